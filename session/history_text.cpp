@@ -6,7 +6,16 @@ namespace ringside {
 namespace {
 
 // No byte of UTF-8: what stands behind it is no text.
-constexpr char kAdapter = '\xFC', kTools = '\xFD', kTokens = '\xFE', kMessageEnd = '\xFF';
+constexpr char kWindow = '\xFA', kInstructions = '\xFB', kAdapter = '\xFC', kTools = '\xFD', kTokens = '\xFE',
+               kMessageEnd = '\xFF';
+
+void AppendPart(char kind, std::string_view text, std::string* history) {
+  history->push_back(kind);
+  history->append(text);
+  history->push_back(kMessageEnd);
+}
+
+std::string Digits(const std::optional<int64_t>& number) { return number ? std::to_string(*number) : ""; }
 
 }  // namespace
 
@@ -17,17 +26,19 @@ void AppendMessage(ChatRole role, std::string_view text, int64_t calls_at, std::
 }
 
 void AppendAdapter(std::string_view adapter, std::string* history) {
-  if (adapter.empty()) return;
-  history->push_back(kAdapter);
-  history->append(adapter);
-  history->push_back(kMessageEnd);
+  if (!adapter.empty()) AppendPart(kAdapter, adapter, history);
 }
 
-void AppendTools(std::string_view lines, std::string* history) {
-  if (lines.empty()) return;
-  history->push_back(kTools);
-  history->append(lines);
-  history->push_back(kMessageEnd);
+void AppendWindow(const WindowOverrides& window, std::string* history) {
+  if (!window.memory_len && !window.session_len && !window.eviction) return;
+  std::optional<int64_t> eviction;
+  if (window.eviction) eviction = static_cast<int64_t>(*window.eviction);
+  AppendPart(kWindow, Digits(window.memory_len) + ',' + Digits(window.session_len) + ',' + Digits(eviction), history);
+}
+
+void AppendHead(const std::optional<std::string>& instructions, std::string_view tools, std::string* history) {
+  if (!tools.empty()) AppendPart(kTools, tools, history);
+  if (instructions) AppendPart(kInstructions, *instructions, history);
 }
 
 void AppendTokens(std::span<const TokenId> tokens, std::string* history) {
@@ -43,13 +54,27 @@ void AppendTokens(std::span<const TokenId> tokens, std::string* history) {
 std::string HistoryText(const TurnSpec& spec) {
   std::string history;
   AppendAdapter(spec.adapter.value_or(""), &history);
+  AppendWindow(spec.window, &history);
   if (spec.raw) {
     AppendTokens(spec.raw->tokens, &history);
     return history;
   }
-  if (spec.tools) AppendTools(spec.tools->lines, &history);
+  AppendHead(spec.instructions, spec.tools ? std::string_view(spec.tools->lines) : "", &history);
   for (const NewItem& item : spec.input) AppendMessage(item.role, item.text, item.calls_at, &history);
   return history;
+}
+
+std::string HistoryBeginning(const TurnSpec& spec) {
+  TurnSpec beginning;
+  beginning.adapter = spec.adapter;
+  beginning.window = spec.window;
+  beginning.instructions = spec.instructions;
+  beginning.tools = spec.tools;
+  for (const NewItem& item : spec.input) {
+    beginning.input.push_back(item);
+    if (item.role != ChatRole::kSystem) break;
+  }
+  return HistoryText(beginning);
 }
 
 }  // namespace ringside

@@ -39,6 +39,12 @@ SessionInfo Describe(const SessionSummary& summary, const SessionTableOptions& o
   return info;
 }
 
+int64_t SessionTableOptions::request_len() const {
+  const int64_t shown = encoder ? pinned_max : memory_len + std::min(kPinnedWithoutSystem, pinned_max);
+  const int64_t most = std::min(shown, session_len);
+  return max_input_tokens > 0 ? std::min(most, max_input_tokens) : most;
+}
+
 std::optional<int> SessionTableOptions::NumberOfAdapter(std::string_view name) const {
   if (name.empty()) return 0;
   const auto found = std::ranges::find(adapters, name);
@@ -319,82 +325,6 @@ Status Session::SetMetadata(Metadata metadata) {
     metadata_ = std::move(metadata);
     CountBytes();
   });
-}
-
-// The next timeline is made of this one, so nothing else may change it until it stands.
-Status Session::ChangeTimeline(std::unique_lock<std::mutex>& lock, Timeline next, bool truncates,
-                               std::vector<std::string>* undone) {
-  std::vector<JournalRecord> records;
-  if (durable_) {
-    if (Foreign()) records.push_back(EncodeRetokenised(context_->codec_name));
-    records.push_back(Encode(TimelineRecord{next.PatchFrom(timeline_), truncates}));
-  }
-  changing_ = true;
-  const Status status = Commit(lock, std::move(records), false, [&] {
-    timeline_ = std::move(next);
-    recorded_codec_ = context_->codec_name;
-    head_.clear();
-    if (truncates) *undone = DropResponsesBehind(timeline_.items().size());
-    CountBytes();
-  });
-  changing_ = false;
-  return status;
-}
-
-Result<std::vector<Item>> Session::AddItems(uint64_t connection, std::vector<NewItem> items) {
-  std::unique_lock lock(mutex_);
-  RETURN_IF_ERROR(CheckFree(connection));
-  RETURN_IF_ERROR(CheckItems(items.size(), "items"));
-  Timeline next = timeline_;
-  std::vector<Item> added;
-  for (NewItem& item : items) {
-    added.push_back(MakeItem(std::move(item)));
-    next.AddItem(added.back());
-  }
-  RETURN_IF_ERROR(ChangeTimeline(lock, std::move(next), false, nullptr));
-  return added;
-}
-
-std::vector<std::string> Session::DropResponsesBehind(size_t items) {
-  std::vector<std::string> undone;
-  std::erase_if(responses_, [&](const std::shared_ptr<Response>& response) {
-    if (response->items_end <= items) return false;
-    undone.push_back(response->id);
-    return true;
-  });
-  return undone;
-}
-
-Result<std::vector<std::string>> Session::Rewind(uint64_t connection, int64_t items) {
-  std::unique_lock lock(mutex_);
-  RETURN_IF_ERROR(CheckFree(connection));
-  const auto have = static_cast<int64_t>(timeline_.items().size());
-  if (items < 0 || items > have) {
-    return InvalidArgument("The conversation has " + std::to_string(have) + " items.", "to", "invalid_value");
-  }
-  if (items == have) return std::vector<std::string>();  // nothing to undo, and nothing to record
-  return KeepItems(lock, static_cast<size_t>(items));
-}
-
-Result<std::vector<std::string>> Session::KeepItems(std::unique_lock<std::mutex>& lock, size_t items) {
-  Timeline next = timeline_;
-  next.KeepItems(items);
-  std::vector<std::string> undone;
-  RETURN_IF_ERROR(ChangeTimeline(lock, std::move(next), true, &undone));
-  return undone;
-}
-
-Result<std::vector<std::string>> Session::DropLastItem(uint64_t connection, const std::string& item) {
-  std::unique_lock lock(mutex_);
-  RETURN_IF_ERROR(CheckFree(connection));
-  const SharedList<Item>& items = timeline_.items();
-  const auto at = std::find_if(items.begin(), items.end(), [&](const Item& have) { return have.id == item; });
-  if (at == items.end()) return NotFound("No item '" + item + "' in this conversation.", "item_id", "item_not_found");
-  if (at + 1 != items.end()) {
-    return InvalidArgument("Only the last item of a conversation can be deleted: what follows was made from it.",
-                           "item_id", "item_not_last");
-  }
-  return KeepItems(lock, items.size() - 1);
 }
 
 Status Session::Forget(const std::string& response, bool durably) {

@@ -109,11 +109,13 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Makes a new session durable, if there is a journal.
   Status Create();
   Status SetMetadata(Metadata metadata);
-  Result<std::vector<Item>> AddItems(uint64_t connection, std::vector<NewItem> items);
+  /// After the item `after`; "" = before all items, absent = at the end. kNotFound.
+  Result<std::vector<Item>> AddItems(uint64_t connection, std::vector<NewItem> items,
+                                     const std::optional<std::string>& after = std::nullopt);
   /// kInvalidArgument if there are fewer items. Returns the ids of responses undone by it.
   Result<std::vector<std::string>> Rewind(uint64_t connection, int64_t items);
-  /// As Rewind by item: `item` must be the last one. kNotFound if there is no such item.
-  Result<std::vector<std::string>> DropLastItem(uint64_t connection, const std::string& item);
+  /// The next turn recomputes everything after the item. Returns the ids of responses undone by it. kNotFound.
+  Result<std::vector<std::string>> DeleteItem(uint64_t connection, const std::string& item);
   /// Drops a response from the session's list; with `durably` the journal is told.
   Status Forget(const std::string& response, bool durably);
 
@@ -130,6 +132,9 @@ class Session : public std::enable_shared_from_this<Session> {
   void Adopt(Timeline timeline, TimelineId engine_timeline, const RingWindow& window);
 
   // Stateless requests; session_history.cpp.
+  /// From now on every turn adds the session to SessionContext::histories at its end, as a turn that carries its history
+  /// does.
+  void FindByHistory();
   /// What was said, with the input of the turn that runs, as HistoryText writes it.
   std::string History() const;
   struct HistoryMatch {
@@ -138,8 +143,9 @@ class Session : public std::enable_shared_from_this<Session> {
     std::string head;        // the response that it ends with
     Timeline timeline;       // those items
   };
-  /// Compares what was said with the history of a request, message by message.
-  HistoryMatch MatchHistory(const TurnSpec& spec) const;
+  /// Compares the session's messages with those of a request. nullopt: their adapters or windows differ, so that the
+  /// cache cannot be shared.
+  std::optional<HistoryMatch> MatchHistory(const TurnSpec& spec) const;
   double updated_at() const;
 
   struct Prepared {
@@ -212,7 +218,19 @@ class Session : public std::enable_shared_from_this<Session> {
     TurnRequest request;
     JournalRecord record;  // of the turn
   };
-  struct BusyUnlocked;
+  /// Releases the lock during its lifetime. Other callers find the session busy, so the timeline does not change.
+  struct BusyUnlocked {
+    BusyUnlocked(Session& the_session, std::unique_lock<std::mutex>& the_lock) : session(the_session), lock(the_lock) {
+      session.changing_ = true;
+      lock.unlock();
+    }
+    ~BusyUnlocked() {
+      lock.lock();
+      session.changing_ = false;
+    }
+    Session& session;
+    std::unique_lock<std::mutex>& lock;
+  };
   /// Without the lock, which is what it is for.
   Result<Begun> Render(const TurnSpec& spec, TurnId turn, std::shared_ptr<Response> response,
                        const Timeline& base) const;
@@ -235,6 +253,9 @@ class Session : public std::enable_shared_from_this<Session> {
                 const std::function<void()>& apply);
   /// Rewind, under the lock.
   Result<std::vector<std::string>> KeepItems(std::unique_lock<std::mutex>& lock, size_t items);
+  /// Timeline::Splice, with the lock released while ids are made.
+  Status Splice(std::unique_lock<std::mutex>& lock, uint64_t connection, size_t at, size_t removed,
+                std::vector<Item> added, std::vector<std::string>* undone);
   Status ChangeTimeline(std::unique_lock<std::mutex>& lock, Timeline next, bool truncates,
                         std::vector<std::string>* undone);
   static std::shared_ptr<const Response> SnapshotLocked(const std::shared_ptr<Response>& response);
@@ -274,6 +295,8 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Tells the journal without waiting.
   void Note(std::vector<JournalRecord> records);
   std::vector<std::string> DropResponsesBehind(size_t items);
+  /// After a change in the middle of the items: responses keep their places, but for those whose answer went.
+  std::vector<std::string> MoveResponses(const SharedList<Item>& before, const SharedList<Item>& after);
   std::vector<std::string> TrimResponses();
   /// Brings the context's count of bytes up to date.
   void CountBytes();

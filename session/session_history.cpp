@@ -4,28 +4,40 @@
 
 namespace ringside {
 
+void Session::FindByHistory() {
+  std::lock_guard lock(mutex_);
+  found_by_history_ = true;
+}
+
 std::string Session::History() const {
   std::lock_guard lock(mutex_);
   const Timeline& timeline = running_ ? running_->next : timeline_;
   std::string text;
   if (embeds_) return text;
   AppendAdapter(running_ ? running_->response->adapter : adapter_, &text);
+  AppendWindow(window_, &text);
   if (timeline.raw()) {
     AppendTokens(timeline.tokens().From(0), &text);
     return text;
   }
-  AppendTools(timeline.head().tools, &text);
+  AppendHead(timeline.head().instructions, timeline.head().tools, &text);
   for (const Item& item : timeline.items()) AppendMessage(item.role, item.text, item.calls_at, &text);
   return text;
 }
 
-Session::HistoryMatch Session::MatchHistory(const TurnSpec& spec) const {
+std::optional<Session::HistoryMatch> Session::MatchHistory(const TurnSpec& spec) const {
   std::lock_guard lock(mutex_);
   HistoryMatch match;
   match.head = head_;
   const Timeline& timeline = running_ ? running_->next : timeline_;
-  if ((running_ ? running_->response->adapter : adapter_) != spec.adapter.value_or("")) return match;
-  if (spec.raw) {  // the engine compares ids by itself
+  if ((running_ ? running_->response->adapter : adapter_) != spec.adapter.value_or("")) return std::nullopt;
+  const WindowOverrides& asked = spec.window;
+  if (window_.memory_len != asked.memory_len || window_.session_len != asked.session_len ||
+      window_.eviction != asked.eviction) {
+    return std::nullopt;
+  }
+  if (timeline.head().instructions != spec.instructions) return match;  // the engine compares ids
+  if (spec.raw) {                                                       // the engine compares ids by itself
     const SharedList<TokenId>& ids = timeline.tokens();
     match.continues = !running_ && !changing_ && ids.size() <= spec.raw->tokens.size() &&
                       std::equal(ids.begin(), ids.end(), spec.raw->tokens.begin());
@@ -34,7 +46,7 @@ Session::HistoryMatch Session::MatchHistory(const TurnSpec& spec) const {
   const SharedList<Item>& items = timeline.items();
   size_t most = std::min(items.size(), spec.input.size());
   // An answer at the end of the request is not what is to be answered: it is rendered, and another one begins.
-  if (most == spec.input.size() && spec.input.back().role == ChatRole::kAssistant) --most;
+  if (most > 0 && most == spec.input.size() && spec.input.back().role == ChatRole::kAssistant) --most;
   const auto same = [&](size_t i) {
     const Item& item = items[i];
     const NewItem& asked = spec.input[i];

@@ -132,9 +132,10 @@ Status Session::ApplyRetokenised(std::string_view payload) {
 Status Session::ApplyTimeline(std::string_view payload) {
   ASSIGN_OR_RETURN(TimelineRecord record, DecodeTimeline(payload));
   if (running_) CutTurn();
+  const SharedList<Item> before = timeline_.items();
   RETURN_IF_ERROR(timeline_.Apply(std::move(record.patch), RecordedVocabulary()));
   head_.clear();
-  if (record.truncates) DropResponsesBehind(timeline_.items().size());
+  record.truncates ? DropResponsesBehind(timeline_.items().size()) : MoveResponses(before, timeline_.items());
   return Status::Ok();
 }
 

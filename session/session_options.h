@@ -66,6 +66,9 @@ struct SessionTableOptions {
   SealKey export_key = SealKey::Random();  // seals exported conversations
   bool accept_foreign_imports = false;     // take in conversations that are sealed with another key, too
 
+  /// The context length reported to clients, in tokens: the longest input that is accepted even if no more than
+  /// the sink tokens are pinned.
+  int64_t request_len() const;
   /// The number of an adapter; 0 for "", which is none. nullopt: there is none of this name.
   std::optional<int> NumberOfAdapter(std::string_view name) const;
   OwnerLimits LimitsOf(const std::string& owner) const {

@@ -217,25 +217,13 @@ Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::s
   return Begun{std::move(running), std::move(request), std::move(record)};
 }
 
-// Unlocked for as long as this lives, and busy to everyone else: the timeline stays what it is.
-struct Session::BusyUnlocked {
-  BusyUnlocked(Session& the_session, std::unique_lock<std::mutex>& the_lock) : session(the_session), lock(the_lock) {
-    session.changing_ = true;
-    lock.unlock();
-  }
-  ~BusyUnlocked() {
-    lock.lock();
-    session.changing_ = false;
-  }
-  Session& session;
-  std::unique_lock<std::mutex>& lock;
-};
-
 Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& caller, std::shared_ptr<Response> response,
                                          TurnId turn, const std::shared_ptr<EventSink>& sink, const std::string& head,
                                          std::shared_ptr<void>* permit) {
   std::unique_lock lock(mutex_);
-  if (!head.empty() && (running_ || changing_ || head_ != head)) return Mismatch("The timeline went on.");
+  // The request names no chain, so a chain that another connection has resumed is no error: it is forked.
+  const bool taken = spec.carries_history && listeners_.Fenced(caller.connection);
+  if (!head.empty() && (running_ || changing_ || head_ != head || taken)) return Mismatch("The timeline went on.");
   RETURN_IF_ERROR(CheckFree(caller.connection));
   RETURN_IF_ERROR(CheckItems(spec.input.size() + 1, "input"));  // and the answer
   const Timeline base = timeline_;

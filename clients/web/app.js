@@ -85,6 +85,7 @@ function follow(made = null) {
     conversation?.close();
     const opened = id ? new Conversation(id, (what) => conversation === opened && onChange(what), made) : null;
     conversation = opened;
+    byId("main").dataset.conversation = id;
     thread.show(conversation ?? EMPTY);
     composer.open(id || "new");
     sidebar.setCurrent(id);

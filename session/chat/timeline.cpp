@@ -15,8 +15,6 @@ int64_t BytesOf(const Item& item) {
                               item.form.size());
 }
 
-constexpr int64_t kPinnedWithoutSystem = 4;  // sink tokens that a window needs to stay fluent
-
 constexpr int64_t kMostBytesOfInputToken = 64;  // on average
 
 Status TooLong(int64_t max_tokens) {

@@ -19,6 +19,7 @@
 namespace ringside {
 
 inline constexpr size_t kMaxTimelineItems = 1 << 17;         // of one conversation; who adds items sees to it
+inline constexpr int64_t kPinnedWithoutSystem = 4;           // sink tokens that a window needs to stay fluent
 inline constexpr int64_t kAnyVocabulary = int64_t{1} << 31;  // ids of a tokenizer that is not here
 
 struct Item {
@@ -120,6 +121,12 @@ class Timeline {
   void ReopenAnswer();
   bool CanReopen() const;
   const std::optional<Item>& reopened() const { return reopened_; }
+
+  /// Replaces the `removed` items at index `at` by `added`. Ids before the place stay. Messages after it are rendered
+  /// again up to the next sampled answer, whose ids and all later ones are kept. Where the template renders the whole
+  /// conversation, the next Render makes all ids again. kInvalidArgument (context_length_exceeded) for more than
+  /// `max_tokens` ids; the timeline is unusable then.
+  Status Splice(size_t at, size_t removed, std::vector<Item> added, const Codec& codec, int64_t max_tokens);
 
   /// Keeps the first `count` items (at most as many as there are) and the ids that belong to them.
   void KeepItems(size_t count);

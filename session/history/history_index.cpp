@@ -33,6 +33,11 @@ void HistoryIndex::Erase(const std::string& session) {
   EraseLocked(session);
 }
 
+bool HistoryIndex::Contains(const std::string& session) const {
+  std::lock_guard lock(mutex_);
+  return sessions_.contains(session);
+}
+
 void HistoryIndex::EraseLocked(const std::string& session) {
   const auto at = sessions_.find(session);
   if (at == sessions_.end()) return;

@@ -26,6 +26,7 @@ class HistoryIndex {
   std::vector<std::string> Set(const std::string& owner, const std::string& session, std::string_view text,
                                int64_t now_ns);
   void Erase(const std::string& session);
+  bool Contains(const std::string& session) const;
 
   struct Match {
     std::string session;

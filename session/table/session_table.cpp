@@ -220,10 +220,10 @@ Result<SharedList<Item>> SessionTable::GetItems(const Caller& caller, const std:
 }
 
 Result<std::vector<Item>> SessionTable::AddItems(const Caller& caller, const std::string& id,
-                                                 std::vector<NewItem> items) {
+                                                 std::vector<NewItem> items, const std::optional<std::string>& after) {
   ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id));
   RETURN_IF_ERROR(state_->MakeRoom(caller.principal));
-  return session->AddItems(caller.connection, std::move(items));
+  return session->AddItems(caller.connection, std::move(items), after);
 }
 
 Result<int64_t> SessionTable::Rewind(const Caller& caller, const std::string& id, int64_t items) {
@@ -235,7 +235,7 @@ Result<int64_t> SessionTable::Rewind(const Caller& caller, const std::string& id
 
 Status SessionTable::DeleteItem(const Caller& caller, const std::string& id, const std::string& item) {
   ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id));
-  ASSIGN_OR_RETURN(const std::vector<std::string> undone, session->DropLastItem(caller.connection, item));
+  ASSIGN_OR_RETURN(const std::vector<std::string> undone, session->DeleteItem(caller.connection, item));
   state_->Forget(undone);
   return Status::Ok();
 }

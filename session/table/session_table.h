@@ -58,11 +58,13 @@ class SessionTable {
   /// A running turn is cancelled; the conversation's responses go with it.
   Status DeleteSession(const Caller& caller, const std::string& id);
   Result<SharedList<Item>> GetItems(const Caller& caller, const std::string& id) const;
-  /// Adds messages without an answer; returns them with their ids.
-  Result<std::vector<Item>> AddItems(const Caller& caller, const std::string& id, std::vector<NewItem> items);
+  /// Adds messages without an answer, after the item `after` ("" = before all items; absent = at the end); returns them
+  /// with their ids. The next turn recomputes everything after them.
+  Result<std::vector<Item>> AddItems(const Caller& caller, const std::string& id, std::vector<NewItem> items,
+                                     const std::optional<std::string>& after = std::nullopt);
   /// Keeps the first `items` items, forgets the others and their responses. Returns the number kept.
   Result<int64_t> Rewind(const Caller& caller, const std::string& id, int64_t items);
-  /// Deletes the last item, as Rewind would; another item is refused (item_not_last).
+  /// Deletes an item and, if it is an answer, its response. The next turn recomputes everything after it.
   Status DeleteItem(const Caller& caller, const std::string& id, const std::string& item);
   /// A new conversation with the first `items` items (absent = all) and the same settings; its metadata are the same,
   /// too, unless others are given.

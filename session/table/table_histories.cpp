@@ -16,12 +16,39 @@ namespace {
 // share of it.
 constexpr size_t kWorthAFork = 256, kLeastShare = 8;
 
+// Chains with one beginning that are found again after a restart.
+constexpr int kChainsOfABeginning = 8;
+
+std::string ChainName(const std::string& owner, const std::string& beginning, int number) {
+  return HashedId("chain_", "history\n" + owner + '\n' + std::to_string(number) + '\n' + beginning);
+}
+
 }  // namespace
 
-std::shared_ptr<Session> SessionTable::State::NewHistory(const Caller& caller, bool in_memory) {
-  if (!in_memory) return NewChain(caller, {}, "");
-  return std::make_shared<Session>(context, MakeId(TieredStore::kMemoryOnly), caller.principal, Metadata{},
-                                   WindowOverrides{});
+std::string SessionTable::State::ReserveHistoryName(const Caller& caller, Target* target) {
+  if (target->beginning.empty() || journal == nullptr) return "";
+  for (int number = 0; number < kChainsOfABeginning; ++number) {
+    std::string name = ChainName(caller.principal, target->beginning, number);
+    std::scoped_lock lock(mutex, reserved->mutex);
+    if (sessions.contains(name) || !reserved->names.insert(name).second) continue;
+    target->name = std::shared_ptr<void>(nullptr, [reserved = reserved, name](void*) {
+      std::lock_guard unreserve(reserved->mutex);
+      reserved->names.erase(name);
+    });
+    return name;
+  }
+  return "";
+}
+
+void SessionTable::State::LoadHistories(const Caller& caller, const std::string& beginning) {
+  for (int number = 0; number < kChainsOfABeginning; ++number) {
+    const std::string name = ChainName(caller.principal, beginning, number);
+    if (stored_histories.Contains(name)) continue;
+    const auto session = Get(name, caller.principal);
+    if (!session.ok()) continue;  // none with this number, or a damaged one
+    (*session)->FindByHistory();
+    IndexHistory(*session);
+  }
 }
 
 Status SessionTable::State::ReadPrompt(TurnSpec* spec) const {
@@ -49,26 +76,37 @@ Status SessionTable::State::ReadPrompt(TurnSpec* spec) const {
   return Status::Ok();
 }
 
-SessionTable::State::Target SessionTable::State::FindHistory(const Caller& caller, TurnSpec* spec) {
+Result<SessionTable::State::Target> SessionTable::State::FindHistory(const Caller& caller, TurnSpec* spec,
+                                                                     const std::string& request_key) {
+  RETURN_IF_ERROR(CheckWindow(spec->window));
+  if (!spec->tools) spec->tools.emplace();  // absent means none here
   IndexHistories();
   Target target;
   target.in_memory = !spec->store;
+  if (spec->store && journal != nullptr) {
+    target.beginning = HistoryBeginning(*spec);
+    LoadHistories(caller, target.beginning);
+  }
   const auto begin_anew = [&] {
-    target.session = NewHistory(caller, target.in_memory);
+    target.session = NewChain(caller, spec->window, request_key, &target);
     target.fresh = true;
     return target;
   };
   if (spec->raw && (spec->raw->scored || spec->raw->embedded)) return begin_anew();  // all of it is computed
-  const HistoryIndex::Matches found = histories.Find(caller.principal, HistoryText(*spec));
+  const std::string text = HistoryText(*spec);
+  const auto [longest_here, whole] = (target.in_memory ? histories : stored_histories).Find(caller.principal, text);
+  std::optional<HistoryIndex::Match> longest =
+      (target.in_memory ? stored_histories : histories).Find(caller.principal, text).longest;
+  if (longest_here && (!longest || longest_here->shared >= longest->shared)) longest = longest_here;
   const auto compare = [&](const std::string& key) -> std::optional<Session::HistoryMatch> {
     const auto session = Get(key, caller.principal);
     if (!session.ok()) return std::nullopt;  // gone since, or damaged
-    target.parent = *session;
-    return (*session)->MatchHistory(*spec);
+    auto match = (*session)->MatchHistory(*spec);
+    if (match) target.parent = *session;
+    return match;
   };
-  if (found.whole && found.longest->shared < found.whole->shared + kWorthAFork) {
-    const bool same_place = found.whole->session.starts_with(TieredStore::kMemoryOnly) == target.in_memory;
-    const auto match = same_place ? compare(found.whole->session) : std::nullopt;
+  if (whole && longest_here->shared < whole->shared + kWorthAFork) {
+    const auto match = compare(whole->session);
     if (match && match->continues && !match->head.empty()) {
       target.session = target.parent;
       target.head = match->head;
@@ -77,11 +115,10 @@ SessionTable::State::Target SessionTable::State::FindHistory(const Caller& calle
       return target;
     }
   }
-  if (found.longest && found.longest->shared >= kWorthAFork &&
-      found.longest->shared >= found.longest->size / kLeastShare) {
-    if (auto match = compare(found.longest->session)) {
+  if (longest && longest->shared >= kWorthAFork && longest->shared >= longest->size / kLeastShare) {
+    if (auto match = compare(longest->session)) {
       target.parent_items = match->items;
-      Fork(caller, std::move(match->timeline), &target);
+      Fork(caller, std::move(match->timeline), request_key, &target);
       spec->input.erase(spec->input.begin(), spec->input.begin() + static_cast<ptrdiff_t>(match->items));
       return target;
     }
@@ -92,9 +129,10 @@ SessionTable::State::Target SessionTable::State::FindHistory(const Caller& calle
 void SessionTable::State::IndexHistory(const std::shared_ptr<Session>& session) {
   const std::string text = session->History();
   if (!text.empty()) {
-    return GiveUp(histories.Set(session->owner(), session->key(), text, context->clock.MonotonicNs()));
+    return GiveUp(
+        HistoriesWith(session->key()).Set(session->owner(), session->key(), text, context->clock.MonotonicNs()));
   }
-  histories.Erase(session->key());  // its first turn has failed
+  HistoriesWith(session->key()).Erase(session->key());  // its first turn has failed
   GiveUp({session->key()});
 }
 
@@ -126,6 +164,7 @@ void SessionTable::State::GiveUp(const std::vector<std::string>& keys) {
 void SessionTable::State::GiveUpIdleHistories() {
   IndexHistories();
   const int64_t before_ns = context->clock.MonotonicNs() - limits::kHistoryIdleSeconds * 1'000'000'000;
+  while (const auto oldest = stored_histories.Oldest(before_ns)) stored_histories.Erase(*oldest);
   while (const auto oldest = histories.Oldest(before_ns)) {
     histories.Erase(*oldest);
     GiveUp({*oldest});

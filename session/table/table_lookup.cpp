@@ -8,6 +8,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/worker_pool.h"
+#include "session/history_text.h"
 #include "session/ids.h"
 #include "session/table/table_state.h"
 
@@ -235,7 +236,7 @@ Status SessionTable::State::Remove(const std::string& key, const JournalDone& do
     owner = at->second.owner;
     RemoveKnownLocked(key);
   }
-  histories.Erase(key);
+  HistoriesWith(key).Erase(key);
   TimelineId timeline = 0;
   if (session == nullptr) {
     if (const auto last = journal->Last(key); last.ok()) {
@@ -309,6 +310,7 @@ std::string SessionTable::State::FindRequest(const Caller& caller, const TurnSpe
     if (!spec.conversation.empty()) (void)Find(caller, spec.conversation);
     if (!spec.previous_response_id.empty()) (void)FindResponse(caller, spec.previous_response_id);
     (void)Get(HashedId("chain_", key), caller.principal);
+    if (spec.carries_history) LoadHistories(caller, HistoryBeginning(spec));
   }
   std::string known;
   {

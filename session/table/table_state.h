@@ -6,6 +6,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <set>
 #include <unordered_map>
 
 #include "base/limits.h"
@@ -33,6 +34,10 @@ struct SessionTable::State {
   struct Found {
     std::shared_ptr<Session> session;
     std::shared_ptr<Response> response;
+  };
+  struct ReservedNames {  // of sessions that are being made
+    std::mutex mutex;
+    std::set<std::string> names;
   };
   struct Known {  // a session, in memory or in the journal only
     uint64_t ordinal = 0;
@@ -62,7 +67,10 @@ struct SessionTable::State {
   RequestKeys request_keys;
   std::unordered_map<uint64_t, std::vector<std::string>> local_responses;  // by connection
   SessionTableStats counts;
-  HistoryIndex histories{limits::kMaxHistoriesPerOwner, limits::kMaxHistoryBytes};  // of stateless requests
+  const std::shared_ptr<ReservedNames> reserved = std::make_shared<ReservedNames>();
+  // Sessions that requests find by their history: those in memory only, and the chains.
+  HistoryIndex histories{limits::kMaxHistoriesPerOwner, limits::kMaxHistoryBytes / 2};
+  HistoryIndex stored_histories{limits::kMaxHistoriesPerOwner, limits::kMaxHistoryBytes / 2};
   std::array<std::mutex, 16> loading;  // one session is read by one thread only; by hash of its key
 
   struct Turns {
@@ -153,19 +161,27 @@ struct SessionTable::State {
     TimelineId fork_from = 0, fork_to = 0;  // caches to copy; fork_to = 0: none
     std::shared_ptr<Session> parent;        // of `head`, to fork from if it went on
     size_t parent_items = 0;
+    std::string beginning;       // of a history that is stored: its chain is named after it
+    std::shared_ptr<void> name;  // keeps that name from others until the session is registered
   };
   /// Of a history that comes with the request, what the session has already is taken out of `spec`.
   Result<Target> FindTarget(const Caller& caller, TurnSpec* spec, const std::string& request_key);
   Status ForkTarget(const Caller& caller, const std::string& request_key, Target* target);
   /// Makes the target a new session that begins with `timeline` and with the parent's cache.
-  void Fork(const Caller& caller, Timeline timeline, Target* target, const std::string& request_key = "");
-  std::shared_ptr<Session> NewChain(const Caller& caller, const WindowOverrides& window,
-                                    const std::string& request_key);
+  void Fork(const Caller& caller, Timeline timeline, const std::string& request_key, Target* target);
+  std::shared_ptr<Session> NewChain(const Caller& caller, const WindowOverrides& window, const std::string& request_key,
+                                    Target* target);
   // table_histories.cpp
-  Target FindHistory(const Caller& caller, TurnSpec* spec);
-  std::shared_ptr<Session> NewHistory(const Caller& caller, bool in_memory);
+  Result<Target> FindHistory(const Caller& caller, TurnSpec* spec, const std::string& request_key);
+  /// A name for a chain with the target's beginning, by which LoadHistories finds it; "" if there is none left.
+  std::string ReserveHistoryName(const Caller& caller, Target* target);
+  /// Reads from the journal the owner's chains with this beginning that the index lacks, after a restart for one.
+  void LoadHistories(const Caller& caller, const std::string& beginning);
   /// Makes token ids of a prompt's text, or checks those that it has.
   Status ReadPrompt(TurnSpec* spec) const;
+  HistoryIndex& HistoriesWith(std::string_view key) {
+    return key.starts_with(TieredStore::kMemoryOnly) ? histories : stored_histories;
+  }
   /// Lets a session be found by its history as it is now.
   void IndexHistory(const std::shared_ptr<Session>& session);
   /// The same for all that have changed.
@@ -173,7 +189,7 @@ struct SessionTable::State {
   /// Deletes those of them that only their history led to, unless they run.
   void GiveUp(const std::vector<std::string>& keys);
   void GiveUpIdleHistories();
-  /// The oldest, of one owner or of all, until `bytes` is within the budget.
+  /// The oldest in memory only, of one owner or of all, until `bytes` is within the budget.
   void GiveUpHistories(const std::atomic<int64_t>& bytes, int64_t budget_bytes,
                        const std::optional<std::string>& owner);
 

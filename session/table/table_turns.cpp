@@ -75,9 +75,13 @@ Status ChooseTools(const Session& session, ToolSyntaxName syntax, TurnSpec* spec
 
 // The same request, sent again after a restart, must lead to the chain that it had begun.
 std::shared_ptr<Session> SessionTable::State::NewChain(const Caller& caller, const WindowOverrides& window,
-                                                       const std::string& request_key) {
-  std::string key = request_key.empty() ? MakeId("chain_") : HashedId("chain_", request_key);
-  {
+                                                       const std::string& request_key, Target* target) {
+  if (target->in_memory) {
+    return std::make_shared<Session>(context, MakeId(TieredStore::kMemoryOnly), caller.principal, Metadata{}, window);
+  }
+  std::string key = ReserveHistoryName(caller, target);
+  if (key.empty()) {
+    key = request_key.empty() ? MakeId("chain_") : HashedId("chain_", request_key);
     std::lock_guard lock(mutex);
     if (sessions.contains(key)) key = MakeId("chain_");  // its answer was forgotten, or the name is another's
   }
@@ -88,7 +92,7 @@ Result<SessionTable::State::Target> SessionTable::State::FindTarget(const Caller
                                                                     const std::string& request_key) {
   const TurnSpec& spec = *asked;
   Target target;
-  if (spec.carries_history) return FindHistory(caller, asked);
+  if (spec.carries_history) return FindHistory(caller, asked, request_key);
   if (!spec.conversation.empty()) {
     ASSIGN_OR_RETURN(target.session, Find(caller, spec.conversation));
   } else if (!spec.previous_response_id.empty()) {
@@ -104,8 +108,9 @@ Result<SessionTable::State::Target> SessionTable::State::FindTarget(const Caller
       return Status{StatusCode::kBusy, "The previous response is still running.", "previous_response_id",
                     "response_not_completed"};
     }
-    // What is not to be stored does not go on in what is.
-    if (found->session->id().empty() && (spec.store || !found->session->durable())) {
+    // A turn that is not stored does not continue a durable session, and a session in memory only never becomes durable.
+    const bool in_memory = found->session->key().starts_with(TieredStore::kMemoryOnly);
+    if (found->session->id().empty() && (spec.store ? !in_memory : !found->session->durable())) {
       target.session = found->session;
       target.head = spec.previous_response_id;
     } else {
@@ -113,7 +118,7 @@ Result<SessionTable::State::Target> SessionTable::State::FindTarget(const Caller
     }
   } else {
     RETURN_IF_ERROR(CheckWindow(spec.window));
-    target.session = NewChain(caller, spec.window, request_key);
+    target.session = NewChain(caller, spec.window, request_key, &target);
     target.fresh = true;
   }
   return target;
@@ -122,14 +127,13 @@ Result<SessionTable::State::Target> SessionTable::State::FindTarget(const Caller
 // Makes the target a new chain that begins with the parent's timeline up to the previous response.
 Status SessionTable::State::ForkTarget(const Caller& caller, const std::string& request_key, Target* target) {
   ASSIGN_OR_RETURN(Timeline timeline, target->parent->CopyTimeline(static_cast<int64_t>(target->parent_items)));
-  Fork(caller, std::move(timeline), target, request_key);
+  Fork(caller, std::move(timeline), request_key, target);
   return Status::Ok();
 }
 
-void SessionTable::State::Fork(const Caller& caller, Timeline timeline, Target* target,
-                               const std::string& request_key) {
-  target->session =
-      target->in_memory ? NewHistory(caller, true) : NewChain(caller, target->parent->window(), request_key);
+void SessionTable::State::Fork(const Caller& caller, Timeline timeline, const std::string& request_key,
+                               Target* target) {
+  target->session = NewChain(caller, target->parent->window(), request_key, target);
   target->fresh = true;
   target->head.clear();
   target->fork_from = target->parent->engine_timeline();
@@ -278,6 +282,7 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
 Result<int64_t> SessionTable::CountInput(const Caller& caller, const TurnSpec& spec) {
   State& state = *state_;
   TurnSpec asked = spec;
+  asked.carries_history = false;  // nothing is reused where nothing is begun
   ASSIGN_OR_RETURN(State::Target target, state.FindTarget(caller, &asked, ""));
   Result<int64_t> count = target.session->CountInput(asked, target.head);
   if (count.ok() || count.status().code() != StatusCode::kMismatch) return count;

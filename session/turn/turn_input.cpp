@@ -118,7 +118,7 @@ Status CheckShown(const TurnSpec& spec, const TurnInput& input, const RingWindow
   const int64_t shown = window.memory_len + std::max<int64_t>(0, window.pinned - begin);
   if (spec.truncates || tokens <= shown) return Status::Ok();
   const char* const remedy =
-      spec.carries_history ? "" : " With truncation \"auto\" it is taken and its beginning is forgotten.";
+      spec.offers_truncation ? " With truncation \"auto\" it is taken and its beginning is forgotten." : "";
   return InvalidArgument(
       fmt::format("The new input has {} tokens; the window shows {} (--memory-len).{}", tokens, shown, remedy), "input",
       "context_length_exceeded");

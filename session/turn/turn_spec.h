@@ -91,11 +91,13 @@ struct TurnSpec {
   std::shared_ptr<const Grammar> grammar;  // of the format, made by the table
   std::optional<int64_t> max_output_tokens;
   bool warm_up = false;
-  bool truncates = false;  // takes new input that is longer than the window, whose beginning is forgotten
+  bool truncates = false;          // takes new input that is longer than the window, whose beginning is forgotten
+  bool offers_truncation = false;  // the request could have asked for that: an error may advise it
   bool store = true;
   bool background = false;  // nobody need hear it: it does not end for want of listeners
-  /// `input`, or `raw`, is the whole history: what was computed of it in the owner's other such turns is reused.
-  /// Neither conversation nor previous_response_id. With store = false nothing of it is written to disk.
+  /// `input`, or `raw`, is the whole history, with `instructions`, `tools` and `window` (absent = none): the turn
+  /// extends the owner's chain that ends where the new messages begin, or forks a timeline that shares a beginning with
+  /// it. Neither conversation nor previous_response_id. With store = false nothing is written to disk.
   bool carries_history = false;
   bool may_branch = false;       // one of several answers to one history, and not the first (TurnRequest::may_branch)
   std::optional<RawPrompt> raw;  // in place of `input`, with carries_history and without store

@@ -193,7 +193,8 @@ class Pane:
         self._tmux("paste-buffer", "-p")
 
     def say(self, text, wait=True):
-        """Types a line; returns what the screen shows behind it, up to the next prompt."""
+        """Types a line at the prompt; returns what the screen shows behind it, up to the next prompt."""
+        wait_for("the prompt", self.at_prompt)
         before = self.prompts()
         self.type(text)
         wait_for("the typed line", lambda: self.lines()[-1].endswith(text[-20:]))
@@ -203,6 +204,19 @@ class Pane:
         wait_for(f"the prompt behind {text!r}", lambda: self.at_prompt() and self.prompts() > before)
         # With the prompt: an answer may repeat the words.
         return "\n".join(self.lines()[:-1]).rsplit(f">>> {text}", 1)[1].strip()
+
+    def enter(self, line):
+        """Types a line and, when it is on the screen, Enter."""
+        self.type(line)
+        wait_for("the typed line", lambda: self.lines()[-1].endswith(line))
+        self.keys("Enter")
+
+    def drawn(self):
+        """Waits until everything so far has been drawn: a key that comes behind it is, and is taken back."""
+        self.type("~")
+        wait_for("a key", lambda: self.lines()[-1].endswith("~"))
+        self.keys("BSpace")
+        wait_for("a key taken back", lambda: not self.lines()[-1].endswith("~"))
 
     def wait_text(self, text):
         wait_for(f"{text!r} on the screen", lambda: text in self.screen())

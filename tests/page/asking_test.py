@@ -14,7 +14,7 @@ def test_asking(server, tab):
     page.ask_and_wait("Who are you?")
     expect(page.questions).to_have_text(re.compile("Who are you\\?"))
     assert page.items() == [("user", "Who are you?"), ("assistant", page.answer())]
-    assert page.markup() == page.rendered(page.answer())
+    page.shows(page.answer())
     expect(page.box).to_have_value("")
     expect(page.entries.first).to_contain_text("Who are you?")
     expect(page.page).to_have_title("Who are you? · Ringside")
@@ -47,7 +47,7 @@ def test_stopping_and_going_on(server, tab):
     page.settled()
     expect(page.answers.last).to_contain_text("You stopped this answer.")
     first = page.answer()
-    assert page.markup() == page.rendered(first)
+    page.shows(first)
     page.page.get_by_role("button", name="Continue").click()
     expect(page.stop).to_have_count(1)
     expect(page.page.locator(".message.live .stats")).to_contain_text("tokens/s")
@@ -56,7 +56,7 @@ def test_stopping_and_going_on(server, tab):
     # One answer to whoever reads it, whatever the server calls it.
     expect(page.answers).to_have_count(1)
     assert page.answer().startswith(first) and len(page.answer()) > len(first)
-    assert page.markup() == page.rendered(page.answer())
+    page.shows(page.answer())
 
 
 def test_answering_again_keeps_both_answers(server, tab):
@@ -73,13 +73,14 @@ def test_answering_again_keeps_both_answers(server, tab):
     again = page.answer()
     page.page.get_by_role("button", name="Earlier version").click()
     expect(page.page.get_by_text("1/2")).to_be_visible()
-    assert page.id() == first and page.markup() == page.rendered(answer)
+    assert page.id() == first
+    page.shows(answer)
     # Another browser finds the same, and the list shows one conversation.
     other = tab(server, f"/#/{first}")
     expect(other.page.get_by_text("1/2")).to_be_visible()
     other.page.get_by_role("button", name="Later version").click()
     expect(other.page.get_by_text("2/2")).to_be_visible()
-    assert other.markup() == other.rendered(again)
+    other.shows(again)
     expect(other.entries.filter(has_text="Asked of both")).to_have_count(1)
 
 
@@ -163,7 +164,7 @@ def test_drafts_are_each_conversations_own(server, tab):
     page.ask_and_wait("Mine")
     id = page.id()
     page.box.fill("for the old one")
-    page.page.get_by_role("button", name="New conversation").first.click()
+    page.begin_new()
     expect(page.box).to_have_value("")
     page.box.fill("for the new one")
     page.page.reload()
@@ -194,7 +195,7 @@ def test_a_call_is_shown_while_it_comes(server, tab):
     page.wire.release_events()
     page.settled()
     [call] = page.call("GET", f"/v1/responses/{asked['id']}")["output"]
-    assert page.markup() == page.rendered(f"````json\nf {call['arguments']}\n````")
+    page.shows(f"````json\nf {call['arguments']}\n````")
 
 
 def test_a_call_that_was_cut_goes_on(server, tab):
@@ -216,7 +217,7 @@ def test_a_call_that_was_cut_goes_on(server, tab):
     assert call["id"] == cut["id"] and call["status"] == "completed"
     assert call["arguments"].startswith(cut["arguments"]) and 60 <= len(json.loads(call["arguments"])["s"]) <= 90
     shown = f"````json\nf {call['arguments']}\n````"
-    assert page.markup() == page.rendered(shown)
+    page.shows(shown)
     page.page.reload()
     expect(page.answers.last).to_contain_text('f {"s":')
-    assert page.markup() == page.rendered(shown)
+    page.shows(shown)

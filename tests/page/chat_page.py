@@ -1,13 +1,17 @@
-"""The page as a person uses it, by what is seen and read out, and the server's own account of the same conversation."""
+"""The page as a person uses it, by what is seen and read out, and the server's own account of the same conversation.
+
+A click or a key returns before the page has followed it. Whatever reads a count or a text waits for the state that it is about:
+`expect` of Playwright, or one of the functions under "waiting"."""
 
 import json
 import urllib.request
 
-from playwright.sync_api import expect
+from playwright.sync_api import TimeoutError, expect
 
 # Greedy: the model of these tests then never ends by itself.
 ENDLESS = {"temperature": 0, "max_output_tokens": 1_000_000}
 GOES_ON = "Go on and on"
+LAST_MARKUP = "[...document.querySelectorAll('.message.assistant .body')].at(-1)?.innerHTML"
 
 
 class ChatPage:
@@ -35,10 +39,15 @@ class ChatPage:
 
     def ask_and_wait(self, text, **preferences):
         self.prefer(**({"temperature": 0, "max_output_tokens": 12} | preferences))
-        before = self.answers.count()
+        before = self.loaded()
         self.ask(text)
         expect(self.answers).to_have_count(before + 1)
         self.settled()
+
+    def begin_new(self):
+        """Leaves for a conversation that does not exist yet."""
+        self.page.get_by_role("button", name="New conversation").first.click()
+        self.loaded()
 
     def begin(self, characters=100, text=GOES_ON):
         """Asks for an answer without an end and lets so much of it be written; then the server stands still."""
@@ -65,6 +74,30 @@ class ChatPage:
         if running:
             self.call("POST", f"/v1/responses/{running}/cancel")
 
+    # ---- waiting ----------------------------------------------------------------------------------------------------
+    def loaded(self):
+        """Waits until the page shows the conversation of its address as the server has it; the number of its answers."""
+        id = self.id()
+        answers = 0
+        expect(self.page.locator("#main")).to_have_attribute("data-conversation", id)
+        if id:
+            # Consecutive answers and their tool calls are shown as one message.
+            kinds = ["answer" if item["type"] == "function_call" or item.get("role") == "assistant" else "other"
+                     for item in self.server_items(id)]
+            answers = sum(kind == "answer" and before != "answer" for before, kind in zip([None, *kinds], kinds))
+        else:
+            expect(self.page.get_by_role("heading", name="What is on your mind?")).to_be_visible()
+        expect(self.answers).to_have_count(answers)
+        return answers
+
+    def shows(self, text):
+        """Waits until the last answer looks as the page makes this text look."""
+        markup = self.rendered(text)
+        try:
+            self.page.wait_for_function(f"(markup) => ({LAST_MARKUP}) === markup", arg=markup)
+        except TimeoutError:
+            assert self.markup() == markup
+
     def settled(self):
         """Waits until nothing is being answered."""
         expect(self.page.locator("[aria-busy]")).to_have_count(0)
@@ -90,7 +123,7 @@ class ChatPage:
             }""", text)
 
     def markup(self):
-        return self.page.evaluate("() => [...document.querySelectorAll('.message.assistant .body')].at(-1).innerHTML")
+        return self.page.evaluate(f"() => {LAST_MARKUP}")
 
     # ---- what the server has ----------------------------------------------------------------------------------------
     def call(self, method, path, body=None):
@@ -100,15 +133,18 @@ class ChatPage:
         with urllib.request.urlopen(request) as response:
             return json.load(response)
 
-    def items(self, id=None):
-        """(role, text) of each item."""
+    def server_items(self, id):
         items, after = [], ""
         while True:
-            page = self.call("GET", f"/v1/conversations/{id or self.id()}/items?order=asc&limit=100{after}")
-            items += [(item["role"], item["content"][0]["text"]) for item in page["data"]]
+            page = self.call("GET", f"/v1/conversations/{id}/items?order=asc&limit=100{after}")
+            items += page["data"]
             if not page["has_more"]:
                 return items
             after = f"&after={page['last_id']}"
+
+    def items(self, id=None):
+        """(role, text) of each item."""
+        return [(item["role"], item["content"][0]["text"]) for item in self.server_items(id or self.id())]
 
     def answer(self):
         """The last answer as the server has it: items that went on from each other are one."""
@@ -130,4 +166,4 @@ class ChatPage:
 
     def open(self, id):
         self.open_soon(id)
-        expect(self.page.locator("#sidebar .entry.current")).to_have_count(1)
+        self.loaded()

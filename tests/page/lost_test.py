@@ -18,7 +18,7 @@ def test_reload_in_mid_answer(server, tab):
     server.go_on()
     page.settled()
     assert len(page.items()) == 2 and page.answer().startswith(told)
-    assert page.markup() == page.rendered(page.answer())
+    page.shows(page.answer())
 
 
 @pytest.mark.parametrize("durability", ["token", "turn"])
@@ -52,7 +52,7 @@ def test_the_server_is_killed_in_mid_answer(start, tab, tmp_path, durability, re
     # With "turn" deltas are told before they are on the disk.
     if durability == "token":
         assert page.answer().startswith(told)
-    assert page.markup() == page.rendered(page.answer())
+    page.shows(page.answer())
 
 
 @pytest.mark.parametrize("connected", [False, True], ids=["no connection", "reading"])
@@ -125,7 +125,7 @@ def test_two_windows(server, tab):
     assert [text for role, text in two.items() if role == "user"] == ["Where are you?", "Here", "There", "Here again"]
     expect(one.banner).to_contain_text("another window")
     # Different conversations do not disturb each other.
-    two.page.get_by_role("button", name="New conversation").click()
+    two.begin_new()
     two.ask_and_wait("Elsewhere")
     one.banner.get_by_role("button", name="Use it here").click()
     expect(one.banner).to_be_hidden()

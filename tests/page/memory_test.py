@@ -5,6 +5,7 @@ import re
 
 import pytest
 from playwright.sync_api import expect
+from server_process import wait_for
 
 MEMORY_LEN = 128
 
@@ -49,7 +50,8 @@ def test_each_message_is_where_it_lies_in_the_ring(remembering):
         expected = {pinned + (place - pinned) % MEMORY_LEN
                     for message in memory["messages"] if message["role"] == role
                     for place in range(max(message["begin"], memory["first_live"], pinned), message["end"])}
-        assert expected and rows_of(remembering, kind, size) == expected
+        assert expected
+        wait_for(lambda: rows_of(remembering, kind, size) == expected, f"the {kind}s' rows in the ring")
     assert rows_of(remembering, "pinned", size) == set(range(pinned))
 
 

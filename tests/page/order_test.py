@@ -15,8 +15,8 @@ def shown_once(page, questions):
     expect(page.questions).to_have_text([re.compile(re.escape(text)) for text in questions])
     expect(page.answers).to_have_count(len(questions))
     assert [text for role, text in page.items() if role == "user"] == questions
-    assert page.markup() == page.rendered(page.answer())
-    assert page.page.evaluate("() => Object.keys(localStorage).filter((key) => key.startsWith('ringside.pending.'))") == []
+    page.shows(page.answer())
+    page.page.wait_for_function("() => !Object.keys(localStorage).some((key) => key.startsWith('ringside.pending.'))")
 
 
 @pytest.fixture

@@ -400,5 +400,29 @@ TEST_F(DurableSessionTest, ADamagedSessionIsSaidToBeAndHarmsNoOther) {
   EXPECT_TRUE(table->DeleteSession(me, id).ok());
 }
 
+TEST_F(DurableSessionTest, ChangesInTheMiddleAreThereAfterARestart) {
+  const std::string id = NewConversation();
+  Turn(Ask("One", id), "Yo");
+  const std::string second = Turn(Ask("Two", id), "So");
+  const std::string third = Turn(Ask("Three", id), "Oh");
+  const SharedList<Item> items = *table->GetItems(me, id);
+  ASSERT_TRUE(table->DeleteItem(me, id, items[1].id).ok());
+  ASSERT_TRUE(table->AddItems(me, id, {{ChatRole::kUser, "Half"}}, items[0].id).ok());
+  ASSERT_TRUE(table->DeleteItem(me, id, items[5].id).ok());
+  ASSERT_TRUE(table->DeleteItem(me, id, items[2].id).ok());
+  const auto expect_changed = [&] {
+    EXPECT_THAT(Texts(id), ElementsAre("One", "Half", "So", "Three"));
+    EXPECT_EQ(table->GetInputItems(me, second)->size(), 2u);
+    EXPECT_EQ(table->GetResponse(me, third).status().code(), StatusCode::kNotFound);
+    EXPECT_TRUE(table->VerifySession(me, id)->ok);
+  };
+  expect_changed();
+  Restart();
+  expect_changed();
+  EXPECT_THAT(NextPrompt(id),
+              ::testing::StartsWith("<|im_start|>user\nOne<|im_end|>\n<|im_start|>user\nHalf<|im_end|>\n"
+                                    "<|im_start|>assistant\nSo<|im_end|>\n<|im_start|>user\nThree"));
+}
+
 }  // namespace
 }  // namespace ringside

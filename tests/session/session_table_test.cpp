@@ -407,16 +407,6 @@ TEST_F(SessionTableTest, AddedItemsAreRenderedByTheNextTurn) {
   EXPECT_THAT(Texts(info->id), ElementsAre("Be kind.", "One", "Two", "Three", "Four"));
 }
 
-TEST_F(SessionTableTest, OnlyTheLastItemCanBeDeleted) {
-  const std::string id = NewConversation();
-  Turn(Ask("Hi", id), "Yo");
-  const SharedList<Item> items = *table.GetItems(me, id);
-  EXPECT_EQ(table.DeleteItem(me, id, items[0].id).reason(), "item_not_last");
-  EXPECT_EQ(table.DeleteItem(me, id, "msg_x").code(), StatusCode::kNotFound);
-  EXPECT_TRUE(table.DeleteItem(me, id, items[1].id).ok());
-  EXPECT_THAT(Texts(id), ElementsAre("Hi"));
-}
-
 TEST_F(SessionTableTest, TheWindowIsTheSessionsOwnWithinTheServers) {
   WindowOverrides window;
   window.memory_len = 100;

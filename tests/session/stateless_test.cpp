@@ -332,5 +332,139 @@ TEST_F(StoredStatelessTest, WhatIsStoredAndWhatIsNotGoOnApart) {
   EXPECT_EQ(StoredSessions(), 1u);
 }
 
+// A conversation in which every request carries the whole history.
+class LongStatelessTest : public StoredStatelessTest {
+ protected:
+  std::string Ask(const std::string& question, const TurnSpec& like = {}) {
+    TurnSpec spec = like;
+    spec.carries_history = true;
+    said.push_back({ChatRole::kUser, question});
+    spec.input = said;
+    const std::string id = Turn(spec, "Yo");
+    said.push_back({ChatRole::kAssistant, "Yo"});
+    return id;
+  }
+  uint64_t StoredBytes(const std::string& session) { return journal->Last(session).value().bytes; }
+
+  std::vector<NewItem> said;
+};
+
+TEST_F(LongStatelessTest, AStoredHistoryIsExtendedByWhatIsNew) {
+  Ask(std::string(600, 'x'));
+  const std::string chain = engine->last().owner;
+  std::vector<uint64_t> grown;
+  uint64_t bytes = StoredBytes(chain);
+  for (int turn = 0; turn < 8; ++turn) {
+    Ask("And?");
+    EXPECT_EQ(engine->last().owner, chain);
+    grown.push_back(StoredBytes(chain) - bytes);
+    bytes += grown.back();
+  }
+  EXPECT_EQ(StoredSessions(), 1u);
+  EXPECT_LE(grown.back(), grown.front() + 16);
+}
+
+TEST_F(LongStatelessTest, AfterARestartItIsFoundByItsBeginning) {
+  const std::string first = Ask("Hi");
+  Ask("And?");
+  const std::string chain = engine->last().owner;
+  const std::vector<TokenId> before = engine->last().tokens;
+  Restart();
+  Ask("Then?");
+  EXPECT_EQ(engine->last().owner, chain);
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), engine->last().tokens.begin()));
+  EXPECT_EQ(StoredSessions(), 1u);
+  EXPECT_EQ(table->GetResponse(me, first).value()->text, "Yo");
+}
+
+TEST_F(LongStatelessTest, SeveralWithOneBeginningAreFoundAfterARestart) {
+  Ask("Hi");
+  std::vector<NewItem> other = {{ChatRole::kUser, "Hi"}};
+  Turn(Spec(other, true), "No");
+  const std::string chain = engine->last().owner;
+  EXPECT_EQ(StoredSessions(), 2u);
+  Restart();
+  other.push_back({ChatRole::kAssistant, "No"});
+  other.push_back({ChatRole::kUser, "Why?"});
+  Turn(Spec(other, true), "So");
+  EXPECT_EQ(engine->last().owner, chain);
+  EXPECT_EQ(StoredSessions(), 2u);
+}
+
+TEST_F(LongStatelessTest, ARepeatedRequestFindsItsAnswerAfterARestart) {
+  TurnSpec named;
+  named.request_key = "first";
+  Ask("Hi", named);
+  named.request_key = "second";
+  const std::string second = Ask("And?", named);
+  Restart();
+  said.pop_back();
+  named.carries_history = true;
+  named.input = said;
+  const Result<TurnTicket> again = table->StartTurn(me, named, sink);
+  ASSERT_TRUE(again.ok());
+  EXPECT_TRUE(again->reattached);
+  EXPECT_EQ(again->response_id, second);
+  EXPECT_EQ(engine->count(), 0u);
+}
+
+TEST_F(LongStatelessTest, TwoThatBeginAlikeAtOnceHaveChainsOfTheirOwn) {
+  ASSERT_TRUE(table->StartTurn(me, Spec({{ChatRole::kUser, "Hi"}}, true), sink).ok());
+  ASSERT_TRUE(table->StartTurn(me, Spec({{ChatRole::kUser, "Hi"}}, true), sink).ok());
+  const std::vector<TurnRequest> requests = engine->requests();
+  EXPECT_NE(requests[0].owner, requests[1].owner);
+  engine->Answer(0, "a");
+  engine->Answer(1, "b");
+  table->Flush();
+  EXPECT_EQ(StoredSessions(), 2u);
+}
+
+TEST_F(LongStatelessTest, InstructionsToolsAndWindowsArePartOfTheHistory) {
+  TurnSpec brief;
+  brief.instructions = "Be brief.";
+  Ask("Hi", brief);
+  const std::string chain = engine->last().owner;
+  Ask("And?", brief);
+  EXPECT_EQ(engine->last().owner, chain);
+  Ask("And?");
+  EXPECT_NE(engine->last().owner, chain);
+  EXPECT_EQ(tokenizer.Decode(engine->last().tokens).find("Be brief."), std::string::npos);
+  TurnSpec narrow = brief;
+  narrow.window.memory_len = 300;
+  Ask("And?", narrow);
+  EXPECT_NE(engine->last().owner, chain);
+  EXPECT_EQ(engine->last().window.memory_len, 300);
+  const std::string own = engine->last().owner;
+  Ask("And?", narrow);
+  EXPECT_EQ(engine->last().owner, own);
+}
+
+TEST_F(LongStatelessTest, OneInMemoryDoesNotHideOneThatIsStored) {
+  Turn(Spec({{ChatRole::kUser, "Hi"}}, false), "Yo");
+  Ask("Hi");
+  const std::string chain = engine->last().owner;
+  Ask("And?");
+  EXPECT_EQ(engine->last().owner, chain);
+}
+
+TEST_F(LongStatelessTest, OneInMemoryIsNeverStored) {
+  const std::string first = Turn(Spec({{ChatRole::kUser, "Hi"}}, false), "Yo");
+  EXPECT_THAT(engine->last().owner, StartsWith("ram_"));
+  TurnSpec next;
+  next.previous_response_id = first;
+  next.input = {{ChatRole::kUser, "And?"}};
+  next.store = false;
+  const std::string second = Turn(next, "So");
+  EXPECT_THAT(engine->last().owner, StartsWith("ram_"));
+  EXPECT_EQ(StoredSessions(), 0u);
+  next.previous_response_id = second;
+  next.store = true;
+  const std::string third = Turn(next, "Now");
+  EXPECT_THAT(engine->last().owner, StartsWith("chain_"));
+  EXPECT_THAT(tokenizer.Decode(engine->last().tokens), ::testing::HasSubstr("So"));
+  Restart();
+  EXPECT_EQ(table->GetResponse(me, third).value()->text, "Now");
+}
+
 }  // namespace
 }  // namespace ringside

@@ -37,6 +37,20 @@ class TurnLimits : public ::testing::Test, protected TableFixture {
   std::shared_ptr<RecordingSink> sink = std::make_shared<RecordingSink>(7);
 };
 
+TEST(RequestLength, IsTheLongestInputThatEveryRequestMayHave) {
+  SessionTableOptions options = TableFixture::Options();
+  EXPECT_EQ(options.request_len(), 512 + 4);
+  options.pinned_max = 1;
+  EXPECT_EQ(options.request_len(), 512 + 1);
+  options.session_len = 300;
+  EXPECT_EQ(options.request_len(), 300);
+  options.max_input_tokens = 200;
+  EXPECT_EQ(options.request_len(), 200);
+  options.encoder = EncoderTokens{1, 0};
+  options.pinned_max = 64;
+  EXPECT_EQ(options.request_len(), 64) << "what the encoder reads";
+}
+
 TEST_F(TurnLimits, NoAnswerMayBeLonger) {
   TurnSpec spec = Ask(10);
   spec.max_output_tokens = 101;

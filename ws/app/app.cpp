@@ -426,10 +426,13 @@ void Serving::Publish() {
   std::shared_ptr<Service> service = MakeService();
   AddModelRoutes(service->router, {.name = model_name_,
                                    .created = static_cast<int64_t>(SystemClock::Instance().WallSeconds()),
-                                   .session_len = engines_->options().session_len,
+                                   .request_len = sessions_->options().request_len(),
                                    .sampling = sampling_,
                                    .max_output_tokens = max_output_tokens(),
-                                   .adapters = sessions_->options().adapters});
+                                   .adapters = sessions_->options().adapters,
+                                   .session_len = sessions_->options().session_len,
+                                   .memory_len = sessions_->options().memory_len,
+                                   .pinned_max = sessions_->options().pinned_max});
   RegisterClientSecretRoutes(service->router, access_.tickets(), sessions_->options());
   RegisterConversationRoutes(service->router, *sessions_);
   AddBackupRoute(service->router, backups_.get());
@@ -448,9 +451,7 @@ void Serving::Publish() {
   service->sockets["/v1/responses"] = ResponsesRoute(*sessions_, retry_after_ms, run);
   service->sockets["/v1/realtime"] = RealtimeRoute(*sessions_, run);
   RegisterChatRoutes(service->router, {.table = *sessions_, .retry_after_ms = retry_after_ms, .run_on_worker = run},
-                     {.version = RINGSIDE_VERSION,
-                      .created = SystemClock::Instance().WallSeconds(),
-                      .session_len = engines_->options().session_len});
+                     {.version = RINGSIDE_VERSION, .created = SystemClock::Instance().WallSeconds()});
   metrics_.SetSource([this] {
     return MetricsSnapshot{engines_->each(),
                            storage_->tiers().stats(),

@@ -271,7 +271,6 @@ HttpResponse CreateMessage(const ChatService& service, const HttpRequest& reques
 HttpResponse CountTokens(const ChatService& service, const HttpRequest& request) {
   Result<MessageRequest> read = ReadMessageRequest(request, service.table.options(), /*counts_only=*/true);
   if (!read.ok()) return Refuse(read.status());
-  read->turn.carries_history = false;  // nothing is reused where nothing is begun
   const Result<int64_t> tokens = service.table.CountInput(CallerOf(request), read->turn);
   if (!tokens.ok()) return Refuse(tokens.status());
   JsonWriter json;

@@ -50,7 +50,7 @@ HttpResponse Tokenize(const ChatService& service, const HttpRequest& request) {
   std::vector<TokenId> ids = service.table.tokenizer().EncodeAll({&piece, 1});
   if (read->begins) BeginText(options.text_begin, &ids);
   JsonWriter json;
-  json.BeginObject().Field("count", ids.size()).Field("max_model_len", options.session_len);
+  json.BeginObject().Field("count", ids.size()).Field("max_model_len", options.request_len());
   json.Key("tokens").BeginArray();
   for (const TokenId id : ids) json.Value(id);
   HttpResponse answer;

@@ -101,21 +101,44 @@ Result<std::string> ListItems(const SessionTable& table, const HttpRequest& requ
   return PageOfItems(items, paging);
 }
 
+/// "root", or the id of an item, as SessionTable::AddItems has it.
+Status ReadPlace(const SessionTable& table, const HttpRequest& request, const std::string& id, const JsonValue& value,
+                 std::string* after) {
+  const std::string param = "previous_item_id";
+  std::string named;
+  RETURN_IF_ERROR(ReadString(value, param, &named));
+  if (named == "root") return Status::Ok();
+  ASSIGN_OR_RETURN(const SharedList<Item> items, table.GetItems(CallerOf(request), id));
+  for (const Item& item : items) {
+    if (item.id != MessageOf(named)) continue;
+    *after = item.id;
+    if (ViewsOf(item).back().id == named) return Status::Ok();
+    return Unsupported(param, "an item between an answer's message and its tool calls");
+  }
+  return NotFound("No item '" + named.substr(0, 256) + "' in this conversation.", param, "item_not_found");
+}
+
 Result<std::string> AddItems(SessionTable& table, const HttpRequest& request, const std::string& id) {
   ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
   std::vector<NewItem> items;
+  std::optional<std::string> after;
   bool given = false;
   for (const auto& [key, value] : body.object()) {
-    if (key != "items") return UnknownParameter(key.substr(0, 256));
-    RETURN_IF_ERROR(ReadItems(value, key, &items));
-    given = true;
+    if (key == "previous_item_id") {
+      if (!value.is_null()) RETURN_IF_ERROR(ReadPlace(table, request, id, value, &after.emplace()));
+    } else if (key == "items") {
+      RETURN_IF_ERROR(ReadItems(value, key, &items));
+      given = true;
+    } else {
+      return UnknownParameter(key.substr(0, 256));
+    }
   }
   if (!given) return InvalidArgument("Missing required parameter: 'items'.", "items", "missing_required_parameter");
   if (items.size() > static_cast<size_t>(limits::kMaxItemsAddedAtOnce)) {
     return InvalidArgument("At most " + std::to_string(limits::kMaxItemsAddedAtOnce) + " items are added at once.",
                            "items", "array_above_max_length");
   }
-  ASSIGN_OR_RETURN(const std::vector<Item> added, table.AddItems(CallerOf(request), id, std::move(items)));
+  ASSIGN_OR_RETURN(const std::vector<Item> added, table.AddItems(CallerOf(request), id, std::move(items), after));
   std::vector<ItemView> views;
   for (const Item& item : added) {
     for (ItemView& view : ViewsOf(item)) views.push_back(std::move(view));

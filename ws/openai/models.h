@@ -13,10 +13,11 @@ namespace ringside {
 struct ServedModel {
   std::string name;
   int64_t created = 0;      // seconds since 1970: when it was loaded
-  int64_t session_len = 0;  // told as max_model_len, as vLLM does
+  int64_t request_len = 0;  // tokens of one request: max_model_len, as vLLM has it
   SamplingParams sampling;  // where a request says nothing
   int64_t max_output_tokens = 0;
   std::vector<std::string> adapters = {};
+  int64_t session_len = 0, memory_len = 0, pinned_max = 0;  // tokens of a conversation, of its window, of its beginning
 };
 
 void AddModelRoutes(Router& router, ServedModel model);

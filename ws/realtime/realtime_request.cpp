@@ -44,7 +44,9 @@ class RequestReader {
         instructions_(settings.instructions),
         tools_(settings.tools),
         tool_choice_(settings.tool_choice),
-        max_output_tokens_(settings.max_output_tokens) {}
+        max_output_tokens_(settings.max_output_tokens),
+        parallel_tool_calls_(settings.parallel_tool_calls),
+        sampling_(settings.sampling) {}
 
   Result<RealtimeRequest> Read(const JsonValue* response) {
     body_.BeginObject();
@@ -64,10 +66,13 @@ class RequestReader {
     if (instructions_) body_.Field("instructions", *instructions_);
     if (tools_) body_.Key("tools").Raw(*tools_);
     body_.Key("tool_choice").Raw(tool_choice_);
+    if (parallel_tool_calls_) body_.Field("parallel_tool_calls", *parallel_tool_calls_);
+    for (const auto& [field, value] : sampling_) body_.Key(field).Raw(value);
     if (max_output_tokens_) body_.Field("max_output_tokens", *max_output_tokens_);
     body_.Field("truncation", settings_.truncates ? "auto" : "disabled").Field("store", request_.in_conversation);
     ASSIGN_OR_RETURN(const JsonValue body, ParseJson(body_.EndObject().text()));
     ASSIGN_OR_RETURN(request_.spec, ReadCreate(body, options_));
+    request_.spec.carries_history = !request_.in_conversation;
     request_.max_output_tokens = max_output_tokens_ ? std::to_string(*max_output_tokens_) : "\"inf\"";
     return std::move(request_);
   }
@@ -106,8 +111,11 @@ class RequestReader {
       ASSIGN_OR_RETURN(tool_choice_, ReadRealtimeToolChoice(value, param));
       return Status::Ok();
     }
-    if (!IsSamplingField(key) && key != "parallel_tool_calls") return CheckBesidesText(value, key, param);
-    WriteJson(body_.Key(key), value);
+    if (key == "parallel_tool_calls") return ReadBool(value, param, &parallel_tool_calls_.emplace());
+    if (!IsSamplingField(key)) return IgnoreBesidesText(value, key, param, &request_.ignored);
+    JsonWriter json;
+    WriteJson(json, value);
+    sampling_[key] = json.Take();
     return Status::Ok();
   }
 
@@ -116,6 +124,8 @@ class RequestReader {
   std::optional<std::string> instructions_, tools_;
   std::string tool_choice_;
   std::optional<int64_t> max_output_tokens_;
+  std::optional<bool> parallel_tool_calls_;
+  std::map<std::string, std::string> sampling_;  // by field, JSON
   JsonWriter body_;
   RealtimeRequest request_;
 };

@@ -22,6 +22,7 @@ struct RealtimeRequest {
   std::optional<std::vector<RealtimeInput>> input;  // absent = the conversation
   std::string max_output_tokens;                    // as JSON, for the response object
   std::string metadata = "null";                    // likewise
+  std::vector<std::string> ignored;                 // fields without effect here
   TurnSpec spec;                                    // without conversation and input
 };
 

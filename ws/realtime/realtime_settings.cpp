@@ -3,6 +3,7 @@
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses/responses_fields.h"
+#include "ws/openai/responses/responses_sampling.h"
 #include "ws/openai/tool_fields.h"
 
 namespace ringside {
@@ -97,7 +98,16 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
     ASSIGN_OR_RETURN(settings->tool_choice, ReadRealtimeToolChoice(value, param));
     return Status::Ok();
   }
-  return CheckBesidesText(value, key, param);
+  if (key == "parallel_tool_calls") return ReadBool(value, param, &settings->parallel_tool_calls.emplace());
+  if (IsSamplingField(key)) {
+    TurnSpec checked;
+    RETURN_IF_ERROR(ReadSamplingField(value, key, &checked));
+    JsonWriter json;
+    WriteJson(json, value);
+    settings->sampling[key] = json.Take();
+    return Status::Ok();
+  }
+  return IgnoreBesidesText(value, key, param, &settings->ignored);
 }
 
 }  // namespace
@@ -105,6 +115,7 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
 Status UpdateSettings(const JsonValue& session, const SessionTableOptions& options, RealtimeSettings* settings) {
   if (!session.is_object()) return WrongType(session, "session", "an object");
   RealtimeSettings updated = *settings;
+  updated.ignored.clear();
   for (const auto& [key, value] : session.object()) {
     // What the server gave may be sent back.
     if (value.is_null() || key == "id" || key == "object" || key == "ringside") continue;
@@ -126,10 +137,14 @@ std::string SettingsObject(const RealtimeSettings& settings, const SessionTableO
   json.Field("instructions", settings.instructions.value_or("")).Key("max_output_tokens");
   settings.max_output_tokens ? json.Value(*settings.max_output_tokens) : json.Value("inf");
   json.Key("tools").Raw(settings.tools.value_or("[]")).Key("tool_choice").Raw(settings.tool_choice);
+  if (settings.parallel_tool_calls) json.Field("parallel_tool_calls", *settings.parallel_tool_calls);
+  for (const auto& [field, value] : settings.sampling) json.Key(field).Raw(value);
   json.Key("truncation").Raw(settings.truncation);
-  if (settings.conversation.empty()) return json.EndObject().Take();
-  json.Key("ringside").BeginObject().Field("conversation", settings.conversation).EndObject();
-  return json.EndObject().Take();
+  if (settings.conversation.empty() && settings.ignored.empty()) return json.EndObject().Take();
+  json.Key("ringside").BeginObject();
+  if (!settings.conversation.empty()) json.Field("conversation", settings.conversation);
+  WriteIgnored(json, settings.ignored);
+  return json.EndObject().EndObject().Take();
 }
 
 Status ReadMaxOutputTokens(const JsonValue& value, const std::string& param, std::optional<int64_t>* out) {
@@ -158,22 +173,18 @@ Result<std::string> ReadRealtimeToolChoice(const JsonValue& value, const std::st
   return json.Take();
 }
 
-Status CheckBesidesText(const JsonValue& value, const std::string& key, const std::string& param) {
-  if (key == "output_modalities") {
+Status IgnoreBesidesText(const JsonValue& value, const std::string& key, const std::string& param,
+                         std::vector<std::string>* ignored) {
+  constexpr size_t kMostIgnored = 64, kMaxNameBytes = 256;
+  if (key == "output_modalities" || key == "modalities") {
     const bool text = value.is_array() && value.array().size() == 1 && value.array()[0].is_string() &&
                       value.array()[0].string() == "text";
     return text ? Status::Ok() : Unsupported(param, "output other than text: ask for [\"text\"]");
   }
-  if (key == "parallel_tool_calls") {
-    bool flag = false;
-    return ReadBool(value, param, &flag);
-  }
-  for (const char* name : {"audio", "include", "prompt", "reasoning", "tracing"}) {
-    if (key != name) continue;
-    const bool empty = (value.is_array() && value.array().empty()) || (value.is_object() && value.object().empty());
-    return empty ? Status::Ok() : Unsupported(param, "'" + key + "'");
-  }
-  return UnknownParameter(param);
+  const bool empty = (value.is_array() && value.array().empty()) || (value.is_object() && value.object().empty());
+  if (key == "prompt" && !empty) return Unsupported(param, "a stored prompt");
+  if (ignored->size() < kMostIgnored) ignored->push_back(key.substr(0, kMaxNameBytes));
+  return Status::Ok();
 }
 
 }  // namespace ringside

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "session/session_options.h"
@@ -20,12 +22,16 @@ struct RealtimeSettings {
   std::optional<int64_t> max_output_tokens;  // absent = "inf": as many as the server gives
   std::optional<std::string> tools;          // as Responses has them, JSON; absent = the conversation's own
   std::string tool_choice = "\"auto\"";      // JSON
+  std::optional<bool> parallel_tool_calls;
+  std::map<std::string, std::string> sampling;  // by field, JSON
   bool truncates = true;
   std::string truncation = "\"auto\"";    // JSON
   std::optional<WindowOverrides> window;  // that `truncation` asks for; absent = as the conversation has it
+  std::vector<std::string> ignored;       // fields of the last update that have no effect here
 };
 
-/// Takes over the fields that are there. kInvalidArgument with `param`, and nothing has changed.
+/// Takes over the fields that are there; those that this server lacks, and that do not change the meaning of a text
+/// session, are listed in `ignored`. kInvalidArgument with `param`, and nothing has changed.
 Status UpdateSettings(const JsonValue& session, const SessionTableOptions& options, RealtimeSettings* settings);
 /// The session object, as JSON. Of one that is still to come it has neither id nor conversation.
 std::string SettingsObject(const RealtimeSettings& settings, const SessionTableOptions& options);
@@ -35,7 +41,9 @@ Status ReadMaxOutputTokens(const JsonValue& value, const std::string& param, std
 /// Checks functions (in Responses' shape, not strict) or a choice among them: their JSON, for a Responses request.
 Result<std::string> ReadRealtimeTools(const JsonValue& value, const std::string& param);
 Result<std::string> ReadRealtimeToolChoice(const JsonValue& value, const std::string& param);
-/// A field that asks for something besides text: accepted where it asks for nothing that this server lacks.
-Status CheckBesidesText(const JsonValue& value, const std::string& key, const std::string& param);
+/// A field without effect on text is added to `ignored`. kInvalidArgument for one that asks for other output than text
+/// or for a prompt that is stored elsewhere.
+Status IgnoreBesidesText(const JsonValue& value, const std::string& key, const std::string& param,
+                         std::vector<std::string>* ignored);
 
 }  // namespace ringside

@@ -302,6 +302,36 @@ Result<ItemView> RealtimeSocket::FindItem(const std::string& id) const {
   return NotFound("There is no item '" + id.substr(0, 256) + "' in this conversation.", "item_id", "item_not_found");
 }
 
+Result<RealtimeSocket::Place> RealtimeSocket::ReadPlace(const JsonValue& body) const {
+  Place place;
+  {
+    std::lock_guard lock(mutex_);
+    place.previous = last_item_;
+  }
+  const JsonValue* const behind = body.Find("previous_item_id");
+  if (behind == nullptr || behind->is_null()) return place;
+  std::string named;
+  RETURN_IF_ERROR(ReadString(*behind, "previous_item_id", &named));
+  const std::string own = named == "root" ? "" : OwnId(named);
+  if (own == place.previous) return place;
+  place.previous = place.after.emplace(own);
+  if (own.empty()) return place;
+  ASSIGN_OR_RETURN(const SharedList<Item> items, table_.GetItems(caller_, settings_.conversation));
+  for (const Item& item : items) {
+    if (item.id != MessageOf(own)) continue;
+    const std::vector<ItemView> views = RealtimeViewsOf(item, "");
+    if (views.back().id == own) {
+      place.after = item.id;
+      return place;
+    }
+    if (std::ranges::any_of(views, [&](const ItemView& view) { return view.id == own; })) {
+      return Unsupported("previous_item_id", "an item between an answer's message and its tool calls");
+    }
+  }
+  return NotFound("There is no item '" + named.substr(0, 256) + "' in this conversation.", "previous_item_id",
+                  "item_not_found");
+}
+
 Status RealtimeSocket::CreateItem(const JsonValue& body) {
   constexpr size_t kMaxClientIds = 4096;
   const JsonValue* value = body.Find("item");
@@ -320,19 +350,9 @@ Status RealtimeSocket::CreateItem(const JsonValue& body) {
     return InvalidArgument("A session has so many ids of its own; leave out the id.", "item.id",
                            "array_above_max_length");
   }
-  std::string previous;
-  {
-    std::lock_guard lock(mutex_);
-    previous = last_item_;
-  }
-  if (const JsonValue* behind = body.Find("previous_item_id"); behind != nullptr) {
-    std::string named;
-    RETURN_IF_ERROR(ReadString(*behind, "previous_item_id", &named));
-    if (named == "root" ? !previous.empty() : OwnId(named) != previous) {
-      return Unsupported("previous_item_id", "inserting an item anywhere but at the end");
-    }
-  }
-  ASSIGN_OR_RETURN(const std::vector<Item> added, table_.AddItems(caller_, settings_.conversation, {std::move(item)}));
+  ASSIGN_OR_RETURN(const Place place, ReadPlace(body));
+  ASSIGN_OR_RETURN(const std::vector<Item> added,
+                   table_.AddItems(caller_, settings_.conversation, {std::move(item)}, place.after));
   const ItemView made = RealtimeViewsOf(added.front(), id).front();
   if (!id.empty()) {
     own_ids_[id] = made.id;
@@ -340,10 +360,10 @@ Status RealtimeSocket::CreateItem(const JsonValue& body) {
   }
   {
     std::lock_guard lock(mutex_);
-    last_item_ = made.id;
+    if (!place.after) last_item_ = made.id;
     said_ = true;
   }
-  const std::string members = RealtimeItemMembers(ClientId(previous), made.json);
+  const std::string members = RealtimeItemMembers(ClientId(place.previous), made.json);
   Push("conversation.item.added", members);
   Push("conversation.item.done", members);
   return Status::Ok();
@@ -353,18 +373,24 @@ Status RealtimeSocket::DeleteItem(const JsonValue& body) {
   std::string id;
   RETURN_IF_ERROR(ReadItemId(body, &id));
   RETURN_IF_ERROR(FindItem(id).status());
-  const std::string own = OwnId(id);
-  RETURN_IF_ERROR(table_.DeleteItem(caller_, settings_.conversation, MessageOf(own)));
+  const std::string message = MessageOf(OwnId(id));
+  ASSIGN_OR_RETURN(const SharedList<Item> before, table_.GetItems(caller_, settings_.conversation));
+  RETURN_IF_ERROR(table_.DeleteItem(caller_, settings_.conversation, message));
   ASSIGN_OR_RETURN(const SharedList<Item> items, table_.GetItems(caller_, settings_.conversation));
   {
     std::lock_guard lock(mutex_);
     last_item_ = items.empty() ? "" : RealtimeViewsOf(items.back(), "").back().id;
   }
-  own_ids_.erase(id);
-  client_ids_.erase(own);
-  JsonWriter json;
-  json.BeginObject().Field("item_id", id);
-  Push("conversation.item.deleted", json.text().substr(1));
+  // An answer's message and its calls go together.
+  const auto deleted = std::ranges::find(before, message, &Item::id);
+  for (const ItemView& view : RealtimeViewsOf(*deleted, "")) {
+    const std::string named = ClientId(view.id);
+    own_ids_.erase(named);
+    client_ids_.erase(view.id);
+    JsonWriter json;
+    json.BeginObject().Field("item_id", named);
+    Push("conversation.item.deleted", json.text().substr(1));
+  }
   return Status::Ok();
 }
 
@@ -421,6 +447,7 @@ Status RealtimeSocket::CreateResponse(const JsonValue& body) {
   TurnSpec& spec = request.spec;
   RealtimeAsked asked{.max_output_tokens = std::move(request.max_output_tokens),
                       .metadata = std::move(request.metadata),
+                      .ignored = std::move(request.ignored),
                       .tokens = table_.TokensOf(caller_)};
   if (request.in_conversation) {
     spec.conversation = asked.conversation = settings_.conversation;

@@ -56,6 +56,12 @@ class RealtimeSocket : public std::enable_shared_from_this<RealtimeSocket> {
   /// The conversation that the settings ask for: the one that there is or, if `id` is "", a new one.
   Status Enter(const std::string& id, RealtimeSettings* settings);
   Status FitWindow(RealtimeSettings* settings);
+  /// Where `previous_item_id` puts an item.
+  struct Place {
+    std::optional<std::string> after;  // as SessionTable::AddItems has it
+    std::string previous;              // our id of the item before it; "" = none
+  };
+  Result<Place> ReadPlace(const JsonValue& body) const;
   Status CreateItem(const JsonValue& body);
   Status DeleteItem(const JsonValue& body);
   Status RetrieveItem(const JsonValue& body);

@@ -191,8 +191,15 @@ void TableUser::ChangeItems(Choices& choices) {
   const std::string id = Known(conversations_, choices);
   switch (choices.Below(6)) {
     case 0:
-    case 1:
       return Note(table_->AddItems(me, id, Items(choices)).status());
+    case 1: {
+      const Result<SharedList<Item>> items = table_->GetItems(me, id);
+      const size_t at = choices.Below(4);
+      const std::string after = items.ok() && items->size() > at ? (*items)[at].id
+                                : choices.Coin()                 ? ""
+                                                                 : "msg_unknown";
+      return Note(table_->AddItems(me, id, Items(choices), after).status());
+    }
     case 2: {
       const Result<SessionInfo> info = table_->GetSession(me, id);
       const int64_t back = static_cast<int64_t>(choices.Below(4));

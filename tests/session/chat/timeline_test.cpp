@@ -241,5 +241,89 @@ TEST_F(TimelineTest, APatchCannotHoldASampledItemWithoutIds) {
   EXPECT_TRUE(other.Apply(patch, tokenizer_.vocab_size()).ok());
 }
 
+class SpliceTest : public TimelineTest {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(timeline_.SetHead({"Be kind.", {}}, codec_, kRoom).ok());
+    for (const char* word : {"One", "Two", "Three"}) Turn(word, std::string("re ") + word);
+  }
+  // The result equals a timeline of the same messages in this order.
+  void Splice(size_t at, size_t removed, std::vector<Item> added) {
+    const Timeline before = timeline_;
+    const std::vector<Item> items = before.items().From(0);
+    ASSERT_TRUE(timeline_.Splice(at, removed, added, codec_, kRoom).ok());
+    Timeline fresh;
+    ASSERT_TRUE(fresh.SetHead({"Be kind.", {}}, codec_, kRoom).ok());
+    for (const Item& item : timeline_.items()) fresh.AddItem(Message(item.role, item.text));
+    ASSERT_TRUE(fresh.Render(codec_, false, kRoom).ok());
+    EXPECT_TRUE(tokenizer_.Decode(fresh.tokens().From(0)).starts_with(Text())) << Text();
+    EXPECT_EQ(timeline_.message_starts().From(0), fresh.message_starts().From(0));
+    EXPECT_EQ(timeline_.pinned(), fresh.pinned());
+    for (size_t i = 0; i < timeline_.items().size(); ++i) {
+      EXPECT_EQ(timeline_.items()[i].token_begin, fresh.items()[i].token_begin) << i;
+    }
+    Timeline applied = before;
+    ASSERT_TRUE(applied.Apply(timeline_.PatchFrom(before), tokenizer_.vocab_size()).ok());
+    EXPECT_EQ(applied.tokens().From(0), timeline_.tokens().From(0));
+    EXPECT_EQ(applied.items().From(0), timeline_.items().From(0));
+    EXPECT_EQ(applied.bytes(), timeline_.bytes());
+    for (int more = 0; more < 2; ++more) Turn("More", "Yes");
+  }
+};
+
+TEST_F(SpliceTest, AnyItemCanBeTakenOut) {
+  const Timeline whole = timeline_;
+  for (size_t at = 0; at < whole.items().size(); ++at) {
+    timeline_ = whole;
+    Splice(at, 1, {});
+    EXPECT_EQ(timeline_.items().size(), whole.items().size() - 1 + 4);
+  }
+}
+
+TEST_F(SpliceTest, ItemsCanBeAddedAnywhere) {
+  const Timeline whole = timeline_;
+  for (const ChatRole role : {ChatRole::kUser, ChatRole::kAssistant, ChatRole::kSystem}) {
+    for (size_t at = 0; at <= whole.items().size(); ++at) {
+      timeline_ = whole;
+      Splice(at, 0, {Message(role, "new"), Message(ChatRole::kUser, "newer")});
+    }
+  }
+}
+
+TEST_F(SpliceTest, AnItemCanBeReplaced) {
+  Splice(2, 1, {Message(ChatRole::kUser, "Four")});
+  EXPECT_NE(Text().find("Four<|im_end|>\n<|im_start|>assistant\nre Two"), std::string::npos);
+}
+
+TEST_F(SpliceTest, WithoutInstructionsTheFirstTokensArePinned) {
+  timeline_ = {};
+  for (const char* word : {"One", "Two"}) Turn(word, word);
+  ASSERT_TRUE(timeline_.Splice(0, 1, {}, codec_, kRoom).ok());
+  EXPECT_EQ(timeline_.pinned(), kPinnedWithoutSystem);
+  ASSERT_TRUE(timeline_.Splice(0, 3, {}, codec_, kRoom).ok());
+  EXPECT_EQ(timeline_.tokens().size(), 0u);
+  Turn("Hi", "Yo");
+  EXPECT_TRUE(Text().starts_with("<|im_start|>user\nHi"));
+}
+
+// A sampled id that no tokenizer makes of the answer's text.
+TEST_F(SpliceTest, IdsOfLaterAnswersAreThoseThatWereSampled) {
+  timeline_.AddItem(Message(ChatRole::kUser, "Odd"));
+  ASSERT_TRUE(timeline_.Render(codec_, true, kRoom).ok());
+  timeline_.CloseAnswer(Message(ChatRole::kAssistant, "answer"), std::vector<TokenId>{'~'}, codec_);
+  const size_t size = timeline_.tokens().size();
+  ASSERT_TRUE(timeline_.Splice(1, 1, {}, codec_, kRoom).ok());
+  EXPECT_LT(timeline_.tokens().size(), size);
+  EXPECT_EQ(timeline_.tokens().back(), TokenId{'~'});
+  EXPECT_TRUE(timeline_.items().back().sampled);
+}
+
+TEST_F(SpliceTest, ItIsHeldToALimit) {
+  const auto tokens = static_cast<int64_t>(timeline_.tokens().size());
+  Timeline next = timeline_;
+  EXPECT_EQ(next.Splice(2, 0, {Message(ChatRole::kUser, std::string(100, 'x'))}, codec_, tokens + 99).reason(),
+            "context_length_exceeded");
+}
+
 }  // namespace
 }  // namespace ringside

@@ -340,7 +340,7 @@ class OneTurnTest : public ChatCompletionsTest {
                               call();
                               return Status::Ok();
                             }},
-                       {.version = "1", .created = 0, .session_len = 2000});
+                       {.version = "1", .created = 0});
   }
   static SessionTableOptions Options() {
     SessionTableOptions options = TableFixture::Options();

@@ -18,7 +18,7 @@ class ChatTest : public ::testing::Test, protected TableFixture {
                               if (workers.ok()) call();
                               return workers;
                             }},
-                       {.version = "1.2", .created = 1000.5, .session_len = 2000});
+                       {.version = "1.2", .created = 1000.5});
   }
 
   HttpResponse Call(std::string method, std::string path, const std::string& body = "",

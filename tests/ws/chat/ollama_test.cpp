@@ -130,12 +130,13 @@ TEST_F(OllamaTest, TellsOfTheModelAndTheServer) {
   EXPECT_EQ(model["modified_at"], "1970-01-01T00:16:40.500000Z");
   const Json shown = Json::parse(Post("/api/show", {{"model", "tiny"}}).body);
   EXPECT_EQ(shown["capabilities"], Json::array({"completion", "tools"}));
-  EXPECT_EQ(shown["model_info"]["ringside.context_length"], 2000);
+  EXPECT_EQ(shown["model_info"]["ringside.context_length"], table.options().request_len());
+  EXPECT_EQ(shown["model_info"]["ringside.session_len"], 2000);
   EXPECT_EQ(Post("/api/show", {{"model", "other"}}).status, 404);
   EXPECT_EQ(Json::parse(Call("GET", "/api/version").body)["version"], "1.2");
   const Json loaded = Json::parse(Call("GET", "/api/ps").body)["models"][0];
   EXPECT_EQ(loaded["model"], "tiny:latest");
-  EXPECT_EQ(loaded["context_length"], 2000);
+  EXPECT_EQ(loaded["context_length"], table.options().request_len());
 }
 
 TEST_F(OllamaTest, TheModelIsThereWhoeverPullsIt) {

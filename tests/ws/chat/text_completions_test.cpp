@@ -201,6 +201,11 @@ TEST_F(TextCompletionsTest, TextsAreTokenised) {
   EXPECT_EQ(Json::parse(tokenize({{"content", "Hi"}, {"prompt", "Hi"}, {"add_special_tokens", false}}).body)["count"],
             2);
   EXPECT_EQ(Json::parse(tokenize({{"content", ""}}).body)["tokens"], Json::array());
+  const int64_t most = table.options().request_len();
+  EXPECT_EQ(told["max_model_len"], most);
+  EXPECT_EQ(Ask({{"prompt", std::string(static_cast<size_t>(most), 'x')}}).status, 200);
+  EXPECT_EQ(ErrorOf(Ask({{"prompt", std::string(static_cast<size_t>(most) + 1, 'x')}}), 400)["code"],
+            "context_length_exceeded");
   const std::vector<std::tuple<Json, std::string, std::string>> cases = {
       {Json::object(), "missing_required_parameter", "prompt"},
       {{{"prompt", 5}}, "invalid_type", "prompt"},

@@ -115,14 +115,29 @@ TEST_F(ConversationsTest, ItemsAreListedInBothOrdersAndPages) {
   EXPECT_EQ(Ok(Call("GET", items + "/" + last)), newest["data"][0]);
 }
 
-TEST_F(ConversationsTest, TheLastItemCanBeDeleted) {
+TEST_F(ConversationsTest, ItemsAreDeletedAndAddedAnywhere) {
   const std::string id = NewConversation();
   client.Send(Create({{"conversation", id}}));
   engine.Answer(0, "Yo");
   const std::string items = "/v1/conversations/" + id + "/items";
   const Json list = Ok(Call("GET", items));
-  Fails(Call("DELETE", items + "/" + list["data"][1]["id"].get<std::string>()), 400, "item_not_last", "item_id");
-  EXPECT_EQ(Ok(Call("DELETE", items + "/" + list["data"][0]["id"].get<std::string>()))["ringside"]["items"], 1);
+  const std::string answer = list["data"][0]["id"], question = list["data"][1]["id"];
+  const auto add = [&](const Json& behind) {
+    return Call("POST", items, {{"items", {{{"role", "user"}, {"content", "x"}}}}, {"previous_item_id", behind}});
+  };
+  Ok(add("root"));
+  const std::string added = Ok(add(question))["data"][0]["id"];
+  Fails(add("msg_x"), 404, "item_not_found", "previous_item_id");
+  Fails(add(5), 400, "invalid_type", "previous_item_id");
+  const Json all = Ok(Call("GET", items + "?order=asc"))["data"];
+  ASSERT_THAT(all, SizeIs(4));
+  EXPECT_EQ(all[2]["id"], added);
+  EXPECT_EQ(Ok(Call("DELETE", items + "/" + question))["ringside"]["items"], 3);
+  EXPECT_EQ(Ok(Call("DELETE", items + "/" + answer))["ringside"]["items"], 2);
+  Fails(Call("DELETE", items + "/" + answer), 404, "item_not_found", "item_id");
+  client.Send(Create({{"conversation", id}}));
+  Fails(Call("DELETE", items + "/" + added), 409, "conversation_locked", "conversation");
+  engine.Answer(1, "Yo");
 }
 
 TEST_F(ConversationsTest, MemoryTellsTheWindowItsMessagesAndWhatEachTurnFound) {

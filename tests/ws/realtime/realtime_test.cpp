@@ -1,4 +1,4 @@
-// The Realtime protocol's text subset: a session's settings, its items, its responses.
+// The Realtime protocol's text subset: a session's items and responses.
 #include "ws/realtime/realtime.h"
 
 #include <gmock/gmock.h>
@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "tests/session/scripted_engine.h"
+#include "tests/ws/realtime/realtime_fixture.h"
 
 namespace ringside {
 namespace {
@@ -18,95 +18,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-class RealtimeTest : public ::testing::Test, protected TableFixture {
- protected:
-  /// One connection, opened. Events are checked for what all of them have.
-  class Client {
-   public:
-    explicit Client(SessionTable& table, std::vector<std::pair<std::string, std::string>> query = {},
-                    std::string session = "") {
-      HttpRequest request;
-      request.principal = "me";
-      request.session = std::move(session);
-      request.query = std::move(query);
-      const SocketRoute route = RealtimeRoute(table);
-      EXPECT_TRUE(route.admit(request).ok());
-      face_ = route.open(request, outbox);
-      face_.on_opened();
-    }
-    void Close() { face_.on_closed(); }
-    void Send(const Json& event) { face_.on_message(event.dump()); }
-    void SendText(const std::string& text) { face_.on_message(text); }
-    bool busy() const { return face_.busy(); }
-    std::vector<Json> Events() {
-      std::vector<Json> events;
-      while (const std::optional<std::string> text = outbox->Take()) {
-        events.push_back(Json::parse(*text));
-        EXPECT_TRUE(events.back()["type"].is_string() && events.back()["event_id"].is_string()) << *text;
-      }
-      return events;
-    }
-    /// The only event waiting, of this type.
-    Json Event(const std::string& type) {
-      const std::vector<Json> events = Events();
-      EXPECT_THAT(events, SizeIs(1)) << Json(events);
-      if (events.size() != 1) return Json();
-      EXPECT_EQ(events[0]["type"], type) << events[0];
-      return events[0];
-    }
-    void ExpectError(const std::string& code, const Json& param, const Json& event_id = nullptr) {
-      const Json error = Event("error")["error"];
-      EXPECT_EQ(error["code"], code) << error;
-      EXPECT_EQ(error["param"], param) << error;
-      EXPECT_EQ(error["event_id"], event_id) << error;
-      EXPECT_TRUE(error["type"].is_string() && error["message"].is_string());
-    }
-    /// Adds a message; the item as it was told.
-    Json Say(const std::string& text, const Json& more = Json::object()) {
-      Json item = {{"type", "message"}, {"role", "user"}, {"content", Json::array({Text(text)})}};
-      item.update(more);
-      Send({{"type", "conversation.item.create"}, {"item", item}});
-      const std::vector<Json> events = Events();
-      EXPECT_EQ(Types(events), (std::vector<std::string>{"conversation.item.added", "conversation.item.done"}))
-          << Json(events);
-      return events.empty() ? Json() : events[0]["item"];
-    }
-
-    /// Called where the connection's strand would be woken.
-    std::shared_ptr<std::function<void()>> woken = std::make_shared<std::function<void()>>([] {});
-    std::shared_ptr<Outbox> outbox = std::make_shared<Outbox>([woken = woken] { (*woken)(); });
-
-   private:
-    SocketFace face_;
-  };
-
-  static Json Text(const std::string& text) { return {{"type", "input_text"}, {"text", text}}; }
-  static std::vector<std::string> Types(const std::vector<Json>& events) {
-    std::vector<std::string> types;
-    for (const Json& event : events) types.push_back(event["type"]);
-    return types;
-  }
-  /// A connection that has read its greeting.
-  Client Open(std::vector<std::pair<std::string, std::string>> query = {}) {
-    Client opened(table, std::move(query));
-    conversation_ = opened.Event("session.created")["session"]["ringside"]["conversation"];
-    return opened;
-  }
-  std::vector<Item> Items() {
-    const Result<SharedList<Item>> items = table.GetItems({"me", 0}, conversation_);
-    EXPECT_TRUE(items.ok());
-    return items.ok() ? std::vector<Item>(items->begin(), items->end()) : std::vector<Item>();
-  }
-  std::vector<std::string> Texts() {
-    std::vector<std::string> texts;
-    const std::vector<Item> items = Items();
-    for (const Item& item : items) texts.push_back(item.text);
-    return texts;
-  }
-  std::string Prompt() { return tokenizer.Decode(engine.last().tokens); }
-
-  std::string conversation_;
-};
+class RealtimeTest : public RealtimeFixture {};
 
 const Json kCreate = {{"type", "response.create"}};
 
@@ -198,141 +110,6 @@ TEST_F(RealtimeTest, AResponseTellsItsEventsInOrder) {
   EXPECT_THAT(Texts(), ElementsAre("Hi", "Yo"));
 }
 
-TEST_F(RealtimeTest, SettingsHoldForTheResponsesBehindThem) {
-  Client client = Open();
-  client.Send({{"type", "session.update"},
-               {"session", {{"type", "realtime"}, {"instructions", "Be brief."}, {"max_output_tokens", 7}}}});
-  const Json session = client.Event("session.updated")["session"];
-  EXPECT_EQ(session["instructions"], "Be brief.");
-  EXPECT_EQ(session["max_output_tokens"], 7);
-  client.Say("Hi");
-  client.Send(kCreate);
-  EXPECT_NE(Prompt().find("Be brief."), std::string::npos);
-  EXPECT_EQ(engine.last().max_tokens, 7);
-  engine.AnswerLast("Yo");
-  client.Events();
-  client.Send({{"type", "session.update"}, {"session", {{"max_output_tokens", "inf"}, {"tools", Json::array()}}}});
-  EXPECT_EQ(client.Event("session.updated")["session"]["instructions"], "Be brief.") << "fields left out stay";
-  // A response's own, for itself.
-  client.Say("More");
-  client.Send({{"type", "response.create"}, {"response", {{"instructions", "Be kind."}}}});
-  EXPECT_NE(Prompt().find("Be kind."), std::string::npos);
-  engine.AnswerLast("Yo");
-  client.Events();
-  client.Say("More");
-  client.Send(kCreate);
-  EXPECT_NE(Prompt().find("Be brief."), std::string::npos);
-  engine.AnswerLast("Yo");
-  client.Events();
-  // What was given may be sent back.
-  client.Send({{"type", "session.update"}, {"session", session}});
-  EXPECT_EQ(client.Event("session.updated")["session"], session);
-}
-
-Json Retention(double ratio, const Json& limits) {
-  return {{"type", "retention_ratio"}, {"retention_ratio", ratio}, {"token_limits", limits}};
-}
-
-TEST_F(RealtimeTest, ARetentionRatioChoosesTheWindowOfAConversationThatBegins) {
-  Client client = Open();
-  const std::string first = conversation_;
-  const Json half = Retention(0.5, {{"post_instructions", 100}}), all = Retention(0.8, {{"post_instructions", 90}});
-  const auto update = [&](const Json& truncation) {
-    client.Send({{"type", "session.update"}, {"session", {{"truncation", truncation}}}});
-    const Json session = client.Event("session.updated")["session"];
-    EXPECT_EQ(session["truncation"], truncation);
-    conversation_ = session["ringside"]["conversation"];
-    return table.GetSession({"me", 0}, conversation_).value();
-  };
-  EXPECT_EQ(update(half).memory_len, 100);
-  EXPECT_NE(conversation_, first);
-  EXPECT_EQ(table.conversations(), 1) << "the one that there was had nothing in it";
-  const SessionInfo exact = update(all);
-  EXPECT_EQ(exact.memory_len, 90);
-  EXPECT_EQ(exact.eviction, Eviction::kToken);
-  client.Say("Hi");
-  client.Send(kCreate);
-  EXPECT_EQ(engine.last().window.memory_len, 90);
-  engine.AnswerLast("Yo");
-  client.Events();
-  EXPECT_EQ(update(all).id, exact.id);
-  EXPECT_EQ(update("auto").memory_len, 90);
-  client.Send({{"type", "session.update"}, {"session", {{"truncation", half}}}});
-  client.ExpectError("invalid_value", "session.truncation");
-  // Who comes back to it says the same again.
-  Client again = Open({{"conversation", conversation_}});
-  again.Send({{"type", "session.update"}, {"session", {{"truncation", all}}}});
-  EXPECT_EQ(again.Event("session.updated")["session"]["truncation"], all);
-}
-
-TEST_F(RealtimeTest, ASessionIsAsItsTicketSays) {
-  const Json given = {{"type", "realtime"},
-                      {"instructions", "Be brief."},
-                      {"max_output_tokens", 7},
-                      {"truncation", Retention(0.5, {{"post_instructions", 100}})}};
-  Client client(table, {}, given.dump());
-  const Json session = client.Event("session.created")["session"];
-  for (const auto& [key, value] : given.items()) EXPECT_EQ(session[key], value) << key;
-  client.Say("Hi");
-  client.Send(kCreate);
-  EXPECT_EQ(engine.last().max_tokens, 7);
-  EXPECT_EQ(engine.last().window.memory_len, 100);
-  EXPECT_NE(Prompt().find("Be brief."), std::string::npos);
-  // The conversation that it goes on with has a window already.
-  Client other(table, {{"conversation", Open().Say("Hi").is_null() ? "" : conversation_}}, given.dump());
-  EXPECT_EQ(other.Event("error")["error"]["param"], "session.truncation");
-}
-
-TEST_F(RealtimeTest, WhatASessionCannotHaveIsRefusedAndTheSocketStaysOpen) {
-  Client client = Open();
-  const std::vector<std::tuple<Json, std::string, std::string>> cases = {
-      {{{"audio", {{"output", {{"voice", "x"}}}}}}, "unsupported_value", "session.audio"},
-      {{{"output_modalities", {"audio"}}}, "unsupported_value", "session.output_modalities"},
-      {{{"model", "other"}}, "unsupported_value", "session.model"},
-      {{{"type", "transcription"}}, "unsupported_value", "session.type"},
-      {{{"tools", {{{"type", "function"}}}}}, "missing_required_parameter", "session.tools[0].name"},
-      {{{"truncation", {{"type", "retention_ratio"}}}},
-       "missing_required_parameter",
-       "session.truncation.retention_ratio"},
-      {{{"truncation", {{"type", "retention_ratio"}, {"retention_ratio", 1.5}}}},
-       "invalid_value",
-       "session.truncation.retention_ratio"},
-      {{{"truncation",
-         {{"type", "retention_ratio"}, {"retention_ratio", 0.5}, {"token_limits", {{"post_instructions", 513}}}}}},
-       "invalid_value",
-       "session.truncation.token_limits.post_instructions"},
-      {{{"truncation", {{"type", "ratio"}}}}, "invalid_value", "session.truncation.type"},
-      {{{"max_output_tokens", 0}}, "invalid_value", "session.max_output_tokens"},
-      {{{"max_output_tokens", "many"}}, "invalid_type", "session.max_output_tokens"},
-      {{{"instructions", 5}}, "invalid_type", "session.instructions"},
-      {{{"temperature", 1}}, "unknown_parameter", "session.temperature"},
-  };
-  for (const auto& [fields, code, param] : cases) {
-    Json session = {{"instructions", "not taken over"}};
-    session.update(fields);
-    client.Send({{"type", "session.update"}, {"event_id", "e1"}, {"session", session}});
-    client.ExpectError(code, param, "e1");
-  }
-  for (const char* type : {"input_audio_buffer.append", "input_audio_buffer.commit", "input_audio_buffer.clear",
-                           "output_audio_buffer.clear", "conversation.item.truncate"}) {
-    client.Send({{"type", type}, {"event_id", "e2"}});
-    client.ExpectError("unsupported_value", "type", "e2");
-  }
-  client.Send({{"type", "nonsense"}});
-  client.ExpectError("unsupported_event_type", "type");
-  client.Send({{"event_id", "e3"}});
-  client.ExpectError("missing_required_parameter", "type", "e3");
-  client.Send({{"type", "session.update"}, {"event_id", 5}});
-  client.ExpectError("invalid_type", "event_id");
-  client.SendText("{");
-  client.ExpectError("invalid_json", nullptr);
-  client.SendText("[]");
-  client.ExpectError("invalid_json", nullptr);
-  EXPECT_FALSE(client.outbox->TakeClose());
-  client.Send({{"type", "session.update"}, {"session", Json::object()}});
-  EXPECT_EQ(client.Event("session.updated")["session"]["instructions"], "") << "nothing of what was refused counts";
-}
-
 TEST_F(RealtimeTest, ItemsAreCreatedRetrievedAndDeleted) {
   Client client = Open();
   const Json first = client.Say("One"), second = client.Say("Two", {{"id", "mine"}, {"role", "system"}});
@@ -341,21 +118,24 @@ TEST_F(RealtimeTest, ItemsAreCreatedRetrievedAndDeleted) {
   EXPECT_EQ(second["id"], "mine");
   client.Send({{"type", "conversation.item.retrieve"}, {"item_id", "mine"}});
   EXPECT_EQ(client.Event("conversation.item.retrieved")["item"], second);
-  // Behind the last one only.
   Json create = {{"type", "conversation.item.create"},
                  {"previous_item_id", first["id"]},
                  {"item", {{"type", "message"}, {"role", "user"}, {"content", Json::array({Text("x")})}}}};
   client.Send(create);
-  client.ExpectError("unsupported_value", "previous_item_id");
+  EXPECT_EQ(client.Events().front()["previous_item_id"], first["id"]);
   create["previous_item_id"] = "root";
+  create["item"]["content"] = Json::array({Text("zero")});
   client.Send(create);
-  client.ExpectError("unsupported_value", "previous_item_id");
+  EXPECT_EQ(client.Events().front()["previous_item_id"], nullptr);
   create["previous_item_id"] = "mine";
+  create["item"]["content"] = Json::array({Text("y")});
   client.Send(create);
   EXPECT_EQ(client.Events().front()["previous_item_id"], "mine");
-  client.Send({{"type", "conversation.item.delete"}, {"item_id", "mine"}});
-  client.ExpectError("item_not_last", "item_id");
-  for (const std::string& id : {Items().back().id, std::string("mine")}) {
+  EXPECT_THAT(Texts(), ElementsAre("zero", "One", "x", "Two", "y"));
+  create["previous_item_id"] = "nowhere";
+  client.Send(create);
+  client.ExpectError("item_not_found", "previous_item_id");
+  for (const std::string& id : {Items().front().id, Items()[2].id, std::string("mine"), Items().back().id}) {
     client.Send({{"type", "conversation.item.delete"}, {"item_id", id}});
     EXPECT_EQ(client.Event("conversation.item.deleted")["item_id"], id);
   }

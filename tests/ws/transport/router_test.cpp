@@ -267,7 +267,7 @@ TEST(ModelsTest, ListsTheOneModel) {
   Router router;
   SamplingParams sampling;
   sampling.top_p = 0.9;
-  AddModelRoutes(router, {"owner/name", 1234, 4096, sampling, 64});
+  AddModelRoutes(router, {"owner/name", 1234, 4096, sampling, 64, {}, 9999, 4092, 256});
   const auto list = nlohmann::json::parse(Ask(router, "GET", "/v1/models").body);
   EXPECT_EQ(list["object"], "list");
   ASSERT_EQ(list["data"].size(), 1u);
@@ -275,6 +275,8 @@ TEST(ModelsTest, ListsTheOneModel) {
   EXPECT_EQ(list["data"][0]["object"], "model");
   EXPECT_EQ(list["data"][0]["created"], 1234);
   EXPECT_EQ(list["data"][0]["max_model_len"], 4096);
+  EXPECT_EQ(list["data"][0]["max_input_tokens"], 4096);
+  EXPECT_EQ(list["data"][0]["ringside"]["session_len"], 9999);
   EXPECT_EQ(list["data"][0]["defaults"]["top_p"], 0.9);
   EXPECT_EQ(list["data"][0]["defaults"]["max_output_tokens"], 64);
   EXPECT_EQ(nlohmann::json::parse(Ask(router, "GET", "/v1/models/owner/name").body), list["data"][0]);

@@ -280,7 +280,7 @@ HttpResponse ListModels(const SessionTableOptions& options, const OllamaModel& m
     json.BeginObject();
     json.Field("name", name + ":latest").Field("model", name + ":latest").Field("size", 0).Field("digest", "");
     json.Field(loaded ? "expires_at" : "modified_at", loaded ? "9999-12-31T23:59:59Z" : Timestamp(model.created));
-    if (loaded) json.Field("size_vram", 0).Field("context_length", model.session_len);
+    if (loaded) json.Field("size_vram", 0).Field("context_length", options.request_len());
     WriteDetails(json);
     json.EndObject();
   }
@@ -323,7 +323,8 @@ HttpResponse ShowModel(const SessionTableOptions& options, const OllamaModel& mo
   json.Field("modified_at", Timestamp(model.created));
   WriteDetails(json);
   json.Key("model_info").BeginObject().Field("general.architecture", "ringside");
-  json.Field("general.basename", *name).Field("ringside.context_length", model.session_len).EndObject();
+  json.Field("general.basename", *name).Field("ringside.context_length", options.request_len());
+  json.Field("ringside.session_len", options.session_len).EndObject();
   json.Key("capabilities").BeginArray().Value("completion").Value("tools");
   if (options.embedding_size > 0) json.Value("embedding");
   json.EndArray().EndObject();

@@ -12,9 +12,8 @@ namespace ringside {
 
 /// What is told of the one model.
 struct OllamaModel {
-  std::string version;      // of this server
-  double created = 0;       // seconds since 1970: when the model was loaded
-  int64_t session_len = 0;  // told as the context's length
+  std::string version;  // of this server
+  double created = 0;   // seconds since 1970: when the model was loaded
 };
 
 void AddOllamaRoutes(Router& router, const ChatService& service, const OllamaModel& model);

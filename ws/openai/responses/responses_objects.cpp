@@ -101,7 +101,7 @@ std::string IncompleteReason(const Response& response) {
   return response.incomplete_reason.empty() ? "max_output_tokens" : response.incomplete_reason;
 }
 
-void WriteReport(JsonWriter& json, const Response& response) {
+void WriteReport(JsonWriter& json, const Response& response, const std::vector<std::string>& ignored) {
   const CacheReport& report = response.report;
   json.BeginObject().Field("source", CacheSourceName(report.source)).Field("tokens_reused", report.tokens_reused);
   json.Field("tokens_computed", report.tokens_computed).Field("tokens_evicted", report.tokens_evicted);
@@ -119,7 +119,15 @@ void WriteReport(JsonWriter& json, const Response& response) {
   json.Key("tokens_per_s");
   seconds > 0 && tokens > 0 ? json.Value(tokens / seconds) : json.Null();
   WriteRecorded(json, response.recorded);
+  WriteIgnored(json, ignored);
   json.EndObject();
+}
+
+void WriteIgnored(JsonWriter& json, const std::vector<std::string>& ignored) {
+  if (ignored.empty()) return;
+  json.Key("ignored").BeginArray();
+  for (const std::string& field : ignored) json.Value(field);
+  json.EndArray();
 }
 
 std::string Logprobs(std::span<const OutputToken> tokens, const Tokenizer& tokenizer) {

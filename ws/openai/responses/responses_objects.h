@@ -61,7 +61,10 @@ std::string ErrorFrame(const Status& status, const std::string& stream_id, int64
 std::string ErrorObject(const Status& status, int64_t retry_after_ms = 0);
 
 /// What a finished response says of its cache: the object "ringside".
-void WriteReport(JsonWriter& json, const Response& response);
+/// `ignored`: fields of the request without effect.
+void WriteReport(JsonWriter& json, const Response& response, const std::vector<std::string>& ignored = {});
+/// "ignored": the list, unless it is empty.
+void WriteIgnored(JsonWriter& json, const std::vector<std::string>& ignored);
 /// Why a response is incomplete, "" for another.
 std::string IncompleteReason(const Response& response);
 /// "completed", "incomplete", ...

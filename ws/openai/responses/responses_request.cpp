@@ -142,6 +142,8 @@ Result<TurnSpec> CreateReader::Read(const JsonValue& body) {
     return InvalidArgument("An answer in the background is stored: whoever asked for it fetches it.", "background",
                            "invalid_value");
   }
+  spec_.carries_history = !continues;
+  spec_.offers_truncation = true;
   spec_.warm_up = prewarm_ || !generate_;
   if (wants_logprobs_ || top_logprobs_ > 0) spec_.sampling.logprobs = top_logprobs_;
   if (!has_seed_) spec_.sampling.seed = RandomBits();
