@@ -14,7 +14,6 @@
 namespace ringside {
 namespace {
 
-using jinja::Strip;
 using jinja::StripRight;
 
 // Writes one rendering; see ChatTemplate::Render for the order of things.
@@ -39,26 +38,17 @@ class Renderer {
     Pin();
   }
 
-  /// `first`: the conversation's first message, which is pinned. Without content it tells the tools alone.
-  void System(std::optional<std::string_view> text, bool first) {
-    std::string_view content = text.value_or("");
-    if (format_.trim_system) content = Strip(content);
-    if (format_.system_place == TemplateFormat::SystemPlace::kFirstUser) {
-      CloseResults();
-      OpenUser();
-      Markup(format_.system_open);
-    } else {
-      CloseUser();
-      Start();
-      const std::string& open =
-          tools_.empty() ? format_.system_open : format_.tools_system_open.value_or(format_.system_open);
-      Markup(first ? open : format_.late_system_open.value_or(format_.system_open));
-    }
-    Content(content);
-    TellTools(ToolSyntax::Place::kSystemEnd, text ? "\n\n" : "");
-    Markup(format_.system_close);
-    if (first) Pin();
+  /// The template's own text, whose special tokens are markup. Without one it holds the tools alone.
+  void DefaultSystem() { WriteSystem(format_.default_system, true, true); }
+  /// In the place of a first system message without a text.
+  void EmptySystem() {
+    if (format_.empty_system.empty()) return;
+    Start();
+    Markup(format_.empty_system);
+    Pin();
   }
+  /// `first`: the conversation's first message, which is pinned.
+  void System(std::string_view text, bool first) { WriteSystem(format_.trim_system.Of(text), first, false); }
 
   /// Tells the tools that no system message has told, in the user message that comes first.
   void TellInUserMessage() {
@@ -71,11 +61,11 @@ class Renderer {
     CloseResults();
     const bool behind_system = user_open_;
     OpenUser();
-    if (format_.trim_user) {
-      const bool keep_left = behind_system && format_.trim_user_right_only_behind_system;
-      content = keep_left ? StripRight(content) : Strip(content);
-      if (keep_left && content.empty() && !out_.pieces.empty()) TrimLastPiece();
-    }
+    TemplateFormat::Trims trims = format_.trim_user;
+    const bool joined = behind_system && format_.trim_user_right_only_behind_system;
+    if (joined) trims.left = TemplateFormat::Trim::kNone;
+    content = trims.Of(content);
+    if (joined && content.empty() && !out_.pieces.empty()) TrimLastPiece();
     Content(content);
     CloseUser();
   }
@@ -111,10 +101,11 @@ class Renderer {
     const bool calls = message.calls_at >= 0;
     const std::string_view text = content.substr(0, text_bytes);
     Start();
+    if (!calls && IsAbsent(text, format_.absent_answer)) return Markup(format_.empty_answer);
     Markup(format_.assistant_open);
     if (!calls || !syntax_.alone) {
       Markup(format_.answer_lead);
-      Content(format_.trim_assistant ? Strip(text) : text);
+      Content(format_.trim_assistant.Of(text));
     }
     if (calls) Calls(content.substr(text_bytes), message, !text.empty() && !syntax_.alone);
     Markup(format_.answer_trail + format_.end_of_turn + format_.after_end);
@@ -137,6 +128,24 @@ class Renderer {
   }
 
  private:
+  void WriteSystem(std::optional<std::string_view> text, bool first, bool markup) {
+    if (format_.system_place == TemplateFormat::SystemPlace::kFirstUser) {
+      CloseResults();
+      OpenUser();
+      Markup(format_.system_open);
+    } else {
+      CloseUser();
+      Start();
+      const std::string& open =
+          tools_.empty() ? format_.system_open : format_.tools_system_open.value_or(format_.system_open);
+      Markup(first ? open : format_.late_system_open.value_or(format_.system_open));
+    }
+    if (text) Append(std::string(*text), markup);
+    TellTools(ToolSyntax::Place::kSystemEnd, text ? "\n\n" : "");
+    Markup(format_.system_close);
+    if (first) Pin();
+  }
+
   // Byte for byte where they are in the template's syntax: they may be what the model has written.
   void Calls(std::string_view calls, const ChatMessage& message, bool behind_text) {
     if (SyntaxOfCalls(calls) == syntax_.name) {
@@ -214,6 +223,10 @@ class Renderer {
   Rendering out_;
 };
 
+bool BeginsWithSystem(std::span<const ChatMessage> messages) {
+  return !messages.empty() && messages.front().role == ChatRole::kSystem;
+}
+
 Status Unusable(const Status& why, const std::string& remedy) {
   return InvalidArgument("the model's chat template cannot be used: " + why.message() + "; " + remedy);
 }
@@ -259,7 +272,9 @@ Result<ChatTemplate> ChatTemplate::Recognise(std::string_view jinja_source, cons
   if (format.ok()) return ChatTemplate(std::make_shared<const TemplateFormat>(*std::move(format)));
   Result<WholeTemplate> whole = WholeTemplate::Learn(*std::move(run), facts);
   if (!whole.ok()) return refuse(format.status());
-  return ChatTemplate(*std::move(whole), "each turn renders its whole conversation anew: " + format.status().message());
+  std::string caveat = "each turn renders its whole conversation anew: " + format.status().message();
+  if (!whole->writes_calls()) caveat += "; tool calls, which the template does not write, are the answer's text";
+  return ChatTemplate(*std::move(whole), std::move(caveat));
 }
 
 ChatTemplate::ChatTemplate(WholeTemplate whole, std::string caveat) {
@@ -330,12 +345,17 @@ Rendering RenderFormat(const TemplateFormat& format, std::span<const ChatMessage
     nothing.end = before;
     return nothing;
   }
+  const bool absent = first && BeginsWithSystem(messages) && IsAbsent(messages.front().content, format.absent_system);
+  if (absent) messages = messages.subspan(1);
+  const bool has_system = first && !absent && BeginsWithSystem(messages);
   Renderer renderer(format, before, tools);
   if (first) {
     renderer.BeginConversation();
-    const bool has_system = !messages.empty() && messages.front().role == ChatRole::kSystem;
     const bool tells = !tools.empty() && SyntaxOf(format.tools).place == ToolSyntax::Place::kSystemEnd;
-    if (!has_system && (format.default_system || tells)) renderer.System(format.default_system, true);
+    if (absent && tools.empty())
+      renderer.EmptySystem();
+    else if (!has_system && (format.default_system || tells))
+      renderer.DefaultSystem();
     if (!has_system) renderer.TellInUserMessage();
   } else {
     renderer.CloseAnswer(before);
@@ -344,7 +364,7 @@ Rendering RenderFormat(const TemplateFormat& format, std::span<const ChatMessage
     const ChatMessage& message = messages[i];
     switch (message.role) {
       case ChatRole::kSystem:
-        renderer.System(message.content, first && i == 0);
+        renderer.System(message.content, has_system && i == 0);
         if (i == 0) renderer.TellInUserMessage();
         break;
       case ChatRole::kUser:

@@ -27,25 +27,29 @@ constexpr std::array<std::string_view, 14> kTexts = {"Hello!",
                                                      "</s>",
                                                      "{{ bos_token }}{% raw %}",
                                                      "42"};
-constexpr std::array<std::string_view, 6> kSpaced = {
-    "", " ", "  two spaces around  ", "\n\nlines\n\n", "tab\t", "\u00a0wide\u3000"};
+constexpr std::array<std::string_view, 12> kEdges = {
+    "",         " ",         "\n",         "\n\n",  " \n\t",           "  two spaces around  ", "\n\nlines\n\n",
+    "\n first", "last \n\n", " \n behind", "tab\t", "\u00a0wide\u3000"};
 constexpr std::array<std::string_view, 3> kThoughts = {"<think>\nhm\n</think>\n\nyes", "first</think>then",
                                                        "<think></think>\nso"};
 
 /// Some kind of conversations: the letters of its messages' roles are chosen, then their texts.
 struct Kind {
   int count;
-  bool system, spaced, thoughts, late_system, out_of_turn;
+  bool system, edges, thoughts, late_system, out_of_turn;
   const char* caveat;  // where they come out otherwise; null = then the format is none
 };
-constexpr std::array<Kind, 6> kKinds = {{
+constexpr std::array<Kind, 5> kKinds = {{
     {.count = 60, .caveat = nullptr},
     {.count = 40, .system = true, .caveat = "a system message is not written as the template does it in every turn"},
-    {.count = 40, .spaced = true, .caveat = "white space around messages is not dropped as the template does it"},
     {.count = 20, .thoughts = true, .caveat = "the thinking of earlier answers is not written as the template does it"},
     {.count = 20, .late_system = true, .caveat = "later system messages are not written as the template does it"},
     {.count = 40, .out_of_turn = true, .caveat = "messages out of turn are not written as the template does it"},
 }};
+
+/// Conversations in which each text in turn is one of kEdges; then several texts are.
+constexpr std::array<std::string_view, 3> kTurns = {"u", "uau", "uauau"};
+constexpr Kind kSeveralEdges = {.count = 60, .edges = true};
 
 class Checker {
  public:
@@ -64,6 +68,26 @@ class Checker {
   }
   const std::string& difference() const { return difference_; }
 
+  /// Whether empty texts, and white space around texts, come out as the template writes them.
+  bool HasEdges(bool system) {
+    for (const std::string_view turns : kTurns) {
+      Messages messages;
+      if (system) messages.push_back({ChatRole::kSystem, "Rules"});
+      for (const char role : turns) messages.push_back({role == 'u' ? ChatRole::kUser : ChatRole::kAssistant, "Text"});
+      for (ChatMessage& message : messages) {
+        const std::string plain = message.content;
+        for (const std::string_view edge : kEdges) {
+          message.content = edge;
+          if (!Same(messages).value_or(true)) return false;
+        }
+        message.content = plain;
+      }
+    }
+    Kind several = kSeveralEdges;
+    several.system = system;
+    return HasKind(several);
+  }
+
   bool HasKind(const Kind& kind) {
     for (int i = 0; i < kind.count; ++i) {
       if (!Same(Conversation(kind)).value_or(true)) return false;
@@ -75,7 +99,7 @@ class Checker {
   size_t Below(size_t count) { return random_() % count; }
 
   std::string TextFor(const Kind& kind, ChatRole role) {
-    if (kind.spaced && Below(2) == 0) return std::string(kSpaced[Below(kSpaced.size())]);
+    if (kind.edges && Below(2) == 0) return std::string(kEdges[Below(kEdges.size())]);
     if (kind.thoughts && role == ChatRole::kAssistant) return std::string(kThoughts[Below(kThoughts.size())]);
     return std::string(kTexts[Below(kTexts.size())]);
   }
@@ -114,9 +138,9 @@ constexpr std::string_view kTools =
 const ChatMessage kSystem = {ChatRole::kSystem, "Be kind."}, kQuestion = {ChatRole::kUser, "Which?"},
                   kAnswer = {ChatRole::kAssistant, "That."}, kNext = {ChatRole::kUser, "And then?"};
 
-/// What stands in quotes in the source: words that the template may look for in what is said.
+/// Quoted strings of the source, which the template may look for in messages.
 std::vector<std::string> QuotedWords(std::string_view source) {
-  constexpr size_t kMostWords = 64, kLongest = 40;
+  constexpr size_t kMostWords = 256, kLongest = 40;
   std::vector<std::string> words;
   for (size_t i = 0; i < source.size() && words.size() < kMostWords; ++i) {
     if (source[i] != '"' && source[i] != '\'') continue;
@@ -124,7 +148,7 @@ std::vector<std::string> QuotedWords(std::string_view source) {
     if (end == std::string_view::npos) break;
     const std::string word(jinja::Strip(source.substr(i + 1, end - i - 1)));
     i = end;
-    const bool plain = word.find_first_of("<\\\n") == std::string::npos;
+    const bool plain = word.find_first_of("\\\n") == std::string::npos;
     if (word.size() < 2 || word.size() > kLongest || !plain || std::ranges::count(words, word) > 0) continue;
     words.push_back(word);
   }
@@ -136,14 +160,16 @@ bool WritesSystem(const TemplateRun& run) {
   return text.ok() && text->find(kSystem.content) != std::string::npos;
 }
 
-/// A question, a call, what it gave.
-Messages Called() {
-  ChatMessage call = {ChatRole::kAssistant, ""};
-  AppendToolCall("look", R"({"what": "x"})", &call.content, &call.calls_at);
-  call.model_ids = {"abcdefgh1"};
-  ChatMessage result = {ChatRole::kTool, "Found"};
-  result.model_ids = call.model_ids;
-  return {kQuestion, call, result};
+/// A question, an answer of `text` and `count` calls, and their results.
+Messages Called(std::string text = "", size_t count = 1) {
+  ChatMessage call = {ChatRole::kAssistant, std::move(text)};
+  Messages messages = {kQuestion, call};
+  for (size_t i = 0; i < count; ++i) {
+    AppendToolCall("look", R"({"what": "x"})", &messages[1].content, &messages[1].calls_at);
+    messages[1].model_ids.push_back("abcdefgh" + std::to_string(i));
+    messages.push_back({ChatRole::kTool, "Found", -1, {messages[1].model_ids.back()}});
+  }
+  return messages;
 }
 
 /// The format with tools in a syntax, as far as the template shows how they go together.
@@ -159,6 +185,31 @@ TemplateFormat WithSyntax(const TemplateRun& run, TemplateFormat format, const T
   const std::string open = text->substr(format.bos.size(), at - format.bos.size());
   if (open != format.system_open) format.tools_system_open = open;
   return format;
+}
+
+/// Messages that have one of the words at their beginning or end. Tags ("<x>") become a caveat, other words an error.
+Status CheckWords(Checker& checker, const std::vector<std::string>& words, bool rules, bool thinking_said,
+                  std::vector<std::string>* caveats) {
+  std::string tags;
+  for (const std::string& word : words) {
+    const bool tag = word.find('<') != std::string::npos;
+    if (tag && thinking_said && word.find("think") != std::string::npos) continue;  // the caveat is there
+    bool same = true;
+    for (const bool in_front : {false, true}) {
+      const auto with = [&](ChatMessage message) {
+        message.content = in_front ? word + " " + message.content : message.content + " " + word;
+        return message;
+      };
+      same = same && (!rules || checker.Same({with(kSystem), kQuestion, kAnswer, kNext}).value_or(true)) &&
+             checker.Same({with(kQuestion), kAnswer, kNext}).value_or(true) &&
+             (!tag || checker.Same({kQuestion, with(kAnswer), kNext}).value_or(true));
+    }
+    if (same) continue;
+    if (!tag) return InvalidArgument("what it writes depends on '" + word + "' in what is said");
+    tags += (tags.empty() ? "'" : ", '") + word + "'";
+  }
+  if (!tags.empty()) caveats->push_back("texts with " + tags + " are not written as the template does it");
+  return Status::Ok();
 }
 
 }  // namespace
@@ -177,6 +228,13 @@ void LearnTools(const TemplateRun& run, TemplateFormat* format, std::vector<std:
     if (!checker.Same({kQuestion, kAnswer, kNext}, kTools).value_or(true)) {
       caveats->emplace_back("tools are told before the first user message, not before the last");
     }
+    if (!checker.Same(Called("I look.", 2), kTools).value_or(true)) {
+      caveats->emplace_back(
+          "several tool calls, their results and text before calls are not all written as the template does it");
+    }
+    if (system && !checker.Same({{ChatRole::kSystem, ""}, kQuestion}, kTools).value_or(true)) {
+      caveats->emplace_back("tools behind an empty system message are not told as the template does it");
+    }
     return;
   }
   caveats->emplace_back("tools are told, called and answered in Hermes' words, not in the template's");
@@ -185,27 +243,29 @@ void LearnTools(const TemplateRun& run, TemplateFormat* format, std::vector<std:
 Status CheckFormat(const TemplateRun& run, const TemplateFormat& format, std::vector<std::string>* caveats) {
   Checker checker(run, format);
   const bool system = WritesSystem(run);
+  bool keeps_system = system, thinking_said = format.drop_thinking;
   for (const Kind& kind : kKinds) {
-    if (kind.system && !system) continue;                 // said already
-    if (kind.thoughts && format.drop_thinking) continue;  // likewise
+    if (kind.system && !system) continue;          // said already
+    if (kind.thoughts && thinking_said) continue;  // the caveat is there
     if (checker.HasKind(kind)) continue;
+    if (kind.system) keeps_system = false;
+    if (kind.thoughts) thinking_said = true;
     if (kind.caveat == nullptr) {
       return InvalidArgument("questions and answers in turn have no format that is known here: the template writes " +
                              checker.difference());
     }
     caveats->emplace_back(kind.caveat);
   }
-  const bool rules = system && checker.Same({kSystem, kQuestion, kAnswer, kNext}).value_or(false);
-  for (const std::string& word : QuotedWords(run.source())) {
-    const ChatMessage told = {ChatRole::kSystem, kSystem.content + " " + word},
-                      asked = {ChatRole::kUser, kQuestion.content + " " + word};
-    if ((!rules || checker.Same({told, kQuestion, kAnswer, kNext}).value_or(true)) &&
-        checker.Same({asked, kAnswer, kNext}).value_or(true)) {
-      continue;
-    }
-    return InvalidArgument("what it writes depends on '" + word + "' in what is said");
+  for (const bool with_system : {false, true}) {
+    if (with_system && !keeps_system) continue;
+    if (checker.HasEdges(with_system)) continue;
+    return InvalidArgument(
+        "empty texts and white space around texts have no format that is known here: the template "
+        "writes " +
+        checker.difference());
   }
-  return Status::Ok();
+  const bool rules = system && checker.Same({kSystem, kQuestion, kAnswer, kNext}).value_or(false);
+  return CheckWords(checker, QuotedWords(run.source()), rules, thinking_said, caveats);
 }
 
 }  // namespace ringside

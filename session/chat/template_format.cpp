@@ -12,6 +12,8 @@ namespace {
 using jinja::Strip;
 using SystemPlace = TemplateFormat::SystemPlace;
 
+constexpr TemplateFormat::Trims kBothEnds = {TemplateFormat::Trim::kAll, TemplateFormat::Trim::kAll};
+
 TemplateFormat ChatMl(std::string_view name, std::optional<std::string> default_system) {
   TemplateFormat format;
   format.name = name;
@@ -33,7 +35,7 @@ TemplateFormat Llama3(std::string_view name, std::string bos) {
   format.user_open = "<|start_header_id|>user<|end_header_id|>\n\n";
   format.assistant_open = "<|start_header_id|>assistant<|end_header_id|>\n\n";
   format.system_close = format.user_close = format.end_of_turn = "<|eot_id|>";
-  format.trim_system = format.trim_user = format.trim_assistant = true;
+  format.trim_system = format.trim_user = format.trim_assistant = kBothEnds;
   if (name == "llama3.1") {
     format.default_system = "";
     format.late_system_open = format.system_open;
@@ -59,7 +61,7 @@ TemplateFormat Llama2(std::string bos, std::string eos) {
   format.user_close = " [/INST]";
   format.answer_lead = format.answer_trail = " ";
   format.end_of_turn = std::move(eos);
-  format.trim_user = format.trim_assistant = true;
+  format.trim_user = format.trim_assistant = kBothEnds;
   format.trim_user_right_only_behind_system = true;
   return format;
 }
@@ -88,7 +90,7 @@ TemplateFormat Gemma(std::string bos) {
   format.assistant_open = "<start_of_turn>model\n";
   format.end_of_turn = "<end_of_turn>";
   format.after_end = "\n";
-  format.trim_user = format.trim_assistant = true;
+  format.trim_user = format.trim_assistant = kBothEnds;
   return format;
 }
 
@@ -154,6 +156,17 @@ std::string NameOf(const TemplateFormat& format, const ChatTemplate::Facts& fact
 }
 
 }  // namespace
+
+std::string_view TemplateFormat::Trims::Of(std::string_view text) const {
+  if (left != Trim::kNone) text = left == Trim::kAll ? jinja::StripLeft(text) : jinja::StripLeft(text, "\n");
+  if (right != Trim::kNone) text = right == Trim::kAll ? jinja::StripRight(text) : jinja::StripRight(text, "\n");
+  return text;
+}
+
+bool IsAbsent(std::string_view text, TemplateFormat::NoText which) {
+  using NoText = TemplateFormat::NoText;
+  return which != NoText::kNever && (which == NoText::kBlank ? Strip(text) : text).empty();
+}
 
 const std::vector<std::string_view>& FormatNames() {
   static const std::vector<std::string_view> names = {"chatml", "smollm",   "qwen2",  "qwen2.5", "qwen3",

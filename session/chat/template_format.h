@@ -17,6 +17,15 @@ struct TemplateFormat {
     kOwnTurn,    // a message like the others
     kFirstUser,  // inside the user message that follows
   };
+  /// White space that is dropped at one end of a text.
+  enum class Trim { kNone, kNewlines, kAll };
+  struct Trims {
+    Trim left = Trim::kNone, right = Trim::kNone;
+    std::string_view Of(std::string_view text) const;
+    bool operator==(const Trims&) const = default;
+  };
+  /// Texts for which a message is written as if it had none.
+  enum class NoText { kNever, kEmpty, kBlank };
 
   std::string name;
   std::string caveat;
@@ -38,8 +47,11 @@ struct TemplateFormat {
   std::string end_of_call;  // may stand in its place: behind a call (Llama 3.1), or where all has been said (gpt-oss)
   std::string after_end;    // behind end_of_turn
 
-  bool trim_system = false, trim_user = false, trim_assistant = false;
+  Trims trim_system, trim_user, trim_assistant;
   bool trim_user_right_only_behind_system = false;  // system and user text are trimmed as one (Llama 2)
+  NoText absent_system = NoText::kNever;            // of the first message; written as `empty_system`
+  NoText absent_answer = NoText::kNever;            // of an answer without calls; written as `empty_answer`
+  std::string empty_system, empty_answer;
   bool drop_thinking = false;                  // a given answer loses everything up to its last "</think>" (Qwen 3)
   bool keep_newlines_behind_thinking = false;  // ... but not the newlines that follow (DeepSeek R1)
   std::vector<std::string> stop_strings;
@@ -48,6 +60,9 @@ struct TemplateFormat {
 /// The format of a name in ChatTemplate::Names(); nullopt for another.
 std::optional<TemplateFormat> FormatByName(std::string_view name, const ChatTemplate::Facts& facts);
 const std::vector<std::string_view>& FormatNames();
+
+/// True if `text` counts as none.
+bool IsAbsent(std::string_view text, TemplateFormat::NoText which);
 
 class TemplateRun;
 /// The format of a model's template, learned and proved by running it, with the caveats in which they differ.

@@ -8,13 +8,17 @@
 namespace ringside {
 namespace {
 
+using NoText = TemplateFormat::NoText;
 using SystemPlace = TemplateFormat::SystemPlace;
+using Trim = TemplateFormat::Trim;
+using Trims = TemplateFormat::Trims;
 
 // Texts that no template writes by itself, and that none changes.
 const ChatMessage kSystem = {ChatRole::kSystem, "Zsy1quvx"}, kLateSystem = {ChatRole::kSystem, "Zls2quvx"},
                   kQuestion = {ChatRole::kUser, "Zqa3quvx"}, kAnswer = {ChatRole::kAssistant, "Zaa4quvx"},
                   kNext = {ChatRole::kUser, "Zqb5quvx"};
 constexpr std::string_view kThought = "Zth6quvx";
+constexpr char kBlank[] = " \n ";
 
 /// The length of the common beginning of two texts, but not into a special token's name, "<|...", which begins it.
 size_t CommonMarkup(std::string_view a, std::string_view b) {
@@ -43,6 +47,8 @@ class Learner {
     RETURN_IF_ERROR(LearnAnswers());
     RETURN_IF_ERROR(LearnSystem());
     LearnTrimming();
+    LearnAbsentSystem();
+    LearnAbsentAnswer();
     LearnThinking();
     LearnLateSystem();
     return std::move(format_);
@@ -125,8 +131,8 @@ class Learner {
       // The system text is then the beginning of the first question, as the templates do it that have no other place.
       format_.system_place = SystemPlace::kFirstUser;
       format_.system_close = "\n\n";
-      const bool refuses = !run_.Text(std::vector<ChatMessage>{kSystem, kQuestion}, true).ok();
-      caveats_.push_back(std::string("system messages, which the template ") + (refuses ? "refuses" : "drops") +
+      refuses_system_ = !run_.Text(std::vector<ChatMessage>{kSystem, kQuestion}, true).ok();
+      caveats_.push_back(std::string("system messages, which the template ") + (refuses_system_ ? "refuses" : "drops") +
                          ", stand in front of the first question");
       return Status::Ok();
     }
@@ -164,33 +170,74 @@ class Learner {
     return Status::Ok();
   }
 
-  /// Which sides of a text keep their white space: {left, right}.
-  std::optional<std::pair<bool, bool>> Kept(std::vector<ChatMessage> messages, size_t which) const {
-    constexpr std::string_view kSpace = " \n ";
-    const std::string inside = messages[which].content;
-    messages[which].content = std::string(kSpace) + inside + std::string(kSpace);
-    const Result<std::string> text = run_.Text(messages, true);
-    messages[which].content = inside;
+  /// What is dropped of white space around a message's text; nothing where the template does not write it.
+  std::optional<Trims> TrimsOf(std::vector<ChatMessage> messages, size_t which) const {
     const auto plain = TextsAround(run_, messages, true);
-    const size_t at = text.ok() ? text->find(inside) : std::string::npos;
-    if (!plain.ok() || at == std::string::npos) return std::nullopt;
-    size_t length = 0;  // of what stands in front of it without the space
-    for (size_t i = 0; i <= which; ++i) length += (*plain)[i].size() + (i < which ? messages[i].content.size() : 0);
-    const std::string& behind = (*plain)[which + 1];
-    return std::pair{at > length, !text->substr(at + inside.size()).starts_with(behind.empty() ? "\x01" : behind)};
+    if (!plain.ok()) return std::nullopt;
+    size_t before = 0, behind = (*plain)[which + 1].size();
+    for (size_t i = 0; i <= which; ++i) before += (*plain)[i].size() + (i < which ? messages[i].content.size() : 0);
+    for (size_t i = which + 1; i < messages.size(); ++i) behind += messages[i].content.size() + (*plain)[i + 1].size();
+    const std::string inside = messages[which].content;
+    Trims trims;
+    for (const auto& [trim, space] : {std::pair{Trim::kNewlines, "\n\n"}, std::pair{Trim::kAll, " \n "}}) {
+      messages[which].content = space + inside + space;
+      const Result<std::string> text = run_.Text(messages, true);
+      const size_t at = text.ok() ? text->find(inside) : std::string::npos;
+      if (at == std::string::npos) return std::nullopt;
+      if (at == before) trims.left = trim;
+      if (text->size() - at - inside.size() == behind) trims.right = trim;
+    }
+    return trims;
   }
 
   void LearnTrimming() {
-    const auto trims = [](const std::optional<std::pair<bool, bool>>& kept) {
-      return kept && !kept->first && !kept->second;
+    format_.trim_user = TrimsOf({kQuestion}, 0).value_or(Trims());
+    format_.trim_assistant = TrimsOf({kQuestion, kAnswer, kNext}, 1).value_or(Trims());
+    format_.trim_system = TrimsOf({kSystem, kQuestion}, 0).value_or(Trims());
+    if (format_.trim_user.left == Trim::kNone || format_.system_place != SystemPlace::kFirstUser) return;
+    const std::optional<Trims> behind_system = TrimsOf({kSystem, kQuestion}, 1);
+    format_.trim_user_right_only_behind_system =
+        behind_system && *behind_system == Trims{Trim::kNone, format_.trim_user.right};
+  }
+
+  /// What is written of `messages` between two texts; nothing where it is not.
+  std::optional<std::string> Between(std::string_view before, const std::vector<ChatMessage>& messages,
+                                     std::string_view behind) const {
+    const Result<std::string> text = run_.Text(messages, true);
+    const bool fits = text.ok() && text->starts_with(before) && text->ends_with(behind) &&
+                      text->size() >= before.size() + behind.size();
+    if (!fits) return std::nullopt;
+    return text->substr(before.size(), text->size() - before.size() - behind.size());
+  }
+
+  /// A user's message that an open answer follows.
+  std::string LastQuestion(const std::string& text) const {
+    return (format_.bos_each_user ? format_.bos : "") + format_.user_open + text + format_.user_close + prompt_;
+  }
+
+  /// The markup in place of a system message without a text, where it differs from that around others.
+  void LearnAbsentSystem() {
+    const auto written = [&](const char* content) {
+      return Between(format_.bos_each_user ? "" : format_.bos, {{ChatRole::kSystem, content}, kQuestion},
+                     LastQuestion(kQuestion.content));
     };
-    format_.trim_user = trims(Kept({kQuestion}, 0));
-    format_.trim_assistant = trims(Kept({kQuestion, kAnswer, kNext}, 1));
-    format_.trim_system = trims(Kept({kSystem, kQuestion}, 0));
-    if (format_.trim_user && format_.system_place == SystemPlace::kFirstUser) {
-      const auto kept = Kept({kSystem, kQuestion}, 1);
-      format_.trim_user_right_only_behind_system = kept && kept->first && !kept->second;
-    }
+    const std::optional<std::string> empty = refuses_system_ ? "" : written("");
+    const bool own_turn = format_.system_place == SystemPlace::kOwnTurn;
+    if (!empty || (own_turn && *empty == format_.system_open + format_.system_close)) return;
+    format_.absent_system = refuses_system_ || written(kBlank) == empty ? NoText::kBlank : NoText::kEmpty;
+    format_.empty_system = *empty;
+  }
+
+  /// As LearnAbsentSystem, of an answer.
+  void LearnAbsentAnswer() {
+    const auto written = [&](const char* content) {
+      return Between(head_ + kQuestion.content + format_.user_close,
+                     {kQuestion, {ChatRole::kAssistant, content}, kNext}, LastQuestion(kNext.content));
+    };
+    const std::optional<std::string> empty = written("");
+    if (!empty || *empty == between_.substr(format_.user_close.size()) + close_) return;
+    format_.absent_answer = written(kBlank) == empty ? NoText::kBlank : NoText::kEmpty;
+    format_.empty_answer = *empty;
   }
 
   void LearnThinking() {
@@ -222,6 +269,7 @@ class Learner {
   std::string between_;          // a question and its answer
   std::string close_;            // what follows an answer
   std::string prompt_;           // what opens an answer that is to be sampled
+  bool refuses_system_ = false;
 };
 
 }  // namespace

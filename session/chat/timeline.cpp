@@ -147,10 +147,11 @@ Status Timeline::Render(const Codec& codec, bool open_answer, int64_t max_tokens
   std::vector<size_t> borders;  // [begin, end) of each item rendered, then the opened answer's begin
   const bool fresh = tokens_.empty();
   TimelineEnd end = fresh ? TimelineEnd::kNothing : end_;
-  // Rendered items come first.
-  const auto first = static_cast<size_t>(
-      std::partition_point(items_.begin(), items_.end(), [](const Item& item) { return item.rendered(); }) -
-      items_.begin());
+  // Rendered items come first. Where they have no ids (an empty system message may have none) they are rendered again:
+  // what follows depends on them.
+  const auto rendered =
+      std::partition_point(items_.begin(), items_.end(), [](const Item& item) { return item.rendered(); });
+  const auto first = fresh ? size_t{0} : static_cast<size_t>(rendered - items_.begin());
   std::vector<Item> added = items_.From(first);
   if (fresh && (head_.instructions || (head_.tools.size() > 0 && !BeginsWithSystem(added)))) {
     std::vector<ChatMessage> system;

@@ -32,6 +32,7 @@ class WholeTemplate {
                            const Tokenizer& tokenizer) const;
 
   const std::string& source() const { return run_.source(); }
+  bool writes_calls() const { return writes_calls_; }
   /// What a format has of it: how answers open and end.
   TemplateFormat Ends() const;
 

@@ -119,9 +119,9 @@ def write(path, facts, tensors):
 
 
 def make(path, seed=1, more=None, endless=False):
-    """Writes the model as a GGUF file; returns the path. `more`: metadata besides. `endless`: it writes printed ASCII and
+    """Writes the model as a GGUF file; returns the path. `more`: other metadata; None leaves a key out. `endless`: it writes printed ASCII and
     never ends, at temperature 0."""
-    facts = metadata() | (more or {})
+    facts = {key: value for key, value in (metadata() | (more or {})).items() if value is not None}
     rng = random.Random(seed)
 
     def tensors():

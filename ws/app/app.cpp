@@ -247,15 +247,19 @@ Status Serving::LoadModel() {
   if (data.bos) facts.bos = tokenizer_->TokenName(*data.bos);
   if (data.eos) facts.eos = tokenizer_->TokenName(*data.eos);
   if (data.text_begin) facts.text_begin = tokenizer_->TokenName(*data.text_begin);
-  // A shape alone has none of its own.
   const bool encoder = spec.encoder_layers > 0;
-  const bool plain = dummy && !encoder && config_.chat_template.empty() && model().chat_template().empty();
-  auto chat = ChooseTemplate(plain ? "plain" : config_.chat_template, model().chat_template(), encoder, facts);
+  auto chat = ChooseTemplate(config_.chat_template, model().chat_template(), encoder, facts);
   if (!chat.ok()) {
     return InvalidArgument("--chat-template: " + chat.status().message());
   }
   chat_ = std::move(chat.value());
   LogInfo("chat template: {}", chat_->name());
+  if (!encoder && config_.chat_template.empty() && model().chat_template().empty()) {
+    LogWarning(
+        "chat template: the model has none (a base model?): chats are a plain transcript ('plain'); choose another "
+        "with "
+        "--chat-template");
+  }
   if (!chat_->caveat().empty()) LogWarning("chat template: {}", chat_->caveat());
   model_name_ = config_.served_model_name.empty() ? ModelId(config_.model, spec.name) : config_.served_model_name;
   metrics_.SetModel(model_name_);

@@ -16,6 +16,7 @@ Result<ChatTemplate> ChooseTemplate(const std::string& wanted, std::string_view 
   const auto of_source = [&](std::string_view source) {
     return encoder ? ChatTemplate::ForEncoder(source, facts) : ChatTemplate::Recognise(source, facts);
   };
+  if (wanted.empty() && models_own.empty() && !encoder) return ChatTemplate::Named("plain", facts);
   if (wanted.empty()) return of_source(models_own);
   const std::vector<std::string_view> names = ChatTemplate::Names();
   std::ifstream file;

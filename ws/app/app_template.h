@@ -9,8 +9,8 @@
 
 namespace ringside {
 
-/// `wanted`: what --chat-template says: the name of a family, or a file with Jinja source; "" = the model's own source.
-/// `encoder`: the model has one, and only a source will do, or none. kInvalidArgument where it is neither, or the
+/// `wanted`: the value of --chat-template: the name of a family, or a file with Jinja source; "" = the model's own source,
+/// or `plain` for a model that has none. `encoder`: the model has one, and only a source will do, or none. kInvalidArgument where it is neither, or the
 /// source cannot be used.
 Result<ChatTemplate> ChooseTemplate(const std::string& wanted, std::string_view models_own, bool encoder,
                                     const ChatTemplate::Facts& facts);

@@ -251,6 +251,7 @@ Result<Arguments> Evaluator::EvaluateArguments(const ExpressionNode& node) {
 }
 
 Result<Value> Evaluator::ApplyFilter(const ExpressionNode& node, const Value* block) {
+  if (node.builtin == nullptr) return InvalidArgument("there is no filter '" + node.text + "' here");
   Value subject;
   if (node.parts[0] == nullptr) {
     subject = *block;
@@ -264,6 +265,7 @@ Result<Value> Evaluator::ApplyFilter(const ExpressionNode& node, const Value* bl
 }
 
 Result<Value> Evaluator::ApplyTest(const ExpressionNode& node) {
+  if (node.builtin == nullptr) return InvalidArgument("there is no test '" + node.text + "' here");
   ASSIGN_OR_RETURN(const Value subject, Evaluate(*node.parts[0]));
   ASSIGN_OR_RETURN(Arguments arguments, EvaluateArguments(node));
   return CallBuiltin(*node.builtin, subject, std::move(arguments));

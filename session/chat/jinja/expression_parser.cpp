@@ -339,7 +339,9 @@ Result<ExpressionPtr> Parser::Filters(ExpressionPtr of, bool first_is_here) {
     node->parts.push_back(std::move(of));
     ASSIGN_OR_RETURN(node->text, DottedName());
     node->builtin = FindFilter(node->text);
-    if (node->builtin == nullptr) return SyntaxError(node->line, "there is no filter '" + node->text + "' here");
+    if (node->builtin == nullptr && conditions_ == 0) {
+      return SyntaxError(node->line, "there is no filter '" + node->text + "' here");
+    }
     if (AtSign("(")) RETURN_IF_ERROR(CallArguments(node.get()));
     ASSIGN_OR_RETURN(of, Finish(std::move(node)));
   }
@@ -352,7 +354,9 @@ Result<ExpressionPtr> Parser::Test(ExpressionPtr of) {
   const bool negated = SkipName("not");
   ASSIGN_OR_RETURN(node->text, DottedName());
   node->builtin = FindTest(node->text);
-  if (node->builtin == nullptr) return SyntaxError(node->line, "there is no test '" + node->text + "' here");
+  if (node->builtin == nullptr && conditions_ == 0) {
+    return SyntaxError(node->line, "there is no test '" + node->text + "' here");
+  }
   using LexemeKind = Lexeme::Kind;
   const LexemeKind kind = Peek().kind;
   const bool word = AtName("else") || AtName("or") || AtName("and") || AtName("if") || AtName("in") || AtName("not");

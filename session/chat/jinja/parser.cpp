@@ -127,6 +127,13 @@ Status Parser::For(StatementNode* node) {
 }
 
 Status Parser::If(StatementNode* node) {
+  ++conditions_;
+  const Status status = IfBranches(node);
+  --conditions_;
+  return status;
+}
+
+Status Parser::IfBranches(StatementNode* node) {
   node->kind = Kind::kIf;
   std::string next;
   do {

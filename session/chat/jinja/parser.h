@@ -29,6 +29,7 @@ class Parser {
   Status Body(StatementNode* node, std::string_view end);
   Status For(StatementNode* node);
   Status If(StatementNode* node);
+  Status IfBranches(StatementNode* node);
   Status Set(StatementNode* node);
   Status MacroBlock(StatementNode* node);
   Status CallBlock(StatementNode* node);
@@ -80,6 +81,7 @@ class Parser {
   const std::vector<Lexeme> lexemes_;
   size_t at_ = 0;
   int nesting_ = 0, loops_ = 0, macros_ = 0;
+  int conditions_ = 0;  // {% if %} around: an unknown filter or test in one is an error where it runs, as in jinja2
   std::vector<int> depths_ = {0};  // of what was parsed, by the statements around
 };
 

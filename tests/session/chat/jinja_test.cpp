@@ -88,6 +88,18 @@ TEST(Jinja, ConstructsThatAreNotHereAreRefusedByName) {
   EXPECT_FALSE(jinja::Template::Parse(std::string(2 << 20, 'x')).ok());
 }
 
+// As in jinja2: a branch that never runs may name unknown filters and tests.
+TEST(Jinja, AnUnknownFilterOrTestInABranchFailsWhereItRuns) {
+  for (const char* source :
+       {"{% if x %}{{ x | pprint }}{% endif %}y", "{% if x is defined %}{{ x is weird }}{% endif %}y",
+        "{% if not x %}{% else %}{% for i in x %}{{ i | pprint }}{% endfor %}{% endif %}y"}) {
+    EXPECT_EQ(Rendered(source).value(), "y") << source;
+    const Result<std::string> run = Rendered(source, {{"x", "text"}});
+    EXPECT_THAT(run.status().message(), testing::ContainsRegex("line 1: there is no (filter 'pprint'|test 'weird')"));
+  }
+  EXPECT_FALSE(jinja::Template::Parse("{% if x %}{% endif %}{{ x | pprint }}").ok());
+}
+
 TEST(Jinja, NothingIsReachedOrChanged) {
   const jinja::Variables variables = {{"s", "x"}, {"l", jinja::MakeList({int64_t{1}}).value()}};
   for (const char* expression : {"s.__class__", "s['__class__']", "l.__class__.__base__", "l._x", "l.append(1)",

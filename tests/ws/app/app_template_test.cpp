@@ -23,6 +23,16 @@ TEST(AppTemplate, IsTheModelsOwnANamedOneOrAFile) {
   EXPECT_EQ(ChooseTemplate(file, own, false, {"<bos>", "<eos>"})->name(), "gemma");
 }
 
+// A base model: what it was trained on has no chats.
+TEST(AppTemplate, OfAModelWithoutOneIsPlain) {
+  const Result<ChatTemplate> chat = ChooseTemplate("", "", false, {"<s>", "</s>", "<s>"});
+  ASSERT_TRUE(chat.ok()) << chat.status().ToString();
+  EXPECT_EQ(chat->name(), "plain");
+  EXPECT_EQ(chat->Render(std::vector<ChatMessage>{{ChatRole::kUser, "Hi"}}, TimelineEnd::kNothing, true).Text(),
+            "<s>User: Hi\nAssistant:");
+  EXPECT_EQ(ChooseTemplate("chatml", "", false, {})->name(), "chatml");
+}
+
 TEST(AppTemplate, OfAnEncoderIsWhatItReads) {
   const Result<ChatTemplate> lines = ChooseTemplate("", "", true, {"", "</s>"});
   ASSERT_TRUE(lines.ok()) << lines.status().ToString();

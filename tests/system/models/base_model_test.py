@@ -1,0 +1,59 @@
+"""Base models, which have no chat template: completions are answered, and chats are plain, of which the log warns.
+
+    scripts/python -m pytest tests/system/models/base_model_test.py
+"""
+
+import json
+import subprocess
+
+import tiny_model
+from conversation import Conversation
+from server_process import run, server_path
+
+
+async def answers(port):
+    async with Conversation(port) as talk:
+        messages = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "Hello."}]
+        said = []
+        for path, body in (("/v1/completions", {"prompt": "Be kind.\n\nUser: Hello.\nAssistant:"}),
+                           ("/v1/chat/completions", {"messages": messages})):
+            status, answer = await talk.http.call("POST", path, body | {"max_tokens": 5, "temperature": 0})
+            assert status == 200, answer
+            said.append((answer["usage"]["prompt_tokens"], answer["choices"][0]["finish_reason"]))
+        return said
+
+
+def check(server):
+    completed, chatted = run(answers(server.port))
+    assert completed[0] == chatted[0] and completed[0] > 0
+    log = server.tail()
+    server.stop()
+    assert "chat template: the model has none" in log and "'plain'" in log
+
+
+def test_models_without_a_chat_template(start, tmp_path):
+    gguf = tiny_model.make(tmp_path / "base.gguf", more={"tokenizer.chat_template": None})
+    check(start(model=gguf))
+
+    folder = tmp_path / "base"
+    subprocess.run([server_path(), "convert", gguf, folder], check=True, timeout=120)
+    assert "chat_template" not in (folder / "tokenizer_config.json").read_text()
+    check(start(model=folder))
+    check(start("--load-format", "dummy", model=folder))
+
+
+def test_a_shape_alone(start, tmp_path):
+    folder = tmp_path / "shape"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({
+        "model_type": "llama", "hidden_act": "silu", "rms_norm_eps": 1e-5, "max_position_embeddings": 2048, "rope_theta": 10000.0,
+        "vocab_size": 512, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2}))
+    check(start("--load-format", "dummy", model=folder))
+
+
+def test_a_template_that_was_chosen_is_not_warned_of(start, tmp_path):
+    gguf = tiny_model.make(tmp_path / "base.gguf", more={"tokenizer.chat_template": None})
+    server = start("--chat-template", "plain", model=gguf)
+    server.stop()
+    assert "chat template" not in server.tail()
