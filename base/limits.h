@@ -39,11 +39,14 @@ inline constexpr int64_t kMaxMetadataValueBytes = 512;
 // A grammar that an answer must follow
 inline constexpr int64_t kMaxGrammarTextBytes = 256 << 10;   // schema, regular expression or GBNF
 inline constexpr int64_t kMaxGrammarStates = 1 << 17;        // of all rules, repetitions written out
-inline constexpr int64_t kMaxGrammarMoves = 1 << 20;         // between them
+inline constexpr int64_t kMaxGrammarSteps = 20'000'000;      // of compiling a request's grammars; about 2 s
+inline constexpr int64_t kMaxGrammarBuildBytes = 96 << 20;   // held at once while they are compiled
 inline constexpr int64_t kMaxGrammarRepeats = 1 << 16;       // of one quantifier
-inline constexpr int64_t kMaxGrammarWorkPerToken = 1 << 18;  // states looked at for one mask
+inline constexpr int64_t kMaxGrammarWorkAtOnce = 1 << 18;    // places looked at for one mask; about 10 ms
+inline constexpr int64_t kMaxGrammarWorkPerToken = 1 << 14;  // what each token adds to what is left of that
 inline constexpr int64_t kMaxGrammarTableBytes = 32 << 20;   // what one grammar remembers of its parses
-inline constexpr int64_t kMaxGrammarCacheBytes = 256 << 20;  // of all that are kept compiled
+inline constexpr int64_t kLeastGrammarTableBytes = 1 << 20;  // and when all together remember too much
+inline constexpr int64_t kMaxGrammarCacheBytes = 256 << 20;  // of all compiled ones, kept or in use
 inline constexpr int64_t kMaxSchemaDepth = kMaxJsonDepth;
 
 // A connection

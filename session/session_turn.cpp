@@ -176,7 +176,7 @@ Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::s
   request.session_len = SessionLen();
   request.sampling = std::move(sampling);
   request.stop_strings = spec.stop_strings;
-  // A format says where the answer ends.
+  // A format says where the answer ends; the client's own strings end it all the same.
   if (!spec.raw && spec.format->kind == AnswerFormat::Kind::kText) {
     const std::vector<std::string>& own_stops = context_->codec.chat.stop_strings();
     request.stop_strings.insert(request.stop_strings.end(), own_stops.begin(), own_stops.end());

@@ -3,36 +3,53 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <set>
+#include <string_view>
+#include <tuple>
 #include <utility>
-
-#include "base/limits.h"
 
 namespace ringside {
 namespace {
 
 constexpr StateId kNowhere = UINT32_MAX;
+constexpr int64_t kRowSteps = 16;  // of going through the 256 bytes
 
-Status TooLarge() {
-  return InvalidArgument("The grammar is too large: an automaton of it would have more than " +
-                         std::to_string(limits::kMaxGrammarStates) + " states.");
-}
+// All states that are reached from some over nothing.
+class ClosureFinder {
+ public:
+  ClosureFinder(const StateGraph& graph, GrammarBudget& budget)
+      : graph_(graph), budget_(budget), met_(graph.states().size()) {}
 
-// All states that are reached from these over nothing; sorted, each once.
-std::vector<StateId> Closure(const StateGraph& graph, std::vector<StateId> states) {
-  std::set<StateId> seen(states.begin(), states.end());
-  while (!states.empty()) {
-    const StateId state = states.back();
-    states.pop_back();
-    for (const StateId next : graph.states()[state].steps) {
-      if (seen.insert(next).second) states.push_back(next);
+  /// Sorted, each once; unfinished if the budget is spent.
+  std::vector<StateId> Of(std::vector<StateId> states) {
+    ++round_;
+    size_t looked = 0;
+    std::erase_if(states, [&](StateId state) { return !Meet(state); });
+    for (; looked < states.size(); ++looked) {
+      const std::vector<StateId>& steps = graph_.states()[states[looked]].steps;
+      if (!budget_.Spend(1 + static_cast<int64_t>(steps.size()))) break;
+      for (const StateId next : steps) {
+        if (Meet(next)) states.push_back(next);
+      }
     }
+    std::ranges::sort(states);
+    return states;
   }
-  return {seen.begin(), seen.end()};
-}
+
+ private:
+  bool Meet(StateId state) { return std::exchange(met_[state], round_) != round_; }
+
+  const StateGraph& graph_;
+  GrammarBudget& budget_;
+  std::vector<uint32_t> met_;  // in which round
+  uint32_t round_ = 0;
+};
 
 // The move of each byte; kNowhere = none.
 using Row = std::array<StateId, 256>;
+
+int64_t BytesOf(const ByteAutomaton::State& state) {
+  return static_cast<int64_t>(sizeof state + 16 + 2 * state.moves.size() * sizeof(ByteMove));
+}
 
 std::vector<ByteMove> Moves(const Row& row) {
   std::vector<ByteMove> moves;
@@ -55,95 +72,146 @@ Row RowOf(const ByteAutomaton::State& state) {
   return row;
 }
 
+constexpr int64_t kNodeBytes = 96;  // of a map
+int64_t BytesOf(const std::vector<StateId>& set) { return kNodeBytes + 4 * static_cast<int64_t>(set.size()); }
+template <class Tuple>
+int64_t BytesOf(const Tuple&) {
+  return kNodeBytes;
+}
+
 // Numbers keys in the order in which they are first met, and gives them to be looked at in that order.
 template <class Key>
 class Numbering {
  public:
+  explicit Numbering(GrammarBudget& budget) : budget_(budget), memory_(budget) {}
+
+  /// 0 once the budget is spent.
   StateId Of(const Key& key) {
+    if (!budget_.Spend(kSteps + BytesOf(key) / 32)) return 0;
     const auto [at, added] = numbers_.try_emplace(key, static_cast<StateId>(order_.size()));
-    if (added) order_.push_back(&at->first);
-    return at->second;
+    if (!added) return at->second;
+    order_.push_back(&at->first);
+    return memory_.Add(BytesOf(key)) ? at->second : 0;
   }
   size_t size() const { return order_.size(); }
   const Key& operator[](size_t i) const { return *order_[i]; }
 
  private:
+  static constexpr int64_t kSteps = 4;
+
+  GrammarBudget& budget_;
+  BudgetHold memory_;
   std::map<Key, StateId> numbers_;
   std::vector<const Key*> order_;
+};
+
+/// The states that each byte leads to from a set.
+class SetMoves {
+ public:
+  /// The moves of `set`; false if the budget is spent.
+  bool Collect(const StateGraph& graph, const std::vector<StateId>& set, GrammarBudget& budget) {
+    moves_.clear();
+    std::array<bool, 257> border{};
+    for (const StateId s : set) {
+      const std::vector<ByteMove>& moves = graph.states()[s].moves;
+      if (!budget.Spend(1 + static_cast<int64_t>(moves.size()))) return false;
+      for (const ByteMove& move : moves) border[move.first] = border[move.last + 1u] = true;
+      moves_.insert(moves_.end(), moves.begin(), moves.end());
+    }
+    std::array<uint16_t, 257> part_of{};  // no border lies within a part
+    firsts_.clear();
+    for (uint16_t byte = 0; byte < 256; ++byte) {
+      if (byte == 0 || border[byte]) firsts_.push_back(byte);
+      part_of[byte] = static_cast<uint16_t>(firsts_.size() - 1);
+    }
+    firsts_.push_back(256);
+    targets_.assign(firsts_.size() - 1, {});
+    for (const ByteMove& move : moves_) {
+      if (!budget.Spend(1 + part_of[move.last] - part_of[move.first])) return false;
+      for (size_t part = part_of[move.first]; part <= part_of[move.last]; ++part) targets_[part].push_back(move.to);
+    }
+    return budget.Spend(kRowSteps);
+  }
+
+  size_t parts() const { return targets_.size(); }
+  std::vector<StateId>& targets(size_t part) { return targets_[part]; }
+  void Fill(size_t part, StateId to, Row* row) const {
+    std::fill(row->begin() + firsts_[part], row->begin() + firsts_[part + 1], to);
+  }
+
+ private:
+  std::vector<ByteMove> moves_;
+  std::vector<uint16_t> firsts_;  // byte of each part, and 256
+  std::vector<std::vector<StateId>> targets_;
 };
 
 }  // namespace
 
 Result<ByteAutomaton> ByteAutomaton::Of(const GrammarSource& source, ExpressionId expression) {
-  StateGraph graph;
+  GrammarBudget& budget = source.budget();
+  StateGraph graph(budget);
   const StateId from = graph.Add(), to = graph.Add();
   RETURN_IF_ERROR(graph.Emit(source, expression, from, to));
   ByteAutomaton out;
-  Numbering<std::vector<StateId>> sets;
-  sets.Of(Closure(graph, {from}));
-  size_t work = 0;
+  BudgetHold memory(budget);
+  ClosureFinder closures(graph, budget);
+  Numbering<std::vector<StateId>> sets(budget);
+  sets.Of(closures.Of({from}));
+  SetMoves moves;
   for (size_t i = 0; i < sets.size(); ++i) {
     const std::vector<StateId> set = sets[i];
+    if (!moves.Collect(graph, set, budget)) return budget.status();
     State& state = out.states_.emplace_back();
-    std::array<std::vector<StateId>, 256> targets;
-    for (const StateId s : set) {
-      state.ends |= s == to;
-      for (const ByteMove& move : graph.states()[s].moves) {
-        for (int byte = move.first; byte <= move.last; ++byte) targets[static_cast<size_t>(byte)].push_back(move.to);
-      }
-    }
+    state.ends = std::ranges::binary_search(set, to);
     Row row;
     row.fill(kNowhere);
-    for (size_t byte = 0; byte < targets.size(); ++byte) {
-      if (targets[byte].empty()) continue;
-      if (byte > 0 && targets[byte] == targets[byte - 1]) {
-        row[byte] = row[byte - 1];
-        continue;
-      }
-      std::vector<StateId> closed = Closure(graph, targets[byte]);
-      work += closed.size();
-      row[byte] = sets.Of(closed);
+    for (size_t part = 0; part < moves.parts(); ++part) {
+      if (moves.targets(part).empty()) continue;
+      moves.Fill(part, sets.Of(closures.Of(std::move(moves.targets(part)))), &row);
+      if (!budget.ok()) return budget.status();
     }
     state.moves = Moves(row);
-    work += state.moves.size();
-    if (sets.size() > static_cast<size_t>(limits::kMaxGrammarStates) ||
-        work > static_cast<size_t>(limits::kMaxGrammarMoves)) {
-      return TooLarge();
-    }
+    if (!memory.Add(BytesOf(state))) return budget.status();
   }
-  out.Trim();
+  RETURN_IF_ERROR(out.Trim(budget));
   return out;
 }
 
-Result<ByteAutomaton> ByteAutomaton::OfStrings(const std::vector<std::string>& strings) {
+Result<ByteAutomaton> ByteAutomaton::OfStrings(std::vector<std::string> strings, GrammarBudget& budget) {
+  size_t bytes = 0;
+  for (const std::string& string : strings) bytes += string.size() + 4;
+  if (!budget.Spend(static_cast<int64_t>(2 * bytes))) return budget.status();
+  std::ranges::sort(strings);
   ByteAutomaton out;
   out.states_.emplace_back();
-  std::vector<std::map<uint8_t, StateId>> next(1);
+  std::vector<StateId> path = {0};  // the states of the last string
+  std::string_view last;
   for (const std::string& string : strings) {
-    StateId at = 0;
-    for (const char c : string) {
-      const auto [move, added] = next[at].try_emplace(static_cast<uint8_t>(c), static_cast<StateId>(next.size()));
-      at = move->second;
-      if (!added) continue;
-      next.emplace_back();
+    const auto common = static_cast<size_t>(std::ranges::mismatch(last, string).in1 - last.begin());
+    path.resize(common + 1);
+    for (size_t i = common; i < string.size(); ++i) {
+      const auto byte = static_cast<uint8_t>(string[i]);
+      const auto next = static_cast<StateId>(out.states_.size());
+      if (!budget.Hold(sizeof(State) + 32)) return budget.status();
+      out.states_[path.back()].moves.push_back({byte, byte, next});
       out.states_.emplace_back();
-      if (next.size() > static_cast<size_t>(limits::kMaxGrammarStates)) return TooLarge();
+      path.push_back(next);
     }
-    out.states_[at].ends = true;
-  }
-  for (size_t i = 0; i < next.size(); ++i) {
-    for (const auto& [byte, to] : next[i]) out.states_[i].moves.push_back({byte, byte, to});
+    out.states_[path.back()].ends = true;
+    last = string;
   }
   return out;
 }
 
-Result<ByteAutomaton> ByteAutomaton::Combine(const ByteAutomaton& a, const ByteAutomaton& b, bool without) {
+Result<ByteAutomaton> ByteAutomaton::Combine(const ByteAutomaton& a, const ByteAutomaton& b, bool without,
+                                             GrammarBudget& budget) {
   ByteAutomaton out;
-  Numbering<std::pair<StateId, StateId>> pairs;  // kNowhere: b accepts nothing from here on
+  BudgetHold memory(budget);
+  Numbering<std::pair<StateId, StateId>> pairs(budget);  // kNowhere: b accepts nothing from here on
   pairs.Of({0, 0});
-  size_t moves = 0;
   for (size_t i = 0; i < pairs.size(); ++i) {
     const auto [p, q] = pairs[i];
+    if (!budget.Spend(2 * kRowSteps)) return budget.status();
     State& state = out.states_.emplace_back();
     const bool b_ends = q != kNowhere && b.states_[q].ends;
     state.ends = a.states_[p].ends && b_ends != without;
@@ -155,21 +223,60 @@ Result<ByteAutomaton> ByteAutomaton::Combine(const ByteAutomaton& a, const ByteA
     for (const ByteMove& move : a.states_[p].moves) {
       for (size_t byte = move.first; byte <= move.last; ++byte) {
         if (!without && b_row[byte] == kNowhere) continue;
-        row[byte] = pairs.Of({move.to, b_row[byte]});
+        const bool as_before = byte > move.first && row[byte - 1] != kNowhere && b_row[byte] == b_row[byte - 1];
+        row[byte] = as_before ? row[byte - 1] : pairs.Of({move.to, b_row[byte]});
       }
+      if (!budget.ok()) return budget.status();
     }
     state.moves = Moves(row);
-    moves += state.moves.size();
-    if (pairs.size() > static_cast<size_t>(limits::kMaxGrammarStates) ||
-        moves > static_cast<size_t>(limits::kMaxGrammarMoves)) {
-      return TooLarge();
-    }
+    if (!memory.Add(BytesOf(state))) return budget.status();
   }
-  out.Trim();
+  RETURN_IF_ERROR(out.Trim(budget));
   return out;
 }
 
-void ByteAutomaton::Trim() {
+Result<ByteAutomaton> ByteAutomaton::Counted(const ByteAutomaton& a, const ByteAutomaton& unit, uint32_t least,
+                                             uint32_t most, GrammarBudget& budget) {
+  ByteAutomaton out;
+  BudgetHold memory(budget);
+  const uint32_t highest = most == kUnbounded ? least : most;        // from there on counts do not matter
+  Numbering<std::tuple<StateId, StateId, uint32_t>> places(budget);  // in `a`, in the unit at hand; whole units before
+  places.Of({0, 0, 0});
+  for (size_t i = 0; i < places.size(); ++i) {
+    const auto [in_a, in_unit, count] = places[i];
+    if (!budget.Spend(2 * kRowSteps)) return budget.status();
+    State& state = out.states_.emplace_back();
+    state.ends = a.states_[in_a].ends && in_unit == 0 && count >= least;
+    Row row;
+    row.fill(kNowhere);
+    for (const ByteMove& move : a.states_[in_a].moves) {
+      for (const ByteMove& step : unit.states_[in_unit].moves) {
+        const int first = std::max(move.first, step.first), last = std::min(move.last, step.last);
+        const bool whole = unit.states_[step.to].ends;
+        if (first > last || (whole && count == highest && most != kUnbounded)) continue;
+        const StateId to =
+            whole ? places.Of({move.to, 0, std::min(count + 1, highest)}) : places.Of({move.to, step.to, count});
+        std::fill(row.begin() + first, row.begin() + last + 1, to);
+      }
+      if (!budget.Spend(std::ssize(unit.states_[in_unit].moves))) return budget.status();
+    }
+    state.moves = Moves(row);
+    if (!memory.Add(BytesOf(state))) return budget.status();
+  }
+  RETURN_IF_ERROR(out.Trim(budget));
+  return out;
+}
+
+Status ByteAutomaton::Trim(GrammarBudget& budget) {
+  int64_t edges = 0;
+  for (const State& state : states_) edges += std::ssize(state.moves);
+  const auto count_before = std::ssize(states_);
+  BudgetHold memory(budget);
+  if (!budget.Spend(2 * count_before + 2 * edges) || !memory.Add(48 * count_before + 8 * edges) ||
+      !budget.Hold(count_before * static_cast<int64_t>(sizeof(State) + 16) +
+                   edges * static_cast<int64_t>(sizeof(ByteMove)))) {
+    return budget.status();
+  }
   std::vector<std::vector<StateId>> before(states_.size());
   std::vector<StateId> todo;
   std::vector<bool> lives(states_.size());
@@ -202,6 +309,7 @@ void ByteAutomaton::Trim() {
     for (ByteMove& move : state.moves) move.to = place[move.to];
   }
   states_ = std::move(kept);
+  return Status::Ok();
 }
 
 bool ByteAutomaton::Accepts(std::string_view text) const {

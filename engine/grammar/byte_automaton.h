@@ -18,14 +18,23 @@ class ByteAutomaton {
     bool ends = false;
   };
 
-  /// What the expression matches; it must name no rules. kInvalidArgument if it would have too many states
-  /// (limits::kMaxGrammarStates, as everywhere here).
+  // Each fails with the budget's status once that is spent.
+  /// What the expression matches; it must name no rules. Draws from the source's budget.
   static Result<ByteAutomaton> Of(const GrammarSource& source, ExpressionId expression);
-  static Result<ByteAutomaton> OfStrings(const std::vector<std::string>& strings);
+  static Result<ByteAutomaton> OfStrings(std::vector<std::string> strings, GrammarBudget& budget);
   /// What both accept.
-  static Result<ByteAutomaton> And(const ByteAutomaton& a, const ByteAutomaton& b) { return Combine(a, b, false); }
+  static Result<ByteAutomaton> And(const ByteAutomaton& a, const ByteAutomaton& b, GrammarBudget& budget) {
+    return Combine(a, b, /*without=*/false, budget);
+  }
   /// What `a` accepts and `b` does not.
-  static Result<ByteAutomaton> Without(const ByteAutomaton& a, const ByteAutomaton& b) { return Combine(a, b, true); }
+  static Result<ByteAutomaton> Without(const ByteAutomaton& a, const ByteAutomaton& b, GrammarBudget& budget) {
+    return Combine(a, b, /*without=*/true, budget);
+  }
+
+  /// What `a` accepts of `least` to `most` (perhaps kUnbounded) texts of `unit` in a row. No text of `unit` may be the
+  /// beginning of another. Costs as much as its result, whatever `most` is.
+  static Result<ByteAutomaton> Counted(const ByteAutomaton& a, const ByteAutomaton& unit, uint32_t least, uint32_t most,
+                                       GrammarBudget& budget);
 
   /// State 0 is where it begins. From each a text can still be accepted, but of an empty language's only state.
   const std::vector<State>& states() const { return states_; }
@@ -33,9 +42,10 @@ class ByteAutomaton {
   bool Accepts(std::string_view text) const;
 
  private:
-  static Result<ByteAutomaton> Combine(const ByteAutomaton& a, const ByteAutomaton& b, bool without);
-  /// Drops what leads nowhere.
-  void Trim();
+  static Result<ByteAutomaton> Combine(const ByteAutomaton& a, const ByteAutomaton& b, bool without,
+                                       GrammarBudget& budget);
+  /// Drops what leads nowhere and takes the memory of what is left.
+  Status Trim(GrammarBudget& budget);
 
   std::vector<State> states_;
 };

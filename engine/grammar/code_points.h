@@ -1,6 +1,7 @@
 // A set of Unicode scalar values, as ranges. A plain value.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -11,7 +12,7 @@ namespace ringside {
 
 struct CodePointRange {
   uint32_t first = 0, last = 0;  // both included
-  friend bool operator==(const CodePointRange&, const CodePointRange&) = default;
+  friend auto operator<=>(const CodePointRange&, const CodePointRange&) = default;
 };
 
 class CodePointSet {

@@ -11,6 +11,7 @@ namespace ringside {
 namespace {
 
 constexpr int kMaxDepth = 100;
+constexpr size_t kMostNameBytes = 256;  // in messages
 
 bool IsNameCharacter(uint32_t c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
@@ -18,7 +19,7 @@ bool IsNameCharacter(uint32_t c) {
 
 class GbnfReader {
  public:
-  explicit GbnfReader(std::string_view text) : text_(text), at_(text) {}
+  GbnfReader(std::string_view text, GrammarBudget& budget) : text_(text), at_(text), source_(budget) {}
 
   Result<GrammarSource> Read() {
     Blanks(/*lines=*/true);
@@ -27,7 +28,8 @@ class GbnfReader {
       Blanks(/*lines=*/true);
     }
     for (const auto& [name, rule] : rules_) {
-      if (!rule.defined) return InvalidArgument("grammar: the rule '" + name + "' is used but not defined.");
+      if (rule.defined) continue;
+      return InvalidArgument("grammar: the rule '" + name.substr(0, kMostNameBytes) + "' is used but not defined.");
     }
     const auto root = rules_.find("root");
     if (root == rules_.end()) return InvalidArgument("grammar: there is no rule 'root'.");
@@ -74,8 +76,8 @@ class GbnfReader {
     const std::string name = Name();
     if (name.empty()) return Wrong("a rule begins with its name");
     Blanks(/*lines=*/false);
-    if (!at_.Take("::=")) return Wrong("'::=' is missing behind '" + name + "'");
-    if (RuleOf(name).defined) return Wrong("the rule '" + name + "' is defined twice");
+    if (!at_.Take("::=")) return Wrong("'::=' is missing behind '" + name.substr(0, kMostNameBytes) + "'");
+    if (RuleOf(name).defined) return Wrong("the rule '" + name.substr(0, kMostNameBytes) + "' is defined twice");
     RuleOf(name).defined = true;
     Blanks(/*lines=*/true);
     ASSIGN_OR_RETURN(const ExpressionId body, Alternatives(0));
@@ -98,6 +100,7 @@ class GbnfReader {
   Result<ExpressionId> Sequence(int depth) {
     std::vector<ExpressionId> parts;
     for (;;) {
+      if (!source_.budget().Spend(1)) return source_.budget().status();
       const uint32_t c = at_.Peek();
       ExpressionId part = 0;
       if (c == '"') {
@@ -169,6 +172,7 @@ class GbnfReader {
     const bool negated = at_.Take('^');
     CodePointSet set;
     while (!at_.Take(']')) {
+      if (!source_.budget().Spend(1 + std::ssize(set.ranges()) / 16)) return source_.budget().status();
       ASSIGN_OR_RETURN(const uint32_t first, Character());
       uint32_t last = first;
       if (at_.Peek() == '-' && at_.PeekSecond() != ']') {
@@ -226,6 +230,6 @@ class GbnfReader {
 
 }  // namespace
 
-Result<GrammarSource> ReadGbnf(std::string_view text) { return GbnfReader(text).Read(); }
+Result<GrammarSource> ReadGbnf(std::string_view text, GrammarBudget& budget) { return GbnfReader(text, budget).Read(); }
 
 }  // namespace ringside

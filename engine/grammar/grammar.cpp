@@ -1,6 +1,8 @@
 #include "engine/grammar/grammar.h"
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
 #include "base/check.h"
 #include "base/limits.h"
@@ -9,17 +11,15 @@ namespace ringside {
 namespace {
 
 constexpr size_t kManyPlaces = 16;  // of a state: one walk over the whole vocabulary costs less
-constexpr size_t kDearWalk = 64;    // nodes: above it a mask is kept
+constexpr int64_t kCheapMask = 8;   // work: above it a mask is kept
 constexpr int kWideMoves = 64;      // bytes: a place that takes so many takes much of the vocabulary
 constexpr size_t kMostWarmPlaces = 32;
-constexpr int64_t kWorkPerByte = 256;
+constexpr int64_t kWarmWork = 8 * limits::kMaxGrammarWorkAtOnce;
+constexpr int64_t kWorkPerByte = 256;    // of text that is read again
+constexpr size_t kNodesPerWork = 8;      // of the vocabulary's tree, each of which is a look-up
+constexpr size_t kAppendedAtOnce = 256;  // bytes under one lock
 
 void SetBit(std::span<uint32_t> mask, TokenId id) { mask[static_cast<size_t>(id) / 32] |= 1u << (id % 32); }
-
-// Of text that is read again, too: a grammar must be read at a bounded cost a byte.
-int64_t WorkFor(std::string_view text) {
-  return limits::kMaxGrammarWorkPerToken + kWorkPerByte * static_cast<int64_t>(text.size());
-}
 
 Status TooMuchWork() {
   return InvalidArgument("The grammar can be read in too many ways: what may come next takes too long to find.", "",
@@ -29,29 +29,44 @@ Status TooMuchWork() {
 }  // namespace
 
 Result<std::shared_ptr<const Grammar>> Grammar::Make(const GrammarSource& source,
-                                                     std::shared_ptr<const GrammarVocabulary> vocabulary) {
+                                                     std::shared_ptr<const GrammarVocabulary> vocabulary,
+                                                     std::shared_ptr<GrammarMemory> memory) {
   ASSIGN_OR_RETURN(TransitionNetwork network, TransitionNetwork::Compile(source));
-  std::shared_ptr<Grammar> grammar(new Grammar(std::move(network), std::move(vocabulary)));
+  std::shared_ptr<Grammar> grammar(new Grammar(std::move(network), std::move(vocabulary), std::move(memory)));
   grammar->Warm();
   return std::shared_ptr<const Grammar>(std::move(grammar));
 }
 
-Grammar::Grammar(TransitionNetwork network, std::shared_ptr<const GrammarVocabulary> vocabulary)
-    : network_(std::move(network)), vocabulary_(std::move(vocabulary)), table_(network_) {}
+Grammar::Grammar(TransitionNetwork network, std::shared_ptr<const GrammarVocabulary> vocabulary,
+                 std::shared_ptr<GrammarMemory> memory)
+    : network_(std::move(network)), vocabulary_(std::move(vocabulary)), table_(network_), counted_(std::move(memory)) {
+  counted_.Set(static_cast<int64_t>(BytesLocked()));
+}
 
 void Grammar::Warm() {
   std::lock_guard lock(mutex_);
-  for (StateId s = 0; s < network_.states().size() && place_masks_.size() < kMostWarmPlaces; ++s) {
+  std::vector<uint32_t> mask(static_cast<size_t>(vocabulary_->tokenizer.vocab_size() + 31) / 32);
+  table_.SetWork(limits::kMaxGrammarWorkAtOnce);
+  if (!FillMask(table_.start(), /*first=*/false, mask).ok()) return;  // told when an answer is to begin
+  int64_t work = kWarmWork;
+  for (StateId s = 0; s < network_.states() && place_masks_.size() < kMostWarmPlaces && work > 0; ++s) {
     int taken = 0;
-    for (const ByteMove& move : network_.states()[s].moves) taken += move.last - move.first + 1;
-    table_.SetWork(limits::kMaxGrammarWorkPerToken);
-    if (taken >= kWideMoves) MaskOf(s);
+    for (const ByteMove& move : network_.moves(s)) taken += move.last - move.first + 1;
+    if (taken < kWideMoves) continue;
+    table_.SetWork(std::min(work, limits::kMaxGrammarWorkAtOnce));
+    MaskOf(s);
+    work -= limits::kMaxGrammarWorkAtOnce - table_.work_left();
   }
+  counted_.Set(static_cast<int64_t>(BytesLocked()));
+}
+
+size_t Grammar::BytesLocked() const {
+  return network_.bytes() + table_.bytes() + place_bytes_ + mask_bytes_ + positions_.capacity() * sizeof(Position);
 }
 
 size_t Grammar::bytes() const {
   std::lock_guard lock(mutex_);
-  return network_.bytes() + table_.bytes() + place_bytes_ + mask_bytes_;
+  return BytesLocked();
 }
 
 // Null if it takes too much work.
@@ -64,7 +79,9 @@ const Grammar::PlaceMask* Grammar::MaskOf(StateId place) const {
   path[0] = table_.Alone(place);
   PlaceMask mask;
   std::vector<TokenTrie::Entry> open;
-  for (size_t i = 0; i < trie.size();) {
+  for (size_t i = 0, looked = 0; i < trie.size(); ++looked) {
+    if (looked % kNodesPerWork == 0) table_.Spend(1);
+    if (table_.gave_up()) return nullptr;
     const TokenTrie::Node& node = trie.nodes()[i];
     const bool beyond = node.depth >= TransitionNetwork::kKindBytes;  // others of its kind may differ there
     const ParseState next = beyond ? kDeadParse : table_.Next(path[node.depth], node.byte);
@@ -81,7 +98,6 @@ const Grammar::PlaceMask* Grammar::MaskOf(StateId place) const {
     mask.ids.insert(mask.ids.end(), tokens.begin(), tokens.end());
     ++i;
   }
-  if (table_.gave_up()) return nullptr;
   mask.open = TokenTrie(std::move(open));
   const size_t words = (static_cast<size_t>(vocabulary_->tokenizer.vocab_size()) + 31) / 32;
   if (mask.ids.size() > words) {
@@ -94,12 +110,11 @@ const Grammar::PlaceMask* Grammar::MaskOf(StateId place) const {
   return &place_masks_.emplace(kind, std::move(mask)).first->second;
 }
 
-// Returns the number of nodes that it looked at.
-size_t Grammar::Walk(const TokenTrie& trie, ParseState from, std::span<uint32_t> mask) const {
+void Grammar::Walk(const TokenTrie& trie, ParseState from, std::span<uint32_t> mask) const {
   std::vector<ParseState> path(trie.depth() + 1);
   path[0] = from;
-  size_t looked = 0;
-  for (size_t i = 0; i < trie.size(); ++looked) {
+  for (size_t i = 0, looked = 0; i < trie.size() && !table_.gave_up(); ++looked) {
+    if (looked % kNodesPerWork == 0) table_.Spend(1);
     const TokenTrie::Node& node = trie.nodes()[i];
     const ParseState next = table_.Next(path[node.depth], node.byte);
     if (next == kDeadParse) {
@@ -110,7 +125,6 @@ size_t Grammar::Walk(const TokenTrie& trie, ParseState from, std::span<uint32_t>
     for (const TokenId id : trie.TokensAt(i)) SetBit(mask, id);
     ++i;
   }
-  return looked;
 }
 
 Status Grammar::FillMask(ParseState state, bool first, std::span<uint32_t> mask) const {
@@ -121,10 +135,9 @@ Status Grammar::FillMask(ParseState state, bool first, std::span<uint32_t> mask)
     std::ranges::copy(known->second, mask.begin());
     return Status::Ok();
   }
-  table_.SetWork(limits::kMaxGrammarWorkPerToken);
-  size_t looked = 0;
+  const int64_t work = table_.work_left();
   if (strips || table_.places(state).size() > kManyPlaces) {
-    looked = Walk(strips ? vocabulary_->first_tokens : vocabulary_->tokens, state, mask);
+    Walk(strips ? vocabulary_->first_tokens : vocabulary_->tokens, state, mask);
   } else {
     const std::span<const ParseTable::Place> span = table_.places(state);  // which moves as the table grows
     const std::vector<ParseTable::Place> places(span.begin(), span.end());
@@ -133,97 +146,162 @@ Status Grammar::FillMask(ParseState state, bool first, std::span<uint32_t> mask)
       if (own == nullptr) return TooMuchWork();
       for (size_t i = 0; i < own->bits.size(); ++i) mask[i] |= own->bits[i];
       for (const TokenId id : own->ids) SetBit(mask, id);
-      looked += Walk(own->open, state, mask);
+      Walk(own->open, state, mask);
     }
   }
   if (table_.gave_up()) return TooMuchWork();
-  if (looked <= kDearWalk || strips) return Status::Ok();
+  if (work - table_.work_left() <= kCheapMask || strips) return Status::Ok();
   masks_.emplace(state, std::vector<uint32_t>(mask.begin(), mask.end()));
   mask_bytes_ += 64 + mask.size() * 4;
   return Status::Ok();
 }
 
+size_t Grammar::AddPosition(ParseState state) const {
+  const auto unused = std::ranges::find(positions_, false, &Position::used);
+  const auto place = static_cast<size_t>(unused - positions_.begin());
+  if (unused == positions_.end()) positions_.emplace_back();
+  positions_[place] = {state, true};
+  return place;
+}
+
 void Grammar::Forget() const {
-  const auto most = static_cast<size_t>(limits::kMaxGrammarTableBytes);
+  counted_.Set(static_cast<int64_t>(BytesLocked()));
+  const auto most = static_cast<size_t>(counted_.TableBytes());
   if (table_.bytes() + mask_bytes_ + place_bytes_ <= most) return;
-  table_.Clear();
+  const auto keep = [this] {
+    std::vector<ParseState*> states;
+    for (Position& position : positions_) {
+      if (position.used) states.push_back(&position.state);
+    }
+    table_.KeepOnly(states);
+  };
+  keep();
+  if (table_.bytes() > most / 2) {
+    GiveUpLargest(most / 2);
+    keep();
+  }
   masks_.clear();
   mask_bytes_ = 0;
   if (place_bytes_ > most / 2) {
     place_masks_.clear();
     place_bytes_ = 0;
   }
-  ++generation_;
+  counted_.Set(static_cast<int64_t>(BytesLocked()));
 }
 
-GrammarMatcher::GrammarMatcher(std::shared_ptr<const Grammar> grammar) : grammar_(std::move(grammar)) {
+// The others would have to forget again at once, for every token.
+void Grammar::GiveUpLargest(size_t most) const {
+  std::vector<std::pair<size_t, Position*>> sizes;
+  size_t sum = 0;
+  for (Position& position : positions_) {
+    if (!position.used || position.too_deep) continue;
+    sizes.emplace_back(table_.BytesOf(position.state), &position);
+    sum += sizes.back().first;
+  }
+  std::ranges::sort(sizes, std::greater());
+  for (const auto& [bytes, position] : sizes) {
+    if (sum <= most) return;
+    sum -= bytes;
+    position->state = kDeadParse;
+    position->too_deep = true;
+  }
+}
+
+GrammarMatcher::GrammarMatcher(std::shared_ptr<const Grammar> grammar)
+    : grammar_(std::move(grammar)), work_left_(limits::kMaxGrammarWorkAtOnce) {
   std::lock_guard lock(grammar_->mutex_);
-  state_ = grammar_->table_.start();
-  generation_ = grammar_->generation_;
+  position_ = grammar_->AddPosition(grammar_->table_.start());
   Note();
 }
 
-void GrammarMatcher::Note() {
-  may_end_ = grammar_->table_.ends(state_);
-  may_go_on_ = !grammar_->table_.places(state_).empty();
+GrammarMatcher::GrammarMatcher(const GrammarMatcher& other)
+    : grammar_(other.grammar_),
+      work_left_(other.work_left_),
+      first_(other.first_),
+      may_end_(other.may_end_),
+      may_go_on_(other.may_go_on_) {
+  std::lock_guard lock(grammar_->mutex_);
+  const Grammar::Position& same = grammar_->positions_[other.position_];
+  const bool too_deep = same.too_deep;
+  position_ = grammar_->AddPosition(same.state);
+  grammar_->positions_[position_].too_deep = too_deep;
 }
 
-Status GrammarMatcher::Recall() {
+GrammarMatcher::~GrammarMatcher() {
+  std::lock_guard lock(grammar_->mutex_);
+  grammar_->positions_[position_] = {};
+}
+
+void GrammarMatcher::Note() {
+  const ParseState state = grammar_->positions_[position_].state;
+  may_end_ = grammar_->table_.ends(state);
+  may_go_on_ = !grammar_->table_.places(state).empty();
+}
+
+Status GrammarMatcher::Begin() {
   grammar_->Forget();
-  if (generation_ == grammar_->generation_) return Status::Ok();
-  generation_ = grammar_->generation_;
-  ParseTable& table = grammar_->table_;
-  state_ = table.start();
-  table.SetWork(WorkFor(text_));
-  for (const char c : text_) {
-    state_ = table.Next(state_, static_cast<uint8_t>(c));
-    // Otherwise what is forgotten would have to be found again at once, for every token.
-    if (table.bytes() > static_cast<size_t>(limits::kMaxGrammarTableBytes) / 4) {
-      return InvalidArgument("The answer is nested too deeply to go on.", "", "invalid_value");
-    }
+  if (grammar_->positions_[position_].too_deep) {
+    return InvalidArgument("The answer is nested too deeply to go on.", "", "invalid_value");
   }
-  if (table.gave_up()) return TooMuchWork();
+  grammar_->table_.SetWork(work_left_);
   return Status::Ok();
+}
+
+Status GrammarMatcher::End() {
+  work_left_ = grammar_->table_.work_left();
+  return grammar_->table_.gave_up() ? TooMuchWork() : Status::Ok();
 }
 
 Status GrammarMatcher::Advance(std::string_view bytes) {
   ParseTable& table = grammar_->table_;
-  ParseState at = state_;
-  table.SetWork(WorkFor(bytes));
+  ParseState at = grammar_->positions_[position_].state;
   for (const char c : bytes) {
     at = table.Next(at, static_cast<uint8_t>(c));
-    if (table.gave_up()) return TooMuchWork();
+    if (table.gave_up()) break;
     if (at == kDeadParse) return InvalidArgument("No text of this format begins like that.");
   }
-  state_ = at;
-  text_ += bytes;
+  RETURN_IF_ERROR(End());
+  grammar_->positions_[position_].state = at;
   Note();
   return Status::Ok();
 }
 
+// A lock for each part: others go on in between.
 Status GrammarMatcher::Append(std::string_view text) {
+  GrammarMatcher ahead(*this);
+  for (std::string_view rest = text; !rest.empty(); rest.remove_prefix(std::min(rest.size(), kAppendedAtOnce))) {
+    std::lock_guard lock(grammar_->mutex_);
+    const std::string_view part = rest.substr(0, kAppendedAtOnce);
+    ahead.work_left_ += kWorkPerByte * std::ssize(part);
+    RETURN_IF_ERROR(ahead.Begin());
+    RETURN_IF_ERROR(ahead.Advance(part));
+  }
   std::lock_guard lock(grammar_->mutex_);
-  RETURN_IF_ERROR(Recall());
-  RETURN_IF_ERROR(Advance(text));
+  std::swap(position_, ahead.position_);
+  work_left_ = std::min(ahead.work_left_, limits::kMaxGrammarWorkAtOnce);
   first_ = false;
+  Note();
   return Status::Ok();
 }
 
 Status GrammarMatcher::Take(TokenId id) {
   std::lock_guard lock(grammar_->mutex_);
-  RETURN_IF_ERROR(Recall());
   std::string_view bytes = grammar_->vocabulary_->tokenizer.TokenBytes(id);
   if (bytes.empty()) return InvalidArgument("The token has no text.");
   if (first_ && grammar_->vocabulary_->strips_first && bytes.front() == ' ') bytes.remove_prefix(1);
+  RETURN_IF_ERROR(Begin());
   RETURN_IF_ERROR(Advance(bytes));
+  work_left_ = std::min(work_left_ + limits::kMaxGrammarWorkPerToken, limits::kMaxGrammarWorkAtOnce);
   first_ = false;
   return Status::Ok();
 }
 
 Status GrammarMatcher::FillMask(std::span<uint32_t> mask) {
   std::lock_guard lock(grammar_->mutex_);
-  RETURN_IF_ERROR(Recall());
-  return grammar_->FillMask(state_, first_, mask);
+  RETURN_IF_ERROR(Begin());
+  Status filled = grammar_->FillMask(grammar_->positions_[position_].state, first_, mask);
+  RETURN_IF_ERROR(End());
+  return filled;
 }
 
 }  // namespace ringside

@@ -7,12 +7,12 @@
 #include <memory>
 #include <mutex>
 #include <span>
-#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "base/status.h"
+#include "engine/grammar/grammar_memory.h"
 #include "engine/grammar/parse_table.h"
 #include "engine/grammar/token_trie.h"
 #include "engine/grammar/transition_network.h"
@@ -21,13 +21,18 @@ namespace ringside {
 
 class Grammar {
  public:
-  /// Takes time in proportion to the grammar and the vocabulary: on a worker. kInvalidArgument as
-  /// TransitionNetwork::Compile.
+  /// Takes time in proportion to the grammar and the vocabulary: on a worker. Errors as TransitionNetwork::Compile.
+  /// `memory`, if any, counts what the grammar holds.
   static Result<std::shared_ptr<const Grammar>> Make(const GrammarSource& source,
-                                                     std::shared_ptr<const GrammarVocabulary> vocabulary);
+                                                     std::shared_ptr<const GrammarVocabulary> vocabulary,
+                                                     std::shared_ptr<GrammarMemory> memory = nullptr);
+  Grammar(const Grammar&) = delete;
+  Grammar& operator=(const Grammar&) = delete;
 
   /// Memory held, about; grows with use up to a limit.
   size_t bytes() const;
+  /// Of that, what does not grow.
+  size_t compiled_bytes() const { return network_.bytes(); }
 
  private:
   friend class GrammarMatcher;
@@ -37,18 +42,30 @@ class Grammar {
     std::vector<uint32_t> bits;  // a bit a token; or, where these are few,
     std::vector<TokenId> ids;
     TokenTrie open;  // those that lead out of the rule
-    size_t bytes() const { return 64 + bits.size() * 4 + ids.size() * 4 + open.bytes(); }
+    size_t bytes() const { return 128 + bits.capacity() * 4 + ids.capacity() * 4 + open.bytes(); }
+  };
+  /// Where an answer stands.
+  struct Position {
+    ParseState state = kDeadParse;
+    bool used = false;
+    bool too_deep = false;  // its state alone takes too much memory: it was given up
   };
 
-  Grammar(TransitionNetwork network, std::shared_ptr<const GrammarVocabulary> vocabulary);
-  /// Precomputes the masks that are dear: those of places that take most characters.
+  Grammar(TransitionNetwork network, std::shared_ptr<const GrammarVocabulary> vocabulary,
+          std::shared_ptr<GrammarMemory> memory);
+  /// Precomputes the masks that are dear: those of the beginning, and of places that take most characters.
   void Warm();
 
   // Under the lock.
   const PlaceMask* MaskOf(StateId place) const;
-  size_t Walk(const TokenTrie& trie, ParseState from, std::span<uint32_t> mask) const;
+  void Walk(const TokenTrie& trie, ParseState from, std::span<uint32_t> mask) const;
   Status FillMask(ParseState state, bool first, std::span<uint32_t> mask) const;
+  size_t AddPosition(ParseState state) const;
+  /// Forgets what can be found out again once there is too much of it. Positions stay, with other states.
   void Forget() const;
+  /// Gives up the positions whose states take most, until the others take at most so many bytes.
+  void GiveUpLargest(size_t most) const;
+  size_t BytesLocked() const;
 
   const TransitionNetwork network_;
   const std::shared_ptr<const GrammarVocabulary> vocabulary_;
@@ -57,36 +74,46 @@ class Grammar {
   mutable std::unordered_map<uint64_t, PlaceMask> place_masks_;  // by kind of state
   mutable std::unordered_map<ParseState, std::vector<uint32_t>> masks_;
   mutable size_t place_bytes_ = 0, mask_bytes_ = 0;
-  mutable uint64_t generation_ = 0;  // raised where states have been forgotten
+  mutable std::vector<Position> positions_;
+  mutable MemoryCount counted_;
 };
 
-/// Where one answer stands in its grammar. One thread at a time.
+/// Where one answer stands in its grammar, and the work that its tokens may still take: a grammar that can be read in
+/// too many ways ends its own answer and delays no other. One thread at a time.
 class GrammarMatcher {
  public:
   explicit GrammarMatcher(std::shared_ptr<const Grammar> grammar);
+  GrammarMatcher(const GrammarMatcher& other);
+  GrammarMatcher& operator=(const GrammarMatcher&) = delete;
+  ~GrammarMatcher();
 
-  /// What stands of the answer already, whose next token is not its first. kInvalidArgument, and nothing changed, if no text that matches begins so.
+  /// What stands of the answer already, whose next token is not its first. kInvalidArgument, and nothing changed, if no
+  /// text that matches begins so.
   Status Append(std::string_view text);
   /// Takes a token's text; the turn's first loses its leading space where the tokenizer says so. Errors as above.
   Status Take(TokenId id);
   /// Sets the bits of the tokens that may come next; `mask` has one for each id of the model's vocabulary, cleared or
-  /// not. Special tokens are never among them. kInvalidArgument: the grammar needs more work than one token may take,
+  /// not. Special tokens are never among them. kInvalidArgument: the grammar needs more work than its tokens may take,
   /// or the answer more memory.
   Status FillMask(std::span<uint32_t> mask);
   /// The text matches as it stands; and it may be longer.
   bool may_end() const { return may_end_; }
   bool may_go_on() const { return may_go_on_; }
+  /// Work that may still be done, in places looked at.
+  int64_t work_left() const { return work_left_; }
 
  private:
+  // Under the grammar's lock.
   Status Advance(std::string_view bytes);
-  /// The state again, if the grammar has forgotten it.
-  Status Recall();
+  /// Makes room, and lets the table work. An error if the answer was given up.
+  Status Begin();
+  /// Takes what the table has worked. An error if that was too much.
+  Status End();
   void Note();
 
   std::shared_ptr<const Grammar> grammar_;
-  ParseState state_;
-  uint64_t generation_;
-  std::string text_;
+  size_t position_;
+  int64_t work_left_;
   bool first_ = true, may_end_ = false, may_go_on_ = true;
 };
 

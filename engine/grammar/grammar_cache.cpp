@@ -1,5 +1,7 @@
 #include "engine/grammar/grammar_cache.h"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include "base/limits.h"
@@ -12,9 +14,11 @@ namespace ringside {
 namespace {
 
 constexpr size_t kMostGrammars = 1024;
+constexpr int64_t kEntryBytes = 256;  // and its key, twice
+constexpr int64_t kLighterShare = 4;  // of a budget: its part for a grammar without the schemas that may be left out
 
-Result<GrammarSource> WholeRegex(const std::string& pattern) {
-  GrammarSource source;
+Result<GrammarSource> WholeRegex(const std::string& pattern, GrammarBudget& budget) {
+  GrammarSource source(budget);
   const RuleId start = source.AddRule("answer");
   ASSIGN_OR_RETURN(const ExpressionId body, ReadRegex(pattern, &source, {}));
   source.Define(start, body);
@@ -23,8 +27,8 @@ Result<GrammarSource> WholeRegex(const std::string& pattern) {
 }
 
 /// The rules that all answers follow under which tools may be called.
-Result<GrammarSource> WithCalls(Result<GrammarSource> answer, const AnswerFormat& format) {
-  GrammarSource source;
+Result<GrammarSource> WithCalls(Result<GrammarSource> answer, const AnswerFormat& format, GrammarBudget& budget) {
+  GrammarSource source(budget);
   std::optional<ExpressionId> text;
   if (format.kind != AnswerFormat::Kind::kText) {
     if (!answer.ok()) return answer.status();
@@ -51,6 +55,12 @@ std::string KeyOf(const AnswerFormat& format) {
   return key + '\n' + calls.schema_param + '\n' + calls.tools;
 }
 
+/// Some tools' schemas may be left out.
+bool HasLenientTools(const ToolCallRules& calls) {
+  const auto tools = static_cast<size_t>(std::ranges::count(calls.tools, '\n')) + 1;
+  return !calls.any_arguments && static_cast<size_t>(std::ranges::count(calls.strict, true)) < tools;
+}
+
 Status WithParam(const Status& status, const std::string& param) {
   const std::string& reason = status.reason();
   return {status.code(), status.message(), status.param().empty() ? param : status.param(),
@@ -59,7 +69,7 @@ Status WithParam(const Status& status, const std::string& param) {
 
 }  // namespace
 
-Result<GrammarSource> SourceOf(const AnswerFormat& format) {
+Result<GrammarSource> SourceOf(const AnswerFormat& format, GrammarBudget& budget) {
   const size_t tools = format.calls == nullptr ? 0 : format.calls->tools.size();
   if (tools > static_cast<size_t>(limits::kMaxGrammarTextBytes)) {
     return InvalidArgument(
@@ -78,19 +88,20 @@ Result<GrammarSource> SourceOf(const AnswerFormat& format) {
     case AnswerFormat::Kind::kText:
       break;
     case AnswerFormat::Kind::kJsonObject:
-      source = AnyJsonObject();
+      source = AnyJsonObject(budget);
       break;
     case AnswerFormat::Kind::kJsonSchema:
-      source = ReadJsonSchema(format.text, format.param);
+      source = ReadJsonSchema(format.text, format.param, budget);
       break;
     case AnswerFormat::Kind::kRegex:
-      source = WholeRegex(format.text);
+      source = WholeRegex(format.text, budget);
       break;
     case AnswerFormat::Kind::kGbnf:
-      source = ReadGbnf(format.text);
+      source = ReadGbnf(format.text, budget);
       break;
   }
-  if (format.calls != nullptr) source = WithCalls(std::move(source), format);
+  if (format.calls != nullptr) source = WithCalls(std::move(source), format, budget);
+  if (source.ok() && !budget.ok()) source = budget.status();
   if (!source.ok()) return WithParam(source.status(), format.param);
   return source;
 }
@@ -100,8 +111,40 @@ std::shared_ptr<const GrammarVocabulary> GrammarCache::Vocabulary() {
   return vocabulary_;
 }
 
-Result<std::shared_ptr<const Grammar>> GrammarCache::Get(const AnswerFormat& format) {
+Result<std::shared_ptr<const Grammar>> GrammarCache::Compile(const AnswerFormat& format,
+                                                             const std::function<bool()>& abandoned) {
+  const bool lenient = format.calls != nullptr && HasLenientTools(*format.calls);
+  GrammarBudget::Limits most;
+  if (lenient) most.steps -= most.steps / kLighterShare;
+  GrammarBudget budget(most, abandoned);
+  const Result<GrammarSource> source = SourceOf(format, budget);
+  Result<std::shared_ptr<const Grammar>> made =
+      source.ok() ? Grammar::Make(*source, Vocabulary(), memory_) : source.status();
+  const bool too_large = source.ok() || !budget.ok();
+  if (!made.ok() && made.status().code() == StatusCode::kInvalidArgument && lenient && too_large) {
+    // Schemas that are too large together; what must not be left out of them is still there.
+    AnswerFormat lighter = format;
+    auto rules = std::make_shared<ToolCallRules>(*format.calls);
+    rules->any_arguments = true;
+    lighter.calls = std::move(rules);
+    GrammarBudget rest({.steps = GrammarBudget::Limits().steps / kLighterShare}, abandoned);
+    ASSIGN_OR_RETURN(const GrammarSource lighter_source, SourceOf(lighter, rest));
+    made = Grammar::Make(lighter_source, Vocabulary(), memory_);
+  }
+  const bool of_calls = format.calls != nullptr && format.kind == AnswerFormat::Kind::kText;
+  if (!made.ok()) return WithParam(made.status(), of_calls ? "tools" : format.param);
+  return made;
+}
+
+Result<std::shared_ptr<const Grammar>> GrammarCache::Get(const AnswerFormat& format, const std::string& owner,
+                                                         const std::function<bool()>& abandoned) {
   if (format.free()) return std::shared_ptr<const Grammar>();
+  ASSIGN_OR_RETURN(std::shared_ptr<const Grammar> found, Find(format, abandoned));
+  return pins_->Pin(std::move(found), owner);
+}
+
+Result<std::shared_ptr<const Grammar>> GrammarCache::Find(const AnswerFormat& format,
+                                                          const std::function<bool()>& abandoned) {
   const std::string key = KeyOf(format);
   {
     std::lock_guard lock(mutex_);
@@ -111,38 +154,40 @@ Result<std::shared_ptr<const Grammar>> GrammarCache::Get(const AnswerFormat& for
     }
   }
   // Two that ask for the same at once both compile it: rare, and no one waits for a stranger's grammar.
-  ASSIGN_OR_RETURN(GrammarSource source, SourceOf(format));
-  Result<std::shared_ptr<const Grammar>> made = Grammar::Make(source, Vocabulary());
-  if (!made.ok() && format.calls != nullptr && !format.calls->any_arguments) {
-    // Schemas that are too large together; what must not be left out of them is still there.
-    AnswerFormat lighter = format;
-    auto rules = std::make_shared<ToolCallRules>(*format.calls);
-    rules->any_arguments = true;
-    lighter.calls = std::move(rules);
-    ASSIGN_OR_RETURN(source, SourceOf(lighter));
-    made = Grammar::Make(source, Vocabulary());
-  }
-  const bool of_calls = format.calls != nullptr && format.kind == AnswerFormat::Kind::kText;
-  if (!made.ok()) return WithParam(made.status(), of_calls ? "tools" : format.param);
+  ASSIGN_OR_RETURN(std::shared_ptr<const Grammar> made, Compile(format, abandoned));
   std::lock_guard lock(mutex_);
   if (const auto found = by_key_.find(key); found != by_key_.end()) return found->second->second;
-  entries_.emplace_front(key, *made);
+  const int64_t bytes = 2 * std::ssize(key) + kEntryBytes;
+  MakeRoom(bytes);
+  if (entries_.size() == kMostGrammars) Drop(std::prev(entries_.end()));
+  key_bytes_ += bytes;
+  entries_.emplace_front(key, made);
   by_key_.emplace(key, entries_.begin());
-  // What is in use lives on until its answers have ended.
-  size_t bytes = 0;
-  auto kept = entries_.begin();
-  for (size_t count = 0; kept != entries_.end() && count < kMostGrammars; ++kept, ++count) {
-    bytes += kept->first.size() + kept->second->bytes();
-    if (count > 0 && bytes > static_cast<size_t>(limits::kMaxGrammarCacheBytes)) break;
+  return made;
+}
+
+void GrammarCache::MakeRoom(int64_t bytes) {
+  for (auto at = entries_.end(); at != entries_.begin();) {
+    if (memory_->bytes() + key_bytes_ + bytes <= limits::kMaxGrammarCacheBytes) return;
+    const auto entry = std::prev(at);
+    entry->second.use_count() == 1 ? Drop(entry) : void(at = entry);
   }
-  for (auto at = kept; at != entries_.end(); ++at) by_key_.erase(at->first);
-  entries_.erase(kept, entries_.end());
-  return *made;
+}
+
+void GrammarCache::Drop(std::list<Entry>::iterator entry) {
+  key_bytes_ -= 2 * std::ssize(entry->first) + kEntryBytes;
+  by_key_.erase(entry->first);
+  entries_.erase(entry);
 }
 
 size_t GrammarCache::size() const {
   std::lock_guard lock(mutex_);
   return entries_.size();
+}
+
+int64_t GrammarCache::bytes() const {
+  std::lock_guard lock(mutex_);
+  return memory_->bytes() + key_bytes_;
 }
 
 }  // namespace ringside

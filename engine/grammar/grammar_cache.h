@@ -1,6 +1,8 @@
-// The grammars that answers follow now and followed last, compiled: least recently used ones go first. Thread-safe.
+// The grammars that answers follow now and followed last, compiled: least recently used ones go first, and what no
+// answer uses makes room for what one does. Thread-safe.
 #pragma once
 
+#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -11,27 +13,38 @@
 #include "base/status.h"
 #include "engine/grammar/answer_format.h"
 #include "engine/grammar/grammar.h"
+#include "engine/grammar/grammar_pins.h"
 
 namespace ringside {
 
-/// The grammar of a format, as it is written; not of free text. kInvalidArgument with the format's `param`.
-Result<GrammarSource> SourceOf(const AnswerFormat& format);
+/// The grammar of a format, as it is written; not of free text. kInvalidArgument with the format's `param`, or what of
+/// it the budget was spent on.
+Result<GrammarSource> SourceOf(const AnswerFormat& format, GrammarBudget& budget);
 
 class GrammarCache {
  public:
   /// `tokenizer` outlives the cache and all grammars.
   explicit GrammarCache(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-  /// Compiles the grammar if it is not there; on a worker, for that takes milliseconds, at most about a second. Null
-  /// for free text. kInvalidArgument with the format's `param`.
-  Result<std::shared_ptr<const Grammar>> Get(const AnswerFormat& format);
+  /// Compiles the grammar if it is not there; on a worker, for that takes milliseconds, at most
+  /// limits::kMaxGrammarSteps. Null for free text. `owner` uses it as long as what this returns lives. kInvalidArgument
+  /// as SourceOf; kOverloaded as GrammarPins::Pin; kCancelled if `abandoned`, which is asked meanwhile, says so.
+  Result<std::shared_ptr<const Grammar>> Get(const AnswerFormat& format, const std::string& owner = "",
+                                             const std::function<bool()>& abandoned = nullptr);
 
   size_t size() const;
+  /// Memory of all grammars that are kept or in use.
+  int64_t bytes() const;
 
  private:
   using Entry = std::pair<std::string, std::shared_ptr<const Grammar>>;
 
   std::shared_ptr<const GrammarVocabulary> Vocabulary();
+  Result<std::shared_ptr<const Grammar>> Compile(const AnswerFormat& format, const std::function<bool()>& abandoned);
+  Result<std::shared_ptr<const Grammar>> Find(const AnswerFormat& format, const std::function<bool()>& abandoned);
+  /// Drops what no answer uses until the others and `bytes` more fit.
+  void MakeRoom(int64_t bytes);
+  void Drop(std::list<Entry>::iterator entry);
 
   const Tokenizer& tokenizer_;
   std::once_flag once_;
@@ -39,6 +52,9 @@ class GrammarCache {
   mutable std::mutex mutex_;
   std::list<Entry> entries_;  // last used first
   std::unordered_map<std::string, std::list<Entry>::iterator> by_key_;
+  int64_t key_bytes_ = 0;
+  const std::shared_ptr<GrammarMemory> memory_ = std::make_shared<GrammarMemory>();
+  const std::shared_ptr<GrammarPins> pins_ = std::make_shared<GrammarPins>();
 };
 
 }  // namespace ringside

@@ -1,13 +1,16 @@
 // A grammar as it is written: rules of expressions over characters. What the readers of GBNF, regular expressions and
-// JSON Schema make, and what a TransitionNetwork is compiled from. A plain value: one thread at a time.
+// JSON Schema make, and what a TransitionNetwork is compiled from. All of it draws from one budget: once that is spent
+// nothing is added any more, and readers return the budget's status. One thread at a time.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/grammar/code_points.h"
+#include "engine/grammar/grammar_budget.h"
 
 namespace ringside {
 
@@ -39,10 +42,14 @@ struct Expression {
 
 class GrammarSource {
  public:
+  /// `budget` outlives the source and its copies.
+  explicit GrammarSource(GrammarBudget& budget);
+  GrammarBudget& budget() const { return *budget_; }
+
   ExpressionId Bytes(std::string bytes);
   ExpressionId Empty() { return Bytes(""); }
   ExpressionId Characters(CodePointSet characters);
-  ExpressionId Never() { return Characters({}); }
+  static ExpressionId Never() { return 0; }
   ExpressionId Sequence(std::vector<ExpressionId> parts);
   /// None: nothing matches.
   ExpressionId Choice(std::vector<ExpressionId> parts);
@@ -50,11 +57,17 @@ class GrammarSource {
   ExpressionId Repeat(ExpressionId part, uint32_t least, uint32_t most);
   ExpressionId Optional(ExpressionId part) { return Repeat(part, 0, 1); }
   ExpressionId Rule(RuleId rule);
-  ExpressionId Automaton(std::shared_ptr<const ByteAutomaton> automaton);
+  /// `keyword`: of a schema, which it is written out for.
+  ExpressionId Automaton(ByteAutomaton automaton, std::string keyword = "");
 
-  /// A rule that is still to be defined: until then nothing matches it. The name is for messages.
-  RuleId AddRule(std::string name);
+  /// A rule that is still to be defined: until then nothing matches it. The name is for messages; `of_schema`: it is
+  /// the place of a schema.
+  RuleId AddRule(std::string name, bool of_schema = false);
   void Define(RuleId rule, ExpressionId body) { rules_[rule].body = body; }
+  /// Says which keyword of a schema an expression is written out for; errors name it.
+  void Name(ExpressionId expression, std::string keyword);
+  /// "" = it has no name.
+  const std::string& NameOf(ExpressionId expression) const;
   /// What a whole text must match.
   void SetStart(RuleId rule) { start_ = rule; }
 
@@ -68,6 +81,7 @@ class GrammarSource {
   struct RuleBody {
     std::string name;
     ExpressionId body = 0;
+    bool of_schema = false;
   };
   const std::vector<RuleBody>& rules() const { return rules_; }
   const Expression& at(ExpressionId id) const { return expressions_[id]; }
@@ -76,7 +90,9 @@ class GrammarSource {
  private:
   ExpressionId Add(Expression expression);
 
-  std::vector<Expression> expressions_;
+  GrammarBudget* budget_;
+  std::vector<Expression> expressions_;  // the first is Never
+  std::unordered_map<ExpressionId, std::string> names_;
   std::vector<RuleBody> rules_;
   RuleId start_ = 0;
 };

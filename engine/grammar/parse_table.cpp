@@ -9,6 +9,9 @@ namespace {
 
 constexpr StateId kNoState = UINT32_MAX;  // of the two kinds of returns that lead out of the network
 
+// Of what is remembered, with what the tables add.
+constexpr size_t kReturnsBytes = 128, kStateBytes = 160, kPlaceBytes = 20;
+
 uint64_t Packed(const ParseTable::Place& place) { return uint64_t{place.state} << 32 | place.returns; }
 
 }  // namespace
@@ -32,7 +35,7 @@ void ParseTable::Clear() {
   state_ids_.clear();
   returns_ids_.clear();
   bytes_ = 0;
-  work_ = limits::kMaxGrammarWorkPerToken;
+  work_ = limits::kMaxGrammarWorkAtOnce;
   InternReturns({{kNoState, kToTheEnd}});
   InternReturns({{kNoState, kToAnywhere}});
   ends_ = leaves_ = false;
@@ -41,8 +44,62 @@ void ParseTable::Clear() {
   arrived_.clear();
   called_.clear();
   called_[network_.rank(network_.start_rule())] = {network_.start_rule(), returns_[kToTheEnd]};
-  ends_ = network_.states()[place].ends;
+  ends_ = network_.ends(place);
   start_ = Settle();
+}
+
+void ParseTable::MarkReturns(ParseState state, std::vector<bool>* needed) const {
+  std::vector<ReturnsId> todo;
+  const auto mark = [&](ReturnsId id) {
+    if ((*needed)[id]) return;
+    (*needed)[id] = true;
+    todo.push_back(id);
+  };
+  for (const Place& place : places(state)) mark(place.returns);
+  while (!todo.empty()) {
+    const ReturnsId id = todo.back();
+    todo.pop_back();
+    for (const Place& back : returns_[id]) {
+      if (back.state != kNoState) mark(back.returns);
+    }
+  }
+}
+
+size_t ParseTable::BytesOf(ParseState state) const {
+  std::vector<bool> needed(returns_.size());
+  MarkReturns(state, &needed);
+  size_t bytes = kStateBytes + kPlaceBytes * states_[state].count;
+  for (ReturnsId id = 0; id < returns_.size(); ++id) {
+    if (needed[id]) bytes += kReturnsBytes + kPlaceBytes * returns_[id].size();
+  }
+  return bytes;
+}
+
+void ParseTable::KeepOnly(std::span<ParseState* const> states) {
+  std::vector<bool> needed(returns_.size());
+  for (const ParseState* state : states) MarkReturns(*state, &needed);
+  const std::vector<State> old_states = std::move(states_);
+  const std::vector<Place> old_places = std::move(places_);
+  const std::vector<Returns> old_returns = std::move(returns_);
+  Clear();
+  work_ = INT64_MAX;
+  // Returns are numbered behind those that they refer to.
+  std::vector<ReturnsId> numbers(old_returns.size());
+  const auto renumber = [&](std::vector<Place> places) {
+    for (Place& place : places) {
+      if (place.state != kNoState) place.returns = numbers[place.returns];
+    }
+    return places;
+  };
+  for (ReturnsId id = 0; id < old_returns.size(); ++id) {
+    if (needed[id]) numbers[id] = InternReturns(renumber(old_returns[id]));
+  }
+  for (ParseState* state : states) {
+    const State& old = old_states[*state];
+    const auto first = old_places.begin() + static_cast<std::ptrdiff_t>(old.first);
+    ends_ = old.ends, leaves_ = old.leaves;
+    *state = InternState(renumber({first, first + static_cast<std::ptrdiff_t>(old.count)}));
+  }
 }
 
 ParseState ParseTable::Alone(StateId place) {
@@ -62,7 +119,7 @@ ParseState ParseTable::Find(ParseState from, uint8_t byte) {
   called_.clear();
   ends_ = leaves_ = false;
   for (const Place& place : places(from)) {
-    const std::vector<ByteMove>& moves = network_.states()[place.state].moves;
+    const std::span<const ByteMove> moves = network_.moves(place.state);
     work_ -= static_cast<int64_t>(moves.size());
     for (const ByteMove& move : moves) {
       if (move.first <= byte && byte <= move.last) Arrive({move.to, place.returns});
@@ -78,13 +135,12 @@ ParseState ParseTable::Settle() {
   for (size_t i = 0; i < arrived_.size() && work_ >= 0; ++i) {
     --work_;
     const Place place = arrived_[i];
-    const TransitionNetwork::State& state = network_.states()[place.state];
-    if (state.ends) Return(place.returns);
-    AddCalls(state, place.returns);
+    if (network_.ends(place.state)) Return(place.returns);
+    AddCalls(place.state, place.returns);
   }
   std::vector<Place> places;
   for (const Place& place : arrived_) {
-    if (!network_.states()[place.state].moves.empty()) places.push_back(place);
+    if (!network_.moves(place.state).empty()) places.push_back(place);
   }
   // Rules in the order of their ranks: all calls of one are known when its turn comes.
   while (!called_.empty() && work_ >= 0) {
@@ -92,8 +148,8 @@ ParseState ParseTable::Settle() {
     work_ -= 1 + static_cast<int64_t>(returns.size());
     const StateId start = network_.start(rule);
     const ReturnsId id = InternReturns(std::move(returns));
-    if (!network_.states()[start].moves.empty()) places.push_back({start, id});
-    AddCalls(network_.states()[start], id);
+    if (!network_.moves(start).empty()) places.push_back({start, id});
+    AddCalls(start, id);
   }
   if (work_ < 0) return kDeadParse;
   return InternState(std::move(places));
@@ -113,11 +169,11 @@ void ParseTable::Return(ReturnsId returns) {
   }
 }
 
-void ParseTable::AddCalls(const TransitionNetwork::State& state, ReturnsId returns) {
-  for (const RuleCall& call : state.calls) {
+void ParseTable::AddCalls(StateId state, ReturnsId returns) {
+  for (const RuleCall& call : network_.calls(state)) {
     auto& [rule, backs] = called_[network_.rank(call.rule)];
     rule = call.rule;
-    if (network_.states()[call.back].only_ends()) {  // its return is the caller's
+    if (network_.only_ends(call.back)) {  // its return is the caller's
       const Returns& own = returns_[returns];
       backs.insert(backs.end(), own.begin(), own.end());
       work_ -= static_cast<int64_t>(own.size());
@@ -136,7 +192,7 @@ ReturnsId ParseTable::InternReturns(Returns returns) {
   for (const Place& back : returns) key.push_back(Packed(back));
   const auto [at, added] = returns_ids_.try_emplace(std::move(key), static_cast<ReturnsId>(returns_.size()));
   if (added) {
-    bytes_ += 128 + 16 * returns.size();
+    bytes_ += kReturnsBytes + kPlaceBytes * returns.size();
     returns_.push_back(std::move(returns));
   }
   return at->second;
@@ -171,7 +227,7 @@ ParseState ParseTable::InternState(std::vector<Place> places) {
     states_.push_back({places_.size(), places.size(), next_.size(), ends_, leaves_});
     places_.insert(places_.end(), places.begin(), places.end());
     next_.resize(next_.size() + network_.classes(), kNotKnown);
-    bytes_ += 160 + 16 * places.size() + 4 * network_.classes();
+    bytes_ += kStateBytes + kPlaceBytes * places.size() + 4 * network_.classes();
     if (places.empty()) {  // nothing can come: known at once
       std::fill(next_.end() - static_cast<std::ptrdiff_t>(network_.classes()), next_.end(), kDeadParse);
     }

@@ -50,12 +50,17 @@ class ParseTable {
 
   /// How many places Next may look at from now on before it gives up.
   void SetWork(int64_t work) { work_ = work; }
+  /// Takes work for what the caller has looked at by itself.
+  void Spend(int64_t work) { work_ -= work; }
+  int64_t work_left() const { return work_; }
   /// It gave up: what Next has said since SetWork may be wrong, and is not remembered.
   bool gave_up() const { return work_ < 0; }
 
   size_t bytes() const { return bytes_; }
-  /// Forgets every state: their numbers mean nothing any more.
-  void Clear();
+  /// Of what a state refers to.
+  size_t BytesOf(ParseState state) const;
+  /// Forgets all states but these, which get other numbers.
+  void KeepOnly(std::span<ParseState* const> states);
 
  private:
   static constexpr ParseState kNotKnown = UINT32_MAX;
@@ -70,11 +75,14 @@ class ParseTable {
   };
   using Returns = std::vector<Place>;  // where to go on, and what comes behind that
 
+  void Clear();
+  /// Marks what the places of a state return to, and what that does.
+  void MarkReturns(ParseState state, std::vector<bool>* needed) const;
   ParseState Find(ParseState from, uint8_t byte);
   /// The state after its moves have led to `arrived_`.
   ParseState Settle();
   void Return(ReturnsId returns);
-  void AddCalls(const TransitionNetwork::State& state, ReturnsId returns);
+  void AddCalls(StateId state, ReturnsId returns);
   ReturnsId InternReturns(Returns returns);
   ParseState InternState(std::vector<Place> places);
   void Arrive(Place place);

@@ -1,7 +1,9 @@
 #include "engine/grammar/regex.h"
 
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/limits.h"
 #include "engine/grammar/text_cursor.h"
@@ -52,12 +54,13 @@ class RegexReader {
 
   Result<ExpressionId> Read() {
     std::vector<ExpressionId> alternatives;
+    ExpressionId anything = 0;
+    if (options_.search) anything = source_.Repeat(Write(CodePointSet::All()), 0, kUnbounded);
     do {
       const bool from_start = at_.Take('^');
       ASSIGN_OR_RETURN(ExpressionId body, Sequence(0));
       const bool to_end = at_.Take('$');
       if (options_.search) {
-        const ExpressionId anything = source_.Repeat(Write(CodePointSet::All()), 0, kUnbounded);
         std::vector<ExpressionId> parts = {body};
         if (!from_start) parts.insert(parts.begin(), anything);
         if (!to_end) parts.push_back(anything);
@@ -75,8 +78,11 @@ class RegexReader {
   }
   Status Refused(const std::string& what) const { return Wrong(what + " is not supported"); }
 
+  // Equal sets are written once.
   ExpressionId Write(const CodePointSet& set) {
-    return options_.characters ? options_.characters(set) : source_.Characters(set);
+    const auto [at, added] = written_.try_emplace({set.ranges().begin(), set.ranges().end()}, 0);
+    if (added) at->second = options_.characters ? options_.characters(set) : source_.Characters(set);
+    return at->second;
   }
 
   Result<ExpressionId> Alternatives(int depth) {
@@ -90,7 +96,9 @@ class RegexReader {
 
   Result<ExpressionId> Sequence(int depth) {
     std::vector<ExpressionId> parts;
+    if (!source_.budget().Spend(1)) return source_.budget().status();
     while (!at_.done() && at_.Peek() != '|' && at_.Peek() != ')' && at_.Peek() != '$') {
+      if (!source_.budget().Spend(1)) return source_.budget().status();
       ASSIGN_OR_RETURN(const ExpressionId atom, Atom(depth));
       ASSIGN_OR_RETURN(const ExpressionId part, Quantified(atom));
       parts.push_back(part);
@@ -177,6 +185,7 @@ class RegexReader {
     ReadSet set;
     while (!at_.Take(']')) {
       if (at_.done()) return Wrong("a class that is not closed");
+      if (!source_.budget().Spend(1 + std::ssize(set.most.ranges()) / 16)) return source_.budget().status();
       ASSIGN_OR_RETURN(const ReadSet first, ClassAtom());
       const auto low = Single(first);
       if (at_.Peek() == '-' && at_.PeekSecond() != ']' && low) {
@@ -263,6 +272,7 @@ class RegexReader {
   TextCursor at_;
   GrammarSource& source_;
   const RegexOptions& options_;
+  std::map<std::vector<CodePointRange>, ExpressionId> written_;
 };
 
 }  // namespace

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <vector>
 
 #include "base/status.h"
@@ -35,23 +34,30 @@ class StateGraph {
     std::vector<RuleCall> calls;
   };
 
+  explicit StateGraph(GrammarBudget& budget) : budget_(budget), memory_(budget) {}
+
+  /// 0, and nothing is added, once the budget is spent.
   StateId Add();
-  /// Lets `from` reach `to` by exactly what the expression matches. Both may have other ways out and in;
-  /// kInvalidArgument if there would be more than limits::kMaxGrammarStates states or kMaxGrammarMoves moves: the graph
-  /// is of no use then.
+  /// Lets `from` reach `to` by exactly what the expression matches. Both may have other ways out and in. The budget's
+  /// status, with the keyword that it was spent on as `param`, if it does not suffice: the graph is of no use then.
   Status Emit(const GrammarSource& source, ExpressionId expression, StateId from, StateId to);
 
   const std::vector<State>& states() const { return states_; }
 
  private:
+  Status EmitParts(const GrammarSource& source, const Expression& expression, StateId from, StateId to);
+  Status EmitBytes(const std::string& bytes, StateId from, StateId to);
   Status EmitCharacters(const CodePointSet& characters, StateId from, StateId to);
   Status EmitRepeat(const GrammarSource& source, const Expression& repeat, StateId from, StateId to);
   Status EmitAutomaton(const ByteAutomaton& automaton, StateId from, StateId to);
+  // An edge out of `from`; none once the budget is spent.
   void Move(StateId from, uint8_t first, uint8_t last, StateId to);
-  Status CheckSize() const;
+  void Step(StateId from, StateId to);
+  bool HoldEdge();
 
+  GrammarBudget& budget_;
+  BudgetHold memory_;
   std::vector<State> states_;
-  size_t edges_ = 0;
 };
 
 }  // namespace ringside

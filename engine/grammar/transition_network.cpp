@@ -1,112 +1,206 @@
 #include "engine/grammar/transition_network.h"
 
 #include <algorithm>
-
-#include "base/limits.h"
+#include <string>
 
 namespace ringside {
 namespace {
 
+constexpr size_t kMostKindEdges = size_t{1} << 19;
+
 // Each rule's states begin at starts[rule] and end at ends[rule].
 struct Written {
+  explicit Written(GrammarBudget& budget) : graph(budget) {}
   StateGraph graph;
   std::vector<StateId> starts, ends;
 };
 
-// Which states reach the end of their rule: over nothing alone, or in any way.
-std::vector<bool> ReachesEnd(const Written& written, bool by_moves) {
-  const auto& states = written.graph.states();
-  struct Waiting {
-    StateId caller, back;
-  };
-  std::vector<std::vector<StateId>> before(states.size());
-  std::vector<std::vector<Waiting>> callers(written.starts.size());
-  for (StateId s = 0; s < states.size(); ++s) {
-    for (const StateId next : states[s].steps) before[next].push_back(s);
-    if (by_moves) {
-      for (const ByteMove& move : states[s].moves) before[move.to].push_back(s);
-    }
-    for (const RuleCall& call : states[s].calls) callers[call.rule].push_back({s, call.back});
+/// Lists of states by state, in two arrays.
+class StateLists {
+ public:
+  explicit StateLists(size_t states) : first_(states + 1) {}
+  /// Every pair twice, in the same order: first to be counted, behind Counted() to be kept.
+  void Add(StateId key, StateId value) { counted_ ? void(values_[--first_[key]] = value) : void(++first_[key]); }
+  void Counted() {
+    for (size_t i = 1; i < first_.size(); ++i) first_[i] += first_[i - 1];
+    values_.resize(first_.back());
+    counted_ = true;
   }
-  std::vector<std::vector<std::pair<RuleId, StateId>>> calls_to(states.size());  // by the state to come back to
-  for (RuleId rule = 0; rule < callers.size(); ++rule) {
-    for (const Waiting& w : callers[rule]) calls_to[w.back].emplace_back(rule, w.caller);
+  std::span<const StateId> Of(StateId key) const {
+    return std::span(values_).subspan(first_[key], first_[key + 1] - first_[key]);
   }
-  std::vector<std::vector<RuleId>> begins(states.size());
-  for (RuleId rule = 0; rule < written.starts.size(); ++rule) begins[written.starts[rule]].push_back(rule);
 
-  std::vector<bool> reaches(states.size());
-  std::vector<StateId> todo;
-  const auto mark = [&](StateId s) {
-    if (reaches[s]) return;
-    reaches[s] = true;
-    todo.push_back(s);
-  };
-  for (const StateId end : written.ends) mark(end);
-  while (!todo.empty()) {
-    const StateId state = todo.back();
-    todo.pop_back();
-    for (const StateId other : before[state]) mark(other);
-    for (const auto& [rule, caller] : calls_to[state]) {
-      if (reaches[written.starts[rule]]) mark(caller);
+ private:
+  std::vector<uint32_t> first_;
+  std::vector<StateId> values_;
+  bool counted_ = false;
+};
+
+// Which states reach the end of their rule: over nothing alone, or in any way.
+class EndFinder {
+ public:
+  EndFinder(const Written& written, bool by_moves)
+      : written_(written),
+        before_(written.graph.states().size()),
+        calls_to_(written.graph.states().size()),
+        begins_(written.graph.states().size()),
+        callers_(written.starts.size()),
+        reaches_(written.graph.states().size()) {
+    for (const bool counted : {false, true}) {
+      if (counted) Counted();
+      Fill(by_moves);
     }
-    for (const RuleId rule : begins[state]) {
-      for (const Waiting& w : callers[rule]) {
-        if (reaches[w.back]) mark(w.caller);
+  }
+
+  std::vector<bool> Find() {
+    for (const StateId end : written_.ends) Mark(end);
+    while (!todo_.empty()) {
+      const StateId state = todo_.back();
+      todo_.pop_back();
+      for (const StateId other : before_.Of(state)) Mark(other);
+      for (const uint32_t call : calls_to_.Of(state)) {
+        if (reaches_[written_.starts[calls_[call].rule]]) Mark(calls_[call].caller);
+      }
+      for (const RuleId rule : begins_.Of(state)) {
+        for (const uint32_t call : callers_.Of(rule)) {
+          if (reaches_[calls_[call].back]) Mark(calls_[call].caller);
+        }
       }
     }
+    return std::move(reaches_);
   }
-  return reaches;
+
+ private:
+  struct Call {
+    RuleId rule;
+    StateId caller, back;
+  };
+
+  void Fill(bool by_moves) {
+    calls_.clear();
+    const auto& states = written_.graph.states();
+    for (StateId s = 0; s < states.size(); ++s) {
+      for (const StateId next : states[s].steps) before_.Add(next, s);
+      for (size_t i = 0; by_moves && i < states[s].moves.size(); ++i) before_.Add(states[s].moves[i].to, s);
+      for (const RuleCall& call : states[s].calls) {
+        const auto number = static_cast<uint32_t>(calls_.size());
+        callers_.Add(call.rule, number);
+        calls_to_.Add(call.back, number);
+        calls_.push_back({call.rule, s, call.back});
+      }
+    }
+    for (RuleId rule = 0; rule < written_.starts.size(); ++rule) begins_.Add(written_.starts[rule], rule);
+  }
+  void Counted() {
+    for (StateLists* lists : {&before_, &calls_to_, &begins_, &callers_}) lists->Counted();
+  }
+  void Mark(StateId state) {
+    if (reaches_[state]) return;
+    reaches_[state] = true;
+    todo_.push_back(state);
+  }
+
+  const Written& written_;
+  StateLists before_;    // states by the one that they lead to
+  StateLists calls_to_;  // calls by the state to come back to
+  StateLists begins_;    // rules by their first state
+  StateLists callers_;   // calls by rule
+  std::vector<Call> calls_;
+  std::vector<bool> reaches_;
+  std::vector<StateId> todo_;
+};
+
+Result<std::vector<bool>> ReachesEnd(const Written& written, bool by_moves, GrammarBudget& budget) {
+  int64_t edges = 0;
+  for (const StateGraph::State& state : written.graph.states()) {
+    edges += std::ssize(state.steps) + std::ssize(state.moves) + 3 * std::ssize(state.calls);
+  }
+  const auto states = std::ssize(written.graph.states());
+  BudgetHold memory(budget);
+  if (!budget.Spend(states + edges) || !memory.Add(24 * states + 8 * edges)) return budget.status();
+  return EndFinder(written, by_moves).Find();
 }
 
-Status TooLarge() { return InvalidArgument("The grammar is too large: too many ways lead on from its states."); }
+/// Names the rule that the budget was spent on.
+Status InRule(const Status& status, const GrammarSource::RuleBody& rule) {
+  const std::string name = status.param().empty() ? rule.name.substr(0, 256) : status.param();
+  const std::string param = status.param().empty() && rule.of_schema ? rule.name : status.param();
+  return {status.code(), "'" + name + "': " + status.message(), param, status.reason()};
+}
+
+}  // namespace
 
 // Takes the steps over nothing out: each state that is come to by a move, a call or a rule's beginning gets what it can
 // reach over nothing, so far as it leads to an end.
 class Flattener {
  public:
-  Flattener(const Written& written, const std::vector<bool>& empty, const std::vector<bool>& lives)
-      : written_(written), empty_(empty), lives_(lives), number_(written.graph.states().size(), kNone) {}
+  Flattener(const Written& written, const std::vector<bool>& empty, const std::vector<bool>& lives,
+            GrammarBudget& budget, TransitionNetwork* network)
+      : written_(written),
+        empty_(empty),
+        lives_(lives),
+        budget_(budget),
+        network_(*network),
+        number_(written.graph.states().size(), kNone),
+        seen_(written.graph.states().size()) {}
 
-  Status Run(std::vector<TransitionNetwork::State>* out, std::vector<StateId>* starts) {
-    for (const StateId start : written_.starts) starts->push_back(Number(start));
-    std::vector<uint32_t> seen(number_.size(), 0);
-    size_t ways = 0;
-    for (size_t i = 0; i < order_.size(); ++i) {
-      TransitionNetwork::State state;
-      std::vector<StateId> todo = {order_[i]};
-      const auto round = static_cast<uint32_t>(i + 1);
-      seen[order_[i]] = round;
-      while (!todo.empty()) {
-        const StateId s = todo.back();
-        todo.pop_back();
-        ++ways;
-        const auto pass = [&](StateId next) {
-          if (!lives_[next] || seen[next] == round) return;
-          seen[next] = round;
-          todo.push_back(next);
-        };
-        const StateGraph::State& raw = written_.graph.states()[s];
-        state.ends |= std::ranges::binary_search(written_.ends, s);
-        for (const StateId next : raw.steps) pass(next);
-        for (const ByteMove& move : raw.moves) {
-          if (lives_[move.to]) state.moves.push_back({move.first, move.last, Number(move.to)});
-        }
-        for (const RuleCall& call : raw.calls) {
-          if (!lives_[call.back] || !lives_[written_.starts[call.rule]]) continue;
-          state.calls.push_back({call.rule, Number(call.back)});
-          if (empty_[written_.starts[call.rule]]) pass(call.back);
-        }
-      }
-      ways += state.moves.size() + state.calls.size();
-      if (ways > 4 * static_cast<size_t>(limits::kMaxGrammarMoves)) return TooLarge();
-      out->push_back(std::move(state));
+  Status Run() {
+    for (size_t rule = 0; rule < written_.starts.size(); ++rule) {
+      network_.starts_.push_back(Number(written_.starts[rule]));
+      RETURN_IF_ERROR(Drain());
     }
+    network_.states_.push_back(Next());
+    network_.states_.shrink_to_fit();
+    network_.moves_.shrink_to_fit();
+    network_.calls_.shrink_to_fit();
     return Status::Ok();
   }
 
  private:
   static constexpr StateId kNone = UINT32_MAX;
+
+  TransitionNetwork::State Next() const {
+    return {static_cast<uint32_t>(network_.moves_.size()), static_cast<uint32_t>(network_.calls_.size())};
+  }
+
+  /// Writes all states that have a number.
+  Status Drain() {
+    while (network_.states_.size() < order_.size()) {
+      const StateId first = order_[network_.states_.size()];
+      network_.states_.push_back(Next());
+      todo_ = {first};
+      seen_[first] = ++round_;
+      while (!todo_.empty()) {
+        const StateId s = todo_.back();
+        todo_.pop_back();
+        if (!AddWaysOut(s)) return budget_.status();
+      }
+    }
+    return Status::Ok();
+  }
+
+  bool AddWaysOut(StateId s) {
+    const StateGraph::State& raw = written_.graph.states()[s];
+    const auto kept = static_cast<int64_t>(raw.moves.size() + raw.calls.size());
+    if (!budget_.Spend(2 + std::ssize(raw.steps) + kept) || !budget_.Hold(kept * kWayBytes)) return false;
+    network_.states_.back().ends |= std::ranges::binary_search(written_.ends, s);
+    for (const StateId next : raw.steps) Pass(next);
+    for (const ByteMove& move : raw.moves) {
+      if (lives_[move.to]) network_.moves_.push_back({move.first, move.last, Number(move.to)});
+    }
+    for (const RuleCall& call : raw.calls) {
+      if (!lives_[call.back] || !lives_[written_.starts[call.rule]]) continue;
+      network_.calls_.push_back({call.rule, Number(call.back)});
+      if (empty_[written_.starts[call.rule]]) Pass(call.back);
+    }
+    return true;
+  }
+
+  void Pass(StateId next) {
+    if (!lives_[next] || seen_[next] == round_) return;
+    seen_[next] = round_;
+    todo_.push_back(next);
+  }
 
   StateId Number(StateId raw) {
     if (number_[raw] == kNone) {
@@ -116,28 +210,38 @@ class Flattener {
     return number_[raw];
   }
 
+  static constexpr int64_t kWayBytes = 2 * sizeof(ByteMove);  // a vector may be half empty
+
   const Written& written_;
   const std::vector<bool>&empty_, &lives_;
-  std::vector<StateId> number_, order_;
+  GrammarBudget& budget_;
+  TransitionNetwork& network_;
+  std::vector<StateId> number_, order_, todo_;
+  std::vector<uint32_t> seen_;  // in which round
+  uint32_t round_ = 0;
 };
 
-}  // namespace
-
 Result<TransitionNetwork> TransitionNetwork::Compile(const GrammarSource& source) {
-  Written written;
+  GrammarBudget& budget = source.budget();
+  Written written(budget);
   for (const GrammarSource::RuleBody& rule : source.rules()) {
     const StateId from = written.graph.Add(), to = written.graph.Add();
     written.starts.push_back(from);
     written.ends.push_back(to);  // ascending
-    RETURN_IF_ERROR(written.graph.Emit(source, rule.body, from, to));
+    if (Status status = written.graph.Emit(source, rule.body, from, to); !status.ok()) return InRule(status, rule);
   }
-  const std::vector<bool> empty = ReachesEnd(written, false), lives = ReachesEnd(written, true);
+  ASSIGN_OR_RETURN(const std::vector<bool> empty, ReachesEnd(written, false, budget));
+  ASSIGN_OR_RETURN(const std::vector<bool> lives, ReachesEnd(written, true, budget));
   if (!lives[written.starts[source.start()]]) return InvalidArgument("No text at all matches.");
   TransitionNetwork network;
-  RETURN_IF_ERROR(Flattener(written, empty, lives).Run(&network.states_, &network.starts_));
+  const auto raw = std::ssize(written.graph.states());
+  if (!budget.Hold(raw * static_cast<int64_t>(sizeof(State) + 2 * sizeof(uint64_t) + 16))) return budget.status();
+  RETURN_IF_ERROR(Flattener(written, empty, lives, budget, &network).Run());
   network.start_rule_ = source.start();
   RETURN_IF_ERROR(network.RankRules(source));
   network.FindClasses();
+  const auto edges = static_cast<int64_t>(network.moves_.size() + network.calls_.size());
+  if (!budget.Spend(raw + edges + std::min<int64_t>(edges, kMostKindEdges) * 2)) return budget.status();
   network.FindKinds();
   return network;
 }
@@ -158,7 +262,7 @@ Status TransitionNetwork::RankRules(const GrammarSource& source) {
     marks[first] = Mark::kOpen;
     while (!path.empty()) {
       Open& open = path.back();
-      const std::vector<RuleCall>& calls = states_[starts_[open.rule]].calls;
+      const std::span<const RuleCall> calls = this->calls(starts_[open.rule]);
       if (open.call == calls.size()) {
         marks[open.rule] = Mark::kDone;
         ranks_[open.rule] = --next_rank;
@@ -180,9 +284,7 @@ Status TransitionNetwork::RankRules(const GrammarSource& source) {
 
 void TransitionNetwork::FindClasses() {
   std::array<bool, 257> border{};
-  for (const State& state : states_) {
-    for (const ByteMove& move : state.moves) border[move.first] = border[move.last + 1] = true;
-  }
+  for (const ByteMove& move : moves_) border[move.first] = border[move.last + 1] = true;
   for (size_t byte = 0; byte < 256; ++byte) {
     if (byte == 0 || border[byte]) samples_.push_back(static_cast<uint8_t>(byte));
     class_of_[byte] = static_cast<uint8_t>(samples_.size() - 1);
@@ -191,26 +293,23 @@ void TransitionNetwork::FindClasses() {
 
 // By hashing what a state does and the kinds that it leads to, once for each byte.
 void TransitionNetwork::FindKinds() {
-  constexpr size_t kMostEdges = size_t{1} << 19;
   const auto mix = [](uint64_t hash, uint64_t part) {
     hash = (hash ^ part) * 0x9e3779b97f4a7c15u;
     return hash ^ (hash >> 29);
   };
-  kinds_.assign(states_.size(), 0);
-  size_t edges = 0;
-  for (const State& state : states_) edges += state.moves.size() + state.calls.size();
-  if (edges > kMostEdges) {  // each is one of its own
-    for (StateId s = 0; s < states_.size(); ++s) kinds_[s] = s;
+  kinds_.assign(states(), 0);
+  if (moves_.size() + calls_.size() > kMostKindEdges) {  // each is one of its own
+    for (StateId s = 0; s < states(); ++s) kinds_[s] = s;
     return;
   }
-  std::vector<uint64_t> next(states_.size());
+  std::vector<uint64_t> next(states());
   for (int byte = 0; byte < kKindBytes; ++byte) {
-    for (StateId s = 0; s < states_.size(); ++s) {
-      uint64_t hash = states_[s].ends ? 1 : 2;
-      for (const ByteMove& move : states_[s].moves) {
+    for (StateId s = 0; s < states(); ++s) {
+      uint64_t hash = ends(s) ? 1 : 2;
+      for (const ByteMove& move : moves(s)) {
         hash = mix(mix(hash, uint64_t{move.first} << 8 | move.last), kinds_[move.to]);
       }
-      for (const RuleCall& call : states_[s].calls) hash = mix(mix(hash, ~uint64_t{call.rule}), kinds_[call.back]);
+      for (const RuleCall& call : calls(s)) hash = mix(mix(hash, ~uint64_t{call.rule}), kinds_[call.back]);
       next[s] = hash;
     }
     kinds_.swap(next);
@@ -218,11 +317,8 @@ void TransitionNetwork::FindKinds() {
 }
 
 size_t TransitionNetwork::bytes() const {
-  size_t sum = sizeof *this + (starts_.size() + ranks_.size()) * 4 + kinds_.size() * 8;
-  for (const State& state : states_) {
-    sum += sizeof state + state.moves.size() * sizeof(ByteMove) + state.calls.size() * sizeof(RuleCall);
-  }
-  return sum;
+  return sizeof *this + states_.capacity() * sizeof(State) + moves_.capacity() * sizeof(ByteMove) +
+         calls_.capacity() * sizeof(RuleCall) + (starts_.capacity() + ranks_.capacity()) * 4 + kinds_.capacity() * 8;
 }
 
 }  // namespace ringside

@@ -4,7 +4,7 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
+#include <span>
 #include <vector>
 
 #include "base/status.h"
@@ -15,19 +15,24 @@ namespace ringside {
 
 class TransitionNetwork {
  public:
-  struct State {
-    std::vector<ByteMove> moves;
-    std::vector<RuleCall> calls;  // of what is not the empty text: what may be empty is passed over besides
-    bool ends = false;            // the rule's text may end here
-    /// Nothing comes here but the end: who calls with this to come back to need not come back.
-    bool only_ends() const { return ends && moves.empty() && calls.empty(); }
-  };
-
-  /// kInvalidArgument if it is too large (base/limits.h), if a rule can call itself without having read anything, or if
-  /// no text matches.
+  /// Draws from the source's budget. kInvalidArgument if that does not suffice (`param` names the schema's keyword that
+  /// it was spent on), if a rule can call itself without having read anything, or if no text matches.
   static Result<TransitionNetwork> Compile(const GrammarSource& source);
 
-  const std::vector<State>& states() const { return states_; }
+  size_t states() const { return states_.size() - 1; }
+  std::span<const ByteMove> moves(StateId state) const {
+    return std::span(moves_).subspan(states_[state].first_move,
+                                     states_[state + 1].first_move - states_[state].first_move);
+  }
+  /// What is not the empty text: what may be empty is passed over as well.
+  std::span<const RuleCall> calls(StateId state) const {
+    return std::span(calls_).subspan(states_[state].first_call,
+                                     states_[state + 1].first_call - states_[state].first_call);
+  }
+  /// The rule's text may end here.
+  bool ends(StateId state) const { return states_[state].ends; }
+  /// Nothing comes here but the end: who calls with this to come back to need not come back.
+  bool only_ends(StateId state) const { return ends(state) && moves(state).empty() && calls(state).empty(); }
   StateId start(RuleId rule) const { return starts_[rule]; }
   RuleId start_rule() const { return start_rule_; }
   size_t rules() const { return starts_.size(); }
@@ -48,11 +53,20 @@ class TransitionNetwork {
   size_t bytes() const;
 
  private:
+  friend class Flattener;
+  /// Its moves and calls are those from here to the next state's.
+  struct State {
+    uint32_t first_move = 0, first_call = 0;
+    bool ends = false;
+  };
+
   Status RankRules(const GrammarSource& source);
   void FindClasses();
   void FindKinds();
 
-  std::vector<State> states_;
+  std::vector<State> states_;  // and one more
+  std::vector<ByteMove> moves_;
+  std::vector<RuleCall> calls_;
   std::vector<StateId> starts_;  // by rule
   std::vector<uint32_t> ranks_;  // by rule
   RuleId start_rule_ = 0;

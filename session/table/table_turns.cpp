@@ -39,9 +39,7 @@ Status ChooseForm(const Session& session, TurnSpec* spec) {
   }
   if (!spec->format) spec->format = std::move(form.format);
   if (!spec->tool_choice) spec->tool_choice = std::move(form.choice);
-  if (spec->format->kind == AnswerFormat::Kind::kText || spec->stop_strings.empty()) return Status::Ok();
-  return InvalidArgument("Stop strings cannot be given together with a format: it says where the answer ends.", "stop",
-                         "mutually_exclusive_parameters");
+  return Status::Ok();
 }
 
 /// Which tools the answer may call: those of the request, or those that the session has been told of.
@@ -242,7 +240,7 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
   ASSIGN_OR_RETURN(State::Target target, state.FindTarget(caller, &spec, key));
   RETURN_IF_ERROR(ChooseForm(*target.session, &spec));
   RETURN_IF_ERROR(ChooseTools(*target.session, state.context->codec.chat.tool_syntax(), &spec));
-  ASSIGN_OR_RETURN(spec.grammar, state.context->grammars->Get(*spec.format));
+  ASSIGN_OR_RETURN(spec.grammar, state.context->grammars->Get(*spec.format, caller.principal));
 
   auto response = std::make_shared<Response>();
   response->item_id = MakeId("msg_");

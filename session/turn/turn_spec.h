@@ -87,7 +87,7 @@ struct TurnSpec {
   std::vector<std::string> bad_words;  // as text; SamplingParams::bad_words has those given as ids
   std::vector<TokenId> stop_ids;
   bool ignore_end_of_turn = false;
-  std::optional<AnswerFormat> format;      // likewise, absent = text; another is not given together with stop_strings
+  std::optional<AnswerFormat> format;      // likewise, absent = text
   std::shared_ptr<const Grammar> grammar;  // of the format, made by the table
   std::optional<int64_t> max_output_tokens;
   bool warm_up = false;

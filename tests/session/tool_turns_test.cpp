@@ -217,10 +217,9 @@ TEST_F(ToolTurns, AnAnswerThatGoesOnKeepsItsForm) {
   Restart();
   for (TurnSpec next :
        {TurnSpec{.previous_response_id = id}, TurnSpec{.conversation = copy}, TurnSpec{.conversation = conversation}}) {
-    TurnSpec stops = next;
-    stops.stop_strings = {"2"};
-    EXPECT_EQ(table->StartTurn(me, stops, sink).status().param(), "stop");
+    next.stop_strings = {"2"};
     Start(next);
+    EXPECT_EQ(engine->last().stop_strings, next.stop_strings);
     EXPECT_EQ(engine->last().begun, "1");
     ASSERT_NE(engine->last().grammar, nullptr);
     EXPECT_TRUE(GrammarMatcher(engine->last().grammar).Append("12").ok());

@@ -8,9 +8,9 @@
 
 #include "base/limits.h"
 #include "engine/grammar/byte_automaton.h"
-#include "engine/grammar/regex.h"
 #include "engine/grammar/schema/json_text.h"
 #include "engine/grammar/schema/number_range.h"
+#include "engine/grammar/schema/scalar_forms.h"
 #include "engine/grammar/schema/schema_disjoint.h"
 #include "engine/grammar/schema/schema_keywords.h"
 #include "engine/grammar/schema/schema_value.h"
@@ -18,7 +18,6 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kMostOneOf = 128;       // each is compared with each
 constexpr size_t kMostPathBytes = 512;  // of a schema's place in messages
 
 // Every subschema becomes a rule, written when its turn comes: a schema may refer to itself, and no chain of references
@@ -26,7 +25,13 @@ constexpr size_t kMostPathBytes = 512;  // of a schema's place in messages
 class SchemaReader {
  public:
   SchemaReader(const SchemaValue& root, std::string param, GrammarSource* source)
-      : root_(root), param_(std::move(param)), source_(*source), json_(source) {}
+      : root_(root),
+        param_(std::move(param)),
+        source_(*source),
+        budget_(source->budget()),
+        json_(source),
+        scalars_(source, &json_),
+        disjointness_(root, source->budget()) {}
 
   Result<RuleId> Read() {
     const RuleId whole = RuleOf(root_, param_);
@@ -35,6 +40,7 @@ class SchemaReader {
       todo_.pop_front();
       ASSIGN_OR_RETURN(const ExpressionId body, Body(*next.schema, next.path));
       source_.Define(next.rule, body);
+      RETURN_IF_ERROR(CheckBudget(next.path));
     }
     return whole;
   }
@@ -53,19 +59,25 @@ class SchemaReader {
       const std::string name = path.size() <= kMostPathBytes ? path
                                                              : path.substr(0, kMostPathBytes / 2) + "..." +
                                                                    path.substr(path.size() - kMostPathBytes / 2);
-      at->second = source_.AddRule(name);
-      todo_.push_back({&schema, name, at->second});
+      at->second = source_.AddRule(name, /*of_schema=*/true);
+      if (budget_.ok()) todo_.push_back({&schema, name, at->second});
     }
     return at->second;
   }
   ExpressionId Sub(const SchemaValue& schema, const std::string& path) { return source_.Rule(RuleOf(schema, path)); }
 
-  ExpressionId Bytes(const char* text) { return source_.Bytes(text); }
-  ExpressionId Automaton(ByteAutomaton automaton) {
-    return source_.Automaton(std::make_shared<const ByteAutomaton>(std::move(automaton)));
+  Status CheckBudget(const std::string& path) const {
+    return budget_.ok() ? Status::Ok() : SchemaError(path, budget_.status());
   }
 
+  ExpressionId Bytes(const char* text) { return source_.Bytes(text); }
   Result<ExpressionId> Body(const SchemaValue& schema, const std::string& path) {
+    Result<ExpressionId> body = BodyWithoutNull(schema, path);
+    if (!body.ok() || !schema.is_object() || !IsNullable(schema)) return body;
+    return source_.Choice({*body, Bytes("null")});
+  }
+
+  Result<ExpressionId> BodyWithoutNull(const SchemaValue& schema, const std::string& path) {
     if (schema.kind() == SchemaValue::Kind::kBool) return schema.boolean() ? json_.AnyValue() : source_.Never();
     if (!schema.is_object()) return SchemaError(path, "a schema is an object or a boolean.");
     RETURN_IF_ERROR(CheckKeywords(schema, path, &schema == &root_));
@@ -87,10 +99,13 @@ class SchemaReader {
   Result<ExpressionId> Reference(const SchemaValue& reference, const std::string& path) {
     if (!reference.is_string()) return SchemaError(path, "a reference is a string.");
     const std::string& text = reference.text();
-    if (!text.starts_with('#')) return SchemaError(path, "references lead to '#...', a place in this schema, only.");
+    if (!budget_.Spend(1 + std::ssize(text) / 8)) return SchemaError(path, budget_.status());
     const SchemaValue* target = ResolveReference(root_, text);
-    if (target == nullptr) return SchemaError(path, "there is no '" + text.substr(0, 256) + "'.");
-    std::string target_path = param_ + text.substr(1);
+    if (target == nullptr) {
+      return SchemaError(path, text.starts_with('#') ? "there is no '" + text.substr(0, 256) + "'."
+                                                     : "references lead to '#...', a place in this schema, only.");
+    }
+    std::string target_path = param_ + text.substr(std::min(text.find('#'), text.size() - 1) + 1);
     std::ranges::replace(target_path, '/', '.');
     return Sub(*target, target_path);
   }
@@ -101,6 +116,8 @@ class SchemaReader {
     std::optional<std::set<std::string>> types;
     if (schema.Find("type") != nullptr) {
       ASSIGN_OR_RETURN(types, ReadTypes(schema, path));
+      const SchemaValue* nullable = schema.Find("nullable");
+      if (nullable != nullptr && nullable->is_bool(true)) types->insert("null");
     }
     std::vector<std::string> texts;
     const auto add = [&](const SchemaValue& value) {
@@ -109,8 +126,10 @@ class SchemaReader {
     if (one != nullptr) add(*one);
     if (one == nullptr) std::ranges::for_each(values->items(), add);
     if (texts.empty()) return SchemaError(path, "none of its values is possible.");
-    ASSIGN_OR_RETURN(ByteAutomaton automaton, ByteAutomaton::OfStrings(texts));
-    return Automaton(std::move(automaton));
+    const std::string at = path + (one != nullptr ? ".const" : ".enum");
+    Result<ByteAutomaton> automaton = ByteAutomaton::OfStrings(std::move(texts), budget_);
+    if (!automaton.ok()) return SchemaError(at, automaton.status());
+    return source_.Automaton(std::move(*automaton), at);
   }
 
   static bool HasType(const SchemaValue& value, const std::set<std::string>& types) {
@@ -140,14 +159,13 @@ class SchemaReader {
       return InvalidArgument("Invalid schema: '" + path + "' of more than one schema is not supported.", path,
                              "unsupported_value");
     }
-    if (keyword == "oneOf" && items.size() > kMostOneOf) {
-      return SchemaError(path, "it has more than " + std::to_string(kMostOneOf) + " schemas; 'anyOf' takes more.");
-    }
-    for (size_t i = 0; keyword == "oneOf" && i < items.size(); ++i) {
-      for (size_t j = 0; j < i; ++j) {
-        if (AreDisjoint(root_, items[j], items[i])) continue;
-        return InvalidArgument("Invalid schema: '" + path + "': its schemas " + std::to_string(j) + " and " +
-                                   std::to_string(i) + " may both hold of one value; 'anyOf' takes such.",
+    if (keyword == "oneOf") {
+      const auto overlap = disjointness_.FindOverlap(items);
+      RETURN_IF_ERROR(CheckBudget(path));
+      if (overlap) {
+        return InvalidArgument("Invalid schema: '" + path + "': its schemas " + std::to_string(overlap->first) +
+                                   " and " + std::to_string(overlap->second) +
+                                   " may both hold of one value; 'anyOf' takes such.",
                                path, "unsupported_value");
       }
     }
@@ -159,84 +177,10 @@ class SchemaReader {
   Result<ExpressionId> OfType(const std::string& type, const SchemaValue& schema, const std::string& path) {
     if (type == "null") return Bytes("null");
     if (type == "boolean") return source_.Choice({Bytes("true"), Bytes("false")});
-    if (type == "string") return String(schema, path);
+    if (type == "string") return scalars_.String(schema, path);
     if (type == "array") return Array(schema, path);
     if (type == "object") return Object(schema, path);
-    return Number(schema, path, type == "integer");
-  }
-
-  Result<ExpressionId> Number(const SchemaValue& schema, const std::string& path, bool integers) {
-    NumberRange range{.integers = integers};
-    const auto read = [&](const char* keyword, std::optional<NumberBound>* bound, bool excluded) -> Status {
-      const SchemaValue* value = schema.Find(keyword);
-      if (value == nullptr) return Status::Ok();
-      const std::string at = path + "." + keyword;
-      if (!value->is_number()) return SchemaError(at, "a number is expected.");
-      const auto decimal = Decimal::Parse(value->text());
-      if (!decimal.ok()) return SchemaError(at, decimal.status().message());
-      if (*bound) return SchemaError(at, "it stands beside another bound of the same side.");
-      *bound = NumberBound{*decimal, excluded};
-      return Status::Ok();
-    };
-    RETURN_IF_ERROR(read("minimum", &range.low, false));
-    RETURN_IF_ERROR(read("exclusiveMinimum", &range.low, true));
-    RETURN_IF_ERROR(read("maximum", &range.high, false));
-    RETURN_IF_ERROR(read("exclusiveMaximum", &range.high, true));
-    if (!range.low && !range.high) return integers ? json_.Integer() : json_.Number();
-    Result<ByteAutomaton> numbers = NumbersIn(range);
-    if (!numbers.ok()) return SchemaError(path, numbers.status().message());
-    if (numbers->empty()) return SchemaError(path, "no number lies between its bounds.");
-    return Automaton(std::move(*numbers));
-  }
-
-  Result<ExpressionId> String(const SchemaValue& schema, const std::string& path) {
-    ASSIGN_OR_RETURN(const std::optional<uint32_t> least, ReadCount(schema, path, "minLength"));
-    ASSIGN_OR_RETURN(const std::optional<uint32_t> most, ReadCount(schema, path, "maxLength"));
-    if (least && most && *least > *most) return SchemaError(path, "minLength is above maxLength.");
-    struct Constraint {
-      std::string path;
-      ExpressionId inside;
-    };
-    std::vector<Constraint> constraints;
-    const auto add_pattern = [&](std::string_view pattern, const std::string& at) -> Status {
-      const auto write = [&](const CodePointSet& set) { return JsonCharacter(set, &source_); };
-      const auto inside = ReadRegex(pattern, &source_, {.characters = write, .search = true});
-      if (!inside.ok()) return SchemaError(at, inside.status().message());
-      constraints.push_back({at, *inside});
-      return Status::Ok();
-    };
-    if (const SchemaValue* pattern = schema.Find("pattern")) {
-      if (!pattern->is_string()) return SchemaError(path + ".pattern", "a regular expression is expected.");
-      RETURN_IF_ERROR(add_pattern(pattern->text(), path + ".pattern"));
-    }
-    if (const SchemaValue* format = schema.Find("format")) {
-      const auto pattern = format->is_string() ? PatternOfFormat(format->text()) : std::nullopt;
-      if (!pattern) {
-        return InvalidArgument(
-            "Invalid schema: '" + path + ".format': supported formats are: " + SupportedFormats() + ".",
-            path + ".format", "unsupported_value");
-      }
-      RETURN_IF_ERROR(add_pattern(*pattern, path + ".format"));
-    }
-    if (least || most) {
-      const ExpressionId one =
-          constraints.empty() ? AnyJsonCharacter(&source_) : JsonCharacter(CodePointSet::All(), &source_);
-      constraints.push_back({path, source_.Repeat(one, least.value_or(0), most.value_or(kUnbounded))});
-    }
-    if (constraints.empty()) return json_.AnyString();
-    ExpressionId inside = constraints.front().inside;
-    if (constraints.size() > 1) {
-      std::optional<ByteAutomaton> all;
-      for (const Constraint& constraint : constraints) {
-        Result<ByteAutomaton> one = ByteAutomaton::Of(source_, constraint.inside);
-        if (one.ok() && all) one = ByteAutomaton::And(*all, *one);
-        if (!one.ok()) return SchemaError(constraint.path, one.status().message());
-        all = std::move(*one);
-      }
-      if (all->empty()) return SchemaError(path, "no string fits all of its keywords.");
-      inside = Automaton(std::move(*all));
-    }
-    return source_.Sequence({Bytes("\""), inside, Bytes("\"")});
+    return scalars_.Number(schema, path, type == "integer");
   }
 
   // A member or an item. What follows the i-th is a rule of its own: each may be left out, so what comes next is one of
@@ -254,7 +198,7 @@ class SchemaReader {
     const ExpressionId others = rest.back();
     for (size_t i = parts.size(); i-- > 0;) {
       const ExpressionId part = source_.Sequence({json_.Comma(), parts[i].text});
-      const RuleId rule = source_.AddRule(name);
+      const RuleId rule = source_.AddRule(name, /*of_schema=*/true);
       source_.Define(rule, source_.Sequence({parts[i].required ? part : source_.Optional(part), rest[i + 1]}));
       rest[i] = source_.Rule(rule);
     }
@@ -289,9 +233,11 @@ class SchemaReader {
     const uint32_t most_more = most == kUnbounded ? kUnbounded : most - fixed;
     const uint32_t least_more = least > fixed ? least - fixed : 0;
     const ExpressionId comma_item = source_.Sequence({json_.Comma(), item});
+    const std::string counted = path + (max ? ".maxItems" : ".minItems");
     ExpressionId rest = source_.Repeat(comma_item, least_more, most_more);
+    source_.Name(rest, counted);
     for (size_t i = parts.size(); i-- > 1;) {
-      const RuleId rule = source_.AddRule(path);
+      const RuleId rule = source_.AddRule(path, /*of_schema=*/true);
       const ExpressionId on = source_.Sequence({json_.Comma(), parts[i].text, rest});
       source_.Define(rule, parts[i].required ? on : source_.Optional(on));
       rest = source_.Rule(rule);
@@ -300,8 +246,10 @@ class SchemaReader {
     if (fixed > 0) {
       inside = source_.Sequence({parts[0].text, rest});
     } else if (most > 0) {
-      inside = source_.Sequence(
-          {item, source_.Repeat(comma_item, least > 0 ? least - 1 : 0, most == kUnbounded ? kUnbounded : most - 1)});
+      const ExpressionId more =
+          source_.Repeat(comma_item, least > 0 ? least - 1 : 0, most == kUnbounded ? kUnbounded : most - 1);
+      source_.Name(more, counted);
+      inside = source_.Sequence({item, more});
     }
     if (least == 0) inside = source_.Optional(inside);
     return source_.Sequence({Bytes("["), inside, Bytes("]")});
@@ -348,38 +296,42 @@ class SchemaReader {
     // Members that nobody has declared are made where the schema asks for them: without that they are valid, but noise.
     const bool open = others != nullptr ? !others->is_bool(false) : properties == nullptr;
     if (open) {
-      ASSIGN_OR_RETURN(const ExpressionId name, OtherName(names));
-      more = source_.Sequence({name, json_.Colon(), other});
+      const Result<ExpressionId> name = OtherName(names, path + ".additionalProperties");
+      if (!name.ok()) return SchemaError(path + ".additionalProperties", name.status());
+      more = source_.Sequence({*name, json_.Colon(), other});
     }
     const ExpressionId inside = Members(parts, more, path);
     return source_.Sequence({Bytes("{"), inside, Bytes("}")});
   }
 
   /// A string that is none of these (canonical texts).
-  Result<ExpressionId> OtherName(const std::set<std::string>& names) {
+  Result<ExpressionId> OtherName(const std::set<std::string>& names, const std::string& keyword) {
     if (names.empty()) return json_.AnyString();
     const ExpressionId any = source_.Sequence(
         {Bytes("\""), source_.Repeat(JsonCharacter(CodePointSet::All(), &source_), 0, kUnbounded), Bytes("\"")});
     ASSIGN_OR_RETURN(const ByteAutomaton all, ByteAutomaton::Of(source_, any));
-    ASSIGN_OR_RETURN(const ByteAutomaton known, ByteAutomaton::OfStrings({names.begin(), names.end()}));
-    ASSIGN_OR_RETURN(ByteAutomaton rest, ByteAutomaton::Without(all, known));
-    return Automaton(std::move(rest));
+    ASSIGN_OR_RETURN(const ByteAutomaton known, ByteAutomaton::OfStrings({names.begin(), names.end()}, budget_));
+    ASSIGN_OR_RETURN(ByteAutomaton rest, ByteAutomaton::Without(all, known, budget_));
+    return source_.Automaton(std::move(rest), keyword);
   }
 
   const SchemaValue& root_;
   const std::string param_;
   GrammarSource& source_;
+  GrammarBudget& budget_;
   JsonRules json_;
+  ScalarForms scalars_;
+  DisjointnessTest disjointness_;
   std::map<const SchemaValue*, RuleId> rules_;
   std::deque<Todo> todo_;
 };
 
 }  // namespace
 
-Result<GrammarSource> ReadJsonSchema(std::string_view schema, const std::string& param) {
-  const Result<SchemaValue> root = SchemaValue::Parse(schema);
-  if (!root.ok()) return InvalidArgument(root.status().message(), param, "invalid_value");
-  GrammarSource source;
+Result<GrammarSource> ReadJsonSchema(std::string_view schema, const std::string& param, GrammarBudget& budget) {
+  const Result<SchemaValue> root = SchemaValue::Parse(schema, budget);
+  if (!root.ok()) return Status(root.status().code(), root.status().message(), param, "invalid_value");
+  GrammarSource source(budget);
   ASSIGN_OR_RETURN(const RuleId whole, SchemaReader(*root, param, &source).Read());
   source.SetStart(whole);
   return source;
@@ -390,8 +342,8 @@ Result<ExpressionId> AddJsonSchema(const SchemaValue& schema, const std::string&
   return source->Rule(whole);
 }
 
-GrammarSource AnyJsonObject() {
-  GrammarSource source;
+GrammarSource AnyJsonObject(GrammarBudget& budget) {
+  GrammarSource source(budget);
   const RuleId start = source.AddRule("answer");
   source.Define(start, AddAnyJsonObject(&source));
   source.SetStart(start);

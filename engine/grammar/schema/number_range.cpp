@@ -93,17 +93,17 @@ class DecimalWriter {
 
 // The texts without sign of the numbers from `low` to `high`, neither negative.
 Result<ByteAutomaton> Magnitudes(const std::optional<NumberBound>& low, const std::optional<NumberBound>& high,
-                                 uint32_t whole, uint32_t fraction) {
-  GrammarSource source;
+                                 uint32_t whole, uint32_t fraction, GrammarBudget& budget) {
+  GrammarSource source(budget);
   DecimalWriter writer(&source);
   ASSIGN_OR_RETURN(ByteAutomaton out, ByteAutomaton::Of(source, writer.All(whole, fraction)));
   if (low) {
     ASSIGN_OR_RETURN(const ByteAutomaton above, ByteAutomaton::Of(source, writer.AtLeast(low->at, low->excluded)));
-    ASSIGN_OR_RETURN(out, ByteAutomaton::And(out, above));
+    ASSIGN_OR_RETURN(out, ByteAutomaton::And(out, above, budget));
   }
   if (high) {
     ASSIGN_OR_RETURN(const ByteAutomaton below, ByteAutomaton::Of(source, writer.AtMost(high->at, high->excluded)));
-    ASSIGN_OR_RETURN(out, ByteAutomaton::And(out, below));
+    ASSIGN_OR_RETURN(out, ByteAutomaton::And(out, below, budget));
   }
   return out;
 }
@@ -144,7 +144,7 @@ Result<Decimal> Decimal::Parse(std::string_view number) {
   return out;
 }
 
-Result<ByteAutomaton> NumbersIn(const NumberRange& range) {
+Result<ByteAutomaton> NumbersIn(const NumberRange& range, GrammarBudget& budget) {
   uint32_t whole = range.integers ? kIntegerDigits : kWholeDigits, fraction = range.integers ? 0 : kFractionDigits;
   for (const auto* bound : {&range.low, &range.high}) {
     if (!*bound) continue;
@@ -164,16 +164,15 @@ Result<ByteAutomaton> NumbersIn(const NumberRange& range) {
   };
   const auto negative = [](const std::optional<NumberBound>& bound) { return bound && bound->at.negative; };
   // Of zero and above; then of what is below, by its magnitude.
-  GrammarSource source;
+  GrammarSource source(budget);
   std::vector<ExpressionId> signs;
   const auto add = [&](const char* sign, std::optional<NumberBound> low,
                        const std::optional<NumberBound>& high) -> Status {
     if (negative(high)) return Status::Ok();
     if (negative(low)) low.reset();
     if (*sign != '\0' && (!low || low->at.zero())) low = NumberBound{{}, true};  // there is no -0
-    ASSIGN_OR_RETURN(ByteAutomaton numbers, Magnitudes(low, high, whole, fraction));
-    signs.push_back(source.Sequence(
-        {source.Bytes(sign), source.Automaton(std::make_shared<const ByteAutomaton>(std::move(numbers)))}));
+    ASSIGN_OR_RETURN(ByteAutomaton numbers, Magnitudes(low, high, whole, fraction, budget));
+    signs.push_back(source.Sequence({source.Bytes(sign), source.Automaton(std::move(numbers))}));
     return Status::Ok();
   };
   RETURN_IF_ERROR(add("", range.low, range.high));

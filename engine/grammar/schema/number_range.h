@@ -16,6 +16,7 @@ struct Decimal {
   bool negative = false;
   std::string whole = "0", fraction;
   bool zero() const { return whole == "0" && fraction.empty(); }
+  std::string text() const { return (negative ? "-" : "") + whole + "." + fraction; }
   /// kInvalidArgument for one that has more than 40 digits.
   static Result<Decimal> Parse(std::string_view number);
 };
@@ -31,7 +32,8 @@ struct NumberRange {
 };
 
 /// The texts of the numbers in the range, without exponents; integers as such, others with up to 6 digits behind the
-/// point, or as many as the bounds have. kInvalidArgument for a bound with too many digits.
-Result<ByteAutomaton> NumbersIn(const NumberRange& range);
+/// point, or as many as the bounds have. kInvalidArgument for a bound with too many digits, the budget's status once
+/// that is spent.
+Result<ByteAutomaton> NumbersIn(const NumberRange& range, GrammarBudget& budget);
 
 }  // namespace ringside

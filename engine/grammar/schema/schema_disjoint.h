@@ -1,17 +1,82 @@
-// Whether two schemas can hold of one value: what oneOf needs to know. Pure functions.
+// Whether schemas can hold of one value: what oneOf needs to know. One thread at a time.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
+#include "engine/grammar/grammar_budget.h"
 #include "engine/grammar/schema/schema_value.h"
 
 namespace ringside {
 
-/// The subschema that a `$ref` of "#" or "#/..." names; nullptr if there is none, or it is not of this document.
+/// The subschema that a `$ref` of "#" or "#/..." names, percent-encoded or not, alone or behind the document's own
+/// `$id`; nullptr if there is none, or it is not of this document.
 const SchemaValue* ResolveReference(const SchemaValue& root, std::string_view reference);
 
-/// True if it is certain that no value is valid under both: other types, other constants, or objects that both must
-/// have a member of which that is true. False where nobody can tell that easily.
-bool AreDisjoint(const SchemaValue& root, const SchemaValue& a, const SchemaValue& b);
+/// Answers for all schemas of one document, and remembers what it has found out. Takes time in proportion to the values
+/// that they list; objects that no one required member tells apart are compared in pairs.
+class DisjointnessTest {
+ public:
+  /// Both outlive the test.
+  DisjointnessTest(const SchemaValue& root, GrammarBudget& budget) : root_(root), budget_(budget) {}
+
+  /// Nothing if it is certain that no value is valid under two of the schemas: they have other types, list other
+  /// values, or are of objects that must have a member of which that is true. Else two that may overlap, the first ones
+  /// found. Means nothing once the budget is spent.
+  std::optional<std::pair<size_t, size_t>> FindOverlap(std::span<const SchemaValue> schemas);
+
+ private:
+  using Types = uint8_t;     // a bit each
+  using ValueId = uint32_t;  // equal values have one
+  using Groups = std::pair<size_t, size_t>;
+
+  /// What may be valid under a schema: no value that is not of one of these kinds.
+  struct Domain {
+    Types open = 0;                           // any value of these types
+    Types listed = 0;                         // the types of `values`
+    std::vector<ValueId> values;              // sorted, each once
+    std::vector<const SchemaValue*> objects;  // objects as these schemas describe them; sorted, each once
+  };
+  struct Alternative {
+    const SchemaValue* schema;
+    size_t group;
+  };
+
+  struct Grouped {
+    const Domain* domain;
+    size_t group;
+  };
+
+  const Domain& DomainOf(const SchemaValue& asked, int depth);
+  Domain FindDomain(const SchemaValue& schema, int depth);
+  void AddListed(const SchemaValue& value, Domain* domain);
+  Domain Union(std::vector<const Domain*> parts);
+
+  // Two groups of which alternatives may overlap.
+  std::optional<Groups> Overlap(std::span<const Alternative> alternatives, int depth);
+  std::optional<Groups> OverlapOfTypes(std::span<const Grouped> domains);
+  std::optional<Groups> OverlapOfValues(std::span<const Grouped> domains);
+  std::optional<Groups> OverlapOfObjects(const std::vector<Alternative>& objects, int depth);
+  /// Some member that all must have lists other values in each group.
+  bool HaveTag(const std::vector<Alternative>& objects, int depth);
+  bool IsTag(const std::vector<Alternative>& objects, const std::string& name, int depth);
+  bool AreObjectsDisjoint(const SchemaValue& a, const SchemaValue& b, int depth);
+  /// `a` demands a member that is another in `b`, or that `b` does not let in.
+  bool DiffersByMember(const SchemaValue& a, const SchemaValue& b, int depth);
+
+  const SchemaValue& root_;
+  GrammarBudget& budget_;
+  std::unordered_map<const SchemaValue*, Domain> domains_;
+  std::unordered_map<std::string, ValueId> ids_;
+  std::map<std::pair<const SchemaValue*, const SchemaValue*>, bool> pairs_;
+};
 
 }  // namespace ringside

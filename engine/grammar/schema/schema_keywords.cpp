@@ -11,9 +11,39 @@ namespace {
 
 using Names = std::set<std::string_view>;
 
-// They say something to people, not about values. ($defs and definitions count where a $ref points to them.)
-const Names kAnnotations = {"title",     "description", "default",  "examples", "deprecated", "readOnly",
-                            "writeOnly", "$schema",     "$comment", "$defs",    "definitions"};
+constexpr size_t kMostKeywordBytes = 64;  // none is longer
+
+// Keywords of any draft, and of OpenAPI, that say which values are valid and are not supported. All other names are
+// annotations, as JSON Schema has it.
+const Names kNotSupported = {"not",
+                             "if",
+                             "then",
+                             "else",
+                             "dependentSchemas",
+                             "dependentRequired",
+                             "dependencies",
+                             "contains",
+                             "minContains",
+                             "maxContains",
+                             "additionalItems",
+                             "unevaluatedItems",
+                             "unevaluatedProperties",
+                             "patternProperties",
+                             "propertyNames",
+                             "minProperties",
+                             "maxProperties",
+                             "uniqueItems",
+                             "multipleOf",
+                             "divisibleBy",
+                             "disallow",
+                             "extends",
+                             "$dynamicRef",
+                             "$recursiveRef",
+                             "formatMinimum",
+                             "formatMaximum",
+                             "formatExclusiveMinimum",
+                             "formatExclusiveMaximum",
+                             "$id"};
 // Each says by itself what values there are, and nothing that says something may stand beside it.
 const Names kAlone = {"$ref", "const", "enum", "anyOf", "oneOf", "allOf"};
 
@@ -25,11 +55,40 @@ const std::map<std::string_view, std::string_view> kTypeOfKeyword = {
     {"maximum", "number"},    {"exclusiveMinimum", "number"}, {"exclusiveMaximum", "number"},
 };
 
-// Not supported, but at this value they say nothing.
-bool SaysNothing(std::string_view keyword, const SchemaValue& value) {
+// Not supported, but at this value, or this place, they say nothing.
+bool SaysNothing(std::string_view keyword, const SchemaValue& value, bool root) {
+  if (keyword == "$id") return root;
   if (keyword == "uniqueItems") return value.is_bool(false);
   if (keyword == "minProperties") return value.is_number() && value.number() == 0;
   return false;
+}
+
+std::string WithoutStyle(std::string_view name) {
+  std::string out;
+  for (const char c : name) {
+    if (c != '_' && c != '-') out += static_cast<char>(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
+  }
+  return out;
+}
+
+// The keyword that a name is a misspelling of: max_length, additionalproperties; "" = none. As an annotation it would
+// be ignored.
+std::string_view MeantBy(std::string_view name) {
+  static const std::map<std::string, std::string_view> keywords = [] {
+    std::map<std::string, std::string_view> out;
+    for (const auto& [keyword, type] : kTypeOfKeyword) out.emplace(WithoutStyle(keyword), keyword);
+    for (const Names* names : {&kAlone, &kNotSupported}) {
+      for (const std::string_view keyword : *names) out.emplace(WithoutStyle(keyword), keyword);
+    }
+    return out;
+  }();
+  if (name.size() > kMostKeywordBytes) return "";
+  const auto found = keywords.find(WithoutStyle(name));
+  return found == keywords.end() || found->second == name ? "" : found->second;
+}
+
+Status NotSupported(const std::string& path, const std::string& why) {
+  return InvalidArgument("Invalid schema: '" + path + "': " + why, path, "unsupported_value");
 }
 
 constexpr std::string_view kDate =
@@ -64,22 +123,27 @@ Status SchemaError(const std::string& path, const std::string& what) {
   return InvalidArgument("Invalid schema at '" + path + "': " + what, path, "invalid_value");
 }
 
+Status SchemaError(const std::string& path, const Status& status) {
+  return {status.code(), "Invalid schema at '" + path + "': " + status.message(), path, "invalid_value"};
+}
+
 Status CheckKeywords(const SchemaValue& schema, const std::string& path, bool root) {
   std::string_view alone, other;
   for (const auto& [keyword, value] : schema.members()) {
-    const std::string at = path + "." + keyword.substr(0, 256);
-    if (kAnnotations.contains(keyword) || SaysNothing(keyword, value) || (root && keyword == "$id")) continue;
+    const auto at = [&, &name = keyword] { return path + "." + name.substr(0, 256); };
     if (kAlone.contains(keyword)) {
       if (!alone.empty())
-        return SchemaError(at, "'" + keyword + "' is not supported beside '" + std::string(alone) + "'.");
+        return SchemaError(at(), "'" + keyword + "' is not supported beside '" + std::string(alone) + "'.");
       alone = keyword;
     } else if (keyword == "type" || kTypeOfKeyword.contains(keyword)) {
       // The values of const and enum are chosen by their type.
       if (keyword != "type") other = keyword;
-    } else if (keyword == "discriminator" && (schema.Find("oneOf") != nullptr || schema.Find("anyOf") != nullptr)) {
-      continue;  // OpenAPI: a hint for readers
-    } else {
-      return InvalidArgument("Invalid schema: '" + at + "': this keyword is not supported.", at, "unsupported_value");
+    } else if (keyword == "nullable") {
+      if (value.kind() != SchemaValue::Kind::kBool) return SchemaError(at(), "a boolean is expected.");
+    } else if (kNotSupported.contains(keyword) && !SaysNothing(keyword, value, root)) {
+      return NotSupported(at(), "this keyword is not supported.");
+    } else if (const std::string_view meant = MeantBy(keyword); !meant.empty()) {
+      return NotSupported(at(), "there is no such keyword; '" + std::string(meant) + "' is one.");
     }
   }
   const bool lists = alone == "const" || alone == "enum";
@@ -88,6 +152,12 @@ Status CheckKeywords(const SchemaValue& schema, const std::string& path, bool ro
   return InvalidArgument(
       "Invalid schema: '" + std::string(other) + "' is not supported beside '" + std::string(alone) + "'.",
       path + "." + std::string(other), "unsupported_value");
+}
+
+bool IsNullable(const SchemaValue& schema) {
+  const SchemaValue* nullable = schema.Find("nullable");
+  return nullable != nullptr && nullable->is_bool(true) && schema.Find("const") == nullptr &&
+         schema.Find("enum") == nullptr;
 }
 
 Result<std::set<std::string>> ReadTypes(const SchemaValue& schema, const std::string& path) {

@@ -15,15 +15,19 @@ namespace ringside {
 
 /// An error at a place in a schema.
 Status SchemaError(const std::string& path, const std::string& what);
+Status SchemaError(const std::string& path, const Status& status);
 
-/// kInvalidArgument, naming the keyword, if the schema has one that is not supported, or beside one that must stand
-/// alone
-/// ($ref, anyOf, ...) one that says something. `root`: it is the whole document.
+/// kInvalidArgument, naming the keyword, if the schema has a keyword of JSON Schema that is not supported, or beside
+/// one that must stand alone ($ref, anyOf, ...) one that says something. Names that are no keywords are annotations.
+/// `root`: it is the whole document.
 Status CheckKeywords(const SchemaValue& schema, const std::string& path, bool root);
 
 /// The types that values may have: those of `type`, or, where it is missing, the one type that other keywords are
 /// about; of none, all. "integer" is not added to "number".
 Result<std::set<std::string>> ReadTypes(const SchemaValue& schema, const std::string& path);
+
+/// OpenAPI's `nullable`: null is valid, too. Not of schemas that list their values.
+bool IsNullable(const SchemaValue& schema);
 
 /// A count up to limits::kMaxGrammarRepeats; nothing if the keyword is missing.
 Result<std::optional<uint32_t>> ReadCount(const SchemaValue& schema, const std::string& path, const char* keyword);

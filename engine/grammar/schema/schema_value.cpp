@@ -1,15 +1,25 @@
 #include "engine/grammar/schema/schema_value.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/limits.h"
 
 namespace ringside {
+namespace {
+
+constexpr size_t kManyMembers = 16;  // an object with more has an index
+
+}  // namespace
 
 // Takes the parser's events; the parser's own stack is on the heap.
 class SchemaBuilder final : public nlohmann::json_sax<nlohmann::json> {
  public:
+  explicit SchemaBuilder(GrammarBudget& budget) : budget_(budget) {}
+
   bool null() override { return Put({}); }
   bool boolean(bool value) override {
     SchemaValue out;
@@ -65,9 +75,12 @@ class SchemaBuilder final : public nlohmann::json_sax<nlohmann::json> {
     SchemaValue done = std::move(open_.back());
     open_.pop_back();
     keys_.pop_back();
+    done.Index();
     return Put(std::move(done));
   }
   bool Put(SchemaValue value) {
+    const size_t bytes = 2 * sizeof(SchemaValue::Member) + value.text_.size();  // a vector may be half empty
+    if (!budget_.Spend(4) || !budget_.Hold(static_cast<int64_t>(bytes))) return false;
     if (open_.empty()) {
       root_ = std::move(value);
     } else if (open_.back().is_array()) {
@@ -78,17 +91,19 @@ class SchemaBuilder final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
 
+  GrammarBudget& budget_;
   std::vector<SchemaValue> open_;
   std::vector<std::string> keys_;
 };
 
-Result<SchemaValue> SchemaValue::Parse(std::string_view json) {
-  SchemaBuilder builder;
+Result<SchemaValue> SchemaValue::Parse(std::string_view json, GrammarBudget& budget) {
+  SchemaBuilder builder(budget);
   bool parsed = false;
   try {
     parsed = nlohmann::json::sax_parse(json.begin(), json.end(), &builder);
   } catch (const nlohmann::json::exception&) {
   }
+  if (!budget.ok()) return budget.status();
   if (builder.too_deep_) {
     return InvalidArgument("The schema is nested deeper than " + std::to_string(limits::kMaxSchemaDepth) + " levels.");
   }
@@ -96,31 +111,46 @@ Result<SchemaValue> SchemaValue::Parse(std::string_view json) {
   return std::move(builder.root_);
 }
 
-const SchemaValue* SchemaValue::Find(std::string_view name) const {
-  const auto found = std::ranges::find(members_, name, &Member::first);
-  return found == members_.end() ? nullptr : &found->second;
+void SchemaValue::Index() {
+  if (members_.size() < kManyMembers) return;
+  by_name_.resize(members_.size());
+  std::iota(by_name_.begin(), by_name_.end(), 0u);
+  std::ranges::stable_sort(by_name_, {}, [this](uint32_t i) -> const std::string& { return members_[i].first; });
 }
 
-bool operator==(const SchemaValue& a, const SchemaValue& b) {
-  if (a.kind_ != b.kind_) return false;
-  switch (a.kind_) {
-    case SchemaValue::Kind::kNull:
-      return true;
-    case SchemaValue::Kind::kBool:
-      return a.boolean_ == b.boolean_;
-    case SchemaValue::Kind::kNumber:
-      return a.number_ == b.number_;
-    case SchemaValue::Kind::kString:
-      return a.text_ == b.text_;
-    case SchemaValue::Kind::kArray:
-      return a.items_ == b.items_;
-    case SchemaValue::Kind::kObject:
-      return a.members_.size() == b.members_.size() && std::ranges::all_of(a.members_, [&](const auto& member) {
-               const SchemaValue* other = b.Find(member.first);
-               return other != nullptr && *other == member.second;
-             });
+const SchemaValue* SchemaValue::Find(std::string_view name) const {
+  if (by_name_.empty()) {
+    const auto found = std::ranges::find(members_, name, &Member::first);
+    return found == members_.end() ? nullptr : &found->second;
   }
-  return false;
+  const auto name_of = [this](uint32_t i) -> std::string_view { return members_[i].first; };
+  const auto found = std::ranges::lower_bound(by_name_, name, {}, name_of);
+  return found == by_name_.end() || name_of(*found) != name ? nullptr : &members_[*found].second;
+}
+
+std::string SchemaValue::Key() const {
+  switch (kind_) {
+    case Kind::kNull:
+      return "null";
+    case Kind::kBool:
+      return boolean_ ? "true" : "false";
+    case Kind::kNumber:
+      return fmt::format("{}", number_ == 0 ? 0.0 : number_);
+    case Kind::kString:
+      return fmt::format("\"{}:{}", text_.size(), text_);
+    case Kind::kArray: {
+      std::string key = "[";
+      for (const SchemaValue& item : items_) key += item.Key() + ',';
+      return key + ']';
+    }
+    case Kind::kObject:
+      break;
+  }
+  std::vector<std::string> members;
+  for (const auto& [name, value] : members_)
+    members.push_back(fmt::format("{}:{}={},", name.size(), name, value.Key()));
+  std::ranges::sort(members);
+  return fmt::format("{{{}}}", fmt::join(members, ""));
 }
 
 }  // namespace ringside

@@ -2,12 +2,14 @@
 // digit is lost. Read-only after parsing.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/status.h"
+#include "engine/grammar/grammar_budget.h"
 
 namespace ringside {
 
@@ -16,8 +18,9 @@ class SchemaValue {
   enum class Kind { kNull, kBool, kNumber, kString, kArray, kObject };
   using Member = std::pair<std::string, SchemaValue>;
 
-  /// kInvalidArgument for what is no JSON, or nested deeper than limits::kMaxSchemaDepth.
-  static Result<SchemaValue> Parse(std::string_view json);
+  /// kInvalidArgument for what is no JSON, or nested deeper than limits::kMaxSchemaDepth; the budget's status once that
+  /// is spent.
+  static Result<SchemaValue> Parse(std::string_view json, GrammarBudget& budget);
 
   Kind kind() const { return kind_; }
   bool is_bool(bool value) const { return kind_ == Kind::kBool && boolean_ == value; }
@@ -31,20 +34,24 @@ class SchemaValue {
   double number() const { return number_; }
   const std::vector<SchemaValue>& items() const { return items_; }
   const std::vector<Member>& members() const { return members_; }
-  /// A member of an object; nullptr if it has none of this name.
+  /// A member of an object, the first if several have the name; nullptr if it has none.
   const SchemaValue* Find(std::string_view name) const;
 
-  /// The same value, as JSON Schema compares them: 1 and 1.0 are, the order of members does not matter.
-  friend bool operator==(const SchemaValue& a, const SchemaValue& b);
+  /// A text that is equal for equal values, as JSON Schema compares them: 1 and 1.0 are, and the order of members does
+  /// not matter.
+  std::string Key() const;
 
  private:
   friend class SchemaBuilder;
+  void Index();
+
   Kind kind_ = Kind::kNull;
   bool boolean_ = false;
   double number_ = 0;
   std::string text_;
   std::vector<SchemaValue> items_;
   std::vector<Member> members_;
+  std::vector<uint32_t> by_name_;  // of many members, by their names
 };
 
 }  // namespace ringside

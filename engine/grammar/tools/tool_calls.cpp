@@ -18,8 +18,8 @@ Result<ExpressionId> TextWithoutCalls(const ToolSyntax& syntax, GrammarSource* s
   const ExpressionId with = source->Sequence({syntax.reserved ? any : source->Empty(), marker, any});
   ASSIGN_OR_RETURN(const ByteAutomaton all, ByteAutomaton::Of(*source, any));
   ASSIGN_OR_RETURN(const ByteAutomaton calling, ByteAutomaton::Of(*source, with));
-  ASSIGN_OR_RETURN(ByteAutomaton text, ByteAutomaton::Without(all, calling));
-  return source->Automaton(std::make_shared<const ByteAutomaton>(std::move(text)));
+  ASSIGN_OR_RETURN(ByteAutomaton text, ByteAutomaton::Without(all, calling, source->budget()));
+  return source->Automaton(std::move(text));
 }
 
 /// Arguments are an object, whatever else a schema would take.
@@ -28,13 +28,15 @@ bool IsObjectSchema(const SchemaValue& schema) {
   return type != nullptr && type->is_string() && type->text() == "object";
 }
 
-Result<ExpressionId> AddArguments(const SchemaValue* schema, bool strict, const std::string& param,
-                                  GrammarSource* source) {
-  if (schema == nullptr) return AddAnyJsonObject(source);
+/// A function without a schema has no parameters.
+Result<ExpressionId> AddArguments(const SchemaValue* schema, bool strict, const ToolCallRules& rules,
+                                  const std::string& param, GrammarSource* source) {
+  if (schema == nullptr) return source->Bytes("{}");
+  if (rules.any_arguments && !strict) return AddAnyJsonObject(source);
   if (IsObjectSchema(*schema)) {
     const GrammarSource::Size before = source->size();
     Result<ExpressionId> arguments = AddJsonSchema(*schema, param, source);
-    if (arguments.ok() || strict) return arguments;
+    if (arguments.ok() || strict || !source->budget().ok()) return arguments;
     source->Truncate(before);
   } else if (strict) {
     return InvalidArgument("Invalid schema: '" + param + "': the arguments of a tool are of type 'object'.", param,
@@ -59,8 +61,8 @@ Result<ExpressionId> AddCall(const SchemaValue& tool, bool strict, const ToolCal
   const SchemaValue* function = tool.Find("function");
   const SchemaValue* name = function == nullptr ? nullptr : function->Find("name");
   if (name == nullptr || !IsToolName(name->text())) return InvalidArgument("A tool without a name.", param);
-  const SchemaValue* parameters = rules.any_arguments && !strict ? nullptr : function->Find("parameters");
-  ASSIGN_OR_RETURN(const ExpressionId arguments, AddArguments(parameters, strict, param, source));
+  ASSIGN_OR_RETURN(const ExpressionId arguments,
+                   AddArguments(function->Find("parameters"), strict, rules, param, source));
   const ToolSyntax& syntax = SyntaxOf(rules.syntax);
   return source->Sequence({source->Bytes(name->text() + std::string(syntax.before_arguments)), arguments,
                            AddPattern(syntax.behind_arguments, source)});
@@ -75,8 +77,8 @@ Result<ExpressionId> AddAnyCall(const ToolCallRules& rules, GrammarSource* sourc
     const std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
     const std::string param = "tools[" + std::to_string(i) + "]" + rules.schema_param;
-    const Result<SchemaValue> tool = SchemaValue::Parse(line);
-    if (!tool.ok()) return InvalidArgument(tool.status().message(), param, "invalid_value");
+    const Result<SchemaValue> tool = SchemaValue::Parse(line, source->budget());
+    if (!tool.ok()) return Status(tool.status().code(), tool.status().message(), param, "invalid_value");
     if (!rules.names.empty()) {
       const SchemaValue* function = tool->Find("function");
       const SchemaValue* name = function == nullptr ? nullptr : function->Find("name");
@@ -91,6 +93,7 @@ Result<ExpressionId> AddAnyCall(const ToolCallRules& rules, GrammarSource* sourc
     return InvalidArgument("There is no tool '" + missing.front().substr(0, kMaxToolNameBytes) + "' among the tools.",
                            "tool_choice", "invalid_value");
   }
+  if (!source->budget().ok()) return source->budget().status();
   const RuleId rule = source->AddRule("call");
   source->Define(rule, source->Choice(std::move(calls)));
   return source->Rule(rule);

@@ -56,7 +56,8 @@ inline const ListTokenizer& TestTokenizer() {
 
 inline Result<std::shared_ptr<const Grammar>> Compile(AnswerFormat::Kind kind, const std::string& text,
                                                       const Tokenizer& tokenizer = TestTokenizer()) {
-  ASSIGN_OR_RETURN(const GrammarSource source, SourceOf({.kind = kind, .text = text, .param = "format"}));
+  GrammarBudget budget;
+  ASSIGN_OR_RETURN(const GrammarSource source, SourceOf({.kind = kind, .text = text, .param = "format"}, budget));
   return Grammar::Make(source, std::make_shared<const GrammarVocabulary>(tokenizer));
 }
 

@@ -19,7 +19,8 @@ TEST(CodePoints, Utf8SequencesSpellExactlyTheRange) {
     if (first > last) std::swap(first, last);
     CodePointSet set;
     set.Add(first, last);
-    GrammarSource source;
+    GrammarBudget budget;
+    GrammarSource source(budget);
     const auto automaton = ByteAutomaton::Of(source, source.Characters(set));
     ASSERT_TRUE(automaton.ok());
     for (int j = 0; j < 400; ++j) {
@@ -178,6 +179,48 @@ TEST(Grammar, TooMuchWorkIsAnError) {
   EXPECT_NE(status.message().find("too many ways"), std::string::npos);
 }
 
+// Masks of ambiguous grammars are paid for by the answer that needs them.
+TEST(Grammar, AnAnswerSpendsItsOwnWork) {
+  const char* const hostile =
+      "root ::= x\nx ::= [a-z ] | [a-z ] x | [a-z ] x x | [a-z ] x x x | \"(\" x x \")\" | [a-z ] y x\ny ::= x x | "
+      "\"-\" x";
+  const auto grammar = Compile(AnswerFormat::Kind::kGbnf, hostile),
+             other = Compile(AnswerFormat::Kind::kGbnf, kArithmetic);
+  ASSERT_TRUE(grammar.ok() && other.ok()) << grammar.status().message();
+  GrammarMatcher matcher(*grammar), neighbour(*other);
+  std::vector<uint32_t> mask(static_cast<size_t>(TestTokenizer().vocab_size() + 31) / 32);
+  std::mt19937 random(1);
+  int64_t spent = 0, tokens = 0;
+  Status status;
+  for (; status.ok() && tokens < 3000; ++tokens) {
+    const int64_t before = matcher.work_left();
+    status = matcher.FillMask(mask);
+    if (status.ok()) status = matcher.Take(static_cast<TokenId>("ab( -"[random() % 3]));
+    spent += before - matcher.work_left();
+    EXPECT_LE(matcher.work_left(), limits::kMaxGrammarWorkAtOnce);
+  }
+  // What it spent is what it was given, but for the last place that it looked at.
+  EXPECT_LE(spent, limits::kMaxGrammarWorkAtOnce + limits::kMaxGrammarTableBytes / 16);
+  EXPECT_TRUE(neighbour.FillMask(mask).ok());
+  if (!status.ok()) {
+    EXPECT_NE(status.message().find("too many ways"), std::string::npos) << status.message();
+  }
+}
+
+TEST(Grammar, WhatIsKnownCostsNothing) {
+  const auto grammar = Compile(AnswerFormat::Kind::kJsonObject, "");
+  const std::string text = R"({"a": [1, 2, {"b": "some text"}], "c": null})";
+  for (int i = 0; i < 2; ++i) {
+    GrammarMatcher matcher(*grammar);
+    for (const char c : text) ASSERT_TRUE(matcher.Take(static_cast<uint8_t>(c)).ok());
+    std::vector<uint32_t> mask(static_cast<size_t>(TestTokenizer().vocab_size() + 31) / 32);
+    ASSERT_TRUE(matcher.FillMask(mask).ok());
+    if (i == 1) {
+      EXPECT_EQ(matcher.work_left(), limits::kMaxGrammarWorkAtOnce);
+    }
+  }
+}
+
 TEST(GrammarCache, KeepsAndForgets) {
   GrammarCache cache(TestTokenizer());
   const AnswerFormat format{.kind = AnswerFormat::Kind::kRegex, .text = "a+", .param = "text.format.regex"};
@@ -198,6 +241,51 @@ TEST(GrammarCache, KeepsAndForgets) {
   EXPECT_EQ(cache.Get(large).status().reason(), "string_above_max_length");
   EXPECT_EQ(cache.Get({.kind = AnswerFormat::Kind::kRegex, .text = "\xFF", .param = "p"}).status().reason(),
             "invalid_value");
+}
+
+AnswerFormat LargeFormat(int number) {
+  return {.kind = AnswerFormat::Kind::kRegex, .text = std::to_string(number) + "[a-z]{1,60000}", .param = "p"};
+}
+
+TEST(GrammarCache, CountsWhatItHolds) {
+  GrammarCache cache(TestTokenizer());
+  const int64_t none = cache.bytes();
+  int64_t one = 0;
+  {
+    const auto grammar = cache.Get(LargeFormat(0));
+    ASSERT_TRUE(grammar.ok()) << grammar.status().ToString();
+    one = cache.bytes() - none;
+    EXPECT_GE(one, 60'000 * 20);
+    GrammarMatcher matcher(*grammar);
+    ASSERT_TRUE(matcher.Append("0" + std::string(20'000, 'a')).ok());  // its table grows
+    std::vector<uint32_t> mask(static_cast<size_t>(TestTokenizer().vocab_size() + 31) / 32);
+    ASSERT_TRUE(matcher.FillMask(mask).ok());
+    EXPECT_GE(cache.bytes(), none + 2 * one);
+  }
+  for (int i = 1; i < 300; ++i) {
+    ASSERT_TRUE(cache.Get(LargeFormat(i)).ok());
+    ASSERT_LE(cache.bytes(), limits::kMaxGrammarCacheBytes + one);
+  }
+  EXPECT_LT(cache.size(), 300u);  // nobody uses them: they make room
+}
+
+TEST(GrammarCache, AnOwnerUsesItsShare) {
+  GrammarCache cache(TestTokenizer());
+  std::vector<std::shared_ptr<const Grammar>> used;
+  Status refused;
+  for (int i = 0; i < 300 && refused.ok(); ++i) {
+    auto grammar = cache.Get(LargeFormat(i), "greedy");
+    refused = grammar.status();
+    if (grammar.ok()) used.push_back(*grammar);
+  }
+  EXPECT_EQ(refused.code(), StatusCode::kOverloaded) << refused.ToString();
+  EXPECT_LE(cache.bytes(), limits::kMaxGrammarCacheBytes);
+  EXPECT_TRUE(cache.Get(LargeFormat(0), "greedy").ok());  // one more answer under it takes nothing
+  EXPECT_TRUE(cache.Get(LargeFormat(1000), "other").ok());
+  used.pop_back();
+  EXPECT_TRUE(cache.Get(LargeFormat(1001), "greedy").ok());
+  used.clear();
+  EXPECT_TRUE(cache.Get(LargeFormat(1002), "greedy").ok());
 }
 
 }  // namespace

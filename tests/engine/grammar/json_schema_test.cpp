@@ -150,6 +150,116 @@ TEST(JsonSchema, BranchesAndReferences) {
   for (const SchemaCase& one : cases) Check(one);
 }
 
+TEST(JsonSchema, AnnotationsSayNothing) {
+  const SchemaCase cases[] = {
+      {R"({"type":"integer","x-order":1,"example":2,"examples":[3],"$anchor":"a","deprecated":true,"readOnly":true,
+           "contentMediaType":"text/html","contentEncoding":"base64","externalDocs":{"url":"u"},"xml":{},"enumNames":["x"],
+           "markdownDescription":"m","frobnicate":{"type":"string"}})",
+       {"1"},
+       {R"("a")", "null"}},
+      {R"({"type":"object","x-a":{},"properties":{"x-b":{"type":"null","x-c":[]}},"required":["x-b"]})",
+       {R"({"x-b":null})"},
+       {"{}", R"({"x-b":1})"}},
+  };
+  for (const SchemaCase& one : cases) Check(one);
+}
+
+TEST(JsonSchema, NullableAddsNull) {
+  const SchemaCase cases[] = {
+      {R"({"type":"string","nullable":true,"maxLength":1})", {"null", R"("a")"}, {R"("ab")", "1"}},
+      {R"({"type":"string","nullable":false})", {R"("a")"}, {"null"}},
+      {R"({"$ref":"#/$defs/a","nullable":true,"$defs":{"a":{"type":"integer"}}})", {"null", "1"}, {R"("a")"}},
+      {R"({"anyOf":[{"type":"integer"},{"type":"boolean"}],"nullable":true})", {"null", "1", "true"}, {R"("a")"}},
+      {R"({"type":"string","nullable":true,"enum":["a",null]})", {R"("a")", "null"}, {R"("b")"}},
+      {R"({"type":"string","nullable":true,"enum":["a"]})", {R"("a")"}, {"null"}},
+      {R"({"oneOf":[{"type":"string","nullable":true},{"type":"integer"}]})", {"null", "1", R"("a")"}, {"true"}},
+      {R"({"type":"object","properties":{"a":{"type":"object","properties":{},"nullable":true}},"required":["a"]})",
+       {R"({"a":null})", R"({"a":{}})"},
+       {"{}"}},
+  };
+  for (const SchemaCase& one : cases) Check(one);
+  const auto both = Compile(AnswerFormat::Kind::kJsonSchema,
+                            R"({"oneOf":[{"type":"string","nullable":true},{"type":"integer","nullable":true}]})");
+  EXPECT_NE(both.status().message().find("may both hold"), std::string::npos);
+}
+
+TEST(JsonSchema, ReferencesAreUris) {
+  const auto refers = [](const char* reference, const char* name) {
+    return std::string(R"({"$id":"https://example.org/s.json","$ref":")") + reference + R"(","$defs":{")" + name +
+           R"(":{"type":"boolean"},"other":{"type":"null"}}})";
+  };
+  const std::pair<const char*, const char*> cases[] = {{"#/$defs/List%3Cint%3E", "List<int>"},
+                                                       {"#/$defs/List<int>", "List<int>"},
+                                                       {"#/%24defs/a%20b", "a b"},
+                                                       {"#/$defs/a~1b~0c", "a/b~c"},
+                                                       {"#/$defs/a%7E1b", "a/b"},
+                                                       {"#/$defs/a%2525", "a%25"},
+                                                       {"#/$defs/%C3%A9", "\xC3\xA9"},
+                                                       {"#/$defs/100%", "100%"},
+                                                       {"#/$defs/a%zz", "a%zz"},
+                                                       {"#/$defs/a~01", "a~1"},
+                                                       {"https://example.org/s.json#/$defs/a", "a"}};
+  for (const auto& [reference, name] : cases) {
+    const auto grammar = Compile(AnswerFormat::Kind::kJsonSchema, refers(reference, name));
+    ASSERT_TRUE(grammar.ok()) << reference << ": " << grammar.status().message();
+    EXPECT_TRUE(Matches(*grammar, "true")) << reference;
+    EXPECT_FALSE(Matches(*grammar, "null")) << reference;
+  }
+  for (const char* reference : {"#/$defs/a%2Fb", "#/$defs/A", "https://example.org/t.json#/$defs/a", "#a"}) {
+    const auto grammar = Compile(AnswerFormat::Kind::kJsonSchema, refers(reference, "a/b"));
+    EXPECT_EQ(grammar.status().param(), "format.$ref") << reference;
+  }
+}
+
+TEST(JsonSchema, OneOfIsAskedAboutSets) {
+  const char* const disjoint[] = {
+      R"({"oneOf":[{"enum":[1,"a"]},{"const":"b"},{"type":"array"},{"enum":[true,{"a":1}]}]})",
+      R"({"oneOf":[{"$ref":"#/$defs/a"},{"type":"null"}],"$defs":{"a":{"anyOf":[{"enum":[1]},{"type":"string"}]}}})",
+      R"({"oneOf":[{"type":"object","properties":{"k":{"const":"a"}},"required":["k"]},
+                   {"type":"object","properties":{"k":{"enum":["b","c"]}},"required":["k"]},
+                   {"type":"object","properties":{"z":{}},"required":["z"],"additionalProperties":false}]})",
+      R"({"oneOf":[{"type":"object","properties":{"k":{"type":"string"}},"required":["k"]},
+                   {"type":"object","properties":{"k":{"type":"integer"}}}]})",
+      R"({"oneOf":[{"type":"object","properties":{"in":{"type":"object","properties":{"k":{"const":1}},"required":["k"]}},"required":["in"]},
+                   {"type":"object","properties":{"in":{"type":"object","properties":{"k":{"const":2}},"required":["k"]}},"required":["in"]}]})",
+  };
+  for (const char* schema : disjoint) {
+    const auto grammar = Compile(AnswerFormat::Kind::kJsonSchema, schema);
+    EXPECT_TRUE(grammar.ok()) << schema << ": " << grammar.status().message();
+  }
+  const std::pair<const char*, const char*> overlapping[] = {
+      {R"({"oneOf":[{"type":"null"},{"enum":[1,2]},{"enum":["a",1.0]}]})", "1 and 2"},
+      {R"({"oneOf":[{"type":"string"},{"type":"null"},{"const":"a"}]})", "0 and 2"},
+      {R"({"oneOf":[{"const":{"a":1,"b":2}},{"const":{"b":2,"a":1}}]})", "0 and 1"},
+      {R"({"oneOf":[{"type":"object"},{"const":{}}]})", "0 and 1"},
+      {R"({"oneOf":[{"type":["object","null"]},{"type":"null"}]})", "0 and 1"},
+      {R"({"oneOf":[{"type":"null"},{}]})", "0 and 1"},
+      {R"({"oneOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/a"}],"$defs":{"a":{"const":1}}})", "0 and 1"},
+      {R"({"oneOf":[{"type":"object","properties":{"k":{"const":1}},"required":["k"]},
+                    {"type":"object","properties":{"k":{"const":2}}},{"type":"object","properties":{"k":{"const":2}}}]})",
+       "1 and 2"},
+  };
+  for (const auto& [schema, which] : overlapping) {
+    const auto grammar = Compile(AnswerFormat::Kind::kJsonSchema, schema);
+    EXPECT_EQ(grammar.status().param(), "format.oneOf") << schema;
+    EXPECT_NE(grammar.status().message().find(which), std::string::npos)
+        << schema << ": " << grammar.status().message();
+  }
+}
+
+TEST(JsonSchema, CountsBesideAPattern) {
+  const SchemaCase cases[] = {
+      {R"({"type":"string","pattern":"^a*b","minLength":3})",
+       {R"("aab")", R"("bcd")", R"("ab\n\n")"},
+       {R"("ab")", R"("b")"}},
+      {R"({"type":"string","pattern":"^.*$","maxLength":2})",
+       {"\"\"", "\"\xC3\xA9\xF0\x9F\x98\x80\"", R"("\"\\")"},
+       {R"("abc")", "\"\xC3\""}},
+      {R"({"type":"string","pattern":"^a*$","maxLength":60000})", {R"("aaa")", "\"\""}, {R"("b")"}},
+  };
+  for (const SchemaCase& one : cases) Check(one);
+}
+
 TEST(JsonSchema, RefusesWithThePlace) {
   struct Refused {
     const char *schema, *param, *why;
@@ -162,8 +272,14 @@ TEST(JsonSchema, RefusesWithThePlace) {
       {R"({"type":"object","patternProperties":{}})", "format.patternProperties", "not supported"},
       {R"({"type":"array","uniqueItems":true})", "format.uniqueItems", "not supported"},
       {R"({"type":"object","minProperties":1})", "format.minProperties", "not supported"},
-      {R"({"nullable":true})", "format.nullable", "not supported"},
-      {R"({"anyOf":[{"type":"integer"},{"frobnicate":1}]})", "format.anyOf[1].frobnicate", "not supported"},
+      {R"({"nullable":1})", "format.nullable", "boolean"},
+      {R"({"anyOf":[{"type":"integer"},{"unevaluatedProperties":false}]})", "format.anyOf[1].unevaluatedProperties",
+       "not supported"},
+      {R"({"type":"array","contains":{}})", "format.contains", "not supported"},
+      {R"({"type":"object","dependentRequired":{}})", "format.dependentRequired", "not supported"},
+      {R"({"type":"string","max_length":3})", "format.max_length", "'maxLength'"},
+      {R"({"type":"object","properties":{"a":{"AnyOf":[]}}})", "format.properties.a.AnyOf", "'anyOf'"},
+      {R"({"type":"object","properties":{"a":{"$id":"x","type":"null"}}})", "format.properties.a.$id", "not supported"},
       {R"({"type":"object","anyOf":[{}]})", "format.type", "beside 'anyOf'"},
       {R"({"$ref":"#/$defs/x","type":"null","$defs":{"x":{}}})", "format.type", "beside '$ref'"},
       {R"({"enum":[1],"minimum":0})", "format.minimum", "beside 'enum'"},

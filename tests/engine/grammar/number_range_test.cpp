@@ -38,7 +38,8 @@ TEST(NumberRange, IntegersAreExact) {
     NumberRange range{.integers = true};
     if (has_low) range.low = Bound(std::to_string(low), low_out);
     if (has_high) range.high = Bound(std::to_string(high), high_out);
-    const auto automaton = NumbersIn(range);
+    GrammarBudget budget;
+    const auto automaton = NumbersIn(range, budget);
     ASSERT_TRUE(automaton.ok()) << automaton.status().message();
     for (int j = 0; j < 300; ++j) {
       const int64_t n = j % 3 == 0 ? pick() : (j % 3 == 1 ? low : high) + static_cast<int64_t>(random() % 7) - 3;
@@ -66,7 +67,8 @@ TEST(NumberRange, DecimalsAreExact) {
     NumberRange range;
     range.low = Bound(text(low), low_out);
     range.high = Bound(text(high), high_out);
-    const auto automaton = NumbersIn(range);
+    GrammarBudget budget;
+    const auto automaton = NumbersIn(range, budget);
     ASSERT_TRUE(automaton.ok()) << automaton.status().message();
     for (int j = 0; j < 200; ++j) {
       int64_t n = j % 3 == 0 ? pick() : (j % 3 == 1 ? low : high) + static_cast<int64_t>(random() % 21) - 10;
@@ -86,9 +88,10 @@ TEST(NumberRange, DecimalsAreExact) {
 TEST(NumberRange, ExcludedBoundsWithManyDigitsAreRefused) {
   NumberRange range;
   range.low = Bound("12345678901.5", true);
-  EXPECT_FALSE(NumbersIn(range).ok());
+  GrammarBudget budget;
+  EXPECT_FALSE(NumbersIn(range, budget).ok());
   range.low->excluded = false;
-  EXPECT_TRUE(NumbersIn(range).ok());
+  EXPECT_TRUE(NumbersIn(range, budget).ok());
 }
 
 }  // namespace

@@ -68,6 +68,14 @@ TEST_P(GrammarTurnTest, SampledOnesMatch) {
   }
 }
 
+TEST_P(GrammarTurnTest, AStopStringEndsTheText) {
+  SubmittedTurn turn = Turn(1, "ABCDEF(GH)*");
+  turn.request.stop_strings = {"DE"};
+  const TurnEnd end = Run(turn);
+  EXPECT_EQ(end.reason, FinishReason::kStop) << end.error.ToString();
+  EXPECT_EQ(turn.sink->text(), "ABC");
+}
+
 TEST_P(GrammarTurnTest, TheEndOfTurnOnlyWhereItMayEnd) {
   // It is the letter M as well: as text it is not chosen, and it ends nothing before the grammar does.
   for (TurnId id = 1; id <= 10; ++id) {

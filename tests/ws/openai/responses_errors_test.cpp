@@ -61,7 +61,6 @@ TEST_F(ResponsesErrorsTest, EveryBadFieldIsNamed) {
       {{{"text", {{"format", {{"type", "json_schema"}}}}}}, "missing_required_parameter", "text.format.name"},
       {{{"text", {{"format", {{"type", "yaml"}}}}}}, "unsupported_value", "text.format.type"},
       {{{"text", {{"format", {{"type", "regex"}, {"regex", "(?=a)"}}}}}}, "invalid_value", "text.format.regex"},
-      {{{"text", {{"format", {{"type", "json_object"}}}}}, {"stop", "x"}}, "mutually_exclusive_parameters", "stop"},
       {{{"background", true}}, "unsupported_value", "background"},
       {{{"reasoning", {{"effort", "high"}}}}, "unsupported_value", "reasoning.effort"},
       {{{"include", {"message.mood"}}}, "unsupported_value", "include"},

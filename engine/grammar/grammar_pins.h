@@ -1,0 +1,37 @@
+// Which owner's answers use which compiled grammars, and the memory that each owner holds so: what is in use cannot be
+// dropped, so an owner may use so much and no more. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "base/status.h"
+#include "engine/grammar/grammar.h"
+
+namespace ringside {
+
+class GrammarPins : public std::enable_shared_from_this<GrammarPins> {
+ public:
+  /// The grammar, used by the owner as long as what this returns lives. kOverloaded if all that are in use would take
+  /// more than limits::kMaxGrammarCacheBytes, or the owner's more than half of that. Counts what does not grow, once
+  /// for each owner.
+  Result<std::shared_ptr<const Grammar>> Pin(std::shared_ptr<const Grammar> grammar, const std::string& owner);
+  int64_t bytes() const;
+
+ private:
+  struct Held {
+    int64_t bytes = 0;                          // of all its grammars
+    std::map<const Grammar*, int64_t> answers;  // that use each
+  };
+  void Unpin(const Grammar& grammar, const std::string& owner);
+
+  mutable std::mutex mutex_;
+  std::map<std::string, Held> owners_;
+  int64_t bytes_ = 0;
+};
+
+}  // namespace ringside
