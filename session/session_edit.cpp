@@ -62,12 +62,16 @@ Result<std::vector<Item>> Session::AddItems(uint64_t connection, std::vector<New
 Status Session::Splice(std::unique_lock<std::mutex>& lock, uint64_t connection, size_t at, size_t removed,
                        std::vector<Item> added, std::vector<std::string>* undone) {
   Timeline next = timeline_;
-  const int64_t most = context_->options.max_input_tokens;
-  int64_t max_tokens = SessionLen();
-  if (most > 0) max_tokens = std::min(max_tokens, std::ssize(next.tokens()) + most);
+  if (at == next.items().size()) {
+    for (Item& item : added) next.AddItem(std::move(item));
+    return ChangeTimeline(lock, std::move(next), false, undone);
+  }
+  const int64_t tokens = std::ssize(next.tokens()), most = context_->options.max_input_tokens;
+  const int64_t room = most > 0 ? most : SessionLen();
   {
     const BusyUnlocked busy(*this, lock);
-    RETURN_IF_ERROR(next.Splice(at, removed, std::move(added), context_->codec, max_tokens));
+    RETURN_IF_ERROR(next.Splice(at, removed, std::move(added), context_->codec,
+                                std::max(tokens, std::min(SessionLen(), tokens + room))));
   }
   RETURN_IF_ERROR(CheckFree(connection));  // another connection may have resumed the session meanwhile
   return ChangeTimeline(lock, std::move(next), false, undone);

@@ -94,7 +94,7 @@ TEST_F(ChangedItems, ItemsAreAddedBehindAnyItem) {
 TEST_F(ChangedItems, NothingIsChangedWhileATurnRuns) {
   const std::string id = NewConversation();
   Turn(Ask("One", id), "Yo");
-  const std::string item = table.GetItems(me, id)->front().id;
+  const std::string item = table.GetItems(me, id).value()[0].id;
   ASSERT_TRUE(table.StartTurn(me, Ask("Two", id), sink).ok());
   EXPECT_EQ(table.DeleteItem(me, id, item).reason(), "conversation_locked");
   EXPECT_EQ(table.AddItems(me, id, {{ChatRole::kUser, "x"}}, "").status().reason(), "conversation_locked");

@@ -335,12 +335,11 @@ TEST_F(StoredStatelessTest, WhatIsStoredAndWhatIsNotGoOnApart) {
 // A conversation in which every request carries the whole history.
 class LongStatelessTest : public StoredStatelessTest {
  protected:
-  std::string Ask(const std::string& question, const TurnSpec& like = {}) {
-    TurnSpec spec = like;
+  std::string Ask(const std::string& question, TurnSpec spec = {}) {
     spec.carries_history = true;
     said.push_back({ChatRole::kUser, question});
     spec.input = said;
-    const std::string id = Turn(spec, "Yo");
+    const std::string id = Turn(std::move(spec), "Yo");
     said.push_back({ChatRole::kAssistant, "Yo"});
     return id;
   }
@@ -419,23 +418,25 @@ TEST_F(LongStatelessTest, TwoThatBeginAlikeAtOnceHaveChainsOfTheirOwn) {
   EXPECT_EQ(StoredSessions(), 2u);
 }
 
-TEST_F(LongStatelessTest, InstructionsToolsAndWindowsArePartOfTheHistory) {
-  TurnSpec brief;
-  brief.instructions = "Be brief.";
-  Ask("Hi", brief);
+TEST_F(LongStatelessTest, InstructionsAndWindowsArePartOfTheHistory) {
+  const auto brief = [](std::optional<int64_t> memory_len = std::nullopt) {
+    TurnSpec spec;
+    spec.instructions.emplace("Be brief.");
+    spec.window.memory_len = memory_len;
+    return spec;
+  };
+  Ask("Hi", brief());
   const std::string chain = engine->last().owner;
-  Ask("And?", brief);
+  Ask("And?", brief());
   EXPECT_EQ(engine->last().owner, chain);
   Ask("And?");
   EXPECT_NE(engine->last().owner, chain);
   EXPECT_EQ(tokenizer.Decode(engine->last().tokens).find("Be brief."), std::string::npos);
-  TurnSpec narrow = brief;
-  narrow.window.memory_len = 300;
-  Ask("And?", narrow);
+  Ask("And?", brief(300));
   EXPECT_NE(engine->last().owner, chain);
   EXPECT_EQ(engine->last().window.memory_len, 300);
   const std::string own = engine->last().owner;
-  Ask("And?", narrow);
+  Ask("And?", brief(300));
   EXPECT_EQ(engine->last().owner, own);
 }
 

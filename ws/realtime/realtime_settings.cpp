@@ -3,6 +3,7 @@
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses/responses_fields.h"
+#include "ws/openai/responses/responses_objects.h"
 #include "ws/openai/responses/responses_sampling.h"
 #include "ws/openai/tool_fields.h"
 

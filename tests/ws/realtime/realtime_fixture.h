@@ -14,6 +14,7 @@ namespace ringside {
 class RealtimeFixture : public ::testing::Test, protected TableFixture {
  protected:
   using Json = nlohmann::ordered_json;
+  inline static const Json kCreate = {{"type", "response.create"}};
   /// One connection, opened. Events are checked for what all of them have.
   class Client {
    public:

@@ -8,8 +8,6 @@ using Json = nlohmann::ordered_json;
 
 class RealtimeSettingsTest : public RealtimeFixture {};
 
-const Json kCreate = {{"type", "response.create"}};
-
 TEST_F(RealtimeSettingsTest, SettingsHoldForTheResponsesBehindThem) {
   Client client = Open();
   client.Send({{"type", "session.update"},
@@ -162,7 +160,7 @@ TEST_F(RealtimeSettingsTest, FieldsWithoutEffectOnTextAreIgnoredAndReported) {
   const Json updated = client.Event("session.updated")["session"];
   EXPECT_EQ(updated["instructions"], "Be brief.");
   EXPECT_EQ(updated["output_modalities"], Json::array({"text"}));
-  EXPECT_EQ(updated["ringside"]["ignored"], Json::array({"audio", "include", "tracing", "turn_detection"}));
+  EXPECT_EQ(updated["ringside"]["ignored"], Json::array({"audio", "tracing", "include", "turn_detection"}));
   client.Send({{"type", "session.update"}, {"session", {{"temperature", 0.25}, {"parallel_tool_calls", false}}}});
   const Json again = client.Event("session.updated")["session"];
   EXPECT_FALSE(again["ringside"].contains("ignored")) << "of that update only";

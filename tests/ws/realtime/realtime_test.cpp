@@ -20,8 +20,6 @@ using ::testing::SizeIs;
 
 class RealtimeTest : public RealtimeFixture {};
 
-const Json kCreate = {{"type", "response.create"}};
-
 TEST_F(RealtimeTest, TheSessionIsToldFirstAndItsConversationIsOneOfTheTables) {
   Client opened(table);
   const Json session = opened.Event("session.created")["session"];
