@@ -163,6 +163,16 @@ Result<TimelinePatch> ReadPatch(ByteReader& in, const PatchLimits& most = {}) {
   return patch;
 }
 
+void Write(ByteWriter& out, const Status& status) {
+  out.Byte(static_cast<uint8_t>(status.code()));
+  for (const std::string* text : {&status.message(), &status.param(), &status.reason()}) out.String(*text);
+}
+Status ReadStatus(ByteReader& in) {
+  const auto code = in.Enum(StatusCode::kUnavailable);
+  std::string message = in.String(), param = in.String(), reason = in.String();
+  return {code, std::move(message), std::move(param), std::move(reason)};
+}
+
 void Write(ByteWriter& out, const CacheReport& report) {
   out.Byte(static_cast<uint8_t>(report.source));
   for (const int64_t number : {report.tokens_reused, report.tokens_computed, report.tokens_evicted,
@@ -407,10 +417,7 @@ JournalRecord Encode(const EndRecord& record) {
   out.Byte(static_cast<uint8_t>(record.reason));
   out.String(record.incomplete_reason);
   out.String(record.stop_string);
-  out.Byte(static_cast<uint8_t>(record.error.code()));
-  for (const std::string* text : {&record.error.message(), &record.error.param(), &record.error.reason()}) {
-    out.String(*text);
-  }
+  Write(out, record.error);
   Write(out, record.tail);
   Write(out, record.report);
   for (const double ms : {record.times.queue_ms, record.times.prefill_ms, record.times.decode_ms}) out.Double(ms);
@@ -425,9 +432,7 @@ Result<EndRecord> DecodeEnd(std::string_view bytes) {
   record.reason = in.Enum(FinishReason::kError);
   record.incomplete_reason = in.String();
   record.stop_string = in.String();
-  const auto code = in.Enum(StatusCode::kUnavailable);
-  std::string message = in.String(), param = in.String(), reason = in.String();
-  record.error = Status(code, std::move(message), std::move(param), std::move(reason));
+  record.error = ReadStatus(in);
   record.tail = ReadTokens(in);
   record.report = ReadReport(in);
   for (double* ms : {&record.times.queue_ms, &record.times.prefill_ms, &record.times.decode_ms}) *ms = in.Double();
@@ -436,6 +441,19 @@ Result<EndRecord> DecodeEnd(std::string_view bytes) {
   for (double* ms : {&record.times.slot_ms, &record.times.others_ms}) *ms = in.Double();
   if (!in.done()) record.ended_s = in.Double();
   return Checked(in, std::move(record), "end");
+}
+
+JournalRecord Encode(const InterruptedRecord& record) {
+  ByteWriter out;
+  if (!record.cause.ok()) Write(out, record.cause);
+  return Make(RecordType::kInterrupted, out);
+}
+Result<InterruptedRecord> DecodeInterrupted(std::string_view bytes) {
+  InterruptedRecord record;
+  ByteReader in(bytes);
+  if (in.done()) return record;
+  record.cause = ReadStatus(in);
+  return Checked(in, std::move(record), "interrupted");
 }
 
 JournalRecord Encode(const AttachedRecord& record) {
@@ -460,7 +478,6 @@ JournalRecord EncodeRetokenised(const std::string& codec) {
   return Make(RecordType::kRetokenised, out);
 }
 JournalRecord EncodeAbandoned() { return {static_cast<uint8_t>(RecordType::kAbandoned), ""}; }
-JournalRecord EncodeInterrupted() { return {static_cast<uint8_t>(RecordType::kInterrupted), ""}; }
 Result<std::string> DecodeName(std::string_view bytes) {
   ByteReader in(bytes);
   std::string name = in.String();

@@ -2,8 +2,8 @@
 // their order, is the session: applying them to an empty one gives it back. Plain values; decoding treats bytes as
 // hostile and says kCorruption. A token id that no vocabulary can have is read as -1.
 //
-// A turn is kTurn, then kStarted, kTokens ... and kEnd; without the last a crash has cut it, which the next start notes
-// as kInterrupted. A turn that the engine refused is kTurn, kAbandoned. Token ids are those of the codec that the last
+// A turn is kTurn, then kStarted, kTokens ... and kEnd, or kInterrupted where the server could not finish the answer:
+// written when the turn ends, or by the next start after a crash. A turn that the engine refused is kTurn, kAbandoned. Token ids are those of the codec that the last
 // kCreated or kRetokenised names; what stood before a kRetokenised lost its ids, and a turn that ran was cut by it.
 #pragma once
 
@@ -84,6 +84,11 @@ struct EndRecord {
   double ended_s = 0;  // by uptime
 };
 
+/// The answer ends with what the records before this one hold.
+struct InterruptedRecord {
+  Status cause;  // ok where it is unknown: after a crash
+};
+
 struct AttachedRecord {
   uint64_t epoch = 0;
 };
@@ -116,7 +121,7 @@ JournalRecord Encode(const EndRecord& record);
 JournalRecord Encode(const AttachedRecord& record);
 JournalRecord EncodeForgotten(const std::string& response_id);
 JournalRecord EncodeAbandoned();
-JournalRecord EncodeInterrupted();
+JournalRecord Encode(const InterruptedRecord& record);
 JournalRecord EncodeRetokenised(const std::string& codec);
 std::string Encode(const SessionSummary& summary);
 
@@ -130,6 +135,7 @@ Result<TurnRecord> DecodeTurn(std::string_view bytes);
 Result<CacheReport> DecodeStarted(std::string_view bytes);
 Result<TokensRecord> DecodeTokens(std::string_view bytes);
 Result<EndRecord> DecodeEnd(std::string_view bytes);
+Result<InterruptedRecord> DecodeInterrupted(std::string_view bytes);
 Result<AttachedRecord> DecodeAttached(std::string_view bytes);
 /// The response's id, or the codec's.
 Result<std::string> DecodeName(std::string_view bytes);

@@ -182,6 +182,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void OnStart(TurnId turn, const CacheReport& report, const JournalPosition& recorded);
   void OnTokens(TurnId turn, const TokenDelta& delta, const JournalPosition& recorded);
   void OnEnd(TurnId turn, const TurnEnd& end, double completed_at, const JournalPosition& recorded);
+  /// The server cannot finish the answer (InterruptionOf): the turn ends with the text that was delivered.
+  void OnInterrupted(TurnId turn, const Status& cause, const JournalPosition& recorded);
   /// What came next could not be made durable: the turn ends with what is.
   void OnLost(TurnId turn, const Status& status);
 
@@ -286,11 +288,12 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Tells what was kept back of the answer's text.
   void EndText();
   void Finish(const TurnEnd& end, double completed_at);
-  /// Ends the running turn where the journal's record of it ends: with all text of its ids, or (Interrupt) with what
-  /// was told.
-  void CutTurn();
-  void Interrupt();
+  /// Ends the running turn where the journal's record of it ends: with all text of its ids, or (Interrupt) with the
+  /// delivered text. `cause`: ok where it is unknown.
+  void CutTurn(Status cause = {});
+  void Interrupt(Status cause = {});
   void FailTurn(const Status& status);
+  void LogCut(const Status& cause) const;
   void DropTurn();
   /// Tells the journal without waiting.
   void Note(std::vector<JournalRecord> records);
@@ -307,6 +310,7 @@ class Session : public std::enable_shared_from_this<Session> {
                                                       const std::string& key, const JournalTranscript& transcript,
                                                       std::vector<JournalRecord>* news);
   Status ApplyRecord(const JournalRecord& record);
+  Status ApplyInterrupted(std::string_view payload);
   Status ApplyRetokenised(std::string_view payload);
   Status ApplyTurn(std::string_view payload);
   Status ApplyTokens(std::string_view payload);

@@ -53,7 +53,8 @@ Result<std::shared_ptr<Session>> Session::FromRecords(std::shared_ptr<const Sess
     if (const Status status = session->ApplyRecord(record); !status.ok()) {
       return status.code() == StatusCode::kMismatch ? status : damaged(i);
     }
-    if (record.type == static_cast<uint8_t>(RecordType::kEnd)) {
+    const auto type = static_cast<RecordType>(record.type);
+    if (answer != nullptr && (type == RecordType::kEnd || type == RecordType::kInterrupted)) {
       answer->recorded = {i + 1, transcript.chains[i]};
     }
   }
@@ -61,7 +62,7 @@ Result<std::shared_ptr<Session>> Session::FromRecords(std::shared_ptr<const Sess
     session->CutTurn();
     // What follows says whether the cut turn's ids could be read: a later start must come to the same text.
     if (session->Foreign()) news->push_back(EncodeRetokenised(session->context_->codec_name));
-    news->push_back(EncodeInterrupted());
+    news->push_back(Encode(InterruptedRecord{}));
   }
   // The journal is told with the next change: until then a server with the former model finds its ids again.
   if (session->Foreign()) session->ForgetIds();
@@ -114,12 +115,17 @@ Status Session::ApplyRecord(const JournalRecord& record) {
       DropTurn();
       return Status::Ok();
     case RecordType::kInterrupted:
-      if (running_) CutTurn();
-      return Status::Ok();
+      return ApplyInterrupted(record.payload);
     case RecordType::kRetokenised:
       return ApplyRetokenised(record.payload);
   }
   return Mismatch("a record is of a kind that this version does not know");
+}
+
+Status Session::ApplyInterrupted(std::string_view payload) {
+  ASSIGN_OR_RETURN(InterruptedRecord record, DecodeInterrupted(payload));
+  if (running_) CutTurn(std::move(record.cause));
+  return Status::Ok();
 }
 
 Status Session::ApplyRetokenised(std::string_view payload) {

@@ -3,6 +3,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "cache/store/tiered_store.h"
 #include "engine/grammar/grammar.h"
 #include "engine/text/detokenizer.h"
 #include "session/ids.h"
@@ -320,11 +321,12 @@ void Session::OnRecorded(TurnId turn, const Status& status, const JournalPositio
 
 void Session::Advance(ActiveTurn::Next next) {
   if (next == ActiveTurn::Next::kAnnounce) AnnounceLocked();
-  if (next == ActiveTurn::Next::kFail) FailTurn(running_->refused);
+  if (next != ActiveTurn::Next::kFail) return;
+  context_->engine.Cancel(running_->id());
+  FailTurn(running_->refused);
 }
 
 void Session::FailTurn(const Status& status) {
-  context_->engine.Cancel(running_->id());
   AnnounceLocked();
   TurnEnd end;
   end.reason = FinishReason::kError;
@@ -378,24 +380,40 @@ void Session::OnEnd(TurnId turn, const TurnEnd& end, double completed_at, const 
   if (!Runs(turn)) return;
   if (recorded.seq != 0) SetRecorded(running_->response->recorded = recorded);
   AnnounceLocked();
+  if (end.reason != FinishReason::kCancelled) running_->response->incomplete_reason.clear();  // it ended before its cut
   Finish(end, completed_at);
+  ChangedLocked();
+}
+
+void Session::OnInterrupted(TurnId turn, const Status& cause, const JournalPosition& recorded) {
+  std::lock_guard lock(mutex_);
+  if (!Runs(turn)) return;
+  LogCut(cause);
+  // Nothing leads to this session but its client's own history: the client sends it again.
+  if (key_.starts_with(TieredStore::kMemoryOnly)) return FailTurn(cause);
+  if (recorded.seq != 0) SetRecorded(running_->response->recorded = recorded);
+  ++*context_->interrupted;
+  CutTurn(cause);
   ChangedLocked();
 }
 
 void Session::OnLost(TurnId turn, const Status& status) {
   std::lock_guard lock(mutex_);
   if (!Runs(turn)) return;
+  LogCut(status);
+  context_->engine.Cancel(turn);
+  // What was never recorded was never acknowledged, and must not be by its end.
+  running_->recorded() ? CutTurn() : FailTurn(status);
+}
+
+void Session::LogCut(const Status& cause) const {
   const TraceContext trace = running_->response->trace;
   const LogTrace named(trace);
-  LogWarning("session {}: a turn ends early: {}", key_, status.message());
-  // What was never recorded was never acknowledged, and must not be by its end.
-  if (!running_->recorded()) return FailTurn(status);
-  context_->engine.Cancel(turn);
-  CutTurn();
+  LogWarning("session {}: a turn ends early: {}", key_, cause.message());
 }
 
 // A pure function of the turn's records: a start after a crash and a server whose disk is full come to the same.
-void Session::CutTurn() {
+void Session::CutTurn(Status cause) {
   AnnounceLocked();
   const Response& response = *running_->response;
   if (response.started && !Foreign()) {
@@ -407,17 +425,18 @@ void Session::CutTurn() {
     const std::string_view told = std::string_view(response.text).substr(response.begun_bytes);
     if (text.size() > told.size() && text.starts_with(told)) EmitText(std::string_view(text).substr(told.size()));
   }
-  Interrupt();
+  Interrupt(std::move(cause));
 }
 
-void Session::Interrupt() {
+void Session::Interrupt(Status cause) {
   AnnounceLocked();
   ActiveTurn& turn = *running_;
   Response& response = *turn.response;
-  response.incomplete_reason = "interrupted";
+  response.incomplete_reason = kInterrupted;
   if (turn.renumbers) first_epoch_ = ++epoch_;
   TurnEnd end;
   end.reason = FinishReason::kCancelled;
+  end.error = std::move(cause);
   end.output = turn.output;
   end.report = response.report;
   end.report.position = static_cast<int64_t>(turn.next.tokens().size() + turn.output.size());

@@ -48,7 +48,10 @@ HeardEvent ReadResponsesEvent(const Json& json) {
   if (type == "response.output_text.delta") return {.text = Text(json, "delta")};
   if (type == "error") return Failed(json.contains("error") ? json["error"] : json, "error");
   const Json response = Member(json, "response");
-  if (type == "response.failed") return Failed(Member(response, "error"), "failed");
+  const bool interrupted = Text(Member(response, "incomplete_details"), "reason") == "interrupted";
+  if (type == "response.failed" || interrupted) {
+    return Failed(Member(response, "error"), interrupted ? "interrupted" : "failed");
+  }
   if (type != "response.completed" && type != "response.incomplete") return {};
   const Json usage = Member(response, "usage");
   HeardEvent heard{.response_id = Text(response, "id"), .ends = true};

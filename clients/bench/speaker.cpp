@@ -35,7 +35,7 @@ class LinkSpeaker final : public Speaker {
     if (event.kind == LinkEvent::Kind::kText) listener_({.text = event.text});
     if (!event.ends()) return;
     HeardEvent heard{.ends = true};
-    if (event.kind == LinkEvent::Kind::kFinished && event.server.status != "failed") {
+    if (event.kind == LinkEvent::Kind::kFinished && !event.server.failed()) {
       const TurnReport& report = event.server.report;
       heard.usage = TokenUsage{report.input_tokens, report.cached_tokens, report.output_tokens};
     } else {

@@ -29,7 +29,7 @@ Outcome<TimedTurn> RunTimedTurn(ChatClient& client, TurnRequest turn) {
     }
     if (!event->ends()) continue;
     if (event->kind != LinkEvent::Kind::kFinished) return Failure{event->message};
-    if (event->server.status == "failed") return Failure{event->server.error.message};
+    if (event->server.failed()) return Failure{event->server.error.message};
     timed.total_ms = MsSince(start);
     if (timed.text.empty()) timed.ttft_ms = timed.total_ms;
     timed.report = event->server.report;

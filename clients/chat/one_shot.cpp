@@ -120,8 +120,7 @@ class OneAnswer {
   }
 
   void OnFinished(const ServerEvent& response) {
-    const bool whole = response.status == "completed" || response.status == "incomplete";
-    End(whole ? 0 : 1);
+    End(response.failed() || response.status == "cancelled" ? 1 : 0);
     if (response.status == "incomplete") Complain("The answer was cut off (" + response.incomplete_reason + ").");
     if (response.status == "cancelled") Complain("The answer was stopped.");
     if (response.status == "failed") {

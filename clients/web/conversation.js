@@ -342,6 +342,8 @@ export class Conversation {
 
   #refused(error) {
     if (!this.pending || this.pending.error) return;
+    // What continues by itself waits for the server that comes after this one: the next connection asks for it again.
+    if (this.pending.text === null && error.code === "unavailable") return;
     this.pending.error = { message: error.message, code: error.code, retryAfterMs: error.retry_after_ms || 0 };
     pending.save(this.id, this.pending);
     this.tell("messages");

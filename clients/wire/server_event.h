@@ -49,7 +49,7 @@ struct ServerEvent {
   std::string response_id;
   std::string text;
   std::string status;             // "completed", "incomplete", "cancelled", "failed"
-  std::string incomplete_reason;  // "max_output_tokens", "interrupted" (the server ended in mid answer), ...
+  std::string incomplete_reason;  // "max_output_tokens", "interrupted" (the server could not finish it), ...
   TurnReport report;
   Error error;
   std::string session;
@@ -59,6 +59,9 @@ struct ServerEvent {
   std::optional<HistoryPosition> history;  // kFinished, kResumed: where it stands
   int64_t items = 0, position = 0;
   std::string verb;
+
+  /// kFinished: the server failed, before the answer or in its middle.
+  bool failed() const { return status == "failed" || incomplete_reason == "interrupted"; }
 };
 
 /// Nothing if `message` is no JSON object with a "type".

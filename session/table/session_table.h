@@ -85,6 +85,8 @@ class SessionTable {
   int64_t TokensWaitMs(const Caller& caller) const;
   /// What the caller may still have computed.
   TokenShare TokensOf(const Caller& caller) const;
+  /// Interrupts every running turn, because the server stops. Delivered text stays; the client may continue the answer.
+  void InterruptTurns();
   /// Ends a running response at the next step; a finished one is left alone. kNotFound for an unknown one.
   Status Cancel(const Caller& caller, const std::string& response_id);
   /// The response as it is now. kNotFound.

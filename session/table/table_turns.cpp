@@ -294,6 +294,17 @@ Status SessionTable::Cancel(const Caller& caller, const std::string& response_id
   return Status::Ok();
 }
 
+void SessionTable::InterruptTurns() {
+  std::vector<std::shared_ptr<Session>> loaded;
+  {
+    std::lock_guard lock(state_->mutex);
+    for (const auto& [key, known] : state_->sessions) {
+      if (known.session != nullptr) loaded.push_back(known.session);
+    }
+  }
+  for (const auto& session : loaded) session->EndTurn(session->Running(""), kInterrupted);
+}
+
 Result<std::shared_ptr<const Response>> SessionTable::GetResponse(const Caller& caller, const std::string& id) const {
   ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, id));
   return found.session->Snapshot(found.response);

@@ -4,6 +4,7 @@
 
 #include "base/defect.h"
 #include "session/records.h"
+#include "session/turn/interruption.h"
 
 namespace ringside {
 
@@ -67,10 +68,12 @@ void TurnSink::OnEnd(const TurnEnd& end) {
   const int64_t unpaid = end.rows_computed.value_or(charged_) - charged_;
   if (unpaid > 0 || written_ == 0) Charge(unpaid);
   const double now = clock_.WallSeconds();
+  std::string incomplete_reason = session_->Locked([&] { return session_->IncompleteReason(turn_); });
+  if (const auto cause = InterruptionOf(end, incomplete_reason)) return Interrupt(*cause);
   if (journal_ == nullptr) return session_->OnEnd(turn_, end, now, {});
   EndRecord record;
   record.reason = end.reason;
-  record.incomplete_reason = session_->Locked([&] { return session_->IncompleteReason(turn_); });
+  if (end.reason == FinishReason::kCancelled) record.incomplete_reason = std::move(incomplete_reason);
   record.stop_string = end.stop_string;
   record.error = end.error;
   record.tail.assign(end.output.begin() + static_cast<ptrdiff_t>(recorded_tokens_), end.output.end());
@@ -80,6 +83,13 @@ void TurnSink::OnEnd(const TurnEnd& end) {
   record.ended_s = journal_->UptimeSeconds();
   Write(Encode(record), [session = session_, turn = turn_, end, now](const JournalPosition& recorded) {
     session->OnEnd(turn, end, now, recorded);
+  });
+}
+
+void TurnSink::Interrupt(const Status& cause) {
+  if (journal_ == nullptr) return session_->OnInterrupted(turn_, cause, {});
+  Write(Encode(InterruptedRecord{cause}), [session = session_, turn = turn_, cause](const JournalPosition& recorded) {
+    session->OnInterrupted(turn, cause, recorded);
   });
 }
 

@@ -31,6 +31,7 @@ class TurnSink final : public TokenSink {
   using Told = std::function<void(const JournalPosition& recorded)>;
   /// Draws from the owner's bucket.
   void Charge(int64_t tokens);
+  void Interrupt(const Status& cause);
   /// Calls `told` once the records, and those kept back before them, are durable.
   void Write(JournalRecord record, Told told);
 

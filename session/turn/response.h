@@ -21,6 +21,10 @@ namespace ringside {
 
 enum class ResponseStatus { kInProgress, kCompleted, kIncomplete, kCancelled, kFailed };
 
+/// Response::incomplete_reason where the server could not finish the answer: it crashed or stopped, or a device, a rank
+/// or an engine failed. Delivered text stays in the conversation, and a turn with an empty input continues it.
+inline constexpr const char* kInterrupted = "interrupted";
+
 /// What of a session's own settings is more than this server has: the server's limits, which hold instead.
 struct ClampedLimits {
   std::optional<int64_t> memory_len, session_len, pinned;
@@ -54,11 +58,11 @@ struct Response {
   double begun_s = 0, ended_s = 0;  // by SessionContext::uptime_s
   ResponseStatus status = ResponseStatus::kInProgress;
   FinishReason reason = FinishReason::kStop;
-  /// For kIncomplete, where `reason` does not say it: "interrupted" (the server died in mid answer; the answer can be
-  /// continued), "detached" (nobody heard it for too long).
+  /// For kIncomplete, where `reason` does not say it: kInterrupted, "detached" (no client listened for too long),
+  /// "turn_timeout".
   std::string incomplete_reason;
   std::string stop_string;  // that ended it, if one did
-  Status error;
+  Status error;             // for kFailed, and the cause of an interruption where it is known
   JournalPosition recorded;  // finished and durable: the journal's last record of it
 
   EventCounts before;    // what had happened in its session when it began
@@ -100,6 +104,7 @@ struct Response {
     return static_cast<int64_t>(sum);
   }
   bool running() const { return status == ResponseStatus::kInProgress; }
+  bool interrupted() const { return status == ResponseStatus::kIncomplete && incomplete_reason == kInterrupted; }
   /// What has happened to it so far.
   EventCounts events() const {
     const bool ended = begun && !running(), message_open = opened && call_steps.empty();

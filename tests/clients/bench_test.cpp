@@ -82,6 +82,10 @@ TEST(Protocol, ErrorsHaveAKind) {
   EXPECT_EQ(ReadEvent(Protocol::kResponsesWs, R"({"type":"error","error":{"code":"rate_limit_exceeded"}})").error,
             "rate_limit_exceeded");
   EXPECT_EQ(ReadEvent(Protocol::kResponsesWs, R"({"type":"response.failed","response":{}})").error, "failed");
+  EXPECT_EQ(ReadEvent(Protocol::kResponsesWs,
+                      R"({"type":"response.incomplete","response":{"incomplete_details":{"reason":"interrupted"}}})")
+                .error,
+            "interrupted");
   EXPECT_EQ(ReadEvent(Protocol::kChat, "nonsense").error, "unreadable");
   EXPECT_EQ(ReadRefusal(429, R"({"error":{"message":"Too many."}})").error, "http_429");
   EXPECT_EQ(ReadRefusal(429, R"({"error":{"message":"Too many."}})").message, "Too many.");

@@ -228,7 +228,7 @@ def test_lost_server(folder, _):
         server.kill()
         pane.wait_text("connection lost")
         server.start(server.port())
-        pane.wait_text("[the server ended in the middle of this answer; /continue lets it go on]")
+        pane.wait_text("[the server stopped in the middle of this answer; /continue lets it go on]")
         wait_for("the prompt", pane.at_prompt)
         check("a server that comes back ends the answer that its death cut", True)
         shown = pane.screen().split("a river.", 1)[1].split("[the server", 1)[0]

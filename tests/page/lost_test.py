@@ -21,6 +21,26 @@ def test_reload_in_mid_answer(server, tab):
     page.shows(page.answer())
 
 
+def test_a_server_that_stops_in_mid_answer_goes_on_after_its_restart(start, tab, tmp_path):
+    """It tells the end of the answer before it goes, and takes no other turn."""
+    flags = ("--store-path", tmp_path / "store", "--shutdown-timeout", 1)
+    server = start(*flags)
+    page = tab(server, lost_lines=True, wired=True)
+    page.begin()
+    server.go_on()
+    server.terminate()
+    wait_for(lambda: not server.running(), "the server to end")
+    told = page.wire.get("text")
+    expect(page.banner).to_contain_text("Nothing you wrote is")
+    page.server = start(*flags, "--port", server.port)
+    expect(page.page.locator(".message.live .stats")).to_contain_text("tokens/s")
+    expect(page.answers).to_have_count(1)
+    page.page.keyboard.press("Escape")
+    page.settled()
+    assert [role for role, _ in page.items()] == ["user", "assistant"]
+    assert page.answer().startswith(told)
+
+
 @pytest.mark.parametrize("durability", ["token", "turn"])
 @pytest.mark.parametrize("reloaded", [False, True], ids=["kept open", "loaded again"])
 def test_the_server_is_killed_in_mid_answer(start, tab, tmp_path, durability, reloaded):

@@ -61,10 +61,10 @@ TEST_F(AdapterSessions, ATurnChoosesForThoseBehindIt) {
   EXPECT_EQ(AdapterOf(Ask("2", id)), Is(1, "law"));
   EXPECT_EQ(AdapterOf(AskUnder("", "3", id)), Is(0, ""));
   EXPECT_EQ(AdapterOf(Ask("4", id)), Is(0, ""));
-  // A turn that fails has chosen nothing.
+  // A turn that is refused has chosen nothing.
   Start(AskUnder("sql", "5", id));
   engine->Start(engine->count() - 1);
-  engine->End(engine->count() - 1, FinishReason::kError, Unavailable("broken"));
+  engine->End(engine->count() - 1, FinishReason::kError, Overloaded("full"));
   table->Flush();
   EXPECT_EQ(AdapterOf(Ask("6", id)), Is(0, ""));
 }

@@ -133,12 +133,12 @@ TEST_F(ChangedModelTest, ChangesBetweenTurnsAreOfTheNewTokenizer) {
   EXPECT_TRUE(Next(id)->retokenised);
 }
 
-TEST_F(ChangedModelTest, AFailedTurnLeavesTheReportToTheNext) {
+TEST_F(ChangedModelTest, ARefusedTurnLeavesTheReportToTheNext) {
   const std::string id = NewConversation();
   Turn(Ask("A", id), "1");
   RestartWith(kFar);
   const std::string failed = Start(Ask("B", id));
-  engine->End(0, FinishReason::kError, Unavailable("the engine has failed"));
+  engine->End(0, FinishReason::kError, Overloaded("full"));
   table->Flush();
   for (int i = 0; i < 2; ++i) {
     EXPECT_TRUE(Got(failed)->retokenised);
@@ -278,7 +278,7 @@ TEST_F(ChangedModelTest, AStoredTurnThatOpensNoAnswerIsDamage) {
   TurnRecord turn;
   turn.response_id = "resp_1";
   turn.patch.tokens = {'a'};
-  const JournalEntry entry{.session = session, .records = {Encode(turn), EncodeInterrupted()}};
+  const JournalEntry entry{.session = session, .records = {Encode(turn), Encode(InterruptedRecord{})}};
   ASSERT_TRUE(journal->Append(entry, [](const Status&, const JournalPosition&) {}).ok());
   journal->Flush();
   Restart();

@@ -103,7 +103,7 @@ TEST_F(RepeatedRequestsTest, ARepetitionOfWhatWasRefusedIsNotTheOneBefore) {
 TEST_F(RepeatedRequestsTest, WhatFailedIsAskedForAgain) {
   const std::string conversation = NewConversation();
   const std::string first = Start(Sending::kFirst, conversation).response_id;
-  engine.End(0, FinishReason::kError, IoError("lost"));
+  engine.End(0, FinishReason::kError, Overloaded("full"));
   const TurnTicket again = Start(Sending::kAgain, conversation);
   EXPECT_FALSE(again.reattached);
   EXPECT_NE(again.response_id, first);

@@ -205,24 +205,23 @@ TEST_F(SessionTableTest, ATurnCancelledInTheQueueCanBeAskedAgain) {
   EXPECT_THAT(Texts(id), ElementsAre("Hi", "Yo"));
 }
 
-TEST_F(SessionTableTest, AFailedTurnIsAsIfItHadNeverBeen) {
+TEST_F(SessionTableTest, ARefusedTurnIsAsIfItHadNeverBeen) {
   const std::string id = NewConversation();
   Turn(Ask("Hi", id), "Yo");
   const std::string failed = table.StartTurn(me, Ask("More", id), sink)->response_id;
   engine.Start(1);
-  engine.Say(1, "N");
-  engine.End(1, FinishReason::kError, Unavailable("NaN"));
+  engine.End(1, FinishReason::kError, Overloaded("full"));
   EXPECT_EQ(StatusOf(failed), ResponseStatus::kFailed);
   EXPECT_THAT(Texts(id), ElementsAre("Hi", "Yo"));
   Turn(Ask("More", id), "No");
   EXPECT_EQ(engine.requests()[1].tokens, engine.requests()[2].tokens);
 }
 
-TEST_F(SessionTableTest, AFailedChainTurnLeavesItsParentContinuable) {
+TEST_F(SessionTableTest, ARefusedChainTurnLeavesItsParentContinuable) {
   const std::string first = Turn(Ask("Hi"), "Yo");
   ASSERT_TRUE(table.StartTurn(me, Ask("A", "", first), sink).ok());
   engine.Start(1);
-  engine.End(1, FinishReason::kError, Unavailable("NaN"));
+  engine.End(1, FinishReason::kError, Overloaded("full"));
   Turn(Ask("A", "", first), "1");
   EXPECT_EQ(engine.requests()[1].tokens, engine.requests()[2].tokens);
   EXPECT_TRUE(engine.forks().empty());

@@ -76,10 +76,13 @@ TEST_F(TurnLogTest, SoIsOneThatFailsOrIsCancelled) {
     Start();
     engine.Start(1);
     engine.End(1, FinishReason::kCancelled);
+    Start();
+    engine.End(2, FinishReason::kError, Overloaded("full"));
   });
-  ASSERT_EQ(turns.size(), 2u);
-  EXPECT_EQ(turns[0].value("end", ""), "failed");
+  ASSERT_EQ(turns.size(), 3u);
+  EXPECT_EQ(turns[0].value("end", ""), "interrupted");
   EXPECT_EQ(turns[1].value("end", ""), "cancelled");
+  EXPECT_EQ(turns[2].value("end", ""), "failed");
   for (const nlohmann::json& turn : turns) EXPECT_EQ(turn.value("trace_id", ""), me.trace.trace_id);
 }
 

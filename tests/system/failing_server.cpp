@@ -1,14 +1,16 @@
-// The server with faults that files switch on. FAIL_WHEN_THERE: the device fails for good in the next step.
-// STALL_WHILE_THERE: the device does not answer while the file exists. HANG_WHEN_THERE: syncs of the disk do not return
-// while the file exists. WALL_CLOCK_OFFSET: the file has the seconds that are added to the wall clock. The CPU takes a
-// GPU's place; GPUS names those that a process sees. These definitions of MakeCudaBackend, CudaDeviceIds, of the disk's
-// calls and of the clock come before the libraries'.
+// The server with faults that files switch on. FAIL_WHEN_THERE: the device fails for good in the next step (with
+// FAIL_DEVICE only the device of that number). STALL_WHILE_THERE: the device does not answer while the file exists.
+// NAN_WHILE_THERE: its logits are not finite. THROW_WHEN_THERE: a step runs out of memory. HANG_WHEN_THERE: syncs of the
+// disk do not return while the file exists. WALL_CLOCK_OFFSET: the file has the seconds that are added to the wall clock.
+// The CPU takes a GPU's place; GPUS names those that a process sees. These definitions of MakeCudaBackend,
+// CudaDeviceIds, of the disk's calls and of the clock come before the libraries'.
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <ctime>
+#include <new>
 #include <sstream>
 #include <string>
 
@@ -47,19 +49,31 @@ namespace {
 
 class WatchingBackend final : public FailingBackend {
  public:
-  using FailingBackend::FailingBackend;
+  WatchingBackend(std::unique_ptr<Backend> inner, int device) : FailingBackend(std::move(inner)), device_(device) {}
   void Synchronize() override {
     while (FileThere("STALL_WHILE_THERE") != nullptr) usleep(1000);
     FailingBackend::Synchronize();
     if (Fails() && FileThere("FAIL_WHEN_THERE") != nullptr) FailAfter(0);
   }
+  void ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) override {
+    if (FileThere("THROW_WHEN_THERE") != nullptr) throw std::bad_alloc();
+    FailingBackend::ChooseTokens(logits, choices, chosen);
+    if (FileThere("NAN_WHILE_THERE") == nullptr) return;
+    for (ChosenToken& token : chosen) token.outcome = ChosenToken::Outcome::kNotFinite;
+  }
 
  private:
-  /// In all processes that mpirun has started, or in the one that FAIL_RANK names.
-  static bool Fails() {
-    const char *rank = std::getenv("FAIL_RANK"), *own = std::getenv("OMPI_COMM_WORLD_RANK");
-    return rank == nullptr || own == nullptr || std::string(rank) == own;
+  static bool Named(const char* variable, const std::string& own) {
+    const char* name = std::getenv(variable);
+    return name == nullptr || own.empty() || name == own;
   }
+  /// In all processes that mpirun has started, or in the one that FAIL_RANK names.
+  bool Fails() const {
+    const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+    return Named("FAIL_RANK", rank == nullptr ? "" : rank) && Named("FAIL_DEVICE", std::to_string(device_));
+  }
+
+  const int device_;
 };
 
 }  // namespace
@@ -72,9 +86,9 @@ std::vector<std::string> CudaDeviceIds() {
   return ids;
 }
 
-Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions&, RankComms comms) {
+Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions& options, RankComms comms) {
   ASSIGN_OR_RETURN(auto cpu, MakeCpuBackend({.threads = 1}, std::move(comms)));
-  return std::unique_ptr<Backend>(std::make_unique<WatchingBackend>(std::move(cpu)));
+  return std::unique_ptr<Backend>(std::make_unique<WatchingBackend>(std::move(cpu), options.device));
 }
 
 }  // namespace ringside

@@ -144,11 +144,11 @@ Serving::~Serving() {
   metrics_.SetSource(nullptr);
   if (server_) server_->Stop(std::chrono::milliseconds(0));
   // A turn that ends tells its session, and the table may then run what waited for it: both are still there.
-  if (turns_) {
-    turns_->CancelAll();
+  if (sessions_) {
+    sessions_->InterruptTurns();
     turns_->WaitUntilNone(kCancelPatience);
+    sessions_->Flush();  // what is told now finds its session
   }
-  if (sessions_) sessions_->Flush();  // what is told now finds its session
   sessions_.reset();
   engines_.reset();
   metrics_server_.reset();
@@ -513,8 +513,8 @@ void Serving::Drain() {
   }
   if (const size_t left = turns_->turns(); left > 0) {
     // Cancelled answers still get their last event, in front of the close.
-    LogWarning("{} turns did not end in time and are cancelled", left);
-    turns_->CancelAll();
+    LogWarning("{} turns did not end in time and are interrupted", left);
+    sessions_->InterruptTurns();
     turns_->WaitUntilNone(patience(3));
   }
   sessions_->Flush();  // the ends are durable and on their way to the sockets

@@ -67,15 +67,6 @@ size_t AppEngine::turns() const {
   return turns_.size();
 }
 
-void AppEngine::CancelAll() {
-  std::vector<TurnId> turns;
-  {
-    std::lock_guard lock(mutex_);
-    turns.assign(turns_.begin(), turns_.end());
-  }
-  for (const TurnId turn : turns) engines_.Cancel(turn);
-}
-
 bool AppEngine::WaitUntilNone(std::chrono::milliseconds time) {
   std::unique_lock lock(mutex_);
   return removed_.wait_for(lock, time, [this] { return turns_.empty(); });

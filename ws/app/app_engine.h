@@ -37,7 +37,6 @@ class AppEngine final : public TurnEngine {
   void RefuseTurns() { refusing_ = true; }
   /// Turns whose OnEnd has not returned.
   size_t turns() const;
-  void CancelAll();
   /// True if no turn is left within `time`.
   bool WaitUntilNone(std::chrono::milliseconds time);
 

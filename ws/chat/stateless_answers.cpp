@@ -208,7 +208,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
       case TurnEvent::Kind::kEnded:
         break;
     }
-    if (event.response->status == ResponseStatus::kFailed) {
+    if (event.response->status == ResponseStatus::kFailed || event.response->interrupted()) {
       lock.unlock();
       return Fail(event.response->error);
     }

@@ -43,6 +43,8 @@ void DecodeAsRecord(size_t kind, std::string_view bytes) {
       return RoundTrip(bytes, DecodeAttached, kPayload);
     case 8:
       return RoundTrip(bytes, DecodeName, [](const std::string& value) { return EncodeForgotten(value).payload; });
+    case 9:
+      return RoundTrip(bytes, DecodeInterrupted, kPayload);
     default:
       return RoundTrip(bytes, DecodeSummary, [](const SessionSummary& value) { return Encode(value); });
   }
@@ -111,16 +113,17 @@ std::vector<std::string> Seeds() {
                                   Encode(end).payload,
                                   Encode(AttachedRecord{3}).payload,
                                   EncodeForgotten("resp_1").payload,
+                                  Encode(InterruptedRecord{Unavailable("rank 1 is lost")}).payload,
                                   Encode(SessionSummary{"me", 1, 2})};
   std::vector<std::string> seeds;
   for (const std::string& payload : payloads) seeds.push_back(static_cast<char>(seeds.size()) + payload);
   namespace format = journal_format;
   const SealKey key(std::string(32, 'o'));  // another's
   for (const std::string& stored :
-       {format::EncodeHead("key", {{1, {2, 3}}, 4}), format::EncodeSummary("key", payloads[9]),
+       {format::EncodeHead("key", {{1, {2, 3}}, 4}), format::EncodeSummary("key", payloads[10]),
         format::EncodeRecord({3, payloads[2]}, {1, 2}), format::RecordKey("conv_1", 7), format::SummaryKey("conv_1"),
         EncodePortable(key, created, timeline)}) {
-    seeds.push_back('\x0a' + stored);
+    seeds.push_back('\x0b' + stored);
   }
   return seeds;
 }
@@ -131,6 +134,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace ringside;
   if (size == 0) return 0;
   const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
-  data[0] < 10 ? DecodeAsRecord(data[0], bytes) : DecodeAsStored(bytes);
+  data[0] < 11 ? DecodeAsRecord(data[0], bytes) : DecodeAsStored(bytes);
   return 0;
 }

@@ -84,7 +84,7 @@ def test_an_answer_that_does_not_end_in_time_is_kept_as_far_as_it_came(start, st
             assert [role for role, _ in items] == ["user", "assistant"]
             assert items[1][1].startswith(heard)
             response = await talk.response(id)
-            assert response["status"] in ("incomplete", "cancelled") and answer_text(response) == items[1][1]
+            assert response["incomplete_details"]["reason"] == "interrupted" and answer_text(response) == items[1][1]
             # A drain saves the cache of a cut answer, too.
             source, found, computed = reused(await talk.ask("Well?", max_output_tokens=4))
             assert source == "disk" and found > computed
@@ -108,8 +108,8 @@ def test_a_stop_takes_no_longer_than_its_grace_whatever_clients_do(start, store)
             server.terminate()
             end = time.monotonic() + grace_s
             events, code = await read_to_close(talk.socket)
-            ends = [event["response"]["status"] for event in events if event["type"] == "response.incomplete"]
-            assert ends == ["cancelled"] and code == SERVICE_RESTART
+            ends = [event["response"]["incomplete_details"]["reason"] for event in events if event["type"] == "response.incomplete"]
+            assert ends == ["interrupted"] and code == SERVICE_RESTART
             assert await asyncio.to_thread(server.wait, end + 2 - time.monotonic()) == 0
         writer.close()
 

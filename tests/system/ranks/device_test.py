@@ -1,4 +1,4 @@
-"""What the server does when its device fails for good: the turns end with an error, /readyz says 503, the process ends with
+"""What the server does when its device fails for good: the turns end as interrupted, /readyz says 503, the process ends with
 76, and what was acknowledged is there when a sound one starts on the same store. And when its disk does not answer: it stops
 all the same.
 
@@ -13,7 +13,7 @@ import urllib.request
 import pytest
 from conversation import Conversation
 from server_process import ROOT, run, wait_for
-from wire import TERMINAL
+from wire import TERMINAL, text_of
 
 FAILED = 76
 FAILING_SERVER = os.environ.get("RINGSIDE_FAILING_SERVER") or str(ROOT / "build/cpu/bin/failing_server")
@@ -29,23 +29,27 @@ def test_a_device_that_fails_ends_the_server_with_76_and_loses_nothing_acknowled
             answer = await talk.ask("Hello.", max_output_tokens=8, temperature=0)
             items = await talk.items()
             assert server.get("/readyz")[0] == 200
-            for conversation in (talk, beside):
-                await conversation.begin("Tell me.", deltas=2, max_output_tokens=1 << 18, ignore_eos=True)
+            heard = [(await conversation.begin("Tell me.", deltas=2, max_output_tokens=1 << 18, ignore_eos=True))[1]
+                     for conversation in (talk, beside)]
             failure.touch()
             ends = []
             for conversation in (talk, beside):
                 event = await conversation.socket.receive()
                 while event["type"] not in TERMINAL:
                     event = await conversation.socket.receive()
-                ends.append((event["type"], event.get("response", {}).get("error", {})))
+                ends.append(event)
             # Nothing else runs in here meanwhile: the server waits for the answers to its closes, so it is still there.
             wait_for(lambda: server.get("/readyz")[0] == 503, "/readyz to tell of the failure")
-            return talk.id, items, answer["id"], ends
+            return talk.id, items, answer["id"], ends, heard
 
-    id, items, answered, ends = run(lose())
+    id, items, answered, ends, heard = run(lose())
     assert server.wait() == FAILED
-    for kind, error in ends:
-        assert kind == "response.failed" and "device has failed" in error["message"], ends
+    for event, text in zip(ends, heard):
+        assert event["type"] == "response.incomplete", event
+        assert event["response"]["incomplete_details"]["reason"] == "interrupted", event
+        assert event["response"]["error"]["code"] == "unavailable" and "device has failed" in event["response"]["error"]["message"], event
+        assert text_of(event["response"]).startswith(text), event
+    items += [("user", "Tell me."), ("assistant", text_of(ends[0]["response"]))]
     server = start("--store-path", store)
 
     async def again():

@@ -2,7 +2,7 @@
 
 from conversation import Conversation, answer_text, reused
 from server_process import run, wait_for
-from wire import TERMINAL
+from wire import TERMINAL, text_of
 
 GREEDY = {"temperature": 0, "ignore_eos": True}
 QUESTIONS = [("Tell me something long about the sea and the ships that sail on it.", 60), ("And then?", 40), ("And in the end?", 40),
@@ -40,37 +40,42 @@ def answers_in_turn(starts, questions):
 
 
 def lose_turn(server, harm):
-    """Does `harm` while a turn runs, which must end with an error: the conversation, its items before, and the error."""
+    """Does `harm` while a turn runs, which must end as interrupted: the conversation, its items, and the error."""
     async def lose():
         async with Conversation(server.port) as talk:
             await talk.ask("Hello.", max_output_tokens=8, **GREEDY)
             items = await talk.items()
-            await talk.begin("Tell me.", deltas=2, max_output_tokens=1 << 18, ignore_eos=True)
+            _, heard = await talk.begin("Tell me.", deltas=2, max_output_tokens=1 << 18, ignore_eos=True)
             harm()
-            event = await talk.socket.receive()
-            while event["type"] not in TERMINAL:
-                event = await talk.socket.receive()
+            while (event := await talk.socket.receive())["type"] not in TERMINAL:
+                heard += event.get("delta", "")
+            items += [("user", "Tell me."), ("assistant", heard)]
             # Nothing else runs in here meanwhile: the server waits for the answer to its close, so it is still there.
             wait_for(lambda: server.get("/readyz")[0] == 503, "/readyz to tell of the failure")
             return talk.id, items, event
 
     id, items, event = run(lose())
-    assert event["type"] == "response.failed", event
-    return id, items, event["response"]["error"]
+    assert event["type"] == "response.incomplete", event
+    response = event["response"]
+    assert response["incomplete_details"]["reason"] == "interrupted" and response["error"]["code"] == "unavailable", response
+    assert text_of(response) == items[-1][1], (response, items)
+    return id, items, response["error"]
 
 
 def lose_rank(server, harm):
-    """The same where `harm` silences the second process: the conversation and its items before."""
+    """The same where `harm` silences the second process: the conversation and its items."""
     id, items, error = lose_turn(server, harm)
-    assert "rank 1 did not answer" in str(error), error
+    assert "process 1 did not answer" in error["message"], error
     return id, items
 
 
 def goes_on(server, id, items):
-    """The conversation has what it had, and is answered."""
+    """The conversation has what was told of it, its answer is continued, and it is answered."""
     async def again():
         async with Conversation(server.port, id) as talk:
-            assert (await talk.items())[: len(items)] == items
+            assert await talk.items() == items
+            more = await talk.ask([], max_output_tokens=4, **GREEDY)
+            assert await talk.items() == [*items[:-1], ("assistant", items[-1][1] + answer_text(more))]
             await talk.ask("Still there?", max_output_tokens=4)
 
     run(again())

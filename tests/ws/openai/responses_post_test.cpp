@@ -115,13 +115,36 @@ TEST_F(ResponsesPostTest, ABusyConversationIsAConflict) {
   Ok(first);
 }
 
-TEST_F(ResponsesPostTest, AFailedTurnIsItsErrorAndAStreamedOneEndsWithIt) {
+TEST_F(ResponsesPostTest, ARefusedTurnIsItsErrorAndAStreamedOneEndsWithIt) {
   const HttpResponse waiting = Post();
-  engine.End(0, FinishReason::kError, Unavailable("The device is gone."));
-  Fails(Come(waiting), 503, "unavailable", nullptr);
+  engine.End(0, FinishReason::kError, Overloaded("full"));
+  Fails(Come(waiting), 429, "rate_limit_exceeded", nullptr);
   StreamedAnswer streamed(Post({{"stream", true}}));
-  engine.End(1, FinishReason::kError, Unavailable("The device is gone."));
+  engine.End(1, FinishReason::kError, Overloaded("full"));
   EXPECT_EQ(streamed.Events().back()["type"], "response.failed");
+  EXPECT_TRUE(streamed.done);
+}
+
+// Where the client can continue the answer it gets that; otherwise an error after which it sends its request again.
+TEST_F(ResponsesPostTest, AnInterruptedTurnIsItsResponseWhereThatIsKept) {
+  const HttpResponse stored = Post(), unstored = Post({{"store", false}});
+  const HttpResponse spoken = Post({{"store", false}, {"conversation", NewConversation()}});
+  StreamedAnswer streamed(Post({{"stream", true}}));
+  for (size_t turn = 0; turn < 4; ++turn) {
+    engine.Start(turn);
+    engine.Say(turn, "Y");
+    engine.End(turn, FinishReason::kError, Unavailable("The device is gone."));
+  }
+  for (const HttpResponse& kept : {stored, spoken}) {
+    const Json response = Ok(kept);
+    EXPECT_EQ(response["incomplete_details"]["reason"], "interrupted");
+    EXPECT_EQ(response["error"]["code"], "unavailable");
+    EXPECT_EQ(response["output"][0]["content"][0]["text"], "Y");
+  }
+  const HttpResponse failed = Come(unstored);
+  Fails(failed, 503, "unavailable", nullptr);
+  EXPECT_THAT(failed.headers, Contains(Pair("Retry-After", "1")));
+  EXPECT_EQ(streamed.Events().back()["response"]["incomplete_details"]["reason"], "interrupted");
   EXPECT_TRUE(streamed.done);
 }
 

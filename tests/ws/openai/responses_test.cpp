@@ -249,15 +249,26 @@ TEST_F(ResponsesTest, ALateOrForeignCancelIsSilent) {
   EXPECT_THAT(other.Frames(), SizeIs(0));
 }
 
-TEST_F(ResponsesTest, AFailureIsAFailedResponse) {
+TEST_F(ResponsesTest, AFailureOfTheServerInterruptsTheResponse) {
   client.Send(Create());
   engine.Start(0);
   engine.End(0, FinishReason::kError, Unavailable("no logit is finite"));
   const Json last = client.Frames().back();
+  EXPECT_EQ(last["type"], "response.incomplete");
+  EXPECT_EQ(last["response"]["status"], "incomplete");
+  EXPECT_EQ(last["response"]["incomplete_details"]["reason"], "interrupted");
+  EXPECT_EQ(last["response"]["error"]["code"], "unavailable");
+  EXPECT_EQ(last["response"]["error"]["message"], "no logit is finite");
+}
+
+TEST_F(ResponsesTest, ARefusalByTheEngineIsAFailedResponse) {
+  client.Send(Create());
+  engine.End(0, FinishReason::kError, Overloaded("too many turns are waiting"));
+  const Json last = client.Frames().back();
   EXPECT_EQ(last["type"], "response.failed");
   EXPECT_EQ(last["response"]["status"], "failed");
-  EXPECT_EQ(last["response"]["error"]["code"], "server_error");
-  EXPECT_EQ(last["response"]["error"]["message"], "no logit is finite");
+  EXPECT_EQ(last["response"]["error"]["code"], "rate_limit_exceeded");
+  EXPECT_EQ(last["response"]["error"]["message"], "too many turns are waiting");
 }
 
 TEST_F(ResponsesTest, SteeringIsRefusedWithItsInput) {

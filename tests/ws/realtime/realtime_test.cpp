@@ -273,7 +273,8 @@ TEST_F(RealtimeTest, AFailureSaysWhy) {
   engine.End(0, FinishReason::kError, Unavailable("The device is gone."));
   const std::vector<Json> events = client.Events();
   EXPECT_THAT(Types(events), ElementsAre("response.created", "response.done"));
-  EXPECT_EQ(events.back()["response"]["status"], "failed");
+  EXPECT_EQ(events.back()["response"]["status"], "incomplete");
+  EXPECT_EQ(events.back()["response"]["status_details"]["reason"], "interrupted");
   EXPECT_EQ(events.back()["response"]["status_details"]["error"]["code"], "unavailable");
   engine.Refuse(Overloaded("Too many wait."));
   client.Send({{"type", "response.create"}, {"event_id", "e1"}});

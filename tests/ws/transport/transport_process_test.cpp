@@ -209,16 +209,16 @@ TEST_F(RealModelServerProcessTest, AnswersAndLetsARunningAnswerEndBeforeItStops)
   EXPECT_EQ(process.Wait(), 0);
 }
 
-TEST_F(RealModelServerProcessTest, CancelsWhatDoesNotEndInTime) {
+TEST_F(RealModelServerProcessTest, InterruptsWhatDoesNotEndInTime) {
   Process process(ModelArgs({"--shutdown-timeout", "0"}));
   const auto client = BeginAnswer(ReadPort(process), kLong);
   process.Signal(SIGINT);
-  std::string status;
+  std::string reason;
   while (const auto text = client->ReadText()) {
     const auto event = nlohmann::json::parse(*text);
-    if (event["type"] == "response.incomplete") status = event["response"]["status"];
+    if (event["type"] == "response.incomplete") reason = event["response"]["incomplete_details"]["reason"];
   }
-  EXPECT_EQ(status, "cancelled");
+  EXPECT_EQ(reason, "interrupted");
   EXPECT_EQ(process.Wait(), 0);
 }
 

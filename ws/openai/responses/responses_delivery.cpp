@@ -46,6 +46,12 @@ HttpResponse ObjectOf(const SessionTable& table, const Response& response) {
   return answer;
 }
 
+/// Whether the client can only send its request again: there is no answer, or none that it could continue.
+bool LeavesNothing(const Response& response) {
+  const bool kept = response.stored || !response.conversation_id.empty();
+  return response.status == ResponseStatus::kFailed || (response.interrupted() && !kept);
+}
+
 class EndSink final : public EventSink {
  public:
   EndSink(const SessionTable& table, WhenFailed when_failed) : table_(table), when_failed_(when_failed) {}
@@ -62,7 +68,7 @@ class EndSink final : public EventSink {
 
  private:
   void Give(const std::shared_ptr<const Response>& response) {
-    const bool error = response->status == ResponseStatus::kFailed && when_failed_ == WhenFailed::kTellError;
+    const bool error = when_failed_ == WhenFailed::kTellError && LeavesNothing(*response);
     answer_->Give([&table = table_, response, error] {
       return error ? ErrorResponse(response->error) : ObjectOf(table, *response);
     });

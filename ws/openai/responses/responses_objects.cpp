@@ -37,15 +37,14 @@ void WriteClamped(JsonWriter& json, const ClampedLimits& clamped) {
 
 void WriteFailure(JsonWriter& json, const Response& response, ResponseStatus status) {
   json.Key("error");
-  if (status != ResponseStatus::kFailed) {
+  const Status& cause = response.error;
+  if (cause.ok() || status == ResponseStatus::kInProgress) {
     json.Null();
     return;
   }
-  const StatusCode code = response.error.code();
-  const char* name = code == StatusCode::kOverloaded        ? "rate_limit_exceeded"
-                     : code == StatusCode::kInvalidArgument ? "invalid_prompt"
-                                                            : "server_error";
-  json.BeginObject().Field("code", name).Field("message", MapStatus(response.error).message).EndObject();
+  const WireError error = MapStatus(cause);
+  json.BeginObject().Field("code", cause.code() == StatusCode::kInvalidArgument ? "invalid_prompt" : error.code);
+  json.Field("message", error.message).EndObject();
 }
 
 std::string CallObject(const std::string& id, const std::string& call_id, std::string_view status,

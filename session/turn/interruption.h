@@ -1,0 +1,17 @@
+// Decides which turns are interrupted: those that the server could not finish, as by a crash. Their delivered text is
+// kept.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "engine/token_sink.h"
+
+namespace ringside {
+
+/// The cause of the interruption: the engine, its device or a rank has failed, or the server stops (then
+/// `incomplete_reason` of the Response is kInterrupted). nullopt: the turn has ended by itself, or `end.error` refuses
+/// the request before its first token.
+std::optional<Status> InterruptionOf(const TurnEnd& end, std::string_view incomplete_reason);
+
+}  // namespace ringside
