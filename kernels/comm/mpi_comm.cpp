@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/check.h"
+#include "kernels/comm/exit_watch.h"
 #include "kernels/ranks/processes.h"
 
 namespace ringside {
@@ -26,7 +27,8 @@ constexpr size_t kPieceBytes = size_t{1} << 20;  // of a message; what is larger
 constexpr int kLooks = 2000, kQuickLooks = 2000;
 constexpr std::chrono::microseconds kQuickPause{50}, kPause{1000};
 constexpr int kLooksPerFarewell = 16;  // so seldom somebody looks whether others have left
-constexpr std::chrono::milliseconds kBeat{500};
+// A process that is silent for kSilence is lost. Computing is no excuse: the thread that answers does nothing else.
+constexpr std::chrono::milliseconds kSilence{3000}, kBeat{500};
 
 /// What a message is about: those of one kind from one rank to another arrive in their order.
 enum class Kind { kMeeting, kMail, kFarewell };
@@ -128,6 +130,25 @@ struct Group {
   int channel = 0;  // groups that share one have no member in common
   const char* name = "rank";
   std::vector<Member> members;
+};
+
+/// How long a call has waited. Time in which this process was not run itself counts little: on a machine that pauses, or
+/// has far too much to do, the others are late for the same reason.
+class Waited {
+ public:
+  explicit Waited(std::chrono::milliseconds most) : most_(most) {}
+  bool TooLong() {
+    const Time now = std::chrono::steady_clock::now();
+    sum_ += std::min<std::chrono::nanoseconds>(now - looked_, kMostBetweenLooks);
+    looked_ = now;
+    return sum_ >= most_;
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds kMostBetweenLooks{100};
+  const std::chrono::milliseconds most_;
+  std::chrono::nanoseconds sum_{0};
+  Time looked_ = std::chrono::steady_clock::now();
 };
 
 class MpiComm final : public Comm {
@@ -262,7 +283,7 @@ class MpiComm final : public Comm {
   /// Waits until all are done. False, and the group has failed, if one will not be: `what` its other end did.
   bool Finish(Transfers& transfers, const char* what) {
     if (failed_) return false;
-    const Time deadline = std::chrono::steady_clock::now() + timeout_;
+    Waited waited(timeout_);
     for (int look = 0;; ++look) {
       // First: whoever has left has sent before what it had to send.
       if (look % kLooksPerFarewell == 0) HearFarewells();
@@ -272,9 +293,9 @@ class MpiComm final : public Comm {
           return Fail(transfers, fmt::format("{} {} has left its group", group_.name, transfer->rank));
         }
       }
-      if (look % kLooksPerFarewell == 0) {
+      if (look >= kLooks || look % kLooksPerFarewell == 0) {
         if (const Status lost = mpi_->failure(); !lost.ok()) return Fail(transfers, lost.message());
-        if (std::chrono::steady_clock::now() >= deadline) {
+        if (waited.TooLong()) {
           const auto late = std::ranges::find(transfers, false, &Transfer::done);
           return Fail(transfers,
                       fmt::format("{} {} {} within {} ms", group_.name, (*late)->rank, what, timeout_.count()));
@@ -322,6 +343,7 @@ class MpiProcesses final : public Processes {
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
     MPI_Comm_rank(machine, &number_on_machine_);
     MPI_Comm_size(machine, &count_on_machine_);
+    WatchExits(machine);
     watch_ = std::thread([this] { Watch(); });
   }
   ~MpiProcesses() override { CHECK(!watch_.joinable()); }
@@ -380,6 +402,26 @@ class MpiProcesses final : public Processes {
  private:
   enum class Leaving : char { kNot, kInOrder, kFailed };
 
+  struct OnMachine {
+    int number = 0;  // of all
+    ExitWatch::Process process;
+  };
+
+  void WatchExits(MPI_Comm machine) {
+    const OnMachine own{mpi_->number(), ExitWatch::Self()};
+    std::vector<OnMachine> all(static_cast<size_t>(count_on_machine_));
+    MPI_Allgather(&own, sizeof(own), MPI_BYTE, all.data(), sizeof(own), MPI_BYTE, machine);
+    for (const OnMachine& other : all) {
+      if (other.number != own.number) exits_->Add(other.number, other.process);
+    }
+    MPI_Barrier(machine);  // all that are watched are still those
+    exits_->Start([this](int number) {
+      mpi_->Fail(Unavailable(fmt::format("process {} has ended", number)));
+      std::lock_guard lock(mutex_);
+      changed_.notify_all();
+    });
+  }
+
   Group AllProcesses(int channel) const {
     Group group{.channel = channel};
     for (int process = 0; process < count(); ++process) group.members.push_back({process, 0});
@@ -389,17 +431,20 @@ class MpiProcesses final : public Processes {
   void Watch() {
     pthread_setname_np(pthread_self(), "processes");
     MeetUntilOneLeaves();
+    exits_.reset();  // from now on they end in order
     std::lock_guard lock(mutex_);
     ended_ = true;
     changed_.notify_all();
   }
 
   void MeetUntilOneLeaves() {
-    MpiComm life(mpi_, AllProcesses(kLifeChannel), number(), timeout_);
+    Group all = AllProcesses(kLifeChannel);
+    all.name = "process";
+    MpiComm life(mpi_, std::move(all), number(), kSilence - kBeat);
     std::vector<Leaving> leave(static_cast<size_t>(mpi_->count()));
     for (;;) {
       std::unique_lock lock(mutex_);
-      changed_.wait_for(lock, kBeat, [this] { return leaving_ != Leaving::kNot; });
+      changed_.wait_for(lock, kBeat, [this] { return leaving_ != Leaving::kNot || !mpi_->failure().ok(); });
       const Leaving mine = leaving_;
       lock.unlock();
       life.AllGather(&mine, sizeof(mine), leave.data());
@@ -425,6 +470,7 @@ class MpiProcesses final : public Processes {
   Leaving leaving_ = Leaving::kNot;  // this process
   bool ended_ = false;               // the watch
   bool lost_ = false;                // one of the others; once ended_
+  std::unique_ptr<ExitWatch> exits_ = std::make_unique<ExitWatch>();  // the watch's, once that runs
   std::thread watch_;
 };
 

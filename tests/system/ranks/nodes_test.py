@@ -97,7 +97,7 @@ def cut_link(node):
 
 def test_a_link_that_is_cut_ends_both_and_loses_nothing(nodes, start, start_nodes, store):
     near, _ = nodes
-    server = start_nodes("--store-path", store, "--rank-timeout", 5)
+    server = start_nodes("--store-path", store, "--rank-timeout", 3600)  # the heartbeat notices it
     id, items = lose_rank(server, lambda: cut_link(near))
     assert server.ended() == [FAILED, FAILED], server.tail()
     assert ip("-n", near, "link", "set", "link0", "up").returncode == 0  # mpirun waits for the other machine
