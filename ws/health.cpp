@@ -12,6 +12,12 @@ HttpResponse Alive() {
   return response;
 }
 
+void Open(Service& service, const char* path) {
+  service.open_paths.insert(path);
+  service.probes.insert(path);
+  service.router.AnswerAtOnce(path);
+}
+
 HttpResponse Readiness(const Health& health) {
   const std::string reason = health.NotReadyReason();
   nlohmann::json body = {{"status", reason.empty() ? "ok" : "unavailable"}};
@@ -63,14 +69,12 @@ std::string Health::NotReadyReason() const {
 void AddHealthRoutes(Service& service, const Health& health) {
   for (const char* path : {"/healthz", "/livez", "/v2/health/live"}) {
     service.router.Add("GET", path, [](const HttpRequest&, const Router::Parameters&) { return Alive(); });
-    service.open_paths.insert(path);
-    service.router.AnswerAtOnce(path);
+    Open(service, path);
   }
   for (const char* path : {"/readyz", "/health", "/v2/health/ready"}) {
     service.router.Add("GET", path,
                        [&health](const HttpRequest&, const Router::Parameters&) { return Readiness(health); });
-    service.open_paths.insert(path);
-    service.router.AnswerAtOnce(path);
+    Open(service, path);
   }
 }
 

@@ -71,6 +71,8 @@ class Serving {
   Status Start();
   /// True until all engines, or what they run on, have failed for good.
   bool healthy() const { return engines_->healthy() && std::ranges::any_of(copies_, &ModelCopy::devices_ok); }
+  /// Fails readiness checks, and serves on for --shutdown-grace.
+  void AwaitGrace();
   /// Refuses new turns, lets the running ones end, closes the sockets.
   void Drain();
   std::string url() const { return server_->url(); }
@@ -493,6 +495,15 @@ std::string Serving::Trouble() const {
   return WorkersTrouble(server_->workers());
 }
 
+void Serving::AwaitGrace() {
+  health_.SetNotReady("stopping");
+  server_->CloseAfterAnswers();
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(config_.shutdown_grace_s);
+  while (healthy() && storage_->healthy() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(kWatchInterval);
+  }
+}
+
 void Serving::Drain() {
   const int64_t timeout_ms = config_.shutdown_timeout_s * 1000;
   health_.SetNotReady("stopping");
@@ -546,9 +557,11 @@ int Serve(const ServerConfig& config, SignalWatcher& signals, Processes& process
           std::optional<StopDeadline>& deadline) {
   Serving serving(config, processes);
   const auto stop = [&](int exit_code) {
-    const auto longest = std::chrono::seconds(config.shutdown_timeout_s) + kStopMargin;
+    const auto grace = std::chrono::seconds(config.shutdown_grace_s);
+    const auto longest = std::chrono::seconds(config.shutdown_timeout_s) + grace + kStopMargin;
     NotifyStopping(longest + kStopMargin);
     deadline.emplace(longest, exit_code);
+    if (exit_code == kExitOk) serving.AwaitGrace();
     serving.Drain();
     return exit_code;
   };

@@ -179,6 +179,12 @@ std::vector<ConfigOption> NetworkSettings() {
        "SECONDS",
        "time to stop in: running answers may end in two thirds of it, or all but 10 s [30]",
        Integer(&C::shutdown_timeout_s, 0, 86400)},
+      {"shutdown-grace",
+       {},
+       Kind::kValue,
+       "SECONDS",
+       "before that: only /readyz answers 503, so that a proxy sends new clients elsewhere [0]",
+       Integer(&C::shutdown_grace_s, 0, 3600)},
   };
 }
 

@@ -165,7 +165,8 @@ bool AccessPolicy::IsAllowedOrigin(std::string_view origin) const {
 
 Status AccessPolicy::CheckSource(const AccessRequest& request) const {
   const std::string host = Lower(request.host);
-  if (!IsAllowedHost(host)) {
+  const bool from_browser = request.has_origin || !request.fetch_site.empty();
+  if (!IsAllowedHost(host) && (!request.probe || from_browser)) {
     return InvalidArgument(
         "This server does not answer to the name in the Host header; the operator can allow it with --allowed-hosts.",
         "", "misdirected_request");

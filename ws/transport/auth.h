@@ -36,6 +36,7 @@ struct AccessRequest {
   std::string_view host, origin, authorization, subprotocols;
   bool has_origin = false;
   bool upgrade = false;      // subprotocols and tickets count only here
+  bool probe = false;        // of a health check's path
   std::string_view api_key;  // x-api-key, in which Anthropic's clients present their keys
   std::string_view ticket;   // of the query
   std::string_view fetch_site,
@@ -53,6 +54,7 @@ class AccessPolicy {
   /// (a page of another site may have its own name resolved to this server): else kInvalidArgument,
   /// misdirected_request. An Origin header must be the server's own origin or an allowed one: else kInvalidArgument,
   /// origin_not_allowed. No Origin is no browser, or one that loads what it may not read; the latter is refused, too.
+  /// A health check that no browser sends may name any host: load balancers name none, or what their operator likes.
   Status CheckSource(const AccessRequest& request) const;
   /// Who asks: the owner of the key presented; where no keys are configured everyone is the same, "". kInvalidArgument,
   /// invalid_api_key, for a wrong, expired or missing key; conflicting_credentials for two different ones. Takes the

@@ -5,6 +5,7 @@
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/post.hpp>
+#include <future>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -29,6 +30,8 @@ constexpr int64_t kLeastRefusalRoom = 8, kRefusalRoom = 64;
 constexpr std::chrono::milliseconds kAcceptPause{50};
 constexpr int kCutsWithoutFiles = 16;
 constexpr std::chrono::seconds kAcceptLogInterval{10};
+// The port is closed: for so long no request has been under way when the last connections are cut.
+constexpr std::chrono::milliseconds kQuiet{50};
 
 Result<tcp::endpoint> ResolveAddress(const std::string& host, uint16_t port) {
   error_code error;
@@ -53,6 +56,9 @@ struct Server::State {
   void Accept();
   void OnSocket(error_code error, Socket socket);
   void OnAcceptFailure(const error_code& error);
+  void Serve(Socket socket);
+  /// Takes what has connected, so that it gets an answer, and closes the port.
+  void CloseAcceptor();
   void RunThread();
 
   ServerContext context;  // before io: pending operations refer to it when io is destroyed
@@ -88,6 +94,11 @@ void Server::State::Accept() {
 void Server::State::OnSocket(error_code error, Socket socket) {
   if (error == asio::error::operation_aborted || !acceptor.is_open()) return;
   if (error) return OnAcceptFailure(error);
+  Serve(std::move(socket));
+  Accept();
+}
+
+void Server::State::Serve(Socket socket) {
   error_code gone;
   const tcp::endpoint peer = socket.remote_endpoint(gone);
   ConnectionTicket ticket(context, gone ? "" : ClientAddress(peer.address()));
@@ -102,7 +113,21 @@ void Server::State::OnSocket(error_code error, Socket socket) {
       StartHttpConnection(NetStream(std::move(socket)), std::move(ticket), context);
     }
   }
-  Accept();
+}
+
+void Server::State::CloseAcceptor() {
+  std::promise<void> closed;
+  asio::post(acceptor.get_executor(), [&] {
+    error_code error;
+    acceptor.non_blocking(true, error);
+    for (int i = 0; i < asio::socket_base::max_listen_connections && !error; ++i) {
+      Socket socket(asio::make_strand(io));
+      if (acceptor.accept(socket, error); !error) Serve(std::move(socket));
+    }
+    acceptor.close(error);
+    closed.set_value();
+  });
+  closed.get_future().wait();
 }
 
 void Server::State::OnAcceptFailure(const error_code& error) {
@@ -159,7 +184,10 @@ std::string Server::url() const {
 
 void Server::Publish(std::shared_ptr<const Service> service) { state_->context.Publish(std::move(service)); }
 
+void Server::CloseAfterAnswers() { state_->context.closing = true; }
+
 void Server::Drain(const std::string& announcement) {
+  CloseAfterAnswers();
   state_->context.draining = true;
   for (const ServerContext::Member& member : state_->context.members()) {
     if (member.outbox != nullptr) member.outbox->Push(announcement);
@@ -169,11 +197,16 @@ void Server::Drain(const std::string& announcement) {
 void Server::Stop(std::chrono::milliseconds patience) {
   if (std::exchange(state_->stopped, true)) return;
   ServerContext& context = state_->context;
+  context.closing = true;
   context.draining = true;
   context.stopping = true;
   for (const ServerContext::Member& member : context.members()) member.end(ServerContext::End::kStopping);
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (context.open_sockets() > 0 && std::chrono::steady_clock::now() < deadline) {
+  state_->CloseAcceptor();
+  // Whoever has sent a request by now gets an answer: a proxy would make an error of its own of a connection that ends.
+  const auto closed = std::chrono::steady_clock::now(), deadline = closed + patience;
+  auto quiet_since = closed;
+  for (auto now = closed; now < deadline && now < quiet_since + kQuiet; now = std::chrono::steady_clock::now()) {
+    if (context.open_sockets() > 0 || context.answering > 0) quiet_since = now;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   state_->work.reset();

@@ -44,7 +44,8 @@ struct SocketRoute {
 struct Service {
   Router router;
   std::map<std::string, SocketRoute> sockets;  // by path
-  std::set<std::string> open_paths;            // answered without a key and while draining: the health checks
+  std::set<std::string> open_paths;            // answered without a key and while draining
+  std::set<std::string> probes;                // of these, the health checks
   std::string starting;                        // not "": why everything not in the router is a 503
 };
 
@@ -68,6 +69,9 @@ struct ServerOptions {
   // A whole HTTP request, but for a large body, each part of which has as long (see OPERATING.md).
   std::chrono::milliseconds request_timeout{limits::kHandshakeSeconds * 1000};
   std::chrono::milliseconds keep_alive_timeout{75'000};                      // between two requests
+  // Until a request is refused because the server starts or stops: a proxy that repeats it at once does so once in this
+  // time.
+  std::chrono::milliseconds not_now_time{1'000};
   std::chrono::milliseconds ping_interval{limits::kIdlePingSeconds * 1000};  // so that nobody on the way forgets it
   // Of a WebSocket from which nothing comes, no answer to a ping either, and of a streamed answer of which nothing is
   // taken: a program may look at its socket only when it has something to say, and read no faster than somebody speaks.
@@ -96,6 +100,8 @@ class Server {
   std::string url() const;
   void Publish(std::shared_ptr<const Service> service);
 
+  /// From now on every HTTP answer closes its connection, so that its client, a proxy for one, makes another one.
+  void CloseAfterAnswers();
   /// From now on new WebSockets and requests that are no reads are refused with 503, but for those of
   /// Router::AnswerWhileDraining; `announcement` is sent to every open WebSocket.
   void Drain(const std::string& announcement);

@@ -105,9 +105,11 @@ struct ServerContext {
   BodyBudget bodies{options.bodies_bytes}, answers{options.answers_bytes};
   OutboxBudget outboxes{options.outboxes_bytes};
   WorkerPool workers{{.threads = options.worker_threads}};
+  std::atomic<bool> closing{false};   // no connection is kept for another request
   std::atomic<bool> draining{false};
   std::atomic<bool> stopping{false};    // what waits or runs is ended
   std::atomic<int64_t> connections{0};  // sockets of either kind
+  std::atomic<int64_t> answering{0};    // HTTP requests that were read and are not answered
   ConnectionPlaces places;              // of those that were admitted
   FailedKeys failed_keys{[](const std::string& line) { LogWarning("{}", line); }};
   std::atomic<uint64_t> sockets_seen{0};
@@ -135,6 +137,25 @@ inline std::function<void(ServerContext::End)> EndOf(std::shared_ptr<Outbox> out
 inline Identity IdentityOf(const HttpRequest& request) {
   return {request.principal, request.scopes, request.key_id, ""};
 }
+
+/// Counts an HTTP request from when it was read to when its answer was written. On its connection's strand.
+class AnsweringMark {
+ public:
+  explicit AnsweringMark(ServerContext& context) : context_(context) {}
+  ~AnsweringMark() { End(); }
+  AnsweringMark(const AnsweringMark&) = delete;
+  AnsweringMark& operator=(const AnsweringMark&) = delete;
+  void Begin() {
+    if (!std::exchange(begun_, true)) ++context_.answering;
+  }
+  void End() {
+    if (std::exchange(begun_, false)) --context_.answering;
+  }
+
+ private:
+  ServerContext& context_;
+  bool begun_ = false;
+};
 
 /// Counts one socket during its lifetime; handed from the HTTP connection to the WebSocket it becomes. On the
 /// connection's strand.

@@ -5,6 +5,7 @@
 
 import json
 import re
+import socket
 import subprocess
 import sys
 
@@ -124,3 +125,15 @@ def test_every_alert_leads_to_a_section_that_is_there():
     assert alerts
     for alert in alerts:
         assert re.fullmatch(r"OPERATING\.md#(.+)", alert["annotations"]["runbook"]).group(1) in anchors, alert["alert"]
+
+
+@pytest.mark.parametrize("version, hosts", [("1.0", [None, "node-7", "10.9.8.7:8080"]), ("1.1", ["node-7", "ringside.default.svc:8080", "10.9.8.7", ""])])
+def test_a_load_balancer_may_ask_for_the_health_of_any_host(start, version, hosts):
+    server = start()
+    for path in ("/livez", "/readyz", "/healthz", "/health", "/v2/health/live", "/v2/health/ready"):
+        for host in hosts:
+            lines = [f"GET {path} HTTP/{version}", *([] if host is None else [f"Host: {host}"]), "Connection: close", "", ""]
+            with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as one:
+                one.sendall("\r\n".join(lines).encode())
+                assert one.makefile("rb").readline().split()[1] == b"200", (path, version, host)
+    server.stop()

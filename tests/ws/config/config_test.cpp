@@ -140,6 +140,8 @@ TEST_F(ConfigTest, EverySpellingOfEverySetting) {
                                      "90",
                                      "--shutdown-timeout",
                                      "5",
+                                     "--shutdown-grace",
+                                     "3",
                                      "--log-level",
                                      "debug",
                                      "--log-format",
@@ -178,6 +180,7 @@ TEST_F(ConfigTest, EverySpellingOfEverySetting) {
   EXPECT_EQ(config.max_connection_age_s, 60);
   EXPECT_EQ(config.idle_timeout_s, 90);
   EXPECT_EQ(config.shutdown_timeout_s, 5);
+  EXPECT_EQ(config.shutdown_grace_s, 3);
   EXPECT_EQ(config.log_level, LogLevel::kDebug);
   EXPECT_EQ(config.log_format, LogFormat::kJson);
   EXPECT_EQ(config.store_path, "/x");

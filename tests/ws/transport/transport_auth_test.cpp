@@ -38,6 +38,26 @@ TEST(TransportAuthRules, ALoopbackServerAnswersToItsOwnNamesOnly) {
   }
 }
 
+// Load balancers name no host, or any.
+TEST(TransportAuthRules, AHealthCheckMayNameAnyHostUnlessABrowserSendsIt) {
+  for (const char* listening : {"127.0.0.1", "0.0.0.0"}) {
+    const AccessPolicy policy({.api_keys = {"k"}, .host = listening});
+    for (const char* host : {"", "evil.example.org", "node-7:8080", "ringside.default.svc"}) {
+      AccessRequest probe = FromHost(host);
+      probe.probe = true;
+      EXPECT_TRUE(policy.CheckSource(probe).ok()) << host;
+      for (const char* site : {"none", "same-origin", "same-site", "cross-site"}) {
+        probe.fetch_site = site;
+        EXPECT_EQ(policy.CheckSource(probe).reason(), "misdirected_request") << host << " " << site;
+      }
+      probe.fetch_site = "";
+      probe.has_origin = true;
+      probe.origin = "http://evil.example.org";
+      EXPECT_EQ(policy.CheckSource(probe).reason(), "misdirected_request") << host;
+    }
+  }
+}
+
 TEST(TransportAuthRules, APublicServerAnswersToAddressesAndAllowedNamesOnly) {
   // A page of evil.example.org may have that name resolved to this server; it cannot do so with an address.
   const AccessPolicy policy({.api_keys = {"k"}, .host = "0.0.0.0", .allowed_hosts = {"Chat.example.org"}});

@@ -228,7 +228,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     std::string ticket;
     request_ = MakeRequest(message, std::move(target_), &ticket);
     request_.trace = trace_;
-    const AccessRequest access = MakeAccessRequest(message, request_, ticket);
+    service_ = context_.service();
+    AccessRequest access = MakeAccessRequest(message, request_, ticket);
+    access.probe = service_->probes.contains(request_.path);
     upgrade_ = access.upgrade;
     if (Status status = context_.access.CheckSource(access); !status.ok()) return ErrorResponse(status);
     if (access.has_origin && context_.access.IsForeignAllowed(access.origin, access.host)) {
@@ -237,7 +239,6 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     // A browser asks whether it may ask, and shows no key for that.
     if (request_.method == "OPTIONS" && !allow_origin_.empty()) return PreflightAnswer();
 
-    service_ = context_.service();
     open_path_ = service_->open_paths.contains(request_.path);
     if (open_path_) return std::nullopt;
     Result<Identity> identity = context_.access.Authenticate(access);
@@ -247,6 +248,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     request_.key_id = std::move(identity->key_id);
     request_.session = std::move(identity->session);
     if (Status status = CheckRoom(); !status.ok()) {
+      // A proxy repeats it at once, and is to do so once in this time.
+      if (context_.draining || !service_->starting.empty()) refusal_delay_ = context_.options.not_now_time;
       return ErrorResponse(status, service_->starting.empty() ? ScatteredRetryMs() : 0);
     }
     return std::nullopt;
@@ -259,14 +262,18 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     return response;
   }
 
-  /// Answers a request with a wrong key. The connection gives way to others meanwhile.
+  /// Answers a request with a wrong key, or one that is not taken now, after a while or when the server stops. The
+  /// connection gives way to others meanwhile.
   void Delay(HttpResponse refusal) {
     const auto time = std::exchange(refusal_delay_, std::chrono::milliseconds(0));
     if (time.count() == 0) return Answer(std::move(refusal));
+    HttpResponse delayed;
+    delayed.later = std::make_shared<LateAnswer>();
     timer_.expires_after(time);
-    timer_.async_wait([self = shared_from_this(), refusal = std::move(refusal)](error_code cancelled) mutable {
-      if (!cancelled) self->Answer(std::move(refusal));
+    timer_.async_wait([late = delayed.later, refusal = std::move(refusal)](error_code cancelled) {
+      if (!cancelled) late->Give([refusal] { return refusal; });
     });
+    Wait(delayed);
   }
 
   Status CheckRoom() {
@@ -281,6 +288,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   }
 
   void Dispatch() {
+    answering_.Begin();
     if (upgrade_) return Upgrade();
     request_.body = std::move(parser_->get().body());
     if (service_->router.IsAnsweredAtOnce(request_.path)) return Answer(Route());
@@ -378,13 +386,14 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   }
 
   void Answer(HttpResponse response) {
+    answering_.Begin();
     request_.body = parser_->get().body() = std::string();
     body_share_.GiveBack();
     if (response.later) return Wait(response);
     const auto& request = parser_->get();
     const bool whole = parser_->is_header_done() && parser_->is_done();
     AnswerStyle style;
-    keep_alive_ = keep_alive_ && whole && request.keep_alive() && !context_.draining;
+    keep_alive_ = keep_alive_ && whole && request.keep_alive() && !context_.closing;
     style.keep_alive = keep_alive_;
     style.without_body = parser_->is_header_done() && request.method() == http::verb::head;
     style.request_id = request_id_;
@@ -472,6 +481,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // ---- after the answer -------------------------------------------------------------------------------------------
   void OnWritten(error_code error) {
     Leave();
+    answering_.End();
     if (error) return Cut();
     answer_.clear();
     body_ = std::string();  // it may have been large
@@ -549,10 +559,11 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::shared_ptr<void> held_;            // by that answer
   std::shared_ptr<HttpConnection> self_;  // while it is awaited: no operation need be pending then
   uint64_t member_ = 0;
+  AnsweringMark answering_{context_};
   SilentPeer silence_{context_.silent};
-  std::chrono::milliseconds refusal_delay_{0};  // of a wrong key
-  bool watching_ = false;                       // a read is pending while the answer is awaited
-  bool given_ = false;                          // the answer has come, and waits for that read to end
+  std::chrono::milliseconds refusal_delay_{0};
+  bool watching_ = false;  // a read is pending while the answer is awaited
+  bool given_ = false;     // the answer has come, and waits for that read to end
   size_t lingered_bytes_ = 0;
 };
 
