@@ -108,6 +108,7 @@ class Serving {
   void LogStored() const;
   /// Why turns would not be answered; "" = they would. Waits for nothing.
   std::string Trouble() const;
+  std::string EngineTrouble() const;
   void Publish();
   Status ServeMetrics();
   void SaveCaches(std::chrono::steady_clock::duration time);
@@ -483,8 +484,19 @@ void Serving::Publish() {
   health_.SetReady([this] { return Trouble(); });
 }
 
+std::string Serving::EngineTrouble() const {
+  if (healthy()) return "";
+  Status why;
+  for (const ModelCopy& copy : copies_) {
+    if (why.ok()) why = copy.device_status();
+  }
+  for (size_t i = 0; i < engines_->size() && why.ok(); ++i) why = engines_->engine(i).status();
+  return fmt::format("{}: {}", engines_->size() == 1 ? "the engine has failed" : "all engines have failed",
+                     why.message());
+}
+
 std::string Serving::Trouble() const {
-  if (!healthy()) return engines_->size() == 1 ? "the engine has failed" : "all engines have failed";
+  if (std::string trouble = EngineTrouble(); !trouble.empty()) return trouble;
   if (storage_->lost()) return "the store was deleted, moved or replaced";
   if (!storage_->healthy()) return "the disk has failed";
   if (storage_->journal() != nullptr) {
@@ -506,7 +518,8 @@ void Serving::AwaitGrace() {
 
 void Serving::Drain() {
   const int64_t timeout_ms = config_.shutdown_timeout_s * 1000;
-  health_.SetNotReady("stopping");
+  const std::string trouble = Trouble();
+  health_.SetNotReady(trouble.empty() ? "stopping" : "stopping: " + trouble);
   checking_.request_stop();
   turns_->RefuseTurns();
   server_->Drain(fmt::format(R"({{"type":"ringside:server.draining","deadline_ms":{}}})", timeout_ms));

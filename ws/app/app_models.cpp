@@ -94,8 +94,9 @@ Status Load(const ServerConfig& config, Processes& processes, ModelCopy& copy) {
 
 }  // namespace
 
-bool ModelCopy::devices_ok() const {
-  return std::ranges::all_of(ranks, [](const auto& rank) { return rank->status().ok(); });
+Status ModelCopy::device_status() const {
+  for (const auto& rank : ranks) RETURN_IF_ERROR(rank->status());
+  return Status::Ok();
 }
 
 Status LoadModels(const ServerConfig& config, Processes& processes, std::vector<ModelCopy>* copies) {

@@ -17,8 +17,9 @@ struct ModelCopy {
   std::vector<std::unique_ptr<Backend>> ranks;
   std::unique_ptr<Model> model;  // on them: goes first
 
-  /// False once one of its devices has failed.
-  bool devices_ok() const;
+  /// kUnavailable once one of its devices has failed, or a process that shares it is lost.
+  Status device_status() const;
+  bool devices_ok() const { return device_status().ok(); }
 };
 
 /// Makes the backends, at first: whoever asks why this failed looks at them. Loads a copy for each engine then, all at

@@ -1,5 +1,7 @@
 """What a model answers that several ranks share, threads or processes: the same as one does, until a rank is lost."""
 
+import json
+
 from conversation import Conversation, answer_text, reused
 from server_process import run, wait_for
 from wire import TERMINAL, text_of
@@ -52,6 +54,7 @@ def lose_turn(server, harm):
             items += [("user", "Tell me."), ("assistant", heard)]
             # Nothing else runs in here meanwhile: the server waits for the answer to its close, so it is still there.
             wait_for(lambda: server.get("/readyz")[0] == 503, "/readyz to tell of the failure")
+            assert event["response"]["error"]["message"] in json.loads(server.get("/readyz")[1])["reason"]
             return talk.id, items, event
 
     id, items, event = run(lose())
