@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "engine/text/tokenizer_split.h"
+#include "engine/text/files/gguf_pre_tokenizers.h"
+#include "engine/text/pipeline/patterns.h"
 
 namespace ringside {
 namespace {
 
 using Json = nlohmann::ordered_json;
 using TokenType = TokenizerData::TokenType;
-using SpacePrefix = TokenizerData::SpacePrefix;
 
 bool IsAdded(TokenType type) {
   return type == TokenType::kControl || type == TokenType::kUserDefined || type == TokenType::kUnknown;
@@ -19,73 +19,95 @@ bool IsAdded(TokenType type) {
 // As tekken.json has it: neither format can say so.
 bool MergesByScore(const TokenizerData& data) { return data.merges.empty() && !data.scores.empty(); }
 
-Json PreTokenizer(const TokenizerData& data) {
-  const bool prefix = data.space_prefix != SpacePrefix::kNone;
-  const auto byte_level = [&](bool regex) {
-    return Json{{"type", "ByteLevel"}, {"add_prefix_space", prefix}, {"trim_offsets", true}, {"use_regex", regex}};
-  };
-  if (data.split_patterns == std::vector<std::string>{split_patterns::kGpt2}) return byte_level(true);
-  Json steps = Json::array();
-  for (const std::string& pattern : data.split_patterns) {
-    steps.push_back(
-        {{"type", "Split"}, {"pattern", {{"Regex", pattern}}}, {"behavior", "Isolated"}, {"invert", false}});
-  }
-  steps.push_back(byte_level(false));
-  return {{"type", "Sequence"}, {"pretokenizers", steps}};
+Json Pattern(const TextPattern& pattern) { return {{pattern.literal ? "String" : "Regex", pattern.text}}; }
+
+Json ByteLevel(bool prefix, bool regex) {
+  return {{"type", "ByteLevel"}, {"add_prefix_space", prefix}, {"trim_offsets", true}, {"use_regex", regex}};
 }
 
-std::string TokenizerJson(const TokenizerData& data) {
+Json Split(const PreTokenizerStep& step) {
+  constexpr const char* kBehaviours[] = {"Isolated", "Removed", "MergedWithPrevious", "MergedWithNext", "Contiguous"};
+  return {{"type", "Split"},
+          {"pattern", Pattern(step.pattern)},
+          {"behavior", kBehaviours[static_cast<size_t>(step.behaviour)]},
+          {"invert", step.invert}};
+}
+
+// ByteLevel has up to three steps in it.
+Result<Json> PreTokenizer(const TokenizerData& data) {
+  using Kind = PreTokenizerStep::Kind;
+  Json steps = Json::array();
+  const auto& given = data.pre_tokenizer;
+  for (size_t i = 0; i < given.size(); ++i) {
+    const bool prefix = given[i].kind == Kind::kPrefixSpace;
+    size_t last = i + (prefix ? 1 : 0);
+    const bool regex = last < given.size() && given[last] == Isolate(patterns::kGpt2);
+    if (regex) ++last;
+    if (last < given.size() && given[last].kind == Kind::kByteLevel) {
+      steps.push_back(ByteLevel(prefix, regex));
+      i = last;
+    } else if (given[i].kind == Kind::kSplit) {
+      steps.push_back(Split(given[i]));
+    } else {
+      return InvalidArgument("the tokenizer's pre-tokenizer cannot be written as tokenizer.json");
+    }
+  }
+  if (steps.empty()) return ByteLevel(false, false);
+  return steps.size() == 1 ? steps.front() : Json{{"type", "Sequence"}, {"pretokenizers", steps}};
+}
+
+Result<Json> Normaliser(const TokenizerData& data) {
+  using Kind = NormaliserStep::Kind;
+  const std::pair<Kind, const char*> plain[] = {{Kind::kNfc, "NFC"},
+                                                {Kind::kNfd, "NFD"},
+                                                {Kind::kNfkc, "NFKC"},
+                                                {Kind::kNfkd, "NFKD"},
+                                                {Kind::kLowercase, "Lowercase"},
+                                                {Kind::kStripAccents, "StripAccents"}};
+  Json steps = Json::array();
+  for (const NormaliserStep& step : data.normaliser) {
+    const auto* found = std::ranges::find(plain, step.kind, &std::pair<Kind, const char*>::first);
+    if (found == std::end(plain)) {
+      return InvalidArgument("the tokenizer's normaliser cannot be written as tokenizer.json");
+    }
+    steps.push_back({{"type", found->second}});
+  }
+  if (steps.empty()) return Json();
+  return steps.size() == 1 ? steps.front() : Json{{"type", "Sequence"}, {"normalizers", steps}};
+}
+
+Result<std::string> TokenizerJson(const TokenizerData& data) {
+  ASSIGN_OR_RETURN(const Json normaliser, Normaliser(data));
+  ASSIGN_OR_RETURN(const Json pre_tokenizer, PreTokenizer(data));
   Json vocab = Json::object(), added = Json::array(), merges = Json::array();
   for (size_t i = 0; i < data.tokens.size(); ++i) {
     const TokenType type = data.types[i];
     if (type == TokenType::kUnused) continue;
     vocab[data.tokens[i]] = i;
-    const auto in = [&](const std::vector<TokenId>& ids) {
-      return std::ranges::find(ids, static_cast<TokenId>(i)) != ids.end();
-    };
     if (!IsAdded(type)) continue;
+    const auto flagged = std::ranges::find(data.added, static_cast<TokenId>(i), &TokenizerData::AddedToken::id);
+    const auto flags = flagged == data.added.end() ? TokenizerData::AddedToken() : *flagged;
     added.push_back({{"id", i},
                      {"content", data.tokens[i]},
-                     {"single_word", false},
-                     {"lstrip", in(data.strip_left)},
-                     {"rstrip", in(data.strip_right)},
-                     {"normalized", false},
+                     {"single_word", flags.single_word},
+                     {"lstrip", flags.strip_left},
+                     {"rstrip", flags.strip_right},
+                     {"normalized", flags.normalised},
                      {"special", type != TokenType::kUserDefined}});
   }
   for (const auto& [left, right] : data.merges) merges.push_back({left, right});
-  Json normaliser;
-  if (data.normalise_nfc) normaliser = {{"type", "NFC"}};
-  const Json model = {{"type", "BPE"}, {"ignore_merges", data.ignore_merges}, {"vocab", vocab}, {"merges", merges}};
+  const Json model = {{"type", "BPE"},
+                      {"fuse_unk", data.fuse_unknown},
+                      {"ignore_merges", data.ignore_merges},
+                      {"vocab", vocab},
+                      {"merges", merges}};
   const Json json = {{"version", "1.0"},
                      {"added_tokens", added},
                      {"normalizer", normaliser},
-                     {"pre_tokenizer", PreTokenizer(data)},
+                     {"pre_tokenizer", pre_tokenizer},
                      {"decoder", {{"type", "ByteLevel"}}},
                      {"model", model}};
   return json.dump() + "\n";
-}
-
-Result<std::string> PreTokenizerName(const TokenizerData& data) {
-  namespace patterns = split_patterns;
-  struct Known {
-    std::vector<std::string> patterns;
-    bool nfc, whole_words;
-    const char* name;
-  };
-  const Known known[] = {{{patterns::kGpt2}, false, false, "gpt-2"},
-                         {{patterns::kLlama3}, false, true, "llama-bpe"},
-                         {{patterns::kLlama3}, false, false, "dbrx"},
-                         {{patterns::kQwen2}, true, false, "qwen2"},
-                         {{patterns::kQwen2}, false, false, "stablelm2"},
-                         {{patterns::kSingleDigit, patterns::kGpt2}, false, false, "smollm"},
-                         {{patterns::kTekken}, false, true, "tekken"},
-                         {{patterns::kO200k}, false, false, "gpt-4o"}};
-  for (const Known& row : known) {
-    if (row.patterns == data.split_patterns && row.nfc == data.normalise_nfc && row.whole_words == data.ignore_merges) {
-      return std::string(row.name);
-    }
-  }
-  return InvalidArgument("the tokenizer's pre-tokenizer has no name in GGUF files");
 }
 
 // As SentencePiece numbers them.
@@ -125,6 +147,7 @@ Result<std::vector<std::pair<std::string, std::string>>> TokenizerFiles(const To
     return InvalidArgument("a SentencePiece tokenizer of a GGUF file cannot be written as tokenizer.json");
   }
   if (MergesByScore(data)) return InvalidArgument("a tokenizer without a list of merges cannot be written");
+  ASSIGN_OR_RETURN(const std::string text, TokenizerJson(data));
   Json config = {{"add_bos_token", data.text_begin.has_value()}}, generation = Json::object();
   if (data.bos) config["bos_token"] = data.tokens[static_cast<size_t>(*data.bos)];
   if (data.eos) config["eos_token"] = data.tokens[static_cast<size_t>(*data.eos)];
@@ -138,7 +161,7 @@ Result<std::vector<std::pair<std::string, std::string>>> TokenizerFiles(const To
     generation["min_p"] = sampling->min_p;
     generation["repetition_penalty"] = sampling->repetition_penalty;
   }
-  return std::vector<std::pair<std::string, std::string>>{{"tokenizer.json", TokenizerJson(data)},
+  return std::vector<std::pair<std::string, std::string>>{{"tokenizer.json", text},
                                                           {"tokenizer_config.json", config.dump(2) + "\n"},
                                                           {"generation_config.json", generation.dump(2) + "\n"}};
 }
@@ -151,6 +174,8 @@ Result<std::vector<GgufEntry>> GgufTokenizer(const TokenizerData& data, const st
   }
   if (byte_level && data.merges.empty())
     return InvalidArgument("a tokenizer without a list of merges cannot be written");
+  const bool prefix = byte_level && !data.pre_tokenizer.empty() &&
+                      data.pre_tokenizer.front().kind == PreTokenizerStep::Kind::kPrefixSpace;
   std::vector<GgufEntry> out;
   const auto add = [&](const char* key, auto value) { out.push_back({std::string("tokenizer.") + key, value}); };
   add("ggml.model", std::string(byte_level ? "gpt2" : unigram ? "t5" : "llama"));
@@ -159,8 +184,12 @@ Result<std::vector<GgufEntry>> GgufTokenizer(const TokenizerData& data, const st
   for (const TokenType type : data.types) types.push_back(GgufType(type));
   add("ggml.token_type", types);
   if (byte_level) {
-    ASSIGN_OR_RETURN(const std::string name, PreTokenizerName(data));
-    add("ggml.pre", name);
+    // GGUF has a key for the space in front of a text.
+    TokenizerData rest = data;
+    if (prefix) rest.pre_tokenizer.erase(rest.pre_tokenizer.begin());
+    const auto name = NameGgufPreTokenizer(rest);
+    if (!name) return InvalidArgument("the tokenizer's pre-tokenizer has no name in GGUF files");
+    add("ggml.pre", std::string(*name));
     std::vector<std::string> merges;
     for (const auto& [left, right] : data.merges) merges.push_back(left + " " + right);
     add("ggml.merges", merges);
@@ -174,7 +203,7 @@ Result<std::vector<GgufEntry>> GgufTokenizer(const TokenizerData& data, const st
       add("ggml.precompiled_charsmap", std::vector<uint8_t>(data.charsmap.begin(), data.charsmap.end()));
     }
   }
-  add("ggml.add_space_prefix", data.space_prefix != SpacePrefix::kNone);
+  add("ggml.add_space_prefix", prefix || data.white_space.prefix);
   add("ggml.add_bos_token", data.text_begin.has_value());
   if (data.bos) add("ggml.bos_token_id", int64_t{*data.bos});
   if (data.eos) add("ggml.eos_token_id", int64_t{*data.eos});
@@ -203,11 +232,10 @@ std::string DifferentTokenizer(const TokenizerData& a, const TokenizerData& b) {
       {"types of tokens", x.types == y.types},
       {"scores", x.scores == y.scores},
       {"merges", x.merges == y.merges && x.ignore_merges == y.ignore_merges},
-      {"pre-tokenizer", x.split_patterns == y.split_patterns},
-      {"normaliser", x.normalise_nfc == y.normalise_nfc && x.charsmap == y.charsmap},
+      {"pre-tokenizer", x.pre_tokenizer == y.pre_tokenizer},
+      {"normaliser", x.normaliser == y.normaliser && x.charsmap == y.charsmap},
       {"white space", x.white_space == y.white_space},
-      {"space in front of a text", x.space_prefix == y.space_prefix},
-      {"tokens that swallow spaces", x.strip_left == y.strip_left && x.strip_right == y.strip_right},
+      {"flags of added tokens", x.added == y.added},
       {"first token of a text", x.bos == y.bos && x.text_begin == y.text_begin},
       {"last token of a text", x.eos == y.eos},
       {"unknown token", x.unknown == y.unknown},

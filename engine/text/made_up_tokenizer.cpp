@@ -18,6 +18,7 @@ std::string Spelled(uint8_t byte) {
 
 TokenizerData MadeUpTokenizer(int64_t vocab) {
   TokenizerData data;
+  data.pre_tokenizer = {{.kind = PreTokenizerStep::Kind::kByteLevel}};
   const auto count = static_cast<size_t>(vocab);
   for (size_t byte = 0; byte < 256; ++byte) data.tokens.push_back(Spelled(static_cast<uint8_t>(byte)));
   data.tokens.emplace_back("<|end|>");

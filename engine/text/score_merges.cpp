@@ -31,6 +31,32 @@ TokenId SymbolTable::Find(std::string_view name, bool make) {
   return next_++;
 }
 
+Result<MergeTable> MakeMergeTable(const Vocabulary& vocabulary, const TokenizerData& data) {
+  std::unordered_map<std::string_view, TokenId> by_name;
+  by_name.reserve(static_cast<size_t>(vocabulary.size()));
+  for (TokenId id = 0; id < vocabulary.size(); ++id) by_name.emplace(vocabulary.Name(id), id);
+  MergeTable table(data.merges.size());
+  for (size_t rank = 0; rank < data.merges.size(); ++rank) {
+    const auto& [left, right] = data.merges[rank];
+    const auto find = [&](const std::string& name) {
+      const auto found = by_name.find(name);
+      return found == by_name.end() ? TokenId{-1} : found->second;
+    };
+    const TokenId ids[3] = {find(left), find(right), find(left + right)};
+    for (const TokenId id : ids) {
+      if (id < 0) {
+        return InvalidArgument("tokenizer: merge " + std::to_string(rank) + " ('" + left + "' + '" + right +
+                               "') names or makes no token");
+      }
+    }
+    if (vocabulary.IsSpecial(ids[0]) || vocabulary.IsSpecial(ids[1]) || vocabulary.IsSpecial(ids[2])) continue;
+    if (left.empty() || right.empty()) continue;  // no text is made of such a token
+    table.Add(ids[0], ids[1], {static_cast<uint32_t>(rank), ids[2]}, LastCodePoint(left).value,
+              FirstCodePoint(right).value);
+  }
+  return table;
+}
+
 Result<MergeTable> MergesByScore(const Vocabulary& vocabulary, const std::vector<double>& scores,
                                  SymbolTable* symbols) {
   if (scores.size() != static_cast<size_t>(vocabulary.size())) {

@@ -1,5 +1,5 @@
-// Merges where a file has no list of them: two neighbours merge where together they are a token, and the better its
-// score, the sooner (SentencePiece, tiktoken). Pure; any thread.
+// The merges of a tokenizer: a file's list, or where it has none: two neighbours merge where together they are a token,
+// and the better its score, the sooner (SentencePiece, tiktoken). Pure; any thread.
 #pragma once
 
 #include <string_view>
@@ -30,6 +30,10 @@ class SymbolTable {
   Characters characters_;
   TokenId next_;
 };
+
+/// The merges of `data` by id: rank = place in the list. A merge that would read or write a special token is left out.
+/// kInvalidArgument for one that names no token.
+Result<MergeTable> MakeMergeTable(const Vocabulary& vocabulary, const TokenizerData& data);
 
 /// kInvalidArgument where there is not one score a token.
 Result<MergeTable> MergesByScore(const Vocabulary& vocabulary, const std::vector<double>& scores, SymbolTable* symbols);

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "engine/text/byte_level_bpe.h"
+#include "engine/text/pipeline/pipeline_tokenizer.h"
 #include "engine/text/sentencepiece/sentencepiece_tokenizer.h"
 #include "engine/text/tokenizer_vocabulary.h"
 
@@ -23,14 +23,10 @@ Result<std::unique_ptr<Tokenizer>> MakeTokenizer(TokenizerData data) {
     return InvalidArgument("tokenizer: bos, eos, unknown or what begins a text lies outside the vocabulary");
   }
   ASSIGN_OR_RETURN(Vocabulary vocabulary, Vocabulary::Make(data));
-  switch (data.kind) {
-    case TokenizerData::Kind::kByteLevelBpe:
-      return MakeByteLevelBpe(std::move(vocabulary), data);
-    case TokenizerData::Kind::kSentencePieceBpe:
-    case TokenizerData::Kind::kUnigram:
-      return MakeSentencePiece(std::move(vocabulary), data);
-  }
-  return InvalidArgument("tokenizer: unknown kind");
+  const bool sentencepiece =
+      data.kind != TokenizerData::Kind::kByteLevelBpe && data.dialect == TokenizerData::Dialect::kSentencePiece;
+  return sentencepiece ? MakeSentencePiece(std::move(vocabulary), data)
+                       : MakePipelineTokenizer(std::move(vocabulary), data);
 }
 
 }  // namespace ringside

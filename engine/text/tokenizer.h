@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "engine/text/pipeline/steps.h"
 
 namespace ringside {
 
@@ -53,23 +54,21 @@ struct TokenizerData {
   enum class Kind { kByteLevelBpe, kSentencePieceBpe, kUnigram };
   enum class TokenType : uint8_t { kNormal, kUnknown, kControl, kUserDefined, kUnused, kByte };
 
-  // Where a space is put in front of text that is cut at special and user-defined tokens.
-  enum class SpacePrefix {
-    kNone,
-    kBehindSpecials,    // at the start and behind each special token, a user-defined token counting as text
-                        // (SentencePiece)
-    kEveryRun,          // of every run of text between such tokens (tokenizer.json, "Prepend")
-    kEveryRunIfAbsent,  // ... that has none (Metaspace "always")
-    kFirstRunIfAbsent,  // of the text's start, if it has none (Metaspace "first")
-  };
-
-  // What becomes of white space, in this order, once the rules of `charsmap` have been applied.
+  // SentencePiece's changes of white space, in this order, after the rules of `charsmap`.
   struct WhiteSpace {
     bool trim_front = false, trim_back = false;  // of the text between special tokens
     bool collapse = false;                       // several spaces are one
-    bool separates = false;                      // it cuts the text into words and is gone, of any kind
-    bool begins_words = false;                   // no piece has a space but at its beginning
+    bool prefix = false;  // a space at the start and after each special token, a user-defined token counting as text
     bool operator==(const WhiteSpace&) const = default;
+  };
+
+  // How a special or user-defined token is found in a text.
+  struct AddedToken {
+    TokenId id = -1;
+    bool strip_left = false, strip_right = false;  // swallows the white space on that side (Phi-3)
+    bool single_word = false;                      // not as a part of a word
+    bool normalised = false;                       // in the normaliser's text, by its own normal form
+    bool operator==(const AddedToken&) const = default;
   };
 
   // Whose results are the model's own, to the last bit: the two libraries apply rules and round scores differently.
@@ -80,15 +79,17 @@ struct TokenizerData {
   std::vector<TokenType> types;     // by id
   std::vector<double> scores;       // by id: of what merges into a token, or logarithms of probabilities (unigram)
   std::vector<std::pair<std::string, std::string>> merges;  // by rank; without them `scores` tell
-  std::vector<std::string> split_patterns;  // PCRE2, applied one after another; each isolates its matches
-  bool normalise_nfc = false;               // Qwen2
-  bool ignore_merges = false;               // a whole word that is a token is taken as it is (Llama 3)
-  SpacePrefix space_prefix = SpacePrefix::kNone;
+  // Byte-level BPE, and the dialect of `tokenizers`.
+  std::vector<NormaliserStep> normaliser;
+  std::vector<PreTokenizerStep> pre_tokenizer;
+  bool ignore_merges = false;         // a whole word that is a token is taken as it is (Llama 3)
+  bool fuse_unknown = true;           // a run of unknown characters is one unknown token
+  bool strips_leading_space = false;  // the decoder drops a space that a text begins with
+  // SentencePiece's dialect.
   std::string charsmap;  // SentencePiece's compiled rules of normalisation; "" = none
   WhiteSpace white_space;
   Dialect dialect = Dialect::kSentencePiece;
-  // Special tokens that swallow the white space before or behind them (Phi-3).
-  std::vector<TokenId> strip_left, strip_right;
+  std::vector<AddedToken> added;  // those that have flags
   std::optional<TokenId> bos, eos, unknown;
   std::optional<TokenId> text_begin;  // what begins a text that no template frames: bos in most families that have one
   std::vector<TokenId> end_of_turn;   // every token that ends an answer: eos and <|im_end|>, <|eot_id|> and their like

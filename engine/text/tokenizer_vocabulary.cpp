@@ -4,6 +4,7 @@
 
 #include "engine/text/tokenizer_facts.h"
 #include "engine/text/unicode.h"
+#include "engine/text/unicode_case.h"
 
 namespace ringside {
 namespace {
@@ -24,19 +25,10 @@ std::string TokenText(TokenizerData::Kind kind, TokenType type, const std::strin
   return type != TokenType::kUserDefined && ByteLevelToBytes(name, &bytes) ? bytes : name;
 }
 
-}  // namespace
+bool BeginsWithWord(std::string_view text) { return !text.empty() && IsWordCharacter(FirstCodePoint(text).value); }
+bool EndsWithWord(std::string_view text) { return !text.empty() && IsWordCharacter(LastCodePoint(text).value); }
 
-std::optional<Vocabulary::Matcher::Match> Vocabulary::Matcher::FindFirst(std::string_view text, size_t from) const {
-  for (size_t begin = from; begin < text.size(); ++begin) {
-    std::optional<Match> longest;
-    uint32_t node = ByteTree::kRoot;
-    for (size_t i = begin; i < text.size() && (node = tree_.Step(node, text[i])) != ByteTree::kRoot; ++i) {
-      if (tree_.Value(node) >= 0) longest = Match{begin, i + 1, tree_.Value(node)};
-    }
-    if (longest) return longest;
-  }
-  return std::nullopt;
-}
+}  // namespace
 
 Result<Vocabulary> Vocabulary::Make(TokenizerData& data) {
   const size_t count = data.tokens.size();
@@ -61,9 +53,7 @@ Result<Vocabulary> Vocabulary::Make(TokenizerData& data) {
     }
     vocabulary.bytes_.push_back(TokenText(data.kind, type, name));
     if (type == TokenType::kControl || type == TokenType::kUnknown) {
-      if (vocabulary.specials_.emplace(name, id).second) vocabulary.special_matcher_.Add(id, name);
-    } else if (type == TokenType::kUserDefined) {
-      vocabulary.user_matcher_.Add(id, name);
+      vocabulary.specials_.emplace(name, id);
     } else if (type == TokenType::kByte) {
       if (const auto byte = ByteOfToken(name)) vocabulary.byte_tokens_[*byte] = id;
     }
@@ -74,17 +64,30 @@ Result<Vocabulary> Vocabulary::Make(TokenizerData& data) {
       vocabulary.by_bytes_.emplace(vocabulary.bytes_[i], static_cast<TokenId>(i));
     }
   }
-  const auto mark = [&](const std::vector<TokenId>& ids, std::vector<bool>* flags) -> Status {
-    flags->assign(count, false);
-    for (const TokenId id : ids) {
-      if (!vocabulary.Contains(id)) return InvalidArgument("tokenizer: no token has the id " + std::to_string(id));
-      (*flags)[static_cast<size_t>(id)] = true;
-    }
-    return Status::Ok();
-  };
-  RETURN_IF_ERROR(mark(data.strip_left, &vocabulary.strips_left_));
-  RETURN_IF_ERROR(mark(data.strip_right, &vocabulary.strips_right_));
+  RETURN_IF_ERROR(vocabulary.AddTokens(data));
   return vocabulary;
+}
+
+Status Vocabulary::AddTokens(const TokenizerData& data) {
+  std::unordered_map<TokenId, TokenizerData::AddedToken> flags;
+  for (const TokenizerData::AddedToken& token : data.added) {
+    if (!Contains(token.id)) return InvalidArgument("tokenizer: no token has the id " + std::to_string(token.id));
+    flags[token.id] = token;
+  }
+  for (TokenId id = 0; id < size(); ++id) {
+    const bool special = IsSpecial(id);
+    if (!special && type(id) != TokenType::kUserDefined) continue;
+    const auto found = flags.find(id);
+    const TokenizerData::AddedToken token = found == flags.end() ? TokenizerData::AddedToken{.id = id} : found->second;
+    const bool normalised = token.normalised && !data.normaliser.empty();
+    if (normalised) normalised_markup_.push_back(token);
+    if (normalised && !special) normalised_text_.push_back(token);
+    if (!normalised && !special) in_text_.Add(token, Name(id));
+    if (!normalised && special) in_text_.Pass(Name(id));
+    if (!normalised) in_markup_only_.Add(token, Name(id));
+    if (!normalised || special) in_markup_.Add(token, Name(id));
+  }
+  return Status::Ok();
 }
 
 bool Vocabulary::IsSpecial(TokenId id) const {
@@ -101,50 +104,41 @@ std::optional<TokenId> Vocabulary::FindBytes(std::string_view bytes) const {
   return found == by_bytes_.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::vector<Vocabulary::Run> Vocabulary::Cut(std::span<const TextPiece> pieces) const {
-  std::vector<Run> runs;
+std::vector<TokenRun> Vocabulary::Cut(std::span<const TextPiece> pieces) const {
+  const AddedTokens& tokens = std::ranges::all_of(pieces, &TextPiece::markup) ? in_markup_only_ : in_markup_;
+  std::vector<TokenRun> runs;
   std::string text;
-  bool trim_left = false;
-  const auto flush = [&](bool trim_right) {
-    text = ToValidUtf8(text);
-    if (trim_left) TrimLeft(&text);
-    if (trim_right) TrimRight(&text);
-    CutUserDefined(text, &runs);
-    text.clear();
-  };
-  for (const TextPiece& piece : pieces) {
-    size_t from = 0;
-    while (piece.markup) {
-      const auto match = special_matcher_.FindFirst(piece.text, from);
+  const TokenizerData::AddedToken* before = nullptr;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const std::string& piece = pieces[i].text;
+    size_t from = 0, searched = 0;
+    while (pieces[i].markup) {
+      const auto match = tokens.FindFirst(piece, searched);
       if (!match) break;
-      text.append(piece.text, from, match->begin - from);
-      flush(strips_left_[static_cast<size_t>(match->id)]);
-      runs.push_back({match->id, ""});
-      trim_left = strips_right_[static_cast<size_t>(match->id)];
+      searched = match->end;
+      const bool before_word = i + 1 < pieces.size() && BeginsWithWord(pieces[i + 1].text);
+      if (!IsSpecial(match->token->id) || !AddedTokens::IsWhole(*match, piece, EndsWithWord(text), before_word))
+        continue;
+      text.append(piece, from, match->begin - from);
+      CutText(text, before, match->token, &runs);
+      runs.push_back({match->token->id, ""});
+      text.clear();
+      before = match->token;
       from = match->end;
     }
-    text.append(piece.text, from);
+    text.append(piece, from);
   }
-  flush(false);
+  CutText(text, before, nullptr, &runs);
   return runs;
 }
 
-void Vocabulary::CutUserDefined(std::string_view text, std::vector<Run>* runs) const {
-  size_t from = 0;
-  while (const auto match = user_matcher_.FindFirst(text, from)) {
-    std::string before(text.substr(from, match->begin - from));
-    const auto id = static_cast<size_t>(match->id);
-    if (strips_left_[id]) TrimRight(&before);
-    if (!before.empty()) runs->push_back({-1, std::move(before)});
-    runs->push_back({match->id, ""});
-    from = match->end;
-    while (strips_right_[id] && from < text.size()) {
-      const CodePoint c = FirstCodePoint(text.substr(from));
-      if (!IsUnicodeSpace(c.value)) break;
-      from += c.length;
-    }
-  }
-  if (from < text.size()) runs->push_back({-1, std::string(text.substr(from))});
+void Vocabulary::CutText(std::string_view bytes, const TokenizerData::AddedToken* before,
+                         const TokenizerData::AddedToken* after, std::vector<TokenRun>* runs) const {
+  std::string text = ToValidUtf8(bytes);
+  if (before != nullptr && before->strip_right) TrimLeft(&text);
+  if (after != nullptr && after->strip_left) TrimRight(&text);
+  in_text_.Cut(text, before != nullptr && EndsWithWord(Name(before->id)),
+               after != nullptr && BeginsWithWord(Name(after->id)), runs);
 }
 
 }  // namespace ringside

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "engine/text/byte_tree.h"
+#include "engine/text/added_tokens.h"
 #include "engine/text/tokenizer.h"
 
 namespace ringside {
@@ -38,38 +38,29 @@ class Vocabulary {
   /// The id of the token that stands for one byte and nothing else (SentencePiece's <0x0A>), or -1.
   TokenId ByteToken(uint8_t byte) const { return byte_tokens_[byte]; }
 
-  /// A token, or text with none of the added tokens in it (`token` < 0, `text` not empty and well-formed UTF-8).
-  struct Run {
-    TokenId token = -1;
-    std::string text;
-  };
-  /// The pieces' concatenation: special tokens cut out of markup, user-defined ones out of all text.
-  std::vector<Run> Cut(std::span<const TextPiece> pieces) const;
+  /// The pieces' concatenation: special tokens cut out of markup, user-defined ones out of all text, but for those that
+  /// are found in normalised text (NormalisedTokens). Special ones of these are, in markup, where some piece is none:
+  /// what a user wrote must not become one.
+  std::vector<TokenRun> Cut(std::span<const TextPiece> pieces) const;
+  /// The tokens that a normaliser's text is searched for: of text, or of pieces that are all markup.
+  const std::vector<TokenizerData::AddedToken>& NormalisedTokens(bool markup) const {
+    return markup ? normalised_markup_ : normalised_text_;
+  }
 
  private:
-  // Tokens found by their spelling: the leftmost, and the longest there; the first added of equals.
-  class Matcher {
-   public:
-    void Add(TokenId id, std::string_view spelling) { tree_.Add(spelling, id); }
-    struct Match {
-      size_t begin = 0, end = 0;
-      TokenId id = -1;
-    };
-    std::optional<Match> FindFirst(std::string_view text, size_t from) const;
-
-   private:
-    ByteTree tree_;
-  };
-
   Vocabulary() = default;
-  void CutUserDefined(std::string_view text, std::vector<Run>* runs) const;
+  Status AddTokens(const TokenizerData& data);
+  // `before`, `after`: the special tokens that the text stands between.
+  void CutText(std::string_view bytes, const TokenizerData::AddedToken* before, const TokenizerData::AddedToken* after,
+               std::vector<TokenRun>* runs) const;
 
   std::vector<std::string> names_, bytes_;
   std::vector<TokenizerData::TokenType> types_;
   std::unordered_map<std::string_view, TokenId> specials_, by_bytes_;
   std::array<TokenId, 256> byte_tokens_{};
-  std::vector<bool> strips_left_, strips_right_;
-  Matcher special_matcher_, user_matcher_;
+  AddedTokens in_text_, in_markup_;  // user-defined tokens; special ones as well
+  AddedTokens in_markup_only_;       // as in_markup_, where all pieces are markup
+  std::vector<TokenizerData::AddedToken> normalised_text_, normalised_markup_;
 };
 
 }  // namespace ringside

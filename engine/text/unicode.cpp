@@ -109,18 +109,21 @@ void AppendCodePoint(uint32_t code_point, std::string* out) {
   out->append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(length));
 }
 
-std::string NormaliseNfc(std::string_view text) {
+std::string Normalise(std::string_view text, NormalForm form) {
+  const bool compatible = form == NormalForm::kKC || form == NormalForm::kKD;
+  const bool composes = form == NormalForm::kC || form == NormalForm::kKC;
+  const auto decompose = static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | (compatible ? UTF8PROC_COMPAT : 0));
   if (std::ranges::all_of(text, [](char c) { return static_cast<uint8_t>(c) < 0x80; })) return std::string(text);
   std::vector<utf8proc_int32_t> decomposed;
   decomposed.reserve(text.size());
   for (size_t i = 0; i < text.size();) {
     const CodePoint c = FirstCodePoint(text.substr(i));
     i += c.length;
-    utf8proc_int32_t parts[8];  // the longest canonical decomposition has 4
+    utf8proc_int32_t parts[32];  // the longest decomposition has 18
     int boundary = 0;
     const utf8proc_ssize_t count =
-        utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c.value), parts, 8, UTF8PROC_DECOMPOSE, &boundary);
-    CHECK(count >= 0 && count <= 8);
+        utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c.value), parts, 32, decompose, &boundary);
+    CHECK(count >= 0 && count <= 32);
     decomposed.insert(decomposed.end(), parts, parts + count);
   }
   // Canonical order by our own stable sort: the library's exchange sort is quadratic in a run of combining marks.
@@ -134,10 +137,12 @@ std::string NormaliseNfc(std::string_view text) {
     std::stable_sort(run, end, [&](auto a, auto b) { return mark_class(a) < mark_class(b); });
     run = end;
   }
-  const utf8proc_ssize_t count =
-      utf8proc_normalize_utf32(decomposed.data(), static_cast<utf8proc_ssize_t>(decomposed.size()),
-                               static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
-  CHECK_GE(count, 0);
+  auto count = static_cast<utf8proc_ssize_t>(decomposed.size());
+  if (composes) {
+    count = utf8proc_normalize_utf32(decomposed.data(), count,
+                                     static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+    CHECK_GE(count, 0);
+  }
   std::string out;
   out.reserve(text.size());
   for (utf8proc_ssize_t i = 0; i < count; ++i) AppendCodePoint(static_cast<uint32_t>(decomposed[i]), &out);
@@ -181,6 +186,13 @@ std::string ReplaceAll(std::string_view text, std::string_view from, std::string
 }
 
 uint32_t ByteLevelCharacter(uint8_t byte) { return Tables().character[byte]; }
+
+std::string ToByteLevel(std::string_view bytes) {
+  std::string spelled;
+  spelled.reserve(bytes.size());
+  for (const char byte : bytes) AppendCodePoint(ByteLevelCharacter(static_cast<uint8_t>(byte)), &spelled);
+  return spelled;
+}
 
 bool ByteLevelToBytes(std::string_view spelling, std::string* bytes) {
   bytes->clear();

@@ -41,8 +41,10 @@ CodePoint FirstCodePoint(std::string_view text);
 CodePoint LastCodePoint(std::string_view text);
 void AppendCodePoint(uint32_t code_point, std::string* out);
 
-/// Normalisation form C of well-formed UTF-8, in O(n log n) whatever the text.
-std::string NormaliseNfc(std::string_view text);
+/// A normalisation form of well-formed UTF-8, in O(n log n) whatever the text.
+enum class NormalForm { kC, kD, kKC, kKD };
+std::string Normalise(std::string_view text, NormalForm form);
+inline std::string NormaliseNfc(std::string_view text) { return Normalise(text, NormalForm::kC); }
 
 /// The White_Space property of Unicode; a regular expression's \s.
 bool IsUnicodeSpace(uint32_t code_point);
@@ -55,6 +57,7 @@ std::string ReplaceAll(std::string_view text, std::string_view from, std::string
 
 /// GPT-2's byte-level alphabet: the printable character that stands for each byte, and back.
 uint32_t ByteLevelCharacter(uint8_t byte);
+std::string ToByteLevel(std::string_view bytes);
 /// The bytes that a token spelled in that alphabet stands for. False, and `bytes` is undefined, if it has another
 /// character.
 bool ByteLevelToBytes(std::string_view spelling, std::string* bytes);

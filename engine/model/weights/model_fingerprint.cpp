@@ -17,6 +17,11 @@ void AddIds(std::span<const TokenId> ids, Digest* digest) {
   digest->AddBytes(ids.data(), ids.size_bytes());
 }
 
+void AddPattern(const TextPattern& pattern, Digest* digest) {
+  digest->AddText(pattern.text);
+  digest->AddNumber(pattern.literal);
+}
+
 void AddTokenizer(const TokenizerData& data, Digest* digest) {
   digest->AddNumber(static_cast<int64_t>(data.kind));
   AddTexts(data.tokens, digest);
@@ -29,18 +34,35 @@ void AddTokenizer(const TokenizerData& data, Digest* digest) {
     digest->AddText(left);
     digest->AddText(right);
   }
-  AddTexts(data.split_patterns, digest);
-  digest->AddNumber(data.normalise_nfc);
-  digest->AddNumber(data.ignore_merges);
-  digest->AddNumber(static_cast<int64_t>(data.space_prefix));
+  for (const NormaliserStep& step : data.normaliser) {
+    digest->AddNumber(static_cast<int64_t>(step.kind));
+    AddPattern(step.pattern, digest);
+    digest->AddText(step.text);
+    for (const bool value : {step.left, step.right}) digest->AddNumber(value);
+  }
+  digest->AddNumber(static_cast<int64_t>(data.pre_tokenizer.size()));
+  for (const PreTokenizerStep& step : data.pre_tokenizer) {
+    digest->AddNumber(static_cast<int64_t>(step.kind));
+    AddPattern(step.pattern, digest);
+    for (const int64_t value : {static_cast<int64_t>(step.behaviour), static_cast<int64_t>(step.prefix)}) {
+      digest->AddNumber(value);
+    }
+    for (const bool value : {step.invert, step.split}) digest->AddNumber(value);
+    digest->AddText(step.replacement);
+  }
   digest->AddText(data.charsmap);
-  for (const bool value : {data.white_space.trim_front, data.white_space.trim_back, data.white_space.collapse,
-                           data.white_space.separates, data.white_space.begins_words}) {
+  for (const bool value :
+       {data.ignore_merges, data.fuse_unknown, data.strips_leading_space, data.white_space.trim_front,
+        data.white_space.trim_back, data.white_space.collapse, data.white_space.prefix}) {
     digest->AddNumber(value);
   }
   digest->AddNumber(static_cast<int64_t>(data.dialect));
-  AddIds(data.strip_left, digest);
-  AddIds(data.strip_right, digest);
+  for (const TokenizerData::AddedToken& token : data.added) {
+    digest->AddNumber(token.id);
+    for (const bool value : {token.strip_left, token.strip_right, token.single_word, token.normalised}) {
+      digest->AddNumber(value);
+    }
+  }
   digest->AddNumber(data.text_begin ? int64_t{*data.text_begin} + 1 : 0);
   for (const auto& id : {data.bos, data.eos, data.unknown}) digest->AddNumber(id ? int64_t{*id} : -1);
   AddIds(data.end_of_turn, digest);

@@ -100,10 +100,8 @@ Status ReadNormalizerSpec(std::string_view message, TokenizerData* data) {
   }
   if (!in.done()) return Wrong("its normalizer_spec is cut off");
   if (escape == 0) return Unsupported("escape_whitespaces = false");
-  data->space_prefix =
-      dummy_prefix != 0 ? TokenizerData::SpacePrefix::kBehindSpecials : TokenizerData::SpacePrefix::kNone;
   const bool extra = remove_extra != 0;
-  data->white_space = {.trim_front = extra, .trim_back = extra, .collapse = extra};
+  data->white_space = {.trim_front = extra, .trim_back = extra, .collapse = extra, .prefix = dummy_prefix != 0};
   return Status::Ok();
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/base64.h"
 #include "engine/text/files/tokenizer_texts.h"
+#include "engine/text/pipeline/patterns.h"
 #include "engine/text/unicode.h"
 
 namespace ringside {
@@ -66,7 +67,7 @@ Result<TokenizerData> Read(const Json& json) {
   TokenizerData data;
   data.kind = TokenizerData::Kind::kByteLevelBpe;
   data.ignore_merges = true;
-  data.split_patterns = {config.at("pattern").get<std::string>()};
+  data.pre_tokenizer = {Isolate(config.at("pattern").get<std::string>()), {.kind = PreTokenizerStep::Kind::kByteLevel}};
   RETURN_IF_ERROR(ReadSpecials(json, static_cast<size_t>(specials), &data));
   for (size_t rank = 0; rank < count; ++rank) {
     const auto bytes = DecodeBase64(vocab[rank].at("token_bytes").get<std::string>());

@@ -100,8 +100,11 @@ Status AddTokens(const Json& config, TokenizerData* data) {
     }
     data->tokens[id] = name;
     data->types[id] = IsTrue(token, "special") ? TokenType::kControl : TokenType::kUserDefined;
-    if (IsTrue(token, "lstrip")) data->strip_left.push_back(static_cast<TokenId>(id));
-    if (IsTrue(token, "rstrip")) data->strip_right.push_back(static_cast<TokenId>(id));
+    const TokenizerData::AddedToken flags{.id = static_cast<TokenId>(id),
+                                          .strip_left = IsTrue(token, "lstrip"),
+                                          .strip_right = IsTrue(token, "rstrip"),
+                                          .single_word = IsTrue(token, "single_word")};
+    if (flags != TokenizerData::AddedToken{.id = flags.id}) data->added.push_back(flags);
   }
   return Status::Ok();
 }

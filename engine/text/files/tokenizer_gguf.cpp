@@ -1,16 +1,14 @@
-#include <array>
 #include <string>
 
 #include "engine/files/gguf_reader.h"
+#include "engine/text/files/gguf_pre_tokenizers.h"
 #include "engine/text/tokenizer.h"
 #include "engine/text/tokenizer_facts.h"
-#include "engine/text/tokenizer_split.h"
 
 namespace ringside {
 namespace {
 
 using TokenType = TokenizerData::TokenType;
-using SpacePrefix = TokenizerData::SpacePrefix;
 
 // GGUF's numbers for token types are those of SentencePiece.
 Result<TokenType> TypeFromGguf(int64_t type) {
@@ -33,66 +31,25 @@ Result<TokenType> TypeFromGguf(int64_t type) {
   }
 }
 
-Status SetPreTokenizer(std::string_view name, TokenizerData* data) {
-  namespace patterns = split_patterns;
-  enum class Style { kGpt2, kLlama3, kQwen2, kDigitsThenGpt2, kTekken, kO200k };
-  struct Known {
-    std::string_view name;
-    Style style;
-  };
-  static constexpr std::array<Known, 25> kKnown = {{{"gpt-2", Style::kGpt2},
-                                                    {"gpt2", Style::kGpt2},
-                                                    {"default", Style::kGpt2},
-                                                    {"", Style::kGpt2},
-                                                    {"phi-2", Style::kGpt2},
-                                                    {"olmo", Style::kGpt2},
-                                                    {"mpt", Style::kGpt2},
-                                                    {"llama-bpe", Style::kLlama3},
-                                                    {"llama3", Style::kLlama3},
-                                                    {"llama-v3", Style::kLlama3},
-                                                    {"dbrx", Style::kLlama3},
-                                                    {"smaug-bpe", Style::kLlama3},
-                                                    {"falcon3", Style::kLlama3},
-                                                    {"qwen2", Style::kQwen2},
-                                                    {"stablelm2", Style::kQwen2},
-                                                    {"deepseek-r1-qwen", Style::kQwen2},
-                                                    {"megrez", Style::kQwen2},
-                                                    {"smollm", Style::kDigitsThenGpt2},
-                                                    {"starcoder", Style::kDigitsThenGpt2},
-                                                    {"refact", Style::kDigitsThenGpt2},
-                                                    {"command-r", Style::kDigitsThenGpt2},
-                                                    {"codeshell", Style::kDigitsThenGpt2},
-                                                    {"exaone", Style::kDigitsThenGpt2},
-                                                    {"tekken", Style::kTekken},
-                                                    {"gpt-4o", Style::kO200k}}};
-  for (const Known& known : kKnown) {
-    if (known.name != name) continue;
-    switch (known.style) {
-      case Style::kGpt2:
-        data->split_patterns = {patterns::kGpt2};
-        break;
-      case Style::kLlama3:
-        data->split_patterns = {patterns::kLlama3};
-        data->ignore_merges = name == "llama-bpe" || name == "llama3" || name == "llama-v3" || name == "falcon3";
-        break;
-      case Style::kQwen2:
-        data->split_patterns = {patterns::kQwen2};
-        data->normalise_nfc = name != "stablelm2";
-        break;
-      case Style::kDigitsThenGpt2:
-        data->split_patterns = {patterns::kSingleDigit, patterns::kGpt2};
-        break;
-      case Style::kTekken:
-        data->split_patterns = {patterns::kTekken};
-        data->ignore_merges = true;
-        break;
-      case Style::kO200k:
-        data->split_patterns = {patterns::kO200k};
-        break;
-    }
-    return Status::Ok();
+// The steps of a file with merges; some names belong to vocabularies of characters. `begins`: default of the key
+// add_bos_token.
+Status SetPreTokenizer(const GgufFile& file, TokenizerData* data, bool* begins) {
+  std::string name = file.String("tokenizer.ggml.pre").value_or("");
+  if (name.empty()) name = GgufPreTokenizerOf(file.String("general.architecture").value_or(""));
+  std::optional<GgufPreTokenizer> known = FindGgufPreTokenizer(name);
+  if (!known) return InvalidArgument("tokenizer.ggml.pre: unknown pre-tokenizer '" + name + "'");
+  data->normaliser = std::move(known->normaliser);
+  data->pre_tokenizer = std::move(known->steps);
+  data->ignore_merges = known->ignore_merges;
+  data->dialect = TokenizerData::Dialect::kTokenizers;
+  *begins = known->begins;
+  if (!known->on_characters) return Status::Ok();
+  data->kind = TokenizerData::Kind::kSentencePieceBpe;
+  data->types.resize(data->tokens.size(), TokenType::kNormal);
+  for (size_t i = 0; i < data->tokens.size(); ++i) {
+    if (data->types[i] == TokenType::kNormal && ByteOfToken(data->tokens[i])) data->types[i] = TokenType::kByte;
   }
-  return InvalidArgument("tokenizer.ggml.pre: unknown pre-tokenizer '" + std::string(name) + "'");
+  return Status::Ok();
 }
 
 Status ReadMerges(const std::vector<std::string>& lines, TokenizerData* data) {
@@ -156,27 +113,25 @@ Result<TokenizerData> ReadGgufTokenizer(const GgufFile& file) {
   data.eos = ReadId(file, "tokenizer.ggml.eos_token_id", count);
   const bool byte_level = data.kind == TokenizerData::Kind::kByteLevelBpe;
   const bool merges_characters = data.kind == TokenizerData::Kind::kSentencePieceBpe;
+  bool begins = merges_characters;
   if (byte_level) {
     const std::vector<std::string>* merges = file.Strings("tokenizer.ggml.merges");
     if (merges == nullptr) return InvalidArgument("tokenizer.ggml.merges is missing");
     RETURN_IF_ERROR(ReadMerges(*merges, &data));
-    RETURN_IF_ERROR(SetPreTokenizer(file.String("tokenizer.ggml.pre").value_or(""), &data));
-    if (file.Bool("tokenizer.ggml.add_space_prefix").value_or(false))
-      data.space_prefix = SpacePrefix::kEveryRunIfAbsent;
+    RETURN_IF_ERROR(SetPreTokenizer(file, &data, &begins));
+    if (file.Bool("tokenizer.ggml.add_space_prefix").value_or(false)) {
+      data.pre_tokenizer.insert(data.pre_tokenizer.begin(), {.kind = PreTokenizerStep::Kind::kPrefixSpace});
+    }
   } else {
     const auto scores = file.Floats("tokenizer.ggml.scores");
     if (!scores) return InvalidArgument("tokenizer.ggml.scores is missing");
     data.scores.assign(scores->begin(), scores->end());
     data.unknown = ReadId(file, "tokenizer.ggml.unknown_token_id", count);
-    if (file.Bool("tokenizer.ggml.add_space_prefix").value_or(merges_characters)) {
-      data.space_prefix = SpacePrefix::kBehindSpecials;
-    }
     ASSIGN_OR_RETURN(data.charsmap, ReadCharsmap(file));
     const bool extra = file.Bool("tokenizer.ggml.remove_extra_whitespaces").value_or(false);
-    data.white_space = {.trim_front = extra, .trim_back = extra, .collapse = extra};
+    const bool prefix = file.Bool("tokenizer.ggml.add_space_prefix").value_or(merges_characters);
+    data.white_space = {.trim_front = extra, .trim_back = extra, .collapse = extra, .prefix = prefix};
   }
-  // Files of Llama 3 and of Mistral's tekken leave it out, too.
-  const bool begins = merges_characters || (byte_level && data.ignore_merges);
   if (file.Bool("tokenizer.ggml.add_bos_token").value_or(begins)) data.text_begin = data.bos;
   for (const char* key : {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
     if (const auto id = ReadId(file, key, count)) data.end_of_turn.push_back(*id);

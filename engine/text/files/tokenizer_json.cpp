@@ -2,10 +2,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "base/base64.h"
+#include "engine/text/files/tokenizer_json_steps.h"
 #include "engine/text/files/tokenizer_texts.h"
 #include "engine/text/tokenizer_facts.h"
-#include "engine/text/tokenizer_split.h"
 #include "engine/text/unicode.h"
 
 namespace ringside {
@@ -13,7 +12,6 @@ namespace {
 
 using Json = nlohmann::json;
 using TokenType = TokenizerData::TokenType;
-using SpacePrefix = TokenizerData::SpacePrefix;
 
 constexpr int64_t kMaxTokens = 1 << 21;
 
@@ -52,11 +50,6 @@ void PutToken(TokenId id, const std::string& name, TokenType type, TokenizerData
   data->types[i] = type;
 }
 
-// Not on bytes.
-void BuildOnCharacters(TokenizerData* data) {
-  if (data->kind == TokenizerData::Kind::kByteLevelBpe) data->kind = TokenizerData::Kind::kSentencePieceBpe;
-}
-
 Status ReadMerge(const Json& merge, TokenizerData* data) {
   if (merge.is_string()) {
     const auto& line = merge.get_ref<const std::string&>();
@@ -86,7 +79,13 @@ Status ReadBpe(const Json& model, TokenizerData* data) {
   for (const char* affix : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     if (!StringMember(model, affix).empty()) return Unsupported(affix);
   }
+  const Json* dropout = Member(model, "dropout");
+  if (dropout != nullptr && dropout->is_number() && dropout->get<double>() > 0) {
+    return Unsupported("a model with dropout");
+  }
+  data->kind = TokenizerData::Kind::kSentencePieceBpe;
   data->ignore_merges = BoolMember(model, "ignore_merges", false);
+  data->fuse_unknown = BoolMember(model, "fuse_unk", false);
   if (const std::string unknown = StringMember(model, "unk_token"); !unknown.empty()) {
     if (const auto found = vocab->find(unknown); found != vocab->end()) data->unknown = IdOf(*found);
   }
@@ -126,7 +125,6 @@ Status ReadModel(const Json& model, TokenizerData* data) {
   }
   if (data->unknown) data->types[static_cast<size_t>(*data->unknown)] = TokenType::kUnknown;
   if (!BoolMember(model, "byte_fallback", false)) return Status::Ok();
-  BuildOnCharacters(data);
   for (size_t i = 0; i < data->tokens.size(); ++i) {
     if (data->types[i] == TokenType::kNormal && ByteOfToken(data->tokens[i])) data->types[i] = TokenType::kByte;
   }
@@ -142,144 +140,14 @@ Status ReadAddedTokens(const Json& tokens, TokenizerData* data) {
     if (!id || name.empty()) return Wrong("an added token has no id or no content");
     const bool special = BoolMember(token, "special", false);
     PutToken(*id, name, special ? TokenType::kControl : TokenType::kUserDefined, data);
-    if (BoolMember(token, "lstrip", false)) data->strip_left.push_back(*id);
-    if (BoolMember(token, "rstrip", false)) data->strip_right.push_back(*id);
+    const TokenizerData::AddedToken flags{.id = *id,
+                                          .strip_left = BoolMember(token, "lstrip", false),
+                                          .strip_right = BoolMember(token, "rstrip", false),
+                                          .single_word = BoolMember(token, "single_word", false),
+                                          .normalised = BoolMember(token, "normalized", !special)};
+    if (flags != TokenizerData::AddedToken{.id = *id}) data->added.push_back(flags);
   }
   return Status::Ok();
-}
-
-// What the steps in front of the model do to the text besides what they leave in TokenizerData.
-struct Steps {
-  int normalised = 0;           // the rank of the last step of the normaliser, see ReadNormaliser
-  bool escapes_spaces = false;  // as U+2581
-  bool byte_level = false;      // the bytes' alphabet is asked for
-};
-
-// One step, which may come behind those of its own rank and below only: that is the order in which we do them.
-Status ReadNormaliserStep(const Json& step, const std::string& type, TokenizerData* data, Steps* steps) {
-  const auto reach = [&](int rank) -> Status {
-    if (rank < steps->normalised) return Unsupported("normalizer '" + type + "' behind the one before it");
-    steps->normalised = rank;
-    return Status::Ok();
-  };
-  const Json* pattern = Member(step, "pattern");
-  const std::string content = StringMember(step, "content");
-  if (type == "Precompiled") {
-    const auto charsmap = DecodeBase64(StringMember(step, "precompiled_charsmap"));
-    if (!charsmap || !data->charsmap.empty()) return Wrong("precompiled_charsmap is not base64, or there are two");
-    data->charsmap = *charsmap;
-    return reach(1);
-  }
-  if (type == "NFC") {
-    data->normalise_nfc = true;
-    return reach(2);
-  }
-  if (type == "Strip") {
-    data->white_space.trim_front = BoolMember(step, "strip_left", true);
-    data->white_space.trim_back = BoolMember(step, "strip_right", true);
-    return reach(3);
-  }
-  if (type == "Replace" && pattern != nullptr && StringMember(*pattern, "Regex") == " {2,}" &&
-      (content == " " || content == kLowerOneEighthBlock)) {
-    data->white_space.collapse = true;
-    return reach(4);
-  }
-  if (type == "Prepend" && StringMember(step, "prepend") == kLowerOneEighthBlock) {
-    data->space_prefix = SpacePrefix::kEveryRun;
-    BuildOnCharacters(data);
-    return reach(5);
-  }
-  if (type == "Replace" && pattern != nullptr && StringMember(*pattern, "String") == " " &&
-      content == kLowerOneEighthBlock) {
-    steps->escapes_spaces = true;
-    BuildOnCharacters(data);
-    return reach(6);
-  }
-  return Unsupported("normalizer '" + type + "'");
-}
-
-Status ReadNormaliser(const Json& normaliser, TokenizerData* data, Steps* steps) {
-  const std::string type = StringMember(normaliser, "type");
-  if (type != "Sequence") return ReadNormaliserStep(normaliser, type, data, steps);
-  const Json* list = Member(normaliser, "normalizers");
-  if (list == nullptr || !list->is_array()) return Wrong("a normalizer sequence has no steps");
-  for (const Json& step : *list) {
-    if (StringMember(step, "type") == "Sequence") return Unsupported("a sequence inside a sequence");
-    RETURN_IF_ERROR(ReadNormaliserStep(step, StringMember(step, "type"), data, steps));
-  }
-  return Status::Ok();
-}
-
-Status ReadSplit(const Json& split, TokenizerData* data) {
-  const Json* pattern = Member(split, "pattern");
-  const std::string behavior = StringMember(split, "behavior");
-  const bool inverted = BoolMember(split, "invert", false);
-  if (pattern == nullptr) return Wrong("a Split has no pattern");
-  if (data->kind != TokenizerData::Kind::kByteLevelBpe && StringMember(*pattern, "String") == " ") {
-    return Status::Ok();  // no space is left to split at
-  }
-  // "Removed" with "invert" keeps the matches and drops what no match covers; the known patterns cover everything.
-  if (behavior != "Isolated" && !(behavior == "Removed" && inverted)) return Unsupported("Split behavior " + behavior);
-  if (const std::string regex = StringMember(*pattern, "Regex"); !regex.empty()) {
-    data->split_patterns.push_back(regex);
-  } else if (const std::string text = StringMember(*pattern, "String"); !text.empty()) {
-    if (text.find("\\E") != std::string::npos) return Unsupported("Split at '" + text + "'");
-    data->split_patterns.push_back("\\Q" + text + "\\E");
-  } else {
-    return Wrong("a Split has no pattern");
-  }
-  return Status::Ok();
-}
-
-Status ReadMetaspace(const Json& metaspace, TokenizerData* data) {
-  if (StringMember(metaspace, "replacement") != kLowerOneEighthBlock) return Unsupported("a Metaspace replacement");
-  data->white_space.begins_words = BoolMember(metaspace, "split", true);
-  BuildOnCharacters(data);
-  const std::string scheme = StringMember(metaspace, "prepend_scheme");
-  const bool always = scheme == "always" || (scheme.empty() && BoolMember(metaspace, "add_prefix_space", true));
-  data->space_prefix = always              ? SpacePrefix::kEveryRunIfAbsent
-                       : scheme == "first" ? SpacePrefix::kFirstRunIfAbsent
-                                           : SpacePrefix::kNone;
-  return Status::Ok();
-}
-
-Status ReadPreTokenizer(const Json& step, TokenizerData* data, Steps* steps) {
-  const std::string type = StringMember(step, "type");
-  if (type == "Sequence") {
-    const Json* list = Member(step, "pretokenizers");
-    if (list == nullptr || !list->is_array()) return Wrong("a pre-tokenizer sequence has no steps");
-    for (const Json& inner : *list) {
-      if (StringMember(inner, "type") == "Sequence") return Unsupported("a sequence inside a sequence");
-      if (steps->byte_level) return Unsupported("a pre-tokenizer behind ByteLevel");
-      RETURN_IF_ERROR(ReadPreTokenizer(inner, data, steps));
-    }
-    return Status::Ok();
-  }
-  if (type == "Split") return ReadSplit(step, data);
-  if (type == "Metaspace") {
-    steps->escapes_spaces = true;
-    return ReadMetaspace(step, data);
-  }
-  if (type == "WhitespaceSplit") {
-    if (steps->escapes_spaces) return Unsupported("WhitespaceSplit behind Metaspace");
-    data->white_space.separates = true;
-    return Status::Ok();
-  }
-  if (type == "Digits") {
-    const bool single = BoolMember(step, "individual_digits", false);
-    data->split_patterns.emplace_back(single ? split_patterns::kSingleDigit : split_patterns::kDigits);
-    return Status::Ok();
-  }
-  if (type == "ByteLevel") {
-    steps->byte_level = true;
-    if (BoolMember(step, "add_prefix_space", true)) {
-      if (!data->split_patterns.empty()) return Unsupported("ByteLevel with add_prefix_space behind another step");
-      data->space_prefix = SpacePrefix::kEveryRunIfAbsent;
-    }
-    if (BoolMember(step, "use_regex", true)) data->split_patterns.emplace_back(split_patterns::kGpt2);
-    return Status::Ok();
-  }
-  return Unsupported("pre-tokenizer '" + type + "'");
 }
 
 // The token that the post-processor puts in front of a text; "" for none.
@@ -289,36 +157,60 @@ std::string FirstSpecialToken(const Json& processor, int depth) {
       if (std::string name = FirstSpecialToken(step, depth + 1); !name.empty()) return name;
     }
   }
+  const std::string type = StringMember(processor, "type");
+  if (type == "RobertaProcessing" || type == "BertProcessing") {
+    const Json* token = Member(processor, "cls");
+    return token != nullptr && token->is_array() && !token->empty() ? token->front().get<std::string>() : "";
+  }
   const Json* single = Member(processor, "single");
   if (single == nullptr || !single->is_array() || single->empty()) return "";
   const Json* first = Member(single->front(), "SpecialToken");
   return first == nullptr ? "" : StringMember(*first, "id");
 }
 
+// On bytes, where a step turns them into characters.
+Status ChooseKind(TokenizerData* data) {
+  const bool byte_level =
+      std::ranges::any_of(data->normaliser, [](const auto& s) { return s.kind == NormaliserStep::Kind::kByteLevel; }) ||
+      std::ranges::any_of(data->pre_tokenizer,
+                          [](const auto& s) { return s.kind == PreTokenizerStep::Kind::kByteLevel; });
+  if (!byte_level) return Status::Ok();
+  const bool bytes_as_tokens = std::ranges::find(data->types, TokenType::kByte) != data->types.end();
+  if (data->kind != TokenizerData::Kind::kSentencePieceBpe || bytes_as_tokens) {
+    return Unsupported("ByteLevel together with byte_fallback or Unigram");
+  }
+  data->kind = TokenizerData::Kind::kByteLevelBpe;
+  return Status::Ok();
+}
+
+bool PutsSpaceInFront(const TokenizerData& data) {
+  return std::ranges::any_of(data.normaliser,
+                             [](const auto& step) {
+                               return step.kind == NormaliserStep::Kind::kPrepend && step.text == kLowerOneEighthBlock;
+                             }) ||
+         std::ranges::any_of(data.pre_tokenizer, [](const auto& step) {
+           return step.kind == PreTokenizerStep::Kind::kMetaspace && step.prefix != PreTokenizerStep::Prefix::kNever;
+         });
+}
+
 Result<TokenizerData> Assemble(const Json& json) {
   TokenizerData data;
+  data.dialect = TokenizerData::Dialect::kTokenizers;
   const Json* model = Member(json, "model");
   if (model == nullptr) return Wrong("model is missing");
   RETURN_IF_ERROR(ReadModel(*model, &data));
   if (const Json* added = Member(json, "added_tokens")) RETURN_IF_ERROR(ReadAddedTokens(*added, &data));
-  Steps steps;
-  if (const Json* normaliser = Member(json, "normalizer")) RETURN_IF_ERROR(ReadNormaliser(*normaliser, &data, &steps));
-  if (const Json* step = Member(json, "pre_tokenizer")) RETURN_IF_ERROR(ReadPreTokenizer(*step, &data, &steps));
-  const bool characters = data.kind != TokenizerData::Kind::kByteLevelBpe;
-  if (characters) data.dialect = TokenizerData::Dialect::kTokenizers;
-  if (steps.byte_level == characters) {
-    return Unsupported(characters ? "ByteLevel together with byte_fallback, Unigram or Metaspace"
-                                  : "BPE on characters");
+  if (const Json* normaliser = Member(json, "normalizer")) {
+    RETURN_IF_ERROR(ReadNormaliserSteps(normaliser->dump(), &data));
   }
-  if (!characters && (!data.charsmap.empty() || data.white_space != TokenizerData::WhiteSpace())) {
-    return Unsupported("ByteLevel together with Precompiled, Strip or WhitespaceSplit");
+  if (const Json* step = Member(json, "pre_tokenizer")) RETURN_IF_ERROR(ReadPreTokenizerSteps(step->dump(), &data));
+  RETURN_IF_ERROR(ChooseKind(&data));
+  if (const Json* decoder = Member(json, "decoder")) {
+    ASSIGN_OR_RETURN(data.strips_leading_space, DecoderStripsLeadingSpace(decoder->dump()));
+  } else {
+    data.strips_leading_space = PutsSpaceInFront(data);
   }
-  if (characters && !data.split_patterns.empty()) return Unsupported("a Split of a SentencePiece-style tokenizer");
-  if (characters && data.white_space.separates && data.space_prefix != SpacePrefix::kEveryRunIfAbsent) {
-    return Unsupported("WhitespaceSplit without a space in front of each word");
-  }
-  if (data.kind == TokenizerData::Kind::kUnigram && !steps.escapes_spaces)
-    return Unsupported("Unigram without Metaspace");
+  data.strips_leading_space = data.strips_leading_space && data.kind != TokenizerData::Kind::kByteLevelBpe;
   if (data.kind == TokenizerData::Kind::kUnigram) data.scores.resize(data.tokens.size());
   const Json* processor = Member(json, "post_processor");
   const std::string bos = processor == nullptr ? "" : FirstSpecialToken(*processor, 0);

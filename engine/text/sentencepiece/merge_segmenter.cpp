@@ -1,13 +1,12 @@
 #include "engine/text/sentencepiece/merge_segmenter.h"
 
-#include "engine/text/byte_level_bpe.h"
 #include "engine/text/score_merges.h"
 #include "engine/text/unicode.h"
 
 namespace ringside {
 
-MergeSegmenter::MergeSegmenter(int64_t vocabulary, MergeTable merges, SymbolTable::Characters characters)
-    : vocabulary_(vocabulary), merges_(std::move(merges)), characters_(std::move(characters)) {
+MergeSegmenter::MergeSegmenter(int64_t vocabulary, MergeTable merges, const SymbolTable& symbols)
+    : vocabulary_(vocabulary), merges_(std::move(merges)), characters_(symbols.characters()) {
   for (const auto& [character, id] : characters_) {
     if (id >= vocabulary_) AppendCodePoint(character, &spelling_[id]);
   }
@@ -15,14 +14,23 @@ MergeSegmenter::MergeSegmenter(int64_t vocabulary, MergeTable merges, SymbolTabl
 
 Result<MergeSegmenter> MergeSegmenter::Make(const Vocabulary& vocabulary, const TokenizerData& data) {
   SymbolTable symbols(vocabulary);
-  auto merges =
-      data.merges.empty() ? MergesByScore(vocabulary, data.scores, &symbols) : MakeMergeTable(vocabulary, data);
+  auto merges = data.merges.empty() && !data.scores.empty() ? MergesByScore(vocabulary, data.scores, &symbols)
+                                                            : MakeMergeTable(vocabulary, data);
   if (!merges.ok()) return merges.status();
-  return MergeSegmenter(vocabulary.size(), std::move(*merges), symbols.characters());
+  MergeSegmenter segmenter(vocabulary.size(), std::move(*merges), symbols);
+  if (!data.ignore_merges) return segmenter;
+  for (const auto& [name, id] : symbols.tokens()) segmenter.whole_.emplace(name, id);
+  return segmenter;
 }
 
 bool MergeSegmenter::Segment(std::string_view text, PieceOutput* out) const {
   if (!out->HasRoomFor(text)) return false;
+  if (!whole_.empty()) {
+    if (const auto found = whole_.find(std::string(text)); found != whole_.end()) {
+      out->Add(found->second);
+      return true;
+    }
+  }
   std::vector<TokenId> symbols;  // of the stretch that merges may join
   const auto flush = [&](std::string_view rest) {
     merges_.Apply(&symbols);

@@ -2,6 +2,7 @@
 // 2016, as SentencePiece does it on characters). Owned by a tokenizer; immutable after Make, any thread.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <unordered_map>
 
@@ -20,12 +21,13 @@ class MergeSegmenter {
   bool Segment(std::string_view text, PieceOutput* out) const;
 
  private:
-  MergeSegmenter(int64_t vocabulary, MergeTable merges, SymbolTable::Characters characters);
+  MergeSegmenter(int64_t vocabulary, MergeTable merges, const SymbolTable& symbols);
 
   int64_t vocabulary_;  // tokens
   MergeTable merges_;
   SymbolTable::Characters characters_;
   std::unordered_map<TokenId, std::string> spelling_;  // of ids past the vocabulary
+  std::unordered_map<std::string, TokenId> whole_;     // only where whole words are looked up
 };
 
 }  // namespace ringside

@@ -1,5 +1,5 @@
 // Where the pieces of one text go: known ones as their ids, characters that are in none spelled in bytes or, where the
-// vocabulary lacks those, as the unknown token, one for a run of them. One per text; one thread at a time.
+// vocabulary lacks those, as the unknown token, one per run or one per character. One per text; one thread at a time.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace ringside {
 class PieceOutput {
  public:
   /// `unknown`: -1: what cannot be spelled vanishes. `vocabulary` and `ids` outlive it.
-  PieceOutput(const Vocabulary& vocabulary, TokenId unknown, TokenList* ids)
-      : vocabulary_(vocabulary), unknown_(unknown), ids_(ids) {}
+  PieceOutput(const Vocabulary& vocabulary, TokenId unknown, bool fuse_unknown, TokenList* ids)
+      : vocabulary_(vocabulary), unknown_(unknown), fuse_unknown_(fuse_unknown), ids_(ids) {}
 
   void Add(TokenId id) {
     ids_->Add(id);
@@ -25,7 +25,7 @@ class PieceOutput {
     const auto token = [&](char c) { return vocabulary_.ByteToken(static_cast<uint8_t>(c)); };
     if (std::ranges::all_of(character, [&](char c) { return token(c) >= 0; })) {
       for (const char c : character) Add(token(c));
-    } else if (unknown_ >= 0 && !behind_unknown_) {
+    } else if (unknown_ >= 0 && !(fuse_unknown_ && behind_unknown_)) {
       Add(unknown_);
       behind_unknown_ = true;
     }
@@ -36,6 +36,7 @@ class PieceOutput {
  private:
   const Vocabulary& vocabulary_;
   const TokenId unknown_;
+  const bool fuse_unknown_;
   TokenList* ids_;
   bool behind_unknown_ = false;
 };

@@ -11,12 +11,10 @@
 namespace ringside {
 namespace {
 
-using SpacePrefix = TokenizerData::SpacePrefix;
 using Segmenter = std::variant<MergeSegmenter, UnigramSegmenter>;
 
 struct Options {
-  SpacePrefix prefix;
-  TokenizerData::WhiteSpace white_space;
+  bool prefix;      // TokenizerData::WhiteSpace
   TokenId unknown;  // -1: what has no token and no byte tokens vanishes
 };
 
@@ -37,7 +35,7 @@ class SentencePieceTokenizer : public Tokenizer {
 
   std::optional<std::vector<TokenId>> Encode(std::span<const TextPiece> pieces, int64_t max_tokens) const override {
     TokenList ids(max_tokens, longest_token_);
-    const std::vector<Vocabulary::Run> runs = vocabulary_.Cut(pieces);
+    const std::vector<TokenRun> runs = vocabulary_.Cut(pieces);
     bool behind_special = true;  // nothing but white space that went stands in between
     for (size_t i = 0; i < runs.size(); ++i) {
       const TokenId token = runs[i].token;
@@ -49,7 +47,7 @@ class SentencePieceTokenizer : public Tokenizer {
       const bool last = i + 1 == runs.size() || (runs[i + 1].token >= 0 && vocabulary_.IsSpecial(runs[i + 1].token));
       const std::string text = token < 0 ? normaliser_.Apply(runs[i].text, behind_special, last) : std::string();
       if (token < 0 && text.empty()) continue;
-      if (!EncodeRun(token, text, i == 0, behind_special, &ids)) break;
+      if (!EncodeRun(token, text, behind_special, &ids)) break;
       behind_special = false;
     }
     return ids.Take();
@@ -60,62 +58,23 @@ class SentencePieceTokenizer : public Tokenizer {
   bool IsSpecial(TokenId id) const override { return vocabulary_.IsSpecial(id); }
   std::optional<TokenId> FindSpecial(std::string_view name) const override { return vocabulary_.FindSpecial(name); }
   int64_t vocab_size() const override { return vocabulary_.size(); }
-  bool strips_leading_space() const override { return options_.prefix != SpacePrefix::kNone; }
+  bool strips_leading_space() const override { return options_.prefix; }
 
  private:
   // A user-defined token, or text. False if there is no room for it.
-  bool EncodeRun(TokenId token, std::string_view text, bool first, bool behind_special, TokenList* ids) const {
-    if (token >= 0) {
-      if (options_.prefix == SpacePrefix::kBehindSpecials && behind_special && !EncodeText(" ", ids)) return false;
-      ids->Add(token);
-      return true;
-    }
-    if (!options_.white_space.separates) return EncodeWord(text, first, behind_special, ids);
-    while (!text.empty()) {
-      size_t end = 0;
-      while (end < text.size() && !IsUnicodeSpace(FirstCodePoint(text.substr(end)).value)) {
-        end += FirstCodePoint(text.substr(end)).length;
-      }
-      if (end > 0 && !EncodeWord(text.substr(0, end), first, behind_special, ids)) return false;
-      text.remove_prefix(
-          std::min(text.size(), end + (end < text.size() ? FirstCodePoint(text.substr(end)).length : 0)));
-    }
+  bool EncodeRun(TokenId token, std::string_view text, bool behind_special, TokenList* ids) const {
+    const bool prefixed = options_.prefix && behind_special;
+    if (token < 0) return EncodeText((prefixed ? " " : "") + std::string(text), ids);
+    if (prefixed && !EncodeText(" ", ids)) return false;
+    ids->Add(token);
     return true;
-  }
-
-  bool EncodeWord(std::string_view text, bool first, bool behind_special, TokenList* ids) const {
-    return EncodeText((WantsPrefix(text, first, behind_special) ? " " : "") + std::string(text), ids);
-  }
-
-  bool WantsPrefix(std::string_view text, bool first, bool behind_special) const {
-    const bool present = text.starts_with(' ') || text.starts_with(kLowerOneEighthBlock);
-    switch (options_.prefix) {
-      case SpacePrefix::kNone:
-        return false;
-      case SpacePrefix::kBehindSpecials:
-        return behind_special;
-      case SpacePrefix::kEveryRun:
-        return true;
-      case SpacePrefix::kEveryRunIfAbsent:
-        return !present;
-      case SpacePrefix::kFirstRunIfAbsent:
-        return first && !present;
-    }
-    return false;
   }
 
   bool EncodeText(std::string_view text, TokenList* ids) const {
     const std::string escaped = ReplaceAll(text, " ", kLowerOneEighthBlock);
-    if (!ids->HasRoomFor(escaped)) return false;
-    for (std::string_view rest = escaped; !rest.empty();) {
-      size_t end = std::string_view::npos;
-      if (options_.white_space.begins_words) end = rest.find(kLowerOneEighthBlock, FirstCodePoint(rest).length);
-      PieceOutput out(vocabulary_, options_.unknown, ids);
-      const std::string_view word = rest.substr(0, end);
-      if (!std::visit([&](const auto& segmenter) { return segmenter.Segment(word, &out); }, segmenter_)) return false;
-      rest.remove_prefix(word.size());
-    }
-    return true;
+    PieceOutput out(vocabulary_, options_.unknown, /*fuse_unknown=*/true, ids);
+    return ids->HasRoomFor(escaped) &&
+           std::visit([&](const auto& segmenter) { return segmenter.Segment(escaped, &out); }, segmenter_);
   }
 
   Vocabulary vocabulary_;
@@ -139,7 +98,7 @@ Result<Segmenter> MakeSegmenter(const Vocabulary& vocabulary, const TokenizerDat
 Result<std::unique_ptr<Tokenizer>> MakeSentencePiece(Vocabulary vocabulary, const TokenizerData& data) {
   ASSIGN_OR_RETURN(TextNormaliser normaliser, TextNormaliser::Make(data));
   ASSIGN_OR_RETURN(Segmenter segmenter, MakeSegmenter(vocabulary, data));
-  const Options options{data.space_prefix, data.white_space, data.unknown.value_or(-1)};
+  const Options options{data.white_space.prefix, data.unknown.value_or(-1)};
   return std::unique_ptr<Tokenizer>(std::make_unique<SentencePieceTokenizer>(
       std::move(vocabulary), std::move(normaliser), std::move(segmenter), options));
 }

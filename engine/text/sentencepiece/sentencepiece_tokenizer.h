@@ -1,4 +1,4 @@
-// The tokenizers of SentencePiece (Kudo and Richardson 2018) and what `tokenizers` makes of them: text is normalised,
+// The tokenizers of SentencePiece (Kudo and Richardson 2018): text is normalised,
 // spaces become U+2581, and it is cut into pieces, by merges (Llama 2, Mistral, Gemma) or as the likeliest sequence of
 // them (T5, XGLM); what is in no piece is spelled in bytes. Made by MakeTokenizer only.
 #pragma once

@@ -7,8 +7,6 @@
 namespace ringside {
 namespace {
 
-using Dialect = TokenizerData::Dialect;
-
 // SentencePiece's: what it has written as U+2581 it takes for a space at the end.
 void TrimSpaces(bool front, bool back, std::string* text) {
   if (front) text->erase(0, std::min(text->find_first_not_of(' '), text->size()));
@@ -27,22 +25,14 @@ void TrimSpaces(bool front, bool back, std::string* text) {
 
 Result<TextNormaliser> TextNormaliser::Make(const TokenizerData& data) {
   TextNormaliser normaliser;
-  normaliser.nfc_ = data.normalise_nfc;
-  normaliser.graphemes_ = data.dialect == Dialect::kTokenizers;
   normaliser.white_space_ = data.white_space;
   ASSIGN_OR_RETURN(normaliser.charsmap_, Charsmap::Make(data.charsmap));
   return normaliser;
 }
 
 std::string TextNormaliser::Apply(std::string_view text, bool first, bool last) const {
-  std::string out = graphemes_ ? charsmap_.ApplyToGraphemes(text) : charsmap_.Apply(text);
-  if (nfc_) out = NormaliseNfc(out);
-  if (graphemes_) {
-    if (white_space_.trim_front) TrimLeft(&out);
-    if (white_space_.trim_back) TrimRight(&out);
-  } else {
-    TrimSpaces(white_space_.trim_front && first, white_space_.trim_back && last, &out);
-  }
+  std::string out = charsmap_.Apply(text);
+  TrimSpaces(white_space_.trim_front && first, white_space_.trim_back && last, &out);
   if (white_space_.collapse) {
     const auto extra = std::ranges::unique(out, [](char a, char b) { return a == ' ' && b == ' '; });
     out.erase(extra.begin(), extra.end());

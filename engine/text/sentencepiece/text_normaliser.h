@@ -1,5 +1,5 @@
-// How a SentencePiece-like tokenizer prepares text before it is cut into pieces: Unicode's normal form C or the model's
-// own rules, then white space. Owned by a tokenizer; immutable after Make, any thread.
+// How SentencePiece prepares text before it is cut into pieces: by the model's rules, then its white space. Owned by a
+// tokenizer; immutable after Make, any thread.
 #pragma once
 
 #include <string>
@@ -21,7 +21,6 @@ class TextNormaliser {
   std::string Apply(std::string_view text, bool first, bool last) const;
 
  private:
-  bool nfc_ = false, graphemes_ = false;
   TokenizerData::WhiteSpace white_space_;
   Charsmap charsmap_;
 };

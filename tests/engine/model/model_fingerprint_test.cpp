@@ -6,6 +6,8 @@
 #include <functional>
 #include <set>
 
+#include "engine/text/pipeline/patterns.h"
+
 namespace ringside {
 namespace {
 
@@ -15,7 +17,7 @@ TokenizerData SmallTokenizer() {
   data.types = {TokenizerData::TokenType::kNormal, TokenizerData::TokenType::kNormal,
                 TokenizerData::TokenType::kNormal};
   data.merges = {{"a", "b"}};
-  data.split_patterns = {"x"};
+  data.pre_tokenizer = {Isolate("x")};
   return data;
 }
 
@@ -41,20 +43,21 @@ TEST(ModelFingerprint, EveryFieldCounts) {
         d.merges[0] = {"b", "a"};
       },
       [](TokenizerData& d) { d.merges.clear(); },
-      [](TokenizerData& d) { d.split_patterns.push_back("y"); },
-      [](TokenizerData& d) { d.normalise_nfc = true; },
+      [](TokenizerData& d) { d.pre_tokenizer.push_back(Isolate("y")); },
+      [](TokenizerData& d) { d.normaliser = {{.kind = NormaliserStep::Kind::kNfc}}; },
       [](TokenizerData& d) { d.ignore_merges = true; },
-      [](TokenizerData& d) { d.space_prefix = TokenizerData::SpacePrefix::kEveryRun; },
+      [](TokenizerData& d) { d.pre_tokenizer[0].invert = true; },
       [](TokenizerData& d) { d.kind = TokenizerData::Kind::kUnigram; },
       [](TokenizerData& d) { d.charsmap = "rules"; },
       [](TokenizerData& d) { d.white_space.trim_front = true; },
       [](TokenizerData& d) { d.white_space.trim_back = true; },
       [](TokenizerData& d) { d.white_space.collapse = true; },
-      [](TokenizerData& d) { d.white_space.separates = true; },
-      [](TokenizerData& d) { d.white_space.begins_words = true; },
+      [](TokenizerData& d) { d.white_space.prefix = true; },
+      [](TokenizerData& d) { d.fuse_unknown = false; },
+      [](TokenizerData& d) { d.strips_leading_space = true; },
       [](TokenizerData& d) { d.dialect = TokenizerData::Dialect::kTokenizers; },
-      [](TokenizerData& d) { d.strip_left = {1}; },
-      [](TokenizerData& d) { d.strip_right = {1}; },
+      [](TokenizerData& d) { d.added = {{.id = 1, .strip_left = true}}; },
+      [](TokenizerData& d) { d.added = {{.id = 1, .single_word = true}}; },
       [](TokenizerData& d) { d.text_begin = 0; },
       [](TokenizerData& d) { d.bos = 0; },
       [](TokenizerData& d) { d.eos = 0; },

@@ -64,7 +64,7 @@ TEST(SentencePieceModel, FieldsThatAreMissingHaveTheirDefaults) {
   EXPECT_EQ(data->eos, 2);
   EXPECT_EQ(data->text_begin, std::nullopt);
   EXPECT_TRUE(data->white_space.collapse);
-  EXPECT_EQ(data->space_prefix, TokenizerData::SpacePrefix::kBehindSpecials);
+  EXPECT_TRUE(data->white_space.prefix);
   const auto tokenizer = std::move(*MakeTokenizer(*data));
   EXPECT_THAT(Encode(*tokenizer, {{"  ab  b ", false}}), ElementsAre(6, 5, 6, 4));
   // White space between special tokens alone is nothing, and every stretch between them has its space in front.
@@ -81,7 +81,7 @@ TEST(SentencePieceModel, ReadsWhatItIsTold) {
   EXPECT_EQ(data->bos, 2);
   EXPECT_EQ(data->eos, 1);
   EXPECT_EQ(data->text_begin, 2);
-  EXPECT_EQ(data->space_prefix, TokenizerData::SpacePrefix::kNone);
+  EXPECT_FALSE(data->white_space.prefix);
   EXPECT_THAT(Encode(**MakeTokenizer(*data), {{" ab  b", false}}), ElementsAre(6, 5, 6, 6, 4));
 }
 

@@ -1,0 +1,58 @@
+// Merges the matches and the gaps of a text into words, by a step's behaviour. One per text; one thread at a time.
+#pragma once
+
+#include <functional>
+#include <utility>
+
+#include "engine/text/pipeline/steps.h"
+
+namespace ringside {
+
+class SplitParts {
+ public:
+  using TakePart = std::function<bool(size_t begin, size_t end)>;
+  SplitParts(PreTokenizerStep::Behaviour behaviour, TakePart take) : behaviour_(behaviour), take_(std::move(take)) {}
+
+  /// The next part, which begins where the one before ended; an empty one cuts there. False if a word was refused.
+  bool Add(size_t begin, size_t end, bool match) {
+    const bool joins = open_ && Joins(match);
+    previous_match_ = match;
+    if (joins) {
+      end_ = end;
+      return true;
+    }
+    if (!Finish()) return false;
+    open_ = behaviour_ != PreTokenizerStep::Behaviour::kRemoved || !match;
+    begin_ = begin;
+    end_ = end;
+    return true;
+  }
+  /// After the last part. False if a word was refused.
+  bool Finish() {
+    const bool take = std::exchange(open_, false) && begin_ < end_;
+    return !take || take_(begin_, end_);
+  }
+
+ private:
+  bool Joins(bool match) const {
+    switch (behaviour_) {
+      case PreTokenizerStep::Behaviour::kIsolated:
+      case PreTokenizerStep::Behaviour::kRemoved:
+        return false;
+      case PreTokenizerStep::Behaviour::kContiguous:
+        return match == previous_match_;
+      case PreTokenizerStep::Behaviour::kMergedWithPrevious:
+        return match && !previous_match_;
+      case PreTokenizerStep::Behaviour::kMergedWithNext:
+        return !match && previous_match_;
+    }
+    return false;
+  }
+
+  const PreTokenizerStep::Behaviour behaviour_;
+  const TakePart take_;
+  bool open_ = false, previous_match_ = false;
+  size_t begin_ = 0, end_ = 0;
+};
+
+}  // namespace ringside
