@@ -308,6 +308,10 @@ Result<ChatTemplate> ChatTemplate::Named(std::string_view name, const Facts& fac
 std::vector<std::string_view> ChatTemplate::Names() { return FormatNames(); }
 const std::string& ChatTemplate::name() const { return format_->name; }
 const std::string& ChatTemplate::caveat() const { return format_->caveat; }
+const std::string& ChatTemplate::part_separator(ChatRole role) const {
+  // Templates read the results of tools as they read what users say.
+  return format_->part_separators[static_cast<size_t>(role == ChatRole::kTool ? ChatRole::kUser : role)];
+}
 const std::string& ChatTemplate::end_of_turn() const { return format_->end_of_turn; }
 ToolSyntaxName ChatTemplate::tool_syntax() const { return format_->tools; }
 bool ChatTemplate::EndsAnswer(std::string_view token) const {

@@ -121,6 +121,8 @@ class ChatTemplate {
   /// How the model is told of tools and calls them: its own way, or Hermes' if its template knows none.
   ToolSyntaxName tool_syntax() const;
 
+  /// The text between the content parts of a message, as the template writes it where it reads parts; else a newline.
+  const std::string& part_separator(ChatRole role) const;
   /// The text that ends an assistant message ("<|im_end|>"), a special token of the model; "" for plain.
   const std::string& end_of_turn() const;
   /// Whether an answer whose last token is this special one has its end: the timeline is then at kAnswerEnded, else at

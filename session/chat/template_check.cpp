@@ -228,7 +228,9 @@ void LearnTools(const TemplateRun& run, TemplateFormat* format, std::vector<std:
     if (!checker.Same({kQuestion, kAnswer, kNext}, kTools).value_or(true)) {
       caveats->emplace_back("tools are told before the first user message, not before the last");
     }
-    if (!checker.Same(Called("I look.", 2), kTools).value_or(true)) {
+    Messages spaced = Called("I look.", 2);
+    spaced.back().content = " Found\n";
+    if (!checker.Same(spaced, kTools).value_or(true)) {
       caveats->emplace_back(
           "several tool calls, their results and text before calls are not all written as the template does it");
     }
@@ -245,7 +247,7 @@ Status CheckFormat(const TemplateRun& run, const TemplateFormat& format, std::ve
   const bool system = WritesSystem(run);
   bool keeps_system = system, thinking_said = format.drop_thinking;
   for (const Kind& kind : kKinds) {
-    if (kind.system && !system) continue;          // said already
+    if (kind.system && !system) continue;          // the caveat is there
     if (kind.thoughts && thinking_said) continue;  // the caveat is there
     if (checker.HasKind(kind)) continue;
     if (kind.system) keeps_system = false;

@@ -200,10 +200,17 @@ std::optional<TemplateFormat> FormatByName(std::string_view name, const ChatTemp
   return std::nullopt;
 }
 
+void LearnPartSeparators(const TemplateRun& run, TemplateFormat* format) {
+  for (const ChatRole role : {ChatRole::kSystem, ChatRole::kUser, ChatRole::kAssistant}) {
+    format->part_separators[static_cast<size_t>(role)] = run.PartSeparator(role);
+  }
+}
+
 Result<TemplateFormat> LearnFormat(const TemplateRun& run, const ChatTemplate::Facts& facts) {
   std::vector<std::string> caveats;
   ASSIGN_OR_RETURN(TemplateFormat format, LearnMessages(run, facts, &caveats));
   LearnTools(run, &format, &caveats);
+  LearnPartSeparators(run, &format);
   RETURN_IF_ERROR(CheckFormat(run, format, &caveats));
   format.name = NameOf(format, facts);
   for (const std::string& caveat : caveats) format.caveat += (format.caveat.empty() ? "" : "; ") + caveat;

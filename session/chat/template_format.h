@@ -2,6 +2,7 @@
 // by name, or learned by running a Jinja source (template_learning.h); then immutable and shared.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -55,6 +56,7 @@ struct TemplateFormat {
   bool drop_thinking = false;                  // a given answer loses everything up to its last "</think>" (Qwen 3)
   bool keep_newlines_behind_thinking = false;  // ... but not the newlines that follow (DeepSeek R1)
   std::vector<std::string> stop_strings;
+  std::array<std::string, 3> part_separators = {"\n", "\n", "\n"};  // between content parts, by ChatRole
 };
 
 /// The format of a name in ChatTemplate::Names(); nullopt for another.
@@ -65,6 +67,8 @@ const std::vector<std::string_view>& FormatNames();
 bool IsAbsent(std::string_view text, TemplateFormat::NoText which);
 
 class TemplateRun;
+/// TemplateRun::PartSeparator of each role.
+void LearnPartSeparators(const TemplateRun& run, TemplateFormat* format);
 /// The format of a model's template, learned and proved by running it, with the caveats in which they differ.
 /// kInvalidArgument, saying why, for one that has no format.
 Result<TemplateFormat> LearnFormat(const TemplateRun& run, const ChatTemplate::Facts& facts);

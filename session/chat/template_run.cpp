@@ -1,6 +1,8 @@
 #include "session/chat/template_run.h"
 
 #include <algorithm>
+#include <cctype>
+#include <initializer_list>
 #include <utility>
 #include <vector>
 
@@ -69,6 +71,13 @@ Result<Value> ToolsOf(std::string_view lines, const TextChange& change) {
   return jinja::MakeList(std::move(tools));
 }
 
+jinja::Variables VariablesOf(Value messages, Value tools, bool add_generation_prompt,
+                             const ChatTemplate::Facts& facts) {
+  return {{"messages", std::move(messages)}, {"tools", std::move(tools)},
+          {"documents", Value::None{}},      {"add_generation_prompt", add_generation_prompt},
+          {"bos_token", facts.bos},          {"eos_token", facts.eos}};
+}
+
 Result<std::string> Run(const jinja::Template& source, const ChatTemplate::Facts& facts, const std::tm& day,
                         std::span<const ChatMessage> messages, bool add_generation_prompt, std::string_view tools,
                         const TextChange& change) {
@@ -79,10 +88,19 @@ Result<std::string> Run(const jinja::Template& source, const ChatTemplate::Facts
   }
   ASSIGN_OR_RETURN(Value list, jinja::MakeList(std::move(all)));
   ASSIGN_OR_RETURN(Value told, ToolsOf(tools, change));
-  const jinja::Variables variables = {{"messages", std::move(list)}, {"tools", std::move(told)},
-                                      {"documents", Value::None{}},  {"add_generation_prompt", add_generation_prompt},
-                                      {"bos_token", facts.bos},      {"eos_token", facts.eos}};
-  return source.Render(variables, day, LimitsOf(messages, tools));
+  return source.Render(VariablesOf(std::move(list), std::move(told), add_generation_prompt, facts), day,
+                       LimitsOf(messages, tools));
+}
+
+/// A message whose content is a list of text parts.
+Result<Value> PartsMessage(ChatRole role, std::initializer_list<std::string> texts) {
+  std::vector<Value> parts;
+  for (const std::string& text : texts) {
+    ASSIGN_OR_RETURN(Value part, jinja::MakeMapping({{"type", "text"}, {"text", text}}));
+    parts.push_back(std::move(part));
+  }
+  ASSIGN_OR_RETURN(Value content, jinja::MakeList(std::move(parts)));
+  return jinja::MakeMapping({{"role", ChatRoleName(role)}, {"content", std::move(content)}});
 }
 
 }  // namespace
@@ -98,6 +116,29 @@ Result<TemplateRun> TemplateRun::FromSource(std::string_view jinja_source, const
 Result<std::string> TemplateRun::Text(std::span<const ChatMessage> messages, bool add_generation_prompt,
                                       std::string_view tools, const TextChange& change) const {
   return Run(template_, facts_, today_, messages, add_generation_prompt, tools, change);
+}
+
+std::string TemplateRun::PartSeparator(ChatRole role) const {
+  constexpr size_t kLongest = 16;
+  const std::string first = "Zpa7quvx", second = "Zpb8quvx";
+  const auto render = [&]() -> Result<std::string> {
+    std::vector<Value> all;
+    ASSIGN_OR_RETURN(const Value question, MessageOf({ChatRole::kUser, "Zqa3quvx"}, nullptr));
+    ASSIGN_OR_RETURN(Value parts, PartsMessage(role, {first, second}));
+    if (role == ChatRole::kAssistant) all.push_back(question);
+    all.push_back(std::move(parts));
+    if (role != ChatRole::kUser) all.push_back(question);
+    ASSIGN_OR_RETURN(Value list, jinja::MakeList(std::move(all)));
+    return template_.Render(VariablesOf(std::move(list), Value::None{}, true, facts_), today_, LimitsOf({}, {}));
+  };
+  const Result<std::string> text = render();
+  const size_t at = text.ok() ? text->find(first) : std::string::npos;
+  const size_t next = at == std::string::npos ? at : text->find(second, at);
+  if (next == std::string::npos || text->rfind(first) != at || text->rfind(second) != next) return "\n";
+  const std::string between = text->substr(at + first.size(), next - at - first.size());
+  // A list that is written as JSON or as Python does has the parts' keys there.
+  const bool letters = std::ranges::any_of(between, [](unsigned char c) { return std::isalnum(c) != 0; });
+  return letters || between.size() > kLongest ? "\n" : between;
 }
 
 Result<std::string> TemplateRun::TextOnAnotherDay(std::span<const ChatMessage> messages) const {

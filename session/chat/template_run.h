@@ -25,6 +25,8 @@ class TemplateRun {
                            std::string_view tools = {}, const TextChange& change = nullptr) const;
   /// The same on some other day.
   Result<std::string> TextOnAnotherDay(std::span<const ChatMessage> messages) const;
+  /// The text between two content parts of a message with this role; "\n" where the template takes no parts.
+  std::string PartSeparator(ChatRole role) const;
   const std::string& source() const { return source_; }
 
  private:

@@ -59,7 +59,9 @@ Result<WholeTemplate> WholeTemplate::Learn(TemplateRun run, const ChatTemplate::
 }
 
 TemplateFormat WholeTemplate::Ends() const {
-  return {.name = "own", .assistant_open = generation_prompt_, .end_of_turn = end_of_turn_};
+  TemplateFormat ends = {.name = "own", .assistant_open = generation_prompt_, .end_of_turn = end_of_turn_};
+  LearnPartSeparators(run_, &ends);
+  return ends;
 }
 
 std::string_view WholeTemplate::Open(ChatRole role) const {

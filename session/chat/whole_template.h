@@ -33,7 +33,7 @@ class WholeTemplate {
 
   const std::string& source() const { return run_.source(); }
   bool writes_calls() const { return writes_calls_; }
-  /// What a format has of it: how answers open and end.
+  /// Its fields of a format: how answers open and end, and how content parts are joined.
   TemplateFormat Ends() const;
 
  private:

@@ -142,6 +142,10 @@ Result<SessionInfo> SessionTable::State::ListEntry(const std::string& key, const
   return info;
 }
 
+void SessionTable::State::JoinParts(std::vector<NewItem>* items) const {
+  for (NewItem& item : *items) ringside::JoinParts(context->codec.chat.part_separator(item.role), &item);
+}
+
 void SessionTable::State::WriteSummaries() {
   for (const std::weak_ptr<Session>& changed : context->changed->Take()) {
     if (const std::shared_ptr<Session> session = changed.lock()) session->WriteSummary();
@@ -152,6 +156,7 @@ Result<SessionInfo> SessionTable::CreateSession(const Caller& caller, Metadata m
                                                 std::vector<NewItem> items) {
   RETURN_IF_ERROR(state_->CheckWindow(window));
   RETURN_IF_ERROR(state_->MakeRoom(caller.principal));
+  state_->JoinParts(&items);
   auto session =
       std::make_shared<Session>(state_->context, MakeId("conv_"), caller.principal, std::move(metadata), window);
   ASSIGN_OR_RETURN(const std::vector<Item> added, session->AddItems(caller.connection, std::move(items)));
@@ -223,6 +228,7 @@ Result<std::vector<Item>> SessionTable::AddItems(const Caller& caller, const std
                                                  std::vector<NewItem> items, const std::optional<std::string>& after) {
   ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id));
   RETURN_IF_ERROR(state_->MakeRoom(caller.principal));
+  state_->JoinParts(&items);
   return session->AddItems(caller.connection, std::move(items), after);
 }
 

@@ -206,6 +206,8 @@ struct SessionTable::State {
   Result<SessionInfo> ListEntry(const std::string& key, const std::string& owner);
   /// Of the sessions that have changed.
   void WriteSummaries();
+  /// Joins the content parts of each item as the chat template does.
+  void JoinParts(std::vector<NewItem>* items) const;
 };
 
 }  // namespace ringside

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -43,7 +44,13 @@ struct NewItem {
   // As an Item has them.
   int64_t calls_at = -1;
   std::string call_ids;
+  std::vector<size_t> part_begins = {};  // of the content parts, in `text`; none = it is not in parts
 };
+
+/// Appends a content part. REQUIRES: no calls yet.
+void AddPart(std::string_view text, NewItem* item);
+/// Puts `separator` between the content parts, which are one text then.
+void JoinParts(std::string_view separator, NewItem* item);
 
 /// What may be called, as a request says it.
 struct ToolSet {
@@ -99,6 +106,7 @@ struct TurnSpec {
   /// extends the owner's chain that ends where the new messages begin, or forks a timeline that shares a beginning with
   /// it. Neither conversation nor previous_response_id. With store = false nothing is written to disk.
   bool carries_history = false;
+  bool token_ids = false;        // the client is sent them, see Response
   bool may_branch = false;       // one of several answers to one history, and not the first (TurnRequest::may_branch)
   std::optional<RawPrompt> raw;  // in place of `input`, with carries_history and without store
   std::string request_key;       // not "": a repeated request re-attaches to the first one's response

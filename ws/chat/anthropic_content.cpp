@@ -49,7 +49,7 @@ Status ReadToolResult(const JsonValue& block, const std::string& param, NewItem*
   out->role = ChatRole::kTool;
   if (id == nullptr) return MissingParameter(param + ".tool_use_id");
   RETURN_IF_ERROR(ReadCallId(*id, param + ".tool_use_id", &out->call_ids));
-  return content == nullptr ? Status::Ok() : ReadText(*content, param + ".content", kRules, &out->text);
+  return content == nullptr ? Status::Ok() : ReadText(*content, param + ".content", kRules, out);
 }
 
 Status ReadBlocks(const JsonValue& content, const std::string& param, ChatRole role, std::vector<NewItem>* out) {
@@ -68,7 +68,7 @@ Status ReadBlocks(const JsonValue& content, const std::string& param, ChatRole r
       RETURN_IF_ERROR(ReadToolResult(block, at, &out->emplace_back()));
     } else {
       if (said.calls_at >= 0) return Unsupported(at, "text behind a tool call in one message");
-      RETURN_IF_ERROR(ReadTextPart(block, at, kRules, &said.text));
+      RETURN_IF_ERROR(ReadTextPart(block, at, kRules, &said));
       any = true;
     }
   }
@@ -78,7 +78,7 @@ Status ReadBlocks(const JsonValue& content, const std::string& param, ChatRole r
 
 }  // namespace
 
-Status ReadAnthropicText(const JsonValue& value, const std::string& param, std::string* out) {
+Status ReadAnthropicText(const JsonValue& value, const std::string& param, NewItem* out) {
   return ReadText(value, param, kRules, out);
 }
 

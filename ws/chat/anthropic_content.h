@@ -13,8 +13,8 @@ namespace ringside {
 
 /// A message with several blocks may be several items: what each tool gave is one of its own.
 Status ReadAnthropicMessages(const JsonValue& value, const std::string& param, std::vector<NewItem>* out);
-/// The text of a string or of text blocks, joined: the system prompt.
-Status ReadAnthropicText(const JsonValue& value, const std::string& param, std::string* out);
+/// The text of a string or of text blocks: the system prompt.
+Status ReadAnthropicText(const JsonValue& value, const std::string& param, NewItem* out);
 /// [{"name", "description"?, "input_schema", "strict"?}, ...]
 Status ReadAnthropicTools(const JsonValue& value, const std::string& param, ToolSet* out);
 /// {"type": "auto" | "any" | "none" | "tool", "name"?, "disable_parallel_tool_use"?}

@@ -64,7 +64,7 @@ Status MissingParameter(std::string_view param) {
                          "missing_required_parameter");
 }
 
-Status ReadTextPart(const JsonValue& part, const std::string& param, const MessageRules& rules, std::string* out) {
+Status ReadTextPart(const JsonValue& part, const std::string& param, const MessageRules& rules, NewItem* out) {
   if (!part.is_object()) return WrongType(part, param, "an object");
   const JsonValue* type = part.Find("type");
   if (type == nullptr) return MissingParameter(param + ".type");
@@ -81,7 +81,7 @@ Status ReadTextPart(const JsonValue& part, const std::string& param, const Messa
     if (!Contains(rules.empty, key)) return UnknownParameter(name);
     RETURN_IF_ERROR(RequireEmpty(value, name));
   }
-  *out += text->string();
+  AddPart(text->string(), out);
   return Status::Ok();
 }
 
@@ -110,16 +110,16 @@ Status ReadMessage(const JsonValue& message, const std::string& param, const Mes
   const JsonValue* calls = rules.tools ? message.Find("tool_calls") : nullptr;
   const bool has_calls = calls != nullptr && !IsEmpty(*calls);
   if (content == nullptr && !has_calls) return MissingParameter(param + ".content");
-  if (content != nullptr) RETURN_IF_ERROR(ReadText(*content, param + ".content", rules, &out->text));
+  if (content != nullptr) RETURN_IF_ERROR(ReadText(*content, param + ".content", rules, out));
   if (has_calls) RETURN_IF_ERROR(ReadToolCalls(*calls, param + ".tool_calls", out));
   if (!rules.tools || out->role != ChatRole::kTool) return Status::Ok();
   const JsonValue* id = message.Find("tool_call_id");
   return id == nullptr ? Status::Ok() : ReadCallId(*id, param + ".tool_call_id", &out->call_ids);
 }
 
-Status ReadText(const JsonValue& value, const std::string& param, const MessageRules& rules, std::string* out) {
+Status ReadText(const JsonValue& value, const std::string& param, const MessageRules& rules, NewItem* out) {
   if (value.is_string()) {
-    *out = value.string();
+    out->text = value.string();
     return Status::Ok();
   }
   if (!value.is_array()) return WrongType(value, param, "a string or an array of content parts");

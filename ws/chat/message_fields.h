@@ -31,9 +31,9 @@ Status ReadMessage(const JsonValue& message, const std::string& param, const Mes
 /// Its role, and that of its other fields but "content" none is there that must not be.
 Status ReadMessageRole(const JsonValue& message, const std::string& param, const MessageRules& rules, ChatRole* out);
 /// A {"type": "text", "text"} part, appended.
-Status ReadTextPart(const JsonValue& part, const std::string& param, const MessageRules& rules, std::string* out);
-/// The text of a string or of text parts, joined.
-Status ReadText(const JsonValue& value, const std::string& param, const MessageRules& rules, std::string* out);
+Status ReadTextPart(const JsonValue& part, const std::string& param, const MessageRules& rules, NewItem* out);
+/// The text of a string or of text parts.
+Status ReadText(const JsonValue& value, const std::string& param, const MessageRules& rules, NewItem* out);
 /// The body of a request: a JSON object.
 Result<JsonValue> ReadBody(const HttpRequest& request);
 /// read(value, key, out) of each field of a body. Of a null only the name is checked.

@@ -302,7 +302,7 @@ Status ReadFunctionCallOutput(const JsonValue& item, const std::string& param, N
     if (key == "call_id") {
       RETURN_IF_ERROR(ReadCallId(value, at, &out->call_ids));
     } else if (key == "output") {
-      RETURN_IF_ERROR(ReadContent(value, at, &out->text));
+      RETURN_IF_ERROR(ReadContent(value, at, out));
       has_output = true;
     } else {
       return UnknownParameter(at);

@@ -1,5 +1,5 @@
 // Templates that treat some texts otherwise than others: empty ones, white space at their ends, special tokens in the
-// template's own words. What is rendered equals what the template writes, in a format or anew.
+// template's own words. Renderings equal the template's own text, by a format or by running it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -166,7 +166,39 @@ TEST(TemplateTraits, AnEmptySystemTextIsNoneWhereSystemMessagesAreRefused) {
   EXPECT_EQ(Rendered(chat, silent).Text(), Rendered(chat, asked).Text());
 }
 
-// A tag for which the template looks in a text is named; a word makes it render anew.
+TEST(TemplateTraits, ContentPartsAreJoinedAsTheTemplateDoesIt) {
+  const auto parts = [](const std::string& write) {
+    const std::string source =
+        Source(kSystem, "{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}" + write +
+                            "{% endfor %}{% endif %}");
+    return ChatTemplate::Recognise(source, kFacts).value();
+  };
+  const ChatTemplate bare = parts("{{ p.text }}"), spaced = parts("{{ p.text + ' ' }}");
+  EXPECT_EQ(bare.part_separator(ChatRole::kUser), "");
+  EXPECT_EQ(bare.part_separator(ChatRole::kTool), "");
+  EXPECT_EQ(bare.part_separator(ChatRole::kSystem), "\n") << "its text is added to a string";
+  EXPECT_EQ(spaced.part_separator(ChatRole::kAssistant), " ");
+  // One that writes a list as Python does, and one that fails on it, read no parts.
+  EXPECT_EQ(ChatTemplate::Recognise(Source(kSystem), kFacts).value().part_separator(ChatRole::kUser), "\n");
+  EXPECT_EQ(
+      ChatTemplate::Recognise(Source(kSystem, "{{ m.content + '' }}"), kFacts).value().part_separator(ChatRole::kUser),
+      "\n");
+  EXPECT_EQ(ChatTemplate::Named("chatml").value().part_separator(ChatRole::kUser), "\n");
+}
+
+TEST(TemplateTraits, JoinedPartsMoveWhatFollowsThem) {
+  NewItem item;
+  for (const char* text : {"", "one", "two"}) AddPart(text, &item);
+  item.calls_at = 6;
+  item.text += "calls";
+  JoinParts("--", &item);
+  EXPECT_EQ(item.text, "--one--twocalls");
+  EXPECT_EQ(item.calls_at, 10);
+  JoinParts("--", &item);
+  EXPECT_EQ(item.text, "--one--twocalls") << "once";
+}
+
+// A caveat names a tag for which the template looks in texts; a word makes it run on every turn.
 TEST(TemplateTraits, TextsThatTheTemplateLooksForAreNamed) {
   const auto chat = [](const char* word) {
     const std::string look = std::string("{{ 'odd ' if '") + word + "' in m.content }}";

@@ -115,6 +115,16 @@ TEST_F(ConversationsTest, ItemsAreListedInBothOrdersAndPages) {
   EXPECT_EQ(Ok(Call("GET", items + "/" + last)), newest["data"][0]);
 }
 
+TEST_F(ConversationsTest, TextPartsAreJoinedByANewline) {
+  const auto part = [](const char* text) { return Json{{"type", "input_text"}, {"text", text}}; };
+  const Json message = {{"role", "user"}, {"content", {part("one"), part("two")}}};
+  const Json made = Ok(Call("POST", "/v1/conversations", {{"items", {message}}}));
+  const std::string items = "/v1/conversations/" + made["id"].get<std::string>() + "/items";
+  const Json added = Ok(Call("POST", items, {{"items", {message}}}));
+  EXPECT_EQ(added["data"][0]["content"], Json::array({part("one\ntwo")}));
+  for (const Json& item : Ok(Call("GET", items))["data"]) EXPECT_EQ(item["content"][0]["text"], "one\ntwo");
+}
+
 TEST_F(ConversationsTest, ItemsAreDeletedAndAddedAnywhere) {
   const std::string id = NewConversation();
   client.Send(Create({{"conversation", id}}));

@@ -165,6 +165,8 @@ TEST_F(RealtimeTest, AnItemMustBeOneOfText) {
   client.ExpectError("invalid_value", "item.id");
   create({{"id", std::string(65, 'x')}, {"type", "message"}, {"role", "user"}, {"content", "x"}});
   client.ExpectError("string_above_max_length", "item.id");
+  create({{"type", "message"}, {"role", "user"}, {"content", Json::array({Text("one"), Text("two")})}});
+  EXPECT_THAT(Texts(), ElementsAre("Hi", "one\ntwo")) << "text parts are joined";
 }
 
 TEST_F(RealtimeTest, WhoeverHearsOfAnEndMayAskAgainAtOnce) {

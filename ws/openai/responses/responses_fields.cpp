@@ -13,8 +13,8 @@ std::string Quoted(std::string_view text) { return "'" + std::string(text) + "'"
 std::string Within(const std::string& param, std::string_view key) { return param + "." + std::string(key); }
 std::string Within(const std::string& param, size_t index) { return param + "[" + std::to_string(index) + "]"; }
 
-// One part of a message's content, appended to `text`.
-Status ReadPart(const JsonValue& part, const std::string& param, std::string* text) {
+// One part of a message's content, appended.
+Status ReadPart(const JsonValue& part, const std::string& param, NewItem* out) {
   if (!part.is_object()) return WrongType(part, param, "an object");
   const JsonValue* type = part.Find("type");
   if (type == nullptr || !type->is_string()) {
@@ -30,7 +30,7 @@ Status ReadPart(const JsonValue& part, const std::string& param, std::string* te
     if (value.is_null() || key == "type" || key == "annotations" || key == "logprobs") continue;
     if (key != "text") return UnknownParameter(Within(param, key));
     if (!value.is_string()) return WrongType(value, Within(param, key), "a string");
-    *text += value.string();
+    AddPart(value.string(), out);
     has_text = true;
   }
   if (has_text) return Status::Ok();
@@ -40,14 +40,14 @@ Status ReadPart(const JsonValue& part, const std::string& param, std::string* te
 
 }  // namespace
 
-Status ReadContent(const JsonValue& content, const std::string& param, std::string* text) {
+Status ReadContent(const JsonValue& content, const std::string& param, NewItem* out) {
   if (content.is_string()) {
-    *text = content.string();
+    out->text = content.string();
     return Status::Ok();
   }
   if (!content.is_array()) return WrongType(content, param, "a string or an array of content parts");
   for (size_t i = 0; i < content.array().size(); ++i) {
-    RETURN_IF_ERROR(ReadPart(content.array()[i], Within(param, i), text));
+    RETURN_IF_ERROR(ReadPart(content.array()[i], Within(param, i), out));
   }
   return Status::Ok();
 }
@@ -77,7 +77,7 @@ Status ReadItem(const JsonValue& item, const std::string& param, NewItem* out) {
       out->role = *role;
       has_role = true;
     } else if (key == "content") {
-      RETURN_IF_ERROR(ReadContent(value, Within(param, key), &out->text));
+      RETURN_IF_ERROR(ReadContent(value, Within(param, key), out));
       has_content = true;
     } else {
       return UnknownParameter(Within(param, key));

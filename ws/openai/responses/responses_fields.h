@@ -39,8 +39,8 @@ Status ReadModelName(std::string_view name, std::string_view param, const Sessio
                      std::optional<std::string>* adapter);
 /// Under which name clients ask for what a turn is computed with.
 const std::string& ModelNameOf(const std::optional<std::string>& adapter, const SessionTableOptions& options);
-/// The text of a string or of text parts, joined.
-Status ReadContent(const JsonValue& content, const std::string& param, std::string* text);
+/// The text of a string or of text parts.
+Status ReadContent(const JsonValue& content, const std::string& param, NewItem* out);
 /// A message, a tool call or what it gave: an item as in `input` (EasyInputMessage, Message, our own output items sent
 /// back).
 Status ReadItem(const JsonValue& value, const std::string& param, NewItem* out);
