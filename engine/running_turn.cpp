@@ -214,7 +214,11 @@ void RunningTurn::Append(const OutputToken& token) {
   StopRule::Verdict verdict = stop_rule_->Push(id, detokenizer_->Push(id));
   TokenDelta delta;
   const bool ended_by_id = verdict.stop && verdict.matched.empty();
-  if (!ended_by_id) delta.tokens.push_back(token);
+  if (ended_by_id) {
+    stop_token_ = token;
+  } else {
+    delta.tokens.push_back(token);
+  }
   delta.text = std::move(verdict.text);
   if (verdict.stop) {
     stop_string_ = verdict.matched;
@@ -259,6 +263,7 @@ void RunningTurn::End(int64_t now_ns) {
   end.reason = *finished_;
   end.error = error_;
   end.stop_string = stop_string_;
+  end.stop_token = stop_token_;
   end.report = report_;
   end.rows_computed = std::max<int64_t>(rows_computed_, 0);
   if (sequence_ != nullptr) {

@@ -154,6 +154,7 @@ class RunningTurn {
   int64_t rows_computed_ = 0;  // without those that are not charged
   bool ahead_ = false;         // the token that is awaited has been fed
   CacheReport report_;
+  std::optional<OutputToken> stop_token_;
   std::vector<OutputToken> scored_;  // of the prompt, so far; until they are told
   bool told_scores_ = false;
   std::vector<double> embedding_;  // the sum of the hidden states

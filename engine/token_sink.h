@@ -34,7 +34,7 @@ struct OutputToken {
   std::vector<TokenLogprob> top;
 };
 /// One step's worth of an answer. `text` is whole UTF-8 characters and free of stop strings; it may be empty while the
-/// tokens are held back. A stop token is no part of the text and not among the tokens; TurnEnd::output has it.
+/// tokens are held back. A stop token is no part of the text and not among the tokens; TurnEnd has it.
 struct TokenDelta {
   std::vector<OutputToken> tokens;
   std::string text;
@@ -50,9 +50,10 @@ struct TurnTimes {
 
 struct TurnEnd {
   FinishReason reason = FinishReason::kStop;
-  Status error;                 // for kError
-  std::string stop_string;      // that ended it, if one did
-  std::vector<TokenId> output;  // every sampled id, the stop token included: append these to the timeline
+  Status error;                           // for kError
+  std::string stop_string;                // that ended it, if one did
+  std::vector<TokenId> output;            // every sampled id, the stop token included: append these to the timeline
+  std::optional<OutputToken> stop_token;  // the last of `output`, if it ended the answer by itself
   CacheReport report;
   TurnTimes times;
   /// Rows that the network computed for the turn, in all: the prompt's, and those of every beam in every step. Rows that

@@ -283,6 +283,8 @@ class Session : public std::enable_shared_from_this<Session> {
   int64_t CallsAt() const;
   void EmitText(std::string_view text);
   void EmitPart(const CallPart& part);
+  /// Bytes [begin, end) of the answer's text, and the tokens that are held.
+  void EmitPiece(size_t begin, size_t end);
   void EmitCallPart(const CallPart& part);
   void EmitStep(const CallStep& step);
   /// Tells what was kept back of the answer's text.

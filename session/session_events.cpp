@@ -101,8 +101,7 @@ void Session::TokensLocked(const TokenDelta& delta) {
   response.output_tokens += static_cast<int64_t>(delta.tokens.size());
   for (const OutputToken& token : delta.tokens) {
     running_->output.push_back(token.id);
-    // Of what was shown only: an end of turn has no text.
-    if (response.logprobs && !context_->codec.tokenizer.IsSpecial(token.id)) running_->held.push_back(token);
+    if (response.keeps_tokens()) running_->held.push_back(token);
   }
   if (!delta.text.empty()) EmitText(delta.text);
 }
@@ -116,17 +115,21 @@ void Session::EmitPart(const CallPart& part) {
   Response& response = *running_->response;
   if (part.kind != CallPart::Kind::kText) return EmitCallPart(part);
   const size_t begin = std::max(part.begin, response.begun_bytes);  // the rest was told by the answer that was cut
-  if (begin >= part.end) return;
+  if (begin < part.end) EmitPiece(begin, part.end);
+}
+
+void Session::EmitPiece(size_t begin, size_t end) {
+  Response& response = *running_->response;
   OpenMessage();
   const EventCounts before = response.events();
-  response.piece_ends.push_back(static_cast<uint32_t>(part.end));
+  response.piece_ends.push_back(static_cast<uint32_t>(end));
   std::vector<OutputToken> tokens = std::exchange(running_->held, {});
   response.tokens.insert(response.tokens.end(), tokens.begin(), tokens.end());
-  if (response.logprobs) response.piece_token_ends.push_back(static_cast<uint32_t>(response.tokens.size()));
+  if (response.keeps_tokens()) response.piece_token_ends.push_back(static_cast<uint32_t>(response.tokens.size()));
   Emit({.kind = TurnEvent::Kind::kText,
         .response = running_->begun,
         .before = before,
-        .text = response.text.substr(begin, part.end - begin),
+        .text = response.text.substr(begin, end - begin),
         .tokens = std::move(tokens)});
 }
 
@@ -181,7 +184,10 @@ void Session::EndText() {
   for (const CallPart& part : running_->reader.Finish()) EmitPart(part);
   const std::vector<CallStep>& steps = running_->response->call_steps;
   if (running_->reader.in_call()) EmitStep({CallStep::Kind::kCut, steps.back().call, 0, 0});
-  if (steps.empty()) OpenMessage();
+  if (!steps.empty()) return;
+  OpenMessage();
+  // Tokens without a text (an end of turn), or whose text a stop string took.
+  if (!running_->held.empty()) EmitPiece(running_->response->text.size(), running_->response->text.size());
 }
 
 // One that has ended changes no more but for its logprobs, which the next one's end takes from it.

@@ -193,7 +193,7 @@ Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::s
     request.stop_ids.insert(request.stop_ids.end(), options.end_of_turn.begin(), options.end_of_turn.end());
   }
   request.continues = !base.tokens().empty() || base.forgotten();
-  request.goes_on = input.next.reopened().has_value();
+  request.goes_on = input.next.reopened().has_value() || (spec.raw && !context_->codec.encoder);
   request.may_branch = spec.may_branch;
   request.scored = spec.raw && spec.raw->scored;
   request.embedded = spec.raw && spec.raw->embedded;
@@ -208,6 +208,7 @@ Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::s
   response->form = Encode(AnswerForm{*spec.format, *spec.tool_choice});
   response->created_at = context_->clock.WallSeconds();
   response->input_tokens = static_cast<int64_t>(request.tokens.size());
+  if (response->token_ids) response->prompt_ids = input.next.tokens();
   response->input_items_end = input.next.items().size();
   ActiveTurn running(turn, std::move(input.next));
   running.background = spec.background;
@@ -462,7 +463,9 @@ void Session::Finish(const TurnEnd& end, double completed_at) {
   if (running_->recomputed) response.report.source = CacheSource::kRecomputed;
   response.completed_at = completed_at;
   if (response.ended_s == 0) response.ended_s = running_->replayed ? used_s_ : context_->uptime_s();
+  if (end.stop_token && response.keeps_tokens()) running_->held.push_back(*end.stop_token);
   if (end.reason != FinishReason::kError) EndText();
+  if (response.token_ids) response.output_ids = end.output;
   if (end.reason == FinishReason::kError) {
     // As if the turn had never been: it can be asked for again.
     response.status = ResponseStatus::kFailed;

@@ -191,6 +191,7 @@ export class Thread {
     const why = {
       interrupted: "The server stopped in the middle of this answer.",
       max_output_tokens: "The answer reached its greatest length.",
+      session_full: "The conversation is full.",
       detached: "Nobody was listening, so the answer was paused.",
       turn_timeout: "The answer took longer than the server allows.",
     }[turn?.incomplete_reason] ?? (turn?.status === "cancelled" ? "You stopped this answer." : "This answer was cut short.");

@@ -237,6 +237,7 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
   // Given back together, when the turn ends.
   permit = std::make_shared<std::pair<std::shared_ptr<void>, HeldBytes>>(std::move(permit), std::move(held));
   if (spec.raw) RETURN_IF_ERROR(state.ReadPrompt(&spec));
+  state.JoinParts(&spec.input);
   ASSIGN_OR_RETURN(State::Target target, state.FindTarget(caller, &spec, key));
   RETURN_IF_ERROR(ChooseForm(*target.session, &spec));
   RETURN_IF_ERROR(ChooseTools(*target.session, state.context->codec.chat.tool_syntax(), &spec));
@@ -252,6 +253,7 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
   response->trace = caller.trace;
   response->warm_up = spec.warm_up;
   response->logprobs = spec.sampling.logprobs >= 0;
+  response->token_ids = spec.token_ids;
   const TurnId turn = NextEngineId();
   ASSIGN_OR_RETURN(Session::Prepared prepared, state.Begin(caller, spec, key, &target, turn, response, sink, &permit));
   state.Forget(prepared.forgotten);
@@ -281,6 +283,7 @@ Result<int64_t> SessionTable::CountInput(const Caller& caller, const TurnSpec& s
   State& state = *state_;
   TurnSpec asked = spec;
   asked.carries_history = false;  // nothing is reused where nothing is begun
+  state.JoinParts(&asked.input);
   ASSIGN_OR_RETURN(State::Target target, state.FindTarget(caller, &asked, ""));
   Result<int64_t> count = target.session->CountInput(asked, target.head);
   if (count.ok() || count.status().code() != StatusCode::kMismatch) return count;

@@ -71,6 +71,10 @@ void TurnSink::OnEnd(const TurnEnd& end) {
   std::string incomplete_reason = session_->Locked([&] { return session_->IncompleteReason(turn_); });
   if (const auto cause = InterruptionOf(end, incomplete_reason)) return Interrupt(*cause);
   if (journal_ == nullptr) return session_->OnEnd(turn_, end, now, {});
+  if (logprobs_ && end.stop_token) {  // in the same entry
+    kept_.push_back(Encode(TokensRecord{{*end.stop_token}, ""}, true));
+    ++recorded_tokens_;
+  }
   EndRecord record;
   record.reason = end.reason;
   if (end.reason == FinishReason::kCancelled) record.incomplete_reason = std::move(incomplete_reason);

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "base/trace_context.h"
 #include "engine/token_sink.h"
+#include "session/chat/shared_list.h"
 #include "session/chat/shared_text.h"
 #include "session/journal/journal.h"
 #include "session/tools/tool_calls.h"
@@ -51,7 +52,8 @@ struct Response {
   bool stored = true;           // false: gone with its connection
   bool warm_up = false;         // prefill only
   bool logprobs = false;
-  TraceContext trace;  // of the request that asked for it; not stored
+  bool token_ids = false;  // not stored: the client is sent the ids of the prompt and of the answer
+  TraceContext trace;      // of the request that asked for it; not stored
 
   double created_at = 0;            // seconds since 1970
   double completed_at = 0;          // 0 = running
@@ -73,11 +75,15 @@ struct Response {
   /// it had begun, which are told anew, or what may become one and was told as text.
   std::string text;
   size_t begun_bytes = 0;
-  std::vector<uint32_t> piece_ends;        // offset in `text` behind each piece of the message, as it came
-  std::vector<OutputToken> tokens;         // with logprobs asked for: every token of the text, until a newer turn ends;
-  size_t scored_tokens = 0;                // before them so many of the prompt, where that was scored
+  std::vector<uint32_t> piece_ends;  // offset in `text` after each piece of the message, as it came
+  /// Where keeps_tokens(): those of the message, special tokens and the one that ended it included, until a newer turn
+  /// ends. The first `scored_tokens` are the prompt's, where that was scored.
+  std::vector<OutputToken> tokens;
+  size_t scored_tokens = 0;
   std::vector<uint32_t> piece_token_ends;  // offset in `tokens` behind each piece
   std::vector<float> embedding;            // where that was asked for: TokenSink::OnEmbedded
+  SharedList<TokenId> prompt_ids;          // where token_ids: the whole context of the answer
+  std::vector<TokenId> output_ids;  // also, once it has ended: every sampled id, those of calls and of the end included
 
   CallPlace calls = CallPlace::kNone;               // where in `text` tool calls are looked for
   ToolSyntaxName syntax = ToolSyntaxName::kHermes;  // of these
@@ -99,10 +105,11 @@ struct Response {
   int64_t bytes() const {
     size_t sum = sizeof(Response) + text.size() + adapter.size() + echo.size() + request_key.size() + form.size();
     sum += (piece_ends.size() + piece_token_ends.size()) * sizeof(uint32_t) + call_steps.size() * sizeof(CallStep);
-    sum += embedding.size() * sizeof(float);
+    sum += embedding.size() * sizeof(float) + (prompt_ids.size() + output_ids.size()) * sizeof(TokenId);
     for (const OutputToken& token : tokens) sum += sizeof(OutputToken) + token.top.size() * sizeof(TokenLogprob);
     return static_cast<int64_t>(sum);
   }
+  bool keeps_tokens() const { return logprobs || token_ids; }
   bool running() const { return status == ResponseStatus::kInProgress; }
   bool interrupted() const { return status == ResponseStatus::kIncomplete && incomplete_reason == kInterrupted; }
   /// What has happened to it so far.

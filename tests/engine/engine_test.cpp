@@ -379,6 +379,11 @@ TEST_P(EngineTest, ATurnThatEndsUnforeseenLeavesARightCache) {
   const TurnEnd end = RunTurn(stopped);
   EXPECT_EQ(end.reason, FinishReason::kStop);
   EXPECT_EQ(end.output.size(), stop + 1);
+  EXPECT_EQ(stopped.sink->ids().size(), stop);
+  ASSERT_TRUE(end.stop_token.has_value());
+  EXPECT_EQ(end.stop_token->id, whole.output[stop]);
+  EXPECT_LT(end.stop_token->logprob, 0);
+  EXPECT_FALSE(whole.stop_token.has_value());
   EXPECT_EQ(beside.sink->Wait().output, whole.output);
   tokens.insert(tokens.end(), end.output.begin(), end.output.end());
   const std::vector<int64_t> starts = {static_cast<int64_t>(tokens.size())};

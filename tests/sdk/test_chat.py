@@ -52,6 +52,7 @@ def test_sampling_fields_and_logprobs(client):
                                             extra_body={"top_k": 20, "min_p": 0.01, "repetition_penalty": 1.05}, **GREEDY)
     content = answer.choices[0].logprobs.content
     assert content and all(len(entry.top_logprobs) == 2 and entry.logprob <= 0 for entry in content)
+    assert len(content) == answer.usage.completion_tokens
     three = client.chat.completions.create(model=model, messages=QUESTION, n=3, seed=5, temperature=1, max_tokens=12)
     assert [choice.index for choice in three.choices] == [0, 1, 2]
     again = client.chat.completions.create(model=model, messages=QUESTION, n=3, seed=5, temperature=1, max_tokens=12)

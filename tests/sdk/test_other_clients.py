@@ -105,7 +105,9 @@ def test_ollama(server, model):
     assert client.pull(model).status == "success"
     assert [step.status for step in client.pull(model, stream=True)] == ["success"]
     scored = client.chat(model=model, messages=messages, options=options, logprobs=True, top_logprobs=2)
-    assert "".join(one.token for one in scored.logprobs) == scored.message.content == answer.message.content
+    spelt = "".join(one.token for one in scored.logprobs)  # with the token that ended it, if one did
+    assert spelt.removesuffix("<|im_end|>") == scored.message.content == answer.message.content
+    assert len(scored.logprobs) == scored.eval_count
     for one in scored.logprobs:
         assert one.logprob <= 0 and len(one.top_logprobs) == 2 and one.top_logprobs[0].token == one.token
     streamed = client.generate(model=model, system="You are brief.", prompt=QUESTION, options=options, logprobs=True, stream=True)

@@ -34,6 +34,23 @@ TEST_F(DurableSessionTest, AConversationComesBackAsItWas) {
   EXPECT_TRUE(engine->last().continues);
 }
 
+TEST_F(DurableSessionTest, LogprobsOfEveryTokenComeBack) {
+  TurnSpec spec = Ask("Hi", NewConversation());
+  spec.sampling.logprobs = 1;
+  const std::string response = Turn(spec, "Yo");
+  const auto events = Events(response);
+  const auto tokens = [&] {
+    std::string names;
+    for (const OutputToken& token : (*table->GetResponse(me, response))->tokens) names += tokenizer.TokenName(token.id);
+    return names;
+  };
+  EXPECT_EQ(tokens(), "Yo<|im_end|>");
+  Restart();
+  EXPECT_EQ(tokens(), "Yo<|im_end|>");
+  EXPECT_EQ((*table->GetResponse(me, response))->output_tokens, 3);
+  EXPECT_EQ(Events(response), events);
+}
+
 TEST_F(DurableSessionTest, AChainIsFoundByItsResponses) {
   const std::string first = Turn(Ask("Hi"), "Yo");
   Restart();

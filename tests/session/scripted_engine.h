@@ -242,8 +242,10 @@ class ScriptedEngine final : public TurnEngine {
       end.output = outputs_[index];
       requests_[index].sink.reset();  // as the engine does
     }
-    if (reason == FinishReason::kStop && request.max_tokens != 0)
-      end.output.push_back(first_id_ + ByteTokenizer::kImEnd);
+    if (reason == FinishReason::kStop && request.max_tokens != 0) {
+      end.stop_token = {first_id_ + ByteTokenizer::kImEnd, -0.75F, {}};
+      end.output.push_back(end.stop_token->id);
+    }
     end.report = ReportFor(request);
     end.report.position = static_cast<int64_t>(request.tokens.size() + end.output.size());
     end.times = {.queue_ms = 1, .slot_ms = .5, .prefill_ms = 2, .others_ms = .75, .decode_ms = 30};

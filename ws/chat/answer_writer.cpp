@@ -24,6 +24,8 @@ AnswerUsage UsageOf(const EndedChoices& choices, int64_t per_prompt) {
 
 bool IsCut(const Response& response) { return response.reason != FinishReason::kStop; }
 
+bool IsFull(const Response& response) { return response.reason == FinishReason::kSessionFull; }
+
 size_t CountCharacters(std::string_view text) {
   return static_cast<size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));

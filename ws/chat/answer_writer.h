@@ -19,7 +19,7 @@ namespace ringside {
 struct ChoicePiece {
   size_t choice = 0;
   std::string_view text;
-  std::span<const OutputToken> tokens;  // of the text, with logprobs asked for
+  std::span<const OutputToken> tokens;  // of the text, with logprobs or ids asked for
   size_t offset = 0;                    // characters of the choice's text before it
 };
 
@@ -39,6 +39,8 @@ class AnswerWriter {
   /// A tool call begins (kCall), a piece of its arguments (kCallText; only if streams_arguments), or it ends.
   virtual std::string Call(size_t, const TurnEvent&) const { return ""; }
   virtual bool streams_arguments() const { return true; }
+  /// The answer's last ids, which no Piece had: those of tool calls. Only with ids asked for, and not empty.
+  virtual std::string Rest(size_t, std::span<const TokenId>) const { return ""; }
   virtual std::string End(size_t choice, const Response& response) const = 0;
   /// Behind all choices.
   virtual std::string Finish(const EndedChoices& choices) const = 0;
@@ -62,6 +64,8 @@ AnswerUsage UsageOf(const EndedChoices& choices, int64_t per_prompt);
 
 /// True if an answer ended because it was long enough, not by itself.
 bool IsCut(const Response& response);
+/// True if it ended because its conversation reached its limit of tokens.
+bool IsFull(const Response& response);
 
 /// Characters (code points) of UTF-8.
 size_t CountCharacters(std::string_view text);

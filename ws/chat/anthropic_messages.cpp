@@ -15,7 +15,7 @@ namespace {
 
 struct MessageRequest {
   TurnSpec turn;
-  std::string system;
+  NewItem system{.role = ChatRole::kSystem};
   bool stream = false;
 };
 
@@ -149,7 +149,7 @@ Result<MessageRequest> ReadMessageRequest(const HttpRequest& request, const Sess
   if (out.turn.input.back().role == ChatRole::kAssistant) {
     return Unsupported("messages", "a message of the assistant at the end, to be gone on with");
   }
-  if (!out.system.empty()) out.turn.input.insert(out.turn.input.begin(), {ChatRole::kSystem, std::move(out.system)});
+  if (!out.system.text.empty()) out.turn.input.insert(out.turn.input.begin(), std::move(out.system));
   return out;
 }
 
@@ -242,7 +242,8 @@ class MessageFormat final : public AnswerWriter {
   }
   static void WriteStop(JsonWriter& json, const Response& response) {
     const bool at_string = !response.stop_string.empty();
-    json.Field("stop_reason", IsCut(response)                ? "max_tokens"
+    json.Field("stop_reason", IsFull(response)               ? "model_context_window_exceeded"
+                              : IsCut(response)              ? "max_tokens"
                               : !response.call_steps.empty() ? "tool_use"
                               : at_string                    ? "stop_sequence"
                                                              : "end_turn");

@@ -9,7 +9,6 @@
 #include "ws/chat/completion_fields.h"
 #include "ws/chat/completion_format.h"
 #include "ws/chat/message_fields.h"
-#include "ws/openai/answer_format_reader.h"
 #include "ws/openai/responses/responses_fields.h"
 #include "ws/openai/responses/responses_objects.h"
 #include "ws/openai/responses/responses_sampling.h"
@@ -85,8 +84,6 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
   if (key == "logprobs") return ReadBool(value, key, &request->logprobs);
   if (key == "top_logprobs") return ReadInteger(value, key, 0, limits::kMaxTopLogprobs, &request->top_logprobs);
   if (key == "store") return ReadBool(value, key, &request->turn.store);
-  if (key == "response_format")
-    return ReadAnswerFormat(value, key, FormatShape::kNested, &request->turn.format.emplace());
   if (key == "tools")
     return ReadTools(value, key, ToolShape::kNested, /*strict_default=*/false, &request->turn.tools.emplace());
   if (key == "tool_choice") return ReadToolChoice(value, key, ToolShape::kNested, &request->turn.choice());
@@ -123,9 +120,11 @@ class ChatFormat final : public CompletionFormat {
   ChatFormat(const Tokenizer& tokenizer, Frame frame, bool logprobs)
       : CompletionFormat(tokenizer, std::move(frame)), logprobs_(logprobs) {}
 
-  std::string Begin(size_t choice, const Response&, bool has_text) const override {
+  std::string Begin(size_t choice, const Response& response, bool has_text) const override {
     const std::string content = has_text ? R"("")" : "null";
-    return Delta(choice, R"({"role":"assistant","content":)" + content + '}');
+    JsonWriter prompt;
+    if (choice == 0) WritePromptIds(prompt, response);
+    return Delta(choice, R"({"role":"assistant","content":)" + content + '}', prompt.text());
   }
   std::string Call(size_t choice, const TurnEvent& event) const override {
     if (event.kind == TurnEvent::Kind::kCallEnded) return "";
@@ -143,16 +142,26 @@ class ChatFormat final : public CompletionFormat {
     json.Key("delta").BeginObject().Field("content", piece.text).EndObject();
     WriteLogprobs(json, piece.tokens);
     json.Key("finish_reason").Null();
+    WriteIds(json, piece.tokens);
     return Chunk(piece.choice, json.text());
+  }
+  std::string Rest(size_t choice, std::span<const TokenId> ids) const override {
+    JsonWriter json;
+    json.Key("delta").BeginObject().EndObject().Key("logprobs").Null().Key("finish_reason").Null();
+    WriteIds(json, ids);
+    return Chunk(choice, json.text());
   }
   std::string End(size_t choice, const Response& response) const override {
     JsonWriter json;
     json.Key("delta").BeginObject().EndObject().Key("logprobs").Null();
-    json.Field("finish_reason", FinishReasonName(response));
+    WriteFinish(json, response);
     return Chunk(choice, json.text());
   }
 
  protected:
+  void WriteWholeAnswer(JsonWriter& json, const EndedChoices& choices) const override {
+    WritePromptIds(json, *choices[0]);
+  }
   void WriteWhole(JsonWriter& json, size_t, const Response& response) const override {
     json.Key("message").BeginObject().Field("role", "assistant").Key("content");
     response.opened ? json.Value(response.message()) : json.Null();
@@ -174,8 +183,8 @@ class ChatFormat final : public CompletionFormat {
   static std::string CallId(const Response& response, size_t call) {
     return ToolCallId("call_", response.item_id, call);
   }
-  std::string Delta(size_t choice, const std::string& delta) const {
-    return Chunk(choice, "\"delta\":" + delta + R"(,"logprobs":null,"finish_reason":null)");
+  std::string Delta(size_t choice, const std::string& delta, std::string_view of_answer = {}) const {
+    return Chunk(choice, "\"delta\":" + delta + R"(,"logprobs":null,"finish_reason":null)", of_answer);
   }
   void WriteLogprobs(JsonWriter& json, std::span<const OutputToken> tokens) const {
     json.Key("logprobs");
@@ -203,7 +212,8 @@ HttpResponse CreateChatCompletion(const ChatService& service, const HttpRequest&
                               .chunk_object = "chat.completion.chunk",
                               .created = static_cast<int64_t>(SystemClock::Instance().WallSeconds()),
                               .choices = read->choices,
-                              .include_usage = read->include_usage},
+                              .include_usage = read->include_usage,
+                              .token_ids = read->turn.token_ids},
       read->logprobs);
   StatelessRequest answers{.prompts = {std::move(read->turn)}, .choices = read->choices, .stream = read->stream};
   return AnswerStateless(service, request, std::move(answers), std::move(format));

@@ -5,6 +5,7 @@
 
 #include "ws/chat/message_fields.h"
 #include "ws/chat/stateless_answers.h"
+#include "ws/openai/answer_format_reader.h"
 #include "ws/openai/responses/responses_fields.h"
 #include "ws/openai/responses/responses_sampling.h"
 
@@ -58,6 +59,11 @@ Result<bool> ReadCompletionField(const JsonValue& value, const std::string& para
          f->turn.max_output_tokens = count;
          return Status::Ok();
        }},
+      {"response_format",
+       [](auto& v, auto& p, auto&, auto* f) {
+         return ReadAnswerFormat(v, p, FormatShape::kNested, &f->turn.format.emplace());
+       }},
+      {"return_token_ids", [](auto& v, auto& p, auto&, auto* f) { return ReadBool(v, p, &f->turn.token_ids); }},
       {"service_tier", [](auto& v, auto& p, auto&, auto*) { return ReadTier(v, p); }},
       {"user", label},
       {"safety_identifier", label},

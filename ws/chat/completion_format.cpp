@@ -9,9 +9,30 @@ std::string Event(const std::string& json) { return "data: " + json + "\n\n"; }
 
 }  // namespace
 
-const char* FinishReasonName(const Response& response) {
-  if (IsCut(response)) return "length";
-  return response.call_steps.empty() ? "stop" : "tool_calls";
+void CompletionFormat::WriteFinish(JsonWriter& json, const Response& response) {
+  json.Field("finish_reason", IsCut(response) ? "length" : response.call_steps.empty() ? "stop" : "tool_calls");
+  if (!IsFull(response)) return;
+  json.Key("ringside").BeginObject().Field("incomplete_reason", kSessionFull).EndObject();
+}
+
+void CompletionFormat::WritePromptIds(JsonWriter& json, const Response& response) const {
+  if (!frame_.token_ids) return;
+  json.Key("prompt_token_ids").BeginArray();
+  for (const TokenId id : response.prompt_ids.From(0)) json.Value(id);
+  json.EndArray();
+}
+
+void CompletionFormat::WriteIds(JsonWriter& json, std::span<const TokenId> ids) const {
+  if (!frame_.token_ids) return;
+  json.Key("token_ids").BeginArray();
+  for (const TokenId id : ids) json.Value(id);
+  json.EndArray();
+}
+
+void CompletionFormat::WriteIds(JsonWriter& json, std::span<const OutputToken> tokens) const {
+  std::vector<TokenId> ids;
+  for (const OutputToken& token : tokens) ids.push_back(token.id);
+  WriteIds(json, ids);
 }
 
 void CompletionFormat::OpenFrame(JsonWriter& json, const std::string& object) const {
@@ -19,10 +40,11 @@ void CompletionFormat::OpenFrame(JsonWriter& json, const std::string& object) co
   json.Field("model", frame_.model).Key("system_fingerprint").Null();
 }
 
-std::string CompletionFormat::Chunk(size_t choice, std::string_view members) const {
+std::string CompletionFormat::Chunk(size_t choice, std::string_view members, std::string_view of_answer) const {
   JsonWriter json;
   OpenFrame(json, frame_.chunk_object);
   json.Key("choices").BeginArray().BeginObject().Field("index", choice).Raw(members).EndObject().EndArray();
+  if (!of_answer.empty()) json.Raw(of_answer);
   if (frame_.include_usage) json.Key("usage").Null();
   return Event(json.EndObject().Take());
 }
@@ -60,9 +82,12 @@ std::string CompletionFormat::Whole(const EndedChoices& choices) const {
   for (size_t i = 0; i < choices.size(); ++i) {
     json.BeginObject().Field("index", i);
     WriteWhole(json, i, *choices[i]);
-    json.Field("finish_reason", FinishReasonName(*choices[i])).EndObject();
+    WriteFinish(json, *choices[i]);
+    WriteIds(json, choices[i]->output_ids);
+    json.EndObject();
   }
   json.EndArray();
+  WriteWholeAnswer(json, choices);
   WriteUsage(json, choices);
   return json.EndObject().Take();
 }

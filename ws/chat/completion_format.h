@@ -2,6 +2,7 @@
 // events, usage. Const; any thread.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,7 @@ class CompletionFormat : public AnswerWriter {
     int64_t created = 0;               // seconds since 1970
     int64_t choices = 1;               // of each prompt
     bool include_usage = false;
+    bool token_ids = false;  // asked for
   };
 
   std::string Finish(const EndedChoices& choices) const final;
@@ -31,8 +33,16 @@ class CompletionFormat : public AnswerWriter {
 
   /// The members of a choice in a whole answer, behind its index and in front of its finish_reason.
   virtual void WriteWhole(JsonWriter& json, size_t choice, const Response& response) const = 0;
-  /// A streamed event around one choice's members, JSON that begins behind its index.
-  std::string Chunk(size_t choice, std::string_view members) const;
+  /// The members of a whole answer that belong to no choice.
+  virtual void WriteWholeAnswer(JsonWriter&, const EndedChoices&) const {}
+  /// A streamed event around one choice's members, JSON that follows its index; `of_answer`: members beside the choice.
+  std::string Chunk(size_t choice, std::string_view members, std::string_view of_answer = {}) const;
+  /// "finish_reason", and "ringside" where that has no value for the reason.
+  static void WriteFinish(JsonWriter& json, const Response& response);
+  /// "prompt_token_ids" and "token_ids", if they were asked for.
+  void WritePromptIds(JsonWriter& json, const Response& response) const;
+  void WriteIds(JsonWriter& json, std::span<const TokenId> ids) const;
+  void WriteIds(JsonWriter& json, std::span<const OutputToken> tokens) const;
 
   const Tokenizer& tokenizer_;
 
@@ -42,8 +52,5 @@ class CompletionFormat : public AnswerWriter {
 
   const Frame frame_;
 };
-
-/// "stop", "length" or "tool_calls".
-const char* FinishReasonName(const Response& response);
 
 }  // namespace ringside

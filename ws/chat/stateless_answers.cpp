@@ -1,5 +1,6 @@
 #include "ws/chat/stateless_answers.h"
 
+#include <algorithm>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -213,6 +214,9 @@ class Answers : public std::enable_shared_from_this<Answers> {
       return Fail(event.response->error);
     }
     BeginOnce(choice, *event.response, true);
+    const std::span<const TokenId> ids = event.response->output_ids;
+    const size_t told = std::min(told_tokens_[choice], ids.size());
+    if (told < ids.size()) Push(format_->Rest(choice, ids.subspan(told)));
     Push(format_->End(choice, *event.response));
     ended_[choice] = event.response;
     --running_;
@@ -241,6 +245,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
     size_t& offset = offsets_[choice];
     Push(std::make_unique<PieceEntry>(format_, choice, event, offset, 2 * choice + 1));
     offset += CountCharacters(event.text);
+    told_tokens_[choice] += event.tokens.size();
   }
 
   /// Notes that a prompt has been computed. True for the first time.
@@ -337,9 +342,10 @@ class Answers : public std::enable_shared_from_this<Answers> {
   std::vector<size_t> put_off_;
   size_t spoken_ = 0;  // prompts whose first choice has said something
   EndedChoices ended_;
-  std::vector<size_t> offsets_{std::vector<size_t>(ended_.size())};  // characters told of each choice
-  std::vector<bool> begun_ = std::vector<bool>(ended_.size());       // of each choice: something was told
-  bool closed_ = false;                                              // nothing more is told
+  std::vector<size_t> offsets_ = std::vector<size_t>(ended_.size());      // characters sent of each choice
+  std::vector<size_t> told_tokens_ = std::vector<size_t>(ended_.size());  // tokens sent with them
+  std::vector<bool> begun_ = std::vector<bool>(ended_.size());            // of each choice: Begin was written
+  bool closed_ = false;                                                   // nothing more is written
   std::shared_ptr<LateAnswer> late_;
   std::shared_ptr<Outbox> outbox_;
   std::vector<std::function<void(Outbox&)>> early_;  // before there was an outbox

@@ -1,11 +1,14 @@
 #include "ws/chat/text_completions.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 
 #include "base/clock.h"
 #include "base/limits.h"
 #include "engine/text/detokenizer.h"
+#include "engine/text/unicode.h"
 #include "session/ids.h"
 #include "ws/chat/completion_fields.h"
 #include "ws/chat/completion_format.h"
@@ -82,20 +85,34 @@ class TextFormat final : public CompletionFormat {
   TextFormat(const Tokenizer& tokenizer, Frame frame, bool logprobs, std::vector<std::string> echoes)
       : CompletionFormat(tokenizer, frame), choices_(frame.choices), logprobs_(logprobs), echoes_(std::move(echoes)) {}
 
-  std::string Begin(size_t choice, const Response&, bool) const override {
-    return EchoOf(choice).empty() ? "" : TextChunk(choice, EchoOf(choice), {}, 0, nullptr);
+  std::string Begin(size_t choice, const Response& response, bool) const override {
+    JsonWriter ids;
+    WritePromptIds(ids, response);
+    if (EchoOf(choice).empty() && ids.text().empty()) return "";
+    return TextChunk(choice, EchoOf(choice), {}, 0, ids.text());
   }
   std::string Piece(const ChoicePiece& piece) const override {
-    return TextChunk(piece.choice, piece.text, piece.tokens, piece.offset, nullptr);
+    JsonWriter ids;
+    WriteIds(ids, piece.tokens);
+    return TextChunk(piece.choice, piece.text, piece.tokens, piece.offset, ids.text());
+  }
+  std::string Rest(size_t choice, std::span<const TokenId> rest) const override {
+    JsonWriter ids;
+    WriteIds(ids, rest);
+    return TextChunk(choice, "", {}, 0, ids.text());
   }
   std::string End(size_t choice, const Response& response) const override {
-    return TextChunk(choice, "", {}, 0, FinishReasonName(response));
+    JsonWriter json;
+    json.Field("text", "").Key("logprobs").Null();
+    WriteFinish(json, response);
+    return Chunk(choice, json.text());
   }
 
  protected:
   void WriteWhole(JsonWriter& json, size_t choice, const Response& response) const override {
     json.Field("text", std::string(EchoOf(choice)) + response.text);
-    WriteLogprobs(json, response.tokens, 0, EchoOf(choice));
+    WriteLogprobs(json, response.tokens, OffsetsOf(response.tokens, response.scored_tokens, EchoOf(choice)));
+    WritePromptIds(json, response);
   }
 
  private:
@@ -103,28 +120,52 @@ class TextFormat final : public CompletionFormat {
     return echoes_.empty() ? std::string_view() : echoes_[choice / static_cast<size_t>(choices_)];
   }
   std::string TextChunk(size_t choice, std::string_view text, std::span<const OutputToken> tokens, size_t offset,
-                        const char* finish_reason) const {
+                        std::string_view ids) const {
+    std::vector<size_t> offsets = OffsetsOf(tokens, 0, "");
+    for (size_t& at : offsets) at += offset;
     JsonWriter json;
     json.Field("text", text);
-    WriteLogprobs(json, tokens, offset);
-    json.TextOrNull("finish_reason", finish_reason == nullptr ? "" : finish_reason);
+    WriteLogprobs(json, tokens, offsets);
+    json.Key("finish_reason").Null();
+    if (!ids.empty()) json.Raw(ids);
     return Chunk(choice, json.text());
   }
   std::string_view NameOf(TokenId id) const {
     const std::string_view bytes = tokenizer_.TokenBytes(id);
     return bytes.empty() ? tokenizer_.TokenName(id) : bytes;
   }
-  /// Those of `echo`, if there is one, come first.
-  void WriteLogprobs(JsonWriter& json, std::span<const OutputToken> tokens, size_t offset,
-                     std::string_view echo = {}) const {
+  /// As a key, which bytes that are no UTF-8 have to themselves.
+  std::string KeyOf(TokenId id) const {
+    const std::string_view name = NameOf(id);
+    if (ToValidUtf8(name) == name) return std::string(name);
+    std::string key = "bytes:";
+    for (const char c : name) key += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    return key;
+  }
+  /// The characters of the text that begin before each token; the first `scored` tokens are those of `echo`.
+  std::vector<size_t> OffsetsOf(std::span<const OutputToken> tokens, size_t scored, std::string_view echo) const {
+    std::vector<size_t> offsets;
+    size_t at = 0;
+    // A token that was put in front of the prompt has no text.
+    const bool begins = scored > 0 && tokenizer_.IsSpecial(tokens[0].id) && !echo.starts_with(NameOf(tokens[0].id));
+    Detokenizer detokenizer(tokenizer_, scored > 0);
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      if (i == scored && i > 0) at += CountCharacters(detokenizer.Finish());
+      offsets.push_back(at + CountCharacters(Detokenizer(detokenizer).Finish()));
+      if (i == 0 && begins) continue;
+      const TokenId id = tokens[i].id;
+      const bool named = i < scored && tokenizer_.IsSpecial(id);
+      at += CountCharacters(named ? std::string(tokenizer_.TokenName(id)) : detokenizer.Push(id));
+    }
+    return offsets;
+  }
+  void WriteLogprobs(JsonWriter& json, std::span<const OutputToken> tokens, const std::vector<size_t>& offsets) const {
     json.Key("logprobs");
     if (!logprobs_ || tokens.empty()) {
       json.Null();
       return;
     }
     const bool echoes = !echoes_.empty();  // the first token is an echoed prompt's: nothing precedes it
-    const bool begun = echoes && tokenizer_.IsSpecial(tokens[0].id) && !echo.starts_with(NameOf(tokens[0].id));
-    const size_t first = begun ? 1 : 0;  // the prompt's own
     json.BeginObject().Key("tokens").BeginArray();
     for (const OutputToken& token : tokens) json.Value(NameOf(token.id));
     json.EndArray().Key("token_logprobs").BeginArray();
@@ -132,25 +173,22 @@ class TextFormat final : public CompletionFormat {
       echoes&& i == 0 ? json.Null() : json.Value(Finite(tokens[i].logprob));
     }
     json.EndArray().Key("top_logprobs").BeginArray();
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      if (echoes && i == 0) {
-        json.Null();
-        continue;
-      }
-      json.BeginObject();
-      for (const TokenLogprob& top : tokens[i].top) json.Field(NameOf(top.id), static_cast<double>(top.logprob));
-      json.EndObject();
-    }
+    for (size_t i = 0; i < tokens.size(); ++i) echoes&& i == 0 ? (void)json.Null() : WriteTop(json, tokens[i].top);
     json.EndArray().Key("text_offset").BeginArray();
-    for (size_t i = 0; i < tokens.size(); ++i) {
-      json.Value(offset);
-      std::string_view text = NameOf(tokens[i].id);
-      // What is put in front of the prompt, a token or a space or both, is no part of it.
-      if (i < first) text = {};
-      if (echoes && i == first && tokenizer_.strips_leading_space() && text.starts_with(' ')) text.remove_prefix(1);
-      offset += CountCharacters(text);
-    }
+    for (const size_t offset : offsets) json.Value(offset);
     json.EndArray().EndObject();
+  }
+  /// The likeliest of the tokens that are written alike, once.
+  void WriteTop(JsonWriter& json, std::span<const TokenLogprob> top) const {
+    std::vector<std::string> keys;
+    json.BeginObject();
+    for (const TokenLogprob& one : top) {
+      std::string key = KeyOf(one.id);
+      if (std::ranges::count(keys, key) > 0) continue;
+      json.Field(key, static_cast<double>(one.logprob));
+      keys.push_back(std::move(key));
+    }
+    json.EndObject();
   }
 
   const int64_t choices_;
@@ -190,7 +228,8 @@ HttpResponse CreateTextCompletion(const ChatService& service, const HttpRequest&
                               .chunk_object = "text_completion",
                               .created = static_cast<int64_t>(SystemClock::Instance().WallSeconds()),
                               .choices = read->choices,
-                              .include_usage = read->include_usage},
+                              .include_usage = read->include_usage,
+                              .token_ids = read->turn.token_ids},
       read->logprobs >= 0, std::move(echoes));
   return AnswerStateless(service, request, std::move(answers), std::move(format));
 }

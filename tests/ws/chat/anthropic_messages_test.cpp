@@ -36,6 +36,33 @@ TEST_F(AnthropicMessagesTest, AWholeMessage) {
   EXPECT_EQ(whole["usage"]["output_tokens"], 3);
 }
 
+TEST_F(AnthropicMessagesTest, TextBlocksAreJoinedByANewline) {
+  const auto block = [](const char* text) { return Json{{"type", "text"}, {"text", text}}; };
+  const Json result = {{"type", "tool_result"}, {"tool_use_id", "x"}, {"content", {block("five"), block("six")}}};
+  const Json call = {{"type", "tool_use"}, {"id", "x"}, {"name", "look"}, {"input", Json::object()}};
+  const Json asked = Body({{"system", {block("one"), block("two")}},
+                           {"messages",
+                            {{{"role", "user"}, {"content", {block("three"), block("four")}}},
+                             {{"role", "assistant"}, {"content", {block("a"), block("b"), call}}},
+                             {{"role", "user"}, {"content", {result}}}}}});
+  Ask(asked);
+  const std::string prompt = tokenizer.Decode(engine.last().tokens);
+  for (const char* text : {"system\none\ntwo<", "user\nthree\nfour<", "assistant\na\nb\n<tool_call>", "five\nsix"}) {
+    EXPECT_THAT(prompt, HasSubstr(text));
+  }
+  const Json counted = Json::parse(Post("/v1/messages/count_tokens", asked).body);
+  EXPECT_EQ(counted["input_tokens"], static_cast<int64_t>(engine.last().tokens.size()));
+}
+
+TEST_F(AnthropicMessagesTest, AFullConversationIsAReasonOfItsOwn) {
+  const HttpResponse answer = Ask(Body());
+  engine.Answer(0, "Yo", FinishReason::kSessionFull);
+  EXPECT_EQ(Whole(answer)["stop_reason"], "model_context_window_exceeded");
+  ChatStream stream(Ask(Body({{"stream", true}})));
+  engine.Answer(1, "Yo", FinishReason::kSessionFull);
+  EXPECT_THAT(stream.Text(), HasSubstr(R"("stop_reason":"model_context_window_exceeded")"));
+}
+
 TEST_F(AnthropicMessagesTest, WhatWasFoundInTheCacheIsCountedApart) {
   Whole([&] {
     HttpResponse answer = Ask(Body());

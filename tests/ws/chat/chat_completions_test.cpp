@@ -142,8 +142,10 @@ TEST_F(ChatCompletionsTest, LogprobsOfChosenAndOtherTokens) {
   const HttpResponse answer = Ask(Body({{"logprobs", true}, {"top_logprobs", 2}}));
   engine.AnswerLast("Yo");
   const Json content = Whole(answer)["choices"][0]["logprobs"]["content"];
-  ASSERT_THAT(content, SizeIs(2));
+  ASSERT_THAT(content, SizeIs(3));
   EXPECT_EQ(content[0]["token"], "Y");
+  EXPECT_EQ(content[2]["token"], "<|im_end|>");
+  EXPECT_THAT(content[2]["bytes"], SizeIs(10)) << "its name's";
   EXPECT_EQ(content[0]["bytes"], Json::array({89}));
   EXPECT_THAT(content[0]["top_logprobs"], SizeIs(2));
   ChatStream stream(Ask(Body({{"logprobs", true}, {"stream", true}})));
@@ -151,6 +153,60 @@ TEST_F(ChatCompletionsTest, LogprobsOfChosenAndOtherTokens) {
   const std::vector<Json> events = stream.Events();
   EXPECT_EQ(events[1]["choices"][0]["logprobs"]["content"][0]["token"], "Y");
   EXPECT_TRUE(events[0]["choices"][0]["logprobs"].is_null());
+  EXPECT_EQ(events[3]["choices"][0]["logprobs"]["content"][0]["token"], "<|im_end|>");
+  EXPECT_EQ(events[3]["choices"][0]["delta"]["content"], "");
+}
+
+TEST_F(ChatCompletionsTest, TokenIdsWholeAndStreamed) {
+  const HttpResponse answer = Ask(Body({{"return_token_ids", true}}));
+  engine.AnswerLast("Yo");
+  const Json whole = Whole(answer), ids = {'Y', 'o', ByteTokenizer::kImEnd};
+  EXPECT_EQ(whole["prompt_token_ids"], Json(engine.requests()[0].tokens));
+  EXPECT_EQ(whole["choices"][0]["token_ids"], ids);
+  EXPECT_TRUE(whole["choices"][0]["logprobs"].is_null());
+
+  ChatStream stream(Ask(Body({{"return_token_ids", true}, {"stream", true}})));
+  engine.AnswerLast("Yo");
+  Json streamed = Json::array(), prompts = Json::array();
+  for (const Json& event : stream.Events()) {
+    if (event == "done") continue;
+    if (event.contains("prompt_token_ids")) prompts.push_back(event["prompt_token_ids"]);
+    if (!event["choices"][0].contains("token_ids")) continue;
+    for (const Json& id : event["choices"][0]["token_ids"]) streamed.push_back(id);
+  }
+  EXPECT_EQ(streamed, ids);
+  EXPECT_EQ(prompts, Json::array({whole["prompt_token_ids"]}));
+
+  const HttpResponse without = Ask(Body());
+  engine.AnswerLast("Yo");
+  EXPECT_FALSE(Whole(without).contains("prompt_token_ids"));
+}
+
+TEST_F(ChatCompletionsTest, AFullConversationIsAReasonOfItsOwn) {
+  const HttpResponse answer = Ask(Body());
+  engine.Answer(0, "Yo", FinishReason::kSessionFull);
+  const Json choice = Whole(answer)["choices"][0];
+  EXPECT_EQ(choice["finish_reason"], "length");
+  EXPECT_EQ(choice["ringside"], Json({{"incomplete_reason", "session_full"}}));
+  ChatStream stream(Ask(Body({{"stream", true}})));
+  engine.Answer(1, "Yo", FinishReason::kSessionFull);
+  const std::vector<Json> events = stream.Events();
+  EXPECT_EQ(events[events.size() - 2]["choices"][0]["ringside"]["incomplete_reason"], "session_full");
+}
+
+TEST_F(ChatCompletionsTest, TextPartsAreJoinedByANewline) {
+  const auto parts = [](const char* type) {
+    return Json{{{"type", type}, {"text", "one"}}, {{"type", type}, {"text", ""}}, {{"type", type}, {"text", "two"}}};
+  };
+  Ask(Body({{"messages",
+             {{{"role", "system"}, {"content", parts("text")}},
+              {{"role", "user"}, {"content", parts("text")}},
+              {{"role", "assistant"}, {"content", parts("text")}},
+              User("Hi")}}}));
+  const std::string prompt = tokenizer.Decode(engine.last().tokens);
+  for (const char* role : {"system", "user", "assistant"}) {
+    EXPECT_THAT(prompt, testing::HasSubstr(std::string(role) + "\none\n\ntwo<|im_end|>"));
+  }
 }
 
 TEST_F(ChatCompletionsTest, FieldsReachTheTurn) {

@@ -76,11 +76,13 @@ TEST_F(OllamaTest, LogprobsOfChosenAndOtherTokens) {
     EXPECT_TRUE(lines[0]["logprobs"][0]["logprob"].is_number());
     EXPECT_THAT(lines[0]["logprobs"][0]["top_logprobs"], SizeIs(2));
     EXPECT_EQ(lines[1]["logprobs"][0]["token"], "o");
-    EXPECT_FALSE(lines[2].contains("logprobs"));
+    EXPECT_EQ(lines[2]["logprobs"][0]["token"], "<|im_end|>");
+    EXPECT_FALSE(lines[3].contains("logprobs"));
     body["stream"] = false;
     const HttpResponse answer = Post(path, body);
     engine.AnswerLast("Yo");
-    EXPECT_EQ(Whole(answer)["logprobs"], Json::array({lines[0]["logprobs"][0], lines[1]["logprobs"][0]}));
+    EXPECT_EQ(Whole(answer)["logprobs"],
+              Json::array({lines[0]["logprobs"][0], lines[1]["logprobs"][0], lines[2]["logprobs"][0]}));
     body["logprobs"] = false;
     body["top_logprobs"] = 0;
     const HttpResponse without = Post(path, body);

@@ -18,6 +18,7 @@ TEST_F(TextCompletionsTest, APromptIsGoneOnWith) {
   const HttpResponse answer = Ask({{"prompt", "Once"}, {"max_tokens", 5}});
   EXPECT_EQ(engine.last().tokens, Bytes("Once"));
   EXPECT_EQ(engine.last().max_tokens, 5);
+  EXPECT_TRUE(engine.last().goes_on) << "a space at the beginning of the answer is text";
   engine.AnswerLast(" upon");
   const Json whole = Whole(answer);
   EXPECT_EQ(whole["object"], "text_completion");
@@ -66,19 +67,81 @@ TEST_F(TextCompletionsTest, AStreamHasTextsAndTheirLogprobs) {
   ChatStream stream(Ask({{"prompt", "Once"}, {"stream", true}, {"logprobs", 1}}));
   engine.AnswerLast("ab");
   const std::vector<Json> events = stream.Events();
-  ASSERT_THAT(events, SizeIs(4));
+  ASSERT_THAT(events, SizeIs(5));
   const Json logprobs = events[1]["choices"][0]["logprobs"];
   EXPECT_EQ(events[1]["choices"][0]["text"], "b");
   EXPECT_EQ(logprobs["tokens"], Json::array({"b"}));
   EXPECT_EQ(logprobs["token_logprobs"], Json::array({-0.5}));
   EXPECT_EQ(logprobs["top_logprobs"], Json::array({{{"a", -1.0}}}));
   EXPECT_EQ(logprobs["text_offset"], Json::array({1}));
-  EXPECT_EQ(events[2]["choices"][0]["finish_reason"], "stop");
-  EXPECT_EQ(events[3], "done");
+  EXPECT_EQ(events[2]["choices"][0]["logprobs"]["tokens"], Json::array({"<|im_end|>"}));
+  EXPECT_EQ(events[2]["choices"][0]["logprobs"]["text_offset"], Json::array({2}));
+  EXPECT_EQ(events[3]["choices"][0]["finish_reason"], "stop");
+  EXPECT_EQ(events[4], "done");
 
   ChatStream echo(Ask({{"prompt", "Once"}, {"stream", true}, {"echo", true}}));
   engine.AnswerLast("a");
   EXPECT_EQ(echo.Events()[0]["choices"][0]["text"], "Once");
+}
+
+TEST_F(TextCompletionsTest, TokenIdsWholeAndStreamed) {
+  const HttpResponse answer = Ask({{"prompt", {"one", "two"}}, {"return_token_ids", true}});
+  engine.Answer(0, "ab");
+  engine.Answer(1, "c");
+  const Json choices = Whole(answer)["choices"];
+  EXPECT_EQ(choices[0]["prompt_token_ids"], Json(Bytes("one")));
+  EXPECT_EQ(choices[0]["token_ids"], Json({'a', 'b', ByteTokenizer::kImEnd}));
+  EXPECT_EQ(choices[1]["prompt_token_ids"], Json(Bytes("two")));
+  EXPECT_EQ(choices[1]["token_ids"], Json({'c', ByteTokenizer::kImEnd}));
+
+  ChatStream stream(Ask({{"prompt", "one"}, {"return_token_ids", true}, {"stream", true}, {"logprobs", 0}}));
+  engine.AnswerLast("ab");
+  const std::vector<Json> events = stream.Events();
+  EXPECT_EQ(events[0]["choices"][0]["prompt_token_ids"], Json(Bytes("one")));
+  Json ids = Json::array(), tokens = Json::array();
+  for (const Json& event : events) {
+    if (event == "done" || !event["choices"][0].contains("token_ids")) continue;
+    for (const Json& id : event["choices"][0]["token_ids"]) ids.push_back(id);
+    for (const Json& token : event["choices"][0]["logprobs"]["tokens"]) tokens.push_back(token);
+  }
+  EXPECT_EQ(ids, Json({'a', 'b', ByteTokenizer::kImEnd}));
+  EXPECT_EQ(tokens, Json({"a", "b", "<|im_end|>"}));
+}
+
+TEST_F(TextCompletionsTest, AnAnswerHasAFormat) {
+  const HttpResponse answer =
+      Ask({{"prompt", "x"}, {"response_format", {{"type", "regex"}, {"regex", "[ab]+"}}}, {"stop", "zz"}});
+  EXPECT_NE(engine.last().grammar, nullptr);
+  engine.AnswerLast("ab");
+  EXPECT_EQ(Whole(answer)["choices"][0]["text"], "ab");
+  const Json schema = {{"type", "json_schema"},
+                       {"json_schema", {{"name", "n"}, {"schema", {{"type", "frob"}}}, {"strict", true}}}};
+  EXPECT_EQ(ErrorOf(Ask({{"prompt", "x"}, {"response_format", schema}}), 400)["param"],
+            "response_format.json_schema.schema");
+  EXPECT_EQ(ErrorOf(Ask({{"prompt", "x"}, {"response_format", 1}}), 400)["code"], "invalid_type");
+}
+
+// Offsets count characters: U+FFFD is one, and so is a character of several tokens, from its first on.
+TEST_F(TextCompletionsTest, OffsetsFollowTheTextBehindBytesThatAreNone) {
+  const HttpResponse answer = Ask({{"prompt", "x"}, {"logprobs", 0}});
+  engine.Start(0);
+  const std::pair<int, const char*> steps[] = {{0xFF, "\uFFFD"}, {'a', "a"}, {0x82, "\uFFFD"}, {0xC3, ""},
+                                               {0xA9, "\u00e9"}, {0xE2, ""}, {'b', "\uFFFDb"}};
+  for (const auto& [id, text] : steps) engine.last().sink->OnTokens({{{id, -1, {}}}, text});
+  engine.End(0);
+  const Json choice = Whole(answer)["choices"][0];
+  EXPECT_EQ(choice["text"], "\uFFFDa\uFFFD\u00e9\uFFFDb");
+  EXPECT_EQ(choice["logprobs"]["text_offset"], Json({0, 1, 2, 3, 4, 4, 5, 6}));
+}
+
+TEST_F(TextCompletionsTest, EveryLikelyTokenHasAKey) {
+  const HttpResponse answer = Ask({{"prompt", "x"}, {"logprobs", 4}});
+  engine.Start(0);
+  engine.last().sink->OnTokens(
+      {{{0xFF, -1, {{0xFF, -1}, {0xFE, -2}, {'a', -3}, {'a', -4}, {ByteTokenizer::kImEnd, -5}}}}, "\uFFFD"});
+  engine.End(0);
+  const Json top = Whole(answer)["choices"][0]["logprobs"]["top_logprobs"][0];
+  EXPECT_EQ(top, Json({{"bytes:\\xff", -1.0}, {"bytes:\\xfe", -2.0}, {"a", -3.0}, {"<|im_end|>", -5.0}}));
 }
 
 SessionTableOptions BeginningTexts() {
@@ -187,7 +250,7 @@ TEST_F(TextCompletionsTest, AScoredPromptIsComputedAnewAndAnAnswerGoesOnBehindIt
   engine.End(1);
   const Json choice = Whole(scored)["choices"][0];
   EXPECT_EQ(choice["text"], prompt + "yz");
-  EXPECT_THAT(choice["logprobs"]["tokens"], SizeIs(402));
+  EXPECT_THAT(choice["logprobs"]["tokens"], SizeIs(403));
   EXPECT_EQ(choice["logprobs"]["token_logprobs"][401], -0.5);
   EXPECT_EQ(choice["logprobs"]["text_offset"][401], 401);
   EXPECT_EQ(choice["logprobs"]["top_logprobs"][1], Json::object());

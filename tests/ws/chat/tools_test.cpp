@@ -110,6 +110,17 @@ TEST_F(ChatTools, AStreamOfCalls) {
   EXPECT_EQ(events[events.size() - 2]["choices"][0]["finish_reason"], "tool_calls");
 }
 
+TEST_F(ChatTools, TokenIdsOfAStreamAreThoseOfItsCallsToo) {
+  ChatStream stream(Chat(kHi, {{"stream", true}, {"return_token_ids", true}}));
+  engine.AnswerLast("Hm\n" + kCall);
+  std::string said;
+  for (const Json& event : stream.Events()) {
+    if (event == "done" || !event["choices"][0].contains("token_ids")) continue;
+    for (const TokenId id : event["choices"][0]["token_ids"]) said += tokenizer.TokenName(id);
+  }
+  EXPECT_EQ(said, "Hm\n" + kCall + "<|im_end|>");
+}
+
 TEST_F(ChatTools, ACutCallIsToldAsFarAsItCame) {
   const HttpResponse answer = Chat(kHi);
   engine.Answer(0, kCall.substr(0, kCall.find(": \"Bonn")), FinishReason::kLength);

@@ -168,27 +168,32 @@ TEST_F(ResponsesTest, LogprobsComeWithEveryTextEvent) {
       {"top_logprobs",
        {{{"token", "a"}, {"logprob", -1}, {"bytes", {97}}}, {{"token", "b"}, {"logprob", -1}, {"bytes", {98}}}}}};
   EXPECT_EQ(f[4]["logprobs"], Json::array({expected}));
-  EXPECT_THAT(f[6]["logprobs"], SizeIs(2));
-  EXPECT_EQ(f[7]["part"]["logprobs"], f[6]["logprobs"]);
-  EXPECT_EQ(f[9]["response"]["output"][0]["content"][0]["logprobs"], f[6]["logprobs"]);
+  EXPECT_EQ(f[6]["delta"], "");
+  EXPECT_EQ(f[6]["logprobs"][0]["token"], "<|im_end|>");
+  EXPECT_THAT(f[7]["logprobs"], SizeIs(3));
+  EXPECT_EQ(f[8]["part"]["logprobs"], f[7]["logprobs"]);
+  EXPECT_EQ(f[10]["response"]["output"][0]["content"][0]["logprobs"], f[7]["logprobs"]);
+  EXPECT_EQ(f[10]["response"]["usage"]["output_tokens"], 3);
 }
 
-TEST_F(ResponsesTest, LogprobsAreOfWhatWasShown) {
+TEST_F(ResponsesTest, LogprobsAreOfEveryToken) {
   client.Send(Create({{"include", {"message.output_text.logprobs"}}}));
   const auto sink = engine.last().sink;
   const auto step = [&](TokenId id, const std::string& text) { sink->OnTokens({{{id, -1, {}}}, text}); };
   engine.Start(0);
   step('a', "");  // held back, then shown with the next
   step('b', "ab");
+  step(ByteTokenizer::kImStart, "");
   step('E', "");  // the beginning of a stop string
-  step(ByteTokenizer::kImEnd, "");
   engine.End(0);
-  std::string tokens;
+  std::string text, tokens;
   for (const Json& frame : client.Frames()) {
     if (frame["type"] != "response.output_text.delta") continue;
+    text += frame["delta"];
     for (const Json& entry : frame["logprobs"]) tokens += entry["token"];
   }
-  EXPECT_EQ(tokens, "ab");
+  EXPECT_EQ(text, "ab");
+  EXPECT_EQ(tokens, "ab<|im_start|>E<|im_end|>");
 }
 
 TEST_F(ResponsesTest, WarmUpIsCreatedAndCompleted) {
@@ -215,6 +220,18 @@ TEST_F(ResponsesTest, ALimitEndsAsIncomplete) {
   EXPECT_EQ(f.back()["response"]["status"], "incomplete");
   EXPECT_EQ(f.back()["response"]["incomplete_details"]["reason"], "max_output_tokens");
   EXPECT_EQ(f[f.size() - 2]["item"]["status"], "incomplete");
+}
+
+TEST_F(ResponsesTest, AFullConversationIsAReasonOfItsOwn) {
+  client.Send(Create());
+  engine.Answer(0, "Yo", FinishReason::kSessionFull);
+  EXPECT_EQ(client.Frames().back()["response"]["incomplete_details"]["reason"], "session_full");
+}
+
+TEST_F(ResponsesTest, TextPartsAreJoinedByANewline) {
+  const Json parts = {{{"type", "input_text"}, {"text", "one"}}, {{"type", "input_text"}, {"text", "two"}}};
+  client.Send(Create({{"input", {{{"role", "user"}, {"content", parts}}}}}));
+  EXPECT_THAT(tokenizer.Decode(engine.last().tokens), testing::HasSubstr("user\none\ntwo<|im_end|>"));
 }
 
 TEST_F(ResponsesTest, CancelEndsWithThePartialItem) {

@@ -231,7 +231,10 @@ class OllamaFormat final : public AnswerWriter {
     Open(json);
     whole ? WriteText(json, response.message(), response.tool_calls()) : WriteText(json, "");
     if (whole) WriteLogprobs(json, response.tokens);
-    json.Field("done", true).Field("done_reason", IsCut(response) ? "length" : "stop");
+    json.Field("done", true)
+        .Field("done_reason", IsFull(response)  ? kSessionFull
+                              : IsCut(response) ? "length"
+                                                : "stop");
     const TurnTimes& times = response.times;
     json.Field("total_duration", Nanoseconds(times.queue_ms + times.prefill_ms + times.decode_ms));
     json.Field("load_duration", Nanoseconds(times.queue_ms));

@@ -9,8 +9,8 @@ namespace ringside {
 namespace {
 
 void WriteLogprob(JsonWriter& json, const Tokenizer& tokenizer, TokenId id, float logprob) {
-  const std::string_view bytes = tokenizer.TokenBytes(id);
-  json.Field("token", bytes.empty() ? tokenizer.TokenName(id) : bytes);
+  const std::string_view text = tokenizer.TokenBytes(id), bytes = text.empty() ? tokenizer.TokenName(id) : text;
+  json.Field("token", bytes);
   json.Field("logprob", static_cast<double>(logprob));
   json.Key("bytes").BeginArray();
   for (const char c : bytes) json.Value(static_cast<int>(static_cast<unsigned char>(c)));
@@ -97,7 +97,8 @@ const char* ResponseStatusName(ResponseStatus status) {
 
 std::string IncompleteReason(const Response& response) {
   if (response.status != ResponseStatus::kIncomplete) return "";
-  return response.incomplete_reason.empty() ? "max_output_tokens" : response.incomplete_reason;
+  if (!response.incomplete_reason.empty()) return response.incomplete_reason;
+  return response.reason == FinishReason::kSessionFull ? kSessionFull : "max_output_tokens";
 }
 
 void WriteReport(JsonWriter& json, const Response& response, const std::vector<std::string>& ignored) {

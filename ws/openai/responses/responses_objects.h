@@ -65,6 +65,8 @@ std::string ErrorObject(const Status& status, int64_t retry_after_ms = 0);
 void WriteReport(JsonWriter& json, const Response& response, const std::vector<std::string>& ignored = {});
 /// "ignored": the list, unless it is empty.
 void WriteIgnored(JsonWriter& json, const std::vector<std::string>& ignored);
+/// The reason of an answer that filled its conversation (--session-len), where a face defines no value for it.
+inline constexpr const char* kSessionFull = "session_full";
 /// Why a response is incomplete, "" for another.
 std::string IncompleteReason(const Response& response);
 /// "completed", "incomplete", ...
