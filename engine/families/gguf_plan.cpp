@@ -143,9 +143,6 @@ Status RefuseFeatures(const GgufFile& file, const GgufKeys& keys, std::string_vi
     if (value != 0)
       return InvalidArgument(fmt::format("the file's '{}' is {}, which is not supported", keys.Name(key), value));
   }
-  if (file.Int("split.count").value_or(1) > 1) {
-    return InvalidArgument("the file is one part of a split model; merge the parts first");
-  }
   return Status::Ok();
 }
 

@@ -413,10 +413,11 @@ class Parser {
 
 }  // namespace
 
-Result<GgufFile> GgufFile::Open(const std::string& path) {
+Result<GgufFile> GgufFile::OpenOne(const std::string& path) {
   GgufFile file;
-  ASSIGN_OR_RETURN(file.file_, MappedFile::Open(path));
-  RETURN_IF_ERROR(Parser(path, file.file_->bytes()).Parse(&file.values_, &file.tensors_));
+  ASSIGN_OR_RETURN(auto mapped, MappedFile::Open(path));
+  RETURN_IF_ERROR(Parser(path, mapped->bytes()).Parse(&file.values_, &file.tensors_));
+  file.files_.push_back(std::move(mapped));
   return file;
 }
 

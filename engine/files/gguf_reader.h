@@ -23,8 +23,9 @@ using GgufValue = std::variant<bool, int64_t, double, std::string, std::vector<i
 
 class GgufFile {
  public:
-  /// kNotFound or kIo if it cannot be read; kCorruption, saying what and where, if it is not a sound GGUF file;
-  /// kInvalidArgument, naming it, for a version, byte order or tensor type that is sound but not supported.
+  /// Opens a file or, named by any of its parts, a model in several (gguf_parts.cpp). kNotFound or kIo if it or a part
+  /// cannot be read; kCorruption, saying what and where, if it is not a sound GGUF file; kInvalidArgument, naming it,
+  /// for a version, byte order or tensor type that is sound but not supported.
   static Result<GgufFile> Open(const std::string& path);
 
   const GgufValue* Find(std::string_view key) const;
@@ -39,7 +40,11 @@ class GgufFile {
   const std::vector<FileTensor>& tensors() const { return tensors_; }
 
  private:
-  std::shared_ptr<const MappedFile> file_;
+  static Result<GgufFile> OpenOne(const std::string& path);
+  // Adds the tensors of the next part of a model, whose first part this is.
+  Status Join(GgufFile part, const std::string& path);
+
+  std::vector<std::shared_ptr<const MappedFile>> files_;
   std::map<std::string, GgufValue, std::less<>> values_;
   std::vector<FileTensor> tensors_;
 };
