@@ -166,7 +166,7 @@ Status ReadActivation(const ConfigJson& config, std::string_view key, std::strin
 
 // An object "rope_parameters" in new files, where windows may have one of their own; "rope_theta" and "rope_scaling" in
 // older ones, and "rope_local_base_freq" for windows.
-Status ReadRotations(const ConfigJson& config, ModelSpec* spec) {
+Status ReadRotations(const ConfigJson& config, ModelSpec* spec, PartialRotary reads) {
   const bool joint = config.Has("rope_parameters"), each = config.Has("rope_parameters.full_attention");
   const std::string in = each ? "rope_parameters.full_attention." : joint ? "rope_parameters." : "rope_scaling.";
   double base = 10000, partial = 1, local = 0;
@@ -177,6 +177,14 @@ Status ReadRotations(const ConfigJson& config, ModelSpec* spec) {
   }
   if (!(partial > 0 && partial <= 1)) {
     return InvalidArgument(fmt::format("config.json: 'partial_rotary_factor' is {}", partial));
+  }
+  if (reads == PartialRotary::kIgnored) {
+    const std::string type = config.String(in + "rope_type", config.String(in + "type", "default"));
+    if (partial != 1 && type != "default") {
+      return InvalidArgument(
+          fmt::format("config.json: 'partial_rotary_factor' {} is not supported with '{}'", partial, type));
+    }
+    partial = 1;
   }
   if (spec->rotary == 0) {
     const int64_t head_dim = std::clamp<int64_t>(spec->head_dim, 0, 1 << 20);  // ValidateSpec refuses the rest

@@ -40,9 +40,12 @@ Status ReadSizes(const ConfigJson& config, ModelSpec* spec);
 Status ReadHeadDim(const ConfigJson& config, ModelSpec* spec);
 /// The activation under `key`; kInvalidArgument, naming it, for one that we lack.
 Status ReadActivation(const ConfigJson& config, std::string_view key, std::string_view otherwise, ModelSpec* spec);
-/// spec->rotary by partial_rotary_factor or rotary_pct, unless it is set, and the network's one rotation, or for
-/// layers with a window one of their own. Validates the spec.
-Status ReadRotations(const ConfigJson& config, ModelSpec* spec);
+/// Whether a family rotates a part of each head, which `partial_rotary_factor` or `rotary_pct` names. The others ignore
+/// these, as the transformers library does, and refuse them together with a scaling.
+enum class PartialRotary { kIgnored, kRead };
+/// spec->rotary, unless it is set, and the network's one rotation, or for layers with a window one of their own.
+/// Validates the spec.
+Status ReadRotations(const ConfigJson& config, ModelSpec* spec, PartialRotary partial = PartialRotary::kIgnored);
 /// One window of every layer that layer_types, or `slides` where there are none, says to have one.
 Status ReadWindows(const ConfigJson& config, bool (*slides)(int64_t layer), ModelSpec* spec);
 

@@ -261,7 +261,9 @@ Status ReadGemma3(const ConfigJson& config, ModelSpec* spec) {
 
 Status ReadPhi3(const ConfigJson& config, ModelSpec* spec) {
   spec->fused_qkv = spec->fused_gate_up = true;
-  return ReadMistral(config, spec);
+  RETURN_IF_ERROR(ReadBase(config, spec));
+  RETURN_IF_ERROR(ReadWindows(config, EveryLayer, spec));
+  return ReadRotations(config, spec, PartialRotary::kRead);
 }
 
 Status ReadOlmo(const ConfigJson& config, ModelSpec* spec) {
@@ -363,7 +365,7 @@ Status ReadStableLm(const ConfigJson& config, ModelSpec* spec) {
   RETURN_IF_ERROR(config.Optional("use_qkv_bias", &spec->qkv_bias));
   RETURN_IF_ERROR(config.Optional("use_parallel_residual", &spec->parallel));
   spec->shared_norm = spec->parallel;
-  return ReadRotations(config, spec);
+  return ReadRotations(config, spec, PartialRotary::kRead);
 }
 
 Status ReadCohere(const ConfigJson& config, ModelSpec* spec) {

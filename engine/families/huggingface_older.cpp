@@ -248,7 +248,7 @@ Status ReadGptNeoX(const ConfigJson& config, ModelSpec* spec) {
   double base = 0;  // as older files spell it
   RETURN_IF_ERROR(config.Optional("rotary_emb_base", &base));
   if (base != 0 && base != 10000) return config.ExpectNone("rotary_emb_base");
-  return ReadRotations(config, spec);
+  return ReadRotations(config, spec, PartialRotary::kRead);
 }
 
 Status ReadPhi(const ConfigJson& config, ModelSpec* spec) {
@@ -260,7 +260,7 @@ Status ReadPhi(const ConfigJson& config, ModelSpec* spec) {
   spec->parallel = spec->shared_norm = true;
   spec->qkv_bias = spec->attention_out_bias = spec->mlp_bias = spec->head_bias = true;
   spec->rope_pairs = RopePairs::kHalves;
-  return ReadRotations(config, spec);
+  return ReadRotations(config, spec, PartialRotary::kRead);
 }
 
 Status ReadOpt(const ConfigJson& config, ModelSpec* spec) {
@@ -313,6 +313,7 @@ Status ReadBloom(const ConfigJson& config, ModelSpec* spec) {
   spec->activation = Activation::kGeluTanh;
   spec->embedding_norm = spec->fused_qkv = true;
   spec->qkv_bias = spec->attention_out_bias = spec->mlp_bias = spec->tied_head = true;
+  RETURN_IF_ERROR(config.Optional("tie_word_embeddings", &spec->tied_head));
   spec->alibi = 8;
   return ValidateSpec(*spec);
 }
@@ -369,6 +370,7 @@ Status ReadMpt(const ConfigJson& config, ModelSpec* spec) {
   RETURN_IF_ERROR(config.Optional("layer_norm_epsilon", &spec->norm_eps));
   spec->activation = Activation::kGeluErf;
   spec->tied_head = spec->fused_qkv = true;
+  RETURN_IF_ERROR(config.Optional("tie_word_embeddings", &spec->tied_head));
   return ValidateSpec(*spec);
 }
 

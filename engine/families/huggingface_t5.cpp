@@ -77,10 +77,18 @@ Status ReadT5(const ConfigJson& config, ModelSpec* spec) {
   spec->query_scale = 1;
   spec->tied_head = true;
   RETURN_IF_ERROR(config.Optional("tie_word_embeddings", &spec->tied_head));
+  // "tie_word_embeddings" says this in files of older versions; newer ones write true beside any head, and this apart.
   bool scaled = spec->tied_head;
   RETURN_IF_ERROR(config.Optional("scale_decoder_outputs", &scaled));
   if (scaled && spec->hidden > 0) spec->logit_scale = 1 / std::sqrt(static_cast<float>(spec->hidden));
   return ValidateSpec(*spec);
+}
+
+// Its logits are never scaled: published models have heads of their own, whatever "tie_word_embeddings" says.
+Status ReadMt5(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadT5(config, spec));
+  spec->logit_scale = 1;
+  return Status::Ok();
 }
 
 }  // namespace
@@ -90,8 +98,8 @@ std::span<const HuggingFaceFamily> EncoderDecoderFamilies() {
   static const HuggingFaceFamily kFamilies[] = {
       {"t5", ReadT5, "", {kT5, kGatedMlp}},
       {"t5", ReadT5, "", {kT5, kPlainMlp}},
-      {"mt5", ReadT5, "", {kT5, kGatedMlp}},
-      {"mt5", ReadT5, "", {kT5, kPlainMlp}},
+      {"mt5", ReadMt5, "", {kT5, kGatedMlp}},
+      {"mt5", ReadMt5, "", {kT5, kPlainMlp}},
   };
   return kFamilies;
 }

@@ -29,6 +29,8 @@ MODELS = {
     # In GGUF, too, where the largest distance is always this one.
     "t5_gated": dict(SMALL, feed_forward_proj="gated-gelu", tie_word_embeddings=False,
                      relative_attention_max_distance=128),
+    # As the library writes it today: a tied head beside one of the model's own, and nothing scaled.
+    "mt5": dict(SMALL, feed_forward_proj="gated-gelu", tie_word_embeddings=True),
 }
 
 
@@ -80,10 +82,12 @@ def main(out):
     for seed, (name, options) in enumerate(MODELS.items()):
         folder = out / name
         shutil.rmtree(folder, ignore_errors=True)
-        config = transformers.T5Config(**options)
+        kind = "MT5" if name == "mt5" else "T5"
+        config = getattr(transformers, f"{kind}Config")(**options)
         config._attn_implementation = "eager"
-        model = fill(transformers.T5ForConditionalGeneration(config), seed + 500).double()
-        if not options["tie_word_embeddings"]:  # which the library no longer makes, but files have
+        model = fill(getattr(transformers, f"{kind}ForConditionalGeneration")(config), seed + 500).double()
+        own_head = name == "mt5" or not options["tie_word_embeddings"]
+        if own_head:  # which the library no longer makes, but files have
             head = torch.randn(model.shared.weight.shape, generator=torch.Generator().manual_seed(seed + 600))
             model.lm_head.weight = torch.nn.Parameter((head / 32**0.5).half().double())
         with torch.no_grad():
@@ -91,11 +95,11 @@ def main(out):
         folder.mkdir(parents=True)
         logits.float().numpy().astype("<f4").tofile(folder / "logits.f32")
         tensors = {key: value.half().contiguous() for key, value in model.state_dict().items()
-                   if "embed_tokens" not in key and not (options["tie_word_embeddings"] and key == "lm_head.weight")}
+                   if "embed_tokens" not in key and (own_head or key != "lm_head.weight")}
         safetensors.torch.save_file(tensors, folder / "model.safetensors")
-        if options["relative_attention_max_distance"] == 128:
+        if name == "t5_gated":
             write_gguf(folder / "model.gguf", name, options, tensors)
-        settings = dict(options, model_type="t5", architectures=["T5ForConditionalGeneration"])
+        settings = dict(options, model_type=kind.lower(), architectures=[f"{kind}ForConditionalGeneration"])
         (folder / "config.json").write_text(json.dumps(settings, indent=1) + "\n")
     print(f"{sum(p.stat().st_size for p in out.rglob('*') if p.is_file())} bytes in {out}")
 

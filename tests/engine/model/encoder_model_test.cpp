@@ -69,7 +69,7 @@ class EncoderModel : public testing::DeviceTest,
 };
 INSTANTIATE_TEST_SUITE_P(All, EncoderModel,
                          ::testing::Combine(::testing::Values("cpu", "cuda_bf16", "cuda_f16", "cuda_bf16_fixed"),
-                                            ::testing::Values("t5", "t5_gated")),
+                                            ::testing::Values("t5", "t5_gated", "mt5")),
                          [](const auto& info) { return std::get<0>(info.param) + "_" + std::get<1>(info.param); });
 
 TEST_P(EncoderModel, LogitsEqualTheReference) {

@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "cache/snapshot.h"
+#include "engine/families/network_plan.h"
 #include "tests/engine/model/family_names.h"
 #include "tests/engine/model/model_run.h"
 #include "tests/kernels/devices.h"
@@ -168,6 +169,57 @@ TEST(FamilyNeeds, QuantisedExpertsAreRefused) {
   EXPECT_NE(refused.status().message().find("the model has a mixture of experts"), std::string::npos)
       << refused.status().ToString();
   EXPECT_TRUE(Model::Load(FamilyFolder("mistral_window"), backend).ok());
+}
+
+/// The spec of a golden model's config.json in which `from` is replaced by `to`.
+Result<ModelSpec> SpecWith(const std::string& folder, const std::string& from, const std::string& to) {
+  std::ifstream file(GoldenFolder(folder) + "/config.json");
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << folder;
+  text.replace(at, from.size(), to);
+  ASSIGN_OR_RETURN(const FlatJson json, FlatJson::Parse(text, "config.json"));
+  ASSIGN_OR_RETURN(const NetworkPlan plan, PlanHuggingFace(json, {}, folder));
+  return plan.spec;
+}
+
+TEST(FamilyConfig, AHeadIsTiedWhereTheConfigSaysSo) {
+  for (const char* name : {"families/bloom", "families/mpt", "families/falcon", "families/gemma", "families/opt"}) {
+    for (const char* tied : {"true", "false"}) {
+      const std::string to = std::string("\"tie_word_embeddings\": ") + tied;
+      const Result<ModelSpec> spec = SpecWith(name, "\"tie_word_embeddings\": true", to);
+      ASSERT_TRUE(spec.ok()) << name << spec.status().ToString();
+      EXPECT_EQ(spec->tied_head, std::string(tied) == "true") << name;
+    }
+  }
+}
+
+// Whatever "tie_word_embeddings" says in a file that has a head.
+TEST(FamilyConfig, LogitsOfMt5AreNeverScaled) {
+  for (const char* tied : {"true", "false"}) {
+    const std::string to = std::string("\"tie_word_embeddings\": ") + tied;
+    EXPECT_EQ(SpecWith("encoders/mt5", "\"tie_word_embeddings\": true", to)->logit_scale, 1) << tied;
+  }
+  EXPECT_NE(SpecWith("encoders/t5", "relu", "relu")->logit_scale, 1);
+  EXPECT_EQ(SpecWith("encoders/t5", "\"tie_word_embeddings\": true",
+                     "\"tie_word_embeddings\": true, \"scale_decoder_outputs\": false")
+                ->logit_scale,
+            1);
+}
+
+TEST(FamilyConfig, OnlySomeFamiliesRotateAPartOfEachHead) {
+  const std::string plain = "\"rope_type\": \"default\"", part = plain + ", \"partial_rotary_factor\": 0.5";
+  for (const char* name : {"llama", "qwen3", "families/mixtral", "families/falcon"}) {
+    const Result<ModelSpec> spec = SpecWith(name, plain, part);
+    ASSERT_TRUE(spec.ok()) << name << spec.status().ToString();
+    EXPECT_EQ(spec->rotary, spec->head_dim) << name;
+    const Result<ModelSpec> scaled =
+        SpecWith(name, plain, "\"rope_type\": \"linear\", \"factor\": 2.0, \"partial_rotary_factor\": 0.5");
+    EXPECT_EQ(scaled.status().code(), StatusCode::kInvalidArgument) << name;
+  }
+  const Result<ModelSpec> phi = SpecWith("families/phi", plain, plain);
+  ASSERT_TRUE(phi.ok());
+  EXPECT_EQ(phi->rotary, phi->head_dim / 2);
 }
 
 }  // namespace
