@@ -11,6 +11,8 @@
 //     gave.
 //  5. Log probabilities: log softmax of these logits, before temperature and cuts (FasterTransformer mixes
 //     conditional and unconditional ones, after temperature). The best are those of the same distribution.
+//     With `edits_logprobs` steps 2 to 4 edit the log softmax of the model's logits, and the results are the log
+//     probabilities, not normalised again: the scores of Hugging Face's beam search.
 //  6. temperature 0, or top_k 1: the highest logit, ties to the lowest id; or, where a token is only scored, that one,
 //     whatever its logit. Nothing below applies.
 //  7. Weights w = exp((l - max) / temperature), in float: SoftmaxWeight.
@@ -51,7 +53,11 @@ struct TokenChoice {
   double uniform = 0.0;      // [0, 1)
   int64_t logprobs = -1;     // -1 = none; n = of the chosen token and the n best, <= limits::kMaxBestTokens
   int32_t scored = -1;       // >= 0: of this token; with temperature 0
+  bool edits_logprobs = false;
 
+  bool edits() const {
+    return !banned.empty() || !allowed.empty() || !bias.empty() || !repeated.empty() || !counted.empty();
+  }
   bool greedy() const { return temperature == 0 || top_k == 1; }
   // Bounded, so that 0 * inf cannot arise: at 1e30 the weights are those of greedy anyway.
   float inverse_temperature() const { return static_cast<float>(std::min(1.0 / temperature, 1e30)); }

@@ -22,6 +22,7 @@ BeamSearch::BeamSearch(const BeamParams& params, int64_t max_tokens, size_t ends
 TokenChoice BeamSearch::Choice(size_t beam, int64_t position) {
   TokenChoice choice = beams_[beam].sampler.Choice(position);
   choice.logprobs = looked_at_;
+  choice.edits_logprobs = choice.edits();
   return choice;
 }
 

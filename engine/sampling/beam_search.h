@@ -1,6 +1,8 @@
 // Beam search over answers: which of a turn's beams go on with which tokens, and when the best answer is found. It sees
 // log probabilities only; the beams' caches are BeamCaches'. As Hugging Face's generate(num_beams=...) does it:
 //
+//  - Bans, biases and penalties edit the log probabilities, which are not normalised again (TokenChoice's
+//    edits_logprobs): what a ban takes is not shared out among the other tokens.
 //  - A step looks at every beam's likeliest tokens and ranks what each would make of it by the sum of its log
 //    probabilities, minus diversity_rate times the token's rank among its beam's (0 = the likeliest; Li, Monroe and
 //    Jurafsky 2016). Equal ones: the earlier beam first, then the lower id.

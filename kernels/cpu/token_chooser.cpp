@@ -57,6 +57,7 @@ ChosenToken TokenChooser::Choose(std::span<float> logits, const TokenChoice& cho
   ChosenToken token;
   token.outcome = ChosenToken::Outcome::kNotFinite;
   if (!VocabularyPasses::AllUsable(logits)) return token;
+  if (choice.edits_logprobs) TakeLogprobs(logits);
   const bool banned = ApplyBans(logits, choice);
   ApplyBiasAndPenalties(logits, choice);
   const auto [max, best] = passes_.FindBest(logits);
@@ -66,8 +67,20 @@ ChosenToken TokenChooser::Choose(std::span<float> logits, const TokenChoice& cho
   }
   token.outcome = ChosenToken::Outcome::kChosen;
   token.id = choice.scored >= 0 ? choice.scored : choice.greedy() ? best : Draw(logits, max, choice);
-  if (choice.logprobs >= 0) FillLogprobs(logits, max, choice.logprobs, token);
+  if (choice.logprobs >= 0) {
+    const double log_sum = choice.edits_logprobs ? 0 : max + std::log(passes_.SumWeights(logits, 1.0f));
+    FillLogprobs(logits, log_sum, choice.logprobs, token);
+  }
   return token;
+}
+
+void TokenChooser::TakeLogprobs(std::span<float> logits) {
+  const float max = passes_.FindBest(logits).first;
+  if (max == kMinusInfinity) return;
+  const double log_sum = max + std::log(passes_.SumWeights(logits, 1.0f));
+  for (float& logit : logits) {
+    if (logit != kMinusInfinity) logit = Bounded(logit - log_sum);
+  }
 }
 
 Candidate TokenChooser::FindBest(std::span<const float> logits) {
@@ -147,9 +160,8 @@ void TokenChooser::CutTopP(double wanted, float max, float inverse_temperature) 
   std::erase_if(candidates_, [&](const Candidate& c) { return Better(last, c); });
 }
 
-void TokenChooser::FillLogprobs(std::span<const float> logits, float max, int64_t best, ChosenToken& token) {
+void TokenChooser::FillLogprobs(std::span<const float> logits, double log_sum, int64_t best, ChosenToken& token) {
   CHECK_LE(best, limits::kMaxBestTokens);
-  const double log_sum = max + std::log(passes_.SumWeights(logits, 1.0f));
   token.logprob = static_cast<float>(logits[token.id] - log_sum);
   if (best == 0) return;
   ranked_.clear();

@@ -21,7 +21,9 @@ class TokenChooser {
   int32_t Draw(std::span<const float> logits, float max, const TokenChoice& choice);
   void CutTopK(size_t k);
   void CutTopP(double wanted, float max, float inverse_temperature);
-  void FillLogprobs(std::span<const float> logits, float max, int64_t best, ChosenToken& token);
+  /// Log probabilities in place of the logits.
+  void TakeLogprobs(std::span<float> logits);
+  void FillLogprobs(std::span<const float> logits, double log_sum, int64_t best, ChosenToken& token);
 
   VocabularyPasses passes_;
   std::vector<Candidate> candidates_, ranked_;  // kept tokens in id order; the same, being ranked

@@ -77,6 +77,7 @@ const ChoiceRow* CudaBackend::StageChoices(std::span<const TokenChoice> choices)
     out.inverse_temperature = out.greedy ? 1.0f : choice.inverse_temperature();
     out.logprobs = static_cast<int32_t>(choice.logprobs);
     out.scored = choice.scored;
+    out.edits_logprobs = choice.edits_logprobs;
     *row++ = out;
   }
   return static_cast<const ChoiceRow*>(place.device);

@@ -4,11 +4,13 @@
     make_beam_golden.py [FOLDER]            needs torch, transformers
 
 A case says model, prompt, ids that end the answer, and the search's parameters as generate() names them; `answer` is what
-generate(do_sample=False) adds to the prompt in float64. Cases that differ in float32 are near-ties and left out. With a
+generate(do_sample=False) adds to the prompt in float64. `processors` are those of generate(), by its names: they edit the log
+probabilities, which are not normalised again. Cases that differ in float32 are near-ties and left out. With a
 `diversity_rate`, which transformers lacks, `answer` is what the function below finds, which is compared with generate()
 on every other case.
 """
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -24,8 +26,32 @@ def generate(model, case):
     inputs = torch.tensor([case["prompt"]])
     out = model.generate(inputs, attention_mask=torch.ones_like(inputs), do_sample=False, num_beams=case["width"],
                          max_new_tokens=case["max_tokens"], length_penalty=case["length_penalty"],
-                         early_stopping=case["early_stopping"], eos_token_id=case["ends"], pad_token_id=0)
+                         early_stopping=case["early_stopping"], eos_token_id=case["ends"], pad_token_id=0, **arguments(case))
     return trim(out[0, len(case["prompt"]):].tolist(), case)
+
+
+def arguments(case):
+    """A case's processors as generate() takes them; keys of JSON are texts."""
+    given = dict(case.get("processors", {}))
+    if "sequence_bias" in given:
+        given["sequence_bias"] = [[[token], bias] for token, bias in given["sequence_bias"]]
+    return given
+
+
+def process(case, tokens, scores):
+    """The same, written down plainly."""
+    given, said = case.get("processors", {}), case["prompt"] + tokens
+    for token, bias in given.get("sequence_bias", []):
+        scores[token] += bias
+    for token in set(said):
+        scores[token] *= given.get("repetition_penalty", 1.0) if scores[token] < 0 else 1 / given.get("repetition_penalty", 1.0)
+    for word in given.get("bad_words_ids", []):
+        if len(word) == 1 or said[1 - len(word):] == word[:-1]:
+            scores[word[-1]] = -math.inf
+    if len(tokens) < given.get("min_new_tokens", 0):
+        for token in case["ends"]:
+            scores[token] = -math.inf
+    return scores
 
 
 def trim(answer, case):
@@ -44,7 +70,8 @@ def search(model, case):
         for tokens, total in beams:
             with torch.no_grad():
                 logits = model(torch.tensor([case["prompt"] + tokens])).logits[0, -1]
-            best = torch.sort(torch.log_softmax(logits, -1), descending=True, stable=True)
+            scores = process(case, tokens, torch.log_softmax(logits, -1))
+            best = torch.sort(scores, descending=True, stable=True)
             for rank, (value, token) in enumerate(zip(best.values.tolist(), best.indices.tolist())):
                 ranked.append((total + value - case["diversity_rate"] * rank, tokens + [token], total + value))
         ranked.sort(key=lambda one: -one[0])
@@ -64,6 +91,34 @@ def search(model, case):
         if max(total for _, total in beams) / tokens ** penalty <= answers[-1][0]:
             break
     return answers[0][1]
+
+
+PROCESSORS = [
+    {"repetition_penalty": 1.3}, {"repetition_penalty": 2.0}, {"repetition_penalty": 0.8},
+    {"bad_words_ids": "first"}, {"bad_words_ids": "first", "repetition_penalty": 1.2},
+    {"min_new_tokens": 9}, {"sequence_bias": "first"}, {"sequence_bias": "first", "repetition_penalty": 1.5, "min_new_tokens": 5},
+]
+
+
+def add_processed(family, models, cases):
+    """Cases with processors that change the answer: a "first" one is about the tokens that are found without it."""
+    left_out = 0
+    for number, given in enumerate(PROCESSORS):
+        for width, penalty in ((2, 1.0), (4, 1.0), (5, 0.0)):
+            case = dict(model=family, prompt=IDS[:8 + 2 * number], width=width, length_penalty=penalty, early_stopping=False,
+                        diversity_rate=0.0, ends=[2, 7, 11, 30, 61], max_tokens=14)
+            plain = search(models[0], case)
+            said = [token for token in plain if token not in case["ends"]] or [40, 41]
+            named = {"bad_words_ids": [[said[0]], said[:2][-1:], said[1:3] if len(said) > 2 else [50, 51]],
+                     "sequence_bias": [[said[0], -2.5], [45, 1.5]]}
+            case["processors"] = {key: named[key] if value == "first" else value for key, value in given.items()}
+            found = [find(model, case) for model in models for find in (search, generate)]
+            if any(other != found[0] for other in found):
+                left_out += 1
+                print(f"left out: {case} {found}")
+                continue
+            cases.append(dict(case, answer=found[0]))
+    return left_out
 
 
 def main():
@@ -87,6 +142,7 @@ def main():
                         print(f"left out: {case} {found}")
                         continue
                     cases.append(dict(case, answer=found[0]))
+        left_out += add_processed(family, (double, single), cases)
     text = ",\n".join(json.dumps(case) for case in cases)
     (out / "beams.json").write_text(f"[\n{text}\n]\n")
     ended = sum(case["answer"][-1] in case["ends"] for case in cases)

@@ -55,6 +55,14 @@ bool Edit(std::vector<float>& logits, const TokenChoice& choice, bool* nothing_l
     float& l = logits[static_cast<size_t>(id)];
     if (l != -kInf) l = Clamped(to(static_cast<double>(l)));
   };
+  if (choice.edits_logprobs && finite) {
+    const float max = *std::ranges::max_element(logits);
+    double all = 0;
+    for (const float l : logits) all += SoftmaxWeight(l, max, 1.0f);
+    for (size_t id = 0; id < logits.size(); ++id) {
+      change(static_cast<int32_t>(id), [&](double l) { return l - (max + std::log(all)); });
+    }
+  }
   for (const int32_t id : choice.banned) logits[static_cast<size_t>(id)] = -kInf;
   for (size_t id = 0; !choice.allowed.empty() && id < logits.size(); ++id) {
     if ((choice.allowed[id / 32] >> (id % 32) & 1) == 0) logits[id] = -kInf;
@@ -84,7 +92,8 @@ Expected Reference(std::vector<float> logits, const TokenChoice& choice) {
   out.token.id = order[0];
   double all = 0;
   for (const int32_t id : order) all += SoftmaxWeight(at(id), max, 1.0f);
-  const auto logprob = [&](int32_t id) { return static_cast<float>(at(id) - (max + std::log(all))); };
+  const double log_sum = choice.edits_logprobs ? 0 : max + std::log(all);
+  const auto logprob = [&](int32_t id) { return static_cast<float>(at(id) - log_sum); };
   const auto best = std::min(order.size(), static_cast<size_t>(std::max<int64_t>(choice.logprobs, 0)));
   for (size_t i = 0; i < best; ++i) out.token.top[i] = {order[i], logprob(order[i])};
   out.token.tops = static_cast<int32_t>(best);
@@ -275,6 +284,38 @@ TEST_P(ChooseTokensOfVocabulary, FollowsTheDefinition) {
       ASSERT_NO_FATAL_FAILURE(ExpectEqual(got[i], Reference(rows[i], choices[i])));
     }
   }
+}
+
+TEST_P(ChooseTokensOfVocabulary, EditsLogProbabilitiesWhereAsked) {
+  Part made = MakePart(std::get<1>(GetParam()), std::get<2>(GetParam()))[1];
+  for (TokenChoice& choice : made.choices) {
+    choice.temperature = 0;
+    choice.scored = -1;
+    choice.logprobs = limits::kMaxBestTokens;
+    choice.edits_logprobs = true;
+  }
+  const std::vector<ChosenToken> got = Choose(made.rows, made.choices);
+  for (size_t i = 0; i < made.rows.size(); ++i) {
+    SCOPED_TRACE(::testing::Message() << "row " << i << " kind " << i % kKinds);
+    ASSERT_NO_FATAL_FAILURE(ExpectEqual(got[i], Reference(made.rows[i], made.choices[i])));
+  }
+}
+
+// What a ban takes is not shared out: without it the others have the same log probabilities.
+TEST_P(ChooseTokens, ABanLeavesTheLogProbabilitiesOfOthers) {
+  std::mt19937 random(5);
+  const std::vector<float> logits = MakeLogits(0, 97, random);
+  TokenChoice choice;
+  choice.temperature = 0;
+  choice.logprobs = 3;
+  const ChosenToken all = ChooseOne(logits, choice);
+  const std::vector<int32_t> banned = {all.id};
+  choice.banned = banned;
+  choice.edits_logprobs = true;
+  const ChosenToken left = ChooseOne(logits, choice);
+  EXPECT_EQ(left.id, all.top[1].id);
+  EXPECT_NEAR(left.logprob, all.top[1].logprob, 1e-6);
+  EXPECT_NEAR(left.top[1].logprob, all.top[2].logprob, 1e-6);
 }
 
 // Where a draw falls on a border any of two tokens is right: most must not.

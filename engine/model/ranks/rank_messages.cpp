@@ -47,6 +47,7 @@ void PutChoice(ByteWriter& out, const TokenChoice& choice) {
   out.Signed(choice.top_k);
   out.Signed(choice.scored);
   out.Signed(choice.logprobs);
+  out.Byte(choice.edits_logprobs ? 1 : 0);
 }
 
 /// Reads one call; sound() says whether everything in it could be.
@@ -172,6 +173,9 @@ class CallReader {
     choice.scored = sound_ ? static_cast<int32_t>(scored) : -1;
     choice.logprobs = in_.Signed();
     Require(choice.logprobs >= -1 && choice.logprobs <= limits::kMaxBestTokens);
+    const uint8_t edits_logprobs = in_.Byte();
+    Require(edits_logprobs <= 1);
+    choice.edits_logprobs = edits_logprobs == 1;
     return choice;
   }
 

@@ -26,7 +26,7 @@ struct ChoiceRow {
   float inverse_temperature;
   int32_t logprobs;
   int32_t scored;  // -1 = none
-  bool greedy;
+  bool greedy, edits_logprobs;
 };
 
 }  // namespace ringside::cuda

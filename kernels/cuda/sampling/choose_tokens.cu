@@ -51,9 +51,7 @@ class Chooser {
 
   // Step 5.
   __device__ void RankBest(RankedToken best) {
-    Sum sum = 0;
-    row_.ForEach([&](int, float logit) { sum += row_.Fixed(row_.WeightAt(logit, 1.0f)); });
-    log_sum_ = row_.max() + log(row_.Real(row_.SumOverRow(sum)));
+    if (!choice_.edits_logprobs) log_sum_ = row_.LogSum();
     for (; tops_ < choice_.logprobs && best.id != INT_MAX; ++tops_) {
       if (row_.speaks()) shared_.top[tops_] = {best.id, LogprobOf(best.logit)};
       best = row_.FindBest(best);

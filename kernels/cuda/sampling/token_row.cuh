@@ -108,6 +108,7 @@ class TokenRow {
 
   /// Steps 1 to 4: edits the logits and finds the best. False, saying why, if there is none.
   __device__ bool Prepare(RankedToken* best, ChosenToken::Outcome* outcome) {
+    if (choice_.edits_logprobs) TakeLogprobs();
     Edit();
     *best = FindBest({kInfinity, -1});
     max_ = best->logit;
@@ -115,6 +116,13 @@ class TokenRow {
     const bool banned = (flags_ & (kBad | kTaken)) == kTaken;
     *outcome = banned ? ChosenToken::Outcome::kNothingLeft : ChosenToken::Outcome::kNotFinite;
     return false;
+  }
+
+  /// Of the logits as they are.
+  __device__ double LogSum() {
+    Sum sum = 0;
+    ForEach([&](int, float logit) { sum += Fixed(WeightAt(logit, 1.0f)); });
+    return max_ + log(Real(SumOverRow(sum)));
   }
 
   /// The best token that is worse than `limit`, known to all threads.
@@ -180,6 +188,15 @@ class TokenRow {
     const float logit = logits_[id];
     if (!(logit > -kInfinity && logit < kInfinity)) return;
     logits_[id] = static_cast<float>(fmin(fmax(change(double{logit}), -kLimit), kLimit));
+  }
+  /// Log probabilities in place of the logits. A row that is not usable stays as it is.
+  __device__ void TakeLogprobs() {
+    const RankedToken best = FindBest({kInfinity, -1});
+    if ((flags_ & kBad) != 0 || best.id == INT_MAX) return;
+    max_ = best.logit;
+    const double log_sum = LogSum();
+    for (int id = begin_ + lane(); id < end_; id += 32) EditOne(id, [&](double logit) { return logit - log_sum; });
+    __syncthreads();
   }
   __device__ void Edit() {
     const auto ban = [&](int id) {

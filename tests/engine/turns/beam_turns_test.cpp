@@ -135,6 +135,17 @@ BeamParams ParamsOf(const nlohmann::json& search) {
   return beams;
 }
 
+void SetProcessors(const nlohmann::json& given, SamplingParams* sampling) {
+  sampling->repetition_penalty = given.value("repetition_penalty", 1.0);
+  sampling->min_tokens = given.value("min_new_tokens", int64_t{0});
+  for (const auto& word : given.value("bad_words_ids", nlohmann::json::array())) {
+    sampling->bad_words.push_back(word.get<std::vector<TokenId>>());
+  }
+  for (const auto& bias : given.value("sequence_bias", nlohmann::json::array())) {
+    sampling->logit_bias.emplace_back(bias[0].get<TokenId>(), bias[1].get<float>());
+  }
+}
+
 TEST_P(BeamTurnsTest, FindWhatTheReferenceFinds) {
   if (GetParam() != "cpu") GTEST_SKIP() << "16 bits decide near ties otherwise";
   std::ifstream file(GoldenFolder("beams.json"));
@@ -149,6 +160,7 @@ TEST_P(BeamTurnsTest, FindWhatTheReferenceFinds) {
     }
     SubmittedTurn turn = Beams(++timeline, search["prompt"], 2, search["max_tokens"], {0, 64});
     turn.request.sampling.beams = ParamsOf(search);
+    if (search.contains("processors")) SetProcessors(search["processors"], &turn.request.sampling);
     turn.request.stop_ids = search["ends"].get<std::vector<TokenId>>();
     std::vector<TokenId> want = search["answer"];
     EXPECT_EQ(Run(turn), want) << search;
