@@ -53,6 +53,21 @@ TEST_F(ConversationsTest, TheWindowCanBeChosen) {
         "ringside.eviction");
 }
 
+TEST_F(ConversationsTest, APageOfLargeItemsEndsEarly) {
+  const std::string id = Ok(Call("POST", "/v1/conversations"))["id"], items = "/v1/conversations/" + id + "/items";
+  constexpr size_t kItemBytes = 3 << 19;
+  for (int i = 0; i < 5; ++i) {
+    const Json item = {{"role", "user"}, {"content", std::string(kItemBytes, 'x')}};
+    Ok(Call("POST", items, {{"items", Json::array({item})}}));
+  }
+  const Json first = Ok(Call("GET", items + "?order=asc&limit=100"));
+  EXPECT_THAT(first["data"], SizeIs(3));
+  EXPECT_EQ(first["has_more"], true);
+  const Json rest = Ok(Call("GET", items + "?order=asc&limit=100&after=" + first["last_id"].get<std::string>()));
+  EXPECT_THAT(rest["data"], SizeIs(2));
+  EXPECT_EQ(rest["has_more"], false);
+}
+
 TEST_F(ConversationsTest, BadBodiesAreNamed) {
   Fails(Call("POST", "/v1/conversations", "{"), 400, "invalid_json", nullptr);
   Fails(Call("POST", "/v1/conversations", "[]"), 400, "invalid_type", "body");

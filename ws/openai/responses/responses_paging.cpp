@@ -46,11 +46,18 @@ Result<std::string> PageOfItems(const SharedList<Item>& items, const Paging& pag
     page.assign(std::make_move_iterator(after + 1), std::make_move_iterator(views.end()));
   }
   const auto limit = static_cast<size_t>(paging.limit);
-  while (place < size && page.size() <= limit) {
-    for (ItemView& view : views_at(place++)) page.push_back(std::move(view));
+  size_t bytes = 0, fitting = 0;  // of the page's first entries
+  while (fitting < limit && (fitting == 0 || bytes <= kMaxPageBytes)) {
+    if (fitting < page.size()) {
+      bytes += page[fitting++].json.size();
+    } else if (place < size) {
+      for (ItemView& view : views_at(place++)) page.push_back(std::move(view));
+    } else {
+      break;
+    }
   }
-  const bool more = place < size || page.size() > limit;
-  page.resize(std::min(page.size(), limit));
+  const bool more = place < size || page.size() > fitting;
+  page.resize(fitting);
   return ItemList(page, more);
 }
 

@@ -18,6 +18,8 @@ struct Paging {
 
 /// From the query's order (asc, desc), limit (1 to 100) and after. kInvalidArgument with `param`.
 Result<Paging> ReadPaging(const HttpRequest& request);
+inline constexpr size_t kMaxPageBytes = 4 << 20;  // the item that reaches it is a page's last
+
 /// The list object of one page of `items` (given oldest first), copying no others. kNotFound if `after` is none of
 /// them.
 Result<std::string> PageOfItems(const SharedList<Item>& items, const Paging& paging);
