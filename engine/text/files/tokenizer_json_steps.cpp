@@ -110,21 +110,25 @@ Result<Behaviour> ReadBehaviour(const Json& step) {
   return Unsupported("the behavior '" + name + "'");
 }
 
+PreTokenizerStep& AddStep(PreTokenizer kind, TokenizerData* data) {
+  PreTokenizerStep& step = data->pre_tokenizer.emplace_back();
+  step.kind = kind;
+  return step;
+}
+
 Status AddSplit(const Json& step, TokenizerData* data) {
-  ASSIGN_OR_RETURN(const TextPattern pattern, ReadPattern(step));
-  ASSIGN_OR_RETURN(const Behaviour behaviour, ReadBehaviour(step));
-  PreTokenizerStep split{.kind = PreTokenizer::kSplit,
-                         .pattern = pattern,
-                         .behaviour = behaviour,
-                         .invert = BoolMember(step, "invert", false)};
-  // The known patterns cover every text: that only their matches are kept is no difference.
+  PreTokenizerStep& split = AddStep(PreTokenizer::kSplit, data);
+  ASSIGN_OR_RETURN(split.pattern, ReadPattern(step));
+  ASSIGN_OR_RETURN(split.behaviour, ReadBehaviour(step));
+  split.invert = BoolMember(step, "invert", false);
+  // The known patterns cover every text: whether gaps are removed makes no difference.
   const char* const whole[] = {patterns::kGpt2, patterns::kLlama3, patterns::kQwen2, patterns::kTekken,
                                patterns::kO200k};
   if (split.behaviour == Behaviour::kRemoved && split.invert &&
-      std::ranges::any_of(whole, [&](const char* known) { return pattern.text == known; })) {
-    split = Isolate(pattern.text);
+      std::ranges::any_of(whole, [&](const char* known) { return split.pattern.text == known; })) {
+    split.behaviour = Behaviour::kIsolated;
+    split.invert = false;
   }
-  data->pre_tokenizer.push_back(std::move(split));
   return Status::Ok();
 }
 
@@ -152,9 +156,10 @@ Status AddWhitespaceSplit(const Json&, TokenizerData* data) {
 }
 
 Status AddCharDelimiterSplit(const Json& step, TokenizerData* data) {
-  data->pre_tokenizer.push_back({.kind = PreTokenizer::kSplit,
-                                 .pattern = {StringMember(step, "delimiter"), true},
-                                 .behaviour = Behaviour::kRemoved});
+  PreTokenizerStep& split = AddStep(PreTokenizer::kSplit, data);
+  split.pattern.text = StringMember(step, "delimiter");
+  split.pattern.literal = true;
+  split.behaviour = Behaviour::kRemoved;
   return Status::Ok();
 }
 
@@ -172,19 +177,17 @@ Status AddMetaspace(const Json& step, TokenizerData* data) {
   if (StringMember(step, "replacement") != kLowerOneEighthBlock) return Unsupported("a Metaspace replacement");
   const std::string scheme = StringMember(step, "prepend_scheme");
   const bool always = scheme == "always" || (scheme.empty() && BoolMember(step, "add_prefix_space", true));
-  data->pre_tokenizer.push_back({.kind = PreTokenizer::kMetaspace,
-                                 .replacement = std::string(kLowerOneEighthBlock),
-                                 .prefix = always              ? Prefix::kAlways
-                                           : scheme == "first" ? Prefix::kFirst
-                                                               : Prefix::kNever,
-                                 .split = BoolMember(step, "split", true)});
+  PreTokenizerStep& added = AddStep(PreTokenizer::kMetaspace, data);
+  added.replacement = kLowerOneEighthBlock;
+  added.prefix = always ? Prefix::kAlways : scheme == "first" ? Prefix::kFirst : Prefix::kNever;
+  added.split = BoolMember(step, "split", true);
   return Status::Ok();
 }
 
 Status AddByteLevel(const Json& step, TokenizerData* data) {
-  if (BoolMember(step, "add_prefix_space", true)) data->pre_tokenizer.push_back({.kind = PreTokenizer::kPrefixSpace});
+  if (BoolMember(step, "add_prefix_space", true)) AddStep(PreTokenizer::kPrefixSpace, data);
   if (BoolMember(step, "use_regex", true)) data->pre_tokenizer.push_back(Isolate(patterns::kGpt2));
-  data->pre_tokenizer.push_back({.kind = PreTokenizer::kByteLevel});
+  AddStep(PreTokenizer::kByteLevel, data);
   return Status::Ok();
 }
 

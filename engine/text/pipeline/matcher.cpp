@@ -69,6 +69,11 @@ constexpr TriplesPattern kTriplesPatterns[] = {{patterns::kTriplesToWordEnd, IsD
                                                {patterns::kTriples, IsNumber, false, false},
                                                {patterns::kTripleCuts, IsDecimalDigit, false, true}};
 
+// Oniguruma's \w has Latin-1's superscripts and fractions, too.
+bool IsOnigurumaWord(uint32_t c) {
+  return IsWordCharacter(c) || c == 0xB2 || c == 0xB3 || c == 0xB9 || (c >= 0xBC && c <= 0xBE);
+}
+
 bool ForEachTriple(const TriplesPattern& kind, std::string_view text, const OnMatch& on_match) {
   std::vector<size_t> places;
   for (size_t at = 0; at < text.size();) {
@@ -82,7 +87,7 @@ bool ForEachTriple(const TriplesPattern& kind, std::string_view text, const OnMa
       places.push_back(end);
       end += c.length;
     }
-    const bool wanted = !kind.to_word_end || end == text.size() || !IsWordCharacter(next);
+    const bool wanted = !kind.to_word_end || end == text.size() || !IsOnigurumaWord(next);
     if (wanted && !OnTriples(places, end, kind.cuts, on_match)) return false;
     at = end < text.size() ? AfterCharacter(text, end) : end;
   }
