@@ -43,8 +43,8 @@ Status ReadActivation(const ConfigJson& config, std::string_view key, std::strin
 /// Whether a family rotates a part of each head, which `partial_rotary_factor` or `rotary_pct` names. The others ignore
 /// these, as the transformers library does, and refuse them together with a scaling.
 enum class PartialRotary { kIgnored, kRead };
-/// spec->rotary, unless it is set, and the network's one rotation, or for layers with a window one of their own.
-/// Validates the spec.
+/// Reads spec->rotary, unless it is set, and the network's rotation or, where layers with a window have another one,
+/// both. Validates the spec.
 Status ReadRotations(const ConfigJson& config, ModelSpec* spec, PartialRotary partial = PartialRotary::kIgnored);
 /// One window of every layer that layer_types, or `slides` where there are none, says to have one.
 Status ReadWindows(const ConfigJson& config, bool (*slides)(int64_t layer), ModelSpec* spec);

@@ -77,14 +77,14 @@ Status ReadT5(const ConfigJson& config, ModelSpec* spec) {
   spec->query_scale = 1;
   spec->tied_head = true;
   RETURN_IF_ERROR(config.Optional("tie_word_embeddings", &spec->tied_head));
-  // "tie_word_embeddings" says this in files of older versions; newer ones write true beside any head, and this apart.
+  // Files of older versions express this by "tie_word_embeddings"; newer ones write that as true with any head.
   bool scaled = spec->tied_head;
   RETURN_IF_ERROR(config.Optional("scale_decoder_outputs", &scaled));
   if (scaled && spec->hidden > 0) spec->logit_scale = 1 / std::sqrt(static_cast<float>(spec->hidden));
   return ValidateSpec(*spec);
 }
 
-// Its logits are never scaled: published models have heads of their own, whatever "tie_word_embeddings" says.
+// mT5's logits are never scaled: published models have an untied head, with either value of "tie_word_embeddings".
 Status ReadMt5(const ConfigJson& config, ModelSpec* spec) {
   RETURN_IF_ERROR(ReadT5(config, spec));
   spec->logit_scale = 1;
