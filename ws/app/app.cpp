@@ -431,15 +431,7 @@ void Serving::Tend() {
 
 void Serving::Publish() {
   std::shared_ptr<Service> service = MakeService();
-  AddModelRoutes(service->router, {.name = model_name_,
-                                   .created = static_cast<int64_t>(SystemClock::Instance().WallSeconds()),
-                                   .request_len = sessions_->options().request_len(),
-                                   .sampling = sampling_,
-                                   .max_output_tokens = max_output_tokens(),
-                                   .adapters = sessions_->options().adapters,
-                                   .session_len = sessions_->options().session_len,
-                                   .memory_len = sessions_->options().memory_len,
-                                   .pinned_max = sessions_->options().pinned_max});
+  AddModelRoutes(service->router, ServedModelOf(sessions_->options(), SystemClock::Instance().WallSeconds()));
   RegisterClientSecretRoutes(service->router, access_.tickets(), sessions_->options());
   RegisterConversationRoutes(service->router, *sessions_);
   AddBackupRoute(service->router, backups_.get());
@@ -613,7 +605,7 @@ int Serve(const ServerConfig& config, SignalWatcher& signals, Processes& process
 }  // namespace
 
 int RunServer(const ServerConfig& config, SignalWatcher& signals) {
-  RaiseFileLimit();  // before the store reads it
+  RaiseFileLimit();                      // before the store reads it
   std::optional<StopDeadline> deadline;  // goes last
   const auto processes = Processes::Join(std::chrono::seconds(config.rank_timeout_s));
   if (!processes.ok()) return Fail(processes.status(), kExitFailed);

@@ -47,6 +47,18 @@ HttpResponse GetModel(const ServedModel& model, const std::string& id) {
 
 }  // namespace
 
+ServedModel ServedModelOf(const SessionTableOptions& options, double created_s) {
+  return {.name = options.model_name,
+          .created = static_cast<int64_t>(created_s),
+          .request_len = options.request_len(),
+          .sampling = options.sampling,
+          .max_output_tokens = options.max_output_tokens,
+          .adapters = options.adapters,
+          .session_len = options.session_len,
+          .memory_len = options.memory_len,
+          .pinned_max = options.pinned_max};
+}
+
 void AddModelRoutes(Router& router, ServedModel model) {
   router.Add("GET", "/v1/models", [model](const HttpRequest&, const Router::Parameters&) {
     nlohmann::json all = nlohmann::json::array({Describe(model, model.name)});

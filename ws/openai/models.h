@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/sampling/sampling.h"
+#include "session/session_options.h"
 #include "ws/transport/http/http.h"
 
 namespace ringside {
@@ -20,6 +20,8 @@ struct ServedModel {
   int64_t session_len = 0, memory_len = 0, pinned_max = 0;  // tokens of a conversation, of its window, of its beginning
 };
 
+/// The model of a table with these options, loaded `created_s` seconds after 1970.
+ServedModel ServedModelOf(const SessionTableOptions& options, double created_s);
 void AddModelRoutes(Router& router, ServedModel model);
 
 }  // namespace ringside
