@@ -151,7 +151,7 @@ TEST_F(TurnLimits, WhatAFaceHoldsIsTheOwnersToo) {
   TurnSpec spec = Ask(150);
   spec.input.resize(10, spec.input.front());
   EXPECT_EQ(table.StartTurn(me, spec, sink).status().reason(), "rate_limit_exceeded");
-  const HeldBytes moved = *std::move(most);
+  const HeldBytes moved = std::move(*most);
   EXPECT_EQ(table.Hold(me, 60 << 10).status().reason(), "rate_limit_exceeded") << "it is still held";
   most = HeldBytes();
   EXPECT_FALSE(table.Hold(me, 60 << 10).ok());

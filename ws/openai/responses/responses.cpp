@@ -120,7 +120,7 @@ void ResponsesSocket::Impl::Create(const JsonValue& body, std::string_view messa
   if (waits) {  // counted without the mutex: that may take conversations out of memory
     Result<HeldBytes> counted = table_.Hold(caller_, static_cast<int64_t>(message.size()));
     if (!counted.ok()) return PushError(counted.status(), *stream);
-    held = *std::move(counted);
+    held = std::move(*counted);
   }
   {
     std::lock_guard lock(mutex_);
