@@ -8,12 +8,12 @@
 namespace ringside::testing {
 namespace {
 
-using Verdict = ChunkLines::Verdict;
+using ChunkVerdict = ChunkLines::Verdict;
 
-Verdict ReadInPieces(const std::string& body, size_t piece, uint64_t* bytes = nullptr) {
+ChunkVerdict ReadInPieces(const std::string& body, size_t piece, uint64_t* bytes = nullptr) {
   ChunkLines lines;
-  Verdict verdict = Verdict::kMore;
-  for (size_t at = 0; at < body.size() && verdict == Verdict::kMore; at += piece) {
+  ChunkVerdict verdict = ChunkVerdict::kMore;
+  for (size_t at = 0; at < body.size() && verdict == ChunkVerdict::kMore; at += piece) {
     verdict = lines.Read(std::string_view(body).substr(at, piece));
   }
   if (bytes != nullptr) *bytes = lines.bytes();
@@ -26,13 +26,13 @@ TEST(ChunkLinesTest, GoodBodiesAreReadInAnyPieces) {
                                  "2 ; a = 1 ;b\r\n\r\n\r\n0\r\n\r\n", "0000000000000002\r\n{}\r\n0\r\n\r\n"}) {
     for (size_t piece = 1; piece <= body.size(); ++piece) {
       uint64_t bytes = 0;
-      EXPECT_EQ(ReadInPieces(body, piece, &bytes), Verdict::kWhole) << body << piece;
+      EXPECT_EQ(ReadInPieces(body, piece, &bytes), ChunkVerdict::kWhole) << body << piece;
       EXPECT_EQ(bytes, body.size());
     }
     ChunkLines lines;
-    EXPECT_EQ(lines.Read(body + "GET / HTTP/1.1\r\n"), Verdict::kWhole);
+    EXPECT_EQ(lines.Read(body + "GET / HTTP/1.1\r\n"), ChunkVerdict::kWhole);
     EXPECT_EQ(lines.bytes(), body.size()) << "the next request is not looked at";
-    EXPECT_EQ(ReadInPieces(body.substr(0, body.size() - 1), 1), Verdict::kMore);
+    EXPECT_EQ(ReadInPieces(body.substr(0, body.size() - 1), 1), ChunkVerdict::kMore);
   }
 }
 
@@ -67,7 +67,7 @@ TEST(ChunkLinesTest, WhatCouldBeReadInTwoWaysIsRefused) {
                                  "0\r\n\r\r\n",
                                  "2;a\x01\r\n{}"}) {
     for (size_t piece = 1; piece <= body.size(); ++piece) {
-      EXPECT_EQ(ReadInPieces(body, piece), Verdict::kBad) << body << piece;
+      EXPECT_EQ(ReadInPieces(body, piece), ChunkVerdict::kBad) << body << piece;
     }
     ChunkLines lines;
     lines.Read(body);
@@ -79,7 +79,7 @@ TEST(ChunkLinesTest, TheExtensionsOfAllChunksTogetherAreBounded) {
   const std::string chunk = "1;" + std::string(1'000, 'a') + "\r\nx\r\n";
   ChunkLines lines;
   size_t good = 0;
-  while (good < 100 && lines.Read(chunk) == Verdict::kMore) ++good;
+  while (good < 100 && lines.Read(chunk) == ChunkVerdict::kMore) ++good;
   EXPECT_EQ(good, ChunkLines::kMaxExtensionBytes / 1'001);
 }
 

@@ -8,7 +8,7 @@
 namespace ringside::testing {
 namespace {
 
-using Verdict = ConnectionPlaces::Verdict;
+using PlaceVerdict = ConnectionPlaces::Verdict;
 
 /// Places with a record of who was evicted.
 class ConnectionPlacesTest : public ::testing::Test {
@@ -16,16 +16,16 @@ class ConnectionPlacesTest : public ::testing::Test {
   ConnectionPlaces places_{6, [](const std::string& owner) { return owner == "small" ? 2 : 4; }};
   std::vector<uint64_t> evicted_;
 
-  Verdict Take(const std::string& owner, uint64_t* place) { return places_.Take(owner, place); }
+  PlaceVerdict Take(const std::string& owner, uint64_t* place) { return places_.Take(owner, place); }
   uint64_t Taken(const std::string& owner) {
     uint64_t place = 0;
-    EXPECT_EQ(Take(owner, &place), Verdict::kTaken);
+    EXPECT_EQ(Take(owner, &place), PlaceVerdict::kTaken);
     EXPECT_NE(place, 0U);
     return place;
   }
-  Verdict Refused(const std::string& owner) {
+  PlaceVerdict Refused(const std::string& owner) {
     uint64_t place = 0;
-    const Verdict verdict = Take(owner, &place);
+    const PlaceVerdict verdict = Take(owner, &place);
     EXPECT_EQ(place, 0U);
     return verdict;
   }
@@ -36,11 +36,11 @@ class ConnectionPlacesTest : public ::testing::Test {
 
 TEST_F(ConnectionPlacesTest, AnOwnerHasItsShareAndLeavesTheRest) {
   for (int i = 0; i < 4; ++i) Taken("large");
-  EXPECT_EQ(Refused("large"), Verdict::kOwnerFull);
+  EXPECT_EQ(Refused("large"), PlaceVerdict::kOwnerFull);
   Taken("small");
   Taken("small");
-  EXPECT_EQ(Refused("small"), Verdict::kOwnerFull);
-  EXPECT_EQ(Refused("other"), Verdict::kFull);
+  EXPECT_EQ(Refused("small"), PlaceVerdict::kOwnerFull);
+  EXPECT_EQ(Refused("other"), PlaceVerdict::kFull);
   EXPECT_EQ(places_.taken(), 6);
   EXPECT_EQ(places_.taken_by("large"), 4);
 }
@@ -64,7 +64,7 @@ TEST_F(ConnectionPlacesTest, WorkTakesAConnectionOutOfTheLine) {
   const uint64_t first = Taken("small"), second = Taken("small");
   SetIdle(first);
   EXPECT_TRUE(places_.SetBusy(first));
-  EXPECT_EQ(Refused("small"), Verdict::kOwnerFull);
+  EXPECT_EQ(Refused("small"), PlaceVerdict::kOwnerFull);
   SetIdle(second);
   Taken("small");
   EXPECT_EQ(evicted_, std::vector<uint64_t>{second});
@@ -89,8 +89,8 @@ TEST_F(ConnectionPlacesTest, OwnersWithAsManyPlacesTakeNoneFromEachOther) {
   Taken("c");
   Taken("c");
   SetIdle(first);
-  EXPECT_EQ(Refused("b"), Verdict::kFull);
-  EXPECT_EQ(Refused("c"), Verdict::kFull);
+  EXPECT_EQ(Refused("b"), PlaceVerdict::kFull);
+  EXPECT_EQ(Refused("c"), PlaceVerdict::kFull);
   Taken("a");
   EXPECT_EQ(evicted_, std::vector<uint64_t>{first}) << "its own";
   SetIdle(second);
@@ -100,14 +100,14 @@ TEST_F(ConnectionPlacesTest, OwnersWithAsManyPlacesTakeNoneFromEachOther) {
 
 TEST_F(ConnectionPlacesTest, APlaceChangesItsOwnerWithTheRequestsOfAProxy) {
   uint64_t place = Taken("small");
-  EXPECT_EQ(Take("small", &place), Verdict::kTaken);
+  EXPECT_EQ(Take("small", &place), PlaceVerdict::kTaken);
   EXPECT_EQ(places_.taken(), 1) << "the same one";
-  EXPECT_EQ(Take("large", &place), Verdict::kTaken);
+  EXPECT_EQ(Take("large", &place), PlaceVerdict::kTaken);
   EXPECT_EQ(places_.taken_by("small"), 0);
   EXPECT_EQ(places_.taken_by("large"), 1);
   Taken("small");
   Taken("small");
-  EXPECT_EQ(Take("small", &place), Verdict::kOwnerFull);
+  EXPECT_EQ(Take("small", &place), PlaceVerdict::kOwnerFull);
   EXPECT_EQ(place, 0U);
   EXPECT_EQ(places_.taken_by("large"), 0) << "a refused connection holds no place";
 }
