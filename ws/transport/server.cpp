@@ -30,7 +30,7 @@ constexpr int64_t kLeastRefusalRoom = 8, kRefusalRoom = 64;
 constexpr std::chrono::milliseconds kAcceptPause{50};
 constexpr int kCutsWithoutFiles = 16;
 constexpr std::chrono::seconds kAcceptLogInterval{10};
-// The port is closed: for so long no request has been under way when the last connections are cut.
+// Time without any request under way, after the port was closed, before the last connections are cut.
 constexpr std::chrono::milliseconds kQuiet{50};
 
 Result<tcp::endpoint> ResolveAddress(const std::string& host, uint16_t port) {
@@ -57,7 +57,7 @@ struct Server::State {
   void OnSocket(error_code error, Socket socket);
   void OnAcceptFailure(const error_code& error);
   void Serve(Socket socket);
-  /// Takes what has connected, so that it gets an answer, and closes the port.
+  /// Accepts all pending connections, so that their requests are answered, and closes the port.
   void CloseAcceptor();
   void RunThread();
 
@@ -202,7 +202,7 @@ void Server::Stop(std::chrono::milliseconds patience) {
   context.stopping = true;
   for (const ServerContext::Member& member : context.members()) member.end(ServerContext::End::kStopping);
   state_->CloseAcceptor();
-  // Whoever has sent a request by now gets an answer: a proxy would make an error of its own of a connection that ends.
+  // Every request that was sent by now gets an answer: a proxy turns a connection without one into a 502.
   const auto closed = std::chrono::steady_clock::now(), deadline = closed + patience;
   auto quiet_since = closed;
   for (auto now = closed; now < deadline && now < quiet_since + kQuiet; now = std::chrono::steady_clock::now()) {
