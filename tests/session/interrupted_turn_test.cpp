@@ -79,7 +79,9 @@ TEST_F(InterruptedTurnTest, WhateverEndsItKeepsTheQuestionAndWhatWasTold) {
       std::vector<std::string> events = Events(response);
       for (int start = 0; start < 2; ++start) {
         ExpectInterrupted(response, text, harm.cause);
-        EXPECT_THAT(Texts(id), said > 0 ? ElementsAre("Hi", text + "...") : ElementsAre("Hi"));
+        std::vector<std::string> kept = {"Hi"};
+        if (said > 0) kept.push_back(text + "...");
+        EXPECT_EQ(Texts(id), kept);
         EXPECT_EQ(Events(response), events);
         Restart();
       }
@@ -189,7 +191,7 @@ TEST_F(InterruptedTurnTest, AfterATokenEvenARefusalKeepsWhatWasTold) {
 }
 
 TEST_F(InterruptedTurnTest, AStopKeepsTheEndOfAnAnswerThatComesBeforeIt) {
-  for (const auto& [reason, why] : {std::pair(FinishReason::kStop, ""), std::pair(FinishReason::kLength, "")}) {
+  for (const FinishReason reason : {FinishReason::kStop, FinishReason::kLength}) {
     Restart();
     const std::string id = NewConversation(), response = Start(Ask("Hi", id));
     engine->Start(0);
@@ -199,7 +201,7 @@ TEST_F(InterruptedTurnTest, AStopKeepsTheEndOfAnAnswerThatComesBeforeIt) {
     table->Flush();
     for (int start = 0; start < 2; ++start) {
       EXPECT_FALSE(Got(response)->interrupted());
-      EXPECT_EQ(Got(response)->incomplete_reason, why);
+      EXPECT_EQ(Got(response)->incomplete_reason, "");
       EXPECT_EQ(Got(response)->reason, reason);
       Restart();
     }

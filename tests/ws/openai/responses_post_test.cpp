@@ -4,7 +4,9 @@
 namespace ringside {
 namespace {
 
+using ::testing::Contains;
 using ::testing::IsEmpty;
+using ::testing::Pair;
 using ::testing::SizeIs;
 
 class ResponsesPostTest : public RoutesTest {
