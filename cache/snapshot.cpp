@@ -73,8 +73,8 @@ CaptureSize SizeOfCapture(const KvCache& cache, const SlabMemory& memory, const 
   };
   const bool based = base != nullptr && cache.snapshot() != 0 && base->header().id == cache.snapshot();
   const int64_t rows = std::min(ring.next(), pinned + ring.rows());
-  return {from(based ? ring.unchanged() : 0),
-          (rows + kTile - 1) / kTile * cache.shape().tile_bytes() + (pinned % kTile == 0 ? 0 : cache.shape().tile_bytes())};
+  return {from(based ? ring.unchanged() : 0), (rows + kTile - 1) / kTile * cache.shape().tile_bytes() +
+                                                  (pinned % kTile == 0 ? 0 : cache.shape().tile_bytes())};
 }
 
 Snapshot::TileRange Snapshot::RingTiles(int64_t resident) const {

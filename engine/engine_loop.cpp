@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "base/check.h"
 #include "base/limits.h"
@@ -205,6 +206,7 @@ void EngineLoop::Run() {
 void EngineLoop::Round(std::vector<Message> messages) {
   sequence_storage_.BeginRound();
   for (Message& message : messages) Handle(std::move(message));
+  for (const TimelineId timeline : std::exchange(unsettled_, {})) Settle(timeline);
   FinishCopies(/*wait=*/false);
   RetireFinished();
   AdmitWaiting();
@@ -233,7 +235,7 @@ void EngineLoop::EndAll() {
 
 std::optional<int64_t> EngineLoop::NextDueNs() const {
   const int64_t now = clock_.MonotonicNs();
-  if (inbox_->size() > 0) return now;
+  if (inbox_->size() > 0 || !unsettled_.empty()) return now;
   const bool copies = sequence_storage_.busy();
   // Those that run may all want memory that is still being copied out.
   const bool steps = launched_ || std::ranges::any_of(running_, [&](const auto& turn) { return HasMemory(*turn); });

@@ -118,10 +118,10 @@ class EngineLoop {
   struct Slot {  // a timeline the engine knows
     TimelineId id = 0;
     std::unique_ptr<Sequence> sequence;
-    std::string owner, account;   // of its last turn
-    RunningTurn* turn = nullptr;  // running, not waiting
-    int64_t waiting = 0;          // turns of it that wait
-    uint64_t last_used = 0;       // step number
+    std::string owner, account;           // of its last turn
+    RunningTurn* turn = nullptr;          // running, not waiting
+    int64_t waiting = 0;                  // turns of it that wait
+    uint64_t last_used = 0;               // step number
     int64_t steps = 0, prompt_steps = 0;  // of its turn since that got the slot; those that computed its prompt
     int64_t idle_since_ns = 0;
     bool parked = false;                // to be saved and forgotten once it is no longer busy
@@ -351,15 +351,16 @@ class EngineLoop {
   KvPool pool_;
   const bool has_branches_;  // caches may be branches of what is in another slot
   std::unordered_map<TimelineId, Slot> timelines_;
-  std::vector<Slot*> cached_;  // those with a cache
-  int64_t wanting_ = 0;        // turns that found no slot in this round of admissions,
-  int64_t wanting_bytes_ = 0;  // and what they wait for
-  bool none_idle_ = false;     // nor is there one to be had
+  std::vector<Slot*> cached_;               // those with a cache
+  int64_t wanting_ = 0;                     // turns that found no slot in this round of admissions,
+  int64_t wanting_bytes_ = 0;               // and what they wait for
+  bool none_idle_ = false;                  // nor is there one to be had
   std::vector<RunningTurn*> preempted_;     // chosen in this round of admissions, still running
   std::vector<std::string_view> expected_;  // accounts of turns for which room is on its way
   uint64_t last_ticket_ = 0;
-  int64_t fetches_ = 0;  // asked for and not yet used or forgotten
-  std::vector<ForkMessage> forks_;  // whose sources are still being saved
+  int64_t fetches_ = 0;                // asked for and not yet used or forgotten
+  std::vector<TimelineId> unsettled_;  // parked; their copies are made in the next rounds
+  std::vector<ForkMessage> forks_;     // whose sources are still being saved
   std::deque<std::unique_ptr<RunningTurn>> waiting_;
   std::vector<std::unique_ptr<RunningTurn>> running_;
   std::optional<LaunchedStep> launched_;

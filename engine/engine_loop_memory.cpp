@@ -111,7 +111,9 @@ RunningTurn* EngineLoop::NextToPreempt(const RunningTurn& turn) const {
   // Beams wait until they have all their slots: one that comes before the others is of no use.
   if (turn.branches() > 0) return nullptr;
   std::unordered_map<std::string_view, size_t> accounts;
-  const auto index = [&](std::string_view account) { return accounts.try_emplace(account, accounts.size()).first->second; };
+  const auto index = [&](std::string_view account) {
+    return accounts.try_emplace(account, accounts.size()).first->second;
+  };
   std::vector<SlotHolder> holders;
   for (const auto& running : running_) {
     SlotHolder& holder = holders.emplace_back();

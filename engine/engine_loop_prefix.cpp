@@ -55,7 +55,8 @@ bool EngineLoop::AwaitsPrefix(const Slot& slot, const RunningTurn& turn) {
   // A prefix under way is awaited until it is complete: the last rows take a step or two.
   int64_t there = 0;
   for (const Slot* other : cached_) {
-    if (other->turn == nullptr || !other->turn->computes_prompt()) there = std::max(there, SharedWith(*other, slot, turn));
+    if (other->turn == nullptr || !other->turn->computes_prompt())
+      there = std::max(there, SharedWith(*other, slot, turn));
   }
   return promised >= kWorthWaiting + there;
 }

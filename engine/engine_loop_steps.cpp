@@ -38,7 +38,8 @@ void EngineLoop::OrderWaiting() {
   std::vector<int64_t> running(served.size());
   for (size_t i = 0; i < accounts.size(); ++i) running[accounts[i]] = turns[waiting_[i]->request().account];
   std::deque<std::unique_ptr<RunningTurn>> ordered;
-  for (const size_t i : SlotOrder(accounts, std::move(served), std::move(running))) ordered.push_back(std::move(waiting_[i]));
+  for (const size_t i : SlotOrder(accounts, std::move(served), std::move(running)))
+    ordered.push_back(std::move(waiting_[i]));
   waiting_ = std::move(ordered);
 }
 

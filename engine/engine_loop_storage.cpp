@@ -61,6 +61,8 @@ void EngineLoop::Settle(TimelineId timeline) {
   Slot& slot = found->second;
   if (slot.waiting == 0) ForgetFetch(slot);
   if (!slot.parked || slot.busy()) return;
+  const bool copies = slot.sequence->has_cache() && !slot.sequence->cache()->saved();
+  if (copies && !sequence_storage_.MayCopyMore()) return unsettled_.push_back(timeline);
   if (slot.sequence->has_cache()) SaveAndDropCache(slot, Leaving::kAnyway);
   if (!slot.sequence->has_cache()) timelines_.erase(found);
 }
@@ -325,8 +327,8 @@ void EngineLoop::WriteBackIdle() {
   const int64_t now = clock_.MonotonicNs();
   if (slot == nullptr || slot->write_back_ns > now) return;
   slot->write_back_ns = now + 1'000'000'000;  // should the tiers not take it now
-  sequence_storage_.Save(slot->owner, *slot->sequence);
-  ++counts_.written_back;
+  const SequenceStorage::Saved saved = sequence_storage_.Save(slot->owner, *slot->sequence);
+  if (saved != SequenceStorage::Saved::kRefused) ++counts_.written_back;
 }
 
 void EngineLoop::SaveIdle() {

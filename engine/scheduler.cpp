@@ -99,30 +99,28 @@ int64_t PromptDeadline(int64_t submitted_ns, double computing_ns) {
   return submitted_ns + static_cast<int64_t>(kPatience * computing_ns);
 }
 
-void ServedTokens::Enter(const std::string& account) {
-  Account& own = accounts_[account];
-  if (own.turns++ > 0) return;
-  double least = own.served;
-  bool others = false;
-  for (const auto& [name, other] : accounts_) {
-    if (other.turns == 0 || &other == &own) continue;
-    least = others ? std::min(least, other.served) : other.served;
-    others = true;
+void ServedTokens::Advance() {
+  std::optional<double> least;
+  for (const auto& [name, account] : accounts_) {
+    if (account.turns > 0) least = std::min(least.value_or(account.served), account.served);
   }
-  own.served = std::max(own.served, (others ? least : least_) - kAboutTheSame);
+  time_ = std::max(time_, least.value_or(time_));
+}
+
+void ServedTokens::Enter(const std::string& account) {
+  Advance();
+  const double begin = time_ - kAboutTheSame;
+  Account& own = accounts_.try_emplace(account, Account{begin, 0}).first->second;
+  if (own.turns++ == 0) own.served = std::max(own.served, begin);
 }
 
 void ServedTokens::Leave(const std::string& account) {
   const auto found = accounts_.find(account);
   CHECK(found != accounts_.end() && found->second.turns > 0);
+  Advance();
   if (--found->second.turns > 0) return;
-  double least = found->second.served;
-  for (const auto& [name, other] : accounts_) {
-    if (other.turns > 0) least = std::min(least, other.served);
-  }
-  least_ = least;
   // Whoever would begin there anyway has nothing to be remembered for.
-  const double begin = least_ - kAboutTheSame;
+  const double begin = time_ - kAboutTheSame;
   std::erase_if(accounts_, [&](const auto& entry) { return entry.second.turns == 0 && entry.second.served <= begin; });
 }
 
@@ -133,7 +131,7 @@ void ServedTokens::Add(const std::string& account, double tokens) {
 
 double ServedTokens::Of(const std::string& account) const {
   const auto found = accounts_.find(account);
-  return found == accounts_.end() ? least_ : found->second.served;
+  return found == accounts_.end() ? time_ : found->second.served;
 }
 
 }  // namespace ringside

@@ -41,8 +41,8 @@ std::vector<size_t> SlotOrder(std::span<const size_t> accounts, std::vector<doub
 /// A running turn that may give its slot to another account's.
 struct SlotHolder {
   size_t account = 0;
-  int64_t steps = 0;     // since it was given the slot
-  int64_t rows = 0;      // to be copied before the slot is free
+  int64_t steps = 0;  // since it was given the slot
+  int64_t rows = 0;   // to be copied before the slot is free
   bool may_leave = true;
   bool is_kept = true;  // a tier would keep its cache, so nothing is computed again
 };
@@ -77,8 +77,9 @@ class ServedTokens {
     double served = 0;
     int64_t turns = 0;
   };
+  void Advance();
   std::map<std::string, Account> accounts_;  // with turns, or ahead of where they would begin
-  double least_ = 0;                         // served to an account with turns when there last was one
+  double time_ = 0;  // virtual: the least that an account with turns has been served; never less than before
 };
 
 }  // namespace ringside

@@ -55,9 +55,9 @@ class Sequence {
   /// How many of the first `most` tokens of `timeline` another cache may take over from this one: they have the same
   /// window, adapter and message starts, and every row that the token after them sees is still there. 0 = none.
   int64_t SharedPrefix(const TimelineView& timeline, int64_t most) const;
-  /// Notes that the cache now holds the first `tokens` tokens of another one, its SharedPrefix; returns the bytes at the
-  /// beginning of its slab that must be copied from the other's for that to be true. `own`: the timeline's own tokens
-  /// were computed there, so that its report finds them in a slot.
+  /// Notes that the cache now holds the first `tokens` tokens of another one, its SharedPrefix; returns the bytes at
+  /// the beginning of its slab that must be copied from the other's for that to be true. `own`: the timeline's own
+  /// tokens were computed there, so that its report finds them in a slot.
   size_t Adopt(const Sequence& from, int64_t tokens, bool own);
   /// How many of the first `most` tokens of `timeline` a branch of this cache would begin with; 0 = it cannot have one.
   int64_t BranchPoint(const TimelineView& timeline, int64_t most) const;

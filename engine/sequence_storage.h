@@ -31,8 +31,8 @@ class SequenceStorage {
   /// False where the engine's thread makes the copies itself and has reached this round's limit.
   bool MayCopyMore() const;
   /// Puts what the sequence's cache holds where `owner` can find it, copying only what has changed since the last time.
-  /// Waits neither for the copy from the device nor for storage; the sequence may be used at once. kAlways copies it even
-  /// if there is no room: the process is about to end.
+  /// Waits neither for the copy from the device nor for storage; the sequence may be used at once. kAlways copies it
+  /// even if there is no room: the process is about to end.
   enum class Effort { kIfRoom, kAlways };
   Saved Save(const std::string& owner, Sequence& sequence, Effort effort = Effort::kIfRoom);
   /// As Save, under a name that is not the cache's own: the next Save to its own copies everything again.

@@ -12,7 +12,7 @@
 namespace ringside {
 namespace {
 
-constexpr int64_t kMostSlots = 4096;  // if nothing else is said
+constexpr int64_t kMostSlots = 4096;  // by default
 
 }  // namespace
 

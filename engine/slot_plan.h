@@ -1,5 +1,5 @@
 // How many slots an engine has and how much memory for their caches: a function of the device's memory, of the shape of
-// a cache, and of what was asked for.
+// a cache, and of the options.
 #pragma once
 
 #include <cstdint>

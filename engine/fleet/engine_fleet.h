@@ -78,6 +78,8 @@ class EngineFleet {
   // mutex_ is held for these.
   Status CheckServes(size_t engine) const;
   size_t Choose(const TurnRequest& request) const;
+  /// The engine that has this timeline, or its owner's cache in a slot; 0 if none does.
+  size_t SourceOf(TimelineId from, const std::string& from_owner) const;
   /// Lets the longest idle conversations leave an engine, if some should.
   void MoveIdle(size_t engine);
   void TakeOutFailed();

@@ -37,8 +37,8 @@ class SlabCopies {
   bool busy() const { return !copies_.empty(); }
   /// True if a copy of this slab may still be under way.
   bool Moves(const void* slab);
-  /// Makes `step` wait until this layer of the slab may be read and written; or all of the slab that a place is in. What
-  /// is only read need not wait for a copy to the host.
+  /// Makes `step` wait until this layer of the slab may be read and written; or all of the slab that a place is in.
+  /// What is only read need not wait for a copy to the host.
   void Await(const void* slab, int64_t layer, cudaStream_t step);
   void Await(const void* place, cudaStream_t step, bool only_reads = false);
 

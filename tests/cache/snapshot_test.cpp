@@ -235,7 +235,8 @@ TEST_P(SnapshotTest, FitsItsOwnModelAndShapeOnly) {
   EXPECT_EQ(code([](SnapshotProof&, KvShape& s) { ++s.kv_heads; }), kNo);
   EXPECT_EQ(code([](SnapshotProof&, KvShape& s) { ++s.head_dim; }), kNo);
   for (const DType type : kTypes) {
-    EXPECT_EQ(code([type](SnapshotProof&, KvShape& s) { s.dtype = type; }), type == shape.dtype ? StatusCode::kOk : kNo);
+    EXPECT_EQ(code([type](SnapshotProof&, KvShape& s) { s.dtype = type; }),
+              type == shape.dtype ? StatusCode::kOk : kNo);
   }
   EXPECT_EQ(code([](SnapshotProof&, KvShape& s) { s.pinned_tiles = 0; }), kNo);
   EXPECT_EQ(code([](SnapshotProof&, KvShape& s) { s.ring_tiles = 2; }), kNo);

@@ -135,37 +135,69 @@ TEST(Scheduler, WithMoreAccountsThanSlotsTheyTakeTurnsByQuanta) {
   EXPECT_EQ(PickVictim(holders, 0), std::nullopt) << "who has a slot takes nobody else's only one";
 }
 
-TEST(Scheduler, WhoComesBackIsALittleBehindAndOwesWhatHeOwed) {
-  constexpr double kBehind = 2048;
+constexpr double kBelow = 2048;
+
+TEST(Scheduler, WhoComesBackIsALittleBelowTheOthersAndOwesWhatHeOwed) {
   ServedTokens served;
   served.Enter("a");
   served.Enter("b");
+  EXPECT_EQ(served.Of("a"), served.Of("b"));
   served.Add("a", 10'000);
   served.Add("b", 9'000);
+  const double of_a = served.Of("a"), of_b = served.Of("b");
   served.Enter("new");
-  EXPECT_EQ(served.Of("new"), 9'000 - kBehind);
+  EXPECT_EQ(served.Of("new"), of_b - kBelow);
   served.Leave("new");
   served.Leave("a");
   served.Add("b", 500);
   served.Enter("new");
-  EXPECT_EQ(served.Of("new"), 9'500 - kBehind);
+  EXPECT_EQ(served.Of("new"), of_b + 500 - kBelow);
   served.Enter("a");
-  EXPECT_EQ(served.Of("a"), 10'000);
+  EXPECT_EQ(served.Of("a"), of_a);
   for (const char* name : {"a", "b", "new"}) served.Leave(name);
-  served.Enter("later");  // nobody is there: it begins where the last one stood
-  EXPECT_GE(served.Of("later"), 9'500 - kBehind);
+  served.Enter("later");  // with no other there it begins at the same place
+  EXPECT_GE(served.Of("later"), of_b + 500 - kBelow);
+}
+
+TEST(Scheduler, NewcomersDoNotPassEachOther) {
+  ServedTokens served;
+  served.Enter("stays");
+  served.Add("stays", 480);
+  for (const char* name : {"first", "second", "third"}) {
+    served.Enter(name);
+    EXPECT_EQ(served.Of(name), served.Of("first"));
+    EXPECT_LE(served.Of(name), served.Of("stays") - 480) << "also where little was served to anybody";
+  }
 }
 
 TEST(Scheduler, ManyShortVisitsAreServedNoMoreThanOneLongOne) {
   ServedTokens served;
   served.Enter("stays");
   served.Add("stays", 100'000);
+  const double of_stays = served.Of("stays");
   for (int visit = 0; visit < 100; ++visit) {
     served.Enter("visits");
-    EXPECT_GE(served.Of("visits"), 100'000 - 2048 + 100 * visit);
+    EXPECT_GE(served.Of("visits"), of_stays - kBelow + 100 * visit);
     served.Add("visits", 100);
     served.Leave("visits");
   }
+}
+
+TEST(Scheduler, VisitsOneAfterTheOtherLowerNothing) {
+  ServedTokens served;
+  served.Enter("heavy");
+  served.Add("heavy", 100'000);
+  const double of_heavy = served.Of("heavy");
+  served.Leave("heavy");
+  for (int visit = 0; visit < 100; ++visit) {
+    const std::string name = "visitor " + std::to_string(visit);
+    served.Enter(name);
+    EXPECT_EQ(served.Of(name), of_heavy - kBelow);
+    served.Add(name, 10);
+    served.Leave(name);
+  }
+  served.Enter("heavy");
+  EXPECT_EQ(served.Of("heavy"), of_heavy);
 }
 
 TEST(Scheduler, RandomPlansKeepTheirLimitsAndNobodyStarves) {

@@ -82,7 +82,7 @@ TEST(SlotPlan, TheBoundIsReachedAndNotExceededAlsoBySlotsThatWereAskedFor) {
   EngineOptions few{.slots = 7, .memory_len = 49152};
   ASSERT_TRUE(PlanSlots(memory, network, &few).ok());
   EXPECT_EQ(few.slots, 7);
-  // A device with an eighth of the heads has addresses for eight times as many.
+  // With an eighth of the heads a device has addresses for eight times the number.
   const NetworkShape shared{.layers = 16, .kv_heads = 8, .head_dim = 64, .most_heads = 16};
   EXPECT_NEAR(static_cast<double>(MostSlots(shared, CacheShape(shared, options), slab_bytes)),
               static_cast<double>(8 * options.slots), 16);

@@ -21,7 +21,7 @@ inline void AdvanceTo(ManualClock& clock, int64_t ns) {
   clock.AdvanceNs(std::max<int64_t>(0, ns - clock.MonotonicNs()));
 }
 
-/// Copies that blocked the engine's thread, and the most that were under way at one time.
+/// Copies that blocked the engine's thread, and the peak of those under way.
 struct SimCopies {
   int64_t pageable_bytes = 0;  // copied to or from host memory that is not pinned
   int64_t most_saving_bytes = 0;

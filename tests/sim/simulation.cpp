@@ -241,8 +241,12 @@ Result<SimResult> Simulate(const CostModel& cost, const ServerConfig& config, co
                   clock, EngineLoop::Driver::kCaller);
   int64_t longest_pause_ns = 0;
   RETURN_IF_ERROR(RunAll(clients, loop, tiers, backend.counts(), clock, &longest_pause_ns));
-  SimResult result{std::move(clients.turns()), 0, timed.device_busy_ms(), backend.counts(),
-                   static_cast<double>(longest_pause_ns) * 1e-6, loop.stats()};
+  SimResult result{std::move(clients.turns()),
+                   0,
+                   timed.device_busy_ms(),
+                   backend.counts(),
+                   static_cast<double>(longest_pause_ns) * 1e-6,
+                   loop.stats()};
   for (const SimTurn& turn : result.turns) result.ms = std::max(result.ms, turn.end_ms - result.turns[0].sent_ms);
   return result;
 }

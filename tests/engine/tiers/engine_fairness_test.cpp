@@ -1,7 +1,8 @@
-// Accounts that take all slots: another's turn preempts one of theirs, which goes on with its next token and computes
-// nothing again. Steps are counted, not time.
+// An account that takes all slots: another account's turn preempts one of its turns, which continues with its next
+// token and computes nothing again. The tests count steps, not time.
 #include <map>
 
+#include "engine/scheduler.h"
 #include "tests/engine/lagging_backend.h"
 #include "tests/engine/tiers/engine_tiers.h"
 
@@ -16,7 +17,7 @@ class CountingSink final : public TokenSink {
   void OnQueued(int64_t position) override { next_->OnQueued(position); }
   void OnStart(const CacheReport& report) override { next_->OnStart(report); }
   void OnTokens(const TokenDelta& delta) override {
-    if (first_ < 0) first_ = steps_;
+    if (first_ < 0) first_ = steps_.load();
     next_->OnTokens(delta);
   }
   void OnEnd(const TurnEnd& end) override { next_->OnEnd(end); }
@@ -72,9 +73,7 @@ class EngineFairnessTest : public EngineTiersTest {
     EXPECT_EQ(turn.sink->ids(), end.output) << "each token once";
     ExpectRight(turn.request.tokens, end);
   }
-  static int64_t Length(const SubmittedTurn& turn) {
-    return std::ssize(turn.request.tokens) + turn.request.max_tokens;
-  }
+  static int64_t Length(const SubmittedTurn& turn) { return std::ssize(turn.request.tokens) + turn.request.max_tokens; }
 
   std::atomic<int64_t> steps_{0};
   TurnId turns_ = 0;
