@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/request_watch.h"
 #include "base/worker_pool.h"
 #include "engine/grammar/grammar_cache.h"
 #include "session/ids.h"
@@ -106,7 +107,8 @@ Result<SessionTable::State::Target> SessionTable::State::FindTarget(const Caller
       return Status{StatusCode::kBusy, "The previous response is still running.", "previous_response_id",
                     "response_not_completed"};
     }
-    // A turn that is not stored does not continue a durable session, and a session in memory only never becomes durable.
+    // A turn that is not stored does not continue a durable session, and a session in memory only never becomes
+    // durable.
     const bool in_memory = found->session->key().starts_with(TieredStore::kMemoryOnly);
     if (found->session->id().empty() && (spec.store ? !in_memory : !found->session->durable())) {
       target.session = found->session;
@@ -241,7 +243,8 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
   ASSIGN_OR_RETURN(State::Target target, state.FindTarget(caller, &spec, key));
   RETURN_IF_ERROR(ChooseForm(*target.session, &spec));
   RETURN_IF_ERROR(ChooseTools(*target.session, state.context->codec.chat.tool_syntax(), &spec));
-  ASSIGN_OR_RETURN(spec.grammar, state.context->grammars->Get(*spec.format, caller.principal));
+  ASSIGN_OR_RETURN(spec.grammar,
+                   state.context->grammars->Get(*spec.format, caller.principal, RequestWatch::ClientLeft));
 
   auto response = std::make_shared<Response>();
   response->item_id = MakeId("msg_");

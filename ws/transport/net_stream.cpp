@@ -1,8 +1,10 @@
 #include "ws/transport/net_stream.h"
 
 #include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <boost/asio/ssl/stream.hpp>
+#include <cerrno>
 
 #include "ws/transport/tls.h"
 #include "ws/transport/tls_context.h"
@@ -37,6 +39,12 @@ bool NetStream::PeerIsGone(std::chrono::milliseconds unheard) const {
   // A probe of a window that is full is answered, so that only a second one in a row tells of something.
   const bool unanswered = info.tcpi_retransmits > 0 || info.tcpi_probes > 1;
   return unanswered && std::chrono::milliseconds(info.tcpi_last_ack_recv) >= unheard;
+}
+
+bool NetStream::PeerHasLeft() const {
+  char byte = 0;
+  const ssize_t read = ::recv(state_->tcp.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return read == 0 || (read < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
 }
 
 void NetStream::TlsRead(boost::asio::mutable_buffer buffer, Completion done) {

@@ -68,6 +68,9 @@ class NetStream {
   /// Whether what was sent has been unacknowledged for so long. A peer that takes nothing acknowledges all the same:
   /// the kernel's TCP_USER_TIMEOUT would take it, and anyone who reads in pieces and slowly, for gone.
   bool PeerIsGone(std::chrono::milliseconds unheard) const;
+  /// The peer has ended its sending side or the connection, and nothing that it sent waits to be read. From any thread,
+  /// while nothing is pending.
+  bool PeerHasLeft() const;
   /// What is pending ends with operation_aborted; the stream can go on.
   void cancel() {
     error_code ignored;

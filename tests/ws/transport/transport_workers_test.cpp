@@ -1,4 +1,6 @@
 // What takes long holds up its own client only: the io threads go on, and workers are left to others.
+#include "base/request_watch.h"
+#include "tests/patience.h"
 #include "tests/ws/transport/transport_fixture.h"
 
 namespace ringside::testing {
@@ -28,6 +30,30 @@ TEST_F(TransportWorkersTest, HealthIsAnsweredWhateverHandlersWaitFor) {
   EXPECT_EQ(WireClient(port()).Get("/healthz")->body, "alive");
   gate_.Open();
   for (WireClient* client : {&first, &second, &third}) EXPECT_EQ(client->ReadAnswer()->status, 200);
+}
+
+TEST_F(TransportWorkersTest, LongWorkLearnsThatItsClientHasLeft) {
+  auto service = MakeService();
+  std::atomic<bool> begun = false;
+  std::promise<bool> left_at_first, left_at_last;
+  service->router.Add("GET", "/long", [&](const HttpRequest&, const Router::Parameters&) {
+    left_at_first.set_value(RequestWatch::ClientLeft());
+    begun = true;
+    const auto deadline = std::chrono::steady_clock::now() + Patience();
+    while (!RequestWatch::ClientLeft() && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    left_at_last.set_value(RequestWatch::ClientLeft());
+    return HttpResponse();
+  });
+  Start(std::move(service));
+  {
+    WireClient client(port());
+    client.Send("GET /long HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    while (!begun) std::this_thread::yield();
+  }
+  EXPECT_FALSE(left_at_first.get_future().get());
+  EXPECT_TRUE(left_at_last.get_future().get());
+  EXPECT_FALSE(RequestWatch::ClientLeft()) << "this thread works on no request";
+  ExpectAlive();
 }
 
 TEST_F(TransportWorkersTest, OthersAreHeardWhileAMessageTakesLong) {

@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "base/log.h"
+#include "base/request_watch.h"
 #include "ws/transport/connection.h"
 #include "ws/transport/http/chunk_lines.h"
 #include "ws/transport/http/head_check.h"
@@ -313,6 +314,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   HttpResponse Route() const {
     if (!IsKeyGood()) return RevokedAnswer();
+    const RequestWatch watch([this] { return socket_.PeerHasLeft(); });
     return Guarded([this] {
       HttpResponse response = service_->router.Route(request_);
       response.held = context_.Keep(std::move(response.held));
