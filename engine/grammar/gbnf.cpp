@@ -172,7 +172,7 @@ class GbnfReader {
     const bool negated = at_.Take('^');
     CodePointSet set;
     while (!at_.Take(']')) {
-      if (!source_.budget().Spend(1 + std::ssize(set.ranges()) / 16)) return source_.budget().status();
+      if (!source_.budget().Spend(1 + std::ssize(set.ranges()) / 64)) return source_.budget().status();
       ASSIGN_OR_RETURN(const uint32_t first, Character());
       uint32_t last = first;
       if (at_.Peek() == '-' && at_.PeekSecond() != ']') {

@@ -185,7 +185,7 @@ class RegexReader {
     ReadSet set;
     while (!at_.Take(']')) {
       if (at_.done()) return Wrong("a class that is not closed");
-      if (!source_.budget().Spend(1 + std::ssize(set.most.ranges()) / 16)) return source_.budget().status();
+      if (!source_.budget().Spend(1 + std::ssize(set.most.ranges()) / 64)) return source_.budget().status();
       ASSIGN_OR_RETURN(const ReadSet first, ClassAtom());
       const auto low = Single(first);
       if (at_.Peek() == '-' && at_.PeekSecond() != ']' && low) {

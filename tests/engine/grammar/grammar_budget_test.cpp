@@ -30,7 +30,9 @@ Verdict Judge(const AnswerFormat& format, const GrammarBudget::Limits& most = {}
   verdict.bytes = budget.bytes_held();
   return verdict;
 }
-Verdict Judge(Kind kind, const std::string& text) { return Judge({.kind = kind, .text = text, .param = "format"}); }
+Verdict Judge(Kind kind, const std::string& text, const GrammarBudget::Limits& most = {}) {
+  return Judge({.kind = kind, .text = text, .param = "format"}, most);
+}
 
 /// A schema of an object with a property of each schema.
 std::string Properties(size_t count, auto schema) {
@@ -61,8 +63,6 @@ std::vector<Hostile> HostileFormats() {
     return ObjectOf(fmt::format(R"("a{}":{{"const":{}}},"b":{{"const":{}}})", i % 2, i % 1999, i % 1998),
                     fmt::format(R"(,"required":["a{}","b"])", i % 2));
   });
-  std::string fan = "root ::= r0\n";
-  for (int i = 0; i < 60; ++i) fan += fmt::format("r{} ::= r{}{{1000}} \"x\"\n", i, i + 1);
   return {
       {"empty alternatives", Kind::kRegex, empties, "format"},
       {"empty alternatives of rules", Kind::kGbnf, "root ::= " + empties + " \"a\"", "format"},
@@ -73,7 +73,6 @@ std::vector<Hostile> HostileFormats() {
       {"repetitions of repetitions", Kind::kRegex, "((((a{1000}){1000}){1000}){1000})", "format"},
       {"repetitions of nothing", Kind::kRegex, "((((){60000}){60000}){60000}){60000}", "format"},
       {"repeated classes", Kind::kRegex, "(\\S\\W\\S\\W){60000}", "format"},
-      {"rules in rules", Kind::kGbnf, fan + "r60 ::= \"y\"", "format"},
       {"automata of patterns", Kind::kJsonSchema,
        Properties(1500,
                   [](size_t i) {
@@ -104,9 +103,10 @@ TEST(GrammarBudget, HostileFormatsAreRefusedByName) {
     EXPECT_TRUE(param.starts_with(one.param)) << one.name << ": " << param << ": " << verdict.status.message();
     EXPECT_LE(verdict.steps, limits::kMaxGrammarSteps + limits::kMaxGrammarTextBytes) << one.name;
     EXPECT_LE(verdict.bytes, limits::kMaxGrammarBuildBytes + kOneAllocation) << one.name;
-    const Verdict again = Judge(one.kind, one.text);
-    EXPECT_EQ(again.status.message(), verdict.status.message()) << one.name;
-    EXPECT_EQ(again.steps, verdict.steps) << one.name;
+    const GrammarBudget::Limits less{.steps = 1 << 20};
+    const Verdict first = Judge(one.kind, one.text, less), again = Judge(one.kind, one.text, less);
+    EXPECT_EQ(again.status.message(), first.status.message()) << one.name;
+    EXPECT_EQ(again.steps, first.steps) << one.name;
   }
 }
 
