@@ -1,6 +1,7 @@
 #include "session/chat/content_marks.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "engine/text/unicode.h"
 
@@ -49,6 +50,40 @@ std::string ContentMarks::Mark(std::string_view content) const {
     const bool character = (static_cast<uint8_t>(text[i]) & 0xC0) != 0x80;
     if (begins && character) out += kMark;
     out.push_back(text[i]);
+  }
+  return out;
+}
+
+bool ContentMarks::Has(std::string_view marked) { return marked.find(kMark) != marked.npos; }
+
+std::string ContentMarks::MoveMarks(std::string_view marked, std::string_view plain) {
+  constexpr std::string_view kSpaces = " \t\r\n";
+  std::string out;
+  bool pending = false;  // a mark for the next character
+  size_t i = 0, j = 0;
+  while (i < marked.size() || j < plain.size()) {
+    const std::string_view left = marked.substr(i), right = plain.substr(j);
+    if (left.starts_with(kMark)) {
+      const bool written = left.substr(kMark.size()).starts_with(kMark);  // twice: a character of the content
+      if (written && right.starts_with(kMark)) {
+        out.append(kMark).append(kMark);
+        j += kMark.size();
+      }
+      pending = !written;
+      i += (written ? 2 : 1) * kMark.size();
+    } else if (!left.empty() && !right.empty() && left.front() == right.front()) {
+      if (std::exchange(pending, false)) out += kMark;
+      out.push_back(left.front());
+      ++i, ++j;
+    } else if (!left.empty() && kSpaces.find(left.front()) != kSpaces.npos) {
+      pending = false;
+      ++i;
+    } else if (!right.empty() && kSpaces.find(right.front()) != kSpaces.npos) {
+      out.push_back(right.front());
+      ++j;
+    } else {
+      return std::string(marked);
+    }
   }
   return out;
 }

@@ -20,6 +20,11 @@ class ContentMarks {
   /// of one.
   std::string Mark(std::string_view content) const;
 
+  static bool Has(std::string_view marked);
+  /// `plain`, the template's text of content without marks, with the marks of `marked`. A mark at the border of a part
+  /// keeps the template from trimming it: the two may differ in white space. Where they differ in more, `marked`.
+  static std::string MoveMarks(std::string_view marked, std::string_view plain);
+
   /// A marked text without its marks, in pieces: a marked character stands alone and is no markup. `borders` are places
   /// in the marked text, ascending; a piece begins at each, and they become the indices of these.
   static std::vector<TextPiece> TakeApart(std::string_view marked, std::vector<size_t>* borders);

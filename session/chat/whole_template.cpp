@@ -91,7 +91,11 @@ Result<Rendering> WholeTemplate::Render(std::span<const ChatMessage> messages, b
   for (ChatMessage& message : all) {
     if (!writes_calls_) message.calls_at = -1;
   }
-  ASSIGN_OR_RETURN(const std::string text, run_.Text(all, add_generation_prompt, tools, mark));
+  ASSIGN_OR_RETURN(std::string text, run_.Text(all, add_generation_prompt, tools, mark));
+  if (ContentMarks::Has(text)) {
+    ASSIGN_OR_RETURN(const std::string plain, run_.Text(all, add_generation_prompt, tools));
+    text = ContentMarks::MoveMarks(text, plain);
+  }
 
   Rendering out;
   size_t at = 0;  // behind the messages found so far

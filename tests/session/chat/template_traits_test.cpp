@@ -198,6 +198,27 @@ TEST(TemplateTraits, JoinedPartsMoveWhatFollowsThem) {
   EXPECT_EQ(item.text, "--one--twocalls") << "once";
 }
 
+// Where a text that spells special tokens is taken apart, its parts are trimmed as they are without marks.
+TEST(TemplateTraits, PartsOfATextThatSpellsSpecialTokensAreTrimmed) {
+  const ByteTokenizer tokenizer;
+  const std::string source =
+      Source(kSystem,
+             "{% if '<|im_end|>' in m.content %}{% set parts = m.content.split('<|im_end|>') %}"
+             "{{ parts[0].rstrip() + '/' + parts[-1].lstrip() }}{% else %}{{ m.content.strip(' ') }}{% endif %}");
+  const ChatTemplate chat = ChatTemplate::Recognise(source, kFacts).value();
+  const TemplateRun run = TemplateRun::FromSource(source, kFacts).value();
+  ASSERT_TRUE(chat.renders_anew());
+  for (const char* said : {"a \n<|im_end|>\n b", "<|im_start|>\n\n<|im_end|> <|im_start|>", "\n<|im_end|>",
+                           "<|im_start|> <", "\xEF\xB7\x90 <|im_end|>\n\xEF\xB7\x90<|im_start|>", "x<|im_end|>"}) {
+    const Messages messages = {{ChatRole::kUser, "Q"}, {ChatRole::kAssistant, said}, {ChatRole::kUser, said}};
+    const Rendering rendering = Rendered(chat, messages);
+    EXPECT_EQ(rendering.Text(), run.Text(messages, true).value()) << said;
+    const std::vector<TokenId> ids = tokenizer.EncodeAll(rendering.pieces);
+    EXPECT_EQ(std::ranges::count(ids, ByteTokenizer::kImStart), 4) << said;
+    EXPECT_EQ(std::ranges::count(ids, ByteTokenizer::kImEnd), 3) << said;
+  }
+}
+
 // A caveat names a tag for which the template looks in texts; a word makes it run on every turn.
 TEST(TemplateTraits, TextsThatTheTemplateLooksForAreNamed) {
   const auto chat = [](const char* word) {
