@@ -11,7 +11,6 @@
 
 #include "base/log.h"
 #include "engine/fleet/engine_fleet.h"
-#include "engine/sampling/sampling_defaults.h"
 #include "kernels/ranks/processes.h"
 #include "session/chat/chat_template.h"
 #include "session/table/session_table.h"
@@ -23,7 +22,7 @@
 #include "ws/app/app_progress.h"
 #include "ws/app/app_readiness.h"
 #include "ws/app/app_storage.h"
-#include "ws/app/app_template.h"
+#include "ws/app/app_texts.h"
 #include "ws/app/app_watchdog.h"
 #include "ws/backups.h"
 #include "ws/chat/chat_routes.h"
@@ -238,39 +237,11 @@ Status Serving::LoadModel() {
           spec.layers, static_cast<double>(model().weight_bytes()) / (1 << 20), spec.trained_context);
   const bool dummy = config_.load_format == LoadFormat::kDummy;
   if (dummy) LogWarning("the weights are random: answers mean nothing");
-  const TokenizerData& data = model().tokenizer_data();
-  if (data.tokens.empty()) {
-    return InvalidArgument(config_.model +
-                           " has no tokenizer: put tokenizer.json beside the weights (or tekken.json, or "
-                           "SentencePiece's tokenizer.model), "
-                           "or vocab.json and merges.txt where these are of FasterTransformer, Megatron-LM or NeMo");
-  }
-  ASSIGN_OR_RETURN(tokenizer_, MakeTokenizer(data));
-  ChatTemplate::Facts facts;
-  if (data.bos) facts.bos = tokenizer_->TokenName(*data.bos);
-  if (data.eos) facts.eos = tokenizer_->TokenName(*data.eos);
-  if (data.text_begin) facts.text_begin = tokenizer_->TokenName(*data.text_begin);
-  const bool encoder = spec.encoder_layers > 0;
-  auto chat = ChooseTemplate(config_.chat_template, model().chat_template(), encoder, facts);
-  if (!chat.ok()) {
-    return InvalidArgument("--chat-template: " + chat.status().message());
-  }
-  chat_ = std::move(chat.value());
-  LogInfo("chat template: {}", chat_->name());
-  if (!encoder && config_.chat_template.empty() && model().chat_template().empty()) {
-    LogWarning(
-        "chat template: the model has none (a base model?): chats are a plain transcript ('plain'); choose another "
-        "with "
-        "--chat-template");
-  }
-  if (!chat_->caveat().empty()) LogWarning("chat template: {}", chat_->caveat());
+  ASSIGN_OR_RETURN(tokenizer_, LoadTokenizer(config_, model()));
+  ASSIGN_OR_RETURN(chat_, LoadTemplate(config_, model(), *tokenizer_));
   model_name_ = config_.served_model_name.empty() ? ModelId(config_.model, spec.name) : config_.served_model_name;
   metrics_.SetModel(model_name_);
-  ASSIGN_OR_RETURN(sampling_, ReadSamplingDefaults(config_.model));
-  sampling_.temperature = config_.temperature.value_or(sampling_.temperature);
-  sampling_.top_p = config_.top_p.value_or(sampling_.top_p);
-  LogInfo("sampling: temperature {}, top_p {}, top_k {}, min_p {}, repetition_penalty {}", sampling_.temperature,
-          sampling_.top_p, sampling_.top_k, sampling_.min_p, sampling_.repetition_penalty);
+  ASSIGN_OR_RETURN(sampling_, LoadSampling(config_));
   return Status::Ok();
 }
 

@@ -1,0 +1,21 @@
+// Text settings from the model's files and the flags: tokenizer, chat template, sampling defaults. Each is logged.
+#pragma once
+
+#include <memory>
+
+#include "base/status.h"
+#include "engine/model/model.h"
+#include "engine/sampling/sampling_defaults.h"
+#include "session/chat/chat_template.h"
+#include "ws/config/config.h"
+
+namespace ringside {
+
+/// kInvalidArgument, naming the files, for a model without one.
+Result<std::unique_ptr<Tokenizer>> LoadTokenizer(const ServerConfig& config, const Model& model);
+/// See ChooseTemplate.
+Result<ChatTemplate> LoadTemplate(const ServerConfig& config, const Model& model, const Tokenizer& tokenizer);
+/// The model's recommendation, and --temperature and --top-p in its place.
+Result<SamplingParams> LoadSampling(const ServerConfig& config);
+
+}  // namespace ringside
