@@ -98,9 +98,9 @@ class TieredStore {
   void Fork(std::string from, std::string to, Done done);
   // Before a restart. What is on disk then goes first where memory is needed.
 
-  /// Copies objects that are in memory only to disk, unless they are kMemoryOnly: the most recently used first,
-  /// kWriters batches of batch_bytes at a time. Nothing that was written so goes for the room of what comes behind it.
-  /// `done`: Ok = all of it is there.
+  /// Copies objects that are in memory only to disk, unless they are kMemoryOnly: the most recently used first, kWriters
+  /// batches of batch_bytes at a time. No object written by this call is evicted for a later one. `done`: Ok = every
+  /// object is on disk.
   void Flush(Done done);
   /// The same for what memory has of this owner, before anything that is there because of Flush.
   void SaveToDisk(std::string owner, Done done);

@@ -26,7 +26,7 @@ Status SessionTable::Open() {
   std::vector<std::string> senseless;
   const double now_s = state.context->uptime_s();
   RETURN_IF_ERROR(state.journal->ForEachHead([&](const JournalHead& head) {
-    // An unreadable summary leaves the session without an owner. One of an earlier record says nothing of its last use.
+    // An unreadable summary leaves the session without an owner; one of an earlier record does not show the last use.
     SessionSummary summary;
     auto read = DecodeSummary(head.summary);
     if (read.ok()) {

@@ -83,13 +83,13 @@ TEST_F(SmallDiskTest, AFullDiskRefusesTurnsAndKeepsTheRest) {
   const Status refused = Append(**journal, "a", false, 1000);
   EXPECT_EQ(refused.code(), StatusCode::kUnavailable);
   EXPECT_EQ(refused.reason(), "storage_full");
-  EXPECT_TRUE((*journal)->full());
+  EXPECT_TRUE((*journal)->Check().reason() == "storage_full");
   EXPECT_EQ((*journal)->Read("a")->records.size(), 1u);
   EXPECT_TRUE(Erase(**journal, "b").ok());
   EXPECT_TRUE((*journal)->healthy());
   fs::remove(folder_ / "filler");
   EXPECT_TRUE(Append(**journal, "a", false, 1000).ok());
-  EXPECT_FALSE((*journal)->full());
+  EXPECT_FALSE((*journal)->Check().reason() == "storage_full");
   EXPECT_EQ((*journal)->Read("a")->records.size(), 2u);
 }
 

@@ -1,4 +1,4 @@
-// A journal on a folder of its own, and calls that wait for its answers.
+// A journal in a temporary folder, and calls that wait for its answers.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -84,7 +84,7 @@ TEST_F(JournalPlaceTest, TheUptimeContinuesAcrossStartsAndCrashes) {
   {
     auto journal = MustOpen();
     EXPECT_EQ(journal->UptimeSeconds(), 100);
-    // Of an idle journal it is noted now and then.
+    // An idle journal notes it every ten minutes.
     const uint64_t commits = journal->stats().commits;
     journal->NoteUptime();
     journal->Flush();

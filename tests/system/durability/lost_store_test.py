@@ -84,16 +84,21 @@ def test_an_idle_server_sees_that_its_store_is_gone(start, store, lose):
 
 @pytest.fixture
 def read_only(store):
-    """Makes the store's folder read-only, and writable again, for whoever opens it by its path."""
-    store.mkdir(mode=0o700)
-    if os.geteuid() != 0 or subprocess.run(["mount", "--bind", store, store], capture_output=True).returncode != 0:
-        pytest.skip("only root may mount a folder read-only")
+    """Mounts the store's folder over itself, read-only, and unmounts it: open files are not touched, paths are."""
+    mounts = []
 
-    def set(how):
-        subprocess.run(["mount", "-o", f"remount,bind,{how}", store], check=True)
+    def mount():
+        if os.geteuid() != 0 or subprocess.run(["mount", "--bind", store, store], capture_output=True).returncode != 0:
+            pytest.skip("only root may mount a folder read-only")
+        mounts.append(store)
+        subprocess.run(["mount", "-o", "remount,bind,ro", store], check=True)
 
-    yield set
-    subprocess.run(["umount", "-l", store], check=True)
+    def unmount():
+        subprocess.run(["umount", "-l", mounts.pop()], check=True)
+
+    yield mount, unmount
+    if mounts:
+        unmount()
 
 
 def test_a_store_that_cannot_be_written_refuses_turns_until_it_can(start, store, read_only):
@@ -102,10 +107,10 @@ def test_a_store_that_cannot_be_written_refuses_turns_until_it_can(start, store,
     async def talk_on():
         async with Conversation(server.port) as talk:
             await talk.ask("Hello.", **SHORT)
-            read_only("ro")
+            read_only[0]()
             not_ready(server, "cannot be written")
             assert (await talk.refused("Now?", **SHORT))["error"]["code"] == "storage_failed"
-            read_only("rw")
+            read_only[1]()
             wait_for(lambda: server.get("/readyz")[0] == 200, "/readyz to recover")
             await talk.ask("And now?", **SHORT)
 
