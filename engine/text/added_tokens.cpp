@@ -27,10 +27,8 @@ std::optional<AddedTokens::Match> AddedTokens::FindFirst(std::string_view text, 
 
 bool AddedTokens::IsWhole(const Match& match, std::string_view text, bool after_word, bool before_word) {
   if (!match.token->single_word) return match.token->id >= 0;
-  const bool word_before =
-      match.begin == 0 ? after_word : IsWordCharacter(LastCodePoint(text.substr(0, match.begin)).value);
-  const bool word_behind =
-      match.end == text.size() ? before_word : IsWordCharacter(FirstCodePoint(text.substr(match.end)).value);
+  const bool word_before = match.begin == 0 ? after_word : EndsWithWord(text.substr(0, match.begin));
+  const bool word_behind = match.end == text.size() ? before_word : BeginsWithWord(text.substr(match.end));
   return !word_before && !word_behind;
 }
 

@@ -36,7 +36,7 @@ class AddedTokens {
   };
   /// The next match at or after `from`, whatever its flags.
   std::optional<Match> FindFirst(std::string_view text, size_t from) const;
-  /// False for a spelling passed as text, and for a `single_word` token inside a longer word.
+  /// `text` may be any bytes. False for a spelling passed as text, and for a `single_word` token inside a longer word.
   static bool IsWhole(const Match& match, std::string_view text, bool after_word, bool before_word);
 
  private:

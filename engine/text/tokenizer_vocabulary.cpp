@@ -25,9 +25,6 @@ std::string TokenText(TokenizerData::Kind kind, TokenType type, const std::strin
   return type != TokenType::kUserDefined && ByteLevelToBytes(name, &bytes) ? bytes : name;
 }
 
-bool BeginsWithWord(std::string_view text) { return !text.empty() && IsWordCharacter(FirstCodePoint(text).value); }
-bool EndsWithWord(std::string_view text) { return !text.empty() && IsWordCharacter(LastCodePoint(text).value); }
-
 }  // namespace
 
 Result<Vocabulary> Vocabulary::Make(TokenizerData& data) {

@@ -42,6 +42,18 @@ bool IsWordCharacter(uint32_t c) {
          category == UTF8PROC_CATEGORY_PC || c == 0x200C || c == 0x200D || letter_like;
 }
 
+bool BeginsWithWord(std::string_view bytes) {
+  return !bytes.empty() && ReadUtf8Unit(bytes).kind == Utf8Unit::Kind::kCharacter &&
+         IsWordCharacter(FirstCodePoint(bytes).value);
+}
+
+bool EndsWithWord(std::string_view bytes) {
+  size_t begin = bytes.empty() ? 0 : bytes.size() - 1;
+  while (begin > 0 && (static_cast<uint8_t>(bytes[begin]) & 0xC0) == 0x80 && bytes.size() - begin < 4) --begin;
+  const std::string_view last = bytes.substr(begin);
+  return BeginsWithWord(last) && FirstCodePoint(last).length == last.size();
+}
+
 bool IsPrintable(uint32_t c) {
   if (c == ' ') return true;
   const utf8proc_category_t category = CategoryOf(c);

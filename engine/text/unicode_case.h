@@ -20,6 +20,9 @@ bool IsNumber(uint32_t code_point);
 bool IsMark(uint32_t code_point);
 /// A regular expression's \w: letters, marks, decimal digits, connecting punctuation and joiners.
 bool IsWordCharacter(uint32_t code_point);
+/// True for text of any bytes that begins or ends with such a character; what is not UTF-8 is none.
+bool BeginsWithWord(std::string_view bytes);
+bool EndsWithWord(std::string_view bytes);
 /// One that Python's repr() writes as it is.
 bool IsPrintable(uint32_t code_point);
 
