@@ -128,7 +128,7 @@ Status ReadSizes(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
 }
 
 // Things other models of these architectures may ask for and we do not do; some are traits of one architecture.
-Status RefuseFeatures(const GgufFile& file, const GgufKeys& keys, std::string_view architecture) {
+Status RefuseFeatures(const GgufKeys& keys, std::string_view architecture) {
   for (const std::string_view key :
        {"attention.scale", "logit_scale", "residual_scale", "embedding_scale", "attention.max_alibi_bias",
         "attention.clamp_kqv", "expert_weights_scale", "leading_dense_block_count", "attn_logit_softcapping",
@@ -254,7 +254,7 @@ Result<NetworkPlan> PlanGguf(const GgufFile& file, const std::string& path) {
   if (family == families.end()) return UnsupportedArchitecture(spec.architecture, SupportedArchitectures());
   spec.rope_pairs = family->pairs;
   const GgufKeys keys(file, spec.architecture);
-  RETURN_IF_ERROR(RefuseFeatures(file, keys, spec.architecture));
+  RETURN_IF_ERROR(RefuseFeatures(keys, spec.architecture));
   RETURN_IF_ERROR(ReadSizes(file, keys, &spec));
   const bool rms = keys.Has("attention.layer_norm_rms_epsilon");
   spec.norm_eps = 0;  // refused where there is none
