@@ -17,7 +17,7 @@ struct Golden {
   double tolerance = 1e-4;   // of the largest logit
 };
 
-std::string Name(const ::testing::TestParamInfo<Golden>& info) {
+std::string GoldenName(const ::testing::TestParamInfo<Golden>& info) {
   return std::string(info.param.folder) + (*info.param.file != '\0' ? "_gguf_file" : "");
 }
 
@@ -75,13 +75,13 @@ INSTANTIATE_TEST_SUITE_P(HuggingFace, GoldenModel,
                                            Golden{"llama_rope_linear", "", "llama"},
                                            Golden{"llama_rope_yarn", "", "llama"}, Golden{"llama_biases"},
                                            Golden{"mistral"}, Golden{"qwen2"}, Golden{"qwen3"}, Golden{"gpt2"}),
-                         Name);
+                         GoldenName);
 INSTANTIATE_TEST_SUITE_P(Gguf, GoldenModel,
                          ::testing::Values(Golden{"llama", "model.gguf"}, Golden{"llama_rope_llama3", "model.gguf"},
                                            Golden{"qwen2", "model.gguf"}, Golden{"qwen3", "model.gguf"},
                                            Golden{"gpt2", "model.gguf"}, Golden{"gguf_f16", "model.gguf"},
                                            Golden{"gguf_bf16", "model.gguf"}),
-                         Name);
+                         GoldenName);
 // Against float arithmetic on the same dequantised weights: what is left is the rounding of activations to int8.
 INSTANTIATE_TEST_SUITE_P(
     Quantised, GoldenModel,
@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Golden{"gguf_q4_1", "model.gguf", "", 0.05}, Golden{"gguf_q5_0", "model.gguf", "", 0.05},
                       Golden{"gguf_q5_1", "model.gguf", "", 0.05}, Golden{"gguf_k_quants", "model.gguf", "", 0.05},
                       Golden{"gguf_low_bits", "model.gguf", "", 0.05}),
-    Name);
+    GoldenName);
 
 }  // namespace
 }  // namespace ringside

@@ -16,7 +16,7 @@ struct BitsCase {
   DType cache;
 };
 
-std::string Name(const ::testing::TestParamInfo<BitsCase>& info) {
+std::string BitsName(const ::testing::TestParamInfo<BitsCase>& info) {
   std::string name = *info.param.model == '\0' ? "real" : info.param.model;
   for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
   const bool wraps = info.param.length > static_cast<size_t>(info.param.pinned + info.param.memory_len);
@@ -143,9 +143,9 @@ INSTANTIATE_TEST_SUITE_P(Tiny, ModelBits,
                                            BitsCase{"gguf_k_quants/model.gguf", 0, 96, 300, kF16},
                                            BitsCase{"gguf_low_bits/model.gguf", 0, 96, 300, kF16},
                                            BitsCase{"gpt2", 0, 64, 40, kF32}),
-                         Name);
+                         BitsName);
 INSTANTIATE_TEST_SUITE_P(RealModel, ModelBits,
-                         ::testing::Values(BitsCase{"", 4, 600, 200, kF16}, BitsCase{"", 21, 96, 200, kF16}), Name);
+                         ::testing::Values(BitsCase{"", 4, 600, 200, kF16}, BitsCase{"", 21, 96, 200, kF16}), BitsName);
 
 }  // namespace
 }  // namespace ringside
