@@ -287,17 +287,19 @@ TEST_P(ChooseTokensOfVocabulary, FollowsTheDefinition) {
 }
 
 TEST_P(ChooseTokensOfVocabulary, EditsLogProbabilitiesWhereAsked) {
-  Part made = MakePart(std::get<1>(GetParam()), std::get<2>(GetParam()))[1];
-  for (TokenChoice& choice : made.choices) {
+  const std::array<Part, 2> parts = MakePart(std::get<1>(GetParam()), std::get<2>(GetParam()));
+  const std::vector<std::vector<float>>& rows = parts[1].rows;
+  std::vector<TokenChoice> choices = parts[1].choices;
+  for (TokenChoice& choice : choices) {
     choice.temperature = 0;
     choice.scored = -1;
     choice.logprobs = limits::kMaxBestTokens;
     choice.edits_logprobs = true;
   }
-  const std::vector<ChosenToken> got = Choose(made.rows, made.choices);
-  for (size_t i = 0; i < made.rows.size(); ++i) {
+  const std::vector<ChosenToken> got = Choose(rows, choices);
+  for (size_t i = 0; i < rows.size(); ++i) {
     SCOPED_TRACE(::testing::Message() << "row " << i << " kind " << i % kKinds);
-    ASSERT_NO_FATAL_FAILURE(ExpectEqual(got[i], Reference(made.rows[i], made.choices[i])));
+    ASSERT_NO_FATAL_FAILURE(ExpectEqual(got[i], Reference(rows[i], choices[i])));
   }
 }
 
