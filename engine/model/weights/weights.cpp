@@ -12,19 +12,32 @@
 
 #include "engine/model/weights/digest.h"
 #include "engine/model/weights/file_values.h"
+#include "engine/model/weights/finite_values.h"
 #include "engine/model/weights/model_fingerprint.h"
 #include "engine/model/weights/tensor_cut.h"
 
 namespace ringside {
 namespace {
 
-void AddTensor(const FileTensor& tensor, Digest* digest) {
+// Every process reads the whole file once for the digest: there the values are checked, too, a piece at a time while
+// the processor still has it.
+Status AddTensor(const FileTensor& tensor, Digest* digest) {
   digest->AddText(tensor.name);
   digest->AddNumber(static_cast<int64_t>(tensor.data.dtype));
   digest->AddNumber(static_cast<int64_t>(tensor.shape.size()));
   for (const int64_t size : tensor.shape) digest->AddNumber(size);
-  digest->AddBytes(tensor.data.bytes.data(), tensor.data.bytes.size());
+  constexpr size_t kPiece = 128 << 10;
+  const auto block = static_cast<size_t>(Traits(tensor.data.dtype).block_bytes);
+  for (std::span<const std::byte> rest = tensor.data.bytes; !rest.empty();) {
+    const auto piece = rest.first(std::min(rest.size(), kPiece / block * block));
+    rest = rest.subspan(piece.size());
+    digest->AddBytes(piece.data(), piece.size());
+    if (!AreFinite(tensor.data.dtype, piece)) {
+      return Corruption(fmt::format("tensor '{}' holds a value that is not finite", tensor.name));
+    }
+  }
   digest->AddBytes(reinterpret_cast<const std::byte*>(tensor.data.order.data()), tensor.data.order.size_bytes());
+  return Status::Ok();
 }
 
 using TensorTable = std::map<std::string_view, const FileTensor*>;
@@ -472,7 +485,7 @@ Result<Weights> LoadWeights(const NetworkPlan& plan, std::span<const FileTensor>
   std::vector<std::byte> joined;
   for (const PlannedTensor& planned : plan.tensors) {
     const FileTensor tensor = Whole(*table.at(planned.name), &joined);
-    if (digest != nullptr) AddTensor(tensor, digest);
+    if (digest != nullptr) RETURN_IF_ERROR(AddTensor(tensor, digest));
     RETURN_IF_ERROR(loader.Load(planned, tensor));
   }
   return loader.Finish();

@@ -94,7 +94,8 @@ Status CheckTensors(const NetworkPlan& plan, std::span<const FileTensor> tensors
 /// Takes a rank's part of the planned tensors, which must be there, to its device, in their file's types; norms and
 /// biases become float32. kInvalidArgument for a type that does not suit its role or cannot be cut where the shard
 /// ends; kOverloaded if the device has no room. `digest`, unless null, gets the spec and every tensor's name, type,
-/// shape and bytes, all of them whatever the shard.
+/// shape and bytes, all of them whatever the shard; kCorruption, naming the tensor, if one holds NaN or an infinity, in
+/// the scales of blocks as well.
 Result<Weights> LoadWeights(const NetworkPlan& plan, std::span<const FileTensor> tensors, const Shard& shard,
                             Backend& backend, Digest* digest);
 

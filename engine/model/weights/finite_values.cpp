@@ -1,0 +1,81 @@
+#include "engine/model/weights/finite_values.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace ringside {
+namespace {
+
+// Where a block has its float16 scales; -1: no further one.
+struct ScalePlaces {
+  DType dtype;
+  int first, second;
+};
+constexpr ScalePlaces kHalfScales[] = {{DType::kQ8_0, 0, -1},   {DType::kQ4_0, 0, -1},   {DType::kQ4_1, 0, 2},
+                                       {DType::kQ5_0, 0, -1},   {DType::kQ5_1, 0, 2},    {DType::kQ4_K, 0, 2},
+                                       {DType::kQ5_K, 0, 2},    {DType::kQ6_K, 208, -1}, {DType::kQ2_K, 80, 82},
+                                       {DType::kQ3_K, 108, -1}, {DType::kIQ4_NL, 0, -1}, {DType::kIQ4_XS, 0, -1},
+                                       {DType::kQ4_Z, 0, -1}};
+
+constexpr uint16_t kHalfExponent = 0x7c00, kBf16Exponent = 0x7f80;
+constexpr uint32_t kFloatExponent = 0x7f800000;
+constexpr uint8_t kLargestMxfp4Exponent = 252;  // 12 times half of 2^126 is the largest float32 of them
+constexpr float kLargestE4M3 = 448;
+
+template <class Word>
+Word Read(const std::byte* p) {
+  Word word;
+  std::memcpy(&word, p, sizeof(Word));
+  return word;
+}
+
+// No word has all bits of `exponent`. Without a branch in the loop, so that the compiler uses vectors.
+template <class Word>
+bool NoneHas(Word exponent, std::span<const std::byte> bytes) {
+  Word found = 0;
+  for (size_t i = 0; i + sizeof(Word) <= bytes.size(); i += sizeof(Word)) {
+    found |= static_cast<Word>((Read<Word>(bytes.data() + i) & exponent) == exponent);
+  }
+  return found == 0;
+}
+
+bool HasFiniteHalf(const std::byte* p) { return (Read<uint16_t>(p) & kHalfExponent) != kHalfExponent; }
+
+bool IsFiniteE4M3Block(const std::byte* block) {
+  uint8_t found = 0;
+  for (int i = 4; i < 36; ++i) found |= static_cast<uint8_t>((static_cast<uint8_t>(block[i]) & 0x7f) == 0x7f);
+  return found == 0 && std::isfinite(Read<float>(block) * kLargestE4M3);
+}
+
+template <class IsFinite>
+bool AllBlocks(size_t block_bytes, std::span<const std::byte> bytes, const IsFinite& is_finite) {
+  bool finite = true;
+  for (size_t i = 0; i < bytes.size(); i += block_bytes) finite &= is_finite(bytes.data() + i);
+  return finite;
+}
+
+}  // namespace
+
+bool AreFinite(DType dtype, std::span<const std::byte> bytes) {
+  const auto block_bytes = static_cast<size_t>(Traits(dtype).block_bytes);
+  CHECK_EQ(bytes.size() % block_bytes, 0u);
+  if (dtype == DType::kF32) return NoneHas(kFloatExponent, bytes);
+  if (dtype == DType::kF16) return NoneHas(kHalfExponent, bytes);
+  if (dtype == DType::kBF16) return NoneHas(kBf16Exponent, bytes);
+  if (dtype == DType::kScaledE4M3) return AllBlocks(block_bytes, bytes, IsFiniteE4M3Block);
+  if (dtype == DType::kMXFP4) {
+    return AllBlocks(block_bytes, bytes,
+                     [](const std::byte* p) { return static_cast<uint8_t>(*p) <= kLargestMxfp4Exponent; });
+  }
+  const auto* places = std::ranges::find(kHalfScales, dtype, &ScalePlaces::dtype);
+  CHECK(places != std::end(kHalfScales));
+  return AllBlocks(block_bytes, bytes, [&](const std::byte* p) {
+    return HasFiniteHalf(p + places->first) && (places->second < 0 || HasFiniteHalf(p + places->second));
+  });
+}
+
+}  // namespace ringside
