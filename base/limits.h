@@ -44,6 +44,7 @@ inline constexpr int64_t kMaxGrammarBuildBytes = 96 << 20;   // held at once whi
 inline constexpr int64_t kMaxGrammarRepeats = 1 << 16;       // of one quantifier
 inline constexpr int64_t kMaxGrammarWorkAtOnce = 1 << 18;    // places looked at for one mask; about 10 ms
 inline constexpr int64_t kMaxGrammarWorkPerToken = 1 << 14;  // what each token adds to what is left of that
+inline constexpr int64_t kMaxGrammarWorkToResume = 1 << 24;  // of reading a cut answer again; about 0.5 s, on a worker
 inline constexpr int64_t kMaxGrammarTableBytes = 32 << 20;   // what one grammar remembers of its parses
 inline constexpr int64_t kLeastGrammarTableBytes = 1 << 20;  // and when all together remember too much
 inline constexpr int64_t kMaxGrammarCacheBytes = 256 << 20;  // of all compiled ones, kept or in use

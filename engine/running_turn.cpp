@@ -29,7 +29,7 @@ void RunningTurn::Begin(Sequence* sequence, const SyncResult& sync, const Tokeni
   sampler_.emplace(request_.sampling, vocab, said, request_.stop_ids);
   detokenizer_.emplace(tokenizer, /*at_start=*/!request_.goes_on);
   if (request_.grammar != nullptr) {
-    matcher_.emplace(request_.grammar);
+    request_.matcher != nullptr ? matcher_.emplace(*request_.matcher) : matcher_.emplace(request_.grammar);
     allowed_.resize(static_cast<size_t>(vocab + 31) / 32);
   }
   stop_rule_.emplace(request_.stop_strings, request_.stop_ids, request_.sampling.min_tokens);
@@ -42,7 +42,8 @@ void RunningTurn::Begin(Sequence* sequence, const SyncResult& sync, const Tokeni
   request_.sink->OnStart(report_);
   if (!wants_logits()) return;
   if (matcher_) {
-    Status begun = request_.goes_on ? matcher_->Append(request_.begun) : Status::Ok();
+    const bool behind = request_.goes_on && request_.matcher == nullptr;
+    Status begun = behind ? matcher_->Append(request_.begun) : Status::Ok();
     if (!begun.ok()) Finish(FinishReason::kError, std::move(begun));
     FollowGrammar();
   }

@@ -14,6 +14,7 @@
 namespace ringside {
 
 class Grammar;
+class GrammarMatcher;
 
 using TimelineId = uint64_t;  // a conversation's timeline, chosen by the session layer, unique for the process
 using TurnId = uint64_t;      // chosen by the session layer, unique for the process
@@ -54,7 +55,9 @@ struct TurnRequest {
   /// What the answer must match, or null. Then stop_ids can be chosen only where it may end, and it ends by itself
   /// where it can only end.
   std::shared_ptr<const Grammar> grammar;
-  std::string begun;       // where the turn goes on: the answer's text so far, which the grammar takes first
+  std::string begun;  // where the turn goes on: the answer's text so far, which the grammar takes first
+  /// One that has taken `begun`, so that the engine's thread need not; null: there is none.
+  std::shared_ptr<const GrammarMatcher> matcher;
   int64_t max_tokens = 0;  // new tokens at most; 0 = prefill only (warm-up), -1 = until session_len
   std::shared_ptr<TokenSink> sink;
 };

@@ -51,15 +51,19 @@ CallPlace PlaceOfCalls(const AnswerFormat& format, const std::optional<Item>& re
   return begun ? CallPlace::kNone : CallPlace::kStart;
 }
 
-/// Whether an answer can go on as it is asked to.
-Status CheckGoesOn(const Item& reopened, const TurnSpec& spec, CallPlace calls) {
+/// Lets an answer go on as it is asked to, if it can.
+Status GoOn(const Item& reopened, const TurnSpec& spec, CallPlace calls, TurnRequest* request) {
   if (reopened.calls_at >= 0 && calls == CallPlace::kNone) {
     return InvalidArgument(
         "The answer that is to go on was cut in a tool call: it goes on only as one, with its tools and a tool_choice "
         "that allows it.",
         "tool_choice", "invalid_value");
   }
-  if (spec.grammar == nullptr || GrammarMatcher(spec.grammar).Append(reopened.text).ok()) return Status::Ok();
+  if (spec.grammar == nullptr) return Status::Ok();
+  request->begun = reopened.text;
+  const auto matcher = std::make_shared<GrammarMatcher>(spec.grammar);
+  request->matcher = matcher;
+  if (matcher->Append(reopened.text).ok()) return Status::Ok();
   return InvalidArgument("The answer that is to go on does not begin as the format says.",
                          spec.format->param.empty() ? "tool_choice" : spec.format->param, "invalid_value");
 }
@@ -185,8 +189,7 @@ Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::s
   request.grammar = spec.grammar;
   response->calls = PlaceOfCalls(*spec.format, input.next.reopened());
   if (const std::optional<Item>& reopened = input.next.reopened()) {
-    RETURN_IF_ERROR(CheckGoesOn(*reopened, spec, response->calls));
-    if (spec.grammar != nullptr) request.begun = reopened->text;
+    RETURN_IF_ERROR(GoOn(*reopened, spec, response->calls, &request));
   }
   request.stop_ids = spec.stop_ids;
   if (!spec.ignore_end_of_turn) {

@@ -269,10 +269,13 @@ Status GrammarMatcher::Advance(std::string_view bytes) {
 // A lock for each part: others go on in between.
 Status GrammarMatcher::Append(std::string_view text) {
   GrammarMatcher ahead(*this);
+  int64_t granted = limits::kMaxGrammarWorkToResume;
   for (std::string_view rest = text; !rest.empty(); rest.remove_prefix(std::min(rest.size(), kAppendedAtOnce))) {
     std::lock_guard lock(grammar_->mutex_);
     const std::string_view part = rest.substr(0, kAppendedAtOnce);
-    ahead.work_left_ += kWorkPerByte * std::ssize(part);
+    const int64_t more = std::min(granted, kWorkPerByte * std::ssize(part));
+    granted -= more;
+    ahead.work_left_ += more;
     RETURN_IF_ERROR(ahead.Begin());
     RETURN_IF_ERROR(ahead.Advance(part));
   }

@@ -221,6 +221,7 @@ TEST_F(ToolTurns, AnAnswerThatGoesOnKeepsItsForm) {
     Start(next);
     EXPECT_EQ(engine->last().stop_strings, next.stop_strings);
     EXPECT_EQ(engine->last().begun, "1");
+    EXPECT_NE(engine->last().matcher, nullptr);
     ASSERT_NE(engine->last().grammar, nullptr);
     EXPECT_TRUE(GrammarMatcher(engine->last().grammar).Append("12").ok());
     EXPECT_FALSE(GrammarMatcher(engine->last().grammar).Append("1 and").ok());

@@ -116,6 +116,13 @@ TEST_P(GrammarTurnTest, GoesOnWithWhatIsThere) {
   turn.request.begun = "XYZA";
   EXPECT_EQ(Run(turn).reason, FinishReason::kStop);
   EXPECT_EQ(turn.sink->text(), "BC");
+  SubmittedTurn read = Turn(4, "(ABC|XYZ){2}");  // another thread has read it already
+  const auto matcher = std::make_shared<GrammarMatcher>(read.request.grammar);
+  ASSERT_TRUE(matcher->Append("XYZA").ok());
+  read.request.goes_on = true;
+  read.request.matcher = matcher;
+  EXPECT_EQ(Run(read).reason, FinishReason::kStop);
+  EXPECT_EQ(read.sink->text(), "BC");
   SubmittedTurn whole = Turn(2, "ABC");
   whole.request.goes_on = true;
   whole.request.begun = "ABC";
