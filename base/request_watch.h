@@ -1,5 +1,5 @@
-// Whether anybody still waits for the request that a thread works on. Whoever begins the work says how to find out;
-// long work asks now and then, and stops. Of one thread.
+// Whether the client of the request that a thread serves is still connected. The transport installs the check; long
+// work polls it and stops. THREAD: each thread sees its own.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@ class RequestWatch {
   RequestWatch(const RequestWatch&) = delete;
   RequestWatch& operator=(const RequestWatch&) = delete;
 
-  /// False where nobody said how to find out.
+  /// False if no check is installed.
   static bool ClientLeft() { return current_ != nullptr && current_->client_left_(); }
 
  private:

@@ -56,7 +56,7 @@ struct TurnRequest {
   /// where it can only end.
   std::shared_ptr<const Grammar> grammar;
   std::string begun;  // where the turn goes on: the answer's text so far, which the grammar takes first
-  /// One that has taken `begun`, so that the engine's thread need not; null: there is none.
+  /// A matcher that has taken `begun` already, on a worker; null: the engine takes it.
   std::shared_ptr<const GrammarMatcher> matcher;
   int64_t max_tokens = 0;  // new tokens at most; 0 = prefill only (warm-up), -1 = until session_len
   std::shared_ptr<TokenSink> sink;

@@ -51,7 +51,7 @@ CallPlace PlaceOfCalls(const AnswerFormat& format, const std::optional<Item>& re
   return begun ? CallPlace::kNone : CallPlace::kStart;
 }
 
-/// Lets an answer go on as it is asked to, if it can.
+/// Checks that an answer can continue as requested, and prepares its grammar.
 Status GoOn(const Item& reopened, const TurnSpec& spec, CallPlace calls, TurnRequest* request) {
   if (reopened.calls_at >= 0 && calls == CallPlace::kNone) {
     return InvalidArgument(

@@ -118,7 +118,7 @@ class SetMoves {
       for (const ByteMove& move : moves) border[move.first] = border[move.last + 1u] = true;
       moves_.insert(moves_.end(), moves.begin(), moves.end());
     }
-    std::array<uint16_t, 257> part_of{};  // no border lies within a part
+    std::array<uint16_t, 257> part_of{};  // a part contains no border
     firsts_.clear();
     for (uint16_t byte = 0; byte < 256; ++byte) {
       if (byte == 0 || border[byte]) firsts_.push_back(byte);

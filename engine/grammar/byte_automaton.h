@@ -32,7 +32,7 @@ class ByteAutomaton {
   }
 
   /// What `a` accepts of `least` to `most` (perhaps kUnbounded) texts of `unit` in a row. No text of `unit` may be the
-  /// beginning of another. Costs as much as its result, whatever `most` is.
+  /// beginning of another. The cost is proportional to the result.
   static Result<ByteAutomaton> Counted(const ByteAutomaton& a, const ByteAutomaton& unit, uint32_t least, uint32_t most,
                                        GrammarBudget& budget);
 
@@ -44,7 +44,7 @@ class ByteAutomaton {
  private:
   static Result<ByteAutomaton> Combine(const ByteAutomaton& a, const ByteAutomaton& b, bool without,
                                        GrammarBudget& budget);
-  /// Drops what leads nowhere and takes the memory of what is left.
+  /// Drops dead states and charges the memory of the others.
   Status Trim(GrammarBudget& budget);
 
   std::vector<State> states_;

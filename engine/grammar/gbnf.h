@@ -10,7 +10,7 @@
 
 namespace ringside {
 
-/// kInvalidArgument, saying what is wrong and in which line; the budget's status once that is spent.
+/// kInvalidArgument with the reason and the line; the budget's status once that is spent.
 Result<GrammarSource> ReadGbnf(std::string_view text, GrammarBudget& budget);
 
 }  // namespace ringside

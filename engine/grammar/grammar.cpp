@@ -16,7 +16,7 @@ constexpr int kWideMoves = 64;      // bytes: a place that takes so many takes m
 constexpr size_t kMostWarmPlaces = 32;
 constexpr int64_t kWarmWork = 8 * limits::kMaxGrammarWorkAtOnce;
 constexpr int64_t kWorkPerByte = 256;    // of text that is read again
-constexpr size_t kNodesPerWork = 8;      // of the vocabulary's tree, each of which is a look-up
+constexpr size_t kNodesPerWork = 8;      // of the vocabulary's tree; each is one look-up
 constexpr size_t kAppendedAtOnce = 256;  // bytes under one lock
 
 void SetBit(std::span<uint32_t> mask, TokenId id) { mask[static_cast<size_t>(id) / 32] |= 1u << (id % 32); }
@@ -47,7 +47,7 @@ void Grammar::Warm() {
   std::lock_guard lock(mutex_);
   std::vector<uint32_t> mask(static_cast<size_t>(vocabulary_->tokenizer.vocab_size() + 31) / 32);
   table_.SetWork(limits::kMaxGrammarWorkAtOnce);
-  if (!FillMask(table_.start(), /*first=*/false, mask).ok()) return;  // told when an answer is to begin
+  if (!FillMask(table_.start(), /*first=*/false, mask).ok()) return;  // the first answer reports it
   int64_t work = kWarmWork;
   for (StateId s = 0; s < network_.states() && place_masks_.size() < kMostWarmPlaces && work > 0; ++s) {
     int taken = 0;
@@ -189,7 +189,7 @@ void Grammar::Forget() const {
   counted_.Set(static_cast<int64_t>(BytesLocked()));
 }
 
-// The others would have to forget again at once, for every token.
+// Otherwise every token would compact the table again.
 void Grammar::GiveUpLargest(size_t most) const {
   std::vector<std::pair<size_t, Position*>> sizes;
   size_t sum = 0;
@@ -266,7 +266,7 @@ Status GrammarMatcher::Advance(std::string_view bytes) {
   return Status::Ok();
 }
 
-// A lock for each part: others go on in between.
+// One lock per chunk, so that other answers proceed in between.
 Status GrammarMatcher::Append(std::string_view text) {
   GrammarMatcher ahead(*this);
   int64_t granted = limits::kMaxGrammarWorkToResume;

@@ -22,7 +22,7 @@ namespace ringside {
 class Grammar {
  public:
   /// Takes time in proportion to the grammar and the vocabulary: on a worker. Errors as TransitionNetwork::Compile.
-  /// `memory`, if any, counts what the grammar holds.
+  /// `memory`, if not null, counts the grammar's bytes.
   static Result<std::shared_ptr<const Grammar>> Make(const GrammarSource& source,
                                                      std::shared_ptr<const GrammarVocabulary> vocabulary,
                                                      std::shared_ptr<GrammarMemory> memory = nullptr);
@@ -31,7 +31,7 @@ class Grammar {
 
   /// Memory held, about; grows with use up to a limit.
   size_t bytes() const;
-  /// Of that, what does not grow.
+  /// The part that does not grow.
   size_t compiled_bytes() const { return network_.bytes(); }
 
  private:
@@ -44,7 +44,7 @@ class Grammar {
     TokenTrie open;  // those that lead out of the rule
     size_t bytes() const { return 128 + bits.capacity() * 4 + ids.capacity() * 4 + open.bytes(); }
   };
-  /// Where an answer stands.
+  /// The parse state of one answer.
   struct Position {
     ParseState state = kDeadParse;
     bool used = false;
@@ -63,7 +63,7 @@ class Grammar {
   size_t AddPosition(ParseState state) const;
   /// Forgets what can be found out again once there is too much of it. Positions stay, with other states.
   void Forget() const;
-  /// Gives up the positions whose states take most, until the others take at most so many bytes.
+  /// Ends the answers with the largest states until the others take at most `most` bytes.
   void GiveUpLargest(size_t most) const;
   size_t BytesLocked() const;
 
@@ -78,8 +78,8 @@ class Grammar {
   mutable MemoryCount counted_;
 };
 
-/// Where one answer stands in its grammar, and the work that its tokens may still take: a grammar that can be read in
-/// too many ways ends its own answer and delays no other. One thread at a time.
+/// The parse state of one answer, and the work that it may still spend: a grammar that is too ambiguous ends its own
+/// answer and delays no other. THREAD: one at a time.
 class GrammarMatcher {
  public:
   explicit GrammarMatcher(std::shared_ptr<const Grammar> grammar);
@@ -87,8 +87,8 @@ class GrammarMatcher {
   GrammarMatcher& operator=(const GrammarMatcher&) = delete;
   ~GrammarMatcher();
 
-  /// What stands of the answer already, whose next token is not its first. kInvalidArgument, and nothing changed, if no
-  /// text that matches begins so.
+  /// Takes the text of an answer that continues; its next token is not its first. ERRORS: kInvalidArgument, with
+  /// nothing changed, if no matching text begins with it.
   Status Append(std::string_view text);
   /// Takes a token's text; the turn's first loses its leading space where the tokenizer says so. Errors as above.
   Status Take(TokenId id);
@@ -105,9 +105,9 @@ class GrammarMatcher {
  private:
   // Under the grammar's lock.
   Status Advance(std::string_view bytes);
-  /// Makes room, and lets the table work. An error if the answer was given up.
+  /// Compacts the table if it is full and grants it this answer's work. An error if the answer was ended.
   Status Begin();
-  /// Takes what the table has worked. An error if that was too much.
+  /// Charges the table's work. An error if it exceeds the grant.
   Status End();
   void Note();
 

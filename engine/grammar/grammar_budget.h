@@ -1,6 +1,6 @@
-// What the compilation of one request's grammars may spend: steps of work and bytes of memory. Every reader and
-// compiler of grammars draws from the request's one budget before it works or allocates. Steps are counted, not timed,
-// so one request always gets one verdict. One thread at a time.
+// The steps and the memory that compiling one request's grammars may take. Every reader and compiler of grammars charges
+// the request's one budget before it works or allocates. Steps are counted, not timed, so a request always gets the
+// same verdict. THREAD: one at a time.
 #pragma once
 
 #include <cstdint>
@@ -24,19 +24,18 @@ class GrammarBudget {
   GrammarBudget(const GrammarBudget&) = delete;
   GrammarBudget& operator=(const GrammarBudget&) = delete;
 
-  /// Takes steps, each about as long as looking at one state. False: the budget is spent, for good, and status() says
-  /// why.
+  /// Charges steps; one is about a visit of one state. False: the budget is exhausted, for good; status() is the error.
   [[nodiscard]] bool Spend(int64_t steps) {
     steps_left_ -= steps;
     return steps_left_ > ask_at_ || Check();
   }
-  /// Takes memory. False as above: it must not be allocated.
+  /// Charges memory. False as above: do not allocate it.
   [[nodiscard]] bool Hold(int64_t bytes) {
     held_ += bytes;
     return held_ <= limits_.bytes || Check();
   }
   void Release(int64_t bytes) { held_ -= bytes; }
-  /// Spends the whole budget because of what `why` says.
+  /// Exhausts the budget; `why` becomes its status.
   void Refuse(Status why);
 
   bool ok() const { return status_.ok(); }

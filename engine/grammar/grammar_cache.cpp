@@ -122,7 +122,7 @@ Result<std::shared_ptr<const Grammar>> GrammarCache::Compile(const AnswerFormat&
       source.ok() ? Grammar::Make(*source, Vocabulary(), memory_) : source.status();
   const bool too_large = source.ok() || !budget.ok();
   if (!made.ok() && made.status().code() == StatusCode::kInvalidArgument && lenient && too_large) {
-    // Schemas that are too large together; what must not be left out of them is still there.
+    // The schemas are too large together: retry without those of tools that are not strict.
     AnswerFormat lighter = format;
     auto rules = std::make_shared<ToolCallRules>(*format.calls);
     rules->any_arguments = true;

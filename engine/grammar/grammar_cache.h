@@ -1,5 +1,4 @@
-// The grammars that answers follow now and followed last, compiled: least recently used ones go first, and what no
-// answer uses makes room for what one does. Thread-safe.
+// Compiled grammars by format. Evicts the least recently used ones that no answer uses. Thread-safe.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// Which owner's answers use which compiled grammars, and the memory that each owner holds so: what is in use cannot be
-// dropped, so an owner may use so much and no more. Thread-safe.
+// The compiled grammars that each owner's answers use. They cannot be evicted, so their bytes are limited, in total and
+// per owner. Thread-safe.
 #pragma once
 
 #include <cstdint>

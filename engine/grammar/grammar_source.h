@@ -1,6 +1,6 @@
 // A grammar as it is written: rules of expressions over characters. What the readers of GBNF, regular expressions and
-// JSON Schema make, and what a TransitionNetwork is compiled from. All of it draws from one budget: once that is spent
-// nothing is added any more, and readers return the budget's status. One thread at a time.
+// JSON Schema make, and what a TransitionNetwork is compiled from. All of it charges one budget: once that is
+// exhausted nothing is added any more, and readers return the budget's status. One thread at a time.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@ namespace {
 
 constexpr StateId kNoState = UINT32_MAX;  // of the two kinds of returns that lead out of the network
 
-// Of what is remembered, with what the tables add.
+// Bytes of an entry, the hash table's overhead included.
 constexpr size_t kReturnsBytes = 128, kStateBytes = 160, kPlaceBytes = 20;
 
 uint64_t Packed(const ParseTable::Place& place) { return uint64_t{place.state} << 32 | place.returns; }
@@ -83,7 +83,7 @@ void ParseTable::KeepOnly(std::span<ParseState* const> states) {
   const std::vector<Returns> old_returns = std::move(returns_);
   Clear();
   work_ = INT64_MAX;
-  // Returns are numbered behind those that they refer to.
+  // A set of returns refers only to sets with smaller numbers.
   std::vector<ReturnsId> numbers(old_returns.size());
   const auto renumber = [&](std::vector<Place> places) {
     for (Place& place : places) {

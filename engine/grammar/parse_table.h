@@ -50,14 +50,14 @@ class ParseTable {
 
   /// How many places Next may look at from now on before it gives up.
   void SetWork(int64_t work) { work_ = work; }
-  /// Takes work for what the caller has looked at by itself.
+  /// Charges work that the caller did.
   void Spend(int64_t work) { work_ -= work; }
   int64_t work_left() const { return work_; }
   /// It gave up: what Next has said since SetWork may be wrong, and is not remembered.
   bool gave_up() const { return work_ < 0; }
 
   size_t bytes() const { return bytes_; }
-  /// Of what a state refers to.
+  /// Bytes reachable from a state.
   size_t BytesOf(ParseState state) const;
   /// Forgets all states but these, which get other numbers.
   void KeepOnly(std::span<ParseState* const> states);
@@ -76,7 +76,7 @@ class ParseTable {
   using Returns = std::vector<Place>;  // where to go on, and what comes behind that
 
   void Clear();
-  /// Marks what the places of a state return to, and what that does.
+  /// Marks all returns reachable from a state.
   void MarkReturns(ParseState state, std::vector<bool>* needed) const;
   ParseState Find(ParseState from, uint8_t byte);
   /// The state after its moves have led to `arrived_`.

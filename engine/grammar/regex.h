@@ -23,7 +23,7 @@ struct RegexOptions {
   bool search = false;
 };
 
-/// kInvalidArgument, saying what is not supported or wrong and at which byte; the status of the source's budget once
+/// kInvalidArgument with the reason and the byte; the status of the source's budget once
 /// that is spent.
 Result<ExpressionId> ReadRegex(std::string_view pattern, GrammarSource* source, const RegexOptions& options);
 

@@ -10,7 +10,7 @@
 namespace ringside {
 namespace {
 
-constexpr int64_t kStateBytes = sizeof(StateGraph::State) + 32;  // and what the allocator adds
+constexpr int64_t kStateBytes = sizeof(StateGraph::State) + 32;  // allocator overhead included
 constexpr int64_t kEdgeBytes = 2 * sizeof(ByteMove);             // a vector may be half empty
 
 }  // namespace

@@ -19,7 +19,7 @@ struct Written {
 class StateLists {
  public:
   explicit StateLists(size_t states) : first_(states + 1) {}
-  /// Every pair twice, in the same order: first to be counted, behind Counted() to be kept.
+  /// Every pair twice, in the same order: first to be counted, after Counted() to be stored.
   void Add(StateId key, StateId value) { counted_ ? void(values_[--first_[key]] = value) : void(++first_[key]); }
   void Counted() {
     for (size_t i = 1; i < first_.size(); ++i) first_[i] += first_[i - 1];
@@ -298,7 +298,7 @@ void TransitionNetwork::FindKinds() {
     return hash ^ (hash >> 29);
   };
   kinds_.assign(states(), 0);
-  if (moves_.size() + calls_.size() > kMostKindEdges) {  // each is one of its own
+  if (moves_.size() + calls_.size() > kMostKindEdges) {  // each is a kind by itself
     for (StateId s = 0; s < states(); ++s) kinds_[s] = s;
     return;
   }

@@ -24,7 +24,7 @@ class TransitionNetwork {
     return std::span(moves_).subspan(states_[state].first_move,
                                      states_[state + 1].first_move - states_[state].first_move);
   }
-  /// What is not the empty text: what may be empty is passed over as well.
+  /// Calls of rules; a rule that matches the empty text is also skipped over.
   std::span<const RuleCall> calls(StateId state) const {
     return std::span(calls_).subspan(states_[state].first_call,
                                      states_[state + 1].first_call - states_[state].first_call);

@@ -14,7 +14,7 @@ constexpr size_t kMostTags = 16;  // members that are tried
 constexpr size_t kTypes = 6;
 constexpr std::array<std::string_view, kTypes> kTypeNames = {"null", "boolean", "number", "string", "array", "object"};
 constexpr uint8_t kAllTypes = (1u << kTypes) - 1, kNull = 1, kObject = 1u << 5;
-// Of what is remembered, with what the maps add.
+// Bytes of an entry, the map's overhead included.
 constexpr int64_t kDomainBytes = 160, kIdBytes = 96, kPairBytes = 96;
 
 // By SchemaValue::Kind.
@@ -60,7 +60,7 @@ int HexDigit(char c) {
   return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-// A fragment of a URI (RFC 3986); what is no escape is taken as it is.
+// A fragment of a URI (RFC 3986); a malformed escape is literal text.
 std::string PercentDecoded(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -151,7 +151,7 @@ DisjointnessTest::Domain DisjointnessTest::FindDomain(const SchemaValue& schema,
   } else if (const SchemaValue* values = schema.Find("enum"); values != nullptr && values->is_array()) {
     for (const SchemaValue& one : values->items()) AddListed(one, &domain);
     SortUnique(&domain.values);
-  } else if (const SchemaValue* reference = schema.Find("$ref")) {  // beside `nullable`, or to nothing
+  } else if (const SchemaValue* reference = schema.Find("$ref")) {  // with `nullable`, or unresolved
     const SchemaValue* target = ResolveReference(root_, reference->text());
     domain.open = kAllTypes;
     if (target != nullptr) domain = DomainOf(*target, depth + 1);

@@ -1,4 +1,4 @@
-// Whether schemas can hold of one value: what oneOf needs to know. One thread at a time.
+// Whether two schemas can be valid for one value, as oneOf needs. THREAD: one at a time.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace ringside {
 
-/// The subschema that a `$ref` of "#" or "#/..." names, percent-encoded or not, alone or behind the document's own
+/// The subschema that a `$ref` of "#" or "#/..." names, percent-encoded or not, alone or after the document's own
 /// `$id`; nullptr if there is none, or it is not of this document.
 const SchemaValue* ResolveReference(const SchemaValue& root, std::string_view reference);
 

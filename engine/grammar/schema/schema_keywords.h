@@ -17,8 +17,8 @@ namespace ringside {
 Status SchemaError(const std::string& path, const std::string& what);
 Status SchemaError(const std::string& path, const Status& status);
 
-/// kInvalidArgument, naming the keyword, if the schema has a keyword of JSON Schema that is not supported, or beside
-/// one that must stand alone ($ref, anyOf, ...) one that says something. Names that are no keywords are annotations.
+/// kInvalidArgument, naming the keyword, if the schema has a keyword of JSON Schema that is not supported, or a
+/// constraint next to a keyword that excludes others ($ref, anyOf, ...). Names that are no keywords are annotations.
 /// `root`: it is the whole document.
 Status CheckKeywords(const SchemaValue& schema, const std::string& path, bool root);
 

@@ -262,7 +262,7 @@ TEST(GrammarCache, CountsWhatItHolds) {
     ASSERT_TRUE(cache.Get(LargeFormat(i)).ok());
     ASSERT_LE(cache.bytes(), limits::kMaxGrammarCacheBytes + one);
   }
-  EXPECT_LT(cache.size(), 200u);  // nobody uses them: they make room
+  EXPECT_LT(cache.size(), 200u);  // none is in use: all can be evicted
 }
 
 TEST(GrammarCache, AnOwnerUsesItsShare) {
