@@ -43,7 +43,7 @@ class Server:
     environment = None  # of failing_server: a variable that names the file which lets it fail
     ends = True  # the process
     exits = 0
-    long = 3000  # tokens of every other answer, which still runs when the harm comes
+    long = 20_000  # tokens of every other answer, which still runs when the harm comes
 
     def start(self):
         self.failure.unlink(missing_ok=True)
@@ -133,6 +133,16 @@ KINDS = {"killed": Killed, "stopped": Stopped, "rank-killed": RankKilled, "first
          "not-finite": NotFinite}
 
 
+class LongTurn(Turn):
+    """Whose reader may fall behind: several deltas then come as one, under the number of the last."""
+
+    def hear(self, event):
+        if not event["type"].startswith("ringside:"):
+            assert event["sequence_number"] >= self.events, (self.events, event)
+            self.events = event["sequence_number"]
+        return super().hear(event)
+
+
 class Talks:
     """The clients of a campaign, and what they were told."""
 
@@ -166,7 +176,7 @@ class Talks:
     async def talk(self, server, session):
         socket = await Socket.open(server.process.port)
         try:
-            while await self.turn(socket, session, server.long) and not self.over:
+            while await self.turn(socket, session, server.long) and (server.ends or not self.over):
                 pass
         except LOST:
             pass
@@ -177,10 +187,10 @@ class Talks:
         """True if its end was read and the server goes on."""
         self.record.marks += 1
         if session.cut:
-            turn = Turn(f"request {self.record.marks}", None, session.cut.fields)
+            turn = LongTurn(f"request {self.record.marks}", None, session.cut.fields)
         else:
             fields = {"max_output_tokens": random.choice((8, long)), "temperature": 0, "ignore_eos": True}
-            turn = Turn(f"request {self.record.marks}", f"Number {self.record.marks}?", fields)
+            turn = LongTurn(f"request {self.record.marks}", f"Number {self.record.marks}?", fields)
         self.continued += turn.text is None
         session.open = ("turn", turn)
         self.record.note("turn?", id=session.id, request=turn.request_id, text=turn.text, **turn.fields)
