@@ -127,6 +127,8 @@ constexpr TensorRule kFairseq[] = {
     {TensorRole::kDownBias, "layers.{}.fc2.bias"},
 };
 constexpr TensorRule kOptEnd[] = {
+    {TensorRole::kProjectIn, "project_in.weight"},
+    {TensorRole::kProjectOut, "project_out.weight"},
     {TensorRole::kFinalNorm, "final_layer_norm.weight"},
     {TensorRole::kFinalNormBias, "final_layer_norm.bias"},
 };
@@ -268,11 +270,12 @@ Status ReadOpt(const ConfigJson& config, ModelSpec* spec) {
   RETURN_IF_ERROR(config.Need("ffn_dim", &spec->ffn));
   int64_t embedded = spec->hidden;
   RETURN_IF_ERROR(config.Optional("word_embed_proj_dim", &embedded));
-  if (embedded != spec->hidden) {
-    return InvalidArgument(fmt::format("config.json: 'word_embed_proj_dim' {} is not supported", embedded));
-  }
-  RETURN_IF_ERROR(config.Expect("do_layer_norm_before", true));
-  RETURN_IF_ERROR(config.Expect("_remove_final_layer_norm", false));
+  if (embedded != spec->hidden) spec->embedded = embedded;
+  bool no_final_norm = false;
+  RETURN_IF_ERROR(config.Optional("do_layer_norm_before", &spec->norm_before));
+  RETURN_IF_ERROR(config.Optional("_remove_final_layer_norm", &no_final_norm));
+  spec->norm_sums = !spec->norm_before;
+  spec->final_norm = spec->norm_before && !no_final_norm;
   RETURN_IF_ERROR(config.Expect("layer_norm_elementwise_affine", true));
   RETURN_IF_ERROR(ReadActivation(config, "activation_function", "relu", spec));
   SetOlder(spec);
@@ -319,7 +322,8 @@ Status ReadBloom(const ConfigJson& config, ModelSpec* spec) {
 }
 
 Status ReadFalcon(const ConfigJson& config, ModelSpec* spec) {
-  RETURN_IF_ERROR(config.Expect("alibi", false));
+  bool slopes = false;
+  RETURN_IF_ERROR(config.Optional("alibi", &slopes));
   const bool context = config.Has("max_position_embeddings");
   RETURN_IF_ERROR(ReadOlderSizes(config, context ? "max_position_embeddings" : "", spec));
   RETURN_IF_ERROR(config.Optional("ffn_hidden_size", &spec->ffn));
@@ -339,6 +343,11 @@ Status ReadFalcon(const ConfigJson& config, ModelSpec* spec) {
   int64_t norms = grouped ? 2 : 1;
   RETURN_IF_ERROR(config.Optional("num_ln_in_parallel_attn", &norms));
   spec->shared_norm = spec->parallel && norms == 1;
+  if (slopes) {
+    spec->alibi = 8;
+    spec->alibi_scaled = true;
+    return ValidateSpec(*spec);
+  }
   spec->rope_pairs = RopePairs::kHalves;
   return ReadRotations(config, spec);
 }

@@ -34,7 +34,7 @@ std::vector<float> ModelSpec::AlibiSlopes() const {
   for (int64_t i = 1; i <= heads; ++i) {
     const double exponent = i <= whole ? static_cast<double>(i) / static_cast<double>(whole)
                                        : static_cast<double>(2 * (i - whole) - 1) / static_cast<double>(2 * whole);
-    slopes.push_back(static_cast<float>(std::exp2(-alibi * exponent)));
+    slopes.push_back(static_cast<float>(std::exp2(-alibi * exponent)) * (alibi_scaled ? score_scale() : 1));
   }
   return slopes;
 }
@@ -77,6 +77,7 @@ int64_t ModelSpec::context() const {
 Status ValidateSpec(const ModelSpec& spec) {
   RETURN_IF_ERROR(CheckRange("number of layers", spec.layers, 1, 1024));
   RETURN_IF_ERROR(CheckRange("hidden size", spec.hidden, 1, 1 << 17));
+  RETURN_IF_ERROR(CheckRange("size of embeddings", spec.embedded, 0, 1 << 17));
   RETURN_IF_ERROR(CheckRange("number of heads", spec.heads, 1, 4096));
   RETURN_IF_ERROR(CheckRange("number of key and value heads", spec.kv_heads, 1, spec.heads));
   RETURN_IF_ERROR(CheckRange("head size", spec.head_dim, 1, 256));  // what the kernels have room for

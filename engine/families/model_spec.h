@@ -46,6 +46,8 @@ struct ModelSpec {
   bool norm_before = true, norm_after = false;    // of what goes into attention and MLP, of what comes out
   bool parallel = false;                          // attention and MLP have the same input (GPT-J)
   bool shared_norm = false;                       // parallel, behind one norm
+  bool norm_sums = false;                         // post-norm: of the stream after each addition (OPT-350m)
+  bool final_norm = true;                         // before the head
   bool embedding_norm = false;                    // of the embedded tokens (BLOOM)
 
   bool gated = true;  // activation(gate) * up, not activation(up)
@@ -58,10 +60,11 @@ struct ModelSpec {
   bool fused_gate_up = false;  // one matrix gives gate and up
   bool qkv_bias = false, attention_out_bias = false, mlp_bias = false, head_bias = false;
   QkNorm qk_norm = QkNorm::kNone;
-  float query_scale = 0;  // of the scores; 0: 1 / sqrt(head_dim)
-  float score_cap = 0;    // soft cap of the scores; 0: none
-  double alibi = 0;       // head i of H has slope 2^(-alibi i / H), counted from 1 (Press et al. 2022); 0: none
-  bool sinks = false;     // a learned one in every head's softmax (gpt-oss)
+  float query_scale = 0;      // of the scores; 0: 1 / sqrt(head_dim)
+  float score_cap = 0;        // soft cap of the scores; 0: none
+  double alibi = 0;           // head i of H has slope 2^(-alibi i / H), counted from 1 (Press et al. 2022); 0: none
+  bool alibi_scaled = false;  // slopes are scaled as the scores are (Falcon)
+  bool sinks = false;         // a learned one in every head's softmax (gpt-oss)
 
   bool learned_positions = false;     // added to the embedding: a hard limit of trained_context positions
   bool sinusoidal_positions = false;  // the same, computed and not in the file (XGLM)
@@ -79,6 +82,7 @@ struct ModelSpec {
 
   float embedding_scale = 1;  // Gemma: sqrt(hidden)
   bool tied_head = false;     // logits = embedding
+  int64_t embedded = 0;  // columns of embedding and head, if matrices project to the hidden size and back (OPT-350m)
   float logit_scale = 1;
   float logit_cap = 0;  // soft cap of the logits; 0: none
 
@@ -86,6 +90,8 @@ struct ModelSpec {
     return layer_traits.empty() ? LayerTraits{} : layer_traits[static_cast<size_t>(layer)];
   }
   float score_scale() const;
+  /// Columns of the embedding and of the head.
+  int64_t embedding_columns() const { return embedded != 0 ? embedded : hidden; }
   /// [heads], or none.
   std::vector<float> AlibiSlopes() const;
   /// Of a file's `biases` [bias_buckets, heads], those of every distance, as ScoreTraits has them. In an encoder half

@@ -14,23 +14,24 @@ bool IsOfExpert(TensorRole role) { return role >= TensorRole::kExpertGate && rol
 
 // Norms and what belongs to them.
 bool HasNorm(TensorRole role, const ModelSpec& spec) {
+  const bool of_layer = spec.norm_before || spec.norm_sums;
   switch (role) {
     case TensorRole::kEmbeddingNorm:
       return spec.embedding_norm && spec.norm_weights;
     case TensorRole::kEmbeddingNormBias:
       return spec.embedding_norm && spec.norm_biases;
     case TensorRole::kFinalNorm:
-      return spec.norm_weights;
+      return spec.final_norm && spec.norm_weights;
     case TensorRole::kFinalNormBias:
-      return spec.norm_biases;
+      return spec.final_norm && spec.norm_biases;
     case TensorRole::kAttentionNorm:
-      return spec.norm_before && spec.norm_weights;
+      return of_layer && spec.norm_weights;
     case TensorRole::kAttentionNormBias:
-      return spec.norm_before && spec.norm_biases;
+      return of_layer && spec.norm_biases;
     case TensorRole::kMlpNorm:
-      return spec.norm_before && spec.norm_weights && !spec.shared_norm;
+      return of_layer && spec.norm_weights && !spec.shared_norm;
     case TensorRole::kMlpNormBias:
-      return spec.norm_before && spec.norm_biases && !spec.shared_norm;
+      return of_layer && spec.norm_biases && !spec.shared_norm;
     case TensorRole::kQueryNorm:
     case TensorRole::kKeyNorm:
       return spec.qk_norm != QkNorm::kNone;
@@ -88,6 +89,9 @@ bool IsCalledFor(TensorRole role, const ModelSpec& spec, bool encoder) {
       return spec.learned_positions && !spec.sinusoidal_positions;
     case TensorRole::kHead:
       return !spec.tied_head;
+    case TensorRole::kProjectIn:
+    case TensorRole::kProjectOut:
+      return spec.embedded != 0;
     case TensorRole::kHeadBias:
       return spec.head_bias;
     case TensorRole::kQkv:
@@ -137,7 +141,11 @@ std::vector<int64_t> Shape(TensorRole role, const ModelSpec& spec) {
   switch (role) {
     case TensorRole::kEmbedding:
     case TensorRole::kHead:
-      return {spec.vocab, spec.hidden};
+      return {spec.vocab, spec.embedding_columns()};
+    case TensorRole::kProjectIn:
+      return {spec.hidden, spec.embedded};
+    case TensorRole::kProjectOut:
+      return {spec.embedded, spec.hidden};
     case TensorRole::kHeadBias:
       return {spec.vocab};
     case TensorRole::kPositions:

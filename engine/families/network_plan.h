@@ -16,15 +16,17 @@ namespace ringside {
 
 /// What a tensor is in the network. F is the width of one expert where there are some.
 enum class TensorRole {
-  kEmbedding,          // [V, D]
+  kEmbedding,          // [V, D], or [V, E] of one that is projected
   kEmbeddingNorm,      // [D]
   kEmbeddingNormBias,  // [D]
   kPositions,          // [position offset + trained context, D]
-  kHead,               // [V, D]
+  kHead,               // as the embedding
   kHeadBias,           // [V]
   kFinalNorm,          // [D]
   kFinalNormBias,      // [D]
   kDistanceBiases,     // [buckets, H]
+  kProjectIn,          // [D, E], of embeddings of E columns
+  kProjectOut,         // [E, D]
   // From here on each layer has its own.
   kAttentionNorm,      // [D]
   kAttentionNormBias,  // [D]

@@ -41,6 +41,9 @@ Decoder::Decoder(Backend& backend, const ModelSpec& spec, const Shard& shard, st
       router_{.columns = spec.experts + (spec.shared_ffn > 0 ? 1 : 0)},
       part_{.columns = shard.whole() && !spec.norm_after ? 0 : spec.hidden},
       wanted_{.columns = spec.hidden},
+      embedded_{.columns = spec.embedded},
+      projected_{.columns = spec.embedded, .dtype = backend.activation_dtype()},
+      hidden_{.columns = spec.embedded},
       logits_{.columns = spec.vocab},
       encoded_keys_{.columns = 2 * spec.kv_heads * spec.head_dim, .dtype = backend.activation_dtype()} {}
 
@@ -56,7 +59,7 @@ Result<Tensor> Decoder::Scratch::Rows(Backend& backend, int64_t rows) {
 Status Decoder::Reserve(int64_t rows) {
   const int64_t together = LargestMicroBatch(rows, shard_.stages, backend_.busy_rows());
   for (Scratch* scratch : {&stream_scratch_, &normed_, &mlp_normed_, &qkv_, &attended_, &mlp_in_, &mlp_mid_, &router_,
-                           &part_, &low_rank_}) {
+                           &part_, &low_rank_, &embedded_}) {
     RETURN_IF_ERROR(scratch->Rows(backend_, together).status());
   }
   if (own_.encoder_layers > 0) {
@@ -64,7 +67,7 @@ Status Decoder::Reserve(int64_t rows) {
     RETURN_IF_ERROR(EncoderCache(rows).status());
   }
   if (!shard_.chooses()) return Status::Ok();
-  for (Scratch* scratch : {&stream_scratch_, &normed_, &wanted_}) {
+  for (Scratch* scratch : {&stream_scratch_, &normed_, &wanted_, &projected_, &hidden_}) {
     RETURN_IF_ERROR(scratch->Rows(backend_, rows).status());
   }
   return logits_.Rows(backend_, std::min(rows, kLogitRows)).status();
@@ -208,15 +211,22 @@ void Decoder::Experts(Tensor x, const LayerWeights& w) {
 }
 
 // Every family's block: x += Attention(Norm(x)); x += Mlp(Norm(x)) (Vaswani et al. 2017, pre-norm), with norms before
-// or behind; or x += Attention(Norm(x)) + Mlp(Norm(x)) (GPT-J, Wang and Komatsuzaki 2021).
+// or behind, x = Norm(x + Attention(x)) (post-norm); or x += Attention(Norm(x)) + Mlp(Norm(x)) (GPT-J, Wang and
+// Komatsuzaki 2021).
 void Decoder::Block(const LayerWeights& w, const AttentionArgs& step) {
-  const Tensor normed = NormedStream(w.attention_norm, w.attention_norm_bias, normed_);
+  const bool sums = own_.norm_sums;
+  const Tensor normed = sums ? stream_ : NormedStream(w.attention_norm, w.attention_norm_bias, normed_);
   Tensor input = normed;  // of the MLP
   if (own_.parallel && !own_.shared_norm) input = NormedStream(w.mlp_norm, w.mlp_norm_bias, mlp_normed_);
   Attend(normed, w, step);
+  if (sums) Norm(stream_, w.attention_norm, w.attention_norm_bias, stream_);
   if (w.cross_query.rows > 0) AttendToInput(w, step);
-  if (!own_.parallel) input = NormedStream(w.mlp_norm, w.mlp_norm_bias, normed_);
-  return w.expert_list.empty() ? Mlp(input, w, step.layer) : Experts(input, w);
+  if (!own_.parallel && !sums) input = NormedStream(w.mlp_norm, w.mlp_norm_bias, normed_);
+  if (w.expert_list.empty())
+    Mlp(input, w, step.layer);
+  else
+    Experts(input, w);
+  if (sums) Norm(stream_, w.mlp_norm, w.mlp_norm_bias, stream_);
 }
 
 void Decoder::Run(const StepPlan& plan, const KvShape& shape, std::span<const AttentionSegment> segments) {
@@ -259,11 +269,24 @@ Tensor Decoder::RowsOfStream(std::span<const int64_t> rows) {
   return copied;
 }
 
+Tensor Decoder::FinalRows(std::span<const int64_t> rows, Scratch& scratch, Scratch& projected) {
+  Tensor final = RowsOfStream(rows);
+  if (own_.final_norm) {
+    const Tensor normed = scratch.Rows(backend_, final.rows).value();
+    Norm(final, weights_.final_norm, weights_.final_norm_bias, normed);
+    final = normed;
+  }
+  if (own_.embedded == 0) return final;
+  const Weight* weights[] = {&weights_.project_out};
+  const Tensor out = projected.Rows(backend_, final.rows).value();
+  backend_.Linear({.x = final, .weights = weights, .y = out});
+  return out;
+}
+
 void Decoder::CopyHiddenStates(std::span<const int64_t> rows) {
-  const Tensor normed = wanted_.Rows(backend_, std::ssize(rows)).value();
-  Norm(RowsOfStream(rows), weights_.final_norm, weights_.final_norm_bias, normed);
-  hidden_states_.resize(static_cast<size_t>(normed.rows * normed.cols));
-  backend_.CopyToHost(hidden_states_.data(), normed.data, hidden_states_.size() * sizeof(float));
+  const Tensor states = FinalRows(rows, wanted_, hidden_);
+  hidden_states_.resize(static_cast<size_t>(states.rows * states.cols));
+  backend_.CopyToHost(hidden_states_.data(), states.data, hidden_states_.size() * sizeof(float));
   backend_.Synchronize();
 }
 
@@ -316,15 +339,21 @@ void Decoder::Encode(const StepPlan::EncoderInput& input, const KvShape& shape) 
 
 void Decoder::Embed(const StepPlan& plan, const MicroBatch& batch) {
   const auto first = static_cast<size_t>(batch.first_row), rows = static_cast<size_t>(batch.rows);
-  backend_.Embed(weights_.embedding, std::span(plan.ids).subspan(first, rows), own_.embedding_scale, stream_);
-  for (const StepPlan::VirtualRows& prompt : plan.virtual_rows) EmbedVirtual(prompt, batch);
+  const bool projected = own_.embedded != 0;
+  const Tensor embedded = projected ? embedded_.Rows(backend_, batch.rows).value() : stream_;
+  backend_.Embed(weights_.embedding, std::span(plan.ids).subspan(first, rows), own_.embedding_scale, embedded);
+  for (const StepPlan::VirtualRows& prompt : plan.virtual_rows) EmbedVirtual(prompt, batch, embedded);
+  if (projected) {
+    const Weight* weights[] = {&weights_.project_in};
+    backend_.Linear({.x = embedded, .weights = weights, .y = stream_});
+  }
   if (own_.learned_positions) {
     backend_.AddPositions(weights_.positions, std::span(plan.positions).subspan(first, rows), stream_);
   }
   if (own_.embedding_norm) Norm(stream_, weights_.embedding_norm, weights_.embedding_norm_bias, stream_);
 }
 
-void Decoder::EmbedVirtual(const StepPlan::VirtualRows& rows, const MicroBatch& batch) {
+void Decoder::EmbedVirtual(const StepPlan::VirtualRows& rows, const MicroBatch& batch, Tensor embedded) {
   CHECK_LE(static_cast<size_t>(rows.adapter), adapters_.size());
   const Weight& prompt = adapters_[static_cast<size_t>(rows.adapter - 1)].soft_prompt;
   const int64_t begin = std::max(rows.first_row, batch.first_row),
@@ -333,7 +362,7 @@ void Decoder::EmbedVirtual(const StepPlan::VirtualRows& rows, const MicroBatch& 
   std::vector<int32_t> ids(static_cast<size_t>(end - begin));
   std::iota(ids.begin(), ids.end(), static_cast<int32_t>(rows.first + begin - rows.first_row));
   CHECK_LT(ids.back(), prompt.rows);
-  backend_.Embed(prompt, ids, 1, stream_.Rows(begin - batch.first_row, end - begin));
+  backend_.Embed(prompt, ids, 1, embedded.Rows(begin - batch.first_row, end - begin));
 }
 
 void Decoder::RunLayers(const MicroBatch& batch, const KvShape& shape) {
@@ -364,8 +393,7 @@ template <class Take>
 void Decoder::Logits(bool gathered, const Take& take) {
   const auto rows = static_cast<int64_t>(wanted_rows_.size());
   if (rows == 0 || !shard_.chooses()) return;
-  const Tensor normed = normed_.Rows(backend_, rows).value();
-  Norm(RowsOfStream(wanted_rows_), weights_.final_norm, weights_.final_norm_bias, normed);
+  const Tensor normed = FinalRows(wanted_rows_, normed_, projected_);
   const Weight* head[] = {&weights_.head()};
   for (int64_t first = 0; first < rows; first += kLogitRows) {
     const int64_t count = std::min(kLogitRows, rows - first);

@@ -67,7 +67,7 @@ class Decoder final : public RankDecoder {
   /// What encoder_cache_ holds of an input of so many rows; room for it. kOverloaded without.
   Result<KvShape> EncoderCache(int64_t rows);
   void Embed(const StepPlan& plan, const MicroBatch& batch);
-  void EmbedVirtual(const StepPlan::VirtualRows& rows, const MicroBatch& batch);
+  void EmbedVirtual(const StepPlan::VirtualRows& rows, const MicroBatch& batch, Tensor embedded);
   void RunLayers(const MicroBatch& batch, const KvShape& shape);
   void Block(const LayerWeights& w, const AttentionArgs& step);
   void Norm(Tensor x, const DeviceVector& weight, const DeviceVector& bias, Tensor y) const;
@@ -91,6 +91,8 @@ class Decoder final : public RankDecoder {
   void AddAdapted(Tensor x, int64_t layer, AdaptedPart part, Tensor y);
   /// These rows of the stream: some of its own where they follow one another, else copied to wanted_.
   Tensor RowsOfStream(std::span<const int64_t> rows);
+  /// The rows after the final norm and the projection, in `scratch` or where they are already.
+  Tensor FinalRows(std::span<const int64_t> rows, Scratch& scratch, Scratch& projected);
   void CopyHiddenStates(std::span<const int64_t> rows);
   /// Logits of the wanted rows, a few at a time: take(first, logits [count, V] on the device); those of this rank's
   /// tokens only, unless they are gathered.
@@ -115,6 +117,9 @@ class Decoder final : public RankDecoder {
   Scratch router_;          // [T, experts]
   Scratch part_;            // [T, D] of this rank, to be summed with the others', or to be normed
   Scratch wanted_;          // [rows, D] of which logits or hidden states are wanted
+  Scratch embedded_;        // [T, E], of embeddings that are projected
+  Scratch projected_;       // [rows, E] of which logits are wanted
+  Scratch hidden_;          // [rows, D] or [rows, E] of which hidden states are
   Scratch logits_;          // [a few rows, V]
   Scratch low_rank_;        // [T, r] of the adapters' matrices of one input together
   Scratch encoded_keys_;    // [T, 2G d] keys and values of an encoder's rows

@@ -56,7 +56,7 @@ NetworkShape Model::shape() const {
                                static_cast<double>(2 * spec.layers * spec.heads * spec.head_dim),
           .branches = state_->slabs == nullptr && spec.encoder_layers == 0,
           .encodes = spec.encoder_layers > 0,
-          .hidden = spec.encoder_layers == 0 ? spec.hidden : 0,
+          .hidden = spec.encoder_layers == 0 ? spec.embedding_columns() : 0,
           .adapters = static_cast<int>(state_->adapter_fingerprints.size()),
           .most_virtual_tokens = most_virtual};
 }

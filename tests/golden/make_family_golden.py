@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the tiny random models of families/ and their logits with the reference implementations.
 
-    make_family_golden.py [FOLDER]            needs torch, transformers, safetensors, numpy, gguf
+    make_family_golden.py [FOLDER [NAME ...]]            needs torch, transformers, safetensors, numpy, gguf
 
 One model a family, or a variant of it, with every trait that sets the family apart turned on and strong enough to show:
 windows and rotations of layers that differ, caps that bite, multipliers far from 1. Per model config.json, float16
@@ -95,6 +95,14 @@ FAMILIES = {
     "cohere2": ("Cohere2", dict(GROUPED, intermediate_size=32, num_hidden_layers=4, logit_scale=0.25,
                                 sliding_window=12)),
     "gpt_bigcode": ("GPTBigCode", dict(OLDER, n_positions=64, multi_query=True)),
+    "opt_post": ("OPT", dict(COMMON, hidden_size=32, ffn_dim=48, num_hidden_layers=2, num_attention_heads=4,
+                             max_position_embeddings=64, word_embed_proj_dim=16, do_layer_norm_before=False)),
+    "opt_no_final_norm": ("OPT", dict(COMMON, hidden_size=32, ffn_dim=48, num_hidden_layers=2, num_attention_heads=4,
+                                      max_position_embeddings=64, word_embed_proj_dim=48,
+                                      _remove_final_layer_norm=True)),
+    "falcon_alibi": ("Falcon", dict(COMMON, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, alibi=True,
+                                    multi_query=False, parallel_attn=False, new_decoder_architecture=False,
+                                    bias=True)),
 }
 FLOAT32 = {"xglm"}  # masks with a number that no float64 run takes
 TEXT_CONFIGS = {"Gemma3": "Gemma3TextConfig"}
@@ -261,8 +269,10 @@ def write_gguf(path, name, architecture, model, blocks={}):
     writer.close()
 
 
-def main(out):
+def main(out, names):
     for seed, name in enumerate(FAMILIES):
+        if names and name not in names:
+            continue
         folder = out / name
         shutil.rmtree(folder, ignore_errors=True)
         model = make(name, seed + 100)
@@ -281,4 +291,4 @@ def main(out):
 
 if __name__ == "__main__":
     os.environ["HF_HUB_OFFLINE"] = "1"
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "families")
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "families", sys.argv[2:])

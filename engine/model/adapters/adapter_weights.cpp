@@ -148,9 +148,9 @@ Result<AdapterWeights> LoadAdapter(const AdapterFile& file, std::span<const Plan
 
 Result<AdapterWeights> LoadSoftPrompt(const SoftPrompt& prompt, const ModelSpec& spec, const Shard& shard,
                                       Backend& backend) {
-  if (prompt.columns != spec.hidden) {
+  if (prompt.columns != spec.embedding_columns()) {
     return Corruption(fmt::format("a row of the soft prompt has {} values, an embedding of the model's has {}",
-                                  prompt.columns, spec.hidden));
+                                  prompt.columns, spec.embedding_columns()));
   }
   if (spec.learned_positions && prompt.rows >= spec.trained_context) {
     return InvalidArgument(fmt::format("the soft prompt has {} rows, which leaves none of the model's {} positions",

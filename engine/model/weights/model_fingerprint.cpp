@@ -90,6 +90,12 @@ void AddSpec(const ModelSpec& spec, Digest* digest) {
     digest->AddFloat(static_cast<double>(value));
   }
   digest->AddFloat(spec.alibi);
+  if (spec.norm_sums || !spec.final_norm || spec.alibi_scaled || spec.embedded != 0) {
+    for (const int64_t value :
+         {int64_t{spec.norm_sums}, int64_t{spec.final_norm}, int64_t{spec.alibi_scaled}, spec.embedded}) {
+      digest->AddNumber(value);
+    }
+  }
   if (spec.encoder_layers > 0) {
     for (const int64_t value : {spec.encoder_layers, spec.answer_start, spec.bias_buckets, spec.bias_reach}) {
       digest->AddNumber(value);

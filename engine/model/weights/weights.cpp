@@ -106,7 +106,8 @@ class Loader {
       return LoadOfLayer(planned, tensor, weights_.layers[static_cast<size_t>(layer)]);
     }
     const bool of_head = planned.role == TensorRole::kHead || planned.role == TensorRole::kHeadBias ||
-                         planned.role == TensorRole::kFinalNorm || planned.role == TensorRole::kFinalNormBias;
+                         planned.role == TensorRole::kFinalNorm || planned.role == TensorRole::kFinalNormBias ||
+                         planned.role == TensorRole::kProjectOut;
     if (of_head ? !shard_.chooses() : planned.role != TensorRole::kEmbedding && !shard_.embeds()) return Status::Ok();
     switch (planned.role) {
       case TensorRole::kEmbedding:
@@ -130,6 +131,10 @@ class Loader {
       }
       case TensorRole::kHead:
         return LoadMatrix(planned, tensor, &weights_.own_head);
+      case TensorRole::kProjectIn:
+        return LoadMatrix(planned, tensor, &weights_.project_in);
+      case TensorRole::kProjectOut:
+        return LoadMatrix(planned, tensor, &weights_.project_out);
       case TensorRole::kHeadBias:
         return LoadJoined(planned, tensor, shard_.vocab.size(), &weights_.head_bias);
       case TensorRole::kFinalNorm:
@@ -157,11 +162,11 @@ class Loader {
           std::span(slopes).subspan(static_cast<size_t>(shard_.heads.begin), static_cast<size_t>(shard_.heads.size()));
       RETURN_IF_ERROR(Upload({own.begin(), own.end()}, &weights_.slopes));
     }
-    if (shard_.chooses()) {
+    if (shard_.chooses() && spec_.final_norm) {
       RETURN_IF_ERROR(FillNorm(&weights_.final_norm, &weights_.final_norm_bias, spec_.logit_scale));
     }
     for (LayerWeights& layer : weights_.layers) {
-      if (!spec_.norm_before) break;
+      if (!spec_.norm_before && !spec_.norm_sums) break;
       RETURN_IF_ERROR(FillNorm(&layer.attention_norm, &layer.attention_norm_bias, 1));
       if (!spec_.shared_norm) RETURN_IF_ERROR(FillNorm(&layer.mlp_norm, &layer.mlp_norm_bias, 1));
     }

@@ -71,6 +71,7 @@ struct Weights {
   Weight embedding;                                  // [V, D]
   Weight positions;                                  // [trained context, D]; learned positions only
   Weight own_head;                                   // [V, D]; empty if tied
+  Weight project_in, project_out;                    // [D, E], [E, D]; only with an embedding [V, E]
   DeviceVector embedding_norm, embedding_norm_bias;  // [D]
   DeviceVector final_norm, final_norm_bias;          // [D]; the logit scale is in them
   DeviceVector head_bias;                            // [V]

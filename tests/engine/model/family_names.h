@@ -40,7 +40,10 @@ inline constexpr const char* kFamilies[] = {"mistral_window",
                                             "olmo3",
                                             "granitemoe",
                                             "cohere2",
-                                            "gpt_bigcode"};
+                                            "gpt_bigcode",
+                                            "opt_post",
+                                            "opt_no_final_norm",
+                                            "falcon_alibi"};
 
 inline std::string FamilyFolder(const std::string& name) { return GoldenFolder("families/" + name); }
 
