@@ -43,7 +43,7 @@ ConnectionPlaces::Verdict ConnectionPlaces::Take(const std::string& owner, uint6
     const auto own = owners_.find(owner);
     const int64_t places = own == owners_.end() ? 0 : own->second.places;
     if (places >= most) {
-      if (places == 0 || own->second.idle.empty()) return Verdict::kOwnerFull;
+      if (places == 0 || own->second.idle.empty()) return most < most_ ? Verdict::kOwnerFull : Verdict::kFull;
       evict = EvictLocked(own->second);
     } else if (static_cast<int64_t>(places_.size()) >= most_) {
       // Two more than the newcomer's owner: otherwise the two would take the place from each other in turn.

@@ -112,6 +112,13 @@ TEST_F(ConnectionPlacesTest, APlaceChangesItsOwnerWithTheRequestsOfAProxy) {
   EXPECT_EQ(places_.taken_by("large"), 0) << "a refused connection holds no place";
 }
 
+TEST(OneOwnersPlacesTest, AnOwnerThatMayHaveAllFindsTheServerFull) {
+  ConnectionPlaces places(1, nullptr);
+  uint64_t first = 0, second = 0;
+  EXPECT_EQ(places.Take("", &first), PlaceVerdict::kTaken);
+  EXPECT_EQ(places.Take("", &second), PlaceVerdict::kFull);
+}
+
 TEST_F(ConnectionPlacesTest, WhatWasGivenBackIsTakenAgain) {
   for (int round = 0; round < 100; ++round) {
     const uint64_t first = Taken("small"), second = Taken("small");
