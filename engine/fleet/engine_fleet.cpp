@@ -105,6 +105,9 @@ size_t EngineFleet::Choose(const TurnRequest& request) const {
     // While it answers, it is for the engine to say that it does. Without an owner its cache is there or nowhere.
     if (pin->turns > 0 || request.owner.empty() || InSlot(pin->engine, request.owner)) return pin->engine;
   }
+  // A fork's rows are copied on the device that has its source's, unless that engine gives conversations away.
+  const std::optional<size_t> source = SourceOf(request);
+  if (source && !placement_.drains(*source) && placement_.Leaving(*source) == 0) return *source;
   // One that its session has parked comes back as another timeline, perhaps before its cache has left.
   std::vector<double> used;
   for (size_t i = 0; i < engines_.size(); ++i) {
@@ -118,7 +121,8 @@ size_t EngineFleet::Choose(const TurnRequest& request) const {
 Status EngineFleet::Submit(TurnRequest request) {
   if (engines_.size() == 1) return engines_.front()->Submit(std::move(request));
   const TimelineId timeline = request.timeline;
-  size_t engine = 0, source = 0;
+  size_t engine = 0;
+  std::optional<size_t> source;
   {
     std::lock_guard lock(mutex_);
     TakeOutFailed();
@@ -128,10 +132,10 @@ Status EngineFleet::Submit(TurnRequest request) {
     if (before != nullptr && before->engine != engine) engines_[before->engine]->Close(timeline);
     placement_.Begin(timeline, engine, request.owner);
     MoveIdle(engine);
-    source = request.forked_from == 0 ? engine : SourceOf(request.forked_from, request.forked_owner);
+    source = SourceOf(request);
   }
-  if (source != engine) {  // the cache comes through the tiers
-    engines_[source]->Fork(request.forked_from, timeline, request.forked_owner, request.owner);
+  if (source && *source != engine) {  // the cache comes through the tiers
+    engines_[*source]->Fork(request.forked_from, timeline, request.forked_owner, request.owner);
     request.forked_from = 0;
   }
   request.sink = std::make_shared<PinnedSink>(std::move(request.sink), *this, timeline, engine);
@@ -219,19 +223,24 @@ void EngineFleet::Erase(TimelineId timeline, const std::string& owner, Engine::D
   for (const auto& engine : engines_) engine->Erase(timeline, owner, told);
 }
 
-size_t EngineFleet::SourceOf(TimelineId from, const std::string& from_owner) const {
-  if (const Placement::Pin* pin = placement_.Find(from)) return pin->engine;
-  for (size_t i = 1; i < engines_.size(); ++i) {
-    if (InSlot(i, from_owner)) return i;
+std::optional<size_t> EngineFleet::EngineOf(TimelineId timeline, const std::string& owner) const {
+  if (const Placement::Pin* pin = placement_.Find(timeline)) return pin->engine;
+  for (size_t i = 0; i < engines_.size(); ++i) {
+    if (InSlot(i, owner)) return i;
   }
-  return 0;
+  return std::nullopt;
+}
+
+std::optional<size_t> EngineFleet::SourceOf(const TurnRequest& request) const {
+  if (request.forked_from == 0) return std::nullopt;
+  return EngineOf(request.forked_from, request.forked_owner);
 }
 
 void EngineFleet::Fork(TimelineId from, TimelineId to, const std::string& from_owner, const std::string& to_owner) {
   size_t engine = 0;
   {
     std::lock_guard lock(mutex_);
-    engine = SourceOf(from, from_owner);
+    engine = EngineOf(from, from_owner).value_or(0);
   }
   engines_[engine]->Fork(from, to, from_owner, to_owner);
 }

@@ -78,8 +78,10 @@ class EngineFleet {
   // mutex_ is held for these.
   Status CheckServes(size_t engine) const;
   size_t Choose(const TurnRequest& request) const;
-  /// The engine that has this timeline, or its owner's cache in a slot; 0 if none does.
-  size_t SourceOf(TimelineId from, const std::string& from_owner) const;
+  /// The engine that has this timeline, or its owner's cache in a slot.
+  std::optional<size_t> EngineOf(TimelineId timeline, const std::string& owner) const;
+  /// The engine that has what the request's timeline was forked off; nullopt if it is no fork or no engine has it.
+  std::optional<size_t> SourceOf(const TurnRequest& request) const;
   /// Lets the longest idle conversations leave an engine, if some should.
   void MoveIdle(size_t engine);
   void TakeOutFailed();

@@ -45,7 +45,7 @@ class EngineFleetTest : public ::testing::Test {
   }
   static std::string Owner(TimelineId timeline) { return "conv_" + std::to_string(timeline); }
   /// Says two more tokens, and waits for `max_tokens` of an answer.
-  SubmittedTurn Begin(TimelineId timeline, int64_t max_tokens, const std::string& owner) {
+  SubmittedTurn Begin(TimelineId timeline, int64_t max_tokens, const std::string& owner, TimelineId forked_from = 0) {
     std::vector<TokenId>& tokens = said_[timeline];
     std::mt19937 random(static_cast<uint32_t>(1000 * timeline + tokens.size()));
     for (int i = tokens.empty() ? 10 : 2; i > 0; --i)
@@ -53,6 +53,8 @@ class EngineFleetTest : public ::testing::Test {
     SubmittedTurn turn = GreedyTurn(++last_turn_, timeline, tokens, {}, kWindow, max_tokens);
     turn.request.owner = owner;
     turn.request.continues = !owner.empty() && tokens.size() > 10;
+    turn.request.forked_from = forked_from;
+    if (forked_from != 0) turn.request.forked_owner = Owner(forked_from);
     EXPECT_TRUE(fleet_->Submit(turn.request).ok());
     return turn;
   }
@@ -340,6 +342,33 @@ TEST_F(EngineFleetTest, EraseForkParkAndSaveAllReachTheEngineThatHasIt) {
   const Status saved = WaitFor([&](auto done) { fleet_->SaveAll(done); });
   EXPECT_EQ(saved.code(), StatusCode::kUnavailable) << "there is no disk";
   for (TimelineId timeline = 1; timeline <= 4; ++timeline) EXPECT_TRUE(tiers_->Find(Owner(timeline)).has_value());
+}
+
+TEST_F(EngineFleetTest, AForksTurnGoesToItsSourcesEngine) {
+  Start(2, /*slots=*/32);
+  for (const TimelineId timeline : {1, 2, 1, 2}) Say(timeline);
+  const auto fork = [&](TimelineId from, TimelineId to, int64_t max_tokens) {
+    said_[to] = said_[from];
+    return Begin(to, max_tokens, Owner(to), from);
+  };
+  for (int i = 0; i < 4; ++i) {
+    for (const TimelineId from : {1, 2}) {
+      const TimelineId to = 10 * from + i;
+      const TurnEnd end = Wait(to, fork(from, to, 3));
+      EXPECT_EQ(end.report.source, CacheSource::kSlot);
+      EXPECT_EQ(end.report.tokens_computed, 3) << "the last token of the answer before it, and two more";
+    }
+  }
+  EXPECT_EQ(SlotsUsed(), (std::vector<int64_t>{5, 5}));
+  // One that has drifted gets no more of them.
+  std::vector<SubmittedTurn> endless;
+  for (TimelineId to = 101; to <= 124; ++to) endless.push_back(fork(1, to, -1));
+  for (const SubmittedTurn& turn : endless) turn.sink->WaitForTokens(1);
+  EXPECT_GT(SlotsUsed()[1], 5);
+  for (size_t i = 0; i < endless.size(); ++i) {
+    fleet_->Cancel(endless[i].request.turn);
+    EXPECT_EQ(Wait(101 + i, endless[i]).reason, FinishReason::kCancelled);
+  }
 }
 
 TEST_F(EngineFleetTest, OneEngineIsAskedDirectly) {
