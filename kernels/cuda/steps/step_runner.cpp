@@ -48,6 +48,9 @@ bool SameMatrix(const Tensor& a, const Tensor& b) {
   return a.data == b.data && a.rows == b.rows && a.cols == b.cols && a.stride == b.stride && a.dtype == b.dtype;
 }
 
+/// A norm that replaces its rows (post-norm): what reads them next may not do without the store.
+bool IsInPlace(const StepOp& norm) { return SameMatrix(norm.x, norm.y); }
+
 bool IsGelu(const StepOp& op) {
   return op.kind == OpKind::kActivate &&
          (op.activation == Activation::kGeluTanh || op.activation == Activation::kGeluErf);
@@ -150,7 +153,7 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
       }
       return 1;
     case OpKind::kNorm:
-      if (ops.size() > 1 && ops[1].kind == OpKind::kLinear && SameMatrix(op.y, ops[1].x) &&
+      if (ops.size() > 1 && ops[1].kind == OpKind::kLinear && SameMatrix(op.y, ops[1].x) && !IsInPlace(op) &&
           CanFuseNorm(op.x.rows, op.x.cols)) {
         if (const size_t taken = RunLinear(ops, 1); taken > 0) return taken;
       }
@@ -214,7 +217,7 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
 size_t StepRunner::AddAllRanks(std::span<const StepOp> ops) {
   const StepOp& op = ops.front();
   const StepOp* norm = NextOf(ops);
-  if (norm != nullptr && norm->kind != OpKind::kNorm) norm = nullptr;
+  if (norm != nullptr && (norm->kind != OpKind::kNorm || IsInPlace(*norm))) norm = nullptr;
   const StepOp* linear = norm != nullptr ? NextOf(ops.subspan(1)) : nullptr;
   // Where the layer behind the norm takes E4M3, the norm leaves its rows in that.
   if (norm != nullptr && (linear == nullptr || !IsInE4M3(*linear)) &&
@@ -276,6 +279,7 @@ size_t StepRunner::RunIntoE4M3(std::span<const StepOp> ops) {
   if (linear == nullptr || !IsInE4M3(*linear)) return 0;
   const E4M3Rows rows = RoomForE4M3(*linear);
   if (op.kind == OpKind::kNorm) {
+    if (IsInPlace(op)) return 0;
     if (!CanQuantiseNorm(op.x, op.norm_weight, op.bias, op.y)) return 0;
     LaunchNormQuantise(on_, op.x, op.norm_weight, op.bias, op.layer_norm, op.eps, op.y, rows);
   } else {
@@ -360,7 +364,7 @@ size_t StepRunner::AddBias(std::span<const StepOp> ops) {
     LaunchActivate(on_, op.y, next->activation, op.bias);
     return 2;
   }
-  if (next != nullptr && next->kind == OpKind::kNorm) {
+  if (next != nullptr && next->kind == OpKind::kNorm && !IsInPlace(*next)) {
     LaunchNorm(on_, next->x, next->norm_weight, next->bias, next->layer_norm, next->eps, next->y, op.bias);
     return 2;
   }
