@@ -1,5 +1,7 @@
 #include "engine/grammar/state_graph.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <map>
 #include <string>
 #include <utility>
@@ -10,6 +12,7 @@
 namespace ringside {
 namespace {
 
+constexpr std::ptrdiff_t kManyLiterals = 16;
 constexpr int64_t kStateBytes = sizeof(StateGraph::State) + 32;  // allocator overhead included
 constexpr int64_t kEdgeBytes = 2 * sizeof(ByteMove);             // a vector may be half empty
 
@@ -58,8 +61,7 @@ Status StateGraph::EmitParts(const GrammarSource& source, const Expression& expr
       break;
     }
     case Expression::Kind::kChoice:
-      for (const ExpressionId part : expression.parts) RETURN_IF_ERROR(Emit(source, part, from, to));
-      break;
+      return EmitChoice(source, expression, from, to);
     case Expression::Kind::kRepeat:
       return EmitRepeat(source, expression, from, to);
     case Expression::Kind::kRule:
@@ -69,6 +71,23 @@ Status StateGraph::EmitParts(const GrammarSource& source, const Expression& expr
       return EmitAutomaton(*expression.automaton, from, to);
   }
   return budget_.status();
+}
+
+// Many literals become a trie: a parse follows one path in place of one for each literal.
+Status StateGraph::EmitChoice(const GrammarSource& source, const Expression& choice, StateId from, StateId to) {
+  const auto is_literal = [&](ExpressionId part) { return source.at(part).kind == Expression::Kind::kBytes; };
+  const bool merges = std::ranges::count_if(choice.parts, is_literal) >= kManyLiterals;
+  std::vector<std::string> literals;
+  for (const ExpressionId part : choice.parts) {
+    if (merges && is_literal(part)) {
+      literals.push_back(source.at(part).bytes);
+    } else {
+      RETURN_IF_ERROR(Emit(source, part, from, to));
+    }
+  }
+  if (!merges) return budget_.status();
+  ASSIGN_OR_RETURN(const ByteAutomaton trie, ByteAutomaton::OfStrings(std::move(literals), budget_));
+  return EmitAutomaton(trie, from, to);
 }
 
 Status StateGraph::EmitBytes(const std::string& bytes, StateId from, StateId to) {

@@ -46,6 +46,7 @@ class StateGraph {
 
  private:
   Status EmitParts(const GrammarSource& source, const Expression& expression, StateId from, StateId to);
+  Status EmitChoice(const GrammarSource& source, const Expression& choice, StateId from, StateId to);
   Status EmitBytes(const std::string& bytes, StateId from, StateId to);
   Status EmitCharacters(const CodePointSet& characters, StateId from, StateId to);
   Status EmitRepeat(const GrammarSource& source, const Expression& repeat, StateId from, StateId to);

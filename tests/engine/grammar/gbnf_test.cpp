@@ -1,5 +1,6 @@
 #include "engine/grammar/gbnf.h"
 
+#include "base/limits.h"
 #include "tests/engine/grammar/grammar_harness.h"
 
 namespace ringside {
@@ -42,24 +43,25 @@ TEST(Gbnf, Notation) {
 }
 
 TEST(Gbnf, RefusesByName) {
-  const std::pair<const char*, const char*> cases[] = {{"", "no rule 'root'"},
-                                                       {"a ::= \"x\"", "no rule 'root'"},
-                                                       {"root ::= a", "'a' is used but not defined"},
-                                                       {"root ::= \"a\"\nroot ::= \"b\"", "defined twice"},
-                                                       {"root := \"a\"", "'::=' is missing"},
-                                                       {"root ::= \"a", "not closed"},
-                                                       {"root ::= [a", "not closed"},
-                                                       {"root ::= (\"a\"", "')' is missing"},
-                                                       {"root ::= \"a\" )", "unexpected"},
-                                                       {"root ::= root \"a\" | \"b\"", "left recursion"},
-                                                       {"root ::= a \"x\" | \"y\"\na ::= \"b\"? root", "left recursion"},
-                                                       {"root ::= \"a\"**", "quantifier"},
-                                                       {"root ::= \"a\"{2,1}", "m above n"},
-                                                       {"root ::= \"a\"{x}", "begins no"},
-                                                       {"root ::= \"\\q\"", "unknown escape"},
-                                                       {"root ::= \"a\" root", "No text at all"},
-                                                       {"root ::= <think> \"a\"", "tokens"},
-                                                       {"root ::= (((\"a\"{1000}){1000}){1000})", "too large"}};
+  const std::pair<const char*, const char*> cases[] = {
+      {"", "no rule 'root'"},
+      {"a ::= \"x\"", "no rule 'root'"},
+      {"root ::= a", "'a' is used but not defined"},
+      {"root ::= \"a\"\nroot ::= \"b\"", "defined twice"},
+      {"root := \"a\"", "'::=' is missing"},
+      {"root ::= \"a", "not closed"},
+      {"root ::= [a", "not closed"},
+      {"root ::= (\"a\"", "')' is missing"},
+      {"root ::= \"a\" )", "unexpected"},
+      {"root ::= root \"a\" | \"b\"", "left recursion"},
+      {"root ::= a \"x\" | \"y\"\na ::= \"b\"? root", "left recursion"},
+      {"root ::= \"a\"**", "quantifier"},
+      {"root ::= \"a\"{2,1}", "m above n"},
+      {"root ::= \"a\"{x}", "begins no"},
+      {"root ::= \"\\q\"", "unknown escape"},
+      {"root ::= \"a\" root", "No text at all"},
+      {"root ::= <think> \"a\"", "tokens"},
+      {"root ::= (((\"a\"{1000}){1000}){1000})", "too large"}};
   for (const auto& [text, why] : cases) {
     const auto grammar = Compile(AnswerFormat::Kind::kGbnf, text);
     ASSERT_FALSE(grammar.ok()) << text;
@@ -79,6 +81,25 @@ TEST(Gbnf, AmbiguityCostsLittle) {
   EXPECT_TRUE(matcher.Append("c").ok());
   EXPECT_TRUE(matcher.may_end());
   EXPECT_FALSE(matcher.may_go_on());
+}
+
+// A vocabulary of a thousand words in a loop is read along one path.
+TEST(Gbnf, ManyLiteralsCostLittle) {
+  std::string text = "root ::= (\"\" | digits";
+  for (int i = 0; i < 1000; ++i) text += " | \"w" + std::to_string(i * 7919) + " \"";
+  text += ")+ \"!\"\ndigits ::= [0-9]+";
+  const auto grammar = Compile(AnswerFormat::Kind::kGbnf, text);
+  ASSERT_TRUE(grammar.ok()) << grammar.status().message();
+  EXPECT_TRUE(Matches(*grammar, "w7919 w0 12w15838 !"));
+  EXPECT_TRUE(Matches(*grammar, "!"));
+  EXPECT_FALSE(Matches(*grammar, "w7918 !"));
+  GrammarMatcher matcher(*grammar);
+  std::vector<uint32_t> mask(static_cast<size_t>(TestTokenizer().vocab_size() + 31) / 32);
+  for (const char c : std::string("w7919 w0 ")) {
+    ASSERT_TRUE(matcher.FillMask(mask).ok());
+    ASSERT_TRUE(matcher.Take(static_cast<uint8_t>(c)).ok());
+    EXPECT_GE(matcher.work_left(), limits::kMaxGrammarWorkAtOnce - 10'000);
+  }
 }
 
 // A chain of rules with two ways at each to the next: 2^40 paths to the last.
