@@ -74,6 +74,11 @@ Result<ModelFiles> OpenGguf(const std::string& path) {
   return out;
 }
 
+// Published OPT folders have vocab.json and merges.txt alone. Other families' are cut by other patterns.
+bool HasGpt2Tokenizer(std::string_view architecture) {
+  return architecture == "gpt2" || architecture == "gptj" || architecture == "opt";
+}
+
 bool IsZero(const FileTensor& tensor) {
   return std::ranges::all_of(tensor.data.bytes, [](std::byte byte) { return byte == std::byte{0}; });
 }
@@ -110,6 +115,10 @@ Result<ModelFiles> OpenHuggingFace(const std::string& folder) {
   ASSIGN_OR_RETURN(out.plan, PlanHuggingFace(config, names, folder));
   if (packed) DropZeroBiases(out.plan, &out.tensors);
   RETURN_IF_ERROR(ReadTexts(folder, &out.chat_template, &out.tokenizer));
+  const bool two_files = Has(folder, "vocab.json") && Has(folder, "merges.txt");
+  if (out.tokenizer.tokens.empty() && two_files && HasGpt2Tokenizer(out.plan.spec.architecture)) {
+    RETURN_IF_ERROR(ReadTokenizer(folder, &out.tokenizer));
+  }
   return out;
 }
 

@@ -1,4 +1,7 @@
 #include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -92,6 +95,31 @@ Status ReadBpe(const Json& model, TokenizerData* data) {
   return Status::Ok();
 }
 
+// A score as the library's JSON reader rounds it: the digits as an integer, times or divided by a power of ten. With 17
+// digits that is a unit in the last place from the nearest double, which decides between equal segmentations.
+double AsTheLibraryReads(double score) {
+  char text[64];
+  const char* end = std::to_chars(text, text + sizeof text, std::abs(score)).ptr;
+  uint64_t digits = 0;
+  int exponent = 0;
+  bool fraction = false;
+  const char* p = text;
+  for (; p != end && *p != 'e'; ++p) {
+    if (*p == '.') {
+      fraction = true;
+      continue;
+    }
+    digits = digits * 10 + static_cast<uint64_t>(*p - '0');
+    exponent -= fraction ? 1 : 0;
+  }
+  int written = 0;
+  if (p != end) std::from_chars(p + (p[1] == '+' ? 2 : 1), end, written);
+  exponent += written;
+  const double power = std::pow(10.0, std::abs(exponent));
+  const auto whole = static_cast<double>(digits);
+  return std::copysign(exponent < 0 ? whole / power : whole * power, score);
+}
+
 Status ReadUnigram(const Json& model, TokenizerData* data) {
   const Json* vocab = Member(model, "vocab");
   if (vocab == nullptr || !vocab->is_array()) return Wrong("model.vocab of a Unigram is no list");
@@ -102,7 +130,9 @@ Status ReadUnigram(const Json& model, TokenizerData* data) {
       return Wrong("a token of a Unigram is not [\"text\", score]");
     }
     data->tokens.push_back(token[0].get<std::string>());
-    data->scores.push_back(token[1].get<double>());
+    const auto score = token[1].get<double>();
+    const bool common = std::abs(score) > 1e-5 && std::abs(score) < 1e15;  // digits and power are exact
+    data->scores.push_back(common ? AsTheLibraryReads(score) : score);
   }
   data->types.assign(data->tokens.size(), TokenType::kNormal);
   if (const Json* unknown = Member(model, "unk_id")) {

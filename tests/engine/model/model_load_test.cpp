@@ -12,6 +12,7 @@
 #include "engine/families/network_plan.h"
 #include "engine/families/rope_scaling.h"
 #include "tests/engine/files/gguf_file_writer.h"
+#include "tests/engine/model/family_names.h"
 #include "tests/engine/model/model_run.h"
 #include "tests/kernels/forwarding_backend.h"
 
@@ -80,6 +81,22 @@ Writer Tiny(const std::string& skip = "", const std::string& architecture = "lla
     if (skip != name) writer.Ones(name, shape);
   }
   return writer;
+}
+
+// As the published folders of OPT have it: without tokenizer.json.
+TEST_F(ModelLoad, OptHasGpt2sTwoFiles) {
+  std::filesystem::copy(FamilyFolder("opt"), folder_, kOverwrite);
+  EXPECT_TRUE(Load(folder_).value()->tokenizer_data().tokens.empty());
+  std::ofstream(folder_ + "/vocab.json") << R"({"<pad>": 0, "</s>": 2, "a": 3, "b": 4, "ab": 5, "\u0120": 6})";
+  std::ofstream(folder_ + "/merges.txt") << "#version: 0.2\na b\n";
+  std::ofstream(folder_ + "/tokenizer_config.json") << R"({"bos_token": "</s>", "add_bos_token": true})";
+  const auto model = Load(folder_);
+  ASSERT_TRUE(model.ok()) << model.status().ToString();
+  const auto tokenizer = std::move(*MakeTokenizer((*model)->tokenizer_data()));
+  const TextPiece piece{"ab a", false};
+  EXPECT_THAT(tokenizer->EncodeAll({&piece, 1}), ::testing::ElementsAre(5, 6, 3));
+  EXPECT_EQ((*model)->tokenizer_data().text_begin, 2);
+  EXPECT_TRUE(tokenizer->IsSpecial(2));
 }
 
 TEST_F(ModelLoad, TakesAWholeFile) {

@@ -289,6 +289,18 @@ TEST(TokenizerSteps, WhatIsNotSupportedIsRefusedByName) {
   refuse([](Json& json) { json["model"]["dropout"] = 0.1; }, "dropout");
 }
 
+// The library divides the digits by a power of ten, which is not always the nearest double.
+TEST(TokenizerSteps, ScoresAreRoundedAsTheLibraryRoundsThem) {
+  Json json = ReadGoldenJson("unigram/tokenizer.json");
+  const double nearest = -9.215400695800781;
+  json["model"]["vocab"][5][1] = nearest;
+  json["model"]["vocab"][6][1] = -2.5;
+  const TokenizerData data = *ReadTokenizerJson(json.dump());
+  EXPECT_NE(data.scores[5], nearest);
+  EXPECT_EQ(data.scores[5], -(9215400695800781.0 / 1e15));
+  EXPECT_EQ(data.scores[6], -2.5);
+}
+
 TEST(TokenizerSteps, TheDecoderSaysWhetherALeadingSpaceGoes) {
   const auto strips = [](const std::function<void(Json&)>& change) {
     Json json = ReadGoldenJson("llama2/tokenizer.json");
