@@ -25,21 +25,21 @@ Result<ByteSegmenter> ByteSegmenter::Make(const Vocabulary& vocabulary, const To
   return made;
 }
 
-void ByteSegmenter::Segment(const Vocabulary& vocabulary, std::string_view word, TokenList* ids) const {
+void ByteSegmenter::Segment(const Vocabulary& vocabulary, std::string_view word, std::vector<TokenId>* symbols,
+                            TokenList* ids) const {
   if (ignore_merges_) {
     if (const auto whole = vocabulary.FindBytes(word)) {
       ids->Add(*whole);
       return;
     }
   }
-  std::vector<TokenId> symbols;
-  symbols.reserve(word.size());
+  symbols->clear();
   for (const char c : word) {
     const TokenId id = byte_ids_[static_cast<uint8_t>(c)];
-    if (id >= 0) symbols.push_back(id);
+    if (id >= 0) symbols->push_back(id);
   }
-  merges_.Apply(&symbols);
-  ids->Add(symbols);
+  merges_.Apply(symbols);
+  ids->Add(*symbols);
 }
 
 }  // namespace ringside

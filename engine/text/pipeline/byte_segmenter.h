@@ -4,6 +4,7 @@
 
 #include <array>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "engine/text/token_list.h"
@@ -17,8 +18,9 @@ class ByteSegmenter {
   /// kInvalidArgument for a merge of unknown tokens.
   static Result<ByteSegmenter> Make(const Vocabulary& vocabulary, const TokenizerData& data);
 
-  /// Adds the tokens of a word, of any bytes. `vocabulary` is the one it was made with.
-  void Segment(const Vocabulary& vocabulary, std::string_view word, TokenList* ids) const;
+  /// Adds the tokens of a word, of any bytes. `vocabulary` is the one it was made with; `symbols` is scratch.
+  void Segment(const Vocabulary& vocabulary, std::string_view word, std::vector<TokenId>* symbols,
+               TokenList* ids) const;
   /// Bytes of the longest token, or TokenList::kUnknown.
   int64_t longest_token() const { return longest_token_; }
 

@@ -45,7 +45,7 @@ size_t AfterCharacter(std::string_view text, size_t at) {
 using OnMatch = TextMatcher::OnMatch;
 
 // Matches in one run of digits. `places`: offset of each digit.
-bool OnTriples(const std::vector<size_t>& places, size_t end, bool cuts, const OnMatch& on_match) {
+bool OnTriples(const std::vector<size_t>& places, size_t end, bool cuts, OnMatch on_match) {
   const size_t digits = places.size();
   for (size_t i = 0; i < digits;) {
     const size_t next = i + ((digits - i) % 3 == 0 ? 3 : (digits - i) % 3);
@@ -74,7 +74,7 @@ bool IsOnigurumaWord(uint32_t c) {
   return IsWordCharacter(c) || c == 0xB2 || c == 0xB3 || c == 0xB9 || (c >= 0xBC && c <= 0xBE);
 }
 
-bool ForEachTriple(const TriplesPattern& kind, std::string_view text, const OnMatch& on_match) {
+bool ForEachTriple(const TriplesPattern& kind, std::string_view text, OnMatch on_match) {
   std::vector<size_t> places;
   for (size_t at = 0; at < text.size();) {
     places.clear();
@@ -153,7 +153,7 @@ Result<TextMatcher> TextMatcher::Make(const TextPattern& pattern) {
   return TextMatcher("", std::move(code));
 }
 
-bool TextMatcher::ForEachRegex(std::string_view text, Scratch& scratch, const OnMatch& on_match) const {
+bool TextMatcher::ForEachRegex(std::string_view text, Scratch& scratch, OnMatch on_match) const {
   const auto search = [&](size_t from, uint32_t options) {
     return pcre2_match(code_->regex.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), from,
                        PCRE2_NO_UTF_CHECK | options, scratch.parts_->match.get(), scratch.parts_->context.get());
@@ -176,7 +176,7 @@ bool TextMatcher::ForEachRegex(std::string_view text, Scratch& scratch, const On
   return true;
 }
 
-bool TextMatcher::ForEach(std::string_view text, Scratch& scratch, const OnMatch& on_match) const {
+bool TextMatcher::ForEach(std::string_view text, Scratch& scratch, OnMatch on_match) const {
   if (text.empty()) return true;
   if (literal_.empty()) {
     return code_->triples != nullptr ? ForEachTriple(*code_->triples, text, on_match)

@@ -1,12 +1,12 @@
 // Searches a text for all matches of a step's pattern. Owned by a tokenizer; immutable after Make, any thread.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "base/status.h"
+#include "engine/text/pipeline/function_ref.h"
 #include "engine/text/pipeline/steps.h"
 
 namespace ringside {
@@ -33,16 +33,16 @@ class TextMatcher {
   ~TextMatcher();
 
   /// What becomes of the match [begin, end), which may be empty; false ends the search.
-  using OnMatch = std::function<bool(size_t begin, size_t end)>;
+  using OnMatch = FunctionRef<bool(size_t begin, size_t end)>;
   /// Gives the matches in `text` (well-formed UTF-8), from left to right, none overlapping; an empty one never at the
   /// end of the one before. False if `on_match` ended it. Linear for the patterns of the known models; where a match
   /// meets PCRE2's limits, the rest of the text has none.
-  bool ForEach(std::string_view text, Scratch& scratch, const OnMatch& on_match) const;
+  bool ForEach(std::string_view text, Scratch& scratch, OnMatch on_match) const;
 
  private:
   struct Code;
   TextMatcher(std::string literal, std::unique_ptr<Code> code);
-  bool ForEachRegex(std::string_view text, Scratch& scratch, const OnMatch& on_match) const;
+  bool ForEachRegex(std::string_view text, Scratch& scratch, OnMatch on_match) const;
 
   std::string literal_;         // not empty: this is searched for
   std::unique_ptr<Code> code_;  // otherwise

@@ -72,6 +72,8 @@ struct CharacterSet {
     for (std::string& other : set.others) others.push_back(std::move(other));
   }
   std::string Expression() const {
+    const bool one_property = items.starts_with("\\p{") && items.find('}') == items.size() - 1;
+    if (others.empty() && one_property) return items;  // PCRE2 matches it faster outside a class
     if (others.empty()) return items.empty() ? "(?!)" : "[" + items + "]";
     std::string alternatives = items.empty() ? "" : "[" + items + "]";
     for (const std::string& other : others) alternatives += (alternatives.empty() ? "" : "|") + other;

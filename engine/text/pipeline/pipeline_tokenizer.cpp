@@ -86,10 +86,11 @@ class PipelineTokenizer : public Tokenizer {
   // False if there is no room for it.
   bool EncodeText(std::string_view text, bool first, TextMatcher::Scratch& scratch, TokenList* ids) const {
     if (pre_tokenizer_.keeps_all() && !ids->HasRoomFor(text)) return false;
+    std::vector<TokenId> symbols;
     return pre_tokenizer_.Split(text, first, scratch, [&](std::string_view word) {
       if (!ids->HasRoomFor(word)) return false;
       if (const auto* bytes = std::get_if<ByteSegmenter>(&segmenter_)) {
-        bytes->Segment(vocabulary_, word, ids);
+        bytes->Segment(vocabulary_, word, &symbols, ids);
         return true;
       }
       PieceOutput out(vocabulary_, options_.unknown, options_.fuse_unknown, ids);

@@ -34,9 +34,10 @@ Result<PreTokenizer> PreTokenizer::Make(std::span<const PreTokenizerStep> steps,
 
 bool PreTokenizer::SplitAt(size_t step, const TextMatcher& matcher, Behaviour behaviour, bool invert, Word word,
                            const Run& run) const {
-  SplitParts parts(behaviour, [&](size_t begin, size_t end) {
+  const auto go_on = [&](size_t begin, size_t end) {
     return From(step + 1, {word.text.substr(begin, end - begin), word.first && begin == 0}, run);
-  });
+  };
+  SplitParts parts(behaviour, go_on);
   size_t previous = 0;
   const bool whole = matcher.ForEach(word.text, run.scratch, [&](size_t begin, size_t end) {
     if (previous < begin && !parts.Add(previous, begin, invert)) return false;
@@ -79,7 +80,7 @@ bool PreTokenizer::From(size_t index, Word word, const Run& run) const {
   return true;
 }
 
-bool PreTokenizer::Split(std::string_view text, bool first, TextMatcher::Scratch& scratch, const TakeWord& take) const {
+bool PreTokenizer::Split(std::string_view text, bool first, TextMatcher::Scratch& scratch, TakeWord take) const {
   return From(0, {text, first}, {scratch, take});
 }
 

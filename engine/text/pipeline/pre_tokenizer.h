@@ -2,7 +2,6 @@
 // thread.
 #pragma once
 
-#include <functional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -20,10 +19,10 @@ class PreTokenizer {
   static Result<PreTokenizer> Make(std::span<const PreTokenizerStep> steps, bool to_bytes, bool spelled);
 
   /// What becomes of a word, never empty; false ends the splitting.
-  using TakeWord = std::function<bool(std::string_view word)>;
+  using TakeWord = FunctionRef<bool(std::string_view word)>;
   /// Gives the words of `text` (well-formed UTF-8) to `take`, in order. `first`: nothing precedes the text. False if
   /// `take` ended it.
-  bool Split(std::string_view text, bool first, TextMatcher::Scratch& scratch, const TakeWord& take) const;
+  bool Split(std::string_view text, bool first, TextMatcher::Scratch& scratch, TakeWord take) const;
   /// True if the words together hold every byte of a text.
   bool keeps_all() const { return keeps_all_; }
 
@@ -38,7 +37,7 @@ class PreTokenizer {
   };
   struct Run {
     TextMatcher::Scratch& scratch;
-    const TakeWord& take;
+    TakeWord take;
   };
   bool From(size_t step, Word word, const Run& run) const;
   bool SplitAt(size_t step, const TextMatcher& matcher, PreTokenizerStep::Behaviour behaviour, bool invert, Word word,

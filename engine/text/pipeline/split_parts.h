@@ -1,17 +1,17 @@
 // Merges the matches and the gaps of a text into words, by a step's behaviour. One per text; one thread at a time.
 #pragma once
 
-#include <functional>
 #include <utility>
 
+#include "engine/text/pipeline/function_ref.h"
 #include "engine/text/pipeline/steps.h"
 
 namespace ringside {
 
 class SplitParts {
  public:
-  using TakePart = std::function<bool(size_t begin, size_t end)>;
-  SplitParts(PreTokenizerStep::Behaviour behaviour, TakePart take) : behaviour_(behaviour), take_(std::move(take)) {}
+  using TakePart = FunctionRef<bool(size_t begin, size_t end)>;
+  SplitParts(PreTokenizerStep::Behaviour behaviour, TakePart take) : behaviour_(behaviour), take_(take) {}
 
   /// The next part, which begins where the one before ended; an empty one cuts there. False if a word was refused.
   bool Add(size_t begin, size_t end, bool match) {
