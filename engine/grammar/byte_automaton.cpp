@@ -11,7 +11,7 @@ namespace ringside {
 namespace {
 
 constexpr StateId kNowhere = UINT32_MAX;
-constexpr int64_t kRowSteps = 16;  // of going through the 256 bytes
+constexpr int64_t kRowSteps = 32;  // of going through the 256 bytes
 
 // All states that are reached from some over nothing.
 class ClosureFinder {
@@ -87,9 +87,9 @@ class Numbering {
 
   /// 0 once the budget is spent.
   StateId Of(const Key& key) {
-    if (!budget_.Spend(kSteps + BytesOf(key) / 32)) return 0;
+    if (!budget_.Spend(kSteps + (BytesOf(key) - kNodeBytes) / 8)) return 0;
     const auto [at, added] = numbers_.try_emplace(key, static_cast<StateId>(order_.size()));
-    if (!added) return at->second;
+    if (!added || !budget_.Spend(kNewSteps)) return at->second;
     order_.push_back(&at->first);
     return memory_.Add(BytesOf(key)) ? at->second : 0;
   }
@@ -97,7 +97,7 @@ class Numbering {
   const Key& operator[](size_t i) const { return *order_[i]; }
 
  private:
-  static constexpr int64_t kSteps = 4;
+  static constexpr int64_t kSteps = 4, kNewSteps = 32;  // of a look-up; of a new key, and its state
 
   GrammarBudget& budget_;
   BudgetHold memory_;

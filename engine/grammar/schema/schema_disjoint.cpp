@@ -10,7 +10,8 @@ namespace ringside {
 namespace {
 
 constexpr int kMostDepth = 32;
-constexpr size_t kMostTags = 16;  // members that are tried
+constexpr int64_t kPairSteps = 32, kMemberSteps = 32;  // of comparing two objects; of looking up and comparing a member
+constexpr size_t kMostTags = 16;                       // members that are tried
 constexpr size_t kTypes = 6;
 constexpr std::array<std::string_view, kTypes> kTypeNames = {"null", "boolean", "number", "string", "array", "object"};
 constexpr uint8_t kAllTypes = (1u << kTypes) - 1, kNull = 1, kObject = 1u << 5;
@@ -196,6 +197,7 @@ DisjointnessTest::Domain DisjointnessTest::Union(std::vector<const Domain*> part
 std::optional<DisjointnessTest::Groups> DisjointnessTest::Overlap(std::span<const Alternative> alternatives,
                                                                   int depth) {
   if (depth > kMostDepth) return Groups{alternatives.front().group, alternatives.back().group};
+  if (!budget_.Spend(kMemberSteps)) return std::nullopt;
   std::vector<Grouped> domains;
   for (const auto& [schema, group] : alternatives) domains.push_back({&DomainOf(*schema, depth), group});
   if (const auto found = OverlapOfTypes(domains)) return found;
@@ -287,7 +289,7 @@ bool DisjointnessTest::IsTag(const std::vector<Alternative>& objects, const std:
 
 bool DisjointnessTest::AreObjectsDisjoint(const SchemaValue& a, const SchemaValue& b, int depth) {
   const auto [at, added] = pairs_.try_emplace(std::minmax(&a, &b), false);
-  if (!added || !budget_.Spend(4) || !budget_.Hold(kPairBytes)) return at->second;
+  if (!added || !budget_.Spend(kPairSteps) || !budget_.Hold(kPairBytes)) return at->second;
   bool& disjoint = at->second;
   return disjoint = DiffersByMember(a, b, depth) || DiffersByMember(b, a, depth);
 }
@@ -296,7 +298,7 @@ bool DisjointnessTest::DiffersByMember(const SchemaValue& a, const SchemaValue& 
   const SchemaValue *required = a.Find("required"), *rest = b.Find("additionalProperties");
   if (required == nullptr) return false;
   for (const SchemaValue& name : required->items()) {
-    if (!budget_.Spend(4)) return false;
+    if (!budget_.Spend(kMemberSteps)) return false;
     if (!name.is_string()) continue;
     const SchemaValue *mine = PropertyOf(a, name.text()), *other = PropertyOf(b, name.text());
     if (other == nullptr && rest != nullptr && rest->is_bool(false)) return true;
