@@ -10,6 +10,8 @@ import asyncio
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
@@ -219,3 +221,23 @@ def test_a_process_that_dies_between_turns_is_noticed(start_ranks):
     server.send(1, signal.SIGKILL)
     assert server.ended() == [FAILED, 128 + signal.SIGKILL], server.tail()
     server.wait()
+
+
+def test_a_busy_machine_loses_no_process(start_ranks):
+    """Busy loops take the processors for three times as long as a process may be silent; turns take what they leave."""
+    server = start_ranks(2, *RANK_TIMEOUT)
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(8 * os.cpu_count())]
+
+    async def talk():
+        async with Conversation(server.port) as talk:
+            end = time.monotonic() + 9
+            while time.monotonic() < end:
+                assert answer_text(await talk.ask("Hello.", max_output_tokens=8, **GREEDY))
+
+    try:
+        run(talk())
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+    server.stop()
