@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import tiny_model
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "ranks"))
 from after_crash import settle_all
@@ -30,6 +31,8 @@ LOAD_S = (0.1, 0.6)  # from when to when the harm may come
 FAILING_SERVER = os.environ.get("RINGSIDE_FAILING_SERVER") or str(ROOT / "build/cpu/bin/failing_server")
 FLAGS = ("--memory-len", 128, "--threads", 1, "--slots", CLIENTS)
 KILLED = 128 + signal.SIGKILL
+# An answer that was cut behind the end of a turn, which `ignore_eos` passes over, is not continued.
+ENDLESS = {str(tiny_model.END_OF_TURN): -100}
 
 
 class Server:
@@ -189,7 +192,7 @@ class Talks:
         if session.cut:
             turn = LongTurn(f"request {self.record.marks}", None, session.cut.fields)
         else:
-            fields = {"max_output_tokens": random.choice((8, long)), "temperature": 0, "ignore_eos": True}
+            fields = {"max_output_tokens": random.choice((8, long)), "temperature": 0, "logit_bias": ENDLESS}
             turn = LongTurn(f"request {self.record.marks}", f"Number {self.record.marks}?", fields)
         self.continued += turn.text is None
         session.open = ("turn", turn)
