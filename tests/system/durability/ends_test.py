@@ -238,7 +238,7 @@ class Talks:
         self.heard += len(self.heard_ends)
         self.heard_ends.clear()
         http = Http(port)
-        going_on = [session for session in self.record.sessions.values() if session.cut and session.answers < 4][: CLIENTS // 2]
+        going_on = [session for session in self.record.sessions.values() if session.cut and session.crashes < 6][: CLIENTS // 2]
         for id in self.record.sessions.keys() - {session.id for session in going_on}:
             status, answer = await http.call("DELETE", f"/v1/conversations/{id}")
             assert status == 200, answer
