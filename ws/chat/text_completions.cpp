@@ -111,7 +111,8 @@ class TextFormat final : public CompletionFormat {
  protected:
   void WriteWhole(JsonWriter& json, size_t choice, const Response& response) const override {
     json.Field("text", std::string(EchoOf(choice)) + response.text);
-    WriteLogprobs(json, response.tokens, OffsetsOf(response.tokens, response.scored_tokens, EchoOf(choice)));
+    const size_t scored = response.scored_tokens;
+    WriteLogprobs(json, response.tokens, scored, OffsetsOf(response.tokens, scored, EchoOf(choice)));
     WritePromptIds(json, response);
   }
 
@@ -125,7 +126,7 @@ class TextFormat final : public CompletionFormat {
     for (size_t& at : offsets) at += offset;
     JsonWriter json;
     json.Field("text", text);
-    WriteLogprobs(json, tokens, offsets);
+    WriteLogprobs(json, tokens, 0, offsets);
     json.Key("finish_reason").Null();
     if (!ids.empty()) json.Raw(ids);
     return Chunk(choice, json.text());
@@ -159,7 +160,9 @@ class TextFormat final : public CompletionFormat {
     }
     return offsets;
   }
-  void WriteLogprobs(JsonWriter& json, std::span<const OutputToken> tokens, const std::vector<size_t>& offsets) const {
+  /// The first `scored` tokens are those of an echo.
+  void WriteLogprobs(JsonWriter& json, std::span<const OutputToken> tokens, size_t scored,
+                     const std::vector<size_t>& offsets) const {
     json.Key("logprobs");
     if (!logprobs_ || tokens.empty()) {
       json.Null();
@@ -167,7 +170,10 @@ class TextFormat final : public CompletionFormat {
     }
     const bool echoes = !echoes_.empty();  // the first token is an echoed prompt's: nothing precedes it
     json.BeginObject().Key("tokens").BeginArray();
-    for (const OutputToken& token : tokens) json.Value(NameOf(token.id));
+    // As they are in the text: a special token of the answer is not.
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      json.Value(i < scored ? NameOf(tokens[i].id) : tokenizer_.TokenBytes(tokens[i].id));
+    }
     json.EndArray().Key("token_logprobs").BeginArray();
     for (size_t i = 0; i < tokens.size(); ++i) {
       echoes&& i == 0 ? json.Null() : json.Value(Finite(tokens[i].logprob));

@@ -74,7 +74,7 @@ TEST_F(TextCompletionsTest, AStreamHasTextsAndTheirLogprobs) {
   EXPECT_EQ(logprobs["token_logprobs"], Json::array({-0.5}));
   EXPECT_EQ(logprobs["top_logprobs"], Json::array({{{"a", -1.0}}}));
   EXPECT_EQ(logprobs["text_offset"], Json::array({1}));
-  EXPECT_EQ(events[2]["choices"][0]["logprobs"]["tokens"], Json::array({"<|im_end|>"}));
+  EXPECT_EQ(events[2]["choices"][0]["logprobs"]["tokens"], Json::array({""})) << "it has no text";
   EXPECT_EQ(events[2]["choices"][0]["logprobs"]["text_offset"], Json::array({2}));
   EXPECT_EQ(events[3]["choices"][0]["finish_reason"], "stop");
   EXPECT_EQ(events[4], "done");
@@ -105,7 +105,7 @@ TEST_F(TextCompletionsTest, TokenIdsWholeAndStreamed) {
     for (const Json& token : event["choices"][0]["logprobs"]["tokens"]) tokens.push_back(token);
   }
   EXPECT_EQ(ids, Json({'a', 'b', ByteTokenizer::kImEnd}));
-  EXPECT_EQ(tokens, Json({"a", "b", "<|im_end|>"}));
+  EXPECT_EQ(tokens, Json({"a", "b", ""}));
 }
 
 TEST_F(TextCompletionsTest, AnAnswerHasAFormat) {
