@@ -19,7 +19,7 @@ constexpr int64_t kLighterShare = 4;  // of a budget: its part for a grammar wit
 
 Result<GrammarSource> WholeRegex(const std::string& pattern, GrammarBudget& budget) {
   GrammarSource source(budget);
-  const RuleId start = source.AddRule("answer");
+  const RuleId start = source.AddRule("");
   ASSIGN_OR_RETURN(const ExpressionId body, ReadRegex(pattern, &source, {}));
   source.Define(start, body);
   source.SetStart(start);
@@ -36,7 +36,7 @@ Result<GrammarSource> WithCalls(Result<GrammarSource> answer, const AnswerFormat
     text = source.Rule(source.start());
   }
   ASSIGN_OR_RETURN(const ExpressionId body, AddToolCalls(*format.calls, text ? &*text : nullptr, &source));
-  const RuleId start = source.AddRule("answer");
+  const RuleId start = source.AddRule("");
   source.Define(start, body);
   source.SetStart(start);
   return source;

@@ -6,6 +6,7 @@
 namespace ringside {
 namespace {
 
+constexpr size_t kMostNameBytes = 256;  // in messages
 constexpr size_t kMostKindEdges = size_t{1} << 19;
 
 // Each rule's states begin at starts[rule] and end at ends[rule].
@@ -121,11 +122,16 @@ Result<std::vector<bool>> ReachesEnd(const Written& written, bool by_moves, Gram
   return EndFinder(written, by_moves).Find();
 }
 
-/// Names the rule that the budget was spent on.
+/// Names the place in a schema, or the rule, that exhausted the budget.
 Status InRule(const Status& status, const GrammarSource::RuleBody& rule) {
-  const std::string name = status.param().empty() ? rule.name.substr(0, 256) : status.param();
-  const std::string param = status.param().empty() && rule.of_schema ? rule.name : status.param();
-  return {status.code(), "'" + name + "': " + status.message(), param, status.reason()};
+  const std::string place = status.param().empty() && rule.of_schema ? rule.name : status.param();
+  std::string where;
+  if (!place.empty()) {
+    where = "Invalid schema at '" + place + "': ";
+  } else if (!rule.name.empty()) {
+    where = "grammar, rule '" + rule.name.substr(0, kMostNameBytes) + "': ";
+  }
+  return {status.code(), where + status.message(), place, status.reason()};
 }
 
 }  // namespace

@@ -213,6 +213,12 @@ TEST(GrammarBudget, TheVerdictFollowsFromTheSteps) {
   EXPECT_FALSE(Judge(format, {.bytes = 4096}).status.ok());
 }
 
+TEST(GrammarBudget, TheMessageNamesTheRule) {
+  const std::string text = "root ::= \"a\" large\nlarge ::= ((\"b\"{1000}){1000}){1000}";
+  EXPECT_NE(Judge(Kind::kGbnf, text).status.message().find("rule 'large': "), std::string::npos);
+  EXPECT_TRUE(Judge(Kind::kRegex, "((b{1000}){1000}){1000}").status.message().starts_with("The grammar is too large"));
+}
+
 TEST(GrammarBudget, IsLeftWhereTheClientHasLeft) {
   int asked = 0;
   GrammarCache cache(TestTokenizer());
