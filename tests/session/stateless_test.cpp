@@ -349,7 +349,7 @@ class LongStatelessTest : public StoredStatelessTest {
 };
 
 TEST_F(LongStatelessTest, AStoredHistoryIsExtendedByWhatIsNew) {
-  Ask(std::string(600, 'x'));
+  Ask(std::string(400, 'x'));
   const std::string chain = engine->last().owner;
   std::vector<uint64_t> grown;
   uint64_t bytes = StoredBytes(chain);
