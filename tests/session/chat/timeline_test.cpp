@@ -283,7 +283,7 @@ TEST_F(SpliceTest, AnyItemCanBeTakenOut) {
 TEST_F(SpliceTest, ItemsCanBeAddedAnywhere) {
   const Timeline whole = timeline_;
   for (const ChatRole role : {ChatRole::kUser, ChatRole::kAssistant, ChatRole::kSystem}) {
-    for (size_t at = 0; at <= whole.items().size(); ++at) {
+    for (size_t at = 0; at < whole.items().size(); ++at) {
       timeline_ = whole;
       Splice(at, 0, {Message(role, "new"), Message(ChatRole::kUser, "newer")});
     }
