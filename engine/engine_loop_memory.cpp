@@ -1,6 +1,7 @@
 // The engine loop's memory: how much of it a turn is given before it begins, where it comes from, and who gives way
 // when there is none.
 #include <algorithm>
+#include <limits>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
@@ -118,7 +119,8 @@ RunningTurn* EngineLoop::NextToPreempt(const RunningTurn& turn) const {
   for (const auto& running : running_) {
     SlotHolder& holder = holders.emplace_back();
     const bool chosen = std::ranges::count(preempted_, running.get()) > 0;
-    holder.account = index(chosen ? "\n" : running->request().account);  // it holds its slot for somebody else
+    // A chosen one holds its slot for another account.
+    holder.account = chosen ? std::numeric_limits<size_t>::max() : index(running->request().account);
     const Slot& slot = timelines_.at(running->timeline_id());
     const KvCache& cache = *slot.sequence->cache();
     holder.rows = cache.ring().next() - (cache.snapshot() == 0 ? 0 : cache.ring().unchanged());

@@ -132,6 +132,18 @@ TEST_P(EngineFairnessTest, SlotsAreSharedEquallyAndNoMoreIsPreempted) {
   EXPECT_EQ(SettledStats().turns_preempted, 2u) << "of four slots each account has two";
 }
 
+TEST_P(EngineFairnessTest, AnAccountAloneIsNeverPreempted) {
+  StartInMemory({.slots = kSlots, .prefill_chunk = 64, .step_tokens = 64});
+  std::vector<SubmittedTurn> turns;
+  for (int i = 0; i < 16; ++i) turns.push_back(Make("an account whose name is long enough for the heap", 10, 100));
+  for (int i = 0; i < 16; ++i) turns.push_back(Make("a", 10, 100));
+  for (size_t i = 0; i < 16; ++i) Submit(turns[i]);
+  for (size_t i = 0; i < 16; ++i) ExpectRightTurn(turns[i]);
+  for (size_t i = 16; i < 32; ++i) Submit(turns[i]);
+  for (size_t i = 16; i < 32; ++i) ExpectRightTurn(turns[i]);
+  EXPECT_EQ(SettledStats().turns_preempted, 0u);
+}
+
 TEST_P(EngineFairnessTest, MoreAccountsThanSlotsTakeTurnsByQuanta) {
   StartInMemory({.slots = 2, .prefill_chunk = 64, .step_tokens = 64});
   constexpr int64_t kTokens = 150;
