@@ -322,7 +322,11 @@ def unigram_json(model, content):
     return tokenizer
 
 
-def encoded_apart(content, markup):
+def encoded_apart(*pair):
+    """With tokenizers that were read from JSON, whose reader rounds the scores in its own way."""
+    from tokenizers import Tokenizer
+    content, markup = (Tokenizer.from_str(tokenizer.to_str()) for tokenizer in pair)
+
     def numbers(data):
         text = data.decode("utf-8", "replace")
         ids = [tokenizer.encode(text, add_special_tokens=False).ids for tokenizer in (content, markup)]

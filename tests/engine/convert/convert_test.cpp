@@ -222,14 +222,14 @@ TEST_F(ConvertModel, CarriesTheTokenizer) {
   }
 }
 
-// As llama.cpp's files of T5 have it. What tokenizer.json says of white space is more than they can.
+// As llama.cpp's files of T5 have it. They cannot hold tokenizer.json's scores and steps.
 TEST_F(ConvertModel, CarriesAUnigramTokenizer) {
   const std::string from = To("from");
   fs::copy(GoldenFolder("encoders/t5_gated"), from);
   fs::remove(from + "/model.gguf");
   fs::copy(GoldenFolder("tokenizer/unigram/tokenizer.json"), from);
   const Status refused = Convert({.from = from, .to = To("m.gguf")});
-  EXPECT_THAT(refused.message(), HasSubstr("cannot hold the model's tokenizer (pre-tokenizer)"));
+  EXPECT_THAT(refused.message(), HasSubstr("cannot hold the model's tokenizer (scores)"));
   fs::remove(from + "/tokenizer.json");
   fs::copy(GoldenFolder("tokenizer/unigram.model"), from + "/spiece.model");
   Make(from, To("m.gguf"));
