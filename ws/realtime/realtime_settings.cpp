@@ -103,6 +103,8 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
   if (IsSamplingField(key)) {
     TurnSpec checked;
     RETURN_IF_ERROR(ReadSamplingField(value, key, &checked));
+    // What beams allow depends on the other fields: the response checks it.
+    if (!checked.sampling.beams.searches()) RETURN_IF_ERROR(checked.sampling.Validate(kAnyVocabulary));
     JsonWriter json;
     WriteJson(json, value);
     settings->sampling[key] = json.Take();
