@@ -202,6 +202,11 @@ int64_t SessionTable::State::BytesOf(const TurnSpec& spec) const {
     text += spec.raw->text.size() + spec.raw->tokens.size() * sizeof(TokenId);
     if (spec.raw->scored) tokens_kept += std::max(spec.raw->text.size(), spec.raw->tokens.size());
   }
+  // A longer text is refused before it is kept, and by a better reason than memory.
+  constexpr int64_t kMaxBytesOfToken = 16;
+  if (const int64_t most = context->options.max_input_tokens; most > 0) {
+    text = std::min(text, static_cast<size_t>(most * kMaxBytesOfToken));
+  }
   size_t bytes = text * kCopies;
   if (spec.sampling.logprobs < 0) return static_cast<int64_t>(bytes);
   const int64_t usual = std::max<int64_t>(context->options.max_output_tokens, 0);

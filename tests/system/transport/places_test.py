@@ -39,7 +39,7 @@ def get(server, path, key=None):
 
 def limited(soft, hard):
     """A launcher under which the server has these limits of descriptors."""
-    return ["sh", "-c", f'ulimit -Hn {hard} && ulimit -Sn {soft} && exec "$@"', "sh"]
+    return ["sh", "-c", f'ulimit -Sn {soft} && ulimit -Hn {hard} && exec "$@"', "sh"]
 
 
 def test_the_soft_limit_is_raised_and_silent_sockets_give_way(start):
