@@ -11,6 +11,7 @@ class TransportPlacesTest : public TransportTest {
   void SetUp() override {
     options_.access.api_keys = {"hers", "his"};
     options_.max_connections = 4;
+    options_.worker_threads = 4;  // one is held while others answer the same owner
     options_.connections_of = [](const std::string&) { return 2; };
   }
   void StartWithFigures() {
