@@ -117,7 +117,7 @@ TEST_F(TextCompletionsTest, AnAnswerHasAFormat) {
   const Json schema = {{"type", "json_schema"},
                        {"json_schema", {{"name", "n"}, {"schema", {{"type", "frob"}}}, {"strict", true}}}};
   EXPECT_EQ(ErrorOf(Ask({{"prompt", "x"}, {"response_format", schema}}), 400)["param"],
-            "response_format.json_schema.schema");
+            "response_format.json_schema.schema.type");
   EXPECT_EQ(ErrorOf(Ask({{"prompt", "x"}, {"response_format", 1}}), 400)["code"], "invalid_type");
 }
 
