@@ -40,8 +40,9 @@ TEST_F(DurableSessionTest, LogprobsOfEveryTokenComeBack) {
   const std::string response = Turn(spec, "Yo");
   const auto events = Events(response);
   const auto tokens = [&] {
+    const auto found = table->GetResponse(me, response).value();
     std::string names;
-    for (const OutputToken& token : (*table->GetResponse(me, response))->tokens) names += tokenizer.TokenName(token.id);
+    for (const OutputToken& token : found->tokens) names += tokenizer.TokenName(token.id);
     return names;
   };
   EXPECT_EQ(tokens(), "Yo<|im_end|>");

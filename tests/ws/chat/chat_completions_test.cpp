@@ -220,7 +220,7 @@ TEST_F(ChatCompletionsTest, FieldsReachTheTurn) {
             {"temperature", 0.2},
             {"messages",
              {{{"role", "developer"},
-               {"content", {{{"type", "text"}, {"text", "Be "}}, {{"type", "text"}, {"text", "brief."}}}}},
+               {"content", {{{"type", "text"}, {"text", "Be"}}, {{"type", "text"}, {"text", "brief."}}}}},
               User("Hi")}}}));
   const TurnRequest request = engine.last();
   EXPECT_EQ(request.max_tokens, 7);
@@ -228,7 +228,7 @@ TEST_F(ChatCompletionsTest, FieldsReachTheTurn) {
   EXPECT_EQ(request.sampling.top_k, 3);
   EXPECT_EQ(request.sampling.temperature, 0.2);
   EXPECT_THAT(request.sampling.logit_bias, SizeIs(1));
-  EXPECT_TRUE(tokenizer.Decode(request.tokens).starts_with("<|im_start|>system\nBe brief.<|im_end|>\n"));
+  EXPECT_TRUE(tokenizer.Decode(request.tokens).starts_with("<|im_start|>system\nBe\nbrief.<|im_end|>\n"));
   engine.AnswerLast("Yo");
 }
 

@@ -69,7 +69,7 @@ TEST_F(OllamaTest, LogprobsOfChosenAndOtherTokens) {
     EXPECT_EQ(engine.last().sampling.logprobs, 2);
     engine.AnswerLast("Yo");
     const std::vector<Json> lines = Lines(stream);
-    ASSERT_THAT(lines, SizeIs(3));
+    ASSERT_THAT(lines, SizeIs(4));
     ASSERT_THAT(lines[0]["logprobs"], SizeIs(1));
     EXPECT_EQ(lines[0]["logprobs"][0]["token"], "Y");
     EXPECT_EQ(lines[0]["logprobs"][0]["bytes"], Json::array({89}));

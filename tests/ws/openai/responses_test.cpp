@@ -152,7 +152,7 @@ TEST_F(ResponsesTest, OurOwnOutputIsLegalInput) {
   client.Send(Create({{"input", input}}));
   ASSERT_EQ(engine.count(), 2U);
   EXPECT_EQ(tokenizer.Decode(engine.last().tokens),
-            "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nYo<|im_end|>\n<|im_start|>user\nMore<|im_end|>\n"
+            "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nYo<|im_end|>\n<|im_start|>user\nMo\nre<|im_end|>\n"
             "<|im_start|>assistant\n");
 }
 
