@@ -356,7 +356,8 @@ TEST_F(EngineFleetTest, AForksTurnGoesToItsSourcesEngine) {
       const TimelineId to = 10 * from + i;
       const TurnEnd end = Wait(to, fork(from, to, 3));
       EXPECT_EQ(end.report.source, CacheSource::kSlot);
-      EXPECT_EQ(end.report.tokens_computed, 3) << "the last token of the answer before it, and two more";
+      // The two new ones and, unless another fork has it, the last token of the answer before them.
+      EXPECT_EQ(end.report.tokens_computed, i == 0 ? 3 : 2);
     }
   }
   EXPECT_EQ(SlotsUsed(), (std::vector<int64_t>{5, 5}));

@@ -145,10 +145,11 @@ TEST_P(BranchTurnsTest, ANetworkWithoutThemCopies) {
 TEST_P(BranchTurnsTest, ForkingForABranchCopiesNothing) {
   TieredStore tiers(std::make_unique<RamStore>(64 << 20), nullptr,
                     TieredStoreOptions{.host_idle_ms = 0, .sweep_ms = 0});
+  constexpr RingWindow kWide{4, 200, Eviction::kToken};  // the first's answer overwrites none of its prompt
   for (const int64_t slots : {1, 3}) {  // with one slot there are no branches
-    Start(slots, 0, &tiers);
-    const SubmittedTurn first = Turn(1, Tokens(30, 1), 60);
-    SubmittedTurn second = Turn(2, Tokens(30, 1), 20, true);
+    Start(slots, 0, &tiers, kWide.memory_len);
+    const SubmittedTurn first = Turn(1, Tokens(30, 1), 60, false, kWide);
+    SubmittedTurn second = Turn(2, Tokens(30, 1), 20, true, kWide);
     second.request.forked_from = 1;
     second.request.forked_owner = Owner(1);
     SubmitAndAct(first, 3, [&] { Submit(second); });
