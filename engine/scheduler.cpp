@@ -62,8 +62,10 @@ std::vector<size_t> SlotOrder(std::span<const size_t> accounts, std::vector<doub
   std::vector<size_t> order, left(accounts.size());
   std::iota(left.begin(), left.end(), size_t{0});
   while (!left.empty()) {
+    // Exactly the least served: among accounts that count as equal the oldest turns would always come first, and they are
+    // the preempted ones.
     const auto next = std::ranges::min_element(
-        left, {}, [&](size_t i) { return std::pair(running[accounts[i]], ServedClass(served[accounts[i]])); });
+        left, {}, [&](size_t i) { return std::pair(running[accounts[i]], served[accounts[i]]); });
     served[accounts[*next]] += kAboutTheSame;
     ++running[accounts[*next]];
     order.push_back(*next);

@@ -87,6 +87,8 @@ TEST(Scheduler, SlotsGoToTheAccountsInTurn) {
   EXPECT_EQ(SlotOrder(std::vector<size_t>{0, 0, 0, 1}, {0, 0}, {0, 0}), (std::vector<size_t>{0, 3, 1, 2}));
   EXPECT_EQ(SlotOrder(std::vector<size_t>{0, 0, 0, 1}, {9999, 0}, {0, 0}), (std::vector<size_t>{3, 0, 1, 2}));
   EXPECT_EQ(SlotOrder(std::vector<size_t>{0, 0, 0}, {0}, {7}), (std::vector<size_t>{0, 1, 2}));
+  // A turn that has waited since it was preempted does not come before one that has never run.
+  EXPECT_EQ(SlotOrder(std::vector<size_t>{0, 1, 2}, {150, 140, 0}, {0, 0, 0}), (std::vector<size_t>{2, 1, 0}));
 }
 
 TEST(Scheduler, SlotsGoFirstToTheAccountWithTheFewestRunningTurns) {

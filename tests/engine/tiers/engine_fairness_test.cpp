@@ -93,7 +93,10 @@ TEST_P(EngineFairnessTest, AShortTurnOfAnotherAccountHasItsFirstTokenAfterTwoSte
   const SubmittedTurn other = MakeCounted("one", 20, 8);
   constexpr int64_t kComes = 60;
   AtStep(kComes, [&] { Submit(other); });
-  for (const SubmittedTurn& turn : many) Submit(turn);
+  AtStep(1, [&] {
+    for (size_t i = 1; i < many.size(); ++i) Submit(many[i]);
+  });
+  Submit(many[0]);
   ExpectRightTurn(other);
   EXPECT_LE(counting_[0]->first(), kComes + 2 + (GetParam() ? 1 : 0)) << "the one under way, and its own";
   for (const SubmittedTurn& turn : many) ExpectRightTurn(turn);
@@ -107,13 +110,17 @@ TEST_P(EngineFairnessTest, AShortTurnOfAnotherAccountHasItsFirstTokenAfterTwoSte
 }
 
 TEST_P(EngineFairnessTest, LongPromptsOfOneAccountDelayNobodyElse) {
-  StartInMemory({.slots = kSlots, .prefill_chunk = 8, .step_tokens = 16});
+  StartInMemory({.slots = kSlots, .prefill_chunk = 4, .step_tokens = 8});
   std::vector<SubmittedTurn> many;
-  for (int i = 0; i < 12; ++i) many.push_back(Make("many", 400, 2));
-  const SubmittedTurn other = MakeCounted("one", 8, 4);
+  // Within the window: what replays only its first tokens cannot be saved yet, and is not preempted at once.
+  for (int i = 0; i < 32; ++i) many.push_back(Make("many", 24, 2));
+  const SubmittedTurn other = MakeCounted("one", 4, 4);
   constexpr int64_t kComes = 30;
   AtStep(kComes, [&] { Submit(other); });
-  for (const SubmittedTurn& turn : many) Submit(turn);
+  AtStep(1, [&] {
+    for (size_t i = 1; i < many.size(); ++i) Submit(many[i]);
+  });
+  Submit(many[0]);
   ExpectRightTurn(other);
   EXPECT_LE(counting_[0]->first(), kComes + 2 + (GetParam() ? 1 : 0));
   for (const SubmittedTurn& turn : many) ExpectRightTurn(turn);
@@ -149,7 +156,10 @@ TEST_P(EngineFairnessTest, MoreAccountsThanSlotsTakeTurnsByQuanta) {
   constexpr int64_t kTokens = 150;
   std::vector<SubmittedTurn> turns;
   for (const char* account : {"a", "b", "c", "d", "e"}) turns.push_back(MakeCounted(account, 10, kTokens));
-  for (const SubmittedTurn& turn : turns) Submit(turn);
+  AtStep(1, [&] {
+    for (size_t i = 1; i < turns.size(); ++i) Submit(turns[i]);
+  });
+  Submit(turns[0]);
   for (const SubmittedTurn& turn : turns) ExpectRightTurn(turn);
   // Two at a time, each for a quantum before others.
   for (size_t i = 0; i < turns.size(); ++i) {
