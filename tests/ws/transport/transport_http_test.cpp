@@ -363,7 +363,7 @@ TEST_F(TransportHttpTest, ConnectionsBeyondTheLimitAreToldToWait) {
     ASSERT_TRUE(answer.has_value());
     EXPECT_EQ(answer->status, 503);
     EXPECT_EQ(ErrorCode(answer->body), "too_many_connections");
-    EXPECT_EQ(answer->Header("retry-after"), "1");
+    EXPECT_NE(answer->Header("retry-after"), "");
     EXPECT_EQ(WireClient(port()).Get("/healthz")->status, 200);  // health checks always get through
   }
   first.SendFrame(8, "");

@@ -404,7 +404,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     if (response.stream) style.body = AnswerStyle::Body::kChunks;
     if (response.stream && !style.without_body) return Stream(std::move(response), style);
     if (HasBody(response, style) && !answer_share_.Hold(request_.principal, response.body.size())) {
-      return Answer(ErrorResponse(TooManyAnswers(), ScatteredRetryMs()));
+      return Answer(ErrorResponse(TooManyAnswers()));
     }
     context_.counters.HttpAnswered(response.status);
     answer_ = WriteHead(response, style);
