@@ -31,7 +31,7 @@ constexpr std::chrono::milliseconds kAcceptPause{50};
 constexpr int kCutsWithoutFiles = 16;
 constexpr std::chrono::seconds kAcceptLogInterval{10};
 // Time without any request under way, after the port was closed, before the last connections are cut.
-constexpr std::chrono::milliseconds kQuiet{50};
+constexpr std::chrono::milliseconds kQuiet{200};
 
 Result<tcp::endpoint> ResolveAddress(const std::string& host, uint16_t port) {
   error_code error;
