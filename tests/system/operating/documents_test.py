@@ -43,7 +43,7 @@ def test_every_flag_of_the_server_has_its_line():
 @pytest.mark.parametrize("name", ["README.md", "OPERATING.md"])
 def test_no_flag_is_named_that_is_none(name):
     keys = {"--owner", "--expires", "--scopes", "--overlap", "--turns", "--tokens-per-minute", "--sessions", "--chains",
-            "--text-mb", "--stored-mb"}  # of `ringside keys`
+            "--text-mb", "--stored-mb", "--connections"}  # of `ringside keys`
     builds = {"--peer", "--preset", "--build", "--target", "--install", "--prefix"}  # of scripts and cmake
     # Of systemd, of what runs containers, and of Debian's tools.
     others = {"--now", "--offline", "--cap-drop", "--file", "--format", "--read-only", "--stop-timeout", "--userspec", "--variant",
