@@ -115,14 +115,20 @@ TEST_P(EngineFairnessTest, LongPromptsOfOneAccountDelayNobodyElse) {
   // Within the window: what replays only its first tokens cannot be saved yet, and is not preempted at once.
   for (int i = 0; i < 32; ++i) many.push_back(Make("many", 24, 2));
   const SubmittedTurn other = MakeCounted("one", 4, 4);
-  constexpr int64_t kComes = 30;
-  AtStep(kComes, [&] { Submit(other); });
-  AtStep(1, [&] {
+  // An account that comes after the first 2,048 tokens is counted below the others.
+  ExpectRightTurn([&] {
+    const SubmittedTurn first = Make("many", 10, 1200);
+    Submit(first);
+    return first;
+  }());
+  const int64_t comes = steps_ + 30;
+  AtStep(comes, [&] { Submit(other); });
+  AtStep(steps_ + 1, [&] {
     for (size_t i = 1; i < many.size(); ++i) Submit(many[i]);
   });
   Submit(many[0]);
   ExpectRightTurn(other);
-  EXPECT_LE(counting_[0]->first(), kComes + 2 + (GetParam() ? 1 : 0));
+  EXPECT_LE(counting_[0]->first(), comes + 2 + (GetParam() ? 1 : 0));
   for (const SubmittedTurn& turn : many) ExpectRightTurn(turn);
 }
 
@@ -189,7 +195,8 @@ TEST_P(EngineFairnessTest, APreemptedTurnMayBeCancelledOrClosed) {
     engine_->Cancel(many[0].request.turn);
     engine_->Close(many[1].request.timeline);
   });
-  for (const SubmittedTurn& turn : many) Submit(turn);
+  AtStep(1, [&] { Submit(many[1]); });
+  Submit(many[0]);
   for (const SubmittedTurn& turn : many) {
     const TurnEnd end = turn.sink->Wait();
     EXPECT_EQ(end.reason, FinishReason::kCancelled);
