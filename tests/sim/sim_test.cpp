@@ -1,11 +1,15 @@
 // The simulation itself: it repeats, it ends every turn once, and it comes to what was measured on a device.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 
+#include "base/check.h"
 #include "tests/sim/report.h"
 
 namespace ringside {
@@ -25,6 +29,33 @@ Result<SimResult> RunLoad(const std::string& costs, const LoadOptions& load, con
 
 LoadOptions Users(int64_t conversations) {
   return {.conversations = conversations, .arrivals = "spread", .spread_ms = 10'000, .pause_ms = 10'000};
+}
+
+// From a child process, since pinned memory stays for the life of a process and a second simulation would find more.
+std::string ReportOfChild(const LoadOptions& load, const std::vector<std::string>& settings) {
+  std::array<int, 2> ends{};
+  CHECK_EQ(pipe(ends.data()), 0);
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    const auto result = RunLoad("llama-3-8b.h200", load, settings);
+    const std::string report = result.ok() ? Json(ReportOf(*result)) : result.status().ToString();
+    for (size_t sent = 0; sent < report.size();) {
+      const ssize_t written = write(ends[1], report.data() + sent, report.size() - sent);
+      if (written <= 0) _exit(1);
+      sent += static_cast<size_t>(written);
+    }
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string report;
+  std::array<char, 4096> part{};
+  for (ssize_t size; (size = read(ends[0], part.data(), part.size())) > 0;)
+    report.append(part.data(), static_cast<size_t>(size));
+  close(ends[0]);
+  int status = 0;
+  CHECK_EQ(waitpid(child, &status, 0), child);
+  return status == 0 ? report : "the child failed";
 }
 
 TEST(Simulation, EndsEveryTurnOnceWithEveryTokenAndRepeatsItself) {
@@ -58,9 +89,9 @@ TEST(Simulation, EndsEveryTurnOnceWithEveryTokenAndRepeatsItself) {
       }
       EXPECT_LE(result->device_ms, result->ms);
       EXPECT_EQ(result->engine.turns_running + result->engine.turns_waiting, 0);
-      const auto again = RunLoad("llama-3-8b.h200", load, settings);
-      ASSERT_TRUE(again.ok());
-      EXPECT_EQ(Json(ReportOf(*result)), Json(ReportOf(*again)));
+      const std::string once = ReportOfChild(load, settings);
+      EXPECT_TRUE(once.starts_with("{")) << once;
+      EXPECT_EQ(once, ReportOfChild(load, settings));
     }
   }
 }
