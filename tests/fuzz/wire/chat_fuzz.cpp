@@ -18,7 +18,7 @@ class Client : TableFixture {
                         .retry_after_ms = nullptr,
                         .run_on_worker = [](const std::string&, size_t,
                                             const std::function<void()>&) { return Unavailable("no worker"); }},
-                       {.version = "1", .created = 1, .session_len = 2000});
+                       {.version = "1", .created = 1});
   }
   ~Client() { Answer(); }
 
