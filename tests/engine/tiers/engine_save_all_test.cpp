@@ -19,8 +19,9 @@ class EngineSaveAllTest : public EngineTiersTest {
   static constexpr int kSlots = 16;
 
   void StartOnSlowDisk(int64_t host_bytes) {
-    tiers_ = std::make_unique<TieredStore>(std::make_unique<RamStore>(host_bytes), std::make_unique<HeldDisk>(disk_),
-                                           TieredStoreOptions{.sweep_ms = 0, .least_waiting_bytes = 0});
+    tiers_ =
+        std::make_unique<TieredStore>(std::make_unique<RamStore>(host_bytes), std::make_unique<HeldDisk>(disk_),
+                                      TieredStoreOptions{.sweep_ms = 0, .batch_bytes = 0, .least_waiting_bytes = 0});
     Start({.slots = kSlots}, {.tiers = tiers_.get(), .idle_ms = 3'600'000, .fetch_deadline_ms = kMinute});
     for (TimelineId timeline = 1; timeline <= kSlots; ++timeline) Say(timeline);
   }
