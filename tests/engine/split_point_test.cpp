@@ -124,6 +124,7 @@ class SplitPoint : public ::testing::TestWithParam<Trip> {
     SubmittedTurn out = GreedyTurn(turn, timeline, {all_.begin(), all_.begin() + static_cast<int64_t>(tokens)}, starts,
                                    window, max_tokens);
     out.request.owner = "conv_" + std::to_string(timeline % kSplits);
+    out.request.account = out.request.owner;  // none takes over what another has in a slot
     out.request.sampling.logprobs = 0;
     if (GetParam().seeded) {
       out.request.sampling.temperature = 1.0;

@@ -213,7 +213,7 @@ TEST_P(EngineTiersTest, AForkComputesNothingAgain) {
   StartInMemory({.slots = 2}, {.fetch_deadline_ms = kMinute});
   Say(1);
   engine_->Fork(1, 2, Owner(1), Owner(2));
-  ExpectResumed(Resume(2), CacheSource::kSlot);  // out of the other's
+  ExpectResumed(Resume(2), CacheSource::kHost);
   ExpectResumed(Resume(1), CacheSource::kSlot);
   // From memory, and from disk.
   engine_->Park(1);
