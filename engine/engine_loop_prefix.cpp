@@ -39,23 +39,23 @@ bool EngineLoop::AwaitsPrefix(const Slot& slot, const RunningTurn& turn) {
   int64_t promised = 0;
   for (const auto& other : running_) {
     const TurnRequest& request = other->request();
-    if (other->finished() || !other->computes_prompt() || request.account != turn.request().account) continue;
+    if (other->finished() || !other->awaits_first_token() || request.account != turn.request().account) continue;
     if (!(request.window == turn.request().window) || request.adapter != turn.request().adapter) continue;
     if (other->sequence()->cache()->history() != nullptr) continue;  // nobody takes over what a branch has
     // What they have in common must go on where it has got to: the quick test of most turns.
     const auto computed = static_cast<size_t>(other->sequence()->computed());
     const auto& ours = turn.request().tokens;
-    if (computed >= std::min(ours.size(), request.tokens.size()) || ours[computed] != request.tokens[computed])
-      continue;
+    const bool is_whole = computed >= request.tokens.size();  // its last rows are in the step under way
+    if (!is_whole && (computed >= ours.size() || ours[computed] != request.tokens[computed])) continue;
     const int64_t common = std::min(
         CommonPrefix(request.tokens, request.message_starts, ours, turn.request().message_starts), turn.most_reused());
-    if (static_cast<int64_t>(computed) < common) promised = std::max(promised, common);
+    if (is_whole || static_cast<int64_t>(computed) < common) promised = std::max(promised, common);
   }
   if (promised < kWorthWaiting) return false;
   // A prefix under way is awaited until it is complete: the last rows take a step or two.
   int64_t there = 0;
   for (const Slot* other : cached_) {
-    if (other->turn == nullptr || !other->turn->computes_prompt())
+    if (other->turn == nullptr || !other->turn->awaits_first_token())
       there = std::max(there, SharedWith(*other, slot, turn));
   }
   return promised >= kWorthWaiting + there;

@@ -51,6 +51,8 @@ class RunningTurn {
   }
   /// Its first token is still to come.
   bool computes_prompt() const { return first_token_ns_ == 0 && remaining_ > 0; }
+  /// Until its first token is read nothing shows whether the rows of its prompt are sound.
+  bool awaits_first_token() const { return first_token_ns_ == 0; }
   /// A step begins in which its prompt has a part, or has none.
   void NoteStep(bool has_part, int64_t now_ns) {
     if (passed_over_ns_ != 0) others_ns_ += now_ns - passed_over_ns_;

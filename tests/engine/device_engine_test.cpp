@@ -61,6 +61,7 @@ TEST_P(DeviceEngineTest, SpilledThroughHostAndDiskEqualsKept) {
       }
       SubmittedTurn again = Turn(spilled + 6000, whole, 24);
       again.request.owner = "conv_" + std::to_string(spilled);  // another number: no slot has it
+      again.request.account = again.request.owner;
       const Answer restored = Run(again);
       EXPECT_EQ(restored.end.report.source, source);
       EXPECT_EQ(restored.end.report.tokens_reused, static_cast<int64_t>(first.size() + said.ids.size()) - 1);
