@@ -19,6 +19,7 @@ constexpr int64_t kWorthWaiting = 256;
 
 int64_t EngineLoop::SharedWith(const Slot& other, const Slot& slot, const RunningTurn& turn) const {
   if (&other == &slot || other.account != turn.request().account) return 0;
+  if (other.turn != nullptr && other.turn->finished() == FinishReason::kError) return 0;  // its rows are not sound
   const int64_t shared = other.sequence->SharedPrefix(turn.timeline(), turn.most_reused());
   // The rows of a cache that is being loaded are not there yet.
   return shared == 0 || sequence_storage_.Loads(other.sequence->cache()) ? 0 : shared;
