@@ -140,7 +140,10 @@ TEST_P(EngineFairnessTest, SlotsAreSharedEquallyAndNoMoreIsPreempted) {
   AtStep(40, [&] {
     for (size_t i = 8; i < 16; ++i) Submit(turns[i]);
   });
-  for (size_t i = 0; i < 8; ++i) Submit(turns[i]);
+  AtStep(1, [&] {
+    for (size_t i = 1; i < 8; ++i) Submit(turns[i]);
+  });
+  Submit(turns[0]);
   for (const SubmittedTurn& turn : turns) ExpectRightTurn(turn);
   EXPECT_EQ(SettledStats().turns_preempted, 2u) << "of four slots each account has two";
 }
