@@ -239,7 +239,7 @@ def test_generation_stops_exactly_at_session_len(small_server, overhead, spare):
     with Socket(small_server) as raw:
         last = raw.ask(words(SESSION_LEN - spare - overhead), max_output_tokens=100, ignore_eos=True, truncation="auto")
         assert last["type"] == "response.incomplete", last
-        assert last["response"]["incomplete_details"]["reason"] == "max_output_tokens"
+        assert last["response"]["incomplete_details"]["reason"] == "session_full"
         usage = last["response"]["usage"]
         assert (usage["input_tokens"], usage["output_tokens"]) == (SESSION_LEN - spare, spare)
 

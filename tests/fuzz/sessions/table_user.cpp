@@ -46,8 +46,8 @@ std::optional<T> Perhaps(Choices& choices, T value) {
 
 Journal& TableUser::MemoryJournal() {
   static const std::unique_ptr<rocksdb::Env> env(rocksdb::NewMemEnv(rocksdb::Env::Default()));
+  static const InputFolder folder;  // for the lock; a journal whose folder is gone writes nothing
   static const std::unique_ptr<Journal> journal = [] {
-    const InputFolder folder;  // for the lock
     JournalOptions options;
     options.path = folder.path() + "/journal";
     options.env = env.get();
