@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "engine/text/files/tokenizer_json_members.h"
 #include "engine/text/files/tokenizer_json_steps.h"
 #include "engine/text/files/tokenizer_texts.h"
 #include "engine/text/tokenizer_facts.h"
@@ -13,29 +14,11 @@
 namespace ringside {
 namespace {
 
+using namespace tokenizer_json;  // NOLINT
 using Json = nlohmann::json;
 using TokenType = TokenizerData::TokenType;
 
 constexpr int64_t kMaxTokens = 1 << 21;
-
-Status Unsupported(const std::string& what) { return InvalidArgument("tokenizer.json: " + what + " is not supported"); }
-Status Wrong(const std::string& what) { return InvalidArgument("tokenizer.json: " + what); }
-
-const Json* Member(const Json& object, const char* key) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(key);
-  return found == object.end() || found->is_null() ? nullptr : &*found;
-}
-
-std::string StringMember(const Json& object, const char* key) {
-  const Json* member = Member(object, key);
-  return member != nullptr && member->is_string() ? member->get<std::string>() : "";
-}
-
-bool BoolMember(const Json& object, const char* key, bool otherwise) {
-  const Json* member = Member(object, key);
-  return member != nullptr && member->is_boolean() ? member->get<bool>() : otherwise;
-}
 
 std::optional<TokenId> IdOf(const Json& value) {
   if (!value.is_number_integer()) return std::nullopt;

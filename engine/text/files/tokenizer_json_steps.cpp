@@ -5,12 +5,14 @@
 #include <string>
 
 #include "base/base64.h"
+#include "engine/text/files/tokenizer_json_members.h"
 #include "engine/text/pipeline/patterns.h"
 #include "engine/text/unicode.h"
 
 namespace ringside {
 namespace {
 
+using namespace tokenizer_json;  // NOLINT
 using Json = nlohmann::json;
 using Normaliser = NormaliserStep::Kind;
 using PreTokenizer = PreTokenizerStep::Kind;
@@ -20,25 +22,6 @@ using Prefix = PreTokenizerStep::Prefix;
 constexpr int kMaxDepth = 8;                // of sequences in sequences
 constexpr size_t kMaxSteps = 64;            // total
 constexpr int64_t kMaxFixedLength = 65535;  // what a regular expression can count to
-
-Status Unsupported(const std::string& what) { return InvalidArgument("tokenizer.json: " + what + " is not supported"); }
-Status Wrong(const std::string& what) { return InvalidArgument("tokenizer.json: " + what); }
-
-const Json* Member(const Json& object, const char* key) {
-  if (!object.is_object()) return nullptr;
-  const auto found = object.find(key);
-  return found == object.end() || found->is_null() ? nullptr : &*found;
-}
-
-std::string StringMember(const Json& object, const char* key) {
-  const Json* member = Member(object, key);
-  return member != nullptr && member->is_string() ? member->get<std::string>() : "";
-}
-
-bool BoolMember(const Json& object, const char* key, bool otherwise) {
-  const Json* member = Member(object, key);
-  return member != nullptr && member->is_boolean() ? member->get<bool>() : otherwise;
-}
 
 Result<TextPattern> ReadPattern(const Json& step) {
   const Json* pattern = Member(step, "pattern");
