@@ -2,48 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "session/table/session_table.h"
-#include "tests/session/recording_sink.h"
-#include "tests/session/scripted_engine.h"
+#include "tests/session/table_test.h"
 
 namespace ringside {
 namespace {
 
 using ::testing::ElementsAre;
 
-class ChangedItems : public ::testing::Test, protected TableFixture {
- protected:
-  TurnSpec Ask(std::string text, std::string conversation = "", std::string previous = "") {
-    TurnSpec spec;
-    spec.input = {{ChatRole::kUser, std::move(text)}};
-    spec.conversation = std::move(conversation);
-    spec.previous_response_id = std::move(previous);
-    return spec;
-  }
-  std::string NewConversation() {
-    Result<SessionInfo> info = table.CreateSession(me, {}, {}, {});
-    CHECK(info.ok());
-    return info->id;
-  }
-  // Asks and answers; the response's id.
-  std::string Turn(TurnSpec spec, std::string_view answer) {
-    const Result<TurnTicket> ticket = table.StartTurn(me, std::move(spec), sink);
-    CHECK(ticket.ok());
-    engine.AnswerLast(answer);
-    return ticket->response_id;
-  }
-  std::string Prompt(const TurnRequest& request) const { return tokenizer.Decode(request.tokens); }
-  std::vector<std::string> Texts(const std::string& conversation) {
-    std::vector<std::string> texts;
-    const Result<SharedList<Item>> items = table.GetItems(me, conversation);
-    CHECK(items.ok());
-    for (const Item& item : *items) texts.push_back(item.text);
-    return texts;
-  }
-
-  const Caller me{"me", 7};
-  std::shared_ptr<RecordingSink> sink = std::make_shared<RecordingSink>(7);
-};
+class ChangedItems : public TableTest {};
 
 TEST_F(ChangedItems, AnyItemCanBeDeletedAndWhatFollowsIsComputedAnew) {
   const std::string id = NewConversation();

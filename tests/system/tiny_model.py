@@ -5,6 +5,7 @@ foreign row of the cache changes the text. The same seed gives the same file, by
 """
 
 import array
+import json
 import random
 import struct
 from pathlib import Path
@@ -130,6 +131,16 @@ def make(path, seed=1, more=None, endless=False):
             yield name, shape, hide_all_but_text(bytearray(numbers)) if endless and name == "output.weight" else numbers
 
     return write(path, facts, tensors())
+
+
+def make_shape(folder):
+    """Writes the configuration of a small model without weights or a tokenizer, for `--load-format dummy`; returns the folder."""
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps({
+        "model_type": "llama", "hidden_act": "silu", "rms_norm_eps": 1e-5, "max_position_embeddings": 2048, "rope_theta": 10000.0,
+        "vocab_size": 512, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+        "num_key_value_heads": 2}))
+    return folder
 
 
 def make_adapter(path, seed=1, rank=2):

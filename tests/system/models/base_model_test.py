@@ -3,7 +3,6 @@
     scripts/python -m pytest tests/system/models/base_model_test.py
 """
 
-import json
 import subprocess
 
 import tiny_model
@@ -43,12 +42,7 @@ def test_models_without_a_chat_template(start, tmp_path):
 
 
 def test_a_shape_alone(start, tmp_path):
-    folder = tmp_path / "shape"
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps({
-        "model_type": "llama", "hidden_act": "silu", "rms_norm_eps": 1e-5, "max_position_embeddings": 2048, "rope_theta": 10000.0,
-        "vocab_size": 512, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
-        "num_key_value_heads": 2}))
+    folder = tiny_model.make_shape(tmp_path / "shape")
     check(start("--load-format", "dummy", model=folder))
 
 

@@ -5,9 +5,9 @@
 
 import asyncio
 import functools
-import json
 
 import pytest
+import tiny_model
 from conversation import Conversation, answer_text
 from rank_answers import GREEDY, QUESTIONS, answers_in_turn, answers_of, ask, run
 
@@ -57,12 +57,7 @@ def test_what_cannot_be_shared_is_refused(start):
 
 
 def test_a_made_up_model_answers(start, tmp_path):
-    folder = tmp_path / "shape"
-    folder.mkdir()
-    (folder / "config.json").write_text(json.dumps({
-        "model_type": "llama", "hidden_act": "silu", "rms_norm_eps": 1e-5, "max_position_embeddings": 2048, "rope_theta": 10000.0,
-        "vocab_size": 512, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
-        "num_key_value_heads": 2}))
+    folder = tiny_model.make_shape(tmp_path / "shape")
     texts = []
     for ranks in (1, 2):
         server = start("--load-format", "dummy", "--tensor-parallel-size", ranks, model=folder)
