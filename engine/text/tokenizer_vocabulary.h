@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -61,6 +62,21 @@ class Vocabulary {
   AddedTokens in_text_, in_markup_;  // user-defined tokens; special ones as well
   AddedTokens in_markup_only_;       // as in_markup_, where all pieces are markup
   std::vector<TokenizerData::AddedToken> normalised_text_, normalised_markup_;
+};
+
+/// A tokenizer whose ids are those of a vocabulary.
+class VocabularyTokenizer : public Tokenizer {
+ public:
+  std::string_view TokenBytes(TokenId id) const final { return vocabulary_.Bytes(id); }
+  std::string_view TokenName(TokenId id) const final { return vocabulary_.Name(id); }
+  bool IsSpecial(TokenId id) const final { return vocabulary_.IsSpecial(id); }
+  std::optional<TokenId> FindSpecial(std::string_view name) const final { return vocabulary_.FindSpecial(name); }
+  int64_t vocab_size() const final { return vocabulary_.size(); }
+
+ protected:
+  explicit VocabularyTokenizer(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
+
+  const Vocabulary vocabulary_;
 };
 
 }  // namespace ringside

@@ -20,11 +20,11 @@ struct Options {
   bool fuse_unknown, strips_leading_space;
 };
 
-class PipelineTokenizer : public Tokenizer {
+class PipelineTokenizer : public VocabularyTokenizer {
  public:
   PipelineTokenizer(Vocabulary vocabulary, Normaliser normaliser, PreTokenizer pre_tokenizer, Segmenter segmenter,
                     Options options)
-      : vocabulary_(std::move(vocabulary)),
+      : VocabularyTokenizer(std::move(vocabulary)),
         normaliser_(std::move(normaliser)),
         pre_tokenizer_(std::move(pre_tokenizer)),
         segmenter_(std::move(segmenter)),
@@ -64,11 +64,6 @@ class PipelineTokenizer : public Tokenizer {
     return ids.Take();
   }
 
-  std::string_view TokenBytes(TokenId id) const override { return vocabulary_.Bytes(id); }
-  std::string_view TokenName(TokenId id) const override { return vocabulary_.Name(id); }
-  bool IsSpecial(TokenId id) const override { return vocabulary_.IsSpecial(id); }
-  std::optional<TokenId> FindSpecial(std::string_view name) const override { return vocabulary_.FindSpecial(name); }
-  int64_t vocab_size() const override { return vocabulary_.size(); }
   bool strips_leading_space() const override { return options_.strips_leading_space; }
 
  private:
@@ -99,7 +94,6 @@ class PipelineTokenizer : public Tokenizer {
     });
   }
 
-  Vocabulary vocabulary_;
   Normaliser normaliser_;
   PreTokenizer pre_tokenizer_;
   Segmenter segmenter_;

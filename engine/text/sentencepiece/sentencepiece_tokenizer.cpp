@@ -18,10 +18,10 @@ struct Options {
   TokenId unknown;  // -1: what has no token and no byte tokens vanishes
 };
 
-class SentencePieceTokenizer : public Tokenizer {
+class SentencePieceTokenizer : public VocabularyTokenizer {
  public:
   SentencePieceTokenizer(Vocabulary vocabulary, TextNormaliser normaliser, Segmenter segmenter, Options options)
-      : vocabulary_(std::move(vocabulary)),
+      : VocabularyTokenizer(std::move(vocabulary)),
         normaliser_(std::move(normaliser)),
         segmenter_(std::move(segmenter)),
         options_(options) {
@@ -53,11 +53,6 @@ class SentencePieceTokenizer : public Tokenizer {
     return ids.Take();
   }
 
-  std::string_view TokenBytes(TokenId id) const override { return vocabulary_.Bytes(id); }
-  std::string_view TokenName(TokenId id) const override { return vocabulary_.Name(id); }
-  bool IsSpecial(TokenId id) const override { return vocabulary_.IsSpecial(id); }
-  std::optional<TokenId> FindSpecial(std::string_view name) const override { return vocabulary_.FindSpecial(name); }
-  int64_t vocab_size() const override { return vocabulary_.size(); }
   bool strips_leading_space() const override { return options_.prefix; }
 
  private:
@@ -77,7 +72,6 @@ class SentencePieceTokenizer : public Tokenizer {
            std::visit([&](const auto& segmenter) { return segmenter.Segment(escaped, &out); }, segmenter_);
   }
 
-  Vocabulary vocabulary_;
   TextNormaliser normaliser_;
   Segmenter segmenter_;
   Options options_;
