@@ -120,7 +120,7 @@ class EngineLoop {
     std::unique_ptr<Sequence> sequence;
     std::string owner, account;           // of its last turn
     RunningTurn* turn = nullptr;          // running, not waiting
-    int64_t waiting = 0;                  // turns of it that wait
+    int64_t waiting = 0;                  // its waiting turns
     uint64_t last_used = 0;               // step number
     int64_t steps = 0, prompt_steps = 0;  // of its turn since that got the slot; those that computed its prompt
     int64_t idle_since_ns = 0;
@@ -249,7 +249,7 @@ class EngineLoop {
   /// turn's tokens. Returns how long a restore took, if there was one.
   std::optional<double> FillCache(Slot& slot, const RunningTurn& turn);
   /// Copies what the donor has of the turn's first tokens into the timeline's empty cache.
-  void SharePrefix(Slot& slot, const RunningTurn& turn, const Slot& donor, bool own);
+  void SharePrefix(Slot& slot, const Slot& donor, int64_t shared, bool own);
   /// Gives the cache back to the pool. Turns whose caches are branches of it give way.
   void DropCache(Slot& slot);
   void SetOwner(Slot& slot, const std::string& owner);

@@ -121,15 +121,14 @@ int64_t EngineLoop::StoredOf(const Slot& slot, const RunningTurn& turn) const {
 
 std::optional<double> EngineLoop::FillCache(Slot& slot, const RunningTurn& turn) {
   const Slot* donor = FindDonor(slot, turn);
-  const int64_t stored = StoredOf(slot, turn);
+  const int64_t shared = donor == nullptr ? 0 : SharedWith(*donor, slot, turn), stored = StoredOf(slot, turn);
   std::optional<double> restore_ms;
-  if (donor == nullptr || SharedWith(*donor, slot, turn) < stored) restore_ms = RestoreCache(slot, turn.request());
-  if (donor != nullptr && !restore_ms) SharePrefix(slot, turn, *donor, turn.request().forked_from != 0 || stored > 0);
+  if (donor == nullptr || shared < stored) restore_ms = RestoreCache(slot, turn.request());
+  if (donor != nullptr && !restore_ms) SharePrefix(slot, *donor, shared, turn.request().forked_from != 0 || stored > 0);
   return restore_ms;
 }
 
-void EngineLoop::SharePrefix(Slot& slot, const RunningTurn& turn, const Slot& donor, bool own) {
-  const int64_t shared = SharedWith(donor, slot, turn);
+void EngineLoop::SharePrefix(Slot& slot, const Slot& donor, int64_t shared, bool own) {
   const size_t bytes = slot.sequence->Adopt(*donor.sequence, shared, own);
   network_.memory().CopyOnDevice(slot.sequence->cache()->slab(), donor.sequence->cache()->slab(), bytes);
   counts_.tokens_shared += static_cast<uint64_t>(shared);
