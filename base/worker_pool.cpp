@@ -34,7 +34,7 @@ Status WorkerPool::Submit(const std::string& client, size_t bytes, std::function
     std::lock_guard lock(mutex_);
     if (stopping_) return Unavailable("The server is stopping.");
     Client& asking = clients_[client];
-    // One call may be larger than a client's share if nothing of it waits.
+    // One call may be larger than a client's share if the client has no waiting call.
     const bool own_full = !asking.waiting.empty() && (asking.waiting.size() >= options_.queue_calls / 2 ||
                                                       asking.bytes + bytes > options_.queue_bytes / 2);
     if (own_full || calls_ >= options_.queue_calls || bytes_ + bytes > options_.queue_bytes) {

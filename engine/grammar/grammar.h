@@ -61,7 +61,7 @@ class Grammar {
   void Walk(const TokenTrie& trie, ParseState from, std::span<uint32_t> mask) const;
   Status FillMask(ParseState state, bool first, std::span<uint32_t> mask) const;
   size_t AddPosition(ParseState state) const;
-  /// Forgets what can be found out again once there is too much of it. Positions stay, with other states.
+  /// Drops states that can be derived again once they take too much memory. Positions stay, with other states.
   void Forget() const;
   /// Ends the answers with the largest states until the others take at most `most` bytes.
   void GiveUpLargest(size_t most) const;

@@ -26,8 +26,9 @@ class GrammarCache {
   explicit GrammarCache(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
   /// Compiles the grammar if it is not there; on a worker, for that takes milliseconds, at most
-  /// limits::kMaxGrammarSteps. Null for free text. `owner` uses it as long as what this returns lives. kInvalidArgument
-  /// as SourceOf; kOverloaded as GrammarPins::Pin; kCancelled if `abandoned`, which is asked meanwhile, says so.
+  /// limits::kMaxGrammarSteps. Null for free text. The result pins it for `owner` until it is destroyed.
+  /// kInvalidArgument as SourceOf; kOverloaded as GrammarPins::Pin; kCancelled once `abandoned`, polled meanwhile,
+  /// returns true.
   Result<std::shared_ptr<const Grammar>> Get(const AnswerFormat& format, const std::string& owner = "",
                                              const std::function<bool()>& abandoned = nullptr);
 

@@ -16,7 +16,7 @@ namespace ringside {
 
 class GrammarPins : public std::enable_shared_from_this<GrammarPins> {
  public:
-  /// The grammar, used by the owner as long as what this returns lives. kOverloaded if all that are in use would take
+  /// The grammar, pinned for the owner until the result is destroyed. kOverloaded if all pinned grammars would take
   /// more than limits::kMaxGrammarCacheBytes, or the owner's more than half of that. Counts what does not grow, once
   /// for each owner.
   Result<std::shared_ptr<const Grammar>> Pin(std::shared_ptr<const Grammar> grammar, const std::string& owner);

@@ -31,8 +31,8 @@ struct NumberRange {
   bool integers = false;
 };
 
-/// The texts of the numbers in the range, without exponents; integers as such, others with up to 6 digits behind the
-/// point, or as many as the bounds have. kInvalidArgument for a bound with too many digits, the budget's status once
+/// The texts of the numbers in the range, without exponents; integers as such, others with up to 6 decimals, or
+/// with the bounds' own number of decimals. kInvalidArgument for a bound with too many digits, the budget's status once
 /// that is spent.
 Result<ByteAutomaton> NumbersIn(const NumberRange& range, GrammarBudget& budget);
 

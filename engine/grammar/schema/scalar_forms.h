@@ -21,7 +21,7 @@ class ScalarForms {
   /// Both outlive it.
   ScalarForms(GrammarSource* source, JsonRules* json) : source_(*source), budget_(source->budget()), json_(*json) {}
 
-  // kInvalidArgument with the place of what is wrong, not supported or too large.
+  // ERRORS: kInvalidArgument, naming the keyword that is wrong, not supported or too large.
   /// Under `pattern`, `format`, `minLength` and `maxLength`.
   Result<ExpressionId> String(const SchemaValue& schema, const std::string& path);
   /// Under bounds.

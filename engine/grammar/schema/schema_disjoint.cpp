@@ -211,7 +211,7 @@ std::optional<DisjointnessTest::Groups> DisjointnessTest::Overlap(std::span<cons
 }
 
 std::optional<DisjointnessTest::Groups> DisjointnessTest::OverlapOfTypes(std::span<const Grouped> domains) {
-  // Of each type: a group that takes any value, one that lists some, and one that describes its objects.
+  // Each type has a group that takes any value, one that lists some, and one that describes its objects.
   for (size_t type = 0; type < kTypes; ++type) {
     const auto bit = static_cast<Types>(1u << type);
     std::optional<size_t> any, some, described;

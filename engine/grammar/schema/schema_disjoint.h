@@ -22,14 +22,14 @@ namespace ringside {
 const SchemaValue* ResolveReference(const SchemaValue& root, std::string_view reference);
 
 /// Answers for all schemas of one document, and remembers what it has found out. Takes time in proportion to the values
-/// that they list; objects that no one required member tells apart are compared in pairs.
+/// that they list; objects that no required member distinguishes are compared in pairs.
 class DisjointnessTest {
  public:
   /// Both outlive the test.
   DisjointnessTest(const SchemaValue& root, GrammarBudget& budget) : root_(root), budget_(budget) {}
 
-  /// Nothing if it is certain that no value is valid under two of the schemas: they have other types, list other
-  /// values, or are of objects that must have a member of which that is true. Else two that may overlap, the first ones
+  /// Nothing if it is certain that no value is valid under two of the schemas: their types differ, the values that they
+  /// list differ, or both require a member for which this holds. Else two that may overlap, the first ones
   /// found. Means nothing once the budget is spent.
   std::optional<std::pair<size_t, size_t>> FindOverlap(std::span<const SchemaValue> schemas);
 
@@ -60,7 +60,7 @@ class DisjointnessTest {
   void AddListed(const SchemaValue& value, Domain* domain);
   Domain Union(std::vector<const Domain*> parts);
 
-  // Two groups of which alternatives may overlap.
+  // Two groups whose alternatives may overlap.
   std::optional<Groups> Overlap(std::span<const Alternative> alternatives, int depth);
   std::optional<Groups> OverlapOfTypes(std::span<const Grouped> domains);
   std::optional<Groups> OverlapOfValues(std::span<const Grouped> domains);
