@@ -110,7 +110,8 @@ class ChatPage:
 
     # ---- seeing -----------------------------------------------------------------------------------------------------
     def id(self):
-        return self.page.evaluate("() => location.hash.slice(2)")
+        """The conversation in the address, or "" if it names none: a skip link's target is none."""
+        return self.page.evaluate("() => /^#\\/(.*)/.exec(location.hash)?.[1] ?? ''")
 
     def rendered(self, text):
         """What the page makes of a whole text at once, as its markup."""
