@@ -15,11 +15,14 @@ constexpr int64_t kLeastShared = KvShape::kTile;
 // A turn waits for another that computes what it would compute, too, if that is so much more than there is already.
 constexpr int64_t kWorthWaiting = 256;
 
+/// False for a turn that failed and is still running because its next step was launched ahead: its rows may be NaN.
+bool HasSoundRows(const RunningTurn* turn) { return turn == nullptr || turn->finished() != FinishReason::kError; }
+
 }  // namespace
 
 int64_t EngineLoop::SharedWith(const Slot& other, const Slot& slot, const RunningTurn& turn) const {
   if (&other == &slot || other.account != turn.request().account) return 0;
-  if (other.turn != nullptr && other.turn->finished() == FinishReason::kError) return 0;  // its rows are not sound
+  if (!HasSoundRows(other.turn)) return 0;
   const int64_t shared = other.sequence->SharedPrefix(turn.timeline(), turn.most_reused());
   // The rows of a cache that is being loaded are not there yet.
   return shared == 0 || sequence_storage_.Loads(other.sequence->cache()) ? 0 : shared;
@@ -68,6 +71,7 @@ EngineLoop::Slot* EngineLoop::FindHistory(const Slot& slot, const RunningTurn& t
   int64_t most = 0;
   for (Slot* other : cached_) {
     if (other == &slot || other->account != turn.request().account || other->leaving != Leaving::kNo) continue;
+    if (!HasSoundRows(other->turn)) continue;
     if (other->turn != nullptr && other->turn->branches() > 0) continue;  // its beams' rows will join it
     if (sequence_storage_.Loads(other->sequence->cache())) continue;      // its rows are still to come
     const int64_t tokens = other->sequence->BranchPoint(turn.timeline(), turn.most_reused());

@@ -191,6 +191,22 @@ TEST_P(BranchTurnsTest, TheirHistoryMayBeClosedOrFail) {
   }
 }
 
+TEST_P(BranchTurnsTest, OneThatFailedIsNoHistory) {
+  Start(3);
+  const SubmittedTurn first = Turn(1, Tokens(30, 1), 60), second = Turn(2, Tokens(30, 1), 20, true);
+  // Step 7 fails. With run-ahead, step 8 has been launched by then.
+  int step = 0;
+  network_->OnStep([&] {
+    ++step;
+    if (step == (network_->runs_ahead() ? 8 : 7)) Submit(second);
+    network_->PoisonLogits(step == 7);
+  });
+  Submit(first);
+  EXPECT_EQ(first.sink->Wait().reason, FinishReason::kError);
+  ExpectRight(second);
+  EXPECT_EQ(second.sink->start().tokens_reused, 0);
+}
+
 TEST_P(BranchTurnsTest, TheirHistoryGoesOnWhenTheyHaveEnded) {
   Start(3);
   const SubmittedTurn first = Turn(1, Tokens(30, 1), 8), second = Turn(2, Tokens(30, 1), 80, true);
