@@ -134,7 +134,8 @@ def attackers(port, kinds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--attackers", type=int, default=20)
-    parser.add_argument("--seconds", type=int, default=60, help="of a block")
+    parser.add_argument("--seconds", type=int, default=60, help="of a block with attackers")
+    parser.add_argument("--alone-seconds", type=int, help="of a block without; default: the same")
     parser.add_argument("--rounds", type=int, default=5, help="pairs of blocks")
     parser.add_argument("--slots", type=int, default=8)
     parser.add_argument("--threads", type=int, default=1, help="of the engine")
@@ -158,7 +159,7 @@ def main():
             server.wait_until_ready()
             observe(server, 3)
             for round in range(options.rounds):
-                blocks["alone"].append(observe(server, options.seconds))
+                blocks["alone"].append(observe(server, options.alone_seconds or options.seconds))
                 drawn = [chance.choice(kinds) for _ in range(options.attackers)]
                 with attackers(server.port, drawn):
                     blocks["attacked"].append(observe(server, options.seconds))
