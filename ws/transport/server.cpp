@@ -1,5 +1,8 @@
 #include "ws/transport/server.h"
 
+#include <linux/filter.h>
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <boost/asio/basic_socket_acceptor.hpp>
 #include <boost/asio/executor_work_guard.hpp>
@@ -32,6 +35,8 @@ constexpr int kCutsWithoutFiles = 16;
 constexpr std::chrono::seconds kAcceptLogInterval{10};
 // Time without any request under way, after the port was closed, before the last connections are cut.
 constexpr std::chrono::milliseconds kQuiet{200};
+// Time after the port was closed in which new connections may send their request, and others the rest of one.
+constexpr std::chrono::milliseconds kRequestQuiet{2'000};
 
 Result<tcp::endpoint> ResolveAddress(const std::string& host, uint16_t port) {
   error_code error;
@@ -41,6 +46,14 @@ Result<tcp::endpoint> ResolveAddress(const std::string& host, uint16_t port) {
   const asio::ip::address address = asio::ip::make_address(name, error);
   if (error) return InvalidArgument("--host: \"" + host + "\" is no address of this machine; give an IP address");
   return tcp::endpoint(address, port);
+}
+
+/// Drops new handshakes on the listening socket; clients retry them and find the port closed. A plain close would reset
+/// connections that the kernel has established and the server has not accepted, and a proxy reports those as 502.
+void RefuseHandshakes(int listening) {
+  sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
+  const sock_fprog program{.len = 1, .filter = &drop};
+  (void)setsockopt(listening, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));  // best effort
 }
 
 }  // namespace
@@ -119,6 +132,7 @@ void Server::State::CloseAcceptor() {
   std::promise<void> closed;
   asio::post(acceptor.get_executor(), [&] {
     error_code error;
+    RefuseHandshakes(acceptor.native_handle());
     acceptor.non_blocking(true, error);
     for (int i = 0; i < asio::socket_base::max_listen_connections && !error; ++i) {
       Socket socket(asio::make_strand(io));
@@ -206,7 +220,8 @@ void Server::Stop(std::chrono::milliseconds patience) {
   const auto closed = std::chrono::steady_clock::now(), deadline = closed + patience;
   auto quiet_since = closed;
   for (auto now = closed; now < deadline && now < quiet_since + kQuiet; now = std::chrono::steady_clock::now()) {
-    if (context.open_sockets() > 0 || context.answering > 0) quiet_since = now;
+    const bool comes = context.unread > 0 && now < closed + kRequestQuiet;
+    if (comes || context.open_sockets() > 0 || context.answering > 0) quiet_since = now;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   state_->work.reset();

@@ -110,6 +110,7 @@ struct ServerContext {
   std::atomic<bool> stopping{false};    // what waits or runs is ended
   std::atomic<int64_t> connections{0};  // sockets of either kind
   std::atomic<int64_t> answering{0};    // HTTP requests that were read and are not answered
+  std::atomic<int64_t> unread{0};       // connections that are new or have received part of a request
   ConnectionPlaces places;              // of those that were admitted
   FailedKeys failed_keys{[](const std::string& line) { LogWarning("{}", line); }};
   std::atomic<uint64_t> sockets_seen{0};
@@ -138,22 +139,22 @@ inline Identity IdentityOf(const HttpRequest& request) {
   return {request.principal, request.scopes, request.key_id, ""};
 }
 
-/// Counts an HTTP request from when it was read to when its answer was written. On its connection's strand.
-class AnsweringMark {
+/// Holds one increment of a server-wide count between Begin and End. THREAD: the connection's strand.
+class CountMark {
  public:
-  explicit AnsweringMark(ServerContext& context) : context_(context) {}
-  ~AnsweringMark() { End(); }
-  AnsweringMark(const AnsweringMark&) = delete;
-  AnsweringMark& operator=(const AnsweringMark&) = delete;
+  explicit CountMark(std::atomic<int64_t>& count) : count_(&count) {}
+  CountMark(CountMark&& other) noexcept : count_(other.count_), begun_(std::exchange(other.begun_, false)) {}
+  CountMark& operator=(CountMark&&) = delete;
+  ~CountMark() { End(); }
   void Begin() {
-    if (!std::exchange(begun_, true)) ++context_.answering;
+    if (!std::exchange(begun_, true)) ++*count_;
   }
   void End() {
-    if (std::exchange(begun_, false)) --context_.answering;
+    if (std::exchange(begun_, false)) --*count_;
   }
 
  private:
-  ServerContext& context_;
+  std::atomic<int64_t>* count_;
   bool begun_ = false;
 };
 
@@ -162,13 +163,20 @@ class AnsweringMark {
 class ConnectionTicket {
  public:
   ConnectionTicket(ServerContext& context, std::string address)
-      : context_(&context), number_(++context.connections), id_(++context.sockets_seen), address_(std::move(address)) {}
+      : context_(&context),
+        number_(++context.connections),
+        id_(++context.sockets_seen),
+        address_(std::move(address)),
+        unread_(context.unread) {
+    unread_.Begin();
+  }
   ConnectionTicket(ConnectionTicket&& other) noexcept
       : context_(std::exchange(other.context_, nullptr)),
         number_(other.number_),
         id_(other.id_),
         address_(std::move(other.address_)),
-        place_(std::exchange(other.place_, 0)) {}
+        place_(std::exchange(other.place_, 0)),
+        unread_(std::move(other.unread_)) {}
   ConnectionTicket& operator=(ConnectionTicket&&) = delete;
   ~ConnectionTicket() {
     if (context_ == nullptr) return;
@@ -180,6 +188,9 @@ class ConnectionTicket {
   /// Of the peer; see ClientAddress.
   const std::string& address() const { return address_; }
   bool admitted() const { return place_ != 0; }
+  /// Set from accept, and again from the first byte of each later request, until the request is complete: a stopping
+  /// server waits briefly for it, so that it is answered.
+  CountMark& unread() { return unread_; }
   /// Takes one of the places for connections of `principal`, or of the peer's address where no key tells clients apart.
   ConnectionPlaces::Verdict Admit(const std::string& principal) {
     return context_->places.Take(principal.empty() ? "address " + address_ : principal, &place_);
@@ -198,6 +209,7 @@ class ConnectionTicket {
   uint64_t id_;  // like no other's
   std::string address_;
   uint64_t place_ = 0;  // 0 = not admitted
+  CountMark unread_;
 };
 
 }  // namespace ringside

@@ -73,5 +73,22 @@ TEST_F(TransportStopTest, ARefusalComesAfterItsTime) {
   }
 }
 
+TEST_F(TransportStopTest, ARequestThatComesWhileTheServerStopsIsAnswered) {
+  Start();
+  WireClient silent(port()), half(port()), second(port());
+  EXPECT_EQ(second.Get("/hello")->status, 200);
+  second.Send("GET /hel");
+  half.Send("POST /echo/1 HTTP/1.1\r\nHost: local");
+  std::thread stop([&] { server_->Stop(kPatience); });
+  std::this_thread::sleep_for(milliseconds(400));  // longer than the pause that ends a stop
+  silent.Send(kRequest);
+  half.Send("host\r\nContent-Length: 0\r\n\r\n");
+  second.Send("lo HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  ExpectRefused(silent);
+  ExpectRefused(half);
+  EXPECT_EQ(second.ReadAnswer()->status, 200);
+  stop.join();
+}
+
 }  // namespace
 }  // namespace ringside::testing

@@ -77,6 +77,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     allow_origin_.clear();
     Arm(first || request_begun_ ? context_.options.request_timeout : context_.options.keep_alive_timeout);
     WaitInLine();
+    if (request_begun_) ticket_.unread().Begin();
     request_begun_ ? Parse() : Read();
   }
 
@@ -109,6 +110,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     if (!request_begun_) {
       // The clock of a request starts with its first byte and is not set back by the ones that follow in its head.
       request_begun_ = true;
+      ticket_.unread().Begin();
       Arm(context_.options.request_timeout);
     }
     Parse();
@@ -289,7 +291,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   }
 
   void Dispatch() {
-    answering_.Begin();
+    Answers();
     if (upgrade_) return Upgrade();
     request_.body = std::move(parser_->get().body());
     if (service_->router.IsAnsweredAtOnce(request_.path)) return Answer(Route());
@@ -387,8 +389,13 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     Answer(ErrorResponse(status));
   }
 
-  void Answer(HttpResponse response) {
+  void Answers() {
     answering_.Begin();
+    ticket_.unread().End();
+  }
+
+  void Answer(HttpResponse response) {
+    Answers();
     request_.body = parser_->get().body() = std::string();
     body_share_.GiveBack();
     if (response.later) return Wait(response);
@@ -561,7 +568,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   std::shared_ptr<void> held_;            // by that answer
   std::shared_ptr<HttpConnection> self_;  // while it is awaited: no operation need be pending then
   uint64_t member_ = 0;
-  AnsweringMark answering_{context_};
+  CountMark answering_{context_.answering};
   SilentPeer silence_{context_.silent};
   std::chrono::milliseconds refusal_delay_{0};
   bool watching_ = false;  // a read is pending while the answer is awaited
