@@ -99,8 +99,9 @@ class Proxy:
         wait_for(self.listens, "the proxy to listen")
 
     def listens(self):
+        """Its runtime socket gets its name after the port is open."""
         with socket.socket() as one:
-            return one.connect_ex(("127.0.0.1", self.port)) == 0
+            return one.connect_ex(("127.0.0.1", self.port)) == 0 and self.runtime.exists()
 
     def reload(self, addresses):
         """As its service manager does it: a new process takes the sockets over, and the table."""
