@@ -71,9 +71,9 @@ class Engine {
   /// What one would take, before there is an engine.
   static int64_t SlotBytes(const NetworkShape& network, const EngineOptions& options);
 
-  /// Hands a turn to the engine. Ok = accepted: its sink gets exactly one OnEnd. kOverloaded = the inbox is full;
-  /// kInvalidArgument = it can never run (too long, empty, bad parameter). A timeline runs one turn at a time: a second
-  /// is kBusy at OnEnd.
+  /// Hands a turn to the engine. Ok = accepted: its sink gets exactly one OnEnd. kOverloaded = the inbox is full, or
+  /// the account has its share of the queue (QueueShares); kInvalidArgument = it can never run (too long, empty, bad
+  /// parameter). A timeline runs one turn at a time: a second is kBusy at OnEnd.
   Status Submit(TurnRequest request);
   /// Ends a turn at the next step; unknown or finished turns are ignored.
   void Cancel(TurnId turn);

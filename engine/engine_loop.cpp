@@ -29,6 +29,7 @@ EngineLoop::EngineLoop(Network& network, const Tokenizer& tokenizer, const Engin
       inbox_(std::make_shared<Inbox>(limits::kEngineInboxMessages)),
       pool_(std::move(pool)),
       has_branches_(network_.shape().branches && pool_.slots() > 1),
+      queue_shares_(options_.queue_limit, pool_.slots()),
       sequence_storage_(storage_, network_.memory(), clock_, &counts_) {
   counts_.slots = pool_.slots();
   counts_.kv_bytes = pool_.memory_bytes();
@@ -171,10 +172,11 @@ Status EngineLoop::Submit(TurnRequest request) {
   PutVirtualTokens(&request);
   RETURN_IF_ERROR(CheckBeams(request));
   if (!healthy_) return Unavailable("the engine has failed");
-  if (!inbox_->TryPush(SubmitMessage{std::move(request), clock_.MonotonicNs()})) {
-    return Overloaded("too many turns are waiting");
-  }
-  return Status::Ok();
+  const std::string account = request.account;
+  RETURN_IF_ERROR(queue_shares_.Enter(account));
+  if (inbox_->TryPush(SubmitMessage{std::move(request), clock_.MonotonicNs()})) return Status::Ok();
+  queue_shares_.Leave(account);
+  return Overloaded("Too many turns have been submitted since the last step.");
 }
 
 EngineStats EngineLoop::stats() const {
@@ -192,6 +194,10 @@ void EngineLoop::PublishStats() {
   counts_.kv_bytes_used = pool_.promised_bytes();
   counts_.turns_running = static_cast<int64_t>(running_.size());
   counts_.turns_waiting = static_cast<int64_t>(waiting_.size());
+  // Turns in line take every slot that becomes free.
+  int64_t running_slots = 0;
+  for (const auto& turn : running_) running_slots += 1 + turn->branches();
+  queue_shares_.SetFreeSlots(waiting_.empty() ? pool_.slots() - running_slots : 0);
   std::lock_guard lock(stats_mutex_);
   stats_ = counts_;
 }
@@ -283,9 +289,6 @@ void EngineLoop::Handle(SubmitMessage message) {
   auto turn = std::make_unique<RunningTurn>(std::move(message.request), message.submitted_ns);
   served_.Enter(turn->request().account);
   if (!healthy_) return End(std::move(turn), FinishReason::kError, Unavailable("the engine has failed"));
-  if (static_cast<int64_t>(waiting_.size()) >= options_.queue_limit) {
-    return End(std::move(turn), FinishReason::kError, Overloaded("too many turns are waiting for a slot"));
-  }
   Slot& slot = timelines_[turn->timeline_id()];
   slot.id = turn->timeline_id();
   if (slot.sequence == nullptr)
@@ -362,6 +365,7 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
   }
   slot.account = turn->request().account;
   --slot.waiting;
+  queue_shares_.Admit(slot.account);
   ForgetFetch(slot);
   SetOwner(slot, turn->request().owner);
   SyncResult sync = slot.sequence->Sync(turn->timeline(), turn->most_reused());
@@ -464,6 +468,7 @@ void EngineLoop::RetireFinished() {
 }
 
 void EngineLoop::End(std::unique_ptr<RunningTurn> turn, FinishReason reason, Status error) {
+  queue_shares_.Leave(turn->request().account);
   turn->Finish(reason, std::move(error));
   turn->End(clock_.MonotonicNs());
   served_.Leave(turn->request().account);

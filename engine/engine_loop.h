@@ -22,6 +22,7 @@
 #include "cache/kv_pool.h"
 #include "engine/engine.h"
 #include "engine/model/network.h"
+#include "engine/queue_shares.h"
 #include "engine/running_turn.h"
 #include "engine/scheduler.h"
 #include "engine/sequence_storage.h"
@@ -339,6 +340,7 @@ class EngineLoop {
   void Fail(const Status& status);
   /// Ends the turns that are finished and have no part in the step that is under way.
   void RetireFinished();
+  /// Ends a turn that waits.
   void End(std::unique_ptr<RunningTurn> turn, FinishReason reason, Status error);
   void PublishStats();
 
@@ -367,6 +369,7 @@ class EngineLoop {
   int64_t concluded_ns_ = 0;  // when the last step was
   StepTime step_time_;
   ServedTokens served_;
+  QueueShares queue_shares_;
   EngineStats counts_;
   SequenceStorage sequence_storage_;
   HostArena host_arena_;

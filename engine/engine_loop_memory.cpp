@@ -238,6 +238,7 @@ void EngineLoop::Preempt(RunningTurn& turn, uint64_t* count) {
   ++*count;
   Slot& slot = timelines_.at(turn.timeline_id());
   const auto found = std::ranges::find_if(running_, [&](const auto& other) { return other.get() == &turn; });
+  queue_shares_.Requeue(turn.request().account);
   waiting_.push_front(std::move(*found));
   running_.erase(found);
   slot.turn = nullptr;

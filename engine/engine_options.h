@@ -21,7 +21,7 @@ struct EngineOptions {
   double max_step_ms = 100;       // a step that also decodes takes fewer, so that it should not last longer
   int64_t row_tile = 1;           // rows that the device's products take at once (StepLimits::tile)
   int64_t rebuild_windows = 0;    // a lost cache is rebuilt from so many windows; 0 = as many as make it exact
-  int64_t queue_limit = 256;      // turns waiting for a slot; one more is refused as overloaded
+  int64_t queue_limit = 256;      // turns of one account alone that may wait for a slot (QueueShares)
   DType kv_dtype = DType::kF16;
 };
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <numeric>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -59,17 +61,23 @@ std::vector<int64_t> PlanStep(std::span<const StepTurn> turns, std::vector<doubl
 
 std::vector<size_t> SlotOrder(std::span<const size_t> accounts, std::vector<double> served,
                               std::vector<int64_t> running) {
-  std::vector<size_t> order, left(accounts.size());
-  std::iota(left.begin(), left.end(), size_t{0});
-  while (!left.empty()) {
-    // Exactly the least served: among accounts that count as equal the oldest turns would always come first, and they are
-    // the preempted ones.
-    const auto next = std::ranges::min_element(
-        left, {}, [&](size_t i) { return std::pair(running[accounts[i]], served[accounts[i]]); });
-    served[accounts[*next]] += kAboutTheSame;
-    ++running[accounts[*next]];
-    order.push_back(*next);
-    left.erase(next);
+  std::vector<std::deque<size_t>> turns(served.size());
+  for (size_t i = 0; i < accounts.size(); ++i) turns[accounts[i]].push_back(i);
+  // Exactly the least served: among accounts that count as equal the oldest turns would always come first, and they are
+  // the preempted ones.
+  std::set<std::tuple<int64_t, double, size_t>> next;  // the oldest turn of each account
+  const auto add = [&](size_t account) {
+    if (!turns[account].empty()) next.emplace(running[account], served[account], turns[account].front());
+  };
+  for (size_t account = 0; account < served.size(); ++account) add(account);
+  std::vector<size_t> order;
+  while (!next.empty()) {
+    order.push_back(std::get<2>(next.extract(next.begin()).value()));
+    const size_t account = accounts[order.back()];
+    turns[account].pop_front();
+    served[account] += kAboutTheSame;
+    ++running[account];
+    add(account);
   }
   return order;
 }

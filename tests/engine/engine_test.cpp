@@ -241,22 +241,43 @@ TEST_P(EngineTest, MoreTurnsThanSlotsAllRunAndTheQueueIsBounded) {
   Start({.slots = 2, .queue_limit = 4});
   std::vector<SubmittedTurn> turns;
   for (TurnId turn = 0; turn < 12; ++turn) {
-    turns.push_back(GreedyTurn(turn, 100 + turn, Tokens(20, 11), {}, kWindow, 200));
-    ASSERT_TRUE(engine_->Submit(turns.back().request).ok());
-  }
-  int right = 0, refused = 0;
-  for (auto& turn : turns) {
-    const TurnEnd end = turn.sink->Wait();
-    if (end.reason == FinishReason::kError) {
-      EXPECT_EQ(end.error.code(), StatusCode::kOverloaded);
-      ++refused;
+    SubmittedTurn made = GreedyTurn(turn, 100 + turn, Tokens(20, 11), {}, kWindow, 2000);
+    const Status accepted = engine_->Submit(made.request);
+    if (accepted.ok()) {
+      turns.push_back(std::move(made));
     } else {
-      EXPECT_EQ(end.output.size(), 200u);
-      ++right;
+      EXPECT_EQ(accepted.code(), StatusCode::kOverloaded);
     }
   }
-  EXPECT_GE(right, 4);
-  EXPECT_EQ(right + refused, 12);
+  // Those that run and those that wait. (A machine that is very slow may have ended some.)
+  EXPECT_GE(turns.size(), 6u);
+  EXPECT_LT(turns.size(), 12u);
+  for (const SubmittedTurn& turn : turns) {
+    const TurnEnd end = turn.sink->Wait();
+    EXPECT_EQ(end.output.size(), 2000u) << "an accepted turn runs: " << end.error.ToString();
+  }
+}
+
+TEST_P(EngineTest, TurnsOfOneAccountLeaveRoomForAnothersInTheQueue) {
+  Start({.slots = 2, .queue_limit = 4});
+  std::vector<SubmittedTurn> accepted;
+  const auto submit = [&](const std::string& account) {
+    const TurnId turn = accepted.size() + 1;
+    SubmittedTurn made = GreedyTurn(turn, 100 + turn, Tokens(20, 11), {}, kWindow, -1);
+    made.request.account = account;
+    const bool ok = engine_->Submit(made.request).ok();
+    if (ok) accepted.push_back(std::move(made));
+    return ok;
+  };
+  while (submit("many")) {
+  }
+  EXPECT_EQ(accepted.size(), 6u) << "two run, four wait";
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(submit("other")) << i;
+  EXPECT_FALSE(submit("many"));
+  EXPECT_TRUE(submit("third"));
+  for (const SubmittedTurn& turn : accepted) engine_->Cancel(turn.request.turn);
+  for (const SubmittedTurn& turn : accepted) EXPECT_EQ(turn.sink->Wait().reason, FinishReason::kCancelled);
+  EXPECT_TRUE(submit("many")) << "there is room again";
 }
 
 TEST_P(EngineTest, WhoWaitsForASlotHearsOfEachChangeOfItsPlace) {

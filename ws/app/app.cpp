@@ -279,7 +279,7 @@ Status Serving::StartEngine() {
       static_cast<double>(made.kv_bytes) / kMib, options.memory_len, options.pinned_max, options.session_len);
   LogInfo("engine: {:.1f} MiB of weights", static_cast<double>(model().weight_bytes()) / kMib);
   if (engines_->size() > 1) LogInfo("engines: {} of these", engines_->size());
-  turns_ = std::make_unique<AppEngine>(*engines_, metrics_, config_.queue_limit);
+  turns_ = std::make_unique<AppEngine>(*engines_, metrics_);
   const ProgressReport progress("warming up");
   for (size_t i = 0; i < engines_->size(); ++i) {
     if (Status status = WarmUp(engines_->engine(i), model().tokenizer_data()); !status.ok()) {

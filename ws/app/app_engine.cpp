@@ -30,16 +30,10 @@ class WarmUpSink final : public TokenSink {
 
 }  // namespace
 
-AppEngine::AppEngine(EngineFleet& engines, Metrics& metrics, int64_t queue_limit)
-    : engines_(engines), metrics_(metrics), queue_limit_(queue_limit) {}
+AppEngine::AppEngine(EngineFleet& engines, Metrics& metrics) : engines_(engines), metrics_(metrics) {}
 
 Status AppEngine::Submit(TurnRequest request) {
   if (refusing_) return Unavailable("The server is stopping.");
-  // Before anything has been said of the turn; what comes between two looks at the engine fails there.
-  const EngineStats now = engines_.stats();
-  if (now.turns_running >= now.slots && now.turns_waiting >= queue_limit_) {
-    return Overloaded("Too many turns are waiting for a slot.");
-  }
   const TurnId turn = request.turn;
   {
     std::lock_guard lock(mutex_);

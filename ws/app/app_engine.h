@@ -1,5 +1,5 @@
-// The engines as sessions get them from the server: turns are measured, counted, and refused where too many wait or the
-// server is stopping; stopping can wait for those that run, and end them. Owned by the App; any thread.
+// The engines as sessions get them from the server: turns are measured, counted, and refused while the server is
+// stopping; stopping can wait for those that run, and end them. Owned by the App; any thread.
 #pragma once
 
 #include <atomic>
@@ -19,11 +19,10 @@ class Metrics;
 
 class AppEngine final : public TurnEngine {
  public:
-  /// `engines` and `metrics` outlive it; it outlives the engines' last turn. More than `queue_limit` waiting turns are
-  /// refused.
-  AppEngine(EngineFleet& engines, Metrics& metrics, int64_t queue_limit);
+  /// `engines` and `metrics` outlive it; it outlives the engines' last turn.
+  AppEngine(EngineFleet& engines, Metrics& metrics);
 
-  /// As Engine's; kOverloaded where too many wait, kUnavailable once new turns are refused.
+  /// As Engine's; kUnavailable once new turns are refused.
   Status Submit(TurnRequest request) override;
   void Cancel(TurnId turn) override;
   void Close(TimelineId timeline) override;
@@ -45,7 +44,6 @@ class AppEngine final : public TurnEngine {
 
   EngineFleet& engines_;
   Metrics& metrics_;
-  const int64_t queue_limit_;
   std::atomic<bool> refusing_{false};
   mutable std::mutex mutex_;
   std::condition_variable removed_;

@@ -290,7 +290,7 @@ std::vector<ConfigOption> EngineSettings() {
        {},
        Kind::kValue,
        "N",
-       "turns that may wait for a slot [256]",
+       "turns of one key that may wait for a slot of an engine; keys that wait at once share twice as many [256]",
        Integer(&C::queue_limit, 1, limits::kEngineInboxMessages)},
       {"temperature",
        {},

@@ -1,0 +1,54 @@
+#include "engine/queue_shares.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace ringside {
+
+Status QueueShares::Enter(const std::string& account) {
+  std::lock_guard lock(mutex_);
+  const auto found = of_account_.find(account);
+  const int64_t own = found == of_account_.end() ? 0 : found->second;
+  const int64_t queued = std::max<int64_t>(waiting_ - free_slots_, 0),
+                own_queued = std::max<int64_t>(own - free_slots_, 0);
+  if (own_queued >= std::min(limit_, 2 * limit_ - queued)) {
+    return Overloaded(fmt::format("Too many turns are waiting for a slot: {} of yours, {} in all.", own, waiting_));
+  }
+  ++of_account_[account];
+  ++waiting_;
+  return Status::Ok();
+}
+
+void QueueShares::Admit(const std::string& account) {
+  std::lock_guard lock(mutex_);
+  RemoveOne(account);
+  free_slots_ = std::max<int64_t>(free_slots_ - 1, 0);
+}
+
+void QueueShares::Requeue(const std::string& account) {
+  std::lock_guard lock(mutex_);
+  ++of_account_[account];
+  ++waiting_;
+}
+
+void QueueShares::Leave(const std::string& account) {
+  std::lock_guard lock(mutex_);
+  RemoveOne(account);
+}
+
+void QueueShares::SetFreeSlots(int64_t slots) {
+  std::lock_guard lock(mutex_);
+  free_slots_ = slots;
+}
+
+void QueueShares::RemoveOne(const std::string& account) {
+  const auto found = of_account_.find(account);
+  CHECK(found != of_account_.end());
+  --waiting_;
+  if (--found->second == 0) of_account_.erase(found);
+}
+
+}  // namespace ringside
