@@ -215,7 +215,13 @@ void EngineLoop::Round(std::vector<Message> messages) {
   for (const TimelineId timeline : std::exchange(unsettled_, {})) Settle(timeline);
   FinishCopies(/*wait=*/false);
   RetireFinished();
+  const uint64_t asked = last_ticket_;
   AdmitWaiting();
+  if (last_ticket_ != asked) {  // host memory has answered
+    for (Message& message : inbox_->Drain(/*wait=*/false)) Handle(std::move(message));
+    RetireFinished();
+    AdmitWaiting();
+  }
   PreemptChosen();
   RetireFinished();
   if (!running_.empty()) Step();

@@ -219,6 +219,8 @@ class EngineLoop {
   /// Asks the tiers for the cache of a turn that waits, once, if it may be there.
   void AskForCache(Slot& slot, const TurnRequest& request);
   bool AwaitsCache(const Slot& slot) const;
+  /// Drops the fetch of the last turn in line that has one; it asks again later. False if no turn after this one has.
+  bool ForgetFetchAfter(const Slot& slot);
   /// Whether the timeline that it was forked off is in a slot.
   bool HasSourceInSlot(const TurnRequest& request) const;
   /// What was asked for is no longer wanted.

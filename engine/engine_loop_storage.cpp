@@ -1,5 +1,6 @@
 // The engine loop's dealings with the tiers: caches that are asked for, saved, parked, forked and erased.
 #include <algorithm>
+#include <ranges>
 #include <set>
 
 #include "engine/engine_loop.h"
@@ -179,8 +180,12 @@ void EngineLoop::AskForCache(Slot& slot, const TurnRequest& request) {
   if (forked && sequence_storage_.Saves(request.forked_owner)) return;
   // What is brought for turns that wait is memory beyond every budget: not more than the slots hold, all full.
   if (fetches_ >= std::min(pool_.slots(), pool_.memory_bytes() / pool_.shape().slab_bytes())) {
+    if (first && !forked && !storage_.tiers->Find(request.owner)) {
+      slot.fetch->answer.emplace(NotFound("nothing is stored"));
+      return;
+    }
     if (first) Prefetch(request.owner);
-    return;
+    if (!ForgetFetchAfter(slot)) return;
   }
   if (forked && storage_.tiers != nullptr) storage_.tiers->Fork(request.forked_owner, request.owner, nullptr);
   const auto length = static_cast<int64_t>(request.tokens.size());
@@ -197,6 +202,18 @@ void EngineLoop::AskForCache(Slot& slot, const TurnRequest& request) {
   storage_.tiers->Fetch(request.owner, [inbox = inbox_, timeline = slot.id, ticket = last_ticket_](auto fetched) {
     inbox->PushUrgent(FetchedMessage{timeline, ticket, std::move(fetched)});
   });
+}
+
+bool EngineLoop::ForgetFetchAfter(const Slot& slot) {
+  for (const auto& turn : waiting_ | std::views::reverse) {
+    if (turn == nullptr) continue;  // it has been admitted
+    Slot& other = timelines_.at(turn->timeline_id());
+    if (&other == &slot) return false;
+    if (!other.fetch || other.fetch->ticket == 0 || turn->request().forked_from != 0) continue;
+    ForgetFetch(other);
+    return true;
+  }
+  return false;
 }
 
 bool EngineLoop::HasSourceInSlot(const TurnRequest& request) const {

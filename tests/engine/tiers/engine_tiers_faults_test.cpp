@@ -105,6 +105,32 @@ TEST_P(EngineTiersTest, StorageThatNeverAnswersCostsADeadlineAndNothingElse) {
   EXPECT_EQ(Run(Turn(2, 1, tokens, 6)).report.source, CacheSource::kSlot);
 }
 
+// With one slot there is one fetch at a time.
+TEST_P(EngineTiersTest, AFetchThatDoesNotEndDelaysNoTurnBeforeIt) {
+  StartInMemory({.slots = 1});
+  Say(1, 60);
+  engine_->Park(1);
+  MoveToDisk();
+  Say(2);
+  engine_->Park(2);
+  SettleTiers();
+  gate_->Shut();
+  std::vector<TokenId> tokens = Tokens(60, 1);
+  tokens.push_back(HashNetwork::Expected(tokens, {}, kWindow));
+  tokens.push_back(5);
+  const SubmittedTurn waits = Turn(1, 1, tokens, 6);
+  ASSERT_TRUE(engine_->Submit(waits.request).ok());
+  gate_->WaitForVisitors(1);
+  ExpectRight(Tokens(30, 1), Say(3));  // nothing is stored
+  // Its account has been served less than the one that waits, so it is first in line.
+  ExpectResumed(Resume(2), CacheSource::kHost);
+  EXPECT_EQ(SettledStats().turns_waiting, 1);
+  gate_->Open();
+  const TurnEnd end = waits.sink->Wait();
+  EXPECT_EQ(end.report.tokens_reused, 60);
+  ExpectRight(tokens, end);
+}
+
 TEST_P(EngineTiersTest, AnOutstandingFetchOfATimelineThatIsGoneHarmsNothing) {
   StartInMemory({.slots = 4}, {.fetch_deadline_ms = kMinute});
   for (TimelineId timeline = 1; timeline <= 4; ++timeline) Say(timeline);
