@@ -42,6 +42,15 @@ int64_t CopyBranch(SlabMemory& memory, KvCache* to, const KvCache& from, int64_t
   return CopyTiles(memory, to->shape(), to->slab(), first, from.slab(), first, last - first);
 }
 
+int64_t ExtendBranch(SlabMemory& memory, KvCache* to, const KvCache& from, int64_t end) {
+  Ring& ring = to->ring();
+  CHECK(to->history() == from.history() && to->branch() == from.branch());
+  CHECK(ring.next() <= end && end <= from.ring().next());
+  const int64_t first = (ring.next() - to->branch()) / kTile, last = TilesOf(end - to->branch());
+  while (ring.next() < end) ring.Append(std::min(end - ring.next(), ring.max_chunk()));
+  return CopyTiles(memory, to->shape(), to->slab(), first, from.slab(), first, last - first);
+}
+
 int64_t JoinBranch(SlabMemory& memory, KvCache* history, const KvCache& branch, int64_t end) {
   Ring& ring = history->ring();
   CHECK(branch.history() == history->slab() && ring.next() >= branch.branch());

@@ -1,6 +1,7 @@
 #include "engine/beam_caches.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/check.h"
 #include "cache/kv_branch.h"
@@ -11,10 +12,33 @@ BeamCaches::BeamCaches(SlabMemory& memory, std::vector<KvCache*> caches) : memor
   for (KvCache* cache : caches) branches_.push_back({cache, {}});
 }
 
-void BeamCaches::Begin(const KvCache& history) {
+void BeamCaches::Begin(const KvCache& history, size_t beams) {
+  CHECK_LT(beams, branches_.size());
   history_tokens_ = history.ring().next();
   for (Branch& branch : branches_) BranchOff(memory_, branch.cache, history, history_tokens_);
-  order_ = {0};
+  order_.resize(beams);
+  std::iota(order_.begin(), order_.end(), size_t{0});
+}
+
+void BeamCaches::Fed(size_t beam, std::span<const TokenId> tokens) {
+  std::vector<TokenId>& held = branches_[order_[beam]].tokens;
+  held.insert(held.end(), tokens.begin(), tokens.end());
+}
+
+std::span<const TokenId> BeamCaches::CopyFromEarlier(size_t beam, std::span<const TokenId> tokens) {
+  Branch& to = branches_[order_[beam]];
+  const Branch* best = nullptr;
+  int64_t most = std::ssize(to.tokens);
+  for (size_t earlier = 0; earlier < beam; ++earlier) {
+    const Branch& from = branches_[order_[earlier]];
+    const int64_t common = std::ranges::mismatch(from.tokens, tokens).in1 - from.tokens.begin();
+    if (common > most) best = &from, most = common;
+  }
+  if (best != nullptr) {
+    ExtendBranch(memory_, to.cache, *best->cache, history_tokens_ + most);
+    to.tokens.assign(tokens.begin(), tokens.begin() + most);
+  }
+  return tokens.subspan(static_cast<size_t>(most));
 }
 
 void BeamCaches::Copy(Branch* to, const Branch& from) {

@@ -18,12 +18,17 @@ class BeamCaches {
   /// One cache for each beam, and one more; lent by the pool, to which whoever made this gives them back.
   BeamCaches(SlabMemory& memory, std::vector<KvCache*> caches);
 
-  /// Makes them branches of the conversation's cache, for one beam to begin with.
-  void Begin(const KvCache& history);
+  /// Makes them branches of the conversation's cache, which has the whole prompt. `beams`: one in a new search, all of
+  /// a search that is resumed; each is without rows.
+  void Begin(const KvCache& history, size_t beams = 1);
   bool begun() const { return history_tokens_ >= 0; }
   KvCache* OfBeam(size_t beam) const { return branches_[order_[beam]].cache; }
   /// The beam's next token is in its cache.
   void Fed(size_t beam, TokenId token) { branches_[order_[beam]].tokens.push_back(token); }
+  void Fed(size_t beam, std::span<const TokenId> tokens);
+  /// Copies into a resumed beam's cache the rows that earlier beams have of `tokens`, which are the beam's. Returns the
+  /// tokens without rows; they are to be computed again.
+  std::span<const TokenId> CopyFromEarlier(size_t beam, std::span<const TokenId> tokens);
   /// The best answer so far is made of this beam, whose rows must stay.
   void KeepForBest(size_t beam);
   /// From now on beam i goes on with what beam parents[i] had.

@@ -119,11 +119,12 @@ class EngineLoop {
   struct Slot {  // a timeline the engine knows
     TimelineId id = 0;
     std::unique_ptr<Sequence> sequence;
-    std::string owner, account;           // of its last turn
-    RunningTurn* turn = nullptr;          // running, not waiting
-    int64_t waiting = 0;                  // its waiting turns
-    uint64_t last_used = 0;               // step number
-    int64_t steps = 0, prompt_steps = 0;  // of its turn since that got the slot; those that computed its prompt
+    std::string owner, account;   // of its last turn
+    RunningTurn* turn = nullptr;  // running, not waiting
+    int64_t waiting = 0;          // its waiting turns
+    uint64_t last_used = 0;       // step number
+    int64_t steps = 0;            // of its turn since that got the slot
+    int64_t prompt_steps = 0;     // of these, those whose rows are computed again if the cache is lost
     int64_t idle_since_ns = 0;
     bool parked = false;                // to be saved and forgotten once it is no longer busy
     int64_t write_back_ns = 0;          // when its cache may be written back, if it is idle

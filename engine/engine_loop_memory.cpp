@@ -76,6 +76,7 @@ bool EngineLoop::MakeRoom(const Slot& slot, const RunningTurn& turn, int64_t byt
   const bool may_lack = pool_.overcommitted() && !running_.empty();
   const int64_t all_bytes =
       bytes + wanting_bytes_ + (may_lack ? std::min(bytes, pool_.memory_bytes() / kShareOfRunning) : 0);
+  const size_t chosen_before = preempted_.size();
   const auto has = [&] { return pool_.slots() - pool_.used() >= slots && pool_.free_bytes() >= all_bytes; };
   while (!has()) {
     // What is being copied out comes free soon: no more of it than is wanted.
@@ -90,7 +91,10 @@ bool EngineLoop::MakeRoom(const Slot& slot, const RunningTurn& turn, int64_t byt
     }
     RunningTurn* const victim = NextToPreempt(turn);
     none_idle_ = victim == nullptr;
-    if (none_idle_) break;
+    if (none_idle_) {
+      if (turn.branches() > 0) preempted_.resize(chosen_before);  // too few slots for beams are of no use
+      break;
+    }
     preempted_.push_back(victim);
   }
   if (has()) return true;
@@ -101,16 +105,16 @@ bool EngineLoop::MakeRoom(const Slot& slot, const RunningTurn& turn, int64_t byt
 }
 
 bool EngineLoop::WillHave(int64_t slots, int64_t bytes) const {
-  int64_t leaving_bytes = LeavingBytes();
-  for (const RunningTurn* turn : preempted_) leaving_bytes += pool_.promised_bytes(*turn->sequence()->cache());
-  return pool_.slots() - pool_.used() + std::ranges::count_if(cached_, &Slot::leaves) + std::ssize(preempted_) >=
-             slots &&
-         pool_.free_bytes() + leaving_bytes >= bytes;
+  int64_t leaving_slots = std::ranges::count_if(cached_, &Slot::leaves), leaving_bytes = LeavingBytes();
+  for (const RunningTurn* turn : preempted_) {
+    leaving_slots += 1 + turn->branches();
+    leaving_bytes += pool_.promised_bytes(*turn->sequence()->cache());
+    leaving_bytes += turn->branches() * BeamBytes(turn->request().max_tokens);
+  }
+  return pool_.slots() - pool_.used() + leaving_slots >= slots && pool_.free_bytes() + leaving_bytes >= bytes;
 }
 
 RunningTurn* EngineLoop::NextToPreempt(const RunningTurn& turn) const {
-  // Beams wait until they have all their slots: one that comes before the others is of no use.
-  if (turn.branches() > 0) return nullptr;
   std::unordered_map<std::string_view, size_t> accounts;
   const auto index = [&](std::string_view account) {
     return accounts.try_emplace(account, accounts.size()).first->second;
@@ -123,11 +127,19 @@ RunningTurn* EngineLoop::NextToPreempt(const RunningTurn& turn) const {
     holder.account = chosen ? std::numeric_limits<size_t>::max() : index(running->request().account);
     const Slot& slot = timelines_.at(running->timeline_id());
     const KvCache& cache = *slot.sequence->cache();
-    holder.rows = cache.ring().next() - (cache.snapshot() == 0 ? 0 : cache.ring().unchanged());
-    holder.may_leave = !chosen && !running->finished() && running->branches() == 0 && BranchOf(slot) == nullptr;
-    holder.is_kept = sequence_storage_.Keeps(slot.owner, cache);
-    // What is computed again must have been worth its computing.
+    const bool branch = cache.history() != nullptr;
+    holder.rows = branch ? 0 : cache.ring().next() - (cache.snapshot() == 0 ? 0 : cache.ring().unchanged());
+    // Its branches are preempted before it. Beams decode for longer than their rows will take again.
+    holder.may_leave =
+        !chosen && !running->finished() && BranchOf(slot) == nullptr &&
+        (!running->beams_begun() || slot.steps - slot.prompt_steps > running->rows_of_beams() / options_.step_tokens);
+    holder.is_kept = branch ? cache.ring().next() - cache.branch() <= options_.step_tokens
+                            : sequence_storage_.Keeps(slot.owner, cache);
+    // Computing a cache again must cost less than was computed with it.
     holder.steps = slot.steps - (holder.is_kept ? 0 : 2 * slot.prompt_steps);
+    // Beams of one account preempt several turns of others: only after their quanta.
+    if (turn.branches() == 0)
+      holder.ahead = served_.Of(running->request().account) - served_.Of(turn.request().account);
   }
   for (const std::string_view account : expected_) holders.push_back({.account = index(account), .may_leave = false});
   const std::optional<size_t> victim = PickVictim(holders, index(turn.request().account));
@@ -237,6 +249,7 @@ bool EngineLoop::GrowAhead() {
 void EngineLoop::Preempt(RunningTurn& turn, uint64_t* count) {
   ++*count;
   Slot& slot = timelines_.at(turn.timeline_id());
+  for (KvCache* branch : turn.TakeBranches(/*keep=*/false)) pool_.Release(branch);
   const auto found = std::ranges::find_if(running_, [&](const auto& other) { return other.get() == &turn; });
   queue_shares_.Requeue(turn.request().account);
   waiting_.push_front(std::move(*found));

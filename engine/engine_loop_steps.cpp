@@ -119,6 +119,7 @@ std::vector<int64_t> EngineLoop::Plan(const LaunchedStep* under_way) const {
     planned.account = accounts[turns.size() - 1];
     planned.deadline_ns = turn->Deadline(step_time_.PromptNs(Work(turn->sequence()->computed())));
     if (turn->finished() || !HasMemory(*turn) || waits(turn)) continue;
+    if (turn->may_resume_beams()) continue;  // its cache is still being loaded
     const bool awaits = under_way != nullptr && under_way->RowOf(turn.get());
     planned.remaining = !awaits ? turn->remaining() : turn->CanRunAhead() ? 1 : 0;
     decoding += planned.remaining == 1 ? 1 : 0;
@@ -140,6 +141,9 @@ bool EngineLoop::MayRunAhead() const {
 }
 
 std::optional<EngineLoop::LaunchedStep> EngineLoop::Launch(const LaunchedStep* under_way) {
+  for (const auto& turn : running_) {
+    if (turn->may_resume_beams() && !sequence_storage_.Loads(turn->sequence()->cache())) turn->ResumeBeams();
+  }
   const std::vector<int64_t> take = Plan(under_way);
   LaunchedStep step;
   step.begun_ns = clock_.MonotonicNs();
@@ -156,6 +160,13 @@ std::optional<EngineLoop::LaunchedStep> EngineLoop::Launch(const LaunchedStep* u
       step.logits.push_back({.turn = &turn, .beam = beam});
     }
     if (turn.has_beams()) continue;
+    if (turn.rebuilds_beams()) {
+      const RunningTurn::BeamChunk chunk = turn.NextBeamChunk(take[i]);
+      parts.push_back({chunk.cache, chunk.tokens, StepPart::Logits::kNone, turn.request().adapter});
+      turns.push_back({&turn, false});
+      step.prefilling.push_back(&turn);
+      continue;
+    }
     const std::optional<size_t> row = under_way == nullptr ? std::nullopt : under_way->RowOf(&turn);
     const bool awaits = row.has_value();
     awaited[i] = AwaitedToken(row.value_or(0));
@@ -197,7 +208,7 @@ void EngineLoop::Begin(LaunchedStep& step, std::span<const StepPart> parts,
     (decodes ? counts_.tokens_decoded : counts_.tokens_prefilled) += static_cast<uint64_t>(rows);
     served_.Add(turn->request().account, decodes ? ServedTokens::kWritten : static_cast<double>(rows));
     if (decodes) continue;
-    ++timelines_[turn->timeline_id()].prompt_steps;
+    if (!turn->takes_results()) ++timelines_[turn->timeline_id()].prompt_steps;
     step.prompt_rows += rows;
     step.prompt_work += static_cast<double>(rows) * Work(turn->sequence()->computed() + rows / 2);
   }
@@ -209,7 +220,7 @@ void EngineLoop::Begin(LaunchedStep& step, std::span<const StepPart> parts,
     if (!awaits && !turn->has_beams()) turn->Fed(parts[i].tokens);
     Slot& slot = timelines_[turn->timeline_id()];
     slot.last_used = counts_.steps;
-    ++slot.steps;
+    if (i == 0 || turns[i - 1].first != turn) ++slot.steps;
   }
 }
 

@@ -68,11 +68,18 @@ int64_t RunningTurn::most_reused() const {
   const auto length = static_cast<int64_t>(request_.tokens.size());
   if (request_.scored && !told_scores_) return std::max<int64_t>(std::ssize(scored_) - 1, 0);
   if (request_.embedded) return embedded_tokens_;
+  if (beams_begun()) return static_cast<int64_t>(prompt_tokens_);
   return wants_logits() ? length - 1 : length;
 }
 
 bool RunningTurn::scores_next() const {
   return request_.scored && sequence_->computed() < static_cast<int64_t>(prompt_tokens_);
+}
+
+bool RunningTurn::takes_results() const {
+  const int64_t next = sequence_->computed();
+  return (request_.embedded && next >= embedded_tokens_) ||
+         (request_.scored && !told_scores_ && next + 1 >= std::ssize(scored_));
 }
 
 TokenChoice RunningTurn::ScoreAt(int64_t position) const {
@@ -127,9 +134,12 @@ void RunningTurn::FinishPrefill() {
   Finish(request_.scored ? FinishReason::kLength : FinishReason::kStop);
 }
 
-std::span<const TokenId> RunningTurn::NextChunk(int64_t limit) { return sequence_->NextChunk(request_.tokens, limit); }
+std::span<const TokenId> RunningTurn::NextChunk(int64_t limit) {
+  return sequence_->NextChunk(timeline().tokens, limit);
+}
 
 void RunningTurn::Fed(std::span<const TokenId> chunk) {
+  if (rebuilds_beams()) return FedBeamChunk(chunk);
   sequence_->Fed(chunk);
   remaining_ -= static_cast<int64_t>(chunk.size());
   CHECK_GE(remaining_, 0);
@@ -192,9 +202,46 @@ void RunningTurn::AdvanceBeams() {
   CHECK(finished_ || !search_->done());
 }
 
+void RunningTurn::ResumeBeams() {
+  beam_caches_->Begin(*sequence_->cache(), search_->beams());
+  rebuilt_beam_ = 0;
+  remaining_ = 1;
+  for (size_t beam = 0; beam < search_->beams(); ++beam) {
+    const std::span<const TokenId> tokens = FedOfBeam(beam);
+    int64_t copied = 0;
+    for (size_t earlier = 0; earlier < beam; ++earlier) {
+      const int64_t common = std::ranges::mismatch(tokens, FedOfBeam(earlier)).in1 - tokens.begin();
+      copied = std::max(copied, common);
+    }
+    remaining_ += std::ssize(tokens) - copied;
+  }
+  rows_computed_ -= remaining_ - 1;
+}
+
+RunningTurn::BeamChunk RunningTurn::NextBeamChunk(int64_t limit) {
+  std::span<const TokenId> lacking = beam_caches_->CopyFromEarlier(rebuilt_beam_, FedOfBeam(rebuilt_beam_));
+  while (lacking.empty()) {
+    ++rebuilt_beam_;
+    lacking = beam_caches_->CopyFromEarlier(rebuilt_beam_, FedOfBeam(rebuilt_beam_));
+  }
+  KvCache* cache = beam_caches_->OfBeam(rebuilt_beam_);
+  const int64_t rows = std::min({limit, std::ssize(lacking), cache->ring().max_chunk()});
+  return {cache, lacking.first(static_cast<size_t>(rows))};
+}
+
+void RunningTurn::FedBeamChunk(std::span<const TokenId> chunk) {
+  beam_caches_->Fed(rebuilt_beam_, chunk);
+  remaining_ -= std::ssize(chunk);
+  CHECK_GE(remaining_, 1);
+  if (remaining_ > 1) return;
+  for (size_t beam = rebuilt_beam_ + 1; beam < search_->beams(); ++beam) {
+    CHECK(beam_caches_->CopyFromEarlier(beam, FedOfBeam(beam)).empty());
+  }
+}
+
 std::vector<KvCache*> RunningTurn::TakeBranches(bool keep) {
   if (!beam_caches_) return {};
-  if (keep && has_beams()) {
+  if (keep && beam_caches_->begun()) {
     const std::span<const TokenId> answer = std::span(request_.tokens).subspan(prompt_tokens_);
     KvCache* cache = sequence_->cache();
     const auto tokens = std::ssize(answer);

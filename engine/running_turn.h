@@ -32,8 +32,11 @@ class RunningTurn {
   /// that follows, and none whose logits score another that has no score yet.
   int64_t most_reused() const;
   const TurnRequest& request() const { return request_; }
+  /// What its cache is to hold: its tokens so far, or, beside beams, its prompt.
   TimelineView timeline() const {
-    return {request_.tokens, request_.message_starts, request_.window, request_.adapter};
+    const std::span<const TokenId> tokens = request_.tokens;
+    return {beams_begun() ? tokens.first(prompt_tokens_) : tokens, request_.message_starts, request_.window,
+            request_.adapter};
   }
   Sequence* sequence() const { return sequence_; }
   /// Tokens to compute before the next sample; 1 = it decodes.
@@ -69,8 +72,9 @@ class RunningTurn {
   bool begun() const { return sequence_ != nullptr; }
   /// It had lost its cache meanwhile, which has been synced again: it goes on where it was.
   void GoOn(const SyncResult& sync) {
-    rows_computed_ -= std::max<int64_t>(sync.to_feed - remaining_, 0);  // recomputed rows are not charged
-    remaining_ = sync.to_feed;
+    const int64_t new_rows = beams_begun() ? 0 : remaining_;
+    rows_computed_ -= std::max<int64_t>(sync.to_feed - new_rows, 0);  // recomputed rows are not charged
+    remaining_ = sync.to_feed + (beams_begun() ? 2 : 0);              // until ResumeBeams counts their rows
   }
   /// So many rows are computed for it in the step that begins.
   void NoteRows(int64_t rows) { rows_computed_ += rows; }
@@ -88,6 +92,8 @@ class RunningTurn {
   TokenChoice ScoreAt(int64_t position) const;
   /// It is here.
   void TakeScore(int64_t position, const ChosenToken& token);
+  /// The next rows give scores or hidden states that the turn does not have yet, and keeps without its cache.
+  bool takes_results() const;
   /// The hidden states of the tokens from `first` on are here, [tokens, width].
   void TakeHiddenStates(int64_t first, std::span<const float> states, int64_t width);
   /// How the token after the timeline's last one, or after that of a beam, is chosen; valid until Take.
@@ -103,10 +109,33 @@ class RunningTurn {
   int64_t most_tokens() const;
   /// Gives it those caches.
   void GiveBranches(SlabMemory& memory, std::vector<KvCache*> caches) { beam_caches_.emplace(memory, caches); }
-  /// Takes them back, at the turn's end. With `keep` the timeline's cache gets the answer's rows from them.
+  /// Takes them back, at the turn's end or where it is preempted. With `keep` the timeline's cache gets the answer's
+  /// rows from them.
   std::vector<KvCache*> TakeBranches(bool keep);
   /// It has beams, which are all fed at once.
-  bool has_beams() const { return beam_caches_ && beam_caches_->begun(); }
+  bool has_beams() const { return beam_caches_ && beam_caches_->begun() && remaining_ == 1; }
+  /// Its beams have tokens, also while it waits again after a preemption.
+  bool beams_begun() const { return search_ && search_->beams() > 0 && !search_->beam(0).tokens.empty(); }
+  /// Rows that all beams' caches would lack after a preemption, at most.
+  int64_t rows_of_beams() const {
+    return beams_begun() ? std::ssize(search_->beam(0).tokens) * static_cast<int64_t>(search_->beams()) : 0;
+  }
+  /// After a preemption: its cache has the whole prompt again, and its beams' caches have nothing.
+  bool may_resume_beams() const {
+    return beams_begun() && beam_caches_ && !beam_caches_->begun() &&
+           sequence_->computed() == static_cast<int64_t>(prompt_tokens_);
+  }
+  /// Makes the beams' caches branches of its cache; remaining() counts their rows from now on.
+  /// REQUIRES: may_resume_beams().
+  void ResumeBeams();
+  /// Rows of its beams are computed again, those of one beam in a step.
+  bool rebuilds_beams() const { return beam_caches_ && beam_caches_->begun() && remaining_ > 1; }
+  struct BeamChunk {
+    KvCache* cache;
+    std::span<const TokenId> tokens;
+  };
+  /// The next of these rows, at most `limit`. REQUIRES: rebuilds_beams().
+  BeamChunk NextBeamChunk(int64_t limit);
   size_t beams() const { return search_->beams(); }
   KvCache* BeamCache(size_t beam) const { return beam_caches_->OfBeam(beam); }
   /// The token to feed next.
@@ -132,6 +161,12 @@ class RunningTurn {
  private:
   /// What was found for the next beam is here.
   void TakeForBeam(const ChosenToken& found);
+  /// Tokens of a beam that have rows in its cache while the last one is to be fed.
+  std::span<const TokenId> FedOfBeam(size_t beam) const {
+    const std::span<const TokenId> tokens = search_->beam(beam).tokens;
+    return tokens.first(tokens.size() - 1);
+  }
+  void FedBeamChunk(std::span<const TokenId> chunk);
   /// What all beams make of their tokens: parts, ends, and what of the answer is settled.
   void AdvanceBeams();
   /// A token of the answer.
@@ -169,6 +204,7 @@ class RunningTurn {
   std::vector<uint32_t> allowed_;          // by it: a bit an id of the model's vocabulary
   std::optional<BeamSearch> search_;       // with beams
   std::optional<BeamCaches> beam_caches_;  // likewise
+  size_t rebuilt_beam_ = 0;                // whose rows are computed again, after a preemption
   std::vector<ChosenToken> found_;         // for the first beams, in this step
   std::string stop_string_;
   std::optional<FinishReason> finished_;

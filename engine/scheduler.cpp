@@ -16,7 +16,7 @@ namespace {
 // A prompt's patience: how many times longer than its own computing it waits before shorter ones no longer pass it.
 constexpr double kPatience = 4;
 // Accounts that have been served about the same, to so many tokens, take turns by deadline.
-constexpr double kAboutTheSame = 2048;
+constexpr double kAboutTheSame = 2 * kMuchMore;
 
 // Takes rows back from the prompt that came last, until all rows are whole tiles, where that costs prompts little.
 void RoundDown(std::span<const size_t> given, int64_t tile, std::vector<int64_t>& take) {
@@ -98,7 +98,8 @@ std::optional<size_t> PickVictim(std::span<const SlotHolder> holders, size_t acc
     const SlotHolder& holder = holders[i];
     if (!holder.may_leave || holder.account == account) continue;
     const bool over = running[holder.account] >= own + 2, ran = holder.steps >= kQuantumSteps;
-    if (!ran && (!over || !holder.is_kept)) continue;
+    const bool owes = own == 0 && holder.ahead >= kMuchMore;
+    if (!ran && ((!over && !owes) || !holder.is_kept)) continue;
     if (!over && own > 0) continue;
     if (!victim || rank(i) > rank(*victim)) victim = i;
   }

@@ -44,14 +44,19 @@ struct SlotHolder {
   int64_t steps = 0;  // since it was given the slot
   int64_t rows = 0;   // to be copied before the slot is free
   bool may_leave = true;
-  bool is_kept = true;  // a tier would keep its cache, so nothing is computed again
+  bool is_kept = true;  // little is computed again: a tier would keep its cache, or it is a short branch
+  double ahead = 0;     // tokens served to its account more than to the one that waits
 };
 /// Steps that a turn runs before its slot goes around among accounts that are more than the slots, and before a turn
 /// whose cache cannot be saved is preempted at all.
 constexpr int64_t kQuantumSteps = 32;
+/// An account that returns is counted as served twice that less than the others, so its short turns do not wait for a
+/// quantum until they have used up the difference.
+constexpr double kMuchMore = 1024;
 /// The running turn to be preempted for a turn of `account` that waits; nullopt = none. An account is above its fair
 /// share if it has two running turns more than the one that waits: it gives one at once. Where the one that waits has
-/// none, any turn gives way whose quantum is over.
+/// none, any turn gives way whose quantum is over, and a turn of an account that has been served kMuchMore tokens more
+/// at once.
 std::optional<size_t> PickVictim(std::span<const SlotHolder> holders, size_t account);
 
 /// When a prompt should have been computed: as its turn came, and a few times as long as computing takes later, so that

@@ -115,6 +115,25 @@ TEST_F(KvBranchTest, BeginsInTheMiddleAndGoesOnForAsLongAsItLikes) {
   }
 }
 
+TEST_F(KvBranchTest, ABranchIsExtendedByRowsOfAnother) {
+  for (int64_t length = 5; length < 200; ++length) {
+    history_->Reset(kWindow);
+    Append(history_, length, 0);
+    for (KvCache* branch : {first_, second_}) BranchOff(*backend_, branch, *history_, length);
+    Append(first_, 40, 1);
+    for (const int64_t end : {length, length + 1, length + 1 + length % 30, length + 40}) {
+      ExtendBranch(*backend_, second_, *first_, end);
+      EXPECT_EQ(second_->ring().next(), end);
+      ExpectWrittenBy(*second_, 5, length, 0);
+      ExpectWrittenBy(*second_, length, end, 1);
+    }
+    Append(second_, 3, 2);
+    ExpectWrittenBy(*second_, length + 40, length + 43, 2);
+    ExpectWrittenBy(*first_, length, length + 40, 1);
+    ExpectWrittenBy(*history_, 5, length, 0);
+  }
+}
+
 TEST_F(KvBranchTest, JoiningNothingChangesNothing) {
   Append(history_, 30, 0);
   BranchOff(*backend_, first_, *history_, 30);

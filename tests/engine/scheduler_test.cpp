@@ -137,7 +137,20 @@ TEST(Scheduler, WithMoreAccountsThanSlotsTheyTakeTurnsByQuanta) {
   EXPECT_EQ(PickVictim(holders, 0), std::nullopt) << "who has a slot takes nobody else's only one";
 }
 
-constexpr double kBelow = 2048;
+TEST(Scheduler, AnAccountThatWasServedMuchLessDoesNotWaitForAQuantum) {
+  std::vector<SlotHolder> holders = Holders({1, 1, 1, 0}, 0);
+  holders[1].ahead = kMuchMore;
+  EXPECT_EQ(PickVictim(holders, 3), 1u);
+  EXPECT_EQ(PickVictim(holders, 0), std::nullopt) << "it has a slot";
+  holders[1].is_kept = false;
+  EXPECT_EQ(PickVictim(holders, 3), std::nullopt) << "too much would be computed again";
+  holders[2].ahead = kMuchMore;
+  EXPECT_EQ(PickVictim(holders, 3), 2u);
+  holders[2].may_leave = false;
+  EXPECT_EQ(PickVictim(holders, 3), std::nullopt);
+}
+
+constexpr double kBelow = 2 * kMuchMore;
 
 TEST(Scheduler, WhoComesBackIsALittleBelowTheOthersAndOwesWhatHeOwed) {
   ServedTokens served;

@@ -1,5 +1,6 @@
 // An account that takes all slots: another account's turn preempts one of its turns, which continues with its next
 // token and computes nothing again. The tests count steps, not time.
+#include <array>
 #include <map>
 
 #include "engine/scheduler.h"
@@ -179,6 +180,138 @@ TEST_P(EngineFairnessTest, MoreAccountsThanSlotsTakeTurnsByQuanta) {
   EXPECT_LE(preempted, std::ssize(turns) * kTokens / kQuantumSteps + 2);
 }
 
+// Eight accounts on four slots: every running turn is within its quantum most of the time.
+TEST_P(EngineFairnessTest, AnAccountThatWasServedLittleDoesNotWaitForAQuantum) {
+  StartInMemory({.slots = kSlots, .prefill_chunk = 64, .step_tokens = 64});
+  std::vector<SubmittedTurn> many, few;
+  for (const char* account : {"a", "b", "c", "d", "e", "f", "g", "h"}) many.push_back(Make(account, 10, 2000));
+  constexpr std::array<int64_t, 4> kComes{3000, 3011, 3024, 3037};
+  for (const int64_t comes : kComes) {
+    few.push_back(MakeCounted("one", 8, 4));
+    AtStep(comes, [&, i = few.size() - 1] { Submit(few[i]); });
+  }
+  AtStep(1, [&] {
+    for (size_t i = 1; i < many.size(); ++i) Submit(many[i]);
+  });
+  Submit(many[0]);
+  for (size_t i = 0; i < few.size(); ++i) {
+    ExpectRightTurn(few[i]);
+    EXPECT_LE(counting_[i]->first(), kComes[i] + 2 + (GetParam() ? 1 : 0)) << i;
+  }
+  for (const SubmittedTurn& turn : many) ExpectRightTurn(turn);
+}
+
+// Prompts whose tokens are embedded or scored, one of a slot each: a short turn comes in between.
+TEST_P(EngineFairnessTest, EmbeddedAndScoredTurnsContinueAfterAPreemption) {
+  for (const bool kept : {true, false}) {
+    for (const bool embedded : {true, false}) {
+      steps_ = 0;
+      const EngineOptions options{.slots = 2, .prefill_chunk = 1, .step_tokens = 2};
+      kept ? StartInMemory(options) : Start(options, {});
+      std::vector<SubmittedTurn> many;
+      for (int i = 0; i < 4; ++i) {
+        many.push_back(Make("many", 28, 0));
+        (embedded ? many.back().request.embedded : many.back().request.scored) = true;
+        many.back().request.sampling.logprobs = embedded ? -1 : 1;
+      }
+      const SubmittedTurn other = MakeCounted("one", 1, 4);
+      AtStep(10, [&] { Submit(other); });
+      AtStep(1, [&] {
+        for (size_t i = 1; i < many.size(); ++i) Submit(many[i]);
+      });
+      Submit(many[0]);
+      ExpectRightTurn(other);
+      if (kept) {
+        EXPECT_LE(counting_.back()->first(), 10 + 2 + (GetParam() ? 1 : 0));
+      }
+      for (const SubmittedTurn& turn : many) {
+        const TurnEnd end = turn.sink->Wait();
+        EXPECT_NE(end.reason, FinishReason::kError) << end.error.ToString();
+        EXPECT_EQ(end.rows_computed, std::ssize(turn.request.tokens));
+        if (embedded) {
+          EXPECT_EQ(turn.sink->embedding(), HashNetwork::ExpectedMean(turn.request.tokens, kWindow));
+          continue;
+        }
+        const std::vector<OutputToken> scored = turn.sink->scored();
+        ASSERT_EQ(scored.size(), turn.request.tokens.size());
+        for (size_t i = 1; i < scored.size(); ++i) {
+          const std::vector<TokenId> before(turn.request.tokens.begin(),
+                                            turn.request.tokens.begin() + static_cast<ptrdiff_t>(i));
+          EXPECT_EQ(scored[i].id, turn.request.tokens[i]);
+          EXPECT_EQ(scored[i].top.at(0).id, HashNetwork::Expected(before, {}, kWindow)) << i;
+        }
+      }
+      if (kept) {
+        EXPECT_EQ(SettledStats().turns_preempted, 1u);
+      }
+      engine_.reset();
+    }
+  }
+}
+
+TEST_P(EngineFairnessTest, BeamsOfAnotherAccountDelayNoShortTurn) {
+  std::vector<std::vector<TokenId>> found;
+  for (const bool disturbed : {false, true}) {
+    steps_ = 0;
+    StartInMemory({.slots = kSlots, .prefill_chunk = 64, .step_tokens = 64});
+    std::vector<SubmittedTurn> beams;
+    for (size_t i = 0; i < 3; ++i) {
+      beams.push_back(Turn(100 + i, 100 + i, Tokens(20, static_cast<uint32_t>(i)), 24));
+      beams.back().request.account = "beams";
+      beams.back().request.sampling.beams.width = 2;  // a turn takes all slots
+    }
+    ExpectRightTurn([&] {  // the account has been served more than one that comes
+      const SubmittedTurn before = Make("beams", 10, 1200);
+      Submit(before);
+      return before;
+    }());
+    Settle();
+    const int64_t begins = steps_, comes = begins + 12;
+    std::vector<SubmittedTurn> others;
+    for (const int64_t at : {comes, comes + 30, comes + 60}) {
+      if (!disturbed) break;
+      others.push_back(MakeCounted("one", 8, 4));
+      AtStep(at, [&, i = others.size() - 1] { Submit(others[i]); });
+    }
+    AtStep(begins + 1, [&] {
+      for (size_t i = 1; i < beams.size(); ++i) Submit(beams[i]);
+    });
+    Submit(beams[0]);
+    for (const SubmittedTurn& turn : others) ExpectRightTurn(turn);
+    for (size_t i = 0; i < beams.size(); ++i) {
+      const TurnEnd end = beams[i].sink->Wait();
+      EXPECT_EQ(end.output.size(), 24u) << end.error.ToString();
+      if (!disturbed) found.push_back(end.output);
+      EXPECT_EQ(end.output, found[i]) << "as undisturbed";
+    }
+    if (disturbed) {
+      EXPECT_LE(counting_[counting_.size() - 3]->first(), comes + 2 + (GetParam() ? 1 : 0));
+      EXPECT_GE(SettledStats().turns_preempted, 1u);
+    }
+    engine_.reset();
+  }
+}
+
+TEST_P(EngineFairnessTest, BranchesOfAnotherAccountDelayNoShortTurn) {
+  StartInMemory({.slots = kSlots, .prefill_chunk = 64, .step_tokens = 64});
+  std::vector<SubmittedTurn> answers;  // to one prompt
+  for (size_t i = 0; i < 6; ++i) {
+    answers.push_back(Turn(100 + i, 100 + i, Tokens(20, 1), 40));
+    answers.back().request.account = "many";
+    answers.back().request.may_branch = i > 0;
+  }
+  const SubmittedTurn other = MakeCounted("one", 8, 4);
+  AtStep(4, [&] {
+    for (size_t i = 1; i < answers.size(); ++i) Submit(answers[i]);
+  });
+  AtStep(12, [&] { Submit(other); });
+  Submit(answers[0]);
+  ExpectRightTurn(other);
+  EXPECT_LE(counting_[0]->first(), 12 + 2 + (GetParam() ? 1 : 0));
+  for (const SubmittedTurn& turn : answers) ExpectRightTurn(turn);
+  EXPECT_EQ(SettledStats().turns_preempted, 1u);
+}
+
 TEST_P(EngineFairnessTest, WhereNothingCanBeSavedATurnRunsLongerThanItIsComputedAgain) {
   Start({.slots = 1, .prefill_chunk = 8, .step_tokens = 8}, {});
   const SubmittedTurn first = MakeCounted("a", 400, 60), second = MakeCounted("b", 400, 60);
@@ -248,6 +381,42 @@ TEST_P(LaggingFairnessTest, EveryTokenIsRightAmongAccountsThatPreemptEachOther) 
   int64_t rows = 0;
   for (const SubmittedTurn& turn : turns) rows += Length(turn);
   EXPECT_LE(hashes_.rows_computed(), rows + static_cast<int64_t>(SettledStats().turns_preempted) * 2);
+}
+
+TEST_P(LaggingFairnessTest, PreemptedBeamsFindTheSame) {
+  StartLagging({.slots = 4, .prefill_chunk = 16, .step_tokens = 16});
+  for (const char* account : {"beams", "more beams"}) {  // they have been served more than the others
+    SubmittedTurn before = Make(account, 5, 1200);
+    Submit(before);
+    ExpectRightTurn(before);
+  }
+  std::vector<std::vector<TokenId>> alone, found;
+  std::vector<SubmittedTurn> beams, plain;
+  for (const bool together : {false, true}) {
+    for (TimelineId i = 0; i < 6; ++i) {
+      const TimelineId timeline = 100 + i + (together ? 50 : 0);
+      SubmittedTurn turn = Turn(timeline, timeline, Tokens(10 + 3 * i, static_cast<uint32_t>(i)), 24);
+      turn.request.account = i % 2 == 0 ? "beams" : "more beams";
+      turn.request.sampling.beams.width = 2;
+      if (together) {
+        beams.push_back(turn);
+      } else {
+        alone.push_back(Run(turn).output);
+      }
+    }
+  }
+  for (int64_t i = 0; i < 40; ++i) {
+    plain.push_back(Make(std::string(1, static_cast<char>('a' + i % 3)), 4 + static_cast<size_t>(i % 20), 6));
+    AtStep(steps_ + 5 + 12 * i, [&, i] { Submit(plain[static_cast<size_t>(i)]); });
+  }
+  plain.push_back(Make("long", 5, 400));  // it keeps the steps coming
+  Submit(plain.back());
+  for (const SubmittedTurn& turn : beams) Submit(turn);
+  for (const SubmittedTurn& turn : beams) found.push_back(turn.sink->Wait().output);
+  EXPECT_EQ(found, alone);
+  for (const SubmittedTurn& turn : plain) ExpectRightTurn(turn);
+  EXPECT_GT(SettledStats().turns_preempted, 5u);
+  EXPECT_EQ(lagging_.waits(), 0) << "the engine's thread waited for a copy";
 }
 
 }  // namespace

@@ -82,14 +82,16 @@ class BeamTurnsTest : public ::testing::TestWithParam<std::string> {
     return a;
   }
   /// The timeline goes on from its cache as another does that is told all of it at once, down to the last bit of the
-  /// log probabilities. `kept`: tokens that must have been kept of it.
+  /// log probabilities. `kept`: the tokens that must have been kept; -1 = any number.
   void ExpectGoesOn(TimelineId timeline, const std::vector<TokenId>& said, int64_t kept, RingWindow window = kWindow) {
     const std::vector<TokenId> all = Joined(said, {5, 6, 7});
     SubmittedTurn goes_on = Plain(timeline, all, 6, window), once = Plain(timeline + 1000, all, 6, window);
     for (SubmittedTurn* turn : {&goes_on, &once}) turn->request.sampling.logprobs = 5;
     once.request.account = "another's, which shares nothing";
     const std::vector<TokenId> ids = Run(goes_on);
-    EXPECT_EQ(goes_on.sink->start().tokens_reused, kept);
+    if (kept >= 0) {
+      EXPECT_EQ(goes_on.sink->start().tokens_reused, kept);
+    }
     EXPECT_EQ(ids, Run(once));
     EXPECT_EQ(once.sink->start().tokens_reused, 0);
     EXPECT_EQ(goes_on.sink->logprobs(), once.sink->logprobs());
@@ -338,6 +340,79 @@ TEST_P(BeamTurnsTest, ACrowdWithFewerSlotsThanBeamsEnds) {
     for (const SubmittedTurn& turn : plain) EXPECT_EQ(turn.sink->Wait().output, same);
     ExpectNothingHeld(20 + kTimelines);
   }
+}
+
+// Short turns of another account preempt them again and again: they find the same, and the conversation continues.
+TEST_P(BeamTurnsTest, APreemptedSearchFindsTheSame) {
+  Load("llama");
+  TieredStore tiers(std::make_unique<RamStore>(64 << 20), nullptr,
+                    TieredStoreOptions{.host_idle_ms = 0, .sweep_ms = 0});
+  for (TieredStore* store :
+       {&tiers, static_cast<TieredStore*>(nullptr)}) {  // without tiers the prompt is computed again
+    Start(6, kWindow.memory_len, 0, store);
+    for (uint32_t seed = 1; seed <= 3; ++seed) {
+      const auto search = [&](TimelineId timeline) {
+        SubmittedTurn turn = Beams(timeline, Ids(40, seed), 4, 160);  // all slots
+        turn.request.stop_ids = {};
+        turn.request.account = "beams";
+        return turn;
+      };
+      const SubmittedTurn alone = search(1);
+      const std::vector<TokenId> found = Run(alone);
+      const std::optional<int64_t> rows = alone.sink->Wait().rows_computed;
+      engine_->Close(1);
+      const uint64_t before = Stats().turns_preempted;
+      SubmittedTurn turn = search(2), first = Plain(99, Ids(10, 60), 3);
+      first.request.account = "other's";
+      turn.request.sink = std::make_shared<ActingSink>(turn.sink, 0, [&] { engine_->Submit(first.request).ok(); });
+      ASSERT_TRUE(engine_->Submit(turn.request).ok());
+      EXPECT_EQ(first.sink->Wait().output.size(), 3u);
+      for (TimelineId other = 100; other < 120; ++other) {
+        SubmittedTurn plain = Plain(other, Ids(10, 60), 3);
+        plain.request.account = "other's";
+        EXPECT_EQ(Run(plain).size(), 3u);
+        engine_->Close(other);
+      }
+      const TurnEnd end = turn.sink->Wait();
+      EXPECT_EQ(end.output, found) << seed;
+      EXPECT_EQ(end.rows_computed, rows) << "what is computed again costs nothing";
+      EXPECT_GE(Stats().turns_preempted, before + 1);
+      ExpectGoesOn(2, Joined(turn.request.tokens, found), -1);
+      engine_->Close(2);
+      engine_->Close(99);
+    }
+    engine_.reset();
+  }
+}
+
+// Searches that take all slots, of several accounts, beside plain turns that would hold them for long.
+TEST_P(BeamTurnsTest, AccountsWithBeamsAndWithoutShareTheSlots) {
+  if (GetParam() != "cpu") GTEST_SKIP() << "a page holds more than a slab of these";
+  Load("llama");
+  TieredStore tiers(std::make_unique<RamStore>(64 << 20), nullptr,
+                    TieredStoreOptions{.host_idle_ms = 0, .sweep_ms = 0});
+  Start(6, kWindow.memory_len, 0, &tiers);
+  std::vector<SubmittedTurn> turns;
+  std::vector<std::vector<TokenId>> alone, found;
+  for (const bool together : {false, true}) {
+    for (uint32_t i = 0; i < 12; ++i) {
+      const TimelineId timeline = i + 1;
+      SubmittedTurn turn = i % 3 == 0 ? Beams(timeline, Ids(30, i), 4, 60) : Plain(timeline, Ids(20, i), 150);
+      turn.request.stop_ids = {};
+      turn.request.account = "account " + std::to_string(i % 4);
+      if (!together) {
+        alone.push_back(Run(turn));
+        engine_->Close(timeline);
+      } else {
+        ASSERT_TRUE(engine_->Submit(turn.request).ok());
+        turns.push_back(turn);
+      }
+    }
+  }
+  for (const SubmittedTurn& turn : turns) found.push_back(turn.sink->Wait().output);
+  EXPECT_EQ(found, alone);
+  ExpectNothingHeld(12);
+  engine_.reset();
 }
 
 TEST_P(BeamTurnsTest, ClosingEndsThem) {
