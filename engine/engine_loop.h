@@ -305,8 +305,9 @@ class EngineLoop {
     int64_t begun_ns = 0;
     int64_t decoding = 0;  // rows of turns that decode
     int64_t prompt_rows = 0;
-    double prompt_work = 0;  // as StepTime counts it
-    bool unchosen = false;   // how its tokens are chosen has not been said yet
+    int64_t scored_rows = 0;  // of these, those with logits
+    double prompt_work = 0;   // as StepTime counts it
+    bool unchosen = false;    // launched without its sampling parameters
     bool Has(const RunningTurn* turn) const;
     /// The row from which the turn's next token is chosen; nullopt if none is.
     std::optional<size_t> RowOf(const RunningTurn* turn) const;
@@ -315,7 +316,7 @@ class EngineLoop {
   void Step();
   /// What each running turn computes in the next step, where `under_way` comes before it.
   std::vector<int64_t> Plan(const LaunchedStep* under_way) const;
-  /// How many rows of prompts a step may have in which so many turns decode.
+  /// Rows of prompts that a step may have beside `decoding` turns that decode.
   int64_t PromptRows(int64_t decoding) const;
   /// A row's cost at this position, in rows that attend to nothing.
   double Work(int64_t position) const;

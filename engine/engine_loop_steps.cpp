@@ -87,17 +87,22 @@ double EngineLoop::Work(int64_t position) const {
 }
 
 int64_t EngineLoop::PromptRows(int64_t decoding) const {
-  if (decoding == 0) return options_.step_tokens;
   constexpr int64_t kLeast = 16, kUnmeasured = 64;
-  double work = 0, rows = 0;
+  double work = 0, logits_work = 0, rows = 0;
   for (const auto& turn : running_) {
     if (turn->remaining() <= 1) continue;
     rows += 1;
     work += Work(turn->sequence()->computed());
+    logits_work += turn->scores_next() ? step_time_.LogitsWork() : 0;
   }
+  if (rows == 0) return options_.step_tokens;
+  const auto bounded = [&](double most) {
+    return std::clamp(static_cast<int64_t>(most), std::min(kLeast, options_.step_tokens), options_.step_tokens);
+  };
+  // A step of scored rows is no longer than one of other rows.
+  if (decoding == 0) return bounded(static_cast<double>(options_.step_tokens) * rows / (rows + logits_work));
   const double fitting = step_time_.PromptWork(decoding, options_.max_step_ms * 1e6, kUnmeasured);
-  return std::clamp(static_cast<int64_t>(fitting * rows / std::max(work, 1.0)), std::min(kLeast, options_.step_tokens),
-                    options_.step_tokens);
+  return bounded(fitting * rows / std::max(work + logits_work, 1.0));
 }
 
 std::vector<int64_t> EngineLoop::Plan(const LaunchedStep* under_way) const {
@@ -137,7 +142,10 @@ bool EngineLoop::MayRunAhead() const {
   if (std::ranges::any_of(launched_->logits, [](const LogitsRow& row) { return row.turn->branches() > 0; }))
     return false;
   return launched_->prompt_rows == 0 ||
-         step_time_.DecodeNs(launched_->decoding) + step_time_.PromptNs(launched_->prompt_work) < kLongNs;
+         step_time_.DecodeNs(launched_->decoding) +
+                 step_time_.PromptNs(launched_->prompt_work +
+                                     static_cast<double>(launched_->scored_rows) * step_time_.LogitsWork()) <
+             kLongNs;
 }
 
 std::optional<EngineLoop::LaunchedStep> EngineLoop::Launch(const LaunchedStep* under_way) {
@@ -183,6 +191,7 @@ std::optional<EngineLoop::LaunchedStep> EngineLoop::Launch(const LaunchedStep* u
     const int64_t first = turn.sequence()->computed(), end = first + std::ssize(chunk) - (last ? 1 : 0);
     for (int64_t position = first; scores && position < end; ++position) {
       step.logits.push_back({.turn = &turn, .scored = position + 1});
+      ++step.scored_rows;
     }
     if (last) step.logits.push_back({.turn = &turn, .awaits = awaits});
     if (!last) step.prefilling.push_back(&turn);
@@ -240,7 +249,7 @@ void EngineLoop::Conclude(const LaunchedStep& step) {
   if (const Status status = network_.memory().status(); !status.ok()) return Fail(status);
   const int64_t now = clock_.MonotonicNs();
   const int64_t took = now - std::max(step.begun_ns, std::exchange(concluded_ns_, now));
-  step_time_.Note(step.decoding, step.prompt_work, took);
+  step_time_.Note(step.decoding, step.prompt_work, took, step.scored_rows);
   if (step.prompt_rows > 0) sequence_storage_.NotePrefill(step.prompt_rows + step.decoding, took);
   for (size_t i = 0; i < chosen.size(); ++i) {
     const LogitsRow& row = step.logits[i];

@@ -18,12 +18,15 @@ void Learn(double& known, double now) { known = known == 0 ? now : known + kNews
 
 }  // namespace
 
-void StepTime::Note(int64_t decoding, double prompt_work, int64_t took_ns) {
+void StepTime::Note(int64_t decoding, double prompt_work, int64_t took_ns, int64_t scored) {
   const auto took = static_cast<double>(std::max<int64_t>(took_ns, 1));
   if (prompt_work == 0) return Learn(decode_ns_[Class(decoding)], took);
   if (prompt_work < kMeasuredWork) return;
   // Rows of prompts hide a part of what decoding alone takes, so what is left may be little: never nothing.
-  Learn(ns_per_row_, std::max(took - DecodeNs(decoding), took / 4) / prompt_work);
+  const double of_prompts = std::max(took - DecodeNs(decoding), took / 4);
+  if (scored == 0 || ns_per_row_ == 0) return Learn(ns_per_row_, of_prompts / prompt_work);
+  if (static_cast<double>(scored) < kMeasuredWork) return;
+  Learn(ns_per_logits_, std::max(of_prompts - prompt_work * ns_per_row_, 0.0) / static_cast<double>(scored));
 }
 
 double StepTime::DecodeNs(int64_t decoding) const {

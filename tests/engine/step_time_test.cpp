@@ -35,6 +35,20 @@ TEST(StepTime, PromptsGoOnWhereDecodingTakesLongerThanAStepMay) {
   EXPECT_NEAR(time.PromptWork(4, 100e6, 64), 200e6 / 100'000, 1);
 }
 
+TEST(StepTime, LearnsWhatLogitsOfPromptsCost) {
+  StepTime time;
+  EXPECT_EQ(time.LogitsWork(), 0);
+  const auto took = [](double work, int64_t scored) { return Took(0, work) + scored * 72'000; };
+  for (int i = 0; i < 40; ++i) time.Note(0, 64, took(64, 64), 64);
+  EXPECT_NEAR(time.PromptNs(1), 96'000, 1'000) << "until steps without logits come they are a part of the rows";
+  for (int i = 0; i < 40; ++i) time.Note(0, 256, took(256, 0));
+  for (int i = 0; i < 40; ++i) time.Note(0, 64, took(64, 32), 32);
+  EXPECT_NEAR(time.PromptNs(1), 24'000, 100);
+  EXPECT_NEAR(time.LogitsWork(), 3, 0.1);
+  time.Note(0, 64, took(64, 8), 8);
+  EXPECT_NEAR(time.LogitsWork(), 3, 0.1) << "few rows say little";
+}
+
 TEST(StepTime, TinyStepsSayNothingOfLargeOnes) {
   StepTime time;
   time.Note(0, 2, 5'000'000);
