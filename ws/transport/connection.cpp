@@ -125,6 +125,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     ArmPing();
     Read();
     Flush();
+    NoteWaiting();
   }
 
   void Read() {
@@ -154,6 +155,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     }
     if (stream_.is_message_done()) {
       if (!messages_.Allow()) return BeginClose(1008, "too many messages");
+      waiting_ = false;
       if (!ticket_.SetBusy()) return BeginClose(kEvicted, kEvictedReason);
       last_message_ = std::chrono::steady_clock::now();
       if (answers_in_kind_) stream_.text(stream_.got_text());
@@ -226,6 +228,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     working_ = false;
     if (finished_) return TellClosed();
     Deliver();
+    NoteWaiting();
     const bool room = static_cast<int64_t>(waiting_bytes_) < context_.options.max_message_bytes &&
                       messages_waiting_.size() < kMaxMessagesWaiting;
     if (!room || !std::exchange(paused_, false)) return;
@@ -263,10 +266,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Flush() {
     if (!open_ || closing_ || finished_) return;
     if (writing_) {
+      NoteWaiting();
       // A close that will not wait for a stuck write gets a deadline of its own.
       if (const auto close = outbox_->TakeClose()) {
         pending_close_ = close;
-        ArmDeadline(context_.options.close_timeout);
+        ArmClose(close->code);
       }
       return;
     }
@@ -283,7 +287,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
       });
       return;
     }
-    if (const auto close = outbox_->TakeClose()) BeginClose(close->code, close->reason);
+    if (const auto close = outbox_->TakeClose()) return BeginClose(close->code, close->reason);
+    NoteWaiting();
   }
 
   // ---- ending -----------------------------------------------------------------------------------------------------
@@ -292,7 +297,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     closing_ = true;
     close_code_ = code;
     if (code == 1013) context_.counters.SlowReader();
-    ArmDeadline(context_.options.close_timeout);
+    ArmClose(code);
     stream_.next_layer().Unlimit();
     reason = reason.substr(0, kMaxReasonBytes);
     const websocket::close_reason close(static_cast<websocket::close_code>(code),
@@ -360,10 +365,36 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// A socket that has had nothing to do for a ping interval gives way to another of its owner, if there is no room.
   void WatchIdleness(std::chrono::steady_clock::time_point now) {
     if (Busy()) {
+      waiting_ = false;
       if (!ticket_.SetBusy()) outbox_->Close(kEvicted, kEvictedReason);
     } else if (now - last_message_ >= context_.options.ping_interval) {
-      ticket_.SetIdle([outbox = outbox_] { outbox->Close(kEvicted, kEvictedReason); });
+      ticket_.SetIdle(Evictor());
+    } else {
+      NoteWaiting();
     }
+  }
+
+  /// A socket without a turn waits for its client, to send a message or to read: a full server may evict it.
+  void NoteWaiting() {
+    if (waiting_ || closing_ || finished_ || Busy()) return;
+    waiting_ = true;
+    ticket_.SetWaiting(Evictor());
+  }
+
+  /// What waits to be written is dropped: a peer that does not read would hold its socket.
+  std::function<void()> Evictor() const {
+    return [outbox = outbox_] { outbox->Close(kEvicted, kEvictedReason, /*at_once=*/true); };
+  }
+
+  /// Sets the time until a close must be answered. An evicted socket has given its place away: where newcomers find no
+  /// room it is cut at once.
+  void ArmClose(uint16_t code) {
+    const auto time = context_.options.close_timeout;
+    ArmDeadline(code == kEvicted ? std::min(time, kTeardownTime) : time);
+    if (code != kEvicted || evicted_.silent()) return;
+    evicted_.BeSilent(ticket_.address(), [weak = weak_from_this(), executor = stream_.get_executor()] {
+      if (auto self = weak.lock()) asio::post(executor, [self = std::move(self)] { self->Finish(kEvicted); });
+    });
   }
 
   bool PeerIsGone() { return stream_.next_layer().next_layer().PeerIsGone(context_.options.gone_timeout); }
@@ -395,6 +426,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Finish(uint16_t code) {
     if (!open_ || std::exchange(finished_, true)) return;
     outbox_->Detach();
+    evicted_.Speak();
     context_.counters.WebSocketClosed(code);
     age_.cancel();
     idle_.cancel();
@@ -420,6 +452,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   ServerContext& context_;
   ConnectionTicket ticket_;
+  SilentPeer evicted_{context_.silent};
   websocket::stream<GuardedStream, false> stream_;
   Timer age_, idle_, ping_, deadline_, retry_;
   std::chrono::steady_clock::time_point last_message_, heard_;  // the latter: of anything
@@ -443,6 +476,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   int64_t pieces_ = 0;  // of the message being read
   uint16_t close_code_ = kLost;
   bool open_ = false, writing_ = false, pinging_ = false, closing_ = false, finished_ = false, deadline_set_ = false;
+  bool waiting_ = false;                   // for the client, as its place knows
   bool working_ = false, paused_ = false;  // a worker has a message; nothing is read until there is room
   bool refused_ = false;                   // a message was too large: nothing more is read but by the close
   bool answers_in_kind_ = false;           // as the route's

@@ -60,6 +60,8 @@ struct ServerOptions {
   /// How many of them an owner may have: a principal, or "address " and an address where there are no keys. Null = all.
   /// Called for every request; must not block.
   std::function<int64_t(const std::string& owner)> connections_of = nullptr;
+  // A full server evicts connections that have waited for their clients for this time; see ConnectionPlaces.
+  std::chrono::milliseconds eviction_patience{1'000};
   int64_t max_message_bytes = limits::kMaxMessageBytes;  // one WebSocket message or HTTP body
   // HTTP requests being read or answered and waiting WebSocket messages; answers being written. 64 KiB of each are not
   // counted, and an owner with a key has half.

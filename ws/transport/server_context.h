@@ -37,7 +37,7 @@ struct ServerContext {
       : options(server_options),
         access(server_options.access),
         counters(transport_counters),
-        places(server_options.max_connections, server_options.connections_of),
+        places(server_options.max_connections, server_options.connections_of, server_options.eviction_patience),
         service_(std::move(first)) {}
 
   /// Why the server ends a connection: it stops, and what is queued still goes out; or the key is no longer good.
@@ -115,7 +115,7 @@ struct ServerContext {
   FailedKeys failed_keys{[](const std::string& line) { LogWarning("{}", line); }};
   std::atomic<uint64_t> sockets_seen{0};
   SilentPeers handshakes;  // of TLS, begun and not ended
-  SilentPeers silent;      // HTTP connections that wait for a request and are not admitted
+  SilentPeers silent;      // HTTP connections that wait for a request and are not admitted, evicted WebSockets
 
  private:
   mutable std::mutex mutex_;
@@ -197,6 +197,7 @@ class ConnectionTicket {
   }
   /// As ConnectionPlaces, for an admitted one.
   void SetIdle(std::function<void()> evict) { context_->places.SetIdle(place_, std::move(evict)); }
+  void SetWaiting(std::function<void()> evict) { context_->places.SetWaiting(place_, std::move(evict)); }
   bool SetBusy() { return context_->places.SetBusy(place_); }
   /// Who asks, for a fair share of the workers: the principal, or this socket where no key tells clients apart.
   std::string Client(const std::string& principal) const {

@@ -1,6 +1,7 @@
 // Connections that have yet to say who they are and what they want: TLS has not been agreed on, or no request has been
-// let in. Whoever opens many and says nothing would take the places of those who speak; so where there is no place
-// left, the longest silent one of the address that has the most gives way. Owned by the ServerContext; any thread.
+// let in; and evicted WebSockets that have yet to answer their close. Whoever opens many and says nothing would take
+// the places of those who speak; so where there is no place left, the longest silent one of the address that has the
+// most gives way. Owned by the ServerContext; any thread.
 #pragma once
 
 #include <cstdint>

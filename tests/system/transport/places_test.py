@@ -103,6 +103,19 @@ def test_one_key_takes_half_and_probes_are_answered(shared):
     shared.stop()
 
 
+def test_hoards_of_sockets_give_way_to_another_key(start):
+    server = start("--max-connections", 60, "--max-connections-per-owner", 60, "--api-key", KEYS["A"], "--api-key", KEYS["B"])
+    sockets = [BareSocket(server.port, headers=f"Authorization: Bearer {KEYS['A']}\r\n") for _ in range(60)]
+    assert [one.status() for one in sockets] == [101] * 60
+    wait_for(lambda: get(server, "/v1/models", "B")[0] == 200, "a socket without a turn to give way")
+    kept = BareSocket(server.port, headers=f"Authorization: Bearer {KEYS['B']}\r\n")
+    assert kept.status() == 101
+    for _ in range(20):
+        get(server, "/v1/models", "A")
+    assert get(server, "/v1/models", "B")[0] == 200
+    server.stop()
+
+
 def test_kept_alive_connections_give_way_to_their_owners_next(shared):
     kept = []
     for _ in range(100):

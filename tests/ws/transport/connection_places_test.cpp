@@ -13,7 +13,8 @@ using PlaceVerdict = ConnectionPlaces::Verdict;
 /// Places with a record of who was evicted.
 class ConnectionPlacesTest : public ::testing::Test {
  protected:
-  ConnectionPlaces places_{6, [](const std::string& owner) { return owner == "small" ? 2 : 4; }};
+  ConnectionPlaces places_{6, [](const std::string& owner) { return owner == "small" ? 2 : 4; },
+                           std::chrono::milliseconds(0)};
   std::vector<uint64_t> evicted_;
 
   PlaceVerdict Take(const std::string& owner, uint64_t* place) { return places_.Take(owner, place); }
@@ -31,6 +32,9 @@ class ConnectionPlacesTest : public ::testing::Test {
   }
   void SetIdle(uint64_t place) {
     places_.SetIdle(place, [this, place] { evicted_.push_back(place); });
+  }
+  void SetWaiting(uint64_t place) {
+    places_.SetWaiting(place, [this, place] { evicted_.push_back(place); });
   }
 };
 
@@ -82,6 +86,54 @@ TEST_F(ConnectionPlacesTest, AFullServerTakesThePlaceFromTheOwnerWithTheMost) {
   EXPECT_EQ(places_.taken(), 6);
 }
 
+TEST_F(ConnectionPlacesTest, AConnectionThatWaitsForItsClientGivesWayOnAFullServer) {
+  std::vector<uint64_t> large;
+  for (int i = 0; i < 4; ++i) large.push_back(Taken("large"));
+  for (const uint64_t place : large) SetWaiting(place);
+  EXPECT_EQ(Refused("large"), PlaceVerdict::kOwnerFull) << "its own next one is no reason";
+  Taken("other");
+  Taken("other");
+  EXPECT_TRUE(evicted_.empty()) << "there was room";
+  EXPECT_TRUE(places_.SetBusy(large[0]));
+  Taken("small");
+  EXPECT_EQ(evicted_, std::vector<uint64_t>{large[1]}) << "the one that has waited longest";
+  EXPECT_FALSE(places_.SetBusy(large[1])) << "its place is gone";
+}
+
+TEST_F(ConnectionPlacesTest, AnIdleConnectionGivesWayBeforeOneThatWaits) {
+  std::vector<uint64_t> large;
+  for (int i = 0; i < 4; ++i) large.push_back(Taken("large"));
+  SetWaiting(large[0]);
+  SetWaiting(large[1]);
+  SetIdle(large[1]);
+  SetWaiting(large[1]);  // idle already: it keeps its time
+  Taken("other");
+  Taken("other");
+  Taken("small");
+  EXPECT_EQ(evicted_, std::vector<uint64_t>{large[1]});
+}
+
+TEST_F(ConnectionPlacesTest, TheOwnerWithTheMostConnectionsThatWaitGivesWay) {
+  std::vector<uint64_t> busy, hoarded;
+  for (int i = 0; i < 3; ++i) busy.push_back(Taken("busy"));
+  for (int i = 0; i < 3; ++i) hoarded.push_back(Taken("hoard"));
+  SetIdle(busy[0]);
+  for (const uint64_t place : hoarded) SetWaiting(place);
+  Taken("other");
+  EXPECT_EQ(evicted_, std::vector<uint64_t>{hoarded[0]});
+}
+
+TEST(PatientPlacesTest, AConnectionMayWaitForItsClientForAWhile) {
+  ConnectionPlaces places(3, nullptr, std::chrono::hours(1));
+  std::vector<uint64_t> taken(3);
+  for (uint64_t& place : taken) {
+    ASSERT_EQ(places.Take("hoard", &place), ConnectionPlaces::Verdict::kTaken);
+    places.SetWaiting(place, [] { FAIL() << "it was evicted"; });
+  }
+  uint64_t next = 0;
+  EXPECT_EQ(places.Take("other", &next), ConnectionPlaces::Verdict::kFull);
+}
+
 TEST_F(ConnectionPlacesTest, OwnersWithAsManyPlacesTakeNoneFromEachOther) {
   const uint64_t first = Taken("a"), second = Taken("a");
   Taken("b");
@@ -113,7 +165,7 @@ TEST_F(ConnectionPlacesTest, APlaceChangesItsOwnerWithTheRequestsOfAProxy) {
 }
 
 TEST(OneOwnersPlacesTest, AnOwnerThatMayHaveAllFindsTheServerFull) {
-  ConnectionPlaces places(1, nullptr);
+  ConnectionPlaces places(1, nullptr, std::chrono::milliseconds(0));
   uint64_t first = 0, second = 0;
   EXPECT_EQ(places.Take("", &first), PlaceVerdict::kTaken);
   EXPECT_EQ(places.Take("", &second), PlaceVerdict::kFull);

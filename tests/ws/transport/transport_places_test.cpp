@@ -155,5 +155,156 @@ TEST_F(TransportPlacesTest, WithoutKeysAddressesAreOwners) {
   EXPECT_EQ(third.Get("/healthz")->status, 200);
 }
 
+/// Every place is hers; he has none.
+class FullServerTest : public TransportPlacesTest {
+ protected:
+  static constexpr size_t kPlaces = 4;
+  static constexpr size_t kUnreadBytes = 16 << 20;  // more than the system's buffers take
+  static constexpr int kSmallBuffer = 4096;
+
+  void SetUp() override {
+    TransportPlacesTest::SetUp();
+    options_.worker_threads = 8;
+    options_.connections_of = [](const std::string&) { return kPlaces; };
+    options_.eviction_patience = std::chrono::milliseconds(0);
+  }
+  void StartWithLargeAnswers() {
+    auto service = MakeService();
+    service->router.Add("GET", "/large", [](const HttpRequest&, const Router::Parameters&) {
+      HttpResponse response;
+      response.body = std::string(kUnreadBytes, 'x');
+      return response;
+    });
+    service->router.Add("GET", "/stream", [this](const HttpRequest&, const Router::Parameters&) {
+      HttpResponse response;
+      response.content_type = "text/event-stream";
+      response.stream = [this](std::shared_ptr<Outbox> outbox) {
+        outbox->Push(std::string(kUnreadBytes, 'x'));
+        {
+          std::lock_guard lock(seen_.mutex);
+          seen_.outboxes.push_back(outbox);
+        }
+        seen_.changed.notify_all();
+        return outbox;
+      };
+      return response;
+    });
+    Start(std::move(service));
+  }
+  std::unique_ptr<WireClient> Her(const std::string& sent) {
+    auto client = std::make_unique<WireClient>(port(), kSmallBuffer);
+    client->Send(sent);
+    return client;
+  }
+  /// Admitted, with a part of its body.
+  std::unique_ptr<WireClient> HerHalf() {
+    auto client = Her(PartOfABody("/echo/x") + kHers + "Expect: 100-continue\r\n\r\n");
+    EXPECT_TRUE(client->ReadSome().value_or("").starts_with("HTTP/1.1 100"));
+    client->Send("half of it");
+    return client;
+  }
+  std::unique_ptr<WireClient> HerSocket() {
+    auto client = std::make_unique<WireClient>(port());
+    EXPECT_EQ(client->Upgrade("/ws", kHers)->status, 101);
+    return client;
+  }
+  std::string Get(const std::string& path) {
+    return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + kHers + "\r\n";
+  }
+  int HisStatus() { return WireClient(port()).Get("/hello", kHis)->status; }
+  /// Until a connection of hers has got so far that it gives way. `meanwhile` is called between two attempts.
+  void ExpectServed(const std::function<void()>& meanwhile = [] {}) {
+    for (;;) {
+      const int status = HisStatus();
+      if (status == 200) return;
+      ASSERT_EQ(status, 503);
+      meanwhile();
+    }
+  }
+};
+
+TEST_F(FullServerTest, ASocketWithoutATurnGivesWay) {
+  Start();
+  std::vector<std::unique_ptr<WireClient>> hers;
+  for (size_t i = 0; i < kPlaces; ++i) hers.push_back(HerSocket());
+  ExpectServed();
+  EXPECT_EQ(hers.front()->ReadClose(), 4429) << "the one that has waited longest";
+  hers.back()->SendText("still there?");
+  EXPECT_EQ(hers.back()->ReadText(), "still there?");
+}
+
+TEST_F(FullServerTest, ASocketInTheMidstOfAMessageGivesWay) {
+  Start();
+  std::vector<std::unique_ptr<WireClient>> hers;
+  for (size_t i = 0; i < kPlaces; ++i) {
+    hers.push_back(HerSocket());
+    hers.back()->SendFrame(1, "half of it", /*fin=*/false);
+  }
+  ExpectServed();
+  EXPECT_EQ(hers.front()->ReadClose(), 4429);
+}
+
+TEST_F(FullServerTest, ASocketWhoseAnswerIsNotReadGivesWay) {
+  Start();
+  std::vector<std::unique_ptr<WireClient>> hers;
+  for (size_t i = 0; i < kPlaces; ++i) {
+    hers.push_back(std::make_unique<WireClient>(port(), kSmallBuffer));
+    ASSERT_EQ(hers.back()->Upgrade("/ws", kHers)->status, 101);
+    WaitOutbox(i)->Push(std::string(kUnreadBytes, 'x'));
+  }
+  ExpectServed();
+}
+
+TEST_F(FullServerTest, ARequestWhoseBodyDoesNotComeGivesWay) {
+  Start();
+  std::vector<std::unique_ptr<WireClient>> hers;
+  for (size_t i = 0; i < kPlaces; ++i) hers.push_back(HerHalf());
+  ExpectServed();
+}
+
+TEST_F(FullServerTest, AnAnswerThatIsNotReadGivesWay) {
+  StartWithLargeAnswers();
+  std::vector<std::unique_ptr<WireClient>> hers;
+  for (size_t i = 0; i < kPlaces; ++i) {
+    hers.push_back(Her(Get("/large")));
+    ASSERT_TRUE(hers.back()->ReadSome());
+  }
+  ExpectServed();
+}
+
+TEST_F(FullServerTest, AStreamThatIsNotReadGivesWay) {
+  StartWithLargeAnswers();
+  std::vector<std::unique_ptr<WireClient>> hers;
+  for (size_t i = 0; i < kPlaces; ++i) hers.push_back(Her(Get("/stream")));
+  for (size_t i = 0; i < kPlaces; ++i) WaitOutbox(i);
+  ExpectServed([&] {
+    for (size_t i = 0; i < kPlaces; ++i) WaitOutbox(i)->Push("more");
+  });
+}
+
+TEST_F(FullServerTest, WhatIsWorkedOnKeepsItsPlace) {
+  busy_ = true;
+  Start();
+  const auto first = HerSocket(), second = HerSocket();
+  const auto third = Her(Get("/block")), fourth = Her(Get("/block"));
+  gate_.WaitFor(2);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(HisStatus(), 503);
+  gate_.Open();
+  EXPECT_EQ(third->ReadAnswer()->status, 200);
+  first->SendText("still there?");
+  EXPECT_EQ(first->ReadText(), "still there?");
+}
+
+TEST_F(FullServerTest, WhoeverWaitsForItsClientHasAWhile) {
+  options_.eviction_patience = std::chrono::hours(1);
+  Start();
+  std::vector<std::unique_ptr<WireClient>> hers;
+  for (size_t i = 0; i + 1 < kPlaces; ++i) hers.push_back(HerSocket());
+  hers.push_back(HerHalf());
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(HisStatus(), 503);
+  hers.back()->Send(std::string(990, 'x'));
+  EXPECT_EQ(hers.back()->ReadAnswer()->status, 200);
+}
+
 }  // namespace
 }  // namespace ringside::testing

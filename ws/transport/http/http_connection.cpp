@@ -83,19 +83,37 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   /// An admitted connection may be evicted until a head has come; every other until it is admitted.
   void WaitInLine() {
-    const auto cut = [weak = weak_from_this(), executor = socket_.get_executor()](auto may_cut) {
+    waiting_ = false;
+    if (ticket_.admitted()) return ticket_.SetIdle(Evictor([](const HttpConnection&) { return true; }));
+    silence_.BeSilent(ticket_.address(), Evictor([](const HttpConnection& self) { return self.silence_.silent(); }));
+  }
+
+  /// Until Work, an admitted connection waits for its client: it may be evicted if the server is full.
+  void WaitForClient() {
+    if (!ticket_.admitted() || std::exchange(waiting_, true)) return;
+    ticket_.SetWaiting(Evictor([](const HttpConnection&) { return true; }));
+  }
+
+  /// False if the connection has been evicted; it is to be cut then.
+  bool Work() {
+    waiting_ = false;
+    return !ticket_.admitted() || ticket_.SetBusy();
+  }
+
+  /// Cuts the connection, called by any thread, if `may_cut` holds on the strand.
+  template <class MayCut>
+  std::function<void()> Evictor(MayCut may_cut) {
+    return [weak = weak_from_this(), executor = socket_.get_executor(), may_cut] {
       if (const auto self = weak.lock()) {
         asio::post(executor, [self, may_cut] {
           if (may_cut(*self)) self->Cut();
         });
       }
     };
-    if (ticket_.admitted()) return ticket_.SetIdle([cut] { cut([](const HttpConnection&) { return true; }); });
-    silence_.BeSilent(ticket_.address(),
-                      [cut] { cut([](const HttpConnection& self) { return self.silence_.silent(); }); });
   }
 
   void Read() {
+    if (header_checked_) WaitForClient();
     reading_ = true;
     socket_.async_read_some(buffer_.prepare(kReadBytes), [self = shared_from_this()](error_code error, size_t bytes) {
       self->reading_ = false;
@@ -150,7 +168,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     for (;;) {
       if (parser_->is_header_done() && !header_checked_) {
         header_checked_ = true;
-        if (ticket_.admitted() && !ticket_.SetBusy()) return Cut();
+        if (!Work()) return Cut();
         if (Status status = CheckHeader(); !status.ok()) return Refuse(status);
         if (std::optional<HttpResponse> refusal = Admit()) return Delay(std::move(*refusal));
         if (Status status = LimitBody(); !status.ok()) return Refuse(status);
@@ -212,6 +230,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     if (static_cast<int64_t>(bytes - allowed_bytes_) * 1000 < kSlowestUploadBytesASecond * time.count()) return;
     allowed_bytes_ = bytes;
     Arm(time);
+    (void)Work();  // Read begins to wait again; an evicted connection is about to be cut
   }
 
   bool WantsContinue() const {
@@ -291,7 +310,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   }
 
   void Dispatch() {
-    Answers();
+    if (!Work()) return Cut();
+    MarkAnswering();
     if (upgrade_) return Upgrade();
     request_.body = std::move(parser_->get().body());
     if (service_->router.IsAnsweredAtOnce(request_.path)) return Answer(Route());
@@ -389,13 +409,13 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     Answer(ErrorResponse(status));
   }
 
-  void Answers() {
+  void MarkAnswering() {
     answering_.Begin();
     ticket_.unread().End();
   }
 
   void Answer(HttpResponse response) {
-    Answers();
+    MarkAnswering();
     request_.body = parser_->get().body() = std::string();
     body_share_.GiveBack();
     if (response.later) return Wait(response);
@@ -417,6 +437,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     answer_ = WriteHead(response, style);
     body_ = HasBody(response, style) ? std::move(response.body) : std::string();
     Arm(context_.options.request_timeout + std::chrono::seconds(body_.size() / kSlowestBytesASecond));
+    WaitForClient();
     asio::async_write(socket_, std::array{asio::buffer(answer_), asio::buffer(body_)},
                       [self = shared_from_this()](error_code error, size_t) { self->OnWritten(error); });
   }
@@ -553,6 +574,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool chunked_ = false;
   bool header_checked_ = false;
   size_t allowed_bytes_ = 0;    // of the body, when the clock was last set
+  bool waiting_ = false;        // for the client, as its place knows
   bool reading_ = false;        // more of the request
   bool timed_out_ = false;      // which has not come in time
   bool request_begun_ = false;  // its first byte has come

@@ -89,6 +89,7 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
   void Flush() {
     if (finished_ || ended_) return;
     if (writing_) {
+      WaitForReader();
       // A reader too slow gets a deadline of its own for what is stuck.
       if (!close_) close_ = outbox_->TakeClose();
       if (close_ && close_->code != Outbox::kEndOfBody) ArmDeadline(context_.options.close_timeout);
@@ -110,6 +111,14 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
     if (close_) return CutShort();
   }
 
+  /// There is more than the peer has taken: if the server is full, the stream may be evicted until a write has ended.
+  void WaitForReader() {
+    if (std::exchange(waiting_, true)) return;
+    ticket_.SetWaiting([weak = weak_from_this(), executor = socket_.get_executor()] {
+      if (auto self = weak.lock()) asio::post(executor, [self = std::move(self)] { self->CutShort(); });
+    });
+  }
+
   void AppendChunk(std::string_view body) {
     if (body.empty()) return;
     if (chunks_) written_ += fmt::format("{:x}\r\n", body.size());
@@ -128,7 +137,8 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
       self->writing_ = false;
       self->written_ = std::string();  // it may have been large
       self->written_share_.GiveBack();
-      if (error) return self->Finish();
+      const bool evicted = std::exchange(self->waiting_, false) && !self->ticket_.SetBusy();
+      if (error || evicted) return self->Finish();
       self->deadline_.cancel();
       self->ended_ ? self->End() : self->Flush();
     });
@@ -202,6 +212,7 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
   uint64_t member_ = 0;
   bool comments_ = false;  // the peer knows lines that say nothing
   bool said_ = false;      // anything, since the last pulse
+  bool waiting_ = false;   // for the peer to read, as its place knows
   bool chunks_ = true, writing_ = false, ended_ = false, finished_ = false;
 };
 
