@@ -39,7 +39,7 @@ inline constexpr int64_t kMaxMetadataValueBytes = 512;
 // A grammar that an answer must follow
 inline constexpr int64_t kMaxGrammarTextBytes = 256 << 10;   // schema, regular expression or GBNF
 inline constexpr int64_t kMaxGrammarStates = 1 << 17;        // of all rules, repetitions written out
-inline constexpr int64_t kMaxGrammarSteps = 60'000'000;      // of compiling a request's grammars; about 2 s
+inline constexpr int64_t kMaxGrammarSteps = 24'000'000;      // of compiling a request's grammars; up to 0.5 s
 inline constexpr int64_t kMaxGrammarBuildBytes = 96 << 20;   // held at once while they are compiled
 inline constexpr int64_t kMaxGrammarRepeats = 1 << 16;       // of one quantifier
 inline constexpr int64_t kMaxGrammarWorkAtOnce = 1 << 18;    // places looked at for one mask; about 10 ms

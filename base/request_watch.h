@@ -17,7 +17,10 @@ class RequestWatch {
   RequestWatch& operator=(const RequestWatch&) = delete;
 
   /// False if no check is installed.
-  static bool ClientLeft() { return current_ != nullptr && current_->client_left_(); }
+  static bool ClientLeft() { return current_ != nullptr && current_->client_left(); }
+  /// This thread's check, to be installed on another thread that works for it; null if there is none.
+  static const RequestWatch* Current() { return current_; }
+  bool client_left() const { return client_left_(); }
 
  private:
   static inline thread_local const RequestWatch* current_ = nullptr;

@@ -19,7 +19,11 @@ constexpr uint64_t kCallBytes = 4 << 10;  // what the smallest call counts as
 thread_local WorkerPool::Running* WorkerPool::running_here_ = nullptr;
 
 WorkerPool::WorkerPool(const WorkerPoolOptions& options)
-    : options_(options), most_running_(std::max(1, options.threads - 1)) {
+    : options_(options),
+      most_running_(std::max(1, options.threads - 1)),
+      long_work_({.threads = std::max(1, options.threads / 2),
+                  .waiting_of_owner = options.long_calls_of_client,
+                  .waiting = options.long_calls}) {
   std::lock_guard lock(mutex_);
   for (int i = 0; i < options.threads; ++i) StartThread();
 }
@@ -37,16 +41,16 @@ Status WorkerPool::Submit(const std::string& client, size_t bytes, std::function
     // One call may be larger than a client's share if the client has no waiting call.
     const bool own_full = !asking.waiting.empty() && (asking.waiting.size() >= options_.queue_calls / 2 ||
                                                       asking.bytes + bytes > options_.queue_bytes / 2);
-    if (own_full || calls_ >= options_.queue_calls || bytes_ + bytes > options_.queue_bytes) {
+    if (own_full || counts_.calls >= options_.queue_calls || counts_.bytes + bytes > options_.queue_bytes) {
       if (asking.gone()) clients_.erase(client);
-      ++refused_;
+      ++counts_.refused;
       return Unavailable("Too many requests are waiting to be worked on.");
     }
     asking.waiting.push_back({bytes, std::move(call)});
     if (asking.waiting.size() == 1) StandInLine(client, asking);
     asking.bytes += bytes;
-    bytes_ += bytes;
-    ++calls_;
+    counts_.bytes += bytes;
+    ++counts_.calls;
   }
   changed_.notify_one();
   return Status::Ok();
@@ -87,6 +91,18 @@ void WorkerPool::Release(Running& call) {
   if (running_ >= options_.threads) busy_since_ = std::chrono::steady_clock::now();
 }
 
+Status WorkerPool::StartSpareThread() {
+  const size_t waiting = waits_since_.size() + counts_.long_calls;
+  if (stopping_ || threads_.size() > static_cast<size_t>(options_.threads) + waiting) return Status::Ok();
+  try {
+    StartThread();
+  } catch (const std::system_error& error) {
+    ++counts_.refused;
+    return Unavailable("The server has no thread left for another request that waits.");
+  }
+  return Status::Ok();
+}
+
 Status WorkerPool::BeginDiskWait() {
   Running& call = *running_here_;
   std::unique_lock lock(mutex_);
@@ -94,19 +110,12 @@ Status WorkerPool::BeginDiskWait() {
   while (waits_since_.size() >= options_.disk_waits || client.disk_waits >= options_.disk_waits / 2) {
     const TimePoint patience_ends = *waits_since_.begin() + options_.disk_patience;
     if (std::chrono::steady_clock::now() >= patience_ends) {
-      ++refused_;
+      ++counts_.refused;
       return Unavailable("The disk does not keep up: too many requests are waiting for it.");
     }
     wait_ended_.wait_until(lock, patience_ends);
   }
-  if (!stopping_ && threads_.size() <= static_cast<size_t>(options_.threads) + waits_since_.size()) {
-    try {
-      StartThread();
-    } catch (const std::system_error& error) {
-      ++refused_;
-      return Unavailable("The server has no thread left for a request that waits for the disk.");
-    }
-  }
+  RETURN_IF_ERROR(StartSpareThread());
   Release(call);
   ++client.disk_waits;
   call.waits = true;
@@ -128,6 +137,43 @@ void WorkerPool::EndDiskWait() {
   wait_ended_.notify_all();
 }
 
+Status WorkerPool::RunLong(const std::function<void()>& work) {
+  Running& call = *running_here_;
+  {
+    std::lock_guard lock(mutex_);
+    RETURN_IF_ERROR(StartSpareThread());
+    Release(call);
+    ++counts_.long_calls;
+    ++clients_.find(call.client)->second.long_calls;
+    call.waits = true;
+    changed_.notify_one();
+  }
+  Status status;
+  std::exception_ptr thrown;
+  try {
+    status = long_work_.Run(call.client, work);
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  {
+    std::lock_guard lock(mutex_);
+    --counts_.long_calls;
+    --clients_.find(call.client)->second.long_calls;
+    if (!status.ok()) ++counts_.refused;
+    call.waits = false;
+    Occupy(call);
+  }
+  if (thrown) std::rethrow_exception(thrown);
+  return status;
+}
+
+Status RunLongWork(const std::function<void()>& work) {
+  WorkerPool::Running* const call = WorkerPool::running_here_;
+  if (call != nullptr && !call->waits) return call->pool->RunLong(work);
+  work();
+  return Status::Ok();
+}
+
 void WorkerPool::Work() {
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -139,8 +185,8 @@ void WorkerPool::Work() {
     Call call = std::move(taken.waiting.front());
     taken.waiting.pop_front();
     taken.bytes -= call.bytes;
-    bytes_ -= call.bytes;
-    --calls_;
+    counts_.bytes -= call.bytes;
+    --counts_.calls;
     Running running{this, client->first, IsLarge(call.bytes)};
     Occupy(running);
     if (!taken.waiting.empty()) StandInLine(running.client, taken);
@@ -166,12 +212,11 @@ WorkerPoolStats WorkerPool::stats() const {
   const auto since = [now = std::chrono::steady_clock::now()](TimePoint begin) {
     return std::chrono::duration_cast<std::chrono::milliseconds>(now - begin).count();
   };
-  return {.calls = calls_,
-          .bytes = bytes_,
-          .refused = refused_,
-          .disk_waits = waits_since_.size(),
-          .longest_call_ms = running_since_.empty() ? 0 : since(*running_since_.begin()),
-          .stalled_ms = busy_since_ ? since(*busy_since_) : 0};
+  WorkerPoolStats stats = counts_;
+  stats.disk_waits = waits_since_.size();
+  stats.longest_call_ms = running_since_.empty() ? 0 : since(*running_since_.begin());
+  stats.stalled_ms = busy_since_ ? since(*busy_since_) : 0;
+  return stats;
 }
 
 Result<DiskWait> DiskWait::Begin() {
@@ -193,6 +238,7 @@ void WorkerPool::Stop() {
     line_.clear();
   }
   changed_.notify_all();
+  long_work_.Stop();
   for (std::thread& thread : threads_) thread.join();
   threads_.clear();
   dropped.swap(clients_);

@@ -1,6 +1,7 @@
 // The threads that parse requests, tokenise and look up stored conversations, so that no io thread does. A call that
 // waits for the disk (DiskWait) leaves its place to another call, so that a slow disk does not hold up calls that need
-// none. No client holds all threads, all of the queue, or all waits. Owned by the Server; any thread.
+// none. Long work inside a call (RunLongWork) runs on other threads, shared fairly, and its call leaves its place
+// meanwhile, too. No client holds all threads, all of the queue, or all waits. Owned by the Server; any thread.
 #pragma once
 
 #include <chrono>
@@ -18,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/long_work.h"
 #include "base/status.h"
 
 namespace ringside {
@@ -30,13 +32,15 @@ struct WorkerPoolOptions {
   size_t disk_waits = 64;         // calls that wait for the disk at once; one client may have half
   // Beyond disk_waits another wait is refused once the oldest has lasted this long; until then it waits for a place.
   std::chrono::milliseconds disk_patience{1'000};
+  size_t long_calls_of_client = 32, long_calls = 128;  // that wait for long work
 };
 
 struct WorkerPoolStats {
   size_t calls = 0, bytes = 0;  // that wait now
-  uint64_t refused = 0;         // calls and waits for the disk, since the start
+  uint64_t refused = 0;         // calls, waits for the disk and long work, since the start
   size_t disk_waits = 0;        // calls that wait for the disk now
-  int64_t longest_call_ms = 0;  // of the calls that run, waits for the disk not counted
+  size_t long_calls = 0;        // calls whose long work waits or runs
+  int64_t longest_call_ms = 0;  // of the calls that run, but for waits and long work
   int64_t stalled_ms = 0;       // time since a worker was last free, while all are busy
 };
 
@@ -59,6 +63,12 @@ class DiskWait {
   WorkerPool* pool_;
 };
 
+/// Runs work that may take long and whose length the client chooses, without holding up other calls: inside a call of
+/// a WorkerPool on its LongWorkLane, another call runs in its place meanwhile; on other threads, and inside a wait for
+/// the disk, at once. The caller holds no lock that calls of other clients need.
+/// ERRORS: as LongWorkLane::Run; kUnavailable if there is no thread left. The work has not run then.
+Status RunLongWork(const std::function<void()>& work);
+
 class WorkerPool {
  public:
   explicit WorkerPool(const WorkerPoolOptions& options);
@@ -78,6 +88,7 @@ class WorkerPool {
 
  private:
   friend class DiskWait;
+  friend Status RunLongWork(const std::function<void()>& work);
   using TimePoint = std::chrono::steady_clock::time_point;
   struct Call {
     size_t bytes;
@@ -87,28 +98,32 @@ class WorkerPool {
     std::deque<Call> waiting;
     size_t bytes = 0;  // of what waits
     int running = 0;
-    size_t disk_waits = 0;
+    size_t disk_waits = 0, long_calls = 0;
     uint64_t share = 0;  // on the clock, what its calls up to the next one come to
-    bool gone() const { return waiting.empty() && running == 0 && disk_waits == 0; }
+    bool gone() const { return waiting.empty() && running == 0 && disk_waits == 0 && long_calls == 0; }
   };
   /// The call that a thread runs; on its stack.
   struct Running {
     WorkerPool* pool;
     const std::string client;
     const bool large;
-    bool waits = false;  // for the disk
+    bool waits = false;  // for the disk, or for long work
     std::multiset<TimePoint>::iterator since = {};
   };
   static thread_local Running* running_here_;
 
   bool IsLarge(size_t bytes) const { return bytes > options_.large_bytes; }
-  /// REQUIRES: mutex_, for these three.
+  /// REQUIRES: mutex_, for these four.
   void StartThread();
+  /// Starts a thread for the call that takes the place of one that waits, if none is left over. kUnavailable if the
+  /// system has none.
+  Status StartSpareThread();
   void Occupy(Running& call);
   void Release(Running& call);
   /// For the call that the calling thread runs.
   Status BeginDiskWait();
   void EndDiskWait();
+  Status RunLong(const std::function<void()>& work);
   void Work();
   /// Puts the client into the line for the call that it has in front.
   void StandInLine(const std::string& name, Client& client);
@@ -127,10 +142,10 @@ class WorkerPool {
   std::multiset<TimePoint> running_since_, waits_since_;
   std::optional<TimePoint> busy_since_;  // since when no worker has been free
   std::condition_variable wait_ended_;
-  size_t calls_ = 0, bytes_ = 0;  // that wait
-  uint64_t refused_ = 0;
+  WorkerPoolStats counts_;  // of calls
   bool stopping_ = false;
-  std::vector<std::thread> threads_;  // one more for each call that has waited for the disk at once
+  std::vector<std::thread> threads_;  // one more for each call that has waited at once
+  LongWorkLane long_work_;
 };
 
 }  // namespace ringside

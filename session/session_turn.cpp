@@ -3,6 +3,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/worker_pool.h"
 #include "cache/store/tiered_store.h"
 #include "engine/grammar/grammar.h"
 #include "engine/text/detokenizer.h"
@@ -63,7 +64,9 @@ Status GoOn(const Item& reopened, const TurnSpec& spec, CallPlace calls, TurnReq
   request->begun = reopened.text;
   const auto matcher = std::make_shared<GrammarMatcher>(spec.grammar);
   request->matcher = matcher;
-  if (matcher->Append(reopened.text).ok()) return Status::Ok();
+  Status begins = Status::Ok();
+  RETURN_IF_ERROR(RunLongWork([&] { begins = matcher->Append(reopened.text); }));
+  if (begins.ok()) return Status::Ok();
   return InvalidArgument("The answer that is to go on does not begin as the format says.",
                          spec.format->param.empty() ? "tool_choice" : spec.format->param, "invalid_value");
 }

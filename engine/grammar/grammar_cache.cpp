@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/limits.h"
+#include "base/worker_pool.h"
 #include "engine/grammar/gbnf.h"
 #include "engine/grammar/regex.h"
 #include "engine/grammar/schema/json_schema.h"
@@ -143,18 +144,29 @@ Result<std::shared_ptr<const Grammar>> GrammarCache::Get(const AnswerFormat& for
   return pins_->Pin(std::move(found), owner);
 }
 
+std::shared_ptr<const Grammar> GrammarCache::FindCompiled(const std::string& key) {
+  std::lock_guard lock(mutex_);
+  const auto found = by_key_.find(key);
+  if (found == by_key_.end()) return nullptr;
+  entries_.splice(entries_.begin(), entries_, found->second);
+  return found->second->second;
+}
+
 Result<std::shared_ptr<const Grammar>> GrammarCache::Find(const AnswerFormat& format,
                                                           const std::function<bool()>& abandoned) {
   const std::string key = KeyOf(format);
-  {
-    std::lock_guard lock(mutex_);
-    if (const auto found = by_key_.find(key); found != by_key_.end()) {
-      entries_.splice(entries_.begin(), entries_, found->second);
-      return found->second->second;
-    }
-  }
-  // Two that ask for the same at once both compile it: rare, and no one waits for a stranger's grammar.
-  ASSIGN_OR_RETURN(std::shared_ptr<const Grammar> made, Compile(format, abandoned));
+  if (auto found = FindCompiled(key)) return found;
+  Result<std::shared_ptr<const Grammar>> made = std::shared_ptr<const Grammar>();
+  RETURN_IF_ERROR(RunLongWork([&] {
+    // Requests of one kind often come together: an earlier one may have compiled it while this one waited.
+    made = FindCompiled(key);
+    if (*made == nullptr) made = Compile(format, abandoned);
+    if (made.ok()) made = Keep(key, *made);
+  }));
+  return made;
+}
+
+std::shared_ptr<const Grammar> GrammarCache::Keep(const std::string& key, std::shared_ptr<const Grammar> made) {
   std::lock_guard lock(mutex_);
   if (const auto found = by_key_.find(key); found != by_key_.end()) return found->second->second;
   const int64_t bytes = 2 * std::ssize(key) + kEntryBytes;

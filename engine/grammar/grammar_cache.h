@@ -25,10 +25,10 @@ class GrammarCache {
   /// `tokenizer` outlives the cache and all grammars.
   explicit GrammarCache(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-  /// Compiles the grammar if it is not there; on a worker, for that takes milliseconds, at most
+  /// Compiles the grammar if it is not there, as long work (RunLongWork): that takes milliseconds, at most
   /// limits::kMaxGrammarSteps. Null for free text. The result pins it for `owner` until it is destroyed.
-  /// kInvalidArgument as SourceOf; kOverloaded as GrammarPins::Pin; kCancelled once `abandoned`, polled meanwhile,
-  /// returns true.
+  /// kInvalidArgument as SourceOf; kOverloaded as GrammarPins::Pin and RunLongWork; kCancelled once `abandoned`, polled
+  /// meanwhile on the thread that compiles, returns true.
   Result<std::shared_ptr<const Grammar>> Get(const AnswerFormat& format, const std::string& owner = "",
                                              const std::function<bool()>& abandoned = nullptr);
 
@@ -42,6 +42,10 @@ class GrammarCache {
   std::shared_ptr<const GrammarVocabulary> Vocabulary();
   Result<std::shared_ptr<const Grammar>> Compile(const AnswerFormat& format, const std::function<bool()>& abandoned);
   Result<std::shared_ptr<const Grammar>> Find(const AnswerFormat& format, const std::function<bool()>& abandoned);
+  /// Null if it is not there.
+  std::shared_ptr<const Grammar> FindCompiled(const std::string& key);
+  /// `made`, or what another request has put there meanwhile.
+  std::shared_ptr<const Grammar> Keep(const std::string& key, std::shared_ptr<const Grammar> made);
   /// Drops what no answer uses until the others and `bytes` more fit.
   void MakeRoom(int64_t bytes);
   void Drop(std::list<Entry>::iterator entry);

@@ -8,14 +8,19 @@ namespace ringside {
 
 Result<std::string> SessionTable::ExportSession(const Caller& caller, const std::string& id) {
   ASSIGN_OR_RETURN(const auto session, state_->Find(caller, id));
-  ASSIGN_OR_RETURN(const Timeline timeline, session->CopyTimeline(std::nullopt));
-  const SessionInfo info = session->Info();
-  return EncodePortable(options().export_key,
-                        {.created_at = info.created_at,
-                         .metadata = info.metadata,
-                         .window = session->window(),
-                         .codec = state_->context->codec_name},
-                        {timeline.PatchFrom(Timeline()), false});
+  const auto encode = [&]() -> Result<std::string> {
+    ASSIGN_OR_RETURN(const Timeline timeline, session->CopyTimeline(std::nullopt));
+    const SessionInfo info = session->Info();
+    return EncodePortable(options().export_key,
+                          {.created_at = info.created_at,
+                           .metadata = info.metadata,
+                           .window = session->window(),
+                           .codec = state_->context->codec_name},
+                          {timeline.PatchFrom(Timeline()), false});
+  };
+  Result<std::string> bytes = std::string();
+  RETURN_IF_ERROR(RunLongWork([&] { bytes = encode(); }));  // a small request for tens of MB
+  return bytes;
 }
 
 Result<SessionInfo> SessionTable::ImportSession(const Caller& caller, std::string_view bytes) {

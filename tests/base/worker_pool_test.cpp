@@ -10,30 +10,10 @@
 #include <thread>
 #include <vector>
 
+#include "tests/base/gate.h"
+
 namespace ringside {
 namespace {
-
-/// Calls that wait until they are let go.
-class Gate {
- public:
-  std::function<void()> Call() {
-    return [this, opened = opened_] {
-      ++entered_;
-      opened.wait();  // the gate may be gone by then
-    };
-  }
-  void Open() { open_.set_value(); }
-  /// Waits until so many calls are inside.
-  void WaitEntered(int count) const {
-    while (entered_ < count) std::this_thread::yield();
-  }
-  int entered() const { return entered_; }
-
- private:
-  std::promise<void> open_;
-  std::shared_future<void> opened_{open_.get_future()};
-  std::atomic<int> entered_{0};
-};
 
 TEST(WorkerPoolTest, TheCallsOfAClientBeginInOrder) {
   WorkerPool pool({.threads = 1});

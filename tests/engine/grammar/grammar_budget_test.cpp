@@ -4,9 +4,14 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
+#include <future>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "base/limits.h"
+#include "base/worker_pool.h"
+#include "tests/base/gate.h"
 #include "tests/engine/grammar/grammar_harness.h"
 #include "tests/engine/grammar/hostile_tools.h"
 
@@ -217,6 +222,34 @@ TEST(GrammarBudget, TheMessageNamesTheRule) {
   const std::string text = "root ::= \"a\" large\nlarge ::= ((\"b\"{1000}){1000}){1000}";
   EXPECT_NE(Judge(Kind::kGbnf, text).status.message().find("rule 'large': "), std::string::npos);
   EXPECT_TRUE(Judge(Kind::kRegex, "((b{1000}){1000}){1000}").status.message().starts_with("The grammar is too large"));
+}
+
+// Owners whose grammars are compiled leave the workers to others, and requests of one kind share one compilation.
+TEST(GrammarBudget, CompilingHoldsUpNoOtherCall) {
+  GrammarCache cache(TestTokenizer());
+  WorkerPool pool({.threads = 2});
+  Gate gate;
+  std::atomic<int> compiled{0};
+  for (int i = 0; i < 8; ++i) {
+    const auto get = [&, i, wait = gate.Call()] {
+      const AnswerFormat format{.kind = Kind::kRegex, .text = "[a-z]{1,1000}", .param = "format"};
+      const auto grammar = cache.Get(format, std::to_string(i), [&] {
+        wait();
+        return false;
+      });
+      compiled += grammar.ok() ? 1 : 0;
+    };
+    ASSERT_TRUE(pool.Submit(std::to_string(i), 0, get).ok());
+  }
+  while (pool.stats().long_calls < 8) std::this_thread::yield();
+  std::promise<void> done;
+  ASSERT_TRUE(pool.Submit("other", 0, [&] { done.set_value(); }).ok());
+  done.get_future().wait();
+  gate.Open();
+  while (pool.stats().long_calls > 0) std::this_thread::yield();
+  pool.Stop();
+  EXPECT_EQ(compiled, 8);
+  EXPECT_EQ(cache.size(), 1U);
 }
 
 TEST(GrammarBudget, IsLeftWhereTheClientHasLeft) {
