@@ -129,8 +129,8 @@ Result<SessionTable::State::Target> SessionTable::State::FindHistory(const Calle
 void SessionTable::State::IndexHistory(const std::shared_ptr<Session>& session) {
   const std::string text = session->History();
   if (!text.empty()) {
-    return GiveUp(
-        HistoriesWith(session->key()).Set(session->owner(), session->key(), text, context->clock.MonotonicNs()));
+    GiveUp(HistoriesWith(session->key()).Set(session->owner(), session->key(), text, context->clock.MonotonicNs()));
+    return;
   }
   HistoriesWith(session->key()).Erase(session->key());  // its first turn has failed
   GiveUp({session->key()});
@@ -149,7 +149,8 @@ void SessionTable::State::IndexHistories() {
 }
 
 // What runs is found again when it ends; what is stored belongs to its responses.
-void SessionTable::State::GiveUp(const std::vector<std::string>& keys) {
+size_t SessionTable::State::GiveUp(const std::vector<std::string>& keys) {
+  size_t deleted = 0;
   for (const std::string& key : keys) {
     if (!key.starts_with(TieredStore::kMemoryOnly)) continue;
     {
@@ -158,16 +159,22 @@ void SessionTable::State::GiveUp(const std::vector<std::string>& keys) {
       if (at == sessions.end() || !at->second.session->idle()) continue;
     }
     DeleteLater(key);
+    ++deleted;
   }
+  return deleted;
 }
 
 void SessionTable::State::GiveUpIdleHistories() {
   IndexHistories();
   const int64_t before_ns = context->clock.MonotonicNs() - limits::kHistoryIdleSeconds * 1'000'000'000;
   while (const auto oldest = stored_histories.Oldest(before_ns)) stored_histories.Erase(*oldest);
+  size_t deleted = 0;
   while (const auto oldest = histories.Oldest(before_ns)) {
     histories.Erase(*oldest);
-    GiveUp({*oldest});
+    deleted += GiveUp({*oldest});
+  }
+  if (deleted > 0) {
+    LogInfo("{} histories of stateless requests are deleted: unused for {} s", deleted, limits::kHistoryIdleSeconds);
   }
 }
 

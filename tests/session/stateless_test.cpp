@@ -10,6 +10,7 @@ namespace ringside {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::Pair;
@@ -202,7 +203,12 @@ TEST_F(StatelessTest, WhatNobodyAsksForGoesAfterAnHour) {
   clock.AdvanceMs(3'000'000);
   Turn(Spec({"Ho", "Yo", "And?"}), "So");
   clock.AdvanceMs(1'000'000);
+  ::testing::internal::CaptureStderr();
   table.Sweep();
+  table.Sweep();
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("1 histories of stateless requests are deleted"));
+  EXPECT_THAT(log, Not(HasSubstr("0 histories")));
   EXPECT_THAT(engine.erased(), ElementsAre(first.owner));
   EXPECT_EQ(table.stats().chains, 1);
   EXPECT_NE(Turn(Spec({"Hi", "Yo", "And?"}), "So").timeline, first.timeline);
