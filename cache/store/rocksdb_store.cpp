@@ -6,7 +6,6 @@
 #include <rocksdb/file_system.h>
 #include <rocksdb/sst_file_writer.h>
 #include <rocksdb/table.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -26,6 +25,7 @@
 #include "base/check.h"
 #include "base/defect.h"
 #include "base/log.h"
+#include "base/open_files.h"
 #include "cache/store/index_row.h"
 #include "cache/store/sealed_object.h"
 #include "cache/store/torn_log.h"
@@ -85,14 +85,6 @@ class NoStoreLog final : public rocksdb::Logger {
   void Logv(const char* /*format*/, va_list /*arguments*/) override {}
 };
 
-/// The rest is for sockets and the journal.
-int MaxOpenFiles() {
-  constexpr rlim_t kMost = 1024, kLeast = 64;
-  rlimit files{};
-  if (getrlimit(RLIMIT_NOFILE, &files) != 0) return static_cast<int>(kLeast);
-  return static_cast<int>(std::clamp(files.rlim_cur / 4, kLeast, kMost));
-}
-
 rocksdb::Options MakeOptions(rocksdb::Env* env) {
   rocksdb::Options options;
   if (env != nullptr) options.env = env;
@@ -102,7 +94,7 @@ rocksdb::Options MakeOptions(rocksdb::Env* env) {
   options.compression = rocksdb::kNoCompression;
   options.write_buffer_size = size_t{4} << 20;  // manifests only: parts do not pass through memory tables
   options.max_background_jobs = 2;
-  options.max_open_files = MaxOpenFiles();
+  options.max_open_files = ShareOfOpenFiles(4, 64, 1024);  // the rest is for sockets and the journal
   options.skip_stats_update_on_db_open = true;
   options.info_log = std::make_shared<NoStoreLog>();
   options.max_log_file_size = size_t{1} << 20;

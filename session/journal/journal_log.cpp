@@ -26,6 +26,7 @@
 
 #include "base/defect.h"
 #include "base/log.h"
+#include "base/open_files.h"
 #include "cache/store/torn_log.h"
 #include "session/journal/journal_format.h"
 #include "session/journal/store_place.h"
@@ -197,6 +198,7 @@ rocksdb::Options MakeOptions(rocksdb::Env* env) {
   options.compression = rocksdb::kNoCompression;
   options.write_buffer_size = size_t{16} << 20;
   options.max_background_jobs = 2;
+  options.max_open_files = ShareOfOpenFiles(8, 64, 256);  // the rest is for sockets and stored caches
   options.info_log = std::make_shared<NoDatabaseLog>();
   options.max_log_file_size = size_t{1} << 20;
   options.stats_dump_period_sec = 0;

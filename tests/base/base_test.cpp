@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <thread>
 
 #include "base/bounded_queue.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/open_files.h"
 #include "base/status.h"
 
 namespace ringside {
@@ -35,6 +37,18 @@ TEST(StatusDeathTest, ReadingAFailedResultAborts) {
 }
 
 TEST(CheckDeathTest, PrintsBothValues) { EXPECT_DEATH(CHECK_EQ(1 + 1, 3), "1 \\+ 1 == 3 \\(2 vs 3\\)"); }
+
+TEST(OpenFiles, AShareFollowsTheLimitWithinItsBounds) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit lower = before;
+  lower.rlim_cur = 256;
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &lower), 0);
+  EXPECT_EQ(ShareOfOpenFiles(4, 1, 1024), 64);
+  EXPECT_EQ(ShareOfOpenFiles(8, 64, 256), 64);
+  EXPECT_EQ(ShareOfOpenFiles(2, 1, 100), 100);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+}
 
 TEST(BoundedQueue, RefusesWhenFullAndKeepsTheItem) {
   BoundedQueue<std::string> queue(2);

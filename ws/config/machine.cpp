@@ -18,8 +18,8 @@ namespace {
 
 constexpr double kMiB = 1 << 20;
 constexpr int64_t kUsualFiles = 1024, kUsualConnections = 1024;
-// Of the store: its disk cache keeps a quarter of the limit open, at most 1,024; the journal, its log and a backup hold
-// a few. Then connections beyond the limit that are refused, and those that are being closed.
+// For the store, whose disk cache keeps a quarter of the limit open, at most 1,024, its journal an eighth, at most 256,
+// and a backup a few. Then connections beyond the limit that are refused, and those that are being closed.
 constexpr int64_t kReservedFiles = 1536;
 
 /// The limit in this file; "max", which stands for none, and a file that is not there set none.

@@ -1,10 +1,14 @@
 // The journal's files lost under it, and the uptime that it keeps with them.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <sstream>
 
+#include "base/open_files.h"
 #include "tests/session/journal/journal_fixture.h"
 
 namespace ringside {
@@ -45,6 +49,18 @@ TEST_F(JournalPlaceTest, NothingIsAcknowledgedOnceItsFilesAreLost) {
     EXPECT_EQ(Erase(*journal, "a").status.code(), StatusCode::kIo) << what;
     EXPECT_EQ(journal->Check().code(), StatusCode::kIo) << what;
   }
+}
+
+TEST_F(JournalPlaceTest, ItsDatabaseKeepsAShareOfTheOpenFiles) {
+  const auto journal = MustOpen();
+  std::string options;
+  for (const auto& file : fs::directory_iterator(fs::path(options_.path) / "log")) {
+    if (!file.path().filename().string().starts_with("OPTIONS-")) continue;
+    std::stringstream text;
+    text << std::ifstream(file.path()).rdbuf();
+    options += text.str();
+  }
+  EXPECT_NE(options.find(fmt::format("max_open_files={}\n", ShareOfOpenFiles(8, 64, 256))), std::string::npos);
 }
 
 TEST_F(JournalPlaceTest, ALossIsSeenWithoutAWrite) {
