@@ -113,6 +113,7 @@ class EngineLoop {
     uint64_t ticket = 0;                                        // 0 = not asked yet
     int64_t deadline_ns = std::numeric_limits<int64_t>::max();  // after it the turn computes
     std::optional<Result<FetchedSnapshot>> answer;
+    bool forked = false;  // the tiers have been asked for a copy under the turn's owner
   };
   /// What a timeline does with its slot once its cache has been saved: the first three unless it is wanted meanwhile.
   enum class Leaving { kNo, kIfSaved, kAnyway, kForced };

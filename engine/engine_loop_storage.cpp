@@ -187,7 +187,9 @@ void EngineLoop::AskForCache(Slot& slot, const TurnRequest& request) {
     if (first) Prefetch(request.owner);
     if (!ForgetFetchAfter(slot)) return;
   }
-  if (forked && storage_.tiers != nullptr) storage_.tiers->Fork(request.forked_owner, request.owner, nullptr);
+  if (forked && !std::exchange(slot.fetch->forked, true) && storage_.tiers != nullptr) {
+    storage_.tiers->Fork(request.forked_owner, request.owner, nullptr);
+  }
   const auto length = static_cast<int64_t>(request.tokens.size());
   const int64_t reach = network_.shape().layers * (request.window.memory_len - 1);
   const auto plan = sequence_storage_.PlanFetch(request.owner, std::min(length, request.window.pinned + reach + 1));
@@ -209,8 +211,10 @@ bool EngineLoop::ForgetFetchAfter(const Slot& slot) {
     if (turn == nullptr) continue;  // it has been admitted
     Slot& other = timelines_.at(turn->timeline_id());
     if (&other == &slot) return false;
-    if (!other.fetch || other.fetch->ticket == 0 || turn->request().forked_from != 0) continue;
+    if (!other.fetch || other.fetch->ticket == 0) continue;
+    const bool forked = other.fetch->forked;
     ForgetFetch(other);
+    other.fetch = PendingFetch{.forked = forked};
     return true;
   }
   return false;

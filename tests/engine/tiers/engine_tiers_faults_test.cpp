@@ -107,28 +107,35 @@ TEST_P(EngineTiersTest, StorageThatNeverAnswersCostsADeadlineAndNothingElse) {
 
 // With one slot there is one fetch at a time.
 TEST_P(EngineTiersTest, AFetchThatDoesNotEndDelaysNoTurnBeforeIt) {
-  StartInMemory({.slots = 1});
-  Say(1, 60);
-  engine_->Park(1);
-  MoveToDisk();
-  Say(2);
-  engine_->Park(2);
-  SettleTiers();
-  gate_->Shut();
-  std::vector<TokenId> tokens = Tokens(60, 1);
-  tokens.push_back(HashNetwork::Expected(tokens, {}, kWindow));
-  tokens.push_back(5);
-  const SubmittedTurn waits = Turn(1, 1, tokens, 6);
-  ASSERT_TRUE(engine_->Submit(waits.request).ok());
-  gate_->WaitForVisitors(1);
-  ExpectRight(Tokens(30, 1), Say(3));  // nothing is stored
-  // Its account has been served less than the one that waits, so it is first in line.
-  ExpectResumed(Resume(2), CacheSource::kHost);
-  EXPECT_EQ(SettledStats().turns_waiting, 1);
-  gate_->Open();
-  const TurnEnd end = waits.sink->Wait();
-  EXPECT_EQ(end.report.tokens_reused, 60);
-  ExpectRight(tokens, end);
+  for (const bool forks : {false, true}) {
+    StartInMemory({.slots = 1});
+    Say(1, 60);
+    engine_->Park(1);
+    MoveToDisk();
+    Say(2);
+    engine_->Park(2);
+    SettleTiers();
+    gate_->Shut();
+    std::vector<TokenId> tokens = Tokens(60, 1);
+    tokens.push_back(HashNetwork::Expected(tokens, {}, kWindow));
+    tokens.push_back(5);
+    SubmittedTurn waits = Turn(1, forks ? 4 : 1, tokens, 6);
+    if (forks) {
+      waits.request.account = Turn(1, 1, tokens, 6).request.account;
+      waits.request.forked_from = 1;
+      waits.request.forked_owner = Owner(1);
+    }
+    ASSERT_TRUE(engine_->Submit(waits.request).ok());
+    gate_->WaitForVisitors(1);
+    ExpectRight(Tokens(30, 1), Say(3));  // nothing is stored
+    // The waiting turn's account has been served more, so this one is first in line.
+    ExpectResumed(Resume(2), CacheSource::kHost);
+    EXPECT_EQ(SettledStats().turns_waiting, 1);
+    gate_->Open();
+    const TurnEnd end = waits.sink->Wait();
+    EXPECT_EQ(end.report.tokens_reused, 60);
+    ExpectRight(tokens, end);
+  }
 }
 
 TEST_P(EngineTiersTest, AnOutstandingFetchOfATimelineThatIsGoneHarmsNothing) {
