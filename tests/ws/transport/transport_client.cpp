@@ -74,6 +74,11 @@ bool WireClient::Fill() {
   return true;
 }
 
+bool WireClient::HasInput() const {
+  pollfd input{.fd = socket_, .events = POLLIN, .revents = 0};
+  return !buffer_.empty() || poll(&input, 1, 0) > 0;
+}
+
 std::optional<WireAnswer> WireClient::ReadAnswer(bool head_only) {
   size_t end = 0;
   while ((end = buffer_.find("\r\n\r\n")) == std::string::npos) {

@@ -34,6 +34,8 @@ class WireClient {
   bool Send(std::string_view bytes);
   /// Sends as much as goes without waiting; returns how much.
   size_t SendWithoutWaiting(std::string_view bytes);
+  /// Whether something can be read now, or the peer has closed.
+  bool HasInput() const;
   /// One HTTP answer; nothing if the connection ends before it is whole.
   std::optional<WireAnswer> ReadAnswer(bool head_only = false);
   /// What comes next, at least a byte; nothing if the connection ends.
