@@ -35,7 +35,11 @@ struct OwnerLimits {
 
 struct SessionTableOptions {
   std::string model_name;
-  std::vector<std::string> adapters;     // of the model, by the numbers that turns call them by, from 1 on
+  std::vector<std::string> adapters;  // of the model, by the numbers that turns call them by, from 1 on
+  std::vector<std::string> aliases;   // further names of the model; a trailing '*' matches any end
+  bool strict_requests = false;       // an unknown field or hint is refused, otherwise ignored and reported
+  /// Not null: called for every field that an answer reports as ignored, on any thread: it must not block.
+  std::function<void(const std::string& owner, const std::string& field)> on_ignored;
   int64_t session_len = 1 << 20;         // tokens of a session, counted exactly
   int64_t memory_len = 2048;             // tokens of the window; sessions may ask for less
   int64_t embedding_size = 0;            // numbers that the model makes of a text; 0 = it makes none

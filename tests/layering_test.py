@@ -46,15 +46,16 @@ MAY_INCLUDE = {
     "ws/transport": "base ws/access",
     "ws/convert": "base kernels engine/model engine/convert ws/access",
     "ws/config": "base kernels cache engine/families engine/model engine ws/access ws/transport ws/convert",
+    "ws/fields": "base session ws/json ws/transport",
     "ws/openai": "base engine/text engine/grammar engine session/journal session/tools session/chat session session/table"
-                 " ws/json ws/access ws/transport",
+                 " ws/json ws/access ws/transport ws/fields",
     "ws/page": "base ws/access ws/transport",
     "ws/realtime": "base engine/text engine/grammar engine session/journal session/tools session/chat session session/table"
-                   " ws/json ws/access ws/transport ws/openai",
+                   " ws/json ws/access ws/transport ws/fields ws/openai",
     "ws/chat": "base engine/text engine/grammar engine session/journal session/tools session/chat session session/table"
-               " ws/json ws/access ws/transport ws/openai",
+               " ws/json ws/access ws/transport ws/fields ws/openai",
     "ws": "base kernels cache/store engine/text engine/model engine engine/fleet session/journal session/tools session/chat session"
-          " session/table ws/json ws/access ws/transport ws/config ws/convert ws/openai ws/chat ws/page ws/realtime",
+          " session/table ws/json ws/access ws/transport ws/fields ws/config ws/convert ws/openai ws/chat ws/page ws/realtime",
     "clients/wire": "",
     "clients/terminal": "",
     "clients/chat": "clients/wire clients/terminal",

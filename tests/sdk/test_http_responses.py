@@ -103,8 +103,8 @@ def test_errors_are_statuses(client, stream):
         client.responses.create(input="x", model="no-such-model", stream=stream)
     assert error.value.code == "model_not_found"
     with pytest.raises(openai.BadRequestError) as error:
-        client.responses.create(input="x", stream=stream, extra_body={"colour": 1})
-    assert error.value.param == "colour"
+        client.responses.create(input="x", stream=stream, extra_body={"grammar": "root ::= [0-9]"})
+    assert error.value.param == "grammar"
 
 
 def test_a_request_with_the_retry_header_is_the_first_one(client):

@@ -29,6 +29,7 @@
 #include "ws/config/machine.h"
 #include "ws/config/model_id.h"
 #include "ws/engines.h"
+#include "ws/fields/ignored_log.h"
 #include "ws/health.h"
 #include "ws/metrics.h"
 #include "ws/openai/conversations.h"
@@ -308,6 +309,8 @@ Status Serving::OpenSessions() {
   options.max_input_tokens =
       config_.max_input_tokens.value_or(std::max<int64_t>(kMaxInputTokens, engine.memory_len + engine.pinned_max));
   options.turn_timeout_s = config_.turn_timeout_s;
+  options.strict_requests = config_.strict_requests;
+  options.on_ignored = LogIgnoredFields();
   options.end_of_turn = model().tokenizer_data().end_of_turn;
   options.text_begin = model().tokenizer_data().text_begin;
   options.durability = config_.durability == StoreDurability::kTurn ? Durability::kTurn : Durability::kToken;

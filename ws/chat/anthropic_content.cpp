@@ -10,7 +10,8 @@
 namespace ringside {
 namespace {
 
-const MessageRules kRules{.roles = {"user", "assistant"}, .empty = {"citations"}, .ignored = {"cache_control"}};
+const MessageRules kRules{
+    .roles = {"user", "assistant", "system"}, .hints = {"citations"}, .ignored = {"cache_control"}};
 
 std::string At(const std::string& param, size_t index) { return param + "[" + std::to_string(index) + "]"; }
 
@@ -20,55 +21,58 @@ std::string TypeOf(const JsonValue& block) {
 }
 
 /// The fields of a block, but for those in `known`.
-Status CheckFields(const JsonValue& block, const std::string& param, const std::vector<std::string_view>& known) {
+Status CheckFields(const JsonValue& block, const std::string& param, const std::vector<std::string_view>& known,
+                   IgnoredFields* ignored) {
   for (const auto& [key, value] : block.object()) {
     if (value.is_null() || key == "type" || key == "cache_control" || std::ranges::count(known, key) > 0) continue;
-    const std::string at = param + "." + key.substr(0, 256);
-    if (key != "caller" && key != "toolset_name") return UnknownParameter(at);
+    const std::string at = param + "." + key;
     // A call's caller is the model itself.
-    if (key == "caller" && TypeOf(value) != "direct") return Unsupported(at, "'" + key + "'");
-    if (key == "toolset_name") RETURN_IF_ERROR(RequireEmpty(value, at));
+    if (key == "caller" && TypeOf(value) == "direct") continue;
+    RETURN_IF_ERROR(key == "toolset_name" ? ignored->HintUnlessEmpty(value, at) : ignored->Unknown(at));
   }
   return Status::Ok();
 }
 
-Status ReadToolUse(const JsonValue& block, const std::string& param, NewItem* message) {
+Status ReadToolUse(const JsonValue& block, const std::string& param, IgnoredFields* ignored, NewItem* message) {
   if (message->role != ChatRole::kAssistant) {
     return InvalidArgument("Only the assistant calls tools.", param + ".type", "invalid_value");
   }
-  RETURN_IF_ERROR(CheckFields(block, param, {"id", "name", "input"}));
+  RETURN_IF_ERROR(CheckFields(block, param, {"id", "name", "input"}, ignored));
   const JsonValue* input = block.Find("input");
   if (input == nullptr) return MissingParameter(param + ".input");
   if (!input->is_object()) return WrongType(*input, param + ".input", "an object");
   return AddCall(block.Find("name"), input, block.Find("id"), param, "id", message);
 }
 
-Status ReadToolResult(const JsonValue& block, const std::string& param, NewItem* out) {
-  RETURN_IF_ERROR(CheckFields(block, param, {"tool_use_id", "content", "is_error"}));
+Status ReadToolResult(const JsonValue& block, const std::string& param, IgnoredFields* ignored, NewItem* out) {
+  RETURN_IF_ERROR(CheckFields(block, param, {"tool_use_id", "content", "is_error"}, ignored));
   const JsonValue *id = block.Find("tool_use_id"), *content = block.Find("content");
   out->role = ChatRole::kTool;
   if (id == nullptr) return MissingParameter(param + ".tool_use_id");
   RETURN_IF_ERROR(ReadCallId(*id, param + ".tool_use_id", &out->call_ids));
-  return content == nullptr ? Status::Ok() : ReadText(*content, param + ".content", kRules, out);
+  return content == nullptr ? Status::Ok() : ReadText(*content, param + ".content", kRules, ignored, out);
 }
 
-Status ReadBlocks(const JsonValue& content, const std::string& param, ChatRole role, std::vector<NewItem>* out) {
+Status ReadBlocks(const JsonValue& content, const std::string& param, ChatRole role, IgnoredFields* ignored,
+                  std::vector<NewItem>* out) {
   // What is said, as far as it is one item; calls end the assistant's.
   NewItem said{.role = role};
   bool any = content.array().empty();
   for (size_t i = 0; i < content.array().size(); ++i) {
     const JsonValue& block = content.array()[i];
     const std::string at = At(param, i), type = TypeOf(block);
-    if (type == "tool_use") {
-      RETURN_IF_ERROR(ReadToolUse(block, at, &said));
+    if (type == "thinking" || type == "redacted_thinking") {  // an earlier answer's: the model does not read it
+      RETURN_IF_ERROR(ignored->Hint(at + "." + type, "content of type '" + type + "'"));
+    } else if (type == "tool_use") {
+      RETURN_IF_ERROR(ReadToolUse(block, at, ignored, &said));
       any = true;
     } else if (type == "tool_result" && role == ChatRole::kUser) {
       if (any) out->push_back(std::exchange(said, {.role = role}));
       any = false;
-      RETURN_IF_ERROR(ReadToolResult(block, at, &out->emplace_back()));
+      RETURN_IF_ERROR(ReadToolResult(block, at, ignored, &out->emplace_back()));
     } else {
       if (said.calls_at >= 0) return Unsupported(at, "text behind a tool call in one message");
-      RETURN_IF_ERROR(ReadTextPart(block, at, kRules, &said));
+      RETURN_IF_ERROR(ReadTextPart(block, at, kRules, ignored, &said));
       any = true;
     }
   }
@@ -78,11 +82,12 @@ Status ReadBlocks(const JsonValue& content, const std::string& param, ChatRole r
 
 }  // namespace
 
-Status ReadAnthropicText(const JsonValue& value, const std::string& param, NewItem* out) {
-  return ReadText(value, param, kRules, out);
+Status ReadAnthropicText(const JsonValue& value, const std::string& param, IgnoredFields* ignored, NewItem* out) {
+  return ReadText(value, param, kRules, ignored, out);
 }
 
-Status ReadAnthropicMessages(const JsonValue& value, const std::string& param, std::vector<NewItem>* out) {
+Status ReadAnthropicMessages(const JsonValue& value, const std::string& param, IgnoredFields* ignored,
+                             std::vector<NewItem>* out) {
   if (!value.is_array()) return WrongType(value, param, "an array of messages");
   if (value.array().empty())
     return InvalidArgument("'" + param + "' has at least one message.", param, "invalid_value");
@@ -93,17 +98,17 @@ Status ReadAnthropicMessages(const JsonValue& value, const std::string& param, s
     NewItem item;
     // A list may hold what no other face's messages do; the rest is as everywhere.
     if (content == nullptr || !content->is_array()) {
-      RETURN_IF_ERROR(ReadMessage(message, at, kRules, &item));
+      RETURN_IF_ERROR(ReadMessage(message, at, kRules, ignored, &item));
       out->push_back(std::move(item));
       continue;
     }
-    RETURN_IF_ERROR(ReadMessageRole(message, at, kRules, &item.role));
-    RETURN_IF_ERROR(ReadBlocks(*content, at + ".content", item.role, out));
+    RETURN_IF_ERROR(ReadMessageRole(message, at, kRules, ignored, &item.role));
+    RETURN_IF_ERROR(ReadBlocks(*content, at + ".content", item.role, ignored, out));
   }
   return Status::Ok();
 }
 
-Status ReadAnthropicTools(const JsonValue& value, const std::string& param, ToolSet* out) {
+Status ReadAnthropicTools(const JsonValue& value, const std::string& param, IgnoredFields* ignored, ToolSet* out) {
   if (!value.is_array()) return WrongType(value, param, "an array of tools");
   if (value.array().size() > static_cast<size_t>(limits::kMaxTools)) {
     return InvalidArgument("At most " + std::to_string(limits::kMaxTools) + " tools are allowed.", param,
@@ -123,9 +128,9 @@ Status ReadAnthropicTools(const JsonValue& value, const std::string& param, Tool
                                                     // Nothing that is written comes of these.
                                                     "input_examples", "eager_input_streaming"};
       if (field.is_null() || std::ranges::count(kKnown, key) > 0) continue;
-      const std::string name = at + "." + key.substr(0, 256);
-      if (key != "defer_loading" && key != "allowed_callers") return UnknownParameter(name);
-      RETURN_IF_ERROR(RequireEmpty(field, name));
+      const std::string name = at + "." + key;
+      const bool hint = key == "defer_loading" || key == "allowed_callers";
+      RETURN_IF_ERROR(hint ? ignored->HintUnlessEmpty(field, name) : ignored->Unknown(name));
     }
     if (tool.Find("input_schema") == nullptr) return MissingParameter(at + ".input_schema");
     RETURN_IF_ERROR(AddTool({.name = tool.Find("name"),
@@ -137,16 +142,16 @@ Status ReadAnthropicTools(const JsonValue& value, const std::string& param, Tool
   return Status::Ok();
 }
 
-Status ReadAnthropicToolChoice(const JsonValue& value, const std::string& param, ToolChoice* out) {
+Status ReadAnthropicToolChoice(const JsonValue& value, const std::string& param, IgnoredFields* ignored,
+                               ToolChoice* out) {
   using Mode = ToolChoice::Mode;
   if (!value.is_object()) return WrongType(value, param, "an object");
   const std::string type = TypeOf(value);
   bool one = false;
   for (const auto& [key, field] : value.object()) {
     if (field.is_null() || key == "type" || (key == "name" && type == "tool")) continue;
-    const std::string at = param + "." + key.substr(0, 256);
-    if (key != "disable_parallel_tool_use") return UnknownParameter(at);
-    RETURN_IF_ERROR(ReadBool(field, at, &one));
+    const std::string at = param + "." + key;
+    RETURN_IF_ERROR(key == "disable_parallel_tool_use" ? ReadBool(field, at, &one) : ignored->Unknown(at));
   }
   if (one) out->several = false;
   if (type == "auto" || type == "none" || type == "any") {

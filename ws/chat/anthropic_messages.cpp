@@ -5,6 +5,7 @@
 #include "session/ids.h"
 #include "ws/chat/anthropic_content.h"
 #include "ws/chat/message_fields.h"
+#include "ws/fields/ignored_report.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses/responses_fields.h"
@@ -14,6 +15,7 @@ namespace ringside {
 namespace {
 
 struct MessageRequest {
+  IgnoredFields ignored;
   TurnSpec turn;
   NewItem system{.role = ChatRole::kSystem};
   bool stream = false;
@@ -54,19 +56,19 @@ HttpResponse Refuse(const Status& status, int64_t retry_after_ms = 0) {
   return response;
 }
 
-Status ReadThinking(const JsonValue& value, const std::string& param) {
+Status ReadThinking(const JsonValue& value, const std::string& param, IgnoredFields* ignored) {
   const JsonValue* type = value.is_object() ? value.Find("type") : nullptr;
   if (type != nullptr && type->is_string() && type->string() == "disabled") return Status::Ok();
-  return Unsupported(param, "thinking");
+  return ignored->Hint(param, "thinking");
 }
 
-Status ReadTier(const JsonValue& value, const std::string& param) {
+Status ReadTier(const JsonValue& value, const std::string& param, IgnoredFields* ignored) {
   const bool known = value.is_string() && (value.string() == "auto" || value.string() == "standard_only");
-  return known ? Status::Ok() : Unsupported(param, "a service tier");
+  return known ? Status::Ok() : ignored->Hint(param, "a service tier");
 }
 
 /// {"type": "json_schema", "schema"}
-Status ReadOutputFormat(const JsonValue& value, const std::string& param, AnswerFormat* out) {
+Status ReadOutputFormat(const JsonValue& value, const std::string& param, IgnoredFields* ignored, AnswerFormat* out) {
   if (!value.is_object()) return WrongType(value, param, "an object");
   const JsonValue *type = value.Find("type"), *schema = value.Find("schema");
   if (type == nullptr || !type->is_string() || type->string() != "json_schema") {
@@ -75,7 +77,7 @@ Status ReadOutputFormat(const JsonValue& value, const std::string& param, Answer
   if (schema == nullptr) return MissingParameter(param + ".schema");
   if (!schema->is_object()) return WrongType(*schema, param + ".schema", "an object");
   for (const auto& [key, field] : value.object()) {
-    if (key != "type" && key != "schema") return UnknownParameter(param + "." + key.substr(0, 256));
+    if (key != "type" && key != "schema") RETURN_IF_ERROR(ignored->Unknown(param + "." + key));
   }
   JsonWriter json;
   WriteJson(json, *schema);
@@ -83,69 +85,70 @@ Status ReadOutputFormat(const JsonValue& value, const std::string& param, Answer
   return Status::Ok();
 }
 
-Status ReadOutputConfig(const JsonValue& value, const std::string& param, TurnSpec* turn) {
+Status ReadOutputConfig(const JsonValue& value, const std::string& param, IgnoredFields* ignored, TurnSpec* turn) {
   if (!value.is_object()) return WrongType(value, param, "an object");
   for (const auto& [key, field] : value.object()) {
-    const std::string at = param + "." + key.substr(0, 256);
+    const std::string at = param + "." + key;
     if (field.is_null()) continue;
-    if (key == "effort") return Unsupported(at, "an effort");
-    if (key != "format") return UnknownParameter(at);
-    RETURN_IF_ERROR(ReadOutputFormat(field, at, &turn->format.emplace()));
+    RETURN_IF_ERROR(key == "format"   ? ReadOutputFormat(field, at, ignored, &turn->format.emplace())
+                    : key == "effort" ? ignored->Hint(at, "an effort")
+                                      : ignored->Unknown(at));
   }
   return Status::Ok();
 }
 
-Status ReadMaxTokens(const JsonValue& value, const std::string& param, TurnSpec* turn) {
-  int64_t count = 0;
-  RETURN_IF_ERROR(ReadInteger(value, param, 1, INT64_MAX, &count));
-  turn->max_output_tokens = count;
-  return Status::Ok();
+/// Fields of Anthropic's server that are not followed. `metadata` and `cache_control` say nothing of the answer.
+Status ReadHint(const JsonValue& value, const std::string& key, IgnoredFields* ignored) {
+  if (key == "metadata" || key == "cache_control") {
+    return value.is_object() ? Status::Ok() : ignored->Hint(key, "such a '" + key + "'");
+  }
+  if (key == "speed" && value.is_string() && value.string() == "standard") return Status::Ok();
+  static constexpr std::string_view kHints[] = {"mcp_servers",   "container",     "context_management",    "compaction",
+                                                "diagnostics",   "fallbacks",     "fallback_credit_token", "speed",
+                                                "inference_geo", "billing_policy"};
+  const bool known = std::ranges::find(kHints, key) != std::end(kHints);
+  return known ? ignored->HintUnlessEmpty(value, key) : ignored->UnknownOfRequest(value, key);
 }
 
 Status ReadField(const JsonValue& value, const std::string& key, const SessionTableOptions& options,
                  MessageRequest* request) {
-  if (key == "model") return ReadModel(value, key, options, &request->turn.adapter);
-  if (key == "messages") return ReadAnthropicMessages(value, key, &request->turn.input);
-  if (key == "system") return ReadAnthropicText(value, key, &request->system);
+  IgnoredFields* const ignored = &request->ignored;
+  TurnSpec& turn = request->turn;
+  if (key == "model") return ReadModel(value, key, options, &turn.adapter);
+  if (key == "messages") return ReadAnthropicMessages(value, key, ignored, &turn.input);
+  if (key == "system") return ReadAnthropicText(value, key, ignored, &request->system);
   if (key == "stream") return ReadBool(value, key, &request->stream);
-  if (key == "max_tokens") return ReadMaxTokens(value, key, &request->turn);
+  if (key == "max_tokens") return ReadOutputTokens(value, key, 1, &turn);
   if (key == "stop_sequences") {
-    const Status status = ReadSamplingField(value, "stop", &request->turn);
+    const Status status = ReadSamplingField(value, "stop", &turn);
     return status.ok() ? status : InvalidArgument(status.message(), key, status.reason());
   }
   if (key == "temperature" || key == "top_p" || key == "top_k" || key == "min_p" || key == "seed") {
-    return ReadSamplingField(value, key, &request->turn);
+    return ReadSamplingField(value, key, &turn);
   }
-  if (key == "thinking") return ReadThinking(value, key);
-  if (key == "tool_choice") return ReadAnthropicToolChoice(value, key, &request->turn.choice());
-  if (key == "tools") return ReadAnthropicTools(value, key, &request->turn.tools.emplace());
-  if (key == "service_tier") return ReadTier(value, key);
-  if (key == "metadata" || key == "cache_control") {
-    return value.is_object() ? Status::Ok() : WrongType(value, key, "an object");
-  }
-  if (key == "output_config") return ReadOutputConfig(value, key, &request->turn);
-  if (key == "output_format") return ReadOutputFormat(value, key, &request->turn.format.emplace());  // of the beta
+  if (key == "thinking") return ReadThinking(value, key, ignored);
+  if (key == "tool_choice") return ReadAnthropicToolChoice(value, key, ignored, &turn.choice());
+  if (key == "tools") return ReadAnthropicTools(value, key, ignored, &turn.tools.emplace());
+  if (key == "service_tier") return ReadTier(value, key, ignored);
+  if (key == "output_config") return ReadOutputConfig(value, key, ignored, &turn);
+  if (key == "output_format") return ReadOutputFormat(value, key, ignored, &turn.format.emplace());  // of the beta
   if (key == "thread" && !IsEmpty(value)) {  // by this code their client knows to send the whole history from now on
     return InvalidArgument("This server does not support 'thread'.", key, "thread_unsupported_request");
   }
-  if (key == "speed" && value.is_string() && value.string() == "standard") return Status::Ok();
-  static constexpr std::string_view kLacking[] = {
-      "mcp_servers",           "container", "context_management", "compaction",     "diagnostics", "fallbacks",
-      "fallback_credit_token", "speed",     "inference_geo",      "billing_policy", "thread"};
-  if (std::ranges::find(kLacking, key) != std::end(kLacking)) return RequireEmpty(value, key);
-  return UnknownParameter(key.substr(0, 256));
+  return ReadHint(value, key, ignored);
 }
 
 Result<MessageRequest> ReadMessageRequest(const HttpRequest& request, const SessionTableOptions& options,
                                           bool counts_only) {
   ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
   MessageRequest out;
+  out.ignored = IgnoredFields(options.strict_requests);
   out.turn = StatelessTurn(options);
-  RETURN_IF_ERROR(ReadFields(body, &out, [&](const JsonValue& value, const std::string& key, auto* into) {
-    return ReadField(value, key, options, into);
-  }));
+  RETURN_IF_ERROR(ReadFields(
+      body, [&](const JsonValue& value, const std::string& key) { return ReadField(value, key, options, &out); }));
   if (out.turn.input.empty()) return MissingParameter("messages");
   if (!counts_only && !out.turn.max_output_tokens) return MissingParameter("max_tokens");
+  ClampOutput(options, "max_tokens", &out.turn, &out.ignored);
   if (out.turn.input.back().role == ChatRole::kAssistant) {
     return Unsupported("messages", "a message of the assistant at the end, to be gone on with");
   }
@@ -155,7 +158,8 @@ Result<MessageRequest> ReadMessageRequest(const HttpRequest& request, const Sess
 
 class MessageFormat final : public AnswerWriter {
  public:
-  MessageFormat(std::string id, std::string model) : id_(std::move(id)), model_(std::move(model)) {}
+  MessageFormat(std::string id, std::string model, std::vector<std::string> ignored)
+      : id_(std::move(id)), model_(std::move(model)), ignored_(std::move(ignored)) {}
 
   std::string Begin(size_t, const Response& response, bool has_text) const override {
     JsonWriter message;
@@ -239,6 +243,7 @@ class MessageFormat final : public AnswerWriter {
   }
   void OpenMessage(JsonWriter& json) const {
     json.BeginObject().Field("id", id_).Field("type", "message").Field("role", "assistant").Field("model", model_);
+    WriteRingsideIgnored(json, ignored_);
   }
   static void WriteStop(JsonWriter& json, const Response& response) {
     const bool at_string = !response.stop_string.empty();
@@ -258,27 +263,32 @@ class MessageFormat final : public AnswerWriter {
   }
 
   const std::string id_, model_;
+  const std::vector<std::string> ignored_;
 };
 
 HttpResponse CreateMessage(const ChatService& service, const HttpRequest& request) {
   const SessionTableOptions& options = service.table.options();
   Result<MessageRequest> read = ReadMessageRequest(request, options, /*counts_only=*/false);
   if (!read.ok()) return Refuse(read.status());
-  auto format = std::make_shared<MessageFormat>(MakeId("msg_"), ModelNameOf(read->turn.adapter, options));
-  return AnswerStateless(service, request, {.prompts = {std::move(read->turn)}, .stream = read->stream},
-                         std::move(format));
+  auto format =
+      std::make_shared<MessageFormat>(MakeId("msg_"), ModelNameOf(read->turn.adapter, options), read->ignored.names());
+  HttpResponse answer = AnswerStateless(service, request, {.prompts = {std::move(read->turn)}, .stream = read->stream},
+                                        std::move(format));
+  return Reported(std::move(answer), options, request, read->ignored.names());
 }
 
 HttpResponse CountTokens(const ChatService& service, const HttpRequest& request) {
-  Result<MessageRequest> read = ReadMessageRequest(request, service.table.options(), /*counts_only=*/true);
+  const SessionTableOptions& options = service.table.options();
+  Result<MessageRequest> read = ReadMessageRequest(request, options, /*counts_only=*/true);
   if (!read.ok()) return Refuse(read.status());
   const Result<int64_t> tokens = service.table.CountInput(CallerOf(request), read->turn);
   if (!tokens.ok()) return Refuse(tokens.status());
   JsonWriter json;
   json.BeginObject().Field("input_tokens", *tokens);
+  WriteRingsideIgnored(json, read->ignored.names());
   HttpResponse answer;
   answer.body = json.EndObject().Take();
-  return answer;
+  return Reported(std::move(answer), options, request, read->ignored.names());
 }
 
 /// In their shape of an error: their clients show its message.

@@ -9,6 +9,7 @@
 #include "ws/chat/completion_fields.h"
 #include "ws/chat/completion_format.h"
 #include "ws/chat/message_fields.h"
+#include "ws/fields/ignored_report.h"
 #include "ws/openai/responses/responses_fields.h"
 #include "ws/openai/responses/responses_objects.h"
 #include "ws/openai/responses/responses_sampling.h"
@@ -17,75 +18,71 @@
 namespace ringside {
 namespace {
 
-const MessageRules kRules{.roles = {"system", "developer", "user", "assistant"},
-                          .empty = {"refusal", "function_call", "audio", "annotations", "reasoning_content",
-                                    "reasoning", "provider_specific_fields"},
-                          .ignored = {"cache_control"},
-                          .tools = true,
-                          .names = true};
+const MessageRules kRules{
+    .roles = {"system", "developer", "user", "assistant"},
+    .empty = {"function_call"},
+    .hints = {"refusal", "audio", "annotations", "reasoning_content", "reasoning", "provider_specific_fields"},
+    .ignored = {"cache_control"},
+    .tools = true,
+    .names = true};
 
 struct ChatRequest : CompletionFields {
+  std::string length_field = "max_tokens";
   bool logprobs = false;
   int64_t top_logprobs = 0;
   bool has_messages = false;
 };
 
-// A known field with the values that ask for nothing we lack.
-Status ReadHarmless(const JsonValue& value, const std::string& param) {
-  static const std::map<std::string, std::vector<std::string>, std::less<>> accepted = {
-      {"function_call", {"none", "auto"}},
+/// Hints that are not followed, with the values that ask for nothing.
+const std::map<std::string, std::vector<std::string>, std::less<>>& Hints() {
+  static const std::map<std::string, std::vector<std::string>, std::less<>> hints = {
       {"reasoning_effort", {"none"}},
       {"verbosity", {"medium"}},
       {"prompt_cache_retention", {"in_memory", "24h"}},
+      {"prompt_cache_options", {}},
+      {"prediction", {}},
+      {"audio", {}},  // in which voice: `modalities` says whether
+      {"moderation", {}},
   };
-  if (const auto values = accepted.find(param); values != accepted.end() && value.is_string()) {
-    for (const std::string& known : values->second) {
-      if (value.string() == known) return Status::Ok();
-    }
-    return Unsupported(param, "'" + param + "' of '" + value.string().substr(0, 256) + "'");
-  }
-  if (param == "modalities") {
-    const bool text = value.is_array() && value.array().size() == 1 && value.array()[0].is_string() &&
-                      value.array()[0].string() == "text";
-    return text ? Status::Ok() : Unsupported(param, "modalities other than text");
-  }
-  if (param == "web_search_options") return Unsupported(param, "searching the web");  // {} asks for it, too
-  return RequireEmpty(value, param);
+  return hints;
 }
 
-bool IsHarmless(std::string_view key) {
-  static const std::vector<std::string_view> known = {"functions",
-                                                      "function_call",
-                                                      "verbosity",
-                                                      "modalities",
-                                                      "moderation",
-                                                      "reasoning_effort",
-                                                      "prediction",
-                                                      "audio",
-                                                      "web_search_options",
-                                                      "prompt_cache_options",
-                                                      "prompt_cache_retention"};
-  return std::find(known.begin(), known.end(), key) != known.end();
+Status ReadHint(const JsonValue& value, const std::string& param, const std::vector<std::string>& usual,
+                IgnoredFields* ignored) {
+  const bool asks = !value.is_string() || std::ranges::count(usual, value.string()) == 0;
+  return asks ? ignored->HintUnlessEmpty(value, param) : Status::Ok();
+}
+
+Status ReadModalities(const JsonValue& value, const std::string& param) {
+  const bool text = value.is_array() && value.array().size() == 1 && value.array()[0].is_string() &&
+                    value.array()[0].string() == "text";
+  return text ? Status::Ok() : Unsupported(param, "modalities other than text");
+}
+
+/// The choice among `functions`, of which there are none.
+Status ReadFunctionCallChoice(const JsonValue& value, const std::string& param) {
+  const bool none = value.is_string() && (value.string() == "none" || value.string() == "auto");
+  return none ? Status::Ok() : RequireEmpty(value, param);
 }
 
 Status ReadField(const JsonValue& value, const std::string& key, const SessionTableOptions& options,
                  ChatRequest* request) {
-  Metadata ignored;
+  Metadata unused;
+  IgnoredFields* const ignored = &request->ignored;
   if (key == "messages") {
     request->has_messages = true;
-    return ReadMessages(value, key, kRules, 1, &request->turn.input);
+    return ReadMessages(value, key, kRules, 1, ignored, &request->turn.input);
   }
   if (key == "max_completion_tokens") {
-    int64_t count = 0;
-    RETURN_IF_ERROR(ReadInteger(value, key, 1, INT64_MAX, &count));
-    request->turn.max_output_tokens = count;
-    return Status::Ok();
+    request->length_field = key;
+    return ReadOutputTokens(value, key, 1, &request->turn);
   }
   if (key == "logprobs") return ReadBool(value, key, &request->logprobs);
   if (key == "top_logprobs") return ReadInteger(value, key, 0, limits::kMaxTopLogprobs, &request->top_logprobs);
   if (key == "store") return ReadBool(value, key, &request->turn.store);
-  if (key == "tools")
-    return ReadTools(value, key, ToolShape::kNested, /*strict_default=*/false, &request->turn.tools.emplace());
+  if (key == "tools") {
+    return ReadTools(value, key, ToolShape::kNested, /*strict_default=*/false, ignored, &request->turn.tools.emplace());
+  }
   if (key == "tool_choice") return ReadToolChoice(value, key, ToolShape::kNested, &request->turn.choice());
   if (key == "parallel_tool_calls") {
     bool several = true;
@@ -93,19 +90,24 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
     if (!several) request->turn.choice().several = false;
     return Status::Ok();
   }
-  if (key == "metadata") return ReadMetadata(value, key, &ignored);
-  if (IsHarmless(key)) return ReadHarmless(value, key);
-  ASSIGN_OR_RETURN(const bool known, ReadCompletionField(value, key, options, request));
-  return known ? Status::Ok() : UnknownParameter(key.substr(0, 256));
+  if (key == "metadata") return ReadAnswerMetadata(value, key, ignored, &unused);
+  if (key == "modalities") return ReadModalities(value, key);
+  if (key == "function_call") return ReadFunctionCallChoice(value, key);
+  if (key == "web_search_options") return ignored->Hint(key, "searching the web");  // {} asks for it, too
+  if (const auto hint = Hints().find(key); hint != Hints().end()) {
+    return ReadHint(value, key, hint->second, ignored);
+  }
+  return ReadCompletionField(value, key, options, request);
 }
 
 Result<ChatRequest> ReadChatRequest(const HttpRequest& request, const SessionTableOptions& options) {
   ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
   ChatRequest out;
+  out.ignored = IgnoredFields(options.strict_requests);
   out.turn = StatelessTurn(options);
-  RETURN_IF_ERROR(ReadFields(body, &out, [&](const JsonValue& value, const std::string& key, auto* into) {
-    return ReadField(value, key, options, into);
-  }));
+  RETURN_IF_ERROR(ReadFields(
+      body, [&](const JsonValue& value, const std::string& key) { return ReadField(value, key, options, &out); }));
+  ClampOutput(options, out.length_field, &out.turn, &out.ignored);
   if (!out.has_messages) return MissingParameter("messages");
   if (out.top_logprobs > 0 && !out.logprobs) {
     return InvalidArgument("'top_logprobs' needs 'logprobs'.", "top_logprobs", "invalid_value");
@@ -155,7 +157,7 @@ class ChatFormat final : public CompletionFormat {
     JsonWriter json;
     json.Key("delta").BeginObject().EndObject().Key("logprobs").Null();
     WriteFinish(json, response);
-    return Chunk(choice, json.text());
+    return LastChunk(choice, json.text());
   }
 
  protected:
@@ -213,10 +215,12 @@ HttpResponse CreateChatCompletion(const ChatService& service, const HttpRequest&
                               .created = static_cast<int64_t>(SystemClock::Instance().WallSeconds()),
                               .choices = read->choices,
                               .include_usage = read->include_usage,
-                              .token_ids = read->turn.token_ids},
+                              .token_ids = read->turn.token_ids,
+                              .ignored = read->ignored.names()},
       read->logprobs);
   StatelessRequest answers{.prompts = {std::move(read->turn)}, .choices = read->choices, .stream = read->stream};
-  return AnswerStateless(service, request, std::move(answers), std::move(format));
+  HttpResponse answer = AnswerStateless(service, request, std::move(answers), std::move(format));
+  return Reported(std::move(answer), options, request, read->ignored.names());
 }
 
 }  // namespace ringside

@@ -6,20 +6,22 @@
 
 #include "base/status.h"
 #include "session/table/session_table.h"
+#include "ws/fields/ignored_fields.h"
 #include "ws/json/json_value.h"
 
 namespace ringside {
 
 struct CompletionFields {
+  IgnoredFields ignored;
   TurnSpec turn;
   int64_t choices = 1;
   bool stream = false;
   bool include_usage = false;  // in a stream
 };
 
-/// Reads a field, not null, that both faces have. False if it is none of them; kInvalidArgument, kNotFound with
+/// Reads a field, not null, that both faces have; ignores and reports any other. kInvalidArgument, kNotFound with
 /// `param`.
-Result<bool> ReadCompletionField(const JsonValue& value, const std::string& param, const SessionTableOptions& options,
-                                 CompletionFields* fields);
+Status ReadCompletionField(const JsonValue& value, const std::string& param, const SessionTableOptions& options,
+                           CompletionFields* fields);
 
 }  // namespace ringside

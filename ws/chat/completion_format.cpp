@@ -1,5 +1,6 @@
 #include "ws/chat/completion_format.h"
 
+#include "ws/fields/ignored_report.h"
 #include "ws/openai/responses/responses_objects.h"
 
 namespace ringside {
@@ -49,6 +50,10 @@ std::string CompletionFormat::Chunk(size_t choice, std::string_view members, std
   return Event(json.EndObject().Take());
 }
 
+std::string CompletionFormat::LastChunk(size_t choice, std::string_view members) const {
+  return Chunk(choice, members, RingsideIgnored(frame_.ignored));
+}
+
 void CompletionFormat::WriteUsage(JsonWriter& json, const EndedChoices& choices) const {
   const AnswerUsage usage = UsageOf(choices, frame_.choices);
   json.Key("usage").BeginObject().Field("prompt_tokens", usage.input).Field("completion_tokens", usage.output);
@@ -89,6 +94,7 @@ std::string CompletionFormat::Whole(const EndedChoices& choices) const {
   json.EndArray();
   WriteWholeAnswer(json, choices);
   WriteUsage(json, choices);
+  WriteRingsideIgnored(json, frame_.ignored);
   return json.EndObject().Take();
 }
 

@@ -20,7 +20,8 @@ class CompletionFormat : public AnswerWriter {
     int64_t created = 0;               // seconds since 1970
     int64_t choices = 1;               // of each prompt
     bool include_usage = false;
-    bool token_ids = false;  // asked for
+    bool token_ids = false;                 // asked for
+    std::vector<std::string> ignored = {};  // fields of the request without effect
   };
 
   std::string Finish(const EndedChoices& choices) const final;
@@ -37,6 +38,8 @@ class CompletionFormat : public AnswerWriter {
   virtual void WriteWholeAnswer(JsonWriter&, const EndedChoices&) const {}
   /// A streamed event around one choice's members, JSON that follows its index; `of_answer`: members beside the choice.
   std::string Chunk(size_t choice, std::string_view members, std::string_view of_answer = {}) const;
+  /// The choice's last one, which reports the request's ignored fields.
+  std::string LastChunk(size_t choice, std::string_view members) const;
   /// "finish_reason", and "ringside" where that has no value for the reason.
   static void WriteFinish(JsonWriter& json, const Response& response);
   /// "prompt_token_ids" and "token_ids", if they were asked for.

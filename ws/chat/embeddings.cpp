@@ -11,6 +11,7 @@
 #include "base/base64.h"
 #include "ws/chat/message_fields.h"
 #include "ws/chat/prompts.h"
+#include "ws/fields/ignored_report.h"
 #include "ws/openai/responses/responses_fields.h"
 
 namespace ringside {
@@ -37,22 +38,21 @@ Status ReadEncoding(const JsonValue& value, const std::string& param, bool* base
 
 Status ReadField(const JsonValue& value, const std::string& key, const SessionTableOptions& options,
                  OpenAiEmbeddingRequest* request) {
-  std::string label;
   if (key == "model") return ReadModel(value, key, options, &request->turn.adapter);
   if (key == "input") return ReadPrompts(value, key, kMaxEmbeddedTexts, &request->texts);
   if (key == "encoding_format") return ReadEncoding(value, key, &request->base64);
   if (key == "dimensions") return ReadInteger(value, key, 1, INT32_MAX, &request->dimensions);
-  if (key == "user") return ReadString(value, key, &label);
-  return UnknownParameter(key.substr(0, 256));
+  if (key == "user") return value.is_string() ? Status::Ok() : request->ignored.Hint(key, "such a 'user'");
+  return request->ignored.UnknownOfRequest(value, key);
 }
 
 Result<OpenAiEmbeddingRequest> ReadRequest(const HttpRequest& request, const SessionTableOptions& options) {
   ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
   OpenAiEmbeddingRequest out;
+  out.ignored = IgnoredFields(options.strict_requests);
   out.turn = StatelessTurn(options);
-  RETURN_IF_ERROR(ReadFields(body, &out, [&](const JsonValue& value, const std::string& key, auto* into) {
-    return ReadField(value, key, options, into);
-  }));
+  RETURN_IF_ERROR(ReadFields(
+      body, [&](const JsonValue& value, const std::string& key) { return ReadField(value, key, options, &out); }));
   return out;
 }
 
@@ -71,7 +71,8 @@ Status Check(const EmbeddingRequest& request, int64_t size) {
 
 class OpenAiWriter final : public EmbeddingWriter {
  public:
-  OpenAiWriter(std::string model, bool base64) : model_(std::move(model)), base64_(base64) {}
+  OpenAiWriter(std::string model, bool base64, std::vector<std::string> ignored)
+      : model_(std::move(model)), base64_(base64), ignored_(std::move(ignored)) {}
 
   std::string Whole(const EndedChoices& choices) const override {
     JsonWriter json;
@@ -87,7 +88,9 @@ class OpenAiWriter final : public EmbeddingWriter {
     }
     const int64_t tokens = UsageOf(choices, 1).input;
     json.EndArray().Field("model", model_).Key("usage").BeginObject();
-    return json.Field("prompt_tokens", tokens).Field("total_tokens", tokens).EndObject().EndObject().Take();
+    json.Field("prompt_tokens", tokens).Field("total_tokens", tokens).EndObject();
+    WriteRingsideIgnored(json, ignored_);
+    return json.EndObject().Take();
   }
   HttpResponse Refusal(const Status& status, int64_t retry_after_ms) const override {
     return ErrorResponse(status, retry_after_ms);
@@ -96,6 +99,7 @@ class OpenAiWriter final : public EmbeddingWriter {
  private:
   const std::string model_;
   const bool base64_;
+  const std::vector<std::string> ignored_;
 };
 
 }  // namespace
@@ -133,14 +137,16 @@ HttpResponse AnswerEmbeddings(const ChatService& service, const HttpRequest& ask
     turn.max_output_tokens = 0;
     turn.raw = std::move(text);
   }
-  return AnswerStateless(service, asked, std::move(answers), std::move(writer));
+  HttpResponse answer = AnswerStateless(service, asked, std::move(answers), std::move(writer));
+  return Reported(std::move(answer), service.table.options(), asked, request.ignored.names());
 }
 
 HttpResponse CreateEmbeddings(const ChatService& service, const HttpRequest& request) {
   const SessionTableOptions& options = service.table.options();
   Result<OpenAiEmbeddingRequest> read = ReadRequest(request, options);
   if (!read.ok()) return ErrorResponse(read.status());
-  auto writer = std::make_shared<OpenAiWriter>(ModelNameOf(read->turn.adapter, options), read->base64);
+  auto writer =
+      std::make_shared<OpenAiWriter>(ModelNameOf(read->turn.adapter, options), read->base64, read->ignored.names());
   return AnswerEmbeddings(service, request, *std::move(read), std::move(writer));
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "ws/chat/stateless_answers.h"
+#include "ws/fields/ignored_fields.h"
 #include "ws/json/json_writer.h"
 #include "ws/transport/http/http.h"
 
@@ -18,6 +19,7 @@ inline constexpr int64_t kMaxEmbeddingNumbers = int64_t{4} << 20;  // of all of 
 
 /// What is asked for, whatever the face.
 struct EmbeddingRequest {
+  IgnoredFields ignored;
   TurnSpec turn;
   std::vector<RawPrompt> texts;
   std::string texts_param = "input";

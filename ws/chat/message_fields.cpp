@@ -15,6 +15,20 @@ bool Contains(const std::vector<std::string_view>& names, std::string_view name)
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+/// A field of a message or of a part that has no reader.
+Status ReadOther(const JsonValue& value, std::string_view key, const std::string& param, const MessageRules& rules,
+                 IgnoredFields* ignored) {
+  const std::string name = param + "." + std::string(key.substr(0, kQuoted));
+  if (Contains(rules.empty, key)) return RequireEmpty(value, name);
+  return Contains(rules.hints, key) ? ignored->HintUnlessEmpty(value, name) : ignored->Unknown(name);
+}
+
+/// What was said, or else what a model refused with.
+const JsonValue* ContentOf(const JsonValue& message) {
+  const JsonValue* content = message.Find("content");
+  return content != nullptr ? content : message.Find("refusal");
+}
+
 Status ReadRole(const JsonValue& value, const std::string& param, const MessageRules& rules, ChatRole* out) {
   if (!value.is_string()) return WrongType(value, param, "a string");
   const std::string& name = value.string();
@@ -59,33 +73,29 @@ Status ReadToolCalls(const JsonValue& value, const std::string& param, NewItem* 
 
 }  // namespace
 
-Status MissingParameter(std::string_view param) {
-  return InvalidArgument("Missing required parameter: '" + std::string(param) + "'.", std::string(param),
-                         "missing_required_parameter");
-}
-
-Status ReadTextPart(const JsonValue& part, const std::string& param, const MessageRules& rules, NewItem* out) {
+Status ReadTextPart(const JsonValue& part, const std::string& param, const MessageRules& rules, IgnoredFields* ignored,
+                    NewItem* out) {
   if (!part.is_object()) return WrongType(part, param, "an object");
   const JsonValue* type = part.Find("type");
   if (type == nullptr) return MissingParameter(param + ".type");
   if (!type->is_string()) return WrongType(*type, param + ".type", "a string");
-  if (type->string() != "text") {
-    return Unsupported(param + ".type", "content of type '" + type->string().substr(0, kQuoted) + "'");
+  const std::string& name = type->string();
+  if (name != "text" && name != "refusal") {  // what a model refused is text like another
+    return Unsupported(param + ".type", "content of type '" + name.substr(0, kQuoted) + "'");
   }
-  const JsonValue* text = part.Find("text");
-  if (text == nullptr) return MissingParameter(param + ".text");
-  if (!text->is_string()) return WrongType(*text, param + ".text", "a string");
+  const JsonValue* text = part.Find(name);
+  if (text == nullptr) return MissingParameter(param + "." + name);
+  if (!text->is_string()) return WrongType(*text, param + "." + name, "a string");
   for (const auto& [key, value] : part.object()) {
-    if (key == "type" || key == "text" || value.is_null() || Contains(rules.ignored, key)) continue;
-    const std::string name = param + "." + key.substr(0, kQuoted);
-    if (!Contains(rules.empty, key)) return UnknownParameter(name);
-    RETURN_IF_ERROR(RequireEmpty(value, name));
+    if (key == "type" || key == name || value.is_null() || Contains(rules.ignored, key)) continue;
+    RETURN_IF_ERROR(ReadOther(value, key, param, rules, ignored));
   }
   AddPart(text->string(), out);
   return Status::Ok();
 }
 
-Status ReadMessageRole(const JsonValue& message, const std::string& param, const MessageRules& rules, ChatRole* out) {
+Status ReadMessageRole(const JsonValue& message, const std::string& param, const MessageRules& rules,
+                       IgnoredFields* ignored, ChatRole* out) {
   if (!message.is_object()) return WrongType(message, param, "an object");
   const JsonValue* role = message.Find("role");
   const bool result = rules.tools && role != nullptr && role->is_string() && role->string() == "tool";
@@ -93,51 +103,52 @@ Status ReadMessageRole(const JsonValue& message, const std::string& param, const
     if (value.is_null() || key == "role" || key == "content" || Contains(rules.ignored, key)) continue;
     if (rules.tools && (key == "tool_calls" || key == "tool_call_id")) continue;
     if (result && key == "name") continue;  // of the tool: the call has it
-    const std::string name = param + "." + key.substr(0, kQuoted);
+    if (&value == ContentOf(message)) continue;
     if (rules.names && key == "name") {
-      if (!value.is_string()) return WrongType(value, name, "a string");
+      if (!value.is_string()) return WrongType(value, param + ".name", "a string");
       continue;
     }
-    if (!Contains(rules.empty, key)) return UnknownParameter(name);
-    RETURN_IF_ERROR(RequireEmpty(value, name));
+    RETURN_IF_ERROR(ReadOther(value, key, param, rules, ignored));
   }
   return role == nullptr ? MissingParameter(param + ".role") : ReadRole(*role, param + ".role", rules, out);
 }
 
-Status ReadMessage(const JsonValue& message, const std::string& param, const MessageRules& rules, NewItem* out) {
-  RETURN_IF_ERROR(ReadMessageRole(message, param, rules, &out->role));
-  const JsonValue* content = message.Find("content");
+Status ReadMessage(const JsonValue& message, const std::string& param, const MessageRules& rules,
+                   IgnoredFields* ignored, NewItem* out) {
+  RETURN_IF_ERROR(ReadMessageRole(message, param, rules, ignored, &out->role));
+  const JsonValue* content = ContentOf(message);
   const JsonValue* calls = rules.tools ? message.Find("tool_calls") : nullptr;
   const bool has_calls = calls != nullptr && !IsEmpty(*calls);
   if (content == nullptr && !has_calls) return MissingParameter(param + ".content");
-  if (content != nullptr) RETURN_IF_ERROR(ReadText(*content, param + ".content", rules, out));
+  if (content != nullptr) RETURN_IF_ERROR(ReadText(*content, param + ".content", rules, ignored, out));
   if (has_calls) RETURN_IF_ERROR(ReadToolCalls(*calls, param + ".tool_calls", out));
   if (!rules.tools || out->role != ChatRole::kTool) return Status::Ok();
   const JsonValue* id = message.Find("tool_call_id");
   return id == nullptr ? Status::Ok() : ReadCallId(*id, param + ".tool_call_id", &out->call_ids);
 }
 
-Status ReadText(const JsonValue& value, const std::string& param, const MessageRules& rules, NewItem* out) {
+Status ReadText(const JsonValue& value, const std::string& param, const MessageRules& rules, IgnoredFields* ignored,
+                NewItem* out) {
   if (value.is_string()) {
     out->text = value.string();
     return Status::Ok();
   }
   if (!value.is_array()) return WrongType(value, param, "a string or an array of content parts");
   for (size_t i = 0; i < value.array().size(); ++i) {
-    RETURN_IF_ERROR(ReadTextPart(value.array()[i], param + "[" + std::to_string(i) + "]", rules, out));
+    RETURN_IF_ERROR(ReadTextPart(value.array()[i], param + "[" + std::to_string(i) + "]", rules, ignored, out));
   }
   return Status::Ok();
 }
 
 Status ReadMessages(const JsonValue& value, const std::string& param, const MessageRules& rules, size_t least,
-                    std::vector<NewItem>* out) {
+                    IgnoredFields* ignored, std::vector<NewItem>* out) {
   if (!value.is_array()) return WrongType(value, param, "an array of messages");
   if (value.array().size() < least) {
     return InvalidArgument("'" + param + "' has at least one message.", param, "invalid_value");
   }
   for (size_t i = 0; i < value.array().size(); ++i) {
     NewItem item;
-    RETURN_IF_ERROR(ReadMessage(value.array()[i], param + "[" + std::to_string(i) + "]", rules, &item));
+    RETURN_IF_ERROR(ReadMessage(value.array()[i], param + "[" + std::to_string(i) + "]", rules, ignored, &item));
     out->push_back(std::move(item));
   }
   return Status::Ok();
@@ -158,29 +169,6 @@ Status ReadModel(const JsonValue& value, const std::string& param, const Session
   std::string_view asked = name;
   if (!known && asked.ends_with(kLatest)) asked.remove_suffix(kLatest.size());
   return ReadModelName(asked, param, options, adapter);
-}
-
-bool IsEmpty(const JsonValue& value) {
-  switch (value.kind()) {
-    case JsonValue::Kind::kNull:
-      return true;
-    case JsonValue::Kind::kBool:
-      return !value.boolean();
-    case JsonValue::Kind::kInteger:
-    case JsonValue::Kind::kNumber:
-      return value.number() == 0;
-    case JsonValue::Kind::kString:
-      return value.string().empty();
-    case JsonValue::Kind::kArray:
-      return value.array().empty();
-    case JsonValue::Kind::kObject:
-      return value.object().empty();
-  }
-  return false;
-}
-
-Status RequireEmpty(const JsonValue& value, const std::string& param) {
-  return IsEmpty(value) ? Status::Ok() : Unsupported(param, "'" + param + "'");
 }
 
 TurnSpec StatelessTurn(const SessionTableOptions& options) {

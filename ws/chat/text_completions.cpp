@@ -14,6 +14,7 @@
 #include "ws/chat/completion_format.h"
 #include "ws/chat/message_fields.h"
 #include "ws/chat/prompts.h"
+#include "ws/fields/ignored_report.h"
 #include "ws/openai/responses/responses_fields.h"
 #include "ws/openai/responses/responses_sampling.h"
 
@@ -41,23 +42,18 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
   if (key == "logprobs") return ReadInteger(value, key, 0, limits::kMaxTopLogprobs, &request->logprobs);
   if (key == "suffix") return RequireEmpty(value, key);
   if (key == "best_of") return ReadBestOf(value, key);
-  if (key == "max_tokens") {
-    int64_t count = 0;
-    RETURN_IF_ERROR(ReadInteger(value, key, 0, INT64_MAX, &count));
-    request->turn.max_output_tokens = count;
-    return Status::Ok();
-  }
-  ASSIGN_OR_RETURN(const bool known, ReadCompletionField(value, key, options, request));
-  return known ? Status::Ok() : UnknownParameter(key.substr(0, 256));
+  if (key == "max_tokens") return ReadOutputTokens(value, key, 0, &request->turn);
+  return ReadCompletionField(value, key, options, request);
 }
 
 Result<TextRequest> ReadTextRequest(const HttpRequest& request, const SessionTableOptions& options) {
   ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
   TextRequest out;
+  out.ignored = IgnoredFields(options.strict_requests);
   out.turn = StatelessTurn(options);
-  RETURN_IF_ERROR(ReadFields(body, &out, [&](const JsonValue& value, const std::string& key, auto* into) {
-    return ReadField(value, key, options, into);
-  }));
+  RETURN_IF_ERROR(ReadFields(
+      body, [&](const JsonValue& value, const std::string& key) { return ReadField(value, key, options, &out); }));
+  ClampOutput(options, "max_tokens", &out.turn, &out.ignored);
   if (out.prompts.empty()) return MissingParameter("prompt");
   if (static_cast<int64_t>(out.prompts.size()) * out.choices > kMaxChoices) {
     return InvalidArgument(
@@ -105,7 +101,7 @@ class TextFormat final : public CompletionFormat {
     JsonWriter json;
     json.Field("text", "").Key("logprobs").Null();
     WriteFinish(json, response);
-    return Chunk(choice, json.text());
+    return LastChunk(choice, json.text());
   }
 
  protected:
@@ -235,9 +231,11 @@ HttpResponse CreateTextCompletion(const ChatService& service, const HttpRequest&
                               .created = static_cast<int64_t>(SystemClock::Instance().WallSeconds()),
                               .choices = read->choices,
                               .include_usage = read->include_usage,
-                              .token_ids = read->turn.token_ids},
+                              .token_ids = read->turn.token_ids,
+                              .ignored = read->ignored.names()},
       read->logprobs >= 0, std::move(echoes));
-  return AnswerStateless(service, request, std::move(answers), std::move(format));
+  HttpResponse answer = AnswerStateless(service, request, std::move(answers), std::move(format));
+  return Reported(std::move(answer), options, request, read->ignored.names());
 }
 
 }  // namespace ringside

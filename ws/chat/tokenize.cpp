@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "ws/chat/message_fields.h"
+#include "ws/fields/ignored_report.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses/responses_fields.h"
 
@@ -10,6 +11,7 @@ namespace ringside {
 namespace {
 
 struct TokenizeRequest {
+  IgnoredFields ignored;
   std::string text;
   bool begins = false;  // a token goes in front of the text if the model's texts begin with one
 };
@@ -18,10 +20,12 @@ Result<TokenizeRequest> ReadTokenizeRequest(const HttpRequest& request, const Se
   ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
   std::optional<std::string> text;
   std::optional<bool> begins;
+  IgnoredFields ignored(options.strict_requests);
   for (const auto& [key, value] : body.object()) {
+    if (value.is_null()) continue;
     if (key == "model") {
       std::optional<std::string> any;  // adapters have the model's tokens
-      if (!value.is_null()) RETURN_IF_ERROR(ReadModel(value, key, options, &any));
+      RETURN_IF_ERROR(ReadModel(value, key, options, &any));
     } else if (key == "prompt" || key == "content") {
       std::string given;
       RETURN_IF_ERROR(ReadString(value, key, &given));
@@ -33,11 +37,11 @@ Result<TokenizeRequest> ReadTokenizeRequest(const HttpRequest& request, const Se
     } else if (key == "add_special_tokens" || key == "add_special") {
       RETURN_IF_ERROR(ReadBool(value, key, &begins.emplace()));
     } else {
-      return UnknownParameter(key.substr(0, 256));
+      RETURN_IF_ERROR(ignored.UnknownOfRequest(value, key));
     }
   }
   if (!text) return MissingParameter("prompt");
-  return TokenizeRequest{*std::move(text), begins.value_or(body.Find("prompt") != nullptr)};
+  return TokenizeRequest{std::move(ignored), *std::move(text), begins.value_or(body.Find("prompt") != nullptr)};
 }
 
 }  // namespace
@@ -53,9 +57,10 @@ HttpResponse Tokenize(const ChatService& service, const HttpRequest& request) {
   json.BeginObject().Field("count", ids.size()).Field("max_model_len", options.request_len());
   json.Key("tokens").BeginArray();
   for (const TokenId id : ids) json.Value(id);
+  WriteRingsideIgnored(json.EndArray(), read->ignored.names());
   HttpResponse answer;
-  answer.body = json.EndArray().EndObject().Take();
-  return answer;
+  answer.body = json.EndObject().Take();
+  return Reported(std::move(answer), options, request, read->ignored.names());
 }
 
 }  // namespace ringside

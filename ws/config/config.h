@@ -30,6 +30,7 @@ enum class StoreDurability { kToken, kTurn, kNone };
 struct ServerConfig {
   std::string model;              // its files, in any format that we load
   std::string served_model_name;  // "" = the model's own name
+  bool strict_requests = false;   // refuse what a request says without effect
   std::vector<NamedAdapter> adapters;
   std::string chat_template;  // a name or a file; "" = the model's own
 
@@ -47,8 +48,8 @@ struct ServerConfig {
   int64_t io_threads = 2;
   int64_t worker_threads = 2;
   std::optional<int64_t> max_connections, max_connections_per_owner;  // nothing = what ResolveConnections says
-  int64_t max_connection_age_s = 0;  // 0 = no limit
-  int64_t idle_timeout_s = 0;        // likewise
+  int64_t max_connection_age_s = 0;                                   // 0 = no limit
+  int64_t idle_timeout_s = 0;                                         // likewise
   int64_t shutdown_timeout_s = 30, shutdown_grace_s = 0;
 
   std::string store_path;                                // "" = nothing on disk

@@ -11,11 +11,12 @@ namespace {
 
 constexpr size_t kMaxNameBytes = 64;
 
-Status CheckFields(const JsonValue& value, const std::string& param, std::initializer_list<std::string_view> known) {
+Status CheckFields(const JsonValue& value, const std::string& param, std::initializer_list<std::string_view> known,
+                   IgnoredFields* ignored) {
   for (const auto& [key, field] : value.object()) {
     bool found = false;
     for (const std::string_view name : known) found |= key == name;
-    if (!found) return UnknownParameter(param + "." + key.substr(0, 256));
+    if (!found && !field.is_null()) RETURN_IF_ERROR(ignored->Unknown(param + "." + key));
   }
   return Status::Ok();
 }
@@ -28,6 +29,19 @@ Status ReadText(const JsonValue& value, const std::string& param, const char* na
                            "missing_required_parameter");
   }
   return ReadString(*text, out->param, &out->text);
+}
+
+/// {"type": "json_object"}, with llama-server's "schema" or without.
+Status ReadObject(const JsonValue& value, const std::string& param, AnswerFormat* out) {
+  const JsonValue* schema = value.Find("schema");
+  out->kind = schema == nullptr ? AnswerFormat::Kind::kJsonObject : AnswerFormat::Kind::kJsonSchema;
+  if (schema == nullptr) return Status::Ok();
+  out->param = param + ".schema";
+  if (!schema->is_object()) return WrongType(*schema, out->param, "an object");
+  JsonWriter json;
+  WriteJson(json, *schema);
+  out->text = json.Take();
+  return Status::Ok();
 }
 
 Status ReadSchema(const JsonValue& value, const std::string& param, AnswerFormat* out) {
@@ -58,40 +72,41 @@ Status ReadSchema(const JsonValue& value, const std::string& param, AnswerFormat
 
 }  // namespace
 
-Status ReadAnswerFormat(const JsonValue& value, const std::string& param, FormatShape shape, AnswerFormat* out) {
+Status ReadAnswerFormat(const JsonValue& value, const std::string& param, FormatShape shape, IgnoredFields* ignored,
+                        AnswerFormat* out) {
   const JsonValue* type = value.is_object() ? value.Find("type") : nullptr;
   if (type == nullptr) return WrongType(value, param, "an object with a type");
   std::string name;
   RETURN_IF_ERROR(ReadString(*type, param + ".type", &name));
   AnswerFormat format{.param = param};
   if (name == "text") {
-    RETURN_IF_ERROR(CheckFields(value, param, {"type"}));
+    RETURN_IF_ERROR(CheckFields(value, param, {"type"}, ignored));
   } else if (name == "json_object") {
-    format.kind = AnswerFormat::Kind::kJsonObject;
-    RETURN_IF_ERROR(CheckFields(value, param, {"type"}));
+    RETURN_IF_ERROR(CheckFields(value, param, {"type", "schema"}, ignored));
+    RETURN_IF_ERROR(ReadObject(value, param, &format));
   } else if (name == "json_schema") {
     format.kind = AnswerFormat::Kind::kJsonSchema;
     if (shape == FormatShape::kFlat) {
-      RETURN_IF_ERROR(CheckFields(value, param, {"type", "name", "schema", "strict", "description"}));
+      RETURN_IF_ERROR(CheckFields(value, param, {"type", "name", "schema", "strict", "description"}, ignored));
       RETURN_IF_ERROR(ReadSchema(value, param, &format));
     } else {
       const std::string inner = param + ".json_schema";
       const JsonValue* fields = value.Find("json_schema");
-      RETURN_IF_ERROR(CheckFields(value, param, {"type", "json_schema"}));
+      RETURN_IF_ERROR(CheckFields(value, param, {"type", "json_schema"}, ignored));
       if (fields == nullptr) {
         return InvalidArgument("Missing required parameter: '" + inner + "'.", inner, "missing_required_parameter");
       }
       if (!fields->is_object()) return WrongType(*fields, inner, "an object");
-      RETURN_IF_ERROR(CheckFields(*fields, inner, {"name", "schema", "strict", "description"}));
+      RETURN_IF_ERROR(CheckFields(*fields, inner, {"name", "schema", "strict", "description"}, ignored));
       RETURN_IF_ERROR(ReadSchema(*fields, inner, &format));
     }
   } else if (name == "regex") {
     format.kind = AnswerFormat::Kind::kRegex;
-    RETURN_IF_ERROR(CheckFields(value, param, {"type", "regex"}));
+    RETURN_IF_ERROR(CheckFields(value, param, {"type", "regex"}, ignored));
     RETURN_IF_ERROR(ReadText(value, param, "regex", &format));
   } else if (name == "grammar") {
     format.kind = AnswerFormat::Kind::kGbnf;
-    RETURN_IF_ERROR(CheckFields(value, param, {"type", "grammar"}));
+    RETURN_IF_ERROR(CheckFields(value, param, {"type", "grammar"}, ignored));
     RETURN_IF_ERROR(ReadText(value, param, "grammar", &format));
   } else {
     return Unsupported(param + ".type", "a format of type '" + name.substr(0, 64) + "'");

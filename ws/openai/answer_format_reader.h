@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "engine/grammar/answer_format.h"
+#include "ws/fields/ignored_fields.h"
 #include "ws/json/json_value.h"
 
 namespace ringside {
@@ -18,7 +19,8 @@ enum class FormatShape {
 /// Besides these, in both: {"type": "text"}, {"type": "json_object"}, {"type": "regex", "regex"} and {"type":
 /// "grammar", "grammar"} (GBNF). `param` is the wire's name of `value`. kInvalidArgument with the param of what is
 /// wrong; whether the schema or grammar itself is, is found out when the turn begins.
-Status ReadAnswerFormat(const JsonValue& value, const std::string& param, FormatShape shape, AnswerFormat* out);
+Status ReadAnswerFormat(const JsonValue& value, const std::string& param, FormatShape shape, IgnoredFields* ignored,
+                        AnswerFormat* out);
 /// JSON of the flat shape that says the same.
 std::string FormatObject(const AnswerFormat& format);
 

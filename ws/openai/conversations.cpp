@@ -1,6 +1,7 @@
 #include "ws/openai/conversations.h"
 
 #include "base/limits.h"
+#include "ws/fields/ignored_report.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses/responses_fields.h"
 #include "ws/openai/responses/responses_objects.h"
@@ -18,7 +19,8 @@ Result<JsonValue> ReadBody(const HttpRequest& request) {
   return body;
 }
 
-std::string ConversationObject(const SessionInfo& info) {
+/// `ignored`: fields of the request without effect.
+std::string ConversationObject(const SessionInfo& info, const std::vector<std::string>& ignored = {}) {
   JsonWriter json;
   json.BeginObject().Field("id", info.id).Field("object", "conversation");
   json.Field("created_at", static_cast<int64_t>(info.created_at)).Key("metadata").BeginObject();
@@ -35,6 +37,7 @@ std::string ConversationObject(const SessionInfo& info) {
   json.TextOrNull("damaged", info.damage);
   if (info.instructions) json.Field("instructions", *info.instructions);
   WriteRecorded(json, info.recorded);
+  WriteIgnored(json, ignored);
   return json.EndObject().EndObject().Take();
 }
 
@@ -44,38 +47,39 @@ HttpResponse Json(std::string body) {
   return response;
 }
 
-HttpResponse Answer(const Result<SessionInfo>& info) {
-  return info.ok() ? Json(ConversationObject(*info)) : ErrorResponse(info.status());
+HttpResponse Answer(const Result<SessionInfo>& info, const std::vector<std::string>& ignored = {}) {
+  return info.ok() ? Json(ConversationObject(*info, ignored)) : ErrorResponse(info.status());
 }
 
-Result<SessionInfo> Create(SessionTable& table, const HttpRequest& request) {
+Result<SessionInfo> Create(SessionTable& table, const HttpRequest& request, IgnoredFields* ignored) {
   ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
   Metadata metadata;
   WindowOverrides window;
   std::vector<NewItem> items;
   for (const auto& [key, value] : body.object()) {
-    if (value.is_null() && (key == "metadata" || key == "items" || key == "ringside")) continue;
+    if (value.is_null()) continue;
     if (key == "metadata") {
       RETURN_IF_ERROR(ReadMetadata(value, key, &metadata));
     } else if (key == "items") {
-      RETURN_IF_ERROR(ReadItems(value, key, &items));
+      RETURN_IF_ERROR(ReadItems(value, key, ignored, &items));
     } else if (key == "ringside") {
-      RETURN_IF_ERROR(ReadWindow(value, key, &window));
+      RETURN_IF_ERROR(ReadWindow(value, key, ignored, &window));
     } else {
-      return UnknownParameter(key.substr(0, 256));
+      RETURN_IF_ERROR(ignored->UnknownOfRequest(value, key));
     }
   }
   return table.CreateSession(CallerOf(request), std::move(metadata), window, std::move(items));
 }
 
-Result<SessionInfo> Update(SessionTable& table, const HttpRequest& request, const std::string& id) {
+Result<SessionInfo> Update(SessionTable& table, const HttpRequest& request, const std::string& id,
+                           IgnoredFields* ignored) {
   ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
   Metadata metadata;
   bool given = false;
   for (const auto& [key, value] : body.object()) {
-    if (key != "metadata") return UnknownParameter(key.substr(0, 256));
-    given = true;
-    if (!value.is_null()) RETURN_IF_ERROR(ReadMetadata(value, key, &metadata));
+    given = given || key == "metadata";
+    if (value.is_null()) continue;
+    RETURN_IF_ERROR(key == "metadata" ? ReadMetadata(value, key, &metadata) : ignored->UnknownOfRequest(value, key));
   }
   if (!given) {
     return InvalidArgument("Missing required parameter: 'metadata'.", "metadata", "missing_required_parameter");
@@ -118,19 +122,21 @@ Status ReadPlace(const SessionTable& table, const HttpRequest& request, const st
   return NotFound("No item '" + named.substr(0, 256) + "' in this conversation.", param, "item_not_found");
 }
 
-Result<std::string> AddItems(SessionTable& table, const HttpRequest& request, const std::string& id) {
+Result<std::string> AddItems(SessionTable& table, const HttpRequest& request, const std::string& id,
+                             IgnoredFields* ignored) {
   ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
   std::vector<NewItem> items;
   std::optional<std::string> after;
   bool given = false;
   for (const auto& [key, value] : body.object()) {
+    if (value.is_null()) continue;
     if (key == "previous_item_id") {
-      if (!value.is_null()) RETURN_IF_ERROR(ReadPlace(table, request, id, value, &after.emplace()));
+      RETURN_IF_ERROR(ReadPlace(table, request, id, value, &after.emplace()));
     } else if (key == "items") {
-      RETURN_IF_ERROR(ReadItems(value, key, &items));
+      RETURN_IF_ERROR(ReadItems(value, key, ignored, &items));
       given = true;
     } else {
-      return UnknownParameter(key.substr(0, 256));
+      RETURN_IF_ERROR(ignored->UnknownOfRequest(value, key));
     }
   }
   if (!given) return InvalidArgument("Missing required parameter: 'items'.", "items", "missing_required_parameter");
@@ -159,8 +165,17 @@ Result<std::string> GetItem(const SessionTable& table, const HttpRequest& reques
   return NotFound("No item '" + item_id + "' in this conversation.", "item_id", "item_not_found");
 }
 
-HttpResponse Answer(Result<std::string> body) {
+HttpResponse Answer(Result<std::string> body, const std::vector<std::string>& = {}) {
   return body.ok() ? Json(std::move(*body)) : ErrorResponse(body.status());
+}
+
+/// The answer that `act` makes of the request, with its ignored fields reported.
+template <class Act>
+HttpResponse Answered(const SessionTable& table, const HttpRequest& request, const Act& act) {
+  IgnoredFields ignored(table.options().strict_requests);
+  auto done = act(&ignored);
+  HttpResponse answer = Answer(std::move(done), ignored.names());
+  return Reported(std::move(answer), table.options(), request, ignored.names());
 }
 
 HttpResponse Export(SessionTable& table, const HttpRequest& request, const std::string& id) {
@@ -214,7 +229,9 @@ Result<std::string> Memory(const SessionTable& table, const HttpRequest& request
 void RegisterConversationRoutes(Router& router, SessionTable& table) {
   using Ids = Router::Parameters;
   const std::string all = "/v1/conversations", one = all + "/{id}", items = one + "/items", item = items + "/{item}";
-  router.Add("POST", all, [&table](const HttpRequest& r, const Ids&) { return Answer(Create(table, r)); });
+  router.Add("POST", all, [&table](const HttpRequest& r, const Ids&) {
+    return Answered(table, r, [&](IgnoredFields* ignored) { return Create(table, r, ignored); });
+  });
   router.Add("GET", all, [&table](const HttpRequest& r, const Ids&) { return Answer(List(table, r)); });
   // Before the pattern that would take "import" for an id.
   router.AllowBody(all + "/import", kMaxImportBytes);
@@ -224,7 +241,9 @@ void RegisterConversationRoutes(Router& router, SessionTable& table) {
       Scopes::Admin());
   router.Add("GET", one,
              [&table](const HttpRequest& r, const Ids& ids) { return Answer(table.GetSession(CallerOf(r), ids[0])); });
-  router.Add("POST", one, [&table](const HttpRequest& r, const Ids& ids) { return Answer(Update(table, r, ids[0])); });
+  router.Add("POST", one, [&table](const HttpRequest& r, const Ids& ids) {
+    return Answered(table, r, [&](IgnoredFields* ignored) { return Update(table, r, ids[0], ignored); });
+  });
   router.Add("DELETE", one, [&table](const HttpRequest& r, const Ids& ids) {
     const Status gone = table.DeleteSession(CallerOf(r), ids[0]);
     if (!gone.ok()) return ErrorResponse(gone);
@@ -241,8 +260,9 @@ void RegisterConversationRoutes(Router& router, SessionTable& table) {
       [&table](const HttpRequest& r, const Ids& ids) { return Answer(Verify(table, r, ids[0])); }, Scopes::Admin());
   router.Add("GET", items,
              [&table](const HttpRequest& r, const Ids& ids) { return Answer(ListItems(table, r, ids[0])); });
-  router.Add("POST", items,
-             [&table](const HttpRequest& r, const Ids& ids) { return Answer(AddItems(table, r, ids[0])); });
+  router.Add("POST", items, [&table](const HttpRequest& r, const Ids& ids) {
+    return Answered(table, r, [&](IgnoredFields* ignored) { return AddItems(table, r, ids[0], ignored); });
+  });
   router.Add("GET", item,
              [&table](const HttpRequest& r, const Ids& ids) { return Answer(GetItem(table, r, ids[0], ids[1])); });
   router.Add("DELETE", item, [&table](const HttpRequest& r, const Ids& ids) {

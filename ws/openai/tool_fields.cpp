@@ -14,26 +14,17 @@ namespace {
 
 std::string At(const std::string& param, size_t index) { return param + "[" + std::to_string(index) + "]"; }
 
-Status Missing(const std::string& param) {
-  return InvalidArgument("Missing required parameter: '" + param + "'.", param, "missing_required_parameter");
-}
-
-/// False, [], {}: asks for nothing.
-bool AsksForNothing(const JsonValue& value) {
-  return (value.is_bool() && !value.boolean()) || (value.is_array() && value.array().empty()) ||
-         (value.is_object() && value.object().empty());
-}
-
 Status ReadName(const JsonValue* value, const std::string& param, std::string* out) {
-  if (value == nullptr) return Missing(param);
+  if (value == nullptr) return MissingParameter(param);
   RETURN_IF_ERROR(ReadString(*value, param, out));
   if (IsToolName(*out)) return Status::Ok();
   return InvalidArgument("A function's name has 1 to 64 of the characters A-Z a-z 0-9 _ -", param, "invalid_value");
 }
 
 /// A function's fields, which are those of one object.
-Status ReadFunction(const JsonValue& value, const std::string& param, bool has_type, ToolFields* fields) {
-  static constexpr const char* kHarmless[] = {"defer_loading", "async", "allowed_callers", "output_schema"};
+Status ReadFunction(const JsonValue& value, const std::string& param, bool has_type, IgnoredFields* ignored,
+                    ToolFields* fields) {
+  static constexpr std::string_view kHints[] = {"defer_loading", "async", "allowed_callers", "output_schema"};
   for (const auto& [key, field] : value.object()) {
     if (field.is_null() || (has_type && key == "type")) continue;
     const std::string name = param + "." + key.substr(0, 256);
@@ -45,10 +36,10 @@ Status ReadFunction(const JsonValue& value, const std::string& param, bool has_t
       fields->parameters = &field;
     } else if (key == "strict") {
       fields->strict = &field;
-    } else if (std::ranges::count(kHarmless, key) == 0) {
-      return UnknownParameter(name);
-    } else if (!AsksForNothing(field)) {
-      return Unsupported(name, "'" + key + "'");
+    } else if (std::ranges::count(kHints, key) == 0) {
+      RETURN_IF_ERROR(ignored->Unknown(name));
+    } else {
+      RETURN_IF_ERROR(ignored->HintUnlessEmpty(field, name));
     }
   }
   return Status::Ok();
@@ -56,7 +47,7 @@ Status ReadFunction(const JsonValue& value, const std::string& param, bool has_t
 
 Status CheckFunctionType(const JsonValue& value, const std::string& param, bool required) {
   const JsonValue* type = value.Find("type");
-  if (type == nullptr) return required ? Missing(param + ".type") : Status::Ok();
+  if (type == nullptr) return required ? MissingParameter(param + ".type") : Status::Ok();
   if (!type->is_string()) return WrongType(*type, param + ".type", "a string");
   if (type->string() == "function") return Status::Ok();
   return Unsupported(param + ".type", "tools of type '" + type->string().substr(0, 64) + "'");
@@ -71,7 +62,7 @@ Status ReadNamed(const JsonValue& value, const std::string& param, ToolShape sha
   if (shape == ToolShape::kNested) {
     holder = value.Find("function");
     at += ".function";
-    if (holder == nullptr) return Missing(at);
+    if (holder == nullptr) return MissingParameter(at);
     if (!holder->is_object()) return WrongType(*holder, at, "an object");
   }
   return ReadName(holder->Find("name"), at + ".name", name);
@@ -83,10 +74,10 @@ Status ReadAllowed(const JsonValue& value, const std::string& param, ToolShape s
   if (shape == ToolShape::kNested) {
     holder = value.Find("allowed_tools");
     at += ".allowed_tools";
-    if (holder == nullptr) return Missing(at);
+    if (holder == nullptr) return MissingParameter(at);
   }
   const JsonValue *mode = holder->Find("mode"), *tools = holder->Find("tools");
-  if (tools == nullptr) return Missing(at + ".tools");
+  if (tools == nullptr) return MissingParameter(at + ".tools");
   if (!tools->is_array()) return WrongType(*tools, at + ".tools", "an array");
   std::string name = "auto";
   if (mode != nullptr) RETURN_IF_ERROR(ReadString(*mode, at + ".mode", &name));
@@ -165,7 +156,8 @@ Status AddTool(const ToolFields& fields, const std::string& param, const char* p
   return Status::Ok();
 }
 
-Status ReadTools(const JsonValue& value, const std::string& param, ToolShape shape, bool strict_default, ToolSet* out) {
+Status ReadTools(const JsonValue& value, const std::string& param, ToolShape shape, bool strict_default,
+                 IgnoredFields* ignored, ToolSet* out) {
   if (!value.is_array()) return WrongType(value, param, "an array of tools");
   if (value.array().size() > static_cast<size_t>(limits::kMaxTools)) {
     return InvalidArgument("At most " + std::to_string(limits::kMaxTools) + " tools are allowed.", param,
@@ -180,15 +172,16 @@ Status ReadTools(const JsonValue& value, const std::string& param, ToolShape sha
     const JsonValue* function = &tool;
     if (shape == ToolShape::kNested) {
       for (const auto& [key, field] : tool.object()) {
-        if (key != "type" && key != "function" && !field.is_null()) return UnknownParameter(at + "." + key);
+        if (key == "type" || key == "function" || field.is_null()) continue;
+        RETURN_IF_ERROR(ignored->Unknown(at + "." + key));
       }
       function = tool.Find("function");
       at += ".function";
-      if (function == nullptr) return Missing(at);
+      if (function == nullptr) return MissingParameter(at);
       if (!function->is_object()) return WrongType(*function, at, "an object");
     }
     ToolFields fields;
-    RETURN_IF_ERROR(ReadFunction(*function, at, shape == ToolShape::kFlat, &fields));
+    RETURN_IF_ERROR(ReadFunction(*function, at, shape == ToolShape::kFlat, ignored, &fields));
     RETURN_IF_ERROR(AddTool(fields, at, "parameters", strict_default, out));
   }
   return Status::Ok();
@@ -269,7 +262,7 @@ Status AddCall(const JsonValue* name, const JsonValue* arguments, const JsonValu
   return Status::Ok();
 }
 
-Status ReadFunctionCall(const JsonValue& item, const std::string& param, NewItem* message) {
+Status ReadFunctionCall(const JsonValue& item, const std::string& param, IgnoredFields* ignored, NewItem* message) {
   const JsonValue *name = nullptr, *arguments = nullptr, *call_id = nullptr;
   for (const auto& [key, value] : item.object()) {
     if (value.is_null() || key == "type" || key == "id" || key == "status" || key == "object" || key == "created_by") {
@@ -281,16 +274,16 @@ Status ReadFunctionCall(const JsonValue& item, const std::string& param, NewItem
       arguments = &value;
     } else if (key == "call_id") {
       call_id = &value;
-    } else if (!AsksForNothing(value)) {
-      return UnknownParameter(param + "." + key.substr(0, 256));
+    } else if (!IsEmpty(value)) {
+      RETURN_IF_ERROR(ignored->Unknown(param + "." + key));
     }
   }
-  if (arguments == nullptr) return Missing(param + ".arguments");
+  if (arguments == nullptr) return MissingParameter(param + ".arguments");
   message->role = ChatRole::kAssistant;
   return AddCall(name, arguments, call_id, param, "call_id", message);
 }
 
-Status ReadFunctionCallOutput(const JsonValue& item, const std::string& param, NewItem* out) {
+Status ReadFunctionCallOutput(const JsonValue& item, const std::string& param, IgnoredFields* ignored, NewItem* out) {
   out->role = ChatRole::kTool;
   bool has_output = false;
   for (const auto& [key, value] : item.object()) {
@@ -302,14 +295,14 @@ Status ReadFunctionCallOutput(const JsonValue& item, const std::string& param, N
     if (key == "call_id") {
       RETURN_IF_ERROR(ReadCallId(value, at, &out->call_ids));
     } else if (key == "output") {
-      RETURN_IF_ERROR(ReadContent(value, at, out));
+      RETURN_IF_ERROR(ReadContent(value, at, ignored, out));
       has_output = true;
     } else {
-      return UnknownParameter(at);
+      RETURN_IF_ERROR(ignored->Unknown(at));
     }
   }
-  if (out->call_ids.empty()) return Missing(param + ".call_id");
-  return has_output ? Status::Ok() : Missing(param + ".output");
+  if (out->call_ids.empty()) return MissingParameter(param + ".call_id");
+  return has_output ? Status::Ok() : MissingParameter(param + ".output");
 }
 
 std::string ToolsEcho(const JsonValue& tools, bool strict_default) {

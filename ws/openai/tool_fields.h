@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "session/turn/turn_spec.h"
+#include "ws/fields/ignored_fields.h"
 #include "ws/json/json_value.h"
 
 namespace ringside {
@@ -18,7 +19,8 @@ enum class ToolShape {
 
 /// A list of at most limits::kMaxTools functions. Whether their schemas can be followed is found out when the turn
 /// begins. `strict_default`: what a function that does not say it is.
-Status ReadTools(const JsonValue& value, const std::string& param, ToolShape shape, bool strict_default, ToolSet* out);
+Status ReadTools(const JsonValue& value, const std::string& param, ToolShape shape, bool strict_default,
+                 IgnoredFields* ignored, ToolSet* out);
 
 /// One function more: its fields, null where they are absent.
 struct ToolFields {
@@ -44,9 +46,9 @@ bool EndsInCutCall(const NewItem& message);
 Status ReadCallId(const JsonValue& value, const std::string& param, std::string* out);
 
 /// Responses' item of type function_call: added to `message`, the model's.
-Status ReadFunctionCall(const JsonValue& item, const std::string& param, NewItem* message);
+Status ReadFunctionCall(const JsonValue& item, const std::string& param, IgnoredFields* ignored, NewItem* message);
 /// Responses' item of type function_call_output.
-Status ReadFunctionCallOutput(const JsonValue& item, const std::string& param, NewItem* out);
+Status ReadFunctionCallOutput(const JsonValue& item, const std::string& param, IgnoredFields* ignored, NewItem* out);
 
 /// The tools as the wire repeats them, JSON.
 std::string ToolsEcho(const JsonValue& tools, bool strict_default);

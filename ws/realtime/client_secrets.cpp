@@ -1,5 +1,6 @@
 #include "ws/realtime/client_secrets.h"
 
+#include "ws/fields/ignored_report.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses/responses_fields.h"
@@ -11,7 +12,7 @@ namespace {
 constexpr int64_t kUsualSeconds = 600;
 constexpr size_t kMostSessionBytes = 320 << 10;  // tools have 256 KiB
 
-Status ReadExpiry(const JsonValue& value, int64_t* seconds) {
+Status ReadExpiry(const JsonValue& value, IgnoredFields* ignored, int64_t* seconds) {
   if (!value.is_object()) return WrongType(value, "expires_after", "an object");
   for (const auto& [name, member] : value.object()) {
     const std::string param = "expires_after." + name;
@@ -23,7 +24,7 @@ Status ReadExpiry(const JsonValue& value, int64_t* seconds) {
         return InvalidArgument("The only anchor is 'created_at'.", param, "invalid_value");
       }
     } else {
-      return UnknownParameter(param);
+      RETURN_IF_ERROR(ignored->Unknown(param));
     }
   }
   return Status::Ok();
@@ -35,15 +36,15 @@ struct Asked {
   std::string session;  // what was said of it, as JSON
 };
 
-Result<Asked> ReadRequest(const std::string& text, const SessionTableOptions& options) {
+Result<Asked> ReadRequest(const std::string& text, const SessionTableOptions& options, IgnoredFields* ignored) {
   ASSIGN_OR_RETURN(const JsonValue body, ParseJson(text.empty() ? std::string_view("{}") : text));
   if (!body.is_object()) return WrongType(body, "body", "an object");
   Asked asked;
   for (const auto& [name, value] : body.object()) {
-    if (name != "expires_after" && name != "session") return UnknownParameter(name);
     if (value.is_null()) continue;
-    if (name == "expires_after") {
-      RETURN_IF_ERROR(ReadExpiry(value, &asked.seconds));
+    if (name != "session") {
+      RETURN_IF_ERROR(name == "expires_after" ? ReadExpiry(value, ignored, &asked.seconds)
+                                              : ignored->UnknownOfRequest(value, name));
       continue;
     }
     RETURN_IF_ERROR(UpdateSettings(value, options, &asked.settings));
@@ -60,7 +61,8 @@ Result<Asked> ReadRequest(const std::string& text, const SessionTableOptions& op
 
 HttpResponse Issue(TicketBox& tickets, const SessionTableOptions& options, const Clock& clock,
                    const HttpRequest& request) {
-  Result<Asked> asked = ReadRequest(request.body, options);
+  IgnoredFields ignored(options.strict_requests);
+  Result<Asked> asked = ReadRequest(request.body, options, &ignored);
   if (!asked.ok()) return ErrorResponse(asked.status());
   const Result<std::string> ticket =
       tickets.Issue({request.principal, request.scopes, request.key_id, std::move(asked->session)}, asked->seconds);
@@ -69,9 +71,10 @@ HttpResponse Issue(TicketBox& tickets, const SessionTableOptions& options, const
   json.BeginObject().Field("value", *ticket);
   json.Field("expires_at", static_cast<int64_t>(clock.WallSeconds()) + asked->seconds);
   json.Key("session").Raw(SettingsObject(asked->settings, options));
+  WriteRingsideIgnored(json, ignored.names());
   HttpResponse response;
   response.body = json.EndObject().Take();
-  return response;
+  return Reported(std::move(response), options, request, ignored.names());
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ std::string ResponseMembers(const Response& response, const RealtimeAsked& asked
   json.TextOrNull("conversation_id", asked.conversation);
   json.Key("max_output_tokens").Raw(asked.max_output_tokens).Key("metadata").Raw(asked.metadata);
   response.running() ? (void)json.Key("usage").Null() : WriteUsage(json, response);
-  if (!response.running()) WriteReport(json.Key("ringside"), response, asked.ignored);
+  if (!response.running()) WriteReport(json.Key("ringside"), response);
   return "\"response\":" + json.EndObject().Take();
 }
 

@@ -16,12 +16,11 @@ namespace ringside {
 
 /// What a response was asked with, for its events.
 struct RealtimeAsked {
-  std::string conversation;          // "" = the answer is no part of one
-  std::string previous_item;         // the conversation's last item before it; "" = none
-  std::string max_output_tokens;     // as JSON
-  std::string metadata;              // likewise
-  std::vector<std::string> ignored;  // fields without effect
-  TokenShare tokens;                 // that its owner may have computed
+  std::string conversation;       // "" = the answer is no part of one
+  std::string previous_item;      // the conversation's last item before it; "" = none
+  std::string max_output_tokens;  // as JSON
+  std::string metadata;           // likewise
+  TokenShare tokens;              // that its owner may have computed
 };
 
 class RealtimeWriter {

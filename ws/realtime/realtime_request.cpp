@@ -10,7 +10,8 @@
 namespace ringside {
 namespace {
 
-Status ReadInput(const JsonValue& value, const std::string& param, std::vector<RealtimeInput>* out) {
+Status ReadInput(const JsonValue& value, const std::string& param, IgnoredFields* ignored,
+                 std::vector<RealtimeInput>* out) {
   if (!value.is_array()) return WrongType(value, param, "an array");
   if (value.array().size() > static_cast<size_t>(limits::kMaxInputItems)) {
     return InvalidArgument("At most " + std::to_string(limits::kMaxInputItems) + " items are allowed at once.", param,
@@ -29,7 +30,7 @@ Status ReadInput(const JsonValue& value, const std::string& param, std::vector<R
       }
       input.reference = id->string();
     } else {
-      RETURN_IF_ERROR(ReadItem(entry, name, &input.item));
+      RETURN_IF_ERROR(ReadItem(entry, name, ignored, &input.item));
     }
     out->push_back(std::move(input));
   }
@@ -46,7 +47,8 @@ class RequestReader {
         tool_choice_(settings.tool_choice),
         max_output_tokens_(settings.max_output_tokens),
         parallel_tool_calls_(settings.parallel_tool_calls),
-        sampling_(settings.sampling) {}
+        sampling_(settings.sampling),
+        ignored_(options.strict_requests, "response.") {}
 
   Result<RealtimeRequest> Read(const JsonValue* response) {
     body_.BeginObject();
@@ -71,7 +73,8 @@ class RequestReader {
     if (max_output_tokens_) body_.Field("max_output_tokens", *max_output_tokens_);
     body_.Field("truncation", settings_.truncates ? "auto" : "disabled").Field("store", request_.in_conversation);
     ASSIGN_OR_RETURN(const JsonValue body, ParseJson(body_.EndObject().text()));
-    ASSIGN_OR_RETURN(request_.spec, ReadCreate(body, options_));
+    ASSIGN_OR_RETURN(request_.spec, ReadCreate(body, options_, &ignored_));
+    request_.ignored = ignored_.names();
     request_.spec.carries_history = !request_.in_conversation;
     request_.max_output_tokens = max_output_tokens_ ? std::to_string(*max_output_tokens_) : "\"inf\"";
     return std::move(request_);
@@ -87,7 +90,7 @@ class RequestReader {
       if (name == "auto" || name == "none" || name == settings_.conversation) return Status::Ok();
       return Unsupported(param, "another conversation than the session's");
     }
-    if (key == "input") return ReadInput(value, param, &request_.input.emplace());
+    if (key == "input") return ReadInput(value, param, &ignored_, &request_.input.emplace());
     if (key == "max_output_tokens") return ReadMaxOutputTokens(value, param, &max_output_tokens_);
     if (key == "instructions") {
       std::string text;
@@ -97,14 +100,15 @@ class RequestReader {
     }
     if (key == "metadata") {
       Metadata metadata;
-      RETURN_IF_ERROR(ReadMetadata(value, param, &metadata));
+      RETURN_IF_ERROR(ReadAnswerMetadata(value, param, &ignored_, &metadata));
       JsonWriter json;
-      WriteJson(json, value);
-      request_.metadata = json.Take();
+      json.BeginObject();
+      for (const auto& [name, text] : metadata) json.Field(name, text);
+      request_.metadata = json.EndObject().Take();
       return Status::Ok();
     }
     if (key == "tools") {
-      ASSIGN_OR_RETURN(tools_, ReadRealtimeTools(value, param));
+      ASSIGN_OR_RETURN(tools_, ReadRealtimeTools(value, param, &ignored_));
       return Status::Ok();
     }
     if (key == "tool_choice") {
@@ -112,7 +116,7 @@ class RequestReader {
       return Status::Ok();
     }
     if (key == "parallel_tool_calls") return ReadBool(value, param, &parallel_tool_calls_.emplace());
-    if (!IsSamplingField(key)) return IgnoreBesidesText(value, key, param, &request_.ignored);
+    if (!IsSamplingField(key)) return IgnoreBesidesText(value, key, param, &ignored_);
     JsonWriter json;
     WriteJson(json, value);
     sampling_[key] = json.Take();
@@ -126,6 +130,7 @@ class RequestReader {
   std::optional<int64_t> max_output_tokens_;
   std::optional<bool> parallel_tool_calls_;
   std::map<std::string, std::string> sampling_;  // by field, JSON
+  IgnoredFields ignored_;
   JsonWriter body_;
   RealtimeRequest request_;
 };

@@ -22,7 +22,7 @@ struct RealtimeRequest {
   std::optional<std::vector<RealtimeInput>> input;  // absent = the conversation
   std::string max_output_tokens;                    // as JSON, for the response object
   std::string metadata = "null";                    // likewise
-  std::vector<std::string> ignored;                 // fields without effect here
+  std::vector<std::string> ignored;                 // fields without effect, which the response object reports
   TurnSpec spec;                                    // without conversation and input
 };
 

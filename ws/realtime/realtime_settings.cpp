@@ -1,5 +1,6 @@
 #include "ws/realtime/realtime_settings.h"
 
+#include "ws/fields/ignored_report.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses/responses_fields.h"
@@ -13,7 +14,7 @@ namespace {
 /// How much of the conversation stays when it becomes too long. A window slides message by message and nothing is
 /// computed again for it, so at least that much stays: three quarters (Eviction::kTurn) or all that fits.
 Status ReadRetention(const JsonValue& value, const std::string& param, const SessionTableOptions& options,
-                     RealtimeSettings* settings) {
+                     IgnoredFields* ignored, RealtimeSettings* settings) {
   WindowOverrides window{.memory_len = options.memory_len, .eviction = options.eviction};
   bool has_ratio = false;
   for (const auto& [key, field] : value.object()) {
@@ -28,12 +29,14 @@ Status ReadRetention(const JsonValue& value, const std::string& param, const Ses
     } else if (key == "token_limits") {
       if (!field.is_object()) return WrongType(field, at, "an object");
       for (const auto& [name, limit] : field.object()) {
-        if (name != "post_instructions") return UnknownParameter(at + "." + name.substr(0, 256));
         if (limit.is_null()) continue;
-        RETURN_IF_ERROR(ReadInteger(limit, at + "." + name, 1, options.memory_len, &*window.memory_len));
+        const std::string place = at + "." + name;
+        RETURN_IF_ERROR(name == "post_instructions"
+                            ? ReadInteger(limit, place, 1, options.memory_len, &*window.memory_len)
+                            : ignored->Unknown(place));
       }
     } else {
-      return UnknownParameter(at);
+      RETURN_IF_ERROR(ignored->Unknown(at));
     }
   }
   if (!has_ratio) {
@@ -46,13 +49,13 @@ Status ReadRetention(const JsonValue& value, const std::string& param, const Ses
 }
 
 Status ReadTruncation(const JsonValue& value, const std::string& param, const SessionTableOptions& options,
-                      RealtimeSettings* settings) {
+                      IgnoredFields* ignored, RealtimeSettings* settings) {
   if (value.is_object()) {
     const JsonValue* type = value.Find("type");
     if (type == nullptr || !type->is_string() || type->string() != "retention_ratio") {
       return InvalidArgument("The only type is 'retention_ratio'.", param + ".type", "invalid_value");
     }
-    RETURN_IF_ERROR(ReadRetention(value, param, options, settings));
+    RETURN_IF_ERROR(ReadRetention(value, param, options, ignored, settings));
   } else {
     std::string name;
     RETURN_IF_ERROR(ReadString(value, param, &name));
@@ -69,7 +72,7 @@ Status ReadTruncation(const JsonValue& value, const std::string& param, const Se
 }
 
 Status ReadField(const JsonValue& value, const std::string& key, const SessionTableOptions& options,
-                 RealtimeSettings* settings) {
+                 IgnoredFields* ignored, RealtimeSettings* settings) {
   const std::string param = "session." + key;
   std::string text;
   if (key == "type") {
@@ -88,9 +91,9 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
     return Status::Ok();
   }
   if (key == "max_output_tokens") return ReadMaxOutputTokens(value, param, &settings->max_output_tokens);
-  if (key == "truncation") return ReadTruncation(value, param, options, settings);
+  if (key == "truncation") return ReadTruncation(value, param, options, ignored, settings);
   if (key == "tools") {
-    ASSIGN_OR_RETURN(std::string tools, ReadRealtimeTools(value, param));
+    ASSIGN_OR_RETURN(std::string tools, ReadRealtimeTools(value, param, ignored));
     // Where none were ever told, clearing them says nothing.
     if (tools != "[]" || settings->tools) settings->tools = std::move(tools);
     return Status::Ok();
@@ -110,7 +113,7 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
     settings->sampling[key] = json.Take();
     return Status::Ok();
   }
-  return IgnoreBesidesText(value, key, param, &settings->ignored);
+  return IgnoreBesidesText(value, key, param, ignored);
 }
 
 }  // namespace
@@ -118,12 +121,13 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
 Status UpdateSettings(const JsonValue& session, const SessionTableOptions& options, RealtimeSettings* settings) {
   if (!session.is_object()) return WrongType(session, "session", "an object");
   RealtimeSettings updated = *settings;
-  updated.ignored.clear();
+  IgnoredFields ignored(options.strict_requests, "session.");
   for (const auto& [key, value] : session.object()) {
     // What the server gave may be sent back.
     if (value.is_null() || key == "id" || key == "object" || key == "ringside") continue;
-    RETURN_IF_ERROR(ReadField(value, key, options, &updated));
+    RETURN_IF_ERROR(ReadField(value, key, options, &ignored, &updated));
   }
+  updated.ignored = ignored.names();
   *settings = std::move(updated);
   return Status::Ok();
 }
@@ -151,20 +155,20 @@ std::string SettingsObject(const RealtimeSettings& settings, const SessionTableO
 }
 
 Status ReadMaxOutputTokens(const JsonValue& value, const std::string& param, std::optional<int64_t>* out) {
+  *out = std::nullopt;
   if (value.is_string()) {
     if (value.string() != "inf") return WrongType(value, param, "an integer or 'inf'");
-    *out = std::nullopt;
     return Status::Ok();
   }
-  int64_t tokens = 0;
-  RETURN_IF_ERROR(ReadInteger(value, param, 1, INT64_MAX, &tokens));
-  *out = tokens;
+  TurnSpec spec;
+  RETURN_IF_ERROR(ReadOutputTokens(value, param, 1, &spec));
+  if (spec.max_output_tokens != kNoOutputLimit) *out = spec.max_output_tokens;
   return Status::Ok();
 }
 
-Result<std::string> ReadRealtimeTools(const JsonValue& value, const std::string& param) {
+Result<std::string> ReadRealtimeTools(const JsonValue& value, const std::string& param, IgnoredFields* ignored) {
   ToolSet checked;
-  RETURN_IF_ERROR(ReadTools(value, param, ToolShape::kFlat, /*strict_default=*/false, &checked));
+  RETURN_IF_ERROR(ReadTools(value, param, ToolShape::kFlat, /*strict_default=*/false, ignored, &checked));
   return ToolsEcho(value, /*strict_default=*/false);
 }
 
@@ -177,8 +181,7 @@ Result<std::string> ReadRealtimeToolChoice(const JsonValue& value, const std::st
 }
 
 Status IgnoreBesidesText(const JsonValue& value, const std::string& key, const std::string& param,
-                         std::vector<std::string>* ignored) {
-  constexpr size_t kMostIgnored = 64, kMaxNameBytes = 256;
+                         IgnoredFields* ignored) {
   if (key == "output_modalities" || key == "modalities") {
     const bool text = value.is_array() && value.array().size() == 1 && value.array()[0].is_string() &&
                       value.array()[0].string() == "text";
@@ -186,8 +189,7 @@ Status IgnoreBesidesText(const JsonValue& value, const std::string& key, const s
   }
   const bool empty = (value.is_array() && value.array().empty()) || (value.is_object() && value.object().empty());
   if (key == "prompt" && !empty) return Unsupported(param, "a stored prompt");
-  if (ignored->size() < kMostIgnored) ignored->push_back(key.substr(0, kMaxNameBytes));
-  return Status::Ok();
+  return ignored->UnknownOfRequest(value, param);
 }
 
 }  // namespace ringside

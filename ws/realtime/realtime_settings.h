@@ -10,6 +10,7 @@
 #include "base/status.h"
 #include "session/session_options.h"
 #include "session/turn/turn_spec.h"
+#include "ws/fields/ignored_fields.h"
 #include "ws/json/json_value.h"
 
 namespace ringside {
@@ -30,20 +31,20 @@ struct RealtimeSettings {
   std::vector<std::string> ignored;       // fields of the last update that have no effect here
 };
 
-/// Takes over the fields that are there; those that this server lacks, and that do not change the meaning of a text
-/// session, are listed in `ignored`. kInvalidArgument with `param`, and nothing has changed.
+/// Takes over the fields that are there; those that have no effect on text and those that no reader knows are listed in
+/// `ignored`. kInvalidArgument with `param`, and nothing has changed.
 Status UpdateSettings(const JsonValue& session, const SessionTableOptions& options, RealtimeSettings* settings);
 /// The session object, as JSON. Of one that is still to come it has neither id nor conversation.
 std::string SettingsObject(const RealtimeSettings& settings, const SessionTableOptions& options);
 
-/// A count or "inf", which is none.
+/// A count, or for none "inf" or -1.
 Status ReadMaxOutputTokens(const JsonValue& value, const std::string& param, std::optional<int64_t>* out);
 /// Checks functions (in Responses' shape, not strict) or a choice among them: their JSON, for a Responses request.
-Result<std::string> ReadRealtimeTools(const JsonValue& value, const std::string& param);
+Result<std::string> ReadRealtimeTools(const JsonValue& value, const std::string& param, IgnoredFields* ignored);
 Result<std::string> ReadRealtimeToolChoice(const JsonValue& value, const std::string& param);
-/// A field without effect on text is added to `ignored`. kInvalidArgument for one that asks for other output than text
-/// or for a prompt that is stored elsewhere.
+/// A field that has no reader. kInvalidArgument for one that asks for other output than text or for a prompt that is
+/// stored elsewhere, and as IgnoredFields::UnknownOfRequest.
 Status IgnoreBesidesText(const JsonValue& value, const std::string& key, const std::string& param,
-                         std::vector<std::string>* ignored);
+                         IgnoredFields* ignored);
 
 }  // namespace ringside

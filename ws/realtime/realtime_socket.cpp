@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "session/ids.h"
+#include "ws/fields/ignored_report.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses/responses_fields.h"
 
@@ -276,6 +277,7 @@ Status RealtimeSocket::UpdateSession(const JsonValue& body) {
   RETURN_IF_ERROR(UpdateSettings(*session, table_.options(), &updated));
   RETURN_IF_ERROR(FitWindow(&updated));
   settings_ = std::move(updated);
+  NoteIgnored(table_.options(), caller_.principal, settings_.ignored);
   Push("session.updated", "\"session\":" + SettingsObject(settings_, table_.options()));
   return Status::Ok();
 }
@@ -337,7 +339,9 @@ Status RealtimeSocket::CreateItem(const JsonValue& body) {
   const JsonValue* value = body.Find("item");
   if (value == nullptr) return Missing("item");
   NewItem item;
-  RETURN_IF_ERROR(ReadItem(*value, "item", &item));
+  IgnoredFields ignored(table_.options().strict_requests);
+  RETURN_IF_ERROR(ReadItem(*value, "item", &ignored, &item));
+  NoteIgnored(table_.options(), caller_.principal, ignored.names());
   std::string id;
   if (const JsonValue* named = value->Find("id"); named != nullptr) RETURN_IF_ERROR(ReadString(*named, "item.id", &id));
   if (id.size() > static_cast<size_t>(limits::kMaxMetadataKeyBytes)) {
@@ -444,10 +448,10 @@ Result<std::vector<NewItem>> RealtimeSocket::InputOf(const std::optional<std::ve
 
 Status RealtimeSocket::CreateResponse(const JsonValue& body) {
   ASSIGN_OR_RETURN(RealtimeRequest request, ReadRealtimeRequest(body.Find("response"), settings_, table_.options()));
+  NoteIgnored(table_.options(), caller_.principal, request.ignored);
   TurnSpec& spec = request.spec;
   RealtimeAsked asked{.max_output_tokens = std::move(request.max_output_tokens),
                       .metadata = std::move(request.metadata),
-                      .ignored = std::move(request.ignored),
                       .tokens = table_.TokensOf(caller_)};
   if (request.in_conversation) {
     spec.conversation = asked.conversation = settings_.conversation;

@@ -12,7 +12,7 @@ from wire import Http, Socket
 
 
 def test_length_and_time_of_a_turn(start):
-    server = start("--max-output-tokens-limit", 1_000_000, "--max-input-tokens", 200, "--turn-timeout", 1)
+    server = start("--max-output-tokens-limit", 1_000_000, "--max-input-tokens", 200, "--turn-timeout", 1, "--strict-requests")
 
     async def talk():
         async with Conversation(server.port) as talk:

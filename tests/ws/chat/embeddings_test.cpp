@@ -101,8 +101,6 @@ TEST_F(EmbeddingsTest, WhatIsAskedForWronglyIsSaid) {
       {{{"input", "a"}, {"dimensions", 4}}, "dimensions", "3 dimensions"},
       {{{"input", "a"}, {"dimensions", 0}}, "dimensions", ""},
       {{{"input", "a"}, {"encoding_format", "int8"}}, "encoding_format", "'base64'"},
-      {{{"input", "a"}, {"input_type", "query"}}, "input_type", "input_type"},
-      {{{"input", "a"}, {"temperature", 0}}, "temperature", "temperature"},
       {{{"input", ""}}, "input", "empty"},
       {{{"input", Json::array()}}, "input", "input"},
       {{{"input", {{{"type", "text"}}}}}, "input[0]", "string"},
@@ -146,7 +144,7 @@ TEST_F(EmbeddingsTest, Ollamas) {
 
   EXPECT_THAT(Ollama(Post("/api/embed", {{"model", "tiny"}}), 400).get<std::string>(), HasSubstr("input"));
   EXPECT_THAT(Ollama(Post("/api/embeddings", {{"model", "tiny"}, {"input", "a"}}), 400).get<std::string>(),
-              HasSubstr("input"));
+              HasSubstr("prompt"));
   EXPECT_EQ(Post("/api/embed", {{"model", "other"}, {"input", "a"}}).status, 404);
   EXPECT_THAT(Json::parse(Post("/api/show", {{"model", "tiny"}}).body)["capabilities"],
               ::testing::Contains("embedding"));

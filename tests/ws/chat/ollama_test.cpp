@@ -157,8 +157,6 @@ TEST_F(OllamaTest, ErrorsAreOneStringThatNamesTheField) {
       {"/api/chat", {{"prompt", "x"}}, "prompt"},
       {"/api/chat", {{"messages", {User("x")}}, {"format", "xml"}}, "format"},
       {"/api/chat", {{"messages", {User("x")}}, {"format", {{"multipleOf", 2}}}}, "format.multipleOf"},
-      {"/api/chat", {{"messages", {User("x")}}, {"options", {{"mirostat", 1}}}}, "options.mirostat"},
-      {"/api/chat", {{"messages", {User("x")}}, {"options", {{"warmth", 1}}}}, "options.warmth"},
       {"/api/chat", {{"messages", {User("x")}}, {"options", {{"temperature", "hot"}}}}, "options.temperature"},
       {"/api/chat", {{"messages", {User("x")}}, {"top_logprobs", 2}}, "top_logprobs"},
       {"/api/chat", {{"messages", {User("x")}}, {"logprobs", true}, {"top_logprobs", 21}}, "top_logprobs"},

@@ -274,7 +274,6 @@ TEST_F(TextCompletionsTest, TextsAreTokenised) {
       {{{"prompt", 5}}, "invalid_type", "prompt"},
       {{{"prompt", "a"}, {"content", "b"}}, "mutually_exclusive_parameters", "content"},
       {{{"prompt", "a"}, {"add_special_tokens", 1}}, "invalid_type", "add_special_tokens"},
-      {{{"prompt", "a"}, {"x", 1}}, "unknown_parameter", "x"},
   };
   for (const auto& [body, code, param] : cases) {
     const Json error = ErrorOf(tokenize(body), 400);
@@ -300,8 +299,8 @@ TEST_F(TextCompletionsTest, WhatIsWrongIsNamed) {
       {{{"prompt", "a"}, {"beam_width", 2}, {"logprobs", 1}}, "invalid_value", "top_logprobs"},
       {{{"prompt", "a"}, {"echo", true}, {"logprobs", 1}, {"stream", true}}, "unsupported_value", "logprobs"},
       {{{"prompt", "a"}, {"max_tokens", 0}}, "invalid_value", "max_tokens"},
-      {{{"prompt", "a"}, {"max_tokens", -1}}, "invalid_value", "max_tokens"},
-      {{{"prompt", "a"}, {"messages", Json::array()}}, "unknown_parameter", "messages"},
+      {{{"prompt", "a"}, {"max_tokens", -2}}, "invalid_value", "max_tokens"},
+      {{{"prompt", "a"}, {"messages", {User("b")}}}, "unsupported_value", "messages"},
   };
   for (const auto& [fields, code, param] : cases) {
     const Json error = ErrorOf(Ask(fields), 400);

@@ -10,7 +10,8 @@ using Kind = AnswerFormat::Kind;
 
 Result<AnswerFormat> Read(const Json& format, FormatShape shape = FormatShape::kFlat) {
   AnswerFormat out;
-  RETURN_IF_ERROR(ReadAnswerFormat(ParseJson(format.dump()).value(), "p", shape, &out));
+  IgnoredFields ignored(/*strict=*/true);
+  RETURN_IF_ERROR(ReadAnswerFormat(ParseJson(format.dump()).value(), "p", shape, &ignored, &out));
   return out;
 }
 

@@ -71,7 +71,9 @@ TEST_F(ConversationsTest, APageOfLargeItemsEndsEarly) {
 TEST_F(ConversationsTest, BadBodiesAreNamed) {
   Fails(Call("POST", "/v1/conversations", "{"), 400, "invalid_json", nullptr);
   Fails(Call("POST", "/v1/conversations", "[]"), 400, "invalid_type", "body");
-  Fails(Call("POST", "/v1/conversations", {{"name", "x"}}), 400, "unknown_parameter", "name");
+  const HttpResponse named = Call("POST", "/v1/conversations", {{"name", "x"}, {"ringside", {{"window", 1}}}});
+  EXPECT_EQ(Ok(named)["ringside"]["ignored"], Json::array({"name", "ringside.window"}));
+  Fails(Call("POST", "/v1/conversations", {{"metadata", {{"a", 1}}}}), 400, "invalid_type", "metadata.a");
   Fails(Call("POST", "/v1/conversations", {{"items", 5}}), 400, "invalid_type", "items");
   Fails(Call("POST", "/v1/conversations", {{"items", {{{"role", "user"}}}}}), 400, "missing_required_parameter",
         "items[0].content");

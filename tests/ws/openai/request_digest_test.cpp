@@ -18,7 +18,8 @@ std::string Digest(std::string_view text) { return RequestDigest(ParseJson(text)
 
 /// By what a request is known again; an error's text if it is refused.
 std::string KeyOf(const Json& body) {
-  const Result<TurnSpec> spec = ReadCreate(ParseJson(body.dump()).value(), TableFixture::Options());
+  IgnoredFields ignored(/*strict=*/true);
+  const Result<TurnSpec> spec = ReadCreate(ParseJson(body.dump()).value(), TableFixture::Options(), &ignored);
   return spec.ok() ? spec->request_key : spec.status().ToString();
 }
 

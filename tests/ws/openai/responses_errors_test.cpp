@@ -16,8 +16,6 @@ struct BadField {
 TEST_F(ResponsesErrorsTest, EveryBadFieldIsNamed) {
   const Json image = {{{"role", "user"}, {"content", {{{"type", "input_image"}, {"image_url", "x"}}}}}};
   const std::vector<BadField> cases = {
-      {{{"tempreature", 1}}, "unknown_parameter", "tempreature"},
-      {{{"tempreature", nullptr}}, "unknown_parameter", "tempreature"},
       {{{"temperature", "hot"}}, "invalid_type", "temperature"},
       {{{"temperature", -1}}, "invalid_value", "temperature"},
       {{{"top_p", 0}}, "invalid_value", "top_p"},
@@ -42,8 +40,10 @@ TEST_F(ResponsesErrorsTest, EveryBadFieldIsNamed) {
       {{{"logit_bias", {{"5", 101}}}}, "invalid_value", "logit_bias"},
       {{{"bad_words", {""}}}, "invalid_value", "bad_words"},
       {{{"bad_words", "x"}}, "invalid_type", "bad_words"},
-      {{{"metadata", {{"a", 1}}}}, "invalid_type", "metadata.a"},
-      {{{"metadata", {{"a", std::string(513, 'x')}}}}, "string_above_max_length", "metadata.a"},
+      {{{"metadata", 5}}, "invalid_type", "metadata"},
+      {{{"metadata", {{"client_request_id", std::string(513, 'x')}}}},
+       "string_above_max_length",
+       "metadata.client_request_id"},
       {{{"store", "yes"}}, "invalid_type", "store"},
       {{{"instructions", 5}}, "invalid_type", "instructions"},
       {{{"input", 5}}, "invalid_type", "input"},
@@ -51,9 +51,9 @@ TEST_F(ResponsesErrorsTest, EveryBadFieldIsNamed) {
       {{{"input", {{{"role", "user"}}}}}, "missing_required_parameter", "input[0].content"},
       {{{"input", {{{"content", "x"}}}}}, "missing_required_parameter", "input[0].role"},
       {{{"input", {{{"role", "robot"}, {"content", "x"}}}}}, "invalid_value", "input[0].role"},
-      {{{"input", {{{"role", "user"}, {"content", "x"}, {"x", 1}}}}}, "unknown_parameter", "input[0].x"},
       {{{"input", {{{"type", "function_call_output"}}}}}, "missing_required_parameter", "input[0].call_id"},
-      {{{"input", {{{"type", "reasoning"}}}}}, "unsupported_value", "input[0].type"},
+      {{{"input", {{{"type", "computer_call"}}}}}, "unsupported_value", "input[0].type"},
+      {{{"input", {{{"type", "reasoning"}}}}}, "missing_required_parameter", "input"},
       {{{"input", image}}, "unsupported_value", "input[0].content[0].type"},
       {{{"input", Json::array()}}, "missing_required_parameter", "input"},
       {{{"tools", {{{"type", "function"}}}}}, "missing_required_parameter", "tools[0].name"},
@@ -62,9 +62,7 @@ TEST_F(ResponsesErrorsTest, EveryBadFieldIsNamed) {
       {{{"text", {{"format", {{"type", "yaml"}}}}}}, "unsupported_value", "text.format.type"},
       {{{"text", {{"format", {{"type", "regex"}, {"regex", "(?=a)"}}}}}}, "invalid_value", "text.format.regex"},
       {{{"background", true}}, "unsupported_value", "background"},
-      {{{"reasoning", {{"effort", "high"}}}}, "unsupported_value", "reasoning.effort"},
-      {{{"include", {"message.mood"}}}, "unsupported_value", "include"},
-      {{{"service_tier", "priority"}}, "unsupported_value", "service_tier"},
+      {{{"grammar", "root ::= [0-9]"}}, "unsupported_value", "grammar"},
       {{{"truncation", "maybe"}}, "invalid_value", "truncation"},
       {{{"prompt", {{"id", "p"}}}}, "unsupported_value", "prompt"},
       {{{"beam_width", 0}}, "invalid_value", "beam_width"},
@@ -91,7 +89,7 @@ TEST_F(ResponsesErrorsTest, EveryBadFieldIsNamed) {
       {{{"previous_response_id", "resp_nope"}}, "previous_response_not_found", "previous_response_id"},
       {{{"conversation", "a"}, {"previous_response_id", "b"}}, "mutually_exclusive_parameters", "previous_response_id"},
       {{{"ringside", {{"memory_len", 100000}}}}, "invalid_value", "ringside.memory_len"},
-      {{{"ringside", {{"window", 1}}}}, "unknown_parameter", "ringside.window"},
+      {{{"max_output_tokens", -2}}, "invalid_value", "max_output_tokens"},
       {{{"input", std::string(3000, 'x')}}, "context_length_exceeded", "input"},
   };
   for (const BadField& bad : cases) {
@@ -144,14 +142,11 @@ TEST_F(ResponsesErrorsTest, WhatIsSentBackOfABadMessageIsShort) {
   const std::string large(1 << 20, 'x');
   const std::vector<Json> messages = {
       {{"type", large}},
-      Create({{large, 1}}),
       Create({{"model", large}}),
       Create({{"conversation", large}}),
       Create({{"previous_response_id", large}}),
-      Create({{"include", {large}}}),
       Create({{"input", {{{"role", large}, {"content", "x"}}}}}),
       Create({{"input", {{{"role", "user"}, {"content", {{{"type", large}}}}}}}}),
-      Create({{"metadata", {{large, "x"}}}}),
       {{"type", "ringside:session.resume"}, {"session", large}},
       {{"type", "ringside:session.rewind"}, {"session", large}, {"to", 0}},
       {{"type", "ringside:session.fork"}, {"session", large}},

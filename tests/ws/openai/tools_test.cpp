@@ -24,7 +24,8 @@ SessionTableOptions Roomy() {
 
 Result<ToolSet> Read(const Json& tools, ToolShape shape = ToolShape::kFlat) {
   ToolSet out;
-  RETURN_IF_ERROR(ReadTools(ParseJson(tools.dump()).value(), "tools", shape, true, &out));
+  IgnoredFields ignored(/*strict=*/true);
+  RETURN_IF_ERROR(ReadTools(ParseJson(tools.dump()).value(), "tools", shape, true, &ignored, &out));
   return out;
 }
 

@@ -144,6 +144,18 @@ TEST_F(RealtimeSettingsTest, WhatASessionCannotHaveIsRefusedAndTheSocketStaysOpe
   EXPECT_EQ(client.Event("session.updated")["session"]["instructions"], "") << "nothing of what was refused counts";
 }
 
+TEST_F(RealtimeSettingsTest, FieldsWithoutEffectAreRefusedWhereRequestsAreStrict) {
+  SessionTableOptions options = TableFixture::Options();
+  options.strict_requests = true;
+  SessionTable strict(options, tokenizer, chat, engine, nullptr, clock);
+  Client client(strict);
+  client.Event("session.created");
+  client.Send({{"type", "session.update"}, {"session", {{"audio", Json::object()}}}});
+  client.ExpectError("unknown_parameter", "session.audio");
+  client.Send({{"type", "response.create"}, {"response", {{"tracing", "auto"}}}});
+  client.ExpectError("unknown_parameter", "response.tracing");
+}
+
 TEST_F(RealtimeSettingsTest, FieldsWithoutEffectOnTextAreIgnoredAndReported) {
   Client client = Open();
   const Json audio = {{"input", {{"turn_detection", {{"type", "semantic_vad"}}}}}, {"output", {{"voice", "ash"}}}};

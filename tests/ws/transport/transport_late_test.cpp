@@ -37,6 +37,7 @@ class TransportLateTest : public TransportTest {
     service->router.Add("GET", "/at-once", [](const HttpRequest&, const Router::Parameters&) {
       HttpResponse response;
       response.later = std::make_shared<LateAnswer>();
+      response.headers.emplace_back("X-Early", "known at once");
       response.later->Give([] { return Whole("at once"); });
       return response;
     });
@@ -80,7 +81,9 @@ TEST_F(TransportLateTest, TheAnswerIsWrittenWhenItComesAndTheConnectionGoesOn) {
   EXPECT_EQ(answer->Header("connection"), "keep-alive");
   EXPECT_TRUE(WaitClosed(1));
   EXPECT_EQ(client.Get("/hello")->body, "hello");
-  EXPECT_EQ(client.Get("/at-once")->body, "at once");
+  const auto at_once = client.Get("/at-once");
+  EXPECT_EQ(at_once->body, "at once");
+  EXPECT_EQ(at_once->Header("x-early"), "known at once") << "headers of the handler are added to the answer";
   EXPECT_EQ(client.Get("/hello")->body, "hello");
 }
 

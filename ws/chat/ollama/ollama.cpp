@@ -13,6 +13,7 @@
 #include "ws/chat/message_fields.h"
 #include "ws/chat/ollama/ollama_embed.h"
 #include "ws/chat/ollama/ollama_errors.h"
+#include "ws/fields/ignored_report.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses/responses_fields.h"
@@ -23,12 +24,16 @@
 namespace ringside {
 namespace {
 
-const MessageRules kRules{
-    .roles = {"system", "user", "assistant"}, .empty = {"images", "thinking"}, .ignored = {"tool_name"}, .tools = true};
+const MessageRules kRules{.roles = {"system", "user", "assistant"},
+                          .empty = {"images"},
+                          .hints = {"thinking"},
+                          .ignored = {"tool_name"},
+                          .tools = true};
 
 enum class OllamaFace { kChat, kGenerate };
 
 struct OllamaRequest {
+  IgnoredFields ignored;
   TurnSpec turn;
   std::string prompt, system;
   bool raw = false, stream = true, unloads = false, logprobs = false;
@@ -57,16 +62,16 @@ Status ReadCount(const JsonValue& value, const std::string& param, TurnSpec* tur
   return Status::Ok();
 }
 
-Status ReadOptions(const JsonValue& value, const std::string& param, TurnSpec* turn) {
+Status ReadOptions(const JsonValue& value, const std::string& param, IgnoredFields* ignored, TurnSpec* turn) {
   // Ollama's names of what we have by others, and of what says how its own runner computes.
   static const std::map<std::string, std::string, std::less<>> names = {{"repeat_penalty", "repetition_penalty"}};
-  static const std::vector<std::string_view> ignored = {
+  static const std::vector<std::string_view> silent = {
       "num_ctx",  "num_batch", "num_gpu", "main_gpu",   "num_thread", "num_keep",      "use_mmap",      "numa",
       "low_vram", "use_mlock", "f16_kv",  "vocab_only", "logits_all", "repeat_last_n", "embedding_only"};
   static const std::vector<std::string_view> lacking = {"mirostat", "tfs_z", "typical_p", "penalize_newline"};
   if (!value.is_object()) return WrongType(value, param, "an object");
   for (const auto& [key, field] : value.object()) {
-    if (field.is_null() || std::find(ignored.begin(), ignored.end(), key) != ignored.end()) continue;
+    if (field.is_null() || std::find(silent.begin(), silent.end(), key) != silent.end()) continue;
     if (key == "mirostat_tau" || key == "mirostat_eta") continue;  // of mirostat
     const std::string name = param + "." + key.substr(0, 256);
     const auto renamed = names.find(key);
@@ -76,12 +81,12 @@ Status ReadOptions(const JsonValue& value, const std::string& param, TurnSpec* t
       status = ReadCount(field, name, turn);
     } else if (std::find(lacking.begin(), lacking.end(), key) != lacking.end()) {
       const bool off = IsEmpty(field) || (key != "mirostat" && field.is_number() && field.number() == 1);
-      if (!off) status = Unsupported(name, "'" + key + "'");
+      if (!off) status = ignored->Hint(name, "'" + key + "'");
     } else if (IsSamplingField(own) && own != "max_output_tokens") {
       status = ReadSamplingField(field, own, turn);
       if (!status.ok()) status = InvalidArgument(status.message(), name, status.reason());
     } else {
-      status = UnknownParameter(name);
+      status = ignored->Unknown(name);
     }
     RETURN_IF_ERROR(status);
   }
@@ -109,39 +114,42 @@ Status ReadFormat(const JsonValue& value, const std::string& param, AnswerFormat
 Status ReadField(const JsonValue& value, const std::string& key, OllamaFace face, const SessionTableOptions& options,
                  OllamaRequest* request) {
   const bool chat = face == OllamaFace::kChat;
+  IgnoredFields* const ignored = &request->ignored;
   if (key == "model") return ReadModel(value, key, options, &request->turn.adapter);
   if (key == "stream") return ReadBool(value, key, &request->stream);
-  if (key == "options") return ReadOptions(value, key, &request->turn);
+  if (key == "options") return ReadOptions(value, key, ignored, &request->turn);
   if (key == "keep_alive") {  // the one model stays, whatever is told
     request->unloads = value.is_number() && value.number() == 0;
     return Status::Ok();
   }
   if (key == "format") return ReadFormat(value, key, &request->turn.format.emplace());
   if (chat && key == "tools") {
-    return ReadTools(value, key, ToolShape::kNested, /*strict_default=*/false, &request->turn.tools.emplace());
+    return ReadTools(value, key, ToolShape::kNested, /*strict_default=*/false, ignored, &request->turn.tools.emplace());
   }
   if (key == "logprobs") return ReadBool(value, key, &request->logprobs);
   if (key == "top_logprobs") return ReadInteger(value, key, 0, limits::kMaxTopLogprobs, &request->top_logprobs);
-  if (key == "tools" || key == "think") return RequireEmpty(value, key);
-  if (chat && key == "messages") return ReadMessages(value, key, kRules, 0, &request->turn.input);
+  if (key == "tools") return RequireEmpty(value, key);
+  if (chat && key == "messages") return ReadMessages(value, key, kRules, 0, ignored, &request->turn.input);
   if (!chat && key == "prompt") return ReadString(value, key, &request->prompt);
   if (!chat && key == "system") return ReadString(value, key, &request->system);
   if (!chat && key == "raw") return ReadBool(value, key, &request->raw);
-  if (!chat && (key == "suffix" || key == "template" || key == "context" || key == "images" || key == "width" ||
-                key == "height" || key == "steps")) {
+  if (key == "template" || (!chat && (key == "context" || key == "suffix" || key == "images"))) {
     return RequireEmpty(value, key);
   }
-  return UnknownParameter(key.substr(0, 256));
+  const bool hint = key == "think" || (!chat && (key == "width" || key == "height" || key == "steps"));
+  return hint ? ignored->HintUnlessEmpty(value, key) : ignored->UnknownOfRequest(value, key);
 }
 
 Result<OllamaRequest> ReadOllamaRequest(const HttpRequest& request, OllamaFace face,
                                         const SessionTableOptions& options) {
   ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
   OllamaRequest out;
+  out.ignored = IgnoredFields(options.strict_requests);
   out.turn = StatelessTurn(options);
-  RETURN_IF_ERROR(ReadFields(body, &out, [&](const JsonValue& value, const std::string& key, auto* into) {
-    return ReadField(value, key, face, options, into);
+  RETURN_IF_ERROR(ReadFields(body, [&](const JsonValue& value, const std::string& key) {
+    return ReadField(value, key, face, options, &out);
   }));
+  ClampOutput(options, "options.num_predict", &out.turn, &out.ignored);
   if (out.top_logprobs > 0 && !out.logprobs) {
     return InvalidArgument("'top_logprobs' needs 'logprobs'.", "top_logprobs", "invalid_value");
   }
@@ -164,8 +172,8 @@ HttpResponse Json(JsonWriter& json) {
 
 class OllamaFormat final : public AnswerWriter {
  public:
-  OllamaFormat(const Tokenizer& tokenizer, OllamaFace face, std::string model)
-      : tokenizer_(tokenizer), face_(face), model_(std::move(model)) {}
+  OllamaFormat(const Tokenizer& tokenizer, OllamaFace face, std::string model, std::vector<std::string> ignored)
+      : tokenizer_(tokenizer), face_(face), model_(std::move(model)), ignored_(std::move(ignored)) {}
 
   std::string Begin(size_t, const Response&, bool) const override { return ""; }
   bool streams_arguments() const override { return false; }
@@ -198,7 +206,9 @@ class OllamaFormat final : public AnswerWriter {
     JsonWriter json;
     Open(json);
     WriteText(json, "");
-    return json.Field("done", true).Field("done_reason", reason).EndObject().Take();
+    json.Field("done", true).Field("done_reason", reason);
+    WriteRingsideIgnored(json, ignored_);
+    return json.EndObject().Take();
   }
 
  private:
@@ -241,31 +251,35 @@ class OllamaFormat final : public AnswerWriter {
     json.Field("prompt_eval_count", response.input_tokens);
     json.Field("prompt_eval_duration", Nanoseconds(times.prefill_ms));
     json.Field("eval_count", response.output_tokens).Field("eval_duration", Nanoseconds(times.decode_ms));
+    WriteRingsideIgnored(json, ignored_);
     return json.EndObject().Take();
   }
 
   const Tokenizer& tokenizer_;
   const OllamaFace face_;
   const std::string model_;
+  const std::vector<std::string> ignored_;
 };
 
 HttpResponse Answer(const ChatService& service, OllamaFace face, const HttpRequest& request) {
   const SessionTableOptions& options = service.table.options();
   Result<OllamaRequest> read = ReadOllamaRequest(request, face, options);
   if (!read.ok()) return OllamaRefusal(read.status());
-  auto format =
-      std::make_shared<OllamaFormat>(service.table.tokenizer(), face, ModelNameOf(read->turn.adapter, options));
+  const std::vector<std::string>& ignored = read->ignored.names();
+  auto format = std::make_shared<OllamaFormat>(service.table.tokenizer(), face,
+                                               ModelNameOf(read->turn.adapter, options), ignored);
   if (read->turn.input.empty() && !read->turn.raw) {
     HttpResponse answer;
     answer.body = format->Empty(read->unloads ? "unload" : "load");
-    return answer;
+    return Reported(std::move(answer), options, request, ignored);
   }
-  return AnswerStateless(service, request,
-                         {.prompts = {std::move(read->turn)},
-                          .stream = read->stream,
-                          .input_param = face == OllamaFace::kChat ? "messages" : "prompt",
-                          .length_param = "options.num_predict"},
-                         std::move(format));
+  HttpResponse answer = AnswerStateless(service, request,
+                                        {.prompts = {std::move(read->turn)},
+                                         .stream = read->stream,
+                                         .input_param = face == OllamaFace::kChat ? "messages" : "prompt",
+                                         .length_param = "options.num_predict"},
+                                        std::move(format));
+  return Reported(std::move(answer), options, request, ignored);
 }
 
 void WriteDetails(JsonWriter& json) {

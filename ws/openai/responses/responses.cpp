@@ -2,6 +2,7 @@
 
 #include "base/limits.h"
 #include "session/ids.h"
+#include "ws/fields/ignored_report.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses/responses_fields.h"
 #include "ws/openai/responses/responses_request.h"
@@ -193,11 +194,13 @@ bool ResponsesSocket::Impl::Start(const std::string& name, const JsonValue& body
   Status refused;
   std::string parent;
   if (const JsonValue* previous = body.Find("previous_response_id"); previous != nullptr) parent = previous->string();
-  if (Result<TurnSpec> spec = ReadCreate(body, table_.options()); !spec.ok()) {
+  IgnoredFields ignored(table_.options().strict_requests);
+  if (Result<TurnSpec> spec = ReadCreate(body, table_.options(), &ignored); !spec.ok()) {
     refused = spec.status();
   } else if (Result<TurnTicket> ticket = table_.StartTurn(caller_, std::move(*spec), sink); !ticket.ok()) {
     refused = ticket.status();
   }
+  NoteIgnored(table_.options(), caller_.principal, ignored.names());
   if (refused.ok()) {
     std::unique_lock lock(mutex_);
     if (!closed_) return true;

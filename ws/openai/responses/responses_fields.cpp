@@ -1,6 +1,6 @@
 #include "ws/openai/responses/responses_fields.h"
 
-#include <cmath>
+#include <algorithm>
 
 #include "base/limits.h"
 #include "ws/openai/tool_fields.h"
@@ -8,58 +8,82 @@
 namespace ringside {
 namespace {
 
+constexpr size_t kQuotedBytes = 256;  // of a client's text in an error
+
 std::string Quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 std::string Within(const std::string& param, std::string_view key) { return param + "." + std::string(key); }
 std::string Within(const std::string& param, size_t index) { return param + "[" + std::to_string(index) + "]"; }
 
-// One part of a message's content, appended.
-Status ReadPart(const JsonValue& part, const std::string& param, NewItem* out) {
+// One part of a message's content, appended. What a model refused is text like another.
+Status ReadPart(const JsonValue& part, const std::string& param, IgnoredFields* ignored, NewItem* out) {
   if (!part.is_object()) return WrongType(part, param, "an object");
   const JsonValue* type = part.Find("type");
-  if (type == nullptr || !type->is_string()) {
-    return InvalidArgument("Missing required parameter: " + Quoted(Within(param, "type")) + ".", Within(param, "type"),
-                           "missing_required_parameter");
-  }
+  if (type == nullptr || !type->is_string()) return MissingParameter(Within(param, "type"));
   const std::string& name = type->string();
-  if (name != "input_text" && name != "output_text" && name != "text") {
-    return Unsupported(Within(param, "type"), "content of type " + Quoted(name));
+  if (name != "input_text" && name != "output_text" && name != "text" && name != "refusal") {
+    return Unsupported(Within(param, "type"), "content of type " + Quoted(name.substr(0, kQuotedBytes)));
   }
+  const std::string_view text_key = name == "refusal" ? "refusal" : "text";
   bool has_text = false;
   for (const auto& [key, value] : part.object()) {
     if (value.is_null() || key == "type" || key == "annotations" || key == "logprobs") continue;
-    if (key != "text") return UnknownParameter(Within(param, key));
+    if (key != text_key) {
+      RETURN_IF_ERROR(ignored->Unknown(Within(param, key)));
+      continue;
+    }
     if (!value.is_string()) return WrongType(value, Within(param, key), "a string");
     AddPart(value.string(), out);
     has_text = true;
   }
-  if (has_text) return Status::Ok();
-  return InvalidArgument("Missing required parameter: " + Quoted(Within(param, "text")) + ".", Within(param, "text"),
-                         "missing_required_parameter");
+  return has_text ? Status::Ok() : MissingParameter(Within(param, text_key));
+}
+
+/// Items of answers that leave nothing for the model to read: its reasoning, and what another server has done.
+bool IsLeftOut(const std::string& type) {
+  static constexpr std::string_view kLeftOut[] = {"reasoning", "web_search_call", "file_search_call", "mcp_list_tools"};
+  return std::ranges::find(kLeftOut, type) != std::end(kLeftOut);
+}
+
+std::string TypeOf(const JsonValue& item) {
+  const JsonValue* type = item.Find("type");
+  return type != nullptr ? type->string() : "";
+}
+
+/// Whether an entry is within the limits; otherwise what is wrong with it.
+Status CheckEntry(const std::string& key, const JsonValue& text, const std::string& name) {
+  if (!text.is_string()) return WrongType(text, name, "a string");
+  if (key.size() <= static_cast<size_t>(limits::kMaxMetadataKeyBytes) &&
+      text.string().size() <= static_cast<size_t>(limits::kMaxMetadataValueBytes)) {
+    return Status::Ok();
+  }
+  return InvalidArgument("Metadata keys have at most " + std::to_string(limits::kMaxMetadataKeyBytes) +
+                             " bytes, values " + std::to_string(limits::kMaxMetadataValueBytes) + ".",
+                         name, "string_above_max_length");
 }
 
 }  // namespace
 
-Status ReadContent(const JsonValue& content, const std::string& param, NewItem* out) {
+Status ReadContent(const JsonValue& content, const std::string& param, IgnoredFields* ignored, NewItem* out) {
   if (content.is_string()) {
     out->text = content.string();
     return Status::Ok();
   }
   if (!content.is_array()) return WrongType(content, param, "a string or an array of content parts");
   for (size_t i = 0; i < content.array().size(); ++i) {
-    RETURN_IF_ERROR(ReadPart(content.array()[i], Within(param, i), out));
+    RETURN_IF_ERROR(ReadPart(content.array()[i], Within(param, i), ignored, out));
   }
   return Status::Ok();
 }
 
-Status ReadItem(const JsonValue& item, const std::string& param, NewItem* out) {
+Status ReadItem(const JsonValue& item, const std::string& param, IgnoredFields* ignored, NewItem* out) {
   if (!item.is_object()) return WrongType(item, param, "an object");
   if (const JsonValue* type = item.Find("type"); type != nullptr) {
     if (!type->is_string()) return WrongType(*type, Within(param, "type"), "a string");
-    if (type->string() == "function_call") return ReadFunctionCall(item, param, out);
-    if (type->string() == "function_call_output") return ReadFunctionCallOutput(item, param, out);
+    if (type->string() == "function_call") return ReadFunctionCall(item, param, ignored, out);
+    if (type->string() == "function_call_output") return ReadFunctionCallOutput(item, param, ignored, out);
     if (type->string() != "message") {
-      return Unsupported(Within(param, "type"), "an item of type " + Quoted(type->string()));
+      return Unsupported(Within(param, "type"), "an item of type " + Quoted(type->string().substr(0, kQuotedBytes)));
     }
   }
   bool has_role = false, has_content = false;
@@ -70,100 +94,50 @@ Status ReadItem(const JsonValue& item, const std::string& param, NewItem* out) {
       if (!value.is_string()) return WrongType(value, Within(param, key), "a string");
       const Result<ChatRole> role = ParseChatRole(value.string());
       if (!role.ok()) {
-        return InvalidArgument("Invalid value: " + Quoted(value.string()) +
+        return InvalidArgument("Invalid value: " + Quoted(value.string().substr(0, kQuotedBytes)) +
                                    ". Supported values are: 'assistant', 'system', 'developer', and 'user'.",
                                Within(param, key), "invalid_value");
       }
       out->role = *role;
       has_role = true;
     } else if (key == "content") {
-      RETURN_IF_ERROR(ReadContent(value, Within(param, key), out));
+      RETURN_IF_ERROR(ReadContent(value, Within(param, key), ignored, out));
       has_content = true;
     } else {
-      return UnknownParameter(Within(param, key));
+      RETURN_IF_ERROR(ignored->Unknown(Within(param, key)));
     }
   }
-  if (has_role && has_content) return Status::Ok();
-  const std::string missing = Within(param, has_role ? "content" : "role");
-  return InvalidArgument("Missing required parameter: " + Quoted(missing) + ".", missing, "missing_required_parameter");
-}
-
-Status UnknownParameter(std::string_view param) {
-  return InvalidArgument("Unknown parameter: " + Quoted(param) + ".", std::string(param), "unknown_parameter");
-}
-
-Status WrongType(const JsonValue& value, std::string_view param, std::string_view expected) {
-  return InvalidArgument("Invalid type for " + Quoted(param) + ": expected " + std::string(expected) + ", but got " +
-                             value.KindName() + " instead.",
-                         std::string(param), "invalid_type");
-}
-
-Status Unsupported(std::string_view param, std::string_view what) {
-  return InvalidArgument("This server does not support " + std::string(what) + ".", std::string(param),
-                         "unsupported_value");
-}
-
-Status ReadBool(const JsonValue& value, std::string_view param, bool* out) {
-  if (!value.is_bool()) return WrongType(value, param, "a boolean");
-  *out = value.boolean();
-  return Status::Ok();
-}
-
-Status ReadInteger(const JsonValue& value, std::string_view param, int64_t low, int64_t high, int64_t* out) {
-  if (!value.is_number()) return WrongType(value, param, "an integer");
-  int64_t integer = value.integer();
-  if (!value.is_integer()) {
-    const double number = value.number();
-    if (number != std::floor(number)) return WrongType(value, param, "an integer");
-    if (number < -9.2e18 || number > 9.2e18) {
-      return InvalidArgument("Invalid " + Quoted(param) + ": out of range.", std::string(param), "invalid_value");
-    }
-    integer = static_cast<int64_t>(number);
-  }
-  if (integer < low || integer > high) {
-    return InvalidArgument("Invalid " + Quoted(param) + ": " + std::to_string(integer) + " is not in [" +
-                               std::to_string(low) + ", " + std::to_string(high) + "].",
-                           std::string(param), "invalid_value");
-  }
-  *out = integer;
-  return Status::Ok();
-}
-
-Status ReadNumber(const JsonValue& value, std::string_view param, double* out) {
-  if (!value.is_number()) return WrongType(value, param, "a number");
-  *out = value.number();
-  return Status::Ok();
-}
-
-Status ReadString(const JsonValue& value, std::string_view param, std::string* out) {
-  if (!value.is_string()) return WrongType(value, param, "a string");
-  *out = value.string();
-  return Status::Ok();
+  return has_role && has_content ? Status::Ok() : MissingParameter(Within(param, has_role ? "content" : "role"));
 }
 
 Status ReadMetadata(const JsonValue& value, std::string_view param, Metadata* out) {
+  IgnoredFields none(/*strict=*/true);
+  return ReadAnswerMetadata(value, param, &none, out);
+}
+
+Status ReadAnswerMetadata(const JsonValue& value, std::string_view param, IgnoredFields* ignored, Metadata* out) {
+  constexpr auto kMost = static_cast<size_t>(limits::kMaxMetadataEntries);
   if (!value.is_object()) return WrongType(value, param, "an object");
-  if (value.object().size() > static_cast<size_t>(limits::kMaxMetadataEntries)) {
-    return InvalidArgument("At most " + std::to_string(limits::kMaxMetadataEntries) + " metadata entries are allowed.",
-                           std::string(param), "invalid_value");
+  if (value.object().size() > kMost && ignored->strict()) {
+    return InvalidArgument("At most " + std::to_string(kMost) + " metadata entries are allowed.", std::string(param),
+                           "invalid_value");
   }
   Metadata metadata;
   for (const auto& [key, text] : value.object()) {
     const std::string name = Within(std::string(param), key.substr(0, limits::kMaxMetadataKeyBytes));
-    if (!text.is_string()) return WrongType(text, name, "a string");
-    if (key.size() > static_cast<size_t>(limits::kMaxMetadataKeyBytes) ||
-        text.string().size() > static_cast<size_t>(limits::kMaxMetadataValueBytes)) {
-      return InvalidArgument("Metadata keys have at most " + std::to_string(limits::kMaxMetadataKeyBytes) +
-                                 " bytes, values " + std::to_string(limits::kMaxMetadataValueBytes) + ".",
-                             name, "string_above_max_length");
+    const Status good = CheckEntry(key, text, name);
+    if (!good.ok() && (ignored->strict() || key == "client_request_id")) return good;
+    if (good.ok() && metadata.size() < kMost) {
+      metadata.emplace_back(key, text.string());
+    } else {
+      RETURN_IF_ERROR(ignored->Hint(param, "this entry"));  // its key is what somebody said
     }
-    metadata.emplace_back(key, text.string());
   }
   *out = std::move(metadata);
   return Status::Ok();
 }
 
-Status ReadWindow(const JsonValue& value, std::string_view param, WindowOverrides* out) {
+Status ReadWindow(const JsonValue& value, std::string_view param, IgnoredFields* ignored, WindowOverrides* out) {
   if (!value.is_object()) return WrongType(value, param, "an object");
   for (const auto& [key, field] : value.object()) {
     if (field.is_null()) continue;
@@ -188,7 +162,7 @@ Status ReadWindow(const JsonValue& value, std::string_view param, WindowOverride
                                name, "invalid_value");
       }
     } else {
-      return UnknownParameter(name);
+      RETURN_IF_ERROR(ignored->Unknown(name));
     }
   }
   return Status::Ok();
@@ -202,11 +176,10 @@ Status ReadModelName(std::string_view name, std::string_view param, const Sessio
     *adapter = model ? "" : std::string(name);
     return Status::Ok();
   }
-  constexpr size_t kQuoted = 256;
   std::string have = "'" + options.model_name + "'";
   for (const std::string& other : options.adapters) have += ", '" + other + "'";
   return NotFound(
-      "The model '" + std::string(name.substr(0, kQuoted)) + "' does not exist; this server has " + have + ".",
+      "The model '" + std::string(name.substr(0, kQuotedBytes)) + "' does not exist; this server has " + have + ".",
       std::string(param), "model_not_found");
 }
 
@@ -214,7 +187,7 @@ const std::string& ModelNameOf(const std::optional<std::string>& adapter, const 
   return adapter && !adapter->empty() ? *adapter : options.model_name;
 }
 
-Status ReadItems(const JsonValue& value, const std::string& param, std::vector<NewItem>* out) {
+Status ReadItems(const JsonValue& value, const std::string& param, IgnoredFields* ignored, std::vector<NewItem>* out) {
   if (!value.is_array()) return WrongType(value, param, "an array");
   if (value.array().size() > static_cast<size_t>(limits::kMaxInputItems)) {
     return InvalidArgument("At most " + std::to_string(limits::kMaxInputItems) + " items are allowed at once.", param,
@@ -222,11 +195,15 @@ Status ReadItems(const JsonValue& value, const std::string& param, std::vector<N
   }
   for (size_t i = 0; i < value.array().size(); ++i) {
     const JsonValue& item = value.array()[i];
-    const JsonValue* type = item.Find("type");
-    const bool call = type != nullptr && type->is_string() && type->string() == "function_call";
+    const std::string type = TypeOf(item), at = Within(param, i);
+    if (IsLeftOut(type)) {
+      RETURN_IF_ERROR(ignored->Hint(Within(at, type), "an item of type " + Quoted(type)));
+      continue;
+    }
+    const bool call = type == "function_call";
     const bool joins = call && !out->empty() && out->back().role == ChatRole::kAssistant && !EndsInCutCall(out->back());
     if (!joins) out->emplace_back();
-    RETURN_IF_ERROR(ReadItem(item, Within(param, i), &out->back()));
+    RETURN_IF_ERROR(ReadItem(item, at, ignored, &out->back()));
   }
   return Status::Ok();
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ws/fields/ignored_report.h"
 #include "ws/json/json_writer.h"
 #include "ws/transport/http/http.h"
 
@@ -45,6 +46,18 @@ void WriteFailure(JsonWriter& json, const Response& response, ResponseStatus sta
   const WireError error = MapStatus(cause);
   json.BeginObject().Field("code", cause.code() == StatusCode::kInvalidArgument ? "invalid_prompt" : error.code);
   json.Field("message", error.message).EndObject();
+}
+
+/// What an echo has: members of the response object, and behind a line feed, which no JSON of ours contains, those of
+/// its "ringside".
+constexpr char kReportMark = '\n';
+
+struct Echo {
+  std::string_view fields, report;
+};
+Echo SplitEcho(std::string_view echo) {
+  const size_t at = echo.find(kReportMark);
+  return {echo.substr(0, at), at == std::string_view::npos ? std::string_view() : echo.substr(at + 1)};
 }
 
 std::string CallObject(const std::string& id, const std::string& call_id, std::string_view status,
@@ -101,7 +114,7 @@ std::string IncompleteReason(const Response& response) {
   return response.reason == FinishReason::kSessionFull ? kSessionFull : "max_output_tokens";
 }
 
-void WriteReport(JsonWriter& json, const Response& response, const std::vector<std::string>& ignored) {
+void WriteReport(JsonWriter& json, const Response& response) {
   const CacheReport& report = response.report;
   json.BeginObject().Field("source", CacheSourceName(report.source)).Field("tokens_reused", report.tokens_reused);
   json.Field("tokens_computed", report.tokens_computed).Field("tokens_evicted", report.tokens_evicted);
@@ -119,15 +132,8 @@ void WriteReport(JsonWriter& json, const Response& response, const std::vector<s
   json.Key("tokens_per_s");
   seconds > 0 && tokens > 0 ? json.Value(tokens / seconds) : json.Null();
   WriteRecorded(json, response.recorded);
-  WriteIgnored(json, ignored);
+  if (const Echo echo = SplitEcho(response.echo); !echo.report.empty()) json.Raw(echo.report);
   json.EndObject();
-}
-
-void WriteIgnored(JsonWriter& json, const std::vector<std::string>& ignored) {
-  if (ignored.empty()) return;
-  json.Key("ignored").BeginArray();
-  for (const std::string& field : ignored) json.Value(field);
-  json.EndArray();
 }
 
 std::string Logprobs(std::span<const OutputToken> tokens, const Tokenizer& tokenizer) {
@@ -192,18 +198,27 @@ std::string ResponseWith(const Response& response, ResponseStatus status, const 
   } else {
     json.BeginObject().Field("id", response.conversation_id).EndObject();
   }
-  if (!response.echo.empty()) json.Raw(response.echo);
+  const Echo echo = SplitEcho(response.echo);
+  if (!echo.fields.empty()) json.Raw(echo.fields);
   json.Key("output").BeginArray();
   if (!output.empty()) json.Raw(output);
   json.EndArray().Key("usage");
   if (status == ResponseStatus::kInProgress) {
     json.Null();
+    if (!echo.report.empty()) json.Key("ringside").BeginObject().Raw(echo.report).EndObject();
   } else {
     WriteUsage(json, response);
     json.Key("ringside");
     WriteReport(json, response);
   }
   return json.EndObject().Take();
+}
+
+std::string WithIgnored(std::string echo, const std::vector<std::string>& ignored) {
+  if (ignored.empty()) return echo;
+  JsonWriter json;
+  WriteIgnored(json, ignored);
+  return echo + kReportMark + json.Take();
 }
 
 void WriteRecorded(JsonWriter& json, const JournalPosition& recorded) {

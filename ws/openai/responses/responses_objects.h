@@ -22,6 +22,8 @@ std::string ResponseObject(const Response& response, const Tokenizer& tokenizer,
 /// was earlier.
 std::string ResponseWith(const Response& response, ResponseStatus status, const std::string& model,
                          const std::string& output);
+/// Response::echo of a request with these ignored fields, which the object "ringside" of its response reports.
+std::string WithIgnored(std::string echo, const std::vector<std::string>& ignored);
 /// The items of the response's output, with commas: its message, if it has one, and its tool calls.
 std::string OutputItems(const Response& response, const Tokenizer& tokenizer);
 /// Its message around its content part ("" = none).
@@ -60,11 +62,8 @@ std::string ErrorFrame(const Status& status, const std::string& stream_id, int64
 /// {"type","code","message","param"}, and "retry_after_ms" where waiting helps: what `error` fields hold.
 std::string ErrorObject(const Status& status, int64_t retry_after_ms = 0);
 
-/// What a finished response says of its cache: the object "ringside".
-/// `ignored`: fields of the request without effect.
-void WriteReport(JsonWriter& json, const Response& response, const std::vector<std::string>& ignored = {});
-/// "ignored": the list, unless it is empty.
-void WriteIgnored(JsonWriter& json, const std::vector<std::string>& ignored);
+/// What a finished response says of its cache, and of the fields of its request without effect: the object "ringside".
+void WriteReport(JsonWriter& json, const Response& response);
 /// The reason of an answer that filled its conversation (--session-len), where a face defines no value for it.
 inline constexpr const char* kSessionFull = "session_full";
 /// Why a response is incomplete, "" for another.

@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "session/ids.h"
+#include "ws/fields/ignored_report.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/request_digest.h"
 #include "ws/openai/responses/responses_delivery.h"
@@ -29,10 +30,10 @@ class UnstoredResponse {
 };
 
 Result<TurnSpec> ReadRequest(const HttpRequest& request, const SessionTableOptions& options, JsonValue* body,
-                             HttpDelivery* delivery) {
+                             IgnoredFields* ignored, HttpDelivery* delivery) {
   ASSIGN_OR_RETURN(*body, ParseJson(request.body.empty() ? std::string_view("{}") : request.body));
   if (!body->is_object()) return WrongType(*body, "body", "an object");
-  return ReadCreate(*body, options, delivery);
+  return ReadCreate(*body, options, ignored, delivery);
 }
 
 /// The stock SDKs send a request again by themselves, and say so in this header only.
@@ -43,12 +44,11 @@ bool IsSentAgain(const HttpRequest& request) {
   return parsed.ec == std::errc() && retries > 0;
 }
 
-}  // namespace
-
-HttpResponse CreateResponse(SessionTable& table, const HttpRequest& request, const RetryAfter& retry_after_ms) {
+HttpResponse Create(SessionTable& table, const HttpRequest& request, const RetryAfter& retry_after_ms,
+                    IgnoredFields* ignored) {
   JsonValue body;
   HttpDelivery delivery;
-  Result<TurnSpec> spec = ReadRequest(request, table.options(), &body, &delivery);
+  Result<TurnSpec> spec = ReadRequest(request, table.options(), &body, ignored, &delivery);
   if (!spec.ok()) return ErrorResponse(spec.status());
   Caller caller = CallerOf(request);
   std::shared_ptr<void> unstored;
@@ -78,18 +78,28 @@ HttpResponse CreateResponse(SessionTable& table, const HttpRequest& request, con
   return answer;
 }
 
+}  // namespace
+
+HttpResponse CreateResponse(SessionTable& table, const HttpRequest& request, const RetryAfter& retry_after_ms) {
+  IgnoredFields ignored(table.options().strict_requests);
+  HttpResponse answer = Create(table, request, retry_after_ms, &ignored);
+  return Reported(std::move(answer), table.options(), request, ignored.names());
+}
+
 HttpResponse CountInputTokens(SessionTable& table, const HttpRequest& request) {
   JsonValue body;
   HttpDelivery delivery;
-  const Result<TurnSpec> spec = ReadRequest(request, table.options(), &body, &delivery);
+  IgnoredFields ignored(table.options().strict_requests);
+  const Result<TurnSpec> spec = ReadRequest(request, table.options(), &body, &ignored, &delivery);
   if (!spec.ok()) return ErrorResponse(spec.status());
   const Result<int64_t> tokens = table.CountInput(CallerOf(request), *spec);
   if (!tokens.ok()) return ErrorResponse(tokens.status());
   JsonWriter json;
   json.BeginObject().Field("object", "response.input_tokens").Field("input_tokens", *tokens);
   HttpResponse answer;
+  WriteRingsideIgnored(json, ignored.names());
   answer.body = json.EndObject().Take();
-  return answer;
+  return Reported(std::move(answer), table.options(), request, ignored.names());
 }
 
 }  // namespace ringside

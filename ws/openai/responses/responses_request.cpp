@@ -9,6 +9,7 @@
 #include "ws/openai/answer_format_reader.h"
 #include "ws/openai/request_digest.h"
 #include "ws/openai/responses/responses_fields.h"
+#include "ws/openai/responses/responses_objects.h"
 #include "ws/openai/responses/responses_sampling.h"
 #include "ws/openai/tool_fields.h"
 
@@ -23,7 +24,8 @@ std::string ChoiceFields(const std::string& tool_choice, bool parallel_tool_call
 
 class CreateReader {
  public:
-  CreateReader(const SessionTableOptions& options, HttpDelivery* http) : options_(options), http_(http) {
+  CreateReader(const SessionTableOptions& options, IgnoredFields* ignored, HttpDelivery* http)
+      : options_(options), ignored_(ignored), http_(http) {
     spec_.sampling = options.sampling;
   }
   Result<TurnSpec> Read(const JsonValue& body);
@@ -48,9 +50,10 @@ class CreateReader {
   Status Truncation(const JsonValue& value, const std::string& param);
   Status CacheOptions(const JsonValue& value, const std::string& param);
   // What is known and accepted at its harmless value.
-  Status Ignored(const JsonValue&, const std::string&) { return Status::Ok(); }
+  Status WithoutEffect(const JsonValue&, const std::string&) { return Status::Ok(); }
   Status Label(const JsonValue& value, const std::string& param);
   Status Empty(const JsonValue& value, const std::string& param);
+  Status Hint(const JsonValue& value, const std::string& param);
   Status Background(const JsonValue& value, const std::string& param);
   Status StreamId(const JsonValue& value, const std::string& param);
   Status OneOf(const JsonValue& value, const std::string& param);
@@ -62,6 +65,7 @@ class CreateReader {
   void WriteEcho();
 
   const SessionTableOptions& options_;
+  IgnoredFields* const ignored_;
   HttpDelivery* const http_;  // null = a WebSocket
   TurnSpec spec_;
   Metadata metadata_;
@@ -74,7 +78,7 @@ class CreateReader {
 const std::map<std::string, CreateReader::Handler, std::less<>>& CreateReader::Handlers() {
   using R = CreateReader;
   static const std::map<std::string, Handler, std::less<>> handlers = {
-      {"type", &R::Ignored},
+      {"type", &R::WithoutEffect},
       {"stream_id", &R::StreamId},
       {"event_id", &R::EventId},
       {"model", &R::Model},
@@ -97,16 +101,16 @@ const std::map<std::string, CreateReader::Handler, std::less<>>& CreateReader::H
       {"safety_identifier", &R::Label},
       {"prompt_cache_key", &R::Label},
       {"tools", &R::Tools},
-      {"context_management", &R::Empty},
-      {"moderation", &R::Empty},
-      {"image", &R::Empty},
-      {"access_programs", &R::Empty},
+      {"context_management", &R::Hint},
+      {"moderation", &R::Hint},
+      {"image", &R::Hint},
+      {"access_programs", &R::Hint},
       {"prompt", &R::Empty},
       {"background", &R::Background},
       {"service_tier", &R::OneOf},
       {"tool_choice", &R::Choice},
       {"prompt_cache_retention", &R::OneOf},
-      {"stream_options", &R::Ignored},
+      {"stream_options", &R::WithoutEffect},
       {"text", &R::Text},
       {"reasoning", &R::Reasoning},
   };
@@ -115,12 +119,16 @@ const std::map<std::string, CreateReader::Handler, std::less<>>& CreateReader::H
 
 Result<TurnSpec> CreateReader::Read(const JsonValue& body) {
   for (const auto& [key, value] : body.object()) {
-    const auto handler = Handlers().find(key);
-    const bool sampling = IsSamplingField(key);
-    if (handler == Handlers().end() && !sampling) return UnknownParameter(key.substr(0, 256));
     if (value.is_null()) continue;
-    if (sampling) has_seed_ = has_seed_ || key == "seed";
-    RETURN_IF_ERROR(sampling ? ReadSamplingField(value, key, &spec_) : (this->*handler->second)(value, key));
+    const auto handler = Handlers().find(key);
+    if (IsSamplingField(key)) {
+      has_seed_ = has_seed_ || key == "seed";
+      RETURN_IF_ERROR(ReadSamplingField(value, key, &spec_));
+    } else if (handler == Handlers().end()) {
+      RETURN_IF_ERROR(ignored_->UnknownOfRequest(value, key));
+    } else {
+      RETURN_IF_ERROR((this->*handler->second)(value, key));
+    }
   }
   if (!spec_.conversation.empty() && !spec_.previous_response_id.empty()) {
     return InvalidArgument("'conversation' and 'previous_response_id' cannot be given together.",
@@ -148,6 +156,7 @@ Result<TurnSpec> CreateReader::Read(const JsonValue& body) {
   if (wants_logprobs_ || top_logprobs_ > 0) spec_.sampling.logprobs = top_logprobs_;
   if (!has_seed_) spec_.sampling.seed = RandomBits();
   RETURN_IF_ERROR(CheckBeamFields(body, &spec_));
+  ClampOutput(options_, "max_output_tokens", &spec_, ignored_);
   WriteEcho();
   if (!client_request_id_.empty()) spec_.request_key = client_request_id_ + '\n' + RequestDigest(body);
   return std::move(spec_);
@@ -165,7 +174,7 @@ Status CreateReader::Input(const JsonValue& value, const std::string& param) {
     return Status::Ok();
   }
   if (!value.is_array()) return WrongType(value, param, "a string or an array of items");
-  return ReadItems(value, param, &spec_.input);
+  return ReadItems(value, param, ignored_, &spec_.input);
 }
 
 Status CreateReader::Instructions(const JsonValue& value, const std::string& param) {
@@ -184,8 +193,8 @@ Status CreateReader::PreviousResponse(const JsonValue& value, const std::string&
 Status CreateReader::Conversation(const JsonValue& value, const std::string& param) {
   const JsonValue* id = value.is_object() ? value.Find("id") : &value;
   if (id == nullptr || !id->is_string()) return WrongType(value, param, "an id or an object with an id");
-  for (const auto& [key, ignored] : value.object()) {
-    if (key != "id") return UnknownParameter(param + "." + key);
+  for (const auto& [key, field] : value.object()) {
+    if (key != "id" && !field.is_null()) RETURN_IF_ERROR(ignored_->Unknown(param + "." + key));
   }
   if (id->string().empty()) return InvalidArgument("An id is never empty.", param, "invalid_value");
   spec_.conversation = id->string();
@@ -193,7 +202,7 @@ Status CreateReader::Conversation(const JsonValue& value, const std::string& par
 }
 
 Status CreateReader::Window(const JsonValue& value, const std::string& param) {
-  RETURN_IF_ERROR(ReadWindow(value, param, &spec_.window));
+  RETURN_IF_ERROR(ReadWindow(value, param, ignored_, &spec_.window));
   std::optional<std::string> known;
   return spec_.window.adapter.empty() ? Status::Ok()
                                       : ReadModelName(spec_.window.adapter, param + ".adapter", options_, &known);
@@ -213,7 +222,7 @@ Status CreateReader::Flag(const JsonValue& value, const std::string& param) {
 }
 
 Status CreateReader::RequestMetadata(const JsonValue& value, const std::string& param) {
-  RETURN_IF_ERROR(ReadMetadata(value, param, &metadata_));
+  RETURN_IF_ERROR(ReadAnswerMetadata(value, param, ignored_, &metadata_));
   for (const auto& [key, text] : metadata_) {
     if (key == "client_request_id") client_request_id_ = text;
   }
@@ -236,13 +245,12 @@ Status CreateReader::Include(const JsonValue& value, const std::string& param) {
       "reasoning.encrypted_content",          "file_search_call.results",      "web_search_call.results",
       "web_search_call.action.sources",       "message.input_image.image_url", "code_interpreter_call.outputs",
       "computer_call_output.output.image_url"};
-  if (!value.is_array()) return WrongType(value, param, "an array of strings");
+  if (!value.is_array()) return ignored_->Hint(param, "such an 'include'");
   for (const JsonValue& entry : value.array()) {
-    if (!entry.is_string()) return WrongType(entry, param, "an array of strings");
     if (entry.string() == "message.output_text.logprobs") {
       wants_logprobs_ = true;
     } else if (std::ranges::find(kOfOthers, entry.string()) == std::end(kOfOthers)) {
-      return Unsupported(param, "including '" + entry.string().substr(0, 256) + "'");
+      RETURN_IF_ERROR(ignored_->Hint(param, "including '" + entry.string().substr(0, 256) + "'"));
     }
   }
   return Status::Ok();
@@ -275,28 +283,30 @@ Status CreateReader::CacheOptions(const JsonValue& value, const std::string& par
       RETURN_IF_ERROR(ReadBool(field, name, &prewarm_));
     } else if (key == "mode" || key == "ttl") {
       RETURN_IF_ERROR(ReadString(field, name, &text));
-    } else if (key == "comparison_response_id") {
-      return Unsupported(name, "cache comparisons");
     } else {
-      return UnknownParameter(name);
+      RETURN_IF_ERROR(ignored_->Unknown(name));
     }
   }
   return Status::Ok();
 }
 
+// Another type is no label that could be repeated.
 Status CreateReader::Label(const JsonValue& value, const std::string& param) {
-  std::string text;
-  RETURN_IF_ERROR(ReadString(value, param, &text));
-  if (text.size() > static_cast<size_t>(limits::kMaxMetadataValueBytes)) {
-    return InvalidArgument("'" + param + "' is too long.", param, "string_above_max_length");
+  if (!value.is_string()) return ignored_->Hint(param, "such a '" + param + "'");
+  if (value.string().size() > static_cast<size_t>(limits::kMaxMetadataValueBytes)) {
+    return ignored_->Hint(param, "a '" + param + "' of more than 512 bytes");
   }
-  labels_[param] = std::move(text);
+  labels_[param] = value.string();
   return Status::Ok();
 }
 
 Status CreateReader::Empty(const JsonValue& value, const std::string& param) {
   const bool empty = (value.is_array() && value.array().empty()) || (value.is_object() && value.object().empty());
   return empty ? Status::Ok() : Unsupported(param, "'" + param + "'");
+}
+
+Status CreateReader::Hint(const JsonValue& value, const std::string& param) {
+  return ignored_->HintUnlessEmpty(value, param);
 }
 
 Status CreateReader::Background(const JsonValue& value, const std::string& param) {
@@ -307,7 +317,7 @@ Status CreateReader::Background(const JsonValue& value, const std::string& param
 
 // The socket has read it.
 Status CreateReader::StreamId(const JsonValue&, const std::string& param) {
-  return http_ != nullptr ? Unsupported(param, "lanes over HTTP") : Status::Ok();
+  return http_ != nullptr ? ignored_->Hint(param, "lanes over HTTP") : Status::Ok();
 }
 
 Status CreateReader::OneOf(const JsonValue& value, const std::string& param) {
@@ -315,13 +325,10 @@ Status CreateReader::OneOf(const JsonValue& value, const std::string& param) {
       {"service_tier", {"auto", "default"}},
       {"prompt_cache_retention", {"in_memory", "24h"}},
   };
-  if (!value.is_string()) {
-    return value.is_object() ? Unsupported(param, "such a '" + param + "'") : WrongType(value, param, "a string");
-  }
   for (const std::string& choice : accepted.at(param)) {
-    if (value.string() == choice) return Status::Ok();
+    if (value.is_string() && value.string() == choice) return Status::Ok();
   }
-  return Unsupported(param, "'" + param + "' of '" + value.string().substr(0, 256) + "'");
+  return ignored_->Hint(param, "this '" + param + "'");
 }
 
 Status CreateReader::Text(const JsonValue& value, const std::string& param) {
@@ -330,14 +337,15 @@ Status CreateReader::Text(const JsonValue& value, const std::string& param) {
     if (field.is_null()) continue;
     const std::string name = param + "." + key;
     if (key == "format") {
-      RETURN_IF_ERROR(ReadAnswerFormat(field, name, FormatShape::kFlat, &spec_.format.emplace()));
+      RETURN_IF_ERROR(ReadAnswerFormat(field, name, FormatShape::kFlat, ignored_, &spec_.format.emplace()));
       JsonWriter json;
       WriteJson(json, field);
       format_ = json.Take();
     } else if (key == "verbosity") {
-      if (!field.is_string() || field.string() != "medium") return Unsupported(name, "a verbosity");
+      const bool usual = field.is_string() && field.string() == "medium";
+      if (!usual) RETURN_IF_ERROR(ignored_->Hint(name, "a verbosity"));
     } else {
-      return UnknownParameter(name);
+      RETURN_IF_ERROR(ignored_->Unknown(name));
     }
   }
   return Status::Ok();
@@ -347,14 +355,14 @@ Status CreateReader::Reasoning(const JsonValue& value, const std::string& param)
   if (!value.is_object()) return WrongType(value, param, "an object");
   for (const auto& [key, field] : value.object()) {
     const bool none = key == "effort" && field.is_string() && field.string() == "none";
-    if (!field.is_null() && !none) return Unsupported(param + "." + key, "reasoning");
+    if (!field.is_null() && !none) RETURN_IF_ERROR(ignored_->Hint(param + "." + key, "reasoning"));
   }
   return Status::Ok();
 }
 
 Status CreateReader::Tools(const JsonValue& value, const std::string& param) {
   constexpr bool kStrict = true;  // unless they say otherwise
-  RETURN_IF_ERROR(ReadTools(value, param, ToolShape::kFlat, kStrict, &spec_.tools.emplace()));
+  RETURN_IF_ERROR(ReadTools(value, param, ToolShape::kFlat, kStrict, ignored_, &spec_.tools.emplace()));
   tools_ = ToolsEcho(value, kStrict);
   return Status::Ok();
 }
@@ -388,19 +396,20 @@ void CreateReader::WriteEcho() {
   // What is not said of its form an answer that goes on has from the one that was cut.
   std::string choice;
   if (spec_.tool_choice) choice = ChoiceFields(tool_choice_, parallel_tool_calls_);
-  spec_.echo = [fields = json.Take(), choice, format = format_](const AnswerForm& form) {
+  spec_.echo = [fields = json.Take(), choice, format = format_, ignored = ignored_->names()](const AnswerForm& form) {
     JsonWriter all;
     all.Raw(fields);
     all.Raw(choice.empty() ? ChoiceFields(ToolChoiceJson(form.choice), form.choice.several) : choice);
     all.Key("text").BeginObject().Key("format").Raw(format.empty() ? FormatObject(form.format) : format).EndObject();
-    return all.Take();
+    return WithIgnored(all.Take(), ignored);
   };
 }
 
 }  // namespace
 
-Result<TurnSpec> ReadCreate(const JsonValue& body, const SessionTableOptions& options, HttpDelivery* http) {
-  return CreateReader(options, http).Read(body);
+Result<TurnSpec> ReadCreate(const JsonValue& body, const SessionTableOptions& options, IgnoredFields* ignored,
+                            HttpDelivery* http) {
+  return CreateReader(options, ignored, http).Read(body);
 }
 
 std::vector<std::string> CreateFields() {

@@ -1,5 +1,5 @@
-// A response.create body, checked field by field into a TurnSpec: an unknown field is an error with its name, null is
-// absence, a known field at its harmless value is accepted, one that asks for what this server lacks is an error. Pure.
+// A response.create body, read field by field into a TurnSpec: null is absence, an unknown field or hint is ignored and
+// reported (an error if strict), and what would change the answer's meaning is an error with its name. Pure.
 #pragma once
 
 #include <string>
@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "session/table/session_table.h"
+#include "ws/fields/ignored_fields.h"
 #include "ws/json/json_value.h"
 
 namespace ringside {
@@ -17,7 +18,9 @@ struct HttpDelivery {
 };
 /// `body` is the client event (an object), or with `http` the body of an HTTP request. kInvalidArgument with `param`;
 /// kNotFound (model_not_found).
-Result<TurnSpec> ReadCreate(const JsonValue& body, const SessionTableOptions& options, HttpDelivery* http = nullptr);
+/// What is ignored is added to `ignored`, and the response object reports it.
+Result<TurnSpec> ReadCreate(const JsonValue& body, const SessionTableOptions& options, IgnoredFields* ignored,
+                            HttpDelivery* http = nullptr);
 /// The names of all fields that it knows.
 std::vector<std::string> CreateFields();
 

@@ -30,8 +30,7 @@ Status Count(const JsonValue& value, const std::string& param, TurnSpec* spec) {
     RETURN_IF_ERROR(ReadInteger(value, param, INT64_MIN, INT64_MAX, &count));
     spec->sampling.seed = static_cast<uint64_t>(count);
   } else if (param == "max_output_tokens") {
-    RETURN_IF_ERROR(ReadInteger(value, param, 1, INT64_MAX, &count));
-    spec->max_output_tokens = count;
+    return ReadOutputTokens(value, param, 1, spec);
   } else if (param == "top_k") {
     RETURN_IF_ERROR(ReadInteger(value, param, -1, INT64_MAX, &count));
     spec->sampling.top_k = count < 0 ? 0 : count;  // -1 is off, as elsewhere
@@ -193,6 +192,22 @@ std::vector<std::string> SamplingFields() {
 
 Status ReadSamplingField(const JsonValue& value, const std::string& param, TurnSpec* spec) {
   return Handlers().find(param)->second(value, param, spec);
+}
+
+Status ReadOutputTokens(const JsonValue& value, const std::string& param, int64_t least, TurnSpec* spec) {
+  const bool unlimited = value.is_number() && value.number() == -1;
+  int64_t count = kNoOutputLimit;
+  if (!unlimited) RETURN_IF_ERROR(ReadInteger(value, param, least, INT64_MAX, &count));
+  spec->max_output_tokens = count;
+  return Status::Ok();
+}
+
+void ClampOutput(const SessionTableOptions& options, const std::string& param, TurnSpec* spec, IgnoredFields* ignored) {
+  const int64_t limit = options.max_output_tokens_limit, asked = spec->max_output_tokens.value_or(0);
+  const int64_t most = limit > 0 ? limit : options.session_len;
+  if (asked <= most) return;
+  if (asked != kNoOutputLimit && !ignored->Hint(param, "so long an answer").ok()) return;
+  spec->max_output_tokens = most;
 }
 
 Status CheckBeamFields(const JsonValue& body, TurnSpec* spec) {

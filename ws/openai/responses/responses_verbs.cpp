@@ -1,4 +1,7 @@
 // The verbs beside response.create: steer, and those of sessions.
+#include <algorithm>
+
+#include "ws/fields/ignored_report.h"
 #include "ws/json/json_text.h"
 #include "ws/openai/responses/responses_fields.h"
 #include "ws/openai/responses/responses_socket.h"
@@ -15,6 +18,16 @@ Status ReadSession(const JsonValue& event, std::string* session) {
     return InvalidArgument("Missing required parameter: 'session'.", "session", "missing_required_parameter");
   }
   return ReadString(*value, "session", session);
+}
+
+/// Members of an event besides those of all verbs and the `known` ones of its own.
+Status ReadOthers(const JsonValue& event, std::initializer_list<std::string_view> known, IgnoredFields* ignored) {
+  for (const auto& [key, value] : event.object()) {
+    const bool common = key == "type" || key == "event_id" || key == "stream_id" || key == "session";
+    if (value.is_null() || common || std::ranges::find(known, key) != known.end()) continue;
+    RETURN_IF_ERROR(ignored->Unknown(key));
+  }
+  return Status::Ok();
 }
 
 // An optional count, such as `after`.
@@ -62,10 +75,14 @@ void ResponsesSocket::Impl::Rewind(const JsonValue& event) {
   if (!to) {
     return FailVerb("rewind", InvalidArgument("Missing required parameter: 'to'.", "to", "missing_required_parameter"));
   }
+  IgnoredFields ignored(table_.options().strict_requests);
+  if (Status bad = ReadOthers(event, {"to"}, &ignored); !bad.ok()) return FailVerb("rewind", bad);
   const Result<int64_t> kept = table_.Rewind(caller_, session, *to);
   if (!kept.ok()) return FailVerb("rewind", kept.status());
   JsonWriter json;
   json.BeginObject().Field("type", "ringside:session.rewound").Field("session", session).Field("items", *kept);
+  NoteIgnored(table_.options(), caller_.principal, ignored.names());
+  WriteRingsideIgnored(json, ignored.names());
   outbox_->Push(json.EndObject().Take());
 }
 
@@ -78,11 +95,15 @@ void ResponsesSocket::Impl::Fork(const JsonValue& event) {
   if (const JsonValue* given = event.Find("metadata"); given != nullptr && !given->is_null()) {
     if (Status bad = ReadMetadata(*given, "metadata", &metadata.emplace()); !bad.ok()) return FailVerb("fork", bad);
   }
+  IgnoredFields ignored(table_.options().strict_requests);
+  if (Status bad = ReadOthers(event, {"at", "metadata"}, &ignored); !bad.ok()) return FailVerb("fork", bad);
   const Result<SessionInfo> fork = table_.Fork(caller_, session, at, std::move(metadata));
   if (!fork.ok()) return FailVerb("fork", fork.status());
   JsonWriter json;
   json.BeginObject().Field("type", "ringside:session.forked").Field("session", fork->id).Field("from", session);
   json.Field("items", fork->items);
+  NoteIgnored(table_.options(), caller_.principal, ignored.names());
+  WriteRingsideIgnored(json, ignored.names());
   outbox_->Push(json.EndObject().Take());
 }
 

@@ -454,6 +454,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void Wait(const HttpResponse& response) {
     late_ = response.later;
     held_ = response.held;
+    late_headers_ = response.headers;
     self_ = shared_from_this();
     member_ = context_.Join({.end =
                                  [late = late_](ServerContext::End why) {
@@ -500,7 +501,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     if (late_ == nullptr) return;
     const std::shared_ptr<HttpConnection> self = std::move(self_);
     const std::function<HttpResponse()> make = std::exchange(late_, nullptr)->Take();
-    Answer(Guarded([&make] { return make(); }));
+    HttpResponse answer = Guarded([&make] { return make(); });
+    std::ranges::move(std::exchange(late_headers_, {}), std::back_inserter(answer.headers));
+    Answer(std::move(answer));
     held_.reset();
   }
 
@@ -586,8 +589,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   BodyShare body_share_{context_.bodies}, answer_share_{context_.answers};
   TraceContext trace_;
   std::string request_digits_, request_id_, traceparent_, allow_origin_, answer_, body_;
-  std::shared_ptr<LateAnswer> late_;      // not null: it is awaited
-  std::shared_ptr<void> held_;            // by that answer
+  std::shared_ptr<LateAnswer> late_;                               // not null: it is awaited
+  std::shared_ptr<void> held_;                                     // by that answer
+  std::vector<std::pair<std::string, std::string>> late_headers_;  // to be added to it
   std::shared_ptr<HttpConnection> self_;  // while it is awaited: no operation need be pending then
   uint64_t member_ = 0;
   CountMark answering_{context_.answering};

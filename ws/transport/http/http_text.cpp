@@ -185,7 +185,8 @@ std::string WriteHead(const HttpResponse& response, const AnswerStyle& style) {
   add("traceparent", style.traceparent);
   if (!style.allow_origin.empty()) {
     add("Access-Control-Allow-Origin", style.allow_origin);
-    add("Access-Control-Expose-Headers", "x-request-id, traceparent, Retry-After, retry-after-ms, x-should-retry");
+    add("Access-Control-Expose-Headers",
+        "x-request-id, traceparent, Retry-After, retry-after-ms, x-should-retry, X-Ringside-Ignored");
     add("Vary", "Origin");
   }
   for (const auto& [name, value] : response.headers) add(name, value);

@@ -1,0 +1,33 @@
+// Typed reading of one request field. Errors are those of OpenAI's API: the expected type, the given one, `param`.
+// Pure functions, any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "ws/json/json_value.h"
+
+namespace ringside {
+
+Status UnknownParameter(std::string_view param);
+Status MissingParameter(std::string_view param);
+/// "Invalid type for 'x': expected ..., but got ... instead."
+Status WrongType(const JsonValue& value, std::string_view param, std::string_view expected);
+/// A known field that asks for what this server lacks.
+Status Unsupported(std::string_view param, std::string_view what);
+
+// Each leaves the target alone and fails if the value is of another type or out of range.
+Status ReadBool(const JsonValue& value, std::string_view param, bool* out);
+/// An integer in [low, high]; 16.0 counts as one.
+Status ReadInteger(const JsonValue& value, std::string_view param, int64_t low, int64_t high, int64_t* out);
+Status ReadNumber(const JsonValue& value, std::string_view param, double* out);
+Status ReadString(const JsonValue& value, std::string_view param, std::string* out);
+
+/// null, false, "", 0, [] and {} are empty.
+bool IsEmpty(const JsonValue& value);
+/// A known field that must be empty: any other value is refused (unsupported_value).
+Status RequireEmpty(const JsonValue& value, const std::string& param);
+
+}  // namespace ringside

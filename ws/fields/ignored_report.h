@@ -1,0 +1,31 @@
+// How a request's ignored fields are reported: "ringside": {"ignored": [...]} in the answer, the header
+// X-Ringside-Ignored over HTTP, and SessionTableOptions::on_ignored for the log. Pure, but for the last; any thread.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "session/session_options.h"
+#include "ws/json/json_writer.h"
+#include "ws/transport/http/http.h"
+
+namespace ringside {
+
+/// "ignored": the names, unless there are none.
+void WriteIgnored(JsonWriter& json, const std::vector<std::string>& ignored);
+/// "ringside": {"ignored": the names}, unless there are none.
+void WriteRingsideIgnored(JsonWriter& json, const std::vector<std::string>& ignored);
+/// The same as text without a comma around it, "" where there are none.
+std::string RingsideIgnored(const std::vector<std::string>& ignored);
+
+/// A name as a header or a log line may have it: visible ASCII without quotes, commas and backslashes, '_' for the
+/// rest.
+std::string PrintableName(std::string_view name);
+/// Calls options.on_ignored for each name.
+void NoteIgnored(const SessionTableOptions& options, const std::string& owner, const std::vector<std::string>& ignored);
+/// NoteIgnored, and the answer with the header: at most 2 KiB of names, separated by commas.
+HttpResponse Reported(HttpResponse answer, const SessionTableOptions& options, const HttpRequest& request,
+                      const std::vector<std::string>& ignored);
+
+}  // namespace ringside
