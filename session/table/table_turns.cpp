@@ -55,6 +55,7 @@ Status ChooseTools(const Session& session, ToolSyntaxName syntax, TurnSpec* spec
   }
   if (spec->tools) {
     rules.strict = spec->tools->strict;
+    rules.places = spec->tools->places;
     rules.schema_param = spec->tools->schema_param;
   }
   rules.names = choice.names;

@@ -96,10 +96,10 @@ void ToolCallReader::ReadText(char c) {
 // Up to the beginning of the arguments, and behind their end.
 bool ToolCallReader::ReadMarkup(char c) {
   if (state_ == State::kName) {
-    if (IsToolName({&c, 1}) && at_ - name_begin_ < kMaxToolNameBytes) return true;
+    if (ReadName(c)) return true;
     name_end_ = at_;
     Enter(State::kBehindName, syntax_->before_arguments);
-    if (name_end_ == name_begin_) return false;
+    if (name_end_ == part_begin_) return false;
   }
   if (expected_.empty()) {  // behind the name
     if (c == '{') BeginCall();
@@ -115,7 +115,16 @@ bool ToolCallReader::ReadMarkup(char c) {
 
 void ToolCallReader::BeginName() {
   Enter(State::kName);
-  name_begin_ = at_ + 1;
+  name_begin_ = part_begin_ = at_ + 1;
+}
+
+// True if the byte belongs to a name, as IsCallableName has it.
+bool ToolCallReader::ReadName(char c) {
+  const size_t part = at_ - part_begin_;
+  if (c != '.') return IsToolName({&c, 1}) && part < kMaxToolNameBytes;
+  const bool divides = part > 0 && part_begin_ == name_begin_;
+  if (divides) part_begin_ = at_ + 1;
+  return divides;
 }
 
 void ToolCallReader::BeginCall() {

@@ -55,6 +55,7 @@ class ToolCallReader {
   void Read(char c);
   void ReadText(char c);
   bool ReadMarkup(char c);
+  bool ReadName(char c);
   void BeginName();
   void BeginCall();
   void ReadArguments(char c);
@@ -71,6 +72,7 @@ class ToolCallReader {
   size_t matched_ = 0;         // in text: bytes of the marker
   std::string_view expected_;  // elsewhere: what must come
   size_t name_begin_ = 0, name_end_ = 0;
+  size_t part_begin_ = 0;                     // of the name, after its '.' if it has one
   bool in_string_ = false, escaped_ = false;  // in the arguments
   size_t depth_ = 0;                          // of their brackets
   int64_t calls_at_ = -1;

@@ -228,12 +228,11 @@ BAD_FIELDS = [
     ({"input": 5}, "input"),
     ({"input": [{"role": "wizard", "content": "x"}]}, None),
     ({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]}, None),
-    ({"tools": [{"type": "web_search"}]}, "tools"),
+    ({"tools": [{"type": "function"}]}, "tools"),
     ({"text": {"format": {"type": "json_schema"}}}, None),
     ({"background": True}, "background"),
-    ({"colour": "red"}, "colour"),
-    ({"metadata": {"k": 5}}, None),
-    ({"metadata": {str(i): "v" for i in range(17)}}, "metadata"),
+    ({"guided_regex": "a+"}, "guided_regex"),
+    ({"metadata": 5}, "metadata"),
     ({"model": "no-such-model"}, "model"),
     ({"store": "yes"}, "store"),
 ]
@@ -250,6 +249,20 @@ def test_a_bad_parameter_is_a_typed_error_and_the_socket_stays_usable(connection
     if param:
         assert (event.error.param or "").split(".")[0].split("[")[0] == param
     assert ask(connection, "Hello.", max_output_tokens=4).output_text
+
+
+IGNORED = {
+    "colour": "red", "reasoning": {"effort": "high"}, "metadata": {"k": 5}, "client_metadata": {"a": "b"},
+    "tools": [{"type": "web_search"}],
+}
+
+
+def test_what_is_ignored_is_reported(connection):
+    connection.send({"type": "response.create", "input": "Hello.", "max_output_tokens": 4, **GREEDY, **IGNORED})
+    while (event := connection.recv()).type != "response.incomplete":
+        assert event.type != "error", event
+    ignored = event.response.model_extra["ringside"]["ignored"]
+    assert ignored == ["colour", "reasoning.effort", "metadata", "client_metadata", "tools[0].web_search"]
 
 
 HARMLESS = {

@@ -36,9 +36,9 @@ class AnswerWriter {
   virtual std::string Piece(const ChoicePiece& piece) const = 0;
   /// The text has ended, and a tool call follows.
   virtual std::string EndText(size_t) const { return ""; }
-  /// A tool call begins (kCall), a piece of its arguments (kCallText; only if streams_arguments), or it ends.
+  /// A tool call begins (kCall), a piece of its arguments (kCallText; only if streams_arguments of it), or it ends.
   virtual std::string Call(size_t, const TurnEvent&) const { return ""; }
-  virtual bool streams_arguments() const { return true; }
+  virtual bool streams_arguments(const TurnEvent&) const { return true; }
   /// The answer's last ids, which no Piece had: those of tool calls. Only with ids asked for, and not empty.
   virtual std::string Rest(size_t, std::span<const TokenId>) const { return ""; }
   virtual std::string End(size_t choice, const Response& response) const = 0;

@@ -41,7 +41,7 @@ Status ReadToolUse(const JsonValue& block, const std::string& param, IgnoredFiel
   const JsonValue* input = block.Find("input");
   if (input == nullptr) return MissingParameter(param + ".input");
   if (!input->is_object()) return WrongType(*input, param + ".input", "an object");
-  return AddCall(block.Find("name"), input, block.Find("id"), param, "id", message);
+  return AddCall({.name = block.Find("name"), .arguments = input, .id = block.Find("id")}, param, "id", message);
 }
 
 Status ReadToolResult(const JsonValue& block, const std::string& param, IgnoredFields* ignored, NewItem* out) {
@@ -120,8 +120,11 @@ Status ReadAnthropicTools(const JsonValue& value, const std::string& param, Igno
     const std::string at = At(param, i);
     if (!tool.is_object()) return WrongType(tool, at, "an object");
     const std::string type = TypeOf(tool);
-    if (!type.empty() && type != "custom")
-      return Unsupported(at + ".type", "tools of type '" + type.substr(0, 64) + "'");
+    if (!type.empty() && type != "custom") {  // run by their server
+      const std::string shown = type.substr(0, 64);
+      RETURN_IF_ERROR(ignored->Hint(at + "." + shown, "tools of type '" + shown + "'"));
+      continue;
+    }
     for (const auto& [key, field] : tool.object()) {
       static constexpr std::string_view kKnown[] = {"type", "name", "description", "strict", "cache_control",
                                                     "input_schema",

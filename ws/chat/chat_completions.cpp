@@ -14,6 +14,7 @@
 #include "ws/openai/responses/responses_objects.h"
 #include "ws/openai/responses/responses_sampling.h"
 #include "ws/openai/tool_fields.h"
+#include "ws/openai/tool_names.h"
 
 namespace ringside {
 namespace {
@@ -128,16 +129,17 @@ class ChatFormat final : public CompletionFormat {
     if (choice == 0) WritePromptIds(prompt, response);
     return Delta(choice, R"({"role":"assistant","content":)" + content + '}', prompt.text());
   }
+  // The input of a custom tool is told as a whole.
+  bool streams_arguments(const TurnEvent& event) const override { return !ClientToolOf(event.name).custom; }
   std::string Call(size_t choice, const TurnEvent& event) const override {
-    if (event.kind == TurnEvent::Kind::kCallEnded) return "";
-    const bool begins = event.kind == TurnEvent::Kind::kCall;
+    const ClientTool tool = ClientToolOf(event.name);
+    const bool begins = event.kind == TurnEvent::Kind::kCall, ends = event.kind == TurnEvent::Kind::kCallEnded;
+    if (ends && !tool.custom) return "";
     JsonWriter json;
     json.BeginObject().Key("tool_calls").BeginArray().BeginObject().Field("index", event.call);
-    if (begins) json.Field("id", CallId(*event.response, event.call)).Field("type", "function");
-    json.Key("function").BeginObject();
-    if (begins) json.Field("name", event.name);
-    json.Field("arguments", event.text).EndObject().EndObject().EndArray().EndObject();
-    return Delta(choice, json.text());
+    const std::string id = begins ? CallId(*event.response, event.call) : "";
+    WriteCall(json, id, tool, ends ? CustomInput(event.text) : event.text);
+    return Delta(choice, json.EndObject().EndArray().EndObject().text());
   }
   std::string Piece(const ChoicePiece& piece) const override {
     JsonWriter json;
@@ -172,8 +174,10 @@ class ChatFormat final : public CompletionFormat {
     if (!calls.empty()) {
       json.Key("tool_calls").BeginArray();
       for (size_t i = 0; i < calls.size(); ++i) {
-        json.BeginObject().Field("id", CallId(response, i)).Field("type", "function").Key("function").BeginObject();
-        json.Field("name", calls[i].name).Field("arguments", calls[i].arguments).EndObject().EndObject();
+        const ClientTool tool = ClientToolOf(calls[i].name);
+        json.BeginObject();
+        WriteCall(json, CallId(response, i), tool, tool.custom ? CustomInput(calls[i].arguments) : calls[i].arguments);
+        json.EndObject();
       }
       json.EndArray();
     }
@@ -182,6 +186,14 @@ class ChatFormat final : public CompletionFormat {
   }
 
  private:
+  /// The members of a call; of one that goes on (no id) those that are new.
+  static void WriteCall(JsonWriter& json, const std::string& id, const ClientTool& tool, std::string_view text) {
+    const char* kind = tool.custom ? "custom" : "function";
+    if (!id.empty()) json.Field("id", id).Field("type", kind);
+    json.Key(kind).BeginObject();
+    if (!id.empty()) json.Field("name", tool.name);
+    json.Field(tool.custom ? "input" : "arguments", text).EndObject();
+  }
   static std::string CallId(const Response& response, size_t call) {
     return ToolCallId("call_", response.item_id, call);
   }

@@ -57,16 +57,22 @@ Status ReadToolCalls(const JsonValue& value, const std::string& param, NewItem* 
   }
   for (size_t i = 0; i < value.array().size(); ++i) {
     const JsonValue& call = value.array()[i];
-    const std::string at = param + "[" + std::to_string(i) + "]", function_at = at + ".function";
+    const std::string at = param + "[" + std::to_string(i) + "]";
     if (!call.is_object()) return WrongType(call, at, "an object");
-    const JsonValue *type = call.Find("type"), *function = call.Find("function");
-    if (type != nullptr && (!type->is_string() || type->string() != "function")) {
-      return Unsupported(at + ".type", "tool calls of another type than 'function'");
+    const JsonValue* type = call.Find("type");
+    const bool custom = type != nullptr && type->string() == "custom";
+    if (type != nullptr && !custom && type->string() != "function") {
+      return Unsupported(at + ".type", "tool calls of another type than 'function' and 'custom'");
     }
-    if (function == nullptr) return MissingParameter(function_at);
-    if (!function->is_object()) return WrongType(*function, function_at, "an object");
-    RETURN_IF_ERROR(
-        AddCall(function->Find("name"), function->Find("arguments"), call.Find("id"), function_at, "id", out));
+    const std::string kind = custom ? "custom" : "function", place = at + "." + kind;
+    const JsonValue* tool = call.Find(kind);
+    if (tool == nullptr) return MissingParameter(place);
+    if (!tool->is_object()) return WrongType(*tool, place, "an object");
+    RETURN_IF_ERROR(AddCall({.name = tool->Find("name"),
+                             .arguments = tool->Find(custom ? "input" : "arguments"),
+                             .id = call.Find("id"),
+                             .custom = custom},
+                            place, "id", out));
   }
   return Status::Ok();
 }

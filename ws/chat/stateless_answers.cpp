@@ -235,7 +235,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
     if (Spoke(choice) && request_.choices > 1) StartMoreLater();
     BeginOnce(choice, *event.response, false);
     if (event.kind != TurnEvent::Kind::kCallText) return Push(format_->Call(choice, event));
-    if (!request_.stream || !format_->streams_arguments()) return;
+    if (!request_.stream || !format_->streams_arguments(event)) return;
     Push(std::make_unique<CallPieceEntry>(format_, choice, event, 2 * choice + 2));
   }
 

@@ -3,11 +3,15 @@
 #include <algorithm>
 
 #include "base/limits.h"
+#include "engine/grammar/grammar_source.h"
+#include "engine/grammar/regex.h"
+#include "engine/grammar/tools/lark.h"
 #include "engine/grammar/tools/tool_calls.h"
 #include "session/tools/tool_calls.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses/responses_fields.h"
+#include "ws/openai/tool_names.h"
 
 namespace ringside {
 namespace {
@@ -45,27 +49,36 @@ Status ReadFunction(const JsonValue& value, const std::string& param, bool has_t
   return Status::Ok();
 }
 
-Status CheckFunctionType(const JsonValue& value, const std::string& param, bool required) {
+/// A tool's type; "function" where it is absent.
+Status ReadType(const JsonValue& value, const std::string& param, std::string* out) {
   const JsonValue* type = value.Find("type");
-  if (type == nullptr) return required ? MissingParameter(param + ".type") : Status::Ok();
-  if (!type->is_string()) return WrongType(*type, param + ".type", "a string");
-  if (type->string() == "function") return Status::Ok();
-  return Unsupported(param + ".type", "tools of type '" + type->string().substr(0, 64) + "'");
+  *out = "function";
+  return type == nullptr ? Status::Ok() : ReadString(*type, param + ".type", out);
 }
 
-/// The function that {"type": "function", ...} names.
+/// The tool that {"type": "function" or "custom", ...} names, as the model knows it.
 Status ReadNamed(const JsonValue& value, const std::string& param, ToolShape shape, std::string* name) {
   if (!value.is_object()) return WrongType(value, param, "an object");
-  RETURN_IF_ERROR(CheckFunctionType(value, param, true));
+  if (value.Find("type") == nullptr) return MissingParameter(param + ".type");
+  std::string type, own, space;
+  RETURN_IF_ERROR(ReadType(value, param, &type));
+  if (type != "function" && type != "custom") {
+    return Unsupported(param + ".type", "tools of type '" + type.substr(0, 64) + "'");
+  }
   const JsonValue* holder = &value;
   std::string at = param;
   if (shape == ToolShape::kNested) {
-    holder = value.Find("function");
-    at += ".function";
+    holder = value.Find(type);
+    at += "." + type;
     if (holder == nullptr) return MissingParameter(at);
     if (!holder->is_object()) return WrongType(*holder, at, "an object");
   }
-  return ReadName(holder->Find("name"), at + ".name", name);
+  RETURN_IF_ERROR(ReadName(holder->Find("name"), at + ".name", &own));
+  if (const JsonValue* named = holder->Find("namespace"); named != nullptr) {
+    RETURN_IF_ERROR(ReadName(named, at + ".namespace", &space));
+  }
+  *name = ModelToolName({.space = space, .name = own, .custom = type == "custom"});
+  return Status::Ok();
 }
 
 Status ReadAllowed(const JsonValue& value, const std::string& param, ToolShape shape, ToolChoice* out) {
@@ -93,6 +106,122 @@ Status ReadAllowed(const JsonValue& value, const std::string& param, ToolShape s
     RETURN_IF_ERROR(ReadNamed(tools->array()[i], At(at + ".tools", i), shape, &out->names.emplace_back()));
   }
   return Status::Ok();
+}
+
+/// What all tools of a request have in common.
+struct ToolReading {
+  ToolShape shape;
+  bool strict_default;
+  IgnoredFields* ignored;
+  ToolSet* out;
+};
+
+Status ReadFunctionTool(const JsonValue& tool, const std::string& param, std::string_view space,
+                        const ToolReading& how) {
+  const JsonValue* function = &tool;
+  std::string at = param;
+  if (how.shape == ToolShape::kNested) {
+    for (const auto& [key, field] : tool.object()) {
+      if (key == "type" || key == "function" || field.is_null()) continue;
+      RETURN_IF_ERROR(how.ignored->Unknown(at + "." + key));
+    }
+    function = tool.Find("function");
+    at += ".function";
+    if (function == nullptr) return MissingParameter(at);
+    if (!function->is_object()) return WrongType(*function, at, "an object");
+  }
+  ToolFields fields{.space = space};
+  RETURN_IF_ERROR(ReadFunction(*function, at, how.shape == ToolShape::kFlat, how.ignored, &fields));
+  return AddTool(fields, at, "parameters", how.strict_default, how.out);
+}
+
+/// Whether our reader of regular expressions takes it.
+bool IsReadable(const std::string& regex) {
+  GrammarBudget budget({.steps = 1'000'000, .bytes = 8 << 20});
+  GrammarSource source(budget);
+  return ReadRegex(regex, &source, {}).ok() && budget.ok();
+}
+
+/// {"type": "text"} or {"type": "grammar", "syntax": "lark" or "regex", "definition"}, in chat one level deeper: as an
+/// expression that the whole input matches, "" = any. A grammar that has none is ignored.
+Status ReadInputFormat(const JsonValue& value, const std::string& param, IgnoredFields* ignored, std::string* regex) {
+  const auto text_of = [](const JsonValue& object, const char* key) {
+    const JsonValue* field = object.Find(key);
+    return field != nullptr ? field->string() : std::string();
+  };
+  if (text_of(value, "type") == "text") return Status::Ok();
+  const JsonValue* nested = value.Find("grammar");
+  const JsonValue& grammar = nested != nullptr ? *nested : value;
+  const std::string syntax = text_of(grammar, "syntax"), definition = text_of(grammar, "definition");
+  if (syntax == "regex" && IsReadable(definition)) *regex = definition;
+  if (syntax == "lark") {
+    const Result<std::string> read = LarkToRegex(definition);
+    if (read.ok() && IsReadable(*read)) *regex = *read;
+  }
+  return regex->empty() ? ignored->Hint(param, "this format of a custom tool's input") : Status::Ok();
+}
+
+/// A custom tool is a function with one text.
+Status ReadCustomTool(const JsonValue& tool, const std::string& param, const ToolReading& how) {
+  const JsonValue* holder = how.shape == ToolShape::kNested ? tool.Find("custom") : &tool;
+  const std::string at = how.shape == ToolShape::kNested ? param + ".custom" : param;
+  if (holder == nullptr) return MissingParameter(at);
+  if (!holder->is_object()) return WrongType(*holder, at, "an object");
+  std::string regex;
+  for (const auto& [key, field] : holder->object()) {
+    if (field.is_null() || key == "type" || key == "name" || key == "description") continue;
+    const std::string name = at + "." + key;
+    RETURN_IF_ERROR(key == "format" ? ReadInputFormat(field, name, how.ignored, &regex) : how.ignored->Unknown(name));
+  }
+  JsonWriter json;
+  json.BeginObject().Field("type", "object").Key("properties").BeginObject().Key("input").BeginObject();
+  json.Field("type", "string");
+  if (!regex.empty()) json.Field("pattern", "^(?:" + regex + ")$");
+  json.EndObject().EndObject().Key("required").BeginArray().Value("input").EndArray();
+  ASSIGN_OR_RETURN(const JsonValue schema, ParseJson(json.Field("additionalProperties", false).EndObject().text()));
+  const ToolFields fields{
+      .name = holder->Find("name"), .description = holder->Find("description"), .parameters = &schema, .custom = true};
+  return AddTool(fields, at, "format", /*strict_default=*/true, how.out);
+}
+
+Status ReadTool(const JsonValue& tool, const std::string& at, std::string_view space, const ToolReading& how);
+
+/// {"type": "namespace", "name", "description"?, "tools": [...]}: its functions.
+Status ReadNamespace(const JsonValue& value, const std::string& at, const ToolReading& how) {
+  std::string space;
+  RETURN_IF_ERROR(ReadName(value.Find("name"), at + ".name", &space));
+  if (space == kCustomSpace) {
+    return InvalidArgument("A namespace may have any other name: 'custom' is that of custom tools.", at + ".name",
+                           "invalid_value");
+  }
+  const JsonValue* tools = value.Find("tools");
+  if (tools == nullptr) return MissingParameter(at + ".tools");
+  if (!tools->is_array()) return WrongType(*tools, at + ".tools", "an array of tools");
+  for (const auto& [key, field] : value.object()) {
+    if (field.is_null() || key == "type" || key == "name" || key == "description" || key == "tools") continue;
+    RETURN_IF_ERROR(how.ignored->Unknown(at + "." + key));
+  }
+  for (size_t i = 0; i < tools->array().size(); ++i) {
+    RETURN_IF_ERROR(ReadTool(tools->array()[i], At(at + ".tools", i), space, how));
+  }
+  return Status::Ok();
+}
+
+Status ReadTool(const JsonValue& tool, const std::string& at, std::string_view space, const ToolReading& how) {
+  if (!tool.is_object()) return WrongType(tool, at, "an object");
+  std::string type;
+  RETURN_IF_ERROR(ReadType(tool, at, &type));
+  if (type == "function") return ReadFunctionTool(tool, at, space, how);
+  if (type == "custom" && space.empty()) return ReadCustomTool(tool, at, how);
+  if (type == "namespace" && space.empty() && how.shape == ToolShape::kFlat) return ReadNamespace(tool, at, how);
+  const std::string shown = type.substr(0, 64), what = "tools of type '" + shown + "'";
+  return how.ignored->strict() ? Unsupported(at + ".type", what) : how.ignored->Hint(at + "." + shown, what);
+}
+
+/// "tools[3]" of "tools[3].function".
+std::string PlaceOf(const std::string& param) {
+  const size_t end = param.rfind(']');
+  return end == std::string::npos ? param : param.substr(0, end + 1);
 }
 
 enum class CallShape { kWhole, kCut, kNone };
@@ -125,8 +254,9 @@ Status ReadArguments(const std::string& given, const std::string& param, std::st
 
 Status AddTool(const ToolFields& fields, const std::string& param, const char* parameters_name, bool strict_default,
                ToolSet* out) {
-  std::string name, description;
-  RETURN_IF_ERROR(ReadName(fields.name, param + ".name", &name));
+  std::string own, description;
+  RETURN_IF_ERROR(ReadName(fields.name, param + ".name", &own));
+  std::string name = ModelToolName({.space = fields.space, .name = own, .custom = fields.custom});
   if (fields.description != nullptr) {
     RETURN_IF_ERROR(ReadString(*fields.description, param + ".description", &description));
   }
@@ -137,6 +267,10 @@ Status AddTool(const ToolFields& fields, const std::string& param, const char* p
   }
   if (std::ranges::count(out->names, name) > 0) {
     return InvalidArgument("There are two tools with the name '" + name + "'.", param + ".name", "invalid_value");
+  }
+  if (out->names.size() == static_cast<size_t>(limits::kMaxTools)) {
+    return InvalidArgument("At most " + std::to_string(limits::kMaxTools) + " tools are allowed.", param,
+                           "array_above_max_length");
   }
   JsonWriter text;
   text.Value(description);
@@ -153,6 +287,7 @@ Status AddTool(const ToolFields& fields, const std::string& param, const char* p
   out->lines += line;
   out->strict.push_back(strict);
   out->names.push_back(std::move(name));
+  out->places.push_back(PlaceOf(param));
   return Status::Ok();
 }
 
@@ -164,25 +299,9 @@ Status ReadTools(const JsonValue& value, const std::string& param, ToolShape sha
                            "array_above_max_length");
   }
   out->schema_param = shape == ToolShape::kFlat ? ".parameters" : ".function.parameters";
+  const ToolReading how{shape, strict_default, ignored, out};
   for (size_t i = 0; i < value.array().size(); ++i) {
-    const JsonValue& tool = value.array()[i];
-    std::string at = At(param, i);
-    if (!tool.is_object()) return WrongType(tool, at, "an object");
-    RETURN_IF_ERROR(CheckFunctionType(tool, at, false));
-    const JsonValue* function = &tool;
-    if (shape == ToolShape::kNested) {
-      for (const auto& [key, field] : tool.object()) {
-        if (key == "type" || key == "function" || field.is_null()) continue;
-        RETURN_IF_ERROR(ignored->Unknown(at + "." + key));
-      }
-      function = tool.Find("function");
-      at += ".function";
-      if (function == nullptr) return MissingParameter(at);
-      if (!function->is_object()) return WrongType(*function, at, "an object");
-    }
-    ToolFields fields;
-    RETURN_IF_ERROR(ReadFunction(*function, at, shape == ToolShape::kFlat, ignored, &fields));
-    RETURN_IF_ERROR(AddTool(fields, at, "parameters", strict_default, out));
+    RETURN_IF_ERROR(ReadTool(value.array()[i], At(param, i), "", how));
   }
   return Status::Ok();
 }
@@ -212,7 +331,10 @@ std::string ToolChoiceJson(const ToolChoice& choice) {
   using Mode = ToolChoice::Mode;
   const char* mode = choice.mode == Mode::kNone ? "none" : choice.mode == Mode::kRequired ? "required" : "auto";
   const auto write_function = [](JsonWriter& json, const std::string& name) {
-    json.BeginObject().Field("type", "function").Field("name", name).EndObject();
+    const ClientTool tool = ClientToolOf(name);
+    json.BeginObject().Field("type", tool.custom ? "custom" : "function").Field("name", tool.name);
+    if (!tool.space.empty()) json.Field("namespace", tool.space);
+    json.EndObject();
   };
   JsonWriter json;
   if (choice.names.empty()) {
@@ -240,12 +362,17 @@ bool EndsInCutCall(const NewItem& message) {
   return message.calls_at >= 0 && !message.text.ends_with(SyntaxOf(ToolSyntaxName::kHermes).behind_arguments);
 }
 
-Status AddCall(const JsonValue* name, const JsonValue* arguments, const JsonValue* id, const std::string& param,
-               const char* id_name, NewItem* message) {
-  std::string function, call_id, text = "{}";
-  RETURN_IF_ERROR(ReadName(name, param + ".name", &function));
-  const std::string at = param + ".arguments";
-  if (arguments != nullptr && arguments->is_object()) {
+Status AddCall(const CallFields& fields, const std::string& param, const char* id_name, NewItem* message) {
+  std::string name, space, call_id, text = "{}";
+  RETURN_IF_ERROR(ReadName(fields.name, param + ".name", &name));
+  if (fields.space != nullptr) RETURN_IF_ERROR(ReadName(fields.space, param + ".namespace", &space));
+  const std::string at = param + (fields.custom ? ".input" : ".arguments");
+  const JsonValue* const arguments = fields.arguments;
+  if (fields.custom) {
+    if (arguments == nullptr) return MissingParameter(at);
+    if (!arguments->is_string()) return WrongType(*arguments, at, "a string");
+    text = CustomArguments(arguments->string());
+  } else if (arguments != nullptr && arguments->is_object()) {
     text = SpacedJson(*arguments);
   } else if (arguments != nullptr) {
     if (!arguments->is_string()) return WrongType(*arguments, at, "a JSON object as a string");
@@ -255,32 +382,36 @@ Status AddCall(const JsonValue* name, const JsonValue* arguments, const JsonValu
     return InvalidArgument("The call before this one was cut: it must be the last one of its message.", param,
                            "invalid_value");
   }
-  if (id != nullptr)
-    RETURN_IF_ERROR(ReadCallId(*id, param.substr(0, param.rfind(".function")) + "." + id_name, &call_id));
-  AppendToolCall(function, text, &message->text, &message->calls_at);
+  if (fields.id != nullptr) RETURN_IF_ERROR(ReadCallId(*fields.id, PlaceOf(param) + "." + id_name, &call_id));
+  const std::string called = ModelToolName({.space = space, .name = name, .custom = fields.custom});
+  AppendToolCall(called, text, &message->text, &message->calls_at);
   message->call_ids += call_id + '\n';
   return Status::Ok();
 }
 
 Status ReadFunctionCall(const JsonValue& item, const std::string& param, IgnoredFields* ignored, NewItem* message) {
-  const JsonValue *name = nullptr, *arguments = nullptr, *call_id = nullptr;
+  const JsonValue* const type = item.Find("type");
+  CallFields fields{.custom = type != nullptr && type->string() == "custom_tool_call"};
+  const std::string_view arguments = fields.custom ? "input" : "arguments";
   for (const auto& [key, value] : item.object()) {
     if (value.is_null() || key == "type" || key == "id" || key == "status" || key == "object" || key == "created_by") {
       continue;
     }
     if (key == "name") {
-      name = &value;
-    } else if (key == "arguments") {
-      arguments = &value;
+      fields.name = &value;
+    } else if (key == arguments) {
+      fields.arguments = &value;
     } else if (key == "call_id") {
-      call_id = &value;
+      fields.id = &value;
+    } else if (key == "namespace") {
+      fields.space = &value;
     } else if (!IsEmpty(value)) {
       RETURN_IF_ERROR(ignored->Unknown(param + "." + key));
     }
   }
-  if (arguments == nullptr) return MissingParameter(param + ".arguments");
+  if (fields.arguments == nullptr) return MissingParameter(param + "." + std::string(arguments));
   message->role = ChatRole::kAssistant;
-  return AddCall(name, arguments, call_id, param, "call_id", message);
+  return AddCall(fields, param, "call_id", message);
 }
 
 Status ReadFunctionCallOutput(const JsonValue& item, const std::string& param, IgnoredFields* ignored, NewItem* out) {
@@ -288,7 +419,7 @@ Status ReadFunctionCallOutput(const JsonValue& item, const std::string& param, I
   bool has_output = false;
   for (const auto& [key, value] : item.object()) {
     if (value.is_null() || key == "type" || key == "id" || key == "status" || key == "object" || key == "created_by" ||
-        key == "name") {
+        key == "name" || key == "namespace") {
       continue;
     }
     const std::string at = param + "." + key.substr(0, 256);
@@ -309,6 +440,12 @@ std::string ToolsEcho(const JsonValue& tools, bool strict_default) {
   JsonWriter json;
   json.BeginArray();
   for (const JsonValue& tool : tools.array()) {
+    const JsonValue* type = tool.Find("type");
+    if (type != nullptr && type->string() != "function") {
+      const bool offered = type->string() == "custom" || type->string() == "namespace";
+      if (offered) WriteJson(json, tool);
+      continue;
+    }
     json.BeginObject().Field("type", "function");
     for (const char* key : {"name", "description", "parameters"}) {
       const JsonValue* value = tool.Find(key);

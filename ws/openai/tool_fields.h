@@ -17,37 +17,44 @@ enum class ToolShape {
   kNested,  // chat, Ollama: {"type": "function", "function": {"name", "description"?, "parameters"?, "strict"?}}
 };
 
-/// A list of at most limits::kMaxTools functions. Whether their schemas can be followed is found out when the turn
-/// begins. `strict_default`: what a function that does not say it is.
+/// A list of functions, custom tools and, in the flat shape, namespaces of functions: at most limits::kMaxTools in all.
+/// Tools of other types are run by other servers: they are ignored. Whether the functions' schemas can be followed is
+/// found out when the turn begins. `strict_default`: what a function that does not say it is.
 Status ReadTools(const JsonValue& value, const std::string& param, ToolShape shape, bool strict_default,
                  IgnoredFields* ignored, ToolSet* out);
 
 /// One function more: its fields, null where they are absent.
 struct ToolFields {
   const JsonValue *name = nullptr, *description = nullptr, *parameters = nullptr, *strict = nullptr;
+  std::string_view space = {};  // its namespace
+  bool custom = false;          // it is a custom tool's
 };
 /// `param` is that of the fields, `parameters_name` the wire's name of `parameters`.
 Status AddTool(const ToolFields& fields, const std::string& param, const char* parameters_name, bool strict_default,
                ToolSet* out);
 
-/// "auto", "none", "required", a function by its name, or {"type": "allowed_tools", ...}.
+/// "auto", "none", "required", a tool by its name, or {"type": "allowed_tools", ...}.
 Status ReadToolChoice(const JsonValue& value, const std::string& param, ToolShape shape, ToolChoice* out);
 /// JSON of the flat shape that says the same.
 std::string ToolChoiceJson(const ToolChoice& choice);
 
+/// A call's fields, null where they are absent.
+struct CallFields {
+  const JsonValue *name = nullptr, *arguments = nullptr, *id = nullptr, *space = nullptr;
+  bool custom = false;  // of a custom tool: `arguments` is its input, a text
+};
 /// Adds a call that the model is said to have made to its message, none of whose calls was cut. `arguments` is an
 /// object, or one as text, which may be the beginning of one: then the call was cut. Null is one without members. `id`
 /// may be null.
-Status AddCall(const JsonValue* name, const JsonValue* arguments, const JsonValue* id, const std::string& param,
-               const char* id_name, NewItem* message);
+Status AddCall(const CallFields& fields, const std::string& param, const char* id_name, NewItem* message);
 /// Whether the last call that AddCall has added to it was cut: another one needs a message of its own.
 bool EndsInCutCall(const NewItem& message);
 /// The id of a call that `out` is the result of.
 Status ReadCallId(const JsonValue& value, const std::string& param, std::string* out);
 
-/// Responses' item of type function_call: added to `message`, the model's.
+/// Responses' item of type function_call or custom_tool_call: added to `message`, the model's.
 Status ReadFunctionCall(const JsonValue& item, const std::string& param, IgnoredFields* ignored, NewItem* message);
-/// Responses' item of type function_call_output.
+/// Responses' item of type function_call_output or custom_tool_call_output.
 Status ReadFunctionCallOutput(const JsonValue& item, const std::string& param, IgnoredFields* ignored, NewItem* out);
 
 /// The tools as the wire repeats them, JSON.

@@ -2,6 +2,7 @@
 
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses/responses_objects.h"
+#include "ws/openai/tool_names.h"
 #include "ws/transport/http/http.h"
 
 namespace ringside {
@@ -60,10 +61,12 @@ std::string ItemPlaceOf(const Response& response, size_t index, const std::strin
 
 std::string CallObject(const std::string& id, const std::string& call_id, std::string_view status,
                        std::string_view name, std::string_view arguments) {
+  const ClientTool tool = ClientToolOf(name);
   JsonWriter json;
   json.BeginObject().Field("id", id).Field("object", "realtime.item").Field("type", "function_call");
-  json.Field("status", status).Field("call_id", call_id).Field("name", name).Field("arguments", arguments);
-  return json.EndObject().Take();
+  json.Field("status", status).Field("call_id", call_id).Field("name", tool.name);
+  if (!tool.space.empty()) json.Field("namespace", tool.space);
+  return json.Field("arguments", arguments).EndObject().Take();
 }
 
 std::string CallObject(const Response& response, size_t call, std::string_view status, std::string_view name,
@@ -245,7 +248,7 @@ std::vector<std::string> RealtimeWriter::Call(const TurnEvent& event, const Real
   std::vector<std::string> events;
   if (!begins) {
     events.push_back(Event("response.function_call_arguments.done",
-                           place + Text("name", event.name) + Text("arguments", event.text)));
+                           place + Text("name", ClientToolOf(event.name).name) + Text("arguments", event.text)));
   }
   const std::string suffix = begins ? "added" : "done";
   events.push_back(Event("response.output_item." + suffix, ItemPlaceOf(response, index, item)));

@@ -60,7 +60,7 @@ Result<ExpressionId> AddCall(const SchemaValue& tool, bool strict, const ToolCal
                              GrammarSource* source) {
   const SchemaValue* function = tool.Find("function");
   const SchemaValue* name = function == nullptr ? nullptr : function->Find("name");
-  if (name == nullptr || !IsToolName(name->text())) return InvalidArgument("A tool without a name.", param);
+  if (name == nullptr || !IsCallableName(name->text())) return InvalidArgument("A tool without a name.", param);
   ASSIGN_OR_RETURN(const ExpressionId arguments,
                    AddArguments(function->Find("parameters"), strict, rules, param, source));
   const ToolSyntax& syntax = SyntaxOf(rules.syntax);
@@ -76,7 +76,8 @@ Result<ExpressionId> AddAnyCall(const ToolCallRules& rules, GrammarSource* sourc
   for (size_t i = 0; !rest.empty(); ++i) {
     const std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-    const std::string param = "tools[" + std::to_string(i) + "]" + rules.schema_param;
+    const std::string place = i < rules.places.size() ? rules.places[i] : "tools[" + std::to_string(i) + "]";
+    const std::string param = place + rules.schema_param;
     const Result<SchemaValue> tool = SchemaValue::Parse(line, source->budget());
     if (!tool.ok()) return Status(tool.status().code(), tool.status().message(), param, "invalid_value");
     if (!rules.names.empty()) {
@@ -90,8 +91,9 @@ Result<ExpressionId> AddAnyCall(const ToolCallRules& rules, GrammarSource* sourc
     calls.push_back(call);
   }
   if (!missing.empty()) {
-    return InvalidArgument("There is no tool '" + missing.front().substr(0, kMaxToolNameBytes) + "' among the tools.",
-                           "tool_choice", "invalid_value");
+    return InvalidArgument(
+        "There is no tool '" + missing.front().substr(0, kMaxCallableNameBytes) + "' among the tools.", "tool_choice",
+        "invalid_value");
   }
   if (!source->budget().ok()) return source->budget().status();
   const RuleId rule = source->AddRule("call");
@@ -105,6 +107,12 @@ bool IsToolName(std::string_view name) {
   return !name.empty() && name.size() <= kMaxToolNameBytes && std::ranges::all_of(name, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
   });
+}
+
+bool IsCallableName(std::string_view name) {
+  const size_t dot = name.find('.');
+  if (dot == std::string_view::npos) return IsToolName(name);
+  return IsToolName(name.substr(0, dot)) && IsToolName(name.substr(dot + 1));
 }
 
 Result<ExpressionId> AddToolCalls(const ToolCallRules& rules, const ExpressionId* answer, GrammarSource* source) {

@@ -12,10 +12,13 @@
 
 namespace ringside {
 
-inline constexpr size_t kMaxToolNameBytes = 64;
+inline constexpr size_t kMaxToolNameBytes = 64;       // of a name that a client gives
+inline constexpr size_t kMaxCallableNameBytes = 129;  // of one that calls are written with
 
-/// A name that calls can be written with: 1 to 64 of the characters A-Z a-z 0-9 _ -
+/// A name that a client may give a tool: 1 to 64 of the characters A-Z a-z 0-9 _ -
 bool IsToolName(std::string_view name);
+/// A name that calls can be written with: a tool's name, or two such names joined by a '.'.
+bool IsCallableName(std::string_view name);
 
 /// What an answer may call.
 struct ToolCallRules {
@@ -28,7 +31,9 @@ struct ToolCallRules {
   bool may_call = true;            // false: the answer is text
   bool must_call = false;          // the answer is calls alone
   bool several = true;             // more than one, if the syntax has that
-  /// The wire's name of a tool's schema behind "tools[3]", for errors.
+  /// The wire's place of each tool, "tools[2].tools[0]", for errors; of none: tools[i].
+  std::vector<std::string> places = {};
+  /// The wire's name of a tool's schema, appended to its place.
   std::string schema_param = ".parameters";
   ToolSyntaxName syntax = ToolSyntaxName::kHermes;
 };

@@ -181,7 +181,12 @@ TEST(ToolNames, AreWhatCallsCanBeWrittenWith) {
   for (const std::string& name : {std::string(), std::string(65, 'a'), std::string("a b"), std::string("a\"b"),
                                   std::string("<|im_end|>"), std::string("\xC3\xA9")}) {
     EXPECT_FALSE(IsToolName(name)) << name;
+    EXPECT_FALSE(IsCallableName(name)) << name;
   }
+  EXPECT_TRUE(IsCallableName("get_weather-2"));
+  EXPECT_TRUE(IsCallableName("mcp__files.read"));
+  for (const char* name : {"a.b", ".a", "a.", "a.b.c", "."}) EXPECT_FALSE(IsToolName(name)) << name;
+  for (const char* name : {".a", "a.", "a.b.c", "."}) EXPECT_FALSE(IsCallableName(name)) << name;
 }
 
 }  // namespace

@@ -106,6 +106,12 @@ TEST(ToolCalls, WhatOnlyLooksLikeACallIsText) {
   const std::string long_name(65, 'n');
   EXPECT_THAT(Read("<tool_call>\n{\"name\": \"" + long_name + "\", \"arguments\": {}}"),
               ElementsAre("text <tool_call>\n{\"name\": \"" + long_name + "\", \"arguments\": {}}"));
+  for (const std::string name : {"a.b.c", ".a", "a."}) {
+    const std::string text = "<tool_call>\n{\"name\": \"" + name + "\", \"arguments\": {}}";
+    EXPECT_THAT(Read(text), ElementsAre("text " + text));
+  }
+  EXPECT_THAT(Read("<tool_call>\n{\"name\": \"files.read\", \"arguments\": {}}"),
+              ElementsAre("call files.read", "arguments {}", "end"));
   // A call behind it is one.
   EXPECT_THAT(Read("<tool_call>" + kTwo), ElementsAre("text <tool_call>", "call g-2", "arguments {}", "end"));
 }

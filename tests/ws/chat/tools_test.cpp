@@ -78,6 +78,34 @@ TEST_F(ChatTools, ACompletionWithCallsAndItsRoundTrip) {
   EXPECT_GT(whole["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
 }
 
+TEST_F(ChatTools, ACustomToolIsCalledWithItsInput) {
+  const Json run = {{"type", "custom"}, {"custom", {{"name", "run"}, {"description", "d"}}}};
+  const std::string written =
+      "<tool_call>\n{\"name\": \"custom.run\", \"arguments\": {\"input\": \"a\\nb\"}}\n</tool_call>";
+  const Json expected = {{"name", "run"}, {"input", "a\nb"}};
+  const HttpResponse answer = Chat(kHi, {{"tools", {kTool, run, {{"type", "web_search"}}}}});
+  engine.AnswerLast(written);
+  const Json whole = Whole(answer);
+  EXPECT_EQ(whole["ringside"]["ignored"], Json::array({"tools[2].web_search"}));
+  const Json message = whole["choices"][0]["message"];
+  EXPECT_EQ(message["tool_calls"][0]["type"], "custom");
+  EXPECT_EQ(message["tool_calls"][0]["custom"], expected);
+  const Json result = {{"role", "tool"}, {"tool_call_id", message["tool_calls"][0]["id"]}, {"content", "12"}};
+  Chat({User("Hi"), message, result}, {{"tools", {kTool, run}}});
+  EXPECT_THAT(Prompt(), HasSubstr(written + "<|im_end|>"));
+  ChatStream stream(Chat(kHi, {{"tools", {run}}, {"stream", true}}));
+  engine.AnswerLast(written);
+  std::string name, input;
+  for (const Json& event : stream.Events()) {
+    if (event == "done" || !event["choices"][0]["delta"].contains("tool_calls")) continue;
+    const Json& part = event["choices"][0]["delta"]["tool_calls"][0]["custom"];
+    name += part.value("name", "");
+    input += part.value("input", "");
+  }
+  EXPECT_EQ(name, "run");
+  EXPECT_EQ(input, "a\nb");
+}
+
 TEST_F(ChatTools, ACallAloneHasNoContent) {
   const HttpResponse answer = Chat(kHi);
   engine.AnswerLast(kCall);
@@ -158,7 +186,9 @@ TEST_F(ChatTools, WhatIsWrongWithACallIsNamed) {
       {with(function("a b", "{}")), "messages[0].tool_calls[0].function.name"},
       {with(function("f", "{}}")), "messages[0].tool_calls[0].function.arguments"},
       {with(function("f", "\"x\"")), "messages[0].tool_calls[0].function.arguments"},
-      {with({{"type", "custom"}}), "messages[0].tool_calls[0].type"},
+      {with({{"type", "computer"}}), "messages[0].tool_calls[0].type"},
+      {with({{"type", "custom"}}), "messages[0].tool_calls[0].custom"},
+      {with({{"type", "custom"}, {"custom", {{"name", "f"}}}}), "messages[0].tool_calls[0].custom.input"},
       {with({{"type", "function"}}), "messages[0].tool_calls[0].function"},
       {with(5), "messages[0].tool_calls[0]"},
       {{{"role", "user"}, {"content", "x"}, {"tool_calls", {function("f", "{}")}}}, "messages[0].tool_calls"},
@@ -232,12 +262,23 @@ TEST_F(ChatTools, AnthropicNamesWhatIsWrong) {
         "messages[0].content[0].input");
   fails(blocks("user", {{"type", "tool_result"}, {"content", "x"}}), Json::object(),
         "messages[0].content[0].tool_use_id");
-  fails(blocks("user", {{"type", "tool_result"}, {"tool_use_id", "c"}, {"x", 1}}), Json::object(),
-        "messages[0].content[0].x");
   fails(kHi, {{"tool_choice", {{"type", "tool"}}}}, "tool_choice.name");
   fails(kHi, {{"tool_choice", {{"type", "all"}}}}, "tool_choice.type");
-  fails(kHi, {{"tools", {{{"type", "bash_20250124"}, {"name", "bash"}}}}}, "tools[0].type");
+  fails(kHi,
+        {{"tools", {{{"type", "web_search_20250305"}, {"name", "web_search"}}}}, {"tool_choice", {{"type", "any"}}}},
+        "tool_choice");
   EXPECT_EQ(engine.count(), 0u);
+}
+
+TEST_F(ChatTools, AnthropicsOwnToolsAreSkippedAndReported) {
+  const HttpResponse answer = Anthropic(
+      kHi, {{"tools",
+             {{{"type", "web_search_20250305"}, {"name", "web_search"}, {"max_uses", 5}},
+              {{"name", "weather"}, {"description", "d"}, {"input_schema", kSchema}, {"defer_loading", true}}}}});
+  EXPECT_THAT(Prompt(), HasSubstr("<tools>\n" + kLine + "\n</tools>"));
+  engine.AnswerLast("Hm");
+  EXPECT_EQ(Whole(answer)["ringside"]["ignored"],
+            Json::array({"tools[0].web_search_20250305", "tools[1].defer_loading"}));
 }
 
 TEST_F(ChatTools, OllamaCallsWholeAndStreamed) {

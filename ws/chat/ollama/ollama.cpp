@@ -20,6 +20,7 @@
 #include "ws/openai/responses/responses_objects.h"
 #include "ws/openai/responses/responses_sampling.h"
 #include "ws/openai/tool_fields.h"
+#include "ws/openai/tool_names.h"
 
 namespace ringside {
 namespace {
@@ -176,7 +177,7 @@ class OllamaFormat final : public AnswerWriter {
       : tokenizer_(tokenizer), face_(face), model_(std::move(model)), ignored_(std::move(ignored)) {}
 
   std::string Begin(size_t, const Response&, bool) const override { return ""; }
-  bool streams_arguments() const override { return false; }
+  bool streams_arguments(const TurnEvent&) const override { return false; }
   // A call whole: its arguments are an object.
   std::string Call(size_t, const TurnEvent& event) const override {
     if (event.kind != TurnEvent::Kind::kCallEnded || !event.whole) return "";
@@ -226,7 +227,7 @@ class OllamaFormat final : public AnswerWriter {
     for (const ToolCall& call : calls) {
       if (!call.complete) continue;  // cut: no object
       if (!std::exchange(any, true)) json.Key("tool_calls").BeginArray();
-      json.BeginObject().Key("function").BeginObject().Field("name", call.name);
+      json.BeginObject().Key("function").BeginObject().Field("name", ClientToolOf(call.name).name);
       json.Key("arguments").Raw(call.arguments).EndObject().EndObject();
     }
     if (any) json.EndArray();

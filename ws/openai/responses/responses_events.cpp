@@ -4,6 +4,7 @@
 
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses/responses_objects.h"
+#include "ws/openai/tool_names.h"
 
 namespace ringside {
 namespace {
@@ -106,16 +107,15 @@ std::string EventWriter::CallStepOf(const Response& response, uint64_t number, u
   event.response = std::shared_ptr<const Response>(std::shared_ptr<void>(), &response);  // for this call
   event.before.opened = response.opened;
   event.call = step.call;
-  if (step.kind == CallStep::Kind::kBegun) event.name = response.bytes_of(step);
+  size_t begun = low;
+  while (steps[begun].kind != CallStep::Kind::kBegun) --begun;
+  event.name = response.bytes_of(steps[begun]);
   if (step.kind == CallStep::Kind::kArguments) {
     event.kind = TurnEvent::Kind::kCallText;
     event.text = response.bytes_of(step);
   }
   if (step.ends()) {
     event.kind = TurnEvent::Kind::kCallEnded;
-    size_t begun = low;
-    while (steps[begun].kind != CallStep::Kind::kBegun) --begun;
-    event.name = response.bytes_of(steps[begun]);
     for (size_t i = begun + 1; i < low; ++i) event.text += response.bytes_of(steps[i]);
   }
   event.whole = step.kind != CallStep::Kind::kCut;
@@ -136,8 +136,15 @@ std::string EventWriter::Call(const TurnEvent& event, uint64_t number, size_t nt
     return Event(response, "response.output_item.done", number,
                  item(event.whole ? "completed" : "incomplete", event.text));
   }
+  const ClientTool tool = ClientToolOf(event.name);
   std::string members = index + "\"item_id\":\"" + CallItemId(response.item_id, event.call) + "\",";
-  if (ended) members += "\"name\":\"" + event.name + "\",";
+  if (tool.custom) {  // a piece of JSON may end within a character: the input is told as a whole, at the end
+    members += ended ? "\"input\":\"" : "\"delta\":\"";
+    if (ended) AppendJsonEscaped(members, CustomInput(event.text));
+    return Event(response, ended ? "response.custom_tool_call_input.done" : "response.custom_tool_call_input.delta",
+                 number, members + '"');
+  }
+  if (ended) members += "\"name\":\"" + std::string(tool.name) + "\",";
   members += ended ? "\"arguments\":\"" : "\"delta\":\"";
   AppendJsonEscaped(members, event.text);
   members += '"';

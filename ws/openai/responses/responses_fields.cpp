@@ -45,6 +45,8 @@ bool IsLeftOut(const std::string& type) {
   return std::ranges::find(kLeftOut, type) != std::end(kLeftOut);
 }
 
+bool IsCall(std::string_view type) { return type == "function_call" || type == "custom_tool_call"; }
+
 std::string TypeOf(const JsonValue& item) {
   const JsonValue* type = item.Find("type");
   return type != nullptr ? type->string() : "";
@@ -80,8 +82,10 @@ Status ReadItem(const JsonValue& item, const std::string& param, IgnoredFields* 
   if (!item.is_object()) return WrongType(item, param, "an object");
   if (const JsonValue* type = item.Find("type"); type != nullptr) {
     if (!type->is_string()) return WrongType(*type, Within(param, "type"), "a string");
-    if (type->string() == "function_call") return ReadFunctionCall(item, param, ignored, out);
-    if (type->string() == "function_call_output") return ReadFunctionCallOutput(item, param, ignored, out);
+    if (IsCall(type->string())) return ReadFunctionCall(item, param, ignored, out);
+    if (type->string() == "function_call_output" || type->string() == "custom_tool_call_output") {
+      return ReadFunctionCallOutput(item, param, ignored, out);
+    }
     if (type->string() != "message") {
       return Unsupported(Within(param, "type"), "an item of type " + Quoted(type->string().substr(0, kQuotedBytes)));
     }
@@ -200,8 +204,8 @@ Status ReadItems(const JsonValue& value, const std::string& param, IgnoredFields
       RETURN_IF_ERROR(ignored->Hint(Within(at, type), "an item of type " + Quoted(type)));
       continue;
     }
-    const bool call = type == "function_call";
-    const bool joins = call && !out->empty() && out->back().role == ChatRole::kAssistant && !EndsInCutCall(out->back());
+    const bool joins =
+        IsCall(type) && !out->empty() && out->back().role == ChatRole::kAssistant && !EndsInCutCall(out->back());
     if (!joins) out->emplace_back();
     RETURN_IF_ERROR(ReadItem(item, at, ignored, &out->back()));
   }

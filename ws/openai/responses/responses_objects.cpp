@@ -4,6 +4,7 @@
 
 #include "ws/fields/ignored_report.h"
 #include "ws/json/json_writer.h"
+#include "ws/openai/tool_names.h"
 #include "ws/transport/http/http.h"
 
 namespace ringside {
@@ -62,9 +63,12 @@ Echo SplitEcho(std::string_view echo) {
 
 std::string CallObject(const std::string& id, const std::string& call_id, std::string_view status,
                        std::string_view name, std::string_view arguments) {
+  const ClientTool tool = ClientToolOf(name);
   JsonWriter json;
-  json.BeginObject().Field("id", id).Field("type", "function_call").Field("status", status);
-  json.Field("call_id", call_id).Field("name", name).Field("arguments", arguments);
+  json.BeginObject().Field("id", id).Field("type", tool.custom ? "custom_tool_call" : "function_call");
+  json.Field("status", status).Field("call_id", call_id).Field("name", tool.name);
+  if (!tool.space.empty()) json.Field("namespace", tool.space);
+  tool.custom ? json.Field("input", CustomInput(arguments)) : json.Field("arguments", arguments);
   return json.EndObject().Take();
 }
 

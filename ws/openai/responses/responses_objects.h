@@ -30,8 +30,8 @@ std::string OutputItems(const Response& response, const Tokenizer& tokenizer);
 std::string MessageItem(const Response& response, std::string_view status, const std::string& part);
 /// The status of the message where it has ended: it may be cut short, but not before tool calls.
 const char* EndedMessageStatus(const Response& response);
-/// An item of type function_call: the `call`-th one of the message `item_id`. `status` is "in_progress", "completed" or
-/// "incomplete".
+/// An item of type function_call, or custom_tool_call: the `call`-th one of the message `item_id`. `status` is
+/// "in_progress", "completed" or "incomplete".
 std::string CallItem(const std::string& item_id, size_t call, std::string_view status, std::string_view name,
                      std::string_view arguments);
 /// The public id of that item.
