@@ -309,6 +309,7 @@ Status Serving::OpenSessions() {
   options.max_input_tokens =
       config_.max_input_tokens.value_or(std::max<int64_t>(kMaxInputTokens, engine.memory_len + engine.pinned_max));
   options.turn_timeout_s = config_.turn_timeout_s;
+  options.aliases = config_.model_aliases;
   options.strict_requests = config_.strict_requests;
   options.on_ignored = LogIgnoredFields();
   options.end_of_turn = model().tokenizer_data().end_of_turn;

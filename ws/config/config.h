@@ -28,9 +28,10 @@ struct ModelSpec;
 enum class StoreDurability { kToken, kTurn, kNone };
 
 struct ServerConfig {
-  std::string model;              // its files, in any format that we load
-  std::string served_model_name;  // "" = the model's own name
-  bool strict_requests = false;   // refuse what a request says without effect
+  std::string model;                       // its files, in any format that we load
+  std::string served_model_name;           // "" = the model's own name
+  std::vector<std::string> model_aliases;  // further names; a trailing '*' matches any end
+  bool strict_requests = false;            // refuse unknown fields and hints
   std::vector<NamedAdapter> adapters;
   std::string chat_template;  // a name or a file; "" = the model's own
 

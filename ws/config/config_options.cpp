@@ -41,6 +41,21 @@ Status AddAdapters(ServerConfig& config, const Values& values, NamedAdapter::Kin
   return Status::Ok();
 }
 
+Status ApplyAliases(ServerConfig& config, const Values& values) {
+  for (const std::string& value : values) {
+    const bool printable = std::ranges::all_of(value, [](char c) { return c > ' ' && c <= '~'; });
+    const bool named = !value.empty() && value.size() <= 256 && value.find('*') >= value.size() - 1;
+    if (!printable || !named) return BadValue(value, "a name of up to 256 characters, with a * at its end or without");
+    config.model_aliases.push_back(value);
+  }
+  return Status::Ok();
+}
+
+Status ApplyServedName(ServerConfig& config, const Values& values) {
+  if (values.back() == "*") return ApplyAliases(config, {"*"});
+  return Text(&ServerConfig::served_model_name)(config, values);
+}
+
 Status ApplyLora(ServerConfig& config, const Values& values) {
   return AddAdapters(config, values, NamedAdapter::Kind::kLora);
 }
@@ -114,8 +129,15 @@ std::vector<ConfigOption> ModelSettings() {
        {"alias"},
        Kind::kValue,
        "NAME",
-       "name under which clients ask for the model [its own]",
-       Text(&C::served_model_name)},
+       "name under which clients ask for the model; '*' = its own, and any name that they give [its own]",
+       ApplyServedName},
+      {"model-alias",
+       {},
+       Kind::kList,
+       "NAME",
+       "another name of the model, such as gpt-4o, or with a * at its end, claude-*, all that begin so; may be "
+       "repeated",
+       ApplyAliases},
       {"strict-requests",
        {},
        Kind::kSwitch,

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "ws/openai/responses/responses_fields.h"
+
 namespace ringside {
 namespace {
 
@@ -41,7 +43,8 @@ HttpResponse Json(const nlohmann::json& value) {
 }
 
 HttpResponse GetModel(const ServedModel& model, const std::string& id) {
-  if (id == model.name || std::ranges::count(model.adapters, id) > 0) return Json(Describe(model, id));
+  const bool served = id == model.name || std::ranges::count(model.adapters, id) > 0 || IsAlias(id, model.aliases);
+  if (served) return Json(Describe(model, id));
   return ErrorResponse(NotFound("The model '" + id + "' does not exist.", "model", "model_not_found"));
 }
 
@@ -56,13 +59,17 @@ ServedModel ServedModelOf(const SessionTableOptions& options, double created_s) 
           .adapters = options.adapters,
           .session_len = options.session_len,
           .memory_len = options.memory_len,
-          .pinned_max = options.pinned_max};
+          .pinned_max = options.pinned_max,
+          .aliases = options.aliases};
 }
 
 void AddModelRoutes(Router& router, ServedModel model) {
   router.Add("GET", "/v1/models", [model](const HttpRequest&, const Router::Parameters&) {
     nlohmann::json all = nlohmann::json::array({Describe(model, model.name)});
     for (const std::string& adapter : model.adapters) all.push_back(Describe(model, adapter));
+    for (const std::string& alias : model.aliases) {
+      if (!alias.ends_with('*')) all.push_back(Describe(model, alias));
+    }
     return Json({{"object", "list"},
                  {"data", all},
                  {"first_id", model.name},

@@ -18,6 +18,7 @@ struct ServedModel {
   int64_t max_output_tokens = 0;
   std::vector<std::string> adapters = {};
   int64_t session_len = 0, memory_len = 0, pinned_max = 0;  // tokens of a conversation, of its window, of its beginning
+  std::vector<std::string> aliases = {};  // further names of the model, as SessionTableOptions has them
 };
 
 /// The model of a table with these options, loaded `created_s` seconds after 1970.

@@ -172,12 +172,22 @@ Status ReadWindow(const JsonValue& value, std::string_view param, IgnoredFields*
   return Status::Ok();
 }
 
+bool IsAlias(std::string_view name, const std::vector<std::string>& aliases) {
+  return std::ranges::any_of(aliases, [name](std::string_view alias) {
+    return alias.ends_with('*') ? name.starts_with(alias.substr(0, alias.size() - 1)) : name == alias;
+  });
+}
+
 Status ReadModelName(std::string_view name, std::string_view param, const SessionTableOptions& options,
                      std::optional<std::string>* adapter) {
   if (name.empty()) return Status::Ok();
   const bool model = name == options.model_name;
   if (model || options.NumberOfAdapter(name)) {
     *adapter = model ? "" : std::string(name);
+    return Status::Ok();
+  }
+  if (IsAlias(name, options.aliases)) {
+    *adapter = "";
     return Status::Ok();
   }
   std::string have = "'" + options.model_name + "'";

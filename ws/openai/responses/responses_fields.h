@@ -25,8 +25,10 @@ Status ReadMetadata(const JsonValue& value, std::string_view param, Metadata* ou
 Status ReadAnswerMetadata(const JsonValue& value, std::string_view param, IgnoredFields* ignored, Metadata* out);
 /// {"memory_len", "session_len", "eviction": "turn" | "token", "adapter"}.
 Status ReadWindow(const JsonValue& value, std::string_view param, IgnoredFields* ignored, WindowOverrides* out);
-/// The model that is asked for: the served one (adapter "") or one of its adapters. An empty name asks for none and
-/// leaves `adapter` as it is. kNotFound (model_not_found).
+/// Whether a name is one of `aliases`, or fits one that ends in '*'.
+bool IsAlias(std::string_view name, const std::vector<std::string>& aliases);
+/// The model that is asked for: the served one, by its name or an alias (adapter ""), or one of its adapters. An empty
+/// name asks for none and leaves `adapter` as it is. kNotFound (model_not_found).
 Status ReadModelName(std::string_view name, std::string_view param, const SessionTableOptions& options,
                      std::optional<std::string>* adapter);
 /// Under which name clients ask for what a turn is computed with.
