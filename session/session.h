@@ -132,8 +132,8 @@ class Session : public std::enable_shared_from_this<Session> {
   void Adopt(Timeline timeline, TimelineId engine_timeline, const RingWindow& window);
 
   // Stateless requests; session_history.cpp.
-  /// From now on every turn adds the session to SessionContext::histories at its end, as a turn that carries its history
-  /// does.
+  /// From now on every turn adds the session to SessionContext::histories at its end, as a turn that carries its
+  /// history does.
   void FindByHistory();
   /// What was said, with the input of the turn that runs, as HistoryText writes it.
   std::string History() const;
@@ -159,9 +159,9 @@ class Session : public std::enable_shared_from_this<Session> {
   Result<Prepared> Begin(const TurnSpec& spec, const Caller& caller, std::shared_ptr<Response> response, TurnId turn,
                          const std::shared_ptr<EventSink>& sink, const std::string& head,
                          std::shared_ptr<void>* permit);
-  /// How many tokens the turn's answer would have before it. Without `head` what runs counts for nothing. Errors as
+  /// The tokens that the turn's answer would have before it. Without `head` what runs counts for nothing. Errors as
   /// Begin's.
-  Result<int64_t> CountInput(const TurnSpec& spec, const std::string& head) const;
+  Result<SharedList<TokenId>> InputTokens(const TurnSpec& spec, const std::string& head) const;
   /// Gives the turn's record to the journal. An error: it did not take it; Abandon the turn.
   Status Record(TurnId turn);
   /// The engine took the turn: it may be announced (unless the engine was faster).

@@ -268,7 +268,7 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
   return prepared;
 }
 
-Result<int64_t> Session::CountInput(const TurnSpec& spec, const std::string& head) const {
+Result<SharedList<TokenId>> Session::InputTokens(const TurnSpec& spec, const std::string& head) const {
   std::unique_lock lock(mutex_);
   if (!head.empty() && (running_ || changing_ || head_ != head)) return Mismatch("The timeline went on.");
   RETURN_IF_ERROR(CheckItems(spec.input.size() + 1, "input"));
@@ -278,7 +278,7 @@ Result<int64_t> Session::CountInput(const TurnSpec& spec, const std::string& hea
   for (const NewItem& item : spec.input) items.push_back(MakeItem(item));
   ASSIGN_OR_RETURN(const TurnInput input, RenderInput(spec, std::move(items), base, context_->codec,
                                                       {SessionLen(), context_->options.max_input_tokens}));
-  return static_cast<int64_t>(input.next.tokens().size());
+  return input.next.tokens();
 }
 
 std::vector<std::string> Session::TrimResponses() {

@@ -76,11 +76,16 @@ class SessionTable {
   /// Errors (the sink then hears nothing): kNotFound for the conversation or previous response, kBusy
   /// (conversation_busy), kInvalidArgument (context_length_exceeded, or with `param`), kOverloaded.
   Result<TurnTicket> StartTurn(const Caller& caller, TurnSpec spec, const std::shared_ptr<EventSink>& sink);
-  /// Counts the memory of a waiting request until the result is destroyed. kOverloaded at the limit of the caller, or of
-  /// all callers.
+  /// Counts the memory of a waiting request until the result is destroyed. kOverloaded at the limit of the caller, or
+  /// of all callers.
   Result<HeldBytes> Hold(const Caller& caller, int64_t bytes);
-  /// How many tokens StartTurn's answer would have before it; nothing is started. Errors likewise.
+  /// The tokens that StartTurn's answer would have before it; nothing is started. Errors likewise.
+  Result<SharedList<TokenId>> InputTokens(const Caller& caller, const TurnSpec& spec);
+  /// How many they are.
   Result<int64_t> CountInput(const Caller& caller, const TurnSpec& spec);
+  /// The tokens of messages after an answer, and of the beginning of the next one. `ended`: the answer's last token
+  /// ended it. kInvalidArgument (unsupported_value) for a template that renders the whole conversation anew.
+  Result<std::vector<TokenId>> TokensBehindAnswer(const std::vector<NewItem>& messages, bool ended) const;
   /// Milliseconds until a turn of the caller's would not be refused for its tokens of this minute; 0 = now.
   int64_t TokensWaitMs(const Caller& caller) const;
   /// What the caller may still have computed.

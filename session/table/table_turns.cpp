@@ -288,16 +288,34 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
   return TurnTicket{response->id, false};
 }
 
-Result<int64_t> SessionTable::CountInput(const Caller& caller, const TurnSpec& spec) {
+Result<SharedList<TokenId>> SessionTable::InputTokens(const Caller& caller, const TurnSpec& spec) {
   State& state = *state_;
   TurnSpec asked = spec;
   asked.carries_history = false;  // nothing is reused where nothing is begun
   state.JoinParts(&asked.input);
   ASSIGN_OR_RETURN(State::Target target, state.FindTarget(caller, &asked, ""));
-  Result<int64_t> count = target.session->CountInput(asked, target.head);
-  if (count.ok() || count.status().code() != StatusCode::kMismatch) return count;
+  Result<SharedList<TokenId>> tokens = target.session->InputTokens(asked, target.head);
+  if (tokens.ok() || tokens.status().code() != StatusCode::kMismatch) return tokens;
   RETURN_IF_ERROR(state.ForkTarget(caller, "", &target));
-  return target.session->CountInput(asked, "");
+  return target.session->InputTokens(asked, "");
+}
+
+Result<int64_t> SessionTable::CountInput(const Caller& caller, const TurnSpec& spec) {
+  ASSIGN_OR_RETURN(const SharedList<TokenId> tokens, InputTokens(caller, spec));
+  return static_cast<int64_t>(tokens.size());
+}
+
+Result<std::vector<TokenId>> SessionTable::TokensBehindAnswer(const std::vector<NewItem>& messages, bool ended) const {
+  const Codec& codec = state_->context->codec;
+  if (codec.chat.renders_anew() || codec.encoder) {
+    return InvalidArgument("The model's template renders the whole conversation with every turn.", "",
+                           "unsupported_value");
+  }
+  std::vector<ChatMessage> said;
+  for (const NewItem& item : messages) said.push_back({.role = item.role, .content = item.text});
+  const TimelineEnd before = ended ? TimelineEnd::kAnswerEnded : TimelineEnd::kAnswerOpen;
+  const Rendering rendering = codec.chat.Render(said, before, /*add_generation_prompt=*/true);
+  return codec.tokenizer.EncodeAll(rendering.pieces);
 }
 
 Status SessionTable::Cancel(const Caller& caller, const std::string& response_id) {

@@ -113,7 +113,7 @@ def test_what_is_refused_says_which_field(client):
     cases = [({"messages": [image]}, "messages[0].content[0].type"),
              ({"response_format": {"type": "xml"}}, "response_format.type"),
              ({"functions": [{"name": "f", "parameters": {}}]}, "functions"),
-             ({"extra_body": {"guided_regex": "a+"}}, "guided_regex")]
+             ({"extra_body": {"documents": [{"text": "x"}]}}, "documents")]
     for fields, param in cases:
         with pytest.raises(openai.BadRequestError) as refused:
             client.chat.completions.create(**{"model": model, "messages": QUESTION, **fields})

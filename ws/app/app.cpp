@@ -425,7 +425,7 @@ void Serving::Publish() {
   service->sockets["/v1/responses"] = ResponsesRoute(*sessions_, retry_after_ms, run);
   service->sockets["/v1/realtime"] = RealtimeRoute(*sessions_, run);
   RegisterChatRoutes(service->router, {.table = *sessions_, .retry_after_ms = retry_after_ms, .run_on_worker = run},
-                     {.version = RINGSIDE_VERSION, .created = SystemClock::Instance().WallSeconds()});
+                     FactsOf(config_, model(), *tokenizer_, engines_->options().slots));
   metrics_.SetSource([this] {
     return MetricsSnapshot{engines_->each(),
                            storage_->tiers().stats(),

@@ -1,5 +1,6 @@
 #include "ws/app/app_texts.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "ws/app/app_template.h"
 
@@ -31,6 +32,15 @@ Result<ChatTemplate> LoadTemplate(const ServerConfig& config, const Model& model
   }
   if (!chat->caveat().empty()) LogWarning("chat template: {}", chat->caveat());
   return chat;
+}
+
+ServerFacts FactsOf(const ServerConfig& config, const Model& model, const Tokenizer& tokenizer, int64_t slots) {
+  const TokenizerData& data = model.tokenizer_data();
+  ServerFacts facts{.version = RINGSIDE_VERSION, .created = SystemClock::Instance().WallSeconds(), .slots = slots};
+  if (config.chat_template.empty()) facts.chat_template = model.chat_template();
+  if (data.bos) facts.bos = tokenizer.TokenName(*data.bos);
+  if (data.eos) facts.eos = tokenizer.TokenName(*data.eos);
+  return facts;
 }
 
 Result<SamplingParams> LoadSampling(const ServerConfig& config) {

@@ -7,6 +7,7 @@
 #include "engine/model/model.h"
 #include "engine/sampling/sampling_defaults.h"
 #include "session/chat/chat_template.h"
+#include "ws/chat/server_facts.h"
 #include "ws/config/config.h"
 
 namespace ringside {
@@ -15,6 +16,8 @@ namespace ringside {
 Result<std::unique_ptr<Tokenizer>> LoadTokenizer(const ServerConfig& config, const Model& model);
 /// See ChooseTemplate.
 Result<ChatTemplate> LoadTemplate(const ServerConfig& config, const Model& model, const Tokenizer& tokenizer);
+/// Facts of the server and of the model's texts, for clients.
+ServerFacts FactsOf(const ServerConfig& config, const Model& model, const Tokenizer& tokenizer, int64_t slots);
 /// The model's recommendation, and --temperature and --top-p in its place.
 Result<SamplingParams> LoadSampling(const ServerConfig& config);
 

@@ -21,6 +21,8 @@ struct ChoicePiece {
   std::string_view text;
   std::span<const OutputToken> tokens;  // of the text, with logprobs or ids asked for
   size_t offset = 0;                    // characters of the choice's text before it
+  int64_t input_tokens = 0;             // of the choice's prompt
+  size_t tokens_before = 0;             // of the choice, where `tokens` are given
 };
 
 /// The answers as they ended, by choice.
@@ -36,7 +38,7 @@ class AnswerWriter {
   virtual std::string Piece(const ChoicePiece& piece) const = 0;
   /// The text has ended, and a tool call follows.
   virtual std::string EndText(size_t) const { return ""; }
-  /// A tool call begins (kCall), a piece of its arguments (kCallText; only if streams_arguments of it), or it ends.
+  /// A tool call begins (kCall), a piece of its arguments (kCallText; only if streams_arguments), or it ends.
   virtual std::string Call(size_t, const TurnEvent&) const { return ""; }
   virtual bool streams_arguments(const TurnEvent&) const { return true; }
   /// The answer's last ids, which no Piece had: those of tool calls. Only with ids asked for, and not empty.

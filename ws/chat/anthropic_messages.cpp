@@ -5,6 +5,7 @@
 #include "session/ids.h"
 #include "ws/chat/anthropic_content.h"
 #include "ws/chat/message_fields.h"
+#include "ws/chat/prompts.h"
 #include "ws/fields/ignored_report.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
@@ -19,6 +20,7 @@ struct MessageRequest {
   TurnSpec turn;
   NewItem system{.role = ChatRole::kSystem};
   bool stream = false;
+  bool continues = false;  // the last message is the beginning of the answer
 };
 
 const char* ErrorType(int http_status) {
@@ -149,8 +151,10 @@ Result<MessageRequest> ReadMessageRequest(const HttpRequest& request, const Sess
   if (out.turn.input.empty()) return MissingParameter("messages");
   if (!counts_only && !out.turn.max_output_tokens) return MissingParameter("max_tokens");
   ClampOutput(options, "max_tokens", &out.turn, &out.ignored);
-  if (out.turn.input.back().role == ChatRole::kAssistant) {
-    return Unsupported("messages", "a message of the assistant at the end, to be gone on with");
+  const NewItem& last = out.turn.input.back();
+  out.continues = last.role == ChatRole::kAssistant;
+  if (out.continues && last.calls_at >= 0) {
+    return Unsupported("messages", "a tool call at the end, to be gone on with");
   }
   if (!out.system.text.empty()) out.turn.input.insert(out.turn.input.begin(), std::move(out.system));
   return out;
@@ -266,10 +270,17 @@ class MessageFormat final : public AnswerWriter {
   const std::vector<std::string> ignored_;
 };
 
+/// A last message of the assistant is the beginning of the answer.
+Status ContinueIfBegun(const ChatService& service, const HttpRequest& request, MessageRequest* read) {
+  if (!read->continues) return Status::Ok();
+  return ContinueLastMessage(service.table, CallerOf(request), "messages", &read->turn);
+}
+
 HttpResponse CreateMessage(const ChatService& service, const HttpRequest& request) {
   const SessionTableOptions& options = service.table.options();
   Result<MessageRequest> read = ReadMessageRequest(request, options, /*counts_only=*/false);
   if (!read.ok()) return Refuse(read.status());
+  if (const Status begun = ContinueIfBegun(service, request, &*read); !begun.ok()) return Refuse(begun);
   auto format =
       std::make_shared<MessageFormat>(MakeId("msg_"), ModelNameOf(read->turn.adapter, options), read->ignored.names());
   HttpResponse answer = AnswerStateless(service, request, {.prompts = {std::move(read->turn)}, .stream = read->stream},
@@ -281,6 +292,7 @@ HttpResponse CountTokens(const ChatService& service, const HttpRequest& request)
   const SessionTableOptions& options = service.table.options();
   Result<MessageRequest> read = ReadMessageRequest(request, options, /*counts_only=*/true);
   if (!read.ok()) return Refuse(read.status());
+  if (const Status begun = ContinueIfBegun(service, request, &*read); !begun.ok()) return Refuse(begun);
   const Result<int64_t> tokens = service.table.CountInput(CallerOf(request), read->turn);
   if (!tokens.ok()) return Refuse(tokens.status());
   JsonWriter json;

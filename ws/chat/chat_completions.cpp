@@ -9,6 +9,7 @@
 #include "ws/chat/completion_fields.h"
 #include "ws/chat/completion_format.h"
 #include "ws/chat/message_fields.h"
+#include "ws/chat/prompts.h"
 #include "ws/fields/ignored_report.h"
 #include "ws/openai/responses/responses_fields.h"
 #include "ws/openai/responses/responses_objects.h"
@@ -19,15 +20,9 @@
 namespace ringside {
 namespace {
 
-const MessageRules kRules{
-    .roles = {"system", "developer", "user", "assistant"},
-    .empty = {"function_call"},
-    .hints = {"refusal", "audio", "annotations", "reasoning_content", "reasoning", "provider_specific_fields"},
-    .ignored = {"cache_control"},
-    .tools = true,
-    .names = true};
-
 struct ChatRequest : CompletionFields {
+  bool continues = false;  // the last message is the beginning of the answer
+  bool opens = true;       // the prompt ends with the beginning of an answer
   std::string length_field = "max_tokens";
   bool logprobs = false;
   int64_t top_logprobs = 0;
@@ -42,7 +37,7 @@ const std::map<std::string, std::vector<std::string>, std::less<>>& Hints() {
       {"prompt_cache_retention", {"in_memory", "24h"}},
       {"prompt_cache_options", {}},
       {"prediction", {}},
-      {"audio", {}},  // in which voice: `modalities` says whether
+      {"audio", {}},  // the voice; `modalities` selects audio
       {"moderation", {}},
   };
   return hints;
@@ -60,7 +55,7 @@ Status ReadModalities(const JsonValue& value, const std::string& param) {
   return text ? Status::Ok() : Unsupported(param, "modalities other than text");
 }
 
-/// The choice among `functions`, of which there are none.
+/// The choice among `functions`, which are refused.
 Status ReadFunctionCallChoice(const JsonValue& value, const std::string& param) {
   const bool none = value.is_string() && (value.string() == "none" || value.string() == "auto");
   return none ? Status::Ok() : RequireEmpty(value, param);
@@ -72,7 +67,7 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
   IgnoredFields* const ignored = &request->ignored;
   if (key == "messages") {
     request->has_messages = true;
-    return ReadMessages(value, key, kRules, 1, ignored, &request->turn.input);
+    return ReadMessages(value, key, ChatMessageRules(), 1, ignored, &request->turn.input);
   }
   if (key == "max_completion_tokens") {
     request->length_field = key;
@@ -92,6 +87,8 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
     return Status::Ok();
   }
   if (key == "metadata") return ReadAnswerMetadata(value, key, ignored, &unused);
+  if (key == "continue_final_message") return ReadBool(value, key, &request->continues);
+  if (key == "add_generation_prompt") return ReadBool(value, key, &request->opens);
   if (key == "modalities") return ReadModalities(value, key);
   if (key == "function_call") return ReadFunctionCallChoice(value, key);
   if (key == "web_search_options") return ignored->Hint(key, "searching the web");  // {} asks for it, too
@@ -109,7 +106,14 @@ Result<ChatRequest> ReadChatRequest(const HttpRequest& request, const SessionTab
   RETURN_IF_ERROR(ReadFields(
       body, [&](const JsonValue& value, const std::string& key) { return ReadField(value, key, options, &out); }));
   ClampOutput(options, out.length_field, &out.turn, &out.ignored);
+  RETURN_IF_ERROR(ChooseGuided(&out));
   if (!out.has_messages) return MissingParameter("messages");
+  const NewItem& last = out.turn.input.back();
+  if (out.continues && (last.role != ChatRole::kAssistant || last.calls_at >= 0)) {
+    return InvalidArgument("The final message is no text of the assistant's.", "continue_final_message",
+                           "invalid_value");
+  }
+  if (!out.continues && !out.opens) return Unsupported("add_generation_prompt", "an answer that does not begin");
   if (out.top_logprobs > 0 && !out.logprobs) {
     return InvalidArgument("'top_logprobs' needs 'logprobs'.", "top_logprobs", "invalid_value");
   }
@@ -127,9 +131,10 @@ class ChatFormat final : public CompletionFormat {
     const std::string content = has_text ? R"("")" : "null";
     JsonWriter prompt;
     if (choice == 0) WritePromptIds(prompt, response);
-    return Delta(choice, R"({"role":"assistant","content":)" + content + '}', prompt.text());
+    return Delta(choice, R"({"role":"assistant","content":)" + content + '}', prompt.text(),
+                 AnswerUsage{.input = response.input_tokens});
   }
-  // The input of a custom tool is told as a whole.
+  // The input of a custom tool is sent whole.
   bool streams_arguments(const TurnEvent& event) const override { return !ClientToolOf(event.name).custom; }
   std::string Call(size_t choice, const TurnEvent& event) const override {
     const ClientTool tool = ClientToolOf(event.name);
@@ -147,7 +152,7 @@ class ChatFormat final : public CompletionFormat {
     WriteLogprobs(json, piece.tokens);
     json.Key("finish_reason").Null();
     WriteIds(json, piece.tokens);
-    return Chunk(piece.choice, json.text());
+    return Chunk(piece.choice, json.text(), {}, UsageSoFar(piece));
   }
   std::string Rest(size_t choice, std::span<const TokenId> ids) const override {
     JsonWriter json;
@@ -159,7 +164,7 @@ class ChatFormat final : public CompletionFormat {
     JsonWriter json;
     json.Key("delta").BeginObject().EndObject().Key("logprobs").Null();
     WriteFinish(json, response);
-    return LastChunk(choice, json.text());
+    return LastChunk(choice, json.text(), response);
   }
 
  protected:
@@ -186,7 +191,7 @@ class ChatFormat final : public CompletionFormat {
   }
 
  private:
-  /// The members of a call; of one that goes on (no id) those that are new.
+  /// The members of a call. Without an id: of a later delta.
   static void WriteCall(JsonWriter& json, const std::string& id, const ClientTool& tool, std::string_view text) {
     const char* kind = tool.custom ? "custom" : "function";
     if (!id.empty()) json.Field("id", id).Field("type", kind);
@@ -197,8 +202,9 @@ class ChatFormat final : public CompletionFormat {
   static std::string CallId(const Response& response, size_t call) {
     return ToolCallId("call_", response.item_id, call);
   }
-  std::string Delta(size_t choice, const std::string& delta, std::string_view of_answer = {}) const {
-    return Chunk(choice, "\"delta\":" + delta + R"(,"logprobs":null,"finish_reason":null)", of_answer);
+  std::string Delta(size_t choice, const std::string& delta, std::string_view of_answer = {},
+                    const std::optional<AnswerUsage>& so_far = std::nullopt) const {
+    return Chunk(choice, "\"delta\":" + delta + R"(,"logprobs":null,"finish_reason":null)", of_answer, so_far);
   }
   void WriteLogprobs(JsonWriter& json, std::span<const OutputToken> tokens) const {
     json.Key("logprobs");
@@ -227,9 +233,16 @@ HttpResponse CreateChatCompletion(const ChatService& service, const HttpRequest&
                               .created = static_cast<int64_t>(SystemClock::Instance().WallSeconds()),
                               .choices = read->choices,
                               .include_usage = read->include_usage,
+                              .continuous_usage = read->continuous_usage,
                               .token_ids = read->turn.token_ids,
                               .ignored = read->ignored.names()},
       read->logprobs);
+  if (read->continues) {
+    const Status begun = ContinueLastMessage(service.table, CallerOf(request), "messages", &read->turn);
+    if (!begun.ok()) return ErrorResponse(begun);
+  }
+  // A piece without ids does not have its count.
+  if (read->stream && read->continuous_usage) read->turn.token_ids = true;
   StatelessRequest answers{.prompts = {std::move(read->turn)}, .choices = read->choices, .stream = read->stream};
   HttpResponse answer = AnswerStateless(service, request, std::move(answers), std::move(format));
   return Reported(std::move(answer), options, request, read->ignored.names());

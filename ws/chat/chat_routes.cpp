@@ -26,7 +26,7 @@ void RefuseStoredCompletions(Router& router) {
 
 }  // namespace
 
-void RegisterChatRoutes(Router& router, const ChatService& service, const OllamaModel& model) {
+void RegisterChatRoutes(Router& router, const ChatService& service, const ServerFacts& facts) {
   const auto add = [&](const char* path, HttpResponse (*handle)(const ChatService&, const HttpRequest&)) {
     router.Add("POST", path, [service, handle](const HttpRequest& request, const Router::Parameters&) {
       return handle(service, request);
@@ -36,9 +36,12 @@ void RegisterChatRoutes(Router& router, const ChatService& service, const Ollama
   add("/v1/completions", CreateTextCompletion);
   add("/v1/embeddings", CreateEmbeddings);
   add("/tokenize", Tokenize);
+  add("/detokenize", Detokenize);
+  add("/apply-template", ApplyTemplate);
+  AddServerFactRoutes(router, service.table.options(), facts);
   RefuseStoredCompletions(router);
   AddAnthropicRoutes(router, service);
-  AddOllamaRoutes(router, service, model);
+  AddOllamaRoutes(router, service, facts);
 }
 
 }  // namespace ringside

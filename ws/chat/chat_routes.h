@@ -2,12 +2,13 @@
 #pragma once
 
 #include "ws/chat/ollama/ollama.h"
+#include "ws/chat/server_facts.h"
 #include "ws/chat/stateless_answers.h"
 #include "ws/transport/http/http.h"
 
 namespace ringside {
 
 /// The table of `service` outlives the routes.
-void RegisterChatRoutes(Router& router, const ChatService& service, const OllamaModel& model);
+void RegisterChatRoutes(Router& router, const ChatService& service, const ServerFacts& facts);
 
 }  // namespace ringside

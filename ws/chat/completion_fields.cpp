@@ -6,6 +6,7 @@
 #include "ws/chat/message_fields.h"
 #include "ws/chat/stateless_answers.h"
 #include "ws/openai/answer_format_reader.h"
+#include "ws/openai/guided_format.h"
 #include "ws/openai/responses/responses_fields.h"
 #include "ws/openai/responses/responses_sampling.h"
 
@@ -20,7 +21,9 @@ Status ReadStreamOptions(const JsonValue& value, const std::string& param, Compl
     bool asked = false;
     if (key == "include_usage") {
       RETURN_IF_ERROR(ReadBool(field, name, &fields->include_usage));
-    } else if (key == "include_obfuscation" || key == "continuous_usage_stats") {
+    } else if (key == "continuous_usage_stats") {
+      RETURN_IF_ERROR(ReadBool(field, name, &fields->continuous_usage));
+    } else if (key == "include_obfuscation") {
       RETURN_IF_ERROR(ReadBool(field, name, &asked));
       if (asked) RETURN_IF_ERROR(fields->ignored.Hint(name, "'" + key + "'"));
     } else {
@@ -40,6 +43,16 @@ Status ReadTier(const JsonValue& value, const std::string& param, CompletionFiel
 }
 
 }  // namespace
+
+Status ChooseGuided(CompletionFields* fields) {
+  if (!fields->guided) return Status::Ok();
+  if (fields->turn.format && fields->turn.format->kind != AnswerFormat::Kind::kText) {
+    return InvalidArgument("An answer has one form: 'response_format' gives another.", fields->guided->param,
+                           "mutually_exclusive_parameters");
+  }
+  fields->turn.format = std::move(fields->guided);
+  return Status::Ok();
+}
 
 Status ReadCompletionField(const JsonValue& value, const std::string& param, const SessionTableOptions& options,
                            CompletionFields* fields) {
@@ -64,6 +77,7 @@ Status ReadCompletionField(const JsonValue& value, const std::string& param, con
   };
   const auto reader = readers.find(param);
   if (reader != readers.end()) return reader->second(value, param, options, fields);
+  if (IsGuidedField(param)) return ReadGuidedField(value, param, &fields->ignored, &fields->guided);
   const bool sampling = IsSamplingField(param) && param != "max_output_tokens";
   return sampling ? ReadSamplingField(value, param, &fields->turn) : fields->ignored.UnknownOfRequest(value, param);
 }

@@ -41,17 +41,23 @@ void CompletionFormat::OpenFrame(JsonWriter& json, const std::string& object) co
   json.Field("model", frame_.model).Key("system_fingerprint").Null();
 }
 
-std::string CompletionFormat::Chunk(size_t choice, std::string_view members, std::string_view of_answer) const {
+std::string CompletionFormat::Chunk(size_t choice, std::string_view members, std::string_view of_answer,
+                                    const std::optional<AnswerUsage>& so_far) const {
   JsonWriter json;
   OpenFrame(json, frame_.chunk_object);
   json.Key("choices").BeginArray().BeginObject().Field("index", choice).Raw(members).EndObject().EndArray();
   if (!of_answer.empty()) json.Raw(of_answer);
-  if (frame_.include_usage) json.Key("usage").Null();
+  if (frame_.include_usage && frame_.continuous_usage && so_far) {
+    json.Key("usage").BeginObject().Field("prompt_tokens", so_far->input).Field("completion_tokens", so_far->output);
+    json.Field("total_tokens", so_far->input + so_far->output).EndObject();
+  } else if (frame_.include_usage) {
+    json.Key("usage").Null();
+  }
   return Event(json.EndObject().Take());
 }
 
-std::string CompletionFormat::LastChunk(size_t choice, std::string_view members) const {
-  return Chunk(choice, members, RingsideIgnored(frame_.ignored));
+std::string CompletionFormat::LastChunk(size_t choice, std::string_view members, const Response& response) const {
+  return Chunk(choice, members, RingsideIgnored(frame_.ignored), UsageOf(response));
 }
 
 void CompletionFormat::WriteUsage(JsonWriter& json, const EndedChoices& choices) const {

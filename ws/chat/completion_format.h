@@ -2,6 +2,7 @@
 // events, usage. Const; any thread.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +21,7 @@ class CompletionFormat : public AnswerWriter {
     int64_t created = 0;               // seconds since 1970
     int64_t choices = 1;               // of each prompt
     bool include_usage = false;
+    bool continuous_usage = false;          // in chunks, too; with include_usage, and where pieces have their tokens
     bool token_ids = false;                 // asked for
     std::vector<std::string> ignored = {};  // fields of the request without effect
   };
@@ -37,9 +39,14 @@ class CompletionFormat : public AnswerWriter {
   /// The members of a whole answer that belong to no choice.
   virtual void WriteWholeAnswer(JsonWriter&, const EndedChoices&) const {}
   /// A streamed event around one choice's members, JSON that follows its index; `of_answer`: members beside the choice.
-  std::string Chunk(size_t choice, std::string_view members, std::string_view of_answer = {}) const;
+  /// `so_far`: what the choice has cost.
+  std::string Chunk(size_t choice, std::string_view members, std::string_view of_answer = {},
+                    const std::optional<AnswerUsage>& so_far = std::nullopt) const;
   /// The choice's last one, which reports the request's ignored fields.
-  std::string LastChunk(size_t choice, std::string_view members) const;
+  std::string LastChunk(size_t choice, std::string_view members, const Response& response) const;
+  static AnswerUsage UsageSoFar(const ChoicePiece& piece) {
+    return {.input = piece.input_tokens, .output = static_cast<int64_t>(piece.tokens_before + piece.tokens.size())};
+  }
   /// "finish_reason", and "ringside" where that has no value for the reason.
   static void WriteFinish(JsonWriter& json, const Response& response);
   /// "prompt_token_ids" and "token_ids", if they were asked for.

@@ -23,7 +23,7 @@ Status ReadOther(const JsonValue& value, std::string_view key, const std::string
   return Contains(rules.hints, key) ? ignored->HintUnlessEmpty(value, name) : ignored->Unknown(name);
 }
 
-/// What was said, or else what a model refused with.
+/// The content, or the refusal in its place.
 const JsonValue* ContentOf(const JsonValue& message) {
   const JsonValue* content = message.Find("content");
   return content != nullptr ? content : message.Find("refusal");
@@ -78,6 +78,17 @@ Status ReadToolCalls(const JsonValue& value, const std::string& param, NewItem* 
 }
 
 }  // namespace
+
+const MessageRules& ChatMessageRules() {
+  static const MessageRules rules{
+      .roles = {"system", "developer", "user", "assistant"},
+      .empty = {"function_call"},
+      .hints = {"refusal", "audio", "annotations", "reasoning_content", "reasoning", "provider_specific_fields"},
+      .ignored = {"cache_control"},
+      .tools = true,
+      .names = true};
+  return rules;
+}
 
 Status ReadTextPart(const JsonValue& part, const std::string& param, const MessageRules& rules, IgnoredFields* ignored,
                     NewItem* out) {

@@ -26,6 +26,8 @@ struct MessageRules {
   bool names = false;                     // who speaks may have a "name", which no template tells
 };
 
+/// Messages as OpenAI's chats have them.
+const MessageRules& ChatMessageRules();
 /// A list of at least `least` messages with text: a string or a list of {"type": "text", "text"} parts.
 Status ReadMessages(const JsonValue& value, const std::string& param, const MessageRules& rules, size_t least,
                     IgnoredFields* ignored, std::vector<NewItem>* out);

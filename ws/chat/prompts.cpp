@@ -2,21 +2,11 @@
 
 #include <cstdint>
 
+#include "engine/text/detokenizer.h"
 #include "ws/openai/responses/responses_fields.h"
 
 namespace ringside {
 namespace {
-
-Status ReadTokens(const JsonValue& value, const std::string& param, RawPrompt* out) {
-  if (value.array().empty()) return InvalidArgument("A prompt has at least one token.", param, "invalid_value");
-  out->tokens.reserve(value.array().size());
-  for (const JsonValue& entry : value.array()) {
-    int64_t id = 0;
-    RETURN_IF_ERROR(ReadInteger(entry, param, 0, INT32_MAX, &id));
-    out->tokens.push_back(static_cast<TokenId>(id));
-  }
-  return Status::Ok();
-}
 
 Status ReadPrompt(const JsonValue& value, const std::string& param, std::vector<RawPrompt>* out) {
   constexpr char kExpected[] = "a string, an array of strings, of token ids, or of arrays of token ids";
@@ -24,7 +14,7 @@ Status ReadPrompt(const JsonValue& value, const std::string& param, std::vector<
   if (value.is_string()) {
     prompt.text = value.string();
   } else if (value.is_array() && !value.array().empty() && value.array()[0].is_number()) {
-    RETURN_IF_ERROR(ReadTokens(value, param, &prompt));
+    RETURN_IF_ERROR(ReadTokenIds(value, param, &prompt.tokens));
   } else {
     return WrongType(value, param, kExpected);
   }
@@ -33,6 +23,46 @@ Status ReadPrompt(const JsonValue& value, const std::string& param, std::vector<
 }
 
 }  // namespace
+
+Status ReadTokenIds(const JsonValue& value, const std::string& param, std::vector<TokenId>* out) {
+  if (!value.is_array()) return WrongType(value, param, "an array of token ids");
+  out->reserve(value.array().size());
+  for (const JsonValue& entry : value.array()) {
+    int64_t id = 0;
+    RETURN_IF_ERROR(ReadInteger(entry, param, 0, INT32_MAX, &id));
+    out->push_back(static_cast<TokenId>(id));
+  }
+  return Status::Ok();
+}
+
+std::string TextOfTokens(std::span<const TokenId> ids, const Tokenizer& tokenizer) {
+  Detokenizer detokenizer(tokenizer, tokenizer.strips_leading_space());
+  std::string text;
+  for (const TokenId id : ids) {
+    if (id >= tokenizer.vocab_size()) continue;
+    text += tokenizer.IsSpecial(id) ? std::string(tokenizer.TokenName(id)) : detokenizer.Push(id);
+  }
+  return text + detokenizer.Finish();
+}
+
+Status ContinueLastMessage(SessionTable& table, const Caller& caller, const std::string& param, TurnSpec* turn) {
+  if (turn->format && turn->format->kind != AnswerFormat::Kind::kText) {
+    return Unsupported(param, "the beginning of an answer that must follow a format");
+  }
+  NewItem begun = std::move(turn->input.back());
+  turn->input.pop_back();
+  JoinParts("\n", &begun);
+  const TextPiece piece{std::move(begun.text), /*markup=*/false};
+  if (turn->input.empty()) return InvalidArgument("There is nothing to answer.", param, "invalid_value");
+  ASSIGN_OR_RETURN(const SharedList<TokenId> before, table.InputTokens(caller, *turn));
+  RawPrompt prompt;
+  prompt.tokens = before.From(0);
+  const std::vector<TokenId> begins = table.tokenizer().EncodeAll({&piece, 1});
+  prompt.tokens.insert(prompt.tokens.end(), begins.begin(), begins.end());
+  turn->raw = std::move(prompt);
+  turn->input.clear();
+  return Status::Ok();
+}
 
 Status ReadPrompts(const JsonValue& value, const std::string& param, int64_t most, std::vector<RawPrompt>* out) {
   const bool many = value.is_array() && !value.array().empty() && !value.array()[0].is_number();

@@ -16,16 +16,18 @@ namespace {
 class PieceEntry final : public OutboxEntry {
  public:
   PieceEntry(std::shared_ptr<const AnswerWriter> format, size_t choice, const TurnEvent& event, size_t offset,
-             uint64_t merge_key)
+             size_t tokens_before, uint64_t merge_key)
       : format_(std::move(format)),
         choice_(choice),
         text_(event.text),
         tokens_(event.tokens),
         offset_(offset),
+        input_tokens_(event.response->input_tokens),
+        tokens_before_(tokens_before),
         merge_key_(event.tokens.empty() ? merge_key : 0) {}
   std::string Next() override {
     done_ = true;
-    return format_->Piece({choice_, text_, tokens_, offset_});
+    return format_->Piece({choice_, text_, tokens_, offset_, input_tokens_, tokens_before_});
   }
   bool done() const override { return done_; }
   size_t bytes() const override {
@@ -42,6 +44,8 @@ class PieceEntry final : public OutboxEntry {
   std::string text_;
   const std::vector<OutputToken> tokens_;
   const size_t offset_;
+  const int64_t input_tokens_;
+  const size_t tokens_before_;
   const uint64_t merge_key_;
   bool done_ = false;
 };
@@ -243,7 +247,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
     if (Spoke(choice) && request_.choices > 1) StartMoreLater();
     if (!request_.stream) return;
     size_t& offset = offsets_[choice];
-    Push(std::make_unique<PieceEntry>(format_, choice, event, offset, 2 * choice + 1));
+    Push(std::make_unique<PieceEntry>(format_, choice, event, offset, told_tokens_[choice], 2 * choice + 1));
     offset += CountCharacters(event.text);
     told_tokens_[choice] += event.tokens.size();
   }

@@ -26,12 +26,14 @@ struct TextRequest : CompletionFields {
   bool echo = false;
   bool begins = true;
   int64_t logprobs = -1;
+  int64_t best_of = 0;  // 0 = not given
 };
 
-Status ReadBestOf(const JsonValue& value, const std::string& param) {
-  int64_t best_of = 0;
-  RETURN_IF_ERROR(ReadInteger(value, param, 1, INT64_MAX, &best_of));
-  return best_of == 1 ? Status::Ok() : Unsupported(param, "'best_of'");
+/// All answers are given: more than `n` are not made.
+Status CheckBestOf(TextRequest* request) {
+  if (request->best_of == 0 || request->best_of == request->choices) return Status::Ok();
+  if (request->best_of > request->choices) return request->ignored.Hint("best_of", "more answers than are given");
+  return InvalidArgument("'best_of' is at least 'n'.", "best_of", "invalid_value");
 }
 
 Status ReadField(const JsonValue& value, const std::string& key, const SessionTableOptions& options,
@@ -41,7 +43,7 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
   if (key == "add_special_tokens") return ReadBool(value, key, &request->begins);
   if (key == "logprobs") return ReadInteger(value, key, 0, limits::kMaxTopLogprobs, &request->logprobs);
   if (key == "suffix") return RequireEmpty(value, key);
-  if (key == "best_of") return ReadBestOf(value, key);
+  if (key == "best_of") return ReadInteger(value, key, 1, INT64_MAX, &request->best_of);
   if (key == "max_tokens") return ReadOutputTokens(value, key, 0, &request->turn);
   return ReadCompletionField(value, key, options, request);
 }
@@ -54,6 +56,8 @@ Result<TextRequest> ReadTextRequest(const HttpRequest& request, const SessionTab
   RETURN_IF_ERROR(ReadFields(
       body, [&](const JsonValue& value, const std::string& key) { return ReadField(value, key, options, &out); }));
   ClampOutput(options, "max_tokens", &out.turn, &out.ignored);
+  RETURN_IF_ERROR(ChooseGuided(&out));
+  RETURN_IF_ERROR(CheckBestOf(&out));
   if (out.prompts.empty()) return MissingParameter("prompt");
   if (static_cast<int64_t>(out.prompts.size()) * out.choices > kMaxChoices) {
     return InvalidArgument(
@@ -90,7 +94,7 @@ class TextFormat final : public CompletionFormat {
   std::string Piece(const ChoicePiece& piece) const override {
     JsonWriter ids;
     WriteIds(ids, piece.tokens);
-    return TextChunk(piece.choice, piece.text, piece.tokens, piece.offset, ids.text());
+    return TextChunk(piece.choice, piece.text, piece.tokens, piece.offset, ids.text(), UsageSoFar(piece));
   }
   std::string Rest(size_t choice, std::span<const TokenId> rest) const override {
     JsonWriter ids;
@@ -101,7 +105,7 @@ class TextFormat final : public CompletionFormat {
     JsonWriter json;
     json.Field("text", "").Key("logprobs").Null();
     WriteFinish(json, response);
-    return LastChunk(choice, json.text());
+    return LastChunk(choice, json.text(), response);
   }
 
  protected:
@@ -117,7 +121,7 @@ class TextFormat final : public CompletionFormat {
     return echoes_.empty() ? std::string_view() : echoes_[choice / static_cast<size_t>(choices_)];
   }
   std::string TextChunk(size_t choice, std::string_view text, std::span<const OutputToken> tokens, size_t offset,
-                        std::string_view ids) const {
+                        std::string_view ids, const std::optional<AnswerUsage>& so_far = std::nullopt) const {
     std::vector<size_t> offsets = OffsetsOf(tokens, 0, "");
     for (size_t& at : offsets) at += offset;
     JsonWriter json;
@@ -125,7 +129,7 @@ class TextFormat final : public CompletionFormat {
     WriteLogprobs(json, tokens, 0, offsets);
     json.Key("finish_reason").Null();
     if (!ids.empty()) json.Raw(ids);
-    return Chunk(choice, json.text());
+    return Chunk(choice, json.text(), {}, so_far);
   }
   std::string_view NameOf(TokenId id) const {
     const std::string_view bytes = tokenizer_.TokenBytes(id);
@@ -200,13 +204,7 @@ class TextFormat final : public CompletionFormat {
 
 std::string TextOf(const RawPrompt& prompt, const Tokenizer& tokenizer) {
   if (prompt.tokens.empty()) return prompt.text;
-  Detokenizer detokenizer(tokenizer, tokenizer.strips_leading_space());
-  std::string text;
-  for (const TokenId id : prompt.tokens) {
-    if (id < tokenizer.vocab_size())
-      text += tokenizer.IsSpecial(id) ? std::string(tokenizer.TokenName(id)) : detokenizer.Push(id);
-  }
-  return text + detokenizer.Finish();
+  return TextOfTokens(prompt.tokens, tokenizer);
 }
 
 }  // namespace
@@ -217,6 +215,9 @@ HttpResponse CreateTextCompletion(const ChatService& service, const HttpRequest&
   if (!read.ok()) return ErrorResponse(read.status());
   StatelessRequest answers{.choices = read->choices, .stream = read->stream, .input_param = "prompt"};
   std::vector<std::string> echoes;
+  const bool token_ids = read->turn.token_ids;
+  // A piece without ids does not have its count.
+  if (read->stream && read->continuous_usage) read->turn.token_ids = true;
   for (RawPrompt& prompt : read->prompts) {
     if (read->echo) echoes.push_back(TextOf(prompt, service.table.tokenizer()));
     answers.prompts.push_back(read->turn);
@@ -231,7 +232,8 @@ HttpResponse CreateTextCompletion(const ChatService& service, const HttpRequest&
                               .created = static_cast<int64_t>(SystemClock::Instance().WallSeconds()),
                               .choices = read->choices,
                               .include_usage = read->include_usage,
-                              .token_ids = read->turn.token_ids,
+                              .continuous_usage = read->continuous_usage,
+                              .token_ids = token_ids,
                               .ignored = read->ignored.names()},
       read->logprobs >= 0, std::move(echoes));
   HttpResponse answer = AnswerStateless(service, request, std::move(answers), std::move(format));

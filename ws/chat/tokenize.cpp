@@ -3,45 +3,82 @@
 #include <optional>
 
 #include "ws/chat/message_fields.h"
+#include "ws/chat/prompts.h"
 #include "ws/fields/ignored_report.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses/responses_fields.h"
+#include "ws/openai/tool_fields.h"
 
 namespace ringside {
 namespace {
 
 struct TokenizeRequest {
   IgnoredFields ignored;
-  std::string text;
-  bool begins = false;  // a token goes in front of the text if the model's texts begin with one
+  std::optional<std::string> text;
+  std::optional<TurnSpec> turn;  // of messages
+  std::optional<bool> begins;    // a token goes in front of the text if the model's texts begin with one
+  bool opens = true;             // behind messages the answer begins
+  bool names = false;            // the tokens' spellings are told, too
 };
+
+Status ReadField(const JsonValue& value, const std::string& key, const SessionTableOptions& options,
+                 TokenizeRequest* request) {
+  IgnoredFields* const ignored = &request->ignored;
+  const auto turn = [&]() -> TurnSpec& {
+    return request->turn ? *request->turn : request->turn.emplace(StatelessTurn(options));
+  };
+  std::optional<std::string> any;  // adapters have the model's tokens
+  if (key == "model") return ReadModel(value, key, options, &any);
+  if (key == "messages") return ReadMessages(value, key, ChatMessageRules(), 1, ignored, &turn().input);
+  if (key == "tools") {
+    return ReadTools(value, key, ToolShape::kNested, /*strict_default=*/false, ignored, &turn().tools.emplace());
+  }
+  if (key == "add_generation_prompt") return ReadBool(value, key, &request->opens);
+  if (key == "return_token_strs") return ReadBool(value, key, &request->names);
+  if (key == "add_special_tokens" || key == "add_special") return ReadBool(value, key, &request->begins.emplace());
+  if (key != "prompt" && key != "content") return ignored->UnknownOfRequest(value, key);
+  std::string given;
+  RETURN_IF_ERROR(ReadString(value, key, &given));
+  if (request->text && *request->text != given) {
+    return InvalidArgument("'prompt' and 'content' are two names of one text.", key, "mutually_exclusive_parameters");
+  }
+  request->text = std::move(given);
+  return Status::Ok();
+}
 
 Result<TokenizeRequest> ReadTokenizeRequest(const HttpRequest& request, const SessionTableOptions& options) {
   ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
-  std::optional<std::string> text;
-  std::optional<bool> begins;
-  IgnoredFields ignored(options.strict_requests);
-  for (const auto& [key, value] : body.object()) {
-    if (value.is_null()) continue;
-    if (key == "model") {
-      std::optional<std::string> any;  // adapters have the model's tokens
-      RETURN_IF_ERROR(ReadModel(value, key, options, &any));
-    } else if (key == "prompt" || key == "content") {
-      std::string given;
-      RETURN_IF_ERROR(ReadString(value, key, &given));
-      if (text && *text != given) {
-        return InvalidArgument("'prompt' and 'content' are two names of one text.", key,
-                               "mutually_exclusive_parameters");
-      }
-      text = std::move(given);
-    } else if (key == "add_special_tokens" || key == "add_special") {
-      RETURN_IF_ERROR(ReadBool(value, key, &begins.emplace()));
-    } else {
-      RETURN_IF_ERROR(ignored.UnknownOfRequest(value, key));
-    }
+  TokenizeRequest out;
+  out.ignored = IgnoredFields(options.strict_requests);
+  RETURN_IF_ERROR(ReadFields(
+      body, [&](const JsonValue& value, const std::string& key) { return ReadField(value, key, options, &out); }));
+  if (out.turn && out.text) {
+    return InvalidArgument("'messages' and a text are two prompts.", "messages", "mutually_exclusive_parameters");
   }
-  if (!text) return MissingParameter("prompt");
-  return TokenizeRequest{std::move(ignored), *std::move(text), begins.value_or(body.Find("prompt") != nullptr)};
+  if (out.turn && out.turn->input.empty()) return MissingParameter("messages");
+  if (!out.turn && !out.text) return MissingParameter("prompt");
+  if (!out.begins) out.begins = body.Find("prompt") != nullptr;
+  return out;
+}
+
+Result<std::vector<TokenId>> TokensOf(const ChatService& service, const HttpRequest& request, TokenizeRequest* asked) {
+  if (asked->turn) {
+    asked->turn->warm_up = !asked->opens;
+    ASSIGN_OR_RETURN(const SharedList<TokenId> tokens, service.table.InputTokens(CallerOf(request), *asked->turn));
+    return tokens.From(0);
+  }
+  const TextPiece piece{*std::move(asked->text), /*markup=*/true};
+  std::vector<TokenId> ids = service.table.tokenizer().EncodeAll({&piece, 1});
+  if (*asked->begins) BeginText(service.table.options().text_begin, &ids);
+  return ids;
+}
+
+HttpResponse Whole(JsonWriter& json, const ChatService& service, const HttpRequest& request,
+                   const IgnoredFields& ignored) {
+  WriteRingsideIgnored(json, ignored.names());
+  HttpResponse answer;
+  answer.body = json.EndObject().Take();
+  return Reported(std::move(answer), service.table.options(), request, ignored.names());
 }
 
 }  // namespace
@@ -50,17 +87,54 @@ HttpResponse Tokenize(const ChatService& service, const HttpRequest& request) {
   const SessionTableOptions& options = service.table.options();
   Result<TokenizeRequest> read = ReadTokenizeRequest(request, options);
   if (!read.ok()) return ErrorResponse(read.status());
-  const TextPiece piece{std::move(read->text), /*markup=*/true};
-  std::vector<TokenId> ids = service.table.tokenizer().EncodeAll({&piece, 1});
-  if (read->begins) BeginText(options.text_begin, &ids);
+  const Result<std::vector<TokenId>> ids = TokensOf(service, request, &*read);
+  if (!ids.ok()) return ErrorResponse(ids.status());
   JsonWriter json;
-  json.BeginObject().Field("count", ids.size()).Field("max_model_len", options.request_len());
+  json.BeginObject().Field("count", ids->size()).Field("max_model_len", options.request_len());
   json.Key("tokens").BeginArray();
-  for (const TokenId id : ids) json.Value(id);
-  WriteRingsideIgnored(json.EndArray(), read->ignored.names());
-  HttpResponse answer;
-  answer.body = json.EndObject().Take();
-  return Reported(std::move(answer), options, request, read->ignored.names());
+  for (const TokenId id : *ids) json.Value(id);
+  json.EndArray();
+  if (read->names) {
+    json.Key("token_strs").BeginArray();
+    for (const TokenId id : *ids) json.Value(service.table.tokenizer().TokenName(id));
+    json.EndArray();
+  }
+  return Whole(json, service, request, read->ignored);
+}
+
+HttpResponse Detokenize(const ChatService& service, const HttpRequest& request) {
+  const SessionTableOptions& options = service.table.options();
+  const Result<JsonValue> body = ReadBody(request);
+  if (!body.ok()) return ErrorResponse(body.status());
+  IgnoredFields ignored(options.strict_requests);
+  std::optional<std::vector<TokenId>> ids;
+  const Status read = ReadFields(*body, [&](const JsonValue& value, const std::string& key) {
+    std::optional<std::string> any;
+    if (key == "model") return ReadModel(value, key, options, &any);
+    return key == "tokens" ? ReadTokenIds(value, key, &ids.emplace()) : ignored.UnknownOfRequest(value, key);
+  });
+  if (!read.ok()) return ErrorResponse(read);
+  if (!ids) return ErrorResponse(MissingParameter("tokens"));
+  const Tokenizer& tokenizer = service.table.tokenizer();
+  for (const TokenId id : *ids) {
+    if (id < tokenizer.vocab_size()) continue;
+    return ErrorResponse(InvalidArgument("No token has the id " + std::to_string(id) + ".", "tokens", "invalid_value"));
+  }
+  const std::string text = TextOfTokens(*ids, tokenizer);
+  JsonWriter json;
+  json.BeginObject().Field("prompt", text).Field("content", text);  // vLLM's name of it, and llama.cpp's
+  return Whole(json, service, request, ignored);
+}
+
+HttpResponse ApplyTemplate(const ChatService& service, const HttpRequest& request) {
+  Result<TokenizeRequest> read = ReadTokenizeRequest(request, service.table.options());
+  if (read.ok() && !read->turn) read = MissingParameter("messages");
+  if (!read.ok()) return ErrorResponse(read.status());
+  const Result<std::vector<TokenId>> ids = TokensOf(service, request, &*read);
+  if (!ids.ok()) return ErrorResponse(ids.status());
+  JsonWriter json;
+  json.BeginObject().Field("prompt", TextOfTokens(*ids, service.table.tokenizer()));
+  return Whole(json, service, request, read->ignored);
 }
 
 }  // namespace ringside

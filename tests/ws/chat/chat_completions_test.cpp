@@ -315,7 +315,7 @@ TEST_F(ChatCompletionsTest, WhatIsWrongIsNamed) {
       {{{"n", 129}}, "invalid_value", "n"},
       {{{"top_logprobs", 2}}, "invalid_value", "top_logprobs"},
       {{{"max_tokens", 0}}, "invalid_value", "max_tokens"},
-      {{{"guided_regex", "a+"}}, "unsupported_value", "guided_regex"},
+      {{{"documents", {{{"text", "x"}}}}}, "unsupported_value", "documents"},
       {{{"max_tokens", -2}}, "invalid_value", "max_tokens"},
       {{{"stream_options", {{"include_usage", 1}}}}, "invalid_type", "stream_options.include_usage"},
       {{{"temperature", "hot"}}, "invalid_type", "temperature"},

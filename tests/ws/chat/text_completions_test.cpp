@@ -294,7 +294,6 @@ TEST_F(TextCompletionsTest, WhatIsWrongIsNamed) {
       {{{"prompt", std::vector<std::string>(200, "a")}}, "array_above_max_length", "prompt"},
       {{{"prompt", {"a", "b"}}, {"n", 100}}, "invalid_value", "n"},
       {{{"prompt", "a"}, {"suffix", "z"}}, "unsupported_value", "suffix"},
-      {{{"prompt", "a"}, {"best_of", 2}}, "unsupported_value", "best_of"},
       {{{"prompt", "a"}, {"beam_width", 2}, {"temperature", 1}}, "unsupported_value", "temperature"},
       {{{"prompt", "a"}, {"beam_width", 2}, {"logprobs", 1}}, "invalid_value", "top_logprobs"},
       {{{"prompt", "a"}, {"echo", true}, {"logprobs", 1}, {"stream", true}}, "unsupported_value", "logprobs"},

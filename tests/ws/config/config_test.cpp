@@ -84,19 +84,6 @@ TEST_F(ConfigTest, Defaults) {
   EXPECT_EQ(Parse({"-m", "m", "--store-path", "/x"}).durability, StoreDurability::kToken);
 }
 
-TEST_F(ConfigTest, NamesOfTheModel) {
-  ServerConfig config = Parse({"-m", "m", "--model-alias", "gpt-4o", "--model-alias", "claude-*", "--strict-requests"});
-  EXPECT_EQ(config.model_aliases, (std::vector<std::string>{"gpt-4o", "claude-*"}));
-  EXPECT_TRUE(config.strict_requests);
-  config = Parse({"-m", "m", "--served-model-name", "*"});
-  EXPECT_EQ(config.served_model_name, "");
-  EXPECT_EQ(config.model_aliases, std::vector<std::string>{"*"});
-  EXPECT_FALSE(config.strict_requests);
-  for (const char* bad : {"", "a b", "*-mini", "a*b", "caf\xC3\xA9"}) {
-    EXPECT_NE(Refusal({"-m", "m", "--model-alias", bad}), "") << bad;
-  }
-}
-
 TEST_F(ConfigTest, EverySpellingOfEverySetting) {
   const ServerConfig config = Parse({"-m",
                                      "m",

@@ -13,6 +13,7 @@
 #include "ws/chat/message_fields.h"
 #include "ws/chat/ollama/ollama_embed.h"
 #include "ws/chat/ollama/ollama_errors.h"
+#include "ws/chat/prompts.h"
 #include "ws/fields/ignored_report.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
@@ -31,12 +32,16 @@ const MessageRules kRules{.roles = {"system", "user", "assistant"},
                           .ignored = {"tool_name"},
                           .tools = true};
 
+/// The version of Ollama whose API this is. Clients require a minimum.
+constexpr const char* kOllamaVersion = "0.24.0";
+
 enum class OllamaFace { kChat, kGenerate };
 
 struct OllamaRequest {
   IgnoredFields ignored;
   TurnSpec turn;
   std::string prompt, system;
+  std::vector<TokenId> context;  // the token ids of an earlier answer and its prompt
   bool raw = false, stream = true, unloads = false, logprobs = false;
   int64_t top_logprobs = 0;
 };
@@ -134,7 +139,8 @@ Status ReadField(const JsonValue& value, const std::string& key, OllamaFace face
   if (!chat && key == "prompt") return ReadString(value, key, &request->prompt);
   if (!chat && key == "system") return ReadString(value, key, &request->system);
   if (!chat && key == "raw") return ReadBool(value, key, &request->raw);
-  if (key == "template" || (!chat && (key == "context" || key == "suffix" || key == "images"))) {
+  if (!chat && key == "context") return ReadTokenIds(value, key, &request->context);
+  if (key == "template" || (!chat && (key == "suffix" || key == "images"))) {
     return RequireEmpty(value, key);
   }
   const bool hint = key == "think" || (!chat && (key == "width" || key == "height" || key == "steps"));
@@ -160,6 +166,7 @@ Result<OllamaRequest> ReadOllamaRequest(const HttpRequest& request, OllamaFace f
     out.turn.raw = RawPrompt{std::move(out.prompt), {}};
     return out;
   }
+  out.turn.token_ids = face == OllamaFace::kGenerate;  // the answer's context
   if (!out.system.empty()) out.turn.input.push_back({ChatRole::kSystem, std::move(out.system)});
   out.turn.input.push_back({ChatRole::kUser, std::move(out.prompt)});
   return out;
@@ -173,8 +180,13 @@ HttpResponse Json(JsonWriter& json) {
 
 class OllamaFormat final : public AnswerWriter {
  public:
-  OllamaFormat(const Tokenizer& tokenizer, OllamaFace face, std::string model, std::vector<std::string> ignored)
-      : tokenizer_(tokenizer), face_(face), model_(std::move(model)), ignored_(std::move(ignored)) {}
+  OllamaFormat(const Tokenizer& tokenizer, OllamaFace face, std::string model, bool logprobs,
+               std::vector<std::string> ignored)
+      : tokenizer_(tokenizer),
+        face_(face),
+        model_(std::move(model)),
+        logprobs_(logprobs),
+        ignored_(std::move(ignored)) {}
 
   std::string Begin(size_t, const Response&, bool) const override { return ""; }
   bool streams_arguments(const TurnEvent&) const override { return false; }
@@ -234,7 +246,7 @@ class OllamaFormat final : public AnswerWriter {
     json.EndObject();
   }
   void WriteLogprobs(JsonWriter& json, std::span<const OutputToken> tokens) const {
-    if (!tokens.empty()) json.Key("logprobs").Raw(Logprobs(tokens, tokenizer_));
+    if (logprobs_ && !tokens.empty()) json.Key("logprobs").Raw(Logprobs(tokens, tokenizer_));
   }
   /// What ends an answer; of a whole one with its text and all that belongs to it.
   std::string Last(const Response& response, bool whole) const {
@@ -252,23 +264,45 @@ class OllamaFormat final : public AnswerWriter {
     json.Field("prompt_eval_count", response.input_tokens);
     json.Field("prompt_eval_duration", Nanoseconds(times.prefill_ms));
     json.Field("eval_count", response.output_tokens).Field("eval_duration", Nanoseconds(times.decode_ms));
+    if (face_ == OllamaFace::kGenerate && response.token_ids) WriteContext(json, response);
     WriteRingsideIgnored(json, ignored_);
     return json.EndObject().Take();
+  }
+  /// The prompt and the answer, for the next request.
+  static void WriteContext(JsonWriter& json, const Response& response) {
+    json.Key("context").BeginArray();
+    for (const TokenId id : response.prompt_ids.From(0)) json.Value(id);
+    for (const TokenId id : response.output_ids) json.Value(id);
+    json.EndArray();
   }
 
   const Tokenizer& tokenizer_;
   const OllamaFace face_;
   const std::string model_;
+  const bool logprobs_;
   const std::vector<std::string> ignored_;
 };
+
+/// Appends the request's messages to its context, as a prompt of tokens.
+Status GoOn(const SessionTable& table, OllamaRequest* request) {
+  std::vector<TokenId>& context = request->context;
+  if (context.empty() || request->turn.input.empty()) return Status::Ok();
+  const bool ended = std::ranges::count(table.options().end_of_turn, context.back()) > 0;
+  ASSIGN_OR_RETURN(const std::vector<TokenId> next, table.TokensBehindAnswer(request->turn.input, ended));
+  context.insert(context.end(), next.begin(), next.end());
+  request->turn.raw = RawPrompt{"", std::move(context)};
+  request->turn.input.clear();
+  return Status::Ok();
+}
 
 HttpResponse Answer(const ChatService& service, OllamaFace face, const HttpRequest& request) {
   const SessionTableOptions& options = service.table.options();
   Result<OllamaRequest> read = ReadOllamaRequest(request, face, options);
   if (!read.ok()) return OllamaRefusal(read.status());
+  if (const Status begun = GoOn(service.table, &*read); !begun.ok()) return OllamaRefusal(begun);
   const std::vector<std::string>& ignored = read->ignored.names();
   auto format = std::make_shared<OllamaFormat>(service.table.tokenizer(), face,
-                                               ModelNameOf(read->turn.adapter, options), ignored);
+                                               ModelNameOf(read->turn.adapter, options), read->logprobs, ignored);
   if (read->turn.input.empty() && !read->turn.raw) {
     HttpResponse answer;
     answer.body = format->Empty(read->unloads ? "unload" : "load");
@@ -289,7 +323,7 @@ void WriteDetails(JsonWriter& json) {
 }
 
 /// Of what there is and, `loaded`, of what is in memory: the same.
-HttpResponse ListModels(const SessionTableOptions& options, const OllamaModel& model, bool loaded) {
+HttpResponse ListModels(const SessionTableOptions& options, const ServerFacts& facts, bool loaded) {
   std::vector<std::string> names{options.model_name};
   names.insert(names.end(), options.adapters.begin(), options.adapters.end());
   JsonWriter json;
@@ -297,7 +331,7 @@ HttpResponse ListModels(const SessionTableOptions& options, const OllamaModel& m
   for (const std::string& name : names) {
     json.BeginObject();
     json.Field("name", name + ":latest").Field("model", name + ":latest").Field("size", 0).Field("digest", "");
-    json.Field(loaded ? "expires_at" : "modified_at", loaded ? "9999-12-31T23:59:59Z" : Timestamp(model.created));
+    json.Field(loaded ? "expires_at" : "modified_at", loaded ? "9999-12-31T23:59:59Z" : Timestamp(facts.created));
     if (loaded) json.Field("size_vram", 0).Field("context_length", options.request_len());
     WriteDetails(json);
     json.EndObject();
@@ -331,14 +365,14 @@ HttpResponse PullModel(const SessionTableOptions& options, const HttpRequest& re
   return response;
 }
 
-HttpResponse ShowModel(const SessionTableOptions& options, const OllamaModel& model, const HttpRequest& request) {
+HttpResponse ShowModel(const SessionTableOptions& options, const ServerFacts& facts, const HttpRequest& request) {
   const Result<JsonValue> body = ReadBody(request);
   if (!body.ok()) return OllamaRefusal(body.status());
   const Result<std::string> name = NamedModel(*body, options);
   if (!name.ok()) return OllamaRefusal(name.status());
   JsonWriter json;
   json.BeginObject().Field("modelfile", "").Field("parameters", "").Field("template", "");
-  json.Field("modified_at", Timestamp(model.created));
+  json.Field("modified_at", Timestamp(facts.created));
   WriteDetails(json);
   json.Key("model_info").BeginObject().Field("general.architecture", "ringside");
   json.Field("general.basename", *name).Field("ringside.context_length", options.request_len());
@@ -365,7 +399,7 @@ void AddRefusals(Router& router) {
 
 }  // namespace
 
-void AddOllamaRoutes(Router& router, const ChatService& service, const OllamaModel& model) {
+void AddOllamaRoutes(Router& router, const ChatService& service, const ServerFacts& facts) {
   using Ids = Router::Parameters;
   router.Add("POST", "/api/chat",
              [service](const HttpRequest& r, const Ids&) { return Answer(service, OllamaFace::kChat, r); });
@@ -375,20 +409,21 @@ void AddOllamaRoutes(Router& router, const ChatService& service, const OllamaMod
              [service](const HttpRequest& r, const Ids&) { return OllamaEmbed(service, false, r); });
   router.Add("POST", "/api/embeddings",
              [service](const HttpRequest& r, const Ids&) { return OllamaEmbed(service, true, r); });
-  router.Add("GET", "/api/tags", [service, model](const HttpRequest&, const Ids&) {
-    return ListModels(service.table.options(), model, /*loaded=*/false);
+  router.Add("GET", "/api/tags", [service, facts](const HttpRequest&, const Ids&) {
+    return ListModels(service.table.options(), facts, /*loaded=*/false);
   });
-  router.Add("GET", "/api/ps", [service, model](const HttpRequest&, const Ids&) {
-    return ListModels(service.table.options(), model, /*loaded=*/true);
+  router.Add("GET", "/api/ps", [service, facts](const HttpRequest&, const Ids&) {
+    return ListModels(service.table.options(), facts, /*loaded=*/true);
   });
   router.Add("POST", "/api/pull",
              [service](const HttpRequest& r, const Ids&) { return PullModel(service.table.options(), r); });
-  router.Add("POST", "/api/show", [service, model](const HttpRequest& r, const Ids&) {
-    return ShowModel(service.table.options(), model, r);
+  router.Add("POST", "/api/show", [service, facts](const HttpRequest& r, const Ids&) {
+    return ShowModel(service.table.options(), facts, r);
   });
-  router.Add("GET", "/api/version", [model](const HttpRequest&, const Ids&) {
+  router.Add("GET", "/api/version", [facts](const HttpRequest&, const Ids&) {
     JsonWriter json;
-    json.BeginObject().Field("version", model.version).EndObject();
+    json.BeginObject().Field("version", kOllamaVersion).Key("ringside").BeginObject();
+    json.Field("version", facts.version).EndObject().EndObject();
     return Json(json);
   });
   AddRefusals(router);

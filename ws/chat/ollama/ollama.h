@@ -5,17 +5,12 @@
 #include <cstdint>
 #include <string>
 
+#include "ws/chat/server_facts.h"
 #include "ws/chat/stateless_answers.h"
 #include "ws/transport/http/http.h"
 
 namespace ringside {
 
-/// What is told of the one model.
-struct OllamaModel {
-  std::string version;  // of this server
-  double created = 0;   // seconds since 1970: when the model was loaded
-};
-
-void AddOllamaRoutes(Router& router, const ChatService& service, const OllamaModel& model);
+void AddOllamaRoutes(Router& router, const ChatService& service, const ServerFacts& facts);
 
 }  // namespace ringside
