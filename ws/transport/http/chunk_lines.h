@@ -3,6 +3,7 @@
 // bounded. One thread.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -52,6 +53,25 @@ class ChunkLines {
   bool named_ = false;  // the extension has begun with its name
   bool blank_ = false;  // after the size: only an extension may follow
   const char* trouble_ = "";
+};
+
+/// Checks the framing of a chunked body in a connection's read buffer. One thread.
+class ChunkedBuffer {
+ public:
+  /// Checks the bytes of `buffer` that are new since the last call. False = bad framing, see trouble().
+  bool Check(std::string_view buffer) {
+    const uint64_t before = lines_.bytes();
+    const ChunkLines::Verdict verdict = lines_.Read(buffer.substr(checked_));
+    checked_ += lines_.bytes() - before;
+    return verdict != ChunkLines::Verdict::kBad;
+  }
+  /// The parser has removed the first `bytes` of the buffer.
+  void Consume(size_t bytes) { checked_ -= std::min(checked_, bytes); }
+  const char* trouble() const { return lines_.trouble(); }
+
+ private:
+  ChunkLines lines_;
+  size_t checked_ = 0;  // bytes at the beginning of the buffer
 };
 
 }  // namespace ringside

@@ -66,9 +66,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     parser_->header_limit(2 * RequestHead::kMaxBytes);  // ours is read before
     parser_->body_limit(boost::none);                   // set once the path is known
     head_ = RequestHead();
-    chunks_ = ChunkLines();
-    chunked_ = false;
-    chunk_bytes_ = 0;
+    chunks_.reset();
     header_checked_ = false;
     allowed_bytes_ = 0;
     request_begun_ = buffer_.size() > 0;
@@ -134,16 +132,6 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     Parse();
   }
 
-  /// Reads the framing of the body bytes that have not been read yet.
-  bool ChunksAreGood() {
-    const auto bytes = buffer_.data();
-    const uint64_t before = chunks_.bytes();
-    const auto verdict =
-        chunks_.Read(std::string_view(static_cast<const char*>(bytes.data()), bytes.size()).substr(chunk_bytes_));
-    chunk_bytes_ += chunks_.bytes() - before;
-    return verdict != ChunkLines::Verdict::kBad;
-  }
-
   /// True once the parser may have the head; else it has been refused or is read on.
   bool HeadIsWhole() {
     const auto bytes = buffer_.data();
@@ -176,7 +164,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
       }
       if (parser_->is_done()) return Dispatch();
       if (buffer_.size() == 0) return Read();
-      if (chunked_ && !ChunksAreGood()) return Refuse(BadRequest(chunks_.trouble()));
+      const auto bytes = buffer_.data();
+      if (chunks_ && !chunks_->Check({static_cast<const char*>(bytes.data()), bytes.size()})) {
+        return Refuse(BadRequest(chunks_->trouble()));
+      }
       error_code error;
       size_t used = 0;
       try {
@@ -188,7 +179,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
         return Refuse(BadRequest("This is no HTTP request."));
       }
       buffer_.consume(used);
-      chunk_bytes_ -= std::min(chunk_bytes_, used);
+      if (chunks_) chunks_->Consume(used);
       if (!body_share_.Hold(request_.principal, parser_->get().body().size())) return Refuse(TooManyBodies());
       AllowForBody();
       if (error == http::error::need_more) {
@@ -204,7 +195,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     // One that is repeated names no trace.
     if (request.count("traceparent") == 1) JoinTrace(View(request["traceparent"]));
     ASSIGN_OR_RETURN(target_, CheckHead(request));
-    chunked_ = request.chunked();
+    if (request.chunked()) chunks_.emplace();
     return Status::Ok();
   }
 
@@ -279,9 +270,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   HttpResponse Unauthorized(const Status& why, bool shows_key) {
     if (shows_key) refusal_delay_ = context_.failed_keys.Count(ticket_.address());
-    HttpResponse response = ErrorResponse(why);
-    if (response.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
-    return response;
+    return UnauthorizedAnswer(why);
   }
 
   /// Answers a request with a wrong key, or one that is not taken now, after a while or when the server stops. The
@@ -572,9 +561,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   boost::beast::flat_buffer buffer_;
   std::optional<Parser> parser_;
   RequestHead head_;
-  ChunkLines chunks_;
-  size_t chunk_bytes_ = 0;  // of the buffer, that `chunks_` has read
-  bool chunked_ = false;
+  std::optional<ChunkedBuffer> chunks_;  // null unless the body is chunked
   bool header_checked_ = false;
   size_t allowed_bytes_ = 0;    // of the body, when the clock was last set
   bool waiting_ = false;        // for the client, as its place knows

@@ -45,6 +45,12 @@ HttpResponse PreflightAnswer() {
   return response;
 }
 
+HttpResponse UnauthorizedAnswer(const Status& why) {
+  HttpResponse response = ErrorResponse(why);
+  if (response.status == 401) response.headers.emplace_back("WWW-Authenticate", "Bearer");
+  return response;
+}
+
 HttpResponse RevokedAnswer() {
   return ErrorResponse(InvalidArgument("The API key is no longer good.", "", "invalid_api_key"));
 }

@@ -24,6 +24,7 @@ Status AdmissionStatus(ConnectionPlaces::Verdict verdict);
 int64_t ScatteredRetryMs();
 
 HttpResponse PreflightAnswer();
+HttpResponse UnauthorizedAnswer(const Status& why);
 HttpResponse RevokedAnswer();
 HttpResponse StoppingAnswer();
 
