@@ -141,7 +141,7 @@ def test_bad_parameters_and_ids_leave_the_socket_usable(run):
                 ({"temperature": 9}, "temperature"),
                 ({"previous_response_id": "resp_none"}, "previous_response_id"),
                 ({"conversation": "conv_none"}, "conversation"),
-                ({"max_output_tokens": -1}, "max_output_tokens"),
+                ({"max_output_tokens": 0}, "max_output_tokens"),
             ):
                 await connection.response.create(input="Hello.", **{**GREEDY, **fields})
                 event = await connection.recv()
