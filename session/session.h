@@ -159,8 +159,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Result<Prepared> Begin(const TurnSpec& spec, const Caller& caller, std::shared_ptr<Response> response, TurnId turn,
                          const std::shared_ptr<EventSink>& sink, const std::string& head,
                          std::shared_ptr<void>* permit);
-  /// The tokens that the turn's answer would have before it. Without `head` what runs counts for nothing. Errors as
-  /// Begin's.
+  /// The tokens that would precede the turn's answer. Without `head` a running turn is ignored. ERRORS: as Begin.
   Result<SharedList<TokenId>> InputTokens(const TurnSpec& spec, const std::string& head) const;
   /// Gives the turn's record to the journal. An error: it did not take it; Abandon the turn.
   Status Record(TurnId turn);

@@ -25,8 +25,8 @@ class GrammarCache {
   /// `tokenizer` outlives the cache and all grammars.
   explicit GrammarCache(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-  /// Compiles the grammar if it is not there, as long work (RunLongWork): that takes milliseconds, at most
-  /// limits::kMaxGrammarSteps. Null for free text. The result pins it for `owner` until it is destroyed.
+  /// Compiles the grammar if it is not there, on the lane for long work (RunLongWork), in milliseconds and at
+  /// most limits::kMaxGrammarSteps. Null for free text. The result pins it for `owner` until it is destroyed.
   /// kInvalidArgument as SourceOf; kOverloaded as GrammarPins::Pin and RunLongWork; kCancelled once `abandoned`, polled
   /// meanwhile on the thread that compiles, returns true.
   Result<std::shared_ptr<const Grammar>> Get(const AnswerFormat& format, const std::string& owner = "",

@@ -79,9 +79,9 @@ class SessionTable {
   /// Counts the memory of a waiting request until the result is destroyed. kOverloaded at the limit of the caller, or
   /// of all callers.
   Result<HeldBytes> Hold(const Caller& caller, int64_t bytes);
-  /// The tokens that StartTurn's answer would have before it; nothing is started. Errors likewise.
+  /// The tokens that would precede StartTurn's answer; starts nothing. ERRORS: as StartTurn.
   Result<SharedList<TokenId>> InputTokens(const Caller& caller, const TurnSpec& spec);
-  /// How many they are.
+  /// Their number.
   Result<int64_t> CountInput(const Caller& caller, const TurnSpec& spec);
   /// The tokens of messages after an answer, and of the beginning of the next one. `ended`: the answer's last token
   /// ended it. kInvalidArgument (unsupported_value) for a template that renders the whole conversation anew.

@@ -186,7 +186,7 @@ struct SessionTable::State {
   void IndexHistory(const std::shared_ptr<Session>& session);
   /// The same for all that have changed.
   void IndexHistories();
-  /// Deletes those of them that only their history led to, unless they run; returns their number.
+  /// Deletes the sessions among `keys` that only a history leads to, unless they run; returns their number.
   size_t GiveUp(const std::vector<std::string>& keys);
   void GiveUpIdleHistories();
   /// The oldest in memory only, of one owner or of all, until `bytes` is within the budget.

@@ -57,7 +57,7 @@ struct ToolSet {
   std::string lines;                         // as TimelineHead has them
   std::vector<std::string> names;            // theirs, in order
   std::vector<bool> strict;                  // as ToolCallRules has them
-  std::vector<std::string> places;           // likewise
+  std::vector<std::string> places;           // as ToolCallRules has them
   std::string schema_param = ".parameters";  // likewise
 };
 

@@ -1,4 +1,4 @@
-// Small requests that cost much run as long work: other calls run meanwhile.
+// Small requests that cost much run on a lane of their own while other calls run.
 #include <gtest/gtest.h>
 
 #include <chrono>

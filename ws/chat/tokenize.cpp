@@ -17,8 +17,8 @@ struct TokenizeRequest {
   std::optional<std::string> text;
   std::optional<TurnSpec> turn;  // of messages
   std::optional<bool> begins;    // a token goes in front of the text if the model's texts begin with one
-  bool opens = true;             // behind messages the answer begins
-  bool names = false;            // the tokens' spellings are told, too
+  bool opens = true;             // the answer's beginning follows the messages
+  bool names = false;            // the answer includes the tokens' spellings
 };
 
 Status ReadField(const JsonValue& value, const std::string& key, const SessionTableOptions& options,
@@ -122,7 +122,7 @@ HttpResponse Detokenize(const ChatService& service, const HttpRequest& request) 
   }
   const std::string text = TextOfTokens(*ids, tokenizer);
   JsonWriter json;
-  json.BeginObject().Field("prompt", text).Field("content", text);  // vLLM's name of it, and llama.cpp's
+  json.BeginObject().Field("prompt", text).Field("content", text);  // vLLM's name and llama.cpp's
   return Whole(json, service, request, ignored);
 }
 

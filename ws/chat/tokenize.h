@@ -1,4 +1,4 @@
-// Texts, messages and token ids made of one another, as other servers tell them (vLLM, llama.cpp). Handlers run on
+// Texts, messages and token ids made of one another, in the forms of vLLM and llama.cpp. Handlers run on
 // workers.
 #pragma once
 
@@ -7,9 +7,9 @@
 
 namespace ringside {
 
-/// POST /tokenize. The text is `prompt`, of which the ids are those that /v1/completions makes, or, as llama.cpp calls
-/// it, `content`, which gets no token in front; `add_special_tokens` or `add_special` asks for the one or the other.
-/// Special tokens in the text are read as such. Of `messages`: the ids that /v1/chat/completions makes of them.
+/// POST /tokenize. `prompt` gets the ids that /v1/completions computes; `content`, llama.cpp's name, gets no leading
+/// token. `add_special_tokens` or `add_special` overrides either. Special tokens in the text are read as such.
+/// `messages` get the ids that /v1/chat/completions computes.
 HttpResponse Tokenize(const ChatService& service, const HttpRequest& request);
 /// POST /detokenize: the text of `tokens`.
 HttpResponse Detokenize(const ChatService& service, const HttpRequest& request);

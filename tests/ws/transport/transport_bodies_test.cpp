@@ -108,7 +108,7 @@ TEST_F(TransportBodiesTest, MessagesThatWaitOfAllSocketsAreBounded) {
   }
   gate_.WaitFor(4);
   for (const auto& socket : sockets) socket->SendText(std::string(250'000, 'm'));
-  // Of 186 kB that count for each, two fit; the others are closed while these wait.
+  // Each counts 186 kB, so two fit; the other two are closed while these wait.
   while (std::ranges::count_if(sockets, [](const auto& socket) { return socket->HasInput(); }) < 2) {
     std::this_thread::yield();
   }
