@@ -148,17 +148,18 @@ Status ReadAddedTokens(const Json& tokens, TokenizerData* data) {
   if (!tokens.is_array()) return Wrong("added_tokens is no list");
   for (const Json& token : tokens) {
     const Json* id_value = Member(token, "id");
-    const auto id = id_value != nullptr ? IdOf(*id_value) : std::nullopt;
+    // No optional: with -fsanitize=thread, g++ 12 takes its copy in `flags` for an uninitialised read.
+    const TokenId id = id_value != nullptr ? IdOf(*id_value).value_or(-1) : -1;
     const std::string name = StringMember(token, "content");
-    if (!id || name.empty()) return Wrong("an added token has no id or no content");
+    if (id < 0 || name.empty()) return Wrong("an added token has no id or no content");
     const bool special = BoolMember(token, "special", false);
-    PutToken(*id, name, special ? TokenType::kControl : TokenType::kUserDefined, data);
-    const TokenizerData::AddedToken flags{.id = *id,
+    PutToken(id, name, special ? TokenType::kControl : TokenType::kUserDefined, data);
+    const TokenizerData::AddedToken flags{.id = id,
                                           .strip_left = BoolMember(token, "lstrip", false),
                                           .strip_right = BoolMember(token, "rstrip", false),
                                           .single_word = BoolMember(token, "single_word", false),
                                           .normalised = BoolMember(token, "normalized", !special)};
-    if (flags != TokenizerData::AddedToken{.id = *id}) data->added.push_back(flags);
+    if (flags != TokenizerData::AddedToken{.id = id}) data->added.push_back(flags);
   }
   return Status::Ok();
 }
