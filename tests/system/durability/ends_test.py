@@ -164,6 +164,8 @@ class Talks:
         http.close()
         talks = [asyncio.create_task(self.talk(server, session)) for session in sessions]
         await asyncio.sleep(random.uniform(*LOAD_S))
+        while sum(session.open is not None and session.open[1].response_id is not None for session in sessions) < CLIENTS // 2:
+            await asyncio.sleep(0.001)
         server.harm()
         self.over = True
         await asyncio.gather(*talks)
