@@ -182,7 +182,7 @@ def clean_shapes():
     for method in (b"POST", b"PUT", b"DELETE"):
         yield f"an upgrade by {method.decode()}", get(b"/v1/responses/resp_x/x", plain + version + key, method), {404, 405}
     for body in (b"null", b"[]", b"{", b'{"a":1,}', b"\x00", b"\xff\xfe{}", b'{"metadata":' + b"[" * 70 + b"]" * 70 + b"}", b'{"metadata": "\xed\xa0\x80"}', b'{"a":NaN}', b"{}{}", b"{} x",
-                 b'{"metadata":1}', b'{"items":{}}', b'{"x":"y"}', b"<xml/>", b"a=b&c=d"):
+                 b'{"metadata":1}', b'{"items":{}}', b"<xml/>", b"a=b&c=d"):
         yield f"body {name_of(body)}", request(b"Content-Length: %d\r\n" % len(body), body), {400}
         yield f"body in chunks {name_of(body)}", chunked(b"%x\r\n" % len(body) + body + b"\r\n0\r\n\r\n"), {400}
 

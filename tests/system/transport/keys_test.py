@@ -308,7 +308,7 @@ def test_tickets_open_one_socket(server, people, keys):
     alice = people["alice"]
     assert call(server, people["metrics"], "POST", "/v1/realtime/client_secrets", {})[0] == 404
     for body, param in (({"expires_after": {"seconds": 5}}, "expires_after.seconds"), ({"expires_after": {"anchor": "x"}}, "expires_after.anchor"),
-                        ({"expires": 1}, "expires"), ({"session": {"type": "transcription"}}, "session.type"), ({"session": []}, "session"),
+                        ({"expires_after": 1}, "expires_after"), ({"session": {"type": "transcription"}}, "session.type"), ({"session": []}, "session"),
                         ({"session": {"type": "realtime", "model": "other"}}, "session.model"),
                         ({"session": {"output_modalities": ["audio"]}}, "session.output_modalities")):
         status, answer = call(server, alice, "POST", "/v1/realtime/client_secrets", body)
