@@ -219,11 +219,8 @@ void RunningTurn::ResumeBeams() {
 }
 
 RunningTurn::BeamChunk RunningTurn::NextBeamChunk(int64_t limit) {
-  std::span<const TokenId> lacking = beam_caches_->CopyFromEarlier(rebuilt_beam_, FedOfBeam(rebuilt_beam_));
-  while (lacking.empty()) {
-    ++rebuilt_beam_;
-    lacking = beam_caches_->CopyFromEarlier(rebuilt_beam_, FedOfBeam(rebuilt_beam_));
-  }
+  std::span<const TokenId> lacking;
+  while ((lacking = beam_caches_->CopyFromEarlier(rebuilt_beam_, FedOfBeam(rebuilt_beam_))).empty()) ++rebuilt_beam_;
   KvCache* cache = beam_caches_->OfBeam(rebuilt_beam_);
   const int64_t rows = std::min({limit, std::ssize(lacking), cache->ring().max_chunk()});
   return {cache, lacking.first(static_cast<size_t>(rows))};

@@ -84,7 +84,7 @@ class SessionTable {
   /// Their number.
   Result<int64_t> CountInput(const Caller& caller, const TurnSpec& spec);
   /// The tokens of messages after an answer, and of the beginning of the next one. `ended`: the answer's last token
-  /// ended it. kInvalidArgument (unsupported_value) for a template that renders the whole conversation anew.
+  /// ended it. kInvalidArgument (unsupported_value) for a template that renders the whole conversation each time.
   Result<std::vector<TokenId>> TokensBehindAnswer(const std::vector<NewItem>& messages, bool ended) const;
   /// Milliseconds until a turn of the caller's would not be refused for its tokens of this minute; 0 = now.
   int64_t TokensWaitMs(const Caller& caller) const;

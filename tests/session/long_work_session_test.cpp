@@ -1,4 +1,4 @@
-// Small requests that cost much run on a lane of their own while other calls run.
+// Small requests that cost much run on a separate lane while other calls run.
 #include <gtest/gtest.h>
 
 #include <chrono>

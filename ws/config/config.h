@@ -50,7 +50,7 @@ struct ServerConfig {
   int64_t worker_threads = 2;
   std::optional<int64_t> max_connections, max_connections_per_owner;  // nothing = what ResolveConnections says
   int64_t max_connection_age_s = 0;                                   // 0 = no limit
-  int64_t idle_timeout_s = 0;                                         // likewise
+  int64_t idle_timeout_s = 0;                                         // 0 = no limit
   int64_t shutdown_timeout_s = 30, shutdown_grace_s = 0;
 
   std::string store_path;                                // "" = nothing on disk

@@ -1,5 +1,5 @@
 // How a request's ignored fields are reported: "ringside": {"ignored": [...]} in the answer, the header
-// X-Ringside-Ignored over HTTP, and SessionTableOptions::on_ignored for the log. Pure, but for the last; any thread.
+// X-Ringside-Ignored over HTTP, and SessionTableOptions::on_ignored for the log. Pure, except for the log; any thread.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ namespace ringside {
 void WriteIgnored(JsonWriter& json, const std::vector<std::string>& ignored);
 /// "ringside": {"ignored": the names}, unless there are none.
 void WriteRingsideIgnored(JsonWriter& json, const std::vector<std::string>& ignored);
-/// The same as text without a comma around it, "" where there are none.
+/// As WriteRingsideIgnored, as text without surrounding commas; "" for none.
 std::string RingsideIgnored(const std::vector<std::string>& ignored);
 
 /// A name as a header or a log line may have it: visible ASCII without quotes, commas and backslashes, '_' for the

@@ -75,7 +75,7 @@ const std::map<std::string, Read, std::less<>>& Readers() {
   return readers;
 }
 
-/// The same for the fields of a request.
+/// The name within "structured_outputs" of a request field such as "guided_json"; "" for none.
 std::string_view NameWithin(std::string_view key) {
   constexpr std::string_view kGuided = "guided_";
   if (key == "json_schema") return "json";

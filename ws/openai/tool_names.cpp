@@ -33,7 +33,7 @@ std::string CustomInput(std::string_view arguments) {
     return input != nullptr ? *input : JsonValue();
   };
   if (const JsonValue input = input_of(std::string(arguments)); input.is_string()) return input.string();
-  // Cut: what is left out at the end is less than a character.
+  // The text may have been cut within an escape sequence or a character.
   for (size_t cut = 0; cut <= std::min(kLongestEscape, arguments.size()); ++cut) {
     const JsonValue input = input_of(std::string(arguments.substr(0, arguments.size() - cut)) + "\"}");
     if (input.is_string()) return input.string();

@@ -1,5 +1,5 @@
 // Names of tools: as clients give them, with a namespace perhaps, and the one by which the model knows a tool. No
-// client's name holds a '.', so one name says both. Pure; any thread.
+// client's name holds a '.', so the model's name is unambiguous. Pure; any thread.
 #pragma once
 
 #include <string>

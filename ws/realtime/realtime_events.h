@@ -19,7 +19,7 @@ struct RealtimeAsked {
   std::string conversation;       // "" = the answer is no part of one
   std::string previous_item;      // the conversation's last item before it; "" = none
   std::string max_output_tokens;  // as JSON
-  std::string metadata;           // likewise
+  std::string metadata;           // as JSON
   TokenShare tokens;              // that its owner may have computed
 };
 

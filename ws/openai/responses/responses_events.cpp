@@ -138,7 +138,7 @@ std::string EventWriter::Call(const TurnEvent& event, uint64_t number, size_t nt
   }
   const ClientTool tool = ClientToolOf(event.name);
   std::string members = index + "\"item_id\":\"" + CallItemId(response.item_id, event.call) + "\",";
-  if (tool.custom) {  // a piece of JSON may end within a character: the input is told as a whole, at the end
+  if (tool.custom) {  // a JSON delta may split a character, so the input is sent whole at the end
     members += ended ? "\"input\":\"" : "\"delta\":\"";
     if (ended) AppendJsonEscaped(members, CustomInput(event.text));
     return Event(response, ended ? "response.custom_tool_call_input.done" : "response.custom_tool_call_input.delta",

@@ -52,7 +52,7 @@ std::string TypeOf(const JsonValue& item) {
   return type != nullptr ? type->string() : "";
 }
 
-/// Whether an entry is within the limits; otherwise what is wrong with it.
+/// ERRORS: the type or the limit that the entry violates.
 Status CheckEntry(const std::string& key, const JsonValue& text, const std::string& name) {
   if (!text.is_string()) return WrongType(text, name, "a string");
   if (key.size() <= static_cast<size_t>(limits::kMaxMetadataKeyBytes) &&
@@ -134,7 +134,7 @@ Status ReadAnswerMetadata(const JsonValue& value, std::string_view param, Ignore
     if (good.ok() && metadata.size() < kMost) {
       metadata.emplace_back(key, text.string());
     } else {
-      RETURN_IF_ERROR(ignored->Hint(param, "this entry"));  // its key is what somebody said
+      RETURN_IF_ERROR(ignored->Hint(param, "this entry"));  // without its key, which is user text
     }
   }
   *out = std::move(metadata);

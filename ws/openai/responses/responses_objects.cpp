@@ -49,8 +49,8 @@ void WriteFailure(JsonWriter& json, const Response& response, ResponseStatus sta
   json.Field("message", error.message).EndObject();
 }
 
-/// What an echo has: members of the response object, and behind a line feed, which no JSON of ours contains, those of
-/// its "ringside".
+/// Separates, in an echo, members of the response object from members of its "ringside". JsonWriter never writes a line
+/// feed.
 constexpr char kReportMark = '\n';
 
 struct Echo {

@@ -62,7 +62,7 @@ std::string ErrorFrame(const Status& status, const std::string& stream_id, int64
 /// {"type","code","message","param"}, and "retry_after_ms" where waiting helps: what `error` fields hold.
 std::string ErrorObject(const Status& status, int64_t retry_after_ms = 0);
 
-/// What a finished response says of its cache, and of the fields of its request without effect: the object "ringside".
+/// The object "ringside" of a finished response: its cache report and the ignored fields of its request.
 void WriteReport(JsonWriter& json, const Response& response);
 /// The reason of an answer that filled its conversation (--session-len), where a face defines no value for it.
 inline constexpr const char* kSessionFull = "session_full";

@@ -20,7 +20,7 @@ Status ReadSession(const JsonValue& event, std::string* session) {
   return ReadString(*value, "session", session);
 }
 
-/// Members of an event besides those of all verbs and the `known` ones of its own.
+/// Members of an event that neither all verbs have nor `known` lists.
 Status ReadOthers(const JsonValue& event, std::initializer_list<std::string_view> known, IgnoredFields* ignored) {
   for (const auto& [key, value] : event.object()) {
     const bool common = key == "type" || key == "event_id" || key == "stream_id" || key == "session";

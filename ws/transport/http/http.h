@@ -70,7 +70,7 @@ struct HttpResponse {
   std::function<std::shared_ptr<void>(std::shared_ptr<Outbox>)> stream;
   /// Not null: nothing of this answer counts but `held` and `headers`, which are added to those of the answer that
   /// `later` will be given. No thread waits for it, and the head is written when it has come. The next request of the
-  /// connection is read behind it.
+  /// connection is read after it.
   std::shared_ptr<LateAnswer> later = nullptr;
   /// Let go of when a streamed or a late answer has ended, when its peer has gone before that (a peer that ends its
   /// sending side counts as gone) and, at the latest, before Server::Stop returns. So its destructor is the place to
