@@ -145,7 +145,7 @@ __device__ __forceinline__ void MeetOthers(const RankLinks& links, uint32_t call
     uint32_t* theirs = links.told[other] + links.rank * RankLinks::kMaxBlocks + blockIdx.x;
     const uint32_t* own = links.told[links.rank] + other * RankLinks::kMaxBlocks + blockIdx.x;
     Tell(theirs, call);
-    WaitUntil(links.patience, [&] { return Told(own, call); });
+    WaitUntil(links.patience, [&] { return Told(own, call, 1); });
   }
   __syncthreads();
 }

@@ -35,11 +35,12 @@ __device__ __forceinline__ void Tell(uint32_t* to, uint32_t value) {
   __threadfence_system();
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
 }
-/// Whether another device has said so much; what it did before is there then.
-__device__ __forceinline__ bool Told(const uint32_t* from, uint32_t value) {
+/// Whether another device has published call `value`; its earlier writes are visible then. It is at most `ahead` calls
+/// further: a larger difference is left from before the numbers wrapped around.
+__device__ __forceinline__ bool Told(const uint32_t* from, uint32_t value, uint32_t ahead) {
   uint32_t told;
   asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(told) : "l"(from) : "memory");
-  return static_cast<int32_t>(told - value) >= 0;
+  return told - value <= ahead;
 }
 
 /// Looks until it is there, or for too long: then this rank waits for nobody any more.

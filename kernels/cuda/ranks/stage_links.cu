@@ -10,6 +10,7 @@ namespace ringside::cuda {
 namespace {
 
 constexpr int kThreads = 512;
+constexpr uint32_t kAhead = StageLinks::kCallsUnderWay;
 
 __device__ __forceinline__ uint32_t Load(const uint32_t* from) { return LoadOne(from); }
 __device__ __forceinline__ uint4 Load(const uint4* from) { return LoadWord(from); }
@@ -27,7 +28,7 @@ __global__ void __launch_bounds__(kThreads) SendKernel(StageLinks links, const W
   StartStep();
   const uint32_t call = LoadOne(links.sent) + 1;
   if (threadIdx.x == 0) {
-    WaitUntil(links.patience, [&] { return Told(links.taken, call - StageLinks::kCallsUnderWay); });
+    WaitUntil(links.patience, [&] { return Told(links.taken, call - kAhead, kAhead); });
   }
   __syncthreads();
   auto* to = reinterpret_cast<Word*>(links.next_inbox + call % StageLinks::kCallsUnderWay * StageLinks::kBytes);
@@ -42,7 +43,7 @@ template <class Word>
 __global__ void __launch_bounds__(kThreads) ReceiveKernel(StageLinks links, Word* x, int64_t count) {
   StartStep();
   const uint32_t call = LoadOne(links.received) + 1;
-  if (threadIdx.x == 0) WaitUntil(links.patience, [&] { return Told(links.told + blockIdx.x, call); });
+  if (threadIdx.x == 0) WaitUntil(links.patience, [&] { return Told(links.told + blockIdx.x, call, kAhead); });
   __syncthreads();
   const auto* from =
       reinterpret_cast<const Word*>(links.inbox + call % StageLinks::kCallsUnderWay * StageLinks::kBytes);
