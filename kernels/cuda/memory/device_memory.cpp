@@ -7,13 +7,6 @@
 #include "kernels/cuda/cuda_check.h"
 
 namespace ringside::cuda {
-namespace {
-
-constexpr size_t kPage = DevicePages::kBytes;
-
-size_t Pages(size_t bytes) { return (bytes + kPage - 1) / kPage; }
-
-}  // namespace
 
 DeviceMemory::~DeviceMemory() {
   if (arena_begin_ == nullptr) return;
@@ -23,11 +16,11 @@ DeviceMemory::~DeviceMemory() {
 }
 
 Status DeviceMemory::Start(int device, size_t bytes) {
-  all_pages_ = free_pages_ = bytes / kPage;
-  RETURN_IF_ERROR(pages_.Start(device, all_pages_));
+  RETURN_IF_ERROR(pages_.Start(device, bytes));
+  free_pages_ = pages_.count();
   arena_begin_ = pages_.Reserve(this->bytes());
   if (arena_begin_ == nullptr) return Overloaded("there are no addresses for it");
-  arena_pages_.resize(all_pages_);
+  arena_pages_.resize(pages_.count());
   arena_.Reset(arena_begin_, this->bytes());
   mapper_.Start(device, &pages_);
   return Status::Ok();
@@ -36,7 +29,7 @@ Status DeviceMemory::Start(int device, size_t bytes) {
 void* DeviceMemory::WithPages(void* data, size_t bytes) {
   if (data == nullptr) return nullptr;
   const auto offset = static_cast<size_t>(static_cast<std::byte*>(data) - arena_begin_);
-  const size_t first = offset / kPage, end = Pages(offset + bytes);
+  const size_t first = offset / page_bytes(), end = Pages(offset + bytes);
   const auto lacking = static_cast<size_t>(std::count(arena_pages_.begin() + static_cast<std::ptrdiff_t>(first),
                                                       arena_pages_.begin() + static_cast<std::ptrdiff_t>(end), false));
   if (lacking > free_pages_) {
@@ -48,7 +41,7 @@ void* DeviceMemory::WithPages(void* data, size_t bytes) {
   for (size_t page = first; page < end;) {
     size_t run = page;
     while (run < end && !arena_pages_[run]) arena_pages_[run++] = true;
-    if (run > page) pages_.Map(arena_begin_ + page * kPage, run - page);
+    if (run > page) pages_.Map(arena_begin_ + page * page_bytes(), run - page);
     page = std::max(run, page + 1);
   }
   free_pages_ -= lacking;
@@ -64,14 +57,14 @@ void DeviceMemory::Give(void* data, size_t bytes) {
 }
 
 void* DeviceMemory::Reserve(size_t bytes) {
-  bytes = Pages(bytes) * kPage;
+  bytes = Pages(bytes) * page_bytes();
   std::byte* begin = pages_.Reserve(bytes);
   if (begin != nullptr) reserved_.emplace(begin, bytes);
   return begin;
 }
 
 bool DeviceMemory::Commit(void* data, size_t bytes) {
-  const size_t pages = bytes / kPage;
+  const size_t pages = bytes / page_bytes();
   if (pages > free_pages_) return false;
   free_pages_ -= pages;
   mapper_.Map(static_cast<std::byte*>(data), pages);
@@ -84,8 +77,8 @@ void DeviceMemory::Decommit(void* data, size_t bytes, std::span<const cudaStream
     CHECK_CUDA(cudaEventCreateWithFlags(&events[i], cudaEventDisableTiming));
     CHECK_CUDA(cudaEventRecord(events[i], after[i]));
   }
-  free_pages_ += bytes / kPage;
-  mapper_.Unmap(static_cast<std::byte*>(data), bytes / kPage, std::move(events));
+  free_pages_ += bytes / page_bytes();
+  mapper_.Unmap(static_cast<std::byte*>(data), bytes / page_bytes(), std::move(events));
 }
 
 DeviceMemory::Range DeviceMemory::RangeOf(const void* data) const {

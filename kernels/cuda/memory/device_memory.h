@@ -23,9 +23,10 @@ class DeviceMemory {
 
   /// Takes `bytes` of the device, rounded down to pages. kOverloaded if it has fewer.
   Status Start(int device, size_t bytes);
-  size_t bytes() const { return all_pages_ * DevicePages::kBytes; }
+  size_t bytes() const { return pages_.count() * page_bytes(); }
+  size_t page_bytes() const { return pages_.page_bytes(); }
   /// What is neither divided nor committed.
-  size_t free_bytes() const { return free_pages_ * DevicePages::kBytes; }
+  size_t free_bytes() const { return free_pages_ * page_bytes(); }
 
   /// As Arena's; null also if pages are lacking.
   void* TakeLow(size_t bytes) { return WithPages(arena_.TakeLow(bytes), bytes); }
@@ -41,6 +42,8 @@ class DeviceMemory {
   /// Takes it away when what is on these streams now has been done.
   void Decommit(void* data, size_t bytes, std::span<const cudaStream_t> after);
   void Await(const void* data, size_t bytes) { mapper_.Await(data, bytes); }
+  /// Waits `most_us` at most; false if it is not there then.
+  bool AwaitFor(const void* data, size_t bytes, int64_t most_us) { return mapper_.AwaitFor(data, bytes, most_us); }
 
   /// The range in which these addresses lie.
   struct Range {
@@ -51,8 +54,9 @@ class DeviceMemory {
 
  private:
   void* WithPages(void* data, size_t bytes);
+  size_t Pages(size_t bytes) const { return (bytes + page_bytes() - 1) / page_bytes(); }
 
-  size_t all_pages_ = 0, free_pages_ = 0;
+  size_t free_pages_ = 0;
   DevicePages pages_;
   PageMapper mapper_;  // behind what it uses
   Arena arena_;

@@ -4,6 +4,8 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <bit>
 #include <iterator>
 
 #include "base/check.h"
@@ -51,16 +53,18 @@ DevicePages::~DevicePages() {
   for (const Handle handle : free_) Succeeds(TheDriver().release(handle), "cuMemRelease");
 }
 
-Status DevicePages::Start(int device, size_t pages) {
+Status DevicePages::Start(int device, size_t bytes) {
+  page_bytes_ = std::clamp(std::bit_floor(bytes / kLeastPages), kSmallest, kLargest);
+  count_ = bytes / page_bytes_;
   properties_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties_.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
   properties_.location.id = device;
-  free_.reserve(pages);
-  while (free_.size() < pages) {
+  free_.reserve(count_);
+  while (free_.size() < count_) {
     Handle handle = 0;
-    const CUresult result = TheDriver().create(&handle, kBytes, &properties_, 0);
+    const CUresult result = TheDriver().create(&handle, page_bytes_, &properties_, 0);
     if (result != CUDA_SUCCESS) {
-      return Overloaded(fmt::format("it gave {} of {} pages of {} bytes: error {}", free_.size(), pages, kBytes,
+      return Overloaded(fmt::format("it gave {} of {} pages of {} bytes: error {}", free_.size(), count_, page_bytes_,
                                     static_cast<int>(result)));
     }
     free_.push_back(handle);
@@ -70,7 +74,7 @@ Status DevicePages::Start(int device, size_t pages) {
 
 std::byte* DevicePages::Reserve(size_t bytes) {
   CUdeviceptr at = 0;
-  if (TheDriver().reserve(&at, bytes, kBytes, 0, 0) != CUDA_SUCCESS) return nullptr;
+  if (TheDriver().reserve(&at, bytes, page_bytes_, 0, 0) != CUDA_SUCCESS) return nullptr;
   return reinterpret_cast<std::byte*>(at);
 }
 
@@ -80,10 +84,10 @@ size_t DevicePages::Release(std::byte* at, size_t bytes) {
     return offset < bytes && mapped_.contains(at + offset);
   };
   size_t pages = 0;
-  for (size_t begin = 0, end = 0; begin < bytes; begin = end + kBytes) {
-    for (end = begin; mapped(end);) end += kBytes;
-    if (end > begin) Unmap(at + begin, (end - begin) / kBytes);
-    pages += (end - begin) / kBytes;
+  for (size_t begin = 0, end = 0; begin < bytes; begin = end + page_bytes_) {
+    for (end = begin; mapped(end);) end += page_bytes_;
+    if (end > begin) Unmap(at + begin, (end - begin) / page_bytes_);
+    pages += (end - begin) / page_bytes_;
   }
   Succeeds(TheDriver().free(Address(at), bytes), "cuMemAddressFree");
   return pages;
@@ -96,23 +100,23 @@ bool DevicePages::Map(std::byte* at, size_t pages) {
     if (pages > free_.size()) return false;
     handles.assign(free_.end() - static_cast<std::ptrdiff_t>(pages), free_.end());
     free_.resize(free_.size() - pages);
-    for (size_t i = 0; i < pages; ++i) mapped_.emplace(at + i * kBytes, handles[i]);
+    for (size_t i = 0; i < pages; ++i) mapped_.emplace(at + i * page_bytes_, handles[i]);
   }
   size_t done = 0;
   bool fine = true;
   for (; fine && done < pages; ++done) {
-    fine = Succeeds(TheDriver().map(Address(at + done * kBytes), kBytes, 0, handles[done], 0), "cuMemMap");
+    fine = Succeeds(TheDriver().map(Address(at + done * page_bytes_), page_bytes_, 0, handles[done], 0), "cuMemMap");
   }
   const CUmemAccessDesc access{.location = properties_.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-  fine = fine && Succeeds(TheDriver().set_access(Address(at), pages * kBytes, &access, 1), "cuMemSetAccess");
+  fine = fine && Succeeds(TheDriver().set_access(Address(at), pages * page_bytes_, &access, 1), "cuMemSetAccess");
   return fine;
 }
 
 void DevicePages::Unmap(std::byte* at, size_t pages) {
-  Succeeds(TheDriver().unmap(Address(at), pages * kBytes), "cuMemUnmap");
+  Succeeds(TheDriver().unmap(Address(at), pages * page_bytes_), "cuMemUnmap");
   const std::lock_guard lock(mutex_);
   for (size_t i = 0; i < pages; ++i) {
-    const auto found = mapped_.find(at + i * kBytes);
+    const auto found = mapped_.find(at + i * page_bytes_);
     CHECK(found != mapped_.end());
     free_.push_back(found->second);
     mapped_.erase(found);

@@ -16,16 +16,18 @@ namespace ringside::cuda {
 
 class DevicePages {
  public:
-  static constexpr size_t kBytes = size_t{2} << 20;  // the smallest piece that devices have
-
   DevicePages() = default;
   DevicePages(const DevicePages&) = delete;
   DevicePages& operator=(const DevicePages&) = delete;
   /// Everything has been unmapped.
   ~DevicePages();
 
-  /// Takes so many pages of the device. kOverloaded if it has fewer.
-  Status Start(int device, size_t pages);
+  /// Takes `bytes` of the device's memory, rounded down to pages. kOverloaded if it has less.
+  Status Start(int device, size_t bytes);
+  /// The size of a page: the largest that leaves kLeastPages. Mapping a page takes about 35 us, whatever its size.
+  size_t page_bytes() const { return page_bytes_; }
+  /// Pages in all.
+  size_t count() const { return count_; }
   /// Addresses with nothing behind them, whole pages; null if there are none.
   std::byte* Reserve(size_t bytes);
   /// Unmaps what is mapped and gives the addresses back; returns how many pages that were.
@@ -38,7 +40,11 @@ class DevicePages {
 
  private:
   using Handle = CUmemGenericAllocationHandle;
+  static constexpr size_t kSmallest = size_t{2} << 20;  // that devices have
+  static constexpr size_t kLargest = size_t{16} << 20;
+  static constexpr size_t kLeastPages = 8192;
 
+  size_t page_bytes_ = kSmallest, count_ = 0;
   CUmemAllocationProp properties_ = {};
   std::mutex mutex_;
   std::vector<Handle> free_;

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "kernels/cuda/cuda_check.h"
@@ -27,7 +28,7 @@ void PageMapper::Start(int device, DevicePages* pages) {
 
 void PageMapper::Map(std::byte* at, size_t pages) {
   Push({at, pages, true, {}});
-  mappings_.push_back({at, at + pages * DevicePages::kBytes, given_});
+  mappings_.push_back({at, at + pages * pages_->page_bytes(), given_});
 }
 
 void PageMapper::Unmap(std::byte* at, size_t pages, std::vector<cudaEvent_t> after) {
@@ -43,8 +44,8 @@ void PageMapper::Push(Job job) {
   changed_.notify_all();
 }
 
-void PageMapper::Await(const void* data, size_t bytes) {
-  if (mappings_.empty()) return;
+uint64_t PageMapper::LastJobOf(const void* data, size_t bytes) {
+  if (mappings_.empty()) return 0;
   {
     const std::lock_guard lock(mutex_);
     while (!mappings_.empty() && mappings_.front().job <= done_) mappings_.pop_front();
@@ -54,7 +55,18 @@ void PageMapper::Await(const void* data, size_t bytes) {
   for (const Mapping& mapping : mappings_) {
     if (mapping.begin < end && begin < mapping.end) last = mapping.job;
   }
-  if (last > 0) AwaitJob(last);
+  return last;
+}
+
+void PageMapper::Await(const void* data, size_t bytes) {
+  if (const uint64_t job = LastJobOf(data, bytes); job > 0) AwaitJob(job);
+}
+
+bool PageMapper::AwaitFor(const void* data, size_t bytes, int64_t most_us) {
+  const uint64_t job = LastJobOf(data, bytes);
+  if (job == 0) return true;
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, std::chrono::microseconds(most_us), [&] { return done_ >= job; });
 }
 
 void PageMapper::Drain() { AwaitJob(given_); }

@@ -29,6 +29,8 @@ class PageMapper {
   void Unmap(std::byte* at, size_t pages, std::vector<cudaEvent_t> after);
   /// Returns when whatever of these bytes was to be mapped is. Costs nothing where nothing is under way.
   void Await(const void* data, size_t bytes);
+  /// The same, but false after `most_us`.
+  bool AwaitFor(const void* data, size_t bytes, int64_t most_us);
   /// Returns when nothing is left to do.
   void Drain();
 
@@ -47,6 +49,8 @@ class PageMapper {
   void Run(int device);
   void Do(const Job& job);
   void AwaitJob(uint64_t job);
+  /// The last job under way that maps some of these bytes; 0 = none.
+  uint64_t LastJobOf(const void* data, size_t bytes);
 
   DevicePages* pages_ = nullptr;
   std::deque<Mapping> mappings_;  // oldest first
