@@ -4,6 +4,9 @@
     python3 tests/bench/measure_ranks.py --bin build/cuda/bin [--gpus 2] [--pipeline 2]
         [--parts ceilings,sums,steps,restores,engines]
 
+Beside the rate of the engines stands how long each kind of the server's threads ran, as a share of the time: the busiest of
+that name, and in brackets all of them.
+
 Ceilings are those of the same run: the slowest GPU's reads, products and copies, all GPUs at work at once. A step's share is the
 time that its bytes take at that rate (its products, of a prompt), over what it took. Prints tables, and what the programs say to
 standard error.
@@ -32,6 +35,24 @@ SHAPES = {
 }
 CONTEXT, PROMPT, KEPT = 1024, 2048, 4096
 CLIENTS = 4
+
+
+def thread_seconds(pid):
+    """Of each thread of a process: its name, and how long it has run."""
+    found = {}
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        name, _, rest = open(f"/proc/{pid}/task/{thread}/stat").read().partition("(")[2].rpartition(")")
+        found[thread] = name, sum(map(int, rest.split()[11:13])) / os.sysconf("SC_CLK_TCK")
+    return found
+
+
+def busy_threads(before, after, seconds):
+    """Shares of the time by name, the busiest first."""
+    shares = {}
+    for thread, (name, ran) in after.items():
+        shares.setdefault(name, []).append((ran - before.get(thread, (name, 0))[1]) / seconds)
+    rows = sorted(((max(all), sum(all), name) for name, all in shares.items()), reverse=True)
+    return ", ".join(f"{name} {100 * most:.0f} % ({100 * all:.0f} %)" for most, all, name in rows if most >= 0.01)
 
 
 class Shape:
@@ -135,14 +156,19 @@ class Run:
              "chatml", "--device", "cuda", "--data-parallel-size", str(engines), "--port", "0", "--memory-len", "2048",
              "--max-connections", "2000", "--max-turns-per-owner", "2000", "--log-level", "warning",
              "--store-path", os.path.join(self.work, f"store-{name}-{engines}")],
-            stdout=subprocess.PIPE, stderr=log, text=True)
+            stdout=subprocess.PIPE, stderr=log, text=True,
+            env={name: value for name, value in os.environ.items() if not name.startswith("RINGSIDE_")})
         try:
             url = re.search(r"http://\S+", server.stdout.readline() or "")
             if not url:
                 log.seek(0)
                 print(log.read()[-2000:])
                 return None
-            return self.load(url[0], f"{name}-{engines}")
+            before, began = thread_seconds(server.pid), time.monotonic()
+            figures = self.load(url[0], f"{name}-{engines}")
+            print(f"{name}, {engines} engine(s), threads:",
+                  busy_threads(before, thread_seconds(server.pid), time.monotonic() - began), flush=True)
+            return figures
         finally:
             server.send_signal(signal.SIGTERM)
             server.wait(60)

@@ -4,6 +4,8 @@ that ran are `interrupted`, and a turn with an empty input continues them.
     scripts/python -m pytest tests/system/durability/ends_test.py
     RINGSIDE_END_CYCLES=100 scripts/python -m pytest -s -k rank tests/system/durability/ends_test.py
 
+RINGSIDE_END_FLAGS are more of the server's ("--device cuda"), RINGSIDE_END_MODEL another model than the tiny one.
+
 Clients talk until the harm is done; then each conversation is compared with what its client was told, by the checks of the
 kill test. What a client heard of an end is what is stored of it, in this server and in the next one.
 """
@@ -13,6 +15,7 @@ import os
 import random
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -29,7 +32,7 @@ CYCLES = int(os.environ.get("RINGSIDE_END_CYCLES", 2))
 CLIENTS = 8
 LOAD_S = (0.1, 0.6)  # from when to when the harm may come
 FAILING_SERVER = os.environ.get("RINGSIDE_FAILING_SERVER") or str(ROOT / "build/cpu/bin/failing_server")
-FLAGS = ("--memory-len", 128, "--threads", 1, "--slots", CLIENTS)
+FLAGS = ("--memory-len", 128, "--threads", 1, "--slots", CLIENTS, *os.environ.get("RINGSIDE_END_FLAGS", "").split())
 KILLED = 128 + signal.SIGKILL
 # An answer that was cut behind the end of a turn, which `ignore_eos` passes over, is not continued.
 ENDLESS = {str(tiny_model.END_OF_TURN): -100}
@@ -154,6 +157,7 @@ class Talks:
         self.heard_ends = {}  # response id: the response, as its client heard that it was interrupted
         self.open = self.continued = self.heard = 0
         self.over = False  # the harm is done
+        self.longest_s = 0  # from it until the last client knows
 
     async def load(self, server):
         """Until no client hears anything any more."""
@@ -168,7 +172,9 @@ class Talks:
             await asyncio.sleep(0.001)
         server.harm()
         self.over = True
+        begin = time.monotonic()
         await asyncio.gather(*talks)
+        self.longest_s = max(self.longest_s, time.monotonic() - begin)
 
     async def create(self, http):
         session = self.record.new_session()
@@ -252,7 +258,7 @@ class Talks:
 @pytest.mark.parametrize("kind", [pytest.param(name, marks=needs_mpirun if KINDS[name].ranks else ()) for name in KINDS])
 def test_what_was_told_stays_and_goes_on(kind, model, tmp_path):
     talks = Talks(tmp_path)
-    server = KINDS[kind](model, tmp_path)
+    server = KINDS[kind](os.environ.get("RINGSIDE_END_MODEL") or model, tmp_path)
     try:
         for cycle in range(CYCLES):
             server.start()
@@ -273,4 +279,4 @@ def test_what_was_told_stays_and_goes_on(kind, model, tmp_path):
             server.process.kill()
     assert talks.open >= max(1, CYCLES // 4), "void: no turns were running"
     print(f"{kind}: {CYCLES} ends, {talks.record.marks} turns, {talks.open} open when it came, {talks.heard} heard of it, "
-          f"{talks.continued} went on")
+          f"{talks.continued} went on; the last client knew after {talks.longest_s:.1f} s")
