@@ -16,6 +16,8 @@ namespace {
 
 // Pinned memory for caches that are copied while the host tier is full, where windows are long and the tier is small.
 constexpr int64_t kMostOnItsWay = int64_t{4} << 30;
+// So long those that run wait in a round for memory of turns that begin: a small cache's is there by then.
+constexpr int64_t kMemoryWaitUs = 1000;
 
 }  // namespace
 
@@ -347,7 +349,7 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
   }
   if (BranchOf(slot) != nullptr) return false;  // which end before it changes what they see
   std::optional<double> restore_ms;
-  const bool restores = !slot.sequence->has_cache();
+  const bool restores = !slot.filled();
   Slot* const history = restores ? FindHistory(slot, *turn) : nullptr;
   if (restores) {
     Slot* donor = history != nullptr ? history : FindDonor(slot, *turn);
@@ -364,6 +366,11 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
     DropCache(slot);  // the source has left for it: the tiers have it now
     return false;
   }
+  if (restores && history == nullptr && !HasItsMemory(slot, *turn)) {
+    slot.unfilled = true;
+    return false;
+  }
+  slot.unfilled = false;
   if (history != nullptr) {
     BranchOff(slot, *turn, *history);
   } else if (restores) {
@@ -400,6 +407,7 @@ void EngineLoop::AdmitWaiting() {
   if (waiting_.empty()) return;
   wanting_ = wanting_bytes_ = 0;
   none_idle_ = false;
+  memory_wait_us_ = kMemoryWaitUs;
   OrderWaiting();
   const int64_t now = clock_.MonotonicNs();
   for (auto& turn : waiting_) {

@@ -130,7 +130,10 @@ class EngineLoop {
     bool parked = false;                // to be saved and forgotten once it is no longer busy
     int64_t write_back_ns = 0;          // when its cache may be written back, if it is idle
     Leaving leaving = Leaving::kNo;     // while its cache is being saved
+    bool unfilled = false;              // its cache is empty: the memory was on its way
     std::optional<PendingFetch> fetch;  // for the turns that wait
+    /// Whether it has a cache that is as it was left.
+    bool filled() const { return sequence->has_cache() && !unfilled; }
     bool busy() const { return turn != nullptr || waiting > 0; }
     /// Whether its cache is on its way out, and not wanted again.
     bool leaves() const { return leaving == Leaving::kForced || (leaving != Leaving::kNo && !busy()); }
@@ -227,8 +230,10 @@ class EngineLoop {
   bool HasSourceInSlot(const TurnRequest& request) const;
   /// What was asked for is no longer wanted.
   void ForgetFetch(Slot& slot);
-  /// Gives the timeline an empty cache and fills it with what the tiers answered, if they did.
+  /// Gives the timeline an empty cache.
   void GiveCache(Slot& slot, KvCache* cache);
+  /// Whether the memory of the turn's cache is there; others that run are kept waiting for it only briefly.
+  bool HasItsMemory(const Slot& slot, const RunningTurn& turn);
   std::optional<double> RestoreCache(Slot& slot, const TurnRequest& request);
 
   // engine_loop_prefix.cpp
@@ -362,6 +367,7 @@ class EngineLoop {
   int64_t wanting_ = 0;                     // turns that found no slot in this round of admissions,
   int64_t wanting_bytes_ = 0;               // and what they wait for
   bool none_idle_ = false;                  // nor is there one to be had
+  int64_t memory_wait_us_ = 0;              // the rest of kMemoryWaitUs in this round
   std::vector<RunningTurn*> preempted_;     // chosen in this round of admissions, still running
   std::vector<std::string_view> expected_;  // accounts of turns for which room is on its way
   uint64_t last_ticket_ = 0;

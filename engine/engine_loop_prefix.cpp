@@ -39,7 +39,7 @@ EngineLoop::Slot* EngineLoop::FindDonor(const Slot& slot, const RunningTurn& tur
 }
 
 bool EngineLoop::AwaitsPrefix(const Slot& slot, const RunningTurn& turn) {
-  if (slot.sequence->has_cache()) return false;
+  if (slot.filled()) return false;
   int64_t promised = 0;
   for (const auto& other : running_) {
     const TurnRequest& request = other->request();

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "engine/engine_loop.h"
+#include "kernels/slab_memory.h"
 
 namespace ringside {
 
@@ -168,7 +169,7 @@ void EngineLoop::Handle(FetchedMessage message) {
 }
 
 void EngineLoop::AskForCache(Slot& slot, const TurnRequest& request) {
-  if (slot.turn != nullptr || slot.sequence->has_cache()) return;
+  if (slot.turn != nullptr || slot.filled()) return;
   if (slot.fetch && (slot.fetch->ticket != 0 || slot.fetch->answer)) return;
   const bool forked = request.forked_from != 0 && IsOwner(request.forked_owner) && IsOwner(request.owner);
   if (HasSourceInSlot(request)) return;  // it is taken over from there
@@ -249,7 +250,17 @@ void EngineLoop::GiveCache(Slot& slot, KvCache* cache) {
   CountIn(slot.owner);
 }
 
+bool EngineLoop::HasItsMemory(const Slot& slot, const RunningTurn& turn) {
+  if (running_.empty() || turn.branches() > 0) return true;  // the first use waits for it
+  const KvCache& cache = *slot.sequence->cache();
+  const auto bytes = static_cast<size_t>(pool_.promised_bytes(cache));
+  const bool there = network_.memory().Committed(cache.slab(), bytes, memory_wait_us_);
+  if (!there) memory_wait_us_ = 0;
+  return there;
+}
+
 void EngineLoop::DropCache(Slot& slot) {
+  slot.unfilled = false;
   if (launched_ && BranchOf(slot) != nullptr) {
     ConcludeLaunched();  // which may have a part of it
     RetireFinished();

@@ -39,6 +39,9 @@ class SlabMemory {
   /// Gives whole pages of such a range memory, which may hold anything. What is issued from now on may use it, whether
   /// it is there already or on its way. kOverloaded, and nothing changed, if there is none left.
   virtual Status Commit(void* data, size_t bytes) = 0;
+  /// Whether memory that Commit gave is there: waits for it `most_us` at most. What uses it before waits by itself, and
+  /// its caller with it.
+  virtual bool Committed(const void* /*data*/, size_t /*bytes*/, int64_t /*most_us*/) { return true; }
   /// Takes it away again: what was issued before may still use it, nothing later.
   virtual void Decommit(void* data, size_t bytes) = 0;
   /// Gives back what Reserve gave.

@@ -159,6 +159,10 @@ Status CudaBackend::Commit(void* data, size_t bytes) {
   return Overloaded(fmt::format("no device memory for {} bytes: {} are free", bytes, memory_.free_bytes()));
 }
 
+bool CudaBackend::Committed(const void* data, size_t bytes, int64_t most_us) {
+  return memory_.AwaitFor(data, bytes, most_us);
+}
+
 void CudaBackend::Decommit(void* data, size_t bytes) {
   Flush();
   const auto copies = slab_copies_.streams();

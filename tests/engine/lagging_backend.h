@@ -17,10 +17,13 @@ class LaggingBackend : public FailingBackend {
 
   /// While on, no copy ends by being asked for. Any thread.
   void Hold(bool hold) { held_ = hold; }
+  /// While on, memory that was committed is on its way. Any thread.
+  void HoldMemory(bool hold) { memory_held_ = hold; }
   /// Copies that someone waited for.
   int64_t waits() const { return waits_; }
   int64_t copies() const { return copies_; }
 
+  bool Committed(const void*, size_t, int64_t) override { return !memory_held_; }
   CopyTicket SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) override {
     return Begin(true, shape, const_cast<void*>(slab), runs);
   }
@@ -93,7 +96,7 @@ class LaggingBackend : public FailingBackend {
 
   std::deque<Copy> copying_;
   CopyTicket last_ = 0;
-  std::atomic<bool> held_{false};
+  std::atomic<bool> held_{false}, memory_held_{false};
   std::atomic<int64_t> waits_{0}, copies_{0};
 };
 

@@ -106,6 +106,12 @@ Status SlabShards::Commit(void* data, size_t bytes) {
   return *failed;
 }
 
+bool SlabShards::Committed(const void* data, size_t bytes, int64_t most_us) {
+  std::vector<char> there(ranks_.size());
+  group_.Run([&](size_t r) { there[r] = ranks_[r].memory->Committed(Local(r, data), Share(r, bytes), most_us); });
+  return std::ranges::all_of(there, [](char one) { return one != 0; });
+}
+
 void SlabShards::Decommit(void* data, size_t bytes) {
   group_.Run([&](size_t r) { ranks_[r].memory->Decommit(Local(r, data), Share(r, bytes)); });
 }

@@ -29,7 +29,7 @@ class PageMapper {
   void Unmap(std::byte* at, size_t pages, std::vector<cudaEvent_t> after);
   /// Returns when whatever of these bytes was to be mapped is. Costs nothing where nothing is under way.
   void Await(const void* data, size_t bytes);
-  /// The same, but false after `most_us`.
+  /// Waits `most_us` at most; false if the bytes are not mapped then.
   bool AwaitFor(const void* data, size_t bytes, int64_t most_us);
   /// Returns when nothing is left to do.
   void Drain();

@@ -136,6 +136,62 @@ TEST_P(EngineCopiesTest, BesideOthersATurnBeginsWhenAllOfItsCacheIsIn) {
   talking.sink->Wait();
 }
 
+TEST_P(EngineCopiesTest, OthersGoOnWhileATurnsMemoryIsOnItsWay) {
+  StartLagging({.slots = 2});
+  SubmittedTurn talking = Talk(1);
+  lagging_.HoldMemory(true);
+  SubmittedTurn other = Turn(3, 3, Tokens(30, 3), 4);
+  ASSERT_TRUE(engine_->Submit(other.request).ok());
+  other.sink->WaitForPosition(1);
+  ExpectGoesOn(talking);
+  EXPECT_EQ(other.sink->ids().size(), 0u);
+  lagging_.HoldMemory(false);
+  ExpectRight(Tokens(30, 3), other.sink->Wait());
+  engine_->Cancel(talking.request.turn);
+  talking.sink->Wait();
+}
+
+TEST_P(EngineCopiesTest, WhatAnotherHasIsTakenOverOnceTheMemoryIsThere) {
+  StartLagging({.slots = 3});
+  Say(2, 20);
+  SubmittedTurn talking = Talk(1);
+  lagging_.HoldMemory(true);
+  std::vector<TokenId> tokens = Tokens(20, 1);
+  tokens.push_back(7);
+  SubmittedTurn other = Turn(3, 3, tokens, 4);
+  other.request.account = Owner(2);
+  ASSERT_TRUE(engine_->Submit(other.request).ok());
+  other.sink->WaitForPosition(1);
+  ExpectGoesOn(talking);
+  lagging_.HoldMemory(false);
+  const TurnEnd end = other.sink->Wait();
+  ExpectRight(tokens, end);
+  EXPECT_EQ(end.report.tokens_reused, 20);
+  engine_->Cancel(talking.request.turn);
+  talking.sink->Wait();
+}
+
+TEST_P(EngineCopiesTest, WhatIsStoredIsRestoredOnceTheMemoryIsThereAlsoByALaterTurn) {
+  StartLagging({.slots = 2});
+  Say(2);
+  engine_->Park(2);
+  while (engine_->Where(Owner(2)) != CacheSource::kHost) std::this_thread::yield();
+  SubmittedTurn talking = Talk(1);
+  lagging_.HoldMemory(true);
+  std::vector<TokenId> tokens = Tokens(30, 1);
+  tokens.push_back(5);
+  SubmittedTurn back = Turn(7, 2, tokens, 6);
+  ASSERT_TRUE(engine_->Submit(back.request).ok());
+  back.sink->WaitForPosition(1);
+  ExpectGoesOn(talking);
+  engine_->Cancel(back.request.turn);
+  EXPECT_EQ(back.sink->Wait().reason, FinishReason::kCancelled);
+  lagging_.HoldMemory(false);
+  ExpectResumed(Resume(2), CacheSource::kHost);
+  engine_->Cancel(talking.request.turn);
+  talking.sink->Wait();
+}
+
 TEST_P(EngineCopiesTest, AloneItBeginsAtOnce) {
   StartLagging({.slots = 2});
   Say(2);
