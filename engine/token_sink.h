@@ -34,10 +34,14 @@ struct OutputToken {
   std::vector<TokenLogprob> top;
 };
 /// One step's worth of an answer. `text` is whole UTF-8 characters and free of stop strings; it may be empty while the
-/// tokens are held back. A stop token is no part of the text and not among the tokens; TurnEnd has it.
+/// tokens are held back. A stop token is no part of the text and not among the tokens; TurnEnd has it. With channels
+/// (TurnRequest::channels) `text` is the answer's alone, and markup of channels is in neither text.
 struct TokenDelta {
   std::vector<OutputToken> tokens;
   std::string text;
+  std::string reasoning;         // comes before `text`
+  bool reasoning_ended = false;  // the answer has begun
+  int64_t reasoning_tokens = 0;  // the first `reasoning_tokens` of `tokens` are reasoning or markup of channels
 };
 
 struct TurnTimes {
@@ -59,6 +63,8 @@ struct TurnEnd {
   /// Rows that the network computed for the turn, in all: the prompt's, and those of every beam in every step. Rows that
   /// were computed once more because the turn gave its memory up are not among them. Nothing = the engine did not count.
   std::optional<int64_t> rows_computed;
+  int64_t reasoning_tokens = 0;   // of `output`: reasoning, and markup of channels
+  bool cut_in_reasoning = false;  // the turn ended before the answer began
 };
 
 class TokenSink {

@@ -19,28 +19,35 @@ namespace ringside {
 /// One thing that happened to a response. A plain value, which may be kept.
 struct TurnEvent {
   enum class Kind {
-    kBegun,         // the response exists
-    kOpened,        // its message begins: behind the start, or with the first text where there may be calls
-    kText,          // a piece of it
-    kMessageEnded,  // it has ended, and a tool call follows
-    kCall,          // a tool call begins
-    kCallText,      // a piece of its arguments
-    kCallEnded,     // its arguments are whole, or the answer was cut in them
+    kBegun,            // the response exists
+    kReasoningOpened,  // its first piece follows
+    kReasoning,        // a piece of it
+    kReasoningEnded,   // the message or a tool call follows, or the answer was cut in it
+    kOpened,           // its message begins: behind the start, or with the first text where there may be calls
+    kText,             // a piece of it
+    kMessageEnded,     // it has ended, and a tool call follows
+    kCall,             // a tool call begins
+    kCallText,         // a piece of its arguments
+    kCallEnded,        // its arguments are whole, or the answer was cut in them
     kEnded,
   };
   Kind kind;
   /// As it is now for kMessageEnded and kEnded, else as it began; never changes.
   std::shared_ptr<const Response> response;
   EventCounts before;               // what had happened to the response
-  std::string text;                 // kText, kCallText; of a kCallEnded all of the arguments
+  /// kText, kReasoning, kCallText; of a kCallEnded all of the arguments, of a kReasoningEnded all of the reasoning.
+  std::string text;
   std::vector<OutputToken> tokens;  // kText: with logprobs, if asked for
   // Of a call.
   size_t call = 0;  // which one, from 0
   std::string name;
-  bool whole = true;  // kCallEnded: it was not cut
+  bool whole = true;  // kCallEnded, kReasoningEnded: it was not cut
 
   /// Its place among the items of the answer.
-  size_t output_index() const { return call + before.opened; }
+  size_t output_index() const {
+    const bool reasoning = kind == Kind::kReasoningOpened || kind == Kind::kReasoning || kind == Kind::kReasoningEnded;
+    return reasoning ? 0 : call + before.opened + before.reasoning_opened;
+  }
 };
 
 /// Responses of one session that follow one another, as they are now.

@@ -33,6 +33,7 @@ struct ChatMessage {
   int64_t calls_at = -1;  // where in `content` they begin; -1 = there are none
   /// Where the tools' syntax has ids: by which the model knows its calls, or the call that this is the result of.
   std::vector<std::string> model_ids = {};
+  std::string reasoning = {};  // an assistant's, beside `content`
 };
 
 /// Where a conversation's timeline ends: what Render must know of everything before. Kept by the session between turns.

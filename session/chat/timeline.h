@@ -26,6 +26,7 @@ struct Item {
   std::string id;  // "msg_..."
   ChatRole role = ChatRole::kUser;
   SharedText text;
+  SharedText reasoning;   // of an assistant's, beside `text`: sampled, or as a client sent it back
   int64_t calls_at = -1;  // of an assistant's: where in `text` its tool calls begin; -1 = there are none
   /// Of what a tool gave: the call's id. Of an assistant's calls that a client made: their ids, a line each; of others
   /// they follow from `id` (ToolCallId).

@@ -10,6 +10,9 @@ namespace ringside {
 struct EventCounts {
   uint64_t answers = 0;        // begun
   uint64_t warm_ups = 0;       // begun
+  uint64_t reasoning_opened = 0;  // answers whose reasoning began
+  uint64_t reasoning_pieces = 0;
+  uint64_t reasoning_ended = 0;
   uint64_t opened = 0;         // answers whose message began
   uint64_t pieces = 0;         // of text
   uint64_t message_ended = 0;  // messages that ended before a tool call
@@ -22,6 +25,9 @@ struct EventCounts {
   EventCounts& operator+=(const EventCounts& other) {
     answers += other.answers;
     warm_ups += other.warm_ups;
+    reasoning_opened += other.reasoning_opened;
+    reasoning_pieces += other.reasoning_pieces;
+    reasoning_ended += other.reasoning_ended;
     opened += other.opened;
     pieces += other.pieces;
     message_ended += other.message_ended;
@@ -39,12 +45,15 @@ struct EventCounts {
 struct EventNumbers {
   uint64_t answer = 1, warm_up = 1, opened = 1, piece = 1, message_ended = 1, call = 1, call_piece = 1, call_ended = 1,
            ended = 1, ended_bare = 1;
+  uint64_t reasoning_opened = 0, reasoning_piece = 0, reasoning_ended = 0;  // 0: the wire has no such event
 
   /// The number of the event that follows all of these, counted from 0.
   uint64_t Of(const EventCounts& counts) const {
     return answer * counts.answers + warm_up * counts.warm_ups + opened * counts.opened + piece * counts.pieces +
            message_ended * counts.message_ended + call * counts.calls + call_piece * counts.call_pieces +
-           call_ended * counts.calls_ended + ended * counts.ended + ended_bare * counts.ended_bare;
+           call_ended * counts.calls_ended + ended * counts.ended + ended_bare * counts.ended_bare +
+           reasoning_opened * counts.reasoning_opened + reasoning_piece * counts.reasoning_pieces +
+           reasoning_ended * counts.reasoning_ended;
   }
 };
 

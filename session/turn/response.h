@@ -75,6 +75,13 @@ struct Response {
   /// it had begun, which are told anew, or what may become one and was told as text.
   std::string text;
   size_t begun_bytes = 0;
+  std::string reasoning;                       // of an answer that goes on: what is new
+  std::vector<uint32_t> reasoning_ends;        // offset in `reasoning` after each piece, as it came
+  bool reasoning_ended = false;                // it had reasoning, which is followed by more, or by the end
+  bool cut_in_reasoning = false;               // the turn ended before the answer began
+  int64_t reasoning_tokens = 0;                // markup of channels included
+  double reasoning_ms = 0;                     // from the first token to the reasoning's end
+  std::vector<std::string> ignored_reasoning;  // wishes that the model's template cannot honour, by name
   std::vector<uint32_t> piece_ends;  // offset in `text` after each piece of the message, as it came
   /// Where keeps_tokens(): those of the message, special tokens and the one that ended it included, until a newer turn
   /// ends. The first `scored_tokens` are the prompt's, where that was scored.
@@ -103,7 +110,8 @@ struct Response {
 
   /// Memory held, about.
   int64_t bytes() const {
-    size_t sum = sizeof(Response) + text.size() + adapter.size() + echo.size() + request_key.size() + form.size();
+    size_t sum = sizeof(Response) + text.size() + reasoning.size() + reasoning_ends.size() * sizeof(uint32_t) +
+                 adapter.size() + echo.size() + request_key.size() + form.size();
     sum += (piece_ends.size() + piece_token_ends.size()) * sizeof(uint32_t) + call_steps.size() * sizeof(CallStep);
     sum += embedding.size() * sizeof(float) + (prompt_ids.size() + output_ids.size()) * sizeof(TokenId);
     for (const OutputToken& token : tokens) sum += sizeof(OutputToken) + token.top.size() * sizeof(TokenLogprob);
@@ -119,6 +127,9 @@ struct Response {
     const uint64_t calls_begun = call_steps.empty() ? 0 : call_steps.back().call + 1;
     return {.answers = begun && !warm_up,
             .warm_ups = begun && warm_up,
+            .reasoning_opened = !reasoning_ends.empty(),
+            .reasoning_pieces = reasoning_ends.size(),
+            .reasoning_ended = reasoning_ended,
             .opened = opened,
             .pieces = piece_ends.size(),
             .message_ended = opened && !message_open,
@@ -142,6 +153,11 @@ struct Response {
       if (step.kind == CallStep::Kind::kWhole) calls.back().complete = true;
     }
     return calls;
+  }
+  /// The i-th piece of the reasoning.
+  std::string_view reasoning_piece(size_t i) const {
+    const size_t begin = i > 0 ? reasoning_ends[i - 1] : 0;
+    return std::string_view(reasoning).substr(begin, reasoning_ends[i] - begin);
   }
   /// The i-th piece of the text.
   std::string_view piece(size_t i) const { return Between(i > 0 ? piece_ends[i - 1] : begun_bytes, piece_ends[i]); }

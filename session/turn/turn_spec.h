@@ -14,6 +14,7 @@
 #include "base/trace_context.h"
 #include "cache/ring.h"
 #include "engine/sampling/sampling.h"
+#include "session/chat/reasoning_spec.h"
 #include "session/chat/timeline.h"
 #include "session/journal/journal.h"
 #include "session/tools/answer_form.h"
@@ -45,6 +46,7 @@ struct NewItem {
   int64_t calls_at = -1;
   std::string call_ids;
   std::vector<size_t> part_begins = {};  // of the content parts, in `text`; none = it is not in parts
+  std::string reasoning = {};            // of an assistant's, beside `text`
 };
 
 /// Appends a content part. REQUIRES: no calls yet.
@@ -90,6 +92,7 @@ struct TurnSpec {
   WindowOverrides window;  // for a new chain only, but for the adapter
   /// Of SessionTableOptions::adapters, for this turn and those behind it; "" = none; absent = the session's.
   std::optional<std::string> adapter;
+  ReasoningSpec reasoning;
   SamplingParams sampling;
   std::vector<std::string> stop_strings;
   std::vector<std::string> bad_words;  // as text; SamplingParams::bad_words has those given as ids

@@ -22,7 +22,10 @@ class RecordingSink : public EventSink {
                                            .message_ended = 3,
                                            .call_ended = 2,
                                            .ended = 4,
-                                           .ended_bare = 1};
+                                           .ended_bare = 1,
+                                           .reasoning_opened = 1,
+                                           .reasoning_piece = 1,
+                                           .reasoning_ended = 1};
     return kNumbers;
   }
   void OnEvent(const TurnEvent& event) override {
@@ -30,11 +33,18 @@ class RecordingSink : public EventSink {
     switch (event.kind) {
       case TurnEvent::Kind::kBegun:
         return Write("begun", 0);
+      case TurnEvent::Kind::kReasoningOpened:
+        return Write("reasoning opened", numbers().Of(event.before));
+      case TurnEvent::Kind::kReasoning:
+        reasoning_ += event.text;
+        return Write("reasoning", numbers().Of(event.before), event.text);
+      case TurnEvent::Kind::kReasoningEnded:
+        return Write(event.whole ? "reasoning ended" : "reasoning cut", numbers().Of(event.before), event.text);
       case TurnEvent::Kind::kOpened:
-        return Write("opened", 2);
+        return Write("opened", numbers().Of(event.before));
       case TurnEvent::Kind::kText:
         text_ += event.text;
-        return Write("text", kFirstPiece + event.before.pieces, event.text);
+        return Write("text", numbers().Of(event.before), event.text);
       case TurnEvent::Kind::kMessageEnded:
         return Write("message ended", numbers().Of(event.before));
       case TurnEvent::Kind::kCall:
@@ -53,10 +63,19 @@ class RecordingSink : public EventSink {
       const uint64_t known = from > first ? from - first : 0;
       // Of what stands for several events some may be known.
       if (known < (response->warm_up ? 1 : 2)) Write("begun", 0);
-      if (response->opened && known < kFirstPiece) Write("opened", 2);
-      for (size_t i = known > kFirstPiece ? known - kFirstPiece : 0; i < response->piece_ends.size(); ++i) {
+      const size_t reasoned = response->reasoning_ends.size();
+      if (reasoned > 0 && known < 3) Write("reasoning opened", 2);
+      for (size_t i = known > 3 ? known - 3 : 0; i < reasoned; ++i) {
+        reasoning_ += response->reasoning_piece(i);
+        Write("reasoning", 3 + i, response->reasoning_piece(i));
+      }
+      const uint64_t behind = reasoned == 0 ? 2 : 3 + reasoned + (response->reasoning_ended ? 1 : 0);
+      if (response->reasoning_ended && known < behind) Write("reasoning ended", behind - 1, response->reasoning);
+      const uint64_t first_piece = behind + 2;
+      if (response->opened && known < first_piece) Write("opened", behind);
+      for (size_t i = known > first_piece ? known - first_piece : 0; i < response->piece_ends.size(); ++i) {
         text_ += response->piece(i);
-        Write("text", kFirstPiece + i, response->piece(i));
+        Write("text", first_piece + i, response->piece(i));
       }
       if (!response->running() && known < numbers().Of(response->events())) WriteEnd(*response);
     }
@@ -74,11 +93,10 @@ class RecordingSink : public EventSink {
 
   const std::vector<std::string>& lines() const { return lines_; }
   const std::string& text() const { return text_; }
+  const std::string& reasoning() const { return reasoning_; }
   const ResumeReply& reply() const { return reply_; }
 
  private:
-  static constexpr uint64_t kFirstPiece = 4;
-
   void Write(const std::string& what, uint64_t number, std::string_view text = {}) {
     lines_.push_back(what + ' ' + std::to_string(number) + (text.empty() ? "" : ' ' + std::string(text)));
   }
@@ -91,7 +109,7 @@ class RecordingSink : public EventSink {
 
   const uint64_t connection_;
   std::vector<std::string> lines_;
-  std::string text_;
+  std::string text_, reasoning_;
   ResumeReply reply_;
 };
 

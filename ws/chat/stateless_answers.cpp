@@ -198,6 +198,9 @@ class Answers : public std::enable_shared_from_this<Answers> {
     if (closed_) return;
     switch (event.kind) {
       case TurnEvent::Kind::kBegun:
+      case TurnEvent::Kind::kReasoningOpened:
+      case TurnEvent::Kind::kReasoning:
+      case TurnEvent::Kind::kReasoningEnded:
         return;
       case TurnEvent::Kind::kOpened:
         return BeginOnce(choice, *event.response, true);

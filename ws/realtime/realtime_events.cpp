@@ -189,6 +189,10 @@ std::vector<std::string> RealtimeWriter::Events(const TurnEvent& event, const Re
       if (asked.tokens.limit > 0) events.push_back(Event("rate_limits.updated", RateLimits(asked.tokens)));
       return events;
     }
+    case TurnEvent::Kind::kReasoningOpened:
+    case TurnEvent::Kind::kReasoning:
+    case TurnEvent::Kind::kReasoningEnded:
+      return {};
     case TurnEvent::Kind::kOpened:
       return Opened(response, asked);
     case TurnEvent::Kind::kText:

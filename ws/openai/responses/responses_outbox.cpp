@@ -175,6 +175,10 @@ void EventOutbox::Push(const TurnEvent& event) {
     case TurnEvent::Kind::kCallText:
     case TurnEvent::Kind::kCallEnded:
       return outbox_->Push(std::make_unique<CallEntry>(writer_, event, number, merge_key_));
+    case TurnEvent::Kind::kReasoningOpened:
+    case TurnEvent::Kind::kReasoning:
+    case TurnEvent::Kind::kReasoningEnded:
+      return;
     default:
       break;
   }
