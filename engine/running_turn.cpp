@@ -27,15 +27,14 @@ void RunningTurn::Begin(Sequence* sequence, const SyncResult& sync, const Tokeni
   report_.position = static_cast<int64_t>(prompt_tokens_) - virtual_tokens;
   const std::span<const TokenId> said = std::span(request_.tokens).subspan(static_cast<size_t>(virtual_tokens));
   sampler_.emplace(request_.sampling, vocab, said, request_.stop_ids);
-  detokenizer_.emplace(tokenizer, /*at_start=*/!request_.goes_on);
+  allowed_words_ = static_cast<size_t>(vocab + 31) / 32;
   if (request_.grammar != nullptr) {
     request_.matcher != nullptr ? matcher_.emplace(*request_.matcher) : matcher_.emplace(request_.grammar);
-    allowed_.resize(static_cast<size_t>(vocab + 31) / 32);
   }
-  stop_rule_.emplace(request_.stop_strings, request_.stop_ids, request_.sampling.min_tokens);
+  BeginReading(tokenizer);
   if (branches() > 0) {
     search_.emplace(request_.sampling.beams, request_.max_tokens, request_.stop_ids.size(),
-                    BeamSearch::Beam{{}, 0, *sampler_, *detokenizer_, *stop_rule_});
+                    BeamSearch::Beam{{}, 0, *sampler_, *reader_});
   }
   const Ring& ring = sequence_->cache()->ring();
   evicted_before_ = ring.next() > 0 ? ring.EvictedAt(ring.next() - 1) : 0;
@@ -45,13 +44,80 @@ void RunningTurn::Begin(Sequence* sequence, const SyncResult& sync, const Tokeni
     const bool behind = request_.goes_on && request_.matcher == nullptr;
     Status begun = behind ? matcher_->Append(request_.begun) : Status::Ok();
     if (!begun.ok()) Finish(FinishReason::kError, std::move(begun));
-    FollowGrammar();
   }
+  CheckBudget();
+  FindAllowed();
   CheckLimits();
 }
 
-void RunningTurn::FollowGrammar() {
+void RunningTurn::BeginReading(const Tokenizer& tokenizer) {
+  tokenizer_ = &tokenizer;
+  reader_.emplace(tokenizer, /*at_start=*/!request_.goes_on, request_.channels,
+                  StopRule(request_.stop_strings, request_.stop_ids, request_.sampling.min_tokens));
+  if (request_.channels == nullptr) return;
+  budget_used_ = reader_->Replay(request_.begun_ids);
+  if (!matcher_) return;
+  if (reader_->in_answer()) reader_->BeginAnswer();
+  Force(request_.channels->open);
+  if (forced_.size() == 1) opens_reasoning_ = forced_.front();
+  forced_.clear();
+}
+
+void RunningTurn::Force(std::string_view markup) {
+  const TextPiece piece{std::string(markup), true};
+  for (const TokenId id : tokenizer_->EncodeAll({&piece, 1})) {
+    if (id >= 0 && static_cast<size_t>(id) < allowed_words_ * 32) forced_.push_back(id);
+  }
+}
+
+void RunningTurn::CheckBudget() {
+  const bool used_up = request_.reasoning_budget >= 0 && budget_used_ >= request_.reasoning_budget;
+  if (used_up && reader_->in_reasoning() && forced_.empty() && !search_) Force(request_.channels->forced_close);
+}
+
+void RunningTurn::FindAllowed() {
   if (finished_) return;
+  allowed_.clear();
+  if (!forced_.empty()) {
+    allowed_.resize(allowed_words_, 0);
+    allowed_[static_cast<size_t>(forced_.front()) / 32] |= 1u << (forced_.front() % 32);
+  } else if (matcher_ && (reader_->in_answer() || reader_->undecided()) && !reader_->in_call()) {
+    allowed_.resize(allowed_words_, 0);
+    FollowGrammar();
+    if (reader_->undecided() && opens_reasoning_ >= 0) {
+      allowed_[static_cast<size_t>(opens_reasoning_) / 32] |= 1u << (opens_reasoning_ % 32);
+    }
+  } else if (matcher_ && !matcher_->may_end() && !reader_->in_call()) {
+    // An answer must follow.
+    allowed_.resize(allowed_words_, ~0u);
+    for (const TokenId id : request_.stop_ids) {
+      const size_t word = static_cast<size_t>(id) / 32;
+      if (id >= 0 && word < allowed_.size() && reader_->Ends(id)) allowed_[word] &= ~(1u << (id % 32));
+    }
+  }
+}
+
+Status RunningTurn::TakeByGrammar(TokenId id, const AnswerReader::Step& step, bool answered, bool forced) {
+  if (request_.channels == nullptr) return matcher_->Take(id);
+  if (forced || reader_->in_call()) {
+    if (forced_.empty() && reader_->in_answer()) reader_->BeginAnswer();
+    return Status::Ok();
+  }
+  if (answered) return step.answer.empty() ? Status::Ok() : matcher_->Take(id);
+  if (reader_->between() && !matcher_->may_end()) Force("<|start|>assistant<|channel|>final<|message|>");
+  if (!reader_->in_answer()) return Status::Ok();  // or still undecided
+  // The answer begins. The format does not cover the separator in front.
+  if (!step.answer.empty()) return matcher_->Append(step.answer);
+  const ChannelFormat& format = *request_.channels;
+  const size_t close = format.forced_close.rfind(format.close);
+  if (format.layout == ChannelFormat::Layout::kSpan && close != std::string::npos) {
+    Force(std::string_view(format.forced_close).substr(close + format.close.size()));
+  }
+  if (forced_.empty()) reader_->BeginAnswer();
+  return Status::Ok();
+}
+
+void RunningTurn::FollowGrammar() {
   if (!matcher_->may_go_on()) return Finish(FinishReason::kStop);
   if (Status status = matcher_->FillMask(allowed_); !status.ok())
     return Finish(FinishReason::kError, std::move(status));
@@ -161,7 +227,8 @@ int64_t RunningTurn::most_tokens() const {
 
 TokenChoice RunningTurn::Choice(size_t beam) {
   if (search_) return search_->Choice(beam, static_cast<int64_t>(prompt_tokens_ + search_->beam(beam).tokens.size()));
-  TokenChoice choice = sampler_->Choice(static_cast<int64_t>(request_.tokens.size()));
+  const bool in_answer = reader_->in_answer() || reader_->undecided();
+  TokenChoice choice = sampler_->Choice(static_cast<int64_t>(request_.tokens.size()), in_answer);
   choice.allowed = allowed_;
   return choice;
 }
@@ -175,6 +242,7 @@ bool RunningTurn::CanRunAhead() const {
 
 void RunningTurn::Take(const ChosenToken& chosen, int64_t now_ns) {
   if (first_token_ns_ == 0) first_token_ns_ = now_ns;
+  taken_ns_ = now_ns;
   remaining_ = 1;
   if (search_) return TakeForBeam(chosen);
   if (Status status = StatusOf(chosen); !status.ok()) return Finish(FinishReason::kError, std::move(status));
@@ -253,28 +321,46 @@ std::vector<KvCache*> RunningTurn::TakeBranches(bool keep) {
 
 void RunningTurn::Append(const OutputToken& token) {
   const TokenId id = token.id;
-  sampler_->Append(id);
   request_.tokens.push_back(id);
   if (std::exchange(ahead_, false)) Fed(std::span(request_.tokens).last(1));
-  StopRule::Verdict verdict = stop_rule_->Push(id, detokenizer_->Push(id));
-  TokenDelta delta;
-  const bool ended_by_id = verdict.stop && verdict.matched.empty();
-  if (ended_by_id) {
-    stop_token_ = token;
-  } else {
-    delta.tokens.push_back(token);
-  }
-  delta.text = std::move(verdict.text);
-  if (verdict.stop) {
-    stop_string_ = verdict.matched;
+  const bool forced = !forced_.empty();
+  if (forced) forced_.erase(forced_.begin());
+  const bool strict = matcher_ && !matcher_->may_end();  // a form that an empty text does not have
+  if (strict && reader_->undecided() && id != opens_reasoning_) reader_->BeginAnswer();
+  const bool answered = reader_->in_answer();
+  AnswerReader::Step step = reader_->Push(id);
+  step.reasoning_token ? sampler_->Skip() : sampler_->Append(id);
+  if (step.stop) {
+    stop_string_ = step.matched;
     Finish(FinishReason::kStop);
   }
-  request_.sink->OnTokens(delta);
-  if (matcher_ && !finished_) {
-    if (Status status = matcher_->Take(id); !status.ok()) Finish(FinishReason::kError, std::move(status));
-    FollowGrammar();
+  Tell(token, step);
+  if (finished_) return;
+  if (matcher_) {
+    if (Status status = TakeByGrammar(id, step, answered, forced); !status.ok()) Finish(FinishReason::kError, status);
   }
+  CheckBudget();
+  FindAllowed();
   if (!finished_) CheckLimits();
+}
+
+void RunningTurn::Tell(const OutputToken& token, const AnswerReader::Step& step) {
+  if (step.stop && step.matched.empty()) {
+    stop_token_ = token;
+  } else {
+    undecided_.push_back(token);
+  }
+  const auto tokens = std::ssize(undecided_) + (stop_token_ ? 1 : 0);
+  if (reader_->undecided() && !step.stop) return;
+  TokenDelta delta{.tokens = std::exchange(undecided_, {}), .text = step.text, .reasoning = step.reasoning};
+  delta.reasoning_ended = request_.channels != nullptr && reader_->in_answer();
+  if (step.reasoning_token) {
+    delta.reasoning_tokens = std::ssize(delta.tokens);
+    reasoning_tokens_ += tokens;
+    budget_used_ += tokens;
+    reasoned_until_ns_ = taken_ns_;
+  }
+  request_.sink->OnTokens(delta);
 }
 
 void RunningTurn::Finish(FinishReason reason, Status error) {
@@ -313,8 +399,14 @@ void RunningTurn::End(int64_t now_ns) {
   end.rows_computed = std::max<int64_t>(rows_computed_, 0);
   if (sequence_ != nullptr) {
     // A stop string swallows what was held back; any other end shows it, an unfinished character included.
-    std::string rest = stop_string_.empty() ? stop_rule_->Finish() + detokenizer_->Finish() : "";
-    if (!rest.empty()) request_.sink->OnTokens({{}, std::move(rest)});
+    AnswerReader::Step rest = stop_string_.empty() ? reader_->Finish() : AnswerReader::Step();
+    if (!rest.text.empty() || !rest.reasoning.empty() || !undecided_.empty()) {
+      request_.sink->OnTokens({.tokens = std::exchange(undecided_, {}),
+                               .text = std::move(rest.text),
+                               .reasoning = std::move(rest.reasoning)});
+    }
+    end.reasoning_tokens = reasoning_tokens_;
+    end.cut_in_reasoning = wants_logits() && !reader_->answer_begun() && !reader_->undecided();
     end.output.assign(request_.tokens.begin() + static_cast<int64_t>(prompt_tokens_), request_.tokens.end());
     end.report.position = std::ssize(request_.tokens) - request_.virtual_tokens;
     FillEvicted(&end.report);
@@ -324,6 +416,7 @@ void RunningTurn::End(int64_t now_ns) {
     if (first_token_ns_ != 0) {
       end.times.prefill_ms = ms(begun_ns_, first_token_ns_);
       end.times.decode_ms = ms(first_token_ns_, now_ns);
+      if (reasoned_until_ns_ != 0) end.times.reasoning_ms = ms(first_token_ns_, reasoned_until_ns_);
     }
   }
   // The sink's own reference: after OnEnd nothing here may keep it alive.

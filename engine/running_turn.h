@@ -16,8 +16,8 @@
 #include "engine/sampling/sampling.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
-#include "engine/text/detokenizer.h"
-#include "engine/text/stop_rule.h"
+#include "engine/text/channels/answer_reader.h"
+#include "engine/text/channels/channel_format.h"
 
 namespace ringside {
 
@@ -143,7 +143,10 @@ class RunningTurn {
   /// Whether the token that the model has been asked for may be fed before it is known.
   bool CanRunAhead() const;
   /// Whether how the one after it is chosen does not depend on it.
-  bool Foresees() const { return !matcher_ && sampler_->Foresees(); }
+  bool Foresees() const {
+    const bool budget_ends = request_.reasoning_budget >= 0 && budget_used_ + 1 >= request_.reasoning_budget;
+    return !matcher_ && forced_.empty() && !(budget_ends && !reader_->in_answer()) && sampler_->Foresees();
+  }
   /// How that one is chosen, where it is foreseen.
   TokenChoice ChoiceAhead() { return sampler_->Choice(static_cast<int64_t>(request_.tokens.size()) + 1); }
   /// The model is given the awaited token unseen.
@@ -171,12 +174,24 @@ class RunningTurn {
   void AdvanceBeams();
   /// A token of the answer.
   void Append(const OutputToken& token);
+  /// Sends it to the sink, once it shows which channel it is in.
+  void Tell(const OutputToken& token, const AnswerReader::Step& step);
   /// Everything is scored that was to be.
   void TellScores();
   void TellEmbedding();
   void CheckLimits();
-  /// Finds out which tokens the grammar lets follow; ends the turn where none can, or that cannot be found out.
+  /// Makes the reader, and finds out what of the answer there is already.
+  void BeginReading(const Tokenizer& tokenizer);
+  /// Finds out which tokens may follow. Ends the turn where the grammar lets none, or that cannot be found out.
+  void FindAllowed();
   void FollowGrammar();
+  /// The grammar takes what the token adds to the answer. `answered`: the answer had begun before it. `forced`: it was
+  /// not sampled.
+  Status TakeByGrammar(TokenId id, const AnswerReader::Step& step, bool answered, bool forced);
+  /// Ends reasoning once its budget is used up.
+  void CheckBudget();
+  /// Has `markup` appended as if it had been sampled.
+  void Force(std::string_view markup);
   void FillEvicted(CacheReport* report) const;
 
   TurnRequest request_;  // request_.tokens grows by each sampled token: the timeline
@@ -198,10 +213,18 @@ class RunningTurn {
   int64_t embedded_tokens_ = 0;    // of so many
   int64_t evicted_before_ = 0;
   std::optional<Sampler> sampler_;
-  std::optional<Detokenizer> detokenizer_;
-  std::optional<StopRule> stop_rule_;
+  std::optional<AnswerReader> reader_;
+  const Tokenizer* tokenizer_ = nullptr;
+  std::vector<OutputToken> undecided_;     // until it shows which channel they are in
+  std::vector<TokenId> forced_;            // tokens that are appended next, in place of sampled ones
+  TokenId opens_reasoning_ = -1;           // the token that does, where there is a grammar
+  int64_t taken_ns_ = 0;                   // when the last token was known
+  int64_t reasoned_until_ns_ = 0;          // when the last token of reasoning was; 0 = there was none
+  int64_t reasoning_tokens_ = 0;           // of this turn
+  int64_t budget_used_ = 0;                // including the earlier part of a continued answer
   std::optional<GrammarMatcher> matcher_;  // with a grammar
-  std::vector<uint32_t> allowed_;          // by it: a bit an id of the model's vocabulary
+  std::vector<uint32_t> allowed_;          // a bit an id of the model's vocabulary; empty = all
+  size_t allowed_words_ = 0;
   std::optional<BeamSearch> search_;       // with beams
   std::optional<BeamCaches> beam_caches_;  // likewise
   size_t rebuilt_beam_ = 0;                // whose rows are computed again, after a preemption

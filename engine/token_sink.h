@@ -50,6 +50,7 @@ struct TurnTimes {
   double prefill_ms = 0;  // from there to the first token: queue + prefill = time to first token
   double others_ms = 0;   // of it: in steps that computed others' prompts and none of its own
   double decode_ms = 0;   // from the first token to the end
+  double reasoning_ms = 0;  // part of decode_ms: until the answer began
 };
 
 struct TurnEnd {

@@ -59,12 +59,12 @@ struct TurnRequest {
   std::string begun;  // where the turn goes on: the answer's text so far, which the grammar takes first
   /// A matcher that has taken `begun` already, on a worker; null: the engine takes it.
   std::shared_ptr<const GrammarMatcher> matcher;
-  /// How reasoning and answer are told apart in what is sampled; null = all of it is the answer. Stop strings, grammar,
-  /// penalties and bad words apply to the answer alone; max_tokens to all of it.
+  /// Splits sampled text into reasoning and answer; null = all text is the answer. Stop strings, grammar,
+  /// penalties and bad words apply to the answer alone; max_tokens counts all tokens.
   std::shared_ptr<const ChannelFormat> channels;
   /// Tokens of reasoning, at most; -1 = no limit. Then the format's forced_close is appended as if it had been sampled.
   int64_t reasoning_budget = -1;
-  std::vector<TokenId> begun_ids;  // where the turn goes on, with `channels`: the answer's sampled ids so far
+  std::vector<TokenId> begun_ids;  // with `channels`, where the turn continues an answer: its sampled ids so far
   int64_t max_tokens = 0;  // new tokens at most; 0 = prefill only (warm-up), -1 = until session_len
   std::shared_ptr<TokenSink> sink;
 };

@@ -20,7 +20,8 @@ BeamSearch::BeamSearch(const BeamParams& params, int64_t max_tokens, size_t ends
 }
 
 TokenChoice BeamSearch::Choice(size_t beam, int64_t position) {
-  TokenChoice choice = beams_[beam].sampler.Choice(position);
+  const AnswerReader& reader = beams_[beam].reader;
+  TokenChoice choice = beams_[beam].sampler.Choice(position, reader.in_answer() || reader.undecided());
   choice.logprobs = looked_at_;
   choice.edits_logprobs = choice.edits();
   return choice;
@@ -58,12 +59,13 @@ Status BeamSearch::Advance(std::span<const ChosenToken> found) {
   for (size_t i = 0; i < candidates.size() && (i < width || next.size() < width); ++i) {
     const Candidate& candidate = candidates[i];
     Beam beam = beams_[candidate.beam];
-    const bool ends = beam.stop_rule.Push(candidate.token, beam.detokenizer.Push(candidate.token)).stop || last;
+    const AnswerReader::Step step = beam.reader.Push(candidate.token);
+    const bool ends = step.stop || last;
     if (ends && i < width) AddAnswer(candidate);
     if (ends || next.size() == width) continue;
     beam.tokens.push_back(candidate.token);
     beam.sum = candidate.sum;
-    beam.sampler.Append(candidate.token);
+    step.reasoning_token ? beam.sampler.Skip() : beam.sampler.Append(candidate.token);
     next.push_back(std::move(beam));
     parents_.push_back(candidate.beam);
   }

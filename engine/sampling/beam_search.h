@@ -20,8 +20,7 @@
 #include <vector>
 
 #include "engine/sampling/sampling.h"
-#include "engine/text/detokenizer.h"
-#include "engine/text/stop_rule.h"
+#include "engine/text/channels/answer_reader.h"
 
 namespace ringside {
 
@@ -31,8 +30,7 @@ class BeamSearch {
     std::vector<TokenId> tokens;  // of the answer so far
     double sum = 0;               // of their log probabilities
     Sampler sampler;
-    Detokenizer detokenizer;
-    StopRule stop_rule;
+    AnswerReader reader;
   };
 
   /// Begins with one beam, `first`, that has no tokens. `max_tokens`: of an answer, at least 1. `ends`: how many ids

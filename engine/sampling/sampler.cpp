@@ -74,9 +74,10 @@ void Sampler::Append(TokenId id) {
       id == params_.top_p_reset ? params_.top_p : std::max(top_p_now_ * params_.top_p_decay, params_.top_p_min);
 }
 
-TokenChoice Sampler::Choice(int64_t position) {
+TokenChoice Sampler::Choice(int64_t position, bool in_answer) {
   banned_.clear();
   for (const auto& word : params_.bad_words) {
+    if (!in_answer) break;
     const size_t before = word.size() - 1;
     if (before <= tail_.size() &&
         std::equal(word.begin(), word.end() - 1, tail_.end() - static_cast<std::ptrdiff_t>(before))) {
@@ -88,8 +89,10 @@ TokenChoice Sampler::Choice(int64_t position) {
   TokenChoice choice;
   choice.banned = banned_;
   choice.bias = params_.logit_bias;
-  choice.repeated = distinct_;
-  choice.counted = counts_;
+  if (in_answer) {
+    choice.repeated = distinct_;
+    choice.counted = counts_;
+  }
   choice.repetition_penalty = params_.repetition_penalty;
   choice.presence_penalty = params_.presence_penalty;
   choice.frequency_penalty = params_.frequency_penalty;

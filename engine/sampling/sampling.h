@@ -58,11 +58,14 @@ class Sampler {
   Sampler(SamplingParams params, int64_t vocab, std::span<const TokenId> history, std::span<const TokenId> end_of_turn);
 
   /// How the token for `position` (the new token's own) is chosen. It borrows from the sampler until the next call.
-  TokenChoice Choice(int64_t position);
+  /// Bad words and penalties apply only in the answer.
+  TokenChoice Choice(int64_t position, bool in_answer = true);
   /// Whether the choice after the next token's does not depend on which token that is.
   bool Foresees() const;
   /// Tells the sampler that `id` was appended.
   void Append(TokenId id);
+  /// Tells it that a token was appended that is not the answer's: of reasoning, or markup of channels.
+  void Skip() { ++new_tokens_; }
 
  private:
   void MergeBiases();

@@ -8,7 +8,8 @@
 namespace ringside {
 namespace {
 
-constexpr std::array<std::string_view, 7> kTurnEnders = {"<|im_end|>",    "<|eot_id|>",    "<|eom_id|>", "<|end|>",
+constexpr std::array<std::string_view, 9> kTurnEnders = {"<|im_end|>",    "<|eot_id|>",    "<|eom_id|>",
+                                                         "<|end|>",       "<|return|>",    "<|call|>",
                                                          "<end_of_turn>", "<|endoftext|>", "</s>"};
 
 }  // namespace

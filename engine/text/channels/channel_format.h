@@ -27,9 +27,9 @@ struct ChannelFormat {
   std::string open, close;                // markers around reasoning
   std::string answer_open, answer_close;  // markers around the answer, both optional; "" = none
   std::string forced_close;               // what a budget writes to end reasoning, markers included
-  /// How a call that has a message of its own is written into the answer's text: call_open NAME call_arguments
-  /// ARGUMENTS call_close.
-  std::string call_open, call_arguments, call_close;
+  /// Format in which a call message is written into the answer's text: call_open NAME call_arguments
+  /// ARGUMENTS call_close, with call_next in place of call_open where the answer has text already.
+  std::string call_open, call_next, call_arguments, call_close;
 
   friend bool operator==(const ChannelFormat&, const ChannelFormat&) = default;
 };
