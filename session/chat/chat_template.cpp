@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "engine/grammar/schema/json_text.h"
 #include "session/chat/jinja/text.h"
+#include "session/chat/reasoning_settings.h"
 #include "session/chat/template_format.h"
 #include "session/chat/template_run.h"
 #include "session/chat/told_tools.h"
@@ -101,10 +102,19 @@ class Renderer {
     const bool calls = message.calls_at >= 0;
     const std::string_view text = content.substr(0, text_bytes);
     Start();
-    if (!calls && IsAbsent(text, format_.absent_answer)) return Markup(format_.empty_answer);
-    Markup(format_.assistant_open);
+    if (!calls && message.reasoning.empty() && IsAbsent(text, format_.absent_answer))
+      return Markup(format_.empty_answer);
+    const auto& markup = message.current ? format_.current_reasoning : format_.reasoning;
+    const bool reasons = !message.reasoning.empty() && markup;
+    if (reasons) {
+      Markup(markup->first);
+      Content(message.reasoning);
+      Markup(markup->second);
+    } else {
+      Markup(format_.assistant_open);
+    }
     if (!calls || !syntax_.alone) {
-      Markup(format_.answer_lead);
+      if (!reasons) Markup(format_.answer_lead);
       Content(format_.trim_assistant.Of(text));
     }
     if (calls) Calls(content.substr(text_bytes), message, !text.empty() && !syntax_.alone);
@@ -227,6 +237,10 @@ bool BeginsWithSystem(std::span<const ChatMessage> messages) {
   return !messages.empty() && messages.front().role == ChatRole::kSystem;
 }
 
+void EndPrompt(const std::string& markup, bool add_generation_prompt, Rendering* rendering) {
+  if (add_generation_prompt && !markup.empty()) rendering->pieces.push_back({markup, true});
+}
+
 Status Unusable(const Status& why, const std::string& remedy) {
   return InvalidArgument("the model's chat template cannot be used: " + why.message() + "; " + remedy);
 }
@@ -268,10 +282,18 @@ Result<ChatTemplate> ChatTemplate::Recognise(std::string_view jinja_source, cons
   };
   Result<TemplateRun> run = TemplateRun::FromSource(jinja_source, facts);
   if (!run.ok()) return refuse(run.status());
-  Result<TemplateFormat> format = LearnFormat(*run, facts);
+  Result<ChatTemplate> chat = OfRun(*run, facts);
+  if (!chat.ok()) return refuse(chat.status());
+  chat->reasoning_ =
+      std::make_shared<const ReasoningSettings>(*std::move(run), facts, &ChatTemplate::OfRun, chat->tool_syntax());
+  return chat;
+}
+
+Result<ChatTemplate> ChatTemplate::OfRun(TemplateRun run, const Facts& facts) {
+  Result<TemplateFormat> format = LearnFormat(run, facts);
   if (format.ok()) return ChatTemplate(std::make_shared<const TemplateFormat>(*std::move(format)));
-  Result<WholeTemplate> whole = WholeTemplate::Learn(*std::move(run), facts);
-  if (!whole.ok()) return refuse(format.status());
+  Result<WholeTemplate> whole = WholeTemplate::Learn(std::move(run), facts);
+  if (!whole.ok()) return format.status();
   std::string caveat = "each turn renders its whole conversation anew: " + format.status().message();
   if (!whole->writes_calls()) caveat += "; tool calls, which the template does not write, are the answer's text";
   return ChatTemplate(*std::move(whole), std::move(caveat));
@@ -299,7 +321,13 @@ Result<ChatTemplate> ChatTemplate::ForEncoder(std::string_view jinja_source, con
 
 Result<ChatTemplate> ChatTemplate::Named(std::string_view name, const Facts& facts) {
   std::optional<TemplateFormat> format = FormatByName(name, facts);
-  if (format) return ChatTemplate(std::make_shared<const TemplateFormat>(*std::move(format)));
+  if (format) {
+    const ChannelFamily* family = format->drop_thinking ? FamilyByName("think") : nullptr;
+    ChatTemplate chat(std::make_shared<const TemplateFormat>(*std::move(format)));
+    chat.reasoning_ = std::make_shared<const ReasoningSettings>(
+        family, chat.format_->generation_prompt.value_or(chat.format_->assistant_open));
+    return chat;
+  }
   std::string choices;
   for (const std::string_view known : FormatNames()) choices += (choices.empty() ? "" : ", ") + std::string(known);
   return InvalidArgument("unknown chat template '" + std::string(name) + "': one of " + choices);
@@ -320,6 +348,29 @@ bool ChatTemplate::EndsAnswer(std::string_view token) const {
 const std::string& ChatTemplate::assistant_open() const { return format_->assistant_open; }
 const std::vector<std::string>& ChatTemplate::stop_strings() const { return format_->stop_strings; }
 
+Result<SettledReasoning> ChatTemplate::Settle(const ReasoningSpec& spec) const {
+  if (reasoning_ != nullptr) return reasoning_->Settle(spec, *this);
+  return ReasoningSettings(nullptr, "").Settle(spec, *this);
+}
+
+ChatTemplate ChatTemplate::WithPromptEnd(std::string_view markup) const {
+  ChatTemplate chat = *this;
+  chat.prompt_end_ = markup;
+  return chat;
+}
+
+bool ChatTemplate::WritesMessagesLike(const ChatTemplate& other) const {
+  if (renders_anew() || other.renders_anew()) return false;
+  if (format_ == other.format_) return true;
+  TemplateFormat ours = *format_, theirs = *other.format_;
+  for (TemplateFormat* format : {&ours, &theirs}) {
+    format->generation_prompt.reset();
+    format->name.clear();
+    format->caveat.clear();
+  }
+  return ours == theirs;
+}
+
 const std::string& ChatTemplate::source() const {
   CHECK(renders_anew());
   return whole_->source();
@@ -329,7 +380,10 @@ Result<Rendering> ChatTemplate::RenderAnew(std::span<const ChatMessage> messages
                                            std::string_view tools, const Tokenizer& tokenizer) const {
   CHECK(renders_anew());
   Result<Rendering> rendering = whole_->Render(messages, add_generation_prompt, tools, tokenizer);
-  if (rendering.ok()) return rendering;
+  if (rendering.ok()) {
+    EndPrompt(prompt_end_, add_generation_prompt, &*rendering);
+    return rendering;
+  }
   return InvalidArgument("The model's chat template does not take this conversation: " + rendering.status().message(),
                          "input");
 }
@@ -337,7 +391,9 @@ Result<Rendering> ChatTemplate::RenderAnew(std::span<const ChatMessage> messages
 Rendering ChatTemplate::Render(std::span<const ChatMessage> messages, TimelineEnd before, bool add_generation_prompt,
                                std::string_view tools) const {
   CHECK(!renders_anew());
-  return RenderFormat(*format_, messages, before, add_generation_prompt, tools);
+  Rendering rendering = RenderFormat(*format_, messages, before, add_generation_prompt, tools);
+  EndPrompt(prompt_end_, add_generation_prompt, &rendering);
+  return rendering;
 }
 
 Rendering RenderFormat(const TemplateFormat& format, std::span<const ChatMessage> messages, TimelineEnd before,

@@ -34,6 +34,7 @@ struct ChatMessage {
   /// Where the tools' syntax has ids: by which the model knows its calls, or the call that this is the result of.
   std::vector<std::string> model_ids = {};
   std::string reasoning = {};  // an assistant's, beside `content`
+  bool current = false;        // no question follows: templates may keep reasoning until then
 };
 
 /// Where a conversation's timeline ends: what Render must know of everything before. Kept by the session between turns.
@@ -71,7 +72,11 @@ struct EncodedRendering {
 std::optional<EncodedRendering> EncodeRendering(const Tokenizer& tokenizer, const Rendering& rendering,
                                                 int64_t max_tokens);
 
+struct ReasoningSpec;
+struct SettledReasoning;
 struct TemplateFormat;
+class ReasoningSettings;
+class TemplateRun;
 class WholeTemplate;
 
 class ChatTemplate {
@@ -119,6 +124,13 @@ class ChatTemplate {
   Result<Rendering> RenderAnew(std::span<const ChatMessage> messages, bool add_generation_prompt,
                                std::string_view tools, const Tokenizer& tokenizer) const;
 
+  /// What a request's wishes for reasoning come to. Errors as of ReasoningSettings.
+  Result<SettledReasoning> Settle(const ReasoningSpec& spec) const;
+  /// A copy that appends `markup` to every generation prompt.
+  ChatTemplate WithPromptEnd(std::string_view markup) const;
+  /// Whether what it writes but for the generation prompt is what `other` writes.
+  bool WritesMessagesLike(const ChatTemplate& other) const;
+
   /// How the model is told of tools and calls them: its own way, or Hermes' if its template knows none.
   ToolSyntaxName tool_syntax() const;
 
@@ -137,8 +149,11 @@ class ChatTemplate {
  private:
   explicit ChatTemplate(std::shared_ptr<const TemplateFormat> format) : format_(std::move(format)) {}
   ChatTemplate(WholeTemplate whole, std::string caveat);
+  static Result<ChatTemplate> OfRun(TemplateRun run, const Facts& facts);
   std::shared_ptr<const TemplateFormat> format_;
   std::shared_ptr<const WholeTemplate> whole_;  // null: it has a format
+  std::shared_ptr<const ReasoningSettings> reasoning_;  // null: nothing can be asked for
+  std::string prompt_end_;                              // appended to every generation prompt
 };
 
 }  // namespace ringside

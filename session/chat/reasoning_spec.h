@@ -1,4 +1,4 @@
-// How much a model is to reason, as a request says it. Plain values.
+// How much a request wants the model to reason. Plain values.
 #pragma once
 
 #include <cstdint>

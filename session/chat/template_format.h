@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "session/chat/chat_template.h"
@@ -57,6 +58,13 @@ struct TemplateFormat {
   bool keep_newlines_behind_thinking = false;  // ... but not the newlines that follow (DeepSeek R1)
   std::vector<std::string> stop_strings;
   std::array<std::string, 3> part_separators = {"\n", "\n", "\n"};  // between content parts, by ChatRole
+  /// Markup before and after the reasoning of a given answer, in place of assistant_open and answer_lead. Absent: the
+  /// template drops reasoning.
+  std::optional<std::pair<std::string, std::string>> reasoning;
+  /// As `reasoning`, for an answer that no question follows.
+  std::optional<std::pair<std::string, std::string>> current_reasoning;
+
+  friend bool operator==(const TemplateFormat&, const TemplateFormat&) = default;
 };
 
 /// The format of a name in ChatTemplate::Names(); nullopt for another.

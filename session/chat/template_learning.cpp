@@ -50,6 +50,7 @@ class Learner {
     LearnAbsentSystem();
     LearnAbsentAnswer();
     LearnThinking();
+    LearnReasoning();
     LearnLateSystem();
     return std::move(format_);
   }
@@ -250,6 +251,25 @@ class Learner {
     const size_t at = text->find(kAnswer.content);
     format_.keep_newlines_behind_thinking = std::string_view(*text).substr(0, at).ends_with(between_ + "\n\n");
     caveats_.emplace_back("the thinking of earlier answers stays in the conversation");
+  }
+
+  /// Learns the markup around the reasoning of an earlier answer, where the template writes reasoning.
+  void LearnReasoning() {
+    ChatMessage reasoned = kAnswer;
+    reasoned.reasoning = kThought;
+    format_.reasoning = AroundReasoning({kQuestion, reasoned, kNext}, true);
+    format_.current_reasoning = AroundReasoning({kQuestion, reasoned}, false);
+  }
+
+  std::optional<std::pair<std::string, std::string>> AroundReasoning(const std::vector<ChatMessage>& messages,
+                                                                     bool generation) const {
+    const Result<std::string> text = run_.Text(messages, generation);
+    const std::string before = head_ + kQuestion.content + format_.user_close;
+    const size_t thought = text.ok() ? text->find(kThought) : std::string::npos;
+    if (thought == std::string::npos || !text->starts_with(before) || thought < before.size()) return std::nullopt;
+    const size_t behind = thought + kThought.size(), answer = text->find(kAnswer.content, behind);
+    if (answer == std::string::npos || text->find(kThought, behind) != std::string::npos) return std::nullopt;
+    return std::pair(text->substr(before.size(), thought - before.size()), text->substr(behind, answer - behind));
   }
 
   void LearnLateSystem() {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <initializer_list>
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
@@ -17,7 +18,7 @@ using Entries = std::vector<std::pair<Value, Value>>;
 // What takes more is no template that anybody would wait for.
 jinja::RenderLimits LimitsOf(std::span<const ChatMessage> messages, std::string_view tools) {
   size_t bytes = tools.size();
-  for (const ChatMessage& message : messages) bytes += message.content.size();
+  for (const ChatMessage& message : messages) bytes += message.content.size() + message.reasoning.size();
   return {.steps = 200000 + static_cast<int64_t>(2000 * messages.size() + 2 * bytes), .bytes = (1 << 20) + 10 * bytes};
 }
 
@@ -52,6 +53,10 @@ Result<Value> MessageOf(const ChatMessage& message, const TextChange& change) {
   const std::string_view text =
       calls.ok() ? content.substr(0, std::min(static_cast<size_t>(message.calls_at), content.size())) : content;
   Entries entries = {{"role", ChatRoleName(message.role)}, {"content", Changed(text, change)}};
+  // Templates read it by one of these names.
+  for (const char* name : {"reasoning_content", "reasoning", "thinking"}) {
+    if (!message.reasoning.empty()) entries.emplace_back(name, Changed(message.reasoning, change));
+  }
   if (has_calls && calls.ok()) entries.emplace_back("tool_calls", *std::move(calls));
   if (message.role == ChatRole::kTool && !message.model_ids.empty()) {
     entries.emplace_back("tool_call_id", Changed(message.model_ids.front(), change));
@@ -71,16 +76,18 @@ Result<Value> ToolsOf(std::string_view lines, const TextChange& change) {
   return jinja::MakeList(std::move(tools));
 }
 
-jinja::Variables VariablesOf(Value messages, Value tools, bool add_generation_prompt,
-                             const ChatTemplate::Facts& facts) {
-  return {{"messages", std::move(messages)}, {"tools", std::move(tools)},
-          {"documents", Value::None{}},      {"add_generation_prompt", add_generation_prompt},
-          {"bos_token", facts.bos},          {"eos_token", facts.eos}};
+jinja::Variables VariablesOf(Value messages, Value tools, bool add_generation_prompt, const ChatTemplate::Facts& facts,
+                             const jinja::Variables& more) {
+  jinja::Variables all = {{"messages", std::move(messages)}, {"tools", std::move(tools)},
+                          {"documents", Value::None{}},      {"add_generation_prompt", add_generation_prompt},
+                          {"bos_token", facts.bos},          {"eos_token", facts.eos}};
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
 }
 
-Result<std::string> Run(const jinja::Template& source, const ChatTemplate::Facts& facts, const std::tm& day,
-                        std::span<const ChatMessage> messages, bool add_generation_prompt, std::string_view tools,
-                        const TextChange& change) {
+Result<std::string> Run(const jinja::Template& source, const ChatTemplate::Facts& facts, const jinja::Variables& more,
+                        const std::tm& day, std::span<const ChatMessage> messages, bool add_generation_prompt,
+                        std::string_view tools, const TextChange& change) {
   std::vector<Value> all;
   for (const ChatMessage& message : messages) {
     ASSIGN_OR_RETURN(Value one, MessageOf(message, change));
@@ -88,7 +95,7 @@ Result<std::string> Run(const jinja::Template& source, const ChatTemplate::Facts
   }
   ASSIGN_OR_RETURN(Value list, jinja::MakeList(std::move(all)));
   ASSIGN_OR_RETURN(Value told, ToolsOf(tools, change));
-  return source.Render(VariablesOf(std::move(list), std::move(told), add_generation_prompt, facts), day,
+  return source.Render(VariablesOf(std::move(list), std::move(told), add_generation_prompt, facts, more), day,
                        LimitsOf(messages, tools));
 }
 
@@ -115,7 +122,18 @@ Result<TemplateRun> TemplateRun::FromSource(std::string_view jinja_source, const
 
 Result<std::string> TemplateRun::Text(std::span<const ChatMessage> messages, bool add_generation_prompt,
                                       std::string_view tools, const TextChange& change) const {
-  return Run(template_, facts_, today_, messages, add_generation_prompt, tools, change);
+  return Run(template_, facts_, more_, today_, messages, add_generation_prompt, tools, change);
+}
+
+Result<TemplateRun> TemplateRun::With(std::string_view variables) const {
+  const auto json = nlohmann::ordered_json::parse(variables, nullptr, false);
+  if (!json.is_object()) return InvalidArgument("template variables are no JSON object");
+  TemplateRun run = *this;
+  for (const auto& [name, value] : json.items()) {
+    ASSIGN_OR_RETURN(Value converted, ValueOfJson(value.dump()));
+    run.more_.emplace_back(name, std::move(converted));
+  }
+  return run;
 }
 
 std::string TemplateRun::PartSeparator(ChatRole role) const {
@@ -129,7 +147,7 @@ std::string TemplateRun::PartSeparator(ChatRole role) const {
     all.push_back(std::move(parts));
     if (role != ChatRole::kUser) all.push_back(question);
     ASSIGN_OR_RETURN(Value list, jinja::MakeList(std::move(all)));
-    return template_.Render(VariablesOf(std::move(list), Value::None{}, true, facts_), today_, LimitsOf({}, {}));
+    return template_.Render(VariablesOf(std::move(list), Value::None{}, true, facts_, more_), today_, LimitsOf({}, {}));
   };
   const Result<std::string> text = render();
   const size_t at = text.ok() ? text->find(first) : std::string::npos;
@@ -146,7 +164,7 @@ Result<std::string> TemplateRun::TextOnAnotherDay(std::span<const ChatMessage> m
   day.tm_year += 1;
   day.tm_mon = (day.tm_mon + 1) % 12;
   day.tm_mday = day.tm_mday % 28 + 1;
-  return Run(template_, facts_, day, messages, true, {}, nullptr);
+  return Run(template_, facts_, more_, day, messages, true, {}, nullptr);
 }
 
 }  // namespace ringside

@@ -23,6 +23,8 @@ class TemplateRun {
   /// fails or refuses.
   Result<std::string> Text(std::span<const ChatMessage> messages, bool add_generation_prompt,
                            std::string_view tools = {}, const TextChange& change = nullptr) const;
+  /// A copy with more variables: the members of a JSON object. kInvalidArgument for other text.
+  Result<TemplateRun> With(std::string_view variables) const;
   /// The same on some other day.
   Result<std::string> TextOnAnotherDay(std::span<const ChatMessage> messages) const;
   /// The text between two content parts of a message with this role; "\n" where the template takes no parts.
@@ -37,6 +39,7 @@ class TemplateRun {
   jinja::Template template_;
   ChatTemplate::Facts facts_;
   std::tm today_;
+  jinja::Variables more_;  // in addition to those that every template has
 };
 
 }  // namespace ringside

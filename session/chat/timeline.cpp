@@ -12,7 +12,7 @@ namespace {
 
 int64_t BytesOf(const Item& item) {
   return static_cast<int64_t>(sizeof(Item) + item.id.size() + item.text.size() + item.call_ids.size() +
-                              item.form.size());
+                              item.form.size() + item.reasoning.size());
 }
 
 constexpr int64_t kMostBytesOfInputToken = 64;  // on average
@@ -97,6 +97,7 @@ void Timeline::AddItem(Item item) {
 
 Result<std::optional<int64_t>> Timeline::SetHead(TimelineHead head, const Codec& codec, int64_t max_tokens) {
   if (head == head_) return std::optional<int64_t>();
+  const SharedList<TokenId> before = tokens_;
   head_ = std::move(head);
   if (tokens_.empty()) return std::optional<int64_t>();
   if (codec.chat.renders_anew()) {
@@ -138,7 +139,9 @@ Result<std::optional<int64_t>> Timeline::SetHead(TimelineHead head, const Codec&
     end_ = old_end;
   }
   items_.Append(std::move(later));
-  return std::optional(made);
+  const bool same =
+      before.size() == tokens_.size() && SharedList<TokenId>::CommonPrefix(before, tokens_) == before.size();
+  return same ? std::optional<int64_t>() : std::optional(made);
 }
 
 Status Timeline::Render(const Codec& codec, bool open_answer, int64_t max_tokens, bool cuts) {
@@ -162,9 +165,14 @@ Status Timeline::Render(const Codec& codec, bool open_answer, int64_t max_tokens
   }
   const bool has_ids = SyntaxOf(codec.chat.tool_syntax()).has_ids();
   ModelCallIds ids_of_calls(items_, has_ids ? first : 0);
+  const auto question =
+      std::find_if(added.rbegin(), added.rend(), [](const Item& item) { return item.role == ChatRole::kUser; });
+  const Item* const last_question = question == added.rend() ? nullptr : &*question;
   for (Item& item : added) {
     ChatMessage message{item.role, item.text, item.calls_at};
     if (has_ids) message.model_ids = ids_of_calls.Next(item);
+    message.reasoning = item.reasoning;
+    message.current = last_question == nullptr || &item > last_question;
     const Rendering part = codec.chat.Render({&message, 1}, end, false, head_.tools);
     end = part.end;
     borders.push_back(joined.pieces() + (part.message_starts.empty() ? 0 : part.message_starts.back()));
@@ -212,6 +220,7 @@ Result<std::optional<Timeline::Anew>> Timeline::EncodeAnew(const Codec& codec, b
     const std::string_view text = item.text;
     messages.push_back({item.role, std::string(text.substr(messages.size() == first ? cut : 0)), item.calls_at});
     messages.back().model_ids = ids_of_calls.Next(item);
+    messages.back().reasoning = item.reasoning;
   }
   ASSIGN_OR_RETURN(const Rendering rendering,
                    codec.chat.RenderAnew(messages, open_answer, head_.tools, codec.tokenizer));
@@ -354,6 +363,10 @@ void Timeline::CloseAnswer(Item answer, std::span<const TokenId> output, const C
     const std::string& before = reopened_->text;
     const std::string& more = answer.text;
     answer.text = before + more;
+    if (reopened_->reasoning.size() > 0) {
+      const std::string &reasoned = reopened_->reasoning, &further = answer.reasoning;
+      answer.reasoning = reasoned + further;
+    }
     reopened_.reset();
   }
   tokens_.Append(output);

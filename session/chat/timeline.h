@@ -46,6 +46,8 @@ struct Item {
 struct TimelineHead {
   std::optional<std::string> instructions;  // the system message that stands before all items
   SharedText tools;                         // a line of JSON each, see ChatTemplate::Render; "" = none
+  /// Template variables, where a template that has a format writes messages otherwise for them; "" = none. Not stored.
+  std::string variables = {};
   friend bool operator==(const TimelineHead&, const TimelineHead&) = default;
 };
 
@@ -122,6 +124,8 @@ class Timeline {
   void ReopenAnswer();
   bool CanReopen() const;
   const std::optional<Item>& reopened() const { return reopened_; }
+  /// Where the open answer's message begins; -1 = none is open.
+  int64_t answer_begin() const { return answer_begin_; }
 
   /// Replaces the `removed` items at index `at` by `added`. Ids before the place stay. Messages after it are rendered
   /// again up to the next sampled answer, whose ids and all later ones are kept. Where the template renders the whole

@@ -28,7 +28,8 @@ bool ItemsFit(const SharedList<Item>& items, int64_t tokens) {
   bool rendered = true;
   for (const Item& item : items) {
     if (item.calls_at < -1 || item.calls_at > static_cast<int64_t>(item.text.size())) return false;
-    if (item.calls_at >= 0 && item.role != ChatRole::kAssistant) return false;
+    const bool answers = item.calls_at >= 0 || item.reasoning.size() > 0;
+    if (answers && item.role != ChatRole::kAssistant) return false;
     if (item.end == TimelineEnd::kForgotten) return false;
     if (item.form.size() > 0 && (item.complete || !DecodeAnswerForm(item.form).ok())) return false;
     if (!item.rendered()) {

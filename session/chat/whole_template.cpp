@@ -91,7 +91,14 @@ Result<Rendering> WholeTemplate::Render(std::span<const ChatMessage> messages, b
   for (ChatMessage& message : all) {
     if (!writes_calls_) message.calls_at = -1;
   }
-  ASSIGN_OR_RETURN(std::string text, run_.Text(all, add_generation_prompt, tools, mark));
+  Result<std::string> marked_text = run_.Text(all, add_generation_prompt, tools, mark);
+  if (!marked_text.ok() && std::ranges::any_of(all, [](const ChatMessage& m) { return !m.reasoning.empty(); })) {
+    // Some templates refuse reasoning beside a text.
+    for (ChatMessage& message : all) message.reasoning.clear();
+    marked_text = run_.Text(all, add_generation_prompt, tools, mark);
+  }
+  if (!marked_text.ok()) return marked_text.status();
+  std::string text = *std::move(marked_text);
   if (ContentMarks::Has(text)) {
     ASSIGN_OR_RETURN(const std::string plain, run_.Text(all, add_generation_prompt, tools));
     text = ContentMarks::MoveMarks(text, plain);
@@ -104,7 +111,8 @@ Result<Rendering> WholeTemplate::Render(std::span<const ChatMessage> messages, b
     const size_t bytes = std::min(static_cast<size_t>(message.calls_at), message.content.size());
     const std::string marked = mark(std::string_view(message.content).substr(0, bytes));
     const std::string_view content = jinja::Strip(marked);
-    const std::string_view ahead = std::string_view(text).substr(0, at + content.size() + kAhead);
+    const std::string_view ahead =
+        std::string_view(text).substr(0, at + message.reasoning.size() + content.size() + kAhead);
     const auto [begin, end] = FindMessage(ahead, at, Open(message.role), content);
     out.message_starts.push_back(i == 0 && message.role == ChatRole::kSystem ? 0 : begin);
     at = end;
