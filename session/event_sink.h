@@ -21,7 +21,7 @@ struct TurnEvent {
   enum class Kind {
     kBegun,            // the response exists
     kReasoningOpened,  // its first piece follows
-    kReasoning,        // a piece of it
+    kReasoning,        // a piece of reasoning
     kReasoningEnded,   // the message or a tool call follows, or the answer was cut in it
     kOpened,           // its message begins: behind the start, or with the first text where there may be calls
     kText,             // a piece of it
@@ -46,7 +46,8 @@ struct TurnEvent {
   /// Its place among the items of the answer.
   size_t output_index() const {
     const bool reasoning = kind == Kind::kReasoningOpened || kind == Kind::kReasoning || kind == Kind::kReasoningEnded;
-    return reasoning ? 0 : call + before.opened + before.reasoning_opened;
+    const bool message = kind == Kind::kOpened || kind == Kind::kText || kind == Kind::kMessageEnded;
+    return reasoning ? 0 : before.reasoning_opened + (message ? 0 : before.opened + call);
   }
 };
 

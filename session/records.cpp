@@ -58,15 +58,18 @@ void WriteAdapter(ByteWriter& out, const std::string& adapter) {
 }
 std::string ReadAdapter(ByteReader& in) { return in.done() ? "" : in.String(); }
 
-// A role, and what follows the text: what concerns tool calls, how an answer that was cut was asked for. The items of
-// older versions have none of that.
-constexpr uint8_t kRoles = 4, kHasCalls = 4, kHasForm = 8;
+// A role, and what follows the text: reasoning, what concerns tool calls, how an answer that was cut was asked for. The
+// items of older versions have none of that.
+constexpr uint8_t kRoles = 4, kHasCalls = 4, kHasForm = 8, kHasReasoning = 16;
 
 void Write(ByteWriter& out, const Item& item) {
   const bool calls = item.calls_at >= 0 || !item.call_ids.empty(), form = item.form.size() > 0;
+  const bool reasoning = item.reasoning.size() > 0;
+  const int flags = (calls ? kHasCalls : 0) | (form ? kHasForm : 0) | (reasoning ? kHasReasoning : 0);
   out.String(item.id);
-  out.Byte(static_cast<uint8_t>(static_cast<uint8_t>(item.role) | (calls ? kHasCalls : 0) | (form ? kHasForm : 0)));
+  out.Byte(static_cast<uint8_t>(static_cast<uint8_t>(item.role) | flags));
   out.String(item.text);
+  if (reasoning) out.String(item.reasoning);
   if (calls) {
     out.Signed(item.calls_at);
     out.String(item.call_ids);
@@ -81,9 +84,10 @@ void Write(ByteWriter& out, const Item& item) {
 Item ReadItem(ByteReader& in) {
   Item item;
   item.id = in.String();
-  const uint8_t role = in.Enum<uint8_t>(kRoles - 1 + kHasCalls + kHasForm);
+  const uint8_t role = in.Enum<uint8_t>(kRoles - 1 + kHasCalls + kHasForm + kHasReasoning);
   item.role = static_cast<ChatRole>(role % kRoles);
   item.text = in.String();
+  if ((role & kHasReasoning) != 0) item.reasoning = in.String();
   if ((role & kHasCalls) != 0) {
     item.calls_at = in.Signed();
     item.call_ids = in.String();
@@ -330,7 +334,8 @@ JournalRecord Encode(const TurnRecord& record) {
   Write(out, record.sampling);
   out.Signed(record.max_tokens);
   // What older versions did not have stands here only where it says something.
-  const bool adapter = !record.adapter.empty(), beams = record.sampling.beams.searches() || adapter;
+  const bool ignored = !record.ignored_reasoning.empty(), adapter = ignored || !record.adapter.empty();
+  const bool beams = record.sampling.beams.searches() || adapter;
   const bool form = record.form.size() > 0 || beams;
   const bool calls = record.calls != CallPlace::kNone || form;
   if (record.clamped.any() || calls) Write(out, record.clamped);
@@ -338,7 +343,11 @@ JournalRecord Encode(const TurnRecord& record) {
   if (form || (calls && record.syntax != ToolSyntaxName::kHermes)) out.Byte(static_cast<uint8_t>(record.syntax));
   if (form) out.String(record.form);
   if (beams) Write(out, record.sampling.beams);
-  WriteAdapter(out, record.adapter);
+  if (adapter) out.String(record.adapter);
+  if (ignored) {
+    out.Unsigned(record.ignored_reasoning.size());
+    for (const std::string& name : record.ignored_reasoning) out.String(name);
+  }
   return Make(RecordType::kTurn, out);
 }
 Result<TurnRecord> DecodeTurn(std::string_view bytes) {
@@ -362,6 +371,10 @@ Result<TurnRecord> DecodeTurn(std::string_view bytes) {
   if (!in.rest().empty()) record.form = in.String();
   if (!in.rest().empty()) record.sampling.beams = ReadBeams(in);
   record.adapter = ReadAdapter(in);
+  if (!in.rest().empty()) {
+    record.ignored_reasoning.resize(in.Count());
+    for (std::string& name : record.ignored_reasoning) name = in.String();
+  }
   return Checked(in, std::move(record), "turn");
 }
 
@@ -391,6 +404,11 @@ JournalRecord Encode(const TokensRecord& record, bool logprobs) {
       out.Double(other.logprob);
     }
   }
+  if (!record.reasoning.empty() || record.reasoning_tokens > 0 || record.reasoning_ended) {
+    out.String(record.reasoning);
+    out.Signed(record.reasoning_tokens);
+    out.Bool(record.reasoning_ended);
+  }
   return Make(RecordType::kTokens, out);
 }
 Result<TokensRecord> DecodeTokens(std::string_view bytes) {
@@ -409,6 +427,11 @@ Result<TokensRecord> DecodeTokens(std::string_view bytes) {
       other.logprob = static_cast<float>(in.Double());
     }
   }
+  if (!in.rest().empty()) {
+    record.reasoning = in.String();
+    record.reasoning_tokens = in.Signed();
+    record.reasoning_ended = in.Bool();
+  }
   return Checked(in, std::move(record), "tokens");
 }
 
@@ -424,6 +447,11 @@ JournalRecord Encode(const EndRecord& record) {
   out.Double(record.completed_at);
   for (const double ms : {record.times.slot_ms, record.times.others_ms}) out.Double(ms);
   out.Double(record.ended_s);
+  if (record.reasoning_tokens > 0 || record.cut_in_reasoning) {
+    out.Signed(record.reasoning_tokens);
+    out.Bool(record.cut_in_reasoning);
+    out.Double(record.times.reasoning_ms);
+  }
   return Make(RecordType::kEnd, out);
 }
 Result<EndRecord> DecodeEnd(std::string_view bytes) {
@@ -440,6 +468,11 @@ Result<EndRecord> DecodeEnd(std::string_view bytes) {
   if (in.done()) return record;  // an older version's ends here
   for (double* ms : {&record.times.slot_ms, &record.times.others_ms}) *ms = in.Double();
   if (!in.done()) record.ended_s = in.Double();
+  if (!in.rest().empty()) {
+    record.reasoning_tokens = in.Signed();
+    record.cut_in_reasoning = in.Bool();
+    record.times.reasoning_ms = in.Double();
+  }
   return Checked(in, std::move(record), "end");
 }
 

@@ -66,11 +66,16 @@ struct TurnRecord {
   ToolSyntaxName syntax = ToolSyntaxName::kHermes;
   SharedText form;  // what Encode(AnswerForm) makes of how it was asked for
   std::string adapter;
+  std::vector<std::string> ignored_reasoning;
 };
 
 struct TokensRecord {
   std::vector<OutputToken> tokens;
   std::string text;
+  // As TokenDelta has them.
+  std::string reasoning = {};
+  int64_t reasoning_tokens = 0;
+  bool reasoning_ended = false;
 };
 
 struct EndRecord {
@@ -82,6 +87,8 @@ struct EndRecord {
   TurnTimes times;
   double completed_at = 0;
   double ended_s = 0;  // by uptime
+  int64_t reasoning_tokens = 0;
+  bool cut_in_reasoning = false;
 };
 
 /// The answer ends with what the records before this one hold.

@@ -130,6 +130,7 @@ Item Session::MakeItem(NewItem item) const {
   made.id = MakeId("msg_");
   made.role = item.role;
   made.text = std::move(item.text);
+  if (!item.reasoning.empty() && item.role == ChatRole::kAssistant) made.reasoning = std::move(item.reasoning);
   made.calls_at = item.calls_at;
   made.call_ids = std::move(item.call_ids);
   return made;

@@ -28,6 +28,7 @@ namespace ringside {
 
 class GrammarCache;
 class Session;
+struct SettledReasoning;
 
 /// A timeline of the engine that nothing refers to any more.
 struct RetiredTimeline {
@@ -280,6 +281,14 @@ class Session : public std::enable_shared_from_this<Session> {
   void OpenMessage();
   void TellBegun(const Item& reopened);
   int64_t CallsAt() const;
+  Result<SettledReasoning> SettleReasoning(const TurnSpec& spec) const;
+  /// It borrows from `reasoning`.
+  Codec CodecFor(const SettledReasoning& reasoning) const;
+  void SetReasoning(SettledReasoning reasoning, ActiveTurn* turn, TurnRequest* request) const;
+  void SetChannels(std::shared_ptr<const ChannelFormat> channels, ActiveTurn* turn) const;
+  void EmitReasoning(std::string_view text);
+  void EndReasoning(bool whole);
+  void EmitHeldBack();
   void EmitText(std::string_view text);
   void EmitPart(const CallPart& part);
   /// Bytes [begin, end) of the answer's text, and the tokens that are held.

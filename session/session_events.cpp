@@ -60,7 +60,7 @@ void Session::StartLocked(const CacheReport& report) {
   if (response.warm_up) return;
   response.started = true;
   running_->reader = ToolCallReader(response.calls, response.syntax);
-  if (response.calls == CallPlace::kNone) return OpenMessage();
+  if (response.calls == CallPlace::kNone && running_->channels == nullptr) return OpenMessage();
   if (running_->next.reopened()) TellBegun(*running_->next.reopened());
 }
 
@@ -99,10 +99,14 @@ void Session::TokensLocked(const TokenDelta& delta) {
   Response& response = *running_->response;
   if (!response.started) return;
   response.output_tokens += static_cast<int64_t>(delta.tokens.size());
-  for (const OutputToken& token : delta.tokens) {
-    running_->output.push_back(token.id);
-    if (response.keeps_tokens()) running_->held.push_back(token);
+  response.reasoning_tokens += delta.reasoning_tokens;
+  for (size_t i = 0; i < delta.tokens.size(); ++i) {
+    running_->output.push_back(delta.tokens[i].id);
+    const bool reasons = static_cast<int64_t>(i) < delta.reasoning_tokens;  // log probabilities are the message's
+    if (response.keeps_tokens() && !reasons) running_->held.push_back(delta.tokens[i]);
   }
+  EmitReasoning(delta.reasoning);
+  if (delta.reasoning_ended || !delta.text.empty()) EndReasoning(true);
   if (!delta.text.empty()) EmitText(delta.text);
 }
 
@@ -181,10 +185,12 @@ void Session::EmitStep(const CallStep& step) {
 
 void Session::EndText() {
   if (!running_->response->started) return;
+  const bool cut = running_->response->cut_in_reasoning;
+  EndReasoning(!cut);
   for (const CallPart& part : running_->reader.Finish()) EmitPart(part);
   const std::vector<CallStep>& steps = running_->response->call_steps;
   if (running_->reader.in_call()) EmitStep({CallStep::Kind::kCut, steps.back().call, 0, 0});
-  if (!steps.empty()) return;
+  if (!steps.empty() || (cut && !running_->response->opened)) return;
   OpenMessage();
   // Tokens without a text (an end of turn), or whose text a stop string took.
   if (!running_->held.empty()) EmitPiece(running_->response->text.size(), running_->response->text.size());

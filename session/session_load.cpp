@@ -1,5 +1,6 @@
 // A session made anew from its journal: the same changes that the live one went through, with nobody listening.
 #include "base/log.h"
+#include "session/chat/reasoning_settings.h"
 #include "session/session.h"
 
 namespace ringside {
@@ -173,6 +174,15 @@ Status Session::ApplyTurn(std::string_view payload) {
   response->input_tokens = static_cast<int64_t>(turn.next.tokens().size());
   response->tokens_evicted_before = last_report_.tokens_evicted;
   response->messages_evicted_before = last_report_.messages_evicted;
+  response->ignored_reasoning = std::move(record.ignored_reasoning);
+  if (!response->warm_up) {
+    ASSIGN_OR_RETURN(SettledReasoning usual, context_->codec.chat.Settle({}));
+    if (Foreign()) {
+      turn.channels = std::move(usual.channels);  // no id can be read
+    } else {
+      SetChannels(std::move(usual.channels), &turn);
+    }
+  }
   turn.response = response;
   turn.replayed = true;
   turn.recomputed = record.recomputed;
@@ -190,7 +200,14 @@ Status Session::ApplyTokens(std::string_view payload) {
     RETURN_IF_ERROR(CheckRecorded(token.id));
     for (const TokenLogprob& other : token.top) RETURN_IF_ERROR(CheckRecorded(other.id));
   }
-  TokensLocked({std::move(record.tokens), std::move(record.text)});
+  if (record.reasoning_tokens < 0 || record.reasoning_tokens > std::ssize(record.tokens)) {
+    return Corruption("session: more tokens of reasoning than tokens");
+  }
+  TokensLocked({.tokens = std::move(record.tokens),
+                .text = std::move(record.text),
+                .reasoning = std::move(record.reasoning),
+                .reasoning_ended = record.reasoning_ended,
+                .reasoning_tokens = record.reasoning_tokens});
   return Status::Ok();
 }
 
@@ -210,6 +227,11 @@ Status Session::ApplyEnd(std::string_view payload) {
   end.output.insert(end.output.end(), record.tail.begin(), record.tail.end());
   end.report = record.report;
   end.times = record.times;
+  if (record.reasoning_tokens < 0 || record.reasoning_tokens > std::ssize(end.output)) {
+    return Corruption("session: more tokens of reasoning than tokens");
+  }
+  end.reasoning_tokens = record.reasoning_tokens;
+  end.cut_in_reasoning = record.cut_in_reasoning;
   running_->response->incomplete_reason = std::move(record.incomplete_reason);
   const TurnTimes& times = record.times;
   running_->response->ended_s = record.ended_s;

@@ -6,7 +6,7 @@
 #include "base/worker_pool.h"
 #include "cache/store/tiered_store.h"
 #include "engine/grammar/grammar.h"
-#include "engine/text/detokenizer.h"
+#include "session/chat/reasoning_settings.h"
 #include "session/ids.h"
 #include "session/session.h"
 #include "session/turn/turn_input.h"
@@ -39,6 +39,7 @@ JournalRecord RecordOf(const TurnSpec& spec, const ActiveTurn& turn, const Timel
       .syntax = response.syntax,
       .form = response.form,
       .adapter = response.adapter,
+      .ignored_reasoning = response.ignored_reasoning,
   });
 }
 
@@ -164,8 +165,9 @@ Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::s
   response->items_before = base.items().size();
   std::vector<Item> items;
   for (const NewItem& item : spec.input) items.push_back(MakeItem(item));
-  ASSIGN_OR_RETURN(TurnInput input, RenderInput(spec, std::move(items), base, context_->codec,
-                                                {SessionLen(), options.max_input_tokens}));
+  ASSIGN_OR_RETURN(SettledReasoning reasoning, SettleReasoning(spec));
+  ASSIGN_OR_RETURN(TurnInput input, RenderInput(spec, std::move(items), base, CodecFor(reasoning),
+                                                {SessionLen(), options.max_input_tokens, reasoning.head}));
   if (input.next.reopened()) response->item_id = input.next.reopened()->id;
   const RingWindow window = Window(input.next.pinned());
   RETURN_IF_ERROR(CheckShown(spec, input, window));
@@ -221,6 +223,7 @@ Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::s
   running.recomputed = input.recomputed;
   running.renumbers = options.durability == Durability::kTurn;
   running.response = std::move(response);
+  SetReasoning(std::move(reasoning), &running, &request);
   JournalRecord record = RecordOf(spec, running, base, request);
   return Begun{std::move(running), std::move(request), std::move(record)};
 }
@@ -276,8 +279,10 @@ Result<SharedList<TokenId>> Session::InputTokens(const TurnSpec& spec, const std
   lock.unlock();  // rendering takes as long as the new text is long
   std::vector<Item> items;
   for (const NewItem& item : spec.input) items.push_back(MakeItem(item));
-  ASSIGN_OR_RETURN(const TurnInput input, RenderInput(spec, std::move(items), base, context_->codec,
-                                                      {SessionLen(), context_->options.max_input_tokens}));
+  ASSIGN_OR_RETURN(const SettledReasoning reasoning, SettleReasoning(spec));
+  ASSIGN_OR_RETURN(const TurnInput input,
+                   RenderInput(spec, std::move(items), base, CodecFor(reasoning),
+                               {SessionLen(), context_->options.max_input_tokens, reasoning.head}));
   return input.next.tokens();
 }
 
@@ -422,16 +427,7 @@ void Session::LogCut(const Status& cause) const {
 // A pure function of the turn's records: a start after a crash and a server whose disk is full come to the same.
 void Session::CutTurn(Status cause) {
   AnnounceLocked();
-  const Response& response = *running_->response;
-  if (response.started && !Foreign()) {
-    Detokenizer detokenizer(context_->codec.tokenizer, /*at_start=*/!running_->next.reopened());
-    std::string text;
-    for (const TokenId id : running_->output) text += detokenizer.Push(id);
-    text += detokenizer.Finish();
-    // What was held back belongs to the answer now: its ids stay.
-    const std::string_view told = std::string_view(response.text).substr(response.begun_bytes);
-    if (text.size() > told.size() && text.starts_with(told)) EmitText(std::string_view(text).substr(told.size()));
-  }
+  if (running_->response->started && !Foreign()) EmitHeldBack();
   Interrupt(std::move(cause));
 }
 
@@ -445,6 +441,8 @@ void Session::Interrupt(Status cause) {
   end.reason = FinishReason::kCancelled;
   end.error = std::move(cause);
   end.output = turn.output;
+  end.reasoning_tokens = response.reasoning_tokens;
+  end.cut_in_reasoning = turn.cut_in_reasoning;
   end.report = response.report;
   end.report.position = static_cast<int64_t>(turn.next.tokens().size() + turn.output.size());
   Finish(end, response.created_at);
@@ -466,6 +464,9 @@ void Session::Finish(const TurnEnd& end, double completed_at) {
   response.output_tokens = static_cast<int64_t>(end.output.size());
   response.report = end.report;
   response.times = end.times;
+  response.reasoning_tokens = end.reasoning_tokens;
+  response.cut_in_reasoning = end.cut_in_reasoning && response.text.empty();
+  response.reasoning_ms = end.times.reasoning_ms;
   if (running_->recomputed) response.report.source = CacheSource::kRecomputed;
   response.completed_at = completed_at;
   if (response.ended_s == 0) response.ended_s = running_->replayed ? used_s_ : context_->uptime_s();
@@ -490,6 +491,7 @@ void Session::Finish(const TurnEnd& end, double completed_at) {
       Item answer;
       answer.id = response.item_id;
       answer.text = response.text.substr(response.begun_bytes);
+      answer.reasoning = response.reasoning;
       answer.calls_at = CallsAt();
       answer.complete = !cut;
       if (cut) answer.form = response.form;

@@ -52,7 +52,9 @@ void TurnSink::OnTokens(const TokenDelta& delta) {
   Charge(static_cast<int64_t>(delta.tokens.size()));
   if (journal_ == nullptr) return session_->OnTokens(turn_, delta, {});
   recorded_tokens_ += delta.tokens.size();
-  JournalRecord record = Encode(TokensRecord{delta.tokens, delta.text}, logprobs_);
+  JournalRecord record =
+      Encode(TokensRecord{delta.tokens, delta.text, delta.reasoning, delta.reasoning_tokens, delta.reasoning_ended},
+             logprobs_);
   // Told at once only if nothing that was said before still waits to be told.
   if (durability_ == Durability::kTurn && *untold_ == 0) {
     kept_.push_back(std::move(record));
@@ -72,7 +74,7 @@ void TurnSink::OnEnd(const TurnEnd& end) {
   if (const auto cause = InterruptionOf(end, incomplete_reason)) return Interrupt(*cause);
   if (journal_ == nullptr) return session_->OnEnd(turn_, end, now, {});
   if (logprobs_ && end.stop_token) {  // in the same entry
-    kept_.push_back(Encode(TokensRecord{{*end.stop_token}, ""}, true));
+    kept_.push_back(Encode(TokensRecord{.tokens = {*end.stop_token}}, true));
     ++recorded_tokens_;
   }
   EndRecord record;
@@ -85,6 +87,8 @@ void TurnSink::OnEnd(const TurnEnd& end) {
   record.times = end.times;
   record.completed_at = now;
   record.ended_s = journal_->UptimeSeconds();
+  record.reasoning_tokens = end.reasoning_tokens;
+  record.cut_in_reasoning = end.cut_in_reasoning;
   Write(Encode(record), [session = session_, turn = turn_, end, now](const JournalPosition& recorded) {
     session->OnEnd(turn, end, now, recorded);
   });

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "engine/text/channels/channel_format.h"
 #include "engine/turn_request.h"
 #include "session/chat/timeline.h"
 #include "session/journal/journal.h"
@@ -52,6 +53,9 @@ class ActiveTurn {
   std::vector<TokenId> output;            // sampled and told
   std::vector<OutputToken> held;          // with logprobs: tokens whose text has not come yet
   int64_t unheard_tokens = 0;             // since somebody listened last
+  std::shared_ptr<const ChannelFormat> channels;  // of its answer; null = it has none
+  std::vector<TokenId> begun_ids;                 // which the channels' reader takes first
+  bool cut_in_reasoning = false;
   bool background = false;                // nobody need listen
   bool replayed = false;                  // read from the journal: it ran before
   int64_t queue_position = 0;             // 0 = none was told

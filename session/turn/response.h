@@ -75,7 +75,7 @@ struct Response {
   /// it had begun, which are told anew, or what may become one and was told as text.
   std::string text;
   size_t begun_bytes = 0;
-  std::string reasoning;                       // of an answer that goes on: what is new
+  std::string reasoning;                       // in a continued answer: the new part
   std::vector<uint32_t> reasoning_ends;        // offset in `reasoning` after each piece, as it came
   bool reasoning_ended = false;                // it had reasoning, which is followed by more, or by the end
   bool cut_in_reasoning = false;               // the turn ended before the answer began

@@ -69,8 +69,9 @@ Result<TurnInput> RenderInput(const TurnSpec& spec, std::vector<Item> items, con
   }
   // Of a history that comes with its request nobody knows how much has to be computed.
   if (spec.carries_history) room = std::max<int64_t>(0, room - static_cast<int64_t>(base.tokens().size()));
-  if (spec.instructions || spec.tools) {
+  if (spec.instructions || spec.tools || next.head().variables != limits.variables) {
     TimelineHead head = next.head();
+    head.variables = limits.variables;
     if (spec.instructions) head.instructions = spec.instructions;
     if (spec.tools) head.tools = spec.tools->lines;
     const auto made = next.SetHead(std::move(head), codec, std::min(limits.session_len, room));

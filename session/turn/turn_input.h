@@ -16,6 +16,7 @@ namespace ringside {
 struct InputLimits {
   int64_t session_len = 0;       // tokens of the whole session
   int64_t max_input_tokens = 0;  // that one turn may render; 0 = no limit
+  std::string variables = {};    // TimelineHead::variables of the turn
 };
 
 struct TurnInput {

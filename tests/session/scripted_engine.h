@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "engine/text/channels/answer_reader.h"
 #include "session/table/session_table.h"
 
 namespace ringside {
@@ -220,6 +222,31 @@ class ScriptedEngine final : public TurnEngine {
     std::lock_guard lock(mutex_);
     for (const char c : text) outputs_[index].push_back(IdOf(c));
   }
+  /// One step per token of what the model samples, markup of channels included; the turn's reader takes it apart as
+  /// the engine does. "<|im_end|>" and what ByteTokenizer calls special are no text.
+  void Sample(size_t index, std::string_view sampled) {
+    const TurnRequest request = At(index);
+    auto [reader, fresh] = readers_.try_emplace(index, tokenizer_, !request.goes_on, request.channels,
+                                                StopRule(request.stop_strings, request.stop_ids));
+    if (fresh) (void)reader->second.Replay(request.begun_ids);
+    const TextPiece piece{std::string(sampled), true};
+    for (const TokenId id : tokenizer_.EncodeAll({&piece, 1})) {
+      AnswerReader::Step step = reader->second.Push(id);
+      std::vector<OutputToken>& held = held_[index];
+      held.push_back(OutputToken{id, -0.5F, {}});
+      if (!reader->second.undecided()) {
+        const int64_t reasoning = step.reasoning_token ? std::ssize(held) : 0;
+        reasoning_tokens_[index] += reasoning;
+        request.sink->OnTokens({.tokens = std::exchange(held, {}),
+                                .text = std::move(step.text),
+                                .reasoning = std::move(step.reasoning),
+                                .reasoning_ended = request.channels != nullptr && reader->second.in_answer(),
+                                .reasoning_tokens = reasoning});
+      }
+      std::lock_guard lock(mutex_);
+      outputs_[index].push_back(id);
+    }
+  }
   /// Steps whose text is not told yet.
   void HoldBack(size_t index, std::string_view text) {
     for (const char c : text) At(index).sink->OnTokens({{OutputToken{IdOf(c), -0.5F, {}}}, ""});
@@ -245,6 +272,16 @@ class ScriptedEngine final : public TurnEngine {
     if (reason == FinishReason::kStop && request.max_tokens != 0) {
       end.stop_token = {first_id_ + ByteTokenizer::kImEnd, -0.75F, {}};
       end.output.push_back(end.stop_token->id);
+    }
+    if (const auto reader = readers_.find(index); reader != readers_.end()) {
+      end.reasoning_tokens = reasoning_tokens_[index];
+      end.cut_in_reasoning = !reader->second.answer_begun() && !reader->second.undecided();
+      AnswerReader::Step rest = reader->second.Finish();
+      if (!rest.text.empty() || !rest.reasoning.empty() || !held_[index].empty()) {
+        request.sink->OnTokens({.tokens = std::exchange(held_[index], {}),
+                                .text = std::move(rest.text),
+                                .reasoning = std::move(rest.reasoning)});
+      }
     }
     end.report = ReportFor(request);
     end.report.position = static_cast<int64_t>(request.tokens.size() + end.output.size());
@@ -290,6 +327,10 @@ class ScriptedEngine final : public TurnEngine {
   }
 
   const TokenId first_id_;
+  const ByteTokenizer tokenizer_{first_id_};
+  std::map<size_t, AnswerReader> readers_;  // of turns that were sampled
+  std::map<size_t, std::vector<OutputToken>> held_;
+  std::map<size_t, int64_t> reasoning_tokens_;
   mutable std::mutex mutex_;
   std::vector<TurnRequest> requests_;
   std::vector<std::vector<TokenId>> outputs_;

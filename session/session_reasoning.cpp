@@ -1,0 +1,101 @@
+// Reasoning in a session's turns: settings and events.
+#include "base/worker_pool.h"
+#include "engine/text/channels/answer_reader.h"
+#include "engine/text/channels/continued_answer.h"
+#include "session/chat/reasoning_settings.h"
+#include "session/session.h"
+
+namespace ringside {
+
+// Learning a template for new settings takes tens of milliseconds; no lock is held.
+Result<SettledReasoning> Session::SettleReasoning(const TurnSpec& spec) const {
+  const ChatTemplate& chat = context_->codec.chat;
+  if (spec.raw || context_->codec.encoder) return ReasoningSettings(nullptr, "").Settle(spec.reasoning, chat);
+  if (spec.reasoning.says_nothing()) return chat.Settle(spec.reasoning);
+  Result<SettledReasoning> settled = SettledReasoning();
+  RETURN_IF_ERROR(RunLongWork([&] { settled = chat.Settle(spec.reasoning); }));
+  if (settled.ok() && settled->budget >= 0 && spec.sampling.beams.searches()) {
+    settled->budget = -1;  // a beam is no place where tokens can be forced
+    settled->ignored.emplace_back("budget_tokens");
+  }
+  return settled;
+}
+
+Codec Session::CodecFor(const SettledReasoning& reasoning) const {
+  const Codec& codec = context_->codec;
+  return {codec.tokenizer, reasoning.chat ? *reasoning.chat : codec.chat, codec.pinned_max, codec.encoder};
+}
+
+void Session::SetReasoning(SettledReasoning reasoning, ActiveTurn* turn, TurnRequest* request) const {
+  turn->response->ignored_reasoning = std::move(reasoning.ignored);
+  SetChannels(std::move(reasoning.channels), turn);
+  request->channels = turn->channels;
+  request->begun_ids = turn->begun_ids;
+  request->reasoning_budget = turn->channels != nullptr ? reasoning.budget : -1;
+}
+
+void Session::SetChannels(std::shared_ptr<const ChannelFormat> channels, ActiveTurn* turn) const {
+  const Timeline& next = turn->next;
+  if (channels == nullptr || next.raw() || next.answer_begin() < 0 || context_->codec.encoder) return;
+  const std::vector<TokenId> message = next.tokens().From(static_cast<size_t>(next.answer_begin()));
+  const bool answered = next.reopened() && next.reopened()->text.size() > 0;
+  ContinuedAnswer continued = ContinueAnswer(*channels, message, answered, context_->codec.tokenizer);
+  turn->channels = std::move(continued.channels);
+  turn->begun_ids = std::move(continued.begun);
+}
+
+void Session::EmitReasoning(std::string_view text) {
+  if (text.empty()) return;
+  Response& response = *running_->response;
+  // Between two parts of the answer it would have no place among the events; its ids stay in the timeline.
+  if (response.reasoning_ended || response.opened || !response.call_steps.empty()) return;
+  response.reasoning += text;
+  const auto end = static_cast<uint32_t>(response.reasoning.size());
+  if (response.reasoning_ends.empty()) {
+    EventCounts before = response.events();
+    before.reasoning_opened = 0;
+    Emit({.kind = TurnEvent::Kind::kReasoningOpened, .response = running_->begun, .before = before});
+  }
+  EventCounts before = response.events();
+  before.reasoning_opened = 1;
+  response.reasoning_ends.push_back(end);
+  Emit({.kind = TurnEvent::Kind::kReasoning, .response = running_->begun, .before = before, .text = std::string(text)});
+}
+
+void Session::EndReasoning(bool whole) {
+  Response& response = *running_->response;
+  if (response.reasoning_ended || response.reasoning_ends.empty()) return;
+  const EventCounts before = response.events();
+  response.reasoning_ended = true;
+  Emit({.kind = TurnEvent::Kind::kReasoningEnded,
+        .response = running_->begun,
+        .before = before,
+        .text = response.reasoning,
+        .whole = whole});
+}
+
+// What was held back belongs to the answer now: its ids stay.
+void Session::EmitHeldBack() {
+  const Response& response = *running_->response;
+  AnswerReader reader(context_->codec.tokenizer, /*at_start=*/!running_->next.reopened(), running_->channels,
+                      StopRule({}, {}));
+  (void)reader.Replay(running_->begun_ids);
+  std::string text, reasoning;
+  const auto add = [&](const AnswerReader::Step& step) {
+    reasoning += step.reasoning;
+    text += step.text;
+  };
+  for (const TokenId id : running_->output) add(reader.Push(id));
+  running_->cut_in_reasoning = !reader.answer_begun() && !reader.undecided();
+  add(reader.Finish());
+  const auto rest = [](std::string_view all, std::string_view told) {
+    return all.size() > told.size() && all.starts_with(told) ? all.substr(told.size()) : std::string_view();
+  };
+  EmitReasoning(rest(reasoning, response.reasoning));
+  const std::string_view more = rest(text, std::string_view(response.text).substr(response.begun_bytes));
+  if (more.empty()) return;
+  EndReasoning(true);
+  EmitText(more);
+}
+
+}  // namespace ringside
