@@ -5,6 +5,7 @@
 
 #include "engine/text/channels/channel_families.h"
 #include "engine/text/channels/continued_answer.h"
+#include "engine/text/tokenizer_facts.h"
 
 namespace ringside {
 namespace {
@@ -130,6 +131,15 @@ TEST_F(AnswerReaderTest, AnAnswerThatGoesOnIsReadFromWhereItWas) {
       ASSERT_EQ(before.text + after.text, whole.text) << message << ' ' << cut;
     }
   }
+}
+
+TEST_F(AnswerReaderTest, AVocabularyWithMessagesHasTheirEnds) {
+  TokenizerData data = MadeUpTokenizer(256);
+  const auto first = static_cast<TokenId>(data.tokens.size());
+  for (const char* name : {"<|return|>", "<|call|>", "<|end|>", "<|start|>"}) data.tokens.emplace_back(name);
+  data.types.resize(data.tokens.size(), TokenizerData::TokenType::kNormal);
+  CompleteSpecialTokens(&data);
+  EXPECT_EQ(data.end_of_turn, (std::vector<TokenId>{first, first + 1, first + 2}));
 }
 
 TEST_F(AnswerReaderTest, WithoutChannelsItIsADetokenizerWithAStopRule) {
