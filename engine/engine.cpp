@@ -51,7 +51,9 @@ Status WarmUp(Network& network, const EngineOptions& options) {
     network.Finish({});
   };
   for (int64_t rows = 1; rows < 2 * most; rows *= 2) {
-    KvCache* cache = pool->Acquire({pinned, options.memory_len, Eviction::kToken});
+    const RingWindow window{pinned, options.memory_len, Eviction::kToken};
+    KvCache* cache = pool->Lend(window);
+    RETURN_IF_ERROR(pool->Grow(cache, pool->BytesFor(window, pinned + std::min(rows, most) + 1)));
     if (pinned > 0) read(cache);
     step(cache, std::min(rows, most));
     if (rows == 1) step(cache, 1);
@@ -65,10 +67,11 @@ Status WarmUp(Network& network, const EngineOptions& options) {
 Result<std::unique_ptr<Engine>> Engine::Start(Network& network, const Tokenizer& tokenizer,
                                               const EngineOptions& options, const EngineStorage& storage,
                                               const Clock& clock) {
-  const KvShape shape = CacheShape(network.shape(), options);
   SlabMemory& memory = network.memory();
   memory.UseOnThisThread();
   EngineOptions made = options;
+  FitWindow(memory, network.shape(), &made);
+  const KvShape shape = CacheShape(network.shape(), made);
   RETURN_IF_ERROR(PlanSlots(memory, network.shape(), &made));
   if (made.slots == MostSlots(network.shape(), shape, KvPool::SlabBytes(memory, shape))) {
     LogInfo("{} slots: the device has no addresses for more windows of {} tokens (--memory-len)", made.slots,
@@ -87,10 +90,13 @@ Result<std::unique_ptr<Engine>> Engine::Start(Model& model, const Tokenizer& tok
   network.memory().UseOnThisThread();
   // A step has at most these rows. What they take leaves room for fewer slots, not for more rows.
   EngineOptions most = options;
+  FitWindow(network.memory(), network.shape(), &most);
   RETURN_IF_ERROR(PlanSlots(network.memory(), network.shape(), &most));
   const int64_t input = network.shape().encodes ? options.pinned_max : 0;  // read in one piece
   RETURN_IF_ERROR(model.Reserve(std::max(most.slots + options.step_tokens, input)));
-  if (network.runs_ahead()) RETURN_IF_ERROR(WarmUp(network, options));
+  EngineOptions fitted = options;
+  FitWindow(network.memory(), network.shape(), &fitted);  // into what the rows have left
+  if (network.runs_ahead()) RETURN_IF_ERROR(WarmUp(network, fitted));
   return Start(network, tokenizer, options, storage, clock);
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/context_overflow.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "kernels/slab_memory.h"
@@ -81,8 +82,7 @@ Status EngineLoop::Check(const TurnRequest& request) const {
   }
   const auto length = static_cast<int64_t>(request.tokens.size());
   if (const int64_t limit = SessionLimit(request); length > limit) {
-    return InvalidArgument(fmt::format("the conversation would be {} tokens long; the limit is {}", length, limit),
-                           "input", "context_length_exceeded");
+    return ContextOverflow{.limit = limit, .tokens = length}.ToStatus();
   }
   const int64_t vocab = network_.shape().vocab;
   const auto unknown =
@@ -104,7 +104,11 @@ Status EngineLoop::Check(const TurnRequest& request) const {
   if (request.scored && request.sampling.logprobs < 0)
     return InvalidArgument("scores are log probabilities", "logprobs");
   if (request.scored && length > request.window.memory_len + request.window.pinned) {
-    return InvalidArgument("more tokens than the window shows cannot be scored", "input", "context_length_exceeded");
+    return ContextOverflow{.limit = request.window.memory_len + request.window.pinned,
+                           .tokens = length,
+                           .prompt = true,
+                           .advice = "No more is scored (--memory-len)."}
+        .ToStatus();
   }
   if (request.scored && network_.virtual_tokens(request.adapter) > 0) {
     return InvalidArgument("what stands behind a soft prompt is not scored", "logprobs", "unsupported_value");
@@ -128,9 +132,7 @@ Status EngineLoop::CheckEmbedded(const TurnRequest& request) const {
   }
   const int64_t shown = request.window.memory_len + request.window.pinned, length = std::ssize(request.tokens);
   if (length <= shown) return Status::Ok();
-  return InvalidArgument(
-      fmt::format("{} tokens are more than the {} that the window shows (--memory-len)", length, shown), "input",
-      "context_length_exceeded");
+  return ContextOverflow{.limit = shown, .tokens = length, .prompt = true, .advice = "See --memory-len."}.ToStatus();
 }
 
 Status EngineLoop::CheckBeams(TurnRequest& request) const {

@@ -114,6 +114,7 @@ class EngineLoop {
     int64_t deadline_ns = std::numeric_limits<int64_t>::max();  // after it the turn computes
     std::optional<Result<FetchedSnapshot>> answer;
     bool forked = false;  // the tiers have been asked for a copy under the turn's owner
+    int64_t bytes = 0;    // of the stored cache, once it was asked for
   };
   /// What a timeline does with its slot once its cache has been saved: the first three unless it is wanted meanwhile.
   enum class Leaving { kNo, kIfSaved, kAnyway, kForced };
@@ -224,6 +225,8 @@ class EngineLoop {
   /// Asks the tiers for the cache of a turn that waits, once, if it may be there.
   void AskForCache(Slot& slot, const TurnRequest& request);
   bool AwaitsCache(const Slot& slot) const;
+  /// Bytes that the tiers have for the turn.
+  int64_t StoredBytes(const TurnRequest& request, bool forked) const;
   /// Drops the fetch of the last turn in line that has one; it asks again later. False if no turn after this one has.
   bool ForgetFetchAfter(const Slot& slot);
   /// Whether the timeline that it was forked off is in a slot.
@@ -372,6 +375,7 @@ class EngineLoop {
   std::vector<std::string_view> expected_;  // accounts of turns for which room is on its way
   uint64_t last_ticket_ = 0;
   int64_t fetches_ = 0;                // asked for and not yet used or forgotten
+  int64_t fetch_bytes_ = 0;            // of the caches asked for
   std::vector<TimelineId> unsettled_;  // parked; their copies are made in the next rounds
   std::vector<ForkMessage> forks_;     // whose sources are still being saved
   std::deque<std::unique_ptr<RunningTurn>> waiting_;

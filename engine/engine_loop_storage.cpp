@@ -179,8 +179,11 @@ void EngineLoop::AskForCache(Slot& slot, const TurnRequest& request) {
   const auto comes = [&](const ForkMessage& fork) { return fork.to_owner == request.owner; };
   if (sequence_storage_.Saves(request.owner) || std::ranges::any_of(forks_, comes)) return;
   if (forked && sequence_storage_.Saves(request.forked_owner)) return;
-  // What is brought for turns that wait is memory beyond every budget: not more than the slots hold, all full.
-  if (fetches_ >= std::min(pool_.slots(), pool_.memory_bytes() / pool_.shape().slab_bytes())) {
+  // Caches brought for waiting turns are memory beyond every budget: no more than the slots hold.
+  const int64_t bytes = StoredBytes(request, forked);
+  const int64_t windows = pool_.memory_bytes() / pool_.shape().slab_bytes();
+  const bool fits = fetches_ < windows || fetch_bytes_ + bytes <= pool_.memory_bytes();
+  if (fetches_ >= pool_.slots() || !fits) {
     if (first && !forked && !storage_.tiers->Find(request.owner)) {
       slot.fetch->answer.emplace(NotFound("nothing is stored"));
       return;
@@ -202,9 +205,17 @@ void EngineLoop::AskForCache(Slot& slot, const TurnRequest& request) {
   slot.fetch->ticket = ++last_ticket_;
   slot.fetch->deadline_ns = plan.deadline_ns;
   ++fetches_;
+  fetch_bytes_ += slot.fetch->bytes = bytes;
   storage_.tiers->Fetch(request.owner, [inbox = inbox_, timeline = slot.id, ticket = last_ticket_](auto fetched) {
     inbox->PushUrgent(FetchedMessage{timeline, ticket, std::move(fetched)});
   });
+}
+
+int64_t EngineLoop::StoredBytes(const TurnRequest& request, bool forked) const {
+  if (storage_.tiers == nullptr) return 0;
+  auto place = storage_.tiers->Find(request.owner);
+  if (!place && forked) place = storage_.tiers->Find(request.forked_owner);
+  return place ? place->bytes : 0;
 }
 
 bool EngineLoop::ForgetFetchAfter(const Slot& slot) {
@@ -234,6 +245,7 @@ bool EngineLoop::AwaitsCache(const Slot& slot) const {
 void EngineLoop::ForgetFetch(Slot& slot) {
   if (slot.fetch && slot.fetch->ticket != 0) {
     --fetches_;
+    fetch_bytes_ -= slot.fetch->bytes;
     if (!slot.fetch->answer) ++counts_.fetches_late;
   }
   slot.fetch.reset();

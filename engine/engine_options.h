@@ -14,6 +14,7 @@ struct EngineOptions {
   int64_t kv_bytes = 0;           // memory of all caches; 0 = what is free, or where nobody knows or it is less, whole
                                   // windows in every slot
   int64_t memory_len = 2048;      // largest window of a timeline, in tokens, pinned ones not counted
+  bool fits_window = false;       // less where the memory of the caches holds no whole window (FitWindow)
   int64_t pinned_max = 256;       // most pinned tokens of a timeline
   int64_t session_len = 1 << 20;  // most tokens of a timeline, counted exactly
   int64_t prefill_chunk = 256;    // most rows of one sequence in a step; a full ring may take fewer

@@ -341,7 +341,14 @@ void RunningTurn::Append(const OutputToken& token) {
   }
   CheckBudget();
   FindAllowed();
+  if (request_.ends_repetition && !search_) CheckRepetition(id);
   if (!finished_) CheckLimits();
+}
+
+void RunningTurn::CheckRepetition(TokenId id) {
+  const auto generated = std::ssize(request_.tokens) - static_cast<int64_t>(prompt_tokens_);
+  if (!repetition_.Push(id) || finished_ || generated < request_.sampling.min_tokens) return;
+  if (!matcher_ || matcher_->may_end()) Finish(FinishReason::kRepetition);
 }
 
 void RunningTurn::Tell(const OutputToken& token, const AnswerReader::Step& step) {

@@ -18,6 +18,7 @@
 #include "engine/sequence.h"
 #include "engine/text/channels/answer_reader.h"
 #include "engine/text/channels/channel_format.h"
+#include "engine/text/repetition_guard.h"
 
 namespace ringside {
 
@@ -176,6 +177,8 @@ class RunningTurn {
   void Append(const OutputToken& token);
   /// Sends it to the sink, once it shows which channel it is in.
   void Tell(const OutputToken& token, const AnswerReader::Step& step);
+  /// Ends the turn where its answer has become a loop.
+  void CheckRepetition(TokenId id);
   /// Everything is scored that was to be.
   void TellScores();
   void TellEmbedding();
@@ -222,6 +225,7 @@ class RunningTurn {
   int64_t reasoned_until_ns_ = 0;          // when the last token of reasoning was; 0 = there was none
   int64_t reasoning_tokens_ = 0;           // of this turn
   int64_t budget_used_ = 0;                // including the earlier part of a continued answer
+  RepetitionGuard repetition_;
   std::optional<GrammarMatcher> matcher_;  // with a grammar
   std::vector<uint32_t> allowed_;          // a bit an id of the model's vocabulary; empty = all
   size_t allowed_words_ = 0;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <limits>
 
 #include "base/limits.h"
 #include "cache/kv_pool.h"
@@ -29,9 +31,29 @@ int64_t MostSlots(const NetworkShape& network, const KvShape& shape, int64_t sla
   return std::max<int64_t>(1, kMostHalfTiles / ((half_tiles * of_device + heads - 1) / heads));
 }
 
+void FitWindow(const SlabMemory& memory, const NetworkShape& network, EngineOptions* options) {
+  if (!options->fits_window) return;
+  constexpr int64_t kLeast = 16;
+  int64_t bytes = options->kv_bytes > 0 ? options->kv_bytes : std::numeric_limits<int64_t>::max();
+  if (const auto free = memory.free_bytes()) bytes = std::min(bytes, static_cast<int64_t>(*free));
+  const KvShape shape = CacheShape(network, *options);
+  if (KvPool::SlabBytes(memory, shape) <= bytes) return;
+  const int64_t page = memory.page_bytes(shape.slab_bytes());
+  const int64_t rows = (bytes / page * page / shape.tile_bytes() - shape.pinned_tiles) * KvShape::kTile;
+  const int64_t fitting = rows - (shape.ring_rows() - options->memory_len);  // a chunk goes into the ring, too
+  // In coarse steps: stored caches are of one window, and free memory differs a little from start to start.
+  const auto whole = static_cast<uint64_t>(std::max(fitting, kLeast));
+  const auto step = static_cast<int64_t>(std::max<uint64_t>(std::bit_floor(whole) / 16, 1));
+  options->memory_len = static_cast<int64_t>(whole) / step * step;
+}
+
 Status PlanSlots(const SlabMemory& memory, const NetworkShape& network, EngineOptions* options) {
   const KvShape shape = CacheShape(network, *options);
-  const int64_t slab_bytes = KvPool::SlabBytes(memory, shape), asked = options->kv_bytes;
+  const int64_t slab_bytes = KvPool::SlabBytes(memory, shape);
+  if (options->fits_window && options->slots > 0) {
+    options->kv_bytes = std::min(options->kv_bytes, options->slots * slab_bytes);  // no more than they can take
+  }
+  const int64_t asked = options->kv_bytes;
   const int64_t most_slots = MostSlots(network, shape, slab_bytes);
   const std::optional<size_t> free = memory.free_bytes();
   const int64_t least_slots = options->slots > 0 ? options->slots : EngineOptions().slots;

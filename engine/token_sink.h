@@ -26,7 +26,15 @@ struct CacheReport {
   int64_t position = 0;   // tokens of the timeline at the end of the turn
 };
 
-enum class FinishReason { kStop, kLength, kSessionFull, kCancelled, kError };
+/// Stored by number: append only.
+enum class FinishReason {
+  kStop,
+  kLength,
+  kSessionFull,
+  kCancelled,
+  kError,
+  kRepetition,  // the answer repeated itself (RepetitionGuard)
+};
 
 struct OutputToken {
   TokenId id = 0;

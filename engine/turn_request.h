@@ -65,7 +65,8 @@ struct TurnRequest {
   /// Tokens of reasoning, at most; -1 = no limit. Then the format's forced_close is appended as if it had been sampled.
   int64_t reasoning_budget = -1;
   std::vector<TokenId> begun_ids;  // with `channels`, where the turn continues an answer: its sampled ids so far
-  int64_t max_tokens = 0;  // new tokens at most; 0 = prefill only (warm-up), -1 = until session_len
+  int64_t max_tokens = 0;        // new tokens at most; 0 = prefill only (warm-up), -1 = until session_len
+  bool ends_repetition = false;  // the answer ends where RepetitionGuard finds a loop, unless the grammar wants more
   std::shared_ptr<TokenSink> sink;
 };
 

@@ -1,6 +1,7 @@
 #include "session/records.h"
 
 #include "base/bytes.h"
+#include "base/context_overflow.h"
 #include "base/limits.h"
 
 namespace ringside {
@@ -139,19 +140,22 @@ struct PatchLimits {
   bool whole = false;  // a timeline from its beginning on, not the difference to another
 };
 Result<TimelinePatch> ReadPatch(ByteReader& in, const PatchLimits& most = {}) {
-  const auto refused = [](const char* what, size_t limit, const char* reason) {
-    return InvalidArgument("A conversation has at most " + std::to_string(limit) + what, "body", reason);
-  };
   TimelinePatch patch;
   patch.keep_items = in.Signed();
   patch.keep_tokens = in.Signed();
   patch.keep_starts = in.Signed();
   const size_t items = in.Count(8);
-  if (items > most.items) return refused(" items.", most.items, "array_above_max_length");
+  if (items > most.items) {
+    return InvalidArgument("A conversation has at most " + std::to_string(most.items) + " items.", "body",
+                           "array_above_max_length");
+  }
   patch.items.resize(items);
   for (Item& item : patch.items) item = ReadItem(in);
   const size_t tokens = in.Count();
-  if (tokens > most.tokens) return refused(" tokens here.", most.tokens, "context_length_exceeded");
+  if (tokens > most.tokens) {
+    return ContextOverflow{.limit = static_cast<int64_t>(most.tokens), .tokens = static_cast<int64_t>(tokens)}.ToStatus(
+        "body");
+  }
   patch.tokens.resize(tokens);
   for (TokenId& id : patch.tokens) id = ReadToken(in);
   const size_t starts = in.Count();
@@ -457,7 +461,7 @@ JournalRecord Encode(const EndRecord& record) {
 Result<EndRecord> DecodeEnd(std::string_view bytes) {
   ByteReader in(bytes);
   EndRecord record;
-  record.reason = in.Enum(FinishReason::kError);
+  record.reason = in.Enum(FinishReason::kRepetition);
   record.incomplete_reason = in.String();
   record.stop_string = in.String();
   record.error = ReadStatus(in);

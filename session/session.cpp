@@ -45,6 +45,12 @@ int64_t SessionTableOptions::request_len() const {
   return max_input_tokens > 0 ? std::min(most, max_input_tokens) : most;
 }
 
+int64_t SessionTableOptions::usual_answer() const {
+  if (max_output_tokens >= 0) return max_output_tokens;
+  const int64_t shown = std::min(memory_len + pinned_max, session_len);
+  return max_output_tokens_limit > 0 ? std::min(shown, max_output_tokens_limit) : shown;
+}
+
 std::optional<int> SessionTableOptions::NumberOfAdapter(std::string_view name) const {
   if (name.empty()) return 0;
   const auto found = std::ranges::find(adapters, name);

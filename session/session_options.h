@@ -47,7 +47,8 @@ struct SessionTableOptions {
   std::optional<EncoderTokens> encoder;  // of a model that has one
   Eviction eviction = Eviction::kTurn;
   SamplingParams sampling;              // where a request says nothing
-  int64_t max_output_tokens = -1;       // likewise; -1 = until session_len
+  int64_t max_output_tokens = -1;       // the same; -1 = the rest of the window (RoomForAnswer)
+  bool ends_repetition = false;         // end an answer that has become a loop (RepetitionGuard)
   int64_t max_output_tokens_limit = 0;  // most that a request may ask for; 0 = no limit
   int64_t max_input_tokens = 0;         // of one turn's new input; 0 = no limit
   int64_t turn_timeout_s = 0;           // a turn ends after so long, waiting included; 0 = never
@@ -73,6 +74,8 @@ struct SessionTableOptions {
   /// The context length reported to clients, in tokens: the longest input that is accepted even if no more than
   /// the sink tokens are pinned.
   int64_t request_len() const;
+  /// The longest answer of a request that gives no limit, in tokens.
+  int64_t usual_answer() const;
   /// The number of an adapter; 0 for "", which is none. nullopt: there is none of this name.
   std::optional<int> NumberOfAdapter(std::string_view name) const;
   OwnerLimits LimitsOf(const std::string& owner) const {

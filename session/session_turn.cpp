@@ -79,6 +79,17 @@ Status NoAdapter(const std::string& name, const SessionTableOptions& options) {
                   "model", "model_not_found");
 }
 
+/// Tokens of the longest answer to a request that gives no limit.
+int64_t UsualAnswer(const SessionTableOptions& options, const TurnSpec& spec, const TurnInput& input,
+                    const RingWindow& window) {
+  int64_t most = options.max_output_tokens;
+  if (most < 0) {
+    most = RoomForAnswer(spec, input, window);
+    if (options.max_output_tokens_limit > 0) most = std::min(most, options.max_output_tokens_limit);
+  }
+  return spec.sampling.beams.searches() ? std::min({most, limits::kMaxBeamTokens, window.memory_len}) : most;
+}
+
 const char* ReasonName(const Response& response) {
   if (!response.incomplete_reason.empty()) return response.incomplete_reason.c_str();
   switch (response.reason) {
@@ -91,6 +102,8 @@ const char* ReasonName(const Response& response) {
       return "cancelled";
     case FinishReason::kError:
       return "failed";
+    case FinishReason::kRepetition:
+      return kRepetition;
   }
   return "";
 }
@@ -205,11 +218,8 @@ Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::s
   request.may_branch = spec.may_branch;
   request.scored = spec.raw && spec.raw->scored;
   request.embedded = spec.raw && spec.raw->embedded;
-  int64_t most = options.max_output_tokens;  // of a request that says nothing
-  if (request.sampling.beams.searches() && most > 0) {
-    most = std::min({most, limits::kMaxBeamTokens, window.memory_len});
-  }
-  request.max_tokens = spec.warm_up ? 0 : spec.max_output_tokens.value_or(most);
+  request.max_tokens = spec.warm_up ? 0 : spec.max_output_tokens.value_or(UsualAnswer(options, spec, input, window));
+  request.ends_repetition = options.ends_repetition && !spec.max_output_tokens;
 
   response->clamped = Clamped(input.next.pinned());
   response->syntax = context_->codec.chat.tool_syntax();

@@ -63,6 +63,8 @@ const char* FinishName(FinishReason reason) {
       return "cancelled";
     case FinishReason::kError:
       return "error";
+    case FinishReason::kRepetition:
+      return "repetition";
   }
   return "error";
 }
@@ -109,7 +111,7 @@ struct Metrics::State {
       by_source.emplace(source, Resume{resumes.Add(labels), restores.Add(labels, kRestoreBuckets)});
     }
     for (const FinishReason reason : {FinishReason::kStop, FinishReason::kLength, FinishReason::kSessionFull,
-                                      FinishReason::kCancelled, FinishReason::kError}) {
+                                      FinishReason::kCancelled, FinishReason::kError, FinishReason::kRepetition}) {
       finished.Add({{"finished_reason", FinishName(reason)}});
     }
   }

@@ -371,7 +371,8 @@ export class Conversation {
     }
     this.#addTurn({
       response_id: response.id, item_id: output[0]?.id ?? "", status: response.status,
-      incomplete_reason: response.incomplete_details?.reason ?? null, output_tokens: response.usage?.output_tokens ?? 0,
+      incomplete_reason: response.ringside?.incomplete_reason ?? response.incomplete_details?.reason ?? null,
+      output_tokens: response.usage?.output_tokens ?? 0,
       ringside: response.ringside,
     });
     const interrupted = response.incomplete_details?.reason === "interrupted";

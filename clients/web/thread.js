@@ -193,6 +193,7 @@ export class Thread {
       max_output_tokens: "The answer reached its greatest length.",
       session_full: "The conversation is full.",
       detached: "Nobody was listening, so the answer was paused.",
+      repetition: "The answer repeated itself, so it was stopped.",
       turn_timeout: "The answer took longer than the server allows.",
     }[turn?.incomplete_reason] ?? (turn?.status === "cancelled" ? "You stopped this answer." : "This answer was cut short.");
     return el("p", { class: "cut" }, why, isLast

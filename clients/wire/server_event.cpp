@@ -99,7 +99,10 @@ void ReadResponse(const Json& response, ServerEvent& event) {
   event.text = OutputText(response);
   if (const Json* details = Find(response, "incomplete_details")) event.incomplete_reason = Text(*details, "reason");
   ReadReport(response, event.report);
-  if (const Json* ours = Find(response, "ringside")) event.history = ReadHistory(*ours);
+  if (const Json* ours = Find(response, "ringside")) {
+    event.history = ReadHistory(*ours);
+    if (const std::string reason = Text(*ours, "incomplete_reason"); !reason.empty()) event.incomplete_reason = reason;
+  }
   ReadError(response, event);
 }
 

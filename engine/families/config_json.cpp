@@ -75,6 +75,7 @@ Status ReadRotation(const ConfigJson& config, const std::string& in, double base
   if (type != "default") RETURN_IF_ERROR(ReadScaling(config, in, type, *spec, &scaling));
   ASSIGN_OR_RETURN(Rotation rotation, MakeRotation(scaling, spec->rotary));
   spec->rotations.push_back(std::move(rotation));
+  spec->scaled_context = std::max(spec->scaled_context, ScaledContext(scaling));
   return Status::Ok();
 }
 

@@ -191,6 +191,7 @@ Status ReadRope(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
     if (const FileTensor* factors = FindTensor(file, name)) RETURN_IF_ERROR(ReadFactors(*factors, &scaling));
   }
   ASSIGN_OR_RETURN(Rotation rotation, MakeRotation(scaling, spec->rotary));
+  spec->scaled_context = ScaledContext(scaling);
   double attention_factor = 1;  // on top of yarn's own
   RETURN_IF_ERROR(keys.Optional("rope.scaling.attn_factor", &attention_factor));
   if (!(attention_factor > 0 && attention_factor < 1e6)) {

@@ -70,8 +70,8 @@ int64_t ModelSpec::widest_window() const {
 }
 
 int64_t ModelSpec::context() const {
-  const int64_t window = widest_window();
-  return window > 0 && (trained_context == 0 || window < trained_context) ? window : trained_context;
+  const int64_t window = widest_window(), reached = std::max(trained_context, scaled_context);
+  return window > 0 && (reached == 0 || window < reached) ? window : reached;
 }
 
 Status ValidateSpec(const ModelSpec& spec) {

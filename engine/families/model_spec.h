@@ -70,7 +70,8 @@ struct ModelSpec {
   bool sinusoidal_positions = false;  // the same, computed and not in the file (XGLM)
   int64_t position_offset = 0;        // rows of their table before the first position's (OPT)
   RopePairs rope_pairs = RopePairs::kNone;
-  int64_t rotary = 0;  // rotated dimensions of a head
+  int64_t rotary = 0;          // rotated dimensions of a head
+  int64_t scaled_context = 0;  // positions that a stretched rotation reaches (YaRN); 0 = not stretched
   std::vector<Rotation> rotations;
 
   // An encoder in front (T5): so many layers of the decoder's sizes, 0 = none. What it makes of its input takes a
@@ -99,7 +100,8 @@ struct ModelSpec {
   std::vector<float> DistanceBiases(const std::vector<float>& biases, bool encoder) const;
   /// The widest layer's window, 0 if some layer sees all keys.
   int64_t widest_window() const;
-  /// Tokens that the model was trained to see at once: its trained context, or its window where every layer has one.
+  /// Tokens that the model can see at once: its trained context, further where its rotation is stretched, or its window
+  /// where every layer has one.
   int64_t context() const;
   /// Columns of a row of queries, keys and values: (H + 2G) d.
   int64_t qkv_columns() const { return (heads + 2 * kv_heads) * head_dim; }

@@ -81,6 +81,12 @@ Status CheckScaling(const RopeScaling& scaling, size_t pairs) {
 
 }  // namespace
 
+int64_t ScaledContext(const RopeScaling& scaling) {
+  constexpr double kMost = int64_t{1} << 31;  // as ValidateSpec has it for the trained context
+  if (scaling.kind != RopeScaling::Kind::kYarn) return 0;
+  return static_cast<int64_t>(std::min(scaling.original_context * scaling.factor, kMost));
+}
+
 Result<Rotation> MakeRotation(const RopeScaling& scaling, int64_t rotary) {
   const auto pairs = static_cast<size_t>(rotary / 2);
   RETURN_IF_ERROR(CheckScaling(scaling, pairs));

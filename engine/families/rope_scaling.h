@@ -29,6 +29,10 @@ struct RopeScaling {
   std::vector<double> factors;                           // [rotary / 2]
 };
 
+/// ModelSpec::scaled_context of a model with this rotation; 0 where its file's context counts the stretching already,
+/// which only YaRN's leave out (Qwen2.5).
+int64_t ScaledContext(const RopeScaling& scaling);
+
 /// The rotation of `rotary` dimensions, in float64. kInvalidArgument, naming it, for a parameter out of range.
 Result<Rotation> MakeRotation(const RopeScaling& scaling, int64_t rotary);
 

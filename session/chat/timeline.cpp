@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/context_overflow.h"
 #include "session/chat/model_call_ids.h"
 #include "session/tools/tool_calls.h"
 
@@ -18,8 +19,7 @@ int64_t BytesOf(const Item& item) {
 constexpr int64_t kMostBytesOfInputToken = 64;  // on average
 
 Status TooLong(int64_t max_tokens) {
-  return InvalidArgument("The conversation would have more than " + std::to_string(max_tokens) + " tokens, its limit.",
-                         "input", "context_length_exceeded");
+  return ContextOverflow{.limit = max_tokens, .tokens = max_tokens + 1, .at_least = true}.ToStatus();
 }
 
 bool BeginsWithSystem(const std::vector<Item>& items) {

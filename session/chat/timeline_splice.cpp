@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/context_overflow.h"
 #include "session/chat/timeline.h"
 
 namespace ringside {
@@ -59,8 +60,7 @@ Status Timeline::Splice(size_t at, size_t removed, std::vector<Item> added, cons
   if (!renders) add(added.begin(), added.end());
   add(sampled, later.end());
   if (std::ssize(tokens_) <= max_tokens) return Status::Ok();
-  return InvalidArgument("The conversation would have more than " + std::to_string(max_tokens) + " tokens, its limit.",
-                         "input", "context_length_exceeded");
+  return ContextOverflow{.limit = max_tokens, .tokens = std::ssize(tokens_)}.ToStatus();
 }
 
 }  // namespace ringside

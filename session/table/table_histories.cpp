@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/context_overflow.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "session/history_text.h"
@@ -64,8 +65,7 @@ Status SessionTable::State::ReadPrompt(TurnSpec* spec) const {
     const int64_t most = spec->raw->cut ? std::numeric_limits<int64_t>::max() : context->options.session_len;
     auto ids = tokenizer.Encode({&piece, 1}, most);
     if (!ids) {
-      return InvalidArgument("The prompt has more than " + std::to_string(most) + " tokens, the limit.", "input",
-                             "context_length_exceeded");
+      return ContextOverflow{.limit = most, .tokens = most + 1, .at_least = true, .prompt = true}.ToStatus();
     }
     if (ids->empty()) return InvalidArgument("The prompt is empty.", "input", "invalid_value");
     if (spec->raw->begins) BeginText(context->options.text_begin, &*ids);

@@ -210,7 +210,7 @@ int64_t SessionTable::State::BytesOf(const TurnSpec& spec) const {
   }
   size_t bytes = text * kCopies;
   if (spec.sampling.logprobs < 0) return static_cast<int64_t>(bytes);
-  const int64_t usual = std::max<int64_t>(context->options.max_output_tokens, 0);
+  const int64_t usual = context->options.usual_answer();
   tokens_kept += static_cast<size_t>(std::max<int64_t>(spec.max_output_tokens.value_or(usual), 0));
   const size_t each = sizeof(OutputToken) + static_cast<size_t>(spec.sampling.logprobs) * sizeof(TokenLogprob);
   return static_cast<int64_t>(bytes + tokens_kept * each);

@@ -25,6 +25,8 @@ enum class ResponseStatus { kInProgress, kCompleted, kIncomplete, kCancelled, kF
 /// Response::incomplete_reason where the server could not finish the answer: it crashed or stopped, or a device, a rank
 /// or an engine failed. Delivered text stays in the conversation, and a turn with an empty input continues it.
 inline constexpr const char* kInterrupted = "interrupted";
+/// The reason of an answer that FinishReason::kRepetition ended.
+inline constexpr const char* kRepetition = "repetition";
 
 /// What of a session's own settings is more than this server has: the server's limits, which hold instead.
 struct ClampedLimits {
@@ -63,8 +65,8 @@ struct Response {
   /// For kIncomplete, where `reason` does not say it: kInterrupted, "detached" (no client listened for too long),
   /// "turn_timeout".
   std::string incomplete_reason;
-  std::string stop_string;  // that ended it, if one did
-  Status error;             // for kFailed, and the cause of an interruption where it is known
+  std::string stop_string;   // that ended it, if one did
+  Status error;              // for kFailed, and the cause of an interruption where it is known
   JournalPosition recorded;  // finished and durable: the journal's last record of it
 
   EventCounts before;    // what had happened in its session when it began

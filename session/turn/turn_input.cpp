@@ -1,12 +1,17 @@
 #include "session/turn/turn_input.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 
+#include "base/context_overflow.h"
+
 namespace ringside {
 namespace {
+
+constexpr int64_t kLeastAnswer = 1024;  // tokens of an answer to input that alone fills the window
+
+/// Whether the window must show the request's whole history.
+bool HoldsWholeHistory(const TurnSpec& spec) { return spec.carries_history && !spec.truncates && !spec.history_slides; }
 
 size_t FirstUnrendered(const Timeline& timeline) {
   // Rendered items come first.
@@ -40,14 +45,33 @@ Status CheckAnswerable(const TurnSpec& spec, const Timeline& next) {
   return Status::Ok();
 }
 
-/// What Render and SetHead say of too many tokens, in the words of the limit that was the lower one; anything else that
-/// they say as it is.
-Status TooLong(const Status& status, int64_t session_room, int64_t input_room, int64_t max_input_tokens) {
-  const bool refused = !status.ok() && status.reason() != "context_length_exceeded";
-  if (refused || session_room <= input_room) return status;
-  return InvalidArgument(
-      fmt::format("The new input has too many tokens: a turn may have {} (--max-input-tokens).", max_input_tokens),
-      "input", "context_length_exceeded");
+/// More than --max-input-tokens. Without `tokens` tokenising stopped there.
+Status TooMuchInput(const TurnSpec& spec, int64_t most, int64_t tokens = 0) {
+  return ContextOverflow{.limit = most,
+                         .tokens = std::max(tokens, most + 1),
+                         .at_least = tokens == 0,
+                         .prompt = spec.raw.has_value(),
+                         .advice = "See --max-input-tokens."}
+      .ToStatus();
+}
+
+/// The overflow of Render and SetHead, by the lower one of the two limits; other errors as they are.
+Status TooLong(const TurnSpec& spec, const Status& status, int64_t session_room, int64_t input_room, int64_t most) {
+  const bool refused = status.reason() != ContextOverflow::kReason;
+  return refused || session_room <= input_room ? status : TooMuchInput(spec, most);
+}
+
+/// Tokens that the window shows of TokensToShow.
+int64_t ShownOfNewInput(const TurnSpec& spec, const TurnInput& input, const RingWindow& window) {
+  const SharedList<Item>& items = input.next.items();
+  const bool all = input.first_new == 0 || HoldsWholeHistory(spec);
+  const int64_t begin = all ? 0 : input.first_new < items.size() ? items[input.first_new].token_begin : window.pinned;
+  return window.memory_len + std::max<int64_t>(0, window.pinned - begin);
+}
+
+/// The new input, or the whole history where the window must show that.
+int64_t TokensToShow(const TurnSpec& spec, const TurnInput& input) {
+  return HoldsWholeHistory(spec) ? std::ssize(input.next.tokens()) : NewTokens(input);
 }
 
 }  // namespace
@@ -62,7 +86,7 @@ Result<TurnInput> RenderInput(const TurnSpec& spec, std::vector<Item> items, con
   Timeline& next = input.next;
   if (spec.raw) {
     const auto size = static_cast<int64_t>(spec.raw->tokens.size());
-    if (size > room) return TooLong({}, limits.session_len, 0, most);
+    if (size > room) return TooMuchInput(spec, most, size);
     ASSIGN_OR_RETURN(next, Timeline::OfPrompt(spec.raw->tokens, codec, spec.truncates));
     input.first_new = 0;
     return input;
@@ -75,7 +99,7 @@ Result<TurnInput> RenderInput(const TurnSpec& spec, std::vector<Item> items, con
     if (spec.instructions) head.instructions = spec.instructions;
     if (spec.tools) head.tools = spec.tools->lines;
     const auto made = next.SetHead(std::move(head), codec, std::min(limits.session_len, room));
-    if (!made.ok()) return TooLong(made.status(), limits.session_len, room, most);
+    if (!made.ok()) return TooLong(spec, made.status(), limits.session_len, room, most);
     input.recomputed |= made->has_value();
     room -= made->value_or(0);
   }
@@ -83,17 +107,16 @@ Result<TurnInput> RenderInput(const TurnSpec& spec, std::vector<Item> items, con
   RETURN_IF_ERROR(CheckAnswerable(spec, next));
   if (spec.input.empty() && !spec.warm_up && next.CanReopen()) {
     if (codec.encoder && next.pinned() > codec.pinned_max) {
-      return InvalidArgument(
-          fmt::format("The answer stands behind an input of {} tokens; this server's encoder reads {} (--pinned-max).",
-                      next.pinned(), codec.pinned_max),
-          "input", "context_length_exceeded");
+      return ContextOverflow{
+          .limit = codec.pinned_max, .tokens = next.pinned(), .advice = "The encoder reads no more (--pinned-max)."}
+          .ToStatus();
     }
     next.ReopenAnswer();
   } else {
     const auto before = static_cast<int64_t>(next.tokens().size());
     const int64_t session_room = limits.session_len - before;
     const Status rendered = next.Render(codec, !spec.warm_up, before + std::min(session_room, room), spec.truncates);
-    if (!rendered.ok()) return TooLong(rendered, session_room, room, most);
+    if (!rendered.ok()) return TooLong(spec, rendered, session_room, room, most);
     if (codec.chat.renders_anew()) {
       const SharedList<TokenId>& computed = base.tokens();
       input.recomputed |= SharedList<TokenId>::CommonPrefix(computed, next.tokens()) < computed.size();
@@ -101,28 +124,27 @@ Result<TurnInput> RenderInput(const TurnSpec& spec, std::vector<Item> items, con
   }
   const auto tokens = static_cast<int64_t>(next.tokens().size());
   if (tokens > limits.session_len) {
-    return InvalidArgument(
-        fmt::format("The conversation would have {} tokens; its limit is {}.", tokens, limits.session_len), "input",
-        "context_length_exceeded");
+    return ContextOverflow{.limit = limits.session_len, .tokens = tokens, .advice = "See --session-len."}.ToStatus();
   }
   if (spec.carries_history) input.first_new = BehindTheLastAnswer(next);
-  if (forgotten && most > 0 && NewTokens(input) > most) return TooLong({}, limits.session_len, 0, most);
+  if (forgotten && most > 0 && NewTokens(input) > most) return TooMuchInput(spec, most);
   return input;
 }
 
 Status CheckShown(const TurnSpec& spec, const TurnInput& input, const RingWindow& window) {
-  const int64_t tokens = NewTokens(input);
-  const SharedList<Item>& items = input.next.items();
-  const int64_t begin = input.first_new == 0             ? 0
-                        : input.first_new < items.size() ? items[input.first_new].token_begin
-                                                         : window.pinned;
-  const int64_t shown = window.memory_len + std::max<int64_t>(0, window.pinned - begin);
+  const int64_t tokens = TokensToShow(spec, input), shown = ShownOfNewInput(spec, input, window);
   if (spec.truncates || tokens <= shown) return Status::Ok();
-  const char* const remedy =
-      spec.offers_truncation ? " With truncation \"auto\" it is taken and its beginning is forgotten." : "";
-  return InvalidArgument(
-      fmt::format("The new input has {} tokens; the window shows {} (--memory-len).{}", tokens, shown, remedy), "input",
-      "context_length_exceeded");
+  return ContextOverflow{
+      .limit = shown,
+      .tokens = tokens,
+      .prompt = spec.raw.has_value(),
+      .advice = spec.offers_truncation ? "Truncation \"auto\" drops its beginning." : "See --memory-len."}
+      .ToStatus();
+}
+
+int64_t RoomForAnswer(const TurnSpec& spec, const TurnInput& input, const RingWindow& window) {
+  const int64_t least = spec.truncates ? std::min<int64_t>(kLeastAnswer, window.memory_len) : 1;
+  return std::max(least, ShownOfNewInput(spec, input, window) - TokensToShow(spec, input));
 }
 
 }  // namespace ringside

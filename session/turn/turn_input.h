@@ -33,8 +33,11 @@ struct TurnInput {
 Result<TurnInput> RenderInput(const TurnSpec& spec, std::vector<Item> items, const Timeline& base, const Codec& codec,
                               const InputLimits& limits);
 
-/// kInvalidArgument (context_length_exceeded), naming both numbers, if the new input alone has more tokens than
-/// `window` shows, unless the turn truncates.
+/// ERRORS: kInvalidArgument (ContextOverflow) if `window` shows fewer tokens than the new input has, or, of a request
+/// that carries its history, than that has; neither if the turn truncates.
 Status CheckShown(const TurnSpec& spec, const TurnInput& input, const RingWindow& window);
+/// Tokens of the longest answer that `window` shows together with what CheckShown counts; at least 1. A turn that
+/// truncates has room for 1,024 or a whole window at least.
+int64_t RoomForAnswer(const TurnSpec& spec, const TurnInput& input, const RingWindow& window);
 
 }  // namespace ringside

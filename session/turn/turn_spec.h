@@ -104,6 +104,7 @@ struct TurnSpec {
   bool warm_up = false;
   bool truncates = false;          // takes new input that is longer than the window, whose beginning is forgotten
   bool offers_truncation = false;  // the request could have asked for that: an error may advise it
+  bool history_slides = false;     // with carries_history: what precedes the new messages may be longer than the window
   bool store = true;
   bool background = false;  // nobody need hear it: it does not end for want of listeners
   /// `input`, or `raw`, is the whole history, with `instructions`, `tools` and `window` (absent = none): the turn

@@ -111,6 +111,13 @@ TEST(ServerEvent, ReadsAFinishedResponse) {
   EXPECT_DOUBLE_EQ(event->report.ttft_ms.value(), 20.5);
 }
 
+TEST(ServerEvent, TheServersOwnReasonComesBeforeTheApisOne) {
+  const auto event = ParseServerEvent(R"({"type":"response.incomplete","response":{"id":"resp_1","status":"incomplete",
+    "incomplete_details":{"reason":"max_output_tokens"},"ringside":{"source":"slot","incomplete_reason":"repetition"}}})");
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->incomplete_reason, "repetition");
+}
+
 TEST(ServerEvent, WrongTypesKeepDefaults) {
   const auto event = ParseServerEvent(
       R"({"type":"response.completed","response":{"id":3,"output":{},"usage":[],"ringside":{"source":null,"position":"x"}}})");

@@ -178,6 +178,30 @@ TEST_P(EngineTest, SessionLenIsExact) {
   EXPECT_EQ(above.reason(), "context_length_exceeded");
 }
 
+TEST_P(EngineTest, ALoopEndsWhereTheTurnAsksForIt) {
+  Start({.slots = 1});
+  const auto loop = [&](TurnId id, bool ends, int64_t min_tokens) {
+    SubmittedTurn turn = GreedyTurn(id, id, Tokens(9, 1), {}, kWindow, 700);
+    turn.request.sampling.logit_bias = {{3, 100}};
+    turn.request.sampling.min_tokens = min_tokens;
+    turn.request.ends_repetition = ends;
+    return RunTurn(turn);
+  };
+  const TurnEnd ended = loop(1, true, 0);
+  EXPECT_EQ(ended.reason, FinishReason::kRepetition);
+  EXPECT_EQ(ended.output, std::vector<TokenId>(512, 3));
+  EXPECT_EQ(loop(2, false, 0).reason, FinishReason::kLength);
+  const TurnEnd longer = loop(3, true, 600);
+  EXPECT_EQ(longer.reason, FinishReason::kRepetition);
+  EXPECT_EQ(longer.output.size(), 600u);
+  // The next turn finds the whole answer in the cache.
+  std::vector<TokenId> tokens = Tokens(9, 1);
+  tokens.insert(tokens.end(), longer.output.begin(), longer.output.end());
+  const int64_t said = std::ssize(tokens);
+  tokens.push_back(4);
+  EXPECT_GE(RunTurn(GreedyTurn(4, 3, tokens, {}, kWindow, 1)).report.tokens_reused, said - 1);
+}
+
 TEST_P(EngineTest, ImpossibleTurnsAreRefusedAtTheDoor) {
   Start({.slots = 1});
   const auto code = [&](auto change) {

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "cache/kv_pool.h"
 #include "kernels/half_tiles.h"
 #include "tests/kernels/forwarding_backend.h"
@@ -65,6 +67,59 @@ TEST(SlotPlan, EveryShapeStartsWithItsTrainedContextAndAllDefaults) {
       EXPECT_GE(options.slots, 64) << shape.name;
     }
   }
+}
+
+EngineOptions Fitting(int64_t memory_len) { return {.slots = 0, .memory_len = memory_len, .fits_window = true}; }
+
+TEST(SlotPlan, AWindowIsAsLongAsMemoryHoldsOne) {
+  const NetworkShape network{.layers = 32, .kv_heads = 8, .head_dim = 128};  // Llama-3.1-8B: 128 KiB a token
+  for (const int64_t mib : {96, 640, 5 << 10, 9 << 10, 17 << 10, 100 << 10}) {
+    const PlannedMemory memory(mib << 20);
+    EngineOptions options = Fitting(131072 - 256);
+    FitWindow(memory, network, &options);
+    const int64_t slab_bytes = KvPool::SlabBytes(memory, CacheShape(network, options));
+    EXPECT_LE(slab_bytes, mib << 20) << mib;
+    if (mib > 17 << 10) {
+      EXPECT_EQ(options.memory_len, 131072 - 256) << mib;
+    } else if (mib > 96) {
+      EXPECT_GT(slab_bytes, (mib << 20) / 10 * 9) << mib;
+    }
+    EXPECT_TRUE(PlanSlots(memory, network, &options).ok()) << mib;
+  }
+  // A little less memory is the same window.
+  std::set<int64_t> windows;
+  for (int64_t mib = 0; mib < 32; ++mib) {
+    const PlannedMemory less(9 * kGiB - (mib << 20));
+    EngineOptions options = Fitting(131072 - 256);
+    FitWindow(less, network, &options);
+    windows.insert(options.memory_len);
+  }
+  EXPECT_LE(windows.size(), 2u);
+  // The operator gives the caches less than there is.
+  const PlannedMemory memory(100 * kGiB);
+  EngineOptions bounded = Fitting(131072 - 256);
+  bounded.kv_bytes = 9 * kGiB;
+  FitWindow(memory, network, &bounded);
+  EXPECT_GT(bounded.memory_len, 60'000);
+  EXPECT_LT(bounded.memory_len, 9 * kGiB / (128 << 10));
+  EngineOptions asked = Fitting(131072 - 256);
+  asked.fits_window = false;
+  asked.kv_bytes = 9 * kGiB;
+  FitWindow(memory, network, &asked);
+  EXPECT_EQ(asked.memory_len, 131072 - 256) << "what was asked for is refused elsewhere, not lowered";
+}
+
+TEST(SlotPlan, SlotsThatWereAskedForTakeNoMoreThanWholeWindows) {
+  const NetworkShape network{.layers = 30, .kv_heads = 3, .head_dim = 64};
+  const std::unique_ptr<Backend> cpu = std::move(*MakeCpuBackend({.threads = 1}));  // free memory: unknown
+  EngineOptions options = Fitting(7936);
+  options.slots = 8;
+  options.kv_bytes = 12 * kGiB;
+  FitWindow(*cpu, network, &options);
+  ASSERT_TRUE(PlanSlots(*cpu, network, &options).ok());
+  EXPECT_EQ(options.memory_len, 7936);
+  EXPECT_EQ(options.slots, 8);
+  EXPECT_EQ(options.kv_bytes, 8 * KvPool::SlabBytes(*cpu, CacheShape(network, options)));
 }
 
 TEST(SlotPlan, TheBoundIsReachedAndNotExceededAlsoBySlotsThatWereAskedFor) {

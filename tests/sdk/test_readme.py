@@ -41,7 +41,7 @@ def test_prints_an_answer(model):
 def test_ends_with_the_servers_words_when_the_turn_is_refused(model):
     done = run(model, "--session-len", "16")
     assert done.returncode != 0
-    assert "The conversation would have" in done.stderr, done.stderr
+    assert "maximum context length is 16 tokens" in done.stderr, done.stderr
 
 
 def test_names_the_package_that_it_needs():

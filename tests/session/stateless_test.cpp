@@ -19,7 +19,13 @@ using ::testing::StartsWith;
 
 class StatelessTest : public ::testing::Test, protected TableFixture {
  protected:
-  explicit StatelessTest(SessionTableOptions options = TableFixture::Options()) : TableFixture(std::move(options)) {}
+  explicit StatelessTest(SessionTableOptions options = Options()) : TableFixture(std::move(options)) {}
+  // A window for histories of several long texts.
+  static SessionTableOptions Options() {
+    SessionTableOptions options = TableFixture::Options();
+    options.memory_len = 1900;
+    return options;
+  }
 
   using History = std::vector<std::string>;  // user, assistant, user, ...
 
@@ -219,9 +225,20 @@ TEST_F(StatelessTest, OnlySoManyAreKept) {
   EXPECT_EQ(table.stats().chains, limits::kMaxHistoriesPerOwner);
 }
 
-TEST_F(StatelessTest, NewInputThatTheWindowCannotShowIsRefusedAndHistoryIsNot) {
+class ShortWindowTest : public StatelessTest {
+ protected:
+  ShortWindowTest() : StatelessTest(TableFixture::Options()) {}
+};
+
+TEST_F(ShortWindowTest, WhatItCannotShowIsRefusedUnlessTheHistoryMaySlide) {
   EXPECT_EQ(Ask(Spec({std::string(700, 'x')})).reason(), "context_length_exceeded");
-  EXPECT_TRUE(Ask(Spec({text, text, text, text, "And?"})).ok());
+  EXPECT_EQ(Ask(Spec({text, text, "And?"})).reason(), "context_length_exceeded");
+  const auto sliding = [](TurnSpec spec) {
+    spec.history_slides = true;
+    return spec;
+  };
+  EXPECT_TRUE(Ask(sliding(Spec({text, text, text, text, "And?"}))).ok());
+  EXPECT_EQ(Ask(sliding(Spec({"Hi", "Yo", std::string(700, 'x')}))).reason(), "context_length_exceeded");
   EXPECT_EQ(Ask(Spec({text, text, std::string(700, 'x')})).reason(), "context_length_exceeded");
   EXPECT_EQ(Ask(Spec({text, text, text, text, text, text})).reason(), "context_length_exceeded");  // session_len
 }
@@ -276,7 +293,7 @@ class StatelessBudgetTest : public StatelessTest {
  protected:
   StatelessBudgetTest() : StatelessTest(Options()) {}
   static SessionTableOptions Options() {
-    SessionTableOptions options = TableFixture::Options();
+    SessionTableOptions options = StatelessTest::Options();
     options.max_bytes_per_owner = 64 << 10;
     options.max_input_tokens = 900;
     return options;
@@ -301,6 +318,11 @@ TEST_F(StatelessBudgetTest, ARequestHasNoMoreTokensThanATurnMay) {
 
 class StoredStatelessTest : public DurableSessionTest {
  protected:
+  void SetUp() override {
+    DurableSessionTest::SetUp();
+    options.memory_len = 1900;  // for whole histories
+    Restart();
+  }
   static TurnSpec Spec(std::vector<NewItem> input, bool store) {
     TurnSpec spec;
     spec.carries_history = true;

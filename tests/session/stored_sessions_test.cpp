@@ -486,8 +486,10 @@ TEST(EndRecordTest, KeepsWhatATurnWaitedForAndAnOlderOneIsRead) {
   record.times = {.queue_ms = 1, .slot_ms = 2, .prefill_ms = 3, .others_ms = 4, .decode_ms = 5};
   record.completed_at = 6;
   record.ended_s = 7;
+  record.reason = FinishReason::kRepetition;
   const std::string payload = Encode(record).payload;
   const EndRecord read = DecodeEnd(payload).value();
+  EXPECT_EQ(read.reason, FinishReason::kRepetition);
   EXPECT_EQ(read.times.slot_ms, 2);
   EXPECT_EQ(read.times.others_ms, 4);
   EXPECT_EQ(read.ended_s, 7);

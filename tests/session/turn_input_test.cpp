@@ -36,8 +36,8 @@ TEST_F(TurnInput, LongerThanTheWindowIsRefusedWithBothNumbers) {
   EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(refused.reason(), "context_length_exceeded");
   EXPECT_EQ(refused.param(), "input");
-  EXPECT_THAT(refused.message(), HasSubstr("The new input has 6"));
-  EXPECT_THAT(refused.message(), HasSubstr("; the window shows 516 (--memory-len)"));  // and the 4 that are pinned
+  EXPECT_THAT(refused.message(), HasSubstr("maximum context length is 516 tokens."));  // and the 4 that are pinned
+  EXPECT_THAT(refused.message(), HasSubstr("your messages resulted in 6"));
   EXPECT_TRUE(table.GetItems(me, id)->empty());
   EXPECT_TRUE(Ask(id, 600, true).ok());
   EXPECT_TRUE(Ask(id, 450).ok()) << "history slides";
@@ -69,8 +69,43 @@ TEST_F(TurnInput, AddedAnswersThatWereNotComputedAreNew) {
   const std::string id = NewConversation();
   ASSERT_TRUE(Ask(id, 10).ok());
   ASSERT_TRUE(table.AddItems(me, id, {{ChatRole::kUser, "b"}, {ChatRole::kAssistant, std::string(400, 'c')}}).ok());
-  EXPECT_THAT(Ask(id, 100).message(), HasSubstr("The new input has 5"));
+  EXPECT_THAT(Ask(id, 100).message(), HasSubstr("your messages resulted in 5"));
   EXPECT_TRUE(Ask(id, 100, true).ok());
+}
+
+// Without a limit in the request the input and its answer fill the window.
+TEST_F(TurnInput, AnAnswerHasTheRestOfTheWindow) {
+  const std::string id = NewConversation();
+  const auto room = [&] { return engine.last().max_tokens; };
+  const auto tokens = [&] { return std::ssize(engine.last().tokens); };
+  ASSERT_TRUE(Ask(id, 100).ok());
+  EXPECT_EQ(room(), 516 - tokens());
+  const int64_t before = tokens() + 4;  // the answer, its end and a newline
+  ASSERT_TRUE(Ask(id, 300).ok());
+  EXPECT_EQ(room(), 512 - (tokens() - before)) << "history slides, but for what is pinned";
+  ASSERT_TRUE(Ask(id, 600, true).ok());
+  EXPECT_EQ(room(), 512) << "whatever the input, a window";
+}
+
+TEST_F(TurnInput, AHistoryThatComesWithItsRequestLeavesTheRest) {
+  TurnSpec spec;
+  spec.carries_history = true;
+  spec.store = false;
+  spec.input = {
+      {ChatRole::kUser, std::string(300, 'a')}, {ChatRole::kAssistant, std::string(100, 'b')}, {ChatRole::kUser, "c"}};
+  ASSERT_TRUE(table.StartTurn(me, spec, sink).ok());
+  EXPECT_EQ(engine.last().max_tokens, 516 - std::ssize(engine.last().tokens));
+  engine.AnswerLast("Yo");
+  spec.input.front().text += std::string(200, 'a');
+  EXPECT_EQ(table.StartTurn(me, spec, sink).status().reason(), "context_length_exceeded");
+  spec.history_slides = true;
+  ASSERT_TRUE(table.StartTurn(me, spec, sink).ok());
+  EXPECT_LT(engine.last().max_tokens, 512);
+  EXPECT_GT(engine.last().max_tokens, 450);
+  engine.AnswerLast("Yo");
+  spec.input.back().text = std::string(600, 'c');
+  EXPECT_EQ(table.StartTurn(me, spec, sink).status().reason(), "context_length_exceeded")
+      << "the last message is never dropped";
 }
 
 TEST_F(TurnInput, ItemsBehindChangedInstructionsAreNewAllTheSame) {

@@ -54,7 +54,7 @@ def metadata():
     tokens = byte_tokens() + [merge.replace(" ", "") for merge in MERGES] + SPECIAL
     return {
         "general.architecture": "llama", "general.name": "tiny", "llama.block_count": LAYERS,
-        "llama.context_length": 1 << 20, "llama.embedding_length": HIDDEN, "llama.feed_forward_length": FFN,
+        "llama.context_length": 1 << 14, "llama.embedding_length": HIDDEN, "llama.feed_forward_length": FFN,
         "llama.attention.head_count": HEADS, "llama.attention.head_count_kv": KV_HEADS, "llama.attention.key_length": HEAD_DIM,
         "llama.attention.value_length": HEAD_DIM, "llama.rope.dimension_count": HEAD_DIM, "llama.rope.freq_base": 10000.0,
         "llama.attention.layer_norm_rms_epsilon": 1e-5, "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "smollm",

@@ -24,6 +24,7 @@
 #include "ws/app/app_storage.h"
 #include "ws/app/app_texts.h"
 #include "ws/app/app_watchdog.h"
+#include "ws/app/app_window.h"
 #include "ws/backups.h"
 #include "ws/chat/chat_routes.h"
 #include "ws/config/machine.h"
@@ -53,7 +54,7 @@ constexpr std::chrono::milliseconds kLeastPatience{500};
 constexpr std::chrono::milliseconds kStopMargin{2'000};
 constexpr int kWatchesPerTend = 4;
 constexpr int64_t kMetricsConnections = 64;
-constexpr int64_t kMaxOutputTokens = 1024, kMaxInputTokens = 32768;  // where the operator says nothing
+constexpr int64_t kMaxTokens = 32768;  // default limit of an input and of an answer
 
 HttpResponse MetricsAnswer(Metrics& metrics) {
   HttpResponse response;
@@ -99,10 +100,6 @@ class Serving {
   Status OpenSessions();
   /// Any of the copies.
   const Model& model() const { return *copies_.front().model; }
-  /// Where a request says nothing.
-  int64_t max_output_tokens() const {
-    return config_.max_output_tokens.value_or(std::min(kMaxOutputTokens, config_.max_output_tokens_limit));
-  }
   /// Reads everything that is stored, as verify does, and logs what comes of it.
   void CheckStored(const std::stop_token& stop);
   void LogStored() const;
@@ -247,18 +244,8 @@ Status Serving::LoadModel() {
 }
 
 Status Serving::StartEngine() {
-  ASSIGN_OR_RETURN(const EngineOptions options, ResolveEngineOptions(config_, model().spec()));
-  if (!config_.cuda) {
-    // Before it is taken: what the system then says of it, or does, depends on the machine.
-    const int64_t engines = config_.data_parallel_size;
-    const auto here = [&](int64_t of_all) { return of_all * processes_.count_on_machine() / processes_.count(); };
-    RETURN_IF_ERROR(CheckMemory({.host_cache_mb = config_.host_cache_mb,
-                                 .slots = engines * (options.slots > 0 ? options.slots : EngineOptions().slots),
-                                 .slot_bytes = here(Engine::SlotBytes(model().shape(), options)),
-                                 .kv_cache_mb = here(config_.kv_cache_mb * engines),
-                                 .weight_bytes = here(model().weight_bytes() * engines)},
-                                MachineMemoryBytes()));
-  }
+  ASSIGN_OR_RETURN(EngineOptions options, ResolveEngineOptions(config_, model().spec()));
+  if (!config_.cuda) RETURN_IF_ERROR(FitMachine(config_, model(), processes_, &options));
   {
     const ProgressReport progress("making the engine");
     std::vector<std::unique_ptr<Engine>> engines;
@@ -268,6 +255,7 @@ Status Serving::StartEngine() {
       auto engine = Engine::Start(*copy.model, *tokenizer_, options, storage);
       if (engine.status().code() == StatusCode::kOverloaded) return InvalidArgument(engine.status().message());
       ASSIGN_OR_RETURN(engines.emplace_back(), std::move(engine));
+      options.memory_len = engines.back()->options().memory_len;  // no longer in those that follow
     }
     engines_ = std::make_unique<EngineFleet>(std::move(engines));
   }
@@ -277,7 +265,8 @@ Status Serving::StartEngine() {
       "engine: {} slots of up to {:.1f} MiB, {:.1f} MiB for all; {} tokens in view and {} pinned, {} tokens a "
       "conversation",
       made.slots, static_cast<double>(engines_->engine(0).slot_bytes()) / kMib,
-      static_cast<double>(made.kv_bytes) / kMib, options.memory_len, options.pinned_max, options.session_len);
+      static_cast<double>(made.kv_bytes) / kMib, WindowOf(*engines_), made.pinned_max, made.session_len);
+  LogInfo("{}", DescribeWindow(config_, model().spec(), *engines_));
   LogInfo("engine: {:.1f} MiB of weights", static_cast<double>(model().weight_bytes()) / kMib);
   if (engines_->size() > 1) LogInfo("engines: {} of these", engines_->size());
   turns_ = std::make_unique<AppEngine>(*engines_, metrics_);
@@ -297,17 +286,18 @@ Status Serving::OpenSessions() {
   options.embedding_size = model().shape().hidden;
   ASSIGN_OR_RETURN(options.adapters, AdapterNames(config_, model_name_));
   options.session_len = engine.session_len;
-  options.memory_len = engine.memory_len;
+  options.memory_len = WindowOf(*engines_);
   options.pinned_max = engine.pinned_max;
   if (const ModelSpec& spec = model().spec(); spec.encoder_layers > 0) {
     options.encoder = {*model().tokenizer_data().eos, static_cast<TokenId>(spec.answer_start)};
   }
   options.eviction = config_.eviction;
   options.sampling = sampling_;
-  options.max_output_tokens = max_output_tokens();
-  options.max_output_tokens_limit = config_.max_output_tokens_limit;
-  options.max_input_tokens =
-      config_.max_input_tokens.value_or(std::max<int64_t>(kMaxInputTokens, engine.memory_len + engine.pinned_max));
+  const int64_t longest = std::max(kMaxTokens, options.memory_len + options.pinned_max);
+  options.max_output_tokens = config_.max_output_tokens.value_or(-1);
+  options.max_output_tokens_limit = config_.max_output_tokens_limit.value_or(longest);
+  options.max_input_tokens = config_.max_input_tokens.value_or(longest);
+  options.ends_repetition = !config_.no_repetition_guard;
   options.turn_timeout_s = config_.turn_timeout_s;
   options.aliases = config_.model_aliases;
   options.strict_requests = config_.strict_requests;

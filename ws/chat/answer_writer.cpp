@@ -26,6 +26,10 @@ bool IsCut(const Response& response) { return response.reason != FinishReason::k
 
 bool IsFull(const Response& response) { return response.reason == FinishReason::kSessionFull; }
 
+std::string_view RepetitionReason(const Response& response) {
+  return response.reason == FinishReason::kRepetition ? kRepetition : "";
+}
+
 size_t CountCharacters(std::string_view text) {
   return static_cast<size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));

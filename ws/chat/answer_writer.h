@@ -68,6 +68,8 @@ AnswerUsage UsageOf(const EndedChoices& choices, int64_t per_prompt);
 bool IsCut(const Response& response);
 /// True if it ended because its conversation reached its limit of tokens.
 bool IsFull(const Response& response);
+/// kRepetition of an answer that ended for it, otherwise "".
+std::string_view RepetitionReason(const Response& response);
 
 /// Characters (code points) of UTF-8.
 size_t CountCharacters(std::string_view text);

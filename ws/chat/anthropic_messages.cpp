@@ -1,7 +1,10 @@
 #include "ws/chat/anthropic_messages.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "base/context_overflow.h"
 #include "session/ids.h"
 #include "ws/chat/anthropic_content.h"
 #include "ws/chat/message_fields.h"
@@ -42,12 +45,22 @@ const char* ErrorType(int http_status) {
   }
 }
 
+/// In the words of Anthropic's API, by which its clients recognise an overflow.
+std::string OverflowMessage(const ContextOverflow& overflow) {
+  return fmt::format("prompt is too long: {} tokens > {} maximum{}", overflow.tokens, overflow.limit,
+                     overflow.at_least ? " (or more tokens: counting stopped there)" : "");
+}
+
 std::string ErrorBody(const Status& status) {
   const WireError wire = MapStatus(status);
   JsonWriter json;
   json.BeginObject().Field("type", "error").Key("error").BeginObject();
   json.Field("type", ErrorType(wire.http_status));
-  json.Field("message", wire.param.empty() ? wire.message : wire.param + ": " + wire.message);
+  if (const auto overflow = ReadContextOverflow(status)) {
+    json.Field("message", OverflowMessage(*overflow));
+  } else {
+    json.Field("message", wire.param.empty() ? wire.message : wire.param + ": " + wire.message);
+  }
   json.Key("details").BeginObject().TextOrNull("error_code", wire.code).EndObject();
   return json.EndObject().EndObject().Take();
 }
@@ -203,6 +216,7 @@ class MessageFormat final : public AnswerWriter {
     WriteStop(json, response);
     json.EndObject();
     WriteUsage(json, response);
+    WriteRingsideIgnored(json, {}, RepetitionReason(response));
     json.EndObject();
     return (response.call_steps.empty() ? EndBlock(0) : "") + Event("message_delta", json.text()) +
            Event("message_stop", R"({"type":"message_stop"})");
@@ -212,7 +226,7 @@ class MessageFormat final : public AnswerWriter {
   std::string Whole(const EndedChoices& choices) const override {
     const Response& response = *choices[0];
     JsonWriter json;
-    OpenMessage(json);
+    OpenMessage(json, RepetitionReason(response));
     json.Key("content").BeginArray();
     const std::vector<ToolCall> calls = response.tool_calls();
     if (response.opened || calls.empty()) {
@@ -245,9 +259,9 @@ class MessageFormat final : public AnswerWriter {
     json.BeginObject().Field("type", "tool_use").Field("id", ToolCallId("toolu_", response.item_id, call));
     json.Field("name", name).Key("input").Raw(input).EndObject();
   }
-  void OpenMessage(JsonWriter& json) const {
+  void OpenMessage(JsonWriter& json, std::string_view incomplete_reason = "") const {
     json.BeginObject().Field("id", id_).Field("type", "message").Field("role", "assistant").Field("model", model_);
-    WriteRingsideIgnored(json, ignored_);
+    WriteRingsideIgnored(json, ignored_, incomplete_reason);
   }
   static void WriteStop(JsonWriter& json, const Response& response) {
     const bool at_string = !response.stop_string.empty();

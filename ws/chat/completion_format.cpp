@@ -12,8 +12,7 @@ std::string Event(const std::string& json) { return "data: " + json + "\n\n"; }
 
 void CompletionFormat::WriteFinish(JsonWriter& json, const Response& response) {
   json.Field("finish_reason", IsCut(response) ? "length" : response.call_steps.empty() ? "stop" : "tool_calls");
-  if (!IsFull(response)) return;
-  json.Key("ringside").BeginObject().Field("incomplete_reason", kSessionFull).EndObject();
+  WriteRingsideIgnored(json, {}, IsFull(response) ? kSessionFull : RepetitionReason(response));
 }
 
 void CompletionFormat::WritePromptIds(JsonWriter& json, const Response& response) const {

@@ -34,7 +34,7 @@ HttpResponse Props(const SessionTableOptions& options, const ServerFacts& facts)
   json.Key("params").BeginObject().Field("temperature", options.sampling.temperature);
   json.Field("top_k", options.sampling.top_k).Field("top_p", options.sampling.top_p);
   json.Field("min_p", options.sampling.min_p).Field("repeat_penalty", options.sampling.repetition_penalty);
-  json.Field("n_predict", options.max_output_tokens).EndObject().EndObject();
+  json.Field("n_predict", options.usual_answer()).EndObject().EndObject();
   json.Field("total_slots", facts.slots).Field("model_alias", options.model_name);
   json.Field("model_path", options.model_name).Field("chat_template", facts.chat_template);
   json.Key("modalities").BeginObject().Field("vision", false).Field("audio", false).EndObject();

@@ -192,9 +192,9 @@ Status CheckCombinations(const ServerConfig& config) {
         "--quantization: weights are quantised on a GPU only; set --device cuda, or give a model file "
         "that is quantised itself");
   }
-  if (config.max_output_tokens && *config.max_output_tokens > config.max_output_tokens_limit) {
+  if (config.max_output_tokens.value_or(0) > config.max_output_tokens_limit.value_or(INT64_MAX)) {
     return InvalidArgument(fmt::format("--max-output-tokens: {} is more than --max-output-tokens-limit, which is {}",
-                                       *config.max_output_tokens, config.max_output_tokens_limit));
+                                       *config.max_output_tokens, *config.max_output_tokens_limit));
   }
   if (config.prefill_chunk && config.step_tokens && *config.step_tokens < *config.prefill_chunk) {
     return InvalidArgument("--step-tokens: " + std::to_string(*config.step_tokens) +
@@ -211,6 +211,9 @@ Status CheckCombinations(const ServerConfig& config) {
   }
   return Status::Ok();
 }
+
+// The window where the model sets no bound.
+constexpr int64_t kUnboundedWindow = 2048;
 
 void SetStepSizes(const ServerConfig& config, const ModelSpec& spec, EngineOptions& options) {
   if (config.cuda) {  // is not filled by fewer rows, and hardly slower for them
@@ -232,7 +235,7 @@ void SetStepSizes(const ServerConfig& config, const ModelSpec& spec, EngineOptio
 // Nothing but distances: an input and an answer may both be longer than those that the model was trained with.
 Result<EngineOptions> ResolveEncoderOptions(const ServerConfig& config, const ModelSpec& spec, EngineOptions options) {
   options.pinned_max = config.pinned_max.value_or(std::min(spec.trained_context, limits::kMaxPinnedTokens));
-  options.memory_len = config.memory_len.value_or(2048);
+  options.memory_len = config.memory_len.value_or(kUnboundedWindow);
   SetStepSizes(config, spec, options);
   options.session_len = config.session_len.value_or(int64_t{1} << 20);
   return options;
@@ -290,7 +293,8 @@ Result<EngineOptions> ResolveEngineOptions(const ServerConfig& config, const Mod
                            " leaves no room in the model's trained context of " + std::to_string(trained));
   }
   int64_t most = bounded ? trained - options.pinned_max : int64_t{1} << 40;
-  options.memory_len = config.memory_len.value_or(std::min<int64_t>(2048, most));
+  options.memory_len = config.memory_len.value_or(bounded ? most : kUnboundedWindow);
+  options.fits_window = !config.memory_len;
   if (options.memory_len > most) {
     return InvalidArgument("--memory-len: " + std::to_string(options.memory_len) + " is more than the " +
                            std::to_string(most) + " tokens that this model can use (trained context " +
@@ -299,7 +303,8 @@ Result<EngineOptions> ResolveEngineOptions(const ServerConfig& config, const Mod
   SetStepSizes(config, spec, options);
   // Learned positions end with the table they were learned in; rotations go on.
   const int64_t longest = spec.learned_positions ? spec.trained_context : int64_t{1} << 40;
-  options.session_len = config.session_len.value_or(std::min<int64_t>(int64_t{1} << 20, longest));
+  const int64_t usual = std::max(int64_t{1} << 20, options.memory_len + options.pinned_max);
+  options.session_len = config.session_len.value_or(std::min(usual, longest));
   if (options.session_len > longest) {
     return InvalidArgument("--session-len: " + std::to_string(options.session_len) + " is more than the model's " +
                            std::to_string(longest) + " learned positions");

@@ -88,10 +88,11 @@ struct ServerConfig {
   int64_t rank_timeout_s = 30;
 
   std::optional<double> temperature, top_p;  // where a request says nothing; nothing = as the model's makers want it
-  std::optional<int64_t> max_output_tokens;  // likewise; nothing = 1,024, or the limit if that is less
-  int64_t max_output_tokens_limit = 32768;
-  std::optional<int64_t> max_input_tokens;  // nothing = 32,768, or what the window shows if that is more
-  int64_t turn_timeout_s = 1800;            // 0 = never
+  std::optional<int64_t> max_output_tokens;  // without one in the request; absent = the rest of the window
+  bool no_repetition_guard = false;          // do not end answers that repeat themselves
+  // Nothing = 32,768, or what the window shows if that is more.
+  std::optional<int64_t> max_output_tokens_limit, max_input_tokens;
+  int64_t turn_timeout_s = 1800;  // 0 = never
 
   LogLevel log_level = LogLevel::kInfo;
   LogFormat log_format = LogFormat::kAuto;

@@ -103,6 +103,12 @@ Status PrepareStoreFolder(const std::string& path) {
   return Status::Ok();
 }
 
+int64_t CacheBytesLeft(const MemoryNeed& need, int64_t memory_bytes) {
+  constexpr int64_t kLeast = 64 << 20;
+  const int64_t left = memory_bytes - need.weight_bytes - (need.host_cache_mb << 20);
+  return std::max(left / 4 * 3, kLeast);
+}
+
 Status CheckMemory(const MemoryNeed& need, int64_t memory_bytes) {
   const double memory_mib = static_cast<double>(memory_bytes) / kMiB;
   if (static_cast<double>(need.host_cache_mb) > memory_mib) {

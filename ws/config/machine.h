@@ -39,6 +39,9 @@ struct MemoryNeed {
   int64_t kv_cache_mb = 0;            // of all slots, if they may not all be full
   int64_t weight_bytes = 0;
 };
+/// Default memory of all caches, in bytes: three quarters of the memory that weights and the host cache leave, at least
+/// 64 MiB.
+int64_t CacheBytesLeft(const MemoryNeed& need, int64_t memory_bytes);
 /// kInvalidArgument if `memory_bytes` are less than that.
 Status CheckMemory(const MemoryNeed& need, int64_t memory_bytes);
 

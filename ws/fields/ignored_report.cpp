@@ -11,9 +11,11 @@ void WriteIgnored(JsonWriter& json, const std::vector<std::string>& ignored) {
   json.EndArray();
 }
 
-void WriteRingsideIgnored(JsonWriter& json, const std::vector<std::string>& ignored) {
-  if (ignored.empty()) return;
+void WriteRingsideIgnored(JsonWriter& json, const std::vector<std::string>& ignored,
+                          std::string_view incomplete_reason) {
+  if (ignored.empty() && incomplete_reason.empty()) return;
   WriteIgnored(json.Key("ringside").BeginObject(), ignored);
+  if (!incomplete_reason.empty()) json.Field("incomplete_reason", incomplete_reason);
   json.EndObject();
 }
 

@@ -14,8 +14,9 @@ namespace ringside {
 
 /// "ignored": the names, unless there are none.
 void WriteIgnored(JsonWriter& json, const std::vector<std::string>& ignored);
-/// "ringside": {"ignored": the names}, unless there are none.
-void WriteRingsideIgnored(JsonWriter& json, const std::vector<std::string>& ignored);
+/// "ringside": {"ignored": the names, "incomplete_reason": the reason}, each unless it is empty.
+void WriteRingsideIgnored(JsonWriter& json, const std::vector<std::string>& ignored,
+                          std::string_view incomplete_reason = "");
 /// As WriteRingsideIgnored, as text without surrounding commas; "" for none.
 std::string RingsideIgnored(const std::vector<std::string>& ignored);
 

@@ -55,7 +55,7 @@ ServedModel ServedModelOf(const SessionTableOptions& options, double created_s) 
           .created = static_cast<int64_t>(created_s),
           .request_len = options.request_len(),
           .sampling = options.sampling,
-          .max_output_tokens = options.max_output_tokens,
+          .max_output_tokens = options.usual_answer(),
           .adapters = options.adapters,
           .session_len = options.session_len,
           .memory_len = options.memory_len,

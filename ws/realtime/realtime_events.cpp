@@ -16,7 +16,7 @@ void WriteStatusDetails(JsonWriter& json, const Response& response) {
   }
   json.BeginObject().Field("type", ResponseStatusName(response.status));
   if (response.status == ResponseStatus::kCancelled) json.Field("reason", "client_cancelled");
-  if (response.status == ResponseStatus::kIncomplete) json.Field("reason", IncompleteReason(response));
+  if (response.status == ResponseStatus::kIncomplete) json.Field("reason", IncompleteDetail(response));
   if (!response.error.ok()) {
     const WireError error = MapStatus(response.error);
     json.Key("error").BeginObject().Field("type", error.type).Field("code", error.code);

@@ -19,6 +19,7 @@ std::string WhyCut(const std::string& reason) {
   if (reason == "detached") return "[stopped, because nobody listened; /continue lets it go on]";
   if (reason.empty() || reason == "max_output_tokens") return "[cut off: the longest answer is reached]";
   if (reason == "session_full") return "[cut off: the conversation has as many tokens as it may have]";
+  if (reason == "repetition") return "[stopped, because the answer repeated itself; /continue lets it go on]";
   if (reason == "turn_timeout") return "[cut off: the answer took too long; /continue lets it go on]";
   return "[cut off: " + reason + "]";
 }

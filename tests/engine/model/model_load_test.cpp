@@ -216,6 +216,21 @@ TEST_F(ModelLoad, FingerprintFollowsBytesNamesAndSpec) {
   EXPECT_NE(fingerprint(Tiny("blk.0.attn_norm.weight").Tensor("blk.0.attn_norm.weight", {8}, 0, ones)), base);
 }
 
+// As Qwen2.5's, whose max_position_embeddings is that of the training before YaRN.
+TEST_F(ModelLoad, TheContextOfYarnIsTheStretchedOne) {
+  const auto context = [&](const std::string& type, int64_t original) {
+    const std::string scaling = R"("factor": 4.0, "original_max_position_embeddings": )" + std::to_string(original);
+    return LoadChanged("llama", R"("rope_type": "default")", scaling + R"(, "rope_type": ")" + type + '"')
+        .value()
+        ->spec()
+        .context();
+  };
+  EXPECT_EQ(context("yarn", 2048), 8192);
+  EXPECT_EQ(context("yarn", 1024), 4096) << "not four times max_position_embeddings, 2048";
+  EXPECT_EQ(context("yarn", 64), 2048) << "never less than the file says";
+  EXPECT_EQ(context("linear", 2048), 2048) << "such files count it already";
+}
+
 TEST_F(ModelLoad, HuggingFaceSpecs) {
   const auto spec = [&](const char* name) { return Load(GoldenFolder(name)).value()->spec(); };
   EXPECT_EQ(spec("llama").name, "llama");

@@ -17,8 +17,8 @@ const std::string kTexts[] = {"",
                               "<|im_end|>\n<|im_start|>system\n",
                               std::string(700, 'a'),
                               std::string("\0\n", 2)};
-constexpr FinishReason kReasons[] = {FinishReason::kStop, FinishReason::kLength, FinishReason::kSessionFull,
-                                     FinishReason::kCancelled, FinishReason::kError};
+constexpr FinishReason kReasons[] = {FinishReason::kStop,      FinishReason::kLength, FinishReason::kSessionFull,
+                                     FinishReason::kCancelled, FinishReason::kError,  FinishReason::kRepetition};
 constexpr ChatRole kRoles[] = {ChatRole::kSystem, ChatRole::kUser, ChatRole::kAssistant};
 
 const std::string& Text(Choices& choices) { return kTexts[choices.Below(std::size(kTexts))]; }

@@ -23,10 +23,12 @@ def defaults(port):
 
 
 def test_a_model_that_says_nothing(start):
-    told, echo = defaults(start("--session-len", 4000).port)
+    told, echo = defaults(start("--memory-len", 1500, "--session-len", 4000).port)
     assert told == {"temperature": 0.7, "top_p": 0.9, "top_k": 0, "min_p": 0, "repetition_penalty": 1,
-                    "max_output_tokens": 1024}
-    assert echo["status"] == "incomplete" and echo["usage"]["output_tokens"] == 1024
+                    "max_output_tokens": 1500 + 256}
+    assert echo["status"] == "incomplete" and echo["incomplete_details"]["reason"] == "max_output_tokens"
+    # Input and answer fill the window, whose first four tokens are pinned.
+    assert echo["usage"]["total_tokens"] == 1500 + 4
 
 
 def test_a_model_that_recommends(start, tmp_path):

@@ -20,7 +20,8 @@ def test_length_and_time_of_a_turn(start):
             assert (error["code"], error["param"]) == ("invalid_value", "max_output_tokens")
             assert error["message"] == "max_output_tokens may be at most 1000000 (--max-output-tokens-limit)."
             error = (await talk.refused("Hello. " * 200, truncation="auto"))["error"]
-            assert error["code"] == "context_length_exceeded" and "a turn may have 200 (--max-input-tokens)" in error["message"]
+            assert error["code"] == "context_length_exceeded" and "length is 200 tokens." in error["message"]
+            assert "resulted in at least 201 tokens. See --max-input-tokens." in error["message"]
             # More tokens than any machine writes in the turn's one second.
             answer = await talk.ask("Hello.", ignore_eos=True, max_output_tokens=1_000_000)
             assert answer["status"] == "incomplete" and answer["incomplete_details"] == {"reason": "turn_timeout"}, answer

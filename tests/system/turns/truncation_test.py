@@ -19,7 +19,8 @@ def test_new_input_beyond_the_window(start):
             for truncation in ({}, {"truncation": "disabled"}):
                 error = (await talk.refused(LONG, **truncation))["error"]
                 assert (error["code"], error["param"]) == ("context_length_exceeded", "input")
-                input, window = map(int, re.search(r"has (\d+) tokens; the window shows (\d+) \(--memory-len\)", error["message"]).groups())
+                window, input = map(int, re.search(r"length is (\d+) tokens\. However, your messages resulted in (\d+) tokens\.",
+                                                   error["message"]).groups())
                 assert input > window == 256 + 4
             assert await talk.items() == []
             taken = await talk.ask(LONG, truncation="auto")

@@ -21,9 +21,11 @@ ModelSpec Spec(int64_t trained, int64_t sliding = 0, bool learned = false) {
 TEST(EngineOptionsOfConfig, WindowsAreFittedToTheModel) {
   ServerConfig config;
   EngineOptions options = ResolveEngineOptions(config, Spec(8192)).value();
-  EXPECT_EQ(options.memory_len, 2048);
+  EXPECT_EQ(options.memory_len, 8192 - 256);
+  EXPECT_TRUE(options.fits_window);
   EXPECT_EQ(options.pinned_max, 256);
   EXPECT_EQ(options.session_len, 1 << 20);
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(4 << 20))->session_len, 4 << 20) << "at least a window";
 
   options = ResolveEngineOptions(config, Spec(512)).value();
   EXPECT_EQ(options.pinned_max, 128);
@@ -34,12 +36,16 @@ TEST(EngineOptionsOfConfig, WindowsAreFittedToTheModel) {
   EXPECT_EQ(ResolveEngineOptions(config, Spec(8192, 1000))->memory_len, 750);
   ModelSpec mixed = Spec(8192, 1000);
   mixed.layer_traits[1].window = 0;
-  EXPECT_EQ(ResolveEngineOptions(config, mixed)->memory_len, 2048);
+  EXPECT_EQ(ResolveEngineOptions(config, mixed)->memory_len, 8192 - 256);
+  ModelSpec stretched = Spec(32768);
+  stretched.scaled_context = 131072;
+  EXPECT_EQ(ResolveEngineOptions(config, stretched)->memory_len, 131072 - 256);
   EXPECT_EQ(ResolveEngineOptions(config, Spec(1024, 0, true))->session_len, 1024);
   EXPECT_EQ(ResolveEngineOptions(config, Spec(0))->memory_len, 2048);
 
   config.memory_len = 4000;
   EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->memory_len, 4000);
+  EXPECT_FALSE(ResolveEngineOptions(config, Spec(8192))->fits_window);
   EXPECT_NE(ResolveEngineOptions(config, Spec(4096)).status().message().find("--memory-len: 4000"), std::string::npos);
   EXPECT_FALSE(ResolveEngineOptions(config, Spec(8192, 1000)).ok());
   config.memory_len.reset();
@@ -69,16 +75,21 @@ TEST(EngineOptionsOfConfig, AGpuTakesMoreRowsAStep) {
   EXPECT_EQ(cpu.prefill_chunk, 256);
   EXPECT_EQ(cpu.max_step_ms, 100);
   EXPECT_EQ(cpu.row_tile, 1);
-  EXPECT_EQ(gpu.prefill_chunk, 2048);
-  EXPECT_EQ(gpu.step_tokens, 2048);
+  EXPECT_EQ(gpu.prefill_chunk, 4096) << "as the window of 7,936 allows";
+  EXPECT_EQ(gpu.step_tokens, 4096);
   EXPECT_EQ(gpu.max_step_ms, 60);
   EXPECT_EQ(gpu.row_tile, 256);
-  config.memory_len = 6000;
-  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->prefill_chunk, 4096);
-  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->step_tokens, 4096);
+  config.memory_len = 3000;
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->prefill_chunk, 2048);
+  EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->step_tokens, 2048);
   config.prefill_chunk = 64, config.max_step_ms = 16;
   EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->prefill_chunk, 64);
   EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->max_step_ms, 16);
+}
+
+TEST(EngineOptionsOfConfig, TheRepetitionGuardIsOnUnlessSwitchedOff) {
+  EXPECT_FALSE(ParseConfig({"-m", "m"}, {})->config.no_repetition_guard);
+  EXPECT_TRUE(ParseConfig({"-m", "m", "--no-repetition-guard"}, {})->config.no_repetition_guard);
 }
 
 TEST(EngineOptionsOfConfig, StepsHoldAChunk) {

@@ -57,6 +57,12 @@ TEST(Machine, MemoryHoldsCachesSlotsAndWeights) {
   EXPECT_GT(MachineMemoryBytes(), 16 * kMiB);
 }
 
+TEST(Machine, CachesTakeThreeQuartersOfWhatIsLeft) {
+  const MemoryNeed need{.host_cache_mb = 1024, .weight_bytes = int64_t{4} << 30};
+  EXPECT_EQ(CacheBytesLeft(need, int64_t{16} << 30), (int64_t{11} << 30) / 4 * 3);
+  EXPECT_EQ(CacheBytesLeft(need, int64_t{5} << 30), 64 * kMiB) << "whether there is as much is CheckMemory's question";
+}
+
 TEST(Machine, AStoreIsAFolderThatCanBeWritten) {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("ringside_machine_" + std::to_string(getpid()));

@@ -228,6 +228,15 @@ TEST_F(ResponsesTest, AFullConversationIsAReasonOfItsOwn) {
   EXPECT_EQ(client.Frames().back()["response"]["incomplete_details"]["reason"], "session_full");
 }
 
+TEST_F(ResponsesTest, ARepetitionEndsAsALimitAndSaysSo) {
+  client.Send(Create());
+  engine.Answer(0, "YoYo", FinishReason::kRepetition);
+  const Json response = client.Frames().back()["response"];
+  EXPECT_EQ(response["status"], "incomplete");
+  EXPECT_EQ(response["incomplete_details"]["reason"], "max_output_tokens");
+  EXPECT_EQ(response["ringside"]["incomplete_reason"], "repetition");
+}
+
 TEST_F(ResponsesTest, TextPartsAreJoinedByANewline) {
   const Json parts = {{{"type", "input_text"}, {"text", "one"}}, {{"type", "input_text"}, {"text", "two"}}};
   client.Send(Create({{"input", {{{"role", "user"}, {"content", parts}}}}}));

@@ -266,6 +266,10 @@ TEST_F(RealtimeTest, AResponseIsCancelled) {
   client.Send(kCreate);
   engine.Answer(1, "Yo", FinishReason::kLength);
   EXPECT_EQ(client.Events().back()["response"]["status_details"]["reason"], "max_output_tokens");
+  client.Say("More");
+  client.Send(kCreate);
+  engine.Answer(2, "Yo", FinishReason::kRepetition);
+  EXPECT_EQ(client.Events().back()["response"]["status_details"]["reason"], "max_output_tokens");
 }
 
 TEST_F(RealtimeTest, AFailureSaysWhy) {

@@ -132,6 +132,7 @@ Status ReadField(const JsonValue& value, const std::string& key, OllamaFace face
   if (chat && key == "tools") {
     return ReadTools(value, key, ToolShape::kNested, /*strict_default=*/false, ignored, &request->turn.tools.emplace());
   }
+  if (key == "truncate") return ReadBool(value, key, &request->turn.history_slides);
   if (key == "logprobs") return ReadBool(value, key, &request->logprobs);
   if (key == "top_logprobs") return ReadInteger(value, key, 0, limits::kMaxTopLogprobs, &request->top_logprobs);
   if (key == "tools") return RequireEmpty(value, key);
@@ -153,6 +154,7 @@ Result<OllamaRequest> ReadOllamaRequest(const HttpRequest& request, OllamaFace f
   OllamaRequest out;
   out.ignored = IgnoredFields(options.strict_requests);
   out.turn = StatelessTurn(options);
+  out.turn.history_slides = true;
   RETURN_IF_ERROR(ReadFields(body, [&](const JsonValue& value, const std::string& key) {
     return ReadField(value, key, face, options, &out);
   }));
@@ -265,7 +267,7 @@ class OllamaFormat final : public AnswerWriter {
     json.Field("prompt_eval_duration", Nanoseconds(times.prefill_ms));
     json.Field("eval_count", response.output_tokens).Field("eval_duration", Nanoseconds(times.decode_ms));
     if (face_ == OllamaFace::kGenerate && response.token_ids) WriteContext(json, response);
-    WriteRingsideIgnored(json, ignored_);
+    WriteRingsideIgnored(json, ignored_, RepetitionReason(response));
     return json.EndObject().Take();
   }
   /// The prompt and the answer, for the next request.

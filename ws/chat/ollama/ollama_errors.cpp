@@ -1,13 +1,22 @@
 #include "ws/chat/ollama/ollama_errors.h"
 
+#include <fmt/format.h>
+
+#include "base/context_overflow.h"
 #include "ws/json/json_writer.h"
 
 namespace ringside {
 
 std::string OllamaErrorLine(const Status& status) {
   const WireError wire = MapStatus(status);
+  std::string message = wire.param.empty() ? wire.message : wire.param + ": " + wire.message;
+  if (const auto overflow = ReadContextOverflow(status)) {  // in Ollama's own words
+    message = fmt::format("prompt too long; exceeded max context length by {}{} tokens ({} of {})",
+                          overflow->at_least ? "at least " : "", overflow->tokens - overflow->limit, overflow->tokens,
+                          overflow->limit);
+  }
   JsonWriter json;
-  json.BeginObject().Field("error", wire.param.empty() ? wire.message : wire.param + ": " + wire.message);
+  json.BeginObject().Field("error", message);
   return json.EndObject().Take();
 }
 

@@ -115,7 +115,13 @@ const char* ResponseStatusName(ResponseStatus status) {
 std::string IncompleteReason(const Response& response) {
   if (response.status != ResponseStatus::kIncomplete) return "";
   if (!response.incomplete_reason.empty()) return response.incomplete_reason;
+  if (response.reason == FinishReason::kRepetition) return kRepetition;
   return response.reason == FinishReason::kSessionFull ? kSessionFull : "max_output_tokens";
+}
+
+std::string IncompleteDetail(const Response& response) {
+  std::string reason = IncompleteReason(response);
+  return reason == kRepetition ? "max_output_tokens" : reason;
 }
 
 void WriteReport(JsonWriter& json, const Response& response) {
@@ -125,6 +131,7 @@ void WriteReport(JsonWriter& json, const Response& response) {
   json.Field("messages_evicted", report.messages_evicted).Field("restore_ms", report.restore_ms);
   json.Field("position", report.position);
   if (response.retokenised) json.Field("retokenised", true);
+  if (IncompleteReason(response) == kRepetition) json.Field("incomplete_reason", kRepetition);
   if (response.clamped.any()) WriteClamped(json, response.clamped);
   json.Field("ttft_ms", response.times.queue_ms + response.times.prefill_ms);
   json.Key("waited").BeginObject().Field("slot_ms", response.times.slot_ms);
@@ -191,7 +198,7 @@ std::string ResponseWith(const Response& response, ResponseStatus status, const 
   WriteFailure(json, response, status);
   json.Key("incomplete_details");
   if (status == ResponseStatus::kIncomplete) {
-    json.BeginObject().Field("reason", IncompleteReason(response)).EndObject();
+    json.BeginObject().Field("reason", IncompleteDetail(response)).EndObject();
   } else {
     json.Null();
   }

@@ -68,6 +68,9 @@ void WriteReport(JsonWriter& json, const Response& response);
 inline constexpr const char* kSessionFull = "session_full";
 /// Why a response is incomplete, "" for another.
 std::string IncompleteReason(const Response& response);
+/// IncompleteReason in the values of OpenAI's API: a repetition counts as max_output_tokens. The report of the response
+/// names it.
+std::string IncompleteDetail(const Response& response);
 /// "completed", "incomplete", ...
 const char* ResponseStatusName(ResponseStatus status);
 /// Members "seq" and "chain" of an object, where anything was recorded.
