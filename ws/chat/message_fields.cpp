@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "session/ids.h"
+#include "ws/fields/rotating_headers.h"
 #include "ws/openai/responses/responses_fields.h"
 #include "ws/openai/tool_fields.h"
 
@@ -107,7 +108,9 @@ Status ReadTextPart(const JsonValue& part, const std::string& param, const Messa
     if (key == "type" || key == name || value.is_null() || Contains(rules.ignored, key)) continue;
     RETURN_IF_ERROR(ReadOther(value, key, param, rules, ignored));
   }
-  AddPart(text->string(), out);
+  const std::string_view said =
+      out->role == ChatRole::kSystem ? WithoutRotatingHeaders(text->string()) : std::string_view(text->string());
+  if (!said.empty() || text->string().empty()) AddPart(said, out);
   return Status::Ok();
 }
 
@@ -148,6 +151,7 @@ Status ReadText(const JsonValue& value, const std::string& param, const MessageR
                 NewItem* out) {
   if (value.is_string()) {
     out->text = value.string();
+    if (out->role == ChatRole::kSystem) out->text = WithoutRotatingHeaders(value.string());
     return Status::Ok();
   }
   if (!value.is_array()) return WrongType(value, param, "a string or an array of content parts");
