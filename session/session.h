@@ -138,6 +138,11 @@ class Session : public std::enable_shared_from_this<Session> {
   void FindByHistory();
   /// What was said, with the input of the turn that runs, as HistoryText writes it.
   std::string History() const;
+  struct HistoryLabel {
+    std::string key;         // TurnSpec::timeline_key of the last request that had one
+    bool continued = false;  // items follow an answer
+  };
+  HistoryLabel LabelOfHistory() const;
   struct HistoryMatch {
     size_t items = 0;        // of the request that it begins with
     bool continues = false;  // the request goes on where this session ends, and nothing runs
@@ -338,7 +343,8 @@ class Session : public std::enable_shared_from_this<Session> {
   bool changing_ = false;  // a turn is being rendered, or a change of the timeline waits for the journal
   bool changed_ = false;   // since its summary was written
   bool found_by_history_ = false;
-  bool embeds_ = false;  // text was embedded: nobody goes on with it
+  std::string timeline_key_;  // as HistoryLabel has it
+  bool embeds_ = false;       // text was embedded: it is not continued
   Metadata metadata_;
   const WindowOverrides window_;
   std::string adapter_;  // of its next turn, unless that names another

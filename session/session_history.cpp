@@ -1,4 +1,6 @@
 // A session as stateless requests find it: by what was said in it.
+#include <algorithm>
+
 #include "session/history_text.h"
 #include "session/session.h"
 
@@ -7,6 +9,15 @@ namespace ringside {
 void Session::FindByHistory() {
   std::lock_guard lock(mutex_);
   found_by_history_ = true;
+}
+
+Session::HistoryLabel Session::LabelOfHistory() const {
+  std::lock_guard lock(mutex_);
+  const Timeline& timeline = running_ ? running_->next : timeline_;
+  const SharedList<Item>& items = timeline.items();
+  const auto is_answer = [](const Item& item) { return item.role == ChatRole::kAssistant; };
+  const auto answer = std::find_if(items.begin(), items.end(), is_answer);
+  return {timeline_key_, answer != items.end() && answer + 1 != items.end()};
 }
 
 std::string Session::History() const {

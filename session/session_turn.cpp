@@ -267,6 +267,7 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
   request.account = owner_;
   request.owner = CacheOwner(spec.store);
   found_by_history_ |= spec.carries_history;
+  if (spec.carries_history && !spec.timeline_key.empty()) timeline_key_ = spec.timeline_key;
   embeds_ |= request.embedded;
 
   ActiveTurn& running = running_.emplace(std::move(begun->turn));

@@ -97,7 +97,19 @@ void PrefixTree::Prune(Node* node) {
   below->parent->children.at(below->label.front()) = std::move(below);
 }
 
-PrefixTree::Matches PrefixTree::Find(std::string_view text) const {
+std::optional<PrefixTree::Id> PrefixTree::Preferred(const Node& node, const std::function<bool(Id)>& prefers) {
+  std::vector<const Node*> open = {&node};
+  while (!open.empty()) {
+    const Node* const next = open.back();
+    open.pop_back();
+    const auto id = std::ranges::find_if(next->ids, prefers);
+    if (id != next->ids.end()) return *id;
+    for (const auto& [byte, child] : next->children) open.push_back(child.get());
+  }
+  return std::nullopt;
+}
+
+PrefixTree::Matches PrefixTree::Find(std::string_view text, const std::function<bool(Id)>& prefers) const {
   Matches found;
   const Node* node = root_.get();
   size_t shared = 0;
@@ -108,9 +120,15 @@ PrefixTree::Matches PrefixTree::Find(std::string_view text) const {
     const size_t length = SharedLength(node->label, text.substr(shared));
     shared += length;
     if (length < node->label.size()) break;
-    if (!node->ids.empty()) found.whole = Match{node->ids.front(), shared};
+    if (node->ids.empty()) continue;
+    const auto preferred = prefers ? std::ranges::find_if(node->ids, prefers) : node->ids.end();
+    found.whole = Match{preferred != node->ids.end() ? *preferred : node->ids.front(), shared};
   }
   if (shared == 0) return found;
+  if (const auto preferred = prefers ? Preferred(*node, prefers) : std::nullopt) {
+    found.longest = Match{*preferred, shared};
+    return found;
+  }
   while (node->ids.empty()) {
     node = std::max_element(node->children.begin(), node->children.end(), [](const auto& a, const auto& b) {
              return a.second->newest < b.second->newest;

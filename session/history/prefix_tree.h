@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -38,7 +39,8 @@ class PrefixTree {
     std::optional<Match> longest;  // shares most; of several a short one, or else the one set last
     std::optional<Match> whole;    // the longest that `text` begins with
   };
-  Matches Find(std::string_view text) const;
+  /// `prefers`, where given, decides between texts that share equally much.
+  Matches Find(std::string_view text, const std::function<bool(Id)>& prefers = nullptr) const;
 
   size_t size() const { return ends_.size(); }
   /// Memory held, about.
@@ -50,6 +52,8 @@ class PrefixTree {
   /// Cuts the edge to `node`: what is behind its first `length` bytes becomes an edge of its own.
   Node* Split(Node* node, size_t length);
   void Prune(Node* node);
+  /// An id of the node or below it that `prefers` is true of.
+  static std::optional<Id> Preferred(const Node& node, const std::function<bool(Id)>& prefers);
 
   std::unique_ptr<Node> root_;
   std::unordered_map<Id, Node*> ends_;  // where each id's text ends

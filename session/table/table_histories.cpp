@@ -94,9 +94,10 @@ Result<SessionTable::State::Target> SessionTable::State::FindHistory(const Calle
   };
   if (spec->raw && (spec->raw->scored || spec->raw->embedded)) return begin_anew();  // all of it is computed
   const std::string text = HistoryText(*spec);
-  const auto [longest_here, whole] = (target.in_memory ? histories : stored_histories).Find(caller.principal, text);
+  const std::string& by = spec->timeline_key;
+  const auto [longest_here, whole] = (target.in_memory ? histories : stored_histories).Find(caller.principal, text, by);
   std::optional<HistoryIndex::Match> longest =
-      (target.in_memory ? stored_histories : histories).Find(caller.principal, text).longest;
+      (target.in_memory ? stored_histories : histories).Find(caller.principal, text, by).longest;
   if (longest_here && (!longest || longest_here->shared >= longest->shared)) longest = longest_here;
   const auto compare = [&](const std::string& key) -> std::optional<Session::HistoryMatch> {
     const auto session = Get(key, caller.principal);
@@ -129,7 +130,10 @@ Result<SessionTable::State::Target> SessionTable::State::FindHistory(const Calle
 void SessionTable::State::IndexHistory(const std::shared_ptr<Session>& session) {
   const std::string text = session->History();
   if (!text.empty()) {
-    GiveUp(HistoriesWith(session->key()).Set(session->owner(), session->key(), text, context->clock.MonotonicNs()));
+    Session::HistoryLabel label = session->LabelOfHistory();
+    GiveUp(HistoriesWith(session->key())
+               .Set(session->owner(), session->key(), text, context->clock.MonotonicNs(),
+                    {.key = std::move(label.key), .continued = label.continued}));
     return;
   }
   HistoriesWith(session->key()).Erase(session->key());  // its first turn has failed
@@ -181,10 +185,10 @@ void SessionTable::State::GiveUpIdleHistories() {
 void SessionTable::State::GiveUpHistories(const std::atomic<int64_t>& bytes, int64_t budget_bytes,
                                           const std::optional<std::string>& owner) {
   while (bytes > budget_bytes) {
-    const auto oldest = owner ? histories.OldestOf(*owner) : histories.Oldest();
-    if (!oldest) return;
-    histories.Erase(*oldest);
-    GiveUp({*oldest});
+    const auto first = histories.FirstToGo(owner);
+    if (!first) return;
+    histories.Erase(*first);
+    GiveUp({*first});
   }
 }
 

@@ -111,6 +111,9 @@ struct TurnSpec {
   /// extends the owner's chain that ends where the new messages begin, or forks a timeline that shares a beginning with
   /// it. Neither conversation nor previous_response_id. With store = false nothing is written to disk.
   bool carries_history = false;
+  /// With carries_history: the client's name for the conversation; "" = none. It decides between timelines of the owner
+  /// that share equally much with the history.
+  std::string timeline_key;
   bool token_ids = false;        // the client is sent them, see Response
   bool may_branch = false;       // one of several answers to one history, and not the first (TurnRequest::may_branch)
   std::optional<RawPrompt> raw;  // in place of `input`, with carries_history and without store

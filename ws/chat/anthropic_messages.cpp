@@ -10,6 +10,7 @@
 #include "ws/chat/message_fields.h"
 #include "ws/chat/prompts.h"
 #include "ws/fields/ignored_report.h"
+#include "ws/fields/timeline_key.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses/responses_fields.h"
@@ -112,9 +113,16 @@ Status ReadOutputConfig(const JsonValue& value, const std::string& param, Ignore
   return Status::Ok();
 }
 
-/// Fields of Anthropic's server that are not followed. `metadata` and `cache_control` say nothing of the answer.
+Status ReadMetadata(const JsonValue& value, const std::string& key, IgnoredFields* ignored, TurnSpec* turn) {
+  if (!value.is_object()) return ignored->Hint(key, "such a '" + key + "'");
+  const JsonValue* const user = value.Find("user_id");
+  if (user != nullptr && user->is_string()) NoteTimelineKey("user_id", user->string(), turn);
+  return Status::Ok();
+}
+
+/// Fields of Anthropic's server that are not followed. `cache_control` changes no answer.
 Status ReadHint(const JsonValue& value, const std::string& key, IgnoredFields* ignored) {
-  if (key == "metadata" || key == "cache_control") {
+  if (key == "cache_control") {
     return value.is_object() ? Status::Ok() : ignored->Hint(key, "such a '" + key + "'");
   }
   if (key == "speed" && value.is_string() && value.string() == "standard") return Status::Ok();
@@ -133,6 +141,7 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
   if (key == "messages") return ReadAnthropicMessages(value, key, ignored, &turn.input);
   if (key == "system") return ReadAnthropicText(value, key, ignored, &request->system);
   if (key == "stream") return ReadBool(value, key, &request->stream);
+  if (key == "metadata") return ReadMetadata(value, key, ignored, &turn);
   if (key == "max_tokens") return ReadOutputTokens(value, key, 1, &turn);
   if (key == "stop_sequences") {
     const Status status = ReadSamplingField(value, "stop", &turn);

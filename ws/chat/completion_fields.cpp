@@ -5,6 +5,7 @@
 
 #include "ws/chat/message_fields.h"
 #include "ws/chat/stateless_answers.h"
+#include "ws/fields/timeline_key.h"
 #include "ws/openai/answer_format_reader.h"
 #include "ws/openai/guided_format.h"
 #include "ws/openai/responses/responses_fields.h"
@@ -37,6 +38,11 @@ Status ReadLabel(const JsonValue& value, const std::string& param, CompletionFie
   return value.is_string() ? Status::Ok() : fields->ignored.Hint(param, "such a '" + param + "'");
 }
 
+Status ReadTimelineKey(const JsonValue& value, const std::string& param, CompletionFields* fields) {
+  if (value.is_string()) NoteTimelineKey(param, value.string(), &fields->turn);
+  return ReadLabel(value, param, fields);
+}
+
 Status ReadTier(const JsonValue& value, const std::string& param, CompletionFields* fields) {
   if (value.is_string() && (value.string() == "auto" || value.string() == "default")) return Status::Ok();
   return fields->ignored.Hint(param, "a service tier");
@@ -59,6 +65,7 @@ Status ReadCompletionField(const JsonValue& value, const std::string& param, con
   using Read =
       std::function<Status(const JsonValue&, const std::string&, const SessionTableOptions&, CompletionFields*)>;
   const auto label = [](auto& v, auto& p, auto&, auto* f) { return ReadLabel(v, p, f); };
+  const auto key = [](auto& v, auto& p, auto&, auto* f) { return ReadTimelineKey(v, p, f); };
   static const std::map<std::string, Read, std::less<>> readers = {
       {"model", [](auto& v, auto& p, auto& o, auto* f) { return ReadModel(v, p, o, &f->turn.adapter); }},
       {"stream", [](auto& v, auto& p, auto&, auto* f) { return ReadBool(v, p, &f->stream); }},
@@ -73,7 +80,8 @@ Status ReadCompletionField(const JsonValue& value, const std::string& param, con
       {"service_tier", [](auto& v, auto& p, auto&, auto* f) { return ReadTier(v, p, f); }},
       {"user", label},
       {"safety_identifier", label},
-      {"prompt_cache_key", label},
+      {"prompt_cache_key", key},
+      {"session_id", key},
   };
   const auto reader = readers.find(param);
   if (reader != readers.end()) return reader->second(value, param, options, fields);

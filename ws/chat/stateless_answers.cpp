@@ -7,6 +7,7 @@
 
 #include "base/limits.h"
 #include "session/ids.h"
+#include "ws/fields/timeline_key.h"
 #include "ws/openai/responses/responses_events.h"
 
 namespace ringside {
@@ -81,6 +82,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
         request_(std::move(request)),
         format_(std::move(format)),
         ended_(request_.prompts.size() * static_cast<size_t>(request_.choices)) {
+    for (TurnSpec& prompt : request_.prompts) NoteTimelineKey(asked, &prompt);
     if (!request_.stream) late_ = std::make_shared<LateAnswer>();
   }
 
@@ -339,7 +341,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
 
   const ChatService service_;
   const Caller caller_;
-  const StatelessRequest request_;
+  StatelessRequest request_;  // const once made
   const std::shared_ptr<const AnswerWriter> format_;
 
   std::mutex mutex_;

@@ -28,13 +28,54 @@ TEST(HistoryIndexTest, TheOnesSetLongestAgoAreGivenUp) {
   index.Set("other", "s3", "three", 3);
   index.Set("me", "s1", "one, and more", 4);
   EXPECT_EQ(index.Oldest(), "s2");
-  EXPECT_EQ(index.OldestOf("other"), "s3");
-  EXPECT_FALSE(index.OldestOf("nobody").has_value());
+  EXPECT_EQ(index.FirstToGo("other"), "s3");
+  EXPECT_FALSE(index.FirstToGo("nobody").has_value());
   EXPECT_FALSE(index.Oldest(2).has_value());
   EXPECT_EQ(index.Oldest(3), "s2");
   EXPECT_THAT(index.Set("me", "s4", "four", 5), ElementsAre("s2"));
   EXPECT_FALSE(index.Find("me", "two").whole.has_value());
   EXPECT_TRUE(index.Find("me", "one, and more").whole.has_value());
+}
+
+TEST(HistoryIndexTest, RequestsThatNothingContinuesGoBeforeConversations) {
+  HistoryIndex index(3, 1 << 20);
+  index.Set("me", "conversation", "a long one", 1, {.continued = true});
+  for (int i = 0; i < 100; ++i) {
+    index.Set("me", "title" + std::to_string(i), "a title, number " + std::to_string(i), 2 + i);
+    ASSERT_TRUE(index.Contains("conversation")) << i;
+  }
+  EXPECT_FALSE(index.Contains("title97"));
+  EXPECT_TRUE(index.Contains("title99"));
+  EXPECT_EQ(index.FirstToGo("me"), "title98");
+  EXPECT_EQ(index.FirstToGo(std::nullopt), "title98");
+  EXPECT_EQ(index.Oldest(), "conversation") << "where age alone counts";
+  // Conversations alone: the one used longest ago.
+  for (int i = 0; i < 3; ++i) {
+    index.Set("me", "other" + std::to_string(i), "another one, " + std::to_string(i), 200 + i, {.continued = true});
+  }
+  EXPECT_FALSE(index.Contains("conversation"));
+  EXPECT_THAT(index.Set("me", "new", "a new one", 300), ElementsAre("other0")) << "the newest stays";
+}
+
+TEST(HistoryIndexTest, AKeyDecidesAmongEquals) {
+  HistoryIndex index(10, 1 << 20);
+  index.Set("me", "s1", "hello", 1, {.key = "a"});
+  index.Set("me", "s2", "hello", 2, {.key = "b"});
+  index.Set("me", "s3", "hello, you", 3, {.key = "c"});
+  index.Set("other", "s4", "hello, friend", 4, {.key = "a"});
+  const auto whole = [&](const std::string& key) { return index.Find("me", "hello, friend", key).whole->session; };
+  EXPECT_EQ(whole(""), "s1");
+  EXPECT_EQ(whole("a"), "s1");
+  EXPECT_EQ(whole("b"), "s2");
+  EXPECT_EQ(whole("unknown"), "s1");
+  EXPECT_EQ(index.Find("me", "hello, friend", "a").longest->session, "s3") << "it shares more";
+  EXPECT_EQ(index.Find("me", "hell", "b").longest->session, "s2");
+  EXPECT_EQ(index.Find("me", "hell", "c").longest->session, "s3");
+  EXPECT_FALSE(index.Find("third", "hello", "a").longest.has_value()) << "a key opens nothing";
+  index.Set("me", "s2", "hello", 5);
+  EXPECT_EQ(whole("b"), "s1") << "it has no key any more";
+  for (const char* session : {"s1", "s2", "s3", "s4"}) index.Erase(session);
+  EXPECT_EQ(index.bytes(), 0u);
 }
 
 TEST(HistoryIndexTest, HoldsNoMoreBytesThanItMay) {

@@ -47,6 +47,7 @@ const Json kAsk = Json::parse(R"({
   "user": ["a", "b"],
   "safety_identifier": ["a", "b"],
   "prompt_cache_key": ["a", "b"],
+  "session_id": ["a", "b"],
   "tools": [[]],
   "context_management": [[]],
   "moderation": [{}],

@@ -4,6 +4,7 @@
 
 #include "session/ids.h"
 #include "ws/fields/ignored_report.h"
+#include "ws/fields/timeline_key.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/request_digest.h"
 #include "ws/openai/responses/responses_delivery.h"
@@ -59,6 +60,7 @@ HttpResponse Create(SessionTable& table, const HttpRequest& request, const Retry
     spec->request_key = "http\n" + RequestDigest(body);
     spec->sending = IsSentAgain(request) ? TurnSpec::Sending::kAgain : TurnSpec::Sending::kFirst;
   }
+  NoteTimelineKey(request, &*spec);
   const bool background = spec->background;
   const Result<TurnTicket> ticket = table.StartTurn(caller, std::move(*spec), nullptr);
   if (!ticket.ok()) {

@@ -4,6 +4,7 @@
 
 #include "base/limits.h"
 #include "session/ids.h"
+#include "ws/fields/timeline_key.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/answer_format_reader.h"
@@ -100,6 +101,7 @@ const std::map<std::string, CreateReader::Handler, std::less<>>& CreateReader::H
       {"user", &R::Label},
       {"safety_identifier", &R::Label},
       {"prompt_cache_key", &R::Label},
+      {"session_id", &R::Label},
       {"tools", &R::Tools},
       {"context_management", &R::Hint},
       {"moderation", &R::Hint},
@@ -297,6 +299,7 @@ Status CreateReader::Label(const JsonValue& value, const std::string& param) {
     return ignored_->Hint(param, "a '" + param + "' of more than 512 bytes");
   }
   labels_[param] = value.string();
+  if (param == "prompt_cache_key" || param == "session_id") NoteTimelineKey(param, value.string(), &spec_);
   return Status::Ok();
 }
 
