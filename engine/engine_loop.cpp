@@ -379,6 +379,7 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
     restore_ms = FillCache(slot, *turn);
   }
   slot.account = turn->request().account;
+  slot.continued |= turn->request().continues && turn->request().forked_from == 0;
   --slot.waiting;
   queue_shares_.Admit(slot.account);
   ForgetFetch(slot);

@@ -128,6 +128,7 @@ class EngineLoop {
     int64_t steps = 0;            // of its turn since that got the slot
     int64_t prompt_steps = 0;     // of these, those whose rows are computed again if the cache is lost
     int64_t idle_since_ns = 0;
+    bool continued = false;             // a turn has continued earlier tokens
     bool parked = false;                // to be saved and forgotten once it is no longer busy
     int64_t write_back_ns = 0;          // when its cache may be written back, if it is idle
     Leaving leaving = Leaving::kNo;     // while its cache is being saved
@@ -192,7 +193,11 @@ class EngineLoop {
   /// Preempts the turns that AdmitWaiting has chosen, when the step under way is over, and admits those that wait if
   /// slots are free at once.
   void PreemptChosen();
-  /// The least recently used of those that are idle, or of those whose turns wait; null if there is none.
+  /// Whether its cache is a short one of a single request, held in memory only, that nothing has continued: a title, a
+  /// probe. It is cheap to compute again and gives way to conversations, in slots and in host memory.
+  bool IsSideRequest(const Slot& slot) const;
+  /// Picks among idle timelines, or among those whose turns wait: a side request, else the least recently used. Null if
+  /// there is none.
   Slot* NextToLeave(const Slot* but, bool waiting);
   /// Evicts its cache for others, also if its turns wait: when it has been saved, or at once if no tier would keep it.
   /// False: in the next round.

@@ -159,8 +159,11 @@ void EngineLoop::PreemptChosen() {
 }
 
 EngineLoop::Slot* EngineLoop::NextToLeave(const Slot* but, bool waiting) {
-  Slot* oldest = nullptr;  // first of those that go at once, since the tiers have what they hold
-  const auto age = [](const Slot& slot) { return std::pair(!slot.sequence->cache()->saved(), slot.last_used); };
+  Slot* oldest = nullptr;
+  // Side requests first, then those that go at once, since the tiers have what they hold.
+  const auto age = [this](const Slot& slot) {
+    return std::tuple(!IsSideRequest(slot), !slot.sequence->cache()->saved(), slot.last_used);
+  };
   for (Slot* slot : cached_) {
     if (slot == but || slot->turn != nullptr || (slot->waiting > 0) != waiting || slot->leaving != Leaving::kNo)
       continue;

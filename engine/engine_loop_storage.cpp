@@ -86,6 +86,11 @@ void EngineLoop::Handle(EraseMessage message) {
   storage_.tiers->Erase(std::move(message.owner), std::move(message.done));
 }
 
+bool EngineLoop::IsSideRequest(const Slot& slot) const {
+  const bool stored = !slot.owner.empty() && !slot.owner.starts_with(TieredStore::kMemoryOnly);
+  return !slot.continued && !stored && slot.sequence->cache()->ring().next() <= EngineOptions::kUsualTokens;
+}
+
 int64_t EngineLoop::RowsBytes(const KvCache& cache) const {
   const Ring& ring = cache.ring();
   return std::min(ring.next(), ring.window().pinned + ring.rows()) * (pool_.shape().tile_bytes() / KvShape::kTile);
@@ -308,7 +313,10 @@ void EngineLoop::SetOwner(Slot& slot, const std::string& owner) {
 void EngineLoop::SaveAndDropCache(Slot& slot, Leaving leaving) {
   slot.leaving = std::max(slot.leaving, leaving);
   if (sequence_storage_.Saves(slot.sequence->cache())) return;
-  AfterSave(slot, sequence_storage_.Save(slot.owner, *slot.sequence));
+  // Not at the cost of what host memory has.
+  const bool refused =
+      storage_.tiers != nullptr && IsSideRequest(slot) && !sequence_storage_.HasSpareRoomFor(*slot.sequence->cache());
+  AfterSave(slot, refused ? SequenceStorage::Saved::kRefused : sequence_storage_.Save(slot.owner, *slot.sequence));
 }
 
 void EngineLoop::AfterSave(Slot& slot, SequenceStorage::Saved saved) {

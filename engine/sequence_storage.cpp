@@ -54,6 +54,14 @@ bool SequenceStorage::HasRoomFor(const std::string& owner, const KvCache& cache,
   return !reserve.has_cells(chunk_bytes) || static_cast<int64_t>(reserve.free_cells(chunk_bytes)) >= size.chunks;
 }
 
+bool SequenceStorage::HasSpareRoomFor(const KvCache& cache) const {
+  constexpr int64_t kManifestBytes = 4096;  // about
+  if (storage_.tiers == nullptr) return false;
+  if (!Snapshot::CanCapture(cache)) return true;  // it takes nothing
+  return SizeOfCapture(cache, memory_, nullptr).all_bytes + kManifestBytes + saving_bytes_ <=
+         storage_.tiers->host_room();
+}
+
 bool SequenceStorage::Keeps(const std::string& owner, const KvCache& cache) const {
   if (cache.ring().next() == 0) return true;  // there is nothing to lose
   return storage_.tiers != nullptr && !owner.empty() && Snapshot::CanCapture(cache) &&

@@ -39,6 +39,8 @@ class SequenceStorage {
   Saved SaveCopy(const std::string& owner, Sequence& sequence);
   /// Whether a save of this cache now would be kept.
   bool Keeps(const std::string& owner, const KvCache& cache) const;
+  /// Whether host memory has room for this cache beside all copies under way, and evicts nothing for it.
+  bool HasSpareRoomFor(const KvCache& cache) const;
   /// True while a copy out of this cache, or for this owner, is under way.
   bool Saves(const KvCache* cache) const;
   bool Saves(const std::string& owner) const;
