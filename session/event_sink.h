@@ -37,7 +37,9 @@ struct TurnEvent {
   EventCounts before;               // what had happened to the response
   /// kText, kReasoning, kCallText; of a kCallEnded all of the arguments, of a kReasoningEnded all of the reasoning.
   std::string text;
-  std::vector<OutputToken> tokens;  // kText: with logprobs, if asked for
+  /// kText: with logprobs, if asked for. With token ids also kReasoning, and of kReasoningEnded and kOpened the markup
+  /// before them.
+  std::vector<OutputToken> tokens;
   // Of a call.
   size_t call = 0;  // which one, from 0
   std::string name;

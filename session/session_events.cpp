@@ -78,7 +78,10 @@ void Session::OpenMessage() {
   if (response.opened) return;
   const EventCounts before = response.events();
   response.opened = true;
-  Emit({.kind = TurnEvent::Kind::kOpened, .response = running_->begun, .before = before});
+  Emit({.kind = TurnEvent::Kind::kOpened,
+        .response = running_->begun,
+        .before = before,
+        .tokens = std::exchange(running_->held_reasoning, {})});
 }
 
 void Session::OnTokens(TurnId turn, const TokenDelta& delta, const JournalPosition& recorded) {
@@ -104,6 +107,7 @@ void Session::TokensLocked(const TokenDelta& delta) {
     running_->output.push_back(delta.tokens[i].id);
     const bool reasons = static_cast<int64_t>(i) < delta.reasoning_tokens;  // log probabilities are the message's
     if (response.keeps_tokens() && !reasons) running_->held.push_back(delta.tokens[i]);
+    if (response.token_ids && reasons) running_->held_reasoning.push_back(delta.tokens[i]);
   }
   EmitReasoning(delta.reasoning);
   if (delta.reasoning_ended || !delta.text.empty()) EndReasoning(true);

@@ -13,6 +13,7 @@
 #include "cache/ring.h"
 #include "engine/sampling/sampling.h"
 #include "engine/text/tokenizer.h"
+#include "session/chat/reasoning_spec.h"
 #include "session/chat/timeline.h"
 
 namespace ringside {
@@ -54,6 +55,11 @@ struct SessionTableOptions {
   int64_t turn_timeout_s = 0;           // a turn ends after so long, waiting included; 0 = never
   std::vector<TokenId> end_of_turn;     // ids that end an answer
   std::optional<TokenId> text_begin;    // TokenizerData::text_begin
+  // Properties of the chat template, set by the table.
+  bool reasons = false;  // answers may begin with reasoning
+  /// SettledReasoning::ignored. Any thread; may take tens of milliseconds. ERRORS: those of ChatTemplate::Settle and of
+  /// RunLongWork.
+  std::function<Result<std::vector<std::string>>(const ReasoningSpec&)> ignored_reasoning;
   /// Memory for what was said. Above it the oldest responses are forgotten, and chains with their last one; if the
   /// conversations alone need as much, whatever would add to them is refused (kOverloaded).
   int64_t transcript_bytes = limits::kMaxTranscriptBytes;

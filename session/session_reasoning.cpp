@@ -10,6 +10,7 @@ namespace ringside {
 // Learning a template for new settings takes tens of milliseconds; no lock is held.
 Result<SettledReasoning> Session::SettleReasoning(const TurnSpec& spec) const {
   const ChatTemplate& chat = context_->codec.chat;
+  if (spec.raw && spec.raw->chat) return chat.Settle({});
   if (spec.raw || context_->codec.encoder) return ReasoningSettings(nullptr, "").Settle(spec.reasoning, chat);
   if (spec.reasoning.says_nothing()) return chat.Settle(spec.reasoning);
   Result<SettledReasoning> settled = SettledReasoning();
@@ -36,7 +37,16 @@ void Session::SetReasoning(SettledReasoning reasoning, ActiveTurn* turn, TurnReq
 
 void Session::SetChannels(std::shared_ptr<const ChannelFormat> channels, ActiveTurn* turn) const {
   const Timeline& next = turn->next;
-  if (channels == nullptr || next.raw() || next.answer_begin() < 0 || context_->codec.encoder) return;
+  if (channels == nullptr || next.answer_begin() < 0 || context_->codec.encoder) return;
+  if (next.raw()) {
+    // The prompt ends with the generation prompt, whose header begins with its last special token.
+    size_t header = next.tokens().size();
+    while (header > 0 && !context_->codec.tokenizer.IsSpecial(next.tokens()[header - 1])) --header;
+    const bool has_header = channels->layout == ChannelFormat::Layout::kMessages && header > 0;
+    if (has_header) turn->begun_ids = next.tokens().From(header - 1);
+    turn->channels = std::move(channels);
+    return;
+  }
   const std::vector<TokenId> message = next.tokens().From(static_cast<size_t>(next.answer_begin()));
   const bool answered = next.reopened() && next.reopened()->text.size() > 0;
   ContinuedAnswer continued = ContinueAnswer(*channels, message, answered, context_->codec.tokenizer);
@@ -59,7 +69,11 @@ void Session::EmitReasoning(std::string_view text) {
   EventCounts before = response.events();
   before.reasoning_opened = 1;
   response.reasoning_ends.push_back(end);
-  Emit({.kind = TurnEvent::Kind::kReasoning, .response = running_->begun, .before = before, .text = std::string(text)});
+  Emit({.kind = TurnEvent::Kind::kReasoning,
+        .response = running_->begun,
+        .before = before,
+        .text = std::string(text),
+        .tokens = std::exchange(running_->held_reasoning, {})});
 }
 
 void Session::EndReasoning(bool whole) {
@@ -71,6 +85,7 @@ void Session::EndReasoning(bool whole) {
         .response = running_->begun,
         .before = before,
         .text = response.reasoning,
+        .tokens = std::exchange(running_->held_reasoning, {}),
         .whole = whole});
 }
 

@@ -5,6 +5,7 @@
 #include "base/limits.h"
 #include "base/worker_pool.h"
 #include "engine/grammar/grammar_cache.h"
+#include "session/chat/reasoning_settings.h"
 #include "session/ids.h"
 #include "session/table/table_state.h"
 
@@ -40,10 +41,25 @@ std::string NameCodec(const Tokenizer& tokenizer, const ChatTemplate& chat) {
   return HashedId("", all) + '.' + NameTemplate(chat);
 }
 
+void SetReasoning(const ChatTemplate& chat, SessionTableOptions* options) {
+  const auto settle = [&chat, encodes = options->encoder.has_value()](const ReasoningSpec& spec) {
+    return encodes ? ReasoningSettings(nullptr, "").Settle(spec, chat) : chat.Settle(spec);
+  };
+  const Result<SettledReasoning> usual = settle({});
+  options->reasons = usual.ok() && usual->channels != nullptr;
+  options->ignored_reasoning = [settle](const ReasoningSpec& spec) -> Result<std::vector<std::string>> {
+    Result<SettledReasoning> settled = SettledReasoning();
+    RETURN_IF_ERROR(RunLongWork([&] { settled = settle(spec); }));
+    if (!settled.ok()) return settled.status();
+    return std::move(settled->ignored);
+  };
+}
+
 std::shared_ptr<const SessionContext> MakeContext(SessionTableOptions options, const Tokenizer& tokenizer,
                                                   const ChatTemplate& chat, TurnEngine& engine, Journal* journal,
                                                   const Clock& clock) {
   const Codec codec{tokenizer, chat, options.pinned_max, options.encoder};
+  SetReasoning(chat, &options);
   return std::make_shared<SessionContext>(SessionContext{.options = std::move(options),
                                                          .codec = codec,
                                                          .codec_name = NameCodec(tokenizer, chat),

@@ -52,6 +52,7 @@ class ActiveTurn {
   std::string name, arguments;            // of the tool call that it is in, so far
   std::vector<TokenId> output;            // sampled and told
   std::vector<OutputToken> held;          // with logprobs: tokens whose text has not come yet
+  std::vector<OutputToken> held_reasoning;  // with token ids: of the reasoning and its markup, not sent yet
   int64_t unheard_tokens = 0;             // since somebody listened last
   std::shared_ptr<const ChannelFormat> channels;  // of its answer; null = it has none
   std::vector<TokenId> begun_ids;                 // which the channels' reader takes first

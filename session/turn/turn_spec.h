@@ -77,6 +77,7 @@ struct RawPrompt {
   bool begins = true;           // the text gets SessionTableOptions::text_begin in front, unless it has it
   bool scored = false;          // the response has their log probabilities, too; with sampling.logprobs
   bool cut = false;             // of more tokens than the window holds, those behind it are left out
+  bool chat = false;            // the tokens end with the template's usual generation prompt: the answer may reason
   bool embedded = false;        // the response is the mean of their hidden states; with max_output_tokens 0
 };
 

@@ -344,8 +344,9 @@ class ScriptedEngine final : public TurnEngine {
 
 /// A table on a scripted engine.
 struct TableFixture {
-  explicit TableFixture(SessionTableOptions options = Options())
-      : chat(std::move(ChatTemplate::Named("chatml").value())),
+  /// `family`: of chat templates.
+  explicit TableFixture(SessionTableOptions options = Options(), const std::string& family = "chatml")
+      : chat(std::move(ChatTemplate::Named(family).value())),
         table(std::move(options), tokenizer, chat, engine, nullptr, clock) {}
 
   static SessionTableOptions Options() {
