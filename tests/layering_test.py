@@ -46,7 +46,7 @@ MAY_INCLUDE = {
     "ws/transport": "base ws/access",
     "ws/convert": "base kernels engine/model engine/convert ws/access",
     "ws/config": "base kernels cache engine/families engine/model engine ws/access ws/transport ws/convert",
-    "ws/fields": "base session ws/json ws/transport",
+    "ws/fields": "base session/chat session ws/json ws/transport",
     "ws/openai": "base engine/text engine/grammar engine session/journal session/tools session/chat session session/table"
                  " ws/json ws/access ws/transport ws/fields",
     "ws/page": "base ws/access ws/transport",

@@ -7,7 +7,8 @@ namespace ringside {
 AnswerUsage UsageOf(const Response& response) {
   return {.input = response.input_tokens,
           .cached = std::min(response.report.tokens_reused, response.input_tokens),
-          .output = response.output_tokens};
+          .output = response.output_tokens,
+          .reasoning = response.reasoning_tokens};
 }
 
 AnswerUsage UsageOf(const EndedChoices& choices, int64_t per_prompt) {
@@ -15,6 +16,7 @@ AnswerUsage UsageOf(const EndedChoices& choices, int64_t per_prompt) {
   for (size_t i = 0; i < choices.size(); ++i) {
     const AnswerUsage usage = UsageOf(*choices[i]);
     sum.output += usage.output;
+    sum.reasoning += usage.reasoning;
     if (static_cast<int64_t>(i) % per_prompt != 0) continue;
     sum.input += usage.input;
     sum.cached += usage.cached;
@@ -23,6 +25,10 @@ AnswerUsage UsageOf(const EndedChoices& choices, int64_t per_prompt) {
 }
 
 bool IsCut(const Response& response) { return response.reason != FinishReason::kStop; }
+
+bool HasText(const Response& response) {
+  return response.opened || (response.call_steps.empty() && response.reasoning_ends.empty());
+}
 
 bool IsFull(const Response& response) { return response.reason == FinishReason::kSessionFull; }
 

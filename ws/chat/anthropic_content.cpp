@@ -5,6 +5,7 @@
 #include "base/limits.h"
 #include "ws/chat/message_fields.h"
 #include "ws/openai/responses/responses_fields.h"
+#include "ws/openai/returned_reasoning.h"
 #include "ws/openai/tool_fields.h"
 
 namespace ringside {
@@ -53,6 +54,21 @@ Status ReadToolResult(const JsonValue& block, const std::string& param, IgnoredF
   return content == nullptr ? Status::Ok() : ReadText(*content, param + ".content", kRules, ignored, out);
 }
 
+/// An earlier answer's reasoning, appended. Only our own opaque text can be read.
+Status ReadThinking(const JsonValue& block, const std::string& param, const std::string& type, IgnoredFields* ignored,
+                    NewItem* message) {
+  const bool redacted = type == "redacted_thinking";
+  const JsonValue* const text = redacted ? nullptr : block.Find("thinking");
+  const JsonValue* const opaque = block.Find(redacted ? "data" : "signature");
+  std::string thought = text != nullptr ? text->string() : "";
+  if (thought.empty() && opaque != nullptr) thought = DecodeReasoning(opaque->string()).value_or("");
+  if (thought.empty() || message->role != ChatRole::kAssistant) {
+    return ignored->Hint(param + "." + type, "this content of type '" + type + "'");
+  }
+  AddReasoning(thought, message);
+  return Status::Ok();
+}
+
 Status ReadBlocks(const JsonValue& content, const std::string& param, ChatRole role, IgnoredFields* ignored,
                   std::vector<NewItem>* out) {
   // What is said, as far as it is one item; calls end the assistant's.
@@ -61,8 +77,9 @@ Status ReadBlocks(const JsonValue& content, const std::string& param, ChatRole r
   for (size_t i = 0; i < content.array().size(); ++i) {
     const JsonValue& block = content.array()[i];
     const std::string at = At(param, i), type = TypeOf(block);
-    if (type == "thinking" || type == "redacted_thinking") {  // an earlier answer's: the model does not read it
-      RETURN_IF_ERROR(ignored->Hint(at + "." + type, "content of type '" + type + "'"));
+    if (type == "thinking" || type == "redacted_thinking") {
+      RETURN_IF_ERROR(ReadThinking(block, at, type, ignored, &said));
+      any = any || !said.reasoning.empty();
     } else if (type == "tool_use") {
       RETURN_IF_ERROR(ReadToolUse(block, at, ignored, &said));
       any = true;

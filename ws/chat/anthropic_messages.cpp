@@ -10,11 +10,13 @@
 #include "ws/chat/message_fields.h"
 #include "ws/chat/prompts.h"
 #include "ws/fields/ignored_report.h"
+#include "ws/fields/reasoning_fields.h"
 #include "ws/fields/timeline_key.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses/responses_fields.h"
 #include "ws/openai/responses/responses_sampling.h"
+#include "ws/openai/returned_reasoning.h"
 
 namespace ringside {
 namespace {
@@ -22,6 +24,7 @@ namespace {
 struct MessageRequest {
   IgnoredFields ignored;
   TurnSpec turn;
+  ReasoningRequest reasoning;
   NewItem system{.role = ChatRole::kSystem};
   bool stream = false;
   bool continues = false;  // the last message is the beginning of the answer
@@ -72,12 +75,6 @@ HttpResponse Refuse(const Status& status, int64_t retry_after_ms = 0) {
   return response;
 }
 
-Status ReadThinking(const JsonValue& value, const std::string& param, IgnoredFields* ignored) {
-  const JsonValue* type = value.is_object() ? value.Find("type") : nullptr;
-  if (type != nullptr && type->is_string() && type->string() == "disabled") return Status::Ok();
-  return ignored->Hint(param, "thinking");
-}
-
 Status ReadTier(const JsonValue& value, const std::string& param, IgnoredFields* ignored) {
   const bool known = value.is_string() && (value.string() == "auto" || value.string() == "standard_only");
   return known ? Status::Ok() : ignored->Hint(param, "a service tier");
@@ -101,13 +98,14 @@ Status ReadOutputFormat(const JsonValue& value, const std::string& param, Ignore
   return Status::Ok();
 }
 
-Status ReadOutputConfig(const JsonValue& value, const std::string& param, IgnoredFields* ignored, TurnSpec* turn) {
+Status ReadOutputConfig(const JsonValue& value, const std::string& param, MessageRequest* request) {
+  IgnoredFields* const ignored = &request->ignored;
   if (!value.is_object()) return WrongType(value, param, "an object");
   for (const auto& [key, field] : value.object()) {
     const std::string at = param + "." + key;
     if (field.is_null()) continue;
-    RETURN_IF_ERROR(key == "format"   ? ReadOutputFormat(field, at, ignored, &turn->format.emplace())
-                    : key == "effort" ? ignored->Hint(at, "an effort")
+    RETURN_IF_ERROR(key == "format"   ? ReadOutputFormat(field, at, ignored, &request->turn.format.emplace())
+                    : key == "effort" ? ReadReasoningEffort(field, at, ignored, &request->reasoning)
                                       : ignored->Unknown(at));
   }
   return Status::Ok();
@@ -150,11 +148,11 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
   if (key == "temperature" || key == "top_p" || key == "top_k" || key == "min_p" || key == "seed") {
     return ReadSamplingField(value, key, &turn);
   }
-  if (key == "thinking") return ReadThinking(value, key, ignored);
+  if (IsReasoningField(key)) return ReadReasoningField(value, key, key, ignored, &request->reasoning);
   if (key == "tool_choice") return ReadAnthropicToolChoice(value, key, ignored, &turn.choice());
   if (key == "tools") return ReadAnthropicTools(value, key, ignored, &turn.tools.emplace());
   if (key == "service_tier") return ReadTier(value, key, ignored);
-  if (key == "output_config") return ReadOutputConfig(value, key, ignored, &turn);
+  if (key == "output_config") return ReadOutputConfig(value, key, request);
   if (key == "output_format") return ReadOutputFormat(value, key, ignored, &turn.format.emplace());  // of the beta
   if (key == "thread" && !IsEmpty(value)) {  // by this code their client knows to send the whole history from now on
     return InvalidArgument("This server does not support 'thread'.", key, "thread_unsupported_request");
@@ -178,14 +176,16 @@ Result<MessageRequest> ReadMessageRequest(const HttpRequest& request, const Sess
   if (out.continues && last.calls_at >= 0) {
     return Unsupported("messages", "a tool call at the end, to be gone on with");
   }
+  RETURN_IF_ERROR(SetReasoning(out.reasoning, options, &out.ignored, &out.turn));
   if (!out.system.text.empty()) out.turn.input.insert(out.turn.input.begin(), std::move(out.system));
   return out;
 }
 
 class MessageFormat final : public AnswerWriter {
  public:
-  MessageFormat(std::string id, std::string model, std::vector<std::string> ignored)
-      : id_(std::move(id)), model_(std::move(model)), ignored_(std::move(ignored)) {}
+  /// `hides_reasoning`: its blocks have no text, which their signature keeps.
+  MessageFormat(std::string id, std::string model, std::vector<std::string> ignored, bool hides_reasoning)
+      : id_(std::move(id)), model_(std::move(model)), ignored_(std::move(ignored)), hides_reasoning_(hides_reasoning) {}
 
   std::string Begin(size_t, const Response& response, bool has_text) const override {
     JsonWriter message;
@@ -195,17 +195,32 @@ class MessageFormat final : public AnswerWriter {
     message.Key("usage").BeginObject().Field("input_tokens", response.input_tokens);
     message.Field("cache_creation_input_tokens", 0).Field("cache_read_input_tokens", 0).Field("output_tokens", 0);
     message.EndObject().EndObject().EndObject();
-    const std::string text = Event(
-        "content_block_start", R"({"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}})");
-    return Event("message_start", message.text()) + (has_text ? text : "") + Event("ping", R"({"type":"ping"})");
+    return Event("message_start", message.text()) + (has_text ? OpenText(0, 0) : "") +
+           Event("ping", R"({"type":"ping"})");
+  }
+  bool streams_reasoning() const override { return !hides_reasoning_; }
+  std::string ReasoningPiece(const ChoicePiece& piece) const override {
+    return Delta(piece.index, "thinking_delta", "thinking", piece.text);
+  }
+  std::string Reasoning(size_t, const TurnEvent& event) const override {
+    const size_t index = event.output_index();
+    if (event.kind == TurnEvent::Kind::kReasoningEnded) {
+      return Delta(index, "signature_delta", "signature", Signature(event.text)) + EndBlock(index);
+    }
+    JsonWriter json;
+    json.BeginObject().Field("type", "content_block_start").Field("index", index).Key("content_block");
+    WriteThinking(json, "", "");
+    return Event("content_block_start", json.EndObject().text());
+  }
+  std::string OpenText(size_t, size_t index) const override {
+    JsonWriter json;
+    json.BeginObject().Field("type", "content_block_start").Field("index", index).Key("content_block").BeginObject();
+    return Event("content_block_start", json.Field("type", "text").Field("text", "").EndObject().EndObject().text());
   }
   std::string Piece(const ChoicePiece& piece) const override {
-    JsonWriter json;
-    json.BeginObject().Field("type", "content_block_delta").Field("index", 0).Key("delta").BeginObject();
-    json.Field("type", "text_delta").Field("text", piece.text).EndObject().EndObject();
-    return Event("content_block_delta", json.text());
+    return Delta(piece.index, "text_delta", "text", piece.text);
   }
-  std::string EndText(size_t) const override { return EndBlock(0); }
+  std::string EndText(size_t, size_t index) const override { return EndBlock(index); }
   std::string Call(size_t, const TurnEvent& event) const override {
     if (event.kind == TurnEvent::Kind::kCallEnded) return EndBlock(event.output_index());
     const bool begins = event.kind == TurnEvent::Kind::kCall;
@@ -227,7 +242,8 @@ class MessageFormat final : public AnswerWriter {
     WriteUsage(json, response);
     WriteRingsideIgnored(json, {}, RepetitionReason(response));
     json.EndObject();
-    return (response.call_steps.empty() ? EndBlock(0) : "") + Event("message_delta", json.text()) +
+    const bool text_open = HasText(response) && response.call_steps.empty();
+    return (text_open ? EndBlock(response.reasoning_ends.empty() ? 0 : 1) : "") + Event("message_delta", json.text()) +
            Event("message_stop", R"({"type":"message_stop"})");
   }
   std::string Finish(const EndedChoices&) const override { return ""; }
@@ -238,7 +254,10 @@ class MessageFormat final : public AnswerWriter {
     OpenMessage(json, RepetitionReason(response));
     json.Key("content").BeginArray();
     const std::vector<ToolCall> calls = response.tool_calls();
-    if (response.opened || calls.empty()) {
+    if (!response.reasoning_ends.empty()) {
+      WriteThinking(json, hides_reasoning_ ? "" : response.reasoning, Signature(response.reasoning));
+    }
+    if (HasText(response)) {
       json.BeginObject().Field("type", "text").Field("text", response.message()).EndObject();
     }
     for (size_t i = 0; i < calls.size(); ++i) {
@@ -258,6 +277,17 @@ class MessageFormat final : public AnswerWriter {
   static std::string Event(std::string_view name, std::string_view json) {
     return "event: " + std::string(name) + "\ndata: " + std::string(json) + "\n\n";
   }
+  static std::string Delta(size_t index, std::string_view type, std::string_view member, std::string_view text) {
+    JsonWriter json;
+    json.BeginObject().Field("type", "content_block_delta").Field("index", index).Key("delta").BeginObject();
+    json.Field("type", type).Field(member, text).EndObject().EndObject();
+    return Event("content_block_delta", json.text());
+  }
+  static void WriteThinking(JsonWriter& json, std::string_view text, std::string_view signature) {
+    json.BeginObject().Field("type", "thinking").Field("thinking", text).Field("signature", signature).EndObject();
+  }
+  /// What identifies the block, or keeps the text that it does not show. Clients drop blocks without a signature.
+  std::string Signature(std::string_view text) const { return hides_reasoning_ ? EncodeReasoning(text) : id_; }
   static std::string EndBlock(size_t index) {
     JsonWriter json;
     json.BeginObject().Field("type", "content_block_stop").Field("index", index);
@@ -286,11 +316,16 @@ class MessageFormat final : public AnswerWriter {
     const AnswerUsage usage = UsageOf(response);
     json.Key("usage").BeginObject().Field("input_tokens", usage.input - usage.cached);
     json.Field("cache_creation_input_tokens", 0).Field("cache_read_input_tokens", usage.cached);
-    json.Field("output_tokens", usage.output).EndObject();
+    json.Field("output_tokens", usage.output);
+    if (usage.reasoning > 0) {
+      json.Key("output_tokens_details").BeginObject().Field("thinking_tokens", usage.reasoning).EndObject();
+    }
+    json.EndObject();
   }
 
   const std::string id_, model_;
   const std::vector<std::string> ignored_;
+  const bool hides_reasoning_;
 };
 
 /// A last message of the assistant is the beginning of the answer.
@@ -304,8 +339,8 @@ HttpResponse CreateMessage(const ChatService& service, const HttpRequest& reques
   Result<MessageRequest> read = ReadMessageRequest(request, options, /*counts_only=*/false);
   if (!read.ok()) return Refuse(read.status());
   if (const Status begun = ContinueIfBegun(service, request, &*read); !begun.ok()) return Refuse(begun);
-  auto format =
-      std::make_shared<MessageFormat>(MakeId("msg_"), ModelNameOf(read->turn.adapter, options), read->ignored.names());
+  auto format = std::make_shared<MessageFormat>(MakeId("msg_"), ModelNameOf(read->turn.adapter, options),
+                                                read->ignored.names(), read->reasoning.hidden);
   HttpResponse answer = AnswerStateless(service, request, {.prompts = {std::move(read->turn)}, .stream = read->stream},
                                         std::move(format));
   return Reported(std::move(answer), options, request, read->ignored.names());

@@ -32,7 +32,6 @@ struct ChatRequest : CompletionFields {
 /// Hints that are not followed, with the values that ask for nothing.
 const std::map<std::string, std::vector<std::string>, std::less<>>& Hints() {
   static const std::map<std::string, std::vector<std::string>, std::less<>> hints = {
-      {"reasoning_effort", {"none"}},
       {"verbosity", {"medium"}},
       {"prompt_cache_retention", {"in_memory", "24h"}},
       {"prompt_cache_options", {}},
@@ -92,6 +91,7 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
   if (key == "modalities") return ReadModalities(value, key);
   if (key == "function_call") return ReadFunctionCallChoice(value, key);
   if (key == "web_search_options") return ignored->Hint(key, "searching the web");  // {} asks for it, too
+  if (IsReasoningField(key)) return ReadReasoningField(value, key, key, ignored, &request->reasoning);
   if (const auto hint = Hints().find(key); hint != Hints().end()) {
     return ReadHint(value, key, hint->second, ignored);
   }
@@ -119,13 +119,14 @@ Result<ChatRequest> ReadChatRequest(const HttpRequest& request, const SessionTab
   }
   if (out.logprobs) out.turn.sampling.logprobs = out.top_logprobs;
   RETURN_IF_ERROR(CheckBeamFields(body, &out.turn));
+  RETURN_IF_ERROR(SetReasoning(out.reasoning, options, &out.ignored, &out.turn));
   return out;
 }
 
 class ChatFormat final : public CompletionFormat {
  public:
-  ChatFormat(const Tokenizer& tokenizer, Frame frame, bool logprobs)
-      : CompletionFormat(tokenizer, std::move(frame)), logprobs_(logprobs) {}
+  ChatFormat(const Tokenizer& tokenizer, Frame frame, bool logprobs, bool shows_reasoning)
+      : CompletionFormat(tokenizer, std::move(frame)), logprobs_(logprobs), shows_reasoning_(shows_reasoning) {}
 
   std::string Begin(size_t choice, const Response& response, bool has_text) const override {
     const std::string content = has_text ? R"("")" : "null";
@@ -133,6 +134,14 @@ class ChatFormat final : public CompletionFormat {
     if (choice == 0) WritePromptIds(prompt, response);
     return Delta(choice, R"({"role":"assistant","content":)" + content + '}', prompt.text(),
                  AnswerUsage{.input = response.input_tokens});
+  }
+  bool streams_reasoning() const override { return shows_reasoning_; }
+  std::string ReasoningPiece(const ChoicePiece& piece) const override {
+    JsonWriter json;
+    WriteReasoning(json.Key("delta").BeginObject(), piece.text);
+    json.EndObject().Key("logprobs").Null().Key("finish_reason").Null();
+    WriteIds(json, piece.tokens);
+    return Chunk(piece.choice, json.text(), {}, UsageSoFar(piece));
   }
   // The input of a custom tool is sent whole.
   bool streams_arguments(const TurnEvent& event) const override { return !ClientToolOf(event.name).custom; }
@@ -173,7 +182,9 @@ class ChatFormat final : public CompletionFormat {
   }
   void WriteWhole(JsonWriter& json, size_t, const Response& response) const override {
     json.Key("message").BeginObject().Field("role", "assistant").Key("content");
-    response.opened ? json.Value(response.message()) : json.Null();
+    // Clients expect a null beside tool calls only.
+    response.opened || response.call_steps.empty() ? json.Value(response.message()) : json.Null();
+    if (shows_reasoning_ && !response.reasoning.empty()) WriteReasoning(json, response.reasoning);
     json.Key("refusal").Null().Key("annotations").BeginArray().EndArray();
     const std::vector<ToolCall> calls = response.tool_calls();
     if (!calls.empty()) {
@@ -191,6 +202,10 @@ class ChatFormat final : public CompletionFormat {
   }
 
  private:
+  /// By both names that clients know.
+  static void WriteReasoning(JsonWriter& json, std::string_view text) {
+    json.Field("reasoning_content", text).Field("reasoning", text);
+  }
   /// The members of a call. Without an id: of a later delta.
   static void WriteCall(JsonWriter& json, const std::string& id, const ClientTool& tool, std::string_view text) {
     const char* kind = tool.custom ? "custom" : "function";
@@ -215,7 +230,7 @@ class ChatFormat final : public CompletionFormat {
     json.BeginObject().Key("content").Raw(Logprobs(tokens, tokenizer_)).Key("refusal").Null().EndObject();
   }
 
-  const bool logprobs_;
+  const bool logprobs_, shows_reasoning_;
 };
 
 }  // namespace
@@ -236,7 +251,7 @@ HttpResponse CreateChatCompletion(const ChatService& service, const HttpRequest&
                               .continuous_usage = read->continuous_usage,
                               .token_ids = read->turn.token_ids,
                               .ignored = read->ignored.names()},
-      read->logprobs);
+      read->logprobs, !read->reasoning.hidden);
   if (read->continues) {
     const Status begun = ContinueLastMessage(service.table, CallerOf(request), "messages", &read->turn);
     if (!begun.ok()) return ErrorResponse(begun);

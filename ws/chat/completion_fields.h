@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "session/table/session_table.h"
 #include "ws/fields/ignored_fields.h"
+#include "ws/fields/reasoning_fields.h"
 #include "ws/json/json_value.h"
 
 namespace ringside {
@@ -15,6 +16,7 @@ namespace ringside {
 struct CompletionFields {
   IgnoredFields ignored;
   TurnSpec turn;
+  ReasoningRequest reasoning;
   int64_t choices = 1;
   std::optional<AnswerFormat> guided;  // the answer's form, as other servers' clients ask for it
   bool stream = false;

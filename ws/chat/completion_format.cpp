@@ -64,7 +64,8 @@ void CompletionFormat::WriteUsage(JsonWriter& json, const EndedChoices& choices)
   json.Key("usage").BeginObject().Field("prompt_tokens", usage.input).Field("completion_tokens", usage.output);
   json.Field("total_tokens", usage.input + usage.output);
   json.Key("prompt_tokens_details").BeginObject().Field("cached_tokens", usage.cached).EndObject();
-  json.Key("completion_tokens_details").BeginObject().Field("reasoning_tokens", 0).EndObject().EndObject();
+  json.Key("completion_tokens_details").BeginObject().Field("reasoning_tokens", usage.reasoning).EndObject();
+  json.EndObject();
 }
 
 std::string CompletionFormat::Finish(const EndedChoices& choices) const {

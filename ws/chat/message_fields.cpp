@@ -51,6 +51,21 @@ Status ReadRole(const JsonValue& value, const std::string& param, const MessageR
                          param, "invalid_value");
 }
 
+/// What an earlier answer was reasoned with. Another role has none.
+Status ReadReasoning(const JsonValue& message, const std::string& param, const MessageRules& rules,
+                     IgnoredFields* ignored, NewItem* out) {
+  for (const std::string_view key : rules.reasoning) {
+    const JsonValue* const text = message.Find(key);
+    if (text == nullptr || IsEmpty(*text)) continue;
+    if (text->is_string() && out->role == ChatRole::kAssistant) {
+      if (out->reasoning.empty()) out->reasoning = text->string();
+    } else {
+      RETURN_IF_ERROR(ignored->Hint(param + "." + std::string(key), "such a '" + std::string(key) + "'"));
+    }
+  }
+  return Status::Ok();
+}
+
 Status ReadToolCalls(const JsonValue& value, const std::string& param, NewItem* out) {
   if (!value.is_array()) return WrongType(value, param, "an array of tool calls");
   if (!value.array().empty() && out->role != ChatRole::kAssistant) {
@@ -84,7 +99,8 @@ const MessageRules& ChatMessageRules() {
   static const MessageRules rules{
       .roles = {"system", "developer", "user", "assistant"},
       .empty = {"function_call"},
-      .hints = {"refusal", "audio", "annotations", "reasoning_content", "reasoning", "provider_specific_fields"},
+      .hints = {"refusal", "audio", "annotations", "reasoning_details", "provider_specific_fields"},
+      .reasoning = {"reasoning_content", "reasoning"},
       .ignored = {"cache_control"},
       .tools = true,
       .names = true};
@@ -121,6 +137,7 @@ Status ReadMessageRole(const JsonValue& message, const std::string& param, const
   const bool result = rules.tools && role != nullptr && role->is_string() && role->string() == "tool";
   for (const auto& [key, value] : message.object()) {
     if (value.is_null() || key == "role" || key == "content" || Contains(rules.ignored, key)) continue;
+    if (Contains(rules.reasoning, key)) continue;
     if (rules.tools && (key == "tool_calls" || key == "tool_call_id")) continue;
     if (result && key == "name") continue;  // of the tool: the call has it
     if (&value == ContentOf(message)) continue;
@@ -136,10 +153,12 @@ Status ReadMessageRole(const JsonValue& message, const std::string& param, const
 Status ReadMessage(const JsonValue& message, const std::string& param, const MessageRules& rules,
                    IgnoredFields* ignored, NewItem* out) {
   RETURN_IF_ERROR(ReadMessageRole(message, param, rules, ignored, &out->role));
+  RETURN_IF_ERROR(ReadReasoning(message, param, rules, ignored, out));
   const JsonValue* content = ContentOf(message);
   const JsonValue* calls = rules.tools ? message.Find("tool_calls") : nullptr;
   const bool has_calls = calls != nullptr && !IsEmpty(*calls);
-  if (content == nullptr && !has_calls) return MissingParameter(param + ".content");
+  const bool has_more = has_calls || !out->reasoning.empty();
+  if (content == nullptr && !has_more) return MissingParameter(param + ".content");
   if (content != nullptr) RETURN_IF_ERROR(ReadText(*content, param + ".content", rules, ignored, out));
   if (has_calls) RETURN_IF_ERROR(ReadToolCalls(*calls, param + ".tool_calls", out));
   if (!rules.tools || out->role != ChatRole::kTool) return Status::Ok();

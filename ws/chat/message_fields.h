@@ -21,6 +21,7 @@ struct MessageRules {
   std::vector<std::string_view> roles;
   std::vector<std::string_view> empty;    // fields that must be empty: what we lack and would change the meaning
   std::vector<std::string_view> hints;    // fields that are ignored, and reported unless they are empty
+  std::vector<std::string_view> reasoning;  // fields with an assistant's reasoning; the first one is read
   std::vector<std::string_view> ignored;  // fields without effect, which need no report
   bool tools = false;                     // there are messages of the role "tool", and "tool_calls" in the assistant's
   bool names = false;                     // who speaks may have a "name", which no template tells

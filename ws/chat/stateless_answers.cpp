@@ -13,13 +13,17 @@
 namespace ringside {
 namespace {
 
-/// A piece of text that waits to be written.
+constexpr uint64_t kMergeKeys = 4;  // of a choice: more than the kinds of pieces
+
+/// A piece of text or reasoning that waits to be written.
 class PieceEntry final : public OutboxEntry {
  public:
   PieceEntry(std::shared_ptr<const AnswerWriter> format, size_t choice, const TurnEvent& event, size_t offset,
              size_t tokens_before, uint64_t merge_key)
       : format_(std::move(format)),
+        reasoning_(event.kind == TurnEvent::Kind::kReasoning),
         choice_(choice),
+        index_(event.output_index()),
         text_(event.text),
         tokens_(event.tokens),
         offset_(offset),
@@ -28,7 +32,8 @@ class PieceEntry final : public OutboxEntry {
         merge_key_(event.tokens.empty() ? merge_key : 0) {}
   std::string Next() override {
     done_ = true;
-    return format_->Piece({choice_, text_, tokens_, offset_, input_tokens_, tokens_before_});
+    const ChoicePiece piece{choice_, index_, text_, tokens_, offset_, input_tokens_, tokens_before_};
+    return reasoning_ ? format_->ReasoningPiece(piece) : format_->Piece(piece);
   }
   bool done() const override { return done_; }
   size_t bytes() const override {
@@ -41,7 +46,8 @@ class PieceEntry final : public OutboxEntry {
 
  private:
   const std::shared_ptr<const AnswerWriter> format_;
-  const size_t choice_;
+  const bool reasoning_;
+  const size_t choice_, index_;
   std::string text_;
   const std::vector<OutputToken> tokens_;
   const size_t offset_;
@@ -200,17 +206,18 @@ class Answers : public std::enable_shared_from_this<Answers> {
     if (closed_) return;
     switch (event.kind) {
       case TurnEvent::Kind::kBegun:
+        return;
       case TurnEvent::Kind::kReasoningOpened:
       case TurnEvent::Kind::kReasoning:
       case TurnEvent::Kind::kReasoningEnded:
-        return;
+        return OnReasoning(choice, event);
       case TurnEvent::Kind::kOpened:
-        return BeginOnce(choice, *event.response, true);
+        return OnOpened(choice, event);
       case TurnEvent::Kind::kText:
         OnText(choice, event);
         return;
       case TurnEvent::Kind::kMessageEnded:
-        return Push(format_->EndText(choice));
+        return Push(format_->EndText(choice, event.output_index()));
       case TurnEvent::Kind::kCall:
       case TurnEvent::Kind::kCallText:
       case TurnEvent::Kind::kCallEnded:
@@ -222,7 +229,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
       lock.unlock();
       return Fail(event.response->error);
     }
-    BeginOnce(choice, *event.response, true);
+    BeginOnce(choice, *event.response, HasText(*event.response));
     const std::span<const TokenId> ids = event.response->output_ids;
     const size_t told = std::min(told_tokens_[choice], ids.size());
     if (told < ids.size()) Push(format_->Rest(choice, ids.subspan(told)));
@@ -240,19 +247,46 @@ class Answers : public std::enable_shared_from_this<Answers> {
     Push(format_->Begin(choice, response, has_text));
   }
 
+  void OnReasoning(size_t choice, const TurnEvent& event) {
+    if (Spoke(choice) && request_.choices > 1) StartMoreLater();
+    BeginOnce(choice, *event.response, false);
+    if (event.kind != TurnEvent::Kind::kReasoning) {
+      Push(format_->Reasoning(choice, event));
+    } else if (request_.stream && format_->streams_reasoning()) {
+      Push(std::make_unique<PieceEntry>(format_, choice, event, 0, told_tokens_[choice], kMergeKeys * choice + 3));
+      told_tokens_[choice] += event.tokens.size();
+      return;
+    }
+    SendIds(choice, event);
+  }
+
+  /// Those of an event that has no text.
+  void SendIds(size_t choice, const TurnEvent& event) {
+    if (event.tokens.empty()) return;
+    std::vector<TokenId> ids;
+    for (const OutputToken& token : event.tokens) ids.push_back(token.id);
+    told_tokens_[choice] += ids.size();
+    Push(format_->Rest(choice, ids));
+  }
+
+  void OnOpened(size_t choice, const TurnEvent& event) {
+    begun_[choice] ? Push(format_->OpenText(choice, event.output_index())) : BeginOnce(choice, *event.response, true);
+    SendIds(choice, event);
+  }
+
   void OnCall(size_t choice, const TurnEvent& event) {
     if (Spoke(choice) && request_.choices > 1) StartMoreLater();
     BeginOnce(choice, *event.response, false);
     if (event.kind != TurnEvent::Kind::kCallText) return Push(format_->Call(choice, event));
     if (!request_.stream || !format_->streams_arguments(event)) return;
-    Push(std::make_unique<CallPieceEntry>(format_, choice, event, 2 * choice + 2));
+    Push(std::make_unique<CallPieceEntry>(format_, choice, event, kMergeKeys * choice + 2));
   }
 
   void OnText(size_t choice, const TurnEvent& event) {
     if (Spoke(choice) && request_.choices > 1) StartMoreLater();
     if (!request_.stream) return;
     size_t& offset = offsets_[choice];
-    Push(std::make_unique<PieceEntry>(format_, choice, event, offset, told_tokens_[choice], 2 * choice + 1));
+    Push(std::make_unique<PieceEntry>(format_, choice, event, offset, told_tokens_[choice], kMergeKeys * choice + 1));
     offset += CountCharacters(event.text);
     told_tokens_[choice] += event.tokens.size();
   }

@@ -31,7 +31,9 @@ void WriteUsage(JsonWriter& json, const Response& response) {
   json.Key("input_token_details").BeginObject().Field("cached_tokens", response.report.tokens_reused);
   json.Field("text_tokens", response.input_tokens).Field("audio_tokens", 0).Field("image_tokens", 0).EndObject();
   json.Key("output_token_details").BeginObject().Field("text_tokens", response.output_tokens);
-  json.Field("audio_tokens", 0).EndObject().EndObject();
+  json.Field("audio_tokens", 0);
+  if (response.reasoning_tokens > 0) json.Field("reasoning_tokens", response.reasoning_tokens);
+  json.EndObject().EndObject();
 }
 
 std::string ResponseMembers(const Response& response, const RealtimeAsked& asked, const std::string& items) {
@@ -233,7 +235,7 @@ std::vector<std::string> RealtimeWriter::MessageEnded(const Response& response, 
 
 std::vector<std::string> RealtimeWriter::Call(const TurnEvent& event, const RealtimeAsked& asked) const {
   const Response& response = *event.response;
-  const size_t index = event.output_index();
+  const size_t index = event.call + event.before.opened;  // the reasoning is no item here
   const std::string place = "\"response_id\":\"" + response.id + "\",\"item_id\":\"" +
                             CallItemId(response.item_id, event.call) + "\",\"output_index\":" + std::to_string(index) +
                             ",\"call_id\":\"" + ToolCallId("call_", response.item_id, event.call) + '"';

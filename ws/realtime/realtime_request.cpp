@@ -1,6 +1,7 @@
 #include "ws/realtime/realtime_request.h"
 
 #include "base/limits.h"
+#include "ws/fields/reasoning_fields.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses/responses_fields.h"
@@ -116,7 +117,7 @@ class RequestReader {
       return Status::Ok();
     }
     if (key == "parallel_tool_calls") return ReadBool(value, param, &parallel_tool_calls_.emplace());
-    if (!IsSamplingField(key)) return IgnoreBesidesText(value, key, param, &ignored_);
+    if (!IsSamplingField(key) && !IsReasoningField(key)) return IgnoreBesidesText(value, key, param, &ignored_);
     JsonWriter json;
     WriteJson(json, value);
     sampling_[key] = json.Take();
@@ -129,7 +130,7 @@ class RequestReader {
   std::string tool_choice_;
   std::optional<int64_t> max_output_tokens_;
   std::optional<bool> parallel_tool_calls_;
-  std::map<std::string, std::string> sampling_;  // by field, JSON
+  std::map<std::string, std::string> sampling_;  // and reasoning, by field, JSON
   IgnoredFields ignored_;
   JsonWriter body_;
   RealtimeRequest request_;

@@ -1,6 +1,7 @@
 #include "ws/realtime/realtime_settings.h"
 
 #include "ws/fields/ignored_report.h"
+#include "ws/fields/reasoning_fields.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses/responses_fields.h"
@@ -108,6 +109,16 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
     RETURN_IF_ERROR(ReadSamplingField(value, key, &checked));
     // What beams allow depends on the other fields: the response checks it.
     if (!checked.sampling.beams.searches()) RETURN_IF_ERROR(checked.sampling.Validate(kAnyVocabulary));
+    JsonWriter json;
+    WriteJson(json, value);
+    settings->sampling[key] = json.Take();
+    return Status::Ok();
+  }
+  if (IsReasoningField(key)) {
+    ReasoningRequest checked;
+    const size_t before = ignored->names().size();
+    RETURN_IF_ERROR(ReadReasoningField(value, key, param, ignored, &checked));
+    if (ignored->names().size() > before) return Status::Ok();
     JsonWriter json;
     WriteJson(json, value);
     settings->sampling[key] = json.Take();

@@ -24,7 +24,7 @@ struct RealtimeSettings {
   std::optional<std::string> tools;          // as Responses has them, JSON; absent = the conversation's own
   std::string tool_choice = "\"auto\"";      // JSON
   std::optional<bool> parallel_tool_calls;
-  std::map<std::string, std::string> sampling;  // by field, JSON
+  std::map<std::string, std::string> sampling;  // and reasoning, by field, JSON
   bool truncates = true;
   std::string truncation = "\"auto\"";    // JSON
   std::optional<WindowOverrides> window;  // that `truncation` asks for; absent = as the conversation has it

@@ -1,5 +1,6 @@
 #include "ws/realtime/realtime_sink.h"
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <optional>
@@ -67,6 +68,10 @@ void RealtimeSink::OnEvent(const TurnEvent& event) {
   const bool piece = event.kind == TurnEvent::Kind::kText || event.kind == TurnEvent::Kind::kCallText;
   const uint64_t merge_key = piece ? merge_key_ : 0;
   const auto tell = [&] { outbox_->Push(std::make_unique<ToldEntry>(writer_, asked_, event, merge_key)); };
+  // The API has no events of reasoning.
+  static constexpr TurnEvent::Kind kNotTold[] = {TurnEvent::Kind::kReasoningOpened, TurnEvent::Kind::kReasoning,
+                                                 TurnEvent::Kind::kReasoningEnded};
+  if (std::ranges::find(kNotTold, event.kind) != std::end(kNotTold)) return;
   if (event.kind != TurnEvent::Kind::kEnded) return tell();
   has_ended_ = true;
   ended_(*event.response, tell);

@@ -11,7 +11,7 @@ namespace {
 
 class Client : TableFixture {
  public:
-  Client() : TableFixture(WithEmbeddings()) {
+  Client() : TableFixture(WithEmbeddings(), "qwen3") {
     // Further choices would come from another thread: the first one of each prompt is enough here.
     RegisterChatRoutes(router_,
                        {.table = table,
@@ -67,7 +67,7 @@ class Client : TableFixture {
       }
       engine.Start(i);
       if (requests[i].scored) engine.Score(i);
-      engine.Say(i, "Yo");
+      requests[i].channels != nullptr ? engine.Sample(i, "<think>\nHm\n</think>\n\nYo") : engine.Say(i, "Yo");
       engine.End(i);
     }
   }
@@ -106,6 +106,12 @@ std::vector<std::string> Seeds() {
 {"model":"tiny","max_tokens":9,"system":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":"Hi"}],"stop_sequences":["z"],"stream":true,"thinking":{"type":"disabled"},"metadata":{"user_id":"u"}})",
                      R"(/v1/messages/count_tokens
 {"model":"tiny","messages":[{"role":"user","content":"Hi"}]})"}),
+          JoinParts({R"(/v1/chat/completions
+{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":null,"reasoning_content":"Hm"},{"role":"assistant","content":"Yo","reasoning":"Hm"},{"role":"user","content":"?"}],"stream":true,"reasoning_effort":"low","reasoning":{"effort":"none","max_tokens":9,"exclude":false},"chat_template_kwargs":{"enable_thinking":true},"reasoning_budget":5,"include_reasoning":true,"return_token_ids":true})",
+                     R"(/v1/messages
+{"max_tokens":99,"stream":true,"thinking":{"type":"enabled","budget_tokens":1024,"display":"omitted"},"output_config":{"effort":"high"},"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":[{"type":"thinking","thinking":"","signature":"ringside.1:SG0="},{"type":"redacted_thinking","data":"ringside.1:SG0="},{"type":"text","text":"Yo"}]},{"role":"user","content":"?"}]})",
+                     R"(/api/chat
+{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Yo","thinking":"Hm"}],"think":"high"})"}),
           JoinParts({R"(/api/chat
 {"model":"tiny:latest","messages":[{"role":"user","content":"Hi","images":[]}],"options":{"num_predict":4,"temperature":0.5,"repeat_penalty":1.1,"num_ctx":99,"stop":["z"]},"keep_alive":"5m","format":"","stream":false})",
                      R"(/api/generate

@@ -16,7 +16,9 @@ void Replace(std::string& text, std::string_view name, const std::string& value)
 
 class Connection : TableFixture {
  public:
-  Connection() : conversation_(table.CreateSession({"me", 0}, {}, {}, {{ChatRole::kUser, "Hi"}})->id) {}
+  Connection()
+      : TableFixture(TableFixture::Options(), "qwen3"),
+        conversation_(table.CreateSession({"me", 0}, {}, {}, {{ChatRole::kUser, "Hi"}})->id) {}
   ~Connection() {
     socket_.OnClosed();
     Answer();
@@ -34,7 +36,10 @@ class Connection : TableFixture {
   void Answer() {
     const std::vector<TurnRequest> requests = engine.requests();
     for (size_t i = 0; i < requests.size(); ++i) {
-      if (requests[i].sink != nullptr) engine.Answer(i, "Yo");
+      if (requests[i].sink == nullptr) continue;
+      engine.Start(i);
+      requests[i].channels != nullptr ? engine.Sample(i, "<think>\nHm\n</think>\n\nYo") : engine.Say(i, "Yo");
+      engine.End(i);
     }
   }
   void Read() {
@@ -65,6 +70,9 @@ std::vector<std::string> Seeds() {
   return {
       JoinParts({create, R"({"type":"response.create","previous_response_id":"RESPONSE","input":"More","store":false})",
                  R"({"type":"response.cancel","response_id":"RESPONSE"})"}),
+      JoinParts(
+          {R"({"type":"response.create","conversation":"CONVERSATION","input":[{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"Hm"}],"content":[{"type":"reasoning_text","text":"Hm"}],"encrypted_content":"ringside.1:SG0="},{"role":"assistant","content":"Yo"},{"role":"user","content":"?"}],"reasoning":{"effort":"high","summary":"auto"},"include":["reasoning.encrypted_content"]})",
+           R"({"type":"ringside:session.resume","session":"CONVERSATION","after":3})"}),
       JoinParts({R"({"type":"response.create","conversation":{"id":"CONVERSATION"},"generate":false,"input":[]})",
                  R"({"type":"ringside:session.rewind","session":"CONVERSATION","to":1})",
                  R"({"type":"ringside:session.fork","session":"CONVERSATION","at":1})",

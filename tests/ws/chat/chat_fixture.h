@@ -9,7 +9,8 @@ namespace ringside {
 
 class ChatTest : public ::testing::Test, protected TableFixture {
  protected:
-  explicit ChatTest(SessionTableOptions options = TableFixture::Options()) : TableFixture(std::move(options)) {
+  explicit ChatTest(SessionTableOptions options = TableFixture::Options(), const std::string& family = "chatml")
+      : TableFixture(std::move(options), family) {
     RegisterChatRoutes(router,
                        {.table = table,
                         .retry_after_ms = [](const std::string&) { return int64_t{1500}; },

@@ -70,6 +70,7 @@ bool Eventually(const Condition& condition) {
 
 class ResponsesTest : public ::testing::Test, protected TableFixture {
  protected:
+  explicit ResponsesTest(const std::string& family = "chatml") : TableFixture(TableFixture::Options(), family) {}
   std::string NewConversation() { return table.CreateSession({"me", 0}, {}, {}, {})->id; }
   static Json Create(Json fields = Json::object()) {
     Json event = {{"type", "response.create"}};

@@ -22,8 +22,8 @@ class ResponsesIgnoredTest : public RoutesTest {
             {"ringside", {{"window", 1}}}};
   }
   static Json Names() {
-    return {"colour",       "client_metadata", "reasoning.effort", "reasoning.summary", "text.verbosity",
-            "service_tier", "include",         "metadata",         "ringside.window"};
+    return {"colour",  "client_metadata", "text.verbosity",  "service_tier",
+            "include", "metadata",        "ringside.window", "reasoning.effort"};
   }
 };
 

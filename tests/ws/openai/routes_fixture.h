@@ -8,7 +8,7 @@ namespace ringside {
 
 class RoutesTest : public ResponsesTest {
  protected:
-  RoutesTest() {
+  explicit RoutesTest(const std::string& family = "chatml") : ResponsesTest(family) {
     RegisterConversationRoutes(router, table);
     RegisterResponseRoutes(router, table);
   }

@@ -14,6 +14,8 @@ namespace ringside {
 class RealtimeFixture : public ::testing::Test, protected TableFixture {
  protected:
   using Json = nlohmann::ordered_json;
+
+  explicit RealtimeFixture(const std::string& family = "chatml") : TableFixture(TableFixture::Options(), family) {}
   inline static const Json kCreate = {{"type", "response.create"}};
   /// One connection, opened. Events are checked for what all of them have.
   class Client {

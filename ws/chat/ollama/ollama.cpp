@@ -15,6 +15,7 @@
 #include "ws/chat/ollama/ollama_errors.h"
 #include "ws/chat/prompts.h"
 #include "ws/fields/ignored_report.h"
+#include "ws/fields/reasoning_fields.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses/responses_fields.h"
@@ -28,7 +29,7 @@ namespace {
 
 const MessageRules kRules{.roles = {"system", "user", "assistant"},
                           .empty = {"images"},
-                          .hints = {"thinking"},
+                          .reasoning = {"thinking"},
                           .ignored = {"tool_name"},
                           .tools = true};
 
@@ -40,6 +41,7 @@ enum class OllamaFace { kChat, kGenerate };
 struct OllamaRequest {
   IgnoredFields ignored;
   TurnSpec turn;
+  ReasoningRequest reasoning;
   std::string prompt, system;
   std::vector<TokenId> context;  // the token ids of an earlier answer and its prompt
   bool raw = false, stream = true, unloads = false, logprobs = false;
@@ -144,7 +146,8 @@ Status ReadField(const JsonValue& value, const std::string& key, OllamaFace face
   if (key == "template" || (!chat && (key == "suffix" || key == "images"))) {
     return RequireEmpty(value, key);
   }
-  const bool hint = key == "think" || (!chat && (key == "width" || key == "height" || key == "steps"));
+  if (IsReasoningField(key)) return ReadReasoningField(value, key, key, ignored, &request->reasoning);
+  const bool hint = !chat && (key == "width" || key == "height" || key == "steps");
   return hint ? ignored->HintUnlessEmpty(value, key) : ignored->UnknownOfRequest(value, key);
 }
 
@@ -159,6 +162,7 @@ Result<OllamaRequest> ReadOllamaRequest(const HttpRequest& request, OllamaFace f
     return ReadField(value, key, face, options, &out);
   }));
   ClampOutput(options, "options.num_predict", &out.turn, &out.ignored);
+  RETURN_IF_ERROR(SetReasoning(out.reasoning, options, &out.ignored, &out.turn));
   if (out.top_logprobs > 0 && !out.logprobs) {
     return InvalidArgument("'top_logprobs' needs 'logprobs'.", "top_logprobs", "invalid_value");
   }
@@ -182,22 +186,30 @@ HttpResponse Json(JsonWriter& json) {
 
 class OllamaFormat final : public AnswerWriter {
  public:
-  OllamaFormat(const Tokenizer& tokenizer, OllamaFace face, std::string model, bool logprobs,
+  OllamaFormat(const Tokenizer& tokenizer, OllamaFace face, std::string model, bool logprobs, bool shows_reasoning,
                std::vector<std::string> ignored)
       : tokenizer_(tokenizer),
         face_(face),
         model_(std::move(model)),
         logprobs_(logprobs),
+        shows_reasoning_(shows_reasoning),
         ignored_(std::move(ignored)) {}
 
   std::string Begin(size_t, const Response&, bool) const override { return ""; }
+  bool streams_reasoning() const override { return shows_reasoning_; }
+  std::string ReasoningPiece(const ChoicePiece& piece) const override {
+    JsonWriter json;
+    Open(json);
+    WriteText(json, "", piece.text);
+    return json.Field("done", false).EndObject().Take() + "\n";
+  }
   bool streams_arguments(const TurnEvent&) const override { return false; }
   // A call whole: its arguments are an object.
   std::string Call(size_t, const TurnEvent& event) const override {
     if (event.kind != TurnEvent::Kind::kCallEnded || !event.whole) return "";
     JsonWriter json;
     Open(json);
-    WriteText(json, "", {{event.name, event.text}});
+    WriteText(json, "", "", {{event.name, event.text}});
     return json.Field("done", false).EndObject().Take() + "\n";
   }
   std::string Piece(const ChoicePiece& piece) const override {
@@ -231,12 +243,13 @@ class OllamaFormat final : public AnswerWriter {
     json.BeginObject().Field("model", model_);
     json.Field("created_at", Timestamp(SystemClock::Instance().WallSeconds()));
   }
-  void WriteText(JsonWriter& json, std::string_view text, const std::vector<ToolCall>& calls = {}) const {
-    if (face_ == OllamaFace::kGenerate) {
-      json.Field("response", text);
-      return;
-    }
-    json.Key("message").BeginObject().Field("role", "assistant").Field("content", text);
+  void WriteText(JsonWriter& json, std::string_view text, std::string_view reasoning = "",
+                 const std::vector<ToolCall>& calls = {}) const {
+    const bool generate = face_ == OllamaFace::kGenerate;
+    if (!generate) json.Key("message").BeginObject().Field("role", "assistant");
+    json.Field(generate ? "response" : "content", text);
+    if (!reasoning.empty()) json.Field("thinking", reasoning);
+    if (generate) return;
     bool any = false;
     for (const ToolCall& call : calls) {
       if (!call.complete) continue;  // cut: no object
@@ -254,7 +267,8 @@ class OllamaFormat final : public AnswerWriter {
   std::string Last(const Response& response, bool whole) const {
     JsonWriter json;
     Open(json);
-    whole ? WriteText(json, response.message(), response.tool_calls()) : WriteText(json, "");
+    const std::string_view reasoning = shows_reasoning_ ? std::string_view(response.reasoning) : "";
+    whole ? WriteText(json, response.message(), reasoning, response.tool_calls()) : WriteText(json, "");
     if (whole) WriteLogprobs(json, response.tokens);
     json.Field("done", true)
         .Field("done_reason", IsFull(response)  ? kSessionFull
@@ -281,7 +295,7 @@ class OllamaFormat final : public AnswerWriter {
   const Tokenizer& tokenizer_;
   const OllamaFace face_;
   const std::string model_;
-  const bool logprobs_;
+  const bool logprobs_, shows_reasoning_;
   const std::vector<std::string> ignored_;
 };
 
@@ -292,7 +306,9 @@ Status GoOn(const SessionTable& table, OllamaRequest* request) {
   const bool ended = std::ranges::count(table.options().end_of_turn, context.back()) > 0;
   ASSIGN_OR_RETURN(const std::vector<TokenId> next, table.TokensBehindAnswer(request->turn.input, ended));
   context.insert(context.end(), next.begin(), next.end());
-  request->turn.raw = RawPrompt{"", std::move(context)};
+  request->turn.raw = RawPrompt{.tokens = std::move(context), .chat = true};
+  // The messages before it were rendered with the template's usual settings.
+  if (!request->turn.reasoning.says_nothing()) RETURN_IF_ERROR(request->ignored.Hint("think", "'think' with 'context'"));
   request->turn.input.clear();
   return Status::Ok();
 }
@@ -303,8 +319,9 @@ HttpResponse Answer(const ChatService& service, OllamaFace face, const HttpReque
   if (!read.ok()) return OllamaRefusal(read.status());
   if (const Status begun = GoOn(service.table, &*read); !begun.ok()) return OllamaRefusal(begun);
   const std::vector<std::string>& ignored = read->ignored.names();
-  auto format = std::make_shared<OllamaFormat>(service.table.tokenizer(), face,
-                                               ModelNameOf(read->turn.adapter, options), read->logprobs, ignored);
+  auto format =
+      std::make_shared<OllamaFormat>(service.table.tokenizer(), face, ModelNameOf(read->turn.adapter, options),
+                                     read->logprobs, !read->reasoning.hidden, ignored);
   if (read->turn.input.empty() && !read->turn.raw) {
     HttpResponse answer;
     answer.body = format->Empty(read->unloads ? "unload" : "load");
@@ -381,6 +398,7 @@ HttpResponse ShowModel(const SessionTableOptions& options, const ServerFacts& fa
   json.Field("ringside.session_len", options.session_len).EndObject();
   json.Key("capabilities").BeginArray().Value("completion").Value("tools");
   if (options.embedding_size > 0) json.Value("embedding");
+  if (options.reasons) json.Value("thinking");
   json.EndArray().EndObject();
   return Json(json);
 }

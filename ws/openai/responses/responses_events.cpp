@@ -1,6 +1,7 @@
 #include "ws/openai/responses/responses_events.h"
 
 #include <algorithm>
+#include <map>
 
 #include "ws/json/json_writer.h"
 #include "ws/openai/responses/responses_objects.h"
@@ -9,8 +10,46 @@
 namespace ringside {
 namespace {
 
-std::string PlaceOf(const Response& response) {
-  return "\"item_id\":\"" + response.item_id + "\",\"output_index\":0,\"content_index\":0,";
+std::string PlaceOf(const Response& response, size_t index) {
+  return "\"item_id\":\"" + response.item_id + "\",\"output_index\":" + std::to_string(index) + ",\"content_index\":0,";
+}
+
+/// The message's place among the items of an answer as it is now.
+size_t MessageIndex(const Response& response) { return response.reasoning_ends.empty() ? 0 : 1; }
+
+/// The response as an event has it. REQUIRES: it outlives the result.
+std::shared_ptr<const Response> Borrowed(const Response& response) { return {std::shared_ptr<void>(), &response}; }
+
+/// Where and under which names the reasoning is sent.
+class ReasoningPlace {
+ public:
+  explicit ReasoningPlace(const Response& response)
+      : summary_(AsksForSummary(response)),
+        members_("\"item_id\":\"" + ReasoningItemId(response.item_id) + "\",\"output_index\":0,\"" +
+                 (summary_ ? "summary" : "content") + "_index\":0,") {}
+
+  const std::string& members() const { return members_; }
+  const char* added() const {
+    return summary_ ? "response.reasoning_summary_part.added" : "response.content_part.added";
+  }
+  const char* delta() const {
+    return summary_ ? "response.reasoning_summary_text.delta" : "response.reasoning_text.delta";
+  }
+  const char* text_done() const {
+    return summary_ ? "response.reasoning_summary_text.done" : "response.reasoning_text.done";
+  }
+  const char* done() const { return summary_ ? "response.reasoning_summary_part.done" : "response.content_part.done"; }
+  std::string Part(std::string_view text) const { return ReasoningPart(text, summary_); }
+
+ private:
+  const bool summary_;
+  const std::string members_;
+};
+
+std::string TextMember(std::string_view name, std::string_view text) {
+  std::string out = "\"" + std::string(name) + "\":\"";
+  AppendJsonEscaped(out, text);
+  return out += '"';
 }
 
 }  // namespace
@@ -43,54 +82,129 @@ std::string EventWriter::Numbered(const Response& response, uint64_t number) con
                  "\"response\":" + ResponseWith(response, ResponseStatus::kInProgress, model_, ""));
   }
   uint64_t next = begun;
-  // As it was announced it has no message yet: then what is asked for is the message's beginning.
-  if (response.opened || (response.running() && !response.started)) {
+  const EventCounts counts = response.events();
+  const uint64_t of_reasoning = kResponsesNumbers.Of({.reasoning_opened = counts.reasoning_opened,
+                                                      .reasoning_pieces = counts.reasoning_pieces,
+                                                      .reasoning_ended = counts.reasoning_ended});
+  if (number < next + of_reasoning) return ReasoningStepOf(response, number, next);
+  next += of_reasoning;
+  if (response.opened) {
+    TurnEvent event{.kind = TurnEvent::Kind::kOpened, .response = Borrowed(response)};
+    event.before.reasoning_opened = counts.reasoning_opened;
+    if (number < next + kResponsesNumbers.opened) return Opened(event, number, number - next);
     next += kResponsesNumbers.opened;
-    if (number < next) return Opened(response, number);
   }
   if (number < next + response.piece_ends.size()) {
     const auto piece = static_cast<size_t>(number - next);
-    return Delta(response, number, response.piece(piece), response.piece_tokens(piece));
+    return Delta(response, MessageIndex(response), number, response.piece(piece), response.piece_tokens(piece));
   }
   next += response.piece_ends.size();
   if (response.opened) {
     if (number < next + kResponsesNumbers.message_ended) return MessageEnded(response, number, number - next);
     next += kResponsesNumbers.message_ended;
   }
-  const EventCounts counts = response.events();
   const uint64_t of_calls = kResponsesNumbers.Of(
       {.calls = counts.calls, .call_pieces = counts.call_pieces, .calls_ended = counts.calls_ended});
   return number < next + of_calls ? CallStepOf(response, number, next) : Ended(response, number);
 }
 
-std::string EventWriter::Delta(const Response& response, uint64_t number, std::string_view text,
+std::string EventWriter::Delta(const Response& response, size_t index, uint64_t number, std::string_view text,
                                std::span<const OutputToken> tokens) const {
-  std::string members = PlaceOf(response) + "\"delta\":\"";
+  std::string members = PlaceOf(response, index) + "\"delta\":\"";
   AppendJsonEscaped(members, text);
   members += "\",\"logprobs\":" + Logprobs(tokens, tokenizer_);
   return Event(response, "response.output_text.delta", number, members);
 }
 
-std::string EventWriter::Opened(const Response& response, uint64_t number) const {
-  if (number > kResponsesNumbers.answer) {
-    return Event(response, "response.content_part.added", number, PlaceOf(response) + "\"part\":" + TextPart("", "[]"));
+size_t EventWriter::StepsOf(TurnEvent::Kind kind) {
+  static const std::map<TurnEvent::Kind, uint64_t> steps = {
+      {TurnEvent::Kind::kReasoningOpened, kResponsesNumbers.reasoning_opened},
+      {TurnEvent::Kind::kReasoningEnded, kResponsesNumbers.reasoning_ended},
+      {TurnEvent::Kind::kOpened, kResponsesNumbers.opened},
+      {TurnEvent::Kind::kCallEnded, kResponsesNumbers.call_ended},
+  };
+  const auto found = steps.find(kind);
+  return found != steps.end() ? static_cast<size_t>(found->second) : 1;
+}
+
+std::string EventWriter::Step(const TurnEvent& event, uint64_t number, size_t nth) const {
+  switch (event.kind) {
+    case TurnEvent::Kind::kReasoningOpened:
+    case TurnEvent::Kind::kReasoning:
+      return Reasoning(event, number, nth);
+    case TurnEvent::Kind::kReasoningEnded:
+      return ReasoningEnded(event, number, nth);
+    case TurnEvent::Kind::kOpened:
+      return Opened(event, number, nth);
+    default:
+      return Call(event, number, nth);
+  }
+}
+
+// A summary where one was requested, which is the reasoning itself; else its text.
+std::string EventWriter::Reasoning(const TurnEvent& event, uint64_t number, size_t nth) const {
+  const Response& response = *event.response;
+  const ReasoningPlace place(response);
+  if (event.kind == TurnEvent::Kind::kReasoning) {
+    return Event(response, place.delta(), number, place.members() + TextMember("delta", event.text));
+  }
+  if (nth > 0) return Event(response, place.added(), number, place.members() + "\"part\":" + place.Part(""));
+  return Event(response, "response.output_item.added", number,
+               "\"output_index\":0,\"item\":" + ReasoningItem(response, "", "in_progress"));
+}
+
+std::string EventWriter::ReasoningEnded(const TurnEvent& event, uint64_t number, size_t nth) const {
+  const Response& response = *event.response;
+  const ReasoningPlace place(response);
+  if (nth == 0) return Event(response, place.text_done(), number, place.members() + TextMember("text", event.text));
+  if (nth == 1) return Event(response, place.done(), number, place.members() + "\"part\":" + place.Part(event.text));
+  return Event(
+      response, "response.output_item.done", number,
+      "\"output_index\":0,\"item\":" + ReasoningItem(response, event.text, event.whole ? "completed" : "incomplete"));
+}
+
+std::string EventWriter::ReasoningStepOf(const Response& response, uint64_t number, uint64_t first) const {
+  TurnEvent event{.kind = TurnEvent::Kind::kReasoningOpened, .response = Borrowed(response)};
+  const uint64_t pieces = first + kResponsesNumbers.reasoning_opened, ended = pieces + response.reasoning_ends.size();
+  if (number < pieces) return Reasoning(event, number, number - first);
+  if (number < ended) {
+    event.kind = TurnEvent::Kind::kReasoning;
+    event.text = response.reasoning_piece(number - pieces);
+    return Reasoning(event, number, 0);
+  }
+  event.kind = TurnEvent::Kind::kReasoningEnded;
+  event.text = response.reasoning;
+  event.whole = !response.cut_in_reasoning;
+  return ReasoningEnded(event, number, number - ended);
+}
+
+std::string EventWriter::Opened(const TurnEvent& event, uint64_t number, size_t nth) const {
+  const Response& response = *event.response;
+  const size_t index = event.output_index();
+  if (nth > 0) {
+    return Event(response, "response.content_part.added", number,
+                 PlaceOf(response, index) + "\"part\":" + TextPart("", "[]"));
   }
   JsonWriter item;
   item.BeginObject().Field("id", response.item_id).Field("type", "message").Field("status", "in_progress");
   item.Field("role", "assistant").Key("content").BeginArray().EndArray().EndObject();
-  return Event(response, "response.output_item.added", number, "\"output_index\":0,\"item\":" + item.text());
+  return Event(response, "response.output_item.added", number,
+               "\"output_index\":" + std::to_string(index) + ",\"item\":" + item.text());
 }
 
 std::string EventWriter::MessageEnded(const Response& response, uint64_t number, uint64_t nth) const {
   const std::string logprobs = Logprobs(response.tokens, tokenizer_);
+  const size_t index = MessageIndex(response);
+  const std::string place = PlaceOf(response, index);
   if (nth == 0) {
     return Event(response, "response.output_text.done", number,
-                 PlaceOf(response) + "\"text\":\"" + JsonEscaped(response.message()) + "\",\"logprobs\":" + logprobs);
+                 place + TextMember("text", response.message()) + ",\"logprobs\":" + logprobs);
   }
   const std::string part = TextPart(response.message(), logprobs);
-  if (nth == 1) return Event(response, "response.content_part.done", number, PlaceOf(response) + "\"part\":" + part);
+  if (nth == 1) return Event(response, "response.content_part.done", number, place + "\"part\":" + part);
   return Event(response, "response.output_item.done", number,
-               "\"output_index\":0,\"item\":" + MessageItem(response, EndedMessageStatus(response), part));
+               "\"output_index\":" + std::to_string(index) +
+                   ",\"item\":" + MessageItem(response, EndedMessageStatus(response), part));
 }
 
 std::string EventWriter::CallStepOf(const Response& response, uint64_t number, uint64_t first) const {
@@ -104,8 +218,9 @@ std::string EventWriter::CallStepOf(const Response& response, uint64_t number, u
   }
   const CallStep& step = steps[low];
   TurnEvent event{.kind = TurnEvent::Kind::kCall};
-  event.response = std::shared_ptr<const Response>(std::shared_ptr<void>(), &response);  // for this call
+  event.response = Borrowed(response);
   event.before.opened = response.opened;
+  event.before.reasoning_opened = MessageIndex(response);
   event.call = step.call;
   size_t begun = low;
   while (steps[begun].kind != CallStep::Kind::kBegun) --begun;
@@ -175,6 +290,7 @@ std::string EventWriter::Snapshot(const Response& response) const {
   JsonWriter json;
   json.BeginObject().Field("type", "ringside:session.snapshot").Field("response_id", response.id);
   json.Field("item_id", response.item_id).Field("text", response.message());
+  if (!response.reasoning.empty()) json.Field("reasoning", response.reasoning);
   if (!response.call_steps.empty()) json.Key("output").BeginArray().Raw(OutputItems(response, tokenizer_)).EndArray();
   json.Field("next_seq", kResponsesNumbers.Of(response.before + response.events()));
   if (!stream_id_.empty()) json.Field("stream_id", stream_id_);

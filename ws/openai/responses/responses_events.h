@@ -1,6 +1,7 @@
-// The Responses protocol's server events as text. Every event of a response has a number: 0 created, 1 in_progress, 2
-// and 3 the message and its part, then a delta for each piece of text, then the message's end: 3 events. Tool calls
-// follow: each 1 event for its item, one for each piece of its arguments, 2 for its end. Then the response's end: 1. An
+// The Responses protocol's server events as text. Every event of a response has a number: 0 created, 1 in_progress,
+// then those of the reasoning, if there is any: 2 for its item and its part, one for each piece, 3 for its end. Then 2
+// for the message and its part, a delta for each piece of text, then the message's end: 3 events. Tool calls follow:
+// each 1 event for its item, one for each piece of its arguments, 2 for its end. Then the response's end: 1. An
 // answer of calls alone has no message. A warm-up has 0 created and 1 the end. Pure; any thread.
 #pragma once
 
@@ -25,7 +26,10 @@ inline constexpr EventNumbers kResponsesNumbers{.answer = 2,
                                                 .call_piece = 1,
                                                 .call_ended = 2,
                                                 .ended = 4,
-                                                .ended_bare = 1};
+                                                .ended_bare = 1,
+                                                .reasoning_opened = 2,
+                                                .reasoning_piece = 1,
+                                                .reasoning_ended = 3};
 
 class EventWriter {
  public:
@@ -40,12 +44,15 @@ class EventWriter {
   Framing framing() const { return framing_; }
   /// The event of `response` with this number.
   std::string Numbered(const Response& response, uint64_t number) const;
-  /// A delta: the text that came up to the event `number`, with the logprobs of its tokens.
-  std::string Delta(const Response& response, uint64_t number, std::string_view text,
+  /// A delta of the message, the response's item `index`: the text that came up to the event `number`, with the
+  /// logprobs of its tokens.
+  std::string Delta(const Response& response, size_t index, uint64_t number, std::string_view text,
                     std::span<const OutputToken> tokens) const;
-  /// An event of a tool call: of its beginning, of a piece of its arguments (`event`.text), or the first (`nth` = 0) or
-  /// second of its end.
-  std::string Call(const TurnEvent& event, uint64_t number, size_t nth = 0) const;
+  /// The `nth` event, from 0, of a step of the answer: the reasoning's or a tool call's beginning, piece (`event`.text)
+  /// or end, or the message's beginning.
+  std::string Step(const TurnEvent& event, uint64_t number, size_t nth = 0) const;
+  /// The number of events that Step writes for it.
+  static size_t StepsOf(TurnEvent::Kind kind);
   /// Tells of messages that have left the window during this turn; "" if none have.
   std::string Evicted(const Response& response) const;
   /// The text so far, in place of events no longer kept.
@@ -55,7 +62,11 @@ class EventWriter {
 
  private:
   std::string Event(const Response& response, std::string_view type, uint64_t number, std::string_view members) const;
-  std::string Opened(const Response& response, uint64_t number) const;
+  std::string Opened(const TurnEvent& event, uint64_t number, size_t nth) const;
+  std::string Reasoning(const TurnEvent& event, uint64_t number, size_t nth) const;
+  std::string ReasoningEnded(const TurnEvent& event, uint64_t number, size_t nth) const;
+  std::string Call(const TurnEvent& event, uint64_t number, size_t nth) const;
+  std::string ReasoningStepOf(const Response& response, uint64_t number, uint64_t first) const;
   std::string MessageEnded(const Response& response, uint64_t number, uint64_t nth) const;
   std::string CallStepOf(const Response& response, uint64_t number, uint64_t first) const;
   std::string Ended(const Response& response, uint64_t number) const;

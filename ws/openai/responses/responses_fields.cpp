@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/limits.h"
+#include "ws/openai/returned_reasoning.h"
 #include "ws/openai/tool_fields.h"
 
 namespace ringside {
@@ -39,18 +40,41 @@ Status ReadPart(const JsonValue& part, const std::string& param, IgnoredFields* 
   return has_text ? Status::Ok() : MissingParameter(Within(param, text_key));
 }
 
-/// Items of answers that leave nothing for the model to read: its reasoning, and what another server has done.
+/// Items of answers that leave nothing for the model to read: what another server has done.
 bool IsLeftOut(const std::string& type) {
-  static constexpr std::string_view kLeftOut[] = {"reasoning", "web_search_call", "file_search_call", "mcp_list_tools"};
+  static constexpr std::string_view kLeftOut[] = {"web_search_call", "file_search_call", "mcp_list_tools"};
   return std::ranges::find(kLeftOut, type) != std::end(kLeftOut);
+}
+
+std::string PartTexts(const JsonValue* parts) {
+  std::string text;
+  if (parts == nullptr) return text;
+  for (const JsonValue& part : parts->array()) {
+    const JsonValue* const piece = part.Find("text");
+    if (piece == nullptr || piece->string().empty()) continue;
+    if (!text.empty()) text += "\n\n";
+    text += piece->string();
+  }
+  return text;
+}
+
+/// The reasoning that an item of that type has: its text, our own opaque text, or else its summary. Empty where it has
+/// another server's opaque text alone.
+std::string ReasoningOf(const JsonValue& item) {
+  if (std::string text = PartTexts(item.Find("content")); !text.empty()) return text;
+  const JsonValue* const opaque = item.Find("encrypted_content");
+  std::optional<std::string> text = opaque != nullptr ? DecodeReasoning(opaque->string()) : std::nullopt;
+  return text ? *std::move(text) : PartTexts(item.Find("summary"));
 }
 
 bool IsCall(std::string_view type) { return type == "function_call" || type == "custom_tool_call"; }
 
-std::string TypeOf(const JsonValue& item) {
-  const JsonValue* type = item.Find("type");
-  return type != nullptr ? type->string() : "";
+std::string TextOf(const JsonValue& item, std::string_view key) {
+  const JsonValue* value = item.Find(key);
+  return value != nullptr ? value->string() : "";
 }
+std::string TypeOf(const JsonValue& item) { return TextOf(item, "type"); }
+std::string RoleOf(const JsonValue& item) { return TextOf(item, "role"); }
 
 /// ERRORS: the type or the limit that the entry violates.
 Status CheckEntry(const std::string& key, const JsonValue& text, const std::string& name) {
@@ -207,6 +231,7 @@ Status ReadItems(const JsonValue& value, const std::string& param, IgnoredFields
     return InvalidArgument("At most " + std::to_string(limits::kMaxInputItems) + " items are allowed at once.", param,
                            "array_above_max_length");
   }
+  bool reasons = false;  // the last item of `out` has reasoning alone so far
   for (size_t i = 0; i < value.array().size(); ++i) {
     const JsonValue& item = value.array()[i];
     const std::string type = TypeOf(item), at = Within(param, i);
@@ -214,10 +239,20 @@ Status ReadItems(const JsonValue& value, const std::string& param, IgnoredFields
       RETURN_IF_ERROR(ignored->Hint(Within(at, type), "an item of type " + Quoted(type)));
       continue;
     }
+    if (type == "reasoning") {
+      const std::string text = ReasoningOf(item);
+      if (text.empty()) RETURN_IF_ERROR(ignored->Hint(Within(at, type), "this item of type " + Quoted(type)));
+      if (!text.empty() && !std::exchange(reasons, true)) out->push_back({.role = ChatRole::kAssistant});
+      if (!text.empty()) AddReasoning(text, &out->back());
+      continue;
+    }
+    // The reasoning belongs to the message or to the calls that follow it.
     const bool joins =
         IsCall(type) && !out->empty() && out->back().role == ChatRole::kAssistant && !EndsInCutCall(out->back());
-    if (!joins) out->emplace_back();
+    const bool own = reasons && (IsCall(type) || RoleOf(item) == "assistant");
+    if (!joins && !own) out->emplace_back();
     RETURN_IF_ERROR(ReadItem(item, at, ignored, &out->back()));
+    reasons = false;
   }
   return Status::Ok();
 }

@@ -38,8 +38,8 @@ Status ReadContent(const JsonValue& content, const std::string& param, IgnoredFi
 /// A message, a tool call or what it gave: an item as in `input` (EasyInputMessage, Message, our own output items sent
 /// back).
 Status ReadItem(const JsonValue& value, const std::string& param, IgnoredFields* ignored, NewItem* out);
-/// Items; tool calls become a part of the assistant's message before them. `param` is "input" or "items". Reasoning and
-/// searches of another model's answers are ignored.
+/// Items; tool calls become a part of the assistant's message before them, reasoning a part of the one after it.
+/// `param` is "input" or "items". Searches of another server and reasoning that only it can read are ignored.
 Status ReadItems(const JsonValue& value, const std::string& param, IgnoredFields* ignored, std::vector<NewItem>* out);
 
 }  // namespace ringside

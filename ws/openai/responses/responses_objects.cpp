@@ -4,6 +4,7 @@
 
 #include "ws/fields/ignored_report.h"
 #include "ws/json/json_writer.h"
+#include "ws/openai/returned_reasoning.h"
 #include "ws/openai/tool_names.h"
 #include "ws/transport/http/http.h"
 
@@ -25,7 +26,8 @@ void WriteUsage(JsonWriter& json, const Response& response) {
   json.Field("cached_tokens", response.report.tokens_reused);
   json.Field("cache_write_tokens", response.report.tokens_computed).EndObject();
   json.Field("output_tokens", response.output_tokens);
-  json.Key("output_tokens_details").BeginObject().Field("reasoning_tokens", 0).EndObject();
+  json.Key("output_tokens_details").BeginObject().Field("reasoning_tokens", response.reasoning_tokens);
+  json.EndObject();
   json.Field("total_tokens", response.input_tokens + response.output_tokens).EndObject();
 }
 
@@ -53,6 +55,9 @@ void WriteFailure(JsonWriter& json, const Response& response, ResponseStatus sta
 /// feed.
 constexpr char kReportMark = '\n';
 
+/// How the echo of a request for a summary begins, see ReasoningEcho.
+constexpr std::string_view kSummaryEcho = R"("reasoning":{"summary":")";
+
 struct Echo {
   std::string_view fields, report;
 };
@@ -69,6 +74,22 @@ std::string CallObject(const std::string& id, const std::string& call_id, std::s
   json.Field("status", status).Field("call_id", call_id).Field("name", tool.name);
   if (!tool.space.empty()) json.Field("namespace", tool.space);
   tool.custom ? json.Field("input", CustomInput(arguments)) : json.Field("arguments", arguments);
+  return json.EndObject().Take();
+}
+
+std::string ReasoningObject(const std::string& id, std::string_view text, std::string_view status, bool summary) {
+  const bool open = status == "in_progress";
+  JsonWriter json;
+  json.BeginObject().Field("id", id).Field("type", "reasoning").Field("status", status);
+  json.Key("summary").BeginArray();
+  if (summary && !open) json.Raw(ReasoningPart(text, true));
+  json.EndArray();
+  if (!summary) {
+    json.Key("content").BeginArray();
+    if (!open) json.Raw(ReasoningPart(text, false));
+    json.EndArray();
+  }
+  if (!open) json.Field("encrypted_content", EncodeReasoning(text));
   return json.EndObject().Take();
 }
 
@@ -130,6 +151,9 @@ void WriteReport(JsonWriter& json, const Response& response) {
   json.Field("tokens_computed", report.tokens_computed).Field("tokens_evicted", report.tokens_evicted);
   json.Field("messages_evicted", report.messages_evicted).Field("restore_ms", report.restore_ms);
   json.Field("position", report.position);
+  if (!response.reasoning.empty()) {
+    json.Field("reasoning_tokens", response.reasoning_tokens).Field("reasoning_ms", response.reasoning_ms);
+  }
   if (response.retokenised) json.Field("retokenised", true);
   if (IncompleteReason(response) == kRepetition) json.Field("incomplete_reason", kRepetition);
   if (response.clamped.any()) WriteClamped(json, response.clamped);
@@ -237,9 +261,30 @@ void WriteRecorded(JsonWriter& json, const JournalPosition& recorded) {
   json.Field("seq", recorded.seq).Field("chain", recorded.chain.Hex());
 }
 
+std::string ReasoningItemId(const std::string& item_id) { return "rs_" + item_id.substr(item_id.find('_') + 1); }
+
+bool AsksForSummary(const Response& response) { return response.echo.starts_with(kSummaryEcho); }
+
+std::string ReasoningPart(std::string_view text, bool summary) {
+  JsonWriter json;
+  json.BeginObject().Field("type", summary ? "summary_text" : "reasoning_text").Field("text", text);
+  return json.EndObject().Take();
+}
+
+std::string ReasoningItem(const Response& response, std::string_view text, std::string_view status) {
+  return ReasoningObject(ReasoningItemId(response.item_id), text, status, AsksForSummary(response));
+}
+
+std::string ReasoningEcho(const std::string& effort, const std::string& summary) {
+  JsonWriter json;
+  json.Key("reasoning").BeginObject().TextOrNull("summary", summary).TextOrNull("effort", effort).EndObject();
+  return json.Take();
+}
+
 std::string CallItemId(const std::string& item_id, size_t call) { return ToolCallId("fc_", item_id, call); }
 
 std::string MessageOf(const std::string& id) {
+  if (id.starts_with("rs_")) return "msg_" + id.substr(3);
   if (!id.starts_with("fc_")) return id;
   return "msg_" + id.substr(3, id.rfind('_') - 3);
 }
@@ -251,10 +296,17 @@ std::string CallItem(const std::string& item_id, size_t call, std::string_view s
 
 std::string OutputItems(const Response& response, const Tokenizer& tokenizer) {
   std::string items;
+  if (!response.reasoning_ends.empty()) {
+    const char* status = !response.reasoning_ended   ? "in_progress"
+                         : response.cut_in_reasoning ? "incomplete"
+                                                     : "completed";
+    items = ReasoningItem(response, response.reasoning, status);
+  }
   if (response.opened) {
+    if (!items.empty()) items += ',';
     const bool open = response.running() && response.call_steps.empty();
-    items = MessageItem(response, open ? "in_progress" : EndedMessageStatus(response),
-                        TextPart(response.message(), Logprobs(response.tokens, tokenizer)));
+    items += MessageItem(response, open ? "in_progress" : EndedMessageStatus(response),
+                         TextPart(response.message(), Logprobs(response.tokens, tokenizer)));
   }
   const std::vector<ToolCall> calls = response.tool_calls();
   for (size_t i = 0; i < calls.size(); ++i) {
@@ -287,6 +339,14 @@ std::vector<ItemView> ViewsOf(const Item& item) {
   if (item.role == ChatRole::kTool) return {{item.id, ResultObject(item)}};
   const std::vector<IdentifiedCall> calls = CallsOf(item, "call_");
   std::vector<ItemView> views;
+  const std::string_view reasoning = item.reasoning;
+  const bool cut_in_reasoning = std::string_view(item.text).empty() && !item.complete;
+  if (!reasoning.empty()) {
+    std::string id = ReasoningItemId(item.id);
+    std::string json = ReasoningObject(id, reasoning, cut_in_reasoning ? "incomplete" : "completed", false);
+    views.push_back({std::move(id), std::move(json)});
+    if (cut_in_reasoning) return views;
+  }
   if (item.calls_at != 0 || calls.empty()) views.push_back({item.id, MessageObject(item, !calls.empty())});
   for (size_t i = 0; i < calls.size(); ++i) {
     const auto& [call_id, call] = calls[i];

@@ -24,7 +24,9 @@ std::string ResponseWith(const Response& response, ResponseStatus status, const 
                          const std::string& output);
 /// Response::echo of a request with these ignored fields, which the object "ringside" of its response reports.
 std::string WithIgnored(std::string echo, const std::vector<std::string>& ignored);
-/// The items of the response's output, with commas: its message, if it has one, and its tool calls.
+/// The request's reasoning settings as the first member of Response::echo.
+std::string ReasoningEcho(const std::string& effort, const std::string& summary);
+/// The items of the response's output, with commas: its reasoning and its message, if it has them, and its tool calls.
 std::string OutputItems(const Response& response, const Tokenizer& tokenizer);
 /// Its message around its content part ("" = none).
 std::string MessageItem(const Response& response, std::string_view status, const std::string& part);
@@ -38,12 +40,20 @@ std::string CallItem(const std::string& item_id, size_t call, std::string_view s
 std::string CallItemId(const std::string& item_id, size_t call);
 /// The message that such an id belongs to; another id as it is.
 std::string MessageOf(const std::string& id);
+/// True if the request asked for a summary of the reasoning: the reasoning is sent as that then, else as its text.
+bool AsksForSummary(const Response& response);
+/// An item of type reasoning. `status` as CallItem's; of one in progress it has no parts.
+std::string ReasoningItem(const Response& response, std::string_view text, std::string_view status);
+/// Its only part.
+std::string ReasoningPart(std::string_view text, bool summary);
+/// The public id of the reasoning of the message `item_id`.
+std::string ReasoningItemId(const std::string& item_id);
 /// A content part; `logprobs` is JSON.
 std::string TextPart(std::string_view text, const std::string& logprobs);
 std::string Logprobs(std::span<const OutputToken> tokens, const Tokenizer& tokenizer);
 
-/// An item as clients see it. An assistant's is several: its message, if it has text or no calls, and each of its
-/// calls.
+/// An item as clients see it. An assistant's is several: its reasoning, if it has any, its message, if it has text or
+/// nothing else, and each of its calls.
 struct ItemView {
   std::string id, json;
 };

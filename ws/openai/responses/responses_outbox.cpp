@@ -22,13 +22,14 @@ class PieceEntry final : public OutboxEntry {
   PieceEntry(Writer writer, const TurnEvent& event, uint64_t number, uint64_t merge_key)
       : writer_(std::move(writer)),
         response_(event.response),
+        index_(event.output_index()),
         text_(event.text),
         tokens_(event.tokens),
         number_(number),
         merge_key_(event.tokens.empty() ? merge_key : 0) {}
   std::string Next() override {
     done_ = true;
-    return writer_->Delta(*response_, number_, text_, tokens_);
+    return writer_->Delta(*response_, index_, number_, text_, tokens_);
   }
   bool done() const override { return done_; }
   size_t bytes() const override { return sizeof(*this) + text_.size() + BytesOf(tokens_); }
@@ -42,6 +43,7 @@ class PieceEntry final : public OutboxEntry {
  private:
   const Writer writer_;
   const ResponseCopy response_;
+  const size_t index_;
   std::string text_;
   const std::vector<OutputToken> tokens_;
   uint64_t number_;
@@ -49,31 +51,35 @@ class PieceEntry final : public OutboxEntry {
   bool done_ = false;
 };
 
-/// A tool call's beginning, a piece of its arguments, or its end.
-class CallEntry final : public OutboxEntry {
+/// What EventWriter::Step writes: the reasoning, the message's beginning, tool calls.
+class StepEntry final : public OutboxEntry {
  public:
-  CallEntry(Writer writer, TurnEvent event, uint64_t number, uint64_t merge_key)
+  StepEntry(Writer writer, TurnEvent event, uint64_t number, uint64_t merge_key)
       : writer_(std::move(writer)),
         event_(std::move(event)),
         number_(number),
-        merge_key_(event_.kind == TurnEvent::Kind::kCallText ? merge_key : 0),
-        count_(event_.kind == TurnEvent::Kind::kCallEnded ? kResponsesNumbers.call_ended : 1) {}
+        merge_key_(IsPiece(event_.kind) ? merge_key : 0),
+        count_(EventWriter::StepsOf(event_.kind)) {}
   std::string Next() override {
-    std::string text = writer_->Call(event_, number_ + taken_, taken_);
+    std::string text = writer_->Step(event_, number_ + taken_, taken_);
     ++taken_;
     return text;
   }
   bool done() const override { return taken_ == count_; }
   size_t bytes() const override { return sizeof(*this) + event_.text.size(); }
   uint64_t merge_key() const override { return merge_key_; }
-  // Nothing but pieces of one call's arguments stands together.
+  // Pieces that are adjacent are of one call or of the reasoning: other events separate them.
   void Absorb(OutboxEntry& newer) override {
-    const auto& next = static_cast<CallEntry&>(newer);
+    const auto& next = static_cast<StepEntry&>(newer);
     event_.text += next.event_.text;
     number_ = next.number_;
   }
 
  private:
+  static bool IsPiece(TurnEvent::Kind kind) {
+    return kind == TurnEvent::Kind::kCallText || kind == TurnEvent::Kind::kReasoning;
+  }
+
   const Writer writer_;
   TurnEvent event_;
   uint64_t number_;
@@ -144,8 +150,6 @@ EventRange RangeOf(const TurnEvent& event) {
   switch (event.kind) {
     case TurnEvent::Kind::kBegun:
       return {event.response, 0, event.response->warm_up ? numbers.warm_up : numbers.answer};
-    case TurnEvent::Kind::kOpened:
-      return {event.response, first, first + numbers.opened};
     case TurnEvent::Kind::kMessageEnded:
       return {event.response, first, first + numbers.message_ended};
     case TurnEvent::Kind::kEnded: {
@@ -154,7 +158,7 @@ EventRange RangeOf(const TurnEvent& event) {
       return {event.response, behind - (counts.ended > 0 ? numbers.ended : numbers.ended_bare), behind};
     }
     default:
-      return {};  // pieces and calls have entries of their own
+      return {};  // StepEntry and PieceEntry write the others
   }
 }
 
@@ -163,7 +167,7 @@ EventRange RangeOf(const TurnEvent& event) {
 EventOutbox::EventOutbox(EventWriter writer, std::shared_ptr<Outbox> outbox)
     : writer_(std::make_shared<const EventWriter>(std::move(writer))), outbox_(std::move(outbox)), merge_key_([] {
         static std::atomic<uint64_t> next{0};
-        return ++next;
+        return next += 2;  // one for text, one for what Step writes
       }()) {}
 
 void EventOutbox::Push(const TurnEvent& event) {
@@ -171,16 +175,12 @@ void EventOutbox::Push(const TurnEvent& event) {
   switch (event.kind) {
     case TurnEvent::Kind::kText:
       return outbox_->Push(std::make_unique<PieceEntry>(writer_, event, number, merge_key_));
-    case TurnEvent::Kind::kCall:
-    case TurnEvent::Kind::kCallText:
-    case TurnEvent::Kind::kCallEnded:
-      return outbox_->Push(std::make_unique<CallEntry>(writer_, event, number, merge_key_));
-    case TurnEvent::Kind::kReasoningOpened:
-    case TurnEvent::Kind::kReasoning:
-    case TurnEvent::Kind::kReasoningEnded:
-      return;
-    default:
+    case TurnEvent::Kind::kBegun:
+    case TurnEvent::Kind::kMessageEnded:
+    case TurnEvent::Kind::kEnded:
       break;
+    default:
+      return outbox_->Push(std::make_unique<StepEntry>(writer_, event, number, merge_key_ + 1));
   }
   EventRange range = RangeOf(event);
   // The events of an end may all hold the whole answer.

@@ -4,6 +4,7 @@
 
 #include "base/limits.h"
 #include "session/ids.h"
+#include "ws/fields/reasoning_fields.h"
 #include "ws/fields/timeline_key.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
@@ -59,7 +60,6 @@ class CreateReader {
   Status StreamId(const JsonValue& value, const std::string& param);
   Status OneOf(const JsonValue& value, const std::string& param);
   Status Text(const JsonValue& value, const std::string& param);
-  Status Reasoning(const JsonValue& value, const std::string& param);
   Status Tools(const JsonValue& value, const std::string& param);
   Status Choice(const JsonValue& value, const std::string& param);
 
@@ -69,6 +69,7 @@ class CreateReader {
   IgnoredFields* const ignored_;
   HttpDelivery* const http_;  // null = a WebSocket
   TurnSpec spec_;
+  ReasoningRequest reasoning_;
   Metadata metadata_;
   std::string client_request_id_, truncation_ = "disabled", tool_choice_ = "\"auto\"", tools_ = "[]", format_;
   std::map<std::string, std::string, std::less<>> labels_;
@@ -114,7 +115,6 @@ const std::map<std::string, CreateReader::Handler, std::less<>>& CreateReader::H
       {"prompt_cache_retention", &R::OneOf},
       {"stream_options", &R::WithoutEffect},
       {"text", &R::Text},
-      {"reasoning", &R::Reasoning},
   };
   return handlers;
 }
@@ -126,6 +126,8 @@ Result<TurnSpec> CreateReader::Read(const JsonValue& body) {
     if (IsSamplingField(key)) {
       has_seed_ = has_seed_ || key == "seed";
       RETURN_IF_ERROR(ReadSamplingField(value, key, &spec_));
+    } else if (IsReasoningField(key)) {
+      RETURN_IF_ERROR(ReadReasoningField(value, key, key, ignored_, &reasoning_));
     } else if (handler == Handlers().end()) {
       RETURN_IF_ERROR(ignored_->UnknownOfRequest(value, key));
     } else {
@@ -159,6 +161,7 @@ Result<TurnSpec> CreateReader::Read(const JsonValue& body) {
   if (!has_seed_) spec_.sampling.seed = RandomBits();
   RETURN_IF_ERROR(CheckBeamFields(body, &spec_));
   ClampOutput(options_, "max_output_tokens", &spec_, ignored_);
+  RETURN_IF_ERROR(SetReasoning(reasoning_, options_, ignored_, &spec_));
   WriteEcho();
   if (!client_request_id_.empty()) spec_.request_key = client_request_id_ + '\n' + RequestDigest(body);
   return std::move(spec_);
@@ -242,7 +245,7 @@ Status CreateReader::EventId(const JsonValue& value, const std::string& param) {
 }
 
 Status CreateReader::Include(const JsonValue& value, const std::string& param) {
-  // Parts of items that no answer has here: there is nothing to leave out. Some clients always ask for them.
+  // Parts of items that no answer has here, and one that reasoning always has. Some clients always ask for them.
   static constexpr std::string_view kOfOthers[] = {
       "reasoning.encrypted_content",          "file_search_call.results",      "web_search_call.results",
       "web_search_call.action.sources",       "message.input_image.image_url", "code_interpreter_call.outputs",
@@ -354,15 +357,6 @@ Status CreateReader::Text(const JsonValue& value, const std::string& param) {
   return Status::Ok();
 }
 
-Status CreateReader::Reasoning(const JsonValue& value, const std::string& param) {
-  if (!value.is_object()) return WrongType(value, param, "an object");
-  for (const auto& [key, field] : value.object()) {
-    const bool none = key == "effort" && field.is_string() && field.string() == "none";
-    if (!field.is_null() && !none) RETURN_IF_ERROR(ignored_->Hint(param + "." + key, "reasoning"));
-  }
-  return Status::Ok();
-}
-
 Status CreateReader::Tools(const JsonValue& value, const std::string& param) {
   constexpr bool kStrict = true;  // unless they say otherwise
   RETURN_IF_ERROR(ReadTools(value, param, ToolShape::kFlat, kStrict, ignored_, &spec_.tools.emplace()));
@@ -379,7 +373,11 @@ Status CreateReader::Choice(const JsonValue& value, const std::string& param) {
 }
 
 void CreateReader::WriteEcho() {
+  const ReasoningSpec& reasoning = spec_.reasoning;
+  const bool off = reasoning.mode == ReasoningSpec::Mode::kOff;
+  const bool reasons = off || !reasoning.effort.empty() || !reasoning_.summary.empty();
   JsonWriter json;
+  reasons ? json.Raw(ReasoningEcho(off ? "none" : reasoning.effort, reasoning_.summary)) : json.Key("reasoning").Null();
   json.Key("instructions");
   spec_.instructions ? json.Value(*spec_.instructions) : json.Null();
   json.Key("max_output_tokens");
@@ -390,7 +388,6 @@ void CreateReader::WriteEcho() {
   json.Field("temperature", spec_.sampling.temperature).Field("top_p", spec_.sampling.top_p);
   json.Field("top_logprobs", top_logprobs_).Field("truncation", truncation_);
   json.Key("tools").Raw(tools_).Field("background", spec_.background).Field("service_tier", "default");
-  json.Key("reasoning").Null();
   for (const char* label : {"user", "safety_identifier", "prompt_cache_key"}) {
     const auto at = labels_.find(label);
     json.TextOrNull(label, at == labels_.end() ? "" : at->second);
@@ -418,6 +415,7 @@ Result<TurnSpec> ReadCreate(const JsonValue& body, const SessionTableOptions& op
 std::vector<std::string> CreateFields() {
   std::vector<std::string> fields = SamplingFields();
   for (const auto& [field, handler] : CreateReader::Handlers()) fields.push_back(field);
+  for (std::string& field : ReasoningFields()) fields.push_back(std::move(field));
   return fields;
 }
 

@@ -1,0 +1,27 @@
+#include "ws/openai/returned_reasoning.h"
+
+#include "base/base64.h"
+#include "engine/text/unicode.h"
+
+namespace ringside {
+namespace {
+
+constexpr std::string_view kPrefix = "ringside.1:";  // no base64 of another server begins with it
+
+}  // namespace
+
+std::string EncodeReasoning(std::string_view text) { return std::string(kPrefix) + EncodeBase64(text); }
+
+std::optional<std::string> DecodeReasoning(std::string_view opaque) {
+  if (!opaque.starts_with(kPrefix)) return std::nullopt;
+  std::optional<std::string> text = DecodeBase64(opaque.substr(kPrefix.size()));
+  if (text && ToValidUtf8(*text) != *text) return std::nullopt;
+  return text;
+}
+
+void AddReasoning(std::string_view text, NewItem* item) {
+  if (!item->reasoning.empty()) item->reasoning += "\n\n";
+  item->reasoning += text;
+}
+
+}  // namespace ringside
