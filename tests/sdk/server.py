@@ -1,4 +1,4 @@
-"""A ringside-server with the real model, started for tests on a free port of loopback."""
+"""A ringside-server with the real model or another, started for tests on a free port of loopback."""
 
 import os
 import re
@@ -28,13 +28,14 @@ def server_path():
 class Server:
     """Ready when constructed. `stop` ends it as an operator would and fails if it did not end well."""
 
-    def __init__(self, *flags):
+    def __init__(self, *flags, model=None):
         self.flags = flags
+        self.model = model or model_path()
         self._start(0)
 
     def _start(self, port):
         self.log = Path(tempfile.mkstemp(prefix="ringside-test-", suffix=".log")[1])
-        command = [server_path(), "--model", model_path(), "--host", "127.0.0.1", "--port", str(port),
+        command = [server_path(), "--model", self.model, "--host", "127.0.0.1", "--port", str(port),
                    "--log-level", "warning", *self.flags]
         # Settings of the environment would change what is tested.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RINGSIDE_")}

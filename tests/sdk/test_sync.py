@@ -260,7 +260,7 @@ IGNORED = {
 def test_what_is_ignored_is_reported(connection):
     response = completed(send(connection, input="Hello.", **IGNORED))
     ignored = response.model_extra["ringside"]["ignored"]
-    assert ignored == ["colour", "reasoning.effort", "metadata", "client_metadata", "tools[0].web_search"]
+    assert ignored == ["colour", "metadata", "client_metadata", "tools[0].web_search", "reasoning.effort"]
 
 
 HARMLESS = {

@@ -1,0 +1,138 @@
+"""Makes models that give one fixed answer each, so that the form of answers can be tested: a Llama of one layer whose attention
+looks at fixed distances and whose output matrix says which token follows.
+
+A script is a list of tokens. The next token follows from the last one; where that occurs more than once, from a token at some
+distance before it as well. Needs nothing but Python.
+"""
+
+import array
+import math
+from pathlib import Path
+
+import tiny_model
+
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "chat_template"
+HEAD_DIM, FFN = 16, 32
+ROPE_BASE = 10000.0
+SHARPNESS = 400.0  # of the attention: neighbours of the distance get e^-50 of the weight
+CONFIDENCE = 8.0  # of the output: other tokens are never sampled
+SPACE, LINE = "\u0120", "\u010a"  # as byte-level tokenizers write them
+USER_DEFINED = 4  # token type
+
+
+def words(text):
+    """A text as tokens: a word each, with the white space before it."""
+    tokens = []
+    for char in text.replace(" ", SPACE).replace("\n", LINE):
+        if not tokens or (char in (SPACE, LINE) and tokens[-1][-1] not in (SPACE, LINE)):
+            tokens.append("")
+        tokens[-1] += char
+    return tokens
+
+
+REASONING, ANSWER = "Let me see.", "The answer is 42."
+THINK = {
+    "template": "qwen3.jinja", "control": ["<|endoftext|>", "<|im_start|>", "<|im_end|>"], "marks": ["<think>", "</think>"],
+    "eos": "<|im_end|>", "merged": ["assistant", LINE + LINE],
+    "script": ["assistant", LINE, "<think>", *words("\n" + REASONING + "\n"), "</think>", LINE + LINE, *words(ANSWER), "<|im_end|>"],
+}
+HARMONY = {
+    "template": "harmony.jinja",
+    "control": ["<|startoftext|>", "<|endoftext|>", "<|return|>", "<|constrain|>", "<|channel|>", "<|start|>", "<|end|>",
+                "<|message|>", "<|call|>"],
+    "marks": [], "eos": "<|return|>", "merged": ["assistant", "analysis", "final", "commentary"],
+    "script": ["<|start|>", "assistant", "<|channel|>", "analysis", "<|message|>", *words(REASONING), "<|end|>",
+               "<|start|>", "assistant", "<|channel|>", "final", "<|message|>", *words(ANSWER), "<|return|>"],
+}
+
+
+def merges(texts):
+    """Merges by which a tokenizer reads each of these texts as one token."""
+    return list(dict.fromkeys(f"{text[:i]} {text[i]}" for text in texts for i in range(1, len(text))))
+
+
+def vocabulary(model):
+    parts = [merge.replace(" ", "") for merge in merges(model["merged"])]
+    tokens = tiny_model.byte_tokens() + parts + model["control"] + model["marks"] + model["script"]
+    return list(dict.fromkeys(tokens))
+
+
+def rules(model):
+    """(token, the next one, {distance: an earlier token} where several may follow)."""
+    script, plain = model["script"], set(model["control"] + model["marks"])
+    found = []
+    for i, (token, after) in enumerate(zip(script, script[1:])):
+        others = [j for j, other in enumerate(script[:-1]) if other == token and script[j + 1] != after and j != i]
+        first = token not in script[:i]
+        if not others or first:
+            found.append((token, after, None))
+            continue
+        # At that distance before the other occurrences, and in the prompt, there must be another token.
+        distance = next(d for d in range(1, i + 1)
+                        if script[i - d] not in plain and all(j < d or script[j - d] != script[i - d] for j in others))
+        found.append((token, after, (distance, script[i - distance])))
+    return list(dict.fromkeys(found))
+
+
+def matrix(rows, columns, entries):
+    data = array.array("f", bytes(rows * columns * 4))
+    for (row, column), value in entries.items():
+        data[row * columns + column] = value
+    return (rows, columns), data.tobytes()
+
+
+def attention(tokens, hidden, features):
+    """Each head looks at one distance and writes a dimension of its own for each token that it knows."""
+    distances = sorted({distance for distance, _ in features}) or [1]
+    root, scale = math.sqrt(hidden), math.sqrt(SHARPNESS)
+    q, k, v, o = {}, {}, {}, {}
+    for head, distance in enumerate(distances):
+        for pair in range(HEAD_DIM // 2):
+            angle = distance * ROPE_BASE ** (-2 * pair / HEAD_DIM)
+            row = head * HEAD_DIM + 2 * pair
+            for token in range(len(tokens)):
+                q[row, token], q[row + 1, token] = scale * math.cos(angle) / root, -scale * math.sin(angle) / root
+                k[row, token] = scale / root
+        known = [feature for feature in features if feature[0] == distance]
+        for i, feature in enumerate(known):
+            v[head * HEAD_DIM + i, tokens.index(feature[1])] = 1 / root
+            o[len(tokens) + features.index(feature), head * HEAD_DIM + i] = 1.0
+    width = len(distances) * HEAD_DIM
+    return len(distances), {"attn_q": matrix(width, hidden, q), "attn_k": matrix(width, hidden, k),
+                            "attn_v": matrix(width, hidden, v), "attn_output": matrix(hidden, width, o)}
+
+
+def make(path, model):
+    """Writes the model, THINK or HARMONY, as a GGUF file; returns the path."""
+    tokens, follows = vocabulary(model), rules(model)
+    features = list(dict.fromkeys(context for _, _, context in follows if context))
+    hidden = -(-(len(tokens) + len(features)) // 64) * 64
+    heads, layer = attention(tokens, hidden, features)
+    output = {}
+    for token, after, context in follows:
+        row = tokens.index(after)
+        # With its context it is likelier than the token that follows without one, and no context is enough alone.
+        output[row, tokens.index(token)] = (0.5 if context else 1.0) * CONFIDENCE
+        if context:
+            output[row, len(tokens) + features.index(context)] = 0.75 * CONFIDENCE
+    ones = array.array("f", [1.0] * hidden).tobytes()
+    tensors = {
+        "token_embd": matrix(len(tokens), hidden, {(i, i): 1.0 for i in range(len(tokens))}),
+        **{f"blk.0.{name}": tensor for name, tensor in layer.items()},
+        "blk.0.attn_norm": ((hidden,), ones), "blk.0.ffn_norm": ((hidden,), ones),
+        "blk.0.ffn_gate": matrix(FFN, hidden, {}), "blk.0.ffn_up": matrix(FFN, hidden, {}),
+        "blk.0.ffn_down": matrix(hidden, FFN, {}),
+        "output_norm": ((hidden,), ones), "output": matrix(len(tokens), hidden, output),
+    }
+    kinds = {**dict.fromkeys(model["control"], tiny_model.CONTROL), **dict.fromkeys(model["marks"], USER_DEFINED)}
+    facts = tiny_model.metadata() | {
+        "general.name": "scripted", "llama.block_count": 1, "llama.context_length": 1 << 14, "llama.embedding_length": hidden,
+        "llama.feed_forward_length": FFN, "llama.attention.head_count": heads, "llama.attention.head_count_kv": heads,
+        "llama.attention.key_length": HEAD_DIM, "llama.attention.value_length": HEAD_DIM,
+        "llama.rope.dimension_count": HEAD_DIM, "llama.rope.freq_base": ROPE_BASE,
+        "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.token_type": [kinds.get(token, tiny_model.NORMAL) for token in tokens],
+        "tokenizer.ggml.merges": merges(model["merged"]), "tokenizer.ggml.bos_token_id": tokens.index(model["control"][0]),
+        "tokenizer.ggml.eos_token_id": tokens.index(model["eos"]),
+        "tokenizer.chat_template": (GOLDEN / model["template"]).read_text(),
+    }
+    return tiny_model.write(path, facts, ((f"{name}.weight", shape, data) for name, (shape, data) in tensors.items()))
