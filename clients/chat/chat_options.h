@@ -17,6 +17,7 @@ struct ChatOptions {
   ColourMode colour = ColourMode::kAuto;
   bool stats = false;
   bool plain = false;                  // show answers as they are written, not as Markdown
+  std::optional<bool> show_thinking = {};  // absent: on a terminal
   std::optional<bool> ephemeral = {};  // delete the conversation in the end; absent: a new one of a pipe
   bool history = true;
   std::string command = {};  // how the user started this, from RINGSIDE_CHAT_COMMAND; "" = as ringside chat

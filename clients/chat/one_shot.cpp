@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <string>
+#include <utility>
 
 #include "clients/chat/chat_client.h"
 #include "clients/chat/remembered.h"
@@ -19,6 +20,7 @@ namespace ringside::client {
 namespace {
 
 constexpr int kInterruptedExit = 130;
+constexpr const char *kDim = "\x1b[2m", *kPlain = "\x1b[0m";
 
 void Complain(const std::string& sentence) { std::fprintf(stderr, "ringside: %s\n", Sanitise(sentence).c_str()); }
 
@@ -50,7 +52,8 @@ Outcome<std::string> Conversation(const ChatOptions& options, const HttpClient& 
 
 class OneAnswer {
  public:
-  OneAnswer(ChatClient& client, bool stats) : client_(client), stats_(stats) {}
+  OneAnswer(ChatClient& client, bool stats, bool shows_reasoning, bool colour)
+      : client_(client), stats_(stats), shows_reasoning_(shows_reasoning), colour_(colour) {}
 
   int Run(TurnRequest turn) {
     client_.link().StartTurn(std::move(turn));
@@ -78,7 +81,24 @@ class OneAnswer {
     line_open_ = text.back() != '\n';
   }
 
+  void AddReasoning(const std::string& text) {
+    if (!shows_reasoning_) return;
+    if (!std::exchange(reasons_, true) && colour_) Print(kDim);
+    Print(sanitiser_.Push(text));
+  }
+
+  /// A blank line separates the reasoning from the answer.
+  void EndReasoning() {
+    if (!std::exchange(reasons_, false)) return;
+    Print(sanitiser_.Finish());
+    sanitiser_ = Sanitiser();
+    Print(line_open_ ? "\n\n" : "\n");
+    if (colour_) Print(kPlain);
+    line_open_ = false;
+  }
+
   void End(int exit_code) {
+    EndReasoning();
     Print(sanitiser_.Finish());
     if (line_open_) Print("\n");
     std::fflush(stdout);
@@ -87,7 +107,10 @@ class OneAnswer {
 
   void OnEvent(const LinkEvent& event) {
     switch (event.kind) {
+      case LinkEvent::Kind::kReasoning:
+        return AddReasoning(event.text);
       case LinkEvent::Kind::kText:
+        EndReasoning();
         answer_ += event.text;
         return Print(sanitiser_.Push(event.text));
       case LinkEvent::Kind::kFinished:
@@ -121,6 +144,9 @@ class OneAnswer {
 
   void OnFinished(const ServerEvent& response) {
     End(response.failed() || response.status == "cancelled" ? 1 : 0);
+    if (response.status == "incomplete" && response.text.empty() && !response.reasoning.empty()) {
+      Complain("The answer was cut off before it began: the model was still reasoning.");
+    }
     if (response.status == "incomplete") Complain("The answer was cut off (" + response.incomplete_reason + ").");
     if (response.status == "cancelled") Complain("The answer was stopped.");
     if (response.status == "failed") {
@@ -130,10 +156,10 @@ class OneAnswer {
   }
 
   ChatClient& client_;
-  const bool stats_;
+  const bool stats_, shows_reasoning_, colour_;
   Sanitiser sanitiser_;
   std::string answer_;
-  bool line_open_ = false, interrupted_ = false;
+  bool line_open_ = false, interrupted_ = false, reasons_ = false;
   std::optional<int> exit_code_;
 };
 
@@ -162,7 +188,10 @@ int AnswerOnce(const ServerAccess& server, const ChatOptions& options) {
   turn.instructions = options.system;
   turn.fields = options.settings.Fields();
   turn.request_id = MakeRequestId();
-  const int code = OneAnswer(client, options.stats).Run(std::move(turn));
+  const bool terminal = ::isatty(STDOUT_FILENO) != 0;
+  OneAnswer answer(client, options.stats, options.show_thinking.value_or(terminal),
+                   WantsColour(options.colour, terminal));
+  const int code = answer.Run(std::move(turn));
   if (!ephemeral) return code;
   const Outcome<Done> deleted = DeleteConversation(client.http(), *conversation);
   if (!deleted) Complain("The conversation is still on the server: " + deleted.failure().message);

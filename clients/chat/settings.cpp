@@ -1,5 +1,6 @@
 #include "clients/chat/settings.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
@@ -14,7 +15,7 @@ using Json = nlohmann::json;
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-enum class Type { kNumber, kInteger, kTexts };
+enum class Type { kNumber, kInteger, kTexts, kThinking };
 
 struct Entry {
   const char* name;
@@ -33,6 +34,7 @@ constexpr Entry kEntries[] = {
     {"seed", "seed", Type::kInteger, -9.2e18, 9.2e18, "random", "the same seed gives the same answer"},
     {"max_tokens", "max_output_tokens", Type::kInteger, 1, 1e9, nullptr, "longest answer"},
     {"stop", "stop", Type::kTexts, 0, 0, "none", "text that ends an answer, or a JSON list of texts"},
+    {"think", "reasoning", Type::kThinking, 0, 0, "auto", "how much the model reasons: off, on, low, high ..."},
     {"repetition_penalty", "repetition_penalty", Type::kNumber, 0, kNoLimit, "1", "1 = none"},
     {"presence_penalty", "presence_penalty", Type::kNumber, -2, 2, "0", "0 = none"},
     {"frequency_penalty", "frequency_penalty", Type::kNumber, -2, 2, "0", "0 = none"},
@@ -63,6 +65,17 @@ template <class T>
 bool ParseWhole(const std::string& text, T& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size();
+}
+
+/// The member "reasoning" of a request.
+Outcome<std::string> Reasoning(const std::string& value) {
+  static constexpr std::string_view kEfforts[] = {"minimal", "low", "medium", "high", "xhigh", "max"};
+  if (value == "on") return std::string(R"({"enabled":true})");
+  if (value == "off") return std::string(R"({"effort":"none"})");
+  if (std::ranges::find(kEfforts, value) == std::end(kEfforts)) {
+    return Failure{"think takes on, off, minimal, low, medium, high, xhigh or max."};
+  }
+  return R"({"effort":")" + value + R"("})";
 }
 
 Outcome<std::string> StopTexts(const std::string& value) {
@@ -100,7 +113,11 @@ Outcome<Done> Settings::Set(const std::string& name, const std::string& value) {
     values_.erase(entry->name);
     return Done{};
   }
-  if (entry->type == Type::kTexts) {
+  if (entry->type == Type::kThinking) {
+    const Outcome<std::string> reasoning = Reasoning(value);
+    if (!reasoning) return reasoning.failure();
+    values_[entry->name] = *reasoning;
+  } else if (entry->type == Type::kTexts) {
     const Outcome<std::string> texts = StopTexts(value);
     if (!texts) return texts.failure();
     values_[entry->name] = *texts;

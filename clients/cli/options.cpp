@@ -18,7 +18,7 @@ struct Raw {
   std::vector<std::string> stops, prompt;
   std::string system, exported;
   std::string protocol = "ringside";
-  bool no_history = false, ephemeral = false, keep = false;
+  bool no_history = false, ephemeral = false, keep = false, show_thinking = false, hide_thinking = false;
 };
 
 void AddServer(CLI::App& app, Options& options) {
@@ -48,6 +48,9 @@ void AddChatOptions(CLI::App* chat, Options& options, Raw& raw) {
   chat->add_flag("--keep", raw.keep, "Keep the conversation of a pipe")->excludes(ephemeral);
   ephemeral->excludes(session)->excludes(last);
   chat->add_flag("--plain", options.chat.plain, "Show answers as they are written, not as Markdown");
+  auto* show = chat->add_flag("--show-thinking", raw.show_thinking,
+                              "Show the model's reasoning, as is done on a terminal and not in a pipe");
+  chat->add_flag("--hide-thinking", raw.hide_thinking, "Do not show it")->excludes(show);
   for (const std::string& name : Settings::Names()) {
     if (name == "stop") continue;
     std::string flag = "--" + name;
@@ -272,6 +275,7 @@ Options Check(Options options, const Raw& raw) {
   options.load.protocol = ProtocolNamed(raw.protocol).value_or(Protocol::kRingside);
   options.chat.history = !raw.no_history;
   if (raw.ephemeral || raw.keep) options.chat.ephemeral = raw.ephemeral;
+  if (raw.show_thinking || raw.hide_thinking) options.chat.show_thinking = raw.show_thinking;
   options.chat.command = Environment("RINGSIDE_CHAT_COMMAND");
   if (!raw.system.empty()) options.chat.system = raw.system;
   for (const auto& [name, value] : raw.settings) {

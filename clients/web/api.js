@@ -56,16 +56,26 @@ export function textOf(item) {
   if (item.type === "function_call_output") return typeof item.output === "string" ? item.output : JSON.stringify(item.output);
   return (item.content ?? []).map((part) => part.text || "").join("");
 }
-// Items as the server counts them: an answer's message and its tool calls, which begin at `callsAt` of its text, are one.
+const reasoningOf = (item) =>
+  item.type === "reasoning" ? [...(item.summary ?? []), ...(item.content ?? [])].map((part) => part.text || "").join("") : "";
+const ROLES = { function_call: "assistant", function_call_output: "tool" };
+// The message that reasoning or a tool call belongs to.
+export const wholeId = (id) => id.replace(/^fc_(.*)_\d+$/, "msg_$1").replace(/^rs_/, "msg_");
+// Items as the server counts them: an answer's reasoning, its message and its tool calls, which begin at `callsAt` of its
+// text, are one.
 export function wholeItems(items) {
   const whole = [];
   for (const item of items) {
-    const id = item.type === "function_call" ? item.id.replace(/^fc_(.*)_\d+$/, "msg_$1") : item.id;
-    const role = item.type === "function_call" ? "assistant" : item.type === "function_call_output" ? "tool" : item.role;
+    const call = item.type === "function_call";
+    const reasoning = reasoningOf(item);
+    const id = call || reasoning ? wholeId(item.id) : item.id;
+    const role = reasoning ? "assistant" : ROLES[item.type] ?? item.role;
+    const text = item.type === "reasoning" ? "" : textOf(item);
     const complete = item.status !== "incomplete";
     const last = whole.at(-1);
-    if (last?.id === id) Object.assign(last, { callsAt: last.callsAt ?? last.text.length, text: last.text + "\n\n" + textOf(item), complete });
-    else whole.push({ id, role, text: textOf(item), complete, callsAt: item.type === "function_call" ? 0 : undefined });
+    if (last?.id !== id) whole.push({ id, role, text, reasoning, complete, callsAt: call ? 0 : undefined });
+    else if (call) Object.assign(last, { callsAt: last.callsAt ?? last.text.length, text: (last.text && last.text + "\n\n") + text, complete });
+    else Object.assign(last, { text: last.text + text, complete });
   }
   return whole;
 }

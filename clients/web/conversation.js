@@ -13,11 +13,11 @@ const LOAD_AGAIN_MS = 2_000;
 const isEnd = ({ type }) => /^response\.(completed|incomplete|failed)$/.test(type);
 
 export class Conversation {
-  items = []; // {id, role, text, complete}
+  items = []; // {id, role, text, reasoning, complete}
   info = null; // the conversation object
   memory = null; // of GET .../memory
   turns = new Map(); // item id -> the reports of the turns that wrote it
-  live = null; // {responseId, itemId, text, tokens, begunAt, firstAt, position}
+  live = null; // {responseId, itemId, text, reasoning, reasonedMs, tokens, begunAt, firstAt, position}
   pending = null; // {id, text, event, error}: what was asked and is not acknowledged
   connection = { state: "connecting" };
   loadError = null;
@@ -67,10 +67,11 @@ export class Conversation {
       if (item.role === "assistant" && last?.role === "assistant") {
         last.ids.push(item.id);
         last.text += item.text;
+        last.reasoning += item.reasoning ?? "";
         last.complete = item.complete;
         last.end = index + 1;
       } else {
-        groups.push({ role: item.role, ids: [item.id], text: item.text, complete: item.complete, start: index, end: index + 1 });
+        groups.push({ role: item.role, ids: [item.id], text: item.text, reasoning: item.reasoning ?? "", complete: item.complete, start: index, end: index + 1 });
       }
     });
     return groups;
@@ -279,15 +280,28 @@ export class Conversation {
       case "ringside:session.snapshot":
         if (live.responseId !== event.response_id) return;
         live.itemId = event.item_id;
+        live.reasoning = event.reasoning ?? "";
         live.text = event.output ? this.#behindCut(api.wholeItems(event.output)[0]) : event.text;
         return tell("text");
       case "ringside:response.queued":
         live.queued = event.position;
         return tell("state");
       case "response.output_item.added":
-        live.itemId = api.wholeItems([event.item])[0].id;
+        live.itemId = api.wholeId(event.item.id);
         if (event.item.type !== "function_call") return;
         live.text += live.text ? "\n\n" + api.textOf(event.item) : this.#behindCut(api.wholeItems([event.item])[0]);
+        return tell("text");
+      case "response.reasoning_text.delta":
+      case "response.reasoning_summary_text.delta":
+        live.firstAt ??= performance.now();
+        live.queued = 0;
+        live.tokens += 1;
+        live.reasoning += event.delta;
+        return tell("text");
+      case "response.reasoning_text.done":
+      case "response.reasoning_summary_text.done":
+        live.reasoning = event.text;
+        if (live.firstAt) live.reasonedMs = performance.now() - live.firstAt;
         return tell("text");
       case "response.output_text.delta":
       case "response.function_call_arguments.delta":
@@ -322,7 +336,7 @@ export class Conversation {
   // `before`: how many items there were before it was asked for.
   #begin(responseId, asked, before) {
     this.live = {
-      responseId, asked, before, itemId: null, text: "", tokens: 0, begunAt: performance.now(), firstAt: null,
+      responseId, asked, before, itemId: null, text: "", reasoning: "", reasonedMs: null, tokens: 0, begunAt: performance.now(), firstAt: null,
       position: this.info?.ringside.position ?? 0,
     };
     this.tell("live");
@@ -366,7 +380,7 @@ export class Conversation {
     for (const item of failed ? [] : output) {
       const cut = this.items.at(-1), more = this.#behindCut(item);
       // One that goes on stays one item.
-      if (cut?.id === item.id) Object.assign(cut, { text: cut.text + more, complete: item.complete });
+      if (cut?.id === item.id) Object.assign(cut, { text: cut.text + more, reasoning: (cut.reasoning ?? "") + item.reasoning, complete: item.complete });
       else this.items.push(item);
     }
     this.#addTurn({

@@ -4,6 +4,7 @@ import { count, plural, seconds } from "./format.js";
 import { icon } from "./icons.js";
 import { LiveText } from "./live_text.js";
 import { markdown } from "./markdown.js";
+import { Reasoning } from "./reasoning.js";
 
 const NEAR_BOTTOM_PX = 90;
 
@@ -13,7 +14,7 @@ const action = (name, label, onclick) =>
 export class Thread {
   #conversation = null;
   #siblings = new Map();
-  #live = null; // {element, body, writer, stats, prefix}
+  #live = null; // {element, body, writer, stats, before, reasoning}; before: the message that is continued, or null
   #follow = true;
   #editing = null; // {start, element} of the message that is being edited
 
@@ -69,7 +70,7 @@ export class Thread {
     if (conversation.pending) elements.push(...this.#pendingMessage());
     else if (!live && last?.role === "user") elements.push(this.#unanswered());
     this.list.replaceChildren(...elements.filter(Boolean));
-    if (this.#live) this.#live.writer.set(this.#live.prefix + live.text);
+    if (this.#live) this.#write(live);
     this.#jump();
   }
 
@@ -77,8 +78,18 @@ export class Thread {
   grow() {
     const { live } = this.#conversation;
     if (!this.#live || !live) return this.render();
-    this.#live.writer.set(this.#live.prefix + live.text);
+    this.#write(live);
     this.#live.element.classList.remove("waits");
+  }
+
+  #write(live) {
+    const { before, writer, body } = this.#live;
+    writer.set((before?.text ?? "") + live.text);
+    const text = (before?.reasoning ?? "") + live.reasoning;
+    if (!text) return;
+    if (!this.#live.reasoning) body.before((this.#live.reasoning = new Reasoning()).element);
+    const streams = !live.text && !live.reasonedMs;
+    this.#live.reasoning.set(text, { live: streams, ms: live.reasonedMs, open: streams });
   }
 
   showState() {
@@ -92,11 +103,11 @@ export class Thread {
     const groups = conversation.messages();
     const last = groups.at(-1);
     if (!this.#live || conversation.pending || last?.role !== "assistant") return this.render();
-    const { element, writer } = this.#live;
+    const { element, writer, reasoning } = this.#live;
     this.#live = null;
     writer.set(last.text);
     writer.finish();
-    element.replaceWith(this.#message(last, true, element.querySelector(".body")));
+    element.replaceWith(this.#message(last, true, element.querySelector(".body"), reasoning));
     announce("The answer is complete.");
   }
 
@@ -133,11 +144,12 @@ export class Thread {
     this.latest.hidden = this.#follow;
   }
 
-  #message(group, isLast, body = null) {
+  #message(group, isLast, body = null, reasoning = null) {
     const said = { assistant: "Answer", user: "You", tool: "Tool" }[group.role] ?? "System";
     const article = el("article", { class: `message ${group.role === "tool" ? "system" : group.role}`, "data-start": group.start, "aria-label": said },
       el("h2", { class: "unseen" }, said === "You" ? "You said" : said));
     if (group.role === "assistant") {
+      if (group.reasoning) article.append(this.#reasoning(group, reasoning ?? new Reasoning()));
       article.append(body ?? el("div", { class: "body prose" }, markdown(group.text)));
       if (!group.complete) article.append(this.#cut(group, isLast));
       article.append(this.#foot(group));
@@ -168,6 +180,12 @@ export class Thread {
       el("span", { "aria-label": `Version ${index + 1} of ${versions.length}` , role: "img" }, `${index + 1}/${versions.length}`), go(1, "right", "Later version"))];
   }
 
+  #reasoning(group, block) {
+    const ms = this.#turnsOf(group).reduce((sum, { ringside }) => sum + (ringside?.reasoning_ms ?? 0), 0);
+    block.set(group.reasoning, { live: false, ms, open: false });
+    return block.element;
+  }
+
   #turnsOf(group) {
     return group.ids.flatMap((id) => this.#conversation.turns.get(id) ?? []);
   }
@@ -188,14 +206,15 @@ export class Thread {
 
   #cut(group, isLast) {
     const turn = this.#turnsOf(group).at(-1);
-    const why = {
+    const unbegun = !group.text && group.reasoning ? "The model was still thinking. " : "";
+    const why = unbegun + ({
       interrupted: "The server stopped in the middle of this answer.",
       max_output_tokens: "The answer reached its greatest length.",
       session_full: "The conversation is full.",
       detached: "Nobody was listening, so the answer was paused.",
       repetition: "The answer repeated itself, so it was stopped.",
       turn_timeout: "The answer took longer than the server allows.",
-    }[turn?.incomplete_reason] ?? (turn?.status === "cancelled" ? "You stopped this answer." : "This answer was cut short.");
+    }[turn?.incomplete_reason] ?? (turn?.status === "cancelled" ? "You stopped this answer." : "This answer was cut short."));
     return el("p", { class: "cut" }, why, isLast
       ? el("button", { type: "button", class: "button small", onclick: () => this.act.proceed() }, icon("forward", 15), "Continue") : null);
   }
@@ -209,9 +228,9 @@ export class Thread {
     const { live } = this.#conversation;
     const stats = el("div", { class: "stats", "aria-hidden": "true" });
     const body = el("div", { class: "body prose" });
-    const element = el("article", { class: `message assistant live${live.text ? "" : " waits"}`, "aria-label": "Answer", "aria-busy": "true", "data-start": group?.start ?? -1 },
+    const element = el("article", { class: `message assistant live${live.text || live.reasoning ? "" : " waits"}`, "aria-label": "Answer", "aria-busy": "true", "data-start": group?.start ?? -1 },
       el("h2", { class: "unseen" }, "Answer"), body, el("div", { class: "pulse", "aria-hidden": "true" }), el("div", { class: "foot" }, stats));
-    this.#live = { element, body, stats, prefix: group?.text ?? "", writer: new LiveText(body, () => this.#onWritten()) };
+    this.#live = { element, body, stats, before: group, reasoning: null, writer: new LiveText(body, () => this.#onWritten()) };
     this.#showPace(live);
     return element;
   }

@@ -10,9 +10,10 @@
 namespace ringside::client {
 
 struct InputMessage {
-  std::string role;      // "user", "assistant", "system", "tool"
-  std::string text;      // UTF-8
-  bool complete = true;  // false: an answer that was cut
+  std::string role;            // "user", "assistant", "system", "tool"
+  std::string text;            // UTF-8
+  bool complete = true;        // false: an answer that was cut
+  std::string reasoning = {};  // of an answer of the server
 };
 
 /// How much of a conversation's history was told: its journal's last record, and the chain up to there.

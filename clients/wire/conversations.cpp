@@ -83,6 +83,16 @@ InputMessage Message(const Json& item) {
     message.text = Text(item, "output");
     return message;
   }
+  if (type == "reasoning") {
+    message.role = "assistant";
+    for (const char* list : {"summary", "content"}) {
+      if (!item.contains(list) || !item[list].is_array()) continue;
+      for (const Json& part : item[list]) {
+        if (part.is_object()) message.reasoning += Text(part, "text");
+      }
+    }
+    return message;
+  }
   if (!item.contains("content")) return message;
   const Json& content = item["content"];
   if (content.is_string()) message.text = content.get<std::string>();
@@ -94,8 +104,9 @@ InputMessage Message(const Json& item) {
   return message;
 }
 
-/// The item that a tool call is a part of: the server counts an answer and its calls as one.
+/// The item that reasoning or a tool call is a part of: the server counts an answer with them as one.
 std::string WholeOf(const std::string& id) {
+  if (id.starts_with("rs_")) return "msg_" + id.substr(3);
   return id.starts_with("fc_") ? "msg_" + id.substr(3, id.rfind('_') - 3) : id;
 }
 
@@ -165,7 +176,7 @@ Outcome<std::vector<InputMessage>> GetItems(const HttpClient& http, const std::s
     std::string id = WholeOf(Text(item, "id"));
     InputMessage message = Message(item);
     if (!id.empty() && id == last) {
-      messages.back().text += '\n' + message.text;
+      messages.back().text += (messages.back().text.empty() ? "" : "\n") + message.text;
       messages.back().complete = message.complete;
     } else {
       messages.push_back(std::move(message));

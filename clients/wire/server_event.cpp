@@ -52,6 +52,9 @@ void ReadReport(const Json& response, TurnReport& report) {
   if (const Json* usage = Find(response, "usage")) {
     report.input_tokens = Count(*usage, "input_tokens");
     report.output_tokens = Count(*usage, "output_tokens");
+    if (const Json* details = Find(*usage, "output_tokens_details")) {
+      report.reasoning_tokens = Count(*details, "reasoning_tokens");
+    }
     if (const Json* details = Find(*usage, "input_tokens_details")) {
       report.cached_tokens = Count(*details, "cached_tokens");
     }
@@ -77,11 +80,14 @@ constexpr std::string_view kCallEnd = "]";
 
 bool IsCall(const Json& item) { return Text(item, "type") == "function_call"; }
 
+bool IsReasoning(const Json& item) { return Text(item, "type") == "reasoning"; }
+
 std::string OutputText(const Json& response) {
   std::string text;
   const Json* output = Find(response, "output");
   if (output == nullptr || !output->is_array()) return text;
   for (const Json& item : *output) {
+    if (IsReasoning(item)) continue;
     if (IsCall(item)) {
       text += CallBegin(item, text.empty()) + Text(item, "arguments");
       if (Text(item, "status") != "in_progress") text += kCallEnd;
@@ -93,10 +99,26 @@ std::string OutputText(const Json& response) {
   return text;
 }
 
+std::string OutputReasoning(const Json& response) {
+  std::string text;
+  const Json* output = Find(response, "output");
+  if (output == nullptr || !output->is_array()) return text;
+  for (const Json& item : *output) {
+    if (!IsReasoning(item)) continue;
+    for (const char* list : {"summary", "content"}) {
+      const Json* parts = Find(item, list);
+      if (parts == nullptr || !parts->is_array()) continue;
+      for (const Json& part : *parts) text += Text(part, "text");
+    }
+  }
+  return text;
+}
+
 void ReadResponse(const Json& response, ServerEvent& event) {
   event.response_id = Text(response, "id");
   event.status = Text(response, "status");
   event.text = OutputText(response);
+  event.reasoning = OutputReasoning(response);
   if (const Json* details = Find(response, "incomplete_details")) event.incomplete_reason = Text(*details, "reason");
   ReadReport(response, event.report);
   if (const Json* ours = Find(response, "ringside")) {
@@ -109,6 +131,8 @@ void ReadResponse(const Json& response, ServerEvent& event) {
 Kind KindOf(std::string_view type) {
   static constexpr std::pair<std::string_view, Kind> kKinds[] = {
       {"response.output_text.delta", Kind::kDelta},
+      {"response.reasoning_text.delta", Kind::kReasoning},
+      {"response.reasoning_summary_text.delta", Kind::kReasoning},
       {"response.created", Kind::kCreated},
       {"response.output_item.added", Kind::kDelta},
       {"response.function_call_arguments.delta", Kind::kDelta},
@@ -156,7 +180,11 @@ void ReadFields(const Json& json, ServerEvent& event) {
       event.text = DeltaText(json, event.type);
       if (event.text.empty()) event.kind = Kind::kOther;
       break;
+    case Kind::kReasoning:
+      event.text = Text(json, "delta");
+      break;
     case Kind::kSnapshot:
+      event.reasoning = Text(json, "reasoning");
       event.text = Find(json, "output") != nullptr ? OutputText(json) : Text(json, "text");
       event.response_id = Text(json, "response_id");
       event.next_seq = Unsigned(json, "next_seq");

@@ -15,6 +15,7 @@ namespace ringside::client {
 struct TurnReport {
   std::string source;  // "new", "slot", "host", "disk", "recomputed"; "" = not told
   int64_t input_tokens = 0, cached_tokens = 0, output_tokens = 0;
+  int64_t reasoning_tokens = 0;  // of the output
   int64_t tokens_reused = 0, tokens_computed = 0, tokens_evicted = 0, messages_evicted = 0;
   int64_t position = 0;
   double restore_ms = 0;
@@ -25,11 +26,12 @@ struct ServerEvent {
   enum class Kind {
     kOther,
     kCreated,     // response_id
+    kReasoning,   // text: a piece of the reasoning, which precedes the answer
     kDelta,       // text
-    kFinished,    // response.completed, .incomplete or .failed: status, text (whole answer), report, error
+    kFinished,    // response.completed, .incomplete or .failed: status, text (whole answer), reasoning, report, error
     kError,       // error
     kResumed,     // session, session_present, epoch, next_seq, replay, response_id (the running one), history
-    kSnapshot,    // response_id, text (the answer so far), next_seq
+    kSnapshot,    // response_id, text (the answer so far), reasoning, next_seq
     kRewound,     // session, items
     kForked,      // session (the new one)
     kVerbFailed,  // verb, error
@@ -47,7 +49,7 @@ struct ServerEvent {
   std::string type;             // as on the wire
   std::optional<uint64_t> seq;  // session-wide number
   std::string response_id;
-  std::string text;
+  std::string text, reasoning;
   std::string status;             // "completed", "incomplete", "cancelled", "failed"
   std::string incomplete_reason;  // "max_output_tokens", "interrupted" (the server could not finish it), ...
   TurnReport report;

@@ -19,6 +19,7 @@ namespace ringside::client {
 struct LinkEvent {
   enum class Kind {
     kStarted,     // the server has taken the turn: server.response_id
+    kReasoning,   // text: the reasoning continues; no text of the answer has come yet
     kText,        // text: the answer goes on
     kRestarted,   // text: the whole answer so far; what was given before is void
     kFinished,    // the turn is over: server

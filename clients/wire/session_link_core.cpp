@@ -22,6 +22,7 @@ void SessionLink::Core::Stop() {
 void SessionLink::Core::StartTurn(const TurnRequest& turn) {
   response_id_.clear();
   text_.clear();
+  reasoning_.clear();
   cancel_wanted_ = false;
   Begin(Job::kTurn, turn.conversation, EncodeTurn(turn));
 }

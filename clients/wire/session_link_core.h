@@ -41,6 +41,8 @@ class SessionLink::Core : public std::enable_shared_from_this<SessionLink::Core>
   void OnError(ServerEvent event);
   bool IsNew(const ServerEvent& event);
   void Started(const std::string& response_id);
+  /// Reports the missing end of the reasoning, unless the answer has begun.
+  void TellMissingReasoning(const std::string& whole);
 
   void CloseSocket();
   void Tell(LinkEvent event);
@@ -65,6 +67,7 @@ class SessionLink::Core : public std::enable_shared_from_this<SessionLink::Core>
   bool cancel_wanted_ = false;
   std::string response_id_;  // of the turn, once the server has told it
   std::string text_;         // of the turn, as told
+  std::string reasoning_;    // of the turn, as reported
   std::optional<uint64_t> last_seq_, epoch_;
   std::optional<HistoryPosition> known_;
 };

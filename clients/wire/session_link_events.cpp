@@ -28,6 +28,7 @@ void SessionLink::Core::OnMessage(std::string_view message) {
     case ServerEvent::Kind::kDraining:
       return Tell({.kind = Kind::kNotice, .server = std::move(*event)});
     case ServerEvent::Kind::kCreated:
+    case ServerEvent::Kind::kReasoning:
     case ServerEvent::Kind::kDelta:
     case ServerEvent::Kind::kFinished:
     case ServerEvent::Kind::kOther:
@@ -51,19 +52,32 @@ void SessionLink::Core::Started(const std::string& response_id) {
   if (std::exchange(cancel_wanted_, false)) socket_->Send(EncodeCancel(response_id_));
 }
 
+void SessionLink::Core::TellMissingReasoning(const std::string& whole) {
+  if (!text_.empty() || whole.size() <= reasoning_.size() || !whole.starts_with(reasoning_)) return;
+  Tell({.kind = Kind::kReasoning, .text = whole.substr(reasoning_.size())});
+  reasoning_ = whole;
+}
+
 void SessionLink::Core::OnTurnEvent(ServerEvent event) {
   if (!IsNew(event) || job_ != Job::kTurn) return;
   switch (event.kind) {
     case ServerEvent::Kind::kCreated:
       return Started(event.response_id);
+    case ServerEvent::Kind::kReasoning:
+      if (response_id_.empty() || !text_.empty()) return;
+      reasoning_ += event.text;
+      return Tell({.kind = Kind::kReasoning, .text = std::move(event.text)});
     case ServerEvent::Kind::kDelta:
       if (response_id_.empty()) return;  // of a response that is not ours
+      // A call that follows reasoning alone begins the answer.
+      if (text_.empty() && event.type == "response.output_item.added") event.text.erase(0, event.text.find('['));
       text_ += event.text;
       return Tell({.kind = Kind::kText, .text = std::move(event.text)});
     case ServerEvent::Kind::kFinished: {
       if (event.history) known_ = event.history;
       if (response_id_.empty() || event.response_id != response_id_) return;
       // The terminal event has the whole text: whatever is missing is made good here.
+      TellMissingReasoning(event.reasoning);
       if (event.text.size() > text_.size() && event.text.starts_with(text_)) {
         Tell({.kind = Kind::kText, .text = event.text.substr(text_.size())});
       }
@@ -95,6 +109,7 @@ void SessionLink::Core::OnResumed(const ServerEvent& event) {
 void SessionLink::Core::OnSnapshot(ServerEvent event) {
   if (event.next_seq && *event.next_seq > 0) last_seq_ = *event.next_seq - 1;
   if (job_ != Job::kTurn || event.response_id != response_id_) return;
+  TellMissingReasoning(event.reasoning);
   if (event.text.starts_with(text_)) {
     std::string rest = event.text.substr(text_.size());
     if (!rest.empty()) Tell({.kind = Kind::kText, .text = std::move(rest)});

@@ -73,6 +73,7 @@ TEST(Completion, KnowsCommandsSettingsAndConversations) {
   EXPECT_THAT(CompleteLine("/resume ", {"conv_a", "conv_b"}), ElementsAre("/resume 1", "/resume 2"));
   EXPECT_THAT(CompleteLine("/resume c", {"conv_a", "conv_b"}), ElementsAre("/resume conv_a", "/resume conv_b"));
   EXPECT_THAT(CompleteLine("/stats o", {}), ElementsAre("/stats on", "/stats off"));
+  EXPECT_THAT(CompleteLine("/think o", {}), ElementsAre("/think on", "/think off"));
   EXPECT_THAT(CompleteLine("/undo ", {"conv_a"}), ElementsAre());
   EXPECT_THAT(CompleteLine("hello /sa", {}), ElementsAre());
 }
@@ -106,6 +107,18 @@ TEST(Settings, GoOutUnderTheirWireNames) {
   EXPECT_EQ(settings.Fields().back().second, R"(["a","b"])");
   EXPECT_TRUE(settings.Set("temperature", "default").ok());
   EXPECT_EQ(settings.Fields().front().first, "top_k");
+}
+
+TEST(Settings, ThinkingIsAMemberOfItsOwn) {
+  Settings settings;
+  for (const auto& [value, json] : std::vector<std::pair<std::string, std::string>>{
+           {"on", R"({"enabled":true})"}, {"off", R"({"effort":"none"})"}, {"high", R"({"effort":"high"})"}}) {
+    EXPECT_TRUE(settings.Set("think", value).ok());
+    EXPECT_THAT(settings.Fields(), ElementsAre(std::pair("reasoning", json)));
+  }
+  EXPECT_FALSE(settings.Set("think", "hard").ok());
+  EXPECT_TRUE(settings.Set("think", "default").ok());
+  EXPECT_TRUE(settings.Fields().empty());
 }
 
 TEST(Settings, RefusesWhatCannotBe) {
@@ -273,6 +286,11 @@ TEST(Options, AConversationMayBeEphemeralOrKept) {
   EXPECT_EQ(Parse({"chat", "--ephemeral"}).chat.ephemeral, true);
   EXPECT_EQ(Parse({"chat", "--keep", "hi"}).chat.ephemeral, false);
   EXPECT_TRUE(Parse({"chat", "--plain"}).chat.plain);
+  EXPECT_EQ(Parse({"chat"}).chat.show_thinking, std::nullopt);
+  EXPECT_EQ(Parse({"chat", "--show-thinking"}).chat.show_thinking, true);
+  EXPECT_EQ(Parse({"chat", "--hide-thinking"}).chat.show_thinking, false);
+  EXPECT_THAT(Parse({"chat", "--think", "low"}).chat.settings.Fields(),
+              ElementsAre(std::pair("reasoning", R"({"effort":"low"})")));
   EXPECT_EQ(Parse({"chat", "--ephemeral", "--session", "conv_a"}).exit_code, 2);
   EXPECT_EQ(Parse({"chat", "--ephemeral", "--keep"}).exit_code, 2);
 }

@@ -39,6 +39,7 @@ class LinkOnServer {
         ADD_FAILURE() << "no event";
         return {LinkEvent::Kind::kLost};
       }
+      if (event->kind == LinkEvent::Kind::kReasoning) reasoning += event->text;
       if (event->kind == LinkEvent::Kind::kText) text += event->text;
       if (event->kind == LinkEvent::Kind::kRestarted) text = event->text;
       if (event->kind == LinkEvent::Kind::kRetrying) {
@@ -60,7 +61,7 @@ class LinkOnServer {
   }
   SessionLink& link() { return link_; }
 
-  std::string text;
+  std::string text, reasoning;
   int retries = 0, restores = 0;
   std::chrono::milliseconds longest_delay{0};
 

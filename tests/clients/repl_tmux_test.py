@@ -337,6 +337,38 @@ def test_markdown(folder, _):
             pane.close()
 
 
+def test_reasoning(folder, _):
+    chat = ScriptedChat("It is **42**.", reasoning="Six times seven.\nLet me see.")
+    pane = Pane(folder, ["--url", chat.url], columns=60)
+    try:
+        shown = pane.say("Which number?")
+        lines = [line.rstrip() for line in shown.split("\n")]
+        check("reasoning comes before the answer, with its duration", lines[:2] == ["Six times seven.", "Let me see."]
+              and re.fullmatch(r"\[thought for \d+\.\d s\]", lines[2]) and lines[3:] == ["It is 42."], shown)
+        check("it is dim", "\x1b[2mSix times seven." in pane.screen(colours=True), repr(pane.screen(colours=True)))
+        check("/think hide hides it", "hidden" in pane.say("/think hide"))
+        hidden = pane.say("Again?")
+        check("and leaves the duration", "Six" not in hidden and "[thought for" in hidden and "It is 42." in hidden, hidden)
+        check("/think sets an effort", "think = low" in pane.say("/think low"))
+        check("/set shows it", '{"effort":"low"}' in pane.say("/set"), pane.screen())
+        check("/think refuses another word", "think takes on, off" in pane.say("/think hard"))
+        pane.keys("C-d")
+        pane.wait_text("EXIT=0")
+    finally:
+        pane.close()
+
+    def run(*arguments):
+        return subprocess.run([CLIENT, "chat", "--url", chat.url, *arguments, "Which?"], input="", capture_output=True, text=True,
+                              env={**os.environ, "XDG_STATE_HOME": folder}, timeout=PATIENCE_S, check=False)
+
+    piped = run()
+    check("a pipe has the answer alone", piped.returncode == 0 and piped.stdout == "It is **42**.\n", piped)
+    asked = run("--show-thinking")
+    check("unless it is asked for", asked.stdout == "Six times seven.\nLet me see.\n\nIt is **42**.\n", asked)
+    both = run("--show-thinking", "--hide-thinking")
+    check("not both", both.returncode == 2 and "excludes" in both.stderr, both)
+
+
 def test_others(folder, server):
     pane = Pane(folder, ["--url", server.url, "--max-tokens", "4"])
     try:
@@ -417,7 +449,7 @@ def main():
         print("skipped: no server or no tmux")
         return 77
     tests = [test_pipe, test_conversation, test_words, test_interrupt, test_editing, test_own_editor, test_colour, test_markdown,
-             test_others, test_ephemeral, test_reconnect, test_lost_server, test_run]
+             test_reasoning, test_others, test_ephemeral, test_reconnect, test_lost_server, test_run]
     with tempfile.TemporaryDirectory() as folder:
         server = Server(folder)
         try:

@@ -12,9 +12,10 @@ MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
 class ScriptedChat:
-    def __init__(self, answer, piece_bytes=3):
+    def __init__(self, answer, piece_bytes=3, reasoning=""):
         self.pieces = [answer[at:at + piece_bytes] for at in range(0, len(answer), piece_bytes)]
         self.answer = answer
+        self.reasoning = reasoning
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"ws://127.0.0.1:{self.listener.getsockname()[1]}"
         threading.Thread(target=self._accept, daemon=True).start()
@@ -70,6 +71,8 @@ class ScriptedChat:
             stream.flush()
 
         send({"type": "response.created", "response": {"id": "resp_1", "status": "in_progress"}})
+        for piece in self.reasoning.splitlines(keepends=True):
+            send({"type": "response.reasoning_text.delta", "delta": piece})
         for piece in self.pieces:
             send({"type": "response.output_text.delta", "delta": piece})
         send({"type": "response.completed", "response": {

@@ -172,7 +172,7 @@ TEST(Transcript, IsMarkdownAndNeverOverwrites) {
 
 TEST(Transcript, HasTheSystemMessageAndTheTitle) {
   const ConversationSummary conversation{.id = "conv_a", .metadata = {{"title", "Rain"}}, .instructions = "Be brief."};
-  const std::vector<InputMessage> items = {{"user", "hi"}, {"assistant", "hel", false}};
+  const std::vector<InputMessage> items = {{"user", "hi"}, {"assistant", "hel", false, "Hm"}};
   EXPECT_THAT(TranscriptMarkdown(conversation, items),
               ::testing::StartsWith("# Rain\n\n## System\n\nBe brief.\n\n## You\n\nhi\n"));
   const auto json = nlohmann::json::parse(TranscriptJson(conversation, items));
@@ -183,6 +183,8 @@ TEST(Transcript, HasTheSystemMessageAndTheTitle) {
   EXPECT_EQ(json["messages"][0]["content"], "Be brief.");
   EXPECT_EQ(json["messages"][1]["complete"], true);
   EXPECT_EQ(json["messages"][2]["complete"], false);
+  EXPECT_EQ(json["messages"][2]["reasoning"], "Hm");
+  EXPECT_FALSE(json["messages"][1].contains("reasoning"));
 }
 
 TEST(Transcript, ATitleIsTheFirstWords) {

@@ -212,6 +212,24 @@ TEST(Conversations, AnAnswerAndItsToolCallsAreOneMessage) {
   EXPECT_EQ((*items)[2].role, "assistant");
 }
 
+TEST(Conversations, ReasoningBelongsToItsAnswer) {
+  const FakeServer server({.on_request = [](const FakeRequest&) -> FakeAnswer {
+    return {200, R"({"data":[
+        {"id":"rs_a","type":"reasoning","status":"completed","summary":[],"content":[{"type":"reasoning_text","text":"Hm"}]},
+        {"id":"msg_a","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"Yo"}]},
+        {"id":"rs_b","type":"reasoning","status":"incomplete","summary":[{"type":"summary_text","text":"H"}]}],"has_more":false})"};
+  }});
+  const auto items = GetItems(HttpClient(server.url(), ""), "conv_a");
+  ASSERT_TRUE(items.ok());
+  ASSERT_EQ(items->size(), 2u);
+  EXPECT_EQ((*items)[0].role, "assistant");
+  EXPECT_EQ((*items)[0].text, "Yo");
+  EXPECT_EQ((*items)[0].reasoning, "Hm");
+  EXPECT_TRUE((*items)[0].complete);
+  EXPECT_EQ((*items)[1].reasoning, "H");
+  EXPECT_FALSE((*items)[1].complete);
+}
+
 TEST(Conversations, ListsWithWhatTheServerTells) {
   const FakeServer server({.on_request = [](const FakeRequest&) -> FakeAnswer {
     return {200, R"({"object":"list","data":[{"id":"conv_b","created_at":1700000000.5,

@@ -27,6 +27,8 @@ constexpr Entry kCommands[] = {
     {"/new", Name::kNew, "", "a new conversation"},
     {"/system", Name::kSystem, " TEXT", "a new conversation with this system message"},
     {"/set", Name::kSet, " NAME VALUE", "how answers are sampled; alone: show all; VALUE default: the server's"},
+    {"/think", Name::kThink, " on|off|low|high|show|hide",
+     "whether and how much the model reasons (also minimal, medium, xhigh, max, default), and whether that is shown"},
     {"/stats", Name::kStats, " [on|off]", "what an answer cost; on: after every answer"},
     {"/sessions", Name::kSessions, "", "the conversations on the server"},
     {"/resume", Name::kResume, " ID", "go on with one of them (its id, or its number in /sessions)"},

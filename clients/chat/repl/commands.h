@@ -20,6 +20,7 @@ struct Command {
     kNew,
     kSystem,
     kSet,
+    kThink,
     kStats,
     kSessions,
     kResume,

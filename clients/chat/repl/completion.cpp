@@ -65,6 +65,8 @@ Words CompleteArgument(Command::Name command, std::string_view begun, const Word
     case Command::Name::kStats:
     case Command::Name::kHistory:
       return StartingWith(begun, {"on", "off"});
+    case Command::Name::kThink:
+      return StartingWith(begun, {"on", "off", "low", "medium", "high", "default", "show", "hide"});
     case Command::Name::kResume: {
       if (begun.starts_with("c")) return StartingWith(begun, conversations);
       Words numbers;

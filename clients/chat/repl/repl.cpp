@@ -30,8 +30,11 @@ Repl::Repl(const ServerAccess& server, const ChatOptions& options, Terminal& ter
       settings_(options.settings),
       stats_(options.stats),
       listed_(ListedConversations(server.url)),
-      watch_(server) {
+      watch_(server),
+      // Marks of Markdown would be gone without a style in their place.
+      answer_(screen_, screen_.colour() && !options.plain) {
   history_.set_on(options.history);
+  answer_.set_shows_reasoning(options.show_thinking.value_or(escapes_));
 }
 
 int Repl::Run() {

@@ -9,13 +9,12 @@
 #include "clients/chat/chat_client.h"
 #include "clients/chat/chat_options.h"
 #include "clients/chat/conversation_watch.h"
+#include "clients/chat/repl/answer_view.h"
 #include "clients/chat/repl/commands.h"
 #include "clients/chat/repl/multi_line.h"
 #include "clients/terminal/history.h"
 #include "clients/terminal/key_decoder.h"
 #include "clients/terminal/line_editor.h"
-#include "clients/terminal/markdown.h"
-#include "clients/terminal/sanitiser.h"
 #include "clients/terminal/screen.h"
 #include "clients/terminal/terminal.h"
 
@@ -48,10 +47,6 @@ class Repl {
   void WaitForTurn();
   bool OnLinkEvent(const LinkEvent& event);
   void OnFinished(const ServerEvent& response);
-  void BeginAnswer();
-  void ShowText(std::string_view text);
-  void Show(const std::string& safe);
-  void EndAnswer();
   void AskHowItEnded(const std::string& response_id);
   void Interrupt();
   /// Waits for the end of a rewind or fork; nothing (and the reason shown) if it failed.
@@ -85,6 +80,7 @@ class Repl {
   void SetSystem(const std::string& text);
   void SetSetting(const std::string& argument);
   void SetStats(const std::string& argument);
+  void SetThinking(const std::string& argument);
   void SetHistory(const std::string& argument);
   void Save(const std::string& argument);
   void Export(const std::string& argument);
@@ -117,9 +113,7 @@ class Repl {
   ConversationWatch watch_;
 
   // The answer that is running.
-  Sanitiser sanitiser_;
-  std::optional<Markdown> markdown_;
-  std::string answer_;    // raw text so far
+  AnswerView answer_;
   size_t added_ = 0;      // messages that the turn adds before the answer
   bool goes_on_ = false;  // the answer is no further message
   bool cancelling_ = false;

@@ -41,7 +41,7 @@ void Repl::RunTurn(TurnRequest turn, bool goes_on) {
   goes_on_ = goes_on;
   turn.fields = settings_.Fields();
   turn.request_id = MakeRequestId();
-  BeginAnswer();
+  answer_.Begin();
   cancelling_ = false;
   client_.link().StartTurn(std::move(turn));
   WaitForTurn();
@@ -67,7 +67,7 @@ void Repl::WaitForTurn() {
     if (wake.interrupted) Interrupt();
     if (wake.terminated || (wake.end_of_input && escapes_)) {
       leaving_ = true;  // the answer goes on at the server
-      EndAnswer();
+      answer_.End();
       return;
     }
   }
@@ -82,45 +82,22 @@ void Repl::Interrupt() {
   client_.link().Cancel();
 }
 
-void Repl::BeginAnswer() {
-  answer_.clear();
-  sanitiser_ = Sanitiser();
-  markdown_.reset();
-  // Its marks would be gone without a style in their place.
-  if (screen_.colour() && !options_.plain) markdown_.emplace();
-}
-
-void Repl::ShowText(std::string_view text) {
-  answer_ += text;
-  Show(sanitiser_.Push(text));
-}
-
-void Repl::Show(const std::string& safe) {
-  if (!markdown_) return screen_.Answer({safe});
-  for (const StyledText& piece : markdown_->Push(safe)) screen_.Answer(piece);
-}
-
-void Repl::EndAnswer() {
-  Show(sanitiser_.Finish());
-  if (markdown_) {
-    for (const StyledText& piece : markdown_->Finish()) screen_.Answer(piece);
-  }
-  screen_.EndAnswer();
-}
-
 bool Repl::OnLinkEvent(const LinkEvent& event) {
   switch (event.kind) {
     case LinkEvent::Kind::kStarted:
       system_.reset();  // it is part of the conversation now
       break;
+    case LinkEvent::Kind::kReasoning:
+      answer_.AddReasoning(event.text);
+      break;
     case LinkEvent::Kind::kText:
-      ShowText(event.text);
+      answer_.AddText(event.text);
       break;
     case LinkEvent::Kind::kRestarted:
-      EndAnswer();
+      answer_.End();
       screen_.Notice("The answer from its beginning:");
-      BeginAnswer();
-      ShowText(event.text);
+      answer_.Begin();
+      answer_.AddText(event.text);
       break;
     case LinkEvent::Kind::kFinished:
       OnFinished(event.server);
@@ -133,7 +110,7 @@ bool Repl::OnLinkEvent(const LinkEvent& event) {
       [[fallthrough]];
     case LinkEvent::Kind::kRefused:
     case LinkEvent::Kind::kVerbFailed:
-      EndAnswer();
+      answer_.End();
       screen_.Error(event.message);
       break;
     case LinkEvent::Kind::kRetrying:
@@ -157,7 +134,7 @@ bool Repl::OnLinkEvent(const LinkEvent& event) {
 }
 
 void Repl::OnFinished(const ServerEvent& response) {
-  EndAnswer();
+  answer_.End();
   if (seen_ && response.status != "failed") {
     *seen_ += added_ + (response.report.output_tokens > 0 && !goes_on_ ? 1 : 0);
   }
@@ -167,6 +144,7 @@ void Repl::OnFinished(const ServerEvent& response) {
   } else if (response.status == "cancelled") {
     screen_.Notice("[stopped]");
   } else if (response.status == "incomplete") {
+    if (response.text.empty() && !response.reasoning.empty()) screen_.Notice("[cut off before the answer began]");
     screen_.Notice(WhyCut(response.incomplete_reason));
   }
   if (response.report.messages_evicted > 0 && !stats_) {
@@ -178,11 +156,12 @@ void Repl::OnFinished(const ServerEvent& response) {
 
 void Repl::AskHowItEnded(const std::string& response_id) {
   const Outcome<ServerEvent> response = GetResponse(client_.http(), response_id);
-  if (response && response->kind == ServerEvent::Kind::kFinished && response->text.starts_with(answer_)) {
-    ShowText(response->text.substr(answer_.size()));
+  if (response && response->kind == ServerEvent::Kind::kFinished && response->text.starts_with(answer_.text())) {
+    const std::string rest = response->text.substr(answer_.text().size());
+    if (!rest.empty()) answer_.AddText(rest);
     OnFinished(*response);
   } else {
-    EndAnswer();
+    answer_.End();
     seen_.reset();
     screen_.Error("The end of this answer was lost with the connection. /regen asks for another.");
   }

@@ -42,6 +42,8 @@ void Repl::Execute(const Command& command) {
       return SetSystem(command.text);
     case Name::kSet:
       return SetSetting(command.text);
+    case Name::kThink:
+      return SetThinking(command.text);
     case Name::kStats:
       return SetStats(command.text);
     case Name::kSessions:
@@ -151,6 +153,15 @@ void Repl::SetSetting(const std::string& argument) {
 void Repl::SetHistory(const std::string& argument) {
   if (argument == "on" || argument == "off") history_.set_on(argument == "on");
   screen_.Notice(history_.on() ? "What is typed is remembered." : "What is typed is not remembered.");
+}
+
+void Repl::SetThinking(const std::string& argument) {
+  if (argument == "show" || argument == "hide") {
+    answer_.set_shows_reasoning(argument == "show");
+    return screen_.Notice(answer_.shows_reasoning() ? "Reasoning is shown." : "Reasoning is hidden.");
+  }
+  if (argument.empty()) return screen_.Notice("/think on, off, low, medium or high; /think show or hide.");
+  SetSetting("think " + argument);
 }
 
 void Repl::SetStats(const std::string& argument) {

@@ -44,7 +44,10 @@ std::string TranscriptJson(const ConversationSummary& conversation, const std::v
     json["messages"].push_back({{"role", role}, {"content", words}, {"complete", complete}});
   };
   if (conversation.instructions) add("system", *conversation.instructions, true);
-  for (const InputMessage& item : items) add(item.role, item.text, item.complete);
+  for (const InputMessage& item : items) {
+    add(item.role, item.text, item.complete);
+    if (!item.reasoning.empty()) json["messages"].back()["reasoning"] = item.reasoning;
+  }
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
