@@ -22,7 +22,41 @@ bool IsMarkupSpelling(std::string_view name) {
   return name.find(' ') == std::string_view::npos && name.find("|>") == name.size() - 2;
 }
 
-bool IsPartOfAnswers(std::string_view name) { return name == "[TOOL_CALLS]"; }
+bool IsPartOfAnswers(std::string_view name) {
+  // Markup of engine/grammar/tools/tool_syntax.cpp that vocabularies hold as special tokens.
+  static constexpr std::array<std::string_view, 31> kNames = {"[TOOL_CALLS]",
+                                                              "[CALL_ID]",
+                                                              "[ARGS]",
+                                                              "<｜tool▁calls▁begin｜>",
+                                                              "<｜tool▁calls▁end｜>",
+                                                              "<｜tool▁call▁begin｜>",
+                                                              "<｜tool▁call▁end｜>",
+                                                              "<｜tool▁sep｜>",
+                                                              "<|tool_calls_section_begin|>",
+                                                              "<|tool_calls_section_end|>",
+                                                              "<|tool_call_begin|>",
+                                                              "<|tool_call_argument_begin|>",
+                                                              "<|tool_call_end|>",
+                                                              "<|tool_call|>",
+                                                              "<|/tool_call|>",
+                                                              "<|START_ACTION|>",
+                                                              "<|END_ACTION|>",
+                                                              "<|tool_call_start|>",
+                                                              "<tool_call>",
+                                                              "</tool_call>",
+                                                              "<minimax:tool_call>",
+                                                              "</minimax:tool_call>",
+                                                              "<seed:tool_call>",
+                                                              "</seed:tool_call>",
+                                                              "<|tool_call>",
+                                                              "<tool_call|>",
+                                                              "<arg_key>",
+                                                              "</arg_key>",
+                                                              "<arg_value>",
+                                                              "</arg_value>",
+                                                              "<|\"|>"};
+  return std::ranges::find(kNames, name) != kNames.end();
+}
 
 std::optional<uint8_t> ByteOfToken(std::string_view name) {
   if (name.size() != 6 || !name.starts_with("<0x") || name.back() != '>') return std::nullopt;

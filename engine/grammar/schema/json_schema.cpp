@@ -33,8 +33,9 @@ class SchemaReader {
         scalars_(source, &json_),
         disjointness_(root, source->budget()) {}
 
-  Result<RuleId> Read() {
-    const RuleId whole = RuleOf(root_, param_);
+  Result<RuleId> Read() { return Read(root_); }
+  Result<RuleId> Read(const SchemaValue& schema) {
+    const RuleId whole = RuleOf(schema, param_);
     while (!todo_.empty()) {
       const Todo next = std::move(todo_.front());
       todo_.pop_front();
@@ -339,6 +340,12 @@ Result<GrammarSource> ReadJsonSchema(std::string_view schema, const std::string&
 
 Result<ExpressionId> AddJsonSchema(const SchemaValue& schema, const std::string& param, GrammarSource* source) {
   ASSIGN_OR_RETURN(const RuleId whole, SchemaReader(schema, param, source).Read());
+  return source->Rule(whole);
+}
+
+Result<ExpressionId> AddJsonSchemaOf(const SchemaValue& root, const SchemaValue& schema, const std::string& param,
+                                     GrammarSource* source) {
+  ASSIGN_OR_RETURN(const RuleId whole, SchemaReader(root, param, source).Read(schema));
   return source->Rule(whole);
 }
 

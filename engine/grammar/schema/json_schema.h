@@ -18,6 +18,9 @@ class SchemaValue;
 Result<GrammarSource> ReadJsonSchema(std::string_view schema, const std::string& param, GrammarBudget& budget);
 /// The same of a schema that is parsed already, as a part of a grammar. After an error what was added is of no use.
 Result<ExpressionId> AddJsonSchema(const SchemaValue& schema, const std::string& param, GrammarSource* source);
+/// As AddJsonSchema, for `schema`, a part of `root`: references start at the root. `param` is the part's.
+Result<ExpressionId> AddJsonSchemaOf(const SchemaValue& root, const SchemaValue& schema, const std::string& param,
+                                     GrammarSource* source);
 /// Any JSON object.
 GrammarSource AnyJsonObject(GrammarBudget& budget);
 ExpressionId AddAnyJsonObject(GrammarSource* source);

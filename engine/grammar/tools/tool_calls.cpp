@@ -5,8 +5,10 @@
 #include <utility>
 
 #include "engine/grammar/byte_automaton.h"
+#include "engine/grammar/regex.h"
 #include "engine/grammar/schema/json_schema.h"
 #include "engine/grammar/schema/schema_value.h"
+#include "engine/grammar/tools/argument_grammar.h"
 
 namespace ringside {
 namespace {
@@ -14,7 +16,11 @@ namespace {
 /// Any text in which no call begins.
 Result<ExpressionId> TextWithoutCalls(const ToolSyntax& syntax, GrammarSource* source) {
   const ExpressionId any = source->Repeat(source->Characters(CodePointSet::All()), 0, kUnbounded);
-  const ExpressionId marker = source->Bytes(std::string(syntax.marker()));
+  ExpressionId marker = source->Bytes(std::string(syntax.marker()));
+  if (!syntax.reserved && syntax.before_arguments.empty()) {  // the marker alone is common text: [f(
+    ASSIGN_OR_RETURN(const ExpressionId name, ReadRegex("[A-Za-z0-9_.-]+\\(", source, {}));
+    marker = source->Sequence({marker, name});
+  }
   const ExpressionId with = source->Sequence({syntax.reserved ? any : source->Empty(), marker, any});
   ASSIGN_OR_RETURN(const ByteAutomaton all, ByteAutomaton::Of(*source, any));
   ASSIGN_OR_RETURN(const ByteAutomaton calling, ByteAutomaton::Of(*source, with));
@@ -28,31 +34,44 @@ bool IsObjectSchema(const SchemaValue& schema) {
   return type != nullptr && type->is_string() && type->text() == "object";
 }
 
+/// Arguments that no schema restricts.
+Result<ExpressionId> AddAnyArguments(const ToolSyntax& syntax, GrammarSource* source) {
+  return syntax.has_json() ? AddAnyJsonObject(source) : AddArgumentsIn(syntax, nullptr, "", source);
+}
+
+/// Arguments under an object's schema. All keywords are checked as JSON's, whatever the syntax.
+Result<ExpressionId> AddSchemaArguments(const ToolSyntax& syntax, const SchemaValue& schema, const std::string& param,
+                                        GrammarSource* source) {
+  const GrammarSource::Size before = source->size();
+  Result<ExpressionId> json = AddJsonSchema(schema, param, source);
+  if (!json.ok() || syntax.has_json()) return json;
+  source->Truncate(before);
+  return AddArgumentsIn(syntax, &schema, param, source);
+}
+
+/// No arguments at all.
+ExpressionId AddNoArguments(const ToolSyntax& syntax, GrammarSource* source) {
+  using Form = ToolSyntax::Arguments::Form;
+  if (syntax.arguments.form == Form::kTagged) return source->Empty();
+  return source->Bytes(syntax.arguments.form == Form::kPython ? "()" : "{}");
+}
+
 /// A function without a schema has no parameters.
 Result<ExpressionId> AddArguments(const SchemaValue* schema, bool strict, const ToolCallRules& rules,
                                   const std::string& param, GrammarSource* source) {
-  if (schema == nullptr) return source->Bytes("{}");
-  if (rules.any_arguments && !strict) return AddAnyJsonObject(source);
+  const ToolSyntax& syntax = SyntaxOf(rules.syntax);
+  if (schema == nullptr) return AddNoArguments(syntax, source);
+  if (rules.any_arguments && !strict) return AddAnyArguments(syntax, source);
   if (IsObjectSchema(*schema)) {
     const GrammarSource::Size before = source->size();
-    Result<ExpressionId> arguments = AddJsonSchema(*schema, param, source);
+    Result<ExpressionId> arguments = AddSchemaArguments(syntax, *schema, param, source);
     if (arguments.ok() || strict || !source->budget().ok()) return arguments;
     source->Truncate(before);
   } else if (strict) {
     return InvalidArgument("Invalid schema: '" + param + "': the arguments of a tool are of type 'object'.", param,
                            "invalid_value");
   }
-  return AddAnyJsonObject(source);
-}
-
-/// A pattern of the syntax.
-ExpressionId AddPattern(std::string_view pattern, GrammarSource* source) {
-  const size_t id = pattern.find('#');
-  if (id == std::string_view::npos) return source->Bytes(std::string(pattern));
-  const ExpressionId letter = source->Characters({{'0', '9'}, {'A', 'Z'}, {'a', 'z'}});
-  return source->Sequence({source->Bytes(std::string(pattern.substr(0, id))),
-                           source->Repeat(letter, kModelIdBytes, kModelIdBytes),
-                           source->Bytes(std::string(pattern.substr(id + kModelIdBytes)))});
+  return AddAnyArguments(syntax, source);
 }
 
 /// From its name on.
@@ -64,8 +83,8 @@ Result<ExpressionId> AddCall(const SchemaValue& tool, bool strict, const ToolCal
   ASSIGN_OR_RETURN(const ExpressionId arguments,
                    AddArguments(function->Find("parameters"), strict, rules, param, source));
   const ToolSyntax& syntax = SyntaxOf(rules.syntax);
-  return source->Sequence({source->Bytes(name->text() + std::string(syntax.before_arguments)), arguments,
-                           AddPattern(syntax.behind_arguments, source)});
+  return source->Sequence({source->Bytes(name->text()), AddMarkup(syntax.before_arguments, syntax.loose(), source),
+                           arguments, AddMarkup(syntax.behind_arguments, syntax.loose(), source)});
 }
 
 /// One of the calls, as a rule.
@@ -125,12 +144,12 @@ Result<ExpressionId> AddToolCalls(const ToolCallRules& rules, const ExpressionId
   }
   if (!rules.may_call) return text;
   ASSIGN_OR_RETURN(const ExpressionId call, AddAnyCall(rules, source));
-  std::vector<ExpressionId> parts = {source->Bytes(std::string(syntax.opening)), call};
+  std::vector<ExpressionId> parts = {AddMarkup(syntax.opening, syntax.loose(), source), call};
   if (rules.several && syntax.several) {
-    const ExpressionId more = source->Sequence({source->Bytes(std::string(syntax.next)), call});
+    const ExpressionId more = source->Sequence({AddMarkup(syntax.next, syntax.loose(), source), call});
     parts.push_back(source->Repeat(more, 0, kUnbounded));
   }
-  if (!syntax.close.empty()) parts.push_back(source->Bytes(std::string(syntax.close)));
+  if (!syntax.close.empty()) parts.push_back(AddMarkup(syntax.close, syntax.loose(), source));
   const ExpressionId calls = source->Sequence(parts);
   if (rules.must_call) return calls;
   if (answer != nullptr || syntax.alone) return source->Choice({text, calls});

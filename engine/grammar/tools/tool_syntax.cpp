@@ -12,9 +12,12 @@ constexpr std::string_view kMistralOpening = R"([TOOL_CALLS] [{"name": ")",
                            kTekkenOpening = R"([TOOL_CALLS][{"name": ")";
 constexpr size_t kMistralMarker = std::string_view("[TOOL_CALLS]").size();
 constexpr std::string_view kLlamaOpening = R"({"name": ")";
+using Form = ToolSyntax::Arguments::Form;
+
+constexpr size_t Bytes(std::string_view text) { return text.size(); }
 
 // Words that models were trained on.
-constexpr std::array<ToolSyntax, 4> kTable = {{
+constexpr std::array<ToolSyntax, static_cast<size_t>(kLastToolSyntax) + 1> kTable = {{
     {
         .name = ToolSyntaxName::kHermes,
         .opening = "<tool_call>\n{\"name\": \"",
@@ -104,7 +107,236 @@ constexpr std::array<ToolSyntax, 4> kTable = {{
         .quoted = false,
         .joined = false,
     },
+    {
+        .name = ToolSyntaxName::kMistralCallId,
+        .opening = "[TOOL_CALLS]",
+        .marker_bytes = kMistralMarker,
+        .reserved = true,
+        .before_arguments = "[CALL_ID]#########[ARGS]",
+        .behind_arguments = "",
+        .next = "[TOOL_CALLS]",
+        .close = "",
+        .alone = false,
+        .several = true,
+        .place = ToolSyntax::Place::kBeforeUser,
+        .before_tools = "[AVAILABLE_TOOLS][",
+        .between_tools = ", ",
+        .behind_tools = "][/AVAILABLE_TOOLS]",
+        .before_result = "[TOOL_RESULTS]#########[TOOL_CONTENT]",
+        .behind_result = "[/TOOL_RESULTS]",
+    },
+    {
+        .name = ToolSyntaxName::kMistralArgs,
+        .opening = "[TOOL_CALLS]",
+        .marker_bytes = kMistralMarker,
+        .reserved = true,
+        .before_arguments = "[ARGS]",
+        .behind_arguments = "",
+        .next = "[TOOL_CALLS]",
+        .close = "",
+        .alone = false,
+        .several = true,
+        .place = ToolSyntax::Place::kBeforeUser,
+        .before_tools = "[AVAILABLE_TOOLS][",
+        .between_tools = ", ",
+        .behind_tools = "][/AVAILABLE_TOOLS]",
+        .before_result = "[TOOL_RESULTS]",
+        .behind_result = "[/TOOL_RESULTS]",
+    },
+    {
+        .name = ToolSyntaxName::kDeepSeek,
+        .opening = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>",
+        .marker_bytes = Bytes("<｜tool▁calls▁begin｜>"),
+        .reserved = true,
+        .before_arguments = "\n```json\n",
+        .behind_arguments = "\n```<｜tool▁call▁end｜>",
+        .next = "\n<｜tool▁call▁begin｜>function<｜tool▁sep｜>",
+        .close = "<｜tool▁calls▁end｜>",
+        .alone = false,
+        .several = true,
+    },
+    {
+        .name = ToolSyntaxName::kDeepSeekV31,
+        .opening = "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>",
+        .marker_bytes = Bytes("<｜tool▁calls▁begin｜>"),
+        .reserved = true,
+        .before_arguments = "<｜tool▁sep｜>",
+        .behind_arguments = "<｜tool▁call▁end｜>",
+        .next = "<｜tool▁call▁begin｜>",
+        .close = "<｜tool▁calls▁end｜>",
+        .alone = false,
+        .several = true,
+    },
+    {
+        .name = ToolSyntaxName::kKimi,
+        .opening = "<|tool_calls_section_begin|><|tool_call_begin|>functions.",
+        .marker_bytes = Bytes("<|tool_calls_section_begin|>"),
+        .reserved = true,
+        .before_arguments = ":%<|tool_call_argument_begin|>",
+        .behind_arguments = "<|tool_call_end|>",
+        .next = "<|tool_call_begin|>functions.",
+        .close = "<|tool_calls_section_end|>",
+        .alone = false,
+        .several = true,
+    },
+    {
+        .name = ToolSyntaxName::kPhi4,
+        .opening = "<|tool_call|>[{\"name\": \"",
+        .marker_bytes = Bytes("<|tool_call|>"),
+        .reserved = true,
+        .before_arguments = "\", \"arguments\": ",
+        .behind_arguments = "}",
+        .next = ", {\"name\": \"",
+        .close = "]<|/tool_call|>",
+        .alone = false,
+        .several = true,
+    },
+    {
+        .name = ToolSyntaxName::kGranite,
+        .opening = "<|tool_call|>[{\"name\": \"",
+        .marker_bytes = Bytes("<|tool_call|>"),
+        .reserved = true,
+        .before_arguments = "\", \"arguments\": ",
+        .behind_arguments = "}",
+        .next = ", {\"name\": \"",
+        .close = "]",
+        .alone = false,
+        .several = true,
+    },
+    {
+        .name = ToolSyntaxName::kCommandA,
+        .opening = "<|START_ACTION|>[\n    {\"tool_call_id\": \"%\", \"tool_name\": \"",
+        .marker_bytes = Bytes("<|START_ACTION|>"),
+        .reserved = true,
+        .before_arguments = "\", \"parameters\": ",
+        .behind_arguments = "}",
+        .next = ",\n    {\"tool_call_id\": \"%\", \"tool_name\": \"",
+        .close = "\n]<|END_ACTION|>",
+        .alone = false,
+        .several = true,
+    },
+    {
+        .name = ToolSyntaxName::kCommandR,
+        .opening = "Action: ```json\n[\n    {\n        \"tool_name\": \"",
+        .marker_bytes = Bytes("Action: ```json"),
+        .reserved = true,
+        .before_arguments = "\",\n        \"parameters\": ",
+        .behind_arguments = "\n    }",
+        .next = ",\n    {\n        \"tool_name\": \"",
+        .close = "\n]```",
+        .alone = false,
+        .several = true,
+    },
+    {
+        .name = ToolSyntaxName::kQwenCoder,
+        .opening = "<tool_call>\n<function=",
+        .marker_bytes = Bytes("<tool_call>"),
+        .reserved = true,
+        .before_arguments = ">\n",
+        .behind_arguments = "</function>\n</tool_call>",
+        .next = "\n<tool_call>\n<function=",
+        .close = "",
+        .alone = false,
+        .several = true,
+        .arguments = {Form::kTagged, "<parameter=", ">\n", "\n</parameter>\n"},
+    },
+    {
+        .name = ToolSyntaxName::kGlm,
+        .opening = "<tool_call>",
+        .marker_bytes = Bytes("<tool_call>"),
+        .reserved = true,
+        .before_arguments = "\n",
+        .behind_arguments = "</tool_call>",
+        .next = "\n<tool_call>",
+        .close = "",
+        .alone = false,
+        .several = true,
+        .arguments = {Form::kTagged, "<arg_key>", "</arg_key>\n<arg_value>", "</arg_value>\n"},
+    },
+    {
+        .name = ToolSyntaxName::kMiniMax,
+        .opening = "<minimax:tool_call>\n<invoke name=\"",
+        .marker_bytes = Bytes("<minimax:tool_call>"),
+        .reserved = true,
+        .before_arguments = "\">\n",
+        .behind_arguments = "</invoke>\n",
+        .next = "<invoke name=\"",
+        .close = "</minimax:tool_call>",
+        .alone = false,
+        .several = true,
+        .arguments = {Form::kTagged, "<parameter name=\"", "\">", "</parameter>\n"},
+    },
+    {
+        .name = ToolSyntaxName::kSeed,
+        .opening = "<seed:tool_call>\n<function=",
+        .marker_bytes = Bytes("<seed:tool_call>"),
+        .reserved = true,
+        .before_arguments = ">\n",
+        .behind_arguments = "</function>\n</seed:tool_call>",
+        .next = "\n<seed:tool_call>\n<function=",
+        .close = "",
+        .alone = false,
+        .several = true,
+        .arguments = {Form::kTagged, "<parameter=", ">", "</parameter>\n"},
+    },
+    {
+        .name = ToolSyntaxName::kLlamaPython,
+        .opening = "[",
+        .marker_bytes = 1,
+        .reserved = false,
+        .before_arguments = "",
+        .behind_arguments = "",
+        .next = ", ",
+        .close = "]",
+        .alone = true,
+        .several = true,
+        .arguments = {.form = Form::kPython},
+    },
+    {
+        .name = ToolSyntaxName::kLfm2,
+        .opening = "<|tool_call_start|>[",
+        .marker_bytes = Bytes("<|tool_call_start|>"),
+        .reserved = true,
+        .before_arguments = "",
+        .behind_arguments = "",
+        .next = ", ",
+        .close = "]<|tool_call_end|>",
+        .alone = false,
+        .several = true,
+        .arguments = {.form = Form::kPython},
+    },
+    {
+        .name = ToolSyntaxName::kGemma4,
+        .opening = "<|tool_call>call:",
+        .marker_bytes = Bytes("<|tool_call>"),
+        .reserved = true,
+        .before_arguments = "",
+        .behind_arguments = "<tool_call|>",
+        .next = "<|tool_call>call:",
+        .close = "",
+        .alone = false,
+        .several = true,
+        .arguments = {.form = Form::kGemma},
+    },
 }};
+
+/// Whether `text`, which may have been cut, begins as the pattern, in which newlines are optional if it is `loose`.
+bool BeginsAs(std::string_view pattern, bool loose, std::string_view text) {
+  for (size_t digits = 0; !pattern.empty() && !text.empty();) {
+    if (FitsPattern(pattern.front(), text.front())) {
+      if (pattern.front() != '%')
+        pattern.remove_prefix(1);
+      else if (++digits > kMaxNumberDigits)
+        return false;
+      text.remove_prefix(1);
+    } else if ((pattern.front() == '%' && digits > 0) || (pattern.front() == '\n' && loose)) {
+      pattern.remove_prefix(1);
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
 
 }  // namespace
 
@@ -116,12 +348,14 @@ const ToolSyntax& SyntaxOf(ToolSyntaxName name) {
 
 std::span<const ToolSyntax> ToolSyntaxes() { return kTable; }
 
+bool BeginsAsCalls(const ToolSyntax& syntax, std::string_view calls) {
+  if (!syntax.alone && calls.starts_with('\n')) calls.remove_prefix(1);
+  return BeginsAs(syntax.opening, syntax.loose(), calls);
+}
+
 ToolSyntaxName SyntaxOfCalls(std::string_view calls) {
   for (const ToolSyntax& syntax : kTable) {
-    std::string_view at = calls;
-    if (!syntax.alone && at.starts_with('\n')) at.remove_prefix(1);
-    const size_t common = std::min(at.size(), syntax.opening.size());  // it may have been cut there
-    if (at.substr(0, common) == syntax.opening.substr(0, common)) return syntax.name;
+    if (BeginsAsCalls(syntax, calls)) return syntax.name;
   }
   return ToolSyntaxName::kHermes;
 }
@@ -133,8 +367,17 @@ std::string WithId(std::string_view pattern, std::string_view id) {
 }
 
 bool FitsPattern(char pattern, char c) {
+  const bool digit = c >= '0' && c <= '9';
+  if (pattern == '%') return digit;
   if (pattern != '#') return pattern == c;
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+  return digit || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+bool IsBareKey(std::string_view key) {
+  constexpr std::string_view kOthers = "_-.$@/";
+  return !key.empty() && key.size() <= kMaxKeyBytes && std::ranges::all_of(key, [&](char c) {
+    return FitsPattern('#', c) || kOthers.find(c) != std::string_view::npos;
+  });
 }
 
 }  // namespace ringside

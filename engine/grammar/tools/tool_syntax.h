@@ -17,13 +17,31 @@ enum class ToolSyntaxName : uint8_t {
   kLlama = 1,          // Llama 3.1, 3.2, 3.3: calls as JSON
   kMistral = 2,        // Mistral's v3 of SentencePiece
   kMistralTekken = 3,  // and of Tekken: the same without blanks
+  kMistralCallId = 4,  // version 11: [TOOL_CALLS]f[CALL_ID]...[ARGS]{...}
+  kMistralArgs = 5,    // version 13: without the id
+  kDeepSeek = 6,       // V3, R1: a JSON code block per call
+  kDeepSeekV31 = 7,    // V3.1: bare JSON
+  kKimi = 8,           // K2
+  kPhi4 = 9,
+  kGranite = 10,      // 3.1 to 3.3
+  kCommandA = 11,     // Command A, R7B
+  kCommandR = 12,     // Command R, R+
+  kQwenCoder = 13,    // Qwen3-Coder, Qwen3-Next, Qwen 3.5
+  kGlm = 14,          // GLM-4.5 and later
+  kMiniMax = 15,      // M2
+  kSeed = 16,         // Seed-OSS
+  kLlamaPython = 17,  // Llama 3.2 and 4: [f(a=1)]
+  kLfm2 = 18,
+  kGemma4 = 19,
 };
+inline constexpr ToolSyntaxName kLastToolSyntax = ToolSyntaxName::kGemma4;
 
 struct ToolSyntax {
   ToolSyntaxName name;
 
   // Calls in an answer: `opening` NAME `before_arguments` {...} `behind_arguments`, every further one with `next` in
-  // place of `opening`; then `close`. A '#' is a letter or digit of the id that the model gives the call.
+  // place of `opening`; then `close`. A '#' is a letter or digit of the id that the model gives the call, a '%' the
+  // call's number. Where arguments are kTagged, a newline is optional.
   std::string_view opening;
   size_t marker_bytes;  // of `opening`: what tells a call from text
   bool reserved;        // no text has the marker in it; else none begins with it
@@ -31,35 +49,63 @@ struct ToolSyntax {
   bool alone;    // an answer is text or calls; else the calls may stand behind text, with a newline between
   bool several;  // an answer may have more than one
 
+  struct Arguments {
+    enum class Form : uint8_t {
+      kJson,    // an object
+      kTagged,  // each `before_key` KEY `before_value` VALUE `behind_value`: strings raw, other values as JSON
+      kPython,  // keyword arguments in parentheses: (a="x", b=[1, True])
+      kGemma,   // an object with bare keys and strings in <|"|>
+    };
+    Form form = Form::kJson;
+    std::string_view before_key = {}, before_value = {}, behind_value = {};
+  };
+  Arguments arguments = {};
+
   // The tools: a text once, before the conversation's first words.
   enum class Place : uint8_t {
     kSystemEnd,   // at the end of the system message
     kUserStart,   // at the beginning of the first user message
     kBeforeUser,  // in front of that message
+    kTemplate,    // only the model's template can render them and the results: no fields below
   };
-  Place place;
-  std::string_view before_tools, between_tools, behind_tools;
-  bool indented;  // each printed over several lines, four blanks a level
+  Place place = Place::kTemplate;
+  std::string_view before_tools = {}, between_tools = {}, behind_tools = {};
+  bool indented = false;  // each printed over several lines, four blanks a level
 
   // What a call gave. '#' as above, of the call.
-  std::string_view before_result, behind_result;
-  bool quoted;  // as a JSON string
-  bool joined;  // those that follow one another share a user message, a line each; else each is a message of its own
+  std::string_view before_result = {}, behind_result = {};
+  bool quoted = false;  // as a JSON string
+  // Consecutive ones share a user message, a line each; else each is a separate message.
+  bool joined = false;
 
   std::string_view marker() const { return opening.substr(0, marker_bytes); }
-  bool has_ids() const { return behind_arguments.find('#') != std::string_view::npos; }
+  bool has_json() const { return arguments.form == Arguments::Form::kJson; }
+  bool loose() const { return arguments.form == Arguments::Form::kTagged; }  // newlines of markup are optional
+  /// Calls have ids of kModelIdBytes letters and digits.
+  bool has_ids() const {
+    return behind_arguments.find('#') != std::string_view::npos || before_arguments.find('#') != std::string_view::npos;
+  }
+  /// The id of a call is "functions.", its name, ':' and its number in the conversation (Kimi).
+  bool has_numbered_ids() const { return before_arguments.find('%') != std::string_view::npos; }
 };
 
 const ToolSyntax& SyntaxOf(ToolSyntaxName name);
 std::span<const ToolSyntax> ToolSyntaxes();
 
-/// Which one calls are written in, told by how they begin.
+/// True if a text that begins with calls, and may have been cut, begins as those of the syntax do.
+bool BeginsAsCalls(const ToolSyntax& syntax, std::string_view calls);
+/// The first syntax for which this is true; Hermes' if there is none.
 ToolSyntaxName SyntaxOfCalls(std::string_view calls);
 
 /// `pattern` with the id in place of its '#', which are kModelIdBytes or none.
 inline constexpr size_t kModelIdBytes = 9;
 std::string WithId(std::string_view pattern, std::string_view id);
-/// Whether a text's byte is what a pattern has there.
+/// Whether a text's byte is what a pattern has there; '%' fits one digit of the number.
 bool FitsPattern(char pattern, char c);
+
+inline constexpr size_t kMaxNumberDigits = 6;  // of a '%'
+inline constexpr size_t kMaxKeyBytes = 128;    // of a parameter whose name is no JSON string
+/// A name of a parameter that can be written without quotes: 1 to kMaxKeyBytes letters, digits and "_-.$@/".
+bool IsBareKey(std::string_view key);
 
 }  // namespace ringside
