@@ -61,7 +61,7 @@ Status ChooseTools(const Session& session, ToolSyntaxName syntax, TurnSpec* spec
   rules.names = choice.names;
   rules.may_call = choice.mode != ToolChoice::Mode::kNone;
   rules.must_call = choice.mode == ToolChoice::Mode::kRequired;
-  rules.several = choice.several;
+  rules.several = choice.takes_several();
   const AnswerFormat::Kind kind = spec->format->kind;
   if (rules.may_call && (kind == AnswerFormat::Kind::kRegex || kind == AnswerFormat::Kind::kGbnf)) {
     return InvalidArgument("An answer that follows a regular expression or a grammar cannot call tools as well.",

@@ -21,7 +21,7 @@ std::string Encode(const AnswerForm& form) {
   out.String(format.param);
   if (!format.name.empty()) out.String(format.name);
   out.Byte(static_cast<uint8_t>(choice.mode));
-  out.Bool(choice.several);
+  out.Bool(choice.takes_several());
   out.Unsigned(choice.names.size());
   for (const std::string& name : choice.names) out.String(name);
   return out.Take();
@@ -39,7 +39,7 @@ Result<AnswerForm> DecodeAnswerForm(std::string_view bytes) {
   form.format.param = in.String();
   if (kind >= kHasName) form.format.name = in.String();
   form.choice.mode = in.Enum(ToolChoice::Mode::kRequired);
-  form.choice.several = in.Bool();
+  form.choice.several = form.choice.parallel = in.Bool();
   const size_t names = in.Count();
   if (names > static_cast<size_t>(limits::kMaxTools)) return Corruption("session: a choice among too many tools");
   form.choice.names.resize(names);

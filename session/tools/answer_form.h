@@ -17,6 +17,8 @@ struct ToolChoice {
   enum class Mode : uint8_t { kAuto, kNone, kRequired } mode = Mode::kAuto;
   std::vector<std::string> names;  // these tools only; none = all
   bool several = true;             // more than one call
+  bool parallel = false;           // parallel calls were asked for; without it kRequired is one call
+  bool takes_several() const { return several && (parallel || mode != Mode::kRequired); }
 };
 
 struct AnswerForm {

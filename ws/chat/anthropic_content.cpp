@@ -167,13 +167,15 @@ Status ReadAnthropicToolChoice(const JsonValue& value, const std::string& param,
   using Mode = ToolChoice::Mode;
   if (!value.is_object()) return WrongType(value, param, "an object");
   const std::string type = TypeOf(value);
-  bool one = false;
+  bool one = false, given = false;
   for (const auto& [key, field] : value.object()) {
     if (field.is_null() || key == "type" || (key == "name" && type == "tool")) continue;
     const std::string at = param + "." + key;
+    given |= key == "disable_parallel_tool_use";
     RETURN_IF_ERROR(key == "disable_parallel_tool_use" ? ReadBool(field, at, &one) : ignored->Unknown(at));
   }
-  if (one) out->several = false;
+  out->several &= !one;
+  out->parallel = given && !one;
   if (type == "auto" || type == "none" || type == "any") {
     out->mode = type == "auto" ? Mode::kAuto : type == "none" ? Mode::kNone : Mode::kRequired;
     return Status::Ok();

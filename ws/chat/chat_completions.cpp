@@ -80,9 +80,9 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
   }
   if (key == "tool_choice") return ReadToolChoice(value, key, ToolShape::kNested, &request->turn.choice());
   if (key == "parallel_tool_calls") {
-    bool several = true;
-    RETURN_IF_ERROR(ReadBool(value, key, &several));
-    if (!several) request->turn.choice().several = false;
+    ToolChoice& choice = request->turn.choice();
+    RETURN_IF_ERROR(ReadBool(value, key, &choice.parallel));
+    choice.several &= choice.parallel;
     return Status::Ok();
   }
   if (key == "metadata") return ReadAnswerMetadata(value, key, ignored, &unused);

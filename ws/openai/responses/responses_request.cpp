@@ -222,6 +222,7 @@ Status CreateReader::Flag(const JsonValue& value, const std::string& param) {
   if (param == "parallel_tool_calls") {
     parallel_tool_calls_ = flag;
     spec_.choice().several &= flag;
+    spec_.choice().parallel = flag;
   }
   return Status::Ok();
 }
