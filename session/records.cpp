@@ -371,7 +371,7 @@ Result<TurnRecord> DecodeTurn(std::string_view bytes) {
   record.max_tokens = in.Signed();
   if (!in.rest().empty()) record.clamped = ReadClamped(in);
   if (!in.rest().empty()) record.calls = in.Enum(CallPlace::kStart);
-  if (!in.rest().empty()) record.syntax = in.Enum(ToolSyntaxName::kMistralTekken);
+  if (!in.rest().empty()) record.syntax = in.Enum(kLastToolSyntax);
   if (!in.rest().empty()) record.form = in.String();
   if (!in.rest().empty()) record.sampling.beams = ReadBeams(in);
   record.adapter = ReadAdapter(in);

@@ -300,6 +300,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void EmitPiece(size_t begin, size_t end);
   void EmitCallPart(const CallPart& part);
   void EmitStep(const CallStep& step);
+  SharedText TextOfAnswer(bool cut, bool empty);
   /// Tells what was kept back of the answer's text.
   void EndText();
   void Finish(const TurnEnd& end, double completed_at);

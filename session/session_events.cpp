@@ -59,7 +59,6 @@ void Session::StartLocked(const CacheReport& report) {
   response.report = report;
   if (response.warm_up) return;
   response.started = true;
-  running_->reader = ToolCallReader(response.calls, response.syntax);
   if (response.calls == CallPlace::kNone && running_->channels == nullptr) return OpenMessage();
   if (running_->next.reopened()) TellBegun(*running_->next.reopened());
 }
@@ -115,8 +114,9 @@ void Session::TokensLocked(const TokenDelta& delta) {
 }
 
 void Session::EmitText(std::string_view text) {
-  running_->response->text += text;
-  for (const CallPart& part : running_->reader.Push(text)) EmitPart(part);
+  ActiveTurn& turn = *running_;
+  if (turn.reader.transcodes()) turn.sampled += text;
+  for (const CallPart& part : turn.reader.Push(text, &turn.response->text)) EmitPart(part);
 }
 
 void Session::EmitPart(const CallPart& part) {

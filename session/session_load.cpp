@@ -184,6 +184,7 @@ Status Session::ApplyTurn(std::string_view payload) {
     }
   }
   turn.response = response;
+  turn.MakeReader();
   turn.replayed = true;
   turn.recomputed = record.recomputed;
   turn.renumbers = record.renumbers;

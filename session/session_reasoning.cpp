@@ -107,7 +107,7 @@ void Session::EmitHeldBack() {
     return all.size() > told.size() && all.starts_with(told) ? all.substr(told.size()) : std::string_view();
   };
   EmitReasoning(rest(reasoning, response.reasoning));
-  const std::string_view more = rest(text, std::string_view(response.text).substr(response.begun_bytes));
+  const std::string_view more = rest(text, running_->sampled_text().substr(response.begun_bytes));
   if (more.empty()) return;
   EndReasoning(true);
   EmitText(more);

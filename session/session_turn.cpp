@@ -233,6 +233,7 @@ Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::s
   running.recomputed = input.recomputed;
   running.renumbers = options.durability == Durability::kTurn;
   running.response = std::move(response);
+  running.MakeReader();
   SetReasoning(std::move(reasoning), &running, &request);
   JournalRecord record = RecordOf(spec, running, base, request);
   return Begun{std::move(running), std::move(request), std::move(record)};
@@ -467,6 +468,18 @@ int64_t Session::CallsAt() const {
   return at + static_cast<int64_t>(reopened->text.size() - running_->response->begun_bytes);
 }
 
+// An answer that may be continued keeps the model's syntax, because its grammar reads it again. Calls of all others are
+// stored in Hermes' syntax unless the model's is JSON: so their types do not depend on the tools of later turns.
+SharedText Session::TextOfAnswer(bool cut, bool empty) {
+  ActiveTurn& turn = *running_;
+  const Response& response = *turn.response;
+  if (!turn.reader.transcodes() || cut || turn.reader.in_call()) {
+    return std::string(turn.sampled_text().substr(response.begun_bytes));
+  }
+  if (!empty) turn.next.TrimReopened(response.begun_bytes);
+  return response.text;
+}
+
 void Session::Finish(const TurnEnd& end, double completed_at) {
   Response& response = *running_->response;
   response.reason = end.reason;
@@ -501,9 +514,9 @@ void Session::Finish(const TurnEnd& end, double completed_at) {
                             : ResponseStatus::kIncomplete;
       Item answer;
       answer.id = response.item_id;
-      answer.text = response.text.substr(response.begun_bytes);
       answer.reasoning = response.reasoning;
       answer.calls_at = CallsAt();
+      answer.text = TextOfAnswer(cut, end.output.empty());
       answer.complete = !cut;
       if (cut) answer.form = response.form;
       next.CloseAnswer(std::move(answer), end.output, context_->codec);

@@ -80,7 +80,7 @@ class Renderer {
       CloseUser();
       Start();
     }
-    Markup(std::string(syntax_.before_result));
+    Markup(WithId(syntax_.before_result, ModelId(message, 0)));
     Content(syntax_.quoted ? JsonString(message.content) : message.content);
     Markup(WithId(syntax_.behind_result, ModelId(message, 0)));
   }
@@ -158,7 +158,7 @@ class Renderer {
 
   // Byte for byte where they are in the template's syntax: they may be what the model has written.
   void Calls(std::string_view calls, const ChatMessage& message, bool behind_text) {
-    if (SyntaxOfCalls(calls) == syntax_.name) {
+    if (BeginsAsCalls(syntax_, calls)) {
       const size_t marker = calls.starts_with('\n') ? 1 : 0;
       if (!calls.substr(marker).starts_with(syntax_.marker())) return Content(calls);
       Markup(std::string(calls.substr(0, marker + syntax_.marker_bytes)));
@@ -168,7 +168,7 @@ class Renderer {
     for (const ToolCall& call : ReadToolCalls(calls)) {
       Markup(std::string(number == 0 && !behind_text ? syntax_.opening : syntax_.next));
       Content(call.name);
-      Markup(std::string(syntax_.before_arguments));
+      Markup(WithId(syntax_.before_arguments, ModelId(message, number)));
       Content(call.arguments);
       if (!call.complete) return;
       Markup(WithId(syntax_.behind_arguments, ModelId(message, number)));
@@ -291,15 +291,28 @@ Result<ChatTemplate> ChatTemplate::Recognise(std::string_view jinja_source, cons
 
 Result<ChatTemplate> ChatTemplate::OfRun(TemplateRun run, const Facts& facts) {
   Result<TemplateFormat> format = LearnFormat(run, facts);
-  if (format.ok()) return ChatTemplate(std::make_shared<const TemplateFormat>(*std::move(format)));
+  const std::optional<LearnedCalls> calls = format.ok() ? format->tools_anew : LearnCalls(run);
+  run.set_text_arguments(calls && calls->text_arguments);
   Result<WholeTemplate> whole = WholeTemplate::Learn(std::move(run), facts);
+  if (format.ok()) {
+    ChatTemplate chat(std::make_shared<const TemplateFormat>(*std::move(format)));
+    if (!calls || !whole.ok()) return chat;
+    chat.whole_ = std::make_shared<const WholeTemplate>(*std::move(whole));
+    chat.tool_syntax_ = calls->syntax;
+    return chat;
+  }
   if (!whole.ok()) return format.status();
   std::string caveat = "each turn renders its whole conversation anew: " + format.status().message();
   if (!whole->writes_calls()) caveat += "; tool calls, which the template does not write, are the answer's text";
-  return ChatTemplate(*std::move(whole), std::move(caveat));
+  ChatTemplate chat(*std::move(whole), std::move(caveat));
+  if (calls) chat.tool_syntax_ = calls->syntax;
+  return chat;
 }
 
-ChatTemplate::ChatTemplate(WholeTemplate whole, std::string caveat) {
+ChatTemplate::ChatTemplate(std::shared_ptr<const TemplateFormat> format)
+    : format_(std::move(format)), tool_syntax_(format_->tools) {}
+
+ChatTemplate::ChatTemplate(WholeTemplate whole, std::string caveat) : always_anew_(true) {
   TemplateFormat ends = whole.Ends();
   ends.caveat = std::move(caveat);
   format_ = std::make_shared<const TemplateFormat>(std::move(ends));
@@ -341,7 +354,6 @@ const std::string& ChatTemplate::part_separator(ChatRole role) const {
   return format_->part_separators[static_cast<size_t>(role == ChatRole::kTool ? ChatRole::kUser : role)];
 }
 const std::string& ChatTemplate::end_of_turn() const { return format_->end_of_turn; }
-ToolSyntaxName ChatTemplate::tool_syntax() const { return format_->tools; }
 bool ChatTemplate::EndsAnswer(std::string_view token) const {
   return !token.empty() && (token == format_->end_of_turn || token == format_->end_of_call);
 }
@@ -372,13 +384,13 @@ bool ChatTemplate::WritesMessagesLike(const ChatTemplate& other) const {
 }
 
 const std::string& ChatTemplate::source() const {
-  CHECK(renders_anew());
+  CHECK(whole_ != nullptr);
   return whole_->source();
 }
 
 Result<Rendering> ChatTemplate::RenderAnew(std::span<const ChatMessage> messages, bool add_generation_prompt,
                                            std::string_view tools, const Tokenizer& tokenizer) const {
-  CHECK(renders_anew());
+  CHECK(whole_ != nullptr);
   Result<Rendering> rendering = whole_->Render(messages, add_generation_prompt, tools, tokenizer);
   if (rendering.ok()) {
     EndPrompt(prompt_end_, add_generation_prompt, &*rendering);

@@ -115,8 +115,8 @@ class ChatTemplate {
                    std::string_view tools = {}) const;
 
   /// True where what the template writes of earlier messages depends on later ones: then RenderAnew is used and Render
-  /// must not be.
-  bool renders_anew() const { return whole_ != nullptr; }
+  /// must not be. `with_tools`: the conversation has tools; some templates append without them only.
+  bool renders_anew(bool with_tools = false) const { return whole_ != nullptr && (with_tools || always_anew_); }
   /// The source of one that renders anew.
   const std::string& source() const;
   /// Renders the whole conversation, at least one message, as the template's own program does it: see WholeTemplate.
@@ -132,7 +132,7 @@ class ChatTemplate {
   bool WritesMessagesLike(const ChatTemplate& other) const;
 
   /// How the model is told of tools and calls them: its own way, or Hermes' if its template knows none.
-  ToolSyntaxName tool_syntax() const;
+  ToolSyntaxName tool_syntax() const { return tool_syntax_; }
 
   /// The text between the content parts of a message, as the template writes it where it reads parts; else a newline.
   const std::string& part_separator(ChatRole role) const;
@@ -147,11 +147,13 @@ class ChatTemplate {
   const std::vector<std::string>& stop_strings() const;
 
  private:
-  explicit ChatTemplate(std::shared_ptr<const TemplateFormat> format) : format_(std::move(format)) {}
+  explicit ChatTemplate(std::shared_ptr<const TemplateFormat> format);
   ChatTemplate(WholeTemplate whole, std::string caveat);
   static Result<ChatTemplate> OfRun(TemplateRun run, const Facts& facts);
   std::shared_ptr<const TemplateFormat> format_;
-  std::shared_ptr<const WholeTemplate> whole_;  // null: it has a format
+  std::shared_ptr<const WholeTemplate> whole_;  // null: the format renders everything
+  bool always_anew_ = false;                    // else `whole_` renders conversations with tools only
+  ToolSyntaxName tool_syntax_ = ToolSyntaxName::kHermes;
   std::shared_ptr<const ReasoningSettings> reasoning_;  // null: nothing can be asked for
   std::string prompt_end_;                              // appended to every generation prompt
 };

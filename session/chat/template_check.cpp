@@ -220,6 +220,7 @@ void LearnTools(const TemplateRun& run, TemplateFormat* format, std::vector<std:
   if (!without.ok() || !with.ok() || *without == *with) return;  // it knows no tools
   const bool system = WritesSystem(run);
   for (const ToolSyntax& syntax : ToolSyntaxes()) {
+    if (syntax.place == ToolSyntax::Place::kTemplate) continue;
     const TemplateFormat candidate = WithSyntax(run, *format, syntax);
     Checker checker(run, candidate);
     const auto fits = [&](const Messages& messages) { return checker.Same(messages, kTools).value_or(false); };
@@ -239,7 +240,10 @@ void LearnTools(const TemplateRun& run, TemplateFormat* format, std::vector<std:
     }
     return;
   }
-  caveats->emplace_back("tools are told, called and answered in Hermes' words, not in the template's");
+  format->tools_anew = LearnCalls(run);
+  caveats->emplace_back(format->tools_anew
+                            ? "with tools each turn renders its whole conversation"
+                            : "tools are told, called and answered in Hermes' words, not in the template's");
 }
 
 Status CheckFormat(const TemplateRun& run, const TemplateFormat& format, std::vector<std::string>* caveats) {

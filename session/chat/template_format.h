@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "session/chat/call_learning.h"
 #include "session/chat/chat_template.h"
 
 namespace ringside {
@@ -39,6 +40,8 @@ struct TemplateFormat {
   std::string system_open, system_close;        // kFirstUser: they stand behind user_open
   std::optional<std::string> late_system_open;  // of a system message that is not the first, where it differs
   ToolSyntaxName tools = ToolSyntaxName::kHermes;
+  /// How calls are written where only the template itself renders tools: then `tools` is not used with them.
+  std::optional<LearnedCalls> tools_anew = {};
   std::optional<std::string> tools_system_open;  // system_open where tools are told, if it differs
   std::string user_open, user_close;
   std::string assistant_open;

@@ -27,12 +27,14 @@ std::string Changed(std::string_view text, const TextChange& change) {
 }
 
 /// The calls behind an answer's text, in both spellings that templates read them in: call.function.name and call.name.
-Result<Value> CallsOf(const ChatMessage& message, const TextChange& change) {
+/// `as_text`: arguments are JSON text, not a mapping.
+Result<Value> CallsOf(const ChatMessage& message, bool as_text, const TextChange& change) {
   std::vector<Value> calls;
   const std::string_view text = std::string_view(message.content).substr(static_cast<size_t>(message.calls_at));
   for (const ToolCall& call : ReadToolCalls(text)) {
     const std::string name = Changed(call.name, change);
-    ASSIGN_OR_RETURN(const Value arguments, ValueOfJson(call.arguments, change));
+    ASSIGN_OR_RETURN(Value arguments, ValueOfJson(call.arguments, change));
+    if (as_text) arguments = Value(Changed(call.arguments, change));
     ASSIGN_OR_RETURN(Value function, jinja::MakeMapping({{"name", name}, {"arguments", arguments}}));
     Entries entries = {
         {"type", "function"}, {"function", std::move(function)}, {"name", name}, {"arguments", arguments}};
@@ -46,9 +48,9 @@ Result<Value> CallsOf(const ChatMessage& message, const TextChange& change) {
 }
 
 /// Calls that were cut short are text.
-Result<Value> MessageOf(const ChatMessage& message, const TextChange& change) {
+Result<Value> MessageOf(const ChatMessage& message, bool text_arguments, const TextChange& change) {
   const bool has_calls = message.calls_at >= 0;
-  Result<Value> calls = has_calls ? CallsOf(message, change) : Result<Value>(Value(Value::None{}));
+  Result<Value> calls = has_calls ? CallsOf(message, text_arguments, change) : Result<Value>(Value(Value::None{}));
   const std::string_view content = message.content;
   const std::string_view text =
       calls.ok() ? content.substr(0, std::min(static_cast<size_t>(message.calls_at), content.size())) : content;
@@ -87,10 +89,10 @@ jinja::Variables VariablesOf(Value messages, Value tools, bool add_generation_pr
 
 Result<std::string> Run(const jinja::Template& source, const ChatTemplate::Facts& facts, const jinja::Variables& more,
                         const std::tm& day, std::span<const ChatMessage> messages, bool add_generation_prompt,
-                        std::string_view tools, const TextChange& change) {
+                        std::string_view tools, bool text_arguments, const TextChange& change) {
   std::vector<Value> all;
   for (const ChatMessage& message : messages) {
-    ASSIGN_OR_RETURN(Value one, MessageOf(message, change));
+    ASSIGN_OR_RETURN(Value one, MessageOf(message, text_arguments, change));
     all.push_back(std::move(one));
   }
   ASSIGN_OR_RETURN(Value list, jinja::MakeList(std::move(all)));
@@ -122,7 +124,7 @@ Result<TemplateRun> TemplateRun::FromSource(std::string_view jinja_source, const
 
 Result<std::string> TemplateRun::Text(std::span<const ChatMessage> messages, bool add_generation_prompt,
                                       std::string_view tools, const TextChange& change) const {
-  return Run(template_, facts_, more_, today_, messages, add_generation_prompt, tools, change);
+  return Run(template_, facts_, more_, today_, messages, add_generation_prompt, tools, text_arguments_, change);
 }
 
 Result<TemplateRun> TemplateRun::With(std::string_view variables) const {
@@ -141,7 +143,7 @@ std::string TemplateRun::PartSeparator(ChatRole role) const {
   const std::string first = "Zpa7quvx", second = "Zpb8quvx";
   const auto render = [&]() -> Result<std::string> {
     std::vector<Value> all;
-    ASSIGN_OR_RETURN(const Value question, MessageOf({ChatRole::kUser, "Zqa3quvx"}, nullptr));
+    ASSIGN_OR_RETURN(const Value question, MessageOf({ChatRole::kUser, "Zqa3quvx"}, false, nullptr));
     ASSIGN_OR_RETURN(Value parts, PartsMessage(role, {first, second}));
     if (role == ChatRole::kAssistant) all.push_back(question);
     all.push_back(std::move(parts));
@@ -164,7 +166,7 @@ Result<std::string> TemplateRun::TextOnAnotherDay(std::span<const ChatMessage> m
   day.tm_year += 1;
   day.tm_mon = (day.tm_mon + 1) % 12;
   day.tm_mday = day.tm_mday % 28 + 1;
-  return Run(template_, facts_, more_, day, messages, true, {}, nullptr);
+  return Run(template_, facts_, more_, day, messages, true, {}, text_arguments_, nullptr);
 }
 
 }  // namespace ringside

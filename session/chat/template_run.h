@@ -30,6 +30,8 @@ class TemplateRun {
   /// The text between two content parts of a message with this role; "\n" where the template takes no parts.
   std::string PartSeparator(ChatRole role) const;
   const std::string& source() const { return source_; }
+  /// Arguments of calls are text for the template, not an object.
+  void set_text_arguments(bool text) { text_arguments_ = text; }
 
  private:
   TemplateRun(std::string_view source, jinja::Template parsed, ChatTemplate::Facts facts, const std::tm& today)
@@ -40,6 +42,7 @@ class TemplateRun {
   ChatTemplate::Facts facts_;
   std::tm today_;
   jinja::Variables more_;  // in addition to those that every template has
+  bool text_arguments_ = false;
 };
 
 }  // namespace ringside

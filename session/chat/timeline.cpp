@@ -98,9 +98,10 @@ void Timeline::AddItem(Item item) {
 Result<std::optional<int64_t>> Timeline::SetHead(TimelineHead head, const Codec& codec, int64_t max_tokens) {
   if (head == head_) return std::optional<int64_t>();
   const SharedList<TokenId> before = tokens_;
+  const bool anew = RendersAnew(codec);
   head_ = std::move(head);
   if (tokens_.empty()) return std::optional<int64_t>();
-  if (codec.chat.renders_anew()) {
+  if (anew || RendersAnew(codec)) {
     ForgetTokens();
     return std::optional<int64_t>(0);
   }
@@ -145,7 +146,7 @@ Result<std::optional<int64_t>> Timeline::SetHead(TimelineHead head, const Codec&
 }
 
 Status Timeline::Render(const Codec& codec, bool open_answer, int64_t max_tokens, bool cuts) {
-  if (codec.chat.renders_anew()) return RenderAnew(codec, open_answer, max_tokens, cuts);
+  if (RendersAnew(codec)) return RenderAnew(codec, open_answer, max_tokens, cuts);
   Joined joined;
   std::vector<size_t> borders;  // [begin, end) of each item rendered, then the opened answer's begin
   const bool fresh = tokens_.empty();
@@ -164,7 +165,7 @@ Status Timeline::Render(const Codec& codec, bool open_answer, int64_t max_tokens
     joined.Add(part);
   }
   const bool has_ids = SyntaxOf(codec.chat.tool_syntax()).has_ids();
-  ModelCallIds ids_of_calls(items_, has_ids ? first : 0);
+  ModelCallIds ids_of_calls(items_, has_ids ? first : 0, codec.chat.tool_syntax());
   const auto question =
       std::find_if(added.rbegin(), added.rend(), [](const Item& item) { return item.role == ChatRole::kUser; });
   const Item* const last_question = question == added.rend() ? nullptr : &*question;
@@ -215,7 +216,7 @@ Result<std::optional<Timeline::Anew>> Timeline::EncodeAnew(const Codec& codec, b
   std::vector<ChatMessage> messages;
   if (head_.instructions) messages.push_back({ChatRole::kSystem, *head_.instructions});
   const size_t first = messages.size();
-  ModelCallIds ids_of_calls(items_, left_out);
+  ModelCallIds ids_of_calls(items_, left_out, codec.chat.tool_syntax());
   for (const Item& item : items_.From(left_out)) {
     const std::string_view text = item.text;
     messages.push_back({item.role, std::string(text.substr(messages.size() == first ? cut : 0)), item.calls_at});
@@ -298,9 +299,10 @@ Result<std::optional<Timeline::Anew>> Timeline::EncodeInput(const Codec& codec, 
 Status Timeline::RenderAnew(const Codec& codec, bool open_answer, int64_t max_tokens, bool cuts) {
   const bool unrendered = !items_.empty() && !items_.back().rendered();
   if (items_.empty() || (!unrendered && !open_answer)) return Status::Ok();
-  ASSIGN_OR_RETURN(const std::optional<Anew> anew, codec.encoder ? EncodeInput(codec, max_tokens, cuts)
-                                                                 : EncodeAnew(codec, open_answer, 0, max_tokens));
+  ASSIGN_OR_RETURN(std::optional<Anew> anew, codec.encoder ? EncodeInput(codec, max_tokens, cuts)
+                                                           : EncodeAnew(codec, open_answer, 0, max_tokens));
   if (!anew) return TooLong(codec.encoder ? std::min(codec.pinned_max, max_tokens) : max_tokens);
+  if (!codec.encoder) KeepSampled(codec.tokenizer, &*anew);
   const std::vector<TokenId>& ids = anew->ids;
   const std::vector<int64_t>& starts = anew->starts;
 
@@ -324,7 +326,7 @@ Status Timeline::RenderAnew(const Codec& codec, bool open_answer, int64_t max_to
     item.token_begin = begin;
     item.token_end = end;
     item.end = TimelineEnd::kMessageDone;
-    item.sampled = false;
+    item.sampled = told && message < anew->sampled.size() && anew->sampled[message];
   }
   items_.Truncate(0);
   items_.Append(std::move(items));
@@ -393,6 +395,12 @@ void Timeline::ReopenAnswer() {
   reopened_ = items_.back();
   items_.Truncate(items_.size() - 1);
   answer_begin_ = reopened_->token_begin;
+}
+
+void Timeline::TrimReopened(size_t bytes) {
+  if (!reopened_ || bytes == 0) return;
+  const std::string& text = reopened_->text;
+  reopened_->text = text.substr(0, text.size() - std::min(bytes, text.size()));
 }
 
 void Timeline::ForgetTokens() {

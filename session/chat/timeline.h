@@ -123,6 +123,8 @@ class Timeline {
   /// CloseAnswer it is no item but `reopened`.
   void ReopenAnswer();
   bool CanReopen() const;
+  /// Drops the last `bytes` of the reopened answer's text, if there is one: its continuation repeats them.
+  void TrimReopened(size_t bytes);
   const std::optional<Item>& reopened() const { return reopened_; }
   /// Where the open answer's message begins; -1 = none is open.
   int64_t answer_begin() const { return answer_begin_; }
@@ -152,6 +154,7 @@ class Timeline {
   struct Anew {
     std::vector<TokenId> ids;
     std::vector<int64_t> starts;  // of each message, and of an answer that is opened
+    std::vector<bool> sampled;    // by message: its ids are those that were sampled
     int64_t pinned = 0;
     size_t left_out = 0;  // items before its first message
     bool cut = false;     // of which it has the end alone
@@ -166,9 +169,12 @@ class Timeline {
   Result<std::optional<Anew>> EncodeInput(const Codec& codec, int64_t max_tokens, bool cuts) const;
   /// What an encoder reads of the last item alone: as much of its end as there is room for.
   Result<std::optional<Anew>> EncodeEnd(const Codec& codec, int64_t most) const;
+  /// Puts the sampled ids of answers in place of ids that spell the same text, as far as all ids before them are kept.
+  void KeepSampled(const Tokenizer& tokenizer, Anew* anew) const;
   void Pin(int64_t wanted, const Codec& codec);
   void CutTokens(int64_t size);
   void TruncateItems(size_t count);
+  bool RendersAnew(const Codec& codec) const { return codec.chat.renders_anew(head_.tools.size() > 0); }
 
   TimelineHead head_;
   SharedList<Item> items_;

@@ -19,7 +19,7 @@ Status Timeline::Splice(size_t at, size_t removed, std::vector<Item> added, cons
   const auto add = [&](auto begin, auto end) {
     for (auto item = begin; item != end; ++item) AddItem(std::move(*item));
   };
-  if (at >= rendered || codec.chat.renders_anew()) {
+  if (at >= rendered || RendersAnew(codec)) {
     TruncateItems(at);
     add(added.begin(), added.end());
     add(later.begin(), later.end());

@@ -33,9 +33,11 @@ Status WholeTemplate::LearnMessages() {
   answer_open_ = BehindEndToken(around[1], facts_.eos);
   ChatMessage call = {ChatRole::kAssistant, ""};
   AppendToolCall(kAnswer.content, "{}", &call.content, &call.calls_at);
-  call.model_ids = {"abcdefgh1"};
-  const Result<std::string> called = run_.Text(std::vector{kQuestion, call}, false);
-  writes_calls_ = called.ok() && called->find(kAnswer.content) != std::string::npos;
+  for (const std::string& id : {std::string("abcdefgh1"), "functions." + kAnswer.content + ":0"}) {
+    call.model_ids = {id};
+    const Result<std::string> called = run_.Text(std::vector{kQuestion, call}, false);
+    writes_calls_ |= called.ok() && called->find(kAnswer.content) != std::string::npos;
+  }
   return Status::Ok();
 }
 

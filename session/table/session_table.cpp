@@ -25,7 +25,9 @@ std::string NameTemplate(const ChatTemplate& chat) {
   for (const TimelineEnd end : {TimelineEnd::kAnswerOpen, TimelineEnd::kAnswerEnded}) {
     all += '\0' + chat.Render({&talk[1], 1}, end, true).Text();
   }
-  if (chat.tool_syntax() != ToolSyntaxName::kHermes) {
+  if (chat.renders_anew(/*with_tools=*/true)) {
+    all += '\0' + chat.source();
+  } else if (chat.tool_syntax() != ToolSyntaxName::kHermes) {
     all += '\0' + chat.Render({&talk[1], 1}, TimelineEnd::kNothing, true, "{\"tool\": []}").Text();
   }
   return HashedId("", all);

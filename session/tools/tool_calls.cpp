@@ -23,27 +23,31 @@ void AppendCompact(std::string_view json, std::string* out) {
 bool IsCut(std::string_view arguments) {
   const ToolSyntax& syntax = SyntaxOf(ToolSyntaxName::kHermes);
   ToolCallReader reader(CallPlace::kStart);
+  std::string shown;
   for (const std::string_view part : {syntax.opening, std::string_view("f"), syntax.before_arguments, arguments}) {
-    reader.Push(part);
+    reader.Push(part, &shown);
   }
   return reader.in_call();
 }
 
 }  // namespace
 
-std::vector<CallPart> ToolCallReader::Push(std::string_view text) {
+std::vector<CallPart> ToolCallReader::Push(std::string_view text, std::string* shown) {
   if (place_ == CallPlace::kNone) state_ = State::kRest;
+  shown_ = shown;
   for (const char c : text) {
+    at_ = shown->size();
+    if (!transcodes() || calls_at_ < 0) *shown += c;
     Read(c);
-    ++at_;
   }
+  at_ = shown->size();
   return std::exchange(parts_, {});
 }
 
 std::vector<CallPart> ToolCallReader::Finish() {
-  if (state_ == State::kText) Emit(CallPart::Kind::kText, told_, at_);
   const bool opened = state_ == State::kOpening || state_ == State::kName || state_ == State::kBehindName;
-  if (opened && calls_at_ < 0) calls_at_ = static_cast<int64_t>(told_);
+  if (state_ == State::kText || (opened && calls_at_ < 0 && weak_marker())) Emit(CallPart::Kind::kText, told_, at_);
+  if (opened && calls_at_ < 0 && !weak_marker()) calls_at_ = static_cast<int64_t>(told_);
   return std::exchange(parts_, {});
 }
 
@@ -71,7 +75,7 @@ void ToolCallReader::Read(char c) {
       if (!ReadMarkup(c)) Misfit(c);
       return;
     case State::kArguments:
-      return ReadArguments(c);
+      return arguments_ != nullptr ? ReadOtherArguments(c) : ReadArguments(c);
     case State::kRest:
       if (calls_at_ < 0) Emit(CallPart::Kind::kText, told_, at_ + 1);
   }
@@ -98,42 +102,78 @@ bool ToolCallReader::ReadMarkup(char c) {
   if (state_ == State::kName) {
     if (ReadName(c)) return true;
     name_end_ = at_;
-    Enter(State::kBehindName, syntax_->before_arguments);
-    if (name_end_ == part_begin_) return false;
+    std::string_view before = syntax_->before_arguments;
+    if (syntax_->loose() && before.ends_with('\n')) before.remove_suffix(1);  // ArgumentReader skips it
+    Enter(State::kBehindName, before);
+    if (!IsCallableName(name_)) return false;
   }
   if (expected_.empty()) {  // behind the name
-    if (c == '{') BeginCall();
-    return c == '{';
+    const char first = syntax_->arguments.form == ToolSyntax::Arguments::Form::kPython ? '(' : '{';
+    if (syntax_->loose() ? c != '\n' && c != '<' : c != first) return false;
+    BeginCall();
+    Read(c);
+    return true;
   }
-  if (!FitsPattern(expected_.front(), c)) return false;
-  expected_.remove_prefix(1);
+  if (!ReadPattern(c)) return false;
   if (!expected_.empty()) return true;
   if (state_ == State::kOpening || state_ == State::kBetween) BeginName();
   if (state_ == State::kClosing) Enter(State::kBetween, syntax_->next);
+  if (state_ == State::kBehindName && syntax_->loose()) BeginCall();
+  return true;
+}
+
+// A byte of `expected_`, in which newlines mean nothing where the syntax is loose.
+bool ToolCallReader::ReadPattern(char c) {
+  const bool digit = FitsPattern('%', c);
+  if (expected_.front() == '%' && digit) return ++matched_ <= kMaxNumberDigits;
+  if (expected_.front() == '%') {
+    if (matched_ == 0) return false;
+    matched_ = 0;
+    expected_.remove_prefix(1);
+  }
+  if (syntax_->loose() && c == '\n' && matched_ == 0) return true;
+  while (syntax_->loose() && expected_.front() == '\n') expected_.remove_prefix(1);
+  if (!FitsPattern(expected_.front(), c)) return false;
+  expected_.remove_prefix(1);
+  if (syntax_->loose()) matched_ = c == '>' ? 0 : 1;
   return true;
 }
 
 void ToolCallReader::BeginName() {
   Enter(State::kName);
-  name_begin_ = part_begin_ = at_ + 1;
+  name_.clear();
+  name_begin_ = at_ + 1;
+  part_begin_ = 0;
 }
 
 // True if the byte belongs to a name, as IsCallableName has it.
 bool ToolCallReader::ReadName(char c) {
-  const size_t part = at_ - part_begin_;
-  if (c != '.') return IsToolName({&c, 1}) && part < kMaxToolNameBytes;
-  const bool divides = part > 0 && part_begin_ == name_begin_;
-  if (divides) part_begin_ = at_ + 1;
-  return divides;
+  const size_t part = name_.size() - part_begin_;
+  const bool divides = c == '.' && part > 0 && part_begin_ == 0;
+  if (!divides && !(IsToolName({&c, 1}) && part < kMaxToolNameBytes)) return false;
+  name_ += c;
+  if (divides) part_begin_ = name_.size();
+  return true;
 }
 
 void ToolCallReader::BeginCall() {
-  if (calls_at_ < 0) calls_at_ = static_cast<int64_t>(told_);
-  Emit(CallPart::Kind::kCall, name_begin_, name_end_);
+  if (calls_at_ < 0) {
+    calls_at_ = static_cast<int64_t>(told_);
+    if (transcodes()) shown_->resize(told_);
+  }
   Enter(State::kArguments);
+  in_call_ = true;
   depth_ = 0;
   in_string_ = escaped_ = false;
-  ReadArguments('{');
+  if (!transcodes()) return Emit(CallPart::Kind::kCall, name_begin_, name_end_);
+  const ToolSyntax& hermes = SyntaxOf(ToolSyntaxName::kHermes);
+  shown_->append(shown_->empty() ? hermes.opening : hermes.next).append(name_);
+  Emit(CallPart::Kind::kCall, shown_->size() - name_.size(), shown_->size());
+  shown_->append(hermes.before_arguments);
+  const size_t begin = shown_->size();
+  if (syntax_->loose()) *shown_ += '{';
+  Emit(CallPart::Kind::kArguments, begin, shown_->size());
+  arguments_ = MakeArgumentReader(*syntax_, types_, name_);
 }
 
 void ToolCallReader::ReadArguments(char c) {
@@ -144,7 +184,25 @@ void ToolCallReader::ReadArguments(char c) {
   if (c == '{' || c == '[') ++depth_;
   if ((c != '}' && c != ']') || --depth_ > 0) return;
   Emit(CallPart::Kind::kCallEnd, at_ + 1, at_ + 1);
-  Enter(State::kClosing, syntax_->behind_arguments);
+  BeginClosing();
+}
+
+void ToolCallReader::ReadOtherArguments(char c) {
+  const size_t begin = shown_->size();
+  const ArgumentReader::Next next = arguments_->Read(c, shown_);
+  Emit(CallPart::Kind::kArguments, begin, shown_->size());
+  if (next == ArgumentReader::Next::kMisfit) state_ = State::kRest;  // the call stays open
+  if (next != ArgumentReader::Next::kDone) return;
+  Emit(CallPart::Kind::kCallEnd, shown_->size(), shown_->size());
+  shown_->append(SyntaxOf(ToolSyntaxName::kHermes).behind_arguments);
+  arguments_.reset();
+  BeginClosing();
+}
+
+void ToolCallReader::BeginClosing() {
+  in_call_ = false;
+  const bool closed = syntax_->loose() || syntax_->behind_arguments.empty();
+  closed ? Enter(State::kBetween, syntax_->next) : Enter(State::kClosing, syntax_->behind_arguments);
 }
 
 // What was kept back is text, and the byte begins anew; behind a call it is nothing.
@@ -164,22 +222,53 @@ void ToolCallReader::Enter(State state, std::string_view expected) {
   matched_ = 0;
 }
 
-std::vector<ToolCall> ReadToolCalls(std::string_view text) {
-  const ToolSyntaxName syntax = SyntaxOfCalls(text);
-  const size_t id = SyntaxOf(syntax).behind_arguments.find('#');
-  ToolCallReader reader(CallPlace::kStart, syntax);
+namespace {
+
+/// The id that the model gave a call, "" if it gave none: `before` starts at the name's end, `after` at the arguments'.
+std::string ModelIdIn(const ToolSyntax& syntax, std::string_view name, std::string_view before,
+                      std::string_view after) {
+  if (syntax.has_numbered_ids()) {
+    const size_t number = syntax.before_arguments.find('%');
+    const std::string_view digits = before.substr(number, before.find_first_not_of("0123456789", number) - number);
+    return "functions." + std::string(name) + ':' + std::string(digits);
+  }
+  for (const auto& [pattern, text] : {std::pair(syntax.before_arguments, before), {syntax.behind_arguments, after}}) {
+    const size_t at = pattern.find('#');
+    if (at == std::string_view::npos || text.size() < at + kModelIdBytes) continue;
+    const std::string_view id = text.substr(at, kModelIdBytes);
+    if (std::ranges::all_of(id, [](char c) { return FitsPattern('#', c); })) return std::string(id);
+  }
+  return "";
+}
+
+std::vector<ToolCall> ReadCallsIn(const ToolSyntax& syntax, std::string_view text) {
+  ToolCallReader reader(CallPlace::kStart, syntax.name);
   std::vector<ToolCall> calls;
-  for (const CallPart& part : reader.Push(text)) {
-    const std::string_view bytes = text.substr(part.begin, part.end - part.begin);
+  std::string shown;
+  size_t name_end = 0;
+  for (const CallPart& part : reader.Push(text, &shown)) {
+    const std::string_view bytes = std::string_view(shown).substr(part.begin, part.end - part.begin);
     if (part.kind == CallPart::Kind::kCall) calls.push_back({.name = std::string(bytes), .complete = false});
+    if (part.kind == CallPart::Kind::kCall) name_end = part.end;
     if (part.kind == CallPart::Kind::kArguments) calls.back().arguments += bytes;
     if (part.kind != CallPart::Kind::kCallEnd) continue;
     calls.back().complete = true;
-    if (id == std::string_view::npos || text.size() < part.end + id + kModelIdBytes) continue;
-    const std::string_view given = text.substr(part.end + id, kModelIdBytes);
-    if (std::ranges::all_of(given, [](char c) { return FitsPattern('#', c); })) calls.back().id = given;
+    if (!syntax.has_json()) continue;
+    calls.back().id = ModelIdIn(syntax, calls.back().name, text.substr(name_end), text.substr(part.end));
   }
   return calls;
+}
+
+}  // namespace
+
+std::vector<ToolCall> ReadToolCalls(std::string_view text) {
+  // Several syntaxes may share an opening; the markup after it distinguishes them.
+  for (const ToolSyntax& syntax : ToolSyntaxes()) {
+    if (!BeginsAsCalls(syntax, text)) continue;
+    std::vector<ToolCall> calls = ReadCallsIn(syntax, text);
+    if (!calls.empty()) return calls;
+  }
+  return {};
 }
 
 void AppendToolCall(std::string_view name, std::string_view arguments, std::string* text, int64_t* calls_at) {
@@ -206,6 +295,11 @@ size_t FirstCall(std::string_view text, int64_t calls_at, CallPlace place, ToolS
   if (calls_at >= 0) return static_cast<size_t>(calls_at);
   if (place == CallPlace::kNone) return text.size();
   const ToolSyntax& syntax = SyntaxOf(name);
+  if (!syntax.reserved && syntax.before_arguments.empty() && place == CallPlace::kStart) {  // [f
+    const bool begun = text.starts_with(syntax.opening) &&
+                       (text == syntax.opening || IsCallableName(text.substr(syntax.opening.size())));
+    return begun ? 0 : text.size();
+  }
   for (size_t length = syntax.marker_bytes - 1; length > 0; --length) {
     const std::string_view begun = syntax.marker().substr(0, length);
     if (place == CallPlace::kStart ? text == begun : text.ends_with(begun)) return text.size() - length;

@@ -6,11 +6,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "engine/grammar/tools/parameter_types.h"
 #include "engine/grammar/tools/tool_syntax.h"
+#include "session/tools/argument_reader.h"
 
 namespace ringside {
 
@@ -21,7 +25,7 @@ enum class CallPlace : uint8_t {
   kStart,  // at its beginning only: an answer in a format of its own is no call, whatever its strings hold
 };
 
-/// A part of what was read: bytes [begin, end) of the text.
+/// A part of the answer: bytes [begin, end) of the shown text (ToolCallReader::Push).
 struct CallPart {
   enum class Kind : uint8_t {
     kText,       // a piece of the text before the calls
@@ -36,16 +40,21 @@ struct CallPart {
 
 class ToolCallReader {
  public:
-  explicit ToolCallReader(CallPlace place = CallPlace::kNone, ToolSyntaxName syntax = ToolSyntaxName::kHermes)
-      : place_(place), syntax_(&SyntaxOf(syntax)) {}
+  /// `types`: of the parameters of tools; only syntaxes with tags need them.
+  explicit ToolCallReader(CallPlace place = CallPlace::kNone, ToolSyntaxName syntax = ToolSyntaxName::kHermes,
+                          std::shared_ptr<const ParameterTypes> types = nullptr)
+      : place_(place), syntax_(&SyntaxOf(syntax)), types_(std::move(types)) {}
 
   /// Reads on. Whatever may yet become a call is kept back. Parts come in their order; what stands behind a call and is
-  /// none is no part.
-  std::vector<CallPart> Push(std::string_view text);
+  /// none is no part. `shown`, empty before the first piece, becomes the text as it is shown: as it was read, but for
+  /// calls whose arguments are not JSON, which it has in Hermes' syntax. It grows, but a call replaces its own markup.
+  std::vector<CallPart> Push(std::string_view text, std::string* shown);
   /// The text has ended: what was kept back and is no call. A call that has begun stays open.
   std::vector<CallPart> Finish();
 
-  bool in_call() const { return state_ == State::kArguments; }  // whose arguments are not whole
+  bool in_call() const { return in_call_; }  // whose arguments are not whole, or are malformed
+  /// True if calls are shown in another syntax than the text's.
+  bool transcodes() const { return place_ != CallPlace::kNone && !syntax_->has_json(); }
   /// Where the calls begin, with the newline before them; -1 if there are none (so far).
   int64_t calls_at() const { return calls_at_; }
 
@@ -55,26 +64,34 @@ class ToolCallReader {
   void Read(char c);
   void ReadText(char c);
   bool ReadMarkup(char c);
-  bool ReadName(char c);
+  bool ReadPattern(char c);
   void BeginName();
+  bool ReadName(char c);
   void BeginCall();
   void ReadArguments(char c);
+  void ReadOtherArguments(char c);
+  void BeginClosing();
+  bool weak_marker() const { return !syntax_->reserved && syntax_->before_arguments.empty(); }
   void Misfit(char c);
   void Enter(State state, std::string_view expected = {});
   void Emit(CallPart::Kind kind, size_t begin, size_t end);
 
   CallPlace place_;
   const ToolSyntax* syntax_;
+  std::shared_ptr<const ParameterTypes> types_;
   State state_ = State::kText;
   std::vector<CallPart> parts_;
-  size_t at_ = 0;              // bytes read
-  size_t told_ = 0;            // of them, as text: what is kept back begins here
-  size_t matched_ = 0;         // in text: bytes of the marker
-  std::string_view expected_;  // elsewhere: what must come
-  size_t name_begin_ = 0, name_end_ = 0;
-  size_t part_begin_ = 0;                     // of the name, after its '.' if it has one
-  bool in_string_ = false, escaped_ = false;  // in the arguments
-  size_t depth_ = 0;                          // of their brackets
+  std::string* shown_ = nullptr;  // during Push
+  size_t at_ = 0;                 // of the byte that is read, in the shown text
+  size_t told_ = 0;               // text before it was emitted; later text is kept back
+  size_t matched_ = 0;            // bytes of the marker or of other markup; digits of a number in it
+  std::string_view expected_;     // elsewhere: what must come
+  std::string name_;              // of the call, so far
+  size_t name_begin_ = 0, name_end_ = 0, part_begin_ = 0;  // in the shown text; in the name, of what follows its '.'
+  bool in_call_ = false;
+  bool in_string_ = false, escaped_ = false;   // in JSON arguments
+  size_t depth_ = 0;                           // of their brackets
+  std::unique_ptr<ArgumentReader> arguments_;  // of others
   int64_t calls_at_ = -1;
 };
 

@@ -9,6 +9,12 @@ ActiveTurn::Next ActiveTurn::Recorded(const Status& status) {
   return Next::kWait;
 }
 
+void ActiveTurn::MakeReader() {
+  const bool typed = response->calls != CallPlace::kNone && SyntaxOf(response->syntax).loose();
+  reader = ToolCallReader(response->calls, response->syntax,
+                          typed ? std::make_shared<ParameterTypes>(std::string_view(next.head().tools)) : nullptr);
+}
+
 ActiveTurn::Next ActiveTurn::Submitted() {
   if (stage_ == Stage::kRecorded) return Next::kAnnounce;
   if (stage_ == Stage::kRefused) return Next::kFail;

@@ -40,6 +40,10 @@ class ActiveTurn {
   /// The engine has taken the turn.
   Next Submitted();
   void Announce() { stage_ = Stage::kHeard; }
+  /// Makes the reader of the response's text. Takes time in proportion to the tools' bytes.
+  void MakeReader();
+  /// The response's text as it was sampled.
+  std::string_view sampled_text() const { return reader.transcodes() ? sampled : response->text; }
 
   std::shared_ptr<Response> response;
   std::shared_ptr<const Response> begun;  // `response` as it was announced, for its events
@@ -49,6 +53,7 @@ class ActiveTurn {
   bool renumbers = false;                 // its events are told before they are durable: a crash may take them back
   Status refused;                         // why its record could not be made durable
   ToolCallReader reader;                  // of the response's text
+  std::string sampled;                    // the response's text in the model's syntax, where the reader transcodes
   std::string name, arguments;            // of the tool call that it is in, so far
   std::vector<TokenId> output;            // sampled and told
   std::vector<OutputToken> held;          // with logprobs: tokens whose text has not come yet

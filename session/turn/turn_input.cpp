@@ -117,7 +117,7 @@ Result<TurnInput> RenderInput(const TurnSpec& spec, std::vector<Item> items, con
     const int64_t session_room = limits.session_len - before;
     const Status rendered = next.Render(codec, !spec.warm_up, before + std::min(session_room, room), spec.truncates);
     if (!rendered.ok()) return TooLong(spec, rendered, session_room, room, most);
-    if (codec.chat.renders_anew()) {
+    if (codec.chat.renders_anew(next.head().tools.size() > 0)) {
       const SharedList<TokenId>& computed = base.tokens();
       input.recomputed |= SharedList<TokenId>::CommonPrefix(computed, next.tokens()) < computed.size();
     }

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "session/chat/chat_template.h"
+#include "session/tools/tool_calls.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/golden_folder.h"
 
@@ -9,10 +10,10 @@ namespace ringside {
 
 namespace {
 
-void RenderAnew(const ChatTemplate& chat, std::span<const ChatMessage> messages) {
+void RenderAnew(const ChatTemplate& chat, std::span<const ChatMessage> messages, std::string_view tools = "") {
   static const auto tokenizer =
       std::move(MakeTokenizer(ReadHuggingFaceTokenizer(GoldenFolder("tokenizer/qwen2")).value()).value());
-  const Result<Rendering> rendering = chat.RenderAnew(messages, true, "", *tokenizer);
+  const Result<Rendering> rendering = chat.RenderAnew(messages, true, tools, *tokenizer);
   if (!rendering.ok()) return;
   const auto encoded = EncodeRendering(*tokenizer, *rendering, 1 << 20);
   if (!encoded) return;
@@ -24,8 +25,8 @@ void RenderAnew(const ChatTemplate& chat, std::span<const ChatMessage> messages)
 
 std::vector<std::string> Seeds() {
   std::vector<std::string> seeds;
-  for (const std::string name :
-       {"chatml", "gemma3", "llama2", "llama3.1", "mistral_v7", "phi4", "plain", "qwen3", "zephyr", "dated_modes"}) {
+  for (const std::string name : {"chatml", "gemma3", "llama2", "llama3.1", "mistral_v7", "phi4", "plain", "qwen3",
+                                 "zephyr", "dated_modes", "qwen3_coder_calls", "kimi_calls"}) {
     seeds.push_back(ReadGolden("chat_template/" + name + ".jinja"));
   }
   return seeds;
@@ -41,6 +42,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const ChatMessage messages[] = {{ChatRole::kSystem, " Be kind. "},
                                   {ChatRole::kUser, "Hi</think>"},
                                   {ChatRole::kAssistant, "<think>a</think> Yo "}};
+  if (chat->renders_anew(/*with_tools=*/true)) {
+    std::vector<ChatMessage> called(std::begin(messages), std::end(messages));
+    AppendToolCall("f", R"({"a": 1})", &called[2].content, &called[2].calls_at);
+    called[2].model_ids = {"abcdefgh1"};
+    called.push_back({ChatRole::kTool, "Found", -1, {"abcdefgh1"}});
+    RenderAnew(*chat, called, R"({"type": "function", "function": {"name": "f", "parameters": {"properties": {}}}})");
+  }
   if (chat->renders_anew()) {
     RenderAnew(*chat, messages);
     return 0;

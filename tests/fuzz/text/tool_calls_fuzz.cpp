@@ -1,20 +1,26 @@
 // The text of an answer in which tool calls are looked for. Input: the place and the syntax, and the text's pieces.
-// What is told is the same in one piece; text and calls together are all of it; and calls can be written as they were
-// read.
+// Pieces make no difference; text and calls together are the whole text; calls can be written as they were read; and
+// transcoded arguments are valid JSON.
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "engine/text/unicode.h"
 #include "session/tools/tool_calls.h"
 #include "tests/fuzz/fuzz_target.h"
+#include "tests/session/tools/call_cases.h"
 
 namespace ringside {
 namespace {
 
 struct Told {
-  std::string text;
+  std::string text, shown;
   std::vector<ToolCall> calls;
   int64_t calls_at = -1;
 };
 
 Told Read(CallPlace place, ToolSyntaxName syntax, const std::vector<std::string_view>& pieces) {
-  ToolCallReader reader(place, syntax);
+  static const auto types = std::make_shared<ParameterTypes>(kCaseTools);
+  ToolCallReader reader(place, syntax, types);
   Told told;
   std::string all;
   const auto note = [&](const std::vector<CallPart>& parts) {
@@ -37,11 +43,16 @@ Told Read(CallPlace place, ToolSyntaxName syntax, const std::vector<std::string_
     }
   };
   for (const std::string_view piece : pieces) {
-    all += piece;
-    note(reader.Push(piece));
+    note(reader.Push(piece, &all));
   }
   note(reader.Finish());
   told.calls_at = reader.calls_at();
+  told.shown = all;
+  for (const ToolCall& call : told.calls) {
+    const bool text = ToValidUtf8(call.arguments) == call.arguments;  // as all text of answers is
+    const bool json = !SyntaxOf(syntax).has_json() && call.complete && text;
+    Require(!json || nlohmann::json::accept(call.arguments), "arguments are JSON");
+  }
   if (told.calls_at < 0) {
     Require(told.calls.empty() && told.text == all, "without calls all is text");
   } else {
@@ -53,8 +64,16 @@ Told Read(CallPlace place, ToolSyntaxName syntax, const std::vector<std::string_
 }  // namespace
 
 std::vector<std::string> Seeds() {
+  std::vector<std::string> seeds;
+  for (const CallCase& call : CallCases()) {
+    const size_t half = call.text.size() / 2;
+    for (const char place : {'a', 's'}) {
+      const std::string how = {place, static_cast<char>('0' + static_cast<int>(call.syntax))};
+      seeds.push_back(JoinParts({how, call.text.substr(0, half), call.text.substr(half)}));
+    }
+  }
   const std::string one = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": [1, \"}\\\"\"]}}\n</tool_call>";
-  return {
+  const std::vector<std::string> others = {
       JoinParts({"a", "Let me see.\n" + one, "\n" + one}),
       JoinParts({"s", one.substr(0, 20), one.substr(20)}),
       JoinParts({"a", "<tool_call>\n{\"name\": \"", "x\", \"arguments\": {"}),
@@ -62,6 +81,8 @@ std::vector<std::string> Seeds() {
       JoinParts({"s1", R"({"name": "f", "param)", R"(eters": {"a": 1}}; {"name": "g", "parameters": {}})"}),
       JoinParts({"s2", R"([TOOL_CALLS] [{"name": "f", "arguments": {"a": 1}, "id": "aB3456789"}, {"name": "g)", ""}),
       JoinParts({"s3", R"([TOOL_CALLS][{"name": "f", "arguments": {}, "id": "aB3)", R"(456789"}])"})};
+  seeds.insert(seeds.end(), others.begin(), others.end());
+  return seeds;
 }
 
 }  // namespace ringside
@@ -73,11 +94,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const CallPlace place = how.starts_with("a")   ? CallPlace::kAny
                           : how.starts_with("s") ? CallPlace::kStart
                                                  : CallPlace::kNone;
-  const size_t number = how.size() > 1 ? static_cast<size_t>(how[1]) % ToolSyntaxes().size() : 0;
+  const size_t number = how.size() > 1 ? static_cast<uint8_t>(how[1] - '0') % ToolSyntaxes().size() : 0;
   const ToolSyntaxName syntax = ToolSyntaxes()[number].name;
   const std::string whole = std::string(parts[1]) + std::string(parts[2]);
   const Told told = Read(place, syntax, {parts[1], parts[2]}), once = Read(place, syntax, {whole});
-  Require(told.text == once.text && told.calls.size() == once.calls.size() && told.calls_at == once.calls_at,
+  Require(told.shown == once.shown && told.text == once.text && told.calls.size() == once.calls.size() &&
+              told.calls_at == once.calls_at,
           "pieces make no difference");
   std::string written = told.text;
   int64_t calls_at = -1;
@@ -87,9 +109,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Require(!again.empty() && again.front().name == told.calls.front().name, "a call is read as it was written");
   (void)ComparableText(whole, told.calls_at);
   if (place == CallPlace::kStart) {
-    const std::string calls = whole.substr(static_cast<size_t>(told.calls_at));
-    Require(SyntaxOfCalls(calls) == syntax, "calls say in which syntax they are");
-    Require(ReadToolCalls(calls).size() == told.calls.size(), "all calls are read again");
+    const std::string calls = told.shown.substr(static_cast<size_t>(told.calls_at));
+    const bool transcoded = !SyntaxOf(syntax).has_json() && !told.calls.empty();
+    Require(BeginsAsCalls(SyntaxOf(transcoded ? ToolSyntaxName::kHermes : syntax), calls),
+            "calls begin like their syntax");
+    Require(ReadToolCalls(calls).empty() == told.calls.empty(), "calls are read again");
+    (void)ReadToolCalls(whole);
   }
   return 0;
 }

@@ -7,7 +7,7 @@
 namespace ringside {
 namespace {
 
-constexpr int64_t kRoom = 1 << 20;  // tokens
+constexpr int64_t kEncoderRoom = 1 << 20;  // tokens
 constexpr TokenId kStart = ByteTokenizer::kImStart, kEnd = ByteTokenizer::kImEnd;
 
 class EncoderTimelineTest : public ::testing::Test {
@@ -16,7 +16,7 @@ class EncoderTimelineTest : public ::testing::Test {
     Item item;
     item.text = text;
     timeline_.AddItem(std::move(item));
-    return timeline_.Render(codec_, true, kRoom);
+    return timeline_.Render(codec_, true, kEncoderRoom);
   }
   void Answer(const std::string& text, bool cut = false) {
     std::vector<TokenId> ids = Bytes(text);
@@ -92,7 +92,7 @@ TEST_F(EncoderTimelineTest, OfAMessageThatIsTooLongTheEndIsReadWhereThatIsAskedF
     Item item;
     item.text = text;
     timeline.AddItem(std::move(item));
-    return timeline.Render(codec_, true, kRoom, /*cuts=*/true);
+    return timeline.Render(codec_, true, kEncoderRoom, /*cuts=*/true);
   };
   ASSERT_TRUE(ask(timeline_).ok());
   EXPECT_EQ(Parts(), Two(text.substr(text.size() - 39) + "<|im_end|>", "<|im_start|>"));
@@ -104,11 +104,11 @@ TEST_F(EncoderTimelineTest, OfAMessageThatIsTooLongTheEndIsReadWhereThatIsAskedF
   EXPECT_EQ(timeline_.left_out(), 3) << "the long one is left out as a whole";
 
   timeline_ = other;
-  ASSERT_TRUE(timeline_.SetHead({"Be kind.", {}}, codec_, kRoom).ok());
+  ASSERT_TRUE(timeline_.SetHead({"Be kind.", {}}, codec_, kEncoderRoom).ok());
   ASSERT_TRUE(ask(timeline_).ok());
   EXPECT_EQ(Parts().first, "Be kind.\n" + text.substr(text.size() - 30) + "<|im_end|>");
   timeline_ = other;
-  ASSERT_TRUE(timeline_.SetHead({std::string(50, 'k'), {}}, codec_, kRoom).ok());
+  ASSERT_TRUE(timeline_.SetHead({std::string(50, 'k'), {}}, codec_, kEncoderRoom).ok());
   EXPECT_EQ(ask(timeline_).reason(), "context_length_exceeded");
 
   timeline_ = Timeline();
@@ -117,7 +117,7 @@ TEST_F(EncoderTimelineTest, OfAMessageThatIsTooLongTheEndIsReadWhereThatIsAskedF
   Item item;
   item.text = umlauts;
   timeline_.AddItem(std::move(item));
-  ASSERT_TRUE(timeline_.Render(codec_, true, kRoom, /*cuts=*/true).ok());
+  ASSERT_TRUE(timeline_.Render(codec_, true, kEncoderRoom, /*cuts=*/true).ok());
   EXPECT_EQ(Parts().first, umlauts.substr(0, 38) + "<|im_end|>") << "of whole characters";
 
   const std::vector<TokenId> prompt = Bytes(text);
@@ -127,7 +127,7 @@ TEST_F(EncoderTimelineTest, OfAMessageThatIsTooLongTheEndIsReadWhereThatIsAskedF
 }
 
 TEST_F(EncoderTimelineTest, InstructionsStandBeforeWhatIsLeft) {
-  ASSERT_TRUE(timeline_.SetHead({"Be kind.", {}}, codec_, kRoom).ok());
+  ASSERT_TRUE(timeline_.SetHead({"Be kind.", {}}, codec_, kEncoderRoom).ok());
   ASSERT_TRUE(Ask("0123456789").ok());
   Answer("0123456789");
   ASSERT_TRUE(Ask("now then!").ok());
@@ -154,7 +154,7 @@ TEST_F(EncoderTimelineTest, ItemsAreWhereTheirTextsAre) {
 }
 
 TEST_F(EncoderTimelineTest, ToolsAreRefusedByName) {
-  ASSERT_TRUE(timeline_.SetHead({{}, SharedText("{\"name\":\"f\"}")}, codec_, kRoom).ok());
+  ASSERT_TRUE(timeline_.SetHead({{}, SharedText("{\"name\":\"f\"}")}, codec_, kEncoderRoom).ok());
   const Status refused = Ask("Hi");
   EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
   EXPECT_NE(refused.message().find("tools"), std::string::npos) << refused.message();

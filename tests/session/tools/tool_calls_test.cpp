@@ -20,10 +20,7 @@ class Told {
  public:
   explicit Told(CallPlace place = CallPlace::kAny, ToolSyntaxName syntax = ToolSyntaxName::kHermes)
       : reader_(place, syntax) {}
-  void Push(std::string_view text) {
-    all_ += text;
-    Note(reader_.Push(text));
-  }
+  void Push(std::string_view text) { Note(reader_.Push(text, &all_)); }
   std::vector<std::string> Finish() {
     Note(reader_.Finish());
     return lines_;
@@ -231,6 +228,17 @@ TEST(AnswerForms, AreTheSameAsBytes) {
   }
   form.choice.names.assign(129, "");  // more than there can be tools
   EXPECT_FALSE(DecodeAnswerForm(Encode(form)).ok());
+}
+
+TEST(AnswerForms, ARequiredCallIsOneUnlessParallelCallsWereAskedFor) {
+  for (const bool parallel : {false, true}) {
+    const AnswerForm form{{}, {.mode = ToolChoice::Mode::kRequired, .parallel = parallel}};
+    EXPECT_EQ(form.choice.takes_several(), parallel);
+    const AnswerForm read = DecodeAnswerForm(Encode(form)).value();
+    EXPECT_EQ(read.choice.takes_several(), parallel);
+  }
+  EXPECT_TRUE(ToolChoice{}.takes_several());
+  EXPECT_FALSE((ToolChoice{.several = false, .parallel = true}).takes_several());
 }
 
 struct Written {

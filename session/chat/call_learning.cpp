@@ -1,0 +1,95 @@
+#include "session/chat/call_learning.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/grammar/tools/parameter_types.h"
+#include "session/tools/tool_calls.h"
+
+namespace ringside {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::string_view kTools =
+    R"({"type": "function", "function": {"name": "look", "description": "Looks up", "parameters": {"type": "object", )"
+    R"("properties": {"what": {"type": "string", "description": "Words"}, "count": {"type": "integer", )"
+    R"("description": "Results"}}, "required": ["what"]}}})"
+    "\n"
+    R"({"type": "function", "function": {"name": "now", "description": "Time", "parameters": {"type": "object", )"
+    R"("properties": {"zone": {"type": "string", "description": "Place"}}, "required": []}}})";
+const ChatMessage kQuestion = {ChatRole::kUser, "Zqa3quvx"};
+constexpr std::array<std::pair<const char*, const char*>, 2> kCalls = {
+    {{"look", R"({"what": "Zwa4quvx yes", "count": 3})"}, {"now", R"({"zone": "Zzb5quvx"})"}}};
+
+/// A question, `count` calls with ids of one kind, and their results.
+std::vector<ChatMessage> Conversation(size_t count, bool numbered) {
+  std::vector<ChatMessage> messages = {kQuestion, {ChatRole::kAssistant, ""}};
+  for (size_t i = 0; i < count; ++i) {
+    const auto& [name, arguments] = kCalls[i];
+    AppendToolCall(name, arguments, &messages[1].content, &messages[1].calls_at);
+    const std::string number = std::to_string(i);
+    messages[1].model_ids.push_back(numbered ? "functions." + std::string(name) + ':' + number : "abcdefgh" + number);
+    messages.push_back({ChatRole::kTool, "Zrc" + number + "quvx", -1, {messages[1].model_ids.back()}});
+  }
+  return messages;
+}
+
+/// The rendered answer and all that follows it; "" where the template fails.
+std::string AnswerText(const TemplateRun& run, size_t count, bool numbered) {
+  const Result<std::string> all = run.Text(Conversation(count, numbered), false, kTools),
+                            prompt = run.Text(std::vector{kQuestion}, true, kTools);
+  if (!all.ok()) return "";
+  if (prompt.ok() && all->starts_with(*prompt)) return all->substr(prompt->size());
+  const size_t at = all->rfind(kQuestion.content);
+  return at == std::string::npos ? "" : all->substr(at + kQuestion.content.size());
+}
+
+bool ReadsBack(const ToolSyntax& syntax, const std::string& text, size_t count) {
+  if (text.find(syntax.close) == std::string::npos) return false;
+  ToolCallReader reader(syntax.alone ? CallPlace::kStart : CallPlace::kAny, syntax.name,
+                        std::make_shared<ParameterTypes>(kTools));
+  std::string shown;
+  std::vector<ToolCall> calls;
+  for (const CallPart& part : reader.Push(text, &shown)) {
+    const std::string bytes = shown.substr(part.begin, part.end - part.begin);
+    if (part.kind == CallPart::Kind::kCall) calls.push_back({.name = bytes, .complete = false});
+    if (part.kind == CallPart::Kind::kArguments) calls.back().arguments += bytes;
+    if (part.kind == CallPart::Kind::kCallEnd) calls.back().complete = true;
+  }
+  if (calls.size() != count) return false;
+  for (size_t i = 0; i < count; ++i) {
+    const auto& [name, arguments] = kCalls[i];
+    const Json read = Json::parse(calls[i].arguments, nullptr, false);
+    if (!calls[i].complete || calls[i].name != name || read != Json::parse(arguments)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<LearnedCalls> LearnCalls(const TemplateRun& given) {
+  TemplateRun run = given;
+  const Result<std::string> without = run.Text(std::vector{kQuestion}, true),
+                            with = run.Text(std::vector{kQuestion}, true, kTools);
+  if (!without.ok() || !with.ok() || *without == *with) return std::nullopt;
+  for (const size_t count : {kCalls.size(), size_t{1}}) {
+    for (const bool as_text : {false, true}) {
+      run.set_text_arguments(as_text);
+      const std::array<std::string, 2> texts = {AnswerText(run, count, false), AnswerText(run, count, true)};
+      for (const ToolSyntax& syntax : ToolSyntaxes()) {
+        if (count > 1 && !syntax.several) continue;
+        if (ReadsBack(syntax, texts[syntax.has_numbered_ids() ? 1 : 0], count)) return {{syntax.name, as_text}};
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace ringside
