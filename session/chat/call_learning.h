@@ -11,6 +11,7 @@ namespace ringside {
 struct LearnedCalls {
   ToolSyntaxName syntax = ToolSyntaxName::kHermes;
   bool text_arguments = false;  // the template takes arguments as JSON text only (TemplateRun::set_text_arguments)
+  friend bool operator==(const LearnedCalls&, const LearnedCalls&) = default;
 };
 
 /// The first syntax that reads all calls as they were given; nothing if none does, or the template ignores tools.

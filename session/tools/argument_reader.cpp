@@ -45,6 +45,7 @@ class TaggedArguments final : public ArgumentReader {
   TaggedArguments(const ToolSyntax& syntax, std::shared_ptr<const ParameterTypes> types, std::string_view tool)
       : before_key_(WithoutNewlines(syntax.arguments.before_key)),
         before_value_(WithoutNewlines(syntax.arguments.before_value)),
+        before_json_(WithoutNewlines(syntax.arguments.before_json)),
         behind_value_(WithoutNewlines(syntax.arguments.behind_value)),
         behind_arguments_(WithoutNewlines(syntax.behind_arguments)),
         own_lines_(syntax.arguments.before_value.ends_with('\n')),
@@ -101,18 +102,19 @@ class TaggedArguments final : public ArgumentReader {
     if (key_.empty()) return Next::kMisfit;
     if (IsLoose(c) && !held_.empty()) return Next::kMore;
     held_ += c;
-    if (!before_value_.starts_with(held_)) return Next::kMisfit;
-    if (held_ != before_value_) return Next::kMore;
+    if (!before_value_.starts_with(held_) && !before_json_.starts_with(held_)) return Next::kMisfit;
+    if (held_ != before_value_ && held_ != before_json_) return Next::kMore;
+    const bool untyped = types_ == nullptr || types_->IsText(tool_, key_);
+    const bool text = before_json_.empty() ? untyped : held_ == before_value_;
     held_.clear();
     json->append(std::exchange(first_, false) ? "" : ", ").append(JsonString(key_)).append(": ");
-    if (types_ != nullptr && !types_->IsText(tool_, key_)) {
-      value_.emplace(Form::kJson);
-      state_ = State::kJson;
-    } else {
+    state_ = text ? State::kText : State::kJson;
+    if (text) {
       *json += '"';
       newline_ = false;
       begun_ = false;
-      state_ = State::kText;
+    } else {
+      value_.emplace(Form::kJson);
     }
     return Next::kMore;
   }
@@ -151,8 +153,8 @@ class TaggedArguments final : public ArgumentReader {
     return Next::kMore;
   }
 
-  const std::string before_key_, before_value_, behind_value_, behind_arguments_;  // without newlines
-  const bool own_lines_;                                                           // of values
+  const std::string before_key_, before_value_, before_json_, behind_value_, behind_arguments_;  // without newlines
+  const bool own_lines_;                                                                         // of values
   const std::shared_ptr<const ParameterTypes> types_;
   const std::string tool_;
   State state_ = State::kBetween;

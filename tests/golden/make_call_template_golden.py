@@ -238,6 +238,18 @@ SEED = """
             {{- '\\n</function>\\n</seed:tool_call>' }}
         {%- endfor %}"""
 
+DSML = """
+        {{- '\\n\\n<｜DSML｜function_calls>\\n' }}
+        {%- for call in message.tool_calls %}
+            {{- '<｜DSML｜invoke name="' + call.function.name + '">\\n' }}
+            {%- for k, v in call.function.arguments | items %}
+                {{- '<｜DSML｜parameter name="' + k + '" string="' + ('true' if v is string else 'false') + '">' }}
+                {{- v if v is string else v | tojson }}{{- '</｜DSML｜parameter>\\n' }}
+            {%- endfor %}
+            {{- '</｜DSML｜invoke>\\n' }}
+        {%- endfor %}
+        {{- '</｜DSML｜function_calls>' }}"""
+
 
 def plain(calls, opening="<|header_start|>", role_end="<|header_end|>", end="<|eot|>"):
     return PLAIN.replace("CALLS", calls).replace("OPEN", opening).replace("ROLEEND", role_end).replace("NAME", end)
@@ -264,6 +276,7 @@ TEMPLATES = {
     "seed": (16, "<seed:eos>", plain(SEED, "<seed:bos>", "", "<seed:eos>")),
     "llama4": (17, "<|eot|>", plain(PYTHONIC.replace("BEGIN", "").replace("CLOSE", ""))),
     "lfm2": (18, "<|im_end|>", plain(PYTHONIC.replace("BEGIN", "<|tool_call_start|>").replace("CLOSE", "<|tool_call_end|>"), "<|im_start|>", "", "<|im_end|>")),
+    "deepseek_v32": (20, END, plain(DSML, "<｜", "｜>", END)),
     "gemma4": (19, "<turn|>", plain(GEMMA, "<|turn>", "", "<turn|>")),
 }
 TOOLS = [{"type": "function", "function": {"name": "look", "description": "Looks <up>", "parameters": {

@@ -44,7 +44,7 @@ class ArgumentWriter {
     std::vector<ExpressionId> parts;
     for (const Member& member : members.declared) {
       ASSIGN_OR_RETURN(const ExpressionId value, TaggedValue(*member.schema, member.path));
-      const ExpressionId part = Tagged(source_.Bytes(*member.name), value);
+      const ExpressionId part = Tagged(source_.Bytes(*member.name), value, TakesText(*root_, *member.schema));
       parts.push_back(member.required ? part : source_.Optional(part));
     }
     if (members.others != nullptr) {
@@ -100,10 +100,10 @@ class ArgumentWriter {
                                  std::to_string(kMaxKeyBytes) + " letters, digits and any of _-.$@/.");
   }
 
-  ExpressionId Tagged(ExpressionId key, ExpressionId value) {
-    return source_.Sequence({AddMarkup(markup_.before_key, true, &source_), key,
-                             AddMarkup(markup_.before_value, true, &source_), value,
-                             AddMarkup(markup_.behind_value, true, &source_)});
+  ExpressionId Tagged(ExpressionId key, ExpressionId value, bool text = true) {
+    const std::string_view before = text || markup_.before_json.empty() ? markup_.before_value : markup_.before_json;
+    return source_.Sequence({AddMarkup(markup_.before_key, true, &source_), key, AddMarkup(before, true, &source_),
+                             value, AddMarkup(markup_.behind_value, true, &source_)});
   }
 
   ExpressionId BareKey() {
@@ -304,7 +304,9 @@ class ArgumentWriter {
   Result<ExpressionId> AnyArguments() {
     if (markup_.form == Form::kTagged) {
       ASSIGN_OR_RETURN(const ExpressionId value, TextValue({}, ""));
-      return source_.Repeat(Tagged(BareKey(), value), 0, kUnbounded);
+      std::vector<ExpressionId> forms = {Tagged(BareKey(), value)};
+      if (!markup_.before_json.empty()) forms.push_back(Tagged(BareKey(), json_.AnyValue(), /*text=*/false));
+      return source_.Repeat(source_.Choice(std::move(forms)), 0, kUnbounded);
     }
     ASSIGN_OR_RETURN(const ExpressionId value, AnyValue());
     const ExpressionId colon = python() ? source_.Bytes("=") : json_.Colon();

@@ -318,6 +318,20 @@ constexpr std::array<ToolSyntax, static_cast<size_t>(kLastToolSyntax) + 1> kTabl
         .several = true,
         .arguments = {.form = Form::kGemma},
     },
+    {
+        .name = ToolSyntaxName::kDeepSeekV32,
+        .opening = "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"",
+        .marker_bytes = Bytes("<｜DSML｜function_calls>"),
+        .reserved = true,
+        .before_arguments = "\">\n",
+        .behind_arguments = "</｜DSML｜invoke>\n",
+        .next = "<｜DSML｜invoke name=\"",
+        .close = "</｜DSML｜function_calls>",
+        .alone = false,
+        .several = true,
+        .arguments = {Form::kTagged, "<｜DSML｜parameter name=\"", "\" string=\"true\">", "</｜DSML｜parameter>\n",
+                      "\" string=\"false\">"},
+    },
 }};
 
 /// Whether `text`, which may have been cut, begins as the pattern, in which newlines are optional if it is `loose`.

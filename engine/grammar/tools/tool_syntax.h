@@ -33,8 +33,9 @@ enum class ToolSyntaxName : uint8_t {
   kLlamaPython = 17,  // Llama 3.2 and 4: [f(a=1)]
   kLfm2 = 18,
   kGemma4 = 19,
+  kDeepSeekV32 = 20,  // V3.2 and later: tags
 };
-inline constexpr ToolSyntaxName kLastToolSyntax = ToolSyntaxName::kGemma4;
+inline constexpr ToolSyntaxName kLastToolSyntax = ToolSyntaxName::kDeepSeekV32;
 
 struct ToolSyntax {
   ToolSyntaxName name;
@@ -58,6 +59,7 @@ struct ToolSyntax {
     };
     Form form = Form::kJson;
     std::string_view before_key = {}, before_value = {}, behind_value = {};
+    std::string_view before_json = {};  // in place of `before_value` of values that are not strings; "" = no difference
   };
   Arguments arguments = {};
 

@@ -130,6 +130,15 @@ inline std::vector<CallCase> CallCases() {
        "<|tool_call>call:get-now{}<tool_call|>",
        "Hm.",
        {{"look", full}, {"get-now", "{}"}}},
+      {Name::kDeepSeekV32,
+       "Hm.\n<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"look\">\n<｜DSML｜parameter name=\"what\" "
+       "string=\"true\">a \"b\"\n<c></｜DSML｜parameter>\n<｜DSML｜parameter name=\"count\" string=\"false\">3"
+       "</｜DSML｜parameter>\n<｜DSML｜parameter name=\"deep\" string=\"false\">{\"k\": [1, "
+       "\"x\"]}</｜DSML｜parameter>\n"
+       "<｜DSML｜parameter name=\"sure\" string=\"false\">true</｜DSML｜parameter>\n</｜DSML｜invoke>\n"
+       "<｜DSML｜invoke name=\"get-now\">\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+       "Hm.",
+       {{"look", full}, {"get-now", "{}"}}},
   };
 }
 
