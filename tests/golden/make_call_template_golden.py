@@ -277,6 +277,7 @@ TEMPLATES = {
     "llama4": (17, "<|eot|>", plain(PYTHONIC.replace("BEGIN", "").replace("CLOSE", ""))),
     "lfm2": (18, "<|im_end|>", plain(PYTHONIC.replace("BEGIN", "<|tool_call_start|>").replace("CLOSE", "<|tool_call_end|>"), "<|im_start|>", "", "<|im_end|>")),
     "deepseek_v32": (20, END, plain(DSML, "<｜", "｜>", END)),
+    "deepseek_v4": (21, END, plain(DSML.replace("function_calls", "tool_calls"), "<｜", "｜>", END)),
     "gemma4": (19, "<turn|>", plain(GEMMA, "<|turn>", "", "<turn|>")),
 }
 TOOLS = [{"type": "function", "function": {"name": "look", "description": "Looks <up>", "parameters": {

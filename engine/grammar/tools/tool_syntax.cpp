@@ -332,6 +332,20 @@ constexpr std::array<ToolSyntax, static_cast<size_t>(kLastToolSyntax) + 1> kTabl
         .arguments = {Form::kTagged, "<｜DSML｜parameter name=\"", "\" string=\"true\">", "</｜DSML｜parameter>\n",
                       "\" string=\"false\">"},
     },
+    {
+        .name = ToolSyntaxName::kDeepSeekV4,
+        .opening = "<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"",
+        .marker_bytes = Bytes("<｜DSML｜tool_calls>"),
+        .reserved = true,
+        .before_arguments = "\">\n",
+        .behind_arguments = "</｜DSML｜invoke>\n",
+        .next = "<｜DSML｜invoke name=\"",
+        .close = "</｜DSML｜tool_calls>",
+        .alone = false,
+        .several = true,
+        .arguments = {Form::kTagged, "<｜DSML｜parameter name=\"", "\" string=\"true\">", "</｜DSML｜parameter>\n",
+                      "\" string=\"false\">"},
+    },
 }};
 
 /// Whether `text`, which may have been cut, begins as the pattern, in which newlines are optional if it is `loose`.

@@ -33,9 +33,10 @@ enum class ToolSyntaxName : uint8_t {
   kLlamaPython = 17,  // Llama 3.2 and 4: [f(a=1)]
   kLfm2 = 18,
   kGemma4 = 19,
-  kDeepSeekV32 = 20,  // V3.2 and later: tags
+  kDeepSeekV32 = 20,  // tags
+  kDeepSeekV4 = 21,
 };
-inline constexpr ToolSyntaxName kLastToolSyntax = ToolSyntaxName::kDeepSeekV32;
+inline constexpr ToolSyntaxName kLastToolSyntax = ToolSyntaxName::kDeepSeekV4;
 
 struct ToolSyntax {
   ToolSyntaxName name;

@@ -67,7 +67,7 @@ TEST(CallTemplate, SaysItsSyntax) {
     EXPECT_NE(one.chat.renders_anew(/*with_tools=*/true), one.name.starts_with("mistral")) << one.name;
     seen.insert(one.syntax);
   }
-  EXPECT_EQ(seen.size(), 17u);
+  EXPECT_EQ(seen.size(), 18u);
 }
 
 TEST(CallTemplate, ConversationsWithToolsAreRenderedAsJinja) {

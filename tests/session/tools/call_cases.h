@@ -139,6 +139,15 @@ inline std::vector<CallCase> CallCases() {
        "<｜DSML｜invoke name=\"get-now\">\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
        "Hm.",
        {{"look", full}, {"get-now", "{}"}}},
+      {Name::kDeepSeekV4,
+       "Hm.\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name=\"look\">\n<｜DSML｜parameter name=\"what\" "
+       "string=\"true\">a \"b\"\n<c></｜DSML｜parameter>\n<｜DSML｜parameter name=\"count\" string=\"false\">3"
+       "</｜DSML｜parameter>\n<｜DSML｜parameter name=\"deep\" string=\"false\">{\"k\": [1, "
+       "\"x\"]}</｜DSML｜parameter>\n"
+       "<｜DSML｜parameter name=\"sure\" string=\"false\">true</｜DSML｜parameter>\n</｜DSML｜invoke>\n"
+       "<｜DSML｜invoke name=\"get-now\">\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>",
+       "Hm.",
+       {{"look", full}, {"get-now", "{}"}}},
   };
 }
 

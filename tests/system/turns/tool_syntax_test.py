@@ -27,8 +27,9 @@ ANY = 1 << 20
 FAMILIES = {"qwen3_tools": (tiny_model.SPECIAL, ANY), "llama3.1_tools": (LLAMA, 1), "mistral_v3_tools": (MISTRAL, ANY),
             "mistral_tekken_tools": (MISTRAL, ANY), "mistral_v13_calls": (["[ARGS]", *MISTRAL], ANY),
             "qwen3_coder_calls": (tiny_model.SPECIAL, ANY), "glm45_calls": (["<|system|>", "<|observation|>", "<|assistant|>", "<|user|>"], ANY),
-            "kimi_calls": (KIMI, ANY), "lfm2_calls": (LFM2, ANY), "gemma4_calls": (GEMMA, ANY)}
-MARKERS = ["TOOL_CALLS", "<tool_call>", "<|tool_calls_section_begin|>", "<|tool_call_start|>", "<|tool_call>"]
+            "kimi_calls": (KIMI, ANY), "lfm2_calls": (LFM2, ANY), "gemma4_calls": (GEMMA, ANY),
+            "deepseek_v32_calls": (["｜DSML｜", "<｜end▁of▁sentence｜>"], ANY)}
+MARKERS = ["TOOL_CALLS", "<tool_call>", "<|tool_calls_section_begin|>", "<|tool_call_start|>", "<|tool_call>", "<｜DSML｜function_calls>"]
 CITY = {"type": "object", "properties": {"city": {"enum": ["Bonn", "Paris"]}, "days": {"type": "integer", "minimum": 0, "maximum": 9}},
         "required": ["city", "days"], "additionalProperties": False}
 NOW = {"type": "object", "properties": {}, "additionalProperties": False}
