@@ -41,7 +41,10 @@ def thread_seconds(pid):
     """Of each thread of a process: its name, and how long it has run."""
     found = {}
     for thread in os.listdir(f"/proc/{pid}/task"):
-        name, _, rest = open(f"/proc/{pid}/task/{thread}/stat").read().partition("(")[2].rpartition(")")
+        try:
+            name, _, rest = open(f"/proc/{pid}/task/{thread}/stat").read().partition("(")[2].rpartition(")")
+        except FileNotFoundError:
+            continue  # it has ended meanwhile
         found[thread] = name, sum(map(int, rest.split()[11:13])) / os.sysconf("SC_CLK_TCK")
     return found
 

@@ -92,7 +92,8 @@ TEST_F(ReasoningTurns, LogprobsAreTheMessages) {
   spec.sampling.logprobs = 0;
   const std::string id = Reason(std::move(spec), kThinkOpen + "Hm" + kThinkClose + "Yo");
   std::string names;
-  for (const OutputToken& token : Got(id)->tokens) names += tokenizer.TokenName(token.id);
+  const std::shared_ptr<const Response> got = Got(id);
+  for (const OutputToken& token : got->tokens) names += tokenizer.TokenName(token.id);
   EXPECT_THAT(names, ::testing::EndsWith("Yo<|im_end|>"));
   EXPECT_THAT(names, Not(HasSubstr("Hm")));
 }

@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <atomic>
+
 #include "base/bytes.h"
 #include "base/limits.h"
 #include "tests/session/durable_fixture.h"
@@ -187,7 +189,7 @@ class MachineClock final : public Clock {
   int64_t MonotonicNs() const override { return up_s * 1'000'000'000; }
   double WallSeconds() const override { return static_cast<double>(wall_s); }
   void Advance(int64_t seconds) { up_s += seconds, wall_s += seconds; }
-  int64_t up_s = 0, wall_s = 1'700'000'000;
+  std::atomic<int64_t> up_s{0}, wall_s{1'700'000'000};  // the journal's thread reads them
 };
 
 class WallClockTest : public StoredSessionsTest {

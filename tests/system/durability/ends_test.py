@@ -4,7 +4,7 @@ that ran are `interrupted`, and a turn with an empty input continues them.
     scripts/python -m pytest tests/system/durability/ends_test.py
     RINGSIDE_END_CYCLES=100 scripts/python -m pytest -s -k rank tests/system/durability/ends_test.py
 
-RINGSIDE_END_FLAGS are more of the server's ("--device cuda"), RINGSIDE_END_MODEL another model than the tiny one.
+RINGSIDE_END_FLAGS are more of the server's ("--device cuda --tensor-parallel-force"), RINGSIDE_END_MODEL another model than the tiny one.
 
 Clients talk until the harm is done; then each conversation is compared with what its client was told, by the checks of the
 kill test. What a client heard of an end is what is stored of it, in this server and in the next one.
