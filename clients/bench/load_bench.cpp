@@ -98,7 +98,7 @@ class Talker : public std::enable_shared_from_this<Talker> {
   void OnEvent(const HeardEvent& heard) {
     if (over_) return;
     const Clock::time_point now = Clock::now();
-    if (!heard.text.empty()) {
+    if (!heard.text.empty() || !heard.reasoning.empty()) {
       if (heard_) {
         record_.gaps_ms.push_back(Ms(now - last_));
       } else {

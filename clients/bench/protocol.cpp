@@ -46,6 +46,7 @@ HeardEvent Failed(const Json& error, const char* otherwise) {
 HeardEvent ReadResponsesEvent(const Json& json) {
   const std::string type = Text(json, "type");
   if (type == "response.output_text.delta") return {.text = Text(json, "delta")};
+  if (type == "response.reasoning_text.delta") return {.reasoning = Text(json, "delta")};
   if (type == "error") return Failed(json.contains("error") ? json["error"] : json, "error");
   const Json response = Member(json, "response");
   const bool interrupted = Text(Member(response, "incomplete_details"), "reason") == "interrupted";
@@ -68,6 +69,9 @@ HeardEvent ReadChunk(const Json& json) {
     const Json& choice = json["choices"][0];
     heard.text = Text(Member(choice, "delta"), "content");
     if (heard.text.empty()) heard.text = Text(choice, "text");
+    for (const char* name : {"reasoning", "reasoning_content"}) {  // servers send one of them, or both
+      if (heard.reasoning.empty()) heard.reasoning = Text(Member(choice, "delta"), name);
+    }
   }
   const Json usage = Member(json, "usage");
   if (!usage.empty()) {

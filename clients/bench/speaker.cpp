@@ -32,6 +32,7 @@ class LinkSpeaker final : public Speaker {
  private:
   void OnEvent(const LinkEvent& event) {
     if (event.kind == LinkEvent::Kind::kRetrying) ++reconnects_;
+    if (event.kind == LinkEvent::Kind::kReasoning) listener_({.reasoning = event.text});
     if (event.kind == LinkEvent::Kind::kText) listener_({.text = event.text});
     if (!event.ends()) return;
     HeardEvent heard{.ends = true};

@@ -17,21 +17,23 @@ double MsSince(Clock::time_point start) {
 
 Outcome<TimedTurn> RunTimedTurn(ChatClient& client, TurnRequest turn) {
   TimedTurn timed;
+  bool heard = false;  // a first token, of reasoning or text
   turn.request_id = MakeRequestId();
   const Clock::time_point start = Clock::now();
   client.link().StartTurn(std::move(turn));
   while (true) {
     const std::optional<LinkEvent> event = client.events().Wait(kPatienceMs);
     if (!event) return Failure{"The server said nothing for ten minutes."};
-    if (event->kind == LinkEvent::Kind::kText) {
-      if (timed.text.empty()) timed.ttft_ms = MsSince(start);
-      timed.text += event->text;
-    }
+    const bool text = event->kind == LinkEvent::Kind::kText;
+    const bool output = text || event->kind == LinkEvent::Kind::kReasoning;
+    if (output && !heard) timed.ttft_ms = MsSince(start);
+    heard |= output;
+    if (text) timed.text += event->text;
     if (!event->ends()) continue;
     if (event->kind != LinkEvent::Kind::kFinished) return Failure{event->message};
     if (event->server.failed()) return Failure{event->server.error.message};
     timed.total_ms = MsSince(start);
-    if (timed.text.empty()) timed.ttft_ms = timed.total_ms;
+    if (!heard) timed.ttft_ms = timed.total_ms;
     timed.report = event->server.report;
     return timed;
   }

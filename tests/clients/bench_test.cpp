@@ -77,6 +77,17 @@ TEST(Protocol, HearsAnAnswer) {
   EXPECT_EQ(end.usage->cached, 7);
 }
 
+TEST(Protocol, ReasoningIsOutputButNoText) {
+  const std::pair<Protocol, const char*> events[] = {
+      {Protocol::kChat, R"({"choices":[{"delta":{"reasoning":"Hm","reasoning_content":"Hm"}}]})"},
+      {Protocol::kChat, R"({"choices":[{"delta":{"reasoning_content":"Hm"}}]})"},
+      {Protocol::kResponsesHttp, R"({"type":"response.reasoning_text.delta","delta":"Hm"})"}};
+  for (const auto& [protocol, event] : events) {
+    EXPECT_EQ(ReadEvent(protocol, event).reasoning, "Hm") << event;
+    EXPECT_EQ(ReadEvent(protocol, event).text, "") << event;
+  }
+}
+
 TEST(Protocol, ErrorsHaveAKind) {
   EXPECT_EQ(ReadEvent(Protocol::kChat, R"({"error":{"message":"no","type":"server_error"}})").error, "server_error");
   EXPECT_EQ(ReadEvent(Protocol::kResponsesWs, R"({"type":"error","error":{"code":"rate_limit_exceeded"}})").error,

@@ -79,6 +79,9 @@ std::vector<std::string> Seeds() {
   const std::string events[] = {
       R"({"type":"response.completed","sequence_number":9,"response":{"id":"resp_1","status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":"Yo"}]}],"usage":{"input_tokens":5,"input_tokens_details":{"cached_tokens":4},"output_tokens":2},"error":null,"incomplete_details":{"reason":"max_output_tokens"},"ringside":{"source":"slot","tokens_reused":4,"tokens_computed":1,"tokens_evicted":0,"messages_evicted":0,"restore_ms":0.5,"position":7,"ttft_ms":1.5,"tokens_per_s":30}}})",
       R"({"type":"response.output_text.delta","sequence_number":3,"delta":"Yo","item_id":"msg_1"})",
+      R"({"type":"response.reasoning_text.delta","sequence_number":3,"delta":"Hm","item_id":"rs_1"})",
+      R"({"type":"ringside:session.snapshot","response_id":"resp_1","text":"Yo","reasoning":"Hm","next_seq":7,"output":[{"type":"reasoning","summary":[{"type":"summary_text","text":"Hm"}],"content":[{"type":"reasoning_text","text":"Hm"}]}]})",
+      R"({"choices":[{"delta":{"reasoning_content":"Hm"}}]})",
       R"({"type":"error","status":429,"error":{"type":"x","code":"overloaded","message":"no","param":"input","retry_after_ms":100}})",
       R"({"type":"ringside:session.resumed","session":"conv_1","session_present":true,"epoch":2,"next_seq":7,"replay":"events","state":"slot","active_response_id":null,"kv_tokens":12,"seq":4,"chain":"00ff"})",
       "http://[::1]:8080/v1/responses",
