@@ -308,7 +308,8 @@ Status GoOn(const SessionTable& table, OllamaRequest* request) {
   context.insert(context.end(), next.begin(), next.end());
   request->turn.raw = RawPrompt{.tokens = std::move(context), .chat = true};
   // The messages before it were rendered with the template's usual settings.
-  if (!request->turn.reasoning.says_nothing()) RETURN_IF_ERROR(request->ignored.Hint("think", "'think' with 'context'"));
+  if (!request->turn.reasoning.says_nothing())
+    RETURN_IF_ERROR(request->ignored.Hint("think", "'think' with 'context'"));
   request->turn.input.clear();
   return Status::Ok();
 }
