@@ -67,6 +67,10 @@ class PeerMemory {
 
   /// Whether a kernel has waited in vain. Any thread.
   bool lost() const { return lost_ != nullptr && *lost_ != 0; }
+  /// Kernels that wait give up at once. Any thread.
+  void GiveUp() const {
+    if (lost_ != nullptr) *lost_ = 1;
+  }
 
  private:
   void* TakeBytes(size_t bytes);

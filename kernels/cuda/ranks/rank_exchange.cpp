@@ -123,9 +123,12 @@ std::string RankExchange::Describe() const {
 
 Status RankExchange::status() const {
   if (!started()) return Status::Ok();
+  if (Status comm = comm_->status(); !comm.ok()) {
+    peers_.GiveUp();
+    return comm;
+  }
   if (peers_.lost()) return Unavailable("a rank did not come to a step in time");
-  RETURN_IF_ERROR(messages_.status());
-  return comm_->status();
+  return messages_.status();
 }
 
 size_t RankExchange::SizeOf(int64_t bytes) {

@@ -21,6 +21,8 @@ class RankPeers {
   const RankLinks& links() const { return links_; }
   /// Whether a kernel has waited in vain for a rank. Any thread.
   bool lost() const { return memory_.lost(); }
+  /// Kernels that wait give up at once. Any thread.
+  void GiveUp() const { memory_.GiveUp(); }
 
  private:
   RankLinks links_;

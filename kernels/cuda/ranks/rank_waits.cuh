@@ -49,7 +49,7 @@ __device__ __forceinline__ void WaitUntil(const RankPatience& patience, const Lo
   uint64_t began = 0;
   for (int i = 0; !look(); ++i) {
     if (i % 1024 != 1023) continue;
-    if (LoadOne(patience.lost) != 0) return;
+    if (LoadOne(patience.lost) != 0 || LoadOne(patience.lost_on_host) != 0) return;
     const uint64_t now = Nanoseconds();
     if (began == 0) began = now;
     if (now - began < patience.ns) continue;

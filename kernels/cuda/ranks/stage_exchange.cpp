@@ -46,9 +46,12 @@ std::string StageExchange::Describe() const {
 
 Status StageExchange::status() const {
   if (!started()) return Status::Ok();
+  if (Status comm = comm_->status(); !comm.ok()) {
+    peers_.GiveUp();
+    return comm;
+  }
   if (peers_.lost()) return Unavailable("a stage did not come to a step in time");
-  RETURN_IF_ERROR(messages_.status());
-  return comm_->status();
+  return messages_.status();
 }
 
 void StageExchange::Send(const Launcher& on, Tensor x) {

@@ -21,6 +21,8 @@ class StagePeers {
   const StageLinks& links() const { return links_; }
   /// Whether a kernel has waited in vain for a stage. Any thread.
   bool lost() const { return memory_.lost(); }
+  /// Kernels that wait give up at once. Any thread.
+  void GiveUp() const { memory_.GiveUp(); }
 
  private:
   StageLinks links_;
