@@ -42,7 +42,8 @@ TEST_F(TransportPlacesTest, OneOwnerTakesItsShareAndTheOtherIsServed) {
   WireClient his(port());
   EXPECT_EQ(his.Get("/hello", kHis)->status, 200);
   EXPECT_EQ(his.Upgrade("/ws", kHis)->status, 101) << "the same connection has one place";
-  ExpectAlive(kHis);
+  his.SendText("still there?");
+  EXPECT_EQ(his.ReadText(), "still there?");
 }
 
 TEST_F(TransportPlacesTest, AKeptAliveConnectionGivesWayToTheNextOfItsOwner) {
