@@ -35,7 +35,7 @@ FAILING_SERVER = os.environ.get("RINGSIDE_FAILING_SERVER") or str(ROOT / "build/
 FLAGS = ("--memory-len", 128, "--threads", 1, "--slots", CLIENTS, *os.environ.get("RINGSIDE_END_FLAGS", "").split())
 KILLED = 128 + signal.SIGKILL
 # An answer that was cut behind the end of a turn, which `ignore_eos` passes over, is not continued.
-ENDLESS = {str(tiny_model.END_OF_TURN): -100}
+ENDLESS = {str(tiny_model.END_OF_TURN - i): -100 for i in range(len(tiny_model.SPECIAL))}
 
 
 class Server:
