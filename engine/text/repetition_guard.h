@@ -1,11 +1,13 @@
-// Finds an answer that has become a loop: small models that decode greedily repeat one cycle of tokens until something
-// ends them. Owned by a running turn; engine thread.
+// Finds an answer that has become a loop: small models repeat a few sentences, with small changes, until something ends
+// them. A loop is a stretch of the answer with few different runs of four tokens. Owned by a running turn; engine
+// thread.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <unordered_map>
+#include <vector>
 
 #include "engine/text/tokenizer.h"
 
@@ -13,30 +15,19 @@ namespace ringside {
 
 class RepetitionGuard {
  public:
-  static constexpr int64_t kMaxCycleTokens = 64;
-  static constexpr int64_t kLeastTokens = 512;  // of the loop: at least 8 times the longest cycle
-  static_assert(kLeastTokens >= 8 * kMaxCycleTokens);
+  /// The last `runs` runs of four tokens are a loop if at most an eighth of them are different ones: cycles of up to 64
+  /// tokens in the shorter stretch, of up to 256 in the longer.
+  static constexpr std::array<size_t, 2> kStretches = {512, 2048};
+  static constexpr size_t kRunTokens = 4, kShareOfDifferent = 8;
 
-  /// Takes the answer's next token. True if the last kLeastTokens tokens are one cycle of at most kMaxCycleTokens
-  /// tokens, repeated. Constant time.
-  bool Push(TokenId id) {
-    const int64_t known = std::min(pushed_, kMaxCycleTokens);
-    bool loops = false;
-    for (int64_t cycle = 1; cycle <= known; ++cycle) {
-      int64_t& run = repeated_[static_cast<size_t>(cycle - 1)];
-      run = last_[Place(pushed_ - cycle)] == id ? run + 1 : 0;
-      loops = loops || run + cycle >= kLeastTokens;
-    }
-    last_[Place(pushed_++)] = id;
-    return loops;
-  }
+  /// Takes the answer's next token. True if a stretch that ends with it is a loop. Constant time, 100 KB at most.
+  bool Push(TokenId id);
 
  private:
-  static size_t Place(int64_t position) { return static_cast<size_t>(position % kMaxCycleTokens); }
-
-  std::array<TokenId, kMaxCycleTokens> last_{};      // a ring
-  std::array<int64_t, kMaxCycleTokens> repeated_{};  // by cycle: last tokens that equal the one a cycle before them
-  int64_t pushed_ = 0;
+  std::array<TokenId, kRunTokens> last_{};  // tokens, the newest last
+  size_t pushed_ = 0;
+  std::vector<uint64_t> runs_;  // hashes: a ring of the longest stretch
+  std::array<std::unordered_map<uint64_t, uint32_t>, kStretches.size()> counts_;
 };
 
 }  // namespace ringside

@@ -189,7 +189,7 @@ TEST_P(EngineTest, ALoopEndsWhereTheTurnAsksForIt) {
   };
   const TurnEnd ended = loop(1, true, 0);
   EXPECT_EQ(ended.reason, FinishReason::kRepetition);
-  EXPECT_EQ(ended.output, std::vector<TokenId>(512, 3));
+  EXPECT_EQ(ended.output, std::vector<TokenId>(515, 3));
   EXPECT_EQ(loop(2, false, 0).reason, FinishReason::kLength);
   const TurnEnd longer = loop(3, true, 600);
   EXPECT_EQ(longer.reason, FinishReason::kRepetition);

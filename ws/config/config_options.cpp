@@ -342,7 +342,7 @@ std::vector<ConfigOption> EngineSettings() {
        {},
        Kind::kSwitch,
        "",
-       "do not end answers that repeat a cycle of up to 64 tokens for 512 tokens [off]",
+       "do not end answers that have become a loop [off]",
        Switch(&C::no_repetition_guard)},
       {"max-output-tokens-limit",
        {},

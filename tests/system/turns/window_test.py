@@ -90,7 +90,7 @@ def test_an_answer_that_repeats_itself_ends(start):
     _, answer = post(server, "/v1/chat/completions", loop)
     choice = answer["choices"][0]
     assert choice["finish_reason"] == "length" and choice["ringside"] == {"incomplete_reason": "repetition"}
-    assert answer["usage"]["completion_tokens"] == 512
+    assert answer["usage"]["completion_tokens"] == 515
     _, answer = post(server, "/v1/chat/completions", loop | {"max_tokens": 600})
     assert answer["usage"]["completion_tokens"] == 600 and "ringside" not in answer["choices"][0]
     assert server.metrics()['ringside_request_success_total{finished_reason="repetition"}'] == 1
