@@ -102,8 +102,8 @@ def attention(tokens, hidden, features):
                             "attn_v": matrix(width, hidden, v), "attn_output": matrix(hidden, width, o)}
 
 
-def make(path, model):
-    """Writes the model, THINK or HARMONY, as a GGUF file; returns the path."""
+def make(path, model, window=1 << 14):
+    """Writes the model, THINK or HARMONY, as a GGUF file with a window of so many tokens; returns the path."""
     tokens, follows = vocabulary(model), rules(model)
     features = list(dict.fromkeys(context for _, _, context in follows if context))
     hidden = -(-(len(tokens) + len(features)) // 64) * 64
@@ -126,7 +126,7 @@ def make(path, model):
     }
     kinds = {**dict.fromkeys(model["control"], tiny_model.CONTROL), **dict.fromkeys(model["marks"], USER_DEFINED)}
     facts = tiny_model.metadata() | {
-        "general.name": "scripted", "llama.block_count": 1, "llama.context_length": 1 << 14, "llama.embedding_length": hidden,
+        "general.name": "scripted", "llama.block_count": 1, "llama.context_length": window, "llama.embedding_length": hidden,
         "llama.feed_forward_length": FFN, "llama.attention.head_count": heads, "llama.attention.head_count_kv": heads,
         "llama.attention.key_length": HEAD_DIM, "llama.attention.value_length": HEAD_DIM,
         "llama.rope.dimension_count": HEAD_DIM, "llama.rope.freq_base": ROPE_BASE,
