@@ -368,6 +368,7 @@ Result<SettledReasoning> ChatTemplate::Settle(const ReasoningSpec& spec) const {
 ChatTemplate ChatTemplate::WithPromptEnd(std::string_view markup) const {
   ChatTemplate chat = *this;
   chat.prompt_end_ = markup;
+  chat.reasoning_ = nullptr;  // the settings keep such copies
   return chat;
 }
 

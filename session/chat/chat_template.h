@@ -126,7 +126,7 @@ class ChatTemplate {
 
   /// What a request's wishes for reasoning come to. Errors as of ReasoningSettings.
   Result<SettledReasoning> Settle(const ReasoningSpec& spec) const;
-  /// A copy that appends `markup` to every generation prompt.
+  /// A copy that appends `markup` to every generation prompt, and knows no other settings.
   ChatTemplate WithPromptEnd(std::string_view markup) const;
   /// Whether what it writes but for the generation prompt is what `other` writes.
   bool WritesMessagesLike(const ChatTemplate& other) const;

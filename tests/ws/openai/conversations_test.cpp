@@ -139,7 +139,8 @@ TEST_F(ConversationsTest, TextPartsAreJoinedByANewline) {
   const std::string items = "/v1/conversations/" + made["id"].get<std::string>() + "/items";
   const Json added = Ok(Call("POST", items, {{"items", {message}}}));
   EXPECT_EQ(added["data"][0]["content"], Json::array({part("one\ntwo")}));
-  for (const Json& item : Ok(Call("GET", items))["data"]) EXPECT_EQ(item["content"][0]["text"], "one\ntwo");
+  const Json all = Ok(Call("GET", items));
+  for (const Json& item : all["data"]) EXPECT_EQ(item["content"][0]["text"], "one\ntwo");
 }
 
 TEST_F(ConversationsTest, ItemsAreDeletedAndAddedAnywhere) {
