@@ -292,11 +292,12 @@ Result<ChatTemplate> ChatTemplate::Recognise(std::string_view jinja_source, cons
 Result<ChatTemplate> ChatTemplate::OfRun(TemplateRun run, const Facts& facts) {
   Result<TemplateFormat> format = LearnFormat(run, facts);
   const std::optional<LearnedCalls> calls = format.ok() ? format->tools_anew : LearnCalls(run);
+  if (format.ok() && !calls) return ChatTemplate(std::make_shared<const TemplateFormat>(*std::move(format)));
   run.set_text_arguments(calls && calls->text_arguments);
   Result<WholeTemplate> whole = WholeTemplate::Learn(std::move(run), facts);
   if (format.ok()) {
     ChatTemplate chat(std::make_shared<const TemplateFormat>(*std::move(format)));
-    if (!calls || !whole.ok()) return chat;
+    if (!whole.ok()) return chat;
     chat.whole_ = std::make_shared<const WholeTemplate>(*std::move(whole));
     chat.tool_syntax_ = calls->syntax;
     return chat;
