@@ -23,12 +23,18 @@ def block(page):
     return page.answers.last.locator("details.reasoning")
 
 
-def test_reasoning_streams_and_folds(thinker, tab):
+def held_at(event, thinker, tab):
+    """A page that has asked and whose answer is held at its first `event`."""
     page = tab(thinker, wired=True)
     page.prefer(temperature=0, max_output_tokens=LENGTH)
-    page.wire.hold_events("response.reasoning_text.done")
+    page.wire.hold_events(event)
     page.ask("Which number?")
-    page.wire.wait_held("response.reasoning_text.done")
+    page.wire.wait_held(event)
+    return page
+
+
+def test_reasoning_streams_and_folds(thinker, tab):
+    page = held_at("response.reasoning_text.done", thinker, tab)
     expect(block(page)).to_have_attribute("open", "")
     expect(block(page).locator("summary")).to_have_text("Thinking…")
     expect(block(page).locator(".thoughts")).to_have_text(REASONING)
@@ -50,11 +56,7 @@ def test_reasoning_streams_and_folds(thinker, tab):
 
 
 def test_a_block_that_its_reader_folded_stays_folded(thinker, tab):
-    page = tab(thinker, wired=True)
-    page.prefer(temperature=0, max_output_tokens=LENGTH)
-    page.wire.hold_events("response.reasoning_text.done")
-    page.ask("Which number?")
-    page.wire.wait_held("response.reasoning_text.done")
+    page = held_at("response.reasoning_text.done", thinker, tab)
     block(page).locator("summary").click()
     expect(block(page)).not_to_have_attribute("open", "")
     block(page).locator("summary").click()
@@ -79,11 +81,7 @@ def test_an_answer_that_is_cut_in_its_reasoning_continues(thinker, tab):
 
 def test_the_whole_answer_comes_from_a_snapshot(thinker, tab):
     """The page is loaded again in the middle of the reasoning."""
-    page = tab(thinker, wired=True)
-    page.prefer(temperature=0, max_output_tokens=LENGTH)
-    page.wire.hold_events("response.output_item.added")
-    page.ask("Which number?")
-    page.wire.wait_held("response.output_item.added")
+    page = held_at("response.output_item.added", thinker, tab)
     page.page.reload()
     page.loaded()
     page.settled()
