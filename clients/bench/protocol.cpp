@@ -69,7 +69,7 @@ HeardEvent ReadChunk(const Json& json) {
     const Json& choice = json["choices"][0];
     heard.text = Text(Member(choice, "delta"), "content");
     if (heard.text.empty()) heard.text = Text(choice, "text");
-    for (const char* name : {"reasoning", "reasoning_content"}) {  // servers send one of them, or both
+    for (const char* name : {"reasoning", "reasoning_content"}) {  // servers send either name, or both
       if (heard.reasoning.empty()) heard.reasoning = Text(Member(choice, "delta"), name);
     }
   }

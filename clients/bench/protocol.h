@@ -47,7 +47,7 @@ struct TokenUsage {
 struct HeardEvent {
   std::string text;         // the answer goes on
   std::string response_id;  // to be continued
-  std::string reasoning;    // a piece of it, which is output and no part of the answer
+  std::string reasoning;    // a piece of the reasoning, which is output but no part of the answer
   std::optional<TokenUsage> usage;
   bool ends = false;
   std::string error, message;  // a kind in one word, and the server's sentence; with `ends`

@@ -15,8 +15,8 @@ namespace ringside {
 
 class RepetitionGuard {
  public:
-  /// The last `runs` runs of four tokens are a loop if at most an eighth of them are different ones: cycles of up to 64
-  /// tokens in the shorter stretch, of up to 256 in the longer.
+  /// Numbers of runs. A stretch is a loop if at most an eighth of its runs differ: cycles of up to 64 tokens in the
+  /// shorter stretch, of up to 256 in the longer.
   static constexpr std::array<size_t, 2> kStretches = {512, 2048};
   static constexpr size_t kRunTokens = 4, kShareOfDifferent = 8;
 
