@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import random
+import shlex
 import sys
 import tempfile
 import time
@@ -143,6 +144,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--model", type=Path, help="another than the tiny one")
     parser.add_argument("--binary", help="another server")
+    parser.add_argument("--server-flags", default="", help="more flags of the server, as one argument")
     options = parser.parse_args()
     prepare()
     chance = random.Random(options.seed)
@@ -155,7 +157,7 @@ def main():
         keys.chmod(0o600)
         model = options.model or tiny_model.make(folder / "tiny.gguf", endless=True)
         with ServerProcess(model, "--threads", options.threads, "--slots", options.slots, "--store-path", folder / "store",
-                           "--api-key-file", keys, folder=folder, binary=options.binary) as server:
+                           "--api-key-file", keys, *shlex.split(options.server_flags), folder=folder, binary=options.binary) as server:
             server.wait_until_ready()
             observe(server, 3)
             for round in range(options.rounds):
