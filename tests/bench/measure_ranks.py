@@ -2,7 +2,7 @@
 --pipeline steps are measured, too, with layers shared among stages.
 
     python3 tests/bench/measure_ranks.py --bin build/cuda/bin [--gpus 2] [--pipeline 2]
-        [--parts ceilings,sums,steps,restores,engines]
+        [--parts ceilings,sums,steps,restores,engines] [--conversations 256]
 
 Beside the rate of the engines stands how long each kind of the server's threads ran, as a share of the time: the busiest of
 that name, and in brackets all of them.
@@ -152,7 +152,7 @@ class Run:
                 print(f"llama-70b, {found['name']}: {found['ms']:.2f} ms", flush=True)
 
     def serve(self, name, engines):
-        """Tokens a second that so many engines write for 256 conversations."""
+        """Tokens a second that this number of engines writes for --conversations."""
         log = open(os.path.join(self.work, f"{name}-{engines}.log"), "w+")
         server = subprocess.Popen(
             [self.program("ringside-server"), "--model", self.folder(name), "--load-format", "dummy", "--chat-template",
@@ -177,9 +177,9 @@ class Run:
             server.wait(60)
 
     def load(self, url, what):
-        """Tokens a second for 256 conversations of several client processes: one is slower than two GPUs."""
+        """Tokens a second for --conversations of several client processes: one is slower than two GPUs."""
         paths = [os.path.join(self.work, f"{what}-{i}.json") for i in range(CLIENTS)]
-        clients = [subprocess.Popen([self.program("ringside"), "bench", "load", "--url", url, "-n", str(256 // CLIENTS), "--warm-up",
+        clients = [subprocess.Popen([self.program("ringside"), "bench", "load", "--url", url, "-n", str(self.args.conversations // CLIENTS), "--warm-up",
                                      "8", "--turns", "6", "--think", "0", "--prompt-words", "32", "--max-tokens", "128",
                                      "--ignore-eos", "--json", path], stdout=sys.stderr) for path in paths]
         if any(client.wait(150) != 0 for client in clients):
@@ -196,7 +196,7 @@ class Run:
                 if figures is None:
                     return
                 rates[engines] = figures["tokens_per_s"]
-                print(f"{name}, {engines} engine(s), 256 conversations: {rates[engines]:.0f} tokens/s "
+                print(f"{name}, {engines} engine(s), {self.args.conversations} conversations: {rates[engines]:.0f} tokens/s "
                       f"({time.monotonic() - began:.0f} s with the start)", flush=True)
             print(f"{name}: {rates[self.args.gpus] / rates[1]:.2f} times", flush=True)
 
@@ -208,6 +208,7 @@ def main():
     parser.add_argument("--pipeline", type=int, default=1, help="steps in so many stages, too, of --gpus / N each")
     parser.add_argument("--parts", default="ceilings,sums,steps,restores,engines")
     parser.add_argument("--served", default="smollm2,llama-1b")
+    parser.add_argument("--conversations", type=int, default=256, help="of --parts engines")
     args = parser.parse_args()
     os.environ.setdefault("NCCL_NVLS_ENABLE", "0")
     with tempfile.TemporaryDirectory() as work:
