@@ -1,17 +1,17 @@
-// y (+)= x W^T + bias for 5 to 64 rows of x (and fewer where stream_linear.cu cannot), on compute capability 9.0, but
-// for the narrow matrices that skinny_linear.cu takes: bound by reading W once. The rows are the left operand of warp
-// group products, 8 to 128 outputs the right one. The tensor memory accelerator copies boxes of 64 inputs of both into
-// a ring of slots; weights come without waiting for the step before. Small matrices are divided among blocks by their
-// outputs; longer rows among the blocks of a cluster, too: the more outputs a block has, the less often x is read and
-// the fewer products wait for one another. The parts are added through the cluster's shared memory, in one order. So a
-// row's bits depend on how many rows there are by nothing but the choice of this kernel.
+// y (+)= x W^T + bias for 5 to 64 rows of x (fewer where stream_linear.cu does not apply), on compute capability 9.0,
+// except for the narrow matrices that skinny_linear.cu takes. Bound by reading W once. The rows are the left operand of
+// WGMMAs, 8 to 128 outputs the right one. A producer thread copies boxes of 64 inputs of both into pipeline stages by
+// TMA; weights need not wait for the preceding kernel. Small matrices are tiled over the outputs; long rows are also
+// split over the CTAs of a cluster (split-K): the more outputs a block has, the less often x is read and the fewer
+// WGMMAs depend on each other. Partial sums are reduced through DSMEM in a fixed order. So the number of rows affects a
+// row's bits only through the choice of this kernel.
 //
-// Measured on an H200, norm and activation included, with 8 and 32 rows: a layer of an 8B model takes 112 to 115 and
+// Measured on an H200 including norm and activation, with 8 and 32 rows: a layer of an 8B model takes 112 to 115 and
 // 116 to 120 us (3.0 to 4.0 TB/s; cuBLAS 124 and 129), of a 1B model 42 and 44, the head of GPT-2 26 and 35. About 3 us
-// of every layer are not its bytes. (More warp groups a block, weights ahead into the L2 cache, anything that keeps the
-// copying thread longer: slower.)
+// of every layer are fixed cost. (Slower: more warp groups per block, L2 prefetch of the next weights, any extra work
+// for the producer thread.)
 //
-// Behind: bias, GELU, or SiLU times up.
+// Epilogue: bias, GELU, or SiLU(gate) * up.
 #include <algorithm>
 
 #include "kernels/cuda/linear/batch_linear.cuh"
@@ -20,13 +20,12 @@ namespace ringside::cuda {
 namespace {
 
 constexpr int kMostBatchRows = 64;
-// Of shared memory, for a block alone on a multiprocessor, and for one of two; with less than the least there were
-// three.
+// Shared memory of a block alone on an SM, and of one of two blocks on an SM. Below kTwoBlocksLeast three would fit.
 constexpr size_t kOneBlockBytes = 224 << 10, kTwoBlockBytes = 110 << 10, kTwoBlocksLeast = 77 << 10;
-constexpr int kShortRow = 768;  // inputs; not worth a division
+constexpr int kShortRow = 768;  // inputs; too short for split-K
 constexpr int kNarrow = 1024;   // inputs or outputs
 
-/// `outputs` a tile; so many blocks share a tile's inputs, and at most so many clusters of them are there.
+/// Tiling: `outputs` per tile, `cluster` CTAs that split K, and at most `most` clusters on the device.
 struct Division {
   int outputs, cluster, most;
   size_t bytes;
@@ -38,7 +37,7 @@ Division Divide(const Launcher& on, const SkinnyLinear& args) {
   const int processors = on.multiprocessors;
   int cluster = 1;
   while (args.k > kShortRow && cluster < 8 && args.total * cluster < 60 * processors) cluster *= 2;
-  if (args.total < 96 * processors) {  // a tile for each cluster
+  if (args.total < 96 * processors) {  // one tile per cluster
     for (const int outputs : {8, 16, 24, 32, 48, 64, 96, 128}) {
       if (args.after == AfterLinear::kSiluMultiply && outputs % 16 != 0) continue;
       const int most = processors / cluster;
@@ -46,7 +45,7 @@ Division Divide(const Launcher& on, const SkinnyLinear& args) {
         return {outputs, cluster, most, cluster == 2 ? kOneBlockBytes : kTwoBlockBytes};
     }
   }
-  Division best = {128, 1, 2 * processors, kTwoBlockBytes};  // as many to each as can be, tile after tile
+  Division best = {128, 1, 2 * processors, kTwoBlockBytes};  // persistent blocks, each with several tiles
   const auto turns = [&](int outputs) { return (TilesOf(args, outputs) + best.most - 1) / best.most; };
   for (const int outputs : {112, 96, 64}) {
     if (turns(outputs) * outputs < turns(best.outputs) * best.outputs) best.outputs = outputs;
@@ -54,9 +53,9 @@ Division Divide(const Launcher& on, const SkinnyLinear& args) {
   return best;
 }
 
-/// Left to skinny_linear.cu up to 32 rows: it takes so little of a multiprocessor that the next kernel's blocks come
-/// beside it. Measured on an H200, steps of SmolLM2-135M, all of whose layers are narrow, are 6 to 20 % shorter with
-/// it; GPT-2's with its one layer of 1,024 x 1,024 were 3 to 4 % longer.
+/// Small matrices of up to 32 rows are left to skinny_linear.cu: its blocks are so small that the next kernel's blocks
+/// fit beside them. Measured on an H200: steps of SmolLM2-135M, whose layers are all narrow, are 6 to 20 % shorter with
+/// it; those of GPT-2, whose only such layer is 1,024 x 1,024, were 3 to 4 % longer.
 bool IsNarrow(const SkinnyLinear& args) {
   return std::min(args.k, args.total) < kNarrow && args.small() && args.x.rows <= SkinnyLinear::kMaxRows;
 }
@@ -84,7 +83,7 @@ void LaunchTiles(const Launcher& on, const SkinnyLinear& args, const Division& d
   const CUtensorMap x = MapRows(args.dtype, args.x.data, args.x.rows, args.k, args.x.stride, box_rows);
   Launcher in_clusters = on;
   in_clusters.cluster = division.cluster;
-  // No less than lets two blocks share a multiprocessor: more of them lie unevenly.
+  // At least the amount that limits an SM to two blocks; with more, blocks are distributed unevenly.
   const size_t shared = std::max(kTwoBlocksLeast, static_cast<size_t>(a.slots * a.slot_bytes) + others);
   Launch(in_clusters, RunBatchLinear<T, kN, kPairs>, Grid(clusters * division.cluster), kBatchThreads, shared, w, x, a);
 }
@@ -121,7 +120,7 @@ void LaunchOfType(const Launcher& on, const SkinnyLinear& args) {
   LaunchOutputs<T, false>(on, args, division);
 }
 
-/// Whether the matrices are one in memory.
+/// Whether the matrices are contiguous in memory.
 bool SideBySide(const SkinnyLinear& args) {
   int64_t before = 0;
   for (int i = 0; i < SkinnyLinear::kMaxWeights && args.outputs[i] > 0; ++i) {

@@ -11,16 +11,16 @@
 
 namespace ringside::cuda {
 
-/// What the kernel reads of SkinnyLinear, and its division.
+/// Arguments of the kernel: fields of SkinnyLinear and the tiling.
 struct BatchLinear {
-  int chunks, tiles, slots;  // chunks of 64 inputs; tiles of outputs; slots of the ring
-  int slot_bytes;            // a box of weights and one of rows of x: `rows`, and zeros up to a multiple of eight
+  int chunks, tiles, slots;  // K tiles of 64 inputs; output tiles (N); pipeline stages
+  int slot_bytes;            // a box of weights and a box of rows of x, padded to a multiple of eight rows with zeros
   int total, rows;
   const float* bias;
   void* y;
   DType y_dtype;
   int64_t y_stride;
-  bool fours;  // y and the number of outputs allow four at a time
+  bool fours;  // y and the number of outputs allow float4 accesses
   bool accumulate;
   AfterLinear after;
   void* product;
@@ -28,25 +28,26 @@ struct BatchLinear {
 };
 
 constexpr int kBatchSlots = 32;
-constexpr int kBatchThreads = 128 + 32;  // a warp group that multiplies, a warp that copies
+constexpr int kBatchThreads = 128 + 32;  // a consumer warp group and a producer warp
 
-/// kN outputs a tile, of which a cluster has one only: with kPairs kN / 2 gates and their ups.
+/// kN outputs per tile. With kPairs (gate-up) a tile holds kN / 2 gates and their ups. A cluster computes one tile
+/// only.
 template <class T, int kN, bool kPairs>
 struct BatchKernel {
   static constexpr int kWeightBytes = kN * kBoxColumns * 2;
-  static constexpr int kSumsStride = kN + (8 - kN % 32 + 32) % 32;  // floats: eight banks from row to row
-  static constexpr int kStep = kN % 64 == 0 ? 64 : kN % 32 == 0 ? 32 : kN % 16 == 0 ? 16 : 8;  // outputs of one wgmma
+  static constexpr int kSumsStride = kN + (8 - kN % 32 + 32) % 32;  // in floats: consecutive rows are eight banks apart
+  static constexpr int kStep = kN % 64 == 0 ? 64 : kN % 32 == 0 ? 32 : kN % 16 == 0 ? 16 : 8;  // outputs per WGMMA
 
-  /// Of shared memory beside the slots: barriers, sums. What is behind the last slot is read as rows of x that are not
-  /// there, up to 64, and of no use.
+  /// Shared memory besides the pipeline stages: barriers and sums. WGMMA always reads 64 rows of x, so the memory after
+  /// the last stage may be read as padding rows, whose results are discarded.
   static size_t OtherBytes(int rows) {
     return 2 * kBatchSlots * 8 + std::max(sizeof(float) * rows * kSumsStride, size_t{64} * kBoxColumns * 2);
   }
 
   const BatchLinear& a;
-  uint32_t ring, full, empty;  // shared addresses: the slots, and two barriers a slot
+  uint32_t ring, full, empty;  // shared-memory addresses: the stages, and two barriers per stage
   int first_chunk, end_chunk, first_tile, tile_step;
-  int slot = 0, parity = 0;  // where Multiply goes on
+  int slot = 0, parity = 0;  // where Multiply resumes
 
   __device__ __forceinline__ BatchKernel(const BatchLinear& args, uint32_t ring_at, uint32_t barriers)
       : a(args), ring(ring_at), full(barriers), empty(barriers + kBatchSlots * 8) {
@@ -55,7 +56,8 @@ struct BatchKernel {
     first_tile = static_cast<int>(blockIdx.x) / blocks, tile_step = static_cast<int>(gridDim.x) / blocks;
   }
 
-  /// One thread: fills the slots, tile after tile. It has little time for each: weights for a slot come in 200 ns.
+  /// Producer, one thread: fills the pipeline stages, tile by tile. Its time per stage is short: the weights of a stage
+  /// arrive within 200 ns.
   __device__ __forceinline__ void Copy(const CUtensorMap& w, const CUtensorMap& x) const {
     const auto copy_weights = [&](int tile, int chunk, int slot) {
       ArriveAtExpecting(full + slot * 8, a.slot_bytes);
@@ -72,7 +74,7 @@ struct BatchKernel {
     LetNextStart();
     for (int i = 0; i < ahead; ++i) copy_weights(first_tile, first_chunk + i, i);
     PrefetchMap(x);
-    WaitForStep();  // weights do not wait for the step before
+    WaitForStep();  // weights need not wait for the preceding kernel
     for (int i = 0; i < ahead; ++i) copy_rows(first_chunk + i, i);
     int slot = ahead == a.slots ? 0 : ahead, parity = ahead == a.slots ? 0 : 1, chunk = first_chunk + ahead;
     for (int tile = first_tile; tile < a.tiles; tile += tile_step, chunk = first_chunk) {
@@ -85,7 +87,7 @@ struct BatchKernel {
     }
   }
 
-  /// The warp group: products of its next tile into `sums` [rows][kSumsStride].
+  /// Consumer warp group: stores the sums of its next tile to `sums` [rows][kSumsStride].
   __device__ __forceinline__ void Multiply(float* sums) {
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     float c[kN / 2];
@@ -126,7 +128,7 @@ struct BatchKernel {
     }
   }
 
-  /// Which four outputs of a tile are the i-th, and whether they are there.
+  /// The i-th group of four outputs of a tile, and whether it exists.
   struct Four {
     int row, place, output;
     bool there;
@@ -143,7 +145,7 @@ struct BatchKernel {
     const float* y = static_cast<const float*>(a.y) + four.row * a.y_stride + four.output;
     return a.accumulate ? *reinterpret_cast<const float4*>(y) : float4{0, 0, 0, 0};
   }
-  /// What a thread's first four outputs of a tile need of memory, on its way while they are multiplied.
+  /// Bias and old outputs of a thread's first four outputs, prefetched during the GEMM.
   struct Ahead {
     float4 bias, old;
   };
@@ -157,7 +159,7 @@ struct BatchKernel {
     return {p.x + q.x, p.y + q.y, p.z + q.z, p.w + q.w};
   }
 
-  /// One output at a time, where y does not allow four.
+  /// Epilogue, one output at a time, if y does not allow float4 accesses.
   __device__ __forceinline__ void FinishSingly(const float* sums, int tile) const {
     const int blocks = ClusterBlocks();
     for (int i = ClusterRank() * 128 + static_cast<int>(threadIdx.x); i < a.rows * kN; i += blocks * 128) {
@@ -173,8 +175,8 @@ struct BatchKernel {
     }
   }
 
-  /// Four outputs at a time; the blocks of a cluster share them out, and each adds the parts in the order of the
-  /// inputs.
+  /// Epilogue, four outputs at a time. The CTAs of a cluster divide the outputs; each reduces the split-K partial sums
+  /// in the order of the inputs.
   __device__ __forceinline__ void Finish(const float* sums, int tile, const Ahead& ahead) const {
     if (!kPairs && !a.fours) return FinishSingly(sums, tile);
     const int blocks = ClusterBlocks(), first = ClusterRank() * 128 + static_cast<int>(threadIdx.x);
@@ -235,14 +237,14 @@ __global__ void __launch_bounds__(kBatchThreads)
       if (!alone) break;
       SyncMultipliers<128>();
       kernel.Finish(sums, tile, ahead);
-      SyncMultipliers<128>();  // the sums have been read
+      SyncMultipliers<128>();  // all threads have read the sums
     }
   }
   if (!alone) {
     __syncwarp();
     ClusterSync();
     if (multiplies) kernel.Finish(sums, kernel.first_tile, ahead);
-    ClusterSync();  // the sums have been read
+    ClusterSync();  // all blocks have read the sums
   }
 #endif
 }

@@ -1,9 +1,9 @@
-// y (+)= x W^T where rows of both are in E4M3 and have a scale each (quantise_rows.cu), up to 128 rows of x, on compute
-// capability 9.0: bound by reading W once. A block has 64 to 256 outputs, and one or two warp groups with 64 rows each;
-// the rows are the left operand of warp group products, the outputs the right one. The tensor memory accelerator copies
-// boxes of 128 inputs of both into a ring of slots, which one thread keeps full; weights come without waiting for the
-// step before. Where there are too few outputs for the device, the inputs are split over the blocks of a cluster, whose
-// parts are added in one order. By cuBLASLt, which these layers went to, every layer waits for the one before it.
+// y (+)= x W^T in E4M3 with a scale per row of both (quantise_rows.cu), for up to 128 rows of x on compute capability
+// 9.0. Bound by reading W once. A block has 64 to 256 outputs, and one or two warp groups of 64 rows each. The rows are
+// the left operand of WGMMAs, the outputs the right one. A producer thread copies boxes of 128 inputs of both into
+// pipeline stages by TMA; weights need not wait for the preceding kernel. If there are too few output tiles for the
+// device, the CTAs of a cluster split K and reduce their partial sums in a fixed order. With cuBLASLt, which ran these
+// layers before, every layer waits for the preceding one.
 #include <algorithm>
 
 #include "kernels/cuda/cluster.cuh"
@@ -14,13 +14,13 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr int kBoxBytes = 128;  // of a row: as many inputs
-constexpr int kGroupRows = 64;  // of a warp group
+constexpr int kBoxBytes = 128;  // of a row, and as many inputs
+constexpr int kGroupRows = 64;  // rows per warp group
 constexpr int kMostE4M3Slots = 8;
-constexpr size_t kE4M3StaticBytes = 1024;  // at most what a block has beside what it is launched with
+constexpr size_t kE4M3StaticBytes = 1024;  // upper bound of a block's static shared memory
 
 struct E4M3Layer {
-  int chunks, slots, slot_bytes;  // chunks of inputs; slots of the ring
+  int chunks, slots, slot_bytes;  // K tiles; pipeline stages
   int total, rows;
   const float *w_scales, *x_scales;
   void* y;
@@ -29,16 +29,16 @@ struct E4M3Layer {
   bool accumulate;
 };
 
-/// kN outputs, by kGroups warp groups and a warp that copies.
+/// kN outputs, computed by kGroups consumer warp groups and a producer warp.
 template <int kN, int kGroups>
 struct E4M3Kernel {
-  static constexpr int kThreads = kGroups * 128;  // that multiply
+  static constexpr int kThreads = kGroups * 128;  // consumer threads
   static constexpr int kWeightBytes = kN * kBoxBytes;
-  static constexpr int kStep = kN % 128 == 0 ? 128 : 64;  // outputs of one product
-  static constexpr int kSumsStride = kN + 8;              // floats: eight banks from row to row
+  static constexpr int kStep = kN % 128 == 0 ? 128 : 64;  // outputs per WGMMA
+  static constexpr int kSumsStride = kN + 8;              // in floats: consecutive rows are eight banks apart
 
   const E4M3Layer& a;
-  const uint32_t ring, full, empty;  // shared addresses: the slots, and two barriers a slot
+  const uint32_t ring, full, empty;  // shared-memory addresses: the stages, and two barriers per stage
   int first_chunk, end_chunk, first_output;
 
   __device__ __forceinline__ E4M3Kernel(const E4M3Layer& layer, uint32_t ring_at, uint32_t barriers)
@@ -48,7 +48,7 @@ struct E4M3Kernel {
     first_output = static_cast<int>(blockIdx.x) / blocks * kN;
   }
 
-  /// One thread: fills the slots.
+  /// Producer, one thread: fills the pipeline stages.
   __device__ __forceinline__ void Copy(const CUtensorMap& w, const CUtensorMap& x) const {
     const auto copy_weights = [&](int chunk, int slot) {
       ArriveAtExpecting(full + slot * 8, a.slot_bytes);
@@ -60,7 +60,7 @@ struct E4M3Kernel {
     const int ahead = min(a.slots, end_chunk - first_chunk);
     for (int i = 0; i < ahead; ++i) copy_weights(first_chunk + i, i);
     PrefetchMap(x);
-    WaitForStep();  // weights do not wait for the step before
+    WaitForStep();  // weights need not wait for the preceding kernel
     for (int i = 0; i < ahead; ++i) copy_rows(first_chunk + i, i);
     int slot = 0, parity = 0;
     for (int chunk = first_chunk + ahead; chunk < end_chunk; ++chunk) {
@@ -71,8 +71,8 @@ struct E4M3Kernel {
     }
   }
 
-  /// The warp groups: sums to [rows][kSumsStride], where the ring was. What lies behind the rows of a slot is taken as
-  /// rows that are not there.
+  /// Consumer warp groups: store the sums to [rows][kSumsStride], over the stages. Memory after the rows of a stage is
+  /// read as padding rows, whose results are discarded.
   __device__ __forceinline__ void Multiply(float* sums) const {
     const int group = threadIdx.x / 128, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     float c[kN / 2];
@@ -100,7 +100,7 @@ struct E4M3Kernel {
       if (++slot == a.slots) slot = 0, parity ^= 1;
     }
     WaitForProducts<0>(c);
-    SyncMultipliers<kThreads>();  // the ring has been read
+    SyncMultipliers<kThreads>();  // all threads have read the stages
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int row = warp * 16 + h * 8 + lane / 4;
@@ -113,13 +113,16 @@ struct E4M3Kernel {
     }
   }
 
-  /// A thread has four outputs, of some rows; the blocks of a cluster share rows out, and each adds the parts in the
-  /// order of the inputs. What several rows need is on its way together, but few registers, so that the next kernel's
-  /// blocks have room beside.
+  /// Epilogue: a thread stores four outputs of several rows. The CTAs of a cluster divide the rows; each reduces the
+  /// split-K partial sums in the order of the inputs. Loads of kAtOnce rows are in flight together; kAtOnce is small,
+  /// to leave registers for the next kernel's blocks on the same SM.
   template <int kBlocks>
   __device__ __forceinline__ void FinishOf(const float* sums) const {
     constexpr int kFours = kN / 4, kRowsAtATime = kThreads / kFours,
-                  kAtOnce = kBlocks > 2 ? 1 : kBlocks == 2 ? 2 : kN > 128 ? 8 : 4;
+                  kAtOnce = kBlocks > 2    ? 1
+                            : kBlocks == 2 ? 2
+                            : kN > 128     ? 8
+                                           : 4;
     const int thread = static_cast<int>(threadIdx.x), place = thread % kFours * 4, output = first_output + place;
     if (thread >= kRowsAtATime * kFours || output >= a.total) return;
     const float4 scale = *reinterpret_cast<const float4*>(a.w_scales + output);
@@ -145,7 +148,7 @@ struct E4M3Kernel {
       }
     }
   }
-  /// Clusters are of 1, 2, 4 or 8 blocks (Divide).
+  /// Clusters have 1, 2, 4 or 8 blocks (Divide).
   __device__ __forceinline__ void Finish(const float* sums) const {
     switch (ClusterBlocks()) {
       case 1:
@@ -187,16 +190,16 @@ __global__ void __launch_bounds__(E4M3Kernel<kN, kGroups>::kThreads + 32, 1)
   __syncwarp();
   ClusterSync();
   if (multiplies) kernel.Finish(sums);
-  ClusterSync();  // nobody ends while others read its sums
+  ClusterSync();  // no block exits while others read its sums
 #endif
 }
 
-/// How a layer is divided: outputs of a block, blocks of a cluster.
+/// Tiling of a layer: outputs per block, blocks per cluster.
 struct Division {
   int outputs, cluster;
 };
 
-/// The least bytes that a block waits for, one after the other: its weights, the rows, and the parts of sums.
+/// Minimizes the bytes on a block's critical path over all waves: its weights, the rows, and the partial sums.
 Division Divide(const Launcher& on, int64_t total, int64_t k, int64_t rows) {
   Division best = {};
   int64_t least = 0;
@@ -219,13 +222,13 @@ void LaunchOf(const Launcher& on, const void* weight, const E4M3Rows& x, int64_t
   using Kernel = E4M3Kernel<kN, kGroups>;
   const int box_rows = (a.rows + 7) / 8 * 8;
   a.slot_bytes = Kernel::kWeightBytes + box_rows * kBoxBytes;
-  // What is behind the last slot is read as rows that are not there.
+  // Memory after the last stage is read as padding rows.
   const int behind = (kGroups * kGroupRows - box_rows) * kBoxBytes;
   const int room = static_cast<int>(SharedBytes(on.large) - kE4M3StaticBytes) - behind;
   a.slots = std::min({kMostE4M3Slots, room / a.slot_bytes, (a.chunks + cluster - 1) / cluster});
   const size_t bytes = std::max(static_cast<size_t>(a.slots * a.slot_bytes + behind),
                                 sizeof(float) * static_cast<size_t>(a.rows * Kernel::kSumsStride));
-  // Two bytes of E4M3 are copied as one element of 16 bits.
+  // The TMA copies two bytes of E4M3 as one 16-bit element.
   const CUtensorMap w = MapRows(DType::kBF16, weight, a.total, k / 2, k / 2, kN),
                     rows = MapRows(DType::kBF16, x.q.data, x.q.rows, k / 2, x.q.stride / 2, box_rows);
   Launcher clustered = on;

@@ -1,4 +1,4 @@
-// Quantised weights as rows of 16 bits, for products of many rows.
+// Dequantizes one-byte weights to 16 bits, for GEMMs of many rows.
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/linear/quantised_layout.h"
 #include "kernels/cuda/linear/quantised_weights.cuh"
@@ -19,10 +19,10 @@ __device__ __forceinline__ uint32_t ScalePair(uint32_t pair, float scale) {
   return Pack(x.x * scale, x.y * scale, T());
 }
 
-constexpr int kHalves = 4;  // of a thread: enough bytes under way
+constexpr int kHalves = 4;  // per thread, to keep enough bytes in flight
 
-/// What a row of the weight becomes: one thread a half of a group, 8 inputs. Neighbours read the same 16 bytes and
-/// store one behind the other, whole lines of memory. `wide`: halves lie at multiples of 16 bytes in y.
+/// Dequantizes rows of a weight; an item is half a group, 8 inputs. Neighbouring threads read the same 16 bytes and
+/// their stores are coalesced. `wide`: halves are 16-byte aligned in y.
 template <class T, class W>
 __global__ void ExpandRowsKernel(const W* weight, const float* scales, int halves, int halves_of_row, int cols,
                                  bool wide, T* y) {
@@ -36,7 +36,7 @@ __global__ void ExpandRowsKernel(const W* weight, const float* scales, int halve
     bytes[i] = LoadWeightBytes(weight + static_cast<int64_t>(half / 2) * kQuantisedGroup);
     scale[i] = scales[half / halves_of_row] * kUnitOf<T, W>;
   }
-  WaitForStep();  // y may still be read
+  WaitForStep();  // the preceding kernel may still read y
 #pragma unroll
   for (int i = 0; i < kHalves; ++i) {
     const int half = first + i * kBlockThreads;

@@ -1,12 +1,12 @@
-// Weights in tiles as rows of 16 bits, for products of many rows. A warp a tile; four lanes that share a row exchange
-// their pairs, so that each stores 16 bytes at a time.
+// Dequantizes block-quantized weights to 16 bits, for GEMMs of many rows. One warp per tile. The four lanes of a row
+// transpose their pairs, so that each stores 16 bytes at a time.
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/linear/grouped_weights.cuh"
 
 namespace ringside::cuda {
 namespace {
 
-/// Lane j of four gets pair j of each of them, in the order of the lanes.
+/// 4 x 4 transpose: lane j of four receives pair j of each, in lane order.
 __device__ __forceinline__ void ExchangeAmongFour(uint32_t (&pairs)[4]) {
   const int lane = threadIdx.x % 32;
   const bool odd = lane & 1, upper = lane & 2;
@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kBlockThreads)
     own.Load(tiles + TileNumber(eight * kTileRows, chunk, across) * TileOf<kBits>::kBytes, lane);
   }
   const float unit = there ? units[first + row] : 0;
-  WaitForStep();  // y may still be read
+  WaitForStep();  // the preceding kernel may still read y
 #pragma unroll
   for (int g = 0; g < kTileGroups; ++g) {
     uint32_t pairs[4];

@@ -1,5 +1,5 @@
-// Four outputs of a linear layer side by side on their way out, as FinishOutput and FinishPair of linear_inl.cuh have
-// one: what they need of memory is loaded once for all rows. Included by .cu files only.
+// The epilogue of FinishOutput and FinishPair (linear_inl.cuh) for four adjacent outputs. Scales and biases are loaded
+// once for all rows. Included by .cu files only.
 #pragma once
 
 #include "kernels/cuda/linear/linear_inl.cuh"
@@ -8,11 +8,11 @@ namespace ringside::cuda {
 
 template <class T>
 struct FourOutputs {
-  int first, count;  // of outputs; those that are not there are neither read nor stored
-  bool wide;         // in y
+  int first, count;  // of outputs; missing ones are neither read nor stored
+  bool wide;         // y allows float4 accesses
   float unit[4], bias[4];
 
-  /// Outputs from `output` on, up to `end`.
+  /// The outputs from `output` on, at most up to `end`.
   template <class W>
   static __device__ __forceinline__ FourOutputs Of(const Skinny& a, int output, int end) {
     FourOutputs out;
@@ -36,7 +36,7 @@ struct FourOutputs {
     }
     return {x[0], x[1], x[2], x[3]};
   }
-  /// `old`: zeros where nothing is added to.
+  /// `old`: previous values of y, or zeros if the layer does not accumulate.
   __device__ __forceinline__ void Finish(const Skinny& a, int row, float4 sum, float4 old) const {
     float4 x = WithBias(sum);
     if (a.after == AfterLinear::kGeluTanh || a.after == AfterLinear::kGeluErf) {
@@ -61,7 +61,7 @@ struct FourOutputs {
   }
 };
 
-/// Four gates, and the ups that belong to them, and their products.
+/// Stores SiLU(gate) * up for four gates and their ups.
 template <class T>
 __device__ __forceinline__ void FinishPairs(const Skinny& a, int row, const FourOutputs<T>& gates,
                                             const FourOutputs<T>& ups, float4 gate_sum, float4 up_sum) {

@@ -1,24 +1,25 @@
-// How weights that a file has in blocks (GGML's formats) lie in device memory, as many bits an element as there: in
-// tiles of 8 rows (outputs) and 128 inputs, of which a lane l of a warp holds row l / 4 and, of each group of 32
-// inputs, those that the tensor cores' left operand of 16 bits wants of it: 8 i + 2 j and 8 i + 2 j + 1, i in 0..3, j =
-// l % 4.
+// Device layout of block-quantized weights (GGML's formats) at the file's number of bits per element. The unit is a
+// tile of 8 rows (outputs) by 128 inputs (K). Lane l of a warp owns row l / 4 and, of each group of 32 inputs, the
+// elements that it holds of the 16-bit left operand of an MMA: 8 i + 2 j and 8 i + 2 j + 1, with i in 0..3 and j = l %
+// 4.
 //
 //   low halves (512 bytes)  bits 8 (i % 2) + 4 (i / 2) ... of word g of a lane: the low four bits of input 32 g + 8 i +
-//                           2 j; 16 further on those of the next input. So every second four bits are bytes of the
-//                           same half of a group. A lane's four words lie side by side.
-//   codes (512)             of FP4 E2M1, instead of the low halves: bits 16 (i / 2) + 4 (i % 2) ..., and 8 further on
-//   bytes (1,024)           instead of the low halves, signed: a group's 32 inputs as two groups of quantised_layout.h,
-//                           of which word j is lane j's; first the words of two groups of 32, then those of the others
-//   pairs of bits (256)     bits 8 (i % 2) + 4 (g % 2) + 2 (i / 2) ... of word g / 2 of a lane's two, and 16 further on
-//   single bits (128)       bit 8 (i % 2) + 2 g + i / 2 of a lane's word, and 16 further on
+//                           2 j; those of the next input are 16 bits up. So alternate nibbles are bytes of one half
+//                           of a group. A lane's four words are contiguous.
+//   codes (512)             FP4 E2M1, instead of low halves: bits 16 (i / 2) + 4 (i % 2) ..., next input 8 bits up
+//   bytes (1,024)           signed, instead of low halves: a group's 32 inputs form two groups of quantised_layout.h,
+//                           whose word j belongs to lane j; first the words of two groups of 32, then of the other two
+//   pairs of bits (256)     bits 8 (i % 2) + 4 (g % 2) + 2 (i / 2) ... of word g / 2 of a lane's two, next input 16 up
+//   single bits (128)       bit 8 (i % 2) + 2 g + i / 2 of a lane's word, next input 16 bits up
 //
-// An element of 2 bits is a pair, of 3 bits a pair and a single bit above it, of 4 bits a low half, of 5 and 6 bits one
-// and a single bit or a pair above it. Then float16 scales, row by row: of 2 bits a scale and an offset a group of 16,
-// of 3 and 6 bits a scale a group of 16 (of q - 4, of q - 32), of 4 and 5 bits a scale and an offset a group of 32, of
-// 8 bits and of codes (of their numbers doubled, which are whole) a scale a group of 32. An element is unit (scale q +
-// offset), where a row's unit is a power of two beside the tiles, such that scales keep their bits. 64 rows are a
-// panel: a panel's tiles of the same inputs lie side by side, and so do a weight's panels. What is not there is zero.
-// Sizes for host and device, packing for the host.
+// A 2-bit element is a pair of bits; a 3-bit element is a pair with a single bit above it; a 4-bit element is a low
+// half; 5- and 6-bit elements are a low half with a single bit or a pair above it. Float16 scales follow, row by row.
+// Types of 2 bits have a scale and an offset per group of 16 inputs; 3 and 6 bits a scale per group of 16 (applied to q
+// - 4 and q - 32); 4 and 5 bits a scale and an offset per group of 32; 8 bits and codes a scale per group of 32 (codes
+// count in halves, so that they are integers). An element is unit * (scale * q + offset). A row's unit is a power of
+// two, stored apart from the tiles and chosen so that float16 scales lose no bits. 64 rows form a packed weight panel:
+// its tiles of the same inputs are contiguous, and so are the panels of a weight. Padding is zero. Sizes are for host
+// and device, packing for the host.
 #pragma once
 
 #include <cstdint>
@@ -31,32 +32,32 @@ namespace ringside::cuda {
 
 constexpr int kTileRows = 8, kTileInputs = 128, kTileGroups = 4, kPanelRows = 64, kPanelTiles = kPanelRows / kTileRows;
 
-constexpr int kE2M1 = 104;  // in the place of bits: codes of 4 bits that stand for numbers of FP4 E2M1
+constexpr int kE2M1 = 104;  // stands in for the number of bits: 4-bit codes of FP4 E2M1 values
 
-/// What elements of so many bits are made of, and where the parts of their tile begin, and its end, in bytes.
+/// The components of an element of kBits bits, and the byte offsets of these components in a tile.
 template <int kBits>
 struct TileOf {
-  static constexpr bool kHasLow = kBits != 8 && kBits >= 4;                       // low halves, or codes
-  static constexpr bool kHasPair = kBits == 2 || kBits == 3 || kBits == 6;        // a pair of bits
-  static constexpr bool kHasSingle = kBits == 3 || kBits == 5;                    // a single bit
-  static constexpr int kPairShift = kHasLow ? 4 : 0;                              // of the pair in the element
-  static constexpr int kSingleShift = kHasLow ? 4 : 2;                            // of the single bit
-  static constexpr int kHalves = kBits == 2 || kBits == 3 || kBits == 6 ? 2 : 1;  // of a group, with their own scales
-  static constexpr bool kHasOffset = kBits == 2 || kBits == 4 || kBits == 5;      // beside each scale
+  static constexpr bool kHasLow = kBits != 8 && kBits >= 4;                 // low halves or codes
+  static constexpr bool kHasPair = kBits == 2 || kBits == 3 || kBits == 6;  // pairs of bits
+  static constexpr bool kHasSingle = kBits == 3 || kBits == 5;              // single bits
+  static constexpr int kPairShift = kHasLow ? 4 : 0;                        // position of the pair within the element
+  static constexpr int kSingleShift = kHasLow ? 4 : 2;  // position of the single bit within the element
+  static constexpr int kHalves = kBits == 2 || kBits == 3 || kBits == 6 ? 2 : 1;  // halves of a group that have scales
+                                                                                  // of their own
+  static constexpr bool kHasOffset = kBits == 2 || kBits == 4 || kBits == 5;      // an offset per scale
   static constexpr bool kHasCodes = kBits == kE2M1;
-  // Elements less it are about zero; of codes the integers that they become (LaneTile::Bytes).
+  // Midpoint: elements minus it are centred at zero. For codes: of the integers that LaneTile::Bytes returns.
   static constexpr int kMiddle = kHasCodes ? 12 : kBits == 8 ? 0 : 1 << (kBits - 1);
 
   static constexpr int kPairs = kBits == 8 ? 1024 : kHasLow ? 512 : 0;
   static constexpr int kSingles = kPairs + (kHasPair ? 256 : 0);
   static constexpr int kScales = kSingles + (kHasSingle ? 128 : 0);
-  static constexpr int kScaleBytes = kHasOffset ? 4 : 2;                  // of one, and its offset
-  static constexpr int kRowScales = kTileGroups * kHalves * kScaleBytes;  // bytes of a row's scales
+  static constexpr int kScaleBytes = kHasOffset ? 4 : 2;                  // a scale and its offset
+  static constexpr int kRowScales = kTileGroups * kHalves * kScaleBytes;  // bytes of scales per row
   static constexpr int kBytes = kScales + kTileRows * kRowScales;
 };
 
-/// Where the bits of pair i of group g begin in their words, those of its first input: low halves, codes, pairs of
-/// bits, single bits.
+/// Bit position of pair i of group g within its word (its first input), for low halves, codes, pairs and single bits.
 RINGSIDE_HOST_DEVICE constexpr int LowShift(int i) { return i % 2 * 8 + i / 2 * 4; }
 RINGSIDE_HOST_DEVICE constexpr int CodeShift(int i) { return i % 2 * 4 + i / 2 * 16; }
 RINGSIDE_HOST_DEVICE constexpr int PairShift(int g, int i) { return i % 2 * 8 + g % 2 * 4 + i / 2 * 2; }
@@ -80,7 +81,7 @@ RINGSIDE_HOST_DEVICE constexpr int BitsOf(DType grouped) {
       return 8;
   }
 }
-/// Calls body with an element's bits as a constant.
+/// Calls body with the number of bits as a compile-time constant.
 RINGSIDE_CALLS_EITHER
 template <class Body>
 RINGSIDE_HOST_DEVICE auto WithBits(int bits, const Body& body) {
@@ -105,9 +106,9 @@ template <class Body>
 auto WithBits(DType grouped, const Body& body) {
   return WithBits(BitsOf(grouped), body);
 }
-/// Calls body with the bits of two layers of the same rows as constants and returns what that does; false if two of
-/// these bits do not share a launch. In files values have more bits than queries and keys: six beside four or five,
-/// four beside two or three.
+/// Calls body with the bits of two layers of the same rows as compile-time constants and returns its result; false if
+/// this combination has no fused launch. Only combinations that occur in files are instantiated: there V has more bits
+/// than Q and K, six with four or five, or four with two or three.
 template <class Body>
 bool WithBitsOfTwo(DType first, DType next, const Body& body) {
   return WithBits(first, [&](auto bits) {
@@ -121,8 +122,7 @@ inline int64_t TileBytes(DType grouped) {
 }
 RINGSIDE_HOST_DEVICE constexpr int64_t TilesAcross(int64_t cols) { return (cols + kTileInputs - 1) / kTileInputs; }
 constexpr int64_t PanelsDown(int64_t rows) { return (rows + kPanelRows - 1) / kPanelRows; }
-/// The tile of row `row` and the inputs of chunk `chunk`, counted from the first, in a weight with `across` tiles
-/// across.
+/// Index of the tile that holds row `row` and K tile `chunk`, in a weight with `across` tiles per row.
 RINGSIDE_HOST_DEVICE constexpr int64_t TileNumber(int64_t row, int64_t chunk, int64_t across) {
   return (row / kPanelRows * across + chunk) * kPanelTiles + row % kPanelRows / kTileRows;
 }

@@ -1,15 +1,15 @@
-// y (+)= x W^T + bias for up to 1,024 rows of x and weights in tiles (grouped_layout.h), on compute capability 9.0:
-// bound by reading W once, and from some 64 rows on by the products. A block has 256 outputs, the left operand of warp
-// group products, and up to 128 rows of x, the right one. A thread keeps a ring of slots full, a panel's tiles as one
-// run of bytes and x as boxes; its four warp groups make their weights T in registers - each rounded once, as if the
-// weight lay in T in memory - while the products before are under way. Where there are too few outputs for the device,
-// the inputs are split over the blocks of a cluster. A row's bits depend on how many rows there are by the choice of
-// this kernel and by that split.
+// y (+)= x W^T + bias for up to 1,024 rows of x and block-quantized weights (grouped_layout.h), on compute capability
+// 9.0. Bound by reading W once, and from about 64 rows on by the tensor cores. A block has 256 outputs, the left
+// operand of WGMMAs, and up to 128 rows of x, the right one. A producer thread fills the pipeline stages: a panel's
+// tiles by one bulk copy, x as TMA boxes. The four consumer warp groups dequantize their weights to T in registers,
+// overlapped with the preceding WGMMAs; each weight is rounded once, as if it were stored in T. If there are too few
+// output tiles for the device, the CTAs of a cluster split K. The number of rows affects a row's bits through the
+// choice of this kernel and the split-K factor.
 //
-// Two layers of the same rows, as files mix types in one, share a launch: each alone has too few blocks for the device,
-// and its beginning and end take longer than its bytes.
+// Two layers of the same rows, whose types differ in a mixed-type file, share one launch: each alone has too few blocks
+// for the device, and its prologue and epilogue take longer than its bytes.
 //
-// Behind: bias, GELU, or SiLU times up.
+// Epilogue: bias, GELU, or SiLU(gate) * up.
 #include <algorithm>
 
 #include "kernels/cuda/linear/grouped_linear.cuh"
@@ -17,15 +17,15 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr int kMostGroupedRows = 1024;  // more are multiplied faster with weights that are expanded for all of them
+constexpr int kMostGroupedRows = 1024;  // with more rows it is faster to dequantize the weights once
 constexpr size_t kRingBytes = 224 << 10;
 
-/// Over how many blocks inputs are split, for the shortest time of `tiles` tiles of kN rows. Clusters of many blocks
-/// leave multiprocessors idle that belong to none: the device holds fewer of them than its number of multiprocessors
-/// says.
+/// The split-K factor with the shortest estimated time for `tiles` tiles of kN rows. Larger clusters leave SMs idle
+/// that belong to none: the device holds fewer clusters than its SM count suggests.
 template <int kN>
 int SplitsOf(const Launcher& on, int tiles, int k) {
-  // Microseconds of an H100; what counts is how they are to one another. A turn's pipeline fills, and sums are added.
+  // In microseconds on an H100; only their ratios matter. Per K tile; per wave, to fill the pipeline; and per split, to
+  // reduce the sums.
   constexpr double kOfChunk = 0.78 + 0.0055 * kN, kOfTurn = 2.5 + 0.045 * kN, kOfSplit = 0.8;
   const int chunks = static_cast<int>(TilesAcross(k));
   int best = 1;
@@ -45,7 +45,7 @@ int TilesOf(const SkinnyLinear& args, bool pairs, int row_tiles) {
   return (all + outputs - 1) / outputs * row_tiles;
 }
 
-/// Of a kernel whose tiles have up to `tile_rows` rows, and slots so many bytes of weights.
+/// Tiling of a kernel with up to `tile_rows` rows per M tile and `weight_bytes` per stage.
 GroupedDivision Divide(int rows, int tile_rows, int weight_bytes) {
   GroupedDivision out;
   out.row_tiles = (rows + tile_rows - 1) / tile_rows;
@@ -89,7 +89,7 @@ void LaunchTwoTiles(const Launcher& on, const SkinnyLinear& args, const SkinnyLi
          division, Narrow(next), next_division, tiles * splits);
 }
 
-/// Calls body with the rows of a tile as a constant.
+/// Calls body with the rows of an M tile as a compile-time constant.
 template <class Body>
 void WithTileRows(int64_t rows, const Body& body) {
   if (rows <= 16) return body(std::integral_constant<int, 16>());
@@ -106,7 +106,7 @@ void LaunchOfBits(const Launcher& on, const SkinnyLinear& args) {
   });
 }
 
-/// Whether panels of 64 outputs do not go beyond a matrix that others follow.
+/// Whether 64-output panels never straddle two matrices (or the gates and ups).
 bool EndsWithPanels(const SkinnyLinear& args) {
   int rest = args.total;
   for (int i = 0; i < SkinnyLinear::kMaxWeights && rest > 0; ++i) {

@@ -10,35 +10,36 @@
 
 namespace ringside::cuda {
 
-constexpr int kGroupedWarpGroups = 4;                             // each multiplies a panel of 64 outputs
-constexpr int kGroupedThreads = kGroupedWarpGroups * 128;         // that multiply
-constexpr int kGroupedOutputs = kGroupedWarpGroups * kPanelRows;  // of a block; with pairs half as many, and their ups
-constexpr int kGroupedSumsStride = kGroupedOutputs + 4;           // floats from row to row of the sums
+constexpr int kGroupedWarpGroups = 4;                             // consumers, each multiplies a panel of 64 outputs
+constexpr int kGroupedThreads = kGroupedWarpGroups * 128;         // consumer threads
+constexpr int kGroupedOutputs = kGroupedWarpGroups * kPanelRows;  // outputs per block; with gate-up half as many gates,
+                                                                  // and their ups
+constexpr int kGroupedSumsStride = kGroupedOutputs + 4;           // floats between rows of the sums
 constexpr int kMostGroupedSlots = 16;
-constexpr int kEarlySlots = 2;  // whose weights are asked for before x in any case
+constexpr int kEarlySlots = 2;  // stages whose weights are always prefetched before x
 
-/// What the kernel reads beside Skinny.
+/// Tiling arguments of the kernel, in addition to Skinny.
 struct GroupedDivision {
-  int slots, slot_bytes;  // of the ring: rows of x of 128 inputs as two boxes, and four panels' tiles of them
-  int box_rows;           // rows of x, up to a multiple of 8
-  int row_tiles;          // of up to kN rows each: blocks with the same outputs follow one another
-  int barriers;           // where they lie, in bytes from the start of the ring
+  int slots, slot_bytes;  // pipeline stages: two boxes of x (128 inputs) and the tiles of four panels
+  int box_rows;           // rows of x, rounded up to a multiple of 8
+  int row_tiles;          // M tiles of up to kN rows; blocks with the same outputs are adjacent in the grid
+  int barriers;           // byte offset of the barriers from the first stage
 };
 
-/// A tile of up to kN rows of x times 256 outputs, by one block or a cluster whose blocks share the inputs out. A warp
-/// of its own keeps the ring full; where sums of 128 rows leave no registers for one, the first thread that multiplies
-/// does.
+/// Computes a tile of up to kN rows of x by 256 outputs, in one block or in a cluster whose blocks split K. A dedicated
+/// producer warp fills the pipeline. With 128 rows the accumulators leave no registers for one, so the first consumer
+/// thread also issues the copies.
 template <class T, int kBits, int kN, bool kPairs>
 struct GroupedKernel {
   using W = Grouped<kBits>;
   static constexpr bool kOwnWarpCopies = kN <= 64;
   static constexpr int kThreads = kGroupedThreads + (kOwnWarpCopies ? 32 : 0);
-  static constexpr int kPanelChunk = kPanelTiles * W::Tile::kBytes;  // a panel's tiles of the same inputs
+  static constexpr int kPanelChunk = kPanelTiles * W::Tile::kBytes;  // bytes of a panel in one K tile
   static constexpr int kWeightBytes = kGroupedWarpGroups * kPanelChunk;
 
   const Skinny& a;
   const GroupedDivision& division;
-  const uint32_t full, empty;  // barriers, two for each slot
+  const uint32_t full, empty;  // shared-memory addresses of two barriers per stage
   const uint32_t ring;
   const unsigned char* ring_data;
   int first_chunk, end_chunk, tile, first_row, rows;
@@ -59,7 +60,7 @@ struct GroupedKernel {
     rows = min(kN, a.rows - first_row);
   }
 
-  /// The first output of a warp group's panel, or one past the last where it has none.
+  /// The first output of a warp group's panel, or one past the last output if it has none.
   __device__ __forceinline__ int PanelOutput(int group) const {
     if constexpr (!kPairs) return tile * kGroupedOutputs + group * kPanelRows;
     constexpr int kHalf = kGroupedWarpGroups / 2;
@@ -67,7 +68,7 @@ struct GroupedKernel {
   }
   __device__ __forceinline__ int boxes_bytes() const { return division.box_rows * kBoxColumns * 2 * 2; }
 
-  /// One thread's: copies into the slots.
+  /// Source pointers and byte count of the copies into a stage; used by one thread.
   struct Copies {
     const unsigned char* panels[kGroupedWarpGroups];
     int bytes;
@@ -99,12 +100,13 @@ struct GroupedKernel {
     }
   }
 
-  /// All slots for the first time: by the thread that copies, before it does anything else.
+  /// First fill of all stages; called by the copying thread before anything else.
   __device__ __forceinline__ Copies FillSlots(const CUtensorMap& x) const {
     const Copies copies = FindPanels();
     const int ahead = min(division.slots, end_chunk - first_chunk);
-    // Weights do not wait for the step before. But where that is a kernel that leaves no room beside it, as before a
-    // layer that adds to the residual stream, it has nearly ended, and all of them would only be in the way of x.
+    // Weights do not depend on the preceding kernel. A layer that accumulates into the residual stream follows a kernel
+    // that leaves no room for a second block on its SM. That kernel has then almost ended, and prefetching all weights
+    // would only delay x.
     const int early = a.accumulate ? min(kEarlySlots, ahead) : ahead;
     for (int i = 0; i < early; ++i) CopyWeights(copies, first_chunk + i, i);
     PrefetchMap(x);
@@ -113,14 +115,14 @@ struct GroupedKernel {
     for (int i = early; i < ahead; ++i) CopyWeights(copies, first_chunk + i, i), CopyRows(x, first_chunk + i, i);
     return copies;
   }
-  /// One of them, once it has been read.
+  /// Refills a stage once its consumers have released it.
   __device__ __forceinline__ void FillAgain(const CUtensorMap& x, const Copies& copies, int chunk, int slot,
                                             int parity) const {
     WaitAt(empty + slot * 8, parity);
     CopyWeights(copies, chunk, slot);
     CopyRows(x, chunk, slot);
   }
-  /// The thread of a warp that does nothing else.
+  /// Main loop of the producer warp's thread.
   __device__ __forceinline__ void Copy(const CUtensorMap& x) const {
     const Copies copies = FillSlots(x);
     int slot = 0, parity = 0;
@@ -131,9 +133,9 @@ struct GroupedKernel {
   }
 
   static constexpr int kResults = kGroupedOutputs / (kPairs ? 2 : 1), kFours = kResults / 4,
-                       kAtOnce = kPairs || kOwnWarpCopies ? 2 : 4;  // as registers allow
+                       kAtOnce = kPairs || kOwnWarpCopies ? 2 : 4;  // limited by registers
 
-  /// Where a thread's four outputs lie in sums, and in which rows of the tile it has them.
+  /// Position of a thread's four outputs in `sums`, and the rows of the tile that it handles.
   struct FoursPlace {
     int place, output, first_row, row_step;
     bool there;
@@ -143,11 +145,10 @@ struct GroupedKernel {
     const int output = tile * kResults + place, all = kPairs ? a.total / 2 : a.total;
     return {place, output, thread / kFours, ClusterBlocks() * kGroupedThreads / kFours, output < all};
   }
-  /// What a thread's outputs need of memory: on its way while sums are stored and a cluster's blocks wait for one
-  /// another.
+  /// Scales, biases and old outputs, prefetched while sums are stored and the cluster synchronizes.
   struct Ahead {
     FourOutputs<T> own, up;
-    float4 old[kAtOnce];  // of its first rows
+    float4 old[kAtOnce];  // old outputs of the thread's next kAtOnce rows
   };
   __device__ __forceinline__ void FetchAhead(Ahead& ahead) const {
     const FoursPlace at = PlaceOfFours();
@@ -165,8 +166,8 @@ struct GroupedKernel {
     }
   }
 
-  /// A warp group: the sums of its panel. A first thread that copies, too, fills the slot of the chunk before the last
-  /// one again, which the other warp groups have read by then or are about to.
+  /// Main loop of a consumer warp group: accumulates its panel. If the first thread also copies, it refills the stage
+  /// of the K tile before the previous one, which the other warp groups have already read or are about to release.
   __device__ __forceinline__ void Multiply(const CUtensorMap& x, float* sums, Ahead& ahead) const {
     const int group = threadIdx.x / 128, warp = threadIdx.x % 128 / 32, lane = threadIdx.x % 32;
     const bool copies_too = !kOwnWarpCopies && threadIdx.x == 0;
@@ -189,14 +190,14 @@ struct GroupedKernel {
       __syncwarp();
       WaitAt(full + slot * 8, parity);
       const unsigned char* tiles = ring_data + slot * division.slot_bytes + own_tiles;
-      // Known to be the same for the whole warp, as additions to it then are, too.
+      // The shuffle makes the value provably warp-uniform, so that sums with it stay uniform.
       const uint32_t first_box = __shfl_sync(0xffffffffu, BoxDescriptorLow(ring + slot * division.slot_bytes), 0);
       first.Load(tiles, lane);
       second.Load(tiles + W::Tile::kBytes, lane);
 #pragma unroll
       for (int g = 0; g < kTileGroups; ++g) {
         uint32_t(&own)[8] = left[g % 2];
-        Hold(own);  // products that took them are done
+        Hold(own);  // the WGMMAs that read these registers are done
         auto of_first = first.template ScaleInType<T>(g, 0), of_second = second.template ScaleInType<T>(g, 0);
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
@@ -217,13 +218,13 @@ struct GroupedKernel {
         CommitProducts();
         WaitForProducts<1>();
       }
-      // Products under way while the loop begins anew would be made to wait for one another.
+      // WGMMAs in flight across the loop's back edge would be serialized by the compiler.
       WaitForProducts<0>(c);
       if (lane == 0) ArriveAt(empty + slot * 8);
       if (++slot == division.slots) slot = 0, parity ^= 1;
     }
     FetchAhead(ahead);
-    SyncMultipliers<kGroupedThreads>();  // the ring has been read
+    SyncMultipliers<kGroupedThreads>();  // all threads have read the stages
     StoreSums(c, sums);
   }
 
@@ -239,8 +240,8 @@ struct GroupedKernel {
     }
   }
 
-  /// Adds up what the blocks of a cluster have, in the order of the inputs. A thread has four outputs, of some rows,
-  /// whose loads are on their way at a time.
+  /// Epilogue: reduces the split-K partial sums across the cluster in the order of the inputs. A thread stores four
+  /// outputs of several rows, with their loads in flight together.
   __device__ __forceinline__ void Finish(const float* sums, Ahead& ahead) const {
     const FoursPlace at = PlaceOfFours();
     if (!at.there) return;
@@ -270,7 +271,7 @@ struct GroupedKernel {
   }
 };
 
-/// The tile of the layer's block `block`.
+/// Computes the tile of block `block` of a layer.
 template <class T, int kBits, int kN, bool kPairs>
 __device__ __forceinline__ void MultiplyGrouped(const CUtensorMap& x, const Skinny& a, const GroupedDivision& division,
                                                 int block) {
@@ -285,7 +286,7 @@ __device__ __forceinline__ void MultiplyGrouped(const CUtensorMap& x, const Skin
   }
   __syncthreads();
   LetNextStart();
-  float* sums = reinterpret_cast<float*>(shared);  // in the place of the ring
+  float* sums = reinterpret_cast<float*>(shared);  // overlays the pipeline stages
   const bool multiplies = !Kernel::kOwnWarpCopies || threadIdx.x < kGroupedThreads;
   typename Kernel::Ahead ahead;
   if (multiplies) {
@@ -296,7 +297,7 @@ __device__ __forceinline__ void MultiplyGrouped(const CUtensorMap& x, const Skin
   __syncwarp();
   ClusterSync();
   if (multiplies) kernel.Finish(sums, ahead);
-  ClusterSync();  // nobody ends while others read its sums
+  ClusterSync();  // no block exits while others read its sums
 }
 
 template <class T, int kBits, int kN, bool kPairs>
@@ -307,7 +308,7 @@ __global__ void __launch_bounds__(GroupedKernel<T, kBits, kN, kPairs>::kThreads,
 #endif
 }
 
-/// Two layers of the same rows: the first `blocks` blocks have the first one, the others the second.
+/// Two layers of the same rows in one launch: the first `blocks` blocks compute the first layer, the others the second.
 template <class T, int kBits, int kNextBits, int kN>
 __global__ void __launch_bounds__(GroupedKernel<T, kBits, kN, false>::kThreads, 1)
     RunTwoGroupedLinear(const __grid_constant__ CUtensorMap x, Skinny a, GroupedDivision division, Skinny next,

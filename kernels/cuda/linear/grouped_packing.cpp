@@ -18,8 +18,8 @@
 namespace ringside::cuda {
 namespace {
 
-/// 32 inputs of a row: q as the tiles have them, and what they stand for, scale[half] q + offset[half]; of types
-/// without offsets, of q less the middle.
+/// 32 inputs of a row: q as stored in the tiles, and the affine map to values, scale[half] q + offset[half]. Types
+/// without offsets apply the scale to q - kMiddle.
 struct Group {
   uint8_t q[32];
   float scale[2], offset[2];
@@ -36,7 +36,7 @@ Group ReadGroup(DType file, const uint8_t* row, int64_t b) {
   out.scale[0] = out.scale[1] = d;
   switch (file) {
     case DType::kQ8_0:
-      for (uint8_t& q : out.q) q ^= 0x80;  // signed
+      for (uint8_t& q : out.q) q ^= 0x80;  // to signed bytes
       break;
     case DType::kQ4_0:
       out.SetOffset(-8 * d);
@@ -78,7 +78,7 @@ Group ReadGroup(DType file, const uint8_t* row, int64_t b) {
   return out;
 }
 
-/// Of values that lie in no blocks.
+/// Quantizes unquantized values.
 Group RoundGroup(std::span<const float, 32> values) {
   Group out{};
   out.scale[0] = out.scale[1] = QuantiseRow(DType::kI8, values, out.q);
@@ -92,7 +92,7 @@ uint16_t Get(const uint8_t* from) {
   return bits;
 }
 
-/// Bits of word `word`, from `shift` on.
+/// ORs `bits` into word `word` from bit `shift` on.
 void Set(uint8_t* words, int word, int shift, uint32_t bits) {
   uint32_t value;
   std::memcpy(&value, words + word * 4, 4);
@@ -105,7 +105,7 @@ uint32_t Bits(const uint8_t* words, int word, int shift) {
   return value >> shift;
 }
 
-/// Where input i of a group of 32 is: which lane of its row, which of that lane's four pairs, which of the two.
+/// Position of input i of a group of 32: its lane within the row, the lane's pair (of four), the element of the pair.
 struct Place {
   int lane, pair, second;
 };
@@ -115,7 +115,7 @@ int LowBit(const Place& at) {
   return TileOf<kBits>::kHasCodes ? CodeShift(at.pair) + at.second * 8 : LowShift(at.pair) + at.second * 16;
 }
 
-/// Byte 16 (g % 2) ... of the half of `bytes` that holds group g: four words a lane, two of a group.
+/// Words of a lane's group: `bytes` has two halves with two groups each, and four words per lane, two per group.
 uint8_t* WordsOfBytes(uint8_t* tile, int g, int lane) { return tile + g / 2 * 512 + lane * 16 + g % 2 * 8; }
 
 template <int kBits>
@@ -142,7 +142,7 @@ void PackIntegers(const Group& group, int row, int g, uint8_t* tile) {
   }
 }
 
-/// Where the scale of half h of group g of a tile's row is.
+/// Byte offset of the scale of half h of group g of a tile row.
 template <int kBits>
 int64_t ScaleAt(int tile_row, int g, int h) {
   using Tile = TileOf<kBits>;
@@ -157,7 +157,7 @@ void PackScales(const Group& group, float unit, int tile_row, int g, uint8_t* ti
   }
 }
 
-/// Input i of group g of a tile's row, in the row's units.
+/// Input i of group g of a tile row, in the row's units.
 template <int kBits>
 float ElementOf(const uint8_t* tile, int tile_row, int g, int i) {
   using Tile = TileOf<kBits>;
@@ -184,8 +184,8 @@ float ElementOf(const uint8_t* tile, int tile_row, int g, int i) {
   return scale * static_cast<float>(q) + HalfToFloat(Get(of_scale + 2));
 }
 
-/// The power of two such that the row's largest number keeps below 2^8 of it; of E2M1's codes, where that is a power of
-/// two, it is 1 of it: kernels multiply it by the largest one that T has (kOfCodes).
+/// The power of two that keeps the row's largest number below 2^8 units. For E2M1 codes a largest number that is a
+/// power of two becomes 1 unit, because kernels multiply it by the largest power of two in T (kOfCodes).
 float UnitOf(float largest, int bits) {
   int exponent = 0;
   std::frexp(largest, &exponent);

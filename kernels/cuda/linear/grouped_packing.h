@@ -1,4 +1,5 @@
-// Blocks of a file on their way to the tiles of grouped_layout.h. Plain functions, any thread.
+// Packs block-quantized weights of a file into the tiles of grouped_layout.h.
+// THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +10,17 @@
 
 namespace ringside::cuda {
 
-/// What blocks of a file become; none for types that have no blocks.
+/// The device type of a block-quantized file type; nullopt for types without blocks.
 std::optional<DType> GroupedTypeOf(DType file);
 
-/// Packs panel `panel` (64 rows) of a checked weight of such a type, all its inputs in the order that the file has them
-/// in, into PanelBytes bytes, zeroed before, and the units of its rows (at most 64 that are there). Values that lie in
-/// no blocks, a multiple of 32 a row, are rounded to those of kGrouped8: whole numbers times a scale for each 32.
-/// kCorruption if a scale is not finite, kInvalidArgument if a value cannot be kept as it is (a byte of -128 in Q8_0).
+/// Packs panel `panel` (64 rows) of a checked weight, all inputs in file order, into `tiles` (PanelBytes bytes, zeroed
+/// by the caller) and writes the units of its rows that exist (at most 64). Unquantized values, a multiple of 32 per
+/// row, are quantized to kGrouped8: integers with a scale per 32.
+/// ERRORS: kCorruption if a scale is not finite; kInvalidArgument if a value cannot be represented (a byte of -128 in
+/// Q8_0).
 Status PackPanel(const HostTensor& host, int64_t panel, uint8_t* tiles, float* units);
 
-/// The value of an element as the tiles have it: what kernels compute with, before they round. For tests.
+/// The dequantized value of an element, as kernels see it before rounding. For tests.
 float GroupedValue(DType grouped, const uint8_t* tiles, const float* units, int64_t cols, int64_t row, int64_t col);
 
 }  // namespace ringside::cuda

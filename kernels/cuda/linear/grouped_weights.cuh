@@ -1,6 +1,6 @@
-// Weights in tiles (grouped_layout.h) on their way to 16 bits. Integers of up to 6 bits come as the last bits of a
-// number of T that is a power of two, so that a pair costs one operation on bits; what that power adds to a product
-// goes with the offset. Included by .cu files only.
+// Dequantizes block-quantized weights (grouped_layout.h) to 16 bits. Integers of up to 6 bits become the low mantissa
+// bits of a power of two in T, which takes one bit operation per pair; the contribution of that power is subtracted
+// with the offset. Included by .cu files only.
 #pragma once
 
 #include <type_traits>
@@ -11,7 +11,7 @@
 
 namespace ringside::cuda {
 
-/// A byte of tiles of so many bits an element.
+/// Tag type: a byte of tiles of kElementBits bits per element.
 template <int kElementBits>
 struct Grouped {
   static constexpr int kBits = kElementBits;
@@ -24,7 +24,7 @@ constexpr bool kIsGrouped = false;
 template <int kBits>
 constexpr bool kIsGrouped<Grouped<kBits>> = true;
 
-/// The power of two that integers come on top of, and a pair of it.
+/// The power of two under the integers, and a pair of it.
 template <class T>
 constexpr float kBase = 128;
 template <>
@@ -32,12 +32,12 @@ constexpr float kBase<__half> = 1024;
 __device__ __forceinline__ constexpr uint32_t BasePair(__nv_bfloat16) { return 0x43004300u; }
 __device__ __forceinline__ constexpr uint32_t BasePair(__half) { return 0x64006400u; }
 
-/// A scale, and what to add.
+/// A scale and an offset to add.
 struct ScaleAndOffset {
   float scale, offset;
 };
 
-/// (x & mask) | with. As one operation, which the compiler does not find where both others are constants.
+/// (x & mask) | with, as one LOP3; the compiler does not find it if both masks are constants.
 __device__ __forceinline__ uint32_t MaskedOr(uint32_t x, uint32_t mask, uint32_t with) {
   uint32_t out;
   asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(out) : "r"(x), "r"(mask), "r"(with));
@@ -48,8 +48,8 @@ __device__ __forceinline__ float2 HalvesOf(uint32_t pair) {
   return __half22float2(*reinterpret_cast<const __half2*>(&pair));
 }
 
-/// Twice the magnitudes of E2M1's codes as bytes, in the order of their last three bits (kernels/formats/code_values.h).
-/// Nothing for other elements.
+/// Doubled magnitudes of E2M1 codes as bytes, indexed by their low three bits (kernels/formats/code_values.h). Empty
+/// for other types.
 template <int kBits>
 struct CodeTable {
   __device__ __forceinline__ void Hold() {}
@@ -58,29 +58,30 @@ template <>
 struct CodeTable<kE2M1> {
   uint32_t low = 0x03020100u, high = 0x0c080604u;
 
-  /// Each in a register of its own, by all lanes: constants would be moved into one for every permutation. So the
-  /// compiler must not see that they are the same: what the first lane says of itself is zero.
+  /// Keeps the words in registers; all lanes must call it. Otherwise the compiler would rematerialize the constants
+  /// before every PRMT. The shuffle returns zero (lane 0 reads its own lane index), which the compiler cannot know.
   __device__ __forceinline__ void Hold() {
     for (uint32_t* word : {&low, &high}) *word |= __shfl_sync(0xffffffffu, threadIdx.x % 32, 0);
   }
-  /// Of those among the four codes in the lower half of a word that have their highest bit unset; 0 for the others, of
-  /// which the permutation repeats the highest bit of a byte of the table.
+  /// Table entries of those of the four codes in the lower half of a word whose sign bit is clear; 0 for the others,
+  /// because PRMT then replicates the (clear) top bit of the table byte.
   __device__ __forceinline__ uint32_t Pick(uint32_t codes) const {
     uint32_t out;
     asm("prmt.b32 %0, %1, %2, %3;" : "=r"(out) : "r"(low), "r"(high), "r"(codes));
     return out;
   }
-  /// Twice what the four codes of half h of a word stand for, and 12 (TileOf<kE2M1>::kMiddle).
+  /// Doubled values of the four codes in half h of a word, plus 12 (TileOf<kE2M1>::kMiddle).
   __device__ __forceinline__ uint32_t Bytes(uint32_t word, int h) const {
     return Pick(word >> 16 * h) + TileOf<kE2M1>::kMiddle * 0x01010101u - Pick((word ^ 0x88888888u) >> 16 * h);
   }
 };
-/// Pair i of a word of E2M1's codes as numbers of T whose bits are theirs: kOfCodes times that is twice what they stand
-/// for, below the normal numbers too.
+/// Pair i of a word of E2M1 codes as numbers of T with the same bits. Their doubled value is kOfCodes times that;
+/// subnormals are exact too.
 template <class T>
 __device__ __forceinline__ uint32_t PairOfCodes(uint32_t word, int i, T) {
-  constexpr int kExponent = std::is_same_v<T, __half> ? 9 : 6;  // where its last two bits and one of fraction begin
-  const uint32_t two = __byte_perm(word, 0, i < 2 ? 0x4140 : 0x4342);  // a half's pairs: a byte of each half of T's
+  constexpr int kExponent = std::is_same_v<T, __half> ? 9 : 6;  // position of a code's two exponent bits and mantissa
+                                                                // bit in T
+  const uint32_t two = __byte_perm(word, 0, i < 2 ? 0x4140 : 0x4342);  // one byte of codes for each element of T
   return MaskedOr(two << (kExponent - CodeShift(i % 2)), (7u << kExponent) * 0x00010001u,
                   (two << (12 - CodeShift(i % 2))) & 0x80008000u);
 }
@@ -111,7 +112,7 @@ __device__ __forceinline__ PairType<T> PairOfValue(float x) {
   }
 }
 
-/// What a lane holds of a tile: 32 inputs of a row.
+/// One lane's share of a tile: 32 inputs of a row.
 template <int kBits>
 struct LaneTile {
   using Tile = TileOf<kBits>;
@@ -135,8 +136,8 @@ struct LaneTile {
     }
   }
 
-  /// Inputs 8 i + 2 j and 8 i + 2 j + 1 of group g, j = lane % 4, as T: Value times them and Add is what they stand
-  /// for.
+  /// Inputs 8 i + 2 j and 8 i + 2 j + 1 of group g, j = lane % 4, as T. Their value is Scale().scale times that, plus
+  /// Scale().offset.
   template <class T>
   __device__ __forceinline__ uint32_t Pair(int g, int i) const {
     if constexpr (kBits == 8) {
@@ -147,15 +148,15 @@ struct LaneTile {
       return Elements<0x00010001u>(g, i, BasePair(T()));
     }
   }
-  /// The lane's four integers of half h of group g, not those of 8 bits, as bytes: of inputs 16 h + 2 j, 16 h + 8 + 2 j
-  /// and those behind these two. Codes: their numbers and the middle.
+  /// The lane's four integers of half h of group g as bytes: inputs 16 h + 2 j, 16 h + 8 + 2 j and the input after
+  /// each. For codes: their doubled values plus kMiddle. Not for 8-bit elements.
   __device__ __forceinline__ uint32_t Bytes(int g, int h) const {
     static_assert(kBits != 8);
     if constexpr (Tile::kHasCodes) return table.Bytes(low[g], h);
     return Elements<0x01010101u>(g, 2 * h, 0);
   }
-  /// Of group g, where halves have their own of its half: what pairs 2 half and 2 half + 1 are multiplied by, and what
-  /// is added, if they are taken as Pair gives them.
+  /// Scale and offset to apply to pairs 2 half and 2 half + 1 of group g as returned by Pair. `half` matters only if
+  /// halves have scales of their own.
   template <class T>
   __device__ __forceinline__ ScaleAndOffset Scale(int g, int half) const {
     const ScaleAndOffset own = Stored(g, half);
@@ -163,7 +164,7 @@ struct LaneTile {
     if constexpr (Tile::kHasCodes) return {own.scale * kOfCodes<T, kBits>, 0};
     return {own.scale, Tile::kHasOffset ? fmaf(-kBase<T>, own.scale, own.offset) : -(kBase<T> + kMiddle) * own.scale};
   }
-  /// What a group's pairs are multiplied by and what is added, in T: for Rounded.
+  /// A group's scale and offset in T, for Rounded.
   template <class T>
   struct InType {
     PairType<T> scale, offset;
@@ -174,14 +175,14 @@ struct LaneTile {
     if constexpr (!Tile::kHasOffset) return {PairOfValue<T>(own.scale * kOfCodes<T, kBits>), {}};
     return {PairOfValue<T>(own.scale), PairOfValue<T>(fmaf(kMiddle, own.scale, own.offset))};
   }
-  /// The pair in its row's units, in T: an integer about zero, exact, times the scale, plus what is left of the offset,
-  /// each of which is rounded to T.
+  /// The pair in the row's units, in T. The centred integer is exact; its product with the scale and the remaining
+  /// offset are each rounded to T.
   template <class T>
   __device__ __forceinline__ uint32_t Rounded(int g, int i, const InType<T>& by) const {
     const uint32_t bits = Pair<T>(g, i);
     PairType<T> x = *reinterpret_cast<const PairType<T>*>(&bits);
     if constexpr (kBits == 8) {
-      // To integers, in two steps in float16, whose numbers do not reach as far.
+      // Converts to integers; float16 needs two steps because a single factor would exceed its range.
       if constexpr (std::is_same_v<T, __half>) x = __hmul2(x, BitsAsPair<T>(0x78007800u));   // 2^15
       x = __hmul2(x, BitsAsPair<T>(std::is_same_v<T, __half> ? 0x60006000u : 0x42804280u));  // 2^9, 2^6
       x = __hmul2(x, by.scale);
@@ -200,7 +201,7 @@ struct LaneTile {
   }
 
  private:
-  /// Elements of group g that begin where pair i does, wherever kOnes has a bit, on top of `with`.
+  /// The elements of group g that start at pair i's bit positions, one for each set bit of kOnes, OR-ed onto `with`.
   template <uint32_t kOnes>
   __device__ __forceinline__ uint32_t Elements(int g, int i, uint32_t with) const {
     if constexpr (Tile::kHasLow) with = MaskedOr(low[g] >> LowShift(i), 15 * kOnes, with);
@@ -214,7 +215,7 @@ struct LaneTile {
     }
     return with;
   }
-  /// As the tile has them; without offsets 0.
+  /// Stored scale and offset; the offset is 0 for types without one.
   __device__ __forceinline__ ScaleAndOffset Stored(int g, int half) const {
     const int n = g * Tile::kHalves + half % Tile::kHalves;
     if constexpr (Tile::kHasOffset) {
@@ -248,7 +249,7 @@ __device__ float LoadGroupedOf(const unsigned char* tiles, int64_t row, int64_t 
   const unsigned char* tile = tiles + TileNumber(row, c / kTileInputs, TilesAcross(cols)) * TileOf<kBits>::kBytes;
   LaneTile<kBits> lane;
   lane.Load(tile, tile_row * 4 + i % 8 / 2);
-  // Indices known at run time only: by a loop, so that the lane stays in registers.
+  // The indices are known only at run time; the unrolled loop keeps the lane's data in registers.
   float value = 0;
 #pragma unroll
   for (int place = 0; place < 16; ++place) {
@@ -261,8 +262,7 @@ __device__ float LoadGroupedOf(const unsigned char* tiles, int64_t row, int64_t 
 }
 __device__ __forceinline__ float LoadGrouped(const void* weight, DType dtype, int64_t row, int64_t c, int64_t cols) {
   const auto* tiles = static_cast<const unsigned char*>(weight);
-  return WithBits(BitsOf(dtype),
-                  [&](auto bits) { return LoadGroupedOf<decltype(bits)::value>(tiles, row, c, cols); });
+  return WithBits(BitsOf(dtype), [&](auto bits) { return LoadGroupedOf<decltype(bits)::value>(tiles, row, c, cols); });
 }
 
 }  // namespace ringside::cuda

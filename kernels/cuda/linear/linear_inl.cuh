@@ -1,5 +1,5 @@
-// What the kernels of linear layers with few rows share: arguments in 32 bits, where a weight's row lies, the norm in
-// front, the way out. Included by .cu files only.
+// Shared by the small-M linear kernels: 32-bit arguments, weight addressing, the fused preceding norm, and the
+// epilogue. Included by .cu files only.
 #pragma once
 
 #include "kernels/cuda/device.cuh"
@@ -11,11 +11,11 @@ namespace ringside::cuda {
 
 constexpr int kWarps = kBlockThreads / 32;
 
-/// What the kernel reads of SkinnyLinear, in 32 bits.
+/// Arguments of the kernels: SkinnyLinear in 32 bits.
 struct Skinny {
   const void* weights[SkinnyLinear::kMaxWeights];
   const float* scales[SkinnyLinear::kMaxWeights];
-  int64_t row_elements;  // from one row of a weight to the next; from panel to panel of grouped ones
+  int64_t row_elements;  // distance between rows of a weight, or between panels of a block-quantized one
   int outputs[SkinnyLinear::kMaxWeights];
   int total, k, rows;
   void* x;
@@ -45,8 +45,8 @@ __device__ __forceinline__ const W* WeightRow(const Skinny& a, int output) {
   while (w + 1 < SkinnyLinear::kMaxWeights && output >= a.outputs[w]) output -= a.outputs[w++];
   return static_cast<const W*>(a.weights[w]) + output * a.row_elements;
 }
-/// The tile of grouped weights that holds an output of a multiple of 8, and seven behind it, at its first inputs; those
-/// of the next inputs are kPanelTiles further. Null past the last output.
+/// The tile of block-quantized weights with eight outputs from `output` on (a multiple of 8) and the first inputs. The
+/// next K tile is kPanelTiles tiles further. Null past the last output.
 template <class W>
 __device__ __forceinline__ const unsigned char* WeightTile(const Skinny& a, int output) {
   if (output >= a.total) return nullptr;
@@ -55,25 +55,25 @@ __device__ __forceinline__ const unsigned char* WeightTile(const Skinny& a, int 
   return static_cast<const unsigned char*>(a.weights[w]) + output / kPanelRows * a.row_elements +
          output % kPanelRows / kTileRows * W::Tile::kBytes;
 }
-/// The scale of an output's row, where weights are of one byte.
+/// The row scale of an output, for one-byte weights.
 __device__ __forceinline__ const float* ScalePointer(const Skinny& a, int output) {
   int w = 0;
   while (w + 1 < SkinnyLinear::kMaxWeights && output >= a.outputs[w]) output -= a.outputs[w++];
   return a.scales[w] + output;
 }
-/// A sum over the inputs, in the units of an output's row.
+/// Applies the row scale of an output to a sum over the inputs.
 template <class T, class W>
 __device__ __forceinline__ float Scaled(const Skinny& a, float sum, int output) {
   if constexpr (sizeof(W) > 1) return sum;
   return sum * kUnitOf<T, W> * *ScalePointer(a, output);
 }
 
-constexpr int kNormVectors = 4;  // of a thread
+constexpr int kNormVectors = 4;  // per thread
 
-constexpr int kWarpNormVectors = 8;  // of a lane
+constexpr int kWarpNormVectors = 8;  // per lane
 
-/// As NormToShared, a warp a row, so that rows do not wait for one another. Norm weights and biases are near since they
-/// were loaded as `vectors`.
+/// As NormToShared with one warp per row, so that rows need no block barrier. The norm's weights and biases are in
+/// cache since `vectors` was loaded.
 template <class T>
 __device__ __forceinline__ void NormRowsByWarps(const Skinny& a, T* shared_x) {
   for (int r = threadIdx.x / 32; r < a.rows; r += kWarps) {
@@ -93,7 +93,7 @@ __device__ __forceinline__ void NormRowsByWarps(const Skinny& a, T* shared_x) {
   }
 }
 
-/// The normed rows into shared memory; block 0 also stores them, as the norm by itself would.
+/// Writes the normed rows to shared memory; block 0 also stores them to a.x, as a separate norm kernel would.
 template <class T>
 __device__ void NormToShared(const Skinny& a, const NormVectors<kNormVectors>& vectors, T* shared_x,
                              float* shared_sums) {
@@ -124,8 +124,8 @@ __device__ __forceinline__ void StoreOutput(const Skinny& a, int row, int output
   StoreElement(a.y, a.y_dtype, at, a.accumulate ? LoadElement(a.y, a.y_dtype, at) + value : value);
 }
 
-/// What becomes of the sums of an output: scale, bias, and what follows. With SiLU `output` is a gate's and `up_sum`
-/// its up's.
+/// Epilogue of one output: scale, bias, activation, store. In FinishPair `output` is a gate's and `up_sum` belongs to
+/// its up.
 template <class T, class W>
 __device__ __forceinline__ void FinishOutput(const Skinny& a, int row, int output, float sum) {
   float value = AddBias(a, Scaled<T, W>(a, sum, output), output);
@@ -159,7 +159,7 @@ inline Skinny Narrow(const SkinnyLinear& args) {
   a.normed_from = static_cast<const float*>(args.normed_from.data), a.normed_from_stride = args.normed_from.stride;
   a.norm_weight = args.norm_weight, a.norm_bias = args.norm_bias;
   a.norm_eps = args.norm_eps, a.layer_norm = args.layer_norm;
-  // Rows half a turn of the banks apart: two rows' 64 bytes then lie in different banks.
+  // Consecutive rows are offset by half of the banks, so that 64 bytes of two rows are in different banks.
   a.x_shared_stride = (args.k + 63) / 64 * 64 + 32;
   return a;
 }

@@ -1,7 +1,6 @@
-// What adapters add to a linear layer: y += (x A^T) B^T, each row by its own adapter. Two kernels, a tile of up to 8
-// rows of one adapter a block. The first has 4 rows of A, over whose inputs the block's threads spread; the second has
-// a thread for every output. Sums are float32 and taken in one order, so that a row's bits depend on nothing but the
-// row.
+// LoRA: y += (x A^T) B^T, each row with its own adapter. Two kernels; a block has a tile of up to 8 rows with one
+// adapter. In the first, a block has 4 rows of A and its threads divide the inputs; the second has one thread per
+// output. Sums are float32 in a fixed order, so a row's bits depend on nothing but the row.
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/linear/low_rank_plan.h"
@@ -10,9 +9,9 @@ namespace ringside::cuda {
 namespace {
 
 constexpr int kRows = kAdaptedTileRows, kRanks = 4, kWarps = kBlockThreads / 32;
-static_assert(kRows * kRanks == 32);  // a lane's sum each
+static_assert(kRows * kRanks == 32);  // one sum per lane
 
-/// Elements c ... c + 7 of a row of n, those behind its end as zeros; c is a multiple of 8. `vectors`: n is one as well
+/// Elements c ... c + 7 of a row of n values, zeros past its end; c is a multiple of 8. `vectors`: n is a multiple of 8
 /// and the row is aligned.
 template <class T>
 __device__ __forceinline__ Eight EightOf(const T* row, int64_t c, int64_t n, bool vectors) {
@@ -23,13 +22,13 @@ __device__ __forceinline__ Eight EightOf(const T* row, int64_t c, int64_t n, boo
   return out;
 }
 
-/// Whether rows that lie `stride` apart may be read in vectors of eight.
+/// Whether rows `stride` elements apart can be read as vectors of eight.
 template <class T>
 __device__ __forceinline__ bool AllowsEights(const T* rows, int64_t stride, int64_t n) {
   return AllowsVectors(rows) && stride * static_cast<int64_t>(sizeof(T)) % 16 == 0 && n % 8 == 0;
 }
 
-/// Row `rank` of all A of an adapter together; null behind the last.
+/// Row `rank` of the concatenated A matrices of an adapter; null past the last.
 template <class T>
 __device__ __forceinline__ const T* RowOfA(const PlacedLowRank& placed, int rank, int64_t k) {
 #pragma unroll
@@ -41,7 +40,7 @@ __device__ __forceinline__ const T* RowOfA(const PlacedLowRank& placed, int rank
   return nullptr;
 }
 
-/// Lane l gets the sum of all lanes' v[l]; v is used up.
+/// Transposed warp reduction: lane l gets the sum of v[l] over all lanes; v is clobbered.
 template <int kHalf = 16>
 __device__ __forceinline__ float SumForEachLane(float (&v)[32]) {
   const bool upper = (threadIdx.x & kHalf) != 0;
@@ -54,7 +53,7 @@ __device__ __forceinline__ float SumForEachLane(float (&v)[32]) {
   return v[0];
 }
 
-/// Rows of `low`: four ranks a block. X is the type of x.
+/// Computes `low` = x A^T, four ranks per block. X is the type of x.
 template <class T, class X>
 __global__ void __launch_bounds__(kBlockThreads, 2) LowRankInKernel(LowRankPlan plan, Tensor x) {
   __shared__ float shared[kWarps][32];
@@ -66,7 +65,7 @@ __global__ void __launch_bounds__(kBlockThreads, 2) LowRankInKernel(LowRankPlan 
   const T* a[kRanks];
 #pragma unroll
   for (int j = 0; j < kRanks; ++j) a[j] = RowOfA<T>(plan.placed[tile.adapter], first + j, k);
-  if (a[0] == nullptr) return;  // the whole block
+  if (a[0] == nullptr) return;  // uniform across the block
   const X* rows = static_cast<const X*>(x.data) + tile.row * x.stride;
   const bool x_vectors = AllowsEights(rows, x.stride, k);
   bool a_vectors = true;
@@ -100,7 +99,7 @@ __global__ void __launch_bounds__(kBlockThreads, 2) LowRankInKernel(LowRankPlan 
     static_cast<float*>(plan.low.data)[(tile.row + r) * plan.low.stride + rank] = sum;
 }
 
-/// y += what a thread's output gets of each row of `low`. Y is the type of y.
+/// y += low B^T, one output per thread. Y is the type of y.
 template <class T, class Y>
 __global__ void __launch_bounds__(kBlockThreads) LowRankOutKernel(LowRankPlan plan, Tensor y) {
   StartStep();

@@ -1,5 +1,5 @@
-// What adapters add to a linear layer as its kernels see it. Which rows have which adapter stands in device memory, so
-// that a recorded step serves whatever adapters its rows have. Plain data.
+// LoRA updates of a linear layer as the kernels consume them. The row-to-adapter mapping is read from device memory, so
+// that a captured graph serves any assignment. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -13,17 +13,17 @@ struct PlacedLowRank {
   static constexpr int kMost = 3;
 
   struct Matrix {
-    const void* a;  // [rank, k] and [outputs, rank], of the backend's type
+    const void* a;  // a: [rank, k], b: [outputs, rank], both of the backend's type
     const void* b;
     int32_t rank, first_output, outputs, reserved;
   };
-  Matrix matrices[kMost];  // those behind the last have no rank and no outputs
+  Matrix matrices[kMost];  // unused entries have rank 0 and no outputs
 };
 
-/// Up to kAdaptedTileRows consecutive rows of one adapter; or none.
+/// Up to kAdaptedTileRows consecutive rows with one adapter; rows is 0 if there is none.
 struct AdaptedTile {
   int32_t row, rows;
-  int32_t adapter;  // counted from 0
+  int32_t adapter;  // zero-based
   int32_t reserved;
 };
 constexpr int kAdaptedTileRows = 8;
@@ -32,7 +32,7 @@ struct LowRankPlan {
   const PlacedLowRank* placed = nullptr;  // [adapters]
   const AdaptedTile* tiles = nullptr;     // [tile_count], staged
   int64_t tile_count = 0;
-  Tensor low;  // [T, r] float32: x A^T, of all matrices of a row's adapter side by side
+  Tensor low;  // [T, r] float32: x A^T of all matrices of a row's adapter, concatenated
 
   friend bool operator==(const LowRankPlan&, const LowRankPlan&) = default;
 };

@@ -25,28 +25,28 @@ cudaDataType_t CudaType(DType dtype) {
   }
 }
 
-/// The largest power of two up to 256 that an address is a multiple of.
+/// The largest power of two up to 256 that divides the address.
 uint32_t AlignmentOf(const void* p) { return uint32_t{1} << std::countr_zero(reinterpret_cast<uintptr_t>(p) | 256); }
 
 }  // namespace
 
-// cuBLAS counts columns first: y^T [outputs, rows] = W [outputs, k] x^T.
+// cuBLAS is column-major: y^T [outputs, rows] = W [outputs, k] x^T.
 struct MatrixProduct::Operands {
   const void* w;
   Tensor x, y;
-  float sum;  // what the old y counts
+  float sum;  // beta: the factor of the old y
   const void* bias = nullptr;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-  const float *w_scales = nullptr, *x_scales = nullptr;  // of rows of E4M3
+  const float *w_scales = nullptr, *x_scales = nullptr;  // row scales of E4M3
   cublasLtMatmulDescOpaque_t operation;
   cublasLtMatrixLayoutOpaque_t w_layout, x_layout, y_layout;
 
   Operands(const void* weight, const Tensor& in, const Tensor& out, bool accumulate)
       : w(weight), x(in), y(out), sum(accumulate ? 1.0f : 0.0f) {}
   bool in_e4m3() const { return x.dtype == DType::kF8E4M3; }
-  /// Whether there is a choice without cuBLASLt, too.
+  /// Whether plain cuBLAS supports the call, too.
   bool by_cublas() const { return bias == nullptr && !in_e4m3(); }
-  /// What cuBLASLt wants to know.
+  /// Fills in the cuBLASLt descriptors.
   void Describe() {
     const cublasOperation_t transposed = CUBLAS_OP_T;
     const auto set = [&](cublasLtMatmulDescAttributes_t name, const auto& value) {
@@ -66,7 +66,7 @@ struct MatrixProduct::Operands {
       set(CUBLASLT_MATMUL_DESC_B_SCALE_MODE, CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
       set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, w_scales);
       set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, x_scales);
-      // What the tensor cores' sums lose is little beside what rounding to E4M3 does.
+      // The tensor cores' reduced accumulation loses little compared with the rounding to E4M3.
       set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, int8_t{1});
     }
     CHECK_CUBLAS(cublasLtMatrixLayoutInit(&w_layout, CudaType(x.dtype), k, outputs, x.cols));
@@ -91,7 +91,7 @@ Status MatrixProduct::Start(cudaStream_t stream, void* workspace, size_t workspa
     return Unavailable("cuBLAS cannot start");
   }
   CHECK_CUBLAS(cublasSetStream(blas_, stream));
-  // Partial sums stay float32, whatever the result is stored as.
+  // Partial sums stay float32 whatever the result type is.
   CHECK_CUBLAS(cublasSetMathMode(
       blas_, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
   CHECK_CUBLAS(cublasSetWorkspace(blas_, workspace, workspace_bytes));
@@ -112,8 +112,8 @@ cublasStatus_t MatrixProduct::Run(Operands& o, const Choice& choice, void* y) co
                       static_cast<int>(o.y.stride), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
 }
 
-// Milliseconds of kTrials runs into scratch memory, each from memory as in a step, where a layer's weights come once:
-// the scratch memory, written before, takes the place of the weights in the L2 cache. Infinite if it does not run.
+// Milliseconds of kTrials runs into scratch memory. Writing the scratch memory before each run evicts the weights from
+// the L2 cache, as in a real step, which reads them once. Infinite if the algorithm fails.
 float MatrixProduct::Time(Operands& operands, const Choice& choice) const {
   if (Run(operands, choice, scratch_) != CUBLAS_STATUS_SUCCESS) return INFINITY;
   float sum = 0;
@@ -137,7 +137,7 @@ std::vector<cublasLtMatmulAlgo_t> MatrixProduct::Offers(Operands& operands) cons
     CHECK_CUBLAS(cublasLtMatmulPreferenceSetAttribute(preference, name, &value, sizeof value));
   };
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace_bytes_);
-  // Partial sums stay float32, whatever the result is stored as, and are added in a fixed order.
+  // Partial sums stay float32 whatever the result type is, and are added in a fixed order.
   set(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
       static_cast<uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, AlignmentOf(operands.w));
@@ -201,7 +201,8 @@ bool MatrixProduct::RunChosen(Operands& operands) {
 void MatrixProduct::Multiply(const void* weight, Tensor x, Tensor y, bool accumulate) {
   Operands operands(weight, x, y, accumulate);
   if (RunChosen(operands)) return;
-  CHECK_CUBLAS(Run(operands, {}, y.data));  // or what was chosen for another number of rows is of no use for this one
+  // also the fallback if an algorithm chosen for another row count fails for this one
+  CHECK_CUBLAS(Run(operands, {}, y.data));
 }
 
 bool MatrixProduct::MultiplyWithBias(const void* weight, Tensor x, const void* bias, bool gelu, Tensor y,

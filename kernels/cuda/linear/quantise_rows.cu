@@ -1,7 +1,7 @@
-// Rows of activations in E4M3, one scale a row, for products in E4M3: value for value what QuantiseRow
-// (row_quantisation.h) makes of them, in the order in which weights of one byte lie (quantised_layout.h), since a sum
-// of products does not mind in which order both have their inputs. A block a row: it finds the largest magnitude, while
-// it makes the row if it does, and holds the row in registers meanwhile, or reads it once more, from a cache.
+// Quantizes rows of activations to E4M3 with one scale per row. Values equal those of QuantiseRow (row_quantisation.h).
+// Their order is that of one-byte weights (quantised_layout.h): a dot product allows any order of the inputs that both
+// operands share. One block per row. It finds the largest magnitude, in the fused variants while it computes the row.
+// It keeps the row in registers for the second pass or rereads it from cache.
 #include <cuda_fp8.h>
 
 #include <algorithm>
@@ -17,10 +17,10 @@ namespace {
 
 constexpr int kMostThreads = 1024;
 
-/// Magnitudes are in the order of their bits; what is not finite comes last.
+/// Magnitudes compare like their bits; non-finite values compare highest.
 __device__ __forceinline__ uint32_t MagnitudeBits(float x) { return __float_as_uint(x) & 0x7fffffffu; }
 
-/// The largest of a block's, known to all its threads, which see behind it what the others wrote before.
+/// Block-wide maximum, returned to all threads. Also a barrier: earlier writes of the block are visible afterwards.
 __device__ __forceinline__ uint32_t LargestOfBlock(uint32_t bits) {
   static_assert(kMostThreads == 32 * 32);
   __shared__ uint32_t shared[32];
@@ -34,7 +34,7 @@ __device__ __forceinline__ uint32_t E4M3Pair(float low, float high) {
   return __nv_cvt_float2_to_fp8x2(float2{low, high}, __NV_SATFINITE, __NV_E4M3);
 }
 
-/// How a row whose largest magnitude has these bits is rounded.
+/// The rounding of a row, given the bits of its largest magnitude.
 struct RowRounding {
   float scale, inverse;
 
@@ -45,7 +45,7 @@ struct RowRounding {
     inverse = zero ? 0.0f : kLargestE4M3 / largest;
     scale = !finite ? __uint_as_float(0x7fc00000u) : zero ? 0.0f : largest / kLargestE4M3;
   }
-  /// 16 neighbouring values, as the tensor cores want them.
+  /// 16 adjacent values in the order of the tensor core operand.
   __device__ __forceinline__ uint4 Round(const Eight& low, const Eight& high) const {
     uint32_t words[4] = {};
     if (inverse != 0) {
@@ -60,7 +60,7 @@ struct RowRounding {
 };
 static_assert(kQuantisedGroup == 16);
 
-/// A row of `cols` values whose largest magnitude has these bits, by the whole block.
+/// Quantizes a row of `cols` values, given the bits of its largest magnitude, by the whole block.
 template <class T>
 __device__ __forceinline__ void QuantiseRowOf(const T* x, int cols, uint32_t largest_bits, uint8_t* q,
                                               float* row_scale) {
@@ -72,13 +72,13 @@ __device__ __forceinline__ void QuantiseRowOf(const T* x, int cols, uint32_t lar
   }
 }
 
-/// What a thread holds of a block's row: kGroups times 16 neighbouring values.
+/// A thread's part of a row: kGroups times 16 adjacent values.
 template <class T, int kGroups>
 struct HeldRow {
   alignas(16) T x[kGroups][16] = {};
-  uint32_t bits = 0;  // of the largest magnitude
+  uint32_t bits = 0;  // bits of the largest magnitude
 
-  /// make(c, to) stores eight values from input c on; c < cols, a multiple of 8.
+  /// Calls make(c, to), which stores eight values from input c on; c < cols is a multiple of 8.
   template <class Make>
   __device__ __forceinline__ void Fill(int cols, const Make& make) {
 #pragma unroll
@@ -112,7 +112,7 @@ template <class T>
 __device__ __forceinline__ const T* RowOf(const Tensor& x) {
   return static_cast<const T*>(x.data) + blockIdx.x * x.stride;
 }
-/// Row y of the block, made by it, to its place in E4M3.
+/// Quantizes row y of the block, which the block itself has written.
 template <class T>
 __device__ __forceinline__ void QuantiseOwnRow(const Tensor& y, uint32_t bits, const E4M3Rows& to) {
   QuantiseRowOf(RowOf<T>(y), static_cast<int>(y.cols), LargestOfBlock(bits),
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kMostThreads) QuantiseKernel(Tensor x, E4M3Row
   held.Quantise(static_cast<int>(x.cols), to);
 }
 
-/// y = silu(gate) * up, x being both.
+/// y = silu(gate) * up; x holds both.
 template <class T, int kGroups>
 __global__ void __launch_bounds__(kMostThreads) SiluQuantiseKernel(Tensor x, Tensor y, E4M3Rows to) {
   StartStep();
@@ -180,9 +180,9 @@ __global__ void __launch_bounds__(kBlockThreads) NormQuantiseKernel(Tensor x, co
   QuantiseOwnRow<T>(y, bits, to);
 }
 
-constexpr int64_t kMostHeld = 4 * 16 * kMostThreads;  // values of a row
+constexpr int64_t kMostHeld = 4 * 16 * kMostThreads;  // values per row
 
-/// Calls launch(groups of 16 values a thread as a constant, threads) for rows of so many values.
+/// Calls launch(groups of 16 values per thread as a compile-time constant, threads) for rows of `cols` values.
 template <class Launch>
 void WithGroups(int64_t cols, const Launch& launch) {
   CHECK_LE(cols, kMostHeld);
@@ -204,7 +204,7 @@ void LaunchNormOfType(const Launcher& on, Tensor x, const float* weight, const f
   launch(NormQuantiseKernel<T, 8>);
 }
 
-/// Whether rows may be read 16 bytes at a time.
+/// Whether rows can be read 16 bytes at a time.
 bool AllowsWideLoads(const Tensor& x) {
   return x.cols % 8 == 0 && StorageBytes(x.dtype, x.stride) % 16 == 0 && Aligned(x.data);
 }

@@ -1,8 +1,8 @@
-// How weights of one byte lie in device memory: row after row, each filled up with zeros to whole groups of 16 inputs.
-// In a group, bytes 4j ... 4j + 3 hold inputs 2j, 2j + 8, 2j + 1, 2j + 9: what one lane holds of a 16 x 8 operand of
-// the tensor cores is one word. Integers are stored as sign and magnitude, and the two bytes of each half of a word
-// have their signs exchanged: so half a word holds its low byte's number as a float of 16 bits below the normal ones,
-// sign on top, and its high byte's after an exchange of bytes. Host and device.
+// Device layout of one-byte weights: row-major, each row zero-padded to whole groups of 16 inputs. In a group, bytes 4j
+// ... 4j + 3 hold inputs 2j, 2j + 8, 2j + 1, 2j + 9, so that one word holds the elements of one lane in a 16 x 8
+// operand of an MMA. Integers are stored as sign and magnitude, and the two bytes of each half word swap their sign
+// bits. So the low byte of a half word reads as a subnormal 16-bit float with its sign on top, and the high byte does
+// so after a byte swap. Host and device.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ constexpr int kQuantisedGroup = 16;
 RINGSIDE_HOST_DEVICE constexpr int64_t QuantisedRowBytes(int64_t cols) {
   return (cols + kQuantisedGroup - 1) / kQuantisedGroup * kQuantisedGroup;
 }
-/// Where input i of a group lies.
+/// Byte position of input i of a group.
 RINGSIDE_HOST_DEVICE constexpr int QuantisedPlace(int i) { return i % 8 / 2 * 4 + i % 2 * 2 + i / 8; }
 
-/// A row as QuantiseRow leaves it, filled up to whole groups, to its place.
+/// Permutes a row as written by QuantiseRow, padded to whole groups, into this layout.
 inline void PlaceQuantisedRow(DType dtype, std::span<const uint8_t> row, uint8_t* to) {
   const bool integers = dtype == DType::kI8;
   for (size_t group = 0; group < row.size(); group += kQuantisedGroup) {

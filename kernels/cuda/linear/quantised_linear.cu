@@ -1,10 +1,10 @@
-// y (+)= x W^T + bias for up to some hundred rows of x and weights of one byte, bound by reading W once. A block has 64
-// or 128 outputs (with SiLU: 64 gates and their ups) and up to 64 rows of x, and goes through its inputs 128 at a time:
-// weights and rows come into shared memory through a ring that all its threads fill. On the tensor cores the weights,
-// made T on their way, are the left operand; each of the 8 warps has a quarter of the outputs and half of each chunk.
-// Where there are too few outputs for the device, the inputs are split over the blocks of a cluster, by the shape of W
-// and how many clusters the device holds; in a fixed order by the shape alone. All sums are added in one order, so a
-// row's bits do not depend on how many rows there are.
+// y (+)= x W^T + bias for up to about a hundred rows of x and one-byte weights. Bound by reading W once. A block has 64
+// or 128 outputs (with SiLU: 64 gates and their ups) and up to 64 rows of x. It advances by 128 inputs at a time: all
+// threads copy weights and rows into shared-memory pipeline stages. The weights, dequantized to T, are the left operand
+// of the MMAs; each of the 8 warps has a quarter of the outputs and half of each K tile. If there are too few output
+// tiles for the device, the CTAs of a cluster split K; the split depends on W's shape and on the number of resident
+// clusters, or with a fixed order on the shape alone. All sums are in a fixed order, so a row's bits do not depend on
+// the number of rows.
 #include <algorithm>
 #include <bit>
 
@@ -14,9 +14,9 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr int kChunk = 128;           // inputs of a stage
-constexpr int kOutputs = 64;          // times kTiles: of a block
-constexpr int kRingBytes = 96 << 10;  // so that two blocks are on a multiprocessor of 227 KiB
+constexpr int kChunk = 128;           // inputs per stage
+constexpr int kOutputs = 64;          // per tile; a block has kTiles tiles
+constexpr int kRingBytes = 96 << 10;  // lets two blocks share an SM of 227 KiB
 constexpr int kMostSplits = 8, kMostColumns = 8;
 
 template <int kTiles, int kColumns>
@@ -29,7 +29,7 @@ struct Sizes {
   static constexpr int kBytes = std::max(kStages * kStage, kSumBytes);
 };
 
-/// The copies of a block's stages. What is not there is zero: a copy of no bytes reads nothing at its address.
+/// Copies a block's stages. Missing inputs are filled with zeros: a zero-size copy reads nothing.
 template <class T, class W, int kTiles, int kColumns, bool kPairs>
 class Feed {
  public:
@@ -82,7 +82,7 @@ class Feed {
  private:
   static constexpr int kPlaceStep = kBlockThreads / 8, kRowStep = kBlockThreads / 16;
   static constexpr int kWeightRows = S::kAll / kPlaceStep;
-  /// Of 16 bytes in a row, such that eight rows lie in different banks.
+  /// Swizzle of 16-byte chunks within a row: eight rows use different banks.
   __device__ __forceinline__ static constexpr uint32_t Piece(unsigned piece, unsigned row) {
     return (piece ^ row % 8) * 16;
   }
@@ -95,7 +95,7 @@ class Feed {
   const W* weights_[kWeightRows];
 };
 
-/// A warp's half of a stage: 64 inputs, of 16 outputs a tile.
+/// Multiplies a warp's half of a stage: 64 inputs of 16 outputs per tile.
 template <class T, class W, int kTiles, int kColumns>
 __device__ __forceinline__ void MultiplyStage(float (&c)[kTiles][kColumns][4], const unsigned char* stage) {
   using S = Sizes<kTiles, kColumns>;
@@ -128,7 +128,7 @@ __device__ __forceinline__ void MultiplyStage(float (&c)[kTiles][kColumns][4], c
   }
 }
 
-/// Adds up what the halves and the blocks of a cluster have, and stores: each block a share of the results.
+/// Reduces the warp halves and the split-K partial sums across the cluster (DSMEM); each CTA stores its slice.
 template <class T, class W, int kTiles, int kColumns, bool kPairs>
 __device__ __forceinline__ void FinishBlock(const Skinny& a, int first_output, int first_row, const float* sums) {
   using S = Sizes<kTiles, kColumns>;
@@ -166,17 +166,19 @@ __global__ void __launch_bounds__(kBlockThreads, 2) QuantisedKernel(Skinny a) {
 
   const Feed<T, W, kTiles, kColumns, kPairs> feed(a, first_output, first_row, shared);
   LetNextStart();
-  for (int i = 0; i < min(count, S::kStages - 1); ++i) feed.Weights(begin + i, i);  // weights do not wait
+  for (int i = 0; i < min(count, S::kStages - 1); ++i)
+    feed.Weights(begin + i, i);  // weights need not wait for the
+                                 // preceding kernel
   WaitForStep();
   for (int i = 0; i < S::kStages - 1; ++i) {
     if (i < count) feed.Rows(begin + i, i);
-    CommitCopies();  // the first with all weights so far
+    CommitCopies();  // the first group also holds all weights so far
   }
   float c[kTiles][kColumns][4] = {};
   int stage = 0, ahead = S::kStages - 1;
   for (int i = 0; i < count; ++i) {
     WaitForCopies<S::kStages - 2>();
-    __syncthreads();  // everybody's copies are there, and the stage before this one has been read
+    __syncthreads();  // the copies of all threads have landed, and the previous stage is free
     if (i + S::kStages - 1 < count) {
       feed.Weights(begin + i + S::kStages - 1, ahead);
       feed.Rows(begin + i + S::kStages - 1, ahead);
@@ -187,7 +189,7 @@ __global__ void __launch_bounds__(kBlockThreads, 2) QuantisedKernel(Skinny a) {
     ahead = ahead + 1 == S::kStages ? 0 : ahead + 1;
   }
 
-  __syncthreads();  // the ring has been read: the sums take its place
+  __syncthreads();  // all threads have read the stages; the sums overlay them
   float* sums = reinterpret_cast<float*>(shared);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 #pragma unroll
@@ -203,15 +205,15 @@ __global__ void __launch_bounds__(kBlockThreads, 2) QuantisedKernel(Skinny a) {
   }
   ClusterSync();
   FinishBlock<T, W, kTiles, kColumns, kPairs>(a, first_output, first_row, sums);
-  ClusterSync();  // nobody ends while others read its sums
+  ClusterSync();  // no block exits while others read its sums
 }
 
-/// Over how many blocks inputs are split: as many as two blocks on every multiprocessor allow, each with two chunks.
+/// The split-K factor: the largest with two K tiles per split and at most two blocks per SM.
 int SplitsOf(const Launcher& on, int tiles, int k, bool fixed_order) {
   const int chunks = (k + kChunk - 1) / kChunk, most = std::min(kMostSplits, on.largest_cluster);
   int best = 1;
   for (int splits = 2; splits <= most && splits * 2 <= chunks; ++splits) {
-    // Devices of one kind may hold different numbers of clusters.
+    // Devices of one model may hold different numbers of clusters.
     const bool fits =
         fixed_order ? std::has_single_bit(static_cast<unsigned>(splits)) && tiles * splits <= 2 * on.multiprocessors
                     : tiles <= 2 * on.clusters[static_cast<size_t>(splits)];
@@ -244,7 +246,7 @@ void LaunchOfTypes(const Launcher& on, const SkinnyLinear& args) {
   const Skinny a = Narrow(args);
   const bool fixed_order = args.fixed_order;
   if (args.after == AfterLinear::kSiluMultiply) return LaunchOfTiles<T, W, 2, true>(on, a, fixed_order);
-  // Wide blocks read x less often, if there are enough of them.
+  // Wide tiles read x less often, if there are enough of them.
   const bool wide = a.total / (2 * kOutputs) * kMostSplits * 2 >= 3 * on.multiprocessors;
   return wide ? LaunchOfTiles<T, W, 2, false>(on, a, fixed_order) : LaunchOfTiles<T, W, 1, false>(on, a, fixed_order);
 }

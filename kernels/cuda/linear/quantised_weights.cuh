@@ -1,6 +1,5 @@
-// Weights of one byte on their way to 16 bits, two of a word at a time (quantised_layout.h). Operations on bits are
-// what there is too little of: a pair of integers costs one or two of them, one of E4M3 three. Included by .cu files
-// only.
+// Dequantizes one-byte weights to 16 bits, two of a word at a time (quantised_layout.h). Bit operations are the
+// bottleneck: a pair of integers costs one or two, a pair of E4M3 three. Included by .cu files only.
 #pragma once
 
 #include "kernels/cuda/device.cuh"
@@ -15,8 +14,8 @@ struct E4M3 {
   uint8_t bits;
 };
 
-/// What a pair's number stands for is this times as large: integers stay below the normal numbers of float16, and half
-/// way up in bfloat16, where no power of two reaches further.
+/// Factor from a converted number to its value. Integers become subnormals of float16. In bfloat16 they are only scaled
+/// part of the way, because no power of two is large enough.
 template <class T, class W>
 constexpr float kUnitOf = 1;
 template <>
@@ -39,8 +38,8 @@ __device__ __forceinline__ uint32_t LowPair(uint32_t word, Int8, __half) { retur
 __device__ __forceinline__ uint32_t LowPair(uint32_t word, Int8, __nv_bfloat16) {
   return Times(word & 0x807f807fu, 0x7f007f00u, __nv_bfloat16());  // 2^-133 times 2^127
 }
-/// Those in the high bytes. E4M3: the exponent moves to T's place and a power of two makes up for its bias, below the
-/// normal numbers too.
+/// The numbers in the high bytes. For E4M3 the exponent is shifted to T's position and a multiplication by a power of
+/// two corrects its bias; subnormals are exact too.
 template <class T>
 __device__ __forceinline__ uint32_t HighPair(uint32_t word, Int8, T) {
   return LowPair(__byte_perm(word, 0, 0x2301), Int8(), T());
@@ -56,7 +55,7 @@ __device__ __forceinline__ uint32_t LowPair(uint32_t word, E4M3, T) {
   return HighPair(word << 8, E4M3(), T());
 }
 
-/// One of both, without a branch.
+/// LowPair or HighPair, selected without a branch.
 template <class T>
 __device__ __forceinline__ uint32_t PairOf(uint32_t word, bool high, Int8, T) {
   return LowPair(__byte_perm(word, 0, high ? 0x2301 : 0x3210), Int8(), T());

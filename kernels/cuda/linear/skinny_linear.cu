@@ -1,15 +1,15 @@
-// y (+)= x W^T + bias for up to 32 rows of x: bound by reading W once. On the tensor cores a tile of 16 outputs is the
-// left operand and up to 32 rows of x are the right one, so that one row costs what eight do. A block has 8 warps; each
-// takes every eighth chunk of 32 inputs of the same 16 (32, 64) outputs, straight from global memory to registers in
-// 16-byte pieces (which inputs stand in which place of the product does not matter, as long as W and x agree), and the
-// eight sums are added in warp order. So a row's bits do not depend on how many rows there are. There are no more
-// blocks than the device holds at a time: each goes from outputs to outputs with the next weights under way. A small
-// matrix has few outputs to share out: there more than 16 rows go to blocks of 16 each, which read the weights again
-// (measured on an H200, a step of SmolLM2-135M with 32 rows: 0.92 -> 0.83 ms).
+// y (+)= x W^T + bias for up to 32 rows of x (small-M GEMM). Bound by reading W once. A tile of 16 outputs is the left
+// operand of the MMAs and up to 32 rows of x are the right one, so one row costs as much as eight. A block has 8 warps.
+// Each takes every eighth K tile of 32 inputs of the same 16 (32, 64) outputs from global memory straight to registers
+// in 16-byte loads; the order of the inputs within an MMA is arbitrary as long as W and x agree. The eight partial sums
+// are added in warp order, so a row's bits do not depend on the number of rows. The grid is persistent: every block is
+// resident and loops over its outputs with the next weights in flight. A small matrix has few outputs to distribute, so
+// more than 16 rows are split over blocks of 16 rows, which read the weights again (measured on an H200, a step of
+// SmolLM2-135M with 32 rows: 0.92 -> 0.83 ms).
 //
-// In front: RMS or layer norm of a float32 row, repeated by every block. Behind: bias, GELU, or SiLU times up.
+// Prologue: RMSNorm or LayerNorm of a float32 row, recomputed by every block. Epilogue: bias, GELU, or SiLU(gate) * up.
 //
-// Up to 4 rows that fit in shared memory go to stream_linear.cu, which is faster there.
+// Up to 4 rows that fit in shared memory go to stream_linear.cu, which is faster for them.
 #include <algorithm>
 
 #include "kernels/cuda/linear/linear_inl.cuh"
@@ -17,25 +17,25 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr int kChunk = 32;  // inputs a warp takes at a time
+constexpr int kChunk = 32;  // inputs per K tile of a warp
 
-/// kTiles tiles of 16 outputs a block, kColumns times 8 rows of x, those of the grid's y. kPairs: the first half of the
-/// tiles are gates, the second the ups that belong to them.
+/// A block has kTiles tiles of 16 outputs and 8 * kColumns rows of x, selected by grid y. kPairs (gate-up): the first
+/// half of the tiles are gates, the second half their ups.
 template <class T, int kTiles, int kColumns, bool kNorm, bool kPairs>
 __global__ void __launch_bounds__(kBlockThreads) SkinnyKernel(Skinny a) {
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ float shared_sums[kWarps];
   constexpr int kUnroll = kTiles * 2 >= 8 ? 1 : 4 / kTiles;
-  constexpr int kRow = 16 * kTiles + 1;            // floats between rows of x in the sums, odd against bank conflicts
+  constexpr int kRow = 16 * kTiles + 1;            // floats between rows of x in the sums; odd, to avoid bank conflicts
   float* sums = reinterpret_cast<float*>(shared);  // [warp][row of x][kRow]
   T* shared_x = reinterpret_cast<T*>(sums + kWarps * 8 * kColumns * kRow);
 
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, quad = lane / 4, inputs = lane % 4 * 8;
   const int half = a.total / 2, chunks = (a.k + kChunk - 1) / kChunk;
   const int first_row = static_cast<int>(blockIdx.y) * 8 * kColumns, own_rows = min(a.rows - first_row, 8 * kColumns);
-  constexpr int kFamily = kPairs ? kTiles / 2 : kTiles;  // tiles side by side
+  constexpr int kFamily = kPairs ? kTiles / 2 : kTiles;  // adjacent tiles
   const int blocks = ((kPairs ? half : a.total) + 16 * kFamily - 1) / (16 * kFamily);
-  int block = static_cast<int>(blockIdx.x);  // of outputs; then those a grid further on
+  int block = static_cast<int>(blockIdx.x);  // output block; advances by the grid size
   const auto first_output = [&](int tile) {
     return (block * kFamily + tile % kFamily) * 16 + (tile >= kFamily ? half : 0);
   };
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kBlockThreads) SkinnyKernel(Skinny a) {
   };
   NormVectors<kNormVectors> vectors;
   if constexpr (kNorm) vectors.Load(a.norm_weight, a.norm_bias, a.k, a.layer_norm);
-  load_weights(warp);  // weights do not wait for the step before
+  load_weights(warp);  // weights need not wait for the preceding kernel
   WaitForStep();
   if constexpr (kNorm) NormToShared<T>(a, vectors, shared_x, shared_sums);
 
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(kBlockThreads) SkinnyKernel(Skinny a) {
       if (first + kWarps * kUnroll < chunks) {
         load_weights(first + kWarps * kUnroll);
       } else if (block + static_cast<int>(gridDim.x) < blocks) {
-        // The next outputs' weights are under way while these sums are added up.
+        // Prefetches the weights of the next outputs before these sums are reduced.
         block += gridDim.x;
         find_rows();
         load_weights(warp);
@@ -120,9 +120,9 @@ __global__ void __launch_bounds__(kBlockThreads) SkinnyKernel(Skinny a) {
     }
 
     const int next_block = this_block + static_cast<int>(gridDim.x);
-    // Not earlier: the next kernel's blocks would take this one's bandwidth.
+    // Not earlier: the next kernel's blocks would compete for bandwidth.
     if (next_block >= blocks) LetNextStart();
-    if (chunks <= warp && next_block < blocks) {  // a warp without a chunk
+    if (chunks <= warp && next_block < blocks) {  // a warp without a K tile
       block = next_block;
       find_rows();
     }
@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(kBlockThreads) SkinnyKernel(Skinny a) {
       }
     }
     if (next_block >= blocks) return;
-    __syncthreads();  // the sums have been read
+    __syncthreads();  // all threads have read the sums
   }
 }
 
@@ -173,7 +173,7 @@ void LaunchKernel(const Launcher& on, const Skinny& a) {
   const int outputs = 16 * (kPairs ? kTiles / 2 : kTiles), all = kPairs ? a.total / 2 : a.total;
   size_t shared = sizeof(float) * kWarps * 8 * kColumns * (16 * kTiles + 1);
   if (kNorm) shared += sizeof(T) * static_cast<size_t>(a.rows * a.x_shared_stride);
-  // No more blocks than are on the device at a time: each goes on to its next outputs with loads under way.
+  // A persistent grid: no more blocks than are resident.
   static const int resident = [shared] {
     int blocks = 0;
     CHECK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, SkinnyKernel<T, kTiles, kColumns, kNorm, kPairs>,
@@ -194,7 +194,7 @@ void LaunchOfType(const Launcher& on, const SkinnyLinear& args) {
     if (pairs) return args.norm ? LaunchKernel<T, 2, 1, true, true>(on, a) : LaunchKernel<T, 2, 1, false, true>(on, a);
     return args.norm ? LaunchKernel<T, 1, 1, true, false>(on, a) : LaunchKernel<T, 1, 1, false, false>(on, a);
   }
-  // More rows: the more outputs a block has, the less often x is read.
+  // With more rows, wider blocks read x less often.
   const bool wide = a.total >= 64 * on.multiprocessors;
   if (a.rows <= 16 || args.small()) {
     if (pairs) return LaunchKernel<T, 2, 2, false, true>(on, a);
@@ -226,7 +226,7 @@ __global__ void NaiveKernel(const void* weight, DType dtype, Tensor x, Tensor y,
 
 bool CanFuseNorm(int64_t rows, int64_t k) { return rows <= 4 && k <= 4096 && rows * k <= 8192; }
 
-/// Whether tiles of 8 outputs do not go beyond a matrix that others follow, nor beyond the gates.
+/// Whether 8-output tiles never straddle two matrices, or the gates and ups.
 bool EndsWithTiles(const SkinnyLinear& args) {
   int rest = args.total;
   for (int i = 0; i < SkinnyLinear::kMaxWeights && rest > 0; ++i) {
@@ -237,7 +237,7 @@ bool EndsWithTiles(const SkinnyLinear& args) {
 }
 
 bool IsSkinny(const SkinnyLinear& args) {
-  // Large matrices of more rows are cuBLAS's: it reads W at twice our speed there.
+  // Large matrices with more rows go to cuBLAS, which reads W at twice the speed there.
   int64_t most = args.small() || args.fixed_order ? SkinnyLinear::kMaxRows : 4;
   if (HasRowScales(args.weight_dtype)) most = args.k >= 64 ? SkinnyLinear::kMaxQuantisedRows : 0;
   if (HasGroupScales(args.weight_dtype)) most = args.k >= 64 && !args.fixed_order && EndsWithTiles(args) ? 4 : 0;
@@ -249,11 +249,11 @@ bool IsSkinny(const SkinnyLinear& args) {
 void LaunchSkinnyLinear(const Launcher& on, const SkinnyLinear& args) {
   CHECK(IsSkinny(args));
   if (!args.fixed_order && CanStream(on, args)) return LaunchStreamLinear(on, args);
-  CHECK(!HasGroupScales(args.weight_dtype));  // IsSkinny where they are streamed
+  CHECK(!HasGroupScales(args.weight_dtype));  // for these IsSkinny implies CanStream
   if (HasRowScales(args.weight_dtype)) return LaunchQuantisedLinear(on, args);
-  // Blocks that arrive one by one as their predecessor ends lie unevenly, and here they stay: measured on one step of
-  // an 8B model 4.9 ms without overlap and 6.6 to 7.2 with it. A small matrix is read in one go, where overlap saves 10
-  // %.
+  // With overlap, blocks become resident one by one as the preceding kernel drains, are distributed unevenly over the
+  // SMs, and stay there: one step of an 8B model takes 4.9 ms without overlap and 6.6 to 7.2 ms with it. A small matrix
+  // takes a single wave, where overlap saves 10 %.
   Launcher alone = on;
   alone.overlap = on.overlap && args.small();
   if (args.dtype == DType::kF16) return LaunchOfType<__half>(alone, args);

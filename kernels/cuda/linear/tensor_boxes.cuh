@@ -1,5 +1,5 @@
-// Products of a warp group whose operands both lie in shared memory as the tensor memory accelerator puts boxes there
-// (tensor_map.h), and its copies. Only for sm_90a; included by .cu files.
+// TMA copies into shared memory, and WGMMAs whose operands are TMA boxes in shared memory (tensor_map.h). Only for
+// sm_90a; included by .cu files.
 #pragma once
 
 #include <cuda.h>
@@ -10,7 +10,8 @@ namespace ringside::cuda {
 
 // ---- copies of boxes into shared memory
 
-constexpr uint64_t kReadOnce = 0x12f0000000000000u, kReadAgain = 0x14f0000000000000u;  // first, last out of L2
+constexpr uint64_t kReadOnce = 0x12f0000000000000u, kReadAgain = 0x14f0000000000000u;  // L2 cache policies: evict
+                                                                                       // first, evict last
 
 __device__ __forceinline__ void CopyBox(uint32_t to, const CUtensorMap& map, int column, int row, uint32_t barrier,
                                         uint64_t policy) {
@@ -20,7 +21,7 @@ __device__ __forceinline__ void CopyBox(uint32_t to, const CUtensorMap& map, int
       "l"(&map), "r"(column), "r"(row), "r"(barrier), "l"(policy)
       : "memory");
 }
-/// `bytes` side by side, a multiple of 16, from and to addresses of such.
+/// Bulk copy of `bytes` contiguous bytes; size and addresses are multiples of 16.
 __device__ __forceinline__ void CopyRun(uint32_t to, const void* from, int bytes, uint32_t barrier, uint64_t policy) {
   asm volatile(
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::
@@ -40,16 +41,17 @@ __device__ __forceinline__ void CopyPairsBox(uint32_t to, const CUtensorMap& map
 
 // ---- products
 
-/// What wgmma wants to know of a box at a shared address that is a multiple of 1,024: eight rows are 1,024 bytes. The
-/// upper half says how all boxes lie; 16 bytes further on in a box add one to the lower half.
+/// WGMMA descriptor of a box at a shared address that is a multiple of 1,024; eight rows take 1,024 bytes. The upper
+/// half is the same for all boxes; 16 bytes further within a box add one to the lower half.
 constexpr uint32_t kBoxDescriptorHigh = 64u | 1u << 30;
 __device__ __forceinline__ uint32_t BoxDescriptorLow(uint32_t address) { return (address & 0x3ffff) >> 4 | 1u << 16; }
 __device__ __forceinline__ uint64_t BoxDescriptor(uint32_t address) {
   return static_cast<uint64_t>(kBoxDescriptorHigh) << 32 | BoxDescriptorLow(address);
 }
-/// c [64, N] += a [64, 16] b [N, 16]^T by a warp group: thread t holds rows t / 32 * 16 + t % 32 / 4 (+ 8) and columns
-/// 8 j + t % 4 * 2 (+ 1), as c[4 j + ...]. With `left`, a is in registers, a warp's 16 rows as mma.m16n8k16 has them,
-/// and of b's box the lower half is given: 64-bit additions would cost a quarter of what making weights does.
+/// c [64, N] += a [64, 16] b [N, 16]^T by a warp group. Thread t holds rows t / 32 * 16 + t % 32 / 4 (+ 8) and columns
+/// 8 j + t % 4 * 2 (+ 1) as c[4 j + ...]. With `left`, a is in registers, a warp's 16 rows in the layout of
+/// mma.m16n8k16, and b is given by the lower half of its descriptor: 64-bit additions would cost a quarter of the
+/// dequantization.
 template <int kN, class T>
 struct Wgmma;
 
@@ -89,7 +91,7 @@ struct Wgmma;
                RINGSIDE_C16(c, 16), RINGSIDE_C16(c, 32), RINGSIDE_C16(c, 48))
 RINGSIDE_ADDS(__nv_bfloat16, "bf16")
 RINGSIDE_ADDS(__half, "f16")
-/// c [64, N] += a [64, 32] b [N, 32]^T likewise, both of E4M3; boxes have 128 inputs to a row.
+/// c [64, N] += a [64, 32] b [N, 32]^T in E4M3, with the same thread layout; boxes have 128 inputs per row.
 template <int kN>
 struct WgmmaE4M3;
 #define RINGSIDE_ADD_E4M3(n, registers, a_place, b_place, ...)                                                       \

@@ -1,38 +1,38 @@
-// Rows of x for the streaming kernel of weights in tiles (stream_grouped.cuh), for those of fewer than 8 bits: as
-// integers. Included by it only.
+// Converts rows of x to integers for the streaming kernel of block-quantized weights (stream_grouped.cuh) with fewer
+// than 8 bits. Included by it only.
 #pragma once
 
 #include "kernels/cuda/linear/stream/portion_inputs.cuh"
 
 namespace ringside::cuda {
 
-/// Whether weights are multiplied as integers: bytes become numbers of 16 bits.
+/// Whether weights are multiplied as integers; 8-bit weights are converted to 16-bit floats instead.
 template <int kBits>
 constexpr bool kTakesIntegers = kBits != 8;
-/// Inputs that are summed for what is added to all weights of a scale: as many as have one.
+/// Inputs per partial sum of x, which the offset of a scale group multiplies: the inputs that share a scale.
 template <int kBits>
 constexpr int kSumInputs = 32 / TileOf<kBits>::kHalves;
-/// Bytes of a group of 32 inputs: the high bytes of all as the right operand of products of bytes wants them, 16 inputs
-/// behind the other 16, then their low bytes.
+/// Bytes of a group of 32 inputs: first the high bytes in the order of the right operand of byte MMAs, 16 inputs after
+/// the other 16; then the low bytes.
 constexpr int kInputGroupBytes = 64, kHighToLow = 32;
 
-/// Zeros in shared memory that are read in the place of a portion's inputs, together with those of other rows. Where
-/// these begin at a multiple of 128, no load finds both in the same banks.
+/// Zeros in shared memory, read in place of a K tile's inputs together with those of other rows. Rows start at
+/// multiples of 128 bytes and the zeros do not, so no load has bank conflicts between the two.
 struct alignas(128) ZeroInputs {
-  static constexpr int kBank = 7;  // of sixteen bytes each
+  static constexpr int kBank = 7;  // in units of 16 bytes
   static constexpr int kSixteens = kPortionChunks * kTileGroups * kInputGroupBytes / static_cast<int>(sizeof(uint4));
   uint4 room[kBank + kSixteens];
   __device__ __forceinline__ uint4* sixteens() { return room + kBank; }
 };
 
-/// Rows of x in shared memory: integers of 16 bits, each 32 of which have a unit of their own, a power of two by their
-/// largest. What that rounds is 2^-15 of the largest, less than the type of x has rounded of it.
+/// Rows of x in shared memory as 16-bit integers. Each group of 32 has a unit, a power of two derived from its largest
+/// magnitude. The rounding error is 2^-15 of the largest, less than the precision of x's own type.
 template <int kBits>
 struct IntegerRows {
-  unsigned char* bytes;  // kInputGroupBytes a group
-  float* sums;           // of each kSumInputs; without offsets times what elements are less than integers
+  unsigned char* bytes;  // kInputGroupBytes per group
+  float* sums;           // of each kSumInputs inputs; for types without offsets already times -kMiddle
   float* units;
-  int row_bytes, groups;  // from a row to the next; units of a row
+  int row_bytes, groups;  // distance between rows; units per row
 
   __device__ __forceinline__ IntegerRows(int rows, int x_stride, void* x, float* behind)
       : bytes(static_cast<unsigned char*>(x)),
@@ -41,36 +41,37 @@ struct IntegerRows {
         row_bytes(x_stride * 2),
         groups(UnitsOf(x_stride)) {}
   __device__ __forceinline__ int row_sums() const { return groups * (32 / kSumInputs<kBits>); }
-  /// Of a row, where rows are so many elements apart.
+  /// Per row, for rows `x_stride` elements apart.
   static RINGSIDE_HOST_DEVICE constexpr int UnitsOf(int x_stride) { return kTakesIntegers<kBits> ? x_stride / 32 : 0; }
   static RINGSIDE_HOST_DEVICE constexpr int SumsOf(int x_stride) {
     return UnitsOf(x_stride) * (32 / kSumInputs<kBits>);
   }
-  /// Floats beside a row.
+  /// Floats stored in addition to a row.
   static RINGSIDE_HOST_DEVICE constexpr int BesideRow(int x_stride) { return SumsOf(x_stride) + UnitsOf(x_stride); }
 };
 
-/// Where a row of x begins.
+/// The start of a row of x.
 template <class T>
 __device__ __forceinline__ const T* InputRow(const Skinny& a, int row) {
   return static_cast<const T*>(a.x) + row * a.x_stride;
 }
 
-/// Brings them there from a layer's arguments or others that have rows of k inputs (InputRow). By the whole block, 16
-/// inputs a thread at a time, half a group: a unit. All rows' units are one sequence, of which every thread has each
-/// kBlockThreads-th.
+/// Converts rows to integers in shared memory. Rows come from a layer's arguments, or from any type with k inputs per
+/// row and an InputRow overload. The whole block takes part; an item is a unit of 16 inputs, half a group. The units of
+/// all rows form one sequence, which the threads process in a strided loop.
 template <class T, int kBits, int kRows, class From = Skinny>
 class IntegerInputs {
  public:
   __device__ __forceinline__ IntegerInputs(const From& a, const IntegerRows<kBits>& to)
       : a_(a), to_(to), row_units_((a.k + kPortionInputs - 1) / kPortionInputs * (kPortionInputs / kUnit)) {}
 
-  /// The weights of the norm in front for the thread's first unit: no part of a step, which need not wait for it.
+  /// Prefetches the weights of the preceding norm for the thread's first unit; constant during a step, so it need not
+  /// wait for the preceding kernel.
   __device__ __forceinline__ void LoadNormWeights() {
     const Place own = At(First());
     if (own.there) LoadFloats(a_.norm_weight + own.unit * kUnit, weight_);
   }
-  /// Of x itself. Two units are on their way while one is taken.
+  /// Converts x itself, with two further units in flight.
   __device__ __forceinline__ void Load() const {
     Pairs next = LoadPairs(First()), behind = LoadPairs(First() + kBlockThreads);
 #pragma unroll 1
@@ -81,9 +82,9 @@ class IntegerInputs {
     }
     __syncthreads();
   }
-  /// Of the norm in front (RMS, Zhang and Sennrich 2019, or layer norm, Ba et al. 2016); block 0 also stores them, as
-  /// the norm by itself would. `shared` holds kRows floats a warp. Where rows are no multiple of 512 inputs, a row's
-  /// last bits may depend on how many there are.
+  /// Converts the norm of x (RMSNorm, Zhang and Sennrich 2019, or LayerNorm, Ba et al. 2016). Block 0 also stores the
+  /// normed rows, as a separate norm kernel would. `shared` holds kRows floats per warp. Unless rows are a multiple of
+  /// 512 inputs, the number of rows may affect the last bits of a row.
   __device__ __forceinline__ void LoadNormed(float* shared) const {
     float own[kHeld][kUnit];
 #pragma unroll
@@ -115,18 +116,18 @@ class IntegerInputs {
 
  private:
   static constexpr int kUnit = 16;                  // inputs
-  static constexpr int kHeld = kRows == 1 ? 1 : 2;  // a thread's first units of what is normed: mostly all of them
+  static constexpr int kHeld = kRows == 1 ? 1 : 2;  // a thread's first units, kept in registers; usually all of them
   struct Pairs {
     uint32_t of[kUnit / 2];
   };
-  /// Where a unit lies, and whether it has inputs: behind a row's last ones there are zeros.
+  /// Position of a unit; `there` is false for padding past a row's end.
   struct Place {
     int row, unit;
     bool there;
   };
   static __device__ __forceinline__ int First() { return static_cast<int>(threadIdx.x); }
   __device__ __forceinline__ int rows() const { return kRows <= 2 ? kRows : a_.rows; }
-  /// Whether the first lane of the thread's warp has a unit where the thread has its n-th.
+  /// Whether the first lane of the warp has a unit at this iteration.
   __device__ __forceinline__ bool WarpHas(int n) const { return n - First() % 32 < rows() * row_units_; }
   __device__ __forceinline__ Place At(int n) const {
     int row = 0;
@@ -164,8 +165,7 @@ class IntegerInputs {
   __device__ __forceinline__ void LoadNormedFrom(const Place& place, float (&to)[kUnit]) const {
     if (place.there) LoadFloats(a_.normed_from + place.row * a_.normed_from_stride + place.unit * kUnit, to);
   }
-  /// The sums over each row of term(row, x) of what is normed, known to all threads; the thread's first units are
-  /// there.
+  /// Block-wide sums of term(row, x) per row, returned to all threads. `own` holds the thread's first units.
   template <class Term>
   __device__ __forceinline__ void AddUp(const float (&own)[kHeld][kUnit], const Term& term, float (&sums)[kRows],
                                         float* shared) const {
@@ -187,7 +187,7 @@ class IntegerInputs {
     }
     BlockSums(sums, shared);
   }
-  /// A unit's normed inputs; block 0 stores them.
+  /// A unit's normed inputs; block 0 also stores them.
   __device__ __forceinline__ Pairs Normed(const Place& place, const float (&x)[kUnit], const float (&means)[kRows],
                                           const float (&factors)[kRows]) const {
     if (!place.there) return {};
@@ -210,8 +210,8 @@ class IntegerInputs {
     return out;
   }
 
-  /// Pairs of T to integers: those of two inputs are 16 bits each of a word. A thread has the inputs 16 h ... of a
-  /// group; of inputs 2 j, 8 + 2 j and those behind these two, word 4 h + j has the bytes.
+  /// Converts pairs of T to integers, two of 16 bits per word. The thread has inputs 16 h ... of a group; word 4 h + j
+  /// receives the bytes of inputs 2 j, 8 + 2 j and the input after each.
   __device__ __forceinline__ void Take(int n, const Pairs& own) const {
     uint32_t largest = 0;
 #pragma unroll
@@ -220,11 +220,11 @@ class IntegerInputs {
       largest = max(largest, max(__float_as_uint(two.x) & 0x7fffffffu, __float_as_uint(two.y) & 0x7fffffffu));
     }
     largest = max(largest, __shfl_xor_sync(0xffffffffu, largest, 1));
-    // The largest integer is 2^14 and more; what is below 2^-111 is as good as zero.
+    // The largest integer is at least 2^14; groups below 2^-111 are flushed to zero.
     const uint32_t exponent = max(largest >> 23, 15u);
     const float unit = exponent == 255 ? __uint_as_float(0x7fc00000u) : __uint_as_float((exponent - 14) << 23),
                 by = __uint_as_float((268 - exponent) << 23);
-    constexpr float kOnTop = 12582912;  // 1.5 2^23: the last 16 bits of a float32 beyond it are an integer's
+    constexpr float kOnTop = 12582912;  // 1.5 * 2^23: adding it leaves the integer in the low 16 bits of a float32
     uint32_t integers[kUnit / 2];
     int sum = 0;
 #pragma unroll
@@ -257,7 +257,7 @@ class IntegerInputs {
 
   const From& a_;
   const IntegerRows<kBits>& to_;
-  const int row_units_;  // an even number, those of a last portion that have no inputs included
+  const int row_units_;  // even; includes the padding units of the last K tile
   float weight_[kUnit] = {};
 };
 

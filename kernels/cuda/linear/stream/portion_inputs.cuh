@@ -1,4 +1,5 @@
-// Rows of x for the streaming kernel of weights in tiles (stream_grouped.cuh), for those of bytes. Included by it only.
+// Loads rows of x for the streaming kernel of block-quantized weights (stream_grouped.cuh) with 8 bits. Included by it
+// only.
 #pragma once
 
 #include "kernels/cuda/linear/grouped_weights.cuh"
@@ -8,19 +9,19 @@ namespace ringside::cuda {
 
 constexpr int kPortionChunks = 2, kPortionInputs = kPortionChunks * kTileInputs;
 
-/// The rows of x in shared memory as products with bytes want them: as they are. By the whole block.
+/// Copies the rows of x to shared memory unconverted, by the whole block.
 template <class T>
 class PortionInputs {
  public:
   __device__ __forceinline__ PortionInputs(const Skinny& a, T* shared_x)
       : a_(a), shared_x_(shared_x), padded_((a.k + kPortionInputs - 1) / kPortionInputs * kPortionInputs) {}
 
-  /// Of x itself.
+  /// Loads x itself.
   __device__ __forceinline__ void Load() const {
     a_.rows == 1 ? LoadRows<true>() : LoadRows<false>();
     __syncthreads();
   }
-  /// Of the norm in front; block 0 also stores them, as the norm by itself would. `shared` holds two floats a warp.
+  /// Loads the norm of x. Block 0 also stores it, as a separate norm kernel would. `shared` holds two floats per warp.
   __device__ __forceinline__ void LoadNormed(const NormVectors<kNormVectors>& vectors, float* shared) const {
     const bool wide = vectors.wide && AllowsVectors(a_.normed_from) && a_.normed_from_stride % 4 == 0;
     if (!wide || a_.k % (32 * 4) != 0) return LoadAnyNormed(vectors, shared);
@@ -40,17 +41,17 @@ class PortionInputs {
   struct alignas(kCount * sizeof(T)) Run {
     T x[kCount];
   };
-  static constexpr int kLoads = 4;  // of a thread under way
+  static constexpr int kLoads = 4;  // loads in flight per thread
 
-  /// So many inputs of row r from c on, by each lane of a warp.
+  /// Stores kCount inputs of row r from c on.
   template <int kCount>
   __device__ __forceinline__ void Take(int r, int c, Run<kCount> run) const {
     *reinterpret_cast<Run<kCount>*>(shared_x_ + r * a_.x_shared_stride + c) = run;
   }
-  /// kOne: there is one row.
+  /// kOne: there is only one row.
   template <bool kOne>
   __device__ __forceinline__ void LoadRows() const {
-    const int pieces = padded_ / 8, all = kOne ? pieces : a_.rows * pieces;  // of a row; of all
+    const int pieces = padded_ / 8, all = kOne ? pieces : a_.rows * pieces;  // per row; in total
     for (int first = threadIdx.x; first < all; first += kLoads * kBlockThreads) {
       uint4 bits[kLoads];
       int rows[kLoads], columns[kLoads];
@@ -68,7 +69,8 @@ class PortionInputs {
       }
     }
   }
-  /// kRows from row `first` on, or fewer, at once; warps are whole.
+  /// Norms up to kRows rows from row `first` on together.
+  /// REQUIRES: all lanes of a warp take part.
   template <int kRows>
   __device__ __forceinline__ void LoadNormedRows(const NormVectors<kNormVectors>& vectors, int first,
                                                  float* shared) const {

@@ -1,4 +1,4 @@
-// The way of weights in tiles into shared memory (stream_grouped.cuh, experts). Included by .cu files only.
+// Streams block-quantized weights into shared memory (stream_grouped.cuh, experts). Included by .cu files only.
 #pragma once
 
 #include "kernels/cuda/linear/stream/portion_inputs.cuh"
@@ -10,35 +10,36 @@ template <int kBits>
 constexpr int kPairOfTiles = 2 * TileOf<kBits>::kBytes;  // bytes
 template <int kBits>
 constexpr int kPortionBytes = kPortionChunks* kPairOfTiles<kBits>;
-constexpr int kPortionRows = 16;  // of W
+constexpr int kPortionRows = 16;  // rows of W
 template <bool kPairs>
 constexpr int kPortionOutputs = kPortionRows / (kPairs ? 2 : 1);
-// Of a warp's ring, a portion each; kSlotsForTwo: with fewer a block has a multiprocessor to itself, and more of them.
+// Pipeline stages of a warp, one K tile each. With fewer than kSlotsForTwo stages it is better to run one block per SM
+// with more stages.
 constexpr int kFewestSlots = 2, kMostSlots = 5, kSlotsForTwo = 3;
 
-/// A block's place among those of a layer.
+/// A block's index among the blocks of its layer.
 struct BlockPlace {
   int block, blocks;
 };
-/// The tiles of a block, every `blocks`-th, and the runs of their portions, one a warp.
+/// The N tiles of a block, every `blocks`-th, and the division of their K tiles into one run per warp.
 struct PortionRuns {
   BlockPlace at;
-  int portions, tiles;  // of a tile; of the block
+  int portions, tiles;  // K tiles per N tile; N tiles of the block
 
   __device__ __forceinline__ PortionRuns(const Skinny& a, int all_tiles, BlockPlace place)
       : at(place),
         portions((a.k + kPortionInputs - 1) / kPortionInputs),
         tiles((all_tiles - place.block + place.blocks - 1) / place.blocks) {}
   __device__ __forceinline__ int Begin(int warp) const { return tiles * portions * warp / kWarps; }
-  /// The warp of the block's n-th portion.
+  /// The warp that processes the block's n-th K tile.
   __device__ __forceinline__ int WarpOf(int n) const { return (n * kWarps + kWarps - 1) / (tiles * portions); }
-  /// The block's i-th tile.
+  /// The block's i-th N tile.
   __device__ __forceinline__ int Tile(int i) const { return at.block + i * at.blocks; }
 };
 
-/// A warp's run: how many portions, and where it begins.
+/// A warp's run: number of K tiles and start.
 struct PortionRun {
-  int left, place, portion;  // the tile, of the block's; of it
+  int left, place, portion;  // index of the block's N tile; K tile within it
 
   __device__ __forceinline__ PortionRun(const PortionRuns& runs, int warp)
       : left(runs.Begin(warp + 1) - runs.Begin(warp)),
@@ -52,15 +53,15 @@ constexpr bool kBulkCopies = true;
 constexpr bool kBulkCopies = false;
 #endif
 
-/// A warp's ring of portions in shared memory, which come as far ahead as it reaches: by the bulk copy engine, where
-/// there is one, else by copies of 16 bytes.
+/// A warp's pipeline stages in shared memory. K tiles are fetched as far ahead as there are stages, by bulk copies
+/// where available, otherwise by 16-byte copies.
 template <int kBits>
 class PortionRing {
  public:
   static_assert(kPortionBytes<kBits> % 128 == 0, "slots of a ring begin at multiples of 128");
-  static constexpr int kChunkBytes = kPanelTiles * TileOf<kBits>::kBytes;  // from a row's tile to its next
+  static constexpr int kChunkBytes = kPanelTiles * TileOf<kBits>::kBytes;  // bytes between consecutive tiles of a row
 
-  /// `barriers`: of the slots.
+  /// `barriers`: one per stage.
   __device__ __forceinline__ PortionRing(uint32_t ring, uint32_t barriers, int slots)
       : ring_(ring), barriers_(barriers), slots_(slots) {
     if (kBulkCopies) {
@@ -72,8 +73,8 @@ class PortionRing {
       __syncwarp();
     }
   }
-  /// Starts the copies of a portion into the next slot: its two tiles of the first chunk begin at `from`. If it is not
-  /// whole, its second half is the first again.
+  /// Starts the copies of a K tile into the next stage; its first two tiles are at `from`. If it is not whole (the
+  /// inputs end in its middle), the first half is copied again instead of the second.
   __device__ __forceinline__ void Copy(const unsigned char* const (&from)[2], bool whole) const {
     if constexpr (kBulkCopies) {
       CopyTiles(from, whole);
@@ -81,13 +82,13 @@ class PortionRing {
       CopyPieces(from, whole);
     }
   }
-  /// On to the next slot, whether something was copied or not.
+  /// Advances to the next stage, whether or not anything was copied.
   __device__ __forceinline__ void Advance() {
     if constexpr (!kBulkCopies) CommitCopies();
     fetch_slot_ = fetch_slot_ + 1 == slots_ ? 0 : fetch_slot_ + 1;
   }
-  /// Until the portion that was asked for first is there; returns where, from the begin of the ring. All but one slot
-  /// are under way.
+  /// Waits for the oldest K tile in flight; returns its byte offset from the first stage. All other stages but one stay
+  /// in flight.
   __device__ __forceinline__ uint32_t Next() {
     const uint32_t at = slot_ * kPortionBytes<kBits>;
     if constexpr (kBulkCopies) {
@@ -102,11 +103,13 @@ class PortionRing {
 
  private:
   static constexpr int kTileBytes = TileOf<kBits>::kBytes, kTiles = 2 * kPortionChunks;
-  static constexpr int kLanes = 16, kTilePieces = kTileBytes / 16;  // of a tile, where each lane copies 16 bytes
+  static constexpr int kLanes = 16, kTilePieces = kTileBytes / 16;  // 16-byte chunks per tile, when each lane copies 16
+                                                                    // bytes
 
   static __device__ __forceinline__ int Lane() { return static_cast<int>(threadIdx.x) % 32; }
 
-  /// By one lane, which the compiler knows to be alone: else it takes all lanes' addresses in turn.
+  /// Executed by one elected lane. With `elect` the compiler knows that it is alone and does not loop over the lanes'
+  /// addresses.
   __device__ __forceinline__ void CopyTiles(const unsigned char* const (&from)[2], bool whole) const {
     if (!IsElected()) return;
     const uint32_t barrier = barriers_ + fetch_slot_ * 8, to = ring_ + fetch_slot_ * kPortionBytes<kBits>;
@@ -146,18 +149,18 @@ class PortionRing {
   int fetch_slot_ = 0, slot_ = 0, phase_ = 0;
 };
 
-/// A warp's run on its way through its ring.
+/// The K tiles of a warp's run, streamed through its pipeline stages.
 template <int kBits, bool kPairs>
 class PortionStream {
  public:
-  /// `barriers`: of the ring's slots.
+  /// `barriers`: one per stage.
   __device__ __forceinline__ PortionStream(const Skinny& a, const PortionRuns& runs, const PortionRun& run,
                                            uint32_t ring, uint32_t barriers, int slots)
       : a_(a), runs_(runs), ring_(ring, barriers, slots), left_(run.left), place_(run.place), portion_(run.portion) {
     if (left_ > 0) FindTile();
   }
-  /// Starts the copies of the next portion, or of nothing behind the last. What follows the inputs' end in a portion's
-  /// middle finds no inputs.
+  /// Starts the copies of the next K tile, or does nothing past the last. If the inputs end in the middle of a K tile,
+  /// the rest of it is multiplied by zeros.
   __device__ __forceinline__ void Fetch() {
     if (left_ > 0) {
       ring_.Copy(from_, (portion_ * kPortionChunks + 1) * kTileInputs < a_.k);
@@ -170,7 +173,7 @@ class PortionStream {
     }
     ring_.Advance();
   }
-  /// As the ring's.
+  /// As PortionRing::Next.
   __device__ __forceinline__ uint32_t Next() { return ring_.Next(); }
 
  private:
@@ -180,7 +183,7 @@ class PortionStream {
   __device__ __forceinline__ void FindTile() {
     const int first = runs_.Tile(place_) * kPortionOutputs<kPairs>;
     from_[0] = WeightTile<W>(a_, first), from_[1] = WeightTile<W>(a_, first + (kPairs ? a_.total / 2 : kTileRows));
-    if (from_[1] == nullptr) from_[1] = from_[0];  // what comes of outputs that are not there is not used
+    if (from_[1] == nullptr) from_[1] = from_[0];  // results of missing outputs are discarded
     for (const unsigned char*& from : from_)
       from += portion_ * kPortionChunks * static_cast<int64_t>(Ring::kChunkBytes);
   }
@@ -189,7 +192,7 @@ class PortionStream {
   const PortionRuns& runs_;
   Ring ring_;
   int left_, place_, portion_;
-  const unsigned char* from_[2] = {};  // the two tiles of the next portion's first chunk
+  const unsigned char* from_[2] = {};  // the next K tile's first two tiles
 };
 
 }  // namespace ringside::cuda

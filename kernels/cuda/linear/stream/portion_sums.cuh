@@ -1,4 +1,4 @@
-// Products of weights in tiles with rows of x (stream_grouped.cuh, experts). Included by .cu files only.
+// Multiplies block-quantized weights by rows of x (stream_grouped.cuh, experts). Included by .cu files only.
 #pragma once
 
 #include <type_traits>
@@ -9,7 +9,7 @@
 
 namespace ringside::cuda {
 
-/// Where a lane finds what it holds of a portion's tiles, in shared memory. Kept, not found again for every load.
+/// Shared-memory addresses of a lane's part of a K tile, kept in registers instead of recomputed for every load.
 template <int kBits>
 struct LanePlaces {
   using Tile = TileOf<kBits>;
@@ -28,14 +28,14 @@ struct LanePlaces {
     asm volatile("" : "+r"(scales));
     table.Hold();
   }
-  /// The integers.
+  /// Loads the integers.
   __device__ __forceinline__ void Load(LaneTile<kBits>* tile, uint32_t at) const {
     if constexpr (kBits >= 4) LoadSharedFour(tile->low, low + at);
     if constexpr (kBits == 8) LoadSharedFour(tile->low + 4, low + at + 512);
     if constexpr (Tile::kHasPair) LoadSharedTwo(tile->pairs, pairs + at);
     if constexpr (Tile::kHasSingle) tile->singles = LoadSharedWord(singles + at);
   }
-  /// All scales of the lane's row.
+  /// Loads all scales of the lane's row.
   __device__ __forceinline__ void LoadScales(LaneTile<kBits>* tile, uint32_t at) const {
     if constexpr (Tile::kRowScales == 8) {
       LoadSharedTwo(tile->scales, scales + at);
@@ -46,14 +46,14 @@ struct LanePlaces {
   }
 };
 
-/// A warp's sums of two tiles of bytes times up to 4 rows of x: W on the left times x, repeated where there are fewer
-/// than 8 rows, as two chains.
+/// A warp's accumulators of two tiles of 8-bit weights times up to 4 rows of x. W is the left operand; x is repeated to
+/// fill 8 columns. Two independent accumulation chains.
 template <class T>
 struct ByteSums {
   using W = Grouped<8>;
   float c[2][4] = {};
 
-  /// Where a lane finds x, as LoadMatrices wants it.
+  /// A lane's address of x for LoadMatrices.
   struct Places {
     uint32_t x;
     __device__ __forceinline__ Places(const Skinny& a, const T* shared_x) {
@@ -63,7 +63,7 @@ struct ByteSums {
     }
   };
 
-  /// The n-th portion of inputs and its tiles, at `tiles` from the begin of the ring.
+  /// Accumulates the n-th K tile, whose weights are at byte offset `tiles` from the first stage.
   __device__ __forceinline__ void Add(int n, const Places& own, const LanePlaces<8>& places, uint32_t tiles) {
 #pragma unroll
     for (int chunk = 0; chunk < kPortionChunks; ++chunk) {
@@ -77,7 +77,7 @@ struct ByteSums {
       AddChunk(both[0], both[1], own.x + (n * kPortionInputs + chunk * kTileInputs) * static_cast<int>(sizeof(T)));
     }
   }
-  /// To [row of x][row of W].
+  /// Stores to [row of x][row of W].
   __device__ __forceinline__ void Store(float* to, int rows, int lane) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -106,24 +106,24 @@ struct ByteSums {
   }
 };
 
-/// A warp's sums of two tiles of fewer than 8 bits times 1, 2 or up to 4 rows of x, all in integers. The right operand
-/// has a column for each row and each of several groups of inputs, with zeros where the inputs are another group's: so
-/// the sums of all these groups, which scales multiply, are there at once, those of two groups of a row in a lane, and
-/// no lane multiplies what another does. Behind a row's groups come those of the next.
+/// A warp's accumulators of two tiles of weights with fewer than 8 bits times 1, 2 or up to 4 rows of x, in integer
+/// arithmetic. The right operand has a column per row and input group, with zeros where the inputs belong to another
+/// group. So one MMA yields separate sums per group, ready to be scaled; a lane holds two groups of one row, and no
+/// lane repeats another's work. The columns of a row's groups precede those of the next row.
 template <int kBits, int kRows>
 struct IntegerSums {
   using Tile = TileOf<kBits>;
-  static constexpr int kGroups = kPortionChunks * kTileGroups;  // of a portion
+  static constexpr int kGroups = kPortionChunks * kTileGroups;  // groups per K tile
   static constexpr int kRowColumns = 8 / kRows, kSets = kGroups / kRowColumns;
   static constexpr int kHalves = Tile::kHalves;
   static_assert(kGroups == 8 && kPairOfTiles<kBits> % 16 == 0);
-  float sums[2][kSets] = {};  // of a lane's row of either tile, over its two groups of each set of columns
+  float sums[2][kSets] = {};  // [tile][set of columns]: sums of the lane's row over its two groups
 
-  /// Where a lane finds what it needs of x, and scales, in shared memory: kInputGroupBytes of zeros a group are where
-  /// its column has none of a group.
+  /// Shared-memory addresses of a lane's inputs and scales; kInputGroupBytes of zeros per group replace the inputs of
+  /// other groups.
   struct Places {
     uint32_t x, zeros, sums, units, scales;
-    uint32_t there[kRowColumns];  // whether its column is that of so many a group
+    uint32_t there[kRowColumns];  // whether the lane's column belongs to group i of a set
 
     __device__ __forceinline__ Places(int rows, const IntegerRows<kBits>& from, const void* zero_bytes, uint32_t ring) {
       const int lane = threadIdx.x % 32, column = lane % 8, row = column / kRowColumns, two = lane % 4;
@@ -139,14 +139,14 @@ struct IntegerSums {
     }
   };
 
-  /// The n-th portion of inputs and its tiles, at `tiles` from the begin of the ring.
+  /// Accumulates the n-th K tile, whose weights are at byte offset `tiles` from the first stage.
   __device__ __forceinline__ void Add(int n, const Places& own, const LanePlaces<kBits>& places, uint32_t tiles) {
     LaneTile<kBits> first, second;
     first.table = second.table = places.table;
     const uint32_t x_address = own.x + n * (kGroups * kInputGroupBytes);
 #pragma unroll
     for (int s = 0; s < kSets; ++s) {
-      int32_t c[2][kHalves][4] = {};  // of high and low bytes of x
+      int32_t c[2][kHalves][4] = {};  // [high or low bytes of x]
 #pragma unroll
       for (int i = 0; i < kRowColumns; ++i) {
         const int g = s * kRowColumns + i, chunk = g / kTileGroups;
@@ -161,7 +161,7 @@ struct IntegerSums {
       AddSet(s, n, c, own, tiles);
     }
   }
-  /// To [row of x][row of W]; a row's sums are added up in the same order, however many rows there are.
+  /// Stores to [row of x][row of W]; sums are reduced in the same order for any number of rows.
   __device__ __forceinline__ void Store(float* to, int rows, int lane) {
     const int row = lane % 4 * 2 / kRowColumns;
 #pragma unroll
@@ -181,7 +181,7 @@ struct IntegerSums {
   }
 
  private:
-  /// From a portion's first scales of a row to those of its pair-th two groups.
+  /// Byte offset from a row's first scales in a K tile to those of its pair-th pair of groups.
   static __device__ __forceinline__ constexpr int ScalesOf(int pair) {
     return pair % 2 * (Tile::kRowScales / 2) + pair / 2 * kPairOfTiles<kBits>;
   }
@@ -200,7 +200,7 @@ struct IntegerSums {
       }
     }
   }
-  /// What a set's sums of a portion come to.
+  /// Scales a set's integer sums and adds them to the accumulators.
   __device__ __forceinline__ void AddSet(int s, int n, const int32_t (&c)[2][kHalves][4], const Places& own,
                                          uint32_t tiles) {
     const int first = s * (kRowColumns / 2);  // pair of groups
@@ -214,7 +214,7 @@ struct IntegerSums {
     LoadSharedTwo(units, own.units + (n * kGroups + first * 2) * static_cast<int>(sizeof(float)));
 #pragma unroll
     for (int t = 0; t < 2; ++t) {
-      constexpr int kWords = Tile::kRowScales / 8;  // of two groups
+      constexpr int kWords = Tile::kRowScales / 8;  // scale words of two groups
       uint32_t words[kWords];
       const uint32_t words_at = own.scales + tiles + t * Tile::kBytes + ScalesOf(first);
       if constexpr (kWords == 4) {

@@ -1,16 +1,16 @@
-// The streaming kernel of weights in tiles (grouped_weights.cuh), up to 4 rows of x: y (+)= x W^T + bias. A portion is
-// two tiles of 256 inputs: 16 outputs, or 8 gates and their ups. A block has every n-th pair of tiles and cuts all
-// their portions into eight runs of the same length, one a warp, which come through a ring of the warp's own. A warp
-// leaves its sums of a tile, of all or some of its portions, in shared memory; at one barrier before the end they are
-// added up in the order of the warps. On the tensor cores 16 rows of W are the left operand and x is the right one.
-// Weights of fewer than 8 bits are multiplied as the integers they are, by integers of 16 bits that rows of x become,
-// which takes fewer operations than numbers of 16 bits made of them (portion_sums.cuh); bytes become numbers.
+// The streaming kernel for block-quantized weights (grouped_weights.cuh) and up to 4 rows of x: y (+)= x W^T + bias. A
+// K tile is two tiles of 256 inputs: 16 outputs, or 8 gates and their ups. A block has every n-th pair of tiles and
+// splits all their K tiles into eight equal runs, one per warp, each with pipeline stages of its own. A warp stores its
+// partial sums of every N tile in shared memory; after a single barrier at the end they are added in warp order.
+// Sixteen rows of W are the left operand of the MMAs and x is the right one. Weights with fewer than 8 bits are
+// multiplied as integers by x converted to 16-bit integers, which takes fewer operations than dequantizing them to
+// 16-bit floats (portion_sums.cuh); 8-bit weights are dequantized.
 //
-// Measured on an H200, an 8B model in Q4_K_M at one row: a layer's five kernels take 4 us each beside the time of their
-// bytes, from the end of the one before to x where products want it, and on the way out. Products come for nothing
+// Measured on an H200, an 8B model in Q4_K_M at one row: each of a layer's five kernels takes 4 us in addition to the
+// time of its bytes, from the end of the preceding kernel until x is ready and in the epilogue. The MMAs are hidden
 // (BENCHMARKS.md).
 //
-// In front and behind: as in stream_linear.cuh.
+// Prologue and epilogue: as in stream_linear.cuh.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@
 
 namespace ringside::cuda {
 
-/// How the device divides a layer.
+/// The grid of a layer.
 struct StreamDivision {
   int blocks = 0, slots = 0;
   size_t shared_bytes = 0;
@@ -32,13 +32,12 @@ inline int TilesOf(const Skinny& a, bool pairs) {
   const int all = pairs ? a.total / 2 : a.total, outputs = kPortionRows / (pairs ? 2 : 1);
   return (all + outputs - 1) / outputs;
 }
-/// Floats that a thread's first result needs beside its sums: two scales, and what it is added to.
+/// Floats prefetched per thread for its first result: two scales and the old output.
 constexpr int kExtras = 3;
-/// At least what a block has of shared memory beside what it is launched with: barriers, a norm's sums, zeros. Kernels
-/// of two layers have it twice.
+/// Upper bound of a block's static shared memory: barriers, norm sums, zeros. Kernels of two layers need it twice.
 constexpr size_t kStaticBytes = 1152;
 
-/// Over up to so many blocks of so much shared memory.
+/// Division over up to `most_blocks` blocks with up to `most_bytes` of shared memory.
 template <int kBits>
 StreamDivision DivideStream(const Skinny& a, bool pairs, int most_blocks, size_t most_bytes) {
   StreamDivision out;
@@ -54,9 +53,9 @@ StreamDivision DivideStream(const Skinny& a, bool pairs, int most_blocks, size_t
   out.shared_bytes = beside + static_cast<size_t>(out.slots) * ring;
   return out;
 }
-/// Over the whole device: two blocks a multiprocessor, or one where x leaves no room for two. Portions of one or two
-/// rows, and those of bytes, are computed sooner than they come: there one block with more of them under way is
-/// better than two with one each.
+/// Division over the whole device: two blocks per SM, or one if x leaves no room for two. With one or two rows, or
+/// 8-bit weights, K tiles are computed faster than they arrive; one block with more stages is then better than two with
+/// a single K tile in flight each.
 template <int kBits>
 StreamDivision DivideStream(const Launcher& on, const Skinny& a, bool pairs) {
   const int wanted = a.rows <= 2 || !kTakesIntegers<kBits> ? kSlotsForTwo : kFewestSlots;
@@ -67,11 +66,11 @@ StreamDivision DivideStream(const Launcher& on, const Skinny& a, bool pairs) {
   return one.slots > two.slots ? one : two;
 }
 
-/// Where a thread's i-th result lies, and the sums that make it.
+/// Position of a thread's i-th result, and its partial sums.
 template <bool kPairs>
 struct StreamedPlace {
-  int row, at, output;  // of x; in its tile; of the layer
-  int first_sum, sums;  // in units of a tile's sums for all rows: one each for the warps that have a part of the tile
+  int row, at, output;  // row of x; index within its tile; output of the layer
+  int first_sum, sums;  // in tile-sized units for all rows: one partial sum per warp that has a part of the tile
   bool there;
 
   __device__ __forceinline__ StreamedPlace(const Skinny& a, int rows, const PortionRuns& runs, int i) {
@@ -85,7 +84,7 @@ struct StreamedPlace {
   }
 };
 
-/// What a thread's first result needs beside the sums, on its way to shared memory while they are computed.
+/// Prefetches the scales and old value of a thread's first result to shared memory while the sums are computed.
 template <class T, class W, bool kPairs>
 class StreamedExtras {
  public:
@@ -96,14 +95,15 @@ class StreamedExtras {
     CopyFloatAsync(shared_, ScalePointer(a_, place.output));
     if (kPairs) CopyFloatAsync(shared_ + results_, ScalePointer(a_, a_.total / 2 + place.output));
   }
-  /// What the result is added to.
+  /// Prefetches the old value of y.
   __device__ __forceinline__ void AskForOld(const StreamedPlace<kPairs>& place) const {
     if (!place.there || !asks_for_old()) return;
     CopyFloatAsync(shared_ + 2 * results_, static_cast<const float*>(a_.y) + place.row * a_.y_stride + place.output);
   }
   __device__ __forceinline__ void Wait() const { WaitForAllCopies(); }
 
-  /// The sums times their scales, and all that follows, to where it goes; `own`: whether it is the first result.
+  /// Epilogue of one result: scales, bias, activation, store. `own`: it is the thread's first result, which was
+  /// prefetched.
   template <class SumOf>
   __device__ __forceinline__ void Finish(const StreamedPlace<kPairs>& place, bool own, const SumOf& sum_of) const {
     constexpr int kOutputs = kPortionOutputs<kPairs>;
@@ -128,11 +128,11 @@ class StreamedExtras {
   __device__ __forceinline__ bool asks_for_old() const { return !kPairs && a_.accumulate && a_.y_dtype == DType::kF32; }
 
   const Skinny& a_;
-  float* const shared_;  // the thread's first; the next is so many results further
+  float* const shared_;  // the thread's first float; the next one is results_ floats further
   const int results_;
 };
 
-/// A block's share of a layer, of 1, 2 or up to 4 rows of x.
+/// A block's share of a layer, for 1, 2 or up to 4 rows of x.
 template <class T, int kBits, bool kPairs, int kRows>
 class GroupedStream {
  public:
@@ -142,7 +142,7 @@ class GroupedStream {
 
   template <bool kNorm>
   static __device__ __forceinline__ void Run(const Skinny& a, int slots, BlockPlace at) {
-    // At other addresses than multiples of 128 bulk copies arrive at three quarters of the memory's rate.
+    // With less than 128-byte alignment, bulk copies run at three quarters of the memory bandwidth.
     extern __shared__ __align__(128) unsigned char shared[];
     __shared__ float norm_sums[(kIntegers ? kRows : 2) * kWarps];
     __shared__ alignas(8) uint64_t barriers[kWarps * kMostSlots];
@@ -155,13 +155,14 @@ class GroupedStream {
     const PortionRun run(runs, warp);
     Stream stream(a, runs, run, ring, SharedAddress(barriers + warp * kMostSlots), slots);
 #pragma unroll 1
-    for (int n = 0; n < slots - 1; ++n) stream.Fetch();  // weights do not wait for the step before
+    for (int n = 0; n < slots - 1; ++n) stream.Fetch();  // weights need not wait for the preceding kernel
 
     T* x = reinterpret_cast<T*>(shared + kWarps * slots * kPortionBytes<kBits>);
     float* sums = reinterpret_cast<float*>(x + rows * a.x_shared_stride);
     float* beside_x = sums + (runs.tiles + kWarps) * rows * kPortionRows;
     StreamedPlace<kPairs> own(a, rows, runs, threadIdx.x);
-    asm volatile("" : "+r"(own.row), "+r"(own.at), "+r"(own.output), "+r"(own.first_sum), "+r"(own.sums));  // now
+    // forces evaluation here
+    asm volatile("" : "+r"(own.row), "+r"(own.at), "+r"(own.output), "+r"(own.first_sum), "+r"(own.sums));
     const StreamedExtras<T, W, kPairs> extras(a, beside_x + rows * IntegerRows<kBits>::BesideRow(a.x_shared_stride),
                                               min(runs.tiles * rows * kOutputs, kBlockThreads));
     extras.AskForScales(own);
@@ -200,8 +201,8 @@ class GroupedStream {
   using Stream = PortionStream<kBits, kPairs>;
   using Sums = SumsOf<T, kBits, kRows>;
 
-  /// A warp's run. Its sums of a tile go to a place for each that a tile and a warp have in common: from one such place
-  /// to the next, one of the two goes on. A warp without portions has zeros for the tile where its run would begin.
+  /// Multiplies a warp's run. There is one partial-sum slot per (tile, warp) that intersect; from one slot to the next
+  /// either the tile or the warp advances. A warp without K tiles stores zeros for the tile where its run would start.
   static __device__ __forceinline__ void Multiply(int rows, const PortionRuns& runs, PortionRun run, Stream& stream,
                                                   const LanePlaces<kBits>& places, const typename Sums::Places& own,
                                                   float* sums) {
@@ -234,12 +235,12 @@ class GroupedStream {
 
 template <class T, int kBits, bool kNorm, bool kPairs, int kRows>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamGroupedKernel(Skinny a, int slots) {
-  // At once: what comes next fetches its own weights meanwhile, as far as a multiprocessor has room.
+  // At once: the next kernel prefetches its weights as soon as an SM has room.
   LetNextStart();
   GroupedStream<T, kBits, kPairs, kRows>::template Run<kNorm>(
       a, slots, {static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x)});
 }
-/// Two layers of the same rows; the first `blocks` blocks are the first's.
+/// Two layers of the same rows in one launch; the first `blocks` blocks compute the first layer.
 template <class T, int kBits, int kNextBits, bool kNorm, int kRows>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor)
     StreamTwoGroupedKernel(Skinny a, Skinny next, int slots, int next_slots, int blocks) {
@@ -253,7 +254,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor)
   }
 }
 
-/// Calls body with the rows that a kernel for these is made for: bytes are multiplied by one for all.
+/// Calls body with the number of rows that a kernel is specialized for; 8-bit weights have a single variant.
 template <int kBits, class Body>
 void WithRows(int rows, const Body& body) {
   if (!kTakesIntegers<kBits> || rows > 2) return body(std::integral_constant<int, kMostStreamRows>());
@@ -280,7 +281,7 @@ void LaunchStreamGrouped(const Launcher& on, const SkinnyLinear& args) {
                    : LaunchStreamGroupedOf<T, kBits, false, false>(on, a);
 }
 
-/// How the device divides two layers, so that each gets blocks by its bytes.
+/// Divides the device between two layers in proportion to their bytes.
 template <int kBits, int kNextBits>
 std::pair<StreamDivision, StreamDivision> DivideTwo(const Launcher& on, const Skinny& a, const Skinny& next) {
   const int all = kBlocksPerProcessor * on.multiprocessors, own_bytes = TilesOf(a, false) * TileOf<kBits>::kBytes,

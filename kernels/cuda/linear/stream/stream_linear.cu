@@ -1,4 +1,4 @@
-// The streaming kernel (stream_linear.cuh) of weights in x's type.
+// The streaming kernel (stream_linear.cuh) for weights in x's type.
 #include "kernels/cuda/linear/stream/stream_linear.cuh"
 
 namespace ringside::cuda {

@@ -1,17 +1,18 @@
-// y (+)= x W^T + bias for up to 4 rows of x, at the rate of the memory: W passes once through shared memory in a stream
-// that does not stop between outputs. Two blocks stay on every multiprocessor; each goes from tile to tile of 8 outputs
-// (or 8 gates and their 8 ups), a grid apart. Its 8 warps each take every eighth chunk of 128 bytes of a row through a
-// ring of slots of their own, 80 KB a block under way, and their sums are added in warp order. On the tensor cores the
-// rows of x are the left operand, repeated where they are fewer than 8, so a row's bits do not depend on how many there
-// are. Measured on an H200, one row, norm and activation included: 3.4 to 4.3 TB/s in the layers of an 8B model, 4.35
-// in its head. (L2 prefetch hints: 2 to 4 % slower. One block a multiprocessor: 4 % slower.)
+// y (+)= x W^T + bias for up to 4 rows of x (GEMV), at memory bandwidth: W streams once through shared memory without a
+// break between outputs. The grid is persistent with two blocks per SM; each loops over tiles of 8 outputs (or 8 gates
+// and their 8 ups). Its 8 warps take every eighth K tile of 128 bytes of a row, each with pipeline stages of its own; a
+// block has 80 KB in flight. Partial sums are added in warp order. The rows of x are the left operand of the MMAs,
+// repeated to fill 8, so a row's bits do not depend on the number of rows. Measured on an H200, one row, including norm
+// and activation: 3.4 to 4.3 TB/s in the layers of an 8B model, 4.35 in its head. (L2 prefetch hints: 2 to 4 % slower.
+// One block per SM: 4 % slower.)
 //
-// In front: RMS or layer norm of a float32 row, repeated by every block (two to four short rows are summed by a warp
-// each, one by the block: there alone a row's last bits may differ). Behind: bias, GELU, or SiLU times up.
+// Prologue: RMSNorm or LayerNorm of a float32 row, recomputed by every block. Two to four short rows are reduced by a
+// warp each, a single one by the block; only there may a row's last bits differ. Epilogue: bias, GELU, or SiLU(gate) *
+// up.
 //
-// Weights are of x's type T, or of one byte (quantised_weights.cuh): these are the left operand, 16 rows at a time,
-// become T on their way from shared memory to the tensor cores, and an output's scale multiplies its sum. Those in
-// tiles have a kernel of their own (stream_grouped.cuh).
+// Weights have x's type T or one byte (quantised_weights.cuh). One-byte weights are the left operand, 16 rows at a
+// time; they are dequantized to T between shared memory and the tensor cores, and the row scale is applied to the sum.
+// Block-quantized weights have their own kernel (stream_grouped.cuh).
 #pragma once
 
 #include <algorithm>
@@ -22,19 +23,19 @@
 
 namespace ringside::cuda {
 
-/// Inputs of a unit: 128 bytes of each of its rows.
+/// Inputs of a stage: 128 bytes of each of its rows.
 template <class W>
 constexpr int kStreamChunk = 128 / static_cast<int>(sizeof(W));
-/// Rows of W in a unit, and outputs of a tile: with SiLU half of the rows are ups.
+/// Rows of W per stage, and outputs per tile; with gate-up half of the rows are ups.
 template <class W, bool kPairs>
 constexpr int kUnitRows = sizeof(W) == 1 || kPairs ? 16 : 8;
 template <class W, bool kPairs>
 constexpr int kTileOutputs = kUnitRows<W, kPairs> / (kPairs ? 2 : 1);
 template <class W, bool kPairs>
 constexpr int kUnitBytes = kUnitRows<W, kPairs> * 128;
-constexpr int kShortRow = 1024;  // inputs: of too few chunks for eight warps
+constexpr int kShortRow = 1024;  // inputs; too few K tiles for eight warps
 
-/// A warp's slots, each of a unit under way.
+/// Pipeline stages per warp.
 template <class W, bool kPairs, bool kLarge>
 constexpr int kStreamSlots = ((kLarge ? 80 : 48) << 10) / (kWarps * kUnitBytes<W, kPairs>);
 
@@ -45,7 +46,7 @@ constexpr size_t StreamBytes(bool large, const Skinny& a) {
          sizeof(float) * 2 * kWarps * a.rows * kUnitRows<W, kPairs> + sizeof(uint16_t) * a.rows * a.x_shared_stride;
 }
 
-/// The rows of x into shared memory, with zeros up to a whole chunk.
+/// Copies the rows of x to shared memory, zero-padded to whole K tiles.
 template <class T, class W>
 __device__ __forceinline__ void RowsToShared(const Skinny& a, T* shared_x) {
   const int units = (a.k + kStreamChunk<W> - 1) / kStreamChunk<W> * (kStreamChunk<W> / 8);
@@ -59,7 +60,7 @@ __device__ __forceinline__ void RowsToShared(const Skinny& a, T* shared_x) {
   __syncthreads();
 }
 
-/// Which of `parts` warps that share a tile this one is, and its first tile and the step to the next.
+/// A warp's index among the kParts warps that share a tile, its first tile, and the tile stride.
 template <int kParts>
 struct WarpWay {
   int part, first_tile, step;
@@ -71,19 +72,19 @@ struct WarpWay {
   }
 };
 
-/// One warp's way through its chunks of all its tiles, as far ahead as its slots reach.
+/// A warp's stream over the K tiles of all its tiles, prefetched as far as its stages reach.
 template <class W, bool kPairs, int kSlots, int kParts>
 class WeightStream {
  public:
   static constexpr int kRows = kUnitRows<W, kPairs>, kOutputs = kTileOutputs<W, kPairs>;
-  static constexpr int kChunk = kStreamChunk<W>, kPiece = kChunk / 8, kSlot = kRows * kChunk;  // elements
+  static constexpr int kChunk = kStreamChunk<W>, kPiece = kChunk / 8, kSlot = kRows * kChunk;  // in elements
 
   __device__ __forceinline__ WeightStream(const Skinny& a, int tiles, int chunks, W* slots)
       : a_(a), tiles_(tiles), chunks_(chunks), slots_(slots) {
     chunk_ = way_.part, tile_ = chunk_ < chunks ? way_.first_tile : tiles;
     FindRows();
   }
-  /// Starts the copies of the next unit, or of nothing behind the last.
+  /// Starts the copies of the next K tile, or does nothing past the last.
   __device__ __forceinline__ void Fetch() {
     if (tile_ < tiles_) {
       const int lane = threadIdx.x % 32, input = chunk_ * kChunk + lane % 8 * kPiece;
@@ -129,7 +130,7 @@ class WeightStream {
   const W* rows_[kRows / 4] = {};
 };
 
-/// What a block does with the sums of a tile, by one warp; `own` is the first result of the lane.
+/// Epilogue of a tile, by one warp; `own` is the lane's first result.
 template <class T, class W, bool kPairs, int kParts>
 __device__ __forceinline__ void FinishTile(const Skinny& a, const float* sums, int tile, int lane, TileResult own) {
   constexpr int kRow = kUnitRows<W, kPairs>, kOutputs = kTileOutputs<W, kPairs>;
@@ -148,8 +149,9 @@ __device__ __forceinline__ void FinishTile(const Skinny& a, const float* sums, i
   }
 }
 
-/// A warp's sums of a tile: x times 8 rows of W, twice with pairs, x on the left; or 16 rows of W of one byte on the
-/// left times x, as two chains. `own_x` and `line` as LoadMatrices wants them of a lane.
+/// A warp's accumulators of a tile. 16-bit weights: x is the left operand and 8 rows of W (twice with gate-up) the
+/// right one. One-byte weights: 16 rows of W are the left operand, in two accumulation chains. `own_x` and `line` are a
+/// lane's LoadMatrices arguments.
 template <class T, class W, bool kPairs>
 struct TileSums {
   static constexpr int kRows = kUnitRows<W, kPairs>, kChunk = kStreamChunk<W>;
@@ -191,7 +193,7 @@ struct TileSums {
       }
     }
   }
-  /// To [row of x][row of W].
+  /// Stores to [row of x][row of W].
   __device__ __forceinline__ void Store(float* to, int rows, int lane) {
     if constexpr (sizeof(W) == 1) {
 #pragma unroll
@@ -222,16 +224,16 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKern
 
   const int all = kPairs ? a.total / 2 : a.total;
   const int tiles = (all + kOutputs - 1) / kOutputs, chunks = (a.k + Stream::kChunk - 1) / Stream::kChunk;
-  // At once: what comes next fetches its own weights meanwhile, and as two blocks fill a multiprocessor, none gets
-  // more.
+  // At once: the next kernel prefetches its weights. Two blocks already fill an SM, so its blocks do not take their
+  // place.
   LetNextStart();
   NormVectors<kNormVectors> vectors;
   if constexpr (kNorm) vectors.Load(a.norm_weight, a.norm_bias, a.k, a.layer_norm);
   Stream stream(a, tiles, chunks, slots);
-  for (int n = 0; n < kSlots - 1; ++n) stream.Fetch();  // weights do not wait for the step before
+  for (int n = 0; n < kSlots - 1; ++n) stream.Fetch();  // weights need not wait for the preceding kernel
   WaitForStep();
   if constexpr (kNorm) {
-    for (int r = 0; r < a.rows; ++r) {  // up to a whole chunk
+    for (int r = 0; r < a.rows; ++r) {  // zero padding up to a whole K tile
       for (int c = a.k + threadIdx.x; c < a.x_shared_stride; c += kBlockThreads) {
         shared_x[r * a.x_shared_stride + c] = FromFloat<T>(0);
       }
@@ -257,7 +259,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKern
       slot = slot + 1 == kSlots ? 0 : slot + 1;
       tile_sums.Add(own_x + chunk * Stream::kChunk, weights, matrix, line);
     }
-    // Two places for sums in turn: one barrier a tile.
+    // Double-buffered sums: one barrier per tile.
     float* to = sums + turn % 2 * kWarps * a.rows * kRows;
     tile_sums.Store(to + warp * a.rows * kRows, a.rows, lane);
     if constexpr (kParts == 1) {
@@ -280,7 +282,7 @@ void LaunchStream(const Launcher& on, const Skinny& a) {
     Launch(on, StreamKernel<T, W, kNorm, kPairs, parts()>, Grid(blocks), kBlockThreads,
            StreamBytes<W, kPairs>(on.large, a), a);
   };
-  // A warp to itself where there is more than one tile for each: short rows do not pay for the barrier.
+  // One warp per tile if every warp gets several: short rows do not amortize the barrier.
   const bool alone = a.k <= kShortRow && tiles >= 2 * kWarps * blocks;
   alone ? launch(std::integral_constant<int, 1>()) : launch(std::integral_constant<int, kWarps>());
 }

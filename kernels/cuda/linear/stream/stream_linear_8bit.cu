@@ -1,4 +1,4 @@
-// The streaming kernel (stream_linear.cuh) of weights of one byte.
+// The streaming kernel (stream_linear.cuh) for one-byte weights.
 #include "kernels/cuda/linear/stream/stream_linear.cuh"
 
 namespace ringside::cuda {

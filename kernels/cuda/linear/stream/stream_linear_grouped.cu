@@ -1,4 +1,4 @@
-// The streaming kernel of weights in tiles (stream_grouped.cuh).
+// The streaming kernel for block-quantized weights (stream_grouped.cuh).
 #include "kernels/cuda/linear/stream/stream_grouped.cuh"
 
 namespace ringside::cuda {

@@ -1,5 +1,5 @@
-// What the streaming kernels (stream_linear.cuh, stream_grouped.cuh) share: how much of a multiprocessor they take, and
-// the way out of a tile's sums. Included by .cu files only.
+// Shared by the streaming kernels (stream_linear.cuh, stream_grouped.cuh): their share of an SM, and the epilogue of a
+// tile. Included by .cu files only.
 #pragma once
 
 #include "kernels/cuda/linear/linear_inl.cuh"
@@ -7,24 +7,24 @@
 namespace ringside::cuda {
 
 constexpr int kBlocksPerProcessor = 2;
-constexpr int kMostStreamRows = 4;  // of x
-/// A block's shared memory, so that two are on a multiprocessor (8.6, 8.9 and 12.0: one).
+constexpr int kMostStreamRows = 4;  // rows of x
+/// Shared memory per block that lets two blocks share an SM (one on 8.6, 8.9 and 12.0).
 constexpr size_t MostStreamBytes(bool large) { return size_t{large ? 113u : 81u} << 10; }
 
-/// The arguments, with rows of x in shared memory of whole chunks of so many inputs.
+/// The arguments, with rows of x in shared memory padded to whole K tiles of `chunk` inputs.
 inline Skinny NarrowForStream(const SkinnyLinear& args, int chunk) {
   Skinny a = Narrow(args);
-  a.x_shared_stride = (args.k + chunk - 1) / chunk * chunk + 8;  // eight rows in different banks
+  a.x_shared_stride = (args.k + chunk - 1) / chunk * chunk + 8;  // eight rows use different banks
   return a;
 }
 
-/// What a lane needs of memory for one of a tile's results beside the sums; on its way while they are computed.
+/// Bias and old value of one result of a tile, prefetched while the sums are computed.
 struct TileResult {
   int row = 0, place = 0, output = 0;
   bool there = false;
   float bias = 0, up_bias = 0, old = 0;
 
-  /// The i-th of the results of tiles of kOutputs, of `all` outputs.
+  /// The i-th result of a tile of kOutputs, for a layer of `all` outputs.
   template <int kOutputs, bool kPairs>
   static __device__ __forceinline__ TileResult Fetch(const Skinny& a, int tile, int i, int all) {
     TileResult r;
@@ -37,7 +37,8 @@ struct TileResult {
     return r;
   }
 
-  /// Stores it: the sum, of a gate with pairs, and of its up, each times the scale of its output.
+  /// Epilogue: stores SiLU(gate + bias) * (up + bias), or the biased (and GELU'd) sum plus the old value. `sum` and
+  /// `up_sum` already include the output scale.
   template <class T, bool kPairs>
   __device__ __forceinline__ void Store(const Skinny& a, float sum, float up_sum) const {
     float value = sum + bias;
