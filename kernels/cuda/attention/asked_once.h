@@ -1,5 +1,5 @@
-// What the device is asked for once: how much of something it holds, by a number. The devices of a group, and engines
-// beside one another, have a thread each and share the answers.
+// Caches an occupancy query per number (cluster size). The devices of a group, and engines in one process, each have a
+// thread; all share the answers.
 #pragma once
 
 #include <map>
@@ -7,11 +7,11 @@
 
 namespace ringside::cuda {
 
-/// Any thread.
+/// THREAD: any.
 class AskedOnce {
  public:
-  /// ask(), or what it has answered for this number before. Threads that come at one time may each ask: that happens
-  /// outside the lock, since it may wait for the device, and the device for what another of these threads is to begin.
+  /// Returns ask(), or its cached answer for this number. Concurrent callers may each ask. The call is made outside the
+  /// lock, because it may wait for the device, which may in turn wait for work that another caller has yet to launch.
   template <class Ask>
   int Of(int number, const Ask& ask) {
     {

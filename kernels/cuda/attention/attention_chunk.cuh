@@ -1,9 +1,9 @@
-// Attention of many rows of one sequence over the ring, for caches of 16 and 8 bits (FlashAttention-2, Dao 2023). A
-// block takes up to 128 queries: each of its 8 warps 16 of them, rows times the heads that share their keys, as the
-// single rows' kernel does (attention_tiled.cuh); but all warps read the same tiles from shared memory, which come in
-// units of up to kTiles through kStages stages. A warp passes over units that none of its rows sees. Splits of the keys
-// are the blocks of a cluster: when all have ended, each sends every query's result to the block that owns the query.
-// (The small set joins them as the single rows' kernel does.)
+// Attention over the ring for many rows of one sequence, with 16- or 8-bit caches (FlashAttention-2, Dao 2023). A block
+// takes up to 128 queries, 16 for each of its 8 warps: rows times the heads that share their keys, as in the single-row
+// kernel (attention_tiled.cuh). But here all warps read the same tiles from shared memory, which are loaded in units of
+// up to kTiles through kStages pipeline stages. A warp skips units that none of its rows sees. The splits of the keys
+// are the CTAs of a cluster: at the end each sends every query's result to the CTA that owns the query. (The small
+// configuration reduces them as the single-row kernel does.)
 #pragma once
 
 #include <type_traits>
@@ -18,21 +18,21 @@ constexpr int kChunkWarps = 8, kChunkThreads = 32 * kChunkWarps, kChunkQueries =
 template <class C, int D, bool kLarge>
 struct ChunkSizes {
   static constexpr int kTiles = (kLarge ? 4 : 2) / (D > 128 ? 2 : 1), kStages = kLarge || D <= 128 ? 3 : 2;
-  static constexpr int kQueryRow = D + 8, kQueries = kChunkQueries * kQueryRow;  // elements
+  static constexpr int kQueryRow = D + 8, kQueries = kChunkQueries * kQueryRow;  // in elements
   static constexpr int kLoopBytes = 2 * kQueries + kStages * kTiles * CacheTile<C, D>::kBytes;
-  // [split][query][D] sums, then [split][query][2] running maxima and sums of probabilities; in the same place,
-  // afterwards.
+  // [split][query][D] sums, then [split][query][2] running maxima and sums of probabilities; overlays the stages after
+  // the main loop.
   static constexpr int kReceivedBytes = kLarge ? 4 * kChunkQueries * (D + 2) : 0;
   static constexpr int kBytes = kLoopBytes > kReceivedBytes ? kLoopBytes : kReceivedBytes;
   static_assert(kBytes <= static_cast<int>(SharedBytes(kLarge)));
 };
 
-/// A warp's 16 queries, rotated and scaled, into shared memory. What stands in the place of those past the last reaches
-/// no result.
+/// Loads a warp's 16 queries, rotated and scaled, into shared memory. Rows past the last query hold garbage, which
+/// reaches no result.
 template <int D, class Q>
 __device__ __forceinline__ void RotateQueries(const AttentionPlan& a, int row, int queries, int first_head,
                                               const float* cosines, const float* sines, Q* to, int lane) {
-  constexpr int kTasks = D / 4, kAtATime = 8;  // loads of so many tasks go out together
+  constexpr int kTasks = D / 4, kAtATime = 8;  // tasks whose loads are in flight together
   const float scale = a.scale * kLog2E;
   WithQkv(a, [&](const auto* x) {
     if (AllowsTwoPairs(a)) {
@@ -67,7 +67,7 @@ __device__ __forceinline__ void RotateQueries(const AttentionPlan& a, int row, i
 
 /// A warp's part of the block's queries.
 struct WarpQueries {
-  int row;      // of the step
+  int row;      // row of the step
   int queries;  // up to 16
   int first_head;
 };
@@ -90,7 +90,7 @@ __device__ __forceinline__ int64_t OutAt(const AttentionPlan& a, const WarpQueri
          static_cast<int64_t>(own.first_head + m - row * a.tile_heads) * a.head_dim;
 }
 
-/// The splits' results: block m / share of the cluster owns query m of the 128.
+/// Exchanges and reduces the splits' results; CTA m / share of the cluster owns query m of 128.
 template <class C, int D>
 __device__ __forceinline__ void JoinChunkSplits(const AttentionPlan& a, const StagedTile& tile, int warp_rows,
                                                 int first_head, const WarpQueries& own, const Softmax<D>& state,
@@ -98,7 +98,7 @@ __device__ __forceinline__ void JoinChunkSplits(const AttentionPlan& a, const St
   const int share = kChunkQueries / a.chunk_splits, rank = static_cast<int>(blockIdx.x);
   float* stats = received + kChunkQueries * D;
   ArriveAtCluster();
-  WaitForCluster();  // nobody reads tiles any more
+  WaitForCluster();  // all blocks are done with the stages
   ForResults<D>(state, own.queries, lane, [&](int h, int m, float sum) {
     const int query = warp * 16 + m, owner = query / share, at = rank * share + query % share;
 #pragma unroll
@@ -131,7 +131,7 @@ __device__ __forceinline__ void JoinChunkSplits(const AttentionPlan& a, const St
   }
 }
 
-/// The small set: every split's results into global memory.
+/// Small configuration: writes a split's results to global memory.
 template <class C, int D>
 __device__ __forceinline__ void LeaveChunkSplit(const AttentionPlan& a, const WarpQueries& own, const Softmax<D>& state,
                                                 int warp, int lane) {
@@ -149,7 +149,7 @@ __device__ __forceinline__ void LeaveChunkSplit(const AttentionPlan& a, const Wa
   });
 }
 
-/// The block's copies of a unit's tiles: a warp takes the keys or the values of one, or a half of them.
+/// Copies a unit's tiles into a stage. Each warp copies the keys or values of a tile, or half of them.
 template <class C, int D, class Sizes>
 __device__ __forceinline__ void FetchUnit(const AttentionPlan& a, const StagedTile& tile, const char* slab,
                                           bool is_pinned, int of, int tiles, C* stage, int warp, int lane) {
@@ -200,7 +200,7 @@ __global__ void __launch_bounds__(kChunkThreads, D <= 64 ? 2 : 1) ChunkAttention
 
   const int pinned_units = (tile.pinned_tiles + kTiles - 1) / kTiles;
   const int units = pinned_units + (tile.ring_tiles + kTiles - 1) / kTiles;
-  const int shift = __ffs(a.chunk_splits) - 1;  // splits are a power of two
+  const int shift = __ffs(a.chunk_splits) - 1;  // the number of splits is a power of two
   const int begin = units * static_cast<int>(blockIdx.x) >> shift;
   const int end = units * (static_cast<int>(blockIdx.x) + 1) >> shift;
   const char* slab = TileAddress(a, tile.slab, 0, kv_head);
@@ -224,7 +224,7 @@ __global__ void __launch_bounds__(kChunkThreads, D <= 64 ? 2 : 1) ChunkAttention
     if (blockIdx.x == 0) state.BeginWithSinks(a, first_head, lane);
   }
   QueryFragments<Q, D> fragments;
-  int loaded = -1;  // which rotation of the queries is there: 1 pinned
+  int loaded = -1;  // the rotation held in `fragments`: 1 for pinned keys, 0 for ring keys
   for (int unit = begin; unit < end; ++unit) {
     const bool is_pinned = unit < pinned_units;
     WaitForCopies<kStages - 2>();
@@ -289,7 +289,7 @@ void LaunchOfSize(const Launcher& on, const AttentionPlan& plan) {
   LaunchSplit<ChunkLaunch<C, D, kLarge, kTraits>>(on, plan, plan.chunk_splits, plan.chunk_tiles, plan.chunk_count);
 }
 
-/// Tiles of `splits` blocks that are on the device at a time.
+/// Number of resident tiles with `splits` blocks each.
 template <class Kind>
 int ResidentTiles(const Launcher& on, int splits) {
   static AskedOnce tiles;
@@ -304,7 +304,7 @@ int ResidentOfSize(const Launcher& on, bool chunk, int splits) {
                : ResidentTiles<TiledLaunch<C, D, kLarge, false, false>>(on, splits);
 }
 
-/// Calls body(size, large) with the head size and the set of sizes as constants.
+/// Calls body(size, large) with the head size and size configuration as compile-time constants.
 template <class Body>
 auto WithSizes(const Launcher& on, int64_t head_dim, const Body& body) {
   const auto in_set = [&](auto size) {
@@ -325,7 +325,7 @@ auto WithSizes(const Launcher& on, int64_t head_dim, const Body& body) {
   }
 }
 
-/// kTraits: the kernels that know of the layer's traits.
+/// kTraits: kernels with the layer's score modifiers.
 template <class C, bool kTraits>
 void LaunchTiledOfType(const Launcher& on, const AttentionPlan& plan) {
   WithSizes(on, plan.head_dim, [&](auto size, auto large) { LaunchOfSize<C, size(), large(), kTraits>(on, plan); });

@@ -1,5 +1,5 @@
-// The tiled attention kernels of float16 caches (attention_tiled.cuh, attention_chunk.cuh), and which of the three
-// element types is meant.
+// The tiled attention kernels for float16 caches (attention_tiled.cuh, attention_chunk.cuh), and the dispatch over the
+// three element types.
 #include "kernels/cuda/attention/attention_chunk.cuh"
 
 namespace ringside::cuda {

@@ -1,4 +1,4 @@
-// The tiled attention kernels of E4M3 caches (attention_tiled.cuh, attention_chunk.cuh).
+// The tiled attention kernels for E4M3 caches (attention_tiled.cuh, attention_chunk.cuh).
 #include "kernels/cuda/attention/attention_chunk.cuh"
 
 namespace ringside::cuda {

@@ -1,4 +1,4 @@
-// Pieces that the attention kernels share: rotation, addresses in a slab, which keys a row sees. Included by .cu files.
+// Shared by the attention kernels: rotation, slab addressing, masking. Included by .cu files.
 #pragma once
 
 #include <climits>
@@ -8,8 +8,8 @@
 
 namespace ringside::cuda {
 
-/// Element d of a head (x[at] ... x[at + head_dim - 1]) after rotation by the row's angles (Su et al. 2021). No branch:
-/// many of these loads go out together.
+/// Element d of a head (x[at] ... x[at + head_dim - 1]) rotated by the row's angles (Su et al. 2021). Branch-free, so
+/// that many of these loads are in flight together.
 template <class Q>
 __device__ __forceinline__ float RotatedElement(const AttentionPlan& a, const Q* x, int64_t at, int d,
                                                 const float* cosines, const float* sines, int64_t row) {
@@ -23,7 +23,7 @@ __device__ __forceinline__ float RotatedElement(const AttentionPlan& a, const Q*
   return second ? partner * sine + own * cosine : own * cosine - partner * sine;
 }
 
-/// Calls body(pointer to the queries, keys and values) with the pointer's type.
+/// Calls body with a typed pointer to the queries, keys and values.
 template <class Body>
 __device__ __forceinline__ void WithQkv(const AttentionPlan& a, const Body& body) {
   if (a.qkv.dtype == DType::kBF16) {
@@ -48,14 +48,14 @@ __device__ __forceinline__ int64_t ValueAt(const AttentionPlan& a, int64_t row, 
 /// The row of a tile that query m belongs to; m < 128.
 __device__ __forceinline__ int RowOfQuery(const AttentionPlan& a, int m) { return m * a.tile_heads_inverse >> 16; }
 
-/// The dimensions of a pair that rotates together; behind the rotated ones neighbours make up pairs.
+/// The dimensions of a pair that rotates together; dimensions past the rotated ones pair with their neighbours.
 __device__ __forceinline__ int FirstOfPair(const AttentionPlan& a, int pair) {
   return a.adjacent_pairs || pair >= a.rotary / 2 ? 2 * pair : pair;
 }
 __device__ __forceinline__ int SecondOfPair(const AttentionPlan& a, int pair) {
   return a.adjacent_pairs || pair >= a.rotary / 2 ? 2 * pair + 1 : pair + a.rotary / 2;
 }
-/// A pair's values after rotation by the row's angles (Su et al. 2021).
+/// A pair rotated by the row's angles (Su et al. 2021).
 __device__ __forceinline__ float2 Rotated(const AttentionPlan& a, float u, float v, const float* cosines,
                                           const float* sines, int64_t row, int pair) {
   const int half = a.rotary / 2;
@@ -64,14 +64,14 @@ __device__ __forceinline__ float2 Rotated(const AttentionPlan& a, float u, float
   return float2{u * cosine - v * sine, u * sine + v * cosine};
 }
 
-/// A pair's rotation.
+/// Rotates a pair in place.
 __device__ __forceinline__ void Rotate(float& u, float& v, float cosine, float sine) {
   const float w = u;
   u = w * cosine - v * sine, v = w * sine + v * cosine;
 }
 
-/// Two neighbouring pairs of a head, 2 task and 2 task + 1, and their angles' cosines and sines: what a thread takes
-/// with few loads, where all dimensions rotate or none and rows are aligned.
+/// Two adjacent pairs of a head, 2 task and 2 task + 1, with the cosines and sines of their angles. Few loads per
+/// thread; requires that all dimensions rotate or none, and aligned rows.
 struct TwoPairs {
   float u[2], v[2];
   float2 cosine, sine;
@@ -80,7 +80,8 @@ __device__ __forceinline__ bool AllowsTwoPairs(const AttentionPlan& a) {
   return (a.rotary == 0 || a.rotary == a.head_dim) && a.qkv.stride % 4 == 0 && a.qkv.dtype != DType::kF32 &&
          a.head_dim % 4 == 0 && reinterpret_cast<uintptr_t>(a.qkv.data) % 8 == 0;
 }
-/// Whether pairs are a half of the head apart, not neighbours; of heads that rotate as a whole or not at all.
+/// Whether the elements of a pair are half a head apart rather than adjacent; for heads that rotate fully or not at
+/// all.
 __device__ __forceinline__ bool PairsAreHalves(const AttentionPlan& a) { return a.rotary > 0 && !a.adjacent_pairs; }
 
 template <class Q>
@@ -102,7 +103,7 @@ __device__ __forceinline__ TwoPairs LoadTwoPairs(const AttentionPlan& a, const Q
   out.sine = *reinterpret_cast<const float2*>(sines + row * half + 2 * task);
   return out;
 }
-/// Calls emit(dimension, value) for the four of them, rotated and scaled.
+/// Calls emit(dimension, value) for the four elements, rotated and scaled.
 template <class Emit>
 __device__ __forceinline__ void RotateTwoPairs(const AttentionPlan& a, const TwoPairs& pairs, int task, float scale,
                                                const Emit& emit) {
@@ -117,40 +118,40 @@ __device__ __forceinline__ void RotateTwoPairs(const AttentionPlan& a, const Two
   }
 }
 
-/// How much of a party's sums counts beside the one with the largest running max.
+/// The factor that rescales a partial softmax to the largest running maximum.
 __device__ __forceinline__ float ShareOf(float highest, float running_max) {
   return running_max == -INFINITY ? 0.0f : Exp2(running_max - highest);
 }
 
-/// Tiles in front of the ring of a cache with so many pinned positions.
+/// Number of tiles before the ring.
 __device__ __forceinline__ int PinnedTiles(int pinned) { return (pinned + 15) / 16; }
 __device__ __forceinline__ char* TileAddress(const AttentionPlan& a, void* slab, int physical, int kv_head) {
   return static_cast<char*>(slab) + a.layer_offset + physical * a.tile_bytes + kv_head * 2 * a.half_tile_bytes;
 }
-/// Where position p of a row's sequence lies: physical tile and lane.
+/// Slot of position p of a row's sequence: physical tile * 16 + lane.
 __device__ __forceinline__ int SlotOf(const AttentionPlan& a, int p, int pinned) {
   if (p < pinned) return p;
   return (PinnedTiles(pinned) + (p - pinned) / 16 % a.ring_tiles) * 16 + (p - pinned) % 16;
 }
-/// The keys of the tile in which position p of a row's sequence lies, for one head; its values follow.
+/// The keys of the tile that holds position p of a row's sequence, for one head; its values follow.
 __device__ __forceinline__ char* KeysAt(const AttentionPlan& a, const StagedRow& row, int p, int kv_head) {
   if (p >= row.branch) return TileAddress(a, row.slab, SlotOf(a, p - row.branch, 0) / 16, kv_head);
   return TileAddress(a, const_cast<void*>(row.history), SlotOf(a, p, row.pinned) / 16, kv_head);
 }
-/// The position's lane there: branches begin tiles.
+/// The position's lane within its tile; branches start at tile boundaries.
 __device__ __forceinline__ int LaneOf(int p, int pinned) { return (p < pinned ? p : p - pinned) % 16; }
 
-/// The physical tile of keys that a tile of rows reads: its i-th pinned one, or its i-th in the ring.
+/// The physical index of a row tile's i-th pinned or i-th ring tile of keys.
 __device__ __forceinline__ int PhysicalTile(const AttentionPlan& a, const StagedTile& tile, bool is_pinned, int i) {
   const int in_ring = tile.ring_begin + i;
   return is_pinned ? i : PinnedTiles(tile.pinned) + (in_ring >= a.ring_tiles ? in_ring - a.ring_tiles : in_ring);
 }
-/// Where in a branch's slab the i-th in the ring lies, which is one of its own.
+/// The physical index in a branch's own slab of the i-th ring tile.
 __device__ __forceinline__ int OwnTile(const AttentionPlan& a, const StagedTile& tile, int i) {
   const int own = tile.own_begin + i - tile.own;
   return own >= a.ring_tiles ? own - a.ring_tiles : own;
 }
-/// As KeysAt, of the newest position that a tile of rows sees, which its slab has.
+/// As KeysAt, for the newest position that a row tile sees; its own slab has it.
 __device__ __forceinline__ char* NewestKeys(const AttentionPlan& a, const StagedTile& tile, int kv_head) {
   const int of = tile.ring_tiles - 1;
   const int physical = tile.last < tile.pinned ? tile.last / 16
@@ -158,13 +159,13 @@ __device__ __forceinline__ char* NewestKeys(const AttentionPlan& a, const Staged
                                                : PhysicalTile(a, tile, false, of);
   return TileAddress(a, tile.slab, physical, kv_head);
 }
-/// The address of what PhysicalTile says. `slab` is where the head's tile 0 of the layer lies.
+/// The address of that tile. `slab` is the address of the head's tile 0 in this layer.
 __device__ __forceinline__ const char* KeyTile(const AttentionPlan& a, const StagedTile& tile, const char* slab,
                                                bool is_pinned, int i) {
   return slab + PhysicalTile(a, tile, is_pinned, i) * a.tile_bytes;
 }
 
-/// Which positions a lane's two queries, quad and quad + 8 of a warp's 16, see of one kind of keys.
+/// The positions that a lane's two queries (quad and quad + 8 of a warp's 16) see among the ring or the pinned keys.
 struct QueryLimits {
   int from[2], to[2];
 };
@@ -179,7 +180,7 @@ struct BothLimits {
 __device__ __forceinline__ int FirstPinned(const AttentionPlan& a, const StagedRow& row) {
   return a.window > 0 ? max(0, row.pinned_at - a.window + 1) : 0;
 }
-/// Of `queries` queries from the tile's row `first_row` on; the others see nothing.
+/// Limits of `queries` queries from the tile's row `first_row` on; queries past them see nothing.
 template <bool kTraits>
 __device__ __forceinline__ BothLimits LimitsOf(const AttentionPlan& a, const StagedTile& tile, int first_row,
                                                int queries, int lane) {
@@ -200,20 +201,20 @@ __device__ __forceinline__ BothLimits LimitsOf(const AttentionPlan& a, const Sta
   return out;
 }
 
-constexpr float kLog2E = 1.44269504f;  // scores are taken times this where exp2 takes the place of exp
+constexpr float kLog2E = 1.44269504f;  // scores are scaled by this, so that exp2 replaces exp
 
-/// cap tanh(x / cap), by the fast exponential: its error is a few units in the last place of the cap.
+/// cap tanh(x / cap) by the fast exponential, accurate to a few ulps of the cap.
 __device__ __forceinline__ float SoftCapped(float x, float cap) {
   const float falls = Exp2(__fdividef(fabsf(x), cap) * (-2 * kLog2E));
   return copysignf(cap * __fdividef(1 - falls, 1 + falls), x);
 }
-/// What a layer makes of a score of a query at `position` with a key, in the units of the score.
+/// Modifies the score of a query at `position` and a key, in the units of the score.
 struct ScoreModifier {
   float cap, slope;
   int position;
-  const float* biases;  // of the head; of distance 0
+  const float* biases;  // of the head; points at distance 0
   int bias_reach;
-  float unit;  // of scores, beside which the biases' is 1
+  float unit;  // factor of the scores' scale; multiplies the biases
   __device__ __forceinline__ float operator()(float score, int key) const {
     if (cap > 0) score = SoftCapped(score, cap);
     if (slope > 0 || slope < 0) score -= slope * static_cast<float>(position - key);
@@ -225,7 +226,7 @@ struct ScoreModifier {
 __device__ __forceinline__ const float* BiasesOf(const AttentionPlan& a, int head) {
   return a.biases == nullptr ? nullptr : a.biases + head * (2 * a.bias_reach + 31) + a.bias_reach + 15;
 }
-/// Those of a lane's two queries, for one kind of keys.
+/// Modifiers of a lane's two queries, for ring or pinned keys.
 struct QueryModifiers {
   ScoreModifier of[2];
 };
@@ -237,7 +238,7 @@ struct BothModifiers {
 __device__ __forceinline__ int HeadOfQuery(const AttentionPlan& a, int first_head, int m) {
   return first_head + m - RowOfQuery(a, m) * a.tile_heads;
 }
-/// As LimitsOf, of scores times kLog2E.
+/// Modifiers of the queries of LimitsOf, for scores scaled by kLog2E.
 __device__ __forceinline__ BothModifiers ModifiersOf(const AttentionPlan& a, const StagedTile& tile, int first_row,
                                                      int first_head, int queries, int lane) {
   BothModifiers out;

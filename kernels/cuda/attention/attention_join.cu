@@ -1,5 +1,5 @@
-// Joins the splits of attention tiles where there are no clusters (attention_tiled.cuh): every block left its sums,
-// running maxima and sums of probabilities in global memory, and a thread adds up four dimensions of a query in split
+// Reduces the splits of attention tiles on devices without clusters (attention_tiled.cuh). Every block has written its
+// sums, running maxima and sums of probabilities to global memory; a thread reduces four dimensions of a query in split
 // order.
 #include "kernels/cuda/attention/attention_inl.cuh"
 #include "kernels/cuda/launch.cuh"
@@ -15,7 +15,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   const int query = i / fours, d = i % fours * 4, m = query % 16, warp_rows = 16 / a.tile_heads;
   const int row = query / 16 * warp_rows + RowOfQuery(a, m);
   if (query >= queries || m >= warp_rows * a.tile_heads || row >= tile.rows) return;
-  const int64_t stride = static_cast<int64_t>(queries) * (a.head_dim + 2);  // from split to split
+  const int64_t stride = static_cast<int64_t>(queries) * (a.head_dim + 2);  // stride between splits
   const float* sums = a.partial + (blockIdx.z * gridDim.y + blockIdx.y) * splits * stride;
   const float* stats = sums + queries * a.head_dim + 2 * query;
   float highest = -INFINITY, total = 0;

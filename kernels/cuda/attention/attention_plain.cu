@@ -1,5 +1,5 @@
-// Storing a step's keys and values, and attention for any head size and element type: the plainest kernel there is, for
-// what the tiled one (attention_tiled.cuh) does not take.
+// Stores a step's keys and values, and a reference attention kernel for any head size and element type that the tiled
+// kernels (attention_tiled.cuh) do not support.
 #include "kernels/cuda/attention/attention_inl.cuh"
 #include "kernels/cuda/attention/cache_tile.cuh"
 #include "kernels/cuda/launch.cuh"
@@ -11,7 +11,7 @@ constexpr int kThreads = 128, kMostDims = 256 / 32;
 
 __device__ __forceinline__ int64_t KeyElement(int d, int lane) { return static_cast<int64_t>(d) * 16 + lane; }
 
-// One block a row and head.
+// One block per row and head.
 __global__ void StoreRowsKernel(AttentionPlan a) {
   StartStep();
   const int row = blockIdx.x, kv_head = blockIdx.y;
@@ -29,9 +29,9 @@ __global__ void StoreRowsKernel(AttentionPlan a) {
   });
 }
 
-// The same for heads that rotate by halves, as a whole or not at all: a block takes 16 rows of one head, the first
-// head_dim threads their keys, 8 dimensions and their partners each, the others their values. Neighbouring threads take
-// the same dimensions of neighbouring rows, which mostly lie side by side in a tile.
+// As StoreRowsKernel, for heads that rotate by halves and fully, or not at all. A block takes 16 rows of one head: the
+// first head_dim threads store keys, 8 dimensions and their rotation partners each; the others store values.
+// Neighbouring threads take the same dimensions of neighbouring rows, which are mostly adjacent in a tile.
 __global__ void StoreRowsWideKernel(AttentionPlan a, int rows) {
   StartStep();
   const int i = threadIdx.x, key_threads = a.head_dim, kv_head = blockIdx.y, units = a.head_dim / 8;
@@ -67,7 +67,7 @@ __global__ void StoreRowsWideKernel(AttentionPlan a, int rows) {
   });
 }
 
-// One block a row and head; a warp takes every fourth key, its lanes the dimensions.
+// One block per row and head; a warp takes every fourth key, its lanes the dimensions.
 __global__ void __launch_bounds__(kThreads) PlainAttentionKernel(AttentionPlan a) {
   __shared__ float sums[4][256], maxima[4], denominators[4];
   StartStep();

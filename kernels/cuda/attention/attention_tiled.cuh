@@ -1,20 +1,19 @@
-// Attention over the ring on the tensor cores, for caches of 16 and 8 bits (FlashAttention-2, Dao 2023, split over keys
-// as in Flash-Decoding). Up to 16 queries - the rows of a tile times the heads that share its keys - are the left
-// operand; the slab's tiles are read where they lie, in whatever order the ring has them, and only the mask knows
-// positions.
+// Attention over the ring on the tensor cores, for 16- and 8-bit caches (FlashAttention-2, Dao 2023, with the keys
+// split as in Flash-Decoding). Up to 16 queries (the rows of a tile times the heads that share its keys) are the left
+// operand. The slab's tiles are read in place, in whatever order the ring has them; only the mask depends on positions.
 //
-// A block takes one tile of queries and one split of its keys. Each of its warps takes tiles of 16 keys through its own
-// slots of shared memory (no warp waits for another), with a running softmax of its own; the warps are joined in warp
-// order. The splits of one tile are the blocks of a cluster: each sends its result, cut into as many slices, to the
-// shared memory of the others, and each joins one slice in split order. (The small set: each leaves its result in
-// global memory, and a second kernel, attention_join.cu, joins them.) Pinned keys meet the queries rotated to their
-// distance in the cache, ring keys those rotated to the row's own position: one softmax over both.
+// A block takes one tile of queries and one split of its keys. Each warp loads tiles of 16 keys through pipeline stages
+// of its own, so that no warp waits for another, and keeps a running softmax of its own; warps are reduced in warp
+// order. The splits of a tile are the CTAs of a cluster. Each cuts its result into as many slices and sends them to the
+// others through DSMEM; each reduces one slice in split order. (Small configuration: each writes its result to global
+// memory, and a second kernel, attention_join.cu, reduces them.) Pinned keys are multiplied by queries rotated to their
+// distance in the cache, ring keys by queries rotated to the row's own position, with one softmax over both.
 //
-// Where there are more tiles than multiprocessors, and no splits, two blocks of half the warps share one: keys of the
-// one come while the other begins or joins its warps.
+// If there are more tiles than SMs, and no splits, two blocks of half the warps share an SM: one loads keys while the
+// other is in its prologue or reduction.
 //
-// Where every sequence has one row, the block that reads the newest tile also rotates and stores its key and value;
-// keys and values of earlier steps are then fetched while the kernel before this one still runs.
+// If every sequence has one row, the block that reads the newest tile also rotates and stores the row's key and value;
+// keys and values of earlier steps are then prefetched while the preceding kernel still runs.
 #pragma once
 
 #include "kernels/cuda/attention/attention_inl.cuh"
@@ -24,51 +23,52 @@
 
 namespace ringside::cuda {
 
-/// Sizes in shared memory, in bytes unless said otherwise. Rows of queries are padded to an odd number of 16-byte
-/// units, so that eight of them lie in different banks.
+/// Sizes in shared memory, in bytes unless noted otherwise. Rows of queries are padded to an odd number of 16-byte
+/// units, so that eight rows use different banks.
 ///
-/// Warps of a block and slots of a warp for each head size. Large set: 8 warps and 3 slots of one tile, of what was
-/// tried the fastest at 1 and 32 sequences (2 tiles a unit, 4 warps and 2 to 4 slots: 3 to 30 % slower), where a block
-/// has a multiprocessor to itself; kPaired: 4 warps.
+/// Warps per block and pipeline stages per warp, by head size. Large configuration: 8 warps and 3 stages of one tile,
+/// the fastest of those tried at 1 and 32 sequences (2 tiles per stage, 4 warps and 2 to 4 stages: 3 to 30 % slower),
+/// with one block per SM; kPaired: 4 warps.
 template <class C, int D, bool kLarge, bool kPaired>
 struct AttentionSizes {
   static constexpr int kWarps = (kLarge && !kPaired ? 8 : 4) / (D > 128 ? 2 : 1), kSlots = kLarge && D <= 128 ? 3 : 2;
   static constexpr int kSlot = CacheTile<C, D>::kBytes;                   // one tile
-  static constexpr int kQueryRow = D + 8, kQueries = 2 * 16 * kQueryRow;  // one rotation of them
+  static constexpr int kQueryRow = D + 8, kQueries = 2 * 16 * kQueryRow;  // two rotations of 16 queries
   static constexpr int kOwnRow = 2 * D * static_cast<int>(sizeof(C));
-  static constexpr int kResultRow = D + 8;              // floats of a query's sums
-  static constexpr int kResult = 16 * kResultRow + 32;  // floats of a warp: sums, running maxima, sums of probabilities
-  static constexpr int kReceived = kLarge && !kPaired ? 16 * D + 36 * kMostSplits : 0;  // floats from the other splits
-  // Results lie where the tiles were.
+  static constexpr int kResultRow = D + 8;              // floats per query of the sums
+  static constexpr int kResult = 16 * kResultRow + 32;  // floats per warp: sums, running maxima, sums of probabilities
+  static constexpr int kReceived = kLarge && !kPaired ? 16 * D + 36 * kMostSplits : 0;  // floats received from the
+                                                                                        // other splits
+  // Results overlay the tiles.
   static constexpr int kTiles = kWarps * kSlots * kSlot, kResults = kWarps * 4 * kResult;
   static constexpr int kBytes = 4 * kReceived + 2 * kQueries + kOwnRow + (kTiles > kResults ? kTiles : kResults);
-  static constexpr int kBlocks = kLarge && kPaired ? 2 : 1;  // of a multiprocessor; each keeps 1 KiB for the system
+  static constexpr int kBlocks = kLarge && kPaired ? 2 : 1;  // blocks per SM; each reserves 1 KiB for the system
   static_assert(kBlocks * (kBytes + 1024) <= static_cast<int>(SharedBytes(kLarge)) + 1024);
 };
 
-/// A running softmax over the keys seen so far: queries quad and quad + 8 of the lane.
+/// Online softmax over the keys seen so far, for the lane's queries quad and quad + 8.
 template <int D>
 struct Softmax {
   float out[D / 8][4] = {};
   float running_max[2] = {-INFINITY, -INFINITY}, sum[2] = {};
 
-  /// Begins with the heads' sinks, as if a key had been seen whose value is 0. By one party of all that have the
-  /// queries' keys.
+  /// Starts with the heads' sinks, as if a key with value 0 had been seen. Called for exactly one of the partial
+  /// softmaxes of a query.
   __device__ __forceinline__ void BeginWithSinks(const AttentionPlan& a, int first_head, int lane) {
     if (a.sinks == nullptr) return;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       running_max[h] = a.sinks[HeadOfQuery(a, first_head, lane / 4 + 8 * h)] * kLog2E;
-      sum[h] = lane % 4 == 0 ? 1.0f : 0.0f;  // a lane's part of the sum
+      sum[h] = lane % 4 == 0 ? 1.0f : 0.0f;  // partial sum of this lane
     }
   }
 };
 
-/// A warp's 16 queries as the left operand: in registers, or where those do not suffice, in shared memory.
+/// A warp's 16 queries as the left MMA operand: in registers, or in shared memory for large heads.
 template <class Q, int D>
 class QueryFragments {
  public:
-  /// Takes the queries [16][D + 8] at `queries`, unless it has them.
+  /// Loads the queries [16][D + 8] at `queries`, unless they are loaded already.
   __device__ __forceinline__ void Load(const Q* queries, int lane) {
     if (queries == queries_) return;
     queries_ = queries;
@@ -79,7 +79,7 @@ class QueryFragments {
       for (int k = 0; k < D / 16; ++k) LoadMatrices(held_[k], address_ + k * 32);
     }
   }
-  /// Forgets what it has: something else stands there now.
+  /// Invalidates the loaded queries: the shared memory has been overwritten.
   __device__ __forceinline__ void Drop() { queries_ = nullptr; }
   /// Dimensions 16 k ...
   __device__ __forceinline__ void Get(int k, uint32_t a[4]) const {
@@ -97,10 +97,10 @@ class QueryFragments {
   uint32_t held_[kInRegisters ? D / 16 : 1][4];
 };
 
-/// Scores of `tiles` tiles of 16 keys (at most kTiles), softmax, products with the values. `slots` is the shared
-/// address of the first tile's slot, the others follow. `first` is the position of key 0; `whole` if every query sees
-/// all these keys; `halves` is 1 if only the first 8 queries are real. Tiles that are not there are computed too, so
-/// that no branch keeps loads and products apart; their values must be zero. kTraits: `modifiers` change the scores.
+/// Scores of `tiles` tiles of 16 keys (at most kTiles), softmax, and products with the values. `slots` is the
+/// shared-memory address of the first tile, the others follow. `first` is the position of key 0; `whole`: every query
+/// sees all these keys; `halves` is 1 if only the first 8 queries are real. Missing tiles are computed too, so that no
+/// branch separates loads from MMAs; their values must be zero. kTraits: `modifiers` change the scores.
 template <class C, int D, int kTiles, bool kTraits>
 __device__ __forceinline__ void AttendTiles(const QueryFragments<typename CacheTile<C, D>::Product, D>& queries,
                                             uint32_t slots, int tiles, int first, const QueryLimits& limits,
@@ -177,7 +177,7 @@ __device__ __forceinline__ void AttendTiles(const QueryFragments<typename CacheT
   }
 }
 
-/// Rows of values that no query of the tile sees, none if from > to, become zero: what lies there may be anything, and
+/// Zeroes the values of keys that no query of the tile sees (all keys if from > to): that memory may hold anything, and
 /// 0 x NaN is NaN.
 template <class C, int D>
 __device__ __forceinline__ void ClearForeignValues(C* slot, int first, int from, int to, int lane) {
@@ -188,14 +188,14 @@ __device__ __forceinline__ void ClearForeignValues(C* slot, int first, int from,
   }
 }
 
-/// What a block takes from the step's queries, keys and values before it begins. A pair of dimensions a thread: here
-/// every instruction of a thread counts, and the block has threads enough.
+/// Prologue of a block: loads the step's queries, keys and values. One pair of dimensions per thread: instructions per
+/// thread are critical here, and there are enough threads.
 template <class C, int D, int kThreads, class Q>
 __device__ __forceinline__ void LoadOwnRows(const AttentionPlan& a, const StagedTile& tile, int first_head, int kv_head,
                                             Q* own_queries, Q* pinned_queries, C* own_row, bool to_slab) {
   const float scale = a.scale * kLog2E;
   const int queries = tile.rows * a.tile_heads * (D / 2);
-  // The key of a tile's only row, then its value, come behind the queries.
+  // The tasks after the queries are the key and then the value of a tile's only row.
   const int all = own_row == nullptr ? queries : queries + D;
   WithQkv(a, [&](const auto* x) {
 #pragma unroll 2
@@ -213,7 +213,7 @@ __device__ __forceinline__ void LoadOwnRows(const AttentionPlan& a, const Staged
         pinned_queries[m * (D + 8) + second] = FromFloat<Q>(pinned.y);
         continue;
       }
-      // Into shared memory for the warp that reads their tile, and into the slab.
+      // To shared memory, for the warp that reads their tile, and to the slab.
       const int key_lane = LaneOf(tile.position, tile.pinned);
       C* keys = reinterpret_cast<C*>(NewestKeys(a, tile, kv_head));
       if (i < queries + D / 2) {
@@ -243,7 +243,7 @@ __device__ __forceinline__ void PatchOwnRow(const C* own, int key, C* slot, int 
   }
 }
 
-/// Four elements of a query's result, from dimension d on.
+/// Stores four elements of a query's result from dimension d on.
 __device__ __forceinline__ void StoreResult(const AttentionPlan& a, const StagedTile& tile, int first_head, int m,
                                             int d, float4 value) {
   const int row = RowOfQuery(a, m), head = first_head + m - row * a.tile_heads;
@@ -251,7 +251,7 @@ __device__ __forceinline__ void StoreResult(const AttentionPlan& a, const Staged
   StoreFour(a.out.data, a.out.dtype, at, value);
 }
 
-/// The warps' results into shared memory: [16][kResultRow] sums, then running maxima, then sums of probabilities.
+/// Stores a warp's result to shared memory: [16][kResultRow] sums, then running maxima, then sums of probabilities.
 template <class C, int D, class Sizes>
 __device__ __forceinline__ void LeaveResult(const Softmax<D>& state, int queries, float* own, int lane) {
 #pragma unroll
@@ -271,11 +271,11 @@ __device__ __forceinline__ void LeaveResult(const Softmax<D>& state, int queries
   }
 }
 
-/// The highest score of some parties and the sum of their probabilities beside it.
+/// The largest running maximum of several partial softmaxes and the sum of their probabilities rescaled to it.
 struct Shares {
   float highest = -INFINITY, total = 0;
 };
-/// read(p) is where party p's running max lies; its sum of probabilities lies 16 floats behind.
+/// read(p) points to the running maximum of part p; its sum of probabilities is 16 floats further.
 template <class Read>
 __device__ __forceinline__ Shares SharesOf(int parties, const Read& read) {
   Shares out;
@@ -294,7 +294,7 @@ __device__ __forceinline__ float4 Times(float4 v, float factor) {
   return float4{v.x * factor, v.y * factor, v.z * factor, v.w * factor};
 }
 
-/// Dimensions d ... d + 3 of query m, joined in warp order.
+/// Dimensions d ... d + 3 of query m, reduced in warp order.
 template <class Sizes>
 __device__ __forceinline__ float4 JoinWarps(const float* results, int m, int d, const float* maxima, float highest) {
   float4 sum = {0, 0, 0, 0};
@@ -306,7 +306,7 @@ __device__ __forceinline__ float4 JoinWarps(const float* results, int m, int d, 
   return sum;
 }
 
-/// The blocks of a cluster, one a split, send each other their results and join them in split order. `received` holds
+/// The CTAs of a cluster, one per split, exchange their results and reduce them in split order. `received` holds
 /// [split][slice] sums, then [split][32] running maxima and sums of probabilities.
 template <int D, class Sizes>
 __device__ __forceinline__ void JoinSplits(const AttentionPlan& a, const StagedTile& tile, int first_head,
@@ -319,7 +319,7 @@ __device__ __forceinline__ void JoinSplits(const AttentionPlan& a, const StagedT
   const auto shares_of = [&](int m) {
     return SharesOf(Sizes::kWarps, [&](int w) { return maxima_of(m) + w * Sizes::kResult; });
   };
-  WaitForCluster();  // all have begun
+  WaitForCluster();  // all blocks have started
   for (int i = threadIdx.x; i < all; i += kThreads) {
     const int m = i / kFours, owner = i / slice;
     const float4 value = JoinWarps<Sizes>(results, m, i % kFours * 4, maxima_of(m), shares_of(m).highest);
@@ -333,7 +333,7 @@ __device__ __forceinline__ void JoinSplits(const AttentionPlan& a, const StagedT
     StoreInCluster(SharedAddress(stats + rank * 32 + 16 + m), i / 16, shares.total);
   }
   ArriveAtCluster();
-  WaitForCluster();  // all have sent
+  WaitForCluster();  // all blocks have sent
   for (int j = threadIdx.x; j < slice && rank * slice + j < all; j += kThreads) {
     const int i = rank * slice + j, m = i / kFours;
     const Shares shares = SharesOf(a.splits, [&](int p) { return stats + p * 32 + m; });
@@ -346,15 +346,15 @@ __device__ __forceinline__ void JoinSplits(const AttentionPlan& a, const StagedT
   }
 }
 
-/// Where a block of a split tile leaves the results of `queries` queries.
+/// Destination of the partial results of a block of a split tile with `queries` queries.
 template <int D>
 __device__ __forceinline__ float* PartialOf(const AttentionPlan& a, int queries) {
   const int block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
   return a.partial + static_cast<int64_t>(block) * queries * (D + 2);
 }
 
-/// The result of a block that has all keys, or of the small set: divided by the sum of probabilities only if there are
-/// no other splits.
+/// Stores the result of a block that has all keys, or a partial result in the small configuration; only without other
+/// splits is it divided by the sum of probabilities.
 template <int D, class Sizes>
 __device__ __forceinline__ void StoreBlock(const AttentionPlan& a, const StagedTile& tile, int first_head,
                                            const float* results) {
@@ -396,7 +396,8 @@ __global__ void __launch_bounds__(32 * AttentionSizes<C, D, kLargeSet, kPaired>:
   const StagedTile tile = a.tiles[blockIdx.z];
   const int kv_head = a.tiles_of_group == 1 ? blockIdx.y : blockIdx.y / a.tiles_of_group;
   const int first_head = blockIdx.y * a.tile_heads;
-  const int tiles = tile.pinned_tiles + tile.ring_tiles, shift = __ffs(a.splits) - 1;  // splits are a power of two
+  const int tiles = tile.pinned_tiles + tile.ring_tiles, shift = __ffs(a.splits) - 1;  // the number of splits is a
+                                                                                       // power of two
   const int begin = tiles * static_cast<int>(blockIdx.x) >> shift;
   const int end = tiles * (static_cast<int>(blockIdx.x) + 1) >> shift;
   const char* history = TileAddress(a, const_cast<void*>(tile.history), 0, kv_head);
@@ -452,14 +453,14 @@ __global__ void __launch_bounds__(32 * AttentionSizes<C, D, kLargeSet, kPaired>:
   WaitForCopies<0>();
   __syncthreads();
 
-  float* results = reinterpret_cast<float*>(all_slots);  // where the tiles were
+  float* results = reinterpret_cast<float*>(all_slots);  // overlays the tiles
   LeaveResult<C, D, Sizes>(state, queries, results + warp * Sizes::kResult, lane);
   __syncthreads();
   if (kClusters && a.splits > 1) return JoinSplits<D, Sizes>(a, tile, first_head, results, received);
   StoreBlock<D, Sizes>(a, tile, first_head, results);
 }
 
-/// A kernel and what it takes.
+/// A kernel and its launch parameters.
 template <class C, int D, bool kLarge, bool kTraits, bool kPaired>
 struct TiledLaunch {
   using Sizes = AttentionSizes<C, D, kLarge, kPaired>;
@@ -467,7 +468,7 @@ struct TiledLaunch {
   static constexpr auto kKernel = TiledAttentionKernel<C, D, kTraits, kPaired>;
 };
 
-/// `splits` blocks a tile and head tile: a cluster, or without clusters joined by a kernel of its own.
+/// Launches `splits` blocks per tile and head tile, as a cluster, or without clusters followed by a reduction kernel.
 template <class Kind>
 void LaunchSplit(const Launcher& on, const AttentionPlan& plan, int splits, const StagedTile* tiles, int64_t count) {
   if (count == 0) return;

@@ -1,4 +1,4 @@
-// The tiled attention kernels of bfloat16 caches for layers whose scores are more than scaled products.
+// The tiled attention kernels for bfloat16 caches of layers with score modifiers.
 #include "kernels/cuda/attention/attention_chunk.cuh"
 
 namespace ringside::cuda {

@@ -1,4 +1,4 @@
-// The tiled attention kernels of float16 caches for layers whose scores are more than scaled products.
+// The tiled attention kernels for float16 caches of layers with score modifiers.
 #include "kernels/cuda/attention/attention_chunk.cuh"
 
 namespace ringside::cuda {

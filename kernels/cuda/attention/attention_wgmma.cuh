@@ -1,11 +1,11 @@
-// Attention of many rows of one sequence over the ring on Hopper's tensor cores (FlashAttention-3, Shah et al. 2024),
-// for activations of 16 bits and caches of 16, whose type the products take, or of 8, which become float16 on their
-// way. A block takes 64 or 128 queries: rows times the heads that share their keys. One warp group only copies keys and
-// values, in units of up to 12 tiles through kStages stages, mostly by the tensor memory accelerator; one or two
-// others, of 64 queries each, follow by barriers in shared memory. A group's products run beside the other's softmax.
-// Queries and probabilities are left operands in registers, keys and values right ones as they lie in the slab: keys
-// with a dimension's 16 side by side, values with a position's dimensions. Splits of the keys are the blocks of a
-// cluster: when all have ended, each sends every query's result to the block that owns the query.
+// Attention over the ring for many rows of one sequence on Hopper's tensor cores (FlashAttention-3, Shah et al. 2024),
+// for 16-bit activations. Caches are 16-bit, whose type the MMAs use, or 8-bit, which are converted to float16 on load.
+// A block takes 64 or 128 queries: rows times the heads that share their keys. One producer warp group copies keys and
+// values in units of up to 12 tiles through kStages pipeline stages, mostly by TMA; one or two consumer warp groups of
+// 64 queries each synchronize by mbarriers. The MMAs of one group overlap the softmax of the other. Queries and
+// probabilities are left operands in registers; keys and values are right operands in the layout of the slab: keys with
+// the 16 positions of a dimension contiguous, values with the dimensions of a position contiguous. The splits of the
+// keys are the CTAs of a cluster: at the end each sends every query's result to the CTA that owns the query.
 #pragma once
 
 #include "kernels/cuda/attention/asked_once.h"
@@ -18,8 +18,8 @@
 
 namespace ringside::cuda {
 
-/// A thread's queries m and m + 8 of the block, rotated and scaled, as left operands: [16 dimensions][register]. Those
-/// past the last are a copy of it.
+/// A thread's queries m and m + 8 of the block, rotated and scaled, as left operands: [16 dimensions][register].
+/// Queries past the last are copies of it.
 template <class Q, class P, int D>
 __device__ __forceinline__ void LoadQueries(const AttentionPlan& a, const StagedTile& tile, int first_head, int m,
                                             bool is_pinned, int lane, uint32_t (&q)[D / 16][4]) {
@@ -33,7 +33,7 @@ __device__ __forceinline__ void LoadQueries(const AttentionPlan& a, const Staged
     const float* cosines = (is_pinned ? a.pinned_cos : a.own_cos) + angles;
     const float* sines = (is_pinned ? a.pinned_sin : a.own_sin) + angles;
 #pragma unroll
-    for (int g = 0; g < D / 64; ++g) {  // 8 dimensions of 32, and their partners
+    for (int g = 0; g < D / 64; ++g) {  // 8 dimensions of 32, and their rotation partners
       const Eight first = LoadEight(from + 32 * g), second = LoadEight(from + 32 * g + D / 2);
       Eight cosine, sine;
       if (a.rotary > 0) cosine = LoadEight(cosines + 32 * g), sine = LoadEight(sines + 32 * g);
@@ -58,8 +58,8 @@ __device__ __forceinline__ void LoadQueries(const AttentionPlan& a, const Staged
   }
 }
 
-/// Where a block has two groups they begin their products in turns, so that one's run beside the softmax of the other.
-/// Barriers 1 and 2: each is one group's to wait at and the other's to pass. The second group passes the first turn.
+/// Two consumer groups issue their WGMMAs in turns (ping-pong), so that those of one overlap the softmax of the other.
+/// Named barriers 1 and 2: one group waits and the other arrives. The second group passes the first turn.
 template <class S>
 __device__ __forceinline__ void AwaitTurn(int group) {
   if constexpr (S::kGroups == 2) asm volatile("bar.sync %0, 256;" ::"r"(1 + group) : "memory");
@@ -69,8 +69,8 @@ __device__ __forceinline__ void PassTurn(int group) {
   if constexpr (S::kGroups == 2) asm volatile("bar.arrive %0, 256;" ::"r"(2 - group) : "memory");
 }
 
-/// The block's n-th to last-th units, of N keys each from position `first` on. The products of a unit's probabilities
-/// with its values may run beside the softmax of the next unit (ptxas 13.0 moves the wait for them in front of it).
+/// Processes the block's n-th to last-th units of N keys each, from position `first` on. The product of a unit's
+/// probabilities and values may overlap the softmax of the next unit (ptxas 13.0 moves its wait before the softmax).
 template <class P, class S, int N>
 __device__ __forceinline__ void AttendUnits(const Stages<S>& stages, const uint32_t (&q)[S::kDim / 16][4], int n,
                                             int last, int first, const QueryLimits& limits, int group, int lane,
@@ -88,12 +88,12 @@ __device__ __forceinline__ void AttendUnits(const Stages<S>& stages, const uint3
     for (int k = 0; k < D / 16; ++k) Multiply(scores, q[k], Further(keys, k * 16 * 32), k > 0, P());
     CommitProducts();
   };
-  const auto pack = [&] {  // not while products read the probabilities of before
+  const auto pack = [&] {  // only after WGMMAs have read the previous probabilities
     Hold(scores);
 #pragma unroll
     for (int i = 0; i < N / 4; ++i) probabilities[i / 4][i % 4] = Pack(scores[2 * i], scores[2 * i + 1], P());
   };
-  const auto all_done = [&] {  // before the turn, as far as the compiler to PTX goes: 1 to 2 % of all
+  const auto all_done = [&] {  // keeps the compiler to PTX from moving this work past the turn: 1 to 2 % of the total
 #pragma unroll
     for (int i = 0; i < N / 16; ++i) Hold(probabilities[i]);
     Hold(state.out);
@@ -153,7 +153,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
   const int kv_head = blockIdx.y / a.tiles_of_group, first_head = blockIdx.y * a.tile_heads;
   const StagedTile tile = a.chunk_tiles[blockIdx.z];
   const KeyUnits units = UnitsOf<S>(tile);
-  const int shift = __ffs(a.chunk_splits) - 1;  // splits are a power of two
+  const int shift = __ffs(a.chunk_splits) - 1;  // the number of splits is a power of two
   const int begin = units.all * static_cast<int>(blockIdx.x) >> shift;
   const int end = units.all * (static_cast<int>(blockIdx.x) + 1) >> shift;
   if (warp >= S::kConsumers) {
@@ -165,7 +165,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
       FetchUnits<S>(a, tile, units, begin, end, slab, stages, maps, warp - S::kConsumers, lane);
     }
     if (a.chunk_splits == 1) return;
-    WaitForAllCopies();  // the results of other splits will lie in their place
+    WaitForAllCopies();  // results of other splits will overlay the stages
     __syncthreads();
     MeetCluster(), MeetCluster();
     return;
@@ -193,13 +193,13 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
   if (a.chunk_splits == 1) return StoreResults<Q, D>(a, tile, first_head, state, m, real, lane);
   float* received = reinterpret_cast<float*>(shared);
   __syncthreads();
-  MeetCluster();  // nobody reads keys and values any more
+  MeetCluster();  // all blocks are done with the stages
   SendResults<S>(a, state, m, real, received, lane);
   MeetCluster();
   JoinResults<S>(a, tile, first_head, received);
 }
 
-/// Calls body(WgmmaShape) with the plan's.
+/// Calls body(WgmmaShape) with the plan's shape.
 template <class Body>
 auto WithShape(const AttentionPlan& plan, const Body& body) {
   if (plan.head_dim == 128) return body(WgmmaShape<128, 2>());
@@ -207,7 +207,7 @@ auto WithShape(const AttentionPlan& plan, const Body& body) {
   return plan.wgmma_queries == Small::kQueries ? body(Small()) : body(WgmmaShape<64, 2>());
 }
 
-/// Of the plan's memory; caches of 8 bits are not copied by boxes.
+/// TMA descriptors of the plan's memory; 8-bit caches are not copied by TMA.
 template <class C>
 KeyMaps MapsOf(const AttentionPlan& plan) {
   if (sizeof(C) == 1) return {};
@@ -215,7 +215,7 @@ KeyMaps MapsOf(const AttentionPlan& plan) {
           MapValueTiles(plan.memory, plan.memory_bytes, plan.head_dim)};
 }
 
-/// Of a type of caches.
+/// Launches the kernel for a cache type.
 template <class C>
 void LaunchWgmmaOfType(const Launcher& on, const AttentionPlan& plan) {
   Launcher clustered = on;
@@ -230,7 +230,7 @@ void LaunchWgmmaOfType(const Launcher& on, const AttentionPlan& plan) {
   });
 }
 
-/// Clusters of `splits` blocks that are on the device at a time.
+/// Number of resident clusters of `splits` blocks.
 template <class C>
 int ResidentWgmmaOfType(const AttentionPlan& plan, int splits) {
   return WithShape(plan, [&](auto shape) {

@@ -1,4 +1,4 @@
-// The kernels of attention_wgmma.cuh for float16 caches, and which of the three element types is meant.
+// The kernels of attention_wgmma.cuh for float16 caches, and the dispatch over the three element types.
 #include "kernels/cuda/attention/attention_wgmma.cuh"
 
 namespace ringside::cuda {
@@ -14,7 +14,7 @@ int32_t WgmmaAttentionQueries(DType cache, int64_t head_dim, int64_t queries, in
   if (cache != DType::kF16 && cache != DType::kBF16 && cache != DType::kF8E4M3) return 0;
   if (head_dim == 128) return WgmmaShape<128, 2>::kQueries;
   if (head_dim != 64) return 0;
-  constexpr int64_t kManyKeys = 1280;  // from there on the large block is faster, by measurement
+  constexpr int64_t kManyKeys = 1280;  // measured break-even: with more keys the large block is faster
   const bool many = queries >= WgmmaShape<64, 2>::kQueries && keys >= kManyKeys;
   return many ? WgmmaShape<64, 2>::kQueries : WgmmaShape<64, 1>::kQueries;
 #else

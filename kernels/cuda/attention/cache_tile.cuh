@@ -1,14 +1,14 @@
-// A slab tile - 16 keys and their values - in shared memory, and as operands of the tensor cores, for each element type
-// of the cache. Included by .cu files only.
+// A slab tile (16 keys and their values) in shared memory and as MMA operands, for each cache element type. Included by
+// .cu files only.
 //
-// In the slab keys are [dimension][16] and values [16][dimension]: for both the contraction runs along rows, so both
-// reach the tensor cores through the same transposing load, and no layout of its own is needed for the GPU. In shared
-// memory eight rows that are read together lie in different banks.
+// In the slab keys are [dimension][16] and values [16][dimension]. In both the contraction runs across rows, so both
+// are loaded by the same transposing ldmatrix, and the GPU needs no layout different from the slab's. In shared memory
+// eight rows that are read together use different banks.
 //
-// Elements of 8 bits are loaded as if two neighbours were one of 16 bits, then taken apart and widened to float16 in
-// registers, which is exact. The neighbours - two keys, or two dimensions of a value - land in different products of 8
-// columns, so columns of products stand for other keys and dimensions than their order says: KeyOf and DimensionOf
-// tell. Nothing is moved for it; the second product contracts over keys in the order in which the first leaves them.
+// 8-bit elements are loaded as if two neighbours were one 16-bit element, then separated and converted to float16 in
+// registers, which is exact. The neighbours (two keys, or two dimensions of a value) end up in different MMAs of 8
+// columns, so the columns of the results are permuted: KeyOf and DimensionOf give the mapping. No data movement undoes
+// the permutation; the second MMA contracts over keys in the order in which the first leaves them.
 #pragma once
 
 #include <cuda_fp8.h>
@@ -17,11 +17,11 @@
 
 namespace ringside::cuda {
 
-/// Elements of 16 bits. Rows of values are padded to an odd number of 16-byte units; rows of keys, of two units, are
+/// 16-bit elements. Rows of values are padded to an odd number of 16-byte units; rows of keys, which are two units, are
 /// swizzled instead.
 template <class C, int D>
 struct CacheTile {
-  using Product = C;  // what the tensor cores multiply
+  using Product = C;  // operand type of the MMAs
   static constexpr int kValueRow = D + 8, kElements = 16 * D + 16 * kValueRow, kBytes = 2 * kElements;
 
   /// Element offsets.
@@ -31,7 +31,7 @@ struct CacheTile {
   /// Starts one of kShares equal parts of the copy of the keys, or of the values, by a warp.
   template <int kShares>
   static __device__ __forceinline__ void FetchKeys(const char* tile, C* slot, int share, int lane) {
-    // D / 16 times 16 dimensions further on, which leaves the swizzle as it is.
+    // Each further copy is 16 dimensions on, which leaves the swizzle unchanged.
     const uint32_t to = SharedAddress(slot + Key(lane / 2, lane % 2 * 8));
 #pragma unroll
     for (int i = 0; i < D / 16; ++i) {
@@ -48,14 +48,15 @@ struct CacheTile {
     }
   }
 
-  /// Where a lane of a warp reads a tile whose slot has this shared address.
+  /// A lane's read addresses in a tile at shared-memory address `slot`.
   static __device__ __forceinline__ uint32_t KeyAddress(uint32_t slot, int lane) {
     return slot + 2 * Key(lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8);
   }
   static __device__ __forceinline__ uint32_t ValueAddress(uint32_t slot, int lane) {
     return slot + 2 * Value(lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8);
   }
-  /// Right operands: dimensions 16 k ... of 16 keys; 16 keys of dimensions 16 n ... Columns 0 to 7 are b[0], b[1].
+  /// Right operands: 16 keys of dimensions 16 k ..., or dimensions 16 n ... of 16 values. Columns 0 to 7 are b[0],
+  /// b[1].
   static __device__ __forceinline__ void LoadKeys(uint32_t b[4], uint32_t address, int k) {
     LoadMatricesTransposed(b, address + k * 512);
   }
@@ -63,16 +64,16 @@ struct CacheTile {
     LoadMatricesTransposed(b, address + n * 32);
   }
 
-  /// The key that a lane's score i stands for: columns 2 (lane % 4) and + 1 of the first product, then of the second.
+  /// The key of a lane's score i: columns 2 (lane % 4) and + 1 of the first MMA, then of the second.
   static __device__ __forceinline__ int KeyOf(int i, int lane) { return i / 2 * 8 + lane % 4 * 2 + i % 2; }
-  /// The first of the n-th two dimensions whose sums a lane has, and the two, of query quad + 8 h.
+  /// The first of the n-th two dimensions that a lane accumulates, and their sums, for query quad + 8 h.
   static __device__ __forceinline__ int DimensionOf(int n, int lane) { return n * 8 + lane % 4 * 2; }
   static __device__ __forceinline__ float2 SumsOf(const float (&out)[D / 8][4], int n, int h) {
     return float2{out[n][2 * h], out[n][2 * h + 1]};
   }
 };
 
-/// Two float16 from bytes 0 and 2 of E4M3, and from bytes 1 and 3.
+/// Converts bytes 0 and 2, and bytes 1 and 3, of four E4M3 to two float16 each.
 __device__ __forceinline__ void WidenE4M3(uint32_t four, uint32_t* even, uint32_t* odd) {
 #if __CUDA_ARCH__ >= 890
   const uint32_t pairs = __byte_perm(four, 0, 0x3120);
@@ -80,8 +81,8 @@ __device__ __forceinline__ void WidenE4M3(uint32_t four, uint32_t* even, uint32_
       : "=r"(*even), "=r"(*odd)
       : "r"(pairs));
 #else
-  // As float16 the exponent's and the mantissa's bits stand for 2^-8 of the value, subnormal ones too. (NaN reads 480.)
-  const auto widen = [](uint32_t high) {  // in the high byte of each half
+  // Reinterpreted as float16, exponent and mantissa bits are 2^-8 of the value, subnormals included. (NaN becomes 480.)
+  const auto widen = [](uint32_t high) {  // elements in the high byte of each half
     const uint32_t bits = (high & 0x80008000u) | (high & 0x7f007f00u) >> 1;
     const __half2 x = __hmul2(*reinterpret_cast<const __half2*>(&bits), __float2half2_rn(256));
     return *reinterpret_cast<const uint32_t*>(&x);
@@ -90,8 +91,8 @@ __device__ __forceinline__ void WidenE4M3(uint32_t four, uint32_t* even, uint32_
 #endif
 }
 
-/// E4M3. Rows of keys are one unit of 16 bytes; those of values an odd number, and behind the eighth one unit is left
-/// out, because every other row is read.
+/// E4M3. Rows of keys are one 16-byte unit; rows of values are an odd number of units. One unit is skipped after the
+/// eighth row, because every other row is read.
 template <int D>
 struct CacheTile<__nv_fp8_e4m3, D> {
   using C = __nv_fp8_e4m3;
@@ -153,7 +154,7 @@ __device__ __forceinline__ __nv_fp8_e4m3 FromFloat<__nv_fp8_e4m3>(float x) {
   return out;
 }
 
-/// Element i of a cache whose type is known at run time only; the branches are uniform.
+/// Element i of a cache whose type is known only at run time; the branches are uniform.
 __device__ __forceinline__ float LoadCached(const void* data, DType dtype, int64_t i) {
   if (dtype == DType::kF8E4M3) return static_cast<float>(static_cast<const __nv_fp8_e4m3*>(data)[i]);
   return LoadElement(data, dtype, i);
@@ -162,7 +163,7 @@ __device__ __forceinline__ void StoreCached(void* data, DType dtype, int64_t i, 
   if (dtype != DType::kF8E4M3) return StoreElement(data, dtype, i, x);
   static_cast<__nv_fp8_e4m3*>(data)[i] = FromFloat<__nv_fp8_e4m3>(x);
 }
-/// Elements i ... i + 3, where i and the address are multiples of four.
+/// Elements i ... i + 3. REQUIRES: i and the address are multiples of four.
 __device__ __forceinline__ void StoreFourCached(void* data, DType dtype, int64_t i, float4 x) {
   if (dtype != DType::kF8E4M3) return StoreFour(data, dtype, i, x);
   const __nv_fp8_e4m3 values[4] = {FromFloat<__nv_fp8_e4m3>(x.x), FromFloat<__nv_fp8_e4m3>(x.y),

@@ -1,8 +1,8 @@
-// How keys and values of the ring reach the products of attention_wgmma.cuh: the shape of a block, how a tile of rows
-// divides its keys into units, stages in shared memory with their barriers, and the warps that fill them: whole tiles
-// as boxes (tensor_map.h), values that no row may see as zeros. A unit's keys lie there tile by tile, a dimension's 16
-// side by side; its values in columns of 64 dimensions, key by key; both with their 16-byte units exchanged as
-// RightOperand (wgmma.cuh) has it.
+// Supplies keys and values of the ring to attention_wgmma.cuh: the block shape, the division of a row tile's keys into
+// units, the pipeline stages and their barriers, and the producer warps. Full tiles are copied as TMA boxes
+// (tensor_map.h); values that no row may see are zeroed. In a stage, keys are stored tile by tile with the 16 positions
+// of a dimension contiguous, and values in columns of 64 dimensions, key by key; both are swizzled in 16-byte units as
+// RightOperand (wgmma.cuh) expects.
 #pragma once
 
 #include "kernels/cuda/attention/attention_inl.cuh"
@@ -11,34 +11,36 @@
 
 namespace ringside::cuda {
 
-/// Shape of a block for a head size: one group takes queries, or two do. Heads of 64 come in both: two groups are
-/// faster once there are many keys, one is where there are few.
+/// Block shape by head size, with one or two consumer groups. Heads of 64 have both variants: two groups are faster
+/// with many keys, one with few.
 template <int D, int kGroupsOfQueries>
 struct WgmmaShape {
   static_assert(D == 64 || (D == 128 && kGroupsOfQueries == 2));
   static constexpr int kDim = D, kGroups = kGroupsOfQueries;
-  static constexpr int kBlocks = kGroups == 1 ? 2 : 1;  // on a multiprocessor at a time
+  static constexpr int kBlocks = kGroups == 1 ? 2 : 1;  // resident blocks per SM
   static constexpr bool kWide = D == 64 && kGroups == 2;
   static constexpr int kStages = kWide ? 4 : 3, kTiles = kWide ? 12 : 8, kKeys = 16 * kTiles;
-  static constexpr int kQueries = 64 * kGroups, kConsumers = 4 * kGroups, kFetchers = 4;  // the latter are warps
+  static constexpr int kQueries = 64 * kGroups, kConsumers = 4 * kGroups, kFetchers = 4;  // kFetchers: producer warps
   static constexpr int kThreads = 32 * (kConsumers + kFetchers);
-  // Registers of a thread: what a launch gives to all; those that copy keep kFetcher, the others have the rest.
+  // Registers per thread: the launch gives kEven to all threads; producers keep kFetcher and consumers take the rest.
   static constexpr int kEven = 65536 / kBlocks / kThreads / 8 * 8;
   template <int kFetcher>
   static constexpr int kRegisters = (kEven * (kGroups + 1) - kFetcher) / kGroups / 8 * 8;
   static constexpr int kHalf = kKeys * D * 2, kStage = 2 * kHalf;  // bytes of a unit's keys, of a unit
-  static constexpr int kReceived = 4 * kQueries * (D + 2);  // from the other splits, afterwards in the stages' place
-  static constexpr int kBytes = kStages * (kStage + 4 * 8) + 1024;  // stages begin at a multiple of 1,024
+  static constexpr int kReceived = 4 * kQueries * (D + 2);  // received from the other splits; overlays the stages after
+                                                            // the main loop
+  static constexpr int kBytes = kStages * (kStage + 4 * 8) + 1024;  // stages start at a multiple of 1,024
   static_assert(kReceived <= kStages * kStage);
 };
 
-/// Keys that are fetched and attended to together, tiles of one kind.
+/// Keys that are loaded and processed together: tiles of either the pinned or the ring keys.
 struct UnitKeys {
   bool is_pinned;
-  int of, tiles;        // from the of-th tile of its kind on
-  int first, from, to;  // position of its first key; positions that some row sees
+  int of, tiles;        // first tile among those of its kind, and number
+  int first, from, to;  // position of its first key; range of positions that some row sees
 };
-/// How a tile of rows divides its keys: few pinned tiles, as attention sinks are, one by one.
+/// Division of a row tile's keys into units. If there are only a few pinned tiles, as with attention sinks, each is a
+/// unit of its own.
 struct KeyUnits {
   int pinned_step, pinned, all;
 };
@@ -67,7 +69,7 @@ __device__ __forceinline__ UnitKeys UnitAt(const StagedTile& tile, const KeyUnit
           .to = tile.last};
 }
 
-/// Stages and their barriers in shared memory: full[2 stage + half], empty[...]; half 0 keys, 1 values.
+/// Stages and their barriers in shared memory: full[2 stage + half], empty[...]; half 0 is keys, 1 values.
 template <class S>
 struct Stages {
   uint32_t base, barriers;
@@ -80,7 +82,7 @@ struct Stages {
   }
   __device__ __forceinline__ uint32_t Full(int n, int half) const { return barriers + (n % S::kStages * 4 + half) * 8; }
   __device__ __forceinline__ uint32_t Empty(int n, int half) const { return Full(n, half) + 16; }
-  /// By one thread.
+  /// Called by one thread.
   __device__ __forceinline__ void Init() const {
     for (int n = 0; n < S::kStages; ++n) {
       for (int half = 0; half < 2; ++half) {
@@ -90,13 +92,13 @@ struct Stages {
     }
     FenceBarriers();
   }
-  // The n-th unit, of the block, counted from 0.
+  // `n` counts the block's units from 0.
   __device__ __forceinline__ void AwaitFull(int n, int half) const {
     WaitAt(Full(n, half), n / S::kStages % 2);
-    if (half == 1) ShowToWgmma();  // some values are copied thread by thread; boxes need not be shown
+    if (half == 1) ShowToWgmma();  // some values are copied by threads and need a proxy fence; TMA boxes do not
   }
   __device__ __forceinline__ void AwaitEmpty(int n, int half) const { WaitAt(Empty(n, half), n / S::kStages % 2 ^ 1); }
-  /// By a warp that has written its part itself.
+  /// Arrival of a warp that wrote its part with ordinary stores.
   __device__ __forceinline__ void Fill(int n, int half, int lane) const {
     ShowToWgmma();
     ArriveAsWarp(Full(n, half), lane);
@@ -104,11 +106,11 @@ struct Stages {
   __device__ __forceinline__ void Release(int n, int half, int lane) const { ArriveAsWarp(Empty(n, half), lane); }
 };
 
-/// Boxes of the tiles in the memory of all slabs (MapKeyTiles, MapValueTiles).
+/// TMA descriptors over the memory of all slabs (MapKeyTiles, MapValueTiles).
 struct KeyMaps {
   CUtensorMap keys, values;
 };
-/// One thread copies a box; the barrier has been told of its bytes (ArriveAtExpecting).
+/// Copies a box. REQUIRES: one thread; the barrier expects its bytes (ArriveAtExpecting).
 __device__ __forceinline__ void CopyTileBox(uint32_t to, const CUtensorMap& map, int column, int half,
                                             uint32_t barrier) {
   RINGSIDE_WGMMA(
@@ -118,8 +120,8 @@ __device__ __forceinline__ void CopyTileBox(uint32_t to, const CUtensorMap& map,
       : "memory");
 }
 
-/// A warp copies the values [16][D] of the t-th tile, whose position is `first`, to its place among a unit's; those
-/// that no row sees become zero: what lies there may be anything, and 0 x NaN is NaN.
+/// A warp copies the values [16][D] of a unit's t-th tile, whose first position is `first`. Values that no row sees
+/// become zero: that memory may hold anything, and 0 x NaN is NaN.
 template <class S>
 __device__ __forceinline__ void FetchSeenValues(const char* tile, uint32_t values, int t, int first,
                                                 const UnitKeys& unit, int lane) {
@@ -131,13 +133,13 @@ __device__ __forceinline__ void FetchSeenValues(const char* tile, uint32_t value
     CopyAsyncOrZero(to, tile + (i * 32 + lane) * 16, t < unit.tiles && position >= unit.from && position <= unit.to);
   }
 }
-/// The address of a unit's t-th tile, or of its last. `slab` is where the head's tile 0 of the layer lies.
+/// The address of a unit's t-th tile, or of its last. `slab` is the address of the head's tile 0 in this layer.
 __device__ __forceinline__ const char* TileOfUnit(const AttentionPlan& a, const StagedTile& tile, const char* slab,
                                                   const UnitKeys& unit, int t) {
   return KeyTile(a, tile, slab, unit.is_pinned, unit.of + min(t, unit.tiles - 1));
 }
-/// A warp's tiles of the block's units, one after the other: by boxes, values thread by thread where some are not to be
-/// seen.
+/// Producer loop: copies a warp's tiles of the block's units, by TMA boxes; values are copied by threads if some must
+/// be masked.
 template <class S>
 __device__ __forceinline__ void FetchUnits(const AttentionPlan& a, const StagedTile& tile, const KeyUnits& units,
                                            int begin, int end, const char* slab, const Stages<S>& stages,
@@ -148,7 +150,7 @@ __device__ __forceinline__ void FetchUnits(const AttentionPlan& a, const StagedT
   for (int n = 0; n < end - begin; ++n) {
     const UnitKeys unit = UnitAt<S>(tile, units, begin + n);
     const int all = unit.is_pinned ? units.pinned_step : S::kTiles;
-    const auto half = [&](int t) {  // of its keys
+    const auto half = [&](int t) {  // half tile index of its keys
       return first_half + PhysicalTile(a, tile, unit.is_pinned, unit.of + t) * tile_halves;
     };
     const int own = max(0, (unit.tiles - warp + S::kFetchers - 1) / S::kFetchers);

@@ -1,5 +1,5 @@
-// Where the results of attention_wgmma.cuh go: to the step's rows, or, where the keys are split, first to the block of
-// the cluster that owns the query.
+// Epilogue of attention_wgmma.cuh: stores results to the step's rows, or, with split keys, first sends them to the CTA
+// of the cluster that owns the query.
 #pragma once
 
 #include "kernels/cuda/attention/wgmma_keys.cuh"
@@ -8,7 +8,7 @@
 
 namespace ringside::cuda {
 
-/// Of the four threads that share two queries, thread t gets word t of each: [thread] instead of [word].
+/// 4 x 4 transpose among the four threads that share two queries: thread t gets word t of each.
 __device__ __forceinline__ void Transpose(uint32_t (&words)[4], int lane) {
 #pragma unroll
   for (int step = 1; step <= 2; step *= 2) {
@@ -23,7 +23,7 @@ __device__ __forceinline__ void Transpose(uint32_t (&words)[4], int lane) {
   }
 }
 
-/// Where the result of a block's m-th query goes.
+/// Element offset of the result of a block's m-th query.
 __device__ __forceinline__ int64_t ResultAt(const AttentionPlan& a, const StagedTile& tile, int first_head, int m) {
   const int row = RowOfQuery(a, m);
   return static_cast<int64_t>(tile.row + row) * a.out.stride +
@@ -56,8 +56,8 @@ __device__ __forceinline__ void MeetCluster() {
   WaitForCluster();
 }
 
-/// A consumer's results to their owners: block m / share of the cluster owns query m. [split][share][D] sums, then
-/// [split][share][2] running maxima and sums of probabilities.
+/// Sends a consumer's results to their owners; CTA m / share of the cluster owns query m. Layout: [split][share][D]
+/// sums, then [split][share][2] running maxima and sums of probabilities.
 template <class S>
 __device__ __forceinline__ void SendResults(const AttentionPlan& a, const RunningSoftmax<S::kDim>& state, int m,
                                             const bool (&real)[2], float* received, int lane) {
@@ -78,7 +78,7 @@ __device__ __forceinline__ void SendResults(const AttentionPlan& a, const Runnin
     }
   }
 }
-/// The block's own queries, joined in split order.
+/// Reduces the block's own queries in split order.
 template <class S>
 __device__ __forceinline__ void JoinResults(const AttentionPlan& a, const StagedTile& tile, int first_head,
                                             const float* received) {

@@ -1,18 +1,18 @@
-// The running softmax of attention_wgmma.cuh: of two queries a thread, over the sums as the products leave them.
+// The online softmax of attention_wgmma.cuh, for two queries per thread, in the register layout of the WGMMA results.
 #pragma once
 
 #include "kernels/cuda/attention/attention_inl.cuh"
 
 namespace ringside::cuda {
 
-/// A running softmax of the thread's two queries.
+/// Online softmax state of the thread's two queries.
 template <int D>
 struct RunningSoftmax {
   float out[D / 2] = {};  // columns 8 i + 2 (lane % 4) + {0, 1} of query h: out[4 i + 2 h + {0, 1}]
   float running_max[2] = {-INFINITY, -INFINITY}, sum[2] = {};
 };
 
-/// Which positions the thread's two queries see, of one kind of keys; what stands for those past the last may see all.
+/// The positions that the thread's two queries see among the pinned or the ring keys; queries past the last see all.
 __device__ __forceinline__ QueryLimits LimitsAt(const AttentionPlan& a, const StagedTile& tile, int m, bool is_pinned) {
   QueryLimits out;
 #pragma unroll
@@ -25,8 +25,8 @@ __device__ __forceinline__ QueryLimits LimitsAt(const AttentionPlan& a, const St
   return out;
 }
 
-/// Scores of N keys, from position `first` on, become attention probabilities, not divided by their sum yet; what came
-/// before is to be rescaled.
+/// Turns scores of N keys from position `first` on into unnormalized probabilities, and returns the factors that
+/// rescale earlier sums.
 template <int D, int N>
 __device__ __forceinline__ void ToProbabilities(float (&s)[N / 2], int first, const QueryLimits& limits, int lane,
                                                 RunningSoftmax<D>& state, float (&rescale)[2]) {
@@ -66,7 +66,7 @@ __device__ __forceinline__ void Rescale(RunningSoftmax<D>& state, const float (&
   for (int i = 0; i < D / 2; ++i) state.out[i] *= rescale[i / 2 % 2];
 }
 
-/// Over the four threads that share two queries.
+/// Sum over the four threads that share two queries.
 __device__ __forceinline__ float SumOfQuad(float x) {
   x += __shfl_xor_sync(0xffffffffu, x, 1);
   return x + __shfl_xor_sync(0xffffffffu, x, 2);

@@ -1,6 +1,6 @@
-// Keys and values of E4M3 on their way to the products of attention_wgmma.cuh: the warps that fill the stages take them
-// through registers, where 8 bits become 16, and one half of a unit - keys or values - ahead, so that what comes next
-// is fetched while this half is widened. In shared memory all lies as wgmma_keys.cuh has it.
+// Producer warps of attention_wgmma.cuh for E4M3 caches. Data passes through registers, where 8 bits are converted to
+// 16, and loads run one half of a unit (keys or values) ahead, so that the next half is in flight while this one is
+// converted. The layout in shared memory is that of wgmma_keys.cuh.
 #pragma once
 
 #include "kernels/cuda/attention/cache_tile.cuh"
@@ -12,7 +12,7 @@ __device__ __forceinline__ void StoreShared(uint32_t address, uint4 x) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w)
                : "memory");
 }
-/// Eight float16 of E4M3, in order.
+/// Converts eight E4M3 to float16, in order.
 __device__ __forceinline__ uint4 WidenEight(uint32_t low, uint32_t high) {
   uint4 out = {};
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -24,7 +24,7 @@ __device__ __forceinline__ uint4 WidenEight(uint32_t low, uint32_t high) {
   return out;
 }
 
-/// A lane's part of a tile's keys or values: so many 16 bytes.
+/// A lane's part of a tile's keys or values, in 16-byte units.
 template <int D>
 struct TileHalf {
   uint4 units[D / 32];
@@ -55,7 +55,7 @@ struct TileHalf {
   }
   template <int kKeys>
   __device__ __forceinline__ void StoreValues(uint32_t values, int t, int lane) const {
-    // Two parts of 8 dimensions; half of the lanes begin with the second one, which lies in other banks.
+    // Two parts of 8 dimensions; half of the lanes store the second part first, which avoids bank conflicts.
     const int first_part = lane % (D / 16) * 2, swap = D > 64 ? lane >> 2 & 1 : 0;
 #pragma unroll
     for (int i = 0; i < D / 32; ++i) {
@@ -71,12 +71,12 @@ struct TileHalf {
   }
 };
 
-/// FetchUnits (wgmma_keys.cuh) of E4M3.
+/// As FetchUnits (wgmma_keys.cuh), for E4M3.
 template <class S>
 __device__ __forceinline__ void FetchAndWidenUnits(const AttentionPlan& a, const StagedTile& tile,
                                                    const KeyUnits& units, int begin, int end, const char* slab,
                                                    const Stages<S>& stages, int warp, int lane) {
-  constexpr int kOwn = S::kTiles / S::kFetchers;  // tiles of a unit that a warp takes: warp, warp + kFetchers, ...
+  constexpr int kOwn = S::kTiles / S::kFetchers;  // tiles of a unit per warp: warp, warp + kFetchers, ...
   TileHalf<S::kDim> held[kOwn];
   const auto address = [&](const UnitKeys& unit, int t) { return TileOfUnit(a, tile, slab, unit, t); };
   UnitKeys unit = UnitAt<S>(tile, units, begin);
