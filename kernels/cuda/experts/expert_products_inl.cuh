@@ -1,5 +1,5 @@
-// What the kernels of experts' products share: which matrix, which rows, and the way out. kIn: x to the activated
-// product of gate and up; otherwise that to the expert's part. Included by .cu files only.
+// Shared by the expert GEMM kernels: weight and row addressing, and the epilogue. kIn: the first GEMM, from x to
+// activation(gate) * up; otherwise the second, from that to the expert's output. Included by .cu files only.
 #pragma once
 
 #include "kernels/cuda/launch.cuh"
@@ -7,7 +7,7 @@
 
 namespace ringside::cuda {
 
-/// From behind the L1 cache: it may be read before WaitForStep, when the kernel that wrote it has ended.
+/// Loads past the L1 cache, because the group may be read before the grid dependency sync, once its writer has ended.
 __device__ __forceinline__ ExpertRows LoadGroup(const ExpertRows* group) {
   const int4 words = __ldcg(reinterpret_cast<const int4*>(group));
   return {words.x, words.y, words.z, words.w};
@@ -18,7 +18,7 @@ struct ExpertProduct {
   const ExpertsCall& a;
   const ExpertRows rows;
   const PlacedExpert& expert;
-  const int inputs, outputs;  // kIn: of gate, and of up
+  const int inputs, outputs;  // kIn: outputs of gate, and of up
 
   __device__ __forceinline__ ExpertProduct(const ExpertsCall& call, const ExpertRows& group, const PlacedExpert& placed)
       : a(call),
@@ -37,7 +37,7 @@ struct ExpertProduct {
                ? static_cast<const T*>(matrix.data) + static_cast<int64_t>(matrix.first_row + output) * inputs
                : nullptr;
   }
-  /// The tile of 8 outputs and of a chunk of inputs; null past the last.
+  /// The tile of 8 outputs in a K tile; null past the last.
   template <int kBits>
   __device__ __forceinline__ const unsigned char* Tile(int output, bool up, int chunk) const {
     const PlacedMatrix& matrix = Matrix(up);
@@ -45,20 +45,20 @@ struct ExpertProduct {
     return static_cast<const unsigned char*>(matrix.data) +
            TileNumber(matrix.first_row + output, chunk, TilesAcross(inputs)) * TileOf<kBits>::kBytes;
   }
-  /// The i-th of the group's rows; null past the last.
+  /// The i-th row of the group; null past the last.
   __device__ __forceinline__ const T* InputRow(int i) const {
     if (i >= rows.count) return nullptr;
     if constexpr (!kIn) return static_cast<const T*>(a.mid) + (rows.first + i) * a.plan.widest();
     return static_cast<const T*>(a.x.data) + a.order[rows.first + i] / a.plan.taken * a.x.stride;
   }
-  /// Where results of the i-th row go: the row of mid, or the place.
+  /// Destination of the i-th row's results: row of `mid`, or place.
   __device__ __forceinline__ int Target(int i) const { return kIn ? rows.first + i : a.order[rows.first + i]; }
-  /// What an output's sums are times; `up`: of its up.
+  /// The scale of an output's sums; `up`: of its up.
   __device__ __forceinline__ float UnitOf(int output, bool up) const {
     const PlacedMatrix& matrix = Matrix(up);
     return matrix.units == nullptr ? 1.0f : matrix.units[matrix.first_row + output];
   }
-  /// A result to its target: `value` is the gate's where there is an `up`.
+  /// Stores a result. With kIn `value` is the gate's sum and `up` its up's.
   __device__ __forceinline__ void Store(int target, int output, float value, float up) const {
     if constexpr (kIn) {
       if (expert.in_bias != nullptr) value += expert.in_bias[output], up += expert.in_bias[outputs + output];

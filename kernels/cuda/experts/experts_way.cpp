@@ -1,4 +1,4 @@
-// Which way the products of a mixture are computed.
+// Selects the kernel path of a mixture-of-experts layer.
 #include <algorithm>
 
 #include "kernels/cuda/launch.h"

@@ -1,9 +1,9 @@
-// Experts' products with weights of 16 bits, of few rows each: bound by reading the weights of those that are taken,
-// each once. The work is tiles of 16 rows of an expert's weights: 8 gates and their ups, or 16 outputs. As many blocks
-// as multiprocessors hold go from tile to tile, a grid apart, by lists that they make first. A block's 8 warps each
-// take every eighth unit of a tile's inputs through a ring of slots of their own, which does not stop between tiles,
-// and their sums are added in warp order: a row's bits depend on nothing but the row. On the tensor cores a tile is the
-// left operand and up to 16 rows of x, by way of the L1 cache, are the right one.
+// Expert GEMMs with 16-bit weights and few rows per expert. Bound by reading the weights of the routed experts, each
+// once. The work items are tiles of 16 rows of an expert's weights: 8 gates and their ups, or 16 outputs. The grid is
+// persistent; each block first builds a list of its tiles, a grid stride apart. Each of its 8 warps takes every eighth
+// K tile through pipeline stages of its own, without a break between tiles, and partial sums are added in warp order,
+// so a row's bits depend on nothing but the row. A tile is the left operand of the MMAs; up to 16 rows of x, read
+// through the L1 cache, are the right one.
 #include <algorithm>
 
 #include "kernels/cuda/experts/expert_products_inl.cuh"
@@ -13,23 +13,24 @@ namespace ringside::cuda {
 namespace {
 
 constexpr int kWarps = kBlockThreads / 32, kBlocksPerProcessor = 3;
-constexpr int kTileWeights = 16;  // rows of a tile: the second eight are the ups, or what follows
-constexpr int kColumns = 8, kSets = kFewExpertRows / kColumns;  // rows of x that an operation takes, and such
-constexpr int kSumsRow = kTileWeights + 1;                      // floats, odd against bank conflicts
+constexpr int kTileWeights = 16;  // rows of a tile: the second eight are the ups, or the next outputs
+constexpr int kColumns = 8, kSets = kFewExpertRows / kColumns;  // rows of x per MMA; MMAs for all rows
+constexpr int kSumsRow = kTileWeights + 1;                      // floats; odd, to avoid bank conflicts
 RINGSIDE_HOST_DEVICE constexpr int FewSlots(bool large) { return large ? 3 : 2; }
 constexpr int kUnitInputs = 64, kSlotBytes = kTileWeights * kUnitInputs * 2;
 
 template <bool kIn>
 constexpr int kTileOutputs = kIn ? kTileWeights / 2 : kTileWeights;
 
-constexpr int64_t kMostListed = 128;  // of a block: more blocks than are there at a time where that does not suffice
-/// A tile in its block's list; of no inputs: nothing to do.
+constexpr int64_t kMostListed = 128;  // list entries per block; with more tiles the grid has more blocks than are
+                                      // resident
+/// A tile in its block's list; no inputs: nothing to do.
 struct ListedTile {
-  const unsigned char* eight[2];  // where its first eight rows begin and its second, or null
+  const unsigned char* eight[2];  // addresses of its first and second eight rows, or null
   ExpertRows rows;
   PlacedExpert expert;
   int32_t inputs, first_output;
-  int32_t row_at[kFewExpertRows];  // of the group's rows: which of x, or of mid
+  int32_t row_at[kFewExpertRows];  // indices of the group's rows in x, or in `mid`
 };
 
 template <bool kIn>
@@ -37,10 +38,10 @@ RINGSIDE_HOST_DEVICE int64_t TilesOf(const ExpertsCall& call) {
   return ((kIn ? call.plan.widest() : call.x.cols) + kTileOutputs<kIn> - 1) / kTileOutputs<kIn>;
 }
 
-/// A unit of rows of 16 bits.
+/// A K tile of 16-bit rows.
 template <class T>
 struct RowUnit {
-  /// Where 16 bytes of a row lie: two rows that are read together lie in different banks.
+  /// Swizzled position of 16 bytes of a row: two rows that are read together use different banks.
   static __device__ __forceinline__ int PlaceOf(int row, int piece) { return row * 128 + (piece ^ row % 2 * 4) * 16; }
 
   static __device__ __forceinline__ void Copy(const ListedTile& tile, int unit, uint32_t slot, uint64_t policy) {
@@ -54,7 +55,7 @@ struct RowUnit {
       CopyAsyncOrZero(slot + PlaceOf(row, piece), real ? from + at : tile.eight[0], real, policy);
     }
   }
-  using Inputs = uint4[2];  // a lane's of a row of x
+  using Inputs = uint4[2];  // a lane's part of a row of x
   static __device__ __forceinline__ void LoadInputs(Inputs& x, const T* row, int unit, int inputs) {
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
@@ -82,7 +83,7 @@ struct RowUnit {
 
 __device__ __forceinline__ int UnitsOf(int inputs) { return (inputs + kUnitInputs - 1) / kUnitInputs; }
 
-/// The block's list: a thread a tile, so that none waits for the tiles before.
+/// Builds the block's list, one tile per thread, so that none waits for the tiles before it.
 template <class T, bool kIn>
 __device__ __forceinline__ void ListTiles(const ExpertsCall& a, ListedTile* list, int listed) {
   const int across = static_cast<int>(TilesOf<kIn>(a));
@@ -94,7 +95,7 @@ __device__ __forceinline__ void ListTiles(const ExpertsCall& a, ListedTile* list
     tile.expert = a.plan.placed[tile.rows.expert];
     tile.first_output = at % across * kTileOutputs<kIn>;
     const ExpertProduct<T, kIn> product(a, tile.rows, tile.expert);
-    const bool there = tile.rows.count > 0 && tile.first_output < product.outputs;  // some experts are narrower
+    const bool there = tile.rows.count > 0 && tile.first_output < product.outputs;  // experts may differ in width
     tile.inputs = there ? product.inputs : 0;
 #pragma unroll 1
     for (int r = 0; r < tile.rows.count; ++r) {
@@ -110,7 +111,7 @@ __device__ __forceinline__ void ListTiles(const ExpertsCall& a, ListedTile* list
   __syncthreads();
 }
 
-/// A warp's units of all its block's tiles on their way, as far ahead as its slots reach.
+/// A warp's stream of K tiles over all its block's tiles, prefetched as far as its stages reach.
 template <class T, int kSlots>
 class UnitStream {
  public:
@@ -118,7 +119,7 @@ class UnitStream {
       : tile_(list), end_(list + listed), slots_(SharedAddress(slots)), unit_(static_cast<int>(threadIdx.x) / 32) {
     FindTile();
   }
-  /// Starts the copies of the next unit, or of nothing behind the last.
+  /// Starts the copies of the next K tile, or does nothing past the last.
   __device__ __forceinline__ void Fetch() {
     if (tile_ < end_) {
       RowUnit<T>::Copy(*tile_, unit_, slots_ + fetched_ * kSlotBytes, policy_);
@@ -128,7 +129,7 @@ class UnitStream {
     CommitCopies();
     fetched_ = fetched_ + 1 == kSlots ? 0 : fetched_ + 1;
   }
-  /// Until the unit that was asked for first is there; returns its slot. All but one slot are under way.
+  /// Waits for the oldest K tile in flight; returns its stage. All other stages but one stay in flight.
   __device__ __forceinline__ int Await() {
     WaitForCopies<kSlots - 2>();
     __syncwarp();
@@ -138,7 +139,7 @@ class UnitStream {
   }
 
  private:
-  /// The next that has units left for this warp.
+  /// Advances to the next tile with K tiles left for this warp.
   __device__ __forceinline__ void FindTile() {
     while (tile_ < end_ && unit_ >= UnitsOf(tile_->inputs)) {
       ++tile_;
@@ -152,7 +153,7 @@ class UnitStream {
   int unit_, fetched_ = 0, slot_ = 0;
 };
 
-/// The results of a tile, by one warp, from what each warp has of its sums: [warp][row of the group][kSumsRow].
+/// Epilogue of a tile, by one warp, from the partial sums of all warps: [warp][row of the group][kSumsRow].
 template <class T, bool kIn>
 __device__ __forceinline__ void FinishTile(const ExpertProduct<T, kIn>& product, int first_output, const float* sums,
                                            int rows) {
@@ -180,7 +181,8 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) FewExperts
   unsigned char* slots = shared + warp * kSlots * kSlotBytes;
   auto* sums = reinterpret_cast<float*>(shared + kWarps * kSlots * kSlotBytes);
   auto* list = reinterpret_cast<ListedTile*>(sums + 2 * kWarps * rows * kSumsRow);
-  // The choice of experts has ended when the second product's blocks come: the first lets them only afterwards.
+  // The routing kernel has ended when the blocks of the second GEMM start: the first GEMM triggers them only after its
+  // own wait.
   if constexpr (kIn) WaitForStep();
   LetNextStart();
   ListTiles<T, kIn>(a, list, listed);
@@ -200,7 +202,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) FewExperts
 #pragma unroll
     for (int n = 0; n < kSets; ++n) {
       const int row = n * kColumns + lane / 4;
-      // What comes of rows that are not there is not used.
+      // Results of missing rows are discarded.
       x_rows[n] = x + tile->row_at[min(row, count - 1)] * x_stride;
     }
     float c[kSets][4] = {};
@@ -216,7 +218,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) FewExperts
       stream.Fetch();
       RowUnit<T>::Multiply(slots + slot * kSlotBytes, own, sets, c);
     }
-    // Two places for sums in turn: one barrier a tile.
+    // Double-buffered sums: one barrier per tile.
     float* to = sums + turn % 2 * kWarps * rows * kSumsRow;
 #pragma unroll
     for (int n = 0; n < kSets; ++n) {

@@ -1,22 +1,23 @@
-// Experts' products of many rows, sorted by expert: a block takes up to 64 rows of one expert and 128 of its outputs
-// (64 gates and their ups) through stages of shared memory: of weights of 16 bits 64 inputs at a time, of tiles of
-// blocks 128, which become the tensor cores' operand in registers. How many rows an expert has is known on the device
-// only, so the grid has room for any division, and blocks of no rows end at once.
+// Expert GEMMs for many rows, sorted by expert. A block takes up to 64 rows of one expert and 128 of its outputs (64
+// gates and their ups) through shared-memory pipeline stages: 64 inputs at a time with 16-bit weights, or 128 with
+// block-quantized tiles, which are dequantized in registers. Only the device knows the number of rows per expert, so
+// the grid covers any distribution, and blocks without rows exit at once.
 #include "kernels/cuda/experts/expert_products_inl.cuh"
 
 namespace ringside::cuda {
 namespace {
 
 constexpr int kRows = kManyExpertRows, kOutputs = 128, kInputs = 64, kStages = 3;
-constexpr int kRowsAtATime = kBlockThreads / 8;  // that a block copies: a thread takes 16 of a row's 128 bytes
+constexpr int kRowsAtATime = kBlockThreads / 8;  // rows that a block copies at a time: a thread copies 16 of a row's
+                                                 // 128 bytes
 constexpr int kStageRows = kRows + kOutputs, kStageBytes = kStageRows * kInputs * 2;
 
-/// Where 16 bytes of a stage's row lie: eight rows that are read together lie in different banks.
+/// Swizzled address of 16 bytes of a stage's row: eight rows that are read together use different banks.
 __device__ __forceinline__ uint32_t UnitAt(uint32_t stage, int row, int unit) {
   return stage + row * (kInputs * 2) + (unit ^ (row % 8)) * 16;
 }
-/// A warp's share of the products: kM tiles of 16 rows and kN of 8 outputs; with gates and ups half of these are gates.
-/// Weights in tiles become T in one warp, which takes all rows.
+/// A warp's share of the output tile: kM tiles of 16 rows and kN of 8 outputs; with gate-up half of the latter are
+/// gates. Block-quantized weights are dequantized by a single warp, which takes all rows.
 template <bool kTiled>
 struct Share {
   static constexpr int kM = kTiled ? 4 : 2, kN = kTiled ? 2 : 4, kWarpsAcross = kOutputs / (kN * 8);
@@ -28,7 +29,7 @@ struct Share {
   }
 };
 
-/// All inputs of weights of 16 bits.
+/// Main loop for 16-bit weights.
 template <class T, bool kIn>
 __device__ __forceinline__ void MultiplyRows(const ExpertProduct<T, kIn>& product, int first_output, uint32_t stages,
                                              Share<false>::Sums& c) {
@@ -85,17 +86,17 @@ __device__ __forceinline__ void MultiplyRows(const ExpertProduct<T, kIn>& produc
   WaitForCopies<0>();
 }
 
-/// Of a stage of tiles: first rows of 128 inputs as two boxes of 64, then 16 tiles, two of each warp.
+/// A stage of block-quantized weights: first rows of 128 inputs as two boxes of 64, then 16 tiles, two per warp.
 constexpr int kBoxBytes = kRows * kInputs * 2, kStageTiles = kOutputs / kTileRows;
 template <int kBits>
 constexpr int kTileStageBytes = 2 * kBoxBytes + kStageTiles* TileOf<kBits>::kBytes;
 
-/// All inputs of weights in tiles, of the first kM tiles of rows.
+/// Main loop for block-quantized weights and the first kM tiles of rows.
 template <class T, bool kIn, int kBits, int kM>
 __device__ __forceinline__ void MultiplyFirstRows(const ExpertProduct<T, kIn>& product, int first_output,
                                                   unsigned char* shared, Share<true>::Sums& c) {
   constexpr int kStageBytes = kTileStageBytes<kBits>, kUnits = TileOf<kBits>::kBytes / 16;
-  constexpr int kCopies = (kM * 16 + kRowsAtATime - 1) / kRowsAtATime;  // of rows, by a thread
+  constexpr int kCopies = (kM * 16 + kRowsAtATime - 1) / kRowsAtATime;  // copies of rows per thread
   const int lane = threadIdx.x % 32, copied = threadIdx.x / 8, unit = threadIdx.x % 8;
   const uint32_t stages = SharedAddress(shared);
   const T* rows[kCopies];
@@ -170,7 +171,7 @@ __device__ __forceinline__ void MultiplyTiles(const ExpertProduct<T, kIn>& produ
   MultiplyFirstRows<T, kIn, kBits, Share<true>::kM>(product, first_output, shared, c);
 }
 
-/// kBits: 16, or those of tiles. Experts that have others are another launch's.
+/// kBits: 16, or bits of a tile. Experts of other types are left to other launches.
 template <class T, bool kIn, int kBits>
 __global__ void __launch_bounds__(kBlockThreads, 2) ManyExpertsKernel(ExpertsCall a) {
   extern __shared__ __align__(128) unsigned char shared[];

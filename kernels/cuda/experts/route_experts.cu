@@ -1,5 +1,5 @@
-// Which experts a row takes and with which weights, and the rows of each expert side by side; in the end the sum of
-// what a row's experts give. Everything is in the order of rows and experts, so nothing depends on who comes first.
+// Routing: selects the experts of each row and their weights, and sorts the rows by expert; at the end sums the
+// experts' outputs per row. All results are in the order of rows and experts, so they do not depend on scheduling.
 #include <climits>
 
 #include "kernels/cuda/device.cuh"
@@ -8,14 +8,14 @@
 namespace ringside::cuda {
 namespace {
 
-/// NaN is no one's highest logit.
+/// A NaN logit is never selected.
 __device__ __forceinline__ float LogitAt(const float* logits, int i) {
   const float logit = logits[i];
   return isnan(logit) ? -INFINITY : logit;
 }
 
-/// A warp's row, a lane's logits every 32nd of up to 32 kOwn: the `used` highest, of equal ones the first, one after
-/// the other; then take(i, expert, weight) for the experts that have them, in their order.
+/// Routes a row by one warp; lane l holds every 32nd of up to 32 kOwn logits. Selects the `used` highest one by one,
+/// ties to the lower index; then calls take(i, expert, weight) for the selected experts in index order.
 template <int kOwn, class Take>
 __device__ __forceinline__ void RouteRow(const ExpertsCall& a, int row, int lane, const Take& take) {
   const ExpertsPlan& plan = a.plan;
@@ -30,7 +30,7 @@ __device__ __forceinline__ void RouteRow(const ExpertsCall& a, int row, int lane
   }
   float largest = 0, sum = 0;
   static_assert(kOwn <= 32);
-  uint32_t taken = 0;  // bit j: a lane's j-th
+  uint32_t taken = 0;  // bit j: the lane's j-th logit is selected
 #pragma unroll 1
   for (int n = 0; n < plan.used; ++n) {
     uint32_t own = 0;
@@ -71,10 +71,10 @@ __device__ __forceinline__ void RouteRow(const ExpertsCall& a, int row, int lane
 struct Run {
   int first, count;
 };
-/// A warp's expert: its places, side by side in `order`.
+/// Collects an expert's places, by one warp, contiguously into `order`.
 __device__ __forceinline__ Run GroupRows(const ExpertsCall& a, int places, int expert, int lane) {
-  constexpr int kAtATime = 4;  // loads of 32 places
-  const auto load = [&](int first, int (&ids)[kAtATime]) {
+  constexpr int kAtATime = 4;  // loads of 32 places each
+  const auto load = [&](int first, int(&ids)[kAtATime]) {
 #pragma unroll
     for (int n = 0; n < kAtATime; ++n) {
       const int i = first + n * 32 + lane;
@@ -104,9 +104,9 @@ __device__ __forceinline__ Run GroupRows(const ExpertsCall& a, int places, int e
   return run;
 }
 
-/// Few rows, by one block, a warp a row: groups of up to kRows for every expert that some row takes, those of no rows
-/// last. Shared memory: for each expert which rows take it and where its places begin in `order`; and for each place
-/// its expert.
+/// Few rows, in one block with a warp per row: groups of up to kRows for every selected expert, empty groups last.
+/// Shared memory holds per expert a bit mask of its rows and the start of its places in `order`; and per place its
+/// expert.
 template <int kOwn, int kRows>
 __global__ void __launch_bounds__(32 * kFewExpertRows) RouteFewKernel(ExpertsCall a) {
   extern __shared__ uint32_t few_shared[];
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(32 * kFewExpertRows) RouteFewKernel(ExpertsCal
 #pragma unroll 1
   for (int e = threadIdx.x; e < experts; e += blockDim.x) {
     takers[e] = 0;
-    Prefetch(a.plan.placed + e);  // for the products
+    Prefetch(a.plan.placed + e);  // for the expert GEMMs
   }
   __syncthreads();
   WaitForStep();
@@ -133,7 +133,8 @@ __global__ void __launch_bounds__(32 * kFewExpertRows) RouteFewKernel(ExpertsCal
     for (int first = 0; first < experts; first += 32) {
       const int expert = first + lane, count = expert < experts ? __popc(takers[expert]) : 0,
                 groups = (count + kRows - 1) / kRows;
-      const int ends = ScanOverWarp(groups << 16 | count);  // of its groups and places, from this round's first on
+      const int ends = ScanOverWarp(groups << 16 | count);  // inclusive prefix sums of groups and places since the
+                                                            // start of this round
       if (count > 0) {
         const int begin = place + (ends & 0xffff) - count, own = group + (ends >> 16) - groups;
         begins[expert] = begin;
@@ -167,8 +168,8 @@ __global__ void __launch_bounds__(kBlockThreads) RouteManyKernel(ExpertsCall a) 
   });
 }
 
-/// Many rows: groups of up to kRows. Those of an expert begin at its first place / kRows + its number, so that no
-/// expert needs to know of the others' groups; some are empty.
+/// Many rows: groups of up to kRows. An expert's groups start at index (its first place / kRows + its number), so that
+/// no expert needs to know the group counts of others; some groups are empty.
 template <int kRows>
 __global__ void __launch_bounds__(kBlockThreads) GroupManyKernel(ExpertsCall a) {
   StartStep();
@@ -183,7 +184,7 @@ __global__ void __launch_bounds__(kBlockThreads) GroupManyKernel(ExpertsCall a) 
   }
 }
 
-/// y += the parts of a row's experts times their weights, in the order of the experts.
+/// y += the weighted sum of the outputs of a row's experts, in index order.
 __global__ void __launch_bounds__(kBlockThreads) SumPartsKernel(ExpertsCall a) {
   StartStep();
   const int c = (blockIdx.x * kBlockThreads + threadIdx.x) * 4, row = blockIdx.y;

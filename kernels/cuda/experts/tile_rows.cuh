@@ -1,5 +1,5 @@
-// Rows of x that take an expert with weights in tiles, in shared memory, and a warp's sums of them (tiled_experts.cu):
-// as integers, of up to 4 rows, or as numbers of 16 bits, of up to 16. Included by it only.
+// Rows of x routed to an expert with block-quantized weights, in shared memory, and a warp's accumulators
+// (tiled_experts.cu): up to 4 rows as integers, or up to 16 rows as 16-bit floats. Included by it only.
 #pragma once
 
 #include "kernels/cuda/experts/tile_segments.cuh"
@@ -20,10 +20,10 @@ __device__ __forceinline__ const T* InputRow(const SegmentInputs<T>& from, int r
   return from.x + from.row_at[row] * from.x_stride;
 }
 
-/// Up to 4 rows as integers of 16 bits (portion_sums.cuh): products cost fewest operations.
+/// Kernel path for up to 4 rows as 16-bit integers (portion_sums.cuh), which takes the fewest operations.
 struct IntegerWay {
-  static constexpr int kThreads = kBlockThreads, kBlocks = 2;  // of a block; of a multiprocessor
-  static constexpr int kMostParts = 8, kRoundUnits = 32;       // of a tile; parts of a round
+  static constexpr int kThreads = kBlockThreads, kBlocks = 2;  // per block; blocks per SM
+  static constexpr int kMostParts = 8, kRoundUnits = 32;       // split-K parts per tile; parts per round
   static constexpr bool Takes(int bits) { return bits != 8; }
 
   template <class T, int kBits, int kCount>
@@ -32,7 +32,7 @@ struct IntegerWay {
   static RINGSIDE_HOST_DEVICE constexpr int RowBytes(int x_stride) {
     return x_stride * 2 + static_cast<int>(sizeof(float)) * IntegerRows<kBits>::BesideRow(x_stride);
   }
-  /// Brings them there; returns where a lane finds them.
+  /// Loads the rows; returns a lane's addresses.
   template <class T, int kBits, int kCount>
   static __device__ __forceinline__ typename Sums<T, kBits, kCount>::Places Load(const SegmentInputs<T>& from,
                                                                                  unsigned char* to, int x_stride,
@@ -42,7 +42,7 @@ struct IntegerWay {
     inputs.Load();
     return {from.rows, rows, zeros, ring};
   }
-  /// Calls body with the rows that sums are made for.
+  /// Calls body with the number of rows that the accumulators are specialized for.
   template <class Body>
   static __device__ __forceinline__ void WithCount(int rows, const Body& body) {
     if (rows == 1) return body(std::integral_constant<int, 1>());
@@ -51,13 +51,13 @@ struct IntegerWay {
   }
 };
 
-/// A warp's sums of two tiles times up to 8 kSets rows of x; weights become T on the way.
+/// A warp's accumulators of two tiles times up to 8 kSets rows of x; weights are dequantized to T.
 template <class T, int kBits, int kSets>
 struct ValueSums {
   using Tile = TileOf<kBits>;
   float c[kSets][4] = {};
 
-  /// Where a lane finds x, as LoadMatrices wants it.
+  /// A lane's addresses of x for LoadMatrices.
   struct Places {
     uint32_t x[kSets];
     __device__ __forceinline__ Places(int rows, const void* shared_x, int x_stride) {
@@ -71,7 +71,7 @@ struct ValueSums {
     }
   };
 
-  /// The n-th portion of inputs and its tiles, at `tiles` from the begin of the ring.
+  /// Accumulates the n-th K tile, whose weights are at byte offset `tiles` from the first stage.
   __device__ __forceinline__ void Add(int n, const Places& own, const LanePlaces<kBits>& places, uint32_t tiles) {
 #pragma unroll 1
     for (int chunk = 0; chunk < kPortionChunks; ++chunk) {
@@ -101,7 +101,8 @@ struct ValueSums {
       }
     }
   }
-  /// The results of a tile of a segment, all inputs of which have been added; units: as FetchUnits has them.
+  /// Epilogue of a segment's tile.
+  /// REQUIRES: all inputs have been accumulated; `units` as loaded by FetchUnits.
   template <bool kIn>
   __device__ __forceinline__ void Finish(const ExpertsCall& a, const Segment& segment, int tile,
                                          const float* units) const {
@@ -122,7 +123,7 @@ struct ValueSums {
       }
     }
   }
-  /// To [row of x][row of W].
+  /// Stores to [row of x][row of W].
   __device__ __forceinline__ void Store(float* to, int rows, int lane) const {
 #pragma unroll
     for (int s = 0; s < kSets; ++s) {
@@ -135,7 +136,7 @@ struct ValueSums {
   }
 };
 
-/// Up to 16 rows as they are.
+/// Kernel path for up to 16 rows, unconverted.
 struct ValueWay {
   static constexpr int kThreads = 2 * kBlockThreads, kBlocks = 1;
   static constexpr int kMostParts = 8, kRoundUnits = 16;
@@ -151,8 +152,7 @@ struct ValueWay {
   static __device__ __forceinline__ typename Sums<T, kBits, kCount>::Places Load(const SegmentInputs<T>& from,
                                                                                  unsigned char* to, int x_stride,
                                                                                  const void*, uint32_t) {
-    const int pieces =
-        (from.k + kPortionInputs - 1) / kPortionInputs * (kPortionInputs / 8);  // of a row, 16 bytes each
+    const int pieces = (from.k + kPortionInputs - 1) / kPortionInputs * (kPortionInputs / 8);  // per row, 16 bytes each
 #pragma unroll 4
     for (int i = threadIdx.x; i < from.rows * pieces; i += kThreads) {
       const int row = i / pieces, piece = i - row * pieces;
@@ -170,7 +170,7 @@ struct ValueWay {
   }
 };
 
-/// The same where there are so many tiles that each is a warp's own.
+/// As ValueWay, if there are enough tiles for each to be computed by a single warp.
 struct WholeWay : ValueWay {
   static constexpr int kMostParts = 1, kRoundUnits = 0;
 };

@@ -1,5 +1,5 @@
-// How blocks share the tiles of experts' weights (tiled_experts.cu): equal runs of all groups' tiles, of which a
-// segment is what a run has of a group. Included by it only.
+// Distributes the tiles of the experts' weights over blocks (tiled_experts.cu): equal runs over the tiles of all
+// groups; a segment is the part of a run within one group. Included by it only.
 #pragma once
 
 #include "kernels/cuda/experts/expert_products_inl.cuh"
@@ -10,20 +10,22 @@ namespace ringside::cuda {
 template <bool kIn>
 constexpr int kTileOutputs = kPortionOutputs<kIn>;
 
-/// From one of a warp's parts to its next.
+/// Step from one of a warp's parts to its next.
 struct PartStep {
   int32_t tiles, parts;
 };
 
-/// Tiles side by side of an expert's, and the rows that take it.
+/// Adjacent tiles of one expert, and the rows routed to it.
 struct alignas(16) Segment {
   PlacedExpert expert;
   ExpertRows rows;
-  int32_t row_at[kFewExpertRows], target[kFewExpertRows];  // which of x, or of mid; where results go
-  const unsigned char* weights[2];                         // of a tile's first eight rows, and of its second
-  int32_t first_row[2];                                    // of the first tile, among the rows of these weights
-  int32_t first_output, tiles, before, outputs;  // before: tiles of the block's run in front; outputs: the expert's
-  int32_t inputs, across, portions, parts;  // of a tile: tiles across, portions, and parts of every parts-th portion
+  int32_t row_at[kFewExpertRows], target[kFewExpertRows];  // index in x, or in `mid`; destination of results
+  const unsigned char* weights[2];                         // matrices of a tile's first eight rows, and of its second
+  int32_t first_row[2];                                    // row of the first tile in these matrices
+  int32_t first_output, tiles, before, outputs;  // before: tiles of the block's run before this segment; outputs: of
+                                                 // the expert
+  int32_t inputs, across, portions, parts;       // per tile: tiles across, K tiles, and split-K parts, each with every
+                                                 // parts-th K tile
   PartStep step;
 };
 
@@ -59,14 +61,14 @@ __device__ __forceinline__ void FillSegment(const ExpertsCall& a, const ExpertRo
   }
 }
 
-/// The segments of the block's run of tiles, in any order; returns their number. A thread has some of the groups.
+/// Builds the segments of the block's run, in any order; returns their number. The threads divide the groups.
 template <class T, bool kIn, int kThreads, int kMostParts>
 __device__ __forceinline__ int ListSegments(const ExpertsCall& a, Segment* list) {
   constexpr int kOwnWarps = kThreads / 32;
   __shared__ int warp_tiles[kOwnWarps], listed;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, each = (a.group_count + kThreads - 1) / kThreads;
   const int first_group = static_cast<int>(threadIdx.x) * each, end_group = min(first_group + each, a.group_count);
-  ExpertRows group = {};  // the last of the thread's: mostly the only one
+  ExpertRows group = {};  // the thread's last group; usually the only one
   int own = 0;
 #pragma unroll 1
   for (int g = first_group; g < end_group; ++g) own += TilesOf<kIn>(a, group = LoadGroup(a.groups + g));
@@ -81,7 +83,7 @@ __device__ __forceinline__ int ListSegments(const ExpertsCall& a, Segment* list)
     all += warp_tiles[w];
   }
   const int block = static_cast<int>(blockIdx.x), blocks = static_cast<int>(gridDim.x), share = all / blocks,
-            more = all % blocks;  // blocks that have one more
+            more = all % blocks;  // blocks that have one more tile
   const int run_begin = block * share + min(block, more), run_end = run_begin + share + (block < more ? 1 : 0);
 #pragma unroll 1
   for (int g = first_group; g < end_group && begin < run_end; ++g) {
@@ -96,7 +98,7 @@ __device__ __forceinline__ int ListSegments(const ExpertsCall& a, Segment* list)
   return listed;
 }
 
-/// A warp's place among a segment's portions: it has every kOwnWarps-th part, of all tiles' in their order.
+/// A warp's position among a segment's K tiles: it has every kOwnWarps-th part of all tiles in order.
 template <int kOwnWarps>
 struct PortionPlace {
   int tile = 0, part = 0, portion = 0;
@@ -113,7 +115,7 @@ struct PortionPlace {
   }
 };
 
-/// A warp's portions of all segments on their way through its ring.
+/// A warp's K tiles of all segments, streamed through its pipeline stages.
 template <bool kIn, int kBits, int kOwnWarps>
 class SegmentStream {
  public:
@@ -122,7 +124,7 @@ class SegmentStream {
       : ring_(ring, barriers, slots), segment_(list), end_(list + segments) {
     if (segment_ < end_) Enter();
   }
-  /// Starts the copies of the next portion, or of nothing behind the last.
+  /// Starts the copies of the next K tile, or does nothing past the last.
   __device__ __forceinline__ void Fetch() {
     if (segment_ < end_) {
       const unsigned char* from[2];
@@ -145,7 +147,7 @@ class SegmentStream {
   __device__ __forceinline__ uint32_t Next() { return ring_.Next(); }
 
  private:
-  /// At the first segment from here on that has a part for this warp.
+  /// Advances to the first segment from here on that has a part for this warp.
   __device__ __forceinline__ void Enter() {
     do {
       at_ = PortionPlace<kOwnWarps>(*segment_);
@@ -163,8 +165,7 @@ class SegmentStream {
   int first_row_[2] = {}, across_ = 0;
 };
 
-/// Starts the copies of what results of a segment are times, [tile][kPortionRows] floats: to be there when all copies
-/// are.
+/// Prefetches the scales of a segment's results, [tile][kPortionRows] floats; available after WaitForAllCopies.
 template <bool kIn, int kThreads>
 __device__ __forceinline__ void FetchUnits(const Segment& segment, float* units) {
 #pragma unroll 1
@@ -176,7 +177,7 @@ __device__ __forceinline__ void FetchUnits(const Segment& segment, float* units)
   }
 }
 
-/// The results of a round's tiles, from what each part has of its sums: [tile][part][row][kPortionRows].
+/// Epilogue of a round's tiles, from the partial sums of all parts: [tile][part][row][kPortionRows].
 template <class T, bool kIn, int kThreads, int kMostParts>
 __device__ __forceinline__ void FinishRound(const ExpertsCall& a, const Segment& segment, int first_tile, int tiles,
                                             const float* sums, const float* units) {

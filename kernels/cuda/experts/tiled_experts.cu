@@ -1,13 +1,13 @@
-// Experts' products with weights in tiles, where none has many rows: bound by reading the weights of those that are
-// taken. The work is tiles of 16 rows of an expert's weights: 8 gates and their ups, or 16 outputs. Blocks get equal
-// runs of all groups' tiles; what a run has of a group is a segment, whose rows of x a block brings to shared memory.
-// Weights come through rings of the warps' own, which do not stop between segments. Each tile is a warp's own, or,
-// where there are few, is divided by its inputs into up to 8 parts, which warps take in turn: their sums meet in shared
-// memory after a round of some tiles and are added up in the order of the parts. A row's bits depend on nothing but the
-// row.
+// Expert GEMMs with block-quantized weights, if no expert has many rows. Bound by reading the weights of the routed
+// experts. The work items are tiles of 16 rows of an expert's weights: 8 gates and their ups, or 16 outputs. Blocks get
+// equal runs over the tiles of all groups; the part of a run within one group is a segment, whose rows of x the block
+// loads into shared memory. Weights stream through pipeline stages of each warp without a break between segments. A
+// tile is computed by one warp. If there are few tiles, each is split into up to 8 parts (split-K), which the warps
+// take in turn; their sums are reduced in shared memory, in part order, after each round of some tiles. A row's bits
+// depend on nothing but the row.
 //
-// Measured on an H200, 128 experts of 768 and 2,048 in Q4_K, of which each row takes 8 by chance: at 16, 64 and 128
-// rows gates and ups take 45, 82 and 102 us, their bytes 34, 53 and 53 (BENCHMARKS.md).
+// Measured on an H200, 128 experts of 768 x 2,048 in Q4_K with 8 randomly routed experts per row: at 16, 64 and 128
+// rows gates and ups take 45, 82 and 102 us; their bytes alone take 34, 53 and 53 (BENCHMARKS.md).
 #include <algorithm>
 
 #include "kernels/cuda/experts/tile_rows.cuh"
@@ -15,19 +15,19 @@
 namespace ringside::cuda {
 namespace {
 
-/// At least what a block has of shared memory beside what it is launched with.
+/// Upper bound of a block's static shared memory.
 template <class Way>
 constexpr size_t kStaticBytes = Way::kThreads / 32 * (kMostSlots * 8 + 4) + sizeof(ZeroInputs) + 256;
 
-/// How the device divides a product.
+/// The grid of a GEMM.
 struct Division {
-  int blocks, slots, x_stride;  // of the ring; elements of a row in shared memory
-  int tiles, segments;          // of a block, at most
+  int blocks, slots, x_stride;  // pipeline stages; elements per row in shared memory
+  int tiles, segments;          // upper bounds per block
   int sums;                     // floats of a round's sums
   size_t shared_bytes;
 };
 
-/// A block's segments. In shared memory: rings, sums of two rounds, the list, what results are times, rows of x.
+/// Processes a block's segments. Shared memory: stages, sums of two rounds, the list, scales, rows of x.
 template <class Way, class T, bool kIn, int kBits>
 class BlockSegments {
  public:
@@ -42,18 +42,19 @@ class BlockSegments {
         units_(reinterpret_cast<float*>(list_ + division.segments)),
         x_(reinterpret_cast<unsigned char*>(units_ + division.tiles * kPortionRows)) {}
 
-  /// `barriers`: of all rings.
+  /// `barriers`: of all warps' stages.
   __device__ __forceinline__ void Run(const uint64_t* barriers) {
     const int segments = ListSegments<T, kIn, Way::kThreads, Way::kMostParts>(a_, list_);
     Stream stream(list_, segments, ring_, SharedAddress(barriers + Warp() * kMostSlots), division_.slots);
 #pragma unroll 1
-    for (int n = 0; n < division_.slots - 1; ++n) stream.Fetch();  // weights do not wait for the product before
+    for (int n = 0; n < division_.slots - 1; ++n) stream.Fetch();  // weights need not wait for the preceding kernel
     if constexpr (!kIn) WaitForStep();
 #pragma unroll 1
     for (const Segment* segment = list_; segment < list_ + segments; ++segment) {
       Way::WithCount(segment->rows.count, [&](auto count) {
         using Sums = typename Way::template Sums<T, kBits, decltype(count)::value>;
-        float* units = units_ + segment->before * kPortionRows;  // its own: others' results may still be under way
+        float* units = units_ + segment->before * kPortionRows;  // separate per segment: earlier segments' results may
+                                                                 // still be in flight
         FetchUnits<kIn, Way::kThreads>(*segment, units);
         const SegmentInputs<T> from{segment->inputs, segment->rows.count,
                                     static_cast<const T*>(kIn ? a_.x.data : a_.mid),
@@ -75,7 +76,7 @@ class BlockSegments {
 
   static __device__ __forceinline__ int Warp() { return static_cast<int>(threadIdx.x) / 32; }
 
-  /// Rounds of parts.
+  /// Multiplies a segment in rounds of split-K parts.
   template <class Sums>
   __device__ __forceinline__ void MultiplyParts(const Segment& segment, const typename Sums::Places& x,
                                                 const float* units, Stream& stream) {
@@ -105,7 +106,7 @@ class BlockSegments {
       FinishRound<T, kIn, Way::kThreads, Way::kMostParts>(a_, segment, first, tiles, own, units);
     }
   }
-  /// Each tile by one warp.
+  /// Multiplies a segment with one warp per tile.
   template <class Sums>
   __device__ __forceinline__ void MultiplyTiles(const Segment& segment, const typename Sums::Places& x,
                                                 const float* units, Stream& stream) {
@@ -123,7 +124,7 @@ class BlockSegments {
       }
       sums.template Finish<kIn>(a_, segment, tile, units);
     }
-    __syncthreads();  // the next segment's rows of x come to the same place
+    __syncthreads();  // the rows of the next segment overwrite those of this one
   }
 
   const ExpertsCall& a_;
@@ -143,14 +144,15 @@ __global__ void __launch_bounds__(Way::kThreads, Way::kBlocks) TiledExpertsKerne
   __shared__ alignas(8) uint64_t barriers[Way::kThreads / 32 * kMostSlots];
   __shared__ ZeroInputs zeros;
   if (threadIdx.x < ZeroInputs::kSixteens) zeros.sixteens()[threadIdx.x] = {0, 0, 0, 0};
-  // The choice of experts has ended when the second product's blocks come: the first lets them only afterwards.
+  // The routing kernel has ended when the blocks of the second GEMM start: the first GEMM triggers them only after its
+  // own wait.
   if constexpr (kIn) WaitForStep();
   LetNextStart();
   BlockSegments<Way, T, kIn, kBits>(a, division, shared, zeros.sixteens()).Run(barriers);
   if constexpr (!kBulkCopies) WaitForCopies<0>();
 }
 
-/// Over so many blocks of so much shared memory.
+/// Division over up to `most_blocks` blocks with up to `most_bytes` of shared memory.
 template <class Way, bool kIn, int kBits>
 Division Divide(const ExpertsPlan& plan, ExpertsWay way, int64_t hidden, int64_t rows, int64_t most_blocks,
                 size_t most_bytes) {
@@ -173,7 +175,7 @@ Division Divide(const ExpertsPlan& plan, ExpertsWay way, int64_t hidden, int64_t
   out.shared_bytes = beside + static_cast<size_t>(out.slots) * ring;
   return out;
 }
-/// Of so many rows in all, over the whole device: one block a multiprocessor where x leaves no room for two.
+/// Division over the whole device for `rows` rows in total; one block per SM if x leaves no room for two.
 template <class Way, bool kIn, int kBits>
 Division Divide(const Launcher& on, const ExpertsPlan& plan, ExpertsWay way, int64_t hidden, int64_t rows) {
   if (Way::kBlocks == 2) {
@@ -187,7 +189,7 @@ Division Divide(const Launcher& on, const ExpertsPlan& plan, ExpertsWay way, int
 
 template <class Way, class T, bool kIn>
 void LaunchProduct(const Launcher& on, const ExpertsCall& call) {
-  WithBits(FirstTileType(kIn ? call.plan.in_types : call.plan.out_types), [&](auto bits) {  // the only one: Fits
+  WithBits(FirstTileType(kIn ? call.plan.in_types : call.plan.out_types), [&](auto bits) {  // the only type, see Fits
     if constexpr (Way::Takes(bits())) {
       const auto division = Divide<Way, kIn, bits()>(on, call.plan, call.way, call.x.cols, call.x.rows);
       Launch(on, TiledExpertsKernel<Way, T, kIn, bits()>, Grid(division.blocks), Way::kThreads, division.shared_bytes,
@@ -206,7 +208,7 @@ bool Fits(const Launcher& on, const ExpertsPlan& plan, ExpertsWay way, int64_t h
   });
 }
 
-/// Calls body with the kind of way.
+/// Calls body with the type of the kernel path.
 template <class Body>
 auto WithWay(ExpertsWay way, const Body& body) {
   if (way == ExpertsWay::kIntegers) return body(IntegerWay());
