@@ -1,5 +1,5 @@
-// The blocks of a cluster and their shared memory; where the device has no clusters, a block is one by itself. Included
-// by .cu files only.
+// Thread block clusters and distributed shared memory (DSMEM). On devices without clusters every block is a cluster of
+// one. Included by .cu files only.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ __device__ __forceinline__ int ClusterBlocks() {
 __device__ __forceinline__ void ClusterSync() {
   asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
 }
-/// The same variable in another block's shared memory. What a block has itself it reads without: this way leads over
-/// the network between multiprocessors, which passes some 8 bytes a cycle of each.
+/// Maps a shared-memory address to the same variable in another block of the cluster. A block should access its own
+/// copy directly: DSMEM accesses cross the SM-to-SM network, at about 8 bytes a cycle per SM.
 template <class T>
 __device__ __forceinline__ const T* OfBlock(const T* own, int rank) {
   uint64_t out;
@@ -38,7 +38,7 @@ __device__ __forceinline__ const T* OfBlock(const T* own, int) {
 }
 #endif
 
-/// `sum` + the four floats at `from` in each of a cluster's blocks, in their order.
+/// `sum` + the float4 at `from` in each block of the cluster, in rank order.
 __device__ __forceinline__ float4 AddFoursOfCluster(const float* from, int blocks, float4 sum) {
   const auto add = [&](const float4& part) { sum.x += part.x, sum.y += part.y, sum.z += part.z, sum.w += part.w; };
   if (blocks == 1) {
@@ -46,7 +46,7 @@ __device__ __forceinline__ float4 AddFoursOfCluster(const float* from, int block
     return sum;
   }
   constexpr int kMost = 8;
-  float4 parts[kMost];  // all on their way at a time
+  float4 parts[kMost];  // all loads in flight at once
 #pragma unroll
   for (int b = 0; b < kMost; ++b) {
     if (b < blocks) parts[b] = *reinterpret_cast<const float4*>(OfBlock(from, b));
@@ -58,8 +58,9 @@ __device__ __forceinline__ float4 AddFoursOfCluster(const float* from, int block
   return sum;
 }
 
-/// The barrier of a thread block cluster, in two halves: what a thread wrote before it arrived is visible, in any block
-/// of the cluster, to a thread that has waited. Every thread of every block takes part each time.
+/// The cluster barrier in two halves. Writes before the arrival are visible to every thread of the cluster after the
+/// wait.
+/// REQUIRES: all threads of all blocks of the cluster take part each time.
 __device__ __forceinline__ void ArriveAtCluster() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive.release;" ::: "memory");
@@ -70,7 +71,7 @@ __device__ __forceinline__ void WaitForCluster() {
   asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
 #endif
 }
-/// Stores to the place of another block of the cluster that has `address` here.
+/// Stores into another block's shared memory, at the place that has `address` in this block.
 __device__ __forceinline__ void StoreInCluster(uint32_t address, int rank, float value) {
 #if __CUDA_ARCH__ >= 900
   asm volatile(

@@ -1,5 +1,5 @@
-// The attention of the CUDA backend: checks segments, brings what their rows need to the device, cuts rows into tiles
-// of up to 16 queries and decides into how many splits their keys go.
+// Attention of the CUDA backend. Checks segments, stages per-row data, cuts rows into tiles of up to 16 queries and
+// chooses the split-K factor over the keys.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -15,36 +15,36 @@ namespace {
 constexpr int64_t kMaxHeadDim = 256;
 constexpr int64_t kTileQueries = 16;
 constexpr int64_t kChunkQueries = 128;
-// Tiles of 16 keys: less is not worth joining.
+// Least key tiles (of 16 keys) per split; with fewer, reducing the splits costs more than it saves.
 constexpr int64_t kLeastSplitTiles = 8, kLeastChunkSplitTiles = 32;
 
-/// Whether every row begins at a multiple of 16 bytes.
+/// Whether every row starts at a 16-byte boundary.
 bool AllowsVectors(const Tensor& x) {
   return reinterpret_cast<uintptr_t>(x.data) % 16 == 0 && StorageBytes(x.dtype, x.stride) % 16 == 0;
 }
 
-/// The largest part of a group of heads, all parts equal, whose queries fit a tile.
+/// The largest divisor of the heads of a group whose queries fit in a tile.
 int64_t TileHeads(int64_t group) {
   int64_t heads = std::clamp<int64_t>(group, 1, kTileQueries);
   while (group % heads != 0) --heads;
   return heads;
 }
 
-/// The oldest ring position that row r of a segment sees; `window` 0: all that are there.
+/// The oldest ring position that row r of a segment attends to; `window` 0 means no window.
 int64_t FirstSeen(const AttentionSegment& s, int64_t r, int64_t window) {
   return window > 0 ? std::max(s.first_live[r], s.position + r - window + 1) : s.first_live[r];
 }
-/// Where row r stands for its pinned keys.
+/// Row r's position relative to its pinned keys.
 int64_t PinnedAt(const AttentionSegment& s, int64_t r) {
   const int64_t t = s.position + r;
   return t < s.pinned ? t : s.pinned + t - s.first_live[r];
 }
-/// Whether row r sees any pinned key, of those before it.
+/// Whether row r attends to any pinned key before it.
 bool SeesPinned(const AttentionSegment& s, int64_t r, int64_t window) {
   return window == 0 || PinnedAt(s, r) - window + 1 < std::min(s.pinned, s.position + r + 1);
 }
 
-/// Whether rows of a sequence see some of its pinned keys and not all, or not the same ones.
+/// Whether rows of a sequence see only a part of its pinned keys, or different parts.
 bool SplitsPinned(const AttentionArgs& args, int64_t window) {
   if (window == 0) return false;
   return std::ranges::any_of(args.segments, [&](const AttentionSegment& s) {
@@ -57,9 +57,9 @@ bool SplitsPinned(const AttentionArgs& args, int64_t window) {
   });
 }
 
-/// Chunks of rows are for caches in one piece: a branch has few rows in a step.
+/// Branches are never cut into chunks: chunks need a contiguous cache, and a branch has few rows per step.
 bool IsBranch(const AttentionSegment& s) { return s.history != nullptr; }
-/// Where positions lie that the slab does not have.
+/// The slab that holds the positions before the branch.
 const void* HistoryOf(const AttentionSegment& s) { return IsBranch(s) ? s.history : s.slab; }
 
 /// Rows [first, first + count) of a segment and the keys they see.
@@ -93,16 +93,16 @@ StagedTile MakeTile(const AttentionSegment& s, const KvShape& shape, int64_t win
           .own_begin = static_cast<int32_t>(std::max<int64_t>(first_tile - branch_tile, 0) % shape.ring_tiles)};
 }
 
-/// A step's rows as the kernels see them.
+/// The rows of a step as the kernels consume them.
 struct CutRows {
   std::vector<StagedRow> rows;
-  std::vector<StagedTile> tiles;  // of up to 16 queries a head tile, then
-  int64_t few = 0;                // so many of them; the rest has up to 128
-  int64_t most_keys[2] = {0, 0};  // tiles of keys of the longest of either kind
+  std::vector<StagedTile> tiles;  // tiles of up to 16 query rows (rows times heads), then chunks
+  int64_t few = 0;                // number of these tiles; the chunks after them have up to 128 query rows
+  int64_t most_keys[2] = {0, 0};  // key tiles of the longest tile and of the longest chunk
   bool single = true;             // every sequence has one row
 };
 
-/// `alone`: every row is a tile, whose keys are then divided among warps as its own position says.
+/// `alone`: every row gets a tile to itself, so that the split of its keys over warps depends on its position alone.
 CutRows Cut(const AttentionArgs& args, int64_t window, int64_t tile_heads, int64_t chunk_rows, bool alone) {
   CutRows out;
   out.rows.resize(static_cast<size_t>(args.qkv.rows));
@@ -123,7 +123,7 @@ CutRows Cut(const AttentionArgs& args, int64_t window, int64_t tile_heads, int64
           .first_live = static_cast<int32_t>(t < s.pinned ? s.pinned : FirstSeen(s, r, window)),
           .pinned_at = static_cast<int32_t>(PinnedAt(s, r))};
     }
-    // Later rows see more keys: first, so that no multiprocessor is left with a long one at the end.
+    // Later rows see more keys. They come first, so that no SM is left with a long tile in the last wave.
     const bool chunk = !alone && !IsBranch(s) && s.rows > 2 * tile_rows;
     const int64_t step = chunk ? chunk_rows : tile_rows;
     for (int64_t r = (s.rows - 1) / step * step; r >= 0 && s.rows > 0; r -= step) {
@@ -138,7 +138,7 @@ CutRows Cut(const AttentionArgs& args, int64_t window, int64_t tile_heads, int64
   return out;
 }
 
-/// What all layers of a step share, but for the splits and what is staged.
+/// The part of the plan that all layers of a step share, without splits and staged pointers.
 AttentionPlan PlanOf(const AttentionArgs& args, int64_t tile_heads) {
   const KvShape& shape = args.shape;
   const bool rotates = args.pairs != RopePairs::kNone && args.rotary > 0;
@@ -158,7 +158,7 @@ AttentionPlan PlanOf(const AttentionArgs& args, int64_t tile_heads) {
   return plan;
 }
 
-/// Queries of the longest chunk and keys of the one that sees most choose the shape of a block.
+/// Queries per block of the WGMMA kernel, from the longest chunk and the largest number of keys seen.
 int32_t WgmmaQueries(const AttentionArgs& args, int64_t window, int64_t tile_heads) {
   int64_t rows = 0, keys = 0;
   for (const AttentionSegment& s : args.segments) {
@@ -175,8 +175,8 @@ int Resident(const Launcher& on, const AttentionPlan& plan, bool chunk, int spli
   return ResidentAttentionTiles(on, plan.cache, plan.head_dim, chunk, splits);
 }
 
-/// As many splits of the keys as are on the device together, a power of two: few different graphs. (Twice as many for
-/// chunks, whose rows see half of the keys on average: 10 to 45 % slower.)
+/// The largest power of two of splits whose blocks are all resident; powers of two keep the number of distinct graphs
+/// small. (Doubling it for chunks, whose rows see half of the keys on average, was 10 to 45 % slower.)
 int32_t ChooseSplits(const Launcher& on, const AttentionPlan& plan, bool chunk, int64_t tiles, int64_t most_keys) {
   const int64_t items = tiles * (plan.heads / plan.tile_heads),
                 least = chunk ? kLeastChunkSplitTiles : kLeastSplitTiles;
@@ -187,13 +187,13 @@ int32_t ChooseSplits(const Launcher& on, const AttentionPlan& plan, bool chunk, 
   return splits;
 }
 
-/// Whether blocks would take turns on multiprocessors: then two of half the warps share one.
+/// Whether the blocks need more than one wave; then two half-size blocks share an SM.
 bool IsPaired(const Launcher& on, const AttentionPlan& plan) {
   const int64_t items = int64_t{plan.tile_count} * (plan.heads / plan.tile_heads);
   return on.large && plan.splits == 1 && items > on.multiprocessors && items > Resident(on, plan, false, 1);
 }
 
-/// How far from a row the farthest key is that one of them sees.
+/// The largest distance from a row to a pinned key that any row sees.
 int64_t FarthestKey(const AttentionArgs& args) {
   int64_t farthest = 0;
   for (const AttentionSegment& s : args.segments) {
@@ -210,7 +210,7 @@ AttentionPlan CudaBackend::StageSegments(const AttentionArgs& args, const Staged
   const int64_t tile_heads = layers.tile_heads, window = layers.window;
   AttentionPlan plan = PlanOf(args, tile_heads);
   plan.window = static_cast<int32_t>(window);
-  // With a fixed order the layer alone decides on the kernel, and not what is in the step.
+  // With a fixed order only the layer may select the kernel, not the rows that share the step.
   const bool traits = layers.traits || (window > 0 && (options_.deterministic || SplitsPinned(args, window)));
   plan.traits = traits ? 1 : 0;
   const auto await = [&](const void* slab, int64_t tokens, int64_t pinned) {
@@ -227,8 +227,8 @@ AttentionPlan CudaBackend::StageSegments(const AttentionArgs& args, const Staged
   if (properties_.major == 9 && one_type && usual && !traits && AllowsEights(plan, args.qkv)) {
     plan.wgmma_queries = WgmmaQueries(args, window, tile_heads);
   }
-  if (plan.wgmma_queries > 0) {  // they take the memory as an array of half tiles
-    CHECK_LE(plan.memory_bytes / plan.half_tile_bytes, int64_t{INT32_MAX});  // kMostHalfTiles, and a page
+  if (plan.wgmma_queries > 0) {  // these kernels address the memory as an array of half tiles
+    CHECK_LE(plan.memory_bytes / plan.half_tile_bytes, int64_t{INT32_MAX});  // kMostHalfTiles plus a page
     for (const AttentionSegment& s : args.segments) {
       const std::byte* slab = static_cast<std::byte*>(s.slab);
       CHECK(slab >= range.begin && slab < range.begin + range.bytes);
@@ -239,7 +239,7 @@ AttentionPlan CudaBackend::StageSegments(const AttentionArgs& args, const Staged
                                                     : kChunkQueries / kTileQueries * (kTileQueries / tile_heads);
   const CutRows cut = Cut(args, window, tile_heads, chunk_rows, options_.deterministic);
   const RopeAngles& from = args.angles;
-  // One piece: a rewind of the staging memory must not come between its parts.
+  // One allocation: a rewind of the staging buffer must not happen between its parts.
   const size_t row_bytes = (cut.rows.size() * sizeof(StagedRow) + 15) / 16 * 16,
                tile_bytes = cut.tiles.size() * sizeof(StagedTile),
                angle_bytes = static_cast<size_t>(args.qkv.rows * plan.rotary / 2) * sizeof(float);
@@ -267,7 +267,7 @@ AttentionPlan CudaBackend::StageSegments(const AttentionArgs& args, const Staged
   plan.chunk_count = static_cast<int32_t>(static_cast<int64_t>(cut.tiles.size()) - cut.few);
   const bool tiled = HasTiledAttention(plan.cache, plan.head_dim);
   plan.stores = cut.single && tiled && args.heads > 0 && args.seen != KeysSeen::kPinned ? 1 : 0;
-  // Unless how many others there are must not matter.
+  // A fixed order excludes splits: their number depends on the other rows of the step.
   if (tiled && args.heads > 0 && !options_.deterministic) {
     plan.splits = ChooseSplits(runner_.launcher(), plan, false, plan.tile_count, cut.most_keys[0]);
     plan.paired = IsPaired(runner_.launcher(), plan) ? 1 : 0;
@@ -276,12 +276,13 @@ AttentionPlan CudaBackend::StageSegments(const AttentionArgs& args, const Staged
   return plan;
 }
 
-// Layers differ in their windows, rotations and traits: few kinds in a network, so that each is staged once a step.
+// Layers differ in window, rotation and traits. A network has few distinct combinations, so each is staged once per
+// step.
 AttentionPlan CudaBackend::PlanFor(const AttentionArgs& args) {
   if (args.step == 0 || args.step != staged_.step) staged_ = {.step = args.step, .farthest = FarthestKey(args)};
   const ScoreTraits& scores = args.scores;
   const int64_t farthest = staged_.farthest;
-  // If every row sees what it would without a window there is none.
+  // A window that masks no key of any row is dropped.
   const bool narrows = scores.window > 0 && (options_.deterministic || farthest >= scores.window);
   const bool rotates = args.pairs != RopePairs::kNone && args.rotary > 0;
   const StagedFor wanted{.tile_heads = TileHeads(args.heads / args.shape.kv_heads),
@@ -292,10 +293,10 @@ AttentionPlan CudaBackend::PlanFor(const AttentionArgs& args) {
                          .angles = rotates ? args.angles.own_cos : nullptr};
   for (const auto& [layers, plan] : staged_.plans) {
     StagedFor without = layers;
-    if (!rotates) without.angles = nullptr;  // the rest is the same
+    if (!rotates) without.angles = nullptr;  // the other fields still have to match
     if (without == wanted) return plan;
   }
-  const AttentionPlan plan = StageSegments(args, wanted);  // forgets what is staged if it must begin anew
+  const AttentionPlan plan = StageSegments(args, wanted);  // invalidates staged_ if the buffer is rewound
   if (staged_.step != args.step) staged_ = {.step = args.step, .farthest = farthest};
   staged_.plans.emplace_back(wanted, plan);
   return plan;
@@ -306,7 +307,7 @@ void CudaBackend::AwaitCopies(const AttentionArgs& args) {
   for (const AttentionSegment& segment : args.segments) {
     for (const void* slab : {HistoryOf(segment), static_cast<const void*>(segment.slab)}) {
       if (!slab_copies_.Moves(slab)) continue;
-      // A step cut into pieces by waits is not worth keeping as a graph.
+      // A step that waits break into several launches is not worth capturing as a graph.
       if (!std::exchange(issued, true)) Issue();
       slab_copies_.Await(slab, args.layer, stream_);
     }
@@ -326,13 +327,13 @@ void CudaBackend::Attention(const AttentionArgs& args) {
   plan.scale = scores.scale, plan.soft_cap = scores.soft_cap;
   plan.slopes = scores.slopes, plan.sinks = scores.sinks;
   plan.biases = scores.biases, plan.bias_reach = static_cast<int32_t>(scores.bias_reach);
-  if (args.pairs == RopePairs::kNone || args.rotary == 0) plan.rotary = 0;  // where other layers rotate
+  if (args.pairs == RopePairs::kNone || args.rotary == 0) plan.rotary = 0;  // other layers of the plan may rotate
   plan.layer_offset = args.layer * shape.layer_tile_bytes();
   if (HasTiledAttention(plan.cache, plan.head_dim)) CHECK(AllowsVectors(args.out));
   CHECK(plan.wgmma_queries == 0 || AllowsEights(plan, args.qkv));
   plan.early = plan.stores != 0 && args.layer > last_layer_ && !slab_copies_.busy() ? 1 : 0;
   last_layer_ = args.layer;
-  // Prompts among others' rows come in as many mixtures as there are steps, encoders' inputs in as many lengths.
+  // Prefill mixed with other sequences' rows, and encoder inputs, rarely repeat a shape.
   const auto sequences = static_cast<int64_t>(args.segments.size());
   const bool encodes = args.heads == 0 || (args.seen == KeysSeen::kPinned && plan.asks_only == 0);
   if (encodes || (sequences > 1 && args.qkv.rows > sequences)) recurs_ = false;

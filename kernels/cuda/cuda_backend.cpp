@@ -14,12 +14,13 @@ namespace ringside {
 namespace cuda {
 namespace {
 
-// Steps become graphs if they are small or whole chunks of a long prompt; others do not come again often enough.
+// Small steps and full chunks of a long prompt are captured as graphs; other shapes do not recur often enough.
 constexpr int64_t kChunkRows = 256;
-// A large step is issued in segments, for the device to begin while the host goes on: kFirstSegment operations, then so
-// many times as many. A segment ends behind an attention, which joins with nothing.
+// A large step is launched in segments, so that the device starts while the host is still recording: kFirstSegment
+// operations at first, then kSegmentGrowth times more each time. Segments end after an attention, which fuses with no
+// neighbour.
 constexpr size_t kSegmentGrowth = 6;
-constexpr size_t kStagingBytes = size_t{32} << 20;  // of each of two submissions
+constexpr size_t kStagingBytes = size_t{32} << 20;  // per submission, of which there are two
 constexpr size_t kLandingBytes = size_t{32} << 20;
 constexpr size_t kWorkspaceBytes = size_t{64} << 20;
 constexpr size_t kScratchBytes = size_t{256} << 20;
@@ -107,12 +108,12 @@ Status CudaBackend::Start(RankComms comms) {
 void CudaBackend::UseOnThisThread() { CHECK_CUDA(cudaSetDevice(options_.device)); }
 
 CudaBackend::~CudaBackend() {
-  if (stream_ != nullptr) UseOnThisThread();  // whoever destroys it may have made another one since
+  if (stream_ != nullptr) UseOnThisThread();  // the destroying thread may have selected another backend's device
   if (stream_ != nullptr) AwaitStream();
   graphs_.Clear();
   exchange_.Stop();
   stages_.Stop();
-  slab_copies_.Stop();  // what it still copies uses memory
+  slab_copies_.Stop();  // copies in flight use the memory
   if (stream_ != nullptr) CHECK_CUDA(cudaStreamDestroy(stream_));
 }
 
@@ -134,13 +135,13 @@ Result<Buffer> CudaBackend::Allocate(size_t bytes) {
   if (data == nullptr) {
     return Overloaded(fmt::format("no device memory for {} bytes: {} are free", bytes, memory_.free_bytes()));
   }
-  Flush();  // what is recorded may still use these bytes
+  Flush();  // recorded operations may still use these bytes
   CHECK_CUDA(cudaMemsetAsync(data, 0, bytes, stream_));
   return Buffer(this, data, bytes);
 }
 
 void CudaBackend::Free(void* data, size_t bytes) {
-  if (memory_.IsRange(data)) {  // unlike what is divided for good it is not there any more
+  if (memory_.IsRange(data)) {  // ranges are unmapped at once, while arena memory is only reused
     Synchronize();
     slab_copies_.WaitForAll();
   }
@@ -226,7 +227,7 @@ uint64_t CudaBackend::Submit() {
   filling_ = 1 - filling_;
   WaitFor(filling().number());
   ForgetStaged();
-  last_layer_ = -1;  // what follows begins with a graph or an upload behind all kernels before it
+  last_layer_ = -1;  // the next submission starts with a graph or an upload, which waits for all preceding kernels
   chosen_rows_ = 0;
   return last_submission_;
 }
@@ -247,19 +248,19 @@ Status CudaBackend::status() const {
 CopyTicket CudaBackend::SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) {
   AwaitRuns(slab, runs);
   Flush();
-  const auto waiting = Wait();  // where the host's memory is not pinned
+  const auto waiting = Wait();  // the copy may block if the host memory is not pinned
   return slab_copies_.Begin(true, shape, static_cast<std::byte*>(const_cast<void*>(slab)), runs, stream_);
 }
 
 CopyTicket CudaBackend::LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) {
   AwaitRuns(slab, runs);
   Flush();
-  const auto waiting = Wait();  // where the host's memory is not pinned
+  const auto waiting = Wait();  // the copy may block if the host memory is not pinned
   return slab_copies_.Begin(false, shape, static_cast<std::byte*>(slab), runs, stream_);
 }
 
 void CudaBackend::WaitForCopy(CopyTicket ticket) {
-  const auto waiting = Wait();  // a copy follows the operations before it
+  const auto waiting = Wait();  // a copy waits for the operations issued before it
   slab_copies_.Wait(ticket);
 }
 
@@ -293,14 +294,14 @@ void CudaBackend::PlayPending() {
   if (exchange_.broken() || stages_.broken()) pending_.clear();
   const cudaGraphExec_t graph = recurs_ && !pending_.empty() ? graphs_.Find(pending_, runner_) : nullptr;
   if (graph == nullptr) return Issue();
-  Upload(Staging::Way::kBeside);  // a graph itself waits for all kernels before it
+  Upload(Staging::Way::kBeside);  // a graph launch waits for all preceding kernels
   CHECK_CUDA(cudaGraphLaunch(graph, stream_));
   pending_.clear();
 }
 
 void CudaBackend::Issue() {
   Upload(Staging::Way::kBehind);
-  const auto waiting = Wait();  // where the runner tries what is faster
+  const auto waiting = Wait();  // the runner may run timing trials
   runner_.Run(pending_);
   pending_.clear();
   recurs_ = true;
@@ -430,7 +431,7 @@ void CudaBackend::Linear(const LinearArgs& args) {
   CHECK(args.weights.size() <= static_cast<size_t>(StepOp::kMaxWeights));
   int64_t column = 0;
   for (size_t first = 0; first < args.weights.size();) {
-    const Weight& of = *args.weights[first];  // those of one type and order, side by side, are one operation
+    const Weight& of = *args.weights[first];  // adjacent weights of one type and order form one operation
     size_t end = first;
     int64_t outputs = 0;
     while (end < args.weights.size() && args.weights[end]->dtype == of.dtype &&
@@ -502,7 +503,7 @@ void CudaBackend::GatherColumns(Tensor x, std::span<const int64_t> borders) {
   CHECK(x.dtype == DType::kF32 && exchange_.started());
   CHECK_EQ(std::ssize(borders), exchange_.ranks() + 1);
   if (!std::ranges::equal(borders_, borders)) {
-    CHECK(borders_.empty());  // recorded steps refer to them
+    CHECK(borders_.empty());  // recorded steps hold pointers into borders_
     borders_.assign(borders.begin(), borders.end());
   }
   int64_t widest = 1;

@@ -1,7 +1,8 @@
-// The CUDA backend: checks arguments, brings what is on the host to the device and records operations; they run
-// together when a result is wanted (Synchronize, copies), as one CUDA graph from the second step of a shape on. Steps
-// of many rows that are no whole chunk run at once instead: their shapes rarely come again. It holds no model and no
-// conversation. Calls come from one thread at a time, each of which has called UseOnThisThread.
+// The CUDA backend. It checks arguments, stages host data in device memory and records operations; recorded operations
+// run together when a result is needed (Synchronize, copies). From the second step of a given shape on they run as one
+// CUDA graph. Prefill steps with an unusual row count are launched eagerly: a captured graph would rarely be replayed.
+// The backend knows nothing of models or conversations.
+// THREAD: one thread at a time; each calls UseOnThisThread first.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -28,7 +29,7 @@ class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(const CudaBackendOptions& options) : options_(options) {}
   ~CudaBackend() override;
-  /// `comms`: of the ranks that this is one of, all of which start at one time.
+  /// `comms` connects this rank to the others of its group; all ranks must call Start concurrently.
   Status Start(RankComms comms);
 
   void UseOnThisThread() override;
@@ -57,7 +58,7 @@ class CudaBackend final : public Backend {
   CopyTicket LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) override;
   bool CopyDone(CopyTicket ticket) override { return slab_copies_.Done(ticket); }
   void WaitForCopy(CopyTicket ticket) override;
-  int64_t slab_piece_bytes() const override { return int64_t{8} << 20; }  // the link's full rate begins at 2 MiB a call
+  int64_t slab_piece_bytes() const override { return int64_t{8} << 20; }  // the link is at full rate from 2 MiB a call
   bool PinHost(void* data, size_t bytes) override;
   Result<Weight> LoadWeight(const HostTensor& host) override;
   Result<Weight> MakeRandomWeight(const RandomMatrix& matrix) override;
@@ -88,59 +89,60 @@ class CudaBackend final : public Backend {
   void ChooseHighest(Tensor logits, int64_t first, std::span<ChosenToken> chosen) override;
 
  private:
-  /// Layers that share the staged part of an attention operation.
+  /// The properties by which layers share one staged attention plan.
   struct StagedFor {
     int64_t tile_heads = 0;
-    int64_t window = 0;             // 0: none that hides a key
-    bool traits = false;            // soft cap, slopes, sinks or biases, or an encoder's rows
+    int64_t window = 0;   // 0: no key is masked by a window
+    bool traits = false;  // soft cap, slopes, sinks or biases are used, or the rows are an encoder's
     KeysSeen seen = KeysSeen::kBefore;
     const float* angles = nullptr;  // own_cos on the host; null: no rotation
     friend bool operator==(const StagedFor&, const StagedFor&) = default;
   };
-  /// What is staged of a step.
+  /// Attention plans staged for the current step.
   struct StagedStep {
     uint64_t step = 0;     // 0: none
-    int64_t farthest = 0;  // key that a row sees, but for windows
+    int64_t farthest = 0;  // farthest key that any row sees, windows ignored
     std::vector<std::pair<StagedFor, AttentionPlan>> plans;
   };
 
-  /// Which rows of a step have which adapter, staged.
+  /// The staged mapping from the rows of a step to their adapters.
   struct AdaptedStep {
     uint64_t step = 0;  // 0: none
     const AdaptedTile* tiles = nullptr;
     int64_t count = 0;
   };
 
-  /// Memory for a matrix of options_.dtype.
+  /// Allocates a matrix of options_.dtype.
   Result<Weight> TakeWeight(int64_t rows, int64_t cols);
-  /// Of `bytes`, and so many scales.
+  /// Allocates a matrix of `bytes` bytes with `scales` scales.
   Result<Weight> TakeScaledWeight(DType dtype, int64_t rows, int64_t cols, size_t bytes, size_t scales);
   std::byte* TakeScales(size_t count);
-  /// Of one byte an element, kI8 or kF8E4M3: rounded to it, or as the file has it.
+  /// Loads a matrix as kI8 or kF8E4M3, one byte an element: quantized to it, or unchanged if the file has that type.
   Result<Weight> LoadBytes(const HostTensor& host, DType dtype);
-  /// kInvalidArgument, too, for values that would not stay as they are.
+  /// Loads a block-quantized matrix.
+  /// ERRORS: also kInvalidArgument if the conversion would change values.
   Result<Weight> LoadBlocks(const HostTensor& host, DType dtype);
-  /// The order of a weight's inputs, for Linear; nothing if they have none.
+  /// Stores the act-order permutation of a weight's inputs for Linear; does nothing if there is none.
   Status KeepOrder(std::span<const int32_t> order, Weight* weight);
-  /// The same number for weights whose inputs have the same order; 0: none.
+  /// An id shared by all weights with the same input permutation; 0: no permutation.
   int OrderOf(const Weight& weight) const;
 
-  /// While it lives this thread waits for its stream, and may wait for other ranks there.
+  /// While an instance lives, this thread waits for its stream, and through it perhaps for other ranks.
   struct Waiting {
     DeviceMessages::Waiting layer, stages;
   };
   [[nodiscard]] Waiting Wait() const { return {exchange_.Wait(), stages_.Wait()}; }
-  /// Until the device has done everything.
+  /// Blocks until the device is idle.
   void AwaitStream();
   void Record(const StepOp& op, int64_t rows);
-  /// What is recorded, as a graph if such a step is likely to come again.
+  /// Runs the recorded operations, as a graph if a step of this shape is likely to recur.
   void PlayPending();
-  /// What is recorded, without keeping a graph.
+  /// Runs the recorded operations without caching a graph.
   void Issue();
   void Upload(Staging::Way way);
-  /// Waits until there is memory where a copy goes or comes from.
+  /// Blocks until all slab memory that the copy touches is committed.
   void AwaitRuns(const void* slab, std::span<const SlabRun> runs);
-  /// What is issued from now on waits for the layer's copies where slabs of the segments are on their way.
+  /// Makes later operations wait for this layer's slab copies if slabs of the segments are being copied.
   void AwaitCopies(const AttentionArgs& args);
   template <class T>
   T* Stage(std::span<const T> values) {
@@ -148,59 +150,60 @@ class CudaBackend final : public Backend {
     if (!values.empty()) std::memcpy(place.host, values.data(), values.size_bytes());
     return static_cast<T*>(place.device);
   }
-  /// Memory of its own with these bytes, which may go when it returns. kOverloaded without room.
+  /// Allocates device memory and copies `bytes` into it; `bytes` may be freed on return.
+  /// ERRORS: kOverloaded if device memory is exhausted.
   Result<Buffer> Keep(std::span<const std::byte> bytes);
-  /// Room for a later Upload; does what is recorded first if there is none left.
+  /// Reserves staging space for a later Upload; first runs the recorded operations if the buffer is full.
   Staging::Place StageRoom(size_t bytes);
   const int32_t* StageIndices(std::span<const int64_t> values);
   const ChoiceRow* StageChoices(std::span<const TokenChoice> choices);
-  /// Pinned memory whose contents go to `host` when what is issued now has been waited for.
+  /// Pinned memory whose contents are copied to `host` once the operations issued so far have been waited for.
   std::byte* Land(void* host, size_t bytes);
-  /// Some of a layer's weights, all of one type and order: columns [column, column + outputs) of the result.
+  /// Records a GEMM with weights of one type and one input order; writes columns [column, column + outputs) of y.
   void RecordLinear(const LinearArgs& args, std::span<const Weight* const> weights, int64_t column, int64_t outputs);
-  /// To the next stage, or from the one before, in several calls where there are many rows.
+  /// Sends to the next pipeline stage or receives from the previous one; many rows take several calls.
   void HandOver(OpKind kind, Tensor x);
-  /// As a matrix of one column: 4 bytes each, whatever they mean.
+  /// The sampled ids as a one-column matrix of 4-byte elements, whatever their type.
   Tensor ChosenIds(size_t count) const;
   Submission& filling() { return submissions_[filling_]; }
-  /// What all layers of a kind share, staged; found if it is already.
+  /// The attention plan that all layers of this kind share; staged on first use.
   AttentionPlan PlanFor(const AttentionArgs& args);
   AttentionPlan StageSegments(const AttentionArgs& args, const StagedFor& layers);
-  /// Brings a step's adapters to the device, if they are not there already.
+  /// Uploads the adapter mapping of a step unless it is already on the device.
   void StageAdapted(const LowRankArgs& args);
   void ForgetStaged() { staged_ = {}, adapted_ = {}; }
 
-  static constexpr int64_t kMostChosenRows = 65536;  // of a submission
+  static constexpr int64_t kMostChosenRows = 65536;  // per submission
   static constexpr size_t kOrderedBytes = size_t{32} << 20;
-  static constexpr size_t kFirstSegment = 4;         // operations
-  static constexpr int64_t kMostSmallRows = 64;      // of steps that become graphs whatever they have
+  static constexpr size_t kFirstSegment = 4;     // operations
+  static constexpr int64_t kMostSmallRows = 64;  // steps of up to this number of rows are always captured as graphs
 
   const CudaBackendOptions options_;
   cudaDeviceProp properties_ = {};
   cudaStream_t stream_ = nullptr;
   DeviceMemory memory_;
-  std::span<std::byte> scale_room_;  // of memory_, for further scales
+  std::span<std::byte> scale_room_;  // rest of a block of memory_, for further scales
   Submission submissions_[2];
-  int filling_ = 0;  // of them
+  int filling_ = 0;  // index into submissions_
   uint64_t last_submission_ = 0;
   SlabCopies slab_copies_;
   RankExchange exchange_;
   StageExchange stages_;
-  std::vector<int64_t> borders_;  // of GatherColumns
+  std::vector<int64_t> borders_;  // column borders of GatherColumns
   StepRunner runner_;
   GraphCache graphs_;
   StepOps pending_;
-  bool recurs_ = true;              // it may be worth a graph
-  size_t segment_ = kFirstSegment;  // operations of a large step to record before they are played
+  bool recurs_ = true;              // a step of this shape may recur, so a graph may pay off
+  size_t segment_ = kFirstSegment;  // number of operations of a large step to record before they are launched
   StagedStep staged_;
   AdaptedStep adapted_;
   std::map<std::vector<int32_t>, int> order_numbers_;
-  std::unordered_map<const void*, int> numbers_of_orders_;  // on the device
-  void* ordered_x_ = nullptr;  // kOrderedBytes: inputs in a weight's order, of as many rows as there is room for
-  int64_t last_layer_ = -1;  // of attention in this submission; layers before it may be being written
+  std::unordered_map<const void*, int> numbers_of_orders_;  // keyed by the permutation's device address
+  void* ordered_x_ = nullptr;  // kOrderedBytes: inputs permuted into a weight's order, for as many rows as fit
+  int64_t last_layer_ = -1;    // last attention layer of this submission; earlier layers may still be being written
 
-  int32_t* chosen_ids_ = nullptr;  // of the last submission that chose, for Embed
-  int64_t chosen_rows_ = 0;        // chosen since the last Submit
+  int32_t* chosen_ids_ = nullptr;  // tokens sampled by the last submission that sampled, read by Embed
+  int64_t chosen_rows_ = 0;        // rows sampled since the last Submit
 };
 
 }  // namespace ringside::cuda

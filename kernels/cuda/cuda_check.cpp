@@ -8,10 +8,10 @@
 namespace ringside::cuda {
 namespace {
 
-std::atomic<bool> failed{false};  // the fast way to know that nothing has happened
+std::atomic<bool> failed{false};  // fast path: no failure so far
 std::mutex mutex;
 std::string& First() {
-  static auto* const first = new std::string;  // outlives every thread
+  static auto* const first = new std::string;  // leaked on purpose: outlives every thread
   return *first;
 }
 

@@ -1,6 +1,7 @@
-// Return codes of CUDA and cuBLAS. A device error is sticky and nothing is known of memory afterwards: the first one is
-// kept for good, naming call and place, and calls go on to fail without harm until whoever looks at Backend::status
-// stops making them. Any thread.
+// Checks of CUDA and cuBLAS return codes. A device error is sticky and leaves device memory undefined. The first error
+// is recorded for good with its call and source location; later calls fail harmlessly until the caller checks
+// Backend::status and stops.
+// THREAD: any.
 #pragma once
 
 #include <cublas_v2.h>
@@ -12,9 +13,9 @@
 
 namespace ringside::cuda {
 
-/// Keeps and logs the first failure of the process.
+/// Records and logs the first device failure of the process.
 void NoteDeviceError(const char* file, int line, const std::string& what);
-/// kUnavailable, naming the first failure, if there was one.
+/// kUnavailable naming the first device failure, or Ok if there was none.
 Status DeviceStatus();
 
 }  // namespace ringside::cuda

@@ -1,5 +1,5 @@
-// Choosing tokens: takes the choices of a step, with their lists, to the device in one piece. The rows come first in
-// it, so that what a recorded step points at does not move when lists grow.
+// Sampling: stages the sampling parameters of a step, with their lists, in one piece. The fixed-size rows come first,
+// so that the addresses in a captured graph do not move when lists grow.
 #include <cstring>
 
 #include "kernels/cuda/cuda_backend.h"
@@ -8,20 +8,20 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr size_t kMostListBytes = size_t{16} << 20;  // of the choices that go together; at least one goes
+constexpr size_t kMostListBytes = size_t{16} << 20;  // list bytes per launch; a launch has at least one row
 
 size_t ListBytes(const TokenChoice& choice) {
   return sizeof(BiasedId) * choice.bias.size() + sizeof(CountedId) * choice.counted.size() +
          sizeof(int32_t) * (choice.repeated.size() + choice.banned.size() + choice.allowed.size());
 }
 
-/// Writes lists into staged memory one behind the other.
+/// Appends lists to staging memory.
 class ListWriter {
  public:
   explicit ListWriter(Staging::Place place)
       : host_(static_cast<std::byte*>(place.host)), device_(static_cast<std::byte*>(place.device)) {}
 
-  /// Copies `items` as T; returns where they will be on the device.
+  /// Copies `items` as T; returns their future device address.
   template <class T, class Items>
   const T* Write(const Items& items, int32_t* count) {
     const std::byte* at = device_;

@@ -1,4 +1,4 @@
-// Mixtures of experts of the CUDA backend: where their weights lie, and the operation's record.
+// Mixture-of-experts layers of the CUDA backend: weight placement and the recorded operation.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace ringside::cuda {
 namespace {
 
-/// The kernels take weights 16 bytes at a time.
+/// Weights are loaded 16 bytes at a time.
 constexpr int64_t kMultiple = 8;
 
 Status CheckExpert(const Expert& expert, DType dtype, int64_t hidden, int64_t inner) {
@@ -32,7 +32,7 @@ Status CheckExpert(const Expert& expert, DType dtype, int64_t hidden, int64_t in
 
 int32_t BitsIn(DType dtype) { return HasGroupScales(dtype) ? BitsOf(dtype) : 16; }
 
-/// Of a matrix of each expert, whose type `type` says.
+/// The set of types of one matrix over all experts; type(expert) returns the type of that matrix.
 template <class TypeOf>
 uint32_t TileTypes(std::span<const Expert> experts, const TypeOf& type) {
   uint32_t types = 0;
@@ -47,7 +47,7 @@ PlacedMatrix Place(const Weight& weight, int64_t first_row) {
           .bits = BitsIn(weight.dtype)};
 }
 
-/// The same products of all experts are computed at once: in one way.
+/// One launch computes the same GEMM of all experts, so they must use one kernel path.
 Status CheckTypes(std::span<const PlacedExpert> experts) {
   const auto alike = [](const PlacedMatrix& a, const PlacedMatrix& b) { return (a.bits == 16) == (b.bits == 16); };
   for (const PlacedExpert& expert : experts) {

@@ -1,4 +1,5 @@
-// Adapters of the CUDA backend: where their matrices lie, which rows of a step have which, and the operation's record.
+// LoRA adapters of the CUDA backend: matrix placement, the row-to-adapter mapping of a step, and the recorded
+// operation.
 #include <algorithm>
 
 #include "kernels/cuda/cuda_backend.h"
@@ -6,7 +7,7 @@
 namespace ringside::cuda {
 namespace {
 
-/// Rows of one adapter that follow one another, in tiles of up to `most`, rows without one among them where `all`.
+/// Tiles of up to `most` consecutive rows with one adapter; with `all` also of rows without an adapter.
 std::vector<AdaptedTile> TilesOf(std::span<const int> adapters, size_t most, bool all) {
   std::vector<AdaptedTile> tiles;
   for (size_t row = 0, end = 0; row < adapters.size(); row = end) {
@@ -41,12 +42,13 @@ Result<Buffer> CudaBackend::PlaceLowRank(std::span<const std::span<const LowRank
   return Keep(std::as_bytes(std::span(placed)));
 }
 
-// A small step has a tile for each row, whatever it has, so that one recorded step serves all that have so many.
+// Small steps get one tile per row, with or without an adapter, so that one captured graph serves all steps of this row
+// count.
 void CudaBackend::StageAdapted(const LowRankArgs& args) {
   if (args.step != 0 && args.step == adapted_.step) return;
   const bool small = args.x.rows <= kMostSmallRows;
   const std::vector<AdaptedTile> tiles = TilesOf(args.adapters, small ? 1 : kAdaptedTileRows, small);
-  const AdaptedTile* staged = Stage<AdaptedTile>(tiles);  // forgets what is staged if it must begin anew
+  const AdaptedTile* staged = Stage<AdaptedTile>(tiles);  // invalidates adapted_ if the buffer is rewound
   adapted_ = {.step = args.step, .tiles = staged, .count = std::ssize(tiles)};
 }
 

@@ -1,4 +1,4 @@
-// Weights on their way from a file to the device: in the backend's type, or quantised.
+// Loading of weights to the device: converted to the backend's type, or quantized.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,14 +20,15 @@ namespace ringside::cuda {
 namespace {
 
 constexpr size_t kUploadBytes = size_t{16} << 20;
-constexpr size_t kScaleBytes = size_t{4} << 20;  // of scales taken at a time
+constexpr size_t kScaleBytes = size_t{4} << 20;  // bytes of scales allocated at a time
 
 void StoreAs(DType dtype, float value, std::byte* to) {
   const uint16_t bits = dtype == DType::kF16 ? FloatToHalf(value) : FloatToBf16(value);
   std::memcpy(to, &bits, sizeof bits);
 }
 
-/// Whether reading it takes long enough for fewer bits to tell. The layers of a model of 135M are not, those of 1B are.
+/// Whether the matrix is large enough for quantization to save measurable time: the layers of a 135M model are not,
+/// those of a 1B model are.
 bool IsLarge(const HostTensor& host) { return host.cols >= 1024 && host.rows * host.cols >= int64_t{1} << 20; }
 
 }  // namespace
@@ -59,15 +60,15 @@ Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
   RETURN_IF_ERROR(CheckWeight(host));
   if (options_.quantization && !host.adapter) {
     if (!host.table) return LoadBytes(host, *options_.quantization);
-    // Three bits of fraction are too few for a token's row. Batches multiply a large table faster as blocks, where
-    // there is a kernel for them.
+    // E4M3's three mantissa bits are too few for embeddings. Large tables are stored block-quantized where a kernel
+    // supports it, because batches multiply them faster.
     const bool in_blocks = IsLarge(host) && host.cols % 32 == 0 && host.order.empty() && !IsQuantised(host.dtype) &&
                            runner_.launcher().hopper && !options_.deterministic;
     return in_blocks ? LoadBlocks(host, DType::kGrouped8) : LoadBytes(host, DType::kI8);
   }
   const bool keeps = options_.keeps_blocks && (host.expert || IsLarge(host) || options_.keeps_small_blocks);
   if (keeps && !host.expert && host.dtype == DType::kScaledE4M3) return LoadBytes(host, DType::kF8E4M3);
-  const bool wants_order = host.expert && !host.order.empty();  // which only Linear brings rows into
+  const bool wants_order = host.expert && !host.order.empty();  // expert kernels have no act-order permutation
   if (const auto grouped = GroupedTypeOf(host.dtype); grouped && keeps && !wants_order) {
     Result<Weight> weight = LoadBlocks(host, *grouped);
     if (weight.ok() || weight.status().code() != StatusCode::kInvalidArgument) return weight;
@@ -95,12 +96,12 @@ Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
         StoreAs(dtype, row[c], &piece[static_cast<size_t>(r) * row_bytes + 2 * c]);
     }
     CopyToDevice(data + static_cast<size_t>(first) * row_bytes, piece.data(), piece.size());
-    CHECK_CUDA(cudaStreamSynchronize(stream_));  // `piece` is used again
+    CHECK_CUDA(cudaStreamSynchronize(stream_));  // `piece` is reused
   }
   return weight;
 }
 
-// Matrices that lie side by side have their scales so, too: then they are one matrix (step_runner.cpp).
+// Adjacent matrices have adjacent scales, so that they can be launched as one matrix (step_runner.cpp).
 std::byte* CudaBackend::TakeScales(size_t count) {
   const size_t bytes = (count * sizeof(float) + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
   if (bytes > scale_room_.size()) {
@@ -157,7 +158,7 @@ Result<Weight> CudaBackend::LoadBlocks(const HostTensor& host, DType dtype) {
     });
     for (const Status& status : packed) RETURN_IF_ERROR(status);
     CopyToDevice(data + first * panel_bytes, piece.data(), piece.size());
-    CHECK_CUDA(cudaStreamSynchronize(stream_));  // `piece` is used again
+    CHECK_CUDA(cudaStreamSynchronize(stream_));  // `piece` is reused
   }
   CopyToDevice(weight.scales.data(), row_units.data(), weight.scales.bytes());
   CHECK_CUDA(cudaStreamSynchronize(stream_));
@@ -176,7 +177,7 @@ Result<Weight> CudaBackend::LoadBytes(const HostTensor& host, DType dtype) {
   for (size_t first = 0; first < rows; first += piece_rows) {
     const size_t count = std::min(piece_rows, rows - first);
     OnAllCores(count, [&](size_t begin, size_t end) {
-      std::vector<float> row(row_bytes, 0.0f);  // a byte an element
+      std::vector<float> row(row_bytes, 0.0f);  // one byte per element
       std::vector<uint8_t> quantised(row_bytes);
       for (size_t r = begin; r < end; ++r) {
         const auto of_file = static_cast<int64_t>(first + r);
@@ -190,7 +191,7 @@ Result<Weight> CudaBackend::LoadBytes(const HostTensor& host, DType dtype) {
       }
     });
     CopyToDevice(data + first * row_bytes, piece.data(), count * row_bytes);
-    CHECK_CUDA(cudaStreamSynchronize(stream_));  // `piece` is used again
+    CHECK_CUDA(cudaStreamSynchronize(stream_));  // `piece` is reused
   }
   if (!std::all_of(row_scales.begin(), row_scales.end(), [](float x) { return std::isfinite(x); })) {
     return Corruption("a weight holds a value that is not finite");

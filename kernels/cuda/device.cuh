@@ -1,7 +1,7 @@
-// What every kernel here uses: element types, sums over a block, tensor core and copy instructions, and the two halves
-// of programmatic dependent launch. Included by .cu files only.
+// Helpers shared by the kernels here: element types, block reductions, tensor core and copy instructions, and the two
+// halves of programmatic dependent launch. Included by .cu files only.
 //
-// Every kernel is launched so that it may start before its predecessor has ended (launch.h): it calls StartStep before
+// Every kernel is launched so that it may start before its predecessor has ended (launch.h). It calls StartStep before
 // it reads or writes anything but weights, which no kernel of a step writes.
 #pragma once
 
@@ -15,13 +15,13 @@
 
 namespace ringside::cuda {
 
-/// Waits until everything before this kernel is done and visible.
+/// Grid dependency sync: waits until all preceding kernels are done and their writes are visible.
 __device__ __forceinline__ void WaitForStep() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
-/// Lets the next kernel's blocks come onto the device, once all of this kernel's have called it or ended.
+/// Allows the dependent kernel to launch once all blocks of this one have called this or exited.
 __device__ __forceinline__ void LetNextStart() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
@@ -52,7 +52,7 @@ __device__ __forceinline__ __nv_bfloat16 FromFloat<__nv_bfloat16>(float x) {
   return __float2bfloat16_rn(x > 3.38e38f ? 3.38e38f : x < -3.38e38f ? -3.38e38f : x);
 }
 
-/// Element i of a float tensor whose type is known at run time only; the branch is uniform.
+/// Element i of a float tensor whose type is known only at run time; the branch is uniform.
 __device__ __forceinline__ float LoadElement(const void* data, DType dtype, int64_t i) {
   if (dtype == DType::kF32) return static_cast<const float*>(data)[i];
   if (dtype == DType::kF16) return __half2float(static_cast<const __half*>(data)[i]);
@@ -67,7 +67,7 @@ __device__ __forceinline__ void StoreElement(void* data, DType dtype, int64_t i,
     static_cast<__nv_bfloat16*>(data)[i] = FromFloat<__nv_bfloat16>(x);
   }
 }
-/// Elements i ... i + 3, where i and the tensor's address are multiples of four.
+/// Elements i ... i + 3. REQUIRES: i and the tensor's address are multiples of four.
 __device__ __forceinline__ float4 LoadFour(const void* data, DType dtype, int64_t i) {
   if (dtype == DType::kF32) return *reinterpret_cast<const float4*>(static_cast<const float*>(data) + i);
   const uint2 bits = *reinterpret_cast<const uint2*>(static_cast<const uint16_t*>(data) + i);
@@ -94,7 +94,7 @@ __device__ __forceinline__ void StoreFour(void* data, DType dtype, int64_t i, fl
 struct Eight {
   float x[8];
 };
-/// Eight elements at a multiple of 16 bytes.
+/// Eight elements at a 16-byte aligned address.
 template <class T>
 __device__ __forceinline__ Eight LoadEight(const T* data) {
   alignas(16) T raw[8];
@@ -108,7 +108,7 @@ __device__ __forceinline__ Eight LoadEight(const T* data) {
   return out;
 }
 
-/// x as it reads back after a store.
+/// x after a store and a load in `dtype`.
 __device__ __forceinline__ float RoundTo(DType dtype, float x) {
   if (dtype == DType::kF16) return __half2float(FromFloat<__half>(x));
   if (dtype == DType::kBF16) return __bfloat162float(FromFloat<__nv_bfloat16>(x));
@@ -127,7 +127,7 @@ __device__ __forceinline__ float4 RoundFourTo(DType dtype, float4 x) {
   return x;
 }
 
-/// Integers in the order of floats, above 0 but for NaN; equal for -0 and 0.
+/// Maps floats to integers of the same order, above 0 except for NaN; -0 and 0 map to the same key.
 __device__ __forceinline__ uint32_t OrderedKey(float x) {
   const uint32_t bits = __float_as_uint(x + 0.0f);
   return bits ^ ((bits >> 31) != 0 ? 0xffffffffu : 0x80000000u);
@@ -136,15 +136,15 @@ __device__ __forceinline__ float ValueOfKey(uint32_t key) {
   return __uint_as_float(key ^ ((key >> 31) != 0 ? 0x80000000u : 0xffffffffu));
 }
 
-constexpr int kBlockThreads = 256;  // of most kernels that sum over a block
+constexpr int kBlockThreads = 256;  // threads of most kernels that reduce over a block
 
-/// Known to all its lanes.
+/// Warp reduction; every lane gets the sum.
 template <class T>
 __device__ __forceinline__ T SumOverWarp(T x) {
   for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(0xffffffffu, x, step);
   return x;
 }
-/// The sum over the lanes up to this one.
+/// Inclusive prefix sum over the lanes.
 template <class T>
 __device__ __forceinline__ T ScanOverWarp(T x) {
   for (int step = 1; step < 32; step *= 2) {
@@ -153,8 +153,8 @@ __device__ __forceinline__ T ScanOverWarp(T x) {
   }
   return x;
 }
-/// The sums over a block of kThreads, each in one fixed order, known to all of them. `shared` holds kSums times a float
-/// a warp.
+/// Block reductions over kThreads threads in a fixed order; every thread gets the sums. `shared` holds kSums floats per
+/// warp.
 template <int kThreads = kBlockThreads, int kSums>
 __device__ __forceinline__ void BlockSums(float (&x)[kSums], float* shared) {
 #pragma unroll
@@ -180,22 +180,21 @@ __device__ __forceinline__ float BlockSum(float x, float* shared) {
 
 __device__ __forceinline__ bool AllowsVectors(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
-/// Of a row that kThreads threads (a warp, or a block) share, four elements each, turn by turn: where
-/// a thread's j-th four begin.
+/// Index of this thread's j-th float4 in a row that kThreads threads (a warp or a block) read in a strided loop.
 template <int kThreads>
 __device__ __forceinline__ int PlaceOfFour(int j) {
   return (j * kThreads + static_cast<int>(threadIdx.x) % kThreads) * 4;
 }
-/// These four of a vector of n values, or zeros.
+/// That float4 of a vector of n values, or zeros past its end or if p is null.
 template <int kThreads>
 __device__ __forceinline__ float4 RowFour(const float* p, int j, int n) {
   const int c = PlaceOfFour<kThreads>(j);
   return p != nullptr && c < n ? *reinterpret_cast<const float4*>(p + c) : float4{0, 0, 0, 0};
 }
 
-/// RMS (Zhang and Sennrich 2019) or layer norms (Ba et al. 2016) of rows of n values in the registers of kThreads
-/// threads; emit(r, c, four) gets elements c to c + 3 of row r. weight(j) and bias(j) are the norm's own fours.
-/// `shared` holds kRows times a float a warp of a block.
+/// RMSNorm (Zhang and Sennrich 2019) or LayerNorm (Ba et al. 2016) of rows of n values held in the registers of
+/// kThreads threads. Calls emit(r, c, four) with elements c to c + 3 of row r. weight(j) and bias(j) return this
+/// thread's j-th float4 of the norm's parameters. `shared` holds kRows floats per warp of the block.
 template <int kThreads, int kRows, int kVectors, class Weight, class Bias, class Emit>
 __device__ __forceinline__ void NormFoursOfRows(float4 (&v)[kRows][kVectors], int n, bool layer, float eps,
                                                 float* shared, const Weight& weight, const Bias& bias,
@@ -244,7 +243,7 @@ __device__ __forceinline__ void NormFoursOfRows(float4 (&v)[kRows][kVectors], in
     }
   }
 }
-/// Of one row: emit(c, four).
+/// As NormFoursOfRows for one row: emit(c, four).
 template <int kThreads, int kVectors, class Weight, class Bias, class Emit>
 __device__ __forceinline__ void NormFours(float4 (&v)[kVectors], int n, bool layer, float eps, float* shared,
                                           const Weight& weight, const Bias& bias, const Emit& emit) {
@@ -254,8 +253,9 @@ __device__ __forceinline__ void NormFours(float4 (&v)[kVectors], int n, bool lay
   NormFoursOfRows<kThreads>(rows, n, layer, eps, shared, weight, bias, [&](int, int c, float4 four) { emit(c, four); });
 }
 
-/// A norm's weights, and its biases if it is a layer norm, as a block's threads need them for rows of n values: up to
-/// 1,024 kVectors of them, if they may be read four at a time. They are no part of a step and need not wait for it.
+/// Weights of a norm, and biases of a LayerNorm, preloaded into the registers of a block for rows of n values: up to
+/// 1,024 kVectors values if they can be read as float4. They are constant during a step, so the load need not wait for
+/// preceding kernels.
 template <int kVectors>
 struct NormVectors {
   bool wide = false;
@@ -273,8 +273,8 @@ struct NormVectors {
   }
 };
 
-/// The norm of a float32 row of n values by a whole block; emit(c, value) gets each element once. With `vectors` of
-/// this norm a row is read once, all loads at a time.
+/// Norm of a float32 row of n values by a whole block; calls emit(c, value) once per element. With `vectors` preloaded
+/// for this norm the row is read once, with all loads in flight together.
 template <int kVectors, class Emit>
 __device__ __forceinline__ void NormRow(const float* x, const NormVectors<kVectors>& vectors, const float* weight,
                                         const float* bias, int n, bool layer, float eps, float* shared,
@@ -300,7 +300,7 @@ __device__ __forceinline__ void NormRow(const float* x, const NormVectors<kVecto
   }
 }
 
-// By the fast exponential and division: a few units in the last place of float32, much less than what 16 bits round.
+// Fast exponential and division: a few ulps of float32, well below the rounding to 16 bits.
 __device__ __forceinline__ float SiluOf(float x) { return __fdividef(x, 1.0f + __expf(-x)); }
 __device__ __forceinline__ float GeluOf(float x, bool tanh_approximation) {
   if (!tanh_approximation) return 0.5f * x * erfcf(-x * 0.70710678f);
@@ -323,18 +323,18 @@ __device__ __forceinline__ float ActivatedOf(float x, Activation activation) {
 /// activation(gate) * up.
 __device__ __forceinline__ float MultipliedOf(float gate, float up, Activation activation) {
   if (activation != Activation::kClampedSilu) return ActivatedOf(gate, activation) * up;
-  const float g = gate > 7 ? 7 : gate, u = up > 7 ? 7 : up < -7 ? -7 : up;  // NaN stays
+  const float g = gate > 7 ? 7 : gate, u = up > 7 ? 7 : up < -7 ? -7 : up;  // keeps NaN
   return __fdividef(g, 1.0f + __expf(-1.702f * g)) * (u + 1);
 }
 
-/// 2^x in one instruction; x far below zero gives zero.
+/// 2^x in one instruction; returns zero for x far below zero.
 __device__ __forceinline__ float Exp2(float x) {
   float out;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(out) : "f"(x));
   return out;
 }
 
-/// c += a b: a 16 x 16 of rows, b 16 x 8 of columns, float32 sums.
+/// c += a b: a 16 x 16 row-major, b 16 x 8 column-major, float32 accumulators.
 __device__ __forceinline__ void MultiplyAdd(float c[4], const uint32_t a[4], uint32_t b0, uint32_t b1, __nv_bfloat16) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
@@ -346,7 +346,7 @@ __device__ __forceinline__ void MultiplyAdd(float c[4], const uint32_t a[4], uin
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-/// The same of unsigned bytes, a 16 x 32, and signed or unsigned ones, b 32 x 8: sums of integers.
+/// c += a b with unsigned bytes a (16 x 32) and signed or unsigned bytes b (32 x 8), int32 accumulators.
 template <bool kSigned>
 __device__ __forceinline__ void MultiplyAddBytes(int32_t c[4], const uint32_t a[4], uint32_t b0, uint32_t b1) {
   if constexpr (kSigned) {
@@ -359,7 +359,7 @@ __device__ __forceinline__ void MultiplyAddBytes(int32_t c[4], const uint32_t a[
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   }
 }
-/// a 16 x 16, b 16 x 8.
+/// As above with a 16 x 16 and b 16 x 8.
 template <bool kSigned>
 __device__ __forceinline__ void MultiplyAddBytes(int32_t c[4], const uint32_t a[2], uint32_t b) {
   if constexpr (kSigned) {
@@ -385,14 +385,14 @@ __device__ __forceinline__ uint32_t Pack(float low, float high, __half) {
 __device__ __forceinline__ uint32_t SharedAddress(const void* p) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(p));
 }
-/// Four 8 x 8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.
+/// Four 8 x 8 matrices of 16-bit elements; lane l passes the address of row l % 8 of matrix l / 8.
 __device__ __forceinline__ void LoadMatrices(uint32_t out[4], uint32_t address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
                : "r"(address)
                : "memory");
 }
-/// Words at a shared address, a multiple of their bytes.
+/// Loads one, two or four words from a shared-memory address aligned to the access size.
 __device__ __forceinline__ uint32_t LoadSharedWord(uint32_t address) {
   uint32_t out;
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(out) : "r"(address) : "memory");
@@ -413,7 +413,7 @@ __device__ __forceinline__ void LoadMatricesTransposed(uint32_t out[4], uint32_t
                : "r"(address)
                : "memory");
 }
-/// Two of them; lanes 0 to 15 give the addresses.
+/// Two matrices; lanes 0 to 15 pass the addresses.
 __device__ __forceinline__ void LoadTwoMatricesTransposed(uint32_t out[2], uint32_t address) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];"
                : "=r"(out[0]), "=r"(out[1])
@@ -421,45 +421,45 @@ __device__ __forceinline__ void LoadTwoMatricesTransposed(uint32_t out[2], uint3
                : "memory");
 }
 
-/// 16 bytes from global to shared memory, behind the thread's back.
+/// Asynchronous 16-byte copy from global to shared memory.
 __device__ __forceinline__ void CopyAsync(uint32_t shared, const void* global) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared), "l"(global) : "memory");
 }
-/// The same, or 16 zero bytes; `global` must be an address either way.
+/// As CopyAsync, or 16 zero bytes if !real; `global` must be a valid address either way.
 __device__ __forceinline__ void CopyAsyncOrZero(uint32_t shared, const void* global, bool real) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(real ? 16 : 0)
                : "memory");
 }
-/// Likewise four bytes.
+/// Asynchronous 4-byte copy.
 __device__ __forceinline__ void CopyFloatAsync(float* shared, const float* global) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(SharedAddress(shared)), "l"(global) : "memory");
 }
-/// A policy of the L2 cache: what is read once leaves it before other things do.
+/// An L2 cache policy that evicts streamed data first.
 __device__ __forceinline__ uint64_t EvictFirst() {
   uint64_t policy;
   asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
   return policy;
 }
-/// The same under a policy.
+/// As CopyAsyncOrZero, with an L2 cache policy.
 __device__ __forceinline__ void CopyAsyncOrZero(uint32_t shared, const void* global, bool real, uint64_t policy) {
   asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(shared), "l"(global),
                "r"(real ? 16 : 0), "l"(policy)
                : "memory");
 }
 __device__ __forceinline__ void CommitCopies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-/// Waits until at most N of the groups committed are still under way.
+/// Waits until at most N committed groups are in flight.
 template <int N>
 __device__ __forceinline__ void WaitForCopies() {
   asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-/// Until all of them are done, committed or not.
+/// Waits for all copies, committed or not.
 __device__ __forceinline__ void WaitForAllCopies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
-/// Towards the L2 cache, without waiting for it.
+/// Prefetches into the L2 cache; does not block.
 __device__ __forceinline__ void Prefetch(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
-/// 16 bytes of a weight: read once a step, by one block.
+/// Loads 16 bytes of a weight, bypassing L1: each is read once per step, by one block.
 __device__ __forceinline__ uint4 LoadWeightBytes(const void* p) {
   uint4 v;
   asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0,%1,%2,%3}, [%4];"

@@ -1,9 +1,9 @@
-// Marks functions of headers that host and device code share.
+// Marks functions in headers shared by host and device code.
 #pragma once
 
 #ifdef __CUDACC__
 #define RINGSIDE_HOST_DEVICE __host__ __device__
-/// In front of a template that calls what it is given, on either side.
+/// Precedes a template that calls a functor passed to it, on either side.
 #define RINGSIDE_CALLS_EITHER _Pragma("nv_exec_check_disable")
 #else
 #define RINGSIDE_HOST_DEVICE

@@ -1,5 +1,5 @@
-// The one way kernels are launched here: by default with programmatic dependent launch, so that a kernel may come onto
-// the device while its predecessor ends (device.cuh: StartStep). Included by .cu files only.
+// All kernels here are launched by Launch, by default with programmatic dependent launch: a kernel may start while its
+// predecessor drains (device.cuh: StartStep). Included by .cu files only.
 #pragma once
 
 #include "kernels/cuda/cuda_check.h"
@@ -35,7 +35,7 @@ void Launch(const Launcher& on, void (*kernel)(Parameters...), dim3 grid, int th
   CHECK_CUDA(cudaLaunchKernelEx(&config, kernel, arguments...));
 }
 
-/// How many clusters of `blocks` > 1 blocks the device holds at a time.
+/// Number of resident clusters of `blocks` > 1 blocks.
 template <class Kernel>
 int ActiveClusters(Kernel kernel, int blocks, int threads, size_t shared_bytes) {
   cudaLaunchConfig_t config = {};
@@ -53,7 +53,7 @@ int ActiveClusters(Kernel kernel, int blocks, int threads, size_t shared_bytes) 
   return count;
 }
 
-/// How many blocks the device holds at a time.
+/// Number of resident blocks on the device.
 template <class Kernel>
 int ActiveBlocks(const Launcher& on, Kernel kernel, int threads, size_t shared_bytes) {
   CHECK_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
@@ -62,9 +62,9 @@ int ActiveBlocks(const Launcher& on, Kernel kernel, int threads, size_t shared_b
   return blocks * on.multiprocessors;
 }
 
-/// Whether 16 bytes may be read there at a time.
+/// Whether the address allows 16-byte accesses.
 inline bool Aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
-/// Whether rows may be read and written four elements at a time.
+/// Whether rows can be accessed four elements at a time.
 inline bool AllowsFours(const Tensor& x) { return x.cols % 4 == 0 && x.stride % 4 == 0 && Aligned(x.data); }
 
 inline dim3 Grid(int64_t x, int64_t y = 1, int64_t z = 1) {

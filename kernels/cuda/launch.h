@@ -1,5 +1,6 @@
-// Launching the kernels of this folder: one plain C++ function each, asynchronous on a stream. Tensors are on the
-// device, float32, float16 or bfloat16. Called by the backend, one thread.
+// Launch functions of the kernels of this folder: one plain C++ function each, asynchronous on a stream. Tensors are in
+// device memory, in float32, float16 or bfloat16.
+// THREAD: one, the backend's.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -24,75 +25,76 @@ constexpr int kMostOfCluster = 8;  // blocks
 struct Launcher {
   cudaStream_t stream = nullptr;
   int multiprocessors = 1;
-  bool overlap = true;  // a kernel may come onto the device while its predecessor ends
-  int cluster = 1;      // neighbouring blocks of a grid's x that share a cluster
+  bool overlap = true;  // programmatic dependent launch: a kernel may start while its predecessor drains
+  int cluster = 1;      // neighbouring blocks in grid x that form a cluster
   int largest_cluster = 1;
-  // How many clusters of so many blocks the device holds, where each block takes a multiprocessor.
+  // Number of resident clusters by cluster size, with one block per SM.
   std::array<int, kMostOfCluster + 1> clusters = {};
-  bool large = true;    // which set of sizes the kernels here have
-  bool hopper = false;  // compute capability 9.0, with what only it has
+  bool large = true;    // size configuration of the loaded kernels (kernel_set.h)
+  bool hopper = false;  // compute capability 9.0, which has WGMMA and TMA
 };
 
-/// Launcher::clusters of the present device.
+/// Launcher::clusters of the current device.
 std::array<int, kMostOfCluster + 1> CountClusters(int multiprocessors, int largest_cluster);
 
-/// The architecture that the kernels which this device runs were compiled for (900: compute capability 9.0), or 0 if it
-/// can run none of them.
+/// The architecture for which the kernels loaded on this device were compiled (900: compute capability 9.0), or 0 if
+/// the device can run none.
 int LoadedArchitecture();
 
 // ---- rows.cu
 /// y[r] (+)= row ids[r] of a table of `dtype` with y.cols columns, times `scale`; AwaitedToken(i) stands for chosen[i].
-/// Both on the device. `scales`: of the rows of a quantised table, otherwise null.
+/// `ids` and `chosen` are in device memory. `scales`: row scales of a quantized table, otherwise null.
 void LaunchEmbed(const Launcher& on, const void* table, DType dtype, const float* scales, const int32_t* ids,
                  const int32_t* chosen, float scale, Tensor y, bool accumulate);
-/// RMS norm (bias null and !layer) or layer norm of each row; x += added first, if not null.
+/// RMSNorm (`bias` null and !layer) or LayerNorm of each row. Adds `added` to x first unless it is null.
 void LaunchNorm(const Launcher& on, Tensor x, const float* weight, const float* bias, bool layer, float eps, Tensor y,
                 const float* added = nullptr);
 struct HeadsNorm {
   int64_t heads = 0;
-  const float* weight = nullptr;  // of a head's values
+  const float* weight = nullptr;  // [head size]
 };
-/// RMS norms of x's heads in place; the `next` heads lie behind the first and have as many values each.
+/// RMSNorm of the heads of x, in place. The `next` heads follow the first and have the same size.
 void LaunchNormHeads(const Launcher& on, Tensor x, const HeadsNorm& first, const HeadsNorm& next, float eps);
 void LaunchMultiplyActivated(const Launcher& on, Tensor x, Activation activation, Tensor y);
 /// x = activation(x + bias), in place; the bias may be null.
 void LaunchActivate(const Launcher& on, Tensor x, Activation activation, const float* bias = nullptr);
-/// y += x; float32.
+/// y += x, float32.
 void LaunchAdd(const Launcher& on, Tensor x, Tensor y);
 /// x = cap tanh(x / cap), in place.
 void LaunchSoftCap(const Launcher& on, Tensor x, float cap);
 void LaunchGatherRows(const Launcher& on, Tensor x, const int32_t* rows, Tensor y);
-/// y[r][c] = x[r][columns[c]] in y's type.
+/// y[r][c] = x[r][columns[c]], converted to y's type.
 void LaunchTakeColumns(const Launcher& on, Tensor x, const int32_t* columns, Tensor y);
-/// y = x in y's type.
+/// y = x, converted to y's type.
 void LaunchConvert(const Launcher& on, Tensor x, Tensor y);
-/// Pinned host memory to the device, read by the multiprocessors; multiples of 16 bytes.
+/// Copies pinned host memory to the device by loads from the SMs rather than by a copy engine; `bytes` is a multiple of
+/// 16.
 void LaunchUpload(const Launcher& on, void* to, const void* from, size_t bytes);
 void LaunchAddBias(const Launcher& on, const float* bias, Tensor y);
 
 // ---- linear/skinny_linear.cu
-/// What follows the product, on its way out.
+/// The epilogue of a GEMM.
 enum class AfterLinear { kNothing, kGeluTanh, kGeluErf, kSiluMultiply };
 
 struct SkinnyLinear {
   static constexpr int kMaxWeights = 3;
-  static constexpr int64_t kMaxRows = 32;              // of x
-  static constexpr int64_t kMaxQuantisedRows = 128;    // of x, where weights have one byte
-  static constexpr int64_t kSmall = int64_t{2} << 20;  // elements of W up to which all these rows are taken
+  static constexpr int64_t kMaxRows = 32;              // rows of x
+  static constexpr int64_t kMaxQuantisedRows = 128;    // rows of x with one-byte weights
+  static constexpr int64_t kSmall = int64_t{2} << 20;  // elements of W up to which all kMaxRows rows take this kernel
 
   const void* weights[kMaxWeights] = {};  // [outputs[i], k] each
-  const float* scales[kMaxWeights] = {};  // [outputs[i]] each, if the weights have them
+  const float* scales[kMaxWeights] = {};  // [outputs[i]] each, if the weights have row scales
   int outputs[kMaxWeights] = {};
   int total = 0, k = 0;
-  // Of x; the same, of one byte (quantised_layout.h) or in tiles (grouped_layout.h).
+  // Weight types: that of x, one byte (quantised_layout.h) or block-quantized (grouped_layout.h).
   DType dtype = DType::kBF16, weight_dtype = DType::kBF16;
-  Tensor x;  // [rows, k]; with `norm`: where the normed rows go
+  Tensor x;  // [rows, k]; with `norm`: the destination of the normed rows
   const float* bias = nullptr;
   Tensor y;
   bool accumulate = false;
   AfterLinear after = AfterLinear::kNothing;
-  Tensor product;            // kSiluMultiply: [rows, total / 2], and y is not written
-  bool fixed_order = false;  // one order of summation, whatever the number of rows: taken up to kMaxRows
+  Tensor product;            // kSiluMultiply: [rows, total / 2]; y is not written
+  bool fixed_order = false;  // one summation order for any number of rows; takes up to kMaxRows
 
   bool norm = false, layer_norm = false;  // x is the norm of `normed_from` (float32)
   Tensor normed_from;
@@ -102,59 +104,61 @@ struct SkinnyLinear {
 
   bool small() const { return int64_t{k} * total <= kSmall; }
 };
-/// Whether LaunchSkinnyLinear takes it: few rows, sizes and addresses that allow 16-byte loads.
+/// Whether LaunchSkinnyLinear supports these arguments: few rows, and sizes and addresses that allow 16-byte loads.
 bool IsSkinny(const SkinnyLinear& args);
-/// Whether it may also compute the norm in front, which every block repeats.
+/// Whether the preceding norm may be fused; every block recomputes it.
 bool CanFuseNorm(int64_t rows, int64_t k);
 void LaunchSkinnyLinear(const Launcher& on, const SkinnyLinear& args);
 // ---- linear/stream/stream_linear.cu
-/// Whether LaunchStreamLinear takes what IsSkinny does: up to 4 rows that fit in shared memory.
+/// Whether LaunchStreamLinear supports arguments that satisfy IsSkinny: up to 4 rows that fit in shared memory.
 bool CanStream(const Launcher& on, const SkinnyLinear& args);
 void LaunchStreamLinear(const Launcher& on, const SkinnyLinear& args);
 // ---- linear/stream/stream_linear_8bit.cu
 void LaunchStreamLinear8Bit(const Launcher& on, const SkinnyLinear& args);
 
 // ---- linear/stream/stream_linear_grouped.cu
-/// The same of weights in tiles.
+/// As CanStream and LaunchStreamLinear, for block-quantized (GGUF) weights.
 bool CanStreamGrouped(const Launcher& on, const SkinnyLinear& args);
 void LaunchStreamLinearGrouped(const Launcher& on, const SkinnyLinear& args);
-/// Two layers of the same rows at once, the second's weights of six bits and the first's of fewer; both with the same
-/// norm in front, or none.
+/// Two layers of the same rows in one launch: the first with weights of fewer than six bits, the second with six-bit
+/// weights. Both share the fused preceding norm, or neither has one.
 bool CanStreamTwoGrouped(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next);
 void LaunchStreamTwoGrouped(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next);
 
 // ---- linear/grouped_linear.cu
-/// Whether LaunchGroupedLinear takes it, weights in tiles: 1 to 1,024 rows on compute capability 9.0; no norm in front.
+/// Whether LaunchGroupedLinear supports these arguments: block-quantized weights, 1 to 1,024 rows, compute capability
+/// 9.0, no fused norm.
 bool CanGroup(const Launcher& on, const SkinnyLinear& args);
 void LaunchGroupedLinear(const Launcher& on, const SkinnyLinear& args);
-/// As LaunchStreamTwoGrouped, of so many rows.
+/// As LaunchStreamTwoGrouped, for the row counts of CanGroup.
 bool CanGroupTwo(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next);
 void LaunchTwoGroupedLinear(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next);
 
 // ---- linear/quantised_linear.cu
-/// Weights of one byte, up to SkinnyLinear::kMaxQuantisedRows rows; no norm in front.
+/// One-byte weights, up to SkinnyLinear::kMaxQuantisedRows rows, no fused norm.
 void LaunchQuantisedLinear(const Launcher& on, const SkinnyLinear& args);
 
 // ---- linear/expand_rows.cu
-/// y = rows of a quantised weight from `first` on, in y's type (kF16 or kBF16); y's rows lie one behind the other.
+/// Dequantizes rows of a weight from `first` on into y (kF16 or kBF16). The rows of y are contiguous.
 void LaunchExpandRows(const Launcher& on, const void* weight, DType dtype, const float* scales, int64_t first,
                       Tensor y);
 
 // ---- linear/expand_tiles.cu
-/// The same of a weight in tiles.
+/// As LaunchExpandRows, for block-quantized weights.
 void LaunchExpandTiles(const Launcher& on, const void* weight, DType dtype, const float* units, int64_t first,
                        Tensor y);
 
 // ---- linear/quantise_rows.cu
-/// Rows in E4M3 on the device, each in the order of quantised_layout.h and filled up to whole groups with zeros.
+/// Rows quantized to E4M3 on the device, each in the order of quantised_layout.h and zero-padded to whole groups.
 struct E4M3Rows {
   Tensor q;  // [rows, QuantisedRowBytes(inputs)]
   float* scales = nullptr;
 };
-/// What rows are quantised from: 16 bits an element, 16 bytes at a time.
+/// Whether x can be quantized: 16-bit elements, rows readable 16 bytes at a time.
 bool CanQuantiseRows(const Tensor& x);
 void LaunchQuantiseRows(const Launcher& on, Tensor x, const E4M3Rows& to);
-/// The same of what LaunchMultiplyActivated by SiLU and LaunchNorm make, and leave in y, too.
+/// LaunchMultiplyActivated (SiLU) or LaunchNorm with the quantization fused in; the unquantized result is also stored
+/// in y.
 bool CanQuantiseSilu(const Tensor& x, const Tensor& y);
 void LaunchSiluQuantise(const Launcher& on, Tensor x, Tensor y, const E4M3Rows& to);
 bool CanQuantiseNorm(const Tensor& x, const float* weight, const float* bias, const Tensor& y);
@@ -162,24 +166,25 @@ void LaunchNormQuantise(const Launcher& on, Tensor x, const float* weight, const
                         Tensor y, const E4M3Rows& to);
 
 // ---- linear/e4m3_linear.cu
-/// Whether LaunchE4M3Linear takes it: up to 128 rows on compute capability 9.0, y four outputs at a time.
+/// Whether LaunchE4M3Linear supports these arguments: up to 128 rows, compute capability 9.0, y writable four outputs
+/// at a time.
 bool CanMultiplyE4M3(const Launcher& on, const void* weight, const float* weight_scales, const E4M3Rows& x, Tensor y,
                      bool accumulate);
-/// y (+)= x W^T; W [y.cols, as x.q] and its rows' scales lie as x's.
+/// y (+)= x W^T. W is [y.cols, inputs] with row scales, in the layout of x.
 void LaunchE4M3Linear(const Launcher& on, const void* weight, const float* weight_scales, const E4M3Rows& x, Tensor y,
                       bool accumulate);
 
 // ---- linear/batch_linear.cu
-/// Whether LaunchBatchLinear takes it: 5 to 64 rows, or fewer that LaunchStreamLinear does not take; weights that lie
-/// side by side, not both narrow and small; no norm in front.
+/// Whether LaunchBatchLinear supports these arguments: 5 to 64 rows, or fewer if LaunchStreamLinear does not support
+/// them; contiguous weights that are not both narrow and small; no fused norm.
 bool CanBatch(const Launcher& on, const SkinnyLinear& args);
 void LaunchBatchLinear(const Launcher& on, const SkinnyLinear& args);
 
 // ---- linear/low_rank.cu
-/// y += what the rows' adapters, whose matrices have this type, add to a linear layer of x.
+/// y += the low-rank updates of the rows' adapters to a linear layer of x; the adapter matrices have this type.
 void LaunchLowRank(const Launcher& on, const LowRankPlan& plan, DType dtype, Tensor x, Tensor y);
 
-/// Any shape and any types, slowly.
+/// Reference kernel: any shape and any types, slow.
 void LaunchNaiveLinear(const Launcher& on, const void* weight, DType dtype, int64_t outputs, Tensor x, Tensor y,
                        bool accumulate);
 
@@ -188,37 +193,39 @@ void LaunchStoreRows(const Launcher& on, const AttentionPlan& plan);
 /// Whether there is a tensor core kernel for this element type and head size.
 bool HasTiledAttention(DType cache, int64_t head_dim);
 void LaunchTiledAttention(const Launcher& on, const AttentionPlan& plan);
-/// How many tiles of rows (of few or of chunks) are on the device at a time, if the keys of each are split over so many
-/// blocks.
+/// Number of resident row tiles (of few rows or of chunks) if the keys of each are split over `splits` blocks.
 int ResidentAttentionTiles(const Launcher& on, DType cache, int64_t head_dim, bool chunk, int splits);
-/// Joins what the blocks of each tile of up to `queries` rows times heads left in plan.partial: the small set's way.
+/// Reduces the split-K partial results in plan.partial of tiles with up to `queries` query rows (rows times heads);
+/// used by the small configuration, which has no clusters.
 void LaunchJoinSplits(const Launcher& on, const AttentionPlan& plan, const StagedTile* tiles, int64_t count,
                       int queries, int splits);
-/// Chunks of rows on Hopper: how many queries a block should take where a chunk has up to `queries` that see up to
-/// `keys` keys; 0 where there is no such kernel in this program. Needs AllowsEights, queries and results of one type.
+/// Queries per block of the WGMMA kernel for chunks of up to `queries` queries that see up to `keys` keys; 0 if this
+/// program has no such kernel.
+/// REQUIRES: AllowsEights; queries and results have one type.
 int32_t WgmmaAttentionQueries(DType cache, int64_t head_dim, int64_t queries, int64_t keys);
 void LaunchWgmmaAttention(const Launcher& on, const AttentionPlan& plan);
 int ResidentWgmmaTiles(const AttentionPlan& plan, int splits);
-/// Any head size, any element type, slowly.
+/// Reference kernel: any head size, any element type, slow.
 void LaunchPlainAttention(const Launcher& on, const AttentionPlan& plan);
 
 // ---- experts/
-/// Fills in weights, order and groups, and ids of many rows.
+/// Computes routing weights, order and groups; for many rows also ids.
 void LaunchRouteExperts(const Launcher& on, const ExpertsCall& call);
-/// What is fastest on an H200 where rows take experts by chance. `hidden`: D.
+/// The fastest kernel path as measured on an H200 with randomly routed rows. `hidden`: D.
 ExpertsWay WayOfExperts(const Launcher& on, const ExpertsPlan& plan, int64_t hidden, int64_t rows);
-/// Whether all experts' weights are in tiles that a way takes, and it has room.
+/// Whether all experts' weights are block-quantized in a type that the path supports, and its workspace is large
+/// enough.
 bool CanTakeExpertsInTiles(const Launcher& on, const ExpertsPlan& plan, ExpertsWay way, int64_t hidden, int64_t rows);
-/// The parts, from all of these, in call.way: with weights in tiles, few rows with weights of 16 bits, and many rows.
+/// Compute the parts in call.way: block-quantized weights; few rows with 16-bit weights; many rows.
 void LaunchTiledExperts(const Launcher& on, const ExpertsCall& call);
 void LaunchFewExperts(const Launcher& on, const ExpertsCall& call);
 void LaunchManyExperts(const Launcher& on, const ExpertsCall& call);
-/// y += the parts times their weights.
+/// y += the weighted sum of the parts.
 void LaunchSumParts(const Launcher& on, const ExpertsCall& call);
 
 // ---- sampling/choose_tokens.cu
-/// chosen[r] = what choices[r] (on the device) chooses from row r of `logits` (float32), which are changed. `chosen`
-/// may be pinned host memory; `ids` [rows], on the device, gets the tokens alone.
+/// chosen[r] = the token sampled by choices[r] (device memory) from row r of `logits` (float32), which is modified.
+/// `chosen` may be pinned host memory; `ids` [rows], in device memory, receives the tokens alone.
 void LaunchChooseTokens(const Launcher& on, Tensor logits, const ChoiceRow* choices, ChosenToken* chosen, int32_t* ids);
 
 }  // namespace ringside::cuda

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// `number`: of the first element of row 0.
+/// `number`: element number of the first element of row 0.
 __global__ void __launch_bounds__(kThreads)
     RandomWeightsKernel(uint64_t seed, uint64_t number, int64_t whole_cols, Tensor y) {
   StartStep();

@@ -1,4 +1,4 @@
-// Made-up weights on the device (kernels/random_weights.h).
+// Random weights, generated on the device (kernels/random_weights.h).
 #pragma once
 
 #include "kernels/cuda/launch.h"

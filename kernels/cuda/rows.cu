@@ -1,5 +1,5 @@
-// Operations on single rows: look-ups, norms, activations. Each is bound by launch and memory, so each is the plainest
-// kernel that reads and writes along rows.
+// Row-wise operations: embedding lookups, norms, activations. All are launch- and memory-bound, so each is the simplest
+// kernel with coalesced accesses.
 #include "kernels/awaited_token.h"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/launch.cuh"
@@ -22,10 +22,10 @@ __global__ void EmbedKernel(const void* table, DType dtype, const float* scales,
   }
 }
 
-/// What a norm reads and writes; y may be x.
+/// Arguments of the norm kernels; y may alias x.
 struct NormArgs {
   Tensor x;
-  const float* added;  // to every row of x, for good, before the norm; or null
+  const float* added;  // bias added in place to every row of x before the norm; or null
   const float* weight;
   const float* bias;
   bool layer;
@@ -44,8 +44,8 @@ __global__ void __launch_bounds__(kBlockThreads) NormKernel(NormArgs a) {
           shared, [&](int c, float value) { StoreElement(a.y.data, a.y.dtype, to + c, value); });
 }
 
-/// Rows of whole vectors, each in the registers of kThreads threads (a warp, or the whole block of kBlockThreads), with
-/// the weights there before the row is.
+/// Rows of whole float4s, each held in the registers of kThreads threads (a warp or the block of kBlockThreads). The
+/// weights are loaded before the grid dependency sync, so they overlap the preceding kernel.
 template <int kThreads, int kVectors>
 __global__ void __launch_bounds__(kBlockThreads) NormWideKernel(NormArgs a) {
   __shared__ float shared[kBlockThreads / 32];
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kBlockThreads) NormWideKernel(NormArgs a) {
     weight[j] = RowFour<kThreads>(a.weight, j, n), bias[j] = RowFour<kThreads>(a.layer ? a.bias : nullptr, j, n);
   }
   WaitForStep();
-  if (row >= a.x.rows) return;  // a whole warp
+  if (row >= a.x.rows) return;  // uniform across the warp
   float* x = static_cast<float*>(a.x.data) + row * a.x.stride;
 #pragma unroll
   for (int j = 0; j < kVectors; ++j) v[j] = RowFour<kThreads>(x, j, n);
@@ -77,11 +77,11 @@ __global__ void __launch_bounds__(kBlockThreads) NormWideKernel(NormArgs a) {
       [&](int c, float4 four) { StoreFour(a.y.data, a.y.dtype, row * a.y.stride + c, four); });
 }
 
-/// Norms of heads of d values in place, those of a row side by side.
+/// Arguments of the in-place norms of adjacent heads of d values.
 struct NormHeadsArgs {
   Tensor x;
   HeadsNorm first, next;
-  int heads, d;  // heads: of a row, of both
+  int heads, d;  // heads: per row, first and next together
   float eps;
 
   __device__ int count() const { return static_cast<int>(x.rows) * heads; }
@@ -91,7 +91,7 @@ struct NormHeadsArgs {
   }
 };
 
-/// One warp a head.
+/// One warp per head.
 __global__ void NormHeadsKernel(NormHeadsArgs a) {
   StartStep();
   const int item = static_cast<int>(blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32);
@@ -109,13 +109,13 @@ __global__ void NormHeadsKernel(NormHeadsArgs a) {
   }
 }
 
-/// A warp a head, or a block, in registers, all its loads at a time.
+/// One warp or block per head; the head is held in registers and all its loads are in flight together.
 template <int kThreads, int kVectors>
 __global__ void __launch_bounds__(kBlockThreads) NormHeadsWideKernel(NormHeadsArgs a) {
   __shared__ float shared[kBlockThreads / 32];
   const int item = static_cast<int>(blockIdx.x * (kBlockThreads / kThreads) + threadIdx.x / kThreads);
   LetNextStart();
-  if (item >= a.count()) return;  // a whole warp
+  if (item >= a.count()) return;  // uniform across the warp
   const int64_t at = a.PlaceOf(item);
   float4 weight[kVectors], v[kVectors];
 #pragma unroll
@@ -142,7 +142,7 @@ __global__ void MultiplyActivatedKernel(Tensor x, Activation activation, Tensor 
   StoreElement(y.data, y.dtype, blockIdx.y * y.stride + c, MultipliedOf(gate, up, activation));
 }
 
-/// Eight elements of 16 bits, as floats and back.
+/// Eight 16-bit elements, converted to floats on load and back on store.
 template <class T>
 struct Eight {
   float x[8];
@@ -174,12 +174,13 @@ __global__ void SiluMultiplyWideKernel(Tensor x, Tensor y) {
   gate.Store(static_cast<T*>(y.data) + blockIdx.y * y.stride + c);
 }
 
-/// Four values of a vector behind c, or zeros.
+/// Four values of a vector from c on, or zeros if it is null.
 __device__ __forceinline__ float4 FourOf(const float* vector, int64_t c) {
   return vector != nullptr ? *reinterpret_cast<const float4*>(vector + c) : float4{0, 0, 0, 0};
 }
 
-/// x = x + bias, or its GELU, eight elements a thread; the sum is rounded as if it were stored in between.
+/// x = x + bias, optionally followed by GELU, eight elements per thread. The sum is rounded to T before GELU, as if it
+/// had been stored in between.
 enum class AfterBias { kNothing, kGeluTanh, kGeluErf };
 template <class T>
 __global__ void BiasWideKernel(Tensor x, const float* bias, AfterBias after) {
@@ -258,7 +259,7 @@ __global__ void AddBiasKernel(const float* bias, Tensor y) {
   StoreElement(y.data, y.dtype, at, LoadElement(y.data, y.dtype, at) + bias[c]);
 }
 
-/// Whether rows of 16-bit elements may be read eight at a time.
+/// Whether rows of 16-bit elements can be accessed eight at a time.
 bool AllowsEights(const Tensor& x, DType dtype, int64_t cols) {
   return x.dtype == dtype && (dtype == DType::kF16 || dtype == DType::kBF16) && cols % 8 == 0 && x.stride % 8 == 0 &&
          Aligned(x.data);
@@ -281,12 +282,13 @@ void LaunchBias(const Launcher& on, Tensor x, const float* bias, AfterBias after
 int LoadedArchitecture() {
   cudaFuncAttributes attributes = {};
   if (cudaFuncGetAttributes(&attributes, UploadKernel) == cudaSuccess) return attributes.ptxVersion * 10;
-  cudaGetLastError();  // answered by the 0
+  cudaGetLastError();  // clear the error: the caller sees the 0
   return 0;
 }
 
 std::array<int, kMostOfCluster + 1> CountClusters(int multiprocessors, int largest_cluster) {
-  constexpr size_t kMostOfMemory = 160 << 10;  // of a multiprocessor: it has no room for a second block
+  constexpr size_t kMostOfMemory = 160 << 10;  // shared memory per block: more than half of an SM's, so that each block
+                                               // occupies an SM
   std::array<int, kMostOfCluster + 1> out = {0, multiprocessors};
   for (int blocks = 2; blocks <= largest_cluster; ++blocks) {
     out[static_cast<size_t>(blocks)] = ActiveClusters(UploadKernel, blocks, kBlockThreads, kMostOfMemory);
@@ -328,7 +330,7 @@ void LaunchNormHeads(const Launcher& on, Tensor x, const HeadsNorm& first, const
   const auto a_warp_each = [&](auto kernel) {
     Launch(on, kernel, Grid((count + kWarps - 1) / kWarps), kBlockThreads, 0, a);
   };
-  const bool weights = Aligned(first.weight) && Aligned(next.weight);  // null is
+  const bool weights = Aligned(first.weight) && Aligned(next.weight);  // null counts as aligned
   if (d % 4 != 0 || d > 4096 || !AllowsFours(x) || !weights) return a_warp_each(NormHeadsKernel);
   if (d <= 128) return a_warp_each(NormHeadsWideKernel<32, 1>);
   if (d <= 256) return a_warp_each(NormHeadsWideKernel<32, 2>);
@@ -372,7 +374,7 @@ void LaunchConvert(const Launcher& on, Tensor x, Tensor y) { LaunchGatherRows(on
 
 void LaunchUpload(const Launcher& on, void* to, const void* from, size_t bytes) {
   Launcher alone = on;
-  alone.overlap = false;  // it takes part in no chain of kernels that wait for one another
+  alone.overlap = false;  // not part of a programmatic dependent launch chain
   const auto count = static_cast<int64_t>(bytes / sizeof(uint4));
   Launch(alone, UploadKernel, Grid((count + kBlockThreads - 1) / kBlockThreads), kBlockThreads, 0,
          static_cast<uint4*>(to), static_cast<const uint4*>(from), count);

@@ -8,10 +8,11 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr int64_t kCallBytes = int64_t{5} << 19;  // of one call, or the 3 us between calls are felt
-constexpr int64_t kMostParts = 8;                 // of a load: after each of them some layers are in
+// per call; smaller calls are dominated by the gap of 3 us between calls
+constexpr int64_t kCallBytes = int64_t{5} << 19;
+constexpr int64_t kMostParts = 8;  // parts of a load; an event after each makes its layers available
 
-// Layers that are copied by one call for each run.
+// Number of layers copied per call and run.
 int64_t LayersPerPart(const KvShape& shape, std::span<const SlabRun> runs) {
   int64_t bytes = 0;
   for (const SlabRun& run : runs) bytes = std::max(bytes, run.bytes);
@@ -19,7 +20,7 @@ int64_t LayersPerPart(const KvShape& shape, std::span<const SlabRun> runs) {
   return (shape.layers + parts - 1) / parts;
 }
 
-/// Some layers of a run that is part of a larger slab on the host.
+/// Copies some layers of a run that is part of a larger slab on the host.
 void CopyPieces(bool to_host, const KvShape& shape, const SlabRun& run, std::byte* slab, int64_t layer, int64_t layers,
                 cudaStream_t stream) {
   const int64_t piece = shape.layer_tile_bytes();
@@ -75,7 +76,7 @@ CopyTicket SlabCopies::Begin(bool to_host, const KvShape& shape, std::byte* slab
   const cudaEvent_t before = TakeEvent();
   CHECK_CUDA(cudaEventRecord(before, step));
   CHECK_CUDA(cudaStreamWaitEvent(stream, before, 0));
-  free_events_.push_back(before);  // a wait holds what was recorded when it was asked for
+  free_events_.push_back(before);  // a wait captures the event's state at the call, so the event can be reused
   for (const Copy& copy : copies_) {
     if (copy.slab == slab) CHECK_CUDA(cudaStreamWaitEvent(stream, copy.events.back(), 0));
   }
@@ -84,7 +85,7 @@ CopyTicket SlabCopies::Begin(bool to_host, const KvShape& shape, std::byte* slab
   const auto tile_bytes = static_cast<size_t>(shape.tile_bytes());
   for (int64_t layer = 0; layer < shape.layers; layer += copy.layers_per_event) {
     const int64_t layers = std::min(copy.layers_per_event, shape.layers - layer);
-    const int64_t offset = layer * shape.layer_tile_bytes();  // in each tile
+    const int64_t offset = layer * shape.layer_tile_bytes();  // within each tile
     const auto width = static_cast<size_t>(layers * shape.layer_tile_bytes());
     for (const SlabRun& run : runs) {
       std::byte *device = slab + run.offset + offset, *host = run.host + offset;
@@ -138,7 +139,7 @@ void SlabCopies::Wait(CopyTicket ticket) {
 
 bool SlabCopies::Moves(const void* slab) {
   const auto is_of = [&](const Copy& copy) { return copy.slab == slab; };
-  if (std::none_of(copies_.begin(), copies_.end(), is_of)) return false;  // without asking the device
+  if (std::none_of(copies_.begin(), copies_.end(), is_of)) return false;  // no device query in the common case
   ForgetDone();
   return std::any_of(copies_.begin(), copies_.end(), is_of);
 }

@@ -1,6 +1,7 @@
-// Copies of slabs to the host and back on streams of their own, one each way, ordered with the step's stream by events
-// both ways: a copy begins when what was issued before it has run, a layer is used when it has come in. The step's
-// stream itself never carries one. Owned by the backend, one thread.
+// Copies of slabs to the host and back on two dedicated streams, one per direction. Events order them with the step's
+// stream both ways: a copy waits for the operations issued before it, and a layer's operations wait for its copy. The
+// step's stream itself never carries a copy. Owned by the backend.
+// THREAD: one.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -21,24 +22,24 @@ class SlabCopies {
   ~SlabCopies() { Stop(); }
 
   void Start();
-  /// Returns when nothing is copied any more.
+  /// Blocks until no copy is in flight.
   void WaitForAll();
-  /// The same, for good.
+  /// Waits for all copies and releases the streams; no copy may follow.
   void Stop();
   std::array<cudaStream_t, 2> streams() const { return {to_host_, to_device_}; }
-  /// Begins a copy after everything that is on `step` now and after other copies of this slab.
+  /// Starts a copy ordered after everything now on `step` and after other copies of this slab.
   CopyTicket Begin(bool to_host, const KvShape& shape, std::byte* slab, std::span<const SlabRun> runs,
                    cudaStream_t step);
-  /// Never blocks. Every ticket is done once the device has failed.
+  /// Never blocks. After a device failure every ticket is done.
   bool Done(CopyTicket ticket);
   void Wait(CopyTicket ticket);
 
-  /// True if any copy may still be under way.
+  /// True if any copy may still be in flight.
   bool busy() const { return !copies_.empty(); }
-  /// True if a copy of this slab may still be under way.
+  /// True if a copy of this slab may still be in flight.
   bool Moves(const void* slab);
-  /// Makes `step` wait until this layer of the slab may be read and written; or all of the slab that a place is in.
-  /// What is only read need not wait for a copy to the host.
+  /// Makes `step` wait until this layer of the slab, or the whole slab that contains `place`, may be read and written.
+  /// Read-only accesses need not wait for copies to the host.
   void Await(const void* slab, int64_t layer, cudaStream_t step);
   void Await(const void* place, cudaStream_t step, bool only_reads = false);
 
@@ -49,7 +50,7 @@ class SlabCopies {
     int64_t slab_bytes = 0;
     bool to_host = false;
     int64_t layers_per_event = 1;
-    std::vector<cudaEvent_t> events;  // the last one ends the copy
+    std::vector<cudaEvent_t> events;  // one per run of layers; the last one ends the copy
   };
   void Forget(size_t copy);
   void ForgetDone();

@@ -11,7 +11,7 @@
 namespace ringside::cuda {
 namespace {
 
-// By the runtime, so that a program needs no driver to be linked or started.
+// Looks up the driver function through the runtime, so that the program links and starts without a driver.
 PFN_cuTensorMapEncodeTiled_v12000 Encoder() {
   static const auto encoder = [] {
     void* found = nullptr;

@@ -1,5 +1,5 @@
-// Hopper's asynchronous pieces, as PTX has them: products of a warp group (wgmma) whose right operand lies in shared
-// memory, and barriers there (mbarrier) that copies arrive at. Only for sm_90a; included by .cu files.
+// PTX wrappers of Hopper's asynchronous instructions: warp group GEMMs (WGMMA) with the right operand in shared memory,
+// and mbarriers, which copies can arrive at. Only for sm_90a; included by .cu files.
 #pragma once
 
 #include <cuda.h>
@@ -14,29 +14,29 @@
 
 namespace ringside::cuda {
 
-// ---- barriers; each has a phase, 0 or 1, that ends when all expected arrivals have come
+// ---- mbarriers; each has a phase parity, 0 or 1, and completes when all expected arrivals have come
 __device__ __forceinline__ void InitBarrier(uint32_t barrier, int arrivals) {
   RINGSIDE_WGMMA("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
 __device__ __forceinline__ void ArriveAt(uint32_t barrier) {
   RINGSIDE_WGMMA("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
-/// By a warp: arrives once, behind what its threads did.
+/// One arrival per warp, ordered after the work of all its lanes.
 __device__ __forceinline__ void ArriveAsWarp(uint32_t barrier, int lane) {
   __syncwarp();
   if (lane == 0) ArriveAt(barrier);
 }
-/// Arrives, and the phase does not end before so many bytes have been copied.
+/// Arrives, and holds the phase open until `bytes` more bytes have been copied.
 __device__ __forceinline__ void ArriveAtExpecting(uint32_t barrier, int bytes) {
   RINGSIDE_WGMMA("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
-/// The phase does not end before all copies that this thread has begun (CopyAsync) are there. It must arrive, too.
+/// Holds the phase open until all copies issued by this thread (CopyAsync) have landed. The thread must still arrive.
 __device__ __forceinline__ void ExpectCopies(uint32_t barrier) {
   RINGSIDE_WGMMA("cp.async.mbarrier.arrive.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
-/// Makes initialised barriers known to copies.
+/// Makes initialized barriers visible to the async proxy.
 __device__ __forceinline__ void FenceBarriers() { RINGSIDE_WGMMA("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-/// Returns when the phase is over; that before the first one is.
+/// Blocks until the phase with this parity is complete; the phase before the first counts as complete.
 __device__ __forceinline__ void WaitAt(uint32_t barrier, int phase) {
   RINGSIDE_WGMMA(
       "{ .reg .pred over; wait: mbarrier.try_wait.parity.shared::cta.b64 over, [%0], %1; @!over bra wait; }" ::"r"(
@@ -44,26 +44,28 @@ __device__ __forceinline__ void WaitAt(uint32_t barrier, int phase) {
       "r"(phase)
       : "memory");
 }
-/// Whether the thread is the one of its warp, whose threads all call it, that is to do what one does.
+/// True in exactly one lane of the warp.
+/// REQUIRES: all lanes call it.
 __device__ __forceinline__ bool IsElected() {
   uint32_t elected = 0;
   RINGSIDE_WGMMA("{ .reg .pred one; elect.sync _|one, 0xffffffff; selp.u32 %0, 1, 0, one; }" : "=r"(elected));
   return elected != 0;
 }
-/// The first kThreads threads of a block, which multiply, wait for one another, and not for a warp that copies.
+/// Barrier among the first kThreads threads of a block, the consumers; producer warps do not take part.
 template <int kThreads>
 __device__ __forceinline__ void SyncMultipliers() {
   RINGSIDE_WGMMA("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
 }
-/// What threads wrote to shared memory, and are known to have written, becomes visible to wgmma.
+/// Makes shared-memory writes visible to WGMMA.
+/// REQUIRES: a barrier has ordered the writes before this call.
 __device__ __forceinline__ void ShowToWgmma() { RINGSIDE_WGMMA("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-/// The description of boxes comes into a cache.
+/// Prefetches a TMA descriptor.
 __device__ __forceinline__ void PrefetchMap(const CUtensorMap& map) {
   RINGSIDE_WGMMA("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
 }
 
-// ---- registers of a warp group's threads, from here on; a multiple of 8
+// ---- register reallocation (setmaxnreg) per thread of a warp group; a multiple of 8
 template <int kCount>
 __device__ __forceinline__ void TakeRegisters() {
   RINGSIDE_WGMMA("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
@@ -73,13 +75,13 @@ __device__ __forceinline__ void GiveRegisters() {
   RINGSIDE_WGMMA("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
 }
 
-// ---- products
-/// Registers that a product takes are as the program left them from here on.
+// ---- WGMMA
+/// Orders earlier register accesses before the WGMMA instructions that follow.
 __device__ __forceinline__ void BeginProducts() { RINGSIDE_WGMMA("wgmma.fence.sync.aligned;" ::: "memory"); }
-/// What was begun since the last call is one group.
+/// Commits the WGMMA instructions issued since the last call as one group.
 __device__ __forceinline__ void CommitProducts() { RINGSIDE_WGMMA("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-/// What writes these registers comes before, what reads or writes them later comes after, as far as the compiler to PTX
-/// goes: ptxas does not see it.
+/// Compiler barrier on these registers: earlier writes are kept before it, later accesses after it. It constrains the
+/// compiler to PTX only; ptxas does not see it.
 template <int N>
 __device__ __forceinline__ void Hold(float (&x)[N]) {
 #pragma unroll
@@ -90,37 +92,39 @@ __device__ __forceinline__ void Hold(uint32_t (&x)[N]) {
 #pragma unroll
   for (int i = 0; i < N; ++i) asm volatile("" : "+r"(x[i])::"memory");
 }
-/// Waits until at most kLeft groups are under way.
+/// Waits until at most kLeft groups are in flight.
 template <int kLeft>
 __device__ __forceinline__ void WaitForProducts() {
   RINGSIDE_WGMMA("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
 }
-/// The same; `sums` are those of a group that is done then.
+/// As above; `sums` are the accumulators of a group that is then complete.
 template <int kLeft, int N>
 __device__ __forceinline__ void WaitForProducts(float (&sums)[N]) {
   WaitForProducts<kLeft>();
   Hold(sums);
 }
 
-/// How a right operand of 16 rows (the contraction) lies in shared memory, a row's elements side by side in pieces of
-/// kBytes, 16-byte units of a piece exchanged by the row: unit ^ row / (128 / kBytes) % (kBytes / 16). `next_piece` and
-/// `next_rows` (8 further on) are distances in bytes.
+/// Shared-memory descriptor of a right operand with 16 rows (K). A row's elements are contiguous in chunks of kBytes;
+/// the 16-byte units of a chunk are swizzled by the row: unit ^ row / (128 / kBytes) % (kBytes / 16). `next_piece` and
+/// `next_rows` (8 rows on) are byte strides.
 template <int kBytes>
 __device__ __forceinline__ uint64_t RightOperand(int next_piece, int next_rows) {
   static_assert(kBytes == 32 || kBytes == 128);
   const uint64_t mode = kBytes == 32 ? 3 : 1;
   return mode << 62 | static_cast<uint64_t>(next_rows >> 4) << 32 | static_cast<uint64_t>(next_piece >> 4) << 16;
 }
-/// The same at an address of the block's shared memory, whose upper bits are the block's rank in its cluster.
+/// The descriptor at a shared-memory address; the upper bits of the address are the block's cluster rank and are masked
+/// off.
 __device__ __forceinline__ uint64_t At(uint64_t operand, uint32_t address) {
   return operand | (address & 0x3ffff) >> 4;
 }
-/// The same so many bytes further on; one addition.
+/// Advances a descriptor by `bytes`, in one addition.
 __device__ __forceinline__ uint64_t Further(uint64_t operand, int bytes) {
   return (operand & 0xffffffff00000000) | static_cast<uint32_t>(static_cast<uint32_t>(operand) + (bytes >> 4));
 }
 
-// Operands of the instruction in assembly: sums, then the left operand's four registers, the right one, whether to add.
+// Operands of the instruction in assembly: accumulators, the left operand's four registers, the right descriptor,
+// whether to accumulate.
 #define RINGSIDE_SUMS8(c, i)                                                                                  \
   "+f"(c[i]), "+f"(c[i + 1]), "+f"(c[i + 2]), "+f"(c[i + 3]), "+f"(c[i + 4]), "+f"(c[i + 5]), "+f"(c[i + 6]), \
       "+f"(c[i + 7])
@@ -153,8 +157,9 @@ __device__ __forceinline__ uint64_t Further(uint64_t operand, int bytes) {
   RINGSIDE_PRODUCT(element, name, 192, RINGSIDE_NAMES96, "%96,%97,%98,%99", "%100", "%101", RINGSIDE_SUMS32(sums, 0), \
                    RINGSIDE_SUMS32(sums, 32), RINGSIDE_SUMS32(sums, 64))
 
-/// sums (+)= a b: a is 64 x 16, 16 rows a warp, as mma.m16n8k16 has it in registers; b 16 x N, a RightOperand. The sums
-/// of columns 8 i ... are sums[4 i ... 4 i + 3], as that instruction has them. Not done before WaitForProducts.
+/// sums (+)= a b: a is 64 x 16, 16 rows per warp in the register layout of mma.m16n8k16; b is 16 x N, a RightOperand.
+/// Accumulators of columns 8 i ... are sums[4 i ... 4 i + 3], as in that instruction. Asynchronous: REQUIRES
+/// WaitForProducts before the sums are read.
 RINGSIDE_PRODUCTS(__nv_bfloat16, "bf16")
 RINGSIDE_PRODUCTS(__half, "f16")
 
