@@ -1,5 +1,6 @@
-// NCCL, and the device memory that its messages lie in: how ranks speak whose devices do not reach one another's
-// memory. Owned by the backend, its thread.
+// NCCL and the device memory of its messages, for ranks whose devices have no peer access to one another. Owned by the
+// backend.
+// THREAD: the backend's.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,8 +14,8 @@
 
 namespace ringside::cuda {
 
-/// What follows NCCL's kernels must not come onto the device before they have ended: they do not say when they may be
-/// joined.
+/// A launcher without programmatic dependent launch. Kernels after NCCL's must not overlap them, because NCCL's kernels
+/// do not trigger their dependents.
 inline Launcher Behind(const Launcher& on) {
   Launcher out = on;
   out.overlap = false;
@@ -28,22 +29,22 @@ class DeviceMessages {
   DeviceMessages& operator=(const DeviceMessages&) = delete;
   ~DeviceMessages() { Stop(); }
 
-  /// Takes memory for messages of up to `bytes` on the device that is selected, which is `uuid`. All ranks of `comm`
-  /// call it at one time; it must outlive this. kUnavailable without NCCL, or if two ranks are on one device;
-  /// kOverloaded without room.
+  /// Allocates memory for messages of up to `bytes` on the current device, whose UUID is `uuid`.
+  /// REQUIRES: all ranks of `comm` call it concurrently; `comm` outlives this.
+  /// ERRORS: kUnavailable without NCCL, or if two ranks share a device; kOverloaded if memory is exhausted.
   Status Start(Comm& comm, const cudaUUID_t& uuid, int64_t bytes, cudaStream_t stream);
-  /// Nothing of it is under way, and no graph with its calls is left.
+  /// REQUIRES: no call is in flight, and no captured graph contains one.
   void Stop();
 
   bool started() const { return nccl_ != nullptr; }
   StreamComm& nccl() const { return *nccl_; }
   void* memory() const { return memory_; }
-  /// kUnavailable once a rank has not come. Any thread.
+  /// kUnavailable once a rank has failed to respond. THREAD: any.
   Status status() const { return started() ? nccl_->status() : Status::Ok(); }
-  /// Whether recorded calls must not run any more.
+  /// Whether captured calls must no longer be replayed.
   bool broken() const { return !status().ok(); }
 
-  /// While it lives the thread waits for its stream. One at a time.
+  /// While an instance lives, the thread waits for its stream. At most one instance at a time.
   class Waiting {
    public:
     explicit Waiting(StreamComm* nccl) : nccl_(nccl) {

@@ -20,7 +20,7 @@ uint64_t ProcessNumber() {
   return number;
 }
 
-/// Empty if it is not known.
+/// Boot id of this machine; empty if unknown.
 std::array<char, 40> ThisMachine() {
   std::string id;
   std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
@@ -89,7 +89,7 @@ void* PeerMemory::TakeBytes(size_t bytes) {
 }
 
 LentMemory PeerMemory::LendBytes(int device, size_t bytes) {
-  // A handle opens all that the driver has taken at once, from its begin on: what is lent has that for itself.
+  // An IPC handle exposes the whole driver allocation, from its base on. So a lent block gets an allocation of its own.
   constexpr size_t kAtOnce = 2 << 20;
   LentMemory out{.process = ProcessNumber(), .machine = ThisMachine(), .device = device};
   out.address = TakeBytes((bytes + kAtOnce - 1) / kAtOnce * kAtOnce);
@@ -104,7 +104,7 @@ LentMemory PeerMemory::LendBytes(int device, size_t bytes) {
 Status PeerMemory::ReachBytes(int own, const LentMemory& other, void** to) {
   if (other.process != ProcessNumber()) return ReachProcess(own, other, to);
   *to = other.address;
-  if (own == other.device) return Status::Ok();  // its own, or ranks of a test
+  if (own == other.device) return Status::Ok();  // its own memory, or ranks of a test that share a device
   int can = 0;
   CHECK_CUDA(cudaDeviceCanAccessPeer(&can, own, other.device));
   const cudaError_t error = can != 0 ? cudaDeviceEnablePeerAccess(other.device, 0) : cudaErrorPeerAccessUnsupported;
@@ -118,7 +118,7 @@ Status PeerMemory::ReachProcess(int own, const LentMemory& other, void** to) {
   const std::array<char, 40> machine = ThisMachine();
   if (machine[0] == 0 || machine != other.machine) return Unavailable("the other rank is on another machine");
   if (!other.for_processes) return Unavailable("the other rank's device does not lend its memory to processes");
-  for_processes_ = true;  // what this one reaches of the others they reach of it
+  for_processes_ = true;  // access is mutual: the other process may map this one's memory
   const cudaError_t error = cudaIpcOpenMemHandle(to, other.handle, cudaIpcMemLazyEnablePeerAccess);
   static_cast<void>(cudaGetLastError());
   if (error != cudaSuccess) {

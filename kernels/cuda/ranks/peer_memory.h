@@ -1,5 +1,4 @@
-// Memory through which devices of one machine reach one another, in one process or in several, and how ranks that share
-// some meet.
+// Memory shared between devices of one machine, in one process or several, and how ranks exchange access to it.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,21 +15,23 @@
 
 namespace ringside::cuda {
 
-/// Memory that a rank lends the others, as it tells them of it: plain data, for all run the same program.
+/// Memory that a rank lends to the others, as sent to them. Plain data: all ranks run the same program.
 struct LentMemory {
-  uint64_t process = 0;               // a number that no other process has, whatever its machine
-  std::array<char, 40> machine = {};  // of one start of its system
+  uint64_t process = 0;               // unique over all processes and machines
+  std::array<char, 40> machine = {};  // boot id
   int device = 0;
   void* address = nullptr;  // in its process
   cudaIpcMemHandle_t handle = {};
-  bool for_processes = false;  // whether the handle is good
+  bool for_processes = false;  // whether the handle is valid
 };
 
-/// `own` if all ranks have the same to say, else what one of them says. All call it at one time.
+/// Agrees on a status: `own` if all ranks succeed, else the error of one of them.
+/// REQUIRES: all ranks call it concurrently.
 Status AgreeOn(Comm& comm, const Status& own);
 
-/// What one rank lends the others of its device and reaches of theirs, and the sign that its kernels have waited for
-/// one of them in vain. Owned by the backend, its thread.
+/// The memory that one rank lends to the others and maps from them, and the flag that one of its kernels timed out
+/// waiting for a rank. Owned by the backend.
+/// THREAD: the backend's, unless noted.
 class PeerMemory {
  public:
   PeerMemory() = default;
@@ -38,18 +39,19 @@ class PeerMemory {
   PeerMemory& operator=(const PeerMemory&) = delete;
   ~PeerMemory() { Stop(); }
 
-  /// So many zeros on the device that is selected; null without room.
+  /// Allocates `count` zeros on the current device; null if memory is exhausted.
   template <class T>
   T* Take(size_t count) {
     return static_cast<T*>(TakeBytes(count * sizeof(T)));
   }
-  /// The same on `device`, which is selected, for the others to reach.
+  /// As Take, for access by the other ranks. REQUIRES: `device` is current.
   template <class T>
   LentMemory Lend(int device, size_t count) {
     return LendBytes(device, count * sizeof(T));
   }
-  /// *to = where device `own`, which is selected, has what a rank lends, until Stop: kUnavailable if it does not reach
-  /// that rank's device, or its process from this one.
+  /// Sets *to to lent memory as seen from device `own`, valid until Stop.
+  /// REQUIRES: `own` is current.
+  /// ERRORS: kUnavailable without peer access to that rank's device, or if its process is not reachable.
   template <class T>
   Status Reach(int own, const LentMemory& other, T** to) {
     void* address = nullptr;
@@ -57,17 +59,16 @@ class PeerMemory {
     *to = static_cast<T*>(address);
     return Status::Ok();
   }
-  /// For kernels that wait for others.
+  /// For kernels that wait for other ranks.
   RankPatience TakePatience(std::chrono::milliseconds timeout);
-  /// Whether there was room for all that was taken.
+  /// Whether all allocations succeeded.
   bool had_room() const { return had_room_; }
-  /// Gives all of it back, but for what another process may have reached: that is the driver's to free, when this
-  /// process has ended.
+  /// Frees everything except memory that another process may have mapped; the driver frees that when this process ends.
   void Stop();
 
-  /// Whether a kernel has waited in vain. Any thread.
+  /// Whether a kernel has timed out. THREAD: any.
   bool lost() const { return lost_ != nullptr && *lost_ != 0; }
-  /// Kernels that wait give up at once. Any thread.
+  /// Makes waiting kernels give up at once. THREAD: any.
   void GiveUp() const {
     if (lost_ != nullptr) *lost_ = 1;
   }
@@ -79,8 +80,8 @@ class PeerMemory {
   Status ReachProcess(int own, const LentMemory& other, void** to);
 
   std::vector<void*> memory_, lent_;
-  std::vector<void*> mapped_;   // of other processes
-  bool for_processes_ = false;  // whether one of them may have mapped what is lent
+  std::vector<void*> mapped_;   // mapped from other processes
+  bool for_processes_ = false;  // whether another process may have mapped lent memory
   bool had_room_ = true;
   volatile uint32_t* lost_ = nullptr;  // pinned host memory
 };

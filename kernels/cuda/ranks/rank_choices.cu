@@ -12,7 +12,7 @@ constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr int kWarps = kBlockThreads / 32;
 constexpr float kInfinity = __builtin_huge_valf();
 
-/// The best so far, and whether anything was NaN or +inf.
+/// The best logit so far, and whether any was NaN or +inf.
 struct Best {
   float logit = -kInfinity;
   int32_t id = INT_MAX;
@@ -37,7 +37,7 @@ __device__ __forceinline__ uint4 AsWord(const Best& best, uint32_t call) {
   return {__float_as_uint(logit), call, static_cast<uint32_t>(best.id), call};
 }
 
-/// A block a part; put(place in [rows][kHighestParts], best) by its first thread.
+/// One block per part; its first thread calls put(index in [rows][kHighestParts], best).
 template <class Put>
 __device__ __forceinline__ void FindHighest(const Tensor& logits, int64_t first, const Put& put) {
   __shared__ Best of_warps[kWarps];
@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kBlockThreads) TellHighestKernel(RankLinks lin
   });
 }
 
-/// A warp a row; part(rank, place) is where a part of it is.
+/// One warp per row; part(rank, place) loads one part of it.
 template <class Part>
 __device__ __forceinline__ void ChooseHighest(int ranks, int64_t rows, ChosenToken* chosen, int32_t* ids,
                                               const Part& part) {
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(kBlockThreads)
       word = LoadWord(from);
       return word.y == call && word.w == call;
     });
-    return word.y == call ? word : AsWord({.unusable = true}, call);  // it has not come
+    return word.y == call ? word : AsWord({.unusable = true}, call);  // timed out
   });
 }
 

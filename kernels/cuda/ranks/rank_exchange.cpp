@@ -42,14 +42,14 @@ Status RankExchange::Start(std::unique_ptr<Comm> comm, const Options& options, c
   const Status measured = AgreeOn(*comm_, Measure(on));
   if (std::ranges::none_of(by_nccl_, [](bool by) { return by; })) {
     Stop();
-    comm_->Barrier();  // the last to leave gives back the memory of all
+    comm_->Barrier();  // all ranks have stopped before shared memory is freed
   }
   return measured;
 }
 
 Status RankExchange::StartNccl(const Launcher& on) {
   RETURN_IF_ERROR(messages_.Start(*comm_, options_.uuid, kMessageBytes, on.stream));
-  // It takes its memory for a size of message when it first sees one, which must be before the rest is shared out.
+  // NCCL allocates memory at the first message of each size; force that before the remaining memory is divided.
   for (size_t size = 0; size < kSizes; ++size) {
     messages_.nccl().AllReduceSum(messages_.memory(), (kLeastBytes << size) / StorageBytes(options_.dtype, 1),
                                   options_.dtype);
@@ -90,7 +90,7 @@ float RankExchange::Time(const Launcher& on, const Sum& sum) {
 
 Status RankExchange::Measure(const Launcher& on) {
   constexpr int64_t kCols = 4096, kMost = kLeastBytes << (kSizes - 1);
-  const auto bytes = static_cast<size_t>(2 * kMost);  // values are float32 here, 16 bits on their way
+  const auto bytes = static_cast<size_t>(2 * kMost);  // values are float32 here and 16-bit in transit
   void* memory = nullptr;
   const bool room = cudaMalloc(&memory, 2 * bytes) == cudaSuccess;
   static_cast<void>(cudaGetLastError());
@@ -154,7 +154,7 @@ void RankExchange::AddByNccl(const Launcher& on, Tensor x, Tensor y) {
     messages_.nccl().AllReduceSum(messages_.memory(), x.rows * x.cols, options_.dtype);
     return LaunchAddMessages(Behind(on), messages_.memory(), options_.dtype, 1, y);
   }
-  // Every rank sums what all have said, as our own kernels do.
+  // All-gather and local reduction in rank order, as our own kernels do.
   const int64_t most = kMessageBytes / (ranks() * row_bytes);
   CHECK_GT(most, 0);
   for (int64_t first = 0; first < x.rows; first += most) {

@@ -1,6 +1,7 @@
-// What a device of a group does together with the others, by one of two ways: our own kernels over peer memory, or
-// NCCL. Where both can be had, sums go the way that was faster for their size when the group started: one table for all
-// ranks, so that all take the same. Owned by the backend, its thread.
+// Collectives of a tensor-parallel group, by one of two algorithms: our own kernels over peer memory, or NCCL. If both
+// are available, all-reduces use the one that was faster for their size at start; all ranks share one table and so
+// agree. Owned by the backend.
+// THREAD: the backend's.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,57 +20,59 @@ namespace ringside::cuda {
 class RankExchange {
  public:
   struct Options {
-    int device = 0;  // is selected
+    int device = 0;  // the current device
     cudaUUID_t uuid = {};
-    DType dtype = DType::kBF16;  // kF16 or kBF16, in which values travel to be summed
+    DType dtype = DType::kBF16;  // kF16 or kBF16; the type of values in transit
     AllReduce way = AllReduce::kAuto;
-    bool fixed_order = false;  // of sums, that of the ranks: by own kernels wherever they can be had
+    bool fixed_order = false;  // reduce in rank order, by our own kernels wherever possible
   };
 
   RankExchange() = default;
   RankExchange(const RankExchange&) = delete;
   RankExchange& operator=(const RankExchange&) = delete;
 
-  /// All ranks call it at one time. kUnavailable, on every rank, if there is no way from device to device, or not the
-  /// one asked for; kOverloaded without room.
+  /// REQUIRES: all ranks call it concurrently.
+  /// ERRORS: kUnavailable, on every rank, if the devices cannot communicate, or not by the algorithm asked for;
+  /// kOverloaded if memory is exhausted.
   Status Start(std::unique_ptr<Comm> comm, const Options& options, const Launcher& on);
 
-  /// Leaves NCCL. Nothing of it is under way, and no graph with its calls is left.
+  /// Shuts NCCL down. REQUIRES: no call is in flight, and no captured graph contains one.
   void Stop();
 
   bool started() const { return comm_ != nullptr; }
   int ranks() const { return comm_->ranks(); }
-  /// ", sums by our own kernels", or as it is.
+  /// For the log: ", sums of ranks by our own kernels", for instance.
   std::string Describe() const;
-  /// kUnavailable once a rank has not come. Any thread.
+  /// kUnavailable once a rank has failed to respond. THREAD: any.
   Status status() const;
-  /// Whether recorded calls of NCCL must not run any more.
+  /// Whether captured NCCL calls must no longer be replayed.
   bool broken() const { return messages_.broken(); }
 
-  /// y += the sum of all ranks' x, each rounded to the type in which values travel. x, y [rows, n] kF32, n a multiple
-  /// of 8, x without gaps; rows * n at most RankLinks::kOutboxBytes of the type.
+  /// All-reduce: y += the sum of all ranks' x, each rounded to the transit type. x, y [rows, n] kF32, n a multiple of
+  /// 8, x contiguous.
+  /// REQUIRES: rows * n values of the transit type fit in RankLinks::kOutboxBytes.
   void AddAllRanks(const Launcher& on, Tensor x, Tensor y);
-  /// The same, and the norm of y's rows with it. False, and nothing is done, where no kernel does both.
+  /// AddAllRanks with the norm of y's rows fused in. False, and nothing is done, if no kernel supports it.
   [[nodiscard]] bool AddAllRanksAndNorm(const Launcher& on, Tensor x, Tensor y, const NormOfSums& norm);
-  /// Columns [borders[r], borders[r + 1]) of x (kF32) as rank r has them; at most kOutboxBytes of each rank.
+  /// All-gather: columns [borders[r], borders[r + 1]) of x (kF32) from rank r; at most kOutboxBytes per rank.
   void GatherColumns(const Launcher& on, const int64_t* borders, Tensor x);
-  /// The highest of every row of all ranks' columns, of which `logits` (kF32) are this rank's, from token `first` on:
+  /// Argmax of every row over all ranks' columns; `logits` (kF32) has this rank's columns, from token `first` on. See
   /// kernels/cuda/ranks/rank_choices.h.
   void ChooseHighest(const Launcher& on, Tensor logits, int64_t first, ChosenToken* chosen, int32_t* ids);
 
-  /// While what it returns lives the thread waits for its stream.
+  /// While the returned object lives, the thread waits for its stream.
   [[nodiscard]] DeviceMessages::Waiting Wait() const { return messages_.Wait(); }
 
  private:
-  // Sizes of sums by powers of two, from kLeastBytes on; what is beyond goes as the last or first does.
+  // Size classes of all-reduces: powers of two from kLeastBytes on; sizes outside use the first or last class.
   static constexpr int64_t kLeastBytes = 8 << 10;
   static constexpr size_t kSizes = 12;                         // up to 16 MiB
-  static constexpr int64_t kMessageBytes = int64_t{64} << 20;  // of NCCL, at a time
+  static constexpr int64_t kMessageBytes = int64_t{64} << 20;  // per NCCL call
 
   Status StartNccl(const Launcher& on);
   /// Fills in the table.
   Status Measure(const Launcher& on);
-  /// The least time of a sum, the same on every rank but for noise; ms.
+  /// Least time of an all-reduce in ms; equal on all ranks except for noise.
   template <class Sum>
   float Time(const Launcher& on, const Sum& sum);
   static size_t SizeOf(int64_t bytes);
@@ -80,7 +83,7 @@ class RankExchange {
   std::unique_ptr<Comm> comm_;
   Options options_;
   RankPeers peers_;
-  bool reach_ = false;  // one another's memory
+  bool reach_ = false;  // whether peer memory is accessible
   DeviceMessages messages_;
   std::array<bool, kSizes> by_nccl_ = {};
 };

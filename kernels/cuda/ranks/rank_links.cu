@@ -1,10 +1,10 @@
-// Sums and columns of all ranks over peer memory. A call's number grows by one, the same on every rank, and everything
-// that is told carries it, so nothing is ever cleared. Two calls' worth of memory is enough: a rank that is in its next
-// call has heard from the others in this one, so they have ended the one before.
+// All-reduce and all-gather over peer memory. Calls are numbered consecutively, equally on every rank, and every
+// message carries its call number, so nothing is ever cleared. Two buffers are enough: a rank in its next call has
+// received from all others in this one, so they have finished the previous call.
 //
-// Small sums are pushed, each four values with the call's number beside them in a store that arrives whole (as NCCL's
-// LL protocol does): the reader needs no other sign. Larger ones are left in the outbox and read by the others behind a
-// release and an acquire.
+// Small all-reduces are pushed: each store carries two words of data, each followed by the call number, and becomes
+// visible as a whole (as in NCCL's LL protocol), so the reader needs no separate flag. Larger ones are written to the
+// outbox and read by the others after a release and an acquire.
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/ranks/rank_links.h"
@@ -14,7 +14,7 @@ namespace ringside::cuda {
 namespace {
 
 constexpr int kThreads = 512;
-constexpr int64_t kMostNormed = 8192;  // values of a row: two fours for each of 1,024 threads
+constexpr int64_t kMostNormed = 8192;  // values per row: two float4s for each of 1,024 threads
 
 __device__ __forceinline__ uint2 Pack(DType dtype, float4 x) {
   uint2 packed;
@@ -32,11 +32,11 @@ __device__ __forceinline__ float4* FourOf(const Tensor& y, int64_t four) {
   return reinterpret_cast<float4*>(static_cast<float*>(y.data) + place);
 }
 
-/// Where rank `from` writes the fours of a call in rank `to`'s memory.
+/// Where rank `from` writes the values of a call in rank `to`'s memory.
 __device__ __forceinline__ uint4* Inbox(const RankLinks& links, int to, int from, uint32_t call) {
   return links.inboxes[to] + (static_cast<int64_t>(call % 2) * links.ranks + from) * RankLinks::kInboxFours;
 }
-/// The four at place i of a call, to all others.
+/// Sends four values at index i of a call to all other ranks.
 __device__ __forceinline__ void Push(const RankLinks& links, uint32_t call, int64_t i, uint2 four) {
   for (int r = 0; r < links.ranks; ++r) {
     if (r != links.rank) StoreWord(Inbox(links, r, links.rank, call) + i, {four.x, call, four.y, call});
@@ -52,7 +52,7 @@ __global__ void __launch_bounds__(kThreads) AddSmallKernel(RankLinks links, DTyp
   CountCall(links.blocks_begun, links.calls, call);
   for (int64_t i = first; i < count; i += all) {
     float4* to = FourOf(y, i);
-    const float4 before = *to;  // here while others are waited for
+    const float4 before = *to;  // loaded before waiting for the other ranks
     float4 sum = {0, 0, 0, 0};
     for (int r = 0; r < links.ranks; ++r) {
       if (r == links.rank) {
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kThreads) AddSmallKernel(RankLinks links, DTyp
   }
 }
 
-/// A block a row, two fours of it a thread: the row's sum stays in registers for its norm.
+/// One block per row, two float4s per thread; the row's sum stays in registers for its norm.
 template <int kNormThreads>
 __global__ void __launch_bounds__(kNormThreads)
     AddSmallAndNormKernel(RankLinks links, DType dtype, const float4* x, Tensor y, NormOfSums norm) {
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kNormThreads)
     if (r != links.rank) {
       const uint4* from = Inbox(links, links.rank, r, call) + first;
       uint4 words[kVectors] = {};
-      WaitUntil(links.patience, [&] {  // for all of them at a time
+      WaitUntil(links.patience, [&] {  // waits for all words together
         bool here = true;
 #pragma unroll
         for (int j = 0; j < kVectors; ++j) {
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(kNormThreads)
       [&](int c, float4 four) { StoreFour(norm.y.data, norm.y.dtype, row * norm.y.stride + c, four); });
 }
 
-/// Tells the others that this block has left its part in the outbox, and waits until all have.
+/// Publishes this block's part of the outbox and waits until the other ranks have published theirs.
 __device__ __forceinline__ void MeetOthers(const RankLinks& links, uint32_t call) {
   __syncthreads();
   if (threadIdx.x < links.ranks && threadIdx.x != links.rank) {
@@ -154,7 +154,8 @@ __device__ __forceinline__ std::byte* Outbox(const RankLinks& links, int rank, u
   return links.outboxes[rank] + call % 2 * RankLinks::kOutboxBytes;
 }
 
-/// Words of two fours each, several a thread and turn; the block's part is the same everywhere.
+/// A word has eight values; a thread loads several words per iteration. Every rank divides the words over blocks
+/// equally.
 __global__ void __launch_bounds__(kThreads) AddLargeKernel(RankLinks links, DType dtype, const float4* x, Tensor y) {
   constexpr int kWords = 4;
   StartStep();
@@ -204,7 +205,7 @@ struct Borders {
 __global__ void __launch_bounds__(kThreads) GatherColumnsKernel(RankLinks links, Borders borders, Tensor x) {
   StartStep();
   const uint32_t call = LoadOne(links.calls) + 1;
-  const auto each = [&](int rank, const auto& body) {  // body(place in its outbox, element of x) for the block's part
+  const auto each = [&](int rank, const auto& body) {  // body(outbox element, element of x) over the block's part
     const int64_t cols = borders.of[rank + 1] - borders.of[rank], count = x.rows * cols;
     const int64_t part = (count + gridDim.x - 1) / gridDim.x;
     const int64_t begin = min(count, blockIdx.x * part), end = min(count, begin + part);

@@ -1,6 +1,6 @@
-// Memory through which the devices of a group of ranks reach one another, and the kernels that do: every rank writes
-// into the others' inboxes, or into its outbox for them to read, and tells them by numbers that only grow. All pointers
-// are good on every device of the group.
+// Peer memory of a group of ranks and the kernels that use it. A rank writes into the others' inboxes, or into its own
+// outbox for them to read, and signals with call numbers that only grow. All pointers are valid on every device of the
+// group.
 #pragma once
 
 #include <cstddef>
@@ -16,24 +16,26 @@ constexpr int kMaxRanks = 8;
 
 /// Plain data, passed to kernels.
 struct RankLinks {
-  static constexpr int kMaxBlocks = 128;             // of a kernel that waits for the same kernel elsewhere
-  static constexpr int64_t kInboxFours = 131072;     // values in fours, of one rank in one call
-  static constexpr int64_t kOutboxBytes = 32 << 20;  // of one call
-  static constexpr int64_t kInboxWord = 16;          // bytes of a four on its way: half of them say which call's it is
+  static constexpr int kMaxBlocks = 128;             // of a kernel that waits for its counterpart on other ranks, so
+                                                     // that all blocks are resident
+  static constexpr int64_t kInboxFours = 131072;     // groups of four values from one rank in one call
+  static constexpr int64_t kOutboxBytes = 32 << 20;  // per call
+  static constexpr int64_t kInboxWord = 16;  // bytes in transit per four values; half of them are the call number
 
   int rank = 0, ranks = 1;
-  uint4* inboxes[kMaxRanks] = {};       // each [2 calls][ranks][kInboxFours]; a rank's own is written by others
+  uint4* inboxes[kMaxRanks] = {};  // each [2 calls][ranks][kInboxFours]; a rank's own inboxes are written by others
   std::byte* outboxes[kMaxRanks] = {};  // each [2 calls][kOutboxBytes]; read by others
-  uint32_t* told[kMaxRanks] = {};       // each [ranks][kMaxBlocks]: the last call that a rank has told of
-  uint32_t* calls = nullptr;            // own: that have begun everywhere on this device
-  uint32_t* blocks_begun = nullptr;     // own: of the call that begins
+  uint32_t* told[kMaxRanks] = {};       // each [ranks][kMaxBlocks]: the last call published by each rank
+  uint32_t* calls = nullptr;            // own: number of the last call that all blocks of this device have started
+  uint32_t* blocks_begun = nullptr;     // own: blocks that have started the current call
   RankPatience patience;
 };
 
-/// y += the sum of all ranks' x, each rounded to `dtype` (kF16 or kBF16), in the order of the ranks. x, y [rows, n]
-/// kF32, n a multiple of 8, x without gaps; rows * n at most kOutboxBytes of the type.
+/// All-reduce: y += the sum of all ranks' x, each rounded to `dtype` (kF16 or kBF16), in rank order. x, y [rows, n]
+/// kF32, n a multiple of 8, x contiguous.
+/// REQUIRES: rows * n values of `dtype` fit in kOutboxBytes.
 void LaunchAddAllRanks(const Launcher& on, const RankLinks& links, DType dtype, Tensor x, Tensor y);
-/// A norm of every row of what is summed (launch.h: LaunchNorm).
+/// The norm of every row of the sum (launch.h: LaunchNorm).
 struct NormOfSums {
   const float* weight = nullptr;
   const float* bias = nullptr;  // or null
@@ -41,13 +43,13 @@ struct NormOfSums {
   float eps = 0;
   Tensor y;
 };
-/// Whether LaunchAddAllRanksAndNorm takes them: up to RankLinks::kMaxBlocks rows that fit in an inbox, each in the
-/// registers of a block.
+/// Whether LaunchAddAllRanksAndNorm supports these arguments: up to RankLinks::kMaxBlocks rows that fit in an inbox,
+/// each in the registers of a block.
 bool CanNormSums(Tensor y, const NormOfSums& norm);
-/// LaunchAddAllRanks, and the norm of y's rows in the same kernel.
+/// LaunchAddAllRanks with the norm of y's rows fused in.
 void LaunchAddAllRanksAndNorm(const Launcher& on, const RankLinks& links, DType dtype, Tensor x, Tensor y,
                               const NormOfSums& norm);
-/// Columns [borders[r], borders[r + 1]) of x (kF32) as rank r has them; at most kOutboxBytes of each rank.
+/// All-gather: columns [borders[r], borders[r + 1]) of x (kF32) from rank r; at most kOutboxBytes per rank.
 void LaunchGatherColumns(const Launcher& on, const RankLinks& links, const int64_t* borders, Tensor x);
 
 }  // namespace ringside::cuda

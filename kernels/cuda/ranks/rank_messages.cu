@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kThreads = 256;
 
-/// each(i) for every i of [0, count), by all threads of the grid.
+/// Calls each(i) for every i of [0, count), over all threads of the grid.
 template <class Each>
 __device__ __forceinline__ void ForAll(int64_t count, const Each& each) {
   StartStep();

@@ -1,5 +1,5 @@
-// Between a step's tensors and the messages that NCCL carries, which lie without gaps: columns into one and out of it,
-// a sum onto the residual stream.
+// Converts between a step's tensors and contiguous NCCL messages: packs and unpacks columns, and adds a message to the
+// residual stream.
 #pragma once
 
 #include "kernels/cuda/launch.h"
@@ -7,12 +7,12 @@
 
 namespace ringside::cuda {
 
-/// y += the sum of so many messages in their order, [count][rows, n] of kF16 or kBF16 without gaps; y kF32, n a
+/// y += the sum of `count` messages in order. Messages [count][rows, n] are contiguous kF16 or kBF16; y is kF32, n a
 /// multiple of 4.
 void LaunchAddMessages(const Launcher& on, const void* messages, DType dtype, int count, Tensor y);
-/// message [rows, columns.cols] without gaps = columns, both kF32.
+/// Copies columns to the contiguous message [rows, columns.cols]; both kF32.
 void LaunchPackColumns(const Launcher& on, Tensor columns, float* message);
-/// The way back.
+/// The inverse of LaunchPackColumns.
 void LaunchUnpackColumns(const Launcher& on, const float* message, Tensor columns);
 
 }  // namespace ringside::cuda

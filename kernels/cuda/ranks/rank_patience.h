@@ -1,4 +1,4 @@
-// How long a rank waits for another, and where it says that it waits no more. Plain data, passed to kernels.
+// Timeout of a rank's waits for other ranks, and the flag that it has given up. Plain data, passed to kernels.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,9 @@
 namespace ringside::cuda {
 
 struct RankPatience {
-  uint32_t* lost = nullptr;          // own: a rank has not come, and none is waited for any more
-  uint32_t* lost_on_host = nullptr;  // the same in pinned host memory; the host sets it where it knows first
+  uint32_t* lost = nullptr;          // own: a rank has timed out; later waits return at once
+  uint32_t* lost_on_host = nullptr;  // the same flag in pinned host memory; the host sets it if it detects the failure
+                                     // first
   uint64_t ns = 0;
 };
 

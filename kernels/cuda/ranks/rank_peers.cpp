@@ -7,7 +7,7 @@
 namespace ringside::cuda {
 namespace {
 
-/// What a rank tells the others of itself.
+/// The memory that a rank lends to the others.
 struct Introduction {
   LentMemory inbox, outbox, told;
 };

@@ -1,5 +1,5 @@
-// One rank's end of the memory that the devices of a group reach one another through: taken at start, when all ranks
-// meet. Owned by the backend, its thread.
+// One rank's part of the peer memory of a tensor-parallel group, set up at start. Owned by the backend.
+// THREAD: the backend's, unless noted.
 #pragma once
 
 #include "base/status.h"
@@ -11,17 +11,18 @@ namespace ringside::cuda {
 
 class RankPeers {
  public:
-  /// Takes memory on `device`, which is selected, and exchanges where it is. All ranks call it at one time, and may use
-  /// the links when they know that all have returned well. kUnavailable if the device does not reach the others'
-  /// memory, as that of another machine; kOverloaded without room.
+  /// Allocates memory on `device` and exchanges access to it. The links may be used once all ranks have returned Ok.
+  /// REQUIRES: `device` is current; all ranks call it concurrently.
+  /// ERRORS: kUnavailable without access to the others' memory, as on another machine; kOverloaded if memory is
+  /// exhausted.
   Status Start(Comm& comm, int device);
-  /// Gives all of it back.
+  /// Frees all of it.
   void Stop();
 
   const RankLinks& links() const { return links_; }
-  /// Whether a kernel has waited in vain for a rank. Any thread.
+  /// Whether a kernel has timed out waiting for a rank. THREAD: any.
   bool lost() const { return memory_.lost(); }
-  /// Kernels that wait give up at once. Any thread.
+  /// Makes waiting kernels give up at once. THREAD: any.
   void GiveUp() const { memory_.GiveUp(); }
 
  private:

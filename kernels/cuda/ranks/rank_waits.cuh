@@ -1,4 +1,4 @@
-// How kernels of ranks see what others have written, and wait for it. Included by .cu files only.
+// How kernels read data written by other devices, and wait for it. Included by .cu files only.
 #pragma once
 
 #include <cstdint>
@@ -30,20 +30,20 @@ __device__ __forceinline__ uint32_t LoadOne(const uint32_t* from) {
   asm volatile("ld.volatile.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
   return value;
 }
-/// Says it to another device, behind everything that this thread has seen.
+/// Publishes a value to another device, ordered after everything that this thread has observed.
 __device__ __forceinline__ void Tell(uint32_t* to, uint32_t value) {
   __threadfence_system();
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
 }
-/// Whether another device has published call `value`; its earlier writes are visible then. It is at most `ahead` calls
-/// further: a larger difference is left from before the numbers wrapped around.
+/// Whether another device has published call `value`; its earlier writes are then visible. It is at most `ahead` calls
+/// further; a larger difference predates a wrap-around of the numbers.
 __device__ __forceinline__ bool Told(const uint32_t* from, uint32_t value, uint32_t ahead) {
   uint32_t told;
   asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(told) : "l"(from) : "memory");
   return told - value <= ahead;
 }
 
-/// Looks until it is there, or for too long: then this rank waits for nobody any more.
+/// Polls until look() is true or the timeout expires; after that this rank waits for no other.
 template <class Look>
 __device__ __forceinline__ void WaitUntil(const RankPatience& patience, const Look& look) {
   uint64_t began = 0;
@@ -59,8 +59,8 @@ __device__ __forceinline__ void WaitUntil(const RankPatience& patience, const Lo
   }
 }
 
-/// All threads of all blocks come here once they know the number of a call; the last block leaves it for the next one,
-/// which is another kernel's. Early, while others are waited for, it costs no time.
+/// Called by all threads of all blocks once they have read the call number; the last block advances it for the next
+/// kernel. Done early, while waiting for other ranks, it costs no time.
 __device__ __forceinline__ void CountCall(uint32_t* blocks_begun, uint32_t* calls, uint32_t call) {
   __syncthreads();
   if (threadIdx.x + 1 < blockDim.x || (gridDim.x > 1 && atomicAdd(blocks_begun, 1) + 1 < gridDim.x)) return;
@@ -68,7 +68,7 @@ __device__ __forceinline__ void CountCall(uint32_t* blocks_begun, uint32_t* call
   *calls = call;
 }
 
-/// All threads of all blocks come here at the end of a call; the last block ends it. Whether this thread did.
+/// Called by all threads of all blocks at the end of a call; the last block ends it. True in the thread that did.
 __device__ __forceinline__ bool EndCall(uint32_t* blocks_ended, uint32_t* calls, uint32_t call) {
   __syncthreads();
   if (threadIdx.x != 0) return false;

@@ -25,8 +25,8 @@ Status StageExchange::Start(std::unique_ptr<Comm> comm, const Options& options, 
 
 Status StageExchange::StartNccl(const Options& options, const Launcher& on) {
   RETURN_IF_ERROR(messages_.Start(*comm_, options.uuid, StageLinks::kBytes, on.stream));
-  // It meets each neighbour, and takes its memory, when it first sends: before the rest of the memory is shared out.
-  // The first stage begins, and is the last to hear of it.
+  // NCCL connects to a neighbour, and allocates memory, at the first message; force that before the remaining memory is
+  // divided. The first stage starts, and is the last to receive.
   StreamComm& nccl = messages_.nccl();
   for (const size_t bytes : {size_t{4}, static_cast<size_t>(StageLinks::kBytes)}) {
     const bool first = comm_->rank() == 0;

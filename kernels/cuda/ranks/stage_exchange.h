@@ -1,6 +1,7 @@
-// What a device of a stage hands to the next one and takes from the one before: rows of a step, and the tokens that the
-// last stage chooses. By our own kernels where neighbours reach each other's memory, by NCCL where some do not; the
-// same on all ranks in this place. Owned by the backend, its thread.
+// Point-to-point transfers between pipeline stages: rows of a step to the next stage, and sampled tokens from the last
+// stage to the first. Uses our own kernels if all neighbours have peer access, otherwise NCCL; all stages agree. Owned
+// by the backend.
+// THREAD: the backend's.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,30 +19,30 @@ namespace ringside::cuda {
 class StageExchange {
  public:
   struct Options {
-    int device = 0;  // is selected
+    int device = 0;  // the current device
     cudaUUID_t uuid = {};
     bool only_nccl = false;
   };
 
-  /// The ranks of all stages call it at one time. kUnavailable, on every rank, if there is no way from device to
-  /// device; kOverloaded without room.
+  /// REQUIRES: the ranks of all stages call it concurrently.
+  /// ERRORS: kUnavailable, on every rank, if the devices cannot communicate; kOverloaded if memory is exhausted.
   Status Start(std::unique_ptr<Comm> comm, const Options& options, const Launcher& on);
-  /// Leaves NCCL. Nothing of it is under way, and no graph with its calls is left.
+  /// Shuts NCCL down. REQUIRES: no call is in flight, and no captured graph contains one.
   void Stop() { messages_.Stop(); }
 
   bool started() const { return comm_ != nullptr; }
   bool by_nccl() const { return messages_.started(); }
-  /// ", rows of stages by NCCL", or as it is.
+  /// For the log: ", rows of stages by NCCL", for instance.
   std::string Describe() const;
-  /// kUnavailable once a stage has not come. Any thread.
+  /// kUnavailable once a stage has failed to respond. THREAD: any.
   Status status() const;
-  /// Whether recorded calls of NCCL must not run any more.
+  /// Whether captured NCCL calls must no longer be replayed.
   bool broken() const { return messages_.broken(); }
-  /// While what it returns lives the thread waits for its stream.
+  /// While the returned object lives, the thread waits for its stream.
   [[nodiscard]] DeviceMessages::Waiting Wait() const { return messages_.Wait(); }
 
-  /// x (kF32, without gaps), at most StageLinks::kBytes, to the next stage, or from the one before. What follows a Send
-  /// by NCCL is launched Behind it.
+  /// Sends x (kF32, contiguous, at most StageLinks::kBytes) to the next stage, or receives it from the previous one.
+  /// Kernels after a Send by NCCL must be launched without overlap (see Behind).
   void Send(const Launcher& on, Tensor x);
   void Receive(const Launcher& on, Tensor x);
 
@@ -52,7 +53,7 @@ class StageExchange {
 
   std::unique_ptr<Comm> comm_;
   StagePeers peers_;
-  DeviceMessages messages_;  // started: instead of them
+  DeviceMessages messages_;  // if started, it replaces peers_
 };
 
 }  // namespace ringside::cuda

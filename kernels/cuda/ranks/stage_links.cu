@@ -1,6 +1,6 @@
-// Rows from stage to stage over peer memory. Calls are numbered from 1 at both ends; everything that is told carries
-// the number, so nothing is ever cleared. The sender writes, each block its part, and tells that block at the other
-// end; it waits before it writes over what has not been taken.
+// Transfers of rows between pipeline stages over peer memory. Calls are numbered from 1 at both ends and every signal
+// carries the number, so nothing is ever cleared. Each block of the sender writes its part and signals the
+// corresponding block of the receiver; before it overwrites a buffer it waits until the receiver has consumed it.
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/ranks/rank_waits.cuh"
@@ -15,7 +15,7 @@ constexpr uint32_t kAhead = StageLinks::kCallsUnderWay;
 __device__ __forceinline__ uint32_t Load(const uint32_t* from) { return LoadOne(from); }
 __device__ __forceinline__ uint4 Load(const uint4* from) { return LoadWord(from); }
 
-/// each(i) for every word of the block's part.
+/// Calls each(i) for every word of the block's part.
 template <class Each>
 __device__ __forceinline__ void ForPart(int64_t count, const Each& each) {
   const int64_t part = (count + gridDim.x - 1) / gridDim.x;
@@ -55,7 +55,7 @@ int Blocks(int64_t words) {
   return static_cast<int>(std::clamp<int64_t>((words + kThreads - 1) / kThreads, 1, StageLinks::kMaxBlocks));
 }
 
-/// launch(pointer to words, how many)
+/// Calls launch(pointer to words, count).
 template <class Launched>
 void InWords(Tensor x, const Launched& launch) {
   const int64_t count = x.rows * x.cols;

@@ -1,6 +1,6 @@
-// Memory through which a rank hands rows to the rank in its place in the next stage, and the kernels that do: it writes
-// into the other's inbox and tells it by numbers that only grow. The last stage's next is the first. All pointers are
-// good on the devices of both ends.
+// Peer memory through which a rank sends rows to its counterpart in the next pipeline stage, and the kernels that use
+// it. The sender writes into the receiver's inbox and signals with call numbers that only grow. The last stage's
+// successor is the first. All pointers are valid on the devices of both ends.
 #pragma once
 
 #include <cstddef>
@@ -13,24 +13,24 @@ namespace ringside::cuda {
 
 /// Plain data, passed to kernels.
 struct StageLinks {
-  static constexpr int kMaxBlocks = 128;         // of a kernel
-  static constexpr int64_t kBytes = 16 << 20;    // of one call
-  static constexpr uint32_t kCallsUnderWay = 2;  // that the next stage has not taken yet
+  static constexpr int kMaxBlocks = 128;         // per kernel
+  static constexpr int64_t kBytes = 16 << 20;    // per call
+  static constexpr uint32_t kCallsUnderWay = 2;  // calls that the next stage may not have consumed yet
 
-  std::byte* inbox = nullptr;       // own [calls under way][kBytes]; written by the stage before
+  std::byte* inbox = nullptr;       // own [calls in flight][kBytes]; written by the previous stage
   std::byte* next_inbox = nullptr;  // the next stage's
-  uint32_t* told = nullptr;         // own [kMaxBlocks]: the last call that each block of the stage before has told of
+  uint32_t* told = nullptr;         // own [kMaxBlocks]: the last call published by each block of the previous stage
   uint32_t* next_told = nullptr;
-  uint32_t* taken = nullptr;          // own: the last call of ours that the next stage has taken
-  uint32_t* taken_of_last = nullptr;  // of the stage before: the last of its calls that we have taken
-  uint32_t* sent = nullptr;           // own: calls that have ended, and blocks that have of the one that runs
+  uint32_t* taken = nullptr;          // own: our last call consumed by the next stage
+  uint32_t* taken_of_last = nullptr;  // the previous stage's: its last call consumed by us
+  uint32_t* sent = nullptr;           // own: completed calls, and completed blocks of the current one
   uint32_t* received = nullptr;
   uint32_t* send_blocks = nullptr;
   uint32_t* receive_blocks = nullptr;
   RankPatience patience;
 };
 
-/// x (4 bytes an element, without gaps), at most kBytes, to the next stage, or from the stage before.
+/// Sends x (4 bytes per element, contiguous, at most kBytes) to the next stage, or receives it from the previous one.
 void LaunchSend(const Launcher& on, const StageLinks& links, Tensor x);
 void LaunchReceive(const Launcher& on, const StageLinks& links, Tensor x);
 

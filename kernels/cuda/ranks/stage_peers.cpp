@@ -7,7 +7,7 @@
 namespace ringside::cuda {
 namespace {
 
-/// What a stage tells those beside it of itself.
+/// The memory that a stage lends to its neighbours.
 struct Introduction {
   LentMemory inbox, told, taken;
 };

@@ -1,5 +1,5 @@
-// One rank's ends of the links to the stages beside its own: taken at start, when the ranks of all stages meet. Owned
-// by the backend, its thread.
+// One rank's ends of the links to its neighbouring pipeline stages, set up at start. Owned by the backend.
+// THREAD: the backend's, unless noted.
 #pragma once
 
 #include "base/status.h"
@@ -11,17 +11,18 @@ namespace ringside::cuda {
 
 class StagePeers {
  public:
-  /// Takes memory on `device`, which is selected, and exchanges where it is. The ranks of all stages call it at one
-  /// time, and may use the links when they know that all have returned well. kUnavailable if the device does not reach
-  /// the memory of those beside it, as that of another machine; kOverloaded without room.
+  /// Allocates memory on `device` and exchanges access to it. The links may be used once all ranks have returned Ok.
+  /// REQUIRES: `device` is current; the ranks of all stages call it concurrently.
+  /// ERRORS: kUnavailable without access to the neighbours' memory, as on another machine; kOverloaded if memory is
+  /// exhausted.
   Status Start(Comm& comm, int device);
-  /// Gives all of it back.
+  /// Frees all of it.
   void Stop();
 
   const StageLinks& links() const { return links_; }
-  /// Whether a kernel has waited in vain for a stage. Any thread.
+  /// Whether a kernel has timed out waiting for a stage. THREAD: any.
   bool lost() const { return memory_.lost(); }
-  /// Kernels that wait give up at once. Any thread.
+  /// Makes waiting kernels give up at once. THREAD: any.
   void GiveUp() const { memory_.GiveUp(); }
 
  private:
