@@ -8,7 +8,7 @@
 namespace ringside::cuda {
 namespace {
 
-// Equal steps have equal hashes; operator== tells the rest.
+// Equal steps have equal hashes; operator== resolves collisions.
 uint64_t HashOf(const StepOps& ops) {
   uint64_t hash = ops.size();
   const auto add = [&](uint64_t value) { hash = (hash ^ value) * 0x9e3779b97f4a7c15u + (hash >> 29); };

@@ -1,5 +1,6 @@
-// Recorded steps as CUDA graphs. A step seen for the first time is to be launched operation by operation; from the
-// second on it is one graph. Owned by the backend, one thread.
+// A cache of CUDA graphs keyed by the operations of a step. A step is launched operation by operation the first time
+// and captured as a graph the second time. Owned by the backend.
+// THREAD: one.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -21,12 +22,13 @@ class GraphCache {
   GraphCache& operator=(const GraphCache&) = delete;
   ~GraphCache() { Clear(); }
 
-  /// The graph of these operations; null the first time they are asked for.
+  /// The graph of these operations; null on the first call for them.
   cudaGraphExec_t Find(const StepOps& ops, StepRunner& runner);
   void Clear();
 
  private:
-  static constexpr size_t kMostSteps = 512;  // then all are forgotten: shapes that come once must not pile up
+  static constexpr size_t kMostSteps = 512;  // at this limit the cache is cleared, so that one-off shapes do not
+                                             // accumulate
 
   struct Entry {
     StepOps ops;

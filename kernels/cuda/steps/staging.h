@@ -1,6 +1,7 @@
-// The way of a step's small inputs - ids, rows, angles - to the device: written into pinned memory as operations are
-// recorded, copied in one piece before they run. The n-th input of a step of the same shape lies at the same address
-// every time, which is what lets a recorded step be played again. Owned by the backend, one thread.
+// Uploads a step's small inputs (ids, rows, angles): they are written to pinned memory while operations are recorded
+// and copied in one piece before these run. The n-th input of a step of a given shape always has the same address, so a
+// captured graph can be replayed. Owned by the backend.
+// THREAD: one.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,19 +19,20 @@ class Staging {
   Staging& operator=(const Staging&) = delete;
   ~Staging();
 
-  /// `device` has room for `bytes` and is borrowed; false if the host has no pinned memory of that size.
+  /// `device` has room for `bytes` and is borrowed. False if the host cannot pin this number of bytes.
   bool Start(void* device, size_t bytes);
-  /// Room for `bytes`: where to write now, and where it will be on the device. Null host if there is none left.
+  /// A reserved piece: where to write on the host, and its later device address. `host` is null if the buffer is full.
   struct Place {
     void* host;
     void* device;
   };
   Place Take(size_t bytes);
-  /// Copies what was written since the last call: behind all kernels before it; beside them, on a stream of its own for
-  /// which that of `on` waits; or by a kernel, where the copy engines have much to do, behind which a copy would wait.
+  /// Copies everything written since the last call. kBehind: on the stream, after all preceding kernels. kBeside: on a
+  /// separate stream that the stream of `on` waits for, concurrently with preceding kernels. kByKernel: by a kernel, if
+  /// the copy engines are busy and a copy would queue after theirs.
   enum class Way { kBehind, kBeside, kByKernel };
   void Upload(const Launcher& on, Way way);
-  /// Starts again at the beginning; everything uploaded must have been used.
+  /// Restarts at the beginning. REQUIRES: everything uploaded has been consumed.
   void Rewind() { used_ = uploaded_ = 0; }
   size_t bytes() const { return bytes_; }
 

@@ -1,5 +1,5 @@
-// One recorded operation: its kind and every argument that decides which kernels run on which memory. What changes from
-// one decode step to the next is not in it but behind its pointers, so two steps with equal operations are one graph.
+// One recorded operation: its kind and every argument that determines which kernels run on which memory. Values that
+// change between decode steps are reached through its pointers instead, so steps with equal operations share one graph.
 #pragma once
 
 #include <cstdint>
@@ -43,17 +43,17 @@ struct StepOp {
   OpKind kind = OpKind::kEmbed;
   Tensor x, y;
   const void* weights[kMaxWeights] = {};  // kEmbed: the table; kLinear
-  const float* scales[kMaxWeights] = {};  // kEmbed, kLinear: of the rows of quantised weights
+  const float* scales[kMaxWeights] = {};  // kEmbed, kLinear: row scales of quantized weights
   int64_t outputs[kMaxWeights] = {};
-  DType weight_dtype = DType::kBF16;   // kLowRank, too: of its matrices
-  const int32_t* indices = nullptr;    // kEmbed, kGatherRows: staged; kTakeColumns: a weight's order
+  DType weight_dtype = DType::kBF16;   // also kLowRank: type of its matrices
+  const int32_t* indices = nullptr;    // kEmbed, kGatherRows: staged; kTakeColumns: act-order permutation of a weight
   const float* norm_weight = nullptr;  // kNorm, kNormHeads
-  const float* bias = nullptr;         // of a linear layer, or of a layer norm
+  const float* bias = nullptr;         // of a linear layer, or of a LayerNorm
   const void* rounded_bias = nullptr;  // of a linear layer, in the type of x
   float eps = 0;
   int64_t heads = 0;                          // kNormHeads
   bool accumulate = false;                    // kEmbed, kLinear: y += instead of y =
-  bool layer_norm = false;                    // kNorm: with mean and bias, not RMS
+  bool layer_norm = false;                    // kNorm: LayerNorm instead of RMSNorm
   Activation activation = Activation::kSilu;  // kMultiplyActivated, kActivate, kExperts
   float scale = 1;                            // kEmbed; kSoftCap: the cap
   AttentionPlan attention;
@@ -62,8 +62,8 @@ struct StepOp {
   const ChoiceRow* choices = nullptr;  // kChooseTokens: staged
   ChosenToken* chosen = nullptr;       // pinned host memory
   int32_t* chosen_ids = nullptr;       // kChooseTokens, kChooseHighest: written; kEmbed: read for awaited tokens
-  const int64_t* borders = nullptr;    // kGatherColumns: the backend's
-  int64_t first_token = 0;             // kChooseHighest: of the first column
+  const int64_t* borders = nullptr;    // kGatherColumns: owned by the backend
+  int64_t first_token = 0;             // kChooseHighest: token of the first column
 
   friend bool operator==(const StepOp&, const StepOp&) = default;
 };

@@ -10,9 +10,9 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr int64_t kProductTile = 128;  // rows and outputs of what a multiprocessor computes at a time, about
+constexpr int64_t kProductTile = 128;  // approximate rows and outputs of a cuBLAS thread block tile
 constexpr int64_t kCachedPanelBytes = int64_t{32} << 20;
-constexpr int64_t kFewestE4M3Rows = 17;  // fewer take the weights' bytes to 16 bits on their way as fast
+constexpr int64_t kFewestE4M3Rows = 17;  // with fewer rows it is as fast to dequantize the weights in the kernel
 constexpr size_t kScratchAlignment = 256;
 
 SkinnyLinear AsSkinny(const StepOp& op, DType dtype) {
@@ -48,7 +48,7 @@ bool SameMatrix(const Tensor& a, const Tensor& b) {
   return a.data == b.data && a.rows == b.rows && a.cols == b.cols && a.stride == b.stride && a.dtype == b.dtype;
 }
 
-/// A norm that replaces its rows (post-norm): what reads them next may not do without the store.
+/// A norm that overwrites its input (post-norm): its store cannot be elided, because later operations read it.
 bool IsInPlace(const StepOp& norm) { return SameMatrix(norm.x, norm.y); }
 
 bool IsGelu(const StepOp& op) {
@@ -56,7 +56,7 @@ bool IsGelu(const StepOp& op) {
          (op.activation == Activation::kGeluTanh || op.activation == Activation::kGeluErf);
 }
 
-/// Lets the operation after a linear layer ride with it, if it takes the layer's whole result.
+/// Epilogue fusion: appends the operation after a linear layer to its kernel if it consumes the whole result.
 bool TakeFollower(const StepOp& linear, const StepOp& next, SkinnyLinear* args) {
   if (linear.accumulate || !SameMatrix(linear.y, next.x)) return false;
   if (IsGelu(next)) {
@@ -70,7 +70,7 @@ bool TakeFollower(const StepOp& linear, const StepOp& next, SkinnyLinear* args) 
   return true;
 }
 
-/// The kernel of a linear layer of few rows; null where there is none but cuBLAS's.
+/// The kernel for a linear layer with few rows; null if only cuBLAS applies.
 void (*KernelFor(const Launcher& on, const SkinnyLinear& args))(const Launcher&, const SkinnyLinear&) {
   if (HasGroupScales(args.weight_dtype)) {
     if (IsSkinny(args) && CanStream(on, args)) return LaunchSkinnyLinear;
@@ -80,12 +80,12 @@ void (*KernelFor(const Launcher& on, const SkinnyLinear& args))(const Launcher&,
   return IsSkinny(args) ? LaunchSkinnyLinear : nullptr;
 }
 
-/// Whether cuBLAS takes them.
+/// Whether cuBLAS supports these operands.
 bool AllowsProducts(const Tensor& x, const Tensor& y) {
   return x.cols % 8 == 0 && x.stride % 8 == 0 && (y.dtype == DType::kF32 || y.dtype == x.dtype);
 }
 
-/// Of a layer's matrices from the i-th on that lie side by side, scales too, and so are one: all outputs.
+/// Outputs of the run of adjacent matrices from the i-th on, which form one matrix if their scales are adjacent too.
 int64_t OutputsOfRun(const StepOp& op, int i, int64_t row_bytes) {
   const auto* first = static_cast<const std::byte*>(op.weights[i]);
   const float* scales = op.scales[i];
@@ -97,17 +97,17 @@ int64_t OutputsOfRun(const StepOp& op, int i, int64_t row_bytes) {
   return outputs;
 }
 
-/// What takes the first operation's result right behind it, or null.
+/// The operation that directly follows and consumes the first one's result, or null.
 const StepOp* NextOf(std::span<const StepOp> ops) {
   return ops.size() > 1 && SameMatrix(ops[0].y, ops[1].x) ? &ops[1] : nullptr;
 }
 
-/// The linear layer right behind the first operation, another one, that takes the same rows; or null.
+/// The linear layer that directly follows the first operation and has the same input rows, or null.
 const StepOp* BesideOf(std::span<const StepOp> ops) {
   return ops.size() > 1 && ops[1].kind == OpKind::kLinear && SameMatrix(ops[0].x, ops[1].x) ? &ops[1] : nullptr;
 }
 
-/// Whether a second norm of heads is of those behind the first one's, in the same rows, and of the same size.
+/// Whether the second norm covers the heads that follow the first one's in the same rows, with the same size.
 bool LiesBehind(const StepOp& first, const StepOp& second) {
   const Tensor &x = first.x, &next = second.x;
   return second.kind == OpKind::kNormHeads && next.dtype == x.dtype && next.rows == x.rows && next.stride == x.stride &&
@@ -115,7 +115,7 @@ bool LiesBehind(const StepOp& first, const StepOp& second) {
          x.cols / first.heads == next.cols / second.heads && second.eps == first.eps;
 }
 
-/// What is left of `memory` behind so many bytes.
+/// The rest of `memory` after `bytes` bytes, aligned.
 std::span<std::byte> Behind(std::span<std::byte> memory, size_t bytes) {
   return memory.subspan(
       std::min((bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment, memory.size()));
@@ -126,15 +126,15 @@ std::span<std::byte> Behind(std::span<std::byte> memory, size_t bytes) {
 Status StepRunner::Start(const Launcher& on, DType dtype, void* workspace, size_t workspace_bytes, void* scratch,
                          size_t scratch_bytes) {
   on_ = on, overlaps_ = on.overlap, dtype_ = dtype, scratch_ = scratch;
-  // Converted inputs and panels of weights lie in the first half of the scratch memory, results of trials in the
-  // second.
+  // The first half of the scratch memory holds converted inputs and dequantized weight panels, the second half results
+  // of timing trials.
   scratch_bytes_ = scratch_bytes / 2;
   return product_.Start(on.stream, workspace, workspace_bytes, static_cast<std::byte*>(scratch) + scratch_bytes_,
                         scratch_bytes - scratch_bytes_, true);
 }
 
 void StepRunner::Run(std::span<const StepOp> ops) {
-  // By itself, where the order is fixed: joined with its neighbours an operation might round elsewhere.
+  // With a fixed order nothing is fused: a fused operation might round elsewhere.
   while (!ops.empty()) {
     const bool ends_in_nccl = ops.front().kind == OpKind::kSend && stages_->by_nccl();
     ops = ops.subspan(RunFirst(fixed_order_ ? ops.first(1) : ops));
@@ -219,7 +219,8 @@ size_t StepRunner::AddAllRanks(std::span<const StepOp> ops) {
   const StepOp* norm = NextOf(ops);
   if (norm != nullptr && (norm->kind != OpKind::kNorm || IsInPlace(*norm))) norm = nullptr;
   const StepOp* linear = norm != nullptr ? NextOf(ops.subspan(1)) : nullptr;
-  // Where the layer behind the norm takes E4M3, the norm leaves its rows in that.
+  // If the layer after the norm runs in E4M3, the norm kernel quantizes its rows, so it is not fused with the
+  // all-reduce.
   if (norm != nullptr && (linear == nullptr || !IsInE4M3(*linear)) &&
       exchange_->AddAllRanksAndNorm(on_, op.x, op.y,
                                     {norm->norm_weight, norm->bias, norm->layer_norm, norm->eps, norm->y})) {
@@ -246,7 +247,7 @@ size_t StepRunner::RunLinear(std::span<const StepOp> ops, size_t linear) {
   args.fixed_order = fixed_order_;
   if (linear > 0) {
     TakeNorm(ops.front(), &args);
-    // A norm goes with quantised weights only where they are streamed.
+    // A norm is fused with quantized weights only in the streaming kernels.
     if (args.weight_dtype != args.dtype && (fixed_order_ || !CanStream(on_, args))) return 0;
   }
   const auto launch = KernelFor(on_, args);
@@ -393,7 +394,7 @@ void StepRunner::MultiplyRuns(const StepOp& op, Tensor x) {
 void StepRunner::MultiplyPanels(const StepOp& op, Tensor x, std::span<std::byte> memory) {
   const int64_t row_bytes = StorageBytes(dtype_, x.cols);
   const auto most = static_cast<int64_t>(memory.size()) / row_bytes;
-  // What the L2 cache may keep, but enough of a product for every multiprocessor.
+  // Panels that stay in the L2 cache, but large enough for a GEMM that fills every SM.
   const int64_t enough = 2 * on_.multiprocessors * kProductTile * kProductTile / x.rows,
                 wanted = std::min(most, std::max(kCachedPanelBytes / row_bytes, enough));
   CHECK_GT(wanted, 0);
@@ -403,7 +404,7 @@ void StepRunner::MultiplyPanels(const StepOp& op, Tensor x, std::span<std::byte>
   for (int64_t begin = 0; begin < op.y.cols; begin += rows) {
     const int64_t end = std::min(begin + rows, op.y.cols);
     Tensor panel{dtype_, memory.data(), end - begin, x.cols, x.cols};
-    int64_t first = 0;  // output of this weight
+    int64_t first = 0;  // first output of this weight
     for (int i = 0; i < StepOp::kMaxWeights && first < end; first += op.outputs[i++]) {
       const int64_t from = std::max(begin, first), to = std::min(end, first + op.outputs[i]);
       if (from >= to) continue;
@@ -421,7 +422,7 @@ void StepRunner::MultiplyOne(const StepOp& op, Tensor x, const void* weight, int
   if (fixed_order_ && op.weight_dtype != dtype_) {
     StepOp panel{.x = x, .y = y, .weight_dtype = dtype_, .accumulate = op.accumulate};
     panel.weights[0] = weight, panel.outputs[0] = outputs;
-    // A layer reads weights while the kernel before it ends, which here is the one that writes them.
+    // Linear kernels prefetch weights while the preceding kernel drains, but here that kernel writes them.
     const bool overlap = std::exchange(on_.overlap, false);
     const size_t taken = RunLinear({&panel, 1}, 0);
     on_.overlap = overlap;

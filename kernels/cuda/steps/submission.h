@@ -1,5 +1,6 @@
-// What a submission carries between host and device: inputs staged on their way in, results in pinned memory on their
-// way out. Two take turns, so that one can be filled while the other is under way. Owned by the backend, one thread.
+// Transfers of one submission between host and device: staged inputs, and results in pinned memory. There are two, so
+// that one can be filled while the other is in flight. Owned by the backend.
+// THREAD: one.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,21 +19,21 @@ class Submission {
   Submission& operator=(const Submission&) = delete;
   ~Submission();
 
-  /// `device` has room for what is staged and is borrowed; false if the host has not so much memory to pin.
+  /// `device` has room for the staged bytes and is borrowed. False if the host cannot pin enough memory.
   bool Start(void* device, size_t staging_bytes, size_t landing_bytes);
 
   Staging& staging() { return staging_; }
-  /// Pinned memory, which the device can write, whose contents go to `host` on Complete; null if there is no room.
+  /// Pinned, device-writable memory whose contents are copied to `host` on Complete; null if the buffer is full.
   std::byte* Land(void* host, size_t bytes);
   size_t landing_bytes() const { return landing_bytes_; }
 
-  /// Everything of it has been issued.
+  /// Marks the end of the submission on the stream; all its work has been issued.
   void Send(cudaStream_t stream, uint64_t number);
-  /// 0: not under way.
+  /// 0: not in flight.
   uint64_t number() const { return number_; }
-  /// Waits until it is done if it is under way, hands results over and can be filled again.
+  /// Waits if it is in flight, delivers its results and makes it available again.
   void Complete();
-  /// As Complete, where nothing of it is left to wait for.
+  /// As Complete. REQUIRES: its work is done.
   void Empty();
 
  private:
