@@ -1,6 +1,6 @@
-// The one block of device memory, taken at start, and its division: weights from the bottom, in the order they come (so
-// that matrices of one input lie side by side), everything else from the top. First fit. Owned by the CUDA backend, one
-// thread.
+// An allocator over one block of device memory. Weights are allocated from the bottom in load order, so that matrices
+// of one input are adjacent; everything else from the top. First fit. Owned by the CUDA backend.
+// THREAD: one.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,11 @@ namespace ringside::cuda {
 class Arena {
  public:
   static constexpr size_t kAlignment = 256,
-                          kHighAlignment = 4096;  // the latter: half a tile of a slab, where that matters
+                          kHighAlignment = 4096;  // the latter keeps slabs aligned to half a tile, where that matters
 
-  /// Divides `bytes` at `base`; borrows them.
+  /// Manages `bytes` at `base`, which are borrowed.
   void Reset(void* base, size_t bytes);
-  /// `bytes` rounded up to kAlignment, or null if no gap is large enough; what is high begins at a multiple of
-  /// kHighAlignment.
+  /// `bytes` rounded up to kAlignment, or null if no gap is large enough. TakeHigh aligns to kHighAlignment.
   void* TakeLow(size_t bytes);
   void* TakeHigh(size_t bytes);
   void Give(void* data, size_t bytes);

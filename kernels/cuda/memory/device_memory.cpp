@@ -37,7 +37,7 @@ void* DeviceMemory::WithPages(void* data, size_t bytes) {
     return nullptr;
   }
   if (lacking == 0) return data;
-  mapper_.Drain();  // what is free may not have come back yet
+  mapper_.Drain();  // free pages may not be unmapped yet
   for (size_t page = first; page < end;) {
     size_t run = page;
     while (run < end && !arena_pages_[run]) arena_pages_[run++] = true;

@@ -1,5 +1,6 @@
-// All memory of the device that the backend has, taken at start: one address range that is divided for good (Arena),
-// and ranges for slabs whose pages come and go, from one stock of pages. Owned by the CUDA backend, one thread.
+// All device memory of the backend, allocated at start: one address range with permanent allocations (Arena), and
+// ranges for slabs whose pages are committed and decommitted, all from one pool of pages. Owned by the CUDA backend.
+// THREAD: one.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,34 +19,34 @@ namespace ringside::cuda {
 class DeviceMemory {
  public:
   DeviceMemory() = default;
-  /// Nothing on the device may use any of it.
+  /// REQUIRES: nothing on the device uses the memory.
   ~DeviceMemory();
 
-  /// Takes `bytes` of the device, rounded down to pages. kOverloaded if it has fewer.
+  /// Allocates `bytes` of the device, rounded down to pages. ERRORS: kOverloaded if it has fewer.
   Status Start(int device, size_t bytes);
   size_t bytes() const { return pages_.count() * page_bytes(); }
   size_t page_bytes() const { return pages_.page_bytes(); }
-  /// What is neither divided nor committed.
+  /// Bytes neither allocated nor committed.
   size_t free_bytes() const { return free_pages_ * page_bytes(); }
 
-  /// As Arena's; null also if pages are lacking.
+  /// As in Arena; null also if no pages are left.
   void* TakeLow(size_t bytes) { return WithPages(arena_.TakeLow(bytes), bytes); }
   void* TakeHigh(size_t bytes) { return WithPages(arena_.TakeHigh(bytes), bytes); }
-  /// Gives back what they gave, at once; or what Reserve gave, which nothing on the device may use any more.
+  /// Frees an allocation at once, or a range of Reserve, which nothing on the device may still use.
   void Give(void* data, size_t bytes);
 
   bool IsRange(const void* data) const { return RangeOf(data).begin != arena_begin_; }
-  /// Addresses without memory; null if there are none.
+  /// Reserves addresses without memory; null if there are none.
   void* Reserve(size_t bytes);
-  /// Begins to put memory behind whole pages of them: Await tells when it is there. False if there is none left.
+  /// Starts to map memory to whole pages of a range; Await waits for it. False if none is left.
   bool Commit(void* data, size_t bytes);
-  /// Takes it away when what is on these streams now has been done.
+  /// Unmaps the pages once the work now on these streams is done.
   void Decommit(void* data, size_t bytes, std::span<const cudaStream_t> after);
   void Await(const void* data, size_t bytes) { mapper_.Await(data, bytes); }
-  /// Waits `most_us` at most; false if it is not there then.
+  /// Waits at most `most_us`; false if the memory is not mapped by then.
   bool AwaitFor(const void* data, size_t bytes, int64_t most_us) { return mapper_.AwaitFor(data, bytes, most_us); }
 
-  /// The range in which these addresses lie.
+  /// The range that contains these addresses.
   struct Range {
     std::byte* begin = nullptr;
     size_t bytes = 0;
@@ -58,10 +59,10 @@ class DeviceMemory {
 
   size_t free_pages_ = 0;
   DevicePages pages_;
-  PageMapper mapper_;  // behind what it uses
+  PageMapper mapper_;  // declared after pages_, which it uses
   Arena arena_;
   std::byte* arena_begin_ = nullptr;
-  std::vector<bool> arena_pages_;          // that have memory; they keep it
+  std::vector<bool> arena_pages_;          // whether each page has memory; pages of the arena keep it
   std::map<std::byte*, size_t> reserved_;  // begin -> bytes
 };
 

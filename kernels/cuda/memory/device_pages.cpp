@@ -14,7 +14,7 @@
 namespace ringside::cuda {
 namespace {
 
-// By the runtime, so that a program needs no driver to be linked or started.
+// Looks up driver functions through the runtime, so that the program links and starts without a driver.
 template <class Function>
 Function Find(const char* name) {
   void* found = nullptr;

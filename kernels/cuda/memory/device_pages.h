@@ -1,6 +1,6 @@
-// The device's memory as pages of one size, all made at start, and addresses behind which they are put and from which
-// they are taken away again, by the driver's virtual memory calls. Thread-safe; the calls on one address range must not
-// overlap in time.
+// The device's memory as pages of one size, all created at start, and address ranges to which they are mapped, by the
+// driver's virtual memory API.
+// THREAD: any; calls on one address range must not run concurrently.
 #pragma once
 
 #include <cuda.h>
@@ -19,28 +19,28 @@ class DevicePages {
   DevicePages() = default;
   DevicePages(const DevicePages&) = delete;
   DevicePages& operator=(const DevicePages&) = delete;
-  /// Everything has been unmapped.
+  /// REQUIRES: everything has been unmapped.
   ~DevicePages();
 
-  /// Takes `bytes` of the device's memory, rounded down to pages. kOverloaded if it has less.
+  /// Allocates `bytes` of the device's memory, rounded down to pages. ERRORS: kOverloaded if it has less.
   Status Start(int device, size_t bytes);
-  /// The size of a page: the largest that leaves kLeastPages. Mapping a page takes about 35 us, whatever its size.
+  /// The page size: the largest that leaves kLeastPages pages. Mapping a page takes about 35 us whatever its size.
   size_t page_bytes() const { return page_bytes_; }
-  /// Pages in all.
+  /// Total number of pages.
   size_t count() const { return count_; }
-  /// Addresses with nothing behind them, whole pages; null if there are none.
+  /// Reserves an address range of whole pages without memory; null if there is none.
   std::byte* Reserve(size_t bytes);
-  /// Unmaps what is mapped and gives the addresses back; returns how many pages that were.
+  /// Unmaps all mapped pages and releases the addresses; returns the number of unmapped pages.
   size_t Release(std::byte* at, size_t bytes);
-  /// Puts free pages behind these addresses, behind which there are none. False if there are not so many, or the driver
-  /// fails: then the device has failed.
+  /// Maps free pages to these addresses, which have none. False if too few are free or the driver fails, which counts
+  /// as a device failure.
   bool Map(std::byte* at, size_t pages);
-  /// Nothing on the device may use them any more.
+  /// REQUIRES: nothing on the device uses them any more.
   void Unmap(std::byte* at, size_t pages);
 
  private:
   using Handle = CUmemGenericAllocationHandle;
-  static constexpr size_t kSmallest = size_t{2} << 20;  // that devices have
+  static constexpr size_t kSmallest = size_t{2} << 20;  // smallest page size of devices
   static constexpr size_t kLargest = size_t{16} << 20;
   static constexpr size_t kLeastPages = 8192;
 

@@ -1,5 +1,6 @@
-// A thread that maps and unmaps the device's pages, which takes too long for the one that issues steps: job after job,
-// in the order in which they are given. Owned by DeviceMemory, whose thread makes all calls.
+// A thread that maps and unmaps device pages, which takes too long for the thread that issues steps. Jobs run in the
+// order of the calls. Owned by DeviceMemory.
+// THREAD: DeviceMemory's makes all calls.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -20,18 +21,18 @@ class PageMapper {
   PageMapper() = default;
   PageMapper(const PageMapper&) = delete;
   PageMapper& operator=(const PageMapper&) = delete;
-  /// Does what it was given first.
+  /// Finishes all queued jobs first.
   ~PageMapper();
 
   void Start(int device, DevicePages* pages);
   void Map(std::byte* at, size_t pages);
-  /// Once these events have happened, which it then destroys.
+  /// Waits for these events first, then destroys them.
   void Unmap(std::byte* at, size_t pages, std::vector<cudaEvent_t> after);
-  /// Returns when whatever of these bytes was to be mapped is. Costs nothing where nothing is under way.
+  /// Blocks until all queued mappings of these bytes are done. Free if there are none.
   void Await(const void* data, size_t bytes);
-  /// Waits `most_us` at most; false if the bytes are not mapped then.
+  /// Waits at most `most_us`; false if the bytes are not mapped by then.
   bool AwaitFor(const void* data, size_t bytes, int64_t most_us);
-  /// Returns when nothing is left to do.
+  /// Blocks until the queue is empty.
   void Drain();
 
  private:
@@ -41,7 +42,7 @@ class PageMapper {
     bool maps;
     std::vector<cudaEvent_t> after;
   };
-  struct Mapping {  // that may not be done
+  struct Mapping {  // a mapping that may still be pending
     const std::byte *begin, *end;
     uint64_t job;
   };
@@ -49,12 +50,12 @@ class PageMapper {
   void Run(int device);
   void Do(const Job& job);
   void AwaitJob(uint64_t job);
-  /// The last job under way that maps some of these bytes; 0 = none.
+  /// The last pending job that maps any of these bytes; 0: none.
   uint64_t LastJobOf(const void* data, size_t bytes);
 
   DevicePages* pages_ = nullptr;
   std::deque<Mapping> mappings_;  // oldest first
-  uint64_t given_ = 0;            // jobs
+  uint64_t given_ = 0;            // jobs queued so far
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Job> jobs_;
