@@ -1,4 +1,4 @@
-// A TokenChoice as the device reads it: staged with its lists, whose addresses are the device's. Plain data.
+// A TokenChoice in device form: staged together with its lists, whose pointers are device addresses. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct ChoiceRow {
   const CountedId* counted;
   const int32_t* repeated;
   const int32_t* banned;
-  const uint32_t* allowed;                // a bit an id; null = every token
-  int32_t biases, counts, repeats, bans;  // of these lists
+  const uint32_t* allowed;                // one bit per id; null: every token
+  int32_t biases, counts, repeats, bans;  // lengths of these lists
   double repetition_penalty, presence_penalty, frequency_penalty;
   double top_p, min_p, uniform;
   int64_t top_k;  // 0 = off

@@ -1,5 +1,5 @@
-// Choosing tokens on the device, by the definition in kernels/token_choice.h: a cluster of blocks a row, one kernel for
-// all rows. What the row's choice does not ask for is not done: a greedy one is a single pass.
+// Sampling on the device, as defined in kernels/token_choice.h: one cluster of blocks per row, one kernel for all rows.
+// Work that a row's parameters do not ask for is skipped: greedy sampling is a single pass.
 #include <algorithm>
 
 #include "kernels/cuda/launch.cuh"
@@ -13,7 +13,7 @@ class Chooser {
   struct Shared {
     TokenRow::Exchange exchanges[2];
     TokenCut::Shared cut;
-    TokenLogprob top[limits::kMaxBestTokens];  // of the block that speaks
+    TokenLogprob top[limits::kMaxBestTokens];  // filled by the leader's block
   };
 
   __device__ Chooser(const ChoiceRow& choice, float* logits, int vocab, Shared& shared, ChosenToken* out, int32_t* id)
@@ -25,7 +25,7 @@ class Chooser {
     RankedToken best;
     ChosenToken::Outcome outcome = ChosenToken::Outcome::kChosen;
     if (!row_.Prepare(&best, &outcome)) {
-      // A next step may read the id before the host has heard of the failure.
+      // The next step may read the id before the host sees the failure.
       if (row_.speaks()) Write(outcome, {0, 0});
       return;
     }
@@ -40,7 +40,7 @@ class Chooser {
 
  private:
   __device__ float LogprobOf(float logit) const { return static_cast<float>(logit - log_sum_); }
-  // As one piece and at the very end: the host's memory is far away, and a barrier after this would wait for it.
+  // A single store at the very end: host memory is far away, and a barrier after it would wait for the store.
   __device__ void Write(ChosenToken::Outcome outcome, const RankedToken& token) const {
     static_assert(offsetof(ChosenToken, id) == 4 && offsetof(ChosenToken, logprob) == 8 &&
                   offsetof(ChosenToken, tops) == 12 && offsetof(ChosenToken, top) == 16);
@@ -58,20 +58,20 @@ class Chooser {
     }
   }
 
-  // Steps 7 to 9. 0 if the token is not kept; `ties` tokens equal to the last kept one are before it.
+  // Steps 7 to 9. 0 if the token is not kept; `ties` is the number of tokens before it that equal the last kept one.
   __device__ __forceinline__ Sum KeptWeight(const KeptTokens& kept, float logit, uint32_t ties) const {
     const bool keeps = logit > kept.last || (logit == kept.last && ties < kept.tied);
     const float weight = row_.WeightAt(logit, choice_.inverse_temperature);
     return keeps && weight >= least_weight_ ? row_.Fixed(weight) : 0;
   }
 
-  /// Every warp says what its run holds, and sees for itself in whose run the draw lies.
+  /// Every warp publishes the sum of its run and determines whether the draw falls into its run.
   __device__ void Draw(const KeptTokens& kept) {
     Sum sum = 0;
     uint32_t ties = 0;
     row_.ForEach([&](int, float logit) {
       ties += logit == kept.last ? 1 : 0;
-      sum += KeptWeight(kept, logit, kept.tied);  // those that are tied are added below
+      sum += KeptWeight(kept, logit, kept.tied);  // tied tokens are added below
     });
     sum = SumOverWarp(sum), ties = __reduce_add_sync(kAll, ties);
     TokenRow::Exchange& own = row_.NextExchange();
@@ -79,7 +79,7 @@ class Chooser {
     if (row_.lane() == 0) own.sums[slot] = sum, own.ties[slot] = ties;
     ClusterSync();
 
-    // Lane l looks at the runs of warps 4 l to 4 l + 3: their ties first, then what is kept of each.
+    // Lane l handles the runs of warps 4 l to 4 l + 3: first their ties, then their kept weights.
     constexpr int kEach = TokenRow::kWarpsOfLane;
     uint32_t run_ties[kEach] = {}, all_ties = 0;
     Sum run_sums[kEach] = {}, all = 0;
@@ -94,7 +94,7 @@ class Chooser {
       const uint32_t left = kept.tied > ties_before ? kept.tied - ties_before : 0, in_run = run_ties[j];
       run_sums[j] += each * min(left, in_run);
       all += run_sums[j];
-      run_ties[j] = ties_before;  // before the run, from here on
+      run_ties[j] = ties_before;  // from here on: ties before the run
       ties_before += in_run;
     }
     Sum before = ScanOverWarp(all);
@@ -111,11 +111,11 @@ class Chooser {
     }
   }
 
-  /// The warp in whose run the draw lies finds the token at which the running sum first exceeds `target`.
+  /// The warp whose run contains the draw finds the token at which the running sum first exceeds `target`.
   __device__ void Walk(const KeptTokens& kept, Sum target, uint32_t ties) const {
     Sum before = 0;
     for (int first = row_.begin(); first < row_.end(); first += 128) {
-      const int id = first + 4 * row_.lane();  // and three more
+      const int id = first + 4 * row_.lane();  // and the next three
       const float4 four = row_.Load(id);
       const float logits[4] = {four.x, four.y, four.z, four.w};
       uint32_t own_ties = 0;
@@ -132,7 +132,7 @@ class Chooser {
       const unsigned beyond = __ballot_sync(kAll, sum > target);
       if (beyond != 0) {
         if (row_.lane() != __ffs(static_cast<int>(beyond)) - 1) return;
-        int j = 3;  // the last of this lane's that leaves the sum above
+        int j = 3;  // the lane's first token whose running sum exceeds the target
         while (j > 0 && sum - weights[j] > target) sum -= weights[j--];
         return Write(ChosenToken::Outcome::kChosen, {logits[j], id + j});
       }
@@ -162,14 +162,14 @@ __global__ void __launch_bounds__(TokenRow::kThreads, 2)
   Chooser(choice, static_cast<float*>(logits.data) + row * logits.stride, static_cast<int>(logits.cols), shared,
           &chosen[row], &ids[row])
       .Choose();
-  ClusterSync();  // others may still read what this block has told them
+  ClusterSync();  // other blocks may still read this block's shared memory
 }
 
 }  // namespace
 
 void LaunchChooseTokens(const Launcher& on, Tensor logits, const ChoiceRow* choices, ChosenToken* chosen,
                         int32_t* ids) {
-  // Of many rows each has fewer blocks, so that all are on the device at a time, two on a multiprocessor.
+  // With many rows each gets fewer blocks, so that all are resident, two per SM.
   Launcher clustered = on;
   clustered.cluster = std::min(on.largest_cluster, TokenRow::kMostBlocks);
   while (clustered.cluster > 1 && logits.rows * clustered.cluster > 2 * on.multiprocessors) clustered.cluster /= 2;

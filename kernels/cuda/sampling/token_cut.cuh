@@ -1,7 +1,8 @@
-// Which tokens of a row top_k and top_p keep: a prefix of the order (logit down, id up). Its end is found by narrowing:
-// a histogram over an interval of logits tells the bin in which the end lies, whose least and greatest logits are the
-// next interval, until they are equal; two or three rounds as a rule. Bins are of equal width, not digits of the
-// number: tokens spread over them, and atomics seldom meet. Included by .cu files only.
+// The tokens of a row that top_k and top_p keep: a prefix of the order (logit descending, id ascending). Its end is
+// found by iterative narrowing. A histogram over an interval of logits identifies the bin that contains the end; that
+// bin's least and greatest logits are the next interval, until they are equal, usually after two or three rounds. Bins
+// have equal width rather than being digits of the bit pattern, so that tokens spread over them and atomics rarely
+// conflict. Included by .cu files only.
 #pragma once
 
 #include "kernels/cuda/sampling/token_row.cuh"
@@ -12,7 +13,7 @@ namespace ringside::cuda {
 struct KeptTokens {
   float last = -kInfinity;
   uint32_t tied = 0;
-  Sum weight = 0;  // 0: not known
+  Sum weight = 0;  // 0: unknown
 };
 
 class TokenCut {
@@ -22,13 +23,13 @@ class TokenCut {
   struct Histogram {
     uint32_t weight_low[kBins], weight_high[kBins], count[kBins], least[kBins], greatest[kBins];
   };
-  /// A bin, and what lies before it.
+  /// A bin and the totals of the bins before it.
   struct Bin {
     Sum above, weight;
     uint32_t count_above, count, least, greatest;
   };
   struct Shared {
-    Histogram histograms[2];  // as TokenRow's exchanges
+    Histogram histograms[2];  // double-buffered, as TokenRow's exchanges
     Sum warp_weights[TokenRow::kWarps];
     uint32_t warp_counts[TokenRow::kWarps];
     Bin border;
@@ -45,8 +46,8 @@ class TokenCut {
   }
 
  private:
-  // A weight's 64 bits are added by two 32-bit atomics, which the hardware has for shared memory: whose addition to the
-  // low half overflows carries.
+  // A 64-bit weight is added by two 32-bit atomics, which shared memory supports in hardware; the thread whose addition
+  // overflows the low half adds the carry.
   __device__ static void Add(Histogram& to, int bin, const Bin& tokens) {
     const auto low = static_cast<uint32_t>(tokens.weight);
     const uint32_t before = atomicAdd(&to.weight_low[bin], low);
@@ -57,8 +58,8 @@ class TokenCut {
     if (tokens.greatest > to.greatest[bin]) atomicMax(&to.greatest[bin], tokens.greatest);
   }
 
-  /// A histogram of the tokens with keys in [least, greatest], the better the lower; thread t gets bin t of the row.
-  /// Tokens of weight 0 are left out: they can neither be drawn nor move a border.
+  /// Histogram of the tokens with keys in [least, greatest], better tokens in lower bins; thread t returns bin t of the
+  /// row. Tokens of weight 0 are omitted: they can neither be drawn nor move the border.
   __device__ Bin CountBins(uint32_t least, uint32_t greatest, float width) {
     const int t = static_cast<int>(threadIdx.x);
     Histogram& own = shared_.histograms[round_++ % 2];
@@ -66,7 +67,7 @@ class TokenCut {
     own.least[t] = kAll;
     __syncthreads();
     const float top = ValueOfKey(greatest), per_bin = kBins / width;
-    Bin rest{0, 0, 0, 0, kAll, 0};  // of this thread in the last bin, where most tokens are
+    Bin rest{0, 0, 0, 0, kAll, 0};  // this thread's share of the last bin, where most tokens fall
     row_.ForEach([&](int, float logit) {
       const uint32_t key = OrderedKey(logit);
       if (key < least || key > greatest) return;
@@ -87,7 +88,7 @@ class TokenCut {
     Bin sum{0, 0, 0, 0, kAll, 0};
 #pragma unroll
     for (int i = 0; i < TokenRow::kMostBlocks; ++i) {
-      const int block = min(i, row_.blocks() - 1);  // so that all loads are under way at once
+      const int block = min(i, row_.blocks() - 1);  // clamped, so that all loads are in flight together
       const Histogram& other = *OfBlock(&own, block);
       const Sum weight = static_cast<Sum>(other.weight_high[t]) << 32 | other.weight_low[t];
       sum.weight += i == block ? weight : 0;
@@ -98,7 +99,7 @@ class TokenCut {
     return sum;
   }
 
-  /// Fills in what lies before a thread's bin; returns weight and number of all.
+  /// Fills in the totals before a thread's bin; returns weight and number of all tokens.
   __device__ KeptTokens SumAbove(Bin* bin) {
     const int warp = static_cast<int>(threadIdx.x) / 32;
     const Sum weight = ScanOverWarp(bin->weight);
@@ -114,11 +115,12 @@ class TokenCut {
     return all;
   }
 
-  /// Of the kept tokens the best `k`, or (k = 0) the shortest run of the best that weighs `share` of them all.
+  /// The best `k` of the kept tokens, or (k = 0) the shortest prefix with `share` of their total weight.
   __device__ KeptTokens Narrow(const KeptTokens& kept, uint32_t k, double share) {
     uint32_t least = OrderedKey(kept.last), greatest = OrderedKey(row_.max());
-    float width = 12.0f / row_.choice().inverse_temperature;  // where ends mostly lie; what is below is one bin
-    Sum goal = k;                                             // that the border's bin reaches
+    float width = 12.0f / row_.choice().inverse_temperature;  // usually contains the end; everything below falls into
+                                                              // the last bin
+    Sum goal = k;                                             // total at which the border's bin is reached
     Bin border{0, 0, 0, 0, 0, 0};
     for (bool first = true; first || least < greatest; first = false) {
       Bin bin = CountBins(least, greatest, width);
@@ -136,7 +138,7 @@ class TokenCut {
       least = border.least, greatest = border.greatest;
       width = ValueOfKey(greatest) - ValueOfKey(least);
     }
-    const Sum each = border.weight / border.count;  // all of the border's tokens are equal
+    const Sum each = border.weight / border.count;  // all tokens in the border's bin are equal
     const Sum tied = k > 0 ? k - border.count_above : (goal - border.above + each - 1) / each;
     return {ValueOfKey(least), static_cast<uint32_t>(tied), border.above + tied * each};
   }

@@ -1,10 +1,9 @@
-// A row of logits that a token is chosen from, as one thread of the blocks that share the row sees it: reading,
-// editing, the best token, sums. A warp has one run of consecutive ids and reads it from the second-level cache in
-// every pass. Included by .cu files only.
+// A row of logits during sampling, as seen by one thread of the blocks that share it: reads, edits, argmax, sums. Each
+// warp has a run of consecutive ids, which it rereads from the L2 cache in every pass. Included by .cu files only.
 //
-// Weights are multiples of 2^-shift in 64 bits, so that sums do not depend on their order: neither on the number of
-// blocks nor on which atomic comes first. 2^shift times the vocabulary just fits: at 128k tokens a row's whole sum is
-// off by less than 2^-30 of the best token's weight. A weight below 2^-(shift + 1) counts as 0.
+// Weights are fixed-point, multiples of 2^-shift in 64 bits, so that sums depend neither on the number of blocks nor on
+// the order of atomics. The shift is the largest for which the sum over the vocabulary fits: at 128k tokens the error
+// of a row's sum is below 2^-30 of the best token's weight. Weights below 2^-(shift + 1) count as 0.
 #pragma once
 
 #include <climits>
@@ -32,11 +31,11 @@ __device__ __forceinline__ bool IsBetter(const RankedToken& a, const RankedToken
 
 class TokenRow {
  public:
-  static constexpr int kThreads = 512, kWarps = kThreads / 32;    // of a block
-  static constexpr int kMostBlocks = 8;                           // of a row
-  static constexpr int kWarpsOfLane = kMostBlocks * kWarps / 32;  // that a lane reads from an exchange, at most
+  static constexpr int kThreads = 512, kWarps = kThreads / 32;    // per block
+  static constexpr int kMostBlocks = 8;                           // per row
+  static constexpr int kWarpsOfLane = kMostBlocks * kWarps / 32;  // warps per lane to read from an exchange, at most
 
-  /// What the warps of a block tell all warps of the row.
+  /// Values that the warps of a block publish to all warps of the row.
   struct Exchange {
     RankedToken best[kWarps];
     uint32_t flags[kWarps];
@@ -44,7 +43,7 @@ class TokenRow {
     uint32_t ties[kWarps];
   };
 
-  /// `exchanges`, two, are in shared memory: a round writes one while the slowest may still read the other.
+  /// `exchanges` are two, in shared memory: a round writes one while the slowest warp may still read the other.
   __device__ TokenRow(const ChoiceRow& choice, float* logits, int vocab, Exchange* exchanges)
       : choice_(choice), logits_(logits), vocab_(vocab), exchanges_(exchanges) {
     blocks_ = ClusterBlocks(), rank_ = ClusterRank();
@@ -58,22 +57,22 @@ class TokenRow {
   __device__ int vocab() const { return vocab_; }
   __device__ int blocks() const { return blocks_; }
   __device__ int warps() const { return blocks_ * kWarps; }
-  __device__ int warp() const { return rank_ * kWarps + static_cast<int>(threadIdx.x) / 32; }  // in the row
+  __device__ int warp() const { return rank_ * kWarps + static_cast<int>(threadIdx.x) / 32; }  // index within the row
   __device__ int lane() const { return static_cast<int>(threadIdx.x) % 32; }
-  /// True for one thread of the row.
+  /// True for one thread of the row, its leader.
   __device__ bool speaks() const { return rank_ == 0 && threadIdx.x == 0; }
   __device__ int begin() const { return begin_; }  // of the warp's run
   __device__ int end() const { return end_; }
   __device__ float logit(int id) const { return logits_[id]; }
   __device__ float max() const { return max_; }
 
-  /// Four neighbouring logits of the warp's run; beyond its end -inf.
+  /// Four adjacent logits of the warp's run; -inf past its end.
   __device__ __forceinline__ float4 Load(int id) const {
     if (vectors_ && id + 4 <= end_) return *reinterpret_cast<const float4*>(logits_ + id);
     return {id < end_ ? logits_[id] : -kInfinity, id + 1 < end_ ? logits_[id + 1] : -kInfinity,
             id + 2 < end_ ? logits_[id + 2] : -kInfinity, id + 3 < end_ ? logits_[id + 3] : -kInfinity};
   }
-  /// f(id, logit) for every token of this thread, ids ascending; also for some ids beyond the end, with -inf.
+  /// Calls f(id, logit) for every token of this thread in ascending order, and for some ids past the end with -inf.
   template <class F>
   __device__ __forceinline__ void ForEach(const F& f) const {
     constexpr int kAtOnce = 4;
@@ -94,9 +93,9 @@ class TokenRow {
     return SoftmaxWeight(logit, max_, inverse_temperature);
   }
 
-  /// The row's part of shared memory for the next round.
+  /// The exchange of the next round.
   __device__ Exchange& NextExchange() { return exchanges_[round_++ % 2]; }
-  /// f(j, exchange, slot) for the warps that this lane reads, of which the j-th is `first + j * step`, if they exist.
+  /// Calls f(j, exchange, slot) for each warp that this lane reads: warps `first + j * step` that exist.
   template <class F>
   __device__ __forceinline__ void ReadWarps(const Exchange& own, int first, int step, const F& f) const {
 #pragma unroll
@@ -106,7 +105,7 @@ class TokenRow {
     }
   }
 
-  /// Steps 1 to 4: edits the logits and finds the best. False, saying why, if there is none.
+  /// Steps 1 to 4: edits the logits and finds the best token. False, with the reason in `outcome`, if there is none.
   __device__ bool Prepare(RankedToken* best, ChosenToken::Outcome* outcome) {
     if (choice_.edits_logprobs) TakeLogprobs();
     Edit();
@@ -118,14 +117,14 @@ class TokenRow {
     return false;
   }
 
-  /// Of the logits as they are.
+  /// Log of the sum of exponentials of the current logits.
   __device__ double LogSum() {
     Sum sum = 0;
     ForEach([&](int, float logit) { sum += Fixed(WeightAt(logit, 1.0f)); });
     return max_ + log(Real(SumOverRow(sum)));
   }
 
-  /// The best token that is worse than `limit`, known to all threads.
+  /// The best token worse than `limit`, returned to all threads.
   __device__ RankedToken FindBest(const RankedToken& limit) {
     RankedToken best{-kInfinity, INT_MAX};
     bool bad = false;
@@ -150,7 +149,7 @@ class TokenRow {
     return BestOfWarp(best);
   }
 
-  /// The sum over all threads, known to all.
+  /// The sum over all threads, returned to all.
   __device__ Sum SumOverRow(Sum sum) {
     sum = SumOverWarp(sum);
     Exchange& own = NextExchange();
@@ -162,7 +161,7 @@ class TokenRow {
   }
 
  private:
-  enum : uint32_t { kBad = 1, kTaken = 2 };  // a logit was NaN or +inf; a ban took a token that the model allows
+  enum : uint32_t { kBad = 1, kTaken = 2 };  // a logit was NaN or +inf; a ban removed a token that the model allows
 
   __device__ static RankedToken BestOfWarp(RankedToken best) {
     for (int step = 16; step > 0; step /= 2) {
@@ -180,7 +179,7 @@ class TokenRow {
     for (int i = static_cast<int>(threadIdx.x); i < count; i += kThreads) edit(items[i]);
     __syncthreads();
   }
-  // What is not finite stays as it is, to be found later; a huge result must not look like it.
+  // Non-finite logits are left for detection later; an overflowing edit must not look like one.
   template <class F>
   __device__ void EditOne(int id, const F& change) {
     if (!IsOurs(id)) return;
@@ -189,7 +188,7 @@ class TokenRow {
     if (!(logit > -kInfinity && logit < kInfinity)) return;
     logits_[id] = static_cast<float>(fmin(fmax(change(double{logit}), -kLimit), kLimit));
   }
-  /// Log probabilities in place of the logits. A row that is not usable stays as it is.
+  /// Replaces the logits by log probabilities. An unusable row is left unchanged.
   __device__ void TakeLogprobs() {
     const RankedToken best = FindBest({kInfinity, -1});
     if ((flags_ & kBad) != 0 || best.id == INT_MAX) return;
@@ -230,8 +229,8 @@ class TokenRow {
   const int vocab_;
   Exchange* const exchanges_;
   int blocks_, rank_;
-  int run_, begin_, end_;  // ids that a warp has, at most; this warp's
-  bool vectors_;           // 16-byte loads are allowed
+  int run_, begin_, end_;  // ids per warp, at most; this warp's
+  bool vectors_;           // whether 16-byte loads are allowed
   float scale_;            // 2^shift
   float max_ = 0;
   uint32_t flags_ = 0;
