@@ -74,7 +74,7 @@ struct Run {
 /// Collects an expert's places, by one warp, contiguously into `order`.
 __device__ __forceinline__ Run GroupRows(const ExpertsCall& a, int places, int expert, int lane) {
   constexpr int kAtATime = 4;  // loads of 32 places each
-  const auto load = [&](int first, int(&ids)[kAtATime]) {
+  const auto load = [&](int first, int (&ids)[kAtATime]) {
 #pragma unroll
     for (int n = 0; n < kAtATime; ++n) {
       const int i = first + n * 32 + lane;
