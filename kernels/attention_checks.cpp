@@ -17,7 +17,7 @@ void CheckSegment(const AttentionSegment& s, const KvShape& shape, int64_t rows)
     const int64_t t = s.position + r;
     if (t < s.pinned) continue;
     CHECK(s.first_live[r] >= s.pinned && s.first_live[r] <= t);
-    // Rows are written before they are read: nothing that row r still sees may have been overwritten by a later one.
+    // Rows are written before they are read: no later row may overwrite a position that row r still sees.
     CHECK_LT(s.position + s.rows - 1 - s.first_live[r], shape.ring_rows());
   }
 }

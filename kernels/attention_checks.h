@@ -1,15 +1,17 @@
-// What every backend demands of an attention operation before it touches memory. Aborts otherwise; any thread.
+// Preconditions of an attention operation that every backend checks before it touches memory. A violation aborts.
+// THREAD: any.
 #pragma once
 
 #include "kernels/backend.h"
 
 namespace ringside {
 
-/// Whether the rows of such a call have queries alone: their keys and values are an encoder's, which are there.
+/// Whether the rows of this call have queries alone: their keys and values are an encoder's and already stored.
 bool AskOnly(const AttentionArgs& args);
 
-/// Shapes that fit one another, heads of up to `max_head_dim`, segments inside the step, and no row that a later one of
-/// its chunk has overwritten. The element types of activations are the backend's own business.
+/// Checks that shapes are consistent, heads have at most `max_head_dim` dimensions, segments are inside the step, and
+/// no row of a chunk overwrites a position that an earlier row still sees. The backend checks the element types of
+/// activations.
 void CheckAttention(const AttentionArgs& args, int64_t max_head_dim);
 
 }  // namespace ringside

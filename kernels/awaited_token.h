@@ -1,5 +1,5 @@
-// An input of a step that is not known yet: the i-th of the tokens that the last step chooses. It goes where ids go, as
-// a negative number, and the device puts the token in its place.
+// A step input that is not known yet: the i-th token sampled by the previous step. It is encoded as a negative id in
+// the list of ids, and the device substitutes the token (deferred sampling).
 #pragma once
 
 #include <cstddef>

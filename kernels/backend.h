@@ -1,19 +1,20 @@
-// The device: memory, copies and the coarse operations a decoder network is made of. One implementation per kind of
-// device (kernels/cpu is the reference). Calls come from one thread (the engine's); a backend may spread the work.
+// The device interface: memory, copies and the coarse-grained operations of a decoder network. There is one
+// implementation per kind of device (kernels/cpu is the reference).
+// THREAD: one, the engine's; a backend may use more internally.
 //
-// One arithmetic: on the CPU every operation computes a row with the same operations in the same order whatever else is
-// in the call - 1 row or 512, 1 thread or many, any instruction set. So a row's bits depend on nothing but the row. On
-// CUDA the order may depend on how many rows there are: what is equal there is equal within a tolerance, unless
-// CudaBackendOptions::deterministic.
+// Determinism. On the CPU every operation computes a row by the same operations in the same order whatever else is in
+// the call: 1 row or 512, 1 thread or many, any instruction set. So a row's bits depend on nothing but the row. On CUDA
+// the order may depend on the number of rows, and results are equal only within a tolerance, unless
+// CudaBackendOptions::deterministic is set.
 //
-// A backend may put operations off and do them together: results are there after Synchronize, or after WaitFor what was
-// submitted. Host memory that an operation takes (ids, segments, angles) is read before it returns; memory that a copy
-// reads or writes on the host must stay until then. Slabs go to the host and back beside the operations (SaveSlab,
-// LoadSlab).
+// Asynchrony. A backend may defer operations and run them together: results are available after Synchronize, or after
+// WaitFor on their submission. Host memory passed to an operation (ids, segments, angles) is read before it returns;
+// host memory of a copy must stay valid until then. Slabs are copied to the host and back concurrently with operations
+// (SaveSlab, LoadSlab).
 //
-// A device that has failed has failed for good: status() says so, and what results hold from then on is not known.
+// Failure. A device failure is permanent: status() reports it, and later results are undefined.
 //
-// Letters: T rows (tokens) of a step, D hidden size, H query heads, G key/value heads, d head size, n outputs, k
+// Notation: T rows (tokens) of a step, D hidden size, H query heads, G key/value heads, d head size, n outputs, k
 // inputs.
 #pragma once
 
@@ -36,10 +37,11 @@
 
 namespace ringside {
 
-/// Cosine and sine of position * inverse frequency, taken in float64 and rounded: [T, rotary / 2] each, on the host.
-/// (RoFormer, Su et al. 2021.) `own` belongs to the row's own position t and turns its key and its query against ring
-/// keys; `pinned` to c = S + t - first_live(t), and turns its query against pinned keys (StreamingLLM, Xiao et al.
-/// 2023: a pinned key is at its distance in the cache). Where nothing is evicted c = t and the two rows are equal.
+/// Cosine and sine of position * inverse frequency, computed in float64 and rounded: [T, rotary / 2] each, on the host
+/// (RoFormer, Su et al. 2021). `own` uses the row's own position t; it rotates the row's key, and its query against
+/// ring keys. `pinned` uses c = S + t - first_live(t) and rotates the query against pinned keys (StreamingLLM, Xiao et
+/// al. 2023: the distance to a pinned key is its distance in the cache). If nothing is evicted c = t and both are
+/// equal.
 struct RopeAngles {
   const float* own_cos = nullptr;
   const float* own_sin = nullptr;
@@ -51,46 +53,46 @@ struct RopeAngles {
 struct AttentionSegment {
   int64_t first_row = 0;  // in the step
   int64_t rows = 0;
-  int64_t position = 0;                 // of the first row's token; row r stands at position + r
+  int64_t position = 0;                 // of the first row's token; row r is at position + r
   int64_t pinned = 0;                   // S: positions below it are never evicted
   const int64_t* first_live = nullptr;  // [rows], host: oldest ring position that row r sees (>= S)
   void* slab = nullptr;                 // the sequence's cache, in the layout of KvShape
-  // Of a cache that branches off another's (KvCache::BranchOff) the slab has positions from `branch` on only,
-  // from its beginning; those before it lie in their places in `history`, which is read. `branch` is S or begins a tile
-  // of the ring. null: the slab has all.
+  // For a branch (KvCache::BranchOff) the slab stores only positions from `branch` on, starting at its beginning;
+  // earlier positions are read from `history`, where they are at their usual places. `branch` is S or a tile boundary
+  // of the ring. null: the slab has all positions.
   const void* history = nullptr;
   int64_t branch = 0;
 };
 
 struct AttentionArgs {
-  Tensor qkv;  // [T, (H + 2G) d]: queries, keys, values, none rotated; [T, H d] of rows that ask only
+  Tensor qkv;  // [T, (H + 2G) d]: queries, keys, values, not rotated; [T, H d] for rows with queries alone
   Tensor out;  // [T, H d]
   int64_t layer = 0;
-  KvShape shape;       // G and d of it are the keys'
-  int64_t heads = 0;   // H, a multiple of G; 0: keys and values are stored, and nothing is asked
+  KvShape shape;       // with G and d of the keys
+  int64_t heads = 0;   // H, a multiple of G; 0: only stores keys and values
   int64_t rotary = 0;  // rotated dimensions of a head, even, <= d
   RopePairs pairs = RopePairs::kNone;
   RopeAngles angles;
   ScoreTraits scores;
   KeysSeen seen = KeysSeen::kBefore;
   std::span<const AttentionSegment> segments;
-  // Calls with one number that is not 0 promise equal segments, and equal angles where they lie in one place, back to
-  // the last Synchronize: a backend may take them to the device once for all layers.
+  // Calls with the same nonzero number since the last Synchronize have equal segments, and equal angles if at the same
+  // address; a backend may upload them once for all layers.
   uint64_t step = 0;
 };
 
 struct LinearArgs {
   Tensor x;                                // [T, k]
-  std::span<const Weight* const> weights;  // each [n_i, k]; outputs stand side by side in this order
+  std::span<const Weight* const> weights;  // each [n_i, k]; their outputs are concatenated in this order
   const float* bias = nullptr;             // [sum n_i] on the device, or null
   Tensor y;                                // [T, sum n_i]
   bool accumulate = false;                 // y += instead of y =: the residual stream
-  const void* rounded_bias = nullptr;      // the bias in weight_dtype() too, or null: what products may take instead
+  const void* rounded_bias = nullptr;      // the bias also in weight_dtype(), or null; GEMMs may use it instead
 };
 
-/// One MLP of several among which a router chooses.
+/// One expert of a mixture-of-experts layer.
 struct Expert {
-  std::span<const Weight> in;       // gate and up, or both in one: [2F, D] together
+  std::span<const Weight> in;       // gate and up, or both in one matrix: [2F, D] in total
   const float* in_bias = nullptr;   // [2F] on the device, or null
   const Weight* out = nullptr;      // [D, F]
   const float* out_bias = nullptr;  // [D]
@@ -98,12 +100,12 @@ struct Expert {
 
 struct ExpertsArgs {
   Tensor x;       // [T, D]
-  Tensor router;  // [T, number of experts], kF32: a logit for each
+  Tensor router;  // [T, number of experts], kF32: router logits
   std::span<const Expert> experts;
-  const void* placed = nullptr;  // what PlaceExperts gave for them
-  int64_t used = 0;              // experts that a row takes: those with the highest logits, of equal ones the first
-  bool normalised = false;       // the weights of those taken add up to 1: softmax over them, not over all
-  bool shared = false;           // the last one is taken by all rows besides, by the sigmoid of its own logit
+  const void* placed = nullptr;  // result of PlaceExperts for these experts
+  int64_t used = 0;              // experts per row: those with the highest logits, ties to the lower index
+  bool normalised = false;  // weights are a softmax over the selected experts instead of over all, so they sum to 1
+  bool shared = false;      // the last expert is also used by all rows, weighted by the sigmoid of its own logit
   Activation activation = Activation::kSilu;
   Tensor y;  // [T, D]
 };
@@ -111,126 +113,130 @@ struct ExpertsArgs {
 class Backend : public SlabMemory {
  public:
   // ---- memory; sizes in bytes -----------------------------------------------------------------------------------
-  /// Zeroed device memory, or kOverloaded naming the bytes. Large blocks may be committed only when touched.
+  /// Zeroed device memory. Large blocks may be committed only when touched.
+  /// ERRORS: kOverloaded, naming the bytes, if memory is exhausted.
   virtual Result<Buffer> Allocate(size_t bytes) = 0;
-  /// Gives back what Allocate or Reserve gave.
+  /// Frees memory of Allocate or Reserve.
   void Free(void* data, size_t bytes) override = 0;
   virtual void CopyToDevice(void* device, const void* host, size_t bytes) = 0;
   virtual void CopyToHost(void* host, const void* device, size_t bytes) = 0;
-  /// Returns when everything issued before has been done, copies of slabs apart.
+  /// Blocks until everything issued before is done, except slab copies.
   virtual void Synchronize() = 0;
-  /// Sends what was issued so far on its way; what is issued before the next Submit belongs to the same submission.
+  /// Starts the operations issued so far; later ones until the next Submit still belong to the same submission.
   virtual void Flush() {}
-  /// Sends everything issued so far on its way, if possible without waiting for it; returns a number to wait for, never
-  /// 0. At most two submissions are under way: a third waits for the first. Synchronize submits, too.
+  /// Starts everything issued so far, if possible without waiting for it; returns a nonzero number for WaitFor. At most
+  /// two submissions are in flight: a third waits for the first. Synchronize also submits.
   virtual uint64_t Submit() {
     Synchronize();
     return 1;
   }
-  /// Returns when everything issued before that Submit has been done.
+  /// Blocks until everything issued before that Submit is done.
   virtual void WaitFor(uint64_t submission) { (void)submission; }
-  /// Whether Submit returns before the work is done, so that there is something to be gained.
+  /// Whether Submit returns before the work is done, so that asynchronous scheduling pays off.
   virtual bool runs_ahead() const { return false; }
-  /// The element type in which operations hand activations to one another: queries, norms, MLP inputs. The residual
-  /// stream and logits are kF32 everywhere.
+  /// Element type of activations between operations: queries, norms, MLP inputs. The residual stream and logits are
+  /// always kF32.
   virtual DType activation_dtype() const { return DType::kF32; }
-  /// About so many rows keep the device as busy as more do: fewer take as long as one, as all weights are read for it.
+  /// Approximate number of rows that saturates the device. Fewer rows take as long as one, because all weights are
+  /// read.
   virtual int64_t busy_rows() const { return 16; }
-  /// The element type of linear layers' weights, where a device has one for all files; otherwise activation_dtype().
+  /// Element type of linear layers' weights if the device uses a single one for all files, otherwise
+  /// activation_dtype().
   virtual DType weight_dtype() const { return activation_dtype(); }
 
   // ---- weights ----------------------------------------------------------------------------------------------------
-  /// Takes a matrix from its file format to the device's own (interleaved, still quantised). kInvalidArgument if the
-  /// shape does not fit the format (cols must be a multiple of the quantisation block).
+  /// Converts a matrix from its file format to the device's own (interleaved, still quantized).
+  /// ERRORS: kInvalidArgument if the shape does not fit the format (cols must be a multiple of the quantization block).
   virtual Result<Weight> LoadWeight(const HostTensor& host) = 0;
-  /// The same for a matrix that is made up, where it is to be if the device can make it. kOverloaded without room.
+  /// As LoadWeight for a random matrix, generated on the device if it can. ERRORS: kOverloaded if memory is exhausted.
   virtual Result<Weight> MakeRandomWeight(const RandomMatrix& matrix) {
     const std::vector<float> values = RandomValues(matrix);
     return LoadWeight({DType::kF32, matrix.row_count(), matrix.cols, std::as_bytes(std::span(values)), matrix.table});
   }
-  /// What Experts needs on the device of a layer's experts, once for all calls. kInvalidArgument if it does not compute
-  /// experts of these sizes or types.
+  /// Packs a layer's experts on the device for Experts, once for all calls.
+  /// ERRORS: kInvalidArgument if the device does not support these sizes or types.
   virtual Result<Buffer> PlaceExperts(std::span<const Expert> experts) {
     (void)experts;
     return Buffer();
   }
-  /// What AddLowRank needs on the device of what each adapter has for one input, once for all calls. kOverloaded
-  /// without room.
+  /// Packs each adapter's matrices for one input on the device for AddLowRank, once for all calls.
+  /// ERRORS: kOverloaded if memory is exhausted.
   virtual Result<Buffer> PlaceLowRank(std::span<const std::span<const LowRank>> adapters) {
     (void)adapters;
     return Buffer();
   }
 
   // ---- operations -------------------------------------------------------------------------------------------------
-  /// y[r] = table row ids[r] times `scale`, as float; ids are host memory, all < table.rows, or AwaitedToken
-  /// (kernels/awaited_token.h) of the last submission with ChooseTokens or ChooseHighest. y [T, D].
+  /// y[r] = table row ids[r] times `scale`, as float. y [T, D]. ids are in host memory; each is < table.rows, or an
+  /// AwaitedToken (kernels/awaited_token.h) of the last submission with ChooseTokens or ChooseHighest.
   virtual void Embed(const Weight& table, std::span<const int32_t> ids, float scale, Tensor y) = 0;
   /// y[r] += table row positions[r]: learned positions (GPT-2). Positions are host memory, all < table.rows.
   virtual void AddPositions(const Weight& table, std::span<const int64_t> positions, Tensor y) = 0;
-  /// y = x / sqrt(mean(x^2) + eps) * weight, over each row (Zhang and Sennrich 2019). x, y [T, D], may be the same.
+  /// y = x / sqrt(mean(x^2) + eps) * weight, over each row (Zhang and Sennrich 2019). x, y [T, D] may be the same.
   virtual void RmsNorm(Tensor x, const float* weight, float eps, Tensor y) = 0;
-  /// RmsNorm of each of `heads` runs of d values in every row of x [T, heads * d], in place: Qwen3's q and k norm.
+  /// RmsNorm of each of `heads` heads of d values in every row of x [T, heads * d], in place: Qwen3's Q and K norm.
   virtual void RmsNormHeads(Tensor x, int64_t heads, const float* weight, float eps) = 0;
   /// y = (x - mean) / sqrt(var + eps) * weight + bias, over each row (Ba et al. 2016).
   virtual void LayerNorm(Tensor x, const float* weight, const float* bias, float eps, Tensor y) = 0;
-  /// y (+)= x W^T + bias for one or more matrices of the same input. Quantised weights: x is rounded to int8 per block
-  /// of 32 (scale = largest magnitude / 127), integer dot products, one multiply-add per block in block order.
+  /// y (+)= x W^T + bias for one or more matrices with the same input. With quantized weights x is rounded to int8 per
+  /// block of 32 (scale = largest magnitude / 127): integer dot products, one multiply-add per block, in block order.
   virtual void Linear(const LinearArgs& args) = 0;
-  /// y += what the rows' adapters add to a Linear of x; rows without one stay as they are.
+  /// y += the low-rank updates of the rows' adapters to a Linear of x; rows without an adapter are unchanged.
   virtual void AddLowRank(const LowRankArgs& args);
   /// Rotates and stores every row's key and value in its sequence's cache, then attends: out = softmax(s(q, K)) V, with
-  /// s of kernels/score_traits.h, over pinned positions [0, S) and ring positions [first_live, t], one softmax over
-  /// both, grouped heads (Ainslie et al. 2023) sharing keys. Rows are written before any is read.
+  /// s of kernels/score_traits.h. Keys are the pinned positions [0, S) and the ring positions [first_live, t], under
+  /// one softmax; groups of heads share keys (Ainslie et al. 2023). All rows are written before any is read.
   virtual void Attention(const AttentionArgs& args) = 0;
-  /// y = activation(gate) * up; x [T, 2n] holds gate then up, and nothing defined afterwards; y [T, n] (Shazeer 2020).
+  /// y = activation(gate) * up (Shazeer 2020); x [T, 2n] holds gate then up and is clobbered; y [T, n].
   virtual void MultiplyActivated(Tensor x, Activation activation, Tensor y) = 0;
   /// x = activation(x), in place.
   virtual void Activate(Tensor x, Activation activation) = 0;
-  /// y += the experts' MLPs of x, those that each row takes, times their weights (Shazeer et al. 2017); those of a row
-  /// in the order of the experts. An expert's MLP is Linear, MultiplyActivated, Linear.
+  /// y += the weighted sum of the MLPs of each row's selected experts, in expert order (Shazeer et al. 2017). An
+  /// expert's MLP is Linear, MultiplyActivated, Linear.
   virtual void Experts(const ExpertsArgs& args) = 0;
   /// y += x. x, y [T, D] kF32.
   virtual void Add(Tensor x, Tensor y) = 0;
   /// x = cap * tanh(x / cap), in place: logits. x [T, n] kF32.
   virtual void SoftCap(Tensor x, float cap) = 0;
-  /// y[i] = x[rows[i]]: picks the rows whose logits are wanted. rows is host memory.
+  /// y[i] = x[rows[i]]: selects the rows whose logits are needed. `rows` is host memory.
   virtual void GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) = 0;
-  /// chosen[r] = the token that choices[r] chooses from row r of `logits` [rows, V] (kF32), which are changed; all by
-  /// the definition in kernels/token_choice.h. What goes wrong with a row is said in its outcome and touches no other.
-  /// `chosen` is host memory and holds the tokens after Synchronize.
+  /// chosen[r] = the token sampled with choices[r] from row r of `logits` [rows, V] (kF32), which is modified; defined
+  /// in kernels/token_choice.h. An error in a row is reported in its outcome and affects no other row. `chosen` is host
+  /// memory and valid after Synchronize.
   virtual void ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) = 0;
 
   // ---- operations of a rank that shares a network with others, in step with theirs (kernels/ranks/comm.h) ---------
-  /// y += the sum of all ranks' x, taken in the order of the ranks, on a GPU perhaps in NCCL's instead
-  /// (CudaBackendOptions::all_reduce): all get the same bits. x, y [T, D] kF32, x without
-  /// gaps; what it holds afterwards is not known.
+  /// All-reduce: y += the sum of all ranks' x, in rank order, or on a GPU in NCCL's order
+  /// (CudaBackendOptions::all_reduce). All ranks get the same bits. x, y [T, D] kF32; x is contiguous and clobbered.
   virtual void AddAllRanks(Tensor x, Tensor y) = 0;
-  /// Every rank has computed some columns of x (kF32), rank r those of [borders[r], borders[r + 1]); afterwards all
-  /// have all.
+  /// All-gather: rank r has computed columns [borders[r], borders[r + 1]) of x (kF32); afterwards every rank has all.
   virtual void GatherColumns(Tensor x, std::span<const int64_t> borders) = 0;
-  /// x (kF32, without gaps) to the rank in its place in the next stage, which receives it, in the order of the calls.
+  /// Sends x (kF32, contiguous) to this rank's counterpart in the next pipeline stage, which receives the matrices in
+  /// call order.
   virtual void SendRows(Tensor x) = 0;
   virtual void ReceiveRows(Tensor x) = 0;
-  /// Tokens of the last submission with ChooseTokens, the first `count`, from the last stage to the first, where Embed
-  /// finds them as if that had chosen them.
+  /// Sends the first `count` tokens sampled by the last submission from the last pipeline stage to the first, so that
+  /// Embed there can consume them.
   virtual void SendChosen(size_t count) = 0;
   virtual void ReceiveChosen(size_t count) = 0;
-  /// chosen[r] = the token of row r that has the highest logit in all ranks' columns, of which `logits` (kF32) are this
-  /// rank's, from token `first` on: what ChooseTokens would choose by greedy choices that ask for nothing else. The
-  /// ranks tell each other their best alone. All ranks choose the same, and stand in for ChooseTokens to Embed.
+  /// Distributed greedy sampling: chosen[r] = the token of row r with the highest logit in all ranks' columns. `logits`
+  /// (kF32) has this rank's columns, from token `first` on. Equals ChooseTokens with greedy parameters and nothing
+  /// else. Ranks exchange only their best candidates. All ranks return the same tokens, which Embed accepts as those of
+  /// ChooseTokens.
   virtual void ChooseHighest(Tensor logits, int64_t first, std::span<ChosenToken> chosen) = 0;
 };
 
-/// kInvalidArgument if this machine lacks the instruction set asked for. `comms`: of the ranks, if this is one.
+/// `comms` connects the ranks, if this is one. ERRORS: kInvalidArgument if this machine lacks the requested instruction
+/// set.
 Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options, RankComms comms = {});
-/// kUnavailable if this program was built without CUDA or the machine has no such device; kOverloaded, naming the
-/// bytes, if the memory is not to be had; kInvalidArgument for another dtype. With `comms`, all ranks are made at one
-/// time, each by its thread; kUnavailable, too, if there is no way between their devices, or not the one asked for:
-/// peer memory within a process, or NCCL.
+/// With `comms` the ranks must be made concurrently, each by its own thread.
+/// ERRORS: kUnavailable if this program was built without CUDA, the machine has no such device, or the devices cannot
+/// communicate, or not by the algorithm asked for (peer memory, or NCCL); kOverloaded, naming the bytes, if the memory
+/// is not available; kInvalidArgument for an unsupported dtype.
 Result<std::unique_ptr<Backend>> MakeCudaBackend(const CudaBackendOptions& options, RankComms comms = {});
-/// 0, too, without CUDA.
+/// 0 without CUDA.
 int CountCudaDevices();
-/// What this machine can run, slowest first.
+/// The instruction sets that this machine supports, slowest first.
 std::span<const std::string_view> CpuInstructionSets();
 
 }  // namespace ringside

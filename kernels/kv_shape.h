@@ -1,13 +1,12 @@
-// Where a key or a value lies in a conversation's slab. The slab is one contiguous piece of device memory made of tiles
-// of 16 positions: [tile][layer][kv head][K: d x 16, then V: 16 x d]. A tile's keys are stored dimension by dimension,
-// so that one vector holds 16 keys and no sum ever crosses a lane; its values are stored token by token.
+// Layout of a conversation's slab. A slab is one contiguous piece of device memory made of tiles of 16 positions:
+// [tile][layer][kv head][K: d x 16, then V: 16 x d]. A tile's keys are stored dimension by dimension, so that one
+// vector holds 16 keys and no sum crosses a lane; its values are stored token by token.
 //
-// Pinned position p < S lies in tile p / 16. Ring position p >= S has ring index i = (p - S) mod R and lies in tile
-// PinnedTiles(S) + i / 16, lane i % 16. R is a multiple of 16, so tile j of the ring always holds 16 positions that are
-// consecutive and start at S + a multiple of 16: which keys share a tile does not depend on R.
+// Pinned position p < S is in tile p / 16. Ring position p >= S has ring index i = (p - S) mod R and is in tile
+// PinnedTiles(S) + i / 16, lane i % 16. R is a multiple of 16, so a tile of the ring always holds 16 consecutive
+// positions from S + a multiple of 16 on: which keys share a tile does not depend on R.
 //
-// So what a conversation holds is the beginning of its slab, as long as its ring has not turned: only that much of it
-// needs memory.
+// Until the ring wraps around, a conversation occupies a prefix of its slab, and only that prefix needs memory.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +21,7 @@ struct KvShape {
 
   int64_t layers = 0, kv_heads = 0, head_dim = 0;
   DType dtype = DType::kF16;  // kF32, kF16, kBF16 or kF8E4M3 (saturating, no scale)
-  int64_t pinned_tiles = 0;   // room for 16 * pinned_tiles pinned positions
+  int64_t pinned_tiles = 0;   // capacity for 16 * pinned_tiles pinned positions
   int64_t ring_tiles = 0;     // R = 16 * ring_tiles
 
   int64_t pinned_capacity() const { return pinned_tiles * kTile; }
@@ -32,14 +31,14 @@ struct KvShape {
   int64_t half_tile_bytes() const { return kTile * head_dim * element_bytes(); }
   /// Bytes of one layer of one tile: all heads' keys and values.
   int64_t layer_tile_bytes() const { return 2 * kv_heads * half_tile_bytes(); }
-  /// Bytes of one tile, all layers of it.
+  /// Bytes of one tile, all layers.
   int64_t tile_bytes() const { return layers * layer_tile_bytes(); }
   int64_t slab_bytes() const { return (pinned_tiles + ring_tiles) * tile_bytes(); }
 
-  /// Tiles that so many pinned positions take: those in front of the ring.
+  /// Number of tiles of `pinned` pinned positions: the tiles before the ring.
   static int64_t PinnedTiles(int64_t pinned) { return (pinned + kTile - 1) / kTile; }
-  /// Bytes from the slab's beginning that the first `tokens` positions of a cache with S pinned ones take, with any
-  /// number before them that have left the ring.
+  /// Bytes of the slab's prefix that the first `tokens` positions of a cache with S pinned ones occupy; positions
+  /// already evicted from the ring do not matter.
   int64_t HeldBytes(int64_t tokens, int64_t pinned) const {
     if (tokens <= pinned) return PinnedTiles(tokens) * tile_bytes();
     return (PinnedTiles(pinned) + PinnedTiles(std::min(tokens - pinned, ring_rows()))) * tile_bytes();

@@ -1,5 +1,5 @@
-// What adapters add where a backend has no operation of its own for it: consecutive rows of one adapter together, by
-// Linear, so that a row's sums are the same whatever its neighbours have.
+// Fallback for backends without a LoRA operation: runs of consecutive rows with one adapter go through Linear, so that
+// a row's sums do not depend on its neighbours.
 #include "kernels/low_rank.h"
 
 #include <vector>
@@ -10,7 +10,7 @@
 namespace ringside {
 namespace {
 
-/// The A of all matrices at once, then each B onto its outputs. `low` has so many rows as x.
+/// Multiplies by all A matrices at once, then adds each B to its outputs. `low` has as many rows as x.
 void AddMatrices(Backend& backend, Tensor x, std::span<const LowRank> matrices, Tensor low, Tensor y) {
   std::vector<const Weight*> narrow;
   int64_t ranks = 0;

@@ -1,4 +1,4 @@
-// What a build without CUDA says when it is asked for it.
+// CUDA entry points of a build without CUDA.
 #include "kernels/backend.h"
 #include "kernels/ranks/process_devices.h"
 

@@ -1,4 +1,4 @@
-// Work on the host's cores that is large enough for threads of its own: weights on their way to a device.
+// Parallel loops over host work that is large enough to start threads for: weight loading.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,7 @@
 
 namespace ringside {
 
-/// Calls do_part(first, last) for parts of [0, count), none of them empty, on all cores, 16 at most; returns when all
-/// are done.
+/// Calls do_part(first, last) for non-empty parts of [0, count) on all cores, at most 16; returns when all are done.
 template <class F>
 void OnAllCores(size_t count, const F& do_part) {
   const size_t threads = std::min<size_t>(count, std::clamp<size_t>(std::thread::hardware_concurrency(), 1, 16));

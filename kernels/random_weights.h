@@ -1,6 +1,7 @@
-// Weights that are made up: for measuring networks whose weights are not to be had. Each value is a function of the
-// matrix's seed and of the element's number in the whole matrix alone, the same on every device (but for the rounding
-// to its type) and for every rank that has a part of it. Plain functions, any thread.
+// Random weights, for benchmarking networks whose weights are not available. Each value is a function of the matrix's
+// seed and of the element's index in the whole matrix, so it is the same on every device (except for rounding to its
+// type) and for every rank that has a part of the matrix.
+// THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +18,10 @@ struct RandomMatrix {
     int64_t first = 0, count = 0;
   };
   uint64_t seed = 0;
-  int64_t whole_cols = 0;  // of the whole matrix: element (r, c) has number r * whole_cols + c there
-  std::vector<Rows> rows;  // one behind the other
+  int64_t whole_cols = 0;  // columns of the whole matrix: element (r, c) has index r * whole_cols + c
+  std::vector<Rows> rows;  // concatenated
   int64_t first_col = 0, cols = 0;
-  bool table = false;  // as HostTensor's
+  bool table = false;  // as in HostTensor
 
   int64_t row_count() const {
     int64_t count = 0;
@@ -29,11 +30,11 @@ struct RandomMatrix {
   }
 };
 
-/// What transformers initialises networks with.
+/// The initialization of transformers.
 constexpr float kRandomDeviation = 0.02f;
 
-/// Element `number` of the matrix: nearly normal with mean 0 and kRandomDeviation, never 0, at most 3.5 deviations. The
-/// sum of four random bytes, less its mean.
+/// Element `number` of the matrix: approximately normal with mean 0 and kRandomDeviation, never 0, at most 3.5
+/// deviations. The sum of four random bytes minus its mean.
 constexpr float RandomWeight(uint64_t seed, uint64_t number) {
   constexpr float kDeviation = 147.801f;  // sqrt(4 (256^2 - 1) / 12)
   const std::array<uint32_t, 4> words =
@@ -44,7 +45,7 @@ constexpr float RandomWeight(uint64_t seed, uint64_t number) {
   return (sum == 0 ? 0.5f : static_cast<float>(sum)) * (kRandomDeviation / kDeviation);
 }
 
-/// All of it on the host, float32, one row behind the other.
+/// All values on the host in float32, row-major.
 std::vector<float> RandomValues(const RandomMatrix& matrix);
 
 }  // namespace ringside

@@ -1,4 +1,4 @@
-// Which dimensions of a head a rotation by position turns together.
+// Which dimensions of a head rotate together in RoPE.
 #pragma once
 
 namespace ringside {

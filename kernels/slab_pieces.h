@@ -1,4 +1,4 @@
-// Where the bytes of a run lie on the host, piece by piece.
+// Host addresses of a run's chunks.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace ringside {
 
-/// copy(offset in the slab, its place on the host, bytes) for each piece of a run, in their order.
+/// Calls copy(offset in the slab, host address, bytes) for each chunk of a run, in order.
 template <class Copy>
 void ForEachPiece(const KvShape& shape, const SlabRun& run, const Copy& copy) {
   if (run.host_layer_stride == 0) return copy(run.offset, run.host, static_cast<size_t>(run.bytes));

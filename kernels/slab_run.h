@@ -1,4 +1,4 @@
-// What a copy between a slab and host memory moves, as plain data.
+// Arguments of a copy between a slab and host memory, as plain data.
 #pragma once
 
 #include <cstddef>
@@ -6,16 +6,17 @@
 
 namespace ringside {
 
-/// Some tiles of a slab, whole ones that follow one another, and their place in host memory, in the same order.
+/// Consecutive whole tiles of a slab and their place in host memory, in the same order.
 struct SlabRun {
   int64_t offset = 0;  // from the beginning of the slab
   int64_t bytes = 0;
   std::byte* host = nullptr;  // read only by LoadSlab
-  // On the host it is part of a larger slab, some heads of some layers: what the slab has of a layer of a tile is a
-  // piece, and so far apart lie those of the next layer, and of the next tile. 0: it is all of it, in one piece.
+  // Nonzero if the host has a larger slab and this is some of its heads in some of its layers. The slab's part of a
+  // layer of a tile is then a chunk, and these are the byte strides to the next layer's and the next tile's chunk. 0:
+  // the host memory is contiguous.
   int64_t host_layer_stride = 0, host_tile_stride = 0;
 };
-/// Copies of a slab that were begun; 0: they are done.
+/// A started copy of slabs; 0: already done.
 using CopyTicket = uint64_t;
 
 }  // namespace ringside

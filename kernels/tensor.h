@@ -9,13 +9,13 @@
 
 namespace ringside {
 
-/// Element types of weights, activations and caches. The quantised ones are GGML's block formats: 32 values a block
-/// (Q8_0 ... Q5_1, IQ4_NL, MXFP4), 256 a super-block (K formats, IQ4_XS); and kQ4_Z, 32 values of 4 bits with a float16
-/// scale and a whole zero point, as AWQ and GPTQ quantise, and kScaledE4M3, 32 values of E4M3 with a float32 scale,
-/// which is their row's. No file has those behind. Of one byte an element are kI8 and kF8E4M3 (Micikevicius et al.
-/// 2022: no infinity, magnitudes up to 448), whose scales lie with the owner. Groups of inputs share a scale in
-/// kGrouped2 ... kGrouped8, of 2, 3, 4, 5, 6 and 8 bits an element, and in kGroupedE2M1, of
-/// MXFP4's codes of 4 bits: what a GPU makes of the blocks.
+/// Element types of weights, activations and caches. The quantized ones are GGML's block formats, with 32 values per
+/// block (Q8_0 ... Q5_1, IQ4_NL, MXFP4) or 256 per super-block (K formats, IQ4_XS); kQ4_Z, 32 values of 4 bits with a
+/// float16 scale and an integer zero point, as in AWQ and GPTQ; and kScaledE4M3, 32 values of E4M3 with their row's
+/// float32 scale. Files do not contain the types after these. kI8 and kF8E4M3 (Micikevicius et al. 2022: no infinity,
+/// magnitudes up to 448) have one byte per element; their owner keeps the scales. kGrouped2 ... kGrouped8 (2, 3, 4, 5,
+/// 6 and 8 bits per element) and kGroupedE2M1 (MXFP4's 4-bit codes) are the block-quantized types of GPUs, with a scale
+/// per group of inputs.
 enum class DType : uint8_t {
   kF32,
   kF16,
@@ -58,11 +58,11 @@ inline int64_t StorageBytes(DType type, int64_t elements) {
   return elements / Traits(type).block_elements * Traits(type).block_bytes;
 }
 inline bool IsQuantised(DType type) { return Traits(type).block_elements > 1; }
-/// Types that weights have in files.
+/// Types of weights in files.
 constexpr bool IsFileType(DType type) { return type < DType::kI8; }
-/// Types of weights whose rows have one scale each (kernels/formats/row_quantisation.h).
+/// Types of weights with one scale per row (kernels/formats/row_quantisation.h).
 inline bool HasRowScales(DType type) { return type == DType::kI8 || type == DType::kF8E4M3; }
-/// Types of weights whose groups of inputs have one each (kernels/cuda/linear/grouped_layout.h).
+/// Types of weights with a scale per group of inputs (kernels/cuda/linear/grouped_layout.h).
 constexpr bool HasGroupScales(DType type) { return type >= DType::kGrouped2; }
 
 /// A row-major matrix in host memory in its file format (a vector has one row). Borrowed.
@@ -70,10 +70,10 @@ struct HostTensor {
   DType dtype = DType::kF32;
   int64_t rows = 0, cols = 0;
   std::span<const std::byte> bytes;  // StorageBytes(dtype, rows * cols)
-  bool table = false;                // a row for every token or position: embedding, output head
-  bool expert = false;               // of a mixture's MLPs, of which a row takes few
-  bool adapter = false;              // of an adapter: not quantised further
-  std::span<const int32_t> order;    // value c of a row belongs to input order[c]; none: to input c
+  bool table = false;                // one row per token or position: embedding, output head
+  bool expert = false;               // belongs to a mixture of experts, of which a row uses few
+  bool adapter = false;              // belongs to an adapter: not quantized further
+  std::span<const int32_t> order;    // act-order: value c of a row belongs to input order[c]; empty: to input c
 };
 
 /// A matrix of activations on the backend's device: element (r, c) at data + (r * stride + c). Borrowed.
@@ -97,7 +97,7 @@ struct Tensor {
 
 class SlabMemory;
 
-/// Memory on a backend's device, given back on destruction. Move-only.
+/// Memory on a backend's device, freed on destruction. Move-only.
 class Buffer {
  public:
   Buffer() = default;
@@ -121,13 +121,13 @@ class Buffer {
   size_t bytes_ = 0;
 };
 
-/// A weight matrix y = W x in the backend's own format: [rows = outputs, cols = inputs]. The one copy in memory.
+/// A weight matrix y = W x in the backend's own format: [rows = outputs, cols = inputs]. The only copy in memory.
 struct Weight {
   DType dtype = DType::kF32;
   int64_t rows = 0, cols = 0;
   Buffer data;
-  Buffer scales;  // of each row, float32; if HasRowScales(dtype) or HasGroupScales(dtype)
-  Buffer order;   // HostTensor::order, int32, where the backend keeps the values in it
+  Buffer scales;  // float32 row scales; if HasRowScales(dtype) or HasGroupScales(dtype)
+  Buffer order;   // HostTensor::order, int32, if the backend stores the values in that order
 };
 
 }  // namespace ringside

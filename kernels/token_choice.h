@@ -1,30 +1,29 @@
-// How one token is chosen from a row of logits, as plain data: what the engine's sampler hands to a backend, and what
-// comes back. The order, and every definition, is a contract with the client:
+// Sampling parameters of one row of logits and the sampled token, as plain data: passed from the engine's sampler to a
+// backend and back. The order of the steps, and every definition, is a contract with the client:
 //
-//  1. A NaN or +inf logit, or none finite, ends the turn; -inf is a token the model itself excludes.
-//  2. Bans: a banned token, and one that `allowed` leaves out, has logit -inf from here on.
+//  1. A NaN or +inf logit, or no finite one, ends the turn; -inf is a token that the model itself excludes.
+//  2. Bans: a banned token, and one not in `allowed`, has logit -inf from here on.
 //  3. logit_bias is added.
 //  4. repetition_penalty r (CTRL, Keskar et al. 2019): l < 0 ? l * r : l / r. Then presence_penalty and
 //     frequency_penalty as OpenAI defines them: l -= presence + frequency * count. Penalties come before temperature,
-//     as in Hugging Face, vLLM and OpenAI (FasterTransformer divides by the temperature first): so a penalty's
-//     strength, and the log probabilities, do not change with the temperature, and r divides the logits that the model
-//     gave.
+//     as in Hugging Face, vLLM and OpenAI (FasterTransformer divides by the temperature first). So neither a penalty's
+//     strength nor the log probabilities change with the temperature, and r divides the model's own logits.
 //  5. Log probabilities: log softmax of these logits, before temperature and cuts (FasterTransformer mixes
-//     conditional and unconditional ones, after temperature). The best are those of the same distribution.
+//     conditional and unconditional ones, after temperature). The top ones are from the same distribution.
 //     With `edits_logprobs` steps 2 to 4 edit the log softmax of the model's logits, and the results are the log
-//     probabilities, not normalised again: the scores of Hugging Face's beam search.
-//  6. temperature 0, or top_k 1: the highest logit, ties to the lowest id; or, where a token is only scored, that one,
+//     probabilities without renormalization: the scores of Hugging Face's beam search.
+//  6. temperature 0, or top_k 1: the highest logit, ties to the lowest id; for a token that is only scored, that token
 //     whatever its logit. Nothing below applies.
 //  7. Weights w = exp((l - max) / temperature), in float: SoftmaxWeight.
 //  8. top_k keeps the k best (ties to the lowest id). top_p then keeps the shortest run of the best tokens whose
-//  weights
-//     reach top_p of the weights left; the token that crosses the border is kept whole and what is kept is renormalised
-//     (FasterTransformer keeps only the part of it inside). min_p then keeps weights of at least min_p of the best.
-//  9. The draw walks the kept tokens in id order until the running sum exceeds `uniform` times the whole.
+//     weights reach top_p of the weights left. The token that crosses the border is kept as a whole, and the kept
+//     weights are renormalized (FasterTransformer keeps only the part inside). min_p then keeps weights of at least
+//     min_p of the best.
+//  9. The draw walks the kept tokens in id order until the running sum exceeds `uniform` times the total.
 //
 // Backends agree on every logit, weight and greedy choice bit for bit. They sum weights in different orders (the CPU in
-// double, CUDA in 64-bit fixed point), so a cut or a draw may differ where a sum is within 1e-9 of the whole of its
-// border, and a log probability in its last digits.
+// double, CUDA in 64-bit fixed point), so a cut or a draw may differ if a sum is within 1e-9 of the total of its
+// border, and log probabilities may differ in the last digits.
 #pragma once
 
 #include <algorithm>
@@ -37,13 +36,14 @@
 
 namespace ringside {
 
-/// Host memory that `spans` borrow is read before the operation returns. Ids are below the vocabulary size.
+/// Sampling parameters. Host memory borrowed by the spans is read before the operation returns. Ids are below the
+/// vocabulary size.
 struct TokenChoice {
   std::span<const int32_t> banned;
-  std::span<const uint32_t> allowed;                // bit id % 32 of word id / 32, for every id; none = every token
+  std::span<const uint32_t> allowed;                // bit id % 32 of word id / 32, for every id; empty: every token
   std::span<const std::pair<int32_t, float>> bias;  // distinct ids
-  std::span<const int32_t> repeated;                // distinct ids, which repetition_penalty applies to
-  std::span<const std::pair<int32_t, int32_t>> counted;  // distinct ids, and how often each occurs
+  std::span<const int32_t> repeated;                // distinct ids to which repetition_penalty applies
+  std::span<const std::pair<int32_t, int32_t>> counted;  // distinct ids with their number of occurrences
   double repetition_penalty = 1.0;                       // > 0
   double presence_penalty = 0.0, frequency_penalty = 0.0;
   double temperature = 1.0;  // >= 0
@@ -51,15 +51,15 @@ struct TokenChoice {
   double top_p = 1.0;        // (0, 1]
   double min_p = 0.0;        // [0, 1]
   double uniform = 0.0;      // [0, 1)
-  int64_t logprobs = -1;     // -1 = none; n = of the chosen token and the n best, <= limits::kMaxBestTokens
-  int32_t scored = -1;       // >= 0: of this token; with temperature 0
+  int64_t logprobs = -1;     // -1 = none; n = of the sampled token and the n best, <= limits::kMaxBestTokens
+  int32_t scored = -1;       // >= 0: only scores this token; requires temperature 0
   bool edits_logprobs = false;
 
   bool edits() const {
     return !banned.empty() || !allowed.empty() || !bias.empty() || !repeated.empty() || !counted.empty();
   }
   bool greedy() const { return temperature == 0 || top_k == 1; }
-  // Bounded, so that 0 * inf cannot arise: at 1e30 the weights are those of greedy anyway.
+  // Bounded, so that 0 * inf cannot occur: at 1e30 the weights equal those of greedy sampling anyway.
   float inverse_temperature() const { return static_cast<float>(std::min(1.0 / temperature, 1e30)); }
 };
 
@@ -72,22 +72,22 @@ struct alignas(16) ChosenToken {
   enum class Outcome : int32_t {
     kChosen,
     kNotFinite,    // a logit was NaN or +inf, or none was finite
-    kNothingLeft,  // every token was banned or left out
+    kNothingLeft,  // every token was banned or not allowed
   };
   Outcome outcome = Outcome::kChosen;
   int32_t id = 0;
-  float logprob = 0;  // only if TokenChoice::logprobs >= 0, else 0
-  int32_t tops = 0;   // of `top`: min(logprobs, tokens that are not excluded)
+  float logprob = 0;  // 0 unless TokenChoice::logprobs >= 0
+  int32_t tops = 0;   // length of `top`: min(logprobs, tokens that are not excluded)
   TokenLogprob top[limits::kMaxBestTokens];
 
   std::span<const TokenLogprob> best() const { return {top, static_cast<size_t>(tops)}; }
 };
 
-/// exp(x) for x <= 0 in float with relative error under 3e-7; 0 below -87, where a float would lose bits.
-/// x = n ln 2 + r with |r| <= ln 2 / 2; exp(r) by its Taylor polynomial of degree 7. Every machine does the same
-/// operations in the same order (no libm exp, nothing fused), so weights are bit-equal everywhere.
+/// exp(x) for x <= 0 in float with relative error under 3e-7; 0 below -87, where a float would lose bits. x = n ln 2 +
+/// r with |r| <= ln 2 / 2; exp(r) by its Taylor polynomial of degree 7. Every machine does the same operations in the
+/// same order (no libm exp, no fused operations), so weights are bit-equal everywhere.
 constexpr float ExpNegative(float x) {
-  // Below -87 a mask makes x and the result 0: a mask and no branch, so that loops over it become vector code.
+  // Below -87 a mask zeroes x and the result: a mask instead of a branch, so that loops over this function vectorize.
   const int32_t bits = std::bit_cast<int32_t>(x);
   const int32_t keep = -static_cast<int32_t>((bits & 0x7fffffff) <= std::bit_cast<int32_t>(87.0f));
   const float bounded = std::bit_cast<float>(bits & keep);
@@ -105,7 +105,7 @@ constexpr float ExpNegative(float x) {
   return p * std::bit_cast<float>(((static_cast<int32_t>(n) + 127) << 23) & keep);
 }
 
-/// The unnormalised probability of a logit: exp((logit - max) * inverse_temperature).
+/// The unnormalized probability of a logit: exp((logit - max) * inverse_temperature).
 constexpr float SoftmaxWeight(float logit, float max, float inverse_temperature) {
   return ExpNegative((logit - max) * inverse_temperature);
 }
