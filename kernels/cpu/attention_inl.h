@@ -1,19 +1,20 @@
 // Attention over a paged ring cache, per tile: some rows of a segment and query heads that share one key/value head.
-// One query's arithmetic, whatever the tile, the chunk or the ring's size:
+// The arithmetic of a query does not depend on the tile, the chunk or the ring's size:
 //
-//   keys fall into blocks of 256 positions, counted from position 0 for pinned keys and from S for ring keys;
-//   score  = sum over dimensions, in order, by fma, of key * (rotated query * scale); then what ScoreTraits say of it
-//   m_b    = largest score of the block's visible keys;  p = exp(score - m_b), not divided by their sum yet
+//   keys are divided into blocks of 256 positions, counted from position 0 for pinned keys and from S for ring keys;
+//   score  = sum over dimensions, in order, by fma, of key * (rotated query * scale); then the modifiers of ScoreTraits
+//   m_b    = largest score of the block's visible keys;  p = exp(score - m_b), unnormalized
 //   l_b    = sum of p: 16 lanes (key mod 16) in ascending order, then the fixed tree
 //   o_b    = sum of p * value, keys ascending, by fma
-//   blocks are joined in order: m' = max(m, m_b), a = exp(m - m'), b = exp(m_b - m'),
-//   l = fma(l_b, b, l * a), o = fma(o_b, b, o * a); the first block is taken as it is
-//   a sink is joined last, as a block of its own with l_b = 1 and o_b = 0
+//   blocks are merged in order: m' = max(m, m_b), a = exp(m - m'), b = exp(m_b - m'),
+//   l = fma(l_b, b, l * a), o = fma(o_b, b, o * a); the first block is copied
+//   a sink is merged last, as a block with l_b = 1 and o_b = 0
 //   out    = o * (1 / l) + 0
 //
-// (FlashAttention's online softmax, Dao et al. 2022, with fixed blocks.) A key that a query may not see is never
-// multiplied: its score is replaced before the maximum and its value is not read, so it may hold anything, NaN
-// included. Included by one file per instruction set; any thread.
+// (FlashAttention's online softmax, Dao et al. 2022, with fixed blocks.) A masked key never enters the arithmetic: its
+// score is replaced before the maximum and its value is not read, so it may hold anything, NaN included. Included by
+// one file per instruction set.
+// THREAD: any.
 #pragma once
 
 #include "kernels/cpu/attention_products_inl.h"
@@ -33,7 +34,7 @@ struct AttentionScratch {
   int64_t first[kMaxTileQueries], last[kMaxTileQueries];  // visible keys of the block, relative to its start
 };
 
-/// Tiles in front of the ring (KvShape::PinnedTiles, which these files must not call).
+/// Number of tiles before the ring. As KvShape::PinnedTiles, which these files must not call.
 LANES_INLINE int64_t PinnedTiles(int64_t pinned) { return (pinned + 15) / 16; }
 
 constexpr float kNothing = -__builtin_huge_valf();  // m of a query that has seen no key yet
@@ -66,7 +67,7 @@ void RotateHead(const AttentionCall& call, const float* x, const float* cosine, 
   for (int64_t i = call.rotary; i < call.head_dim; ++i) y[i] = x[i];
 }
 
-/// The tile's queries, rotated, times scale, as [d][queries].
+/// The tile's queries, rotated and scaled, as [d][queries].
 void PackQueries(const AttentionCall& call, const AttentionTile& tile, const float* cosine, const float* sine,
                  float* out) {
   const int64_t queries = tile.rows * tile.heads, half = call.rotary / 2;
@@ -79,13 +80,13 @@ void PackQueries(const AttentionCall& call, const AttentionTile& tile, const flo
   }
 }
 
-/// Where row r of a tile stands: for its pinned keys at c, their distance in the cache.
+/// Position of row r of a tile; relative to its pinned keys it is c, their distance in the cache.
 LANES_INLINE int64_t QueryPosition(const AttentionTile& tile, int64_t r, bool pinned) {
   const int64_t t = tile.position + r;
   return pinned && t >= tile.pinned ? tile.pinned + t - tile.first_live[r] : t;
 }
 
-/// Which keys of a block each query sees; false if none sees any. `base` is the block's first position.
+/// Finds the keys of a block that each query sees; false if there are none. `base` is the block's first position.
 bool FindVisible(const AttentionCall& call, const AttentionTile& tile, bool pinned, int64_t base, AttentionScratch* s) {
   bool any = false;
   for (int64_t r = 0; r < tile.rows; ++r) {
@@ -108,14 +109,14 @@ bool FindVisible(const AttentionCall& call, const AttentionTile& tile, bool pinn
   return any;
 }
 
-/// Soft caps, slopes and biases on a query's visible scores. `base` is the block's first position.
+/// Applies soft caps, slopes and biases to a query's visible scores. `base` is the block's first position.
 void ModifyScores(const AttentionCall& call, const AttentionTile& tile, bool pinned, int64_t base, int64_t query,
                   AttentionScratch* s) {
   static constexpr float kLane[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   const ScoreTraits& traits = call.scores;
   const float slope = traits.slopes != nullptr ? traits.slopes[tile.head + query % tile.heads] : 0.0f;
-  const int64_t ahead = base - QueryPosition(tile, query / tile.heads, pinned);  // of the block's first key; minus D
-  const float* biases = nullptr;                                                 // of the head; of D = 0
+  const int64_t ahead = base - QueryPosition(tile, query / tile.heads, pinned);  // minus D of the block's first key
+  const float* biases = nullptr;                                                 // of the head; points at D = 0
   if (traits.biases != nullptr) {
     biases = traits.biases + (tile.head + query % tile.heads) * (2 * traits.bias_reach + 31) + traits.bias_reach + 15;
   }
@@ -128,7 +129,7 @@ void ModifyScores(const AttentionCall& call, const AttentionTile& tile, bool pin
     }
     if (biases != nullptr) {
       int64_t behind =
-          ahead + j;  // how far the first of these keys is behind the query; beyond the table all are alike
+          ahead + j;  // minus D of the first of these keys; clamped, because all larger distances have the same bias
       if (behind < -traits.bias_reach - 15) behind = -traits.bias_reach - 15;
       if (behind > traits.bias_reach) behind = traits.bias_reach;
       score = Add(score, Load(biases + behind));
@@ -137,7 +138,7 @@ void ModifyScores(const AttentionCall& call, const AttentionTile& tile, bool pin
   }
 }
 
-/// probabilities = exp(score - m_b) for visible keys, 0 for the others in the same tiles; m_b and l_b.
+/// Computes probabilities = exp(score - m_b) for visible keys, 0 for the others in the same tiles; m_b and l_b.
 void SoftmaxBlock(int64_t query, AttentionScratch* s) {
   const int64_t first = s->first[query], last = s->last[query];
   float* p = s->probabilities + query * kKeyBlock;
@@ -159,7 +160,7 @@ void SoftmaxBlock(int64_t query, AttentionScratch* s) {
   s->block_sum[query] = Sum(sum);
 }
 
-/// o_b of `count` queries from `query` on: the keys all of them see together, the others one query at a time.
+/// o_b of `count` queries from `query` on: keys that all of them see together, the others one query at a time.
 void SumValues(const AttentionCall& call, const uint8_t* const* tiles, int64_t query, int64_t count,
                AttentionScratch* s) {
   int64_t first = 0, last = kKeyBlock;
@@ -179,7 +180,7 @@ void SumValues(const AttentionCall& call, const uint8_t* const* tiles, int64_t q
   }
 }
 
-/// m_b, l_b, o_b of every query for one block; false if no query sees a key of it.
+/// m_b, l_b, o_b of every query for one block; false if no query sees any of its keys.
 bool ComputeBlock(const AttentionCall& call, const AttentionTile& tile, int64_t block, AttentionScratch* s) {
   const bool pinned = block < tile.pinned_blocks;
   const int64_t index = pinned ? block : tile.first_ring_block + block - tile.pinned_blocks;
@@ -217,7 +218,7 @@ bool ComputeBlock(const AttentionCall& call, const AttentionTile& tile, int64_t 
   return true;
 }
 
-/// (m, l, o) of a query joined with those of its next block. o and o_b have `padded` floats, a multiple of 16.
+/// Merges a query's (m, l, o) with its next block. o and o_b have `padded` floats, a multiple of 16.
 LANES_INLINE void JoinBlock(int64_t padded, float block_max, float block_sum, const float* block, float* max,
                             float* sum, float* o) {
   if (block_max == kNothing) return;  // every score overflowed to -infinity
@@ -235,14 +236,14 @@ LANES_INLINE void JoinBlock(int64_t padded, float block_max, float block_sum, co
   for (int64_t d = 0; d < padded; d += 16) Store(o + d, Fma(Load(block + d), b, Mul(Load(o + d), a)));
 }
 
-/// (m, l, o) of a query joined with its head's sink, if there is one. `nothing` has `padded` zeros.
+/// Merges a query's (m, l, o) with its head's sink, if there is one. `nothing` has `padded` zeros.
 LANES_INLINE void JoinSink(const AttentionCall& call, const AttentionTile& tile, int64_t query, int64_t padded,
                            const float* nothing, float* max, float* sum, float* o) {
   if (call.scores.sinks == nullptr) return;
   JoinBlock(padded, call.scores.sinks[tile.head + query % tile.heads], 1.0f, nothing, max, sum, o);
 }
 
-/// out = o / l. Adding 0 makes every zero +0: whether a zero probability was added or skipped must not show.
+/// out = o / l. Adding 0 turns -0 into +0, so that adding a zero probability and skipping it give equal bits.
 LANES_INLINE void WriteOut(const AttentionCall& call, const AttentionTile& tile, int64_t query, float sum,
                            const float* o) {
   const int64_t row = tile.row + query / tile.heads, head = tile.head + query % tile.heads;

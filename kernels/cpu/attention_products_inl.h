@@ -1,6 +1,7 @@
-// The two products of attention over tiles of 16 cached positions: scores (a lane is a key) and sums of values (a lane
-// is a dimension), for each element type of the cache; and writing one position. A loaded key or value serves all the
-// queries of a tile. Included by one file per instruction set; any thread.
+// The two matrix products of attention over tiles of 16 cached positions: scores (a lane is a key) and sums of values
+// (a lane is a dimension), for each cache element type; and the store of one position. A loaded key or value serves all
+// queries of a tile. Included by one file per instruction set.
+// THREAD: any.
 #pragma once
 
 #include "kernels/cpu/isa/lanes_prefix.h"
@@ -47,7 +48,7 @@ struct CacheE4M3 {
   }
 };
 
-/// Calls f with the cache type that `dtype` names.
+/// Calls f with the cache type of `dtype`.
 template <class F>
 LANES_INLINE void WithCacheType(DType dtype, F f) {
   switch (dtype) {
@@ -64,8 +65,8 @@ LANES_INLINE void WithCacheType(DType dtype, F f) {
 
 // ---- scores ---------------------------------------------------------------------------------------------------------
 
-/// M queries times N tiles from tile `tile` on. q: [head_dim][pitch]. (The machine's own prefetching follows four tiles
-/// at once well; fetching ahead here was measured slower.)
+/// Scores of M queries by N tiles from tile `tile` on. q: [head_dim][pitch]. (Hardware prefetch handles four concurrent
+/// tiles well; software prefetch was measured slower.)
 template <class C, int M, int N>
 void ScoreTiles(const uint8_t* const* tiles, int64_t tile, int64_t head_dim, const float* q, int64_t pitch,
                 float* scores) {
@@ -129,7 +130,7 @@ void Scores(const AttentionCall& call, const uint8_t* const* tiles, int64_t firs
 
 constexpr int kValueQueries = kWideRegisters ? 12 : 3;  // queries that share a loaded value
 
-/// Vectors of 16 dimensions that M queries hold at a time.
+/// Vectors of 16 dimensions that M queries accumulate at a time.
 constexpr int ValueVectors(int m) { return !kWideRegisters ? 1 : m > 6 ? 2 : 4; }
 
 /// o[i][0, 16 N) += sum over keys [first, last) of probabilities[i][key] * value; the last vector has `tail`
@@ -201,7 +202,7 @@ void AddValues(const AttentionCall& call, const uint8_t* const* tiles, int64_t f
 
 // ---- writing --------------------------------------------------------------------------------------------------------
 
-/// Key of one position: dimension d goes to keys[d][lane].
+/// Stores the key of one position: dimension d goes to keys[d][lane].
 void StoreKey(DType dtype, const float* key, int64_t head_dim, int64_t lane, uint8_t* keys) {
   WithCacheType(dtype, [&](auto cache) {
     using C = decltype(cache);
@@ -216,7 +217,7 @@ void StoreKey(DType dtype, const float* key, int64_t head_dim, int64_t lane, uin
   });
 }
 
-/// Value of one position: head_dim consecutive elements.
+/// Stores the value of one position: head_dim consecutive elements.
 void StoreValue(DType dtype, const float* value, int64_t head_dim, uint8_t* out) {
   WithCacheType(dtype, [&](auto cache) {
     using C = decltype(cache);

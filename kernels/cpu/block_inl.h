@@ -1,5 +1,5 @@
-// What a block of quantised weights adds to an output, and how an output is stored: the pieces that every way of
-// multiplying shares (linear_inl.h says what they compute). Included by one file per instruction set.
+// Shared by all matrix-product variants: the contribution of a block of quantized weights to an output, and the store
+// of an output (linear_inl.h defines the arithmetic). Included by one file per instruction set.
 #pragma once
 
 #include "kernels/cpu/formats_inl.h"
@@ -22,7 +22,7 @@ LANES_RESULT void StoreOutputs(const LinearPiece& piece, int64_t panel, int64_t 
 }
 
 struct BlockSums {
-  I32x16 low, high;  // high only for formats with two scales
+  I32x16 low, high;  // high is used only by formats with two scales
 };
 
 template <class F>

@@ -1,5 +1,5 @@
-// The attention of the CPU backend: cutting segments into tiles of rows and heads, and tiles into key blocks where
-// there are too few of them to keep every thread busy (decoding a long conversation).
+// Attention of the CPU backend. Cuts segments into tiles of rows and heads, and tiles into key blocks if there are too
+// few tiles to keep every thread busy (decode of a long conversation).
 #include <algorithm>
 #include <limits>
 
@@ -36,7 +36,7 @@ AttentionCall MakeCall(const AttentionArgs& args) {
           .ring_tiles = shape.ring_tiles};
 }
 
-/// Fills in the key blocks that the tile's rows see, with a window of that many keys unless it is 0.
+/// Fills in the key blocks that the tile's rows see within a window; `window` 0 means no window.
 void FindBlocks(KeysSeen seen, int64_t window, AttentionTile* tile) {
   const int64_t last = tile->position + tile->rows - 1;
   const int64_t pinned = seen == KeysSeen::kBefore   ? std::min(tile->pinned, last + 1)
@@ -69,7 +69,7 @@ void CpuBackend::StoreKeysAndValues(const AttentionCall& call, std::span<const A
   const auto store = [&](int64_t i) {
     const StorePiece& p = store_pieces_[static_cast<size_t>(i)];
     const AttentionSegment& s = *p.segment;
-    const bool branched = s.history != nullptr;  // as if the conversation began there, with nothing pinned
+    const bool branched = s.history != nullptr;  // its slab starts at the branch, with no pinned positions
     kernels_.store_rows(call, static_cast<uint8_t*>(s.slab), s.first_row + p.first, p.rows,
                         s.position + p.first - (branched ? s.branch : 0), branched ? 0 : s.pinned);
   };
@@ -88,7 +88,7 @@ void CpuBackend::MakeTiles(const AttentionArgs& args) {
   const int64_t group = args.heads / args.shape.kv_heads, heads = std::min(group, kMaxTileQueries);
   const int64_t rows = kMaxTileQueries / heads;
   for (const AttentionSegment& s : args.segments) {
-    // Later rows see more keys: first, so that no thread is left with a long one at the end.
+    // Later rows see more keys. They come first, so that no thread is left with a long tile at the end.
     for (int64_t r = (s.rows - 1) / rows * rows; r >= 0 && s.rows > 0; r -= rows) {
       for (int64_t g = 0; g < args.shape.kv_heads; ++g) {
         for (int64_t h = 0; h < group; h += heads) {
@@ -115,7 +115,7 @@ void CpuBackend::MakeTiles(const AttentionArgs& args) {
 void CpuBackend::RunTiles(const AttentionCall& call) {
   int64_t blocks = 0;
   for (const AttentionTile& tile : tiles_) blocks += Blocks(tile);
-  // A tile with more blocks than its fair share of a thread is split; the others are cheaper in one go.
+  // Splits tiles with more blocks than a fair share of a thread; the others are cheaper as a whole.
   const int64_t fair = std::max<int64_t>(1, blocks / (4 * pool_.threads()));
   const int64_t partial_floats = (call.head_dim + 15) / 16 * 16 + 16;  // o, then m and l
   int64_t floats = 0;

@@ -37,8 +37,7 @@ void* CpuBackend::Scratch(size_t bytes, void** data, size_t* held) {
   return *data;
 }
 
-// ---- memory
-// -----------------------------------------------------------------------------------------------------------
+// ---- memory ---------------------------------------------------------------------------------------------------------
 
 Result<Buffer> CpuBackend::Allocate(size_t bytes) {
   void* data = memory_.Allocate(bytes);
@@ -60,7 +59,7 @@ Status CpuBackend::Commit(void* data, size_t bytes) {
 
 void CpuBackend::CopyToDevice(void* device, const void* host, size_t bytes) { CopyOnDevice(device, host, bytes); }
 void CpuBackend::CopyOnDevice(void* to, const void* from, size_t bytes) {
-  if (bytes > 0) std::memmove(to, from, bytes);  // where there is nothing both may be null
+  if (bytes > 0) std::memmove(to, from, bytes);  // both pointers may be null if there are no bytes
 }
 void CpuBackend::CopyToHost(void* host, const void* device, size_t bytes) { CopyOnDevice(host, device, bytes); }
 
@@ -100,7 +99,7 @@ Result<Weight> CpuBackend::LoadWeight(const HostTensor& host) {
   pool_.Run((panels + step - 1) / step, [&](int64_t i) {
     if (!PackPanels(host, i * step, std::min(panels, (i + 1) * step), static_cast<uint8_t*>(data))) finite = false;
   });
-  if (!finite) return Corruption("a weight holds a value that is not finite");
+  if (!finite) return Corruption("a weight contains a non-finite value");
   if (!host.order.empty()) {
     ASSIGN_OR_RETURN(weight.order, Allocate(host.order.size_bytes()));
     std::memcpy(weight.order.data(), host.order.data(), host.order.size_bytes());
@@ -108,8 +107,7 @@ Result<Weight> CpuBackend::LoadWeight(const HostTensor& host) {
   return weight;
 }
 
-// ---- rows
-// -------------------------------------------------------------------------------------------------------------
+// ---- rows -----------------------------------------------------------------------------------------------------------
 
 void CpuBackend::Embed(const Weight& table, std::span<const int32_t> ids, float scale, Tensor y) {
   CheckFloat(y);
@@ -218,8 +216,7 @@ void CpuBackend::Synchronize() {
   chosen_ids_.clear();
 }
 
-// ---- ranks
-// ------------------------------------------------------------------------------------------------------------
+// ---- ranks ----------------------------------------------------------------------------------------------------------
 
 void CpuBackend::AddAllRanks(Tensor x, Tensor y) {
   CheckFloat(x), CheckFloat(y);
@@ -235,7 +232,7 @@ void CpuBackend::GatherColumns(Tensor x, std::span<const int64_t> borders) {
   CHECK_EQ(borders.size(), ranks + 1);
   int64_t most = 0;
   for (size_t r = 0; r < ranks; ++r) most = std::max(most, borders[r + 1] - borders[r]);
-  const auto block = static_cast<size_t>(x.rows * most);  // what every rank sends
+  const auto block = static_cast<size_t>(x.rows * most);  // values that every rank sends
   own_columns_.resize(block);
   all_columns_.resize(ranks * block);
   for (int64_t row = 0; row < x.rows; ++row) {
@@ -270,11 +267,11 @@ void CpuBackend::SendChosen(size_t count) {
 
 void CpuBackend::ReceiveChosen(size_t count) {
   CHECK(comms_.stages != nullptr);
-  last_ids_.assign(count, 0);  // where none come
+  last_ids_.assign(count, 0);  // if none arrive
   comms_.stages->Receive(last_ids_.data(), count * sizeof(int32_t), comms_.stages->ranks() - 1);
 }
 
-// NaN stands for a part that nothing can be chosen from.
+// A NaN logit marks a part with an unusable logit.
 void CpuBackend::ChooseHighest(Tensor logits, int64_t first, std::span<ChosenToken> chosen) {
   CheckFloat(logits);
   CHECK_EQ(logits.rows, std::ssize(chosen));
@@ -302,8 +299,7 @@ void CpuBackend::ChooseHighest(Tensor logits, int64_t first, std::span<ChosenTok
   }
 }
 
-// ---- linear
-// -----------------------------------------------------------------------------------------------------------
+// ---- linear ---------------------------------------------------------------------------------------------------------
 
 void CpuBackend::QuantiseInput(const Tensor& x) {
   const size_t blocks = static_cast<size_t>(x.rows * (x.cols / kBlock));
@@ -317,7 +313,7 @@ void CpuBackend::QuantiseInput(const Tensor& x) {
             [&](int64_t t) { quantise(t * kRowTile, std::min(x.rows, (t + 1) * kRowTile)); });
 }
 
-// Every weight gets its inputs in its own order.
+// Permutes the inputs for each weight into its own order.
 void CpuBackend::LinearInOrders(const LinearArgs& args) {
   int64_t column = 0;
   for (const Weight* w : args.weights) {
@@ -366,7 +362,7 @@ void CpuBackend::LinearInPlace(const LinearArgs& args) {
   CHECK_EQ(outputs, y.cols);
   if (quantised) QuantiseInput(x);
 
-  // Panels of a piece stay in the second-level cache while its rows pass, and its rows while its panels pass.
+  // A piece's panels stay in the L2 cache while its rows are processed, and its rows while its panels are.
   const int64_t row_blocks = (x.rows + kRowsOfPiece - 1) / kRowsOfPiece;
   const int64_t wanted = std::max<int64_t>(1, 8 * pool_.threads() / row_blocks);  // pieces per row block
   int64_t step = std::max<int64_t>((panels + wanted - 1) / wanted, (16384 * panels + bytes - 1) / bytes);
@@ -407,13 +403,14 @@ void CpuBackend::LinearInPlace(const LinearArgs& args) {
 Result<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options, RankComms comms) {
   const cpu::KernelTable* table = cpu::FindKernelTable(options.instruction_set);
   if (table == nullptr) {
-    return InvalidArgument("this machine cannot run instruction set '" + options.instruction_set + "'",
+    return InvalidArgument("this machine does not support instruction set '" + options.instruction_set + "'",
                            "instruction_set");
   }
   const int shared = std::max(1, cpu::UsableCores() / comms.ranks());
   const int threads = options.threads == 0 ? shared : options.threads;
   if (threads < 1 || threads > 1024) {
-    return InvalidArgument("cannot run on " + std::to_string(options.threads) + " threads", "threads");
+    return InvalidArgument("cannot run on " + std::to_string(options.threads) + " threads: 1 to 1024 are supported",
+                           "threads");
   }
   return std::unique_ptr<Backend>(std::make_unique<cpu::CpuBackend>(*table, threads, std::move(comms)));
 }

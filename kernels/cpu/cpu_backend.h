@@ -1,5 +1,6 @@
-// The CPU backend: checks arguments, cuts every operation into pieces and hands them to the pool. It holds no model and
-// no conversation; its only state is scratch memory. Calls come from one thread.
+// The CPU backend. It checks arguments, divides every operation into pieces and runs them on the thread pool. It knows
+// nothing of models or conversations; its only state is scratch memory.
+// THREAD: one.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +16,7 @@ namespace ringside::cpu {
 
 class CpuBackend final : public Backend {
  public:
-  /// `comms`: of the ranks that this is one of.
+  /// `comms` connects this rank to the others of its group.
   CpuBackend(const KernelTable& kernels, int threads, RankComms comms)
       : kernels_(kernels), pool_(threads), comms_(std::move(comms)) {}
   ~CpuBackend() override;
@@ -59,10 +60,10 @@ class CpuBackend final : public Backend {
   void ChooseHighest(Tensor logits, int64_t first, std::span<ChosenToken> chosen) override;
 
  private:
-  // Below this many element operations a job is done before another thread has woken up.
+  // Jobs with fewer element operations finish before another thread has woken up.
   static constexpr int64_t kWorthSharing = 16384;
 
-  /// body(r) for every row; on the pool if the rows are worth waking it.
+  /// Calls body(r) for every row; on the pool if the work outweighs waking it.
   template <class Body>
   void EachRow(int64_t rows, int64_t cost_per_row, const Body& body) {
     if (rows * cost_per_row < kWorthSharing) {
@@ -75,15 +76,15 @@ class CpuBackend final : public Backend {
       for (int64_t r = piece * per_piece; r < std::min(rows, (piece + 1) * per_piece); ++r) body(r);
     });
   }
-  /// Scratch of at least `bytes`, kept for the next call. What it held is lost.
+  /// Scratch memory of at least `bytes`, reused by later calls. Its old contents are lost.
   void* Scratch(size_t bytes, void** data, size_t* held);
   void QuantiseInput(const Tensor& x);
-  /// Linear of weights whose inputs are as they stand in x, and of those of which some are in an order of their own.
+  /// Linear for weights without an act-order permutation, and for weights where some have one.
   void LinearInPlace(const LinearArgs& args);
   void LinearInOrders(const LinearArgs& args);
-  /// Columns order[0], order[1] ... of x, until the next call.
+  /// Columns order[0], order[1] ... of x; valid until the next call.
   Tensor InOrder(const Tensor& x, const int32_t* order);
-  /// The rows that take an expert, and its weights for them, to expert_rows_ and expert_weights_.
+  /// Collects the rows routed to an expert, and their weights, in expert_rows_ and expert_weights_.
   void FindRows(const ExpertsArgs& args, int64_t expert);
   void StoreKeysAndValues(const AttentionCall& call, std::span<const AttentionSegment> segments);
   void MakeTiles(const AttentionArgs& args);
@@ -101,7 +102,8 @@ class CpuBackend final : public Backend {
   size_t activation_bytes_ = 0;
   void* partials_ = nullptr;
   size_t partial_bytes_ = 0;
-  // Of Experts: [T, number of experts] weights, 0 where not taken; of one expert its rows, their inputs and results.
+  // Of Experts: [T, number of experts] routing weights, 0 if not selected; and one expert's weights, inputs and
+  // results.
   std::vector<float> routed_, expert_weights_, expert_x_, expert_in_, expert_mid_, expert_out_;
   std::vector<int64_t> expert_rows_;
 
@@ -116,8 +118,8 @@ class CpuBackend final : public Backend {
   std::vector<Piece> pieces_;
   std::vector<int64_t> split_tiles_;
   std::vector<StorePiece> store_pieces_;
-  std::vector<TokenChooser> choosers_;          // one a row
-  std::vector<int32_t> chosen_ids_, last_ids_;  // since the last Submit; of what it submitted
+  std::vector<TokenChooser> choosers_;          // one per row
+  std::vector<int32_t> chosen_ids_, last_ids_;  // since the last Submit; of the last submission
 };
 
 }  // namespace ringside::cpu

@@ -1,5 +1,4 @@
-// Mixtures of experts on the CPU: each row's choice among them, then expert after expert with all the rows that take
-// it.
+// Mixture-of-experts layers on the CPU: routes each row, then computes one expert after another with all its rows.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -9,7 +8,7 @@
 namespace ringside::cpu {
 namespace {
 
-/// weights[e] of a row whose router gives these logits; 0 where expert e is not taken.
+/// weights[e] of a row with these router logits; 0 if expert e is not selected.
 void Route(std::span<const float> logits, const ExpertsArgs& args, std::span<float> weights) {
   const size_t among = logits.size() - (args.shared ? 1 : 0), used = static_cast<size_t>(args.used);
   std::vector<size_t> order(among);

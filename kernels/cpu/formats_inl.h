@@ -1,10 +1,10 @@
-// How a block of 32 quantised weights of 16 outputs (panels.h) becomes 8 groups of bytes and scales, per format.
-// Groups<J> gives group J (inputs 4 J ... 4 J + 3) and group J + 4. w is the weight's value, q its stored integer:
+// Unpacks a block of 32 quantized weights of 16 outputs (panels.h) into 8 groups of bytes and scales, per format.
+// Groups<J> returns group J (inputs 4 J ... 4 J + 3) and group J + 4. w is the weight's value, q its stored integer:
 //
 //   Q8_0  w = d (q - 128)     Q4_0  w = d (q - 8)     Q5_0  w = d (q - 16)     Q4_1, Q5_1  w = d q + m
 //   Q4_K, Q5_K  w = (D s) q - (E t)    s, t: the block's 6-bit scale and minimum; D, E: the super-block's float16
 //   Q6_K  w = D s (q - 32)             s: int8, one for inputs 0 ... 15 and one for 16 ... 31
-//   Q3_K  w = D s (q - 4)              likewise
+//   Q3_K  w = D s (q - 4)              s: as in Q6_K
 //   Q2_K  w = (D s) q - (E t)          s, t: 4 bits, for 16 inputs each
 //   IQ4_NL  w = d v[q]                 v: code_values.h
 //   IQ4_XS  w = D s v[q]               s: 6 bits, signed
@@ -45,7 +45,7 @@ LANES_INLINE void NibblesAndFifthBits(const uint8_t* p, int64_t high, U8x64* a, 
   *b = OrBytes(*b, AndBytes<16>(ShiftBytes<-J>(bits)));
 }
 
-/// Nibbles of a group as what they stand for.
+/// Nibbles of a group, mapped to their values.
 template <int J>
 LANES_INLINE void Codes(const uint8_t* p, const uint8_t* values, U8x64* a, U8x64* b) {
   Nibbles<J>(p, a, b);
@@ -58,7 +58,7 @@ LANES_INLINE void BitPairs(const uint8_t* p, U8x64* a, U8x64* b) {
   *b = AndBytes<3>(ShiftBytes<-2 * J>(LoadBytes(p + 64)));
 }
 
-/// What codes stand for, as bytes: with an offset.
+/// Code values as bytes, with an offset added.
 struct CodeBytes {
   uint8_t v[16];
 };
@@ -212,7 +212,7 @@ struct Q2_K : FormatBase<-1> {
     SplitNibbles(LoadU8(p + Layout::kScales), &s->low, &s->low_m);
     SplitNibbles(LoadU8(p + Layout::kScales + 16), &s->high, &s->high_m);
   }
-  /// Of bytes as floats. That of the high half is (byte - low half) / 16, and the low half is within 7.5 of 7.5.
+  /// Splits bytes held as floats. The high half is (byte - low half) / 16, and the low half is within 7.5 of 7.5.
   static LANES_INLINE void SplitNibbles(F32x16 bytes, F32x16* low, F32x16* high) {
     *high = ToFloat(RoundToInt(Mul(Sub(bytes, Set(7.5f)), Set(0.0625f))));
     *low = MinusFma(*high, Set(16.0f), bytes);
@@ -249,7 +249,7 @@ struct MXFP4 : FormatBase<4> {
   static LANES_INLINE void Groups(const uint8_t* p, U8x64* a, U8x64* b) {
     Codes<J>(p, kMxfp4Bytes.v, a, b);
   }
-  /// Half of 2^(e - 127) for the byte e. 2^-127 is no normal number, which PowerOfTwo does not give.
+  /// Half of 2^(e - 127) for the byte e. 2^-127 is subnormal, which PowerOfTwo does not support.
   static LANES_INLINE void Scales(const uint8_t*, const uint8_t* p, BlockScales* s) {
     const F32x16 power = PowerOfTwo(RoundToInt(Sub(LoadU8(p + Layout::kScales), Set(127.0f))));
     s->d = Mul(Max(power, Set(0x1p-127f)), Set(0.5f));

@@ -16,8 +16,8 @@ namespace cpu {
 namespace {
 
 #if defined(__x86_64__)
-/// True if the processor has int8 tiles, the kernel saves them, and it lets this process use them: the 8 KiB of tile
-/// state must be asked for once, before any thread touches a tile.
+/// True if the processor has int8 tiles, the kernel saves them, and it lets this process use them. Permission for the 8
+/// KiB of tile state must be requested once, before any thread uses a tile.
 bool MayUseTiles() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (!__get_cpuid_count(1, 0, &a, &b, &c, &d) || (c >> 27 & 1) == 0) return false;  // OSXSAVE
@@ -32,7 +32,7 @@ bool MayUseTiles() {
 }
 #endif
 
-/// Tables this machine can run, slowest first.
+/// Tables that this machine supports, slowest first.
 const std::vector<const KernelTable*>& UsableTables() {
   static const std::vector<const KernelTable*> tables = [] {
     std::vector<const KernelTable*> out = {&portable::Table()};

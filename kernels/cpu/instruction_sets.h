@@ -1,4 +1,4 @@
-// Which of the compiled instruction sets this machine and kernel can run. Any thread.
+// The compiled instruction sets that this machine and kernel support. THREAD: any.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace ringside::cpu {
 
-/// The table named `name`, or the best one if it is empty; null if this machine cannot run it.
+/// The table named `name`, or the best one if it is empty; null if this machine does not support it.
 const KernelTable* FindKernelTable(std::string_view name);
 
 }  // namespace ringside::cpu

@@ -1,7 +1,7 @@
-// What one instruction set offers: plain functions over raw memory, one table per instruction set, chosen at run time.
-// The backend (cpu_backend.cpp) checks arguments and cuts work into pieces; a function here computes its piece on the
+// The kernels of one instruction set: plain functions over raw memory, one table per instruction set, selected at run
+// time. The backend (cpu_backend.cpp) checks arguments and divides the work; a function here computes its piece on the
 // calling thread and owns nothing. Files compiled for an instruction set include this header and use no inline function
-// of it or of the standard library, so that no wide instruction can leak into code that other machines run.
+// from it or from the standard library, so that no wide instruction can leak into code that other machines run.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@
 
 namespace ringside::cpu {
 
-constexpr int64_t kLanes = 16;           // outputs of a panel, keys of a tile
+constexpr int64_t kLanes = 16;           // outputs per panel, keys per tile
 constexpr int64_t kBlock = 32;           // activations that share a scale
 constexpr int64_t kRowTile = 16;         // rows whose activations are interleaved
-constexpr int64_t kRowsOfPiece = 64;     // most rows of a LinearPiece
-constexpr int64_t kKeyBlock = 256;       // keys of one softmax block
+constexpr int64_t kRowsOfPiece = 64;     // maximum rows of a LinearPiece
+constexpr int64_t kKeyBlock = 256;       // keys per softmax block
 constexpr int64_t kMaxTileQueries = 12;  // (row, head) pairs that share key and value loads
 constexpr int64_t kMaxHeadDim = 256;
 
-/// 32 activations as int8: x ~ scale * q, where amax is the largest magnitude, scale = amax / 127 and
-/// q = round_to_even(x * (127 / amax)). A block whose amax is below 1e-30 is all zero.
-/// Rows are interleaved in tiles of up to 16: block b of row i of a tile with m rows is at tile[b * m + i], and tile t
-/// starts at block 16 * t * (cols / 32).
+/// 32 activations as int8: x ~ scale * q, where amax is the largest magnitude, scale = amax / 127 and q =
+/// round_to_even(x * (127 / amax)). A block whose amax is below 1e-30 is all zero. Rows are interleaved in tiles of up
+/// to 16: block b of row i of a tile with m rows is at tile[b * m + i], and tile t starts at block 16 * t * (cols /
+/// 32).
 struct ActivationBlock {
   int8_t q[kBlock];
   float scale;
@@ -42,7 +42,7 @@ struct LinearPiece {
   int64_t first_row, last_row, all_rows;
   const float* x;  // [all_rows, k], for float weights
   int64_t x_stride;
-  const ActivationBlock* activations;  // for quantised weights
+  const ActivationBlock* activations;  // for quantized weights
   const float* bias;                   // of the weight's first output, or null
   float* y;                            // row 0, the weight's first output
   int64_t y_stride;
@@ -58,7 +58,7 @@ struct AttentionCall {
   bool adjacent_pairs;
   const float *own_cos, *own_sin, *pinned_cos, *pinned_sin;
   ScoreTraits scores;
-  bool all_pinned;  // a row sees those behind its own, too
+  bool all_pinned;  // a row also sees pinned keys after its own
   DType kv_dtype;
   int64_t element_bytes, half_tile_bytes, tile_bytes;
   int64_t layer_offset, ring_tiles;
@@ -68,17 +68,17 @@ struct AttentionCall {
 struct AttentionTile {
   const int64_t* first_live;  // of the tile's first row
   const uint8_t* slab;
-  const uint8_t* history;  // where ring tiles before `first_own` and pinned ones lie; the slab itself without a branch
-  int64_t first_own;       // ring tile at which `slab` begins; beyond all without a branch
+  const uint8_t* history;  // slab with pinned tiles and ring tiles before `first_own`; without a branch, `slab`
+  int64_t first_own;       // first ring tile stored in `slab`; without a branch past all tiles
   int64_t row;             // of the tile's first row, in the step
   int64_t rows;
   int64_t position;  // of the tile's first row
   int64_t pinned;
   int64_t kv_head;
   int64_t head, heads;    // query heads [head, head + heads)
-  int64_t pinned_blocks;  // key blocks: first these, then
+  int64_t pinned_blocks;  // key blocks: these come first
   int64_t first_ring_block, ring_blocks;
-  int64_t partial;  // index of its first partial, when its blocks are computed apart
+  int64_t partial;  // offset of its first partial result, if its blocks are computed separately
 };
 
 struct KernelTable {
@@ -92,18 +92,18 @@ struct KernelTable {
   void (*multiply_activated)(const float* gate, const float* up, Activation activation, int64_t n, float* y);
   void (*activate)(float* x, int64_t n, Activation activation);
   void (*soft_cap)(float* x, int64_t n, float cap);
-  /// Keys and values of rows [row, row + rows) of the step, at positions from `position` on, into `slab`.
+  /// Stores keys and values of rows [row, row + rows) of the step in `slab`, at positions from `position` on.
   void (*store_rows)(const AttentionCall& call, uint8_t* slab, int64_t row, int64_t rows, int64_t position,
                      int64_t pinned);
   /// All blocks of a tile, to call.out.
   void (*attend)(const AttentionCall& call, const AttentionTile& tile);
-  /// One block of a tile: per query head_dim sums, then the largest score, then the sum of weights.
+  /// One block of a tile: per query head_dim sums, then the largest score, then the sum of probabilities.
   void (*attend_block)(const AttentionCall& call, const AttentionTile& tile, int64_t block, float* partial);
-  /// The blocks' results in block order, to call.out. Block b lies at partials + b * PartialFloats.
+  /// Merges the blocks' results in block order, to call.out. Block b is at partials + b * PartialFloats.
   void (*merge_blocks)(const AttentionCall& call, const AttentionTile& tile, const float* partials);
 };
 
-// Tables; each returns its own constant. Those of x86 exist only there.
+// Tables; each returns a constant of its file. Those of x86 exist only there.
 namespace portable {
 const KernelTable& Table();
 }

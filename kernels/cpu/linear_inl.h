@@ -1,11 +1,13 @@
-// y = x W^T for one piece: some panels of one weight, some rows. One accumulator per output and row, blocks (or inputs,
-// for float weights) in order, so the tile's size changes how many outputs are computed together and nothing else.
+// y = x W^T for one piece: some panels of one weight, some rows. There is one accumulator per output and row, and
+// blocks (or inputs, for float weights) are added in order, so the tile size only changes how many outputs are computed
+// together.
 //
-// Quantised, per block b, with s the exact integer sum of q x over the block (offset taken off in integers):
+// Quantized, per block b, with s the exact integer sum of q x over the block (offset subtracted in integers):
 //   acc = fma(float(s), d * x.scale, acc), and with a minimum: acc = fma(m, x.scaled_sum, acc)
-//   Two scales: float(s) is s_low * scale_low + s_high * scale_high, also exact. Two minima: the same of them and of x.
-// Float: acc = fma(w, x, acc). At the end: y = acc, + bias if given, y_old + that if accumulating.
-// Included by one file per instruction set; any thread.
+//   Two scales: float(s) is s_low * scale_low + s_high * scale_high, also exact. Two minima: analogous, with sums of x.
+// Float: acc = fma(w, x, acc). At the end: y = acc, + bias if given, + old y if accumulating.
+// Included by one file per instruction set.
+// THREAD: any.
 #pragma once
 
 #include "kernels/cpu/block_inl.h"
@@ -16,7 +18,7 @@
 namespace ringside::cpu::RINGSIDE_LANES {
 namespace {
 
-/// Bytes that a panel is fetched ahead of its use when the first rows pass over it; the others find it in the cache.
+/// Prefetch distance in bytes, and the number of first rows that prefetch a panel; later rows find it in the cache.
 constexpr int64_t kFetchAhead = 2560, kRowsThatFetch = 8;
 
 template <int64_t kBytes>
@@ -24,8 +26,8 @@ LANES_INLINE void Fetch(const uint8_t* p) {
   LANES_UNROLL for (int64_t i = 0; i < kBytes; i += 64) __builtin_prefetch(p + i, 0, 3);
 }
 
-/// All groups of the block stay in registers while the rows pass by, up to four at a time: a row's integer sum is one
-/// chain of dependent instructions, so several must be under way.
+/// All groups of the block stay in registers while up to four rows at a time are processed. A row's integer sum is one
+/// dependency chain, so several must be in flight.
 template <class F, int M>
 LANES_INLINE void BlockTimesRowsWide(const uint8_t* p, const BlockScales& scales, const ActivationBlock* x,
                                      F32x16* acc) {
@@ -95,7 +97,7 @@ LANES_PRODUCT void QuantisedTile(const LinearPiece& piece, const uint8_t* p, int
 #ifndef RINGSIDE_TILE_UNIT
 constexpr bool kTileUnit = false;
 template <class F>
-struct TileUnit {  // no tiles: nothing to make ready
+struct TileUnit {  // no tile unit: no setup
   struct Use {
     Use() {}
   };
@@ -107,7 +109,7 @@ template <class F>
 void PanelTimesRowTile(const LinearPiece& piece, const uint8_t* p, int64_t panel, const ActivationBlock* x,
                        int64_t tile_rows, int64_t row) {
   int64_t i = 0;
-  // Where a product is one instruction, unpacking a block costs more than sums that go through memory.
+  // With single-instruction dot products, unpacking a block costs more than spilling sums to memory.
   if constexpr (kWideRegisters || kUnsignedEightBits) {
     for (; i + 16 <= tile_rows; i += 16) QuantisedTile<F, 16>(piece, p, panel, x + i, tile_rows, row + i);
     for (; i + 8 <= tile_rows; i += 8) QuantisedTile<F, 8>(piece, p, panel, x + i, tile_rows, row + i);
@@ -215,7 +217,7 @@ void LinearPieceAny(const LinearPiece& piece) {
       return QuantisedPiece<MXFP4>(piece);
     case DType::kQ4_Z:
       return QuantisedPiece<Q4_Z>(piece);
-    default:  // never loaded: no file has them
+    default:  // never loaded: not file types
       return;
   }
 }

@@ -19,7 +19,7 @@ std::byte* Map(size_t bytes, int access) {
   return p == MAP_FAILED ? nullptr : static_cast<std::byte*>(p);
 }
 
-/// Pages; large blocks start at a huge page.
+/// Maps whole pages; large blocks are aligned to a huge page.
 std::byte* MapAligned(size_t bytes, int access) {
   if (bytes > SIZE_MAX / 2) return nullptr;
   const size_t size = RoundUp(bytes, kPage);
@@ -32,7 +32,7 @@ std::byte* MapAligned(size_t bytes, int access) {
   return raw + skip;
 }
 
-/// A wish; small pages work too.
+/// Best effort; small pages work too.
 std::byte* WithHugePages(std::byte* p, size_t bytes) {
   if (p != nullptr && bytes >= kHugePage) madvise(p, RoundUp(bytes, kPage), MADV_HUGEPAGE);
   return p;
@@ -59,7 +59,7 @@ void* Memory::Reserve(size_t bytes) { return MapAligned(std::max<size_t>(bytes, 
 
 bool Memory::Commit(void* data, size_t bytes) {
   if (mprotect(data, bytes, PROT_READ | PROT_WRITE) != 0) return false;
-  // Small slabs lie too densely for huge pages: one would hold many of them.
+  // Small slabs are packed too densely for huge pages: one page would span many of them.
   if (bytes % kHugePage == 0) WithHugePages(static_cast<std::byte*>(data), bytes);
   return true;
 }

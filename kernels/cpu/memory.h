@@ -1,6 +1,7 @@
-// The CPU's "device" memory: anonymous maps, zeroed and committed when touched, on huge pages where they are large.
-// Weights are packed into arenas of 64 MiB or more, because a matrix of its own is often smaller than a huge page and
-// walking small pages costs a decoding step part of its bandwidth. Thread-safe.
+// "Device" memory of the CPU backend: anonymous mappings, zeroed and committed on first touch, with huge pages for
+// large blocks. Weights are packed into arenas of 64 MiB or more: a single matrix is often smaller than a huge page,
+// and TLB misses on small pages cost a decode step some of its bandwidth.
+// THREAD: any.
 #pragma once
 
 #include <cstddef>
@@ -16,29 +17,29 @@ class Memory {
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
 
-  /// Zeroed bytes, aligned to a page, or null if the system gives none.
+  /// Zeroed, page-aligned bytes, or null if the system has none.
   void* Allocate(size_t bytes);
-  /// The same, aligned to 64, in an arena shared with other weights.
+  /// As Allocate, aligned to 64 bytes, in an arena shared with other weights.
   void* AllocateWeight(size_t bytes);
-  /// Addresses alone: what lies there must not be touched until Commit. Null if the system gives none.
+  /// Reserves addresses, which must not be accessed until Commit. Null if the system has none.
   void* Reserve(size_t bytes);
-  /// Zeroed memory for whole pages of what Reserve gave; false if the system gives none.
+  /// Commits zeroed memory to whole pages of a range of Reserve; false if the system has none.
   bool Commit(void* data, size_t bytes);
-  /// And without it again.
+  /// Releases the pages' memory; the addresses stay reserved.
   void Decommit(void* data, size_t bytes);
-  /// Huge pages for slabs of some of them, or small ones.
+  /// Page size of slabs of this size: huge pages if a slab spans several, else small ones.
   static int64_t PageBytes(int64_t slab_bytes);
-  /// Gives back what Allocate, AllocateWeight or Reserve gave; `bytes` as asked for then.
+  /// Frees memory of Allocate, AllocateWeight or Reserve; `bytes` as passed there.
   void Free(void* data, size_t bytes);
 
  private:
   struct Arena {
-    size_t bytes = 0, used = 0, live = 0;  // live: pieces not yet freed
+    size_t bytes = 0, used = 0, live = 0;  // live: allocations not yet freed
   };
 
   std::mutex mutex_;
   std::map<std::byte*, Arena> arenas_;  // by first address
-  std::byte* open_ = nullptr;           // the arena that still has room
+  std::byte* open_ = nullptr;           // the arena with free space
 };
 
 }  // namespace ringside::cpu

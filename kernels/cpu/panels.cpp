@@ -19,8 +19,8 @@ uint16_t ReadU16(const uint8_t* p) {
 
 struct Layout {
   int64_t header, blocks, high, scales, bytes;  // see panels.h
-  int low_bits, high_bits;                      // of an integer, where blocks begin and at `high`
-  int halves, byte_scales;                      // kinds of scales, of float16 and of a byte
+  int low_bits, high_bits;                      // bits of an integer stored at the block's start and at `high`
+  int halves, byte_scales;                      // number of float16 scales, and of byte scales
 };
 template <class L>
 constexpr Layout LayoutOf(int low_bits, int high_bits, int halves, int byte_scales) {
@@ -60,7 +60,7 @@ Layout LayoutOf(DType dtype) {
   }
 }
 
-/// Where the scales and the integers of block b of a panel begin.
+/// Offsets of the scales and the integers of block b of a panel.
 struct Place {
   int64_t halves, bytes, block;
 };
@@ -71,7 +71,7 @@ Place Find(const Layout& layout, int64_t b) {
   return {scales, scales + layout.halves * kHalfRow, block};
 }
 
-/// Where `bits` bits of input i of output r are, among those of a block.
+/// Position of `bits` bits of input i of output r within a block.
 struct BitPlace {
   int64_t byte;
   int shift;
@@ -128,7 +128,7 @@ FileBlock ReadPanelBlock(const Layout& layout, const uint8_t* panel, int64_t r, 
   return out;
 }
 
-/// A row to its place in a panel of kBF16; false if a value is not finite.
+/// Packs a row into a panel of kBF16; false if a value is not finite.
 bool PackAsBf16(const HostTensor& host, int64_t row, uint8_t* panel) {
   std::vector<float> values(static_cast<size_t>(host.cols));
   ReadFileRow(host, row, values.data());

@@ -1,5 +1,6 @@
-// How the CPU keeps a weight: panels of 16 outputs. Float types: [input][16]. Quantised types keep the file's integers
-// and scales (one copy, no loss), interleaved so that one vector of 64 bytes holds 4 consecutive inputs of 16 outputs:
+// Weight layout of the CPU: packed panels of 16 outputs. Float types: [input][16]. Quantized types keep the file's
+// integers and scales (one copy, no loss), interleaved so that one vector of 64 bytes holds 4 consecutive inputs of 16
+// outputs:
 //
 //   nibbles (256 bytes a block of 32 inputs)  byte 64 j + 4 r + c of output r holds input 4 j + c in its low half
 //                                             and input 16 + 4 j + c in its high half, j in 0..3, c in 0..3
@@ -9,8 +10,9 @@
 //   single bits (64)                          bit j of byte 4 r + c belongs to input 4 j + c, j in 0..7
 //
 // Integers of other widths are split: 5 bits into nibbles and single bits above them, 6 into nibbles and pairs, 3 into
-// pairs and single bits. The block's scales follow, 16 of a kind, those of float16 first. Super-blocks of 256 have
-// their float16 scales before their 8 blocks. Outputs beyond the last are zero. Plain functions, any thread.
+// pairs and single bits. The block's scales follow, 16 of each kind, float16 ones first. Super-blocks of 256 have their
+// float16 scales before their 8 blocks. Padding outputs are zero.
+// THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -64,10 +66,11 @@ struct Q4_ZLayout {
 
 /// Bytes of one panel of 16 outputs and `cols` inputs.
 int64_t PanelBytes(DType dtype, int64_t cols);
-/// What a file's type is kept as: itself, but kScaledE4M3 as kBF16.
+/// The type in which a file's type is stored: itself, except that kScaledE4M3 becomes kBF16.
 constexpr DType KeptAs(DType dtype) { return dtype == DType::kScaledE4M3 ? DType::kBF16 : dtype; }
-/// Writes panels [first, last) of a checked weight; `panels` is the start of the whole and zeroed. False if one of its
-/// scales is not finite.
+/// Packs panels [first, last) of a checked weight. `panels` is the start of the whole weight. False if a scale is not
+/// finite.
+/// REQUIRES: `panels` is zeroed.
 bool PackPanels(const HostTensor& host, int64_t first, int64_t last, uint8_t* panels);
 /// y[c] = the value of (row, c), c in [0, cols), added to y[c] if accumulating.
 void UnpackRow(DType dtype, const uint8_t* panels, int64_t cols, int64_t row, bool accumulate, float* y);

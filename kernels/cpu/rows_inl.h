@@ -1,6 +1,7 @@
-// Operations on single rows, written once against the lanes: norms, activations and the rounding of activations to
-// int8. Sums run over 16 fixed lanes (lane i takes elements i, i + 16, ...) and then a fixed tree, so their bits do
-// not depend on the width of the machine's registers. Included by one file per instruction set; any thread.
+// Row-wise operations, written once in terms of the lanes: norms, activations and the quantization of activations to
+// int8. Sums run over 16 fixed lanes (lane i takes elements i, i + 16, ...) and then a fixed tree, so their bits do not
+// depend on the machine's register width. Included by one file per instruction set.
+// THREAD: any.
 #pragma once
 
 #include "kernels/cpu/isa/lanes_prefix.h"
@@ -9,13 +10,13 @@
 namespace ringside::cpu::RINGSIDE_LANES {
 namespace {
 
-/// e^x, within 2 units in the last place; 0 below -87.3, e^88 above 88, NaN for NaN.
-/// x = n ln 2 + r with |r| <= ln 2 / 2; e^r by its series to r^7 (the rest is below 6e-9).
+/// e^x, within 2 ulps; 0 below -87.3, e^88 above 88, NaN for NaN. x = n ln 2 + r with |r| <= ln 2 / 2; e^r by its
+/// series to r^7 (the rest is below 6e-9).
 LANES_INLINE F32x16 Exp(F32x16 x) {
   const F32x16 bounded = Min(Set(88.0f), x);
   const I32x16 n = RoundToInt(Mul(bounded, Set(1.44269504f)));
   const F32x16 whole = ToFloat(n);
-  F32x16 r = MinusFma(whole, Set(0.693359375f), bounded);  // ln 2 in two pieces; the first has 10 bits
+  F32x16 r = MinusFma(whole, Set(0.693359375f), bounded);  // ln 2 in two parts; the first has 10 bits
   r = MinusFma(whole, Set(-2.12194440e-4f), r);
   F32x16 p = Fma(Set(1.0f / 5040.0f), r, Set(1.0f / 720.0f));
   p = Fma(p, r, Set(1.0f / 120.0f));
@@ -108,7 +109,7 @@ LANES_INLINE F32x16 Activated(F32x16 x, Activation activation) {
   }
 }
 
-/// Both factors of kClampedSilu.
+/// kClampedSilu of a gate and an up.
 LANES_INLINE F32x16 ClampedSilu(F32x16 gate, F32x16 up) {
   const F32x16 g = Min(Set(7.0f), gate), u = Min(Set(7.0f), Max(Set(-7.0f), up));
   return Mul(TimesSigmoid(g, Mul(g, Set(1.702f))), Add(u, Set(1.0f)));
@@ -125,7 +126,7 @@ void ActivateRow(float* x, int64_t n, Activation activation) {
   EachRun(n, [&](int64_t i, int64_t c) LANES_LAMBDA { StoreRun(x + i, Activated(LoadRun(x + i, c), activation), c); });
 }
 
-/// cap tanh(x / cap): tanh u = 1 - 2 / (1 + e^2u), with u >= 0, so that nothing grows without bound.
+/// cap tanh(x / cap): tanh u = (1 - e^-2u) / (1 + e^-2u), with u >= 0, so that the exponential cannot overflow.
 LANES_INLINE F32x16 SoftCapped(F32x16 x, F32x16 cap) {
   const F32x16 u = Div(Abs(x), cap), falls = Exp(Mul(u, Set(-2.0f)));
   const F32x16 capped = Mul(cap, Div(Sub(Set(1.0f), falls), Add(Set(1.0f), falls)));

@@ -1,4 +1,4 @@
-// The last step of a file compiled for one instruction set: its table. RINGSIDE_LANES names it.
+// Last include of a file compiled for one instruction set: its kernel table. RINGSIDE_LANES is its name.
 #pragma once
 
 #include "kernels/cpu/attention_inl.h"

@@ -24,7 +24,7 @@ void Pause() {
 #endif
 }
 
-/// Waits for ready() for about 20 microseconds; false if it did not come.
+/// Spins for about 20 microseconds until ready(); false on timeout.
 template <class Ready>
 bool Spin(const Ready& ready) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(20);
@@ -37,7 +37,7 @@ bool Spin(const Ready& ready) {
   return false;
 }
 
-/// Whole cores' worth of time that the control group grants ("quota period" in microseconds, or "max period").
+/// Whole cores granted by the cgroup ("quota period" in microseconds, or "max period").
 int QuotaCores() {
   std::ifstream file("/sys/fs/cgroup/cpu.max");
   int64_t quota = 0, period = 0;
@@ -68,7 +68,7 @@ ThreadPool::~ThreadPool() {
 bool ThreadPool::TakePiece() {
   uint64_t ticket = ticket_.load(std::memory_order_acquire);
   if (Next(ticket) >= Count(ticket)) return false;
-  ticket = ticket_.fetch_add(1, std::memory_order_acquire);  // perhaps of a newer job by now, which is as good
+  ticket = ticket_.fetch_add(1, std::memory_order_acquire);  // possibly of a newer job by now, which is equally valid
   if (Next(ticket) >= Count(ticket)) return false;
   function_(context_, static_cast<int64_t>(Next(ticket)));
   if (done_.fetch_add(1) + 1 == Count(ticket)) done_.notify_one();

@@ -1,7 +1,7 @@
-// The backend's workers. One caller at a time hands out a job of numbered pieces; the caller and the workers take
-// pieces from a shared counter until none is left, and the caller returns when all are done. A worker without a piece
-// spins for about 20 microseconds, then sleeps: an idle pool burns nothing, and a worker that has lost its core delays
-// only the piece it holds. Which thread computes a piece must not change its result.
+// The backend's thread pool. One caller at a time submits a job of numbered pieces. The caller and the workers take
+// pieces from a shared counter, and the caller returns when all are done. An idle worker spins for about 20
+// microseconds, then sleeps, so an idle pool uses no CPU time, and a preempted worker delays only the piece it holds. A
+// piece's result must not depend on the thread that computes it.
 #pragma once
 
 #include <atomic>
@@ -11,12 +11,12 @@
 
 namespace ringside::cpu {
 
-/// Cores this process may keep busy: its affinity, and its control group's quota where that is less. At least 1.
+/// Cores that this process may use: the smaller of its affinity and its cgroup's quota, at least 1.
 int UsableCores();
 
 class ThreadPool {
  public:
-  /// `threads` counts the caller; at least 1.
+  /// `threads` includes the caller; at least 1.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -24,7 +24,7 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
 
-  /// body(i) for i in [0, pieces), in any order, on any of the threads; pieces <= kMaxPieces. Not re-entrant.
+  /// Calls body(i) for i in [0, pieces), in any order, on any of the threads; pieces <= kMaxPieces. Not reentrant.
   template <class Body>
   void Run(int64_t pieces, const Body& body) {
     if (pieces <= 1 || workers_.empty()) {
@@ -44,11 +44,11 @@ class ThreadPool {
   void Work();
 
   std::vector<std::thread> workers_;
-  // Generation, number of pieces and next piece in one word, so that a late worker can never take a piece of one job
-  // with the function of another: it holds a piece of the job whose function it then reads, or none.
+  // Generation, number of pieces and next piece in one word. So a late worker can never combine a piece of one job with
+  // the function of another: it holds a piece of the job whose function it then reads, or none.
   alignas(64) std::atomic<uint64_t> ticket_{0};
   alignas(64) std::atomic<uint32_t> done_{0};
-  alignas(64) std::atomic<uint32_t> wake_{0};  // changes when there is something to do
+  alignas(64) std::atomic<uint32_t> wake_{0};  // changes when there is work
   std::atomic<bool> stop_{false};
   Function function_ = nullptr;
   const void* context_ = nullptr;

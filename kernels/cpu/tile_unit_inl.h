@@ -1,8 +1,8 @@
-// Whole row tiles of 16 through AMX: one tile product gives the integer sums of a block for 16 rows and 16 outputs, and
-// the same float operations follow as everywhere (linear_inl.h). The activations' layout is the left operand as it is
-// (16 rows of 32 int8, one block apart), the unpacked groups are the right one (8 rows of 16 outputs x 4 bytes).
-// A thread configures the tiles at the start of a piece and gives them back at its end, so that the kernel need not
-// save 8 KiB of them at every switch. Included only by isa_amx.cpp.
+// Full row tiles of 16 on AMX: one tile product gives the integer sums of a block for 16 rows and 16 outputs, followed
+// by the same float operations as elsewhere (linear_inl.h). The activation layout is the left operand as is (16 rows of
+// 32 int8, one block apart); the unpacked groups are the right one (8 rows of 16 outputs x 4 bytes). A thread
+// configures the tiles at the start of a piece and releases them at its end, so that the kernel need not save 8 KiB of
+// tile state on context switches. Included only by isa_amx.cpp.
 #pragma once
 
 #include <immintrin.h>
@@ -27,10 +27,10 @@ LANES_INLINE void ConfigureTile(TileConfig* config, int tile, int rows, int row_
   config->row_bytes[tile] = static_cast<uint16_t>(row_bytes);
 }
 
-/// Makes what has been stored visible to tile loads, which the compiler does not know to read memory.
+/// Compiler barrier before tile loads: the compiler does not know that they read memory.
 LANES_INLINE void StoresBeforeTiles(const void* p) { __asm__ volatile("" : : "r"(p) : "memory"); }
 
-/// The tiles, configured for format F as long as this lives.
+/// Keeps the tiles configured for format F while it lives.
 template <class F>
 class TileUse {
  public:
@@ -56,12 +56,12 @@ struct alignas(64) TileSums {
 
 /// Some consecutive blocks of a panel, unpacked once for all row tiles.
 struct alignas(64) UnpackedBlocks {
-  static constexpr int64_t kMost = 24;  // with as many blocks of 16 rows of activations they fit in the first cache
+  static constexpr int64_t kMost = 24;  // fits in the L1 cache together with these blocks of 16 rows of activations
   uint8_t weights[kMost][512];
   BlockScales scales[kMost];
 };
 
-/// Unpacks blocks [first, first + count) of the panel whose next byte is p; returns where the next one begins.
+/// Unpacks blocks [first, first + count) of the panel from p on; returns the address of the next block.
 template <class F>
 const uint8_t* Unpack(const uint8_t* p, const uint8_t** header, int64_t first, int64_t count, UnpackedBlocks* out) {
   using L = typename F::Layout;
@@ -78,8 +78,8 @@ const uint8_t* Unpack(const uint8_t* p, const uint8_t** header, int64_t first, i
   return p;
 }
 
-/// Integer sums of one block for 16 rows. `x` is the block of the first row; rows follow one another. kTile 0 or 1:
-/// which tiles to use, so that two products are under way at once.
+/// Integer sums of one block for 16 rows. `x` is the block of the first row, followed by those of the next rows. kTile
+/// 0 or 1 selects the tiles, so that two products can be in flight.
 template <class F, int kTile>
 LANES_INLINE void SumBlock(const uint8_t* weights, const ActivationBlock* x, TileSums* t) {
   if constexpr (F::kTwoScales) {
@@ -108,7 +108,7 @@ LANES_INLINE void SumBlock(const uint8_t* weights, const ActivationBlock* x, Til
   }
 }
 
-/// acc of 16 rows, joined by the block.
+/// Adds the block's sums to acc of 16 rows.
 template <class F>
 LANES_INLINE void AddTileSums(const TileSums& t, const BlockScales& scales, const ActivationBlock* x, F32x16* acc) {
   LANES_UNROLL for (int i = 0; i < 16; ++i) {
@@ -150,7 +150,7 @@ struct TileUnit {
   }
 
  private:
-  /// A block's product is under way while the one before is joined.
+  /// Overlaps a block's tile product with the float operations of the previous block.
   static LANES_INLINE void RunBlocks(const UnpackedBlocks& w, int64_t count, const ActivationBlock* x, F32x16* acc) {
     TileSums even, odd;
     SumBlock<F, 0>(w.weights[0], x, &even);

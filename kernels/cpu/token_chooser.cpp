@@ -10,13 +10,14 @@ namespace {
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
-// A hostile combination of penalty and logit must not become an infinity, which would read as a ban or poison the sums.
+// An extreme combination of penalty and logit must not become an infinity, which would act as a ban or corrupt the
+// sums.
 float Bounded(double logit) {
   constexpr double kLimit = std::numeric_limits<float>::max();
   return static_cast<float>(std::clamp(logit, -kLimit, kLimit));
 }
 
-/// True if a token was banned that the model allows.
+/// True if a ban removed a token that the model allows.
 bool ApplyBans(std::span<float> logits, const TokenChoice& choice) {
   bool taken = false;
   const auto ban = [&](size_t id) {
@@ -96,7 +97,7 @@ int32_t TokenChooser::Draw(std::span<const float> logits, float max, const Token
   const bool cut_min = choice.min_p > 0;
   if (!cut_k && !cut_p && !cut_min) return passes_.Draw(logits, inverse_temperature, choice.uniform);
 
-  // Only tokens that can survive the cuts are gathered; `slack` keeps rounding from dropping one too many.
+  // Gathers only tokens that can survive the cuts; `slack` keeps rounding from dropping a token that would survive.
   candidates_.clear();
   double whole = 0;
   if (cut_k) {
@@ -106,7 +107,7 @@ int32_t TokenChooser::Draw(std::span<const float> logits, float max, const Token
   } else {
     double least = choice.min_p;
     if (cut_p) {
-      // All tokens lighter than this weigh less than 1 - top_p of the whole together, so the nucleus is without them.
+      // All tokens lighter than this weigh less than 1 - top_p of the total together, so the nucleus excludes them.
       whole = passes_.SumWeights(logits, inverse_temperature);
       least = (1.0 - choice.top_p) * whole / static_cast<double>(vocab);
     }
@@ -148,7 +149,7 @@ void TokenChooser::CutTopK(size_t k) {
 void TokenChooser::CutTopP(double wanted, float max, float inverse_temperature) {
   const auto worse = [](const Candidate& a, const Candidate& b) { return Better(b, a); };
   ranked_ = candidates_;
-  std::make_heap(ranked_.begin(), ranked_.end(), worse);  // a heap, since the nucleus is most often a small part
+  std::make_heap(ranked_.begin(), ranked_.end(), worse);  // a heap, because the nucleus is usually a small part
   double sum = 0;
   Candidate last{};
   for (auto end = ranked_.end(); end != ranked_.begin(); --end) {

@@ -11,7 +11,7 @@ namespace {
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 constexpr size_t kLanes = 16;
 
-// Independent lanes, so that the compiler can keep them in vector registers without reordering any sum.
+// Independent lanes, so that the compiler can vectorize without reordering any sum.
 float BlockMax(const float* block) {
   float lanes[kLanes];
   for (size_t j = 0; j < kLanes; ++j) lanes[j] = block[j];

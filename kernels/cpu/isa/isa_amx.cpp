@@ -1,4 +1,4 @@
-// The operations for instruction set amx: AVX-512 VNNI, and tile products for full row tiles. Compiled with its own
+// The kernel table for instruction set amx: AVX-512 VNNI, with tile products for full row tiles. Compiled with its own
 // options (kernels/CMakeLists.txt); see kernel_table.h.
 #define RINGSIDE_LANES amx
 #define RINGSIDE_TILE_UNIT

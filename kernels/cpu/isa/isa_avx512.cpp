@@ -1,4 +1,4 @@
-// The operations for instruction set avx512. Compiled with its own options (kernels/CMakeLists.txt); see
+// The kernel table for instruction set avx512. Compiled with its own options (kernels/CMakeLists.txt); see
 // kernel_table.h.
 #define RINGSIDE_LANES avx512
 #include "kernels/cpu/isa/lanes_avx512.h"

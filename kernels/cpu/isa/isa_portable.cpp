@@ -1,4 +1,4 @@
-// The operations for instruction set portable. Compiled with its own options (kernels/CMakeLists.txt); see
+// The kernel table for instruction set portable. Compiled with its own options (kernels/CMakeLists.txt); see
 // kernel_table.h.
 #define RINGSIDE_LANES portable
 #include "kernels/cpu/isa/lanes_portable.h"

@@ -1,5 +1,5 @@
-// Sixteen lanes on AVX2, FMA and F16C: two registers. See lanes_prefix.h for what each operation means. Included only
-// by files compiled for this instruction set, inside their own namespace.
+// Sixteen lanes on AVX2, FMA and F16C: two registers. See lanes_prefix.h for the semantics of each operation. Included
+// only by files compiled for this instruction set, inside their own namespace.
 #pragma once
 
 #include <immintrin.h>
@@ -186,7 +186,7 @@ LANES_INLINE U8x64 AndBytes(U8x64 a) {
   const __m256i mask = _mm256_set1_epi8(kMask);
   return {_mm256_and_si256(a.l, mask), _mm256_and_si256(a.h, mask)};
 }
-/// Shifts that may carry bits between the two bytes of a pair: mask afterwards.
+/// Shifts 16-bit pairs, so bits may cross between the two bytes of a pair: mask afterwards.
 template <int kBits>
 LANES_INLINE U8x64 ShiftBytes(U8x64 a) {
   if constexpr (kBits >= 0)
@@ -228,7 +228,7 @@ LANES_INLINE I32x16 DotOne(I32x16 s, U8x64 a, const int8_t* xa) {
   const __m256i x = BroadcastFour(xa);
   return {AddPairs(s.l, _mm256_maddubs_epi16(a.l, x)), AddPairs(s.h, _mm256_maddubs_epi16(a.h, x))};
 }
-/// |w| <= 128 times +-x with |x| <= 127: two products fit in 16 bits.
+/// w| <= 128 times +-x with |x| <= 127: the sum of two products fits in 16 bits.
 LANES_INLINE __m256i DotEightBitsHalf(__m256i s, __m256i a, __m256i x) {
   const __m256i w = _mm256_xor_si256(a, _mm256_set1_epi8(-128));
   return AddPairs(s, _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w)));

@@ -1,5 +1,5 @@
-// Sixteen lanes on AVX-512 (F, BW, VL, DQ): one register. See lanes_prefix.h for what each operation means. Included
-// only by files compiled for this instruction set, inside their own namespace.
+// Sixteen lanes on AVX-512 (F, BW, VL, DQ): one register. See lanes_prefix.h for the semantics of each operation.
+// Included only by files compiled for this instruction set, inside their own namespace.
 #pragma once
 
 #include <immintrin.h>
@@ -13,7 +13,7 @@ using F32x16 = __m512;
 using I32x16 = __m512i;
 using U8x64 = __m512i;
 
-constexpr bool kWideRegisters = true;  // 32 registers of 16 lanes: whole blocks and large tiles stay in them
+constexpr bool kWideRegisters = true;  // 32 registers of 16 lanes hold whole blocks and large tiles
 
 LANES_INLINE __mmask16 FirstLanes(int64_t n) { return static_cast<__mmask16>((1u << n) - 1u); }
 
@@ -120,7 +120,7 @@ template <int kMask>
 LANES_INLINE U8x64 AndBytes(U8x64 a) {
   return _mm512_and_si512(a, _mm512_set1_epi8(kMask));
 }
-/// Shifts that may carry bits between the two bytes of a pair: mask afterwards.
+/// Shifts 16-bit pairs, so bits may cross between the two bytes of a pair: mask afterwards.
 template <int kBits>
 LANES_INLINE U8x64 ShiftBytes(U8x64 a) {
   if constexpr (kBits >= 0)

@@ -1,4 +1,4 @@
-// Sixteen lanes in plain C++: an array. Slow, and the definition of what the others must give. See lanes_prefix.h.
+// Sixteen lanes in plain C++: an array. Slow; the reference for the other implementations. See lanes_prefix.h.
 #pragma once
 
 #include "kernels/cpu/isa/lanes_prefix.h"
