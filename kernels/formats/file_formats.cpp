@@ -55,7 +55,7 @@ void ReadK(const uint8_t* p, int64_t j, bool fifth, FileBlock* out) {
 }
 
 void ReadQ6K(const uint8_t* p, int64_t j, FileBlock* out) {
-  const int64_t half = j / 4, part = j % 4;  // 128 values a half, 32 a part
+  const int64_t half = j / 4, part = j % 4;  // 128 values per half, 32 per part
   const uint8_t* low = p + 64 * half + 32 * (part % 2);
   const uint8_t* high = p + 128 + 32 * half;
   for (int i = 0; i < 32; ++i) {
@@ -65,7 +65,7 @@ void ReadQ6K(const uint8_t* p, int64_t j, FileBlock* out) {
   out->d = ReadU16(p + 208);
 }
 
-/// Two bits of each of 256 values: 128 values a half, 32 a part.
+/// Two bits of each of 256 values: 128 values per half, 32 per part.
 void ReadBitPairs(const uint8_t* p, int64_t j, uint8_t* q) {
   for (int i = 0; i < 32; ++i) q[i] = (p[32 * (j / 4) + i] >> (2 * (j % 4))) & 3;
 }
@@ -101,7 +101,7 @@ float HalfOfPower(uint8_t exponent) {
   return BitsToFloat(exponent < 2 ? 0x00200000u << exponent : (exponent - 1u) << 23);
 }
 
-/// That of kScaledE4M3.
+/// The scale of kScaledE4M3.
 float ScaleOf(const FileBlock& block) { return BitsToFloat(block.d | static_cast<uint32_t>(block.m) << 16); }
 bool IsNaNOfE4M3(uint8_t q) { return (q & 0x7f) == 0x7f; }
 
@@ -109,7 +109,7 @@ int64_t InputOf(const HostTensor& host, int64_t c) {
   return host.order.empty() ? c : host.order[static_cast<size_t>(c)];
 }
 
-constexpr uint8_t kLargestExponent = 252;  // 12 times half of 2^126 is the largest float32 of them
+constexpr uint8_t kLargestExponent = 252;  // 12 times half of 2^126 is the largest that fits in float32
 
 }  // namespace
 
@@ -236,7 +236,7 @@ Status CheckWeight(const HostTensor& host) {
       std::to_string(host.rows) + " x " + std::to_string(host.cols) + " " + std::string(traits.name);
   constexpr int64_t kMost = int64_t{1} << 31;
   if (host.rows <= 0 || host.cols <= 0 || host.rows > kMost || host.cols > kMost) {
-    return InvalidArgument("weight of impossible shape " + shape);
+    return InvalidArgument("invalid weight shape " + shape);
   }
   if (host.cols % traits.block_elements != 0) {
     return InvalidArgument("weight " + shape + ": columns must be a multiple of " +

@@ -1,5 +1,6 @@
 // float16, bfloat16 and E4M3 by integer arithmetic, for machines and files without the instructions. Rounding is to
-// nearest, ties to even; NaN stays NaN. Any thread. Internal to the including file, like the lanes.
+// nearest, ties to even; NaN stays NaN. Internal to the including file, like the lanes.
+// THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -47,15 +48,15 @@ inline uint16_t FloatToBf16(float x) {
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
-/// The bits of a float16 that is 2^-8 of an E4M3 number (Micikevicius et al. 2022): sign, 4 bits of exponent, 3 of
-/// mantissa, no infinity, magnitudes up to 448.
+/// The bits of a float16 that equals 2^-8 times an E4M3 number (Micikevicius et al. 2022): sign, 4 bits of exponent, 3
+/// of mantissa, no infinity, magnitudes up to 448.
 inline uint16_t E4M3ToSmallHalf(uint8_t x) {
   const int magnitude = x & 0x7f;
   return static_cast<uint16_t>((x & 0x80) << 8 | (magnitude == 0x7f ? 0x7e00 : magnitude << 7));
 }
 inline float E4M3ToFloat(uint8_t x) { return HalfToFloat(E4M3ToSmallHalf(x)) * 256.0f; }
 
-/// Beyond 448: 448.
+/// Saturates at 448.
 inline uint8_t FloatToE4M3(float x) {
   const uint32_t bits = FloatToBits(x), sign = bits >> 24 & 0x80, magnitude = bits & 0x7fffffff;
   if (magnitude > 0x7f800000) return static_cast<uint8_t>(sign | 0x7f);

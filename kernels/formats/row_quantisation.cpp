@@ -10,7 +10,7 @@
 namespace ringside {
 namespace {
 
-// |x| < 127.5: adding 1.5 * 2^23 leaves it, rounded, in the low bits.
+// For |x| < 127.5: adding 1.5 * 2^23 leaves x, rounded, in the low bits.
 inline uint8_t RoundToInt8(float x) { return static_cast<uint8_t>(std::bit_cast<uint32_t>(x + 12582912.0f)); }
 
 }  // namespace
@@ -22,18 +22,18 @@ std::optional<DType> QuantizationNamed(std::string_view name) {
 
 float QuantiseRow(DType dtype, std::span<const float> row, uint8_t* q) {
   const float most = dtype == DType::kI8 ? kLargestInt8 : kLargestE4M3;
-  int32_t largest_bits = 0;  // magnitudes are in the order of their bits; what is not finite comes last
+  int32_t largest_bits = 0;  // magnitudes compare like their bits; non-finite values compare highest
   for (const float x : row) largest_bits = std::max(largest_bits, std::bit_cast<int32_t>(x) & 0x7fffffff);
   const float largest = std::bit_cast<float>(largest_bits);
   const bool finite = std::isfinite(largest);
-  // A scale below the normal numbers has no exact enough inverse: such a row is as good as zero.
+  // A subnormal scale has no accurate inverse: such a row is flushed to zero.
   const float scale = largest / most;
   if (!finite || scale < std::numeric_limits<float>::min()) {
     std::fill_n(q, row.size(), uint8_t{0});
     return finite ? 0 : std::numeric_limits<float>::quiet_NaN();
   }
   const float inverse = most / largest;
-  // A product may pass the largest by its rounding, but never reaches the next number of the type.
+  // Rounding may push a product past the type's largest value, but never as far as its next one.
   if (dtype == DType::kI8) {
     for (size_t i = 0; i < row.size(); ++i) q[i] = RoundToInt8(row[i] * inverse);
   } else {
