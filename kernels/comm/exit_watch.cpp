@@ -60,7 +60,7 @@ void ExitWatch::Watch(const std::function<void(int)>& on_exit) {
     for (size_t i = 0; i < watched_.size(); ++i) {
       pollfd& one = looked[i + 1];
       if (one.revents == 0) continue;
-      one.fd = -1;  // poll passes over it from now on
+      one.fd = -1;  // poll ignores it from now on
       one.revents = 0;
       on_exit(watched_[i].number);
     }

@@ -1,5 +1,5 @@
-// Notices at once when a process of this machine ends, whatever ends it, by its pidfd. Owned by the processes' group; one
-// thread makes, starts and destroys it.
+// Detects at once, by pidfd, when a process of this machine exits for any reason. Owned by the process group.
+// THREAD: one thread makes, starts and destroys it.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@ namespace ringside {
 
 class ExitWatch {
  public:
-  /// How a process names itself to another one; plain bytes.
+  /// A process's identity as sent to another process; plain bytes.
   struct Process {
     int64_t pid = 0;
-    uint64_t pid_namespace = 0;  // a pid means nothing in another one
+    uint64_t pid_namespace = 0;  // a pid is meaningless in another namespace
   };
   static Process Self();
 
@@ -23,10 +23,12 @@ class ExitWatch {
   ExitWatch(const ExitWatch&) = delete;
   ExitWatch& operator=(const ExitWatch&) = delete;
 
-  /// Before Start. False where the process cannot be watched: it has ended, is in another PID namespace, or the kernel
-  /// has no pidfds. REQUIRES: the process is known to run after Add, or its pid may be another's by then.
+  /// Adds a process to watch. Returns false if it cannot be watched: it has exited, is in another PID namespace, or the
+  /// kernel has no pidfds.
+  /// REQUIRES: called before Start. The caller verifies after Add that the process still runs, since its pid may have
+  /// been reused.
   bool Add(int number, const Process& process);
-  /// Calls `on_exit(number)` for every process that has ended or ends, once each, until this is destroyed.
+  /// Calls `on_exit(number)` once for every process that has exited or exits later, until this is destroyed.
   /// THREAD: a new one.
   void Start(std::function<void(int number)> on_exit);
 

@@ -1,7 +1,7 @@
-// Ranks in processes of their own (Open MPI). Every call is made of messages between two ranks that are begun, looked
-// at until they are there, and given up when the time is over: nothing ever blocks inside MPI, so a rank that is gone,
-// or a link that is cut, stops nobody. MPI is called by one thread at a time.
-#define OMPI_SKIP_MPICXX  // its C++ interface, of long ago
+// Ranks in separate processes (Open MPI). Every call consists of point-to-point messages that are started, polled until
+// complete, and abandoned on timeout. Nothing ever blocks inside MPI, so a dead rank or a cut link stops no other rank.
+// MPI is called by one thread at a time.
+#define OMPI_SKIP_MPICXX  // excludes its deprecated C++ interface
 #include <fmt/format.h>
 #include <mpi.h>
 #include <pthread.h>
@@ -21,16 +21,16 @@ namespace {
 
 using Time = std::chrono::steady_clock::time_point;
 
-constexpr size_t kPieceBytes = size_t{1} << 20;  // of a message; what is larger goes in several
-// How often a rank looks for the others at once, and how often at short distances, before it looks once a millisecond:
-// in a step they are never far behind, between steps nobody hurries.
+constexpr size_t kPieceBytes = size_t{1} << 20;  // per message; larger transfers are split
+// Number of polls without a pause, and with a short one, before polling once a millisecond. Within a step the other
+// ranks follow closely; between steps latency does not matter.
 constexpr int kLooks = 2000, kQuickLooks = 2000;
 constexpr std::chrono::microseconds kQuickPause{50}, kPause{1000};
-constexpr int kLooksPerFarewell = 16;  // so seldom somebody looks whether others have left
-// A process that is silent for kSilence is lost. Computing is no excuse: the thread that answers does nothing else.
+constexpr int kLooksPerFarewell = 16;  // polls per check for ranks that have left
+// A process that is silent for kSilence is lost. Computation is no excuse: the answering thread does nothing else.
 constexpr std::chrono::milliseconds kSilence{3000}, kBeat{500};
 
-/// What a message is about: those of one kind from one rank to another arrive in their order.
+/// Message kinds. Messages of one kind between two ranks arrive in order.
 enum class Kind { kMeeting, kMail, kFarewell };
 
 int Tag(int channel, Kind kind, int from, int to) {
@@ -38,7 +38,7 @@ int Tag(int channel, Kind kind, int from, int to) {
   return ((channel * 3 + static_cast<int>(kind)) * Processes::kMostRanksEach + from) * Processes::kMostRanksEach + to;
 }
 
-/// One message on its way. MPI may use its memory until it is done.
+/// A message in flight. MPI may use its memory until it is done.
 struct Transfer {
   int rank = 0;  // the other end
   std::vector<std::byte> data;
@@ -47,7 +47,7 @@ struct Transfer {
 };
 using Transfers = std::vector<std::unique_ptr<Transfer>>;
 
-/// MPI, for all groups of this process.
+/// MPI state shared by all groups of this process.
 class Mpi {
  public:
   Mpi() {
@@ -58,7 +58,7 @@ class Mpi {
   int number() const { return number_; }
   int count() const { return count_; }
 
-  /// Of the whole process: a process is lost, or has left.
+  /// A failure of the whole process: another process is lost or has left.
   Status failure() const {
     std::lock_guard lock(mutex_);
     return failure_;
@@ -77,7 +77,7 @@ class Mpi {
       MPI_Isend(transfer.data.data(), bytes, MPI_BYTE, process, tag, MPI_COMM_WORLD, &transfer.request);
     }
   }
-  /// True once all are done.
+  /// Polls the transfers; true once all are done.
   bool Look(Transfers& transfers) {
     std::lock_guard lock(mutex_);
     bool all = true;
@@ -105,7 +105,7 @@ class Mpi {
     std::lock_guard lock(mutex_);
     farewells_.push_back(std::move(farewell));
   }
-  /// The rank that has sent one; -1: none has.
+  /// Receives a farewell and returns its sender; -1 if there is none.
   int TakeFarewell(int tag) {
     std::lock_guard lock(mutex_);
     int there = 0, rank = -1;
@@ -119,21 +119,21 @@ class Mpi {
   mutable std::mutex mutex_;
   int number_ = 0, count_ = 0;
   Status failure_;
-  Transfers given_up_, farewells_;  // whose memory MPI may still use
+  Transfers given_up_, farewells_;  // MPI may still use their memory
 };
 
-/// Who is in a group: where each rank of it is.
+/// The members of a group: the process of each rank.
 struct Group {
   struct Member {
-    int process = 0, index = 0;  // among those of its process
+    int process = 0, index = 0;  // index among the ranks of its process
   };
-  int channel = 0;  // groups that share one have no member in common
+  int channel = 0;  // groups that share a channel have no member in common
   const char* name = "rank";
   std::vector<Member> members;
 };
 
-/// How long a call has waited. Time in which this process was not run itself counts little: on a machine that pauses, or
-/// has far too much to do, the others are late for the same reason.
+/// Waiting time of a call. Periods in which this process did not run count little: on a machine that pauses or is
+/// overloaded, the other ranks are late for the same reason.
 class Waited {
  public:
   explicit Waited(std::chrono::milliseconds most) : most_(most) {}
@@ -196,7 +196,7 @@ class MpiComm final : public Comm {
         if (other == rank() || (rank() != root && other != root)) continue;
         AddTransfer(transfers, Kind::kMeeting, other, rank() == root ? piece : nullptr, size);
       }
-      if (!Finish(transfers, "did not answer")) return false;
+      if (!Finish(transfers, "did not respond")) return false;
       if (rank() != root) std::memcpy(piece, transfers.front()->data.data(), size);
       return true;
     });
@@ -206,7 +206,7 @@ class MpiComm final : public Comm {
     ForPieces(bytes, [&](size_t at, size_t size) {
       Transfers transfers;
       AddTransfer(transfers, Kind::kMail, to, static_cast<const std::byte*>(data) + at, size);
-      return Finish(transfers, "took nothing");
+      return Finish(transfers, "accepted no data");
     });
   }
 
@@ -214,7 +214,7 @@ class MpiComm final : public Comm {
     ForPieces(bytes, [&](size_t at, size_t size) {
       Transfers transfers;
       AddTransfer(transfers, Kind::kMail, from, nullptr, size);
-      if (!Finish(transfers, "sent nothing")) return false;
+      if (!Finish(transfers, "sent no data")) return false;
       std::memcpy(static_cast<std::byte*>(data) + at, transfers.front()->data.data(), size);
       return true;
     });
@@ -226,7 +226,7 @@ class MpiComm final : public Comm {
   const Group::Member& At(int rank) const { return group_.members[static_cast<size_t>(rank)]; }
   int FarewellTag(int to) const { return Tag(group_.channel, Kind::kFarewell, 0, At(to).index); }
 
-  /// each(at, bytes of a piece), until it says false; once where there are no bytes.
+  /// Calls each(offset, size) for every chunk until it returns false; once with size 0 if there are no bytes.
   template <class Each>
   static void ForPieces(size_t bytes, const Each& each) {
     size_t at = 0;
@@ -237,7 +237,8 @@ class MpiComm final : public Comm {
     } while (at < bytes);
   }
 
-  // All send all of it to all: with two ranks nothing is quicker, and few have more on a CPU.
+  // Direct exchange: every rank sends all of its values to all others. That is optimal for two ranks, and few CPU
+  // setups have more.
   void SumPiece(float* x, int64_t count) {
     const auto bytes = static_cast<size_t>(count) * sizeof(float);
     const Transfers transfers = Meet(x, bytes);
@@ -255,7 +256,8 @@ class MpiComm final : public Comm {
     }
   }
 
-  /// Sends this to all others and returns what they have sent, among what was sent; nothing once the group has failed.
+  /// Sends `mine` to all other ranks and receives from them. Returns all transfers, sent ones included; empty once the
+  /// group has failed.
   Transfers Meet(const void* mine, size_t bytes) {
     Transfers transfers;
     for (int other = 0; other < ranks(); ++other) {
@@ -263,11 +265,11 @@ class MpiComm final : public Comm {
       AddTransfer(transfers, Kind::kMeeting, other, nullptr, bytes);
       AddTransfer(transfers, Kind::kMeeting, other, mine == nullptr ? &kNothing : mine, bytes);
     }
-    if (!Finish(transfers, "did not answer")) transfers.clear();
+    if (!Finish(transfers, "did not respond")) transfers.clear();
     return transfers;
   }
 
-  /// Begins it, unless the group has failed. Without `data`: receives.
+  /// Starts a transfer, unless the group has failed; a receive if `data` is null.
   void AddTransfer(Transfers& transfers, Kind kind, int other, const void* data, size_t bytes) {
     auto& transfer = *transfers.emplace_back(std::make_unique<Transfer>());
     transfer.rank = other;
@@ -280,12 +282,13 @@ class MpiComm final : public Comm {
                 transfer.receives ? Tag(group_.channel, kind, there, here) : Tag(group_.channel, kind, here, there));
   }
 
-  /// Waits until all are done. False, and the group has failed, if one will not be: `what` its other end did.
+  /// Waits until all transfers are done. If one cannot complete, fails the group and returns false; `what` describes
+  /// the other end's failure.
   bool Finish(Transfers& transfers, const char* what) {
     if (failed_) return false;
     Waited waited(timeout_);
     for (int look = 0;; ++look) {
-      // First: whoever has left has sent before what it had to send.
+      // Before the poll: a rank that has left sent everything it had to send before its farewell.
       if (look % kLooksPerFarewell == 0) HearFarewells();
       if (mpi_->Look(transfers)) return true;
       for (const auto& transfer : transfers) {
@@ -327,13 +330,13 @@ class MpiComm final : public Comm {
   const Group group_;
   const int rank_;
   const std::chrono::milliseconds timeout_;
-  std::vector<bool> left_;  // of each rank
+  std::vector<bool> left_;  // by rank
   bool failed_ = false;
   mutable std::mutex mutex_;
   Status failure_;
 };
 
-/// The channel on which processes tell one another that they are alive; others have those below.
+/// The channel of the liveness messages between processes; other groups use the channels below.
 constexpr int kLifeChannel = Processes::kMostChannels;
 
 class MpiProcesses final : public Processes {
@@ -394,7 +397,7 @@ class MpiProcesses final : public Processes {
     }
     changed_.notify_all();
     watch_.join();
-    // It waits for all: one that is lost does not come.
+    // MPI_Finalize waits for all processes; a lost one never arrives.
     if (!lost_) MPI_Finalize();
     return mpi_->failure();
   }
@@ -403,7 +406,7 @@ class MpiProcesses final : public Processes {
   enum class Leaving : char { kNot, kInOrder, kFailed };
 
   struct OnMachine {
-    int number = 0;  // of all
+    int number = 0;  // among all processes
     ExitWatch::Process process;
   };
 
@@ -414,9 +417,9 @@ class MpiProcesses final : public Processes {
     for (const OnMachine& other : all) {
       if (other.number != own.number) exits_->Add(other.number, other.process);
     }
-    MPI_Barrier(machine);  // all that are watched are still those
+    MPI_Barrier(machine);  // all watched processes still run, so no pid was reused
     exits_->Start([this](int number) {
-      mpi_->Fail(Unavailable(fmt::format("process {} has ended", number)));
+      mpi_->Fail(Unavailable(fmt::format("process {} has exited", number)));
       std::lock_guard lock(mutex_);
       changed_.notify_all();
     });
@@ -431,7 +434,7 @@ class MpiProcesses final : public Processes {
   void Watch() {
     pthread_setname_np(pthread_self(), "processes");
     MeetUntilOneLeaves();
-    exits_.reset();  // from now on they end in order
+    exits_.reset();  // exits are in order from now on
     std::lock_guard lock(mutex_);
     ended_ = true;
     changed_.notify_all();
@@ -467,10 +470,10 @@ class MpiProcesses final : public Processes {
   int number_on_machine_ = 0, count_on_machine_ = 1;
   std::mutex mutex_;
   std::condition_variable changed_;
-  Leaving leaving_ = Leaving::kNot;  // this process
-  bool ended_ = false;               // the watch
-  bool lost_ = false;                // one of the others; once ended_
-  std::unique_ptr<ExitWatch> exits_ = std::make_unique<ExitWatch>();  // the watch's, once that runs
+  Leaving leaving_ = Leaving::kNot;                                   // of this process
+  bool ended_ = false;                                                // the watch thread has ended
+  bool lost_ = false;                                                 // another process is lost; valid once ended_
+  std::unique_ptr<ExitWatch> exits_ = std::make_unique<ExitWatch>();  // used by the watch thread once it runs
   std::thread watch_;
 };
 
@@ -480,7 +483,7 @@ Result<std::unique_ptr<Processes>> JoinByMpi(std::chrono::milliseconds timeout) 
   int threads = 0;
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &threads) != MPI_SUCCESS ||
       threads < MPI_THREAD_SERIALIZED) {
-    return Unavailable("MPI does not start, or not for programs with threads");
+    return Unavailable("MPI_Init_thread failed, or this MPI lacks MPI_THREAD_SERIALIZED");
   }
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   return std::unique_ptr<Processes>(std::make_unique<MpiProcesses>(timeout));

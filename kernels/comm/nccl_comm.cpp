@@ -1,6 +1,6 @@
-// Ranks whose devices speak through NCCL. Its communicator never blocks: a call that goes on by itself is waited for
-// with a limit. A thread watches how long the rank's own thread waits for its stream, and aborts the communicator when
-// a rank does not come: NCCL's kernels, which would wait for ever, then end.
+// Ranks whose devices communicate through NCCL. The communicator is nonblocking: calls in progress are polled with a
+// timeout. A watchdog thread measures the waits of the rank's own thread for its stream, and aborts the communicator
+// when a rank fails to respond. That ends NCCL's kernels, which would otherwise wait forever.
 #include <fmt/format.h>
 #include <nccl.h>
 
@@ -17,11 +17,11 @@ namespace ringside {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto kLook = std::chrono::milliseconds(20);  // how often the watching thread does
-constexpr auto kLeave = std::chrono::seconds(5);       // at most, for a communicator to give its memory back
+constexpr auto kLook = std::chrono::milliseconds(20);  // polling interval of the watchdog
+constexpr auto kLeave = std::chrono::seconds(5);       // timeout for a communicator to release its memory
 
-// NVLink multicast adds in an order of the switch's own, and hosts that several programs share lack it. Set before any
-// thread can read the environment; whoever has set it keeps what was set.
+// NVLink multicast sums in the switch's own order, and is not available on hosts shared by several programs. Set before
+// any thread can read the environment; an existing setting is kept.
 const int multicast_off = setenv("NCCL_NVLS_ENABLE", "0", 0);
 
 ncclDataType_t TypeOf(DType dtype) {
@@ -92,9 +92,9 @@ class NcclComm final : public StreamComm {
   std::string Says(const char* call, ncclResult_t result) const {
     return fmt::format("{}: {}: {}", call, ncclGetErrorString(result), ncclGetLastError(comm_));
   }
-  std::string Late() const { return fmt::format("a rank did not come within {} ms", group_.timeout().count()); }
+  std::string Late() const { return fmt::format("a rank did not respond within {} ms", group_.timeout().count()); }
 
-  /// Waits until a call has done its part on the host.
+  /// Waits until a call has completed its host part.
   void Settle(const char* call, ncclResult_t result) {
     const auto began = Clock::now();
     while (result == ncclInProgress && !failed_) {
@@ -116,7 +116,7 @@ class NcclComm final : public StreamComm {
     changed_.notify_one();
   }
 
-  /// Why a wait that is under way will not end by itself; "" if it may.
+  /// The reason why the current wait will not end by itself; "" if it may.
   std::string WhyNot() const {
     const int64_t since = waits_since_;
     if (since == 0) return "";
@@ -141,8 +141,9 @@ class NcclComm final : public StreamComm {
     if (comm_ != nullptr) Abort();
   }
 
-  // An abort lets kernels end at once, but the last of a process's ranks to abort returns only when no graph with calls
-  // of any of them is left. After a failure nobody knows when that is, and nobody needs what it gives back.
+  // An abort ends kernels at once, but the last of a process's ranks to abort returns only when no captured graph with
+  // their calls exists. After a failure it is unknown when that is, and the released memory is not needed, so nothing
+  // waits for it.
   void Abort() {
     const auto done = std::make_shared<std::promise<void>>();
     std::thread([comm = comm_, done] {
@@ -156,7 +157,7 @@ class NcclComm final : public StreamComm {
   const cudaStream_t stream_;
   ncclComm_t comm_ = nullptr;
   std::atomic<bool> failed_{false};
-  std::atomic<int64_t> waits_since_{0};  // in ticks of Clock; 0: not now
+  std::atomic<int64_t> waits_since_{0};  // in ticks of Clock; 0: not waiting
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Status failure_;

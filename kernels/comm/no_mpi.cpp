@@ -1,4 +1,4 @@
-// What a build without MPI says when it is asked for it.
+// MPI entry point of a build without MPI.
 #include "kernels/ranks/processes.h"
 
 namespace ringside {

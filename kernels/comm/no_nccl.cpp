@@ -1,4 +1,4 @@
-// What a build without NCCL says when it is asked for it.
+// NCCL entry points of a build without NCCL.
 #include "kernels/ranks/stream_comm.h"
 
 namespace ringside {

@@ -1,4 +1,4 @@
-// Ranks that are threads of one process: each shows the others where its values lie, between two barriers.
+// Ranks that are threads of one process. Each publishes the address of its values between two barriers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,13 +14,13 @@
 namespace ringside {
 namespace {
 
-// So long a rank looks for the others before it sleeps: they do the same work and are seldom far behind.
+// Spins before a rank sleeps: the others do the same work and are usually close.
 constexpr int kSpins = 2000;
 
-/// What the ranks of a group share.
+/// State shared by the ranks of a group.
 class Meeting {
  public:
-  /// `member`: what a failure calls one of them.
+  /// `member`: the name of a rank in failure messages.
   Meeting(int ranks, std::chrono::milliseconds timeout, std::string member)
       : timeout_(timeout), member_(std::move(member)), came_(static_cast<size_t>(ranks), 0) {
     for (Shown& round : shown_) round.resize(static_cast<size_t>(ranks));
@@ -33,15 +33,15 @@ class Meeting {
     return failure_;
   }
 
-  using Shown = std::vector<const void*>;  // by each rank
+  using Shown = std::vector<const void*>;  // by rank
 
-  /// Waits for all ranks and returns what each shows, until this rank comes to the next meeting; null once the group
-  /// has failed.
+  /// Waits for all ranks and returns the pointers that they published, valid until this rank's next meeting; null once
+  /// the group has failed.
   const Shown* Meet(int rank, const void* shows) {
     std::unique_lock lock(mutex_);
     if (!failure_.ok()) return nullptr;
     const uint64_t round = round_;
-    // In turn: the first who come to the next meeting change nothing for the last who look at this one.
+    // Double-buffered: early arrivals at the next meeting do not overwrite the pointers of this one.
     Shown& shown = shown_[round % 2];
     shown[static_cast<size_t>(rank)] = shows;
     came_[static_cast<size_t>(rank)] = round + 1;
@@ -60,7 +60,7 @@ class Meeting {
     lock.lock();
     if (!changed_.wait_for(lock, timeout_, [&] { return round_ != round || !failure_.ok(); })) {
       const auto late = std::ranges::find_if(came_, [&](uint64_t last) { return last != round + 1; });
-      Fail(fmt::format("{} {} did not answer within {} ms", member_, late - came_.begin(), timeout_.count()));
+      Fail(fmt::format("{} {} did not respond within {} ms", member_, late - came_.begin(), timeout_.count()));
     }
     return round_ != round ? &shown : nullptr;
   }
@@ -70,7 +70,7 @@ class Meeting {
     Fail(fmt::format("{} {} has left its group", member_, rank));
   }
 
-  // What is on its way from one rank to another.
+  // Point-to-point messages.
   void Put(int from, int to, const void* data, size_t bytes) {
     std::unique_lock lock(mutex_);
     mail_.push_back({from, to, {static_cast<const std::byte*>(data), static_cast<const std::byte*>(data) + bytes}});
@@ -85,7 +85,7 @@ class Meeting {
       return letter != mail_.end() || !failure_.ok();
     };
     if (!changed_.wait_for(lock, timeout_, there)) {
-      Fail(fmt::format("{} {} sent nothing within {} ms", member_, from, timeout_.count()));
+      Fail(fmt::format("{} {} sent no data within {} ms", member_, from, timeout_.count()));
     }
     if (letter == mail_.end()) return;
     CHECK_EQ(letter->data.size(), bytes);
@@ -99,7 +99,7 @@ class Meeting {
     std::vector<std::byte> data;
   };
 
-  /// With the lock held; the first failure stays.
+  /// REQUIRES: the lock is held. The first failure is kept.
   void Fail(const std::string& what) {
     if (!failure_.ok()) return;
     failure_ = Unavailable(what);
@@ -113,7 +113,7 @@ class Meeting {
   std::atomic<uint64_t> round_{0};
   int waiting_ = 0;
   Shown shown_[2];
-  std::vector<uint64_t> came_;  // the last round that each came to, from 1
+  std::vector<uint64_t> came_;  // last round that each rank has reached, from 1
   std::vector<Letter> mail_;
   Status failure_;
 };
@@ -128,7 +128,8 @@ class ThreadComm final : public Comm {
   std::chrono::milliseconds timeout() const override { return meeting_->timeout(); }
   Status status() const override { return meeting_->status(); }
 
-  // Each rank sums its part of all of them into its own, which nobody else reads before the second meeting.
+  // Reduce-scatter, then all-gather: each rank first reduces its part of all values into its own buffer, which no other
+  // rank reads before the second meeting.
   void AllReduceSum(float* x, int64_t count) override {
     const auto border = [&](int rank) { return count * rank / ranks(); };
     const Meeting::Shown* all = meeting_->Meet(rank_, x);

@@ -10,11 +10,11 @@
 namespace ringside {
 namespace {
 
-/// What a process says of the GPUs that it takes; as it lies in memory, for all run the same program.
+/// The GPUs that a process uses, in its memory layout: all processes run the same program.
 struct Taken {
   static constexpr size_t kNameBytes = 48;
   int32_t first = 0, visible = 0;
-  std::array<std::array<char, kNameBytes>, Processes::kMostRanksEach> names{};  // each ends with a zero
+  std::array<std::array<char, kNameBytes>, Processes::kMostRanksEach> names{};  // null-terminated
 
   std::string_view name(int rank) const { return names[static_cast<size_t>(rank)].data(); }
 };
@@ -43,19 +43,19 @@ Result<int> TakeDevices(Processes& processes, int channel, int first, int ranks)
   std::vector<Taken> all(static_cast<size_t>(processes.count()));
   comm->AllGather(&own, sizeof(own), all.data());
   RETURN_IF_ERROR(comm->status());
-  std::vector<std::pair<std::string_view, size_t>> seen;  // a GPU, and whose it is
+  std::vector<std::pair<std::string_view, size_t>> seen;  // a GPU and the process that uses it
   for (size_t process = 0; process < all.size(); ++process) {
     const Taken& one = all[process];
     if (one.first + ranks > one.visible) {
-      return InvalidArgument(fmt::format("process {} would take {} GPU{} from number {} on, and sees {}", process,
-                                         ranks, ranks == 1 ? "" : "s", one.first, one.visible));
+      return InvalidArgument(fmt::format("process {} needs {} GPU{} from number {} on, but sees {}", process, ranks,
+                                         ranks == 1 ? "" : "s", one.first, one.visible));
     }
     for (int rank = 0; rank < ranks; ++rank) {
       const auto other = std::ranges::find(seen, one.name(rank), [](const auto& taken) { return taken.first; });
       if (other != seen.end()) {
         return InvalidArgument(fmt::format(
-            "processes {} and {} would share {}: each rank needs a GPU of its own (CUDA_VISIBLE_DEVICES says which a "
-            "process sees)",
+            "processes {} and {} would share {}: each rank needs its own GPU (set CUDA_VISIBLE_DEVICES for each "
+            "process)",
             other->second, process, one.name(rank)));
       }
       seen.emplace_back(one.name(rank), process);

@@ -1,4 +1,4 @@
-// Which GPUs the processes of one server take: each those of its ranks, none that another has.
+// Assigns GPUs to the processes of one server: one per rank, none shared.
 #pragma once
 
 #include <string>
@@ -9,16 +9,16 @@
 
 namespace ringside {
 
-/// The names, as nvidia-smi has them ("GPU-" and a UUID), of the GPUs that this process sees, in their order.
+/// Names of the GPUs visible to this process, in order, as in nvidia-smi ("GPU-" and a UUID).
 std::vector<std::string> CudaDeviceIds();
 
-/// The first of the `ranks` GPUs that a process takes of those that it sees, from number `first` on. Each takes those
-/// behind what the processes before it on its machine take. One that sees no more than its ranks need takes them all:
-/// whoever has started it (Slurm, CUDA_VISIBLE_DEVICES) has chosen for it.
+/// The first of the `ranks` GPUs that a process uses, counted among its visible ones. Each process uses the GPUs after
+/// those of the preceding processes on its machine, from `first` on. A process that sees no more GPUs than it needs
+/// uses them all: the launcher (Slurm, CUDA_VISIBLE_DEVICES) has chosen for it.
 int FirstDeviceOf(int first, int ranks, int visible, int number_on_machine);
 
-/// The same for this process, once all have said which they take, by a group of this channel: kInvalidArgument, in all
-/// of them, where one sees too few, or where two would share one.
+/// FirstDeviceOf for this process, verified against all other processes over a group of this channel.
+/// ERRORS: kInvalidArgument, in all processes, if one sees too few GPUs or two would share one.
 Result<int> TakeDevices(Processes& processes, int channel, int first, int ranks);
 
 }  // namespace ringside

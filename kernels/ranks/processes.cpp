@@ -32,7 +32,7 @@ int NumberIn(const char* variable) {
   return text == nullptr ? 0 : std::atoi(text);
 }
 
-/// By mpirun, or by srun --mpi=pmix.
+/// Whether the launcher was mpirun or srun --mpi=pmix with several processes.
 bool StartedTogether() {
   return NumberIn("OMPI_COMM_WORLD_SIZE") > 1 ||
          (std::getenv("PMIX_RANK") != nullptr && NumberIn("SLURM_STEP_NUM_TASKS") > 1);

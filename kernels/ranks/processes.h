@@ -1,5 +1,5 @@
-// The processes of one server that mpirun or srun has started together, on one machine or on several: who they are, and
-// the groups that their ranks talk in. Owned by main; a process joins once.
+// The processes of one server that mpirun or srun started together, on one machine or several: their numbers, and the
+// groups of their ranks. Owned by main; a process joins once.
 #pragma once
 
 #include <chrono>
@@ -13,40 +13,41 @@ namespace ringside {
 
 class Processes {
  public:
-  /// Waits for the others; alone if this one was started alone. While it lives, one that is silent for `timeout`, or
-  /// leaves before the first does, fails every group of the others. kUnavailable if there are others and this program
-  /// was built without MPI, or MPI fails.
+  /// Waits for the other processes; returns at once if this one was started alone. Later, a process that is silent for
+  /// `timeout`, or leaves before the first one does, fails every group of the others.
+  /// ERRORS: kUnavailable if there are other processes and this program was built without MPI, or if MPI fails.
   static Result<std::unique_ptr<Processes>> Join(std::chrono::milliseconds timeout);
-  /// After Leave.
+  /// REQUIRES: Leave has been called.
   virtual ~Processes() = default;
 
-  /// From 0; the first has the sessions.
+  /// From 0; the first process has the sessions.
   virtual int number() const = 0;
   virtual int count() const = 0;
-  /// Among those on this machine.
+  /// Among the processes of this machine.
   virtual int number_on_machine() const = 0;
   virtual int count_on_machine() const = 0;
-  /// How long one may be silent.
+  /// Longest silence of a live process.
   virtual std::chrono::milliseconds timeout() const = 0;
 
-  /// This process's end of a group of all processes. Groups of other channels, below kMostChannels, hear nothing of it.
-  /// Ends that wait without end, kNoTimeout, still do not wait for a process that is lost.
+  /// This process's end of a group of all processes. Groups of different channels, below kMostChannels, are
+  /// independent. Even with kNoTimeout, calls do not wait for a lost process.
   virtual std::unique_ptr<Comm> MakeComm(int channel, std::chrono::milliseconds timeout) = 0;
-  /// Whom this process's ranks talk to, where all have as many of the layout's, at most kMostRanksEach; the first
-  /// process has the first. Takes this channel and the next.
+  /// The groups of this process's ranks. Every process has the same number of the layout's ranks, at most
+  /// kMostRanksEach; the first process has the first ones. Uses this channel and the next.
   virtual std::vector<RankComms> MakeComms(int channel, const RankLayout& layout,
                                            std::chrono::milliseconds timeout) = 0;
-  /// Waits until the first has left, or another was lost or has left before.
+  /// Blocks until the first process has left, or another one is lost or has left early.
   virtual void AwaitFirst() = 0;
-  /// Leaves when the others do, at once if one is lost. Once, at the end, after all groups. `failed`: as one that could
-  /// not go on. kUnavailable unless the first has left in order, before this one or with it.
+  /// Leaves together with the other processes, or at once if one is lost. `failed`: this process cannot continue.
+  /// REQUIRES: called once, at the end, after all groups are destroyed.
+  /// ERRORS: kUnavailable unless the first process has left in order, before this one or with it.
   virtual Status Leave(bool failed = false) = 0;
 
   static constexpr int kMostRanksEach = 8, kMostRanks = 128, kMostChannels = 150;
   static constexpr std::chrono::milliseconds kNoTimeout = std::chrono::hours(24 * 365);
 };
 
-/// Where this program was built with MPI; otherwise kUnavailable, saying so.
+/// ERRORS: kUnavailable if this program was built without MPI.
 Result<std::unique_ptr<Processes>> JoinByMpi(std::chrono::milliseconds timeout);
 
 }  // namespace ringside

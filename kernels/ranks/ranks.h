@@ -1,4 +1,4 @@
-// Backends of ranks that share a network in this process.
+// Makes the backends of the ranks of a network in this process.
 #pragma once
 
 #include <chrono>
@@ -10,18 +10,18 @@
 
 namespace ringside {
 
-/// Makes one of them, by its number in this process.
+/// Makes a backend; `rank` is its number in this process.
 using MakeRank = std::function<Result<std::unique_ptr<Backend>>(int rank, RankComms comms)>;
 
-/// Calls `make` for every rank, each on a thread of its own, as they meet when they start. The first failure, if there
-/// is one. A rank that does not come within `timeout` fails the others.
+/// Calls `make` for every rank, each on a separate thread, since they synchronize at start. Returns the first
+/// failure, if any. A rank that does not arrive within `timeout` fails the others.
 Result<std::vector<std::unique_ptr<Backend>>> MakeRanks(const RankLayout& layout, std::chrono::milliseconds timeout,
                                                         const MakeRank& make);
 
-/// The same for the ranks of this process, where others may have more of the network: whom each talks to.
+/// As above for the ranks of this process, if other processes have further ranks: `comms` connects them.
 Result<std::vector<std::unique_ptr<Backend>>> MakeRanks(std::vector<RankComms> comms, const MakeRank& make);
 
-/// That this process may use: all backends on the CPU share them.
+/// Cores that this process may use; all CPU backends share them.
 int UsableCpuCores();
 
 }  // namespace ringside

@@ -72,7 +72,7 @@ TEST(ProcessesFailureTest, ARankThatDoesNotComeFailsTheGroup) {
     float sum = 1;
     comm.AllReduceSum(&sum, 1);
     EXPECT_EQ(comm.status().code(), StatusCode::kUnavailable);
-    EXPECT_EQ(comm.status().message(), "rank 1 did not answer within 50 ms");
+    EXPECT_EQ(comm.status().message(), "rank 1 did not respond within 50 ms");
     comm.Barrier();  // at once
   }
   all->Barrier();
@@ -85,7 +85,7 @@ TEST(ProcessesFailureTest, AMessageThatNobodySendsFailsTheGroup) {
   if (processes->number() == 0) {
     int got = 0;
     some->Receive(&got, sizeof(got), 1);
-    EXPECT_EQ(some->status().message(), "rank 1 sent nothing within 20 ms");
+    EXPECT_EQ(some->status().message(), "rank 1 sent no data within 20 ms");
   }
   all->Barrier();
 }

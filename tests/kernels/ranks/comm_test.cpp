@@ -36,7 +36,7 @@ TEST(CommFailureTest, ARankThatDoesNotComeFailsTheGroup) {
   other.join();
   for (const auto& comm : comms) {
     EXPECT_EQ(comm->status().code(), StatusCode::kUnavailable);
-    EXPECT_EQ(comm->status().message(), "rank 1 did not answer within 50 ms");
+    EXPECT_EQ(comm->status().message(), "rank 1 did not respond within 50 ms");
     comm->Barrier();  // at once
   }
 }
@@ -53,7 +53,7 @@ TEST(CommFailureTest, AMessageThatNobodySendsFailsTheGroup) {
   const auto comms = MakeThreadComms(2, std::chrono::milliseconds(20));
   int got = 0;
   comms[0]->Receive(&got, sizeof(got), 1);
-  EXPECT_EQ(comms[0]->status().message(), "rank 1 sent nothing within 20 ms");
+  EXPECT_EQ(comms[0]->status().message(), "rank 1 sent no data within 20 ms");
 }
 
 TEST(RankCommsTest, RanksTalkToThoseOfTheirLayersAndOfTheirPlace) {

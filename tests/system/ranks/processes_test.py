@@ -107,8 +107,8 @@ def test_processes_with_gpus_answer_as_one(start, start_gpu_ranks, count, flags)
 
 @pytest.mark.parametrize("count, gpus, told", [
     (2, "GPU-a", "processes 0 and 1 would share GPU-a"),
-    (3, "GPU-a GPU-b", "process 2 would take 1 GPU from number 2 on, and sees 2"),
-    (2, "", "process 0 would take 1 GPU from number 0 on, and sees 0"),
+    (3, "GPU-a GPU-b", "process 2 needs 1 GPU from number 2 on, but sees 2"),
+    (2, "", "process 0 needs 1 GPU from number 0 on, but sees 0"),
 ])
 def test_a_gpu_for_each_rank_is_demanded(start_gpu_ranks, count, gpus, told):
     server = start_gpu_ranks(count, gpus, ready=False)

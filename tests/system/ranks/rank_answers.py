@@ -68,7 +68,7 @@ def lose_turn(server, harm):
 def lose_rank(server, harm):
     """The same where `harm` silences the second process: the conversation and its items."""
     id, items, error = lose_turn(server, harm)
-    assert "process 1 did not answer" in error["message"], error
+    assert "process 1 did not respond" in error["message"], error
     return id, items
 
 

@@ -288,7 +288,7 @@ TEST(StagedModelTest, AStageThatHandsNothingOnFailsTheNetwork) {
       EXPECT_EQ(ranks->memory().status().code(), StatusCode::kUnavailable);
     }
     if (layout.tensor > 1) continue;  // another rank of the stage may notice first
-    EXPECT_THAT(ranks->memory().status().message(), ::testing::EndsWith("sent nothing within 300 ms"));
+    EXPECT_THAT(ranks->memory().status().message(), ::testing::EndsWith("sent no data within 300 ms"));
   }
 }
 
