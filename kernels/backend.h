@@ -105,7 +105,7 @@ struct ExpertsArgs {
   const void* placed = nullptr;  // result of PlaceExperts for these experts
   int64_t used = 0;              // experts per row: those with the highest logits, ties to the lower index
   bool normalised = false;  // weights are a softmax over the selected experts instead of over all, so they sum to 1
-  bool shared = false;      // the last expert is also used by all rows, weighted by the sigmoid of its own logit
+  bool shared = false;      // the last expert is also used by all rows, weighted by the sigmoid of its logit
   Activation activation = Activation::kSilu;
   Tensor y;  // [T, D]
 };
@@ -205,7 +205,7 @@ class Backend : public SlabMemory {
   /// memory and valid after Synchronize.
   virtual void ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) = 0;
 
-  // ---- operations of a rank that shares a network with others, in step with theirs (kernels/ranks/comm.h) ---------
+  // ---- collectives of tensor- and pipeline-parallel ranks; every rank makes the same calls (kernels/ranks/comm.h) --
   /// All-reduce: y += the sum of all ranks' x, in rank order, or on a GPU in NCCL's order
   /// (CudaBackendOptions::all_reduce). All ranks get the same bits. x, y [T, D] kF32; x is contiguous and clobbered.
   virtual void AddAllRanks(Tensor x, Tensor y) = 0;

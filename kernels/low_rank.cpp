@@ -10,7 +10,7 @@
 namespace ringside {
 namespace {
 
-/// Multiplies by all A matrices at once, then adds each B to its outputs. `low` has as many rows as x.
+/// Multiplies by all A matrices at once, then adds each B to its outputs. `low` has the row count of x.
 void AddMatrices(Backend& backend, Tensor x, std::span<const LowRank> matrices, Tensor low, Tensor y) {
   std::vector<const Weight*> narrow;
   int64_t ranks = 0;

@@ -16,8 +16,8 @@ namespace ringside {
 enum class KeysSeen {
   kBefore,  // the pinned keys and the ring keys, up to its own
   kRing,    // ring keys only, up to its own: a decoder row, where the pinned keys are an encoder's
-  kPinned,  // all pinned keys, later ones included: an encoder row. For a ring row the step has queries alone, and
-            // nothing is stored
+  kPinned,  // all pinned keys, later ones included: an encoder row. A ring row then has a query alone and stores
+            // nothing
 };
 
 struct ScoreTraits {

@@ -30,9 +30,8 @@ class SlabMemory {
   /// kUnavailable, naming the failure, after the first failure of the device. THREAD: any.
   virtual Status status() const { return Status::Ok(); }
 
-  // ---- address ranges whose memory comes and goes page by page; sizes in bytes
-  // ---------------------------------------
-  /// The size of the pages of a slab of so many bytes.
+  // ---- address ranges with memory committed page by page; sizes in bytes ------------------------------------------
+  /// Page size for slabs of this size.
   virtual int64_t page_bytes(int64_t slab_bytes) const = 0;
   /// Addresses without memory, for consecutive slabs; they must not be accessed until committed.
   /// ERRORS: kOverloaded, naming the bytes.

@@ -71,7 +71,7 @@ struct HostTensor {
   int64_t rows = 0, cols = 0;
   std::span<const std::byte> bytes;  // StorageBytes(dtype, rows * cols)
   bool table = false;                // one row per token or position: embedding, output head
-  bool expert = false;               // belongs to a mixture of experts, of which a row uses few
+  bool expert = false;               // belongs to a mixture of experts; a row uses only a few
   bool adapter = false;              // belongs to an adapter: not quantized further
   std::span<const int32_t> order;    // act-order: value c of a row belongs to input order[c]; empty: to input c
 };

@@ -20,7 +20,7 @@ constexpr int64_t kChunkRows = 256;
 // operations at first, then kSegmentGrowth times more each time. Segments end after an attention, which fuses with no
 // neighbour.
 constexpr size_t kSegmentGrowth = 6;
-constexpr size_t kStagingBytes = size_t{32} << 20;  // per submission, of which there are two
+constexpr size_t kStagingBytes = size_t{32} << 20;  // per submission; there are two
 constexpr size_t kLandingBytes = size_t{32} << 20;
 constexpr size_t kWorkspaceBytes = size_t{64} << 20;
 constexpr size_t kScratchBytes = size_t{256} << 20;
@@ -36,10 +36,10 @@ void CheckFloat(const Tensor& x) {
 
 Status CudaBackend::Start(RankComms comms) {
   if (options_.dtype != DType::kF16 && options_.dtype != DType::kBF16) {
-    return InvalidArgument("a CUDA backend computes in f16 or bf16", "dtype");
+    return InvalidArgument("the CUDA backend supports dtype f16 or bf16", "dtype");
   }
   if (options_.quantization && !HasRowScales(*options_.quantization)) {
-    return InvalidArgument("a CUDA backend quantises weights to int8 or fp8", "quantization");
+    return InvalidArgument("the CUDA backend supports quantization int8 or fp8", "quantization");
   }
   int devices = 0;
   if (const cudaError_t error = cudaGetDeviceCount(&devices); error != cudaSuccess || options_.device >= devices) {
@@ -86,15 +86,16 @@ Status CudaBackend::Start(RankComms comms) {
   const size_t bytes = options_.memory_bytes > 0
                            ? options_.memory_bytes
                            : static_cast<size_t>(static_cast<double>(free_bytes) * options_.memory_utilization);
-  const Status taken = bytes < kSmallestArena ? Overloaded("that is too few") : memory_.Start(options_.device, bytes);
+  const Status taken = bytes < kSmallestArena ? Overloaded("the requested size is below the minimum")
+                                              : memory_.Start(options_.device, bytes);
   if (!taken.ok()) {
-    return Overloaded(fmt::format("device {} has no room for {} bytes: {} of {} are free, {} are needed at least; {}",
+    return Overloaded(fmt::format("device {}: cannot allocate {} bytes; {} of {} are free, at least {} are needed: {}",
                                   options_.device, bytes, free_bytes, total_bytes, kSmallestArena, taken.message()));
   }
   slab_copies_.Start();
   for (Submission& submission : submissions_) {
     if (!submission.Start(memory_.TakeHigh(kStagingBytes), kStagingBytes, kLandingBytes)) {
-      return Overloaded(fmt::format("the host has no {} bytes to pin", 2 * (kStagingBytes + kLandingBytes)));
+      return Overloaded(fmt::format("cannot pin {} bytes of host memory", 2 * (kStagingBytes + kLandingBytes)));
     }
   }
   void* workspace = memory_.TakeHigh(kWorkspaceBytes);
@@ -123,7 +124,7 @@ std::string CudaBackend::Describe() const {
                      static_cast<double>(memory_.bytes()) / (1 << 30), options_.dtype == DType::kF16 ? "f16" : "bf16",
                      !options_.quantization                 ? ""
                      : *options_.quantization == DType::kI8 ? ", int8 weights"
-                     : runner_.multiplies_in_e4m3()         ? ", fp8 weights, products in fp8"
+                     : runner_.multiplies_in_e4m3()         ? ", fp8 weights, fp8 GEMMs"
                                                             : ", fp8 weights",
                      exchange_.Describe(), stages_.Describe());
 }

@@ -199,7 +199,7 @@ class CudaBackend final : public Backend {
   AdaptedStep adapted_;
   std::map<std::vector<int32_t>, int> order_numbers_;
   std::unordered_map<const void*, int> numbers_of_orders_;  // keyed by the permutation's device address
-  void* ordered_x_ = nullptr;  // kOrderedBytes: inputs permuted into a weight's order, for as many rows as fit
+  void* ordered_x_ = nullptr;  // kOrderedBytes: rows of inputs permuted into a weight's order
   int64_t last_layer_ = -1;    // last attention layer of this submission; earlier layers may still be being written
 
   int32_t* chosen_ids_ = nullptr;  // tokens sampled by the last submission that sampled, read by Embed

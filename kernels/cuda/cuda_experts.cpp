@@ -22,12 +22,11 @@ Status CheckExpert(const Expert& expert, DType dtype, int64_t hidden, int64_t in
   CHECK(!expert.in.empty() && expert.in.size() <= 2 && rows == 2 * inner);
   CHECK(expert.out->rows == hidden && expert.out->cols == inner);
   if (hidden % kMultiple != 0 || inner % kMultiple != 0) {
-    return InvalidArgument(fmt::format("experts of {} x {} values are computed on the CPU only: {} must divide both",
-                                       inner, hidden, kMultiple));
+    return InvalidArgument(fmt::format(
+        "experts of {} x {} are not supported on a GPU: both sizes must be multiples of {}", inner, hidden, kMultiple));
   }
   if (computed(*expert.out) && std::ranges::all_of(expert.in, computed)) return Status::Ok();
-  return InvalidArgument(
-      fmt::format("experts' weights are computed with as {} and in blocks of a file only", Traits(dtype).name));
+  return InvalidArgument(fmt::format("expert weights must be {} or block-quantized in the file", Traits(dtype).name));
 }
 
 int32_t BitsIn(DType dtype) { return HasGroupScales(dtype) ? BitsOf(dtype) : 16; }
@@ -56,8 +55,9 @@ Status CheckTypes(std::span<const PlacedExpert> experts) {
       continue;
     }
     return InvalidArgument(
-        "of a layer's experts some have weights in blocks of a file and others do not, or an expert's gate and up have "
-        "different ones, which is not computed on a GPU; --quantization none unpacks all");
+        "a layer's experts mix block-quantized and other weights, or an expert's gate and up have different types, "
+        "which "
+        "is not supported on a GPU; --quantization none dequantizes all weights");
   }
   return Status::Ok();
 }

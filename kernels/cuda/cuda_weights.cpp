@@ -90,7 +90,7 @@ Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
     for (int64_t r = 0; r < rows; ++r) {
       ReadFileRow(host, first + r, row.data());
       if (IsQuantised(host.dtype) && !std::ranges::all_of(row, [](float x) { return std::isfinite(x); })) {
-        return Corruption("a weight holds a value that is not finite");
+        return Corruption("a weight contains a non-finite value");
       }
       for (size_t c = 0; c < row.size(); ++c)
         StoreAs(dtype, row[c], &piece[static_cast<size_t>(r) * row_bytes + 2 * c]);
@@ -128,7 +128,7 @@ Result<Weight> CudaBackend::TakeScaledWeight(DType dtype, int64_t rows, int64_t 
 Status CudaBackend::KeepOrder(std::span<const int32_t> order, Weight* weight) {
   if (order.empty()) return Status::Ok();
   if (ordered_x_ == nullptr) ordered_x_ = memory_.TakeHigh(kOrderedBytes);
-  if (ordered_x_ == nullptr) return Overloaded("no device memory for inputs in another order");
+  if (ordered_x_ == nullptr) return Overloaded("no device memory for inputs in act-order");
   ASSIGN_OR_RETURN(weight->order, Allocate(order.size_bytes()));
   CopyToDevice(weight->order.data(), order.data(), order.size_bytes());
   CHECK_CUDA(cudaStreamSynchronize(stream_));
@@ -194,7 +194,7 @@ Result<Weight> CudaBackend::LoadBytes(const HostTensor& host, DType dtype) {
     CHECK_CUDA(cudaStreamSynchronize(stream_));  // `piece` is reused
   }
   if (!std::all_of(row_scales.begin(), row_scales.end(), [](float x) { return std::isfinite(x); })) {
-    return Corruption("a weight holds a value that is not finite");
+    return Corruption("a weight contains a non-finite value");
   }
   CopyToDevice(weight.scales.data(), row_scales.data(), rows * sizeof(float));
   CHECK_CUDA(cudaStreamSynchronize(stream_));

@@ -287,8 +287,7 @@ int LoadedArchitecture() {
 }
 
 std::array<int, kMostOfCluster + 1> CountClusters(int multiprocessors, int largest_cluster) {
-  constexpr size_t kMostOfMemory = 160 << 10;  // shared memory per block: more than half of an SM's, so that each block
-                                               // occupies an SM
+  constexpr size_t kMostOfMemory = 160 << 10;  // shared memory per block: two do not fit on one SM
   std::array<int, kMostOfCluster + 1> out = {0, multiprocessors};
   for (int blocks = 2; blocks <= largest_cluster; ++blocks) {
     out[static_cast<size_t>(blocks)] = ActiveClusters(UploadKernel, blocks, kBlockThreads, kMostOfMemory);

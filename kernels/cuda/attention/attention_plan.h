@@ -1,5 +1,5 @@
 // One attention operation as its kernels consume it. Values that change from step to step (slabs, positions, angles)
-// are in device memory behind stable pointers, so that a captured graph can be replayed. Plain data.
+// are in device memory at stable addresses, so that a captured graph can be replayed. Plain data.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,7 @@ struct alignas(16) StagedTile {
   int32_t tiles() const { return pinned_tiles + ring_tiles; }
 };
 
-constexpr int kMostSplits = 16;  // split-K over a tile's keys: CTAs of a cluster, or without clusters blocks that write
-                                 // partial results
+constexpr int kMostSplits = 16;  // split-K over a tile's keys: CTAs of a cluster, or blocks with partial results
 
 struct AttentionPlan {
   Tensor qkv, out;

@@ -4,10 +4,10 @@
 //
 // A block takes one tile of queries and one split of its keys. Each warp loads tiles of 16 keys through pipeline stages
 // of its own, so that no warp waits for another, and keeps a running softmax of its own; warps are reduced in warp
-// order. The splits of a tile are the CTAs of a cluster. Each cuts its result into as many slices and sends them to the
-// others through DSMEM; each reduces one slice in split order. (Small configuration: each writes its result to global
-// memory, and a second kernel, attention_join.cu, reduces them.) Pinned keys are multiplied by queries rotated to their
-// distance in the cache, ring keys by queries rotated to the row's own position, with one softmax over both.
+// order. The splits of a tile are the CTAs of a cluster. Each cuts its result into one slice per split and sends them
+// to the others through DSMEM; each reduces one slice in split order. (Small configuration: each writes its result to
+// global memory, and a second kernel, attention_join.cu, reduces them.) Pinned keys are multiplied by queries rotated
+// to their distance in the cache, ring keys by queries rotated to the row's own position, with one softmax over both.
 //
 // If there are more tiles than SMs, and no splits, two blocks of half the warps share an SM: one loads keys while the
 // other is in its prologue or reduction.
@@ -37,8 +37,7 @@ struct AttentionSizes {
   static constexpr int kOwnRow = 2 * D * static_cast<int>(sizeof(C));
   static constexpr int kResultRow = D + 8;              // floats per query of the sums
   static constexpr int kResult = 16 * kResultRow + 32;  // floats per warp: sums, running maxima, sums of probabilities
-  static constexpr int kReceived = kLarge && !kPaired ? 16 * D + 36 * kMostSplits : 0;  // floats received from the
-                                                                                        // other splits
+  static constexpr int kReceived = kLarge && !kPaired ? 16 * D + 36 * kMostSplits : 0;  // floats from other splits
   // Results overlay the tiles.
   static constexpr int kTiles = kWarps * kSlots * kSlot, kResults = kWarps * 4 * kResult;
   static constexpr int kBytes = 4 * kReceived + 2 * kQueries + kOwnRow + (kTiles > kResults ? kTiles : kResults);
@@ -396,8 +395,7 @@ __global__ void __launch_bounds__(32 * AttentionSizes<C, D, kLargeSet, kPaired>:
   const StagedTile tile = a.tiles[blockIdx.z];
   const int kv_head = a.tiles_of_group == 1 ? blockIdx.y : blockIdx.y / a.tiles_of_group;
   const int first_head = blockIdx.y * a.tile_heads;
-  const int tiles = tile.pinned_tiles + tile.ring_tiles, shift = __ffs(a.splits) - 1;  // the number of splits is a
-                                                                                       // power of two
+  const int tiles = tile.pinned_tiles + tile.ring_tiles, shift = __ffs(a.splits) - 1;  // splits are 2^n
   const int begin = tiles * static_cast<int>(blockIdx.x) >> shift;
   const int end = tiles * (static_cast<int>(blockIdx.x) + 1) >> shift;
   const char* history = TileAddress(a, const_cast<void*>(tile.history), 0, kv_head);

@@ -26,9 +26,8 @@ struct WgmmaShape {
   static constexpr int kEven = 65536 / kBlocks / kThreads / 8 * 8;
   template <int kFetcher>
   static constexpr int kRegisters = (kEven * (kGroups + 1) - kFetcher) / kGroups / 8 * 8;
-  static constexpr int kHalf = kKeys * D * 2, kStage = 2 * kHalf;  // bytes of a unit's keys, of a unit
-  static constexpr int kReceived = 4 * kQueries * (D + 2);  // received from the other splits; overlays the stages after
-                                                            // the main loop
+  static constexpr int kHalf = kKeys * D * 2, kStage = 2 * kHalf;   // bytes of a unit's keys, of a unit
+  static constexpr int kReceived = 4 * kQueries * (D + 2);          // received from other splits; overlays the stages
   static constexpr int kBytes = kStages * (kStage + 4 * 8) + 1024;  // stages start at a multiple of 1,024
   static_assert(kReceived <= kStages * kStage);
 };
@@ -40,7 +39,7 @@ struct UnitKeys {
   int first, from, to;  // position of its first key; range of positions that some row sees
 };
 /// Division of a row tile's keys into units. If there are only a few pinned tiles, as with attention sinks, each is a
-/// unit of its own.
+/// separate unit.
 struct KeyUnits {
   int pinned_step, pinned, all;
 };

@@ -37,7 +37,7 @@ constexpr DType FirstTileType(uint32_t types) {
   return static_cast<DType>(static_cast<int>(DType::kGrouped2) + std::countr_zero(types));
 }
 
-/// Parameters of the operation besides x and y.
+/// Parameters of the operation other than x and y.
 struct ExpertsPlan {
   Tensor router;                         // [T, experts], float32
   const PlacedExpert* placed = nullptr;  // [experts]

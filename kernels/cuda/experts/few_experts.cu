@@ -22,8 +22,7 @@ constexpr int kUnitInputs = 64, kSlotBytes = kTileWeights * kUnitInputs * 2;
 template <bool kIn>
 constexpr int kTileOutputs = kIn ? kTileWeights / 2 : kTileWeights;
 
-constexpr int64_t kMostListed = 128;  // list entries per block; with more tiles the grid has more blocks than are
-                                      // resident
+constexpr int64_t kMostListed = 128;  // list entries per block; more tiles mean more blocks than are resident
 /// A tile in its block's list; no inputs: nothing to do.
 struct ListedTile {
   const unsigned char* eight[2];  // addresses of its first and second eight rows, or null

@@ -8,8 +8,7 @@ namespace ringside::cuda {
 namespace {
 
 constexpr int kRows = kManyExpertRows, kOutputs = 128, kInputs = 64, kStages = 3;
-constexpr int kRowsAtATime = kBlockThreads / 8;  // rows that a block copies at a time: a thread copies 16 of a row's
-                                                 // 128 bytes
+constexpr int kRowsAtATime = kBlockThreads / 8;  // rows copied at a time: a thread copies 16 of a row's 128 bytes
 constexpr int kStageRows = kRows + kOutputs, kStageBytes = kStageRows * kInputs * 2;
 
 /// Swizzled address of 16 bytes of a stage's row: eight rows that are read together use different banks.

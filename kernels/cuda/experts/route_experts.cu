@@ -74,7 +74,7 @@ struct Run {
 /// Collects an expert's places, by one warp, contiguously into `order`.
 __device__ __forceinline__ Run GroupRows(const ExpertsCall& a, int places, int expert, int lane) {
   constexpr int kAtATime = 4;  // loads of 32 places each
-  const auto load = [&](int first, int (&ids)[kAtATime]) {
+  const auto load = [&](int first, int(&ids)[kAtATime]) {
 #pragma unroll
     for (int n = 0; n < kAtATime; ++n) {
       const int i = first + n * 32 + lane;
@@ -133,8 +133,7 @@ __global__ void __launch_bounds__(32 * kFewExpertRows) RouteFewKernel(ExpertsCal
     for (int first = 0; first < experts; first += 32) {
       const int expert = first + lane, count = expert < experts ? __popc(takers[expert]) : 0,
                 groups = (count + kRows - 1) / kRows;
-      const int ends = ScanOverWarp(groups << 16 | count);  // inclusive prefix sums of groups and places since the
-                                                            // start of this round
+      const int ends = ScanOverWarp(groups << 16 | count);  // inclusive prefix sums of groups and places in this round
       if (count > 0) {
         const int begin = place + (ends & 0xffff) - count, own = group + (ends >> 16) - groups;
         begins[expert] = begin;

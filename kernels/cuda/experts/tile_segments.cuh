@@ -22,10 +22,8 @@ struct alignas(16) Segment {
   int32_t row_at[kFewExpertRows], target[kFewExpertRows];  // index in x, or in `mid`; destination of results
   const unsigned char* weights[2];                         // matrices of a tile's first eight rows, and of its second
   int32_t first_row[2];                                    // row of the first tile in these matrices
-  int32_t first_output, tiles, before, outputs;  // before: tiles of the block's run before this segment; outputs: of
-                                                 // the expert
-  int32_t inputs, across, portions, parts;       // per tile: tiles across, K tiles, and split-K parts, each with every
-                                                 // parts-th K tile
+  int32_t first_output, tiles, before, outputs;  // before: preceding tiles of the block's run; outputs: the expert's
+  int32_t inputs, across, portions, parts;       // tiles across, K tiles, and split-K parts of every parts-th K tile
   PartStep step;
 };
 

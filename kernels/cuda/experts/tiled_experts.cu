@@ -53,8 +53,7 @@ class BlockSegments {
     for (const Segment* segment = list_; segment < list_ + segments; ++segment) {
       Way::WithCount(segment->rows.count, [&](auto count) {
         using Sums = typename Way::template Sums<T, kBits, decltype(count)::value>;
-        float* units = units_ + segment->before * kPortionRows;  // separate per segment: earlier segments' results may
-                                                                 // still be in flight
+        float* units = units_ + segment->before * kPortionRows;  // per segment: earlier results may be in flight
         FetchUnits<kIn, Way::kThreads>(*segment, units);
         const SegmentInputs<T> from{segment->inputs, segment->rows.count,
                                     static_cast<const T*>(kIn ? a_.x.data : a_.mid),

@@ -38,8 +38,8 @@ struct BatchKernel {
   static constexpr int kSumsStride = kN + (8 - kN % 32 + 32) % 32;  // in floats: consecutive rows are eight banks apart
   static constexpr int kStep = kN % 64 == 0 ? 64 : kN % 32 == 0 ? 32 : kN % 16 == 0 ? 16 : 8;  // outputs per WGMMA
 
-  /// Shared memory besides the pipeline stages: barriers and sums. WGMMA always reads 64 rows of x, so the memory after
-  /// the last stage may be read as padding rows, whose results are discarded.
+  /// Shared memory other than the pipeline stages: barriers and sums. WGMMA always reads 64 rows of x, so the memory
+  /// after the last stage may be read as padding rows, whose results are discarded.
   static size_t OtherBytes(int rows) {
     return 2 * kBatchSlots * 8 + std::max(sizeof(float) * rows * kSumsStride, size_t{64} * kBoxColumns * 2);
   }

@@ -14,7 +14,7 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr int kBoxBytes = 128;  // of a row, and as many inputs
+constexpr int kBoxBytes = 128;  // bytes of a row, which equals its inputs
 constexpr int kGroupRows = 64;  // rows per warp group
 constexpr int kMostE4M3Slots = 8;
 constexpr size_t kE4M3StaticBytes = 1024;  // upper bound of a block's static shared memory

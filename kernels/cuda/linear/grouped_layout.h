@@ -32,7 +32,7 @@ namespace ringside::cuda {
 
 constexpr int kTileRows = 8, kTileInputs = 128, kTileGroups = 4, kPanelRows = 64, kPanelTiles = kPanelRows / kTileRows;
 
-constexpr int kE2M1 = 104;  // stands in for the number of bits: 4-bit codes of FP4 E2M1 values
+constexpr int kE2M1 = 104;  // used in place of a number of bits: 4-bit codes of FP4 E2M1 values
 
 /// The components of an element of kBits bits, and the byte offsets of these components in a tile.
 template <int kBits>
@@ -42,8 +42,7 @@ struct TileOf {
   static constexpr bool kHasSingle = kBits == 3 || kBits == 5;              // single bits
   static constexpr int kPairShift = kHasLow ? 4 : 0;                        // position of the pair within the element
   static constexpr int kSingleShift = kHasLow ? 4 : 2;  // position of the single bit within the element
-  static constexpr int kHalves = kBits == 2 || kBits == 3 || kBits == 6 ? 2 : 1;  // halves of a group that have scales
-                                                                                  // of their own
+  static constexpr int kHalves = kBits == 2 || kBits == 3 || kBits == 6 ? 2 : 1;  // scale groups per 32 inputs
   static constexpr bool kHasOffset = kBits == 2 || kBits == 4 || kBits == 5;      // an offset per scale
   static constexpr bool kHasCodes = kBits == kE2M1;
   // Midpoint: elements minus it are centred at zero. For codes: of the integers that LaneTile::Bytes returns.

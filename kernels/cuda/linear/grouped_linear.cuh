@@ -12,8 +12,7 @@ namespace ringside::cuda {
 
 constexpr int kGroupedWarpGroups = 4;                             // consumers, each multiplies a panel of 64 outputs
 constexpr int kGroupedThreads = kGroupedWarpGroups * 128;         // consumer threads
-constexpr int kGroupedOutputs = kGroupedWarpGroups * kPanelRows;  // outputs per block; with gate-up half as many gates,
-                                                                  // and their ups
+constexpr int kGroupedOutputs = kGroupedWarpGroups * kPanelRows;  // per block; gate-up: half of these are ups
 constexpr int kGroupedSumsStride = kGroupedOutputs + 4;           // floats between rows of the sums
 constexpr int kMostGroupedSlots = 16;
 constexpr int kEarlySlots = 2;  // stages whose weights are always prefetched before x

@@ -238,10 +238,11 @@ Status PackPanel(const HostTensor& host, int64_t panel, uint8_t* tiles, float* u
       Group& group = groups[b] = has_blocks ? ReadGroup(host.dtype, row, static_cast<int64_t>(b))
                                             : RoundGroup(std::span(values).subspan(b * 32).first<32>());
       for (const float x : {group.scale[0], group.scale[1], group.offset[0], group.offset[1]}) {
-        if (!std::isfinite(x)) return Corruption("a weight holds a value that is not finite");
+        if (!std::isfinite(x)) return Corruption("a weight contains a non-finite value");
         largest = std::max(largest, std::fabs(x));
       }
-      if (bits == 8 && std::ranges::count(group.q, uint8_t{0x80}) > 0) return InvalidArgument("a byte of -128");
+      if (bits == 8 && std::ranges::count(group.q, uint8_t{0x80}) > 0)
+        return InvalidArgument("a Q8_0 value of -128 cannot be represented");
     }
     units[r] = UnitOf(largest, bits);
     WithBits(bits, [&](auto constant) {

@@ -88,7 +88,7 @@ Status MatrixProduct::Start(cudaStream_t stream, void* workspace, size_t workspa
   stream_ = stream, workspace_ = workspace, workspace_bytes_ = workspace_bytes;
   scratch_ = scratch, scratch_bytes_ = scratch_bytes, timed_ = timed;
   if (cublasCreate(&blas_) != CUBLAS_STATUS_SUCCESS || cublasLtCreate(&handle_) != CUBLAS_STATUS_SUCCESS) {
-    return Unavailable("cuBLAS cannot start");
+    return Unavailable("cuBLAS initialization failed");
   }
   CHECK_CUBLAS(cublasSetStream(blas_, stream));
   // Partial sums stay float32 whatever the result type is.

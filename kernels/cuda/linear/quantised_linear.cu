@@ -167,8 +167,7 @@ __global__ void __launch_bounds__(kBlockThreads, 2) QuantisedKernel(Skinny a) {
   const Feed<T, W, kTiles, kColumns, kPairs> feed(a, first_output, first_row, shared);
   LetNextStart();
   for (int i = 0; i < min(count, S::kStages - 1); ++i)
-    feed.Weights(begin + i, i);  // weights need not wait for the
-                                 // preceding kernel
+    feed.Weights(begin + i, i);  // independent of the preceding kernel
   WaitForStep();
   for (int i = 0; i < S::kStages - 1; ++i) {
     if (i < count) feed.Rows(begin + i, i);
@@ -246,7 +245,7 @@ void LaunchOfTypes(const Launcher& on, const SkinnyLinear& args) {
   const Skinny a = Narrow(args);
   const bool fixed_order = args.fixed_order;
   if (args.after == AfterLinear::kSiluMultiply) return LaunchOfTiles<T, W, 2, true>(on, a, fixed_order);
-  // Wide tiles read x less often, if there are enough of them.
+  // Wide tiles read x less often, but there must be enough of these tiles.
   const bool wide = a.total / (2 * kOutputs) * kMostSplits * 2 >= 3 * on.multiprocessors;
   return wide ? LaunchOfTiles<T, W, 2, false>(on, a, fixed_order) : LaunchOfTiles<T, W, 1, false>(on, a, fixed_order);
 }

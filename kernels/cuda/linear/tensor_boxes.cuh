@@ -10,8 +10,7 @@ namespace ringside::cuda {
 
 // ---- copies of boxes into shared memory
 
-constexpr uint64_t kReadOnce = 0x12f0000000000000u, kReadAgain = 0x14f0000000000000u;  // L2 cache policies: evict
-                                                                                       // first, evict last
+constexpr uint64_t kReadOnce = 0x12f0000000000000u, kReadAgain = 0x14f0000000000000u;  // L2: evict first, last
 
 __device__ __forceinline__ void CopyBox(uint32_t to, const CUtensorMap& map, int column, int row, uint32_t barrier,
                                         uint64_t policy) {

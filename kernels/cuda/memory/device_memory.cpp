@@ -19,7 +19,7 @@ Status DeviceMemory::Start(int device, size_t bytes) {
   RETURN_IF_ERROR(pages_.Start(device, bytes));
   free_pages_ = pages_.count();
   arena_begin_ = pages_.Reserve(this->bytes());
-  if (arena_begin_ == nullptr) return Overloaded("there are no addresses for it");
+  if (arena_begin_ == nullptr) return Overloaded("no device addresses are left");
   arena_pages_.resize(pages_.count());
   arena_.Reset(arena_begin_, this->bytes());
   mapper_.Start(device, &pages_);

@@ -64,8 +64,8 @@ Status DevicePages::Start(int device, size_t bytes) {
     Handle handle = 0;
     const CUresult result = TheDriver().create(&handle, page_bytes_, &properties_, 0);
     if (result != CUDA_SUCCESS) {
-      return Overloaded(fmt::format("it gave {} of {} pages of {} bytes: error {}", free_.size(), count_, page_bytes_,
-                                    static_cast<int>(result)));
+      return Overloaded(fmt::format("only {} of {} pages of {} bytes were allocated: CUDA error {}", free_.size(),
+                                    count_, page_bytes_, static_cast<int>(result)));
     }
     free_.push_back(handle);
   }

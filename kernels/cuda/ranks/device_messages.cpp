@@ -16,7 +16,7 @@ Status DeviceMessages::Start(Comm& comm, const cudaUUID_t& uuid, int64_t bytes, 
   for (size_t a = 0; a < devices.size(); ++a) {
     for (size_t b = 0; b < a; ++b) {
       if (std::memcmp(&devices[a], &devices[b], sizeof(cudaUUID_t)) != 0) continue;
-      return Unavailable(fmt::format("ranks {} and {} are on one device, which NCCL does not take", b, a));
+      return Unavailable(fmt::format("ranks {} and {} share a device, which NCCL does not support", b, a));
     }
   }
   const bool room = cudaMalloc(&memory_, static_cast<size_t>(bytes)) == cudaSuccess;
@@ -25,7 +25,7 @@ Status DeviceMessages::Start(Comm& comm, const cudaUUID_t& uuid, int64_t bytes, 
   CHECK_CUDA(cudaDeviceSynchronize());
   auto made = MakeNcclComm(comm, stream);
   RETURN_IF_ERROR(made.status());
-  if (!room) return Overloaded(fmt::format("no room for {} bytes of NCCL's messages", bytes));
+  if (!room) return Overloaded(fmt::format("no device memory for {} bytes of NCCL messages", bytes));
   nccl_ = std::move(*made);
   return Status::Ok();
 }

@@ -110,20 +110,20 @@ Status PeerMemory::ReachBytes(int own, const LentMemory& other, void** to) {
   const cudaError_t error = can != 0 ? cudaDeviceEnablePeerAccess(other.device, 0) : cudaErrorPeerAccessUnsupported;
   static_cast<void>(cudaGetLastError());
   if (error == cudaSuccess || error == cudaErrorPeerAccessAlreadyEnabled) return Status::Ok();
-  return Unavailable(fmt::format("device {} does not reach the memory of device {}: {}", own, other.device,
-                                 cudaGetErrorString(error)));
+  return Unavailable(
+      fmt::format("device {} has no peer access to device {}: {}", own, other.device, cudaGetErrorString(error)));
 }
 
 Status PeerMemory::ReachProcess(int own, const LentMemory& other, void** to) {
   const std::array<char, 40> machine = ThisMachine();
   if (machine[0] == 0 || machine != other.machine) return Unavailable("the other rank is on another machine");
-  if (!other.for_processes) return Unavailable("the other rank's device does not lend its memory to processes");
+  if (!other.for_processes) return Unavailable("the other rank's device does not support IPC memory handles");
   for_processes_ = true;  // access is mutual: the other process may map this one's memory
   const cudaError_t error = cudaIpcOpenMemHandle(to, other.handle, cudaIpcMemLazyEnablePeerAccess);
   static_cast<void>(cudaGetLastError());
   if (error != cudaSuccess) {
-    return Unavailable(fmt::format("device {} does not reach the memory of another process's device: {}", own,
-                                   cudaGetErrorString(error)));
+    return Unavailable(
+        fmt::format("device {} cannot map the device memory of another process: {}", own, cudaGetErrorString(error)));
   }
   mapped_.push_back(*to);
   return Status::Ok();

@@ -80,7 +80,7 @@ __global__ void __launch_bounds__(kBlockThreads) TellHighestKernel(RankLinks lin
   });
 }
 
-/// One warp per row; part(rank, place) loads one part of it.
+/// One warp per row; part(rank, place) loads one of its parts.
 template <class Part>
 __device__ __forceinline__ void ChooseHighest(int ranks, int64_t rows, ChosenToken* chosen, int32_t* ids,
                                               const Part& part) {

@@ -15,7 +15,7 @@ namespace ringside::cuda {
 Status RankExchange::Start(std::unique_ptr<Comm> comm, const Options& options, const Launcher& on) {
   comm_ = std::move(comm);
   options_ = options;
-  Status reach = Unavailable("NCCL is to be used");
+  Status reach = Unavailable("NCCL was requested");
   if (options.way != AllReduce::kNccl) {
     reach = AgreeOn(*comm_, peers_.Start(*comm_, options.device));
     if (!reach.ok() && (options.way == AllReduce::kOwn || reach.code() != StatusCode::kUnavailable)) return reach;
@@ -29,10 +29,10 @@ Status RankExchange::Start(std::unique_ptr<Comm> comm, const Options& options, c
   if (!nccl.ok()) {
     Stop();
     if (!reach_ && options.way == AllReduce::kAuto) {
-      return Unavailable(fmt::format("{}; by NCCL neither: {}", reach.message(), nccl.message()));
+      return Unavailable(fmt::format("{}; nor by NCCL: {}", reach.message(), nccl.message()));
     }
     if (!reach_) return nccl;
-    LogInfo("sums of ranks are our own: {}", nccl.message());
+    LogInfo("all-reduces use our own kernels: {}", nccl.message());
     return Status::Ok();
   }
   if (!reach_) {
@@ -94,7 +94,7 @@ Status RankExchange::Measure(const Launcher& on) {
   void* memory = nullptr;
   const bool room = cudaMalloc(&memory, 2 * bytes) == cudaSuccess;
   static_cast<void>(cudaGetLastError());
-  RETURN_IF_ERROR(AgreeOn(*comm_, room ? Status::Ok() : Overloaded("no room to measure sums of ranks")));
+  RETURN_IF_ERROR(AgreeOn(*comm_, room ? Status::Ok() : Overloaded("no device memory to time all-reduces")));
   CHECK_CUDA(cudaMemsetAsync(memory, 0, 2 * bytes, on.stream));
   std::array<bool, kSizes> faster = {};
   for (size_t size = 0; size < kSizes; ++size) {
@@ -112,13 +112,13 @@ Status RankExchange::Measure(const Launcher& on) {
 
 std::string RankExchange::Describe() const {
   if (!started()) return "";
-  if (!reach_) return ", sums of ranks by NCCL";
+  if (!reach_) return ", all-reduce by NCCL";
   std::string sizes;
   for (size_t size = 0; size < kSizes; ++size) {
     if (by_nccl_[size])
-      sizes += fmt::format("{}{} KiB", sizes.empty() ? ", by NCCL those of " : ", ", (kLeastBytes << size) >> 10);
+      sizes += fmt::format("{}{} KiB", sizes.empty() ? ", by NCCL for " : ", ", (kLeastBytes << size) >> 10);
   }
-  return ", sums of ranks by our own kernels" + sizes;
+  return ", all-reduce by our own kernels" + sizes;
 }
 
 Status RankExchange::status() const {
@@ -127,7 +127,7 @@ Status RankExchange::status() const {
     peers_.GiveUp();
     return comm;
   }
-  if (peers_.lost()) return Unavailable("a rank did not come to a step in time");
+  if (peers_.lost()) return Unavailable("a rank did not reach a step in time");
   return messages_.status();
 }
 

@@ -41,7 +41,7 @@ class RankExchange {
 
   bool started() const { return comm_ != nullptr; }
   int ranks() const { return comm_->ranks(); }
-  /// For the log: ", sums of ranks by our own kernels", for instance.
+  /// For the log: ", all-reduce by our own kernels", for instance.
   std::string Describe() const;
   /// kUnavailable once a rank has failed to respond. THREAD: any.
   Status status() const;

@@ -16,8 +16,7 @@ constexpr int kMaxRanks = 8;
 
 /// Plain data, passed to kernels.
 struct RankLinks {
-  static constexpr int kMaxBlocks = 128;             // of a kernel that waits for its counterpart on other ranks, so
-                                                     // that all blocks are resident
+  static constexpr int kMaxBlocks = 128;             // resident blocks of a kernel that waits for other ranks
   static constexpr int64_t kInboxFours = 131072;     // groups of four values from one rank in one call
   static constexpr int64_t kOutboxBytes = 32 << 20;  // per call
   static constexpr int64_t kInboxWord = 16;  // bytes in transit per four values; half of them are the call number

@@ -7,8 +7,7 @@ namespace ringside::cuda {
 
 struct RankPatience {
   uint32_t* lost = nullptr;          // own: a rank has timed out; later waits return at once
-  uint32_t* lost_on_host = nullptr;  // the same flag in pinned host memory; the host sets it if it detects the failure
-                                     // first
+  uint32_t* lost_on_host = nullptr;  // the same flag in pinned host memory, set by the host if it knows first
   uint64_t ns = 0;
 };
 

@@ -37,7 +37,7 @@ Status RankPeers::Start(Comm& comm, int device) {
   comm.AllGather(&own, sizeof(own), all.data());
   RETURN_IF_ERROR(comm.status());
   if (!memory_.had_room()) {
-    return Overloaded(fmt::format("device {} has no room for what ranks tell one another", device));
+    return Overloaded(fmt::format("device {} has no memory for the peer buffers of ranks", device));
   }
   for (size_t r = 0; r < all.size(); ++r) {
     RETURN_IF_ERROR(memory_.Reach(device, all[r].inbox, &links_.inboxes[r]));

@@ -16,7 +16,7 @@ class RankPeers {
   /// ERRORS: kUnavailable without access to the others' memory, as on another machine; kOverloaded if memory is
   /// exhausted.
   Status Start(Comm& comm, int device);
-  /// Frees all of it.
+  /// Frees the memory.
   void Stop();
 
   const RankLinks& links() const { return links_; }

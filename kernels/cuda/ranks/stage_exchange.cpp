@@ -9,7 +9,7 @@ namespace ringside::cuda {
 
 Status StageExchange::Start(std::unique_ptr<Comm> comm, const Options& options, const Launcher& on) {
   comm_ = std::move(comm);
-  Status reach = Unavailable("NCCL is to be used");
+  Status reach = Unavailable("NCCL was requested");
   if (!options.only_nccl) {
     reach = AgreeOn(*comm_, peers_.Start(*comm_, options.device));
     if (reach.ok() || reach.code() != StatusCode::kUnavailable) return reach;
@@ -19,8 +19,8 @@ Status StageExchange::Start(std::unique_ptr<Comm> comm, const Options& options, 
   const Status nccl = AgreeOn(*comm_, StartNccl(options, on));
   RETURN_IF_ERROR(comm_->status());
   if (nccl.ok() || options.only_nccl) return nccl;
-  return Unavailable(
-      fmt::format("stages hand rows on over peer memory: {}; by NCCL neither: {}", reach.message(), nccl.message()));
+  return Unavailable(fmt::format("pipeline stages cannot communicate over peer memory: {}; nor by NCCL: {}",
+                                 reach.message(), nccl.message()));
 }
 
 Status StageExchange::StartNccl(const Options& options, const Launcher& on) {
@@ -41,7 +41,7 @@ Status StageExchange::StartNccl(const Options& options, const Launcher& on) {
 
 std::string StageExchange::Describe() const {
   if (!started()) return "";
-  return by_nccl() ? ", rows of stages by NCCL" : ", rows of stages by our own kernels";
+  return by_nccl() ? ", stage transfers by NCCL" : ", stage transfers by our own kernels";
 }
 
 Status StageExchange::status() const {
@@ -50,7 +50,7 @@ Status StageExchange::status() const {
     peers_.GiveUp();
     return comm;
   }
-  if (peers_.lost()) return Unavailable("a stage did not come to a step in time");
+  if (peers_.lost()) return Unavailable("a stage did not reach a step in time");
   return messages_.status();
 }
 

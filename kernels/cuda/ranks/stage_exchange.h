@@ -32,7 +32,7 @@ class StageExchange {
 
   bool started() const { return comm_ != nullptr; }
   bool by_nccl() const { return messages_.started(); }
-  /// For the log: ", rows of stages by NCCL", for instance.
+  /// For the log: ", stage transfers by NCCL", for instance.
   std::string Describe() const;
   /// kUnavailable once a stage has failed to respond. THREAD: any.
   Status status() const;

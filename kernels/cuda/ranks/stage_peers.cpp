@@ -38,7 +38,8 @@ Status StagePeers::Start(Comm& comm, int device) {
   std::vector<Introduction> all(stages);
   comm.AllGather(&own, sizeof(own), all.data());
   RETURN_IF_ERROR(comm.status());
-  if (!memory_.had_room()) return Overloaded(fmt::format("device {} has no room for what stages hand on", device));
+  if (!memory_.had_room())
+    return Overloaded(fmt::format("device {} has no memory for the peer buffers of stages", device));
   const Introduction &next = all[(stage + 1) % stages], &last = all[(stage + stages - 1) % stages];
   RETURN_IF_ERROR(memory_.Reach(device, next.inbox, &links_.next_inbox));
   RETURN_IF_ERROR(memory_.Reach(device, next.told, &links_.next_told));

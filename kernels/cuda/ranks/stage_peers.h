@@ -16,7 +16,7 @@ class StagePeers {
   /// ERRORS: kUnavailable without access to the neighbours' memory, as on another machine; kOverloaded if memory is
   /// exhausted.
   Status Start(Comm& comm, int device);
-  /// Frees all of it.
+  /// Frees the memory.
   void Stop();
 
   const StageLinks& links() const { return links_; }

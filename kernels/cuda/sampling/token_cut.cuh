@@ -118,8 +118,7 @@ class TokenCut {
   /// The best `k` of the kept tokens, or (k = 0) the shortest prefix with `share` of their total weight.
   __device__ KeptTokens Narrow(const KeptTokens& kept, uint32_t k, double share) {
     uint32_t least = OrderedKey(kept.last), greatest = OrderedKey(row_.max());
-    float width = 12.0f / row_.choice().inverse_temperature;  // usually contains the end; everything below falls into
-                                                              // the last bin
+    float width = 12.0f / row_.choice().inverse_temperature;  // usually contains the end; the rest is one bin
     Sum goal = k;                                             // total at which the border's bin is reached
     Bin border{0, 0, 0, 0, 0, 0};
     for (bool first = true; first || least < greatest; first = false) {

@@ -27,8 +27,7 @@ class GraphCache {
   void Clear();
 
  private:
-  static constexpr size_t kMostSteps = 512;  // at this limit the cache is cleared, so that one-off shapes do not
-                                             // accumulate
+  static constexpr size_t kMostSteps = 512;  // then the cache is cleared: one-off shapes must not accumulate
 
   struct Entry {
     StepOps ops;

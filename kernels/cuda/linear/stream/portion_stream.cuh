@@ -58,7 +58,7 @@ constexpr bool kBulkCopies = false;
 template <int kBits>
 class PortionRing {
  public:
-  static_assert(kPortionBytes<kBits> % 128 == 0, "slots of a ring begin at multiples of 128");
+  static_assert(kPortionBytes<kBits> % 128 == 0, "pipeline stages start at multiples of 128 bytes");
   static constexpr int kChunkBytes = kPanelTiles * TileOf<kBits>::kBytes;  // bytes between consecutive tiles of a row
 
   /// `barriers`: one per stage.
@@ -103,8 +103,7 @@ class PortionRing {
 
  private:
   static constexpr int kTileBytes = TileOf<kBits>::kBytes, kTiles = 2 * kPortionChunks;
-  static constexpr int kLanes = 16, kTilePieces = kTileBytes / 16;  // 16-byte chunks per tile, when each lane copies 16
-                                                                    // bytes
+  static constexpr int kLanes = 16, kTilePieces = kTileBytes / 16;  // 16-byte chunks of a tile, one per lane and copy
 
   static __device__ __forceinline__ int Lane() { return static_cast<int>(threadIdx.x) % 32; }
 
