@@ -92,7 +92,7 @@ struct SkinnyLinear {
   const float* bias = nullptr;
   Tensor y;
   bool accumulate = false;
-  AfterLinear after = AfterLinear::kNothing;
+  AfterLinear epilogue = AfterLinear::kNothing;
   Tensor product;            // kSiluMultiply: [rows, total / 2]; y is not written
   bool fixed_order = false;  // one summation order for any number of rows; takes up to kMaxRows
 

@@ -183,7 +183,7 @@ __device__ __forceinline__ float4 FourOf(const float* vector, int64_t c) {
 /// had been stored in between.
 enum class AfterBias { kNothing, kGeluTanh, kGeluErf };
 template <class T>
-__global__ void BiasWideKernel(Tensor x, const float* bias, AfterBias after) {
+__global__ void BiasWideKernel(Tensor x, const float* bias, AfterBias epilogue) {
   const int64_t c = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * 8;
   LetNextStart();
   if (c >= x.cols) return;
@@ -195,8 +195,8 @@ __global__ void BiasWideKernel(Tensor x, const float* bias, AfterBias after) {
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     values.x[i] += added[i];
-    if (after != AfterBias::kNothing) {
-      values.x[i] = GeluOf(ToFloat(FromFloat<T>(values.x[i])), after == AfterBias::kGeluTanh);
+    if (epilogue != AfterBias::kNothing) {
+      values.x[i] = GeluOf(ToFloat(FromFloat<T>(values.x[i])), epilogue == AfterBias::kGeluTanh);
     }
   }
   values.Store(at);
@@ -272,9 +272,9 @@ __global__ void UploadKernel(uint4* to, const uint4* from, int64_t count) {
 
 dim3 ElementGrid(int64_t rows, int64_t cols) { return Grid((cols + kBlockThreads - 1) / kBlockThreads, rows); }
 
-void LaunchBias(const Launcher& on, Tensor x, const float* bias, AfterBias after) {
+void LaunchBias(const Launcher& on, Tensor x, const float* bias, AfterBias epilogue) {
   const auto kernel = x.dtype == DType::kF16 ? BiasWideKernel<__half> : BiasWideKernel<__nv_bfloat16>;
-  Launch(on, kernel, ElementGrid(x.rows, x.cols / 8), kBlockThreads, 0, x, bias, after);
+  Launch(on, kernel, ElementGrid(x.rows, x.cols / 8), kBlockThreads, 0, x, bias, epilogue);
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ Division Divide(const Launcher& on, const SkinnyLinear& args) {
   while (args.k > kShortRow && cluster < 8 && args.total * cluster < 60 * processors) cluster *= 2;
   if (args.total < 96 * processors) {  // one tile per cluster
     for (const int outputs : {8, 16, 24, 32, 48, 64, 96, 128}) {
-      if (args.after == AfterLinear::kSiluMultiply && outputs % 16 != 0) continue;
+      if (args.epilogue == AfterLinear::kSiluMultiply && outputs % 16 != 0) continue;
       const int most = processors / cluster;
       if (TilesOf(args, outputs) <= most)
         return {outputs, cluster, most, cluster == 2 ? kOneBlockBytes : kTwoBlockBytes};
@@ -76,7 +76,7 @@ void LaunchTiles(const Launcher& on, const SkinnyLinear& args, const Division& d
   a.bias = args.bias;
   a.y = args.y.data, a.y_dtype = args.y.dtype, a.y_stride = args.y.stride;
   a.fours = AllowsFours(args.y) && Aligned(args.bias);
-  a.accumulate = args.accumulate, a.after = args.after;
+  a.accumulate = args.accumulate, a.epilogue = args.epilogue;
   a.product = args.product.data, a.product_stride = args.product.stride;
   const CUtensorMap w = kPairs ? MapPairs(args.dtype, args.weights[0], args.total, args.k, kN)
                                : MapRows(args.dtype, args.weights[0], args.total, args.k, args.k, kN);
@@ -116,7 +116,7 @@ void LaunchOutputs(const Launcher& on, const SkinnyLinear& args, const Division&
 template <class T>
 void LaunchOfType(const Launcher& on, const SkinnyLinear& args) {
   const Division division = Divide(on, args);
-  if (args.after == AfterLinear::kSiluMultiply) return LaunchOutputs<T, true>(on, args, division);
+  if (args.epilogue == AfterLinear::kSiluMultiply) return LaunchOutputs<T, true>(on, args, division);
   LaunchOutputs<T, false>(on, args, division);
 }
 
@@ -138,7 +138,7 @@ bool CanBatch(const Launcher& on, const SkinnyLinear& args) {
   if (args.weight_dtype != args.dtype || (IsNarrow(args) && IsSkinny(args))) return false;
   if (args.x.rows < 5 && CanStream(on, args)) return false;
   if (args.x.dtype != args.dtype || (args.accumulate && args.y.dtype != DType::kF32)) return false;
-  if (args.after == AfterLinear::kSiluMultiply) {
+  if (args.epilogue == AfterLinear::kSiluMultiply) {
     if (args.total % 16 != 0 || args.accumulate || reinterpret_cast<uintptr_t>(args.bias) % 16 != 0) return false;
     if (!AllowsFours(args.y) || !AllowsFours(args.product) || args.product.dtype != args.dtype) return false;
   }

@@ -22,7 +22,7 @@ struct BatchLinear {
   int64_t y_stride;
   bool fours;  // y and the number of outputs allow float4 accesses
   bool accumulate;
-  AfterLinear after;
+  AfterLinear epilogue;
   void* product;
   int64_t product_stride;
 };
@@ -168,8 +168,8 @@ struct BatchKernel {
       const int64_t at = row * a.y_stride + output;
       float value = a.bias != nullptr ? a.bias[output] : 0;
       for (int b = 0; b < blocks; ++b) value += *OfBlock(sums + row * kSumsStride + i % kN, b);
-      if (a.after != AfterLinear::kNothing) {
-        value = GeluOf(RoundTo(a.y_dtype, value), a.after == AfterLinear::kGeluTanh);
+      if (a.epilogue != AfterLinear::kNothing) {
+        value = GeluOf(RoundTo(a.y_dtype, value), a.epilogue == AfterLinear::kGeluTanh);
       }
       StoreElement(a.y, a.y_dtype, at, a.accumulate ? LoadElement(a.y, a.y_dtype, at) + value : value);
     }
@@ -199,8 +199,8 @@ struct BatchKernel {
                   {SiluOf(gate.x) * up.x, SiluOf(gate.y) * up.y, SiluOf(gate.z) * up.z, SiluOf(gate.w) * up.w});
       } else {
         float4 value = sum_of(four.place, i == first ? ahead.bias : BiasAt(four));
-        if (a.after != AfterLinear::kNothing) {
-          const bool tanh_approximation = a.after == AfterLinear::kGeluTanh;
+        if (a.epilogue != AfterLinear::kNothing) {
+          const bool tanh_approximation = a.epilogue == AfterLinear::kGeluTanh;
           value = round(value);
           value = {GeluOf(value.x, tanh_approximation), GeluOf(value.y, tanh_approximation),
                    GeluOf(value.z, tanh_approximation), GeluOf(value.w, tanh_approximation)};

@@ -39,9 +39,9 @@ struct FourOutputs {
   /// `old`: previous values of y, or zeros if the layer does not accumulate.
   __device__ __forceinline__ void Finish(const Skinny& a, int row, float4 sum, float4 old) const {
     float4 x = WithBias(sum);
-    if (a.after == AfterLinear::kGeluTanh || a.after == AfterLinear::kGeluErf) {
+    if (a.epilogue == AfterLinear::kGeluTanh || a.epilogue == AfterLinear::kGeluErf) {
       const auto gelu = [&](float value) {
-        return GeluOf(RoundTo(a.y_dtype, value), a.after == AfterLinear::kGeluTanh);
+        return GeluOf(RoundTo(a.y_dtype, value), a.epilogue == AfterLinear::kGeluTanh);
       };
       x = {gelu(x.x), gelu(x.y), gelu(x.z), gelu(x.w)};
     }

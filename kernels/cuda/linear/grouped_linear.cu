@@ -101,7 +101,7 @@ void WithTileRows(int64_t rows, const Body& body) {
 template <class T, int kBits>
 void LaunchOfBits(const Launcher& on, const SkinnyLinear& args) {
   WithTileRows(args.x.rows, [&](auto rows) {
-    if (args.after == AfterLinear::kSiluMultiply) return LaunchTiles<T, kBits, rows(), true>(on, args);
+    if (args.epilogue == AfterLinear::kSiluMultiply) return LaunchTiles<T, kBits, rows(), true>(on, args);
     LaunchTiles<T, kBits, rows(), false>(on, args);
   });
 }
@@ -113,7 +113,7 @@ bool EndsWithPanels(const SkinnyLinear& args) {
     rest -= args.outputs[i];
     if (rest > 0 && args.outputs[i] % kPanelRows != 0) return false;
   }
-  return args.after != AfterLinear::kSiluMultiply || args.total / 2 % kPanelRows == 0;
+  return args.epilogue != AfterLinear::kSiluMultiply || args.total / 2 % kPanelRows == 0;
 }
 
 }  // namespace
@@ -138,8 +138,8 @@ void LaunchGroupedLinear(const Launcher& on, const SkinnyLinear& args) {
 }
 
 bool CanGroupTwo(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next) {
-  return CanGroup(on, args) && CanGroup(on, next) && args.after == AfterLinear::kNothing &&
-         next.after == AfterLinear::kNothing &&
+  return CanGroup(on, args) && CanGroup(on, next) && args.epilogue == AfterLinear::kNothing &&
+         next.epilogue == AfterLinear::kNothing &&
          WithBitsOfTwo(args.weight_dtype, next.weight_dtype, [](auto, auto) { return true; });
 }
 

@@ -25,7 +25,7 @@ struct Skinny {
   DType y_dtype;
   int64_t y_stride;
   bool accumulate;
-  AfterLinear after;
+  AfterLinear epilogue;
   void* product;
   int64_t product_stride;
   const float* normed_from;
@@ -129,8 +129,8 @@ __device__ __forceinline__ void StoreOutput(const Skinny& a, int row, int output
 template <class T, class W>
 __device__ __forceinline__ void FinishOutput(const Skinny& a, int row, int output, float sum) {
   float value = AddBias(a, Scaled<T, W>(a, sum, output), output);
-  if (a.after == AfterLinear::kGeluTanh || a.after == AfterLinear::kGeluErf) {
-    value = GeluOf(RoundTo(a.y_dtype, value), a.after == AfterLinear::kGeluTanh);
+  if (a.epilogue == AfterLinear::kGeluTanh || a.epilogue == AfterLinear::kGeluErf) {
+    value = GeluOf(RoundTo(a.y_dtype, value), a.epilogue == AfterLinear::kGeluTanh);
   }
   StoreOutput(a, row, output, value);
 }
@@ -154,7 +154,7 @@ inline Skinny Narrow(const SkinnyLinear& args) {
   a.x = args.x.data, a.x_stride = args.x.stride;
   a.bias = args.bias;
   a.y = args.y.data, a.y_dtype = args.y.dtype, a.y_stride = args.y.stride;
-  a.accumulate = args.accumulate, a.after = args.after;
+  a.accumulate = args.accumulate, a.epilogue = args.epilogue;
   a.product = args.product.data, a.product_stride = args.product.stride;
   a.normed_from = static_cast<const float*>(args.normed_from.data), a.normed_from_stride = args.normed_from.stride;
   a.norm_weight = args.norm_weight, a.norm_bias = args.norm_bias;

@@ -244,7 +244,7 @@ template <class T, class W>
 void LaunchOfTypes(const Launcher& on, const SkinnyLinear& args) {
   const Skinny a = Narrow(args);
   const bool fixed_order = args.fixed_order;
-  if (args.after == AfterLinear::kSiluMultiply) return LaunchOfTiles<T, W, 2, true>(on, a, fixed_order);
+  if (args.epilogue == AfterLinear::kSiluMultiply) return LaunchOfTiles<T, W, 2, true>(on, a, fixed_order);
   // Wide tiles read x less often, but there must be enough of these tiles.
   const bool wide = a.total / (2 * kOutputs) * kMostSplits * 2 >= 3 * on.multiprocessors;
   return wide ? LaunchOfTiles<T, W, 2, false>(on, a, fixed_order) : LaunchOfTiles<T, W, 1, false>(on, a, fixed_order);

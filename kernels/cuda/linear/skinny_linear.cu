@@ -157,8 +157,8 @@ __global__ void __launch_bounds__(kBlockThreads) SkinnyKernel(Skinny a) {
         StoreOutput(a, row, half + output, up);
         static_cast<T*>(a.product)[row * a.product_stride + output] = FromFloat<T>(SiluOf(value) * up);
       } else {
-        if (a.after == AfterLinear::kGeluTanh || a.after == AfterLinear::kGeluErf) {
-          value = GeluOf(RoundTo(a.y_dtype, value), a.after == AfterLinear::kGeluTanh);
+        if (a.epilogue == AfterLinear::kGeluTanh || a.epilogue == AfterLinear::kGeluErf) {
+          value = GeluOf(RoundTo(a.y_dtype, value), a.epilogue == AfterLinear::kGeluTanh);
         }
         StoreOutput(a, row, output, value);
       }
@@ -189,7 +189,7 @@ void LaunchKernel(const Launcher& on, const Skinny& a) {
 template <class T>
 void LaunchOfType(const Launcher& on, const SkinnyLinear& args) {
   const Skinny a = Narrow(args);
-  const bool pairs = args.after == AfterLinear::kSiluMultiply;
+  const bool pairs = args.epilogue == AfterLinear::kSiluMultiply;
   if (a.rows <= 8) {
     if (pairs) return args.norm ? LaunchKernel<T, 2, 1, true, true>(on, a) : LaunchKernel<T, 2, 1, false, true>(on, a);
     return args.norm ? LaunchKernel<T, 1, 1, true, false>(on, a) : LaunchKernel<T, 1, 1, false, false>(on, a);
@@ -233,7 +233,7 @@ bool EndsWithTiles(const SkinnyLinear& args) {
     rest -= args.outputs[i];
     if (rest > 0 && args.outputs[i] % kTileRows != 0) return false;
   }
-  return args.after != AfterLinear::kSiluMultiply || args.total / 2 % kTileRows == 0;
+  return args.epilogue != AfterLinear::kSiluMultiply || args.total / 2 % kTileRows == 0;
 }
 
 bool IsSkinny(const SkinnyLinear& args) {

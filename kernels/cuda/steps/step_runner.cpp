@@ -60,12 +60,12 @@ bool IsGelu(const StepOp& op) {
 bool TakeFollower(const StepOp& linear, const StepOp& next, SkinnyLinear* args) {
   if (linear.accumulate || !SameMatrix(linear.y, next.x)) return false;
   if (IsGelu(next)) {
-    args->after = next.activation == Activation::kGeluTanh ? AfterLinear::kGeluTanh : AfterLinear::kGeluErf;
+    args->epilogue = next.activation == Activation::kGeluTanh ? AfterLinear::kGeluTanh : AfterLinear::kGeluErf;
     return true;
   }
   if (next.kind != OpKind::kMultiplyActivated || next.activation != Activation::kSilu) return false;
   if (next.y.dtype != args->dtype || args->total % 2 != 0) return false;
-  args->after = AfterLinear::kSiluMultiply;
+  args->epilogue = AfterLinear::kSiluMultiply;
   args->product = next.y;
   return true;
 }

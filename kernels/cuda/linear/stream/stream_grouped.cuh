@@ -273,7 +273,7 @@ void LaunchStreamGroupedOf(const Launcher& on, const Skinny& a) {
 template <class T, int kBits>
 void LaunchStreamGrouped(const Launcher& on, const SkinnyLinear& args) {
   const Skinny a = NarrowForStream(args, kPortionInputs);
-  if (args.after == AfterLinear::kSiluMultiply) {
+  if (args.epilogue == AfterLinear::kSiluMultiply) {
     return args.norm ? LaunchStreamGroupedOf<T, kBits, true, true>(on, a)
                      : LaunchStreamGroupedOf<T, kBits, false, true>(on, a);
   }

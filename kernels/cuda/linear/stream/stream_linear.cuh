@@ -290,7 +290,7 @@ void LaunchStream(const Launcher& on, const Skinny& a) {
 template <class T, class W>
 void LaunchStreamOfTypes(const Launcher& on, const SkinnyLinear& args) {
   const Skinny a = NarrowForStream(args, kStreamChunk<W>);
-  if (args.after == AfterLinear::kSiluMultiply) {
+  if (args.epilogue == AfterLinear::kSiluMultiply) {
     return args.norm ? LaunchStream<T, W, true, true>(on, a) : LaunchStream<T, W, false, true>(on, a);
   }
   return args.norm ? LaunchStream<T, W, true, false>(on, a) : LaunchStream<T, W, false, false>(on, a);

@@ -5,7 +5,7 @@ namespace ringside::cuda {
 
 bool CanStreamGrouped(const Launcher& on, const SkinnyLinear& args) {
   const Skinny a = NarrowForStream(args, kPortionInputs);
-  const bool pairs = args.after == AfterLinear::kSiluMultiply;
+  const bool pairs = args.epilogue == AfterLinear::kSiluMultiply;
   return WithBits(args.weight_dtype,
                   [&](auto bits) { return DivideStream<bits()>(on, a, pairs).slots >= kFewestSlots; });
 }
@@ -19,7 +19,7 @@ void LaunchStreamLinearGrouped(const Launcher& on, const SkinnyLinear& args) {
 
 bool CanStreamTwoGrouped(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next) {
   const auto plain = [&](const SkinnyLinear& one) {
-    return HasGroupScales(one.weight_dtype) && one.after == AfterLinear::kNothing && IsSkinny(one) &&
+    return HasGroupScales(one.weight_dtype) && one.epilogue == AfterLinear::kNothing && IsSkinny(one) &&
            CanStream(on, one);
   };
   if (!plain(args) || !plain(next)) return false;

@@ -46,8 +46,8 @@ struct TileResult {
       value = SiluOf(RoundTo(a.y_dtype, value)) * RoundTo(a.y_dtype, up_sum + up_bias);
       static_cast<T*>(a.product)[row * a.product_stride + output] = FromFloat<T>(value);
     } else {
-      if (a.after == AfterLinear::kGeluTanh || a.after == AfterLinear::kGeluErf) {
-        value = GeluOf(RoundTo(a.y_dtype, value), a.after == AfterLinear::kGeluTanh);
+      if (a.epilogue == AfterLinear::kGeluTanh || a.epilogue == AfterLinear::kGeluErf) {
+        value = GeluOf(RoundTo(a.y_dtype, value), a.epilogue == AfterLinear::kGeluTanh);
       }
       StoreElement(a.y, a.y_dtype, row * a.y_stride + output, old + value);
     }
