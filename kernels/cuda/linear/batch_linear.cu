@@ -60,9 +60,9 @@ bool IsNarrow(const SkinnyLinear& args) {
   return std::min(args.k, args.total) < kNarrow && args.small() && args.x.rows <= SkinnyLinear::kMaxRows;
 }
 
-template <class T, int kN, bool kPairs>
+template <class T, int kN, bool kGateUp>
 void LaunchTiles(const Launcher& on, const SkinnyLinear& args, const Division& division) {
-  using Kernel = BatchKernel<T, kN, kPairs>;
+  using Kernel = BatchKernel<T, kN, kGateUp>;
   BatchLinear a = {};
   a.chunks = (args.k + kBoxColumns - 1) / kBoxColumns;
   a.tiles = TilesOf(args, kN);
@@ -78,35 +78,36 @@ void LaunchTiles(const Launcher& on, const SkinnyLinear& args, const Division& d
   a.fours = AllowsFours(args.y) && Aligned(args.bias);
   a.accumulate = args.accumulate, a.epilogue = args.epilogue;
   a.product = args.product.data, a.product_stride = args.product.stride;
-  const CUtensorMap w = kPairs ? MapPairs(args.dtype, args.weights[0], args.total, args.k, kN)
-                               : MapRows(args.dtype, args.weights[0], args.total, args.k, args.k, kN);
+  const CUtensorMap w = kGateUp ? MapPairs(args.dtype, args.weights[0], args.total, args.k, kN)
+                                : MapRows(args.dtype, args.weights[0], args.total, args.k, args.k, kN);
   const CUtensorMap x = MapRows(args.dtype, args.x.data, args.x.rows, args.k, args.x.stride, box_rows);
   Launcher in_clusters = on;
   in_clusters.cluster = division.cluster;
   // At least the amount that limits an SM to two blocks; with more, blocks are distributed unevenly.
   const size_t shared = std::max(kTwoBlocksLeast, static_cast<size_t>(a.slots * a.slot_bytes) + others);
-  Launch(in_clusters, RunBatchLinear<T, kN, kPairs>, Grid(clusters * division.cluster), kBatchThreads, shared, w, x, a);
+  Launch(in_clusters, RunBatchLinear<T, kN, kGateUp>, Grid(clusters * division.cluster), kBatchThreads, shared, w, x,
+         a);
 }
 
-template <class T, bool kPairs>
+template <class T, bool kGateUp>
 void LaunchOutputs(const Launcher& on, const SkinnyLinear& args, const Division& division) {
   switch (division.outputs) {
     case 16:
-      return LaunchTiles<T, 16, kPairs>(on, args, division);
+      return LaunchTiles<T, 16, kGateUp>(on, args, division);
     case 32:
-      return LaunchTiles<T, 32, kPairs>(on, args, division);
+      return LaunchTiles<T, 32, kGateUp>(on, args, division);
     case 48:
-      return LaunchTiles<T, 48, kPairs>(on, args, division);
+      return LaunchTiles<T, 48, kGateUp>(on, args, division);
     case 64:
-      return LaunchTiles<T, 64, kPairs>(on, args, division);
+      return LaunchTiles<T, 64, kGateUp>(on, args, division);
     case 96:
-      return LaunchTiles<T, 96, kPairs>(on, args, division);
+      return LaunchTiles<T, 96, kGateUp>(on, args, division);
     case 112:
-      return LaunchTiles<T, 112, kPairs>(on, args, division);
+      return LaunchTiles<T, 112, kGateUp>(on, args, division);
     case 128:
-      return LaunchTiles<T, 128, kPairs>(on, args, division);
+      return LaunchTiles<T, 128, kGateUp>(on, args, division);
     default:
-      if constexpr (!kPairs) {
+      if constexpr (!kGateUp) {
         if (division.outputs == 8) return LaunchTiles<T, 8, false>(on, args, division);
         LaunchTiles<T, 24, false>(on, args, division);
       }

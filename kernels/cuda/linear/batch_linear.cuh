@@ -30,9 +30,9 @@ struct BatchLinear {
 constexpr int kBatchSlots = 32;
 constexpr int kBatchThreads = 128 + 32;  // a consumer warp group and a producer warp
 
-/// kN outputs per tile. With kPairs (gate-up) a tile holds kN / 2 gates and their ups. A cluster computes one tile
+/// kN outputs per tile. With kGateUp a tile holds kN / 2 gates and their ups. A cluster computes one tile
 /// only.
-template <class T, int kN, bool kPairs>
+template <class T, int kN, bool kGateUp>
 struct BatchKernel {
   static constexpr int kWeightBytes = kN * kBoxColumns * 2;
   static constexpr int kSumsStride = kN + (8 - kN % 32 + 32) % 32;  // in floats: consecutive rows are eight banks apart
@@ -61,7 +61,7 @@ struct BatchKernel {
   __device__ __forceinline__ void Copy(const CUtensorMap& w, const CUtensorMap& x) const {
     const auto copy_weights = [&](int tile, int chunk, int slot) {
       ArriveAtExpecting(full + slot * 8, a.slot_bytes);
-      if constexpr (kPairs) {
+      if constexpr (kGateUp) {
         CopyPairsBox(ring + slot * a.slot_bytes, w, chunk * kBoxColumns, tile * (kN / 16), full + slot * 8, kReadOnce);
       } else {
         CopyBox(ring + slot * a.slot_bytes, w, chunk * kBoxColumns, tile * kN, full + slot * 8, kReadOnce);
@@ -134,9 +134,9 @@ struct BatchKernel {
     bool there;
   };
   __device__ __forceinline__ Four FourAt(int i, int tile) const {
-    constexpr int kOutputs = kPairs ? kN / 2 : kN, kFours = kOutputs / 4;
+    constexpr int kOutputs = kGateUp ? kN / 2 : kN, kFours = kOutputs / 4;
     const int place = i % kFours * 4, output = tile * kOutputs + place;
-    return {i / kFours, place, output, i < a.rows * kFours && output < (kPairs ? a.total / 2 : a.total)};
+    return {i / kFours, place, output, i < a.rows * kFours && output < (kGateUp ? a.total / 2 : a.total)};
   }
   __device__ __forceinline__ float4 BiasAt(const Four& four) const {
     return a.bias != nullptr ? *reinterpret_cast<const float4*>(a.bias + four.output) : float4{0, 0, 0, 0};
@@ -151,7 +151,7 @@ struct BatchKernel {
   };
   __device__ __forceinline__ Ahead FetchAhead(int tile) const {
     const Four four = FourAt(ClusterRank() * 128 + static_cast<int>(threadIdx.x), tile);
-    if (kPairs || !a.fours || !four.there) return {};
+    if (kGateUp || !a.fours || !four.there) return {};
     return {BiasAt(four), OldAt(four)};
   }
 
@@ -178,7 +178,7 @@ struct BatchKernel {
   /// Epilogue, four outputs at a time. The CTAs of a cluster divide the outputs; each reduces the split-K partial sums
   /// in the order of the inputs.
   __device__ __forceinline__ void Finish(const float* sums, int tile, const Ahead& ahead) const {
-    if (!kPairs && !a.fours) return FinishSingly(sums, tile);
+    if (!kGateUp && !a.fours) return FinishSingly(sums, tile);
     const int blocks = ClusterBlocks(), first = ClusterRank() * 128 + static_cast<int>(threadIdx.x);
     for (int i = first;; i += blocks * 128) {
       const Four four = FourAt(i, tile);
@@ -188,7 +188,7 @@ struct BatchKernel {
         return AddFoursOfCluster(sums + four.row * kSumsStride + at, blocks, sum);
       };
       const auto round = [&](float4 v) { return RoundFourTo(a.y_dtype, v); };
-      if constexpr (kPairs) {
+      if constexpr (kGateUp) {
         const int half = a.total / 2, gate_place = four.place / 8 * 16 + four.place % 8;
         Four up_four = four;
         up_four.output += half;
@@ -212,11 +212,11 @@ struct BatchKernel {
   }
 };
 
-template <class T, int kN, bool kPairs>
+template <class T, int kN, bool kGateUp>
 __global__ void __launch_bounds__(kBatchThreads)
     RunBatchLinear(const __grid_constant__ CUtensorMap w, const __grid_constant__ CUtensorMap x, BatchLinear a) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  using Kernel = BatchKernel<T, kN, kPairs>;
+  using Kernel = BatchKernel<T, kN, kGateUp>;
   extern __shared__ __align__(1024) unsigned char shared[];
   Kernel kernel(a, SharedAddress(shared), SharedAddress(shared + a.slots * a.slot_bytes));
   float* sums = reinterpret_cast<float*>(shared + a.slots * a.slot_bytes + 2 * kBatchSlots * 8);

@@ -40,8 +40,8 @@ int SplitsOf(const Launcher& on, int tiles, int k) {
   return best;
 }
 
-int TilesOf(const SkinnyLinear& args, bool pairs, int row_tiles) {
-  const int outputs = kGroupedOutputs / (pairs ? 2 : 1), all = pairs ? args.total / 2 : args.total;
+int TilesOf(const SkinnyLinear& args, bool gate_up, int row_tiles) {
+  const int outputs = kGroupedOutputs / (gate_up ? 2 : 1), all = gate_up ? args.total / 2 : args.total;
   return (all + outputs - 1) / outputs * row_tiles;
 }
 
@@ -63,15 +63,15 @@ CUtensorMap MapOf(const SkinnyLinear& args, const GroupedDivision& division) {
   return MapRows(args.dtype, args.x.data, args.x.rows, args.k, args.x.stride, division.box_rows);
 }
 
-template <class T, int kBits, int kN, bool kPairs>
+template <class T, int kBits, int kN, bool kGateUp>
 void LaunchTiles(const Launcher& on, const SkinnyLinear& args) {
-  using Kernel = GroupedKernel<T, kBits, kN, kPairs>;
+  using Kernel = GroupedKernel<T, kBits, kN, kGateUp>;
   const GroupedDivision division = Divide(static_cast<int>(args.x.rows), kN, Kernel::kWeightBytes);
-  const int tiles = TilesOf(args, kPairs, division.row_tiles), splits = SplitsOf<kN>(on, tiles, args.k);
+  const int tiles = TilesOf(args, kGateUp, division.row_tiles), splits = SplitsOf<kN>(on, tiles, args.k);
   Launcher in_clusters = on;
   in_clusters.cluster = splits;
-  Launch(in_clusters, RunGroupedLinear<T, kBits, kN, kPairs>, Grid(tiles * splits), Kernel::kThreads, BytesOf(division),
-         MapOf(args, division), Narrow(args), division);
+  Launch(in_clusters, RunGroupedLinear<T, kBits, kN, kGateUp>, Grid(tiles * splits), Kernel::kThreads,
+         BytesOf(division), MapOf(args, division), Narrow(args), division);
 }
 
 template <class T, int kBits, int kNextBits, int kN>

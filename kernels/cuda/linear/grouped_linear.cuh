@@ -28,7 +28,7 @@ struct GroupedDivision {
 /// Computes a tile of up to kN rows of x by 256 outputs, in one block or in a cluster whose blocks split K. A dedicated
 /// producer warp fills the pipeline. With 128 rows the accumulators leave no registers for one, so the first consumer
 /// thread also issues the copies.
-template <class T, int kBits, int kN, bool kPairs>
+template <class T, int kBits, int kN, bool kGateUp>
 struct GroupedKernel {
   using W = Grouped<kBits>;
   static constexpr bool kOwnWarpCopies = kN <= 64;
@@ -61,7 +61,7 @@ struct GroupedKernel {
 
   /// The first output of a warp group's panel, or one past the last output if it has none.
   __device__ __forceinline__ int PanelOutput(int group) const {
-    if constexpr (!kPairs) return tile * kGroupedOutputs + group * kPanelRows;
+    if constexpr (!kGateUp) return tile * kGroupedOutputs + group * kPanelRows;
     constexpr int kHalf = kGroupedWarpGroups / 2;
     return group / kHalf * (a.total / 2) + (tile * kHalf + group % kHalf) * kPanelRows;
   }
@@ -131,8 +131,8 @@ struct GroupedKernel {
     }
   }
 
-  static constexpr int kResults = kGroupedOutputs / (kPairs ? 2 : 1), kFours = kResults / 4,
-                       kAtOnce = kPairs || kOwnWarpCopies ? 2 : 4;  // limited by registers
+  static constexpr int kResults = kGroupedOutputs / (kGateUp ? 2 : 1), kFours = kResults / 4,
+                       kAtOnce = kGateUp || kOwnWarpCopies ? 2 : 4;  // limited by registers
 
   /// Position of a thread's four outputs in `sums`, and the rows of the tile that it handles.
   struct FoursPlace {
@@ -141,7 +141,7 @@ struct GroupedKernel {
   };
   __device__ __forceinline__ FoursPlace PlaceOfFours() const {
     const int thread = ClusterRank() * kGroupedThreads + static_cast<int>(threadIdx.x), place = thread % kFours * 4;
-    const int output = tile * kResults + place, all = kPairs ? a.total / 2 : a.total;
+    const int output = tile * kResults + place, all = kGateUp ? a.total / 2 : a.total;
     return {place, output, thread / kFours, ClusterBlocks() * kGroupedThreads / kFours, output < all};
   }
   /// Scales, biases and old outputs, prefetched while sums are stored and the cluster synchronizes.
@@ -152,10 +152,10 @@ struct GroupedKernel {
   __device__ __forceinline__ void FetchAhead(Ahead& ahead) const {
     const FoursPlace at = PlaceOfFours();
     if (!at.there) return;
-    const int all = kPairs ? a.total / 2 : a.total;
+    const int all = kGateUp ? a.total / 2 : a.total;
     ahead.own = FourOutputs<T>::template Of<W>(a, at.output, all);
-    if constexpr (kPairs) ahead.up = FourOutputs<T>::template Of<W>(a, all + at.output, a.total);
-    if (!kPairs && a.accumulate) FetchOld(ahead, at, at.first_row);
+    if constexpr (kGateUp) ahead.up = FourOutputs<T>::template Of<W>(a, all + at.output, a.total);
+    if (!kGateUp && a.accumulate) FetchOld(ahead, at, at.first_row);
   }
   __device__ __forceinline__ void FetchOld(Ahead& ahead, const FoursPlace& at, int first) const {
 #pragma unroll
@@ -247,20 +247,20 @@ struct GroupedKernel {
     const int blocks = ClusterBlocks();
     for (int first = at.first_row; first < rows; first += kAtOnce * at.row_step) {
       float4 sum[kAtOnce], up_sum[kAtOnce];
-      if (!kPairs && a.accumulate && first > at.first_row) FetchOld(ahead, at, first);
+      if (!kGateUp && a.accumulate && first > at.first_row) FetchOld(ahead, at, first);
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
         const int row = first + i * at.row_step;
         if (row >= rows) break;
         const float* of_row = sums + row * kGroupedSumsStride + at.place;
         sum[i] = AddFoursOfCluster(of_row, blocks, {});
-        if constexpr (kPairs) up_sum[i] = AddFoursOfCluster(of_row + kResults, blocks, {});
+        if constexpr (kGateUp) up_sum[i] = AddFoursOfCluster(of_row + kResults, blocks, {});
       }
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
         const int row = first + i * at.row_step;
         if (row >= rows) break;
-        if constexpr (kPairs) {
+        if constexpr (kGateUp) {
           FinishPairs(a, first_row + row, ahead.own, ahead.up, sum[i], up_sum[i]);
         } else {
           ahead.own.Finish(a, first_row + row, sum[i], a.accumulate ? ahead.old[i] : float4{0, 0, 0, 0});
@@ -271,10 +271,10 @@ struct GroupedKernel {
 };
 
 /// Computes the tile of block `block` of a layer.
-template <class T, int kBits, int kN, bool kPairs>
+template <class T, int kBits, int kN, bool kGateUp>
 __device__ __forceinline__ void MultiplyGrouped(const CUtensorMap& x, const Skinny& a, const GroupedDivision& division,
                                                 int block) {
-  using Kernel = GroupedKernel<T, kBits, kN, kPairs>;
+  using Kernel = GroupedKernel<T, kBits, kN, kGateUp>;
   extern __shared__ __align__(1024) unsigned char shared[];
   const Kernel kernel(a, division, shared, block);
   if (threadIdx.x == 0) {
@@ -299,11 +299,11 @@ __device__ __forceinline__ void MultiplyGrouped(const CUtensorMap& x, const Skin
   ClusterSync();  // no block exits while others read its sums
 }
 
-template <class T, int kBits, int kN, bool kPairs>
-__global__ void __launch_bounds__(GroupedKernel<T, kBits, kN, kPairs>::kThreads, 1)
+template <class T, int kBits, int kN, bool kGateUp>
+__global__ void __launch_bounds__(GroupedKernel<T, kBits, kN, kGateUp>::kThreads, 1)
     RunGroupedLinear(const __grid_constant__ CUtensorMap x, Skinny a, GroupedDivision division) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  MultiplyGrouped<T, kBits, kN, kPairs>(x, a, division, static_cast<int>(blockIdx.x));
+  MultiplyGrouped<T, kBits, kN, kGateUp>(x, a, division, static_cast<int>(blockIdx.x));
 #endif
 }
 

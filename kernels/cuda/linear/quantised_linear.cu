@@ -30,7 +30,7 @@ struct Sizes {
 };
 
 /// Copies a block's stages. Missing inputs are filled with zeros: a zero-size copy reads nothing.
-template <class T, class W, int kTiles, int kColumns, bool kPairs>
+template <class T, class W, int kTiles, int kColumns, bool kGateUp>
 class Feed {
  public:
   using S = Sizes<kTiles, kColumns>;
@@ -49,7 +49,7 @@ class Feed {
     for (int i = 0; i < kWeightRows; ++i) {
       const int place = static_cast<int>(threadIdx.x) / 8 + i * kPlaceStep;
       const W* row;
-      if constexpr (kPairs) {
+      if constexpr (kGateUp) {
         const int output = first_output + place % kOutputs;
         row = output < half ? WeightRow<W>(a, output + (place >= kOutputs ? half : 0)) : nullptr;
       } else {
@@ -129,12 +129,12 @@ __device__ __forceinline__ void MultiplyStage(float (&c)[kTiles][kColumns][4], c
 }
 
 /// Reduces the warp halves and the split-K partial sums across the cluster (DSMEM); each CTA stores its slice.
-template <class T, class W, int kTiles, int kColumns, bool kPairs>
+template <class T, class W, int kTiles, int kColumns, bool kGateUp>
 __device__ __forceinline__ void FinishBlock(const Skinny& a, int first_output, int first_row, const float* sums) {
   using S = Sizes<kTiles, kColumns>;
   const int splits = ClusterBlocks(), rank = ClusterRank(), half = a.total / 2;
-  constexpr int kResults = kPairs ? kOutputs : S::kAll;
-  const int rows = min(a.rows - first_row, S::kRows), all = kPairs ? half : a.total;
+  constexpr int kResults = kGateUp ? kOutputs : S::kAll;
+  const int rows = min(a.rows - first_row, S::kRows), all = kGateUp ? half : a.total;
   for (int i = rank * kBlockThreads + static_cast<int>(threadIdx.x); i < rows * kResults; i += splits * kBlockThreads) {
     const int row = i / kResults, place = i % kResults, output = first_output + place;
     if (output >= all) continue;
@@ -147,7 +147,7 @@ __device__ __forceinline__ void FinishBlock(const Skinny& a, int first_output, i
       }
       return sum;
     };
-    if constexpr (kPairs) {
+    if constexpr (kGateUp) {
       FinishPair<T, W>(a, first_row + row, output, sum_of(place), sum_of(kOutputs + place));
     } else {
       FinishOutput<T, W>(a, first_row + row, output, sum_of(place));
@@ -155,16 +155,16 @@ __device__ __forceinline__ void FinishBlock(const Skinny& a, int first_output, i
   }
 }
 
-template <class T, class W, int kTiles, int kColumns, bool kPairs>
+template <class T, class W, int kTiles, int kColumns, bool kGateUp>
 __global__ void __launch_bounds__(kBlockThreads, 2) QuantisedKernel(Skinny a) {
   using S = Sizes<kTiles, kColumns>;
   extern __shared__ __align__(16) unsigned char shared[];
   const int splits = ClusterBlocks(), rank = ClusterRank();
   const int tile = static_cast<int>(blockIdx.x) / splits, chunks = (a.k + kChunk - 1) / kChunk;
   const int begin = chunks * rank / splits, count = chunks * (rank + 1) / splits - begin;
-  const int first_output = tile * (kPairs ? kOutputs : S::kAll), first_row = static_cast<int>(blockIdx.y) * S::kRows;
+  const int first_output = tile * (kGateUp ? kOutputs : S::kAll), first_row = static_cast<int>(blockIdx.y) * S::kRows;
 
-  const Feed<T, W, kTiles, kColumns, kPairs> feed(a, first_output, first_row, shared);
+  const Feed<T, W, kTiles, kColumns, kGateUp> feed(a, first_output, first_row, shared);
   LetNextStart();
   for (int i = 0; i < min(count, S::kStages - 1); ++i)
     feed.Weights(begin + i, i);  // independent of the preceding kernel
@@ -203,7 +203,7 @@ __global__ void __launch_bounds__(kBlockThreads, 2) QuantisedKernel(Skinny a) {
     }
   }
   ClusterSync();
-  FinishBlock<T, W, kTiles, kColumns, kPairs>(a, first_output, first_row, sums);
+  FinishBlock<T, W, kTiles, kColumns, kGateUp>(a, first_output, first_row, sums);
   ClusterSync();  // no block exits while others read its sums
 }
 
@@ -221,23 +221,23 @@ int SplitsOf(const Launcher& on, int tiles, int k, bool fixed_order) {
   return best;
 }
 
-template <class T, class W, int kTiles, int kColumns, bool kPairs>
+template <class T, class W, int kTiles, int kColumns, bool kGateUp>
 void LaunchTiles(const Launcher& on, const Skinny& a, int tiles, int splits) {
   using S = Sizes<kTiles, kColumns>;
   Launcher clustered = on;
   clustered.cluster = splits;
-  Launch(clustered, QuantisedKernel<T, W, kTiles, kColumns, kPairs>,
+  Launch(clustered, QuantisedKernel<T, W, kTiles, kColumns, kGateUp>,
          Grid(tiles * splits, (a.rows + S::kRows - 1) / S::kRows), kBlockThreads, S::kBytes, a);
 }
 
-template <class T, class W, int kTiles, bool kPairs>
+template <class T, class W, int kTiles, bool kGateUp>
 void LaunchOfTiles(const Launcher& on, const Skinny& a, bool fixed_order) {
-  const int outputs = kPairs ? kOutputs : kTiles * kOutputs, all = kPairs ? a.total / 2 : a.total;
+  const int outputs = kGateUp ? kOutputs : kTiles * kOutputs, all = kGateUp ? a.total / 2 : a.total;
   const int tiles = (all + outputs - 1) / outputs, splits = SplitsOf(on, tiles, a.k, fixed_order);
-  if (a.rows <= 8) return LaunchTiles<T, W, kTiles, 1, kPairs>(on, a, tiles, splits);
-  if (a.rows <= 16) return LaunchTiles<T, W, kTiles, 2, kPairs>(on, a, tiles, splits);
-  if (a.rows <= 32) return LaunchTiles<T, W, kTiles, 4, kPairs>(on, a, tiles, splits);
-  LaunchTiles<T, W, kTiles, kMostColumns, kPairs>(on, a, tiles, splits);
+  if (a.rows <= 8) return LaunchTiles<T, W, kTiles, 1, kGateUp>(on, a, tiles, splits);
+  if (a.rows <= 16) return LaunchTiles<T, W, kTiles, 2, kGateUp>(on, a, tiles, splits);
+  if (a.rows <= 32) return LaunchTiles<T, W, kTiles, 4, kGateUp>(on, a, tiles, splits);
+  LaunchTiles<T, W, kTiles, kMostColumns, kGateUp>(on, a, tiles, splits);
 }
 
 template <class T, class W>

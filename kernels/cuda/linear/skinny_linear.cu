@@ -19,9 +19,9 @@ namespace {
 
 constexpr int kChunk = 32;  // inputs per K tile of a warp
 
-/// A block has kTiles tiles of 16 outputs and 8 * kColumns rows of x, selected by grid y. kPairs (gate-up): the first
+/// A block has kTiles tiles of 16 outputs and 8 * kColumns rows of x, selected by grid y. kGateUp: the first
 /// half of the tiles are gates, the second half their ups.
-template <class T, int kTiles, int kColumns, bool kNorm, bool kPairs>
+template <class T, int kTiles, int kColumns, bool kNorm, bool kGateUp>
 __global__ void __launch_bounds__(kBlockThreads) SkinnyKernel(Skinny a) {
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ float shared_sums[kWarps];
@@ -33,8 +33,8 @@ __global__ void __launch_bounds__(kBlockThreads) SkinnyKernel(Skinny a) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, quad = lane / 4, inputs = lane % 4 * 8;
   const int half = a.total / 2, chunks = (a.k + kChunk - 1) / kChunk;
   const int first_row = static_cast<int>(blockIdx.y) * 8 * kColumns, own_rows = min(a.rows - first_row, 8 * kColumns);
-  constexpr int kFamily = kPairs ? kTiles / 2 : kTiles;  // adjacent tiles
-  const int blocks = ((kPairs ? half : a.total) + 16 * kFamily - 1) / (16 * kFamily);
+  constexpr int kFamily = kGateUp ? kTiles / 2 : kTiles;  // adjacent tiles
+  const int blocks = ((kGateUp ? half : a.total) + 16 * kFamily - 1) / (16 * kFamily);
   int block = static_cast<int>(blockIdx.x);  // output block; advances by the grid size
   const auto first_output = [&](int tile) {
     return (block * kFamily + tile % kFamily) * 16 + (tile >= kFamily ? half : 0);
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(kBlockThreads) SkinnyKernel(Skinny a) {
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
         const int output = first_output(t) + quad + 8 * h;
-        rows[t][h] = kPairs && t < kFamily && output >= half ? nullptr : WeightRow<T>(a, output);
+        rows[t][h] = kGateUp && t < kFamily && output >= half ? nullptr : WeightRow<T>(a, output);
       }
     }
   };
@@ -148,9 +148,9 @@ __global__ void __launch_bounds__(kBlockThreads) SkinnyKernel(Skinny a) {
     for (int i = threadIdx.x; i < own_rows * 16 * kFamily; i += kBlockThreads) {
       const int own = i / (16 * kFamily), row = first_row + own;
       const int place = i % (16 * kFamily), output = finished_output(place / 16) + place % 16;
-      if (output >= (kPairs ? half : a.total)) continue;
+      if (output >= (kGateUp ? half : a.total)) continue;
       float value = AddBias(a, sum_of(own, place), output);
-      if constexpr (kPairs) {
+      if constexpr (kGateUp) {
         const float up = RoundTo(a.y_dtype, AddBias(a, sum_of(own, 16 * kFamily + place), half + output));
         value = RoundTo(a.y_dtype, value);
         StoreOutput(a, row, output, value);
@@ -168,39 +168,40 @@ __global__ void __launch_bounds__(kBlockThreads) SkinnyKernel(Skinny a) {
   }
 }
 
-template <class T, int kTiles, int kColumns, bool kNorm, bool kPairs>
+template <class T, int kTiles, int kColumns, bool kNorm, bool kGateUp>
 void LaunchKernel(const Launcher& on, const Skinny& a) {
-  const int outputs = 16 * (kPairs ? kTiles / 2 : kTiles), all = kPairs ? a.total / 2 : a.total;
+  const int outputs = 16 * (kGateUp ? kTiles / 2 : kTiles), all = kGateUp ? a.total / 2 : a.total;
   size_t shared = sizeof(float) * kWarps * 8 * kColumns * (16 * kTiles + 1);
   if (kNorm) shared += sizeof(T) * static_cast<size_t>(a.rows * a.x_shared_stride);
   // A persistent grid: no more blocks than are resident.
   static const int resident = [shared] {
     int blocks = 0;
-    CHECK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, SkinnyKernel<T, kTiles, kColumns, kNorm, kPairs>,
+    CHECK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, SkinnyKernel<T, kTiles, kColumns, kNorm, kGateUp>,
                                                              kBlockThreads, std::min<size_t>(shared, 48 << 10)));
     return std::max(1, blocks);
   }();
   const int blocks = (all + outputs - 1) / outputs;
   const int rounds = (blocks + resident * on.multiprocessors - 1) / (resident * on.multiprocessors);
-  Launch(on, SkinnyKernel<T, kTiles, kColumns, kNorm, kPairs>,
+  Launch(on, SkinnyKernel<T, kTiles, kColumns, kNorm, kGateUp>,
          Grid((blocks + rounds - 1) / rounds, (a.rows + 8 * kColumns - 1) / (8 * kColumns)), kBlockThreads, shared, a);
 }
 
 template <class T>
 void LaunchOfType(const Launcher& on, const SkinnyLinear& args) {
   const Skinny a = Narrow(args);
-  const bool pairs = args.epilogue == AfterLinear::kSiluMultiply;
+  const bool gate_up = args.epilogue == AfterLinear::kSiluMultiply;
   if (a.rows <= 8) {
-    if (pairs) return args.norm ? LaunchKernel<T, 2, 1, true, true>(on, a) : LaunchKernel<T, 2, 1, false, true>(on, a);
+    if (gate_up)
+      return args.norm ? LaunchKernel<T, 2, 1, true, true>(on, a) : LaunchKernel<T, 2, 1, false, true>(on, a);
     return args.norm ? LaunchKernel<T, 1, 1, true, false>(on, a) : LaunchKernel<T, 1, 1, false, false>(on, a);
   }
   // With more rows, wider blocks read x less often.
   const bool wide = a.total >= 64 * on.multiprocessors;
   if (a.rows <= 16 || args.small()) {
-    if (pairs) return LaunchKernel<T, 2, 2, false, true>(on, a);
+    if (gate_up) return LaunchKernel<T, 2, 2, false, true>(on, a);
     return wide ? LaunchKernel<T, 4, 2, false, false>(on, a) : LaunchKernel<T, 1, 2, false, false>(on, a);
   }
-  if (pairs) return LaunchKernel<T, 4, 4, false, true>(on, a);
+  if (gate_up) return LaunchKernel<T, 4, 4, false, true>(on, a);
   if (wide) return LaunchKernel<T, 4, 4, false, false>(on, a);
   return a.total >= 24 * on.multiprocessors ? LaunchKernel<T, 2, 4, false, false>(on, a)
                                             : LaunchKernel<T, 1, 4, false, false>(on, a);

@@ -11,8 +11,8 @@ constexpr int kPairOfTiles = 2 * TileOf<kBits>::kBytes;  // bytes
 template <int kBits>
 constexpr int kPortionBytes = kPortionChunks* kPairOfTiles<kBits>;
 constexpr int kPortionRows = 16;  // rows of W
-template <bool kPairs>
-constexpr int kPortionOutputs = kPortionRows / (kPairs ? 2 : 1);
+template <bool kGateUp>
+constexpr int kPortionOutputs = kPortionRows / (kGateUp ? 2 : 1);
 // Pipeline stages of a warp, one K tile each. With fewer than kSlotsForTwo stages it is better to run one block per SM
 // with more stages.
 constexpr int kFewestSlots = 2, kMostSlots = 5, kSlotsForTwo = 3;
@@ -149,7 +149,7 @@ class PortionRing {
 };
 
 /// The K tiles of a warp's run, streamed through its pipeline stages.
-template <int kBits, bool kPairs>
+template <int kBits, bool kGateUp>
 class PortionStream {
  public:
   /// `barriers`: one per stage.
@@ -180,8 +180,8 @@ class PortionStream {
   using Ring = PortionRing<kBits>;
 
   __device__ __forceinline__ void FindTile() {
-    const int first = runs_.Tile(place_) * kPortionOutputs<kPairs>;
-    from_[0] = WeightTile<W>(a_, first), from_[1] = WeightTile<W>(a_, first + (kPairs ? a_.total / 2 : kTileRows));
+    const int first = runs_.Tile(place_) * kPortionOutputs<kGateUp>;
+    from_[0] = WeightTile<W>(a_, first), from_[1] = WeightTile<W>(a_, first + (kGateUp ? a_.total / 2 : kTileRows));
     if (from_[1] == nullptr) from_[1] = from_[0];  // results of missing outputs are discarded
     for (const unsigned char*& from : from_)
       from += portion_ * kPortionChunks * static_cast<int64_t>(Ring::kChunkBytes);

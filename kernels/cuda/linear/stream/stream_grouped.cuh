@@ -28,8 +28,8 @@ struct StreamDivision {
   int blocks = 0, slots = 0;
   size_t shared_bytes = 0;
 };
-inline int TilesOf(const Skinny& a, bool pairs) {
-  const int all = pairs ? a.total / 2 : a.total, outputs = kPortionRows / (pairs ? 2 : 1);
+inline int TilesOf(const Skinny& a, bool gate_up) {
+  const int all = gate_up ? a.total / 2 : a.total, outputs = kPortionRows / (gate_up ? 2 : 1);
   return (all + outputs - 1) / outputs;
 }
 /// Floats prefetched per thread for its first result: two scales and the old output.
@@ -39,12 +39,12 @@ constexpr size_t kStaticBytes = 1152;
 
 /// Division over up to `most_blocks` blocks with up to `most_bytes` of shared memory.
 template <int kBits>
-StreamDivision DivideStream(const Skinny& a, bool pairs, int most_blocks, size_t most_bytes) {
+StreamDivision DivideStream(const Skinny& a, bool gate_up, int most_blocks, size_t most_bytes) {
   StreamDivision out;
-  const int tiles = TilesOf(a, pairs), ring = kWarps * kPortionBytes<kBits>;
+  const int tiles = TilesOf(a, gate_up), ring = kWarps * kPortionBytes<kBits>;
   out.blocks = std::min(tiles, most_blocks);
   const int own = (tiles + out.blocks - 1) / out.blocks;
-  const int results = std::min(own * a.rows * kPortionRows / (pairs ? 2 : 1), kBlockThreads);
+  const int results = std::min(own * a.rows * kPortionRows / (gate_up ? 2 : 1), kBlockThreads);
   const size_t beside = sizeof(float) * static_cast<size_t>(kExtras * results) +
                         static_cast<size_t>(a.rows) *
                             (sizeof(float) * kPortionRows * (own + kWarps) + sizeof(uint16_t) * a.x_shared_stride +
@@ -57,27 +57,27 @@ StreamDivision DivideStream(const Skinny& a, bool pairs, int most_blocks, size_t
 /// 8-bit weights, K tiles are computed faster than they arrive; one block with more stages is then better than two with
 /// a single K tile in flight each.
 template <int kBits>
-StreamDivision DivideStream(const Launcher& on, const Skinny& a, bool pairs) {
+StreamDivision DivideStream(const Launcher& on, const Skinny& a, bool gate_up) {
   const int wanted = a.rows <= 2 || !kTakesIntegers<kBits> ? kSlotsForTwo : kFewestSlots;
-  const StreamDivision two =
-      DivideStream<kBits>(a, pairs, kBlocksPerProcessor * on.multiprocessors, MostStreamBytes(on.large) - kStaticBytes);
+  const StreamDivision two = DivideStream<kBits>(a, gate_up, kBlocksPerProcessor * on.multiprocessors,
+                                                 MostStreamBytes(on.large) - kStaticBytes);
   if (two.slots >= wanted) return two;
-  const StreamDivision one = DivideStream<kBits>(a, pairs, on.multiprocessors, SharedBytes(on.large) - kStaticBytes);
+  const StreamDivision one = DivideStream<kBits>(a, gate_up, on.multiprocessors, SharedBytes(on.large) - kStaticBytes);
   return one.slots > two.slots ? one : two;
 }
 
 /// Position of a thread's i-th result, and its partial sums.
-template <bool kPairs>
+template <bool kGateUp>
 struct StreamedPlace {
   int row, at, output;  // row of x; index within its tile; output of the layer
   int first_sum, sums;  // in tile-sized units for all rows: one partial sum per warp that has a part of the tile
   bool there;
 
   __device__ __forceinline__ StreamedPlace(const Skinny& a, int rows, const PortionRuns& runs, int i) {
-    constexpr int kOutputs = kPortionOutputs<kPairs>;
+    constexpr int kOutputs = kPortionOutputs<kGateUp>;
     const int tile = i / (rows * kOutputs), rest = i - tile * rows * kOutputs;
     row = rest / kOutputs, at = rest % kOutputs, output = runs.Tile(tile) * kOutputs + at;
-    there = tile < runs.tiles && output < (kPairs ? a.total / 2 : a.total);
+    there = tile < runs.tiles && output < (kGateUp ? a.total / 2 : a.total);
     const int first_warp = runs.WarpOf(tile * runs.portions);
     first_sum = tile + first_warp;
     sums = runs.WarpOf((tile + 1) * runs.portions - 1) - first_warp + 1;
@@ -85,18 +85,18 @@ struct StreamedPlace {
 };
 
 /// Prefetches the scales and old value of a thread's first result to shared memory while the sums are computed.
-template <class T, class W, bool kPairs>
+template <class T, class W, bool kGateUp>
 class StreamedExtras {
  public:
   __device__ __forceinline__ StreamedExtras(const Skinny& a, float* shared, int results)
       : a_(a), shared_(shared + threadIdx.x), results_(results) {}
-  __device__ __forceinline__ void AskForScales(const StreamedPlace<kPairs>& place) const {
+  __device__ __forceinline__ void AskForScales(const StreamedPlace<kGateUp>& place) const {
     if (!place.there) return;
     CopyFloatAsync(shared_, ScalePointer(a_, place.output));
-    if (kPairs) CopyFloatAsync(shared_ + results_, ScalePointer(a_, a_.total / 2 + place.output));
+    if (kGateUp) CopyFloatAsync(shared_ + results_, ScalePointer(a_, a_.total / 2 + place.output));
   }
   /// Prefetches the old value of y.
-  __device__ __forceinline__ void AskForOld(const StreamedPlace<kPairs>& place) const {
+  __device__ __forceinline__ void AskForOld(const StreamedPlace<kGateUp>& place) const {
     if (!place.there || !asks_for_old()) return;
     CopyFloatAsync(shared_ + 2 * results_, static_cast<const float*>(a_.y) + place.row * a_.y_stride + place.output);
   }
@@ -105,27 +105,29 @@ class StreamedExtras {
   /// Epilogue of one result: scales, bias, activation, store. `own`: it is the thread's first result, which was
   /// prefetched.
   template <class SumOf>
-  __device__ __forceinline__ void Finish(const StreamedPlace<kPairs>& place, bool own, const SumOf& sum_of) const {
-    constexpr int kOutputs = kPortionOutputs<kPairs>;
+  __device__ __forceinline__ void Finish(const StreamedPlace<kGateUp>& place, bool own, const SumOf& sum_of) const {
+    constexpr int kOutputs = kPortionOutputs<kGateUp>;
     const int half = a_.total / 2;
     TileResult result{.row = place.row, .place = place.at, .output = place.output, .there = true};
     if (a_.bias != nullptr) result.bias = a_.bias[place.output];
-    if (kPairs && a_.bias != nullptr) result.up_bias = a_.bias[half + place.output];
-    if (!kPairs && a_.accumulate) {
+    if (kGateUp && a_.bias != nullptr) result.up_bias = a_.bias[half + place.output];
+    if (!kGateUp && a_.accumulate) {
       result.old = own && asks_for_old() ? shared_[2 * results_]
                                          : LoadElement(a_.y, a_.y_dtype, place.row * a_.y_stride + place.output);
     }
     const float scale = own ? shared_[0] : *ScalePointer(a_, place.output);
     float up = 0;
-    if constexpr (kPairs) {
+    if constexpr (kGateUp) {
       up = sum_of(kOutputs + place.at) * kUnitOf<T, W> *
            (own ? shared_[results_] : *ScalePointer(a_, half + place.output));
     }
-    result.Store<T, kPairs>(a_, sum_of(place.at) * kUnitOf<T, W> * scale, up);
+    result.Store<T, kGateUp>(a_, sum_of(place.at) * kUnitOf<T, W> * scale, up);
   }
 
  private:
-  __device__ __forceinline__ bool asks_for_old() const { return !kPairs && a_.accumulate && a_.y_dtype == DType::kF32; }
+  __device__ __forceinline__ bool asks_for_old() const {
+    return !kGateUp && a_.accumulate && a_.y_dtype == DType::kF32;
+  }
 
   const Skinny& a_;
   float* const shared_;  // the thread's first float; the next one is results_ floats further
@@ -133,11 +135,11 @@ class StreamedExtras {
 };
 
 /// A block's share of a layer, for 1, 2 or up to 4 rows of x.
-template <class T, int kBits, bool kPairs, int kRows>
+template <class T, int kBits, bool kGateUp, int kRows>
 class GroupedStream {
  public:
   using W = Grouped<kBits>;
-  static constexpr int kOutputs = kPortionOutputs<kPairs>;
+  static constexpr int kOutputs = kPortionOutputs<kGateUp>;
   static constexpr bool kIntegers = kTakesIntegers<kBits>;
 
   template <bool kNorm>
@@ -149,7 +151,7 @@ class GroupedStream {
     __shared__ ZeroInputs zeros;
     static_assert(sizeof(norm_sums) + sizeof(barriers) + sizeof(zeros) <= kStaticBytes);
     const int rows = kIntegers && kRows <= 2 ? kRows : a.rows;
-    const int warp = threadIdx.x / 32, all = kPairs ? a.total / 2 : a.total;
+    const int warp = threadIdx.x / 32, all = kGateUp ? a.total / 2 : a.total;
     const uint32_t ring = SharedAddress(shared + warp * slots * kPortionBytes<kBits>);
     const PortionRuns runs(a, (all + kOutputs - 1) / kOutputs, at);
     const PortionRun run(runs, warp);
@@ -160,11 +162,11 @@ class GroupedStream {
     T* x = reinterpret_cast<T*>(shared + kWarps * slots * kPortionBytes<kBits>);
     float* sums = reinterpret_cast<float*>(x + rows * a.x_shared_stride);
     float* beside_x = sums + (runs.tiles + kWarps) * rows * kPortionRows;
-    StreamedPlace<kPairs> own(a, rows, runs, threadIdx.x);
+    StreamedPlace<kGateUp> own(a, rows, runs, threadIdx.x);
     // forces evaluation here
     asm volatile("" : "+r"(own.row), "+r"(own.at), "+r"(own.output), "+r"(own.first_sum), "+r"(own.sums));
-    const StreamedExtras<T, W, kPairs> extras(a, beside_x + rows * IntegerRows<kBits>::BesideRow(a.x_shared_stride),
-                                              min(runs.tiles * rows * kOutputs, kBlockThreads));
+    const StreamedExtras<T, W, kGateUp> extras(a, beside_x + rows * IntegerRows<kBits>::BesideRow(a.x_shared_stride),
+                                               min(runs.tiles * rows * kOutputs, kBlockThreads));
     extras.AskForScales(own);
     const LanePlaces<kBits> places(ring);
     if constexpr (kIntegers) {
@@ -192,13 +194,13 @@ class GroupedStream {
     if (own.there) Finish(rows, extras, own, true, sums);
 #pragma unroll 1
     for (int i = threadIdx.x + kBlockThreads; i < runs.tiles * rows * kOutputs; i += kBlockThreads) {
-      const StreamedPlace<kPairs> place(a, rows, runs, i);
+      const StreamedPlace<kGateUp> place(a, rows, runs, i);
       if (place.there) Finish(rows, extras, place, false, sums);
     }
   }
 
  private:
-  using Stream = PortionStream<kBits, kPairs>;
+  using Stream = PortionStream<kBits, kGateUp>;
   using Sums = SumsOf<T, kBits, kRows>;
 
   /// Multiplies a warp's run. There is one partial-sum slot per (tile, warp) that intersect; from one slot to the next
@@ -219,8 +221,8 @@ class GroupedStream {
       run.portion = 0, ++run.place;
     } while (run.left > 0);
   }
-  static __device__ __forceinline__ void Finish(int rows, const StreamedExtras<T, W, kPairs>& extras,
-                                                const StreamedPlace<kPairs>& place, bool own, const float* sums) {
+  static __device__ __forceinline__ void Finish(int rows, const StreamedExtras<T, W, kGateUp>& extras,
+                                                const StreamedPlace<kGateUp>& place, bool own, const float* sums) {
     extras.Finish(place, own, [&](int at) {
       const float* from = sums + (place.first_sum * rows + place.row) * kPortionRows + at;
       float sum = 0;
@@ -233,11 +235,11 @@ class GroupedStream {
   }
 };
 
-template <class T, int kBits, bool kNorm, bool kPairs, int kRows>
+template <class T, int kBits, bool kNorm, bool kGateUp, int kRows>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamGroupedKernel(Skinny a, int slots) {
   // At once: the next kernel prefetches its weights as soon as an SM has room.
   LetNextStart();
-  GroupedStream<T, kBits, kPairs, kRows>::template Run<kNorm>(
+  GroupedStream<T, kBits, kGateUp, kRows>::template Run<kNorm>(
       a, slots, {static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x)});
 }
 /// Two layers of the same rows in one launch; the first `blocks` blocks compute the first layer.
@@ -262,11 +264,11 @@ void WithRows(int rows, const Body& body) {
     rows == 1 ? body(std::integral_constant<int, 1>()) : body(std::integral_constant<int, 2>());
   }
 }
-template <class T, int kBits, bool kNorm, bool kPairs>
+template <class T, int kBits, bool kNorm, bool kGateUp>
 void LaunchStreamGroupedOf(const Launcher& on, const Skinny& a) {
-  const StreamDivision division = DivideStream<kBits>(on, a, kPairs);
+  const StreamDivision division = DivideStream<kBits>(on, a, kGateUp);
   WithRows<kBits>(a.rows, [&](auto rows) {
-    Launch(on, StreamGroupedKernel<T, kBits, kNorm, kPairs, rows()>, Grid(division.blocks), kBlockThreads,
+    Launch(on, StreamGroupedKernel<T, kBits, kNorm, kGateUp, rows()>, Grid(division.blocks), kBlockThreads,
            division.shared_bytes, a, division.slots);
   });
 }

@@ -27,23 +27,23 @@ namespace ringside::cuda {
 template <class W>
 constexpr int kStreamChunk = 128 / static_cast<int>(sizeof(W));
 /// Rows of W per stage, and outputs per tile; with gate-up half of the rows are ups.
-template <class W, bool kPairs>
-constexpr int kUnitRows = sizeof(W) == 1 || kPairs ? 16 : 8;
-template <class W, bool kPairs>
-constexpr int kTileOutputs = kUnitRows<W, kPairs> / (kPairs ? 2 : 1);
-template <class W, bool kPairs>
-constexpr int kUnitBytes = kUnitRows<W, kPairs> * 128;
+template <class W, bool kGateUp>
+constexpr int kUnitRows = sizeof(W) == 1 || kGateUp ? 16 : 8;
+template <class W, bool kGateUp>
+constexpr int kTileOutputs = kUnitRows<W, kGateUp> / (kGateUp ? 2 : 1);
+template <class W, bool kGateUp>
+constexpr int kUnitBytes = kUnitRows<W, kGateUp> * 128;
 constexpr int kShortRow = 1024;  // inputs; too few K tiles for eight warps
 
 /// Pipeline stages per warp.
-template <class W, bool kPairs, bool kLarge>
-constexpr int kStreamSlots = ((kLarge ? 80 : 48) << 10) / (kWarps * kUnitBytes<W, kPairs>);
+template <class W, bool kGateUp, bool kLarge>
+constexpr int kStreamSlots = ((kLarge ? 80 : 48) << 10) / (kWarps * kUnitBytes<W, kGateUp>);
 
-template <class W, bool kPairs>
+template <class W, bool kGateUp>
 constexpr size_t StreamBytes(bool large, const Skinny& a) {
-  const int slots = large ? kStreamSlots<W, kPairs, true> : kStreamSlots<W, kPairs, false>;
-  return static_cast<size_t>(slots * kWarps * kUnitBytes<W, kPairs>) +
-         sizeof(float) * 2 * kWarps * a.rows * kUnitRows<W, kPairs> + sizeof(uint16_t) * a.rows * a.x_shared_stride;
+  const int slots = large ? kStreamSlots<W, kGateUp, true> : kStreamSlots<W, kGateUp, false>;
+  return static_cast<size_t>(slots * kWarps * kUnitBytes<W, kGateUp>) +
+         sizeof(float) * 2 * kWarps * a.rows * kUnitRows<W, kGateUp> + sizeof(uint16_t) * a.rows * a.x_shared_stride;
 }
 
 /// Copies the rows of x to shared memory, zero-padded to whole K tiles.
@@ -73,10 +73,10 @@ struct WarpWay {
 };
 
 /// A warp's stream over the K tiles of all its tiles, prefetched as far as its stages reach.
-template <class W, bool kPairs, int kSlots, int kParts>
+template <class W, bool kGateUp, int kSlots, int kParts>
 class WeightStream {
  public:
-  static constexpr int kRows = kUnitRows<W, kPairs>, kOutputs = kTileOutputs<W, kPairs>;
+  static constexpr int kRows = kUnitRows<W, kGateUp>, kOutputs = kTileOutputs<W, kGateUp>;
   static constexpr int kChunk = kStreamChunk<W>, kPiece = kChunk / 8, kSlot = kRows * kChunk;  // in elements
 
   __device__ __forceinline__ WeightStream(const Skinny& a, int tiles, int chunks, W* slots)
@@ -114,7 +114,7 @@ class WeightStream {
 #pragma unroll
     for (int i = 0; i < kRows / 4; ++i) {
       const int row = i * 4 + threadIdx.x % 32 / 8, output = tile_ * kOutputs + row % kOutputs;
-      if constexpr (kPairs) {
+      if constexpr (kGateUp) {
         rows_[i] = output < half ? WeightRow<W>(a_, output + (row >= kOutputs ? half : 0)) : nullptr;
       } else {
         rows_[i] = WeightRow<W>(a_, output);
@@ -131,12 +131,12 @@ class WeightStream {
 };
 
 /// Epilogue of a tile, by one warp; `own` is the lane's first result.
-template <class T, class W, bool kPairs, int kParts>
+template <class T, class W, bool kGateUp, int kParts>
 __device__ __forceinline__ void FinishTile(const Skinny& a, const float* sums, int tile, int lane, TileResult own) {
-  constexpr int kRow = kUnitRows<W, kPairs>, kOutputs = kTileOutputs<W, kPairs>;
-  const int all = kPairs ? a.total / 2 : a.total;
+  constexpr int kRow = kUnitRows<W, kGateUp>, kOutputs = kTileOutputs<W, kGateUp>;
+  const int all = kGateUp ? a.total / 2 : a.total;
   for (int i = lane; i < a.rows * kOutputs; i += 32) {
-    if (i != lane) own = TileResult::Fetch<kOutputs, kPairs>(a, tile, i, all);
+    if (i != lane) own = TileResult::Fetch<kOutputs, kGateUp>(a, tile, i, all);
     if (!own.there) continue;
     const auto sum_of = [&](int at) {
       float sum = 0;
@@ -145,16 +145,16 @@ __device__ __forceinline__ void FinishTile(const Skinny& a, const float* sums, i
       return sum;
     };
     const float value = Scaled<T, W>(a, sum_of(own.place), own.output);
-    own.Store<T, kPairs>(a, value, kPairs ? Scaled<T, W>(a, sum_of(kOutputs + own.place), all + own.output) : 0);
+    own.Store<T, kGateUp>(a, value, kGateUp ? Scaled<T, W>(a, sum_of(kOutputs + own.place), all + own.output) : 0);
   }
 }
 
 /// A warp's accumulators of a tile. 16-bit weights: x is the left operand and 8 rows of W (twice with gate-up) the
 /// right one. One-byte weights: 16 rows of W are the left operand, in two accumulation chains. `own_x` and `line` are a
 /// lane's LoadMatrices arguments.
-template <class T, class W, bool kPairs>
+template <class T, class W, bool kGateUp>
 struct TileSums {
-  static constexpr int kRows = kUnitRows<W, kPairs>, kChunk = kStreamChunk<W>;
+  static constexpr int kRows = kUnitRows<W, kGateUp>, kChunk = kStreamChunk<W>;
   float c[2][4] = {};
 
   __device__ __forceinline__ void Add(const T* own_x, const W* weights, int matrix, int line) {
@@ -210,19 +210,19 @@ struct TileSums {
   }
 };
 
-template <class T, class W, bool kNorm, bool kPairs, int kParts>
+template <class T, class W, bool kNorm, bool kGateUp, int kParts>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKernel(Skinny a) {
-  constexpr int kRows = kUnitRows<W, kPairs>, kOutputs = kTileOutputs<W, kPairs>;
-  constexpr int kSlots = kStreamSlots<W, kPairs, kLargeSet>;
-  using Stream = WeightStream<W, kPairs, kSlots, kParts>;
+  constexpr int kRows = kUnitRows<W, kGateUp>, kOutputs = kTileOutputs<W, kGateUp>;
+  constexpr int kSlots = kStreamSlots<W, kGateUp, kLargeSet>;
+  using Stream = WeightStream<W, kGateUp, kSlots, kParts>;
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ float shared_sums[kWarps];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   W* slots = reinterpret_cast<W*>(shared) + warp * kSlots * Stream::kSlot;
-  T* shared_x = reinterpret_cast<T*>(shared + kSlots * kWarps * kUnitBytes<W, kPairs>);
+  T* shared_x = reinterpret_cast<T*>(shared + kSlots * kWarps * kUnitBytes<W, kGateUp>);
   float* sums = reinterpret_cast<float*>(shared_x + a.rows * a.x_shared_stride);
 
-  const int all = kPairs ? a.total / 2 : a.total;
+  const int all = kGateUp ? a.total / 2 : a.total;
   const int tiles = (all + kOutputs - 1) / kOutputs, chunks = (a.k + Stream::kChunk - 1) / Stream::kChunk;
   // At once: the next kernel prefetches its weights. Two blocks already fill an SM, so its blocks do not take their
   // place.
@@ -248,9 +248,9 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKern
   int slot = 0;
   const WarpWay<kParts> way;
   for (int tile = way.first_tile, turn = 0; tile < tiles; tile += way.step, ++turn) {
-    TileSums<T, W, kPairs> tile_sums;
+    TileSums<T, W, kGateUp> tile_sums;
     TileResult own;
-    if (kParts == 1 || turn % kWarps == warp) own = TileResult::Fetch<kOutputs, kPairs>(a, tile, lane, all);
+    if (kParts == 1 || turn % kWarps == warp) own = TileResult::Fetch<kOutputs, kGateUp>(a, tile, lane, all);
     for (int chunk = way.part; chunk < chunks; chunk += kParts) {
       WaitForCopies<kSlots - 2>();
       __syncwarp();
@@ -264,23 +264,23 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKern
     tile_sums.Store(to + warp * a.rows * kRows, a.rows, lane);
     if constexpr (kParts == 1) {
       __syncwarp();
-      FinishTile<T, W, kPairs, 1>(a, to + warp * a.rows * kRows, tile, lane, own);
+      FinishTile<T, W, kGateUp, 1>(a, to + warp * a.rows * kRows, tile, lane, own);
     } else {
       __syncthreads();
-      if (turn % kWarps == warp) FinishTile<T, W, kPairs, kParts>(a, to, tile, lane, own);
+      if (turn % kWarps == warp) FinishTile<T, W, kGateUp, kParts>(a, to, tile, lane, own);
     }
   }
   WaitForCopies<0>();
 }
 
-template <class T, class W, bool kNorm, bool kPairs>
+template <class T, class W, bool kNorm, bool kGateUp>
 void LaunchStream(const Launcher& on, const Skinny& a) {
-  const int all = kPairs ? a.total / 2 : a.total, outputs = kTileOutputs<W, kPairs>,
+  const int all = kGateUp ? a.total / 2 : a.total, outputs = kTileOutputs<W, kGateUp>,
             tiles = (all + outputs - 1) / outputs;
   const int blocks = std::min(tiles, kBlocksPerProcessor * on.multiprocessors);
   const auto launch = [&](auto parts) {
-    Launch(on, StreamKernel<T, W, kNorm, kPairs, parts()>, Grid(blocks), kBlockThreads,
-           StreamBytes<W, kPairs>(on.large, a), a);
+    Launch(on, StreamKernel<T, W, kNorm, kGateUp, parts()>, Grid(blocks), kBlockThreads,
+           StreamBytes<W, kGateUp>(on.large, a), a);
   };
   // One warp per tile if every warp gets several: short rows do not amortize the barrier.
   const bool alone = a.k <= kShortRow && tiles >= 2 * kWarps * blocks;

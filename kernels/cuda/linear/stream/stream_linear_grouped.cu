@@ -5,9 +5,9 @@ namespace ringside::cuda {
 
 bool CanStreamGrouped(const Launcher& on, const SkinnyLinear& args) {
   const Skinny a = NarrowForStream(args, kPortionInputs);
-  const bool pairs = args.epilogue == AfterLinear::kSiluMultiply;
+  const bool gate_up = args.epilogue == AfterLinear::kSiluMultiply;
   return WithBits(args.weight_dtype,
-                  [&](auto bits) { return DivideStream<bits()>(on, a, pairs).slots >= kFewestSlots; });
+                  [&](auto bits) { return DivideStream<bits()>(on, a, gate_up).slots >= kFewestSlots; });
 }
 
 void LaunchStreamLinearGrouped(const Launcher& on, const SkinnyLinear& args) {

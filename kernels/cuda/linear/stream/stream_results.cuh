@@ -25,24 +25,24 @@ struct TileResult {
   float bias = 0, up_bias = 0, old = 0;
 
   /// The i-th result of a tile of kOutputs, for a layer of `all` outputs.
-  template <int kOutputs, bool kPairs>
+  template <int kOutputs, bool kGateUp>
   static __device__ __forceinline__ TileResult Fetch(const Skinny& a, int tile, int i, int all) {
     TileResult r;
     r.row = i / kOutputs, r.place = i % kOutputs, r.output = tile * kOutputs + r.place;
     r.there = r.row < a.rows && r.output < all;
     if (!r.there) return r;
     if (a.bias != nullptr) r.bias = a.bias[r.output];
-    if (kPairs && a.bias != nullptr) r.up_bias = a.bias[all + r.output];
-    if (!kPairs && a.accumulate) r.old = LoadElement(a.y, a.y_dtype, r.row * a.y_stride + r.output);
+    if (kGateUp && a.bias != nullptr) r.up_bias = a.bias[all + r.output];
+    if (!kGateUp && a.accumulate) r.old = LoadElement(a.y, a.y_dtype, r.row * a.y_stride + r.output);
     return r;
   }
 
   /// Epilogue: stores SiLU(gate + bias) * (up + bias), or the biased (and GELU'd) sum plus the old value. `sum` and
   /// `up_sum` already include the output scale.
-  template <class T, bool kPairs>
+  template <class T, bool kGateUp>
   __device__ __forceinline__ void Store(const Skinny& a, float sum, float up_sum) const {
     float value = sum + bias;
-    if constexpr (kPairs) {
+    if constexpr (kGateUp) {
       value = SiluOf(RoundTo(a.y_dtype, value)) * RoundTo(a.y_dtype, up_sum + up_bias);
       static_cast<T*>(a.product)[row * a.product_stride + output] = FromFloat<T>(value);
     } else {
