@@ -31,15 +31,15 @@ namespace ringside::cuda {
 /// with one block per SM; kPaired: 4 warps.
 template <class C, int D, bool kLarge, bool kPaired>
 struct AttentionSizes {
-  static constexpr int kWarps = (kLarge && !kPaired ? 8 : 4) / (D > 128 ? 2 : 1), kSlots = kLarge && D <= 128 ? 3 : 2;
-  static constexpr int kSlot = CacheTile<C, D>::kBytes;                   // one tile
+  static constexpr int kWarps = (kLarge && !kPaired ? 8 : 4) / (D > 128 ? 2 : 1), kStages = kLarge && D <= 128 ? 3 : 2;
+  static constexpr int kStage = CacheTile<C, D>::kBytes;                  // one tile
   static constexpr int kQueryRow = D + 8, kQueries = 2 * 16 * kQueryRow;  // two rotations of 16 queries
   static constexpr int kOwnRow = 2 * D * static_cast<int>(sizeof(C));
   static constexpr int kResultRow = D + 8;              // floats per query of the sums
   static constexpr int kResult = 16 * kResultRow + 32;  // floats per warp: sums, running maxima, sums of probabilities
   static constexpr int kReceived = kLarge && !kPaired ? 16 * D + 36 * kMostSplits : 0;  // floats from other splits
   // Results overlay the tiles.
-  static constexpr int kTiles = kWarps * kSlots * kSlot, kResults = kWarps * 4 * kResult;
+  static constexpr int kTiles = kWarps * kStages * kStage, kResults = kWarps * 4 * kResult;
   static constexpr int kBytes = 4 * kReceived + 2 * kQueries + kOwnRow + (kTiles > kResults ? kTiles : kResults);
   static constexpr int kBlocks = kLarge && kPaired ? 2 : 1;  // blocks per SM; each reserves 1 KiB for the system
   static_assert(kBlocks * (kBytes + 1024) <= static_cast<int>(SharedBytes(kLarge)) + 1024);
@@ -96,18 +96,18 @@ class QueryFragments {
   uint32_t held_[kInRegisters ? D / 16 : 1][4];
 };
 
-/// Scores of `tiles` tiles of 16 keys (at most kTiles), softmax, and products with the values. `slots` is the
+/// Scores of `tiles` tiles of 16 keys (at most kTiles), softmax, and products with the values. `stages` is the
 /// shared-memory address of the first tile, the others follow. `first` is the position of key 0; `whole`: every query
 /// sees all these keys; `halves` is 1 if only the first 8 queries are real. Missing tiles are computed too, so that no
 /// branch separates loads from MMAs; their values must be zero. kTraits: `modifiers` change the scores.
 template <class C, int D, int kTiles, bool kTraits>
 __device__ __forceinline__ void AttendTiles(const QueryFragments<typename CacheTile<C, D>::Product, D>& queries,
-                                            uint32_t slots, int tiles, int first, const QueryLimits& limits,
+                                            uint32_t stages, int tiles, int first, const QueryLimits& limits,
                                             const QueryModifiers& modifiers, bool whole, int halves, int lane,
                                             Softmax<D>& state) {
   using Tile = CacheTile<C, D>;
   using Q = typename Tile::Product;
-  const uint32_t keys = Tile::KeyAddress(slots, lane), values = Tile::ValueAddress(slots, lane);
+  const uint32_t keys = Tile::KeyAddress(stages, lane), values = Tile::ValueAddress(stages, lane);
   float score[2 * kTiles][4] = {};
 #pragma unroll
   for (int k = 0; k < D / 16; ++k) {
@@ -179,11 +179,11 @@ __device__ __forceinline__ void AttendTiles(const QueryFragments<typename CacheT
 /// Zeroes the values of keys that no query of the tile sees (all keys if from > to): that memory may hold anything, and
 /// 0 x NaN is NaN.
 template <class C, int D>
-__device__ __forceinline__ void ClearForeignValues(C* slot, int first, int from, int to, int lane) {
+__device__ __forceinline__ void ClearForeignValues(C* stage, int first, int from, int to, int lane) {
   if (first >= from && first + 15 <= to) return;
   for (int key = 0; key < 16; ++key) {
     if (first + key >= from && first + key <= to) continue;
-    for (int d = lane; d < D; d += 32) slot[CacheTile<C, D>::Value(key, d)] = FromFloat<C>(0);
+    for (int d = lane; d < D; d += 32) stage[CacheTile<C, D>::Value(key, d)] = FromFloat<C>(0);
   }
 }
 
@@ -235,10 +235,10 @@ __device__ __forceinline__ void LoadOwnRows(const AttentionPlan& a, const Staged
 }
 
 template <class C, int D>
-__device__ __forceinline__ void PatchOwnRow(const C* own, int key, C* slot, int lane) {
+__device__ __forceinline__ void PatchOwnRow(const C* own, int key, C* stage, int lane) {
   for (int d = lane; d < D; d += 32) {
-    slot[CacheTile<C, D>::Key(d, key)] = own[d];
-    slot[CacheTile<C, D>::Value(key, d)] = own[D + d];
+    stage[CacheTile<C, D>::Key(d, key)] = own[d];
+    stage[CacheTile<C, D>::Value(key, d)] = own[D + d];
   }
 }
 
@@ -379,13 +379,13 @@ __global__ void __launch_bounds__(32 * AttentionSizes<C, D, kLargeSet, kPaired>:
   using Sizes = AttentionSizes<C, D, kLargeSet, kPaired>;
   using Tile = CacheTile<C, D>;
   using Q = typename Tile::Product;
-  constexpr int kWarps = Sizes::kWarps, kSlots = Sizes::kSlots;
+  constexpr int kWarps = Sizes::kWarps, kStages = Sizes::kStages;
   extern __shared__ __align__(16) unsigned char shared[];
   float* received = reinterpret_cast<float*>(shared);
   Q* own_queries = reinterpret_cast<Q*>(received + Sizes::kReceived);
   Q* pinned_queries = own_queries + 16 * Sizes::kQueryRow;
   C* own_row = reinterpret_cast<C*>(pinned_queries + 16 * Sizes::kQueryRow);
-  C* all_slots = own_row + 2 * D;
+  C* all_stages = own_row + 2 * D;
   LetNextStart();
   constexpr bool kClusters = kLargeSet && !kPaired;
   if (kClusters && a.splits > 1) ArriveAtCluster();
@@ -400,7 +400,7 @@ __global__ void __launch_bounds__(32 * AttentionSizes<C, D, kLargeSet, kPaired>:
   const int end = tiles * (static_cast<int>(blockIdx.x) + 1) >> shift;
   const char* history = TileAddress(a, const_cast<void*>(tile.history), 0, kv_head);
   const char* own_tiles = TileAddress(a, tile.slab, 0, kv_head);
-  C* slots = all_slots + warp * kSlots * Tile::kElements;
+  C* stages = all_stages + warp * kStages * Tile::kElements;
   const auto fetch = [&](int n) {  // the warp's n-th tile
     const int i = begin + warp + n * kWarps;
     const bool is_pinned = i < tile.pinned_tiles;
@@ -408,12 +408,12 @@ __global__ void __launch_bounds__(32 * AttentionSizes<C, D, kLargeSet, kPaired>:
     const char* from = !is_pinned && of >= tile.own ? own_tiles + OwnTile(a, tile, of) * a.tile_bytes
                                                     : KeyTile(a, tile, history, is_pinned, of);
     if (i < end) {
-      Tile::template FetchKeys<1>(from, slots + n % kSlots * Tile::kElements, 0, lane);
-      Tile::template FetchValues<1>(from, slots + n % kSlots * Tile::kElements, 0, lane);
+      Tile::template FetchKeys<1>(from, stages + n % kStages * Tile::kElements, 0, lane);
+      Tile::template FetchValues<1>(from, stages + n % kStages * Tile::kElements, 0, lane);
     }
     CommitCopies();
   };
-  for (int n = 0; n < kSlots - 1; ++n) fetch(n);
+  for (int n = 0; n < kStages - 1; ++n) fetch(n);
   if (a.early != 0) WaitForStep();
 
   const bool stores = a.stores != 0 && end == tiles && begin < end;
@@ -434,24 +434,24 @@ __global__ void __launch_bounds__(32 * AttentionSizes<C, D, kLargeSet, kPaired>:
   for (int n = 0, i = begin + warp; i < end; ++n, i += kWarps) {
     const bool is_pinned = i < tile.pinned_tiles;
     fragments.Load(is_pinned ? pinned_queries : own_queries, lane);
-    fetch(n + kSlots - 1);
-    WaitForCopies<kSlots - 1>();
+    fetch(n + kStages - 1);
+    WaitForCopies<kStages - 1>();
     __syncwarp();
     const int first = is_pinned ? i * 16 : tile.pinned + (tile.first_tile + i - tile.pinned_tiles) * 16;
-    C* slot = slots + n % kSlots * Tile::kElements;
-    if (stores && i == tiles - 1) PatchOwnRow<C, D>(own_row, tile.position - first, slot, lane);
-    ClearForeignValues<C, D>(slot, first, is_pinned ? 0 : tile.first,
+    C* stage = stages + n % kStages * Tile::kElements;
+    if (stores && i == tiles - 1) PatchOwnRow<C, D>(own_row, tile.position - first, stage, lane);
+    ClearForeignValues<C, D>(stage, first, is_pinned ? 0 : tile.first,
                              is_pinned ? min(tile.pinned - 1, tile.last) : tile.last, lane);
     __syncwarp();
     const bool whole = tile.rows == 1 && !is_pinned && first >= tile.first && first + 15 <= tile.position;
-    AttendTiles<C, D, 1, kTraits>(fragments, SharedAddress(slot), 1, first, limits.Of(is_pinned),
+    AttendTiles<C, D, 1, kTraits>(fragments, SharedAddress(stage), 1, first, limits.Of(is_pinned),
                                   modifiers.Of(is_pinned), whole, queries > 8 ? 2 : 1, lane, state);
     __syncwarp();
   }
   WaitForCopies<0>();
   __syncthreads();
 
-  float* results = reinterpret_cast<float*>(all_slots);  // overlays the tiles
+  float* results = reinterpret_cast<float*>(all_stages);  // overlays the tiles
   LeaveResult<C, D, Sizes>(state, queries, results + warp * Sizes::kResult, lane);
   __syncthreads();
   if (kClusters && a.splits > 1) return JoinSplits<D, Sizes>(a, tile, first_head, results, received);

@@ -30,17 +30,17 @@ struct CacheTile {
 
   /// Starts one of kShares equal parts of the copy of the keys, or of the values, by a warp.
   template <int kShares>
-  static __device__ __forceinline__ void FetchKeys(const char* tile, C* slot, int share, int lane) {
+  static __device__ __forceinline__ void FetchKeys(const char* tile, C* stage, int share, int lane) {
     // Each further copy is 16 dimensions on, which leaves the swizzle unchanged.
-    const uint32_t to = SharedAddress(slot + Key(lane / 2, lane % 2 * 8));
+    const uint32_t to = SharedAddress(stage + Key(lane / 2, lane % 2 * 8));
 #pragma unroll
     for (int i = 0; i < D / 16; ++i) {
       if (i % kShares == share) CopyAsync(to + i * 512, tile + lane * 16 + i * 512);
     }
   }
   template <int kShares>
-  static __device__ __forceinline__ void FetchValues(const char* tile, C* slot, int share, int lane) {
-    const uint32_t to = SharedAddress(slot + 16 * D);
+  static __device__ __forceinline__ void FetchValues(const char* tile, C* stage, int share, int lane) {
+    const uint32_t to = SharedAddress(stage + 16 * D);
 #pragma unroll
     for (int i = 0; i < D / 16; ++i) {
       const int unit = i * 32 + lane, key = unit / (D / 8), part = unit % (D / 8);
@@ -48,12 +48,12 @@ struct CacheTile {
     }
   }
 
-  /// A lane's read addresses in a tile at shared-memory address `slot`.
-  static __device__ __forceinline__ uint32_t KeyAddress(uint32_t slot, int lane) {
-    return slot + 2 * Key(lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8);
+  /// A lane's read addresses in a tile at shared-memory address `stage`.
+  static __device__ __forceinline__ uint32_t KeyAddress(uint32_t stage, int lane) {
+    return stage + 2 * Key(lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8);
   }
-  static __device__ __forceinline__ uint32_t ValueAddress(uint32_t slot, int lane) {
-    return slot + 2 * Value(lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8);
+  static __device__ __forceinline__ uint32_t ValueAddress(uint32_t stage, int lane) {
+    return stage + 2 * Value(lane / 8 % 2 * 8 + lane % 8, lane / 16 * 8);
   }
   /// Right operands: 16 keys of dimensions 16 k ..., or dimensions 16 n ... of 16 values. Columns 0 to 7 are b[0],
   /// b[1].
@@ -103,8 +103,8 @@ struct CacheTile<__nv_fp8_e4m3, D> {
   static __device__ __forceinline__ int Value(int key, int d) { return 16 * D + key * kValueRow + key / 8 * 16 + d; }
 
   template <int kShares>
-  static __device__ __forceinline__ void FetchKeys(const char* tile, C* slot, int share, int lane) {
-    const uint32_t to = SharedAddress(slot);
+  static __device__ __forceinline__ void FetchKeys(const char* tile, C* stage, int share, int lane) {
+    const uint32_t to = SharedAddress(stage);
 #pragma unroll
     for (int i = 0; i < (D + 31) / 32; ++i) {
       const int unit = i * 32 + lane;
@@ -112,8 +112,8 @@ struct CacheTile<__nv_fp8_e4m3, D> {
     }
   }
   template <int kShares>
-  static __device__ __forceinline__ void FetchValues(const char* tile, C* slot, int share, int lane) {
-    const uint32_t to = SharedAddress(slot);
+  static __device__ __forceinline__ void FetchValues(const char* tile, C* stage, int share, int lane) {
+    const uint32_t to = SharedAddress(stage);
 #pragma unroll
     for (int i = 0; i < (D + 31) / 32; ++i) {
       const int unit = i * 32 + lane, key = unit / (D / 16), part = unit % (D / 16);
@@ -121,9 +121,9 @@ struct CacheTile<__nv_fp8_e4m3, D> {
     }
   }
 
-  static __device__ __forceinline__ uint32_t KeyAddress(uint32_t slot, int lane) { return slot + lane % 16 * 16; }
-  static __device__ __forceinline__ uint32_t ValueAddress(uint32_t slot, int lane) {
-    return slot + Value(lane % 8 * 2 + lane / 8 % 2, 0);
+  static __device__ __forceinline__ uint32_t KeyAddress(uint32_t stage, int lane) { return stage + lane % 16 * 16; }
+  static __device__ __forceinline__ uint32_t ValueAddress(uint32_t stage, int lane) {
+    return stage + Value(lane % 8 * 2 + lane / 8 % 2, 0);
   }
   static __device__ __forceinline__ void LoadKeys(uint32_t b[4], uint32_t address, int k) {
     Load(b, address + k * 256);

@@ -17,7 +17,7 @@ constexpr int kTileWeights = 16;  // rows of a tile: the second eight are the up
 constexpr int kColumns = 8, kSets = kFewExpertRows / kColumns;  // rows of x per MMA; MMAs for all rows
 constexpr int kSumsRow = kTileWeights + 1;                      // floats; odd, to avoid bank conflicts
 RINGSIDE_HOST_DEVICE constexpr int FewSlots(bool large) { return large ? 3 : 2; }
-constexpr int kUnitInputs = 64, kSlotBytes = kTileWeights * kUnitInputs * 2;
+constexpr int kUnitInputs = 64, kStageBytes = kTileWeights * kUnitInputs * 2;
 
 template <bool kIn>
 constexpr int kTileOutputs = kIn ? kTileWeights / 2 : kTileWeights;
@@ -43,7 +43,7 @@ struct RowUnit {
   /// Swizzled position of 16 bytes of a row: two rows that are read together use different banks.
   static __device__ __forceinline__ int PlaceOf(int row, int piece) { return row * 128 + (piece ^ row % 2 * 4) * 16; }
 
-  static __device__ __forceinline__ void Copy(const ListedTile& tile, int unit, uint32_t slot, uint64_t policy) {
+  static __device__ __forceinline__ void Copy(const ListedTile& tile, int unit, uint32_t stage, uint64_t policy) {
     const int lane = threadIdx.x % 32, piece = lane % 8, input = unit * kUnitInputs + piece * 8;
 #pragma unroll
     for (int i = 0; i < kTileWeights / 4; ++i) {
@@ -51,7 +51,7 @@ struct RowUnit {
       const unsigned char* from = tile.eight[i / 2];
       const bool real = from != nullptr && input < tile.inputs;
       const int64_t at = (static_cast<int64_t>(row % 8) * tile.inputs + input) * static_cast<int>(sizeof(T));
-      CopyAsyncOrZero(slot + PlaceOf(row, piece), real ? from + at : tile.eight[0], real, policy);
+      CopyAsyncOrZero(stage + PlaceOf(row, piece), real ? from + at : tile.eight[0], real, policy);
     }
   }
   using Inputs = uint4[2];  // a lane's part of a row of x
@@ -62,13 +62,13 @@ struct RowUnit {
       x[k] = input < inputs ? *reinterpret_cast<const uint4*>(row + input) : uint4{0, 0, 0, 0};
     }
   }
-  static __device__ __forceinline__ void Multiply(const unsigned char* slot, const Inputs (&x)[kSets], int sets,
+  static __device__ __forceinline__ void Multiply(const unsigned char* stage, const Inputs (&x)[kSets], int sets,
                                                   float (&c)[kSets][4]) {
     const int quad = threadIdx.x % 32 / 4, piece = threadIdx.x % 4;
 #pragma unroll
     for (int k = 0; k < 2; ++k) {
-      const uint4 first = *reinterpret_cast<const uint4*>(slot + PlaceOf(quad, piece + 4 * k)),
-                  second = *reinterpret_cast<const uint4*>(slot + PlaceOf(quad + 8, piece + 4 * k));
+      const uint4 first = *reinterpret_cast<const uint4*>(stage + PlaceOf(quad, piece + 4 * k)),
+                  second = *reinterpret_cast<const uint4*>(stage + PlaceOf(quad + 8, piece + 4 * k));
       const uint32_t low[4] = {first.x, second.x, first.y, second.y}, high[4] = {first.z, second.z, first.w, second.w};
 #pragma unroll
       for (int n = 0; n < kSets; ++n) {
@@ -111,30 +111,30 @@ __device__ __forceinline__ void ListTiles(const ExpertsCall& a, ListedTile* list
 }
 
 /// A warp's stream of K tiles over all its block's tiles, prefetched as far as its stages reach.
-template <class T, int kSlots>
+template <class T, int kStages>
 class UnitStream {
  public:
-  __device__ __forceinline__ UnitStream(const ListedTile* list, int listed, const unsigned char* slots)
-      : tile_(list), end_(list + listed), slots_(SharedAddress(slots)), unit_(static_cast<int>(threadIdx.x) / 32) {
+  __device__ __forceinline__ UnitStream(const ListedTile* list, int listed, const unsigned char* stages)
+      : tile_(list), end_(list + listed), stages_(SharedAddress(stages)), unit_(static_cast<int>(threadIdx.x) / 32) {
     FindTile();
   }
   /// Starts the copies of the next K tile, or does nothing past the last.
   __device__ __forceinline__ void Fetch() {
     if (tile_ < end_) {
-      RowUnit<T>::Copy(*tile_, unit_, slots_ + fetched_ * kSlotBytes, policy_);
+      RowUnit<T>::Copy(*tile_, unit_, stages_ + fetched_ * kStageBytes, policy_);
       unit_ += kWarps;
       FindTile();
     }
     CommitCopies();
-    fetched_ = fetched_ + 1 == kSlots ? 0 : fetched_ + 1;
+    fetched_ = fetched_ + 1 == kStages ? 0 : fetched_ + 1;
   }
   /// Waits for the oldest K tile in flight; returns its stage. All other stages but one stay in flight.
   __device__ __forceinline__ int Await() {
-    WaitForCopies<kSlots - 2>();
+    WaitForCopies<kStages - 2>();
     __syncwarp();
-    const int slot = slot_;
-    slot_ = slot_ + 1 == kSlots ? 0 : slot_ + 1;
-    return slot;
+    const int stage = stage_;
+    stage_ = stage_ + 1 == kStages ? 0 : stage_ + 1;
+    return stage;
   }
 
  private:
@@ -148,8 +148,8 @@ class UnitStream {
 
   const ListedTile *tile_, *const end_;
   const uint64_t policy_ = EvictFirst();
-  const uint32_t slots_;
-  int unit_, fetched_ = 0, slot_ = 0;
+  const uint32_t stages_;
+  int unit_, fetched_ = 0, stage_ = 0;
 };
 
 /// Epilogue of a tile, by one warp, from the partial sums of all warps: [warp][row of the group][kSumsRow].
@@ -172,22 +172,22 @@ __device__ __forceinline__ void FinishTile(const ExpertProduct<T, kIn>& product,
 
 template <class T, bool kIn>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) FewExpertsKernel(ExpertsCall a) {
-  constexpr int kSlots = FewSlots(kLargeSet);
+  constexpr int kStages = FewSlots(kLargeSet);
   extern __shared__ __align__(16) unsigned char shared[];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, rows = static_cast<int>(min(a.x.rows, kFewExpertRows));
   const int all = static_cast<int>(TilesOf<kIn>(a)) * a.group_count, blocks = static_cast<int>(gridDim.x),
             listed = (all - static_cast<int>(blockIdx.x) + blocks - 1) / blocks;
-  unsigned char* slots = shared + warp * kSlots * kSlotBytes;
-  auto* sums = reinterpret_cast<float*>(shared + kWarps * kSlots * kSlotBytes);
+  unsigned char* stages = shared + warp * kStages * kStageBytes;
+  auto* sums = reinterpret_cast<float*>(shared + kWarps * kStages * kStageBytes);
   auto* list = reinterpret_cast<ListedTile*>(sums + 2 * kWarps * rows * kSumsRow);
   // The routing kernel has ended when the blocks of the second GEMM start: the first GEMM triggers them only after its
   // own wait.
   if constexpr (kIn) WaitForStep();
   LetNextStart();
   ListTiles<T, kIn>(a, list, listed);
-  UnitStream<T, kSlots> stream(list, listed, slots);
+  UnitStream<T, kStages> stream(list, listed, stages);
 #pragma unroll 1
-  for (int n = 0; n < kSlots - 1; ++n) stream.Fetch();
+  for (int n = 0; n < kStages - 1; ++n) stream.Fetch();
   if constexpr (!kIn) WaitForStep();
 
   const T* x = static_cast<const T*>(kIn ? a.x.data : a.mid);
@@ -213,9 +213,9 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) FewExperts
       for (int n = 0; n < kSets; ++n) {
         if (n < sets) RowUnit<T>::LoadInputs(own[n], x_rows[n], unit, inputs);
       }
-      const int slot = stream.Await();
+      const int stage = stream.Await();
       stream.Fetch();
-      RowUnit<T>::Multiply(slots + slot * kSlotBytes, own, sets, c);
+      RowUnit<T>::Multiply(stages + stage * kStageBytes, own, sets, c);
     }
     // Double-buffered sums: one barrier per tile.
     float* to = sums + turn % 2 * kWarps * rows * kSumsRow;
@@ -240,7 +240,7 @@ void LaunchKernel(const Launcher& on, const ExpertsCall& call) {
                 there = std::min<int64_t>(tiles, kBlocksPerProcessor * on.multiprocessors),
                 blocks = std::max(there, (tiles + kMostListed - 1) / kMostListed);
   const size_t bytes =
-      static_cast<size_t>(kWarps * FewSlots(on.large) * kSlotBytes) +
+      static_cast<size_t>(kWarps * FewSlots(on.large) * kStageBytes) +
       sizeof(float) * static_cast<size_t>(2 * kWarps * kSumsRow * std::min(call.x.rows, kFewExpertRows)) +
       sizeof(ListedTile) * static_cast<size_t>((tiles + blocks - 1) / blocks);
   Launch(on, FewExpertsKernel<T, kIn>, Grid(blocks), kBlockThreads, bytes, call);

@@ -118,8 +118,8 @@ template <bool kIn, int kBits, int kOwnWarps>
 class SegmentStream {
  public:
   __device__ __forceinline__ SegmentStream(const Segment* list, int segments, uint32_t ring, uint32_t barriers,
-                                           int slots)
-      : ring_(ring, barriers, slots), segment_(list), end_(list + segments) {
+                                           int stages)
+      : ring_(ring, barriers, stages), segment_(list), end_(list + segments) {
     if (segment_ < end_) Enter();
   }
   /// Starts the copies of the next K tile, or does nothing past the last.

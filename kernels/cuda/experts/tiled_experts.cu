@@ -21,9 +21,9 @@ constexpr size_t kStaticBytes = Way::kThreads / 32 * (kMostSlots * 8 + 4) + size
 
 /// The grid of a GEMM.
 struct Division {
-  int blocks, slots, x_stride;  // pipeline stages; elements per row in shared memory
-  int tiles, segments;          // upper bounds per block
-  int sums;                     // floats of a round's sums
+  int blocks, stages, x_stride;  // pipeline stages; elements per row in shared memory
+  int tiles, segments;           // upper bounds per block
+  int sums;                      // floats of a round's sums
   size_t shared_bytes;
 };
 
@@ -35,9 +35,9 @@ class BlockSegments {
                                            const void* zeros)
       : a_(a),
         division_(division),
-        ring_(SharedAddress(shared) + Warp() * division.slots * kPortionBytes<kBits>),
+        ring_(SharedAddress(shared) + Warp() * division.stages * kPortionBytes<kBits>),
         zeros_(zeros),
-        sums_(reinterpret_cast<float*>(shared + kOwnWarps * division.slots * kPortionBytes<kBits>)),
+        sums_(reinterpret_cast<float*>(shared + kOwnWarps * division.stages * kPortionBytes<kBits>)),
         list_(reinterpret_cast<Segment*>(sums_ + 2 * division.sums)),
         units_(reinterpret_cast<float*>(list_ + division.segments)),
         x_(reinterpret_cast<unsigned char*>(units_ + division.tiles * kPortionRows)) {}
@@ -45,9 +45,9 @@ class BlockSegments {
   /// `barriers`: of all warps' stages.
   __device__ __forceinline__ void Run(const uint64_t* barriers) {
     const int segments = ListSegments<T, kIn, Way::kThreads, Way::kMostParts>(a_, list_);
-    Stream stream(list_, segments, ring_, SharedAddress(barriers + Warp() * kMostSlots), division_.slots);
+    Stream stream(list_, segments, ring_, SharedAddress(barriers + Warp() * kMostSlots), division_.stages);
 #pragma unroll 1
-    for (int n = 0; n < division_.slots - 1; ++n) stream.Fetch();  // weights need not wait for the preceding kernel
+    for (int n = 0; n < division_.stages - 1; ++n) stream.Fetch();  // weights need not wait for the preceding kernel
     if constexpr (!kIn) WaitForStep();
 #pragma unroll 1
     for (const Segment* segment = list_; segment < list_ + segments; ++segment) {
@@ -170,8 +170,8 @@ Division Divide(const ExpertsPlan& plan, ExpertsWay way, int64_t hidden, int64_t
                         sizeof(Segment) * static_cast<size_t>(out.segments) +
                         sizeof(float) * static_cast<size_t>(2 * out.sums + out.tiles * kPortionRows),
                ring = Way::kThreads / 32 * kPortionBytes<kBits>;
-  out.slots = beside > most_bytes ? 0 : static_cast<int>(std::min<size_t>(kMostSlots, (most_bytes - beside) / ring));
-  out.shared_bytes = beside + static_cast<size_t>(out.slots) * ring;
+  out.stages = beside > most_bytes ? 0 : static_cast<int>(std::min<size_t>(kMostSlots, (most_bytes - beside) / ring));
+  out.shared_bytes = beside + static_cast<size_t>(out.stages) * ring;
   return out;
 }
 /// Division over the whole device for `rows` rows in total; one block per SM if x leaves no room for two.
@@ -180,7 +180,7 @@ Division Divide(const Launcher& on, const ExpertsPlan& plan, ExpertsWay way, int
   if (Way::kBlocks == 2) {
     const Division two = Divide<Way, kIn, kBits>(plan, way, hidden, rows, 2 * on.multiprocessors,
                                                  MostStreamBytes(on.large) - kStaticBytes<Way>);
-    if (two.slots >= kFewestSlots) return two;
+    if (two.stages >= kFewestSlots) return two;
   }
   return Divide<Way, kIn, kBits>(plan, way, hidden, rows, on.multiprocessors,
                                  SharedBytes(on.large) - kStaticBytes<Way>);
@@ -203,7 +203,7 @@ bool Fits(const Launcher& on, const ExpertsPlan& plan, ExpertsWay way, int64_t h
   if (!std::has_single_bit(types)) return false;
   return WithBits(FirstTileType(types), [&](auto bits) {
     if constexpr (!Way::Takes(bits())) return false;
-    return Divide<Way, kIn, bits()>(on, plan, way, hidden, rows).slots >= kFewestSlots;
+    return Divide<Way, kIn, bits()>(on, plan, way, hidden, rows).stages >= kFewestSlots;
   });
 }
 

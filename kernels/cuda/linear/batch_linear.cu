@@ -69,10 +69,10 @@ void LaunchTiles(const Launcher& on, const SkinnyLinear& args, const Division& d
   const int turns = (a.tiles + division.most - 1) / division.most, clusters = (a.tiles + turns - 1) / turns;
   a.total = args.total, a.rows = static_cast<int>(args.x.rows);
   const int box_rows = (a.rows + 7) / 8 * 8;
-  a.slot_bytes = Kernel::kWeightBytes + box_rows * kBoxColumns * 2;
+  a.stage_bytes = Kernel::kWeightBytes + box_rows * kBoxColumns * 2;
   const size_t others = Kernel::OtherBytes(a.rows);
-  const int most_slots = static_cast<int>((division.bytes - others) / static_cast<size_t>(a.slot_bytes));
-  a.slots = std::min({kBatchSlots, most_slots, turns * ((a.chunks + division.cluster - 1) / division.cluster)});
+  const int max_stages = static_cast<int>((division.bytes - others) / static_cast<size_t>(a.stage_bytes));
+  a.stages = std::min({kBatchSlots, max_stages, turns * ((a.chunks + division.cluster - 1) / division.cluster)});
   a.bias = args.bias;
   a.y = args.y.data, a.y_dtype = args.y.dtype, a.y_stride = args.y.stride;
   a.fours = AllowsFours(args.y) && Aligned(args.bias);
@@ -84,7 +84,7 @@ void LaunchTiles(const Launcher& on, const SkinnyLinear& args, const Division& d
   Launcher in_clusters = on;
   in_clusters.cluster = division.cluster;
   // At least the amount that limits an SM to two blocks; with more, blocks are distributed unevenly.
-  const size_t shared = std::max(kTwoBlocksLeast, static_cast<size_t>(a.slots * a.slot_bytes) + others);
+  const size_t shared = std::max(kTwoBlocksLeast, static_cast<size_t>(a.stages * a.stage_bytes) + others);
   Launch(in_clusters, RunBatchLinear<T, kN, kGateUp>, Grid(clusters * division.cluster), kBatchThreads, shared, w, x,
          a);
 }

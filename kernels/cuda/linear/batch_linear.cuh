@@ -13,8 +13,8 @@ namespace ringside::cuda {
 
 /// Arguments of the kernel: fields of SkinnyLinear and the tiling.
 struct BatchLinear {
-  int chunks, tiles, slots;  // K tiles of 64 inputs; output tiles (N); pipeline stages
-  int slot_bytes;            // a box of weights and a box of rows of x, padded to a multiple of eight rows with zeros
+  int chunks, tiles, stages;  // K tiles of 64 inputs; output tiles (N); pipeline stages
+  int stage_bytes;            // a box of weights and a box of rows of x, padded to a multiple of eight rows with zeros
   int total, rows;
   const float* bias;
   void* y;
@@ -47,7 +47,7 @@ struct BatchKernel {
   const BatchLinear& a;
   uint32_t ring, full, empty;  // shared-memory addresses: the stages, and two barriers per stage
   int first_chunk, end_chunk, first_tile, tile_step;
-  int slot = 0, parity = 0;  // where Multiply resumes
+  int stage = 0, parity = 0;  // where Multiply resumes
 
   __device__ __forceinline__ BatchKernel(const BatchLinear& args, uint32_t ring_at, uint32_t barriers)
       : a(args), ring(ring_at), full(barriers), empty(barriers + kBatchSlots * 8) {
@@ -59,30 +59,31 @@ struct BatchKernel {
   /// Producer, one thread: fills the pipeline stages, tile by tile. Its time per stage is short: the weights of a stage
   /// arrive within 200 ns.
   __device__ __forceinline__ void Copy(const CUtensorMap& w, const CUtensorMap& x) const {
-    const auto copy_weights = [&](int tile, int chunk, int slot) {
-      ArriveAtExpecting(full + slot * 8, a.slot_bytes);
+    const auto copy_weights = [&](int tile, int chunk, int stage) {
+      ArriveAtExpecting(full + stage * 8, a.stage_bytes);
       if constexpr (kGateUp) {
-        CopyPairsBox(ring + slot * a.slot_bytes, w, chunk * kBoxColumns, tile * (kN / 16), full + slot * 8, kReadOnce);
+        CopyPairsBox(ring + stage * a.stage_bytes, w, chunk * kBoxColumns, tile * (kN / 16), full + stage * 8,
+                     kReadOnce);
       } else {
-        CopyBox(ring + slot * a.slot_bytes, w, chunk * kBoxColumns, tile * kN, full + slot * 8, kReadOnce);
+        CopyBox(ring + stage * a.stage_bytes, w, chunk * kBoxColumns, tile * kN, full + stage * 8, kReadOnce);
       }
     };
-    const auto copy_rows = [&](int chunk, int slot) {
-      CopyBox(ring + slot * a.slot_bytes + kWeightBytes, x, chunk * kBoxColumns, 0, full + slot * 8, kReadAgain);
+    const auto copy_rows = [&](int chunk, int stage) {
+      CopyBox(ring + stage * a.stage_bytes + kWeightBytes, x, chunk * kBoxColumns, 0, full + stage * 8, kReadAgain);
     };
-    const int ahead = min(a.slots, end_chunk - first_chunk);
+    const int ahead = min(a.stages, end_chunk - first_chunk);
     LetNextStart();
     for (int i = 0; i < ahead; ++i) copy_weights(first_tile, first_chunk + i, i);
     PrefetchMap(x);
     WaitForStep();  // weights need not wait for the preceding kernel
     for (int i = 0; i < ahead; ++i) copy_rows(first_chunk + i, i);
-    int slot = ahead == a.slots ? 0 : ahead, parity = ahead == a.slots ? 0 : 1, chunk = first_chunk + ahead;
+    int stage = ahead == a.stages ? 0 : ahead, parity = ahead == a.stages ? 0 : 1, chunk = first_chunk + ahead;
     for (int tile = first_tile; tile < a.tiles; tile += tile_step, chunk = first_chunk) {
       for (; chunk < end_chunk; ++chunk) {
-        WaitAt(empty + slot * 8, parity);
-        copy_weights(tile, chunk, slot);
-        copy_rows(chunk, slot);
-        if (++slot == a.slots) slot = 0, parity ^= 1;
+        WaitAt(empty + stage * 8, parity);
+        copy_weights(tile, chunk, stage);
+        copy_rows(chunk, stage);
+        if (++stage == a.stages) stage = 0, parity ^= 1;
       }
     }
   }
@@ -95,9 +96,9 @@ struct BatchKernel {
     for (int i = 0; i < kN / 2; ++i) c[i] = 0;
     int before = -1;
     for (int chunk = first_chunk; chunk < end_chunk; ++chunk) {
-      WaitAt(full + slot * 8, parity);
-      const uint64_t weights = BoxDescriptor(ring + slot * a.slot_bytes),
-                     rows = BoxDescriptor(ring + slot * a.slot_bytes + kWeightBytes);
+      WaitAt(full + stage * 8, parity);
+      const uint64_t weights = BoxDescriptor(ring + stage * a.stage_bytes),
+                     rows = BoxDescriptor(ring + stage * a.stage_bytes + kWeightBytes);
       BeginProducts();
 #pragma unroll
       for (int k = 0; k < 4; ++k) {  // 16 inputs, 32 bytes of a row
@@ -111,8 +112,8 @@ struct BatchKernel {
         WaitForProducts<1>();
         if (lane == 0) ArriveAt(empty + before * 8);
       }
-      before = slot;
-      if (++slot == a.slots) slot = 0, parity ^= 1;
+      before = stage;
+      if (++stage == a.stages) stage = 0, parity ^= 1;
     }
     WaitForProducts<0>(c);
     if (lane == 0) ArriveAt(empty + before * 8);
@@ -218,10 +219,10 @@ __global__ void __launch_bounds__(kBatchThreads)
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   using Kernel = BatchKernel<T, kN, kGateUp>;
   extern __shared__ __align__(1024) unsigned char shared[];
-  Kernel kernel(a, SharedAddress(shared), SharedAddress(shared + a.slots * a.slot_bytes));
-  float* sums = reinterpret_cast<float*>(shared + a.slots * a.slot_bytes + 2 * kBatchSlots * 8);
+  Kernel kernel(a, SharedAddress(shared), SharedAddress(shared + a.stages * a.stage_bytes));
+  float* sums = reinterpret_cast<float*>(shared + a.stages * a.stage_bytes + 2 * kBatchSlots * 8);
   if (threadIdx.x == 0) {
-    for (int i = 0; i < a.slots; ++i) InitBarrier(kernel.full + i * 8, 1), InitBarrier(kernel.empty + i * 8, 4);
+    for (int i = 0; i < a.stages; ++i) InitBarrier(kernel.full + i * 8, 1), InitBarrier(kernel.empty + i * 8, 4);
     FenceBarriers();
   }
   __syncthreads();

@@ -20,7 +20,7 @@ constexpr int kMostE4M3Slots = 8;
 constexpr size_t kE4M3StaticBytes = 1024;  // upper bound of a block's static shared memory
 
 struct E4M3Layer {
-  int chunks, slots, slot_bytes;  // K tiles; pipeline stages
+  int chunks, stages, stage_bytes;  // K tiles; pipeline stages
   int total, rows;
   const float *w_scales, *x_scales;
   void* y;
@@ -50,24 +50,24 @@ struct E4M3Kernel {
 
   /// Producer, one thread: fills the pipeline stages.
   __device__ __forceinline__ void Copy(const CUtensorMap& w, const CUtensorMap& x) const {
-    const auto copy_weights = [&](int chunk, int slot) {
-      ArriveAtExpecting(full + slot * 8, a.slot_bytes);
-      CopyBox(ring + slot * a.slot_bytes, w, chunk * kBoxColumns, first_output, full + slot * 8, kReadOnce);
+    const auto copy_weights = [&](int chunk, int stage) {
+      ArriveAtExpecting(full + stage * 8, a.stage_bytes);
+      CopyBox(ring + stage * a.stage_bytes, w, chunk * kBoxColumns, first_output, full + stage * 8, kReadOnce);
     };
-    const auto copy_rows = [&](int chunk, int slot) {
-      CopyBox(ring + slot * a.slot_bytes + kWeightBytes, x, chunk * kBoxColumns, 0, full + slot * 8, kReadAgain);
+    const auto copy_rows = [&](int chunk, int stage) {
+      CopyBox(ring + stage * a.stage_bytes + kWeightBytes, x, chunk * kBoxColumns, 0, full + stage * 8, kReadAgain);
     };
-    const int ahead = min(a.slots, end_chunk - first_chunk);
+    const int ahead = min(a.stages, end_chunk - first_chunk);
     for (int i = 0; i < ahead; ++i) copy_weights(first_chunk + i, i);
     PrefetchMap(x);
     WaitForStep();  // weights need not wait for the preceding kernel
     for (int i = 0; i < ahead; ++i) copy_rows(first_chunk + i, i);
-    int slot = 0, parity = 0;
+    int stage = 0, parity = 0;
     for (int chunk = first_chunk + ahead; chunk < end_chunk; ++chunk) {
-      WaitAt(empty + slot * 8, parity);
-      copy_weights(chunk, slot);
-      copy_rows(chunk, slot);
-      if (++slot == a.slots) slot = 0, parity ^= 1;
+      WaitAt(empty + stage * 8, parity);
+      copy_weights(chunk, stage);
+      copy_rows(chunk, stage);
+      if (++stage == a.stages) stage = 0, parity ^= 1;
     }
   }
 
@@ -78,11 +78,11 @@ struct E4M3Kernel {
     float c[kN / 2];
 #pragma unroll
     for (int i = 0; i < kN / 2; ++i) c[i] = 0;
-    int slot = 0, parity = 0, before = -1;
+    int stage = 0, parity = 0, before = -1;
     for (int chunk = first_chunk; chunk < end_chunk; ++chunk) {
-      WaitAt(full + slot * 8, parity);
-      const uint64_t weights = BoxDescriptor(ring + slot * a.slot_bytes),
-                     rows = BoxDescriptor(ring + slot * a.slot_bytes + kWeightBytes + group * kGroupRows * kBoxBytes);
+      WaitAt(full + stage * 8, parity);
+      const uint64_t weights = BoxDescriptor(ring + stage * a.stage_bytes),
+                     rows = BoxDescriptor(ring + stage * a.stage_bytes + kWeightBytes + group * kGroupRows * kBoxBytes);
       BeginProducts();
 #pragma unroll
       for (int k = 0; k < 4; ++k) {  // 32 inputs
@@ -96,8 +96,8 @@ struct E4M3Kernel {
         WaitForProducts<1>();
         if (lane == 0) ArriveAt(empty + before * 8);
       }
-      before = slot;
-      if (++slot == a.slots) slot = 0, parity ^= 1;
+      before = stage;
+      if (++stage == a.stages) stage = 0, parity ^= 1;
     }
     WaitForProducts<0>(c);
     SyncMultipliers<kThreads>();  // all threads have read the stages
@@ -173,7 +173,7 @@ __global__ void __launch_bounds__(E4M3Kernel<kN, kGroups>::kThreads + 32, 1)
   LetNextStart();
   const Kernel kernel(a, SharedAddress(shared), SharedAddress(barriers));
   if (threadIdx.x == 0) {
-    for (int i = 0; i < a.slots; ++i) {
+    for (int i = 0; i < a.stages; ++i) {
       InitBarrier(kernel.full + i * 8, 1), InitBarrier(kernel.empty + i * 8, Kernel::kThreads / 32);
     }
     FenceBarriers();
@@ -221,12 +221,12 @@ template <int kN, int kGroups>
 void LaunchOf(const Launcher& on, const void* weight, const E4M3Rows& x, int64_t k, E4M3Layer a, int cluster) {
   using Kernel = E4M3Kernel<kN, kGroups>;
   const int box_rows = (a.rows + 7) / 8 * 8;
-  a.slot_bytes = Kernel::kWeightBytes + box_rows * kBoxBytes;
+  a.stage_bytes = Kernel::kWeightBytes + box_rows * kBoxBytes;
   // Memory after the last stage is read as padding rows.
   const int behind = (kGroups * kGroupRows - box_rows) * kBoxBytes;
   const int room = static_cast<int>(SharedBytes(on.large) - kE4M3StaticBytes) - behind;
-  a.slots = std::min({kMostE4M3Slots, room / a.slot_bytes, (a.chunks + cluster - 1) / cluster});
-  const size_t bytes = std::max(static_cast<size_t>(a.slots * a.slot_bytes + behind),
+  a.stages = std::min({kMostE4M3Slots, room / a.stage_bytes, (a.chunks + cluster - 1) / cluster});
+  const size_t bytes = std::max(static_cast<size_t>(a.stages * a.stage_bytes + behind),
                                 sizeof(float) * static_cast<size_t>(a.rows * Kernel::kSumsStride));
   // The TMA copies two bytes of E4M3 as one 16-bit element.
   const CUtensorMap w = MapRows(DType::kBF16, weight, a.total, k / 2, k / 2, kN),

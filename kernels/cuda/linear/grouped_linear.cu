@@ -50,10 +50,10 @@ GroupedDivision Divide(int rows, int tile_rows, int weight_bytes) {
   GroupedDivision out;
   out.row_tiles = (rows + tile_rows - 1) / tile_rows;
   out.box_rows = (std::min(rows, tile_rows) + 7) / 8 * 8;
-  out.slot_bytes = out.box_rows * kTileInputs * 2 + weight_bytes;
-  out.slots = std::min(kMostGroupedSlots, static_cast<int>(kRingBytes / static_cast<size_t>(out.slot_bytes)));
+  out.stage_bytes = out.box_rows * kTileInputs * 2 + weight_bytes;
+  out.stages = std::min(kMostGroupedSlots, static_cast<int>(kRingBytes / static_cast<size_t>(out.stage_bytes)));
   const int sums = static_cast<int>(sizeof(float)) * std::min(rows, tile_rows) * kGroupedSumsStride;
-  out.barriers = (std::max(out.slots * out.slot_bytes, sums) + 7) / 8 * 8;
+  out.barriers = (std::max(out.stages * out.stage_bytes, sums) + 7) / 8 * 8;
   return out;
 }
 size_t BytesOf(const GroupedDivision& division) {

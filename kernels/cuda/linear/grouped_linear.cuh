@@ -19,10 +19,10 @@ constexpr int kEarlySlots = 2;  // stages whose weights are always prefetched be
 
 /// Tiling arguments of the kernel, in addition to Skinny.
 struct GroupedDivision {
-  int slots, slot_bytes;  // pipeline stages: two boxes of x (128 inputs) and the tiles of four panels
-  int box_rows;           // rows of x, rounded up to a multiple of 8
-  int row_tiles;          // M tiles of up to kN rows; blocks with the same outputs are adjacent in the grid
-  int barriers;           // byte offset of the barriers from the first stage
+  int stages, stage_bytes;  // pipeline stages: two boxes of x (128 inputs) and the tiles of four panels
+  int box_rows;             // rows of x, rounded up to a multiple of 8
+  int row_tiles;            // M tiles of up to kN rows; blocks with the same outputs are adjacent in the grid
+  int barriers;             // byte offset of the barriers from the first stage
 };
 
 /// Computes a tile of up to kN rows of x by 256 outputs, in one block or in a cluster whose blocks split K. A dedicated
@@ -82,27 +82,27 @@ struct GroupedKernel {
     }
     return out;
   }
-  __device__ __forceinline__ void CopyWeights(const Copies& copies, int chunk, int slot) const {
-    ArriveAtExpecting(full + slot * 8, copies.bytes);
+  __device__ __forceinline__ void CopyWeights(const Copies& copies, int chunk, int stage) const {
+    ArriveAtExpecting(full + stage * 8, copies.bytes);
 #pragma unroll
     for (int g = 0; g < kGroupedWarpGroups; ++g) {
       if (copies.panels[g] == nullptr) continue;
-      CopyRun(ring + slot * division.slot_bytes + boxes_bytes() + g * kPanelChunk,
-              copies.panels[g] + static_cast<int64_t>(chunk) * kPanelChunk, kPanelChunk, full + slot * 8, kReadOnce);
+      CopyRun(ring + stage * division.stage_bytes + boxes_bytes() + g * kPanelChunk,
+              copies.panels[g] + static_cast<int64_t>(chunk) * kPanelChunk, kPanelChunk, full + stage * 8, kReadOnce);
     }
   }
-  __device__ __forceinline__ void CopyRows(const CUtensorMap& x, int chunk, int slot) const {
+  __device__ __forceinline__ void CopyRows(const CUtensorMap& x, int chunk, int stage) const {
 #pragma unroll
     for (int b = 0; b < 2; ++b) {
-      CopyBox(ring + slot * division.slot_bytes + b * boxes_bytes() / 2, x, chunk * kTileInputs + b * kBoxColumns,
-              first_row, full + slot * 8, kReadAgain);
+      CopyBox(ring + stage * division.stage_bytes + b * boxes_bytes() / 2, x, chunk * kTileInputs + b * kBoxColumns,
+              first_row, full + stage * 8, kReadAgain);
     }
   }
 
   /// First fill of all stages; called by the copying thread before anything else.
   __device__ __forceinline__ Copies FillSlots(const CUtensorMap& x) const {
     const Copies copies = FindPanels();
-    const int ahead = min(division.slots, end_chunk - first_chunk);
+    const int ahead = min(division.stages, end_chunk - first_chunk);
     // Weights do not depend on the preceding kernel. A layer that accumulates into the residual stream follows a kernel
     // that leaves no room for a second block on its SM. That kernel has then almost ended, and prefetching all weights
     // would only delay x.
@@ -115,19 +115,19 @@ struct GroupedKernel {
     return copies;
   }
   /// Refills a stage once its consumers have released it.
-  __device__ __forceinline__ void FillAgain(const CUtensorMap& x, const Copies& copies, int chunk, int slot,
+  __device__ __forceinline__ void FillAgain(const CUtensorMap& x, const Copies& copies, int chunk, int stage,
                                             int parity) const {
-    WaitAt(empty + slot * 8, parity);
-    CopyWeights(copies, chunk, slot);
-    CopyRows(x, chunk, slot);
+    WaitAt(empty + stage * 8, parity);
+    CopyWeights(copies, chunk, stage);
+    CopyRows(x, chunk, stage);
   }
   /// Main loop of the producer warp's thread.
   __device__ __forceinline__ void Copy(const CUtensorMap& x) const {
     const Copies copies = FillSlots(x);
-    int slot = 0, parity = 0;
-    for (int chunk = first_chunk + division.slots; chunk < end_chunk; ++chunk) {
-      FillAgain(x, copies, chunk, slot, parity);
-      if (++slot == division.slots) slot = 0, parity ^= 1;
+    int stage = 0, parity = 0;
+    for (int chunk = first_chunk + division.stages; chunk < end_chunk; ++chunk) {
+      FillAgain(x, copies, chunk, stage, parity);
+      if (++stage == division.stages) stage = 0, parity ^= 1;
     }
   }
 
@@ -180,17 +180,17 @@ struct GroupedKernel {
     uint32_t left[2][8];
     LaneTile<kBits> first, second;
     first.table.Hold(), second.table = first.table;
-    int slot = 0, parity = 0, free_slot = 0, free_parity = 0;
+    int stage = 0, parity = 0, free_stage = 0, free_parity = 0;
     for (int chunk = first_chunk; chunk < end_chunk; ++chunk) {
-      if (copies_too && chunk >= first_chunk + 2 && chunk - 2 + division.slots < end_chunk) {
-        FillAgain(x, copies, chunk - 2 + division.slots, free_slot, free_parity);
-        if (++free_slot == division.slots) free_slot = 0, free_parity ^= 1;
+      if (copies_too && chunk >= first_chunk + 2 && chunk - 2 + division.stages < end_chunk) {
+        FillAgain(x, copies, chunk - 2 + division.stages, free_stage, free_parity);
+        if (++free_stage == division.stages) free_stage = 0, free_parity ^= 1;
       }
       __syncwarp();
-      WaitAt(full + slot * 8, parity);
-      const unsigned char* tiles = ring_data + slot * division.slot_bytes + own_tiles;
+      WaitAt(full + stage * 8, parity);
+      const unsigned char* tiles = ring_data + stage * division.stage_bytes + own_tiles;
       // The shuffle makes the value provably warp-uniform, so that sums with it stay uniform.
-      const uint32_t first_box = __shfl_sync(0xffffffffu, BoxDescriptorLow(ring + slot * division.slot_bytes), 0);
+      const uint32_t first_box = __shfl_sync(0xffffffffu, BoxDescriptorLow(ring + stage * division.stage_bytes), 0);
       first.Load(tiles, lane);
       second.Load(tiles + W::Tile::kBytes, lane);
 #pragma unroll
@@ -219,8 +219,8 @@ struct GroupedKernel {
       }
       // WGMMAs in flight across the loop's back edge would be serialized by the compiler.
       WaitForProducts<0>(c);
-      if (lane == 0) ArriveAt(empty + slot * 8);
-      if (++slot == division.slots) slot = 0, parity ^= 1;
+      if (lane == 0) ArriveAt(empty + stage * 8);
+      if (++stage == division.stages) stage = 0, parity ^= 1;
     }
     FetchAhead(ahead);
     SyncMultipliers<kGroupedThreads>();  // all threads have read the stages
@@ -278,7 +278,7 @@ __device__ __forceinline__ void MultiplyGrouped(const CUtensorMap& x, const Skin
   extern __shared__ __align__(1024) unsigned char shared[];
   const Kernel kernel(a, division, shared, block);
   if (threadIdx.x == 0) {
-    for (int i = 0; i < division.slots; ++i) {
+    for (int i = 0; i < division.stages; ++i) {
       InitBarrier(kernel.full + i * 8, 1), InitBarrier(kernel.empty + i * 8, kGroupedWarpGroups * 4);
     }
     FenceBarriers();

@@ -62,12 +62,12 @@ class PortionRing {
   static constexpr int kChunkBytes = kPanelTiles * TileOf<kBits>::kBytes;  // bytes between consecutive tiles of a row
 
   /// `barriers`: one per stage.
-  __device__ __forceinline__ PortionRing(uint32_t ring, uint32_t barriers, int slots)
-      : ring_(ring), barriers_(barriers), slots_(slots) {
+  __device__ __forceinline__ PortionRing(uint32_t ring, uint32_t barriers, int stages)
+      : ring_(ring), barriers_(barriers), stages_(stages) {
     if (kBulkCopies) {
       if (IsElected()) {
 #pragma unroll 1
-        for (int i = 0; i < slots; ++i) InitBarrier(barriers + i * 8, 1);
+        for (int i = 0; i < stages; ++i) InitBarrier(barriers + i * 8, 1);
         FenceBarriers();
       }
       __syncwarp();
@@ -85,19 +85,19 @@ class PortionRing {
   /// Advances to the next stage, whether or not anything was copied.
   __device__ __forceinline__ void Advance() {
     if constexpr (!kBulkCopies) CommitCopies();
-    fetch_slot_ = fetch_slot_ + 1 == slots_ ? 0 : fetch_slot_ + 1;
+    fetch_stage_ = fetch_stage_ + 1 == stages_ ? 0 : fetch_stage_ + 1;
   }
   /// Waits for the oldest K tile in flight; returns its byte offset from the first stage. All other stages but one stay
   /// in flight.
   __device__ __forceinline__ uint32_t Next() {
-    const uint32_t at = slot_ * kPortionBytes<kBits>;
+    const uint32_t at = stage_ * kPortionBytes<kBits>;
     if constexpr (kBulkCopies) {
-      WaitAt(barriers_ + slot_ * 8, phase_);
+      WaitAt(barriers_ + stage_ * 8, phase_);
     } else {
       WaitForPortion();
     }
     __syncwarp();
-    if (++slot_ == slots_) slot_ = 0, phase_ ^= 1;
+    if (++stage_ == stages_) stage_ = 0, phase_ ^= 1;
     return at;
   }
 
@@ -111,7 +111,7 @@ class PortionRing {
   /// addresses.
   __device__ __forceinline__ void CopyTiles(const unsigned char* const (&from)[2], bool whole) const {
     if (!IsElected()) return;
-    const uint32_t barrier = barriers_ + fetch_slot_ * 8, to = ring_ + fetch_slot_ * kPortionBytes<kBits>;
+    const uint32_t barrier = barriers_ + fetch_stage_ * 8, to = ring_ + fetch_stage_ * kPortionBytes<kBits>;
     ArriveAtExpecting(barrier, kPortionBytes<kBits>);
 #pragma unroll
     for (int i = 0; i < kTiles; ++i) {
@@ -120,7 +120,7 @@ class PortionRing {
   }
   __device__ __forceinline__ void CopyPieces(const unsigned char* const (&from)[2], bool whole) const {
     const int half = Lane() / kLanes;
-    const uint32_t to = ring_ + fetch_slot_ * kPortionBytes<kBits> + half * kTileBytes;
+    const uint32_t to = ring_ + fetch_stage_ * kPortionBytes<kBits> + half * kTileBytes;
 #pragma unroll
     for (int chunk = 0; chunk < kPortionChunks; ++chunk) {
       const unsigned char* piece = (half == 0 ? from[0] : from[1]) + (whole ? chunk * kChunkBytes : 0);
@@ -131,7 +131,7 @@ class PortionRing {
   }
   __device__ __forceinline__ void WaitForPortion() const {
     static_assert(kFewestSlots == 2 && kMostSlots == 5);
-    switch (slots_) {
+    switch (stages_) {
       case 2:
         return WaitForCopies<0>();
       case 3:
@@ -144,8 +144,8 @@ class PortionRing {
   }
 
   const uint32_t ring_, barriers_;
-  const int slots_;
-  int fetch_slot_ = 0, slot_ = 0, phase_ = 0;
+  const int stages_;
+  int fetch_stage_ = 0, stage_ = 0, phase_ = 0;
 };
 
 /// The K tiles of a warp's run, streamed through its pipeline stages.
@@ -154,8 +154,8 @@ class PortionStream {
  public:
   /// `barriers`: one per stage.
   __device__ __forceinline__ PortionStream(const Skinny& a, const PortionRuns& runs, const PortionRun& run,
-                                           uint32_t ring, uint32_t barriers, int slots)
-      : a_(a), runs_(runs), ring_(ring, barriers, slots), left_(run.left), place_(run.place), portion_(run.portion) {
+                                           uint32_t ring, uint32_t barriers, int stages)
+      : a_(a), runs_(runs), ring_(ring, barriers, stages), left_(run.left), place_(run.place), portion_(run.portion) {
     if (left_ > 0) FindTile();
   }
   /// Starts the copies of the next K tile, or does nothing past the last. If the inputs end in the middle of a K tile,

@@ -25,7 +25,7 @@ namespace ringside::cuda {
 
 /// The grid of a layer.
 struct StreamDivision {
-  int blocks = 0, slots = 0;
+  int blocks = 0, stages = 0;
   size_t shared_bytes = 0;
 };
 inline int TilesOf(const Skinny& a, bool gate_up) {
@@ -49,8 +49,8 @@ StreamDivision DivideStream(const Skinny& a, bool gate_up, int most_blocks, size
                         static_cast<size_t>(a.rows) *
                             (sizeof(float) * kPortionRows * (own + kWarps) + sizeof(uint16_t) * a.x_shared_stride +
                              sizeof(float) * IntegerRows<kBits>::BesideRow(a.x_shared_stride));
-  out.slots = beside > most_bytes ? 0 : std::min(kMostSlots, static_cast<int>(most_bytes - beside) / ring);
-  out.shared_bytes = beside + static_cast<size_t>(out.slots) * ring;
+  out.stages = beside > most_bytes ? 0 : std::min(kMostSlots, static_cast<int>(most_bytes - beside) / ring);
+  out.shared_bytes = beside + static_cast<size_t>(out.stages) * ring;
   return out;
 }
 /// Division over the whole device: two blocks per SM, or one if x leaves no room for two. With one or two rows, or
@@ -61,9 +61,9 @@ StreamDivision DivideStream(const Launcher& on, const Skinny& a, bool gate_up) {
   const int wanted = a.rows <= 2 || !kTakesIntegers<kBits> ? kSlotsForTwo : kFewestSlots;
   const StreamDivision two = DivideStream<kBits>(a, gate_up, kBlocksPerProcessor * on.multiprocessors,
                                                  MostStreamBytes(on.large) - kStaticBytes);
-  if (two.slots >= wanted) return two;
+  if (two.stages >= wanted) return two;
   const StreamDivision one = DivideStream<kBits>(a, gate_up, on.multiprocessors, SharedBytes(on.large) - kStaticBytes);
-  return one.slots > two.slots ? one : two;
+  return one.stages > two.stages ? one : two;
 }
 
 /// Position of a thread's i-th result, and its partial sums.
@@ -143,7 +143,7 @@ class GroupedStream {
   static constexpr bool kIntegers = kTakesIntegers<kBits>;
 
   template <bool kNorm>
-  static __device__ __forceinline__ void Run(const Skinny& a, int slots, BlockPlace at) {
+  static __device__ __forceinline__ void Run(const Skinny& a, int stages, BlockPlace at) {
     // With less than 128-byte alignment, bulk copies run at three quarters of the memory bandwidth.
     extern __shared__ __align__(128) unsigned char shared[];
     __shared__ float norm_sums[(kIntegers ? kRows : 2) * kWarps];
@@ -152,14 +152,14 @@ class GroupedStream {
     static_assert(sizeof(norm_sums) + sizeof(barriers) + sizeof(zeros) <= kStaticBytes);
     const int rows = kIntegers && kRows <= 2 ? kRows : a.rows;
     const int warp = threadIdx.x / 32, all = kGateUp ? a.total / 2 : a.total;
-    const uint32_t ring = SharedAddress(shared + warp * slots * kPortionBytes<kBits>);
+    const uint32_t ring = SharedAddress(shared + warp * stages * kPortionBytes<kBits>);
     const PortionRuns runs(a, (all + kOutputs - 1) / kOutputs, at);
     const PortionRun run(runs, warp);
-    Stream stream(a, runs, run, ring, SharedAddress(barriers + warp * kMostSlots), slots);
+    Stream stream(a, runs, run, ring, SharedAddress(barriers + warp * kMostSlots), stages);
 #pragma unroll 1
-    for (int n = 0; n < slots - 1; ++n) stream.Fetch();  // weights need not wait for the preceding kernel
+    for (int n = 0; n < stages - 1; ++n) stream.Fetch();  // weights need not wait for the preceding kernel
 
-    T* x = reinterpret_cast<T*>(shared + kWarps * slots * kPortionBytes<kBits>);
+    T* x = reinterpret_cast<T*>(shared + kWarps * stages * kPortionBytes<kBits>);
     float* sums = reinterpret_cast<float*>(x + rows * a.x_shared_stride);
     float* beside_x = sums + (runs.tiles + kWarps) * rows * kPortionRows;
     StreamedPlace<kGateUp> own(a, rows, runs, threadIdx.x);
@@ -236,23 +236,23 @@ class GroupedStream {
 };
 
 template <class T, int kBits, bool kNorm, bool kGateUp, int kRows>
-__global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamGroupedKernel(Skinny a, int slots) {
+__global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamGroupedKernel(Skinny a, int stages) {
   // At once: the next kernel prefetches its weights as soon as an SM has room.
   LetNextStart();
   GroupedStream<T, kBits, kGateUp, kRows>::template Run<kNorm>(
-      a, slots, {static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x)});
+      a, stages, {static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x)});
 }
 /// Two layers of the same rows in one launch; the first `blocks` blocks compute the first layer.
 template <class T, int kBits, int kNextBits, bool kNorm, int kRows>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor)
-    StreamTwoGroupedKernel(Skinny a, Skinny next, int slots, int next_slots, int blocks) {
+    StreamTwoGroupedKernel(Skinny a, Skinny next, int stages, int next_stages, int blocks) {
   LetNextStart();
   const int block = static_cast<int>(blockIdx.x);
   if (block < blocks) {
-    GroupedStream<T, kBits, false, kRows>::template Run<kNorm>(a, slots, {block, blocks});
+    GroupedStream<T, kBits, false, kRows>::template Run<kNorm>(a, stages, {block, blocks});
   } else {
     GroupedStream<T, kNextBits, false, kRows>::template Run<kNorm>(
-        next, next_slots, {block - blocks, static_cast<int>(gridDim.x) - blocks});
+        next, next_stages, {block - blocks, static_cast<int>(gridDim.x) - blocks});
   }
 }
 
@@ -269,7 +269,7 @@ void LaunchStreamGroupedOf(const Launcher& on, const Skinny& a) {
   const StreamDivision division = DivideStream<kBits>(on, a, kGateUp);
   WithRows<kBits>(a.rows, [&](auto rows) {
     Launch(on, StreamGroupedKernel<T, kBits, kNorm, kGateUp, rows()>, Grid(division.blocks), kBlockThreads,
-           division.shared_bytes, a, division.slots);
+           division.shared_bytes, a, division.stages);
   });
 }
 template <class T, int kBits>
@@ -300,7 +300,7 @@ void LaunchStreamTwoGroupedOf(const Launcher& on, const SkinnyLinear& args, cons
     const auto kernel = args.norm ? StreamTwoGroupedKernel<T, kBits, kNextBits, true, rows()>
                                   : StreamTwoGroupedKernel<T, kBits, kNextBits, false, rows()>;
     Launch(on, kernel, Grid(own.blocks + other.blocks), kBlockThreads, std::max(own.shared_bytes, other.shared_bytes),
-           a, next, own.slots, other.slots, own.blocks);
+           a, next, own.stages, other.stages, own.blocks);
   });
 }
 

@@ -41,8 +41,8 @@ constexpr int kStreamSlots = ((kLarge ? 80 : 48) << 10) / (kWarps * kUnitBytes<W
 
 template <class W, bool kGateUp>
 constexpr size_t StreamBytes(bool large, const Skinny& a) {
-  const int slots = large ? kStreamSlots<W, kGateUp, true> : kStreamSlots<W, kGateUp, false>;
-  return static_cast<size_t>(slots * kWarps * kUnitBytes<W, kGateUp>) +
+  const int stages = large ? kStreamSlots<W, kGateUp, true> : kStreamSlots<W, kGateUp, false>;
+  return static_cast<size_t>(stages * kWarps * kUnitBytes<W, kGateUp>) +
          sizeof(float) * 2 * kWarps * a.rows * kUnitRows<W, kGateUp> + sizeof(uint16_t) * a.rows * a.x_shared_stride;
 }
 
@@ -73,14 +73,14 @@ struct WarpWay {
 };
 
 /// A warp's stream over the K tiles of all its tiles, prefetched as far as its stages reach.
-template <class W, bool kGateUp, int kSlots, int kParts>
+template <class W, bool kGateUp, int kStages, int kParts>
 class WeightStream {
  public:
   static constexpr int kRows = kUnitRows<W, kGateUp>, kOutputs = kTileOutputs<W, kGateUp>;
-  static constexpr int kChunk = kStreamChunk<W>, kPiece = kChunk / 8, kSlot = kRows * kChunk;  // in elements
+  static constexpr int kChunk = kStreamChunk<W>, kPiece = kChunk / 8, kStage = kRows * kChunk;  // in elements
 
-  __device__ __forceinline__ WeightStream(const Skinny& a, int tiles, int chunks, W* slots)
-      : a_(a), tiles_(tiles), chunks_(chunks), slots_(slots) {
+  __device__ __forceinline__ WeightStream(const Skinny& a, int tiles, int chunks, W* stages)
+      : a_(a), tiles_(tiles), chunks_(chunks), stages_(stages) {
     chunk_ = way_.part, tile_ = chunk_ < chunks ? way_.first_tile : tiles;
     FindRows();
   }
@@ -92,7 +92,7 @@ class WeightStream {
       for (int i = 0; i < kRows / 4; ++i) {
         const int row = i * 4 + lane / 8;
         const bool real = rows_[i] != nullptr && input < a_.k;
-        const uint32_t to = SharedAddress(slots_ + slot_ * kSlot + row * kChunk + ((lane % 8) ^ (row % 8)) * kPiece);
+        const uint32_t to = SharedAddress(stages_ + stage_ * kStage + row * kChunk + ((lane % 8) ^ (row % 8)) * kPiece);
         const W* from = real ? rows_[i] + input : static_cast<const W*>(a_.weights[0]);
         CopyAsyncOrZero(to, from, real);
       }
@@ -104,7 +104,7 @@ class WeightStream {
       }
     }
     CommitCopies();
-    slot_ = slot_ + 1 == kSlots ? 0 : slot_ + 1;
+    stage_ = stage_ + 1 == kStages ? 0 : stage_ + 1;
   }
 
  private:
@@ -125,8 +125,8 @@ class WeightStream {
   const Skinny& a_;
   const WarpWay<kParts> way_;
   const int tiles_, chunks_;
-  W* const slots_;
-  int tile_, chunk_, slot_ = 0;
+  W* const stages_;
+  int tile_, chunk_, stage_ = 0;
   const W* rows_[kRows / 4] = {};
 };
 
@@ -213,13 +213,13 @@ struct TileSums {
 template <class T, class W, bool kNorm, bool kGateUp, int kParts>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKernel(Skinny a) {
   constexpr int kRows = kUnitRows<W, kGateUp>, kOutputs = kTileOutputs<W, kGateUp>;
-  constexpr int kSlots = kStreamSlots<W, kGateUp, kLargeSet>;
-  using Stream = WeightStream<W, kGateUp, kSlots, kParts>;
+  constexpr int kStages = kStreamSlots<W, kGateUp, kLargeSet>;
+  using Stream = WeightStream<W, kGateUp, kStages, kParts>;
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ float shared_sums[kWarps];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  W* slots = reinterpret_cast<W*>(shared) + warp * kSlots * Stream::kSlot;
-  T* shared_x = reinterpret_cast<T*>(shared + kSlots * kWarps * kUnitBytes<W, kGateUp>);
+  W* stages = reinterpret_cast<W*>(shared) + warp * kStages * Stream::kStage;
+  T* shared_x = reinterpret_cast<T*>(shared + kStages * kWarps * kUnitBytes<W, kGateUp>);
   float* sums = reinterpret_cast<float*>(shared_x + a.rows * a.x_shared_stride);
 
   const int all = kGateUp ? a.total / 2 : a.total;
@@ -229,8 +229,8 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKern
   LetNextStart();
   NormVectors<kNormVectors> vectors;
   if constexpr (kNorm) vectors.Load(a.norm_weight, a.norm_bias, a.k, a.layer_norm);
-  Stream stream(a, tiles, chunks, slots);
-  for (int n = 0; n < kSlots - 1; ++n) stream.Fetch();  // weights need not wait for the preceding kernel
+  Stream stream(a, tiles, chunks, stages);
+  for (int n = 0; n < kStages - 1; ++n) stream.Fetch();  // weights need not wait for the preceding kernel
   WaitForStep();
   if constexpr (kNorm) {
     for (int r = 0; r < a.rows; ++r) {  // zero padding up to a whole K tile
@@ -245,18 +245,18 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKern
 
   const int matrix = lane / 8, line = lane % 8;
   const T* own_x = shared_x + min(line, a.rows - 1) * a.x_shared_stride + matrix * 8;
-  int slot = 0;
+  int stage = 0;
   const WarpWay<kParts> way;
   for (int tile = way.first_tile, turn = 0; tile < tiles; tile += way.step, ++turn) {
     TileSums<T, W, kGateUp> tile_sums;
     TileResult own;
     if (kParts == 1 || turn % kWarps == warp) own = TileResult::Fetch<kOutputs, kGateUp>(a, tile, lane, all);
     for (int chunk = way.part; chunk < chunks; chunk += kParts) {
-      WaitForCopies<kSlots - 2>();
+      WaitForCopies<kStages - 2>();
       __syncwarp();
       stream.Fetch();
-      const W* weights = slots + slot * Stream::kSlot;
-      slot = slot + 1 == kSlots ? 0 : slot + 1;
+      const W* weights = stages + stage * Stream::kStage;
+      stage = stage + 1 == kStages ? 0 : stage + 1;
       tile_sums.Add(own_x + chunk * Stream::kChunk, weights, matrix, line);
     }
     // Double-buffered sums: one barrier per tile.

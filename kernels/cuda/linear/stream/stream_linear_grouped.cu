@@ -7,7 +7,7 @@ bool CanStreamGrouped(const Launcher& on, const SkinnyLinear& args) {
   const Skinny a = NarrowForStream(args, kPortionInputs);
   const bool gate_up = args.epilogue == AfterLinear::kSiluMultiply;
   return WithBits(args.weight_dtype,
-                  [&](auto bits) { return DivideStream<bits()>(on, a, gate_up).slots >= kFewestSlots; });
+                  [&](auto bits) { return DivideStream<bits()>(on, a, gate_up).stages >= kFewestSlots; });
 }
 
 void LaunchStreamLinearGrouped(const Launcher& on, const SkinnyLinear& args) {
@@ -26,7 +26,7 @@ bool CanStreamTwoGrouped(const Launcher& on, const SkinnyLinear& args, const Ski
   return WithBitsOfTwo(args.weight_dtype, next.weight_dtype, [&](auto bits, auto next_bits) {
     const auto [own, other] = DivideTwo<bits(), next_bits()>(on, NarrowForStream(args, kPortionInputs),
                                                              NarrowForStream(next, kPortionInputs));
-    return own.slots >= kFewestSlots && other.slots >= kFewestSlots;
+    return own.stages >= kFewestSlots && other.stages >= kFewestSlots;
   });
 }
 
