@@ -192,7 +192,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) FewExperts
 
   const T* x = static_cast<const T*>(kIn ? a.x.data : a.mid);
   const int64_t x_stride = kIn ? a.x.stride : a.plan.widest();
-  int turn = 0;
+  int iteration = 0;
 #pragma unroll 1
   for (const ListedTile* tile = list; tile < list + listed; ++tile) {
     if (tile->inputs == 0) continue;
@@ -218,7 +218,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) FewExperts
       RowUnit<T>::Multiply(stages + stage * kStageBytes, own, sets, c);
     }
     // Double-buffered sums: one barrier per tile.
-    float* to = sums + turn % 2 * kWarps * rows * kSumsRow;
+    float* to = sums + iteration % 2 * kWarps * rows * kSumsRow;
 #pragma unroll
     for (int n = 0; n < kSets; ++n) {
 #pragma unroll
@@ -228,7 +228,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) FewExperts
       }
     }
     __syncthreads();
-    if (turn++ % kWarps != warp) continue;
+    if (iteration++ % kWarps != warp) continue;
     FinishTile(ExpertProduct<T, kIn>(a, tile->rows, tile->expert), tile->first_output, to, rows);
   }
   WaitForCopies<0>();

@@ -46,9 +46,9 @@ Division Divide(const Launcher& on, const SkinnyLinear& args) {
     }
   }
   Division best = {128, 1, 2 * processors, kTwoBlockBytes};  // persistent blocks, each with several tiles
-  const auto turns = [&](int outputs) { return (TilesOf(args, outputs) + best.most - 1) / best.most; };
+  const auto waves = [&](int outputs) { return (TilesOf(args, outputs) + best.most - 1) / best.most; };
   for (const int outputs : {112, 96, 64}) {
-    if (turns(outputs) * outputs < turns(best.outputs) * best.outputs) best.outputs = outputs;
+    if (waves(outputs) * outputs < waves(best.outputs) * best.outputs) best.outputs = outputs;
   }
   return best;
 }
@@ -66,13 +66,13 @@ void LaunchTiles(const Launcher& on, const SkinnyLinear& args, const Division& d
   BatchLinear a = {};
   a.chunks = (args.k + kBoxColumns - 1) / kBoxColumns;
   a.tiles = TilesOf(args, kN);
-  const int turns = (a.tiles + division.most - 1) / division.most, clusters = (a.tiles + turns - 1) / turns;
+  const int waves = (a.tiles + division.most - 1) / division.most, clusters = (a.tiles + waves - 1) / waves;
   a.total = args.total, a.rows = static_cast<int>(args.x.rows);
   const int box_rows = (a.rows + 7) / 8 * 8;
   a.stage_bytes = Kernel::kWeightBytes + box_rows * kBoxColumns * 2;
   const size_t others = Kernel::OtherBytes(a.rows);
   const int max_stages = static_cast<int>((division.bytes - others) / static_cast<size_t>(a.stage_bytes));
-  a.stages = std::min({kBatchSlots, max_stages, turns * ((a.chunks + division.cluster - 1) / division.cluster)});
+  a.stages = std::min({kBatchSlots, max_stages, waves * ((a.chunks + division.cluster - 1) / division.cluster)});
   a.bias = args.bias;
   a.y = args.y.data, a.y_dtype = args.y.dtype, a.y_stride = args.y.stride;
   a.fours = AllowsFours(args.y) && Aligned(args.bias);

@@ -26,16 +26,16 @@ template <int kN>
 int SplitsOf(const Launcher& on, int tiles, int k) {
   // In microseconds on an H100; only their ratios matter. Per K tile; per wave, to fill the pipeline; and per split, to
   // reduce the sums.
-  constexpr double kOfChunk = 0.78 + 0.0055 * kN, kOfTurn = 2.5 + 0.045 * kN, kOfSplit = 0.8;
+  constexpr double kPerKTile = 0.78 + 0.0055 * kN, kPerWave = 2.5 + 0.045 * kN, kPerSplit = 0.8;
   const int chunks = static_cast<int>(TilesAcross(k));
   int best = 1;
   double least = 0;
-  for (int splits = 1; splits <= on.largest_cluster && splits * 2 <= chunks; ++splits) {
-    const int at_a_time = on.clusters[static_cast<size_t>(splits)];
-    if (at_a_time == 0) break;
-    const int turns = (tiles + at_a_time - 1) / at_a_time;
-    const double time = turns * ((chunks + splits - 1) / splits * kOfChunk + kOfTurn + splits * kOfSplit);
-    if (splits == 1 || time < least) best = splits, least = time;
+  for (int split_k = 1; split_k <= on.largest_cluster && split_k * 2 <= chunks; ++split_k) {
+    const int resident = on.clusters[static_cast<size_t>(split_k)];
+    if (resident == 0) break;
+    const int waves = (tiles + resident - 1) / resident;
+    const double time = waves * ((chunks + split_k - 1) / split_k * kPerKTile + kPerWave + split_k * kPerSplit);
+    if (split_k == 1 || time < least) best = split_k, least = time;
   }
   return best;
 }
@@ -67,10 +67,10 @@ template <class T, int kBits, int kN, bool kGateUp>
 void LaunchTiles(const Launcher& on, const SkinnyLinear& args) {
   using Kernel = GroupedKernel<T, kBits, kN, kGateUp>;
   const GroupedDivision division = Divide(static_cast<int>(args.x.rows), kN, Kernel::kWeightBytes);
-  const int tiles = TilesOf(args, kGateUp, division.row_tiles), splits = SplitsOf<kN>(on, tiles, args.k);
+  const int tiles = TilesOf(args, kGateUp, division.row_tiles), split_k = SplitsOf<kN>(on, tiles, args.k);
   Launcher in_clusters = on;
-  in_clusters.cluster = splits;
-  Launch(in_clusters, RunGroupedLinear<T, kBits, kN, kGateUp>, Grid(tiles * splits), Kernel::kThreads,
+  in_clusters.cluster = split_k;
+  Launch(in_clusters, RunGroupedLinear<T, kBits, kN, kGateUp>, Grid(tiles * split_k), Kernel::kThreads,
          BytesOf(division), MapOf(args, division), Narrow(args), division);
 }
 
@@ -81,12 +81,12 @@ void LaunchTwoTiles(const Launcher& on, const SkinnyLinear& args, const SkinnyLi
   const GroupedDivision division = Divide(rows, kN, Kernel::kWeightBytes),
                         next_division = Divide(rows, kN, GroupedKernel<T, kNextBits, kN, false>::kWeightBytes);
   const int tiles = TilesOf(args, false, division.row_tiles), next_tiles = TilesOf(next, false, division.row_tiles);
-  const int splits = SplitsOf<kN>(on, tiles + next_tiles, args.k);
+  const int split_k = SplitsOf<kN>(on, tiles + next_tiles, args.k);
   Launcher in_clusters = on;
-  in_clusters.cluster = splits;
-  Launch(in_clusters, RunTwoGroupedLinear<T, kBits, kNextBits, kN>, Grid((tiles + next_tiles) * splits),
+  in_clusters.cluster = split_k;
+  Launch(in_clusters, RunTwoGroupedLinear<T, kBits, kNextBits, kN>, Grid((tiles + next_tiles) * split_k),
          Kernel::kThreads, std::max(BytesOf(division), BytesOf(next_division)), MapOf(args, division), Narrow(args),
-         division, Narrow(next), next_division, tiles * splits);
+         division, Narrow(next), next_division, tiles * split_k);
 }
 
 /// Calls body with the rows of an M tile as a compile-time constant.

@@ -17,7 +17,7 @@ namespace {
 constexpr int kChunk = 128;           // inputs per stage
 constexpr int kOutputs = 64;          // per tile; a block has kTiles tiles
 constexpr int kRingBytes = 96 << 10;  // lets two blocks share an SM of 227 KiB
-constexpr int kMostSplits = 8, kMostColumns = 8;
+constexpr int kMaxSplitK = 8, kMostColumns = 8;
 
 template <int kTiles, int kColumns>
 struct Sizes {
@@ -132,17 +132,18 @@ __device__ __forceinline__ void MultiplyStage(float (&c)[kTiles][kColumns][4], c
 template <class T, class W, int kTiles, int kColumns, bool kGateUp>
 __device__ __forceinline__ void FinishBlock(const Skinny& a, int first_output, int first_row, const float* sums) {
   using S = Sizes<kTiles, kColumns>;
-  const int splits = ClusterBlocks(), rank = ClusterRank(), half = a.total / 2;
+  const int split_k = ClusterBlocks(), rank = ClusterRank(), half = a.total / 2;
   constexpr int kResults = kGateUp ? kOutputs : S::kAll;
   const int rows = min(a.rows - first_row, S::kRows), all = kGateUp ? half : a.total;
-  for (int i = rank * kBlockThreads + static_cast<int>(threadIdx.x); i < rows * kResults; i += splits * kBlockThreads) {
+  for (int i = rank * kBlockThreads + static_cast<int>(threadIdx.x); i < rows * kResults;
+       i += split_k * kBlockThreads) {
     const int row = i / kResults, place = i % kResults, output = first_output + place;
     if (output >= all) continue;
     const auto sum_of = [&](int at) {
       float sum = 0;
-      for (int s = 0; s < splits; ++s) {
+      for (int s = 0; s < split_k; ++s) {
         const float* own = sums + row * S::kSumRow + at;
-        const float* of = splits == 1 ? own : OfBlock(own, s);
+        const float* of = split_k == 1 ? own : OfBlock(own, s);
         sum += of[0] + of[S::kRows * S::kSumRow];
       }
       return sum;
@@ -159,9 +160,9 @@ template <class T, class W, int kTiles, int kColumns, bool kGateUp>
 __global__ void __launch_bounds__(kBlockThreads, 2) QuantisedKernel(Skinny a) {
   using S = Sizes<kTiles, kColumns>;
   extern __shared__ __align__(16) unsigned char shared[];
-  const int splits = ClusterBlocks(), rank = ClusterRank();
-  const int tile = static_cast<int>(blockIdx.x) / splits, chunks = (a.k + kChunk - 1) / kChunk;
-  const int begin = chunks * rank / splits, count = chunks * (rank + 1) / splits - begin;
+  const int split_k = ClusterBlocks(), rank = ClusterRank();
+  const int tile = static_cast<int>(blockIdx.x) / split_k, chunks = (a.k + kChunk - 1) / kChunk;
+  const int begin = chunks * rank / split_k, count = chunks * (rank + 1) / split_k - begin;
   const int first_output = tile * (kGateUp ? kOutputs : S::kAll), first_row = static_cast<int>(blockIdx.y) * S::kRows;
 
   const Feed<T, W, kTiles, kColumns, kGateUp> feed(a, first_output, first_row, shared);
@@ -209,35 +210,35 @@ __global__ void __launch_bounds__(kBlockThreads, 2) QuantisedKernel(Skinny a) {
 
 /// The split-K factor: the largest with two K tiles per split and at most two blocks per SM.
 int SplitsOf(const Launcher& on, int tiles, int k, bool fixed_order) {
-  const int chunks = (k + kChunk - 1) / kChunk, most = std::min(kMostSplits, on.largest_cluster);
+  const int chunks = (k + kChunk - 1) / kChunk, most = std::min(kMaxSplitK, on.largest_cluster);
   int best = 1;
-  for (int splits = 2; splits <= most && splits * 2 <= chunks; ++splits) {
+  for (int split_k = 2; split_k <= most && split_k * 2 <= chunks; ++split_k) {
     // Devices of one model may hold different numbers of clusters.
     const bool fits =
-        fixed_order ? std::has_single_bit(static_cast<unsigned>(splits)) && tiles * splits <= 2 * on.multiprocessors
-                    : tiles <= 2 * on.clusters[static_cast<size_t>(splits)];
-    if (fits) best = splits;
+        fixed_order ? std::has_single_bit(static_cast<unsigned>(split_k)) && tiles * split_k <= 2 * on.multiprocessors
+                    : tiles <= 2 * on.clusters[static_cast<size_t>(split_k)];
+    if (fits) best = split_k;
   }
   return best;
 }
 
 template <class T, class W, int kTiles, int kColumns, bool kGateUp>
-void LaunchTiles(const Launcher& on, const Skinny& a, int tiles, int splits) {
+void LaunchTiles(const Launcher& on, const Skinny& a, int tiles, int split_k) {
   using S = Sizes<kTiles, kColumns>;
   Launcher clustered = on;
-  clustered.cluster = splits;
+  clustered.cluster = split_k;
   Launch(clustered, QuantisedKernel<T, W, kTiles, kColumns, kGateUp>,
-         Grid(tiles * splits, (a.rows + S::kRows - 1) / S::kRows), kBlockThreads, S::kBytes, a);
+         Grid(tiles * split_k, (a.rows + S::kRows - 1) / S::kRows), kBlockThreads, S::kBytes, a);
 }
 
 template <class T, class W, int kTiles, bool kGateUp>
 void LaunchOfTiles(const Launcher& on, const Skinny& a, bool fixed_order) {
   const int outputs = kGateUp ? kOutputs : kTiles * kOutputs, all = kGateUp ? a.total / 2 : a.total;
-  const int tiles = (all + outputs - 1) / outputs, splits = SplitsOf(on, tiles, a.k, fixed_order);
-  if (a.rows <= 8) return LaunchTiles<T, W, kTiles, 1, kGateUp>(on, a, tiles, splits);
-  if (a.rows <= 16) return LaunchTiles<T, W, kTiles, 2, kGateUp>(on, a, tiles, splits);
-  if (a.rows <= 32) return LaunchTiles<T, W, kTiles, 4, kGateUp>(on, a, tiles, splits);
-  LaunchTiles<T, W, kTiles, kMostColumns, kGateUp>(on, a, tiles, splits);
+  const int tiles = (all + outputs - 1) / outputs, split_k = SplitsOf(on, tiles, a.k, fixed_order);
+  if (a.rows <= 8) return LaunchTiles<T, W, kTiles, 1, kGateUp>(on, a, tiles, split_k);
+  if (a.rows <= 16) return LaunchTiles<T, W, kTiles, 2, kGateUp>(on, a, tiles, split_k);
+  if (a.rows <= 32) return LaunchTiles<T, W, kTiles, 4, kGateUp>(on, a, tiles, split_k);
+  LaunchTiles<T, W, kTiles, kMostColumns, kGateUp>(on, a, tiles, split_k);
 }
 
 template <class T, class W>
@@ -246,7 +247,7 @@ void LaunchOfTypes(const Launcher& on, const SkinnyLinear& args) {
   const bool fixed_order = args.fixed_order;
   if (args.epilogue == AfterLinear::kSiluMultiply) return LaunchOfTiles<T, W, 2, true>(on, a, fixed_order);
   // Wide tiles read x less often, but there must be enough of these tiles.
-  const bool wide = a.total / (2 * kOutputs) * kMostSplits * 2 >= 3 * on.multiprocessors;
+  const bool wide = a.total / (2 * kOutputs) * kMaxSplitK * 2 >= 3 * on.multiprocessors;
   return wide ? LaunchOfTiles<T, W, 2, false>(on, a, fixed_order) : LaunchOfTiles<T, W, 1, false>(on, a, fixed_order);
 }
 

@@ -247,10 +247,10 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKern
   const T* own_x = shared_x + min(line, a.rows - 1) * a.x_shared_stride + matrix * 8;
   int stage = 0;
   const WarpWay<kParts> way;
-  for (int tile = way.first_tile, turn = 0; tile < tiles; tile += way.step, ++turn) {
+  for (int tile = way.first_tile, iteration = 0; tile < tiles; tile += way.step, ++iteration) {
     TileSums<T, W, kGateUp> tile_sums;
     TileResult own;
-    if (kParts == 1 || turn % kWarps == warp) own = TileResult::Fetch<kOutputs, kGateUp>(a, tile, lane, all);
+    if (kParts == 1 || iteration % kWarps == warp) own = TileResult::Fetch<kOutputs, kGateUp>(a, tile, lane, all);
     for (int chunk = way.part; chunk < chunks; chunk += kParts) {
       WaitForCopies<kStages - 2>();
       __syncwarp();
@@ -260,14 +260,14 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKern
       tile_sums.Add(own_x + chunk * Stream::kChunk, weights, matrix, line);
     }
     // Double-buffered sums: one barrier per tile.
-    float* to = sums + turn % 2 * kWarps * a.rows * kRows;
+    float* to = sums + iteration % 2 * kWarps * a.rows * kRows;
     tile_sums.Store(to + warp * a.rows * kRows, a.rows, lane);
     if constexpr (kParts == 1) {
       __syncwarp();
       FinishTile<T, W, kGateUp, 1>(a, to + warp * a.rows * kRows, tile, lane, own);
     } else {
       __syncthreads();
-      if (turn % kWarps == warp) FinishTile<T, W, kGateUp, kParts>(a, to, tile, lane, own);
+      if (iteration % kWarps == warp) FinishTile<T, W, kGateUp, kParts>(a, to, tile, lane, own);
     }
   }
   WaitForCopies<0>();
