@@ -91,18 +91,18 @@ __device__ __forceinline__ void StoreFour(void* data, DType dtype, int64_t i, fl
     *reinterpret_cast<uint2*>(static_cast<__nv_bfloat16*>(data) + i) = *reinterpret_cast<const uint2*>(values);
   }
 }
-struct Eight {
+struct Vec8 {
   float x[8];
 };
 /// Eight elements at a 16-byte aligned address.
 template <class T>
-__device__ __forceinline__ Eight LoadEight(const T* data) {
+__device__ __forceinline__ Vec8 LoadEight(const T* data) {
   alignas(16) T raw[8];
 #pragma unroll
   for (int i = 0; i < static_cast<int>(sizeof(T)) / 2; ++i) {
     reinterpret_cast<uint4*>(raw)[i] = reinterpret_cast<const uint4*>(data)[i];
   }
-  Eight out;
+  Vec8 out;
 #pragma unroll
   for (int i = 0; i < 8; ++i) out.x[i] = ToFloat(raw[i]);
   return out;

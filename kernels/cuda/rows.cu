@@ -144,11 +144,11 @@ __global__ void MultiplyActivatedKernel(Tensor x, Activation activation, Tensor 
 
 /// Eight 16-bit elements, converted to floats on load and back on store.
 template <class T>
-struct Eight {
+struct Vec8 {
   float x[8];
-  __device__ static Eight Load(const T* p) {
+  __device__ static Vec8 Load(const T* p) {
     const uint4 bits = *reinterpret_cast<const uint4*>(p);
-    Eight out;
+    Vec8 out;
 #pragma unroll
     for (int i = 0; i < 8; ++i) out.x[i] = ToFloat(reinterpret_cast<const T*>(&bits)[i]);
     return out;
@@ -167,8 +167,8 @@ __global__ void SiluMultiplyWideKernel(Tensor x, Tensor y) {
   const int64_t c = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * 8;
   if (c >= y.cols) return;
   const T* from = static_cast<const T*>(x.data) + blockIdx.y * x.stride + c;
-  Eight<T> gate = Eight<T>::Load(from);
-  const Eight<T> up = Eight<T>::Load(from + y.cols);
+  Vec8<T> gate = Vec8<T>::Load(from);
+  const Vec8<T> up = Vec8<T>::Load(from + y.cols);
 #pragma unroll
   for (int i = 0; i < 8; ++i) gate.x[i] = SiluOf(gate.x[i]) * up.x[i];
   gate.Store(static_cast<T*>(y.data) + blockIdx.y * y.stride + c);
@@ -190,7 +190,7 @@ __global__ void BiasWideKernel(Tensor x, const float* bias, AfterBias epilogue) 
   const float4 low = FourOf(bias, c), high = FourOf(bias, c + 4);
   WaitForStep();
   T* at = static_cast<T*>(x.data) + blockIdx.y * x.stride + c;
-  Eight<T> values = Eight<T>::Load(at);
+  Vec8<T> values = Vec8<T>::Load(at);
   const float added[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
 #pragma unroll
   for (int i = 0; i < 8; ++i) {

@@ -44,7 +44,7 @@ __global__ void StoreRowsWideKernel(AttentionPlan a, int rows) {
   WithQkv(a, [&](const auto* x) {
     if (!is_key) {
       const int d = (i - key_threads) % units * 8;
-      const Eight value = LoadEight(x + ValueAt(a, row, kv_head) + d);
+      const Vec8 value = LoadEight(x + ValueAt(a, row, kv_head) + d);
       const int64_t to = static_cast<int64_t>(lane) * a.head_dim + d;
       StoreFourCached(keys + a.half_tile_bytes, a.cache, to, float4{value.x[0], value.x[1], value.x[2], value.x[3]});
       StoreFourCached(keys + a.half_tile_bytes, a.cache, to + 4,
@@ -52,10 +52,10 @@ __global__ void StoreRowsWideKernel(AttentionPlan a, int rows) {
       return;
     }
     const int half = a.head_dim / 2, d = i / 16 * 8;
-    Eight u = LoadEight(x + KeyAt(a, row, kv_head) + d), v = LoadEight(x + KeyAt(a, row, kv_head) + half + d);
+    Vec8 u = LoadEight(x + KeyAt(a, row, kv_head) + d), v = LoadEight(x + KeyAt(a, row, kv_head) + half + d);
     if (a.rotary > 0) {
-      const Eight cosine = LoadEight(a.own_cos + static_cast<int64_t>(row) * half + d),
-                  sine = LoadEight(a.own_sin + static_cast<int64_t>(row) * half + d);
+      const Vec8 cosine = LoadEight(a.own_cos + static_cast<int64_t>(row) * half + d),
+                 sine = LoadEight(a.own_sin + static_cast<int64_t>(row) * half + d);
 #pragma unroll
       for (int e = 0; e < 8; ++e) Rotate(u.x[e], v.x[e], cosine.x[e], sine.x[e]);
     }

@@ -34,8 +34,8 @@ __device__ __forceinline__ void LoadQueries(const AttentionPlan& a, const Staged
     const float* sines = (is_pinned ? a.pinned_sin : a.own_sin) + angles;
 #pragma unroll
     for (int g = 0; g < D / 64; ++g) {  // 8 dimensions of 32, and their rotation partners
-      const Eight first = LoadEight(from + 32 * g), second = LoadEight(from + 32 * g + D / 2);
-      Eight cosine, sine;
+      const Vec8 first = LoadEight(from + 32 * g), second = LoadEight(from + 32 * g + D / 2);
+      Vec8 cosine, sine;
       if (a.rotary > 0) cosine = LoadEight(cosines + 32 * g), sine = LoadEight(sines + 32 * g);
       uint32_t near[4], far[4];
 #pragma unroll

@@ -14,9 +14,9 @@ static_assert(kRows * kRanks == 32);  // one sum per lane
 /// Elements c ... c + 7 of a row of n values, zeros past its end; c is a multiple of 8. `vectors`: n is a multiple of 8
 /// and the row is aligned.
 template <class T>
-__device__ __forceinline__ Eight EightOf(const T* row, int64_t c, int64_t n, bool vectors) {
+__device__ __forceinline__ Vec8 EightOf(const T* row, int64_t c, int64_t n, bool vectors) {
   if (vectors) return LoadEight(row + c);
-  Eight out;
+  Vec8 out;
 #pragma unroll
   for (int i = 0; i < 8; ++i) out.x[i] = c + i < n ? ToFloat(row[c + i]) : 0.0f;
   return out;
@@ -73,13 +73,13 @@ __global__ void __launch_bounds__(kBlockThreads, 2) LowRankInKernel(LowRankPlan 
   for (int j = 0; j < kRanks; ++j) a_vectors = a_vectors && AllowsEights(a[j], k, k);
   float sums[kRows * kRanks] = {};
   for (int64_t c = threadIdx.x * 8; c < k; c += kBlockThreads * 8) {
-    Eight w[kRanks];
+    Vec8 w[kRanks];
 #pragma unroll
-    for (int j = 0; j < kRanks; ++j) w[j] = a[j] != nullptr ? EightOf(a[j], c, k, a_vectors) : Eight{};
+    for (int j = 0; j < kRanks; ++j) w[j] = a[j] != nullptr ? EightOf(a[j], c, k, a_vectors) : Vec8{};
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       if (r < tile.rows) {
-        const Eight in = EightOf(rows + r * x.stride, c, k, x_vectors);
+        const Vec8 in = EightOf(rows + r * x.stride, c, k, x_vectors);
 #pragma unroll
         for (int j = 0; j < kRanks; ++j) {
 #pragma unroll
@@ -119,11 +119,11 @@ __global__ void __launch_bounds__(kBlockThreads) LowRankOutKernel(LowRankPlan pl
                  low_vectors = AllowsEights(low, plan.low.stride, matrix.rank);
       float sums[kRows] = {};
       for (int j = 0; j < matrix.rank; j += 8) {
-        const Eight w = EightOf(b, j, matrix.rank, b_vectors);
+        const Vec8 w = EightOf(b, j, matrix.rank, b_vectors);
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
           if (r < tile.rows) {
-            const Eight in = EightOf(low + r * plan.low.stride, j, matrix.rank, low_vectors);
+            const Vec8 in = EightOf(low + r * plan.low.stride, j, matrix.rank, low_vectors);
 #pragma unroll
             for (int i = 0; i < 8; ++i) sums[r] = fmaf(in.x[i], w.x[i], sums[r]);
           }

@@ -46,7 +46,7 @@ struct RowRounding {
     scale = !finite ? __uint_as_float(0x7fc00000u) : zero ? 0.0f : largest / kLargestE4M3;
   }
   /// 16 adjacent values in the order of the tensor core operand.
-  __device__ __forceinline__ uint4 Round(const Eight& low, const Eight& high) const {
+  __device__ __forceinline__ uint4 Round(const Vec8& low, const Vec8& high) const {
     uint32_t words[4] = {};
     if (inverse != 0) {
 #pragma unroll
@@ -67,7 +67,7 @@ __device__ __forceinline__ void QuantiseRowOf(const T* x, int cols, uint32_t lar
   const RowRounding rounding(largest_bits);
   if (threadIdx.x == 0) *row_scale = rounding.scale;
   for (int c = static_cast<int>(threadIdx.x) * 16; c < cols; c += static_cast<int>(blockDim.x) * 16) {
-    const Eight low = LoadEight(x + c), high = c + 8 < cols ? LoadEight(x + c + 8) : Eight{};
+    const Vec8 low = LoadEight(x + c), high = c + 8 < cols ? LoadEight(x + c + 8) : Vec8{};
     *reinterpret_cast<uint4*>(q + c) = rounding.Round(low, high);
   }
 }
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(kMostThreads) SiluQuantiseKernel(Tensor x, Ten
   const int cols = static_cast<int>(y.cols);
   HeldRow<T, kGroups> held;
   held.Fill(cols, [&](int c, T* to) {
-    const Eight gate = LoadEight(gates + c), up = LoadEight(gates + cols + c);
+    const Vec8 gate = LoadEight(gates + c), up = LoadEight(gates + cols + c);
 #pragma unroll
     for (int i = 0; i < 8; ++i) to[i] = FromFloat<T>(SiluOf(gate.x[i]) * up.x[i]);
   });
