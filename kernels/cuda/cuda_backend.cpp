@@ -69,7 +69,7 @@ Status CudaBackend::Start(RankComms comms) {
                                     {.device = options_.device,
                                      .uuid = properties_.uuid,
                                      .dtype = options_.dtype,
-                                     .way = options_.all_reduce,
+                                     .algorithm = options_.all_reduce,
                                      .fixed_order = options_.deterministic},
                                     on));
     runner_.Join(&exchange_);
@@ -295,33 +295,33 @@ void CudaBackend::PlayPending() {
   if (exchange_.broken() || stages_.broken()) pending_.clear();
   const cudaGraphExec_t graph = recurs_ && !pending_.empty() ? graphs_.Find(pending_, runner_) : nullptr;
   if (graph == nullptr) return Issue();
-  Upload(Staging::Way::kBeside);  // a graph launch waits for all preceding kernels
+  Upload(Staging::UploadMode::kBeside);  // a graph launch waits for all preceding kernels
   CHECK_CUDA(cudaGraphLaunch(graph, stream_));
   pending_.clear();
 }
 
 void CudaBackend::Issue() {
-  Upload(Staging::Way::kBehind);
+  Upload(Staging::UploadMode::kBehind);
   const auto waiting = Wait();  // the runner may run timing trials
   runner_.Run(pending_);
   pending_.clear();
   recurs_ = true;
 }
 
-void CudaBackend::Upload(Staging::Way way) {
-  filling().staging().Upload(runner_.launcher(), slab_copies_.busy() ? Staging::Way::kByKernel : way);
+void CudaBackend::Upload(Staging::UploadMode mode) {
+  filling().staging().Upload(runner_.launcher(), slab_copies_.busy() ? Staging::UploadMode::kByKernel : mode);
 }
 
 Staging::Place CudaBackend::StageRoom(size_t bytes) {
   Staging& staging = filling().staging();
   CHECK_LE(bytes, staging.bytes());
-  Staging::Place place = staging.Take(bytes);
+  Staging::Place place = staging.Reserve(bytes);
   if (place.host == nullptr) {
     Flush();
     AwaitStream();
     staging.Rewind();
     ForgetStaged();
-    place = staging.Take(bytes);
+    place = staging.Reserve(bytes);
   }
   return place;
 }

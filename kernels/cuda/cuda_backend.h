@@ -139,7 +139,7 @@ class CudaBackend final : public Backend {
   void PlayPending();
   /// Runs the recorded operations without caching a graph.
   void Issue();
-  void Upload(Staging::Way way);
+  void Upload(Staging::UploadMode mode);
   /// Blocks until all slab memory that the copy touches is committed.
   void AwaitRuns(const void* slab, std::span<const SlabRun> runs);
   /// Makes later operations wait for this layer's slab copies if slabs of the segments are being copied.

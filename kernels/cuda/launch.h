@@ -215,7 +215,7 @@ void LaunchRouteExperts(const Launcher& on, const ExpertsCall& call);
 ExpertsWay WayOfExperts(const Launcher& on, const ExpertsPlan& plan, int64_t hidden, int64_t rows);
 /// Whether all experts' weights are block-quantized in a type that the path supports, and its workspace is large
 /// enough.
-bool CanTakeExpertsInTiles(const Launcher& on, const ExpertsPlan& plan, ExpertsWay way, int64_t hidden, int64_t rows);
+bool CanTakeExpertsInTiles(const Launcher& on, const ExpertsPlan& plan, ExpertsWay path, int64_t hidden, int64_t rows);
 /// Compute the parts in call.way: block-quantized weights; few rows with 16-bit weights; many rows.
 void LaunchTiledExperts(const Launcher& on, const ExpertsCall& call);
 void LaunchFewExperts(const Launcher& on, const ExpertsCall& call);

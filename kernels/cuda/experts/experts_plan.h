@@ -74,7 +74,7 @@ constexpr int64_t kIntegerExpertRows = 4, kFewExpertRows = 16, kManyExpertRows =
 /// A call for some rows. A place is a (row, expert) pair: row * taken + i for the row's i-th expert.
 struct ExpertsCall {
   ExpertsPlan plan;
-  ExpertsWay way = ExpertsWay::kFew;
+  ExpertsWay path = ExpertsWay::kFew;
   Activation activation = Activation::kSilu;
   Tensor x, y;               // [T, D]; x 16-bit, y float32
   int32_t* ids = nullptr;    // [places], ascending within each row; for many rows only
@@ -86,12 +86,12 @@ struct ExpertsCall {
   float* parts = nullptr;   // [places, D]: outputs of the experts
 
   int64_t places() const { return x.rows * plan.taken; }
-  static int64_t GroupRows(ExpertsWay way) {
-    if (way == ExpertsWay::kIntegers) return kIntegerExpertRows;
-    return way == ExpertsWay::kMany ? kManyExpertRows : kFewExpertRows;
+  static int64_t GroupRows(ExpertsWay path) {
+    if (path == ExpertsWay::kIntegers) return kIntegerExpertRows;
+    return path == ExpertsWay::kMany ? kManyExpertRows : kFewExpertRows;
   }
-  static int64_t GroupCount(const ExpertsPlan& plan, ExpertsWay way, int64_t rows) {
-    const int64_t places = rows * plan.taken, most = places / GroupRows(way) + plan.router.cols;
+  static int64_t GroupCount(const ExpertsPlan& plan, ExpertsWay path, int64_t rows) {
+    const int64_t places = rows * plan.taken, most = places / GroupRows(path) + plan.router.cols;
     return rows <= kFewExpertRows ? std::min(most, places) : most;
   }
 };

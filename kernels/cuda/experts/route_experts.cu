@@ -215,7 +215,7 @@ void LaunchRoute(const Launcher& on, const ExpertsCall& call) {
 }
 template <int kOwn>
 void LaunchRouteOfWay(const Launcher& on, const ExpertsCall& call) {
-  switch (call.way) {
+  switch (call.path) {
     case ExpertsWay::kIntegers:
       return LaunchRoute<kOwn, kIntegerExpertRows>(on, call);
     case ExpertsWay::kFew:

@@ -16,8 +16,8 @@ namespace ringside::cuda {
 namespace {
 
 /// Upper bound of a block's static shared memory.
-template <class Way>
-constexpr size_t kStaticBytes = Way::kThreads / 32 * (kMostSlots * 8 + 4) + sizeof(ZeroInputs) + 256;
+template <class Path>
+constexpr size_t kStaticBytes = Path::kThreads / 32 * (kMostSlots * 8 + 4) + sizeof(ZeroInputs) + 256;
 
 /// The grid of a GEMM.
 struct Division {
@@ -28,7 +28,7 @@ struct Division {
 };
 
 /// Processes a block's segments. Shared memory: stages, sums of two rounds, the list, scales, rows of x.
-template <class Way, class T, bool kIn, int kBits>
+template <class Path, class T, bool kIn, int kBits>
 class BlockSegments {
  public:
   __device__ __forceinline__ BlockSegments(const ExpertsCall& a, const Division& division, unsigned char* shared,
@@ -44,23 +44,23 @@ class BlockSegments {
 
   /// `barriers`: of all warps' stages.
   __device__ __forceinline__ void Run(const uint64_t* barriers) {
-    const int segments = ListSegments<T, kIn, Way::kThreads, Way::kMostParts>(a_, list_);
+    const int segments = ListSegments<T, kIn, Path::kThreads, Path::kMostParts>(a_, list_);
     Stream stream(list_, segments, ring_, SharedAddress(barriers + Warp() * kMostSlots), division_.stages);
 #pragma unroll 1
     for (int n = 0; n < division_.stages - 1; ++n) stream.Fetch();  // weights need not wait for the preceding kernel
     if constexpr (!kIn) WaitForStep();
 #pragma unroll 1
     for (const Segment* segment = list_; segment < list_ + segments; ++segment) {
-      Way::WithCount(segment->rows.count, [&](auto count) {
-        using Sums = typename Way::template Sums<T, kBits, decltype(count)::value>;
+      Path::WithCount(segment->rows.count, [&](auto count) {
+        using Sums = typename Path::template Sums<T, kBits, decltype(count)::value>;
         float* units = units_ + segment->before * kPortionRows;  // per segment: earlier results may be in flight
-        FetchUnits<kIn, Way::kThreads>(*segment, units);
+        FetchUnits<kIn, Path::kThreads>(*segment, units);
         const SegmentInputs<T> from{segment->inputs, segment->rows.count,
                                     static_cast<const T*>(kIn ? a_.x.data : a_.mid),
                                     kIn ? a_.x.stride : a_.plan.widest(), segment->row_at};
         const auto x =
-            Way::template Load<T, kBits, decltype(count)::value>(from, x_, division_.x_stride, zeros_, ring_);
-        if constexpr (Way::kMostParts == 1) {
+            Path::template Load<T, kBits, decltype(count)::value>(from, x_, division_.x_stride, zeros_, ring_);
+        if constexpr (Path::kMostParts == 1) {
           MultiplyTiles<Sums>(*segment, x, units, stream);
         } else {
           MultiplyParts<Sums>(*segment, x, units, stream);
@@ -70,7 +70,7 @@ class BlockSegments {
   }
 
  private:
-  static constexpr int kOwnWarps = Way::kThreads / 32;
+  static constexpr int kOwnWarps = Path::kThreads / 32;
   using Stream = SegmentStream<kIn, kBits, kOwnWarps>;
 
   static __device__ __forceinline__ int Warp() { return static_cast<int>(threadIdx.x) / 32; }
@@ -81,7 +81,7 @@ class BlockSegments {
                                                 const float* units, Stream& stream) {
     const LanePlaces<kBits> places(ring_);
     const int rows = segment.rows.count, parts = segment.parts, portions = segment.portions,
-              round_tiles = Way::kRoundUnits / parts;
+              round_tiles = Path::kRoundUnits / parts;
     const PartStep step = segment.step;
     PortionPlace<kOwnWarps> at(segment);
 #pragma unroll 1
@@ -102,7 +102,7 @@ class BlockSegments {
       }
       if (first == 0) WaitForAllCopies();
       __syncthreads();
-      FinishRound<T, kIn, Way::kThreads, Way::kMostParts>(a_, segment, first, tiles, own, units);
+      FinishRound<T, kIn, Path::kThreads, Path::kMostParts>(a_, segment, first, tiles, own, units);
     }
   }
   /// Multiplies a segment with one warp per tile.
@@ -137,94 +137,94 @@ class BlockSegments {
   int rounds_ = 0;
 };
 
-template <class Way, class T, bool kIn, int kBits>
-__global__ void __launch_bounds__(Way::kThreads, Way::kBlocks) TiledExpertsKernel(ExpertsCall a, Division division) {
+template <class Path, class T, bool kIn, int kBits>
+__global__ void __launch_bounds__(Path::kThreads, Path::kBlocks) TiledExpertsKernel(ExpertsCall a, Division division) {
   extern __shared__ __align__(128) unsigned char shared[];
-  __shared__ alignas(8) uint64_t barriers[Way::kThreads / 32 * kMostSlots];
+  __shared__ alignas(8) uint64_t barriers[Path::kThreads / 32 * kMostSlots];
   __shared__ ZeroInputs zeros;
   if (threadIdx.x < ZeroInputs::kSixteens) zeros.sixteens()[threadIdx.x] = {0, 0, 0, 0};
   // The routing kernel has ended when the blocks of the second GEMM start: the first GEMM triggers them only after its
   // own wait.
   if constexpr (kIn) WaitForStep();
   LetNextStart();
-  BlockSegments<Way, T, kIn, kBits>(a, division, shared, zeros.sixteens()).Run(barriers);
+  BlockSegments<Path, T, kIn, kBits>(a, division, shared, zeros.sixteens()).Run(barriers);
   if constexpr (!kBulkCopies) WaitForCopies<0>();
 }
 
 /// Division over up to `most_blocks` blocks with up to `most_bytes` of shared memory.
-template <class Way, bool kIn, int kBits>
-Division Divide(const ExpertsPlan& plan, ExpertsWay way, int64_t hidden, int64_t rows, int64_t most_blocks,
+template <class Path, bool kIn, int kBits>
+Division Divide(const ExpertsPlan& plan, ExpertsWay path, int64_t hidden, int64_t rows, int64_t most_blocks,
                 size_t most_bytes) {
   const auto tiles_of = [](int64_t outputs) { return (outputs + kTileOutputs<kIn> - 1) / kTileOutputs<kIn>; };
-  const int64_t most = tiles_of(kIn ? plan.widest() : hidden) * ExpertsCall::GroupCount(plan, way, rows),
+  const int64_t most = tiles_of(kIn ? plan.widest() : hidden) * ExpertsCall::GroupCount(plan, path, rows),
                 fewest = tiles_of(kIn ? std::min(plan.inner, plan.last_inner) : hidden),
                 inputs = kIn ? hidden : plan.widest();
-  const auto group_rows = static_cast<int>(std::min(rows, ExpertsCall::GroupRows(way)));
+  const auto group_rows = static_cast<int>(std::min(rows, ExpertsCall::GroupRows(path)));
   Division out = {};
   out.blocks = static_cast<int>(std::min(most, most_blocks));
   out.tiles = static_cast<int>((most + out.blocks - 1) / out.blocks);
   out.segments = static_cast<int>(out.tiles / fewest + 2);
   out.x_stride = static_cast<int>((inputs + kPortionInputs - 1) / kPortionInputs * kPortionInputs + 8);
-  out.sums = Way::kRoundUnits * kPortionRows * group_rows;
-  const size_t beside = static_cast<size_t>(group_rows * Way::template RowBytes<kBits>(out.x_stride)) +
+  out.sums = Path::kRoundUnits * kPortionRows * group_rows;
+  const size_t beside = static_cast<size_t>(group_rows * Path::template RowBytes<kBits>(out.x_stride)) +
                         sizeof(Segment) * static_cast<size_t>(out.segments) +
                         sizeof(float) * static_cast<size_t>(2 * out.sums + out.tiles * kPortionRows),
-               ring = Way::kThreads / 32 * kPortionBytes<kBits>;
+               ring = Path::kThreads / 32 * kPortionBytes<kBits>;
   out.stages = beside > most_bytes ? 0 : static_cast<int>(std::min<size_t>(kMostSlots, (most_bytes - beside) / ring));
   out.shared_bytes = beside + static_cast<size_t>(out.stages) * ring;
   return out;
 }
 /// Division over the whole device for `rows` rows in total; one block per SM if x leaves no room for two.
-template <class Way, bool kIn, int kBits>
-Division Divide(const Launcher& on, const ExpertsPlan& plan, ExpertsWay way, int64_t hidden, int64_t rows) {
-  if (Way::kBlocks == 2) {
-    const Division two = Divide<Way, kIn, kBits>(plan, way, hidden, rows, 2 * on.multiprocessors,
-                                                 MostStreamBytes(on.large) - kStaticBytes<Way>);
+template <class Path, bool kIn, int kBits>
+Division Divide(const Launcher& on, const ExpertsPlan& plan, ExpertsWay path, int64_t hidden, int64_t rows) {
+  if (Path::kBlocks == 2) {
+    const Division two = Divide<Path, kIn, kBits>(plan, path, hidden, rows, 2 * on.multiprocessors,
+                                                  MostStreamBytes(on.large) - kStaticBytes<Path>);
     if (two.stages >= kFewestSlots) return two;
   }
-  return Divide<Way, kIn, kBits>(plan, way, hidden, rows, on.multiprocessors,
-                                 SharedBytes(on.large) - kStaticBytes<Way>);
+  return Divide<Path, kIn, kBits>(plan, path, hidden, rows, on.multiprocessors,
+                                  SharedBytes(on.large) - kStaticBytes<Path>);
 }
 
-template <class Way, class T, bool kIn>
+template <class Path, class T, bool kIn>
 void LaunchProduct(const Launcher& on, const ExpertsCall& call) {
   WithBits(FirstTileType(kIn ? call.plan.in_types : call.plan.out_types), [&](auto bits) {  // the only type, see Fits
-    if constexpr (Way::Takes(bits())) {
-      const auto division = Divide<Way, kIn, bits()>(on, call.plan, call.way, call.x.cols, call.x.rows);
-      Launch(on, TiledExpertsKernel<Way, T, kIn, bits()>, Grid(division.blocks), Way::kThreads, division.shared_bytes,
+    if constexpr (Path::Takes(bits())) {
+      const auto division = Divide<Path, kIn, bits()>(on, call.plan, call.path, call.x.cols, call.x.rows);
+      Launch(on, TiledExpertsKernel<Path, T, kIn, bits()>, Grid(division.blocks), Path::kThreads, division.shared_bytes,
              call, division);
     }
   });
 }
 
-template <class Way, bool kIn>
-bool Fits(const Launcher& on, const ExpertsPlan& plan, ExpertsWay way, int64_t hidden, int64_t rows) {
+template <class Path, bool kIn>
+bool Fits(const Launcher& on, const ExpertsPlan& plan, ExpertsWay path, int64_t hidden, int64_t rows) {
   const uint32_t types = kIn ? plan.in_types : plan.out_types;
   if (!std::has_single_bit(types)) return false;
   return WithBits(FirstTileType(types), [&](auto bits) {
-    if constexpr (!Way::Takes(bits())) return false;
-    return Divide<Way, kIn, bits()>(on, plan, way, hidden, rows).stages >= kFewestSlots;
+    if constexpr (!Path::Takes(bits())) return false;
+    return Divide<Path, kIn, bits()>(on, plan, path, hidden, rows).stages >= kFewestSlots;
   });
 }
 
 /// Calls body with the type of the kernel path.
 template <class Body>
-auto WithWay(ExpertsWay way, const Body& body) {
-  if (way == ExpertsWay::kIntegers) return body(IntegerWay());
-  return way == ExpertsWay::kFew ? body(ValueWay()) : body(WholeWay());
+auto WithWay(ExpertsWay path, const Body& body) {
+  if (path == ExpertsWay::kIntegers) return body(IntegerWay());
+  return path == ExpertsWay::kFew ? body(ValueWay()) : body(WholeWay());
 }
 
 }  // namespace
 
-bool CanTakeExpertsInTiles(const Launcher& on, const ExpertsPlan& plan, ExpertsWay way, int64_t hidden, int64_t rows) {
-  return WithWay(way, [&](auto kind) {
-    using Way = decltype(kind);
-    return Fits<Way, true>(on, plan, way, hidden, rows) && Fits<Way, false>(on, plan, way, hidden, rows);
+bool CanTakeExpertsInTiles(const Launcher& on, const ExpertsPlan& plan, ExpertsWay path, int64_t hidden, int64_t rows) {
+  return WithWay(path, [&](auto kind) {
+    using Path = decltype(kind);
+    return Fits<Path, true>(on, plan, path, hidden, rows) && Fits<Path, false>(on, plan, path, hidden, rows);
   });
 }
 
 void LaunchTiledExperts(const Launcher& on, const ExpertsCall& call) {
-  WithWay(call.way, [&](auto kind) {
+  WithWay(call.path, [&](auto kind) {
     const auto launch = [&](auto type) {
       LaunchProduct<decltype(kind), decltype(type), true>(on, call);
       LaunchProduct<decltype(kind), decltype(type), false>(on, call);

@@ -16,19 +16,19 @@ Status RankExchange::Start(std::unique_ptr<Comm> comm, const Options& options, c
   comm_ = std::move(comm);
   options_ = options;
   Status reach = Unavailable("NCCL was requested");
-  if (options.way != AllReduce::kNccl) {
+  if (options.algorithm != AllReduce::kNccl) {
     reach = AgreeOn(*comm_, peers_.Start(*comm_, options.device));
-    if (!reach.ok() && (options.way == AllReduce::kOwn || reach.code() != StatusCode::kUnavailable)) return reach;
+    if (!reach.ok() && (options.algorithm == AllReduce::kOwn || reach.code() != StatusCode::kUnavailable)) return reach;
     RETURN_IF_ERROR(comm_->status());
   }
   reach_ = reach.ok();
   if (!reach_) peers_.Stop();
-  if (reach_ && (options.way == AllReduce::kOwn || options.fixed_order || !HasNccl())) return Status::Ok();
+  if (reach_ && (options.algorithm == AllReduce::kOwn || options.fixed_order || !HasNccl())) return Status::Ok();
   const Status nccl = AgreeOn(*comm_, StartNccl(on));
   RETURN_IF_ERROR(comm_->status());
   if (!nccl.ok()) {
     Stop();
-    if (!reach_ && options.way == AllReduce::kAuto) {
+    if (!reach_ && options.algorithm == AllReduce::kAuto) {
       return Unavailable(fmt::format("{}; nor by NCCL: {}", reach.message(), nccl.message()));
     }
     if (!reach_) return nccl;

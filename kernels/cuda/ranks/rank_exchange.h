@@ -23,7 +23,7 @@ class RankExchange {
     int device = 0;  // the current device
     cudaUUID_t uuid = {};
     DType dtype = DType::kBF16;  // kF16 or kBF16; the type of values in transit
-    AllReduce way = AllReduce::kAuto;
+    AllReduce algorithm = AllReduce::kAuto;
     bool fixed_order = false;  // reduce in rank order, by our own kernels wherever possible
   };
 

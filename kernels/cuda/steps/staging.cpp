@@ -21,7 +21,7 @@ bool Staging::Start(void* device, size_t bytes) {
   return true;
 }
 
-Staging::Place Staging::Take(size_t bytes) {
+Staging::Place Staging::Reserve(size_t bytes) {
   constexpr size_t kAlignment = 16;
   const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   if (rounded > bytes_ - used_) return {nullptr, nullptr};
@@ -30,14 +30,14 @@ Staging::Place Staging::Take(size_t bytes) {
   return place;
 }
 
-void Staging::Upload(const Launcher& on, Way way) {
+void Staging::Upload(const Launcher& on, UploadMode mode) {
   if (uploaded_ == used_) return;
   std::byte *to = device_ + uploaded_, *from = host_ + uploaded_;
   const size_t bytes = used_ - std::exchange(uploaded_, used_);
-  if (way == Way::kByKernel) return LaunchUpload(on, to, from, bytes);
-  const cudaStream_t stream = way == Way::kBeside ? stream_ : on.stream;
+  if (mode == UploadMode::kByKernel) return LaunchUpload(on, to, from, bytes);
+  const cudaStream_t stream = mode == UploadMode::kBeside ? stream_ : on.stream;
   CHECK_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream));
-  if (way == Way::kBehind) return;
+  if (mode == UploadMode::kBehind) return;
   CHECK_CUDA(cudaEventRecord(copied_, stream));
   CHECK_CUDA(cudaStreamWaitEvent(on.stream, copied_, 0));
 }

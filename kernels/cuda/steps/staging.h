@@ -26,12 +26,12 @@ class Staging {
     void* host;
     void* device;
   };
-  Place Take(size_t bytes);
+  Place Reserve(size_t bytes);
   /// Copies everything written since the last call. kBehind: on the stream, after all preceding kernels. kBeside: on a
   /// separate stream that the stream of `on` waits for, concurrently with preceding kernels. kByKernel: by a kernel, if
   /// the copy engines are busy and a copy would queue after theirs.
-  enum class Way { kBehind, kBeside, kByKernel };
-  void Upload(const Launcher& on, Way way);
+  enum class UploadMode { kBehind, kBeside, kByKernel };
+  void Upload(const Launcher& on, UploadMode mode);
   /// Restarts at the beginning. REQUIRES: everything uploaded has been consumed.
   void Rewind() { used_ = uploaded_ = 0; }
   size_t bytes() const { return bytes_; }

@@ -452,13 +452,13 @@ void StepRunner::Mix(const StepOp& op) {
   const auto most = static_cast<int64_t>((scratch_bytes_ - fixed_bytes) / row_bytes);
   for (int64_t first = 0; first < op.x.rows; first += most) {
     const int64_t rows = std::min(most, op.x.rows - first);
-    const ExpertsWay way = WayOfExperts(on_, plan, op.x.cols, rows);
+    const ExpertsWay path = WayOfExperts(on_, plan, op.x.cols, rows);
     ExpertsCall call{.plan = plan,
-                     .way = way,
+                     .path = path,
                      .activation = op.activation,
                      .x = op.x.Rows(first, rows),
                      .y = op.y.Rows(first, rows),
-                     .group_count = static_cast<int32_t>(ExpertsCall::GroupCount(plan, way, rows))};
+                     .group_count = static_cast<int32_t>(ExpertsCall::GroupCount(plan, path, rows))};
     call.plan.router = plan.router.Rows(first, rows);
     auto* next = static_cast<std::byte*>(scratch_);
     const auto take = [&](auto*& pointer, int64_t bytes) {
@@ -473,9 +473,9 @@ void StepRunner::Mix(const StepOp& op) {
     take(call.parts, StorageBytes(DType::kF32, places * op.x.cols));
     call.mid = next;
     LaunchRouteExperts(on_, call);
-    const auto launch = way == ExpertsWay::kMany ? LaunchManyExperts
-                        : plan.in_tiles()        ? LaunchTiledExperts
-                                                 : LaunchFewExperts;
+    const auto launch = path == ExpertsWay::kMany ? LaunchManyExperts
+                        : plan.in_tiles()         ? LaunchTiledExperts
+                                                  : LaunchFewExperts;
     launch(on_, call);
     LaunchSumParts(on_, call);
   }

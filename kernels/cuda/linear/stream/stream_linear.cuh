@@ -81,7 +81,7 @@ class WeightStream {
 
   __device__ __forceinline__ WeightStream(const Skinny& a, int tiles, int chunks, W* stages)
       : a_(a), tiles_(tiles), chunks_(chunks), stages_(stages) {
-    chunk_ = way_.part, tile_ = chunk_ < chunks ? way_.first_tile : tiles;
+    chunk_ = schedule_.part, tile_ = chunk_ < chunks ? schedule_.first_tile : tiles;
     FindRows();
   }
   /// Starts the copies of the next K tile, or does nothing past the last.
@@ -98,8 +98,8 @@ class WeightStream {
       }
       chunk_ += kParts;
       if (chunk_ >= chunks_) {
-        chunk_ = way_.part;
-        tile_ += way_.step;
+        chunk_ = schedule_.part;
+        tile_ += schedule_.step;
         FindRows();
       }
     }
@@ -123,7 +123,7 @@ class WeightStream {
   }
 
   const Skinny& a_;
-  const WarpWay<kParts> way_;
+  const WarpWay<kParts> schedule_;
   const int tiles_, chunks_;
   W* const stages_;
   int tile_, chunk_, stage_ = 0;
@@ -246,12 +246,12 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKern
   const int matrix = lane / 8, line = lane % 8;
   const T* own_x = shared_x + min(line, a.rows - 1) * a.x_shared_stride + matrix * 8;
   int stage = 0;
-  const WarpWay<kParts> way;
-  for (int tile = way.first_tile, iteration = 0; tile < tiles; tile += way.step, ++iteration) {
+  const WarpWay<kParts> schedule;
+  for (int tile = schedule.first_tile, iteration = 0; tile < tiles; tile += schedule.step, ++iteration) {
     TileSums<T, W, kGateUp> tile_sums;
     TileResult own;
     if (kParts == 1 || iteration % kWarps == warp) own = TileResult::Fetch<kOutputs, kGateUp>(a, tile, lane, all);
-    for (int chunk = way.part; chunk < chunks; chunk += kParts) {
+    for (int chunk = schedule.part; chunk < chunks; chunk += kParts) {
       WaitForCopies<kStages - 2>();
       __syncwarp();
       stream.Fetch();
