@@ -16,7 +16,7 @@ namespace ringside::cuda {
 
 /// A launcher without programmatic dependent launch. Kernels after NCCL's must not overlap them, because NCCL's kernels
 /// do not trigger their dependents.
-inline Launcher Behind(const Launcher& on) {
+inline Launcher WithoutOverlap(const Launcher& on) {
   Launcher out = on;
   out.overlap = false;
   return out;

@@ -56,7 +56,7 @@ RankPatience PeerMemory::TakePatience(std::chrono::milliseconds timeout) {
     had_room_ = false;
   }
   lost_ = static_cast<uint32_t*>(host);
-  return {.lost = Take<uint32_t>(1),
+  return {.lost = Allocate<uint32_t>(1),
           .lost_on_host = static_cast<uint32_t*>(host),
           .ns = static_cast<uint64_t>(std::chrono::nanoseconds(timeout).count())};
 }

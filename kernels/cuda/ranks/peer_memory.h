@@ -41,19 +41,19 @@ class PeerMemory {
 
   /// Allocates `count` zeros on the current device; null if memory is exhausted.
   template <class T>
-  T* Take(size_t count) {
+  T* Allocate(size_t count) {
     return static_cast<T*>(TakeBytes(count * sizeof(T)));
   }
   /// As Take, for access by the other ranks. REQUIRES: `device` is current.
   template <class T>
-  LentMemory Lend(int device, size_t count) {
+  LentMemory Export(int device, size_t count) {
     return LendBytes(device, count * sizeof(T));
   }
   /// Sets *to to lent memory as seen from device `own`, valid until Stop.
   /// REQUIRES: `own` is current.
   /// ERRORS: kUnavailable without peer access to that rank's device, or if its process is not reachable.
   template <class T>
-  Status Reach(int own, const LentMemory& other, T** to) {
+  Status MapPeer(int own, const LentMemory& other, T** to) {
     void* address = nullptr;
     RETURN_IF_ERROR(ReachBytes(own, other, &address));
     *to = static_cast<T*>(address);

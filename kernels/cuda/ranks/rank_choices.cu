@@ -18,15 +18,15 @@ struct Best {
   int32_t id = INT_MAX;
   bool unusable = false;
 
-  __device__ __forceinline__ void Take(float other, int32_t other_id) {
+  __device__ __forceinline__ void Consider(float other, int32_t other_id) {
     unusable = unusable || !(other < kInfinity);
     if (other > logit || (other == logit && other_id < id)) logit = other, id = other_id;
   }
-  __device__ __forceinline__ void TakeOfWarp() {
+  __device__ __forceinline__ void ReduceWarp() {
     for (int step = 16; step > 0; step /= 2) {
       const float other = __shfl_xor_sync(kAllLanes, logit, step);
       const int32_t other_id = __shfl_xor_sync(kAllLanes, id, step);
-      Take(other, other_id);
+      Consider(other, other_id);
     }
     unusable = __any_sync(kAllLanes, unusable);
   }
@@ -48,14 +48,14 @@ __device__ __forceinline__ void FindHighest(const Tensor& logits, int64_t first,
   Best best;
 #pragma unroll 8
   for (int c = part * each + static_cast<int>(threadIdx.x); c < end; c += kBlockThreads) {
-    best.Take(own[c], static_cast<int32_t>(first) + c);
+    best.Consider(own[c], static_cast<int32_t>(first) + c);
   }
-  best.TakeOfWarp();
+  best.ReduceWarp();
   if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = best;
   __syncthreads();
   if (threadIdx.x != 0) return;
   for (int w = 1; w < kWarps; ++w) {
-    best.Take(of_warps[w].logit, of_warps[w].id);
+    best.Consider(of_warps[w].logit, of_warps[w].id);
     best.unusable = best.unusable || of_warps[w].unusable;
   }
   put(row * kHighestParts + part, best);
@@ -90,9 +90,9 @@ __device__ __forceinline__ void ChooseHighest(int ranks, int64_t rows, ChosenTok
   Best best;
   for (int i = lane; i < ranks * kHighestParts; i += 32) {
     const uint4 word = part(i / kHighestParts, row * kHighestParts + i % kHighestParts);
-    best.Take(__uint_as_float(word.x), static_cast<int32_t>(word.z));
+    best.Consider(__uint_as_float(word.x), static_cast<int32_t>(word.z));
   }
-  best.TakeOfWarp();
+  best.ReduceWarp();
   if (lane != 0) return;
   const bool good = !best.unusable && best.logit > -kInfinity;
   const auto outcome = good ? ChosenToken::Outcome::kChosen : ChosenToken::Outcome::kNotFinite;
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   ChooseHighest(links.ranks, rows, chosen, ids, [&](int rank, int64_t place) {
     const uint4* from = links.inboxes[links.rank] + InboxOf(links, rank, call) + place;
     uint4 word = {};
-    WaitUntil(links.patience, [&] {
+    WaitUntil(links.timeout, [&] {
       word = LoadWord(from);
       return word.y == call && word.w == call;
     });

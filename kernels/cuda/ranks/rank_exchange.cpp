@@ -152,7 +152,7 @@ void RankExchange::AddByNccl(const Launcher& on, Tensor x, Tensor y) {
   if (!options_.fixed_order) {
     LaunchConvert(on, x, {options_.dtype, messages_.memory(), x.rows, x.cols, x.cols});
     messages_.nccl().AllReduceSum(messages_.memory(), x.rows * x.cols, options_.dtype);
-    return LaunchAddMessages(Behind(on), messages_.memory(), options_.dtype, 1, y);
+    return LaunchAddMessages(WithoutOverlap(on), messages_.memory(), options_.dtype, 1, y);
   }
   // All-gather and local reduction in rank order, as our own kernels do.
   const int64_t most = kMessageBytes / (ranks() * row_bytes);
@@ -162,7 +162,7 @@ void RankExchange::AddByNccl(const Launcher& on, Tensor x, Tensor y) {
     auto* own = static_cast<std::byte*>(messages_.memory()) + comm_->rank() * rows * row_bytes;
     LaunchConvert(on, x.Rows(first, rows), {options_.dtype, own, rows, x.cols, x.cols});
     messages_.nccl().AllGather(messages_.memory(), static_cast<size_t>(rows * row_bytes));
-    LaunchAddMessages(Behind(on), messages_.memory(), options_.dtype, ranks(), y.Rows(first, rows));
+    LaunchAddMessages(WithoutOverlap(on), messages_.memory(), options_.dtype, ranks(), y.Rows(first, rows));
   }
 }
 
@@ -183,7 +183,7 @@ void RankExchange::GatherByNccl(const Launcher& on, const int64_t* borders, int6
   LaunchPackColumns(on, columns(comm_->rank()), part(comm_->rank()));
   messages_.nccl().AllGather(messages_.memory(), static_cast<size_t>(StorageBytes(DType::kF32, x.rows * widest)));
   for (int r = 0; r < ranks(); ++r) {
-    if (r != comm_->rank()) LaunchUnpackColumns(Behind(on), part(r), columns(r));
+    if (r != comm_->rank()) LaunchUnpackColumns(WithoutOverlap(on), part(r), columns(r));
   }
 }
 
@@ -197,7 +197,7 @@ void RankExchange::ChooseHighest(const Launcher& on, Tensor logits, int64_t firs
   auto* message = static_cast<HighestLogit*>(messages_.memory());
   LaunchFindHighest(on, logits, first, message + comm_->rank() * part);
   messages_.nccl().AllGather(message, static_cast<size_t>(part) * sizeof(HighestLogit));
-  LaunchChooseHighest(Behind(on), message, ranks(), logits.rows, chosen, ids);
+  LaunchChooseHighest(WithoutOverlap(on), message, ranks(), logits.rows, chosen, ids);
 }
 
 }  // namespace ringside::cuda

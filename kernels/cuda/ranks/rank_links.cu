@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kThreads) AddSmallKernel(RankLinks links, DTyp
       }
       const uint4* from = Inbox(links, links.rank, r, call) + i;
       uint4 word = {};
-      WaitUntil(links.patience, [&] {
+      WaitUntil(links.timeout, [&] {
         word = LoadWord(from);
         return word.y == call && word.w == call;
       });
@@ -106,7 +106,7 @@ __global__ void __launch_bounds__(kNormThreads)
     if (r != links.rank) {
       const uint4* from = Inbox(links, links.rank, r, call) + first;
       uint4 words[kVectors] = {};
-      WaitUntil(links.patience, [&] {  // waits for all words together
+      WaitUntil(links.timeout, [&] {  // waits for all words together
         bool here = true;
 #pragma unroll
         for (int j = 0; j < kVectors; ++j) {
@@ -142,10 +142,10 @@ __device__ __forceinline__ void MeetOthers(const RankLinks& links, uint32_t call
   __syncthreads();
   if (threadIdx.x < links.ranks && threadIdx.x != links.rank) {
     const int other = static_cast<int>(threadIdx.x);
-    uint32_t* theirs = links.told[other] + links.rank * RankLinks::kMaxBlocks + blockIdx.x;
-    const uint32_t* own = links.told[links.rank] + other * RankLinks::kMaxBlocks + blockIdx.x;
-    Tell(theirs, call);
-    WaitUntil(links.patience, [&] { return Told(own, call, 1); });
+    uint32_t* theirs = links.published[other] + links.rank * RankLinks::kMaxBlocks + blockIdx.x;
+    const uint32_t* own = links.published[links.rank] + other * RankLinks::kMaxBlocks + blockIdx.x;
+    Publish(theirs, call);
+    WaitUntil(links.timeout, [&] { return HasPublished(own, call, 1); });
   }
   __syncthreads();
 }

@@ -24,10 +24,10 @@ struct RankLinks {
   int rank = 0, ranks = 1;
   uint4* inboxes[kMaxRanks] = {};  // each [2 calls][ranks][kInboxFours]; a rank's own inboxes are written by others
   std::byte* outboxes[kMaxRanks] = {};  // each [2 calls][kOutboxBytes]; read by others
-  uint32_t* told[kMaxRanks] = {};       // each [ranks][kMaxBlocks]: the last call published by each rank
+  uint32_t* published[kMaxRanks] = {};  // each [ranks][kMaxBlocks]: the last call published by each rank
   uint32_t* calls = nullptr;            // own: number of the last call that all blocks of this device have started
   uint32_t* blocks_begun = nullptr;     // own: blocks that have started the current call
-  RankPatience patience;
+  RankPatience timeout;
 };
 
 /// All-reduce: y += the sum of all ranks' x, each rounded to `dtype` (kF16 or kBF16), in rank order. x, y [rows, n]

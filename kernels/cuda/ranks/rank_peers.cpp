@@ -9,7 +9,7 @@ namespace {
 
 /// The memory that a rank lends to the others.
 struct Introduction {
-  LentMemory inbox, outbox, told;
+  LentMemory inbox, outbox, published;
 };
 
 }  // namespace
@@ -23,14 +23,15 @@ Status RankPeers::Start(Comm& comm, int device) {
   const int ranks = comm.ranks();
   if (ranks > kMaxRanks) return InvalidArgument(fmt::format("{} ranks; {} at most", ranks, kMaxRanks));
   static_assert(sizeof(uint4) == RankLinks::kInboxWord);
-  const Introduction own{.inbox = memory_.Lend<uint4>(device, static_cast<size_t>(2 * ranks * RankLinks::kInboxFours)),
-                         .outbox = memory_.Lend<std::byte>(device, 2 * RankLinks::kOutboxBytes),
-                         .told = memory_.Lend<uint32_t>(device, kMaxRanks * RankLinks::kMaxBlocks)};
+  const Introduction own{
+      .inbox = memory_.Export<uint4>(device, static_cast<size_t>(2 * ranks * RankLinks::kInboxFours)),
+      .outbox = memory_.Export<std::byte>(device, 2 * RankLinks::kOutboxBytes),
+      .published = memory_.Export<uint32_t>(device, kMaxRanks * RankLinks::kMaxBlocks)};
   links_ = {.rank = comm.rank(),
             .ranks = ranks,
-            .calls = memory_.Take<uint32_t>(1),
-            .blocks_begun = memory_.Take<uint32_t>(1),
-            .patience = memory_.TakePatience(comm.timeout())};
+            .calls = memory_.Allocate<uint32_t>(1),
+            .blocks_begun = memory_.Allocate<uint32_t>(1),
+            .timeout = memory_.TakePatience(comm.timeout())};
   CHECK_CUDA(cudaDeviceSynchronize());
 
   std::vector<Introduction> all(static_cast<size_t>(ranks));
@@ -40,9 +41,9 @@ Status RankPeers::Start(Comm& comm, int device) {
     return Overloaded(fmt::format("device {} has no memory for the peer buffers of ranks", device));
   }
   for (size_t r = 0; r < all.size(); ++r) {
-    RETURN_IF_ERROR(memory_.Reach(device, all[r].inbox, &links_.inboxes[r]));
-    RETURN_IF_ERROR(memory_.Reach(device, all[r].outbox, &links_.outboxes[r]));
-    RETURN_IF_ERROR(memory_.Reach(device, all[r].told, &links_.told[r]));
+    RETURN_IF_ERROR(memory_.MapPeer(device, all[r].inbox, &links_.inboxes[r]));
+    RETURN_IF_ERROR(memory_.MapPeer(device, all[r].outbox, &links_.outboxes[r]));
+    RETURN_IF_ERROR(memory_.MapPeer(device, all[r].published, &links_.published[r]));
   }
   return Status::Ok();
 }

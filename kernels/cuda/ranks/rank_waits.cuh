@@ -31,30 +31,30 @@ __device__ __forceinline__ uint32_t LoadOne(const uint32_t* from) {
   return value;
 }
 /// Publishes a value to another device, ordered after everything that this thread has observed.
-__device__ __forceinline__ void Tell(uint32_t* to, uint32_t value) {
+__device__ __forceinline__ void Publish(uint32_t* to, uint32_t value) {
   __threadfence_system();
   asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(to), "r"(value) : "memory");
 }
 /// Whether another device has published call `value`; its earlier writes are then visible. It is at most `ahead` calls
 /// further; a larger difference predates a wrap-around of the numbers.
-__device__ __forceinline__ bool Told(const uint32_t* from, uint32_t value, uint32_t ahead) {
-  uint32_t told;
-  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(told) : "l"(from) : "memory");
-  return told - value <= ahead;
+__device__ __forceinline__ bool HasPublished(const uint32_t* from, uint32_t value, uint32_t ahead) {
+  uint32_t published;
+  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(published) : "l"(from) : "memory");
+  return published - value <= ahead;
 }
 
 /// Polls until look() is true or the timeout expires; after that this rank waits for no other.
 template <class Look>
-__device__ __forceinline__ void WaitUntil(const RankPatience& patience, const Look& look) {
+__device__ __forceinline__ void WaitUntil(const RankPatience& timeout, const Look& look) {
   uint64_t began = 0;
   for (int i = 0; !look(); ++i) {
     if (i % 1024 != 1023) continue;
-    if (LoadOne(patience.lost) != 0 || LoadOne(patience.lost_on_host) != 0) return;
+    if (LoadOne(timeout.lost) != 0 || LoadOne(timeout.lost_on_host) != 0) return;
     const uint64_t now = Nanoseconds();
     if (began == 0) began = now;
-    if (now - began < patience.ns) continue;
-    *static_cast<volatile uint32_t*>(patience.lost) = 1;
-    *static_cast<volatile uint32_t*>(patience.lost_on_host) = 1;
+    if (now - began < timeout.ns) continue;
+    *static_cast<volatile uint32_t*>(timeout.lost) = 1;
+    *static_cast<volatile uint32_t*>(timeout.lost_on_host) = 1;
     return;
   }
 }

@@ -63,7 +63,7 @@ void StageExchange::Send(const Launcher& on, Tensor x) {
 void StageExchange::Receive(const Launcher& on, Tensor x) {
   if (!by_nccl()) return LaunchReceive(on, peers_.links(), x);
   messages_.nccl().Receive(messages_.memory(), static_cast<size_t>(StorageBytes(x.dtype, x.rows * x.cols)), last());
-  LaunchUnpackColumns(Behind(on), static_cast<float*>(messages_.memory()), x);
+  LaunchUnpackColumns(WithoutOverlap(on), static_cast<float*>(messages_.memory()), x);
 }
 
 }  // namespace ringside::cuda

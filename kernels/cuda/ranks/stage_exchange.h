@@ -42,7 +42,7 @@ class StageExchange {
   [[nodiscard]] DeviceMessages::Waiting Wait() const { return messages_.Wait(); }
 
   /// Sends x (kF32, contiguous, at most StageLinks::kBytes) to the next stage, or receives it from the previous one.
-  /// Kernels after a Send by NCCL must be launched without overlap (see Behind).
+  /// Kernels after a Send by NCCL must be launched without overlap (see WithoutOverlap).
   void Send(const Launcher& on, Tensor x);
   void Receive(const Launcher& on, Tensor x);
 

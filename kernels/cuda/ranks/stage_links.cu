@@ -28,14 +28,14 @@ __global__ void __launch_bounds__(kThreads) SendKernel(StageLinks links, const W
   StartStep();
   const uint32_t call = LoadOne(links.sent) + 1;
   if (threadIdx.x == 0) {
-    WaitUntil(links.patience, [&] { return Told(links.taken, call - kAhead, kAhead); });
+    WaitUntil(links.timeout, [&] { return HasPublished(links.consumed, call - kAhead, kAhead); });
   }
   __syncthreads();
   auto* to = reinterpret_cast<Word*>(links.next_inbox + call % StageLinks::kCallsUnderWay * StageLinks::kBytes);
   ForPart(count, [&](int64_t i) { to[i] = x[i]; });
   __threadfence_system();
   __syncthreads();
-  if (threadIdx.x == 0) Tell(links.next_told + blockIdx.x, call);
+  if (threadIdx.x == 0) Publish(links.next_published + blockIdx.x, call);
   EndCall(links.send_blocks, links.sent, call);
 }
 
@@ -43,12 +43,13 @@ template <class Word>
 __global__ void __launch_bounds__(kThreads) ReceiveKernel(StageLinks links, Word* x, int64_t count) {
   StartStep();
   const uint32_t call = LoadOne(links.received) + 1;
-  if (threadIdx.x == 0) WaitUntil(links.patience, [&] { return Told(links.told + blockIdx.x, call, kAhead); });
+  if (threadIdx.x == 0)
+    WaitUntil(links.timeout, [&] { return HasPublished(links.published + blockIdx.x, call, kAhead); });
   __syncthreads();
   const auto* from =
       reinterpret_cast<const Word*>(links.inbox + call % StageLinks::kCallsUnderWay * StageLinks::kBytes);
   ForPart(count, [&](int64_t i) { x[i] = Load(from + i); });
-  if (EndCall(links.receive_blocks, links.received, call)) Tell(links.taken_of_last, call);
+  if (EndCall(links.receive_blocks, links.received, call)) Publish(links.consumed_of_previous, call);
 }
 
 int Blocks(int64_t words) {

@@ -19,15 +19,15 @@ struct StageLinks {
 
   std::byte* inbox = nullptr;       // own [calls in flight][kBytes]; written by the previous stage
   std::byte* next_inbox = nullptr;  // the next stage's
-  uint32_t* told = nullptr;         // own [kMaxBlocks]: the last call published by each block of the previous stage
-  uint32_t* next_told = nullptr;
-  uint32_t* taken = nullptr;          // own: our last call consumed by the next stage
-  uint32_t* taken_of_last = nullptr;  // the previous stage's: its last call consumed by us
-  uint32_t* sent = nullptr;           // own: completed calls, and completed blocks of the current one
+  uint32_t* published = nullptr;    // own [kMaxBlocks]: the last call published by each block of the previous stage
+  uint32_t* next_published = nullptr;
+  uint32_t* consumed = nullptr;              // own: our last call consumed by the next stage
+  uint32_t* consumed_of_previous = nullptr;  // the previous stage's: its last call consumed by us
+  uint32_t* sent = nullptr;                  // own: completed calls, and completed blocks of the current one
   uint32_t* received = nullptr;
   uint32_t* send_blocks = nullptr;
   uint32_t* receive_blocks = nullptr;
-  RankPatience patience;
+  RankPatience timeout;
 };
 
 /// Sends x (4 bytes per element, contiguous, at most kBytes) to the next stage, or receives it from the previous one.
