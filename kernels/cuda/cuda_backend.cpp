@@ -147,7 +147,7 @@ void CudaBackend::Free(void* data, size_t bytes) {
     slab_copies_.WaitForAll();
   }
   numbers_of_orders_.erase(data);
-  memory_.Give(data, std::max<size_t>(bytes, 1));
+  memory_.Free(data, std::max<size_t>(bytes, 1));
 }
 
 Result<Buffer> CudaBackend::Reserve(size_t bytes) {

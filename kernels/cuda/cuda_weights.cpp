@@ -105,7 +105,7 @@ Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
 std::byte* CudaBackend::TakeScales(size_t count) {
   const size_t bytes = (count * sizeof(float) + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
   if (bytes > scale_room_.size()) {
-    if (!scale_room_.empty()) memory_.Give(scale_room_.data(), scale_room_.size());
+    if (!scale_room_.empty()) memory_.Free(scale_room_.data(), scale_room_.size());
     const size_t taken = std::max(bytes, kScaleBytes);
     auto* data = static_cast<std::byte*>(memory_.TakeHigh(taken));
     scale_room_ = {data, data == nullptr ? 0 : taken};

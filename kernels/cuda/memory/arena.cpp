@@ -19,7 +19,7 @@ void Arena::Reset(void* base, size_t bytes) {
   gaps_.emplace(0, free_bytes_);
 }
 
-void* Arena::Take(std::map<size_t, size_t>::iterator gap, size_t offset, size_t bytes) {
+void* Arena::AllocateFrom(std::map<size_t, size_t>::iterator gap, size_t offset, size_t bytes) {
   const auto [begin, size] = *gap;
   gaps_.erase(gap);
   if (offset > begin) gaps_.emplace(begin, offset - begin);
@@ -32,7 +32,7 @@ void* Arena::TakeLow(size_t bytes) {
   if (bytes > free_bytes_) return nullptr;
   bytes = RoundUp(bytes);
   for (auto gap = gaps_.begin(); gap != gaps_.end(); ++gap) {
-    if (gap->second >= bytes) return Take(gap, gap->first, bytes);
+    if (gap->second >= bytes) return AllocateFrom(gap, gap->first, bytes);
   }
   return nullptr;
 }
@@ -43,12 +43,12 @@ void* Arena::TakeHigh(size_t bytes) {
   for (auto gap = gaps_.rbegin(); gap != gaps_.rend(); ++gap) {
     if (gap->second < bytes) continue;
     const size_t offset = (gap->first + gap->second - bytes) / kHighAlignment * kHighAlignment;
-    if (offset >= gap->first) return Take(std::prev(gap.base()), offset, bytes);
+    if (offset >= gap->first) return AllocateFrom(std::prev(gap.base()), offset, bytes);
   }
   return nullptr;
 }
 
-void Arena::Give(void* data, size_t bytes) {
+void Arena::Free(void* data, size_t bytes) {
   bytes = RoundUp(bytes);
   const auto offset = static_cast<size_t>(static_cast<std::byte*>(data) - base_);
   const auto [gap, fresh] = gaps_.emplace(offset, bytes);

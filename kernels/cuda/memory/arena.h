@@ -19,11 +19,11 @@ class Arena {
   /// `bytes` rounded up to kAlignment, or null if no gap is large enough. TakeHigh aligns to kHighAlignment.
   void* TakeLow(size_t bytes);
   void* TakeHigh(size_t bytes);
-  void Give(void* data, size_t bytes);
+  void Free(void* data, size_t bytes);
   size_t free_bytes() const { return free_bytes_; }
 
  private:
-  void* Take(std::map<size_t, size_t>::iterator gap, size_t offset, size_t bytes);
+  void* AllocateFrom(std::map<size_t, size_t>::iterator gap, size_t offset, size_t bytes);
 
   std::byte* base_ = nullptr;
   std::map<size_t, size_t> gaps_;  // offset -> bytes

@@ -33,7 +33,7 @@ void* DeviceMemory::WithPages(void* data, size_t bytes) {
   const auto lacking = static_cast<size_t>(std::count(arena_pages_.begin() + static_cast<std::ptrdiff_t>(first),
                                                       arena_pages_.begin() + static_cast<std::ptrdiff_t>(end), false));
   if (lacking > free_pages_) {
-    arena_.Give(data, bytes);
+    arena_.Free(data, bytes);
     return nullptr;
   }
   if (lacking == 0) return data;
@@ -48,9 +48,9 @@ void* DeviceMemory::WithPages(void* data, size_t bytes) {
   return data;
 }
 
-void DeviceMemory::Give(void* data, size_t bytes) {
+void DeviceMemory::Free(void* data, size_t bytes) {
   const auto found = reserved_.find(static_cast<std::byte*>(data));
-  if (found == reserved_.end()) return arena_.Give(data, bytes);
+  if (found == reserved_.end()) return arena_.Free(data, bytes);
   mapper_.Drain();
   free_pages_ += pages_.Release(found->first, found->second);
   reserved_.erase(found);

@@ -33,7 +33,7 @@ class DeviceMemory {
   void* TakeLow(size_t bytes) { return WithPages(arena_.TakeLow(bytes), bytes); }
   void* TakeHigh(size_t bytes) { return WithPages(arena_.TakeHigh(bytes), bytes); }
   /// Frees an allocation at once, or a range of Reserve, which nothing on the device may still use.
-  void Give(void* data, size_t bytes);
+  void Free(void* data, size_t bytes);
 
   bool IsRange(const void* data) const { return RangeOf(data).begin != arena_begin_; }
   /// Reserves addresses without memory; null if there are none.

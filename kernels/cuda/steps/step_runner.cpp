@@ -116,7 +116,7 @@ bool LiesBehind(const StepOp& first, const StepOp& second) {
 }
 
 /// The rest of `memory` after `bytes` bytes, aligned.
-std::span<std::byte> Behind(std::span<std::byte> memory, size_t bytes) {
+std::span<std::byte> RestAfter(std::span<std::byte> memory, size_t bytes) {
   return memory.subspan(
       std::min((bytes + kScratchAlignment - 1) / kScratchAlignment * kScratchAlignment, memory.size()));
 }
@@ -169,7 +169,7 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
       LaunchLowRank(on_, op.low_rank, op.weight_dtype, op.x, op.y);
       return 1;
     case OpKind::kAttention:
-      Attend(op.attention);
+      RunAttention(op.attention);
       return 1;
     case OpKind::kMultiplyActivated:
       if (const size_t taken = RunIntoE4M3(ops); taken > 0) return taken;
@@ -179,7 +179,7 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
       LaunchActivate(on_, op.x, op.activation);
       return 1;
     case OpKind::kExperts:
-      Mix(op);
+      RunExperts(op);
       return 1;
     case OpKind::kAdd:
       LaunchAdd(on_, op.x, op.y);
@@ -302,13 +302,13 @@ bool StepRunner::IsInE4M3(const StepOp& op) const {
 
 E4M3Rows StepRunner::RoomForE4M3(const StepOp& op) const {
   const int64_t row_bytes = QuantisedRowBytes(op.x.cols);
-  std::byte* rows = Behind(scratch(), static_cast<size_t>(op.x.rows) * sizeof(float)).data();
+  std::byte* rows = RestAfter(scratch(), static_cast<size_t>(op.x.rows) * sizeof(float)).data();
   return {{DType::kF8E4M3, rows, op.x.rows, row_bytes, row_bytes}, static_cast<float*>(scratch_)};
 }
 
 void StepRunner::MultiplyE4M3(const StepOp& op, const E4M3Rows& x) {
   const auto* end_of_rows = static_cast<std::byte*>(x.q.data) + x.q.rows * x.q.stride;
-  const std::span<std::byte> rest = Behind(scratch(), static_cast<size_t>(end_of_rows - scratch().data()));
+  const std::span<std::byte> rest = RestAfter(scratch(), static_cast<size_t>(end_of_rows - scratch().data()));
   int64_t column = 0;
   for (int i = 0; i < StepOp::kMaxWeights && op.outputs[i] > 0;) {
     const int64_t outputs = OutputsOfRun(op, i, x.q.stride), end = column + outputs;
@@ -341,7 +341,7 @@ size_t StepRunner::Multiply(std::span<const StepOp> ops) {
     const Tensor converted{dtype_, scratch_, x.rows, x.cols, (x.cols + 7) / 8 * 8};
     const auto bytes = static_cast<size_t>(StorageBytes(dtype_, converted.rows * converted.stride));
     CHECK_LE(bytes, memory.size());
-    memory = Behind(memory, bytes);
+    memory = RestAfter(memory, bytes);
     LaunchConvert(on_, x, converted);
     x = converted;
   }
@@ -431,7 +431,7 @@ void StepRunner::MultiplyOne(const StepOp& op, Tensor x, const void* weight, int
   product_.Multiply(weight, x, y, op.accumulate);
 }
 
-void StepRunner::Attend(const AttentionPlan& plan) {
+void StepRunner::RunAttention(const AttentionPlan& plan) {
   if (plan.stores == 0 && plan.asks_only == 0) LaunchStoreRows(on_, plan);
   if (plan.heads == 0) return;
   if (!HasTiledAttention(plan.cache, plan.head_dim)) return LaunchPlainAttention(on_, plan);
@@ -441,7 +441,7 @@ void StepRunner::Attend(const AttentionPlan& plan) {
   LaunchTiledAttention(on_, with_scratch);
 }
 
-void StepRunner::Mix(const StepOp& op) {
+void StepRunner::RunExperts(const StepOp& op) {
   const ExpertsPlan& plan = op.experts;
   const auto place_bytes = 3 * sizeof(float) + sizeof(ExpertRows) / kIntegerExpertRows +
                            static_cast<size_t>(StorageBytes(dtype_, plan.widest())) +

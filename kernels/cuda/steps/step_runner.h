@@ -63,9 +63,9 @@ class StepRunner {
   void MultiplyPanels(const StepOp& op, Tensor x, std::span<std::byte> memory);
   void MultiplyOne(const StepOp& op, Tensor x, const void* weight, int64_t outputs, Tensor y);
   std::span<std::byte> scratch() const { return {static_cast<std::byte*>(scratch_), scratch_bytes_}; }
-  void Attend(const AttentionPlan& plan);
+  void RunAttention(const AttentionPlan& plan);
   /// Runs the experts in chunks of rows that fit in the scratch memory.
-  void Mix(const StepOp& op);
+  void RunExperts(const StepOp& op);
 
   Launcher on_;
   bool overlaps_ = true;  // on_.overlap, except directly after NCCL

@@ -78,7 +78,7 @@ class IntegerInputs {
     for (int n = First(); WarpHas(n); n += kBlockThreads) {
       const Pairs own = next;
       next = behind, behind = LoadPairs(n + 2 * kBlockThreads);
-      Take(n, own);
+      Convert(n, own);
     }
     __syncthreads();
   }
@@ -103,13 +103,13 @@ class IntegerInputs {
 #pragma unroll
     for (int h = 0; h < kHeld; ++h) {
       const int n = First() + h * kBlockThreads;
-      if (WarpHas(n)) Take(n, Normed(At(n), own[h], means, factors));
+      if (WarpHas(n)) Convert(n, Normed(At(n), own[h], means, factors));
     }
 #pragma unroll 1
     for (int n = First() + kHeld * kBlockThreads; WarpHas(n); n += kBlockThreads) {
       float x[kUnit];
       LoadNormedFrom(At(n), x);
-      Take(n, Normed(At(n), x, means, factors));
+      Convert(n, Normed(At(n), x, means, factors));
     }
     __syncthreads();
   }
@@ -212,7 +212,7 @@ class IntegerInputs {
 
   /// Converts pairs of T to integers, two of 16 bits per word. The thread has inputs 16 h ... of a group; word 4 h + j
   /// receives the bytes of inputs 2 j, 8 + 2 j and the input after each.
-  __device__ __forceinline__ void Take(int n, const Pairs& own) const {
+  __device__ __forceinline__ void Convert(int n, const Pairs& own) const {
     uint32_t largest = 0;
 #pragma unroll
     for (const uint32_t pair : own.of) {

@@ -31,7 +31,8 @@ class PortionInputs {
       for (int r = 0; r < a_.rows; r += 2) LoadNormedRows<2>(vectors, r, shared);
     }
     for (int r = 0; r < a_.rows; ++r) {
-      for (int c = a_.k + static_cast<int>(threadIdx.x) * 4; c < padded_; c += kBlockThreads * 4) Take(r, c, Run<4>{});
+      for (int c = a_.k + static_cast<int>(threadIdx.x) * 4; c < padded_; c += kBlockThreads * 4)
+        StoreRun(r, c, Run<4>{});
     }
     __syncthreads();
   }
@@ -45,7 +46,7 @@ class PortionInputs {
 
   /// Stores kCount inputs of row r from c on.
   template <int kCount>
-  __device__ __forceinline__ void Take(int r, int c, Run<kCount> run) const {
+  __device__ __forceinline__ void StoreRun(int r, int c, Run<kCount> run) const {
     *reinterpret_cast<Run<kCount>*>(shared_x_ + r * a_.x_shared_stride + c) = run;
   }
   /// kOne: there is only one row.
@@ -65,7 +66,7 @@ class PortionInputs {
       }
 #pragma unroll
       for (int i = 0; i < kLoads; ++i) {
-        if (first + i * kBlockThreads < all) Take(rows[i], columns[i], *reinterpret_cast<const Run<8>*>(&bits[i]));
+        if (first + i * kBlockThreads < all) StoreRun(rows[i], columns[i], *reinterpret_cast<const Run<8>*>(&bits[i]));
       }
     }
   }
@@ -87,7 +88,7 @@ class PortionInputs {
         [&](int r, int c, float4 four) {
           if (first + r >= a_.rows) return;
           const Run<4> run = {FromFloat<T>(four.x), FromFloat<T>(four.y), FromFloat<T>(four.z), FromFloat<T>(four.w)};
-          Take(first + r, c, run);
+          StoreRun(first + r, c, run);
           if (blockIdx.x == 0) *reinterpret_cast<Run<4>*>(static_cast<T*>(a_.x) + (first + r) * a_.x_stride + c) = run;
         });
   }
