@@ -20,7 +20,7 @@ template <class Path>
 constexpr size_t kStaticBytes = Path::kThreads / 32 * (kMostSlots * 8 + 4) + sizeof(ZeroInputs) + 256;
 
 /// The grid of a GEMM.
-struct Division {
+struct Tiling {
   int blocks, stages, x_stride;  // pipeline stages; elements per row in shared memory
   int tiles, segments;           // upper bounds per block
   int sums;                      // floats of a round's sums
@@ -31,23 +31,23 @@ struct Division {
 template <class Path, class T, bool kIn, int kBits>
 class BlockSegments {
  public:
-  __device__ __forceinline__ BlockSegments(const ExpertsCall& a, const Division& division, unsigned char* shared,
+  __device__ __forceinline__ BlockSegments(const ExpertsCall& a, const Tiling& tiling, unsigned char* shared,
                                            const void* zeros)
       : a_(a),
-        division_(division),
-        ring_(SharedAddress(shared) + Warp() * division.stages * kPortionBytes<kBits>),
+        tiling_(tiling),
+        ring_(SharedAddress(shared) + Warp() * tiling.stages * kPortionBytes<kBits>),
         zeros_(zeros),
-        sums_(reinterpret_cast<float*>(shared + kOwnWarps * division.stages * kPortionBytes<kBits>)),
-        list_(reinterpret_cast<Segment*>(sums_ + 2 * division.sums)),
-        units_(reinterpret_cast<float*>(list_ + division.segments)),
-        x_(reinterpret_cast<unsigned char*>(units_ + division.tiles * kPortionRows)) {}
+        sums_(reinterpret_cast<float*>(shared + kOwnWarps * tiling.stages * kPortionBytes<kBits>)),
+        list_(reinterpret_cast<Segment*>(sums_ + 2 * tiling.sums)),
+        units_(reinterpret_cast<float*>(list_ + tiling.segments)),
+        x_(reinterpret_cast<unsigned char*>(units_ + tiling.tiles * kPortionRows)) {}
 
   /// `barriers`: of all warps' stages.
   __device__ __forceinline__ void Run(const uint64_t* barriers) {
     const int segments = ListSegments<T, kIn, Path::kThreads, Path::kMostParts>(a_, list_);
-    Stream stream(list_, segments, ring_, SharedAddress(barriers + Warp() * kMostSlots), division_.stages);
+    Stream stream(list_, segments, ring_, SharedAddress(barriers + Warp() * kMostSlots), tiling_.stages);
 #pragma unroll 1
-    for (int n = 0; n < division_.stages - 1; ++n) stream.Fetch();  // weights need not wait for the preceding kernel
+    for (int n = 0; n < tiling_.stages - 1; ++n) stream.Fetch();  // weights need not wait for the preceding kernel
     if constexpr (!kIn) WaitForStep();
 #pragma unroll 1
     for (const Segment* segment = list_; segment < list_ + segments; ++segment) {
@@ -58,8 +58,7 @@ class BlockSegments {
         const SegmentInputs<T> from{segment->inputs, segment->rows.count,
                                     static_cast<const T*>(kIn ? a_.x.data : a_.mid),
                                     kIn ? a_.x.stride : a_.plan.widest(), segment->row_at};
-        const auto x =
-            Path::template Load<T, kBits, decltype(count)::value>(from, x_, division_.x_stride, zeros_, ring_);
+        const auto x = Path::template Load<T, kBits, decltype(count)::value>(from, x_, tiling_.x_stride, zeros_, ring_);
         if constexpr (Path::kMostParts == 1) {
           MultiplyTiles<Sums>(*segment, x, units, stream);
         } else {
@@ -87,7 +86,7 @@ class BlockSegments {
 #pragma unroll 1
     for (int first = 0; first < segment.tiles; first += round_tiles, ++rounds_) {
       const int tiles = min(round_tiles, segment.tiles - first);
-      float* own = sums_ + rounds_ % 2 * division_.sums;
+      float* own = sums_ + rounds_ % 2 * tiling_.sums;
 #pragma unroll 1
       while (at.tile < first + tiles) {
         Sums part;
@@ -127,7 +126,7 @@ class BlockSegments {
   }
 
   const ExpertsCall& a_;
-  const Division& division_;
+  const Tiling& tiling_;
   const uint32_t ring_;  // the warp's
   const void* const zeros_;
   float* const sums_;
@@ -138,7 +137,7 @@ class BlockSegments {
 };
 
 template <class Path, class T, bool kIn, int kBits>
-__global__ void __launch_bounds__(Path::kThreads, Path::kBlocks) TiledExpertsKernel(ExpertsCall a, Division division) {
+__global__ void __launch_bounds__(Path::kThreads, Path::kBlocks) TiledExpertsKernel(ExpertsCall a, Tiling tiling) {
   extern __shared__ __align__(128) unsigned char shared[];
   __shared__ alignas(8) uint64_t barriers[Path::kThreads / 32 * kMostSlots];
   __shared__ ZeroInputs zeros;
@@ -147,20 +146,20 @@ __global__ void __launch_bounds__(Path::kThreads, Path::kBlocks) TiledExpertsKer
   // own wait.
   if constexpr (kIn) WaitForStep();
   LetNextStart();
-  BlockSegments<Path, T, kIn, kBits>(a, division, shared, zeros.sixteens()).Run(barriers);
+  BlockSegments<Path, T, kIn, kBits>(a, tiling, shared, zeros.sixteens()).Run(barriers);
   if constexpr (!kBulkCopies) WaitForCopies<0>();
 }
 
 /// Division over up to `most_blocks` blocks with up to `most_bytes` of shared memory.
 template <class Path, bool kIn, int kBits>
-Division Divide(const ExpertsPlan& plan, ExpertsWay path, int64_t hidden, int64_t rows, int64_t most_blocks,
-                size_t most_bytes) {
+Tiling ChooseTiling(const ExpertsPlan& plan, ExpertsWay path, int64_t hidden, int64_t rows, int64_t most_blocks,
+                    size_t most_bytes) {
   const auto tiles_of = [](int64_t outputs) { return (outputs + kTileOutputs<kIn> - 1) / kTileOutputs<kIn>; };
   const int64_t most = tiles_of(kIn ? plan.widest() : hidden) * ExpertsCall::GroupCount(plan, path, rows),
                 fewest = tiles_of(kIn ? std::min(plan.inner, plan.last_inner) : hidden),
                 inputs = kIn ? hidden : plan.widest();
   const auto group_rows = static_cast<int>(std::min(rows, ExpertsCall::GroupRows(path)));
-  Division out = {};
+  Tiling out = {};
   out.blocks = static_cast<int>(std::min(most, most_blocks));
   out.tiles = static_cast<int>((most + out.blocks - 1) / out.blocks);
   out.segments = static_cast<int>(out.tiles / fewest + 2);
@@ -176,23 +175,23 @@ Division Divide(const ExpertsPlan& plan, ExpertsWay path, int64_t hidden, int64_
 }
 /// Division over the whole device for `rows` rows in total; one block per SM if x leaves no room for two.
 template <class Path, bool kIn, int kBits>
-Division Divide(const Launcher& on, const ExpertsPlan& plan, ExpertsWay path, int64_t hidden, int64_t rows) {
+Tiling ChooseTiling(const Launcher& on, const ExpertsPlan& plan, ExpertsWay path, int64_t hidden, int64_t rows) {
   if (Path::kBlocks == 2) {
-    const Division two = Divide<Path, kIn, kBits>(plan, path, hidden, rows, 2 * on.multiprocessors,
-                                                  MostStreamBytes(on.large) - kStaticBytes<Path>);
+    const Tiling two = ChooseTiling<Path, kIn, kBits>(plan, path, hidden, rows, 2 * on.multiprocessors,
+                                                      MostStreamBytes(on.large) - kStaticBytes<Path>);
     if (two.stages >= kFewestSlots) return two;
   }
-  return Divide<Path, kIn, kBits>(plan, path, hidden, rows, on.multiprocessors,
-                                  SharedBytes(on.large) - kStaticBytes<Path>);
+  return ChooseTiling<Path, kIn, kBits>(plan, path, hidden, rows, on.multiprocessors,
+                                        SharedBytes(on.large) - kStaticBytes<Path>);
 }
 
 template <class Path, class T, bool kIn>
 void LaunchProduct(const Launcher& on, const ExpertsCall& call) {
   WithBits(FirstTileType(kIn ? call.plan.in_types : call.plan.out_types), [&](auto bits) {  // the only type, see Fits
     if constexpr (Path::Takes(bits())) {
-      const auto division = Divide<Path, kIn, bits()>(on, call.plan, call.path, call.x.cols, call.x.rows);
-      Launch(on, TiledExpertsKernel<Path, T, kIn, bits()>, Grid(division.blocks), Path::kThreads, division.shared_bytes,
-             call, division);
+      const auto tiling = ChooseTiling<Path, kIn, bits()>(on, call.plan, call.path, call.x.cols, call.x.rows);
+      Launch(on, TiledExpertsKernel<Path, T, kIn, bits()>, Grid(tiling.blocks), Path::kThreads, tiling.shared_bytes,
+             call, tiling);
     }
   });
 }
@@ -203,7 +202,7 @@ bool Fits(const Launcher& on, const ExpertsPlan& plan, ExpertsWay path, int64_t 
   if (!std::has_single_bit(types)) return false;
   return WithBits(FirstTileType(types), [&](auto bits) {
     if constexpr (!Path::Takes(bits())) return false;
-    return Divide<Path, kIn, bits()>(on, plan, path, hidden, rows).stages >= kFewestSlots;
+    return ChooseTiling<Path, kIn, bits()>(on, plan, path, hidden, rows).stages >= kFewestSlots;
   });
 }
 

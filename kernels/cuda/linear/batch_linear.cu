@@ -26,14 +26,14 @@ constexpr int kShortRow = 768;  // inputs; too short for split-K
 constexpr int kNarrow = 1024;   // inputs or outputs
 
 /// Tiling: `outputs` per tile, `cluster` CTAs that split K, and at most `most` clusters on the device.
-struct Division {
+struct Tiling {
   int outputs, cluster, most;
   size_t bytes;
 };
 
 int TilesOf(const SkinnyLinear& args, int outputs) { return (args.total + outputs - 1) / outputs; }
 
-Division Divide(const Launcher& on, const SkinnyLinear& args) {
+Tiling ChooseTiling(const Launcher& on, const SkinnyLinear& args) {
   const int processors = on.multiprocessors;
   int cluster = 1;
   while (args.k > kShortRow && cluster < 8 && args.total * cluster < 60 * processors) cluster *= 2;
@@ -45,7 +45,7 @@ Division Divide(const Launcher& on, const SkinnyLinear& args) {
         return {outputs, cluster, most, cluster == 2 ? kOneBlockBytes : kTwoBlockBytes};
     }
   }
-  Division best = {128, 1, 2 * processors, kTwoBlockBytes};  // persistent blocks, each with several tiles
+  Tiling best = {128, 1, 2 * processors, kTwoBlockBytes};  // persistent blocks, each with several tiles
   const auto waves = [&](int outputs) { return (TilesOf(args, outputs) + best.most - 1) / best.most; };
   for (const int outputs : {112, 96, 64}) {
     if (waves(outputs) * outputs < waves(best.outputs) * best.outputs) best.outputs = outputs;
@@ -61,18 +61,18 @@ bool IsNarrow(const SkinnyLinear& args) {
 }
 
 template <class T, int kN, bool kGateUp>
-void LaunchTiles(const Launcher& on, const SkinnyLinear& args, const Division& division) {
+void LaunchTiles(const Launcher& on, const SkinnyLinear& args, const Tiling& tiling) {
   using Kernel = BatchKernel<T, kN, kGateUp>;
   BatchLinear a = {};
   a.chunks = (args.k + kBoxColumns - 1) / kBoxColumns;
   a.tiles = TilesOf(args, kN);
-  const int waves = (a.tiles + division.most - 1) / division.most, clusters = (a.tiles + waves - 1) / waves;
+  const int waves = (a.tiles + tiling.most - 1) / tiling.most, clusters = (a.tiles + waves - 1) / waves;
   a.total = args.total, a.rows = static_cast<int>(args.x.rows);
   const int box_rows = (a.rows + 7) / 8 * 8;
   a.stage_bytes = Kernel::kWeightBytes + box_rows * kBoxColumns * 2;
   const size_t others = Kernel::OtherBytes(a.rows);
-  const int max_stages = static_cast<int>((division.bytes - others) / static_cast<size_t>(a.stage_bytes));
-  a.stages = std::min({kBatchSlots, max_stages, waves * ((a.chunks + division.cluster - 1) / division.cluster)});
+  const int max_stages = static_cast<int>((tiling.bytes - others) / static_cast<size_t>(a.stage_bytes));
+  a.stages = std::min({kBatchSlots, max_stages, waves * ((a.chunks + tiling.cluster - 1) / tiling.cluster)});
   a.bias = args.bias;
   a.y = args.y.data, a.y_dtype = args.y.dtype, a.y_stride = args.y.stride;
   a.fours = AllowsFours(args.y) && Aligned(args.bias);
@@ -82,43 +82,42 @@ void LaunchTiles(const Launcher& on, const SkinnyLinear& args, const Division& d
                                 : MapRows(args.dtype, args.weights[0], args.total, args.k, args.k, kN);
   const CUtensorMap x = MapRows(args.dtype, args.x.data, args.x.rows, args.k, args.x.stride, box_rows);
   Launcher in_clusters = on;
-  in_clusters.cluster = division.cluster;
+  in_clusters.cluster = tiling.cluster;
   // At least the amount that limits an SM to two blocks; with more, blocks are distributed unevenly.
   const size_t shared = std::max(kTwoBlocksLeast, static_cast<size_t>(a.stages * a.stage_bytes) + others);
-  Launch(in_clusters, RunBatchLinear<T, kN, kGateUp>, Grid(clusters * division.cluster), kBatchThreads, shared, w, x,
-         a);
+  Launch(in_clusters, RunBatchLinear<T, kN, kGateUp>, Grid(clusters * tiling.cluster), kBatchThreads, shared, w, x, a);
 }
 
 template <class T, bool kGateUp>
-void LaunchOutputs(const Launcher& on, const SkinnyLinear& args, const Division& division) {
-  switch (division.outputs) {
+void LaunchOutputs(const Launcher& on, const SkinnyLinear& args, const Tiling& tiling) {
+  switch (tiling.outputs) {
     case 16:
-      return LaunchTiles<T, 16, kGateUp>(on, args, division);
+      return LaunchTiles<T, 16, kGateUp>(on, args, tiling);
     case 32:
-      return LaunchTiles<T, 32, kGateUp>(on, args, division);
+      return LaunchTiles<T, 32, kGateUp>(on, args, tiling);
     case 48:
-      return LaunchTiles<T, 48, kGateUp>(on, args, division);
+      return LaunchTiles<T, 48, kGateUp>(on, args, tiling);
     case 64:
-      return LaunchTiles<T, 64, kGateUp>(on, args, division);
+      return LaunchTiles<T, 64, kGateUp>(on, args, tiling);
     case 96:
-      return LaunchTiles<T, 96, kGateUp>(on, args, division);
+      return LaunchTiles<T, 96, kGateUp>(on, args, tiling);
     case 112:
-      return LaunchTiles<T, 112, kGateUp>(on, args, division);
+      return LaunchTiles<T, 112, kGateUp>(on, args, tiling);
     case 128:
-      return LaunchTiles<T, 128, kGateUp>(on, args, division);
+      return LaunchTiles<T, 128, kGateUp>(on, args, tiling);
     default:
       if constexpr (!kGateUp) {
-        if (division.outputs == 8) return LaunchTiles<T, 8, false>(on, args, division);
-        LaunchTiles<T, 24, false>(on, args, division);
+        if (tiling.outputs == 8) return LaunchTiles<T, 8, false>(on, args, tiling);
+        LaunchTiles<T, 24, false>(on, args, tiling);
       }
   }
 }
 
 template <class T>
 void LaunchOfType(const Launcher& on, const SkinnyLinear& args) {
-  const Division division = Divide(on, args);
-  if (args.epilogue == AfterLinear::kSiluMultiply) return LaunchOutputs<T, true>(on, args, division);
-  LaunchOutputs<T, false>(on, args, division);
+  const Tiling tiling = ChooseTiling(on, args);
+  if (args.epilogue == AfterLinear::kSiluMultiply) return LaunchOutputs<T, true>(on, args, tiling);
+  LaunchOutputs<T, false>(on, args, tiling);
 }
 
 /// Whether the matrices are contiguous in memory.

@@ -195,13 +195,13 @@ __global__ void __launch_bounds__(E4M3Kernel<kN, kGroups>::kThreads + 32, 1)
 }
 
 /// Tiling of a layer: outputs per block, blocks per cluster.
-struct Division {
+struct Tiling {
   int outputs, cluster;
 };
 
 /// Minimizes the bytes on a block's critical path over all waves: its weights, the rows, and the partial sums.
-Division Divide(const Launcher& on, int64_t total, int64_t k, int64_t rows) {
-  Division best = {};
+Tiling ChooseTiling(const Launcher& on, int64_t total, int64_t k, int64_t rows) {
+  Tiling best = {};
   int64_t least = 0;
   for (const int outputs : {64, 128, 192, 256}) {
     for (int cluster = 1; cluster <= std::min(kMostOfCluster, on.largest_cluster); cluster *= 2) {
@@ -239,7 +239,7 @@ void LaunchOf(const Launcher& on, const void* weight, const E4M3Rows& x, int64_t
 
 template <int kGroups>
 void LaunchOfGroups(const Launcher& on, const void* weight, const E4M3Rows& x, int64_t k, const E4M3Layer& a) {
-  const Division by = Divide(on, a.total, k, a.rows);
+  const Tiling by = ChooseTiling(on, a.total, k, a.rows);
   switch (by.outputs) {
     case 64:
       return LaunchOf<64, kGroups>(on, weight, x, k, a, by.cluster);

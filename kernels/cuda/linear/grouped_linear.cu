@@ -46,7 +46,7 @@ int TilesOf(const SkinnyLinear& args, bool gate_up, int row_tiles) {
 }
 
 /// Tiling of a kernel with up to `tile_rows` rows per M tile and `weight_bytes` per stage.
-GroupedDivision Divide(int rows, int tile_rows, int weight_bytes) {
+GroupedDivision ChooseTiling(int rows, int tile_rows, int weight_bytes) {
   GroupedDivision out;
   out.row_tiles = (rows + tile_rows - 1) / tile_rows;
   out.box_rows = (std::min(rows, tile_rows) + 7) / 8 * 8;
@@ -56,37 +56,37 @@ GroupedDivision Divide(int rows, int tile_rows, int weight_bytes) {
   out.barriers = (std::max(out.stages * out.stage_bytes, sums) + 7) / 8 * 8;
   return out;
 }
-size_t BytesOf(const GroupedDivision& division) {
-  return static_cast<size_t>(division.barriers) + 2 * kMostGroupedSlots * sizeof(uint64_t);
+size_t BytesOf(const GroupedDivision& tiling) {
+  return static_cast<size_t>(tiling.barriers) + 2 * kMostGroupedSlots * sizeof(uint64_t);
 }
-CUtensorMap MapOf(const SkinnyLinear& args, const GroupedDivision& division) {
-  return MapRows(args.dtype, args.x.data, args.x.rows, args.k, args.x.stride, division.box_rows);
+CUtensorMap MapOf(const SkinnyLinear& args, const GroupedDivision& tiling) {
+  return MapRows(args.dtype, args.x.data, args.x.rows, args.k, args.x.stride, tiling.box_rows);
 }
 
 template <class T, int kBits, int kN, bool kGateUp>
 void LaunchTiles(const Launcher& on, const SkinnyLinear& args) {
   using Kernel = GroupedKernel<T, kBits, kN, kGateUp>;
-  const GroupedDivision division = Divide(static_cast<int>(args.x.rows), kN, Kernel::kWeightBytes);
-  const int tiles = TilesOf(args, kGateUp, division.row_tiles), split_k = SplitsOf<kN>(on, tiles, args.k);
+  const GroupedDivision tiling = ChooseTiling(static_cast<int>(args.x.rows), kN, Kernel::kWeightBytes);
+  const int tiles = TilesOf(args, kGateUp, tiling.row_tiles), split_k = SplitsOf<kN>(on, tiles, args.k);
   Launcher in_clusters = on;
   in_clusters.cluster = split_k;
-  Launch(in_clusters, RunGroupedLinear<T, kBits, kN, kGateUp>, Grid(tiles * split_k), Kernel::kThreads,
-         BytesOf(division), MapOf(args, division), Narrow(args), division);
+  Launch(in_clusters, RunGroupedLinear<T, kBits, kN, kGateUp>, Grid(tiles * split_k), Kernel::kThreads, BytesOf(tiling),
+         MapOf(args, tiling), Narrow(args), tiling);
 }
 
 template <class T, int kBits, int kNextBits, int kN>
 void LaunchTwoTiles(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next) {
   using Kernel = GroupedKernel<T, kBits, kN, false>;
   const auto rows = static_cast<int>(args.x.rows);
-  const GroupedDivision division = Divide(rows, kN, Kernel::kWeightBytes),
-                        next_division = Divide(rows, kN, GroupedKernel<T, kNextBits, kN, false>::kWeightBytes);
-  const int tiles = TilesOf(args, false, division.row_tiles), next_tiles = TilesOf(next, false, division.row_tiles);
+  const GroupedDivision tiling = ChooseTiling(rows, kN, Kernel::kWeightBytes),
+                        next_tiling = ChooseTiling(rows, kN, GroupedKernel<T, kNextBits, kN, false>::kWeightBytes);
+  const int tiles = TilesOf(args, false, tiling.row_tiles), next_tiles = TilesOf(next, false, tiling.row_tiles);
   const int split_k = SplitsOf<kN>(on, tiles + next_tiles, args.k);
   Launcher in_clusters = on;
   in_clusters.cluster = split_k;
   Launch(in_clusters, RunTwoGroupedLinear<T, kBits, kNextBits, kN>, Grid((tiles + next_tiles) * split_k),
-         Kernel::kThreads, std::max(BytesOf(division), BytesOf(next_division)), MapOf(args, division), Narrow(args),
-         division, Narrow(next), next_division, tiles * split_k);
+         Kernel::kThreads, std::max(BytesOf(tiling), BytesOf(next_tiling)), MapOf(args, tiling), Narrow(args), tiling,
+         Narrow(next), next_tiling, tiles * split_k);
 }
 
 /// Calls body with the rows of an M tile as a compile-time constant.

@@ -37,7 +37,7 @@ struct GroupedKernel {
   static constexpr int kWeightBytes = kGroupedWarpGroups * kPanelChunk;
 
   const Skinny& a;
-  const GroupedDivision& division;
+  const GroupedDivision& tiling;
   const uint32_t full, empty;  // shared-memory addresses of two barriers per stage
   const uint32_t ring;
   const unsigned char* ring_data;
@@ -46,7 +46,7 @@ struct GroupedKernel {
   __device__ __forceinline__ GroupedKernel(const Skinny& args, const GroupedDivision& by, unsigned char* shared,
                                            int block)
       : a(args),
-        division(by),
+        tiling(by),
         full(SharedAddress(shared) + by.barriers),
         empty(full + kMostGroupedSlots * 8),
         ring(SharedAddress(shared)),
@@ -55,7 +55,7 @@ struct GroupedKernel {
     const int chunks = (a.k + kTileInputs - 1) / kTileInputs;
     first_chunk = rank * chunks / blocks, end_chunk = (rank + 1) * chunks / blocks;
     const int place = block / blocks;
-    tile = place / division.row_tiles, first_row = place % division.row_tiles * kN;
+    tile = place / tiling.row_tiles, first_row = place % tiling.row_tiles * kN;
     rows = min(kN, a.rows - first_row);
   }
 
@@ -65,7 +65,7 @@ struct GroupedKernel {
     constexpr int kHalf = kGroupedWarpGroups / 2;
     return group / kHalf * (a.total / 2) + (tile * kHalf + group % kHalf) * kPanelRows;
   }
-  __device__ __forceinline__ int boxes_bytes() const { return division.box_rows * kBoxColumns * 2 * 2; }
+  __device__ __forceinline__ int boxes_bytes() const { return tiling.box_rows * kBoxColumns * 2 * 2; }
 
   /// Source pointers and byte count of the copies into a stage; used by one thread.
   struct Copies {
@@ -87,14 +87,14 @@ struct GroupedKernel {
 #pragma unroll
     for (int g = 0; g < kGroupedWarpGroups; ++g) {
       if (copies.panels[g] == nullptr) continue;
-      CopyRun(ring + stage * division.stage_bytes + boxes_bytes() + g * kPanelChunk,
+      CopyRun(ring + stage * tiling.stage_bytes + boxes_bytes() + g * kPanelChunk,
               copies.panels[g] + static_cast<int64_t>(chunk) * kPanelChunk, kPanelChunk, full + stage * 8, kReadOnce);
     }
   }
   __device__ __forceinline__ void CopyRows(const CUtensorMap& x, int chunk, int stage) const {
 #pragma unroll
     for (int b = 0; b < 2; ++b) {
-      CopyBox(ring + stage * division.stage_bytes + b * boxes_bytes() / 2, x, chunk * kTileInputs + b * kBoxColumns,
+      CopyBox(ring + stage * tiling.stage_bytes + b * boxes_bytes() / 2, x, chunk * kTileInputs + b * kBoxColumns,
               first_row, full + stage * 8, kReadAgain);
     }
   }
@@ -102,7 +102,7 @@ struct GroupedKernel {
   /// First fill of all stages; called by the copying thread before anything else.
   __device__ __forceinline__ Copies FillSlots(const CUtensorMap& x) const {
     const Copies copies = FindPanels();
-    const int ahead = min(division.stages, end_chunk - first_chunk);
+    const int ahead = min(tiling.stages, end_chunk - first_chunk);
     // Weights do not depend on the preceding kernel. A layer that accumulates into the residual stream follows a kernel
     // that leaves no room for a second block on its SM. That kernel has then almost ended, and prefetching all weights
     // would only delay x.
@@ -125,9 +125,9 @@ struct GroupedKernel {
   __device__ __forceinline__ void Copy(const CUtensorMap& x) const {
     const Copies copies = FillSlots(x);
     int stage = 0, parity = 0;
-    for (int chunk = first_chunk + division.stages; chunk < end_chunk; ++chunk) {
+    for (int chunk = first_chunk + tiling.stages; chunk < end_chunk; ++chunk) {
       FillAgain(x, copies, chunk, stage, parity);
-      if (++stage == division.stages) stage = 0, parity ^= 1;
+      if (++stage == tiling.stages) stage = 0, parity ^= 1;
     }
   }
 
@@ -182,15 +182,15 @@ struct GroupedKernel {
     first.table.Hold(), second.table = first.table;
     int stage = 0, parity = 0, free_stage = 0, free_parity = 0;
     for (int chunk = first_chunk; chunk < end_chunk; ++chunk) {
-      if (copies_too && chunk >= first_chunk + 2 && chunk - 2 + division.stages < end_chunk) {
-        FillAgain(x, copies, chunk - 2 + division.stages, free_stage, free_parity);
-        if (++free_stage == division.stages) free_stage = 0, free_parity ^= 1;
+      if (copies_too && chunk >= first_chunk + 2 && chunk - 2 + tiling.stages < end_chunk) {
+        FillAgain(x, copies, chunk - 2 + tiling.stages, free_stage, free_parity);
+        if (++free_stage == tiling.stages) free_stage = 0, free_parity ^= 1;
       }
       __syncwarp();
       WaitAt(full + stage * 8, parity);
-      const unsigned char* tiles = ring_data + stage * division.stage_bytes + own_tiles;
+      const unsigned char* tiles = ring_data + stage * tiling.stage_bytes + own_tiles;
       // The shuffle makes the value provably warp-uniform, so that sums with it stay uniform.
-      const uint32_t first_box = __shfl_sync(0xffffffffu, BoxDescriptorLow(ring + stage * division.stage_bytes), 0);
+      const uint32_t first_box = __shfl_sync(0xffffffffu, BoxDescriptorLow(ring + stage * tiling.stage_bytes), 0);
       first.Load(tiles, lane);
       second.Load(tiles + W::Tile::kBytes, lane);
 #pragma unroll
@@ -220,7 +220,7 @@ struct GroupedKernel {
       // WGMMAs in flight across the loop's back edge would be serialized by the compiler.
       WaitForProducts<0>(c);
       if (lane == 0) ArriveAt(empty + stage * 8);
-      if (++stage == division.stages) stage = 0, parity ^= 1;
+      if (++stage == tiling.stages) stage = 0, parity ^= 1;
     }
     FetchAhead(ahead);
     SyncMultipliers<kGroupedThreads>();  // all threads have read the stages
@@ -272,13 +272,13 @@ struct GroupedKernel {
 
 /// Computes the tile of block `block` of a layer.
 template <class T, int kBits, int kN, bool kGateUp>
-__device__ __forceinline__ void MultiplyGrouped(const CUtensorMap& x, const Skinny& a, const GroupedDivision& division,
+__device__ __forceinline__ void MultiplyGrouped(const CUtensorMap& x, const Skinny& a, const GroupedDivision& tiling,
                                                 int block) {
   using Kernel = GroupedKernel<T, kBits, kN, kGateUp>;
   extern __shared__ __align__(1024) unsigned char shared[];
-  const Kernel kernel(a, division, shared, block);
+  const Kernel kernel(a, tiling, shared, block);
   if (threadIdx.x == 0) {
-    for (int i = 0; i < division.stages; ++i) {
+    for (int i = 0; i < tiling.stages; ++i) {
       InitBarrier(kernel.full + i * 8, 1), InitBarrier(kernel.empty + i * 8, kGroupedWarpGroups * 4);
     }
     FenceBarriers();
@@ -301,21 +301,21 @@ __device__ __forceinline__ void MultiplyGrouped(const CUtensorMap& x, const Skin
 
 template <class T, int kBits, int kN, bool kGateUp>
 __global__ void __launch_bounds__(GroupedKernel<T, kBits, kN, kGateUp>::kThreads, 1)
-    RunGroupedLinear(const __grid_constant__ CUtensorMap x, Skinny a, GroupedDivision division) {
+    RunGroupedLinear(const __grid_constant__ CUtensorMap x, Skinny a, GroupedDivision tiling) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-  MultiplyGrouped<T, kBits, kN, kGateUp>(x, a, division, static_cast<int>(blockIdx.x));
+  MultiplyGrouped<T, kBits, kN, kGateUp>(x, a, tiling, static_cast<int>(blockIdx.x));
 #endif
 }
 
 /// Two layers of the same rows in one launch: the first `blocks` blocks compute the first layer, the others the second.
 template <class T, int kBits, int kNextBits, int kN>
 __global__ void __launch_bounds__(GroupedKernel<T, kBits, kN, false>::kThreads, 1)
-    RunTwoGroupedLinear(const __grid_constant__ CUtensorMap x, Skinny a, GroupedDivision division, Skinny next,
-                        GroupedDivision next_division, int blocks) {
+    RunTwoGroupedLinear(const __grid_constant__ CUtensorMap x, Skinny a, GroupedDivision tiling, Skinny next,
+                        GroupedDivision next_tiling, int blocks) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   const int block = static_cast<int>(blockIdx.x);
-  if (block < blocks) return MultiplyGrouped<T, kBits, kN, false>(x, a, division, block);
-  MultiplyGrouped<T, kNextBits, kN, false>(x, next, next_division, block - blocks);
+  if (block < blocks) return MultiplyGrouped<T, kBits, kN, false>(x, a, tiling, block);
+  MultiplyGrouped<T, kNextBits, kN, false>(x, next, next_tiling, block - blocks);
 #endif
 }
 

@@ -266,10 +266,10 @@ void WithRows(int rows, const Body& body) {
 }
 template <class T, int kBits, bool kNorm, bool kGateUp>
 void LaunchStreamGroupedOf(const Launcher& on, const Skinny& a) {
-  const StreamDivision division = DivideStream<kBits>(on, a, kGateUp);
+  const StreamDivision grid = DivideStream<kBits>(on, a, kGateUp);
   WithRows<kBits>(a.rows, [&](auto rows) {
-    Launch(on, StreamGroupedKernel<T, kBits, kNorm, kGateUp, rows()>, Grid(division.blocks), kBlockThreads,
-           division.shared_bytes, a, division.stages);
+    Launch(on, StreamGroupedKernel<T, kBits, kNorm, kGateUp, rows()>, Grid(grid.blocks), kBlockThreads,
+           grid.shared_bytes, a, grid.stages);
   });
 }
 template <class T, int kBits>
