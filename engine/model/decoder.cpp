@@ -136,7 +136,7 @@ void Decoder::AddAdapted(Tensor x, int64_t layer, AdaptedPart part, Tensor y) {
   backend_.AddLowRank({.x = x,
                        .adapters = adapters_of_rows_,
                        .matrices = placed.matrices,
-                       .placed = placed.placed.data(),
+                       .packed = placed.placed.data(),
                        .low = low_rank_.Rows(backend_, x.rows).value().Columns(0, placed.ranks),
                        .y = y,
                        .step = attention_step_});
@@ -202,7 +202,7 @@ void Decoder::Experts(Tensor x, const LayerWeights& w) {
   backend_.Experts({.x = x,
                     .router = router,
                     .experts = w.expert_list,
-                    .placed = w.placed_experts.data(),
+                    .packed = w.placed_experts.data(),
                     .used = own_.experts_used,
                     .normalised = own_.experts_normalised,
                     .shared = own_.shared_ffn > 0,

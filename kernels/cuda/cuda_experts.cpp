@@ -66,19 +66,19 @@ Status CheckTypes(std::span<const PlacedExpert> experts) {
 
 Result<Buffer> CudaBackend::PlaceExperts(std::span<const Expert> experts) {
   CHECK(!experts.empty());
-  std::vector<PlacedExpert> placed;
+  std::vector<PlacedExpert> packed;
   for (const Expert& expert : experts) {
     const int64_t hidden = expert.out->rows, inner = expert.out->cols;
     RETURN_IF_ERROR(CheckExpert(expert, options_.dtype, hidden, inner));
-    placed.push_back({.gate = Place(expert.in.front(), 0),
+    packed.push_back({.gate = Place(expert.in.front(), 0),
                       .up = Place(expert.in.back(), expert.in.size() == 2 ? 0 : inner),
                       .out = Place(*expert.out, 0),
                       .in_bias = expert.in_bias,
                       .out_bias = expert.out_bias,
                       .inner = inner});
   }
-  RETURN_IF_ERROR(CheckTypes(placed));
-  return Keep(std::as_bytes(std::span(placed)));
+  RETURN_IF_ERROR(CheckTypes(packed));
+  return Keep(std::as_bytes(std::span(packed)));
 }
 
 void CudaBackend::Experts(const ExpertsArgs& args) {
@@ -88,11 +88,11 @@ void CudaBackend::Experts(const ExpertsArgs& args) {
   CHECK(x.stride % kMultiple == 0 && y.stride % kMultiple == 0);
   CHECK_EQ(router.cols, static_cast<int64_t>(args.experts.size()));
   CHECK(args.used > 0 && args.used <= router.cols - (args.shared ? 1 : 0));
-  CHECK(args.placed != nullptr);
+  CHECK(args.packed != nullptr);
   const auto used = static_cast<int32_t>(args.used);
   StepOp op{.kind = OpKind::kExperts, .x = x, .y = y, .activation = args.activation};
   op.experts = {.router = router,
-                .placed = static_cast<const PlacedExpert*>(args.placed),
+                .packed = static_cast<const PlacedExpert*>(args.packed),
                 .used = used,
                 .taken = used + (args.shared ? 1 : 0),
                 .normalised = args.normalised,

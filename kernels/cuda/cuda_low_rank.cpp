@@ -24,10 +24,10 @@ std::vector<AdaptedTile> TilesOf(std::span<const int> adapters, size_t most, boo
 }  // namespace
 
 Result<Buffer> CudaBackend::PlaceLowRank(std::span<const std::span<const LowRank>> adapters) {
-  std::vector<PlacedLowRank> placed;
+  std::vector<PlacedLowRank> packed;
   for (const std::span<const LowRank> matrices : adapters) {
     CHECK_LE(matrices.size(), size_t{PlacedLowRank::kMost});
-    PlacedLowRank& place = placed.emplace_back();
+    PlacedLowRank& place = packed.emplace_back();
     for (size_t m = 0; m < matrices.size(); ++m) {
       const LowRank& matrix = matrices[m];
       CHECK(matrix.a.dtype == options_.dtype && matrix.b.dtype == options_.dtype);
@@ -39,7 +39,7 @@ Result<Buffer> CudaBackend::PlaceLowRank(std::span<const std::span<const LowRank
                            .outputs = static_cast<int32_t>(matrix.b.rows)};
     }
   }
-  return Keep(std::as_bytes(std::span(placed)));
+  return Keep(std::as_bytes(std::span(packed)));
 }
 
 // Small steps get one tile per row, with or without an adapter, so that one captured graph serves all steps of this row
@@ -56,7 +56,7 @@ void CudaBackend::AddLowRank(const LowRankArgs& args) {
   const Tensor &x = args.x, &y = args.y, &low = args.low;
   CHECK(x.dtype == DType::kF32 || x.dtype == options_.dtype);
   CHECK(y.dtype == DType::kF32 || y.dtype == options_.dtype);
-  CHECK(low.dtype == DType::kF32 && args.placed != nullptr);
+  CHECK(low.dtype == DType::kF32 && args.packed != nullptr);
   CHECK(x.rows == y.rows && x.rows == low.rows && x.rows == std::ssize(args.adapters));
   for (const int adapter : args.adapters) {
     CHECK(adapter >= 0 && static_cast<size_t>(adapter) <= args.matrices.size());
@@ -68,7 +68,7 @@ void CudaBackend::AddLowRank(const LowRankArgs& args) {
   StageAdapted(args);
   if (adapted_.count == 0) return;
   StepOp op{.kind = OpKind::kLowRank, .x = x, .y = y, .weight_dtype = options_.dtype};
-  op.low_rank = {.placed = static_cast<const PlacedLowRank*>(args.placed),
+  op.low_rank = {.packed = static_cast<const PlacedLowRank*>(args.packed),
                  .tiles = adapted_.tiles,
                  .tile_count = adapted_.count,
                  .low = low};

@@ -150,7 +150,7 @@ class ExpertsTest : public DeviceTest, public ::testing::WithParamInterface<std:
   }
   /// y + what the experts make of rows [first, first + rows), y being 0.5.
   std::vector<float> Run(ExpertsArgs args, int64_t first, int64_t rows) {
-    args.experts = args_, args.placed = placed_.data();
+    args.experts = args_, args.packed = placed_.data();
     return RunRouted(args, router_, first, rows);
   }
   std::vector<float> RunRouted(ExpertsArgs args, const std::vector<float>& logits, int64_t first, int64_t rows) {
@@ -250,7 +250,7 @@ TEST_P(ExpertsTest, AreChosenAmongMany) {
     const Buffer placed = std::move(backend_->PlaceExperts(many).value());
     const std::vector<float> logits = RandomFloats(static_cast<size_t>(20 * experts), 9, 2);
     for (const int64_t rows : {1, 6, 20}) {
-      const ExpertsArgs args{.experts = many, .placed = placed.data(), .used = 6, .normalised = true};
+      const ExpertsArgs args{.experts = many, .packed = placed.data(), .used = 6, .normalised = true};
       const auto got = RunRouted(args, logits, 0, rows);
       Compare(got, args, logits, static_cast<size_t>(experts), of, rows);
     }

@@ -102,7 +102,7 @@ class LowRankTest : public DeviceTest, public ::testing::WithParamInterface<std:
     backend_->AddLowRank({.x = in.tensor(),
                           .adapters = adapters,
                           .matrices = spans_,
-                          .placed = placed_.data(),
+                          .packed = placed_.data(),
                           .low = low.tensor(),
                           .y = y.tensor(),
                           .step = step});

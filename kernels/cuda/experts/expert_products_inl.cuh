@@ -20,10 +20,10 @@ struct ExpertProduct {
   const PlacedExpert& expert;
   const int inputs, outputs;  // kIn: outputs of gate, and of up
 
-  __device__ __forceinline__ ExpertProduct(const ExpertsCall& call, const ExpertRows& group, const PlacedExpert& placed)
+  __device__ __forceinline__ ExpertProduct(const ExpertsCall& call, const ExpertRows& group, const PlacedExpert& packed)
       : a(call),
         rows(group),
-        expert(placed),
+        expert(packed),
         inputs(static_cast<int>(kIn ? call.x.cols : expert.inner)),
         outputs(static_cast<int>(kIn ? expert.inner : call.x.cols)) {}
 

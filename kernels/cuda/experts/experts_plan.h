@@ -40,7 +40,7 @@ constexpr DType FirstTileType(uint32_t types) {
 /// Parameters of the operation other than x and y.
 struct ExpertsPlan {
   Tensor router;                         // [T, experts], float32
-  const PlacedExpert* placed = nullptr;  // [experts]
+  const PlacedExpert* packed = nullptr;  // [experts]
   int32_t used = 0, taken = 0;           // experts per row: routed ones; and including the shared one
   bool normalised = false;
   bool fixed = false;  // a row's bits must depend on nothing but the row; calls then have up to kFewExpertRows rows

@@ -91,7 +91,7 @@ __device__ __forceinline__ void ListTiles(const ExpertsCall& a, ListedTile* list
     const int at = static_cast<int>(blockIdx.x) + i * static_cast<int>(gridDim.x);
     ListedTile& tile = list[i];
     tile.rows = LoadGroup(a.groups + at / across);
-    tile.expert = a.plan.placed[tile.rows.expert];
+    tile.expert = a.plan.packed[tile.rows.expert];
     tile.first_output = at % across * kTileOutputs<kIn>;
     const ExpertProduct<T, kIn> product(a, tile.rows, tile.expert);
     const bool there = tile.rows.count > 0 && tile.first_output < product.outputs;  // experts may differ in width

@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(kBlockThreads, 2) ManyExpertsKernel(ExpertsCal
   extern __shared__ __align__(128) unsigned char shared[];
   StartStep();
   const ExpertRows group = LoadGroup(a.groups + blockIdx.y);
-  const ExpertProduct<T, kIn> product(a, group, a.plan.placed[group.expert]);
+  const ExpertProduct<T, kIn> product(a, group, a.plan.packed[group.expert]);
   constexpr int kOwn = kIn ? kOutputs / 2 : kOutputs;
   const int first_output = static_cast<int>(blockIdx.x) * kOwn, lane = threadIdx.x % 32;
   if (product.rows.count == 0 || first_output >= product.outputs || product.Matrix(false).bits != kBits) return;

@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(32 * kFewExpertRows) RouteFewKernel(ExpertsCal
 #pragma unroll 1
   for (int e = threadIdx.x; e < experts; e += blockDim.x) {
     takers[e] = 0;
-    Prefetch(a.plan.placed + e);  // for the expert GEMMs
+    Prefetch(a.plan.packed + e);  // for the expert GEMMs
   }
   __syncthreads();
   WaitForStep();

@@ -39,7 +39,7 @@ template <class T, bool kIn, int kOwnWarps, int kMostParts>
 __device__ __forceinline__ void FillSegment(const ExpertsCall& a, const ExpertRows& group, int first, int tiles,
                                             int before, Segment& to) {
   to.rows = group;
-  to.expert = a.plan.placed[group.expert];
+  to.expert = a.plan.packed[group.expert];
   const ExpertProduct<T, kIn> product(a, group, to.expert);
   to.first_output = first * kTileOutputs<kIn>, to.tiles = tiles, to.before = before;
   to.outputs = product.outputs;

@@ -30,10 +30,10 @@ __device__ __forceinline__ bool AllowsEights(const T* rows, int64_t stride, int6
 
 /// Row `rank` of the concatenated A matrices of an adapter; null past the last.
 template <class T>
-__device__ __forceinline__ const T* RowOfA(const PlacedLowRank& placed, int rank, int64_t k) {
+__device__ __forceinline__ const T* RowOfA(const PlacedLowRank& packed, int rank, int64_t k) {
 #pragma unroll
   for (int m = 0; m < PlacedLowRank::kMost; ++m) {
-    const PlacedLowRank::Matrix& matrix = placed.matrices[m];
+    const PlacedLowRank::Matrix& matrix = packed.matrices[m];
     if (rank < matrix.rank) return static_cast<const T*>(matrix.a) + rank * k;
     rank -= matrix.rank;
   }
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kBlockThreads, 2) LowRankInKernel(LowRankPlan 
   const int first = static_cast<int>(blockIdx.y) * kRanks;
   const T* a[kRanks];
 #pragma unroll
-  for (int j = 0; j < kRanks; ++j) a[j] = RowOfA<T>(plan.placed[tile.adapter], first + j, k);
+  for (int j = 0; j < kRanks; ++j) a[j] = RowOfA<T>(plan.packed[tile.adapter], first + j, k);
   if (a[0] == nullptr) return;  // uniform across the block
   const X* rows = static_cast<const X*>(x.data) + tile.row * x.stride;
   const bool x_vectors = AllowsEights(rows, x.stride, k);
@@ -106,12 +106,12 @@ __global__ void __launch_bounds__(kBlockThreads) LowRankOutKernel(LowRankPlan pl
   const AdaptedTile tile = plan.tiles[blockIdx.x];
   if (tile.rows == 0) return;
   const int column = static_cast<int>(blockIdx.y * kBlockThreads + threadIdx.x);
-  const PlacedLowRank& placed = plan.placed[tile.adapter];
+  const PlacedLowRank& packed = plan.packed[tile.adapter];
   const float* low = static_cast<const float*>(plan.low.data) + tile.row * plan.low.stride;
   Y* to = static_cast<Y*>(y.data) + tile.row * y.stride + column;
 #pragma unroll
   for (int m = 0; m < PlacedLowRank::kMost; ++m) {
-    const PlacedLowRank::Matrix& matrix = placed.matrices[m];
+    const PlacedLowRank::Matrix& matrix = packed.matrices[m];
     const int output = column - matrix.first_output;
     if (output >= 0 && output < matrix.outputs) {
       const T* b = static_cast<const T*>(matrix.b) + static_cast<int64_t>(output) * matrix.rank;

@@ -29,7 +29,7 @@ struct AdaptedTile {
 constexpr int kAdaptedTileRows = 8;
 
 struct LowRankPlan {
-  const PlacedLowRank* placed = nullptr;  // [adapters]
+  const PlacedLowRank* packed = nullptr;  // [adapters]
   const AdaptedTile* tiles = nullptr;     // [tile_count], staged
   int64_t tile_count = 0;
   Tensor low;  // [T, r] float32: x A^T of all matrices of a row's adapter, concatenated

@@ -28,7 +28,7 @@ class PageMapper {
   void Map(std::byte* at, size_t pages);
   /// Waits for these events first, then destroys them.
   void Unmap(std::byte* at, size_t pages, std::vector<cudaEvent_t> after);
-  /// Blocks until all queued mappings of these bytes are done. Free if there are none.
+  /// Blocks until all queued mappings of these bytes are done. Costs nothing if there are none.
   void Await(const void* data, size_t bytes);
   /// Waits at most `most_us`; false if the bytes are not mapped by then.
   bool AwaitFor(const void* data, size_t bytes, int64_t most_us);
