@@ -71,7 +71,7 @@ void LaunchTiles(const Launcher& on, const SkinnyLinear& args) {
   Launcher in_clusters = on;
   in_clusters.cluster = split_k;
   Launch(in_clusters, RunGroupedLinear<T, kBits, kN, kGateUp>, Grid(tiles * split_k), Kernel::kThreads, BytesOf(tiling),
-         MapOf(args, tiling), Narrow(args), tiling);
+         MapOf(args, tiling), ToGemmParams(args), tiling);
 }
 
 template <class T, int kBits, int kNextBits, int kN>
@@ -85,8 +85,8 @@ void LaunchTwoTiles(const Launcher& on, const SkinnyLinear& args, const SkinnyLi
   Launcher in_clusters = on;
   in_clusters.cluster = split_k;
   Launch(in_clusters, RunTwoGroupedLinear<T, kBits, kNextBits, kN>, Grid((tiles + next_tiles) * split_k),
-         Kernel::kThreads, std::max(BytesOf(tiling), BytesOf(next_tiling)), MapOf(args, tiling), Narrow(args), tiling,
-         Narrow(next), next_tiling, tiles * split_k);
+         Kernel::kThreads, std::max(BytesOf(tiling), BytesOf(next_tiling)), MapOf(args, tiling), ToGemmParams(args),
+         tiling, ToGemmParams(next), next_tiling, tiles * split_k);
 }
 
 /// Calls body with the rows of an M tile as a compile-time constant.

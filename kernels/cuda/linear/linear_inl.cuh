@@ -142,7 +142,7 @@ __device__ __forceinline__ void FinishPair(const Skinny& a, int row, int output,
   static_cast<T*>(a.product)[row * a.product_stride + output] = FromFloat<T>(SiluOf(gate) * up);
 }
 
-inline Skinny Narrow(const SkinnyLinear& args) {
+inline Skinny ToGemmParams(const SkinnyLinear& args) {
   Skinny a = {};
   for (int i = 0; i < SkinnyLinear::kMaxWeights; ++i) {
     a.weights[i] = args.weights[i], a.scales[i] = args.scales[i], a.outputs[i] = args.outputs[i];

@@ -243,7 +243,7 @@ void LaunchOfTiles(const Launcher& on, const Skinny& a, bool fixed_order) {
 
 template <class T, class W>
 void LaunchOfTypes(const Launcher& on, const SkinnyLinear& args) {
-  const Skinny a = Narrow(args);
+  const Skinny a = ToGemmParams(args);
   const bool fixed_order = args.fixed_order;
   if (args.epilogue == AfterLinear::kSiluMultiply) return LaunchOfTiles<T, W, 2, true>(on, a, fixed_order);
   // Wide tiles read x less often, but there must be enough of these tiles.

@@ -188,7 +188,7 @@ void LaunchKernel(const Launcher& on, const Skinny& a) {
 
 template <class T>
 void LaunchOfType(const Launcher& on, const SkinnyLinear& args) {
-  const Skinny a = Narrow(args);
+  const Skinny a = ToGemmParams(args);
   const bool gate_up = args.epilogue == AfterLinear::kSiluMultiply;
   if (a.rows <= 8) {
     if (gate_up)

@@ -8,14 +8,14 @@
 
 namespace ringside {
 
-struct SampledToken {
+struct OneSample {
   TokenId id = 0;
   float logprob = 0;
   std::vector<TokenLogprob> top;
 };
 
 /// `logits` are changed.
-inline Result<SampledToken> SampleOnce(Sampler& sampler, std::span<float> logits, int64_t position) {
+inline Result<OneSample> SampleOnce(Sampler& sampler, std::span<float> logits, int64_t position) {
   static const std::unique_ptr<Backend> backend = std::move(MakeCpuBackend({.threads = 1}).value());
   const TokenChoice choice = sampler.Choice(position);
   ChosenToken token;
@@ -23,7 +23,7 @@ inline Result<SampledToken> SampleOnce(Sampler& sampler, std::span<float> logits
   backend->ChooseTokens({DType::kF32, logits.data(), 1, vocab, vocab}, {&choice, 1}, {&token, 1});
   backend->Synchronize();
   RETURN_IF_ERROR(StatusOf(token));
-  return SampledToken{token.id, token.logprob, {token.best().begin(), token.best().end()}};
+  return OneSample{token.id, token.logprob, {token.best().begin(), token.best().end()}};
 }
 
 }  // namespace ringside

@@ -19,14 +19,14 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 using Logits = std::vector<float>;
 using Probabilities = std::map<TokenId, double>;
 
-SampledToken SampleOne(Sampler& sampler, Logits logits, int64_t position = 0) {
+OneSample SampleOne(Sampler& sampler, Logits logits, int64_t position = 0) {
   auto token = SampleOnce(sampler, logits, position);
   EXPECT_TRUE(token.ok()) << token.status().ToString();
-  return token.ok() ? *token : SampledToken{.id = -1};
+  return token.ok() ? *token : OneSample{.id = -1};
 }
 
-SampledToken SampleWith(const SamplingParams& params, const Logits& logits, std::vector<TokenId> history = {},
-                        std::vector<TokenId> end_of_turn = {}, int64_t position = 0) {
+OneSample SampleWith(const SamplingParams& params, const Logits& logits, std::vector<TokenId> history = {},
+                     std::vector<TokenId> end_of_turn = {}, int64_t position = 0) {
   Sampler sampler(params, static_cast<int64_t>(logits.size()), history, end_of_turn);
   return SampleOne(sampler, logits, position);
 }
@@ -345,7 +345,7 @@ TEST(Sampler, RepetitionPenaltyIsCtrlsOncePerDistinctTokenOfTheTimeline) {
   SamplingParams params{.temperature = 0, .repetition_penalty = 1.5, .logprobs = 4};
   EXPECT_EQ(SampleWith(params, logits, {0}).id, 1);
   // 3 / 1.5 = 2, once although it occurs three times; -1 * 1.5 = -1.5 falls behind -1.1.
-  const SampledToken token = SampleWith(params, logits, {0, 2, 0, 0});
+  const OneSample token = SampleWith(params, logits, {0, 2, 0, 0});
   ASSERT_EQ(token.top.size(), 4u);
   EXPECT_NEAR(token.top[0].logprob - token.top[1].logprob, 0.9, 1e-5);
   EXPECT_EQ(token.top[2].id, 3);
@@ -366,7 +366,7 @@ TEST(Sampler, PresenceAndFrequencyCountThisTurnsTokensOnly) {
     sampler.Append(0);
     EXPECT_EQ(SampleOne(sampler, logits).id, 0);
     sampler.Append(0);
-    const SampledToken token = SampleOne(sampler, logits);
+    const OneSample token = SampleOne(sampler, logits);
     EXPECT_EQ(token.id, frequency ? 1 : 0);
     const double lead = frequency ? 1.0 - 0.6 - 0.5 : 1.0 - 0.3 - 0.5;
     const double first = token.top[0].id == 0 ? token.top[0].logprob : token.top[1].logprob;
@@ -438,7 +438,7 @@ TEST(Sampler, LogprobsAreTheLogSoftmaxOfThePenalisedLogits) {
       .temperature = 0.2, .top_k = 3, .presence_penalty = 1, .logprobs = 5, .logit_bias = {{7, 6.0f}}};
   Sampler sampler(params, 1000, {}, {});
   sampler.Append(3);
-  const SampledToken token = SampleOne(sampler, logits, 9);
+  const OneSample token = SampleOne(sampler, logits, 9);
   logits[7] += 6;
   logits[3] -= 1;
   double sum = 0;

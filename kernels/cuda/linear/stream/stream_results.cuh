@@ -13,7 +13,7 @@ constexpr size_t MostStreamBytes(bool large) { return size_t{large ? 113u : 81u}
 
 /// The arguments, with rows of x in shared memory padded to whole K tiles of `chunk` inputs.
 inline Skinny NarrowForStream(const SkinnyLinear& args, int chunk) {
-  Skinny a = Narrow(args);
+  Skinny a = ToGemmParams(args);
   a.x_shared_stride = (args.k + chunk - 1) / chunk * chunk + 8;  // eight rows use different banks
   return a;
 }
