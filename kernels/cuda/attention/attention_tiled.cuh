@@ -271,13 +271,13 @@ __device__ __forceinline__ void LeaveResult(const Softmax<D>& state, int queries
 }
 
 /// The largest running maximum of several partial softmaxes and the sum of their probabilities rescaled to it.
-struct Shares {
+struct SoftmaxTotals {
   float highest = -INFINITY, total = 0;
 };
 /// read(p) points to the running maximum of part p; its sum of probabilities is 16 floats further.
 template <class Read>
-__device__ __forceinline__ Shares SharesOf(int parties, const Read& read) {
-  Shares out;
+__device__ __forceinline__ SoftmaxTotals SharesOf(int parties, const Read& read) {
+  SoftmaxTotals out;
 #pragma unroll 8
   for (int p = 0; p < parties; ++p) out.highest = fmaxf(out.highest, read(p)[0]);
 #pragma unroll 8
@@ -327,7 +327,7 @@ __device__ __forceinline__ void JoinSplits(const AttentionPlan& a, const StagedT
   for (int i = threadIdx.x; i < 16 * a.splits; i += kThreads) {
     const int m = i % 16;
     if (m >= tile.rows * a.tile_heads) continue;
-    const Shares shares = shares_of(m);
+    const SoftmaxTotals shares = shares_of(m);
     StoreInCluster(SharedAddress(stats + rank * 32 + m), i / 16, shares.highest);
     StoreInCluster(SharedAddress(stats + rank * 32 + 16 + m), i / 16, shares.total);
   }
@@ -335,7 +335,7 @@ __device__ __forceinline__ void JoinSplits(const AttentionPlan& a, const StagedT
   WaitForCluster();  // all blocks have sent
   for (int j = threadIdx.x; j < slice && rank * slice + j < all; j += kThreads) {
     const int i = rank * slice + j, m = i / kFours;
-    const Shares shares = SharesOf(a.splits, [&](int p) { return stats + p * 32 + m; });
+    const SoftmaxTotals shares = SharesOf(a.splits, [&](int p) { return stats + p * 32 + m; });
     float4 sum = {0, 0, 0, 0};
 #pragma unroll 8
     for (int p = 0; p < a.splits; ++p) {
@@ -361,7 +361,7 @@ __device__ __forceinline__ void StoreBlock(const AttentionPlan& a, const StagedT
   for (int i = threadIdx.x; i < tile.rows * a.tile_heads * (D / 4); i += 32 * Sizes::kWarps) {
     const int m = i / (D / 4), d = i % (D / 4) * 4;
     const float* maxima = results + 16 * Sizes::kResultRow + m;
-    const Shares shares = SharesOf(Sizes::kWarps, [&](int w) { return maxima + w * Sizes::kResult; });
+    const SoftmaxTotals shares = SharesOf(Sizes::kWarps, [&](int w) { return maxima + w * Sizes::kResult; });
     const float4 sum = JoinWarps<Sizes>(results, m, d, maxima, shares.highest);
     if (a.splits == 1) {
       StoreResult(a, tile, first_head, m, d, Times(sum, 1.0f / shares.total));
