@@ -23,7 +23,7 @@ struct alignas(16) Segment {
   const unsigned char* weights[2];                         // matrices of a tile's first eight rows, and of its second
   int32_t first_row[2];                                    // row of the first tile in these matrices
   int32_t first_output, tiles, before, outputs;  // before: preceding tiles of the block's run; outputs: the expert's
-  int32_t inputs, across, portions, parts;       // tiles across, K tiles, and split-K parts of every parts-th K tile
+  int32_t inputs, across, k_tiles, parts;        // tiles across, K tiles, and split-K parts of every parts-th K tile
   PartStep step;
 };
 
@@ -44,7 +44,7 @@ __device__ __forceinline__ void FillSegment(const ExpertsCall& a, const ExpertRo
   to.first_output = first * kTileOutputs<kIn>, to.tiles = tiles, to.before = before;
   to.outputs = product.outputs;
   to.inputs = product.inputs, to.across = static_cast<int>(TilesAcross(to.inputs));
-  to.portions = (to.across + kPortionChunks - 1) / kPortionChunks, to.parts = min(to.portions, kMostParts);
+  to.k_tiles = (to.across + kPortionChunks - 1) / kPortionChunks, to.parts = min(to.k_tiles, kMostParts);
   to.step = {kOwnWarps / to.parts, kOwnWarps % to.parts};
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
@@ -99,17 +99,17 @@ __device__ __forceinline__ int ListSegments(const ExpertsCall& a, Segment* list)
 /// A warp's position among a segment's K tiles: it has every kOwnWarps-th part of all tiles in order.
 template <int kOwnWarps>
 struct PortionPlace {
-  int tile = 0, part = 0, portion = 0;
+  int tile = 0, part = 0, k_tile = 0;
 
   PortionPlace() = default;
   __device__ __forceinline__ explicit PortionPlace(const Segment& segment) {
     const int warp = threadIdx.x / 32;
-    tile = warp / segment.parts, part = warp - tile * segment.parts, portion = part;
+    tile = warp / segment.parts, part = warp - tile * segment.parts, k_tile = part;
   }
   __device__ __forceinline__ void NextPart(int parts, const PartStep& step) {
     part += step.parts, tile += step.tiles;
     if (part >= parts) part -= parts, ++tile;
-    portion = part;
+    k_tile = part;
   }
 };
 
@@ -130,12 +130,12 @@ class SegmentStream {
       for (int h = 0; h < 2; ++h) {
         const int row = first_row_[h] + at_.tile * kTileOutputs<kIn>;
         const uint32_t tile =
-            (row / kPanelRows * across_ + at_.portion * kPortionChunks) * kPanelTiles + row % kPanelRows / kTileRows;
+            (row / kPanelRows * across_ + at_.k_tile * kPortionChunks) * kPanelTiles + row % kPanelRows / kTileRows;
         from[h] = weights_[h] + static_cast<uint64_t>(tile) * TileOf<kBits>::kBytes;
       }
-      ring_.Copy(from, at_.portion * kPortionChunks + 1 < across_);
-      at_.portion += segment_->parts;
-      if (at_.portion >= segment_->portions) {
+      ring_.Copy(from, at_.k_tile * kPortionChunks + 1 < across_);
+      at_.k_tile += segment_->parts;
+      if (at_.k_tile >= segment_->k_tiles) {
         at_.NextPart(segment_->parts, segment_->step);
         if (at_.tile >= segment_->tiles && ++segment_ < end_) Enter();
       }

@@ -79,7 +79,7 @@ class BlockSegments {
   __device__ __forceinline__ void MultiplyParts(const Segment& segment, const typename Sums::Places& x,
                                                 const float* units, Stream& stream) {
     const LanePlaces<kBits> places(ring_);
-    const int rows = segment.rows.count, parts = segment.parts, portions = segment.portions,
+    const int rows = segment.rows.count, parts = segment.parts, k_tiles = segment.k_tiles,
               round_tiles = Path::kRoundUnits / parts;
     const PartStep step = segment.step;
     PortionPlace<kOwnWarps> at(segment);
@@ -91,10 +91,10 @@ class BlockSegments {
       while (at.tile < first + tiles) {
         Sums part;
 #pragma unroll 1
-        for (; at.portion < portions; at.portion += parts) {
+        for (; at.k_tile < k_tiles; at.k_tile += parts) {
           const uint32_t there = stream.Next();
           stream.Fetch();
-          part.Add(at.portion, x, places, there);
+          part.Add(at.k_tile, x, places, there);
         }
         part.Store(own + ((at.tile - first) * parts + at.part) * rows * kPortionRows, rows, threadIdx.x % 32);
         at.NextPart(parts, step);
@@ -115,10 +115,10 @@ class BlockSegments {
     for (int tile = Warp(); tile < segment.tiles; tile += kOwnWarps) {
       Sums sums;
 #pragma unroll 1
-      for (int portion = 0; portion < segment.portions; ++portion) {
+      for (int k_tile = 0; k_tile < segment.k_tiles; ++k_tile) {
         const uint32_t there = stream.Next();
         stream.Fetch();
-        sums.Add(portion, x, places, there);
+        sums.Add(k_tile, x, places, there);
       }
       sums.template Finish<kIn>(a_, segment, tile, units);
     }

@@ -24,27 +24,27 @@ struct BlockPlace {
 /// The N tiles of a block, every `blocks`-th, and the division of their K tiles into one run per warp.
 struct PortionRuns {
   BlockPlace at;
-  int portions, tiles;  // K tiles per N tile; N tiles of the block
+  int k_tiles, tiles;  // K tiles per N tile; N tiles of the block
 
   __device__ __forceinline__ PortionRuns(const Skinny& a, int all_tiles, BlockPlace place)
       : at(place),
-        portions((a.k + kPortionInputs - 1) / kPortionInputs),
+        k_tiles((a.k + kPortionInputs - 1) / kPortionInputs),
         tiles((all_tiles - place.block + place.blocks - 1) / place.blocks) {}
-  __device__ __forceinline__ int Begin(int warp) const { return tiles * portions * warp / kWarps; }
+  __device__ __forceinline__ int Begin(int warp) const { return tiles * k_tiles * warp / kWarps; }
   /// The warp that processes the block's n-th K tile.
-  __device__ __forceinline__ int WarpOf(int n) const { return (n * kWarps + kWarps - 1) / (tiles * portions); }
+  __device__ __forceinline__ int WarpOf(int n) const { return (n * kWarps + kWarps - 1) / (tiles * k_tiles); }
   /// The block's i-th N tile.
   __device__ __forceinline__ int Tile(int i) const { return at.block + i * at.blocks; }
 };
 
 /// A warp's run: number of K tiles and start.
 struct PortionRun {
-  int left, place, portion;  // index of the block's N tile; K tile within it
+  int left, place, k_tile;  // index of the block's N tile; K tile within it
 
   __device__ __forceinline__ PortionRun(const PortionRuns& runs, int warp)
       : left(runs.Begin(warp + 1) - runs.Begin(warp)),
-        place(runs.Begin(warp) / runs.portions),
-        portion(runs.Begin(warp) - place * runs.portions) {}
+        place(runs.Begin(warp) / runs.k_tiles),
+        k_tile(runs.Begin(warp) - place * runs.k_tiles) {}
 };
 
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
@@ -155,18 +155,18 @@ class PortionStream {
   /// `barriers`: one per stage.
   __device__ __forceinline__ PortionStream(const Skinny& a, const PortionRuns& runs, const PortionRun& run,
                                            uint32_t ring, uint32_t barriers, int stages)
-      : a_(a), runs_(runs), ring_(ring, barriers, stages), left_(run.left), place_(run.place), portion_(run.portion) {
+      : a_(a), runs_(runs), ring_(ring, barriers, stages), left_(run.left), place_(run.place), k_tile_(run.k_tile) {
     if (left_ > 0) FindTile();
   }
   /// Starts the copies of the next K tile, or does nothing past the last. If the inputs end in the middle of a K tile,
   /// the rest of it is multiplied by zeros.
   __device__ __forceinline__ void Fetch() {
     if (left_ > 0) {
-      ring_.Copy(from_, (portion_ * kPortionChunks + 1) * kTileInputs < a_.k);
+      ring_.Copy(from_, (k_tile_ * kPortionChunks + 1) * kTileInputs < a_.k);
       for (const unsigned char*& from : from_) from += kPortionChunks * Ring::kChunkBytes;
       --left_;
-      if (++portion_ == runs_.portions) {
-        portion_ = 0, ++place_;
+      if (++k_tile_ == runs_.k_tiles) {
+        k_tile_ = 0, ++place_;
         if (left_ > 0) FindTile();
       }
     }
@@ -183,14 +183,13 @@ class PortionStream {
     const int first = runs_.Tile(place_) * kPortionOutputs<kGateUp>;
     from_[0] = WeightTile<W>(a_, first), from_[1] = WeightTile<W>(a_, first + (kGateUp ? a_.total / 2 : kTileRows));
     if (from_[1] == nullptr) from_[1] = from_[0];  // results of missing outputs are discarded
-    for (const unsigned char*& from : from_)
-      from += portion_ * kPortionChunks * static_cast<int64_t>(Ring::kChunkBytes);
+    for (const unsigned char*& from : from_) from += k_tile_ * kPortionChunks * static_cast<int64_t>(Ring::kChunkBytes);
   }
 
   const Skinny& a_;
   const PortionRuns& runs_;
   Ring ring_;
-  int left_, place_, portion_;
+  int left_, place_, k_tile_;
   const unsigned char* from_[2] = {};  // the next K tile's first two tiles
 };
 

@@ -78,9 +78,9 @@ struct StreamedPlace {
     const int tile = i / (rows * kOutputs), rest = i - tile * rows * kOutputs;
     row = rest / kOutputs, at = rest % kOutputs, output = runs.Tile(tile) * kOutputs + at;
     there = tile < runs.tiles && output < (kGateUp ? a.total / 2 : a.total);
-    const int first_warp = runs.WarpOf(tile * runs.portions);
+    const int first_warp = runs.WarpOf(tile * runs.k_tiles);
     first_sum = tile + first_warp;
-    sums = runs.WarpOf((tile + 1) * runs.portions - 1) - first_warp + 1;
+    sums = runs.WarpOf((tile + 1) * runs.k_tiles - 1) - first_warp + 1;
   }
 };
 
@@ -212,13 +212,13 @@ class GroupedStream {
     do {
       Sums own_sums;
 #pragma unroll 1
-      for (; run.left > 0 && run.portion < runs.portions; ++run.portion, --run.left) {
+      for (; run.left > 0 && run.k_tile < runs.k_tiles; ++run.k_tile, --run.left) {
         const uint32_t tiles = stream.Next();
         stream.Fetch();
-        own_sums.Add(run.portion, own, places, tiles);
+        own_sums.Add(run.k_tile, own, places, tiles);
       }
       own_sums.Store(sums + (run.place + warp) * rows * kPortionRows, rows, lane);
-      run.portion = 0, ++run.place;
+      run.k_tile = 0, ++run.place;
     } while (run.left > 0);
   }
   static __device__ __forceinline__ void Finish(int rows, const StreamedExtras<T, W, kGateUp>& extras,
