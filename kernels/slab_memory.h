@@ -40,9 +40,9 @@ class SlabMemory {
   /// the mapping is still pending.
   /// ERRORS: kOverloaded if no memory is left; then nothing changes.
   virtual Status Commit(void* data, size_t bytes) = 0;
-  /// Whether committed memory is mapped; waits for it at most `most_us`. Operations that use it earlier block their
+  /// Whether committed memory is mapped; waits for it at most `timeout_us`. Operations that use it earlier block their
   /// caller until it is.
-  virtual bool Committed(const void* /*data*/, size_t /*bytes*/, int64_t /*most_us*/) { return true; }
+  virtual bool Committed(const void* /*data*/, size_t /*bytes*/, int64_t /*timeout_us*/) { return true; }
   /// Decommits the pages. Operations issued before may still use them, later ones must not.
   virtual void Decommit(void* data, size_t bytes) = 0;
   /// Releases a range of Reserve.

@@ -136,17 +136,17 @@ struct Group {
 /// overloaded, the other ranks are late for the same reason.
 class Waited {
  public:
-  explicit Waited(std::chrono::milliseconds most) : most_(most) {}
+  explicit Waited(std::chrono::milliseconds limit) : limit_(limit) {}
   bool TooLong() {
     const Time now = std::chrono::steady_clock::now();
     sum_ += std::min<std::chrono::nanoseconds>(now - looked_, kMostBetweenLooks);
     looked_ = now;
-    return sum_ >= most_;
+    return sum_ >= limit_;
   }
 
  private:
   static constexpr std::chrono::milliseconds kMostBetweenLooks{100};
-  const std::chrono::milliseconds most_;
+  const std::chrono::milliseconds limit_;
   std::chrono::nanoseconds sum_{0};
   Time looked_ = std::chrono::steady_clock::now();
 };

@@ -230,19 +230,19 @@ void CpuBackend::GatherColumns(Tensor x, std::span<const int64_t> borders) {
   if (!comms_.layer) return;
   const auto ranks = static_cast<size_t>(comms_.layer->ranks()), rank = static_cast<size_t>(comms_.layer->rank());
   CHECK_EQ(borders.size(), ranks + 1);
-  int64_t most = 0;
-  for (size_t r = 0; r < ranks; ++r) most = std::max(most, borders[r + 1] - borders[r]);
-  const auto block = static_cast<size_t>(x.rows * most);  // values that every rank sends
+  int64_t max_cols = 0;
+  for (size_t r = 0; r < ranks; ++r) max_cols = std::max(max_cols, borders[r + 1] - borders[r]);
+  const auto block = static_cast<size_t>(x.rows * max_cols);  // values that every rank sends
   own_columns_.resize(block);
   all_columns_.resize(ranks * block);
   for (int64_t row = 0; row < x.rows; ++row) {
-    std::copy(x.f32_row(row) + borders[rank], x.f32_row(row) + borders[rank + 1], own_columns_.data() + row * most);
+    std::copy(x.f32_row(row) + borders[rank], x.f32_row(row) + borders[rank + 1], own_columns_.data() + row * max_cols);
   }
   comms_.layer->AllGather(own_columns_.data(), block * sizeof(float), all_columns_.data());
   for (size_t r = 0; r < ranks; ++r) {
     if (r == rank) continue;
     for (int64_t row = 0; row < x.rows; ++row) {
-      const float* from = all_columns_.data() + r * block + static_cast<size_t>(row * most);
+      const float* from = all_columns_.data() + r * block + static_cast<size_t>(row * max_cols);
       std::copy(from, from + borders[r + 1] - borders[r], x.f32_row(row) + borders[r]);
     }
   }

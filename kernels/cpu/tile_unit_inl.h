@@ -56,9 +56,10 @@ struct alignas(64) TileSums {
 
 /// Some consecutive blocks of a panel, unpacked once for all row tiles.
 struct alignas(64) UnpackedBlocks {
-  static constexpr int64_t kMost = 24;  // fits in the L1 cache together with these blocks of 16 rows of activations
-  uint8_t weights[kMost][512];
-  BlockScales scales[kMost];
+  static constexpr int64_t kMaxBlocks =
+      24;  // fits in the L1 cache together with these blocks of 16 rows of activations
+  uint8_t weights[kMaxBlocks][512];
+  BlockScales scales[kMaxBlocks];
 };
 
 /// Unpacks blocks [first, first + count) of the panel from p on; returns the address of the next block.
@@ -122,17 +123,17 @@ LANES_INLINE void AddTileSums(const TileSums& t, const BlockScales& scales, cons
 template <class F>
 struct TileUnit {
   using Use = TileUse<F>;
-  static constexpr int64_t kMostTiles = kRowsOfPiece / kRowTile;
+  static constexpr int64_t kMaxTiles = kRowsOfPiece / kRowTile;
 
   /// One panel times `tiles` full row tiles from `row` on.
   LANES_PRODUCT static void PanelTimesRowTiles(const LinearPiece& piece, const uint8_t* p, int64_t panel, int64_t row,
                                                int64_t tiles) {
     UnpackedBlocks unpacked;
-    alignas(64) float sums[kMostTiles][256];  // acc between two runs of blocks: [tile][row][output]
+    alignas(64) float sums[kMaxTiles][256];  // acc between two runs of blocks: [tile][row][output]
     const int64_t blocks = piece.cols / kBlock;
     const uint8_t* header = p;
-    for (int64_t first = 0; first < blocks; first += UnpackedBlocks::kMost) {
-      const int64_t count = blocks - first < UnpackedBlocks::kMost ? blocks - first : UnpackedBlocks::kMost;
+    for (int64_t first = 0; first < blocks; first += UnpackedBlocks::kMaxBlocks) {
+      const int64_t count = blocks - first < UnpackedBlocks::kMaxBlocks ? blocks - first : UnpackedBlocks::kMaxBlocks;
       p = Unpack<F>(p, &header, first, count, &unpacked);
       StoresBeforeTiles(&unpacked);
       for (int64_t tile = 0; tile < tiles; ++tile) {

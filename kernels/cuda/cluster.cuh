@@ -45,14 +45,14 @@ __device__ __forceinline__ float4 AddFoursOfCluster(const float* from, int block
     add(*reinterpret_cast<const float4*>(from));
     return sum;
   }
-  constexpr int kMost = 8;
-  float4 parts[kMost];  // all loads in flight at once
+  constexpr int kMaxBlocks = 8;
+  float4 parts[kMaxBlocks];  // all loads in flight at once
 #pragma unroll
-  for (int b = 0; b < kMost; ++b) {
+  for (int b = 0; b < kMaxBlocks; ++b) {
     if (b < blocks) parts[b] = *reinterpret_cast<const float4*>(OfBlock(from, b));
   }
 #pragma unroll
-  for (int b = 0; b < kMost; ++b) {
+  for (int b = 0; b < kMaxBlocks; ++b) {
     if (b < blocks) add(parts[b]);
   }
   return sum;

@@ -96,10 +96,10 @@ StagedTile MakeTile(const AttentionSegment& s, const KvShape& shape, int64_t win
 /// The rows of a step as the kernels consume them.
 struct CutRows {
   std::vector<StagedRow> rows;
-  std::vector<StagedTile> tiles;  // tiles of up to 16 query rows (rows times heads), then chunks
-  int64_t few = 0;                // number of these tiles; the chunks after them have up to 128 query rows
-  int64_t most_keys[2] = {0, 0};  // key tiles of the longest tile and of the longest chunk
-  bool single = true;             // every sequence has one row
+  std::vector<StagedTile> tiles;      // tiles of up to 16 query rows (rows times heads), then chunks
+  int64_t few = 0;                    // number of these tiles; the chunks after them have up to 128 query rows
+  int64_t max_key_tiles[2] = {0, 0};  // key tiles of the longest tile and of the longest chunk
+  bool single = true;                 // every sequence has one row
 };
 
 /// `alone`: every row gets a tile to itself, so that the split of its keys over warps depends on its position alone.
@@ -129,7 +129,7 @@ CutRows Cut(const AttentionArgs& args, int64_t window, int64_t tile_heads, int64
     for (int64_t r = (s.rows - 1) / step * step; r >= 0 && s.rows > 0; r -= step) {
       const StagedTile tile = MakeTile(s, args.shape, window, args.seen, r, std::min(step, s.rows - r));
       (chunk ? chunks : out.tiles).push_back(tile);
-      out.most_keys[chunk] = std::max<int64_t>(out.most_keys[chunk], tile.tiles());
+      out.max_key_tiles[chunk] = std::max<int64_t>(out.max_key_tiles[chunk], tile.tiles());
     }
   }
   CHECK_EQ(covered, args.qkv.rows);
@@ -177,11 +177,11 @@ int Resident(const Launcher& on, const AttentionPlan& plan, bool chunk, int spli
 
 /// The largest power of two of splits whose blocks are all resident; powers of two keep the number of distinct graphs
 /// small. (Doubling it for chunks, whose rows see half of the keys on average, was 10 to 45 % slower.)
-int32_t ChooseSplits(const Launcher& on, const AttentionPlan& plan, bool chunk, int64_t tiles, int64_t most_keys) {
+int32_t ChooseSplits(const Launcher& on, const AttentionPlan& plan, bool chunk, int64_t tiles, int64_t max_key_tiles) {
   const int64_t items = tiles * (plan.heads / plan.tile_heads),
                 least = chunk ? kLeastChunkSplitTiles : kLeastSplitTiles;
   int32_t splits = kMostSplits;
-  while (splits > 1 && (most_keys < splits * least || items > Resident(on, plan, chunk, splits))) {
+  while (splits > 1 && (max_key_tiles < splits * least || items > Resident(on, plan, chunk, splits))) {
     splits /= 2;
   }
   return splits;
@@ -269,9 +269,9 @@ AttentionPlan CudaBackend::StageSegments(const AttentionArgs& args, const Staged
   plan.stores = cut.single && tiled && args.heads > 0 && args.seen != KeysSeen::kPinned ? 1 : 0;
   // A fixed order excludes splits: their number depends on the other rows of the step.
   if (tiled && args.heads > 0 && !options_.deterministic) {
-    plan.splits = ChooseSplits(runner_.launcher(), plan, false, plan.tile_count, cut.most_keys[0]);
+    plan.splits = ChooseSplits(runner_.launcher(), plan, false, plan.tile_count, cut.max_key_tiles[0]);
     plan.paired = IsPaired(runner_.launcher(), plan) ? 1 : 0;
-    plan.chunk_splits = ChooseSplits(runner_.launcher(), plan, true, plan.chunk_count, cut.most_keys[1]);
+    plan.chunk_splits = ChooseSplits(runner_.launcher(), plan, true, plan.chunk_count, cut.max_key_tiles[1]);
   }
   return plan;
 }

@@ -161,8 +161,8 @@ Status CudaBackend::Commit(void* data, size_t bytes) {
   return Overloaded(fmt::format("no device memory for {} bytes: {} are free", bytes, memory_.free_bytes()));
 }
 
-bool CudaBackend::Committed(const void* data, size_t bytes, int64_t most_us) {
-  return memory_.AwaitFor(data, bytes, most_us);
+bool CudaBackend::Committed(const void* data, size_t bytes, int64_t timeout_us) {
+  return memory_.AwaitFor(data, bytes, timeout_us);
 }
 
 void CudaBackend::Decommit(void* data, size_t bytes) {
@@ -492,9 +492,9 @@ void CudaBackend::AddAllRanks(Tensor x, Tensor y) {
   CHECK(x.dtype == DType::kF32 && y.dtype == DType::kF32);
   CHECK(x.stride == x.cols && x.rows == y.rows && x.cols == y.cols && x.cols % 8 == 0 && y.stride % 4 == 0);
   CHECK(exchange_.started());
-  const int64_t most = RankLinks::kOutboxBytes / StorageBytes(options_.dtype, x.cols);
-  for (int64_t first = 0; first < x.rows; first += most) {
-    const int64_t rows = std::min(most, x.rows - first);
+  const int64_t max_rows = RankLinks::kOutboxBytes / StorageBytes(options_.dtype, x.cols);
+  for (int64_t first = 0; first < x.rows; first += max_rows) {
+    const int64_t rows = std::min(max_rows, x.rows - first);
     Record({.kind = OpKind::kAddAllRanks, .x = x.Rows(first, rows), .y = y.Rows(first, rows)}, x.rows);
   }
 }
@@ -509,19 +509,19 @@ void CudaBackend::GatherColumns(Tensor x, std::span<const int64_t> borders) {
   }
   int64_t widest = 1;
   for (size_t r = 1; r < borders.size(); ++r) widest = std::max(widest, borders[r] - borders[r - 1]);
-  const int64_t most = RankLinks::kOutboxBytes / StorageBytes(DType::kF32, widest);
-  for (int64_t first = 0; first < x.rows; first += most) {
-    const int64_t rows = std::min(most, x.rows - first);
+  const int64_t max_rows = RankLinks::kOutboxBytes / StorageBytes(DType::kF32, widest);
+  for (int64_t first = 0; first < x.rows; first += max_rows) {
+    const int64_t rows = std::min(max_rows, x.rows - first);
     Record({.kind = OpKind::kGatherColumns, .x = x.Rows(first, rows), .borders = borders_.data()}, x.rows);
   }
 }
 
 void CudaBackend::HandOver(OpKind kind, Tensor x) {
   CHECK(x.dtype == DType::kF32 && x.stride == x.cols && stages_.started());
-  const int64_t most = StageLinks::kBytes / StorageBytes(x.dtype, x.cols);
-  CHECK_GT(most, 0);
-  for (int64_t first = 0; first < x.rows; first += most) {
-    Record({.kind = kind, .x = x.Rows(first, std::min(most, x.rows - first))}, x.rows);
+  const int64_t max_rows = StageLinks::kBytes / StorageBytes(x.dtype, x.cols);
+  CHECK_GT(max_rows, 0);
+  for (int64_t first = 0; first < x.rows; first += max_rows) {
+    Record({.kind = kind, .x = x.Rows(first, std::min(max_rows, x.rows - first))}, x.rows);
   }
 }
 

@@ -38,7 +38,7 @@ class CudaBackend final : public Backend {
   int64_t page_bytes(int64_t /*slab_bytes*/) const override { return static_cast<int64_t>(memory_.page_bytes()); }
   Result<Buffer> Reserve(size_t bytes) override;
   Status Commit(void* data, size_t bytes) override;
-  bool Committed(const void* data, size_t bytes, int64_t most_us) override;
+  bool Committed(const void* data, size_t bytes, int64_t timeout_us) override;
   void Decommit(void* data, size_t bytes) override;
   void CopyToDevice(void* device, const void* host, size_t bytes) override;
   void CopyToHost(void* host, const void* device, size_t bytes) override;

@@ -7,12 +7,12 @@
 namespace ringside::cuda {
 namespace {
 
-/// Tiles of up to `most` consecutive rows with one adapter; with `all` also of rows without an adapter.
-std::vector<AdaptedTile> TilesOf(std::span<const int> adapters, size_t most, bool all) {
+/// Tiles of up to `max_rows` consecutive rows with one adapter; with `all` also of rows without an adapter.
+std::vector<AdaptedTile> TilesOf(std::span<const int> adapters, size_t max_rows, bool all) {
   std::vector<AdaptedTile> tiles;
   for (size_t row = 0, end = 0; row < adapters.size(); row = end) {
     const int adapter = adapters[row];
-    while (end < adapters.size() && end < row + most && adapters[end] == adapter) ++end;
+    while (end < adapters.size() && end < row + max_rows && adapters[end] == adapter) ++end;
     if (adapter == 0 && !all) continue;
     tiles.push_back({.row = static_cast<int32_t>(row),
                      .rows = adapter == 0 ? 0 : static_cast<int32_t>(end - row),
@@ -26,7 +26,7 @@ std::vector<AdaptedTile> TilesOf(std::span<const int> adapters, size_t most, boo
 Result<Buffer> CudaBackend::PlaceLowRank(std::span<const std::span<const LowRank>> adapters) {
   std::vector<PlacedLowRank> packed;
   for (const std::span<const LowRank> matrices : adapters) {
-    CHECK_LE(matrices.size(), size_t{PlacedLowRank::kMost});
+    CHECK_LE(matrices.size(), size_t{PlacedLowRank::kMaxMatrices});
     PlacedLowRank& place = packed.emplace_back();
     for (size_t m = 0; m < matrices.size(); ++m) {
       const LowRank& matrix = matrices[m];

@@ -234,8 +234,8 @@ Status CheckWeight(const HostTensor& host) {
   const DTypeTraits& traits = Traits(host.dtype);
   const std::string shape =
       std::to_string(host.rows) + " x " + std::to_string(host.cols) + " " + std::string(traits.name);
-  constexpr int64_t kMost = int64_t{1} << 31;
-  if (host.rows <= 0 || host.cols <= 0 || host.rows > kMost || host.cols > kMost) {
+  constexpr int64_t kMaxDim = int64_t{1} << 31;
+  if (host.rows <= 0 || host.cols <= 0 || host.rows > kMaxDim || host.cols > kMaxDim) {
     return InvalidArgument("invalid weight shape " + shape);
   }
   if (host.cols % traits.block_elements != 0) {

@@ -21,18 +21,18 @@ std::optional<DType> QuantizationNamed(std::string_view name) {
 }
 
 float QuantiseRow(DType dtype, std::span<const float> row, uint8_t* q) {
-  const float most = dtype == DType::kI8 ? kLargestInt8 : kLargestE4M3;
+  const float max_code = dtype == DType::kI8 ? kLargestInt8 : kLargestE4M3;
   int32_t largest_bits = 0;  // magnitudes compare like their bits; non-finite values compare highest
   for (const float x : row) largest_bits = std::max(largest_bits, std::bit_cast<int32_t>(x) & 0x7fffffff);
   const float largest = std::bit_cast<float>(largest_bits);
   const bool finite = std::isfinite(largest);
   // A subnormal scale has no accurate inverse: such a row is flushed to zero.
-  const float scale = largest / most;
+  const float scale = largest / max_code;
   if (!finite || scale < std::numeric_limits<float>::min()) {
     std::fill_n(q, row.size(), uint8_t{0});
     return finite ? 0 : std::numeric_limits<float>::quiet_NaN();
   }
-  const float inverse = most / largest;
+  const float inverse = max_code / largest;
   // Rounding may push a product past the type's largest value, but never as far as its next one.
   if (dtype == DType::kI8) {
     for (size_t i = 0; i < row.size(); ++i) q[i] = RoundToInt8(row[i] * inverse);

@@ -121,7 +121,7 @@ std::vector<double> Weights(std::span<const float> logits, int64_t used, bool no
 /// Experts on a device, rows for them, and what each expert makes of each row.
 class ExpertsTest : public DeviceTest, public ::testing::WithParamInterface<std::string> {
  protected:
-  static constexpr int64_t kMostRows = 90;
+  static constexpr int64_t kMaxRows = 90;
 
   void SetUp() override { SetUpWith(SizesOf(GetParam())); }
   void SetUpWith(const Sizes& sizes) {
@@ -135,14 +135,14 @@ class ExpertsTest : public DeviceTest, public ::testing::WithParamInterface<std:
     }
     for (const TestExpert& expert : experts_) args_.push_back(expert.Args());
     placed_ = std::move(backend_->PlaceExperts(args_).value());
-    x_ = RandomFloats(static_cast<size_t>(kMostRows * hidden_), 7);
+    x_ = RandomFloats(static_cast<size_t>(kMaxRows * hidden_), 7);
     for (float& x : x_) x = Rounded(type_, x);
-    router_ = RandomFloats(kMostRows * kExperts, 8, 2);
+    router_ = RandomFloats(kMaxRows * kExperts, 8, 2);
     router_[1] = router_[0] = router_[2];  // equal ones: the first
   }
   std::vector<std::vector<double>> AllOf(Activation activation) const {
     std::vector<std::vector<double>> of;
-    for (int64_t i = 0; i < kMostRows * kExperts; ++i) {
+    for (int64_t i = 0; i < kMaxRows * kExperts; ++i) {
       of.push_back(
           experts_[static_cast<size_t>(i % kExperts)].Of(&x_[static_cast<size_t>(i / kExperts * hidden_)], activation));
     }
@@ -209,7 +209,7 @@ TEST_P(ExpertsTest, MatchNaiveLoopsForEveryWayToChoose) {
   for (const int64_t used : {1, 2, 8}) {
     for (const bool normalised : {false, true}) {
       for (const bool shared : {false, true}) {
-        for (const int64_t rows : {int64_t{1}, int64_t{7}, int64_t{16}, int64_t{17}, int64_t{40}, kMostRows}) {
+        for (const int64_t rows : {int64_t{1}, int64_t{7}, int64_t{16}, int64_t{17}, int64_t{40}, kMaxRows}) {
           ExpectRight({.used = used, .normalised = normalised, .shared = shared}, of, rows);
         }
       }
@@ -235,7 +235,7 @@ INSTANTIATE_TEST_SUITE_P(All, WideExpertsTest,
 TEST_P(WideExpertsTest, MatchNaiveLoops) {
   const auto of = AllOf(Activation::kSilu);
   for (const bool shared : {false, true}) {
-    for (const int64_t rows : {int64_t{1}, int64_t{6}, int64_t{16}, int64_t{33}, kMostRows}) {
+    for (const int64_t rows : {int64_t{1}, int64_t{6}, int64_t{16}, int64_t{33}, kMaxRows}) {
       ExpectRight({.used = 3, .normalised = true, .shared = shared}, of, rows);
     }
   }
@@ -260,7 +260,7 @@ TEST_P(ExpertsTest, AreChosenAmongMany) {
 TEST_P(ExpertsTest, ClampWhatTheyMultiply) {
   for (float& x : x_) x *= 4;  // so that something is clamped
   const auto of = AllOf(Activation::kClampedSilu);
-  for (const int64_t rows : {int64_t{3}, kMostRows}) {
+  for (const int64_t rows : {int64_t{3}, kMaxRows}) {
     ExpectRight({.used = 3, .normalised = true, .activation = Activation::kClampedSilu}, of, rows);
   }
 }
@@ -268,7 +268,7 @@ TEST_P(ExpertsTest, ClampWhatTheyMultiply) {
 TEST_P(ExpertsTest, ARowAloneIsTheRowAmongOthers) {
   if (!HasFixedOrder(GetParam())) GTEST_SKIP() << "not promised";
   const ExpertsArgs args{.used = 2, .normalised = true, .shared = true};
-  const std::vector<float> together = Run(args, 0, kMostRows);
+  const std::vector<float> together = Run(args, 0, kMaxRows);
   for (const int64_t row : {0, 5, 16, 63, 89}) {
     const auto first = together.begin() + row * hidden_;
     EXPECT_EQ(Run(args, row, 1), std::vector<float>(first, first + hidden_)) << row;

@@ -21,8 +21,8 @@ class ForwardingBackend : public Backend {
   int64_t page_bytes(int64_t slab_bytes) const override { return inner_->page_bytes(slab_bytes); }
   Result<Buffer> Reserve(size_t bytes) override { return inner_->Reserve(bytes); }
   Status Commit(void* data, size_t bytes) override { return inner_->Commit(data, bytes); }
-  bool Committed(const void* data, size_t bytes, int64_t most_us) override {
-    return inner_->Committed(data, bytes, most_us);
+  bool Committed(const void* data, size_t bytes, int64_t timeout_us) override {
+    return inner_->Committed(data, bytes, timeout_us);
   }
   void Decommit(void* data, size_t bytes) override { inner_->Decommit(data, bytes); }
   void CopyToDevice(void* to, const void* from, size_t bytes) override { inner_->CopyToDevice(to, from, bytes); }

@@ -106,9 +106,9 @@ Status SlabShards::Commit(void* data, size_t bytes) {
   return *failed;
 }
 
-bool SlabShards::Committed(const void* data, size_t bytes, int64_t most_us) {
+bool SlabShards::Committed(const void* data, size_t bytes, int64_t timeout_us) {
   std::vector<char> there(ranks_.size());
-  group_.Run([&](size_t r) { there[r] = ranks_[r].memory->Committed(Local(r, data), Share(r, bytes), most_us); });
+  group_.Run([&](size_t r) { there[r] = ranks_[r].memory->Committed(Local(r, data), Share(r, bytes), timeout_us); });
   return std::ranges::all_of(there, [](char one) { return one != 0; });
 }
 

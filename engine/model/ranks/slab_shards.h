@@ -32,7 +32,7 @@ class SlabShards final : public SlabMemory {
   int64_t page_bytes(int64_t slab_bytes) const override;
   Result<Buffer> Reserve(size_t bytes) override;
   Status Commit(void* data, size_t bytes) override;
-  bool Committed(const void* data, size_t bytes, int64_t most_us) override;
+  bool Committed(const void* data, size_t bytes, int64_t timeout_us) override;
   void Decommit(void* data, size_t bytes) override;
   void Free(void* data, size_t bytes) override;
 

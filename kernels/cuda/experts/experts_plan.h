@@ -91,8 +91,8 @@ struct ExpertsCall {
     return path == ExpertsWay::kMany ? kManyExpertRows : kFewExpertRows;
   }
   static int64_t GroupCount(const ExpertsPlan& plan, ExpertsWay path, int64_t rows) {
-    const int64_t places = rows * plan.taken, most = places / GroupRows(path) + plan.router.cols;
-    return rows <= kFewExpertRows ? std::min(most, places) : most;
+    const int64_t places = rows * plan.taken, max_groups = places / GroupRows(path) + plan.router.cols;
+    return rows <= kFewExpertRows ? std::min(max_groups, places) : max_groups;
   }
 };
 

@@ -150,27 +150,28 @@ __global__ void __launch_bounds__(Path::kThreads, Path::kBlocks) TiledExpertsKer
   if constexpr (!kBulkCopies) WaitForCopies<0>();
 }
 
-/// Division over up to `most_blocks` blocks with up to `most_bytes` of shared memory.
+/// Division over up to `max_blocks` blocks with up to `max_bytes` of shared memory.
 template <class Path, bool kIn, int kBits>
-Tiling ChooseTiling(const ExpertsPlan& plan, ExpertsWay path, int64_t hidden, int64_t rows, int64_t most_blocks,
-                    size_t most_bytes) {
+Tiling ChooseTiling(const ExpertsPlan& plan, ExpertsWay path, int64_t hidden, int64_t rows, int64_t max_blocks,
+                    size_t max_bytes) {
   const auto tiles_of = [](int64_t outputs) { return (outputs + kTileOutputs<kIn> - 1) / kTileOutputs<kIn>; };
-  const int64_t most = tiles_of(kIn ? plan.widest() : hidden) * ExpertsCall::GroupCount(plan, path, rows),
+  const int64_t max_tiles = tiles_of(kIn ? plan.widest() : hidden) * ExpertsCall::GroupCount(plan, path, rows),
                 fewest = tiles_of(kIn ? std::min(plan.inner, plan.last_inner) : hidden),
                 inputs = kIn ? hidden : plan.widest();
   const auto group_rows = static_cast<int>(std::min(rows, ExpertsCall::GroupRows(path)));
   Tiling out = {};
-  out.blocks = static_cast<int>(std::min(most, most_blocks));
-  out.tiles = static_cast<int>((most + out.blocks - 1) / out.blocks);
+  out.blocks = static_cast<int>(std::min(max_tiles, max_blocks));
+  out.tiles = static_cast<int>((max_tiles + out.blocks - 1) / out.blocks);
   out.segments = static_cast<int>(out.tiles / fewest + 2);
   out.x_stride = static_cast<int>((inputs + kPortionInputs - 1) / kPortionInputs * kPortionInputs + 8);
   out.sums = Path::kRoundUnits * kPortionRows * group_rows;
-  const size_t beside = static_cast<size_t>(group_rows * Path::template RowBytes<kBits>(out.x_stride)) +
-                        sizeof(Segment) * static_cast<size_t>(out.segments) +
-                        sizeof(float) * static_cast<size_t>(2 * out.sums + out.tiles * kPortionRows),
+  const size_t fixed_bytes = static_cast<size_t>(group_rows * Path::template RowBytes<kBits>(out.x_stride)) +
+                             sizeof(Segment) * static_cast<size_t>(out.segments) +
+                             sizeof(float) * static_cast<size_t>(2 * out.sums + out.tiles * kPortionRows),
                ring = Path::kThreads / 32 * kPortionBytes<kBits>;
-  out.stages = beside > most_bytes ? 0 : static_cast<int>(std::min<size_t>(kMostSlots, (most_bytes - beside) / ring));
-  out.shared_bytes = beside + static_cast<size_t>(out.stages) * ring;
+  out.stages =
+      fixed_bytes > max_bytes ? 0 : static_cast<int>(std::min<size_t>(kMostSlots, (max_bytes - fixed_bytes) / ring));
+  out.shared_bytes = fixed_bytes + static_cast<size_t>(out.stages) * ring;
   return out;
 }
 /// Division over the whole device for `rows` rows in total; one block per SM if x leaves no room for two.

@@ -25,9 +25,9 @@ constexpr size_t kOneBlockBytes = 224 << 10, kTwoBlockBytes = 110 << 10, kTwoBlo
 constexpr int kShortRow = 768;  // inputs; too short for split-K
 constexpr int kNarrow = 1024;   // inputs or outputs
 
-/// Tiling: `outputs` per tile, `cluster` CTAs that split K, and at most `most` clusters on the device.
+/// Tiling: `outputs` per tile, `cluster` CTAs that split K, and at most `max_clusters` clusters on the device.
 struct Tiling {
-  int outputs, cluster, most;
+  int outputs, cluster, max_clusters;
   size_t bytes;
 };
 
@@ -40,13 +40,13 @@ Tiling ChooseTiling(const Launcher& on, const SkinnyLinear& args) {
   if (args.total < 96 * processors) {  // one tile per cluster
     for (const int outputs : {8, 16, 24, 32, 48, 64, 96, 128}) {
       if (args.epilogue == AfterLinear::kSiluMultiply && outputs % 16 != 0) continue;
-      const int most = processors / cluster;
-      if (TilesOf(args, outputs) <= most)
-        return {outputs, cluster, most, cluster == 2 ? kOneBlockBytes : kTwoBlockBytes};
+      const int max_clusters = processors / cluster;
+      if (TilesOf(args, outputs) <= max_clusters)
+        return {outputs, cluster, max_clusters, cluster == 2 ? kOneBlockBytes : kTwoBlockBytes};
     }
   }
   Tiling best = {128, 1, 2 * processors, kTwoBlockBytes};  // persistent blocks, each with several tiles
-  const auto waves = [&](int outputs) { return (TilesOf(args, outputs) + best.most - 1) / best.most; };
+  const auto waves = [&](int outputs) { return (TilesOf(args, outputs) + best.max_clusters - 1) / best.max_clusters; };
   for (const int outputs : {112, 96, 64}) {
     if (waves(outputs) * outputs < waves(best.outputs) * best.outputs) best.outputs = outputs;
   }
@@ -66,7 +66,7 @@ void LaunchTiles(const Launcher& on, const SkinnyLinear& args, const Tiling& til
   BatchLinear a = {};
   a.chunks = (args.k + kBoxColumns - 1) / kBoxColumns;
   a.tiles = TilesOf(args, kN);
-  const int waves = (a.tiles + tiling.most - 1) / tiling.most, clusters = (a.tiles + waves - 1) / waves;
+  const int waves = (a.tiles + tiling.max_clusters - 1) / tiling.max_clusters, clusters = (a.tiles + waves - 1) / waves;
   a.total = args.total, a.rows = static_cast<int>(args.x.rows);
   const int box_rows = (a.rows + 7) / 8 * 8;
   a.stage_bytes = Kernel::kWeightBytes + box_rows * kBoxColumns * 2;

@@ -223,10 +223,10 @@ void LaunchOf(const Launcher& on, const void* weight, const E4M3Rows& x, int64_t
   const int box_rows = (a.rows + 7) / 8 * 8;
   a.stage_bytes = Kernel::kWeightBytes + box_rows * kBoxBytes;
   // Memory after the last stage is read as padding rows.
-  const int behind = (kGroups * kGroupRows - box_rows) * kBoxBytes;
-  const int room = static_cast<int>(SharedBytes(on.large) - kE4M3StaticBytes) - behind;
+  const int tail_bytes = (kGroups * kGroupRows - box_rows) * kBoxBytes;
+  const int room = static_cast<int>(SharedBytes(on.large) - kE4M3StaticBytes) - tail_bytes;
   a.stages = std::min({kMostE4M3Slots, room / a.stage_bytes, (a.chunks + cluster - 1) / cluster});
-  const size_t bytes = std::max(static_cast<size_t>(a.stages * a.stage_bytes + behind),
+  const size_t bytes = std::max(static_cast<size_t>(a.stages * a.stage_bytes + tail_bytes),
                                 sizeof(float) * static_cast<size_t>(a.rows * Kernel::kSumsStride));
   // The TMA copies two bytes of E4M3 as one 16-bit element.
   const CUtensorMap w = MapRows(DType::kBF16, weight, a.total, k / 2, k / 2, kN),

@@ -32,7 +32,7 @@ __device__ __forceinline__ bool AllowsEights(const T* rows, int64_t stride, int6
 template <class T>
 __device__ __forceinline__ const T* RowOfA(const PlacedLowRank& packed, int rank, int64_t k) {
 #pragma unroll
-  for (int m = 0; m < PlacedLowRank::kMost; ++m) {
+  for (int m = 0; m < PlacedLowRank::kMaxMatrices; ++m) {
     const PlacedLowRank::Matrix& matrix = packed.matrices[m];
     if (rank < matrix.rank) return static_cast<const T*>(matrix.a) + rank * k;
     rank -= matrix.rank;
@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(kBlockThreads) LowRankOutKernel(LowRankPlan pl
   const float* low = static_cast<const float*>(plan.low.data) + tile.row * plan.low.stride;
   Y* to = static_cast<Y*>(y.data) + tile.row * y.stride + column;
 #pragma unroll
-  for (int m = 0; m < PlacedLowRank::kMost; ++m) {
+  for (int m = 0; m < PlacedLowRank::kMaxMatrices; ++m) {
     const PlacedLowRank::Matrix& matrix = packed.matrices[m];
     const int output = column - matrix.first_output;
     if (output >= 0 && output < matrix.outputs) {

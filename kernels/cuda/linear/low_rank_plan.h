@@ -10,14 +10,14 @@ namespace ringside::cuda {
 
 /// One adapter's matrices for one input, in device memory.
 struct PlacedLowRank {
-  static constexpr int kMost = 3;
+  static constexpr int kMaxMatrices = 3;
 
   struct Matrix {
     const void* a;  // a: [rank, k], b: [outputs, rank], both of the backend's type
     const void* b;
     int32_t rank, first_output, outputs, reserved;
   };
-  Matrix matrices[kMost];  // unused entries have rank 0 and no outputs
+  Matrix matrices[kMaxMatrices];  // unused entries have rank 0 and no outputs
 };
 
 /// Up to kAdaptedTileRows consecutive rows with one adapter; rows is 0 if there is none.

@@ -238,8 +238,8 @@ void LaunchSiluQuantise(const Launcher& on, Tensor x, Tensor y, const E4M3Rows& 
 }
 
 bool CanQuantiseNorm(const Tensor& x, const float* weight, const float* bias, const Tensor& y) {
-  constexpr int64_t kMostCols = 8 * 4 * kBlockThreads;
-  return x.cols <= kMostCols && AllowsWideLoads(x) && Aligned(weight) && Aligned(bias) && CanQuantiseRows(y);
+  constexpr int64_t kMaxCols = 8 * 4 * kBlockThreads;
+  return x.cols <= kMaxCols && AllowsWideLoads(x) && Aligned(weight) && Aligned(bias) && CanQuantiseRows(y);
 }
 
 void LaunchNormQuantise(const Launcher& on, Tensor x, const float* weight, const float* bias, bool layer, float eps,

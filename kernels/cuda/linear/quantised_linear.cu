@@ -17,7 +17,7 @@ namespace {
 constexpr int kChunk = 128;           // inputs per stage
 constexpr int kOutputs = 64;          // per tile; a block has kTiles tiles
 constexpr int kRingBytes = 96 << 10;  // lets two blocks share an SM of 227 KiB
-constexpr int kMaxSplitK = 8, kMostColumns = 8;
+constexpr int kMaxSplitK = 8, kMaxColumns = 8;
 
 template <int kTiles, int kColumns>
 struct Sizes {
@@ -210,9 +210,9 @@ __global__ void __launch_bounds__(kBlockThreads, 2) QuantisedKernel(Skinny a) {
 
 /// The split-K factor: the largest with two K tiles per split and at most two blocks per SM.
 int SplitsOf(const Launcher& on, int tiles, int k, bool fixed_order) {
-  const int chunks = (k + kChunk - 1) / kChunk, most = std::min(kMaxSplitK, on.largest_cluster);
+  const int chunks = (k + kChunk - 1) / kChunk, max_split_k = std::min(kMaxSplitK, on.largest_cluster);
   int best = 1;
-  for (int split_k = 2; split_k <= most && split_k * 2 <= chunks; ++split_k) {
+  for (int split_k = 2; split_k <= max_split_k && split_k * 2 <= chunks; ++split_k) {
     // Devices of one model may hold different numbers of clusters.
     const bool fits =
         fixed_order ? std::has_single_bit(static_cast<unsigned>(split_k)) && tiles * split_k <= 2 * on.multiprocessors
@@ -238,7 +238,7 @@ void LaunchOfTiles(const Launcher& on, const Skinny& a, bool fixed_order) {
   if (a.rows <= 8) return LaunchTiles<T, W, kTiles, 1, kGateUp>(on, a, tiles, split_k);
   if (a.rows <= 16) return LaunchTiles<T, W, kTiles, 2, kGateUp>(on, a, tiles, split_k);
   if (a.rows <= 32) return LaunchTiles<T, W, kTiles, 4, kGateUp>(on, a, tiles, split_k);
-  LaunchTiles<T, W, kTiles, kMostColumns, kGateUp>(on, a, tiles, split_k);
+  LaunchTiles<T, W, kTiles, kMaxColumns, kGateUp>(on, a, tiles, split_k);
 }
 
 template <class T, class W>

@@ -239,10 +239,10 @@ bool EndsWithTiles(const SkinnyLinear& args) {
 
 bool IsSkinny(const SkinnyLinear& args) {
   // Large matrices with more rows go to cuBLAS, which reads W at twice the speed there.
-  int64_t most = args.small() || args.fixed_order ? SkinnyLinear::kMaxRows : 4;
-  if (HasRowScales(args.weight_dtype)) most = args.k >= 64 ? SkinnyLinear::kMaxQuantisedRows : 0;
-  if (HasGroupScales(args.weight_dtype)) most = args.k >= 64 && !args.fixed_order && EndsWithTiles(args) ? 4 : 0;
-  if (args.x.rows > most || args.k % 8 != 0) return false;
+  int64_t max_rows = args.small() || args.fixed_order ? SkinnyLinear::kMaxRows : 4;
+  if (HasRowScales(args.weight_dtype)) max_rows = args.k >= 64 ? SkinnyLinear::kMaxQuantisedRows : 0;
+  if (HasGroupScales(args.weight_dtype)) max_rows = args.k >= 64 && !args.fixed_order && EndsWithTiles(args) ? 4 : 0;
+  if (args.x.rows > max_rows || args.k % 8 != 0) return false;
   if (args.x.dtype != args.dtype || args.x.stride % 8 != 0 || !Aligned(args.x.data)) return false;
   return std::all_of(args.weights, args.weights + SkinnyLinear::kMaxWeights, Aligned);
 }

@@ -43,8 +43,10 @@ class DeviceMemory {
   /// Unmaps the pages once the work now on these streams is done.
   void Decommit(void* data, size_t bytes, std::span<const cudaStream_t> after);
   void Await(const void* data, size_t bytes) { mapper_.Await(data, bytes); }
-  /// Waits at most `most_us`; false if the memory is not mapped by then.
-  bool AwaitFor(const void* data, size_t bytes, int64_t most_us) { return mapper_.AwaitFor(data, bytes, most_us); }
+  /// Waits at most `timeout_us`; false if the memory is not mapped by then.
+  bool AwaitFor(const void* data, size_t bytes, int64_t timeout_us) {
+    return mapper_.AwaitFor(data, bytes, timeout_us);
+  }
 
   /// The range that contains these addresses.
   struct Range {

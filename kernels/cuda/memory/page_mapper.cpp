@@ -62,11 +62,11 @@ void PageMapper::Await(const void* data, size_t bytes) {
   if (const uint64_t job = LastJobOf(data, bytes); job > 0) AwaitJob(job);
 }
 
-bool PageMapper::AwaitFor(const void* data, size_t bytes, int64_t most_us) {
+bool PageMapper::AwaitFor(const void* data, size_t bytes, int64_t timeout_us) {
   const uint64_t job = LastJobOf(data, bytes);
   if (job == 0) return true;
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, std::chrono::microseconds(most_us), [&] { return done_ >= job; });
+  return changed_.wait_for(lock, std::chrono::microseconds(timeout_us), [&] { return done_ >= job; });
 }
 
 void PageMapper::Drain() { AwaitJob(given_); }

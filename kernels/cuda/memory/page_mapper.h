@@ -30,8 +30,8 @@ class PageMapper {
   void Unmap(std::byte* at, size_t pages, std::vector<cudaEvent_t> after);
   /// Blocks until all queued mappings of these bytes are done. Costs nothing if there are none.
   void Await(const void* data, size_t bytes);
-  /// Waits at most `most_us`; false if the bytes are not mapped by then.
-  bool AwaitFor(const void* data, size_t bytes, int64_t most_us);
+  /// Waits at most `timeout_us`; false if the bytes are not mapped by then.
+  bool AwaitFor(const void* data, size_t bytes, int64_t timeout_us);
   /// Blocks until the queue is empty.
   void Drain();
 

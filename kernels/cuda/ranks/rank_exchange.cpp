@@ -89,8 +89,8 @@ float RankExchange::Time(const Launcher& on, const Sum& sum) {
 }
 
 Status RankExchange::Measure(const Launcher& on) {
-  constexpr int64_t kCols = 4096, kMost = kLeastBytes << (kSizes - 1);
-  const auto bytes = static_cast<size_t>(2 * kMost);  // values are float32 here and 16-bit in transit
+  constexpr int64_t kCols = 4096, kMaxMessageBytes = kLeastBytes << (kSizes - 1);
+  const auto bytes = static_cast<size_t>(2 * kMaxMessageBytes);  // values are float32 here and 16-bit in transit
   void* memory = nullptr;
   const bool room = cudaMalloc(&memory, 2 * bytes) == cudaSuccess;
   static_cast<void>(cudaGetLastError());
@@ -155,10 +155,10 @@ void RankExchange::AddByNccl(const Launcher& on, Tensor x, Tensor y) {
     return LaunchAddMessages(WithoutOverlap(on), messages_.memory(), options_.dtype, 1, y);
   }
   // All-gather and local reduction in rank order, as our own kernels do.
-  const int64_t most = kMessageBytes / (ranks() * row_bytes);
-  CHECK_GT(most, 0);
-  for (int64_t first = 0; first < x.rows; first += most) {
-    const int64_t rows = std::min(most, x.rows - first);
+  const int64_t max_rows = kMessageBytes / (ranks() * row_bytes);
+  CHECK_GT(max_rows, 0);
+  for (int64_t first = 0; first < x.rows; first += max_rows) {
+    const int64_t rows = std::min(max_rows, x.rows - first);
     auto* own = static_cast<std::byte*>(messages_.memory()) + comm_->rank() * rows * row_bytes;
     LaunchConvert(on, x.Rows(first, rows), {options_.dtype, own, rows, x.cols, x.cols});
     messages_.nccl().AllGather(messages_.memory(), static_cast<size_t>(rows * row_bytes));
@@ -170,10 +170,10 @@ void RankExchange::GatherColumns(const Launcher& on, const int64_t* borders, Ten
   if (reach_) return LaunchGatherColumns(on, peers_.links(), borders, x);
   int64_t widest = 1;
   for (int r = 0; r < ranks(); ++r) widest = std::max(widest, borders[r + 1] - borders[r]);
-  const int64_t most = kMessageBytes / (ranks() * StorageBytes(DType::kF32, widest));
-  CHECK_GT(most, 0);
-  for (int64_t first = 0; first < x.rows; first += most) {
-    GatherByNccl(on, borders, widest, x.Rows(first, std::min(most, x.rows - first)));
+  const int64_t max_rows = kMessageBytes / (ranks() * StorageBytes(DType::kF32, widest));
+  CHECK_GT(max_rows, 0);
+  for (int64_t first = 0; first < x.rows; first += max_rows) {
+    GatherByNccl(on, borders, widest, x.Rows(first, std::min(max_rows, x.rows - first)));
   }
 }
 

@@ -393,14 +393,14 @@ void StepRunner::MultiplyRuns(const StepOp& op, Tensor x) {
 
 void StepRunner::MultiplyPanels(const StepOp& op, Tensor x, std::span<std::byte> memory) {
   const int64_t row_bytes = StorageBytes(dtype_, x.cols);
-  const auto most = static_cast<int64_t>(memory.size()) / row_bytes;
+  const auto max_rows = static_cast<int64_t>(memory.size()) / row_bytes;
   // Panels that stay in the L2 cache, but large enough for a GEMM that fills every SM.
   const int64_t enough = 2 * on_.multiprocessors * kProductTile * kProductTile / x.rows,
-                wanted = std::min(most, std::max(kCachedPanelBytes / row_bytes, enough));
+                wanted = std::min(max_rows, std::max(kCachedPanelBytes / row_bytes, enough));
   CHECK_GT(wanted, 0);
   const int64_t panels = (op.y.cols + wanted - 1) / wanted,
                 even = ((op.y.cols + panels - 1) / panels + kProductTile - 1) / kProductTile * kProductTile,
-                rows = std::min(even, most);
+                rows = std::min(even, max_rows);
   for (int64_t begin = 0; begin < op.y.cols; begin += rows) {
     const int64_t end = std::min(begin + rows, op.y.cols);
     Tensor panel{dtype_, memory.data(), end - begin, x.cols, x.cols};
@@ -449,9 +449,9 @@ void StepRunner::RunExperts(const StepOp& op) {
   const size_t row_bytes = place_bytes * static_cast<size_t>(plan.taken),
                fixed_bytes = static_cast<size_t>(plan.router.cols) * sizeof(ExpertRows) + 6 * 256;
   CHECK_LE(fixed_bytes + row_bytes, scratch_bytes_);
-  const auto most = static_cast<int64_t>((scratch_bytes_ - fixed_bytes) / row_bytes);
-  for (int64_t first = 0; first < op.x.rows; first += most) {
-    const int64_t rows = std::min(most, op.x.rows - first);
+  const auto max_rows = static_cast<int64_t>((scratch_bytes_ - fixed_bytes) / row_bytes);
+  for (int64_t first = 0; first < op.x.rows; first += max_rows) {
+    const int64_t rows = std::min(max_rows, op.x.rows - first);
     const ExpertsWay path = WayOfExperts(on_, plan, op.x.cols, rows);
     ExpertsCall call{.plan = plan,
                      .path = path,

@@ -34,10 +34,10 @@ struct IntegerRows {
   float* units;
   int row_bytes, groups;  // distance between rows; units per row
 
-  __device__ __forceinline__ IntegerRows(int rows, int x_stride, void* x, float* behind)
+  __device__ __forceinline__ IntegerRows(int rows, int x_stride, void* x, float* after_x)
       : bytes(static_cast<unsigned char*>(x)),
-        sums(behind),
-        units(behind + rows * SumsOf(x_stride)),
+        sums(after_x),
+        units(after_x + rows * SumsOf(x_stride)),
         row_bytes(x_stride * 2),
         groups(UnitsOf(x_stride)) {}
   __device__ __forceinline__ int row_sums() const { return groups * (32 / kSumInputs<kBits>); }
@@ -73,11 +73,11 @@ class IntegerInputs {
   }
   /// Converts x itself, with two further units in flight.
   __device__ __forceinline__ void Load() const {
-    Pairs next = LoadPairs(First()), behind = LoadPairs(First() + kBlockThreads);
+    Pairs next = LoadPairs(First()), after_next = LoadPairs(First() + kBlockThreads);
 #pragma unroll 1
     for (int n = First(); WarpHas(n); n += kBlockThreads) {
       const Pairs own = next;
-      next = behind, behind = LoadPairs(n + 2 * kBlockThreads);
+      next = after_next, after_next = LoadPairs(n + 2 * kBlockThreads);
       Convert(n, own);
     }
     __syncthreads();

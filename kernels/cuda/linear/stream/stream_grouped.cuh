@@ -37,20 +37,20 @@ constexpr int kExtras = 3;
 /// Upper bound of a block's static shared memory: barriers, norm sums, zeros. Kernels of two layers need it twice.
 constexpr size_t kStaticBytes = 1152;
 
-/// Division over up to `most_blocks` blocks with up to `most_bytes` of shared memory.
+/// Division over up to `max_blocks` blocks with up to `max_bytes` of shared memory.
 template <int kBits>
-StreamDivision DivideStream(const Skinny& a, bool gate_up, int most_blocks, size_t most_bytes) {
+StreamDivision DivideStream(const Skinny& a, bool gate_up, int max_blocks, size_t max_bytes) {
   StreamDivision out;
   const int tiles = TilesOf(a, gate_up), ring = kWarps * kPortionBytes<kBits>;
-  out.blocks = std::min(tiles, most_blocks);
+  out.blocks = std::min(tiles, max_blocks);
   const int own = (tiles + out.blocks - 1) / out.blocks;
   const int results = std::min(own * a.rows * kPortionRows / (gate_up ? 2 : 1), kBlockThreads);
-  const size_t beside = sizeof(float) * static_cast<size_t>(kExtras * results) +
-                        static_cast<size_t>(a.rows) *
-                            (sizeof(float) * kPortionRows * (own + kWarps) + sizeof(uint16_t) * a.x_shared_stride +
-                             sizeof(float) * IntegerRows<kBits>::BesideRow(a.x_shared_stride));
-  out.stages = beside > most_bytes ? 0 : std::min(kMostSlots, static_cast<int>(most_bytes - beside) / ring);
-  out.shared_bytes = beside + static_cast<size_t>(out.stages) * ring;
+  const size_t fixed_bytes = sizeof(float) * static_cast<size_t>(kExtras * results) +
+                             static_cast<size_t>(a.rows) *
+                                 (sizeof(float) * kPortionRows * (own + kWarps) + sizeof(uint16_t) * a.x_shared_stride +
+                                  sizeof(float) * IntegerRows<kBits>::BesideRow(a.x_shared_stride));
+  out.stages = fixed_bytes > max_bytes ? 0 : std::min(kMostSlots, static_cast<int>(max_bytes - fixed_bytes) / ring);
+  out.shared_bytes = fixed_bytes + static_cast<size_t>(out.stages) * ring;
   return out;
 }
 /// Division over the whole device: two blocks per SM, or one if x leaves no room for two. With one or two rows, or
@@ -161,17 +161,17 @@ class GroupedStream {
 
     T* x = reinterpret_cast<T*>(shared + kWarps * stages * kPortionBytes<kBits>);
     float* sums = reinterpret_cast<float*>(x + rows * a.x_shared_stride);
-    float* beside_x = sums + (runs.tiles + kWarps) * rows * kPortionRows;
+    float* after_x = sums + (runs.tiles + kWarps) * rows * kPortionRows;
     StreamedPlace<kGateUp> own(a, rows, runs, threadIdx.x);
     // forces evaluation here
     asm volatile("" : "+r"(own.row), "+r"(own.at), "+r"(own.output), "+r"(own.first_sum), "+r"(own.sums));
-    const StreamedExtras<T, W, kGateUp> extras(a, beside_x + rows * IntegerRows<kBits>::BesideRow(a.x_shared_stride),
+    const StreamedExtras<T, W, kGateUp> extras(a, after_x + rows * IntegerRows<kBits>::BesideRow(a.x_shared_stride),
                                                min(runs.tiles * rows * kOutputs, kBlockThreads));
     extras.AskForScales(own);
     const LanePlaces<kBits> places(ring);
     if constexpr (kIntegers) {
       if (threadIdx.x < ZeroInputs::kSixteens) zeros.sixteens()[threadIdx.x] = {0, 0, 0, 0};
-      const IntegerRows<kBits> integers(rows, a.x_shared_stride, x, beside_x);
+      const IntegerRows<kBits> integers(rows, a.x_shared_stride, x, after_x);
       const typename Sums::Places own_x(rows, integers, zeros.sixteens(), ring);
       IntegerInputs<T, kBits, kRows> inputs(a, integers);
       if constexpr (kNorm) inputs.LoadNormWeights();
@@ -289,8 +289,9 @@ std::pair<StreamDivision, StreamDivision> DivideTwo(const Launcher& on, const Sk
   const int all = kBlocksPerProcessor * on.multiprocessors, own_bytes = TilesOf(a, false) * TileOf<kBits>::kBytes,
             next_bytes = TilesOf(next, false) * TileOf<kNextBits>::kBytes;
   const int blocks = std::clamp(static_cast<int>(int64_t{all} * own_bytes / (own_bytes + next_bytes)), 1, all - 1);
-  const size_t most = MostStreamBytes(on.large) - 2 * kStaticBytes;
-  return {DivideStream<kBits>(a, false, blocks, most), DivideStream<kNextBits>(next, false, all - blocks, most)};
+  const size_t max_bytes_each = MostStreamBytes(on.large) - 2 * kStaticBytes;
+  return {DivideStream<kBits>(a, false, blocks, max_bytes_each),
+          DivideStream<kNextBits>(next, false, all - blocks, max_bytes_each)};
 }
 template <class T, int kBits, int kNextBits>
 void LaunchStreamTwoGroupedOf(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next_args) {
