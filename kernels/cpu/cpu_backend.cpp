@@ -305,12 +305,12 @@ void CpuBackend::QuantiseInput(const Tensor& x) {
   const size_t blocks = static_cast<size_t>(x.rows * (x.cols / kBlock));
   auto* out =
       static_cast<ActivationBlock*>(Scratch(blocks * sizeof(ActivationBlock), &activations_, &activation_bytes_));
-  const auto quantise = [&](int64_t first, int64_t last) {
-    kernels_.quantise(x.f32(), x.stride, first, last, x.rows, x.cols, out);
+  const auto quantize = [&](int64_t first, int64_t last) {
+    kernels_.quantize(x.f32(), x.stride, first, last, x.rows, x.cols, out);
   };
-  if (x.rows * x.cols < kWorthSharing) return quantise(0, x.rows);
+  if (x.rows * x.cols < kWorthSharing) return quantize(0, x.rows);
   pool_.Run((x.rows + kRowTile - 1) / kRowTile,
-            [&](int64_t t) { quantise(t * kRowTile, std::min(x.rows, (t + 1) * kRowTile)); });
+            [&](int64_t t) { quantize(t * kRowTile, std::min(x.rows, (t + 1) * kRowTile)); });
 }
 
 // Permutes the inputs for each weight into its own order.
@@ -351,16 +351,16 @@ void CpuBackend::Linear(const LinearArgs& args) {
 void CpuBackend::LinearInPlace(const LinearArgs& args) {
   const Tensor &x = args.x, &y = args.y;
   int64_t panels = 0, outputs = 0, bytes = 0;
-  bool quantised = false;
+  bool quantized = false;
   for (const Weight* w : args.weights) {
     CHECK_EQ(w->cols, x.cols);
     panels += (w->rows + kLanes - 1) / kLanes;
     outputs += w->rows;
     bytes += static_cast<int64_t>(w->data.bytes());
-    quantised = quantised || IsQuantised(w->dtype);
+    quantized = quantized || IsQuantised(w->dtype);
   }
   CHECK_EQ(outputs, y.cols);
-  if (quantised) QuantiseInput(x);
+  if (quantized) QuantiseInput(x);
 
   // A piece's panels stay in the L2 cache while its rows are processed, and its rows while its panels are.
   const int64_t row_blocks = (x.rows + kRowsOfPiece - 1) / kRowsOfPiece;

@@ -84,7 +84,7 @@ struct AttentionTile {
 struct KernelTable {
   const char* name;
   // rows [first, last) of the step; first is a multiple of 16
-  void (*quantise)(const float* x, int64_t stride, int64_t first, int64_t last, int64_t all_rows, int64_t cols,
+  void (*quantize)(const float* x, int64_t stride, int64_t first, int64_t last, int64_t all_rows, int64_t cols,
                    ActivationBlock* out);
   void (*linear)(const LinearPiece& piece);
   void (*rms_norm)(const float* x, const float* weight, float eps, int64_t n, float* y);

@@ -152,13 +152,13 @@ int64_t PanelBytes(DType dtype, int64_t cols) {
 bool PackPanels(const HostTensor& host, int64_t first, int64_t last, uint8_t* panels) {
   const int64_t panel_bytes = PanelBytes(KeptAs(host.dtype), host.cols);
   const int64_t row_bytes = StorageBytes(host.dtype, host.cols);
-  const bool quantised = IsQuantised(KeptAs(host.dtype));
-  const Layout layout = quantised ? LayoutOf(host.dtype) : Layout{};
+  const bool quantized = IsQuantised(KeptAs(host.dtype));
+  const Layout layout = quantized ? LayoutOf(host.dtype) : Layout{};
   bool finite = true;
   for (int64_t row = 16 * first; row < std::min(16 * last, host.rows); ++row) {
     const uint8_t* in = reinterpret_cast<const uint8_t*>(host.bytes.data()) + row * row_bytes;
     uint8_t* panel = panels + row / 16 * panel_bytes;
-    if (quantised) {
+    if (quantized) {
       for (int64_t b = 0; b < host.cols / 32; ++b) {
         FileBlock block{};
         ReadFileBlock(host.dtype, in, b, &block);

@@ -178,16 +178,16 @@ Result<Weight> CudaBackend::LoadBytes(const HostTensor& host, DType dtype) {
     const size_t count = std::min(piece_rows, rows - first);
     OnAllCores(count, [&](size_t begin, size_t end) {
       std::vector<float> row(row_bytes, 0.0f);  // one byte per element
-      std::vector<uint8_t> quantised(row_bytes);
+      std::vector<uint8_t> quantized(row_bytes);
       for (size_t r = begin; r < end; ++r) {
         const auto of_file = static_cast<int64_t>(first + r);
         if (as_stored) {
-          row_scales[first + r] = ReadE4M3Row(host, of_file, quantised.data());
+          row_scales[first + r] = ReadE4M3Row(host, of_file, quantized.data());
         } else {
           ReadFileRow(host, of_file, row.data());
-          row_scales[first + r] = QuantiseRow(dtype, row, quantised.data());
+          row_scales[first + r] = QuantiseRow(dtype, row, quantized.data());
         }
-        PlaceQuantisedRow(dtype, quantised, &piece[r * row_bytes]);
+        PlaceQuantisedRow(dtype, quantized, &piece[r * row_bytes]);
       }
     });
     CopyToDevice(data + first * row_bytes, piece.data(), count * row_bytes);

@@ -93,7 +93,7 @@ struct HeldRow {
       }
     }
   }
-  __device__ __forceinline__ void Quantise(int cols, const E4M3Rows& to) const {
+  __device__ __forceinline__ void Quantize(int cols, const E4M3Rows& to) const {
     const RowRounding rounding(LargestOfBlock(bits));
     if (threadIdx.x == 0) to.scales[blockIdx.x] = rounding.scale;
     uint8_t* q = static_cast<uint8_t*>(to.q.data) + blockIdx.x * to.q.stride;
@@ -123,10 +123,10 @@ template <class T, int kGroups>
 __global__ void __launch_bounds__(kMostThreads) QuantiseKernel(Tensor x, E4M3Rows to) {
   StartStep();
   const T* row = RowOf<T>(x);
-  HeldRow<T, kGroups> held;
-  held.Fill(static_cast<int>(x.cols),
-            [&](int c, T* to) { *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(row + c); });
-  held.Quantise(static_cast<int>(x.cols), to);
+  HeldRow<T, kGroups> values;
+  values.Fill(static_cast<int>(x.cols),
+              [&](int c, T* to) { *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(row + c); });
+  values.Quantize(static_cast<int>(x.cols), to);
 }
 
 /// y = silu(gate) * up; x holds both.
@@ -136,19 +136,19 @@ __global__ void __launch_bounds__(kMostThreads) SiluQuantiseKernel(Tensor x, Ten
   const T* __restrict__ gates = RowOf<T>(x);
   T* out = static_cast<T*>(y.data) + blockIdx.x * y.stride;
   const int cols = static_cast<int>(y.cols);
-  HeldRow<T, kGroups> held;
-  held.Fill(cols, [&](int c, T* to) {
+  HeldRow<T, kGroups> values;
+  values.Fill(cols, [&](int c, T* to) {
     const Vec8 gate = LoadEight(gates + c), up = LoadEight(gates + cols + c);
 #pragma unroll
     for (int i = 0; i < 8; ++i) to[i] = FromFloat<T>(SiluOf(gate.x[i]) * up.x[i]);
   });
-  held.Quantise(cols, to);
+  values.Quantize(cols, to);
 #pragma unroll
   for (int g = 0; g < kGroups; ++g) {
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      const int c = held.First(g) + half * 8;
-      if (c < cols) *reinterpret_cast<uint4*>(out + c) = *reinterpret_cast<const uint4*>(held.x[g] + half * 8);
+      const int c = values.First(g) + half * 8;
+      if (c < cols) *reinterpret_cast<uint4*>(out + c) = *reinterpret_cast<const uint4*>(values.x[g] + half * 8);
     }
   }
 }
