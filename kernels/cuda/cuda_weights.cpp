@@ -69,8 +69,8 @@ Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
   const bool keeps = options_.keeps_blocks && (host.expert || IsLarge(host) || options_.keeps_small_blocks);
   if (keeps && !host.expert && host.dtype == DType::kScaledE4M3) return LoadBytes(host, DType::kF8E4M3);
   const bool wants_order = host.expert && !host.order.empty();  // expert kernels have no act-order permutation
-  if (const auto grouped = GroupedTypeOf(host.dtype); grouped && keeps && !wants_order) {
-    Result<Weight> weight = LoadBlocks(host, *grouped);
+  if (const auto block_type = GroupedTypeOf(host.dtype); block_type && keeps && !wants_order) {
+    Result<Weight> weight = LoadBlocks(host, *block_type);
     if (weight.ok() || weight.status().code() != StatusCode::kInvalidArgument) return weight;
   }
   const DType dtype = options_.dtype;
@@ -106,9 +106,9 @@ std::byte* CudaBackend::TakeScales(size_t count) {
   const size_t bytes = (count * sizeof(float) + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
   if (bytes > scale_room_.size()) {
     if (!scale_room_.empty()) memory_.Free(scale_room_.data(), scale_room_.size());
-    const size_t taken = std::max(bytes, kScaleBytes);
-    auto* data = static_cast<std::byte*>(memory_.TakeHigh(taken));
-    scale_room_ = {data, data == nullptr ? 0 : taken};
+    const size_t room_bytes = std::max(bytes, kScaleBytes);
+    auto* data = static_cast<std::byte*>(memory_.TakeHigh(room_bytes));
+    scale_room_ = {data, data == nullptr ? 0 : room_bytes};
     if (data == nullptr) return nullptr;
   }
   std::byte* out = scale_room_.data();

@@ -62,8 +62,8 @@ RINGSIDE_HOST_DEVICE constexpr int CodeShift(int i) { return i % 2 * 4 + i / 2 *
 RINGSIDE_HOST_DEVICE constexpr int PairShift(int g, int i) { return i % 2 * 8 + g % 2 * 4 + i / 2 * 2; }
 RINGSIDE_HOST_DEVICE constexpr int SingleShift(int g, int i) { return i % 2 * 8 + g * 2 + i / 2; }
 
-RINGSIDE_HOST_DEVICE constexpr int BitsOf(DType grouped) {
-  switch (grouped) {
+RINGSIDE_HOST_DEVICE constexpr int BitsOf(DType block_type) {
+  switch (block_type) {
     case DType::kGrouped2:
       return 2;
     case DType::kGrouped3:
@@ -102,8 +102,8 @@ RINGSIDE_HOST_DEVICE auto WithBits(int bits, const Body& body) {
   }
 }
 template <class Body>
-auto WithBits(DType grouped, const Body& body) {
-  return WithBits(BitsOf(grouped), body);
+auto WithBits(DType block_type, const Body& body) {
+  return WithBits(BitsOf(block_type), body);
 }
 /// Calls body with the bits of two layers of the same rows as compile-time constants and returns its result; false if
 /// this combination has no fused launch. Only combinations that occur in files are instantiated: there V has more bits
@@ -116,8 +116,8 @@ bool WithBitsOfTwo(DType first, DType next, const Body& body) {
     return false;
   });
 }
-inline int64_t TileBytes(DType grouped) {
-  return WithBits(grouped, [](auto bits) -> int64_t { return TileOf<bits()>::kBytes; });
+inline int64_t TileBytes(DType block_type) {
+  return WithBits(block_type, [](auto bits) -> int64_t { return TileOf<bits()>::kBytes; });
 }
 RINGSIDE_HOST_DEVICE constexpr int64_t TilesAcross(int64_t cols) { return (cols + kTileInputs - 1) / kTileInputs; }
 constexpr int64_t PanelsDown(int64_t rows) { return (rows + kPanelRows - 1) / kPanelRows; }
@@ -125,6 +125,8 @@ constexpr int64_t PanelsDown(int64_t rows) { return (rows + kPanelRows - 1) / kP
 RINGSIDE_HOST_DEVICE constexpr int64_t TileNumber(int64_t row, int64_t chunk, int64_t across) {
   return (row / kPanelRows * across + chunk) * kPanelTiles + row % kPanelRows / kTileRows;
 }
-inline int64_t PanelBytes(DType grouped, int64_t cols) { return TilesAcross(cols) * kPanelTiles * TileBytes(grouped); }
+inline int64_t PanelBytes(DType block_type, int64_t cols) {
+  return TilesAcross(cols) * kPanelTiles * TileBytes(block_type);
+}
 
 }  // namespace ringside::cuda

@@ -225,9 +225,9 @@ std::optional<DType> GroupedTypeOf(DType file) {
 Status PackPanel(const HostTensor& host, int64_t panel, uint8_t* tiles, float* units) {
   const std::optional<DType> of_blocks = GroupedTypeOf(host.dtype);
   const bool has_blocks = of_blocks.has_value();
-  const DType grouped = of_blocks.value_or(DType::kGrouped8);
-  const int bits = BitsOf(grouped);
-  const int64_t tile_bytes = TileBytes(grouped), row_bytes = has_blocks ? StorageBytes(host.dtype, host.cols) : 0;
+  const DType block_type = of_blocks.value_or(DType::kGrouped8);
+  const int bits = BitsOf(block_type);
+  const int64_t tile_bytes = TileBytes(block_type), row_bytes = has_blocks ? StorageBytes(host.dtype, host.cols) : 0;
   std::vector<Group> groups(static_cast<size_t>(host.cols / 32));
   std::vector<float> values(has_blocks ? 0 : static_cast<size_t>(host.cols));
   for (int64_t r = 0; r < kPanelRows && panel * kPanelRows + r < host.rows; ++r) {
@@ -259,11 +259,11 @@ Status PackPanel(const HostTensor& host, int64_t panel, uint8_t* tiles, float* u
   return Status::Ok();
 }
 
-float GroupedValue(DType grouped, const uint8_t* tiles, const float* units, int64_t cols, int64_t row, int64_t col) {
+float GroupedValue(DType block_type, const uint8_t* tiles, const float* units, int64_t cols, int64_t row, int64_t col) {
   const int g = static_cast<int>(col % kTileInputs / 32), i = static_cast<int>(col % 32);
   const int tile_row = static_cast<int>(row % kTileRows);
-  const uint8_t* tile = tiles + TileNumber(row, col / kTileInputs, TilesAcross(cols)) * TileBytes(grouped);
-  return units[row] * WithBits(grouped, [&](auto bits) { return ElementOf<bits()>(tile, tile_row, g, i); });
+  const uint8_t* tile = tiles + TileNumber(row, col / kTileInputs, TilesAcross(cols)) * TileBytes(block_type);
+  return units[row] * WithBits(block_type, [&](auto bits) { return ElementOf<bits()>(tile, tile_row, g, i); });
 }
 
 }  // namespace ringside::cuda

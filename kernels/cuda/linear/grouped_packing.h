@@ -21,6 +21,6 @@ std::optional<DType> GroupedTypeOf(DType file);
 Status PackPanel(const HostTensor& host, int64_t panel, uint8_t* tiles, float* units);
 
 /// The dequantized value of an element, as kernels see it before rounding. For tests.
-float GroupedValue(DType grouped, const uint8_t* tiles, const float* units, int64_t cols, int64_t row, int64_t col);
+float GroupedValue(DType block_type, const uint8_t* tiles, const float* units, int64_t cols, int64_t row, int64_t col);
 
 }  // namespace ringside::cuda
