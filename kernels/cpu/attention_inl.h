@@ -28,9 +28,9 @@ struct AttentionScratch {
   alignas(64) float pinned[kMaxHeadDim * kMaxTileQueries];
   alignas(64) float probabilities[kMaxTileQueries * kKeyBlock];  // scores, then probabilities
   alignas(64) float block[kMaxTileQueries * kMaxHeadDim];        // o_b
-  alignas(64) float joined[kMaxTileQueries * kMaxHeadDim];       // o
+  alignas(64) float merged[kMaxTileQueries * kMaxHeadDim];       // o
   float block_max[kMaxTileQueries], block_sum[kMaxTileQueries];
-  float joined_max[kMaxTileQueries], joined_sum[kMaxTileQueries];
+  float merged_max[kMaxTileQueries], merged_sum[kMaxTileQueries];
   int64_t first[kMaxTileQueries], last[kMaxTileQueries];  // visible keys of the block, relative to its start
 };
 
@@ -263,21 +263,21 @@ void AttendTile(const AttentionCall& call, const AttentionTile& tile) {
   const int64_t queries = tile.rows * tile.heads, padded = (call.head_dim + 15) / 16 * 16;
   PackTile(call, tile, tile.ring_blocks > 0, tile.pinned_blocks > 0, &s);
   for (int64_t i = 0; i < queries; ++i) {
-    s.joined_max[i] = kNothing, s.joined_sum[i] = 0;
-    for (int64_t d = 0; d < padded; d += 16) Store(s.joined + i * kMaxHeadDim + d, Zero());
+    s.merged_max[i] = kNothing, s.merged_sum[i] = 0;
+    for (int64_t d = 0; d < padded; d += 16) Store(s.merged + i * kMaxHeadDim + d, Zero());
   }
   for (int64_t b = 0; b < tile.pinned_blocks + tile.ring_blocks; ++b) {
     if (!ComputeBlock(call, tile, b, &s)) continue;
     for (int64_t i = 0; i < queries; ++i) {
       if (s.first[i] == s.last[i]) continue;
-      JoinBlock(padded, s.block_max[i], s.block_sum[i], s.block + i * kMaxHeadDim, &s.joined_max[i], &s.joined_sum[i],
-                s.joined + i * kMaxHeadDim);
+      JoinBlock(padded, s.block_max[i], s.block_sum[i], s.block + i * kMaxHeadDim, &s.merged_max[i], &s.merged_sum[i],
+                s.merged + i * kMaxHeadDim);
     }
   }
   for (int64_t d = 0; d < padded; d += 16) Store(s.block + d, Zero());
   for (int64_t i = 0; i < queries; ++i) {
-    JoinSink(call, tile, i, padded, s.block, &s.joined_max[i], &s.joined_sum[i], s.joined + i * kMaxHeadDim);
-    WriteOut(call, tile, i, s.joined_sum[i], s.joined + i * kMaxHeadDim);
+    JoinSink(call, tile, i, padded, s.block, &s.merged_max[i], &s.merged_sum[i], s.merged + i * kMaxHeadDim);
+    WriteOut(call, tile, i, s.merged_sum[i], s.merged + i * kMaxHeadDim);
   }
 }
 

@@ -118,11 +118,11 @@ __device__ __forceinline__ void JoinChunkSplits(const AttentionPlan& a, const St
     const int query = rank * share + i / D, d = i % D, rows_before = query / 16 * warp_rows;
     const int m = query % 16;
     if (m >= min(warp_rows, tile.rows - rows_before) * a.tile_heads) continue;
-    float highest = -INFINITY, total = 0, value = 0;
-    for (int p = 0; p < a.chunk_splits; ++p) highest = fmaxf(highest, stats[(p * share + i / D) * 2]);
+    float max_score = -INFINITY, total = 0, value = 0;
+    for (int p = 0; p < a.chunk_splits; ++p) max_score = fmaxf(max_score, stats[(p * share + i / D) * 2]);
     for (int p = 0; p < a.chunk_splits; ++p) {
       const float* own_stats = stats + (p * share + i / D) * 2;
-      const float rescale = ShareOf(highest, own_stats[0]);
+      const float rescale = ShareOf(max_score, own_stats[0]);
       total += own_stats[1] * rescale;
       value += received[(p * share + i / D) * D + d] * rescale;
     }

@@ -18,14 +18,14 @@ __global__ void __launch_bounds__(kBlockThreads)
   const int64_t stride = static_cast<int64_t>(queries) * (a.head_dim + 2);  // stride between splits
   const float* sums = a.partial + (blockIdx.z * gridDim.y + blockIdx.y) * splits * stride;
   const float* stats = sums + queries * a.head_dim + 2 * query;
-  float highest = -INFINITY, total = 0;
-  for (int p = 0; p < splits; ++p) highest = fmaxf(highest, stats[p * stride]);
+  float max_score = -INFINITY, total = 0;
+  for (int p = 0; p < splits; ++p) max_score = fmaxf(max_score, stats[p * stride]);
   float4 out = {0, 0, 0, 0};
   for (int p = 0; p < splits; ++p) {
-    const float share = ShareOf(highest, stats[p * stride]);
+    const float rescale = ShareOf(max_score, stats[p * stride]);
     const float4 v = *reinterpret_cast<const float4*>(sums + p * stride + query * a.head_dim + d);
-    total += stats[p * stride + 1] * share;
-    out.x += v.x * share, out.y += v.y * share, out.z += v.z * share, out.w += v.w * share;
+    total += stats[p * stride + 1] * rescale;
+    out.x += v.x * rescale, out.y += v.y * rescale, out.z += v.z * rescale, out.w += v.w * rescale;
   }
   const int head = blockIdx.y * a.tile_heads + m - RowOfQuery(a, m) * a.tile_heads;
   const int64_t at = static_cast<int64_t>(tile.row + row) * a.out.stride + static_cast<int64_t>(head) * a.head_dim + d;

@@ -113,10 +113,10 @@ __global__ void __launch_bounds__(kThreads) PlainAttentionKernel(AttentionPlan a
   if (lane == 0) maxima[warp] = running_max, denominators[warp] = sum;
   for (int j = 0; j * 32 + lane < a.head_dim; ++j) sums[warp][j * 32 + lane] = out[j];
   __syncthreads();
-  const float highest = fmaxf(fmaxf(maxima[0], maxima[1]), fmaxf(maxima[2], maxima[3]));
+  const float max_score = fmaxf(fmaxf(maxima[0], maxima[1]), fmaxf(maxima[2], maxima[3]));
   float total = 0, rescales[4];
   for (int w = 0; w < 4; ++w) {
-    rescales[w] = maxima[w] == -INFINITY ? 0 : expf(maxima[w] - highest);
+    rescales[w] = maxima[w] == -INFINITY ? 0 : expf(maxima[w] - max_score);
     total += denominators[w] * rescales[w];
   }
   for (int d = threadIdx.x; d < a.head_dim; d += kThreads) {

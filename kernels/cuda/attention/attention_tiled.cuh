@@ -272,16 +272,16 @@ __device__ __forceinline__ void LeaveResult(const Softmax<D>& state, int queries
 
 /// The largest running maximum of several partial softmaxes and the sum of their probabilities rescaled to it.
 struct SoftmaxTotals {
-  float highest = -INFINITY, total = 0;
+  float max_score = -INFINITY, total = 0;
 };
 /// read(p) points to the running maximum of part p; its sum of probabilities is 16 floats further.
 template <class Read>
-__device__ __forceinline__ SoftmaxTotals SharesOf(int parties, const Read& read) {
+__device__ __forceinline__ SoftmaxTotals SharesOf(int count, const Read& read) {
   SoftmaxTotals out;
 #pragma unroll 8
-  for (int p = 0; p < parties; ++p) out.highest = fmaxf(out.highest, read(p)[0]);
+  for (int p = 0; p < count; ++p) out.max_score = fmaxf(out.max_score, read(p)[0]);
 #pragma unroll 8
-  for (int p = 0; p < parties; ++p) out.total += read(p)[16] * ShareOf(out.highest, read(p)[0]);
+  for (int p = 0; p < count; ++p) out.total += read(p)[16] * ShareOf(out.max_score, read(p)[0]);
   return out;
 }
 
@@ -295,12 +295,12 @@ __device__ __forceinline__ float4 Times(float4 v, float factor) {
 
 /// Dimensions d ... d + 3 of query m, reduced in warp order.
 template <class Sizes>
-__device__ __forceinline__ float4 JoinWarps(const float* results, int m, int d, const float* maxima, float highest) {
+__device__ __forceinline__ float4 JoinWarps(const float* results, int m, int d, const float* maxima, float max_score) {
   float4 sum = {0, 0, 0, 0};
 #pragma unroll
   for (int w = 0; w < Sizes::kWarps; ++w) {
     AddShare(sum, results + w * Sizes::kResult + m * Sizes::kResultRow + d,
-             ShareOf(highest, maxima[w * Sizes::kResult]));
+             ShareOf(max_score, maxima[w * Sizes::kResult]));
   }
   return sum;
 }
@@ -315,33 +315,33 @@ __device__ __forceinline__ void JoinSplits(const AttentionPlan& a, const StagedT
   const int rank = static_cast<int>(blockIdx.x);
   float* stats = received + 16 * D + 4 * kMostSplits;
   const auto maxima_of = [&](int m) { return results + 16 * Sizes::kResultRow + m; };
-  const auto shares_of = [&](int m) {
+  const auto totals_of = [&](int m) {
     return SharesOf(Sizes::kWarps, [&](int w) { return maxima_of(m) + w * Sizes::kResult; });
   };
   WaitForCluster();  // all blocks have started
   for (int i = threadIdx.x; i < all; i += kThreads) {
     const int m = i / kFours, owner = i / slice;
-    const float4 value = JoinWarps<Sizes>(results, m, i % kFours * 4, maxima_of(m), shares_of(m).highest);
+    const float4 value = JoinWarps<Sizes>(results, m, i % kFours * 4, maxima_of(m), totals_of(m).max_score);
     StoreInCluster(SharedAddress(received + (rank * slice + i - owner * slice) * 4), owner, value);
   }
   for (int i = threadIdx.x; i < 16 * a.splits; i += kThreads) {
     const int m = i % 16;
     if (m >= tile.rows * a.tile_heads) continue;
-    const SoftmaxTotals shares = shares_of(m);
-    StoreInCluster(SharedAddress(stats + rank * 32 + m), i / 16, shares.highest);
-    StoreInCluster(SharedAddress(stats + rank * 32 + 16 + m), i / 16, shares.total);
+    const SoftmaxTotals totals = totals_of(m);
+    StoreInCluster(SharedAddress(stats + rank * 32 + m), i / 16, totals.max_score);
+    StoreInCluster(SharedAddress(stats + rank * 32 + 16 + m), i / 16, totals.total);
   }
   ArriveAtCluster();
   WaitForCluster();  // all blocks have sent
   for (int j = threadIdx.x; j < slice && rank * slice + j < all; j += kThreads) {
     const int i = rank * slice + j, m = i / kFours;
-    const SoftmaxTotals shares = SharesOf(a.splits, [&](int p) { return stats + p * 32 + m; });
+    const SoftmaxTotals totals = SharesOf(a.splits, [&](int p) { return stats + p * 32 + m; });
     float4 sum = {0, 0, 0, 0};
 #pragma unroll 8
     for (int p = 0; p < a.splits; ++p) {
-      AddShare(sum, received + (p * slice + j) * 4, ShareOf(shares.highest, stats[p * 32 + m]));
+      AddShare(sum, received + (p * slice + j) * 4, ShareOf(totals.max_score, stats[p * 32 + m]));
     }
-    StoreResult(a, tile, first_head, m, i % kFours * 4, Times(sum, 1.0f / shares.total));
+    StoreResult(a, tile, first_head, m, i % kFours * 4, Times(sum, 1.0f / totals.total));
   }
 }
 
@@ -361,14 +361,14 @@ __device__ __forceinline__ void StoreBlock(const AttentionPlan& a, const StagedT
   for (int i = threadIdx.x; i < tile.rows * a.tile_heads * (D / 4); i += 32 * Sizes::kWarps) {
     const int m = i / (D / 4), d = i % (D / 4) * 4;
     const float* maxima = results + 16 * Sizes::kResultRow + m;
-    const SoftmaxTotals shares = SharesOf(Sizes::kWarps, [&](int w) { return maxima + w * Sizes::kResult; });
-    const float4 sum = JoinWarps<Sizes>(results, m, d, maxima, shares.highest);
+    const SoftmaxTotals totals = SharesOf(Sizes::kWarps, [&](int w) { return maxima + w * Sizes::kResult; });
+    const float4 sum = JoinWarps<Sizes>(results, m, d, maxima, totals.max_score);
     if (a.splits == 1) {
-      StoreResult(a, tile, first_head, m, d, Times(sum, 1.0f / shares.total));
+      StoreResult(a, tile, first_head, m, d, Times(sum, 1.0f / totals.total));
       continue;
     }
     *reinterpret_cast<float4*>(partial + m * D + d) = sum;
-    if (d == 0) *reinterpret_cast<float2*>(partial + 16 * D + 2 * m) = float2{shares.highest, shares.total};
+    if (d == 0) *reinterpret_cast<float2*>(partial + 16 * D + 2 * m) = float2{totals.max_score, totals.total};
   }
 }
 

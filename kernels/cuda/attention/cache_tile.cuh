@@ -82,12 +82,12 @@ __device__ __forceinline__ void WidenE4M3(uint32_t four, uint32_t* even, uint32_
       : "r"(pairs));
 #else
   // Reinterpreted as float16, exponent and mantissa bits are 2^-8 of the value, subnormals included. (NaN becomes 480.)
-  const auto widen = [](uint32_t high) {  // elements in the high byte of each half
+  const auto to_f16x2 = [](uint32_t high) {  // elements in the high byte of each half
     const uint32_t bits = (high & 0x80008000u) | (high & 0x7f007f00u) >> 1;
     const __half2 x = __hmul2(*reinterpret_cast<const __half2*>(&bits), __float2half2_rn(256));
     return *reinterpret_cast<const uint32_t*>(&x);
   };
-  *even = widen(four << 8), *odd = widen(four);
+  *even = to_f16x2(four << 8), *odd = to_f16x2(four);
 #endif
 }
 

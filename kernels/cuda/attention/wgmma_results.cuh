@@ -88,15 +88,15 @@ __device__ __forceinline__ void JoinResults(const AttentionPlan& a, const Staged
   for (int i = threadIdx.x; i < share * (D / 4); i += 32 * S::kConsumers) {
     const int own = i / (D / 4), d = i % (D / 4) * 4;
     if (first + own >= tile.rows * a.tile_heads) break;
-    float highest = -INFINITY, total = 0;
-    for (int p = 0; p < a.chunk_splits; ++p) highest = fmaxf(highest, stats[(p * share + own) * 2]);
+    float max_score = -INFINITY, total = 0;
+    for (int p = 0; p < a.chunk_splits; ++p) max_score = fmaxf(max_score, stats[(p * share + own) * 2]);
     float4 sum = {0, 0, 0, 0};
     for (int p = 0; p < a.chunk_splits; ++p) {
       const int at = p * share + own;
-      const float part = ShareOf(highest, stats[at * 2]);
+      const float rescale = ShareOf(max_score, stats[at * 2]);
       const float4 v = *reinterpret_cast<const float4*>(received + at * D + d);
-      total += stats[at * 2 + 1] * part;
-      sum.x += v.x * part, sum.y += v.y * part, sum.z += v.z * part, sum.w += v.w * part;
+      total += stats[at * 2 + 1] * rescale;
+      sum.x += v.x * rescale, sum.y += v.y * rescale, sum.z += v.z * rescale, sum.w += v.w * rescale;
     }
     StoreFour(a.out.data, a.out.dtype, ResultAt(a, tile, first_head, first + own) + d,
               float4{sum.x / total, sum.y / total, sum.z / total, sum.w / total});

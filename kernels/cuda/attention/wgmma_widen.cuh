@@ -77,18 +77,19 @@ __device__ __forceinline__ void FetchAndWidenUnits(const AttentionPlan& a, const
                                                    const KeyUnits& units, int begin, int end, const char* slab,
                                                    const Stages<S>& stages, int warp, int lane) {
   constexpr int kOwn = S::kTiles / S::kFetchers;  // tiles of a unit per warp: warp, warp + kFetchers, ...
-  TileHalf<S::kDim> held[kOwn];
+  TileHalf<S::kDim> tiles_in_registers[kOwn];
   const auto address = [&](const UnitKeys& unit, int t) { return TileOfUnit(a, tile, slab, unit, t); };
   UnitKeys unit = UnitAt<S>(tile, units, begin);
 #pragma unroll
-  for (int i = 0; i < kOwn; ++i) held[i].LoadKeys(address(unit, warp + i * S::kFetchers), lane);
+  for (int i = 0; i < kOwn; ++i) tiles_in_registers[i].LoadKeys(address(unit, warp + i * S::kFetchers), lane);
   for (int n = 0; n < end - begin; ++n) {
     stages.AwaitEmpty(n, 0);
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
       const int t = warp + i * S::kFetchers;
-      if (t < unit.tiles) held[i].StoreKeys(stages.Half(n, 0), t, lane);
-      held[i].LoadValues(address(unit, t) + a.half_tile_bytes, unit.first + t * 16, t < unit.tiles, unit, lane);
+      if (t < unit.tiles) tiles_in_registers[i].StoreKeys(stages.Half(n, 0), t, lane);
+      tiles_in_registers[i].LoadValues(address(unit, t) + a.half_tile_bytes, unit.first + t * 16, t < unit.tiles, unit,
+                                       lane);
     }
     stages.Fill(n, 0, lane);
     const int all = unit.is_pinned ? units.pinned_step : S::kTiles;
@@ -97,8 +98,8 @@ __device__ __forceinline__ void FetchAndWidenUnits(const AttentionPlan& a, const
 #pragma unroll
     for (int i = 0; i < kOwn; ++i) {
       const int t = warp + i * S::kFetchers;
-      if (t < all) held[i].template StoreValues<S::kKeys>(stages.Half(n, 1), t, lane);
-      held[i].LoadKeys(address(unit, t), lane);
+      if (t < all) tiles_in_registers[i].template StoreValues<S::kKeys>(stages.Half(n, 1), t, lane);
+      tiles_in_registers[i].LoadKeys(address(unit, t), lane);
     }
     stages.Fill(n, 1, lane);
   }
