@@ -253,8 +253,8 @@ size_t StepRunner::RunLinear(std::span<const StepOp> ops, size_t linear) {
   const auto launch = KernelFor(on_, args);
   if (launch == nullptr) return 0;
   size_t taken = linear + 1;
-  if (const StepOp* beside = BesideOf(ops.subspan(linear))) {
-    SkinnyLinear second = AsSkinny(*beside, dtype_);
+  if (const StepOp* sibling = BesideOf(ops.subspan(linear))) {
+    SkinnyLinear second = AsSkinny(*sibling, dtype_);
     if (linear > 0) TakeNorm(ops.front(), &second);
     if (CanStreamTwoGrouped(on_, args, second)) {
       LaunchStreamTwoGrouped(on_, args, second);
@@ -265,9 +265,9 @@ size_t StepRunner::RunLinear(std::span<const StepOp> ops, size_t linear) {
       return taken + 1;
     }
   }
-  SkinnyLinear joined = args;
-  if (taken < ops.size() && TakeFollower(op, ops[taken], &joined) && KernelFor(on_, joined) == launch) {
-    args = joined;
+  SkinnyLinear fused = args;
+  if (taken < ops.size() && TakeFollower(op, ops[taken], &fused) && KernelFor(on_, fused) == launch) {
+    args = fused;
     ++taken;
   }
   launch(on_, args);
