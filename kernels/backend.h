@@ -103,7 +103,7 @@ struct ExpertsArgs {
   Tensor router;  // [T, number of experts], kF32: router logits
   std::span<const Expert> experts;
   const void* packed = nullptr;  // result of PlaceExperts for these experts
-  int64_t used = 0;              // experts per row: those with the highest logits, ties to the lower index
+  int64_t top_k = 0;             // experts per row: those with the highest logits, ties to the lower index
   bool normalised = false;  // weights are a softmax over the selected experts instead of over all, so they sum to 1
   bool shared = false;      // the last expert is also used by all rows, weighted by the sigmoid of its logit
   Activation activation = Activation::kSilu;

@@ -203,7 +203,7 @@ void Decoder::Experts(Tensor x, const LayerWeights& w) {
                     .router = router,
                     .experts = w.expert_list,
                     .packed = w.placed_experts.data(),
-                    .used = own_.experts_used,
+                    .top_k = own_.experts_used,
                     .normalised = own_.experts_normalised,
                     .shared = own_.shared_ffn > 0,
                     .activation = own_.activation,

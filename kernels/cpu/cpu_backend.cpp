@@ -28,11 +28,11 @@ CpuBackend::~CpuBackend() {
   if (partials_ != nullptr) memory_.Free(partials_, partial_bytes_);
 }
 
-void* CpuBackend::Scratch(size_t bytes, void** data, size_t* held) {
-  if (bytes <= *held) return *data;
-  if (*data != nullptr) memory_.Free(*data, *held);
-  *held = std::max(bytes, 2 * *held);
-  *data = memory_.Allocate(*held);
+void* CpuBackend::Scratch(size_t bytes, void** data, size_t* capacity) {
+  if (bytes <= *capacity) return *data;
+  if (*data != nullptr) memory_.Free(*data, *capacity);
+  *capacity = std::max(bytes, 2 * *capacity);
+  *data = memory_.Allocate(*capacity);
   CHECK(*data != nullptr);
   return *data;
 }

@@ -77,7 +77,7 @@ class CpuBackend final : public Backend {
     });
   }
   /// Scratch memory of at least `bytes`, reused by later calls. Its old contents are lost.
-  void* Scratch(size_t bytes, void** data, size_t* held);
+  void* Scratch(size_t bytes, void** data, size_t* capacity);
   void QuantiseInput(const Tensor& x);
   /// Linear for weights without an act-order permutation, and for weights where some have one.
   void LinearInPlace(const LinearArgs& args);

@@ -10,20 +10,20 @@ namespace {
 
 /// weights[e] of a row with these router logits; 0 if expert e is not selected.
 void Route(std::span<const float> logits, const ExpertsArgs& args, std::span<float> weights) {
-  const size_t among = logits.size() - (args.shared ? 1 : 0), used = static_cast<size_t>(args.used);
-  std::vector<size_t> order(among);
+  const size_t routed = logits.size() - (args.shared ? 1 : 0), top_k = static_cast<size_t>(args.top_k);
+  std::vector<size_t> order(routed);
   std::iota(order.begin(), order.end(), size_t{0});
-  std::partial_sort(order.begin(), order.begin() + args.used, order.end(),
+  std::partial_sort(order.begin(), order.begin() + args.top_k, order.end(),
                     [&](size_t a, size_t b) { return logits[a] > logits[b] || (logits[a] == logits[b] && a < b); });
   std::ranges::fill(weights, 0.0f);
   const float largest = logits[order.front()];
   float sum = 0;
-  for (size_t e = 0; e < among; ++e) {
-    const size_t expert = args.normalised ? (e < used ? order[e] : among) : e;
-    if (expert < among) sum += std::exp(logits[expert] - largest);
+  for (size_t e = 0; e < routed; ++e) {
+    const size_t expert = args.normalised ? (e < top_k ? order[e] : routed) : e;
+    if (expert < routed) sum += std::exp(logits[expert] - largest);
   }
-  for (size_t i = 0; i < used; ++i) weights[order[i]] = std::exp(logits[order[i]] - largest) / sum;
-  if (args.shared) weights[among] = 1.0f / (1.0f + std::exp(-logits[among]));
+  for (size_t i = 0; i < top_k; ++i) weights[order[i]] = std::exp(logits[order[i]] - largest) / sum;
+  if (args.shared) weights[routed] = 1.0f / (1.0f + std::exp(-logits[routed]));
 }
 
 Tensor View(std::vector<float>* memory, int64_t rows, int64_t cols) {
@@ -47,7 +47,7 @@ void CpuBackend::Experts(const ExpertsArgs& args) {
   CHECK(x.dtype == DType::kF32 && y.dtype == DType::kF32 && router.dtype == DType::kF32);
   CHECK(x.rows == y.rows && x.cols == y.cols && x.rows == router.rows);
   CHECK_EQ(router.cols, static_cast<int64_t>(args.experts.size()));
-  CHECK(args.used > 0 && args.used <= router.cols - (args.shared ? 1 : 0));
+  CHECK(args.top_k > 0 && args.top_k <= router.cols - (args.shared ? 1 : 0));
   const auto experts = static_cast<size_t>(router.cols);
   routed_.resize(static_cast<size_t>(x.rows) * experts);
   for (int64_t r = 0; r < x.rows; ++r) {
@@ -58,11 +58,11 @@ void CpuBackend::Experts(const ExpertsArgs& args) {
     if (expert_rows_.empty()) continue;
     const Expert& expert = args.experts[static_cast<size_t>(e)];
     const auto rows = static_cast<int64_t>(expert_rows_.size()), inner = expert.out->cols;
-    const Tensor taken = View(&expert_x_, rows, x.cols), in = View(&expert_in_, rows, 2 * inner),
+    const Tensor gathered = View(&expert_x_, rows, x.cols), in = View(&expert_in_, rows, 2 * inner),
                  mid = View(&expert_mid_, rows, inner), out = View(&expert_out_, rows, y.cols);
-    GatherRows(x, expert_rows_, taken);
+    GatherRows(x, expert_rows_, gathered);
     const Weight* up[] = {&expert.in.front(), &expert.in.back()};
-    Linear({.x = taken, .weights = std::span(up).first(expert.in.size()), .bias = expert.in_bias, .y = in});
+    Linear({.x = gathered, .weights = std::span(up).first(expert.in.size()), .bias = expert.in_bias, .y = in});
     MultiplyActivated(in, args.activation, mid);
     const Weight* down[] = {expert.out};
     Linear({.x = mid, .weights = down, .bias = expert.out_bias, .y = out});

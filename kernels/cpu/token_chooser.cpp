@@ -19,9 +19,9 @@ float Bounded(double logit) {
 
 /// True if a ban removed a token that the model allows.
 bool ApplyBans(std::span<float> logits, const TokenChoice& choice) {
-  bool taken = false;
+  bool any_removed = false;
   const auto ban = [&](size_t id) {
-    taken |= logits[id] != kMinusInfinity;
+    any_removed |= logits[id] != kMinusInfinity;
     logits[id] = kMinusInfinity;
   };
   for (const int32_t id : choice.banned) ban(static_cast<size_t>(id));
@@ -33,7 +33,7 @@ bool ApplyBans(std::span<float> logits, const TokenChoice& choice) {
       if ((bits >> (id % 32) & 1) == 0) ban(id);
     }
   }
-  return taken;
+  return any_removed;
 }
 
 void ApplyBiasAndPenalties(std::span<float> logits, const TokenChoice& choice) {

@@ -86,11 +86,11 @@ Status CudaBackend::Start(RankComms comms) {
   const size_t bytes = options_.memory_bytes > 0
                            ? options_.memory_bytes
                            : static_cast<size_t>(static_cast<double>(free_bytes) * options_.memory_utilization);
-  const Status taken = bytes < kSmallestArena ? Overloaded("the requested size is below the minimum")
+  const Status reserved = bytes < kSmallestArena ? Overloaded("the requested size is below the minimum")
                                               : memory_.Start(options_.device, bytes);
-  if (!taken.ok()) {
+  if (!reserved.ok()) {
     return Overloaded(fmt::format("device {}: cannot allocate {} bytes; {} of {} are free, at least {} are needed: {}",
-                                  options_.device, bytes, free_bytes, total_bytes, kSmallestArena, taken.message()));
+                                  options_.device, bytes, free_bytes, total_bytes, kSmallestArena, reserved.message()));
   }
   slab_copies_.Start();
   for (Submission& submission : submissions_) {

@@ -87,14 +87,14 @@ void CudaBackend::Experts(const ExpertsArgs& args) {
   CHECK(x.rows == y.rows && x.cols == y.cols && x.rows == router.rows);
   CHECK(x.stride % kMultiple == 0 && y.stride % kMultiple == 0);
   CHECK_EQ(router.cols, static_cast<int64_t>(args.experts.size()));
-  CHECK(args.used > 0 && args.used <= router.cols - (args.shared ? 1 : 0));
+  CHECK(args.top_k > 0 && args.top_k <= router.cols - (args.shared ? 1 : 0));
   CHECK(args.packed != nullptr);
-  const auto used = static_cast<int32_t>(args.used);
+  const auto top_k = static_cast<int32_t>(args.top_k);
   StepOp op{.kind = OpKind::kExperts, .x = x, .y = y, .activation = args.activation};
   op.experts = {.router = router,
                 .packed = static_cast<const PlacedExpert*>(args.packed),
-                .used = used,
-                .taken = used + (args.shared ? 1 : 0),
+                .top_k = top_k,
+                .experts_per_row = top_k + (args.shared ? 1 : 0),
                 .normalised = args.normalised,
                 .fixed = options_.deterministic,
                 .inner = args.experts.front().out->cols,

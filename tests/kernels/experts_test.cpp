@@ -176,7 +176,7 @@ class ExpertsTest : public DeviceTest, public ::testing::WithParamInterface<std:
     double error = 0, size = 0;
     for (int64_t r = 0; r < rows; ++r) {
       const auto row = static_cast<size_t>(r);
-      const auto weights = Weights(logits.subspan(row * experts, experts), args.used, args.normalised, args.shared);
+      const auto weights = Weights(logits.subspan(row * experts, experts), args.top_k, args.normalised, args.shared);
       for (size_t c = 0; c < static_cast<size_t>(hidden_); ++c) {
         double want = 0.5;
         for (size_t e = 0; e < experts; ++e) want += weights[e] * of[row * kExperts + SameAs(e, experts)][c];
@@ -186,7 +186,7 @@ class ExpertsTest : public DeviceTest, public ::testing::WithParamInterface<std:
     // Weights in blocks are rounded on their way, too: each of the three products' scales and what they give.
     const double roundings = experts_.front().out.weight.dtype == type_ || type_ == DType::kF32 ? 2 : 4;
     EXPECT_LT(std::sqrt(error / size), roundings * Rounding(type_))
-        << fmt::format("{} rows, {} of {} experts each, normalised {}, shared {}", rows, args.used, experts,
+        << fmt::format("{} rows, {} of {} experts each, normalised {}, shared {}", rows, args.top_k, experts,
                        args.normalised, args.shared);
   }
 
@@ -210,7 +210,7 @@ TEST_P(ExpertsTest, MatchNaiveLoopsForEveryWayToChoose) {
     for (const bool normalised : {false, true}) {
       for (const bool shared : {false, true}) {
         for (const int64_t rows : {int64_t{1}, int64_t{7}, int64_t{16}, int64_t{17}, int64_t{40}, kMaxRows}) {
-          ExpectRight({.used = used, .normalised = normalised, .shared = shared}, of, rows);
+          ExpectRight({.top_k = used, .normalised = normalised, .shared = shared}, of, rows);
         }
       }
     }
@@ -236,7 +236,7 @@ TEST_P(WideExpertsTest, MatchNaiveLoops) {
   const auto of = AllOf(Activation::kSilu);
   for (const bool shared : {false, true}) {
     for (const int64_t rows : {int64_t{1}, int64_t{6}, int64_t{16}, int64_t{33}, kMaxRows}) {
-      ExpectRight({.used = 3, .normalised = true, .shared = shared}, of, rows);
+      ExpectRight({.top_k = 3, .normalised = true, .shared = shared}, of, rows);
     }
   }
 }
@@ -250,7 +250,7 @@ TEST_P(ExpertsTest, AreChosenAmongMany) {
     const Buffer placed = std::move(backend_->PlaceExperts(many).value());
     const std::vector<float> logits = RandomFloats(static_cast<size_t>(20 * experts), 9, 2);
     for (const int64_t rows : {1, 6, 20}) {
-      const ExpertsArgs args{.experts = many, .packed = placed.data(), .used = 6, .normalised = true};
+      const ExpertsArgs args{.experts = many, .packed = placed.data(), .top_k = 6, .normalised = true};
       const auto got = RunRouted(args, logits, 0, rows);
       Compare(got, args, logits, static_cast<size_t>(experts), of, rows);
     }
@@ -261,13 +261,13 @@ TEST_P(ExpertsTest, ClampWhatTheyMultiply) {
   for (float& x : x_) x *= 4;  // so that something is clamped
   const auto of = AllOf(Activation::kClampedSilu);
   for (const int64_t rows : {int64_t{3}, kMaxRows}) {
-    ExpectRight({.used = 3, .normalised = true, .activation = Activation::kClampedSilu}, of, rows);
+    ExpectRight({.top_k = 3, .normalised = true, .activation = Activation::kClampedSilu}, of, rows);
   }
 }
 
 TEST_P(ExpertsTest, ARowAloneIsTheRowAmongOthers) {
   if (!HasFixedOrder(GetParam())) GTEST_SKIP() << "not promised";
-  const ExpertsArgs args{.used = 2, .normalised = true, .shared = true};
+  const ExpertsArgs args{.top_k = 2, .normalised = true, .shared = true};
   const std::vector<float> together = Run(args, 0, kMaxRows);
   for (const int64_t row : {0, 5, 16, 63, 89}) {
     const auto first = together.begin() + row * hidden_;
@@ -291,7 +291,7 @@ TEST(CpuExperts, SameBitsForAnyThreads) {
     const DeviceMatrix in(*backend, DType::kF32, kRows, kHidden, x), logits(*backend, DType::kF32, kRows, 4, router),
         y(*backend, DType::kF32, kRows, kHidden, std::vector<float>(kRows * kHidden, 0.5f));
     backend->Experts(
-        {.x = in.tensor(), .router = logits.tensor(), .experts = args, .used = 3, .normalised = true, .y = y.tensor()});
+        {.x = in.tensor(), .router = logits.tensor(), .experts = args, .top_k = 3, .normalised = true, .y = y.tensor()});
     if (threads == 1) of_one = y.Get();
     EXPECT_EQ(y.Get(), of_one) << threads;
   }

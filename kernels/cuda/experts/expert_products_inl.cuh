@@ -49,9 +49,9 @@ struct ExpertProduct {
   __device__ __forceinline__ const T* InputRow(int i) const {
     if (i >= rows.count) return nullptr;
     if constexpr (!kIn) return static_cast<const T*>(a.mid) + (rows.first + i) * a.plan.widest();
-    return static_cast<const T*>(a.x.data) + a.order[rows.first + i] / a.plan.taken * a.x.stride;
+    return static_cast<const T*>(a.x.data) + a.order[rows.first + i] / a.plan.experts_per_row * a.x.stride;
   }
-  /// Destination of the i-th row's results: row of `mid`, or place.
+  /// Destination of the i-th row's results: row of `mid`, or index of the (row, expert) pair.
   __device__ __forceinline__ int Target(int i) const { return kIn ? rows.first + i : a.order[rows.first + i]; }
   /// The scale of an output's sums; `up`: of its up.
   __device__ __forceinline__ float UnitOf(int output, bool up) const {

@@ -39,9 +39,9 @@ constexpr DType FirstTileType(uint32_t types) {
 
 /// Parameters of the operation other than x and y.
 struct ExpertsPlan {
-  Tensor router;                         // [T, experts], float32
-  const PlacedExpert* packed = nullptr;  // [experts]
-  int32_t used = 0, taken = 0;           // experts per row: routed ones; and including the shared one
+  Tensor router;                           // [T, experts], float32
+  const PlacedExpert* packed = nullptr;    // [experts]
+  int32_t top_k = 0, experts_per_row = 0;  // experts per row: routed ones; and including the shared one
   bool normalised = false;
   bool fixed = false;  // a row's bits must depend on nothing but the row; calls then have up to kFewExpertRows rows
   int64_t inner = 0, last_inner = 0;  // F of all experts but the last, and of the last, which may be the shared one
@@ -71,28 +71,29 @@ enum class ExpertsWay : int32_t {
 };
 constexpr int64_t kIntegerExpertRows = 4, kFewExpertRows = 16, kManyExpertRows = 64;
 
-/// A call for some rows. A place is a (row, expert) pair: row * taken + i for the row's i-th expert.
+/// A call for some rows. Pairs of a row and one of its experts have the indices row * experts_per_row + i for the i-th
+/// expert.
 struct ExpertsCall {
   ExpertsPlan plan;
   ExpertsWay path = ExpertsWay::kFew;
   Activation activation = Activation::kSilu;
   Tensor x, y;               // [T, D]; x 16-bit, y float32
-  int32_t* ids = nullptr;    // [places], ascending within each row; for many rows only
-  float* weights = nullptr;  // [places]
-  int32_t* order = nullptr;  // [places]: places sorted by expert, then by row
+  int32_t* ids = nullptr;    // [pairs], ascending within each row; for many rows only
+  float* weights = nullptr;  // [pairs]
+  int32_t* order = nullptr;  // [pairs]: pairs sorted by expert, then by row
   ExpertRows* groups = nullptr;
   int32_t group_count = 0;  // of groups; some may have no rows
-  void* mid = nullptr;      // [places in `order`, widest]: activation(gate) * up
-  float* parts = nullptr;   // [places, D]: outputs of the experts
+  void* mid = nullptr;      // [pairs in `order`, widest]: activation(gate) * up
+  float* parts = nullptr;   // [pairs, D]: outputs of the experts
 
-  int64_t places() const { return x.rows * plan.taken; }
+  int64_t pairs() const { return x.rows * plan.experts_per_row; }
   static int64_t GroupRows(ExpertsWay path) {
     if (path == ExpertsWay::kIntegers) return kIntegerExpertRows;
     return path == ExpertsWay::kMany ? kManyExpertRows : kFewExpertRows;
   }
   static int64_t GroupCount(const ExpertsPlan& plan, ExpertsWay path, int64_t rows) {
-    const int64_t places = rows * plan.taken, max_groups = places / GroupRows(path) + plan.router.cols;
-    return rows <= kFewExpertRows ? std::min(max_groups, places) : max_groups;
+    const int64_t pairs = rows * plan.experts_per_row, max_groups = pairs / GroupRows(path) + plan.router.cols;
+    return rows <= kFewExpertRows ? std::min(max_groups, pairs) : max_groups;
   }
 };
 

@@ -98,8 +98,8 @@ __device__ __forceinline__ void ListTiles(const ExpertsCall& a, ListedTile* list
     tile.inputs = there ? product.inputs : 0;
 #pragma unroll 1
     for (int r = 0; r < tile.rows.count; ++r) {
-      const int place = tile.rows.first + r;
-      tile.row_at[r] = kIn ? a.order[place] / a.plan.taken : place;
+      const int pair = tile.rows.first + r;
+      tile.row_at[r] = kIn ? a.order[pair] / a.plan.experts_per_row : pair;
     }
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
@@ -158,15 +158,15 @@ __device__ __forceinline__ void FinishTile(const ExpertProduct<T, kIn>& product,
                                            int rows) {
 #pragma unroll 1
   for (int i = threadIdx.x % 32; i < product.rows.count * kTileOutputs<kIn>; i += 32) {
-    const int own = i / kTileOutputs<kIn>, place = i % kTileOutputs<kIn>;
-    if (first_output + place >= product.outputs) continue;
+    const int own = i / kTileOutputs<kIn>, output = i % kTileOutputs<kIn>;
+    if (first_output + output >= product.outputs) continue;
     const auto sum_of = [&](int at) {
       float sum = 0;
 #pragma unroll
       for (int v = 0; v < kWarps; ++v) sum += sums[(v * rows + own) * kSumsRow + at];
       return sum;
     };
-    product.Store(product.Target(own), first_output + place, sum_of(place), kIn ? sum_of(8 + place) : 0.0f);
+    product.Store(product.Target(own), first_output + output, sum_of(output), kIn ? sum_of(8 + output) : 0.0f);
   }
 }
 

@@ -118,11 +118,11 @@ __device__ __forceinline__ void MultiplyFirstRows(const ExpertProduct<T, kIn>& p
         }
       }
       for (int i = threadIdx.x; i < kStageTiles * kUnits; i += kBlockThreads) {
-        const int tile = i / kUnits, place = i % kUnits;
+        const int tile = i / kUnits, tile_unit = i % kUnits;
         const bool up = kIn && tile % 2 == 1;
         const int output = first_output + (kIn ? tile / 2 : tile) * kTileRows;
         const unsigned char* from = product.template Tile<kBits>(output, up, chunk);
-        copy(stage + 2 * kBoxBytes + i * 16, from + place * 16, from != nullptr);
+        copy(stage + 2 * kBoxBytes + i * 16, from + tile_unit * 16, from != nullptr);
       }
     }
     CommitCopies();

@@ -14,25 +14,25 @@ __device__ __forceinline__ float LogitAt(const float* logits, int i) {
   return isnan(logit) ? -INFINITY : logit;
 }
 
-/// Routes a row by one warp; lane l holds every 32nd of up to 32 kOwn logits. Selects the `used` highest one by one,
-/// ties to the lower index; then calls take(i, expert, weight) for the selected experts in index order.
-template <int kOwn, class Take>
-__device__ __forceinline__ void RouteRow(const ExpertsCall& a, int row, int lane, const Take& take) {
+/// Routes a row by one warp; lane l holds every 32nd of up to 32 kOwn logits. Selects the `top_k` highest one by one,
+/// ties to the lower index; then calls emit(i, expert, weight) for the selected experts in index order.
+template <int kOwn, class Emit>
+__device__ __forceinline__ void RouteRow(const ExpertsCall& a, int row, int lane, const Emit& emit) {
   const ExpertsPlan& plan = a.plan;
   const float* logits = static_cast<const float*>(plan.router.data) + row * plan.router.stride;
-  const bool shared = plan.taken > plan.used;
-  const int among = static_cast<int>(plan.router.cols) - (shared ? 1 : 0);
+  const bool shared = plan.experts_per_row > plan.top_k;
+  const int routed = static_cast<int>(plan.router.cols) - (shared ? 1 : 0);
   uint32_t keys[kOwn];
 #pragma unroll
   for (int j = 0; j < kOwn; ++j) {
     const int i = j * 32 + lane;
-    keys[j] = i < among ? OrderedKey(LogitAt(logits, i)) : 0;
+    keys[j] = i < routed ? OrderedKey(LogitAt(logits, i)) : 0;
   }
   float largest = 0, sum = 0;
   static_assert(kOwn <= 32);
-  uint32_t taken = 0;  // bit j: the lane's j-th logit is selected
+  uint32_t selected = 0;  // bit j: the lane's j-th logit is selected
 #pragma unroll 1
-  for (int n = 0; n < plan.used; ++n) {
+  for (int n = 0; n < plan.top_k; ++n) {
     uint32_t own = 0;
     int at = 0;
 #pragma unroll
@@ -43,7 +43,7 @@ __device__ __forceinline__ void RouteRow(const ExpertsCall& a, int row, int lane
     const int first = __reduce_min_sync(0xffffffffu, own == best ? at * 32 + lane : INT_MAX);
 #pragma unroll
     for (int j = 0; j < kOwn; ++j) {
-      if (j * 32 + lane == first) keys[j] = 0, taken |= 1u << j;
+      if (j * 32 + lane == first) keys[j] = 0, selected |= 1u << j;
     }
     if (n == 0) largest = ValueOfKey(best);
     sum += expf(ValueOfKey(best) - largest);
@@ -51,38 +51,38 @@ __device__ __forceinline__ void RouteRow(const ExpertsCall& a, int row, int lane
   if (!plan.normalised) {
     sum = 0;
 #pragma unroll 1
-    for (int i = lane; i < among; i += 32) sum += expf(logits[i] - largest);
+    for (int i = lane; i < routed; i += 32) sum += expf(logits[i] - largest);
     sum = SumOverWarp(sum);
   }
   int count = 0;
 #pragma unroll 1
-  for (int j = 0; j * 32 < among; ++j) {
-    const bool takes = (taken >> j & 1) != 0;
-    const uint32_t all = __ballot_sync(0xffffffffu, takes);
-    if (takes) {
+  for (int j = 0; j * 32 < routed; ++j) {
+    const bool is_selected = (selected >> j & 1) != 0;
+    const uint32_t all = __ballot_sync(0xffffffffu, is_selected);
+    if (is_selected) {
       const int i = j * 32 + lane;
-      take(count + __popc(all & ((1u << lane) - 1)), i, expf(LogitAt(logits, i) - largest) / sum);
+      emit(count + __popc(all & ((1u << lane) - 1)), i, expf(LogitAt(logits, i) - largest) / sum);
     }
     count += __popc(all);
   }
-  if (shared && lane == 0) take(plan.used, among, 1.0f / (1.0f + expf(-logits[among])));
+  if (shared && lane == 0) emit(plan.top_k, routed, 1.0f / (1.0f + expf(-logits[routed])));
 }
 
 struct Run {
   int first, count;
 };
-/// Collects an expert's places, by one warp, contiguously into `order`.
-__device__ __forceinline__ Run GroupRows(const ExpertsCall& a, int places, int expert, int lane) {
-  constexpr int kAtATime = 4;  // loads of 32 places each
+/// Collects an expert's pairs, by one warp, contiguously into `order`.
+__device__ __forceinline__ Run GroupRows(const ExpertsCall& a, int pairs, int expert, int lane) {
+  constexpr int kAtATime = 4;  // loads of 32 pairs each
   const auto load = [&](int first, int(&ids)[kAtATime]) {
 #pragma unroll
     for (int n = 0; n < kAtATime; ++n) {
       const int i = first + n * 32 + lane;
-      ids[n] = i < places ? a.ids[i] : INT_MAX;
+      ids[n] = i < pairs ? a.ids[i] : INT_MAX;
     }
   };
   int before = 0, own = 0;
-  for (int first = 0; first < places; first += 32 * kAtATime) {
+  for (int first = 0; first < pairs; first += 32 * kAtATime) {
     int ids[kAtATime];
     load(first, ids);
 #pragma unroll
@@ -90,14 +90,14 @@ __device__ __forceinline__ Run GroupRows(const ExpertsCall& a, int places, int e
   }
   const Run run{SumOverWarp(before), SumOverWarp(own)};
   int at = run.first;
-  for (int first = 0; first < places && at < run.first + run.count; first += 32 * kAtATime) {
+  for (int first = 0; first < pairs && at < run.first + run.count; first += 32 * kAtATime) {
     int ids[kAtATime];
     load(first, ids);
 #pragma unroll
     for (int n = 0; n < kAtATime; ++n) {
-      const bool takes = ids[n] == expert;
-      const uint32_t all = __ballot_sync(0xffffffffu, takes);
-      if (takes) a.order[at + __popc(all & ((1u << lane) - 1))] = first + n * 32 + lane;
+      const bool matches = ids[n] == expert;
+      const uint32_t all = __ballot_sync(0xffffffffu, matches);
+      if (matches) a.order[at + __popc(all & ((1u << lane) - 1))] = first + n * 32 + lane;
       at += __popc(all);
     }
   }
@@ -105,37 +105,38 @@ __device__ __forceinline__ Run GroupRows(const ExpertsCall& a, int places, int e
 }
 
 /// Few rows, in one block with a warp per row: groups of up to kRows for every selected expert, empty groups last.
-/// Shared memory holds per expert a bit mask of its rows and the start of its places in `order`; and per place its
+/// Shared memory holds per expert a bit mask of its rows and the start of its pairs in `order`; and per pair its
 /// expert.
 template <int kOwn, int kRows>
 __global__ void __launch_bounds__(32 * kFewExpertRows) RouteFewKernel(ExpertsCall a) {
   extern __shared__ uint32_t few_shared[];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int rows = static_cast<int>(a.x.rows), experts = static_cast<int>(a.plan.router.cols), taken = a.plan.taken;
-  uint32_t *takers = few_shared, *begins = takers + experts, *expert_of = begins + experts;
+  const int rows = static_cast<int>(a.x.rows), experts = static_cast<int>(a.plan.router.cols),
+            per_row = a.plan.experts_per_row;
+  uint32_t *row_masks = few_shared, *begins = row_masks + experts, *expert_of = begins + experts;
   LetNextStart();
 #pragma unroll 1
   for (int e = threadIdx.x; e < experts; e += blockDim.x) {
-    takers[e] = 0;
+    row_masks[e] = 0;
     Prefetch(a.plan.packed + e);  // for the expert GEMMs
   }
   __syncthreads();
   WaitForStep();
   RouteRow<kOwn>(a, warp, lane, [&](int i, int expert, float weight) {
-    a.weights[warp * taken + i] = weight;
-    expert_of[warp * taken + i] = expert;
-    atomicOr(takers + expert, 1u << warp);
+    a.weights[warp * per_row + i] = weight;
+    expert_of[warp * per_row + i] = expert;
+    atomicOr(row_masks + expert, 1u << warp);
   });
   __syncthreads();
   if (warp == 0) {
-    int group = 0, place = 0;
+    int group = 0, pair = 0;
 #pragma unroll 1
     for (int first = 0; first < experts; first += 32) {
-      const int expert = first + lane, count = expert < experts ? __popc(takers[expert]) : 0,
+      const int expert = first + lane, count = expert < experts ? __popc(row_masks[expert]) : 0,
                 groups = (count + kRows - 1) / kRows;
-      const int ends = ScanOverWarp(groups << 16 | count);  // inclusive prefix sums of groups and places in this round
+      const int ends = ScanOverWarp(groups << 16 | count);  // inclusive prefix sums of groups and pairs in this round
       if (count > 0) {
-        const int begin = place + (ends & 0xffff) - count, own = group + (ends >> 16) - groups;
+        const int begin = pair + (ends & 0xffff) - count, own = group + (ends >> 16) - groups;
         begins[expert] = begin;
 #pragma unroll 1
         for (int g = 0; g < groups; ++g) {
@@ -143,16 +144,16 @@ __global__ void __launch_bounds__(32 * kFewExpertRows) RouteFewKernel(ExpertsCal
         }
       }
       const int all = __shfl_sync(0xffffffffu, ends, 31);
-      group += all >> 16, place += all & 0xffff;
+      group += all >> 16, pair += all & 0xffff;
     }
 #pragma unroll 1
     for (int i = group + lane; i < a.group_count; i += 32) a.groups[i] = {0, 0, 0, 0};
   }
   __syncthreads();
 #pragma unroll 1
-  for (int place = threadIdx.x; place < rows * taken; place += blockDim.x) {
-    const uint32_t expert = expert_of[place], before = takers[expert] & ((1u << place / taken) - 1);
-    a.order[begins[expert] + __popc(before)] = place;
+  for (int pair = threadIdx.x; pair < rows * per_row; pair += blockDim.x) {
+    const uint32_t expert = expert_of[pair], before = row_masks[expert] & ((1u << pair / per_row) - 1);
+    a.order[begins[expert] + __popc(before)] = pair;
   }
 }
 
@@ -162,20 +163,20 @@ __global__ void __launch_bounds__(kBlockThreads) RouteManyKernel(ExpertsCall a) 
   const int warp = threadIdx.x / 32, row = blockIdx.x * (kBlockThreads / 32) + warp;
   if (row >= a.x.rows) return;
   RouteRow<kOwn>(a, row, threadIdx.x % 32, [&](int i, int expert, float weight) {
-    const int place = row * a.plan.taken + i;
-    a.ids[place] = expert, a.weights[place] = weight;
+    const int pair = row * a.plan.experts_per_row + i;
+    a.ids[pair] = expert, a.weights[pair] = weight;
   });
 }
 
-/// Many rows: groups of up to kRows. An expert's groups start at index (its first place / kRows + its number), so that
+/// Many rows: groups of up to kRows. An expert's groups start at index (its first pair / kRows + its number), so that
 /// no expert needs to know the group counts of others; some groups are empty.
 template <int kRows>
 __global__ void __launch_bounds__(kBlockThreads) GroupManyKernel(ExpertsCall a) {
   StartStep();
   const int expert = blockIdx.x * (kBlockThreads / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (expert >= a.plan.router.cols) return;
-  const int places = static_cast<int>(a.x.rows) * a.plan.taken;
-  const Run run = GroupRows(a, places, expert, lane);
+  const int pairs = static_cast<int>(a.x.rows) * a.plan.experts_per_row;
+  const Run run = GroupRows(a, pairs, expert, lane);
   const int end = run.first + run.count, begin_tile = run.first / kRows, tiles = end / kRows - begin_tile + 1;
   for (int t = lane; t < tiles; t += 32) {
     const int first = run.first + t * kRows;
@@ -187,14 +188,14 @@ __global__ void __launch_bounds__(kBlockThreads) GroupManyKernel(ExpertsCall a) 
 __global__ void __launch_bounds__(kBlockThreads) SumPartsKernel(ExpertsCall a) {
   StartStep();
   const int c = (blockIdx.x * kBlockThreads + threadIdx.x) * 4, row = blockIdx.y;
-  const int taken = a.plan.taken, cols = static_cast<int>(a.y.cols);
+  const int per_row = a.plan.experts_per_row, cols = static_cast<int>(a.y.cols);
   if (c >= cols) return;
   auto* at = reinterpret_cast<float4*>(static_cast<float*>(a.y.data) + row * a.y.stride + c);
-  const float* weights = a.weights + row * taken;
-  const float* parts = a.parts + static_cast<int64_t>(row) * taken * cols + c;
+  const float* weights = a.weights + row * per_row;
+  const float* parts = a.parts + static_cast<int64_t>(row) * per_row * cols + c;
   float4 sum = *at;
 #pragma unroll 8
-  for (int i = 0; i < taken; ++i, parts += cols) {
+  for (int i = 0; i < per_row; ++i, parts += cols) {
     const float4 part = *reinterpret_cast<const float4*>(parts);
     sum.x += weights[i] * part.x, sum.y += weights[i] * part.y;
     sum.z += weights[i] * part.z, sum.w += weights[i] * part.w;
@@ -206,7 +207,7 @@ template <int kOwn, int kRows>
 void LaunchRoute(const Launcher& on, const ExpertsCall& call) {
   constexpr int kWarps = kBlockThreads / 32;
   if (call.x.rows <= kFewExpertRows) {
-    const auto words = static_cast<size_t>(2 * call.plan.router.cols + call.places());
+    const auto words = static_cast<size_t>(2 * call.plan.router.cols + call.pairs());
     return Launch(on, RouteFewKernel<kOwn, kRows>, Grid(1), 32 * static_cast<int>(call.x.rows),
                   words * sizeof(uint32_t), call);
   }
@@ -229,10 +230,10 @@ void LaunchRouteOfWay(const Launcher& on, const ExpertsCall& call) {
 }  // namespace
 
 void LaunchRouteExperts(const Launcher& on, const ExpertsCall& call) {
-  const int64_t among = call.plan.router.cols - (call.plan.taken > call.plan.used ? 1 : 0);
-  CHECK_LE(among, 1024);
-  if (among <= 128) return LaunchRouteOfWay<4>(on, call);
-  if (among <= 512) return LaunchRouteOfWay<16>(on, call);
+  const int64_t routed = call.plan.router.cols - (call.plan.experts_per_row > call.plan.top_k ? 1 : 0);
+  CHECK_LE(routed, 1024);
+  if (routed <= 128) return LaunchRouteOfWay<4>(on, call);
+  if (routed <= 512) return LaunchRouteOfWay<16>(on, call);
   LaunchRouteOfWay<32>(on, call);
 }
 

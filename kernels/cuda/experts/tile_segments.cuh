@@ -54,8 +54,8 @@ __device__ __forceinline__ void FillSegment(const ExpertsCall& a, const ExpertRo
   }
 #pragma unroll 1
   for (int r = 0; r < group.count; ++r) {
-    const int place = a.order[group.first + r];
-    to.row_at[r] = kIn ? place / a.plan.taken : group.first + r, to.target[r] = kIn ? group.first + r : place;
+    const int pair = a.order[group.first + r];
+    to.row_at[r] = kIn ? pair / a.plan.experts_per_row : group.first + r, to.target[r] = kIn ? group.first + r : pair;
   }
 }
 

@@ -155,15 +155,15 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
     case OpKind::kNorm:
       if (ops.size() > 1 && ops[1].kind == OpKind::kLinear && SameMatrix(op.y, ops[1].x) && !IsInPlace(op) &&
           CanFuseNorm(op.x.rows, op.x.cols)) {
-        if (const size_t taken = RunLinear(ops, 1); taken > 0) return taken;
+        if (const size_t ops_run = RunLinear(ops, 1); ops_run > 0) return ops_run;
       }
-      if (const size_t taken = RunIntoE4M3(ops); taken > 0) return taken;
+      if (const size_t ops_run = RunIntoE4M3(ops); ops_run > 0) return ops_run;
       LaunchNorm(on_, op.x, op.norm_weight, op.bias, op.layer_norm, op.eps, op.y);
       return 1;
     case OpKind::kNormHeads:
       return NormHeads(ops);
     case OpKind::kLinear:
-      if (const size_t taken = RunLinear(ops, 0); taken > 0) return taken;
+      if (const size_t ops_run = RunLinear(ops, 0); ops_run > 0) return ops_run;
       return Multiply(ops);
     case OpKind::kLowRank:
       LaunchLowRank(on_, op.low_rank, op.weight_dtype, op.x, op.y);
@@ -172,7 +172,7 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
       RunAttention(op.attention);
       return 1;
     case OpKind::kMultiplyActivated:
-      if (const size_t taken = RunIntoE4M3(ops); taken > 0) return taken;
+      if (const size_t ops_run = RunIntoE4M3(ops); ops_run > 0) return ops_run;
       LaunchMultiplyActivated(on_, op.x, op.activation, op.y);
       return 1;
     case OpKind::kActivate:
@@ -252,26 +252,26 @@ size_t StepRunner::RunLinear(std::span<const StepOp> ops, size_t linear) {
   }
   const auto launch = KernelFor(on_, args);
   if (launch == nullptr) return 0;
-  size_t taken = linear + 1;
+  size_t ops_run = linear + 1;
   if (const StepOp* sibling = BesideOf(ops.subspan(linear))) {
     SkinnyLinear second = AsSkinny(*sibling, dtype_);
     if (linear > 0) TakeNorm(ops.front(), &second);
     if (CanStreamTwoGrouped(on_, args, second)) {
       LaunchStreamTwoGrouped(on_, args, second);
-      return taken + 1;
+      return ops_run + 1;
     }
     if (launch == LaunchGroupedLinear && CanGroupTwo(on_, args, second)) {
       LaunchTwoGroupedLinear(on_, args, second);
-      return taken + 1;
+      return ops_run + 1;
     }
   }
   SkinnyLinear fused = args;
-  if (taken < ops.size() && TakeFollower(op, ops[taken], &fused) && KernelFor(on_, fused) == launch) {
+  if (ops_run < ops.size() && TakeFollower(op, ops[ops_run], &fused) && KernelFor(on_, fused) == launch) {
     args = fused;
-    ++taken;
+    ++ops_run;
   }
   launch(on_, args);
-  return taken;
+  return ops_run;
 }
 
 size_t StepRunner::RunIntoE4M3(std::span<const StepOp> ops) {
@@ -424,9 +424,9 @@ void StepRunner::MultiplyOne(const StepOp& op, Tensor x, const void* weight, int
     panel.weights[0] = weight, panel.outputs[0] = outputs;
     // Linear kernels prefetch weights while the preceding kernel drains, but here that kernel writes them.
     const bool overlap = std::exchange(on_.overlap, false);
-    const size_t taken = RunLinear({&panel, 1}, 0);
+    const size_t ops_run = RunLinear({&panel, 1}, 0);
     on_.overlap = overlap;
-    if (taken > 0) return;
+    if (ops_run > 0) return;
   }
   product_.Multiply(weight, x, y, op.accumulate);
 }
@@ -443,10 +443,10 @@ void StepRunner::RunAttention(const AttentionPlan& plan) {
 
 void StepRunner::RunExperts(const StepOp& op) {
   const ExpertsPlan& plan = op.experts;
-  const auto place_bytes = 3 * sizeof(float) + sizeof(ExpertRows) / kIntegerExpertRows +
+  const auto pair_bytes = 3 * sizeof(float) + sizeof(ExpertRows) / kIntegerExpertRows +
                            static_cast<size_t>(StorageBytes(dtype_, plan.widest())) +
                            static_cast<size_t>(StorageBytes(DType::kF32, op.x.cols));
-  const size_t row_bytes = place_bytes * static_cast<size_t>(plan.taken),
+  const size_t row_bytes = pair_bytes * static_cast<size_t>(plan.experts_per_row),
                fixed_bytes = static_cast<size_t>(plan.router.cols) * sizeof(ExpertRows) + 6 * 256;
   CHECK_LE(fixed_bytes + row_bytes, scratch_bytes_);
   const auto max_rows = static_cast<int64_t>((scratch_bytes_ - fixed_bytes) / row_bytes);
@@ -461,16 +461,16 @@ void StepRunner::RunExperts(const StepOp& op) {
                      .group_count = static_cast<int32_t>(ExpertsCall::GroupCount(plan, path, rows))};
     call.plan.router = plan.router.Rows(first, rows);
     auto* next = static_cast<std::byte*>(scratch_);
-    const auto take = [&](auto*& pointer, int64_t bytes) {
+    const auto assign = [&](auto*& pointer, int64_t bytes) {
       pointer = reinterpret_cast<std::remove_reference_t<decltype(pointer)>>(next);
       next += (bytes + 255) / 256 * 256;
     };
-    const int64_t places = call.places();
-    take(call.ids, places * static_cast<int64_t>(sizeof(int32_t)));
-    take(call.weights, places * static_cast<int64_t>(sizeof(float)));
-    take(call.order, places * static_cast<int64_t>(sizeof(int32_t)));
-    take(call.groups, call.group_count * static_cast<int64_t>(sizeof(ExpertRows)));
-    take(call.parts, StorageBytes(DType::kF32, places * op.x.cols));
+    const int64_t pairs = call.pairs();
+    assign(call.ids, pairs * static_cast<int64_t>(sizeof(int32_t)));
+    assign(call.weights, pairs * static_cast<int64_t>(sizeof(float)));
+    assign(call.order, pairs * static_cast<int64_t>(sizeof(int32_t)));
+    assign(call.groups, call.group_count * static_cast<int64_t>(sizeof(ExpertRows)));
+    assign(call.parts, StorageBytes(DType::kF32, pairs * op.x.cols));
     call.mid = next;
     LaunchRouteExperts(on_, call);
     const auto launch = path == ExpertsWay::kMany ? LaunchManyExperts
