@@ -200,10 +200,10 @@ class Backend : public SlabMemory {
   virtual void SoftCap(Tensor x, float cap) = 0;
   /// y[i] = x[rows[i]]: selects the rows whose logits are needed. `rows` is host memory.
   virtual void GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) = 0;
-  /// chosen[r] = the token sampled with choices[r] from row r of `logits` [rows, V] (kF32), which is modified; defined
-  /// in kernels/token_choice.h. An error in a row is reported in its outcome and affects no other row. `chosen` is host
-  /// memory and valid after Synchronize.
-  virtual void ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) = 0;
+  /// sampled[r] = the token sampled with row_params[r] from row r of `logits` [rows, V] (kF32), which is modified;
+  /// defined in kernels/token_choice.h. An error in a row is reported in its outcome and affects no other row.
+  /// `sampled` is host memory and valid after Synchronize.
+  virtual void ChooseTokens(Tensor logits, std::span<const TokenChoice> row_params, std::span<ChosenToken> sampled) = 0;
 
   // ---- collectives of tensor- and pipeline-parallel ranks; every rank makes the same calls (kernels/ranks/comm.h) --
   /// All-reduce: y += the sum of all ranks' x, in rank order, or on a GPU in NCCL's order
@@ -219,11 +219,11 @@ class Backend : public SlabMemory {
   /// Embed there can consume them.
   virtual void SendChosen(size_t count) = 0;
   virtual void ReceiveChosen(size_t count) = 0;
-  /// Distributed greedy sampling: chosen[r] = the token of row r with the highest logit in all ranks' columns. `logits`
-  /// (kF32) has this rank's columns, from token `first` on. Equals ChooseTokens with greedy parameters and nothing
-  /// else. Ranks exchange only their best candidates. All ranks return the same tokens, which Embed accepts as those of
-  /// ChooseTokens.
-  virtual void ChooseHighest(Tensor logits, int64_t first, std::span<ChosenToken> chosen) = 0;
+  /// Distributed greedy sampling: sampled[r] = the token of row r with the highest logit in all ranks' columns.
+  /// `logits` (kF32) has this rank's columns, from token `first` on. Equals ChooseTokens with greedy parameters and
+  /// nothing else. Ranks exchange only their best candidates. All ranks return the same tokens, which Embed accepts as
+  /// those of ChooseTokens.
+  virtual void ChooseHighest(Tensor logits, int64_t first, std::span<ChosenToken> sampled) = 0;
 };
 
 /// `comms` connects the ranks, if this is one. ERRORS: kInvalidArgument if this machine lacks the requested instruction

@@ -199,16 +199,16 @@ void CpuBackend::GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) {
   });
 }
 
-void CpuBackend::ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) {
+void CpuBackend::ChooseTokens(Tensor logits, std::span<const TokenChoice> row_params, std::span<ChosenToken> sampled) {
   CheckFloat(logits);
-  CHECK_EQ(logits.rows, static_cast<int64_t>(choices.size()));
-  CHECK_EQ(choices.size(), chosen.size());
-  choosers_.resize(std::max(choosers_.size(), choices.size()));
+  CHECK_EQ(logits.rows, static_cast<int64_t>(row_params.size()));
+  CHECK_EQ(row_params.size(), sampled.size());
+  choosers_.resize(std::max(choosers_.size(), row_params.size()));
   EachRow(logits.rows, logits.cols, [&](int64_t r) {
     const auto row = static_cast<size_t>(r);
-    chosen[row] = choosers_[row].Choose({logits.f32_row(r), static_cast<size_t>(logits.cols)}, choices[row]);
+    sampled[row] = choosers_[row].Choose({logits.f32_row(r), static_cast<size_t>(logits.cols)}, row_params[row]);
   });
-  for (const ChosenToken& token : chosen) chosen_ids_.push_back(token.id);
+  for (const ChosenToken& token : sampled) chosen_ids_.push_back(token.id);
 }
 
 void CpuBackend::Synchronize() {
@@ -272,10 +272,10 @@ void CpuBackend::ReceiveChosen(size_t count) {
 }
 
 // A NaN logit marks a part with an unusable logit.
-void CpuBackend::ChooseHighest(Tensor logits, int64_t first, std::span<ChosenToken> chosen) {
+void CpuBackend::ChooseHighest(Tensor logits, int64_t first, std::span<ChosenToken> sampled) {
   CheckFloat(logits);
-  CHECK_EQ(logits.rows, std::ssize(chosen));
-  const size_t rows = chosen.size(), ranks = comms_.layer ? static_cast<size_t>(comms_.layer->ranks()) : 1;
+  CHECK_EQ(logits.rows, std::ssize(sampled));
+  const size_t rows = sampled.size(), ranks = comms_.layer ? static_cast<size_t>(comms_.layer->ranks()) : 1;
   choosers_.resize(std::max(choosers_.size(), rows));
   own_best_.resize(rows);
   EachRow(logits.rows, logits.cols, [&](int64_t r) {
@@ -292,10 +292,10 @@ void CpuBackend::ChooseHighest(Tensor logits, int64_t first, std::span<ChosenTok
       const Candidate& other = all_best_[rank * rows + row];
       if (std::isnan(other.first) || Better(other, best)) best = other;
     }
-    chosen[row] = {};
-    chosen[row].outcome = std::isfinite(best.first) ? ChosenToken::Outcome::kChosen : ChosenToken::Outcome::kNotFinite;
-    if (std::isfinite(best.first)) chosen[row].id = best.second;
-    chosen_ids_.push_back(chosen[row].id);
+    sampled[row] = {};
+    sampled[row].outcome = std::isfinite(best.first) ? ChosenToken::Outcome::kChosen : ChosenToken::Outcome::kNotFinite;
+    if (std::isfinite(best.first)) sampled[row].id = best.second;
+    chosen_ids_.push_back(sampled[row].id);
   }
 }
 

@@ -50,14 +50,14 @@ class CpuBackend final : public Backend {
   void Add(Tensor x, Tensor y) override;
   void SoftCap(Tensor x, float cap) override;
   void GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) override;
-  void ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) override;
+  void ChooseTokens(Tensor logits, std::span<const TokenChoice> row_params, std::span<ChosenToken> sampled) override;
   void AddAllRanks(Tensor x, Tensor y) override;
   void GatherColumns(Tensor x, std::span<const int64_t> borders) override;
   void SendRows(Tensor x) override;
   void ReceiveRows(Tensor x) override;
   void SendChosen(size_t count) override;
   void ReceiveChosen(size_t count) override;
-  void ChooseHighest(Tensor logits, int64_t first, std::span<ChosenToken> chosen) override;
+  void ChooseHighest(Tensor logits, int64_t first, std::span<ChosenToken> sampled) override;
 
  private:
   // Jobs with fewer element operations finish before another thread has woken up.

@@ -18,15 +18,15 @@ float Bounded(double logit) {
 }
 
 /// True if a ban removed a token that the model allows.
-bool ApplyBans(std::span<float> logits, const TokenChoice& choice) {
+bool ApplyBans(std::span<float> logits, const TokenChoice& params) {
   bool any_removed = false;
   const auto ban = [&](size_t id) {
     any_removed |= logits[id] != kMinusInfinity;
     logits[id] = kMinusInfinity;
   };
-  for (const int32_t id : choice.banned) ban(static_cast<size_t>(id));
-  for (size_t word = 0; word < choice.allowed.size(); ++word) {
-    const uint32_t bits = choice.allowed[word];
+  for (const int32_t id : params.banned) ban(static_cast<size_t>(id));
+  for (size_t word = 0; word < params.allowed.size(); ++word) {
+    const uint32_t bits = params.allowed[word];
     if (bits == UINT32_MAX) continue;
     const size_t end = std::min((word + 1) * 32, logits.size());
     for (size_t id = word * 32; id < end; ++id) {
@@ -36,41 +36,41 @@ bool ApplyBans(std::span<float> logits, const TokenChoice& choice) {
   return any_removed;
 }
 
-void ApplyBiasAndPenalties(std::span<float> logits, const TokenChoice& choice) {
-  for (const auto& [id, bias] : choice.bias) {
+void ApplyBiasAndPenalties(std::span<float> logits, const TokenChoice& params) {
+  for (const auto& [id, bias] : params.bias) {
     if (logits[id] != kMinusInfinity) logits[id] = Bounded(double{logits[id]} + bias);
   }
-  const double r = choice.repetition_penalty;
-  for (const int32_t id : choice.repeated) {
+  const double r = params.repetition_penalty;
+  for (const int32_t id : params.repeated) {
     const double logit = logits[id];
     if (logits[id] != kMinusInfinity) logits[id] = Bounded(logit < 0 ? logit * r : logit / r);
   }
-  for (const auto& [id, count] : choice.counted) {
+  for (const auto& [id, count] : params.counted) {
     if (logits[id] == kMinusInfinity) continue;
-    logits[id] = Bounded(logits[id] - choice.presence_penalty - choice.frequency_penalty * count);
+    logits[id] = Bounded(logits[id] - params.presence_penalty - params.frequency_penalty * count);
   }
 }
 
 }  // namespace
 
-ChosenToken TokenChooser::Choose(std::span<float> logits, const TokenChoice& choice) {
-  CHECK(choice.allowed.empty() || choice.allowed.size() * 32 >= logits.size());
+ChosenToken TokenChooser::Choose(std::span<float> logits, const TokenChoice& params) {
+  CHECK(params.allowed.empty() || params.allowed.size() * 32 >= logits.size());
   ChosenToken token;
   token.outcome = ChosenToken::Outcome::kNotFinite;
   if (!VocabularyPasses::AllUsable(logits)) return token;
-  if (choice.edits_logprobs) TakeLogprobs(logits);
-  const bool banned = ApplyBans(logits, choice);
-  ApplyBiasAndPenalties(logits, choice);
+  if (params.edits_logprobs) TakeLogprobs(logits);
+  const bool banned = ApplyBans(logits, params);
+  ApplyBiasAndPenalties(logits, params);
   const auto [max, best] = passes_.FindBest(logits);
   if (max == kMinusInfinity) {
     if (banned) token.outcome = ChosenToken::Outcome::kNothingLeft;
     return token;
   }
   token.outcome = ChosenToken::Outcome::kChosen;
-  token.id = choice.scored >= 0 ? choice.scored : choice.greedy() ? best : Draw(logits, max, choice);
-  if (choice.logprobs >= 0) {
-    const double log_sum = choice.edits_logprobs ? 0 : max + std::log(passes_.SumWeights(logits, 1.0f));
-    FillLogprobs(logits, log_sum, choice.logprobs, token);
+  token.id = params.scored >= 0 ? params.scored : params.greedy() ? best : Draw(logits, max, params);
+  if (params.logprobs >= 0) {
+    const double log_sum = params.edits_logprobs ? 0 : max + std::log(passes_.SumWeights(logits, 1.0f));
+    FillLogprobs(logits, log_sum, params.logprobs, token);
   }
   return token;
 }
@@ -89,51 +89,51 @@ Candidate TokenChooser::FindBest(std::span<const float> logits) {
   return passes_.FindBest(logits);
 }
 
-int32_t TokenChooser::Draw(std::span<const float> logits, float max, const TokenChoice& choice) {
-  const float inverse_temperature = choice.inverse_temperature();
+int32_t TokenChooser::Draw(std::span<const float> logits, float max, const TokenChoice& params) {
+  const float inverse_temperature = params.inverse_temperature();
   const auto vocab = static_cast<int64_t>(logits.size());
-  const bool cut_k = choice.top_k > 0 && choice.top_k < vocab;
-  const bool cut_p = choice.top_p < 1.0;
-  const bool cut_min = choice.min_p > 0;
-  if (!cut_k && !cut_p && !cut_min) return passes_.Draw(logits, inverse_temperature, choice.uniform);
+  const bool cut_k = params.top_k > 0 && params.top_k < vocab;
+  const bool cut_p = params.top_p < 1.0;
+  const bool cut_min = params.min_p > 0;
+  if (!cut_k && !cut_p && !cut_min) return passes_.Draw(logits, inverse_temperature, params.uniform);
 
   // Gathers only tokens that can survive the cuts; `slack` keeps rounding from dropping a token that would survive.
   candidates_.clear();
   double whole = 0;
   if (cut_k) {
-    passes_.GatherAtLeast(logits, passes_.LowerBoundOfTop(choice.top_k), candidates_);
-    CutTopK(static_cast<size_t>(choice.top_k));
+    passes_.GatherAtLeast(logits, passes_.LowerBoundOfTop(params.top_k), candidates_);
+    CutTopK(static_cast<size_t>(params.top_k));
     for (const Candidate& c : candidates_) whole += SoftmaxWeight(c.first, max, inverse_temperature);
   } else {
-    double least = choice.min_p;
+    double least = params.min_p;
     if (cut_p) {
       // All tokens lighter than this weigh less than 1 - top_p of the total together, so the nucleus excludes them.
       whole = passes_.SumWeights(logits, inverse_temperature);
-      least = (1.0 - choice.top_p) * whole / static_cast<double>(vocab);
+      least = (1.0 - params.top_p) * whole / static_cast<double>(vocab);
     }
-    const double slack = 1e-4 * (1 + choice.temperature) + 1e-6 * std::abs(double{max});
-    const double threshold = max + choice.temperature * std::log(least) - slack;
+    const double slack = 1e-4 * (1 + params.temperature) + 1e-6 * std::abs(double{max});
+    const double threshold = max + params.temperature * std::log(least) - slack;
     passes_.GatherAtLeast(logits, Bounded(threshold), candidates_);
   }
-  if (cut_p) CutTopP(choice.top_p * whole, max, inverse_temperature);
+  if (cut_p) CutTopP(params.top_p * whole, max, inverse_temperature);
 
   double kept = 0;
-  const double least_weight = cut_min ? choice.min_p : 0;
+  const double least_weight = cut_min ? params.min_p : 0;
   for (const Candidate& c : candidates_) {
     const double weight = SoftmaxWeight(c.first, max, inverse_temperature);
     if (weight >= least_weight) kept += weight;
   }
-  const double target = choice.uniform * kept;
+  const double target = params.uniform * kept;
   double sum = 0;
-  int32_t chosen = 0;
+  int32_t sampled = 0;
   for (const auto& [logit, id] : candidates_) {
     const double weight = SoftmaxWeight(logit, max, inverse_temperature);
     if (weight <= 0 || weight < least_weight) continue;
-    chosen = id;
+    sampled = id;
     sum += weight;
     if (target < sum) break;
   }
-  return chosen;
+  return sampled;
 }
 
 // Keeps the k best candidates, in id order.

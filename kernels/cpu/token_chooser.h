@@ -14,12 +14,12 @@ namespace ringside::cpu {
 class TokenChooser {
  public:
   /// Modifies `logits` [V].
-  ChosenToken Choose(std::span<float> logits, const TokenChoice& choice);
+  ChosenToken Choose(std::span<float> logits, const TokenChoice& params);
   /// The highest logit and its index; NaN if any logit is NaN or +inf.
   Candidate FindBest(std::span<const float> logits);
 
  private:
-  int32_t Draw(std::span<const float> logits, float max, const TokenChoice& choice);
+  int32_t Draw(std::span<const float> logits, float max, const TokenChoice& params);
   void CutTopK(size_t k);
   void CutTopP(double wanted, float max, float inverse_temperature);
   /// Replaces the logits by log probabilities.

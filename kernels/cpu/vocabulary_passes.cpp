@@ -90,16 +90,16 @@ int32_t VocabularyPasses::Draw(std::span<const float> logits, float inverse_temp
     block = last_used;
     before = std::numeric_limits<double>::lowest();
   }
-  int32_t chosen = 0;
+  int32_t sampled = 0;
   const size_t end = std::min((block + 1) * kBlock, logits.size());
   for (size_t id = block * kBlock; id < end; ++id) {
     const float weight = SoftmaxWeight(logits[id], max_, inverse_temperature);
     if (weight <= 0) continue;
-    chosen = static_cast<int32_t>(id);
+    sampled = static_cast<int32_t>(id);
     before += weight;
     if (target < before) break;
   }
-  return chosen;
+  return sampled;
 }
 
 void VocabularyPasses::GatherAtLeast(std::span<const float> logits, float threshold,

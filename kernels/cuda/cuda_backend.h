@@ -79,14 +79,14 @@ class CudaBackend final : public Backend {
   void Add(Tensor x, Tensor y) override;
   void SoftCap(Tensor x, float cap) override;
   void GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) override;
-  void ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) override;
+  void ChooseTokens(Tensor logits, std::span<const TokenChoice> row_params, std::span<ChosenToken> sampled) override;
   void AddAllRanks(Tensor x, Tensor y) override;
   void GatherColumns(Tensor x, std::span<const int64_t> borders) override;
   void SendRows(Tensor x) override { HandOver(OpKind::kSend, x); }
   void ReceiveRows(Tensor x) override { HandOver(OpKind::kReceive, x); }
   void SendChosen(size_t count) override { HandOver(OpKind::kSend, ChosenIds(count)); }
   void ReceiveChosen(size_t count) override { HandOver(OpKind::kReceive, ChosenIds(count)); }
-  void ChooseHighest(Tensor logits, int64_t first, std::span<ChosenToken> chosen) override;
+  void ChooseHighest(Tensor logits, int64_t first, std::span<ChosenToken> sampled) override;
 
  private:
   /// The properties by which layers share one staged attention plan.
@@ -156,7 +156,7 @@ class CudaBackend final : public Backend {
   /// Reserves staging space for a later Upload; first runs the recorded operations if the buffer is full.
   Staging::Place StageRoom(size_t bytes);
   const int32_t* StageIndices(std::span<const int64_t> values);
-  const ChoiceRow* StageChoices(std::span<const TokenChoice> choices);
+  const ChoiceRow* StageChoices(std::span<const TokenChoice> row_params);
   /// Pinned memory whose contents are copied to `host` once the operations issued so far have been waited for.
   std::byte* Land(void* host, size_t bytes);
   /// Records a GEMM with weights of one type and one input order; writes columns [column, column + outputs) of y.

@@ -10,9 +10,9 @@ namespace {
 
 constexpr size_t kMostListBytes = size_t{16} << 20;  // list bytes per launch; a launch has at least one row
 
-size_t ListBytes(const TokenChoice& choice) {
-  return sizeof(BiasedId) * choice.bias.size() + sizeof(CountedId) * choice.counted.size() +
-         sizeof(int32_t) * (choice.repeated.size() + choice.banned.size() + choice.allowed.size());
+size_t ListBytes(const TokenChoice& params) {
+  return sizeof(BiasedId) * params.bias.size() + sizeof(CountedId) * params.counted.size() +
+         sizeof(int32_t) * (params.repeated.size() + params.banned.size() + params.allowed.size());
 }
 
 /// Appends lists to staging memory.
@@ -49,55 +49,56 @@ class ListWriter {
 
 }  // namespace
 
-const ChoiceRow* CudaBackend::StageChoices(std::span<const TokenChoice> choices) {
-  size_t bytes = choices.size() * sizeof(ChoiceRow);
-  for (const TokenChoice& choice : choices) bytes += ListBytes(choice);
+const ChoiceRow* CudaBackend::StageChoices(std::span<const TokenChoice> row_params) {
+  size_t bytes = row_params.size() * sizeof(ChoiceRow);
+  for (const TokenChoice& params : row_params) bytes += ListBytes(params);
   const Staging::Place place = StageRoom(bytes);
   auto* row = static_cast<ChoiceRow*>(place.host);
-  const size_t rows_bytes = choices.size() * sizeof(ChoiceRow);
+  const size_t rows_bytes = row_params.size() * sizeof(ChoiceRow);
   ListWriter lists(
       {static_cast<std::byte*>(place.host) + rows_bytes, static_cast<std::byte*>(place.device) + rows_bytes});
-  for (const TokenChoice& choice : choices) {
+  for (const TokenChoice& params : row_params) {
     ChoiceRow out = {};
-    out.bias = lists.Write<BiasedId>(choice.bias, &out.biases);
-    out.counted = lists.Write<CountedId>(choice.counted, &out.counts);
-    out.repeated = lists.Write<int32_t>(choice.repeated, &out.repeats);
-    out.banned = lists.Write<int32_t>(choice.banned, &out.bans);
+    out.bias = lists.Write<BiasedId>(params.bias, &out.biases);
+    out.counted = lists.Write<CountedId>(params.counted, &out.counts);
+    out.repeated = lists.Write<int32_t>(params.repeated, &out.repeats);
+    out.banned = lists.Write<int32_t>(params.banned, &out.bans);
     int32_t words = 0;
-    const auto* allowed = lists.Write<uint32_t>(choice.allowed, &words);
+    const auto* allowed = lists.Write<uint32_t>(params.allowed, &words);
     out.allowed = words > 0 ? allowed : nullptr;
-    out.repetition_penalty = choice.repetition_penalty;
-    out.presence_penalty = choice.presence_penalty;
-    out.frequency_penalty = choice.frequency_penalty;
-    out.top_p = choice.top_p;
-    out.min_p = choice.min_p;
-    out.uniform = choice.uniform;
-    out.top_k = choice.top_k;
-    out.greedy = choice.greedy();
-    out.inverse_temperature = out.greedy ? 1.0f : choice.inverse_temperature();
-    out.logprobs = static_cast<int32_t>(choice.logprobs);
-    out.scored = choice.scored;
-    out.edits_logprobs = choice.edits_logprobs;
+    out.repetition_penalty = params.repetition_penalty;
+    out.presence_penalty = params.presence_penalty;
+    out.frequency_penalty = params.frequency_penalty;
+    out.top_p = params.top_p;
+    out.min_p = params.min_p;
+    out.uniform = params.uniform;
+    out.top_k = params.top_k;
+    out.greedy = params.greedy();
+    out.inverse_temperature = out.greedy ? 1.0f : params.inverse_temperature();
+    out.logprobs = static_cast<int32_t>(params.logprobs);
+    out.scored = params.scored;
+    out.edits_logprobs = params.edits_logprobs;
     *row++ = out;
   }
   return static_cast<const ChoiceRow*>(place.device);
 }
 
-void CudaBackend::ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) {
+void CudaBackend::ChooseTokens(Tensor logits, std::span<const TokenChoice> row_params, std::span<ChosenToken> sampled) {
   CHECK(logits.dtype == DType::kF32);
-  CHECK_EQ(logits.rows, static_cast<int64_t>(choices.size()));
-  CHECK_EQ(choices.size(), chosen.size());
+  CHECK_EQ(logits.rows, static_cast<int64_t>(row_params.size()));
+  CHECK_EQ(row_params.size(), sampled.size());
   CHECK(logits.cols > 0 && logits.cols < INT32_MAX / 2);
-  for (const TokenChoice& choice : choices) {
-    CHECK(choice.allowed.empty() || static_cast<int64_t>(choice.allowed.size()) * 32 >= logits.cols);
+  for (const TokenChoice& params : row_params) {
+    CHECK(params.allowed.empty() || static_cast<int64_t>(params.allowed.size()) * 32 >= logits.cols);
   }
-  for (size_t first = 0; first < choices.size();) {
-    size_t count = 1, bytes = ListBytes(choices[first]);
-    while (first + count < choices.size() && (bytes += ListBytes(choices[first + count])) <= kMostListBytes) ++count;
+  for (size_t first = 0; first < row_params.size();) {
+    size_t count = 1, bytes = ListBytes(row_params[first]);
+    while (first + count < row_params.size() && (bytes += ListBytes(row_params[first + count])) <= kMostListBytes)
+      ++count;
     const Tensor rows = logits.Rows(static_cast<int64_t>(first), static_cast<int64_t>(count));
     StepOp op{.kind = OpKind::kChooseTokens, .x = rows};
-    op.chosen = reinterpret_cast<ChosenToken*>(Land(&chosen[first], count * sizeof(ChosenToken)));
-    op.choices = StageChoices(choices.subspan(first, count));
+    op.sampled = reinterpret_cast<ChosenToken*>(Land(&sampled[first], count * sizeof(ChosenToken)));
+    op.row_params = StageChoices(row_params.subspan(first, count));
     CHECK_LE(chosen_rows_ + rows.rows, kMostChosenRows);
     op.chosen_ids = chosen_ids_ + chosen_rows_;
     chosen_rows_ += rows.rows;
@@ -106,12 +107,12 @@ void CudaBackend::ChooseTokens(Tensor logits, std::span<const TokenChoice> choic
   }
 }
 
-void CudaBackend::ChooseHighest(Tensor logits, int64_t first, std::span<ChosenToken> chosen) {
+void CudaBackend::ChooseHighest(Tensor logits, int64_t first, std::span<ChosenToken> sampled) {
   CHECK(logits.dtype == DType::kF32 && exchange_.started());
-  CHECK_EQ(logits.rows, std::ssize(chosen));
+  CHECK_EQ(logits.rows, std::ssize(sampled));
   CHECK(logits.rows > 0 && logits.cols > 0 && first + logits.cols < INT32_MAX / 2);
   StepOp op{.kind = OpKind::kChooseHighest, .x = logits, .first_token = first};
-  op.chosen = reinterpret_cast<ChosenToken*>(Land(chosen.data(), chosen.size_bytes()));
+  op.sampled = reinterpret_cast<ChosenToken*>(Land(sampled.data(), sampled.size_bytes()));
   CHECK_LE(chosen_rows_ + logits.rows, kMostChosenRows);
   op.chosen_ids = chosen_ids_ + chosen_rows_;
   chosen_rows_ += logits.rows;

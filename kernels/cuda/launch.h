@@ -42,10 +42,10 @@ std::array<int, kMostOfCluster + 1> CountClusters(int multiprocessors, int large
 int LoadedArchitecture();
 
 // ---- rows.cu
-/// y[r] (+)= row ids[r] of a table of `dtype` with y.cols columns, times `scale`; AwaitedToken(i) stands for chosen[i].
-/// `ids` and `chosen` are in device memory. `scales`: row scales of a quantized table, otherwise null.
+/// y[r] (+)= row ids[r] of a table of `dtype` with y.cols columns, times `scale`; AwaitedToken(i) stands for
+/// sampled[i]. `ids` and `sampled` are in device memory. `scales`: row scales of a quantized table, otherwise null.
 void LaunchEmbed(const Launcher& on, const void* table, DType dtype, const float* scales, const int32_t* ids,
-                 const int32_t* chosen, float scale, Tensor y, bool accumulate);
+                 const int32_t* sampled, float scale, Tensor y, bool accumulate);
 /// RMSNorm (`bias` null and !layer) or LayerNorm of each row. Adds `added` to x first unless it is null.
 void LaunchNorm(const Launcher& on, Tensor x, const float* weight, const float* bias, bool layer, float eps, Tensor y,
                 const float* added = nullptr);
@@ -224,8 +224,9 @@ void LaunchManyExperts(const Launcher& on, const ExpertsCall& call);
 void LaunchSumParts(const Launcher& on, const ExpertsCall& call);
 
 // ---- sampling/choose_tokens.cu
-/// chosen[r] = the token sampled by choices[r] (device memory) from row r of `logits` (float32), which is modified.
-/// `chosen` may be pinned host memory; `ids` [rows], in device memory, receives the tokens alone.
-void LaunchChooseTokens(const Launcher& on, Tensor logits, const ChoiceRow* choices, ChosenToken* chosen, int32_t* ids);
+/// sampled[r] = the token sampled with row_params[r] (device memory) from row r of `logits` (float32), which is
+/// modified. `sampled` may be pinned host memory; `ids` [rows], in device memory, receives the tokens alone.
+void LaunchChooseTokens(const Launcher& on, Tensor logits, const ChoiceRow* row_params, ChosenToken* sampled,
+                        int32_t* ids);
 
 }  // namespace ringside::cuda

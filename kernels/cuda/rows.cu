@@ -9,10 +9,10 @@ namespace ringside::cuda {
 namespace {
 
 __global__ void EmbedKernel(const void* table, DType dtype, const float* scales, const int32_t* ids,
-                            const int32_t* chosen, float scale, Tensor y, bool accumulate) {
+                            const int32_t* sampled, float scale, Tensor y, bool accumulate) {
   StartStep();
   const int32_t id = ids[blockIdx.x];
-  const int64_t row = IsAwaited(id) ? chosen[AwaitedIndex(id)] : id, to = blockIdx.x * y.stride;
+  const int64_t row = IsAwaited(id) ? sampled[AwaitedIndex(id)] : id, to = blockIdx.x * y.stride;
   for (int64_t c = threadIdx.x; c < y.cols; c += blockDim.x) {
     const float element = HasGroupScales(dtype) ? LoadGrouped(table, dtype, row, c, y.cols) * scales[row]
                           : scales != nullptr   ? LoadQuantised(table, dtype, row, c, y.cols) * scales[row]
@@ -296,8 +296,8 @@ std::array<int, kMostOfCluster + 1> CountClusters(int multiprocessors, int large
 }
 
 void LaunchEmbed(const Launcher& on, const void* table, DType dtype, const float* scales, const int32_t* ids,
-                 const int32_t* chosen, float scale, Tensor y, bool accumulate) {
-  Launch(on, EmbedKernel, Grid(y.rows), kBlockThreads, 0, table, dtype, scales, ids, chosen, scale, y, accumulate);
+                 const int32_t* sampled, float scale, Tensor y, bool accumulate) {
+  Launch(on, EmbedKernel, Grid(y.rows), kBlockThreads, 0, table, dtype, scales, ids, sampled, scale, y, accumulate);
 }
 
 void LaunchNorm(const Launcher& on, Tensor x, const float* weight, const float* bias, bool layer, float eps, Tensor y,

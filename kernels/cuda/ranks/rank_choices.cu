@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kBlockThreads) TellHighestKernel(RankLinks lin
 
 /// One warp per row; part(rank, place) loads one of its parts.
 template <class Part>
-__device__ __forceinline__ void ChooseHighest(int ranks, int64_t rows, ChosenToken* chosen, int32_t* ids,
+__device__ __forceinline__ void ChooseHighest(int ranks, int64_t rows, ChosenToken* sampled, int32_t* ids,
                                               const Part& part) {
   const int64_t row = blockIdx.x * int64_t{kWarps} + threadIdx.x / 32;
   if (row >= rows) return;
@@ -98,15 +98,15 @@ __device__ __forceinline__ void ChooseHighest(int ranks, int64_t rows, ChosenTok
   const auto outcome = good ? ChosenToken::Outcome::kChosen : ChosenToken::Outcome::kNotFinite;
   static_assert(offsetof(ChosenToken, id) == 4 && offsetof(ChosenToken, tops) == 12);
   ids[row] = good ? best.id : 0;
-  *reinterpret_cast<int4*>(&chosen[row]) = {static_cast<int32_t>(outcome), good ? best.id : 0, 0, 0};
+  *reinterpret_cast<int4*>(&sampled[row]) = {static_cast<int32_t>(outcome), good ? best.id : 0, 0, 0};
 }
 
 __global__ void __launch_bounds__(kBlockThreads)
-    ChooseToldKernel(RankLinks links, int64_t rows, ChosenToken* chosen, int32_t* ids) {
+    ChooseToldKernel(RankLinks links, int64_t rows, ChosenToken* sampled, int32_t* ids) {
   StartStep();
   const uint32_t call = LoadOne(links.calls) + 1;
   CountCall(links.blocks_begun, links.calls, call);
-  ChooseHighest(links.ranks, rows, chosen, ids, [&](int rank, int64_t place) {
+  ChooseHighest(links.ranks, rows, sampled, ids, [&](int rank, int64_t place) {
     const uint4* from = links.inboxes[links.rank] + InboxOf(links, rank, call) + place;
     uint4 word = {};
     WaitUntil(links.timeout, [&] {
@@ -118,9 +118,9 @@ __global__ void __launch_bounds__(kBlockThreads)
 }
 
 __global__ void __launch_bounds__(kBlockThreads)
-    ChooseSentKernel(const uint4* message, int ranks, int64_t rows, ChosenToken* chosen, int32_t* ids) {
+    ChooseSentKernel(const uint4* message, int ranks, int64_t rows, ChosenToken* sampled, int32_t* ids) {
   StartStep();
-  ChooseHighest(ranks, rows, chosen, ids,
+  ChooseHighest(ranks, rows, sampled, ids,
                 [&](int rank, int64_t place) { return message[rank * rows * kHighestParts + place]; });
 }
 
@@ -137,15 +137,15 @@ void LaunchTellHighest(const Launcher& on, const RankLinks& links, Tensor logits
   Launch(on, TellHighestKernel, Grid(kHighestParts, logits.rows), kBlockThreads, 0, links, logits, first);
 }
 
-void LaunchChooseHighest(const Launcher& on, const RankLinks& links, int64_t rows, ChosenToken* chosen, int32_t* ids) {
+void LaunchChooseHighest(const Launcher& on, const RankLinks& links, int64_t rows, ChosenToken* sampled, int32_t* ids) {
   CHECK_LE((rows + kWarps - 1) / kWarps, RankLinks::kMaxBlocks);
-  Launch(on, ChooseToldKernel, RowGrid(rows), kBlockThreads, 0, links, rows, chosen, ids);
+  Launch(on, ChooseToldKernel, RowGrid(rows), kBlockThreads, 0, links, rows, sampled, ids);
 }
 
-void LaunchChooseHighest(const Launcher& on, const HighestLogit* message, int ranks, int64_t rows, ChosenToken* chosen,
+void LaunchChooseHighest(const Launcher& on, const HighestLogit* message, int ranks, int64_t rows, ChosenToken* sampled,
                          int32_t* ids) {
   Launch(on, ChooseSentKernel, RowGrid(rows), kBlockThreads, 0, reinterpret_cast<const uint4*>(message), ranks, rows,
-         chosen, ids);
+         sampled, ids);
 }
 
 }  // namespace ringside::cuda

@@ -27,10 +27,10 @@ void LaunchFindHighest(const Launcher& on, Tensor logits, int64_t first, Highest
 /// As LaunchFindHighest, into all ranks' inboxes. LaunchChooseHighest must follow and ends the call.
 void LaunchTellHighest(const Launcher& on, const RankLinks& links, Tensor logits, int64_t first);
 
-/// Reduces all ranks' parts of row r to chosen[r], which may be pinned host memory, and ids[r]. The parts come from the
-/// inbox, or from `message` [ranks][rows][kHighestParts].
-void LaunchChooseHighest(const Launcher& on, const RankLinks& links, int64_t rows, ChosenToken* chosen, int32_t* ids);
-void LaunchChooseHighest(const Launcher& on, const HighestLogit* message, int ranks, int64_t rows, ChosenToken* chosen,
+/// Reduces all ranks' parts of row r to sampled[r], which may be pinned host memory, and ids[r]. The parts come from
+/// the inbox, or from `message` [ranks][rows][kHighestParts].
+void LaunchChooseHighest(const Launcher& on, const RankLinks& links, int64_t rows, ChosenToken* sampled, int32_t* ids);
+void LaunchChooseHighest(const Launcher& on, const HighestLogit* message, int ranks, int64_t rows, ChosenToken* sampled,
                          int32_t* ids);
 
 }  // namespace ringside::cuda

@@ -187,17 +187,17 @@ void RankExchange::GatherByNccl(const Launcher& on, const int64_t* borders, int6
   }
 }
 
-void RankExchange::ChooseHighest(const Launcher& on, Tensor logits, int64_t first, ChosenToken* chosen, int32_t* ids) {
+void RankExchange::ChooseHighest(const Launcher& on, Tensor logits, int64_t first, ChosenToken* sampled, int32_t* ids) {
   if (reach_) {
     LaunchTellHighest(on, peers_.links(), logits, first);
-    return LaunchChooseHighest(on, peers_.links(), logits.rows, chosen, ids);
+    return LaunchChooseHighest(on, peers_.links(), logits.rows, sampled, ids);
   }
   const int64_t part = logits.rows * kHighestParts;
   CHECK_LE(part * ranks() * static_cast<int64_t>(sizeof(HighestLogit)), kMessageBytes);
   auto* message = static_cast<HighestLogit*>(messages_.memory());
   LaunchFindHighest(on, logits, first, message + comm_->rank() * part);
   messages_.nccl().AllGather(message, static_cast<size_t>(part) * sizeof(HighestLogit));
-  LaunchChooseHighest(WithoutOverlap(on), message, ranks(), logits.rows, chosen, ids);
+  LaunchChooseHighest(WithoutOverlap(on), message, ranks(), logits.rows, sampled, ids);
 }
 
 }  // namespace ringside::cuda

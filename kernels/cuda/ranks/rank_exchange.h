@@ -58,7 +58,7 @@ class RankExchange {
   void GatherColumns(const Launcher& on, const int64_t* borders, Tensor x);
   /// Argmax of every row over all ranks' columns; `logits` (kF32) has this rank's columns, from token `first` on. See
   /// kernels/cuda/ranks/rank_choices.h.
-  void ChooseHighest(const Launcher& on, Tensor logits, int64_t first, ChosenToken* chosen, int32_t* ids);
+  void ChooseHighest(const Launcher& on, Tensor logits, int64_t first, ChosenToken* sampled, int32_t* ids);
 
   /// While the returned object lives, the thread waits for its stream.
   [[nodiscard]] DeviceMessages::Waiting Wait() const { return messages_.Wait(); }

@@ -16,9 +16,9 @@ class Chooser {
     TokenLogprob top[limits::kMaxBestTokens];  // filled by the leader's block
   };
 
-  __device__ Chooser(const ChoiceRow& choice, float* logits, int vocab, Shared& shared, ChosenToken* out, int32_t* id)
-      : choice_(choice), row_(choice, logits, vocab, shared.exchanges), shared_(shared), out_(out), id_(id) {
-    least_weight_ = __double2float_ru(choice.min_p);
+  __device__ Chooser(const ChoiceRow& params, float* logits, int vocab, Shared& shared, ChosenToken* out, int32_t* id)
+      : params_(params), row_(params, logits, vocab, shared.exchanges), shared_(shared), out_(out), id_(id) {
+    least_weight_ = __double2float_ru(params.min_p);
   }
 
   __device__ void Choose() {
@@ -29,11 +29,11 @@ class Chooser {
       if (row_.speaks()) Write(outcome, {0, 0});
       return;
     }
-    if (choice_.logprobs >= 0) RankBest(best);
-    if (!choice_.greedy) {
+    if (params_.logprobs >= 0) RankBest(best);
+    if (!params_.greedy) {
       Draw(TokenCut(row_, shared_.cut).Cut());
     } else if (row_.speaks()) {
-      Write(outcome, choice_.scored < 0 ? best : RankedToken{row_.logit(choice_.scored), choice_.scored});
+      Write(outcome, params_.scored < 0 ? best : RankedToken{row_.logit(params_.scored), params_.scored});
     }
     if (row_.warp() == 0 && row_.lane() < tops_) out_->top[row_.lane()] = shared_.top[row_.lane()];
   }
@@ -44,15 +44,15 @@ class Chooser {
   __device__ void Write(ChosenToken::Outcome outcome, const RankedToken& token) const {
     static_assert(offsetof(ChosenToken, id) == 4 && offsetof(ChosenToken, logprob) == 8 &&
                   offsetof(ChosenToken, tops) == 12 && offsetof(ChosenToken, top) == 16);
-    const float logprob = choice_.logprobs >= 0 ? LogprobOf(token.logit) : 0.0f;
+    const float logprob = params_.logprobs >= 0 ? LogprobOf(token.logit) : 0.0f;
     *reinterpret_cast<int4*>(out_) = {static_cast<int32_t>(outcome), token.id, __float_as_int(logprob), tops_};
     *id_ = token.id;
   }
 
   // Step 5.
   __device__ void RankBest(RankedToken best) {
-    if (!choice_.edits_logprobs) log_sum_ = row_.LogSum();
-    for (; tops_ < choice_.logprobs && best.id != INT_MAX; ++tops_) {
+    if (!params_.edits_logprobs) log_sum_ = row_.LogSum();
+    for (; tops_ < params_.logprobs && best.id != INT_MAX; ++tops_) {
       if (row_.speaks()) shared_.top[tops_] = {best.id, LogprobOf(best.logit)};
       best = row_.FindBest(best);
     }
@@ -61,7 +61,7 @@ class Chooser {
   // Steps 7 to 9. 0 if the token is not kept; `ties` is the number of tokens before it that equal the last kept one.
   __device__ __forceinline__ Sum KeptWeight(const KeptTokens& kept, float logit, uint32_t ties) const {
     const bool keeps = logit > kept.last || (logit == kept.last && ties < kept.tied);
-    const float weight = row_.WeightAt(logit, choice_.inverse_temperature);
+    const float weight = row_.WeightAt(logit, params_.inverse_temperature);
     return keeps && weight >= least_weight_ ? row_.Fixed(weight) : 0;
   }
 
@@ -100,7 +100,7 @@ class Chooser {
     Sum before = ScanOverWarp(all);
     const Sum whole = __shfl_sync(kAll, before, 31);
     before -= all;
-    const Sum target = min(whole - 1, static_cast<Sum>(choice_.uniform * static_cast<double>(whole)));
+    const Sum target = min(whole - 1, static_cast<Sum>(params_.uniform * static_cast<double>(whole)));
     for (int j = 0; j < kEach; ++j) {
       const unsigned lanes = __ballot_sync(kAll, before <= target && target < before + run_sums[j]);
       const int lane = __ffs(static_cast<int>(lanes)) - 1;
@@ -141,7 +141,7 @@ class Chooser {
     }
   }
 
-  const ChoiceRow& choice_;
+  const ChoiceRow& params_;
   TokenRow row_;
   Shared& shared_;
   ChosenToken* const out_;
@@ -152,29 +152,29 @@ class Chooser {
 };
 
 __global__ void __launch_bounds__(TokenRow::kThreads, 2)
-    ChooseKernel(Tensor logits, const ChoiceRow* choices, ChosenToken* chosen, int32_t* ids) {
+    ChooseKernel(Tensor logits, const ChoiceRow* row_params, ChosenToken* sampled, int32_t* ids) {
   __shared__ Chooser::Shared shared;
-  __shared__ ChoiceRow choice;
+  __shared__ ChoiceRow params;
   StartStep();
   const int row = static_cast<int>(blockIdx.y);
-  if (threadIdx.x == 0) choice = choices[row];
+  if (threadIdx.x == 0) params = row_params[row];
   __syncthreads();
-  Chooser(choice, static_cast<float*>(logits.data) + row * logits.stride, static_cast<int>(logits.cols), shared,
-          &chosen[row], &ids[row])
+  Chooser(params, static_cast<float*>(logits.data) + row * logits.stride, static_cast<int>(logits.cols), shared,
+          &sampled[row], &ids[row])
       .Choose();
   ClusterSync();  // other blocks may still read this block's shared memory
 }
 
 }  // namespace
 
-void LaunchChooseTokens(const Launcher& on, Tensor logits, const ChoiceRow* choices, ChosenToken* chosen,
+void LaunchChooseTokens(const Launcher& on, Tensor logits, const ChoiceRow* row_params, ChosenToken* sampled,
                         int32_t* ids) {
   // With many rows each gets fewer blocks, so that all are resident, two per SM.
   Launcher clustered = on;
   clustered.cluster = std::min(on.largest_cluster, TokenRow::kMostBlocks);
   while (clustered.cluster > 1 && logits.rows * clustered.cluster > 2 * on.multiprocessors) clustered.cluster /= 2;
-  Launch(clustered, ChooseKernel, Grid(clustered.cluster, logits.rows), TokenRow::kThreads, 0, logits, choices, chosen,
-         ids);
+  Launch(clustered, ChooseKernel, Grid(clustered.cluster, logits.rows), TokenRow::kThreads, 0, logits, row_params,
+         sampled, ids);
 }
 
 }  // namespace ringside::cuda

@@ -39,9 +39,9 @@ class TokenCut {
 
   __device__ KeptTokens Cut() {
     KeptTokens kept;
-    const ChoiceRow& choice = row_.choice();
-    if (choice.top_k > 0 && choice.top_k < row_.vocab()) kept = Narrow(kept, static_cast<uint32_t>(choice.top_k), 0);
-    if (choice.top_p < 1) kept = Narrow(kept, 0, choice.top_p);
+    const ChoiceRow& params = row_.params();
+    if (params.top_k > 0 && params.top_k < row_.vocab()) kept = Narrow(kept, static_cast<uint32_t>(params.top_k), 0);
+    if (params.top_p < 1) kept = Narrow(kept, 0, params.top_p);
     return kept;
   }
 
@@ -71,7 +71,7 @@ class TokenCut {
     row_.ForEach([&](int, float logit) {
       const uint32_t key = OrderedKey(logit);
       if (key < least || key > greatest) return;
-      const Sum weight = row_.Fixed(row_.WeightAt(logit, row_.choice().inverse_temperature));
+      const Sum weight = row_.Fixed(row_.WeightAt(logit, row_.params().inverse_temperature));
       if (weight == 0) return;
       const int bin = min(kBins - 1, static_cast<int>((top - logit) * per_bin));
       if (bin == kBins - 1) {
@@ -118,7 +118,7 @@ class TokenCut {
   /// The best `k` of the kept tokens, or (k = 0) the shortest prefix with `share` of their total weight.
   __device__ KeptTokens Narrow(const KeptTokens& kept, uint32_t k, double share) {
     uint32_t least = OrderedKey(kept.last), greatest = OrderedKey(row_.max());
-    float width = 12.0f / row_.choice().inverse_temperature;  // usually contains the end; the rest is one bin
+    float width = 12.0f / row_.params().inverse_temperature;  // usually contains the end; the rest is one bin
     Sum goal = k;                                             // total at which the border's bin is reached
     Bin border{0, 0, 0, 0, 0, 0};
     for (bool first = true; first || least < greatest; first = false) {

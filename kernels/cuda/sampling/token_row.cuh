@@ -44,8 +44,8 @@ class TokenRow {
   };
 
   /// `exchanges` are two, in shared memory: a round writes one while the slowest warp may still read the other.
-  __device__ TokenRow(const ChoiceRow& choice, float* logits, int vocab, Exchange* exchanges)
-      : choice_(choice), logits_(logits), vocab_(vocab), exchanges_(exchanges) {
+  __device__ TokenRow(const ChoiceRow& params, float* logits, int vocab, Exchange* exchanges)
+      : params_(params), logits_(logits), vocab_(vocab), exchanges_(exchanges) {
     blocks_ = ClusterBlocks(), rank_ = ClusterRank();
     run_ = (vocab + warps() * 128 - 1) / (warps() * 128) * 128;
     begin_ = min(vocab, warp() * run_), end_ = min(vocab, begin_ + run_);
@@ -53,7 +53,7 @@ class TokenRow {
     scale_ = __uint_as_float(static_cast<uint32_t>(127 + 63 - (32 - __clz(vocab))) << 23);
   }
 
-  __device__ const ChoiceRow& choice() const { return choice_; }
+  __device__ const ChoiceRow& params() const { return params_; }
   __device__ int vocab() const { return vocab_; }
   __device__ int blocks() const { return blocks_; }
   __device__ int warps() const { return blocks_ * kWarps; }
@@ -107,7 +107,7 @@ class TokenRow {
 
   /// Steps 1 to 4: edits the logits and finds the best token. False, with the reason in `outcome`, if there is none.
   __device__ bool Prepare(RankedToken* best, ChosenToken::Outcome* outcome) {
-    if (choice_.edits_logprobs) TakeLogprobs();
+    if (params_.edits_logprobs) TakeLogprobs();
     Edit();
     *best = FindBest({kInfinity, -1});
     max_ = best->logit;
@@ -203,28 +203,28 @@ class TokenRow {
       flags_ |= (logit < kInfinity ? 0 : kBad) | (logit == -kInfinity ? 0 : kTaken);
       logits_[id] = -kInfinity;
     };
-    EditEach(choice_.banned, choice_.bans, [&](int id) {
+    EditEach(params_.banned, params_.bans, [&](int id) {
       if (IsOurs(id)) ban(id);
     });
-    if (choice_.allowed != nullptr) {
+    if (params_.allowed != nullptr) {
       const int first = rank_ * kWarps * run_, last = min(vocab_, first + kWarps * run_);
       for (int id = first + static_cast<int>(threadIdx.x); id < last; id += kThreads) {
-        if ((choice_.allowed[id / 32] >> (id % 32) & 1) == 0) ban(id);
+        if ((params_.allowed[id / 32] >> (id % 32) & 1) == 0) ban(id);
       }
       __syncthreads();
     }
-    EditEach(choice_.bias, choice_.biases,
+    EditEach(params_.bias, params_.biases,
              [&](const BiasedId& item) { EditOne(item.id, [&](double logit) { return logit + item.bias; }); });
-    const double r = choice_.repetition_penalty;
-    EditEach(choice_.repeated, choice_.repeats,
+    const double r = params_.repetition_penalty;
+    EditEach(params_.repeated, params_.repeats,
              [&](int id) { EditOne(id, [&](double logit) { return logit < 0 ? logit * r : logit / r; }); });
-    EditEach(choice_.counted, choice_.counts, [&](const CountedId& item) {
+    EditEach(params_.counted, params_.counts, [&](const CountedId& item) {
       EditOne(item.id,
-              [&](double logit) { return logit - choice_.presence_penalty - choice_.frequency_penalty * item.count; });
+              [&](double logit) { return logit - params_.presence_penalty - params_.frequency_penalty * item.count; });
     });
   }
 
-  const ChoiceRow& choice_;
+  const ChoiceRow& params_;
   float* const logits_;
   const int vocab_;
   Exchange* const exchanges_;

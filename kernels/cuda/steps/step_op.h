@@ -59,11 +59,11 @@ struct StepOp {
   AttentionPlan attention;
   ExpertsPlan experts;
   LowRankPlan low_rank;
-  const ChoiceRow* choices = nullptr;  // kChooseTokens: staged
-  ChosenToken* chosen = nullptr;       // pinned host memory
-  int32_t* chosen_ids = nullptr;       // kChooseTokens, kChooseHighest: written; kEmbed: read for awaited tokens
-  const int64_t* borders = nullptr;    // kGatherColumns: owned by the backend
-  int64_t first_token = 0;             // kChooseHighest: token of the first column
+  const ChoiceRow* row_params = nullptr;  // kChooseTokens: staged
+  ChosenToken* sampled = nullptr;         // pinned host memory
+  int32_t* chosen_ids = nullptr;          // kChooseTokens, kChooseHighest: written; kEmbed: read for awaited tokens
+  const int64_t* borders = nullptr;       // kGatherColumns: owned by the backend
+  int64_t first_token = 0;                // kChooseHighest: token of the first column
 
   friend bool operator==(const StepOp&, const StepOp&) = default;
 };

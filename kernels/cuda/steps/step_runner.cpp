@@ -194,7 +194,7 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
       LaunchTakeColumns(on_, op.x, op.indices, op.y);
       return 1;
     case OpKind::kChooseTokens:
-      LaunchChooseTokens(on_, op.x, op.choices, op.chosen, op.chosen_ids);
+      LaunchChooseTokens(on_, op.x, op.row_params, op.sampled, op.chosen_ids);
       return 1;
     case OpKind::kAddAllRanks:
       return AddAllRanks(ops);
@@ -202,7 +202,7 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
       exchange_->GatherColumns(on_, op.borders, op.x);
       return 1;
     case OpKind::kChooseHighest:
-      exchange_->ChooseHighest(on_, op.x, op.first_token, op.chosen, op.chosen_ids);
+      exchange_->ChooseHighest(on_, op.x, op.first_token, op.sampled, op.chosen_ids);
       return 1;
     case OpKind::kSend:
       stages_->Send(on_, op.x);
@@ -444,8 +444,8 @@ void StepRunner::RunAttention(const AttentionPlan& plan) {
 void StepRunner::RunExperts(const StepOp& op) {
   const ExpertsPlan& plan = op.experts;
   const auto pair_bytes = 3 * sizeof(float) + sizeof(ExpertRows) / kIntegerExpertRows +
-                           static_cast<size_t>(StorageBytes(dtype_, plan.widest())) +
-                           static_cast<size_t>(StorageBytes(DType::kF32, op.x.cols));
+                          static_cast<size_t>(StorageBytes(dtype_, plan.widest())) +
+                          static_cast<size_t>(StorageBytes(DType::kF32, op.x.cols));
   const size_t row_bytes = pair_bytes * static_cast<size_t>(plan.experts_per_row),
                fixed_bytes = static_cast<size_t>(plan.router.cols) * sizeof(ExpertRows) + 6 * 256;
   CHECK_LE(fixed_bytes + row_bytes, scratch_bytes_);
