@@ -102,7 +102,7 @@ class CpuBackend final : public Backend {
   size_t activation_bytes_ = 0;
   void* partials_ = nullptr;
   size_t partial_bytes_ = 0;
-  // Of Experts: [T, number of experts] routing weights, 0 if not selected; and one expert's weights, inputs and
+  // For Experts: routing weights [T, number of experts], 0 if not selected; then one expert's weights, inputs and
   // results.
   std::vector<float> routed_, expert_weights_, expert_x_, expert_in_, expert_mid_, expert_out_;
   std::vector<int64_t> expert_rows_;

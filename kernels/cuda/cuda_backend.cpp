@@ -87,7 +87,7 @@ Status CudaBackend::Start(RankComms comms) {
                            ? options_.memory_bytes
                            : static_cast<size_t>(static_cast<double>(free_bytes) * options_.memory_utilization);
   const Status reserved = bytes < kSmallestArena ? Overloaded("the requested size is below the minimum")
-                                              : memory_.Start(options_.device, bytes);
+                                                 : memory_.Start(options_.device, bytes);
   if (!reserved.ok()) {
     return Overloaded(fmt::format("device {}: cannot allocate {} bytes; {} of {} are free, at least {} are needed: {}",
                                   options_.device, bytes, free_bytes, total_bytes, kSmallestArena, reserved.message()));

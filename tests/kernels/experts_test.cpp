@@ -290,8 +290,12 @@ TEST(CpuExperts, SameBitsForAnyThreads) {
     }
     const DeviceMatrix in(*backend, DType::kF32, kRows, kHidden, x), logits(*backend, DType::kF32, kRows, 4, router),
         y(*backend, DType::kF32, kRows, kHidden, std::vector<float>(kRows * kHidden, 0.5f));
-    backend->Experts(
-        {.x = in.tensor(), .router = logits.tensor(), .experts = args, .top_k = 3, .normalised = true, .y = y.tensor()});
+    backend->Experts({.x = in.tensor(),
+                      .router = logits.tensor(),
+                      .experts = args,
+                      .top_k = 3,
+                      .normalised = true,
+                      .y = y.tensor()});
     if (threads == 1) of_one = y.Get();
     EXPECT_EQ(y.Get(), of_one) << threads;
   }

@@ -79,7 +79,7 @@ struct CodeTable<kE2M1> {
 /// subnormals are exact too.
 template <class T>
 __device__ __forceinline__ uint32_t PairOfCodes(uint32_t word, int i, T) {
-  constexpr int kExponent = std::is_same_v<T, __half> ? 9 : 6;  // position in T of a code's three magnitude bits
+  constexpr int kExponent = std::is_same_v<T, __half> ? 9 : 6;         // position in T of a code's three magnitude bits
   const uint32_t two = __byte_perm(word, 0, i < 2 ? 0x4140 : 0x4342);  // one byte of codes for each element of T
   return MaskedOr(two << (kExponent - CodeShift(i % 2)), (7u << kExponent) * 0x00010001u,
                   (two << (12 - CodeShift(i % 2))) & 0x80008000u);

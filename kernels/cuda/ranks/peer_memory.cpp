@@ -89,7 +89,8 @@ void* PeerMemory::TakeBytes(size_t bytes) {
 }
 
 LentMemory PeerMemory::LendBytes(int device, size_t bytes) {
-  // An IPC handle exposes the whole driver allocation, from its base on. So a lent block gets an allocation of its own.
+  // An IPC handle exposes the whole driver allocation, from its base on. So an exported block gets a separate
+  // allocation.
   constexpr size_t kAtOnce = 2 << 20;
   LentMemory out{.process = ProcessNumber(), .machine = ThisMachine(), .device = device};
   out.address = TakeBytes((bytes + kAtOnce - 1) / kAtOnce * kAtOnce);
