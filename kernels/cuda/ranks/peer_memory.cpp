@@ -65,11 +65,11 @@ void PeerMemory::Stop() {
   for (void* memory : mapped_) CHECK_CUDA(cudaIpcCloseMemHandle(memory));
   for (void* memory : memory_) CHECK_CUDA(cudaFree(memory));
   if (!for_processes_) {
-    for (void* memory : lent_) CHECK_CUDA(cudaFree(memory));
+    for (void* memory : exported_) CHECK_CUDA(cudaFree(memory));
   }
   mapped_.clear();
   memory_.clear();
-  lent_.clear();
+  exported_.clear();
   for_processes_ = false;
   had_room_ = true;
   if (lost_ != nullptr) CHECK_CUDA(cudaFreeHost(const_cast<uint32_t*>(lost_)));
@@ -96,7 +96,7 @@ LentMemory PeerMemory::LendBytes(int device, size_t bytes) {
   out.address = TakeBytes((bytes + kAtOnce - 1) / kAtOnce * kAtOnce);
   if (out.address == nullptr) return out;
   memory_.pop_back();
-  lent_.push_back(out.address);
+  exported_.push_back(out.address);
   out.for_processes = cudaIpcGetMemHandle(&out.handle, out.address) == cudaSuccess;
   static_cast<void>(cudaGetLastError());
   return out;

@@ -49,7 +49,7 @@ class PeerMemory {
   LentMemory Export(int device, size_t count) {
     return LendBytes(device, count * sizeof(T));
   }
-  /// Sets *to to lent memory as seen from device `own`, valid until Stop.
+  /// Sets *to to exported memory as seen from device `own`, valid until Stop.
   /// REQUIRES: `own` is current.
   /// ERRORS: kUnavailable without peer access to that rank's device, or if its process is not reachable.
   template <class T>
@@ -79,9 +79,9 @@ class PeerMemory {
   Status ReachBytes(int own, const LentMemory& other, void** to);
   Status ReachProcess(int own, const LentMemory& other, void** to);
 
-  std::vector<void*> memory_, lent_;
+  std::vector<void*> memory_, exported_;
   std::vector<void*> mapped_;   // mapped from other processes
-  bool for_processes_ = false;  // whether another process may have mapped lent memory
+  bool for_processes_ = false;  // whether another process may have mapped exported memory
   bool had_room_ = true;
   volatile uint32_t* lost_ = nullptr;  // pinned host memory
 };
