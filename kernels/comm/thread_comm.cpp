@@ -18,10 +18,10 @@ namespace {
 constexpr int kSpins = 2000;
 
 /// State shared by the ranks of a group.
-class Meeting {
+class Rendezvous {
  public:
   /// `member`: the name of a rank in failure messages.
-  Meeting(int ranks, std::chrono::milliseconds timeout, std::string member)
+  Rendezvous(int ranks, std::chrono::milliseconds timeout, std::string member)
       : timeout_(timeout), member_(std::move(member)), came_(static_cast<size_t>(ranks), 0) {
     for (Shown& round : shown_) round.resize(static_cast<size_t>(ranks));
   }
@@ -120,7 +120,7 @@ class Meeting {
 
 class ThreadComm final : public Comm {
  public:
-  ThreadComm(std::shared_ptr<Meeting> meeting, int rank) : meeting_(std::move(meeting)), rank_(rank) {}
+  ThreadComm(std::shared_ptr<Rendezvous> meeting, int rank) : meeting_(std::move(meeting)), rank_(rank) {}
   ~ThreadComm() override { meeting_->Leave(rank_); }
 
   int rank() const override { return rank_; }
@@ -132,7 +132,7 @@ class ThreadComm final : public Comm {
   // rank reads before the second meeting.
   void AllReduceSum(float* x, int64_t count) override {
     const auto border = [&](int rank) { return count * rank / ranks(); };
-    const Meeting::Shown* all = meeting_->Meet(rank_, x);
+    const Rendezvous::Shown* all = meeting_->Meet(rank_, x);
     if (all == nullptr) return;
     for (int64_t i = border(rank_); i < border(rank_ + 1); ++i) {
       float sum = Floats(all, 0)[i];
@@ -149,7 +149,7 @@ class ThreadComm final : public Comm {
   }
 
   void AllGather(const void* mine, size_t bytes, void* all) override {
-    const Meeting::Shown* shown = meeting_->Meet(rank_, mine);
+    const Rendezvous::Shown* shown = meeting_->Meet(rank_, mine);
     if (shown == nullptr) return;
     for (size_t rank = 0; rank < shown->size(); ++rank) {
       std::memcpy(static_cast<std::byte*>(all) + rank * bytes, (*shown)[rank], bytes);
@@ -158,7 +158,7 @@ class ThreadComm final : public Comm {
   }
 
   void Broadcast(void* data, size_t bytes, int root) override {
-    const Meeting::Shown* shown = meeting_->Meet(rank_, data);
+    const Rendezvous::Shown* shown = meeting_->Meet(rank_, data);
     if (shown == nullptr) return;
     if (rank_ != root) std::memcpy(data, (*shown)[static_cast<size_t>(root)], bytes);
     Barrier();
@@ -169,16 +169,16 @@ class ThreadComm final : public Comm {
   void Barrier() override { meeting_->Meet(rank_, nullptr); }
 
  private:
-  static const float* Floats(const Meeting::Shown* all, int rank) {
+  static const float* Floats(const Rendezvous::Shown* all, int rank) {
     return static_cast<const float*>((*all)[static_cast<size_t>(rank)]);
   }
 
-  std::shared_ptr<Meeting> meeting_;
+  std::shared_ptr<Rendezvous> meeting_;
   int rank_;
 };
 
 std::vector<std::unique_ptr<Comm>> MakeGroup(int ranks, std::chrono::milliseconds timeout, const char* member) {
-  const auto meeting = std::make_shared<Meeting>(ranks, timeout, member);
+  const auto meeting = std::make_shared<Rendezvous>(ranks, timeout, member);
   std::vector<std::unique_ptr<Comm>> comms;
   for (int rank = 0; rank < ranks; ++rank) comms.push_back(std::make_unique<ThreadComm>(meeting, rank));
   return comms;

@@ -186,15 +186,15 @@ void CudaBackend::CopyToDevice(void* device, const void* host, size_t bytes) {
 void CudaBackend::CopyToHost(void* host, const void* device, size_t bytes) {
   memory_.Await(device, bytes);
   Flush();
-  void* to = bytes > filling().landing_bytes() ? host : Land(host, bytes);
+  void* to = bytes > filling().landing_bytes() ? host : StageReadback(host, bytes);
   CHECK_CUDA(cudaMemcpyAsync(to, device, bytes, cudaMemcpyDeviceToHost, stream_));
 }
 
-std::byte* CudaBackend::Land(void* host, size_t bytes) {
-  std::byte* to = filling().Land(host, bytes);
+std::byte* CudaBackend::StageReadback(void* host, size_t bytes) {
+  std::byte* to = filling().StageReadback(host, bytes);
   if (to != nullptr) return to;
   Synchronize();
-  to = filling().Land(host, bytes);
+  to = filling().StageReadback(host, bytes);
   CHECK(to != nullptr);
   return to;
 }
@@ -301,7 +301,7 @@ void CudaBackend::PlayPending() {
 }
 
 void CudaBackend::Issue() {
-  Upload(Staging::UploadMode::kBehind);
+  Upload(Staging::UploadMode::kInStreamOrder);
   const auto waiting = Wait();  // the runner may run timing trials
   runner_.Run(pending_);
   pending_.clear();

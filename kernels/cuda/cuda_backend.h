@@ -116,7 +116,7 @@ class CudaBackend final : public Backend {
   Result<Weight> TakeWeight(int64_t rows, int64_t cols);
   /// Allocates a matrix of `bytes` bytes with `scales` scales.
   Result<Weight> TakeScaledWeight(DType dtype, int64_t rows, int64_t cols, size_t bytes, size_t scales);
-  std::byte* TakeScales(size_t count);
+  std::byte* AllocateScales(size_t count);
   /// Loads a matrix as kI8 or kF8E4M3, one byte an element: quantized to it, or unchanged if the file has that type.
   Result<Weight> LoadBytes(const HostTensor& host, DType dtype);
   /// Loads a block-quantized matrix.
@@ -158,7 +158,7 @@ class CudaBackend final : public Backend {
   const int32_t* StageIndices(std::span<const int64_t> values);
   const ChoiceRow* StageChoices(std::span<const TokenChoice> row_params);
   /// Pinned memory whose contents are copied to `host` once the operations issued so far have been waited for.
-  std::byte* Land(void* host, size_t bytes);
+  std::byte* StageReadback(void* host, size_t bytes);
   /// Records a GEMM with weights of one type and one input order; writes columns [column, column + outputs) of y.
   void RecordLinear(const LinearArgs& args, std::span<const Weight* const> weights, int64_t column, int64_t outputs);
   /// Sends to the next pipeline stage or receives from the previous one; many rows take several calls.

@@ -97,7 +97,7 @@ void CudaBackend::ChooseTokens(Tensor logits, std::span<const TokenChoice> row_p
       ++count;
     const Tensor rows = logits.Rows(static_cast<int64_t>(first), static_cast<int64_t>(count));
     StepOp op{.kind = OpKind::kChooseTokens, .x = rows};
-    op.sampled = reinterpret_cast<ChosenToken*>(Land(&sampled[first], count * sizeof(ChosenToken)));
+    op.sampled = reinterpret_cast<ChosenToken*>(StageReadback(&sampled[first], count * sizeof(ChosenToken)));
     op.row_params = StageChoices(row_params.subspan(first, count));
     CHECK_LE(chosen_rows_ + rows.rows, kMostChosenRows);
     op.chosen_ids = chosen_ids_ + chosen_rows_;
@@ -112,7 +112,7 @@ void CudaBackend::ChooseHighest(Tensor logits, int64_t first, std::span<ChosenTo
   CHECK_EQ(logits.rows, std::ssize(sampled));
   CHECK(logits.rows > 0 && logits.cols > 0 && first + logits.cols < INT32_MAX / 2);
   StepOp op{.kind = OpKind::kChooseHighest, .x = logits, .first_token = first};
-  op.sampled = reinterpret_cast<ChosenToken*>(Land(sampled.data(), sampled.size_bytes()));
+  op.sampled = reinterpret_cast<ChosenToken*>(StageReadback(sampled.data(), sampled.size_bytes()));
   CHECK_LE(chosen_rows_ + logits.rows, kMostChosenRows);
   op.chosen_ids = chosen_ids_ + chosen_rows_;
   chosen_rows_ += logits.rows;

@@ -102,7 +102,7 @@ Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
 }
 
 // Adjacent matrices have adjacent scales, so that they can be launched as one matrix (step_runner.cpp).
-std::byte* CudaBackend::TakeScales(size_t count) {
+std::byte* CudaBackend::AllocateScales(size_t count) {
   const size_t bytes = (count * sizeof(float) + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
   if (bytes > scale_room_.size()) {
     if (!scale_room_.empty()) memory_.Free(scale_room_.data(), scale_room_.size());
@@ -118,7 +118,7 @@ std::byte* CudaBackend::TakeScales(size_t count) {
 
 Result<Weight> CudaBackend::TakeScaledWeight(DType dtype, int64_t rows, int64_t cols, size_t bytes, size_t scales) {
   auto* data = static_cast<std::byte*>(memory_.TakeLow(bytes));
-  std::byte* scale_data = TakeScales(scales);
+  std::byte* scale_data = AllocateScales(scales);
   Weight weight{dtype, rows, cols, Buffer(this, data, bytes), Buffer(this, scale_data, scales * sizeof(float))};
   if (data != nullptr && scale_data != nullptr) return weight;
   return Overloaded(fmt::format("no device memory for a weight of {} bytes: {} are free",

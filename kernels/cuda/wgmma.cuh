@@ -119,7 +119,7 @@ __device__ __forceinline__ uint64_t At(uint64_t operand, uint32_t address) {
   return operand | (address & 0x3ffff) >> 4;
 }
 /// Advances a descriptor by `bytes`, in one addition.
-__device__ __forceinline__ uint64_t Further(uint64_t operand, int bytes) {
+__device__ __forceinline__ uint64_t AdvanceDescriptor(uint64_t operand, int bytes) {
   return (operand & 0xffffffff00000000) | static_cast<uint32_t>(static_cast<uint32_t>(operand) + (bytes >> 4));
 }
 

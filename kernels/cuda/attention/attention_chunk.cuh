@@ -122,7 +122,7 @@ __device__ __forceinline__ void JoinChunkSplits(const AttentionPlan& a, const St
     for (int p = 0; p < a.chunk_splits; ++p) max_score = fmaxf(max_score, stats[(p * share + i / D) * 2]);
     for (int p = 0; p < a.chunk_splits; ++p) {
       const float* own_stats = stats + (p * share + i / D) * 2;
-      const float rescale = ShareOf(max_score, own_stats[0]);
+      const float rescale = RescaleFactor(max_score, own_stats[0]);
       total += own_stats[1] * rescale;
       value += received[(p * share + i / D) * D + d] * rescale;
     }

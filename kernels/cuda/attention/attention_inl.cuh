@@ -119,7 +119,7 @@ __device__ __forceinline__ void RotateTwoPairs(const AttentionPlan& a, const Two
 }
 
 /// The factor that rescales a partial softmax to the largest running maximum.
-__device__ __forceinline__ float ShareOf(float max_score, float running_max) {
+__device__ __forceinline__ float RescaleFactor(float max_score, float running_max) {
   return running_max == -INFINITY ? 0.0f : Exp2(running_max - max_score);
 }
 

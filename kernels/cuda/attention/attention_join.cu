@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(kBlockThreads)
   for (int p = 0; p < splits; ++p) max_score = fmaxf(max_score, stats[p * stride]);
   float4 out = {0, 0, 0, 0};
   for (int p = 0; p < splits; ++p) {
-    const float rescale = ShareOf(max_score, stats[p * stride]);
+    const float rescale = RescaleFactor(max_score, stats[p * stride]);
     const float4 v = *reinterpret_cast<const float4*>(sums + p * stride + query * a.head_dim + d);
     total += stats[p * stride + 1] * rescale;
     out.x += v.x * rescale, out.y += v.y * rescale, out.z += v.z * rescale, out.w += v.w * rescale;

@@ -281,7 +281,7 @@ __device__ __forceinline__ SoftmaxTotals SharesOf(int count, const Read& read) {
 #pragma unroll 8
   for (int p = 0; p < count; ++p) out.max_score = fmaxf(out.max_score, read(p)[0]);
 #pragma unroll 8
-  for (int p = 0; p < count; ++p) out.total += read(p)[16] * ShareOf(out.max_score, read(p)[0]);
+  for (int p = 0; p < count; ++p) out.total += read(p)[16] * RescaleFactor(out.max_score, read(p)[0]);
   return out;
 }
 
@@ -300,7 +300,7 @@ __device__ __forceinline__ float4 JoinWarps(const float* results, int m, int d, 
 #pragma unroll
   for (int w = 0; w < Sizes::kWarps; ++w) {
     AddShare(sum, results + w * Sizes::kResult + m * Sizes::kResultRow + d,
-             ShareOf(max_score, maxima[w * Sizes::kResult]));
+             RescaleFactor(max_score, maxima[w * Sizes::kResult]));
   }
   return sum;
 }
@@ -339,7 +339,7 @@ __device__ __forceinline__ void JoinSplits(const AttentionPlan& a, const StagedT
     float4 sum = {0, 0, 0, 0};
 #pragma unroll 8
     for (int p = 0; p < a.splits; ++p) {
-      AddShare(sum, received + (p * slice + j) * 4, ShareOf(totals.max_score, stats[p * 32 + m]));
+      AddShare(sum, received + (p * slice + j) * 4, RescaleFactor(totals.max_score, stats[p * 32 + m]));
     }
     StoreResult(a, tile, first_head, m, i % kFours * 4, Times(sum, 1.0f / totals.total));
   }

@@ -85,7 +85,7 @@ __device__ __forceinline__ void AttendUnits(const Stages<S>& stages, const uint3
     BeginProducts();
     const uint64_t keys = At(key_operand, stages.Half(i, 0));
 #pragma unroll
-    for (int k = 0; k < D / 16; ++k) Multiply(scores, q[k], Further(keys, k * 16 * 32), k > 0, P());
+    for (int k = 0; k < D / 16; ++k) Multiply(scores, q[k], AdvanceDescriptor(keys, k * 16 * 32), k > 0, P());
     CommitProducts();
   };
   const auto pack = [&] {  // only after WGMMAs have read the previous probabilities
@@ -104,7 +104,8 @@ __device__ __forceinline__ void AttendUnits(const Stages<S>& stages, const uint3
     BeginProducts();
     const uint64_t values = At(value_operand, stages.Half(n, 1));
 #pragma unroll
-    for (int k = 0; k < N / 16; ++k) Multiply(state.out, probabilities[k], Further(values, k * 2048), true, P());
+    for (int k = 0; k < N / 16; ++k)
+      Multiply(state.out, probabilities[k], AdvanceDescriptor(values, k * 2048), true, P());
     CommitProducts();
   };
   const int begin = n;

@@ -93,7 +93,7 @@ __device__ __forceinline__ void JoinResults(const AttentionPlan& a, const Staged
     float4 sum = {0, 0, 0, 0};
     for (int p = 0; p < a.chunk_splits; ++p) {
       const int at = p * share + own;
-      const float rescale = ShareOf(max_score, stats[at * 2]);
+      const float rescale = RescaleFactor(max_score, stats[at * 2]);
       const float4 v = *reinterpret_cast<const float4*>(received + at * D + d);
       total += stats[at * 2 + 1] * rescale;
       sum.x += v.x * rescale, sum.y += v.y * rescale, sum.z += v.z * rescale, sum.w += v.w * rescale;

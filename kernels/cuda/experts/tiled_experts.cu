@@ -17,7 +17,7 @@ namespace {
 
 /// Upper bound of a block's static shared memory.
 template <class Path>
-constexpr size_t kStaticBytes = Path::kThreads / 32 * (kMostSlots * 8 + 4) + sizeof(ZeroInputs) + 256;
+constexpr size_t kStaticBytes = Path::kThreads / 32 * (kMaxStages * 8 + 4) + sizeof(ZeroInputs) + 256;
 
 /// The grid of a GEMM.
 struct Tiling {
@@ -45,7 +45,7 @@ class BlockSegments {
   /// `barriers`: of all warps' stages.
   __device__ __forceinline__ void Run(const uint64_t* barriers) {
     const int segments = ListSegments<T, kIn, Path::kThreads, Path::kMostParts>(a_, list_);
-    Stream stream(list_, segments, ring_, SharedAddress(barriers + Warp() * kMostSlots), tiling_.stages);
+    Stream stream(list_, segments, ring_, SharedAddress(barriers + Warp() * kMaxStages), tiling_.stages);
 #pragma unroll 1
     for (int n = 0; n < tiling_.stages - 1; ++n) stream.Fetch();  // weights need not wait for the preceding kernel
     if constexpr (!kIn) WaitForStep();
@@ -139,7 +139,7 @@ class BlockSegments {
 template <class Path, class T, bool kIn, int kBits>
 __global__ void __launch_bounds__(Path::kThreads, Path::kBlocks) TiledExpertsKernel(ExpertsCall a, Tiling tiling) {
   extern __shared__ __align__(128) unsigned char shared[];
-  __shared__ alignas(8) uint64_t barriers[Path::kThreads / 32 * kMostSlots];
+  __shared__ alignas(8) uint64_t barriers[Path::kThreads / 32 * kMaxStages];
   __shared__ ZeroInputs zeros;
   if (threadIdx.x < ZeroInputs::kSixteens) zeros.sixteens()[threadIdx.x] = {0, 0, 0, 0};
   // The routing kernel has ended when the blocks of the second GEMM start: the first GEMM triggers them only after its
@@ -170,7 +170,7 @@ Tiling ChooseTiling(const ExpertsPlan& plan, ExpertsWay path, int64_t hidden, in
                              sizeof(float) * static_cast<size_t>(2 * out.sums + out.tiles * kPortionRows),
                ring = Path::kThreads / 32 * kPortionBytes<kBits>;
   out.stages =
-      fixed_bytes > max_bytes ? 0 : static_cast<int>(std::min<size_t>(kMostSlots, (max_bytes - fixed_bytes) / ring));
+      fixed_bytes > max_bytes ? 0 : static_cast<int>(std::min<size_t>(kMaxStages, (max_bytes - fixed_bytes) / ring));
   out.shared_bytes = fixed_bytes + static_cast<size_t>(out.stages) * ring;
   return out;
 }

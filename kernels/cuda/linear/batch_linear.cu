@@ -121,7 +121,7 @@ void LaunchOfType(const Launcher& on, const SkinnyLinear& args) {
 }
 
 /// Whether the matrices are contiguous in memory.
-bool SideBySide(const SkinnyLinear& args) {
+bool AreContiguous(const SkinnyLinear& args) {
   int64_t before = 0;
   for (int i = 0; i < SkinnyLinear::kMaxWeights && args.outputs[i] > 0; ++i) {
     if (args.weights[i] != static_cast<const uint16_t*>(args.weights[0]) + before * args.k) return false;
@@ -142,7 +142,7 @@ bool CanBatch(const Launcher& on, const SkinnyLinear& args) {
     if (args.total % 16 != 0 || args.accumulate || reinterpret_cast<uintptr_t>(args.bias) % 16 != 0) return false;
     if (!AllowsFours(args.y) || !AllowsFours(args.product) || args.product.dtype != args.dtype) return false;
   }
-  return CanMap(args.weights[0], args.k) && SideBySide(args) && CanMap(args.x.data, args.x.stride);
+  return CanMap(args.weights[0], args.k) && AreContiguous(args) && CanMap(args.x.data, args.x.stride);
 #else
   (void)on, (void)args;
   return false;

@@ -14,7 +14,7 @@ struct FourOutputs {
 
   /// The outputs from `output` on, at most up to `end`.
   template <class W>
-  static __device__ __forceinline__ FourOutputs Of(const Skinny& a, int output, int end) {
+  static __device__ __forceinline__ FourOutputs Of(const GemmParams& a, int output, int end) {
     FourOutputs out;
     out.first = output, out.count = min(4, end - output);
     out.wide = out.count == 4 && output % 4 == 0 && a.y_stride % 4 == 0 && AllowsVectors(a.y);
@@ -26,7 +26,7 @@ struct FourOutputs {
     return out;
   }
 
-  __device__ __forceinline__ float4 Old(const Skinny& a, int row) const {
+  __device__ __forceinline__ float4 Old(const GemmParams& a, int row) const {
     const int64_t at = row * a.y_stride + first;
     if (wide) return LoadFour(a.y, a.y_dtype, at);
     float x[4] = {};
@@ -37,7 +37,7 @@ struct FourOutputs {
     return {x[0], x[1], x[2], x[3]};
   }
   /// `old`: previous values of y, or zeros if the layer does not accumulate.
-  __device__ __forceinline__ void Finish(const Skinny& a, int row, float4 sum, float4 old) const {
+  __device__ __forceinline__ void Finish(const GemmParams& a, int row, float4 sum, float4 old) const {
     float4 x = WithBias(sum);
     if (a.epilogue == AfterLinear::kGeluTanh || a.epilogue == AfterLinear::kGeluErf) {
       const auto gelu = [&](float value) {
@@ -50,7 +50,7 @@ struct FourOutputs {
   __device__ __forceinline__ float4 WithBias(float4 sum) const {
     return {sum.x * unit[0] + bias[0], sum.y * unit[1] + bias[1], sum.z * unit[2] + bias[2], sum.w * unit[3] + bias[3]};
   }
-  __device__ __forceinline__ void Store(const Skinny& a, int row, float4 x) const {
+  __device__ __forceinline__ void Store(const GemmParams& a, int row, float4 x) const {
     const int64_t at = row * a.y_stride + first;
     if (wide) return StoreFour(a.y, a.y_dtype, at, x);
     const float each[4] = {x.x, x.y, x.z, x.w};
@@ -63,7 +63,7 @@ struct FourOutputs {
 
 /// Stores SiLU(gate) * up for four gates and their ups.
 template <class T>
-__device__ __forceinline__ void FinishPairs(const Skinny& a, int row, const FourOutputs<T>& gates,
+__device__ __forceinline__ void FinishPairs(const GemmParams& a, int row, const FourOutputs<T>& gates,
                                             const FourOutputs<T>& ups, float4 gate_sum, float4 up_sum) {
   const float4 gate = RoundFourTo(a.y_dtype, gates.WithBias(gate_sum)),
                up = RoundFourTo(a.y_dtype, ups.WithBias(up_sum));

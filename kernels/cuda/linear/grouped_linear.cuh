@@ -17,7 +17,7 @@ constexpr int kGroupedSumsStride = kGroupedOutputs + 4;           // floats betw
 constexpr int kMostGroupedSlots = 16;
 constexpr int kEarlySlots = 2;  // stages whose weights are always prefetched before x
 
-/// Tiling arguments of the kernel, in addition to Skinny.
+/// Tiling arguments of the kernel, in addition to GemmParams.
 struct GroupedDivision {
   int stages, stage_bytes;  // pipeline stages: two boxes of x (128 inputs) and the tiles of four panels
   int box_rows;             // rows of x, rounded up to a multiple of 8
@@ -30,20 +30,20 @@ struct GroupedDivision {
 /// thread also issues the copies.
 template <class T, int kBits, int kN, bool kGateUp>
 struct GroupedKernel {
-  using W = Grouped<kBits>;
+  using W = BlockQuant<kBits>;
   static constexpr bool kOwnWarpCopies = kN <= 64;
   static constexpr int kThreads = kGroupedThreads + (kOwnWarpCopies ? 32 : 0);
   static constexpr int kPanelChunk = kPanelTiles * W::Tile::kBytes;  // bytes of a panel in one K tile
   static constexpr int kWeightBytes = kGroupedWarpGroups * kPanelChunk;
 
-  const Skinny& a;
+  const GemmParams& a;
   const GroupedDivision& tiling;
   const uint32_t full, empty;  // shared-memory addresses of two barriers per stage
   const uint32_t ring;
   const unsigned char* ring_data;
   int first_chunk, end_chunk, tile, first_row, rows;
 
-  __device__ __forceinline__ GroupedKernel(const Skinny& args, const GroupedDivision& by, unsigned char* shared,
+  __device__ __forceinline__ GroupedKernel(const GemmParams& args, const GroupedDivision& by, unsigned char* shared,
                                            int block)
       : a(args),
         tiling(by),
@@ -272,8 +272,8 @@ struct GroupedKernel {
 
 /// Computes the tile of block `block` of a layer.
 template <class T, int kBits, int kN, bool kGateUp>
-__device__ __forceinline__ void MultiplyGrouped(const CUtensorMap& x, const Skinny& a, const GroupedDivision& tiling,
-                                                int block) {
+__device__ __forceinline__ void MultiplyGrouped(const CUtensorMap& x, const GemmParams& a,
+                                                const GroupedDivision& tiling, int block) {
   using Kernel = GroupedKernel<T, kBits, kN, kGateUp>;
   extern __shared__ __align__(1024) unsigned char shared[];
   const Kernel kernel(a, tiling, shared, block);
@@ -301,7 +301,7 @@ __device__ __forceinline__ void MultiplyGrouped(const CUtensorMap& x, const Skin
 
 template <class T, int kBits, int kN, bool kGateUp>
 __global__ void __launch_bounds__(GroupedKernel<T, kBits, kN, kGateUp>::kThreads, 1)
-    RunGroupedLinear(const __grid_constant__ CUtensorMap x, Skinny a, GroupedDivision tiling) {
+    RunGroupedLinear(const __grid_constant__ CUtensorMap x, GemmParams a, GroupedDivision tiling) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   MultiplyGrouped<T, kBits, kN, kGateUp>(x, a, tiling, static_cast<int>(blockIdx.x));
 #endif
@@ -310,7 +310,7 @@ __global__ void __launch_bounds__(GroupedKernel<T, kBits, kN, kGateUp>::kThreads
 /// Two layers of the same rows in one launch: the first `blocks` blocks compute the first layer, the others the second.
 template <class T, int kBits, int kNextBits, int kN>
 __global__ void __launch_bounds__(GroupedKernel<T, kBits, kN, false>::kThreads, 1)
-    RunTwoGroupedLinear(const __grid_constant__ CUtensorMap x, Skinny a, GroupedDivision tiling, Skinny next,
+    RunTwoGroupedLinear(const __grid_constant__ CUtensorMap x, GemmParams a, GroupedDivision tiling, GemmParams next,
                         GroupedDivision next_tiling, int blocks) {
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
   const int block = static_cast<int>(blockIdx.x);

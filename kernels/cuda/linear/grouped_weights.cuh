@@ -13,7 +13,7 @@ namespace ringside::cuda {
 
 /// Tag type: a byte of tiles of kElementBits bits per element.
 template <int kElementBits>
-struct Grouped {
+struct BlockQuant {
   static constexpr int kBits = kElementBits;
   using Tile = TileOf<kBits>;
   uint8_t byte;
@@ -22,7 +22,7 @@ struct Grouped {
 template <class W>
 constexpr bool kIsGrouped = false;
 template <int kBits>
-constexpr bool kIsGrouped<Grouped<kBits>> = true;
+constexpr bool kIsGrouped<BlockQuant<kBits>> = true;
 
 /// The power of two whose low mantissa bits hold an integer, and a pair of these.
 template <class T>

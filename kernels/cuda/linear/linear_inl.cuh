@@ -12,7 +12,7 @@ namespace ringside::cuda {
 constexpr int kWarps = kBlockThreads / 32;
 
 /// Arguments of the kernels: SkinnyLinear in 32 bits.
-struct Skinny {
+struct GemmParams {
   const void* weights[SkinnyLinear::kMaxWeights];
   const float* scales[SkinnyLinear::kMaxWeights];
   int64_t row_elements;  // distance between rows of a weight, or between panels of a block-quantized one
@@ -39,7 +39,7 @@ struct Skinny {
 
 /// The first input of an output's row, or null past the last output.
 template <class W>
-__device__ __forceinline__ const W* WeightRow(const Skinny& a, int output) {
+__device__ __forceinline__ const W* WeightRow(const GemmParams& a, int output) {
   if (output >= a.total) return nullptr;
   int w = 0;
   while (w + 1 < SkinnyLinear::kMaxWeights && output >= a.outputs[w]) output -= a.outputs[w++];
@@ -48,7 +48,7 @@ __device__ __forceinline__ const W* WeightRow(const Skinny& a, int output) {
 /// The tile of block-quantized weights with eight outputs from `output` on (a multiple of 8) and the first inputs. The
 /// next K tile is kPanelTiles tiles further. Null past the last output.
 template <class W>
-__device__ __forceinline__ const unsigned char* WeightTile(const Skinny& a, int output) {
+__device__ __forceinline__ const unsigned char* WeightTile(const GemmParams& a, int output) {
   if (output >= a.total) return nullptr;
   int w = 0;
   while (w + 1 < SkinnyLinear::kMaxWeights && output >= a.outputs[w]) output -= a.outputs[w++];
@@ -56,14 +56,14 @@ __device__ __forceinline__ const unsigned char* WeightTile(const Skinny& a, int 
          output % kPanelRows / kTileRows * W::Tile::kBytes;
 }
 /// The row scale of an output, for one-byte weights.
-__device__ __forceinline__ const float* ScalePointer(const Skinny& a, int output) {
+__device__ __forceinline__ const float* ScalePointer(const GemmParams& a, int output) {
   int w = 0;
   while (w + 1 < SkinnyLinear::kMaxWeights && output >= a.outputs[w]) output -= a.outputs[w++];
   return a.scales[w] + output;
 }
 /// Applies the row scale of an output to a sum over the inputs.
 template <class T, class W>
-__device__ __forceinline__ float Scaled(const Skinny& a, float sum, int output) {
+__device__ __forceinline__ float Scaled(const GemmParams& a, float sum, int output) {
   if constexpr (sizeof(W) > 1) return sum;
   return sum * kUnitOf<T, W> * *ScalePointer(a, output);
 }
@@ -75,7 +75,7 @@ constexpr int kWarpNormVectors = 8;  // per lane
 /// As NormToShared with one warp per row, so that rows need no block barrier. The norm's weights and biases are in
 /// cache since `vectors` was loaded.
 template <class T>
-__device__ __forceinline__ void NormRowsByWarps(const Skinny& a, T* shared_x) {
+__device__ __forceinline__ void NormRowsByWarps(const GemmParams& a, T* shared_x) {
   for (int r = threadIdx.x / 32; r < a.rows; r += kWarps) {
     float4 v[kWarpNormVectors];
 #pragma unroll
@@ -95,7 +95,7 @@ __device__ __forceinline__ void NormRowsByWarps(const Skinny& a, T* shared_x) {
 
 /// Writes the normed rows to shared memory; block 0 also stores them to a.x, as a separate norm kernel would.
 template <class T>
-__device__ void NormToShared(const Skinny& a, const NormVectors<kNormVectors>& vectors, T* shared_x,
+__device__ void NormToShared(const GemmParams& a, const NormVectors<kNormVectors>& vectors, T* shared_x,
                              float* shared_sums) {
   if (a.rows > 1 && a.k <= 128 * kWarpNormVectors && vectors.wide && AllowsVectors(a.normed_from) &&
       a.normed_from_stride % 4 == 0) {
@@ -115,11 +115,11 @@ __device__ void NormToShared(const Skinny& a, const NormVectors<kNormVectors>& v
   __syncthreads();
 }
 
-__device__ __forceinline__ float AddBias(const Skinny& a, float sum, int output) {
+__device__ __forceinline__ float AddBias(const GemmParams& a, float sum, int output) {
   return a.bias != nullptr ? sum + a.bias[output] : sum;
 }
 
-__device__ __forceinline__ void StoreOutput(const Skinny& a, int row, int output, float value) {
+__device__ __forceinline__ void StoreOutput(const GemmParams& a, int row, int output, float value) {
   const int64_t at = row * a.y_stride + output;
   StoreElement(a.y, a.y_dtype, at, a.accumulate ? LoadElement(a.y, a.y_dtype, at) + value : value);
 }
@@ -127,7 +127,7 @@ __device__ __forceinline__ void StoreOutput(const Skinny& a, int row, int output
 /// Epilogue of one output: scale, bias, activation, store. In FinishPair `output` is a gate's and `up_sum` belongs to
 /// its up.
 template <class T, class W>
-__device__ __forceinline__ void FinishOutput(const Skinny& a, int row, int output, float sum) {
+__device__ __forceinline__ void FinishOutput(const GemmParams& a, int row, int output, float sum) {
   float value = AddBias(a, Scaled<T, W>(a, sum, output), output);
   if (a.epilogue == AfterLinear::kGeluTanh || a.epilogue == AfterLinear::kGeluErf) {
     value = GeluOf(RoundTo(a.y_dtype, value), a.epilogue == AfterLinear::kGeluTanh);
@@ -135,15 +135,15 @@ __device__ __forceinline__ void FinishOutput(const Skinny& a, int row, int outpu
   StoreOutput(a, row, output, value);
 }
 template <class T, class W>
-__device__ __forceinline__ void FinishPair(const Skinny& a, int row, int output, float gate_sum, float up_sum) {
+__device__ __forceinline__ void FinishPair(const GemmParams& a, int row, int output, float gate_sum, float up_sum) {
   const int half = a.total / 2;
   const float gate = RoundTo(a.y_dtype, AddBias(a, Scaled<T, W>(a, gate_sum, output), output)),
               up = RoundTo(a.y_dtype, AddBias(a, Scaled<T, W>(a, up_sum, half + output), half + output));
   static_cast<T*>(a.product)[row * a.product_stride + output] = FromFloat<T>(SiluOf(gate) * up);
 }
 
-inline Skinny ToGemmParams(const SkinnyLinear& args) {
-  Skinny a = {};
+inline GemmParams ToGemmParams(const SkinnyLinear& args) {
+  GemmParams a = {};
   for (int i = 0; i < SkinnyLinear::kMaxWeights; ++i) {
     a.weights[i] = args.weights[i], a.scales[i] = args.scales[i], a.outputs[i] = args.outputs[i];
   }

@@ -15,14 +15,14 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr int kMostThreads = 1024;
+constexpr int kMaxThreads = 1024;
 
 /// Magnitudes compare like their bits; non-finite values compare highest.
 __device__ __forceinline__ uint32_t MagnitudeBits(float x) { return __float_as_uint(x) & 0x7fffffffu; }
 
 /// Block-wide maximum, returned to all threads. Also a barrier: earlier writes of the block are visible afterwards.
 __device__ __forceinline__ uint32_t LargestOfBlock(uint32_t bits) {
-  static_assert(kMostThreads == 32 * 32);
+  static_assert(kMaxThreads == 32 * 32);
   __shared__ uint32_t shared[32];
   bits = __reduce_max_sync(0xffffffffu, bits);
   if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = bits;
@@ -120,7 +120,7 @@ __device__ __forceinline__ void QuantiseOwnRow(const Tensor& y, uint32_t bits, c
 }
 
 template <class T, int kGroups>
-__global__ void __launch_bounds__(kMostThreads) QuantiseKernel(Tensor x, E4M3Rows to) {
+__global__ void __launch_bounds__(kMaxThreads) QuantiseKernel(Tensor x, E4M3Rows to) {
   StartStep();
   const T* row = RowOf<T>(x);
   HeldRow<T, kGroups> values;
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(kMostThreads) QuantiseKernel(Tensor x, E4M3Row
 
 /// y = silu(gate) * up; x holds both.
 template <class T, int kGroups>
-__global__ void __launch_bounds__(kMostThreads) SiluQuantiseKernel(Tensor x, Tensor y, E4M3Rows to) {
+__global__ void __launch_bounds__(kMaxThreads) SiluQuantiseKernel(Tensor x, Tensor y, E4M3Rows to) {
   StartStep();
   const T* __restrict__ gates = RowOf<T>(x);
   T* out = static_cast<T*>(y.data) + blockIdx.x * y.stride;
@@ -180,16 +180,16 @@ __global__ void __launch_bounds__(kBlockThreads) NormQuantiseKernel(Tensor x, co
   QuantiseOwnRow<T>(y, bits, to);
 }
 
-constexpr int64_t kMostHeld = 4 * 16 * kMostThreads;  // values per row
+constexpr int64_t kMaxRowValues = 4 * 16 * kMaxThreads;  // values per row
 
 /// Calls launch(groups of 16 values per thread as a compile-time constant, threads) for rows of `cols` values.
 template <class Launch>
 void WithGroups(int64_t cols, const Launch& launch) {
-  CHECK_LE(cols, kMostHeld);
+  CHECK_LE(cols, kMaxRowValues);
   const int64_t groups = (cols + 15) / 16;
   const auto threads = [&](int64_t each) { return static_cast<int>(((groups + each - 1) / each + 31) / 32 * 32); };
-  if (threads(1) <= kMostThreads) return launch(std::integral_constant<int, 1>(), threads(1));
-  if (threads(2) <= kMostThreads) return launch(std::integral_constant<int, 2>(), threads(2));
+  if (threads(1) <= kMaxThreads) return launch(std::integral_constant<int, 1>(), threads(1));
+  if (threads(2) <= kMaxThreads) return launch(std::integral_constant<int, 2>(), threads(2));
   launch(std::integral_constant<int, 4>(), threads(4));
 }
 
@@ -212,7 +212,7 @@ bool AllowsWideLoads(const Tensor& x) {
 }  // namespace
 
 bool CanQuantiseRows(const Tensor& x) {
-  return (x.dtype == DType::kF16 || x.dtype == DType::kBF16) && AllowsWideLoads(x) && x.cols <= kMostHeld;
+  return (x.dtype == DType::kF16 || x.dtype == DType::kBF16) && AllowsWideLoads(x) && x.cols <= kMaxRowValues;
 }
 
 void LaunchQuantiseRows(const Launcher& on, Tensor x, const E4M3Rows& to) {

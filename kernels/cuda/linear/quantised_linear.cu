@@ -35,7 +35,7 @@ class Feed {
  public:
   using S = Sizes<kTiles, kColumns>;
 
-  __device__ __forceinline__ Feed(const Skinny& a, int first_output, int first_row, unsigned char* ring)
+  __device__ __forceinline__ Feed(const GemmParams& a, int first_output, int first_row, unsigned char* ring)
       : k_(a.k),
         weights_to_(SharedAddress(ring) + threadIdx.x / 8 * kChunk + Piece(threadIdx.x % 8, threadIdx.x / 8)),
         rows_to_(SharedAddress(ring) + S::kWeightBytes + threadIdx.x / 16 * kChunk * 2 +
@@ -130,7 +130,7 @@ __device__ __forceinline__ void MultiplyStage(float (&c)[kTiles][kColumns][4], c
 
 /// Reduces the warp halves and the split-K partial sums across the cluster (DSMEM); each CTA stores its slice.
 template <class T, class W, int kTiles, int kColumns, bool kGateUp>
-__device__ __forceinline__ void FinishBlock(const Skinny& a, int first_output, int first_row, const float* sums) {
+__device__ __forceinline__ void FinishBlock(const GemmParams& a, int first_output, int first_row, const float* sums) {
   using S = Sizes<kTiles, kColumns>;
   const int split_k = ClusterBlocks(), rank = ClusterRank(), half = a.total / 2;
   constexpr int kResults = kGateUp ? kOutputs : S::kAll;
@@ -157,7 +157,7 @@ __device__ __forceinline__ void FinishBlock(const Skinny& a, int first_output, i
 }
 
 template <class T, class W, int kTiles, int kColumns, bool kGateUp>
-__global__ void __launch_bounds__(kBlockThreads, 2) QuantisedKernel(Skinny a) {
+__global__ void __launch_bounds__(kBlockThreads, 2) QuantisedKernel(GemmParams a) {
   using S = Sizes<kTiles, kColumns>;
   extern __shared__ __align__(16) unsigned char shared[];
   const int split_k = ClusterBlocks(), rank = ClusterRank();
@@ -223,7 +223,7 @@ int SplitsOf(const Launcher& on, int tiles, int k, bool fixed_order) {
 }
 
 template <class T, class W, int kTiles, int kColumns, bool kGateUp>
-void LaunchTiles(const Launcher& on, const Skinny& a, int tiles, int split_k) {
+void LaunchTiles(const Launcher& on, const GemmParams& a, int tiles, int split_k) {
   using S = Sizes<kTiles, kColumns>;
   Launcher clustered = on;
   clustered.cluster = split_k;
@@ -232,7 +232,7 @@ void LaunchTiles(const Launcher& on, const Skinny& a, int tiles, int split_k) {
 }
 
 template <class T, class W, int kTiles, bool kGateUp>
-void LaunchOfTiles(const Launcher& on, const Skinny& a, bool fixed_order) {
+void LaunchOfTiles(const Launcher& on, const GemmParams& a, bool fixed_order) {
   const int outputs = kGateUp ? kOutputs : kTiles * kOutputs, all = kGateUp ? a.total / 2 : a.total;
   const int tiles = (all + outputs - 1) / outputs, split_k = SplitsOf(on, tiles, a.k, fixed_order);
   if (a.rows <= 8) return LaunchTiles<T, W, kTiles, 1, kGateUp>(on, a, tiles, split_k);
@@ -243,7 +243,7 @@ void LaunchOfTiles(const Launcher& on, const Skinny& a, bool fixed_order) {
 
 template <class T, class W>
 void LaunchOfTypes(const Launcher& on, const SkinnyLinear& args) {
-  const Skinny a = ToGemmParams(args);
+  const GemmParams a = ToGemmParams(args);
   const bool fixed_order = args.fixed_order;
   if (args.epilogue == AfterLinear::kSiluMultiply) return LaunchOfTiles<T, W, 2, true>(on, a, fixed_order);
   // Wide tiles read x less often, but there must be enough of these tiles.

@@ -22,7 +22,7 @@ constexpr int kChunk = 32;  // inputs per K tile of a warp
 /// A block has kTiles tiles of 16 outputs and 8 * kColumns rows of x, selected by grid y. kGateUp: the first
 /// half of the tiles are gates, the second half their ups.
 template <class T, int kTiles, int kColumns, bool kNorm, bool kGateUp>
-__global__ void __launch_bounds__(kBlockThreads) SkinnyKernel(Skinny a) {
+__global__ void __launch_bounds__(kBlockThreads) SkinnyKernel(GemmParams a) {
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ float shared_sums[kWarps];
   constexpr int kUnroll = kTiles * 2 >= 8 ? 1 : 4 / kTiles;
@@ -169,7 +169,7 @@ __global__ void __launch_bounds__(kBlockThreads) SkinnyKernel(Skinny a) {
 }
 
 template <class T, int kTiles, int kColumns, bool kNorm, bool kGateUp>
-void LaunchKernel(const Launcher& on, const Skinny& a) {
+void LaunchKernel(const Launcher& on, const GemmParams& a) {
   const int outputs = 16 * (kGateUp ? kTiles / 2 : kTiles), all = kGateUp ? a.total / 2 : a.total;
   size_t shared = sizeof(float) * kWarps * 8 * kColumns * (16 * kTiles + 1);
   if (kNorm) shared += sizeof(T) * static_cast<size_t>(a.rows * a.x_shared_stride);
@@ -188,7 +188,7 @@ void LaunchKernel(const Launcher& on, const Skinny& a) {
 
 template <class T>
 void LaunchOfType(const Launcher& on, const SkinnyLinear& args) {
-  const Skinny a = ToGemmParams(args);
+  const GemmParams a = ToGemmParams(args);
   const bool gate_up = args.epilogue == AfterLinear::kSiluMultiply;
   if (a.rows <= 8) {
     if (gate_up)

@@ -51,9 +51,9 @@ Status RankExchange::StartNccl(const Launcher& on) {
   RETURN_IF_ERROR(messages_.Start(*comm_, options_.uuid, kMessageBytes, on.stream));
   // NCCL allocates memory at the first message of each size; force that before the remaining memory is divided.
   for (size_t size = 0; size < kSizes; ++size) {
-    messages_.nccl().AllReduceSum(messages_.memory(), (kLeastBytes << size) / StorageBytes(options_.dtype, 1),
+    messages_.nccl().AllReduceSum(messages_.memory(), (kMinBytes << size) / StorageBytes(options_.dtype, 1),
                                   options_.dtype);
-    messages_.nccl().AllGather(messages_.memory(), static_cast<size_t>((kLeastBytes << size) / comm_->ranks()));
+    messages_.nccl().AllGather(messages_.memory(), static_cast<size_t>((kMinBytes << size) / comm_->ranks()));
   }
   const auto waiting = Wait();
   CHECK_CUDA(cudaStreamSynchronize(on.stream));
@@ -89,7 +89,7 @@ float RankExchange::Time(const Launcher& on, const Sum& sum) {
 }
 
 Status RankExchange::Measure(const Launcher& on) {
-  constexpr int64_t kCols = 4096, kMaxMessageBytes = kLeastBytes << (kSizes - 1);
+  constexpr int64_t kCols = 4096, kMaxMessageBytes = kMinBytes << (kSizes - 1);
   const auto bytes = static_cast<size_t>(2 * kMaxMessageBytes);  // values are float32 here and 16-bit in transit
   void* memory = nullptr;
   const bool room = cudaMalloc(&memory, 2 * bytes) == cudaSuccess;
@@ -98,7 +98,7 @@ Status RankExchange::Measure(const Launcher& on) {
   CHECK_CUDA(cudaMemsetAsync(memory, 0, 2 * bytes, on.stream));
   std::array<bool, kSizes> faster = {};
   for (size_t size = 0; size < kSizes; ++size) {
-    const int64_t rows = (kLeastBytes << size) / StorageBytes(options_.dtype, kCols);
+    const int64_t rows = (kMinBytes << size) / StorageBytes(options_.dtype, kCols);
     const Tensor x{DType::kF32, memory, rows, kCols, kCols};
     const Tensor y{DType::kF32, static_cast<std::byte*>(memory) + bytes, rows, kCols, kCols};
     const float own = Time(on, [&] { LaunchAddAllRanks(on, peers_.links(), options_.dtype, x, y); });
@@ -116,7 +116,7 @@ std::string RankExchange::Describe() const {
   std::string sizes;
   for (size_t size = 0; size < kSizes; ++size) {
     if (by_nccl_[size])
-      sizes += fmt::format("{}{} KiB", sizes.empty() ? ", by NCCL for " : ", ", (kLeastBytes << size) >> 10);
+      sizes += fmt::format("{}{} KiB", sizes.empty() ? ", by NCCL for " : ", ", (kMinBytes << size) >> 10);
   }
   return ", all-reduce by our own kernels" + sizes;
 }
@@ -132,7 +132,7 @@ Status RankExchange::status() const {
 }
 
 size_t RankExchange::SizeOf(int64_t bytes) {
-  const auto units = static_cast<uint64_t>(std::max<int64_t>(1, (bytes + kLeastBytes - 1) / kLeastBytes));
+  const auto units = static_cast<uint64_t>(std::max<int64_t>(1, (bytes + kMinBytes - 1) / kMinBytes));
   return std::min<size_t>(kSizes - 1, std::bit_width(units - 1));
 }
 

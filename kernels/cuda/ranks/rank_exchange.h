@@ -64,8 +64,8 @@ class RankExchange {
   [[nodiscard]] DeviceMessages::Waiting Wait() const { return messages_.Wait(); }
 
  private:
-  // Size classes of all-reduces: powers of two from kLeastBytes on; sizes outside use the first or last class.
-  static constexpr int64_t kLeastBytes = 8 << 10;
+  // Size classes of all-reduces: powers of two from kMinBytes on; sizes outside use the first or last class.
+  static constexpr int64_t kMinBytes = 8 << 10;
   static constexpr size_t kSizes = 12;                         // up to 16 MiB
   static constexpr int64_t kMessageBytes = int64_t{64} << 20;  // per NCCL call
 

@@ -8,7 +8,7 @@
 namespace ringside::cuda {
 namespace {
 
-class Chooser {
+class RowSampler {
  public:
   struct Shared {
     TokenRow::Exchange exchanges[2];
@@ -16,7 +16,8 @@ class Chooser {
     TokenLogprob top[limits::kMaxBestTokens];  // filled by the leader's block
   };
 
-  __device__ Chooser(const ChoiceRow& params, float* logits, int vocab, Shared& shared, ChosenToken* out, int32_t* id)
+  __device__ RowSampler(const ChoiceRow& params, float* logits, int vocab, Shared& shared, ChosenToken* out,
+                        int32_t* id)
       : params_(params), row_(params, logits, vocab, shared.exchanges), shared_(shared), out_(out), id_(id) {
     least_weight_ = __double2float_ru(params.min_p);
   }
@@ -153,14 +154,14 @@ class Chooser {
 
 __global__ void __launch_bounds__(TokenRow::kThreads, 2)
     ChooseKernel(Tensor logits, const ChoiceRow* row_params, ChosenToken* sampled, int32_t* ids) {
-  __shared__ Chooser::Shared shared;
+  __shared__ RowSampler::Shared shared;
   __shared__ ChoiceRow params;
   StartStep();
   const int row = static_cast<int>(blockIdx.y);
   if (threadIdx.x == 0) params = row_params[row];
   __syncthreads();
-  Chooser(params, static_cast<float*>(logits.data) + row * logits.stride, static_cast<int>(logits.cols), shared,
-          &sampled[row], &ids[row])
+  RowSampler(params, static_cast<float*>(logits.data) + row * logits.stride, static_cast<int>(logits.cols), shared,
+             &sampled[row], &ids[row])
       .Choose();
   ClusterSync();  // other blocks may still read this block's shared memory
 }

@@ -37,7 +37,7 @@ void Staging::Upload(const Launcher& on, UploadMode mode) {
   if (mode == UploadMode::kByKernel) return LaunchUpload(on, to, from, bytes);
   const cudaStream_t stream = mode == UploadMode::kBeside ? stream_ : on.stream;
   CHECK_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream));
-  if (mode == UploadMode::kBehind) return;
+  if (mode == UploadMode::kInStreamOrder) return;
   CHECK_CUDA(cudaEventRecord(copied_, stream));
   CHECK_CUDA(cudaStreamWaitEvent(on.stream, copied_, 0));
 }

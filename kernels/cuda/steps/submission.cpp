@@ -18,7 +18,7 @@ bool Submission::Start(void* device, size_t staging_bytes, size_t landing_bytes)
          cudaHostAlloc(reinterpret_cast<void**>(&landing_), landing_bytes, cudaHostAllocDefault) == cudaSuccess;
 }
 
-std::byte* Submission::Land(void* host, size_t bytes) {
+std::byte* Submission::StageReadback(void* host, size_t bytes) {
   const size_t room = (bytes + 255) / 256 * 256;
   if (room > landing_bytes_ - landing_used_) return nullptr;
   std::byte* to = landing_ + landing_used_;

@@ -24,7 +24,7 @@ class Submission {
 
   Staging& staging() { return staging_; }
   /// Pinned, device-writable memory whose contents are copied to `host` on Complete; null if the buffer is full.
-  std::byte* Land(void* host, size_t bytes);
+  std::byte* StageReadback(void* host, size_t bytes);
   size_t landing_bytes() const { return landing_bytes_; }
 
   /// Marks the end of the submission on the stream; all its work has been issued.

@@ -52,14 +52,14 @@ struct IntegerRows {
 
 /// The start of a row of x.
 template <class T>
-__device__ __forceinline__ const T* InputRow(const Skinny& a, int row) {
+__device__ __forceinline__ const T* InputRow(const GemmParams& a, int row) {
   return static_cast<const T*>(a.x) + row * a.x_stride;
 }
 
 /// Converts rows to integers in shared memory. Rows come from a layer's arguments, or from any type with k inputs per
 /// row and an InputRow overload. The whole block takes part; an item is a unit of 16 inputs, half a group. The units of
 /// all rows form one sequence, which the threads process in a strided loop.
-template <class T, int kBits, int kRows, class From = Skinny>
+template <class T, int kBits, int kRows, class From = GemmParams>
 class IntegerInputs {
  public:
   __device__ __forceinline__ IntegerInputs(const From& a, const IntegerRows<kBits>& to)

@@ -13,7 +13,7 @@ constexpr int kPortionChunks = 2, kPortionInputs = kPortionChunks * kTileInputs;
 template <class T>
 class PortionInputs {
  public:
-  __device__ __forceinline__ PortionInputs(const Skinny& a, T* shared_x)
+  __device__ __forceinline__ PortionInputs(const GemmParams& a, T* shared_x)
       : a_(a), shared_x_(shared_x), padded_((a.k + kPortionInputs - 1) / kPortionInputs * kPortionInputs) {}
 
   /// Loads x itself.
@@ -102,7 +102,7 @@ class PortionInputs {
     __syncthreads();
   }
 
-  const Skinny& a_;
+  const GemmParams& a_;
   T* const shared_x_;
   const int padded_;
 };

@@ -15,7 +15,7 @@ template <bool kGateUp>
 constexpr int kPortionOutputs = kPortionRows / (kGateUp ? 2 : 1);
 // Pipeline stages of a warp, one K tile each. With fewer than kSlotsForTwo stages it is better to run one block per SM
 // with more stages.
-constexpr int kFewestSlots = 2, kMostSlots = 5, kSlotsForTwo = 3;
+constexpr int kFewestSlots = 2, kMaxStages = 5, kSlotsForTwo = 3;
 
 /// A block's index among the blocks of its layer.
 struct BlockPlace {
@@ -26,7 +26,7 @@ struct PortionRuns {
   BlockPlace at;
   int k_tiles, tiles;  // K tiles per N tile; N tiles of the block
 
-  __device__ __forceinline__ PortionRuns(const Skinny& a, int all_tiles, BlockPlace place)
+  __device__ __forceinline__ PortionRuns(const GemmParams& a, int all_tiles, BlockPlace place)
       : at(place),
         k_tiles((a.k + kPortionInputs - 1) / kPortionInputs),
         tiles((all_tiles - place.block + place.blocks - 1) / place.blocks) {}
@@ -130,7 +130,7 @@ class PortionRing {
     }
   }
   __device__ __forceinline__ void WaitForPortion() const {
-    static_assert(kFewestSlots == 2 && kMostSlots == 5);
+    static_assert(kFewestSlots == 2 && kMaxStages == 5);
     switch (stages_) {
       case 2:
         return WaitForCopies<0>();
@@ -153,7 +153,7 @@ template <int kBits, bool kGateUp>
 class PortionStream {
  public:
   /// `barriers`: one per stage.
-  __device__ __forceinline__ PortionStream(const Skinny& a, const PortionRuns& runs, const PortionRun& run,
+  __device__ __forceinline__ PortionStream(const GemmParams& a, const PortionRuns& runs, const PortionRun& run,
                                            uint32_t ring, uint32_t barriers, int stages)
       : a_(a), runs_(runs), ring_(ring, barriers, stages), left_(run.left), place_(run.place), k_tile_(run.k_tile) {
     if (left_ > 0) FindTile();
@@ -176,7 +176,7 @@ class PortionStream {
   __device__ __forceinline__ uint32_t Next() { return ring_.Next(); }
 
  private:
-  using W = Grouped<kBits>;
+  using W = BlockQuant<kBits>;
   using Ring = PortionRing<kBits>;
 
   __device__ __forceinline__ void FindTile() {
@@ -186,7 +186,7 @@ class PortionStream {
     for (const unsigned char*& from : from_) from += k_tile_ * kPortionChunks * static_cast<int64_t>(Ring::kChunkBytes);
   }
 
-  const Skinny& a_;
+  const GemmParams& a_;
   const PortionRuns& runs_;
   Ring ring_;
   int left_, place_, k_tile_;

@@ -50,13 +50,13 @@ struct LanePlaces {
 /// fill 8 columns. Two independent accumulation chains.
 template <class T>
 struct ByteSums {
-  using W = Grouped<8>;
+  using W = BlockQuant<8>;
   float c[2][4] = {};
 
   /// A lane's address of x for LoadMatrices.
   struct Places {
     uint32_t x;
-    __device__ __forceinline__ Places(const Skinny& a, const T* shared_x) {
+    __device__ __forceinline__ Places(const GemmParams& a, const T* shared_x) {
       const int lane = threadIdx.x % 32;
       x = SharedAddress(shared_x + min(lane % 8, a.rows - 1) * a.x_shared_stride + lane / 8 * 8);
       asm volatile("" : "+r"(x));

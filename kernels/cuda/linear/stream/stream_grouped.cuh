@@ -28,7 +28,7 @@ struct StreamDivision {
   int blocks = 0, stages = 0;
   size_t shared_bytes = 0;
 };
-inline int TilesOf(const Skinny& a, bool gate_up) {
+inline int TilesOf(const GemmParams& a, bool gate_up) {
   const int all = gate_up ? a.total / 2 : a.total, outputs = kPortionRows / (gate_up ? 2 : 1);
   return (all + outputs - 1) / outputs;
 }
@@ -39,7 +39,7 @@ constexpr size_t kStaticBytes = 1152;
 
 /// Division over up to `max_blocks` blocks with up to `max_bytes` of shared memory.
 template <int kBits>
-StreamDivision DivideStream(const Skinny& a, bool gate_up, int max_blocks, size_t max_bytes) {
+StreamDivision DivideStream(const GemmParams& a, bool gate_up, int max_blocks, size_t max_bytes) {
   StreamDivision out;
   const int tiles = TilesOf(a, gate_up), ring = kWarps * kPortionBytes<kBits>;
   out.blocks = std::min(tiles, max_blocks);
@@ -49,7 +49,7 @@ StreamDivision DivideStream(const Skinny& a, bool gate_up, int max_blocks, size_
                              static_cast<size_t>(a.rows) *
                                  (sizeof(float) * kPortionRows * (own + kWarps) + sizeof(uint16_t) * a.x_shared_stride +
                                   sizeof(float) * IntegerRows<kBits>::BesideRow(a.x_shared_stride));
-  out.stages = fixed_bytes > max_bytes ? 0 : std::min(kMostSlots, static_cast<int>(max_bytes - fixed_bytes) / ring);
+  out.stages = fixed_bytes > max_bytes ? 0 : std::min(kMaxStages, static_cast<int>(max_bytes - fixed_bytes) / ring);
   out.shared_bytes = fixed_bytes + static_cast<size_t>(out.stages) * ring;
   return out;
 }
@@ -57,7 +57,7 @@ StreamDivision DivideStream(const Skinny& a, bool gate_up, int max_blocks, size_
 /// 8-bit weights, K tiles are computed faster than they arrive; one block with more stages is then better than two with
 /// a single K tile in flight each.
 template <int kBits>
-StreamDivision DivideStream(const Launcher& on, const Skinny& a, bool gate_up) {
+StreamDivision DivideStream(const Launcher& on, const GemmParams& a, bool gate_up) {
   const int wanted = a.rows <= 2 || !kTakesIntegers<kBits> ? kSlotsForTwo : kFewestSlots;
   const StreamDivision two = DivideStream<kBits>(a, gate_up, kBlocksPerProcessor * on.multiprocessors,
                                                  MostStreamBytes(on.large) - kStaticBytes);
@@ -73,7 +73,7 @@ struct StreamedPlace {
   int first_sum, sums;  // in tile-sized units for all rows: one partial sum per warp that has a part of the tile
   bool there;
 
-  __device__ __forceinline__ StreamedPlace(const Skinny& a, int rows, const PortionRuns& runs, int i) {
+  __device__ __forceinline__ StreamedPlace(const GemmParams& a, int rows, const PortionRuns& runs, int i) {
     constexpr int kOutputs = kPortionOutputs<kGateUp>;
     const int tile = i / (rows * kOutputs), rest = i - tile * rows * kOutputs;
     row = rest / kOutputs, at = rest % kOutputs, output = runs.Tile(tile) * kOutputs + at;
@@ -88,7 +88,7 @@ struct StreamedPlace {
 template <class T, class W, bool kGateUp>
 class StreamedExtras {
  public:
-  __device__ __forceinline__ StreamedExtras(const Skinny& a, float* shared, int results)
+  __device__ __forceinline__ StreamedExtras(const GemmParams& a, float* shared, int results)
       : a_(a), shared_(shared + threadIdx.x), results_(results) {}
   __device__ __forceinline__ void AskForScales(const StreamedPlace<kGateUp>& place) const {
     if (!place.there) return;
@@ -129,7 +129,7 @@ class StreamedExtras {
     return !kGateUp && a_.accumulate && a_.y_dtype == DType::kF32;
   }
 
-  const Skinny& a_;
+  const GemmParams& a_;
   float* const shared_;  // the thread's first float; the next one is results_ floats further
   const int results_;
 };
@@ -138,16 +138,16 @@ class StreamedExtras {
 template <class T, int kBits, bool kGateUp, int kRows>
 class GroupedStream {
  public:
-  using W = Grouped<kBits>;
+  using W = BlockQuant<kBits>;
   static constexpr int kOutputs = kPortionOutputs<kGateUp>;
   static constexpr bool kIntegers = kTakesIntegers<kBits>;
 
   template <bool kNorm>
-  static __device__ __forceinline__ void Run(const Skinny& a, int stages, BlockPlace at) {
+  static __device__ __forceinline__ void Run(const GemmParams& a, int stages, BlockPlace at) {
     // With less than 128-byte alignment, bulk copies run at three quarters of the memory bandwidth.
     extern __shared__ __align__(128) unsigned char shared[];
     __shared__ float norm_sums[(kIntegers ? kRows : 2) * kWarps];
-    __shared__ alignas(8) uint64_t barriers[kWarps * kMostSlots];
+    __shared__ alignas(8) uint64_t barriers[kWarps * kMaxStages];
     __shared__ ZeroInputs zeros;
     static_assert(sizeof(norm_sums) + sizeof(barriers) + sizeof(zeros) <= kStaticBytes);
     const int rows = kIntegers && kRows <= 2 ? kRows : a.rows;
@@ -155,7 +155,7 @@ class GroupedStream {
     const uint32_t ring = SharedAddress(shared + warp * stages * kPortionBytes<kBits>);
     const PortionRuns runs(a, (all + kOutputs - 1) / kOutputs, at);
     const PortionRun run(runs, warp);
-    Stream stream(a, runs, run, ring, SharedAddress(barriers + warp * kMostSlots), stages);
+    Stream stream(a, runs, run, ring, SharedAddress(barriers + warp * kMaxStages), stages);
 #pragma unroll 1
     for (int n = 0; n < stages - 1; ++n) stream.Fetch();  // weights need not wait for the preceding kernel
 
@@ -236,7 +236,7 @@ class GroupedStream {
 };
 
 template <class T, int kBits, bool kNorm, bool kGateUp, int kRows>
-__global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamGroupedKernel(Skinny a, int stages) {
+__global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamGroupedKernel(GemmParams a, int stages) {
   // At once: the next kernel prefetches its weights as soon as an SM has room.
   LetNextStart();
   GroupedStream<T, kBits, kGateUp, kRows>::template Run<kNorm>(
@@ -245,7 +245,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamGrou
 /// Two layers of the same rows in one launch; the first `blocks` blocks compute the first layer.
 template <class T, int kBits, int kNextBits, bool kNorm, int kRows>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor)
-    StreamTwoGroupedKernel(Skinny a, Skinny next, int stages, int next_stages, int blocks) {
+    StreamTwoGroupedKernel(GemmParams a, GemmParams next, int stages, int next_stages, int blocks) {
   LetNextStart();
   const int block = static_cast<int>(blockIdx.x);
   if (block < blocks) {
@@ -265,7 +265,7 @@ void WithRows(int rows, const Body& body) {
   }
 }
 template <class T, int kBits, bool kNorm, bool kGateUp>
-void LaunchStreamGroupedOf(const Launcher& on, const Skinny& a) {
+void LaunchStreamGroupedOf(const Launcher& on, const GemmParams& a) {
   const StreamDivision grid = DivideStream<kBits>(on, a, kGateUp);
   WithRows<kBits>(a.rows, [&](auto rows) {
     Launch(on, StreamGroupedKernel<T, kBits, kNorm, kGateUp, rows()>, Grid(grid.blocks), kBlockThreads,
@@ -274,7 +274,7 @@ void LaunchStreamGroupedOf(const Launcher& on, const Skinny& a) {
 }
 template <class T, int kBits>
 void LaunchStreamGrouped(const Launcher& on, const SkinnyLinear& args) {
-  const Skinny a = NarrowForStream(args, kPortionInputs);
+  const GemmParams a = NarrowForStream(args, kPortionInputs);
   if (args.epilogue == AfterLinear::kSiluMultiply) {
     return args.norm ? LaunchStreamGroupedOf<T, kBits, true, true>(on, a)
                      : LaunchStreamGroupedOf<T, kBits, false, true>(on, a);
@@ -285,7 +285,7 @@ void LaunchStreamGrouped(const Launcher& on, const SkinnyLinear& args) {
 
 /// Divides the device between two layers in proportion to their bytes.
 template <int kBits, int kNextBits>
-std::pair<StreamDivision, StreamDivision> DivideTwo(const Launcher& on, const Skinny& a, const Skinny& next) {
+std::pair<StreamDivision, StreamDivision> DivideTwo(const Launcher& on, const GemmParams& a, const GemmParams& next) {
   const int all = kBlocksPerProcessor * on.multiprocessors, own_bytes = TilesOf(a, false) * TileOf<kBits>::kBytes,
             next_bytes = TilesOf(next, false) * TileOf<kNextBits>::kBytes;
   const int blocks = std::clamp(static_cast<int>(int64_t{all} * own_bytes / (own_bytes + next_bytes)), 1, all - 1);
@@ -295,7 +295,7 @@ std::pair<StreamDivision, StreamDivision> DivideTwo(const Launcher& on, const Sk
 }
 template <class T, int kBits, int kNextBits>
 void LaunchStreamTwoGroupedOf(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next_args) {
-  const Skinny a = NarrowForStream(args, kPortionInputs), next = NarrowForStream(next_args, kPortionInputs);
+  const GemmParams a = NarrowForStream(args, kPortionInputs), next = NarrowForStream(next_args, kPortionInputs);
   const auto [own, other] = DivideTwo<kBits, kNextBits>(on, a, next);
   WithRows<kBits>(a.rows, [&](auto rows) {
     const auto kernel = args.norm ? StreamTwoGroupedKernel<T, kBits, kNextBits, true, rows()>

@@ -7,7 +7,7 @@ bool CanStream(const Launcher& on, const SkinnyLinear& args) {
   if (args.x.rows > kMostStreamRows || args.k < 64) return false;
   if (HasGroupScales(args.weight_dtype)) return CanStreamGrouped(on, args);
   const bool bytewise = HasRowScales(args.weight_dtype);
-  const Skinny a = NarrowForStream(args, bytewise ? kStreamChunk<Int8> : kStreamChunk<__half>);
+  const GemmParams a = NarrowForStream(args, bytewise ? kStreamChunk<Int8> : kStreamChunk<__half>);
   const size_t bytes = bytewise ? StreamBytes<Int8, true>(on.large, a) : StreamBytes<__half, true>(on.large, a);
   return bytes <= MostStreamBytes(on.large);
 }

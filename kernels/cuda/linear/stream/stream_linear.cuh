@@ -40,7 +40,7 @@ template <class W, bool kGateUp, bool kLarge>
 constexpr int kStreamSlots = ((kLarge ? 80 : 48) << 10) / (kWarps * kUnitBytes<W, kGateUp>);
 
 template <class W, bool kGateUp>
-constexpr size_t StreamBytes(bool large, const Skinny& a) {
+constexpr size_t StreamBytes(bool large, const GemmParams& a) {
   const int stages = large ? kStreamSlots<W, kGateUp, true> : kStreamSlots<W, kGateUp, false>;
   return static_cast<size_t>(stages * kWarps * kUnitBytes<W, kGateUp>) +
          sizeof(float) * 2 * kWarps * a.rows * kUnitRows<W, kGateUp> + sizeof(uint16_t) * a.rows * a.x_shared_stride;
@@ -48,7 +48,7 @@ constexpr size_t StreamBytes(bool large, const Skinny& a) {
 
 /// Copies the rows of x to shared memory, zero-padded to whole K tiles.
 template <class T, class W>
-__device__ __forceinline__ void RowsToShared(const Skinny& a, T* shared_x) {
+__device__ __forceinline__ void RowsToShared(const GemmParams& a, T* shared_x) {
   const int units = (a.k + kStreamChunk<W> - 1) / kStreamChunk<W> * (kStreamChunk<W> / 8);
   for (int r = 0; r < a.rows; ++r) {
     for (int i = threadIdx.x; i < units; i += kBlockThreads) {
@@ -79,7 +79,7 @@ class WeightStream {
   static constexpr int kRows = kUnitRows<W, kGateUp>, kOutputs = kTileOutputs<W, kGateUp>;
   static constexpr int kChunk = kStreamChunk<W>, kPiece = kChunk / 8, kStage = kRows * kChunk;  // in elements
 
-  __device__ __forceinline__ WeightStream(const Skinny& a, int tiles, int chunks, W* stages)
+  __device__ __forceinline__ WeightStream(const GemmParams& a, int tiles, int chunks, W* stages)
       : a_(a), tiles_(tiles), chunks_(chunks), stages_(stages) {
     chunk_ = schedule_.part, tile_ = chunk_ < chunks ? schedule_.first_tile : tiles;
     FindRows();
@@ -122,7 +122,7 @@ class WeightStream {
     }
   }
 
-  const Skinny& a_;
+  const GemmParams& a_;
   const WarpWay<kParts> schedule_;
   const int tiles_, chunks_;
   W* const stages_;
@@ -132,7 +132,7 @@ class WeightStream {
 
 /// Epilogue of a tile, by one warp; `own` is the lane's first result.
 template <class T, class W, bool kGateUp, int kParts>
-__device__ __forceinline__ void FinishTile(const Skinny& a, const float* sums, int tile, int lane, TileResult own) {
+__device__ __forceinline__ void FinishTile(const GemmParams& a, const float* sums, int tile, int lane, TileResult own) {
   constexpr int kRow = kUnitRows<W, kGateUp>, kOutputs = kTileOutputs<W, kGateUp>;
   const int all = kGateUp ? a.total / 2 : a.total;
   for (int i = lane; i < a.rows * kOutputs; i += 32) {
@@ -211,7 +211,7 @@ struct TileSums {
 };
 
 template <class T, class W, bool kNorm, bool kGateUp, int kParts>
-__global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKernel(Skinny a) {
+__global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKernel(GemmParams a) {
   constexpr int kRows = kUnitRows<W, kGateUp>, kOutputs = kTileOutputs<W, kGateUp>;
   constexpr int kStages = kStreamSlots<W, kGateUp, kLargeSet>;
   using Stream = WeightStream<W, kGateUp, kStages, kParts>;
@@ -274,7 +274,7 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) StreamKern
 }
 
 template <class T, class W, bool kNorm, bool kGateUp>
-void LaunchStream(const Launcher& on, const Skinny& a) {
+void LaunchStream(const Launcher& on, const GemmParams& a) {
   const int all = kGateUp ? a.total / 2 : a.total, outputs = kTileOutputs<W, kGateUp>,
             tiles = (all + outputs - 1) / outputs;
   const int blocks = std::min(tiles, kBlocksPerProcessor * on.multiprocessors);
@@ -289,7 +289,7 @@ void LaunchStream(const Launcher& on, const Skinny& a) {
 
 template <class T, class W>
 void LaunchStreamOfTypes(const Launcher& on, const SkinnyLinear& args) {
-  const Skinny a = NarrowForStream(args, kStreamChunk<W>);
+  const GemmParams a = NarrowForStream(args, kStreamChunk<W>);
   if (args.epilogue == AfterLinear::kSiluMultiply) {
     return args.norm ? LaunchStream<T, W, true, true>(on, a) : LaunchStream<T, W, false, true>(on, a);
   }

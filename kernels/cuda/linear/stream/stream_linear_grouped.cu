@@ -4,7 +4,7 @@
 namespace ringside::cuda {
 
 bool CanStreamGrouped(const Launcher& on, const SkinnyLinear& args) {
-  const Skinny a = NarrowForStream(args, kPortionInputs);
+  const GemmParams a = NarrowForStream(args, kPortionInputs);
   const bool gate_up = args.epilogue == AfterLinear::kSiluMultiply;
   return WithBits(args.weight_dtype,
                   [&](auto bits) { return DivideStream<bits()>(on, a, gate_up).stages >= kFewestSlots; });

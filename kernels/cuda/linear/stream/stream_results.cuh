@@ -12,8 +12,8 @@ constexpr int kMostStreamRows = 4;  // rows of x
 constexpr size_t MostStreamBytes(bool large) { return size_t{large ? 113u : 81u} << 10; }
 
 /// The arguments, with rows of x in shared memory padded to whole K tiles of `chunk` inputs.
-inline Skinny NarrowForStream(const SkinnyLinear& args, int chunk) {
-  Skinny a = ToGemmParams(args);
+inline GemmParams NarrowForStream(const SkinnyLinear& args, int chunk) {
+  GemmParams a = ToGemmParams(args);
   a.x_shared_stride = (args.k + chunk - 1) / chunk * chunk + 8;  // eight rows use different banks
   return a;
 }
@@ -26,7 +26,7 @@ struct TileResult {
 
   /// The i-th result of a tile of kOutputs, for a layer of `all` outputs.
   template <int kOutputs, bool kGateUp>
-  static __device__ __forceinline__ TileResult Fetch(const Skinny& a, int tile, int i, int all) {
+  static __device__ __forceinline__ TileResult Fetch(const GemmParams& a, int tile, int i, int all) {
     TileResult r;
     r.row = i / kOutputs, r.place = i % kOutputs, r.output = tile * kOutputs + r.place;
     r.there = r.row < a.rows && r.output < all;
@@ -40,7 +40,7 @@ struct TileResult {
   /// Epilogue: stores SiLU(gate + bias) * (up + bias), or the biased (and GELU'd) sum plus the old value. `sum` and
   /// `up_sum` already include the output scale.
   template <class T, bool kGateUp>
-  __device__ __forceinline__ void Store(const Skinny& a, float sum, float up_sum) const {
+  __device__ __forceinline__ void Store(const GemmParams& a, float sum, float up_sum) const {
     float value = sum + bias;
     if constexpr (kGateUp) {
       value = SiluOf(RoundTo(a.y_dtype, value)) * RoundTo(a.y_dtype, up_sum + up_bias);
