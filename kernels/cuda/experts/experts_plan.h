@@ -71,8 +71,7 @@ enum class ExpertsWay : int32_t {
 };
 constexpr int64_t kIntegerExpertRows = 4, kFewExpertRows = 16, kManyExpertRows = 64;
 
-/// A call for some rows. Pairs of a row and one of its experts have the indices row * experts_per_row + i for the i-th
-/// expert.
+/// A call for some rows. A pair is a row and one of its experts: pair row * experts_per_row + i has the i-th expert.
 struct ExpertsCall {
   ExpertsPlan plan;
   ExpertsWay path = ExpertsWay::kFew;
