@@ -13,7 +13,7 @@ std::optional<std::string> DecodeBase64(std::string_view text) {
   constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   const size_t digits = std::min(text.find_first_not_of(kAlphabet), text.size());
   const size_t padding = text.size() - digits;
-  // The library takes white space and padding anywhere.
+  // EVP_DecodeBlock accepts white space and padding at any place.
   if (text.size() % 4 != 0 || padding > 2 || text.substr(digits).find_first_not_of('=') != std::string_view::npos ||
       text.size() > static_cast<size_t>(std::numeric_limits<int>::max())) {
     return std::nullopt;
@@ -28,7 +28,7 @@ std::optional<std::string> DecodeBase64(std::string_view text) {
 
 std::string EncodeBase64(std::string_view bytes) {
   CHECK_LE(bytes.size(), size_t{1} << 30);
-  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // the library ends it with a zero
+  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');  // EVP_EncodeBlock appends a NUL
   const int size =
       EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
                       reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));

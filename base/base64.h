@@ -1,4 +1,4 @@
-// Base64 (RFC 4648, section 4). Pure; any thread.
+// Base64 (RFC 4648, section 4). Pure functions. THREAD: any.
 #pragma once
 
 #include <optional>
@@ -7,9 +7,9 @@
 
 namespace ringside {
 
-/// The bytes that `text` stands for; nothing if it is not base64 with its padding, in lines or with anything around it.
+/// Decodes `text`; nullopt unless it is padded base64 without line breaks.
 std::optional<std::string> DecodeBase64(std::string_view text);
-/// With its padding. At most 1 GiB of bytes.
+/// Encodes with padding. REQUIRES: at most 1 GiB.
 std::string EncodeBase64(std::string_view bytes);
 
 }  // namespace ringside

@@ -1,5 +1,5 @@
-// A queue of at most `capacity` items between threads. Producers never wait: a full queue refuses at once, which is how
-// overload is felt at the edge instead of as latency inside. One consumer may wait.
+// A queue of at most `capacity` items between threads. Producers never block: a full queue refuses at once, so that
+// overload shows as an error at the edge and not as latency inside. One consumer may block.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@ class BoundedQueue {
  public:
   explicit BoundedQueue(size_t capacity) : capacity_(capacity) {}
 
-  /// False, and `item` untouched, if the queue is full or closed. Any thread.
+  /// Returns false and leaves `item` untouched if the queue is full or closed. THREAD: any.
   bool TryPush(T&& item) {
     {
       std::lock_guard lock(mutex_);
@@ -27,7 +27,7 @@ class BoundedQueue {
     return true;
   }
 
-  /// Adds beyond the capacity: only for the few messages that must not be lost (cancel, close). False if closed.
+  /// Pushes beyond the capacity, for the few messages that must not be lost (cancel, close). Returns false if closed.
   bool PushUrgent(T&& item) {
     {
       std::lock_guard lock(mutex_);
@@ -38,14 +38,14 @@ class BoundedQueue {
     return true;
   }
 
-  /// Everything queued, oldest first. With `wait`, blocks until there is something or the queue is closed.
+  /// Returns all queued items, oldest first. With `wait`, blocks until there is an item or the queue is closed.
   std::vector<T> Drain(bool wait) {
     std::unique_lock lock(mutex_);
     if (wait) ready_.wait(lock, [&] { return !items_.empty() || closed_; });
     return TakeAll();
   }
 
-  /// As Drain, but waits at most this long for the first item.
+  /// As Drain, but waits at most `wait` for the first item.
   std::vector<T> DrainWithin(std::chrono::nanoseconds wait) {
     std::unique_lock lock(mutex_);
     ready_.wait_for(lock, wait, [&] { return !items_.empty() || closed_; });
@@ -69,7 +69,7 @@ class BoundedQueue {
   }
 
  private:
-  std::vector<T> TakeAll() {  // mutex_ held
+  std::vector<T> TakeAll() {  // REQUIRES: mutex_ held
     std::vector<T> out(std::make_move_iterator(items_.begin()), std::make_move_iterator(items_.end()));
     items_.clear();
     return out;

@@ -1,6 +1,6 @@
-// Values as bytes and back: little-endian numbers, variable-length counts, strings with their length. A reader treats
-// what it reads as hostile: it never reads past the end, allocates no more than the bytes could fill, and remembers the
-// first thing that was wrong. Plain values; no locks.
+// Serialization: little-endian numbers, variable-length integers, length-prefixed strings. The reader treats its input
+// as hostile: it never reads past the end, allocates no more than the bytes could fill, and remembers the first error.
+// Plain values; no locks.
 #pragma once
 
 #include <bit>
@@ -16,7 +16,7 @@ class ByteWriter {
  public:
   void Byte(uint8_t value) { bytes_.push_back(static_cast<char>(value)); }
   void Bool(bool value) { Byte(value ? 1 : 0); }
-  /// 7 bits a byte, low ones first; negative numbers cost 10 bytes or fewer by zigzag.
+  /// LEB128: 7 bits a byte, low bits first. Signed uses zigzag, so a small negative number stays short.
   void Unsigned(uint64_t value) {
     for (; value >= 0x80; value >>= 7) Byte(static_cast<uint8_t>(value | 0x80));
     Byte(static_cast<uint8_t>(value));
@@ -73,7 +73,7 @@ class ByteReader {
   }
   double Double() { return std::bit_cast<double>(Fixed64()); }
   std::string String() { return std::string(View()); }
-  /// A string where it lies: not a copy.
+  /// A string as a view of the input, without a copy.
   std::string_view View() {
     const uint64_t size = Unsigned();
     if (size > rest_.size()) {
@@ -84,13 +84,14 @@ class ByteReader {
     rest_.remove_prefix(size);
     return value;
   }
-  /// How many elements follow, each of at least `least_bytes` bytes; 0 if they cannot all be there.
+  /// Number of elements that follow, each of at least `least_bytes` bytes; an error if that number cannot fit in the
+  /// rest.
   size_t Count(size_t least_bytes = 1) {
     const uint64_t count = Unsigned();
     if (count > rest_.size() / least_bytes) return Fail();
     return count;
   }
-  /// An enumeration's value, at most `last`.
+  /// An enumerator; an error above `last`.
   template <class E>
   E Enum(E last) {
     const uint8_t value = Byte();
@@ -98,9 +99,9 @@ class ByteReader {
     return ok_ ? static_cast<E>(value) : E{};
   }
 
-  /// False after anything was wrong; everything read since is zero or empty.
+  /// False after any error; every read since then has returned zero or empty.
   bool ok() const { return ok_; }
-  /// ok, and everything has been read.
+  /// True if there was no error and all bytes have been read.
   bool done() const { return ok_ && rest_.empty(); }
   std::string_view rest() const { return rest_; }
 

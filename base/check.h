@@ -1,5 +1,5 @@
-// Programmer errors. CHECK aborts the process and prints the failed condition, both values and the place. For anything
-// that input, a file, a peer or the machine can cause, return a Status (base/status.h) instead.
+// Programmer errors. CHECK aborts the process and prints the failed condition, both values and the source line. For
+// anything that input, a file, a peer or the machine can cause, return a Status (base/status.h) instead.
 #pragma once
 
 #include <sstream>

@@ -1,4 +1,4 @@
-// Time as an interface, so that timeouts are tested without waiting. Any thread.
+// Time as an interface, so that tests of timeouts need not wait. THREAD: any.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@ class Clock {
   virtual ~Clock() = default;
   /// Nanoseconds on a clock that never goes back.
   virtual int64_t MonotonicNs() const = 0;
-  /// Seconds since 1970, for people and the wire.
+  /// Seconds since 1970, for logs and the wire.
   virtual double WallSeconds() const = 0;
 };
 
@@ -25,14 +25,14 @@ class SystemClock final : public Clock {
   double WallSeconds() const override {
     return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   }
-  /// The one instance the server uses.
+  /// The instance that the server uses.
   static const SystemClock& Instance() {
     static const SystemClock clock;
     return clock;
   }
 };
 
-/// Stands still until told to move.
+/// A clock for tests: advances only on request.
 class ManualClock final : public Clock {
  public:
   int64_t MonotonicNs() const override { return now_ns_.load(); }

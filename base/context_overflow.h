@@ -1,6 +1,6 @@
-// An input that has more tokens than its limit, as a Status. The message has the words of OpenAI's API, by which
-// clients recognise an overflow and compact their history. Faces with other words take both numbers from it again. A
-// stored Status keeps them. Pure; any thread.
+// A context-length error as a Status. The message is worded as in OpenAI's API, because clients recognise an overflow
+// by it and compact their history. Other APIs parse both numbers out of the message again, since a stored Status keeps
+// only its text. Pure functions. THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,20 @@
 namespace ringside {
 
 struct ContextOverflow {
-  int64_t limit = 0;      // most tokens
-  int64_t tokens = 0;     // of the input
-  bool at_least = false;  // tokenising stopped there: the input has `tokens` or more
-  bool prompt = false;    // a prompt without a chat template, not messages
+  int64_t limit = 0;      // maximum number of tokens
+  int64_t tokens = 0;     // length of the input
+  bool at_least = false;  // tokenizing stopped early: `tokens` is a lower bound
+  bool prompt = false;    // the input is a raw prompt without a chat template, not messages
   std::string advice;     // a sentence that names the option or the remedy; "" = none
 
   static constexpr const char* kReason = "context_length_exceeded";
 
-  /// kInvalidArgument with kReason. ReadContextOverflow reads it.
+  /// kInvalidArgument with kReason. ReadContextOverflow parses it.
   Status ToStatus(std::string param = "input") const;
 };
 
-/// The limit and the tokens of ContextOverflow::ToStatus; nullopt for any other Status, whatever its reason.
+/// Parses the limit and the token count from a Status of ContextOverflow::ToStatus; nullopt for any other Status,
+/// whatever its reason.
 std::optional<ContextOverflow> ReadContextOverflow(const Status& status);
 
 }  // namespace ringside

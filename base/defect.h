@@ -1,5 +1,5 @@
-// Faults that are built in on purpose, to see that some test notices each of them: tests/defects/run.py names them and
-// the tests. In every other build a defect is the constant false and nothing of it is left.
+// Faults planted on purpose to prove that a test catches each one: tests/defects/run.py lists them with their tests. In
+// any other build a defect is the constant false and compiles to nothing.
 #pragma once
 
 #ifdef RINGSIDE_DEFECTS
@@ -8,7 +8,7 @@
 
 namespace ringside {
 
-/// True in a process that was started with this name in RINGSIDE_DEFECT.
+/// True if the process was started with RINGSIDE_DEFECT=`name`.
 inline bool DefectIsOn(std::string_view name) {
   const char* wanted = std::getenv("RINGSIDE_DEFECT");
   return wanted != nullptr && name == wanted;

@@ -1,5 +1,5 @@
-// A code that only who has the key can have made for some bytes: HMAC-SHA256 (RFC 2104, FIPS 180-4). Where a checksum
-// tells accidents, this tells intent. Pure functions; any thread.
+// HMAC-SHA256 (RFC 2104, FIPS 180-4). A checksum detects accidental damage; a MAC also detects forgery, because only a
+// holder of the key can compute it. Pure functions. THREAD: any.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@ namespace ringside {
 
 inline constexpr size_t kHmacBytes = 32;
 
-/// kHmacBytes.
+/// The MAC, kHmacBytes long.
 std::string HmacSha256(const SealKey& key, std::string_view bytes);
-/// True if `code` is HmacSha256(key, bytes). Takes as long for a wrong code as for the right one.
+/// True if `code` is HmacSha256(key, bytes). Constant time in the content of `code`.
 bool IsHmac(const SealKey& key, std::string_view bytes, std::string_view code);
 
 }  // namespace ringside

@@ -22,7 +22,7 @@ namespace {
 std::atomic<bool> json{false};
 thread_local const TraceContext* current_trace = nullptr;
 
-/// How many bytes the character that `text` begins with has; 0 if it begins with none of UTF-8.
+/// Length in bytes of the UTF-8 character at the start of `text`; 0 if it is malformed.
 size_t CharacterBytes(std::string_view text) {
   const auto byte = [text](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
@@ -35,13 +35,13 @@ size_t CharacterBytes(std::string_view text) {
   for (size_t i = 1; i < bytes; ++i) {
     if ((byte(i) & 0xC0) != 0x80) return 0;
   }
-  // Written with more bytes than it needs, half of a surrogate pair, beyond the last character.
+  // Overlong encoding, surrogate, or beyond U+10FFFF.
   const bool none = (lead == 0xE0 && byte(1) < 0xA0) || (lead == 0xED && byte(1) >= 0xA0) ||
                     (lead == 0xF0 && byte(1) < 0x90) || (lead == 0xF4 && byte(1) >= 0x90);
   return none ? 0 : bytes;
 }
 
-/// As a JSON string. What is no UTF-8, a file's name perhaps, becomes U+FFFD.
+/// Appends a JSON string. Malformed UTF-8 (in a file name, for example) becomes U+FFFD.
 void AppendString(std::string& out, std::string_view text) {
   out += '"';
   while (!text.empty()) {

@@ -1,5 +1,5 @@
-// The process log: one line per event on standard error, text on a terminal, JSON objects otherwise or when asked.
-// Any thread. Prompts, answers and keys are never logged.
+// The process log: one line per event on standard error, as text on a terminal and as JSON objects otherwise or on
+// request. Prompts, answers and keys are never logged. THREAD: any.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,20 +18,19 @@ struct TraceContext;
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 enum class LogFormat { kAuto, kText, kJson };
 
-/// Sets the least level written and the line format. Call once, from main, before other threads log.
+/// Sets the minimum level and the line format. Call once, from main, before other threads log.
 void ConfigureLog(LogLevel level, LogFormat format);
-/// Parses "debug", "info", "warning", "error"; false if it is none of them.
+/// Parses "debug", "info", "warning" or "error"; returns false for anything else.
 bool ParseLogLevel(std::string_view text, LogLevel* level);
 
-/// A fact of an event for programs to read: a member of the line's object in JSON. Text has the message alone, which
-/// says what a person needs.
+/// A machine-readable field of a log event: a member of the JSON object. The text format prints the message alone.
 struct LogField {
-  std::string_view name;  // as it stands in JSON: nothing in it needs to be escaped
+  std::string_view name;  // JSON member name; needs no escaping
   std::variant<std::string_view, int64_t, double> value;
 };
 void WriteLog(LogLevel level, std::string_view message, std::initializer_list<LogField> fields = {});
 
-/// While it lives, every line that this thread logs names the trace; "" names none. `trace` outlives it.
+/// Scope guard: every line that this thread logs carries the trace id ("" = none). REQUIRES: `trace` outlives it.
 class LogTrace {
  public:
   explicit LogTrace(const TraceContext& trace);
@@ -43,7 +42,7 @@ class LogTrace {
   const TraceContext* const before_;
 };
 
-/// An exception's type, for the log: its words may quote what somebody said.
+/// The type name of an exception, for the log: what() may quote a prompt or an answer.
 std::string TypeOf(const std::exception& error);
 
 template <class... Args>

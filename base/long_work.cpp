@@ -24,7 +24,7 @@ constexpr double kFaded_s = 1e-3;
 
 void LowerPriority() { (void)setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice); }
 
-/// Processor time of this thread.
+/// CPU time of this thread.
 double ThreadSeconds() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -43,7 +43,7 @@ Status TooManyCalls() {
 
 }  // namespace
 
-/// On the stack of Run.
+/// A call; lives on the stack of Run.
 struct LongWorkLane::Call {
   const std::function<void()>& work;
   const RequestWatch* watch;
@@ -80,7 +80,7 @@ Status LongWorkLane::Admit(const Owner& owner) {
   if (waiting_ < options_.waiting) return Status::Ok();
   const auto most =
       std::ranges::max_element(owners_, {}, [](const Owners::value_type& one) { return one.second.waiting.size(); });
-  // Two more than the newcomer's owner: otherwise the two would take the place from each other in turn.
+  // At a difference of one the two owners would displace each other in turn, hence two.
   if (most->second.waiting.size() < owner.waiting.size() + 2) return TooManyCalls();
   Call& newest = *most->second.waiting.back();
   most->second.waiting.pop_back();

@@ -1,6 +1,6 @@
-// Threads for work that may take long and whose length a request chooses without being large: compiling a grammar,
-// exporting a conversation. They run at a lower OS priority than the rest of the process. Owners share them by recent
-// use: the owner that has used the least time goes first. THREAD: any.
+// Threads for long work whose cost a small request can choose: compiling a grammar, exporting a conversation. They run
+// at a lower OS priority than the rest of the process. Fair queueing over owners by recent CPU time: the owner with the
+// least goes first. THREAD: any.
 #pragma once
 
 #include <chrono>
@@ -20,8 +20,8 @@ namespace ringside {
 
 struct LongWorkOptions {
   int threads = 1;
-  size_t waiting_of_owner = 32;  // calls
-  size_t waiting = 128;          // calls of all owners
+  size_t waiting_of_owner = 32;  // queued calls of one owner
+  size_t waiting = 128;          // queued calls of all owners
 };
 
 class LongWorkLane {
@@ -31,14 +31,14 @@ class LongWorkLane {
   LongWorkLane(const LongWorkLane&) = delete;
   LongWorkLane& operator=(const LongWorkLane&) = delete;
 
-  /// Runs `work` on a thread of the lane and returns when it has ended; rethrows its exceptions. The caller's
+  /// Runs `work` on a thread of the lane and returns when it is done; rethrows its exceptions. The caller's
   /// RequestWatch applies to it.
-  /// ERRORS: kOverloaded (rate_limit_exceeded) if too many calls of `owner` wait, or too many of all and `owner` has
-  /// the most; kUnavailable after Stop. The work has not run then.
+  /// ERRORS: kOverloaded (rate_limit_exceeded) if `owner` has too many queued calls, or if the queue is full and
+  /// `owner` has the most; kUnavailable after Stop. `work` has not run then.
   Status Run(const std::string& owner, const std::function<void()>& work);
-  /// Waits for running work, refuses waiting calls.
+  /// Waits for running work and refuses queued calls.
   void Stop();
-  /// Calls that wait now.
+  /// Number of queued calls.
   size_t waiting() {
     std::lock_guard lock(mutex_);
     return waiting_;
@@ -49,16 +49,15 @@ class LongWorkLane {
   struct Owner {
     std::deque<Call*> waiting;
     int running = 0;
-    double used_s = 0;  // processor time as of `used_at`; halves with every kHalfLife
+    double used_s = 0;  // CPU time as of `used_at`; halves every kHalfLife
     std::chrono::steady_clock::time_point used_at;
   };
   using Owners = std::unordered_map<std::string, Owner>;
 
   void Work();
-  /// REQUIRES: mutex_, for all below.
-  /// Makes room for one more call of `owner`.
+  /// REQUIRES: mutex_, for all below. Makes room for one more call of `owner`.
   Status Admit(const Owner& owner);
-  /// The owner whose call is next, end() if none waits. Forgets owners whose use has faded.
+  /// The owner of the next call; end() if no call is queued. Forgets owners whose CPU time has decayed.
   Owners::iterator PickOwner();
   void Finish(Call& call, Status status);
 

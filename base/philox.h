@@ -1,6 +1,6 @@
-// Philox4x32-10, the counter-based generator of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as
-// 1, 2, 3" (SC 2011). A pure function of key and counter: no state to save, the same draw after a resume, in any batch
-// and on any device. Any thread.
+// Philox4x32-10, the counter-based generator of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1,
+// 2, 3" (SC 2011). A pure function of key and counter: no state to save, and the same draw after a resume, in any batch
+// and on any device. THREAD: any.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 
 namespace ringside {
 
-/// The 10-round block: four 32-bit words, low word first, for a counter and a key.
+/// The 10-round block function: four 32-bit words, low word first, for a counter and a key.
 constexpr std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key) {
   constexpr int kRounds = 10;
   for (int round = 0; round < kRounds; ++round) {
@@ -22,7 +22,7 @@ constexpr std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, st
   return counter;
 }
 
-/// A number in [0, 1) with 53 random bits: the first two words of the block with key = seed and counter = position.
+/// A uniform number in [0, 1) with 53 random bits: the first two words of the block for key = seed, counter = position.
 constexpr double UniformAt(uint64_t seed, uint64_t position) {
   const std::array<uint32_t, 4> words =
       Philox4x32({static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), 0, 0},

@@ -1,5 +1,5 @@
-// Whether the client of the request that a thread serves is still connected. The transport installs the check; long
-// work polls it and stops. THREAD: each thread sees its own.
+// Lets long work notice that its client has disconnected. The transport installs the check; long work polls it and
+// stops. THREAD: each thread has its own check.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@ namespace ringside {
 
 class RequestWatch {
  public:
-  /// Until it is destroyed, `client_left` answers for this thread. It may be asked often.
+  /// Installs `client_left` for this thread until destruction. `client_left` must be cheap: it is polled often.
   explicit RequestWatch(std::function<bool()> client_left)
       : client_left_(std::move(client_left)), before_(std::exchange(current_, this)) {}
   ~RequestWatch() { current_ = before_; }
@@ -18,7 +18,7 @@ class RequestWatch {
 
   /// False if no check is installed.
   static bool ClientLeft() { return current_ != nullptr && current_->client_left(); }
-  /// This thread's check, to be installed on another thread that works for it; null if there is none.
+  /// This thread's check, to install on a thread that works on its behalf; null if there is none.
   static const RequestWatch* Current() { return current_; }
   bool client_left() const { return client_left_(); }
 

@@ -1,9 +1,10 @@
-// Bytes at rest under a key: AES-256-GCM. What is sealed can be neither read nor changed without the key, and only be
-// opened under the very name (`aad`, not stored) that it was sealed under, so that it cannot be moved to another place.
-// Pure functions; any thread. Used by the journal and by the disk tier.
+// Authenticated encryption at rest: AES-256-GCM. Without the key sealed bytes can be neither read nor changed. They
+// open
+// only under the name (`aad`, not stored) that they were sealed under, so they cannot be moved to another place.
+// Pure functions. THREAD: any. Used by the journal and by the disk tier.
 //
-// A sealed text is: nonce 12 bytes (random), ciphertext as long as the plain text, tag 16 bytes. With random nonces a
-// key is good for 2^32 texts; there is one key for each conversation.
+// Layout: nonce 12 bytes (random), ciphertext of the length of the plaintext, tag 16 bytes. With random nonces a key is
+// safe for 2^32 messages; each conversation has its own key.
 #pragma once
 
 #include <array>
@@ -19,10 +20,10 @@ namespace ringside {
 inline constexpr size_t kSealKeyBytes = 32;
 inline constexpr size_t kSealOverheadBytes = 12 + 16;
 
-/// A key that is wiped from memory when it goes.
+/// A key that is wiped from memory on destruction.
 class SealKey {
  public:
-  /// `bytes`: kSealKeyBytes.
+  /// REQUIRES: `bytes` is kSealKeyBytes long.
   explicit SealKey(std::string_view bytes);
   static SealKey Random();
   SealKey(const SealKey&) = default;
@@ -35,12 +36,12 @@ class SealKey {
 };
 
 std::string Seal(const SealKey& key, std::string_view aad, std::string_view plain);
-/// The plain text; kCorruption: not sealed with this key under this name, or changed since.
+/// The plaintext. ERRORS: kCorruption if it was not sealed with this key under this name, or was changed.
 Result<std::string> OpenSealed(const SealKey& key, std::string_view aad, std::string_view sealed);
-/// The same, into `plain`, which has room for sealed.size() - kSealOverheadBytes. What is there after a failure is no
-/// plain text.
+/// As OpenSealed, into `plain`, which has room for sealed.size() - kSealOverheadBytes bytes. After a failure the
+/// contents of `plain` are unspecified and must not be used.
 Status OpenSealedInto(const SealKey& key, std::string_view aad, std::string_view sealed, std::byte* plain);
-/// A name for something that shall not be recognised by it without the key: SHA-256 of key and name.
+/// A pseudonym that reveals `name` only to holders of the key: SHA-256 of key and name.
 std::array<uint8_t, 32> KeyedName(const SealKey& key, std::string_view name);
 
 }  // namespace ringside

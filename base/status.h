@@ -1,5 +1,5 @@
 // Operational errors as values. A function that input, a file or the machine can make fail returns Status or Result<T>;
-// nothing of ours throws. One function in ws/ maps codes to the wire.
+// our code does not throw. One function in ws/ maps codes to the wire.
 #pragma once
 
 #include <optional>
@@ -12,21 +12,21 @@ namespace ringside {
 
 enum class StatusCode {
   kOk,
-  kInvalidArgument,  // the caller's input is wrong and stays wrong
+  kInvalidArgument,  // invalid input; a retry fails too
   kNotFound,         // no such session, response, model, file
-  kBusy,             // the one thing asked for is in use
+  kBusy,             // the requested object is in use
   kOverloaded,       // a bounded resource is full; try again later
-  kCancelled,        // asked to stop
-  kCorruption,       // bytes read are damaged
-  kMismatch,         // bytes are sound but belong to something else
-  kIo,               // the operating system failed
-  kUnavailable,      // not now: starting, draining, failed device
+  kCancelled,        // cancelled by the caller
+  kCorruption,       // damaged data
+  kMismatch,         // intact data that belongs to something else
+  kIo,               // operating system error
+  kUnavailable,      // temporarily unavailable: starting, draining, failed device
 };
 
 const char* StatusCodeName(StatusCode code);
 
-/// A code, a sentence for a person and, for the wire, which parameter and which published error code (`reason`, such as
-/// "context_length_exceeded"; empty = the code's own).
+/// A code and a message for people and, for the wire, the parameter at fault and the published error code (`reason`,
+/// such as "context_length_exceeded"; empty = the default for the code).
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -59,7 +59,7 @@ inline Status IoError(std::string message) { return {StatusCode::kIo, std::move(
 inline Status Overloaded(std::string message) { return {StatusCode::kOverloaded, std::move(message)}; }
 inline Status Unavailable(std::string message) { return {StatusCode::kUnavailable, std::move(message)}; }
 
-/// A value or the Status that says why there is none. Reading the value of a failed Result aborts.
+/// A value, or the Status that explains its absence. Reading the value of a failed Result aborts.
 template <class T>
 class [[nodiscard]] Result {
  public:

@@ -1,6 +1,6 @@
-// A request's place in a distributed trace, as W3C Trace Context has it in the header `traceparent`: read from who
-// asks, told in the answer and in the log, so that one id finds a request in every service that it went through. Plain
-// values; any thread.
+// A request's position in a distributed trace (W3C Trace Context, header `traceparent`). It is read from the caller and
+// returned in the answer and in the log, so that one id finds a request in every service on its way. Plain values.
+// THREAD: any.
 #pragma once
 
 #include <optional>
@@ -10,18 +10,18 @@
 namespace ringside {
 
 struct TraceContext {
-  std::string trace_id;  // 32 lower-case hexadecimal digits, not all 0; "" = nobody asked: the turn was read from disk
-  std::string span_id;   // 16 of them: this server's part of the trace
-  bool sampled = false;  // whoever began the trace records it
+  std::string trace_id;  // 32 lower-case hexadecimal digits, not all 0; "" = no caller: the turn was read from disk
+  std::string span_id;   // 16 lower-case hexadecimal digits: this server's span
+  bool sampled = false;  // the caller records this trace
 };
 
-/// The caller's place, as its header says it; nullopt unless every byte is as the specification has it. A version
-/// behind 00 is read as far as 00 goes.
+/// Parses the caller's header; nullopt if it deviates from the specification in any byte. Only the fields of version 00
+/// are read from a later version.
 std::optional<TraceContext> ParseTraceparent(std::string_view header);
-/// A part of the trace that `header` names, or where it names none of a new one. `random`: 32 lower-case hexadecimal
-/// digits, of which the new ids are made.
+/// A new span in the trace of `header`, or in a new trace if `header` is not valid. `random`: 32 lower-case hexadecimal
+/// digits, the source of the new ids.
 TraceContext JoinTrace(std::string_view header, std::string_view random);
-/// As the header of version 00 has it.
+/// Formats a version 00 header.
 std::string Traceparent(const TraceContext& trace);
 
 }  // namespace ringside

@@ -12,7 +12,7 @@
 namespace ringside {
 namespace {
 
-constexpr uint64_t kCallBytes = 4 << 10;  // what the smallest call counts as
+constexpr uint64_t kCallBytes = 4 << 10;  // minimum charge for a call
 
 }  // namespace
 
@@ -38,7 +38,7 @@ Status WorkerPool::Submit(const std::string& client, size_t bytes, std::function
     std::lock_guard lock(mutex_);
     if (stopping_) return Unavailable("The server is stopping.");
     Client& asking = clients_[client];
-    // One call may be larger than a client's share if the client has no waiting call.
+    // One call may exceed a client's share if the client has no queued call.
     const bool own_full = !asking.waiting.empty() && (asking.waiting.size() >= options_.queue_calls / 2 ||
                                                       asking.bytes + bytes > options_.queue_bytes / 2);
     if (own_full || counts_.calls >= options_.queue_calls || counts_.bytes + bytes > options_.queue_bytes) {
@@ -124,7 +124,7 @@ Status WorkerPool::BeginDiskWait() {
   return Status::Ok();
 }
 
-// The call continues at once, whatever runs in its place: little is left to be done.
+// The call resumes at once, even though another runs in its place: little work remains after a wait.
 void WorkerPool::EndDiskWait() {
   Running& call = *running_here_;
   {
@@ -197,12 +197,12 @@ void WorkerPool::Work() {
     } catch (const std::exception& error) {
       LogError("a request was cut by an exception: {}", TypeOf(error));
     }
-    call.run = nullptr;  // what it holds goes without the lock
+    call.run = nullptr;  // destroy the closure's captures without the lock
     lock.lock();
     running_here_ = nullptr;
     Release(running);
-    if (!line_.empty()) changed_.notify_one();  // one more may be begun than this thread is about to
-    // Other clients may have come and gone: only the name still leads to this one.
+    if (!line_.empty()) changed_.notify_one();  // more than one call may now be runnable
+    // Look up by name: the iterator is stale, because the lock was released while the call ran.
     if (const auto done = clients_.find(running.client); done->second.gone()) clients_.erase(done);
   }
 }
