@@ -12,9 +12,8 @@ inline constexpr int64_t kMaxFullRingChunkTokens = 512;  // the same limit once 
 inline constexpr int64_t kMaxPinnedTokens = 1 << 14;     // upper bound of --pinned-max
 
 // Snapshots in transit between the tiers
-inline constexpr int64_t kBlobReserveBytes = 128 << 20;  // warm memory kept for the next copy out of a slot
-inline constexpr int64_t kLeastWaitingSnapshotBytes =
-    256 << 20;  // snapshots waiting for the disk, however small --host-cache-mb
+inline constexpr int64_t kBlobReserveBytes = 128 << 20;           // warm memory kept for the next copy out of a slot
+inline constexpr int64_t kLeastWaitingSnapshotBytes = 256 << 20;  // floor of the bytes that wait for the disk
 
 // A request
 inline constexpr int64_t kMaxMessageBytes = 4 << 20;  // one WebSocket message or HTTP body
@@ -31,8 +30,7 @@ inline constexpr int64_t kMaxTopLogprobs = 20;
 inline constexpr int64_t kMaxAdapterNameBytes = 64;
 inline constexpr int64_t kMaxBeamWidth = 16;
 inline constexpr int64_t kMaxBeamTokens = 1024;  // answer length under beam search
-inline constexpr int64_t kMaxBestTokens =
-    32;  // candidates from one row of logits: expansions of a beam, or top_logprobs
+inline constexpr int64_t kMaxBestTokens = 32;    // candidates per row of logits (beams, top_logprobs)
 inline constexpr int64_t kMaxMetadataEntries = 16;
 inline constexpr int64_t kMaxMetadataKeyBytes = 64;
 inline constexpr int64_t kMaxMetadataValueBytes = 512;

@@ -1,6 +1,5 @@
 // Authenticated encryption at rest: AES-256-GCM. Without the key sealed bytes can be neither read nor changed. They
-// open
-// only under the name (`aad`, not stored) that they were sealed under, so they cannot be moved to another place.
+// open only under the name (`aad`, not stored) that they were sealed under, so they cannot be moved to another place.
 // Pure functions. THREAD: any. Used by the journal and by the disk tier.
 //
 // Layout: nonce 12 bytes (random), ciphertext of the length of the plaintext, tag 16 bytes. With random nonces a key is

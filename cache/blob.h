@@ -1,5 +1,5 @@
-// Bytes in host memory that are shared and no longer change: chunks of snapshots on their way between tiers. A value;
-// any thread.
+// Immutable, reference-counted bytes in host memory: chunks of snapshots in transit between tiers. A value. THREAD:
+// any.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace ringside {
 class Blob {
  public:
   Blob() = default;
-  /// Uninitialised; to be filled through `writable()` before it is shared.
+  /// Uninitialized; fill through `writable()` before sharing.
   static Blob Make(size_t bytes) {
     Blob blob;
     blob.data_ = BlobReserve::Instance().Take(bytes);
@@ -32,7 +32,7 @@ class Blob {
   const std::byte* data() const { return data_.get(); }
   size_t size() const { return size_; }
   std::span<const std::byte> bytes() const { return {data_.get(), size_}; }
-  /// False for a blob whose bytes are elsewhere.
+  /// False for a blob without bytes, such as a chunk that is only in a store.
   explicit operator bool() const { return data_ != nullptr; }
 
  private:

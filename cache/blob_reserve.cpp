@@ -10,14 +10,14 @@ namespace ringside {
 namespace {
 
 constexpr size_t kPage = 4096;
-// What the allocator has at hand anyway is not worth keeping.
+// Smaller blocks are not worth caching: the allocator keeps those itself.
 constexpr size_t kLeastBytes = 16 * kPage;
-constexpr size_t kPart = 8;  // of a cell must be filled
+constexpr size_t kPart = 8;  // a blob must fill 1/kPart of a cell to use it
 
 }  // namespace
 
 BlobReserve& BlobReserve::Instance() {
-  static auto* const instance = new BlobReserve;  // outlives every blob
+  static auto* const instance = new BlobReserve;  // never destroyed: must outlive every blob
   return *instance;
 }
 
@@ -44,7 +44,7 @@ size_t BlobReserve::free_cells(size_t bytes) const {
 
 bool BlobReserve::has_cells(size_t bytes) const {
   std::lock_guard lock(mutex_);
-  const auto cells = cells_.lower_bound(bytes);  // the sizes stay when all of one are taken
+  const auto cells = cells_.lower_bound(bytes);  // a size keeps its entry even when all its cells are in use
   return cells != cells_.end() && bytes >= cells->first / kPart;
 }
 
@@ -93,8 +93,8 @@ void BlobReserve::LayIn(size_t bytes, size_t blocks) {
   if (bytes < kLeastBytes || free_cells(bytes) >= blocks) return;
   for (blocks = std::min(blocks, kLimit / bytes); waiting_blocks(bytes) < blocks;) {
     Block block = std::make_unique_for_overwrite<std::byte[]>(bytes);
-    for (size_t at = 0; at < bytes; at += kPage) block[at] = std::byte{0};  // gives it its pages
-    std::vector<Block> displaced;                                           // of other sizes; freed outside the lock
+    for (size_t at = 0; at < bytes; at += kPage) block[at] = std::byte{0};  // touch each page
+    std::vector<Block> displaced;  // blocks of other sizes; freed outside the lock
     std::lock_guard lock(mutex_);
     for (auto other = blocks_.begin(); waiting_bytes_ + bytes > kLimit && other != blocks_.end();) {
       if (other->first == bytes) {

@@ -1,7 +1,6 @@
-// Memory for blobs that the machine has given pages to already. Copying a cache into fresh memory takes several times
-// as long as into memory that was used before, and the engine's thread waits for that copy: so the blocks of blobs that
-// are gone are kept for the next ones, and a storage thread lays in new ones ahead of need. One for the process,
-// bounded, thread-safe.
+// A pool of prefaulted memory for blobs. A copy into fresh memory is several times slower than one into memory whose
+// pages are mapped, and the engine thread waits for that copy. Freed blocks are therefore cached for reuse, and a
+// storage thread prefaults new ones ahead of need. One per process, bounded. THREAD: any.
 #pragma once
 
 #include <atomic>
@@ -18,23 +17,23 @@ class BlobReserve {
  public:
   static BlobReserve& Instance();
 
-  /// Uninitialised memory of so many bytes, which comes back here when its last owner is gone.
+  /// Uninitialized memory of `bytes` bytes; it returns to the pool when its last owner releases it.
   std::shared_ptr<std::byte[]> Take(size_t bytes);
-  /// Sees to it that `blocks` blocks of this size wait here, as far as the limit allows, in place of other sizes. Takes
-  /// milliseconds.
+  /// Prefaults until `blocks` blocks of this size are cached, within the limit, and drops blocks of other sizes for
+  /// them. Takes milliseconds.
   void LayIn(size_t bytes, size_t blocks);
-  /// Gives it, for good, `count` cells of `cell_bytes` of memory that is better than any other: blobs that fill more
-  /// than half of one take cells first.
+  /// Adds, for good, `count` cells of `cell_bytes` bytes of preferred (pinned) memory: a blob that fills more than half
+  /// of a cell uses a cell if one is free.
   void Lend(std::byte* cells, size_t cell_bytes, size_t count);
-  /// Cells that blobs of so many bytes may still take.
+  /// Free cells for blobs of this size.
   size_t free_cells(size_t bytes) const;
-  /// Whether there are cells for blobs of this size, free or in use.
+  /// True if cells for blobs of this size exist, free or in use.
   bool has_cells(size_t bytes) const;
-  /// Whether this is memory of a cell.
+  /// True if `data` is in a cell.
   bool IsInCell(const std::byte* data) const;
-  /// Bytes of all blobs that are in use, in cells too.
+  /// Bytes of all live blobs, those in cells included.
   size_t taken_bytes() const { return taken_bytes_; }
-  /// What waits here, cells apart: at most limits::kBlobReserveBytes.
+  /// Cached bytes outside cells: at most limits::kBlobReserveBytes.
   size_t waiting_bytes() const;
   size_t waiting_blocks(size_t bytes) const;
 
@@ -50,10 +49,10 @@ class BlobReserve {
 
   std::atomic<size_t> taken_bytes_{0};
   mutable std::mutex mutex_;
-  std::unordered_map<size_t, std::vector<Block>> blocks_;  // by size
+  std::unordered_map<size_t, std::vector<Block>> blocks_;  // cached blocks by size
   size_t waiting_bytes_ = 0;
-  std::map<size_t, std::vector<std::byte*>> cells_;  // by size
-  std::map<const std::byte*, size_t> lent_;          // ranges of cells, by their beginning
+  std::map<size_t, std::vector<std::byte*>> cells_;  // free cells by size
+  std::map<const std::byte*, size_t> lent_;          // address ranges of cells, by start
 };
 
 }  // namespace ringside

@@ -14,10 +14,10 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kPieceBytes = size_t{128} << 20;  // pinned by one call
-constexpr unsigned kMostThreads = 8;               // which bring pages in; pinning itself takes turns
+constexpr size_t kPieceBytes = size_t{128} << 20;  // bytes pinned by one call
+constexpr unsigned kMostThreads = 8;               // for page faults only: the driver serializes the pinning itself
 
-/// Gives memory its pages before they are pinned: that takes longer, and several threads can do it.
+/// Faults pages in before they are pinned: faulting takes longer than pinning, and several threads can share it.
 void Populate(void* data, size_t bytes) {
   if (madvise(data, bytes, MADV_POPULATE_WRITE) == 0) return;
   constexpr size_t kPage = 4096;
@@ -44,7 +44,7 @@ void HostArena::Wait() {
 void HostArena::Make(SlabMemory& memory, size_t cell_bytes, size_t bytes) {
   const auto began = std::chrono::steady_clock::now();
   memory.UseOnThisThread();
-  // The first piece tells whether there is any use in it.
+  // Stop early if the backend cannot pin the first chunk.
   const size_t first = std::max<size_t>(1, std::min(kPieceBytes, bytes) / cell_bytes);
   begun_ = first * cell_bytes;
   if (!MakePiece(memory, cell_bytes, first, /*with_pages=*/false)) return;

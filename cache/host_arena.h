@@ -1,7 +1,7 @@
-// Host memory for caches on their way between a device and the tiers: cells of one size, which the backend has made fit
-// for fast copies, and which blobs of about that size take before any other memory. Making them takes seconds, and a
-// driver that pins memory lets nobody use the device: so all of them are made before the first turn. The cells outlive
-// the arena, the engine and the backend: they stay with BlobReserve. Owned by the engine loop.
+// Pinned host memory for snapshots in transit between a device and the tiers: equal cells that the backend has
+// registered for fast copies, and that blobs of about that size prefer. Pinning takes seconds and blocks the device
+// meanwhile, so all cells are made before the first turn. BlobReserve owns the cells afterwards, so they outlive the
+// arena, the engine and the backend. Owned by the engine loop.
 #pragma once
 
 #include <atomic>
@@ -15,24 +15,24 @@ class SlabMemory;
 class HostArena {
  public:
   HostArena() = default;
-  /// Stops making cells where it is.
+  /// Stops making cells.
   ~HostArena();
   HostArena(const HostArena&) = delete;
   HostArena& operator=(const HostArena&) = delete;
 
-  /// Begins to make `bytes` of cells of `cell_bytes`, on threads of its own; ends early where the backend has no use
-  /// for them, or the host no more. `memory` outlives the arena. Once.
+  /// Starts to make `bytes` bytes of cells of `cell_bytes`, on its own threads. Ends early if the backend cannot pin
+  /// memory or the host has no more. REQUIRES: called once; `memory` outlives the arena.
   void Start(SlabMemory& memory, size_t cell_bytes, size_t bytes);
-  /// Returns when all are made, or after Stop. One thread, after Start.
+  /// Returns when all cells are made, or after Stop. REQUIRES: Start was called. THREAD: one.
   void Wait();
-  /// No more cells are begun. Any thread.
+  /// Starts no further cell. THREAD: any.
   void Stop() { stopping_ = true; }
 
  private:
   void Make(SlabMemory& memory, size_t cell_bytes, size_t bytes);
-  /// Makes cells until no piece of the arena is left to be begun.
+  /// Makes cells until every chunk of the arena has been claimed.
   void MakePieces(SlabMemory& memory, size_t cell_bytes, size_t bytes);
-  /// Makes so many cells. False if there is no more to be had.
+  /// Makes `cells` cells. False if the backend or the host can give no more.
   bool MakePiece(SlabMemory& memory, size_t cell_bytes, size_t cells, bool with_pages);
 
   std::atomic<bool> stopping_{false};

@@ -22,7 +22,7 @@ int64_t CopyTiles(SlabMemory& memory, const KvShape& shape, void* to, int64_t to
   return bytes;
 }
 
-/// The tile of the whole slab in which a branch begins.
+/// First tile of the branch, as an index in the whole slab.
 int64_t BranchTile(const KvCache& branch) {
   return branch.shape().Slot(branch.branch(), branch.ring().window().pinned) / kTile;
 }
@@ -57,13 +57,13 @@ int64_t JoinBranch(SlabMemory& memory, KvCache* history, const KvCache& branch, 
   CHECK(ring.next() <= end && end <= branch.ring().next());
   if (end == ring.next()) return 0;
   const KvShape& shape = history->shape();
-  // The ring may turn between two tiles.
+  // The ring may wrap between two tiles.
   const int64_t tiles = TilesOf(end - branch.branch()), pinned_tiles = KvShape::PinnedTiles(ring.window().pinned);
   const int64_t first = BranchTile(branch) - pinned_tiles, before_turn = std::min(tiles, shape.ring_tiles - first);
   int64_t copied =
       CopyTiles(memory, shape, history->slab(), pinned_tiles + first, branch.slab(), 0, before_turn) +
       CopyTiles(memory, shape, history->slab(), pinned_tiles, branch.slab(), before_turn, tiles - before_turn);
-  // In the last tile rows beyond the end have been overwritten, too.
+  // The last tile was copied whole, so the rows after `end` in it are overwritten, too.
   const int64_t written = branch.branch() + tiles * kTile;
   while (ring.next() < written) ring.Append(std::min(written - ring.next(), ring.max_chunk()));
   ring.RollBack(end);

@@ -1,5 +1,6 @@
-// Copies between a cache and its branches (KvCache::BranchOff), which share the history and differ in the few rows that
-// came after it. Whole tiles are copied on the device. Each returns the bytes that it copied. Engine thread only.
+// Copies between a cache and its copy-on-write branches (KvCache::BranchOff), which share the history and differ in the
+// few rows after it. Whole tiles are copied on the device. Each function returns the number of copied bytes. THREAD:
+// engine.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +11,17 @@ namespace ringside {
 
 class SlabMemory;
 
-/// Makes `cache` a branch of the first `tokens` tokens of `history` and gives it the rows that come before the next one
-/// in its tile: fewer than 16.
+/// Makes `cache` a branch of the first `tokens` tokens of `history` and copies the rows that precede the next token in
+/// its tile (fewer than 16).
 int64_t BranchOff(SlabMemory& memory, KvCache* cache, const KvCache& history, int64_t tokens);
-/// Makes a branch hold what another of the same history holds, where both have the same rows before `position`.
+/// Makes branch `to` equal to branch `from`. REQUIRES: both branch off the same history and have the same rows before
+/// `position`.
 int64_t CopyBranch(SlabMemory& memory, KvCache* to, const KvCache& from, int64_t position);
-/// Appends to a branch the rows that another of the same history has before position `end`, where both have the same
-/// rows before the first branch's end.
+/// Appends to branch `to` the rows of branch `from` before position `end`. REQUIRES: both branch off the same history,
+/// and `from` starts with the rows of `to`.
 int64_t ExtendBranch(SlabMemory& memory, KvCache* to, const KvCache& from, int64_t end);
-/// Appends to `history` the rows of its branch before position `end`. It has not been appended to since the branch was
-/// made.
+/// Appends the rows of `branch` before position `end` to its `history`. REQUIRES: nothing was appended to `history`
+/// since the branch was made.
 int64_t JoinBranch(SlabMemory& memory, KvCache* history, const KvCache& branch, int64_t end);
 
 }  // namespace ringside

@@ -68,7 +68,7 @@ Status KvPool::Grow(KvCache* cache, int64_t bytes, int64_t ahead) {
   promised_pages_ += more;
   cache->promised_pages_ = least;
   if (least > cache->pages_) {
-    Reclaim(least - cache->pages_);  // what is promised and not free is ahead with others, or with nobody
+    Reclaim(least - cache->pages_);  // promised but not free: committed ahead elsewhere
     if (Status status = Commit(cache, least); !status.ok()) {
       promised_pages_ -= more;
       cache->promised_pages_ = before;
@@ -78,7 +78,7 @@ Status KvPool::Grow(KvCache* cache, int64_t bytes, int64_t ahead) {
   const int64_t all = Pages(shape_.slab_bytes());
   if (cache->pages_ >= std::min(Pages(bytes + ahead / 2), all)) return Status::Ok();
   const int64_t most = std::min({Pages(bytes + ahead), all, cache->pages_ + free_pages_});
-  if (most > cache->pages_) static_cast<void>(Commit(cache, most));  // or another time
+  if (most > cache->pages_) static_cast<void>(Commit(cache, most));  // best effort: committing ahead may fail
   return Status::Ok();
 }
 
@@ -93,7 +93,7 @@ Status KvPool::Commit(KvCache* cache, int64_t pages) {
 }
 
 void KvPool::Reclaim(int64_t pages) {
-  for (KvCache* cache : free_) {  // what was given back longest ago first
+  for (KvCache* cache : free_) {  // the slab released longest ago first
     if (free_pages_ >= pages) return;
     Shrink(cache, std::max<int64_t>(0, cache->pages_ - (pages - free_pages_)));
   }
@@ -127,7 +127,7 @@ void KvPool::Release(KvCache* cache) {
 void KvPool::Prepare(int64_t bytes) {
   const int64_t each = Pages(std::min(bytes, shape_.slab_bytes())), left = free_pages_ / 2;
   for (auto cache = free_.rbegin(); cache != free_.rend() && free_pages_ - each >= left; ++cache) {
-    if ((*cache)->pages_ < each && !Commit(*cache, each).ok()) return;  // it comes with need, then
+    if ((*cache)->pages_ < each && !Commit(*cache, each).ok()) return;  // then memory is committed on demand
   }
 }
 

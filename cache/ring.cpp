@@ -56,7 +56,7 @@ void Ring::Clear() { RollBack(0); }
 
 Status Ring::Restore(int64_t next, int64_t resident, std::vector<int64_t> message_starts) {
   Clear();
-  constexpr int64_t kFar = int64_t{1} << 48;  // no sum of a few positions overflows
+  constexpr int64_t kFar = int64_t{1} << 48;  // sums of a few positions cannot overflow
   if (next < 0 || next > kFar || resident < window_.pinned || resident > kFar) {
     return Corruption("ring: a position out of range");
   }

@@ -1,9 +1,9 @@
-// The arithmetic of one conversation's ring: which positions a query may see, where the next tokens go, how far back
-// the conversation can be taken without recomputing. No memory, no device. Owned by a KvCache; engine thread only.
+// The arithmetic of one conversation's ring: which positions a query sees, where the next tokens go, how far the
+// conversation can be rolled back without recomputation. No memory, no device. Owned by a KvCache. THREAD: engine.
 //
 // Letters: S pinned tokens (positions 0 .. S-1, never evicted), W = memory_len, R = ring rows, t a query's position.
 // Live for t: the pinned positions and [FirstLive(t), t]. FirstLive is a pure function of t and of the message starts
-// at or before t, evaluated for each query row: no result can depend on how tokens were cut into chunks.
+// at or before t, evaluated for each query row. No result can therefore depend on how tokens were split into chunks.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace ringside {
 
 enum class Eviction {
-  kTurn,   // the window opens at a message start, if one lies within W / 4 tokens of where it would
+  kTurn,   // the window opens at a message start, if there is one within W / 4 tokens after the exact place
   kToken,  // exact sliding window
 };
 
@@ -25,7 +25,7 @@ struct RingWindow {
   int64_t memory_len = 0;  // W, not counting the pinned tokens
   Eviction eviction = Eviction::kTurn;
 
-  /// How many tokens later than exactly W the window may open, to open at a message.
+  /// Maximum number of tokens by which the window may open late, to open at a message start.
   int64_t slack() const { return eviction == Eviction::kTurn ? memory_len / 4 : 0; }
   friend bool operator==(const RingWindow&, const RingWindow&) = default;
 };
@@ -39,45 +39,45 @@ class Ring {
   int64_t rows() const { return rows_; }
   /// Tokens held so far, evicted ones included: the next token's position.
   int64_t next() const { return next_; }
-  /// Oldest ring position that no write has yet replaced (at least S). Never falls on a roll-back, except to S.
+  /// Oldest ring position (at least S) that is not yet overwritten. A roll-back never lowers it, except to S.
   int64_t resident() const { return resident_; }
-  /// The largest chunk that Append takes now: one that overwrites nothing that its first query sees. At least
-  /// rows - memory_len + 1; as many as there are rows while the ring is empty.
+  /// The largest chunk that Append accepts now: it overwrites no row that its first query sees. At least rows -
+  /// memory_len + 1; all rows while the ring is empty.
   int64_t max_chunk() const { return rows_ - (next_ - FirstHeld(next_)); }
 
-  /// Declares that a message begins at `position`; positions ascend. Positions at or after next() may be declared
-  /// early.
+  /// Records that a message begins at `position`. REQUIRES: ascending positions; those at or after next() may be
+  /// recorded early.
   void AddMessageStart(int64_t position);
   std::span<const int64_t> message_starts() const { return starts_; }
 
   /// Oldest ring position (>= S) that the query at position t sees.
   int64_t FirstLive(int64_t t) const;
-  /// The same, but no position that was never written: at the start of a shortened replay the window reaches back to
-  /// such. Changes nothing elsewhere.
+  /// As FirstLive, clamped to positions that were ever written: at the start of a shortened replay the window extends
+  /// before them. Equal to FirstLive otherwise.
   int64_t FirstHeld(int64_t t) const { return std::max(FirstLive(t), resident_); }
-  /// Index of the newest token in a cache that holds only what is live: S + t - FirstLive(t), or t for t < S. The
-  /// angle of the query against pinned keys (StreamingLLM, Xiao et al. 2023).
+  /// Index of the newest token in a cache that holds live positions only: S + t - FirstLive(t), or t for t < S. Rotary
+  /// position of the query against pinned keys (StreamingLLM, Xiao et al. 2023).
   int64_t PinnedQueryPosition(int64_t t) const;
-  /// Claims rows for the next n tokens and returns the position of the first. Aborts if n > max_chunk().
+  /// Claims rows for the next n tokens and returns the position of the first. REQUIRES: n <= max_chunk().
   int64_t Append(int64_t n);
 
-  /// True if the cache can be taken back to `to` tokens with nothing recomputed: every row that position `to` may see
-  /// is still there.
+  /// True if the cache can be rolled back to `to` tokens without recomputation: every row that position `to` may see is
+  /// still resident.
   bool CanRollBack(int64_t to) const;
-  /// Forgets every token and message start at or after `to`; CanRollBack(to) must hold.
+  /// Forgets every token and message start at or after `to`. REQUIRES: CanRollBack(to).
   void RollBack(int64_t to);
   /// Forgets everything.
   void Clear();
-  /// Continues at `position` as if the ring positions before it had been seen and lost: the next token appended has
-  /// that position. Only right after the pinned tokens (next() == S); how a shortened replay begins.
+  /// Starts a shortened replay: treats the ring positions before `position` as evicted, so that the next token gets
+  /// `position`. REQUIRES: next() == S.
   void SkipTo(int64_t position);
 
-  /// Takes the ring to a state read from another ring of the same window and any number of rows: what that one held and
-  /// this one has no row for counts as overwritten. Everything before unchanged() afterwards. kCorruption, and an empty
-  /// ring, if no ring can be in that state.
+  /// Restores the state of another ring with the same window and any number of rows: rows that do not fit here count as
+  /// overwritten. Everything is unchanged() afterwards. ERRORS: kCorruption, and an empty ring, if no ring can be in
+  /// that state.
   Status Restore(int64_t next, int64_t resident, std::vector<int64_t> message_starts);
 
-  /// Rows of positions below it are as they were at the last MarkUnchanged or Restore; 0 = there was none.
+  /// Rows before this position are as they were at the last MarkUnchanged or Restore; 0 = neither was called.
   int64_t unchanged() const { return unchanged_; }
   void MarkUnchanged() { unchanged_ = next_; }
 

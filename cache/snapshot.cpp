@@ -23,7 +23,7 @@ uint64_t NewSnapshotId() {
   return random() | 1;  // 0 means none
 }
 
-// A tile holds, for each head of each layer, keys [dimension][lane] and then values [lane][dimension].
+// Tile layout: for each head of each layer, keys [dimension][lane], then values [lane][dimension].
 
 void ClearLanes(std::byte* tile, const SnapshotHeader& header, int64_t first, int64_t last) {
   const int64_t element = StorageBytes(header.dtype, 1), row = header.head_dim * element;
@@ -48,7 +48,7 @@ void MergeLanes(std::byte* tile, const std::byte* other, const SnapshotHeader& h
   }
 }
 
-// The larger a chunk, the fewer copies; the smaller, the less a save of a few new tokens copies again.
+// A trade-off: large chunks need fewer copies, small ones copy less again when only a few tokens are new.
 int64_t TilesPerChunk(const KvShape& shape, const SlabMemory& memory) {
   constexpr int64_t kMost = 8;
   return std::clamp<int64_t>(memory.slab_piece_bytes() / shape.tile_bytes(), 1, kMost);
@@ -83,7 +83,7 @@ Snapshot::TileRange Snapshot::RingTiles(int64_t resident) const {
   return {(resident - pinned) / kTile, (header_.next - 1 - pinned) / kTile};
 }
 
-// Which chunks a snapshot has is a function of its header alone.
+// The chunks of a snapshot are a function of its header alone.
 void Snapshot::PlanChunks() {
   const int64_t per_chunk = header_.tiles_per_chunk;
   const auto plan = [&](bool pinned, TileRange tiles) {
@@ -159,7 +159,7 @@ Snapshot Snapshot::FinishCapture(PendingCapture pending, SlabMemory& memory) {
   return std::move(pending.snapshot);
 }
 
-// Gives the chunk its memory, and notes which tiles of the slab go where in it.
+// Allocates the chunk's memory and records which tiles of the slab go where in it.
 void Snapshot::PlanSave(const KvCache& cache, SnapshotChunk& chunk, std::vector<SlabRun>* runs) const {
   const KvShape& shape = cache.shape();
   const int64_t tile_bytes = shape.tile_bytes(), ring_begin = KvShape::PinnedTiles(header_.window.pinned);
@@ -170,12 +170,12 @@ void Snapshot::PlanSave(const KvCache& cache, SnapshotChunk& chunk, std::vector<
   for (int64_t i = 0; i < chunk.tiles;) {
     const int64_t tile = begin + i;
     std::byte* to = chunk.bytes.writable() + i * tile_bytes;
-    if (tile < held.first) {  // overwritten long ago
+    if (tile < held.first) {  // overwritten before the capture
       std::memset(to, 0, static_cast<size_t>(tile_bytes));
       ++i;
       continue;
     }
-    // Tiles of the ring follow one another up to its end.
+    // Tiles of the ring are contiguous up to its end.
     const int64_t physical = chunk.pinned ? tile : ring_begin + tile % shape.ring_tiles;
     const int64_t to_wrap = chunk.pinned ? chunk.tiles : shape.ring_tiles - tile % shape.ring_tiles;
     const int64_t run = std::min(chunk.tiles - i, to_wrap);
@@ -184,11 +184,11 @@ void Snapshot::PlanSave(const KvCache& cache, SnapshotChunk& chunk, std::vector<
   }
 }
 
-// The first and the last tile hold lanes that are not of this conversation's present: what a shorter one left behind,
-// what the slab's last tenant wrote. They are no one's business.
+// Clears lanes of the first and the last tile that belong to no live position: leftovers of a roll-back or of the
+// slab's previous tenant. They must not leak into the snapshot.
 void Snapshot::ClearForeignLanes(SnapshotChunk& chunk) const {
   const int64_t pinned = header_.window.pinned;
-  const int64_t first = chunk.pinned ? 0 : header_.resident - pinned;  // rows of the region that are there
+  const int64_t first = chunk.pinned ? 0 : header_.resident - pinned;  // resident rows of the region
   const int64_t last = chunk.pinned ? std::min(pinned, header_.next) : header_.next - pinned;
   for (int64_t i = 0; i < chunk.tiles; ++i) {
     const int64_t row = (chunk.index * header_.tiles_per_chunk + i) * kTile;
@@ -242,12 +242,12 @@ Status Snapshot::PlanLoad(const KvCache& cache, Blob* merged, std::vector<SlabRu
   const int64_t tile_bytes = shape.tile_bytes(), ring_tiles = shape.ring_tiles;
   const int64_t ring_begin = KvShape::PinnedTiles(header_.window.pinned);
   TileRange wanted = RingTiles(cache.ring().resident());
-  // A ring that is full up to a lane inside a tile holds its oldest rows and its newest in the same one.
+  // In a ring that is full up to a lane inside a tile, the same tile holds the oldest and the newest rows.
   const bool shared = wanted.last - wanted.first == ring_tiles;
   const int64_t oldest = wanted.first;
   if (shared) ++wanted.first;
   for (const SnapshotChunk& chunk : chunks_) {
-    // LoadSlab only reads it.
+    // The const_cast is safe: LoadSlab only reads.
     auto* from = const_cast<std::byte*>(chunk.bytes.data());
     const int64_t begin = chunk.index * header_.tiles_per_chunk;
     for (int64_t i = 0; i < chunk.tiles;) {
@@ -270,7 +270,7 @@ Status Snapshot::PlanLoad(const KvCache& cache, Blob* merged, std::vector<SlabRu
   if (new_rows == nullptr || old_rows == nullptr) return Corruption("snapshot: chunks are missing");
   std::memcpy(merged->writable(), new_rows, static_cast<size_t>(tile_bytes));
   MergeLanes(merged->writable(), old_rows, header_, (cache.ring().resident() - header_.window.pinned) % kTile, kTile);
-  // Over the newest rows' tile, which is copied before: runs are copied in order.
+  // Overwrites the tile of the newest rows with the merged one: runs are copied in order.
   runs->push_back({(ring_begin + wanted.last % ring_tiles) * tile_bytes, tile_bytes, merged->writable()});
   return Status::Ok();
 }

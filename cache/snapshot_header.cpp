@@ -1,5 +1,5 @@
-// The snapshot's bytes: cache/SNAPSHOT.md. What is read here may have been written by anyone.
-#define XXH_STATIC_LINKING_ONLY  // XXH3 by that name
+// The snapshot format (cache/SNAPSHOT.md). The decoder treats its input as hostile.
+#define XXH_STATIC_LINKING_ONLY  // declares XXH3
 #include <xxhash.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kMagic = "RSKVSNAP";
 constexpr uint32_t kVersion = 2;
-constexpr int64_t kFar = int64_t{1} << 40;  // no position is at or behind it
+constexpr int64_t kFar = int64_t{1} << 40;  // exclusive upper bound of a position
 constexpr int64_t kMostChunkBytes = int64_t{1} << 30;
 constexpr size_t kCheckBytes = 8, kFrontBytes = 16;  // magic, version, length
 
@@ -28,7 +28,7 @@ class Writer {
       out_.push_back(static_cast<char>(static_cast<std::make_unsigned_t<T>>(value) >> (8 * i)));
     }
   }
-  void PutMany(const std::vector<int32_t>& values) {  // there may be a million
+  void PutMany(const std::vector<int32_t>& values) {  // one memcpy: there may be a million
     static_assert(std::endian::native == std::endian::little);
     out_.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(int32_t));
   }
@@ -39,7 +39,7 @@ class Writer {
   std::string out_;
 };
 
-/// Reads little-endian numbers; past the end everything is 0 and ok() is false.
+/// Reads little-endian numbers; past the end it returns 0 and ok() becomes false.
 class Reader {
  public:
   explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -56,13 +56,13 @@ class Reader {
     at_ += sizeof(T);
     return static_cast<T>(value);
   }
-  /// Exactly as many as GetCount promised.
+  /// REQUIRES: `values` has the size that GetCount returned.
   void GetMany(std::vector<int32_t>& values) {
     if (values.empty()) return;
     std::memcpy(values.data(), bytes_.data() + at_, values.size() * sizeof(int32_t));
     at_ += values.size() * sizeof(int32_t);
   }
-  /// A count of elements of `bytes` each that are still to come; 0 and not ok() if there cannot be so many.
+  /// Number of elements of `bytes` bytes each that follow; 0 and not ok() if they do not fit in the rest.
   size_t GetCount(size_t bytes) {
     const auto count = Get<uint64_t>();
     if (count <= left() / bytes) return static_cast<size_t>(count);
@@ -78,7 +78,7 @@ class Reader {
   bool ok_ = true;
 };
 
-constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3};  // their numbers in a header
+constexpr DType kTypes[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3};  // index = number in a header
 
 Status Bad(const char* what) { return Corruption(std::string("snapshot: ") + what); }
 
@@ -89,7 +89,7 @@ Status CheckHeader(const SnapshotHeader& header) {
       !within(header.tiles_per_chunk, 1, 64)) {
     return Bad("shape");
   }
-  // At most 2^12 * 2^6 * 2 * 2^12 * 2^4 * 2^16 * 2^2 = 2^53.
+  // No overflow: at most 2^12 * 2^6 * 2 * 2^12 * 2^4 * 2^16 * 2^2 = 2^53.
   if (header.tiles_per_chunk * header.tile_bytes() > kMostChunkBytes) return Bad("chunk size");
   if (!within(header.proof.shards, 1, 4096) || !within(header.proof.shard, 0, header.proof.shards - 1)) {
     return Bad("shard");
@@ -101,7 +101,7 @@ Status CheckHeader(const SnapshotHeader& header) {
     return Bad("position");
   }
   if (static_cast<int64_t>(header.tokens.size()) != header.next) return Bad("number of tokens");
-  // Everything else that a ring cannot be is refused by the ring.
+  // Ring::Restore rejects every other impossible state.
   Ring ring(header.window, std::max(header.window.memory_len, header.next));
   RETURN_IF_ERROR(ring.Restore(header.next, header.resident, header.message_starts));
   if (ring.FirstLive(header.next) != header.first_live) return Bad("first live position");
@@ -125,7 +125,7 @@ std::string Snapshot::EncodeHeader() const {
   Writer writer;
   writer.PutBytes(kMagic);
   writer.Put<uint32_t>(kVersion);
-  writer.Put<uint32_t>(0);  // the length, below
+  writer.Put<uint32_t>(0);  // placeholder for the length
   for (const uint8_t byte : header_.proof.fingerprint) writer.Put(byte);
   writer.Put(header_.proof.shard);
   writer.Put(header_.proof.shards);
@@ -194,7 +194,7 @@ Result<Snapshot> Snapshot::DecodeHeader(std::span<const std::byte> bytes) {
   const size_t chunks = reader.GetCount(kEntryBytes);
   if (!reader.ok() || reader.left() != chunks * kEntryBytes) return Bad("cut short");
   RETURN_IF_ERROR(CheckHeader(header));
-  // The header says which chunks there must be: no more of them than positions, and these were bounded above.
+  // The header determines the chunks; their number is bounded by that of the positions, checked above.
   out.PlanChunks();
   if (out.chunks_.size() != chunks) return Bad("number of chunks");
   for (SnapshotChunk& chunk : out.chunks_) {

@@ -1,6 +1,6 @@
 #include "cache/store/index_row.h"
 
-#define XXH_STATIC_LINKING_ONLY  // XXH3 by that name
+#define XXH_STATIC_LINKING_ONLY  // declares XXH3
 #include <xxhash.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What the disk tier must know of an object before it writes another one over it, as a row of bytes with a checksum.
+// The index row of a stored object: what a Put must know of the old object before it replaces it. Checksummed.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ namespace ringside {
 
 struct IndexRow {
   int64_t bytes = 0;
-  double used_at = 0;            // by RocksDbStoreOptions::uptime_s; seconds since 1970 in what older versions wrote
+  double used_at = 0;  // on the clock RocksDbStoreOptions::uptime_s; seconds since 1970 in rows of older versions
   std::vector<ChunkHash> parts;  // ascending
 };
 
-/// The row belongs to this owner: another one's does not decode.
+/// The checksum covers the owner: a row does not decode for another owner.
 std::string EncodeIndex(const std::string& owner, const IndexRow& row);
-/// kCorruption.
+/// ERRORS: kCorruption.
 Result<IndexRow> DecodeIndex(const std::string& owner, std::string_view value);
 
 }  // namespace ringside

@@ -38,7 +38,7 @@ Result<Blob> RamStore::GetPart(const std::string& owner, const ChunkHash& key, s
 }
 
 Status RamStore::Erase(const std::string& owner) {
-  Object gone;  // freed after the lock
+  Object gone;  // destroyed after the lock is released
   std::lock_guard lock(mutex_);
   const auto object = objects_.find(owner);
   if (object == objects_.end()) return Status::Ok();

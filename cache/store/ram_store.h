@@ -1,5 +1,5 @@
-// The host tier: objects in memory, within a budget of bytes. Shares the bytes it is given, copies nothing.
-// Thread-safe.
+// The host tier: objects in memory, within a budget of bytes. Shares the blobs that it is given, without a copy.
+// THREAD: any.
 #pragma once
 
 #include <map>

@@ -33,8 +33,9 @@
 namespace ringside {
 namespace {
 
-// Rows of the default family: "schema"; 'i' owner -> size and last use; 'm' owner -> manifest; 'w' owner -> its parts
-// are being written. Of the family "parts": length(owner) owner hash(16) piece(2) -> at most kPieceBytes of the part.
+// Default column family: "schema"; 'i' owner -> size and last use; 'm' owner -> manifest; 'w' owner -> marks a write of
+// its parts in progress. Column family "parts": length(owner) owner hash(16) chunk(2) -> at most kPieceBytes of the
+// part.
 constexpr std::string_view kSchemaKey = "schema", kSchema = "ringside-kv 1", kSealedSchema = "ringside-kv 1 sealed";
 constexpr char kIndex = 'i', kManifest = 'm', kWriting = 'w';
 constexpr size_t kPieceBytes = size_t{512} << 10;
@@ -58,13 +59,13 @@ std::string PartsPrefix(std::string_view owner) {
   std::string key(1, static_cast<char>(owner.size()));
   return key.append(owner);
 }
-/// Behind the prefix's keys, before all others.
+/// The first key after all keys with this prefix.
 std::string PrefixEnd(std::string prefix) {
   while (static_cast<uint8_t>(prefix.back()) == 0xff) prefix.pop_back();
   ++prefix.back();
   return prefix;
 }
-/// Sorts as ChunkHash does.
+/// Keys sort in the order of ChunkHash.
 std::string PartKey(std::string_view owner, const ChunkHash& key) {
   std::string out = PartsPrefix(owner);
   for (const uint64_t number : {key.high, key.low}) {
@@ -78,7 +79,8 @@ std::string PieceKey(std::string part_key, size_t piece) {
   return part_key;
 }
 
-/// RocksDB's own log file stands on the same disk: where that is full, a second failed write to it aborts the process.
+/// Disables RocksDB's info log. It is on the same disk, and when that is full, a second failed write to the log aborts
+/// the process.
 class NoStoreLog final : public rocksdb::Logger {
  public:
   using rocksdb::Logger::Logv;
@@ -92,31 +94,31 @@ rocksdb::Options MakeOptions(rocksdb::Env* env) {
   options.create_missing_column_families = true;
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   options.compression = rocksdb::kNoCompression;
-  options.write_buffer_size = size_t{4} << 20;  // manifests only: parts do not pass through memory tables
+  options.write_buffer_size = size_t{4} << 20;  // manifests only: parts bypass the memtables
   options.max_background_jobs = 2;
-  options.max_open_files = ShareOfOpenFiles(4, 64, 1024);  // the rest is for sockets and the journal
+  options.max_open_files = ShareOfOpenFiles(4, 64, 1024);  // leaves the rest to sockets and the journal
   options.skip_stats_update_on_db_open = true;
   options.info_log = std::make_shared<NoStoreLog>();
   options.max_log_file_size = size_t{1} << 20;
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
   rocksdb::BlockBasedTableOptions table;
-  table.checksum = rocksdb::kXXH3;  // an index block without one could not be read safely
+  table.checksum = rocksdb::kXXH3;  // without it a damaged index block would be undetected
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   return options;
 }
 
 rocksdb::ColumnFamilyOptions PartsOptions(const rocksdb::Options& options) {
   rocksdb::ColumnFamilyOptions parts(options);
-  // Values are large and read once: caching them would only copy them. Compaction only gives erased bytes back.
+  // Values are large and read once, so caching would only add a copy. Compaction only reclaims erased bytes.
   rocksdb::BlockBasedTableOptions table;
   table.checksum = rocksdb::kXXH3;
   table.no_block_cache = true;
   parts.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   parts.target_file_size_base = uint64_t{256} << 20;
   parts.level0_file_num_compaction_trigger = 16;
-  // Files of several owners overlap and stay on level 0 for a while. Nothing but these files is written to this family,
-  // and the limits would hold up the manifests.
+  // Ingested files of different owners overlap and stay in level 0 for a while. Disable the write stalls: only
+  // ingestion writes to this family, and a stall would also hold up the manifests.
   parts.level0_slowdown_writes_trigger = parts.level0_stop_writes_trigger = std::numeric_limits<int>::max();
   parts.soft_pending_compaction_bytes_limit = parts.hard_pending_compaction_bytes_limit = 0;
   return parts;
@@ -160,16 +162,16 @@ class RocksDbStore::Impl {
   std::string_view schema() const { return options_.key_of ? kSealedSchema : kSchema; }
   Result<IndexRow> ReadIndex(const std::string& owner);
   Status Promise(int64_t new_bytes, int64_t grows_by);
-  struct Draft {  // an object that is to be written
+  struct Draft {  // an object to be written
     std::string owner;
     ObjectKey key;
     std::string manifest;
     std::vector<StorePart> added;  // ascending
     IndexRow before, after;
-    int64_t new_bytes = 0;  // promised
+    int64_t new_bytes = 0;  // reserved
   };
   Result<Draft> MakeDraft(NamedObject named);
-  /// All or none. Their order changes.
+  /// All or nothing. Reorders the drafts.
   Status Commit(std::vector<Draft>& drafts);
   Status WriteParts(std::vector<Draft>& drafts);
   rocksdb::Status WriteParts(rocksdb::SstFileWriter& writer, const Draft& draft) const;
@@ -188,9 +190,9 @@ class RocksDbStore::Impl {
   rocksdb::ColumnFamilyHandle* parts_ = nullptr;
   size_t StripeOf(const std::string& owner) const { return std::hash<std::string>()(owner) % owner_mutexes_.size(); }
 
-  std::array<std::mutex, 64> owner_mutexes_;  // one Put or Erase of an owner at a time
+  std::array<std::mutex, 64> owner_mutexes_;  // striped: one Put or Erase of an owner at a time
   std::mutex promised_mutex_;
-  int64_t promised_bytes_ = 0;  // of objects that are being written
+  int64_t promised_bytes_ = 0;  // reserved for objects being written
   std::atomic<uint64_t> files_made_{0};
 };
 
@@ -275,8 +277,8 @@ Status RocksDbStore::Impl::Load() {
     return Mismatch(
         "disk tier: written by another version of the server, or with encryption and now without, or the reverse");
   }
-  // What was used before this start keeps its order and its age. Older versions wrote seconds since 1970, which no
-  // uptime reaches: what they wrote counts as old as the oldest of the others.
+  // Objects used before this start keep their order and their age. Older versions wrote seconds since 1970, which no
+  // uptime reaches; these objects count as old as the oldest of the others.
   const int64_t now_ns = clock_.MonotonicNs();
   const double now = UptimeSeconds();
   constexpr double kSince1970 = 1e9;
@@ -293,7 +295,7 @@ Status RocksDbStore::Impl::Load() {
   return Status::Ok();
 }
 
-// Takes away the parts of `owner` that its manifest does not name: a crash came between the two.
+// Deletes the parts of `owner` that its manifest does not name: a crash between ingestion and commit leaves them.
 Status RocksDbStore::Impl::Sweep(const std::string& owner) {
   std::vector<ChunkHash> kept;
   if (auto row = ReadIndex(owner); row.ok()) {
@@ -304,7 +306,7 @@ Status RocksDbStore::Impl::Sweep(const std::string& owner) {
   rocksdb::WriteBatch batch;
   const std::string prefix = PartsPrefix(owner);
   std::string from = prefix;
-  for (const ChunkHash& part : kept) {  // everything between two parts that stay
+  for (const ChunkHash& part : kept) {  // delete the key range between two kept parts
     const std::string stays = PartKey(owner, part);
     RETURN_IF_ERROR(ToStatus(batch.DeleteRange(parts_, from, stays)));
     from = PrefixEnd(stays);
@@ -314,7 +316,7 @@ Status RocksDbStore::Impl::Sweep(const std::string& owner) {
   return ToStatus(db_->Write(Synced(), &batch));
 }
 
-/// Stops the store after a write that failed, for good: what the disk has of it is not known.
+/// Stops all writes for good after a failed one: the state on disk is unknown.
 Status RocksDbStore::Impl::Refuse(const rocksdb::Status& status) {
   healthy = false;
   const Status out = ToStatus(status);
@@ -359,13 +361,13 @@ Result<RocksDbStore::Impl::Draft> RocksDbStore::Impl::MakeDraft(NamedObject name
 }
 
 std::vector<Status> RocksDbStore::Impl::PutAll(std::vector<NamedObject> objects) {
-  std::set<size_t> stripes;  // in ascending order, so that two of these never wait for one another
+  std::set<size_t> stripes;  // ascending lock order avoids deadlock between two PutAll calls
   for (const NamedObject& named : objects) stripes.insert(StripeOf(named.owner));
   std::vector<std::unique_lock<std::mutex>> locks;
   for (const size_t stripe : stripes) locks.emplace_back(owner_mutexes_[stripe]);
   std::vector<Status> out(objects.size());
   std::vector<Draft> drafts;
-  std::vector<size_t> places;  // of each draft, in `out`
+  std::vector<size_t> places;  // index in `out` of each draft
   for (size_t i = 0; i < objects.size(); ++i) {
     Result<Draft> draft = healthy ? MakeDraft(std::move(objects[i])) : Stopped();
     out[i] = draft.status();
@@ -384,7 +386,7 @@ std::vector<Status> RocksDbStore::Impl::PutAll(std::vector<NamedObject> objects)
   return out;
 }
 
-/// Room for an object that has so many bytes that are not there yet, and is so much larger than the one before it.
+/// Reserves space for an object with `new_bytes` bytes to write, larger by `grows_by` than the one it replaces.
 Status RocksDbStore::Impl::Promise(int64_t new_bytes, int64_t grows_by) {
   std::lock_guard lock(promised_mutex_);
   if (index.bytes() + promised_bytes_ + grows_by > options_.budget_bytes)
@@ -429,7 +431,7 @@ Status RocksDbStore::Impl::Commit(std::vector<Draft>& drafts) {
       batch.DeleteRange(parts_, row, PrefixEnd(row)).PermitUncheckedError();
     }
   }
-  if (!healthy) return Stopped();  // meanwhile
+  if (!healthy) return Stopped();  // another write failed meanwhile
   const rocksdb::Status committed = db_->Write(Synced(), &batch);
   return committed.ok() ? Status::Ok() : Refuse(committed);
 }
@@ -450,7 +452,7 @@ rocksdb::Status RocksDbStore::Impl::WriteParts(rocksdb::SstFileWriter& writer, c
 }
 
 Status RocksDbStore::Impl::WriteParts(std::vector<Draft>& drafts) {
-  // The rows of a sorted file ascend.
+  // Rows of a sorted file must ascend.
   std::sort(drafts.begin(), drafts.end(),
             [](const Draft& a, const Draft& b) { return PartsPrefix(a.owner) < PartsPrefix(b.owner); });
   rocksdb::Options settings(settings_);
@@ -462,7 +464,7 @@ Status RocksDbStore::Impl::WriteParts(std::vector<Draft>& drafts) {
     if (status.ok()) status = WriteParts(writer, draft);
   }
   if (status.ok()) status = writer.Finish();  // synced
-  if (!status.ok()) {                         // a file that nobody will look at: the store itself is sound
+  if (!status.ok()) {                         // the file is never ingested: the store itself is intact
     settings_.env->DeleteFile(file).PermitUncheckedError();
     return ToStatus(status);
   }
@@ -508,7 +510,7 @@ Result<Blob> RocksDbStore::Impl::GetPart(const std::string& owner, const ChunkHa
 Status RocksDbStore::Impl::Erase(const std::string& owner) {
   std::lock_guard lock(owner_mutexes_[StripeOf(owner)]);
   if (!index.Find(owner)) return Status::Ok();
-  index.Remove(owner);  // whatever the disk says, it is not found any more
+  index.Remove(owner);  // hidden from readers whatever the disk returns
   if (!healthy) return Stopped();
   const std::string from = PartsPrefix(owner), to = PrefixEnd(from);
   rocksdb::WriteBatch batch;
@@ -517,7 +519,7 @@ Status RocksDbStore::Impl::Erase(const std::string& owner) {
   batch.DeleteRange(parts_, from, to).PermitUncheckedError();
   const rocksdb::Status erased = db_->Write(Synced(), &batch);
   if (!erased.ok()) return Refuse(erased);
-  // Files that hold nothing else go at once; the others with a compaction.
+  // Files with nothing else are deleted at once; others shrink at the next compaction.
   const rocksdb::Slice begin(from), end(to);
   rocksdb::DeleteFilesInRange(db_.get(), parts_, &begin, &end, /*include_end=*/false).PermitUncheckedError();
   return Status::Ok();

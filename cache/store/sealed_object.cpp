@@ -14,7 +14,7 @@ uint64_t NumberAt(const uint8_t* bytes) {
   return number;
 }
 
-// No name begins another of its kind: what has a fixed length comes first.
+// Prefix-free: fixed-length fields come before the owner.
 std::string ManifestName(std::string_view owner) { return std::string("manifest ").append(owner); }
 std::string PieceName(std::string_view owner, const ChunkHash& name, size_t piece) {
   std::string out = "piece ";

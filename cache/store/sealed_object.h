@@ -1,5 +1,5 @@
-// What an encrypted disk tier makes of an object: sealed with its owner's key, each piece under a name that says whose
-// and which it is. Pure functions; any thread. Without a key everything stays as it is.
+// Encryption of disk-tier objects: sealed with the owner's key, each chunk bound to its owner and its position. Without
+// a key all functions are the identity. Pure functions. THREAD: any.
 #pragma once
 
 #include <optional>
@@ -11,19 +11,19 @@
 
 namespace ringside {
 
-/// nullopt in a store that is not encrypted.
+/// nullopt in a store without encryption.
 using ObjectKey = std::optional<SealKey>;
 
-/// The name a part is stored by: its own tells those who know the model what the part may be.
+/// The name under which a part is stored. The content hash itself would let anyone who has the model guess the content.
 ChunkHash StoredName(const ObjectKey& key, const ChunkHash& part);
 
 std::string SealManifest(const ObjectKey& key, std::string_view owner, std::string manifest);
-/// kCorruption: not this owner's, or changed.
+/// ERRORS: kCorruption: another owner's, or changed.
 Result<std::string> OpenManifest(const ObjectKey& key, std::string_view owner, std::string stored);
 
 std::string SealPiece(const SealKey& key, std::string_view owner, const ChunkHash& name, size_t piece,
                       std::string_view bytes);
-/// Writes stored.size() - kSealOverheadBytes bytes. kCorruption: not this owner's, not this piece, or changed.
+/// Writes stored.size() - kSealOverheadBytes bytes. ERRORS: kCorruption: another owner's, another chunk, or changed.
 Status OpenPieceInto(const SealKey& key, std::string_view owner, const ChunkHash& name, size_t piece,
                      std::string_view stored, std::byte* bytes);
 

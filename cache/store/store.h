@@ -1,6 +1,6 @@
-// A place where bytes are kept under their owner's name: what a tier is made of. An owner (a conversation) has one
-// object: a manifest and the parts it names. Implementations: RamStore, RocksDbStore; both are thread-safe, and calls
-// may block on the disk. Policy, which object goes where and when, is TieredStore's.
+// Key-value storage under one tier. An owner (a conversation) has one object: a manifest and the parts it names.
+// Implementations: RamStore, RocksDbStore. TieredStore decides placement and eviction. THREAD: any; calls may block on
+// the disk.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace ringside {
 
-/// Named by what is in it, so that a part that did not change is not written again.
+/// Content-addressed, so that an unchanged part is not written again.
 struct StorePart {
   ChunkHash key;
   Blob bytes;
@@ -33,24 +33,26 @@ class Store {
  public:
   virtual ~Store() = default;
 
-  /// Gives `owner` exactly this object; what it had and this one lacks goes. All or nothing, also across a crash; an
-  /// object that was there before stays until then. kOverloaded: over the budget or the disk is full (nothing was
-  /// written; make room); kIo, kUnavailable: the store no longer takes anything.
+  /// Replaces the object of `owner`. Atomic, also across a crash: the old object remains until the new one is complete;
+  /// parts that only the old one named are deleted. ERRORS: kOverloaded: over the budget or the disk is full (nothing
+  /// was written; make room); kIo, kUnavailable: the store refuses all writes.
   virtual Status Put(const std::string& owner, StoreObject object) = 0;
-  /// Put for each, of different owners; the statuses in that order. A store that syncs shares the syncs between them.
+  /// Put for each object; the statuses are in the same order. A durable store shares the syncs. REQUIRES: different
+  /// owners.
   virtual std::vector<Status> PutAll(std::vector<NamedObject> objects) {
     std::vector<Status> out;
     for (NamedObject& each : objects) out.push_back(Put(each.owner, std::move(each.object)));
     return out;
   }
-  /// kNotFound, kIo, kCorruption.
+  /// ERRORS: kNotFound, kIo, kCorruption.
   virtual Result<std::string> GetManifest(const std::string& owner) = 0;
-  /// `bytes` long. kNotFound, kIo, kCorruption; the bytes themselves are not checked against the key.
+  /// Reads a part of `bytes` bytes, without a check of the content against the key. ERRORS: kNotFound, kIo,
+  /// kCorruption.
   virtual Result<Blob> GetPart(const std::string& owner, const ChunkHash& key, size_t bytes) = 0;
-  /// Takes the object away, durably where the store is durable. Ok if there is none.
+  /// Deletes the object, durably if the store is durable. Ok if there is none.
   virtual Status Erase(const std::string& owner) = 0;
 
-  /// Who has how much here, and used it when.
+  /// Size and last use of each owner's object.
   virtual StoreIndex& index() = 0;
   virtual int64_t budget_bytes() const = 0;
 };

@@ -1,5 +1,5 @@
-// Who has how many bytes in a store, in order of last use, and whose are spare: kept elsewhere too, so that they go
-// first. Owned by a Store. Thread-safe.
+// LRU index of a store: bytes of each owner in order of last use, and which are spare (also kept elsewhere), hence
+// evicted first. Owned by a Store. THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +19,21 @@ class StoreIndex {
     int64_t used_ns = 0;  // monotonic
   };
 
-  /// Adds an owner or changes its size, as the most recently used one.
+  /// Adds an owner or changes its size, and makes it the most recently used.
   void Set(const std::string& owner, int64_t bytes, int64_t now_ns);
-  /// Notes a use.
+  /// Records a use.
   void Touch(const std::string& owner, int64_t now_ns);
-  /// Whether what the owner has here is spare from now on, until it is removed. Nothing happens if it has nothing.
+  /// Marks the owner's object as spare, or not, until it is removed. No effect if there is none.
   void SetSpare(const std::string& owner, bool spare);
   void Remove(const std::string& owner);
   void Clear();
 
   std::optional<Entry> Find(const std::string& owner) const;
-  /// The least recently used owner; nullopt if there is none. With `before_ns`, only if it was last used before.
+  /// The least recently used owner; nullopt if there is none. With `before_ns`, only if its last use was earlier.
   std::optional<std::string> Oldest(std::optional<int64_t> before_ns = std::nullopt) const;
-  /// Who should go first where room is wanted: the least recently used of those whose bytes are spare, or of all.
+  /// The eviction victim: the least recently used spare object, or the least recently used object if none is spare.
   std::optional<std::string> FirstToGo() const;
-  /// The least recently used first.
+  /// Least recently used first.
   std::vector<std::string> Owners() const;
   int64_t bytes() const;
   int64_t owners() const;
@@ -48,7 +48,7 @@ class StoreIndex {
 
   mutable std::mutex mutex_;
   std::unordered_map<std::string, Node> nodes_;
-  std::list<std::string> order_, spare_;  // oldest first; spare_ has some of them once more
+  std::list<std::string> order_, spare_;  // oldest first; spare_ is a subset of order_
   int64_t bytes_ = 0;
 };
 

@@ -43,7 +43,7 @@ Result<Snapshot> LoadSnapshot(Store& store, const std::string& owner, bool verif
   for (size_t i = 0; i < snapshot.chunks().size(); ++i) {
     const SnapshotChunk& chunk = snapshot.chunks()[i];
     auto bytes = store.GetPart(owner, *chunk.hash, static_cast<size_t>(snapshot.bytes_of(chunk)));
-    // Named by the manifest, so it should be there.
+    // The manifest names the chunk, so it should exist.
     if (bytes.status().code() == StatusCode::kNotFound) return Corruption("tiers: a chunk is missing");
     if (!bytes.ok()) return bytes.status();
     RETURN_IF_ERROR(snapshot.Attach(i, std::move(*bytes), verify));
@@ -67,7 +67,7 @@ TieredStore::Impl::~Impl() {
     return;
   }
   answering_queue_.Close();
-  answering_.join();  // first: it hands work to the other
+  answering_.join();  // first: it posts work to the other
   {
     std::lock_guard lock(moving_mutex_);
     stopping_ = true;
@@ -121,7 +121,7 @@ void TieredStore::Impl::RunMoving() {
     if (!sweep) moving = TakeMove();
     lock.unlock();
     sweep ? ApplyIdleTimes() : moving.work();
-    moving = {};  // what it holds goes without the lock
+    moving = {};  // destroy the closure's captures without the lock
     lock.lock();
   }
 }
@@ -194,7 +194,7 @@ void TieredStore::Impl::DropWhatIsOverTheBound() {
   while (host_->index().bytes() + waiting_.bytes_but_last() > bound) {
     const auto first = host_->index().FirstToGo();
     if (!first) return;
-    // One that is being written is on disk in a moment, or counted when that fails.
+    // An object being written is on disk shortly, or is counted if that write fails.
     const bool lost = !writing_.contains(*first) && !IsElsewhere(*first);
     if (!host_->Erase(*first).ok()) return;
     if (lost) ++stats_.dropped;
@@ -210,7 +210,7 @@ std::optional<Snapshot> TieredStore::Impl::ShareWaiting(const std::string& owner
 Status TieredStore::Impl::WhyGone(const std::string& owner, uint64_t id) {
   std::lock_guard lock(mutex_);
   if (overflown_.erase({owner, id}) > 0) return TooSlow();
-  return Status::Ok();  // a newer one has taken its place, or the owner is gone
+  return Status::Ok();  // replaced by a newer one, or the owner was erased
 }
 
 void TieredStore::Impl::TakeIn(const std::string& owner, uint64_t id, const Done& done) {
@@ -226,7 +226,8 @@ void TieredStore::Impl::TakeIn(const std::string& owner, uint64_t id, const Done
   snapshot->Seal();
   const Status status = PutInHost(owner, *snapshot, true);
   if (const auto& chunks = snapshot->chunks(); !chunks.empty()) {
-    // The next one will be about as large; whoever copies it must not wait for its memory.
+    // Prefault memory for the next capture, which will be about as large, so that its copy need not wait for page
+    // faults.
     const size_t bytes = chunks[chunks.size() / 2].bytes.size(), blocks = chunks.size();
     if (!laying_in_.exchange(true)) {
       Move([this, bytes, blocks] {
@@ -236,7 +237,7 @@ void TieredStore::Impl::TakeIn(const std::string& owner, uint64_t id, const Done
     }
   }
   if (status.code() != StatusCode::kOverloaded) return Tell(done, status);
-  // It holds no bytes: what is dropped meanwhile is gone at once, and this with it.
+  // This loop holds no bytes: a snapshot dropped meanwhile frees its memory at once and ends the loop.
   std::unique_lock lock(mutex_);
   if (waiting_.Find(owner, id) != nullptr) {
     waiting_.Replace(owner, std::move(*snapshot));
@@ -272,7 +273,8 @@ Status TieredStore::Impl::PutInHost(const std::string& owner, const Snapshot& sn
 
 void TieredStore::Impl::Fetch(std::string owner, FetchDone done) {
   const int64_t begin = clock_.MonotonicNs();
-  // What is in memory must not wait for the hashes of what others save. A fork may not have come this far.
+  // A read from memory must not queue after the hashing of other saves. A fork may still be pending, so it takes the
+  // queue.
   if (!IsForking(owner)) {
     if (auto fetched = GetFromMemory(owner)) {
       fetched->ms = static_cast<double>(clock_.MonotonicNs() - begin) * 1e-6;
@@ -330,7 +332,7 @@ Result<FetchedSnapshot> TieredStore::Impl::Get(const std::string& owner) {
     read_rate_.Add(loaded->chunk_bytes(), SecondsSince(begin));
     disk_ids_[owner] = loaded->header().id;
   }
-  // As a base for the next save, and for the next fetch; only if there is room.
+  // Cache it in memory, as the base of the next save and for the next fetch, if there is room.
   if (const Status kept = PutInHost(owner, *loaded, false); !kept.ok() && kept.code() != StatusCode::kOverloaded) {
     LogWarning("{}", kept.message());
   }
@@ -367,7 +369,8 @@ void TieredStore::Impl::Erase(std::string owner, Done done) {
     if (disk_ != nullptr) erasing_.insert(owner);
   }
   if (disk_ == nullptr) return Answer([status, done = std::move(done)] { Tell(done, status); });
-  // Behind what the answering thread has taken on already, so that nothing comes back.
+  // Queued after work that the answering thread has accepted already, so that a pending store cannot recreate the
+  // object.
   Answer([this, owner = std::move(owner), done = std::move(done)] {
     Move([this, owner, done] {
       const Status erased = EraseFromDisk(owner);
@@ -388,7 +391,7 @@ void TieredStore::Impl::Fork(std::string from, std::string to, Done done) {
     ticket = ++last_fork_;
     forks_[to] = {from, ticket};
   }
-  // What is in memory is shared at once, so that it no longer matters what becomes of `from`.
+  // Share a snapshot in memory at once, so that a later erasure of `from` does not matter.
   std::optional<Snapshot> base;
   if (!IsForking(from)) base = Base(from);
   if (base) return FinishFork(to, ticket, std::move(*base), done);
@@ -420,7 +423,7 @@ void TieredStore::Impl::FinishFork(const std::string& to, uint64_t ticket, Snaps
     }
     if (!wanted) ticket = 0;
   }
-  // Not wanted: erased, or a newer one has come in the meantime.
+  // Superseded: erased, or replaced by a newer snapshot meanwhile.
   if (ticket == 0) return Answer([done] { Tell(done, NotFound("tiers: the fork is gone")); });
   Answer([this, to, id, done] { TakeIn(to, id, done); });
 }
@@ -429,7 +432,7 @@ std::optional<Snapshot> TieredStore::Impl::Base(const std::string& owner) {
   if (auto waiting = ShareWaiting(owner)) return waiting;
   auto loaded = LoadSnapshot(*host_, owner, false);
   if (loaded.ok()) return std::move(*loaded);
-  return ShareWaiting(owner);  // a newer one that came in between took the host's away
+  return ShareWaiting(owner);  // a newer snapshot replaced the one in memory between the two calls
 }
 
 std::optional<TieredStore::Place> TieredStore::Impl::Find(const std::string& owner) const {

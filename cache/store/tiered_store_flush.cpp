@@ -1,4 +1,5 @@
-// Before a restart: what is in memory only goes to disk, several objects at a time, the most useful first.
+// Flush: writes objects that are only in memory to disk before a restart, several at a time, the most recently used
+// first.
 #include <algorithm>
 
 #include "cache/store/tiered_store_impl.h"
@@ -6,7 +7,7 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kMostOfABatch = 256;  // of objects so small that their headers weigh more
+constexpr size_t kMostOfABatch = 256;  // maximum number of objects in a batch, for objects smaller than their headers
 
 }  // namespace
 
@@ -38,7 +39,7 @@ void TieredStore::Impl::SaveToDisk(std::string owner, Done done) {
     saving_.insert(wanted.owner);
     host_->index().SetSpare(wanted.owner, false);
   }
-  // Behind what the answering thread takes in.
+  // Queued after everything that the answering thread accepts.
   Answer([this, wanted = std::move(wanted)] {
     {
       std::lock_guard lock(mutex_);
@@ -98,7 +99,7 @@ std::vector<TieredStore::Impl::Wanted> TieredStore::Impl::TakeWanted() {
 }
 
 std::optional<TieredStore::Impl::Wanted> TieredStore::Impl::TakeNext() {
-  // Not what somebody is at already.
+  // Skip objects that a writer is already writing.
   while (!flushed_.empty() && writing_.contains(flushed_.back())) flushed_.pop_back();
   Wanted next;
   if (!wanted_.empty()) {
@@ -134,13 +135,13 @@ std::vector<Status> TieredStore::Impl::WriteToDisk(const std::vector<Wanted>& ba
       writing_.erase(owner);
       if (!put[i].ok()) written_.erase(owner);
       if (put[i].ok()) NoteOnDisk(owner, copies[i].snapshot);
-      // Where there is no room, it is made below.
+      // Retried below, where room is made.
       if (put[i].code() != StatusCode::kOverloaded) told[copies[i].place] = put[i];
     }
   }
   std::vector<Status> out;
   for (size_t i = 0; i < batch.size(); ++i) {
-    // Every copy is a sync, and the caller that closes the store waits for no more.
+    // Each copy costs a sync, and a caller that closes the store does not wait for more.
     if (!told[i] && closing_) told[i] = Unavailable("tiers: closed before everything was on disk");
     out.push_back(told[i] ? *told[i] : WriteToDisk(batch[i].owner));
   }
@@ -174,10 +175,10 @@ Status TieredStore::Impl::WriteToDisk(const std::string& owner) {
   if (StaysInMemory(owner)) return Unavailable("tiers: this is never written to disk");
   const auto waiting = ShareWaiting(owner);
   const auto taken_in = [](const SnapshotChunk& chunk) { return chunk.hash.has_value(); };
-  // One that has come meanwhile and is still to be taken in: somebody else's.
+  // A snapshot that arrived meanwhile and is not hashed yet: the answering thread stores it.
   if (waiting && !std::ranges::all_of(waiting->chunks(), taken_in)) return Status::Ok();
   {
-    // Before it is there: another writer may find the disk full in the moment when this one's has come.
+    // Before the write: another writer may find the disk full just after this object arrives, and must not evict it.
     std::scoped_lock lock(room_mutex_, mutex_);
     written_.insert(owner);
   }

@@ -1,5 +1,4 @@
-// What a TieredStore is made of: the tiers, what is on its way between them, two threads. Shared by the source files
-// that implement it; nobody else includes this.
+// Implementation of TieredStore: the tiers, the queues between them, two threads. Included only by its source files.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +24,7 @@
 
 namespace ringside {
 
-/// Bytes per second, of recent moves.
+/// Moving average in bytes per second.
 class MoveRate {
  public:
   void Add(int64_t bytes, double seconds) {
@@ -39,10 +38,10 @@ class MoveRate {
   double rate_ = 0;
 };
 
-/// Reads `owner`'s object from one store, every chunk checked against its hash where `verify`. kCorruption also where a
-/// chunk that the manifest names is missing.
+/// Reads `owner`'s object from a store; `verify` checks every chunk against its hash. ERRORS: kCorruption, also for a
+/// missing chunk.
 Result<Snapshot> LoadSnapshot(Store& store, const std::string& owner, bool verify);
-/// The object that stores a sealed snapshot.
+/// The stored form of a sealed snapshot.
 StoreObject StoreObjectOf(const Snapshot& snapshot);
 
 class TieredStore::Impl {
@@ -79,84 +78,86 @@ class TieredStore::Impl {
   };
 
   void Answer(Work work) { answering_queue_.PushUrgent(std::move(work)); }
-  /// Queues work for the moving thread. With an `owner`: it is to place what waits of this one, and `done` to be told.
+  /// Queues work for the moving thread. With an `owner`, the work places that owner's waiting snapshot and then
+  /// notifies `done`.
   void Move(Work work, const std::string& owner = "", const Done& done = nullptr);
-  /// Takes back what was queued to place what waited of this owner, and tells its callback `why`. False if nothing is
-  /// queued: then whoever is at it will find out. mutex_ held.
+  /// Cancels the queued placement of this owner's waiting snapshot and calls its callback with `why`. False if none is
+  /// queued: then the thread that runs it notices by itself. REQUIRES: mutex_ held.
   bool CallOff(const std::string& owner, const Status& why);
   void RunAnswering();
   void RunMoving();
-  /// Takes the oldest move that is queued; moving_mutex_ held.
+  /// Dequeues the oldest move. REQUIRES: moving_mutex_ held.
   Moving TakeMove();
-  /// Returns when everything asked before has been done, by whoever does it.
+  /// Returns when all requests made before have been completed, on whatever thread.
   void WaitForAnswersAndMoves();
 
-  /// Where it is, forks that are still to be made not counted; mutex_ held.
+  /// Location, pending forks excluded. REQUIRES: mutex_ held.
   std::optional<Place> FindNow(const std::string& owner) const;
   bool IsForking(const std::string& owner) const;
-  /// What is offered becomes the owner's newest; mutex_ held. Whatever memory has of this owner is older and goes, and
-  /// with it what was used least recently, until all but the last to come is within the bound.
+  /// Makes the offered snapshot the owner's newest, drops the older one in memory, then drops the least recently used
+  /// snapshots until all but the last offered are within the bound. REQUIRES: mutex_ held.
   void Await(const std::string& owner, Snapshot snapshot);
   void DropWhatIsOverTheBound();
   int64_t WaitingBound() const { return std::max(host_->budget_bytes(), options_.least_waiting_bytes); }
-  /// What waits for this owner, of any capture or of this one.
+  /// The snapshot waiting for this owner: any capture, or capture `id`.
   std::optional<Snapshot> ShareWaiting(const std::string& owner, std::optional<uint64_t> id = std::nullopt) const;
-  /// Why a snapshot that was offered no longer waits. Told once.
+  /// Why an offered snapshot no longer waits. Reported once.
   Status WhyGone(const std::string& owner, uint64_t id);
-  /// Offers what was forked as the newest of `to`, unless the fork has been overtaken.
+  /// Offers a forked snapshot as the newest of `to`, unless the fork was superseded.
   void FinishFork(const std::string& to, uint64_t ticket, Snapshot snapshot, const Done& done);
 
-  // The answering thread.
+  // THREAD: answering.
   void TakeIn(const std::string& owner, uint64_t id, const Done& done);
   Result<FetchedSnapshot> Get(const std::string& owner);
-  /// nullopt if memory has nothing of this owner. Any thread.
+  /// nullopt if memory has no object of this owner. THREAD: any.
   std::optional<FetchedSnapshot> GetFromMemory(const std::string& owner);
-  /// Puts a sealed snapshot into memory if it is still the owner's newest; makes room only by dropping copies of what
-  /// is elsewhere too. kOverloaded if that is not enough.
+  /// Puts a sealed snapshot into memory if it is still the owner's newest. Makes room only by dropping copies of
+  /// objects that are elsewhere too. ERRORS: kOverloaded if that is not enough.
   Status PutInHost(const std::string& owner, const Snapshot& snapshot, bool pending);
 
-  // The moving thread; nothing else writes to the disk.
+  // THREAD: moving; no other thread writes to the disk.
   void MakeRoomAndPut(const std::string& owner, uint64_t id, const Done& done);
-  /// What did not fit into memory goes to disk, if it still waits.
+  /// Writes a snapshot that did not fit into memory to disk, if it still waits.
   Status PutWaitingOnDisk(const std::string& owner, uint64_t id);
-  /// Copies the host's object to disk. After Ok the disk has it.
+  /// Copies the object in memory to disk. ENSURES: after Ok the disk has it.
   Status CopyToDisk(const std::string& owner);
   Status PutOnDisk(const std::string& owner, const Snapshot& snapshot);
   void DropFromHost(const std::string& owner, uint64_t id);
-  /// Takes the first to go out of memory, to disk if that is possible and it is not spare. False if there is none.
+  /// Evicts the first victim from memory, to disk if possible and the object is not spare. False if there is none.
   bool MakeOneLeaveHost();
   void ApplyIdleTimes();
   Status EraseFromDisk(const std::string& owner);
 
-  // The moving thread and, while it waits for them, some beside it.
-  struct Wanted {  // to be written
+  // THREAD: moving, and the extra writers that it waits for.
+  struct Wanted {  // a write request
     std::string owner;
     Done done = nullptr;
-    bool named = false;  // in place of what Flush found: it and its bytes are counted in saving_
+    bool named = false;  // requested by name, not by Flush: the owner and its bytes are counted in saving_
     int64_t bytes = 0;   // in the host tier
   };
-  /// Writes what is wanted until nothing is, and returns the first error of what Flush found.
+  /// Runs write requests until none is left and returns the first error among the objects of Flush.
   Status RunWriters();
-  /// What is to be written next; waits while others write, for they may lead to more. Empty = nothing is left.
+  /// The next batch; blocks while other writers may add to the queue. Empty = none left.
   std::vector<Wanted> TakeWanted();
-  /// The next one alone, nullopt if nothing is left; mutex_ held.
+  /// The next request alone; nullopt if none is left. REQUIRES: mutex_ held.
   std::optional<Wanted> TakeNext();
-  /// The statuses, in that order.
+  /// The statuses, in the order of the batch.
   std::vector<Status> WriteToDisk(const std::vector<Wanted>& batch);
   Status WriteToDisk(const std::string& owner);
-  /// Reads the objects that are in the host tier only, and notes them as being written.
+  /// Reads the objects that are only in the host tier and marks them as being written.
   struct Copy {
-    size_t place;  // in `batch`
+    size_t place;  // index in `batch`
     Snapshot snapshot;
   };
   std::vector<Copy> BeginCopies(const std::vector<Wanted>& batch);
-  void NoteOnDisk(const std::string& owner, const Snapshot& snapshot);  // mutex_ held
+  void NoteOnDisk(const std::string& owner, const Snapshot& snapshot);  // REQUIRES: mutex_ held
 
   static bool StaysInMemory(const std::string& owner) { return owner.starts_with(kMemoryOnly); }
-  bool IsOnDisk(const std::string& owner, uint64_t id) const;  // mutex_ held
-  /// Whether what memory has of this owner may go without loss: it is on disk too, or in a slot. mutex_ held.
+  bool IsOnDisk(const std::string& owner, uint64_t id) const;  // REQUIRES: mutex_ held
+  /// True if the owner's object in memory may be dropped without loss: it is also on disk, or in a slot. REQUIRES:
+  /// mutex_ held.
   bool IsElsewhere(const std::string& owner) const;
-  /// Whether a slot has this owner's cache, and it is not just being brought to disk. mutex_ held.
+  /// True if a slot holds this owner's cache and no save to disk is in progress for it. REQUIRES: mutex_ held.
   bool IsOnlyABase(const std::string& owner) const { return in_slots_.contains(owner) && !saving_.contains(owner); }
   static uint64_t IdInHost(ringside::Store& host, const std::string& owner);
 
@@ -165,38 +166,38 @@ class TieredStore::Impl {
   const Clock& clock_;
 
   mutable std::mutex mutex_;
-  WaitingSnapshots waiting_;                              // their owners have nothing in the host store
-  std::set<std::pair<std::string, uint64_t>> overflown_;  // dropped while they waited; whoever looks for one says so
-  std::unordered_set<std::string> in_slots_;              // owners, whatever else there is of them
-  std::unordered_set<std::string> writing_;               // whose objects are being copied to disk
+  WaitingSnapshots waiting_;                              // their owners have no object in the host store
+  std::set<std::pair<std::string, uint64_t>> overflown_;  // dropped while waiting; WhyGone reports and removes them
+  std::unordered_set<std::string> in_slots_;              // owners whose cache is in a slot
+  std::unordered_set<std::string> writing_;               // owners whose objects are being copied to disk
   struct QueuedFork {
     std::string from;
     uint64_t ticket = 0;
   };
-  std::unordered_map<std::string, QueuedFork> forks_;  // by the new owner: asked for, not yet made
+  std::unordered_map<std::string, QueuedFork> forks_;  // pending, by new owner
   uint64_t last_fork_ = 0;
-  std::unordered_set<std::string> erasing_;             // on disk perhaps, but no longer to be found there
-  std::unordered_map<std::string, uint64_t> disk_ids_;  // what is known to be on disk
+  std::unordered_set<std::string> erasing_;             // hidden from lookups while the disk may still have them
+  std::unordered_map<std::string, uint64_t> disk_ids_;  // objects known to be on disk
   TieredStoreStats stats_;
   MoveRate read_rate_, write_rate_;
-  std::deque<Wanted> wanted_;                // by name, the first to be asked for first
-  std::vector<std::string> flushed_;         // what Flush found, what was used last at the end: from there it is taken
-  std::unordered_set<std::string> written_;  // or being written, until Flush has ended; they do not go for others
-  // Held while one goes from the disk for another, so that no writer begins with it. Taken before mutex_.
+  std::deque<Wanted> wanted_;                // requested by name, FIFO
+  std::vector<std::string> flushed_;         // found by Flush; taken from the back, the most recently used first
+  std::unordered_set<std::string> written_;  // written or being written until Flush ends; not evictable meanwhile
+  // Held during an eviction from disk, so that no writer starts on the victim. Locked before mutex_.
   std::mutex room_mutex_;
-  // What was asked for by name and is not on disk yet: owners, and bytes of all.
+  // Requested by name and not on disk yet: owners, and bytes in total.
   std::unordered_multiset<std::string> saving_;
   int64_t saving_bytes_ = 0;
   int writers_at_work_ = 0;
   std::condition_variable writers_wake_;
 
-  BoundedQueue<Work> answering_queue_{1};  // PushUrgent is not held to it; waiting_ is
+  BoundedQueue<Work> answering_queue_{1};  // PushUrgent ignores the capacity; waiting_ bounds it
   std::mutex moving_mutex_;
   std::condition_variable moving_wake_;
-  std::deque<Moving> moving_queue_;  // however long one move takes, no more of these than snapshots wait, and erasures
+  std::deque<Moving> moving_queue_;  // bounded by the waiting snapshots and erasures, however long one move takes
   bool stopping_ = false;
   std::atomic<bool> laying_in_{false};
-  std::atomic<bool> closing_{false};  // what is only moved about is given up: each move is a sync
+  std::atomic<bool> closing_{false};  // skip moves between tiers: each one costs a sync
   std::thread answering_, moving_;
 };
 

@@ -1,11 +1,11 @@
-// The moving thread: what goes from memory to disk, and from there away.
+// The moving thread: demotes objects from memory to disk and deletes them from disk.
 #include "base/log.h"
 #include "cache/store/tiered_store_impl.h"
 
 namespace ringside {
 namespace {
 
-// Above the first share of its budget the host tier gives objects away until it is below the second.
+// Above the first fraction of its budget the host tier evicts objects until it is below the second.
 constexpr double kHighWater = 0.9, kLowWater = 0.8;
 
 double SecondsSince(std::chrono::steady_clock::time_point begin) {
@@ -29,7 +29,7 @@ void TieredStore::Impl::MakeRoomAndPut(const std::string& owner, uint64_t id, co
     snapshot.reset();
     room = room && MakeOneLeaveHost();
   }
-  Tell(done, PutWaitingOnDisk(owner, id));  // too large for memory, whatever else goes
+  Tell(done, PutWaitingOnDisk(owner, id));  // too large for memory even when all else is evicted
 }
 
 Status TieredStore::Impl::PutWaitingOnDisk(const std::string& owner, uint64_t id) {
@@ -49,7 +49,7 @@ Status TieredStore::Impl::PutWaitingOnDisk(const std::string& owner, uint64_t id
 }
 
 Status TieredStore::Impl::PutOnDisk(const std::string& owner, const Snapshot& snapshot) {
-  // Where others fill the disk, giving everything away would not help.
+  // Bound the evictions: if other programs fill the disk, evicting everything would not help.
   for (int64_t given = 0;;) {
     const auto begin = std::chrono::steady_clock::now();
     const Status status = disk_->Put(owner, StoreObjectOf(snapshot));
@@ -146,7 +146,7 @@ void TieredStore::Impl::ApplyIdleTimes() {
     const uint64_t id = IdInHost(*host_, idle);
     const Status status = CopyToDisk(idle);
     const bool expired = entry->used_ns < now - options_.disk_idle_ms * 1'000'000;
-    if (!status.ok() && !expired) {  // it may stay in memory until the room is needed
+    if (!status.ok() && !expired) {  // keep it in memory until the room is needed
       if (StaysInMemory(idle)) continue;
       break;
     }

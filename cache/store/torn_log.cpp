@@ -18,11 +18,11 @@
 namespace ringside {
 namespace {
 
-// The format of RocksDB's log files: blocks of 32 KiB; in them fragments of records: masked CRC-32C of type and bytes,
-// length u16, type u8, bytes. A fragment does not cross blocks; fewer than 7 bytes at a block's end are filler.
+// RocksDB's log format: blocks of 32 KiB with fragments of records: masked CRC-32C of type and bytes, length u16, type
+// u8, bytes. A fragment does not cross blocks; fewer than 7 bytes at the end of a block are padding.
 constexpr size_t kBlock = 32768, kHeader = 7;
 constexpr uint8_t kFull = 1, kFirst = 2, kLast = 4;
-// A record is a batch: number of its first change u64, changes u32, the changes. Numbers are little-endian.
+// A record is a batch: sequence number of its first change u64, count u32, the changes. Numbers are little-endian.
 constexpr size_t kBatchHeader = 12;
 
 uint64_t Number(std::string_view bytes, size_t at, size_t size) {
@@ -31,7 +31,7 @@ uint64_t Number(std::string_view bytes, size_t at, size_t size) {
   return number;
 }
 
-/// CRC-32C (Castagnoli), as RocksDB stores it: rotated by 15 bits and shifted, so that a CRC of CRCs is a good one.
+/// CRC-32C (Castagnoli) as RocksDB stores it: rotated by 15 bits plus a constant, so that a CRC over CRCs stays sound.
 uint32_t MaskedCrc(std::string_view bytes) {
   static const auto table = [] {
     std::array<uint32_t, 256> out{};
@@ -52,7 +52,7 @@ struct Fragment {
   size_t end;
 };
 
-/// The whole and sound fragment at `at`.
+/// The complete and intact fragment at `at`.
 std::optional<Fragment> FragmentAt(std::string_view log, size_t at) {
   if (at + kHeader > log.size() || at % kBlock + kHeader > kBlock) return std::nullopt;
   const size_t length = Number(log, at + 4, 2), end = at + kHeader + length;
@@ -62,7 +62,7 @@ std::optional<Fragment> FragmentAt(std::string_view log, size_t at) {
   return Fragment{type, end};
 }
 
-/// Where the first record begins that is not whole, and the last change before it.
+/// Start of the first incomplete record, and the last change before it.
 struct SoundPart {
   size_t end = 0;
   uint64_t reached = 0;
@@ -70,7 +70,7 @@ struct SoundPart {
 SoundPart FindSoundPart(std::string_view log) {
   SoundPart out;
   size_t at = 0;
-  uint64_t reached = 0;  // by the record that is being read
+  uint64_t reached = 0;  // by the record being read
   for (;;) {
     if (kBlock - at % kBlock < kHeader) at += kBlock - at % kBlock;
     const auto fragment = FragmentAt(log, at);
@@ -105,7 +105,7 @@ std::string Manifest(const std::string& folder) {
 
 Status SystemError(const std::string& name) { return IoError(name + ": " + std::strerror(errno)); }
 
-/// Only if the rest reaches the change `known`.
+/// Truncates only if the remaining log reaches change `known`.
 Result<bool> CutFile(const std::string& name, uint64_t known) {
   if (name.empty()) return false;
   std::ostringstream content;

@@ -1,8 +1,7 @@
-// The end of RocksDB's logs (of rows, and its manifest) after a loss of power. A write that was on its way may be there
-// in part, with zeros or old bytes for the rest. RocksDB takes a log that just ends for sound, but refuses one with
-// such an end as damaged, as it must refuse damage in the middle. Here the two are told apart: behind a torn write
-// nothing was ever written, because every write is synced before the next. Functions without state; for whoever is
-// about to open a database.
+// Repairs the ends of RocksDB's logs (WAL and manifest) after a power loss. A write in flight may be there in part,
+// with zeros or old bytes in place of the rest. RocksDB accepts a log that just ends but refuses one with such an end
+// as damaged, as it must refuse damage in the middle. This code distinguishes the two: no record can follow a torn
+// write, because every write is synced before the next. Stateless; call before opening the database.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +11,9 @@
 
 namespace ringside {
 
-/// Cuts a torn write off the newest log file in `folder` and off the manifest, synced. True if there was one; false,
-/// and nothing changed, if no log has such an end, if whole records follow the damage, or if the rows left in the log
-/// would not reach the change with the number `known`. kIo.
+/// Truncates a torn write off the newest log file in `folder` and off the manifest, synced. True if there was one.
+/// False, and nothing changes, if no log has a torn end, if whole records follow the damage, or if the remaining log
+/// would not reach the change numbered `known`. ERRORS: kIo.
 Result<bool> CutTornEnd(const std::string& folder, uint64_t known);
 
 }  // namespace ringside

@@ -1,5 +1,5 @@
-// Snapshots that were offered to the tiers and are in neither of them yet: one an owner, in the order in which they
-// came, their bytes counted. Owned by TieredStore, whose lock guards it.
+// Snapshots offered to the tiers and in neither yet: at most one per owner, FIFO, with their bytes. Owned by
+// TieredStore. REQUIRES: its lock held.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,22 @@ namespace ringside {
 
 class WaitingSnapshots {
  public:
-  /// As the last to come, in place of what waited for this owner.
+  /// Appends the snapshot and removes the one that waited for this owner.
   void Add(const std::string& owner, Snapshot snapshot);
-  /// Gives what waits for this owner other chunks of the same content, in its old place; it waits.
+  /// Replaces the owner's chunks by others with the same content and keeps its place in the queue. REQUIRES: a snapshot
+  /// of this owner is waiting.
   void Replace(const std::string& owner, Snapshot snapshot);
-  /// Null if nothing waits for this owner.
+  /// Null if none waits for this owner.
   const Snapshot* Find(const std::string& owner) const;
-  /// Null if nothing does, or another capture.
+  /// Null if none waits, or another capture does.
   const Snapshot* Find(const std::string& owner, uint64_t id) const;
   void Erase(const std::string& owner);
 
   int64_t size() const { return static_cast<int64_t>(places_.size()); }
   int64_t bytes() const { return bytes_; }
-  /// Bytes of all but the last to come.
+  /// Bytes of all but the last added.
   int64_t bytes_but_last() const;
-  /// Who came first; the last to come is not looked at.
+  /// The oldest owner, the last added excluded.
   std::optional<std::string> OldestButLast() const;
 
  private:
@@ -37,7 +38,7 @@ class WaitingSnapshots {
     Snapshot snapshot;
     int64_t bytes = 0;
   };
-  std::map<uint64_t, Waiting> waiting_;  // by place
+  std::map<uint64_t, Waiting> waiting_;  // by place in the queue
   std::unordered_map<std::string, uint64_t> places_;
   uint64_t last_place_ = 0;
   int64_t bytes_ = 0;
