@@ -43,8 +43,7 @@ inline constexpr int64_t kMaxGrammarBuildBytes = 96 << 20;   // peak memory of a
 inline constexpr int64_t kMaxGrammarRepeats = 1 << 16;       // repetitions of one quantifier
 inline constexpr int64_t kMaxGrammarWorkAtOnce = 1 << 18;    // parser states visited for one mask; about 10 ms
 inline constexpr int64_t kMaxGrammarWorkPerToken = 1 << 14;  // refill of that budget for each token
-inline constexpr int64_t kMaxGrammarWorkToResume =
-    1 << 24;  // budget to parse a cut answer again; about 0.5 s, on a worker
+inline constexpr int64_t kMaxGrammarWorkToResume = 1 << 24;  // budget to parse a cut answer again; about 0.5 s
 inline constexpr int64_t kMaxGrammarTableBytes = 32 << 20;   // parse tables of one grammar
 inline constexpr int64_t kLeastGrammarTableBytes = 1 << 20;  // and under memory pressure from all grammars together
 inline constexpr int64_t kMaxGrammarCacheBytes = 256 << 20;  // all compiled grammars, cached or in use

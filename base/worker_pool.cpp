@@ -195,7 +195,7 @@ void WorkerPool::Work() {
     try {
       call.run();
     } catch (const std::exception& error) {
-      LogError("a request was cut by an exception: {}", TypeOf(error));
+      LogError("a request was aborted by an exception: {}", TypeOf(error));
     }
     call.run = nullptr;  // destroy the closure's captures without the lock
     lock.lock();

@@ -57,7 +57,7 @@ void HostArena::Make(SlabMemory& memory, size_t cell_bytes, size_t bytes) {
   MakePieces(memory, cell_bytes, bytes);
   for (std::thread& helper : helpers) helper.join();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - began;
-  LogInfo("{} MiB of host memory are pinned for caches on their way: {:.1f} s", made_ >> 20, took.count());
+  LogInfo("pinned {} MiB of host memory for snapshots in transit in {:.1f} s", made_ >> 20, took.count());
 }
 
 void HostArena::MakePieces(SlabMemory& memory, size_t cell_bytes, size_t bytes) {

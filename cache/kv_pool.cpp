@@ -27,7 +27,8 @@ Result<KvPool> KvPool::Make(SlabMemory& memory, const KvShape& shape, int64_t sl
     return Overloaded(fmt::format("{} bytes are wanted for caches, {} are free", memory_bytes, *free));
   }
   if (memory_bytes < slab_bytes) {
-    return Overloaded(fmt::format("one conversation may take {} bytes, all have {}", slab_bytes, memory_bytes));
+    return Overloaded(
+        fmt::format("one full window takes {} bytes, but all caches together have {}", slab_bytes, memory_bytes));
   }
   pool.pages_ = pool.free_pages_ = memory_bytes / pool.page_bytes_;
   ASSIGN_OR_RETURN(pool.slabs_, memory.Reserve(static_cast<size_t>(slots * slab_bytes)));

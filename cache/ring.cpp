@@ -62,7 +62,8 @@ Status Ring::Restore(int64_t next, int64_t resident, std::vector<int64_t> messag
   }
   for (size_t i = 0; i < message_starts.size(); ++i) {
     const bool ascends = i == 0 || message_starts[i - 1] < message_starts[i];
-    if (message_starts[i] < 0 || message_starts[i] > kFar || !ascends) return Corruption("ring: message starts");
+    if (message_starts[i] < 0 || message_starts[i] > kFar || !ascends)
+      return Corruption("ring: message starts out of range or order");
   }
   next_ = next;
   resident_ = std::max(resident, next - rows_);

@@ -201,10 +201,10 @@ void Snapshot::ClearForeignLanes(SnapshotChunk& chunk) const {
 
 Status Snapshot::CheckFits(const SnapshotProof& proof, const KvShape& shape) const {
   if (!(header_.proof == proof) && !RINGSIDE_DEFECT("fingerprint_not_compared"))
-    return Mismatch("snapshot: of another model or shard");
+    return Mismatch("snapshot: made for another model or shard");
   if (header_.dtype != shape.dtype || header_.layers != shape.layers || header_.kv_heads != shape.kv_heads ||
       header_.head_dim != shape.head_dim) {
-    return Mismatch("snapshot: of another shape");
+    return Mismatch("snapshot: made for another cache shape");
   }
   if (header_.window.pinned > shape.pinned_capacity() || header_.window.memory_len > shape.ring_rows()) {
     return Mismatch("snapshot: its window is larger than the cache");

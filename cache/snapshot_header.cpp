@@ -162,7 +162,7 @@ Result<Snapshot> Snapshot::DecodeHeader(std::span<const std::byte> bytes) {
   if (bytes.size() < kFrontBytes + kCheckBytes) return Bad("cut short");
   if (std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) return Bad("no snapshot");
   Reader front(bytes.subspan(kMagic.size()));
-  if (front.Get<uint32_t>() != kVersion) return Mismatch("snapshot: of another version of the format");
+  if (front.Get<uint32_t>() != kVersion) return Mismatch("snapshot: another format version");
   const auto length = front.Get<uint32_t>();
   if (length != bytes.size()) return Bad("length");
   const auto body = bytes.first(bytes.size() - kCheckBytes);

@@ -54,7 +54,7 @@ void BeamCaches::Follow(std::span<const size_t> parents) {
   constexpr size_t kNone = SIZE_MAX;
   std::vector<size_t> order(parents.size(), kNone), unused;
   std::vector<bool> used(branches_.size() - 1);
-  for (size_t i = 0; i < parents.size(); ++i) {  // the first that goes on with a beam has its cache
+  for (size_t i = 0; i < parents.size(); ++i) {  // the first child of a beam keeps its cache; the others copy
     const size_t branch = order_[parents[i]];
     if (!used[branch]) order[i] = branch;
     used[branch] = true;

@@ -27,13 +27,13 @@ Engine::~Engine() = default;
 
 namespace {
 
-/// Prompts of every power of two of rows up to a chunk, and of a chunk, and a step behind the first, all forgotten
-/// again: on a device that runs ahead kernels are loaded and chosen by their times when they are first used, which the
-/// first conversations would wait for.
+/// Runs prompts of each power of two of rows up to a chunk, and of a whole chunk, each followed by a decode step, and
+/// discards them. A GPU loads kernels, and selects some by timing, on first use; without the warm-up the first
+/// conversations would wait for that.
 Status WarmUp(Network& network, const EngineOptions& options) {
   const NetworkShape shape = network.shape();
   auto pool = KvPool::Make(network.memory(), CacheShape(shape, options), 1);
-  if (!pool.ok()) return Status::Ok();  // Start will say what is missing
+  if (!pool.ok()) return Status::Ok();  // Start reports the error
   const int64_t limit = shape.position_limit > 0 ? shape.position_limit - 1 : INT64_MAX,
                 most = std::min({options.prefill_chunk, options.memory_len, limit});
   const int64_t pinned = shape.encodes ? 1 : 0;  // an encoder's input
@@ -88,14 +88,14 @@ Result<std::unique_ptr<Engine>> Engine::Start(Model& model, const Tokenizer& tok
                                               const EngineStorage& storage, const Clock& clock) {
   Network& network = model;
   network.memory().UseOnThisThread();
-  // A step has at most these rows. What they take leaves room for fewer slots, not for more rows.
+  // Upper bound of the rows in a step. Their workspace leaves room for fewer slots, never for more rows.
   EngineOptions most = options;
   FitWindow(network.memory(), network.shape(), &most);
   RETURN_IF_ERROR(PlanSlots(network.memory(), network.shape(), &most));
-  const int64_t input = network.shape().encodes ? options.pinned_max : 0;  // read in one piece
+  const int64_t input = network.shape().encodes ? options.pinned_max : 0;  // computed in one chunk
   RETURN_IF_ERROR(model.Reserve(std::max(most.slots + options.step_tokens, input)));
   EngineOptions fitted = options;
-  FitWindow(network.memory(), network.shape(), &fitted);  // into what the rows have left
+  FitWindow(network.memory(), network.shape(), &fitted);  // into the memory that the workspace leaves
   if (network.runs_ahead()) RETURN_IF_ERROR(WarmUp(network, fitted));
   return Start(network, tokenizer, options, storage, clock);
 }

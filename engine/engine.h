@@ -1,6 +1,6 @@
-// The engine: one thread that admits turns, forms steps of prefill chunks and decode rows, runs the model, samples and
-// emits; and that saves the caches of idle conversations to the tiers and takes them back. Everything here is
-// thread-safe and never blocks. The contract of the thread is engine/ENGINE.md.
+// The engine: one thread that admits turns, forms batches of prefill chunks and decode rows, runs the model, samples
+// and emits tokens, and swaps the caches of idle conversations to the tiers and back. engine/ENGINE.md is the contract
+// of the thread. THREAD: any; no call blocks.
 #pragma once
 
 #include <cstdint>
@@ -25,82 +25,83 @@ class Network;
 struct ModelSpec;
 struct NetworkShape;
 
-/// The prefill_chunk for a GPU: as many rows as a window of `memory_len` tokens takes and as 3e13 operations compute
-/// (50 ms of an H200), a power of two from 2,048 to 8,192.
+/// The prefill chunk for a GPU: the smaller of the rows of a full window and the rows that 3e13 operations compute (50
+/// ms on an H200), as a power of two from 2,048 to 8,192.
 int64_t GpuPrefillChunk(const ModelSpec& spec, int64_t memory_len);
 
-/// Where caches go that have no slot. Without tiers nothing is saved: what loses its slot is computed again.
+/// Where caches without a slot go. Without tiers nothing is saved: an evicted cache is recomputed.
 struct EngineStorage {
-  TieredStore* tiers = nullptr;                        // outlives the engine
+  TieredStore* tiers = nullptr;                        // must outlive the engine
   Fingerprint fingerprint{};                           // Model::fingerprint() of the network
   std::vector<Fingerprint> adapter_fingerprints = {};  // Model::adapter_fingerprints()
   const Fingerprint& FingerprintUnder(int adapter) const {
     return adapter == 0 ? fingerprint : adapter_fingerprints.at(static_cast<size_t>(adapter - 1));
   }
-  int64_t idle_ms = 60'000;  // a cache unused for so long is saved and gives its slot back
-  /// Where slots are getting scarce, a cache unused for so long is copied to the tiers in the background and stays
-  /// where it is: its slot can be had at once then. 0 = not before its slot is wanted.
+  int64_t idle_ms = 60'000;  // idle time after which a cache is saved and its slot freed
+  /// When slots are scarce, a cache that is idle for this time is copied to the tiers in the background and keeps its
+  /// slot, which can then be reclaimed at once. 0 = save only on eviction.
   int64_t write_back_ms = 0;
-  /// How long a turn waits for a stored cache before it computes its own. 0 = by measured rates: it waits as long as
-  /// computing would take, and does not begin to wait where reading should take longer.
+  /// Maximum time a turn waits for a stored cache before it recomputes. 0 = by measured rates: no longer than
+  /// recomputation takes, and no wait at all if reading should take longer.
   int64_t fetch_deadline_ms = 0;
-  int64_t pinned_bytes = 0;  // host memory made fit for fast copies before the first turn, where the backend can
+  int64_t pinned_bytes = 0;  // host memory pinned before the first turn, if the backend can
 };
 
 class EngineLoop;
 
 class Engine {
  public:
-  /// Makes the pool and starts the thread. `network`, `tokenizer` and `storage.tiers` must outlive the engine.
-  /// kOverloaded, naming the bytes, if one whole window, or the memory asked for, does not fit.
+  /// Allocates the pool and starts the thread. REQUIRES: `network`, `tokenizer` and `storage.tiers` outlive the engine.
+  /// ERRORS: kOverloaded, with the bytes, if one whole window or the requested memory does not fit.
   static Result<std::unique_ptr<Engine>> Start(Network& network, const Tokenizer& tokenizer,
                                                const EngineOptions& options, const EngineStorage& storage = {},
                                                const Clock& clock = SystemClock::Instance());
-  /// The same for a model, whose memory for steps is taken first and which is run warm: nothing is allocated on its
-  /// device while the engine serves.
+  /// As above, for a model: reserves its workspace first and warms it up, so that nothing is allocated on its device
+  /// while the engine serves.
   static Result<std::unique_ptr<Engine>> Start(Model& model, const Tokenizer& tokenizer, const EngineOptions& options,
                                                const EngineStorage& storage = {},
                                                const Clock& clock = SystemClock::Instance());
-  /// Ends every turn with kCancelled and joins the thread. Saves nothing by itself: see SaveAll.
+  /// Ends every turn with kCancelled and joins the thread. Saves nothing: see SaveAll.
   ~Engine();
 
-  /// With the slots and the memory that there are.
+  /// With the actual slots and memory.
   const EngineOptions& options() const;
-  /// Bytes of one slot whose window is full.
+  /// Bytes of a slot with a full window.
   int64_t slot_bytes() const;
-  /// What one would take, before there is an engine.
+  /// SlotBytes for a network, before an engine exists.
   static int64_t SlotBytes(const NetworkShape& network, const EngineOptions& options);
 
-  /// Hands a turn to the engine. Ok = accepted: its sink gets exactly one OnEnd. kOverloaded = the inbox is full, or
-  /// the account has its share of the queue (QueueShares); kInvalidArgument = it can never run (too long, empty, bad
-  /// parameter). A timeline runs one turn at a time: a second is kBusy at OnEnd.
+  /// Submits a turn. Ok = accepted: its sink gets exactly one OnEnd. A timeline runs one turn at a time; another ends
+  /// with kBusy at OnEnd.
+  /// ERRORS: kOverloaded = the inbox is full, or the tenant has its share of the queue (QueueShares); kInvalidArgument
+  /// = it can never run (too long, empty, bad parameter).
   Status Submit(TurnRequest request);
   /// Ends a turn at the next step; unknown or finished turns are ignored.
   void Cancel(TurnId turn);
 
   using Done = std::function<void(const Status&)>;
 
-  // These take effect in the order of the calls, of those above too. `done` may be null; it is called exactly once, on
-  // the engine's thread, a storage thread or the caller's, and must not block.
+  // The following calls take effect in order, also with respect to those above. `done` may be null; it is called
+  // exactly once, on the engine's thread, a storage thread or the caller's, and must not block.
 
-  /// Forgets a timeline and its cache; a running turn of it is cancelled first. What the tiers have stays.
+  /// Drops a timeline and its cache after cancelling its running turn. The tiers keep their copy.
   void Close(TimelineId timeline);
-  /// Saves the timeline's cache to the tiers, if its turns had an owner, and forgets the timeline. If it is answering,
-  /// once it no longer is.
+  /// Saves the timeline's cache to the tiers, if its turns had an owner, and drops the timeline; if a turn is running,
+  /// when it ends.
   void Park(TimelineId timeline);
-  /// Closes the timeline (0 = none) and every other of this owner, then takes what the owner has out of every tier.
-  /// `done`: Ok = gone for good; kIo, kUnavailable: the disk would not, but nothing returns it until a restart.
+  /// Closes the timeline (0 = none) and every other one of this owner, then erases the owner's object from every tier.
+  /// `done`: Ok = deleted for good; kIo, kUnavailable: the disk failed, but no call returns the object until a restart.
   void Erase(TimelineId timeline, std::string owner, Done done);
-  /// Lets `to_owner` find what `from` holds in its slot, or else what the tiers have of `from_owner`, sharing the
-  /// bytes. Either owner may be "" (there is nothing to share with, or of, an owner without a name). Best effort.
+  /// Gives `to_owner` a copy of the cache that `from` has in its slot, or else of `from_owner`'s object in the tiers,
+  /// sharing the bytes. Either owner may be "" (no cache to share). Best effort.
   void Fork(TimelineId from, TimelineId to, std::string from_owner, std::string to_owner);
-  /// Brings what is on disk of this owner into memory, as far as there is room: its next turn will want it.
+  /// Loads this owner's object from disk into memory if there is room, ahead of its next turn.
   void Prefetch(const std::string& owner);
-  /// Saves every cache in a slot whose turns had an owner, those of running turns too, and moves everything that is in
-  /// memory to disk: before a restart. `done`: Ok = all of it is on disk.
+  /// Saves every cache in a slot whose turns had an owner, including those of running turns, and flushes memory to
+  /// disk: before a restart. `done`: Ok = all are on disk.
   void SaveAll(Done done);
 
-  /// Where a cache of this owner is: slot, host, disk, or nowhere. A moment's truth.
+  /// Location of this owner's cache: slot, host, disk, or nowhere. May be outdated on return.
   std::optional<CacheSource> Where(const std::string& owner) const;
 
   EngineStats stats() const;
@@ -110,7 +111,7 @@ class Engine {
   /// False from the first failure of the device, or of a step, on: the turns of that moment and all later ones end with
   /// kError, and nothing is in a slot.
   bool healthy() const;
-  /// Ok, or what failed.
+  /// Ok, or the failure.
   Status status() const;
 
  private:

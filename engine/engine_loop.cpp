@@ -15,9 +15,10 @@
 namespace ringside {
 namespace {
 
-// Pinned memory for caches that are copied while the host tier is full, where windows are long and the tier is small.
+// Limit of the additional pinned memory for snapshots in transit while the host tier is full; it applies where windows
+// are long and the tier is small.
 constexpr int64_t kMostOnItsWay = int64_t{4} << 30;
-// So long those that run wait in a round for memory of turns that begin: a small cache's is there by then.
+// Time per round that running turns wait for the memory of new turns: enough for that of a small cache.
 constexpr int64_t kMemoryWaitUs = 1000;
 
 }  // namespace
@@ -37,7 +38,7 @@ EngineLoop::EngineLoop(Network& network, const Tokenizer& tokenizer, const Engin
   counts_.slots = pool_.slots();
   counts_.kv_bytes = pool_.memory_bytes();
   if (storage_.tiers != nullptr && storage_.pinned_bytes > 0) {
-    // What is on its way out of a slot or two comes on top of what the tiers hold, with long windows a part of that.
+    // One or two snapshots in transit come on top of the host tier's contents.
     const int64_t on_its_way = std::min(2 * slot_bytes(), std::max(storage_.pinned_bytes, kMostOnItsWay));
     host_arena_.Start(network_.memory(), static_cast<size_t>(SnapshotChunkBytes(pool_.shape(), network_.memory())),
                       static_cast<size_t>(storage_.pinned_bytes + on_its_way));
@@ -92,26 +93,28 @@ Status EngineLoop::Check(const TurnRequest& request) const {
     return InvalidArgument(fmt::format("pinned tokens must be 0 to {}", options_.pinned_max), "pinned");
   }
   if (network_.shape().encodes && (request.window.pinned == 0 || request.window.pinned >= length)) {
-    return InvalidArgument("an encoder's input is all that is pinned, and something stands behind it", "pinned");
+    return InvalidArgument("an encoder's input must be exactly the pinned tokens, with at least one token after it",
+                           "pinned");
   }
   if (network_.shape().encodes && request.scored) {
-    return InvalidArgument("an encoder's input is not scored", "logprobs", "unsupported_value");
+    return InvalidArgument("prompt scoring is not available for an encoder's input", "logprobs", "unsupported_value");
   }
   if (request.window.memory_len < 1 || request.window.memory_len > options_.memory_len) {
     return InvalidArgument(fmt::format("memory_len must be 1 to {}", options_.memory_len), "memory_len");
   }
   if (request.max_tokens < -1) return InvalidArgument("max_tokens must not be negative", "max_output_tokens");
   if (request.scored && request.sampling.logprobs < 0)
-    return InvalidArgument("scores are log probabilities", "logprobs");
+    return InvalidArgument("prompt scoring requires `logprobs`", "logprobs");
   if (request.scored && length > request.window.memory_len + request.window.pinned) {
     return ContextOverflow{.limit = request.window.memory_len + request.window.pinned,
                            .tokens = length,
                            .prompt = true,
-                           .advice = "No more is scored (--memory-len)."}
+                           .advice = "Prompt scoring is limited to one window (--memory-len)."}
         .ToStatus();
   }
   if (request.scored && network_.virtual_tokens(request.adapter) > 0) {
-    return InvalidArgument("what stands behind a soft prompt is not scored", "logprobs", "unsupported_value");
+    return InvalidArgument("prompt scoring is not available with a soft-prompt adapter", "logprobs",
+                           "unsupported_value");
   }
   RETURN_IF_ERROR(CheckEmbedded(request));
   const auto& starts = request.message_starts;
@@ -125,10 +128,10 @@ Status EngineLoop::CheckEmbedded(const TurnRequest& request) const {
   if (!request.embedded) return Status::Ok();
   CHECK(request.max_tokens == 0 && !request.scored);
   if (network_.shape().hidden == 0) {
-    return InvalidArgument("a network with an encoder embeds nothing", "model", "unsupported_value");
+    return InvalidArgument("embeddings are not available for a model with an encoder", "model", "unsupported_value");
   }
   if (network_.virtual_tokens(request.adapter) > 0) {
-    return InvalidArgument("what stands behind a soft prompt is not embedded", "model", "unsupported_value");
+    return InvalidArgument("embeddings are not available with a soft-prompt adapter", "model", "unsupported_value");
   }
   const int64_t shown = request.window.memory_len + request.window.pinned, length = std::ssize(request.tokens);
   if (length <= shown) return Status::Ok();
@@ -143,22 +146,24 @@ Status EngineLoop::CheckBeams(TurnRequest& request) const {
                            "unsupported_value");
   }
   if (request.grammar != nullptr) {
-    return InvalidArgument("beams follow no format and call no tools", "beam_width", "unsupported_value");
+    return InvalidArgument("beam search supports neither answer formats nor tools", "beam_width", "unsupported_value");
   }
-  if (request.scored) return InvalidArgument("beams tell no log probabilities", "logprobs", "unsupported_value");
+  if (request.scored)
+    return InvalidArgument("beam search does not return log probabilities", "logprobs", "unsupported_value");
   const auto length = static_cast<int64_t>(request.tokens.size());
   const RingWindow& window = request.window;
   const int64_t most = std::min(window.memory_len, limits::kMaxBeamTokens);
   if (request.max_tokens > most) {
-    return InvalidArgument(fmt::format("an answer of beams has at most {} tokens", most), "max_output_tokens",
+    return InvalidArgument(fmt::format("with beam search an answer has at most {} tokens", most), "max_output_tokens",
                            "unsupported_value");
   }
   if (request.max_tokens < 0) request.max_tokens = most;
   request.max_tokens =
       std::min(request.max_tokens, std::max<int64_t>(1, SessionLimit(request) + request.virtual_tokens - length));
   if (length < window.pinned || pool_.shape().ring_rows() < window.memory_len + KvShape::kTile) {
-    return InvalidArgument("beams need a prompt beyond what is pinned, and 16 rows beyond the window", "beam_width",
-                           "unsupported_value");
+    return InvalidArgument(
+        "beam search needs a prompt longer than the pinned tokens, and a ring 16 rows longer than the window",
+        "beam_width", "unsupported_value");
   }
   const int64_t bytes =
       pool_.BytesFor(window, length + request.max_tokens + 1) + (beams.width + 1) * BeamBytes(request.max_tokens);
@@ -198,7 +203,7 @@ void EngineLoop::PublishStats() {
   counts_.kv_bytes_used = pool_.promised_bytes();
   counts_.turns_running = static_cast<int64_t>(running_.size());
   counts_.turns_waiting = static_cast<int64_t>(waiting_.size());
-  // Turns in line take every slot that becomes free.
+  // Queued turns take every slot that becomes free.
   int64_t running_slots = 0;
   for (const auto& turn : running_) running_slots += 1 + turn->branches();
   queue_shares_.SetFreeSlots(waiting_.empty() ? pool_.slots() - running_slots : 0);
@@ -221,7 +226,7 @@ void EngineLoop::Round(std::vector<Message> messages) {
   RetireFinished();
   const uint64_t asked = last_ticket_;
   AdmitWaiting();
-  if (last_ticket_ != asked) {  // host memory has answered
+  if (last_ticket_ != asked) {  // a fetch answered from host memory
     for (Message& message : inbox_->Drain(/*wait=*/false)) Handle(std::move(message));
     RetireFinished();
     AdmitWaiting();
@@ -239,7 +244,7 @@ void EngineLoop::Round(std::vector<Message> messages) {
 void EngineLoop::EndAll() {
   ConcludeLaunched();
   FinishCopies(/*wait=*/true);
-  // Whoever asked for something is told; turns end below.
+  // Answer all pending requests; turns end below.
   for (Message& message : inbox_->Drain(/*wait=*/false)) Handle(std::move(message));
   for (auto& turn : running_) turn->Finish(FinishReason::kCancelled);
   RetireFinished();
@@ -253,16 +258,16 @@ std::optional<int64_t> EngineLoop::NextDueNs() const {
   const int64_t now = clock_.MonotonicNs();
   if (inbox_->size() > 0 || !unsettled_.empty()) return now;
   const bool copies = sequence_storage_.busy();
-  // Those that run may all want memory that is still being copied out.
+  // All running turns may wait for memory that is still being copied out.
   const bool steps = launched_ || std::ranges::any_of(running_, [&](const auto& turn) { return HasMemory(*turn); });
   if (steps || (!running_.empty() && !copies)) return now;
-  // A copy that has ended says nothing: it must be asked.
+  // A copy does not signal completion: poll it.
   if (copies) return now + 50'000;
   std::optional<int64_t> next;
   const auto at = [&](int64_t due_ns) { next = std::min(next.value_or(due_ns), due_ns); };
   for (const auto& turn : waiting_) {
     const Slot& slot = timelines_.at(turn->timeline_id());
-    // With none running there is a slot for each that does not wait for its cache.
+    // If no turn runs, there is a slot for each turn that does not wait for its cache.
     if (!AwaitsCache(slot)) return now;
     at(slot.fetch->deadline_ns);
   }
@@ -284,7 +289,8 @@ std::vector<EngineLoop::Message> EngineLoop::NextMessages() {
 }
 
 void EngineLoop::Handle(Message message) {
-  // What takes caches away, or saves those of running turns, finds them as no step knows better.
+  // Requests that drop caches or save those of running turns need the state after the last step, so finish that step
+  // first.
   const bool disturbs = std::holds_alternative<CloseMessage>(message) ||
                         std::holds_alternative<EraseMessage>(message) || std::holds_alternative<ForkMessage>(message) ||
                         std::holds_alternative<SaveAllMessage>(message);
@@ -349,13 +355,13 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
     End(std::move(turn), FinishReason::kError, Status(StatusCode::kBusy, "the conversation is answering another turn"));
     return true;
   }
-  if (BranchOf(slot) != nullptr) return false;  // which end before it changes what they see
+  if (BranchOf(slot) != nullptr) return false;  // they must end first: the turn may overwrite rows that they see
   std::optional<double> restore_ms;
   const bool restores = !slot.filled();
   Slot* const history = restores ? FindHistory(slot, *turn) : nullptr;
   if (restores) {
     Slot* donor = history != nullptr ? history : FindDonor(slot, *turn);
-    if (donor != nullptr) donor->last_used = counts_.steps;  // others may want it, too
+    if (donor != nullptr) donor->last_used = counts_.steps;  // others may share it, too
   }
   const bool has_source = HasSourceInSlot(turn->request());
   if (Status given = GiveMemory(slot, *turn, history); !given.ok()) {
@@ -365,7 +371,7 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
     return true;
   }
   if (has_source && !HasSourceInSlot(turn->request()) && turn->branches() == 0) {
-    DropCache(slot);  // the source has left for it: the tiers have it now
+    DropCache(slot);  // it took the source's slot: the tiers have the cache now
     return false;
   }
   if (restores && history == nullptr && !HasItsMemory(slot, *turn)) {
@@ -426,7 +432,7 @@ void EngineLoop::TellPositions() {
   int64_t position = 0;
   for (const auto& turn : waiting_) {
     ++position;
-    // What waits for its cache has a slot to go to, as far as is known.
+    // A turn that waits for its cache has a slot reserved, as far as is known.
     if (!AwaitsCache(timelines_.at(turn->timeline_id()))) turn->TellPosition(position);
   }
 }
@@ -438,7 +444,7 @@ void EngineLoop::Handle(PingMessage message) {
 
 void EngineLoop::Fail(const Status& status) {
   if (!healthy_) return;
-  LogError("an engine answers no turn any more: {}", status.message());
+  LogError("the engine has failed and refuses all turns: {}", status.message());
   {
     std::lock_guard lock(stats_mutex_);
     failure_ = status;
@@ -453,7 +459,7 @@ void EngineLoop::Fail(const Status& status) {
 }
 
 void EngineLoop::RetireFinished() {
-  std::vector<std::pair<Slot*, bool>> ended;  // and whether it was sound
+  std::vector<std::pair<Slot*, bool>> ended;  // and whether its rows are valid
   for (auto& turn : running_) {
     if (!turn->finished() || (launched_ && launched_->Has(turn.get()))) continue;
     Slot& slot = timelines_.at(turn->timeline_id());
@@ -470,8 +476,8 @@ void EngineLoop::RetireFinished() {
   }
   std::erase(running_, nullptr);
   for (const auto& [slot, sound] : ended) {
-    // Nothing is known of the numbers that led to an error, so nothing of them is kept, in the tiers neither. (What
-    // they have of a device that was sound is.) Nor is a branch, since what it is one of may go on.
+    // Drop the cache of a turn that ended in an error, from the tiers too, because its rows may be wrong. (If the
+    // device itself failed, the copy in the tiers is older and intact.) Also drop a branch: its history may change.
     const bool cached = slot->sequence->has_cache();
     if (cached && (!sound || slot->sequence->cache()->history() != nullptr)) DropCache(*slot);
     if (!sound && storage_.tiers != nullptr && !slot->owner.empty() && healthy_) {
@@ -480,7 +486,7 @@ void EngineLoop::RetireFinished() {
     if (slot->sequence->has_cache()) pool_.Settle(slot->sequence->cache());
   }
   for (const auto& [slot, sound] : ended) Settle(slot->id);
-  // Of an engine that has failed nothing is in a slot: its conversations are looked for in the tiers.
+  // After a device failure no slot is valid: conversations continue from the tiers.
   while (!healthy_ && running_.empty() && !cached_.empty()) DropCache(*cached_.front());
 }
 

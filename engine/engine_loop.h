@@ -1,5 +1,5 @@
-// The engine's thread and everything it owns: the pool, the sequences, the turns that run and wait. Others reach it
-// only through its inbox. The contract is engine/ENGINE.md.
+// The engine thread and everything it owns: the pool, the sequences, running and queued turns. Other threads reach it
+// only through its inbox. engine/ENGINE.md is the contract.
 #pragma once
 
 #include <atomic>
@@ -32,8 +32,8 @@ namespace ringside {
 
 class EngineLoop {
  public:
-  /// Who runs the rounds: a thread of the loop's own, or its maker, by RunRound: then everything happens in an order
-  /// that the maker decides, on one thread.
+  /// Who drives the rounds: the loop's own thread, or its creator through RunRound, on one thread in a deterministic
+  /// order.
   enum class Driver { kOwnThread, kCaller };
   EngineLoop(Network& network, const Tokenizer& tokenizer, const EngineOptions& options, KvPool pool,
              const EngineStorage& storage, const Clock& clock, Driver driver = Driver::kOwnThread);
@@ -51,10 +51,10 @@ class EngineLoop {
   std::optional<CacheSource> Where(const std::string& owner) const;
 
   // For Driver::kCaller.
-  /// Does what there is to do now, one step at most: takes what was sent, deals with copies that are done, admits,
-  /// steps. Waits for that step only.
+  /// Runs one round: handles messages, collects finished copies, admits turns, runs at most one step. Blocks for that
+  /// step only.
   void RunRound() { Round(inbox_->Drain(/*wait=*/false)); }
-  /// When the next round has something to do, by the loop's clock, if nothing is sent meanwhile; nullopt = never.
+  /// Time of the next round with work, on the loop's clock, unless a message arrives earlier; nullopt = never.
   std::optional<int64_t> NextDueNs() const;
 
   const EngineOptions& options() const { return options_; }
@@ -86,16 +86,16 @@ class EngineLoop {
     TimelineId from, to;
     std::string from_owner, to_owner;
   };
-  struct SavingAll {  // a SaveAll under way
+  struct SavingAll {  // a SaveAll in progress
     Engine::Done done;
-    std::set<TimelineId> begun = {};  // whose caches have been given to the tiers
-    int64_t writing = 0;              // of these, not on disk yet
-    bool flushing = false;            // all of these are
+    std::set<TimelineId> begun = {};  // timelines whose caches were given to the tiers
+    int64_t writing = 0;              // number of these not on disk yet
+    bool flushing = false;            // true once all of these are on disk
     std::atomic<bool> told{false};
   };
   struct SaveAllMessage {
     std::shared_ptr<SavingAll> saving;
-    bool written = false;  // one of them has been
+    bool written = false;  // one of these is now on disk
   };
   struct PingMessage {
     std::function<void()> alive;
@@ -110,49 +110,50 @@ class EngineLoop {
   using Inbox = BoundedQueue<Message>;
 
   struct PendingFetch {
-    uint64_t ticket = 0;                                        // 0 = not asked yet
-    int64_t deadline_ns = std::numeric_limits<int64_t>::max();  // after it the turn computes
+    uint64_t ticket = 0;                                        // 0 = not requested yet
+    int64_t deadline_ns = std::numeric_limits<int64_t>::max();  // after it the turn recomputes
     std::optional<Result<FetchedSnapshot>> answer;
-    bool forked = false;  // the tiers have been asked for a copy under the turn's owner
-    int64_t bytes = 0;    // of the stored cache, once it was asked for
+    bool forked = false;  // a copy under the turn's owner was requested
+    int64_t bytes = 0;    // size of the stored cache, once requested
   };
-  /// What a timeline does with its slot once its cache has been saved: the first three unless it is wanted meanwhile.
+  /// What becomes of a slot once its cache has been saved. The first three are cancelled if the timeline is wanted
+  /// meanwhile.
   enum class Leaving { kNo, kIfSaved, kAnyway, kForced };
-  struct Slot {  // a timeline the engine knows
+  struct Slot {  // a timeline known to the engine
     TimelineId id = 0;
     std::unique_ptr<Sequence> sequence;
     std::string owner, account;   // of its last turn
-    RunningTurn* turn = nullptr;  // running, not waiting
-    int64_t waiting = 0;          // its waiting turns
+    RunningTurn* turn = nullptr;  // its running turn
+    int64_t waiting = 0;          // number of its queued turns
     uint64_t last_used = 0;       // step number
-    int64_t steps = 0;            // of its turn since that got the slot
-    int64_t prompt_steps = 0;     // of these, those whose rows are computed again if the cache is lost
+    int64_t steps = 0;            // steps of its turn since it got the slot
+    int64_t prompt_steps = 0;     // steps whose rows are recomputed if the cache is lost
     int64_t idle_since_ns = 0;
     bool continued = false;             // a turn has continued earlier tokens
-    bool parked = false;                // to be saved and forgotten once it is no longer busy
-    int64_t write_back_ns = 0;          // when its cache may be written back, if it is idle
+    bool parked = false;                // to be saved and dropped when idle
+    int64_t write_back_ns = 0;          // earliest time of a write-back, if idle
     Leaving leaving = Leaving::kNo;     // while its cache is being saved
-    bool unfilled = false;              // its cache is empty: the memory was on its way
-    std::optional<PendingFetch> fetch;  // for the turns that wait
-    /// Whether it has a cache that is as it was left.
+    bool unfilled = false;              // the cache is empty: its memory was in transit
+    std::optional<PendingFetch> fetch;  // for the queued turns
+    /// True if it has a cache in its last valid state.
     bool filled() const { return sequence->has_cache() && !unfilled; }
     bool busy() const { return turn != nullptr || waiting > 0; }
-    /// Whether its cache is on its way out, and not wanted again.
+    /// True if its cache is being evicted and not wanted again.
     bool leaves() const { return leaving == Leaving::kForced || (leaving != Leaving::kNo && !busy()); }
   };
 
   Status Check(const TurnRequest& request) const;
   Status CheckEmbedded(const TurnRequest& request) const;
-  /// Whether its beams can be had; gives its answer, which must have one, a limit.
+  /// Checks that beam search is possible; sets an answer limit if the turn has none.
   Status CheckBeams(TurnRequest& request) const;
-  /// How many tokens its timeline may have, virtual ones not counted.
+  /// Limit of the timeline's length in tokens, virtual ones excluded.
   int64_t SessionLimit(const TurnRequest& request) const;
-  /// Puts the virtual tokens of its adapter before those of the timeline.
+  /// Prepends the adapter's virtual tokens to the timeline.
   void PutVirtualTokens(TurnRequest* request) const;
 
   void Run();
   void Round(std::vector<Message> messages);
-  /// Ends every turn, and tells whoever asked for something.
+  /// Ends every turn and answers every pending request.
   void EndAll();
   void Handle(Message message);
   void Handle(SubmitMessage message);
@@ -164,201 +165,203 @@ class EngineLoop {
   void Handle(ForkMessage message);
   void Handle(PingMessage message);
   void Handle(FetchedMessage message);
-  /// Waits for messages only where there is nothing to do, and not beyond the time at which there is.
+  /// Blocks only if there is no work, and only until the next due time.
   std::vector<Message> NextMessages();
-  /// Starts waiting turns, each account's oldest first, while there are slots; one whose timeline has a slot passes
-  /// those that wait for one, and one whose cache is on its way lets others pass.
+  /// Admits queued turns, each tenant's oldest first, while there are slots. A turn whose timeline has a slot overtakes
+  /// those that wait for one; a turn whose cache is being fetched lets others pass.
   void AdmitWaiting();
-  /// Puts those that wait in the order in which they get slots.
+  /// Sorts the queue into the order in which turns get slots.
   void OrderWaiting();
-  /// Tells who waits for a slot, if its place has changed. Whoever has been told is counted in stats() already.
+  /// Notifies queued turns whose position has changed. stats() counts a turn before it is notified.
   void TellPositions();
-  /// Takes the turn if it can run, or end: a turn whose timeline is busy ends with kBusy. False = no slot.
+  /// Takes the turn if it can run or end (kBusy if its timeline is busy). False = no slot.
   bool Admit(std::unique_ptr<RunningTurn>& turn);
 
   // engine_loop_memory.cpp
-  /// Memory for the turn's cache, and a slot if it has none: what is free, or what the least recently used idle
-  /// timelines have, which are saved first. kOverloaded: they are busy or still being copied out. Anything else: never.
-  /// `history`, or null: what its cache becomes a branch of.
+  /// Gives the turn memory for its cache, and a slot if it has none: from free slots, or by evicting the least recently
+  /// used idle timelines, which are saved first. `history`: the timeline whose cache it branches off, or null. ERRORS:
+  /// kOverloaded: the victims are busy or still being copied out, try again; anything else is permanent.
   Status GiveMemory(Slot& slot, RunningTurn& turn, const Slot* history);
-  /// The slots and the memory of the turn's beams, which are there.
+  /// Lends the slots and the memory of the turn's beams, which are available.
   Status GiveBranches(RunningTurn& turn);
-  /// Whether so much memory, and so many slots, are free beside what those that run may want next and what turns before
-  /// this one in line wait for; what is idle leaves until so much is on its way.
+  /// True if `bytes` and `wanted` slots are free, beyond the next needs of running turns and of turns ahead in the
+  /// queue. Otherwise evicts idle caches until enough is in transit.
   bool MakeRoom(const Slot& slot, const RunningTurn& turn, int64_t bytes, int64_t wanted);
-  /// Whether these slots and bytes would be free once all caches have left that are leaving.
+  /// True if these slots and bytes will be free once all evictions in progress are done.
   bool WillHave(int64_t slots, int64_t bytes) const;
-  /// The running turn of an account above its fair share that gives its slot to this one, which waits; null = none.
+  /// The running turn of a tenant above its fair share that yields its slot to this queued turn; null = none.
   RunningTurn* NextToPreempt(const RunningTurn& turn) const;
-  /// Preempts the turns that AdmitWaiting has chosen, when the step under way is over, and admits those that wait if
-  /// slots are free at once.
+  /// Preempts the turns that AdmitWaiting has chosen when the current step is done, and admits queued turns if slots
+  /// are free at once.
   void PreemptChosen();
-  /// Whether its cache is a short one of a single request, held in memory only, that nothing has continued: a title, a
-  /// probe. It is cheap to compute again and gives way to conversations, in slots and in host memory.
+  /// True for a short cache, held in memory only, of a single request that has no continuation: a title, a probe. It is
+  /// cheap to recompute and is evicted before conversations, from slots and from host memory.
   bool IsSideRequest(const Slot& slot) const;
-  /// Picks among idle timelines, or among those whose turns wait: a side request, else the least recently used. Null if
-  /// there is none.
+  /// Picks the victim among idle timelines, or among those with queued turns: a side request, else the least recently
+  /// used. Null if there is none.
   Slot* NextToLeave(const Slot* but, bool waiting);
-  /// Evicts its cache for others, also if its turns wait: when it has been saved, or at once if no tier would keep it.
-  /// False: in the next round.
+  /// Evicts the cache, even if its turns are queued: after a save, or at once if no tier would keep it. False: retry in
+  /// the next round.
   bool MakeLeave(Slot& slot);
-  /// Memory of caches that are on their way out.
+  /// Memory of caches being evicted.
   int64_t LeavingBytes() const;
-  /// Gives every running turn the memory of its next step and one ahead of it, the oldest first; where there is none
-  /// the youngest give way. False if none can go on yet.
+  /// Gives each running turn memory for its next step and for one step ahead, oldest first; without memory, preempts
+  /// the youngest. False if no turn can continue yet.
   bool GrowRunning();
-  /// False if memory is lacking; the turn is finished if the device gives none.
+  /// False if memory is lacking; finishes the turn if the device has none.
   bool GrowTurn(RunningTurn& turn);
-  /// Takes a cache's memory for the turn: an idle one's, that of one whose turn waits, the youngest running one's.
-  /// False if enough is on its way. Of those that run none comes before what it is a branch of.
+  /// Frees memory for the turn: evicts an idle cache, that of a queued turn, or preempts the youngest running turn;
+  /// branches go before their history. False if enough is already in transit.
   bool TakeMemory(const RunningTurn& turn, std::vector<RunningTurn*>* running);
-  /// The same for a step ahead, at nobody's cost. False if some turn lacks it.
+  /// As GrowTurn for a step ahead, without taking memory from other turns. False if some turn lacks it.
   bool GrowAhead();
   int64_t BytesOf(const RunningTurn& turn) const;
-  /// Of a branch with so many tokens of its own.
+  /// For a branch that adds `tokens` tokens.
   int64_t BranchBytes(int64_t tokens) const;
-  /// Of a beam whose answer has at most so many, and what shares a tile with the history's end.
+  /// For a beam with an answer of at most `max_tokens`, plus the tile shared with the history's end.
   int64_t BeamBytes(int64_t max_tokens) const { return BranchBytes(max_tokens + KvShape::kTile); }
   bool HasMemory(const RunningTurn& turn) const;
-  /// Preempts the turn: it waits again, first of its account, and its cache leaves. Counted in `count`.
+  /// Preempts the turn: evicts its KV cache and requeues it at the head of its tenant's queue. Increments `count`.
   void Preempt(RunningTurn& turn, uint64_t* count);
   void GiveWay(RunningTurn& turn) { Preempt(turn, &counts_.turns_gave_way); }
 
   // engine_loop_storage.cpp
-  /// Gives the tiers' copies of forked timelines their second owners, unless a save is still under way.
+  /// Makes the tiers' copies for forked timelines, except while a save of the source is in progress.
   void MakeForks();
-  /// Asks the tiers for the cache of a turn that waits, once, if it may be there.
+  /// Requests the cache of a queued turn from the tiers, once, if it may be there.
   void AskForCache(Slot& slot, const TurnRequest& request);
   bool AwaitsCache(const Slot& slot) const;
-  /// Bytes that the tiers have for the turn.
+  /// Bytes of the turn's stored cache.
   int64_t StoredBytes(const TurnRequest& request, bool forked) const;
-  /// Drops the fetch of the last turn in line that has one; it asks again later. False if no turn after this one has.
+  /// Cancels the fetch of the last queued turn that has one, which asks again later. False if no turn after this one
+  /// has one.
   bool ForgetFetchAfter(const Slot& slot);
-  /// Whether the timeline that it was forked off is in a slot.
+  /// True if the timeline that it was forked from is in a slot.
   bool HasSourceInSlot(const TurnRequest& request) const;
-  /// What was asked for is no longer wanted.
+  /// Cancels the pending fetch.
   void ForgetFetch(Slot& slot);
   /// Gives the timeline an empty cache.
   void GiveCache(Slot& slot, KvCache* cache);
-  /// Whether the memory of the turn's cache is there; others that run are kept waiting for it only briefly.
+  /// True if the memory of the turn's cache is backed. Makes running turns wait for it only briefly.
   bool HasItsMemory(const Slot& slot, const RunningTurn& turn);
   std::optional<double> RestoreCache(Slot& slot, const TurnRequest& request);
 
   // engine_loop_prefix.cpp
-  /// How many of the turn's first tokens may be taken over from the other's slot.
+  /// Number of the turn's first tokens that can be copied from the other slot.
   int64_t SharedWith(const Slot& other, const Slot& slot, const RunningTurn& turn) const;
-  /// How many of the turn's first tokens the tiers' answer has.
+  /// Number of the turn's first tokens in the tiers' answer.
   int64_t StoredOf(const Slot& slot, const RunningTurn& turn) const;
-  /// The timeline in a slot, of the same account, that begins with the most tokens of a turn; null = with too few.
+  /// The timeline of the same tenant whose slot has the longest prefix of the turn; null = too short.
   Slot* FindDonor(const Slot& slot, const RunningTurn& turn);
-  /// Whether a turn that runs is about to compute many more of a turn's first tokens than any slot has.
+  /// True if a running turn is about to compute a much longer prefix of the turn than any slot has.
   bool AwaitsPrefix(const Slot& slot, const RunningTurn& turn);
-  /// The timeline in a slot of which the turn's cache may be a branch; null = there is none.
+  /// The timeline in a slot that the turn's cache can branch off; null = none.
   Slot* FindHistory(const Slot& slot, const RunningTurn& turn);
-  /// Makes the timeline's empty cache a branch of that one's.
+  /// Makes the timeline's empty cache a branch of `history`'s.
   void BranchOff(Slot& slot, const RunningTurn& turn, const Slot& history);
   /// A running turn whose cache is a branch of this timeline's; null if there is none.
   RunningTurn* BranchOf(const Slot& slot) const;
-  /// The running turn of whose cache this one's is a branch; null if it is none, or that timeline is idle.
+  /// The running turn whose cache this turn's cache branches off; null if it is no branch or that timeline is idle.
   const RunningTurn* HistoryOf(const RunningTurn& turn) const;
-  /// The branches that see rows which the next step overwrites in their histories: they must give way before it.
+  /// The branches that see rows which the next step overwrites in their histories: preempt them first.
   std::vector<RunningTurn*> OvertakenBranches() const;
-  /// Fills the timeline's empty cache: from another slot or with what the tiers answered, whichever has more of the
-  /// turn's tokens. Returns how long a restore took, if there was one.
+  /// Fills the timeline's empty cache from another slot or from the tiers' answer, whichever has the longer prefix.
+  /// Returns the restore time, if it restored.
   std::optional<double> FillCache(Slot& slot, const RunningTurn& turn);
-  /// Copies what the donor has of the turn's first tokens into the timeline's empty cache.
+  /// Copies the donor's rows of the turn's first tokens into the timeline's empty cache.
   void SharePrefix(Slot& slot, const Slot& donor, int64_t shared, bool own);
-  /// Gives the cache back to the pool. Turns whose caches are branches of it give way.
+  /// Returns the cache to the pool. Preempts turns whose caches branch off it.
   void DropCache(Slot& slot);
   void SetOwner(Slot& slot, const std::string& owner);
-  /// One slot more, or less, of this owner: the tiers are told whether there is any.
+  /// Counts the owner's slots and notifies the tiers when the first is taken or the last is freed.
   void CountIn(const std::string& owner);
   void CountOut(const std::string& owner);
-  /// Saves the cache and then gives it back: at once where the tiers have it or would not keep it, or when the copy is
+  /// Saves the cache, then returns it: at once if the tiers have it or would not keep it, otherwise when the copy is
   /// done.
   void SaveAndDropCache(Slot& slot, Leaving leaving);
   void AfterSave(Slot& slot, SequenceStorage::Saved saved);
-  /// What a SaveAll saves next: the cache that was used last; null if all have been given to the tiers.
+  /// The next cache for a SaveAll: the most recently used; null if all were given to the tiers.
   Slot* NextToSave(const SavingAll& saving) const;
-  /// Counts what a SaveAll has not saved yet.
+  /// Counts the caches that a SaveAll has not saved yet.
   void CountUnsaved(const SavingAll& saving);
-  /// Bytes that a copy of all its rows takes.
+  /// Bytes of a copy of all its rows.
   int64_t RowsBytes(const KvCache& cache) const;
-  /// Deals with the copies that are done; with `wait`, with all that leave a slot.
+  /// Collects finished copies; with `wait`, waits for all copies out of slots.
   void FinishCopies(bool wait);
-  /// After a turn of the timeline has ended or is gone from the queue: what was put off until then.
+  /// Runs deferred work after a turn of the timeline has ended or left the queue.
   void Settle(TimelineId timeline);
-  /// Whether so few slots, or so little memory, are free that idle caches are written back.
+  /// True if slots or memory are so scarce that idle caches should be written back.
   bool RoomIsScarce() const;
-  /// The idle cache to be written back next, and when; null if there is none.
+  /// The next idle cache to write back, with its due time; null if there is none.
   Slot* NextToWriteBack() const;
-  /// Copies it to the tiers, if its time has come. It keeps its slot until another turn wants that.
+  /// Copies it to the tiers when due. It keeps its slot until another turn needs it.
   void WriteBackIdle();
-  /// Saves the cache that is idle for longest, if it is for long enough, and takes its slot. One in a step, so that
-  /// those that decode are never held up by more than one copy.
+  /// Evicts the cache that is idle for longest, if for long enough. One per step, so that decoding turns never wait for
+  /// more than one copy.
   void SaveIdle();
 
-  /// A row of logits of a step: a turn's next token is chosen from it, or one of its prompt's is scored.
+  /// A row of a step's logits: samples a turn's next token, or scores a prompt token.
   struct LogitsRow {
     RunningTurn* turn = nullptr;
-    bool awaits = false;  // it follows a token that is not known yet
-    size_t beam = 0;      // of the turn's
-    int64_t scored = 0;   // position of the token; 0 = one is chosen
+    bool awaits = false;  // its input token is not known on the host yet
+    size_t beam = 0;      // index of the beam
+    int64_t scored = 0;   // position of the scored token; 0 = samples
     bool chooses() const { return scored == 0; }
   };
-  /// A step that the network has been given.
+  /// A step given to the network.
   struct LaunchedStep {
     std::vector<LogitsRow> logits;         // in the order of its choices
-    std::vector<RunningTurn*> prefilling;  // those that choose nothing
-    /// Rows of a turn whose hidden states are wanted, from this position on.
+    std::vector<RunningTurn*> prefilling;  // turns that sample nothing
+    /// Rows of a turn whose hidden states are wanted, from position `first` on.
     struct HiddenRows {
       RunningTurn* turn = nullptr;
       int64_t first = 0, rows = 0;
     };
     std::vector<HiddenRows> hidden;  // in the order of the parts
     int64_t begun_ns = 0;
-    int64_t decoding = 0;  // rows of turns that decode
+    int64_t decoding = 0;  // rows of decoding turns
     int64_t prompt_rows = 0;
-    int64_t scored_rows = 0;  // of these, those with logits
-    double prompt_work = 0;   // as StepTime counts it
+    int64_t scored_rows = 0;  // prompt rows with logits
+    double prompt_work = 0;   // in units of StepTime
     bool unchosen = false;    // launched without its sampling parameters
     bool Has(const RunningTurn* turn) const;
-    /// The row from which the turn's next token is chosen; nullopt if none is.
+    /// The row that samples the turn's next token; nullopt if none does.
     std::optional<size_t> RowOf(const RunningTurn* turn) const;
   };
-  /// Gives the network a step and takes its tokens; or, where it runs ahead, those of the step before.
+  /// Runs a step and collects its tokens; with run-ahead, launches it and collects those of the previous step.
   void Step();
-  /// What each running turn computes in the next step, where `under_way` comes before it.
+  /// Tokens of each running turn in the next step, assuming that `under_way` finishes first.
   std::vector<int64_t> Plan(const LaunchedStep* under_way) const;
-  /// Rows of prompts that a step may have beside `decoding` turns that decode.
+  /// Prompt rows that a step may have in addition to `decoding` decode rows.
   int64_t PromptRows(int64_t decoding) const;
-  /// A row's cost at this position, in rows that attend to nothing.
+  /// Cost of a row at this position, in units of a row without attention.
   double Work(int64_t position) const;
-  /// Whether a step may be launched before the tokens of `launched_` are known: not while that computes prompts for
-  /// long, or whoever comes meanwhile would wait for two such steps.
+  /// True if a step may be launched before the tokens of `launched_` are known. False while that step computes long
+  /// prompts: a new turn would wait for two such steps.
   bool MayRunAhead() const;
-  /// Launches the next step; nullopt if nobody has a part in it. `under_way`, or null: the step before it, whose tokens
-  /// are not known yet.
+  /// Launches the next step; nullopt if no turn takes part. `under_way`: the previous step, whose tokens are not known
+  /// yet, or null.
   std::optional<LaunchedStep> Launch(const LaunchedStep* under_way);
-  /// Gives the network the parts of a step; turns[i] has the i-th, which is its awaited token if the second is true.
+  /// Gives the network the parts of a step. turns[i] has the i-th part; `second` is true if its input token is not
+  /// known yet.
   void Begin(LaunchedStep& step, std::span<const StepPart> parts, std::span<const std::pair<RunningTurn*, bool>> turns);
-  /// What the network is asked of a row, which borrows from its turn until the token is taken.
+  /// The sampling parameters of a row, which borrow from its turn until the token is collected.
   static TokenChoice ChoiceOf(const LogitsRow& row);
-  /// Says how the tokens of a step are chosen that was launched ahead of what that depends on.
+  /// Deferred sampling: sets the sampling parameters of a step that was launched without them.
   void Choose(LaunchedStep* step);
-  /// Waits for a step and hands its tokens out.
+  /// Waits for a step and distributes its tokens.
   void Conclude(const LaunchedStep& step);
   void TakeHiddenStates(const LaunchedStep& step);
-  /// The step that is under way, if there is one: after it nothing is known to the device only.
+  /// Finishes the step in flight, if there is one; afterwards all tokens are known on the host.
   void ConcludeLaunched();
-  /// Whatever `call` throws is the engine's failure.
+  /// Turns an exception of `call` into a failure of the engine.
   template <class Call>
   void FailIfThrows(Call call);
-  /// The device has failed for good, or a step has thrown: ends every turn, and every one that comes.
+  /// Permanent failure of the device or an exception in a step: ends all current and future turns.
   void Fail(const Status& status);
-  /// Ends the turns that are finished and have no part in the step that is under way.
+  /// Ends the turns that are finished and have no part in the step in flight.
   void RetireFinished();
-  /// Ends a turn that waits.
+  /// Ends a queued turn.
   void End(std::unique_ptr<RunningTurn> turn, FinishReason reason, Status error);
   void PublishStats();
 
@@ -367,26 +370,26 @@ class EngineLoop {
   const EngineOptions options_;
   const EngineStorage storage_;
   const Clock& clock_;
-  std::shared_ptr<Inbox> inbox_;  // shared with answers of the tiers that may come after the engine's end
+  std::shared_ptr<Inbox> inbox_;  // shared with the tiers' callbacks, which may outlive the engine
   KvPool pool_;
-  const bool has_branches_;  // caches may be branches of what is in another slot
+  const bool has_branches_;  // caches may branch off caches in other slots
   std::unordered_map<TimelineId, Slot> timelines_;
-  std::vector<Slot*> cached_;               // those with a cache
-  int64_t wanting_ = 0;                     // turns that found no slot in this round of admissions,
-  int64_t wanting_bytes_ = 0;               // and what they wait for
-  bool none_idle_ = false;                  // nor is there one to be had
-  int64_t memory_wait_us_ = 0;              // the rest of kMemoryWaitUs in this round
+  std::vector<Slot*> cached_;               // timelines with a cache
+  int64_t wanting_ = 0;                     // turns that found no slot in this round of admissions
+  int64_t wanting_bytes_ = 0;               // and the bytes they wait for
+  bool none_idle_ = false;                  // no victim is available either
+  int64_t memory_wait_us_ = 0;              // rest of kMemoryWaitUs in this round
   std::vector<RunningTurn*> preempted_;     // chosen in this round of admissions, still running
-  std::vector<std::string_view> expected_;  // accounts of turns for which room is on its way
+  std::vector<std::string_view> expected_;  // tenants of turns whose room is in transit
   uint64_t last_ticket_ = 0;
-  int64_t fetches_ = 0;                // asked for and not yet used or forgotten
-  int64_t fetch_bytes_ = 0;            // of the caches asked for
-  std::vector<TimelineId> unsettled_;  // parked; their copies are made in the next rounds
-  std::vector<ForkMessage> forks_;     // whose sources are still being saved
+  int64_t fetches_ = 0;                // requested and neither used nor cancelled
+  int64_t fetch_bytes_ = 0;            // bytes of these caches
+  std::vector<TimelineId> unsettled_;  // parked; copied in the next rounds
+  std::vector<ForkMessage> forks_;     // their sources are still being saved
   std::deque<std::unique_ptr<RunningTurn>> waiting_;
   std::vector<std::unique_ptr<RunningTurn>> running_;
   std::optional<LaunchedStep> launched_;
-  int64_t concluded_ns_ = 0;  // when the last step was
+  int64_t concluded_ns_ = 0;  // end of the last step
   StepTime step_time_;
   ServedTokens served_;
   QueueShares queue_shares_;
@@ -397,9 +400,9 @@ class EngineLoop {
   std::unordered_map<std::string, int64_t> owners_in_slots_;
   mutable std::mutex stats_mutex_;
   EngineStats stats_;
-  Status failure_;  // set once, before healthy_ is false
+  Status failure_;  // set once, before healthy_ becomes false
   std::atomic<bool> healthy_{true};
-  std::thread thread_;  // last: it uses everything above; none where the maker runs the rounds
+  std::thread thread_;  // last member: it uses all of the above; not started with Driver::kCaller
 };
 
 }  // namespace ringside

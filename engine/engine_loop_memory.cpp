@@ -1,5 +1,5 @@
-// The engine loop's memory: how much of it a turn is given before it begins, where it comes from, and who gives way
-// when there is none.
+// The engine loop's memory management: how much memory a turn gets before it starts, which caches are evicted for it,
+// and which turns are preempted when there is none.
 #include <algorithm>
 #include <limits>
 #include <string_view>
@@ -13,18 +13,19 @@
 namespace ringside {
 namespace {
 
-// Tokens for which a running turn is given memory before it needs it.
+// Tokens of memory that a running turn gets ahead of need.
 constexpr int64_t kAheadTokens = 64;
-// This part of all memory is left to those that run when another turn begins.
+// This fraction of all memory is reserved for running turns when another turn starts.
 constexpr int64_t kShareOfRunning = 64;
 
-/// Of memory that the pool counts as free: a device that has none after all will not have it later either.
+/// Makes a failed commit permanent: the pool counted the memory as free, so a device that refuses it now will refuse it
+/// later, too.
 Status Given(const Status& grown) { return grown.ok() ? grown : Unavailable(grown.message()); }
 
 }  // namespace
 
 Status EngineLoop::GiveMemory(Slot& slot, RunningTurn& turn, const Slot* history) {
-  if (slot.leaving == Leaving::kForced) return Overloaded("its cache is still leaving");
+  if (slot.leaving == Leaving::kForced) return Overloaded("its cache is still being evicted");
   const RingWindow& window = turn.request().window;
   const int64_t branches = turn.branches(), branch_bytes = branches * BeamBytes(turn.request().max_tokens);
   int64_t bytes = BytesOf(turn);
@@ -35,7 +36,7 @@ Status EngineLoop::GiveMemory(Slot& slot, RunningTurn& turn, const Slot* history
     RETURN_IF_ERROR(Given(pool_.Grow(cache, bytes)));
     return GiveBranches(turn);
   }
-  // What the tiers brought may be longer than what the timeline has become.
+  // The snapshot from the tiers may be longer than the timeline, which was edited since.
   if (slot.fetch && slot.fetch->answer && slot.fetch->answer->ok()) {
     const SnapshotHeader& header = (*slot.fetch->answer)->snapshot.header();
     if (header.window == window) bytes = std::max(bytes, pool_.BytesFor(window, header.next));
@@ -45,9 +46,9 @@ Status EngineLoop::GiveMemory(Slot& slot, RunningTurn& turn, const Slot* history
     bytes = BranchBytes(turn.most_tokens() + 1 - KvCache::BranchAt(tokens, window.pinned));
   }
   if (!MakeRoom(slot, turn, bytes + branch_bytes, 1 + branches)) return Overloaded("no slot yet");
-  // That one may have had the only slot.
+  // MakeRoom may have evicted it, if it had the only slot.
   if (history != nullptr && (!history->sequence->has_cache() || history->leaves()))
-    return Overloaded("what it was to branch off has left");
+    return Overloaded("the parent cache was evicted before the branch was made");
   KvCache* cache = pool_.Lend(window);
   Status given = Given(pool_.Grow(cache, bytes));
   given.ok() ? GiveCache(slot, cache) : pool_.Release(cache);
@@ -79,10 +80,10 @@ bool EngineLoop::MakeRoom(const Slot& slot, const RunningTurn& turn, int64_t byt
   const size_t chosen_before = preempted_.size();
   const auto has = [&] { return pool_.slots() - pool_.used() >= slots && pool_.free_bytes() >= all_bytes; };
   while (!has()) {
-    // What is being copied out comes free soon: no more of it than is wanted.
+    // Evictions in progress free memory soon: evict no more than needed.
     if (WillHave(slots, all_bytes)) break;
     Slot* next = NextToLeave(&slot, /*waiting=*/false);
-    // Turns whose caches wait with them must not keep each other from beginning.
+    // Queued turns that hold caches must not deadlock: the first one may evict the others' caches.
     const bool first = running_.empty() && wanting_ == 0 && wanting_bytes_ == 0;
     if (next == nullptr && first) next = NextToLeave(&slot, /*waiting=*/true);
     if (next != nullptr) {
@@ -92,7 +93,8 @@ bool EngineLoop::MakeRoom(const Slot& slot, const RunningTurn& turn, int64_t byt
     RunningTurn* const victim = NextToPreempt(turn);
     none_idle_ = victim == nullptr;
     if (none_idle_) {
-      if (turn.branches() > 0) preempted_.resize(chosen_before);  // too few slots for beams are of no use
+      // Beams need all their slots, so undo a partial choice.
+      if (turn.branches() > 0) preempted_.resize(chosen_before);
       break;
     }
     preempted_.push_back(victim);
@@ -123,21 +125,22 @@ RunningTurn* EngineLoop::NextToPreempt(const RunningTurn& turn) const {
   for (const auto& running : running_) {
     SlotHolder& holder = holders.emplace_back();
     const bool chosen = std::ranges::count(preempted_, running.get()) > 0;
-    // A chosen one holds its slot for another account.
+    // A chosen victim already holds its slot for another tenant.
     holder.account = chosen ? std::numeric_limits<size_t>::max() : index(running->request().account);
     const Slot& slot = timelines_.at(running->timeline_id());
     const KvCache& cache = *slot.sequence->cache();
     const bool branch = cache.history() != nullptr;
     holder.rows = branch ? 0 : cache.ring().next() - (cache.snapshot() == 0 ? 0 : cache.ring().unchanged());
-    // Its branches are preempted before it. Beams decode for longer than their rows will take again.
+    // Its branches are preempted first. Beams are preempted only after decoding for longer than their recomputation
+    // takes.
     holder.may_leave =
         !chosen && !running->finished() && BranchOf(slot) == nullptr &&
         (!running->beams_begun() || slot.steps - slot.prompt_steps > running->rows_of_beams() / options_.step_tokens);
     holder.is_kept = branch ? cache.ring().next() - cache.branch() <= options_.step_tokens
                             : sequence_storage_.Keeps(slot.owner, cache);
-    // Computing a cache again must cost less than was computed with it.
+    // Recomputing a cache must cost less than the work done with it.
     holder.steps = slot.steps - (holder.is_kept ? 0 : 2 * slot.prompt_steps);
-    // Beams of one account preempt several turns of others: only after their quanta.
+    // Beams of one tenant displace several turns of others: only after their quanta.
     if (turn.branches() == 0)
       holder.ahead = served_.Of(running->request().account) - served_.Of(turn.request().account);
   }
@@ -160,7 +163,7 @@ void EngineLoop::PreemptChosen() {
 
 EngineLoop::Slot* EngineLoop::NextToLeave(const Slot* but, bool waiting) {
   Slot* oldest = nullptr;
-  // Side requests first, then those that go at once, since the tiers have what they hold.
+  // Side requests first, then caches that are already saved, because they can be dropped at once.
   const auto age = [this](const Slot& slot) {
     return std::tuple(!IsSideRequest(slot), !slot.sequence->cache()->saved(), slot.last_used);
   };
@@ -206,7 +209,7 @@ bool EngineLoop::GrowRunning() {
   for (RunningTurn* branch : OvertakenBranches()) GiveWay(*branch);
   std::vector<RunningTurn*> turns;
   for (const auto& turn : running_) turns.push_back(turn.get());
-  // A branch gives way before what it is a branch of: that one's memory is its own, too.
+  // Sort a branch directly after its history, so that it is preempted first: it depends on the history's memory, too.
   std::ranges::sort(turns, {}, [this](const RunningTurn* turn) {
     const RunningTurn* history = HistoryOf(*turn);
     const RunningTurn* first = history == nullptr ? turn : history;
@@ -217,7 +220,7 @@ bool EngineLoop::GrowRunning() {
       if (!TakeMemory(*turns[i], &turns)) break;
     }
   }
-  RetireFinished();  // those to which the device gave none
+  RetireFinished();  // turns that the device refused memory
   return std::ranges::any_of(running_, [&](const auto& turn) { return HasMemory(*turn); });
 }
 
@@ -236,7 +239,7 @@ bool EngineLoop::TakeMemory(const RunningTurn& turn, std::vector<RunningTurn*>* 
   Slot* next = NextToLeave(nullptr, /*waiting=*/false);
   if (next == nullptr) next = NextToLeave(nullptr, /*waiting=*/true);
   if (next != nullptr) return MakeLeave(*next);
-  // A turn with beams has all it will need, and ends.
+  // Skip turns with beams: they have all the memory they will need, and they end.
   auto last = running->end();
   while ((*--last)->branches() > 0) CHECK(last != running->begin());
   GiveWay(**last);

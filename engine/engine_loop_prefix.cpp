@@ -1,6 +1,6 @@
-// The engine loop's dealings with what conversations have in common: a system message, a history that was forked. What
-// one has computed another of the same account takes over by a copy on the device. Never across accounts: how long a
-// first token takes would tell what others have said. Nor between two adapters, under which keys and values differ.
+// The engine loop's prefix sharing: common system messages and forked histories. A conversation reuses the rows of
+// another one of the same tenant by a copy on the device. Never across tenants: the time to first token would reveal
+// other tenants' prompts. Never across adapters either, because their keys and values differ.
 #include <algorithm>
 
 #include "cache/kv_branch.h"
@@ -10,12 +10,13 @@
 namespace ringside {
 namespace {
 
-// A copy moves whole tiles and costs the launch of one kernel: less than the rows of one tile cost on any device.
+// A copy moves whole tiles with one kernel launch: cheaper than computing the rows of one tile on any device.
 constexpr int64_t kLeastShared = KvShape::kTile;
-// A turn waits for another that computes what it would compute, too, if that is so much more than there is already.
+// A turn waits for another one that computes their common prefix, if that is this much longer than the best prefix in a
+// slot.
 constexpr int64_t kWorthWaiting = 256;
 
-/// False for a turn that failed and is still running because its next step was launched ahead: its rows may be NaN.
+/// False for a failed turn that still runs because its next step was launched ahead: its rows may be NaN.
 bool HasSoundRows(const RunningTurn* turn) { return turn == nullptr || turn->finished() != FinishReason::kError; }
 
 }  // namespace
@@ -24,7 +25,7 @@ int64_t EngineLoop::SharedWith(const Slot& other, const Slot& slot, const Runnin
   if (&other == &slot || other.account != turn.request().account) return 0;
   if (!HasSoundRows(other.turn)) return 0;
   const int64_t shared = other.sequence->SharedPrefix(turn.timeline(), turn.most_reused());
-  // The rows of a cache that is being loaded are not there yet.
+  // The rows of a cache that is still loading are not there yet.
   return shared == 0 || sequence_storage_.Loads(other.sequence->cache()) ? 0 : shared;
 }
 
@@ -45,18 +46,18 @@ bool EngineLoop::AwaitsPrefix(const Slot& slot, const RunningTurn& turn) {
     const TurnRequest& request = other->request();
     if (other->finished() || !other->awaits_first_token() || request.account != turn.request().account) continue;
     if (!(request.window == turn.request().window) || request.adapter != turn.request().adapter) continue;
-    if (other->sequence()->cache()->history() != nullptr) continue;  // nobody takes over what a branch has
-    // What they have in common must go on where it has got to: the quick test of most turns.
+    if (other->sequence()->cache()->history() != nullptr) continue;  // a branch cannot be a donor
+    // Quick rejection of most turns: the common prefix must extend past the computed tokens.
     const auto computed = static_cast<size_t>(other->sequence()->computed());
     const auto& ours = turn.request().tokens;
-    const bool is_whole = computed >= request.tokens.size();  // its last rows are in the step under way
+    const bool is_whole = computed >= request.tokens.size();  // its last rows are in the step in flight
     if (!is_whole && (computed >= ours.size() || ours[computed] != request.tokens[computed])) continue;
     const int64_t common = std::min(
         CommonPrefix(request.tokens, request.message_starts, ours, turn.request().message_starts), turn.most_reused());
     if (is_whole || static_cast<int64_t>(computed) < common) promised = std::max(promised, common);
   }
   if (promised < kWorthWaiting) return false;
-  // A prefix under way is awaited until it is complete: the last rows take a step or two.
+  // Wait for a prefix in progress until it is complete: its last rows take a step or two.
   int64_t there = 0;
   for (const Slot* other : cached_) {
     if (other->turn == nullptr || !other->turn->awaits_first_token())
@@ -72,8 +73,8 @@ EngineLoop::Slot* EngineLoop::FindHistory(const Slot& slot, const RunningTurn& t
   for (Slot* other : cached_) {
     if (other == &slot || other->account != turn.request().account || other->leaving != Leaving::kNo) continue;
     if (!HasSoundRows(other->turn)) continue;
-    if (other->turn != nullptr && other->turn->branches() > 0) continue;  // its beams' rows will join it
-    if (sequence_storage_.Loads(other->sequence->cache())) continue;      // its rows are still to come
+    if (other->turn != nullptr && other->turn->branches() > 0) continue;  // its beams' rows will be appended to it
+    if (sequence_storage_.Loads(other->sequence->cache())) continue;      // its rows are still loading
     const int64_t tokens = other->sequence->BranchPoint(turn.timeline(), turn.most_reused());
     if (tokens > most) history = other, most = tokens;
   }

@@ -1,4 +1,4 @@
-// The engine loop's steps: who gets slots and rows, how a step is launched, concluded, and run ahead of.
+// The engine loop's steps: the order of slots and rows; launch, run-ahead and completion of a step.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace ringside {
 namespace {
 
-// accounts[i] becomes the place of the i-th turn's account in `served`.
+// accounts[i] becomes the index of the i-th turn's tenant in `served`.
 template <class Turns>
 void IndexAccounts(const Turns& turns, const ServedTokens& tokens, std::vector<size_t>& accounts,
                    std::vector<double>& served) {
@@ -48,7 +48,7 @@ void EngineLoop::FailIfThrows(Call call) {
   try {
     call();
   } catch (const std::exception& error) {
-    launched_.reset();  // nothing is known of it
+    launched_.reset();  // its state is unknown
     Fail(Unavailable(fmt::format("a step has failed: {}", error.what())));
   }
 }
@@ -99,15 +99,15 @@ int64_t EngineLoop::PromptRows(int64_t decoding) const {
   const auto bounded = [&](double most) {
     return std::clamp(static_cast<int64_t>(most), std::min(kLeast, options_.step_tokens), options_.step_tokens);
   };
-  // A step of scored rows is no longer than one of other rows.
+  // Scored rows must not make a step longer than unscored ones.
   if (decoding == 0) return bounded(static_cast<double>(options_.step_tokens) * rows / (rows + logits_work));
   const double fitting = step_time_.PromptWork(decoding, options_.max_step_ms * 1e6, kUnmeasured);
   return bounded(fitting * rows / std::max(work + logits_work, 1.0));
 }
 
 std::vector<int64_t> EngineLoop::Plan(const LaunchedStep* under_way) const {
-  // A turn whose cache is still coming in begins with the first layers, each of which waits for its rows. Where others
-  // run it joins them when all of the cache should be there before the step is over, or they would wait for it.
+  // A turn whose cache is still loading starts with the first layers; each layer waits for its rows. If other turns
+  // run, it joins them only when the whole cache should arrive before the step ends; otherwise they would wait for it.
   const auto loads = [&](const auto& turn) { return sequence_storage_.Loads(turn->sequence()->cache()); };
   const bool alone = std::ranges::all_of(running_, [&](const auto& turn) { return loads(turn) || !HasMemory(*turn); });
   const double step_ns = step_time_.DecodeNs(std::ssize(running_));
@@ -124,7 +124,7 @@ std::vector<int64_t> EngineLoop::Plan(const LaunchedStep* under_way) const {
     planned.account = accounts[turns.size() - 1];
     planned.deadline_ns = turn->Deadline(step_time_.PromptNs(Work(turn->sequence()->computed())));
     if (turn->finished() || !HasMemory(*turn) || waits(turn)) continue;
-    if (turn->may_resume_beams()) continue;  // its cache is still being loaded
+    if (turn->may_resume_beams()) continue;  // its cache is still loading
     const bool awaits = under_way != nullptr && under_way->RowOf(turn.get());
     planned.remaining = !awaits ? turn->remaining() : turn->CanRunAhead() ? 1 : 0;
     decoding += planned.remaining == 1 ? 1 : 0;
@@ -135,10 +135,10 @@ std::vector<int64_t> EngineLoop::Plan(const LaunchedStep* under_way) const {
 bool EngineLoop::MayRunAhead() const {
   constexpr double kLongNs = 15e6;
   if (!network_.runs_ahead()) return false;
-  // A step is waited for where it begins if its hidden states are wanted, which are there of the last step only: the
-  // tokens of the one before it would come late, or the states of that one be gone.
+  // Hidden states exist for the last step only, so a step with embedded turns cannot overlap with the next one: either
+  // the previous step's tokens would be late or these states would be lost.
   if (std::ranges::any_of(running_, [](const auto& turn) { return turn->request().embedded; })) return false;
-  // Nobody foresees beams; without them the others would get two tokens for each of theirs.
+  // Beam search cannot run ahead; the other turns would get two tokens for each one of a beam.
   if (std::ranges::any_of(launched_->logits, [](const LogitsRow& row) { return row.turn->branches() > 0; }))
     return false;
   return launched_->prompt_rows == 0 ||
@@ -157,7 +157,7 @@ std::optional<EngineLoop::LaunchedStep> EngineLoop::Launch(const LaunchedStep* u
   step.begun_ns = clock_.MonotonicNs();
   std::vector<TokenId> awaited(running_.size());
   std::vector<StepPart> parts;
-  std::vector<std::pair<RunningTurn*, bool>> turns;  // and whether its token is awaited
+  std::vector<std::pair<RunningTurn*, bool>> turns;  // and whether its input token is not known yet
   for (size_t i = 0; i < running_.size(); ++i) {
     RunningTurn& turn = *running_[i];
     if (turn.computes_prompt()) turn.NoteStep(take[i] > 0, step.begun_ns);
@@ -237,7 +237,7 @@ void EngineLoop::Choose(LaunchedStep* step) {
   std::vector<TokenChoice> choices;
   for (LogitsRow& row : step->logits) {
     row.awaits = false;
-    choices.push_back(ChoiceOf(row));  // of a turn that has ended: for nobody
+    choices.push_back(ChoiceOf(row));  // unused if its turn has ended
   }
   network_.Choose(choices);
   step->unchosen = false;

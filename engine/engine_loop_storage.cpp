@@ -1,4 +1,4 @@
-// The engine loop's dealings with the tiers: caches that are asked for, saved, parked, forked and erased.
+// The engine loop's use of the tiers: fetching, saving, parking, forking and erasing caches.
 #include <algorithm>
 #include <ranges>
 #include <set>
@@ -70,7 +70,7 @@ void EngineLoop::Settle(TimelineId timeline) {
 }
 
 void EngineLoop::Handle(EraseMessage message) {
-  // A conversation that was parked and came back has a timeline of another number.
+  // A conversation that was parked and resumed has a new timeline id.
   std::set<TimelineId> timelines{message.timeline};
   for (const Slot* slot : cached_) {
     if (slot->owner == message.owner) timelines.insert(slot->id);
@@ -116,7 +116,7 @@ void EngineLoop::CountUnsaved(const SavingAll& saving) {
 }
 
 void EngineLoop::Handle(SaveAllMessage message) {
-  constexpr int64_t kMostWriting = 2 * TieredStore::kWriters;  // the writers always find the next
+  constexpr int64_t kMostWriting = 2 * TieredStore::kWriters;  // keeps every writer busy
   const std::shared_ptr<SavingAll> saving = std::move(message.saving);
   if (storage_.tiers == nullptr) return Tell(saving->done, Status::Ok());
   FinishCopies(/*wait=*/true);
@@ -129,7 +129,7 @@ void EngineLoop::Handle(SaveAllMessage message) {
   CountUnsaved(*saving);
   if (next == nullptr) {
     if (saving->writing > 0 || std::exchange(saving->flushing, true)) return;
-    // What is in memory besides comes last.
+    // Flush the remaining objects in memory last.
     storage_.tiers->Flush([saving](const Status& status) {
       if (!saving->told.exchange(true)) Tell(saving->done, status);
     });
@@ -140,7 +140,7 @@ void EngineLoop::Handle(SaveAllMessage message) {
     saving->begun.insert(next->id);
     ++saving->writing;
     storage_.tiers->SaveToDisk(next->owner, [saving, tell](const Status&) { tell({saving, /*written=*/true}); });
-    tell({saving});  // the next one behind a step
+    tell({saving});  // the next one after a step
   }
 }
 
@@ -177,14 +177,14 @@ void EngineLoop::AskForCache(Slot& slot, const TurnRequest& request) {
   if (slot.turn != nullptr || slot.filled()) return;
   if (slot.fetch && (slot.fetch->ticket != 0 || slot.fetch->answer)) return;
   const bool forked = request.forked_from != 0 && IsOwner(request.forked_owner) && IsOwner(request.owner);
-  if (HasSourceInSlot(request)) return;  // it is taken over from there
+  if (HasSourceInSlot(request)) return;  // copied from that slot instead
   const bool first = !slot.fetch;
   if (first) slot.fetch = PendingFetch{};
-  // The tiers have it in a moment.
+  // Wait: the save or the fork completes shortly.
   const auto comes = [&](const ForkMessage& fork) { return fork.to_owner == request.owner; };
   if (sequence_storage_.Saves(request.owner) || std::ranges::any_of(forks_, comes)) return;
   if (forked && sequence_storage_.Saves(request.forked_owner)) return;
-  // Caches brought for waiting turns are memory beyond every budget: no more than the slots hold.
+  // Fetched caches of queued turns use memory outside every budget, so fetch no more than the slots hold.
   const int64_t bytes = StoredBytes(request, forked);
   const int64_t windows = pool_.memory_bytes() / pool_.shape().slab_bytes();
   const bool fits = fetches_ < windows || fetch_bytes_ + bytes <= pool_.memory_bytes();
@@ -225,7 +225,7 @@ int64_t EngineLoop::StoredBytes(const TurnRequest& request, bool forked) const {
 
 bool EngineLoop::ForgetFetchAfter(const Slot& slot) {
   for (const auto& turn : waiting_ | std::views::reverse) {
-    if (turn == nullptr) continue;  // it has been admitted
+    if (turn == nullptr) continue;  // already admitted
     Slot& other = timelines_.at(turn->timeline_id());
     if (&other == &slot) return false;
     if (!other.fetch || other.fetch->ticket == 0) continue;
@@ -279,7 +279,7 @@ bool EngineLoop::HasItsMemory(const Slot& slot, const RunningTurn& turn) {
 void EngineLoop::DropCache(Slot& slot) {
   slot.unfilled = false;
   if (launched_ && BranchOf(slot) != nullptr) {
-    ConcludeLaunched();  // which may have a part of it
+    ConcludeLaunched();  // the cache may have a part in it
     RetireFinished();
   }
   while (RunningTurn* branch = BranchOf(slot)) GiveWay(*branch);
@@ -313,7 +313,7 @@ void EngineLoop::SetOwner(Slot& slot, const std::string& owner) {
 void EngineLoop::SaveAndDropCache(Slot& slot, Leaving leaving) {
   slot.leaving = std::max(slot.leaving, leaving);
   if (sequence_storage_.Saves(slot.sequence->cache())) return;
-  // Not at the cost of what host memory has.
+  // A side request must not evict anything from host memory.
   const bool refused =
       storage_.tiers != nullptr && IsSideRequest(slot) && !sequence_storage_.HasSpareRoomFor(*slot.sequence->cache());
   AfterSave(slot, refused ? SequenceStorage::Saved::kRefused : sequence_storage_.Save(slot.owner, *slot.sequence));
@@ -339,7 +339,7 @@ void EngineLoop::FinishCopies(bool wait) {
     Slot& slot = **found;
     if (outcome.current || !slot.leaves()) {
       AfterSave(slot, outcome.saved);
-    } else {  // it has gone on since, and leaves all the same
+    } else {  // it changed since the copy, and is evicted all the same
       SaveAndDropCache(slot, slot.leaving);
     }
     Settle(slot.id);
@@ -362,10 +362,10 @@ EngineLoop::Slot* EngineLoop::NextToWriteBack() const {
   Slot* next = nullptr;
   for (Slot* slot : cached_) {
     const KvCache* cache = slot->sequence->cache();
-    // One at a time: those that decode share the device's memory with the copy.
+    // One at a time: decoding shares the device's memory bandwidth with the copy.
     if (sequence_storage_.Saves(cache)) return nullptr;
     if (slot->owner.empty() || slot->busy() || cache->saved()) continue;
-    // Nothing that would only push others out of memory, and soon be pushed out itself.
+    // Write back only if it fits without an eviction: otherwise it would itself be evicted soon.
     const Ring& ring = cache->ring();
     const int64_t rows = ring.next() - (cache->snapshot() == 0 ? 0 : ring.unchanged());
     if (std::min(rows, ring.window().pinned + ring.rows()) * row_bytes > room) continue;
@@ -378,7 +378,7 @@ void EngineLoop::WriteBackIdle() {
   Slot* slot = NextToWriteBack();
   const int64_t now = clock_.MonotonicNs();
   if (slot == nullptr || slot->write_back_ns > now) return;
-  slot->write_back_ns = now + 1'000'000'000;  // should the tiers not take it now
+  slot->write_back_ns = now + 1'000'000'000;  // retry later if the tiers refuse it now
   const SequenceStorage::Saved saved = sequence_storage_.Save(slot->owner, *slot->sequence);
   if (saved != SequenceStorage::Saved::kRefused) ++counts_.written_back;
 }
@@ -393,7 +393,7 @@ void EngineLoop::SaveIdle() {
   }
   const int64_t now = clock_.MonotonicNs();
   if (idle == nullptr || now - idle->idle_since_ns < storage_.idle_ms * 1'000'000) return;
-  // Nobody wants the slot yet: if the tiers have too much to do, another time.
+  // The slot is not needed yet: if the tiers are busy, try again later.
   SaveAndDropCache(*idle, Leaving::kIfSaved);
 }
 

@@ -17,7 +17,7 @@ void RunningTurn::Begin(Sequence* sequence, const SyncResult& sync, const Tokeni
   begun_ns_ = now_ns;
   remaining_ = sync.to_feed;
   report_.source = sync.source;
-  // Virtual tokens are nobody's.
+  // Virtual tokens are not charged to the turn.
   const int64_t virtual_tokens = request_.virtual_tokens;
   report_.tokens_reused = std::max<int64_t>(sync.reused - virtual_tokens, 0);
   const int64_t virtual_computed = std::max<int64_t>(virtual_tokens - sync.reused, 0);
@@ -88,7 +88,7 @@ void RunningTurn::FindAllowed() {
       allowed_[static_cast<size_t>(opens_reasoning_) / 32] |= 1u << (opens_reasoning_ % 32);
     }
   } else if (matcher_ && !matcher_->may_end() && !reader_->in_call()) {
-    // An answer must follow.
+    // Forbid stop tokens that would end the turn before an answer.
     allowed_.resize(allowed_words_, ~0u);
     for (const TokenId id : request_.stop_ids) {
       const size_t word = static_cast<size_t>(id) / 32;
@@ -106,7 +106,7 @@ Status RunningTurn::TakeByGrammar(TokenId id, const AnswerReader::Step& step, bo
   if (answered) return step.answer.empty() ? Status::Ok() : matcher_->Take(id);
   if (reader_->between() && !matcher_->may_end()) Force("<|start|>assistant<|channel|>final<|message|>");
   if (!reader_->in_answer()) return Status::Ok();  // or still undecided
-  // The answer begins. The format does not cover the separator in front.
+  // The answer starts. The grammar does not cover the separator before it.
   if (!step.answer.empty()) return matcher_->Append(step.answer);
   const ChannelFormat& format = *request_.channels;
   const size_t close = format.forced_close.rfind(format.close);
@@ -121,7 +121,7 @@ void RunningTurn::FollowGrammar() {
   if (!matcher_->may_go_on()) return Finish(FinishReason::kStop);
   if (Status status = matcher_->FillMask(allowed_); !status.ok())
     return Finish(FinishReason::kError, std::move(status));
-  // What ends the answer says nothing in it.
+  // Stop tokens add no text to the answer, so the grammar decides by may_end alone.
   for (const TokenId id : request_.stop_ids) {
     const size_t word = static_cast<size_t>(id) / 32;
     if (id < 0 || word >= allowed_.size()) continue;
@@ -159,7 +159,7 @@ TokenChoice RunningTurn::ScoreAt(int64_t position) const {
 
 void RunningTurn::TakeScore(int64_t position, const ChosenToken& token) {
   if (Status status = StatusOf(token); !status.ok()) return Finish(FinishReason::kError, std::move(status));
-  // Computed once more where the turn has lost its cache meanwhile.
+  // Recomputed, because the turn lost its cache meanwhile.
   if (position != std::ssize(scored_) || static_cast<size_t>(position) >= prompt_tokens_) return;
   scored_.push_back({token.id, token.logprob, {token.best().begin(), token.best().end()}});
 }
@@ -173,7 +173,7 @@ void RunningTurn::TellScores() {
 void RunningTurn::TakeHiddenStates(int64_t first, std::span<const float> states, int64_t width) {
   embedding_.resize(static_cast<size_t>(width));
   for (; !states.empty(); states = states.subspan(embedding_.size()), ++first) {
-    if (first != embedded_tokens_) continue;  // computed once more, where the turn has lost its cache meanwhile
+    if (first != embedded_tokens_) continue;  // recomputed, because the turn lost its cache meanwhile
     for (size_t i = 0; i < embedding_.size(); ++i) embedding_[i] += static_cast<double>(states[i]);
     ++embedded_tokens_;
   }
@@ -190,7 +190,7 @@ void RunningTurn::TellEmbedding() {
 }
 
 void RunningTurn::FinishPrefill() {
-  // The step that scores the last tokens may have been launched ahead of the one that has ended.
+  // The step that scores the last tokens may have been launched ahead of the finished one.
   if (finished_ || (request_.scored && scored_.size() < prompt_tokens_) ||
       (request_.embedded && embedded_tokens_ < static_cast<int64_t>(prompt_tokens_))) {
     return;
@@ -325,7 +325,7 @@ void RunningTurn::Append(const OutputToken& token) {
   if (std::exchange(ahead_, false)) Fed(std::span(request_.tokens).last(1));
   const bool forced = !forced_.empty();
   if (forced) forced_.erase(forced_.begin());
-  const bool strict = matcher_ && !matcher_->may_end();  // a form that an empty text does not have
+  const bool strict = matcher_ && !matcher_->may_end();  // the grammar does not accept an empty text
   if (strict && reader_->undecided() && id != opens_reasoning_) reader_->BeginAnswer();
   const bool answered = reader_->in_answer();
   AnswerReader::Step step = reader_->Push(id);
@@ -383,7 +383,7 @@ int64_t RunningTurn::evicted_since_begin() const {
 }
 
 void RunningTurn::FillEvicted(CacheReport* report) const {
-  // As the cache's ring, which may be gone: what a position sees is a function of the window and the messages.
+  // Recompute this from the window and the message starts, because the cache's ring may be gone.
   Ring ring(request_.window, request_.window.memory_len);
   for (const int64_t start : request_.message_starts) ring.AddMessageStart(start);
   const int64_t last = std::ssize(request_.tokens) - 1;
@@ -405,7 +405,7 @@ void RunningTurn::End(int64_t now_ns) {
   end.report = report_;
   end.rows_computed = std::max<int64_t>(rows_computed_, 0);
   if (sequence_ != nullptr) {
-    // A stop string swallows what was held back; any other end shows it, an unfinished character included.
+    // A stop string removes the held-back text; any other end emits it, even an incomplete character.
     AnswerReader::Step rest = stop_string_.empty() ? reader_->Finish() : AnswerReader::Step();
     if (!rest.text.empty() || !rest.reasoning.empty() || !undecided_.empty()) {
       request_.sink->OnTokens({.tokens = std::exchange(undecided_, {}),
@@ -426,7 +426,7 @@ void RunningTurn::End(int64_t now_ns) {
       if (reasoned_until_ns_ != 0) end.times.reasoning_ms = ms(first_token_ns_, reasoned_until_ns_);
     }
   }
-  // The sink's own reference: after OnEnd nothing here may keep it alive.
+  // Move the sink out, so that no reference remains after OnEnd.
   const std::shared_ptr<TokenSink> sink = std::move(request_.sink);
   sink->OnEnd(end);
 }

@@ -13,12 +13,12 @@
 namespace ringside {
 namespace {
 
-// A prompt's patience: how many times longer than its own computing it waits before shorter ones no longer pass it.
+// A prompt may be overtaken by shorter ones until it has waited this many times its own compute time.
 constexpr double kPatience = 4;
-// Accounts that have been served about the same, to so many tokens, take turns by deadline.
+// Tenants whose served tokens fall in one bucket of this size count as equal and alternate by deadline.
 constexpr double kAboutTheSame = 2 * kMuchMore;
 
-// Takes rows back from the prompt that came last, until all rows are whole tiles, where that costs prompts little.
+// Trims the last prompts until the step is a multiple of the tile, if that costs prompts little.
 void RoundDown(std::span<const size_t> given, int64_t tile, std::vector<int64_t>& take) {
   int64_t of_prompts = 0;
   for (const size_t i : given) of_prompts += take[i];
@@ -31,7 +31,7 @@ void RoundDown(std::span<const size_t> given, int64_t tile, std::vector<int64_t>
   }
 }
 
-// Accounts of one class have been served about the same.
+// Bucket of served tokens.
 double ServedClass(double served) { return std::floor(served / kAboutTheSame); }
 
 }  // namespace
@@ -63,9 +63,9 @@ std::vector<size_t> SlotOrder(std::span<const size_t> accounts, std::vector<doub
                               std::vector<int64_t> running) {
   std::vector<std::deque<size_t>> turns(served.size());
   for (size_t i = 0; i < accounts.size(); ++i) turns[accounts[i]].push_back(i);
-  // Exactly the least served: among accounts that count as equal the oldest turns would always come first, and they are
+  // Exactly the least served. With buckets, the oldest turns of equal tenants would always come first, and those are
   // the preempted ones.
-  std::set<std::tuple<int64_t, double, size_t>> next;  // the oldest turn of each account
+  std::set<std::tuple<int64_t, double, size_t>> next;  // the oldest turn of each tenant
   const auto add = [&](size_t account) {
     if (!turns[account].empty()) next.emplace(running[account], served[account], turns[account].front());
   };
@@ -86,7 +86,7 @@ std::optional<size_t> PickVictim(std::span<const SlotHolder> holders, size_t acc
   std::map<size_t, int64_t> running;
   for (const SlotHolder& holder : holders) ++running[holder.account];
   const int64_t own = running[account];
-  // The cheapest turn of the account with the most; among accounts with one turn each, the turn that ran longest.
+  // The cheapest turn of the tenant with the most turns; among tenants with one turn each, the longest-running turn.
   const auto rank = [&](size_t i) {
     const SlotHolder& holder = holders[i];
     const bool over = running[holder.account] >= own + 2;
@@ -130,7 +130,7 @@ void ServedTokens::Leave(const std::string& account) {
   CHECK(found != accounts_.end() && found->second.turns > 0);
   Advance();
   if (--found->second.turns > 0) return;
-  // Whoever would begin there anyway has nothing to be remembered for.
+  // Forget tenants whose counter Enter would reset to this value anyway.
   const double begin = time_ - kAboutTheSame;
   std::erase_if(accounts_, [&](const auto& entry) { return entry.second.turns == 0 && entry.second.served <= begin; });
 }

@@ -1,5 +1,5 @@
-// What each step computes, as a pure function: every decode row first, then rows of prompts. Nothing here knows of
-// caches, models or threads.
+// The scheduler as a pure function: each step takes all decode rows first, then prompt rows. Independent of caches,
+// models and threads.
 #pragma once
 
 #include <cstdint>
@@ -11,67 +11,67 @@
 
 namespace ringside {
 
-/// A running turn as the plan of a step sees it.
+/// A running turn as the scheduler sees it.
 struct StepTurn {
-  int64_t remaining = 0;    // tokens to compute before its next sample; 1 = it decodes, 0 = it has no part in this step
-  int64_t deadline_ns = 0;  // of two prompts of an account the one with the earlier deadline comes first
-  size_t account = 0;       // whose it is: an index of `served`
+  int64_t remaining = 0;    // tokens to compute before its next sample; 1 = decodes, 0 = not in this step
+  int64_t deadline_ns = 0;  // orders the prompts of one tenant
+  size_t account = 0;       // its tenant: an index of `served`
 };
 
 struct StepLimits {
-  int64_t prompt_rows = 256;  // of all prompts
-  int64_t chunk = 128;        // of one prompt
-  int64_t tile = 1;           // a device's products take so many rows at once: a few beyond a multiple cost as many
+  int64_t prompt_rows = 256;  // maximum for all prompts together
+  int64_t chunk = 128;        // maximum for one prompt
+  int64_t tile = 1;           // M tile of the device's matmuls: a partial tile costs the same as a whole one
 };
 
-/// How many tokens of each turn to compute (0 = none). Turns that decode always get their row. The rows left go to
-/// prompts, a chunk at a time: to the account that has been served the fewest tokens so far, these counted (a virtual
-/// token counter: Sheng et al. 2024, "Fairness in Serving Large Language Models"), and of it to the prompt with the
-/// earliest deadline. So prompts are computed one after the other, not all at once and all late. What is beyond
-/// whole tiles waits for the next step if it is less than a quarter of the prompts' rows; otherwise nothing is left
-/// unused while a prompt could take it.
+/// Tokens to compute for each turn (0 = none). Each decoding turn gets its row. The remaining rows go to prompts, a
+/// chunk at a time: to the tenant with the fewest served tokens, those of this step included (a virtual token counter:
+/// Sheng et al. 2024, "Fairness in Serving Large Language Models"), and within a tenant to the prompt with the earliest
+/// deadline. Prompts are thus computed one after the other, so that they do not all finish late. A partial tile waits
+/// for the next step if it is less than a quarter of the prompt rows; otherwise no row is left unused while a prompt
+/// needs one.
 std::vector<int64_t> PlanStep(std::span<const StepTurn> turns, std::vector<double> served, const StepLimits& limits);
 
-/// The order in which turns that wait, oldest first, get slots: each goes to the account with the fewest running turns,
-/// of these to the one that has been served least, slots that are given away before counted. accounts[i] is an index of
-/// `served` and `running`.
+/// The order in which queued turns, oldest first, get slots: the next slot goes to the tenant with the fewest running
+/// turns, then to the least served one, counting the slots already assigned. accounts[i] is an index of `served` and
+/// `running`.
 std::vector<size_t> SlotOrder(std::span<const size_t> accounts, std::vector<double> served,
                               std::vector<int64_t> running);
 
-/// A running turn that may give its slot to another account's.
+/// A running turn that could be preempted for another tenant.
 struct SlotHolder {
   size_t account = 0;
-  int64_t steps = 0;  // since it was given the slot
-  int64_t rows = 0;   // to be copied before the slot is free
+  int64_t steps = 0;  // steps since it got the slot
+  int64_t rows = 0;   // rows to copy before the slot is free
   bool may_leave = true;
-  bool is_kept = true;  // little is computed again: a tier would keep its cache, or it is a short branch
-  double ahead = 0;     // tokens served to its account more than to the one that waits
+  bool is_kept = true;  // little is recomputed: a tier would keep its cache, or it is a short branch
+  double ahead = 0;     // served tokens of its tenant minus those of the queued turn's tenant
 };
-/// Steps that a turn runs before its slot goes around among accounts that are more than the slots, and before a turn
-/// whose cache cannot be saved is preempted at all.
+/// Minimum steps between preemptions when there are more tenants than slots, and before a turn whose cache cannot be
+/// saved is preempted at all.
 constexpr int64_t kQuantumSteps = 32;
-/// An account that returns is counted as served twice that less than the others, so its short turns do not wait for a
-/// quantum until they have used up the difference.
+/// A returning tenant starts 2 * kMuchMore below the others, so its short turns do not wait for a quantum until they
+/// have used up the difference.
 constexpr double kMuchMore = 1024;
-/// The running turn to be preempted for a turn of `account` that waits; nullopt = none. An account is above its fair
-/// share if it has two running turns more than the one that waits: it gives one at once. Where the one that waits has
-/// none, any turn gives way whose quantum is over, and a turn of an account that has been served kMuchMore tokens more
-/// at once.
+/// The running turn to preempt for a queued turn of `account`; nullopt = none. A tenant with at least two running turns
+/// more than the queued turn's tenant is above its fair share and yields a slot at once. If the queued turn's tenant
+/// has no running turn, any turn whose quantum is over may be preempted, and a turn of a tenant that was served
+/// kMuchMore tokens more may be preempted at once.
 std::optional<size_t> PickVictim(std::span<const SlotHolder> holders, size_t account);
 
-/// When a prompt should have been computed: as its turn came, and a few times as long as computing takes later, so that
-/// a short one passes longer ones that came little earlier, and nobody waits forever.
+/// Deadline of a prompt: its arrival plus a small multiple of its compute time, so that a short prompt overtakes longer
+/// ones that arrived slightly earlier, and no prompt starves.
 int64_t PromptDeadline(int64_t submitted_ns, double computing_ns);
 
-/// Tokens served to each account, for turns that wait or run. An account that returns after a pause is counted a little
-/// below the least served of the others, so that its short turn comes first; it gains no more by a longer pause. The
-/// tokens that it is served are remembered: many short visits get no more than one long visit.
+/// Virtual token counters: tokens served to each tenant with queued or running turns. A tenant that returns after a
+/// pause starts slightly below the least served tenant, so that its short turn comes first; a longer pause gains no
+/// more. The counter survives short pauses, and many short visits get no more than one long visit.
 class ServedTokens {
  public:
-  /// A token that is written costs as much as so many that are read.
+  /// Cost of a decoded token in prefill tokens.
   static constexpr double kWritten = 2;
 
-  /// A turn of the account has come; one that was announced so is gone.
+  /// A turn of the tenant arrives; a turn leaves.
   void Enter(const std::string& account);
   void Leave(const std::string& account);
   void Add(const std::string& account, double tokens);
@@ -83,8 +83,8 @@ class ServedTokens {
     int64_t turns = 0;
   };
   void Advance();
-  std::map<std::string, Account> accounts_;  // with turns, or ahead of where they would begin
-  double time_ = 0;  // virtual: the least that an account with turns has been served; never less than before
+  std::map<std::string, Account> accounts_;  // tenants with turns, or above their starting value
+  double time_ = 0;                          // virtual time: the minimum counter of tenants with turns; monotonic
 };
 
 }  // namespace ringside

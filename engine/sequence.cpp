@@ -78,8 +78,8 @@ int64_t Sequence::CommonWith(const TimelineView& timeline) const {
   return encodes_ && common < timeline.window.pinned ? 0 : common;
 }
 
-// After a shortened replay only rows a full receptive field behind its start are exact; with rebuild_windows the caller
-// has chosen near-equality, which the same number of windows gives.
+// After a shortened replay, rows are exact only from a full receptive field after its start. With rebuild_windows the
+// caller accepts an approximation, and the same number of windows applies.
 bool Sequence::CanContinueFrom(int64_t position) const {
   const Ring& ring = cache_->ring();
   if (!ring.CanRollBack(position)) return false;
@@ -110,7 +110,7 @@ SyncResult Sequence::Sync(const TimelineView& timeline, int64_t most) {
   Ring& ring = cache_->ring();
   int64_t keep = std::min({CommonWith(timeline), length, most});
   if (!CanContinueFrom(keep)) {
-    keep = std::min(keep, timeline.window.pinned);  // the ring's rows are gone, the pinned ones never go
+    keep = std::min(keep, timeline.window.pinned);  // the ring's rows are gone; pinned rows are never evicted
     result.rebuilt = true;
   }
   ring.RollBack(keep);
@@ -125,7 +125,7 @@ SyncResult Sequence::Sync(const TimelineView& timeline, int64_t most) {
   }
   result.reused = keep;
   const CacheSource from = std::exchange(restored_, std::nullopt).value_or(CacheSource::kSlot);
-  const bool own = !std::exchange(adopted_, false);  // what it has of another is no cache of its own that was found
+  const bool own = !std::exchange(adopted_, false);  // rows copied from another timeline do not count as its own cache
   result.source = own && keep > 0 && !result.rebuilt ? from : known_ ? CacheSource::kRecomputed : CacheSource::kNew;
   known_ = true;
   return result;
@@ -140,7 +140,7 @@ std::span<const TokenId> Sequence::NextChunk(std::span<const TokenId> timeline, 
   }
   const int64_t next = ring.next();
   if (encodes_ && next < pinned) return timeline.subspan(next, pinned - next);
-  // Pinned tokens before a jump are a chunk of their own.
+  // Pinned tokens before a jump form a separate chunk.
   const bool before_jump = next < pinned && replay_start_ > pinned;
   const int64_t end = before_jump ? pinned : static_cast<int64_t>(timeline.size());
   return timeline.subspan(next, std::min({limit, end - next, ring.max_chunk()}));

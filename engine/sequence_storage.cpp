@@ -11,12 +11,12 @@
 namespace ringside {
 namespace {
 
-// A turn waits at least so long for what is stored, however fast computing would be: a busy storage thread is no reason
-// to compute. And no longer than this while nothing was measured yet.
+// Minimum wait for a stored cache, however fast recomputation would be: a busy storage thread is no reason to
+// recompute. And the maximum wait while no rate has been measured.
 constexpr int64_t kLeastWaitMs = 100, kUnmeasuredWaitMs = 5000;
-// A step of fewer rows says little of how fast a long prefill is.
+// Minimum rows of a step for a useful estimate of prefill speed.
 constexpr int64_t kMeasuredRows = 16;
-// What one round copies where copies are made by the engine's thread: about 10 ms.
+// Copies per round if the engine thread makes them: about 10 ms.
 constexpr int64_t kMostCopiedInRound = 32 << 20;
 
 int64_t CopiedBytes(const Snapshot& snapshot, const Snapshot* base) {
@@ -31,7 +31,7 @@ int64_t CopiedBytes(const Snapshot& snapshot, const Snapshot* base) {
   return bytes;
 }
 
-// Bytes of a snapshot that a device, if it copies from pinned memory, would have to copy from other memory.
+// Bytes of a snapshot outside pinned memory, if the device copies from pinned memory.
 int64_t PageableBytes(const Snapshot& snapshot, size_t cell_bytes) {
   const BlobReserve& reserve = BlobReserve::Instance();
   int64_t bytes = 0;
@@ -55,15 +55,15 @@ bool SequenceStorage::HasRoomFor(const std::string& owner, const KvCache& cache,
 }
 
 bool SequenceStorage::HasSpareRoomFor(const KvCache& cache) const {
-  constexpr int64_t kManifestBytes = 4096;  // about
+  constexpr int64_t kManifestBytes = 4096;  // estimate
   if (storage_.tiers == nullptr) return false;
-  if (!Snapshot::CanCapture(cache)) return true;  // it takes nothing
+  if (!Snapshot::CanCapture(cache)) return true;  // it needs no room
   return SizeOfCapture(cache, memory_, nullptr).all_bytes + kManifestBytes + saving_bytes_ <=
          storage_.tiers->host_room();
 }
 
 bool SequenceStorage::Keeps(const std::string& owner, const KvCache& cache) const {
-  if (cache.ring().next() == 0) return true;  // there is nothing to lose
+  if (cache.ring().next() == 0) return true;  // an empty cache loses nothing
   return storage_.tiers != nullptr && !owner.empty() && Snapshot::CanCapture(cache) &&
          HasRoomFor(owner, cache, nullptr);
 }
@@ -74,7 +74,7 @@ SequenceStorage::Saved SequenceStorage::Save(const std::string& owner, Sequence&
   std::optional<Snapshot> base;
   if (cache.snapshot() != 0) base = storage_.tiers->Base(owner);
   const bool same = base && base->header().id == cache.snapshot();
-  // A cache that was only rolled back since is a prefix of what memory has.
+  // A cache that was only rolled back since is a prefix of the snapshot in memory.
   if (same && cache.ring().unchanged() == cache.ring().next() && cache.ring().next() > 0) return Saved::kYes;
   return Offer(owner, sequence, base ? &*base : nullptr, effort);
 }
@@ -111,10 +111,10 @@ SequenceStorage::Saved SequenceStorage::Offer(const std::string& owner, Sequence
 
 SequenceStorage::Saved SequenceStorage::Store(PendingSave save) {
   Snapshot snapshot = Snapshot::FinishCapture(std::move(save.capture), memory_);
-  // Of a device that has failed nothing is worth keeping.
+  // After a device failure its rows cannot be trusted.
   if (save.owner.empty() || !memory_.status().ok()) return Saved::kNothing;
   if (storage_.tiers->Store(save.owner, std::move(snapshot), nullptr).ok()) return Saved::kYes;
-  // The tiers have an older one: no base for the next capture.
+  // The tiers have an older snapshot, which cannot be the base of the next capture.
   if (save.cache->snapshot() == save.snapshot) save.cache->set_snapshot(0);
   ++counts_.saves_refused;
   return Saved::kRefused;
@@ -171,7 +171,7 @@ std::vector<SequenceStorage::Loaded> SequenceStorage::TakeLoaded() {
     const PendingLoad& load = loads_.front();
     const int64_t now = clock_.MonotonicNs();
     const double ms = load.ms + static_cast<double>(now - load.begin_ns) * 1e-6;
-    // Of one that began when another was still copied nobody knows when its own turn came.
+    // If another load was still in progress at the start, this one's transfer time is unknown.
     if (std::exchange(loaded_ns_, now) <= load.begin_ns) {
       const auto bytes = static_cast<double>(load.restore.snapshot.chunk_bytes());
       bytes_per_ns_ = std::max(bytes_per_ns_, bytes / static_cast<double>(std::max<int64_t>(now - load.begin_ns, 1)));
@@ -219,11 +219,13 @@ std::optional<double> SequenceStorage::Restore(const Result<FetchedSnapshot>& fe
                                                int adapter, Sequence& sequence) {
   const int64_t begin = clock_.MonotonicNs();
   Status status = fetched.status();
-  if (status.ok() && !(fetched->snapshot.header().window == window)) status = Mismatch("snapshot: of another window");
-  // Out of other memory the engine's thread copies, and everybody waits: computing leaves them their steps.
+  if (status.ok() && !(fetched->snapshot.header().window == window))
+    status = Mismatch("snapshot: captured with another window");
+  // The engine thread itself copies from pageable memory, and all turns wait; a recomputation shares the steps with
+  // them.
   const auto cell_bytes = static_cast<size_t>(SnapshotChunkBytes(sequence.cache()->shape(), memory_));
   if (status.ok() && PageableBytes(fetched->snapshot, cell_bytes) > kMostCopiedInRound) {
-    status = Overloaded("snapshot: there was no pinned memory for it");
+    status = Overloaded("snapshot: not in pinned memory");
   }
   PendingLoad load{sequence.cache(), false, 0, 0, {}};
   if (status.ok()) {
@@ -232,7 +234,7 @@ std::optional<double> SequenceStorage::Restore(const Result<FetchedSnapshot>& fe
     if (begun.ok()) load.restore = std::move(*begun);
   }
   if (!status.ok()) {
-    LogDebug("a stored cache is computed again: {}", status.message());
+    LogDebug("recomputing a stored cache: {}", status.message());
     ++counts_.fetches_failed;
     return std::nullopt;
   }

@@ -1,6 +1,5 @@
-// How the caches of sequences get to the tiers and back: whether to load or to compute again, capture, restore, and
-// what all of that cost. Without tiers it saves nothing and finds nothing. Owned by the engine loop; engine thread
-// only.
+// Moves the caches of sequences to the tiers and back: the choice between loading and recomputing, capture, restore,
+// and statistics. Without tiers it saves and finds nothing. Owned by the engine loop. THREAD: engine.
 #pragma once
 
 #include <cstdint>
@@ -15,91 +14,90 @@ namespace ringside {
 
 class SequenceStorage {
  public:
-  /// Counts what it does in `counts`, which outlives it, as do the others.
+  /// Counts in `counts`. REQUIRES: all references outlive it.
   SequenceStorage(const EngineStorage& storage, SlabMemory& memory, const Clock& clock, EngineStats* counts)
       : storage_(storage), memory_(memory), clock_(clock), counts_(*counts) {}
   ~SequenceStorage();
 
   enum class Saved {
     kYes,
-    kNothing,  // no tiers, no owner, an empty cache or the first window of a shortened replay
-    kRefused,  // the tiers would not keep it or have too much to do, or there is no pinned memory to copy it into
-    kCopying,  // begun: TakeSaved tells
+    kNothing,  // no tiers, no owner, an empty cache, or the first window of a shortened replay
+    kRefused,  // the tiers have no room or are too busy, or there is no pinned memory
+    kCopying,  // in progress: see TakeSaved
   };
-  /// The engine's thread starts another round.
+  /// Starts another round of the engine thread.
   void BeginRound() { copied_in_round_ = 0; }
-  /// False where the engine's thread makes the copies itself and has reached this round's limit.
+  /// False if the engine thread makes copies itself and has reached this round's limit.
   bool MayCopyMore() const;
-  /// Puts what the sequence's cache holds where `owner` can find it, copying only what has changed since the last time.
-  /// Waits neither for the copy from the device nor for storage; the sequence may be used at once. kAlways copies it
-  /// even if there is no room: the process is about to end.
+  /// Saves the sequence's cache under `owner`, copying only changes since the last save. Waits neither for the copy nor
+  /// for storage; the sequence may be used at once. kAlways copies even without room: the process is about to end.
   enum class Effort { kIfRoom, kAlways };
   Saved Save(const std::string& owner, Sequence& sequence, Effort effort = Effort::kIfRoom);
-  /// As Save, under a name that is not the cache's own: the next Save to its own copies everything again.
+  /// As Save, under a name that is not the cache's own: the next Save copies everything again.
   Saved SaveCopy(const std::string& owner, Sequence& sequence);
-  /// Whether a save of this cache now would be kept.
+  /// True if a save of this cache would be kept now.
   bool Keeps(const std::string& owner, const KvCache& cache) const;
-  /// Whether host memory has room for this cache beside all copies under way, and evicts nothing for it.
+  /// True if host memory has room for this cache in addition to all copies in progress, without an eviction.
   bool HasSpareRoomFor(const KvCache& cache) const;
-  /// True while a copy out of this cache, or for this owner, is under way.
+  /// True while a copy out of this cache, or for this owner, is in progress.
   bool Saves(const KvCache* cache) const;
   bool Saves(const std::string& owner) const;
-  /// True while one into it is.
+  /// True while a copy into this cache is in progress.
   bool Loads(const KvCache* cache) const;
-  /// How long the copy into this cache, and those before it, should still take at the best rate seen; 0 = there is
-  /// none, infinite = no rate was seen.
+  /// Estimated remaining time of the copy into this cache and of those before it, at the best rate seen; 0 = no copy,
+  /// infinite = no rate yet.
   double LoadingNs(const KvCache* cache) const;
-  /// True while anything is copied.
+  /// True while any copy is in progress.
   bool busy() const { return !saves_.empty() || !loads_.empty(); }
-  /// What came of saves whose copies are done by now; with `wait`, of all.
+  /// Results of saves whose copies are done; with `wait`, of all saves.
   struct Outcome {
     const KvCache* cache;
     Saved saved;
-    bool current;  // the cache is still as it was saved
+    bool current;  // the cache has not changed since
   };
   std::vector<Outcome> TakeSaved(bool wait);
-  /// Caches that are all in by now, and how long it took in all since the tiers were asked.
+  /// Caches that are completely loaded, with the total time since the request to the tiers.
   struct Loaded {
     const KvCache* cache;
     double ms;
   };
   std::vector<Loaded> TakeLoaded();
-  /// What is being copied for this owner, or out of this cache, is not stored after all; nor is what comes into it
-  /// wanted.
+  /// Cancels copies for this owner and out of this cache, and ignores copies into it.
   void Forget(const std::string& owner, const KvCache* cache);
 
-  /// Whether to ask the tiers for `owner`'s cache, to spare `tokens` tokens of computing, and how long to wait for it.
+  /// Decides whether to fetch `owner`'s cache, which saves `tokens` tokens of prefill, and the time limit.
   struct FetchPlan {
     bool stored = false;  // there is one
-    bool ask = false;     // and loading it should not be slower than computing
+    bool ask = false;     // loading should not be slower than recomputing
     int64_t deadline_ns = 0;
   };
   FetchPlan PlanFetch(const std::string& owner, int64_t tokens);
-  /// Begins to put what the tiers answered into the sequence's cache, which is empty and has the window that is wanted,
-  /// and returns how long that took so far. nullopt, and an empty cache, if it was not there, damaged, or does not fit.
+  /// Starts to load the tiers' answer into the sequence's cache and returns the time since the request. nullopt, and an
+  /// empty cache, if the answer is an error, damaged, or does not fit. REQUIRES: the cache is empty and has the wanted
+  /// window.
   std::optional<double> Restore(const Result<FetchedSnapshot>& fetched, const RingWindow& window, int adapter,
                                 Sequence& sequence);
 
-  /// Notes how fast a step that prefills was.
+  /// Records the speed of a prefill step.
   void NotePrefill(int64_t tokens, int64_t took_ns);
 
  private:
   struct PendingSave {
     std::string owner;  // "" = no longer wanted
     KvCache* cache;
-    uint64_t snapshot;  // its number
+    uint64_t snapshot;  // its id
     PendingCapture capture;
   };
   struct PendingLoad {
     const KvCache* cache;
     bool host;
-    double ms;         // until the copies began
-    int64_t begin_ns;  // of the copies
+    double ms;         // before the copies started
+    int64_t begin_ns;  // start of the copies
     PendingRestore restore;
   };
   Saved Offer(const std::string& owner, Sequence& sequence, const Snapshot* base, Effort effort);
-  /// Whether the tiers would keep a copy of this cache and, where the device copies into pinned memory, there is enough
-  /// of that: a copy into other memory holds up the engine's thread.
+  /// True if the tiers would keep a copy of this cache and, on a device that copies into pinned memory, enough of that
+  /// is free: a copy into pageable memory would block the engine thread.
   bool HasRoomFor(const std::string& owner, const KvCache& cache, const Snapshot* base) const;
   Saved Store(PendingSave save);
   void NoteLoaded(const PendingLoad& load, double ms);
@@ -109,10 +107,10 @@ class SequenceStorage {
   const Clock& clock_;
   EngineStats& counts_;
   std::vector<PendingSave> saves_;  // oldest first
-  std::vector<PendingLoad> loads_;  // oldest first; one copy at a time is made
-  int64_t loaded_ns_ = 0;           // when the last one was done
-  double bytes_per_ns_ = 0;         // of the fastest
-  int64_t saving_bytes_ = 0;        // of all snapshots in saves_
+  std::vector<PendingLoad> loads_;  // oldest first; copied one at a time
+  int64_t loaded_ns_ = 0;           // end of the last load
+  double bytes_per_ns_ = 0;         // best rate
+  int64_t saving_bytes_ = 0;        // all snapshots in saves_
   int64_t copied_in_round_ = 0;     // out of slots
 };
 

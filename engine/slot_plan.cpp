@@ -14,7 +14,7 @@
 namespace ringside {
 namespace {
 
-constexpr int64_t kMostSlots = 4096;  // by default
+constexpr int64_t kMostSlots = 4096;  // default limit
 
 }  // namespace
 
@@ -41,7 +41,7 @@ void FitWindow(const SlabMemory& memory, const NetworkShape& network, EngineOpti
   const int64_t page = memory.page_bytes(shape.slab_bytes());
   const int64_t rows = (bytes / page * page / shape.tile_bytes() - shape.pinned_tiles) * KvShape::kTile;
   const int64_t fitting = rows - (shape.ring_rows() - options->memory_len);  // a chunk goes into the ring, too
-  // In coarse steps: stored caches are of one window, and free memory differs a little from start to start.
+  // In coarse steps: stored caches match only an equal window, and free memory varies slightly between starts.
   const auto whole = static_cast<uint64_t>(std::max(fitting, kLeast));
   const auto step = static_cast<int64_t>(std::max<uint64_t>(std::bit_floor(whole) / 16, 1));
   options->memory_len = static_cast<int64_t>(whole) / step * step;
@@ -51,7 +51,7 @@ Status PlanSlots(const SlabMemory& memory, const NetworkShape& network, EngineOp
   const KvShape shape = CacheShape(network, *options);
   const int64_t slab_bytes = KvPool::SlabBytes(memory, shape);
   if (options->fits_window && options->slots > 0) {
-    options->kv_bytes = std::min(options->kv_bytes, options->slots * slab_bytes);  // no more than they can take
+    options->kv_bytes = std::min(options->kv_bytes, options->slots * slab_bytes);  // no more than the slots can use
   }
   const int64_t asked = options->kv_bytes;
   const int64_t most_slots = MostSlots(network, shape, slab_bytes);

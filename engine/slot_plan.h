@@ -1,5 +1,4 @@
-// How many slots an engine has, how much memory for their caches, and how long their windows are: a function of the
-// device's memory, of the shape of a cache, and of the options.
+// Sizes an engine: slots, cache memory and window, from the device's memory, the shape of a cache and the options.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +15,14 @@ class SlabMemory;
 /// The shape of a cache of this network.
 KvShape CacheShape(const NetworkShape& network, const EngineOptions& options);
 
-/// The slots that a device has addresses for, of whole windows each (kernels/half_tiles.h).
+/// Slots with a whole window each for which the device has address space (kernels/half_tiles.h).
 int64_t MostSlots(const NetworkShape& network, const KvShape& shape, int64_t slab_bytes);
 
-/// With `fits_window` lowers `memory_len` until one whole window fits into `kv_bytes` and the free memory, whichever is
-/// less, in steps of a 16th or less; to 16 tokens at the least.
+/// With `fits_window`, lowers `memory_len` in steps of at most a 16th until one whole window fits into `kv_bytes` and
+/// the free memory; at least 16 tokens.
 void FitWindow(const SlabMemory& memory, const NetworkShape& network, EngineOptions* options);
 
-/// Fills in `slots`, at most MostSlots, and `kv_bytes`. kOverloaded: they do not fit.
+/// Sets `slots` (at most MostSlots) and `kv_bytes`. ERRORS: kOverloaded if they do not fit.
 Status PlanSlots(const SlabMemory& memory, const NetworkShape& network, EngineOptions* options);
 
 }  // namespace ringside

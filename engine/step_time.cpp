@@ -6,9 +6,9 @@
 namespace ringside {
 namespace {
 
-// A step of fewer rows of prompts says little of how long more of them take.
+// Minimum prompt work of a step for a useful estimate.
 constexpr double kMeasuredWork = 16;
-constexpr double kNews = 0.25;  // the share of the newest measurement
+constexpr double kNews = 0.25;  // weight of the newest measurement
 
 size_t Class(int64_t decoding) {
   return std::min<size_t>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(decoding, 0))), 15);
@@ -22,7 +22,7 @@ void StepTime::Note(int64_t decoding, double prompt_work, int64_t took_ns, int64
   const auto took = static_cast<double>(std::max<int64_t>(took_ns, 1));
   if (prompt_work == 0) return Learn(decode_ns_[Class(decoding)], took);
   if (prompt_work < kMeasuredWork) return;
-  // Rows of prompts hide a part of what decoding alone takes, so what is left may be little: never nothing.
+  // Prompt rows overlap with a part of the decode time, so the difference can be small; keep it positive.
   const double of_prompts = std::max(took - DecodeNs(decoding), took / 4);
   if (scored == 0 || ns_per_row_ == 0) return Learn(ns_per_row_, of_prompts / prompt_work);
   if (static_cast<double>(scored) < kMeasuredWork) return;
@@ -32,7 +32,7 @@ void StepTime::Note(int64_t decoding, double prompt_work, int64_t took_ns, int64
 double StepTime::DecodeNs(int64_t decoding) const {
   if (decoding == 0) return 0;
   const size_t wanted = Class(decoding);
-  for (size_t apart = 0; apart < decode_ns_.size(); ++apart) {  // the nearest that was measured
+  for (size_t apart = 0; apart < decode_ns_.size(); ++apart) {  // use the nearest measured class
     if (wanted >= apart && decode_ns_[wanted - apart] > 0) return decode_ns_[wanted - apart];
     if (wanted + apart < decode_ns_.size() && decode_ns_[wanted + apart] > 0) return decode_ns_[wanted + apart];
   }

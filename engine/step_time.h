@@ -1,5 +1,5 @@
-// How long steps take, learned from those that were: so that a step's size is chosen by time, whatever the model and
-// the device. Engine thread only.
+// A model of step durations, learned from past steps, so that a step is sized by time on any model and device. THREAD:
+// engine.
 #pragma once
 
 #include <array>
@@ -9,18 +9,18 @@ namespace ringside {
 
 class StepTime {
  public:
-  /// Notes a step of `decoding` rows that decode and prompts' rows worth `prompt_work`: a row that attends to nothing
-  /// counts 1. `scored`: prompts' rows with logits.
+  /// Records a step with `decoding` decode rows and prompt rows worth `prompt_work`, in units of a row without
+  /// attention. `scored`: prompt rows with logits.
   void Note(int64_t decoding, double prompt_work, int64_t took_ns, int64_t scored = 0);
 
-  /// Of a step that only decodes; 0 = nothing was measured.
+  /// Duration of a step that only decodes; 0 = not measured.
   double DecodeNs(int64_t decoding) const;
-  /// Of prompts' rows, beside whatever else; 0 = nothing was measured.
+  /// Additional time of prompt rows; 0 = not measured.
   double PromptNs(double prompt_work) const { return prompt_work * ns_per_row_; }
-  /// The work of a row's logits; 0 = nothing was measured.
+  /// Work of one row's logits; 0 = not measured.
   double LogitsWork() const { return ns_per_row_ == 0 ? 0 : ns_per_logits_ / ns_per_row_; }
-  /// How much work of prompts fits into a step of `limit_ns` beside `decoding` rows. A step that decodes for longer
-  /// than that lets prompts have half as much again, or they would never be computed.
+  /// Prompt work that fits into a step of `limit_ns` with `decoding` decode rows. If decoding alone exceeds the limit,
+  /// prompts still get half of that time, so that they do not starve.
   double PromptWork(int64_t decoding, double limit_ns, double unmeasured) const;
 
  private:

@@ -1,4 +1,4 @@
-// What the engine is asked to do for one turn. A plain value; see Engine::Submit.
+// The engine's input for one turn. A plain value; see Engine::Submit.
 #pragma once
 
 #include <cstdint>
@@ -17,56 +17,57 @@ struct ChannelFormat;
 class Grammar;
 class GrammarMatcher;
 
-using TimelineId = uint64_t;  // a conversation's timeline, chosen by the session layer, unique for the process
-using TurnId = uint64_t;      // chosen by the session layer, unique for the process
+using TimelineId = uint64_t;  // a conversation's timeline; chosen by the session layer, unique in the process
+using TurnId = uint64_t;      // chosen by the session layer, unique in the process
 
 struct TurnRequest {
   TurnId turn = 0;
   TimelineId timeline = 0;  // not 0
-  std::string account;      // whose turn it is, where several share the server: they are served alike; "" is one, too
+  std::string account;      // the tenant, for fair scheduling; "" is a tenant, too
   std::string owner;        // the conversation's name in the tiers, 1 to 128 bytes; "" = its cache is never saved
-  /// True if earlier tokens of the conversation were computed before, by an earlier process perhaps: a cache that is
-  /// not found was lost then, and is reported as recomputed.
+  /// True if earlier tokens of the conversation were computed before, even by an earlier process: if no cache is found,
+  /// it was lost, and the turn reports recomputation.
   bool continues = false;
-  /// The timeline that this new one was forked off, and its owner; 0 = none. Its rows in a slot are taken over on the
-  /// device, after its prompt has been computed if that is under way; its stored cache gets this one as a second owner.
+  /// The timeline that this new one was forked from, and its owner; 0 = none. Rows in its slot are copied on the
+  /// device, once its prompt is computed; its stored cache is shared with the new owner.
   TimelineId forked_from = 0;
   std::string forked_owner;
-  bool goes_on = false;  // `tokens` end in the middle of the answer, so that a space at the output's beginning is text
-  /// The whole timeline before the answer: history and new input. The engine makes the cache equal it, reusing what it
-  /// has: a longest common prefix in the slot, rolled back where the ring still allows, else rebuilt.
+  bool goes_on = false;  // continues a cut answer, so a space at the start of the output is text
+  /// The whole timeline before the answer: history and new input. The engine makes the cache equal to it and reuses
+  /// what it can: the longest common prefix in the slot, rolled back if the ring still allows it, else rebuilt.
   std::vector<TokenId> tokens;
-  std::vector<int64_t> message_starts;  // ascending positions of `tokens` at which messages begin
+  std::vector<int64_t> message_starts;  // ascending positions in `tokens` at which messages start
   RingWindow window;                    // pinned <= pinned_max, memory_len <= the engine's
   int64_t session_len = 0;              // <= the engine's; 0 = the engine's
-  int adapter = 0;                      // of NetworkShape::adapters, counted from 1; 0 = the network as it is
-  int64_t virtual_tokens = 0;           // the adapter's, which the engine puts before `tokens` and pins
+  int adapter = 0;                      // one of NetworkShape::adapters, counted from 1; 0 = the base network
+  int64_t virtual_tokens = 0;           // the adapter's soft prompt, which the engine puts before `tokens` and pins
   SamplingParams sampling;
   std::vector<std::string> stop_strings;
-  std::vector<TokenId> stop_ids;  // end-of-turn tokens of the model included, unless ignored
-  /// One of several answers to one prompt. Where another timeline of the account has the prompt in a slot and the
-  /// device has branches, this turn's cache is a branch of that one's, which stays as it is, and ends with the turn.
+  std::vector<TokenId> stop_ids;  // including the model's end-of-turn tokens, unless ignored
+  /// One of several answers to one prompt. If another timeline of the tenant has the prompt in a slot and the device
+  /// supports branches, this turn's cache is a copy-on-write branch, dropped with the turn.
   bool may_branch = false;
-  /// The log probabilities of `tokens` are asked for, too (sampling.logprobs, at least 0, says of how many others):
-  /// they are all computed, whatever a cache has of them, and no more than the window shows.
+  /// Also returns the log probabilities of `tokens` (sampling.logprobs, at least 0, is the number of alternatives). All
+  /// of them are computed, whatever a cache has; at most one window.
   bool scored = false;
-  /// The mean of its tokens' hidden states is asked for (TokenSink::OnEmbedded), and no answer (max_tokens 0): as of
-  /// scored, all of them are computed.
+  /// Returns the mean of its tokens' hidden states (TokenSink::OnEmbedded) and no answer (max_tokens 0). As for
+  /// `scored`, all tokens are computed.
   bool embedded = false;
-  /// What the answer must match, or null. Then stop_ids can be chosen only where it may end, and it ends by itself
-  /// where it can only end.
+  /// The grammar of the answer, or null. stop_ids are then allowed only where the answer may end, and the answer ends
+  /// by itself where it can only end.
   std::shared_ptr<const Grammar> grammar;
-  std::string begun;  // where the turn goes on: the answer's text so far, which the grammar takes first
-  /// A matcher that has taken `begun` already, on a worker; null: the engine takes it.
+  std::string begun;  // the existing text of a continued answer, which the grammar consumes first
+  /// A matcher that a worker has already fed `begun`; null: the engine feeds it.
   std::shared_ptr<const GrammarMatcher> matcher;
-  /// Splits sampled text into reasoning and answer; null = all text is the answer. Stop strings, grammar,
-  /// penalties and bad words apply to the answer alone; max_tokens counts all tokens.
+  /// Splits sampled text into reasoning and answer; null = all text is the answer. Stop strings, grammar, penalties and
+  /// bad words apply to the answer alone; max_tokens counts all tokens.
   std::shared_ptr<const ChannelFormat> channels;
-  /// Tokens of reasoning, at most; -1 = no limit. Then the format's forced_close is appended as if it had been sampled.
+  /// Maximum number of reasoning tokens; -1 = no limit. Then the format's forced_close is appended as if it had been
+  /// sampled.
   int64_t reasoning_budget = -1;
-  std::vector<TokenId> begun_ids;  // with `channels`, where the turn continues an answer: its sampled ids so far
-  int64_t max_tokens = 0;        // new tokens at most; 0 = prefill only (warm-up), -1 = until session_len
-  bool ends_repetition = false;  // the answer ends where RepetitionGuard finds a loop, unless the grammar wants more
+  std::vector<TokenId> begun_ids;  // with `channels`, if the turn continues an answer: its sampled ids so far
+  int64_t max_tokens = 0;          // maximum number of new tokens; 0 = prefill only (warm-up), -1 = until session_len
+  bool ends_repetition = false;  // ends the answer when RepetitionGuard finds a loop, unless the grammar requires more
   std::shared_ptr<TokenSink> sink;
 };
 

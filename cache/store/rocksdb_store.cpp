@@ -220,7 +220,7 @@ Status RocksDbStore::Impl::Open() {
       status.code() != StatusCode::kNotFound) {
     return status;
   }
-  LogWarning("{}; what is in {} is thrown away and computed again", status.message(), name());
+  LogWarning("{}; discarding {}: its caches will be recomputed", status.message(), name());
   Close();
   std::filesystem::remove_all(name(), error);
   if (error) return IoError("disk tier: " + name() + ": " + error.message());
@@ -320,7 +320,7 @@ Status RocksDbStore::Impl::Sweep(const std::string& owner) {
 Status RocksDbStore::Impl::Refuse(const rocksdb::Status& status) {
   healthy = false;
   const Status out = ToStatus(status);
-  LogError("{}; nothing more is written there", out.message());
+  LogError("{}; the disk tier refuses further writes", out.message());
   return out.code() == StatusCode::kOverloaded ? out : IoError(out.message());
 }
 

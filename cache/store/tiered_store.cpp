@@ -26,7 +26,7 @@ void Tell(const TieredStore::Done& done, const Status& status) {
   if (done) done(status);
 }
 
-Status TooSlow() { return Overloaded("tiers: the disk is too slow for what leaves the slots"); }
+Status TooSlow() { return Overloaded("tiers: the disk is too slow for the evicted caches"); }
 
 }  // namespace
 

@@ -163,8 +163,7 @@ void TieredStore::Impl::ApplyIdleTimes() {
     std::lock_guard lock(mutex_);
     ++stats_.expired;
   }
-  if (expired > 0)
-    LogInfo("{} caches are deleted from the disk: unused for {} s", expired, options_.disk_idle_ms / 1000);
+  if (expired > 0) LogInfo("deleted {} caches from the disk: unused for {} s", expired, options_.disk_idle_ms / 1000);
 }
 
 Status TieredStore::Impl::EraseFromDisk(const std::string& owner) {

@@ -123,7 +123,7 @@ Result<bool> CutFile(const std::string& name, uint64_t known) {
   const Status status = cut ? Status::Ok() : SystemError(name);
   close(file);
   RETURN_IF_ERROR(status);
-  LogWarning("{}: cut off {} bytes of a write that never ended", name, log.size() - sound.end);
+  LogWarning("{}: truncated {} bytes of a torn write", name, log.size() - sound.end);
   return true;
 }
 
