@@ -1,5 +1,5 @@
-// The rotation angles of positions, kept once computed: conversations share positions, and a cosine in float64 costs
-// more than all else the host does for a row of a prompt. One thread.
+// A cache of rotary angles by position. Conversations share positions, and a cosine in float64 costs more than
+// everything else that the host does for a prompt row. THREAD: one.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,22 @@ namespace ringside {
 
 class AngleTable {
  public:
-  /// Positions held at once; one that falls on another's place takes it.
+  /// Capacity; direct-mapped, so a position evicts the one in its place.
   static constexpr int64_t kPositions = 16384;
 
-  /// Cosine and sine of position * inverse frequency, times the rotation's magnitude: taken in float64 and rounded,
-  /// [rotary / 2] each. Those of the positions behind it follow, if they lie side by side and were asked for since.
+  /// Cosine and sine of position * inverse frequency, times the rotation's magnitude, computed in float64 and rounded:
+  /// [rotary / 2] each. The angles of the next positions follow if they are SideBySide and were requested since.
   struct Angles {
     const float* cosines;
     const float* sines;
   };
-  /// Always the same rotation.
+  /// REQUIRES: the same rotation in every call.
   Angles Of(const Rotation& rotation, int64_t position);
 
   static bool SideBySide(int64_t position, int64_t count) { return position % kPositions + count <= kPositions; }
 
  private:
-  std::vector<int64_t> held_;           // [kPositions] the position whose angles stand there, or -1
+  std::vector<int64_t> held_;           // [kPositions] the cached position, or -1
   std::vector<float> cosines_, sines_;  // [kPositions, rotary / 2]
 };
 

@@ -8,7 +8,7 @@
 namespace ringside {
 namespace {
 
-constexpr auto kLogitRows = static_cast<int64_t>(kMostUnchosenRows);  // of logits on the device at a time
+constexpr auto kLogitRows = static_cast<int64_t>(kMostUnchosenRows);  // rows of logits on the device at once
 
 std::vector<const Weight*> Pointers(const std::vector<Weight>& weights) {
   std::vector<const Weight*> out;
@@ -16,7 +16,7 @@ std::vector<const Weight*> Pointers(const std::vector<Weight>& weights) {
   return out;
 }
 
-/// Whether a choice is that of the highest logit, whatever all others are.
+/// True if the choice is a plain argmax, independent of all other settings.
 bool IsOfHighest(const TokenChoice& choice) {
   return choice.greedy() && choice.logprobs < 0 && choice.banned.empty() && choice.allowed.empty() &&
          choice.bias.empty() && choice.repeated.empty() && choice.counted.empty();
@@ -50,7 +50,7 @@ Decoder::Decoder(Backend& backend, const ModelSpec& spec, const Shard& shard, st
 Result<Tensor> Decoder::Scratch::Rows(Backend& backend, int64_t rows) {
   const auto bytes = static_cast<size_t>(StorageBytes(dtype, rows * columns));
   if (memory.bytes() < bytes) {
-    memory = Buffer();  // give back first: both at once might not fit
+    memory = Buffer();  // free first: both at once might not fit
     ASSIGN_OR_RETURN(memory, backend.Allocate(bytes));
   }
   return Tensor{dtype, memory.data(), rows, columns, columns};
@@ -210,13 +210,13 @@ void Decoder::Experts(Tensor x, const LayerWeights& w) {
                     .y = stream_});
 }
 
-// Every family's block: x += Attention(Norm(x)); x += Mlp(Norm(x)) (Vaswani et al. 2017, pre-norm), with norms before
-// or behind, x = Norm(x + Attention(x)) (post-norm); or x += Attention(Norm(x)) + Mlp(Norm(x)) (GPT-J, Wang and
+// The block of every family: x += Attention(Norm(x)); x += Mlp(Norm(x)) (Vaswani et al. 2017, pre-norm), with optional
+// output norms; x = Norm(x + Attention(x)) (post-norm); or x += Attention(Norm(x)) + Mlp(Norm(x)) (GPT-J, Wang and
 // Komatsuzaki 2021).
 void Decoder::Block(const LayerWeights& w, const AttentionArgs& step) {
   const bool sums = own_.norm_sums;
   const Tensor normed = sums ? stream_ : NormedStream(w.attention_norm, w.attention_norm_bias, normed_);
-  Tensor input = normed;  // of the MLP
+  Tensor input = normed;  // input of the MLP
   if (own_.parallel && !own_.shared_norm) input = NormedStream(w.mlp_norm, w.mlp_norm_bias, mlp_normed_);
   Attend(normed, w, step);
   if (sums) Norm(stream_, w.attention_norm, w.attention_norm_bias, stream_);
@@ -233,7 +233,7 @@ void Decoder::Run(const StepPlan& plan, const KvShape& shape, std::span<const At
   wanted_rows_ = plan.wanted_rows;
   for (const StepPlan::EncoderInput& input : plan.inputs) Encode(input, shape);
   if (plan.rows() == 0) return;
-  // Tokens that the embedding awaits are the last stage's.
+  // The last stage sampled the tokens that the embedding needs.
   if (const size_t awaited = shard_.stages > 1 ? plan.awaited_tokens() : 0; awaited > 0) {
     if (shard_.chooses()) backend_.SendChosen(awaited);
     if (shard_.embeds()) backend_.ReceiveChosen(awaited);
@@ -262,7 +262,7 @@ void Decoder::Run(const StepPlan& plan, const KvShape& shape, std::span<const At
 
 Tensor Decoder::RowsOfStream(std::span<const int64_t> rows) {
   const auto count = static_cast<int64_t>(rows.size());
-  // Ascending: all together, as in every step that only decodes.
+  // Ascending and contiguous, as in every step that only decodes: no copy.
   if (rows.back() - rows.front() + 1 == count) return stream_.Rows(rows.front(), count);
   const Tensor copied = wanted_.Rows(backend_, count).value();
   backend_.GatherRows(stream_, rows, copied);
@@ -308,7 +308,7 @@ Result<KvShape> Decoder::EncoderCache(int64_t rows) {
 void Decoder::Encode(const StepPlan::EncoderInput& input, const KvShape& shape) {
   const auto rows = static_cast<int64_t>(input.ids.size());
   const EncoderWeights& encoder = weights_.encoder;
-  const std::vector<int64_t> first_live(input.ids.size(), rows);  // there is nothing behind
+  const std::vector<int64_t> first_live(input.ids.size(), rows);  // nothing follows the input
   const KvShape own = EncoderCache(rows).value();
   AttentionSegment segment{
       .rows = rows, .pinned = rows, .first_live = first_live.data(), .slab = encoder_cache_.data()};
@@ -388,7 +388,7 @@ void Decoder::RunLayers(const MicroBatch& batch, const KvShape& shape) {
   }
 }
 
-// A few rows at a time: a whole prompt's logits would not fit.
+// A few rows at a time: the logits of a whole prompt would not fit.
 template <class Take>
 void Decoder::Logits(bool gathered, const Take& take) {
   const auto rows = static_cast<int64_t>(wanted_rows_.size());

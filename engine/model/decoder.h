@@ -1,5 +1,4 @@
-// One rank's part of a network on its device: weights, scratch memory, and the forward pass of a step. Used by the
-// rank's thread only.
+// One rank's part of a network on its device: weights, workspace, and the forward pass of a step. THREAD: the rank's.
 #pragma once
 
 #include <array>
@@ -19,116 +18,117 @@ namespace ringside {
 
 class Decoder final : public RankDecoder {
  public:
-  /// `borders`: of all ranks' parts of the vocabulary (VocabBorders).
+  /// `borders`: vocabulary shards of all ranks (VocabBorders).
   Decoder(Backend& backend, const ModelSpec& spec, const Shard& shard, std::vector<int64_t> borders, Weights weights);
 
-  /// Of adapters, too.
+  /// Adapters included.
   int64_t weight_bytes() const;
-  /// Takes the adapter that rows of steps call by the next number (StepPlan::adapters).
+  /// Adds the adapter with the next number (StepPlan::adapters).
   void AddAdapter(AdapterWeights adapter);
-  /// Behind the last of them, before Reserve. kOverloaded without room.
+  /// Packs the adapters for the device. REQUIRES: all were added, before Reserve. ERRORS: kOverloaded without memory.
   Status PlaceAdapters();
   Status Reserve(int64_t rows) override;
-  /// In micro-batches (CutStep) where there are stages.
+  /// In micro-batches (CutStep) if there are pipeline stages.
   void Run(const StepPlan& plan, const KvShape& shape, std::span<const AttentionSegment> segments) override;
-  // Ranks of the last stage choose; what others say they have chosen is nothing.
+  // Ranks of the last stage sample; the results of other ranks are ignored.
   void CopyLogits(std::span<float> logits) override;
   void Choose(std::span<const TokenChoice> choices) override;
   void KeepLogits() override;
   void ChooseKept(std::span<const TokenChoice> choices) override;
   std::vector<ChosenToken> Finish() override;
-  /// Of the last step that ran, on ranks of the last stage: [StepPlan::hidden_rows, D].
+  /// Hidden states of the last step, on ranks of the last stage: [StepPlan::hidden_rows, D].
   const std::vector<float>& hidden_states() const { return hidden_states_; }
 
  private:
-  /// Device memory of a step: [T, columns], grown to the largest step seen and used again by every step.
+  /// Workspace of a step: [T, columns], grown to the largest step so far and reused.
   struct Scratch {
-    int64_t columns = 0;  // 0: this model has none
+    int64_t columns = 0;  // 0: unused by this model
     DType dtype = DType::kF32;
     Buffer memory;
 
-    /// The first `rows` rows. kOverloaded, naming the bytes, if it must grow and the device has no room.
+    /// The first `rows` rows. ERRORS: kOverloaded, with the bytes, if it must grow and the device has no memory.
     Result<Tensor> Rows(Backend& backend, int64_t rows);
   };
-  /// What a step that has begun will bring.
+  /// A launched step.
   struct Begun {
     uint64_t submission = 0;
     std::vector<ChosenToken> chosen;
   };
-  /// What all adapters have for one part of a layer.
+  /// All adapters' matrices for one part of a layer.
   struct PlacedPart {
-    std::vector<std::span<const LowRank>> matrices;  // of each adapter
-    int64_t ranks = 0;                               // r of one's matrices together, where that is most
+    std::vector<std::span<const LowRank>> matrices;  // by adapter
+    int64_t ranks = 0;                               // maximum over the adapters of the summed ranks
     Buffer placed;                                   // Backend::PlaceLowRank
   };
 
-  /// Runs the encoder on an input, and takes what the decoder's layers make of it to the cache's pinned positions.
+  /// Runs the encoder on an input and writes the decoder layers' cross-attention keys and values to the cache's pinned
+  /// positions.
   void Encode(const StepPlan::EncoderInput& input, const KvShape& shape);
-  /// What encoder_cache_ holds of an input of so many rows; room for it. kOverloaded without.
+  /// Shape of encoder_cache_ for an input of `rows` rows; reserves its memory. ERRORS: kOverloaded without memory.
   Result<KvShape> EncoderCache(int64_t rows);
   void Embed(const StepPlan& plan, const MicroBatch& batch);
   void EmbedVirtual(const StepPlan::VirtualRows& rows, const MicroBatch& batch, Tensor embedded);
   void RunLayers(const MicroBatch& batch, const KvShape& shape);
   void Block(const LayerWeights& w, const AttentionArgs& step);
   void Norm(Tensor x, const DeviceVector& weight, const DeviceVector& bias, Tensor y) const;
-  /// The stream's norm in `scratch`; the stream itself where there is no such norm.
+  /// The stream's norm in `scratch`; the stream itself if there is no such norm.
   Tensor NormedStream(const DeviceVector& weight, const DeviceVector& bias, Scratch& scratch);
   void Attend(Tensor x, const LayerWeights& w, const AttentionArgs& step);
-  /// The attention to an encoder's rows.
+  /// Cross-attention to the encoder's rows.
   void AttendToInput(const LayerWeights& w, const AttentionArgs& step);
   void Mlp(Tensor x, const LayerWeights& w, int64_t layer);
   void Experts(Tensor x, const LayerWeights& w);
-  /// Something that is added to the residual stream: x W^T + bias, and what adapters add to it.
+  /// A term of the residual stream: x W^T + bias, plus the adapters' part.
   struct StreamPart {
     const Weight& weight;
     const DeviceVector &bias, &norm;
     int64_t layer;
     AdaptedPart adapted;
   };
-  /// stream += the part, of all ranks' x and W together; or the norm of that, if there is one behind it.
+  /// stream += the term, summed over all ranks; with an output norm, += its norm.
   void AddToStream(Tensor x, const StreamPart& part);
-  /// y += what the rows' adapters add to this part of the layer.
+  /// y += the adapters' part of this layer for each row.
   void AddAdapted(Tensor x, int64_t layer, AdaptedPart part, Tensor y);
-  /// These rows of the stream: some of its own where they follow one another, else copied to wanted_.
+  /// These rows of the stream: a view if they are contiguous, else copied to wanted_.
   Tensor RowsOfStream(std::span<const int64_t> rows);
-  /// The rows after the final norm and the projection, in `scratch` or where they are already.
+  /// The rows after the final norm and the projection, in `scratch` or in place.
   Tensor FinalRows(std::span<const int64_t> rows, Scratch& scratch, Scratch& projected);
   void CopyHiddenStates(std::span<const int64_t> rows);
-  /// Logits of the wanted rows, a few at a time: take(first, logits [count, V] on the device); those of this rank's
-  /// tokens only, unless they are gathered.
+  /// Computes logits of the wanted rows, a few at a time: take(first, logits [count, V] on the device). Only this
+  /// rank's vocabulary shard, unless `gathered`.
   template <class Take>
   void Logits(bool gathered, const Take& take);
 
   Backend& backend_;
-  const ModelSpec own_;  // of this rank's part
+  const ModelSpec own_;  // spec of this rank's part
   const Shard shard_;
   const std::vector<int64_t> borders_;
   const Weights weights_;
   std::vector<AdapterWeights> adapters_;
-  std::vector<std::array<PlacedPart, kAdaptedParts>> placed_adapters_;  // of each layer; none without adapters
+  std::vector<std::array<PlacedPart, kAdaptedParts>> placed_adapters_;  // by layer; empty without adapters
 
-  Scratch stream_scratch_;  // [T, D] the residual stream; of a micro-batch, but in the last stage
+  Scratch stream_scratch_;  // [T, D] residual stream; T is a micro-batch except in the last stage
   Scratch normed_;          // [T, D]
-  Scratch mlp_normed_;      // [T, D], where attention and MLP have the same input behind a norm each
+  Scratch mlp_normed_;      // [T, D], if attention and MLP have separate norms of one input
   Scratch qkv_;             // [T, (H + 2G) d]
   Scratch attended_;        // [T, H d]
   Scratch mlp_in_;          // [T, 2F] or [T, F]
-  Scratch mlp_mid_;         // [T, F], of gated ones
+  Scratch mlp_mid_;         // [T, F], for gated MLPs
   Scratch router_;          // [T, experts]
-  Scratch part_;            // [T, D] of this rank, to be summed with the others', or to be normed
-  Scratch wanted_;          // [rows, D] of which logits or hidden states are wanted
-  Scratch embedded_;        // [T, E], of embeddings that are projected
-  Scratch projected_;       // [rows, E] of which logits are wanted
-  Scratch hidden_;          // [rows, D] or [rows, E] of which hidden states are
+  Scratch part_;            // [T, D] partial sum of this rank, for the all-reduce or an output norm
+  Scratch wanted_;          // [rows, D] rows with logits or hidden states
+  Scratch embedded_;        // [T, E], if embeddings are projected
+  Scratch projected_;       // [rows, E], rows with logits
+  Scratch hidden_;          // [rows, D] or [rows, E], rows with hidden states
   Scratch logits_;          // [a few rows, V]
-  Scratch low_rank_;        // [T, r] of the adapters' matrices of one input together
-  Scratch encoded_keys_;    // [T, 2G d] keys and values of an encoder's rows
-  Buffer encoder_cache_;    // of an encoder's layer that runs
+  Scratch low_rank_;        // [T, r], r: ranks of all adapters of one input
+  Scratch encoded_keys_;    // [T, 2G d] keys and values of the encoder's rows
+  Buffer encoder_cache_;    // of the current encoder layer
   const DeviceVector none_;
 
   uint64_t attention_step_ = 0;            // AttentionArgs::step
-  Tensor stream_;                          // of the micro-batch that runs; of the step in the end
-  std::span<const int> adapters_of_rows_;  // of it; empty where no row has one
+  Tensor stream_;                          // of the current micro-batch; of the whole step at the end
+  std::span<const int> adapters_of_rows_;  // of the current micro-batch; empty if no row has an adapter
   std::vector<int64_t> wanted_rows_;       // of the step
   Tensor kept_;                            // logits that wait for ChooseKept
   std::vector<float> hidden_states_;

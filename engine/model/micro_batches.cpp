@@ -6,9 +6,9 @@ namespace ringside {
 namespace {
 
 constexpr int64_t kMostOfAStage = 4;
-constexpr int64_t kNear = 4;  // a border moves by up to a micro-batch's rows over this
+constexpr int64_t kNear = 4;  // a border moves by at most the rows of a micro-batch / kNear
 
-/// Where they begin, and the rows of the step.
+/// The first rows of all micro-batches, and the number of rows.
 std::vector<int64_t> Borders(int64_t rows, int64_t count, std::span<const AttentionSegment> segments) {
   std::vector<int64_t> borders{0};
   for (int64_t i = 1; i < count; ++i) {

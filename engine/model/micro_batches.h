@@ -1,5 +1,5 @@
-// A step in pieces that stages work on at the same time: while one computes a piece, the next computes the one before
-// it. Pure functions, the same on every rank.
+// Pipeline parallelism: a step is split into micro-batches that stages process concurrently. Pure functions, with the
+// same result on every rank.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,22 @@
 
 namespace ringside {
 
-/// Rows of a step that a stage computes, and hands to the next, together.
+/// Rows that a stage computes and sends to the next one together.
 struct MicroBatch {
   int64_t first_row = 0, rows = 0;         // in the step
-  std::vector<AttentionSegment> segments;  // whose rows are counted from first_row
-  std::vector<RopeAngles> angles;          // of its rows, for each of the network's rotations
+  std::vector<AttentionSegment> segments;  // rows relative to first_row
+  std::vector<RopeAngles> angles;          // of its rows, by rotation
 };
 
-/// How many a step of so many rows is cut into: as many as have `busy_rows` (Backend::busy_rows) each, one at least,
-/// and at most 4 a stage, with which stages wait for less than a fifth of the time; one where there is one stage.
+/// Number of micro-batches for a step of `rows` rows: enough to give each `busy_rows` (Backend::busy_rows), at least
+/// one and at most 4 per stage, which keeps the pipeline bubble below a fifth; one if there is one stage.
 int64_t CountMicroBatches(int64_t rows, int stages, int64_t busy_rows);
-/// No micro-batch of a step of up to so many rows has more.
+/// Maximum rows of a micro-batch in any step of up to `rows` rows.
 int64_t LargestMicroBatch(int64_t rows, int stages, int64_t busy_rows);
 
-/// In the order of the rows, so that each stage gets those of one sequence in theirs. They are about equal: a border
-/// lies between two sequences where one is near, else within a sequence. `segments` are the plan's; `pairs`: angles of
-/// a row.
+/// Splits a step in row order, so that each stage sees the rows of a sequence in order. The sizes are about equal: a
+/// border is between two sequences if one is near, else within a sequence. `segments`: the plan's; `pairs`: rotary
+/// angles per row.
 std::vector<MicroBatch> CutStep(const StepPlan& plan, std::span<const AttentionSegment> segments, int64_t pairs,
                                 int stages, int64_t busy_rows);
 

@@ -10,7 +10,7 @@ Model::State::~State() {
   group.Run([this](size_t rank) {
     if (rank < decoders.size()) decoders[rank].reset();
   });
-  // All have done what they were told before the first of them ends.
+  // Wait until all remotes have completed their calls before the first one is destroyed.
   for (const auto& remote : remotes) (void)remote->free_bytes();
 }
 
@@ -51,7 +51,7 @@ NetworkShape Model::shape() const {
           .vocab = spec.vocab,
           .most_heads = most_heads,
           .position_limit = spec.learned_positions ? spec.trained_context : 0,
-          // Products of a row with all weights of the layers; with one key and one value of every head.
+          // FLOPs of a row in all layer weights, relative to those per attended token.
           .attention_context = static_cast<double>(spec.layer_weights()) /
                                static_cast<double>(2 * spec.layers * spec.heads * spec.head_dim),
           .branches = state_->slabs == nullptr && spec.encoder_layers == 0,
@@ -100,7 +100,7 @@ void Model::Choose(std::span<const TokenChoice> choices) {
 void Model::Finish(std::span<ChosenToken> chosen) {
   state_->group.Run([&](size_t rank) {
     const std::vector<ChosenToken> own = state_->decoder(rank).Finish();
-    if (rank > 0) return;  // all have chosen the same
+    if (rank > 0) return;  // all ranks have sampled the same tokens
     CHECK_EQ(chosen.size(), own.size());
     std::ranges::copy(own, chosen.begin());
   });

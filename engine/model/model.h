@@ -1,5 +1,5 @@
-// The network: hidden states and logits for a batch of sequences. Const after Load, holds no conversation; the forward
-// pass is called from the engine thread only (it uses the model's scratch memory).
+// The network: hidden states and logits for a batch of sequences. Immutable after Load, without state of conversations.
+// THREAD: engine for the forward pass, which uses the model's workspace.
 #pragma once
 
 #include <memory>
@@ -22,66 +22,66 @@ class Processes;
 class Model final : public Network {
  public:
   ~Model() override;
-  /// Loads what OpenModelFiles (model_files.h) takes, whatever its format. A missing, short, misshapen, overlapping or
-  /// unknown tensor refuses to load, naming it (kCorruption); so does what we do not know or lack (kInvalidArgument),
-  /// an unreadable file (kNotFound, kIo) and want of memory (kOverloaded). `backend` must outlive the model.
+  /// Loads any format that OpenModelFiles (model_files.h) accepts. REQUIRES: `backend` outlives the model. ERRORS:
+  /// kCorruption, with the tensor, if one is missing, short, misshapen, overlapping or unknown; kInvalidArgument for an
+  /// unknown or unsupported feature; kNotFound, kIo for an unreadable file; kOverloaded without memory.
   static Result<std::unique_ptr<Model>> Load(const std::string& path, Backend& backend);
-  /// The same, shared by ranks that each have a part of it (engine/model/weights/shard.h): a backend each, which are
-  /// used by the ranks' own threads from now on, one a rank, in the order of their ranks (RankLayout).
-  /// kInvalidArgument, too, if it cannot be shared by so many.
+  /// As above, sharded over ranks (engine/model/weights/shard.h): one backend each, in rank order (RankLayout). From
+  /// now on each rank has a thread, which alone uses its backend. ERRORS: also kInvalidArgument if the model cannot be
+  /// split into that many parts.
   ///
-  /// With kDummy no *.safetensors are looked for: weights are random (kernels/random_weights.h), the same for any
-  /// number of ranks, and where the folder has no tokenizer either, bytes are tokens and all others made-up words.
+  /// kDummy needs no *.safetensors: weights are random (kernels/random_weights.h), the same for any number of ranks. If
+  /// the folder has no tokenizer either, tokens are bytes and dummy words.
   static Result<std::unique_ptr<Model>> Load(const std::string& path, std::span<Backend* const> ranks, int stages = 1,
                                              LoadFormat format = LoadFormat::kAuto);
-  /// The same in the first of several processes, of which each has as many ranks. Waits until all have loaded; the
-  /// first failure of any, and kInvalidArgument, naming the process, where one has loaded something else. `processes`
-  /// must outlive the model.
+  /// As above, in the first of several processes, which all have the same number of ranks. Waits until all have loaded.
+  /// REQUIRES: `processes` outlives the model. ERRORS: the first failure of any process; kInvalidArgument, with the
+  /// process, if one has loaded something else.
   static Result<std::unique_ptr<Model>> Load(const std::string& path, std::span<Backend* const> ranks, int stages,
                                              LoadFormat format, Processes& processes);
-  /// What the others do meanwhile: load their part, and then what the first tells them, until it tells them to end.
-  /// Fails as Load does; kUnavailable once another process or a device is gone.
+  /// Runs a follower process: loads its part, then executes the first process's calls until the end call. ERRORS: as
+  /// Load; kUnavailable once another process or a device is gone.
   static Status Follow(const std::string& path, std::span<Backend* const> ranks, int stages, LoadFormat format,
                        Processes& processes);
 
-  /// Loads LoRA adapters and soft prompts (engine/model/adapters/), which parts of steps call by their place in this
-  /// list, counted from 1. Once, before Reserve and the first step. Errors as of reading and loading them, naming the
-  /// adapter and its path; kInvalidArgument, too, where the device or other processes cannot have any.
+  /// Loads LoRA adapters and soft prompts (engine/model/adapters/), numbered from 1 in this order for
+  /// StepPart::adapter. REQUIRES: called once, before Reserve and the first step. ERRORS: as for reading and loading
+  /// each, with the adapter's name and path; kInvalidArgument also if the device or several processes do not support
+  /// adapters.
   Status LoadAdapters(std::span<const NamedAdapter> adapters);
 
   const ModelSpec& spec() const;
-  /// That of its only rank, or of all of them as one.
+  /// The memory of its only rank, or of all ranks as one.
   SlabMemory& memory() const override;
-  /// Of its first rank.
+  /// The backend of its first rank.
   Backend& backend() const;
   NetworkShape shape() const override;
   int64_t virtual_tokens(int adapter) const override;
   bool runs_ahead() const override;
-  /// What the same file says of the tokenizer (no tokens if it has none) and its chat template (Jinja source; "" if it
-  /// has none). Every token's id is below the model's vocabulary size.
+  /// The file's tokenizer (no tokens if it has none) and chat template (Jinja source; "" if it has none). Every token
+  /// id is below the model's vocabulary size.
   const TokenizerData& tokenizer_data() const;
   const std::string& chat_template() const;
-  /// A digest of everything that decides the numbers and the tokens: every tensor's bytes, the hyper-parameters, the
-  /// rotation, the tokenizer, the chat template, the types of the backend's activations and weights, the version of the
-  /// arithmetic and of the cache's layout. Rows computed under equal fingerprints (and with the same element type,
-  /// which a snapshot names itself) are interchangeable.
+  /// A digest of everything that determines the numbers and the tokens: all tensor bytes, hyper-parameters, rotation,
+  /// tokenizer, chat template, the backend's activation and weight types, the versions of the arithmetic and of the
+  /// cache layout. Rows computed under equal fingerprints (with equal element type, which a snapshot records itself)
+  /// are interchangeable.
   const Fingerprint& fingerprint() const;
-  /// The same of rows that are computed under each of the adapters: of what these change, too.
+  /// The fingerprint under each adapter.
   const std::vector<Fingerprint>& adapter_fingerprints() const;
   /// Bytes of weights on all its devices.
   int64_t weight_bytes() const;
 
-  /// Takes the scratch memory for steps of up to `rows` tokens, so that no step needs more. kOverloaded, naming the
-  /// bytes, if the device has no room; larger steps then still work as far as they fit.
+  /// Reserves the workspace for steps of up to `rows` tokens, so that no such step allocates. ERRORS: kOverloaded, with
+  /// the bytes, if the device has no memory; larger steps then still work if they fit.
   Status Reserve(int64_t rows);
 
-  /// Runs one step: appends each part's tokens to its cache and writes the logits asked for, part after part, to
-  /// `logits` [wanted rows, vocab] (host memory). Rows of all parts share the linear layers. Each part has a cache of
-  /// its own, of this model's shape; ids are below the vocabulary size, or virtual; with learned positions no token
-  /// stands at or past the trained context. Aborts otherwise, and if the device has no room for scratch memory: see
-  /// Reserve.
+  /// Runs one step: appends each part's tokens to its cache and writes the requested logits, part after part, to
+  /// `logits` [wanted rows, vocab] (host memory). Rows of all parts share the linear layers. REQUIRES: each part has
+  /// its own cache, of this model's shape; ids are below the vocabulary size, or virtual; with learned positions all
+  /// positions are below the trained context; workspace for the rows (Reserve). Aborts otherwise.
   void Forward(std::span<const StepPart> parts, std::span<float> logits);
-  /// The same step, ending in tokens; the logits stay on the device.
+  /// As Forward, but samples tokens; the logits stay on the device.
   void Begin(std::span<const StepPart> parts, std::span<const TokenChoice> choices) override;
   void BeginUnchosen(std::span<const StepPart> parts) override;
   void Choose(std::span<const TokenChoice> choices) override;

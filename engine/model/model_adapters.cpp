@@ -1,4 +1,4 @@
-// Model::LoadAdapters: from files to every rank's device.
+// Model::LoadAdapters: from files to all ranks' devices.
 #include <fmt/format.h>
 
 #include "engine/model/model_state.h"
@@ -34,8 +34,9 @@ Status Model::LoadAdapters(std::span<const NamedAdapter> adapters) {
   if (adapters.empty()) return Status::Ok();
   State& state = *state_;
   const char* const kind = adapters.front().kind_name();
-  if (state.others != nullptr) return InvalidArgument("adapters are for one process", kind);
-  if (state.spec.encoder_layers > 0) return InvalidArgument("a model with an encoder takes no adapters", kind);
+  if (state.others != nullptr) return InvalidArgument("adapters are supported in a single process only", kind);
+  if (state.spec.encoder_layers > 0)
+    return InvalidArgument("adapters are not supported for a model with an encoder", kind);
   for (const NamedAdapter& adapter : adapters) {
     const Status status = state.LoadAdapter(adapter);
     if (status.ok()) continue;

@@ -1,5 +1,4 @@
-// A model that several processes share: what they say to one another when they load it, and what those do that are not
-// the first.
+// A model shared by several processes: their agreement at load time, and the loop of the followers.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,18 +11,18 @@
 namespace ringside {
 namespace {
 
-// Channels of the groups that a model's processes talk in; the ranks themselves have those below.
+// Communication channels between a model's processes; lower channels belong to the ranks themselves.
 constexpr int kLoadChannel = 2, kFirstLineChannel = 3;
 
 int ChannelOf(int rank) { return kFirstLineChannel + rank; }
 
-/// What a process says of what it has loaded; as it lies in memory, for all run the same program.
+/// Load result of a process; sent as raw memory, because all run the same program.
 struct Loaded {
   StatusCode code = StatusCode::kOk;
   int32_t ranks = 0, stages = 0;
   Fingerprint fingerprint{};
   int64_t weight_bytes = 0;
-  std::array<char, 400> message{};  // ends with a zero
+  std::array<char, 400> message{};  // NUL-terminated
 };
 
 }  // namespace
@@ -57,7 +56,7 @@ Status Model::State::Compare(const Status& loaded) {
   std::vector<Loaded> all(static_cast<size_t>(others->ranks()));
   others->AllGather(&mine, sizeof(mine), all.data());
   RETURN_IF_ERROR(loaded);
-  if (all.front().ranks == 0) return others->status();  // nothing was brought
+  if (all.front().ranks == 0) return others->status();  // nothing was received
   weight_bytes = 0;
   for (size_t process = 0; process < all.size(); ++process) {
     Loaded& one = all[process];
@@ -68,7 +67,7 @@ Status Model::State::Compare(const Status& loaded) {
     if (one.ranks != all.front().ranks || one.stages != all.front().stages ||
         one.fingerprint != all.front().fingerprint) {
       return InvalidArgument(
-          fmt::format("process {} has loaded another model, or in another way, than the first", process));
+          fmt::format("process {} has loaded another model, or with other settings, than the first", process));
     }
     weight_bytes += one.weight_bytes;
   }

@@ -1,4 +1,4 @@
-// What a Model holds: the parts of Model::State, shared by loading and the steps. Nobody else includes this.
+// The members of Model, shared by loading and the steps. Included only by model*.cpp.
 #pragma once
 
 #include <functional>
@@ -18,52 +18,53 @@
 namespace ringside {
 
 struct Model::State {
-  /// `processes`: all of which have as many ranks as `devices`; null where this is the only one.
+  /// `processes`: all with the same number of ranks as `devices`; null = a single process.
   State(std::span<Backend* const> devices, int stages, Processes* processes);
   ~State();
 
-  const std::vector<Backend*> backends;              // of the ranks of this process
+  const std::vector<Backend*> backends;              // this process's ranks
   const int first_rank;                              // of this process
-  const RankLayout layout;                           // of the ranks of all processes
-  std::unique_ptr<Comm> others;                      // the processes, where there are several
-  std::vector<std::unique_ptr<RemoteRank>> remotes;  // of the others, in the first process
-  RankGroup group;                                   // of this process's ranks, and of the remotes behind them
+  const RankLayout layout;                           // all processes' ranks
+  std::unique_ptr<Comm> others;                      // the processes; null if single
+  std::vector<std::unique_ptr<RemoteRank>> remotes;  // ranks of other processes; in the first process only
+  RankGroup group;                                   // this process's ranks, then the remote ones
   ModelSpec spec;
   TokenizerData tokenizer;
   std::string chat_template;
   Fingerprint fingerprint{};
   std::vector<Fingerprint> adapter_fingerprints;
-  std::vector<int64_t> virtual_tokens;  // of each adapter
-  std::vector<PlannedTensor> planned;   // of the file, which adapters name
+  std::vector<int64_t> virtual_tokens;  // by adapter
+  std::vector<PlannedTensor> planned;   // the file's tensors, as named by adapters
   bool gguf = false;
   std::vector<Shard> shards;
-  std::unique_ptr<SlabShards> slabs;  // of several ranks
+  std::unique_ptr<SlabShards> slabs;  // null for a single rank
   StepPlanner planner;
   StepPlan plan;
-  std::vector<std::unique_ptr<Decoder>> decoders;  // of this process's ranks, each used by its rank
+  std::vector<std::unique_ptr<Decoder>> decoders;  // this process's ranks; each used on its rank's thread
   int64_t weight_bytes = 0;
-  DType weight_type = DType::kF32;  // for the fingerprint: of the first rank's, kGrouped4 for all in groups
+  DType weight_type = DType::kF32;  // for the fingerprint: the first rank's type; kGrouped4 for all block-quantized
+                                    // types
 
-  /// All of them.
+  /// Loads everything.
   Status Load(const std::string& path, LoadFormat format);
   Status LoadFiles(const std::string& path, Digest* digest);
   Status MakeDummy(const std::string& folder, Digest* digest);
-  /// Every rank of this process takes its part, which `weights` gives it: of the network, the rank's shard, to its
-  /// backend; with a digest for the first.
+  /// Loads the part of each rank of this process: calls `weights_of` for its shard and backend, with a digest for the
+  /// first rank.
   using WeightsOf = std::function<Result<Weights>(const Shard& shard, Backend& backend, Digest* digest)>;
   Status LoadNetwork(const NetworkPlan& network, const WeightsOf& weights_of, Digest* digest);
-  /// Every rank takes its part of the adapter, as the next one.
+  /// Loads each rank's part of the adapter, with the next number.
   Status LoadAdapter(const NamedAdapter& adapter);
 
-  /// Tells the other processes how Load went here, and hears how it went there: the first failure, and kInvalidArgument
-  /// where they have loaded something else.
+  /// Exchanges load results with the other processes. ERRORS: the first failure; kInvalidArgument if they have loaded
+  /// something else.
   Status Compare(const Status& loaded);
 
   RankDecoder& decoder(size_t rank) {
     if (rank < decoders.size()) return *decoders[rank];
     return *remotes[rank - decoders.size()];
   }
-  /// Has every rank begin the step, which it ends with `then`.
+  /// Starts the step on every rank and ends it with `then`.
   void Run(std::span<const StepPart> parts, const std::function<void(RankDecoder&, size_t rank)>& then);
 };
 

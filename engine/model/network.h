@@ -1,5 +1,5 @@
-// What the engine runs: a network that appends tokens to caches and chooses the tokens that follow. Model is the one of
-// the server; tests run the engine on others. Called from the engine's thread only.
+// The engine's view of a model: a network that appends tokens to caches and samples the next ones. The server uses
+// Model; tests use others. THREAD: engine.
 #pragma once
 
 #include <cstdint>
@@ -13,66 +13,66 @@ namespace ringside {
 
 class SlabMemory;
 
-/// Rows whose logits may wait for their choices (Network::BeginUnchosen).
+/// Maximum rows with deferred sampling (Network::BeginUnchosen).
 constexpr size_t kMostUnchosenRows = 128;
 
-/// One sequence's part of a step: tokens appended to its cache at its next positions.
+/// One sequence's part of a step: tokens to append at the next positions of its cache.
 struct StepPart {
   KvCache* cache = nullptr;
-  std::span<const TokenId> tokens;  // 1 .. the ring's max_chunk(); or AwaitedToken (kernels/awaited_token.h); all that
-                                    // is pinned and nothing else, where the network encodes, and then no logits
+  std::span<const TokenId> tokens;  // 1 .. the ring's max_chunk(); or AwaitedToken (kernels/awaited_token.h); for an
+                                    // encoder's input, exactly the pinned tokens and no logits
   enum class Logits { kNone, kLast, kAll } logits = Logits::kLast;
-  // That its rows are computed under, of NetworkShape::adapters, counted from 1; 0 = none. One with n virtual tokens
-  // has as the first of its sequence the ids vocab .. vocab + n - 1.
+  // Adapter of its rows, one of NetworkShape::adapters, counted from 1; 0 = none. If it has n virtual tokens, the
+  // sequence starts with the ids vocab .. vocab + n - 1.
   int adapter = 0;
-  bool hidden_states = false;  // its rows' last hidden states are wanted, too: Network::hidden_states
+  bool hidden_states = false;  // also returns its rows' last hidden states: Network::hidden_states
 };
 
-/// What the engine must know of a network to make its caches and to refuse what it cannot run.
+/// Properties that the engine needs to create caches and to refuse unsupported requests.
 struct NetworkShape {
   int64_t layers = 0, kv_heads = 0, head_dim = 0, vocab = 0;
-  int64_t most_heads = 0;      // key/value heads, of all layers together, that one device has; 0 = every one
-  int64_t position_limit = 0;  // learned positions: no token may stand at or after it; 0 = none
-  // Attending to so many tokens costs a row as much as all the rest of it; 0 = attention costs nothing.
+  int64_t most_heads = 0;      // maximum key/value heads, summed over layers, on one device; 0 = all
+  int64_t position_limit = 0;  // learned positions: exclusive upper bound of positions; 0 = none
+  // Number of attended tokens at which attention costs a row the same as all its other work; 0 = attention is free.
   double attention_context = 0;
-  bool branches = false;            // caches may be branches of others (KvCache::BranchOff)
-  bool encodes = false;             // what is pinned is an input that is read as a whole; the answer stands behind it
-  int64_t hidden = 0;               // numbers of a hidden state; 0 = hidden states are not told
-  int adapters = 0;                 // that parts of steps may have
-  int64_t most_virtual_tokens = 0;  // of any of them
+  bool branches = false;            // supports branches of caches (KvCache::BranchOff)
+  bool encodes = false;             // encoder-decoder: the pinned tokens are the encoder's input, computed as a whole
+  int64_t hidden = 0;               // size of a hidden state; 0 = not supported
+  int adapters = 0;                 // number of adapters
+  int64_t most_virtual_tokens = 0;  // maximum over the adapters
 };
 
 class Network {
  public:
   virtual ~Network() = default;
 
-  /// Where the caches lie and the steps run.
+  /// Memory of the caches, on the device that runs the steps.
   virtual SlabMemory& memory() const = 0;
   virtual NetworkShape shape() const = 0;
-  /// Those that every sequence under this adapter begins with: the rows of a soft prompt.
+  /// Number of virtual tokens that start every sequence under this adapter: the rows of a soft prompt.
   virtual int64_t virtual_tokens(int adapter) const {
     (void)adapter;
     return 0;
   }
-  /// Whether there is something to be gained from a step that begins before the one before it is finished.
+  /// True if a step should be launched before the previous one is finished.
   virtual bool runs_ahead() const = 0;
 
-  /// Begins one step: appends each part's tokens to its cache; choices[i] chooses from the i-th row of logits asked
-  /// for, part after part. Each part has a cache of its own, of this network's shape; ids are below the vocabulary
-  /// size. Does not wait for the tokens where the network runs ahead, and a second step may begin before the first is
-  /// finished.
+  /// Launches one step: appends each part's tokens to its cache; choices[i] applies to the i-th requested row of
+  /// logits, part after part. If the network runs ahead, returns without the tokens, and a second step may start before
+  /// the first is finished. REQUIRES: each part has its own cache, of this network's shape; ids are below the
+  /// vocabulary size.
   virtual void Begin(std::span<const StepPart> parts, std::span<const TokenChoice> choices) {
     BeginUnchosen(parts);
     Choose(choices);
   }
-  /// The same in two calls, of a step that asks for at most kMostUnchosenRows rows of logits: it is on its way before
-  /// anyone knows how its tokens are chosen. Only a Finish of the step before it may come between the two.
+  /// As Begin, in two calls: launches the step before its sampling parameters are known. Only a Finish of the previous
+  /// step may come between the two. REQUIRES: at most kMostUnchosenRows rows of logits.
   virtual void BeginUnchosen(std::span<const StepPart> parts) = 0;
   virtual void Choose(std::span<const TokenChoice> choices) = 0;
-  /// Waits for the oldest step begun and gives its tokens, one a choice.
+  /// Waits for the oldest launched step and returns its tokens, one per choice.
   virtual void Finish(std::span<ChosenToken> chosen) = 0;
-  /// What the final norm made of the rows that asked for it, part after part [rows, NetworkShape::hidden]: of the step
-  /// that was begun last, once it is finished.
+  /// Output of the final norm for the rows that requested it, part after part [rows, NetworkShape::hidden]: of the last
+  /// launched step, once it is finished.
   virtual std::span<const float> hidden_states() const { return {}; }
 };
 

@@ -15,7 +15,7 @@ Status CheckNeeds(const ModelSpec& spec, const Backend& backend) {
 Status CheckShares(const ModelSpec& spec) {
   const char* what = spec.encoder_layers > 0         ? "an encoder"
                      : spec.experts > 0              ? "a mixture of experts"
-                     : spec.norm_after               ? "norms behind attention and MLP"
+                     : spec.norm_after               ? "norms after attention and MLP"
                      : spec.qk_norm == QkNorm::kRows ? "norms over all queries, and all keys, of a row"
                                                      : nullptr;
   if (what == nullptr) return Status::Ok();

@@ -1,4 +1,4 @@
-// What a network asks of its device, and of ranks that share it, that not all of them have.
+// Checks for features that not every device, or not every sharding, supports.
 #pragma once
 
 #include "base/status.h"
@@ -8,9 +8,9 @@ namespace ringside {
 
 class Backend;
 
-/// kInvalidArgument, naming what the network has, if the backend does not compute it.
+/// ERRORS: kInvalidArgument, with the feature, if the backend does not support it.
 Status CheckNeeds(const ModelSpec& spec, const Backend& backend);
-/// kInvalidArgument, naming what the network has, if it cannot be shared by ranks that have some heads each.
+/// ERRORS: kInvalidArgument, with the feature, if it rules out tensor parallelism.
 Status CheckShares(const ModelSpec& spec);
 
 }  // namespace ringside

@@ -71,7 +71,7 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
   }
   if (!plan->adapters.empty()) plan->adapters.resize(plan->ids.size());
   plan->shape = parts.front().cache->shape();
-  // Only now has first_live its final place.
+  // first_live no longer reallocates: set the pointers into it.
   for (AttentionSegment& segment : plan->segments) segment.first_live = plan->first_live.data() + segment.first_row;
   ComputeAngles(plan);
 }
@@ -91,8 +91,8 @@ void StepPlanner::ComputeAngles(StepPlan* plan) {
   for (size_t i = 0; i < spec_.rotations.size(); ++i) ComputeAngles(i, plan);
 }
 
-// The own angles of every row, one sequence's in the table itself; those of the pinned query in a second table only if
-// some row has evicted something.
+// The angles of every row; for a single sequence a view of the table. Angles of pinned queries need a second table only
+// if some row has evicted tokens.
 void StepPlanner::ComputeAngles(size_t rotation, StepPlan* plan) {
   const Rotation& turns = spec_.rotations[rotation];
   AngleTable& table = tables_[rotation];

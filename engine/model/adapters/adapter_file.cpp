@@ -16,9 +16,9 @@
 namespace ringside {
 namespace {
 
-constexpr double kMaxScale = 1e6;  // those in use are about 1
+constexpr double kMaxScale = 1e6;  // values in use are about 1
 
-/// The two tensors of one module, as they are found.
+/// The two tensors of one module.
 struct Pair {
   const FileTensor *a = nullptr, *b = nullptr;
 };
@@ -26,12 +26,12 @@ using Pairs = std::map<std::string, Pair, std::less<>>;
 
 Status Unknown(std::string_view tensor) {
   return InvalidArgument(
-      fmt::format("tensor '{}' is none of a LoRA adapter of matrices, which is all there is here; "
-                  "embeddings, magnitudes and whole modules are not",
+      fmt::format("tensor '{}' is not a LoRA matrix, which is all that is supported; "
+                  "adapted embeddings, DoRA magnitudes and whole modules are not",
                   tensor));
 }
 
-/// Enters a tensor whose name, behind the prefix, is a module's and one of the two endings.
+/// Adds a tensor named prefix + module + one of the two endings.
 Status Enter(const FileTensor& tensor, std::string_view prefix, std::string_view end_of_a, std::string_view end_of_b,
              Pairs* pairs) {
   const std::string_view name = tensor.name;
@@ -41,7 +41,7 @@ Status Enter(const FileTensor& tensor, std::string_view prefix, std::string_view
   if (!is_a && !name.ends_with(end_of_b)) return Unknown(name);
   Pair& pair = (*pairs)[std::string(name.substr(prefix.size(), name.size() - prefix.size() - end))];
   const FileTensor*& place = is_a ? pair.a : pair.b;
-  if (place != nullptr) return Corruption(fmt::format("tensor '{}' is there twice", name));
+  if (place != nullptr) return Corruption(fmt::format("tensor '{}' occurs twice", name));
   place = &tensor;
   return Status::Ok();
 }
@@ -54,7 +54,7 @@ bool AreFinite(const std::vector<float>& values) {
   return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
 }
 
-/// `scale_of(module, rank)` says s, or that the rank is wrong.
+/// `scale_of(module, rank)` returns s, or an error if the rank is wrong.
 template <class ScaleOf>
 Result<AdapterMatrix> ReadMatrix(const std::string& module, const Pair& pair, const ScaleOf& scale_of) {
   if (pair.a == nullptr || pair.b == nullptr) {
@@ -63,7 +63,7 @@ Result<AdapterMatrix> ReadMatrix(const std::string& module, const Pair& pair, co
   }
   const FileTensor &a = *pair.a, &b = *pair.b;
   for (const FileTensor* tensor : {&a, &b}) {
-    if (tensor->shape.size() != 2) return Corruption(fmt::format("tensor '{}' is no matrix", tensor->name));
+    if (tensor->shape.size() != 2) return Corruption(fmt::format("tensor '{}' is not a matrix", tensor->name));
   }
   AdapterMatrix out{
       .module = module, .rank = a.shape[0], .inputs = a.shape[1], .outputs = b.shape[0], .a = {}, .b = {}};
@@ -87,7 +87,7 @@ Result<AdapterMatrix> ReadMatrix(const std::string& module, const Pair& pair, co
 
 template <class ScaleOf>
 Result<std::vector<AdapterMatrix>> ReadMatrices(const Pairs& pairs, const ScaleOf& scale_of) {
-  if (pairs.empty()) return Corruption("there is no tensor of an adapter");
+  if (pairs.empty()) return Corruption("the file has no adapter tensors");
   std::vector<AdapterMatrix> out;
   for (const auto& [module, pair] : pairs) {
     ASSIGN_OR_RETURN(AdapterMatrix matrix, ReadMatrix(module, pair, scale_of));
@@ -110,7 +110,7 @@ Result<AdapterFile> ReadPeft(const std::string& folder) {
   }
   for (const std::string& target : config.targets()) {
     const bool there = std::ranges::any_of(pairs, [&](const auto& pair) { return NamesModule(target, pair.first); });
-    if (!there) return Corruption(fmt::format("target_modules has '{}', of which there is no tensor", target));
+    if (!there) return Corruption(fmt::format("target_modules has '{}', but no tensor adapts it", target));
   }
   AdapterFile out;
   ASSIGN_OR_RETURN(out.matrices, ReadMatrices(pairs, [&](const std::string& module, int64_t rank) {
@@ -123,10 +123,10 @@ Result<AdapterFile> ReadGguf(const std::string& path) {
   ASSIGN_OR_RETURN(const GgufFile file, GgufFile::Open(path));
   const std::string type = file.String("general.type").value_or(""), kind = file.String("adapter.type").value_or("");
   if (type != "adapter" || kind != "lora") {
-    return InvalidArgument(fmt::format(
-        "general.type is '{}' and adapter.type '{}'; of a LoRA adapter they are 'adapter' and 'lora'", type, kind));
+    return InvalidArgument(
+        fmt::format("general.type is '{}' and adapter.type '{}'; a LoRA adapter has 'adapter' and 'lora'", type, kind));
   }
-  // As llama.cpp has it: without alpha s is 1.
+  // As in llama.cpp: without alpha, s is 1.
   const double alpha = file.Float("adapter.lora.alpha").value_or(0);
   if (!std::isfinite(alpha)) return Corruption("adapter.lora.alpha is not finite");
   Pairs pairs;

@@ -14,9 +14,9 @@
 namespace ringside {
 namespace {
 
-using Plan = std::map<std::string_view, const PlannedTensor*>;  // matrices by their names
+using Plan = std::map<std::string_view, const PlannedTensor*>;  // matrices by name
 
-/// The matrices that may be adapted are those of a layer's attention and of its one MLP.
+/// Only matrices of a layer's attention and of its dense MLP can be adapted.
 bool CanBeAdapted(TensorRole role) {
   switch (role) {
     case TensorRole::kQuery:
@@ -56,8 +56,7 @@ int64_t FirstOutput(TensorRole role, const ModelSpec& own) {
   return role == TensorRole::kUp && own.gated ? own.ffn : 0;
 }
 
-/// The tensor of a module. An adapter's file may put a name before those of the model's ("transformer.h.0" where that
-/// has "h.0").
+/// The tensor of a module. The adapter's file may prefix a name ("transformer.h.0" for the model's "h.0").
 Result<const PlannedTensor*> Find(const Plan& plan, std::string_view module) {
   const std::string name = std::string(module) + ".weight";
   auto found = plan.find(name);
@@ -72,7 +71,7 @@ Result<Weight> Upload(std::span<const float> values, int64_t rows, int64_t cols,
   return backend.LoadWeight({.rows = rows, .cols = cols, .bytes = std::as_bytes(values), .adapter = true});
 }
 
-/// Rows and columns of a row-major matrix with `cols` columns.
+/// The given rows and columns of a row-major matrix with `cols` columns.
 std::vector<float> Taken(const std::vector<float>& from, int64_t cols, std::span<const int64_t> rows,
                          IndexRange columns) {
   std::vector<float> out;
@@ -109,8 +108,8 @@ Status CheckKind(const AdapterFile& file, bool gguf, const ModelSpec& spec) {
                                        gguf ? "a GGUF file" : "a Hugging Face folder"));
   }
   if (!gguf || file.architecture == spec.architecture) return Status::Ok();
-  return InvalidArgument(
-      fmt::format("the adapter is of the architecture '{}', the model of '{}'", file.architecture, spec.architecture));
+  return InvalidArgument(fmt::format("the adapter is for the architecture '{}', but the model is '{}'",
+                                     file.architecture, spec.architecture));
 }
 
 Status CheckShape(const AdapterMatrix& matrix, const PlannedTensor& planned) {
@@ -135,7 +134,7 @@ Result<AdapterWeights> LoadAdapter(const AdapterFile& file, std::span<const Plan
     ASSIGN_OR_RETURN(const PlannedTensor* tensor, Find(plan, matrix.module));
     RETURN_IF_ERROR(CheckShape(matrix, *tensor));
     if (!adapted.insert(tensor).second) {
-      return Corruption(fmt::format("module '{}' is there under two names", matrix.module));
+      return Corruption(fmt::format("module '{}' occurs under two names", matrix.module));
     }
     if (tensor->layer < shard.layers.begin || tensor->layer >= shard.layers.end) continue;
     ASSIGN_OR_RETURN(LowRank loaded, LoadMatrix(matrix, *tensor, spec, shard, backend));
@@ -153,14 +152,15 @@ Result<AdapterWeights> LoadSoftPrompt(const SoftPrompt& prompt, const ModelSpec&
                                   prompt.columns, spec.embedding_columns()));
   }
   if (spec.learned_positions && prompt.rows >= spec.trained_context) {
-    return InvalidArgument(fmt::format("the soft prompt has {} rows, which leaves none of the model's {} positions",
-                                       prompt.rows, spec.trained_context));
+    return InvalidArgument(
+        fmt::format("the soft prompt has {} rows, which leaves no token any of the model's {} positions", prompt.rows,
+                    spec.trained_context));
   }
   AdapterWeights out;
   out.layers.resize(static_cast<size_t>(shard.layers.size()));
   if (!shard.embeds()) return out;
-  // Families that scale by the root of an embedding's size do so where a token is embedded (Gemma, XGLM); another scale
-  // (Granite) is that of whatever comes in.
+  // Families that scale by sqrt(hidden) do so in the token embedding (Gemma, XGLM), and virtual rows skip it; any other
+  // scale (Granite) applies to every input of the first layer.
   const bool of_tokens = spec.embedding_scale == std::sqrt(static_cast<float>(spec.hidden));
   std::vector<float> values = prompt.values;
   for (float& value : values) value *= of_tokens ? 1 : spec.embedding_scale;

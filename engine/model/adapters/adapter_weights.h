@@ -1,4 +1,4 @@
-// An adapter on a backend's device: a rank's part of it. Made once at load, const afterwards; owned by the Decoder.
+// A rank's part of an adapter on a backend's device. Made once at load, const afterwards; owned by the Decoder.
 #pragma once
 
 #include <array>
@@ -15,29 +15,29 @@
 
 namespace ringside {
 
-/// The matrices of a decoder block that are multiplied with one input, by what they give (LayerWeights).
+/// Groups of a decoder block's matrices that share an input, by output (LayerWeights).
 enum class AdaptedPart { kQkv, kAttentionOut, kMlpIn, kMlpOut };
 constexpr size_t kAdaptedParts = 4;
 
-/// Of one decoder block, by AdaptedPart; empty where nothing is adapted.
+/// One decoder block, by AdaptedPart; empty if nothing is adapted.
 using AdapterLayer = std::array<std::vector<LowRank>, kAdaptedParts>;
 
 struct AdapterWeights {
-  std::vector<AdapterLayer> layers;  // of the rank
-  Weight soft_prompt;                // [n, D], as the residual stream has it; no rows where there is none
+  std::vector<AdapterLayer> layers;  // the rank's layers
+  Weight soft_prompt;                // [n, D], rows of the residual stream; no rows if there is no soft prompt
   int64_t bytes = 0;
 };
 
-/// Takes a rank's part of an adapter to its device. Where the rank has some outputs of a matrix it has those of B and
-/// all of A; where it has some inputs, those of A and all of B, and what it adds is summed with the other ranks'.
-/// `planned` are the tensors of the model's file, of which `gguf` says the format. kInvalidArgument, naming it, for a
-/// module that the model lacks or that cannot be adapted (embedding, head, experts), and where the adapter is of the
-/// other format or of another architecture; kCorruption for one with other sizes; kOverloaded without room.
+/// Uploads a rank's part of an adapter. For a matrix split by outputs the rank has its rows of B and all of A; for one
+/// split by inputs, its columns of A and all of B, and the all-reduce sums the results. `planned`: the tensors of the
+/// model's file; `gguf`: its format. ERRORS: kInvalidArgument, with the name, for a module that the model lacks or that
+/// cannot be adapted (embedding, head, experts), and for an adapter in the other format or for another architecture;
+/// kCorruption for wrong sizes; kOverloaded without memory.
 Result<AdapterWeights> LoadAdapter(const AdapterFile& file, std::span<const PlannedTensor> planned, bool gguf,
                                    const ModelSpec& spec, const Shard& shard, Backend& backend);
 
-/// Takes a soft prompt to a rank's device, if that embeds. kCorruption where its rows have another size than the
-/// model's, kInvalidArgument where it leaves no position to tokens; kOverloaded without room.
+/// Uploads a soft prompt to a rank that embeds. ERRORS: kCorruption if its rows have another size than the model's,
+/// kInvalidArgument if it leaves no positions for tokens; kOverloaded without memory.
 Result<AdapterWeights> LoadSoftPrompt(const SoftPrompt& prompt, const ModelSpec& spec, const Shard& shard,
                                       Backend& backend);
 

@@ -11,7 +11,7 @@
 namespace ringside {
 namespace {
 
-// What changes the numbers and is not computed here. Modules may be listed, and be none.
+// Settings that change the result and are not supported. The keys may be present with an empty value.
 constexpr const char* kFlags[] = {"use_dora", "lora_bias", "use_qalora"};
 constexpr const char* kSettings[] = {"modules_to_save", "trainable_token_indices", "layer_replication",
                                      "target_parameters", "alora_invocation_tokens"};
@@ -70,13 +70,13 @@ Result<PeftConfig> PeftConfig::Read(const std::string& path) {
   const auto* list = targets == nullptr ? nullptr : std::get_if<FlatJson::Array>(targets);
   for (int64_t i = 0; list != nullptr && i < list->members; ++i) {
     const auto name = json.String(fmt::format("target_modules.{}", i));
-    if (!name) return Corruption("adapter_config.json: target_modules holds what is no name");
+    if (!name) return Corruption("adapter_config.json: target_modules has an entry that is not a name");
     out.targets_.push_back(*name);
   }
   return out;
 }
 
-// PEFT takes the names for regular expressions; those that it writes are plain.
+// PEFT treats the names as regular expressions; those that it writes itself are plain.
 Result<PeftConfig::Pattern> PeftConfig::ReadPattern(const FlatJson& json, const std::string& name) {
   Pattern pattern;
   for (const auto& [path, value] : json.values()) {
@@ -84,7 +84,7 @@ Result<PeftConfig::Pattern> PeftConfig::ReadPattern(const FlatJson& json, const 
     const std::string key = path.substr(name.size() + 1);
     const auto number = json.Float(path);
     if (!IsPlainName(key)) {
-      return InvalidArgument(fmt::format("adapter_config.json: {} has '{}', which is no plain name", name, key));
+      return InvalidArgument(fmt::format("adapter_config.json: {} has '{}', which is not a plain name", name, key));
     }
     if (!number || !std::isfinite(*number)) {
       return Corruption(fmt::format("adapter_config.json: {} has no number for '{}'", name, key));
@@ -111,7 +111,7 @@ Result<double> PeftConfig::ScaleOf(std::string_view module, int64_t rank) const 
   ASSIGN_OR_RETURN(const double alpha, Of(alphas_, "alpha_pattern", module, alpha_));
   const auto own = static_cast<double>(rank);
   if (own != wanted) {
-    return Corruption(fmt::format("module '{}' has the rank {}, adapter_config.json says {}", module, rank, wanted));
+    return Corruption(fmt::format("module '{}' has the rank {}, but adapter_config.json has {}", module, rank, wanted));
   }
   return alpha / (by_root_ ? std::sqrt(own) : own);
 }

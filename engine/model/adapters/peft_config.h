@@ -1,4 +1,4 @@
-// The adapter_config.json of a LoRA adapter in PEFT's format. Immutable; any thread.
+// The adapter_config.json of a LoRA adapter in PEFT format. Immutable. THREAD: any.
 #pragma once
 
 #include <map>
@@ -12,18 +12,19 @@ namespace ringside {
 
 class FlatJson;
 
-/// Whether a name of target_modules or of a pattern is that of a module: all of it, or its end behind a point.
+/// True if `name`, from target_modules or a pattern, denotes the module: equals it, or equals its end after a dot.
 bool NamesModule(std::string_view name, std::string_view module);
 
 class PeftConfig {
  public:
-  /// kNotFound, kIo, kCorruption for a file that is none; kInvalidArgument, naming it, for a setting that we lack.
+  /// ERRORS: kNotFound, kIo; kCorruption for a malformed file; kInvalidArgument, with the name, for an unsupported
+  /// setting.
   static Result<PeftConfig> Read(const std::string& path);
 
-  /// What is adapted; empty where a regular expression says it.
+  /// The adapted modules; empty if given by a regular expression.
   const std::vector<std::string>& targets() const { return targets_; }
-  /// s = alpha / r, or alpha / sqrt(r) with use_rslora (Kalajdzievski 2023), by the patterns' alpha and r where they
-  /// name the module. kCorruption unless r is `rank`, and where two entries of a pattern name the module.
+  /// s = alpha / r, or alpha / sqrt(r) with use_rslora (Kalajdzievski 2023); a pattern that matches the module
+  /// overrides alpha and r. ERRORS: kCorruption unless r is `rank`, or if two entries of a pattern match the module.
   Result<double> ScaleOf(std::string_view module, int64_t rank) const;
 
  private:

@@ -15,7 +15,7 @@
 namespace ringside {
 namespace {
 
-/// What the settings of PEFT say of the table.
+/// The size of the table according to PEFT's settings.
 struct Settings {
   std::optional<int64_t> rows, columns;
 };
@@ -25,16 +25,17 @@ Result<Settings> ReadSettings(const std::string& path) {
   const std::string type = json.String("peft_type").value_or("");
   if (type != "PROMPT_TUNING" && type != "P_TUNING") {
     return InvalidArgument(
-        fmt::format("adapter_config.json: peft_type is '{}'; of a soft prompt it is PROMPT_TUNING or P_TUNING", type));
+        fmt::format("adapter_config.json: peft_type is '{}'; a soft prompt has PROMPT_TUNING or P_TUNING", type));
   }
   if (json.Int("num_transformer_submodules").value_or(1) != 1) {
-    return InvalidArgument("adapter_config.json has num_transformer_submodules, of a network with an encoder, too");
+    return InvalidArgument(
+        "adapter_config.json: num_transformer_submodules must be 1; prompts with an encoder are not supported");
   }
   return Settings{json.Int("num_virtual_tokens"), json.Int("token_dim")};
 }
 
 Result<SoftPrompt> ReadTable(const FileTensor& tensor) {
-  if (tensor.shape.size() != 2) return Corruption(fmt::format("tensor '{}' is no matrix", tensor.name));
+  if (tensor.shape.size() != 2) return Corruption(fmt::format("tensor '{}' is not a matrix", tensor.name));
   SoftPrompt out{.rows = tensor.shape[0], .columns = tensor.shape[1], .values = {}};
   if (out.rows < 1 || out.rows > kMaxVirtualTokens) {
     return Corruption(
@@ -47,7 +48,7 @@ Result<SoftPrompt> ReadTable(const FileTensor& tensor) {
   return out;
 }
 
-/// The one tensor of a file.
+/// The only tensor of a file.
 Result<SoftPrompt> ReadOnly(const std::string& path, std::string_view name) {
   ASSIGN_OR_RETURN(const SafeTensors file, SafeTensors::OpenFile(path));
   if (!file.others().empty()) {
@@ -56,11 +57,12 @@ Result<SoftPrompt> ReadOnly(const std::string& path, std::string_view name) {
   }
   for (const FileTensor& tensor : file.tensors()) {
     if (!name.empty() && tensor.name != name) {
-      return InvalidArgument(fmt::format("tensor '{}' is none of a soft prompt, which has '{}'", tensor.name, name));
+      return InvalidArgument(
+          fmt::format("tensor '{}' is not part of a soft prompt, which has '{}'", tensor.name, name));
     }
   }
   if (file.tensors().size() != 1) {
-    return Corruption(fmt::format("there are {} tensors; of a soft prompt there is one", file.tensors().size()));
+    return Corruption(fmt::format("the file has {} tensors; a soft prompt has one", file.tensors().size()));
   }
   return ReadTable(file.tensors().front());
 }
@@ -81,7 +83,7 @@ Result<SoftPrompt> ReadSoftPrompt(const std::string& path) {
   ASSIGN_OR_RETURN(const Settings settings, ReadSettings(path + "/adapter_config.json"));
   ASSIGN_OR_RETURN(SoftPrompt out, ReadOnly(path + "/adapter_model.safetensors", "prompt_embeddings"));
   if (settings.rows.value_or(out.rows) == out.rows && settings.columns.value_or(out.columns) == out.columns) return out;
-  return Corruption(fmt::format("the table is {} by {}, adapter_config.json says {} by {}", out.rows, out.columns,
+  return Corruption(fmt::format("the table is {} by {}, but adapter_config.json has {} by {}", out.rows, out.columns,
                                 settings.rows.value_or(out.rows), settings.columns.value_or(out.columns)));
 }
 

@@ -13,7 +13,7 @@ using Kind = RankCallKind;
 constexpr uint64_t kSlabAlignment = 64;
 constexpr size_t kMostUnfinished = 2;
 
-Status NotNow() { return Corruption("the first process tells a rank what cannot come now"); }
+Status NotNow() { return Corruption("a call from the first process is out of order"); }
 
 void* Pointer(uint64_t address) { return reinterpret_cast<void*>(address); }
 
@@ -28,7 +28,7 @@ Status RankFollower::Follow() {
       line_.Send(EncodeAnswer(uint64_t{0}));
       return Status::Ok();
     }
-    // Not behind the last call: others may have ended by then.
+    // Not after the last call: other ranks may have ended by then.
     RETURN_IF_ERROR(backend_.status());
     RETURN_IF_ERROR(Do(call));
   }
@@ -137,7 +137,7 @@ Status RankFollower::CheckOwn(uint64_t address, int64_t bytes) const {
     return address >= begin && address - begin <= one.bytes() &&
            static_cast<uint64_t>(bytes) <= one.bytes() - (address - begin);
   });
-  return own ? Status::Ok() : Corruption("the first process names memory that is not this rank's");
+  return own ? Status::Ok() : Corruption("the first process used an address that is not this rank's memory");
 }
 
 Status RankFollower::Save(const RankCall& call) {

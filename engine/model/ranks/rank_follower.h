@@ -1,5 +1,5 @@
-// A rank of a process that is not the first: does what the first one tells it (engine/model/ranks/remote_rank.h), in
-// the order in which it was told. Lives on the rank's thread.
+// A rank outside the first process: executes the first process's calls (engine/model/ranks/remote_rank.h) in order.
+// THREAD: the rank's.
 #pragma once
 
 #include <vector>
@@ -12,12 +12,11 @@ namespace ringside {
 
 class RankFollower {
  public:
-  /// `own`: the spec of the rank's part. All outlive it.
+  /// `own`: the spec of the rank's part. REQUIRES: all outlive it.
   RankFollower(Backend& backend, Decoder& decoder, const ModelSpec& own, RankLine& line)
       : backend_(backend), decoder_(decoder), own_(own), planner_(own), line_(line) {}
 
-  /// Until it is told to end; otherwise why it cannot go on: the first process is gone, or a device, or what was sent
-  /// makes no sense.
+  /// Runs until the end call. ERRORS: the first process or a device is gone, or a call is malformed.
   Status Follow();
 
  private:
@@ -28,7 +27,7 @@ class RankFollower {
   Status Free(const RankCall& call);
   Status Save(const RankCall& call);
   Status Load(const RankCall& call);
-  /// kCorruption unless all these bytes are slab memory of ours.
+  /// ERRORS: kCorruption unless all these bytes are this rank's slab memory.
   Status CheckOwn(uint64_t address, int64_t bytes) const;
 
   Backend& backend_;
@@ -36,8 +35,8 @@ class RankFollower {
   const ModelSpec& own_;
   StepPlanner planner_;
   RankLine& line_;
-  std::vector<Buffer> slabs_;  // what is reserved
-  // Of steps: which has run and has no choices yet, tokens that the last chosen one brings, and steps to be finished.
+  std::vector<Buffer> slabs_;  // reservations
+  // Step state: rows that were run and not sampled yet, tokens of the last sampled step, steps to finish.
   size_t wanted_ = 0, awaited_ = 0, unfinished_ = 0;
   enum class Step { kNone, kRun, kKept } step_ = Step::kNone;
 };

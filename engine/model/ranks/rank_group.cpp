@@ -8,7 +8,7 @@
 
 namespace ringside {
 
-/// One rank's thread. Work follows work within microseconds, so both sides look for a moment before they sleep.
+/// One rank's thread. Work items follow within microseconds, so both sides spin briefly before they sleep.
 class RankGroup::Member {
  public:
   explicit Member(size_t rank) : thread_([this, rank] { Loop(rank); }) {}
@@ -26,7 +26,7 @@ class RankGroup::Member {
     changed_.notify_one();
   }
   void WaitUntilDone() {
-    const uint64_t all = added_;  // only the thread that waits adds
+    const uint64_t all = added_;  // only the waiting thread adds
     for (int i = 0; i < kSpins; ++i) {
       if (done_ == all) return;
       std::this_thread::yield();

@@ -1,5 +1,5 @@
-// The threads of a network's ranks: work that all of them do in the order in which it was posted. A group of one has no
-// thread: its work is done at once, by whoever posts it. Posted by one thread.
+// The threads of a network's ranks: each executes the posted work in order. A group of one has no thread and executes
+// work inline. THREAD: one posts.
 #pragma once
 
 #include <functional>
@@ -15,24 +15,24 @@ class RankGroup {
   using Work = std::function<void(size_t rank)>;
 
   explicit RankGroup(size_t ranks);
-  /// Ends when all that was posted is done.
+  /// Waits for all posted work.
   ~RankGroup();
   RankGroup(const RankGroup&) = delete;
   RankGroup& operator=(const RankGroup&) = delete;
 
-  /// Every rank does it, soon. What it refers to must stay until a Wait has returned.
+  /// Posts work to every rank. REQUIRES: everything it references lives until a Wait has returned.
   void Post(const Work& work);
-  /// Returns when all that was posted is done.
+  /// Returns when all posted work is done.
   void Wait();
-  /// Both.
+  /// Post and Wait.
   void Run(const Work& work);
-  /// The same for work that may fail: the failure of the first rank that did, once all have ended.
+  /// As Run, for work that may fail: returns the failure of the lowest rank that failed, after all have ended.
   Status Try(const std::function<Status(size_t rank)>& work);
 
  private:
   class Member;
-  std::vector<Status> statuses_;                  // of each rank, in Try
-  std::vector<std::unique_ptr<Member>> members_;  // none in a group of one
+  std::vector<Status> statuses_;                  // by rank, in Try
+  std::vector<std::unique_ptr<Member>> members_;  // empty in a group of one
 };
 
 }  // namespace ringside

@@ -8,7 +8,8 @@ namespace ringside {
 namespace {
 
 constexpr uint64_t kMostBytes = uint64_t{1} << 29;
-constexpr uint64_t kPieceBytes = uint64_t{1} << 20;  // memory is taken as the bytes come
+// Memory is allocated as the bytes arrive, not by the announced length.
+constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
 
 }  // namespace
 

@@ -1,5 +1,5 @@
-// A line between the first process and a rank of another one: messages of any length, and bytes whose number both know.
-// One thread at a time.
+// A connection between the first process and a rank of another one: length-prefixed messages, and raw bytes of known
+// length. THREAD: one at a time.
 #pragma once
 
 #include <memory>
@@ -13,16 +13,16 @@ namespace ringside {
 
 class RankLine {
  public:
-  /// `comm`: of a group of the processes; the other end is that of process `peer`.
+  /// `comm`: a group of the processes; `peer`: the process at the other end.
   RankLine(std::unique_ptr<Comm> comm, int peer) : comm_(std::move(comm)), peer_(peer) {}
 
   void Send(std::string_view message);
-  /// The next one; kUnavailable where it does not come, kCorruption where it would be too long.
+  /// The next message. ERRORS: kUnavailable if the peer is gone, kCorruption if it is too long.
   Result<std::string> Receive();
   void SendBytes(const void* data, size_t bytes) { comm_->Send(data, bytes, peer_); }
   void ReceiveBytes(void* data, size_t bytes) { comm_->Receive(data, bytes, peer_); }
 
-  /// kUnavailable once the other end is gone. Any thread.
+  /// kUnavailable once the peer is gone. THREAD: any.
   Status status() const { return comm_->status(); }
 
  private:

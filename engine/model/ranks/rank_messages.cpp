@@ -50,7 +50,7 @@ void PutChoice(ByteWriter& out, const TokenChoice& choice) {
   out.Byte(choice.edits_logprobs ? 1 : 0);
 }
 
-/// Reads one call; sound() says whether everything in it could be.
+/// Parses one call; sound() is true if everything in it is valid.
 class CallReader {
  public:
   CallReader(std::string_view bytes, const ModelSpec& own) : in_(bytes), own_(own) {}
@@ -218,7 +218,7 @@ std::string EncodeRun(const StepPlan& plan, const KvShape& shape, std::span<cons
     out.Unsigned(static_cast<uint64_t>(segment.pinned));
     out.Fixed64(AddressOf(segment.slab));
     out.Unsigned(static_cast<uint64_t>(segment.rows));
-    // Differences: from row to row there is none, or a small one.
+    // Delta encoding: between rows the values change little.
     int64_t first_live = 0, behind = 0;
     for (int64_t r = segment.first_row; r < segment.first_row + segment.rows; ++r) {
       const auto row = static_cast<size_t>(r);
@@ -257,7 +257,7 @@ std::string EncodeCopy(RankCallKind kind, const KvShape& shape, const void* slab
 Status DecodeCall(std::string_view bytes, const ModelSpec& own, RankCall* call) {
   CallReader reader(bytes, own);
   reader.Read(call);
-  return reader.sound() ? Status::Ok() : Corruption("what the first process sent makes no sense");
+  return reader.sound() ? Status::Ok() : Corruption("malformed call from the first process");
 }
 
 std::string EncodeAnswer(const Result<uint64_t>& answer) {
@@ -273,7 +273,7 @@ Result<uint64_t> DecodeAnswer(std::string_view bytes) {
   const StatusCode code = in.Enum(StatusCode::kUnavailable);
   std::string message = in.String();
   const uint64_t number = in.Unsigned();
-  if (!in.done()) return Corruption("what a rank answered makes no sense");
+  if (!in.done()) return Corruption("malformed answer from a rank");
   if (code != StatusCode::kOk) return Status(code, std::move(message));
   return number;
 }

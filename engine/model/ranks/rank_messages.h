@@ -1,6 +1,6 @@
-// What the first process tells a rank of another one to do, and what that answers, as bytes. Whatever is read is
-// hostile: nothing but what memory safety needs is promised of a call that was read, so a broken one gives wrong
-// numbers at worst. Plain values and pure functions.
+// Wire format of the calls from the first process to a rank of another one, and of the answers. Hostile input: decoding
+// guarantees exactly what memory safety needs, so a corrupt call at worst gives wrong numbers. Plain values and pure
+// functions.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@
 namespace ringside {
 
 enum class RankCallKind : uint8_t {
-  kEnd,  // the last, answered
-  // What a RankDecoder does, without an answer but for kReserve.
+  kEnd,  // the last call, answered
+  // RankDecoder calls; only kReserve has an answer.
   kReserve,
   kRun,
   kCopyLogits,
@@ -28,8 +28,8 @@ enum class RankCallKind : uint8_t {
   kKeepLogits,
   kChooseKept,
   kFinish,
-  // What a SlabMemory does; an answer follows to all but kDecommit, kFree and kCopyOnDevice. The bytes that are saved
-  // follow the answer, those to be loaded the call.
+  // SlabMemory calls; all but kDecommit, kFree and kCopyOnDevice have an answer. Saved bytes follow the answer, bytes
+  // to load follow the call.
   kPageBytes,
   kFreeBytes,
   kReserveSlabs,
@@ -41,17 +41,17 @@ enum class RankCallKind : uint8_t {
   kLoad,
 };
 
-/// Addresses are those of the process that is told.
+/// Addresses are those of the receiving process.
 struct RankCall {
   RankCallKind kind = RankCallKind::kEnd;
   int64_t count = 0;               // rows, or bytes
-  uint64_t address = 0, from = 0;  // of slab memory
+  uint64_t address = 0, from = 0;  // in slab memory
   KvShape shape;                   // of this rank's slabs
-  std::vector<SlabRun> runs;       // without places on the host
-  StepPlan plan;                   // without angles; slabs as addresses here
+  std::vector<SlabRun> runs;       // without host addresses
+  StepPlan plan;                   // without angles; slabs are addresses here
   std::vector<TokenChoice> choices;
 
-  /// What `choices` borrow.
+  /// Storage that `choices` borrow from.
   struct Borrowed {
     std::vector<int32_t> banned, repeated;
     std::vector<uint32_t> allowed;
@@ -65,12 +65,12 @@ std::string EncodeCall(RankCallKind kind, int64_t count = 0, const void* address
 std::string EncodeRun(const StepPlan& plan, const KvShape& shape, std::span<const AttentionSegment> segments);
 std::string EncodeChoices(RankCallKind kind, std::span<const TokenChoice> choices);
 std::string EncodeCopy(RankCallKind kind, const KvShape& shape, const void* slab, std::span<const SlabRun> runs);
-/// kCorruption unless a rank with this part of a network can do it: ids, rows and positions are within what the spec
-/// and the shape allow. Whether addresses are the rank's own it must see for itself, and that of no more rows tokens
-/// are awaited than were chosen.
+/// ERRORS: kCorruption unless a rank with this part of a network can execute it: ids, rows and positions are within the
+/// limits of spec and shape. The caller checks that addresses are the rank's own, and that no more tokens are awaited
+/// than were sampled.
 Status DecodeCall(std::string_view bytes, const ModelSpec& own, RankCall* call);
 
-/// An answer: how it went, and a number (a size, or an address).
+/// An answer: a status, and a number (a size or an address).
 std::string EncodeAnswer(const Result<uint64_t>& answer);
 Result<uint64_t> DecodeAnswer(std::string_view bytes);
 

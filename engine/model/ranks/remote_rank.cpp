@@ -11,12 +11,12 @@ namespace {
 
 using Kind = RankCallKind;
 
-constexpr uint64_t kUnknown = std::numeric_limits<uint64_t>::max();  // free bytes where nobody knows
+constexpr uint64_t kUnknown = std::numeric_limits<uint64_t>::max();  // free bytes if unknown
 
 }  // namespace
 
 RemoteRank::~RemoteRank() {
-  (void)Ask(EncodeCall(Kind::kEnd));  // answered, so that nobody leaves who has not been heard
+  (void)Ask(EncodeCall(Kind::kEnd));  // answered, so that neither process exits early
 }
 
 void RemoteRank::Tell(const std::string& call) const {
@@ -42,7 +42,8 @@ std::optional<size_t> RemoteRank::free_bytes() const {
 
 int64_t RemoteRank::page_bytes(int64_t slab_bytes) const {
   const auto bytes = Ask(EncodeCall(Kind::kPageBytes, slab_bytes));
-  return bytes.ok() ? std::max<int64_t>(1, static_cast<int64_t>(*bytes)) : 1;  // of a rank that is gone: any number
+  // Any number will do for a rank that is gone.
+  return bytes.ok() ? std::max<int64_t>(1, static_cast<int64_t>(*bytes)) : 1;
 }
 
 Result<Buffer> RemoteRank::Reserve(size_t bytes) {
@@ -68,7 +69,7 @@ CopyTicket RemoteRank::SaveSlab(const KvShape& shape, const void* slab, std::spa
   for (const SlabRun& run : runs) {
     bytes.resize(static_cast<size_t>(run.bytes));
     line_.ReceiveBytes(bytes.data(), bytes.size());
-    if (!line_.status().ok()) return 0;  // as status() says: nobody takes what was saved then
+    if (!line_.status().ok()) return 0;  // status() reports it: the saved bytes will not be used
     const std::byte* from = bytes.data();
     ForEachPiece(shape, run, [&](int64_t, std::byte* host, size_t size) {
       std::copy_n(from, size, host);

@@ -1,7 +1,6 @@
-// A rank of another process, as the first one sees it: its slab memory and its part of the network, by messages
-// (engine/model/ranks/rank_messages.h) that it does in their order (engine/model/ranks/rank_follower.h). What needs no
-// answer is sent and not waited for. Used by the rank's own thread of this process, but for what is said to be of any
-// thread.
+// A rank of another process, seen from the first one: its slab memory and its part of the network, through calls
+// (engine/model/ranks/rank_messages.h) that it executes in order (engine/model/ranks/rank_follower.h). Calls without an
+// answer are not waited for. THREAD: the rank's own thread of this process, unless noted.
 #pragma once
 
 #include <mutex>
@@ -17,10 +16,10 @@ namespace ringside {
 class RemoteRank final : public SlabMemory, public RankDecoder {
  public:
   explicit RemoteRank(RankLine line) : line_(std::move(line)) {}
-  /// Has it end.
+  /// Ends the remote rank.
   ~RemoteRank() override;
 
-  // ---- its memory: addresses are those of its process, and nobody touches them here. Sizes are asked by any thread.
+  // ---- its memory: addresses are those of its process and are not dereferenced here. THREAD: any for the sizes.
   std::string Describe() const override { return "another process"; }
   std::optional<size_t> free_bytes() const override;
   Status status() const override { return line_.status(); }
@@ -48,7 +47,7 @@ class RemoteRank final : public SlabMemory, public RankDecoder {
   Result<uint64_t> Answer() const;
 
   mutable RankLine line_;
-  mutable std::mutex mutex_;  // one call with its answer at a time
+  mutable std::mutex mutex_;  // serializes a call and its answer
 };
 
 }  // namespace ringside

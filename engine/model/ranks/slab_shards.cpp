@@ -43,7 +43,7 @@ Status SlabShards::status() const {
   return Status::Ok();
 }
 
-// A page of every rank's memory is the same share of one of ours.
+// A page here consists of the corresponding share of every rank's page.
 int64_t SlabShards::page_bytes(int64_t slab_bytes) const {
   int64_t page = 1;
   for (size_t r = 0; r < ranks_.size(); ++r) {
@@ -127,8 +127,7 @@ CopyTicket SlabShards::LoadSlab(const KvShape& shape, void* slab, std::span<cons
   return Begin(shape, slab, runs, true);
 }
 
-// The heads of a rank lie together in each of its layers of every tile of a slab on the host, and alone in its own
-// slab.
+// In a host slab a rank's heads are contiguous within each of its layers of every tile; its device slab has only those.
 CopyTicket SlabShards::Begin(const KvShape& shape, const void* slab, std::span<const SlabRun> runs, bool load) {
   const uint64_t number = ++copies_;
   group_.Run([&](size_t r) {

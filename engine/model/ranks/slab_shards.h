@@ -1,6 +1,6 @@
-// The slabs of ranks that share a network's layers and key/value heads, as one memory: the engine's addresses stand for
-// a slab of all of them, of which every rank has its own on its device. On the host slabs look as one device's do,
-// however many ranks there are, so a cache that was saved by two is restored by one or by four.
+// Presents the sharded slabs of several ranks as one memory: an engine address denotes a slab that every rank holds its
+// share of on its device. The host layout is that of a single device, for any number of ranks, so a cache saved by two
+// ranks can be restored by one or by four.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ namespace ringside {
 
 class SlabShards final : public SlabMemory {
  public:
-  /// All outlive it. `memories` are the ranks', each used on its rank's thread only.
+  /// `memories`: one per rank, each used on its rank's thread only. REQUIRES: all arguments outlive it.
   SlabShards(RankGroup& group, std::vector<SlabMemory*> memories, const std::vector<Shard>& shards,
              const ModelSpec& spec);
   ~SlabShards() override;
@@ -44,12 +44,12 @@ class SlabShards final : public SlabMemory {
   int64_t slab_piece_bytes() const override;
   bool PinHost(void* data, size_t bytes) override { return ranks_.front().memory->PinHost(data, bytes); }
 
-  /// The shape of a rank's slabs, and where on its device the slab lies that the engine knows at `data`.
+  /// A rank's slab shape, and its local address for the engine's slab address `data`.
   KvShape ShapeOf(size_t rank, const KvShape& shape) const;
   void* Local(size_t rank, const void* data) const;
 
  private:
-  /// Copies of one direction that a rank has begun, on its thread, and the last of them that is done.
+  /// Copies in one direction that a rank has started, on its thread, and the last finished one.
   struct Copies {
     std::deque<std::pair<uint64_t, CopyTicket>> begun;
     std::atomic<uint64_t> done{0};
@@ -57,33 +57,33 @@ class SlabShards final : public SlabMemory {
   struct Rank {
     SlabMemory* memory = nullptr;
     IndexRange layers, kv_heads;
-    bool saves = true;  // its heads
-    /// Heads of all its layers together.
+    bool saves = true;  // saves its heads
+    /// Heads summed over its layers.
     int64_t size() const { return layers.size() * kv_heads.size(); }
     Copies saved, loaded;
     Copies& Of(bool load) { return load ? loaded : saved; }
   };
   struct Range {
-    std::byte* data = nullptr;  // no memory: addresses alone
+    std::byte* data = nullptr;  // address space only, no memory
     size_t bytes = 0;
-    std::vector<Buffer> own;  // of each rank
+    std::vector<Buffer> own;  // by rank
   };
 
-  /// Bytes of a rank's slab for so many of the whole one.
+  /// Bytes of a rank's slab for `bytes` of the whole slab.
   template <std::integral Bytes>
   Bytes Share(size_t rank, Bytes bytes) const {
     return bytes * static_cast<Bytes>(ranks_[rank].size()) / static_cast<Bytes>(all_);
   }
   const Range& RangeOf(const void* data) const;
   CopyTicket Begin(const KvShape& shape, const void* slab, std::span<const SlabRun> runs, bool load);
-  /// On its thread.
+  /// THREAD: the rank's.
   static void LookAtCopies(Rank& rank, bool wait);
 
   RankGroup& group_;
-  int64_t all_;  // heads of all layers together
+  int64_t all_;  // heads summed over all layers
   std::vector<Rank> ranks_;
-  std::vector<Range> ranges_;  // what is reserved
-  uint64_t copies_ = 0;        // begun; a ticket is twice that, and 1 more for a load
+  std::vector<Range> ranges_;  // reservations
+  uint64_t copies_ = 0;        // copies started; a ticket is twice the number, plus 1 for a load
 };
 
 }  // namespace ringside

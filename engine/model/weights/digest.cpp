@@ -1,6 +1,6 @@
 #include "engine/model/weights/digest.h"
 
-#define XXH_STATIC_LINKING_ONLY  // the state by value
+#define XXH_STATIC_LINKING_ONLY  // declares the state as a complete type
 #include <xxhash.h>
 
 #include <cstring>

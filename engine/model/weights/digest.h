@@ -1,5 +1,5 @@
-// A digest that bytes, numbers and texts are streamed into: XXH3-128. It tells files apart that differ by accident or
-// by version, not by forgery. A value that one thread fills.
+// A streaming XXH3-128 digest of bytes, numbers and texts. Detects accidental or version differences, not forgery. A
+// value; THREAD: one.
 #pragma once
 
 #include <array>
@@ -16,13 +16,13 @@ class Digest {
   Digest(Digest&&) noexcept;
   Digest& operator=(Digest&&) noexcept;
 
-  /// Bytes alone; AddText puts their number in front, so that two texts cannot run into one another.
+  /// Adds bytes only; AddText adds their number first, so that adjacent texts cannot be confused.
   void AddBytes(const void* data, size_t bytes);
   void AddText(std::string_view text);
   void AddNumber(int64_t value);
   void AddFloat(double value);
 
-  /// Of everything added so far.
+  /// The digest of everything added so far.
   std::array<uint8_t, 16> Get() const;
 
  private:

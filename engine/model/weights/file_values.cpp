@@ -26,7 +26,7 @@ std::vector<T> Values(std::span<const std::byte> bytes) {
   return out;
 }
 
-// [rows, cols] to [cols, rows]; T is as wide as an element.
+// [rows, cols] to [cols, rows]; T has the element's width.
 template <class T>
 std::vector<std::byte> TransposedAs(const HostTensor& from) {
   const std::vector<T> in = Values<T>(from.bytes);

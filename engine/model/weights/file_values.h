@@ -1,4 +1,4 @@
-// Tensors of a file as the network wants them: as floats, transposed, with their rows in another order. Pure functions.
+// Conversions of a file's tensors for the network: to floats, transposed, with reordered rows. Pure functions.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +13,15 @@
 
 namespace ringside {
 
-/// kInvalidArgument, naming the tensor, for a quantised type.
+/// ERRORS: kInvalidArgument, with the tensor, for a quantized type.
 Result<std::vector<float>> ToFloats(std::string_view name, const HostTensor& tensor);
-/// [rows, cols] to [cols, rows], of a type that is not quantised.
+/// [rows, cols] to [cols, rows]. REQUIRES: a type without quantization.
 std::vector<std::byte> Transposed(const HostTensor& tensor);
-/// The given rows of a tensor, one behind the other.
+/// The given rows of a tensor, concatenated.
 std::vector<std::byte> RowsOf(const HostTensor& tensor, std::span<const int64_t> rows);
-/// Where in a file's tensor each of the network's `rows` outputs stands.
+/// Row in the file's tensor of each of the network's `rows` outputs.
 std::vector<int64_t> RowsInOrder(RowOrder order, const ModelSpec& spec, int64_t rows);
-/// The table of positions of XGLM (and of tensor2tensor), from `first` on: sines, then cosines. [rows, cols]
+/// The position table of XGLM (and tensor2tensor), from `first` on: sines, then cosines. [rows, cols]
 std::vector<float> SinusoidalPositions(int64_t first, int64_t rows, int64_t cols);
 
 }  // namespace ringside

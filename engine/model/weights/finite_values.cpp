@@ -10,7 +10,7 @@
 namespace ringside {
 namespace {
 
-// Where a block has its float16 scales; -1: no further one.
+// Offsets of a block's float16 scales; -1: none.
 struct ScalePlaces {
   DType dtype;
   int first, second;
@@ -23,7 +23,7 @@ constexpr ScalePlaces kHalfScales[] = {{DType::kQ8_0, 0, -1},   {DType::kQ4_0, 0
 
 constexpr uint16_t kHalfExponent = 0x7c00, kBf16Exponent = 0x7f80;
 constexpr uint32_t kFloatExponent = 0x7f800000;
-constexpr uint8_t kLargestMxfp4Exponent = 252;  // 12 times half of 2^126 is the largest float32 of them
+constexpr uint8_t kLargestMxfp4Exponent = 252;  // 12 times half of 2^126 is the largest that float32 holds
 constexpr float kLargestE4M3 = 448;
 
 template <class Word>
@@ -33,7 +33,7 @@ Word Read(const std::byte* p) {
   return word;
 }
 
-// No word has all bits of `exponent`. Without a branch in the loop, so that the compiler uses vectors.
+// True if no word has all bits of `exponent` set. Branch-free, so that the loop vectorizes.
 template <class Word>
 bool NoneHas(Word exponent, std::span<const std::byte> bytes) {
   Word found = 0;

@@ -1,4 +1,4 @@
-// Whether stored weights are finite numbers. Pure functions; any thread.
+// Checks stored weights for finite values. Pure functions. THREAD: any.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace ringside {
 
-/// False if a value, or the scale of a block, is NaN, infinite or, of MXFP4 and E4M3, too large for its products.
-/// REQUIRES: `bytes` are whole blocks of a type that files have. Reads each byte at most once, in vectors.
+/// False if a value or a block scale is NaN, infinite, or (MXFP4 and E4M3) too large for its products. Reads each byte
+/// at most once, in vectors. REQUIRES: `bytes` are whole blocks of a file's type.
 bool AreFinite(DType dtype, std::span<const std::byte> bytes);
 
 }  // namespace ringside

@@ -1,4 +1,4 @@
-// What a model is made from.
+// Sources of a model.
 #pragma once
 
 #include <string>
@@ -6,17 +6,17 @@
 namespace ringside {
 
 enum class LoadFormat {
-  kAuto,   // weights from the path, whatever its format
-  kDummy,  // the shape that a Hugging Face folder's config.json tells, with random weights: only to measure with
+  kAuto,   // weights from the path, in any format
+  kDummy,  // the shape from a Hugging Face config.json, with random weights: for benchmarks only
 };
 
-/// What a model may be asked for with, and the name under which it is.
+/// An adapter that requests can select, by name.
 struct NamedAdapter {
   enum class Kind { kLora, kSoftPrompt };
   std::string name;
-  std::string path;  // a folder in PEFT's format; or a GGUF file, of a soft prompt a safetensors file
+  std::string path;  // a PEFT folder; or a GGUF file, or for a soft prompt a safetensors file
   Kind kind = Kind::kLora;
-  /// As the server's flag for it is called.
+  /// The name of the server's flag for it.
   const char* kind_name() const { return kind == Kind::kLora ? "lora" : "soft-prompt"; }
 };
 

@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kMaxChatTemplateBytes = 1 << 20;
 
-// The template of a tokenizer_config.json: one text, or a list of named ones of which we take "default".
+// The template in a tokenizer_config.json: one text, or "default" of a list of named ones.
 std::string ChatTemplate(const FlatJson& config) {
   if (auto text = config.String("chat_template")) return std::move(*text);
   const auto* list = config.Find("chat_template");
@@ -48,7 +48,7 @@ Result<std::string> ReadChatTemplate(const std::string& folder) {
   return ChatTemplate(config);
 }
 
-// The first and the last token of a text, where the tokenizer's own files do not say which they are.
+// Sets the BOS and EOS tokens that the tokenizer's own files do not name.
 void NameTokens(std::optional<int64_t> first, std::optional<int64_t> last, TokenizerData* data) {
   const auto known = [&](const std::optional<int64_t>& id) { return id && *id >= 0 && *id < std::ssize(data->tokens); };
   if (!data->bos && known(first)) data->bos = static_cast<TokenId>(*first);
@@ -74,7 +74,7 @@ Result<ModelFiles> OpenGguf(const std::string& path) {
   return out;
 }
 
-// Published OPT folders have vocab.json and merges.txt alone. Other families' are cut by other patterns.
+// Published OPT folders have only vocab.json and merges.txt. Other families use other pre-tokenizer patterns.
 bool HasGpt2Tokenizer(std::string_view architecture) {
   return architecture == "gpt2" || architecture == "gptj" || architecture == "opt";
 }
@@ -83,7 +83,7 @@ bool IsZero(const FileTensor& tensor) {
   return std::ranges::all_of(tensor.data.bytes, [](std::byte byte) { return byte == std::byte{0}; });
 }
 
-// GPTQ's writers give every matrix a bias, of zeros where the network has none.
+// GPTQ writers give every matrix a bias, of zeros if the network has none.
 void DropZeroBiases(const NetworkPlan& plan, std::vector<FileTensor>* tensors) {
   std::set<std::string_view> kept, packed;
   for (const PlannedTensor& planned : plan.tensors) kept.insert(planned.name);
@@ -122,7 +122,7 @@ Result<ModelFiles> OpenHuggingFace(const std::string& folder) {
   return out;
 }
 
-// Formats that have no tokenizer: it is put into one of these folders.
+// For formats without a tokenizer: it must be in one of these folders.
 Status FindTokenizer(std::initializer_list<std::string> folders, ModelFiles* files) {
   for (const std::string& folder : folders) {
     const bool own = HasTokenizerFile(folder);
@@ -137,7 +137,7 @@ Status FindTokenizer(std::initializer_list<std::string> folders, ModelFiles* fil
   return Status::Ok();
 }
 
-// The tokenizer lies beside the weights, or in the folder above, of which there is one for any number of GPUs.
+// The tokenizer is next to the weights, or in the parent folder, which is shared by all GPU counts.
 Result<ModelFiles> OpenFasterTransformer(const std::string& folder) {
   ASSIGN_OR_RETURN(FasterTransformerFolder opened, FasterTransformerFolder::Open(folder));
   const auto files = std::make_shared<const FasterTransformerFolder>(std::move(opened));

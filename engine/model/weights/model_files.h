@@ -1,5 +1,5 @@
-// What a path says of a network, whatever the format: its plan, its tensors where they lie, its tokenizer and its chat
-// template. Weights are mapped, none is read. Plain data; any thread.
+// The model at a path, in any format: its plan, its tensors (memory-mapped, not read), its tokenizer and its chat
+// template. Plain data. THREAD: any.
 #pragma once
 
 #include <memory>
@@ -22,24 +22,24 @@ struct ModelFiles {
   Format format = Format::kGguf;
   NetworkPlan plan;
   std::vector<FileTensor> tensors;                               // borrowed from `reader`
-  std::vector<std::pair<std::string, std::string>> unsupported;  // tensors of types that we do not compute with
+  std::vector<std::pair<std::string, std::string>> unsupported;  // tensors of unsupported types
   TokenizerData tokenizer;                                       // no tokens if there is none
   std::string chat_template;                                     // Jinja source; "" if there is none
-  std::string texts;  // the folder of the tokenizer's files; "" where it is in no files of its own
+  std::string texts;  // folder of the tokenizer's files; "" if they are embedded
   std::shared_ptr<const void> reader;
 };
 
-/// Opens a GGUF file, a folder of Hugging Face or FasterTransformer, or a checkpoint of Megatron-LM or NeMo. Errors as
-/// Model::Load, naming the path; whether the tensors are those of the plan is not looked at (CheckTensors, weights.h).
+/// Opens a GGUF file, a Hugging Face or FasterTransformer folder, or a Megatron-LM or NeMo checkpoint. Does not compare
+/// the tensors with the plan (CheckTensors, weights.h). ERRORS: as Model::Load, with the path.
 Result<ModelFiles> OpenModelFiles(const std::string& path);
 
-/// The names of what may lie beside weights: tokenizers, chat template, recommended sampling.
+/// Names of optional text files next to the weights: tokenizers, chat template, recommended sampling.
 std::span<const std::string_view> TextFiles();
 
-/// The chat template and the tokenizer of a folder, where it has them.
+/// Reads the chat template and the tokenizer of a folder, if present.
 Status ReadTexts(const std::string& folder, std::string* chat_template, TokenizerData* tokenizer);
 
-/// `status` with the path in front of its message, unless it is there.
+/// `status` with the path in front of its message, unless it is there already.
 Status WithPath(const std::string& path, const Status& status);
 
 }  // namespace ringside

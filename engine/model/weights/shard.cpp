@@ -9,14 +9,14 @@
 namespace ringside {
 namespace {
 
-/// Part `i` of `parts` of [0, count), in whole units; the last has what is left.
+/// Part `i` of `parts` of [0, count), in whole units; the last part has the remainder.
 IndexRange Part(int64_t count, int64_t unit, int64_t i, int64_t parts) {
   const int64_t units = (count + unit - 1) / unit;
   return {std::min(count, units * i / parts * unit), std::min(count, units * (i + 1) / parts * unit)};
 }
 
-/// The largest unit of which every part has some: blocks of quantised formats have 256 or 32 values and cannot be cut,
-/// and devices like their columns in large powers of two.
+/// The largest unit that gives every part at least one: blocks of quantized formats have 256 or 32 values and cannot be
+/// split, and devices prefer large powers of two.
 int64_t UnitOf(int64_t count, int64_t parts) {
   for (const int64_t unit : {256, 32}) {
     if (count % unit == 0 && count >= parts * unit) return unit;

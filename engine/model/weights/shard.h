@@ -1,8 +1,7 @@
-// The part of a network that one rank has. A stage (pipeline parallel, Huang et al. 2019) has some layers one behind
-// the other; the first has the embedding, too, the last the final norm and the head. The ranks of a stage (tensor
-// parallel, Shoeybi et al. 2019) have some heads of its attentions each, with the queries, keys and values that belong
-// to them, some columns of its MLPs, some tokens of the head; norms, embedding and the residual stream are every
-// rank's. Plain values.
+// The part of a network on one rank. A stage (pipeline parallelism, Huang et al. 2019) has consecutive layers; the
+// first also has the embedding, the last the final norm and the head. Each rank of a stage (tensor parallelism, Shoeybi
+// et al. 2019) has some attention heads with their queries, keys and values, some columns of the MLPs and some tokens
+// of the head; norms, embedding and the residual stream are replicated. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -22,28 +21,28 @@ struct IndexRange {
 };
 
 struct Shard {
-  int rank = 0, ranks = 1;  // of its stage
+  int rank = 0, ranks = 1;  // within its stage
   int stage = 0, stages = 1;
   IndexRange layers;
-  IndexRange heads, kv_heads;  // of each layer's attention; several ranks may have the same key/value head
-  IndexRange ffn;              // columns of the MLP between its two matrices
+  IndexRange heads, kv_heads;  // of each layer; several ranks may share a key/value head
+  IndexRange ffn;              // hidden columns of the MLP
   IndexRange vocab;            // tokens of the head
-  bool saves = true;           // of the ranks that have this key/value head the first
+  bool saves = true;           // the first rank with these key/value heads
 
-  /// Of its layers.
+  /// True if it has whole layers.
   bool whole() const { return ranks == 1; }
   bool embeds() const { return stage == 0; }
   bool chooses() const { return stage == stages - 1; }
-  /// The spec of what this rank computes: fewer layers, fewer heads and a narrower MLP.
+  /// The spec of this rank's part: fewer layers, fewer heads and a narrower MLP.
   ModelSpec Of(const ModelSpec& spec) const;
 };
 
-/// The shards of all ranks, in their order. Layers go to stages, and key/value heads to ranks, whole, unevenly if they
-/// must; with more ranks than key/value heads some ranks share one, and each has some of its queries. kInvalidArgument,
-/// naming both numbers, if that leaves a stage or a rank without any.
+/// The shards of all ranks, in order. Layers are distributed to stages, and key/value heads to ranks, whole, unevenly
+/// if necessary; with more ranks than key/value heads some ranks share one and split its queries. ERRORS:
+/// kInvalidArgument, with both numbers, if a stage or a rank would have none.
 Result<std::vector<Shard>> MakeShards(const ModelSpec& spec, const RankLayout& layout);
 
-/// Where the part of each rank of a stage in the head's columns begins, and the vocabulary's size: ranks + 1 numbers.
+/// The first head column of each rank of a stage, then the vocabulary size: ranks + 1 numbers.
 std::vector<int64_t> VocabBorders(const std::vector<Shard>& shards);
 
 }  // namespace ringside

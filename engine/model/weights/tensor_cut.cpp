@@ -11,7 +11,7 @@ int64_t TensorCut::rows() const {
 TensorCut CutOf(const Shard& shard, const ModelSpec& spec, TensorRole role, int64_t rows, int64_t cols) {
   const IndexRange all_rows{0, rows}, all_cols{0, cols};
   if (shard.whole()) return {{all_rows}, all_cols};
-  const auto heads = [&](IndexRange range, int64_t first) {  // their columns, where those of head 0 begin at `first`
+  const auto heads = [&](IndexRange range, int64_t first) {  // their columns, given that head 0 starts at `first`
     return IndexRange{first + range.begin * spec.head_dim, first + range.end * spec.head_dim};
   };
   const int64_t keys = spec.heads * spec.head_dim, values = keys + spec.kv_heads * spec.head_dim;

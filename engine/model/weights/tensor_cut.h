@@ -1,4 +1,4 @@
-// Which part of a network's matrices and vectors a rank has. Pure.
+// A rank's part of each matrix and vector. Pure.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace ringside {
 
-/// What a rank has of a matrix or vector: outputs, in the order in which they come, and inputs.
+/// The outputs, in their order, and inputs of a matrix or vector that a rank has.
 struct TensorCut {
   std::vector<IndexRange> outputs;
   IndexRange inputs;
@@ -16,7 +16,7 @@ struct TensorCut {
   int64_t rows() const;
 };
 
-/// Of a tensor [rows, cols] of the network `spec`, in the order of the network.
+/// The part of a tensor [rows, cols] of the network `spec`, in network order.
 TensorCut CutOf(const Shard& shard, const ModelSpec& spec, TensorRole role, int64_t rows, int64_t cols);
 
 }  // namespace ringside

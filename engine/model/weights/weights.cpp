@@ -19,8 +19,8 @@
 namespace ringside {
 namespace {
 
-// Every process reads the whole file once for the digest: there the values are checked, too, a piece at a time while
-// the processor still has it.
+// Every process reads the whole file once for the digest. The values are checked in the same pass, a chunk at a time
+// while it is in the CPU cache.
 Status AddTensor(const FileTensor& tensor, Digest* digest) {
   digest->AddText(tensor.name);
   digest->AddNumber(static_cast<int64_t>(tensor.data.dtype));
@@ -48,7 +48,7 @@ TensorTable TableOf(std::span<const FileTensor> tensors) {
   return table;
 }
 
-// Every planned tensor is there with its shape, and nothing else is.
+// Every planned tensor exists with its shape, and there are no others.
 Status CheckPlan(const NetworkPlan& plan, const TensorTable& table,
                  std::span<const std::pair<std::string, std::string>> unsupported) {
   std::set<std::string_view> known(plan.ignored.begin(), plan.ignored.end());
@@ -62,12 +62,12 @@ Status CheckPlan(const NetworkPlan& plan, const TensorTable& table,
     const auto found = table.find(planned.name);
     if (found == table.end()) return Corruption(fmt::format("tensor '{}' is missing", planned.name));
     if (found->second->shape != planned.shape) {
-      return Corruption(fmt::format("tensor '{}' has shape [{}], the model's metadata ask for [{}]", planned.name,
+      return Corruption(fmt::format("tensor '{}' has shape [{}], the model's metadata require [{}]", planned.name,
                                     fmt::join(found->second->shape, ", "), fmt::join(planned.shape, ", ")));
     }
   }
   const auto unknown = [](std::string_view name) {
-    return Corruption(fmt::format("tensor '{}' is none that this kind of model has", name));
+    return Corruption(fmt::format("tensor '{}' is unknown for this architecture", name));
   };
   for (const auto& [name, tensor] : table) {
     if (!known.contains(name)) return unknown(name);
@@ -78,7 +78,7 @@ Status CheckPlan(const NetworkPlan& plan, const TensorTable& table,
   return Status::Ok();
 }
 
-/// That of a tensor: so that no two are alike.
+/// A distinct seed for each tensor.
 uint64_t SeedOf(uint64_t seed, const std::string& name) {
   Digest digest;
   digest.AddNumber(static_cast<int64_t>(seed));
@@ -90,7 +90,7 @@ uint64_t SeedOf(uint64_t seed, const std::string& name) {
 
 class Loader {
  public:
-  /// With a seed tensors have no data, which are made up.
+  /// With a seed, tensors have no data and get random weights.
   Loader(Backend& backend, const ModelSpec& spec, const Shard& shard, std::optional<uint64_t> seed = {})
       : backend_(backend), spec_(spec), own_(shard.Of(spec)), shard_(shard), seed_(seed) {
     weights_.layers.resize(static_cast<size_t>(own_.layers));
@@ -112,7 +112,7 @@ class Loader {
     switch (planned.role) {
       case TensorRole::kEmbedding:
         if (shard_.embeds()) RETURN_IF_ERROR(LoadMatrix(planned, tensor, &weights_.embedding));
-        // The whole table gives rows to the stream; all of it, or a part, takes the stream to logits.
+        // The embedding needs the whole table; a tied head needs its vocabulary shard.
         if (!spec_.tied_head || weights_.tied_head || !shard_.chooses()) return Status::Ok();
         return LoadMatrix({.role = TensorRole::kHead, .name = planned.name, .transposed = planned.transposed}, tensor,
                           &weights_.own_head);
@@ -148,7 +148,7 @@ class Loader {
     }
   }
 
-  /// What no file has, and the end of it all.
+  /// Creates computed tensors and completes the weights.
   Result<Weights> Finish() {
     if (spec_.sinusoidal_positions && shard_.embeds()) {
       const std::vector<float> table = SinusoidalPositions(spec_.position_offset, spec_.trained_context, spec_.hidden);
@@ -172,7 +172,7 @@ class Loader {
     }
     for (LayerWeights& layer : weights_.layers) {
       if (layer.experts.empty()) continue;
-      for (const ExpertWeights& expert : layer.experts) {  // they stay where they are when the weights are moved
+      for (const ExpertWeights& expert : layer.experts) {  // moving the weights does not move the experts
         layer.expert_list.push_back({expert.in, expert.in_bias.data(), &expert.out, expert.out_bias.data()});
       }
       ASSIGN_OR_RETURN(layer.placed_experts, backend_.PlaceExperts(layer.expert_list));
@@ -231,7 +231,7 @@ class Loader {
         return LoadJoined(planned, tensor, own_.heads, &layer.sinks);
       case TensorRole::kAttentionOut:
         return LoadMatrix(planned, tensor, &layer.attention_out);
-      // What all ranks' products are summed to gets its bias once.
+      // The bias of an all-reduced sum is added on one rank only.
       case TensorRole::kAttentionOutBias:
         return shard_.rank == 0 ? LoadVector(tensor, &layer.attention_out_bias) : Status::Ok();
       case TensorRole::kAttentionPostNorm:
@@ -265,7 +265,7 @@ class Loader {
     }
   }
 
-  /// A tensor of one expert, or of all.
+  /// A tensor of one expert, or of all experts.
   Status LoadExperts(const PlannedTensor& planned, const FileTensor& tensor, LayerWeights& layer) {
     layer.experts.resize(static_cast<size_t>(spec_.experts + (spec_.shared_ffn > 0 ? 1 : 0)));
     const bool shared = planned.role >= TensorRole::kSharedGate, all = !shared && planned.expert < 0;
@@ -298,18 +298,17 @@ class Loader {
     }
   }
 
-  /// `host` cut down to the rank's part, copied to `copy` unless it is all of it.
+  /// Reduces `host` to the rank's part, copied to `copy` unless it is the whole tensor.
   Status Take(const PlannedTensor& planned, HostTensor* host, std::vector<std::byte>* copy) const {
     const TensorCut cut = CutOf(shard_, spec_, planned.role, host->rows, host->cols);
     const int64_t rows = cut.rows();
     if (rows == host->rows && cut.inputs.size() == host->cols) return Status::Ok();
     const bool some_inputs = cut.inputs.size() != host->cols;
     if (some_inputs && !host->order.empty()) {
-      return InvalidArgument(
-          fmt::format("tensor '{}' has its inputs in the order of their groups, and cannot be shared "
-                      "by {} ranks",
-                      planned.name, shard_.ranks),
-          "tensor_parallel_size");
+      return InvalidArgument(fmt::format("tensor '{}' has act-order inputs (desc_act), and cannot be shared "
+                                         "by {} ranks",
+                                         planned.name, shard_.ranks),
+                             "tensor_parallel_size");
     }
     const int64_t block = Traits(host->dtype).block_elements;
     if (cut.inputs.begin % block != 0 || cut.inputs.end % block != 0) {
@@ -377,7 +376,7 @@ class Loader {
       copy = Transposed(host);
       host = {host.dtype, host.cols, host.rows, copy};
     } else if (!IsQuantised(host.dtype) && reinterpret_cast<uintptr_t>(host.bytes.data()) % element_bytes != 0) {
-      // Safetensors data may lie anywhere.
+      // Safetensors data may be unaligned.
       copy.assign(host.bytes.begin(), host.bytes.end());
       host.bytes = copy;
     }
@@ -423,7 +422,7 @@ class Loader {
     if (IsMadeUp(tensor)) return Upload(std::vector<float>(count, scale), weight);
     return LoadVector(tensor, weight, spec_.norm_offset, scale);
   }
-  /// The weight and the bias of a norm whose file lacks them.
+  /// Weight and bias of a norm that the file lacks.
   Status FillNorm(DeviceVector* weight, DeviceVector* bias, float scale) {
     const auto width = static_cast<size_t>(spec_.hidden);
     if (!spec_.norm_weights) RETURN_IF_ERROR(Upload(std::vector<float>(width, scale), weight));
@@ -431,7 +430,7 @@ class Loader {
     return Upload(std::vector<float>(width, 0.0f), bias);
   }
 
-  // Biases that make up one of `total` values: on the device when all are there.
+  // A part of a bias with `total` values; uploads when all parts are loaded.
   Status LoadJoined(const PlannedTensor& planned, const FileTensor& tensor, int64_t total, DeviceVector* vector) {
     ASSIGN_OR_RETURN(std::vector<float> values, ValuesOf(tensor));
     if (planned.order != RowOrder::kPlain) {
@@ -462,7 +461,7 @@ class Loader {
 
   Backend& backend_;
   const ModelSpec& spec_;  // the whole network's
-  const ModelSpec own_;    // of what the rank computes
+  const ModelSpec own_;    // the rank's part
   const Shard& shard_;
   const std::optional<uint64_t> seed_;
   Weights weights_;
@@ -476,7 +475,7 @@ Status CheckTensors(const NetworkPlan& plan, std::span<const FileTensor> tensors
   TensorTable table;
   for (const FileTensor& tensor : tensors) {
     if (!table.emplace(tensor.name, &tensor).second) {
-      return Corruption(fmt::format("tensor '{}' is there twice", tensor.name));
+      return Corruption(fmt::format("tensor '{}' occurs twice", tensor.name));
     }
   }
   return CheckPlan(plan, table, unsupported);
