@@ -1,5 +1,5 @@
-// Finds tokens in a text by their spelling: of all that begin at a place the longest, from left to right, with the
-// flags that tokenizer.json gives them. Owned by a tokenizer; immutable once filled, any thread.
+// Finds tokens in a text by their spelling: leftmost-longest, with the flags of tokenizer.json. Owned by a tokenizer;
+// immutable once filled. THREAD: any.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 
 namespace ringside {
 
-/// A token, or text with none of the tokens that were searched for (`token` < 0, `text` not empty, well-formed UTF-8).
+/// A token, or a run of text without one (`token` < 0, `text` not empty, well-formed UTF-8).
 struct TokenRun {
   TokenId token = -1;
   std::string text;
@@ -20,14 +20,14 @@ struct TokenRun {
 
 class AddedTokens {
  public:
-  /// The first added of equal spellings counts.
+  /// The first of equal spellings wins.
   void Add(const TokenizerData::AddedToken& token, std::string_view spelling);
-  /// Keeps this spelling, with any token inside it, as text.
+  /// Keeps this spelling, and any token inside it, as text.
   void Pass(std::string_view spelling) { Add({.id = -1}, spelling); }
   bool empty() const { return tokens_.empty(); }
 
-  /// `text` (well-formed UTF-8) cut at the tokens in it. `after_word`, `before_word`: a word character precedes the
-  /// text or follows it.
+  /// Splits `text` (well-formed UTF-8) at the tokens in it. `after_word`, `before_word`: a word character precedes or
+  /// follows the text.
   void Cut(std::string_view text, bool after_word, bool before_word, std::vector<TokenRun>* runs) const;
 
   struct Match {
@@ -36,11 +36,11 @@ class AddedTokens {
   };
   /// The next match at or after `from`, whatever its flags.
   std::optional<Match> FindFirst(std::string_view text, size_t from) const;
-  /// `text` may be any bytes. False for a spelling passed as text, and for a `single_word` token inside a longer word.
+  /// False for a spelling kept as text, and for a `single_word` token inside a longer word. `text`: any bytes.
   static bool IsWhole(const Match& match, std::string_view text, bool after_word, bool before_word);
 
  private:
-  ByteTree tree_;  // values are places in `tokens_`
+  ByteTree tree_;  // values are indices into `tokens_`
   std::vector<TokenizerData::AddedToken> tokens_;
 };
 

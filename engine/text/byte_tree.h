@@ -1,5 +1,5 @@
-// Strings as a tree of their bytes: a text walked along it says which strings begin at a place, at a cost that does not
-// grow with their number. Owned by a tokenizer; immutable once filled, any thread.
+// A byte trie of strings: a walk over a text finds the strings that begin at a place, at a cost independent of their
+// number. Owned by a tokenizer; immutable once filled. THREAD: any.
 #pragma once
 
 #include <array>
@@ -14,14 +14,14 @@ class ByteTree {
   static constexpr uint32_t kRoot = 0;
 
   ByteTree();
-  /// `value` >= 0. An empty string is left out; of equal ones the first added counts.
+  /// Adds a string with `value` >= 0. Ignores an empty string; the first of equal strings wins.
   void Add(std::string_view string, int32_t value);
-  /// The node behind `node` and `byte`, or kRoot, which is behind none.
+  /// The child of `node` for `byte`; kRoot if there is none.
   uint32_t Step(uint32_t node, char byte) const {
     if (node == kRoot) return first_[static_cast<uint8_t>(byte)];
     return slots_[FindSlot(Key(node, byte))].next;
   }
-  /// Of the string that ends at `node`; -1 if none does.
+  /// Value of the string that ends at `node`; -1 if none does.
   int32_t Value(uint32_t node) const { return values_[node]; }
 
  private:
@@ -33,8 +33,8 @@ class ByteTree {
   size_t FindSlot(uint64_t key) const;
   void Grow();
 
-  std::array<uint32_t, 256> first_{};  // the root's steps
-  std::vector<Slot> slots_;            // the others': a power of two, at most half full, linear probing
+  std::array<uint32_t, 256> first_{};  // children of the root
+  std::vector<Slot> slots_;            // other children: a power of two, at most half full, linear probing
   std::vector<int32_t> values_;        // by node
 };
 

@@ -1,5 +1,5 @@
-// Token ids to text, one at a time, never emitting half a UTF-8 character: bytes of an unfinished character wait for
-// the next token; bytes that can no longer become one turn into U+FFFD. One per answer; one thread at a time.
+// Incremental detokenizer. It never emits part of a UTF-8 character: bytes of an incomplete character wait for the next
+// token, and bytes that cannot be completed become U+FFFD. One per answer. THREAD: one at a time.
 #pragma once
 
 #include <string>
@@ -10,12 +10,13 @@ namespace ringside {
 
 class Detokenizer {
  public:
-  /// `tokenizer` must outlive it. `at_start`: the first token begins the text, so a SentencePiece leading space goes.
+  /// `at_start`: the first token starts the text, so SentencePiece's leading space is dropped. REQUIRES: `tokenizer`
+  /// outlives it.
   explicit Detokenizer(const Tokenizer& tokenizer, bool at_start = false);
 
   /// The text that `id` completes: whole UTF-8 characters, possibly none.
   std::string Push(TokenId id);
-  /// What is left at the end of the answer: U+FFFD for an unfinished character, or nothing.
+  /// The remainder at the end of the answer: U+FFFD for an incomplete character, or nothing.
   std::string Finish();
 
  private:

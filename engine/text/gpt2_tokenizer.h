@@ -1,4 +1,4 @@
-// The tokenizer of GPT-2, OPT and Megatron, where it is two texts: vocab.json and merges.txt.
+// The tokenizer of GPT-2, OPT and Megatron in its two-file form: vocab.json and merges.txt.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace ringside {
 
-/// kInvalidArgument, saying what, for texts that are none. What begins and ends a text they do not tell.
+/// Sets neither BOS nor EOS, which these files do not name. ERRORS: kInvalidArgument, with the malformed part.
 Result<TokenizerData> ReadGpt2Tokenizer(std::string_view vocab, std::string_view merges);
 
 }  // namespace ringside

@@ -1,4 +1,4 @@
-// The tokenizer of a network whose weights are made up.
+// The tokenizer of a network with dummy weights.
 #include <fmt/format.h>
 #include <utf8proc.h>
 

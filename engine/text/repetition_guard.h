@@ -1,6 +1,5 @@
-// Finds an answer that has become a loop: small models repeat a few sentences, with small changes, until something ends
-// them. A loop is a stretch of the answer with few different runs of four tokens. Owned by a running turn; engine
-// thread.
+// Detects an answer that loops: small models repeat a few sentences, with small changes, until something stops them. A
+// window of the answer is a loop if it has few distinct 4-grams of tokens. Owned by a running turn. THREAD: engine.
 #pragma once
 
 #include <array>
@@ -15,18 +14,18 @@ namespace ringside {
 
 class RepetitionGuard {
  public:
-  /// Numbers of runs. A stretch is a loop if at most an eighth of its runs differ: cycles of up to 64 tokens in the
-  /// shorter stretch, of up to 256 in the longer.
+  /// Window sizes in 4-grams. A window is a loop if at most an eighth of its 4-grams are distinct: cycles of up to 64
+  /// tokens in the shorter window, of up to 256 in the longer.
   static constexpr std::array<size_t, 2> kStretches = {512, 2048};
   static constexpr size_t kRunTokens = 4, kShareOfDifferent = 8;
 
-  /// Takes the answer's next token. True if a stretch that ends with it is a loop. Constant time, 100 KB at most.
+  /// Adds the answer's next token. True if a window that ends with it is a loop. Constant time, at most 100 KB.
   bool Push(TokenId id);
 
  private:
-  std::array<TokenId, kRunTokens> last_{};  // tokens, the newest last
+  std::array<TokenId, kRunTokens> last_{};  // newest last
   size_t pushed_ = 0;
-  std::vector<uint64_t> runs_;  // hashes: a ring of the longest stretch
+  std::vector<uint64_t> runs_;  // hashes of 4-grams: a ring of the longest window
   std::array<std::unordered_map<uint64_t, uint32_t>, kStretches.size()> counts_;
 };
 

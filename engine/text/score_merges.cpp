@@ -50,7 +50,7 @@ Result<MergeTable> MakeMergeTable(const Vocabulary& vocabulary, const TokenizerD
       }
     }
     if (vocabulary.IsSpecial(ids[0]) || vocabulary.IsSpecial(ids[1]) || vocabulary.IsSpecial(ids[2])) continue;
-    if (left.empty() || right.empty()) continue;  // no text is made of such a token
+    if (left.empty() || right.empty()) continue;  // no text produces such a token
     table.Add(ids[0], ids[1], {static_cast<uint32_t>(rank), ids[2]}, LastCodePoint(left).value,
               FirstCodePoint(right).value);
   }

@@ -1,5 +1,5 @@
-// The merges of a tokenizer: a file's list, or where it has none: two neighbours merge where together they are a token,
-// and the better its score, the sooner (SentencePiece, tiktoken). Pure; any thread.
+// The merges of a tokenizer: a file's list, or, without one, all pairs of tokens whose concatenation is a token, ranked
+// by its score (SentencePiece, tiktoken). Pure. THREAD: any.
 #pragma once
 
 #include <string_view>
@@ -12,14 +12,14 @@
 
 namespace ringside {
 
-// Symbols: tokens, and characters that are only part of tokens, with ids past the vocabulary.
+// Symbols: tokens, and characters that occur only inside tokens, with ids past the vocabulary.
 class SymbolTable {
  public:
   using Characters = std::unordered_map<uint32_t, TokenId>;
 
   explicit SymbolTable(const Vocabulary& vocabulary);
 
-  /// The symbol of a token or single character, or -1; with `make`, a character gets a symbol if it has none.
+  /// The symbol of a token or single character, or -1; with `make`, creates one for an unknown character.
   TokenId Find(std::string_view name, bool make);
 
   const std::unordered_map<std::string_view, TokenId>& tokens() const { return by_name_; }
@@ -31,11 +31,11 @@ class SymbolTable {
   TokenId next_;
 };
 
-/// The merges of `data` by id: rank = place in the list. A merge that would read or write a special token is left out.
-/// kInvalidArgument for one that names no token.
+/// The merges of `data` by id; rank = index in the list. Skips a merge that reads or writes a special token. ERRORS:
+/// kInvalidArgument for a merge with an unknown token.
 Result<MergeTable> MakeMergeTable(const Vocabulary& vocabulary, const TokenizerData& data);
 
-/// kInvalidArgument where there is not one score a token.
+/// ERRORS: kInvalidArgument unless every token has exactly one score.
 Result<MergeTable> MergesByScore(const Vocabulary& vocabulary, const std::vector<double>& scores, SymbolTable* symbols);
 
 }  // namespace ringside

@@ -15,7 +15,7 @@ StopRule::Pattern::Pattern(std::string pattern) : text(std::move(pattern)), bord
 }
 
 bool StopRule::Pattern::Advance(char byte) {
-  if (matched == text.size()) matched = border[matched - 1];  // complete before, and not taken
+  if (matched == text.size()) matched = border[matched - 1];  // complete before, and not accepted
   while (matched > 0 && text[matched] != byte) matched = border[matched - 1];
   if (text[matched] == byte) ++matched;
   return matched == text.size();
@@ -42,7 +42,7 @@ StopRule::Verdict StopRule::Push(TokenId id, std::string text) {
       if (ended == nullptr || pattern.text.size() > ended->text.size()) ended = &pattern;
     }
     if (ended != nullptr) {
-      // What was held back is at least every match under way, so the whole match lies in held_.
+      // All partial matches are held back, so the whole match is in held_.
       Verdict verdict{.text = held_.substr(0, i + 1 - ended->text.size()), .stop = true, .matched = ended->text};
       held_.clear();
       return verdict;

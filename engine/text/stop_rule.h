@@ -1,9 +1,10 @@
-// When an answer ends: stop strings matched on the text across token borders and never shown, stop token ids, end of
-// turn. Holds back the longest tail that could still become a stop string. One per answer; one thread at a time.
+// Decides when an answer ends: stop strings, matched on the text across token boundaries and never shown; stop token
+// ids; end of turn. Holds back the longest suffix that could still become a stop string. One per answer. THREAD: one at
+// a time.
 //
-// The match that ends the answer is the first to be complete in the text, byte by byte; of those complete at the same
-// byte, the longest. So how the text is cut into tokens never matters. Under min_tokens ids do not stop, and strings
-// that are complete before token number min_tokens do not either.
+// The answer ends at the first match that is complete in the text, byte by byte; among matches complete at the same
+// byte, the longest wins. The result is thus independent of the tokenization. Before token number min_tokens, neither
+// ids nor complete strings end the answer.
 #pragma once
 
 #include <cstdint>
@@ -18,28 +19,28 @@ namespace ringside {
 
 class StopRule {
  public:
-  /// Empty strings never match. `min_tokens`: the answer has at least that many tokens.
+  /// Ignores empty strings. `min_tokens`: minimum length of the answer in tokens.
   StopRule(std::vector<std::string> strings, std::vector<TokenId> ids, int64_t min_tokens = 0);
 
   struct Verdict {
-    std::string text;     // may be shown now
+    std::string text;     // safe to show now
     bool stop = false;    // the answer ends here
     std::string matched;  // the stop string that ended it; "" for an id
   };
-  /// Takes the next token and the text it completed. A stop id's own text is not shown.
+  /// Processes the next token and the text it completed. The text of a stop id is not shown.
   Verdict Push(TokenId id, std::string text);
-  /// The answer ended for another reason: what was held back.
+  /// The answer ended for another reason: returns the held-back text.
   std::string Finish();
 
  private:
-  // One stop string and how much of it the text so far ends with (Knuth, Morris, Pratt).
+  // One stop string and its current partial match (Knuth, Morris, Pratt).
   struct Pattern {
     std::string text;
-    std::vector<size_t> border;  // [i]: the longest proper prefix of text[0..i] that is also its suffix
+    std::vector<size_t> border;  // [i]: length of the longest proper prefix of text[0..i] that is also its suffix
     size_t matched = 0;
 
     explicit Pattern(std::string pattern);
-    /// Takes one byte; true if the pattern is complete with it.
+    /// Processes one byte; true if it completes the pattern.
     bool Advance(char byte);
   };
 

@@ -1,4 +1,4 @@
-// The ids of a text that is being tokenised, up to a limit. One per Encode; one thread at a time.
+// The ids of a text during tokenization, up to a limit. One per Encode. THREAD: one at a time.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@ namespace ringside {
 
 class TokenList {
  public:
-  /// Nothing is known of how many bytes a token can stand for: some vanish from the ids, or many give one.
+  /// No bound on the bytes of a token: some bytes are dropped, or many bytes may yield one token.
   static constexpr int64_t kUnknown = 0;
 
-  /// `longest_token`: the most bytes that one token can stand for.
+  /// `longest_token`: maximum number of bytes of a token.
   TokenList(int64_t max_tokens, int64_t longest_token) : max_tokens_(max_tokens), longest_token_(longest_token) {}
 
   void Add(TokenId id) { ids_.push_back(id); }
   void Add(std::span<const TokenId> ids) { ids_.insert(ids_.end(), ids.begin(), ids.end()); }
 
-  /// False if `text` cannot fit behind what is there. Then, and if there is too much already, the list is full for
-  /// good: Take gives nothing.
+  /// False if `text` cannot fit after the current ids. Once false, or over the limit, the list is full for good, and
+  /// Take returns nullopt.
   bool HasRoomFor(std::string_view text) {
     const int64_t room = max_tokens_ - static_cast<int64_t>(ids_.size());
     const bool fits = longest_token_ == kUnknown || static_cast<int64_t>(text.size()) / longest_token_ <= room;

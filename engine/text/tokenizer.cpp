@@ -20,7 +20,7 @@ Result<std::unique_ptr<Tokenizer>> MakeTokenizer(TokenizerData data) {
   const auto count = static_cast<TokenId>(data.tokens.size());
   const auto known = [&](const std::optional<TokenId>& id) { return !id || (*id >= 0 && *id < count); };
   if (!known(data.bos) || !known(data.eos) || !known(data.unknown) || !known(data.text_begin)) {
-    return InvalidArgument("tokenizer: bos, eos, unknown or what begins a text lies outside the vocabulary");
+    return InvalidArgument("tokenizer: bos, eos, unknown or text_begin is outside the vocabulary");
   }
   ASSIGN_OR_RETURN(Vocabulary vocabulary, Vocabulary::Make(data));
   const bool sentencepiece =

@@ -23,7 +23,7 @@ bool IsMarkupSpelling(std::string_view name) {
 }
 
 bool IsPartOfAnswers(std::string_view name) {
-  // Markup of engine/grammar/tools/tool_syntax.cpp that vocabularies hold as special tokens.
+  // Markup of engine/grammar/tools/tool_syntax.cpp that vocabularies define as special tokens.
   static constexpr std::array<std::string_view, 32> kNames = {"[TOOL_CALLS]",
                                                               "｜DSML｜",
                                                               "[CALL_ID]",

@@ -1,5 +1,5 @@
-// What every model file leaves to custom about its special tokens: which spellings are markup even where the file calls
-// them ordinary, and which tokens end an answer. Pure functions; any thread.
+// Conventions about special tokens that model files leave implicit: spellings that are markup even if the file lists
+// them as ordinary tokens, and tokens that end an answer. Pure functions. THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 
 namespace ringside {
 
-/// True for spellings that are markup in every known model (<|im_end|>, <start_of_turn>, <s>): no user may write them,
-/// even where a file lists them as ordinary tokens.
+/// True for spellings that are markup in every known model (<|im_end|>, <start_of_turn>, <s>): users must not be able
+/// to write them, even if a file lists them as ordinary tokens.
 bool IsMarkupSpelling(std::string_view name);
 
-/// True for special tokens that are a part of what an answer says, its tool calls: their spelling is their text.
+/// True for special tokens that are part of an answer's text, such as tool-call markup: their spelling is their text.
 bool IsPartOfAnswers(std::string_view name);
 
-/// The byte that SentencePiece's "<0x0A>" stands for.
+/// The byte of a SentencePiece byte token, such as "<0x0A>".
 std::optional<uint8_t> ByteOfToken(std::string_view name);
 
-/// Turns tokens with a markup spelling into control tokens, then adds eos and the well-known turn enders of the
-/// vocabulary to `data->end_of_turn`, which may hold ids already; sorted, each once, ids outside the vocabulary
-/// dropped.
+/// Turns tokens with a markup spelling into control tokens, then adds EOS and the well-known turn enders of the
+/// vocabulary to `data->end_of_turn`, which may have ids already. The result is sorted and unique, without ids outside
+/// the vocabulary.
 void CompleteSpecialTokens(TokenizerData* data);
 
 }  // namespace ringside

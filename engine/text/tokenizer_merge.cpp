@@ -16,18 +16,17 @@ uint64_t PairKey(TokenId left, TokenId right) {
 }
 
 struct Symbol {
-  TokenId id;  // -1: swallowed by its left neighbour
+  TokenId id;  // -1: merged into its left neighbour
   int32_t previous, next;
 };
 
-// Both queues hold places in the word where a pair may be merged, and give the lowest rank first, the leftmost of
-// equals.
+// Both queues hold mergeable positions of a word and return the lowest rank first, the leftmost of equals.
 struct Place {
   uint32_t rank;
   int32_t left;
 };
 
-// For words: everything lies in the processor's nearest memory.
+// For words: fits in the L1 cache.
 class HeapQueue {
  public:
   explicit HeapQueue(size_t symbols) { heap_.reserve(symbols); }
@@ -47,8 +46,8 @@ class HeapQueue {
   std::vector<uint64_t> heap_;
 };
 
-// For texts without an end of a word: a list of places by rank. A rank's places mostly come from left to right, and so
-// are read and written one behind the other instead of all over a large heap.
+// For texts without word boundaries: a list of positions per rank. The positions of a rank mostly arrive from left to
+// right, so reads and writes are sequential instead of scattered over a large heap.
 class RankQueue {
  public:
   explicit RankQueue(size_t) {}
@@ -85,16 +84,16 @@ class RankQueue {
   template <class T>
   using LeastFirst = std::priority_queue<T, std::vector<T>, std::greater<>>;
   struct Places {
-    std::vector<int32_t> ascending;  // [next, size) are still to come
+    std::vector<int32_t> ascending;  // [next, size) are pending
     size_t next = 0;
     LeastFirst<int32_t> others;
     bool empty() const { return next == ascending.size() && others.empty(); }
   };
   std::unordered_map<uint32_t, Places> by_rank_;
-  LeastFirst<uint32_t> ranks_;  // those that have places
+  LeastFirst<uint32_t> ranks_;  // ranks with positions
 };
 
-// Above, a heap no longer fits into the processor's nearer memory.
+// Above this length a heap no longer fits in the near caches.
 constexpr size_t kLongWord = 1024;
 
 }  // namespace
@@ -131,7 +130,7 @@ void MergeTable::Add(TokenId left, TokenId right, Merge merge, uint32_t last, ui
 }
 
 MergeTable::Merge MergeTable::Find(TokenId left, TokenId right) const {
-  return slots_[FindSlot(PairKey(left, right))].merge;  // an empty slot's has no token
+  return slots_[FindSlot(PairKey(left, right))].merge;  // an empty slot has no merged token
 }
 
 template <class Queue>
@@ -149,7 +148,7 @@ void MergeTable::MergeAll(std::vector<TokenId>* symbols) const {
     const Place best = queue.Pop();
     Symbol& left = list[best.left];
     if (left.id < 0 || left.next < 0) continue;
-    // The pair may be gone: a neighbour was merged first. The one that stands there now waits under its own rank.
+    // The pair may be gone: a neighbour was merged first. The new pair is queued under its own rank.
     const Merge merge = Find(left.id, list[left.next].id);
     if (merge.merged < 0 || merge.rank != best.rank) continue;
     Symbol& right = list[left.next];

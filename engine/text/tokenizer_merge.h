@@ -1,5 +1,5 @@
-// Byte-pair merging over token ids: a table of which two adjacent symbols become which token, and the merge itself.
-// Owned by a tokenizer; immutable once filled, any thread.
+// Byte-pair merging over token ids: a table from adjacent symbols to the merged token, and the merge itself. Owned by a
+// tokenizer; immutable once filled. THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,21 @@ namespace ringside {
 class MergeTable {
  public:
   struct Merge {
-    uint32_t rank = 0;    // the lowest goes first
+    uint32_t rank = 0;    // lowest first
     TokenId merged = -1;  // -1: no merge
   };
 
-  /// Makes room for `count` pairs.
+  /// Reserves room for `count` pairs.
   explicit MergeTable(size_t count);
-  /// The pair `left`, `right` (both >= 0) becomes `merge`. A pair given twice keeps the latest. `last` and `first` are
-  /// the characters that meet: the last one of `left` and the first one of `right`.
+  /// Adds a merge of `left`, `right` (both >= 0); the latest of equal pairs wins. `last` and `first`: the adjacent
+  /// characters, the last one of `left` and the first one of `right`.
   void Add(TokenId left, TokenId right, Merge merge, uint32_t last, uint32_t first);
   Merge Find(TokenId left, TokenId right) const;
-  /// False only where no merge joins two neighbours that meet in these characters: a text can be cut there before it is
-  /// merged.
+  /// False only if no merge joins symbols across these two characters: a text can be split there before merging.
   bool MayJoin(uint32_t last, uint32_t first) const { return meetings_[MeetingSlot(last, first)]; }
 
-  /// Replaces `symbols` by what is left when no two neighbours can be merged: always the lowest rank first, the
-  /// leftmost of equals. O(n log n).
+  /// Merges `symbols` until no adjacent pair has a merge: always the lowest rank first, the leftmost of equals. O(n log
+  /// n).
   void Apply(std::vector<TokenId>* symbols) const;
 
  private:
@@ -45,7 +44,7 @@ class MergeTable {
 
   std::vector<Slot> slots_;  // a power of two, at most half full, linear probing
   size_t used_ = 0;
-  std::vector<bool> meetings_;  // by hash; where two fall together, both may join
+  std::vector<bool> meetings_;  // a hashed bit set; a collision only means a false "may join"
 };
 
 }  // namespace ringside

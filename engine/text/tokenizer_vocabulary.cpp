@@ -45,7 +45,7 @@ Result<Vocabulary> Vocabulary::Make(TokenizerData& data) {
     const std::string& name = vocabulary.names_[i];
     const TokenType type = vocabulary.types_[i];
     const auto id = static_cast<TokenId>(i);
-    if (name.size() > kMaxTokenBytes) {  // a longer one would make the merge table quadratically slow to fill
+    if (name.size() > kMaxTokenBytes) {  // longer ones would make the merge table quadratically slow to fill
       return InvalidArgument("tokenizer: token " + std::to_string(i) + " is longer than 4096 bytes");
     }
     vocabulary.bytes_.push_back(TokenText(data.kind, type, name));
@@ -55,7 +55,7 @@ Result<Vocabulary> Vocabulary::Make(TokenizerData& data) {
       if (const auto byte = ByteOfToken(name)) vocabulary.byte_tokens_[*byte] = id;
     }
   }
-  for (size_t i = 0; i < count; ++i) {  // after the last push_back: the keys are views into bytes_
+  for (size_t i = 0; i < count; ++i) {  // after the last push_back, because the keys are views into bytes_
     const TokenType type = vocabulary.types_[i];
     if ((type == TokenType::kNormal || type == TokenType::kUserDefined) && !vocabulary.bytes_[i].empty()) {
       vocabulary.by_bytes_.emplace(vocabulary.bytes_[i], static_cast<TokenId>(i));

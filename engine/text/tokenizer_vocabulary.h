@@ -1,5 +1,5 @@
-// What both kinds of tokenizer share: each id's spelling, bytes and type, and the cutting of text pieces at special and
-// user-defined tokens. Owned by a tokenizer; immutable after Make, any thread.
+// Common part of all tokenizers: spelling, bytes and type of each id, and the split of text pieces at special and
+// user-defined tokens. Owned by a tokenizer; immutable after Make. THREAD: any.
 #pragma once
 
 #include <array>
@@ -24,7 +24,8 @@ class Vocabulary {
   Vocabulary(const Vocabulary&) = delete;  // the maps' keys are views into its own strings
   Vocabulary& operator=(const Vocabulary&) = delete;
 
-  /// Takes the tokens and types of `data`. kInvalidArgument if lists differ in length or name ids that do not exist.
+  /// Moves the tokens and types out of `data`. ERRORS: kInvalidArgument if lists differ in length or have ids that do
+  /// not exist.
   static Result<Vocabulary> Make(TokenizerData& data);
 
   int64_t size() const { return static_cast<int64_t>(names_.size()); }
@@ -36,14 +37,14 @@ class Vocabulary {
   std::optional<TokenId> FindSpecial(std::string_view name) const;
   /// A normal token by its bytes; the lowest id of several.
   std::optional<TokenId> FindBytes(std::string_view bytes) const;
-  /// The id of the token that stands for one byte and nothing else (SentencePiece's <0x0A>), or -1.
+  /// The id of the byte token of one byte (SentencePiece's <0x0A>), or -1.
   TokenId ByteToken(uint8_t byte) const { return byte_tokens_[byte]; }
 
-  /// The pieces' concatenation: special tokens cut out of markup, user-defined ones out of all text, but for those that
-  /// are found in normalised text (NormalisedTokens). Special ones of these are, in markup, where some piece is none:
-  /// what a user wrote must not become one.
+  /// Splits the pieces' concatenation: at special tokens in markup, at user-defined ones in all text, except those
+  /// matched in normalized text (NormalisedTokens). Special tokens among the latter are split here, in markup, if some
+  /// piece is not markup: a user's text must not become one.
   std::vector<TokenRun> Cut(std::span<const TextPiece> pieces) const;
-  /// The tokens that a normaliser's text is searched for: of text, or of pieces that are all markup.
+  /// The tokens to match in normalized text: for text, or for pieces that are all markup.
   const std::vector<TokenizerData::AddedToken>& NormalisedTokens(bool markup) const {
     return markup ? normalised_markup_ : normalised_text_;
   }
@@ -51,7 +52,7 @@ class Vocabulary {
  private:
   Vocabulary() = default;
   Status AddTokens(const TokenizerData& data);
-  // `before`, `after`: the special tokens that the text stands between.
+  // `before`, `after`: the special tokens around the text.
   void CutText(std::string_view bytes, const TokenizerData::AddedToken* before, const TokenizerData::AddedToken* after,
                std::vector<TokenRun>* runs) const;
 
@@ -59,12 +60,12 @@ class Vocabulary {
   std::vector<TokenizerData::TokenType> types_;
   std::unordered_map<std::string_view, TokenId> specials_, by_bytes_;
   std::array<TokenId, 256> byte_tokens_{};
-  AddedTokens in_text_, in_markup_;  // user-defined tokens; special ones as well
-  AddedTokens in_markup_only_;       // as in_markup_, where all pieces are markup
+  AddedTokens in_text_, in_markup_;  // in_text_: user-defined tokens; in_markup_: also special ones
+  AddedTokens in_markup_only_;       // as in_markup_, for pieces that are all markup
   std::vector<TokenizerData::AddedToken> normalised_text_, normalised_markup_;
 };
 
-/// A tokenizer whose ids are those of a vocabulary.
+/// A tokenizer over the ids of a vocabulary.
 class VocabularyTokenizer : public Tokenizer {
  public:
   std::string_view TokenBytes(TokenId id) const final { return vocabulary_.Bytes(id); }

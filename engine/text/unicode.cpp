@@ -42,7 +42,7 @@ Utf8Unit ReadUtf8Unit(std::string_view bytes) {
   if (lead < 0x80) return {Kind::kCharacter, 1};
   size_t length;
   uint8_t low = 0x80,
-          high = 0xBF;  // what the second byte may be: no overlong forms, no surrogates, nothing past U+10FFFF
+          high = 0xBF;  // range of the second byte: no overlong forms, no surrogates, nothing past U+10FFFF
   if (lead >= 0xC2 && lead <= 0xDF) {
     length = 2;
   } else if (lead >= 0xE0 && lead <= 0xEF) {
@@ -126,7 +126,7 @@ std::string Normalise(std::string_view text, NormalForm form) {
     CHECK(count >= 0 && count <= 32);
     decomposed.insert(decomposed.end(), parts, parts + count);
   }
-  // Canonical order by our own stable sort: the library's exchange sort is quadratic in a run of combining marks.
+  // Canonical order by a stable sort of our own: the library's exchange sort is quadratic in a run of combining marks.
   const auto mark_class = [](utf8proc_int32_t c) { return utf8proc_get_property(c)->combining_class; };
   for (auto run = decomposed.begin(); run != decomposed.end();) {
     if (mark_class(*run) == 0) {

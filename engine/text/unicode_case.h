@@ -1,5 +1,5 @@
-// Classes and cases of characters, as Python's str has them. A character whose other case would be several ("ﬁ") stays
-// as it is, but for the German sharp s. Pure functions; any thread.
+// Character classes and case mappings, as in Python's str. A character whose other case is several characters ("ﬁ") is
+// unchanged, except the German sharp s. Pure functions. THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@ bool IsLetter(uint32_t code_point);
 bool IsUpperCase(uint32_t code_point);  // title case is neither
 bool IsLowerCase(uint32_t code_point);
 bool IsTitleCase(uint32_t code_point);
-/// A digit of a number to the base of ten, of any script.
+/// A decimal digit of any script.
 bool IsDecimalDigit(uint32_t code_point);
 /// A digit, or another character for a number.
 bool IsNumber(uint32_t code_point);
-/// A mark that combines with the character in front of it.
+/// A mark that combines with the previous character.
 bool IsMark(uint32_t code_point);
 /// A regular expression's \w: letters, marks, decimal digits, connecting punctuation and joiners.
 bool IsWordCharacter(uint32_t code_point);
-/// True for text of any bytes that begins or ends with such a character; what is not UTF-8 is none.
+/// True if the text (any bytes) begins or ends with such a character; malformed UTF-8 does not count.
 bool BeginsWithWord(std::string_view bytes);
 bool EndsWithWord(std::string_view bytes);
-/// One that Python's repr() writes as it is.
+/// True if Python's repr() prints it unescaped.
 bool IsPrintable(uint32_t code_point);
 
 void AppendUpper(uint32_t code_point, std::string* out);

@@ -81,14 +81,14 @@ constexpr Style kStyleAfmoe = {{kTriples, kAsianScripts, kDeepseek3}}, kStyleLag
 constexpr Style kStyleExaoneMoe = {{kExaoneMoe}}, kStyleMiniCpm5 = {{kUpToThreeDigits, kMiniCpm5}};
 constexpr Style kStyleMetaspace = {{}, false, true}, kStyleNoSpace = {{kNoSpace}, false, true};
 constexpr Style kStyleDefault = {{kMarks, kGpt2, kDigits, kThreeDigits}};
-constexpr Style kStyleFalcon = {{}};  // FalconSteps
+constexpr Style kStyleFalcon = {{}};  // see FalconSteps
 
 struct Named {
   std::string_view name;
   const Style* style;
   bool ignore_merges = false, begins = false;
 };
-// The first of those that do the same is the one that is written.
+// Among names with equal steps, the first one is written to files.
 constexpr Named kNamed[] = {
     {"gpt-2", &kStyleGpt2},
     {"gpt2", &kStyleGpt2},
@@ -195,7 +195,7 @@ constexpr Architecture kArchitectures[] = {
     {"refact", "refact"},      {"command-r", "command-r"}, {"starcoder2", "starcoder"},
     {"codeshell", "codeshell"}};
 
-// Falcon's own order: digits are looked for in the bytes' alphabet, where some bytes of other characters are digits,
+// Falcon's own order: it searches for digits in the byte-level alphabet, where bytes of other characters may be digits,
 // too.
 std::vector<PreTokenizerStep> FalconSteps() {
   using Behaviour = PreTokenizerStep::Behaviour;

@@ -1,4 +1,4 @@
-// The pre-tokenizers that `tokenizer.ggml.pre` names. Pure functions; any thread.
+// The pre-tokenizers named by `tokenizer.ggml.pre`. Pure functions. THREAD: any.
 #pragma once
 
 #include <optional>
@@ -15,16 +15,17 @@ struct GgufPreTokenizer {
   std::vector<PreTokenizerStep> steps;
   bool on_characters = false;  // its vocabulary is spelled in characters, not in bytes
   bool ignore_merges = false;
-  bool begins = false;  // texts begin with bos where the file does not mention it
+  bool begins = false;  // default of add_bos_token
 };
 
-/// Nothing for an unknown name. Steps are those of the models' own tokenizer.json where these differ from llama.cpp's.
+/// nullopt for an unknown name. Where the models' own tokenizer.json and llama.cpp differ, the steps are those of
+/// tokenizer.json.
 std::optional<GgufPreTokenizer> FindGgufPreTokenizer(std::string_view name);
 
-/// The name that older files of an architecture, which have none, would have; "default" where that is unknown.
+/// The name implied by an architecture, for older files without one; "default" if unknown.
 std::string_view GgufPreTokenizerOf(std::string_view architecture);
 
-/// A name for what `data` does, or nothing.
+/// The name of the steps in `data`; nullopt if they have none.
 std::optional<std::string_view> NameGgufPreTokenizer(const TokenizerData& data);
 
 }  // namespace ringside

@@ -1,4 +1,4 @@
-// SentencePiece's own file, a protocol buffer: fields that mean something here are read, others passed over.
+// Parser of SentencePiece's protocol buffer: reads the relevant fields and skips the others.
 #include <bit>
 #include <string>
 
@@ -15,14 +15,14 @@ constexpr size_t kMaxTokens = 1 << 21;
 Status Wrong(const std::string& what) { return InvalidArgument("SentencePiece model: " + what); }
 Status Unsupported(const std::string& what) { return Wrong(what + " is not supported"); }
 
-// One field of a message (protobuf.dev, "Encoding"). Of the wire types only those that a proto2 file can have.
+// One field of a message (protobuf.dev, "Encoding"). Only the wire types of proto2.
 struct Field {
   uint64_t number = 0;
-  uint64_t value = 0;      // of a number, its bits
+  uint64_t value = 0;      // bits of a number
   std::string_view bytes;  // of a string or message
 };
 
-// False at the end of the message, which `in` has then done, and at what is none.
+// False at the end of the message (`in` is then done) and for a malformed field.
 bool ReadField(ByteReader* in, Field* field) {
   if (in->rest().empty()) return false;
   ByteReader next = *in;
@@ -60,7 +60,7 @@ Status ReadPiece(std::string_view message, TokenizerData* data) {
     if (field.number == 2) score = std::bit_cast<float>(static_cast<uint32_t>(field.value));
     if (field.number == 3) type = field.value;
   }
-  if (!in.done()) return Wrong("a piece is cut off");
+  if (!in.done()) return Wrong("a piece is truncated");
   if (type < 1 || type > std::size(kTypes)) return Wrong("a piece has the unknown type " + std::to_string(type));
   if (data->tokens.size() == kMaxTokens) return Wrong("it has too many pieces");
   data->tokens.emplace_back(name);
@@ -82,7 +82,7 @@ Status ReadTrainerSpec(std::string_view message, TokenizerData* data, EndPieces*
     if (field.number == 46) ends->bos = field.bytes;
     if (field.number == 47) ends->eos = field.bytes;
   }
-  if (!in.done()) return Wrong("its trainer_spec is cut off");
+  if (!in.done()) return Wrong("its trainer_spec is truncated");
   if (model != 1 && model != 2) return Unsupported("model_type " + std::to_string(model) + " (unigram, BPE are)");
   if (suffix != 0) return Unsupported("treat_whitespace_as_suffix");
   data->kind = model == 1 ? TokenizerData::Kind::kUnigram : TokenizerData::Kind::kSentencePieceBpe;
@@ -98,7 +98,7 @@ Status ReadNormalizerSpec(std::string_view message, TokenizerData* data) {
     if (field.number == 4) remove_extra = field.value;
     if (field.number == 5) escape = field.value;
   }
-  if (!in.done()) return Wrong("its normalizer_spec is cut off");
+  if (!in.done()) return Wrong("its normalizer_spec is truncated");
   if (escape == 0) return Unsupported("escape_whitespaces = false");
   const bool extra = remove_extra != 0;
   data->white_space = {.trim_front = extra, .trim_back = extra, .collapse = extra, .prefix = dummy_prefix != 0};
@@ -117,14 +117,14 @@ std::optional<TokenId> FindControl(const TokenizerData& data, std::string_view n
 Result<TokenizerData> ReadSentencePieceModel(std::string_view bytes) {
   TokenizerData data;
   EndPieces ends;
-  std::string_view trainer, normalizer;  // a field that is missing has its defaults
+  std::string_view trainer, normalizer;  // missing fields have their defaults
   ByteReader in(bytes);
   for (Field field; ReadField(&in, &field);) {
     if (field.number == 1) RETURN_IF_ERROR(ReadPiece(field.bytes, &data));
     if (field.number == 2) trainer = field.bytes;
     if (field.number == 3) normalizer = field.bytes;
   }
-  if (!in.done()) return Wrong("it is cut off, or no protocol buffer");
+  if (!in.done()) return Wrong("it is truncated, or not a protocol buffer");
   if (data.tokens.empty()) return Wrong("it has no pieces");
   RETURN_IF_ERROR(ReadTrainerSpec(trainer, &data, &ends));
   RETURN_IF_ERROR(ReadNormalizerSpec(normalizer, &data));

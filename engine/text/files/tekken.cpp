@@ -1,4 +1,4 @@
-// Mistral's tekken.json: a pattern, byte strings in the order in which they merge, and special tokens in front of them.
+// Mistral's tekken.json: a pattern, byte strings in merge order, and special tokens before them.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -15,7 +15,7 @@ using TokenType = TokenizerData::TokenType;
 
 constexpr int64_t kMaxTokens = 1 << 21;
 
-// Those of files that name none, by id.
+// Special tokens by id, for files that list none.
 constexpr const char* kUsualSpecials[] = {"<unk>",
                                           "<s>",
                                           "</s>",
@@ -50,7 +50,7 @@ Status ReadSpecials(const Json& json, size_t count, TokenizerData* data) {
   if (!names) return Status::Ok();
   for (const Json& token : *named) {
     const auto rank = token.at("rank").get<int64_t>();
-    if (rank < 0 || rank >= static_cast<int64_t>(count)) return Wrong("a special token's rank is none of theirs");
+    if (rank < 0 || rank >= static_cast<int64_t>(count)) return Wrong("a special token's rank is out of range");
     data->tokens[static_cast<size_t>(rank)] = token.at("token_str").get<std::string>();
   }
   return Status::Ok();
@@ -63,7 +63,7 @@ Result<TokenizerData> Read(const Json& json) {
   if (specials < 0 || size > kMaxTokens || size - specials < 256) return Wrong("its vocabulary has an impossible size");
   const Json& vocab = json.at("vocab");
   const auto count = static_cast<size_t>(size - specials);
-  if (!vocab.is_array() || vocab.size() < count) return Wrong("its vocabulary is smaller than it says");
+  if (!vocab.is_array() || vocab.size() < count) return Wrong("its vocabulary is smaller than its declared size");
   TokenizerData data;
   data.kind = TokenizerData::Kind::kByteLevelBpe;
   data.ignore_merges = true;
@@ -80,7 +80,7 @@ Result<TokenizerData> Read(const Json& json) {
   }
   data.types.resize(data.tokens.size(), TokenType::kNormal);
   data.scores.resize(data.tokens.size());
-  for (size_t i = 0; i < data.scores.size(); ++i) data.scores[i] = -static_cast<double>(i);  // the first merge first
+  for (size_t i = 0; i < data.scores.size(); ++i) data.scores[i] = -static_cast<double>(i);  // earlier merges first
   const auto find = [&](const char* name) -> std::optional<TokenId> {
     const auto end = data.tokens.begin() + specials;
     const auto found = std::find(data.tokens.begin(), end, name);

@@ -1,4 +1,4 @@
-// A tokenizer in a folder: its own file, and what the configurations beside it say.
+// Reads a tokenizer from a folder: its own file and the configurations next to it.
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -33,7 +33,7 @@ Result<std::string> ReadText(const std::string& path) {
   return bytes.str();
 }
 
-/// A missing file is null.
+/// Null if the file is missing.
 Result<Json> ReadJson(const std::string& path) {
   auto text = ReadText(path);
   if (!text.ok()) return Json();
@@ -81,7 +81,7 @@ std::vector<TokenId> IdList(const Json& config, const char* key) {
   return ids;
 }
 
-// The tokens that tokenizer_config.json adds to a file that has none of its own for it, by id.
+// Tokens that tokenizer_config.json adds to a file that does not define them.
 Status AddTokens(const Json& config, TokenizerData* data) {
   const Json* added = Member(config, "added_tokens_decoder");
   if (added == nullptr || !added->is_object()) return Status::Ok();
@@ -92,7 +92,8 @@ Status AddTokens(const Json& config, TokenizerData* data) {
     if (error != std::errc() || end != key.data() + key.size() || id >= size_t{kMaxTokens} || name.empty()) {
       return InvalidArgument("tokenizer_config.json: an added token has no id or no content");
     }
-    if (id < data->tokens.size() && data->types[id] != TokenType::kNormal) continue;  // the file knows better
+    // The tokenizer's own file takes precedence.
+    if (id < data->tokens.size() && data->types[id] != TokenType::kNormal) continue;
     if (id >= data->tokens.size()) {
       data->tokens.resize(id + 1);
       data->types.resize(id + 1, TokenType::kUnused);
@@ -109,7 +110,7 @@ Status AddTokens(const Json& config, TokenizerData* data) {
   return Status::Ok();
 }
 
-/// XGLM's ids are fairseq's, which has four tokens of its own in place of the file's first three, and seven behind all.
+/// XGLM uses fairseq's ids: four special tokens replace the file's first three, and seven dummy tokens are appended.
 Status NumberAsFairseq(TokenizerData* data) {
   constexpr const char* kOwn[] = {"<s>", "<pad>", "</s>", "<unk>"};
   constexpr size_t kReplaced = 3;
@@ -137,7 +138,7 @@ Status NumberAsFairseq(TokenizerData* data) {
   return Status::Ok();
 }
 
-// Which tokens begin and end a text: what the configurations say, else what the tokenizer's own file does.
+// BOS and EOS: from the configurations if they name them, else from the tokenizer's own file.
 void NameEnds(const Json& config, const Json& generation, TokenizerData* data) {
   const auto known = [&](std::optional<TokenId> id) {
     return id && static_cast<size_t>(*id) < data->tokens.size() ? id : std::nullopt;

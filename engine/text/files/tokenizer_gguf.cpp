@@ -10,7 +10,7 @@ namespace {
 
 using TokenType = TokenizerData::TokenType;
 
-// GGUF's numbers for token types are those of SentencePiece.
+// GGUF uses SentencePiece's numbers for token types.
 Result<TokenType> TypeFromGguf(int64_t type) {
   switch (type) {
     case 1:
@@ -31,7 +31,7 @@ Result<TokenType> TypeFromGguf(int64_t type) {
   }
 }
 
-// The steps of a file with merges; some names belong to vocabularies of characters. `begins`: default of the key
+// Pre-tokenizer of a vocabulary with merges; some names imply a vocabulary of characters. `begins`: default of
 // add_bos_token.
 Status SetPreTokenizer(const GgufFile& file, TokenizerData* data, bool* begins) {
   std::string name = file.String("tokenizer.ggml.pre").value_or("");
@@ -64,14 +64,15 @@ Status ReadMerges(const std::vector<std::string>& lines, TokenizerData* data) {
   return Status::Ok();
 }
 
-// Bytes, signed or not.
+// Bytes, signed or unsigned.
 Result<std::string> ReadCharsmap(const GgufFile& file) {
   std::string bytes;
   const auto numbers = file.Ints("tokenizer.ggml.precompiled_charsmap");
   if (!numbers) return bytes;
   bytes.reserve(numbers->size());
   for (const int64_t number : *numbers) {
-    if (number < -128 || number > 255) return InvalidArgument("tokenizer.ggml.precompiled_charsmap holds no bytes");
+    if (number < -128 || number > 255)
+      return InvalidArgument("tokenizer.ggml.precompiled_charsmap has a value that is not a byte");
     bytes.push_back(static_cast<char>(number));
   }
   return bytes;

@@ -78,8 +78,8 @@ Status ReadBpe(const Json& model, TokenizerData* data) {
   return Status::Ok();
 }
 
-// A score as the library's JSON reader rounds it: the digits as an integer, times or divided by a power of ten. With 17
-// digits that is a unit in the last place from the nearest double, which decides between equal segmentations.
+// Rounds a score as the library's JSON parser does: the digits as an integer, times or divided by a power of ten. With
+// 17 digits the result is one ulp off the nearest double, which decides between equal segmentations.
 double AsTheLibraryReads(double score) {
   char text[64];
   const char* end = std::to_chars(text, text + sizeof text, std::abs(score)).ptr;
@@ -105,7 +105,7 @@ double AsTheLibraryReads(double score) {
 
 Status ReadUnigram(const Json& model, TokenizerData* data) {
   const Json* vocab = Member(model, "vocab");
-  if (vocab == nullptr || !vocab->is_array()) return Wrong("model.vocab of a Unigram is no list");
+  if (vocab == nullptr || !vocab->is_array()) return Wrong("model.vocab of a Unigram is not a list");
   if (static_cast<int64_t>(vocab->size()) > kMaxTokens) return Wrong("model.vocab has too many tokens");
   data->kind = TokenizerData::Kind::kUnigram;
   for (const Json& token : *vocab) {
@@ -121,7 +121,7 @@ Status ReadUnigram(const Json& model, TokenizerData* data) {
   if (const Json* unknown = Member(model, "unk_id")) {
     data->unknown = IdOf(*unknown);
     if (!data->unknown || static_cast<size_t>(*data->unknown) >= data->tokens.size()) {
-      return Wrong("model.unk_id is no token");
+      return Wrong("model.unk_id is not a token id");
     }
   }
   return Status::Ok();
@@ -145,10 +145,10 @@ Status ReadModel(const Json& model, TokenizerData* data) {
 }
 
 Status ReadAddedTokens(const Json& tokens, TokenizerData* data) {
-  if (!tokens.is_array()) return Wrong("added_tokens is no list");
+  if (!tokens.is_array()) return Wrong("added_tokens is not a list");
   for (const Json& token : tokens) {
     const Json* id_value = Member(token, "id");
-    // No optional: with -fsanitize=thread, g++ 12 takes its copy in `flags` for an uninitialised read.
+    // Not an optional: with -fsanitize=thread, g++ 12 reports its copy in `flags` as an uninitialized read.
     const TokenId id = id_value != nullptr ? IdOf(*id_value).value_or(-1) : -1;
     const std::string name = StringMember(token, "content");
     if (id < 0 || name.empty()) return Wrong("an added token has no id or no content");
@@ -164,7 +164,7 @@ Status ReadAddedTokens(const Json& tokens, TokenizerData* data) {
   return Status::Ok();
 }
 
-// The token that the post-processor puts in front of a text; "" for none.
+// The token that the post-processor puts before a text; "" for none.
 std::string FirstSpecialToken(const Json& processor, int depth) {
   if (const Json* steps = Member(processor, "processors"); steps != nullptr && steps->is_array() && depth < 4) {
     for (const Json& step : *steps) {
@@ -182,7 +182,7 @@ std::string FirstSpecialToken(const Json& processor, int depth) {
   return first == nullptr ? "" : StringMember(*first, "id");
 }
 
-// On bytes, where a step turns them into characters.
+// Byte-level if a step maps bytes to characters.
 Status ChooseKind(TokenizerData* data) {
   const bool byte_level =
       std::ranges::any_of(data->normaliser, [](const auto& s) { return s.kind == NormaliserStep::Kind::kByteLevel; }) ||
@@ -237,7 +237,7 @@ Result<TokenizerData> Assemble(const Json& json) {
 Result<TokenizerData> AssembleChecked(const Json& json) {
   try {
     return Assemble(json);
-  } catch (const nlohmann::json::exception& error) {  // a shape that no check above expects
+  } catch (const nlohmann::json::exception& error) {  // an unexpected shape that no check above covers
     return Wrong(error.what());
   }
 }
@@ -250,7 +250,7 @@ Result<TokenizerData> ReadTokenizerJson(std::string_view text) {
   return AssembleChecked(json);
 }
 
-// As a tokenizer.json would say it.
+// Builds the equivalent tokenizer.json.
 Result<TokenizerData> ReadVocabAndMerges(std::string_view vocab, std::string_view text) {
   Json tokens = Json::parse(vocab, nullptr, /*allow_exceptions=*/false);
   if (tokens.is_discarded()) return InvalidArgument("vocab.json is not JSON");

@@ -19,9 +19,9 @@ using PreTokenizer = PreTokenizerStep::Kind;
 using Behaviour = PreTokenizerStep::Behaviour;
 using Prefix = PreTokenizerStep::Prefix;
 
-constexpr int kMaxDepth = 8;                // of sequences in sequences
+constexpr int kMaxDepth = 8;                // nesting of sequences
 constexpr size_t kMaxSteps = 64;            // total
-constexpr int64_t kMaxFixedLength = 65535;  // what a regular expression can count to
+constexpr int64_t kMaxFixedLength = 65535;  // limit of a repetition count in PCRE2
 
 Result<TextPattern> ReadPattern(const Json& step) {
   const Json* pattern = Member(step, "pattern");
@@ -104,7 +104,7 @@ Status AddSplit(const Json& step, TokenizerData* data) {
   ASSIGN_OR_RETURN(split.pattern, ReadPattern(step));
   ASSIGN_OR_RETURN(split.behaviour, ReadBehaviour(step));
   split.invert = BoolMember(step, "invert", false);
-  // The known patterns cover every text: whether gaps are removed makes no difference.
+  // The known patterns cover every text, so the removal of gaps has no effect.
   const char* const whole[] = {patterns::kGpt2, patterns::kLlama3, patterns::kQwen2, patterns::kTekken,
                                patterns::kO200k};
   if (split.behaviour == Behaviour::kRemoved && split.invert &&
@@ -204,7 +204,7 @@ constexpr Reader kPreTokenizers[] = {{"Split", AddSplit},
 
 struct Kind {
   const char* name;     // in messages
-  const char* members;  // of a sequence
+  const char* members;  // key of a sequence's members
   std::span<const Reader> readers;
 };
 

@@ -1,4 +1,4 @@
-// The steps of a tokenizer.json: its normaliser, pre-tokenizer and decoder. For the readers of that file only.
+// The steps of a tokenizer.json: normalizer, pre-tokenizer and decoder. Only for the readers of that file.
 #pragma once
 
 #include <string_view>
@@ -8,12 +8,12 @@
 
 namespace ringside {
 
-/// Append the steps of a JSON member to data->normaliser and data->pre_tokenizer.
-/// ERRORS: kInvalidArgument, naming the step, if it is malformed or not supported.
+/// Append the steps of a JSON member to data->normaliser and data->pre_tokenizer. ERRORS: kInvalidArgument, with the
+/// step, if it is malformed or not supported.
 Status ReadNormaliserSteps(std::string_view json, TokenizerData* data);
 Status ReadPreTokenizerSteps(std::string_view json, TokenizerData* data);
 
-/// Whether a text that begins with a space loses it. kInvalidArgument for a decoder that is not supported.
+/// True if the decoder drops a leading space. ERRORS: kInvalidArgument for an unsupported decoder.
 Result<bool> DecoderStripsLeadingSpace(std::string_view json);
 
 }  // namespace ringside

@@ -1,5 +1,5 @@
-// Byte-level BPE (GPT-2, Llama 3, Qwen, SmolLM; Sennrich et al. 2016 on bytes): a word's bytes are merged pair by pair.
-// Owned by a tokenizer; immutable after Make, any thread.
+// Byte-level BPE (GPT-2, Llama 3, Qwen, SmolLM; Sennrich et al. 2016 on bytes): merges a word's bytes pair by pair.
+// Owned by a tokenizer; immutable after Make. THREAD: any.
 #pragma once
 
 #include <array>
@@ -15,10 +15,10 @@ namespace ringside {
 
 class ByteSegmenter {
  public:
-  /// kInvalidArgument for a merge of unknown tokens.
+  /// ERRORS: kInvalidArgument for a merge of unknown tokens.
   static Result<ByteSegmenter> Make(const Vocabulary& vocabulary, const TokenizerData& data);
 
-  /// Adds the tokens of a word, of any bytes. `vocabulary` is the one it was made with; `symbols` is scratch.
+  /// Appends the tokens of a word of any bytes. `symbols` is scratch. REQUIRES: the `vocabulary` of Make.
   void Segment(const Vocabulary& vocabulary, std::string_view word, std::vector<TokenId>* symbols,
                TokenList* ids) const;
   /// Bytes of the longest token, or TokenList::kUnknown.
@@ -29,7 +29,7 @@ class ByteSegmenter {
 
   MergeTable merges_;
   bool ignore_merges_ = false;
-  std::array<TokenId, 256> byte_ids_{};  // the unknown token for bytes without one; -1: such bytes vanish
+  std::array<TokenId, 256> byte_ids_{};  // the unknown token for bytes without one; -1: such bytes are dropped
   int64_t longest_token_ = TokenList::kUnknown;
 };
 

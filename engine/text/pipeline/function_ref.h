@@ -1,4 +1,4 @@
-// A reference to a function that is called while its caller waits: std::function without the allocation.
+// A non-owning reference to a callable: std::function without the allocation.
 #pragma once
 
 #include <memory>

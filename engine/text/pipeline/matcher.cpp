@@ -69,7 +69,7 @@ constexpr TriplesPattern kTriplesPatterns[] = {{patterns::kTriplesToWordEnd, IsD
                                                {patterns::kTriples, IsNumber, false, false},
                                                {patterns::kTripleCuts, IsDecimalDigit, false, true}};
 
-// Oniguruma's \w has Latin-1's superscripts and fractions, too.
+// Oniguruma's \w includes Latin-1's superscripts and fractions.
 bool IsOnigurumaWord(uint32_t c) {
   return IsWordCharacter(c) || c == 0xB2 || c == 0xB3 || c == 0xB9 || (c >= 0xBC && c <= 0xBE);
 }
@@ -103,7 +103,7 @@ struct TextMatcher::Scratch::Parts {
   Parts() {
     CHECK(context != nullptr);
     CHECK(match != nullptr);
-    // Backtracking over one long run of spaces is linear but counts every step; the default limit is 10 million.
+    // Backtracking over a long run of spaces is linear, but each step counts; the default limit is 10 million.
     pcre2_set_match_limit(context.get(), 200'000'000);
     pcre2_set_heap_limit(context.get(), 256 << 10);  // KiB
   }
@@ -146,10 +146,10 @@ Result<TextMatcher> TextMatcher::Make(const TextPattern& pattern) {
                                   PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &place,
                                   context.get()));
   if (code->regex == nullptr) {
-    return InvalidArgument("tokenizer: the pattern '" + pattern.text + "', for PCRE2 '" + *source + "', is wrong at " +
-                           std::to_string(place) + ": " + ErrorText(error));
+    return InvalidArgument("tokenizer: the pattern '" + pattern.text + "', for PCRE2 '" + *source +
+                           "', is invalid at " + std::to_string(place) + ": " + ErrorText(error));
   }
-  (void)pcre2_jit_compile(code->regex.get(), PCRE2_JIT_COMPLETE);  // only speed is lost if it fails
+  (void)pcre2_jit_compile(code->regex.get(), PCRE2_JIT_COMPLETE);  // failure costs only speed
   return TextMatcher("", std::move(code));
 }
 
@@ -164,7 +164,7 @@ bool TextMatcher::ForEachRegex(std::string_view text, Scratch& scratch, OnMatch 
     if (found == PCRE2_ERROR_JIT_STACKLIMIT) found = search(from, PCRE2_NO_JIT);
     if (found < 0) return true;
     const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(scratch.parts_->match.get());
-    const size_t begin = ends[0], end = std::max(ends[0], ends[1]);  // \K may put the beginning after the end
+    const size_t begin = ends[0], end = std::max(ends[0], ends[1]);  // \K may put the start after the end
     if (begin == end && last_end == end) {
       from = AfterCharacter(text, from);
       continue;

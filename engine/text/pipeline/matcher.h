@@ -1,4 +1,4 @@
-// Searches a text for all matches of a step's pattern. Owned by a tokenizer; immutable after Make, any thread.
+// Finds all matches of a step's pattern in a text. Owned by a tokenizer; immutable after Make. THREAD: any.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace ringside {
 
 class TextMatcher {
  public:
-  /// What the matches of one thread need; one for all matchers and texts of a call.
+  /// Match state of one thread; one for all matchers and texts of a call.
   class Scratch {
    public:
     Scratch();
@@ -25,18 +25,18 @@ class TextMatcher {
     std::unique_ptr<Parts> parts_;
   };
 
-  /// kInvalidArgument, with the place, for a regular expression that PCRE2 does not take.
+  /// ERRORS: kInvalidArgument, with the position, for a regular expression that PCRE2 rejects.
   static Result<TextMatcher> Make(const TextPattern& pattern);
 
   TextMatcher(TextMatcher&&) noexcept;
   TextMatcher& operator=(TextMatcher&&) noexcept;
   ~TextMatcher();
 
-  /// What becomes of the match [begin, end), which may be empty; false ends the search.
+  /// Called for the match [begin, end), which may be empty; false stops the search.
   using OnMatch = FunctionRef<bool(size_t begin, size_t end)>;
-  /// Gives the matches in `text` (well-formed UTF-8), from left to right, none overlapping; an empty one never at the
-  /// end of the one before. False if `on_match` ended it. Linear for the patterns of the known models; where a match
-  /// meets PCRE2's limits, the rest of the text has none.
+  /// Calls `on_match` for the matches in `text` (well-formed UTF-8), from left to right, without overlap; never an
+  /// empty match at the end of the previous one. False if `on_match` stopped it. Linear for the patterns of known
+  /// models; if a match exceeds PCRE2's limits, the rest of the text has none.
   bool ForEach(std::string_view text, Scratch& scratch, OnMatch on_match) const;
 
  private:
@@ -44,8 +44,8 @@ class TextMatcher {
   TextMatcher(std::string literal, std::unique_ptr<Code> code);
   bool ForEachRegex(std::string_view text, Scratch& scratch, OnMatch on_match) const;
 
-  std::string literal_;         // not empty: this is searched for
-  std::unique_ptr<Code> code_;  // otherwise
+  std::string literal_;         // if not empty, a literal search
+  std::unique_ptr<Code> code_;  // otherwise, the compiled pattern
 };
 
 }  // namespace ringside

@@ -1,4 +1,4 @@
-// Prepares a text before it is cut into words. Owned by a tokenizer; immutable after Make, any thread.
+// Normalizes a text before pre-tokenization. Owned by a tokenizer; immutable after Make. THREAD: any.
 #pragma once
 
 #include <span>
@@ -15,17 +15,17 @@ namespace ringside {
 
 class Normaliser {
  public:
-  /// kInvalidArgument for a pattern or a charsmap that is none.
+  /// ERRORS: kInvalidArgument for a malformed pattern or charsmap.
   static Result<Normaliser> Make(std::span<const NormaliserStep> steps);
 
   bool empty() const { return steps_.empty(); }
-  /// `text` (well-formed UTF-8) after all steps, one after another.
+  /// Applies all steps in order to `text` (well-formed UTF-8).
   std::string Apply(std::string text, TextMatcher::Scratch& scratch) const;
 
  private:
   struct Step {
     NormaliserStep step;
-    std::vector<TextMatcher> matcher;  // one, of a replacement
+    std::vector<TextMatcher> matcher;  // one, for kReplace
     Charsmap charsmap;
   };
   static std::string Apply(const Step& step, std::string text, TextMatcher::Scratch& scratch);

@@ -11,10 +11,10 @@
 namespace ringside {
 namespace {
 
-constexpr int kMaxDepth = 64;  // of nested classes
+constexpr int kMaxDepth = 64;  // nesting of classes
 
-// Members of sets, as items of a PCRE2 class. PCRE2's own \s has U+180E, which is no white space since Unicode 6.3; its
-// own \w lacks marks.
+// Members of sets, as items of a PCRE2 class. PCRE2's own \s includes U+180E, which is not white space since Unicode
+// 6.3, and its \w lacks marks.
 constexpr std::string_view kSpaceItems =
     R"(\x{9}-\x{D}\x{20}\x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";
 constexpr std::string_view kWordItems = R"(\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\x{B2}\x{B3}\x{B9}\x{BC}-\x{BE})";
@@ -23,7 +23,7 @@ constexpr std::string_view kHexItems = "0-9A-Fa-f";
 struct NamedSet {
   std::string_view name, items;
 };
-// Names that PCRE2 does not know, or gives to other sets.
+// Names that PCRE2 does not know, or defines differently.
 constexpr NamedSet kNamedSets[] = {{"Letter", R"(\p{L})"},
                                    {"Uppercase_Letter", R"(\p{Lu})"},
                                    {"Lowercase_Letter", R"(\p{Ll})"},
@@ -136,14 +136,14 @@ class Translator {
     rest_.remove_prefix(std::min(count, rest_.size()));
   }
 
-  // An interval followed by "+" is repeated; in PCRE2 it would be possessive.
+  // In Oniguruma, "+" after an interval repeats it; in PCRE2 it would make it possessive.
   void Quantifier() {
     const bool interval = rest_.front() == '{';
     size_t size = 1;
     if (interval) {
       while (size < rest_.size() && (std::isdigit(static_cast<uint8_t>(rest_[size])) != 0 || rest_[size] == ','))
         ++size;
-      if (size == 1 || size == rest_.size() || rest_[size] != '}') {  // no quantifier
+      if (size == 1 || size == rest_.size() || rest_[size] != '}') {  // not a quantifier
         atom_ = out_.size();
         Copy(1);
         return;
@@ -182,7 +182,7 @@ class Translator {
     }
   }
 
-  // A border of a word, consumed if there is one.
+  // Consumes and translates a word boundary.
   bool Boundary() {
     const bool inside = rest_.starts_with("\\B");
     if (!inside && !rest_.starts_with("\\b")) return false;
@@ -194,7 +194,7 @@ class Translator {
     return true;
   }
 
-  // An escape that PCRE2 has, copied as it is.
+  // Copies an escape that PCRE2 supports.
   void CopyEscape(std::string* out) {
     if (rest_.starts_with("\\u")) {
       *out += "\\x{" + std::string(rest_.substr(2, 4)) + "}";
@@ -245,7 +245,7 @@ class Translator {
     for (const NamedSet& set : kNamedSets) {
       if (set.name == name) return std::string(set.items);
     }
-    const std::string script = "\\p{sc:" + name + "}";  // PCRE2's bare names are those of script extensions
+    const std::string script = "\\p{sc:" + name + "}";  // PCRE2's bare names denote script extensions
     return name.size() > 2 && Compiles(script) ? script : "\\p{" + name + "}";
   }
 
@@ -278,7 +278,7 @@ class Translator {
     return negated ? set.Negated() : set;
   }
 
-  // "[:alpha:]" and its like, which have Unicode's members.
+  // "[:alpha:]" and similar, with Unicode's members.
   Status PosixSet(CharacterSet* set) {
     const size_t end = rest_.find(":]");
     if (end == std::string_view::npos) return Unmatched("[");
@@ -310,8 +310,8 @@ class Translator {
 
   std::string_view rest_;
   std::string out_;
-  size_t atom_ = 0;             // where the last atom begins in `out_`
-  std::vector<size_t> groups_;  // where the open groups begin there
+  size_t atom_ = 0;             // start of the last atom in `out_`
+  std::vector<size_t> groups_;  // starts of the open groups in `out_`
 };
 
 }  // namespace

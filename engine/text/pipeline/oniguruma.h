@@ -1,5 +1,5 @@
-// Regular expressions of tokenizer.json, which are Oniguruma's (Ruby syntax), in the syntax of PCRE2 10.42 with
-// PCRE2_UTF, PCRE2_UCP and PCRE2_MULTILINE. Pure; any thread.
+// Translates the regular expressions of tokenizer.json (Oniguruma, Ruby syntax) to PCRE2 10.42 with PCRE2_UTF,
+// PCRE2_UCP and PCRE2_MULTILINE. Pure. THREAD: any.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace ringside {
 
-/// What differs is rewritten: nested and intersected classes, the sets of \s \w \h and of named properties, "{n,m}+",
-/// which is no possessive quantifier, \uHHHH, and (?m:), where a dot matches a line break. Everything else is copied;
-/// PCRE2 refuses what it does not know. kInvalidArgument for brackets that do not match.
+/// Rewrites the differences: nested and intersected classes, the sets of \s \w \h and of named properties, "{n,m}+"
+/// (not possessive in Oniguruma), \uHHHH, and (?m:), where a dot matches a line break. Copies all else; PCRE2 rejects
+/// unknown syntax. ERRORS: kInvalidArgument for unbalanced brackets.
 Result<std::string> PcreFromOniguruma(std::string_view pattern);
 
 }  // namespace ringside

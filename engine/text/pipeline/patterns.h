@@ -1,4 +1,4 @@
-// Regular expressions of known pre-tokenizers, in Oniguruma's syntax.
+// Regular expressions of known pre-tokenizers, in Oniguruma syntax.
 #pragma once
 
 #include <string_view>
@@ -15,15 +15,15 @@ extern const char kTekken[];       // Mistral NeMo
 extern const char kO200k[];        // GPT-4o, gpt-oss
 extern const char kSingleDigit[];  // one digit of any script
 extern const char kDigits[];       // a run of digits
-extern const char kPunctuation[];  // one mark of ASCII's or Unicode 8's
+extern const char kPunctuation[];  // one punctuation mark of ASCII or Unicode 8
 extern const char kWords[];        // a run of word characters, or of marks and symbols
 extern const char kSpace[];
 
-/// Digits in groups of three from the right. Backtracking over each group's lookahead is quadratic in a run of digits;
-/// these three are matched in one pass instead (TextMatcher).
+/// Digits in groups of three from the right. Backtracking over each group's lookahead is quadratic in a run of digits,
+/// so TextMatcher matches these three patterns in one pass instead.
 extern const char kTriplesToWordEnd[];  // decimal digits, if no word character follows the run
 extern const char kTriples[];           // digits of any kind
-extern const char kTripleCuts[];        // the empty strings in front of each group of decimal digits
+extern const char kTripleCuts[];        // the empty strings before each group of decimal digits
 
 }  // namespace ringside::patterns
 
@@ -31,7 +31,7 @@ namespace ringside {
 
 /// Each match becomes a word.
 PreTokenizerStep Isolate(std::string_view pattern);
-/// The steps of GPT-2's byte-level pre-tokenizer, without a space in front.
+/// The steps of GPT-2's byte-level pre-tokenizer, without a prefix space.
 std::vector<PreTokenizerStep> Gpt2Steps();
 
 }  // namespace ringside

@@ -16,7 +16,7 @@ namespace {
 using Segmenter = std::variant<ByteSegmenter, MergeSegmenter, UnigramSegmenter>;
 
 struct Options {
-  TokenId unknown;  // -1: characters without a token vanish
+  TokenId unknown;  // -1: characters without a token are dropped
   bool fuse_unknown, strips_leading_space;
 };
 
@@ -67,7 +67,7 @@ class PipelineTokenizer : public VocabularyTokenizer {
   bool strips_leading_space() const override { return options_.strips_leading_space; }
 
  private:
-  // The bound that TokenList needs, in bytes of a word.
+  // TokenList's bound, in bytes of a word.
   int64_t LongestToken() const {
     if (const auto* bytes = std::get_if<ByteSegmenter>(&segmenter_)) return bytes->longest_token();
     for (int byte = 0; byte < 256; ++byte) {
@@ -78,7 +78,7 @@ class PipelineTokenizer : public VocabularyTokenizer {
     return longest;
   }
 
-  // False if there is no room for it.
+  // False if there is no room.
   bool EncodeText(std::string_view text, bool first, TextMatcher::Scratch& scratch, TokenList* ids) const {
     if (pre_tokenizer_.keeps_all() && !ids->HasRoomFor(text)) return false;
     std::vector<TokenId> symbols;

@@ -1,6 +1,6 @@
-// Tokenizers of the library `tokenizers`, and GGUF's byte-level ones: a text is cut at added tokens, normalised, cut
-// into words, and each word into tokens, by merges (GPT-2, Llama 3, Gemma) or as the likeliest sequence (T5, XGLM).
-// Made by MakeTokenizer only.
+// Tokenizers of the `tokenizers` library, and GGUF's byte-level ones: a text is split at added tokens, normalized,
+// split into words, and each word into tokens, by merges (GPT-2, Llama 3, Gemma) or as the likeliest sequence (T5,
+// XGLM). Made by MakeTokenizer only.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace ringside {
 
-/// `data` without its tokens and types, which `vocabulary` has taken. kInvalidArgument for merges of unknown tokens,
-/// scores that are no numbers, or patterns and rules of normalisation that are none.
+/// `vocabulary` has taken the tokens and types out of `data`. ERRORS: kInvalidArgument for merges of unknown tokens,
+/// scores that are not numbers, or malformed patterns or normalization rules.
 Result<std::unique_ptr<Tokenizer>> MakePipelineTokenizer(Vocabulary vocabulary, const TokenizerData& data);
 
 }  // namespace ringside

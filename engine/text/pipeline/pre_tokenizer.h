@@ -1,5 +1,4 @@
-// Cuts a text into the words that a model of tokens never joins. Owned by a tokenizer; immutable after Make, any
-// thread.
+// Splits a text into words, across which no token extends. Owned by a tokenizer; immutable after Make. THREAD: any.
 #pragma once
 
 #include <span>
@@ -14,22 +13,22 @@ namespace ringside {
 
 class PreTokenizer {
  public:
-  /// kInvalidArgument for a pattern that is none. `to_bytes`: the model wants a word's bytes, so the change into
-  /// characters of GPT-2's alphabet is undone, or left out where it is the last step. `spelled`: texts arrive in it.
+  /// `to_bytes`: the model needs a word's bytes, so the mapping to the byte-level alphabet is undone, or skipped if it
+  /// is the last step. `spelled`: the input is in that alphabet. ERRORS: kInvalidArgument for a malformed pattern.
   static Result<PreTokenizer> Make(std::span<const PreTokenizerStep> steps, bool to_bytes, bool spelled);
 
-  /// What becomes of a word, never empty; false ends the splitting.
+  /// Called for each word, never empty; false stops the splitting.
   using TakeWord = FunctionRef<bool(std::string_view word)>;
-  /// Gives the words of `text` (well-formed UTF-8) to `take`, in order. `first`: nothing precedes the text. False if
-  /// `take` ended it.
+  /// Calls `take` for the words of `text` (well-formed UTF-8), in order. `first`: nothing precedes the text. False if
+  /// `take` stopped it.
   bool Split(std::string_view text, bool first, TextMatcher::Scratch& scratch, TakeWord take) const;
-  /// True if the words together hold every byte of a text.
+  /// True if the words together contain every byte of a text.
   bool keeps_all() const { return keeps_all_; }
 
  private:
   struct Step {
     PreTokenizerStep step;
-    std::vector<TextMatcher> matcher;  // one, of a split
+    std::vector<TextMatcher> matcher;  // one, for kSplit
   };
   struct Word {
     std::string_view text;
@@ -45,7 +44,7 @@ class PreTokenizer {
   bool Metaspace(size_t step, Word word, const Run& run) const;
 
   std::vector<Step> steps_;
-  bool spelled_ = false;  // the words arrive in GPT-2's alphabet and are wanted as bytes
+  bool spelled_ = false;  // words arrive in the byte-level alphabet and must become bytes
   bool keeps_all_ = true;
 };
 

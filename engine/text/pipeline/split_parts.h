@@ -1,4 +1,4 @@
-// Merges the matches and the gaps of a text into words, by a step's behaviour. One per text; one thread at a time.
+// Combines the matches and gaps of a text into words, by a step's behaviour. One per text. THREAD: one at a time.
 #pragma once
 
 #include <utility>
@@ -13,7 +13,8 @@ class SplitParts {
   using TakePart = FunctionRef<bool(size_t begin, size_t end)>;
   SplitParts(PreTokenizerStep::Behaviour behaviour, TakePart take) : behaviour_(behaviour), take_(take) {}
 
-  /// The next part, which begins where the one before ended; an empty one cuts there. False if a word was refused.
+  /// Adds the next part, which begins at the end of the previous one; an empty part splits there. False if a word was
+  /// refused.
   bool Add(size_t begin, size_t end, bool match) {
     const bool joins = open_ && Joins(match);
     previous_match_ = match;
@@ -27,7 +28,7 @@ class SplitParts {
     end_ = end;
     return true;
   }
-  /// After the last part. False if a word was refused.
+  /// Call after the last part. False if a word was refused.
   bool Finish() {
     const bool take = std::exchange(open_, false) && begin_ < end_;
     return !take || take_(begin_, end_);

@@ -1,12 +1,12 @@
-// The steps that turn text into words before a model of tokens sees it: a normaliser's, then a pre-tokenizer's, as
-// plain data, with the meaning that the library `tokenizers` gives them. Any thread.
+// The steps that turn text into words before the token model: normalizer steps, then pre-tokenizer steps, as plain
+// data, with the semantics of the `tokenizers` library. THREAD: any.
 #pragma once
 
 #include <string>
 
 namespace ringside {
 
-/// What a step searches for: a literal, or a regular expression in Oniguruma's Ruby syntax, as tokenizer.json has them.
+/// A step's pattern: a literal, or a regular expression in Oniguruma's Ruby syntax, as in tokenizer.json.
 struct TextPattern {
   std::string text;
   bool literal = false;
@@ -23,9 +23,9 @@ struct NormaliserStep {
     kStripAccents,  // removes every mark
     kStrip,         // white space, at `left` and `right`
     kReplace,       // `pattern` by `text`
-    kPrepend,       // `text`, unless there is nothing to put it in front of
+    kPrepend,       // `text`, unless the input is empty
     kPrecompiled,   // `text` is SentencePiece's charsmap
-    kByteLevel,     // bytes become characters of GPT-2's alphabet
+    kByteLevel,     // maps bytes to the byte-level alphabet
   };
   Kind kind = Kind::kNfc;
   TextPattern pattern = {};
@@ -37,9 +37,9 @@ struct NormaliserStep {
 struct PreTokenizerStep {
   enum class Kind {
     kSplit,        // at the matches of `pattern`
-    kPrefixSpace,  // a space in front of a word that has none
-    kByteLevel,    // bytes become characters of GPT-2's alphabet
-    kMetaspace,    // spaces become `replacement`, prepended by `prefix`; with `split`, each begins a word
+    kPrefixSpace,  // adds a space before a word without one
+    kByteLevel,    // maps bytes to the byte-level alphabet
+    kMetaspace,    // replaces spaces by `replacement`, also prepended per `prefix`; with `split`, each starts a word
   };
   enum class Behaviour { kIsolated, kRemoved, kMergedWithPrevious, kMergedWithNext, kContiguous };
   enum class Prefix { kNever, kFirst, kAlways };
@@ -47,7 +47,7 @@ struct PreTokenizerStep {
   Kind kind = Kind::kSplit;
   TextPattern pattern = {};
   Behaviour behaviour = Behaviour::kIsolated;
-  bool invert = false;  // the gaps between matches count as matches
+  bool invert = false;  // gaps between matches count as matches
   std::string replacement = {};
   Prefix prefix = Prefix::kNever;
   bool split = false;

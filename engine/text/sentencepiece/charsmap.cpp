@@ -9,7 +9,7 @@
 namespace ringside {
 namespace {
 
-// Far beyond every rule of Unicode; a text must not grow without bounds, nor must a place cost more than this.
+// Far above every rule of Unicode; bounds the growth of a text and the cost per place.
 constexpr size_t kMaxReplacementBytes = 256;
 constexpr size_t kMaxRuleBytes = 256;
 constexpr size_t kMaxShortGrapheme = 5;
@@ -20,7 +20,7 @@ uint32_t ReadU32(std::string_view bytes) {
   return value;
 }
 
-// A unit of the double array (Yata's darts-clone): where a node's children lie, which byte leads to it, a leaf's value.
+// A unit of the double array (Yata's darts-clone): offset of a node's children, label byte, leaf value.
 uint32_t Offset(uint32_t unit) { return (unit >> 10) << ((unit & (1u << 9)) >> 6); }
 uint32_t Label(uint32_t unit) { return unit & (1u << 31 | 0xFF); }
 bool HasLeaf(uint32_t unit) { return (unit >> 8 & 1) != 0; }
@@ -64,7 +64,7 @@ std::optional<Charsmap::Rule> Charsmap::Find(std::string_view text, bool longest
     if (!leaf) continue;
     if (node >= units_.size()) break;
     const size_t at = LeafValue(units_[node]);
-    // Never half a character, on either side.
+    // Reject a rule that splits a character on either side.
     if (at >= replacements_.size() || !BeginsCharacter(replacements_, at) || !BeginsCharacter(text, i + 1)) continue;
     found = Rule{i + 1, std::string_view(replacements_.data() + at)};
     if (!longest) break;

@@ -1,6 +1,6 @@
-// SentencePiece's compiled normalisation rules (Kudo and Richardson 2018, 3.5: which strings become which, often NFKC
-// and more) as model files hold them: a double-array trie of the strings, then what they become. Read as hostile input.
-// Owned by a tokenizer; immutable after Make, any thread.
+// SentencePiece's compiled normalization rules (Kudo and Richardson 2018, 3.5: string replacements, often NFKC plus
+// more) as stored in model files: a double-array trie of the strings, then the replacements. Hostile input. Owned by a
+// tokenizer; immutable after Make. THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -15,28 +15,28 @@ namespace ringside {
 
 class Charsmap {
  public:
-  /// Of no rules.
+  /// No rules.
   Charsmap() = default;
-  /// kInvalidArgument, saying what is wrong, for bytes that are no such rules, or rules that make texts much longer.
+  /// ERRORS: kInvalidArgument, with the reason, for malformed rules, or rules that lengthen a text too much.
   static Result<Charsmap> Make(std::string_view bytes);
 
-  /// `text` (well-formed UTF-8) with the longest rule applied at each place, as SentencePiece does it.
+  /// Applies the longest matching rule at each place of `text` (well-formed UTF-8), as SentencePiece does.
   std::string Apply(std::string_view text) const;
-  /// As the library `tokenizers` does it: a grapheme of fewer than 6 bytes that begins like a rule becomes what the
-  /// shortest such rule says, all of it; else each character does.
+  /// As the `tokenizers` library does: a grapheme of fewer than 6 bytes that starts with a rule's string is replaced as
+  /// a whole, by the shortest such rule; otherwise rules apply to each character.
   std::string ApplyToGraphemes(std::string_view text) const;
 
  private:
   struct Rule {
-    size_t length;  // of the string in the text, bytes
+    size_t length;  // bytes of the matched string
     std::string_view replacement;
   };
-  // The longest or the shortest rule that `text` begins with.
+  // The longest or the shortest rule that matches at the start of `text`.
   std::optional<Rule> Find(std::string_view text, bool longest) const;
   void AppendGrapheme(std::string_view grapheme, std::string* out) const;
 
   std::vector<uint32_t> units_;
-  std::string replacements_;  // each ends in NUL
+  std::string replacements_;  // each NUL-terminated
 };
 
 }  // namespace ringside

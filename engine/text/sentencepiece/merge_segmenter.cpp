@@ -31,7 +31,7 @@ bool MergeSegmenter::Segment(std::string_view text, PieceOutput* out) const {
       return true;
     }
   }
-  std::vector<TokenId> symbols;  // of the stretch that merges may join
+  std::vector<TokenId> symbols;  // of the current stretch between merge boundaries
   const auto flush = [&](std::string_view rest) {
     merges_.Apply(&symbols);
     for (const TokenId symbol : symbols) {

@@ -1,5 +1,5 @@
-// Where the pieces of one text go: known ones as their ids, characters that are in none spelled in bytes or, where the
-// vocabulary lacks those, as the unknown token, one per run or one per character. One per text; one thread at a time.
+// Collects the pieces of one text: known ones as ids; characters in no piece as byte tokens or, without those, as the
+// unknown token, one per run or one per character. One per text. THREAD: one at a time.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace ringside {
 
 class PieceOutput {
  public:
-  /// `unknown`: -1: what cannot be spelled vanishes. `vocabulary` and `ids` outlive it.
+  /// `unknown`: -1 drops characters that cannot be spelled. REQUIRES: `vocabulary` and `ids` outlive it.
   PieceOutput(const Vocabulary& vocabulary, TokenId unknown, bool fuse_unknown, TokenList* ids)
       : vocabulary_(vocabulary), unknown_(unknown), fuse_unknown_(fuse_unknown), ids_(ids) {}
 
@@ -20,7 +20,7 @@ class PieceOutput {
     ids_->Add(id);
     behind_unknown_ = false;
   }
-  /// `character` is one character.
+  /// REQUIRES: `character` is one character.
   void AddUnknown(std::string_view character) {
     const auto token = [&](char c) { return vocabulary_.ByteToken(static_cast<uint8_t>(c)); };
     if (std::ranges::all_of(character, [&](char c) { return token(c) >= 0; })) {
@@ -30,7 +30,7 @@ class PieceOutput {
       behind_unknown_ = true;
     }
   }
-  /// False if what is left of the text cannot fit any more.
+  /// False if the rest of the text cannot fit.
   bool HasRoomFor(std::string_view rest) { return ids_->HasRoomFor(rest); }
 
  private:

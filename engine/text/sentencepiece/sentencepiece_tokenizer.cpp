@@ -15,7 +15,7 @@ using Segmenter = std::variant<MergeSegmenter, UnigramSegmenter>;
 
 struct Options {
   bool prefix;      // TokenizerData::WhiteSpace
-  TokenId unknown;  // -1: what has no token and no byte tokens vanishes
+  TokenId unknown;  // -1: characters without a token or byte tokens are dropped
 };
 
 class SentencePieceTokenizer : public VocabularyTokenizer {
@@ -36,7 +36,7 @@ class SentencePieceTokenizer : public VocabularyTokenizer {
   std::optional<std::vector<TokenId>> Encode(std::span<const TextPiece> pieces, int64_t max_tokens) const override {
     TokenList ids(max_tokens, longest_token_);
     const std::vector<TokenRun> runs = vocabulary_.Cut(pieces);
-    bool behind_special = true;  // nothing but white space that went stands in between
+    bool behind_special = true;  // only dropped white space since the last special token
     for (size_t i = 0; i < runs.size(); ++i) {
       const TokenId token = runs[i].token;
       if (token >= 0 && vocabulary_.IsSpecial(token)) {
@@ -56,7 +56,7 @@ class SentencePieceTokenizer : public VocabularyTokenizer {
   bool strips_leading_space() const override { return options_.prefix; }
 
  private:
-  // A user-defined token, or text. False if there is no room for it.
+  // Encodes a user-defined token, or text. False if there is no room.
   bool EncodeRun(TokenId token, std::string_view text, bool behind_special, TokenList* ids) const {
     const bool prefixed = options_.prefix && behind_special;
     if (token < 0) return EncodeText((prefixed ? " " : "") + std::string(text), ids);

@@ -1,6 +1,6 @@
-// The tokenizers of SentencePiece (Kudo and Richardson 2018): text is normalised,
-// spaces become U+2581, and it is cut into pieces, by merges (Llama 2, Mistral, Gemma) or as the likeliest sequence of
-// them (T5, XGLM); what is in no piece is spelled in bytes. Made by MakeTokenizer only.
+// SentencePiece tokenizers (Kudo and Richardson 2018): text is normalized, spaces become U+2581, and the result is
+// split into pieces, by merges (Llama 2, Mistral, Gemma) or as the likeliest sequence (T5, XGLM); characters in no
+// piece fall back to bytes. Made by MakeTokenizer only.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace ringside {
 
-/// `data` without its tokens and types, which `vocabulary` has taken. kInvalidArgument for neither merges nor scores,
-/// for merges of unknown tokens, scores that are no numbers, or rules of normalisation that are none.
+/// `vocabulary` has taken the tokens and types out of `data`. ERRORS: kInvalidArgument without merges and scores, for
+/// merges of unknown tokens, scores that are not numbers, or malformed normalization rules.
 Result<std::unique_ptr<Tokenizer>> MakeSentencePiece(Vocabulary vocabulary, const TokenizerData& data);
 
 }  // namespace ringside

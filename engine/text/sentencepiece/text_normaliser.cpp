@@ -7,7 +7,7 @@
 namespace ringside {
 namespace {
 
-// SentencePiece's: what it has written as U+2581 it takes for a space at the end.
+// As SentencePiece: a U+2581 at the end counts as a space.
 void TrimSpaces(bool front, bool back, std::string* text) {
   if (front) text->erase(0, std::min(text->find_first_not_of(' '), text->size()));
   while (back) {

@@ -1,5 +1,5 @@
-// How SentencePiece prepares text before it is cut into pieces: by the model's rules, then its white space. Owned by a
-// tokenizer; immutable after Make, any thread.
+// SentencePiece's normalization: the model's rules, then white space. Owned by a tokenizer; immutable after Make.
+// THREAD: any.
 #pragma once
 
 #include <string>
@@ -13,11 +13,11 @@ namespace ringside {
 
 class TextNormaliser {
  public:
-  /// kInvalidArgument for rules that are none.
+  /// ERRORS: kInvalidArgument for malformed rules.
   static Result<TextNormaliser> Make(const TokenizerData& data);
 
-  /// Of a run of text (well-formed UTF-8). `first`, `last`: nothing stands before or behind it that SentencePiece would
-  /// have read together with it.
+  /// Normalizes a run of text (well-formed UTF-8). `first`, `last`: no text before or after it that SentencePiece would
+  /// have normalized together with it.
   std::string Apply(std::string_view text, bool first, bool last) const;
 
  private:

@@ -13,7 +13,7 @@ using TokenType = TokenizerData::TokenType;
 
 constexpr double kUnknownPenalty = 10;
 
-// The last piece of the best path that ends at a place.
+// The last piece of the best path that ends at a position.
 struct PathEnd {
   double score = 0;
   int32_t begin = -1;  // -1: no path ends here
@@ -35,7 +35,7 @@ Result<UnigramSegmenter> UnigramSegmenter::Make(const Vocabulary& vocabulary, co
   double least = std::numeric_limits<float>::max(), most = std::numeric_limits<float>::lowest();
   for (TokenId id = 0; id < vocabulary.size(); ++id) {
     const double score = data.scores[static_cast<size_t>(id)];
-    if (!std::isfinite(score)) return InvalidArgument("tokenizer: a score is no finite number");
+    if (!std::isfinite(score)) return InvalidArgument("tokenizer: a score is not finite");
     if (sentencepiece && vocabulary.type(id) != TokenType::kNormal) continue;
     least = std::min(least, score);
     most = std::max(most, score);
@@ -48,7 +48,7 @@ Result<UnigramSegmenter> UnigramSegmenter::Make(const Vocabulary& vocabulary, co
     if (type != TokenType::kNormal && type != TokenType::kUserDefined) continue;
     if (ToValidUtf8(name) != name) continue;
     segmenter.pieces_.Add(name, id);
-    // No other path over it is as likely.
+    // Makes every path that contains it likelier than any other.
     if (sentencepiece && type == TokenType::kUserDefined) {
       segmenter.scores_[static_cast<size_t>(id)] = static_cast<float>(name.size()) * static_cast<float>(most) - 0.1;
     }

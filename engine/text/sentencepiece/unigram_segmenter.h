@@ -1,5 +1,5 @@
-// Text as the likeliest sequence of pieces, each piece with a probability of its own (Kudo 2018, "Subword
-// Regularization", 3.2), found by Viterbi's algorithm. Owned by a tokenizer; immutable after Make, any thread.
+// The likeliest segmentation of a text under a unigram model (Kudo 2018, "Subword Regularization", 3.2), by the Viterbi
+// algorithm. Owned by a tokenizer; immutable after Make. THREAD: any.
 #pragma once
 
 #include <string_view>
@@ -13,19 +13,19 @@ namespace ringside {
 
 class UnigramSegmenter {
  public:
-  /// kInvalidArgument where there is not one finite score a token.
+  /// ERRORS: kInvalidArgument unless every token has exactly one finite score.
   static Result<UnigramSegmenter> Make(const Vocabulary& vocabulary, const TokenizerData& data);
 
-  /// The pieces of `text` (well-formed UTF-8, U+2581 for spaces). A character that no path of pieces covers is unknown,
-  /// at 10 less than the least likely piece. Of equal paths the first found. False if there is no room for it. O(n k)
-  /// for n bytes and pieces of up to k bytes, of which the text may begin as far at each of its places; 16 n bytes.
+  /// Appends the pieces of `text` (well-formed UTF-8, U+2581 for spaces). A character that no piece covers is unknown,
+  /// at 10 below the lowest score. Ties: the first path found. False if there is no room. O(n k) time for n bytes and
+  /// prefixes of pieces up to k bytes; 16 n bytes.
   bool Segment(std::string_view text, PieceOutput* out) const;
 
  private:
   ByteTree pieces_;
-  std::vector<double> scores_;  // by id: logarithms of probabilities
+  std::vector<double> scores_;  // by id: log probabilities
   double unknown_score_ = 0;
-  bool single_precision_ = false;  // of a path's score, as SentencePiece has it
+  bool single_precision_ = false;  // rounds a path's score to float, as SentencePiece does
 };
 
 }  // namespace ringside
