@@ -1,4 +1,4 @@
-// In what form an answer is asked for, as text: what a client says and a grammar is made of. A plain value.
+// The requested format of an answer, as text: the client's input from which a grammar is made. A plain value.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,9 @@ namespace ringside {
 struct AnswerFormat {
   enum class Kind : uint8_t { kText, kJsonObject, kJsonSchema, kRegex, kGbnf };
   Kind kind = Kind::kText;  // any text
-  std::string text;         // the schema (JSON), regular expression or grammar
-  std::string param;        // the wire's name of it, for errors
-  std::string name;         // a schema's, which is repeated to the client and means nothing else
+  std::string text;         // schema (JSON), regular expression or grammar
+  std::string param;        // its wire name, for errors
+  std::string name;         // a schema's name, returned to the client and otherwise unused
 
   std::shared_ptr<const ToolCallRules> calls;  // null: text that looks like a call is text
 

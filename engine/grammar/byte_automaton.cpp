@@ -11,15 +11,15 @@ namespace ringside {
 namespace {
 
 constexpr StateId kNowhere = UINT32_MAX;
-constexpr int64_t kRowSteps = 32;  // of going through the 256 bytes
+constexpr int64_t kRowSteps = 32;  // steps to iterate over the 256 bytes
 
-// All states that are reached from some over nothing.
+// Epsilon closures of sets of states.
 class ClosureFinder {
  public:
   ClosureFinder(const StateGraph& graph, GrammarBudget& budget)
       : graph_(graph), budget_(budget), met_(graph.states().size()) {}
 
-  /// Sorted, each once; unfinished if the budget is spent.
+  /// Sorted and unique; incomplete if the budget is exhausted.
   std::vector<StateId> Of(std::vector<StateId> states) {
     ++round_;
     size_t looked = 0;
@@ -40,11 +40,11 @@ class ClosureFinder {
 
   const StateGraph& graph_;
   GrammarBudget& budget_;
-  std::vector<uint32_t> met_;  // in which round
+  std::vector<uint32_t> met_;  // round of the last visit
   uint32_t round_ = 0;
 };
 
-// The move of each byte; kNowhere = none.
+// The target state of each byte; kNowhere = none.
 using Row = std::array<StateId, 256>;
 
 int64_t BytesOf(const ByteAutomaton::State& state) {
@@ -79,13 +79,13 @@ int64_t BytesOf(const Tuple&) {
   return kNodeBytes;
 }
 
-// Numbers keys in the order in which they are first met, and gives them to be looked at in that order.
+// Numbers keys in order of first occurrence and returns them in that order (a worklist).
 template <class Key>
 class Numbering {
  public:
   explicit Numbering(GrammarBudget& budget) : budget_(budget), memory_(budget) {}
 
-  /// 0 once the budget is spent.
+  /// 0 once the budget is exhausted.
   StateId Of(const Key& key) {
     if (!budget_.Spend(kSteps + (BytesOf(key) - kNodeBytes) / 8)) return 0;
     const auto [at, added] = numbers_.try_emplace(key, static_cast<StateId>(order_.size()));
@@ -97,7 +97,7 @@ class Numbering {
   const Key& operator[](size_t i) const { return *order_[i]; }
 
  private:
-  static constexpr int64_t kSteps = 4, kNewSteps = 32;  // of a look-up; of a new key, and its state
+  static constexpr int64_t kSteps = 4, kNewSteps = 32;  // cost of a look-up; of a new key with its state
 
   GrammarBudget& budget_;
   BudgetHold memory_;
@@ -105,10 +105,10 @@ class Numbering {
   std::vector<const Key*> order_;
 };
 
-/// The states that each byte leads to from a set.
+/// The target states of each byte from a set of states.
 class SetMoves {
  public:
-  /// The moves of `set`; false if the budget is spent.
+  /// Collects the moves of `set`; false if the budget is exhausted.
   bool Collect(const StateGraph& graph, const std::vector<StateId>& set, GrammarBudget& budget) {
     moves_.clear();
     std::array<bool, 257> border{};
@@ -141,7 +141,7 @@ class SetMoves {
 
  private:
   std::vector<ByteMove> moves_;
-  std::vector<uint16_t> firsts_;  // byte of each part, and 256
+  std::vector<uint16_t> firsts_;  // first byte of each part, then 256
   std::vector<std::vector<StateId>> targets_;
 };
 
@@ -184,7 +184,7 @@ Result<ByteAutomaton> ByteAutomaton::OfStrings(std::vector<std::string> strings,
   std::ranges::sort(strings);
   ByteAutomaton out;
   out.states_.emplace_back();
-  std::vector<StateId> path = {0};  // the states of the last string
+  std::vector<StateId> path = {0};  // states along the last string
   std::string_view last;
   for (const std::string& string : strings) {
     const auto common = static_cast<size_t>(std::ranges::mismatch(last, string).in1 - last.begin());
@@ -207,7 +207,7 @@ Result<ByteAutomaton> ByteAutomaton::Combine(const ByteAutomaton& a, const ByteA
                                              GrammarBudget& budget) {
   ByteAutomaton out;
   BudgetHold memory(budget);
-  Numbering<std::pair<StateId, StateId>> pairs(budget);  // kNowhere: b accepts nothing from here on
+  Numbering<std::pair<StateId, StateId>> pairs(budget);  // kNowhere: `b` accepts nothing from here on
   pairs.Of({0, 0});
   for (size_t i = 0; i < pairs.size(); ++i) {
     const auto [p, q] = pairs[i];
@@ -239,8 +239,9 @@ Result<ByteAutomaton> ByteAutomaton::Counted(const ByteAutomaton& a, const ByteA
                                              uint32_t most, GrammarBudget& budget) {
   ByteAutomaton out;
   BudgetHold memory(budget);
-  const uint32_t highest = most == kUnbounded ? least : most;        // from there on counts do not matter
-  Numbering<std::tuple<StateId, StateId, uint32_t>> places(budget);  // in `a`, in the unit at hand; whole units before
+  const uint32_t highest = most == kUnbounded ? least : most;  // higher counts are equivalent
+  // State in `a`, state in the current unit; whole units so far.
+  Numbering<std::tuple<StateId, StateId, uint32_t>> places(budget);
   places.Of({0, 0, 0});
   for (size_t i = 0; i < places.size(); ++i) {
     const auto [in_a, in_unit, count] = places[i];

@@ -28,7 +28,7 @@ void CodePointSet::Add(uint32_t first, uint32_t last) {
     if (last > kLastSurrogate) Add(kLastSurrogate + 1, last);
     return;
   }
-  // Everything that touches the new range becomes a part of it.
+  // Merge all ranges that touch the new one.
   auto from = std::ranges::lower_bound(ranges_, first, {}, [](const CodePointRange& r) { return r.last + 1; });
   auto to = from;
   for (; to != ranges_.end() && to->first <= last + 1; ++to) {
@@ -67,12 +67,12 @@ std::string Encode(uint32_t code_point) {
   return bytes;
 }
 
-// A range within which all characters have equally many bytes is cut where a trailing byte is not free to be any of
-// 80..BF below a leading byte that changes.
+// Splits a range of characters with equal UTF-8 length wherever a leading byte changes but the trailing bytes do not
+// cover all of 80..BF.
 void Cut(uint32_t first, uint32_t last, std::vector<std::vector<ByteRange>>* out) {
   const std::string low = Encode(first), high = Encode(last);
   for (size_t tail = 1; tail < low.size(); ++tail) {
-    const uint32_t mask = (1u << (6 * tail)) - 1;  // of the bits in the last `tail` bytes
+    const uint32_t mask = (1u << (6 * tail)) - 1;  // mask of the bits in the last `tail` bytes
     if ((first & ~mask) == (last & ~mask)) continue;
     if ((first & mask) != 0) {
       Cut(first, first | mask, out);
@@ -95,7 +95,7 @@ void Cut(uint32_t first, uint32_t last, std::vector<std::vector<ByteRange>>* out
 
 std::vector<std::vector<ByteRange>> Utf8Sequences(CodePointRange range) {
   std::vector<std::vector<ByteRange>> out;
-  for (const uint32_t most : {0x7Fu, 0x7FFu, 0xFFFFu, kLast}) {  // of 1, 2, 3 and 4 bytes
+  for (const uint32_t most : {0x7Fu, 0x7FFu, 0xFFFFu, kLast}) {  // maximum for 1, 2, 3 and 4 bytes
     if (range.first > range.last) break;
     if (range.first > most) continue;
     const uint32_t last = std::min(range.last, most);

@@ -11,7 +11,7 @@
 namespace ringside {
 
 struct CodePointRange {
-  uint32_t first = 0, last = 0;  // both included
+  uint32_t first = 0, last = 0;  // inclusive
   friend auto operator<=>(const CodePointRange&, const CodePointRange&) = default;
 };
 
@@ -25,7 +25,7 @@ class CodePointSet {
   static CodePointSet Of(std::string_view characters);
   static CodePointSet All();
 
-  /// Surrogates and what lies beyond U+10FFFF are left out.
+  /// Ignores surrogates and values above U+10FFFF.
   void Add(uint32_t first, uint32_t last);
   void Add(const CodePointSet& other);
   CodePointSet Complement() const;
@@ -33,21 +33,21 @@ class CodePointSet {
   CodePointSet And(const CodePointSet& other) const { return Without(other.Complement()); }
 
   bool empty() const { return ranges_.empty(); }
-  /// Ascending, with gaps between them.
+  /// Ascending and not adjacent.
   std::span<const CodePointRange> ranges() const { return ranges_; }
 
  private:
   std::vector<CodePointRange> ranges_;
 };
 
-/// Bytes of one position in the UTF-8 of some characters.
+/// Allowed bytes at one position of a UTF-8 sequence.
 struct ByteRange {
   uint8_t first = 0, last = 0;
   friend bool operator==(const ByteRange&, const ByteRange&) = default;
 };
 
-/// The UTF-8 of the characters of a range, as sequences of 1 to 4 byte ranges: the characters are exactly those that
-/// one of them spells.
+/// The UTF-8 of a range of characters, as sequences of 1 to 4 byte ranges; the union of the sequences is exactly the
+/// range.
 std::vector<std::vector<ByteRange>> Utf8Sequences(CodePointRange range);
 
 }  // namespace ringside

@@ -76,14 +76,14 @@ class GbnfReader {
     const std::string name = Name();
     if (name.empty()) return Wrong("a rule begins with its name");
     Blanks(/*lines=*/false);
-    if (!at_.Take("::=")) return Wrong("'::=' is missing behind '" + name.substr(0, kMostNameBytes) + "'");
+    if (!at_.Take("::=")) return Wrong("'::=' is missing after '" + name.substr(0, kMostNameBytes) + "'");
     if (RuleOf(name).defined) return Wrong("the rule '" + name.substr(0, kMostNameBytes) + "' is defined twice");
     RuleOf(name).defined = true;
     Blanks(/*lines=*/true);
     ASSIGN_OR_RETURN(const ExpressionId body, Alternatives(0));
     source_.Define(RuleOf(name).id, body);
     Blanks(/*lines=*/false);
-    if (!at_.done() && at_.Peek() != '\n' && at_.Peek() != '\r') return Wrong("something unexpected behind a rule");
+    if (!at_.done() && at_.Peek() != '\n' && at_.Peek() != '\r') return Wrong("unexpected text after a rule");
     return Status::Ok();
   }
 
@@ -115,7 +115,7 @@ class GbnfReader {
       } else if (c != TextCursor::kEnd && IsNameCharacter(c)) {
         part = source_.Rule(RuleOf(Name()).id);
       } else if (c == '<' || c == '!') {
-        return Wrong("tokens (<...>) are not supported: the grammar is one of texts");
+        return Wrong("tokens (<...>) are not supported: the grammar is over text");
       } else {
         return source_.Sequence(std::move(parts));
       }
@@ -133,7 +133,7 @@ class GbnfReader {
       most = 1;
     } else if (at_.Peek() == '{') {
       const auto bounds = at_.TakeBounds();
-      if (!bounds) return Wrong("a '{' that begins no {m}, {m,} or {m,n}");
+      if (!bounds) return Wrong("a '{' that does not start {m}, {m,} or {m,n}");
       least = bounds->first, most = bounds->second;
       if (least > most) return Wrong("{m,n} with m above n");
       if (least > limits::kMaxGrammarRepeats || (most != kUnbounded && most > limits::kMaxGrammarRepeats)) {
@@ -185,7 +185,7 @@ class GbnfReader {
     return source_.Characters(negated ? set.Complement() : set);
   }
 
-  // Of a literal or a class.
+  // A character of a literal or a class.
   Result<uint32_t> Character() {
     if (at_.done()) return Wrong("a literal or class is not closed");
     const uint32_t c = at_.Next();
@@ -207,7 +207,7 @@ class GbnfReader {
         const auto value = at_.TakeHex(digits, digits);
         if (!value) return Wrong("hexadecimal digits are missing");
         if (*value > 0x10FFFF || (*value >= 0xD800 && *value <= 0xDFFF))
-          return Wrong("an escape of what is no character");
+          return Wrong("an escape of an invalid character");
         return *value;
       }
       case '\\':

@@ -1,6 +1,5 @@
 // GBNF, the grammar notation of llama.cpp: rules `name ::= ...` of literals, classes, `.`, groups, alternatives,
-// quantifiers (`* + ? {m} {m,} {m,n}`) and names of rules; comments from `#` on. `root` is what a whole text must
-// match.
+// quantifiers (`* + ? {m} {m,} {m,n}`) and rule names; comments from `#` on. `root` must match the whole text.
 #pragma once
 
 #include <string_view>
@@ -10,7 +9,7 @@
 
 namespace ringside {
 
-/// kInvalidArgument with the reason and the line; the budget's status once that is spent.
+/// ERRORS: kInvalidArgument with the reason and the line; the budget's status once it is exhausted.
 Result<GrammarSource> ReadGbnf(std::string_view text, GrammarBudget& budget);
 
 }  // namespace ringside

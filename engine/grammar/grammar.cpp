@@ -10,20 +10,19 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kManyPlaces = 16;  // of a state: one walk over the whole vocabulary costs less
-constexpr int64_t kCheapMask = 8;   // work: above it a mask is kept
-constexpr int kWideMoves = 64;      // bytes: a place that takes so many takes much of the vocabulary
+constexpr size_t kManyPlaces = 16;  // places of a state; above it, one walk over the whole vocabulary is cheaper
+constexpr int64_t kCheapMask = 8;   // work; masks above it are cached
+constexpr int kWideMoves = 64;      // bytes; a place that accepts more accepts a large part of the vocabulary
 constexpr size_t kMostWarmPlaces = 32;
 constexpr int64_t kWarmWork = 8 * limits::kMaxGrammarWorkAtOnce;
-constexpr int64_t kWorkPerByte = 256;    // of text that is read again
-constexpr size_t kNodesPerWork = 8;      // of the vocabulary's tree; each is one look-up
-constexpr size_t kAppendedAtOnce = 256;  // bytes under one lock
+constexpr int64_t kWorkPerByte = 256;    // budget per byte of replayed text
+constexpr size_t kNodesPerWork = 8;      // trie nodes per unit of work; a node is one look-up
+constexpr size_t kAppendedAtOnce = 256;  // bytes per lock hold
 
 void SetBit(std::span<uint32_t> mask, TokenId id) { mask[static_cast<size_t>(id) / 32] |= 1u << (id % 32); }
 
 Status TooMuchWork() {
-  return InvalidArgument("The grammar can be read in too many ways: what may come next takes too long to find.", "",
-                         "invalid_value");
+  return InvalidArgument("The grammar is too ambiguous: finding the next tokens takes too long.", "", "invalid_value");
 }
 
 }  // namespace
@@ -47,7 +46,7 @@ void Grammar::Warm() {
   std::lock_guard lock(mutex_);
   std::vector<uint32_t> mask(static_cast<size_t>(vocabulary_->tokenizer.vocab_size() + 31) / 32);
   table_.SetWork(limits::kMaxGrammarWorkAtOnce);
-  if (!FillMask(table_.start(), /*first=*/false, mask).ok()) return;  // the first answer reports it
+  if (!FillMask(table_.start(), /*first=*/false, mask).ok()) return;  // the first answer reports the error
   int64_t work = kWarmWork;
   for (StateId s = 0; s < network_.states() && place_masks_.size() < kMostWarmPlaces && work > 0; ++s) {
     int taken = 0;
@@ -75,7 +74,7 @@ const Grammar::PlaceMask* Grammar::MaskOf(StateId place) const {
   if (const auto known = place_masks_.find(kind); known != place_masks_.end()) return &known->second;
   const TokenTrie& trie = vocabulary_->tokens;
   std::vector<ParseState> path(trie.depth() + 1);
-  std::vector<bool> left(trie.depth() + 1);  // a text that ends on the way there leaves the rule
+  std::vector<bool> left(trie.depth() + 1);  // a text that ends on the path leaves the rule
   path[0] = table_.Alone(place);
   PlaceMask mask;
   std::vector<TokenTrie::Entry> open;
@@ -83,7 +82,7 @@ const Grammar::PlaceMask* Grammar::MaskOf(StateId place) const {
     if (looked % kNodesPerWork == 0) table_.Spend(1);
     if (table_.gave_up()) return nullptr;
     const TokenTrie::Node& node = trie.nodes()[i];
-    const bool beyond = node.depth >= TransitionNetwork::kKindBytes;  // others of its kind may differ there
+    const bool beyond = node.depth >= TransitionNetwork::kKindBytes;  // other places of the same kind may differ there
     const ParseState next = beyond ? kDeadParse : table_.Next(path[node.depth], node.byte);
     if (next == kDeadParse) {
       if (beyond || left[node.depth]) {
@@ -139,7 +138,7 @@ Status Grammar::FillMask(ParseState state, bool first, std::span<uint32_t> mask)
   if (strips || table_.places(state).size() > kManyPlaces) {
     Walk(strips ? vocabulary_->first_tokens : vocabulary_->tokens, state, mask);
   } else {
-    const std::span<const ParseTable::Place> span = table_.places(state);  // which moves as the table grows
+    const std::span<const ParseTable::Place> span = table_.places(state);  // do not keep: the table reallocates
     const std::vector<ParseTable::Place> places(span.begin(), span.end());
     for (const ParseTable::Place& place : places) {
       const PlaceMask* own = MaskOf(place.state);
@@ -241,7 +240,7 @@ void GrammarMatcher::Note() {
 Status GrammarMatcher::Begin() {
   grammar_->Forget();
   if (grammar_->positions_[position_].too_deep) {
-    return InvalidArgument("The answer is nested too deeply to go on.", "", "invalid_value");
+    return InvalidArgument("The answer is nested too deeply to continue.", "", "invalid_value");
   }
   grammar_->table_.SetWork(work_left_);
   return Status::Ok();
@@ -258,7 +257,7 @@ Status GrammarMatcher::Advance(std::string_view bytes) {
   for (const char c : bytes) {
     at = table.Next(at, static_cast<uint8_t>(c));
     if (table.gave_up()) break;
-    if (at == kDeadParse) return InvalidArgument("No text of this format begins like that.");
+    if (at == kDeadParse) return InvalidArgument("No text of this format starts with this answer.");
   }
   RETURN_IF_ERROR(End());
   grammar_->positions_[position_].state = at;
@@ -266,7 +265,7 @@ Status GrammarMatcher::Advance(std::string_view bytes) {
   return Status::Ok();
 }
 
-// One lock per chunk, so that other answers proceed in between.
+// One lock hold per chunk, so that other answers proceed in between.
 Status GrammarMatcher::Append(std::string_view text) {
   GrammarMatcher ahead(*this);
   int64_t granted = limits::kMaxGrammarWorkToResume;

@@ -1,6 +1,5 @@
-// A grammar ready for use: which tokens may come next in an answer that must match it. One is shared by all answers
-// under the same grammar, and what one of them finds out is known to the others. Thread-safe: one lock, held for a
-// token at a time.
+// A compiled grammar: the tokens that may come next in an answer that must match it. All answers under the same grammar
+// share it and its caches. THREAD: any; one lock, held for one token at a time.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +20,15 @@ namespace ringside {
 
 class Grammar {
  public:
-  /// Takes time in proportion to the grammar and the vocabulary: on a worker. Errors as TransitionNetwork::Compile.
-  /// `memory`, if not null, counts the grammar's bytes.
+  /// Takes time in proportion to the grammar and the vocabulary: call on a worker. `memory`, if not null, counts the
+  /// grammar's bytes. ERRORS: as TransitionNetwork::Compile.
   static Result<std::shared_ptr<const Grammar>> Make(const GrammarSource& source,
                                                      std::shared_ptr<const GrammarVocabulary> vocabulary,
                                                      std::shared_ptr<GrammarMemory> memory = nullptr);
   Grammar(const Grammar&) = delete;
   Grammar& operator=(const Grammar&) = delete;
 
-  /// Memory held, about; grows with use up to a limit.
+  /// Approximate memory; grows with use up to a limit.
   size_t bytes() const;
   /// The part that does not grow.
   size_t compiled_bytes() const { return network_.bytes(); }
@@ -37,31 +36,31 @@ class Grammar {
  private:
   friend class GrammarMatcher;
 
-  /// The tokens that a place in the network takes whatever comes behind its rule, and those of which that depends.
+  /// Tokens that a place in the network accepts whatever follows its rule, and tokens that depend on it.
   struct PlaceMask {
-    std::vector<uint32_t> bits;  // a bit a token; or, where these are few,
+    std::vector<uint32_t> bits;  // a bit per token; or, if few,
     std::vector<TokenId> ids;
-    TokenTrie open;  // those that lead out of the rule
+    TokenTrie open;  // tokens that extend past the rule
     size_t bytes() const { return 128 + bits.capacity() * 4 + ids.capacity() * 4 + open.bytes(); }
   };
   /// The parse state of one answer.
   struct Position {
     ParseState state = kDeadParse;
     bool used = false;
-    bool too_deep = false;  // its state alone takes too much memory: it was given up
+    bool too_deep = false;  // dropped, because its state alone takes too much memory
   };
 
   Grammar(TransitionNetwork network, std::shared_ptr<const GrammarVocabulary> vocabulary,
           std::shared_ptr<GrammarMemory> memory);
-  /// Precomputes the masks that are dear: those of the beginning, and of places that take most characters.
+  /// Precomputes expensive masks: those of the start, and of places that accept most characters.
   void Warm();
 
-  // Under the lock.
+  // REQUIRES: mutex_ held, for all below.
   const PlaceMask* MaskOf(StateId place) const;
   void Walk(const TokenTrie& trie, ParseState from, std::span<uint32_t> mask) const;
   Status FillMask(ParseState state, bool first, std::span<uint32_t> mask) const;
   size_t AddPosition(ParseState state) const;
-  /// Drops states that can be derived again once they take too much memory. Positions stay, with other states.
+  /// Drops states that can be derived again once they take too much memory. Positions remain, with new states.
   void Forget() const;
   /// Ends the answers with the largest states until the others take at most `most` bytes.
   void GiveUpLargest(size_t most) const;
@@ -78,8 +77,8 @@ class Grammar {
   mutable MemoryCount counted_;
 };
 
-/// The parse state of one answer, and the work that it may still spend: a grammar that is too ambiguous ends its own
-/// answer and delays no other. THREAD: one at a time.
+/// The parse state of one answer and its work budget: a grammar that is too ambiguous ends its own answer and delays no
+/// other. THREAD: one at a time.
 class GrammarMatcher {
  public:
   explicit GrammarMatcher(std::shared_ptr<const Grammar> grammar);
@@ -87,27 +86,28 @@ class GrammarMatcher {
   GrammarMatcher& operator=(const GrammarMatcher&) = delete;
   ~GrammarMatcher();
 
-  /// Takes the text of an answer that continues; its next token is not its first. ERRORS: kInvalidArgument, with
-  /// nothing changed, if no matching text begins with it.
+  /// Replays the text of a continued answer; the next token is not the answer's first. ERRORS: kInvalidArgument, and
+  /// nothing changes, if no matching text starts with it.
   Status Append(std::string_view text);
-  /// Takes a token's text; the turn's first loses its leading space where the tokenizer says so. Errors as above.
+  /// Advances by a token's text; the turn's first token loses its leading space if the tokenizer strips it. ERRORS: as
+  /// Append.
   Status Take(TokenId id);
-  /// Sets the bits of the tokens that may come next; `mask` has one for each id of the model's vocabulary, cleared or
-  /// not. Special tokens are never among them. kInvalidArgument: the grammar needs more work than its tokens may take,
-  /// or the answer more memory.
+  /// Sets the bits of the allowed next tokens and clears all others. `mask`: a bit for each id of the model's
+  /// vocabulary. Special tokens are never allowed. ERRORS: kInvalidArgument: the grammar exceeds the work budget of its
+  /// tokens, or the answer its memory.
   Status FillMask(std::span<uint32_t> mask);
-  /// The text matches as it stands; and it may be longer.
+  /// The text matches as it is; it may continue.
   bool may_end() const { return may_end_; }
   bool may_go_on() const { return may_go_on_; }
-  /// Work that may still be done, in places looked at.
+  /// Remaining work budget, in visited places.
   int64_t work_left() const { return work_left_; }
 
  private:
-  // Under the grammar's lock.
+  // REQUIRES: the grammar's lock held, for all below.
   Status Advance(std::string_view bytes);
-  /// Compacts the table if it is full and grants it this answer's work. An error if the answer was ended.
+  /// Compacts the table if it is full and grants it this answer's work. ERRORS: the answer was ended.
   Status Begin();
-  /// Charges the table's work. An error if it exceeds the grant.
+  /// Charges the table's work. ERRORS: it exceeds the grant.
   Status End();
   void Note();
 

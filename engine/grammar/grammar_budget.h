@@ -1,6 +1,6 @@
-// The steps and the memory that compiling one request's grammars may take. Every reader and compiler of grammars charges
-// the request's one budget before it works or allocates. Steps are counted, not timed, so a request always gets the
-// same verdict. THREAD: one at a time.
+// The budget of steps and memory for the compilation of one request's grammars. Every parser and compiler of grammars
+// charges the request's only budget before it works or allocates. Steps are counted, not timed, so a request always
+// gets the same verdict. THREAD: one at a time.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class GrammarBudget {
     int64_t bytes = limits::kMaxGrammarBuildBytes;
   };
   GrammarBudget() : GrammarBudget(Limits{}) {}
-  /// `abandoned`, if any, is asked every few milliseconds of work: true ends the compilation (kCancelled).
+  /// `abandoned`, if any, is polled every few milliseconds of work; true ends the compilation (kCancelled).
   explicit GrammarBudget(const Limits& limits, std::function<bool()> abandoned = nullptr)
       : limits_(limits), abandoned_(std::move(abandoned)), steps_left_(limits.steps), ask_at_(limits.steps) {}
   GrammarBudget(const GrammarBudget&) = delete;
@@ -29,13 +29,13 @@ class GrammarBudget {
     steps_left_ -= steps;
     return steps_left_ > ask_at_ || Check();
   }
-  /// Charges memory. False as above: do not allocate it.
+  /// Charges memory before allocation. False: exhausted, do not allocate.
   [[nodiscard]] bool Hold(int64_t bytes) {
     held_ += bytes;
     return held_ <= limits_.bytes || Check();
   }
   void Release(int64_t bytes) { held_ -= bytes; }
-  /// Exhausts the budget; `why` becomes its status.
+  /// Exhausts the budget with status `why`.
   void Refuse(Status why);
 
   bool ok() const { return status_.ok(); }
@@ -53,7 +53,7 @@ class GrammarBudget {
   Status status_;
 };
 
-/// Memory of a budget, given back when this goes.
+/// Memory charged to a budget, released on destruction.
 class BudgetHold {
  public:
   explicit BudgetHold(GrammarBudget& budget) : budget_(budget) {}

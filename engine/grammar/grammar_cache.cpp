@@ -15,8 +15,8 @@ namespace ringside {
 namespace {
 
 constexpr size_t kMostGrammars = 1024;
-constexpr int64_t kEntryBytes = 256;  // and its key, twice
-constexpr int64_t kLighterShare = 4;  // of a budget: its part for a grammar without the schemas that may be left out
+constexpr int64_t kEntryBytes = 256;  // plus its key, twice
+constexpr int64_t kLighterShare = 4;  // fraction of a budget for the retry without optional schemas
 
 Result<GrammarSource> WholeRegex(const std::string& pattern, GrammarBudget& budget) {
   GrammarSource source(budget);
@@ -27,7 +27,7 @@ Result<GrammarSource> WholeRegex(const std::string& pattern, GrammarBudget& budg
   return source;
 }
 
-/// The rules that all answers follow under which tools may be called.
+/// The grammar of an answer that may also call tools.
 Result<GrammarSource> WithCalls(Result<GrammarSource> answer, const AnswerFormat& format, GrammarBudget& budget) {
   GrammarSource source(budget);
   std::optional<ExpressionId> text;
@@ -43,7 +43,7 @@ Result<GrammarSource> WithCalls(Result<GrammarSource> answer, const AnswerFormat
   return source;
 }
 
-/// What tells two formats apart.
+/// The cache key of a format.
 std::string KeyOf(const AnswerFormat& format) {
   std::string key = static_cast<char>('0' + static_cast<int>(format.kind)) + format.text;
   if (format.calls == nullptr) return key;
@@ -56,7 +56,7 @@ std::string KeyOf(const AnswerFormat& format) {
   return key + '\n' + calls.schema_param + '\n' + calls.tools;
 }
 
-/// Some tools' schemas may be left out.
+/// True if some tools are not strict, so that their schemas may be dropped.
 bool HasLenientTools(const ToolCallRules& calls) {
   const auto tools = static_cast<size_t>(std::ranges::count(calls.tools, '\n')) + 1;
   return !calls.any_arguments && static_cast<size_t>(std::ranges::count(calls.strict, true)) < tools;
@@ -158,7 +158,7 @@ Result<std::shared_ptr<const Grammar>> GrammarCache::Find(const AnswerFormat& fo
   if (auto found = FindCompiled(key)) return found;
   Result<std::shared_ptr<const Grammar>> made = std::shared_ptr<const Grammar>();
   RETURN_IF_ERROR(RunLongWork([&] {
-    // Requests of one kind often come together: an earlier one may have compiled it while this one waited.
+    // Equal requests often arrive together: another one may have compiled it while this one was queued.
     made = FindCompiled(key);
     if (*made == nullptr) made = Compile(format, abandoned);
     if (made.ok()) made = Keep(key, *made);

@@ -1,4 +1,4 @@
-// Memory that compiled grammars hold: those of one server count it together. Thread-safe.
+// Memory of all compiled grammars of one server. THREAD: any.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,7 @@ class GrammarMemory {
  public:
   int64_t bytes() const { return bytes_; }
   int64_t grammars() const { return grammars_; }
-  /// What one grammar may remember of its parses. Where all together hold too much, those with more than their share
-  /// give it up.
+  /// Limit for one grammar's parse tables. Under memory pressure, grammars above their share must release the excess.
   int64_t TableBytes() const {
     if (bytes_ <= limits::kMaxGrammarCacheBytes) return limits::kMaxGrammarTableBytes;
     const int64_t share = limits::kMaxGrammarCacheBytes / std::max<int64_t>(grammars_, 1);
@@ -28,7 +27,7 @@ class GrammarMemory {
   std::atomic<int64_t> bytes_ = 0, grammars_ = 0;
 };
 
-/// One grammar's part of the memory, which may be none's. One thread at a time.
+/// One grammar's contribution, or a detached counter. THREAD: one at a time.
 class MemoryCount {
  public:
   explicit MemoryCount(std::shared_ptr<GrammarMemory> memory) : memory_(std::move(memory)) {

@@ -1,5 +1,5 @@
 // The compiled grammars that each owner's answers use. They cannot be evicted, so their bytes are limited, in total and
-// per owner. Thread-safe.
+// per owner. THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,16 @@ namespace ringside {
 
 class GrammarPins : public std::enable_shared_from_this<GrammarPins> {
  public:
-  /// The grammar, pinned for the owner until the result is destroyed. kOverloaded if all pinned grammars would take
-  /// more than limits::kMaxGrammarCacheBytes, or the owner's more than half of that. Counts what does not grow, once
-  /// for each owner.
+  /// Pins the grammar for the owner until the result is destroyed. Counts the compiled part, which does not grow, once
+  /// per owner. ERRORS: kOverloaded if all pinned grammars would take more than limits::kMaxGrammarCacheBytes, or the
+  /// owner's more than half of that.
   Result<std::shared_ptr<const Grammar>> Pin(std::shared_ptr<const Grammar> grammar, const std::string& owner);
   int64_t bytes() const;
 
  private:
   struct Held {
     int64_t bytes = 0;                          // of all its grammars
-    std::map<const Grammar*, int64_t> answers;  // that use each
+    std::map<const Grammar*, int64_t> answers;  // number of answers per grammar
   };
   void Unpin(const Grammar& grammar, const std::string& owner);
 

@@ -1,6 +1,6 @@
-// A grammar as it is written: rules of expressions over characters. What the readers of GBNF, regular expressions and
-// JSON Schema make, and what a TransitionNetwork is compiled from. All of it charges one budget: once that is
-// exhausted nothing is added any more, and readers return the budget's status. One thread at a time.
+// The syntax tree of a grammar: rules of expressions over characters. Built by the parsers of GBNF, regular expressions
+// and JSON Schema, and compiled to a TransitionNetwork. Charges one budget: once that is exhausted nothing is added,
+// and parsers return the budget's status. THREAD: one at a time.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,13 @@ constexpr uint32_t kUnbounded = UINT32_MAX;
 
 struct Expression {
   enum class Kind : uint8_t {
-    kBytes,       // `bytes`, as they stand; none = the empty text
-    kCharacters,  // one of `characters`, in UTF-8; of no characters = nothing matches
-    kSequence,    // `parts`, one behind the other
+    kBytes,       // `bytes`; none = the empty text
+    kCharacters,  // one of `characters`, in UTF-8; an empty set matches nothing
+    kSequence,    // `parts`, concatenated
     kChoice,      // one of `parts`
     kRepeat,      // parts[0], `least` to `most` times
-    kRule,        // what `rule` says
-    kAutomaton,   // what `automaton` accepts
+    kRule,        // the language of `rule`
+    kAutomaton,   // the language of `automaton`
   };
   Kind kind = Kind::kBytes;
   std::string bytes;
@@ -42,7 +42,7 @@ struct Expression {
 
 class GrammarSource {
  public:
-  /// `budget` outlives the source and its copies.
+  /// REQUIRES: `budget` outlives the source and its copies.
   explicit GrammarSource(GrammarBudget& budget);
   GrammarBudget& budget() const { return *budget_; }
 
@@ -51,27 +51,27 @@ class GrammarSource {
   ExpressionId Characters(CodePointSet characters);
   static ExpressionId Never() { return 0; }
   ExpressionId Sequence(std::vector<ExpressionId> parts);
-  /// None: nothing matches.
+  /// An empty choice matches nothing.
   ExpressionId Choice(std::vector<ExpressionId> parts);
-  /// `most` may be kUnbounded; least <= most.
+  /// `most` may be kUnbounded. REQUIRES: least <= most.
   ExpressionId Repeat(ExpressionId part, uint32_t least, uint32_t most);
   ExpressionId Optional(ExpressionId part) { return Repeat(part, 0, 1); }
   ExpressionId Rule(RuleId rule);
-  /// `keyword`: of a schema, which it is written out for.
+  /// `keyword`: the schema keyword that it is expanded from.
   ExpressionId Automaton(ByteAutomaton automaton, std::string keyword = "");
 
-  /// A rule that is still to be defined: until then nothing matches it. The name is for messages; `of_schema`: it is
-  /// the place of a schema.
+  /// Declares a rule, which matches nothing until it is defined. `name`: for messages; `of_schema`: the name is a path
+  /// in a schema.
   RuleId AddRule(std::string name, bool of_schema = false);
   void Define(RuleId rule, ExpressionId body) { rules_[rule].body = body; }
-  /// Says which keyword of a schema an expression is written out for; errors name it.
+  /// Names the schema keyword that an expression is expanded from; errors report it.
   void Name(ExpressionId expression, std::string keyword);
-  /// "" = it has no name.
+  /// "" = no name.
   const std::string& NameOf(ExpressionId expression) const;
-  /// What a whole text must match.
+  /// The rule that a whole text must match.
   void SetStart(RuleId rule) { start_ = rule; }
 
-  /// How much has been added; and takes back what was added since.
+  /// A savepoint, and the rollback to it.
   struct Size {
     size_t expressions = 0, rules = 0;
   };
@@ -91,7 +91,7 @@ class GrammarSource {
   ExpressionId Add(Expression expression);
 
   GrammarBudget* budget_;
-  std::vector<Expression> expressions_;  // the first is Never
+  std::vector<Expression> expressions_;  // the first one is Never
   std::unordered_map<ExpressionId, std::string> names_;
   std::vector<RuleBody> rules_;
   RuleId start_ = 0;

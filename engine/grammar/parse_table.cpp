@@ -7,9 +7,9 @@
 namespace ringside {
 namespace {
 
-constexpr StateId kNoState = UINT32_MAX;  // of the two kinds of returns that lead out of the network
+constexpr StateId kNoState = UINT32_MAX;  // marks the two kinds of returns that leave the network
 
-// Bytes of an entry, the hash table's overhead included.
+// Approximate bytes of an entry, including the hash table's overhead.
 constexpr size_t kReturnsBytes = 128, kStateBytes = 160, kPlaceBytes = 20;
 
 uint64_t Packed(const ParseTable::Place& place) { return uint64_t{place.state} << 32 | place.returns; }
@@ -142,7 +142,7 @@ ParseState ParseTable::Settle() {
   for (const Place& place : arrived_) {
     if (!network_.moves(place.state).empty()) places.push_back(place);
   }
-  // Rules in the order of their ranks: all calls of one are known when its turn comes.
+  // Process rules by rank: all calls of a rule are known when it is processed.
   while (!called_.empty() && work_ >= 0) {
     auto [rule, returns] = std::move(called_.extract(called_.begin()).mapped());
     work_ -= 1 + static_cast<int64_t>(returns.size());
@@ -173,7 +173,7 @@ void ParseTable::AddCalls(StateId state, ReturnsId returns) {
   for (const RuleCall& call : network_.calls(state)) {
     auto& [rule, backs] = called_[network_.rank(call.rule)];
     rule = call.rule;
-    if (network_.only_ends(call.back)) {  // its return is the caller's
+    if (network_.only_ends(call.back)) {  // tail call: its return is the caller's
       const Returns& own = returns_[returns];
       backs.insert(backs.end(), own.begin(), own.end());
       work_ -= static_cast<int64_t>(own.size());
@@ -200,7 +200,7 @@ ReturnsId ParseTable::InternReturns(Returns returns) {
 
 ParseState ParseTable::InternState(std::vector<Place> places) {
   std::ranges::sort(places);
-  // A place once, with all its returns.
+  // Merge the returns of equal places.
   size_t used = 0;
   for (size_t i = 0; i < places.size();) {
     size_t end = i + 1;
@@ -228,7 +228,7 @@ ParseState ParseTable::InternState(std::vector<Place> places) {
     places_.insert(places_.end(), places.begin(), places.end());
     next_.resize(next_.size() + network_.classes(), kNotKnown);
     bytes_ += kStateBytes + kPlaceBytes * places.size() + 4 * network_.classes();
-    if (places.empty()) {  // nothing can come: known at once
+    if (places.empty()) {  // dead for every byte
       std::fill(next_.end() - static_cast<std::ptrdiff_t>(network_.classes()), next_.end(), kDeadParse);
     }
   }

@@ -25,7 +25,7 @@ const CodePointSet& Spaces() {
   static const CodePointSet set = {{'\t', '\r'}, {' ', ' '}};
   return set;
 }
-// What some reader takes for a digit, a word character or a space.
+// The characters that some regex engine treats as digit, word character or space.
 CodePointSet Widest(const CodePointSet& ascii) {
   CodePointSet set = ascii;
   set.Add(0x80, 0x10FFFF);
@@ -42,7 +42,7 @@ const CodePointSet& Lines() {
   return set;
 }
 
-// A set as every reader takes it at the least, and as some reader does at the most.
+// A set as every regex engine matches it, and the union over engines.
 struct ReadSet {
   CodePointSet least, most;
 };
@@ -68,7 +68,7 @@ class RegexReader {
       }
       alternatives.push_back(body);
     } while (at_.Take('|'));
-    if (!at_.done()) return Wrong(at_.Peek() == ')' ? "a ')' that closes nothing" : "'$' stands at the end only");
+    if (!at_.done()) return Wrong(at_.Peek() == ')' ? "an unmatched ')'" : "'$' is allowed at the end only");
     return source_.Choice(std::move(alternatives));
   }
 
@@ -78,7 +78,7 @@ class RegexReader {
   }
   Status Refused(const std::string& what) const { return Wrong(what + " is not supported"); }
 
-  // Equal sets are written once.
+  // Equal sets share an expression.
   ExpressionId Write(const CodePointSet& set) {
     const auto [at, added] = written_.try_emplace({set.ranges().begin(), set.ranges().end()}, 0);
     if (added) at->second = options_.characters ? options_.characters(set) : source_.Characters(set);
@@ -116,7 +116,7 @@ class RegexReader {
       least = 0;
     } else if (at_.Peek() == '{') {
       const auto bounds = at_.TakeBounds();
-      if (!bounds) return Wrong("a '{' that begins no {m}, {m,} or {m,n} is written \\{");
+      if (!bounds) return Wrong("a '{' that does not start {m}, {m,} or {m,n} must be written \\{");
       least = bounds->first, most = bounds->second;
     } else {
       return atom;
@@ -158,7 +158,8 @@ class RegexReader {
       case '}':
       case ']':
         return Wrong("'" + std::string(1, static_cast<char>(c)) +
-                     "' stands behind nothing; as itself it is written \\" + std::string(1, static_cast<char>(c)));
+                     "' has nothing to repeat; as a literal it must be written \\" +
+                     std::string(1, static_cast<char>(c)));
       default:
         at_.Next();
         return Write({{c, c}});
@@ -179,7 +180,7 @@ class RegexReader {
     return body;
   }
 
-  // Behind the '['.
+  // After the '['.
   Result<CodePointSet> Class() {
     const bool negated = at_.Take('^');
     ReadSet set;
@@ -254,7 +255,7 @@ class RegexReader {
         const bool braced = c == 'u' && at_.Take('{');
         const auto value = braced ? at_.TakeHex(1, 6) : at_.TakeHex(c == 'x' ? 2 : 4, c == 'x' ? 2 : 4);
         if (!value || (braced && !at_.Take('}'))) return Wrong("hexadecimal digits are missing");
-        if (*value > 0x10FFFF || (*value >= 0xD800 && *value <= 0xDFFF)) return Refused("what is no character");
+        if (*value > 0x10FFFF || (*value >= 0xD800 && *value <= 0xDFFF)) return Refused("an invalid character");
         return one(*value);
       }
       case 'b':

@@ -1,11 +1,11 @@
-// Regular expressions as expressions of a grammar: the part of ECMA-262 (JSON Schema's `pattern`) that says which texts
-// match and nothing more. Groups, classes, alternatives, quantifiers (a lazy one matches the same texts), `^` and `$`
-// at the ends of the whole or of its alternatives, \d \w \s \D \W \S, \t \n \r \f \v \0 \xHH \uHHHH \u{H...}. Refused
-// by name: look-around, back references, \b, \p, named and other special groups, flags.
+// Regular expressions as expressions of a grammar: the part of ECMA-262 (JSON Schema's `pattern`) that only determines
+// which texts match. Groups, classes, alternatives, quantifiers (a lazy one matches the same texts), `^` and `$` at the
+// ends of the whole or of its alternatives, \d \w \s \D \W \S, \t \n \r \f \v \0 \xHH \uHHHH \u{H...}. Rejected by
+// name: look-around, back references, \b, \p, named and other special groups, flags.
 //
-// Readers differ in what is a digit, a word character or a space beyond ASCII. A text made here matches for all of
-// them: \d, \w, \s, \D and \W are ASCII, \S is no space of any reader, a negated class leaves out what any of them
-// would.
+// Regex engines disagree about digits, word characters and spaces beyond ASCII. The grammar is conservative, so that an
+// answer matches in every engine: \d, \w, \s, \D and \W are ASCII, \S excludes the spaces of every engine, and a
+// negated class excludes what any engine would.
 #pragma once
 
 #include <functional>
@@ -17,14 +17,14 @@
 namespace ringside {
 
 struct RegexOptions {
-  /// How one character of a set is written in the text: by default, as it is.
+  /// Encoding of one character of a set in the text; default: itself.
   std::function<ExpressionId(const CodePointSet&)> characters;
-  /// A text matches if any part of it does; false: all of it must.
+  /// true: some part of a text must match; false: the whole text.
   bool search = false;
 };
 
-/// kInvalidArgument with the reason and the byte; the status of the source's budget once
-/// that is spent.
+/// ERRORS: kInvalidArgument with the reason and the byte offset; the status of the source's budget once it is
+/// exhausted.
 Result<ExpressionId> ReadRegex(std::string_view pattern, GrammarSource* source, const RegexOptions& options);
 
 }  // namespace ringside

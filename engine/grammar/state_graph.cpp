@@ -73,7 +73,7 @@ Status StateGraph::EmitParts(const GrammarSource& source, const Expression& expr
   return budget_.status();
 }
 
-// Many literals become a trie: a parse follows one path in place of one for each literal.
+// Many literals become a trie: a parse follows one path instead of one per literal.
 Status StateGraph::EmitChoice(const GrammarSource& source, const Expression& choice, StateId from, StateId to) {
   const auto is_literal = [&](ExpressionId part) { return source.at(part).kind == Expression::Kind::kBytes; };
   const bool merges = std::ranges::count_if(choice.parts, is_literal) >= kManyLiterals;
@@ -101,7 +101,7 @@ Status StateGraph::EmitBytes(const std::string& bytes, StateId from, StateId to)
 }
 
 Status StateGraph::EmitCharacters(const CodePointSet& characters, StateId from, StateId to) {
-  // Characters that end alike share the states of their last bytes.
+  // Characters with equal UTF-8 suffixes share states.
   std::map<std::vector<std::pair<uint8_t, uint8_t>>, StateId> tails;
   for (const CodePointRange& range : characters.ranges()) {
     const std::vector<std::vector<ByteRange>> sequences = Utf8Sequences(range);

@@ -1,5 +1,5 @@
-// The states that an expression is written out to (Thompson 1968): moves over bytes, steps over nothing, calls of
-// rules. Raw material for ByteAutomaton and TransitionNetwork. One thread at a time.
+// The nondeterministic automaton of an expression (Thompson 1968): moves over bytes, epsilon steps, rule calls. Input
+// of ByteAutomaton and TransitionNetwork. THREAD: one.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@ namespace ringside {
 
 using StateId = uint32_t;
 
-/// Reads one byte from first to last.
+/// Reads one byte in [first, last].
 struct ByteMove {
   uint8_t first = 0, last = 0;
   StateId to = 0;
   friend bool operator==(const ByteMove&, const ByteMove&) = default;
 };
 
-/// Reads what the rule matches, then goes on at `back`.
+/// Reads a text of the rule, then continues at `back`.
 struct RuleCall {
   RuleId rule = 0;
   StateId back = 0;
@@ -36,10 +36,10 @@ class StateGraph {
 
   explicit StateGraph(GrammarBudget& budget) : budget_(budget), memory_(budget) {}
 
-  /// 0, and nothing is added, once the budget is spent.
+  /// 0, and nothing is added, once the budget is exhausted.
   StateId Add();
-  /// Lets `from` reach `to` by exactly what the expression matches. Both may have other ways out and in. The budget's
-  /// status, with the keyword that it was spent on as `param`, if it does not suffice: the graph is of no use then.
+  /// Connects `from` to `to` by exactly the texts of the expression. Both may have other edges. ERRORS: the budget's
+  /// status, with the keyword that exhausted it as `param`; the graph is unusable then.
   Status Emit(const GrammarSource& source, ExpressionId expression, StateId from, StateId to);
 
   const std::vector<State>& states() const { return states_; }
@@ -51,7 +51,7 @@ class StateGraph {
   Status EmitCharacters(const CodePointSet& characters, StateId from, StateId to);
   Status EmitRepeat(const GrammarSource& source, const Expression& repeat, StateId from, StateId to);
   Status EmitAutomaton(const ByteAutomaton& automaton, StateId from, StateId to);
-  // An edge out of `from`; none once the budget is spent.
+  // Add an edge out of `from`; no effect once the budget is exhausted.
   void Move(StateId from, uint8_t first, uint8_t last, StateId to);
   void Step(StateId from, StateId to);
   bool HoldEdge();

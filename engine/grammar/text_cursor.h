@@ -1,4 +1,4 @@
-// Reads a text character by character: what the readers of GBNF and regular expressions share. One thread at a time.
+// Reads a text character by character, for the parsers of GBNF and regular expressions. THREAD: one.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +15,20 @@ class TextCursor {
  public:
   static constexpr uint32_t kEnd = UINT32_MAX;
 
-  /// `text` is well-formed UTF-8 and outlives the cursor.
+  /// REQUIRES: `text` is well-formed UTF-8 and outlives the cursor.
   explicit TextCursor(std::string_view text) : text_(text) {}
 
   bool done() const { return position_ == text_.size(); }
   size_t position() const { return position_; }
   std::string_view rest() const { return text_.substr(position_); }
-  /// The next character, or kEnd; and the one behind it.
+  /// The next character, or the one after it; kEnd at the end.
   uint32_t Peek() const { return done() ? kEnd : FirstCodePoint(rest()).value; }
   uint32_t PeekSecond() const {
     if (done()) return kEnd;
     const std::string_view behind = rest().substr(FirstCodePoint(rest()).length);
     return behind.empty() ? kEnd : FirstCodePoint(behind).value;
   }
-  /// There must be one.
+  /// REQUIRES: !done().
   uint32_t Next() {
     const CodePoint c = FirstCodePoint(rest());
     position_ += c.length;
@@ -45,7 +45,7 @@ class TextCursor {
     return true;
   }
 
-  /// At least `least` and at most `most` hexadecimal digits.
+  /// Consumes at least `least` and at most `most` hexadecimal digits.
   std::optional<uint32_t> TakeHex(int least, int most) {
     uint32_t value = 0;
     int digits = 0;
@@ -63,7 +63,7 @@ class TextCursor {
     return value;
   }
 
-  /// {m}, {m,}, {m,n} or {,n}, blanks allowed; nothing is taken where it is none. Numbers are cut at kUnbounded - 1.
+  /// Consumes {m}, {m,}, {m,n} or {,n}, blanks allowed; otherwise consumes nothing. Clamps numbers to kUnbounded - 1.
   std::optional<std::pair<uint32_t, uint32_t>> TakeBounds() {
     const size_t begin = position_;
     const auto number = [&]() -> std::optional<uint32_t> {

@@ -6,7 +6,7 @@ namespace ringside {
 
 TokenTrie::TokenTrie(std::vector<Entry> entries) {
   std::ranges::sort(entries);
-  std::vector<uint32_t> path;  // the nodes of the last entry's bytes
+  std::vector<uint32_t> path;  // nodes along the last entry's bytes
   std::string_view last;
   for (const auto& [bytes, id] : entries) {
     size_t common = 0;

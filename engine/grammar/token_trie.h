@@ -1,6 +1,5 @@
-// The vocabulary's tokens as a tree of their bytes, in one array in depth-first order: walked beside an automaton, it
-// says which tokens the automaton takes, and where a beginning is not taken all that begins like it is passed over.
-// Immutable; any thread.
+// The vocabulary as a byte trie, in one array in depth-first order. Walked together with an automaton, it yields the
+// accepted tokens; the subtree of a rejected prefix is skipped. Immutable. THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -22,19 +21,19 @@ class TokenTrie {
 
   struct Node {
     uint8_t byte = 0;
-    uint16_t depth = 0;        // of the root's children: 0
-    uint32_t end = 0;          // behind the node's last descendant
-    uint32_t first_token = 0;  // of tokens(): those that end here stand up to the next node's first
+    uint16_t depth = 0;        // 0 for the root's children
+    uint32_t end = 0;          // one past the node's last descendant
+    uint32_t first_token = 0;  // index in tokens(); the node's tokens end at the next node's first_token
   };
-  /// Behind the last stands one more, whose first_token is the number of tokens.
+  /// With a sentinel at the end, whose first_token is the number of tokens.
   const std::vector<Node>& nodes() const { return nodes_; }
   size_t size() const { return nodes_.empty() ? 0 : nodes_.size() - 1; }
-  /// Those whose bytes end at the node.
+  /// Tokens that end at the node.
   std::span<const TokenId> TokensAt(size_t node) const {
     return std::span(tokens_).subspan(nodes_[node].first_token,
                                       nodes_[node + 1].first_token - nodes_[node].first_token);
   }
-  /// Those of the node and its descendants.
+  /// Tokens of the node and its descendants.
   std::span<const TokenId> TokensBelow(size_t node) const {
     return std::span(tokens_).subspan(nodes_[node].first_token,
                                       nodes_[nodes_[node].end].first_token - nodes_[node].first_token);
@@ -44,17 +43,17 @@ class TokenTrie {
 
  private:
   std::vector<Node> nodes_;
-  std::vector<TokenId> tokens_;  // in the nodes' order
+  std::vector<TokenId> tokens_;  // in node order
   size_t depth_ = 0;
 };
 
-/// What of a tokenizer a grammar needs, made once for all grammars.
+/// The part of a tokenizer that grammars need, shared by all grammars.
 struct GrammarVocabulary {
-  /// `tokenizer` outlives it.
+  /// REQUIRES: `tokenizer` outlives it.
   explicit GrammarVocabulary(const Tokenizer& tokenizer);
   const Tokenizer& tokenizer;
-  TokenTrie tokens;        // special ones and those without bytes are not among them
-  TokenTrie first_tokens;  // the same as an answer begins with them, where that takes a leading space away
+  TokenTrie tokens;        // without special tokens and those without bytes
+  TokenTrie first_tokens;  // as `tokens`, for the first token of an answer, which may lose a leading space
   bool strips_first = false;
 };
 

@@ -9,18 +9,18 @@ namespace {
 constexpr size_t kMostNameBytes = 256;  // in messages
 constexpr size_t kMostKindEdges = size_t{1} << 19;
 
-// Each rule's states begin at starts[rule] and end at ends[rule].
+// The states of all rules; a rule starts at starts[rule] and ends at ends[rule].
 struct Written {
   explicit Written(GrammarBudget& budget) : graph(budget) {}
   StateGraph graph;
   std::vector<StateId> starts, ends;
 };
 
-/// Lists of states by state, in two arrays.
+/// Lists of states by state, in two arrays (CSR).
 class StateLists {
  public:
   explicit StateLists(size_t states) : first_(states + 1) {}
-  /// Every pair twice, in the same order: first to be counted, after Counted() to be stored.
+  /// Call for every pair twice, in the same order: first to count, then after Counted() to store.
   void Add(StateId key, StateId value) { counted_ ? void(values_[--first_[key]] = value) : void(++first_[key]); }
   void Counted() {
     for (size_t i = 1; i < first_.size(); ++i) first_[i] += first_[i - 1];
@@ -37,7 +37,7 @@ class StateLists {
   bool counted_ = false;
 };
 
-// Which states reach the end of their rule: over nothing alone, or in any way.
+// States that reach the end of their rule: by epsilon steps alone, or by any path.
 class EndFinder {
  public:
   EndFinder(const Written& written, bool by_moves)
@@ -102,9 +102,9 @@ class EndFinder {
   }
 
   const Written& written_;
-  StateLists before_;    // states by the one that they lead to
-  StateLists calls_to_;  // calls by the state to come back to
-  StateLists begins_;    // rules by their first state
+  StateLists before_;    // predecessors by state
+  StateLists calls_to_;  // calls by return state
+  StateLists begins_;    // rules by first state
   StateLists callers_;   // calls by rule
   std::vector<Call> calls_;
   std::vector<bool> reaches_;
@@ -122,7 +122,7 @@ Result<std::vector<bool>> ReachesEnd(const Written& written, bool by_moves, Gram
   return EndFinder(written, by_moves).Find();
 }
 
-/// Names the place in a schema, or the rule, that exhausted the budget.
+/// Names the schema path, or the rule, that exhausted the budget.
 Status InRule(const Status& status, const GrammarSource::RuleBody& rule) {
   const std::string place = status.param().empty() && rule.of_schema ? rule.name : status.param();
   std::string where;
@@ -136,8 +136,8 @@ Status InRule(const Status& status, const GrammarSource::RuleBody& rule) {
 
 }  // namespace
 
-// Takes the steps over nothing out: each state that is come to by a move, a call or a rule's beginning gets what it can
-// reach over nothing, so far as it leads to an end.
+// Removes epsilon steps: each target of a move, a call or a rule's start gets the edges of its epsilon closure,
+// restricted to live states.
 class Flattener {
  public:
   Flattener(const Written& written, const std::vector<bool>& empty, const std::vector<bool>& lives,
@@ -169,7 +169,7 @@ class Flattener {
     return {static_cast<uint32_t>(network_.moves_.size()), static_cast<uint32_t>(network_.calls_.size())};
   }
 
-  /// Writes all states that have a number.
+  /// Emits all numbered states.
   Status Drain() {
     while (network_.states_.size() < order_.size()) {
       const StateId first = order_[network_.states_.size()];
@@ -223,7 +223,7 @@ class Flattener {
   GrammarBudget& budget_;
   TransitionNetwork& network_;
   std::vector<StateId> number_, order_, todo_;
-  std::vector<uint32_t> seen_;  // in which round
+  std::vector<uint32_t> seen_;  // round of the last visit
   uint32_t round_ = 0;
 };
 
@@ -238,7 +238,7 @@ Result<TransitionNetwork> TransitionNetwork::Compile(const GrammarSource& source
   }
   ASSIGN_OR_RETURN(const std::vector<bool> empty, ReachesEnd(written, false, budget));
   ASSIGN_OR_RETURN(const std::vector<bool> lives, ReachesEnd(written, true, budget));
-  if (!lives[written.starts[source.start()]]) return InvalidArgument("No text at all matches.");
+  if (!lives[written.starts[source.start()]]) return InvalidArgument("The grammar matches no text.");
   TransitionNetwork network;
   const auto raw = std::ssize(written.graph.states());
   if (!budget.Hold(raw * static_cast<int64_t>(sizeof(State) + 2 * sizeof(uint64_t) + 16))) return budget.status();
@@ -252,7 +252,7 @@ Result<TransitionNetwork> TransitionNetwork::Compile(const GrammarSource& source
   return network;
 }
 
-// A depth-first walk over the calls that a rule can make before it reads anything; finished last = stands first.
+// A depth-first walk over the calls that a rule can make before it reads a byte; ranks are the reverse finishing order.
 Status TransitionNetwork::RankRules(const GrammarSource& source) {
   enum class Mark : uint8_t { kNew, kOpen, kDone };
   std::vector<Mark> marks(rules(), Mark::kNew);
@@ -297,14 +297,14 @@ void TransitionNetwork::FindClasses() {
   }
 }
 
-// By hashing what a state does and the kinds that it leads to, once for each byte.
+// Hashes the edges of a state with the kinds of their targets, one round per byte.
 void TransitionNetwork::FindKinds() {
   const auto mix = [](uint64_t hash, uint64_t part) {
     hash = (hash ^ part) * 0x9e3779b97f4a7c15u;
     return hash ^ (hash >> 29);
   };
   kinds_.assign(states(), 0);
-  if (moves_.size() + calls_.size() > kMostKindEdges) {  // each is a kind by itself
+  if (moves_.size() + calls_.size() > kMostKindEdges) {  // each state has its own kind
     for (StateId s = 0; s < states(); ++s) kinds_[s] = s;
     return;
   }

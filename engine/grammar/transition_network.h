@@ -1,5 +1,5 @@
-// A grammar compiled: a recursive transition network (Woods 1970) over bytes. Each rule has an automaton whose moves
-// read bytes or call rules; steps over nothing are gone, and everything in it leads to an end. Immutable; any thread.
+// A compiled grammar: a recursive transition network (Woods 1970) over bytes. Each rule has an automaton whose edges
+// read bytes or call rules; there are no epsilon steps, and every state can reach an end. Immutable. THREAD: any.
 #pragma once
 
 #include <array>
@@ -15,8 +15,8 @@ namespace ringside {
 
 class TransitionNetwork {
  public:
-  /// Draws from the source's budget. kInvalidArgument if that does not suffice (`param` names the schema's keyword that
-  /// it was spent on), if a rule can call itself without having read anything, or if no text matches.
+  /// Charges the source's budget. ERRORS: kInvalidArgument if it is exhausted (`param`: the schema keyword at fault),
+  /// if a rule can call itself before it reads a byte (left recursion), or if no text matches.
   static Result<TransitionNetwork> Compile(const GrammarSource& source);
 
   size_t states() const { return states_.size() - 1; }
@@ -24,27 +24,27 @@ class TransitionNetwork {
     return std::span(moves_).subspan(states_[state].first_move,
                                      states_[state + 1].first_move - states_[state].first_move);
   }
-  /// Calls of rules; a rule that matches the empty text is also skipped over.
+  /// Rule calls; a rule that matches the empty text can also be skipped.
   std::span<const RuleCall> calls(StateId state) const {
     return std::span(calls_).subspan(states_[state].first_call,
                                      states_[state + 1].first_call - states_[state].first_call);
   }
-  /// The rule's text may end here.
+  /// True if the rule's text may end here.
   bool ends(StateId state) const { return states_[state].ends; }
-  /// Nothing comes here but the end: who calls with this to come back to need not come back.
+  /// True if only the end is possible here: a call with this return state is a tail call.
   bool only_ends(StateId state) const { return ends(state) && moves(state).empty() && calls(state).empty(); }
   StateId start(RuleId rule) const { return starts_[rule]; }
   RuleId start_rule() const { return start_rule_; }
   size_t rules() const { return starts_.size(); }
-  /// The rule's place in an order in which every rule stands before those that it can call before it reads anything.
+  /// The rule's rank: lower than that of every rule that it can call before it reads a byte.
   uint32_t rank(RuleId rule) const { return ranks_[rule]; }
 
-  /// Two states of one kind take the same texts of up to kKindBytes bytes, and leave their rule behind the same: as far
-  /// as a token reaches they are one. (The characters of a string of bounded length are, but for its ends.)
+  /// Two states of one kind accept the same texts of up to kKindBytes bytes and leave their rule after the same ones:
+  /// for a token they are equivalent. (Example: the states of a bounded string, except near its ends.)
   static constexpr int kKindBytes = 32;
   uint64_t kind(StateId state) const { return kinds_[state]; }
 
-  /// Bytes that no move tells apart are of one class.
+  /// Bytes that no move distinguishes share a class.
   uint8_t ClassOf(uint8_t byte) const { return class_of_[byte]; }
   size_t classes() const { return samples_.size(); }
   /// A byte of the class.
@@ -54,7 +54,7 @@ class TransitionNetwork {
 
  private:
   friend class Flattener;
-  /// Its moves and calls are those from here to the next state's.
+  /// Its edges end where the next state's begin.
   struct State {
     uint32_t first_move = 0, first_call = 0;
     bool ends = false;
@@ -64,7 +64,7 @@ class TransitionNetwork {
   void FindClasses();
   void FindKinds();
 
-  std::vector<State> states_;  // and one more
+  std::vector<State> states_;  // plus a sentinel
   std::vector<ByteMove> moves_;
   std::vector<RuleCall> calls_;
   std::vector<StateId> starts_;  // by rule

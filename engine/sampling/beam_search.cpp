@@ -12,7 +12,7 @@ namespace ringside {
 BeamSearch::BeamSearch(const BeamParams& params, int64_t max_tokens, size_t ends, Beam first)
     : params_(params),
       max_tokens_(max_tokens),
-      // Whatever ends of turn are among them, as many others are as there will be beams.
+      // Even if all end-of-turn ids are among the candidates, enough others remain for every beam.
       looked_at_(std::min(limits::kMaxBestTokens, params.width + static_cast<int64_t>(ends))) {
   CHECK_GT(params.width, 1);
   CHECK_GE(max_tokens, 1);
@@ -99,7 +99,7 @@ bool BeamSearch::IsDone() const {
   return Score(best, tokens) <= answers_.back().score;
 }
 
-// Of the answers found only the best can be the one in the end.
+// Only the best finished answer can be the result.
 void BeamSearch::FindSettled() {
   if (done_) {
     settled_ = answers_.front().tokens.size();

@@ -1,14 +1,14 @@
-// What the timeline says about the next choice. How a token is chosen from logits and these facts is defined in
-// kernels/token_choice.h; what they are is a part of the same contract with the client:
+// Computes the sampling parameters from the timeline. kernels/token_choice.h defines how a token is sampled from logits
+// and these parameters; their values are part of the contract with the client:
 //
-//  - Banned is a bad word's last id where the ids before it match the end of the timeline (prompt included), and every
-//    end-of-turn id while the answer has fewer than min_tokens tokens.
+//  - A bad word's last id is banned where the ids before it match the end of the timeline (prompt included); every
+//    end-of-turn id is banned while the answer has fewer than min_tokens tokens.
 //  - repetition_penalty applies once to every distinct token anywhere in the timeline, inside the ring or not;
-//    presence_penalty and frequency_penalty to the tokens generated in this turn.
+//    presence_penalty and frequency_penalty apply to the tokens generated in this turn.
 //  - `uniform` comes from Philox4x32-10 with key = seed, counter = position: the same seed and logits give the same
 //    token in any batch and after a resume.
-//  - After each token top_p becomes top_p again if it is top_p_reset, else max(top_p_now * top_p_decay, top_p_min)
-//    (factual nucleus, Lee et al. 2022), with or without top_k; every turn starts at top_p.
+//  - After each token top_p becomes the initial top_p if the token is top_p_reset, else max(top_p_now * top_p_decay,
+//    top_p_min) (factual nucleus, Lee et al. 2022), with or without top_k; every turn starts at top_p.
 
 #include <algorithm>
 
@@ -35,7 +35,7 @@ Sampler::Sampler(SamplingParams params, int64_t vocab, std::span<const TokenId> 
   }
 }
 
-// A token that was named more than once gets the sum.
+// A token that is listed more than once gets the sum.
 void Sampler::MergeBiases() {
   auto& biases = params_.logit_bias;
   std::stable_sort(biases.begin(), biases.end(), [](const auto& a, const auto& b) { return a.first < b.first; });

@@ -1,4 +1,4 @@
-// The bounds of a turn's sampling parameters, with the names that the wire gives them.
+// Validation of a turn's sampling parameters, by their wire names.
 
 #include <fmt/format.h>
 
@@ -27,8 +27,8 @@ Status CheckBeams(const BeamParams& beams, const SamplingParams& params) {
   RETURN_IF_ERROR(CheckRange(beams.length_penalty, -10, 10, "length_penalty"));
   RETURN_IF_ERROR(CheckRange(beams.diversity_rate, 0, 100, "beam_search_diversity_rate"));
   if (!beams.searches()) return Status::Ok();
-  if (params.temperature != 0) return InvalidArgument("beams are not drawn: their temperature is 0", "temperature");
-  if (params.logprobs >= 0) return InvalidArgument("beams tell no log probabilities", "top_logprobs");
+  if (params.temperature != 0) return InvalidArgument("beam search requires temperature 0", "temperature");
+  if (params.logprobs >= 0) return InvalidArgument("beam search does not return log probabilities", "top_logprobs");
   return Status::Ok();
 }
 

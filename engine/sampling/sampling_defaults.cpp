@@ -14,13 +14,13 @@ namespace {
 
 constexpr double kTemperature = 0.7, kTopP = 0.9;
 
-/// Reads what `file` has under the names of its kind into `params`; null in JSON means absent.
+/// Reads parameters from `file` under its own names into `params`; a JSON null counts as absent.
 template <class File, class Has>
 Status Read(const File& file, const Has& has, std::string_view name, double* value) {
   if (!has(name)) return Status::Ok();
   const std::optional<double> found = file.Float(name);
-  if (!found) return InvalidArgument(fmt::format("'{}' is no number", name));
-  // A file's float32 stands for the decimal number that was written into it: 0.7, not 0.699999988.
+  if (!found) return InvalidArgument(fmt::format("'{}' is not a number", name));
+  // Restore the decimal number that the file's float32 rounds: 0.7, not 0.699999988.
   *value = std::strtod(fmt::format("{}", static_cast<float>(*found)).c_str(), nullptr);
   return Status::Ok();
 }
@@ -29,7 +29,7 @@ template <class File, class Has>
 Status Read(const File& file, const Has& has, std::string_view name, int64_t* value) {
   if (!has(name)) return Status::Ok();
   const std::optional<int64_t> found = file.Int(name);
-  if (!found) return InvalidArgument(fmt::format("'{}' is no whole number", name));
+  if (!found) return InvalidArgument(fmt::format("'{}' is not an integer", name));
   *value = *found;
   return Status::Ok();
 }
@@ -68,7 +68,7 @@ Result<SamplingParams> ReadSamplingDefaults(const std::string& path) {
   std::error_code ignored;
   std::string file = path;
   Status read;
-  if (path.ends_with(".nemo")) return params;  // such an archive says nothing of it
+  if (path.ends_with(".nemo")) return params;  // such an archive has no sampling defaults
   if (!std::filesystem::is_directory(path, ignored)) {
     read = ReadGguf(file, &params);
   } else if (file = path + "/generation_config.json"; std::filesystem::exists(file, ignored)) {

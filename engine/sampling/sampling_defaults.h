@@ -1,4 +1,4 @@
-// How a model's makers want it sampled where nobody says otherwise. Read once at start; any thread.
+// The sampling parameters that a model's authors recommend, used as defaults. Read once at start. THREAD: any.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 namespace ringside {
 
 /// Temperature, top_p, top_k, min_p and repetition_penalty from the folder's generation_config.json or the GGUF file's
-/// `general.sampling.*`; a temperature of 0.7 and a top_p of 0.9 where these say nothing. `path` as of Model::Load.
-/// kInvalidArgument, naming file and value, for one out of range or of another type; kCorruption, kIo.
+/// `general.sampling.*`; otherwise UsualSampling(). `path` as in Model::Load. ERRORS: kInvalidArgument, with the file
+/// and the value, for one out of range or of another type; kCorruption, kIo.
 Result<SamplingParams> ReadSamplingDefaults(const std::string& path);
-/// What it gives where a model says nothing.
+/// Defaults for a model without recommendations: temperature 0.7 and top_p 0.9.
 SamplingParams UsualSampling();
 
 }  // namespace ringside

@@ -18,10 +18,10 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kMostPathBytes = 512;  // of a schema's place in messages
+constexpr size_t kMostPathBytes = 512;  // of a schema path in messages
 
-// Every subschema becomes a rule, written when its turn comes: a schema may refer to itself, and no chain of references
-// makes a deep recursion here.
+// Every subschema becomes a rule, defined later from a worklist: a schema may refer to itself, and a chain of
+// references must not recurse deeply here.
 class SchemaReader {
  public:
   SchemaReader(const SchemaValue& root, std::string param, GrammarSource* source)
@@ -56,7 +56,7 @@ class SchemaReader {
   RuleId RuleOf(const SchemaValue& schema, const std::string& path) {
     const auto [at, added] = rules_.try_emplace(&schema, 0);
     if (added) {
-      // Of a long one its two ends: else every schema would hold the names of all that it lies in.
+      // Keep both ends of a long path; otherwise nested schemas would take quadratic memory for names.
       const std::string name = path.size() <= kMostPathBytes ? path
                                                              : path.substr(0, kMostPathBytes / 2) + "..." +
                                                                    path.substr(path.size() - kMostPathBytes / 2);
@@ -104,7 +104,7 @@ class SchemaReader {
     const SchemaValue* target = ResolveReference(root_, text);
     if (target == nullptr) {
       return SchemaError(path, text.starts_with('#') ? "there is no '" + text.substr(0, 256) + "'."
-                                                     : "references lead to '#...', a place in this schema, only.");
+                                                     : "only references to '#...', within this schema, are supported.");
     }
     std::string target_path = param_ + text.substr(std::min(text.find('#'), text.size() - 1) + 1);
     std::ranges::replace(target_path, '/', '.');
@@ -166,7 +166,7 @@ class SchemaReader {
       if (overlap) {
         return InvalidArgument("Invalid schema: '" + path + "': its schemas " + std::to_string(overlap->first) +
                                    " and " + std::to_string(overlap->second) +
-                                   " may both hold of one value; 'anyOf' takes such.",
+                                   " may both match one value; use 'anyOf'.",
                                path, "unsupported_value");
       }
     }
@@ -184,16 +184,15 @@ class SchemaReader {
     return scalars_.Number(schema, path, type == "integer");
   }
 
-  // A member or an item. What follows the i-th is a rule of its own: each may be left out, so what comes next is one of
-  // many, and they share their ends.
+  // A member or an item. The continuation after the i-th is a separate rule: optional parts give many successors, which
+  // share their suffixes.
   struct Part {
     ExpressionId text;
     bool required = false;
   };
-  /// The members in order, those that are not required perhaps left out, then `more`, each behind a comma of its own
-  /// but the first of all.
+  /// The members in order, optional ones possibly left out, then `more`; a comma before each except the first.
   ExpressionId Members(const std::vector<Part>& parts, std::optional<ExpressionId> more, const std::string& name) {
-    // rest[i]: what may follow where something stands already, from the i-th member on.
+    // rest[i]: the continuation after some part is present, from the i-th member on.
     std::vector<ExpressionId> rest(parts.size() + 1, source_.Empty());
     if (more) rest.back() = source_.Repeat(source_.Sequence({json_.Comma(), *more}), 0, kUnbounded);
     const ExpressionId others = rest.back();
@@ -221,14 +220,14 @@ class SchemaReader {
     if (least > most) return SchemaError(path, "minItems is above maxItems.");
     const SchemaValue *items = schema.Find("items"), *prefix = schema.Find("prefixItems");
     if (items != nullptr && items->is_array()) {
-      return SchemaError(path + ".items", "a list of schemas is written as 'prefixItems'.");
+      return SchemaError(path + ".items", "use 'prefixItems' for a list of schemas.");
     }
     if (prefix != nullptr && !prefix->is_array()) return SchemaError(path + ".prefixItems", "a list is expected.");
     std::vector<Part> parts;
     for (size_t i = 0; prefix != nullptr && i < prefix->items().size() && i < most; ++i) {
       parts.push_back({Sub(prefix->items()[i], path + ".prefixItems[" + std::to_string(i) + "]"), i < least});
     }
-    // Items come in order: one that is left out takes those behind it with it.
+    // Items are positional: if one is absent, all later ones are.
     const auto fixed = static_cast<uint32_t>(parts.size());
     const ExpressionId item = items == nullptr ? json_.AnyValue() : Sub(*items, path + ".items");
     const uint32_t most_more = most == kUnbounded ? kUnbounded : most - fixed;
@@ -282,19 +281,19 @@ class SchemaReader {
           return SchemaError(path + ".properties", "it names '" + name.substr(0, 256) + "' twice.");
         }
         const std::string at = path + ".properties." + name.substr(0, 256);
-        // One that no value fits is one that must be missing.
+        // A member with the schema `false` must be absent.
         if (value.is_bool(false) && !needed.contains(name)) continue;
         parts.push_back({member(name, Sub(value, at)), needed.contains(name)});
         needed.erase(name);
       }
     }
     const ExpressionId other = others == nullptr ? json_.AnyValue() : Sub(*others, path + ".additionalProperties");
-    for (const std::string& name : needed) {  // declared by its name alone
+    for (const std::string& name : needed) {  // required without a schema
       names.insert(JsonString(name));
       parts.push_back({member(name, other), true});
     }
     std::optional<ExpressionId> more;
-    // Members that nobody has declared are made where the schema asks for them: without that they are valid, but noise.
+    // Undeclared members are generated only if the schema asks for them: otherwise they are valid, but noise.
     const bool open = others != nullptr ? !others->is_bool(false) : properties == nullptr;
     if (open) {
       const Result<ExpressionId> name = OtherName(names, path + ".additionalProperties");
@@ -305,7 +304,7 @@ class SchemaReader {
     return source_.Sequence({Bytes("{"), inside, Bytes("}")});
   }
 
-  /// A string that is none of these (canonical texts).
+  /// Any string except these (canonical texts).
   Result<ExpressionId> OtherName(const std::set<std::string>& names, const std::string& keyword) {
     if (names.empty()) return json_.AnyString();
     const ExpressionId any = source_.Sequence(

@@ -1,7 +1,7 @@
-// JSON Schema as a grammar of the documents that are valid under it, in the form of engine/grammar/schema/json_text.h
-// and with members in the order in which the schema declares them. Strict: a keyword that is not supported is refused
-// by name, never ignored; only annotations are passed over. What is supported: ws/PROTOCOL.md, "Structured output".
-// Everything draws from the budget, and fails with its status and the keyword that it was spent on as `param`.
+// Converts a JSON Schema to a grammar of its valid documents, in the format of engine/grammar/schema/json_text.h, with
+// members in the order of their declaration. Strict: an unsupported keyword is an error with its name, never ignored;
+// only annotations are skipped. ws/PROTOCOL.md, "Structured output", lists the supported keywords. Charges the budget.
+// ERRORS: the budget's status, with the keyword that exhausted it as `param`.
 #pragma once
 
 #include <string>
@@ -14,9 +14,10 @@ namespace ringside {
 
 class SchemaValue;
 
-/// kInvalidArgument, with `param` and behind it the place in the schema ("text.format.schema.properties.x.multipleOf").
+/// ERRORS: kInvalidArgument, with `param` followed by the path in the schema
+/// ("text.format.schema.properties.x.multipleOf").
 Result<GrammarSource> ReadJsonSchema(std::string_view schema, const std::string& param, GrammarBudget& budget);
-/// The same of a schema that is parsed already, as a part of a grammar. After an error what was added is of no use.
+/// As ReadJsonSchema, for a parsed schema, as a part of a grammar. After an error the added part is unusable.
 Result<ExpressionId> AddJsonSchema(const SchemaValue& schema, const std::string& param, GrammarSource* source);
 /// As AddJsonSchema, for `schema`, a part of `root`: references start at the root. `param` is the part's.
 Result<ExpressionId> AddJsonSchemaOf(const SchemaValue& root, const SchemaValue& schema, const std::string& param,

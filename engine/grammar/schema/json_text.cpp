@@ -10,7 +10,7 @@
 namespace ringside {
 namespace {
 
-// Characters that have a short escape, and its letter.
+// Characters with a short escape, and its letter.
 constexpr std::array<std::pair<char, char>, 7> kShort = {
     {{'"', '"'}, {'\\', '\\'}, {'\b', 'b'}, {'\f', 'f'}, {'\n', 'n'}, {'\r', 'r'}, {'\t', 't'}}};
 
@@ -23,7 +23,7 @@ std::string Escape(uint8_t c) {
 
 bool MustEscape(uint8_t c) { return c < 0x20 || c == '"' || c == '\\'; }
 
-// Digits are bounded so that every reader takes the number, and no answer is all digits.
+// The number of digits is bounded so that every JSON parser accepts the number, and no answer is endless digits.
 constexpr std::string_view kNumber = "-?(0|[1-9][0-9]{0,14})(\\.[0-9]{1,15})?([eE][+-]?[0-9]{1,2})?";
 constexpr std::string_view kInteger = "0|-?[1-9][0-9]{0,17}";
 constexpr std::string_view kHex = "0123456789abcdefABCDEF";
@@ -78,7 +78,7 @@ ExpressionId AnyJsonCharacter(GrammarSource* source) {
   const auto set = [&](std::string_view characters) { return source->Characters(CodePointSet::Of(characters)); };
   const ExpressionId hex = set(kHex);
   const auto hexes = [&](uint32_t count) { return source->Repeat(hex, count, count); };
-  // Behind \u: a character of its own, or the two halves of one.
+  // After \u: a code unit that is a character, or a surrogate pair.
   const ExpressionId unit = source->Choice({source->Sequence({set("0123456789abcefABCEF"), hexes(3)}),
                                             source->Sequence({set("dD"), set("01234567"), hexes(2)})});
   const ExpressionId halves = source->Sequence(

@@ -1,5 +1,5 @@
-// JSON's texts as expressions of a grammar: strings, numbers, any value. Compact: no white space but one blank, which
-// may stand behind a comma or a colon. Pure functions.
+// JSON texts as expressions of a grammar: strings, numbers, any value. Compact: no white space except one optional
+// blank after a comma or a colon. Pure functions.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@
 
 namespace ringside {
 
-/// A string as JSON in its one canonical form: raw but for what must be escaped, by the short escape if there is one.
+/// A string in canonical JSON: unescaped except where required, with the short escape if there is one.
 std::string JsonString(std::string_view text);
-/// A value in its canonical form, without blanks.
+/// A value in canonical form, without blanks.
 std::string JsonOf(const SchemaValue& value);
 
-/// One character of a string's inside, in canonical form.
+/// One character inside a string, in canonical form.
 ExpressionId JsonCharacter(const CodePointSet& characters, GrammarSource* source);
-/// Any character in any form that JSON has for it.
+/// Any character in any JSON notation.
 ExpressionId AnyJsonCharacter(GrammarSource* source);
 
-/// The rules that most grammars of JSON need, made in a source once.
+/// The rules common to most JSON grammars, created once per source.
 class JsonRules {
  public:
   explicit JsonRules(GrammarSource* source);

@@ -8,14 +8,14 @@ namespace {
 
 constexpr size_t kMostDigits = 40;
 constexpr uint32_t kWholeDigits = 15, kIntegerDigits = 18, kFractionDigits = 6;
-constexpr size_t kExactDigits = 15;  // of decimals that a double tells apart
+constexpr size_t kExactDigits = 15;  // decimals that a double can distinguish
 
-// Writes sets of unsigned decimals "12.5" as expressions.
+// Expressions for sets of unsigned decimals such as "12.5".
 class DecimalWriter {
  public:
   explicit DecimalWriter(GrammarSource* source) : source_(*source) {}
 
-  /// Up to so many digits before and, if any, behind the point.
+  /// Up to `whole` digits before and, if any, `fraction` digits after the point.
   ExpressionId All(uint32_t whole, uint32_t fraction) {
     const ExpressionId digits = source_.Choice(
         {source_.Bytes("0"), source_.Sequence({Digit('1', '9'), source_.Repeat(Digit('0', '9'), 0, whole - 1)})});
@@ -91,7 +91,7 @@ class DecimalWriter {
   GrammarSource& source_;
 };
 
-// The texts without sign of the numbers from `low` to `high`, neither negative.
+// Unsigned texts of the numbers from `low` to `high`, neither negative.
 Result<ByteAutomaton> Magnitudes(const std::optional<NumberBound>& low, const std::optional<NumberBound>& high,
                                  uint32_t whole, uint32_t fraction, GrammarBudget& budget) {
   GrammarSource source(budget);
@@ -152,9 +152,9 @@ Result<ByteAutomaton> NumbersIn(const NumberRange& range, GrammarBudget& budget)
     whole = std::max(whole, static_cast<uint32_t>(at.whole.size()));
     if (range.integers) continue;
     fraction = std::max(fraction, static_cast<uint32_t>(at.fraction.size()));
-    // A text above the bound that a reader rounds down to it would not do.
+    // A text above the bound that a parser rounds down to the bound would be invalid.
     if ((*bound)->excluded && at.whole.size() + fraction > kExactDigits) {
-      return InvalidArgument("An excluded bound of numbers has too many digits; with an included one it would do.");
+      return InvalidArgument("An exclusive bound has too many digits; use an inclusive one.");
     }
   }
   const auto mirrored = [](const std::optional<NumberBound>& bound) {
@@ -163,7 +163,7 @@ Result<ByteAutomaton> NumbersIn(const NumberRange& range, GrammarBudget& budget)
     return out;
   };
   const auto negative = [](const std::optional<NumberBound>& bound) { return bound && bound->at.negative; };
-  // Of zero and above; then of what is below, by its magnitude.
+  // First zero and above, then negative numbers by magnitude.
   GrammarSource source(budget);
   std::vector<ExpressionId> signs;
   const auto add = [&](const char* sign, std::optional<NumberBound> low,

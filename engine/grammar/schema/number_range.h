@@ -1,4 +1,4 @@
-// Numbers between bounds, exactly: their decimal texts as an automaton. Pure functions.
+// Exact ranges of numbers: their decimal texts as an automaton. Pure functions.
 #pragma once
 
 #include <optional>
@@ -10,20 +10,20 @@
 
 namespace ringside {
 
-/// A JSON number without its exponent: the digits before the point, at least one and no leading zeros, and those behind
+/// A JSON number without exponent: the digits before the point, at least one, without leading zeros, and those after
 /// it, without trailing zeros.
 struct Decimal {
   bool negative = false;
   std::string whole = "0", fraction;
   bool zero() const { return whole == "0" && fraction.empty(); }
   std::string text() const { return (negative ? "-" : "") + whole + "." + fraction; }
-  /// kInvalidArgument for one that has more than 40 digits.
+  /// ERRORS: kInvalidArgument for more than 40 digits.
   static Result<Decimal> Parse(std::string_view number);
 };
 
 struct NumberBound {
   Decimal at;
-  bool excluded = false;  // the bound itself is none of them
+  bool excluded = false;  // exclusive bound
 };
 
 struct NumberRange {
@@ -31,9 +31,9 @@ struct NumberRange {
   bool integers = false;
 };
 
-/// The texts of the numbers in the range, without exponents; integers as such, others with up to 6 decimals, or
-/// with the bounds' own number of decimals. kInvalidArgument for a bound with too many digits, the budget's status once
-/// that is spent.
+/// The texts of the numbers in the range, without exponents: integers as such, others with up to 6 decimals, or with
+/// the bounds' number of decimals. ERRORS: kInvalidArgument for a bound with too many digits, the budget's status once
+/// it is exhausted.
 Result<ByteAutomaton> NumbersIn(const NumberRange& range, GrammarBudget& budget);
 
 }  // namespace ringside

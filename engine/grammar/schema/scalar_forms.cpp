@@ -23,7 +23,7 @@ Result<ExpressionId> ScalarForms::Number(const SchemaValue& schema, const std::s
     if (!value->is_number()) return SchemaError(at, "a number is expected.");
     const auto decimal = Decimal::Parse(value->text());
     if (!decimal.ok()) return SchemaError(at, decimal.status().message());
-    if (*bound) return SchemaError(at, "it stands beside another bound of the same side.");
+    if (*bound) return SchemaError(at, "it conflicts with another bound on the same side.");
     *bound = NumberBound{*decimal, excluded};
     return Status::Ok();
   };
@@ -44,7 +44,7 @@ Result<ExpressionId> ScalarForms::Number(const SchemaValue& schema, const std::s
     Result<ByteAutomaton> numbers = NumbersIn(range, budget_);
     if (!budget_.ok()) return SchemaError(at, budget_.status());
     if (!numbers.ok()) return SchemaError(path, numbers.status().message());
-    if (numbers->empty()) return SchemaError(path, "no number lies between its bounds.");
+    if (numbers->empty()) return SchemaError(path, "no number is within its bounds.");
     return source_.Automaton(std::move(*numbers), at);
   });
 }

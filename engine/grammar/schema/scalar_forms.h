@@ -1,5 +1,5 @@
-// Strings and numbers under their keywords, as expressions. Equal keywords are compiled once for each document. One
-// thread at a time.
+// Expressions of strings and numbers under their schema keywords. Compiles equal keywords once per document. THREAD:
+// one.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ namespace ringside {
 
 class ScalarForms {
  public:
-  /// Both outlive it.
+  /// REQUIRES: both outlive it.
   ScalarForms(GrammarSource* source, JsonRules* json) : source_(*source), budget_(source->budget()), json_(*json) {}
 
-  // ERRORS: kInvalidArgument, naming the keyword that is wrong, not supported or too large.
+  // ERRORS: kInvalidArgument, with the keyword that is malformed, not supported or too large.
   /// Under `pattern`, `format`, `minLength` and `maxLength`.
   Result<ExpressionId> String(const SchemaValue& schema, const std::string& path);
   /// Under bounds.
@@ -35,11 +35,11 @@ class ScalarForms {
   static Result<std::vector<Constraint>> Constraints(const SchemaValue& schema, const std::string& path);
   Result<ExpressionId> Inside(const std::vector<Constraint>& constraints, std::optional<uint32_t> least,
                               std::optional<uint32_t> most, const std::string& path);
-  /// The inside of a string, in canonical form, that matches.
+  /// The inside of a matching string, in canonical form.
   Result<ExpressionId> Pattern(const Constraint& constraint);
   Result<ByteAutomaton> All(const std::vector<Constraint>& constraints);
   Result<ByteAutomaton> Counted(const ByteAutomaton& inside, uint32_t least, uint32_t most);
-  /// What `make` makes, once for each key.
+  /// Memoizes `make` by key.
   template <class Make>
   Result<ExpressionId> Once(const std::string& key, const Make& make);
 
@@ -47,7 +47,7 @@ class ScalarForms {
   GrammarBudget& budget_;
   JsonRules& json_;
   std::map<std::string, ExpressionId> made_;
-  std::optional<ByteAutomaton> character_;  // one of a string, in canonical form
+  std::optional<ByteAutomaton> character_;  // one character of a string, in canonical form
 };
 
 }  // namespace ringside

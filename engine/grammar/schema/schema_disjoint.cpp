@@ -10,18 +10,19 @@ namespace ringside {
 namespace {
 
 constexpr int kMostDepth = 32;
-constexpr int64_t kPairSteps = 32, kMemberSteps = 32;  // of comparing two objects; of looking up and comparing a member
-constexpr size_t kMostTags = 16;                       // members that are tried
+// Cost of comparing two objects; of looking up and comparing a member.
+constexpr int64_t kPairSteps = 32, kMemberSteps = 32;
+constexpr size_t kMostTags = 16;  // members to try
 constexpr size_t kTypes = 6;
 constexpr std::array<std::string_view, kTypes> kTypeNames = {"null", "boolean", "number", "string", "array", "object"};
 constexpr uint8_t kAllTypes = (1u << kTypes) - 1, kNull = 1, kObject = 1u << 5;
-// Bytes of an entry, the map's overhead included.
+// Approximate bytes of an entry, including the map's overhead.
 constexpr int64_t kDomainBytes = 160, kIdBytes = 96, kPairBytes = 96;
 
-// By SchemaValue::Kind.
+// Index by SchemaValue::Kind.
 uint8_t TypeOfValue(const SchemaValue& value) { return static_cast<uint8_t>(1u << static_cast<int>(value.kind())); }
 
-// "integer" is a part of "number".
+// "integer" is a subset of "number".
 uint8_t TypeNamed(std::string_view name) {
   if (name == "integer") name = "number";
   const auto found = std::ranges::find(kTypeNames, name);
@@ -61,7 +62,7 @@ int HexDigit(char c) {
   return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
-// A fragment of a URI (RFC 3986); a malformed escape is literal text.
+// Decodes a URI fragment (RFC 3986); a malformed escape is literal text.
 std::string PercentDecoded(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -77,7 +78,7 @@ std::string PercentDecoded(std::string_view text) {
   return out;
 }
 
-// A token of a JSON pointer (RFC 6901).
+// Unescapes a token of a JSON pointer (RFC 6901).
 std::string Unescaped(std::string_view token) {
   std::string out;
   for (size_t i = 0; i < token.size(); ++i) {
@@ -134,7 +135,7 @@ const DisjointnessTest::Domain& DisjointnessTest::DomainOf(const SchemaValue& as
     if (target == nullptr) break;
     schema = target;
   }
-  // Meanwhile, for one that is a part of itself, it may be anything.
+  // Provisional value for a schema that contains itself: it may be anything.
   const auto [at, added] = domains_.try_emplace(schema, Domain{.open = kAllTypes});
   Domain& domain = at->second;
   if (!added || depth > kMostDepth || !budget_.Spend(4) || !budget_.Hold(kDomainBytes)) return domain;
@@ -211,7 +212,7 @@ std::optional<DisjointnessTest::Groups> DisjointnessTest::Overlap(std::span<cons
 }
 
 std::optional<DisjointnessTest::Groups> DisjointnessTest::OverlapOfTypes(std::span<const Grouped> domains) {
-  // Each type has a group that takes any value, one that lists some, and one that describes its objects.
+  // Each type has a group with open domains, one that lists values, and one that describes objects.
   for (size_t type = 0; type < kTypes; ++type) {
     const auto bit = static_cast<Types>(1u << type);
     std::optional<size_t> any, some, described;

@@ -1,4 +1,4 @@
-// Whether two schemas can be valid for one value, as oneOf needs. THREAD: one at a time.
+// Decides whether two schemas can match the same value, for oneOf. THREAD: one at a time.
 #pragma once
 
 #include <cstddef>
@@ -18,32 +18,32 @@
 namespace ringside {
 
 /// The subschema that a `$ref` of "#" or "#/..." names, percent-encoded or not, alone or after the document's own
-/// `$id`; nullptr if there is none, or it is not of this document.
+/// `$id`; nullptr if there is none, or it is in another document.
 const SchemaValue* ResolveReference(const SchemaValue& root, std::string_view reference);
 
-/// Answers for all schemas of one document, and remembers what it has found out. Takes time in proportion to the values
-/// that they list; objects that no required member distinguishes are compared in pairs.
+/// Compares the schemas of one document, with memoization. Takes time in proportion to the listed values; objects that
+/// no required member distinguishes are compared in pairs.
 class DisjointnessTest {
  public:
-  /// Both outlive the test.
+  /// REQUIRES: both outlive the test.
   DisjointnessTest(const SchemaValue& root, GrammarBudget& budget) : root_(root), budget_(budget) {}
 
-  /// Nothing if it is certain that no value is valid under two of the schemas: their types differ, the values that they
-  /// list differ, or both require a member for which this holds. Else two that may overlap, the first ones
-  /// found. Means nothing once the budget is spent.
+  /// nullopt if certainly no value matches two of the schemas: their types differ, their listed values differ, or both
+  /// require a member for which this holds. Otherwise the first two that may overlap. Meaningless once the budget is
+  /// exhausted.
   std::optional<std::pair<size_t, size_t>> FindOverlap(std::span<const SchemaValue> schemas);
 
  private:
-  using Types = uint8_t;     // a bit each
-  using ValueId = uint32_t;  // equal values have one
+  using Types = uint8_t;     // bit set
+  using ValueId = uint32_t;  // equal values share an id
   using Groups = std::pair<size_t, size_t>;
 
-  /// What may be valid under a schema: no value that is not of one of these kinds.
+  /// An upper bound of the values that match a schema.
   struct Domain {
-    Types open = 0;                           // any value of these types
-    Types listed = 0;                         // the types of `values`
-    std::vector<ValueId> values;              // sorted, each once
-    std::vector<const SchemaValue*> objects;  // objects as these schemas describe them; sorted, each once
+    Types open = 0;                           // all values of these types
+    Types listed = 0;                         // types of `values`
+    std::vector<ValueId> values;              // sorted, unique
+    std::vector<const SchemaValue*> objects;  // objects as described by these schemas; sorted, unique
   };
   struct Alternative {
     const SchemaValue* schema;
@@ -65,11 +65,11 @@ class DisjointnessTest {
   std::optional<Groups> OverlapOfTypes(std::span<const Grouped> domains);
   std::optional<Groups> OverlapOfValues(std::span<const Grouped> domains);
   std::optional<Groups> OverlapOfObjects(const std::vector<Alternative>& objects, int depth);
-  /// Some member that all must have lists other values in each group.
+  /// True if some required member has different listed values in each group.
   bool HaveTag(const std::vector<Alternative>& objects, int depth);
   bool IsTag(const std::vector<Alternative>& objects, const std::string& name, int depth);
   bool AreObjectsDisjoint(const SchemaValue& a, const SchemaValue& b, int depth);
-  /// `a` demands a member that is another in `b`, or that `b` does not let in.
+  /// True if `a` requires a member that has other values in `b`, or that `b` forbids.
   bool DiffersByMember(const SchemaValue& a, const SchemaValue& b, int depth);
 
   const SchemaValue& root_;

@@ -11,10 +11,10 @@ namespace {
 
 using Names = std::set<std::string_view>;
 
-constexpr size_t kMostKeywordBytes = 64;  // none is longer
+constexpr size_t kMostKeywordBytes = 64;  // longer than any keyword
 
-// Keywords of any draft, and of OpenAPI, that say which values are valid and are not supported. All other names are
-// annotations, as JSON Schema has it.
+// Validation keywords of any draft, and of OpenAPI, that are not supported. All other names are annotations, as JSON
+// Schema defines.
 const Names kNotSupported = {"not",
                              "if",
                              "then",
@@ -44,7 +44,7 @@ const Names kNotSupported = {"not",
                              "formatExclusiveMinimum",
                              "formatExclusiveMaximum",
                              "$id"};
-// Each says by itself what values there are, and nothing that says something may stand beside it.
+// Each defines the values by itself; no validation keyword is allowed next to it.
 const Names kAlone = {"$ref", "const", "enum", "anyOf", "oneOf", "allOf"};
 
 const std::map<std::string_view, std::string_view> kTypeOfKeyword = {
@@ -55,7 +55,7 @@ const std::map<std::string_view, std::string_view> kTypeOfKeyword = {
     {"maximum", "number"},    {"exclusiveMinimum", "number"}, {"exclusiveMaximum", "number"},
 };
 
-// Not supported, but at this value, or this place, they say nothing.
+// True for unsupported keywords that have no effect with this value, or at this place.
 bool SaysNothing(std::string_view keyword, const SchemaValue& value, bool root) {
   if (keyword == "$id") return root;
   if (keyword == "uniqueItems") return value.is_bool(false);
@@ -71,8 +71,8 @@ std::string WithoutStyle(std::string_view name) {
   return out;
 }
 
-// The keyword that a name is a misspelling of: max_length, additionalproperties; "" = none. As an annotation it would
-// be ignored.
+// The keyword that a name misspells (max_length, additionalproperties); "" = none. Otherwise it would be ignored as an
+// annotation.
 std::string_view MeantBy(std::string_view name) {
   static const std::map<std::string, std::string_view> keywords = [] {
     std::map<std::string, std::string_view> out;
@@ -133,24 +133,24 @@ Status CheckKeywords(const SchemaValue& schema, const std::string& path, bool ro
     const auto at = [&, &name = keyword] { return path + "." + name.substr(0, 256); };
     if (kAlone.contains(keyword)) {
       if (!alone.empty())
-        return SchemaError(at(), "'" + keyword + "' is not supported beside '" + std::string(alone) + "'.");
+        return SchemaError(at(), "'" + keyword + "' is not supported together with '" + std::string(alone) + "'.");
       alone = keyword;
     } else if (keyword == "type" || kTypeOfKeyword.contains(keyword)) {
-      // The values of const and enum are chosen by their type.
+      // `type` filters the values of const and enum.
       if (keyword != "type") other = keyword;
     } else if (keyword == "nullable") {
       if (value.kind() != SchemaValue::Kind::kBool) return SchemaError(at(), "a boolean is expected.");
     } else if (kNotSupported.contains(keyword) && !SaysNothing(keyword, value, root)) {
       return NotSupported(at(), "this keyword is not supported.");
     } else if (const std::string_view meant = MeantBy(keyword); !meant.empty()) {
-      return NotSupported(at(), "there is no such keyword; '" + std::string(meant) + "' is one.");
+      return NotSupported(at(), "there is no such keyword; use '" + std::string(meant) + "'.");
     }
   }
   const bool lists = alone == "const" || alone == "enum";
   if (!alone.empty() && !lists && schema.Find("type") != nullptr) other = "type";
   if (alone.empty() || other.empty()) return Status::Ok();
   return InvalidArgument(
-      "Invalid schema: '" + std::string(other) + "' is not supported beside '" + std::string(alone) + "'.",
+      "Invalid schema: '" + std::string(other) + "' is not supported together with '" + std::string(alone) + "'.",
       path + "." + std::string(other), "unsupported_value");
 }
 
@@ -184,7 +184,7 @@ Result<std::set<std::string>> ReadTypes(const SchemaValue& schema, const std::st
     const auto about = kTypeOfKeyword.find(keyword);
     if (about != kTypeOfKeyword.end()) types.emplace(about->second);
   }
-  if (types.size() > 1) return SchemaError(path, "'type' is missing, and its keywords are about more than one type.");
+  if (types.size() > 1) return SchemaError(path, "'type' is missing, and its keywords imply more than one type.");
   return types.empty() ? all : types;
 }
 

@@ -11,11 +11,11 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kManyMembers = 16;  // an object with more has an index
+constexpr size_t kManyMembers = 16;  // minimum members of an object for an index
 
 }  // namespace
 
-// Takes the parser's events; the parser's own stack is on the heap.
+// Handles SAX events, so that nesting uses the heap and not the stack.
 class SchemaBuilder final : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit SchemaBuilder(GrammarBudget& budget) : budget_(budget) {}

@@ -1,5 +1,5 @@
-// A JSON Schema as parsed JSON: members in the order in which they were written, numbers as their own text, so that no
-// digit is lost. Read-only after parsing.
+// A JSON Schema as parsed JSON: members in source order, numbers as text, so that no digit is lost. Immutable after
+// parsing.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ class SchemaValue {
   enum class Kind { kNull, kBool, kNumber, kString, kArray, kObject };
   using Member = std::pair<std::string, SchemaValue>;
 
-  /// kInvalidArgument for what is no JSON, or nested deeper than limits::kMaxSchemaDepth; the budget's status once that
-  /// is spent.
+  /// ERRORS: kInvalidArgument for malformed JSON, or nesting deeper than limits::kMaxSchemaDepth; the budget's status
+  /// once it is exhausted.
   static Result<SchemaValue> Parse(std::string_view json, GrammarBudget& budget);
 
   Kind kind() const { return kind_; }
@@ -29,16 +29,16 @@ class SchemaValue {
   bool is_array() const { return kind_ == Kind::kArray; }
   bool is_object() const { return kind_ == Kind::kObject; }
   bool boolean() const { return boolean_; }
-  /// A string's value, or a number as it was written.
+  /// A string's value, or a number as written.
   const std::string& text() const { return text_; }
   double number() const { return number_; }
   const std::vector<SchemaValue>& items() const { return items_; }
   const std::vector<Member>& members() const { return members_; }
-  /// A member of an object, the first if several have the name; nullptr if it has none.
+  /// A member of an object, the first of several with the same name; nullptr if there is none.
   const SchemaValue* Find(std::string_view name) const;
 
-  /// A text that is equal for equal values, as JSON Schema compares them: 1 and 1.0 are, and the order of members does
-  /// not matter.
+  /// A canonical text: equal for values that JSON Schema considers equal, such as 1 and 1.0, or objects with members in
+  /// another order.
   std::string Key() const;
 
  private:
@@ -51,7 +51,7 @@ class SchemaValue {
   std::string text_;
   std::vector<SchemaValue> items_;
   std::vector<Member> members_;
-  std::vector<uint32_t> by_name_;  // of many members, by their names
+  std::vector<uint32_t> by_name_;  // sorted index of a large object's members
 };
 
 }  // namespace ringside

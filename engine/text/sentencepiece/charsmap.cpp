@@ -38,7 +38,7 @@ Result<Charsmap> Charsmap::Make(std::string_view bytes) {
     return InvalidArgument(std::string("tokenizer: precompiled_charsmap ") + what);
   };
   const size_t trie_bytes = bytes.size() < 4 ? 0 : ReadU32(bytes);
-  if (trie_bytes == 0 || trie_bytes % 4 != 0 || trie_bytes > bytes.size() - 4) return wrong("is cut off");
+  if (trie_bytes == 0 || trie_bytes % 4 != 0 || trie_bytes > bytes.size() - 4) return wrong("is truncated");
   Charsmap map;
   for (size_t at = 4; at < 4 + trie_bytes; at += 4) map.units_.push_back(ReadU32(bytes.substr(at)));
   map.replacements_ = bytes.substr(4 + trie_bytes);
