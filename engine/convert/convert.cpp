@@ -26,7 +26,7 @@ namespace {
 namespace fs = std::filesystem;
 using Format = ModelFiles::Format;
 
-// The file or folder while it is written; taken away unless it gets its name.
+// The output while it is being written; removed unless it is renamed to its final name.
 class Unfinished {
  public:
   explicit Unfinished(std::string to) : to_(std::move(to)), path_(fmt::format("{}.{}.unfinished", to_, ::getpid())) {}
@@ -94,11 +94,11 @@ class Job {
     return WriteSafetensors(conversion, path);
   }
 
-  /// That a server would find in it what it finds in the files it came from.
+  /// Checks that a server would find the same model in the output as in the input.
   Status Check(const std::string& path) const {
     ASSIGN_OR_RETURN(const ModelFiles written, OpenModelFiles(path));
     const auto lost = [&](std::string_view what) {
-      return InvalidArgument(fmt::format("{}: the format to write cannot hold the model's {}", options_.from, what));
+      return InvalidArgument(fmt::format("{}: the target format cannot store the model's {}", options_.from, what));
     };
     if (const std::string trait = DifferentTrait(from_.plan.spec, written.plan.spec); !trait.empty()) {
       return lost(trait);
@@ -133,7 +133,7 @@ class Job {
     return WriteGguf(conversion, metadata, path);
   }
 
-  // The files as they are, where the other format reads them, too.
+  // Copies the text files unchanged if the target format reads them, too.
   Status WriteTexts(const std::string& folder) const {
     std::error_code error;
     const bool same =
@@ -169,8 +169,8 @@ Status Convert(const ConvertOptions& options) {
   std::string to = options.to;
   while (to.size() > 1 && to.ends_with('/')) to.pop_back();
   std::error_code ignored;
-  if (fs::exists(fs::symlink_status(to, ignored))) return InvalidArgument(to + " is there already");
-  if (options.gpus < 1) return InvalidArgument("the number of GPUs is at least 1");
+  if (fs::exists(fs::symlink_status(to, ignored))) return InvalidArgument(to + " already exists");
+  if (options.gpus < 1) return InvalidArgument("the number of GPUs must be at least 1");
   ASSIGN_OR_RETURN(ModelFiles from, OpenModelFiles(options.from));
   RETURN_IF_ERROR(WithPath(options.from, CheckTensors(from.plan, from.tensors, from.unsupported)));
   ASSIGN_OR_RETURN(const SamplingParams sampling, ReadSamplingDefaults(options.from));
@@ -180,13 +180,13 @@ Status Convert(const ConvertOptions& options) {
                                              : Format::kSafetensors;
   const Format format = options.format.value_or(usual);
   if (options.gpus > 1 && format != Format::kFasterTransformer) {
-    return InvalidArgument("only FasterTransformer's folders are made for a number of GPUs");
+    return InvalidArgument("a number of GPUs applies to FasterTransformer folders only");
   }
   RETURN_IF_ERROR(WithPath(options.from, job.Plan(format)));
   Unfinished unfinished(to);
   try {
     RETURN_IF_ERROR(WithPath(options.from, job.Write(unfinished.path())));
-  } catch (const nlohmann::json::exception& error) {  // names that are no UTF-8
+  } catch (const nlohmann::json::exception& error) {  // names that are not UTF-8
     return InvalidArgument(fmt::format("{}: {}", options.from, error.what()));
   }
   RETURN_IF_ERROR(job.Check(unfinished.path()));

@@ -1,5 +1,5 @@
-// `ringside convert`: a model's files from any format that we load to another. One thread; memory for a few tensors at
-// a time, in float32, however large the model is.
+// `ringside convert`: converts a model's files between any formats that we load. Memory for a few tensors at a time, in
+// float32, for any size of model. THREAD: one.
 #pragma once
 
 #include <optional>
@@ -13,18 +13,18 @@ namespace ringside {
 
 struct ConvertOptions {
   std::string from, to;
-  std::optional<ModelFiles::Format> format;  // nothing: GGUF for a path that ends in .gguf, else safetensors
-  /// Of the matrices, and but for GGUF of everything. Nothing: what the matrices have, float32 where that is several or
-  /// quantised; a value that it cannot hold is refused then.
+  std::optional<ModelFiles::Format> format;  // nullopt: GGUF for a path that ends in .gguf, else safetensors
+  /// Type of the matrices and, except for GGUF, of everything. nullopt: the type of the matrices, or float32 if they
+  /// have several types or are quantized; a value that the type cannot represent is then an error.
   std::optional<DType> dtype;
-  int64_t gpus = 1;  // FasterTransformer's pieces
+  int64_t gpus = 1;  // number of FasterTransformer parts
   bool tokenizer = true;
 };
 
-/// Writes the file or folder `to` under another name, reads it as the server would, and gives it its name where every
-/// trait of the network, the tokenizer, the chat template and the sampling defaults came back. Nothing is left where
-/// anything fails. kInvalidArgument, naming it, for what the other format cannot hold, and if there is a `to` already;
-/// else as OpenModelFiles and CheckTensors, and kIo.
+/// Writes the file or folder `to` under a temporary name, reads it back as the server would, and renames it if every
+/// trait of the network, the tokenizer, the chat template and the sampling defaults is preserved. After an error
+/// nothing is left. ERRORS: kInvalidArgument, with the trait, if the target format cannot store it, or if `to` exists;
+/// kIo; as OpenModelFiles and CheckTensors.
 Status Convert(const ConvertOptions& options);
 
 }  // namespace ringside

@@ -1,4 +1,4 @@
-// What several formats call the same thing. Pure functions; any thread.
+// Vocabulary shared by several formats. Pure functions. THREAD: any.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 
 namespace ringside {
 
-/// As config.json has it.
+/// The name in config.json.
 inline std::string_view ActivationName(Activation activation) {
   return activation == Activation::kGeluTanh  ? "gelu_new"
          : activation == Activation::kGeluErf ? "gelu"
@@ -19,12 +19,12 @@ inline std::string_view ActivationName(Activation activation) {
                                               : "silu";
 }
 
-/// As FasterTransformer's config.ini has it.
+/// The name in FasterTransformer's config.ini.
 inline std::string_view FasterTransformerType(DType dtype) {
   return dtype == DType::kF32 ? "fp32" : dtype == DType::kF16 ? "fp16" : "bf16";
 }
 
-/// The number that its decimal digits stand for: 1e-05, not 9.999999747378752e-06.
+/// The decimal number that the float rounds: 1e-05, not 9.999999747378752e-06.
 inline double Decimal(float value) { return std::stod(fmt::format("{}", value)); }
 
 }  // namespace ringside

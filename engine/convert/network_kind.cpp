@@ -22,9 +22,9 @@ using Json = nlohmann::ordered_json;
 
 struct KindNames {
   NetworkKind kind;
-  std::string_view huggingface, gguf, faster_transformer;  // "": the format does not know it
-  std::string_view architectures;                          // of config.json
-  bool fused;                                              // queries, keys and values, in safetensors
+  std::string_view huggingface, gguf, faster_transformer;  // "": the format does not support it
+  std::string_view architectures;                          // in config.json
+  bool fused;                                              // queries, keys and values are one tensor in safetensors
 };
 constexpr KindNames kKinds[] = {
     {NetworkKind::kGpt2, "gpt2", "gpt2", "gpt", "GPT2LMHeadModel", true},
@@ -48,9 +48,9 @@ std::string_view NameIn(const KindNames& names, Format format) {
                                           : names.faster_transformer;
 }
 
-// The base that the frequencies came from, if nothing stretched them.
+// Recovers the base from the frequencies, if they are not scaled.
 Result<double> RotationBase(const ModelSpec& spec) {
-  if (spec.rotations.size() != 1) return InvalidArgument("layers with rotations of their own cannot be converted");
+  if (spec.rotations.size() != 1) return InvalidArgument("per-layer rotations cannot be converted");
   const Rotation& rotation = spec.rotations.front();
   const auto& frequencies = rotation.inverse_frequencies;
   const double exact = frequencies.size() < 2 ? 10000 : std::pow(frequencies[1], -static_cast<double>(spec.rotary) / 2);
@@ -59,7 +59,7 @@ Result<double> RotationBase(const ModelSpec& spec) {
     const auto plain = MakeRotation({.base = base}, spec.rotary);
     if (plain.ok() && plain->inverse_frequencies == frequencies && rotation.magnitude == 1) return base;
   }
-  return InvalidArgument("a rotation that is stretched to longer texts (rope scaling) cannot be converted");
+  return InvalidArgument("rope scaling cannot be converted");
 }
 
 Json OlderConfig(const ModelSpec& spec) {
@@ -74,7 +74,7 @@ Json NewerConfig(const ModelSpec& spec) {
 }
 
 Json T5Config(const ModelSpec& spec) {
-  // The GELU of a gate is the tanh approximation, whatever it is called.
+  // The GELU of a gate is the tanh approximation, whatever its name.
   const std::string mlp =
       spec.gated
           ? fmt::format("gated-{}", spec.activation == Activation::kGeluTanh ? "gelu" : ActivationName(spec.activation))
@@ -149,8 +149,8 @@ Result<NetworkKind> KindOf(const ModelFiles& files) {
            : spec.activation == Activation::kRelu ? NetworkKind::kOpt
                                                   : NetworkKind::kGpt2;
   }
-  if (files.format == Format::kMegatron) return NetworkKind::kGpt2;  // but for some of its settings
-  if (spec.architecture == "mistral") return NetworkKind::kLlama;    // but for its windows
+  if (files.format == Format::kMegatron) return NetworkKind::kGpt2;  // except for some of its settings
+  if (spec.architecture == "mistral") return NetworkKind::kLlama;    // except for its windows
   if (spec.architecture == "mt5") return NetworkKind::kT5;
   std::vector<std::string_view> known;
   for (const KindNames& names : kKinds) {
@@ -166,7 +166,7 @@ Result<NetworkPlan> PlanTarget(NetworkKind kind, Format format, const ModelSpec&
   const KindNames& names = NamesOf(kind);
   const std::string_view name = NameIn(names, format);
   if (name.empty()) {
-    return InvalidArgument(fmt::format("the format to write does not know the architecture '{}'", names.huggingface));
+    return InvalidArgument(fmt::format("the target format does not support the architecture '{}'", names.huggingface));
   }
   NetworkPlan plan{.spec = spec};
   plan.spec.architecture = name;
@@ -178,7 +178,7 @@ Result<NetworkPlan> PlanTarget(NetworkKind kind, Format format, const ModelSpec&
   }
   if (format == Format::kFasterTransformer) {
     if (!spec.qkv_bias && kind != NetworkKind::kGptJ) {
-      return InvalidArgument("the format to write cannot hold attention without biases");
+      return InvalidArgument("the target format cannot store attention without biases");
     }
     PlanTensors(FasterTransformerRules(), "model.", &plan);
     return plan;

@@ -21,7 +21,7 @@ std::vector<float> Turned(const std::vector<float>& in, int64_t rows, int64_t co
   return out;
 }
 
-// Row i of what comes out is row from[i] of `in`.
+// Row i of the result is row from[i] of `in`.
 std::vector<float> RowsFrom(const std::vector<float>& in, const std::vector<int64_t>& from) {
   std::vector<float> out;
   out.reserve(in.size());
@@ -38,7 +38,7 @@ std::vector<int64_t> Inverse(const std::vector<int64_t>& from) {
   return out;
 }
 
-// Where the rows of heads whose pairs stand side by side come from, where they stand half a head apart.
+// Source rows of heads with adjacent rotary pairs, from heads with pairs half a head apart.
 std::vector<int64_t> PairsSideBySide(int64_t rows, int64_t head_dim, int64_t rotary) {
   std::vector<int64_t> from;
   for (int64_t row = 0; row < rows; ++row) {
@@ -69,7 +69,7 @@ NetworkValues::NetworkValues(const ModelFiles& files) : files_(files) {
   for (const FileTensor& tensor : files.tensors) tensors_.emplace(tensor.name, &tensor);
 }
 
-// Outputs by inputs, in the network's order.
+// Outputs by inputs, in network order.
 Result<std::vector<float>> NetworkValues::Read(const Place& place) const {
   const PlannedTensor& planned = *planned_.at(place);
   std::vector<std::byte> joined;
@@ -88,7 +88,7 @@ Result<std::vector<float>> NetworkValues::Read(const Place& place) const {
   return values;
 }
 
-// The same for a tensor that may be a part of another here, with rotated pairs as they are wanted.
+// As Read, for a tensor that may be a part of another one here, with rotary pairs in the wanted layout.
 Result<std::vector<float>> NetworkValues::Part(const Place& place, RopePairs pairs) const {
   const ModelSpec& spec = files_.plan.spec;
   std::vector<float> values;
@@ -104,7 +104,7 @@ Result<std::vector<float>> NetworkValues::Part(const Place& place, RopePairs pai
     }
   }
   if (values.empty()) {
-    if (!Has(place)) return InvalidArgument("the network has nothing like it");
+    if (!Has(place)) return InvalidArgument("the source network has no such tensor");
     ASSIGN_OR_RETURN(values, Read(place));
   }
   if (!IsQueryOrKey(place.role) || pairs == spec.rope_pairs || spec.rotary == 0) return values;
@@ -122,7 +122,7 @@ Result<std::vector<float>> NetworkValues::Of(const PlannedTensor& wanted, const 
     values.insert(values.end(), part->begin(), part->end());
     return Status::Ok();
   };
-  if (wanted.role == TensorRole::kPositions) {  // rows that are no position's
+  if (wanted.role == TensorRole::kPositions) {  // drop rows before the first position
     values.resize(static_cast<size_t>(spec.position_offset * spec.hidden));
   }
   const Joint* joint = nullptr;
@@ -158,7 +158,7 @@ Result<std::vector<std::byte>> Encode(std::string_view name, const std::vector<f
     }
     if (exact && std::isfinite(value) && kept != value) {
       return InvalidArgument(
-          fmt::format("tensor '{}' has a value of {}, which {} does not hold; say --type if it may "
+          fmt::format("tensor '{}' has a value of {}, which {} cannot represent; pass --type if it may "
                       "be rounded",
                       name, value, Traits(dtype).name));
     }

@@ -1,5 +1,5 @@
-// The weights of a model's files as another format wants them: joined or taken apart, transposed, with their rows in
-// another order. One tensor at a time, in float32, which holds every type's values. One thread.
+// The weights of a model's files in another format's layout: fused or split, transposed, with reordered rows. One
+// tensor at a time, in float32, which represents every type's values. THREAD: one.
 #pragma once
 
 #include <compare>
@@ -14,15 +14,15 @@ namespace ringside {
 
 class NetworkValues {
  public:
-  /// `files` must outlive it, and have passed CheckTensors.
+  /// REQUIRES: `files` outlives it and passed CheckTensors.
   explicit NetworkValues(const ModelFiles& files);
 
-  /// The values of a tensor of a plan for the same network, `spec` that plan's, in the order in which its file has
-  /// them. kInvalidArgument, naming the tensor, if the network has none like it.
+  /// The values of tensor `wanted` of a plan for the same network (`spec`: that plan's), in file order. ERRORS:
+  /// kInvalidArgument, with the tensor, if the network has no such tensor.
   Result<std::vector<float>> Of(const PlannedTensor& wanted, const ModelSpec& spec) const;
 
  private:
-  /// Which tensor of the network.
+  /// Identifies a tensor of the network.
   struct Place {
     TensorRole role;
     int64_t layer;
@@ -38,8 +38,8 @@ class NetworkValues {
   std::map<std::string_view, const FileTensor*> tensors_;
 };
 
-/// The values in a file's type, rounded to nearest. kInvalidArgument, naming the tensor, for a finite one that is too
-/// large for the type; with `exact` for any that the type does not hold.
+/// The values in a file's type, rounded to nearest. ERRORS: kInvalidArgument, with the tensor, for a finite value that
+/// is too large for the type; with `exact`, for any value that the type cannot represent.
 Result<std::vector<std::byte>> Encode(std::string_view name, const std::vector<float>& values, DType dtype, bool exact);
 
 }  // namespace ringside

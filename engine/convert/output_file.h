@@ -1,4 +1,4 @@
-// A file that is written from begin to end, for the first time. One thread.
+// A new file, written sequentially. THREAD: one.
 #pragma once
 
 #include <cstdio>
@@ -13,14 +13,14 @@ namespace ringside {
 
 class OutputFile {
  public:
-  /// kIo if it cannot be made, or is there.
+  /// ERRORS: kIo if it cannot be created, or exists.
   static Result<OutputFile> Create(const std::string& path);
 
   Status Write(std::span<const std::byte> bytes);
   Status Write(std::string_view text) { return Write(std::as_bytes(std::span(text))); }
-  /// Zeros up to the next multiple.
+  /// Pads with zeros to the next multiple.
   Status Align(size_t multiple);
-  /// kIo where not all of it came to the disk's file.
+  /// ERRORS: kIo if not all bytes could be written.
   Status Close();
 
  private:
@@ -34,7 +34,7 @@ class OutputFile {
   size_t written_ = 0;
 };
 
-/// A whole file of so many bytes.
+/// Writes a whole file.
 Status WriteFile(const std::string& path, std::string_view text);
 
 }  // namespace ringside

@@ -30,7 +30,7 @@ void PlanT5(Format format, NetworkPlan* plan) {
   if (format == Format::kGguf) return PlanTensors(GgufT5Rules(), "", plan);
   const ModelSpec& spec = plan->spec;
   PlanTensors(FasterTransformerT5Rules(spec), "", plan);
-  // FasterTransformer reads the table the other way round, too, and a head whether it is the table or not.
+  // FasterTransformer also needs the transposed table, and a head tensor even if it is tied.
   plan->tensors.push_back({.role = TensorRole::kEmbedding,
                            .name = "shared.weight",
                            .shape = {spec.hidden, spec.vocab},

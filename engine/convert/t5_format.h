@@ -1,5 +1,4 @@
-// T5, a network with an encoder, in the formats that we write: its tensors' names and what is told of it. Pure
-// functions; any thread.
+// T5, an encoder-decoder network, in the output formats: tensor names and settings. Pure functions. THREAD: any.
 #pragma once
 
 #include <string>

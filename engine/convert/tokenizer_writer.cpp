@@ -16,7 +16,7 @@ bool IsAdded(TokenType type) {
   return type == TokenType::kControl || type == TokenType::kUserDefined || type == TokenType::kUnknown;
 }
 
-// As tekken.json has it: neither format can say so.
+// As in tekken.json; neither format can express it.
 bool MergesByScore(const TokenizerData& data) { return data.merges.empty() && !data.scores.empty(); }
 
 Json Pattern(const TextPattern& pattern) { return {{pattern.literal ? "String" : "Regex", pattern.text}}; }
@@ -33,7 +33,7 @@ Json Split(const PreTokenizerStep& step) {
           {"invert", step.invert}};
 }
 
-// ByteLevel has up to three steps in it.
+// ByteLevel comprises up to three steps.
 Result<Json> PreTokenizer(const TokenizerData& data) {
   using Kind = PreTokenizerStep::Kind;
   Json steps = Json::array();
@@ -110,7 +110,7 @@ Result<std::string> TokenizerJson(const TokenizerData& data) {
   return json.dump() + "\n";
 }
 
-// As SentencePiece numbers them.
+// SentencePiece's numbers.
 int64_t GgufType(TokenType type) {
   switch (type) {
     case TokenType::kUnknown:
@@ -128,7 +128,7 @@ int64_t GgufType(TokenType type) {
   }
 }
 
-// Tokens that no text is written with are no tokens, whatever a file calls them.
+// Drops unused tokens, which no text produces, whatever their names in a file.
 TokenizerData Comparable(TokenizerData data) {
   for (size_t i = 0; i < data.tokens.size(); ++i) {
     if (data.types[i] == TokenType::kUnused) data.tokens[i].clear();
@@ -153,7 +153,7 @@ Result<std::vector<std::pair<std::string, std::string>>> TokenizerFiles(const To
   if (data.eos) config["eos_token"] = data.tokens[static_cast<size_t>(*data.eos)];
   if (!chat_template.empty()) config["chat_template"] = chat_template;
   if (data.bos) generation["bos_token_id"] = *data.bos;
-  if (data.eos) generation["eos_token_id"] = data.end_of_turn;  // the first of them would else become eos
+  if (data.eos) generation["eos_token_id"] = data.end_of_turn;  // otherwise its first entry would become EOS
   if (sampling != nullptr) {
     generation["temperature"] = sampling->temperature;
     generation["top_p"] = sampling->top_p;
@@ -184,7 +184,7 @@ Result<std::vector<GgufEntry>> GgufTokenizer(const TokenizerData& data, const st
   for (const TokenType type : data.types) types.push_back(GgufType(type));
   add("ggml.token_type", types);
   if (byte_level) {
-    // GGUF has a key for the space in front of a text.
+    // GGUF has a key for the prefix space.
     TokenizerData rest = data;
     if (prefix) rest.pre_tokenizer.erase(rest.pre_tokenizer.begin());
     const auto name = NameGgufPreTokenizer(rest);

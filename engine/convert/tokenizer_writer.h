@@ -1,4 +1,4 @@
-// A tokenizer as another format tells of it. Pure functions; any thread.
+// Writes a tokenizer in another format. Pure functions. THREAD: any.
 #pragma once
 
 #include <string>
@@ -12,18 +12,18 @@
 
 namespace ringside {
 
-/// The files of a folder, name and text: tokenizer.json, tokenizer_config.json, generation_config.json.
-/// kInvalidArgument for a tokenizer of SentencePiece.
+/// Names and texts of a folder's files: tokenizer.json, tokenizer_config.json, generation_config.json. ERRORS:
+/// kInvalidArgument for a SentencePiece tokenizer.
 Result<std::vector<std::pair<std::string, std::string>>> TokenizerFiles(const TokenizerData& data,
                                                                         const std::string& chat_template,
                                                                         const SamplingParams* sampling);
 
-/// The keys of a GGUF file. kInvalidArgument, naming it, for a pre-tokenizer that has no name there, and for a
-/// tokenizer of SentencePiece without scores.
+/// The keys of a GGUF file. ERRORS: kInvalidArgument, with the name, for a pre-tokenizer without a GGUF name, and for a
+/// SentencePiece tokenizer without scores.
 Result<std::vector<GgufEntry>> GgufTokenizer(const TokenizerData& data, const std::string& chat_template);
 std::vector<GgufEntry> GgufSampling(const SamplingParams& sampling);
 
-/// In what two tokenizers differ; "" if in nothing that a text or an answer shows.
+/// The first difference between two tokenizers; "" if no text and no answer can show one.
 std::string DifferentTokenizer(const TokenizerData& a, const TokenizerData& b);
 
 }  // namespace ringside

@@ -19,7 +19,7 @@ int64_t Count(const PlannedTensor& planned) {
   return count;
 }
 
-// Little-endian, as the machine is.
+// Native byte order, which is little-endian.
 template <class T>
 void Put(const T& value, std::string* out) {
   out->append(reinterpret_cast<const char*>(&value), sizeof(T));
@@ -29,7 +29,7 @@ void PutText(std::string_view text, std::string* out) {
   out->append(text);
 }
 
-// A value with the number of its type in front.
+// Writes a value after its type number.
 struct GgufValueWriter {
   enum Type : uint32_t { kU8 = 0, kU32 = 4, kI32 = 5, kF32 = 6, kBool = 7, kString = 8, kArray = 9 };
   std::string* out;
@@ -85,7 +85,7 @@ std::string GgufHeader(const Conversion& conversion, const std::vector<GgufEntry
   return out;
 }
 
-// The part of every stretch that one GPU has.
+// The part of every stretch that belongs to one GPU.
 std::vector<std::byte> PieceOf(const std::vector<std::byte>& whole, int64_t stretches, int64_t gpu, int64_t gpus) {
   const size_t stretch = whole.size() / static_cast<size_t>(stretches), part = stretch / static_cast<size_t>(gpus);
   std::vector<std::byte> out;
@@ -117,7 +117,7 @@ Status WriteSafetensors(const Conversion& conversion, const std::string& folder)
     offset = end;
   }
   std::string text = header.dump();
-  text.resize((text.size() + 7) / 8 * 8, ' ');  // the data begin at a multiple of 8
+  text.resize((text.size() + 7) / 8 * 8, ' ');  // aligns the data to 8 bytes
   std::string size;
   Put(static_cast<uint64_t>(text.size()), &size);
   ASSIGN_OR_RETURN(OutputFile file, OutputFile::Create(folder + "/model.safetensors"));
@@ -149,7 +149,7 @@ Status WriteFasterTransformer(const Conversion& conversion, const std::string& f
     return InvalidArgument(
         fmt::format("{} GPUs cannot share {} heads and {} columns of an MLP", gpus, spec.heads, spec.ffn));
   }
-  std::vector<float> sum;  // of a layer's two biases onto the stream, as they are written
+  std::vector<float> sum;  // sum of a layer's two residual biases, as written
   for (const PlannedTensor& planned : conversion.plan.tensors) {
     const PieceCut cut = CutOf(planned, spec);
     ASSIGN_OR_RETURN(std::vector<float> values, conversion.values.Of(planned, spec));
@@ -157,7 +157,7 @@ Status WriteFasterTransformer(const Conversion& conversion, const std::string& f
       for (float& value : values) value /= static_cast<float>(gpus);
     }
     ASSIGN_OR_RETURN(const auto bytes, Encode(planned.name, values, conversion.dtype, conversion.exact));
-    // A network that has the sum alone has it in the place of one of the two.
+    // A network with only the sum stores it in place of one of the two.
     const bool alone = cut.divided && spec.parallel && !spec.attention_out_bias;
     const std::string path = folder + "/" + (alone ? BiasSum(planned.layer) : planned.name);
     if (!cut.numbered) RETURN_IF_ERROR(WriteBytes(path + ".bin", bytes));

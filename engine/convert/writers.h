@@ -1,4 +1,4 @@
-// The formats that a model is written to, tensor after tensor. One thread; kIo where a file cannot be written.
+// Writers of the output formats, one tensor at a time. THREAD: one. ERRORS: kIo if a file cannot be written.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@
 
 namespace ringside {
 
-/// What is to be written.
+/// The model to write.
 struct Conversion {
   const NetworkPlan& plan;
   const NetworkValues& values;
   DType dtype = DType::kF32;
-  bool exact = false;  // as Encode has it
+  bool exact = false;  // see Encode
   int64_t gpus = 1;
 
   Result<std::vector<std::byte>> Bytes(const PlannedTensor& planned, DType as) const;
@@ -23,9 +23,9 @@ struct Conversion {
 
 /// model.safetensors in a folder.
 Status WriteSafetensors(const Conversion& conversion, const std::string& folder);
-/// A whole file; vectors in float32, as llama.cpp wants them.
+/// A single file; vectors in float32, as llama.cpp requires.
 Status WriteGguf(const Conversion& conversion, const std::vector<GgufEntry>& metadata, const std::string& path);
-/// model.*.bin in a folder, for so many GPUs. kInvalidArgument if these cannot share the heads or the MLP.
+/// model.*.bin in a folder, for `gpus` GPUs. ERRORS: kInvalidArgument if the heads or the MLP cannot be split that way.
 Status WriteFasterTransformer(const Conversion& conversion, const std::string& folder);
 
 }  // namespace ringside

@@ -10,14 +10,14 @@
 namespace ringside {
 namespace {
 
-// Each by what the text was trained to: the long factors for a context beyond the original one (Ding et al. 2024).
+// LongRoPE: the long factors if the trained context exceeds the original one (Ding et al. 2024).
 Status ReadLongRope(const ConfigJson& config, const std::string& in, const ModelSpec& spec, RopeScaling* scaling) {
   scaling->kind = RopeScaling::Kind::kFactors;
   const auto trained = static_cast<double>(spec.trained_context);
   if (!config.Has(in + "factor")) scaling->factor = trained / scaling->original_context;
   const bool longer = trained > scaling->original_context;
   for (int64_t j = 0; j < spec.rotary / 2; ++j) {
-    double factor = 0;  // refused where it is missing
+    double factor = 0;  // rejected later if missing
     RETURN_IF_ERROR(config.Optional(fmt::format("{}{}_factor.{}", in, longer ? "long" : "short", j), &factor));
     scaling->factors.push_back(factor);
   }
@@ -60,7 +60,7 @@ Status ReadScaling(const ConfigJson& config, const std::string& in, const std::s
   return Status::Ok();
 }
 
-// The rotation that the object `in` describes, or without one the base alone.
+// The rotation described by the object `in`, or by the base alone without one.
 Status ReadRotation(const ConfigJson& config, const std::string& in, double base, ModelSpec* spec) {
   RopeScaling scaling;
   scaling.base = base;
@@ -69,7 +69,7 @@ Status ReadRotation(const ConfigJson& config, const std::string& in, double base
   for (const char* key : {"rope_type", "type"}) {
     if (!config.Has(in + key)) continue;
     type = config.String(in + key, "");
-    if (type.empty()) return InvalidArgument(fmt::format("config.json: '{}{}' is no text", in, key));
+    if (type.empty()) return InvalidArgument(fmt::format("config.json: '{}{}' is not a string", in, key));
     break;
   }
   if (type != "default") RETURN_IF_ERROR(ReadScaling(config, in, type, *spec, &scaling));
@@ -79,7 +79,7 @@ Status ReadRotation(const ConfigJson& config, const std::string& in, double base
   return Status::Ok();
 }
 
-Status CheckLayers(const ModelSpec& spec) {  // before there is one of anything for each of them
+Status CheckLayers(const ModelSpec& spec) {  // before anything is allocated per layer
   if (spec.layers >= 1 && spec.layers <= 1024) return Status::Ok();
   return InvalidArgument(fmt::format("the model's number of layers is {}, not in 1 .. 1024", spec.layers));
 }
@@ -88,7 +88,7 @@ Status CheckLayers(const ModelSpec& spec) {  // before there is one of anything 
 
 Status ConfigJson::Need(std::string_view key, int64_t* value) const {
   const auto found = json_.Int(key);
-  if (!found) return InvalidArgument(fmt::format("config.json: '{}' is missing or no whole number", key));
+  if (!found) return InvalidArgument(fmt::format("config.json: '{}' is missing or not an integer", key));
   *value = *found;
   return Status::Ok();
 }
@@ -96,7 +96,7 @@ Status ConfigJson::Need(std::string_view key, int64_t* value) const {
 Status ConfigJson::Optional(std::string_view key, double* value) const {
   if (!Has(key)) return Status::Ok();
   const auto found = json_.Float(key);
-  if (!found) return InvalidArgument(fmt::format("config.json: '{}' is no number", key));
+  if (!found) return InvalidArgument(fmt::format("config.json: '{}' is not a number", key));
   *value = *found;
   return Status::Ok();
 }
@@ -120,7 +120,7 @@ Status ConfigJson::Expect(std::string_view key, bool expected) const {
   bool value = expected;
   RETURN_IF_ERROR(Optional(key, &value));
   if (value == expected) return Status::Ok();
-  return InvalidArgument(fmt::format("config.json: '{}' being {} is not supported", key, value));
+  return InvalidArgument(fmt::format("config.json: '{}' = {} is not supported", key, value));
 }
 
 Status ConfigJson::ExpectNone(std::string_view key) const {
@@ -144,7 +144,7 @@ Status ReadHeadDim(const ConfigJson& config, ModelSpec* spec) {
   if (config.Has("head_dim")) return config.Need("head_dim", &spec->head_dim);
   if (spec->heads < 1 || spec->hidden % spec->heads != 0) {
     return InvalidArgument(
-        fmt::format("the model's hidden size {} is no multiple of its {} heads", spec->hidden, spec->heads));
+        fmt::format("the model's hidden size {} is not a multiple of its {} heads", spec->hidden, spec->heads));
   }
   spec->head_dim = spec->hidden / spec->heads;
   return Status::Ok();
@@ -165,8 +165,8 @@ Status ReadActivation(const ConfigJson& config, std::string_view key, std::strin
   return Status::Ok();
 }
 
-// An object "rope_parameters" in new files, where windows may have one of their own; "rope_theta" and "rope_scaling" in
-// older ones, and "rope_local_base_freq" for windows.
+// Newer files have an object "rope_parameters", possibly with another rotation for windows; older ones have
+// "rope_theta" and "rope_scaling", and "rope_local_base_freq" for windows.
 Status ReadRotations(const ConfigJson& config, ModelSpec* spec, PartialRotary reads) {
   const bool joint = config.Has("rope_parameters"), each = config.Has("rope_parameters.full_attention");
   const std::string in = each ? "rope_parameters.full_attention." : joint ? "rope_parameters." : "rope_scaling.";
@@ -188,7 +188,7 @@ Status ReadRotations(const ConfigJson& config, ModelSpec* spec, PartialRotary re
     partial = 1;
   }
   if (spec->rotary == 0) {
-    const int64_t head_dim = std::clamp<int64_t>(spec->head_dim, 0, 1 << 20);  // ValidateSpec refuses the rest
+    const int64_t head_dim = std::clamp<int64_t>(spec->head_dim, 0, 1 << 20);  // ValidateSpec rejects the rest
     spec->rotary = static_cast<int64_t>(static_cast<double>(head_dim) * partial);
   }
   RETURN_IF_ERROR(ValidateSpec(*spec));

@@ -1,4 +1,4 @@
-// Reading the config.json of the transformers library: values with their defaults, and what most families spell alike.
+// Reads a config.json of the transformers library: values with their defaults, and the keys that most families share.
 #pragma once
 
 #include <cstdint>
@@ -25,28 +25,28 @@ class ConfigJson {
   Status Optional(std::string_view key, double* value) const;
   Status Optional(std::string_view key, float* value) const;
   Status Optional(std::string_view key, bool* value) const;
-  /// Refuses any value but `expected`; absent counts as expected.
+  /// Rejects any value but `expected`; absent counts as expected.
   Status Expect(std::string_view key, bool expected) const;
-  /// Refuses any value: a trait that we lack.
+  /// Rejects any value: the trait is not supported.
   Status ExpectNone(std::string_view key) const;
 
  private:
   const FlatJson& json_;
 };
 
-/// The keys that most families share: layers, sizes, heads, context and whether the head is tied.
+/// The keys that most families share: layers, sizes, heads, context, tied head.
 Status ReadSizes(const ConfigJson& config, ModelSpec* spec);
-/// The value of head_dim, or the hidden size divided by the heads.
+/// head_dim, or the hidden size divided by the heads.
 Status ReadHeadDim(const ConfigJson& config, ModelSpec* spec);
-/// The activation under `key`; kInvalidArgument, naming it, for one that we lack.
+/// The activation under `key`. ERRORS: kInvalidArgument, with the name, if it is not supported.
 Status ReadActivation(const ConfigJson& config, std::string_view key, std::string_view otherwise, ModelSpec* spec);
-/// Whether a family rotates a part of each head, which `partial_rotary_factor` or `rotary_pct` names. The others ignore
-/// these, as the transformers library does, and refuse them together with a scaling.
+/// Whether a family rotates a part of each head, given by `partial_rotary_factor` or `rotary_pct`. Other families
+/// ignore these, as the transformers library does, and reject them together with rope scaling.
 enum class PartialRotary { kIgnored, kRead };
-/// Reads spec->rotary, unless it is set, and the network's rotation or, where layers with a window have another one,
-/// both. Validates the spec.
+/// Reads spec->rotary, unless it is set, and the network's rotation; also the windowed layers' rotation if it differs.
+/// Validates the spec.
 Status ReadRotations(const ConfigJson& config, ModelSpec* spec, PartialRotary partial = PartialRotary::kIgnored);
-/// One window of every layer that layer_types, or `slides` where there are none, says to have one.
+/// Sets the window of every layer that layer_types (or `slides`, if there are none) marks as windowed.
 Status ReadWindows(const ConfigJson& config, bool (*slides)(int64_t layer), ModelSpec* spec);
 
 }  // namespace ringside

@@ -13,7 +13,7 @@
 namespace ringside {
 namespace {
 
-// Matrices lie [in, out]; queries, keys and values are one.
+// Matrices are [in, out]; queries, keys and values are fused.
 constexpr TensorRule kRules[] = {
     {TensorRole::kEmbedding, "wte"},
     {TensorRole::kPositions, "wpe"},
@@ -42,7 +42,7 @@ Status ReadActivation(const Section& section, Activation otherwise, ModelSpec* s
   if (!name) return Status::Ok();
   if (*name == "Gelu" || *name == "gelu") {
     spec->activation = Activation::kGeluTanh;
-  } else if (*name == "GeluErf") {  // our converter's word: FasterTransformer has none
+  } else if (*name == "GeluErf") {  // our converter's own word: FasterTransformer has none
     spec->activation = Activation::kGeluErf;
   } else if (*name == "Relu" || *name == "relu") {
     spec->activation = Activation::kRelu;
@@ -79,7 +79,7 @@ Status ReadSizes(const Section& section, ModelSpec* spec) {
   return experts > 0 ? section.Unsupported("expert_num") : Status::Ok();
 }
 
-// A "model_variant" stands for some of the keys behind it.
+// A "model_variant" implies some of the other keys.
 Status ReadGpt(const Section& section, ModelSpec* spec) {
   const std::string variant = section.Text("model_variant").value_or("gpt");
   const bool bloom = variant.starts_with("bloom"), opt = variant.starts_with("opt");
@@ -135,7 +135,7 @@ Result<DType> ReadType(const Section& section) {
   return section.Unsupported("weight_data_type");
 }
 
-// What lies in pieces is one tensor, however many there are.
+// Combines the parts of a tensor, however many, into one.
 class Shaper {
  public:
   Shaper(const FasterTransformerFolder& folder, const ModelSpec& spec, DType dtype, int64_t gpus)
@@ -154,8 +154,8 @@ class Shaper {
       return Corruption(fmt::format("{}/{}.{}.bin is missing", folder_.path(), planned.name, count));
     }
     if (cut.numbered && count > gpus_) {
-      return Corruption(fmt::format("{}/{}.{}.bin is one too many: config.ini's 'tensor_para_size' is {}",
-                                    folder_.path(), planned.name, gpus_, gpus_));
+      return Corruption(fmt::format("{}/{}.{}.bin is unexpected: config.ini's 'tensor_para_size' is {}", folder_.path(),
+                                    planned.name, gpus_, gpus_));
     }
     FileTensor tensor{.name = planned.name, .shape = planned.shape};
     int64_t values = 1;
@@ -170,7 +170,7 @@ class Shaper {
     for (int64_t i = 0; i < count; ++i) {
       const size_t has = pieces[static_cast<size_t>(i)].size();
       if (static_cast<int64_t>(has) == bytes) continue;
-      return Corruption(fmt::format("{}/{}{}.bin has {} bytes, config.ini asks for {}", folder_.path(), planned.name,
+      return Corruption(fmt::format("{}/{}{}.bin has {} bytes, config.ini implies {}", folder_.path(), planned.name,
                                     cut.numbered ? fmt::format(".{}", i) : "", has, bytes));
     }
     const bool divided = cut.divided && gpus_ > 1;
@@ -197,7 +197,7 @@ int64_t MostPieces(const FasterTransformerFolder& folder) {
   return static_cast<int64_t>(most);
 }
 
-/// What the folder is called.
+/// The name of the folder.
 std::string NameOf(const FasterTransformerFolder& folder) {
   std::filesystem::path path = std::filesystem::path(folder.path()).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
@@ -222,13 +222,13 @@ Result<ModelSpec> ReadSpec(const FasterTransformerFolder& folder) {
     const auto has = [&](std::string_view name) { return folder.tensors().find(name) != folder.tensors().end(); };
     spec.tied_head = !has("model.lm_head.weight");
     RETURN_IF_ERROR(known.read(Section(folder.config(), known.name), &spec));
-    // A folder may have the sum of both biases alone, which is as good.
+    // A folder may have only the sum of both biases, which is equivalent.
     if (spec.architecture == "gptneox" && spec.parallel && has(BiasSum(0))) {
       spec.attention_out_bias = has("model.layers.0.attention.dense.bias");
     }
     return spec;
   }
-  return InvalidArgument("config.ini: neither [gpt], [gptj] nor [gptneox] is there, nor are [encoder] and [decoder]");
+  return InvalidArgument("config.ini has none of [gpt], [gptj], [gptneox], or [encoder] with [decoder]");
 }
 
 }  // namespace
@@ -279,7 +279,7 @@ Result<FasterTransformerPlan> PlanFasterTransformer(const FasterTransformerFolde
   RETURN_IF_ERROR(section.Optional("tensor_para_size", &gpus));
   if (encodes) {
     PlanTensors(FasterTransformerT5Rules(plan.spec), "", &plan);
-    plan.ignored = {"shared.weight", "lm_head.weight"};  // the embedding the other way round; the head it is
+    plan.ignored = {"shared.weight", "lm_head.weight"};  // the transposed embedding, and a tied head
   } else {
     PlanTensors(kRules, "model.", &plan);
   }
@@ -295,7 +295,7 @@ Result<FasterTransformerPlan> PlanFasterTransformer(const FasterTransformerFolde
   }
   std::set<std::string_view> known;
   for (const PlannedTensor& planned : plan.tensors) known.insert(planned.name);
-  for (const auto& [name, pieces] : folder.tensors()) {  // whoever checks the tensors ignores or refuses it
+  for (const auto& [name, pieces] : folder.tensors()) {  // CheckTensors ignores or rejects the others
     if (!known.contains(name)) out.tensors.push_back({.name = name});
   }
   return out;

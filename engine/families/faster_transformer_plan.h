@@ -1,4 +1,4 @@
-// The networks that FasterTransformer's converters wrote: GPT (Megatron's, GPT-2, OPT, BLOOM), GPT-J, GPT-NeoX and T5.
+// Networks written by FasterTransformer's converters: GPT (Megatron's, GPT-2, OPT, BLOOM), GPT-J, GPT-NeoX and T5.
 #pragma once
 
 #include <optional>
@@ -14,26 +14,26 @@ namespace ringside {
 
 struct FasterTransformerPlan {
   NetworkPlan network;
-  std::vector<FileTensor> tensors;  // of the folder, with the shapes that the network gives them; borrowed from it
-  std::optional<int64_t> start_id, end_id;  // tokens that begin and end a text; in no range
+  std::vector<FileTensor> tensors;          // the folder's tensors, with the network's shapes; borrowed
+  std::optional<int64_t> start_id, end_id;  // BOS and EOS ids; not range-checked
 };
 
-/// The plan of a folder, and its tensors by that plan. kInvalidArgument, naming it, for what config.ini asks for and we
-/// lack, and for what does not fit; kCorruption, naming the file, for one that is missing or has not as many bytes as
-/// its shape.
+/// The plan of a folder, and its tensors in that plan. ERRORS: kInvalidArgument, with the key, for a setting in
+/// config.ini that is not supported or inconsistent; kCorruption, with the file, if one is missing or does not have the
+/// bytes of its shape.
 Result<FasterTransformerPlan> PlanFasterTransformer(const FasterTransformerFolder& folder);
 
-/// How the tensors of all but T5 are called; "model." stands in front of those that are no head.
+/// Tensor names of all networks except T5; names other than the head's have the prefix "model.".
 std::span<const TensorRule> FasterTransformerRules();
-/// The tensor that is the sum of a layer's two biases onto the stream, where attention and MLP have the same input
-/// (GPT-NeoX): FasterTransformer reads it in their place.
+/// The tensor with the sum of a layer's two residual biases, if attention and MLP have the same input (GPT-NeoX):
+/// FasterTransformer reads it instead of the two.
 std::string BiasSum(int64_t layer);
 
-/// How a tensor of that role is cut for several GPUs.
+/// How a tensor of a given role is split over GPUs.
 struct PieceCut {
-  bool numbered = false;  // it is cut, and its files have numbers
+  bool numbered = false;  // split; its files are numbered
   int64_t stretches = 1;  // as in FileTensor
-  bool divided = false;   // not cut, but divided by the number of GPUs, each of which adds it (GPT-NeoX)
+  bool divided = false;   // not split, but divided by the number of GPUs, because every GPU adds it (GPT-NeoX)
 };
 PieceCut CutOf(const PlannedTensor& planned, const ModelSpec& spec);
 

@@ -1,4 +1,4 @@
-// Values of one section of FasterTransformer's config.ini, and what to say where they are not as they should be.
+// Values of one section of FasterTransformer's config.ini, with errors for malformed ones.
 #pragma once
 
 #include <fmt/format.h>
@@ -16,12 +16,12 @@
 
 namespace ringside {
 
-/// Values by their keys, in lower case. kInvalidArgument, naming the key, for what is no such value. Borrows the file.
+/// Values by lower-case key. Borrows the file. ERRORS: kInvalidArgument, with the key, for a malformed value.
 class Section {
  public:
   Section(const IniFile& file, std::string_view name) : file_(file), name_(name) {}
 
-  /// Converters write what they do not know as None.
+  /// Converters write None for unknown values.
   std::optional<std::string> Text(std::string_view key) const {
     auto text = file_.Find(name_, key);
     return text && *text != "None" ? text : std::nullopt;
@@ -65,7 +65,7 @@ class Section {
     return value == expected ? Status::Ok() : Unsupported(key);
   }
   Status Unsupported(std::string_view key) const {
-    return InvalidArgument(fmt::format("config.ini: '{}' being '{}' is not supported", key, Text(key).value_or("")));
+    return InvalidArgument(fmt::format("config.ini: '{}' = '{}' is not supported", key, Text(key).value_or("")));
   }
 
  private:
@@ -73,7 +73,7 @@ class Section {
   static Status Number(std::string_view key, std::string_view text, T* value) {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
     if (error == std::errc() && end == text.data() + text.size()) return Status::Ok();
-    return InvalidArgument(fmt::format("config.ini: '{}' is '{}', no number that fits", key, text));
+    return InvalidArgument(fmt::format("config.ini: '{}' is '{}', not a number in range", key, text));
   }
 
   const IniFile& file_;
@@ -81,10 +81,9 @@ class Section {
 };
 
 // ---- faster_transformer_t5.cpp
-/// The settings of T5, which has a section for its encoder and one for its decoder.
+/// The settings of T5, which has one section each for encoder and decoder.
 Status ReadFasterTransformerT5(const IniFile& config, ModelSpec* spec);
-/// How its tensors are called. Matrices are cut for several GPUs as in the other networks; biases of distances by
-/// heads.
+/// T5's tensor names. Matrices are split over GPUs as in the other networks; distance biases by heads.
 std::span<const TensorRule> FasterTransformerT5Rules(const ModelSpec& spec);
 
 }  // namespace ringside

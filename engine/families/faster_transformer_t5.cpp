@@ -1,4 +1,4 @@
-// T5 as FasterTransformer's converter wrote it (Raffel et al. 2020; Flan-T5, UL2, mT5).
+// T5 as written by FasterTransformer's converter (Raffel et al. 2020; Flan-T5, UL2, mT5).
 #include <cmath>
 #include <tuple>
 #include <vector>
@@ -12,7 +12,7 @@ constexpr TensorRule Matrix(TensorRole role, std::string_view name, bool encoder
   return {role, name, true, RowOrder::kPlain, encoder};  // [in, out]
 }
 
-// Queries, keys and values are one in the decoder alone; biases of distances are [H, buckets].
+// Queries, keys and values are fused in the decoder only; distance biases are [H, buckets].
 constexpr TensorRule kT5[] = {
     {TensorRole::kEmbedding, "shared.weight_T"},
     {TensorRole::kHead, "lm_head.weight"},
@@ -58,7 +58,7 @@ std::vector<TensorRule> Joined(std::span<const TensorRule> mlp) {
   return rules;
 }
 
-// What encoder and decoder have in common.
+// Settings common to encoder and decoder.
 Status ReadSizes(const Section& section, ModelSpec* spec) {
   RETURN_IF_ERROR(section.Need("d_model", &spec->hidden));
   RETURN_IF_ERROR(section.Need("num_heads", &spec->heads));
@@ -91,7 +91,7 @@ Status ReadFasterTransformerT5(const IniFile& config, ModelSpec* spec) {
     return std::tuple(s.hidden, s.heads, s.head_dim, s.ffn, s.vocab, s.bias_buckets, s.bias_reach, s.norm_eps, s.gated);
   };
   if (sizes(of_encoder) != sizes(*spec)) {
-    return InvalidArgument("config.ini: [encoder] and [decoder] are not of the same sizes");
+    return InvalidArgument("config.ini: [encoder] and [decoder] have different sizes");
   }
   RETURN_IF_ERROR(encoder.Need("num_layers", &spec->encoder_layers));
   RETURN_IF_ERROR(decoder.Need("num_layers", &spec->layers));

@@ -5,14 +5,14 @@
 namespace ringside {
 namespace {
 
-// Converters turn the activation's name into the architecture; where models of one have several, its first one's.
+// GGUF does not store the activation: an architecture implies it (that of its first model if they differ).
 void SetOlder(Activation activation, ModelSpec* spec) {
   spec->norm = NormKind::kLayer;
   spec->gated = false;
   spec->activation = activation;
 }
 
-// Only some layers keep the window that all were given.
+// Keeps the window, read for all layers, only in some.
 void KeepWindows(bool (*slides)(int64_t layer), ModelSpec* spec) {
   for (size_t layer = 0; layer < spec->layer_traits.size(); ++layer) {
     if (!slides(static_cast<int64_t>(layer))) spec->layer_traits[layer].window = 0;
@@ -25,7 +25,7 @@ Status SetLlama(const GgufKeys&, ModelSpec* spec) {
 }
 
 Status SetQwen(const GgufKeys&, ModelSpec* spec) {
-  spec->layer_traits.clear();  // their windows are never switched on
+  spec->layer_traits.clear();  // their windows are never enabled
   return Status::Ok();
 }
 
@@ -62,14 +62,14 @@ Status SetGpt2(const GgufKeys&, ModelSpec* spec) {
   return Status::Ok();
 }
 
-// The converters have added 1 to every norm's weight.
+// The converters have already added 1 to every norm's weight.
 Status SetGemma(const GgufKeys&, ModelSpec* spec) {
   spec->activation = Activation::kGeluTanh;
   if (spec->hidden > 0) spec->embedding_scale = std::sqrt(static_cast<float>(spec->hidden));
   return Status::Ok();
 }
 
-// The largest models scale queries by the width of the stream, not of a head.
+// The largest models scale queries by the hidden size per head, not by the head size.
 void ScaleByStream(int64_t layers, ModelSpec* spec) {
   if (spec->layers != layers || spec->heads < 1) return;
   spec->query_scale =
@@ -153,7 +153,7 @@ Status SetOlmo2(const GgufKeys&, ModelSpec* spec) {
   return Status::Ok();
 }
 
-// As config.json's family says (huggingface_llama.cpp): all of the stream divided by the residual scale.
+// As in huggingface_llama.cpp: the whole residual stream is divided by the residual scale.
 Status SetGranite(const GgufKeys& keys, ModelSpec* spec) {
   double embedding = 1, residual = 1, logits = 1;
   RETURN_IF_ERROR(keys.Optional("embedding_scale", &embedding));
@@ -188,7 +188,7 @@ Status SetCohere2(const GgufKeys& keys, ModelSpec* spec) {
 
 Status GgufKeys::Need(std::string_view key, int64_t* value) const {
   const auto found = file_.Int(Name(key));
-  if (!found) return InvalidArgument(fmt::format("the file's '{}' is missing or no whole number", Name(key)));
+  if (!found) return InvalidArgument(fmt::format("the file's '{}' is missing or not an integer", Name(key)));
   *value = *found;
   return Status::Ok();
 }
@@ -196,7 +196,7 @@ Status GgufKeys::Need(std::string_view key, int64_t* value) const {
 Status GgufKeys::Optional(std::string_view key, double* value) const {
   if (!Has(key)) return Status::Ok();
   const auto found = file_.Float(Name(key));
-  if (!found) return InvalidArgument(fmt::format("the file's '{}' is no number", Name(key)));
+  if (!found) return InvalidArgument(fmt::format("the file's '{}' is not a number", Name(key)));
   *value = *found;
   return Status::Ok();
 }
@@ -216,7 +216,7 @@ Status GgufKeys::Optional(std::string_view key, bool* value) const {
   return Status::Ok();
 }
 
-// Converters permute the rows of q and k of some, so that pairs stand side by side.
+// For some architectures the converters permute the rows of q and k, so that rotary pairs are adjacent.
 std::span<const GgufFamily> GgufFamilies() {
   static constexpr GgufFamily kFamilies[] = {
       {"llama", RopePairs::kAdjacent, SetLlama},

@@ -1,4 +1,4 @@
-// The architectures of llama.cpp's GGUF files that we know, and reading their keys.
+// The supported architectures of llama.cpp's GGUF files, and access to their keys.
 #pragma once
 
 #include <fmt/format.h>
@@ -36,16 +36,16 @@ class GgufKeys {
 struct GgufFamily {
   std::string_view architecture;
   RopePairs pairs;
-  /// What sets the family apart, after sizes, norm epsilon and windows' width (spec->layer_traits all alike) were read,
-  /// before the rotation.
+  /// Sets the family's traits; called after sizes, norm epsilon and window width (equal in all spec->layer_traits) were
+  /// read, before the rotation.
   Status (*set)(const GgufKeys& keys, ModelSpec* spec);
 };
 
 std::span<const GgufFamily> GgufFamilies();
-/// T5's, and what its tensors are called.
+/// T5's traits and tensor names.
 Status SetGgufT5(const GgufKeys& keys, ModelSpec* spec);
 std::span<const TensorRule> GgufT5Rules();
-/// What the tensors of all others are called, but for the norms of some.
+/// Tensor names of all other families, except some norms.
 std::vector<TensorRule> GgufRules();
 
 }  // namespace ringside

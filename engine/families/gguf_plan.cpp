@@ -1,4 +1,4 @@
-// Hyper-parameters and tensor names as llama.cpp's converters write them to GGUF files.
+// Hyper-parameters and tensor names as written by llama.cpp's GGUF converters.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -63,7 +63,7 @@ constexpr TensorRule kNorms[] = {
     {TensorRole::kMlpNorm, "blk.{}.ffn_norm.weight"},
     {TensorRole::kMlpNormBias, "blk.{}.ffn_norm.bias"},
 };
-// Falcon's, where attention and MLP have a norm each.
+// Falcon variants with separate norms for attention and MLP.
 constexpr std::string_view kSecondNorm = "blk.0.attn_norm_2.weight";
 constexpr TensorRule kTwoNorms[] = {
     {TensorRole::kAttentionNorm, "blk.{}.attn_norm_2.weight"},
@@ -71,7 +71,7 @@ constexpr TensorRule kTwoNorms[] = {
     {TensorRole::kMlpNorm, "blk.{}.attn_norm.weight"},
     {TensorRole::kMlpNormBias, "blk.{}.attn_norm.bias"},
 };
-// gpt-oss calls the norm in front of the MLP by what is in front of it.
+// gpt-oss names the norm before the MLP after the attention that precedes it.
 constexpr TensorRule kGptOssNorms[] = {
     {TensorRole::kAttentionNorm, "blk.{}.attn_norm.weight"},
     {TensorRole::kMlpNorm, "blk.{}.post_attention_norm.weight"},
@@ -97,7 +97,7 @@ Status ReadSizes(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
   spec->head_dim = spec->hidden / spec->heads;
   if (!keys.Has("attention.key_length") && spec->hidden % spec->heads != 0) {
     return InvalidArgument(
-        fmt::format("the model's hidden size {} is no multiple of its {} heads", spec->hidden, spec->heads));
+        fmt::format("the model's hidden size {} is not a multiple of its {} heads", spec->hidden, spec->heads));
   }
   RETURN_IF_ERROR(keys.Optional("attention.key_length", &spec->head_dim));
   int64_t value_length = spec->head_dim;
@@ -111,7 +111,7 @@ Status ReadSizes(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
   if (spec->experts > 0) RETURN_IF_ERROR(keys.Optional("expert_feed_forward_length", &spec->ffn));
   int64_t window = 0;
   RETURN_IF_ERROR(keys.Optional("attention.sliding_window", &window));
-  if (spec->layers < 1 || spec->layers > 1024) {  // before there is one of anything for each of them
+  if (spec->layers < 1 || spec->layers > 1024) {  // before anything is allocated per layer
     return InvalidArgument(fmt::format("the model's number of layers is {}, not in 1 .. 1024", spec->layers));
   }
   if (window != 0) spec->layer_traits.assign(static_cast<size_t>(spec->layers), {.window = window});
@@ -127,7 +127,8 @@ Status ReadSizes(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
   return Status::Ok();
 }
 
-// Things other models of these architectures may ask for and we do not do; some are traits of one architecture.
+// Features of other models with these architectures that are not supported; some are supported for one architecture
+// only.
 Status RefuseFeatures(const GgufKeys& keys, std::string_view architecture) {
   for (const std::string_view key :
        {"attention.scale", "logit_scale", "residual_scale", "embedding_scale", "attention.max_alibi_bias",
@@ -149,7 +150,7 @@ Status RefuseFeatures(const GgufKeys& keys, std::string_view architecture) {
 Status ReadFactors(const FileTensor& factors, RopeScaling* scaling) {
   if (scaling->kind != RopeScaling::Kind::kNone || factors.data.dtype != DType::kF32 || factors.shape.size() != 1) {
     return InvalidArgument(
-        fmt::format("tensor '{}' is no float32 vector or does not go with the rope scaling", factors.name));
+        fmt::format("tensor '{}' is not a float32 vector or does not match the rope scaling", factors.name));
   }
   scaling->kind = RopeScaling::Kind::kFactors;
   std::vector<float> values(static_cast<size_t>(factors.shape[0]));
@@ -168,7 +169,7 @@ Status ReadRope(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
   const bool scaled = keys.Has("rope.scale_linear") && scaling.factor != 1;
   RETURN_IF_ERROR(keys.Optional("rope.scaling.factor", &scaling.factor));
   if (keys.Has("rope.scaling.type") && !keys.String("rope.scaling.type")) {
-    return InvalidArgument(fmt::format("the file's '{}' is no text", keys.Name("rope.scaling.type")));
+    return InvalidArgument(fmt::format("the file's '{}' is not a string", keys.Name("rope.scaling.type")));
   }
   const std::string type = keys.String("rope.scaling.type").value_or(scaled ? "linear" : "none");
   if (type == "linear") {
@@ -179,20 +180,20 @@ Status ReadRope(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
     RETURN_IF_ERROR(keys.Optional("rope.scaling.original_context_length", &scaling.original_context));
     RETURN_IF_ERROR(keys.Optional("rope.scaling.yarn_beta_fast", &scaling.beta_fast));
     RETURN_IF_ERROR(keys.Optional("rope.scaling.yarn_beta_slow", &scaling.beta_slow));
-    scaling.truncate = spec->architecture != "gpt-oss";  // which the file does not say
+    scaling.truncate = spec->architecture != "gpt-oss";  // the file does not store it
   } else if (type != "none") {
     return InvalidArgument(fmt::format("rope scaling '{}' is not supported", type));
   }
   double original = static_cast<double>(spec->trained_context);
   RETURN_IF_ERROR(keys.Optional("rope.scaling.original_context_length", &original));
-  // The long ones for a context beyond the original one (Ding et al. 2024).
+  // The long factors if the context exceeds the original one (Ding et al. 2024).
   const bool longer = static_cast<double>(spec->trained_context) > original;
   for (const std::string_view name : {kRopeFactors, longer ? kLongFactors : kShortFactors}) {
     if (const FileTensor* factors = FindTensor(file, name)) RETURN_IF_ERROR(ReadFactors(*factors, &scaling));
   }
   ASSIGN_OR_RETURN(Rotation rotation, MakeRotation(scaling, spec->rotary));
   spec->scaled_context = ScaledContext(scaling);
-  double attention_factor = 1;  // on top of yarn's own
+  double attention_factor = 1;  // in addition to YaRN's own
   RETURN_IF_ERROR(keys.Optional("rope.scaling.attn_factor", &attention_factor));
   if (!(attention_factor > 0 && attention_factor < 1e6)) {
     return InvalidArgument(
@@ -202,14 +203,14 @@ Status ReadRope(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
   spec->rotations.push_back(std::move(rotation));
   const auto own = [](const LayerTraits& layer) { return layer.rotation == 1; };
   if (std::none_of(spec->layer_traits.begin(), spec->layer_traits.end(), own)) return Status::Ok();
-  RopeScaling windows;  // Gemma 3: never stretched
+  RopeScaling windows;  // Gemma 3: windowed layers are never scaled
   RETURN_IF_ERROR(keys.Optional("rope.freq_base_swa", &windows.base));
   ASSIGN_OR_RETURN(rotation, MakeRotation(windows, spec->rotary));
   spec->rotations.push_back(std::move(rotation));
   return Status::Ok();
 }
 
-// GGUF says by their presence which optional tensors there are; from here on they must be in every layer.
+// In GGUF, the presence of an optional tensor in the first layer is the flag; it must then exist in every layer.
 void FindOptional(const GgufFile& file, ModelSpec* spec) {
   const auto has = [&](std::string_view name) { return FindTensor(file, name) != nullptr; };
   spec->tied_head = !has("output.weight");
@@ -258,7 +259,7 @@ Result<NetworkPlan> PlanGguf(const GgufFile& file, const std::string& path) {
   RETURN_IF_ERROR(RefuseFeatures(keys, spec.architecture));
   RETURN_IF_ERROR(ReadSizes(file, keys, &spec));
   const bool rms = keys.Has("attention.layer_norm_rms_epsilon");
-  spec.norm_eps = 0;  // refused where there is none
+  spec.norm_eps = 0;  // rejected if it remains 0
   RETURN_IF_ERROR(
       keys.Optional(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon", &spec.norm_eps));
   RETURN_IF_ERROR(family->set(keys, &spec));
@@ -279,10 +280,10 @@ Result<NetworkPlan> PlanGguf(const GgufFile& file, const std::string& path) {
   }
   PlanTensors(Rules(norms), "", &plan);
   for (PlannedTensor& planned : plan.tensors) {
-    if (planned.role == TensorRole::kSharedRouter) planned.shape = {spec.hidden};  // the file has it as a vector
+    if (planned.role == TensorRole::kSharedRouter) planned.shape = {spec.hidden};  // stored as a vector
   }
   for (const std::string_view read : {kRopeFactors, kLongFactors, kShortFactors}) {
-    if (spec.rope_pairs != RopePairs::kNone) plan.ignored.emplace_back(read);  // above
+    if (spec.rope_pairs != RopePairs::kNone) plan.ignored.emplace_back(read);  // read above
   }
   return plan;
 }

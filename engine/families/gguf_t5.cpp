@@ -1,4 +1,4 @@
-// T5 and what came of it as llama.cpp's converter writes them.
+// T5 and its descendants as written by llama.cpp's converter.
 #include "engine/families/gguf_families.h"
 
 namespace ringside {
@@ -45,7 +45,7 @@ Status SetGgufT5(const GgufKeys& keys, ModelSpec* spec) {
   RETURN_IF_ERROR(keys.Optional("decoder_block_count", &spec->layers));
   RETURN_IF_ERROR(keys.Optional("decoder_start_token_id", &spec->answer_start));
   RETURN_IF_ERROR(keys.Need("attention.relative_buckets_count", &spec->bias_buckets));
-  spec->bias_reach = 128;  // which the file does not say
+  spec->bias_reach = 128;  // the file does not store it
   spec->query_scale = 1;
   return Status::Ok();
 }

@@ -1,4 +1,4 @@
-// The families that the transformers library writes to config.json and safetensors files: one row each.
+// The families of the transformers library (config.json and safetensors files): one row each.
 #pragma once
 
 #include <span>
@@ -13,21 +13,22 @@ namespace ringside {
 
 struct HuggingFaceFamily {
   std::string_view type;                                      // config.json's model_type
-  Status (*read)(const ConfigJson& config, ModelSpec* spec);  // config.json to a valid spec
-  std::string_view prefix;                                    // of all tensors but the head; files may lack some of it
+  Status (*read)(const ConfigJson& config, ModelSpec* spec);  // converts config.json to a valid spec
+  std::string_view prefix;                                    // of all tensors except the head; files may omit a part
   std::vector<std::span<const TensorRule>> rules;
 };
 
 /// All rules of a family.
 std::vector<TensorRule> RulesOf(const HuggingFaceFamily& family);
 
-/// Those that name their parts as Llama does.
+/// Families with Llama's tensor names.
 std::span<const HuggingFaceFamily> LlamaLikeFamilies();
-/// Those with an encoder.
+/// Encoder-decoder families.
 std::span<const HuggingFaceFamily> EncoderDecoderFamilies();
-/// The others.
+/// The other families.
 std::span<const HuggingFaceFamily> OlderFamilies();
-/// The family of this type, of several the one whose norms are among `names`, a file's tensors; null if we know none.
+/// The family of a model_type; if there are several, the one whose norms are among `names` (the file's tensors). Null
+/// if unknown.
 const HuggingFaceFamily* FindHuggingFaceFamily(std::string_view type, std::span<const std::string_view> names);
 
 }  // namespace ringside

@@ -1,4 +1,4 @@
-// Families that name their parts as Llama does.
+// Families with Llama's tensor names.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,8 @@ constexpr TensorRule kAttention[] = {
     {TensorRole::kAttentionOut, "layers.{}.self_attn.o_proj.weight"},
     {TensorRole::kAttentionOutBias, "layers.{}.self_attn.o_proj.bias"},
 };
-// The norm between attention and MLP stands in front of the MLP, or one behind each and one more in front of the MLP.
+// "post_attention_layernorm" is the norm before the MLP, or, with output norms, the one after attention, and the MLP
+// has norms before and after.
 constexpr TensorRule kOneNormEach[] = {
     {TensorRole::kMlpNorm, "layers.{}.post_attention_layernorm.weight"},
     {TensorRole::kMlpNormBias, "layers.{}.post_attention_layernorm.bias"},
@@ -87,7 +88,7 @@ bool NoLayer(int64_t) { return false; }
 bool EvenLayers(int64_t layer) { return layer % 2 == 0; }
 bool ThreeOfFour(int64_t layer) { return layer % 4 != 3; }
 
-// What all of them have; RMS norms unless told otherwise.
+// Settings common to all; RMS norms by default.
 Status ReadBase(const ConfigJson& config, ModelSpec* spec) {
   RETURN_IF_ERROR(ReadSizes(config, spec));
   spec->rope_pairs = RopePairs::kHalves;
@@ -121,7 +122,7 @@ Status ReadMixtral(const ConfigJson& config, ModelSpec* spec) {
   return ReadMistral(config, spec);
 }
 
-// Windows only where they are switched on, and then from one layer on.
+// Windows apply only if enabled, and then from one layer on.
 Status ReadQwenWindows(const ConfigJson& config, ModelSpec* spec) {
   bool used = false;
   RETURN_IF_ERROR(config.Optional("use_sliding_window", &used));
@@ -151,7 +152,7 @@ Status ReadQwen3(const ConfigJson& config, ModelSpec* spec) {
   return ReadRotations(config, spec);
 }
 
-// Experts in every layer.
+// Requires experts in every layer.
 Status ReadQwenExperts(const ConfigJson& config, ModelSpec* spec) {
   int64_t step = 1;
   RETURN_IF_ERROR(config.Optional("decoder_sparse_step", &step));
@@ -208,13 +209,13 @@ Status ReadGptOss(const ConfigJson& config, ModelSpec* spec) {
   return ReadRotations(config, spec);
 }
 
-// Norms scale by 1 + w, embeddings by the root of their size.
+// Norms scale by 1 + w, embeddings by sqrt(hidden).
 Status ReadGemma(const ConfigJson& config, ModelSpec* spec) {
   RETURN_IF_ERROR(ReadSizes(config, spec));
   RETURN_IF_ERROR(ReadBiases(config, spec));
   const bool newer = config.Has("hidden_activation");
   RETURN_IF_ERROR(ReadActivation(config, newer ? "hidden_activation" : "hidden_act", "gelu_pytorch_tanh", spec));
-  // The first models' files say gelu and mean the approximation.
+  // The first models' files have "gelu" but mean the tanh approximation.
   if (spec->activation == Activation::kGeluErf) spec->activation = Activation::kGeluTanh;
   RETURN_IF_ERROR(config.Expect("use_bidirectional_attention", false));
   spec->rope_pairs = RopePairs::kHalves;
@@ -285,7 +286,7 @@ Status ReadOlmo2(const ConfigJson& config, ModelSpec* spec) {
   return ReadRotations(config, spec);
 }
 
-// Where files say one scaling for all, only the layers without a window have it.
+// If a file has one rope scaling for all, it applies only to layers without a window.
 Status ReadOlmo3(const ConfigJson& config, ModelSpec* spec) {
   RETURN_IF_ERROR(ReadOlmo2(config, spec));
   spec->rotations.clear();
@@ -300,8 +301,8 @@ Status ReadOlmo3(const ConfigJson& config, ModelSpec* spec) {
   return Status::Ok();
 }
 
-// Each sum of the residual stream has a factor m on what is added. A stream of which all is divided by m needs none:
-// norms do not see the size of their input, but for an epsilon divided by m^2.
+// Granite scales every residual branch by m. Dividing the whole stream by m is equivalent, because norms are
+// scale-invariant once epsilon is divided by m^2.
 Status ReadGranite(const ConfigJson& config, ModelSpec* spec) {
   RETURN_IF_ERROR(ReadBase(config, spec));
   RETURN_IF_ERROR(ReadBiases(config, spec));

@@ -1,4 +1,4 @@
-// Families that name their parts in ways of their own.
+// Families with their own tensor names.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -8,7 +8,7 @@
 namespace ringside {
 namespace {
 
-// GPT-2's Conv1D keeps its weights [in, out].
+// GPT-2's Conv1D stores weights as [in, out].
 constexpr TensorRule kGpt2[] = {
     {TensorRole::kEmbedding, "wte.weight"},
     {TensorRole::kPositions, "wpe.weight"},
@@ -28,7 +28,7 @@ constexpr TensorRule kGpt2[] = {
     {TensorRole::kDown, "h.{}.mlp.c_proj.weight", true},
     {TensorRole::kDownBias, "h.{}.mlp.c_proj.bias"},
 };
-// StarCoder: GPT-2 with one key/value head, and ordinary matrices.
+// StarCoder: GPT-2 with one key/value head and ordinary matrices.
 constexpr TensorRule kBigCode[] = {
     {TensorRole::kEmbedding, "wte.weight"},
     {TensorRole::kPositions, "wpe.weight"},
@@ -104,7 +104,7 @@ constexpr TensorRule kPhi[] = {
     {TensorRole::kDown, "layers.{}.mlp.fc2.weight"},
     {TensorRole::kDownBias, "layers.{}.mlp.fc2.bias"},
 };
-// OPT and XGLM, but for the last norm.
+// OPT and XGLM, except the final norm.
 constexpr TensorRule kFairseq[] = {
     {TensorRole::kEmbedding, "embed_tokens.weight"},
     {TensorRole::kPositions, "embed_positions.weight"},
@@ -136,7 +136,7 @@ constexpr TensorRule kXglmEnd[] = {
     {TensorRole::kFinalNorm, "layer_norm.weight"},
     {TensorRole::kFinalNormBias, "layer_norm.bias"},
 };
-// BLOOM and Falcon, but for the norms of Falcon's later architecture.
+// BLOOM and Falcon, except the norms of Falcon's later architecture.
 constexpr TensorRule kBloom[] = {
     {TensorRole::kEmbedding, "word_embeddings.weight"},
     {TensorRole::kEmbeddingNorm, "word_embeddings_layernorm.weight"},
@@ -185,7 +185,7 @@ void SetOlder(ModelSpec* spec) {
 
 int64_t FourTimes(int64_t hidden) { return hidden > 0 && hidden <= (1 << 17) ? 4 * hidden : 0; }
 
-// Sizes of the families that spell them as GPT-2 does.
+// Sizes of families with GPT-2's key names.
 Status ReadOlderSizes(const ConfigJson& config, std::string_view context, ModelSpec* spec) {
   const auto either = [&](std::string_view key, std::string_view other, int64_t* value) {
     return config.Need(config.Has(key) ? key : other, value);
@@ -247,7 +247,7 @@ Status ReadGptNeoX(const ConfigJson& config, ModelSpec* spec) {
   if (!config.Has("partial_rotary_factor") && !config.Has("rope_parameters") && !config.Has("rotary_pct")) {
     return InvalidArgument("config.json: 'rotary_pct' is missing");
   }
-  double base = 0;  // as older files spell it
+  double base = 0;  // older files' spelling
   RETURN_IF_ERROR(config.Optional("rotary_emb_base", &base));
   if (base != 0 && base != 10000) return config.ExpectNone("rotary_emb_base");
   return ReadRotations(config, spec, PartialRotary::kRead);

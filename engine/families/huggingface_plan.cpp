@@ -1,4 +1,4 @@
-// The plan of a folder as the transformers library writes it.
+// The plan of a transformers library folder.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ std::vector<std::string_view> SupportedTypes() {
 
 constexpr int64_t kMostMadeUpExperts = 65536;
 
-/// What stands in front of this rule's tensor in the file: all of the family's prefix, or some of its parts.
+/// The prefix of this rule's tensor in the file: the family's whole prefix, or its last parts.
 std::optional<std::string_view> PrefixOf(std::string_view tensor, std::string_view prefix,
                                          std::span<const std::string_view> names) {
   for (;; prefix.remove_prefix(prefix.find('.') + 1)) {
@@ -39,7 +39,7 @@ std::string WithLayer(std::string_view name, int64_t layer) {
   return out;
 }
 
-// Old files carry buffers that are computed, not learned, and a copy of a tied head.
+// Old files contain computed buffers, and a copy of a tied head.
 void Ignore(std::string_view prefix, NetworkPlan* plan) {
   if (plan->spec.tied_head) plan->ignored.insert(plan->ignored.end(), {"lm_head.weight", "embed_out.weight"});
   plan->ignored.push_back(fmt::format("{}rotary_emb.inv_freq", prefix));
@@ -57,7 +57,7 @@ void Ignore(std::string_view prefix, NetworkPlan* plan) {
   }
 }
 
-// What is packed is outputs by inputs.
+// Packed experts are outputs by inputs.
 void TurnExperts(NetworkPlan* plan) {
   for (PlannedTensor& planned : plan->tensors) {
     if (!planned.transposed || planned.shape.size() != 3) continue;
@@ -110,13 +110,13 @@ Result<NetworkPlan> PlanHuggingFace(const FlatJson& json, std::span<const std::s
   const std::vector<TensorRule> rules = RulesOf(family);
   const bool apart = std::ranges::any_of(
       rules, [](const TensorRule& rule) { return rule.name.find("{e}") != std::string_view::npos; });
-  // Before there is a name for each of them. Where there are no tensors at all, they are to be made up.
+  // Bounds the number of names before they are made. Without any tensors, the weights are to be dummy ones.
   const int64_t most = tensor_names.empty() ? kMostMadeUpExperts : std::ssize(tensor_names);
   if (apart && spec.layers * spec.experts > most) {
     return Corruption(fmt::format("the model has {} tensors, too few for {} experts in each of {} layers",
                                   tensor_names.size(), spec.experts, spec.layers));
   }
-  // Of T5 there are files with a head of their own that say otherwise.
+  // Some T5 files have an untied head although their config declares a tied one.
   const bool has_head = std::ranges::find(tensor_names, "lm_head.weight") != tensor_names.end();
   if (spec.encoder_layers > 0 && !tensor_names.empty()) spec.tied_head = !has_head;
   PlanTensors(rules, prefix, &plan);

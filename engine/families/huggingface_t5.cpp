@@ -1,4 +1,4 @@
-// T5 and what came of it: an encoder in front of the decoder (Raffel et al. 2020; Flan-T5, UL2, mT5).
+// T5 and its descendants: an encoder and a decoder (Raffel et al. 2020; Flan-T5, UL2, mT5).
 #include <cmath>
 
 #include "engine/families/huggingface_families.h"
@@ -44,7 +44,7 @@ constexpr TensorRule kPlainMlp[] = {
     OfEncoder(TensorRole::kUp, "encoder.block.{}.layer.1.DenseReluDense.wi.weight"),
 };
 
-// "relu", or "gated-gelu", in which GELU is the tanh approximation.
+// "relu", or "gated-gelu", whose GELU is the tanh approximation.
 Status ReadMlp(const ConfigJson& config, ModelSpec* spec) {
   const std::string kind = config.String("feed_forward_proj", "relu");
   spec->gated = kind.starts_with("gated-");
@@ -77,7 +77,7 @@ Status ReadT5(const ConfigJson& config, ModelSpec* spec) {
   spec->query_scale = 1;
   spec->tied_head = true;
   RETURN_IF_ERROR(config.Optional("tie_word_embeddings", &spec->tied_head));
-  // Files of older versions express this by "tie_word_embeddings"; newer ones write that as true with any head.
+  // Older files express this by "tie_word_embeddings"; newer ones write that as true with any head.
   bool scaled = spec->tied_head;
   RETURN_IF_ERROR(config.Optional("scale_decoder_outputs", &scaled));
   if (scaled && spec->hidden > 0) spec->logit_scale = 1 / std::sqrt(static_cast<float>(spec->hidden));
@@ -93,7 +93,7 @@ Status ReadMt5(const ConfigJson& config, ModelSpec* spec) {
 
 }  // namespace
 
-// The first is the one of a folder without weights, for which it does not matter how they are called.
+// The first one also serves a folder without weights, where tensor names do not matter.
 std::span<const HuggingFaceFamily> EncoderDecoderFamilies() {
   static const HuggingFaceFamily kFamilies[] = {
       {"t5", ReadT5, "", {kT5, kGatedMlp}},

@@ -31,8 +31,8 @@ constexpr TensorRule kRules[] = {
     {TensorRole::kDownBias, "encoder.layers.{}.mlp.dense_4h_to_h.bias"},
 };
 
-// How a tensor of that role was shared: along which of its dimensions (-1: every GPU has all of it), and how many
-// stretches of each part follow one another in the whole (FileTensor).
+// How a tensor of a given role was sharded: the split dimension (-1: replicated), and the number of stretches
+// (FileTensor).
 struct Share {
   int dimension = -1;
   int64_t stretches = 1;
@@ -67,7 +67,7 @@ class SettingsReader {
       *value = *given;
       return Status::Ok();
     }
-    return InvalidArgument(fmt::format("the setting '{}' is of another type than it should be", key));
+    return InvalidArgument(fmt::format("the setting '{}' has the wrong type", key));
   }
   Status Need(std::string_view key, int64_t* value) const {
     if (!settings_.contains(key)) return InvalidArgument(fmt::format("the setting '{}' is missing", key));
@@ -78,14 +78,14 @@ class SettingsReader {
     T value = expected;
     RETURN_IF_ERROR(Optional(key, &value));
     if (value == expected) return Status::Ok();
-    return InvalidArgument(fmt::format("the setting '{}' being '{}' is not supported", key, value));
+    return InvalidArgument(fmt::format("the setting '{}' = '{}' is not supported", key, value));
   }
 
  private:
   const MegatronCheckpoint::Settings& settings_;
 };
 
-// What other networks of Megatron-LM and NeMo ask for and we do not read.
+// Features of other Megatron-LM and NeMo networks that are not supported.
 Status RefuseOthers(const SettingsReader& settings) {
   RETURN_IF_ERROR(settings.Expect<int64_t>("pipeline_model_parallel_size", 1));
   for (const std::string_view key :
@@ -108,7 +108,8 @@ Status ReadSpec(const MegatronCheckpoint& checkpoint, ModelSpec* spec) {
   RETURN_IF_ERROR(settings.Need("hidden_size", &spec->hidden));
   RETURN_IF_ERROR(settings.Need("num_attention_heads", &spec->heads));
   if (spec->heads < 1 || spec->hidden < 1 || spec->hidden > 1 << 17 || spec->hidden % spec->heads != 0) {
-    return InvalidArgument(fmt::format("the hidden size {} is no multiple of the {} heads", spec->hidden, spec->heads));
+    return InvalidArgument(
+        fmt::format("the hidden size {} is not a multiple of the {} heads", spec->hidden, spec->heads));
   }
   spec->kv_heads = spec->heads;
   spec->head_dim = spec->hidden / spec->heads;
@@ -117,14 +118,14 @@ Status ReadSpec(const MegatronCheckpoint& checkpoint, ModelSpec* spec) {
   if (norm == "layernorm1p") {
     spec->norm_offset = 1;
   } else if (norm != "layernorm" && norm != "LayerNorm") {
-    return InvalidArgument(fmt::format("the setting 'normalization' being '{}' is not supported", norm));
+    return InvalidArgument(fmt::format("the setting 'normalization' = '{}' is not supported", norm));
   }
   double epsilon = 1e-5;
   RETURN_IF_ERROR(settings.Optional("layernorm_epsilon", &epsilon));
   spec->norm_eps = static_cast<float>(epsilon);
   spec->norm = NormKind::kLayer;
   spec->gated = false;
-  // Where GELU and its bias are one kernel, as they are unless somebody says otherwise, it is the one by tanh.
+  // Fused bias-GELU kernels, the default, use the tanh approximation.
   bool fused = true;
   RETURN_IF_ERROR(settings.Optional("bias_gelu_fusion", &fused));
   RETURN_IF_ERROR(settings.Optional("bias_activation_fusion", &fused));
@@ -141,7 +142,7 @@ Status ReadSpec(const MegatronCheckpoint& checkpoint, ModelSpec* spec) {
 
 using Rank = std::map<std::string, FileTensor, std::less<>>;
 
-// Older files call two parts otherwise.
+// Older files name two modules differently.
 class Spelling {
  public:
   explicit Spelling(const Rank& rank) {
@@ -167,7 +168,7 @@ class Spelling {
   bool transformer_ = false, attention_ = false;
 };
 
-// What the settings may leave to other settings the tensors say, of which `shared` have a part each.
+// Sizes that the settings may omit come from the tensors, each a part of `shared` parts.
 Status ReadRows(const Rank& rank, const std::string& name, int64_t shared, int64_t* rows) {
   constexpr int64_t kMost = 1 << 24;
   const auto found = rank.find(name);
@@ -189,10 +190,10 @@ Result<FileTensor> Join(const MegatronCheckpoint& checkpoint, const PlannedTenso
     const FileTensor& tensor = found->second;
     const bool divides = share.dimension < 0 || planned.shape[static_cast<size_t>(share.dimension)] % count == 0;
     if (!divides || tensor.shape != part) {
-      return Corruption(fmt::format("{} has shape [{}], the settings ask for [{}]", of, fmt::join(tensor.shape, ", "),
+      return Corruption(fmt::format("{} has shape [{}], the settings require [{}]", of, fmt::join(tensor.shape, ", "),
                                     fmt::join(part, ", ")));
     }
-    if (rank > 0 && tensor.data.dtype != out.data.dtype) return Corruption(of + " is of another type than rank 0's");
+    if (rank > 0 && tensor.data.dtype != out.data.dtype) return Corruption(of + " has another type than rank 0's");
     out.data.dtype = tensor.data.dtype;
     out.pieces.push_back(tensor.data.bytes);
   }
@@ -219,7 +220,7 @@ Result<MegatronPlan> PlanMegatron(const MegatronCheckpoint& checkpoint) {
   RETURN_IF_ERROR(SettingsReader(checkpoint).Optional("tensor_model_parallel_size", &told));
   if (told != ranks) {
     return Corruption(
-        fmt::format("the checkpoint of {} of {} GPUs is there ('tensor_model_parallel_size')", ranks, told));
+        fmt::format("the checkpoint has files of {} of {} GPUs ('tensor_model_parallel_size')", ranks, told));
   }
   const Rank& first = checkpoint.ranks().front();
   const Spelling spelling(first);
@@ -244,7 +245,7 @@ Result<MegatronPlan> PlanMegatron(const MegatronCheckpoint& checkpoint) {
     out.tensors.push_back(std::move(tensor));
     known.insert(planned.name);
   }
-  for (const auto& [name, tensor] : first) {  // whoever checks the tensors refuses it
+  for (const auto& [name, tensor] : first) {  // CheckTensors rejects the others
     if (!known.contains(name)) out.tensors.push_back({.name = name});
   }
   return out;

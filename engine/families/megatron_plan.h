@@ -1,4 +1,4 @@
-// GPT as Megatron-LM and NeMo save it.
+// GPT as saved by Megatron-LM and NeMo.
 #pragma once
 
 #include <vector>
@@ -11,11 +11,11 @@ namespace ringside {
 
 struct MegatronPlan {
   NetworkPlan network;
-  std::vector<FileTensor> tensors;  // joined from what each GPU had; borrowed from the checkpoint
+  std::vector<FileTensor> tensors;  // joined from all GPUs' parts; borrowed from the checkpoint
 };
 
-/// The plan of a checkpoint, and its tensors by that plan. kInvalidArgument, naming it, for a setting that we lack or
-/// that does not fit; kCorruption, naming it, for a tensor that is missing or misshapen.
+/// The plan of a checkpoint, and its tensors in that plan. ERRORS: kInvalidArgument, with the setting, if one is not
+/// supported or inconsistent; kCorruption, with the tensor, if one is missing or misshapen.
 Result<MegatronPlan> PlanMegatron(const MegatronCheckpoint& checkpoint);
 
 }  // namespace ringside

@@ -25,7 +25,7 @@ float ModelSpec::score_scale() const {
   return query_scale != 0 ? query_scale : static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim)));
 }
 
-// For a number of heads that is no power of two: the slopes of the next smaller power, then every other one of twice
+// For a number of heads that is not a power of two: the slopes of the next smaller power, then every other one of twice
 // that.
 std::vector<float> ModelSpec::AlibiSlopes() const {
   std::vector<float> slopes;
@@ -39,8 +39,8 @@ std::vector<float> ModelSpec::AlibiSlopes() const {
   return slopes;
 }
 
-// Half of the buckets are those of a distance each, the others grow with its logarithm up to bias_reach (Raffel et al.
-// 2020, in float as the models were trained).
+// Half of the buckets cover one distance each, the others grow logarithmically up to bias_reach (Raffel et al. 2020, in
+// float as the models were trained).
 std::vector<float> ModelSpec::DistanceBiases(const std::vector<float>& biases, bool encoder) const {
   const int64_t buckets = encoder ? bias_buckets / 2 : bias_buckets, exact = buckets / 2;
   const auto bucket = [&](int64_t distance) {
@@ -80,7 +80,7 @@ Status ValidateSpec(const ModelSpec& spec) {
   RETURN_IF_ERROR(CheckRange("size of embeddings", spec.embedded, 0, 1 << 17));
   RETURN_IF_ERROR(CheckRange("number of heads", spec.heads, 1, 4096));
   RETURN_IF_ERROR(CheckRange("number of key and value heads", spec.kv_heads, 1, spec.heads));
-  RETURN_IF_ERROR(CheckRange("head size", spec.head_dim, 1, 256));  // what the kernels have room for
+  RETURN_IF_ERROR(CheckRange("head size", spec.head_dim, 1, 256));  // limit of the kernels
   RETURN_IF_ERROR(CheckRange("feed-forward size", spec.ffn, 1, 1 << 20));
   RETURN_IF_ERROR(CheckRange("vocabulary size", spec.vocab, 1, 1 << 24));
   RETURN_IF_ERROR(CheckRange("trained context", spec.trained_context, 1, int64_t{1} << 31));
@@ -111,10 +111,10 @@ Status ValidateSpec(const ModelSpec& spec) {
     return InvalidArgument(fmt::format("the model's head size is {}, an odd number", spec.head_dim));
   }
   if (spec.heads % spec.kv_heads != 0) {
-    return InvalidArgument(
-        fmt::format("the model's {} heads are no multiple of its {} key and value heads", spec.heads, spec.kv_heads));
+    return InvalidArgument(fmt::format("the model's {} heads are not a multiple of its {} key and value heads",
+                                       spec.heads, spec.kv_heads));
   }
-  if (spec.sinusoidal_positions) {  // no file's size bounds what is computed
+  if (spec.sinusoidal_positions) {  // computed, so no file size bounds it
     RETURN_IF_ERROR(CheckRange("trained context", spec.trained_context, 1, (int64_t{1} << 26) / spec.hidden));
   }
   if (spec.rope_pairs == RopePairs::kNone) {

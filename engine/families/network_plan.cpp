@@ -12,7 +12,7 @@ bool IsPerLayer(TensorRole role) { return role >= TensorRole::kAttentionNorm; }
 
 bool IsOfExpert(TensorRole role) { return role >= TensorRole::kExpertGate && role <= TensorRole::kExpertDownBias; }
 
-// Norms and what belongs to them.
+// Norms and their biases.
 bool HasNorm(TensorRole role, const ModelSpec& spec) {
   const bool of_layer = spec.norm_before || spec.norm_sums;
   switch (role) {
@@ -35,12 +35,12 @@ bool HasNorm(TensorRole role, const ModelSpec& spec) {
     case TensorRole::kQueryNorm:
     case TensorRole::kKeyNorm:
       return spec.qk_norm != QkNorm::kNone;
-    default:  // those behind attention and MLP
+    default:  // output norms
       return spec.norm_after;
   }
 }
 
-// Of one MLP or of a mixture.
+// Parts of a dense MLP or of a mixture of experts.
 bool HasMlpPart(TensorRole role, const ModelSpec& spec) {
   const bool one = spec.experts == 0, several = !one;
   switch (role) {
@@ -78,7 +78,7 @@ bool HasMlpPart(TensorRole role, const ModelSpec& spec) {
   }
 }
 
-// Whether a network of this spec has such a tensor.
+// True if a network of this spec has such a tensor.
 bool IsCalledFor(TensorRole role, const ModelSpec& spec, bool encoder) {
   const bool fused_qkv = spec.fused_qkv && !encoder;
   switch (role) {
@@ -208,7 +208,7 @@ std::vector<int64_t> Shape(TensorRole role, const ModelSpec& spec) {
     case TensorRole::kSharedDown:
       return {spec.hidden, spec.shared_ffn};
     default:
-      return {spec.hidden};  // every other norm, and the biases onto the residual stream
+      return {spec.hidden};  // every other norm, and the residual biases
   }
 }
 
@@ -217,7 +217,7 @@ void PlanTensor(const TensorRule& rule, std::string_view prefix, int64_t layer, 
   if (rule.transposed) std::swap(shape.front(), shape.back());
   if (IsOfExpert(rule.role) && expert < 0) shape.insert(shape.begin(), plan->spec.experts);
   std::string name(rule.name);
-  // The head stands beside the prefixed network, not inside it.
+  // The head is outside the prefixed network.
   if (rule.role != TensorRole::kHead && rule.role != TensorRole::kHeadBias) name.insert(0, prefix);
   const auto put = [&](std::string_view place, int64_t number) {
     if (const size_t at = name.find(place); at != std::string::npos) {

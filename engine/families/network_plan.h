@@ -1,5 +1,5 @@
-// The model families we know: how their files spell hyper-parameters and tensors. A plan is made once at load from a
-// file's metadata: the spec, and every tensor that must be there with its exact shape. Plain data; any thread.
+// The supported model families: how their files spell hyper-parameters and tensors. A plan is made once at load from a
+// file's metadata: the spec, and every required tensor with its exact shape. Plain data. THREAD: any.
 #pragma once
 
 #include <span>
@@ -14,9 +14,9 @@
 
 namespace ringside {
 
-/// What a tensor is in the network. F is the width of one expert where there are some.
+/// The role of a tensor in the network. F is the width of one expert in a mixture.
 enum class TensorRole {
-  kEmbedding,          // [V, D], or [V, E] of one that is projected
+  kEmbedding,          // [V, D], or [V, E] if projected
   kEmbeddingNorm,      // [D]
   kEmbeddingNormBias,  // [D]
   kPositions,          // [position offset + trained context, D]
@@ -25,9 +25,9 @@ enum class TensorRole {
   kFinalNorm,          // [D]
   kFinalNormBias,      // [D]
   kDistanceBiases,     // [buckets, H]
-  kProjectIn,          // [D, E], of embeddings of E columns
+  kProjectIn,          // [D, E], for embeddings of E columns
   kProjectOut,         // [E, D]
-  // From here on each layer has its own.
+  // One per layer from here on.
   kAttentionNorm,      // [D]
   kAttentionNormBias,  // [D]
   kQuery,              // [H d, D]
@@ -44,7 +44,7 @@ enum class TensorRole {
   kAttentionOut,       // [D, H d]
   kAttentionOutBias,   // [D]
   kAttentionPostNorm,  // [D]
-  kCrossNorm,          // [D], and of the attention to an encoder's rows:
+  kCrossNorm,          // [D]; cross-attention to an encoder's rows:
   kCrossQuery,         // [H d, D]
   kCrossKey,           // [G d, D]
   kCrossValue,         // [G d, D]
@@ -61,7 +61,7 @@ enum class TensorRole {
   kMlpPostNorm,        // [D]
   kRouter,             // [experts, D]
   kRouterBias,         // [experts]
-  // Of each expert, or of all in one tensor with one more dimension in front.
+  // One per expert, or all experts in one tensor with a leading dimension.
   kExpertGate,        // [F, D]
   kExpertUp,          // [F, D]
   kExpertGateUp,      // [2F, D]
@@ -70,25 +70,25 @@ enum class TensorRole {
   kExpertUpBias,      // [F]
   kExpertGateUpBias,  // [2F]
   kExpertDownBias,    // [D]
-  // Of the expert that all rows take.
+  // The shared expert.
   kSharedRouter,  // [1, D]
   kSharedGate,    // [shared F, D]
   kSharedUp,      // [shared F, D]
   kSharedDown,    // [D, shared F]
 };
 
-/// How the outputs of a tensor stand in a file.
+/// Order of a tensor's outputs in a file.
 enum class RowOrder {
-  kPlain,        // as in the network
-  kByGroup,      // of kQkv: the queries of one key/value head, its key, its value; then the next one's (GPT-NeoX)
-  kAlternating,  // of kExpertGateUp: gate, up, gate, up (gpt-oss)
+  kPlain,        // network order
+  kByGroup,      // kQkv: the queries of one key/value head, its key, its value; then the next head (GPT-NeoX)
+  kAlternating,  // kExpertGateUp: gate, up, gate, up (gpt-oss)
 };
 
 struct PlannedTensor {
   TensorRole role;
-  bool encoder = false;        // whose it is, where there is one
-  int64_t layer = -1;          // -1: not of a layer
-  int64_t expert = -1;         // -1: of none, or of all
+  bool encoder = false;        // belongs to the encoder
+  int64_t layer = -1;          // -1: no layer
+  int64_t expert = -1;         // -1: none, or all
   std::string name;            // in the file
   std::vector<int64_t> shape;  // in the file
   bool transposed = false;     // the file has [in, out]
@@ -98,26 +98,26 @@ struct PlannedTensor {
 struct NetworkPlan {
   ModelSpec spec;
   std::vector<PlannedTensor> tensors;
-  std::vector<std::string> ignored;  // names that may be in the file and mean nothing to us
+  std::vector<std::string> ignored;  // tensors that the file may have and that are not used
 };
 
-/// The plan of a GGUF file. kInvalidArgument, naming it, for an unknown architecture, rope scaling or a feature that we
-/// lack; for metadata that is missing or does not fit.
+/// The plan of a GGUF file. ERRORS: kInvalidArgument, with the name, for an unknown architecture or rope scaling, an
+/// unsupported feature, and missing or inconsistent metadata.
 Result<NetworkPlan> PlanGguf(const GgufFile& file, const std::string& path);
 
-/// "architecture 'x' is not supported", and which are.
+/// "architecture 'x' is not supported", with the list of supported ones.
 Status UnsupportedArchitecture(std::string_view architecture, std::span<const std::string_view> supported);
 
-/// kInvalidArgument where a config.json is not of an architecture that we know: told before its weights are looked for.
+/// ERRORS: kInvalidArgument if a config.json has an unknown architecture; checked before the weights are looked for.
 Status CheckArchitecture(const FlatJson& config);
 
-/// The plan of a Hugging Face folder: its config.json and the names of its tensors (which tell how GPT-2's are
-/// prefixed). Errors as PlanGguf.
+/// The plan of a Hugging Face folder from its config.json and the names of its tensors (which determine the prefix of
+/// GPT-2's). ERRORS: as PlanGguf.
 Result<NetworkPlan> PlanHuggingFace(const FlatJson& config, std::span<const std::string_view> tensor_names,
                                     const std::string& folder);
 
-/// How one kind of file spells the tensors of one kind of network. "{}" stands for the layer's number, "{e}" for the
-/// expert's; experts' tensors without it have all experts.
+/// Tensor name in one kind of file for one kind of network. "{}" is replaced by the layer's number, "{e}" by the
+/// expert's; expert tensors without "{e}" contain all experts.
 struct TensorRule {
   TensorRole role;
   std::string_view name;
@@ -130,8 +130,8 @@ constexpr TensorRule OfEncoder(TensorRole role, std::string_view name) {
   return {role, name, false, RowOrder::kPlain, true};
 }
 
-/// The tensors that a network of plan->spec needs, by those rules that the spec calls for: first those of no layer,
-/// then layer after layer in the order of the rules, in which they are loaded (and lie on a device); then an encoder's.
+/// Adds the tensors of plan->spec, by the rules that apply to it: first global ones, then layer by layer in the order
+/// of the rules, in which they are loaded (and placed on a device); then an encoder's.
 void PlanTensors(std::span<const TensorRule> rules, std::string_view prefix, NetworkPlan* plan);
 
 }  // namespace ringside

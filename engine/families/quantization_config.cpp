@@ -25,7 +25,7 @@ Status NotSupported(std::string_view key, std::string_view value, std::string_vi
   return InvalidArgument(fmt::format("config.json: '{}' {} is not supported, only {}", In(key), value, supported));
 }
 
-/// A text under `key`, of which we know some.
+/// A text under `key` with supported values `known`.
 Status Expect(const ConfigJson& config, std::string_view key, std::span<const std::string_view> known) {
   if (!config.Has(In(key))) return Status::Ok();
   const std::string value = config.String(In(key), "");
@@ -36,7 +36,7 @@ Status Expect(const ConfigJson& config, std::string_view key, std::string_view k
   return Expect(config, key, {&known, 1});
 }
 
-/// What AWQ and GPTQ spell alike, the former in two ways.
+/// Keys common to AWQ, which has two spellings, and GPTQ.
 Status ReadGroups(const ConfigJson& config, std::string_view bits_key, std::string_view group_key,
                   PackedFormat* format) {
   int64_t bits = 0, group = 0;
@@ -70,7 +70,7 @@ Status ReadGptq(const ConfigJson& config, PackedFormat* format) {
   return Status::Ok();
 }
 
-/// By the name of the method: what "compressed-tensors" says of its groups, and "fp8" of blocks that share a scale.
+/// By quantization method: "compressed-tensors" describes its groups, "fp8" its block scales.
 Status ReadE4M3(const ConfigJson& config, const std::string& method, PackedFormat* format) {
   format->kind = Kind::kE4M3;
   RETURN_IF_ERROR(Expect(config, "fmt", "e4m3"));

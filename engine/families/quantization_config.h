@@ -1,4 +1,4 @@
-// The quantization_config of a config.json: by which method a model's weights were quantised.
+// Reads the quantization_config of a config.json: the quantization method of a model's weights.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,8 @@
 
 namespace ringside {
 
-/// Nothing if weights are not packed. kInvalidArgument, naming it, for a method or a variant of one that we lack.
+/// nullopt if the weights are not packed. ERRORS: kInvalidArgument, with the name, for an unsupported method or
+/// variant.
 Result<std::optional<PackedFormat>> ReadQuantizationConfig(const FlatJson& config);
 
 }  // namespace ringside

@@ -14,7 +14,7 @@ Status CheckPositive(const char* what, double value) {
   return InvalidArgument(fmt::format("the model's {} is {}, not a positive number", what, value));
 }
 
-// Llama 3.1: wavelengths beyond original / low are stretched, those below original / high kept.
+// Llama 3.1: wavelengths beyond original / low are scaled, those below original / high kept.
 double Llama3Frequency(const RopeScaling& scaling, double frequency) {
   const double wavelength = 2 * std::numbers::pi / frequency;
   if (wavelength < scaling.original_context / scaling.high_freq_factor) return frequency;
@@ -24,7 +24,7 @@ double Llama3Frequency(const RopeScaling& scaling, double frequency) {
   return (1 - smooth) * frequency / scaling.factor + smooth * frequency;
 }
 
-// YaRN: the pair that turns `rotations` times within the original context.
+// YaRN: the pair that makes `rotations` turns within the original context.
 double YarnDimension(const RopeScaling& scaling, double rotations, double rotary) {
   return rotary * std::log(scaling.original_context / (rotations * 2 * std::numbers::pi)) /
          (2 * std::log(scaling.base));
@@ -82,7 +82,7 @@ Status CheckScaling(const RopeScaling& scaling, size_t pairs) {
 }  // namespace
 
 int64_t ScaledContext(const RopeScaling& scaling) {
-  constexpr double kMost = int64_t{1} << 31;  // as ValidateSpec has it for the trained context
+  constexpr double kMost = int64_t{1} << 31;  // ValidateSpec's limit of the trained context
   if (scaling.kind != RopeScaling::Kind::kYarn) return 0;
   return static_cast<int64_t>(std::min(scaling.original_context * scaling.factor, kMost));
 }

@@ -22,7 +22,7 @@ T ReadAt(Bytes bytes, size_t at) {
   return value;
 }
 
-/// bytes[begin, begin + size), if that is inside.
+/// bytes[begin, begin + size), if in range.
 bool Cut(Bytes bytes, uint64_t begin, uint64_t size, Bytes* out) {
   if (begin > bytes.size() || size > bytes.size() - begin) return false;
   *out = bytes.subspan(begin, size);
@@ -33,7 +33,7 @@ struct Directory {
   uint64_t begin = 0, size = 0, members = 0;
 };
 
-// The record at the end of a zip file, behind which there may be a comment; large files have another in front of it.
+// The end record of a zip file, which a comment may follow; large files have a second record before it.
 bool FindDirectory(Bytes archive, Directory* directory) {
   constexpr size_t kEnd = 22, kLocator = 20, kLargeEnd = 56;
   if (archive.size() < kEnd) return false;
@@ -58,7 +58,7 @@ struct ZipMember {
   uint16_t method = 0, flags = 0;
 };
 
-// The next entry of the directory, from which it is taken away.
+// Consumes the next directory entry.
 bool TakeEntry(Bytes* entries, ZipMember* member) {
   constexpr size_t kEntry = 46;
   if (entries->size() < kEntry || ReadAt<uint32_t>(*entries, 0) != 0x02014b50) return false;
@@ -73,7 +73,7 @@ bool TakeEntry(Bytes* entries, ZipMember* member) {
   if (name > kMaxNameBytes || !Cut(*entries, kEntry, name, &named)) return false;
   if (!Cut(*entries, kEntry + name, extra, &more) || entries->size() < kEntry + name + extra + comment) return false;
   member->name = Text(named);
-  // What does not fit 32 bits stands in a field of its own, in this order.
+  // Values that exceed 32 bits are in a separate field, in this order.
   while (more.size() >= 4) {
     const uint16_t kind = ReadAt<uint16_t>(more, 0), size = ReadAt<uint16_t>(more, 2);
     Bytes field;
@@ -98,7 +98,7 @@ bool FindData(Bytes archive, const ZipMember& member, Bytes* data) {
   return Cut(archive, member.header + skip, member.size, data);
 }
 
-// A number of a tar header: octal digits, or big-endian bytes behind one with its highest bit set.
+// A number in a tar header: octal digits, or big-endian bytes after one with its highest bit set.
 bool TarNumber(Bytes field, uint64_t* value) {
   *value = 0;
   if ((std::to_integer<unsigned>(field[0]) & 0x80) != 0) {
@@ -121,7 +121,7 @@ std::string UpToZero(Bytes field) {
   return std::string(text.substr(0, text.find('\0')));
 }
 
-// What the records of a header say about the next member: "25 path=...\n".
+// Records of an extended header for the next member: "25 path=...\n".
 bool ReadRecords(std::string_view records, std::string* name, uint64_t* size) {
   while (!records.empty() && records.front() != '\0') {
     const size_t space = records.find(' ');
@@ -153,7 +153,7 @@ Result<ArchiveMembers> ReadZip(Bytes archive, const std::string& source) {
   Directory directory;
   Bytes entries;
   if (!FindDirectory(archive, &directory) || !Cut(archive, directory.begin, directory.size, &entries)) {
-    return damaged("no zip file, as torch.save has written since PyTorch 1.6");
+    return damaged("not a zip file, the format of torch.save since PyTorch 1.6");
   }
   if (directory.members > kMaxMembers) return damaged(fmt::format("{} members are too many", directory.members));
   ArchiveMembers members;
@@ -164,8 +164,8 @@ Result<ArchiveMembers> ReadZip(Bytes archive, const std::string& source) {
     if (member.method != 0 || (member.flags & 1) != 0 || member.stored != member.size) {
       return InvalidArgument(fmt::format("{}: '{}' is compressed or encrypted", source, member.name));
     }
-    if (!FindData(archive, member, &data)) return damaged(fmt::format("'{}' is not all there", member.name));
-    if (!members.emplace(member.name, data).second) return damaged(fmt::format("'{}' is there twice", member.name));
+    if (!FindData(archive, member, &data)) return damaged(fmt::format("'{}' is truncated", member.name));
+    if (!members.emplace(member.name, data).second) return damaged(fmt::format("'{}' occurs twice", member.name));
   }
   return members;
 }
@@ -183,13 +183,13 @@ Result<ArchiveMembers> ReadTar(Bytes archive, const std::string& source) {
     Bytes header, data;
     if (!Cut(archive, at, kBlock, &header)) return damaged("ends within a tar archive");
     if (std::ranges::all_of(header, [](std::byte b) { return b == std::byte{0}; })) return members;
-    if (!Text(header.subspan(257)).starts_with("ustar")) return damaged("no tar archive");
+    if (!Text(header.subspan(257)).starts_with("ustar")) return damaged("not a tar archive");
     const char kind = Text(header)[156];
     uint64_t size = 0;
     if (!TarNumber(header.subspan(124, 12), &size)) return damaged("a member of a tar archive has no size");
     const bool describes = kind == 'x' || kind == 'g' || kind == 'L' || kind == 'K';
     if (!describes && long_size != UINT64_MAX) size = long_size;
-    if (!Cut(archive, at + kBlock, size, &data)) return damaged("a member of a tar archive is not all there");
+    if (!Cut(archive, at + kBlock, size, &data)) return damaged("a member of a tar archive is truncated");
     at += kBlock + (size + kBlock - 1) / kBlock * kBlock;
     if (kind == 'L') long_name = UpToZero(data);
     if (kind == 'x' && !ReadRecords(Text(data), &long_name, &long_size)) return damaged("a tar header is damaged");
@@ -202,7 +202,7 @@ Result<ArchiveMembers> ReadTar(Bytes archive, const std::string& source) {
     if (kind != '0' && kind != '\0') continue;
     if (members.size() >= kMaxMembers || name.size() > kMaxNameBytes)
       return damaged("too many members, or too long names");
-    if (!members.emplace(name, data).second) return damaged(fmt::format("'{}' is there twice", name));
+    if (!members.emplace(name, data).second) return damaged(fmt::format("'{}' occurs twice", name));
   }
 }
 

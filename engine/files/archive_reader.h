@@ -1,5 +1,5 @@
-// The two kinds of archives that checkpoints of PyTorch come in: zip files whose members are stored as they are
-// (torch.save), and tar files (.nemo). Read as hostile input: every offset, length and name is checked. Pure functions.
+// The archive formats of PyTorch checkpoints: zip files with uncompressed members (torch.save), and tar files (.nemo).
+// Hostile input: every offset, length and name is checked. Pure functions.
 #pragma once
 
 #include <map>
@@ -14,12 +14,11 @@ namespace ringside {
 /// Name to bytes, borrowed from the archive.
 using ArchiveMembers = std::map<std::string, std::span<const std::byte>, std::less<>>;
 
-/// kCorruption, naming `source` and what is wrong, for what is no sound zip file; kInvalidArgument for a member that is
-/// compressed or encrypted.
+/// ERRORS: kCorruption, with `source` and the reason, for a malformed zip file; kInvalidArgument for a compressed or
+/// encrypted member.
 Result<ArchiveMembers> ReadZip(std::span<const std::byte> archive, const std::string& source);
 
-/// Regular files only; names without "./" in front. Errors as above; kInvalidArgument for an archive that is
-/// compressed.
+/// Regular files only; names without a leading "./". ERRORS: as ReadZip; kInvalidArgument for a compressed archive.
 Result<ArchiveMembers> ReadTar(std::span<const std::byte> archive, const std::string& source);
 
 }  // namespace ringside

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 constexpr size_t kMaxFiles = 1 << 17;
 constexpr int kMaxPieces = 1024;
 constexpr std::string_view kPrefixes[] = {"model.", "encoder.", "decoder.", "shared.",
-                                          "lm_head."};  // but the first T5's
+                                          "lm_head."};  // except in the first T5 folders
 constexpr std::string_view kSuffix = ".bin", kGpus = "-gpu";
 
 std::optional<int> Number(std::string_view text) {
@@ -26,7 +26,7 @@ std::optional<int> Number(std::string_view text) {
   return usual ? std::optional(value) : std::nullopt;
 }
 
-// The files of one tensor by their numbers; -1 where there is none.
+// The files of one tensor by number; -1 = without a number.
 using Files = std::map<std::string, std::map<int, std::string>, std::less<>>;
 
 Result<Files> ListFiles(const std::string& folder) {
@@ -50,11 +50,11 @@ Result<Files> ListFiles(const std::string& folder) {
   return files;
 }
 
-// Numbers must be those from 0 on, or there must be one file without.
+// Numbers must be consecutive from 0, or there must be one file without a number.
 Status CheckNumbers(const std::string& folder, const std::string& tensor, const std::map<int, std::string>& files) {
   if (files.begin()->first == -1) {
     if (files.size() == 1) return Status::Ok();
-    return Corruption(fmt::format("{}: tensor '{}' is there whole and in pieces", folder, tensor));
+    return Corruption(fmt::format("{}: tensor '{}' exists both whole and in parts", folder, tensor));
   }
   int next = 0;
   for (const auto& [number, name] : files) {
@@ -73,7 +73,7 @@ Status CheckInside(const std::string& folder, const std::string& file) {
   if (error) return NotFound(fmt::format("{}: {}", file, error.message()));
   const fs::path way = target.lexically_relative(root);
   if (way.empty() || *way.begin() == "..") {
-    return InvalidArgument(fmt::format("{}: is a link that leads out of {}", file, folder));
+    return InvalidArgument(fmt::format("{}: is a link to a place outside {}", file, folder));
   }
   return Status::Ok();
 }

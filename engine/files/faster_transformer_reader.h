@@ -1,7 +1,6 @@
-// Checkpoint folders of NVIDIA's FasterTransformer: config.ini, and a file of bare values for each tensor
-// (model.*.bin; of T5 encoder.*, decoder.*, shared.* and lm_head.*), or for each piece of one that several GPUs share
-// (model.*.0.bin, model.*.1.bin ...). Memory-mapped and read as hostile input; what shape the values have only the
-// network's plan knows. Immutable after Open; any thread.
+// Checkpoint folders of NVIDIA's FasterTransformer: config.ini, and a file of raw values for each tensor (model.*.bin;
+// for T5 encoder.*, decoder.*, shared.* and lm_head.*), or for each GPU's part of one (model.*.0.bin, model.*.1.bin
+// ...). Memory-mapped, hostile input; the shapes come from the network's plan. Immutable after Open. THREAD: any.
 #pragma once
 
 #include <map>
@@ -22,23 +21,23 @@ class MappedFile;
 
 class FasterTransformerFolder {
  public:
-  /// The folder that has the config.ini: `folder`, or of its subfolders "1-gpu", "8-gpu" ... the one with the fewest
-  /// pieces. Nothing where there is none.
+  /// The folder with the config.ini: `folder`, or its subfolder "1-gpu", "8-gpu" ... with the fewest parts. nullopt if
+  /// there is none.
   static std::optional<std::string> Find(const std::string& folder);
 
-  /// Maps every such file beside the config.ini of `folder`, which is as Find says. kNotFound or kIo if something
-  /// cannot be read; kInvalidArgument, naming it, for a link that leads out of `folder`; kCorruption for a damaged
-  /// config.ini and for pieces of which one is missing.
+  /// Maps all such files next to the config.ini of `folder` (as returned by Find). ERRORS: kNotFound or kIo if
+  /// something cannot be read; kInvalidArgument, with the name, for a link to a place outside `folder`; kCorruption for
+  /// a damaged config.ini or a missing part.
   static Result<FasterTransformerFolder> Open(const std::string& folder);
 
-  const std::string& path() const { return path_; }  // of config.ini's folder
+  const std::string& path() const { return path_; }  // config.ini's folder
   const IniFile& config() const { return config_; }
-  /// The bytes of a tensor, piece by piece.
+  /// The bytes of a tensor, part by part.
   struct Pieces {
     std::vector<std::span<const std::byte>> bytes;
-    bool numbered = false;  // the files have numbers, even if there is one only
+    bool numbered = false;  // the files are numbered, even if there is only one
   };
-  /// By their files' names up to the number: "model.wte", "model.layers.0.attention.dense.weight".
+  /// By file name up to the number: "model.wte", "model.layers.0.attention.dense.weight".
   const std::map<std::string, Pieces, std::less<>>& tensors() const { return tensors_; }
 
  private:
@@ -48,8 +47,8 @@ class FasterTransformerFolder {
   std::map<std::string, Pieces, std::less<>> tensors_;
 };
 
-/// kInvalidArgument, naming it, where `file` is a link that leads out of `folder`: whoever hands over a folder must not
-/// thereby say what else of this machine is read.
+/// ERRORS: kInvalidArgument, with the name, if `file` is a link to a place outside `folder`: a model folder must not be
+/// able to expose other files of this machine.
 Status CheckInside(const std::string& folder, const std::string& file);
 
 }  // namespace ringside

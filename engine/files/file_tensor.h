@@ -1,5 +1,5 @@
-// A tensor of a model's file, whatever the format: its name, its shape and where its bytes are. Borrowed from the
-// reader that made it; plain data.
+// A tensor of a model's file in any format: its name, its shape and the location of its bytes. Borrowed from its
+// reader; plain data.
 #pragma once
 
 #include <cstddef>
@@ -20,19 +20,18 @@ struct FileTensor {
   std::vector<int64_t> shape;  // outermost first, as in [out, in]
   HostTensor data;             // rows = product of all but the last dimension
 
-  // Of a tensor that lies in pieces (FasterTransformer writes one for each GPU), data has no bytes. The whole takes the
-  // first stretch of each piece in turn, then the second of each, until all `stretches` are taken: 1 puts the pieces
-  // one behind the other, the number of rows puts them side by side.
+  // For a tensor in parts (FasterTransformer writes one per GPU), data has no bytes. The whole interleaves the parts:
+  // the first stretch of each part in turn, then the second of each, up to `stretches`. With 1 the parts are
+  // concatenated; with the number of rows they are side by side.
   std::vector<std::span<const std::byte>> pieces;
   int64_t stretches = 1;
-  float scale = 1;  // what the values in the pieces are to be multiplied by; float types only
+  float scale = 1;  // factor on the values of the parts; float types only
 
-  // Nor has data of a tensor whose blocks are yet to be made (packed_tensors.h).
+  // If set, data has no bytes either: the blocks are yet to be made (packed_tensors.h).
   std::shared_ptr<const PackedParts> packed;
 };
 
-/// The tensor in one piece: itself, or made in `storage`, which must outlive what is returned. Values that are scaled
-/// become float32.
+/// The tensor as one: itself, or built in `storage`, which must outlive the result. Scaled values become float32.
 FileTensor Whole(const FileTensor& tensor, std::vector<std::byte>* storage);
 
 }  // namespace ringside

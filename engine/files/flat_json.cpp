@@ -15,7 +15,7 @@ constexpr size_t kMaxDepth = 16;
 constexpr size_t kMaxValues = 1 << 20;
 constexpr size_t kMaxPathBytes = 1 << 12;
 
-// Receives the parser's events. Returning false stops the parse; `error` then says why.
+// Handles SAX events. Returning false stops the parse with the reason in `error`.
 class Flattener : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit Flattener(FlatJson::Table* table) : table_(*table) {}
@@ -45,13 +45,13 @@ class Flattener : public nlohmann::json_sax<nlohmann::json> {
     return path_.size() <= kMaxPathBytes || Fail("a name is too long");
   }
   bool parse_error(size_t position, const std::string&, const nlohmann::json::exception&) override {
-    return Fail(fmt::format("no valid JSON near byte {}", position));
+    return Fail(fmt::format("invalid JSON near byte {}", position));
   }
 
  private:
   struct Level {
     bool array;
-    size_t path_bytes;  // of the path of the object or array itself
+    size_t path_bytes;  // path length of the object or array itself
     int64_t members = 0;
   };
 
@@ -60,7 +60,7 @@ class Flattener : public nlohmann::json_sax<nlohmann::json> {
     return false;
   }
 
-  // Enters a value under the current path; in an array that is the next index.
+  // Adds a value under the current path; in an array that is the next index.
   bool Add(FlatJson::Value value) {
     if (levels_.empty()) return Fail("not an object");
     Level& level = levels_.back();
@@ -71,7 +71,7 @@ class Flattener : public nlohmann::json_sax<nlohmann::json> {
     }
     ++level.members;
     if (table_.size() >= kMaxValues) return Fail(fmt::format("more than {} values", kMaxValues));
-    if (!table_.emplace(path_, std::move(value)).second) return Fail(fmt::format("'{}' is there twice", path_));
+    if (!table_.emplace(path_, std::move(value)).second) return Fail(fmt::format("'{}' occurs twice", path_));
     return true;
   }
 

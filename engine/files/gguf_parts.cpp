@@ -1,5 +1,5 @@
-// A GGUF file, or all parts of a split one: NAME-00001-of-00003.gguf and its siblings, as llama.cpp's gguf-split writes
-// them. The first part has the metadata; each part has its own tensors.
+// A GGUF file, or all parts of a split one: NAME-00001-of-00003.gguf and its siblings, as written by llama.cpp's
+// gguf-split. The first part has the metadata; each part has its own tensors.
 #include <fmt/format.h>
 
 #include <iterator>
@@ -57,7 +57,7 @@ Status GgufFile::Join(GgufFile part, const std::string& path) {
   for (const FileTensor& tensor : tensors_) names.insert(tensor.name);
   for (const FileTensor& tensor : part.tensors_) {
     if (!names.contains(tensor.name)) continue;
-    return Corruption(fmt::format("{}: tensor '{}' is in an earlier part, too", path, tensor.name));
+    return Corruption(fmt::format("{}: tensor '{}' also occurs in an earlier part", path, tensor.name));
   }
   std::move(part.tensors_.begin(), part.tensors_.end(), std::back_inserter(tensors_));
   std::move(part.files_.begin(), part.files_.end(), std::back_inserter(files_));

@@ -15,13 +15,13 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "GGUF is read in place as little-endian");
 
-// Far above anything a real model has; below what would hurt this process.
+// Far above any real model, and below any harm to this process.
 constexpr uint64_t kMaxKeys = 1 << 16;
 constexpr uint64_t kMaxTensors = 1 << 18;
 constexpr uint64_t kMaxKeyBytes = 1 << 16;
 constexpr uint64_t kMaxTensorNameBytes = 256;
 constexpr uint64_t kMaxStringBytes = 1 << 26;
-constexpr uint64_t kMaxMetadataElements = 1 << 25;  // of all arrays together
+constexpr uint64_t kMaxMetadataElements = 1 << 25;  // over all arrays
 constexpr int64_t kMaxAlignment = 1 << 16;
 constexpr uint32_t kMaxDimensions = 4;
 
@@ -41,7 +41,7 @@ enum class ValueType : uint32_t {
   kF64,
 };
 
-// Bytes of one value in the file, 8 (its length) for a string; 0 for what is no element type.
+// Bytes of one value in the file, 8 (its length) for a string; 0 for an invalid element type.
 uint64_t ValueBytes(uint32_t type) {
   constexpr uint64_t kBytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 8, 0, 8, 8, 8};
   return type < std::size(kBytes) ? kBytes[type] : 0;
@@ -56,7 +56,7 @@ constexpr GgmlType kGgmlTypes[] = {{0, DType::kF32},     {1, DType::kF16},     {
                                    {11, DType::kQ3_K},   {12, DType::kQ4_K},   {13, DType::kQ5_K}, {14, DType::kQ6_K},
                                    {20, DType::kIQ4_NL}, {23, DType::kIQ4_XS}, {30, DType::kBF16}, {39, DType::kMXFP4}};
 
-// Names of the types there are but we do not compute with, for the message.
+// Names of known but unsupported types, for the message.
 std::string_view UnsupportedTypeName(uint32_t id) {
   switch (id) {
     case 9:
@@ -100,7 +100,7 @@ std::string_view UnsupportedTypeName(uint32_t id) {
   }
 }
 
-// A name from the file, fit to stand in a message.
+// A name from the file, escaped for a message.
 std::string Quoted(std::string_view name) {
   std::string out = "'";
   for (const char c : name.substr(0, 80)) {
@@ -110,7 +110,7 @@ std::string Quoted(std::string_view name) {
   return out + (name.size() > 80 ? "...'" : "'");
 }
 
-// Reads the header front to back. Every read is checked against the end of the file first.
+// Reads the header sequentially; every read is checked against the end of the file first.
 class Cursor {
  public:
   explicit Cursor(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -152,7 +152,7 @@ bool ReadFloat(Cursor& in, ValueType type, double* out) {
   return type == ValueType::kF32 ? ReadNumber<float>(in, out) : ReadNumber<double>(in, out);
 }
 
-// A bool or any integer type but u64, whose values need not fit.
+// A bool or any integer type except u64, whose values might not fit.
 bool ReadInteger(Cursor& in, ValueType type, int64_t* out) {
   switch (type) {
     case ValueType::kU8:
@@ -206,7 +206,7 @@ class Parser {
       return InvalidArgument(fmt::format("{}: GGUF version {}; versions 2 and 3 are read", path_, version));
     }
     if (!in_.Read(tensor_count) || !in_.Read(key_count)) return Damaged("ends inside the header");
-    // The smallest tensor entry is 32 bytes, the smallest key 13: a count that cannot fit is not worth trying.
+    // The smallest tensor entry is 32 bytes, the smallest key 13: reject a count that cannot fit.
     if (*tensor_count > kMaxTensors || *tensor_count > in_.remaining() / 32) {
       return Damaged(fmt::format("claims {} tensors", *tensor_count));
     }
@@ -226,7 +226,7 @@ class Parser {
     GgufValue value;
     RETURN_IF_ERROR(ParseValue(key, type, &value));
     if (!values->emplace(key, std::move(value)).second) {
-      return Damaged(fmt::format("metadata key {} is there twice", Quoted(key)));
+      return Damaged(fmt::format("metadata key {} occurs twice", Quoted(key)));
     }
     return Status::Ok();
   }
@@ -249,7 +249,7 @@ class Parser {
     } else if (type == ValueType::kU64) {
       uint64_t number = 0;
       if (!in_.Read(&number)) return cut_off();
-      // Beyond int64 a number is no count of anything; keep it as the nearest double.
+      // A number above int64 cannot be a count; keep it as the nearest double.
       if (number > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
         *value = static_cast<double>(number);
       else
@@ -322,7 +322,7 @@ class Parser {
     const auto* alignment = std::get_if<int64_t>(&found->second);
     if (alignment == nullptr || *alignment < 1 || *alignment > kMaxAlignment ||
         !std::has_single_bit(static_cast<uint64_t>(*alignment))) {
-      return Damaged("general.alignment is no power of two up to 65536");
+      return Damaged("general.alignment is not a power of two up to 65536");
     }
     alignment_ = static_cast<uint64_t>(*alignment);
     return Status::Ok();
@@ -345,7 +345,7 @@ class Parser {
     for (uint32_t i = 0; i < dimensions; ++i) {
       uint64_t size = 0;
       if (!in_.Read(&size)) return cut_off();
-      // 2^48 elements: more than any file, and 8 bytes for each of them still fit an int64.
+      // 2^48 elements: more than any file, and 8 bytes for each still fit an int64.
       if (size < 1 || size > (uint64_t{1} << 48) / static_cast<uint64_t>(elements)) {
         return Damaged(fmt::format("tensor {} has a dimension of {}", name, size));
       }
@@ -363,19 +363,19 @@ class Parser {
     }
     tensor.data = {known->dtype, elements / tensor.shape.back(), tensor.shape.back(), {}};
     if (tensor.data.cols % Traits(known->dtype).block_elements != 0) {
-      return Damaged(fmt::format("tensor {} has rows of {} values, no multiple of the {} of a {} block", name,
+      return Damaged(fmt::format("tensor {} has rows of {} values, not a multiple of the {} of a {} block", name,
                                  tensor.data.cols, Traits(known->dtype).block_elements, Traits(known->dtype).name));
     }
     if (offset % alignment_ != 0) {
-      return Damaged(fmt::format("tensor {} lies at offset {}, not aligned to {}", name, offset, alignment_));
+      return Damaged(fmt::format("tensor {} is at offset {}, not aligned to {}", name, offset, alignment_));
     }
-    if (!names_.insert(tensor.name).second) return Damaged(fmt::format("tensor {} is there twice", name));
+    if (!names_.insert(tensor.name).second) return Damaged(fmt::format("tensor {} occurs twice", name));
     offsets_.push_back(offset);
     tensors->push_back(std::move(tensor));
     return Status::Ok();
   }
 
-  // The data section begins after the header, aligned; offsets count from there.
+  // The data section starts after the header, aligned; offsets are relative to it.
   Status PlaceTensors(std::vector<FileTensor>* tensors) {
     if (tensors->empty()) return Status::Ok();
     const uint64_t start = (in_.offset() + alignment_ - 1) / alignment_ * alignment_;

@@ -1,5 +1,5 @@
-// GGUF v2 and v3 files (the format of llama.cpp and GGML), memory-mapped and read as hostile input: every offset, count
-// and length is checked before use. Immutable after Open; any thread.
+// GGUF v2 and v3 files (the format of llama.cpp and GGML), memory-mapped, hostile input: every offset, count and length
+// is checked before use. Immutable after Open. THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +23,9 @@ using GgufValue = std::variant<bool, int64_t, double, std::string, std::vector<i
 
 class GgufFile {
  public:
-  /// Opens a file or, named by any of its parts, a model in several (gguf_parts.cpp). kNotFound or kIo if it or a part
-  /// cannot be read; kCorruption, saying what and where, if it is not a sound GGUF file; kInvalidArgument, naming it,
-  /// for a version, byte order or tensor type that is sound but not supported.
+  /// Opens a file, or a split model by any of its parts (gguf_parts.cpp). ERRORS: kNotFound or kIo if a file cannot be
+  /// read; kCorruption, with reason and place, for a malformed file; kInvalidArgument, with the name, for an
+  /// unsupported version, byte order or tensor type.
   static Result<GgufFile> Open(const std::string& path);
 
   const GgufValue* Find(std::string_view key) const;
@@ -41,7 +41,7 @@ class GgufFile {
 
  private:
   static Result<GgufFile> OpenOne(const std::string& path);
-  // Adds the tensors of the next part of a model, whose first part this is.
+  // Adds the tensors of the model's next part. REQUIRES: this is the first part.
   Status Join(GgufFile part, const std::string& path);
 
   std::vector<std::shared_ptr<const MappedFile>> files_;

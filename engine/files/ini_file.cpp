@@ -18,7 +18,7 @@ std::string_view Trimmed(std::string_view text) {
   return text;
 }
 
-// A comment begins the line, or stands behind a space.
+// A comment starts the line, or follows a space.
 std::string_view WithoutComment(std::string_view line) {
   for (size_t i = 0; i < line.size(); ++i) {
     const bool mark = line[i] == ';' || line[i] == '#';
@@ -41,7 +41,7 @@ Result<IniFile> IniFile::Parse(std::string_view text, const std::string& source)
   if (text.size() > kMaxBytes) return Corruption(fmt::format("{}: longer than {} bytes", source, kMaxBytes));
   IniFile out;
   Values* section = nullptr;
-  std::string* value = nullptr;  // of the last name, which an indented line goes on with
+  std::string* value = nullptr;  // value of the previous key; an indented line continues it
   size_t line_number = 0, values = 0;
   while (!text.empty()) {
     const size_t end = text.find('\n');
@@ -59,19 +59,19 @@ Result<IniFile> IniFile::Parse(std::string_view text, const std::string& source)
       continue;
     }
     if (line.front() == '[') {
-      if (line.back() != ']') return wrong("begins a section and does not end its name");
+      if (line.back() != ']') return wrong("has an unterminated section name");
       section = &out.sections_[Lower(Trimmed(line.substr(1, line.size() - 2)))];
       value = nullptr;
     } else {
       const size_t sign = line.find_first_of("=:");
       if (sign == std::string_view::npos || sign == 0) return wrong("is neither a section nor 'name = value'");
-      if (section == nullptr) return wrong("stands in front of every section");
+      if (section == nullptr) return wrong("precedes every section");
       const auto [place, fresh] =
           section->emplace(Lower(Trimmed(line.substr(0, sign))), Trimmed(line.substr(sign + 1)));
-      if (!fresh) return wrong(fmt::format("gives '{}' a second time", place->first));
+      if (!fresh) return wrong(fmt::format("repeats '{}'", place->first));
       value = &place->second;
     }
-    if (++values > kMaxValues) return wrong("is one too many");
+    if (++values > kMaxValues) return wrong("exceeds the limit of values");
   }
   return out;
 }

@@ -20,7 +20,7 @@ Status FileError(const std::string& path, int error) {
 }  // namespace
 
 Result<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::string& path) {
-  // O_NONBLOCK: a FIFO under that name must not hang the open.
+  // O_NONBLOCK: open must not block on a FIFO of that name.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return FileError(path, errno);
   struct stat info {};

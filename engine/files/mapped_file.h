@@ -1,5 +1,5 @@
-// A whole file mapped read-only into memory. Shared by the readers and by the tensors that borrow from it; immutable,
-// any thread. The file must not be shortened while it is mapped: the readers map only while a model loads.
+// A whole file mapped read-only. Shared by the readers and the tensors that borrow from it; immutable. THREAD: any.
+// REQUIRES: the file is not truncated while it is mapped; readers map only while a model loads.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@ namespace ringside {
 
 class MappedFile {
  public:
-  /// Maps the file at `path`. kNotFound if there is none, kIo, naming path and reason, if it cannot be opened or mapped
-  /// or is no regular file.
+  /// Maps the file at `path`. ERRORS: kNotFound if there is none; kIo, with path and reason, if it cannot be opened or
+  /// mapped or is not a regular file.
   static Result<std::shared_ptr<const MappedFile>> Open(const std::string& path);
 
   MappedFile(const MappedFile&) = delete;

@@ -28,7 +28,7 @@ bool Exists(const std::string& path) {
 std::string RankFile(int rank, std::string_view name) { return fmt::format("mp_rank_{:02}/{}", rank, name); }
 constexpr std::string_view kRankWeights = "model_optim_rng.pt";
 
-// The folder of the ranks: this one, or the one of the iteration that the tracker names.
+// The folder of the ranks: this one, or that of the iteration named by the tracker file.
 std::string RanksFolder(const std::string& path) {
   const std::string tracker = path + "/latest_checkpointed_iteration.txt";
   if (Exists(path + "/" + RankFile(0, kRankWeights)) || !Exists(tracker)) return path;
@@ -60,7 +60,7 @@ TorchFile::Value Scalar(std::string_view text) {
   return std::string(text);
 }
 
-// The plain values of a YAML file's outermost level; what is nested in them is indented, and not looked at.
+// The scalar values at a YAML file's top level; nested values are indented and skipped.
 MegatronCheckpoint::Settings OutermostValues(std::string_view text) {
   MegatronCheckpoint::Settings out;
   while (!text.empty()) {
@@ -131,7 +131,7 @@ Result<MegatronCheckpoint> MegatronCheckpoint::Open(const std::string& path) {
     return file->bytes();
   };
   const bool nemo = archive || Exists(fmt::format("{}/{}", path, kConfig));
-  if (!nemo) out.version_ = 0;  // of a file that says nothing of it
+  if (!nemo) out.version_ = 0;  // default for a file without a version
   if (nemo) {
     ASSIGN_OR_RETURN(const Bytes config, find(std::string(kConfig)));
     if (config.size() > kMaxSettingsBytes) return Corruption(fmt::format("{}/{}: too long", out.path_, kConfig));

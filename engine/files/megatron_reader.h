@@ -1,7 +1,7 @@
-// Checkpoints of Megatron-LM and NeMo: settings and weights of a GPT, whose tensors several GPUs shared. Megatron-LM's
-// is a folder with mp_rank_00/model_optim_rng.pt, mp_rank_01 ..., or the folder above it; NeMo's a .nemo archive, or
-// the folder that one was unpacked to: model_config.yaml and model_weights.ckpt, or mp_rank_00/model_weights.ckpt ...
-// Memory-mapped, read as hostile input, and nothing that it says is run. Immutable after Open; any thread.
+// Checkpoints of Megatron-LM and NeMo: settings and weights of a GPT, sharded over GPUs. Megatron-LM: a folder with
+// mp_rank_00/model_optim_rng.pt, mp_rank_01 ..., or its parent folder. NeMo: a .nemo archive, or the folder it was
+// unpacked to: model_config.yaml and model_weights.ckpt, or mp_rank_00/model_weights.ckpt ... Memory-mapped, hostile
+// input; no code in it is executed. Immutable after Open. THREAD: any.
 #pragma once
 
 #include <map>
@@ -21,20 +21,21 @@ class MappedFile;
 class MegatronCheckpoint {
  public:
   static bool Is(const std::string& path);
-  /// kNotFound or kIo if something cannot be read; kInvalidArgument, naming it, for a link that leads out of the folder
-  /// and what TorchFile refuses; kCorruption for damaged files and for settings that are missing.
+  /// ERRORS: kNotFound or kIo if something cannot be read; kInvalidArgument, with the name, for a link to a place
+  /// outside the folder and for anything that TorchFile rejects; kCorruption for damaged files and missing settings.
   static Result<MegatronCheckpoint> Open(const std::string& path);
 
-  const std::string& path() const { return path_; }  // of the archive, or the folder of the ranks
-  /// By their names in Megatron's arguments or in the outermost level of NeMo's model_config.yaml.
+  const std::string& path() const { return path_; }  // the archive, or the folder of the ranks
+  /// By name in Megatron's arguments, or at the top level of NeMo's model_config.yaml.
   using Settings = std::map<std::string, TorchFile::Value, std::less<>>;
   const Settings& settings() const { return settings_; }
-  /// Of Megatron's files: decides how queries, keys and values lie. NeMo's are as those of version 3.
+  /// Checkpoint version of Megatron's files: determines the layout of queries, keys and values. NeMo uses that of
+  /// version 3.
   double version() const { return version_; }
-  /// The members of an archive that end so, as NeMo names the files of GPT-2's tokenizer; empty if there is none.
+  /// The archive members with this name suffix: NeMo's copies of GPT-2's tokenizer files; empty if there are none.
   std::string_view vocab() const { return vocab_; }    // "vocab.json"
   std::string_view merges() const { return merges_; }  // "merges.txt"
-  /// What each GPU had, by tensors' names: "model.language_model.encoder.layers.0.mlp.dense_h_to_4h.weight".
+  /// Each GPU's tensors by name: "model.language_model.encoder.layers.0.mlp.dense_h_to_4h.weight".
   const std::vector<std::map<std::string, FileTensor, std::less<>>>& ranks() const { return ranks_; }
 
  private:

@@ -22,7 +22,7 @@ constexpr int64_t kBlock = 32;
 constexpr std::string_view kE4M3Name = "F8_E4M3";  // in safetensors
 constexpr std::string_view kOtherE4M3Scales[] = {".input_scale", ".input_scale_ub", ".output_scale",
                                                  ".k_scale",     ".v_scale",        ".kv_scale"};
-constexpr int kAwqPlaces[] = {0, 4, 1, 5, 2, 6, 3, 7};  // of output i among the eight of a word
+constexpr int kAwqPlaces[] = {0, 4, 1, 5, 2, 6, 3, 7};  // place of output i among the eight of a word
 
 uint32_t WordAt(std::span<const std::byte> bytes, int64_t i) {
   uint32_t word;
@@ -30,7 +30,7 @@ uint32_t WordAt(std::span<const std::byte> bytes, int64_t i) {
   return word;
 }
 
-/// Everything in a file by its name: parts are taken out, what is left stands for itself.
+/// All tensors of a file by name: parts are taken out; the remaining ones are whole tensors.
 class Parts {
  public:
   explicit Parts(const SafeTensors& file) {
@@ -41,7 +41,7 @@ class Parts {
   const std::map<std::string_view, const OtherTensor*>& others() const { return others_; }
   bool Has(std::string_view name) const { return others_.contains(name); }
 
-  /// A part of integers.
+  /// Takes an integer part.
   Status Take(const std::string& name, std::string_view type, const std::vector<int64_t>& shape,
               std::span<const std::byte>* bytes) {
     const auto found = others_.find(name);
@@ -60,7 +60,7 @@ class Parts {
     floats_.erase(found);
     return Status::Ok();
   }
-  /// A part of a float type; null if it is not there.
+  /// Takes a float part; null if there is none.
   const FileTensor* TakeFloats(const std::string& name) {
     const auto found = floats_.find(name);
     if (found == floats_.end()) return nullptr;
@@ -68,7 +68,7 @@ class Parts {
     floats_.erase(found);
     return tensor;
   }
-  /// Drops what is of no use.
+  /// Drops unused parts.
   void DropEndingIn(std::span<const std::string_view> suffixes) {
     std::erase_if(floats_, [&](const auto& item) {
       return std::ranges::any_of(suffixes, [&](std::string_view suffix) { return item.first.ends_with(suffix); });
@@ -89,15 +89,15 @@ class Parts {
       return InvalidArgument(fmt::format("tensor '{}' is stored as {}, only {} is supported", name, type, wanted_type));
     }
     if (shape == wanted) return Status::Ok();
-    return Corruption(fmt::format("tensor '{}' has shape [{}], what it belongs to asks for [{}]", name,
-                                  fmt::join(shape, ", "), fmt::join(wanted, ", ")));
+    return Corruption(fmt::format("tensor '{}' has shape [{}], expected [{}]", name, fmt::join(shape, ", "),
+                                  fmt::join(wanted, ", ")));
   }
 
   std::map<std::string_view, const FileTensor*> floats_;
   std::map<std::string_view, const OtherTensor*> others_;
 };
 
-/// Inputs sorted by their groups, whose blocks must be whole.
+/// Sorts the inputs by group; groups must consist of whole blocks.
 Status SortByGroup(const std::string& name, std::span<const std::byte> g_idx, int64_t groups, PackedParts* parts) {
   const auto inputs = static_cast<int64_t>(g_idx.size() / sizeof(int32_t));
   std::vector<std::vector<int32_t>> of_group(static_cast<size_t>(groups));
@@ -110,7 +110,7 @@ Status SortByGroup(const std::string& name, std::span<const std::byte> g_idx, in
   }
   for (size_t group = 0; group < of_group.size(); ++group) {
     if (of_group[group].size() % kBlock != 0) {
-      return InvalidArgument(fmt::format("tensor '{}' has {} inputs in group {}, no multiple of {}", name,
+      return InvalidArgument(fmt::format("tensor '{}' has {} inputs in group {}, not a multiple of {}", name,
                                          of_group[group].size(), group, kBlock));
     }
     parts->order.insert(parts->order.end(), of_group[group].begin(), of_group[group].end());
@@ -129,7 +129,7 @@ Result<FileTensor> JoinModule(const std::string& name, const PackedFormat& forma
   const int64_t rows = awq ? 8 * shape[1] : shape[1], cols = awq ? shape[0] : 8 * shape[0];
   const int64_t group = format.group == 0 ? cols : format.group, groups = (cols + group - 1) / group;
   if (cols % kBlock != 0 || rows % 8 != 0) {
-    return InvalidArgument(fmt::format("tensor '{}' has {} inputs and {} outputs, no multiples of {} and 8", integers,
+    return InvalidArgument(fmt::format("tensor '{}' has {} inputs and {} outputs, not multiples of {} and 8", integers,
                                        cols, rows, kBlock));
   }
   PackedParts parts{.format = format};
@@ -175,7 +175,7 @@ Result<FileTensor> JoinE4M3(const std::string& name, Parts* all) {
   if (shape.size() != 2) return Corruption(fmt::format("tensor '{}' has {} dimensions", weight, shape.size()));
   const int64_t rows = shape[0], cols = shape[1];
   if (cols % kBlock != 0) {
-    return InvalidArgument(fmt::format("tensor '{}' has {} inputs, no multiple of {}", weight, cols, kBlock));
+    return InvalidArgument(fmt::format("tensor '{}' has {} inputs, not a multiple of {}", weight, cols, kBlock));
   }
   PackedParts parts{.format = {.kind = Kind::kE4M3}};
   RETURN_IF_ERROR(all->Take(weight, kE4M3Name, shape, &parts.integers));
@@ -184,7 +184,7 @@ Result<FileTensor> JoinE4M3(const std::string& name, Parts* all) {
   const HostTensor& data = scales->data;
   const int64_t count = data.rows * data.cols;
   if (count != 1 && (count != rows || scales->shape.front() != rows)) {
-    return Corruption(fmt::format("tensor '{}' has shape [{}], what it belongs to asks for [{}, 1] or [1]", scale,
+    return Corruption(fmt::format("tensor '{}' has shape [{}], expected [{}, 1] or [1]", scale,
                                   fmt::join(scales->shape, ", "), rows));
   }
   const auto* bytes = reinterpret_cast<const uint8_t*>(data.bytes.data());
@@ -200,7 +200,7 @@ Result<FileTensor> JoinE4M3(const std::string& name, Parts* all) {
   return tensor;
 }
 
-/// One block's integers: two to a byte, i and i + 16.
+/// Packs a block's integers two to a byte, i and i + 16.
 template <class At>
 void PutNibbles(const At& at, std::byte* to) {
   for (int i = 0; i < 16; ++i) to[i] = static_cast<std::byte>(at(i) | at(i + 16) << 4);
@@ -224,7 +224,7 @@ void MakeE4M3Blocks(const PackedParts& parts, int64_t cols, std::byte* to) {
   }
 }
 
-/// Block by block, since the outputs of an input lie side by side.
+/// Block by block, because the outputs of an input are adjacent in the file.
 template <class IntegerAt, class ZeroAt>
 void MakeZeroPointBlocks(const PackedParts& parts, int64_t rows, int64_t cols, const IntegerAt& integer_at,
                          const ZeroAt& zero_at, std::byte* blocks) {

@@ -21,7 +21,7 @@ constexpr size_t kMaxDimensions = 8;
 struct Element {
   std::string_view name;
   int64_t bytes;
-  std::optional<DType> dtype;  // nothing: not one we compute with
+  std::optional<DType> dtype;  // nullopt: unsupported
 };
 constexpr Element kElements[] = {{"F32", 4, DType::kF32}, {"F16", 2, DType::kF16}, {"BF16", 2, DType::kBF16},
                                  {"F64", 8, {}},          {"I64", 8, {}},          {"U64", 8, {}},
@@ -57,7 +57,7 @@ Result<Entry> ReadEntry(const FlatJson& header, const std::string& path, const s
   entry.begin = (*offsets)[0];
   entry.end = (*offsets)[1];
   if (entry.begin < 0 || entry.end < entry.begin || entry.end - entry.begin != elements * entry.element->bytes) {
-    return damaged(fmt::format("lies at [{}, {}), which does not fit its shape", entry.begin, entry.end));
+    return damaged(fmt::format("has the data_offsets [{}, {}), which do not fit its shape", entry.begin, entry.end));
   }
   if (std::get<FlatJson::Object>(*header.Find(name)).members != 3) return damaged("has unknown fields");
   entry.tensor.name = name;
@@ -67,10 +67,10 @@ Result<Entry> ReadEntry(const FlatJson& header, const std::string& path, const s
   return entry;
 }
 
-// The tensors of a header in the order of their data, which must be the whole data section.
+// The tensors of a header in data order; they must cover the whole data section.
 Result<std::vector<Entry>> ReadEntries(const FlatJson& header, const std::string& path, int64_t data_bytes) {
   std::vector<Entry> entries;
-  size_t understood = 0;  // values of the header
+  size_t understood = 0;  // number of recognised header values
   for (const auto& [name, value] : header.values()) {
     if (name == "__metadata__" || name.starts_with("__metadata__."))
       ++understood;  // free text
@@ -93,16 +93,16 @@ Result<std::vector<Entry>> ReadEntries(const FlatJson& header, const std::string
           fmt::format("{}: tensors '{}' and '{}' overlap", path, entries[i - 1].tensor.name, entry.tensor.name));
     }
     if (entry.begin > end) {
-      return Corruption(
-          fmt::format("{}: {} bytes before tensor '{}' belong to none", path, entry.begin - end, entry.tensor.name));
+      return Corruption(fmt::format("{}: {} bytes before tensor '{}' belong to no tensor", path, entry.begin - end,
+                                    entry.tensor.name));
     }
     end = entry.end;
   }
-  if (end != data_bytes) return Corruption(fmt::format("{}: {} bytes too many", path, data_bytes - end));
+  if (end != data_bytes) return Corruption(fmt::format("{}: {} bytes after the last tensor", path, data_bytes - end));
   return entries;
 }
 
-// Which shard each tensor is in, by the index file. Shards are plain names in the same folder.
+// The shard of each tensor, from the index file. Shards are plain names in the same folder.
 Result<std::map<std::string, std::string>> ReadIndex(const std::string& path) {
   ASSIGN_OR_RETURN(const FlatJson index, FlatJson::ReadFile(path));
   constexpr std::string_view kPrefix = "weight_map.";
@@ -111,7 +111,7 @@ Result<std::map<std::string, std::string>> ReadIndex(const std::string& path) {
     if (!name.starts_with(kPrefix)) continue;
     const std::string tensor = name.substr(kPrefix.size());
     const auto* shard = std::get_if<std::string>(&value);
-    if (shard == nullptr) return Corruption(fmt::format("{}: the shard of '{}' is no name", path, tensor));
+    if (shard == nullptr) return Corruption(fmt::format("{}: the shard of '{}' is not a name", path, tensor));
     if (!shard->ends_with(".safetensors") || shard->find_first_of(std::string_view("/\\\0", 3)) != std::string::npos) {
       return Corruption(fmt::format("{}: the shard of '{}' is not a file of this folder", path, tensor));
     }
@@ -168,7 +168,8 @@ Result<SafeTensors> SafeTensors::OpenFolder(const std::string& folder) {
     const auto claim = [&](const std::string& name) {
       const auto found = shard_of.find(name);
       if (found == shard_of.end() || found->second != shard) {
-        return Corruption(fmt::format("{}: tensor '{}' of {} is not where the index says", folder, name, shard));
+        return Corruption(
+            fmt::format("{}: tensor '{}' of {} is not in the shard that the index names", folder, name, shard));
       }
       shard_of.erase(found);
       return Status::Ok();

@@ -1,5 +1,5 @@
-// Safetensors files, one or a folder of shards with model.safetensors.index.json, memory-mapped and read as hostile
-// input: every offset, shape and name is checked before use. Immutable after Open; any thread.
+// Safetensors files, one or a folder of shards with model.safetensors.index.json, memory-mapped, hostile input: every
+// offset, shape and name is checked before use. Immutable after Open. THREAD: any.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace ringside {
 
 class MappedFile;
 
-/// A tensor of a type that we do not compute with (I64, BOOL ...).
+/// A tensor of an unsupported type (I64, BOOL ...).
 struct OtherTensor {
   std::string name, type;
   std::vector<int64_t> shape;
@@ -23,15 +23,15 @@ struct OtherTensor {
 
 class SafeTensors {
  public:
-  /// One file. kNotFound or kIo if it cannot be read; kCorruption, saying what and where, if it is not sound: the
-  /// tensors must fill the data section without gap or overlap. Data may lie at any address: see FileTensor.
+  /// One file. Data may be unaligned: see FileTensor. ERRORS: kNotFound or kIo if it cannot be read; kCorruption, with
+  /// reason and place, if it is malformed: the tensors must fill the data section without gap or overlap.
   static Result<SafeTensors> OpenFile(const std::string& path);
-  /// `folder`/model.safetensors or, without it, every shard of `folder`/model.safetensors.index.json, which must name
-  /// exactly the tensors that are there.
+  /// `folder`/model.safetensors or, without it, every shard in `folder`/model.safetensors.index.json, which must name
+  /// exactly the tensors in the shards.
   static Result<SafeTensors> OpenFolder(const std::string& folder);
 
   const std::vector<FileTensor>& tensors() const { return tensors_; }
-  /// Those that are sound, too, but no numbers to compute with as they are.
+  /// Well-formed tensors of types that we do not compute with directly.
   const std::vector<OtherTensor>& others() const { return others_; }
 
  private:

@@ -16,11 +16,11 @@ namespace {
 constexpr size_t kMaxPickleBytes = 16 << 20;
 constexpr size_t kMaxObjects = 1 << 20;  // each takes about 100 bytes
 constexpr size_t kMaxKeyBytes = 256, kMaxTextBytes = 64 << 20;
-constexpr int kMaxDepth = 16;  // of dictionaries in one another
+constexpr int kMaxDepth = 16;  // nesting of dictionaries
 
 using Bytes = std::span<const std::byte>;
 
-// An object of a pickle, in a table: others name it by its place, so that none is ever taken apart by recursion.
+// An object of a pickle, in a table: objects refer to each other by index, so that destruction never recurses.
 struct Object {
   enum class Kind { kUnknown, kBool, kInt, kFloat, kText, kList, kDict, kGlobal, kStorage, kTensor };
   Kind kind = Kind::kUnknown;
@@ -28,7 +28,7 @@ struct Object {
   double real = 0;     // kFloat
   std::string text;    // kText; kGlobal: module and name
   std::vector<uint32_t>
-      items;  // kList: tuples, too; kDict: keys and values in turn; kTensor: storage, offset, sizes, strides
+      items;  // kList (and tuples); kDict: alternating keys and values; kTensor: storage, offset, sizes, strides
 };
 
 std::optional<DType> TypeOf(std::string_view storage) {
@@ -42,8 +42,7 @@ class Unpickler {
  public:
   Unpickler(Bytes bytes, std::vector<Object>* objects) : rest_(bytes), objects_(*objects) {}
 
-  /// The place of the outermost object; nothing where the pickle is damaged or has an opcode that torch.save never
-  /// uses.
+  /// Index of the outermost object; nullopt if the pickle is damaged or has an opcode that torch.save never writes.
   std::optional<uint32_t> Run() {
     for (uint8_t opcode = 0; Take(&opcode);) {
       if (opcode == '.') return stack_.empty() ? std::nullopt : std::optional(stack_.back());
@@ -89,7 +88,7 @@ class Unpickler {
     stack_.pop_back();
     return true;
   }
-  /// The last `count` objects, or all behind the last mark.
+  /// Pops the last `count` objects, or all after the last mark.
   bool PopItems(size_t count, std::vector<uint32_t>* items) {
     if (count > stack_.size() || (!marks_.empty() && stack_.size() - count < marks_.back())) return false;
     items->assign(stack_.end() - static_cast<std::ptrdiff_t>(count), stack_.end());
@@ -109,7 +108,7 @@ class Unpickler {
     return PopItems(count, &tuple.items) && Push(std::move(tuple));
   }
 
-  /// Adds items to the object that is now the last of the stack.
+  /// Adds items to the object at the top of the stack.
   bool Extend(Kind kind, const std::vector<uint32_t>& items) {
     if (stack_.empty() || (kind == Kind::kDict && items.size() % 2 != 0)) return false;
     Object& object = objects_[stack_.back()];
@@ -117,18 +116,19 @@ class Unpickler {
     return object.kind == kind || object.kind == Kind::kUnknown;
   }
 
-  // BUILD: attributes of a Namespace, of which it is made a dictionary.
+  // BUILD: attributes of a Namespace, stored as a dictionary.
   bool Build() {
     uint32_t state = 0;
     if (!Pop(&state) || stack_.empty()) return false;
     Object& object = objects_[stack_.back()];
     if (object.kind == Kind::kDict && object.items.empty() && objects_[state].kind == Kind::kDict) {
-      object.items.swap(objects_[state].items);  // never copied: a pickle can name one state any number of times
+      // Swap, never copy: a pickle can reference one state any number of times.
+      object.items.swap(objects_[state].items);
     }
     return true;
   }
 
-  // A function of the few that we know the meaning of; what any other would give is not known.
+  // Evaluates calls of a few known functions; the result of any other is unknown.
   bool Call() {
     uint32_t place = 0, called = 0;
     if (!Pop(&place) || !Pop(&called)) return false;
@@ -179,7 +179,7 @@ class Unpickler {
         return Take(&four) && PushInt(four);
       case 'G':  // BINFLOAT, big-endian
         return Take(&eight) && Push({.kind = Kind::kFloat, .real = std::bit_cast<double>(__builtin_bswap64(eight))});
-      default: {  // LONG1: little-endian, of any length; larger than 64 bits is no number that we ask for
+      default: {  // LONG1: little-endian, of any length; more than 64 bits is never a value that we need
         std::string digits;
         if (!Take(&byte) || !TakeText(byte, &digits)) return false;
         if (digits.size() > 8) return Push({});
@@ -276,7 +276,7 @@ class Unpickler {
   std::vector<size_t> marks_;
 };
 
-// The outermost dictionary with all in it, as paths.
+// Flattens the outermost dictionary into paths.
 class Flattener {
  public:
   using Kind = Object::Kind;
@@ -289,7 +289,7 @@ class Flattener {
     const Object& object = objects_[place];
     text_bytes_ += path.size() + object.text.size();
     if (++visited_ > kMaxObjects || text_bytes_ > kMaxTextBytes) {
-      return Corruption(source_ + ": the same values are there too often");
+      return Corruption(source_ + ": shared values expand too much");
     }
     switch (object.kind) {
       case Kind::kBool:
@@ -344,7 +344,7 @@ class Flattener {
     if (!dtype) return std::optional<FileTensor>();
     const auto sizes = Numbers(object.items[2]), strides = Numbers(object.items[3]);
     if (!sizes || !strides || sizes->size() != strides->size() || sizes->empty()) {
-      return std::optional<FileTensor>();  // a single number, say
+      return std::optional<FileTensor>();  // a scalar, for example
     }
     int64_t elements = 1;
     bool in_order = true;
@@ -355,7 +355,7 @@ class Flattener {
       elements *= size;
     }
     if (!in_order) {
-      return InvalidArgument(fmt::format("{}: tensor '{}' is not stored in the order of its rows", source_, path));
+      return InvalidArgument(fmt::format("{}: tensor '{}' is not contiguous", source_, path));
     }
     const auto found = members_.find(folder_ + "data/" + objects_[storage.items[1]].text);
     if (found == members_.end()) return damaged("has no data");
@@ -371,7 +371,7 @@ class Flattener {
   const std::vector<Object>& objects_;
   const ArchiveMembers& members_;
   const std::string folder_, source_;
-  size_t visited_ = 0, text_bytes_ = 0;  // of paths, and of the texts that are copied
+  size_t visited_ = 0, text_bytes_ = 0;  // of paths, and of copied texts
 };
 
 }  // namespace
@@ -384,12 +384,12 @@ Result<TorchFile> TorchFile::Read(Bytes archive, const std::string& source) {
     const std::string folder = name.substr(0, name.size() - kPickle.size() + 1);
     const auto order = members.find(folder + "byteorder");
     if (order != members.end() && order->second.size() == 3) {  // "big"
-      return InvalidArgument(source + ": written on a machine of another byte order");
+      return InvalidArgument(source + ": written with another byte order");
     }
     if (bytes.size() > kMaxPickleBytes) return InvalidArgument(source + ": its pickle is longer than 16 MiB");
     std::vector<Object> objects;
     const auto outermost = Unpickler(bytes, &objects).Run();
-    if (!outermost) return Corruption(source + ": its pickle is damaged, or none that torch.save writes");
+    if (!outermost) return Corruption(source + ": its pickle is damaged or was not written by torch.save");
     TorchFile file;
     RETURN_IF_ERROR(Flattener(objects, members, folder, source).Add(*outermost, "", 0, &file.values_));
     return file;

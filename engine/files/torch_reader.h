@@ -1,6 +1,5 @@
-// Files of torch.save, read without running anything that they say: their pickle is taken apart by a reader that knows
-// dictionaries, lists, plain values and tensors, and takes everything else for a value of which nothing is known. Read
-// as hostile input. Immutable after Read; any thread.
+// Reads torch.save files without executing anything: the unpickler knows dictionaries, lists, plain values and tensors,
+// and treats all else as unknown values. Hostile input. Immutable after Read. THREAD: any.
 #pragma once
 
 #include <map>
@@ -16,13 +15,13 @@ namespace ringside {
 
 class TorchFile {
  public:
-  /// `archive` is borrowed. kCorruption, naming `source`, for a damaged file; kInvalidArgument for a pickle that is
-  /// larger than any of a model's, or a tensor that is not stored in the order of its rows.
+  /// `archive` is borrowed. ERRORS: kCorruption, with `source`, for a damaged file; kInvalidArgument for a pickle
+  /// larger than any model's, or a tensor that is not contiguous.
   static Result<TorchFile> Read(std::span<const std::byte> archive, const std::string& source);
 
   using Value = std::variant<bool, int64_t, double, std::string, FileTensor>;
-  /// What stands in dictionaries (and in the attributes of a Namespace) under texts, by its path: "args.num_layers",
-  /// "model.encoder.weight". Lists and other values are left out, as are tensors of types that we do not compute with.
+  /// Values of nested dictionaries (and Namespace attributes) with text keys, by path: "args.num_layers",
+  /// "model.encoder.weight". Without lists, unknown values, and tensors of unsupported types.
   const std::map<std::string, Value, std::less<>>& values() const { return values_; }
 
  private:

@@ -62,7 +62,7 @@ const char* EngineStateName(EngineState state) {
   return "";
 }
 
-/// Tells the fleet of the turn's end before whoever waits for it.
+/// Notifies the fleet of the turn's end before the next sink.
 class EngineFleet::PinnedSink final : public TokenSink {
  public:
   PinnedSink(std::shared_ptr<TokenSink> next, EngineFleet& fleet, TimelineId timeline, size_t engine)
@@ -102,13 +102,13 @@ bool EngineFleet::InSlot(size_t engine, const std::string& owner) const {
 size_t EngineFleet::Choose(const TurnRequest& request) const {
   const Placement::Pin* pin = placement_.Find(request.timeline);
   if (pin != nullptr && !placement_.failed(pin->engine)) {
-    // While it answers, it is for the engine to say that it does. Without an owner its cache is there or nowhere.
+    // While a turn runs, that engine reports the conflict. Without an owner the cache is there or nowhere.
     if (pin->turns > 0 || request.owner.empty() || InSlot(pin->engine, request.owner)) return pin->engine;
   }
-  // A fork's rows are copied on the device that has its source's, unless that engine gives conversations away.
+  // A fork's rows are copied on the device of its source, unless that engine is shedding conversations.
   const std::optional<size_t> source = SourceOf(request);
   if (source && !placement_.drains(*source) && placement_.Leaving(*source) == 0) return *source;
-  // One that its session has parked comes back as another timeline, perhaps before its cache has left.
+  // A parked session returns with a new timeline, perhaps before its cache has left the slot.
   std::vector<double> used;
   for (size_t i = 0; i < engines_.size(); ++i) {
     if (InSlot(i, request.owner)) return i;
@@ -128,13 +128,13 @@ Status EngineFleet::Submit(TurnRequest request) {
     TakeOutFailed();
     engine = Choose(request);
     const Placement::Pin* before = placement_.Find(timeline);
-    // It has no cache there any more.
+    // Its cache there is gone or stale.
     if (before != nullptr && before->engine != engine) engines_[before->engine]->Close(timeline);
     placement_.Begin(timeline, engine, request.owner);
     MoveIdle(engine);
     source = SourceOf(request);
   }
-  if (source && *source != engine) {  // the cache comes through the tiers
+  if (source && *source != engine) {  // the cache moves through the tiers
     engines_[*source]->Fork(request.forked_from, timeline, request.forked_owner, request.owner);
     request.forked_from = 0;
   }
@@ -174,7 +174,7 @@ void EngineFleet::TakeOutFailed() {
     for (size_t other = 0; other < engines_.size(); ++other) {
       if (placement_.failed(other)) continue;
       placement_.SetDrains(other, false);
-      LogInfo("engine {}: gets conversations again, for no other does", other);
+      LogInfo("engine {}: resumed, because no other engine serves", other);
     }
   }
 }
@@ -299,7 +299,7 @@ Status EngineFleet::Drain(size_t engine) {
   std::lock_guard lock(mutex_);
   RETURN_IF_ERROR(CheckServes(engine));
   if (!placement_.OthersServe(engine)) {
-    return Status(StatusCode::kMismatch, "All other engines are drained or have failed: resume one of them before.", "",
+    return Status(StatusCode::kMismatch, "All other engines are drained or have failed: resume one of them first.", "",
                   "only_engine");
   }
   placement_.SetDrains(engine, true);
@@ -309,7 +309,7 @@ Status EngineFleet::Drain(size_t engine) {
 
 Status EngineFleet::CheckServes(size_t engine) const {
   if (engines_[engine]->healthy()) return Status::Ok();
-  return Status(StatusCode::kMismatch, "This engine has failed: it is in service again after a restart.", "",
+  return Status(StatusCode::kMismatch, "This engine has failed; restart the server to use it again.", "",
                 "engine_failed");
 }
 

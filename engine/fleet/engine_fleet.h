@@ -1,9 +1,8 @@
-// Several engines behind one set of sessions, each with a device and a copy of the model of its own, all with the same
-// tiers. A conversation stays with the engine whose slot has its cache. One that is new, or whose cache has left its
-// slot, goes where there is least to do; where engines drift apart, idle conversations of the busier one leave their
-// slots for the tiers, and so go elsewhere when they return. An engine that fails is out of service for good: its turns
-// end with its error, its conversations go on on the others. Thread-safe; nothing blocks. With one engine everything
-// goes straight to it.
+// Several engines (data parallelism) for one set of sessions, each with its own device and copy of the model, all with
+// the same tiers. A conversation stays with the engine whose slot has its cache. A new conversation, or one whose cache
+// has left its slot, goes to the least loaded engine; if loads diverge, idle conversations of the busier engine are
+// evicted to the tiers and resume elsewhere. An engine that fails is removed for good: its turns end with its error,
+// and its conversations continue on the others. With one engine, calls go straight to it. THREAD: any; no call blocks.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +19,7 @@
 
 namespace ringside {
 
-/// kDraining: it gets no conversation, and some are in its slots still. kDrained: none is. kFailed: for good.
+/// kDraining: gets no conversation, and still has some in slots. kDrained: has none. kFailed: permanent.
 enum class EngineState { kServing, kDraining, kDrained, kFailed };
 /// "serving", "draining", "drained", "failed".
 const char* EngineStateName(EngineState state);
@@ -32,11 +31,11 @@ struct FleetEngine {
 
 class EngineFleet {
  public:
-  /// At least one; all of the same model and with the same tiers, so that each can take what another has saved.
+  /// REQUIRES: at least one; all with the same model and tiers, so that each can restore caches saved by another.
   explicit EngineFleet(std::vector<std::unique_ptr<Engine>> engines);
   ~EngineFleet();
 
-  // As Engine's, wherever the timeline is.
+  // As Engine's, for a timeline on any engine.
   Status Submit(TurnRequest request);
   void Cancel(TurnId turn);
   void Close(TimelineId timeline);
@@ -47,27 +46,26 @@ class EngineFleet {
   void SaveAll(Engine::Done done);
   std::optional<CacheSource> Where(const std::string& owner) const;
   const EngineOptions& options() const { return engines_.front()->options(); }
-  /// True while one engine at least has not failed.
+  /// True while at least one engine has not failed.
   bool healthy() const;
-  /// To be called about once a second: asks engines whether their devices are sound, which those that have nothing to
-  /// do do not ask, and takes out of service what has failed, as every Submit does. Where no other serves, those that
-  /// drain do again.
+  /// Call about once a second: polls the devices, because idle engines do not notice a failure, and removes failed
+  /// engines, as every Submit does. If no engine serves, draining ones resume.
   void Tend();
 
   size_t size() const { return engines_.size(); }
   Engine& engine(size_t i) { return *engines_[i]; }
-  /// Of all engines together; slots and memory of those only that get conversations.
+  /// Sums over all engines; slots and memory of serving engines only.
   EngineStats stats() const;
   std::vector<FleetEngine> each() const;
 
-  /// From now on the engine gets no new conversation, and those it has leave it: at once where they are idle, else
-  /// after their turns, their caches by way of the tiers. A conversation without an owner stays until it is closed: it
-  /// has nowhere else to be. Ok, too, where it drains already. kNotFound: there is no such engine. kMismatch: no other
-  /// gets conversations, or it has failed.
+  /// Stops new conversations on the engine and moves its current ones: at once if idle, else after their turns, with
+  /// their caches through the tiers. A conversation without an owner stays until it is closed, because its cache cannot
+  /// move. Ok also if it drains already. ERRORS: kNotFound: no such engine. kMismatch: no other engine serves, or it
+  /// has failed.
   Status Drain(size_t engine);
-  /// It gets conversations again. kNotFound: there is no such engine. kMismatch: it has failed.
+  /// Accepts conversations again. ERRORS: kNotFound: no such engine. kMismatch: it has failed.
   Status Resume(size_t engine);
-  /// Conversations that belong to it, answering or not, whose caches are in its slots perhaps.
+  /// Conversations assigned to it, running or idle.
   size_t timelines(size_t engine) const;
 
  private:
@@ -75,24 +73,24 @@ class EngineFleet {
 
   bool InSlot(size_t engine, const std::string& owner) const;
   Status CheckNumber(size_t engine) const;
-  // mutex_ is held for these.
+  // REQUIRES: mutex_ held, for all below.
   Status CheckServes(size_t engine) const;
   size_t Choose(const TurnRequest& request) const;
-  /// The engine that has this timeline, or its owner's cache in a slot.
+  /// The engine with this timeline, or with its owner's cache in a slot.
   std::optional<size_t> EngineOf(TimelineId timeline, const std::string& owner) const;
-  /// The engine that has what the request's timeline was forked off; nullopt if it is no fork or no engine has it.
+  /// The engine with the timeline that the request's was forked from; nullopt if it is no fork or no engine has it.
   std::optional<size_t> SourceOf(const TurnRequest& request) const;
-  /// Lets the longest idle conversations leave an engine, if some should.
+  /// Evicts the longest-idle conversations from an engine that should shed some.
   void MoveIdle(size_t engine);
   void TakeOutFailed();
   void Ended(TimelineId timeline, size_t engine);
   void Forget(TimelineId timeline);
-  /// For a call to every engine: is called by each, tells `done` the first error when the last one has called.
+  /// Wraps `done` for a call to every engine: it is called once all engines have answered, with the first error.
   Engine::Done WhenAll(Engine::Done done) const;
 
   mutable std::mutex mutex_;
   Placement placement_;
-  std::vector<std::unique_ptr<Engine>> engines_;  // last: they end their turns first
+  std::vector<std::unique_ptr<Engine>> engines_;  // last member: they end their turns first
 };
 
 }  // namespace ringside

@@ -7,8 +7,8 @@
 namespace ringside {
 namespace {
 
-// Turns come and go by chance. An engine has drifted from the others where it has this many more than their mean, and
-// more by three standard deviations of what chance gives it.
+// Loads fluctuate by chance. An engine counts as overloaded if it has this many turns above the mean, and is above it
+// by three standard deviations of the expected fluctuation.
 constexpr int64_t kDrift = 4, kDeviations = 3;
 
 }  // namespace
@@ -69,7 +69,8 @@ size_t Placement::Leaving(size_t engine) const {
     ++serving;
     all += other.turns;
   }
-  // Each turn is at this engine with a chance of 1 / serving: a variance of all (serving - 1) / serving^2.
+  // With random placement each turn is here with probability 1 / serving: the variance is all * (serving - 1) /
+  // serving^2.
   const int64_t more = serving * engines_[engine].turns - all;
   const bool drifted = more >= serving * kDrift && more * more >= kDeviations * kDeviations * all * (serving - 1);
   return drifted && serving > 1 ? 1 : 0;

@@ -1,5 +1,5 @@
-// Which engine of several gets a conversation, how long it stays there, and who leaves where engines drift apart. Knows
-// counts and numbers only and asks nobody, so that what it decides is the same every time. A value; not thread-safe.
+// Decides which engine gets a conversation, how long it stays, and which conversations leave an overloaded engine. A
+// deterministic function of counts. A value. THREAD: one at a time.
 #pragma once
 
 #include <cstddef>
@@ -18,38 +18,37 @@ class Placement {
  public:
   struct Pin {
     size_t engine = 0;
-    int64_t turns = 0;  // under way
-    uint64_t idle = 0;  // its place among the idle ones of its engine; 0 = it has none
+    int64_t turns = 0;  // running
+    uint64_t idle = 0;  // position among its engine's idle conversations; 0 = not idle
     std::string owner;
   };
 
   explicit Placement(size_t engines) : engines_(engines) {}
 
-  /// Null if the conversation belongs to no engine.
+  /// Null if the conversation has no engine.
   const Pin* Find(TimelineId timeline) const;
-  /// The engine for a conversation whose cache is nowhere or in the tiers: one that serves before one that drains, then
-  /// the one with the fewest turns, then that of which the smallest share of memory is `used`. One that has failed only
-  /// where all have.
+  /// The engine for a conversation whose cache is nowhere or in the tiers: serving before draining, then the one with
+  /// the fewest turns, then the one with the smallest share of memory `used`. A failed engine only if all have failed.
   size_t Lightest(const std::vector<double>& used) const;
-  /// A turn of the conversation begins at this engine, to which it belongs from now on.
+  /// A turn starts at this engine, which becomes the conversation's.
   void Begin(TimelineId timeline, size_t engine, const std::string& owner);
-  /// A turn that began at this engine is over. The conversation may have gone elsewhere meanwhile.
+  /// A turn that started at this engine is over. The conversation may have moved meanwhile.
   void End(TimelineId timeline, size_t engine);
-  /// The conversation belongs to no engine.
+  /// Unassigns the conversation.
   void Forget(TimelineId timeline);
-  /// How many idle conversations should leave the engine now: all where it drains; one, at each turn that comes, where
-  /// it has so many more turns than the mean as chance hardly explains.
+  /// Number of idle conversations that should leave the engine now: all if it drains; one, at each new turn, if its
+  /// load exceeds the mean by more than chance explains.
   size_t Leaving(size_t engine) const;
-  /// Forgets the conversation of the engine that is idle for longest, which can leave; nullopt if there is none.
+  /// Unassigns and returns the engine's longest-idle conversation that can leave; nullopt if there is none.
   std::optional<TimelineId> TakeIdle(size_t engine);
 
-  /// Whether it gets conversations, in place of giving away those it has.
+  /// If true, it gets no conversations and sheds those it has.
   void SetDrains(size_t engine, bool drains) { engines_[engine].drains = drains; }
   bool drains(size_t engine) const { return engines_[engine].drains; }
-  /// It never gets any again.
+  /// Permanent: it gets no conversations.
   void SetFailed(size_t engine) { engines_[engine].failed = engines_[engine].drains = true; }
   bool failed(size_t engine) const { return engines_[engine].failed; }
-  /// Whether an engine but this one gets conversations.
+  /// True if an engine other than this one serves.
   bool OthersServe(size_t engine) const;
   int64_t turns(size_t engine) const { return engines_[engine].turns; }
   size_t conversations(size_t engine) const;
@@ -58,7 +57,7 @@ class Placement {
   struct Engine {
     int64_t turns = 0;
     bool drains = false, failed = false;
-    std::map<uint64_t, TimelineId> idle;  // that can leave, the longest idle first
+    std::map<uint64_t, TimelineId> idle;  // those that can leave, the longest idle first
   };
 
   void SetIdle(TimelineId timeline, Pin& pin, bool idle);

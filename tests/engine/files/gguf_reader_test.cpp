@@ -174,7 +174,7 @@ TEST_F(GgufReaderTest, RefusesCountsThatCannotBe) {
 }
 
 TEST_F(GgufReaderTest, RefusesBadValues) {
-  ExpectRefused(Writer().U32("a", 1).U32("a", 2).Finish(), StatusCode::kCorruption, "'a' is there twice");
+  ExpectRefused(Writer().U32("a", 1).U32("a", 2).Finish(), StatusCode::kCorruption, "'a' occurs twice");
   ExpectRefused(Writer().U32("", 1).Finish(), StatusCode::kCorruption, "key 0");
   ExpectRefused(Writer().Key("a", 13, "12345678").Finish(), StatusCode::kCorruption, "unknown type 13");
   ExpectRefused(Writer().Key("a", 7, Writer::Bytes(uint8_t{2})).Finish(), StatusCode::kCorruption, "a bool of 2");
@@ -208,7 +208,7 @@ TEST_F(GgufReaderTest, RefusesBadTensors) {
   refused(Writer().Entry("a", {65}, 0, 0), damaged, "past the end");
   refused(Writer().Entry("a", {4}, 0, uint64_t{1} << 63), damaged, "past the end");
   refused(Writer().Entry("a", {16}, 0, 0).Entry("b", {16}, 0, 32), damaged, "'a' and 'b' overlap");
-  refused(Writer().Entry("a", {4}, 0, 0).Entry("a", {4}, 0, 32), damaged, "'a' is there twice");
+  refused(Writer().Entry("a", {4}, 0, 0).Entry("a", {4}, 0, 32), damaged, "'a' occurs twice");
   refused(Writer().Entry(std::string(300, 'x'), {4}, 0, 0), damaged, "name of tensor 0");
 }
 

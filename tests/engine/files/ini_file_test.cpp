@@ -32,7 +32,7 @@ TEST(IniFile, NamesTheLineThatIsWrong) {
       {"a = 1\n", "line 1 stands in front of every section"},
       {"[gpt]\n\nwords\n", "line 3 is neither a section nor"},
       {"[gpt]\n= 1\n", "line 2 is neither a section nor"},
-      {"[gpt]\na = 1\nA = 2\n", "line 3 gives 'a' a second time"},
+      {"[gpt]\na = 1\nA = 2\n", "line 3 repeats 'a'"},
       {std::string("[gpt]\na = 1\0\n", 13), "line 2 has a zero byte"},
       {std::string(1 << 20, '\n') + "\n", "longer than 1048576 bytes"},
   };
@@ -43,7 +43,7 @@ TEST(IniFile, NamesTheLineThatIsWrong) {
   }
   std::string many = "[gpt]\n";
   for (int i = 0; i < 5000; ++i) many += "key" + std::to_string(i) + " = 1\n";
-  EXPECT_THAT(IniFile::Parse(many, "config.ini").status().message(), HasSubstr("is one too many"));
+  EXPECT_THAT(IniFile::Parse(many, "config.ini").status().message(), HasSubstr("exceeds the limit of values"));
 }
 
 }  // namespace

@@ -114,8 +114,8 @@ TEST_F(SafeTensorsTest, RefusesBadEntries) {
   ExpectRefused(one(R"("dtype":"F32","shape":[-1],"data_offsets":[0,4])"), "a dimension of -1", four);
   ExpectRefused(one(R"("dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0])"), "a dimension of", "");
   ExpectRefused(one(R"("dtype":"F32","shape":[1],"data_offsets":[0])"), "no valid data_offsets", four);
-  ExpectRefused(one(R"("dtype":"F32","shape":[1],"data_offsets":[4,0])"), "does not fit its shape", four);
-  ExpectRefused(one(R"("dtype":"F32","shape":[2],"data_offsets":[0,4])"), "does not fit its shape", four);
+  ExpectRefused(one(R"("dtype":"F32","shape":[1],"data_offsets":[4,0])"), "do not fit its shape", four);
+  ExpectRefused(one(R"("dtype":"F32","shape":[2],"data_offsets":[0,4])"), "do not fit its shape", four);
   ExpectRefused(one(R"("dtype":"F32","shape":[1],"data_offsets":[4,8])"), "past the end", four);
   ExpectRefused(one(R"("dtype":"F32","shape":[1],"data_offsets":[4,8])"), "4 bytes before tensor 't'", four + four);
   ExpectRefused(one(R"("dtype":"F32","shape":[1],"data_offsets":[0,4])"), "4 bytes too many", four + four);
@@ -126,15 +126,15 @@ TEST_F(SafeTensorsTest, RefusesBadHeaders) {
   const std::string a = R"("a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]})";
   const std::string b = R"("b":{"dtype":"F32","shape":[1],"data_offsets":[2,6]})";
   ExpectRefused("{" + a + "," + b + "}", "'a' and 'b' overlap", "123456");
-  ExpectRefused("{" + a + "," + a + "}", "'a' is there twice", "1234");
+  ExpectRefused("{" + a + "," + a + "}", "'a' occurs twice", "1234");
   ExpectRefused("{" + a + R"(,"c":5})", "more than tensors", "1234");
   ExpectRefused("[" + std::string(100, '['), "not an object", "");
   ExpectRefused("{\"a\":" + std::string(100, '['), "nested", "");
-  ExpectRefused("{", "no valid JSON", "");
-  ExpectRefused("", "no valid JSON", "");
-  ExpectRefused("{} x", "no valid JSON", "");
+  ExpectRefused("{", "invalid JSON", "");
+  ExpectRefused("", "invalid JSON", "");
+  ExpectRefused("{} x", "invalid JSON", "");
   ExpectRefused("\"text\"", "not an object", "");
-  ExpectRefused("{\"\xff\": 1}", "no valid JSON", "");
+  ExpectRefused("{\"\xff\": 1}", "invalid JSON", "");
 }
 
 TEST_F(SafeTensorsTest, ReadsShards) {
@@ -160,13 +160,13 @@ TEST_F(SafeTensorsTest, ReadsShards) {
   index(R"("a":"model-1.safetensors","b":"model-2.safetensors","c":"model-2.safetensors")");
   ExpectFolderRefused("'c' is missing");
   index(R"("c":"model-1.safetensors","b":"model-2.safetensors")");
-  ExpectFolderRefused("'a' of model-1.safetensors is not where the index says");
+  ExpectFolderRefused("'a' of model-1.safetensors is not in the shard that the index names");
   index(R"("a":"../model-1.safetensors")");
   ExpectFolderRefused("not a file of this folder");
   index(R"("a":"/etc/passwd")");
   ExpectFolderRefused("not a file of this folder");
   index(R"("a":7)");
-  ExpectFolderRefused("is no name");
+  ExpectFolderRefused("is not a name");
   index("");
   ExpectFolderRefused("names no tensor");
 }
@@ -200,7 +200,7 @@ TEST(SafeTensorsFlatJson, GivesScalarsByPath) {
 TEST(SafeTensorsFlatJson, TheSamePathTwiceIsRefused) {
   const auto json = FlatJson::Parse(R"({"a.b":1,"a":{"b":2}})", "test");
   ASSERT_FALSE(json.ok());
-  EXPECT_EQ(json.status().message(), "test: 'a.b' is there twice");
+  EXPECT_EQ(json.status().message(), "test: 'a.b' occurs twice");
 }
 
 }  // namespace

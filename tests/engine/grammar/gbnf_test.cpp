@@ -57,9 +57,9 @@ TEST(Gbnf, RefusesByName) {
       {"root ::= a \"x\" | \"y\"\na ::= \"b\"? root", "left recursion"},
       {"root ::= \"a\"**", "quantifier"},
       {"root ::= \"a\"{2,1}", "m above n"},
-      {"root ::= \"a\"{x}", "begins no"},
+      {"root ::= \"a\"{x}", "does not start"},
       {"root ::= \"\\q\"", "unknown escape"},
-      {"root ::= \"a\" root", "No text at all"},
+      {"root ::= \"a\" root", "matches no text"},
       {"root ::= <think> \"a\"", "tokens"},
       {"root ::= (((\"a\"{1000}){1000}){1000})", "too large"}};
   for (const auto& [text, why] : cases) {

@@ -180,7 +180,7 @@ TEST(JsonSchema, NullableAddsNull) {
   for (const SchemaCase& one : cases) Check(one);
   const auto both = Compile(AnswerFormat::Kind::kJsonSchema,
                             R"({"oneOf":[{"type":"string","nullable":true},{"type":"integer","nullable":true}]})");
-  EXPECT_NE(both.status().message().find("may both hold"), std::string::npos);
+  EXPECT_NE(both.status().message().find("may both match"), std::string::npos);
 }
 
 TEST(JsonSchema, ReferencesAreUris) {
@@ -284,14 +284,14 @@ TEST(JsonSchema, RefusesWithThePlace) {
       {R"({"$ref":"#/$defs/x","type":"null","$defs":{"x":{}}})", "format.type", "beside '$ref'"},
       {R"({"enum":[1],"minimum":0})", "format.minimum", "beside 'enum'"},
       {R"({"allOf":[{},{}]})", "format.allOf", "more than one"},
-      {R"({"oneOf":[{"type":"integer"},{"type":"number"}]})", "format.oneOf", "may both hold"},
+      {R"({"oneOf":[{"type":"integer"},{"type":"number"}]})", "format.oneOf", "may both match"},
       {R"({"oneOf":[{"type":"object","properties":{"a":{"const":1}}},{"type":"object","properties":{"a":{"const":2}}}]})",
-       "format.oneOf", "may both hold"},
+       "format.oneOf", "may both match"},
       {R"({"$ref":"http://example.org/x"})", "format.$ref", "this schema"},
       {R"({"$ref":"#/$defs/none"})", "format.$ref", "there is no"},
-      {R"({"$ref":"#"})", "format", "No text at all"},
+      {R"({"$ref":"#"})", "format", "matches no text"},
       {R"({"anyOf":[{"type":"null"},{"$ref":"#"}]})", "format", "left recursion"},
-      {R"({"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]})", "format", "No text at all"},
+      {R"({"type":"object","properties":{"a":{"$ref":"#"}},"required":["a"]})", "format", "matches no text"},
       {R"({"type":"array","items":[{}]})", "format.items", "prefixItems"},
       {R"({"type":"array","minItems":3,"maxItems":2})", "format", "minItems"},
       {R"({"type":"array","minItems":-1})", "format.minItems", "count"},
@@ -300,12 +300,12 @@ TEST(JsonSchema, RefusesWithThePlace) {
       {R"x({"type":"string","pattern":"(?=a)"})x", "format.pattern", "lookahead"},
       {R"({"type":"string","pattern":"^a{3}$","maxLength":2})", "format", "no string fits"},
       {R"({"type":"string","format":"uri"})", "format.format", "supported formats"},
-      {R"({"type":"integer","minimum":2,"maximum":1})", "format", "no number"},
+      {R"({"type":"integer","minimum":2,"maximum":1})", "format", "no number is within"},
       {R"({"type":"integer","minimum":"2"})", "format.minimum", "number is expected"},
-      {R"({"type":"integer","minimum":1,"exclusiveMinimum":1})", "format.exclusiveMinimum", "beside another"},
+      {R"({"type":"integer","minimum":1,"exclusiveMinimum":1})", "format.exclusiveMinimum", "conflicts with another"},
       {R"({"type":"strin"})", "format.type", "type is one of"},
       {R"({"minimum":1,"minLength":1})", "format", "'type' is missing"},
-      {R"({"type":"object","required":["a"],"additionalProperties":false})", "format", "No text at all"},
+      {R"({"type":"object","required":["a"],"additionalProperties":false})", "format", "matches no text"},
       {R"({"enum":[]})", "format", "none of its values"},
       {R"({"properties":{"a":1}})", "format.properties.a", "a schema is"},
       {R"([])", "format", "a schema is"},

@@ -138,7 +138,7 @@ TEST_F(ModelLoad, RefusesTensorsThatDoNotBelong) {
   ExpectRefused(LoadFile(Tiny().Ones("blk.0.attn_rot.weight", {8})), corruption, "'blk.0.attn_rot.weight' is none");
   ExpectRefused(LoadFile(Tiny().Ones("blk.1.attn_norm.weight", {8})), corruption, "'blk.1.attn_norm.weight' is none");
   ExpectRefused(LoadFile(Tiny("blk.0.attn_q.weight").Ones("blk.0.attn_q.weight", {8, 4})), corruption,
-                "'blk.0.attn_q.weight' has shape [4, 8], the model's metadata ask for [8, 8]");
+                "'blk.0.attn_q.weight' has shape [4, 8], the model's metadata require [8, 8]");
   ExpectRefused(LoadFile(Tiny("blk.0.attn_norm.weight").Ones("blk.0.attn_norm.weight", {8, 1})), corruption,
                 "'blk.0.attn_norm.weight' has shape [1, 8]");
   // One bias asks for its companions.
@@ -166,7 +166,8 @@ TEST_F(ModelLoad, RefusesWhatItDoesNotKnow) {
   const auto invalid = StatusCode::kInvalidArgument;
   ExpectRefused(LoadFile(Tiny("", "mamba")), invalid, "architecture 'mamba' is not supported; these are: llama");
   ExpectRefused(LoadFile(Tiny().String("llama.rope.scaling.type", "longrope")), invalid, "'longrope' is not supported");
-  ExpectRefused(LoadFile(Tiny().U32("llama.rope.scaling.type", 1)), invalid, "'llama.rope.scaling.type' is no text");
+  ExpectRefused(LoadFile(Tiny().U32("llama.rope.scaling.type", 1)), invalid,
+                "'llama.rope.scaling.type' is not a string");
   ExpectRefused(LoadFile(Tiny().U32("llama.expert_count", 8)), invalid, "number of experts used is 0");
   ExpectRefused(LoadFile(Tiny().U32("llama.expert_count", 70'000)), invalid, "number of experts is 70000");
   ExpectRefused(LoadFile(Tiny().F32("llama.attn_logit_softcapping", 50)), invalid,
@@ -179,7 +180,7 @@ TEST_F(ModelLoad, RefusesMetadataThatDoNotFit) {
   const auto with = [&](const std::string& key, uint32_t value) {
     return LoadFile(Tiny(key).U32("llama." + key, value));
   };
-  ExpectRefused(with("attention.head_count", 3), invalid, "hidden size 8 is no multiple of its 3 heads");
+  ExpectRefused(with("attention.head_count", 3), invalid, "hidden size 8 is not a multiple of its 3 heads");
   ExpectRefused(with("attention.head_count", 0), invalid, "number of heads is 0");
   ExpectRefused(with("attention.head_count_kv", 0), invalid, "number of key and value heads is 0");
   ExpectRefused(with("attention.head_count_kv", 4), invalid, "number of key and value heads is 4");
@@ -268,13 +269,13 @@ TEST_F(ModelLoad, HuggingFaceRefusals) {
   ExpectRefused(LoadChanged("llama", "\"hidden_size\": 32", "\"hidden_size\": \"32\""), invalid,
                 "'hidden_size' is missing");
   ExpectRefused(LoadChanged("llama", "\"hidden_size\": 32", "\"hidden_size\": 64"), corruption,
-                "'model.embed_tokens.weight' has shape [96, 32], the model's metadata ask for [96, 64]");
+                "'model.embed_tokens.weight' has shape [96, 32], the model's metadata require [96, 64]");
   ExpectRefused(LoadChanged("llama", "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 1"), corruption,
                 "'model.layers.1.");
   ExpectRefused(LoadChanged("llama", "\"num_hidden_layers\": 2", "\"num_hidden_layers\": 3"), corruption,
                 "'model.layers.2.input_layernorm.weight' is missing");
   ExpectRefused(LoadChanged("llama", "\"num_key_value_heads\": 2", "\"num_key_value_heads\": 3"), invalid,
-                "4 heads are no multiple of its 3");
+                "4 heads are not a multiple of its 3");
   ExpectRefused(LoadChanged("llama", "\"mlp_bias\": false", "\"mlp_bias\": true"), corruption,
                 "gate_proj.bias' is missing");
   ExpectRefused(LoadChanged("llama", "\"rope_type\": \"default\"", "\"rope_type\": \"dynamic\", \"factor\": 2.0"),
@@ -282,7 +283,7 @@ TEST_F(ModelLoad, HuggingFaceRefusals) {
   ExpectRefused(LoadChanged("llama", "\"rope_type\": \"default\"", "\"rope_type\": \"linear\""), invalid,
                 "'rope_parameters.factor' is missing");
   ExpectRefused(LoadChanged("llama", "\"vocab_size\": 96", "\"vocab_size\": 96, \"vocab_size\": 96"), corruption,
-                "'vocab_size' is there twice");
+                "'vocab_size' occurs twice");
   const auto quantised_by = [&](const std::string& config) {
     return LoadChanged("llama", "\"vocab_size\": 96", "\"vocab_size\": 96, \"quantization_config\": " + config);
   };
@@ -297,7 +298,7 @@ TEST_F(ModelLoad, HuggingFaceRefusals) {
                 corruption, "'lm_head.weight' is missing");
   ExpectRefused(LoadChanged("gpt2", "\"n_head\": 2", "\"n_head\": 32"), invalid, "head size is 1, an odd number");
   ExpectRefused(LoadChanged("gpt2", "\"scale_attn_weights\": true", "\"scale_attn_weights\": false"), invalid,
-                "'scale_attn_weights' being false is not supported");
+                "'scale_attn_weights' = false is not supported");
 }
 
 TEST_F(ModelLoad, PackedRefusals) {
@@ -310,13 +311,13 @@ TEST_F(ModelLoad, PackedRefusals) {
   ExpectRefused(LoadChanged(gptq, "\"group_size\": 128", "\"group_size\": 48"), invalid,
                 "'quantization_config.group_size' 48 is not supported, only multiples of 32, and -1");
   ExpectRefused(LoadChanged(gptq, "\"group_size\": 128", "\"group_size\": 64"), StatusCode::kCorruption,
-                ".scales' has shape [1, 128], what it belongs to asks for [2, 128]");
+                ".scales' has shape [1, 128], expected [2, 128]");
   ExpectRefused(LoadChanged(awq, "\"version\": \"gemm\"", "\"version\": \"gemv\""), invalid,
                 "'quantization_config.version' 'gemv' is not supported, only gemm, GEMM");
   ExpectRefused(LoadChanged(gptq, "\"checkpoint_format\": \"gptq\"", "\"checkpoint_format\": \"marlin\""), invalid,
                 "'quantization_config.checkpoint_format' 'marlin' is not supported, only gptq, gptq_v2");
   ExpectRefused(LoadChanged(gptq, bits, bits + ", \"is_marlin_format\": true"), invalid,
-                "'quantization_config.is_marlin_format' being true is not supported");
+                "'quantization_config.is_marlin_format' = true is not supported");
   ExpectRefused(LoadChanged(gptq, bits, bits + ", \"dynamic\": {\"x\": 1}"), invalid,
                 "'quantization_config.dynamic' is not supported");
 }

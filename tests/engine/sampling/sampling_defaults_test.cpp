@@ -48,7 +48,7 @@ TEST_F(SamplingDefaults, WhatIsOutOfRangeIsRefusedByFileAndName) {
   const std::string file = (folder_ / "generation_config.json").string() + ": ";
   EXPECT_EQ(Folder(R"({"temperature": 3})").status().message(), file + "temperature must be from 0 to 2, not 3");
   EXPECT_EQ(Folder(R"({"top_k": "all"})").status().message(), file + "'top_k' is no whole number");
-  EXPECT_EQ(Folder(R"({"top_p": true})").status().message(), file + "'top_p' is no number");
+  EXPECT_EQ(Folder(R"({"top_p": true})").status().message(), file + "'top_p' is not a number");
   EXPECT_EQ(Folder("{").status().code(), StatusCode::kCorruption);
 }
 

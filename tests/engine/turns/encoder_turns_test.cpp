@@ -162,9 +162,9 @@ TEST_P(EncoderTurnsTest, RefuseWhatAnEncoderDoesNotDo) {
   none.request.window.pinned = 0;
   scored.request.scored = true, scored.request.sampling.logprobs = 0;
   beams.request.sampling.beams.width = 2;
-  for (const auto& [turn, what] : {std::pair{&nothing, "stands behind it"},
-                                   {&none, "all that is pinned"},
-                                   {&scored, "is not scored"},
+  for (const auto& [turn, what] : {std::pair{&nothing, "at least one token after it"},
+                                   {&none, "must be exactly the pinned tokens"},
+                                   {&scored, "prompt scoring is not available"},
                                    {&beams, "without an encoder"}}) {
     const Status refused = engine_->Submit(turn->request);
     EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);

@@ -223,7 +223,7 @@ def check(model, requests, validators):
         answer = json.loads(line)
         if "error" in answer:
             # Random bounds and nestings may leave nothing; whatever else is refused is a fault.
-            if any(why in answer["error"] for why in ("No text at all", "no string fits", "no number lies")):
+            if any(why in answer["error"] for why in ("matches no text", "no string fits", "no number is within")):
                 impossible += 1
             else:
                 faults.append(f"refused: {answer} {request['text']}")

@@ -119,19 +119,19 @@ TEST_F(AdapterFiles, WrongTensorsAreRefused) {
     writer.Add(kQuery + ".lora_B.weight", b, Values(count(b)));
     return writer;
   };
-  refused(SafeTensorsFileWriter(), kBad, "no tensor of an adapter");
+  refused(SafeTensorsFileWriter(), kBad, "no adapter tensors");
   refused(pair({2, 31}, {64, 2}), kBad, "64 outputs and 31 inputs, the model's has 64 and 32");
   refused(pair({2, 32}, {63, 2}), kBad, "63 outputs");
   refused(pair({2, 32}, {64, 3}), kBad, "different ranks: 2 and 3");
-  refused(pair({64}, {64, 2}), kBad, "is no matrix");
-  refused(pair({2, 32}, {64, 2, 1}), kBad, "is no matrix");
+  refused(pair({64}, {64, 2}), kBad, "is not a matrix");
+  refused(pair({2, 32}, {64, 2, 1}), kBad, "is not a matrix");
   refused(pair({kMaxAdapterRank + 1, 32}, {64, kMaxAdapterRank + 1}), kBad, "has the rank 1025", 1025);
   refused(pair({2, 32}, {64, 2}, std::nanf("")), kBad, "not finite");
   refused(pair({2, 32}, {64, 2}, INFINITY), kBad, "not finite");
   refused(SafeTensorsFileWriter().Add(kQuery + ".lora_A.weight", std::vector<int64_t>{2, 32}, Values(64)), kBad,
           "'model.layers.0.self_attn.q_proj' has an A and no B");
   refused(Sound().Add("base_model.model.lm_head.weight", std::vector<int64_t>{1}, Values(1)), kLacked,
-          "lm_head.weight' is none of a LoRA adapter");
+          "lm_head.weight' is not a LoRA matrix");
   refused(Sound().Add(kLayer + "mlp.gate_proj.lora_magnitude_vector", std::vector<int64_t>{1}, Values(1)), kLacked,
           "lora_magnitude_vector");
 }
@@ -184,7 +184,7 @@ TEST_F(AdapterFiles, GgufOnesAreReadLikewise) {
   ExpectRefused(LoadGguf(file("adapter", "lora", "llama", "token_embd.weight").Finish(), *model), kLacked,
                 "'token_embd' cannot be adapted");
   ExpectRefused(LoadGguf(file("adapter", "lora", "llama").Ones("blk.0.attn_q.weight", {1}).Finish(), *model), kLacked,
-                "is none of a LoRA adapter");
+                "is not a LoRA matrix");
   const auto again = file("adapter", "lora", "llama").Ones("blk.0.attn_q.weight.lora_a", {32, 2});
   EXPECT_EQ(LoadGguf(again.Finish(), *model).code(), kBad);
   for (size_t bytes = 0; bytes < whole.size(); bytes += 11) {

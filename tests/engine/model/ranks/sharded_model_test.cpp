@@ -207,7 +207,7 @@ TEST(ShardedModelTest, ProcessesThatLoadDifferentModelsAreRefused) {
   const auto [loaded, followed] = LoadByTwo(GoldenFolder("llama"), GoldenFolder("llama_biases"));
   for (const Status& status : {loaded, followed}) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
-    EXPECT_EQ(status.message(), "process 1 has loaded another model, or in another way, than the first");
+    EXPECT_EQ(status.message(), "process 1 has loaded another model, or with other settings, than the first");
   }
 }
 
