@@ -19,7 +19,7 @@ namespace {
 
 using Form = ToolSyntax::Arguments::Form;
 constexpr std::string_view kGemmaQuote = "<|\"|>";
-constexpr int kMostNested = 16;  // schemas within schemas that are written member by member
+constexpr int kMostNested = 16;  // maximum nesting of schemas that are expanded member by member
 
 std::string WithoutNewlines(std::string_view text) {
   std::string out(text);
@@ -27,7 +27,7 @@ std::string WithoutNewlines(std::string_view text) {
   return out;
 }
 
-/// Writes arguments and values of one call.
+/// Builds the grammar of one call's arguments and values.
 class ArgumentWriter {
  public:
   ArgumentWriter(const ToolSyntax& syntax, const SchemaValue* root, GrammarSource* source)
@@ -64,7 +64,7 @@ class ArgumentWriter {
   };
   struct Members {
     std::vector<Member> declared;
-    const SchemaValue* others = nullptr;  // the schema of undeclared ones; null = none may be
+    const SchemaValue* others = nullptr;  // schema of undeclared members; null = none allowed
   };
 
   Result<Members> ReadMembers(const SchemaValue& schema, const std::string& path) {
@@ -114,7 +114,7 @@ class ArgumentWriter {
     return source_.Repeat(source_.Characters(std::move(characters)), 1, kMaxKeyBytes);
   }
 
-  /// A name that is not declared.
+  /// Any name that is not declared.
   Result<ExpressionId> OtherKey(const Members& members) {
     if (members.declared.empty()) return BareKey();
     std::vector<std::string> names;
@@ -130,7 +130,7 @@ class ArgumentWriter {
     return AddJsonSchemaOf(*root_, schema, path, &source_);
   }
 
-  /// Raw text under the schema's keywords, up to what ends it.
+  /// Raw text under the schema's keywords, up to the end marker.
   Result<ExpressionId> TextValue(const SchemaValue& given, const std::string& path) {
     const SchemaValue& schema = Resolved(given);
     std::vector<std::string> listed;
@@ -168,7 +168,7 @@ class ArgumentWriter {
     return Ended(std::move(all), path);
   }
 
-  /// The texts without `end_of_text_` in them.
+  /// The texts that do not contain `end_of_text_`.
   Result<ExpressionId> Ended(std::optional<ByteAutomaton> texts, const std::string& path) {
     if (!texts && any_text_) return *any_text_;
     const ExpressionId any = source_.Repeat(source_.Characters(CodePointSet::All()), 0, kUnbounded);
@@ -209,9 +209,9 @@ class ArgumentWriter {
     return source_.Sequence(std::move(all));
   }
 
-  /// Members in order, the optional ones perhaps left out, with commas between them.
+  /// Members in order, optional ones possibly left out, separated by commas.
   ExpressionId Joined(const std::vector<std::pair<ExpressionId, bool>>& parts, std::optional<ExpressionId> more) {
-    ExpressionId rest = source_.Empty();  // follows a member
+    ExpressionId rest = source_.Empty();  // continuation after a member
     if (more) rest = source_.Repeat(source_.Sequence({json_.Comma(), *more}), 0, kUnbounded);
     ExpressionId first = more ? source_.Optional(source_.Sequence({*more, rest})) : source_.Empty();
     for (size_t i = parts.size(); i-- > 0;) {
@@ -253,7 +253,8 @@ class ArgumentWriter {
     if (name == "boolean") return source_.Choice({source_.Bytes(Word(true)), source_.Bytes(Word(false))});
     const bool anything = !schema.is_object() || schema.members().empty();
     if (!anything && (python() || name == "integer" || name == "number")) {
-      return AddJsonSchemaOf(*root_, schema, path, &source_);  // Python reads JSON, and ArgumentReader its words
+      // Python syntax uses JSON here; ArgumentReader also accepts Python's keywords.
+      return AddJsonSchemaOf(*root_, schema, path, &source_);
     }
     if (depth > 0 && name == "object") return Object(schema, path, /*arguments=*/false, depth);
     if (depth > 0 && name == "array") return Array(schema, path, depth);

@@ -1,4 +1,4 @@
-// Arguments of a tool call as a grammar, for syntaxes that do not write them as a JSON object.
+// The grammar of a tool call's arguments, for syntaxes that do not use a JSON object.
 #pragma once
 
 #include <string>
@@ -11,13 +11,12 @@
 
 namespace ringside {
 
-/// Markup of a syntax as an expression: '#' runs are letters and digits, '%' is a number; `loose`: newlines are
-/// optional.
+/// A syntax's markup as an expression: '#' matches letters and digits, '%' a number; `loose`: newlines are optional.
 ExpressionId AddMarkup(std::string_view pattern, bool loose, GrammarSource* source);
 
-/// Arguments under `schema`, whose type is "object"; null: any arguments. Members are in the order in which the schema
-/// declares them.
-/// ERRORS: kInvalidArgument with `param` for a keyword that is not supported, or a name that the syntax cannot write.
+/// Arguments under `schema`, whose type is "object"; null: any arguments. Members are in the order of their
+/// declaration. ERRORS: kInvalidArgument with `param` for an unsupported keyword, or a name that the syntax cannot
+/// express.
 Result<ExpressionId> AddArgumentsIn(const ToolSyntax& syntax, const SchemaValue* schema, const std::string& param,
                                     GrammarSource* source);
 

@@ -61,7 +61,7 @@ std::string Escaped(std::string_view text) {
   return out;
 }
 
-/// Where a name ends that begins at `at`.
+/// End of the name that starts at `at`.
 size_t NameEnd(std::string_view text, size_t at) {
   while (at < text.size() && IsNameByte(text[at])) ++at;
   return at;
@@ -75,7 +75,7 @@ class LarkReader {
  private:
   struct Definition {
     std::string body, regex;
-    bool open = false, done = false;  // while it is expanded; once it has been
+    bool open = false, done = false;  // being expanded; expanded
   };
   /// The rest of a body.
   struct Cursor {
@@ -97,7 +97,7 @@ class LarkReader {
   static Result<std::string> Repeated(std::string atom, Cursor& at);
 
   std::map<std::string, Definition, std::less<>> definitions_;
-  Definition* last_ = nullptr;  // which a line without a name continues
+  Definition* last_ = nullptr;  // continued by a line without a name
 };
 
 void LarkReader::Cursor::SkipBlanks() {
@@ -206,7 +206,7 @@ Result<std::string> LarkReader::Sequence(Cursor& at) {
   for (;;) {
     at.SkipBlanks();
     if (at.rest.empty() || std::string_view("|)]").find(at.rest.front()) != std::string_view::npos) return all;
-    if (at.rest.starts_with("->")) {  // an alias: the name of a node of Lark's tree
+    if (at.rest.starts_with("->")) {  // an alias: the name of a node in Lark's tree
       at.rest.remove_prefix(2);
       at.SkipBlanks();
       at.rest.remove_prefix(NameEnd(at.rest, 0));

@@ -9,7 +9,8 @@
 namespace ringside {
 namespace {
 
-constexpr int kMostReferences = 16;  // and nested alternatives; beyond that a value is text
+// Maximum number of references and nested alternatives; beyond that a value is text.
+constexpr int kMostReferences = 16;
 
 bool TakesTextWithin(const SchemaValue& root, const SchemaValue& schema, int depth) {
   if (depth == 0 || !schema.is_object()) return true;

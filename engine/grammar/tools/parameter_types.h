@@ -1,4 +1,4 @@
-// Types of tool parameters, for syntaxes that write a string without quotes and any other value as JSON. Plain values.
+// Types of tool parameters, for syntaxes that write strings without quotes and other values as JSON. Plain values.
 #pragma once
 
 #include <string>
@@ -12,15 +12,15 @@ namespace ringside {
 /// True if a value of the schema, a part of `root`, is written as raw text: always, unless the schema excludes strings.
 bool TakesText(const SchemaValue& root, const SchemaValue& schema);
 
-/// The types of the parameters that some tools declare.
+/// The declared parameter types of a set of tools.
 class ParameterTypes {
  public:
   ParameterTypes() = default;
-  /// `tools`: a line of JSON each, see ToolCallRules. Tools whose JSON cannot be parsed have no types. Takes time in
+  /// `tools`: one line of JSON per tool, see ToolCallRules. Tools with malformed JSON have no types. Takes time in
   /// proportion to their bytes.
   explicit ParameterTypes(std::string_view tools);
 
-  /// True if values of the parameter are raw text, also where no tool declares it.
+  /// True if values of the parameter are raw text; also for undeclared parameters.
   bool IsText(std::string_view tool, std::string_view parameter) const;
 
  private:

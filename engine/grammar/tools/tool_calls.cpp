@@ -28,18 +28,18 @@ Result<ExpressionId> TextWithoutCalls(const ToolSyntax& syntax, GrammarSource* s
   return source->Automaton(std::move(text));
 }
 
-/// Arguments are an object, whatever else a schema would take.
+/// Arguments are an object even if the schema would allow other values.
 bool IsObjectSchema(const SchemaValue& schema) {
   const SchemaValue* type = schema.Find("type");
   return type != nullptr && type->is_string() && type->text() == "object";
 }
 
-/// Arguments that no schema restricts.
+/// Arguments without a schema.
 Result<ExpressionId> AddAnyArguments(const ToolSyntax& syntax, GrammarSource* source) {
   return syntax.has_json() ? AddAnyJsonObject(source) : AddArgumentsIn(syntax, nullptr, "", source);
 }
 
-/// Arguments under an object's schema. All keywords are checked as JSON's, whatever the syntax.
+/// Arguments under an object schema. All keywords are checked as for JSON, in any syntax.
 Result<ExpressionId> AddSchemaArguments(const ToolSyntax& syntax, const SchemaValue& schema, const std::string& param,
                                         GrammarSource* source) {
   const GrammarSource::Size before = source->size();
@@ -49,7 +49,7 @@ Result<ExpressionId> AddSchemaArguments(const ToolSyntax& syntax, const SchemaVa
   return AddArgumentsIn(syntax, &schema, param, source);
 }
 
-/// No arguments at all.
+/// An empty argument list.
 ExpressionId AddNoArguments(const ToolSyntax& syntax, GrammarSource* source) {
   using Form = ToolSyntax::Arguments::Form;
   if (syntax.arguments.form == Form::kTagged) return source->Empty();
@@ -74,7 +74,7 @@ Result<ExpressionId> AddArguments(const SchemaValue* schema, bool strict, const 
   return AddAnyArguments(syntax, source);
 }
 
-/// From its name on.
+/// A call from its name on.
 Result<ExpressionId> AddCall(const SchemaValue& tool, bool strict, const ToolCallRules& rules, const std::string& param,
                              GrammarSource* source) {
   const SchemaValue* function = tool.Find("function");
@@ -87,7 +87,7 @@ Result<ExpressionId> AddCall(const SchemaValue& tool, bool strict, const ToolCal
                            arguments, AddMarkup(syntax.behind_arguments, syntax.loose(), source)});
 }
 
-/// One of the calls, as a rule.
+/// Any one of the calls, as a rule.
 Result<ExpressionId> AddAnyCall(const ToolCallRules& rules, GrammarSource* source) {
   std::vector<std::string> missing = rules.names;
   std::vector<ExpressionId> calls;

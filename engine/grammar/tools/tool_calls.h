@@ -1,4 +1,4 @@
-// Which tool calls an answer may or must have, as a grammar of it; how they are written is its syntax's business
+// The tool calls that an answer may or must contain, as a grammar; the syntax defines how they are written
 // (tool_syntax.h). Plain values.
 #pragma once
 
@@ -12,34 +12,34 @@
 
 namespace ringside {
 
-inline constexpr size_t kMaxToolNameBytes = 64;       // of a name that a client gives
-inline constexpr size_t kMaxCallableNameBytes = 129;  // of one that calls are written with
+inline constexpr size_t kMaxToolNameBytes = 64;       // a client's tool name
+inline constexpr size_t kMaxCallableNameBytes = 129;  // a name in a call
 
-/// A name that a client may give a tool: 1 to 64 of the characters A-Z a-z 0-9 _ -
+/// A valid tool name from a client: 1 to 64 of the characters A-Z a-z 0-9 _ -
 bool IsToolName(std::string_view name);
-/// A name that calls can be written with: a tool's name, or two such names joined by a '.'.
+/// A name that can be called: a tool's name, or two such names joined by a '.'.
 bool IsCallableName(std::string_view name);
 
-/// What an answer may call.
+/// The calls that an answer may contain.
 struct ToolCallRules {
-  /// A line each, as templates print them: {"type": "function", "function": {"name": ..., "parameters": ...}}.
+  /// One line per tool, as templates print them: {"type": "function", "function": {"name": ..., "parameters": ...}}.
   std::string tools;
-  /// By tool: a schema that no grammar can be made of is refused. Elsewhere such a tool's arguments are any object.
+  /// By tool: an unsupported schema is an error. Without `strict`, such a tool's arguments are any object.
   std::vector<bool> strict;
-  bool any_arguments = false;      // the arguments of tools that are not strict are any object, whatever their schema
-  std::vector<std::string> names;  // these tools only; none = all
+  bool any_arguments = false;      // arguments of tools without `strict` are any object
+  std::vector<std::string> names;  // only these tools; empty = all
   bool may_call = true;            // false: the answer is text
-  bool must_call = false;          // the answer is calls alone
-  bool several = true;             // more than one, if the syntax has that
-  /// The wire's place of each tool, "tools[2].tools[0]", for errors; of none: tools[i].
+  bool must_call = false;          // the answer consists of calls
+  bool several = true;             // more than one call, if the syntax allows it
+  /// Wire path of each tool, "tools[2].tools[0]", for errors; empty: tools[i].
   std::vector<std::string> places = {};
-  /// The wire's name of a tool's schema, appended to its place.
+  /// Wire name of a tool's schema, appended to its path.
   std::string schema_param = ".parameters";
   ToolSyntaxName syntax = ToolSyntaxName::kHermes;
 };
 
-/// Adds what an answer under these rules is: text without calls, and calls with the arguments that their schemas take.
-/// With `answer`, an answer that is no call is that instead of any text. kInvalidArgument with `param`.
+/// Adds the grammar of an answer under these rules: text without calls, and calls with arguments under their schemas.
+/// With `answer`, an answer without calls matches that instead of any text. ERRORS: kInvalidArgument with `param`.
 Result<ExpressionId> AddToolCalls(const ToolCallRules& rules, const ExpressionId* answer, GrammarSource* source);
 
 }  // namespace ringside

@@ -16,7 +16,7 @@ using Form = ToolSyntax::Arguments::Form;
 
 constexpr size_t Bytes(std::string_view text) { return text.size(); }
 
-// Words that models were trained on.
+// Texts that the models were trained on.
 constexpr std::array<ToolSyntax, static_cast<size_t>(kLastToolSyntax) + 1> kTable = {{
     {
         .name = ToolSyntaxName::kHermes,
@@ -348,7 +348,7 @@ constexpr std::array<ToolSyntax, static_cast<size_t>(kLastToolSyntax) + 1> kTabl
     },
 }};
 
-/// Whether `text`, which may have been cut, begins as the pattern, in which newlines are optional if it is `loose`.
+/// True if `text`, possibly truncated, starts with the pattern, whose newlines are optional if it is `loose`.
 bool BeginsAs(std::string_view pattern, bool loose, std::string_view text) {
   for (size_t digits = 0; !pattern.empty() && !text.empty();) {
     if (FitsPattern(pattern.front(), text.front())) {

@@ -1,6 +1,6 @@
-// How a family of models is told of tools, writes its calls and is told what they gave: a row of one table for each,
-// so that nothing else in the program knows one family from another. A model's chat template says which row is its own
-// (session/chat); where it knows no tools it is Hermes', which a stated prompt explains to any model. Plain values.
+// How a family of models is given tools, writes its calls and is given their results: one row per family in one table,
+// so that no other code depends on the family. A model's chat template determines its row (session/chat); if it does
+// not support tools, the row is Hermes', which a system prompt explains to any model. Plain values.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@
 
 namespace ringside {
 
-/// Journals hold these numbers.
+/// Stored in journals: do not renumber.
 enum class ToolSyntaxName : uint8_t {
   kHermes = 0,         // also Qwen 2.5 and 3
   kLlama = 1,          // Llama 3.1, 3.2, 3.3: calls as JSON
-  kMistral = 2,        // Mistral's v3 of SentencePiece
-  kMistralTekken = 3,  // and of Tekken: the same without blanks
+  kMistral = 2,        // Mistral v3, SentencePiece
+  kMistralTekken = 3,  // Mistral v3, Tekken: without blanks
   kMistralCallId = 4,  // version 11: [TOOL_CALLS]f[CALL_ID]...[ARGS]{...}
   kMistralArgs = 5,    // version 13: without the id
   kDeepSeek = 6,       // V3, R1: a JSON code block per call
@@ -41,14 +41,14 @@ inline constexpr ToolSyntaxName kLastToolSyntax = ToolSyntaxName::kDeepSeekV4;
 struct ToolSyntax {
   ToolSyntaxName name;
 
-  // Calls in an answer: `opening` NAME `before_arguments` {...} `behind_arguments`, every further one with `next` in
-  // place of `opening`; then `close`. A '#' is a letter or digit of the id that the model gives the call, a '%' the
-  // call's number. Where arguments are kTagged, a newline is optional.
+  // Calls in an answer: `opening` NAME `before_arguments` {...} `behind_arguments`, each further one with `next` in
+  // place of `opening`; then `close`. A '#' is a letter or digit of the model's call id, a '%' the call's number.
+  // Newlines are optional if arguments are kTagged.
   std::string_view opening;
-  size_t marker_bytes;  // of `opening`: what tells a call from text
-  bool reserved;        // no text has the marker in it; else none begins with it
+  size_t marker_bytes;  // prefix of `opening` that distinguishes a call from text
+  bool reserved;        // the marker never occurs in text; otherwise no text starts with it
   std::string_view before_arguments, behind_arguments, next, close;
-  bool alone;    // an answer is text or calls; else the calls may stand behind text, with a newline between
+  bool alone;    // an answer is text or calls; otherwise calls may follow text, after a newline
   bool several;  // an answer may have more than one
 
   struct Arguments {
@@ -56,29 +56,29 @@ struct ToolSyntax {
       kJson,    // an object
       kTagged,  // each `before_key` KEY `before_value` VALUE `behind_value`: strings raw, other values as JSON
       kPython,  // keyword arguments in parentheses: (a="x", b=[1, True])
-      kGemma,   // an object with bare keys and strings in <|"|>
+      kGemma,   // an object with bare keys, and strings in <|"|>
     };
     Form form = Form::kJson;
     std::string_view before_key = {}, before_value = {}, behind_value = {};
-    std::string_view before_json = {};  // in place of `before_value` of values that are not strings; "" = no difference
+    std::string_view before_json = {};  // replaces `before_value` for values that are not strings; "" = no difference
   };
   Arguments arguments = {};
 
-  // The tools: a text once, before the conversation's first words.
+  // The tools: a text that appears once, at the start of the conversation.
   enum class Place : uint8_t {
-    kSystemEnd,   // at the end of the system message
-    kUserStart,   // at the beginning of the first user message
-    kBeforeUser,  // in front of that message
-    kTemplate,    // only the model's template can render them and the results: no fields below
+    kSystemEnd,   // end of the system message
+    kUserStart,   // start of the first user message
+    kBeforeUser,  // before the first user message
+    kTemplate,    // only the model's template can render tools and results: the fields below are unused
   };
   Place place = Place::kTemplate;
   std::string_view before_tools = {}, between_tools = {}, behind_tools = {};
-  bool indented = false;  // each printed over several lines, four blanks a level
+  bool indented = false;  // pretty-printed with an indentation of four
 
-  // What a call gave. '#' as above, of the call.
+  // The result of a call. '#' is the call's id, as above.
   std::string_view before_result = {}, behind_result = {};
   bool quoted = false;  // as a JSON string
-  // Consecutive ones share a user message, a line each; else each is a separate message.
+  // Consecutive results share a user message, one line each; otherwise each is a separate message.
   bool joined = false;
 
   std::string_view marker() const { return opening.substr(0, marker_bytes); }
@@ -95,20 +95,20 @@ struct ToolSyntax {
 const ToolSyntax& SyntaxOf(ToolSyntaxName name);
 std::span<const ToolSyntax> ToolSyntaxes();
 
-/// True if a text that begins with calls, and may have been cut, begins as those of the syntax do.
+/// True if a text of calls, possibly truncated, matches the start of the syntax.
 bool BeginsAsCalls(const ToolSyntax& syntax, std::string_view calls);
-/// The first syntax for which this is true; Hermes' if there is none.
+/// The first syntax for which BeginsAsCalls is true; Hermes' if there is none.
 ToolSyntaxName SyntaxOfCalls(std::string_view calls);
 
-/// `pattern` with the id in place of its '#', which are kModelIdBytes or none.
+/// `pattern` with its '#' run, of kModelIdBytes or none, replaced by the id.
 inline constexpr size_t kModelIdBytes = 9;
 std::string WithId(std::string_view pattern, std::string_view id);
-/// Whether a text's byte is what a pattern has there; '%' fits one digit of the number.
+/// True if byte `c` matches the pattern's character; '%' matches one digit of the number.
 bool FitsPattern(char pattern, char c);
 
 inline constexpr size_t kMaxNumberDigits = 6;  // of a '%'
-inline constexpr size_t kMaxKeyBytes = 128;    // of a parameter whose name is no JSON string
-/// A name of a parameter that can be written without quotes: 1 to kMaxKeyBytes letters, digits and "_-.$@/".
+inline constexpr size_t kMaxKeyBytes = 128;    // of a bare parameter name
+/// A parameter name that needs no quotes: 1 to kMaxKeyBytes letters, digits and "_-.$@/".
 bool IsBareKey(std::string_view key);
 
 }  // namespace ringside

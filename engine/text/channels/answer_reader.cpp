@@ -5,7 +5,7 @@
 namespace ringside {
 namespace {
 
-constexpr TokenId kNoId = -1;  // stops nothing
+constexpr TokenId kNoId = -1;  // never a stop id
 
 void Add(ChannelParts more, ChannelParts* parts) {
   parts->reasoning += more.reasoning;
@@ -36,9 +36,9 @@ AnswerReader::Step AnswerReader::Push(TokenId id) {
   ChannelParts parts;
   StopRule::Verdict verdict;
   if (special) {
-    Add(reader_->Push(detokenizer_.Finish()), &parts);  // half a character ends before a marker
+    Add(reader_->Push(detokenizer_.Finish()), &parts);  // an incomplete character ends at a marker
     Add(reader_->PushSpecial(tokenizer_->TokenName(id)), &parts);
-    // A marker may end a call and the answer; what it adds to the text is shown then, too.
+    // A marker may end both a call and the answer; show the text it adds, too.
     if (!parts.text.empty()) verdict = stop_rule_.Push(kNoId, parts.text);
     if (!verdict.stop) {
       StopRule::Verdict by_id = stop_rule_.Push(ends ? id : kNoId, "");
@@ -80,7 +80,7 @@ int64_t AnswerReader::Replay(std::span<const TokenId> begun) {
   int64_t reasoning = 0;
   if (!reader_) return reasoning;
   StopRule stop_rule = std::exchange(stop_rule_, StopRule({}, {}));
-  int64_t held = 0;  // tokens that do not show yet which channel they are in
+  int64_t held = 0;  // tokens whose channel is not known yet
   for (const TokenId id : begun) {
     const bool is_reasoning = Push(id).reasoning_token;
     ++held;

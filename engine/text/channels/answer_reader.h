@@ -1,5 +1,5 @@
-// Turns sampled ids into text per channel and finds the end of the answer. Copies are
-// independent (beams). One per answer; one thread at a time.
+// Converts sampled ids to text per channel and detects the end of the answer. Copies are independent (beams). One per
+// answer. THREAD: one at a time.
 #pragma once
 
 #include <memory>
@@ -16,25 +16,25 @@ namespace ringside {
 
 class AnswerReader {
  public:
-  /// `tokenizer` must outlive it. `at_start`: see Detokenizer. `channels`: null = all text is the answer.
+  /// `at_start`: see Detokenizer. `channels`: null = all text is the answer. REQUIRES: `tokenizer` outlives it.
   AnswerReader(const Tokenizer& tokenizer, bool at_start, std::shared_ptr<const ChannelFormat> channels,
                StopRule stop_rule);
 
   struct Step {
-    std::string reasoning, text;   // may be shown now, in this order
+    std::string reasoning, text;   // safe to show now, in this order
     bool stop = false;             // the answer ends here
     std::string matched;           // the stop string that ended it; "" for an id
-    bool reasoning_token = false;  // the token is reasoning, or markup of channels; false while undecided()
-    std::string answer;            // all that the token adds to the answer, stop strings included
+    bool reasoning_token = false;  // the token is reasoning or channel markup; false while undecided()
+    std::string answer;            // all text that the token adds to the answer, stop strings included
   };
   Step Push(TokenId id);
-  /// The answer ended for another reason. Returns the text held back.
+  /// The answer ended for another reason. Returns the held-back text.
   Step Finish();
-  /// Reads the earlier ids of a continued answer and discards their text. Returns the number of reasoning tokens.
+  /// Replays the ids of a continued answer and discards their text. Returns the number of reasoning tokens.
   int64_t Replay(std::span<const TokenId> begun);
 
   bool in_answer() const { return !reader_ || reader_->in_answer(); }
-  /// The answer has begun, even if markup follows it.
+  /// True once the answer has started, even if markup follows.
   bool answer_begun() const { return !reader_ || answer_begun_; }
   bool in_reasoning() const { return reader_ && reader_->in_reasoning(); }
   bool in_call() const { return reader_ && reader_->in_call(); }
@@ -44,7 +44,7 @@ class AnswerReader {
   void BeginAnswer() {
     if (reader_) reader_->BeginAnswer();
   }
-  /// Whether the token ends the turn where it is one of the stop ids.
+  /// True if the token, when it is a stop id, ends the turn.
   bool Ends(TokenId id) const;
 
  private:

@@ -1,4 +1,4 @@
-// The families of models whose answers have channels, as a table. Pure; any thread.
+// The table of model families with channels. Pure. THREAD: any.
 #pragma once
 
 #include <string_view>
@@ -9,20 +9,20 @@ namespace ringside {
 
 struct ChannelFamily {
   std::string_view name;
-  std::string_view sign;  // a chat template with this text is the family's; earlier rows first
+  std::string_view sign;  // a chat template that contains this text belongs to the family; earlier rows take precedence
   ChannelFormat::Layout layout = ChannelFormat::Layout::kSpan;
   std::string_view open, close;
   std::string_view answer_open = {}, answer_close = {};
-  std::string_view forced_close;  // as of ChannelFormat
+  std::string_view forced_close;  // see ChannelFormat
   std::string_view skip;          // appended to a generation prompt to turn reasoning off
 };
 
-/// The family of a chat template's Jinja source; null = it has no channels.
+/// The family of a chat template's Jinja source; null = no channels.
 const ChannelFamily* FamilyOfTemplate(std::string_view source);
-/// By name; null for another.
+/// By name; null if unknown.
 const ChannelFamily* FamilyByName(std::string_view name);
 
-/// The family's format where sampling begins after `prompt`, the generation prompt.
+/// The family's format for an answer that follows `prompt`, the generation prompt.
 ChannelFormat FormatBehind(const ChannelFamily& family, std::string_view prompt);
 
 }  // namespace ringside

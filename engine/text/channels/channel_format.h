@@ -1,6 +1,5 @@
-// The channels of an answer as data: how a family of models marks reasoning, answer and tool calls in what it samples.
-// One row per family, completed by what the chat template writes (session/chat/reasoning_settings.h). A plain value,
-// immutable once shared; any thread.
+// The channels of an answer as data: how a family marks reasoning, answer and tool calls. One row per family, completed
+// from the chat template (session/chat/reasoning_settings.h). A plain value, immutable once shared. THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +10,24 @@ namespace ringside {
 
 struct ChannelFormat {
   enum class Layout : uint8_t {
-    kSpan,      // reasoning, if any, comes first, between two markers; the rest is the answer
-    kMessages,  // harmony: messages with a header each, which names the channel
+    kSpan,      // optional reasoning between two markers, then the answer
+    kMessages,  // harmony: messages whose headers name the channel
   };
-  /// Where sampling begins.
+  /// The channel at the start of sampling.
   enum class Start : uint8_t {
-    kUndecided,  // reasoning may follow, or the answer
+    kUndecided,  // reasoning or the answer may follow
     kReasoning,  // the generation prompt has opened reasoning
     kAnswer,     // the generation prompt has closed it, or there is none
   };
 
-  std::string family;  // of ChannelFamilies()
+  std::string family;  // see ChannelFamilies()
   Layout layout = Layout::kSpan;
   Start start = Start::kUndecided;
   std::string open, close;                // markers around reasoning
-  std::string answer_open, answer_close;  // markers around the answer, both optional; "" = none
-  std::string forced_close;               // what a budget writes to end reasoning, markers included
-  /// Format in which a call message is written into the answer's text: call_open NAME call_arguments
-  /// ARGUMENTS call_close, with call_next in place of call_open where the answer has text already.
+  std::string answer_open, answer_close;  // optional markers around the answer; "" = none
+  std::string forced_close;               // appended when a budget ends reasoning, markers included
+  /// How a call message is written into the answer's text: call_open NAME call_arguments ARGUMENTS call_close, with
+  /// call_next in place of call_open if the answer already has text.
   std::string call_open, call_next, call_arguments, call_close;
 
   friend bool operator==(const ChannelFormat&, const ChannelFormat&) = default;

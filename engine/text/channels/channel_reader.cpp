@@ -7,11 +7,11 @@ namespace ringside {
 namespace {
 
 constexpr std::string_view kSpaces = " \t\r\n";
-constexpr size_t kMostHeaderBytes = 1024;  // the rest of a longer one is dropped
+constexpr size_t kMostHeaderBytes = 1024;  // the rest of a longer header is dropped
 
 bool IsSpace(char c) { return kSpaces.find(c) != kSpaces.npos; }
 
-/// What of white space in front of a text belongs to its first line.
+/// The part of leading white space that belongs to the text's first line.
 std::string Indentation(std::string_view space) {
   const size_t line = space.rfind('\n');
   return std::string(line == space.npos ? std::string_view() : space.substr(line + 1));
@@ -126,14 +126,14 @@ ChannelParts ChannelReader::Finish() {
   }
   pending_.clear();
   special_.clear();
-  // An answer of white space alone is one; so is what reasoning was cut in.
+  // White space alone can be an answer, or the end of truncated reasoning.
   if (state_ == State::kUndecided || (state_ == State::kReasoning && reasoned_)) Write(std::exchange(space_, {}), &out);
   return out;
 }
 
 void ChannelReader::ForgetHeld() {
   if (state_ != State::kReasoning) return;
-  special_.assign(pending_.size(), '\1');  // such bytes are no text
+  special_.assign(pending_.size(), '\1');  // marks bytes that are not text
   reasoned_ |= !pending_.empty();
   if (reasoned_) space_.clear();
 }
@@ -144,7 +144,7 @@ void ChannelReader::Take(char c, bool special, ChannelParts* out) {
   Settle(out);
 }
 
-// Emits bytes from the front until the rest may begin a marker.
+// Emits bytes from the front until the rest may be the start of a marker.
 void ChannelReader::Settle(ChannelParts* out) {
   while (!pending_.empty()) {
     if (TakeMarker() || MayBecomeMarker(pending_)) return;

@@ -1,8 +1,8 @@
-// Takes a sampled text apart into reasoning and answer, as it comes. However the text is cut into pieces, all parts
-// together are the same. One per answer; one thread at a time.
+// Splits sampled text into reasoning and answer, incrementally. The result does not depend on how the text is split
+// into parts. One per answer. THREAD: one at a time.
 //
-// White space next to a marker of reasoning is markup: what reasoning begins and ends with, and what separates it from
-// the answer. The indentation of the answer's first line is the answer's.
+// White space next to a reasoning marker is markup: at both ends of the reasoning, and between it and the answer. The
+// indentation of the answer's first line belongs to the answer.
 #pragma once
 
 #include <memory>
@@ -13,38 +13,38 @@
 
 namespace ringside {
 
-/// What a piece adds to each channel; reasoning comes first.
+/// The text that a part adds to each channel; reasoning comes first.
 struct ChannelParts {
   std::string reasoning, text;
 };
 
 class ChannelReader {
  public:
-  /// `format` is not null.
+  /// REQUIRES: `format` is not null.
   explicit ChannelReader(std::shared_ptr<const ChannelFormat> format);
 
-  /// Takes text.
+  /// Processes text.
   ChannelParts Push(std::string_view text);
-  /// Takes a special token that has no text, by its spelling. One that is no marker of the format changes nothing.
+  /// Processes a special token without text, by its spelling. No effect if it is not a marker of the format.
   ChannelParts PushSpecial(std::string_view name);
-  /// The text has ended. Returns the text held back, which is no marker.
+  /// Ends the text. Returns held-back text, which is not a marker.
   ChannelParts Finish();
-  /// Text that is held back has been shown already, as of Finish: it is not shown again.
+  /// Drops held-back text that Finish has already returned elsewhere.
   void ForgetHeld();
-  /// Whatever comes is the answer, from its first byte on. REQUIRES: in_answer() or undecided().
+  /// Everything from now on is the answer, from its first byte. REQUIRES: in_answer() or undecided().
   void BeginAnswer();
 
-  /// Nothing shows yet whether reasoning or the answer begins.
+  /// True until the channel of the text is known.
   bool undecided() const { return state_ == State::kUndecided; }
-  /// Text is reasoning now; false inside a message's header.
+  /// True inside reasoning; false in a message's header.
   bool in_reasoning() const { return state_ == State::kReasoning; }
-  /// Text is the answer now, a call in it included.
+  /// True inside the answer, calls included.
   bool in_answer() const { return state_ == State::kLead || state_ == State::kAnswer || state_ == State::kCall; }
-  /// Text is a call's arguments now.
+  /// True inside a call's arguments.
   bool in_call() const { return state_ == State::kCall; }
-  /// A message has ended and none has begun.
+  /// True after a message and before the next.
   bool between() const { return state_ == State::kBetween; }
-  /// Whether a special token that usually ends the turn does not end it here, but one of its messages.
+  /// True if a special token that usually ends the turn only ends a message here.
   bool Continues(std::string_view name) const;
 
  private:
@@ -58,7 +58,7 @@ class ChannelReader {
     kBetween  // kMessages: after a message
   };
 
-  // kSpan: bytes, of special tokens or not, that may belong to a marker wait in pending_.
+  // kSpan: bytes that may belong to a marker, from special tokens or text, wait in pending_.
   void Take(char c, bool special, ChannelParts* out);
   void Settle(ChannelParts* out);
   bool MayBecomeMarker(std::string_view text) const;
@@ -71,11 +71,11 @@ class ChannelReader {
 
   std::shared_ptr<const ChannelFormat> format_;
   State state_;
-  std::string pending_, special_;  // special_[i]: whether pending_[i] is of a special token
+  std::string pending_, special_;  // special_[i]: pending_[i] comes from a special token
   std::string space_;              // white space that is text only if more text follows
   std::string header_;
   bool reasoned_ = false, answered_ = false;  // that channel has text
-  bool parted_ = false;                       // the next reasoning is another message's
+  bool parted_ = false;                       // the next reasoning belongs to another message
 };
 
 }  // namespace ringside

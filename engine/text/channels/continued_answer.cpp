@@ -25,7 +25,7 @@ ContinuedAnswer ContinueAnswer(const ChannelFormat& format, std::span<const Toke
     behind.start = Start::kAnswer;
   } else {
     std::string text;
-    std::vector<size_t> ends;  // of each token in it
+    std::vector<size_t> ends;  // end of each token in the text
     for (const TokenId id : message) ends.push_back((text += Spelling(id, tokenizer)).size());
     const size_t open = text.rfind(format.open), close = text.rfind(format.close);
     const bool opened = open != text.npos, closed = close != text.npos && (!opened || open < close);

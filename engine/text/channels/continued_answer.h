@@ -1,4 +1,4 @@
-// The channel that the ids of a cut answer have reached. Pure.
+// The channel state of a truncated answer, from its ids. Pure.
 #pragma once
 
 #include <memory>
@@ -10,13 +10,13 @@
 
 namespace ringside {
 
-/// Channels of a continued answer, and the ids that its reader reads first (AnswerReader::Replay).
+/// The channels of a continued answer, and the ids to replay (AnswerReader::Replay).
 struct ContinuedAnswer {
   std::shared_ptr<const ChannelFormat> channels;
   std::vector<TokenId> begun;
 };
 
-/// `message`: the answer's ids so far, its generation prompt included. `answered`: the answer has text already.
+/// `message`: the answer's ids so far, including its generation prompt. `answered`: the answer already has text.
 ContinuedAnswer ContinueAnswer(const ChannelFormat& format, std::span<const TokenId> message, bool answered,
                                const Tokenizer& tokenizer);
 
