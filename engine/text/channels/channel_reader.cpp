@@ -133,7 +133,7 @@ ChannelParts ChannelReader::Finish() {
 
 void ChannelReader::ForgetHeld() {
   if (state_ != State::kReasoning) return;
-  special_.assign(pending_.size(), '\1');  // marks bytes that are not text
+  special_.assign(pending_.size(), '\1');  // marks bytes that are not emitted as text
   reasoned_ |= !pending_.empty();
   if (reasoned_) space_.clear();
 }

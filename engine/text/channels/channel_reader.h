@@ -29,7 +29,7 @@ class ChannelReader {
   ChannelParts PushSpecial(std::string_view name);
   /// Ends the text. Returns held-back text, which is not a marker.
   ChannelParts Finish();
-  /// Drops held-back text that Finish has already returned elsewhere.
+  /// Marks held-back text as already shown by an earlier Finish, so that it is not shown again.
   void ForgetHeld();
   /// Everything from now on is the answer, from its first byte. REQUIRES: in_answer() or undecided().
   void BeginAnswer();
