@@ -29,7 +29,7 @@ struct ToolCallRules {
   bool any_arguments = false;      // arguments of tools without `strict` are any object
   std::vector<std::string> names;  // only these tools; empty = all
   bool may_call = true;            // false: the answer is text
-  bool must_call = false;          // the answer consists of calls
+  bool must_call = false;          // the answer consists of calls alone
   bool several = true;             // more than one call, if the syntax allows it
   /// Wire path of each tool, "tools[2].tools[0]", for errors; empty: tools[i].
   std::vector<std::string> places = {};
