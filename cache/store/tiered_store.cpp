@@ -226,7 +226,7 @@ void TieredStore::Impl::TakeIn(const std::string& owner, uint64_t id, const Done
   snapshot->Seal();
   const Status status = PutInHost(owner, *snapshot, true);
   if (const auto& chunks = snapshot->chunks(); !chunks.empty()) {
-    // Prefault memory for the next capture, which will be about as large, so that its copy need not wait for page
+    // Fault in memory for the next capture, which will be about as large, so that its copy need not wait for page
     // faults.
     const size_t bytes = chunks[chunks.size() / 2].bytes.size(), blocks = chunks.size();
     if (!laying_in_.exchange(true)) {
