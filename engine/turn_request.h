@@ -47,8 +47,8 @@ struct TurnRequest {
   /// One of several answers to one prompt. If another timeline of the tenant has the prompt in a slot and the device
   /// supports branches, this turn's cache is a copy-on-write branch, dropped with the turn.
   bool may_branch = false;
-  /// Also returns the log probabilities of `tokens` (sampling.logprobs, at least 0, is the number of alternatives). They
-  /// are all computed, whatever a cache has; at most one window.
+  /// Also returns the log probabilities of `tokens` (sampling.logprobs, at least 0, is the number of alternatives).
+  /// They are all computed, whatever a cache has; at most one window.
   bool scored = false;
   /// Returns the mean of its tokens' hidden states (TokenSink::OnEmbedded) and no answer (max_tokens 0). As for
   /// `scored`, all tokens are computed.
