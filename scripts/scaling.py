@@ -1,14 +1,15 @@
-"""What a step takes on how many GPUs, and which models fit them: the tables of SCALING.md, from the formulas that stand there.
+"""Step times and model sizes for several GPUs: the tables of docs/SCALING.md, from the formulas of that page.
 
     python3 scripts/scaling.py            # prints the tables
     python3 scripts/scaling.py --write    # puts them into SCALING.md, each between its two marks
-    python3 scripts/scaling.py --check    # fails where SCALING.md has others, or where the model is further from what
-                                          # BENCHMARKS.md measured than SCALING.md says
+    python3 scripts/scaling.py --check    # fails if SCALING.md has others, or if the model is further from the
+                                          # measurements in docs/benchmarks/ than SCALING.md states
 
 Times are in ms, bytes in bytes, rates per second.
 """
 
 import argparse
+import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,27 +122,23 @@ def markdown(head, rows):
 
 
 def measured():
-    """What BENCHMARKS.md has: (what, ms, the model's ms)."""
-    text = (ROOT / "BENCHMARKS.md").read_text()
+    """Steps of one H200 in docs/benchmarks/gpu-steps.json: (what, ms, the model's ms)."""
+    tables = json.loads((ROOT / "docs/benchmarks/gpu-steps.json").read_text())
     out, name = [], ""
-    decode = text.split("| ms a decode step |")[1].split("\n\n")[0]
-    for line in decode.splitlines()[2:]:
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
+    for cells in tables["decode"]["rows"]:
         name = cells[0] or name
         context = int(cells[1].replace(",", ""))
         for batch, cell in zip((1, 8, 32, 128), cells[2:]):
             model_ms = decode_ms(MODELS[name], H200, batch, context)
             out.append((f"{name}, {context:,} tokens, batch {batch}", float(cell.split()[0]), model_ms))
-    prompts = text.split("| ms (share, PyTorch) |")[1].split("\n\n")[0]
-    for line in prompts.splitlines()[2:]:
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
+    for cells in tables["prefill"]["rows"]:
         for tokens, cell in zip((512, 2048, 8192), cells[1:4]):
             out.append((f"{cells[0]}, prompt of {tokens:,}", float(cell.split()[0]), prompt_ms(MODELS[cells[0]], H200, tokens)))
     return out
 
 
 def measured_on_two():
-    """BENCHMARKS.md, Two GPUs: (what, measured on one and two H200, the model's)."""
+    """docs/benchmarks/ranks.json, two-gpus: (what, measured on one and two H200, the model's)."""
     model = MODELS["Llama-3-8B"]
     return [(what, one, two, ms(1), ms(2)) for what, one, two, ms in [
         ("decode, 1,024 tokens, batch 1", 3.89, 2.35, lambda gpus: decode_ms(model, H200, 1, 1024, gpus)),
@@ -200,10 +197,10 @@ def table_of_fits():
 
 
 def table_of_prefixes():
-    """A new conversation goes to any of the engines: it computes the prefix where none of its account's is there."""
+    """A new conversation goes to any of the engines: it computes the prefix where none of its owner's is there."""
     prefix = prompt_ms(MODELS["Llama-3-8B"], H200, 2000)
     rows = [[engines, *(number(prefix * (1 - 1 / engines) ** others) for others in (1, 4, 16, 64))] for engines in (2, 4, 8)]
-    return markdown(["engines", "1 other conversation of the account in slots", "4", "16", "64"], rows)
+    return markdown(["engines", "1 other conversation of the owner in slots", "4", "16", "64"], rows)
 
 
 TABLES = {"prefixes": table_of_prefixes, "checks": table_of_checks, "two": table_of_two, "steps": table_of_steps, "fits": table_of_fits}
@@ -235,7 +232,7 @@ def main():
     parser.add_argument("--write", action="store_true", help="put the tables into SCALING.md")
     parser.add_argument("--check", action="store_true", help="fail where SCALING.md has others")
     options = parser.parse_args()
-    paper = ROOT / "SCALING.md"
+    paper = ROOT / "docs/SCALING.md"
     if options.write:
         paper.write_text(put(paper.read_text()))
     elif options.check:

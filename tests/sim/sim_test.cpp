@@ -179,7 +179,7 @@ TEST(Simulation, SaysWhatIsWrongWithWhatItIsGiven) {
 }
 
 // The figures that the engine's policy has reached. A change that makes one of them worse is refused; one that makes
-// them better writes what it reaches here. How near they are to a device's: BENCHMARKS.md, "On a simulated device".
+// them better writes what it reaches here. How near they are to a device's: docs/benchmarks/simulator.json.
 struct Held {
   const char* name;
   const char* costs;

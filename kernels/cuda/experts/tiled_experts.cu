@@ -7,7 +7,7 @@
 // depend on nothing but the row.
 //
 // Measured on an H200, 128 experts of 768 x 2,048 in Q4_K with 8 randomly routed experts per row: at 16, 64 and 128
-// rows gates and ups take 45, 82 and 102 us; their bytes alone take 34, 53 and 53 (BENCHMARKS.md).
+// rows gates and ups take 45, 82 and 102 us; their bytes alone take 34, 53 and 53 (kernels/cuda/NOTES.md).
 #include <algorithm>
 
 #include "kernels/cuda/experts/tile_rows.cuh"

@@ -1,5 +1,5 @@
 // What happens to conversations on many servers behind a proxy with consistent hashing, scenario by scenario: the
-// tables of SCALING.md.
+// tables of docs/SCALING.md.
 //   cluster_sim [--servers 1000] [--seed 7] [--load 1300 1400 ...] [--events]
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-// Hashing moves no more than it must, and what the simulation of many servers says: the outcomes that SCALING.md builds
+// Hashing moves no more than it must, and what the simulation of many servers says: the outcomes that docs/SCALING.md builds
 // on, on a few servers.
 #include "tests/sim/cluster/cluster.h"
 

@@ -8,7 +8,7 @@
 //
 // Measured on an H200, an 8B model in Q4_K_M at one row: each of a layer's five kernels takes 4 us in addition to the
 // time of its bytes, from the end of the preceding kernel until x is ready and in the epilogue. The MMAs are hidden
-// (BENCHMARKS.md).
+// (kernels/cuda/NOTES.md).
 //
 // Prologue and epilogue: as in stream_linear.cuh.
 #pragma once
