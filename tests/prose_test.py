@@ -34,7 +34,6 @@ RATCHET = {
     "clients/web": 30,
     "clients/wire": 25,
     "engine": 15,
-    "engine/ENGINE.md": 14,
     "engine/convert": 22,
     "engine/families": 21,
     "engine/files": 18,
