@@ -26,7 +26,7 @@ from wire import TERMINAL  # noqa: E402
 ENDLESS_TOKENS = 1 << 20
 STORM_S = 2
 SLOTS_BESIDE = 16  # for what a crowd asks in passing
-# What OPERATING.md says that memory is bounded by, besides the conversations' caches.
+# Memory bound of docs/operating/keys-and-tls.md, without the conversations' caches.
 CONNECTION_BYTES = 10 << 10
 SOCKET_BYTES = 12 * MIB  # of a client that sends without reading: two messages and an outbox
 TOKEN_BYTES = 128  # of what was said

@@ -53,7 +53,7 @@ def test_the_packages_come_from_the_script_before_the_sources(steps):
     assert script == target + "install" and os.access(ROOT / "scripts/install", os.X_OK)
     read = set(re.findall(r"scripts/([\w.]+)", (ROOT / "scripts/install").read_text())) | {"install", "env.sh"}
     assert read - {"install"} <= {source.split("/")[1] for source in sources}, "and all that it reads"
-    documented = re.search(r"scripts/install (dpkg-dev .*)", (ROOT / "OPERATING.md").read_text())[1]
+    documented = re.search(r"scripts/install (dpkg-dev .*)", (ROOT / "docs/operating/install.md").read_text())[1]
     assert more == documented.split()
     for package in more:
         assert subprocess.run(["dpkg-query", "-W", package], capture_output=True).returncode == 0, package
@@ -77,7 +77,7 @@ def test_it_builds_as_the_presets_say(steps):
 def test_it_runs_as_the_programs_are_told(steps, programs):
     server, client = programs
     number, user = re.search(r"useradd .*--uid (\d+) .* (\w+)$", of(steps, "RUN")[3]).groups()
-    assert of(steps, "USER") == [user] and f"user {number}" in (ROOT / "OPERATING.md").read_text()
+    assert of(steps, "USER") == [user] and f"user {number}" in (ROOT / "docs/operating/install.md").read_text()
     assert user == (ROOT / "scripts/packaging/sysusers.conf").read_text().split()[1]
     [volume] = of(steps, "VOLUME")
     settings = dict(word.split("=") for word in of(steps, "ENV")[0].split())

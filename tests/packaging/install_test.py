@@ -11,7 +11,7 @@ FILES = """
     bin/ringside bin/ringside-server etc/ringside/server.yaml
     lib/systemd/system/ringside-server.service lib/sysusers.d/ringside.conf
     share/bash-completion/completions/ringside share/bash-completion/completions/ringside-server
-    share/doc/ringside/OPERATING.md share/doc/ringside/copyright
+    share/doc/ringside/operating/runbook.md share/doc/ringside/operating/options.md share/doc/ringside/copyright
     share/fish/vendor_completions.d/ringside.fish share/fish/vendor_completions.d/ringside-server.fish
     share/ringside/monitoring/ringside.dashboard.json share/ringside/monitoring/ringside.rules.yml
     share/man/man1/ringside.1.gz share/man/man8/ringside-server.8.gz

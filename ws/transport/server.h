@@ -68,7 +68,7 @@ struct ServerOptions {
   int64_t bodies_bytes = 256 << 20, answers_bytes = 256 << 20;
   int64_t outboxes_bytes = 512 << 20;  // of all outboxes; an owner with a key has half
   int64_t messages_per_second = 200;   // of one WebSocket, beyond a burst of ten times as many
-  // A whole HTTP request, but for a large body, each part of which has as long (see OPERATING.md).
+  // A whole HTTP request, but for a large body, each part of which has as long (see docs/operating/options.md).
   std::chrono::milliseconds request_timeout{limits::kHandshakeSeconds * 1000};
   std::chrono::milliseconds keep_alive_timeout{75'000};                      // between two requests
   // Until a request is refused because the server starts or stops: a proxy that repeats it at once does so once in this

@@ -119,12 +119,12 @@ def test_a_turn_is_measured_under_vllms_names(series, scrape):
 
 
 def test_every_alert_leads_to_a_section_that_is_there():
-    headings = re.findall(r"^#+ (.+)$", (ROOT / "OPERATING.md").read_text(), re.MULTILINE)
+    headings = re.findall(r"^#+ (.+)$", (ROOT / "docs/operating/runbook.md").read_text(), re.MULTILINE)
     anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
     alerts = [rule for rule in rules() if "alert" in rule]
     assert alerts
     for alert in alerts:
-        assert re.fullmatch(r"OPERATING\.md#(.+)", alert["annotations"]["runbook"]).group(1) in anchors, alert["alert"]
+        assert re.fullmatch(r"docs/operating/runbook\.md#(.+)", alert["annotations"]["runbook"]).group(1) in anchors, alert["alert"]
 
 
 @pytest.mark.parametrize("version, hosts", [("1.0", [None, "node-7", "10.9.8.7:8080"]), ("1.1", ["node-7", "ringside.default.svc:8080", "10.9.8.7", ""])])

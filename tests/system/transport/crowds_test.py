@@ -1,5 +1,5 @@
 """Crowds at the door: slow readers, everybody coming back at once, floods of frames, heads and connections. Whoever behaves hears
-every event of every answer meanwhile, and the server's memory stays within what OPERATING.md says.
+every event of every answer meanwhile, and the server's memory stays within the bound of docs/operating/keys-and-tls.md.
 
     scripts/python -m pytest tests/system/transport/crowds_test.py
 """

@@ -1,4 +1,4 @@
-"""Several servers behind the proxy whose configuration OPERATING.md gives: every route finds its conversations again, also after
+"""Several servers behind the proxy that docs/operating/several-servers.md configures: every route finds its conversations again, also after
 a server was added; while a server is down its routes wait for it and new ones go elsewhere; a rolling restart costs no client an error.
 
     scripts/python -m pytest tests/system/transport/proxy_test.py
@@ -44,8 +44,8 @@ def free_ports(n):
 
 
 def configuration(port, peer_port, servers, runtime=None):
-    """That of OPERATING.md, with these addresses; `runtime`: a socket to ask the proxy on. More servers than the example has are added."""
-    text = (ROOT / "OPERATING.md").read_text().split("```haproxy\n")[1].split("```")[0]
+    """The documented one, with these addresses; `runtime`: a socket to ask the proxy on. More servers than the example has are added."""
+    text = (ROOT / "docs/operating/several-servers.md").read_text().split("```haproxy\n")[1].split("```")[0]
     text = text.replace("bind :8080", f"bind 127.0.0.1:{port}").replace("bind 127.0.0.1:10000", f"bind 127.0.0.1:{peer_port}")
     if runtime:
         text = text.replace("global\n", f"global\n  stats socket {runtime} mode 600 level admin\n")
