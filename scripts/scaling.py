@@ -1,11 +1,11 @@
-"""Step times and model sizes for several GPUs: the tables of docs/SCALING.md, from the formulas of that page.
+"""Step times by number of GPUs, and the models that fit: the tables of docs/SCALING.md, from its formulas.
 
     python3 scripts/scaling.py            # prints the tables
-    python3 scripts/scaling.py --write    # puts them into SCALING.md, each between its two marks
-    python3 scripts/scaling.py --check    # fails if SCALING.md has others, or if the model is further from the
-                                          # measurements in docs/benchmarks/ than SCALING.md states
+    python3 scripts/scaling.py --write    # writes them into SCALING.md, each between its two marks
+    python3 scripts/scaling.py --check    # fails if SCALING.md has other tables, or if the model deviates from
+                                          # docs/benchmarks/ by more than the limit in SCALING.md
 
-Times are in ms, bytes in bytes, rates per second.
+Times are in ms, sizes in bytes, rates per second.
 """
 
 import argparse
@@ -28,45 +28,45 @@ class Model:
     head_dim: int
     ffn: int
     vocab: int
-    gated: bool = True  # three matrices of the MLP, not two
-    tied: bool = False  # the embedding is the output head, too
+    gated: bool = True  # three MLP matrices instead of two
+    tied: bool = False  # embedding and output head share weights
 
     def layer(self):
         """Weights of one layer."""
         return self.hidden * ((2 * self.heads + 2 * self.kv_heads) * self.head_dim + (3 if self.gated else 2) * self.ffn)
 
     def read(self):
-        """Weights that a step reads: all but the embedding, of which it reads a row."""
+        """Weights read by a step: everything but the embedding, of which it reads one row."""
         return self.layers * self.layer() + self.vocab * self.hidden
 
     def all(self):
         return self.read() + (0 if self.tied else self.vocab * self.hidden)
 
     def token_bytes(self, gpus=1, cache_bytes=2):
-        """Of a token's keys and values, on all GPUs: where there are fewer heads than GPUs, some have the same."""
+        """Key and value bytes per token over all GPUs: with fewer KV heads than GPUs, heads are replicated."""
         return 2 * self.layers * max(self.kv_heads, gpus) * self.head_dim * cache_bytes
 
 
 @dataclass(frozen=True)
 class Gpu:
     name: str
-    read: float     # bytes a second, nothing else running
-    product: float  # multiply-adds counted twice, a second
+    read: float     # bytes per second, with nothing else running
+    product: float  # FLOP/s
     bytes: int
 
 
 @dataclass(frozen=True)
 class Link:
-    """Between GPUs: a sum's time without bytes for 2, 4 and 8 of them, and bytes a second one way."""
+    """A GPU interconnect: latency of an all-reduce over 2, 4 and 8 GPUs, and bytes per second in one direction."""
     name: str
     waits: tuple
     rate: float
 
 
 H200 = Gpu("H200", 4.61e12, 787e12, 141 * 10**9)
-H100 = Gpu("H100", 3.15e12, 787e12, 80 * 10**9)  # read: what makes the measured step of one of them right
+H100 = Gpu("H100", 3.15e12, 787e12, 80 * 10**9)  # read: fitted to the measured step of one H100
 NVLINK = Link("NVLink", (0.0024, 0.0036, 0.0043), 300e9)
-PCIE = Link("PCIe 5", (0.010, 0.014, 0.020), 40e9)  # assumed: nothing was measured
+PCIE = Link("PCIe 5", (0.010, 0.014, 0.020), 40e9)  # assumed, not measured
 
 MODELS = {m.name: m for m in [
     Model("SmolLM2-135M", 30, 576, 9, 3, 64, 1536, 49152, tied=True),
@@ -80,15 +80,16 @@ MODELS = {m.name: m for m in [
     Model("Llama-3.1-405B", 126, 16384, 128, 8, 128, 53248, 128256),
 ]}
 
-LAYER_MS = 0.0165      # kernels that begin and end, of one layer and one row
-ROWS_MS = 0.0095       # more of it from 8 rows on
-SHOWS = 0.75           # of the products' time, what the reading of weights does not hide
-PROMPT_SHARE = 0.80    # of Gpu.product that a prompt's products reach
-ATTENTION_SHARE = 0.45  # and its attention
+LAYER_MS = 0.0165      # kernel launch gaps, per layer and row
+ROWS_MS = 0.0095       # additional from 8 rows on
+SHOWS = 0.75           # fraction of the GEMM time not hidden by reading weights
+PROMPT_SHARE = 0.80    # fraction of Gpu.product reached by prefill GEMMs
+ATTENTION_SHARE = 0.45  # by prefill attention
 
 
 def sum_ms(link, gpus, size):
-    """All ranks add up `size` bytes: each reads all others' (one shot), or a share of them and then the sums (two shots)."""
+    """All-reduce of `size` bytes: each rank reads all others' data (one-shot), or a share of it and then the sums
+    (two-shot)."""
     if gpus == 1:
         return 0
     wait, rate = link.waits[gpus.bit_length() - 2], link.rate / 1e3
@@ -138,7 +139,7 @@ def measured():
 
 
 def measured_on_two():
-    """docs/benchmarks/ranks.json, two-gpus: (what, measured on one and two H200, the model's)."""
+    """docs/benchmarks/ranks.json, two-gpus: (name, measured on one and two H200, the model's)."""
     model = MODELS["Llama-3-8B"]
     return [(what, one, two, ms(1), ms(2)) for what, one, two, ms in [
         ("decode, 1,024 tokens, batch 1", 3.89, 2.35, lambda gpus: decode_ms(model, H200, 1, 1024, gpus)),
@@ -154,7 +155,7 @@ def table_of_checks():
             off = [100 * (model / real - 1) for label, real, model in measured() if label.startswith(f"{name}, {what}")]
             rows.append([name, "prompts of 512, 2,048, 8,192" if what == "prompt" else what + " 1, 8, 32, 128",
                          ", ".join(f"{o:+.0f}" for o in off)])
-    return markdown(["one H200", "", "model against measured, %"], rows)
+    return markdown(["one H200", "", "model vs. measured, %"], rows)
 
 
 def table_of_two():
@@ -179,7 +180,8 @@ def table_of_steps():
 
 
 def sessions(model, gpu, gpus, weight_bytes):
-    """Conversations of 8,192 tokens and 256 pinned in f16 that have room beside the weights and 2 GB of scratch a GPU."""
+    """Number of conversations (8,192 tokens and 256 pinned, in f16) that fit next to the weights and 2 GB of scratch
+    per GPU."""
     left = gpus * (0.9 * gpu.bytes - 2 * GB) - model.all() * weight_bytes
     return int(left // (model.token_bytes(gpus) * (8192 + 256)))
 
@@ -197,17 +199,17 @@ def table_of_fits():
 
 
 def table_of_prefixes():
-    """A new conversation goes to any of the engines: it computes the prefix where none of its owner's is there."""
+    """A new conversation may go to any engine, which computes the prefix unless it has one of the same tenant."""
     prefix = prompt_ms(MODELS["Llama-3-8B"], H200, 2000)
     rows = [[engines, *(number(prefix * (1 - 1 / engines) ** others) for others in (1, 4, 16, 64))] for engines in (2, 4, 8)]
-    return markdown(["engines", "1 other conversation of the owner in slots", "4", "16", "64"], rows)
+    return markdown(["engines", "1 other conversation of the tenant in slots", "4", "16", "64"], rows)
 
 
 TABLES = {"prefixes": table_of_prefixes, "checks": table_of_checks, "two": table_of_two, "steps": table_of_steps, "fits": table_of_fits}
 
 
 def put(text, but=None):
-    """SCALING.md with the tables as they are now, but for one."""
+    """SCALING.md with the current tables, except `but`."""
     for name, table in TABLES.items():
         if name == but:
             continue
@@ -221,16 +223,16 @@ def check(text):
     worst = max(abs(model / real - 1) for what, real, model in measured() if what.startswith("Llama-3-8B"))
     two = max(abs(model / real - 1) for _, one, both, *models in measured_on_two() for real, model in zip((one, both), models))
     if worst > 0.10 or two > 0.10:
-        sys.exit(f"the model is {100 * worst:.0f} % from a measured step of Llama-3-8B, {100 * two:.0f} % on two GPUs")
-    # What was measured may have been measured again since, a little otherwise.
+        sys.exit(f"the model deviates by {100 * worst:.0f} % from a measured step of Llama-3-8B, {100 * two:.0f} % on two GPUs")
+    # Measurements may have been repeated since, with slightly different results.
     if put(text, but="checks") != text:
-        sys.exit("SCALING.md has other tables than scripts/scaling.py prints: scripts/scaling.py --write")
+        sys.exit("SCALING.md's tables are out of date: run scripts/scaling.py --write")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--write", action="store_true", help="put the tables into SCALING.md")
-    parser.add_argument("--check", action="store_true", help="fail where SCALING.md has others")
+    parser.add_argument("--write", action="store_true", help="write the tables into SCALING.md")
+    parser.add_argument("--check", action="store_true", help="fail if SCALING.md's tables are out of date")
     options = parser.parse_args()
     paper = ROOT / "docs/SCALING.md"
     if options.write:

@@ -1,4 +1,4 @@
-"""Measures what crowds cost those who behave; see scripts/bench_crowds."""
+"""Benchmarks the cost of crowds to well-behaved clients; see scripts/bench_crowds."""
 
 import argparse
 import contextlib
@@ -25,18 +25,18 @@ from wire import TERMINAL  # noqa: E402
 
 ENDLESS_TOKENS = 1 << 20
 STORM_S = 2
-SLOTS_BESIDE = 16  # for what a crowd asks in passing
-# Memory bound of docs/operating/keys-and-tls.md, without the conversations' caches.
+SLOTS_BESIDE = 16  # for a crowd's occasional requests
+# Memory bounds of docs/operating/keys-and-tls.md, excluding the conversations' caches.
 CONNECTION_BYTES = 10 << 10
-SOCKET_BYTES = 12 * MIB  # of a client that sends without reading: two messages and an outbox
-TOKEN_BYTES = 128  # of what was said
+SOCKET_BYTES = 12 * MIB  # for a client that sends without reading: two messages and an outbox
+TOKEN_BYTES = 128  # for stored text
 
 
-# ---- the crowds: each a process of its own, until it is ended; `begun` is set when it is there -------------------------------------
+# ---- the crowds: each a separate process until it is stopped; `begun` is set once it is ready --------------------------------------
 
 
 def unheard(port, options, begun, results):
-    """Answers without an end whose sockets are gone."""
+    """Endless answers whose sockets are closed."""
     for id in Conversations(port).make(options.readers):
         one = BareSocket(port).open()
         crowds.ask(one, id, ENDLESS_TOKENS)
@@ -48,7 +48,7 @@ def unheard(port, options, begun, results):
 
 
 def slow_readers(port, options, begun, results):
-    """The same answers, whose readers read a byte a second or nothing."""
+    """Endless answers whose readers read a byte per second or nothing."""
     ids = Conversations(port).make(options.readers)
     slow = crowds.slow_readers(port, [[id] for id in ids], ENDLESS_TOKENS)
     begun.set()
@@ -62,9 +62,9 @@ def slow_readers(port, options, begun, results):
 
 
 def returning(port, options, begun, results):
-    """All come back to their conversations within STORM_S, hear everything and leave, again and again."""
+    """All clients repeatedly resume their conversations within STORM_S, read everything and leave."""
     ids = Conversations(port).make(options.returning)
-    for at in range(0, len(ids), 100):  # a socket's answers are given on its lanes, side by side
+    for at in range(0, len(ids), 100):  # the lanes of one socket are answered in parallel
         asking = [(BareSocket(port).open(), id) for id in ids[at : at + 100]]
         for one, id in asking:
             crowds.ask(one, id, 20)
@@ -108,7 +108,7 @@ def head_flood(port, options, begun, results):
 
 
 def connection_flood(port, options, begun, results):
-    """Opens connections and says nothing, as many at once as may be, in the place of each that is cut another."""
+    """Opens silent connections up to the limit and replaces each one that is closed."""
     connections = []
     while True:
         while len(connections) < options.connections:
@@ -126,13 +126,13 @@ CROWDS = {"alone": None, "answers that nobody hears": (unheard, 1), "slow reader
 
 
 def sockets_and_connections(options, name):
-    """How many WebSockets of a crowd may do what they want at once, and how many connections it has."""
+    """Numbers of WebSockets and of connections in a crowd, for the memory bound."""
     return {"alone": (0, 0), "answers that nobody hears": (0, options.readers), "slow readers": (options.readers, options.readers),
             "coming back": (options.returning, options.returning), "floods of frames": (options.attackers, options.attackers),
             "floods of heads": (0, options.attackers * 40), "a flood of connections": (0, options.connections)}[name]
 
 
-# ---- measuring ------------------------------------------------------------------------------------------------------------------
+# ---- measurement ----------------------------------------------------------------------------------------------------------------
 
 
 def most_resident(pid, seconds, values):
@@ -146,7 +146,7 @@ def most_resident(pid, seconds, values):
 
 
 def measure(options, folder, model, name):
-    """One crowd and a server of its own."""
+    """Measures one crowd on a new server."""
     busy = options.readers if name in ("answers that nobody hears", "slow readers") else 0
     flags = ["--threads", options.threads, "--slots", options.clients + busy + SLOTS_BESIDE, "--memory-len", 512,
              "--max-connections", max(options.readers, options.returning) + options.clients + 200, "--max-detached-tokens", 0,
@@ -157,13 +157,13 @@ def measure(options, folder, model, name):
         begun, results, resident = multiprocessing.Event(), multiprocessing.Queue(), multiprocessing.Queue()
         target, count = CROWDS[name] or (None, 0)
         with beside(target, (server.port, options, begun, results), (count or options.attackers) if target else 0):
-            assert target is None or begun.wait(600), f"{name} did not begin"
+            assert target is None or begun.wait(600), f"{name} did not start"
             watcher = multiprocessing.Process(target=most_resident, args=(server.process.pid, options.seconds, resident))
             watcher.start()
             values = watch(server.port, options.clients, options.seconds, multiprocessing.Queue())
             most = resident.get()
             watcher.join()
-            storms = [results.get(timeout=600)] if target is returning else []  # one at least comes to its end
+            storms = [results.get(timeout=600)] if target is returning else []  # wait for at least one storm to finish
         totals = server.metrics()
         sockets, connections = sockets_and_connections(options, name)
         at_most = (resting + totals["ringside_kv_bytes"] + totals["ringside_cache_memory_bytes"]
@@ -177,7 +177,8 @@ def measure(options, folder, model, name):
 
 
 def half_open_handshakes(options, folder, model):
-    """Seconds that honest newcomers need for a handshake and a request, while others leave theirs half open; and memory."""
+    """Measures how long honest new clients need for a handshake and a request while others leave theirs half open; and
+    memory."""
     certificate, key = folder / "cert.pem", folder / "key.pem"
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key,
                     "-out", certificate, "-days", "2", "-subj", "/CN=localhost"], check=True, capture_output=True)
@@ -205,7 +206,7 @@ def half_open_handshakes(options, folder, model):
 
 
 def row_of(name, rounds):
-    """What was found beside one crowd, as numbers."""
+    """The results for one crowd, as numbers."""
     row = {"crowd": name, "resting_mib": rounds[-1]["resting"] / MIB, "resident_mib": max(one["resident"] for one in rounds) / MIB,
            "at_most_mib": min(one["at_most"] for one in rounds) / MIB,
            "closes": rounds[-1]["closes"], "storms": [storm for one in rounds for storm in one["storms"]]}
@@ -218,7 +219,7 @@ def row_of(name, rounds):
 
 def print_tables(options, rows, handshakes):
     print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores\n")
-    print(f"| {options.clients} streaming clients beside | deltas | gap p50, ms | p99 | longest | /healthz p99, ms "
+    print(f"| {options.clients} streaming clients alongside | deltas | gap p50, ms | p99 | longest | /healthz p99, ms "
           "| resident memory, MiB (at rest, at most) | closed |")
     print("| --- " * 8 + "|")
     for row in rows:
@@ -226,7 +227,7 @@ def print_tables(options, rows, handshakes):
         closes = ", ".join(f"{code}: {count}" for code, count in row["closes"].items())
         print(f"| {row['crowd']} | {row['gaps']} | {gaps} | {row['health_p99_ms']:.1f} | {row['resident_mib']:.0f} ({row['resting_mib']:.0f}, {row['at_most_mib']:,.0f}) | {closes} |")
     for storm in (storm for row in rows for storm in row["storms"]):
-        print(f"\n{storm['heard']} came back in {storm['connected_s']:.2f} s; all had heard everything after {storm['answered_s']:.2f} s, none lost")
+        print(f"\n{storm['heard']} resumed in {storm['connected_s']:.2f} s; all received every event within {storm['answered_s']:.2f} s")
     for name, one in handshakes.items():
         print(f"\nTLS handshake and request, {name}: {len(one['times'])} done, p50 {percentile(one['times'], 0.5):.1f} ms, "
               f"p99 {percentile(one['times'], 0.99):.1f}; {one['refused']} failed; {one['resident'] / MIB:.0f} MiB resident")
@@ -237,9 +238,9 @@ def main():
     for name, default in (("clients", 50), ("readers", 1000), ("returning", 5000), ("attackers", 20), ("connections", 10000),
                           ("seconds", 10), ("rounds", 3), ("threads", 1)):
         parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--model", type=Path, help="another than the tiny one")
+    parser.add_argument("--model", type=Path, help="model to use instead of the tiny one")
     parser.add_argument("--binary", help="another server")
-    parser.add_argument("--only", default="", help="only crowds with this in their name, and none of the others")
+    parser.add_argument("--only", default="", help="run only crowds whose name contains this")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     prepare()
@@ -248,7 +249,7 @@ def main():
         folder = Path(folder)
         model = options.model or tiny_model.make(folder / "tiny.gguf")
         chosen = [name for name in CROWDS if name == "alone" or options.only in name]
-        for _ in range(options.rounds):  # in turn, so that what else the machine does meets all
+        for _ in range(options.rounds):  # interleaved, so that background load affects all alike
             for name in chosen:
                 found.setdefault(name, []).append(measure(options, folder, model, name))
         handshakes = half_open_handshakes(options, folder, model) if options.only in "half-open TLS handshakes" else {}

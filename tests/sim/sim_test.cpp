@@ -1,4 +1,4 @@
-// The simulation itself: it repeats, it ends every turn once, and it comes to what was measured on a device.
+// The simulation itself: it is reproducible, ends every turn once, and matches measurements on a device.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ LoadOptions Users(int64_t conversations) {
   return {.conversations = conversations, .arrivals = "spread", .spread_ms = 10'000, .pause_ms = 10'000};
 }
 
-// From a child process, since pinned memory stays for the life of a process and a second simulation would find more.
+// In a child process, because pinned memory persists for the life of a process and a second simulation would find more.
 std::string ReportOfChild(const LoadOptions& load, const std::vector<std::string>& settings) {
   std::array<int, 2> ends{};
   CHECK_EQ(pipe(ends.data()), 0);
@@ -116,7 +116,7 @@ TEST(Simulation, CachesComeBackFromTheHostUnlessItHasNoRoom) {
 }
 
 TEST(Simulation, SlotsAndTheHostTogetherHoldWhatNeitherDoes) {
-  // 60 conversations of 1,728 tokens, 216 MiB each: 13 GB in all, 8.3 in slots and 6.3 in host memory.
+  // 60 conversations of 1,728 tokens, 216 MiB each: 13 GB in total, 8.3 in slots and 6.3 in host memory.
   const auto result = RunLoad(
       "llama-3-8b.h200", {.conversations = 60, .turns = 4, .arrivals = "spread", .spread_ms = 10000, .pause_ms = 10000},
       {"--slots", "64", "--kv-cache-mb", "7900", "--memory-len", "2048", "--host-cache-mb", "6000"});
@@ -127,7 +127,7 @@ TEST(Simulation, SlotsAndTheHostTogetherHoldWhatNeitherDoes) {
   EXPECT_GT(report.from_host, 60);
 }
 
-// 48 GiB are full of idle caches when 200 turns want them at once, and a short turn of another user follows.
+// 48 GiB are full of idle caches when 200 turns need them at once, and a short turn of another user follows.
 class FullMemory : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(HostCacheMb, FullMemory, testing::Values("0", "1024", "8192"));
 
@@ -151,7 +151,7 @@ TEST_P(FullMemory, ABurstNeverStopsTheEngineForCopies) {
   ASSERT_TRUE(result.ok()) << result.status().ToString();
   EXPECT_EQ(result->copies.pageable_bytes, 0);
   EXPECT_LE(result->longest_pause_ms, 20);
-  // No more on its way than memory keeps.
+  // No more in flight than memory holds.
   EXPECT_LE(result->copies.most_saving_bytes, (std::atoll(GetParam()) + 256) << 20);
   EXPECT_GT(result->engine.caches_dropped, 100u);
   const SimTurn& other = result->turns.back();
@@ -178,8 +178,8 @@ TEST(Simulation, SaysWhatIsWrongWithWhatItIsGiven) {
   EXPECT_EQ(result.status().message(), "--slots: the simulated device does not know its memory");
 }
 
-// The figures that the engine's policy has reached. A change that makes one of them worse is refused; one that makes
-// them better writes what it reaches here. How near they are to a device's: docs/benchmarks/simulator.json.
+// The figures that the engine's policy has reached. A change that makes one worse is refused; one that makes it better
+// records the new figure here. docs/benchmarks/simulator.json compares them with a device's.
 struct Held {
   const char* name;
   const char* costs;
@@ -200,7 +200,7 @@ TEST_P(PolicyTest, HoldsWhatItHasReached) {
   const auto result = RunLoad(held.costs, held.load, held.settings);
   ASSERT_TRUE(result.ok()) << result.status().ToString();
   const SimReport report = ReportOf(*result);
-  constexpr double kSlack = 0.02;  // of the digits below, and of compilers
+  constexpr double kSlack = 0.02;  // for rounded figures, and differences between compilers
   EXPECT_GE(report.tokens_per_second, held.tokens_per_second * (1 - kSlack));
   EXPECT_LE(report.first_token_ms[0].p50, held.first_p50_ms * (1 + kSlack));
   EXPECT_LE(report.first_token_ms[0].p99, held.first_p99_ms * (1 + kSlack));

@@ -1,5 +1,5 @@
-// What happens to conversations on many servers behind a proxy with consistent hashing, scenario by scenario: the
-// tables of docs/SCALING.md.
+// Simulates conversations on many servers behind a proxy with consistent hashing, scenario by scenario: the tables of
+// docs/SCALING.md.
 //   cluster_sim [--servers 1000] [--seed 7] [--load 1300 1400 ...] [--events]
 #include <fmt/format.h>
 
@@ -39,7 +39,7 @@ void Head(const char* what) {
       what);
 }
 
-/// More and more conversations, with the two kinds of hashing.
+/// Increasing numbers of conversations, with both kinds of hashing.
 void Load(const CostModel& cost, const ClusterOptions& usual, const std::vector<double>& loads) {
   if (!loads.empty()) Head("conversations a server");
   for (const double load : loads) {
@@ -51,7 +51,7 @@ void Load(const CostModel& cost, const ClusterOptions& usual, const std::vector<
   }
 }
 
-/// What happens to servers, under what there is today and with a store that all could read.
+/// Server events, with today's architecture and with a shared store.
 void Events(const CostModel& cost, const ClusterOptions& usual) {
   struct Event {
     const char* name;

@@ -1,5 +1,5 @@
-// Hashing moves no more than it must, and what the simulation of many servers says: the outcomes that docs/SCALING.md builds
-// on, on a few servers.
+// Hashing moves no more than necessary, and the simulation of many servers has the outcomes that docs/SCALING.md relies on,
+// on a few servers.
 #include "tests/sim/cluster/cluster.h"
 
 #include <gtest/gtest.h>
@@ -64,8 +64,8 @@ TEST_F(ClusterTest, TheSameSeedGivesTheSameFigures) {
   EXPECT_NE(Run(few_), report);
 }
 
-// With memory for the mean and not for the fullest server, that one computes caches anew, falls behind by it, and never
-// comes back from there. With 1.1 times the mean at most everywhere, there is room.
+// If memory suffices for the mean but not for the fullest server, that server recomputes caches, falls behind, and
+// never recovers. With at most 1.1 times the mean everywhere, memory suffices.
 TEST_F(ClusterTest, ABoundOnEachServersLoadCarriesWhatPlainHashingDoesNot) {
   few_ = {.servers = 50, .conversations_per_server = 1300, .warm_up_s = 600, .measured_s = 200, .disk_bytes = 0};
   const ClusterReport plain = Run(few_);

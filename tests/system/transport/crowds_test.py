@@ -1,5 +1,6 @@
-"""Crowds at the door: slow readers, everybody coming back at once, floods of frames, heads and connections. Whoever behaves hears
-every event of every answer meanwhile, and the server's memory stays within the bound of docs/operating/keys-and-tls.md.
+"""Crowds: slow readers, mass reconnects, floods of frames, headers and connections. Well-behaved clients still receive
+every event of every answer, and the server's memory stays within the bounds of
+docs/operating/keys-and-tls.md.
 
     scripts/python -m pytest tests/system/transport/crowds_test.py
 """
@@ -17,12 +18,12 @@ from crowds import MIB, Conversations, Listener
 from server_process import wait_for
 
 OUTBOX_BYTES = 4 * MIB
-# Of an allocator; a sanitizer's keeps what was freed for a while, and more beside every block.
+# Allocator slack; a sanitizer's allocator quarantines freed memory and adds red zones.
 SLACK_BYTES = int(os.environ.get("RINGSIDE_ALLOCATOR_SLACK_MIB", "64")) * MIB
 
 
 class Healthy:
-    """Clients that hear one answer after another for as long as the block runs: whole, or the block fails."""
+    """Clients that run one answer after another while the block runs; a damaged answer fails the block."""
 
     def __init__(self, port, count=3, tokens=200):
         self.port, self.tokens, self.answers, self.ending, self.failure = port, tokens, 0, False, None
@@ -36,7 +37,7 @@ class Healthy:
                 heard = [Heard(self, one, id) for one, id in zip(self.sockets, self.conversations)]
                 serve(heard, lambda one: one.answer.final is not None)
                 self.answers += len(heard)
-        except BaseException as error:  # the other thread is told
+        except BaseException as error:  # re-raised on the main thread
             self.failure = error
 
     def __enter__(self):
@@ -55,7 +56,7 @@ class Healthy:
 
 
 class Heard:
-    """One answer of a healthy client, which asks again when it is told to: a disk may fall behind for a moment."""
+    """One answer of a healthy client, which retries when asked to: a disk may fall behind for a moment."""
 
     def __init__(self, healthy, one, conversation):
         self.socket, self.head = one, ""
@@ -89,7 +90,7 @@ def closes(server, code):
 
 @pytest.mark.parametrize("durability", ["none", "token"])
 def test_slow_readers_are_closed_and_lose_nothing(start, store, durability):
-    readers, lanes, tokens = 2, 16, 2200  # some 150 bytes of the outbox each
+    readers, lanes, tokens = 2, 16, 2200  # about 150 bytes of the outbox each
     flags = ["--store-path", store] if durability == "token" else []
     server = start("--slots", readers * lanes + 4, "--memory-len", 256, "--max-detached-tokens", 0, *flags)
     ids = Conversations(server.port).make(readers * lanes)
@@ -98,7 +99,7 @@ def test_slow_readers_are_closed_and_lose_nothing(start, store, durability):
         slow = crowds.slow_readers(server.port, [ids[i::readers] for i in range(readers)], tokens, logprobs=True)
         wait_for(lambda: closes(server, 1013) == readers, "slow readers are closed")
         assert server.metrics()["ringside_ws_slow_reader_total"] == readers
-        # What waited is gone; what stays is what was said, with the log probabilities of the newest answers.
+        # The backlog is freed; the text stays, with the log probabilities of the newest answers.
         most = readers * OUTBOX_BYTES + readers * lanes * tokens * 128 + SLACK_BYTES
         assert server.resident_bytes() - before < most, (server.resident_bytes() - before, most)
         heard = crowds.hear_all(server.port, ids)
@@ -166,7 +167,7 @@ def test_everybody_comes_back_at_once(start, store):
 
 
 def was_taken(one):
-    """Whether what was asked is known to be answered, now or later."""
+    """Whether the request was accepted, so that it is answered now or later."""
     events = one.events()
     assert not any(event["type"] == "error" for event in events), events
     return bool(events)
@@ -174,7 +175,7 @@ def was_taken(one):
 
 def test_floods_of_frames(start):
     server = start("--slots", 8, "--memory-len", 256)
-    attackers = 4  # of each kind, at once
+    attackers = 4  # of each kind, concurrently
     with Healthy(server.port) as healthy:
         before = server.resident_bytes()
         for kind, blocks in crowds.FRAME_FLOODS.items():
@@ -222,7 +223,7 @@ def test_a_flood_of_connections(start):
 
 
 def at_once(count, call):
-    """What `count` calls return, each on a thread of its own."""
+    """Returns the results of `count` calls, each on its own thread."""
     results = []
     threads = [threading.Thread(target=lambda: results.append(call())) for _ in range(count)]
     for one in threads:

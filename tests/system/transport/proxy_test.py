@@ -1,5 +1,6 @@
-"""Several servers behind the proxy that docs/operating/several-servers.md configures: every route finds its conversations again, also after
-a server was added; while a server is down its routes wait for it and new ones go elsewhere; a rolling restart costs no client an error.
+"""Several servers behind the proxy of docs/operating/several-servers.md: every route finds its conversations again, also after a
+server is added; while a server is down its routes wait for it and new ones go elsewhere; a rolling restart causes no
+client errors.
 
     scripts/python -m pytest tests/system/transport/proxy_test.py
 """
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.skipif(PROXY is None, reason="haproxy is not installed"
 
 
 def free_ports(n):
-    """Of those that no system gives to whoever asks for any: so that a server comes back to its own."""
+    """From outside the ephemeral range, so that a restarted server gets its port back."""
     sockets = []
     while len(sockets) < n:
         with contextlib.suppress(OSError):
@@ -44,7 +45,8 @@ def free_ports(n):
 
 
 def configuration(port, peer_port, servers, runtime=None):
-    """The documented one, with these addresses; `runtime`: a socket to ask the proxy on. More servers than the example has are added."""
+    """The documented configuration with these addresses; `runtime`: path of the proxy's admin socket. Adds servers
+    beyond those of the example."""
     text = (ROOT / "docs/operating/several-servers.md").read_text().split("```haproxy\n")[1].split("```")[0]
     text = text.replace("bind :8080", f"bind 127.0.0.1:{port}").replace("bind 127.0.0.1:10000", f"bind 127.0.0.1:{peer_port}")
     if runtime:
@@ -58,7 +60,7 @@ def configuration(port, peer_port, servers, runtime=None):
 
 
 def call(port, method, path, headers, body=None):
-    """Status and decoded body."""
+    """Returns status and decoded body."""
     request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", method=method, headers=headers | {"Content-Type": "application/json"},
                                      data=None if body is None else json.dumps(body).encode())
     try:
@@ -83,7 +85,7 @@ async def ask_over_socket(port, conversation, **how):
 
 
 class Proxy:
-    """HAProxy with the documented configuration, before servers at these addresses."""
+    """HAProxy with the documented configuration, in front of servers at these addresses."""
 
     def __init__(self, folder, addresses):
         self.folder, self.runtime = folder, folder / "runtime"
@@ -99,12 +101,12 @@ class Proxy:
         wait_for(self.listens, "the proxy to listen")
 
     def listens(self):
-        """Its runtime socket gets its name after the port is open."""
+        """The admin socket gets its name only after the port is open."""
         with socket.socket() as one:
             return one.connect_ex(("127.0.0.1", self.port)) == 0 and self.runtime.exists()
 
     def reload(self, addresses):
-        """As its service manager does it: a new process takes the sockets over, and the table."""
+        """Reloads as the service manager does: a new process takes over the sockets and the stick table."""
         wait_for(lambda: "resync_timeout=<PAST>" in self.tell("show peers"), "the proxy's start to be past")
         old = self.process
         self.start(addresses, "-sf", old.pid)
@@ -117,7 +119,7 @@ class Proxy:
             return b"".join(iter(lambda: one.recv(1 << 16), b"")).decode()
 
     def up(self, number):
-        """Whether the proxy takes that server for one that answers."""
+        """Whether the proxy considers that server up."""
         rows = csv.DictReader(io.StringIO(self.tell("show stat").removeprefix("# ")))
         return next(row["status"] for row in rows if row["pxname"] == "ringside" and row["svname"] == chr(ord("a") + number)).startswith("UP")
 
@@ -127,7 +129,7 @@ class Proxy:
 
 
 class Servers:
-    """With stores of their own, and the same keys."""
+    """Servers with separate stores and the same keys."""
 
     def __init__(self, start, folder):
         self.start_server, self.folder, self.keys_file = start, folder, folder / "keys.json"
@@ -143,7 +145,7 @@ class Servers:
         return [f"127.0.0.1:{port}" for port in self.ports[:count]]
 
     def routes(self):
-        """Headers: each key, and many people of the first one."""
+        """Headers that identify a route: each key, and many users of the first key."""
         routes = [{"Authorization": f"Bearer {key}"} for key in self.keys]
         return routes + [routes[0] | {"X-Affinity": f"person {i}"} for i in range(PEOPLE)]
 
@@ -167,7 +169,7 @@ def proxied(start, tmp_path):
 
 
 def begin(proxy, servers, headers):
-    """A conversation by this route, and the server that it is on."""
+    """Starts a conversation on this route; returns it with its server."""
     status, made = call(proxy.port, "POST", "/v1/conversations", headers, {})
     assert status == 200, made
     assert ask(proxy.port, headers, made["id"]) == (200, "new")
@@ -219,7 +221,7 @@ def test_while_a_server_is_down_its_routes_wait_and_new_ones_are_served(proxied)
 
 
 def test_a_rolling_restart_costs_no_client_an_error(proxied):
-    """None that retries once, as the SDKs do at least; and no turn is made twice."""
+    """No errors after one retry, the minimum that SDKs do; and no turn runs twice."""
     proxy, servers = proxied
     talks = [begin(proxy, servers, headers) for headers in servers.routes()]
     statuses, turns, stop = collections.Counter(), collections.Counter(), threading.Event()
@@ -257,7 +259,8 @@ def ip(*words):
 
 @pytest.fixture
 def far_machine():
-    """A network namespace that plays it: what starts a program there, its address, and what cuts its link."""
+    """Simulates a remote machine by a network namespace; yields a command prefix, its address, and a function that cuts
+    the link."""
     name, link = f"far-{os.getpid()}", f"link{os.getpid()}"
     if shutil.which("ip") is None or os.geteuid() != 0 or ip("netns", "add", name).returncode != 0:
         pytest.skip("no network namespaces here")
