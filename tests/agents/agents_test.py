@@ -1,11 +1,11 @@
-"""The command lines of Claude Code and Codex as they are, with nothing but a base URL and a key: each gets its first answer with
-the server's default settings, and its second turn computes little more than what it adds.
+"""Runs the Claude Code and Codex command lines with only a base URL and a key. With the server's default settings each
+gets its first answer, and the second turn computes little more than its new tokens.
 
     python3 -m venv agents && agents/bin/pip install pytest -r tests/agents/requirements.txt
     agents/bin/python -m pytest tests/agents
 
-Not among the tests of every run: both programs together take 700 MB. The model is scripted, with a token for each byte, so that
-what an agent sends has some 50,000 tokens.
+Not part of the regular test run: the two programs download 700 MB. The model is scripted and has one token per byte, so
+an agent's prompt is about 50,000 tokens.
 """
 
 import json
@@ -21,7 +21,7 @@ import scripted_model  # noqa: E402
 from server_process import ServerProcess  # noqa: E402
 
 PATIENCE_S = 300
-ADDED = 500  # tokens, at most, of a second turn: the question, its markup, the last answer
+ADDED = 500  # token limit for a second turn: question, markup and last answer
 
 CODEX_SETTINGS = """
 model = "gpt-5.5"
@@ -43,7 +43,7 @@ def server(tmp_path_factory):
 
 
 def run(program, *arguments, folder, **environment):
-    """What it writes to its standard output."""
+    """Returns the program's standard output."""
     done = subprocess.run([program, *arguments], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True,
                           timeout=PATIENCE_S, env=os.environ | {"HOME": str(folder)} | environment)
     assert done.returncode == 0, (done.stdout[-2000:], done.stderr[-2000:])
@@ -80,7 +80,7 @@ def test_codex(server, tmp_path):
         return events[-1]["usage"]
 
     first = ask("--json", "--skip-git-repo-check", "What is it?")
-    both = ask("resume", "--last", "--json", "--skip-git-repo-check", "And now?")  # of the thread, in all
+    both = ask("resume", "--last", "--json", "--skip-git-repo-check", "And now?")  # total for the thread
     assert first["reasoning_output_tokens"] > 0
     read, cached = (both[name] - first[name] for name in ("input_tokens", "cached_input_tokens"))
     assert cached >= first["input_tokens"]

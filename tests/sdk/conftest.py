@@ -1,4 +1,4 @@
-"""Fixtures: one server for a test file, clients of the stock SDK with only base_url and key changed."""
+"""Fixtures: one server per test file, and stock SDK clients that change only base_url and the key."""
 
 import openai
 import pytest

@@ -1,4 +1,4 @@
-"""A ringside-server with the real model or another, started for tests on a free port of loopback."""
+"""Starts a ringside-server with the real model, or another one, on a free loopback port."""
 
 import os
 import re
@@ -11,8 +11,8 @@ import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = int(os.environ.get("TEST_PATIENCE_S", 120))  # a hang is a failure; slowness is not
-# A proxy of the environment must not see loopback traffic; the SDK honours these variables.
+PATIENCE_S = int(os.environ.get("TEST_PATIENCE_S", 120))  # a hang is a failure, slowness is not
+# Keep loopback traffic away from a configured proxy; the SDK honours these variables.
 os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
 
 
@@ -26,7 +26,7 @@ def server_path():
 
 
 class Server:
-    """Ready when constructed. `stop` ends it as an operator would and fails if it did not end well."""
+    """Ready when constructed. `stop` shuts the server down as an operator would and fails unless it exits cleanly."""
 
     def __init__(self, *flags, model=None):
         self.flags = flags
@@ -37,7 +37,7 @@ class Server:
         self.log = Path(tempfile.mkstemp(prefix="ringside-test-", suffix=".log")[1])
         command = [server_path(), "--model", self.model, "--host", "127.0.0.1", "--port", str(port),
                    "--log-level", "warning", *self.flags]
-        # Settings of the environment would change what is tested.
+        # Settings inherited from the environment would change the behaviour under test.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RINGSIDE_")}
         with self.log.open("wb") as out:
             self.process = subprocess.Popen(
@@ -64,17 +64,17 @@ class Server:
             time.sleep(0.05)
 
     def kill(self):
-        """Ends it as a power cut would."""
+        """Kills the server without warning, like a power cut."""
         self.process.kill()
         self.process.wait()
         self.log.unlink()
 
     def restart(self):
-        """After a kill or a stop: the same flags, the same port."""
+        """Starts the server again after a kill or a stop, with the same flags and port."""
         self._start(self.port)
 
     def get(self, path):
-        """Status and body of a GET."""
+        """Returns status and body of a GET."""
         try:
             with urllib.request.urlopen(self.url + path, timeout=60) as response:
                 return response.status, response.read().decode()

@@ -1,4 +1,4 @@
-"""The stock OpenAI SDK against a server that is full: who waits hears where, who is refused hears when to come again."""
+"""The stock OpenAI SDK against a full server: a queued client learns its position, a refused one when to retry."""
 
 import contextlib
 
@@ -7,7 +7,7 @@ import pytest
 from server import Server
 from turns import completed, read_answer
 
-# Ends when it is cancelled, however slow or fast the machine is.
+# Ends when cancelled, whatever the speed of the machine.
 LONG = {"input": "Tell me a long story.", "temperature": 0, "max_output_tokens": 30_000, "ignore_eos": True}
 SHORT = {"input": "Say hello.", "temperature": 0, "max_output_tokens": 8}
 

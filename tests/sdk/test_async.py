@@ -1,4 +1,4 @@
-"""The stock OpenAI SDK, asynchronous, over the Responses WebSocket mode."""
+"""The stock asynchronous OpenAI SDK in the Responses WebSocket mode."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ LIMITS = ResponsesWebSocketLimits(
 
 @pytest.fixture
 def run(server):
-    """Runs a coroutine function that takes a client."""
+    """Runs a coroutine function with an asynchronous client."""
 
     def run(scenario):
         async def main():

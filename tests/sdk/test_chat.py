@@ -1,4 +1,4 @@
-"""chat.completions and completions by the stock SDK, with only base_url changed."""
+"""chat.completions and completions through the stock SDK; only base_url changes."""
 
 import asyncio
 import json

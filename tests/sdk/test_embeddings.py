@@ -1,10 +1,10 @@
-"""Stock clients ask for embeddings: the OpenAI SDK, LangChain and LiteLLM. Texts that say the same are nearer than others."""
+"""Embeddings through stock clients: the OpenAI SDK, LangChain and LiteLLM. Similar texts get similar vectors."""
 
 import asyncio
 import math
 import os
 
-os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # it fetches a list of prices otherwise
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # otherwise it downloads a price list
 import litellm  # noqa: E402
 import openai  # noqa: E402
 import pytest  # noqa: E402
@@ -28,7 +28,7 @@ def likeness(one, other):
 
 
 def test_openai(client, server, model):
-    answer = client.embeddings.create(model=model, input=TEXTS)  # it asks for base64
+    answer = client.embeddings.create(model=model, input=TEXTS)  # the SDK requests base64
     vectors = [datum.embedding for datum in answer.data]
     assert [datum.index for datum in answer.data] == [0, 1, 2] and answer.model == model
     for vector in vectors:
@@ -44,7 +44,7 @@ def test_openai(client, server, model):
         async with openai.AsyncOpenAI(base_url=server.url + "/v1", api_key="anything") as other:
             return await other.embeddings.create(model=model, input=TEXTS[1])
 
-    # Whatever is computed beside it.
+    # The result does not depend on the rest of the batch.
     assert asyncio.run(alone()).data[0].embedding == vectors[1]
 
 

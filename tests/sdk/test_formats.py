@@ -1,4 +1,4 @@
-"""The stock SDK asks for structured output: what comes is what its own types take."""
+"""Structured output through the stock SDK: its own types accept the answers."""
 
 from typing import Literal, Optional
 

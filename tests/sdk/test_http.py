@@ -1,4 +1,4 @@
-"""The stock OpenAI SDK over HTTP: models, conversations and finished responses; and the server's own pages."""
+"""The stock OpenAI SDK over HTTP: models, conversations, finished responses and the server's own pages."""
 
 import json
 
@@ -92,7 +92,7 @@ def test_a_response_is_streamed_in_mid_answer_and_finished(client, connection):
     for after in (0, 2, 5, len(live) - 2):
         again = list(client.responses.retrieve(id, stream=True, starting_after=after))
         assert events_equal(again, live[after + 1 :]), after
-    # The helper asks for everything and leaves out what it knows by itself.
+    # The helper requests all events and drops those it already has.
     with client.responses.stream(response_id=id, starting_after=3) as stream:
         helped = [event for event in stream]
     assert helped[0].sequence_number == 4 and helped[-1].type == live[-1].type

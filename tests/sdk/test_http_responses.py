@@ -11,7 +11,7 @@ from turns import GREEDY, ask, check_order
 
 @pytest.fixture
 def run(server):
-    """Runs a coroutine function that takes an asynchronous client."""
+    """Runs a coroutine function with an asynchronous client."""
 
     def run(scenario):
         async def main():
@@ -115,7 +115,7 @@ def test_a_request_with_the_retry_header_is_the_first_one(client):
 
 
 class LosesAnswers:
-    """Stands between a client and the server: passes each request on, and for the first ones loses the answer."""
+    """A proxy that forwards each request and drops the answers to the first ones."""
 
     def __init__(self, server, losses):
         self.server, self.losses, self.requests = server, losses, 0
@@ -139,15 +139,15 @@ class LosesAnswers:
 
     @staticmethod
     def pump(source, target, lose):
-        """Passes on what comes, or ends both connections instead."""
+        """Forwards data, or closes both connections instead."""
         try:
             while (data := source.recv(1 << 16)) and not lose:
                 target.sendall(data)
         except OSError:
-            pass  # the other direction has ended
+            pass  # the other direction has closed
         for end in (source, target):
             try:
-                end.shutdown(socket.SHUT_RDWR)  # a close alone says nothing while the other direction reads
+                end.shutdown(socket.SHUT_RDWR)  # close() alone does not notify the peer while the other direction reads
             except OSError:
                 pass
 

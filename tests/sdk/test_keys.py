@@ -1,4 +1,4 @@
-"""Keys: who may ask, and that nobody sees another's conversations."""
+"""API keys: authentication, and isolation between owners."""
 
 import openai
 import pytest

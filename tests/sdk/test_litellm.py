@@ -1,9 +1,9 @@
-"""LiteLLM, with only the address and the key changed: three of this server's faces, by the names of their providers."""
+"""LiteLLM with only address and key changed: three of the server's APIs under their provider names."""
 
 import asyncio
 import os
 
-os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # it would ask for a newer one from its home
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # otherwise it downloads a newer list
 
 import litellm  # noqa: E402
 import pytest  # noqa: E402

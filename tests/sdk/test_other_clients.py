@@ -1,4 +1,4 @@
-"""Clients that people have already, with only the address and the key changed."""
+"""Common third-party clients; only address and key change."""
 
 import asyncio
 from typing import Literal
@@ -105,7 +105,7 @@ def test_ollama(server, model):
     assert client.pull(model).status == "success"
     assert [step.status for step in client.pull(model, stream=True)] == ["success"]
     scored = client.chat(model=model, messages=messages, options=options, logprobs=True, top_logprobs=2)
-    spelt = "".join(one.token for one in scored.logprobs)  # with the token that ended it, if one did
+    spelt = "".join(one.token for one in scored.logprobs)  # includes the stop token, if there was one
     assert spelt.removesuffix("<|im_end|>") == scored.message.content == answer.message.content
     assert len(scored.logprobs) == scored.eval_count
     for one in scored.logprobs:

@@ -1,4 +1,4 @@
-"""The README's example for the OpenAI SDK, run as it is printed: only the port is another."""
+"""Runs the README's OpenAI SDK example as printed; only the port differs."""
 
 import re
 import subprocess

@@ -19,7 +19,7 @@ def message(text, role="user"):
 
 
 def check(event):
-    """The event as the SDK's own types have it."""
+    """Validates the event against the SDK's own types."""
     EVENT_TYPE.validate_python(event.to_dict())
     return event
 

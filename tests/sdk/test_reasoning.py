@@ -1,4 +1,5 @@
-"""Reasoning on every face, with models that give one fixed answer: the same reasoning and the same text, whole and streamed."""
+"""Reasoning on every API, with models that give one fixed answer: the reasoning and the text are equal, whole and
+streamed."""
 
 import json
 import os
@@ -6,7 +7,7 @@ import sys
 import urllib.request
 from pathlib import Path
 
-os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # it would ask for a newer one from its home
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # otherwise it downloads a newer list
 
 import anthropic  # noqa: E402
 import litellm  # noqa: E402
@@ -39,7 +40,7 @@ def server(request, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def thinker(tmp_path_factory):
-    """The model whose template can switch reasoning off."""
+    """The model whose template can disable reasoning."""
     server = start("think", tmp_path_factory.mktemp("model"))
     yield server
     server.stop()
@@ -59,7 +60,7 @@ def post(server, path, body):
         return json.loads(response.read()), response.headers
 
 
-# ---- out --------------------------------------------------------------------------------------------------------------
+# ---- responses --------------------------------------------------------------------------------------------------------
 def test_chat_completions(server):
     with openai_client(server) as client:
         whole = client.chat.completions.create(model=MODEL, messages=QUESTION, temperature=0)
@@ -73,7 +74,7 @@ def test_chat_completions(server):
         thoughts = [getattr(delta, "reasoning_content", None) or "" for delta in deltas]
         assert "".join(thoughts) == REASONING == "".join(getattr(delta, "reasoning", None) or "" for delta in deltas)
         assert "".join(delta.content or "" for delta in deltas) == ANSWER
-        # The reasoning is over when the text begins.
+        # The reasoning ends before the text begins.
         assert max(i for i, text in enumerate(thoughts) if text) < min(i for i, delta in enumerate(deltas) if delta.content)
         assert chunks[-1].usage.completion_tokens_details == whole.usage.completion_tokens_details
 
@@ -205,7 +206,7 @@ def test_litellm(server, provider, path):
     assert "".join(delta.content or "" for delta in deltas) == ANSWER
 
 
-# ---- cut --------------------------------------------------------------------------------------------------------------
+# ---- truncation -------------------------------------------------------------------------------------------------------
 def test_an_answer_that_is_cut_in_its_reasoning_says_so(thinker):
     with openai_client(thinker) as client:
         cut = client.chat.completions.create(model=MODEL, messages=QUESTION, temperature=0, max_tokens=3)
@@ -238,7 +239,7 @@ def test_a_budget_ends_the_reasoning_and_the_answer_follows(server):
         assert answer.content[-1].text == ANSWER
 
 
-# ---- in ---------------------------------------------------------------------------------------------------------------
+# ---- requests ---------------------------------------------------------------------------------------------------------
 OFF = [
     ("/v1/chat/completions", {"reasoning_effort": "none"}),
     ("/v1/chat/completions", {"chat_template_kwargs": {"enable_thinking": False}}),
@@ -282,9 +283,9 @@ def test_reasoning_can_be_left_out(thinker):
     assert answer["usage"]["completion_tokens_details"]["reasoning_tokens"] > 0
 
 
-# ---- back -------------------------------------------------------------------------------------------------------------
+# ---- history ----------------------------------------------------------------------------------------------------------
 def test_reasoning_is_sent_back(server):
-    """And what was computed of it is found."""
+    """The reasoning is returned in the next request, and its tokens are found in the cache."""
     with openai_client(server) as client:
         first = client.chat.completions.create(model=MODEL, messages=QUESTION, temperature=0)
         told = first.choices[0].message

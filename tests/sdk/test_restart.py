@@ -1,4 +1,4 @@
-"""The stock OpenAI SDK against a server that is killed and started again: nothing that was told is lost."""
+"""The stock OpenAI SDK against a server that is killed and restarted: no delivered event is lost."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 from server import Server
 from turns import ask, check_order, completed, events_equal, read_answer, send
 
-# Never ends by itself while a test looks on, however fast the machine is.
+# Longer than any test, even on a fast machine.
 STORY = {"input": "Tell me a long story about a river.", "temperature": 0, "max_output_tokens": 30_000, "ignore_eos": True}
 
 
@@ -19,7 +19,7 @@ def server(tmp_path):
 
 
 def begin_story(connection, conversation, deltas=20):
-    """The first events of the story, as many deltas of them."""
+    """The first events of the story, up to `deltas` text deltas."""
     connection.send({"type": "response.create", "conversation": conversation, **STORY})
     events = []
     while sum(event.type == "response.output_text.delta" for event in events) < deltas:
@@ -47,7 +47,7 @@ def test_a_killed_server_keeps_what_it_told_and_goes_on_with_it(client, server):
 
     with client.responses.connect() as connection:
         more = completed(send(connection, input=[], conversation=conversation, max_output_tokens=60, ignore_eos=True))
-    # The same words as if nothing had happened.
+    # The text equals that of an uninterrupted conversation.
     again = client.conversations.create().id
     with client.responses.connect() as connection:
         ask(connection, "My name is Ada.", conversation=again)
@@ -57,7 +57,7 @@ def test_a_killed_server_keeps_what_it_told_and_goes_on_with_it(client, server):
 
 
 def test_the_sdk_reconnects_by_itself_and_gets_the_rest(client, server):
-    """Through its own on_reconnecting, whose query resumes the session at the upgrade."""
+    """Uses the SDK's own on_reconnecting hook; its query resumes the session at the upgrade."""
     conversation, last = client.conversations.create().id, None
 
     def on_reconnecting(event):

@@ -1,4 +1,5 @@
-"""Hostile and broken clients on raw sockets: typed errors, a server that lives, other conversations untouched."""
+"""Hostile and broken clients on raw sockets: errors are typed, the server survives, other
+conversations are unaffected."""
 
 import json
 import socket
@@ -104,10 +105,10 @@ def test_numbers_out_of_range_are_typed_errors(raw, field, value):
     raw.send({"type": "response.create", "input": "Hi", "temperature": 0, "stop": ["."], field: value})
     last = raw.read_answer()[-1]
     if last["type"] == "error":
-        # What is no JSON number for a 64-bit reader is refused before any field has a name.
+        # A number that does not fit 64 bits is rejected by the JSON parser, before field validation.
         assert last["error"]["param"] == field or value == 10**400 and last["error"]["code"] == "invalid_json", last
     else:
-        # For these two, -1 and a count beyond anything possible mean "no limit".
+        # For these two, -1 and absurdly large values mean "no limit".
         assert type(value) is int and field in {"top_k", "max_output_tokens"} and (value > 0 or value == -1)
     raw.check_usable()
 
@@ -177,7 +178,7 @@ def test_a_client_that_vanishes_leaves_the_others_alone(server, raw, when):
                 pass
         if not thread.is_alive() and not result:
             thread.start()
-        # A reset and no close frame: the cable was pulled.
+        # A reset without a close frame, as when the cable is pulled.
         gone.ws.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         gone.ws.socket.close()
     thread.join(PATIENCE_S)
@@ -227,7 +228,7 @@ def words(count):
 
 @pytest.fixture
 def overhead(small_server):
-    """Tokens of a prompt besides its words, measured."""
+    """Tokens that the template adds to a prompt, measured."""
     with Socket(small_server) as raw:
         counts = [raw.ask(words(n), max_output_tokens=1)["response"]["usage"]["input_tokens"] for n in (20, 21)]
     assert counts[1] == counts[0] + 1, "one word is one token"

@@ -1,4 +1,4 @@
-"""The stock OpenAI SDK, synchronous, over the Responses WebSocket mode."""
+"""The stock synchronous OpenAI SDK in the Responses WebSocket mode."""
 
 import threading
 
@@ -44,7 +44,7 @@ def test_turns_by_previous_response_id_remember_and_compute_only_what_is_new(con
     third = ask(connection, "Please say it once more.", previous_response_id=second.id)
     assert "banana" in second.output_text.lower()
     for before, after in ((first, second), (second, third)):
-        # The last token of an answer is not in the cache until the next turn computes it.
+        # The last token of an answer enters the cache only in the next turn.
         assert after.usage.input_tokens_details.cached_tokens >= before.usage.total_tokens - 2
         assert after.usage.input_tokens > before.usage.total_tokens
         assert after.previous_response_id == before.id
@@ -61,7 +61,7 @@ def test_turns_equal_one_prompt(client):
             history += [{"role": "user", "content": text}, *answer.output]
         last = answer.output_text
     with client.responses.connect() as connection:
-        # The SDK sends back what it got: every field of our own output items must be legal input.
+        # The SDK returns the items it received: every field of our output items must be valid input.
         assert ask(connection, history[:-1], max_output_tokens=60).output_text == last
 
 
@@ -75,7 +75,7 @@ def test_turns_by_conversation(client, connection):
     items = list(client.conversations.items.list(conversation.id, order="asc"))
     assert [item.role for item in items] == ["user", "assistant", "user", "assistant"]
     assert items[3].content[0].text == second.output_text
-    # Another socket goes on where this one stopped.
+    # Another socket continues this conversation.
     with client.responses.connect() as other:
         third = ask(other, "Thank you.", conversation=conversation.id)
         assert third.usage.input_tokens_details.cached_tokens >= second.usage.total_tokens - 2
@@ -99,7 +99,7 @@ def test_warm_up_prefills_and_can_be_continued(connection):
 
 
 def lane_dialogue(name):
-    """Prompts of a conversation of two turns that differs from lane to lane."""
+    """The prompts of a two-turn conversation; they differ between lanes."""
     return [f"Tell me about the colour {name}.", "What did I ask about?"]
 
 
@@ -181,7 +181,7 @@ def test_cancel_ends_the_answer_and_keeps_the_conversation(connection):
     text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
     assert last.response.output_text == text != ""
     assert last.response.usage.output_tokens < 30_000
-    # A late cancel is a no-op, and the conversation goes on from the part that was said.
+    # A late cancel is a no-op; the conversation continues from the partial answer.
     connection.send({"type": "response.cancel", "response_id": last.response.id})
     connection.send({"type": "response.cancel"})
     after = ask(connection, "Thank you, stop.", previous_response_id=last.response.id)
@@ -370,7 +370,7 @@ def test_logprobs_belong_to_the_tokens(connection):
     events = send(connection, input="Say hello.", top_logprobs=3, include=["message.output_text.logprobs"])
     entries = [entry for event in events if event.type == "response.output_text.delta" for entry in event.logprobs]
     text = completed(events).output_text
-    spelt = "".join(entry.token for entry in entries)  # with the token that ended it, if one did
+    spelt = "".join(entry.token for entry in entries)  # includes the stop token, if there was one
     assert spelt.removesuffix("<|im_end|>") == text
     assert len(entries) == completed(events).usage.output_tokens
     for entry in entries:

@@ -1,4 +1,5 @@
-"""Stock clients call tools: every call names a tool that was offered, its arguments are valid, and what is sent back is found."""
+"""Tool calls through stock clients: every call names an offered tool, its arguments are valid, and the returned history
+is found in the cache."""
 
 import json
 import typing
@@ -61,9 +62,9 @@ def test_a_round_trip_over_responses(client):
     chained = client.responses.create(input=[result], previous_response_id=first.id, tool_choice="none", **ask)
     assert chained.status in {"completed", "incomplete"} and chained.output_text
     assert chained.usage.input_tokens_details.cached_tokens >= first.usage.input_tokens
-    # And as a client without a memory does it: with everything that it got.
+    # A stateless client sends back all items that it received.
     whole = client.responses.create(input=[{"role": "user", "content": QUESTION}, *first.output, result], tool_choice="none", **ask)
-    # The same text; the ids that were sampled are not always those that its tokenizer would make of it.
+    # Same text, but retokenizing it does not always give the sampled ids.
     assert abs(whole.usage.input_tokens - chained.usage.input_tokens) < 16
     items = client.responses.input_items.list(chained.id, order="asc").data
     assert [item.type for item in items] == ["message", "function_call", "function_call_output"]
@@ -114,12 +115,12 @@ def test_a_round_trip_over_chat_finds_its_cache(client):
     messages += [named.message.to_dict(), {"role": "tool", "tool_call_id": call.id, "content": "12:00"}]
     second = client.chat.completions.create(messages=messages, tool_choice="none", **ask)
     assert second.choices[0].message.content
-    # All but the result and what opens the next answer was there already.
+    # Everything but the tool result and the next answer's header was in the cache.
     assert second.usage.prompt_tokens - second.usage.prompt_tokens_details.cached_tokens < 40
 
 
 def test_a_cut_call_may_come_back(client):
-    """With what the tool said to it, in the next request's history: whole histories of agents have such calls."""
+    """A cut call appears in the next request together with the tool's answer: agents' histories contain such calls."""
     model, messages = model_of(client), [{"role": "user", "content": QUESTION}]
     named = {"type": "function", "function": {"name": "get_weather"}}
     cut = client.chat.completions.create(model=model, messages=messages, tools=CHAT_TOOLS, tool_choice=named, temperature=0, max_tokens=24)
@@ -128,7 +129,7 @@ def test_a_cut_call_may_come_back(client):
     messages += [cut.choices[0].message, {"role": "tool", "tool_call_id": call.id, "content": "These arguments are no JSON."}]
     second = client.chat.completions.create(model=model, messages=messages, tools=CHAT_TOOLS, tool_choice="none", temperature=0, max_tokens=8)
     assert second.choices[0].message.content
-    assert second.usage.prompt_tokens_details.cached_tokens >= cut.usage.prompt_tokens  # it is the call that was sampled
+    assert second.usage.prompt_tokens_details.cached_tokens >= cut.usage.prompt_tokens  # the sampled call itself
 
     ask = {"model": model, "tools": TOOLS, "temperature": 0}
     first = client.responses.create(input=QUESTION, tool_choice={"type": "function", "name": "get_weather"}, max_output_tokens=24, **ask)
@@ -187,7 +188,7 @@ def test_anthropic_uses_tools(client, server):
 
 
 def test_anthropics_tool_runner(client, server):
-    """It asks for a thread first, and goes on without one."""
+    """The runner asks for a thread first, and continues without one."""
     cities = []
 
     @anthropic.beta_tool(input_schema=WEATHER)
@@ -198,7 +199,7 @@ def test_anthropics_tool_runner(client, server):
 
     with anthropic.Anthropic(base_url=server.url, api_key="x", max_retries=0) as other:
         runner = other.beta.messages.tool_runner(model=model_of(client), max_tokens=120, max_iterations=2, tools=[get_weather],
-                                                 extra_body={"temperature": 0},  # a sampled city may have no end
+                                                 extra_body={"temperature": 0},  # a sampled city name may never end
                                                  tool_choice={"type": "tool", "name": "get_weather"},
                                                  messages=[{"role": "user", "content": QUESTION}])
         assert [message.stop_reason for message in runner] == ["tool_use", "tool_use"]

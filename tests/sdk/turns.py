@@ -1,4 +1,4 @@
-"""What the tests of both SDK flavours share: reading one answer, and checking its events against the SDK's own types."""
+"""Shared by the tests of both SDK flavours: reads one answer and checks its events against the SDK's own types."""
 
 from openai.types.responses.responses_server_event import ResponsesServerEvent
 from pydantic import TypeAdapter
@@ -13,7 +13,7 @@ def model_of(client):
 
 
 def read_answer(connection):
-    """The events of one answer, through the iteration of the SDK, up to its terminal event."""
+    """The events of one answer from the SDK's iterator, up to the terminal event."""
     events = []
     for event in connection:
         events.append(event)
@@ -32,14 +32,14 @@ async def read_answer_async(connection):
 
 
 def completed(events):
-    """The response of a finished answer; an error is a failure of the test."""
+    """Returns the response of a finished answer; an error fails the test."""
     last = events[-1]
     assert last.type in {"response.completed", "response.incomplete"}, last
     return last.response
 
 
 def events_equal(streamed, live):
-    """The same events with the same numbers; deltas that a slow reader got as one count as what they hold."""
+    """Asserts equal events and sequence numbers; deltas merged for a slow reader are compared by their text."""
 
     def essence(events):
         text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
@@ -55,13 +55,13 @@ def ask(connection, text, **fields):
 
 
 def send(connection, **fields):
-    """response.create with fields that the SDK's method lacks."""
+    """Sends response.create with fields that the SDK's method lacks."""
     connection.send({"type": "response.create", **GREEDY, **fields})
     return read_answer(connection)
 
 
 def check_order(events, stream_id=None):
-    """The standard event order of a text answer, complete and consistent."""
+    """Checks the standard event order of a complete text answer."""
     types = [event.type for event in events]
     deltas = [event for event in events if event.type == "response.output_text.delta"]
     assert types == (

@@ -1,10 +1,10 @@
-"""One answer as a client hears it, over however many connections: every event once and in order."""
+"""One answer as a client receives it, over any number of connections: every event once and in order."""
 
 from wire import TERMINAL
 
 
 class Answer:
-    """What one client has heard of one answer, however it came."""
+    """The events of one answer that a client has received, over all its connections."""
 
     def __init__(self):
         self.text = ""
@@ -15,11 +15,11 @@ class Answer:
         self.deltas = 0
 
     def hear(self, event):
-        """Takes an event that must be new; true at the end."""
+        """Records the next event, which must be new; returns true after the terminal event."""
         assert event["type"] != "error", event
         if event["type"].startswith("ringside:"):
             return False
-        # A reader that fell behind gets several deltas as one, with the number of the last.
+        # A slow reader gets several deltas merged into one, with the number of the last.
         merged = event["type"] == "response.output_text.delta"
         expected = self.number + 1
         assert event["sequence_number"] == expected or merged and event["sequence_number"] > expected, (expected, event)

@@ -1,4 +1,5 @@
-"""A WebSocket without a library, for clients that no library would make (slow, silent, rude) and for thousands of them at once."""
+"""A WebSocket without a library, for clients that misbehave in ways no library offers (slow, silent, abusive), and for
+thousands of them at once."""
 
 import json
 import select
@@ -7,11 +8,11 @@ import socket
 import time
 
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
-PATIENCE_S = 120  # a hang is a failure; slowness is not
+PATIENCE_S = 120  # a hang is a failure, slowness is not
 
 
 def frame(kind, payload, final=True):
-    """A client's frame, masked with zeros."""
+    """A client frame with a zero mask."""
     size = len(payload)
     length = bytes([0x80 | size]) if size < 126 else b"\xfe" + size.to_bytes(2, "big") if size < 1 << 16 else b"\xff" + size.to_bytes(8, "big")
     return bytes([(0x80 if final else 0) | kind]) + length + bytes(4) + payload
@@ -23,10 +24,11 @@ def upgrade(path="/v1/responses", headers=""):
 
 
 class BareSocket:
-    """Asks for the upgrade at once. Blocking, unless it is in a Crowd."""
+    """Sends the upgrade request at once. Blocking, unless it belongs to a Crowd."""
 
     def __init__(self, port, path="/v1/responses", receive_buffer=None, headers=""):
-        """`receive_buffer`: of the system, in bytes: how much a slow reader is sent at least. `headers`: more lines."""
+        """`receive_buffer`: kernel receive buffer in bytes; a slow reader is sent at least that much. `headers`: extra
+        header lines."""
         self.socket = socket.socket()
         self.socket.settimeout(PATIENCE_S)
         if receive_buffer:
@@ -45,7 +47,7 @@ class BareSocket:
         self.send(TEXT, json.dumps(event).encode())
 
     def read(self, most=1 << 16):
-        """Takes what has come and waits for something if nothing has; false once the connection has ended."""
+        """Reads what is available, or waits for data; returns false once the connection is closed."""
         try:
             data = self.socket.recv(most)
         except ConnectionError:
@@ -57,19 +59,19 @@ class BareSocket:
         return not self.lost
 
     def status(self):
-        """Reads the answer to the upgrade; its status."""
+        """Reads the answer to the upgrade and returns its status."""
         while self.head is None and self.read():
             pass
         return int(self.head.split()[1]) if self.head else None
 
     def open(self):
-        """The same; itself."""
+        """Checks that the upgrade succeeded; returns self."""
         self.status()
         assert self.head is not None and self.head.startswith(b"HTTP/1.1 101"), self.head or self.pending
         return self
 
     def frames(self):
-        """Kind and payload of each frame that has come, pings answered."""
+        """Yields kind and payload of each complete frame received; answers pings."""
         at = 0
         while self.head is not None and len(self.pending) >= at + 2:
             kind, size, begin = self.pending[at] & 15, self.pending[at + 1], at + 2
@@ -85,11 +87,11 @@ class BareSocket:
         self.pending = self.pending[at:]
 
     def events(self):
-        """The events that have come, decoded."""
+        """Returns the received events, decoded."""
         return [json.loads(payload) for kind, payload in self.frames() if kind == TEXT]
 
     def close_code(self):
-        """What the server closes with, whatever it says before; None if it only cuts."""
+        """Reads to the end and returns the server's close code; None if it cut the connection without one."""
         code = None
         while not self.lost:
             self.read()
@@ -103,7 +105,7 @@ class BareSocket:
 
 
 def serve(sockets, handle, timeout_s=PATIENCE_S):
-    """Reads all `sockets` until `handle(socket)`, called whenever one has read something, has said True of each."""
+    """Reads from all `sockets`, calling `handle(socket)` after each read, until it has returned True for every one."""
     with selectors.DefaultSelector() as selector:
         for one in sockets:
             selector.register(one, selectors.EVENT_READ)
@@ -121,7 +123,7 @@ def serve(sockets, handle, timeout_s=PATIENCE_S):
 
 
 def has_ended(connection):
-    """Whether the peer has closed a plain socket; what it said is thrown away."""
+    """Returns whether the peer has closed a plain socket; discards received data."""
     poll = select.poll()
     poll.register(connection, select.POLLIN)
     while poll.poll(0):

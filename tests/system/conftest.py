@@ -1,4 +1,4 @@
-"""Fixtures: the tiny model, a folder for a store, and servers that are gone when the test is."""
+"""Fixtures: the tiny model, a store folder, and servers that are stopped with the test."""
 
 import pytest
 import tiny_model
@@ -12,7 +12,7 @@ def model(tmp_path_factory):
 
 @pytest.fixture
 def start(model, tmp_path):
-    """Starts a server with these flags; ready unless ready=False."""
+    """Starts a server with these flags and waits until it is ready, unless ready=False."""
     servers = []
 
     def start(*flags, ready=True, model=model, **options):

@@ -1,10 +1,10 @@
-"""One conversation with a server, turn by turn, for tests that run straight through."""
+"""One conversation with a server, turn by turn, for sequential tests."""
 
 from wire import TERMINAL, Http, Socket, text_of
 
 
 class Conversation:
-    """`async with Conversation(port) as talk:` makes a new one; with an id it goes on with that one."""
+    """`async with Conversation(port) as talk:` creates a conversation; with an id it continues that one."""
 
     def __init__(self, port, id=None):
         self.port, self.id = port, id
@@ -22,19 +22,19 @@ class Conversation:
         self.socket.abort()
 
     async def ask(self, text, /, **fields):
-        """The finished response."""
+        """Runs a turn and returns the finished response."""
         events = await self.socket.ask(conversation=self.id, input=text, **fields)
         assert events[-1]["type"] in ("response.completed", "response.incomplete"), events[-1]
         return events[-1]["response"]
 
     async def refused(self, text, /, **fields):
-        """The error that a turn is refused with."""
+        """Runs a turn that must be refused and returns its error."""
         events = await self.socket.ask(conversation=self.id, input=text, **fields)
         assert events[-1]["type"] == "error" and len(events) == 1, events
         return events[-1]
 
     async def begin(self, text, deltas=1, **fields):
-        """Starts a turn and reads so many deltas: the response's id and the text so far."""
+        """Starts a turn and reads `deltas` text deltas; returns the response id and the text so far."""
         await self.socket.send({"type": "response.create", "conversation": self.id, "input": text, **fields})
         id, heard = None, ""
         while deltas:
@@ -61,6 +61,6 @@ def answer_text(response):
 
 
 def reused(response):
-    """Where the answer's cache came from, and the tokens that were found and computed."""
+    """Returns the source of the answer's cache, and the numbers of reused and computed tokens."""
     report = response["ringside"]
     return report["source"], report["tokens_reused"], report["tokens_computed"]

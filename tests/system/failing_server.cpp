@@ -1,9 +1,9 @@
-// The server with faults that files switch on. FAIL_WHEN_THERE: the device fails for good in the next step (with
+// The server with faults that files switch on. FAIL_WHEN_THERE: the device fails permanently in the next step (with
 // FAIL_DEVICE only the device of that number). STALL_WHILE_THERE: the device does not answer while the file exists.
-// NAN_WHILE_THERE: its logits are not finite. THROW_WHEN_THERE: a step runs out of memory. HANG_WHEN_THERE: syncs of the
-// disk do not return while the file exists. WALL_CLOCK_OFFSET: the file has the seconds that are added to the wall clock.
-// The CPU takes a GPU's place; GPUS names those that a process sees. These definitions of MakeCudaBackend,
-// CudaDeviceIds, of the disk's calls and of the clock come before the libraries'.
+// NAN_WHILE_THERE: its logits are not finite. THROW_WHEN_THERE: a step runs out of memory. HANG_WHEN_THERE: disk syncs
+// do not return while the file exists. WALL_CLOCK_OFFSET: the file holds the seconds to add to the wall clock. The CPU
+// backend stands in for a GPU; GPUS lists the devices visible to a process. The definitions of MakeCudaBackend,
+// CudaDeviceIds, the disk calls and the clock here take precedence over the libraries'.
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -17,13 +17,13 @@
 #include "kernels/ranks/process_devices.h"
 #include "tests/engine/failing_backend.h"
 
-/// The file that a variable of the environment names; null if it is not there.
+// / The file named by an environment variable; null if it does not exist.
 static const char* FileThere(const char* variable) {
   const char* name = std::getenv(variable);
   return name != nullptr && access(name, F_OK) == 0 ? name : nullptr;
 }
 
-/// Makes a second file, so that a test knows that a call hangs.
+// / Creates a second file, so that a test can see that a call hangs.
 static int Sync(long number, int file) {
   if (const char* name = FileThere("HANG_WHEN_THERE")) {
     close(open((std::string(name) + ".reached").c_str(), O_CREAT | O_WRONLY, 0600));
@@ -67,7 +67,7 @@ class WatchingBackend final : public FailingBackend {
     const char* name = std::getenv(variable);
     return name == nullptr || own.empty() || name == own;
   }
-  /// In all processes that mpirun has started, or in the one that FAIL_RANK names.
+  // / In all processes started by mpirun, or in the one that FAIL_RANK names.
   bool Fails() const {
     const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
     return Named("FAIL_RANK", rank == nullptr ? "" : rank) && Named("FAIL_DEVICE", std::to_string(device_));

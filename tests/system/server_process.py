@@ -1,4 +1,4 @@
-"""The real ringside-server as a process that tests start, signal, kill and start again on the same folder."""
+"""The real ringside-server as a process that tests start, signal, kill and restart on the same folder."""
 
 import asyncio
 import os
@@ -11,13 +11,13 @@ import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = int(os.environ.get("TEST_PATIENCE_S", 120))  # a hang is a failure; slowness is not
-# A proxy of the environment must not see loopback traffic.
+PATIENCE_S = int(os.environ.get("TEST_PATIENCE_S", 120))  # a hang is a failure, slowness is not
+# Keep loopback traffic away from a configured proxy.
 os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1,localhost"
 
 
 def run(coroutine):
-    """Its result."""
+    """Runs a coroutine with a timeout; returns its result."""
     return asyncio.run(asyncio.wait_for(coroutine, PATIENCE_S))
 
 
@@ -26,16 +26,16 @@ def server_path():
 
 
 class ServerProcess:
-    """Started, but perhaps not yet ready, when constructed. What it logs goes to `log`, appended to over restarts."""
+    """Started when constructed, but perhaps not ready yet. `log` collects its log over all restarts."""
 
     def __init__(self, model, *flags, folder=None, binary=None, environment=None, scheme="http", launcher=()):
-        """`binary`: another than the server. `environment`: more variables. `scheme`: of the address it is to tell.
-        `launcher`: what the command line begins with."""
+        """`binary`: runs instead of the server. `environment`: extra variables. `scheme`: expected in the printed
+        address. `launcher`: command prefix."""
         self.log = Path(folder or tempfile.mkdtemp(prefix="ringside-system-")) / "server.log"
         command = [*launcher, binary or server_path(), "--model", model, "--host", "127.0.0.1", "--port", "0", "--log-level", "warning",
-                   "--log-format", "text", "--max-output-tokens-limit", str(1 << 30),  # tests ask for answers that never end
+                   "--log-format", "text", "--max-output-tokens-limit", str(1 << 30),  # tests request endless answers
                    *map(str, flags)]
-        # Settings of the environment would change what is tested.
+        # Settings inherited from the environment would change the behaviour under test.
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("RINGSIDE_")}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
@@ -43,7 +43,7 @@ class ServerProcess:
         self.port, self.scheme = None, scheme
 
     def wait_until_ready(self):
-        """Returns itself once turns are accepted: the server then writes its one line."""
+        """Waits for the line that the server prints once it accepts turns; returns self."""
         line = self.process.stdout.readline().decode()
         if f" {self.scheme}://" not in line:
             raise AssertionError(f"the server ended with {self.process.wait(PATIENCE_S)} before it was ready:\n{self.tail()}")
@@ -60,7 +60,7 @@ class ServerProcess:
         self.process.send_signal(signal.SIGTERM)
 
     def wait(self, timeout_s=PATIENCE_S):
-        """The exit status."""
+        """Waits for the process to exit; returns its status."""
         try:
             code = self.process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -70,7 +70,7 @@ class ServerProcess:
         return code
 
     def stop(self):
-        """An orderly end, which must be one."""
+        """Shuts down in an orderly way and checks the exit status."""
         self.terminate()
         code = self.wait()
         assert code == 0, f"the server ended with {code}:\n{self.tail()}"
@@ -79,7 +79,7 @@ class ServerProcess:
         return self.process.poll() is None
 
     def get(self, path):
-        """Status and body of a GET, blocking."""
+        """Returns status and body of a blocking GET."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=PATIENCE_S) as response:
                 return response.status, response.read().decode()
@@ -87,7 +87,7 @@ class ServerProcess:
             return error.code, error.read().decode()
 
     def metrics(self):
-        """Name (with its labels, as written) to value."""
+        """Returns metric name (with its labels, as printed) to value."""
         rows = (line.rsplit(" ", 1) for line in self.get("/metrics")[1].splitlines() if line and not line.startswith("#"))
         return {name: float(value) for name, value in rows}
 
@@ -111,7 +111,7 @@ class ServerProcess:
 
 
 def wait_for(condition, what, timeout_s=PATIENCE_S):
-    """Until `condition()` is true; its value."""
+    """Waits until `condition()` is true; returns its value."""
     deadline = time.monotonic() + timeout_s
     while not (value := condition()):
         assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"

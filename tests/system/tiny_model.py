@@ -1,7 +1,8 @@
-"""Makes the model of the system tests: a Llama of two thin layers with random weights, a byte-level tokenizer and ChatML.
+"""Builds the model of the system tests: a Llama of two thin layers with random weights, a byte-level tokenizer and
+ChatML.
 
-It is small enough that the server around it is what a test exercises, and its attention is sharp enough that a lost, stale or
-foreign row of the cache changes the text. The same seed gives the same file, byte for byte. Needs nothing but Python.
+It is so small that tests mostly exercise the server around it, and its attention is sharp enough that a lost, stale or
+foreign cache row changes the text. The same seed gives the same file, byte for byte. Needs only Python.
 """
 
 import array
@@ -13,18 +14,18 @@ from pathlib import Path
 HIDDEN, FFN, LAYERS, HEADS, KV_HEADS, HEAD_DIM = 32, 64, 2, 4, 2, 16
 MERGES = ["t h", "th e", "i n", "a n", "e r", "o u"]
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-END_OF_TURN = 256 + len(MERGES) + len(SPECIAL) - 1  # the id of the last of them
+END_OF_TURN = 256 + len(MERGES) + len(SPECIAL) - 1  # the id of the last special token
 TEMPLATE = (
     "{% for message in messages %}{{'<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n'}}"
     "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
 NORMAL, CONTROL = 1, 3  # token types
-U32, I32, F32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9  # types of values
+U32, I32, F32, BOOL, STRING, ARRAY = 4, 5, 6, 7, 8, 9  # GGUF value types
 ALIGNMENT = 32
 
 
 def byte_tokens():
-    """The 256 bytes as byte-level tokenizers write them: printable ones as themselves, the others from U+0100 on."""
+    """The 256 bytes as byte-level tokenizers spell them: printable ones as themselves, the others from U+0100 on."""
     plain = {*range(33, 127), *range(161, 173), *range(174, 256)}
     others = iter(range(256, 512))
     return [chr(byte) if byte in plain else chr(next(others)) for byte in range(256)]
@@ -36,7 +37,7 @@ def text(value):
 
 
 def value_bytes(value):
-    """A metadata value with its type in front."""
+    """A metadata value preceded by its type."""
     if isinstance(value, bool):
         return struct.pack("<I?", BOOL, value)
     if isinstance(value, int):
@@ -45,7 +46,7 @@ def value_bytes(value):
         return struct.pack("<If", F32, value)
     if isinstance(value, str):
         return struct.pack("<I", STRING) + text(value)
-    kind = STRING if isinstance(value[0], str) else I32  # as llama.cpp wants token types
+    kind = STRING if isinstance(value[0], str) else I32  # llama.cpp expects token types as int32
     items = b"".join(text(item) if kind == STRING else struct.pack("<I", item) for item in value)
     return struct.pack("<IIQ", ARRAY, kind, len(value)) + items
 
@@ -67,7 +68,7 @@ def metadata():
 
 
 def shapes(vocabulary):
-    """Name to (rows, columns), or (columns,) for a norm."""
+    """Yields name and (rows, columns), or (columns,) for a norm."""
     heads, kv = HEADS * HEAD_DIM, KV_HEADS * HEAD_DIM
     yield "token_embd.weight", (vocabulary, HIDDEN)
     for layer in range(LAYERS):
@@ -82,7 +83,7 @@ def shapes(vocabulary):
 
 
 def values(name, shape, rng):
-    """Matrices keep the size of their input, queries and keys are sharpened, norms lie around 1."""
+    """Matrices preserve the scale of their input, queries and keys are sharpened, norms are around 1."""
     count = shape[0] * (shape[1] if len(shape) == 2 else 1)
     if len(shape) == 1:
         centre, spread = 1.0, 0.2
@@ -91,13 +92,13 @@ def values(name, shape, rng):
     else:
         sharpness = 1.6 if "attn_q" in name or "attn_k" in name else 1.0
         centre, spread = 0.0, sharpness / shape[1] ** 0.5
-    # Whole multiples of 2^-12 read the same everywhere.
+    # Multiples of 2^-12 are exact in every format.
     return array.array("f", (round((centre + spread * rng.gauss(0, 1)) * 4096) / 4096 for _ in range(count))).tobytes()
 
 
 def hide_all_but_text(data):
-    """The output matrix without the rows of tokens that are no printed ASCII: where the likeliest token is taken, the others,
-    the end of a turn among them, never are."""
+    """Clears the output rows of tokens other than printable ASCII: greedy sampling never picks them, the end of turn
+    included."""
     tokens = byte_tokens() + MERGES + SPECIAL
     for row, token in enumerate(tokens):
         if token in SPECIAL or not all(" " <= c <= "~" or c in "\u010a\u0120" for c in token):  # line feed and space
@@ -106,7 +107,7 @@ def hide_all_but_text(data):
 
 
 def write(path, facts, tensors):
-    """A GGUF file of float32 tensors: names, shapes and bytes. Returns the path."""
+    """Writes a GGUF file of float32 tensors given as (name, shape, bytes); returns the path."""
     entries, data = [], bytearray()
     for name, shape, numbers in tensors:
         data.extend(bytes(-len(data) % ALIGNMENT))
@@ -120,8 +121,8 @@ def write(path, facts, tensors):
 
 
 def make(path, seed=1, more=None, endless=False):
-    """Writes the model as a GGUF file; returns the path. `more`: other metadata; None leaves a key out. `endless`: it writes printed ASCII and
-    never ends, at temperature 0."""
+    """Writes the model as a GGUF file; returns the path. `more`: extra metadata; None removes a key. `endless`: at
+    temperature 0 it writes printable ASCII and never ends."""
     facts = {key: value for key, value in (metadata() | (more or {})).items() if value is not None}
     rng = random.Random(seed)
 
@@ -134,7 +135,8 @@ def make(path, seed=1, more=None, endless=False):
 
 
 def make_shape(folder):
-    """Writes the configuration of a small model without weights or a tokenizer, for `--load-format dummy`; returns the folder."""
+    """Writes the configuration of a small model without weights or tokenizer, for `--load-format dummy`; returns the
+    folder."""
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps({
         "model_type": "llama", "hidden_act": "silu", "rms_norm_eps": 1e-5, "max_position_embeddings": 2048, "rope_theta": 10000.0,
@@ -144,7 +146,7 @@ def make_shape(folder):
 
 
 def make_adapter(path, seed=1, rank=2):
-    """Writes a LoRA adapter of the model as a GGUF file; returns the path."""
+    """Writes a LoRA adapter for the model as a GGUF file; returns the path."""
     facts = {"general.type": "adapter", "general.architecture": "llama", "adapter.type": "lora",
              "adapter.lora.alpha": 2.0 * rank}
     rng = random.Random(seed)

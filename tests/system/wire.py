@@ -1,4 +1,4 @@
-"""The wire as the system tests speak it: bare events over a WebSocket, JSON over a kept HTTP connection, nothing hidden."""
+"""The wire protocol for the system tests: raw events over a WebSocket, JSON over a keep-alive HTTP connection."""
 
 import asyncio
 import json
@@ -7,19 +7,20 @@ import websockets
 from websockets.asyncio.client import connect
 
 TERMINAL = {"response.completed", "response.incomplete", "response.failed", "error"}
-# What a peer that was killed, or closed us, looks like.
+# Exceptions raised when the peer was killed or closed the connection.
 LOST = (ConnectionError, websockets.ConnectionClosed, websockets.InvalidHandshake, asyncio.IncompleteReadError, EOFError)
 
 
 class Http:
-    """One connection, one request at a time. Raises one of LOST if the connection breaks: the outcome is then unknown."""
+    """One connection, one request at a time. Raises one of LOST if the connection breaks; the outcome
+    is then unknown."""
 
     def __init__(self, port):
         self.port = port
         self.reader = self.writer = None
 
     async def call(self, method, path, body=None):
-        """Status and decoded body."""
+        """Returns status and decoded body."""
         if self.writer is None:
             self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
         data = b"" if body is None else json.dumps(body).encode()
@@ -33,7 +34,7 @@ class Http:
         return status, json.loads(answer) if answer[:1] in b"{[" and answer else answer
 
     async def stream(self, path):
-        """The data of server-sent events of a GET, decoded, to the end of the body."""
+        """Yields the decoded server-sent events of a GET, to the end of the body."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             writer.write(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n".encode())
@@ -57,7 +58,7 @@ class Http:
         self.reader = self.writer = None
 
     async def items(self, conversation):
-        """(role, text) of every item, oldest first; None if the conversation is not there."""
+        """Returns (role, text) of every item, oldest first; None if the conversation does not exist."""
         out, after = [], ""
         while True:
             status, page = await self.call("GET", f"/v1/conversations/{conversation}/items?order=asc&limit=100{after}")
@@ -71,7 +72,7 @@ class Http:
 
 
 class Socket:
-    """One WebSocket. Events come as dictionaries, in order."""
+    """One WebSocket. Events are dictionaries, in order."""
 
     def __init__(self, connection):
         self.connection = connection
@@ -88,7 +89,7 @@ class Socket:
         return json.loads(await self.connection.recv())
 
     async def ask(self, **fields):
-        """Runs one turn to its end; all its events."""
+        """Runs one turn to its end; returns all its events."""
         await self.send({"type": "response.create", **fields})
         events = [await self.receive()]
         while events[-1]["type"] not in TERMINAL:
@@ -96,14 +97,14 @@ class Socket:
         return events
 
     async def resume(self, session, **fields):
-        """What the server says to ringside:session.resume; missed events come by receive()."""
+        """Sends ringside:session.resume and returns the reply; receive() then yields the missed events."""
         await self.send({"type": "ringside:session.resume", "session": session, **fields})
         while (event := await self.receive())["type"] != "ringside:session.resumed":
             pass
         return event
 
     async def read_to_close(self):
-        """The code that the server closes with, whatever it says before."""
+        """Reads to the end and returns the server's close code."""
         try:
             while True:
                 await self.receive()
@@ -111,7 +112,7 @@ class Socket:
             return closed.rcvd.code if closed.rcvd else None
 
     def abort(self):
-        """The socket is gone without a word."""
+        """Drops the connection without a close."""
         self.connection.transport.abort()
 
     async def close(self):
@@ -119,5 +120,5 @@ class Socket:
 
 
 def text_of(response):
-    """The text of an answer's response object; "" if it has no item."""
+    """The text of a response object; "" if it has no item."""
     return "".join(part["text"] for item in response["output"] for part in item["content"])

@@ -1,7 +1,8 @@
-"""The checks after a restart: what was acknowledged is there, whole, once and in order; what was open happened or not,
-never in part.
+"""Checks after a restart: acknowledged data is present, complete, once and in order; an unacknowledged request took
+effect or did not, never in part.
 
-`settle` decides the outcome of a session's open request by asking the server and fails on anything that no crash may lead to.
+`settle` determines the outcome of a session's open request by asking the server, and fails on any state that no crash
+can produce.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ ENDED = {"completed": (None,), "incomplete": ("interrupted", "max_output_tokens"
 
 
 async def settle(record, http, session):
-    """Asks for the session and settles its open request. False: it is gone, as asked."""
+    """Fetches the session and settles its open request. Returns False if the request deleted it."""
     items = await http.items(session.id)
     opened, session.open = session.open, None
     kind = opened[0] if opened else None
@@ -42,7 +43,7 @@ async def tokens_of(http, session):
 
 
 async def settle_turn(http, session, turn, items):
-    """A turn without an outcome: absent, cut short, or whole."""
+    """A turn without a known outcome: absent, truncated, or complete."""
     where = (session.id, turn.request_id, turn.response_id, turn.heard)
     before = session.items
     if turn.text is not None:
@@ -55,7 +56,7 @@ async def settle_turn(http, session, turn, items):
         text = answer[0][1] if answer else ""
         assert not answer or answer[0][0] == "assistant", (where, items)
     else:
-        # It went on with an answer that stands at the end of `before`, or with none yet.
+        # The turn continued the answer at the end of `before`, or started one.
         stem = before[-1][1] if before[-1][0] == "assistant" else ""
         head = before[:-1] if stem else before
         assert items[: len(head)] == head and len(items) <= len(head) + 1, (where, before, items)
@@ -63,7 +64,7 @@ async def settle_turn(http, session, turn, items):
         assert whole.startswith(stem), (where, before, items)
         text = whole[len(stem) :]
         if turn.response_id is None and await tokens_of(http, session) == session.cut_tokens:
-            return  # not begun, or cut before its first token: it can be asked for again
+            return  # not started, or cut before its first token: the client may retry
     assert text.startswith(turn.heard), f"acknowledged text lost: {where}, {text!r}"
     if turn.response_id is None:
         await ask_again(http, session, turn, items)
@@ -75,7 +76,8 @@ async def settle_turn(http, session, turn, items):
 
 
 async def ask_again(http, session, turn, items):
-    """The same request once more, as by a client that heard no answer: it learns of the first, nothing is said twice (I11)."""
+    """Repeats the request as a client without an answer would: it gets the first answer, and nothing is generated twice
+    (I11)."""
     socket = await Socket.open(http.port)
     try:
         events = await socket.ask(**{name: value for name, value in turn.request(session.id).items() if name != "type"})
@@ -87,7 +89,7 @@ async def ask_again(http, session, turn, items):
 
 
 async def settle_response(http, turn, text):
-    """The response object agrees with the conversation, and says how it ended: the number of its tokens, and the reason."""
+    """Checks that the response object matches the conversation and reports its end: token count and reason."""
     status, response = await http.call("GET", f"/v1/responses/{turn.response_id}")
     where = (turn.request_id, response)
     assert status == 200, where
@@ -105,7 +107,7 @@ async def settle_response(http, turn, text):
 
 
 async def settle_listing(record, http):
-    """No conversation is listed that was deleted, or that nobody asked for, or twice."""
+    """Checks the listing: no deleted conversation, no unknown one, no duplicates."""
     listed = {}
     after = ""
     while True:
@@ -130,7 +132,8 @@ async def settle_listing(record, http):
 
 
 async def settle_stranger(record, http, id, mark, forks):
-    """A conversation whose creation or fork was asked for and not acknowledged; it is deleted, so that it cannot be forgotten."""
+    """A conversation whose creation or fork was requested but not acknowledged. It is deleted here, so that later
+    listings stay clean."""
     items = await http.items(id)
     if not items and record.creating.pop(mark, None):
         pass
@@ -145,7 +148,7 @@ async def settle_stranger(record, http, id, mark, forks):
 
 
 async def settle_position(port, session):
-    """What the client was told last is part of the history that the server has; another history is refused (I3)."""
+    """The last acknowledged position is in the server's history; a different history is refused (I3)."""
     if session.position is None:
         return
     socket = await Socket.open(port)
@@ -164,7 +167,7 @@ async def settle_position(port, session):
 
 
 async def settle_all(record, port, sessions, https):
-    """Settles `sessions` over several connections at once."""
+    """Settles `sessions` over several connections in parallel."""
     queue = list(sessions)
 
     async def work(http):

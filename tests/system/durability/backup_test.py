@@ -1,4 +1,4 @@
-"""A copy of the store, made while turns run: a server on it has everything that was acknowledged before it was asked for.
+"""Backups made while turns run: a server on one has everything that was acknowledged before the backup was requested.
 
     scripts/python -m pytest tests/system/durability/backup_test.py
 """
@@ -25,7 +25,7 @@ def backup(server, *flags):
 
 
 async def talk_on(server, acknowledged, stop):
-    """Turns of one conversation, noted once their end has been told."""
+    """Runs turns of one conversation and records each one after its terminal event."""
     async with Conversation(server.port) as talk:
         acknowledged[talk.id] = []
         while not stop.is_set():
@@ -34,7 +34,7 @@ async def talk_on(server, acknowledged, stop):
 
 
 async def under_load(server, backups):
-    """Makes `backups` backups while conversations go on: for each its name, and what had been acknowledged before."""
+    """Makes `backups` backups under load; returns each one's name and the turns acknowledged before it."""
     acknowledged, stop, made = {}, asyncio.Event(), []
     talks = [asyncio.create_task(talk_on(server, acknowledged, stop)) for _ in range(TALKS)]
     for i in range(backups):
@@ -50,7 +50,7 @@ async def under_load(server, backups):
 
 
 async def check(server, before):
-    """Everything of `before` is there, and each conversation goes on."""
+    """Checks that the backup has all turns of `before`, and that each conversation continues."""
     http = Http(server.port)
     for id, turns in before.items():
         items = await http.items(id)
@@ -76,7 +76,7 @@ def test_a_backup_under_load_restores_what_was_acknowledged(start, store, tmp_pa
     assert server.metrics()["ringside_backup_last_success_timestamp_seconds"] > 0
     export_key = (store / "export.key").read_bytes()
     server.kill()
-    shutil.rmtree(store)  # what a backup shares with the store stays
+    shutil.rmtree(store)  # files that a backup shares with the store survive
     names = [name for name, _ in made]
     assert sorted(names) == names == sorted(os.listdir(tmp_path / "backups")) and len(set(names)) == 3
     for name, before in made:
@@ -99,8 +99,8 @@ def test_a_backup_is_for_admins_and_refused_where_it_cannot_be(start, store, tmp
     for key in (None, chat):
         refused = backup(server, *(["--api-key", key] if key else []))
         assert refused.returncode == 1 and os.listdir(backups) == [], refused
-    assert "nothing at" in backup(server, "--api-key", chat).stderr  # as what does not exist
-    (backups / ".being-made").mkdir()  # of a server that died
+    assert "nothing at" in backup(server, "--api-key", chat).stderr  # same error as for an unknown route
+    (backups / ".being-made").mkdir()  # left by a server that died
     (backups / ".being-made" / "log").mkdir()
     done = backup(server, "--api-key", admin)
     assert done.returncode == 0 and os.listdir(backups) == [done.stdout.strip()], done.stderr

@@ -1,6 +1,6 @@
-"""Answers that hang together by `previous_response_id` alone, as the kill test's clients know them.
+"""Answers linked only by `previous_response_id`, for clients of the kill test.
 
-A chain has no name: it is what its last answer's id leads to. At most one request of it is open when the server dies.
+A chain has no name: the id of its last answer identifies it. At most one of its requests is open when the server dies.
 """
 
 from after_crash import ENDED
@@ -12,8 +12,8 @@ LONGEST = 12
 
 class Chain:
     def __init__(self):
-        self.answers = []  # (response id, text), certain
-        self.open = None  # the Turn without an outcome
+        self.answers = []  # (response id, text), acknowledged
+        self.open = None  # the Turn without a known outcome
 
     def request(self, turn):
         where = {"previous_response_id": self.answers[-1][0]} if self.answers else {}
@@ -33,7 +33,7 @@ class Chain:
             ended = turn.hear(event)
         response = event["response"]
         assert text_of(response) == turn.heard, (turn.heard, response)
-        # The whole of the chain is behind it, whatever died in between.
+        # The response continues the whole chain, whatever died in between.
         assert response["previous_response_id"] == (self.answers[-1][0] if self.answers else None), response
         assert (response["ringside"]["source"] == "new") == (not self.answers), (self.answers, response)
         self.answers.append((turn.response_id, turn.heard))
@@ -42,7 +42,7 @@ class Chain:
         record.counts["chained"] += 1
 
     async def settle(self, record, http):
-        """After a restart: every answer is there as it was told; the open request happened once, or can be made now."""
+        """Checks after a restart: every acknowledged answer is present; the open request ran once, or runs now."""
         turn, self.open = self.open, None
         for id, text in self.answers:
             status, response = await http.call("GET", f"/v1/responses/{id}")
@@ -51,7 +51,7 @@ class Chain:
             return
         record.counts["open chain"] += 1
         if turn.response_id is None:
-            # Sent again, the request leads to its first answer if there was one.
+            # A repeated request returns the first answer, if there was one.
             turn.response_id = await self.ask(http.port, turn)
             assert await self.ask(http.port, turn) == turn.response_id, f"generated twice: {turn.request_id}"
         status, response = await http.call("GET", f"/v1/responses/{turn.response_id}")

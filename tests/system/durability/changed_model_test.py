@@ -1,5 +1,5 @@
-"""Stored conversations under another model or smaller limits than they began with: they go on, and each turn that this changes
-says so.
+"""Stored conversations under another model or smaller limits: they continue, and every affected turn reports the
+change.
 
     scripts/python -m pytest tests/system/durability/changed_model_test.py
 """
@@ -17,7 +17,8 @@ GREEDY = {"temperature": 0, "max_output_tokens": 24}
 
 
 def vocabulary(merges, spare=0):
-    """GGUF metadata of the tiny model with these merges, and with tokens behind all others that nothing is written with."""
+    """GGUF metadata of the tiny model with these merges, and with `spare` unused tokens at the end of
+    the vocabulary."""
     tokens = tiny_model.byte_tokens() + [merge.replace(" ", "") for merge in merges] + tiny_model.SPECIAL
     end = len(tokens) - 1
     tokens += [f"<|spare {i}|>" for i in range(spare)]
@@ -54,7 +55,7 @@ def bring_in(server, data):
 
 
 async def answer_to_a_copy(server, items, question):
-    """What a conversation that never knew another model, but was told the same, answers."""
+    """Returns the answer of a fresh conversation with the same items under the current model."""
     async with Conversation(server.port) as copy:
         said = [{"role": role, "content": text} for role, text in items]
         status, body = await copy.http.call("POST", f"/v1/conversations/{copy.id}/items", {"items": said})
@@ -109,7 +110,7 @@ def test_conversations_go_on_with_another_model(start, store, other_model):
 
 
 def test_the_former_model_finds_its_own_ids_again(start, store, other_model):
-    """A server that was started with another model by mistake, and only looked at the conversation, has lost nothing."""
+    """Starting the wrong model by mistake, and only reading the conversation, loses nothing."""
     server = start("--store-path", store)
 
     async def ask(question):
@@ -140,7 +141,7 @@ OWN = {"memory_len": 400, "session_len": 4000}
 
 
 async def begin_with_own_window(server):
-    """A conversation with limits of its own and a history longer than the smaller window."""
+    """Creates a conversation with its own limits and a history longer than the smaller window."""
     async with Conversation(server.port) as some:
         status, made = await some.http.call("POST", "/v1/conversations", {"ringside": OWN})
         assert status == 200, made
@@ -157,7 +158,7 @@ async def limits_of(server, conversation):
 
 
 async def turn(server, conversation):
-    """A turn's report."""
+    """Returns the report of one turn."""
     async with Conversation(server.port, conversation) as talk:
         return (await talk.ask("And then? Say a little more.", **GREEDY))["ringside"]
 

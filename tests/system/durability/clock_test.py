@@ -1,4 +1,4 @@
-"""The wall clock is set, forward and back, at a start and under a running server: nothing is deleted for that.
+"""The wall clock is set forward and back, before a start and under a running server: no data is deleted.
 
     scripts/python -m pytest tests/system/durability/clock_test.py
 """

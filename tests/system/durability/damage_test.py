@@ -1,4 +1,5 @@
-"""One flipped byte in what is stored: who is told, which conversations it concerns, and what goes on as before.
+"""One flipped byte in stored data: which error is reported, which conversations are affected, and that the others
+continue.
 
     scripts/python -m pytest tests/system/durability/damage_test.py
 """
@@ -19,14 +20,14 @@ TEXT = "All work and no play makes Jack a dull boy. " * 400
 
 
 def sessions(server, *arguments):
-    """Exit status and output of `ringside sessions ...`."""
+    """Returns exit status and output of `ringside sessions ...`."""
     done = subprocess.run([CLIENT, "sessions", "--url", f"http://127.0.0.1:{server.port}", *arguments],
                           capture_output=True, text=True, timeout=120)
     return done.returncode, done.stdout + done.stderr
 
 
 def call(server, method, path, body=None):
-    """Status and decoded body."""
+    """Returns status and decoded body."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(f"http://127.0.0.1:{server.port}{path}", data=data, method=method,
                                      headers={"Content-Type": "application/json"})
@@ -53,7 +54,7 @@ def largest(store):
 
 @pytest.fixture
 def filled(start, store):
-    """A store with some conversations, its log file empty: everything is in the database's tables."""
+    """A store with a few conversations and an empty write-ahead log: all data is in the database's tables."""
     server = start("--store-path", store)
     ids = []
     for number in range(CONVERSATIONS):
@@ -125,7 +126,8 @@ def test_a_sound_store_is_called_sound(start, store, filled):
 
 @pytest.mark.parametrize("at", (0.5, 0.999))
 def test_a_log_that_cannot_be_opened_ends_the_start_with_74_and_a_sentence(start, store, filled, at):
-    """The log file, whose records are in no table yet; and what the database needs to read a table at all."""
+    """Damages the write-ahead log, whose records are in no table yet, or metadata that the database needs to read any
+    table."""
     if at == 0.5:
         server = start("--store-path", store)
         call(server, "POST", "/v1/conversations", {"items": [{"role": "user", "content": TEXT}]})

@@ -1,4 +1,4 @@
-"""A server with --encryption-key-file: nothing that was said is in its store, and all of it comes back with the key.
+"""A server with --encryption-key-file: its store contains no plaintext, and the key recovers everything.
 
     scripts/python -m pytest tests/system/durability/encryption_test.py
 """

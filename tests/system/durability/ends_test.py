@@ -1,13 +1,14 @@
-"""One contract for every end that a server can come to: what its clients were told stays in their conversations, the turns
-that ran are `interrupted`, and a turn with an empty input continues them.
+"""One contract for every way in which a server can end: acknowledged data stays in the conversations, running turns
+become `interrupted`, and a turn with empty input continues them.
 
     scripts/python -m pytest tests/system/durability/ends_test.py
     RINGSIDE_END_CYCLES=100 scripts/python -m pytest -s -k rank tests/system/durability/ends_test.py
 
-RINGSIDE_END_FLAGS are more of the server's ("--device cuda --tensor-parallel-force"), RINGSIDE_END_MODEL another model than the tiny one.
+RINGSIDE_END_FLAGS adds server flags ("--device cuda --tensor-parallel-force"); RINGSIDE_END_MODEL replaces the tiny
+model.
 
-Clients talk until the harm is done; then each conversation is compared with what its client was told, by the checks of the
-kill test. What a client heard of an end is what is stored of it, in this server and in the next one.
+Clients run turns until the fault is injected. Then the kill test's checks compare each conversation with its client's
+record. The end that a client received is the end that is stored, in this server and in the next one.
 """
 
 import asyncio
@@ -30,26 +31,26 @@ from wire import LOST, Http, Socket
 
 CYCLES = int(os.environ.get("RINGSIDE_END_CYCLES", 2))
 CLIENTS = 8
-LOAD_S = (0.1, 0.6)  # from when to when the harm may come
+LOAD_S = (0.1, 0.6)  # range of the delay before the fault
 FAILING_SERVER = os.environ.get("RINGSIDE_FAILING_SERVER") or str(ROOT / "build/cpu/bin/failing_server")
 FLAGS = ("--memory-len", 128, "--threads", 1, "--slots", CLIENTS, *os.environ.get("RINGSIDE_END_FLAGS", "").split())
 KILLED = 128 + signal.SIGKILL
-# An answer that was cut behind the end of a turn, which `ignore_eos` passes over, is not continued.
+# Excludes the end-of-turn tokens: an answer cut after one that `ignore_eos` skipped is not continued.
 ENDLESS = {str(tiny_model.END_OF_TURN - i): -100 for i in range(len(tiny_model.SPECIAL))}
 
 
 class Server:
-    """How a server is started, harmed, and how it must end."""
+    """How a server is started, which fault it gets, and how it must exit."""
 
     def __init__(self, model, folder):
         self.model, self.folder, self.process = model, folder, None
         self.failure = folder / "failure"
 
     flags, ranks = (), 0
-    environment = None  # of failing_server: a variable that names the file which lets it fail
-    ends = True  # the process
+    environment = None  # for failing_server: the variable naming the file that triggers the fault
+    ends = True  # whether the process exits
     exits = 0
-    long = 20_000  # tokens of every other answer, which still runs when the harm comes
+    long = 20_000  # length in tokens of every other answer, long enough to be running at the fault
 
     def start(self):
         self.failure.unlink(missing_ok=True)
@@ -83,7 +84,7 @@ class Killed(Server):
 
 
 class Stopped(Server):
-    flags, long = ("--shutdown-timeout", 1), 1 << 18  # turns get two thirds of it
+    flags, long = ("--shutdown-timeout", 1), 1 << 18  # two thirds are for running turns
 
     def harm(self):
         self.process.terminate()
@@ -121,7 +122,7 @@ class OutOfMemory(DeviceFailed):
 
 
 class EngineFailed(DeviceFailed):
-    """The other one goes on, and has all conversations."""
+    """The other engine continues, with all conversations."""
 
     flags, environment = ("--device", "cuda", "--data-parallel-size", 2), {"FAIL_WHEN_THERE": None, "FAIL_DEVICE": "1"}
     ends, exits = False, 0
@@ -140,7 +141,7 @@ KINDS = {"killed": Killed, "stopped": Stopped, "rank-killed": RankKilled, "first
 
 
 class LongTurn(Turn):
-    """Whose reader may fall behind: several deltas then come as one, under the number of the last."""
+    """A turn whose reader may fall behind: several deltas are then merged into one, under the number of the last."""
 
     def hear(self, event):
         if not event["type"].startswith("ringside:"):
@@ -150,17 +151,17 @@ class LongTurn(Turn):
 
 
 class Talks:
-    """The clients of a campaign, and what they were told."""
+    """The clients of a campaign, and what they received."""
 
     def __init__(self, folder):
         self.record = Record(folder / "record.jsonl")
-        self.heard_ends = {}  # response id: the response, as its client heard that it was interrupted
+        self.heard_ends = {}  # response id to the response that its client received as interrupted
         self.open = self.continued = self.heard = 0
-        self.over = False  # the harm is done
-        self.longest_s = 0  # from it until the last client knows
+        self.over = False  # the fault has been injected
+        self.longest_s = 0  # longest time from the fault until the last client was notified
 
     async def load(self, server):
-        """Until no client hears anything any more."""
+        """Runs the clients until the last one receives nothing more."""
         self.over = False
         http = Http(server.process.port)
         sessions = list(self.record.sessions.values())
@@ -195,7 +196,7 @@ class Talks:
             socket.abort()
 
     async def turn(self, socket, session, long):
-        """True if its end was read and the server goes on."""
+        """Runs a turn; returns True if its end was read and the server continues."""
         self.record.marks += 1
         if session.cut:
             turn = LongTurn(f"request {self.record.marks}", None, session.cut.fields)
@@ -211,7 +212,7 @@ class Talks:
             self.record.note("heard", id=session.id, event=event)
             if event["type"] == "error":
                 assert turn.response_id is None, "refused after it was acknowledged"
-                if event["error"]["code"] == "rate_limit_exceeded":  # the disk is slower than all these answers
+                if event["error"]["code"] == "rate_limit_exceeded":  # these answers outran the disk
                     session.open = None
                     await asyncio.sleep(event["error"]["retry_after_ms"] / 1000)
                     return True
@@ -228,7 +229,8 @@ class Talks:
         return True
 
     async def check(self, port):
-        """What was told is there; every end that was heard is stored as it was heard, and none says that it failed."""
+        """Checks that all acknowledged data is present and that every received end is stored as received, never as
+        failed."""
         https = [Http(port) for _ in range(4)]
         sessions = list(self.record.sessions.values())
         self.open += sum(session.open is not None for session in sessions)
@@ -242,7 +244,7 @@ class Talks:
             http.close()
 
     async def delete_ended(self, port):
-        """What has been checked and is not to go on, so that no cycle takes longer than the one before."""
+        """Deletes conversations that are checked and not continued, so that every cycle takes the same time."""
         self.heard += len(self.heard_ends)
         self.heard_ends.clear()
         http = Http(port)
@@ -266,7 +268,7 @@ def test_what_was_told_stays_and_goes_on(kind, model, tmp_path):
             run(talks.delete_ended(server.process.port))
             run(talks.load(server))
             if not server.ends:
-                server.failure.unlink(missing_ok=True)  # what goes on with it answers again
+                server.failure.unlink(missing_ok=True)  # an answer from a server that survives the fault must succeed again
                 run(talks.check(server.process.port))
                 server.process.terminate()
             server.wait()

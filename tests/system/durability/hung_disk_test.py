@@ -1,4 +1,4 @@
-"""A disk that does not answer for a while holds up what must be durable, and nothing else.
+"""A disk that stalls for a while delays durable writes and nothing else.
 
     scripts/python -m pytest tests/system/durability/hung_disk_test.py
 """
@@ -17,7 +17,7 @@ CHAT = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 1}
 
 
 def call(port, method, path, body=None):
-    """Status, decoded body, headers."""
+    """Returns status, decoded body and headers."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     data = body if body is None or isinstance(body, bytes) else json.dumps(body)
     connection.request(method, path, data, {"Content-Type": "application/json"} if data else {})
@@ -28,7 +28,7 @@ def call(port, method, path, body=None):
 
 
 class Calls:
-    """Requests that run at the same time; answers come into `done`."""
+    """Concurrent requests; their answers are collected in `done`."""
 
     def __init__(self, port):
         self.port, self.threads, self.done = port, [], []
@@ -68,7 +68,7 @@ def disk(tmp_path):
 
 
 def made(port, items=2):
-    """A conversation with an answered turn and this many items before it."""
+    """Creates a conversation with `items` items and one answered turn."""
     given = [{"role": "user", "content": f"Item {i}."} for i in range(items)]
     status, conversation, _ = call(port, "POST", "/v1/conversations", {"items": given})
     assert status == 200, conversation
@@ -79,7 +79,7 @@ def made(port, items=2):
 
 
 def served(port, id, response):
-    """Everything that needs no disk is answered."""
+    """Checks that every request that needs no disk is answered."""
     for method, path, body in (("POST", "/v1/chat/completions", CHAT), ("GET", "/v1/models", None), ("GET", "/metrics", None),
                                ("GET", "/healthz", None), ("GET", f"/v1/conversations/{id}", None),
                                ("GET", f"/v1/conversations/{id}/items", None), ("GET", f"/v1/responses/{response}", None)):
@@ -93,7 +93,7 @@ def test_no_durable_verb_holds_up_what_needs_no_disk(start, store, disk):
     id, response = made(port)
     exported = call(port, "GET", f"/v1/conversations/{id}/export")[1]
     verbs = []
-    for _ in range(3):  # more than there are workers, of each
+    for _ in range(3):  # more than there are workers, of each kind
         other, its_response = made(port)
         last = call(port, "GET", f"/v1/conversations/{other}/items?order=desc&limit=1")[1]["data"][0]["id"]
         verbs += [("POST", "/v1/conversations", {"items": [{"role": "user", "content": "New."}]}),

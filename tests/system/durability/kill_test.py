@@ -1,13 +1,14 @@
-"""kill -9 of the whole server under load, many times: nothing that was acknowledged is lost, doubled, out of order or changed.
+"""kill -9 of the whole server under load, many times: no acknowledged data is lost, duplicated, reordered or changed.
 
     RINGSIDE_KILL_CYCLES=200 scripts/python tests/system/durability/kill_test.py [--keep FOLDER]
 
-Fifty clients talk to a few hundred conversations on few slots and a small host tier, so that caches move between the tiers all
-the time; they also delete, rewind, fork and come back, and go on from answer to answer without a conversation. The server is killed at random moments, and just after a delete or
-a turn on a conversation whose cache lies on disk was sent. After every restart the list of conversations, each with an
-open request and a tenth of the others are compared with what their clients were told (I1 to I3, I17); all of them every
-20 kills and at the end. Then a sample is said again to a server that never
-died: the same words. A run with less than RINGSIDE_KILL_LEAST_RATE finished turns a second of load is void, and fails.
+Fifty clients work on a few hundred conversations with few slots and a small host tier, so that caches move between the
+tiers all the time. They also delete, rewind, fork and resume conversations, and chain answers without a conversation.
+The server is killed at random moments, and just after a delete or after a turn on a conversation whose cache is on
+disk. After every restart the list of conversations, each conversation with an open request and a tenth of the others
+are compared with the clients' records (I1 to I3, I17); every 20 kills and at the end, all of them. Finally a sample is
+replayed on a server that never died and must produce the same text. A run with less than RINGSIDE_KILL_LEAST_RATE
+finished turns per second of load is void, and fails.
 """
 
 import argparse
@@ -32,10 +33,10 @@ CLIENTS = 50
 SESSIONS = 240
 CHAINS = 40
 LEAST_TURNS_PER_S = float(os.environ.get("RINGSIDE_KILL_LEAST_RATE", 100))
-LOAD_S = (0.05, float(os.environ.get("RINGSIDE_KILL_LONGEST_LOAD_S", 0.75)))  # from when to when a kill may come
+LOAD_S = (0.05, float(os.environ.get("RINGSIDE_KILL_LONGEST_LOAD_S", 0.75)))  # range of the delay before a kill
 SHAPE = ["--memory-len", 128, "--kv-cache-dtype", "f16", "--threads", 1]
 PRESSURE = ["--slots", 20, "--host-cache-mb", 1, "--session-idle-host", 1, "--session-idle-disk", 1, "--durability", "token"]
-REPLAYED = 40  # conversations said again at the end
+REPLAYED = 40  # conversations replayed at the end
 
 
 class Load:
@@ -43,14 +44,14 @@ class Load:
 
     def __init__(self, record, server, rng, aim):
         self.record, self.server, self.rng = record, server, rng
-        self.aim = aim  # None, "delete" or "restore": what the kill should hit
+        self.aim = aim  # None, "delete" or "restore": the operation that the kill should hit
         self.free = [s for s in record.sessions.values()]
         rng.shuffle(self.free)
         self.chains = [c for c in record.chains if len(c.answers) < LONGEST]
         self.dead = asyncio.Event()
 
     async def run(self):
-        """Until the server is dead and every client has read what it was told. Seconds of load."""
+        """Runs until the server is dead and every client has read its last event. Returns the seconds of load."""
         lines = await asyncio.gather(*(self.connect() for _ in range(CLIENTS)))
         began = time.monotonic()
         clients = [asyncio.create_task(self.client(*line)) for line in lines]
@@ -75,7 +76,7 @@ class Load:
             self.dead.set()
 
     def aimed_at(self, what):
-        """`what` is being done: a kill that is meant for it comes within three milliseconds, more often at once."""
+        """Operation `what` starts: a kill aimed at it follows within three milliseconds, usually at once."""
         if self.aim == what:
             asyncio.get_running_loop().call_later(0.003 * self.rng.random() ** 2, self.shoot)
 
@@ -99,7 +100,7 @@ class Load:
         wanted = len(self.record.sessions) + len(self.record.creating)
         if not self.free or wanted < SESSIONS and self.rng.random() < 0.3:
             return await self.create(http)
-        # Mostly the one that has waited longest: its cache is the farthest away.
+        # Usually the longest idle one: its cache is in the slowest tier.
         session = self.free.pop(0 if self.rng.random() < 0.8 else self.rng.randrange(len(self.free)))
         roll = self.rng.random()
         if session.cut and roll < 0.6:
@@ -178,7 +179,7 @@ class Load:
         fields = {"max_output_tokens": self.rng.randint(40, 120) if long else self.rng.randint(1, 12),
                   "temperature": self.rng.choice((0, 1)), "seed": self.rng.randrange(2**31)}
         if self.rng.random() < 0.4:
-            fields["logit_bias"] = {str(tiny_model.END_OF_TURN): 3.5}  # often an answer without a word
+            fields["logit_bias"] = {str(tiny_model.END_OF_TURN): 3.5}  # often an empty answer
         if text is None:
             fields = session.cut.fields
         self.record.marks += 1
@@ -224,7 +225,7 @@ class Campaign:
     async def cycle(self, number):
         with self.start() as server:
             if self.rng.random() < 0.03:
-                # A server that dies while it starts leaves what it found.
+                # A server that is killed during startup leaves its store intact.
                 await asyncio.sleep(self.rng.uniform(0, 0.1))
                 server.kill()
                 return
@@ -240,7 +241,7 @@ class Campaign:
             self.record.file.flush()
 
     async def finish(self):
-        """Everything once more, then the same words from a server that never died."""
+        """Checks everything once more, then replays a sample on a server that never died."""
         with self.start() as server:
             server.wait_until_ready()
             sessions = list(self.record.sessions.values())

@@ -1,4 +1,4 @@
-"""A store that is deleted, moved, replaced or made read-only under a running server: nothing is acknowledged any more.
+"""The store is deleted, moved, replaced or made read-only under a running server: nothing is acknowledged any more.
 
     scripts/python -m pytest tests/system/durability/lost_store_test.py
 """
@@ -39,7 +39,7 @@ def delete_newest_log_file(store):
 
 
 def not_ready(server, reason):
-    """Waits until /readyz is 503 for this reason."""
+    """Waits until /readyz returns 503 with this reason."""
     def look():
         status, answer = server.get("/readyz")
         return status == 503 and reason in json.loads(answer)["reason"]
@@ -56,14 +56,14 @@ def test_nothing_is_acknowledged_on_a_store_that_is_gone(start, store, lose):
             await talk.ask("Hello.", **SHORT)
             lose(store)
             events = await talk.socket.ask(conversation=talk.id, input="Lost?", **SHORT)
-            # The turn's first record may have been on its way; no part of the answer is sent.
+            # The turn's first record may have been in flight; no part of the answer is sent.
             kinds = [event["type"] for event in events]
             assert kinds[-1] in ("error", "response.failed"), kinds
             assert "response.output_text.delta" not in kinds, kinds
             assert (await talk.refused("Again?", **SHORT))["error"]["code"] == "storage_failed"
             status, answer = await talk.http.call("POST", "/v1/conversations", {})
             assert status == 503 and answer["error"]["code"] == "storage_failed", answer
-            # What is in memory can still be read and carried away, and what stores nothing is answered.
+            # Conversations in memory can still be read and exported, and requests that store nothing are answered.
             assert (await talk.items())[0] == ("user", "Hello.")
             assert (await talk.http.call("GET", f"/v1/conversations/{talk.id}/export"))[0] == 200
             chat = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 1}
@@ -84,7 +84,7 @@ def test_an_idle_server_sees_that_its_store_is_gone(start, store, lose):
 
 @pytest.fixture
 def read_only(store):
-    """Mounts the store's folder over itself, read-only, and unmounts it: open files are not touched, paths are."""
+    """Mounts the store's folder over itself, read-only, and unmounts it: affects paths, not open files."""
     mounts = []
 
     def mount():

@@ -1,10 +1,10 @@
-"""A client that loses its connection in mid-answer, again and again, ends with the text that the server has: every event once.
+"""A client that repeatedly loses its connection in mid-answer ends up with the server's text: every event once.
 
     RINGSIDE_RECONNECTS=1000 scripts/python tests/system/durability/reconnect_test.py
 
-Each talker hears long answers through connections that end at random points: cut without a word, taken over by another socket,
-left for a GET of the response's stream, for a snapshot, or for the same request said once more. Counted are only the changes
-that found the answer still running.
+Each talker receives long answers over connections that end at random points: cut without a close, taken over by another
+socket, or replaced by a GET of the response's stream, by a snapshot, or by a repetition of the request. Only switches
+that found the answer still running are counted.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from wire import TERMINAL, Http, Socket  # noqa: E402
 
 TALKERS = 6
 ANSWER_TOKENS = 3000
-MOST_EVENTS = 100  # heard before the next change
+MOST_EVENTS = 100  # received before the next switch
 SUPERSEDED = 4409
 FLAGS = ["--slots", 8, "--memory-len", 256, "--threads", 1, "--durability", "token"]
 
@@ -50,7 +50,7 @@ class Talker:
                         "seed": self.rng.randrange(2**31), "ignore_eos": True}
         self.socket, self.resumed = await Socket.open(self.port), False
         await self.socket.send(self.request)
-        await self.listen(answer, 1)  # before that it may not have begun
+        await self.listen(answer, 1)  # the answer may not have started before that
         while answer.final is None:
             await self.listen(answer, self.rng.randrange(MOST_EVENTS))
             if answer.final is None:
@@ -75,12 +75,12 @@ class Talker:
         self.socket, self.resumed = socket, True
 
     async def cut(self, answer):
-        """The socket is gone without a word."""
+        """The socket disappears without a close."""
         self.socket.abort()
         await self.resume(answer, await Socket.open(self.port))
 
     async def take_over(self, answer):
-        """A second socket resumes while the first still listens: one that had resumed itself is closed."""
+        """A second socket resumes while the first still listens: the first is closed if it had resumed, too."""
         old, was_resumed = self.socket, self.resumed
         await self.resume(answer, await Socket.open(self.port))
         if was_resumed:
@@ -89,7 +89,7 @@ class Talker:
         old.abort()
 
     async def stream(self, answer):
-        """A client that knows HTTP only goes on with server-sent events; sometimes it leaves those too."""
+        """An HTTP-only client continues with server-sent events; sometimes it drops those too."""
         self.socket.abort()
         most = self.rng.choice((self.rng.randrange(MOST_EVENTS), 10**9))
         heard = 0
@@ -102,7 +102,7 @@ class Talker:
             await self.resume(answer, await Socket.open(self.port))
 
     async def snapshot(self, answer):
-        """A client that has forgotten everything gets the text so far, then the rest."""
+        """A client without state gets the text so far, then the rest."""
         self.socket.abort()
         self.socket, self.resumed = await Socket.open(self.port), True
         resumed = await self.socket.resume(self.id)
@@ -119,7 +119,8 @@ class Talker:
         self.tally["reconnects"] += 1
 
     async def repeat(self, answer):
-        """A client that does not know whether it was heard says it again: the same answer from its beginning."""
+        """A client that does not know whether its request arrived repeats it and gets the same answer from the
+        beginning."""
         self.socket.abort()
         self.socket, self.resumed = await Socket.open(self.port), False
         await self.socket.send(self.request)
@@ -131,7 +132,7 @@ class Talker:
         self.tally["reconnects"] += answer.final is None
 
     async def refetch(self, answer):
-        """The answer ended in between: all of it is there to read."""
+        """The answer ended in the meantime: the client fetches it."""
         status, answer.final = await self.http.call("GET", f"/v1/responses/{answer.id}")
         assert status == 200, answer.final
         answer.text = answer.final["output"][0]["content"][0]["text"]

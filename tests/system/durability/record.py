@@ -1,8 +1,8 @@
-"""What the clients of the kill test asked for and were told, kept outside the server.
+"""What the clients of the kill test requested and received, recorded outside the server.
 
-Every request is written down before it is sent and every acknowledgement when it is read, in memory and in a file that explains
-a failure. A session is used by one client at a time, so at most one request of it is open when the server dies: its outcome
-is unknown, everything else is certain.
+Every request is recorded before it is sent and every acknowledgement when it is read, in memory and in a file that
+helps to explain failures. Only one client uses a session at a time, so at most one of its requests is open when the
+server dies: that outcome is unknown, everything else is certain.
 """
 
 import json
@@ -10,14 +10,14 @@ from collections import Counter
 
 
 class Turn:
-    """One answer: what was asked, and what has been heard of it."""
+    """One answer: the request, and the events received so far."""
 
     def __init__(self, request_id, text, fields):
         self.request_id = request_id
-        self.text = text  # the user's message; None: go on with an interrupted answer
+        self.text = text  # the user's message; None: continue an interrupted answer
         self.fields = fields
-        self.response_id = None  # known = response.created was read: the message is acknowledged
-        self.heard = ""  # every delta that was read
+        self.response_id = None  # set once response.created was read: the message is acknowledged
+        self.heard = ""  # concatenation of all deltas read
         self.events = 0
 
     def request(self, conversation):
@@ -26,7 +26,7 @@ class Turn:
                 "metadata": {"client_request_id": self.request_id}, **self.fields}
 
     def hear(self, event):
-        """Takes the next event; true at the end. Every event once, in order."""
+        """Records the next event; returns true at the end. Every event must come once, in order."""
         assert event["type"] != "error", event
         if event["type"].startswith("ringside:"):
             return False
@@ -43,21 +43,21 @@ class Session:
     """One conversation as its clients know it."""
 
     def __init__(self, mark):
-        self.mark = mark  # its metadata: by it a conversation is found whose creation was not acknowledged
+        self.mark = mark  # its metadata; identifies a conversation whose creation was not acknowledged
         self.id = None
-        self.items = []  # (role, text), certain
-        # What makes the same conversation on another server: ("turn", Turn, tokens, text, cut), ("keep", items).
+        self.items = []  # (role, text), acknowledged
+        # Steps that recreate the conversation on another server: ("turn", Turn, tokens, text, cut), ("keep", items).
         self.replay = []
-        self.position = None  # the last {"seq", "chain"} it was told
-        self.answers = 0  # of its own, not of what it was forked from
-        self.cut = None  # the interrupted Turn that its last answer is the beginning of
-        self.cut_tokens = 0  # of the conversation, when it was found interrupted
-        self.open = None  # the request without an outcome: ("turn", Turn), ("delete",), ("rewind", to), ("fork", Session)
-        self.restores = 0  # answers that began from host or disk
-        self.crashes = 0  # deaths of the server that it has lived through
+        self.position = None  # the last {"seq", "chain"} received
+        self.answers = 0  # excluding those before the fork
+        self.cut = None  # the interrupted Turn whose text is the last answer
+        self.cut_tokens = 0  # length of the conversation when it was found interrupted
+        self.open = None  # the request without a known outcome: ("turn", Turn), ("delete",), ("rewind", to), ("fork", Session)
+        self.restores = 0  # answers whose cache came from host or disk
+        self.crashes = 0  # server deaths that it survived
 
     def acknowledge_turn(self, turn, response):
-        """The end of an answer was read."""
+        """Records that the end of an answer was read."""
         text = "".join(part["text"] for item in response["output"] for part in item["content"])
         assert text == turn.heard, (text, turn.heard)
         check_report(self, turn, response)
@@ -71,7 +71,7 @@ class Session:
         if turn.text is not None:
             self.items.append(("user", turn.text))
         if tokens > 0:
-            # What goes on with an answer is part of it.
+            # A continuation becomes part of the answer.
             stem = self.items.pop()[1] if turn.text is None and self.items[-1][0] == "assistant" else ""
             self.items.append(("assistant", stem + text))
         self.replay.append(("turn", turn, tokens, text, cut))
@@ -79,21 +79,21 @@ class Session:
         self.cut = turn if cut else None
 
     def child(self, id, at):
-        """A fork of it with the first `at` items."""
+        """Returns a fork with the first `at` items."""
         child = Session(self.mark)
         child.id, child.items, child.replay = id, list(self.items), list(self.replay)
         child.keep(at)
         return child
 
     def keep(self, items):
-        """A rewind to so many items was acknowledged."""
+        """Records an acknowledged rewind to `items` items."""
         del self.items[items:]
         self.replay.append(("keep", items))
         self.cut = None
 
 
 def check_report(session, turn, response):
-    """What an answer says of its own cost agrees with itself (I17)."""
+    """Checks that an answer's cost report is consistent (I17)."""
     report, usage = response["ringside"], response["usage"]
     where = (session.id, report, usage)
     assert response["status"] in ("completed", "incomplete"), response
@@ -103,30 +103,30 @@ def check_report(session, turn, response):
     assert report["source"] in ("new", "slot", "host", "disk", "recomputed"), where
     assert report["tokens_reused"] == 0 or report["source"] != "new", where
     assert report["tokens_reused"] > 0 or report["source"] in ("new", "recomputed"), where
-    # A rebuild may keep what was pinned.
+    # A rebuild may keep the pinned tokens.
     assert report["tokens_reused"] + report["tokens_computed"] <= usage["input_tokens"], where
     assert report["source"] != "new" or not session.items or session.answers == 0, where
     if report["source"] in ("slot", "host", "disk"):
-        # Nothing is computed twice: what was found and what was computed are the whole of it.
+        # Nothing is computed twice: reused and computed tokens add up to the input.
         assert report["tokens_reused"] + report["tokens_computed"] == usage["input_tokens"], where
     if report["source"] not in ("host", "disk"):
         assert report["restore_ms"] == 0, where
-    # The answer's last token has been sampled, not yet read.
+    # The answer's last token has been sampled but not yet computed.
     assert usage["input_tokens"] <= report["position"] <= usage["total_tokens"] + 1, where
 
 
 class Record:
-    """The sessions, and the file."""
+    """The sessions, and the log file."""
 
     def __init__(self, path):
         self.file = open(path, "a", buffering=1 << 16)
         self.sessions = {}  # id to Session
         self.chains = []
         self.deleted = set()  # ids whose deletion was acknowledged
-        self.creating = {}  # mark to Session: creation sent, no outcome
+        self.creating = {}  # mark to Session: creation sent, outcome unknown
         self.marks = 0
         self.turns = 0  # answers whose end was read
-        self.counts = Counter()  # where caches came from; what was open when the server died
+        self.counts = Counter()  # cache sources, and requests that were open when the server died
 
     def note(self, what, **facts):
         self.file.write(json.dumps({"what": what, **facts}) + "\n")

@@ -1,4 +1,4 @@
-"""The server stopped, killed and started again: conversations go on where they were, from disk, bit for bit.
+"""The server is stopped, killed and restarted: conversations continue from disk, bit for bit.
 
     scripts/python -m pytest tests/system/durability/restart_test.py
 """
@@ -12,7 +12,7 @@ import websockets
 from conversation import Conversation, answer_text, reused
 from server_process import PATIENCE_S, run
 
-# More than any machine writes while a test looks on.
+# More than any machine generates during a test.
 LONG = {"max_output_tokens": 1 << 24, "ignore_eos": True}
 LONG_FLAGS = ("--session-len", 1 << 25)
 SAMPLINGS = {"greedy": {"temperature": 0}, "seeded": {"temperature": 1, "seed": 7}}
@@ -20,7 +20,7 @@ SERVICE_RESTART = 1012
 
 
 async def read_to_close(socket):
-    """Every event that still comes, and the close code."""
+    """Returns all remaining events and the close code."""
     events = []
     try:
         while True:
@@ -63,7 +63,7 @@ def test_a_drain_is_announced_and_answers_may_end(start, store):
 
 
 def test_an_answer_that_does_not_end_in_time_is_kept_as_far_as_it_came(start, store):
-    server = start("--store-path", store, "--shutdown-timeout", 6, *LONG_FLAGS)  # two seconds of it for the end to be told, which takes a slow machine some
+    server = start("--store-path", store, "--shutdown-timeout", 6, *LONG_FLAGS)  # of these, two seconds to report the end, which a slow machine needs
 
     async def main():
         async with Conversation(server.port) as talk:
@@ -85,7 +85,7 @@ def test_an_answer_that_does_not_end_in_time_is_kept_as_far_as_it_came(start, st
             assert items[1][1].startswith(heard)
             response = await talk.response(id)
             assert response["incomplete_details"]["reason"] == "interrupted" and answer_text(response) == items[1][1]
-            # A drain saves the cache of a cut answer, too.
+            # A drain also saves the cache of a cut answer.
             source, found, computed = reused(await talk.ask("Well?", max_output_tokens=4))
             assert source == "disk" and found > computed
 
@@ -98,7 +98,7 @@ def test_a_stop_takes_no_longer_than_its_grace_whatever_clients_do(start, store)
     server = start("--store-path", store, "--shutdown-timeout", grace_s, *LONG_FLAGS)
 
     async def main():
-        # One that never reads again, nor answers a close.
+        # A client that never reads again and never answers a close.
         deaf, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(b"GET /v1/responses HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
                      b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
@@ -135,7 +135,7 @@ def test_a_second_signal_ends_at_once_and_loses_nothing_acknowledged(start, stor
                 return talk.id, id, heard
 
     conversation, id, heard = run(main())
-    server.wait()  # an hour was allowed
+    server.wait()  # the timeout is an hour
     server = start("--store-path", store)
 
     async def again():
@@ -151,7 +151,7 @@ def test_a_second_signal_ends_at_once_and_loses_nothing_acknowledged(start, stor
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize("window", (1024, 64))
 def test_a_restart_at_every_turn_changes_no_word(start, store, sampling, window):
-    """The smaller window has wrapped several times: its rows are at turned-over places when they are saved."""
+    """The smaller window has wrapped several times: its rows are saved in rotated order."""
     flags = ["--memory-len", window, "--kv-cache-dtype", "f16"]
     questions = [f"Question {n}: what is {n} times {n}?" for n in range(6)]
     fields = {"max_output_tokens": 24, "ignore_eos": True, **SAMPLINGS[sampling]}
@@ -204,7 +204,7 @@ def test_every_conversation_comes_back_from_disk_not_only_those_in_slots(start, 
         return sources
 
     sources, metrics = run(second()), server.metrics()
-    # On a busy machine so few tokens may be computed sooner than their cache would come from disk, where it is, too.
+    # On a busy machine recomputing a short history may be faster than loading its cache from disk.
     instead = sum(metrics[f'ringside_cache_recomputed_instead_total{{reason="{why}"}}'] for why in ("faster", "late"))
     assert sources.count("disk") == len(ids) - instead and sources.count("recomputed") == instead, (sources, metrics)
     assert "disk" in sources
@@ -213,7 +213,7 @@ def test_every_conversation_comes_back_from_disk_not_only_those_in_slots(start, 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_an_answer_cut_by_a_crash_can_be_continued_to_the_same_words(start, store, sampling):
-    # Whole characters only: one that a crash cuts in two is no character.
+    # ASCII only: a crash in the middle of a character would leave an invalid one.
     fields = {"ignore_eos": True, "logit_bias": {str(byte): -100 for byte in range(128, 256)}, **SAMPLINGS[sampling]}
     rest_tokens = 1000
     server = start("--store-path", store, *LONG_FLAGS)

@@ -1,15 +1,16 @@
-"""Says a conversation again to a server that never died: greedy and seeded answers must be the same words.
+"""Replays a conversation on a server that never died: greedy and seeded answers must have the same text.
 
-So a cache that went through host memory, disk and crashes is compared with one that never left its slot.
+This compares a cache that went through host memory, disk and crashes with one that never left its slot.
 """
 
 from wire import Http, Socket, text_of
 
-REPLACEMENT = "\ufffd"  # where an answer was cut inside a character, its two parts do not spell the whole
+REPLACEMENT = "\ufffd"  # where an answer was cut inside a character, its two parts do not add up to it
 
 
 def turns(session):
-    """(message, fields, most tokens, text) of each answer, its parts joined; a number for a rewind to so many items."""
+    """Returns (message, fields, max tokens, text) of each answer with its parts joined, and a number for a rewind to
+    that many items."""
     out = []
     for step in session.replay:
         if step[0] == "keep":
@@ -26,7 +27,7 @@ def turns(session):
 
 
 def can_be_said_again(session):
-    """Not where a character was cut in two: no single turn says that."""
+    """False if a character was cut in two: no single turn reproduces that."""
     cuts = [step for step in session.replay if step[0] == "turn" and step[4]]
     return bool(session.items) and not any(step[3].endswith(REPLACEMENT) for step in cuts)
 

@@ -1,5 +1,5 @@
-// Makes a store look as if another version of the server had written it: set_schema FOLDER SCHEMA, with no server
-// running.
+// Makes a store look as if another version of the server had written it: set_schema FOLDER SCHEMA, while no server
+// runs.
 #include <cstdio>
 
 #include "session/journal/journal_format.h"

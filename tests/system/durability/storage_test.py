@@ -1,4 +1,4 @@
-"""What the server does when its storage is locked, damaged, of another version, full, failing, or to be forgotten.
+"""How the server handles storage that is locked, damaged, of another version, full or failing, and deletion.
 
     scripts/python -m pytest tests/system/durability/storage_test.py
 """
@@ -22,7 +22,7 @@ CANARY = "Xylophonquarzkanarienvogel"
 
 
 async def say(port, id=None, turns=1, text="Hello."):
-    """The conversation's id and its items."""
+    """Runs turns; returns the conversation's id and items."""
     async with Conversation(port, id) as talk:
         for _ in range(turns):
             await talk.ask(text, **SHORT)
@@ -85,7 +85,7 @@ def test_storage_that_fails_ends_the_server_with_75_and_loses_nothing_acknowledg
 
     heard = run(lose())
     assert server.wait() == FAILED
-    # Refused, failed, or not answered at all: nothing that says the message was taken.
+    # The turn is refused, fails, or gets no answer; no event acknowledges the message.
     assert not {"response.output_text.delta", "response.completed", "response.incomplete"} & set(heard), heard
     assert "response.created" not in heard or "response.failed" in heard, heard
     server = start("--store-path", store)
@@ -114,14 +114,14 @@ def small_disk(tmp_path):
 
 def fill(folder, leave_mib):
     free = int(subprocess.check_output(["df", "--output=avail", "-m", folder]).split()[-1])
-    with contextlib.suppress(OSError):  # what is left at the end may be less than was said
+    with contextlib.suppress(OSError):  # less may remain at the end than was written
         with (folder / "filler").open("wb", buffering=0) as file:
             for _ in range((free - leave_mib) * 16 if leave_mib else 1 << 20):
                 file.write(bytes(1 << 16))
 
 
 async def ready(http, status):
-    """Waits until /readyz says so."""
+    """Waits until /readyz returns this status."""
     deadline = time.monotonic() + 60
     while (await http.call("GET", "/readyz"))[0] != status:
         assert time.monotonic() < deadline, f"/readyz never said {status}"
@@ -130,7 +130,7 @@ async def ready(http, status):
 
 @pytest.mark.parametrize("leave_mib", (40, 0))
 def test_a_full_disk_refuses_new_turns_and_nothing_else(start, small_disk, leave_mib):
-    """With some space left the server stops in time; with none at all it must not lie either."""
+    """With a little space left the server stops in time; with none it must still not claim success."""
     server = start("--store-path", small_disk / "store", "--disk-cache-mb", 16)
     id, items = run(say(server.port, turns=2))
     other, _ = run(say(server.port))
@@ -139,7 +139,7 @@ def test_a_full_disk_refuses_new_turns_and_nothing_else(start, small_disk, leave
     async def full():
         async with Conversation(server.port, id) as talk:
             deadline = time.monotonic() + 60
-            while True:  # the free space is looked at now and then
+            while True:  # free space is polled
                 events = await talk.socket.ask(conversation=id, input="More?", **SHORT)
                 if events[-1]["type"] == "error":
                     break
@@ -173,7 +173,7 @@ def test_a_full_disk_refuses_new_turns_and_nothing_else(start, small_disk, leave
 
 
 def holds(store, text):
-    """The files of the store that have the text in them."""
+    """Returns the store's files that contain the text."""
     found = []
     for path in store.rglob("*"):
         try:

@@ -1,4 +1,4 @@
-"""Base models, which have no chat template: completions are answered, and chats are plain, of which the log warns.
+"""Base models without a chat template: completions work, chats use a plain format, and the log warns about it.
 
     scripts/python -m pytest tests/system/models/base_model_test.py
 """

@@ -1,4 +1,4 @@
-"""`ringside convert`: a model goes through every format, and a server on each of them says what it says on the first.
+"""`ringside convert`: a model goes through every format, and a server on each gives the same answers.
 
     scripts/python -m pytest tests/system/models/convert_test.py
 """

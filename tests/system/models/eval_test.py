@@ -1,8 +1,8 @@
-"""`ringside eval` against real servers: its figures are the model's, and what goes wrong is told.
+"""`ringside eval` against real servers: its figures match the model, and failures are reported.
 
     RINGSIDE_TEST_MODEL=$(scripts/model) scripts/python -m pytest tests/system/models/eval_test.py
 
-With RINGSIDE_TEST_MODEL also the default model's figures against those of the reference implementation
+With RINGSIDE_TEST_MODEL it also compares the default model's figures with the reference implementation's
 (tests/golden/make_eval_golden.py).
 """
 
@@ -43,7 +43,7 @@ def post(port, path, body):
 
 
 def logprobs(port, ids):
-    """Of each id but the first, by the server's own word."""
+    """Log probabilities of all ids but the first, from the server."""
     body = {"prompt": ids, "echo": True, "max_tokens": 0, "logprobs": 0}
     answer = post(port, "/v1/completions", body)
     assert answer["usage"]["prompt_tokens_details"]["cached_tokens"] == 0, "all of it is computed"
@@ -66,7 +66,7 @@ def samples(tmp_path):
 
 
 def test_log_probabilities_are_those_of_answers(start):
-    """What a prompt's token is said to be worth is what it was worth when the model wrote it."""
+    """The log probability of a prompt token equals the one reported when the model generated it."""
     server = start("--slots", 2)
     prompt = tokens(server.port, "the otter is")
     said = post(server.port, "/v1/completions", {"prompt": prompt, "max_tokens": 40, "temperature": 1, "seed": 5, "logprobs": 3})
@@ -75,7 +75,7 @@ def test_log_probabilities_are_those_of_answers(start):
                  {"prompt": "the otter is" + choice["text"], "echo": True, "max_tokens": 0, "logprobs": 3})["choices"][0]["logprobs"]
     written = choice["logprobs"]
     assert len(written["tokens"]) == said["usage"]["completion_tokens"]
-    # The text has no special tokens, and U+FFFD for bytes that are not UTF-8: the tokens before these are compared.
+    # The text omits special tokens and has U+FFFD for invalid UTF-8; only tokens before these are compared.
     same = next((i for i, token in enumerate(written["tokens"]) if not token or not token.isascii()),
                 len(written["tokens"]))
     assert same > 0
@@ -145,7 +145,7 @@ def test_a_server_of_its_own(model, samples):
 
 
 class Mute(BaseHTTPRequestHandler):
-    """A server that answers and tells no log probabilities."""
+    """A server that answers without log probabilities."""
 
     def log_message(self, *_):
         pass
@@ -192,12 +192,12 @@ def test_what_goes_wrong_is_told(start, samples):
 
 
 def near(margins, border):
-    """How many decisions are so near that rounding may turn them around."""
+    """Number of decisions that rounding may flip."""
     return sum(abs(margin) < border for margin in margins)
 
 
 def check_against(golden, port, tolerance, unsure):
-    """`tolerance`: relative, of perplexities. `unsure`: a decision as near as this may be another."""
+    """`tolerance`: relative, for perplexities. `unsure`: margin below which a decision may flip."""
     golden = json.loads((GOLDEN / golden).read_text())
     text, passages, questions = golden["text"], golden["passages"], golden["questions"]
     windows = figures(port, "perplexity", GOLDEN / "text.txt", "--context", text["context"], "--stride", text["stride"])
@@ -211,7 +211,7 @@ def check_against(golden, port, tolerance, unsure):
         assert told[name + "_stderr"] == pytest.approx(reference[name]["stderr"], rel=5 * tolerance), name
     for told, reference, name, margins, near_by in (
             (words, passages, "accuracy", "margins", unsure), (choices, questions, "accuracy", "margins", unsure),
-            (choices, questions, "accuracy_normalised", "margins_normalised", unsure / 5)):  # by character
+            (choices, questions, "accuracy_normalised", "margins_normalised", unsure / 5)):  # normalised by characters
         turned = abs(told[name] - reference[name]["value"]) * told["samples"]
         assert turned <= near(reference[margins], near_by) + 1e-6, (name, told[name], reference)
 
@@ -221,7 +221,7 @@ def test_float_weights_against_the_reference_implementation(start):
 
 
 def test_the_default_model_against_the_reference_implementation(start):
-    """Its weights have four bits and meet activations of eight (engine/ENGINE.md); the reference's are unpacked to float32."""
+    """Its 4-bit weights meet 8-bit activations (engine/ENGINE.md); the reference dequantizes to float32."""
     path = os.environ.get("RINGSIDE_TEST_MODEL")
     if not path:
         pytest.skip("needs RINGSIDE_TEST_MODEL")

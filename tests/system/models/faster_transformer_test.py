@@ -1,4 +1,4 @@
-"""A server on checkpoints of FasterTransformer: it says what it says on the safetensors that they came from. And one on NeMo's.
+"""A server on FasterTransformer checkpoints answers as on the safetensors they were made from. Also covers NeMo.
 
     scripts/python -m pytest tests/system/models/faster_transformer_test.py
 """
@@ -14,7 +14,7 @@ import make_faster_transformer  # noqa: E402
 
 
 def two_turns(server):
-    """What is answered, and how likely each token was."""
+    """Returns the answers, and the log probability of each token."""
 
     async def talk():
         async with Conversation(server.port) as talk:
@@ -32,7 +32,7 @@ def test_chats_whatever_number_of_gpus_it_was_made_for(start, tmp_path):
     safetensors, folder = tiny_gpt.make(tmp_path / "gpt"), tmp_path / "converted"
     for gpus in (1, 2, 4, 8):
         make_faster_transformer.write(safetensors, folder, gpus)
-    tiny_gpt.write_vocabulary(folder)  # one for all of them
+    tiny_gpt.write_vocabulary(folder)  # one vocabulary for all
     said = two_turns(start(model=safetensors))
     for gpus in (1, 2, 4, 8):
         assert two_turns(start(model=folder / f"{gpus}-gpu")) == said, gpus

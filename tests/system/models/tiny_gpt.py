@@ -1,6 +1,6 @@
-"""Makes a tiny GPT-2 with eight heads and random weights as a Hugging Face folder, with the tokenizer of the tiny Llama.
+"""Writes a tiny GPT-2 with eight heads and random weights as a Hugging Face folder, with the tiny Llama's tokenizer.
 
-Its heads can be shared by up to eight GPUs. The same seed gives the same files. Needs nothing but Python.
+Up to eight GPUs can share its heads. The same seed gives the same files. Needs only Python.
 """
 
 import array
@@ -43,7 +43,7 @@ def values(name, shape, rng):
 
 
 def write_vocabulary(folder):
-    """vocab.json and merges.txt, and what names the tokens and the template."""
+    """Writes vocab.json and merges.txt, and the files that name the tokens and the template."""
     folder.mkdir(parents=True, exist_ok=True)
     tokens = byte_tokens() + [merge.replace(" ", "") for merge in MERGES] + SPECIAL
     assert tokens[END_OF_TURN] == "<|im_end|>"
@@ -55,7 +55,7 @@ def write_vocabulary(folder):
 
 
 def make(folder, seed=1):
-    """Returns the folder, of which tokenizer.json is all that is read of the vocabulary."""
+    """Returns the folder. Readers take the vocabulary from tokenizer.json alone."""
     folder = Path(folder)
     tokens = write_vocabulary(folder)
     header, data, rng = {}, bytearray(), random.Random(seed)

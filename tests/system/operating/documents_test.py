@@ -1,4 +1,4 @@
-"""What the documents say of the programs is true: every flag, every metric, every file that they name.
+"""The documents match the programs: every flag, metric and file that they name exists.
 
     scripts/python -m pytest tests/system/operating/documents_test.py
 """
@@ -48,10 +48,10 @@ def test_no_flag_is_named_that_is_none(name):
     keys = {"--owner", "--expires", "--scopes", "--overlap", "--turns", "--tokens-per-minute", "--sessions", "--chains",
             "--text-mb", "--stored-mb", "--connections"}  # of `ringside keys`
     builds = {"--peer", "--preset", "--build", "--target", "--install", "--prefix"}  # of scripts and cmake
-    # Of systemd, of what runs containers, and of Debian's tools.
+    # systemd, container runtimes, Debian tools
     others = {"--now", "--offline", "--cap-drop", "--file", "--format", "--read-only", "--stop-timeout", "--userspec", "--variant",
               "--no-install-recommends"}
-    # Of mpirun and Slurm.
+    # mpirun, Slurm
     starters = {"--bind-to", "--cpus-per-task", "--enable-recovery", "--gpus-per-node", "--gpus-per-task", "--kill-on-bad-exit",
                 "--mca", "--mem", "--mpi", "--nodes", "--ntasks-per-node", "--signal"}
     hidden = {"--describe"}  # of both programs: for tools

@@ -1,4 +1,4 @@
-"""A server that is about to stop answers reads and refuses new work, with a type and a time.
+"""A draining server answers reads and refuses new work with a typed error and a retry time.
 
     scripts/python -m pytest tests/system/operating/drain_test.py
 """
@@ -49,7 +49,7 @@ def test_reads_and_cancellations_are_answered_during_a_drain(start, store):
             upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13",
                        "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA=="}
             assert call(server.port, "GET", "/v1/responses", headers=upgrade.items())[0] == 503
-            # The running answer ends by this, and the server with it.
+            # Cancelling ends the running answer, and with it the server.
             assert call(server.port, "POST", f"/v1/responses/{running}/cancel", {})[0] == 200
 
     run(drain())

@@ -1,4 +1,4 @@
-"""What the log has of a turn: one line with its cost and its trace, and not a word of what was said.
+"""A turn's log: one line with its cost and trace, and none of its text.
 
     scripts/python -m pytest tests/system/operating/log_test.py
 """
@@ -44,14 +44,14 @@ def test_a_turn_is_one_line_without_its_words(start):
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 TRACEPARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
 KEY = "sk-hidden-key-of-this-test"
-SECRET = "Albatross"  # in everything that is said
+SECRET = "Albatross"  # occurs in every text
 TURN_FIELDS = {"ts", "level", "msg", "event", "response_id", "session_id", "owner", "tokens_in", "tokens_cached", "tokens_computed", "tokens_out",
                "queue_ms", "slot_ms", "restore_ms", "prefill_ms",
                "others_ms", "decode_ms", "source", "end", "trace_id", "span_id"}
 
 
 def post(server, path, body, **headers):
-    """Status, headers and body of a POST with the key."""
+    """Returns status, headers and body of a POST with the key."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
     try:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -63,7 +63,7 @@ def post(server, path, body, **headers):
 
 
 def texts_of(value):
-    """Every string in a decoded body that is said by somebody, at any depth."""
+    """Yields every text string of a decoded body, at any depth."""
     if isinstance(value, dict):
         for name, inner in value.items():
             if name in ("text", "content", "response", "delta") and isinstance(inner, str):
@@ -111,7 +111,7 @@ def test_in_json_a_turn_is_facts_and_names_its_trace(start, store):
 
 
 def say_everything(server):
-    """Says the secret in every way there is, well and badly; returns what was answered."""
+    """Sends the secret on every route, in valid and invalid requests; returns the answers."""
     user = [{"role": "user", "content": f"{SECRET} says one."}]
     said = []
     for path, body in (
@@ -139,7 +139,7 @@ def say_everything(server):
         body = body | {"max_output_tokens": 8} if isinstance(body, dict) and path == "/v1/responses" else body
         answer = post(server, path, body)
         said.append(answer[2])
-        # The same with keys that are not good, and one that somebody put into the address.
+        # Again with invalid keys, and with a key in the URL.
         post(server, path, body, Authorization=f"Bearer {SECRET}")
     post(server, f"/v1/models?api_key={KEY}&ticket=ek_{SECRET}", {})
     post(server, "/v1/responses", {"input": SECRET}, traceparent=SECRET, tracestate=f"{SECRET}=1", Cookie=SECRET, Origin=f"http://{SECRET}.example")
@@ -168,12 +168,12 @@ async def say_it_over_sockets(server):
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_nothing_that_is_said_and_no_key_is_in_any_log(start, store, form):
     flags = ["--log-level", "debug", "--log-format", form, "--store-path", store, "--api-key", KEY, "--encryption-key-file", key_file(store)]
-    # The best tokens: by chance the model might end most answers at once.
+    # Greedy: when sampling, the model might end most answers at once.
     server = start(*flags, "--temperature", 0)
     said = say_everything(server)
     said += run(say_it_over_sockets(server))
     wait_for(lambda: server.log.read_text(errors="replace").count("turn: resp_") >= 10, "every turn has its line")
-    server.kill()  # so that the next start has something to find
+    server.kill()  # so that recovery has work at the next start
     server = start(*flags)
     server.stop()
     log = server.log.read_text(errors="replace")
@@ -186,7 +186,7 @@ def test_nothing_that_is_said_and_no_key_is_in_any_log(start, store, form):
 
 
 def key_file(store):
-    """An encryption key beside the store, the same at each call."""
+    """Returns an encryption key file next to the store; every call returns the same one."""
     path = store.parent / "encryption.key"
     if not path.exists():
         path.write_bytes(b"0123456789abcdef0123456789abcdef")

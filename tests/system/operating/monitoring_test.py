@@ -1,4 +1,4 @@
-"""What watches a server against a real one: rules and dashboard ask for figures that are there, and alerts lead to a page.
+"""Monitoring against a real server: rules and dashboard query existing metrics, and every alert links to a page.
 
     scripts/python -m pytest tests/system/operating/monitoring_test.py
 """
@@ -17,14 +17,14 @@ from server_process import PATIENCE_S, ROOT, ServerProcess, run
 FOLDER = ROOT / "scripts/monitoring"
 RULES = FOLDER / "ringside.rules.yml"
 DASHBOARD = FOLDER / "ringside.dashboard.json"
-# Names in PromQL that are no metric: functions, operators, labels behind by (...).
+# Names in PromQL that are not metrics: functions, operators, labels after by (...).
 SERIES = re.compile(r"\b(ringside:[\w:]+|ringside_\w+|process_\w+)(?:\{([^}]*)\})?")
-# Whose values the server or its operator choose, from a few.
+# Labels with a small value set that the server or its operator chooses.
 LABELS = {"le", "cause", "source", "tier", "to", "from", "reason", "code", "status", "finished_reason", "version", "model_name", "state"}
 
 
 def promtool(*args, text=None):
-    """What promtool prints; it must be content."""
+    """Runs promtool, which must succeed; returns its output."""
     tool = subprocess.run([ROOT / "scripts/promtool"], capture_output=True, text=True, check=True).stdout.strip()
     done = subprocess.run([tool, *map(str, args)], input=text, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -41,7 +41,7 @@ def dashboard_queries():
 
 @pytest.fixture(scope="module")
 def scrape(model, tmp_path_factory):
-    """The figures of a server after two turns of one conversation."""
+    """The metrics of a server after two turns of one conversation."""
     folder = tmp_path_factory.mktemp("server")
     with ServerProcess(model, "--threads", 1, "--store-path", folder / "store", "--backup-path", folder / "backups", folder=folder) as server:
         server.wait_until_ready()
@@ -57,7 +57,7 @@ def scrape(model, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def series(scrape):
-    """(name, {label: value}) of everything that is exposed."""
+    """(name, {label: value}) of all exposed series."""
     rows = (line.rsplit(" ", 1)[0] for line in scrape.splitlines() if line and not line.startswith("#"))
     return [(row.split("{")[0], dict(re.findall(r'(\w+)="([^"]*)"', row))) for row in rows]
 
@@ -99,7 +99,7 @@ def test_what_is_asked_for_is_what_a_server_exposes(series):
             wanted = {label: value for label, value in re.findall(r'(\w+)="([^"]*)"', selector) if label not in ("job", "instance")}
             assert ":" in name or any(name == have and wanted.items() <= labels.items() for have, labels in series), f"{name}{wanted} in {query}"
     assert asked > 60
-    # What a label is summed by or shown by is one that the series has.
+    # Every label of a by (...) clause exists in the series.
     for query in dashboard_queries():
         for names in re.findall(r"by \(([^)]*)\)", query):
             for label in set(names.replace(" ", "").split(",")) - {"instance"}:

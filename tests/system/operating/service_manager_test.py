@@ -1,5 +1,4 @@
-"""What the server tells a service manager, by systemd's notification protocol: a test listens in the manager's place. And what
-`ringside health` tells whoever asks.
+"""systemd's notification protocol, with the test as the service manager; and the output of `ringside health`.
 
     scripts/python -m pytest tests/system/operating/service_manager_test.py
 """
@@ -23,7 +22,7 @@ INTERVAL_US = 300_000
 
 
 class Manager:
-    """A socket that hears what a service tells."""
+    """A socket that receives a service's notifications."""
 
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -36,14 +35,14 @@ class Manager:
         return dict(line.split("=", 1) for line in self.socket.recv(65536).decode().splitlines())
 
     def until(self, field):
-        """Every message up to the first with this field, that one last."""
+        """Every message up to and including the first with this field."""
         heard = [self.hear()]
         while field not in heard[-1]:
             heard.append(self.hear())
         return heard
 
     def rest(self):
-        """What a service that has ended had told before."""
+        """Messages that were still queued when the service ended."""
         self.socket.setblocking(False)
         heard = []
         while True:
@@ -74,7 +73,7 @@ def test_ready_reloading_and_stopping_are_told_in_their_order(start, manager):
     assert ready["READY"] == "1"
 
     server.stop()
-    [stopping] = manager.rest()  # nobody asked for signs of life, and none came
+    [stopping] = manager.rest()  # no watchdog was requested, so no keep-alive was sent
     assert stopping["STOPPING"] == "1"
     assert int(stopping["EXTEND_TIMEOUT_USEC"]) > 7_000_000, "the manager waits for what --shutdown-timeout allows"
 
@@ -103,7 +102,7 @@ def test_no_sign_of_life_comes_while_the_engine_is_stuck(start, manager, tmp_pat
             loop = asyncio.get_running_loop()
             while (message := await loop.run_in_executor(None, manager.hear)).get("STATUS") != "no answer from the engine":
                 assert "WATCHDOG" in message
-            # The sockets answer all the while, and that is not enough.
+            # The sockets still answer, but that does not count as a sign of life.
             for _ in range(5):
                 assert await loop.run_in_executor(None, manager.hear) == {"STATUS": "no answer from the engine"}
             assert server.get("/healthz")[0] == 200
@@ -116,7 +115,7 @@ def test_no_sign_of_life_comes_while_the_engine_is_stuck(start, manager, tmp_pat
 
 
 def test_signs_of_life_are_for_the_process_that_they_are_asked_of(start, manager):
-    """A shell that was given the watchdog's variables may have started this server."""
+    """The watchdog variables may be inherited from a shell; their process id then names another process."""
     environment = manager.environment | {"WATCHDOG_USEC": "1000", "WATCHDOG_PID": "1"}
     server = start(environment=environment)
     server.stop()

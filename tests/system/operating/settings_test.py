@@ -1,4 +1,4 @@
-"""Settings that the server cannot start with: each ends it with 78 and one sentence that says what is wrong.
+"""Settings that the server cannot start with: it exits with 78 and one sentence that names the problem.
 
     scripts/python -m pytest tests/system/operating/settings_test.py
 """
@@ -11,7 +11,7 @@ BAD_SETTINGS = 78
 
 @pytest.fixture
 def refusal(start):
-    """The sentence with which these flags are refused."""
+    """Returns the error message that refuses these flags."""
 
     def refusal(*flags, **options):
         server = start(*flags, ready=False, **options)
@@ -66,7 +66,7 @@ def test_keys_that_others_may_read(refusal, tmp_path, mode):
 
 
 def test_keys_in_the_service_managers_folder_of_secrets_have_its_modes(start, refusal, tmp_path):
-    """systemd lets a service's user in by an access control list, which shows as a mode that lets the group in."""
+    """systemd grants the service's user access by an ACL, which shows up as a group-readable mode."""
     folder = tmp_path / "credentials"
     (folder / "below").mkdir(parents=True)
     environment = {"CREDENTIALS_DIRECTORY": str(folder)}
@@ -79,7 +79,7 @@ def test_more_memory_than_there_is(refusal, tmp_path):
     said = refusal("--host-cache-mb", 16_000_000)
     assert "--host-cache-mb: 16000000 MiB are more than the " in said
     assert said.endswith(" MiB of memory that this machine has")
-    # A quarter of a terabyte a slot: no system gives that, and whether one promises it is not asked.
+    # A quarter of a terabyte per slot: no machine has that, and the check does not depend on overcommit.
     model = tiny_model.make(tmp_path / "long.gguf", more={"llama.context_length": 1 << 31})
     said = refusal("--slots", 4096, "--memory-len", 1 << 30, "--host-cache-mb", 0, model=model)
     assert "--slots: 4096 slots of " in said and " MiB of memory that this machine has" in said

@@ -1,6 +1,5 @@
-"""What the server does when its device fails for good: the turns end as interrupted, /readyz says 503, the process ends with
-76, and what was acknowledged is there when a sound one starts on the same store. And when its disk does not answer: it stops
-all the same.
+"""A permanent device failure: turns end as interrupted, /readyz returns 503, the process exits with 76, and a restart
+on the same store has all acknowledged data. Also a disk that hangs: the server still stops.
 
     scripts/python -m pytest tests/system/ranks/device_test.py
 """
@@ -38,7 +37,7 @@ def test_a_device_that_fails_ends_the_server_with_76_and_loses_nothing_acknowled
                 while event["type"] not in TERMINAL:
                     event = await conversation.socket.receive()
                 ends.append(event)
-            # Nothing else runs in here meanwhile: the server waits for the answers to its closes, so it is still there.
+            # Nothing else runs in this loop meanwhile: the server still waits for the close replies, so it is still up.
             wait_for(lambda: server.get("/readyz")[0] == 503, "/readyz to tell of the failure")
             return talk.id, items, answer["id"], ends, heard
 
@@ -70,7 +69,7 @@ def test_a_device_that_fails_before_the_server_is_ready_ends_it_with_76_too(star
 
 
 def test_a_stop_ends_although_the_disk_does_not_answer(start, store, tmp_path):
-    """A call on a worker and the journal's thread wait for it for ever."""
+    """A call on a worker and the journal thread are blocked on the disk forever."""
     hang = tmp_path / "hang"
     flags = ("--store-path", store, "--shutdown-timeout", 1)
     server = start(*flags, binary=FAILING_SERVER, environment={"HANG_WHEN_THERE": str(hang)})

@@ -1,4 +1,4 @@
-"""Several engines behind one set of conversations: each keeps its own, and all outlive a kill.
+"""Several engines that share one set of conversations: each engine keeps its own, and all conversations survive a kill.
 
     scripts/python -m pytest tests/system/ranks/engines_test.py
 """
@@ -22,7 +22,7 @@ def run(coroutine):
 
 
 def engines(server, *arguments):
-    """`ringside engines ...`"""
+    """Runs `ringside engines ...`."""
     client = os.environ.get("RINGSIDE_CLIENT") or str(ROOT / "build/cpu/bin/ringside")
     return subprocess.run([client, "engines", *map(str, arguments), "--url", f"http://127.0.0.1:{server.port}"],
                           capture_output=True, text=True, timeout=PATIENCE_S)
@@ -52,7 +52,8 @@ async def crowd(port, ids, questions):
 
 
 def one_by_one(port, count, questions):
-    """New conversations, none beside another: each goes where the most room is, however busy the machine."""
+    """Creates conversations sequentially, so that each goes to the engine with the most room, however busy the machine
+    is."""
     return [run(talk_of(port, None, questions)) for _ in range(count)]
 
 
@@ -66,7 +67,7 @@ def test_conversations_stay_with_their_engine_and_outlive_a_kill(start, store):
     assert slots_used(server.port) == [4, 4]
     for id, (answer,) in heard:
         assert answer_text(answer) == answer_text(want[0])
-        # One after the other: engines that drift apart, as on a busy machine, would give idle ones away.
+        # Sequentially: engines that drift apart, as on a busy machine, would hand over idle conversations.
         _, (second,) = run(talk_of(server.port, id, ["And then?"]))
         assert answer_text(second) == answer_text(want[1])
         assert reused(second)[0] == "slot"
@@ -100,7 +101,7 @@ def test_a_drained_engine_gives_its_conversations_away_under_load_and_loses_none
 
     async def drain_under_load():
         async with Conversation(server.port) as one, Conversation(server.port) as other:
-            for talk in (one, other):  # the second goes where the first is not
+            for talk in (one, other):  # the second goes to the other engine
                 await talk.begin("Tell me.", max_output_tokens=1 << 18, **GREEDY)
             asking = asyncio.create_task(crowd(server.port, ids, questions[2:3]))
             drained, = await asyncio.to_thread(told, server, "drain", 0)
@@ -118,7 +119,7 @@ def test_a_drained_engine_gives_its_conversations_away_under_load_and_loses_none
 
     answers = run(drain_under_load())
     assert {answer_text(answer) for answer in answers[:10]} == {want[2]}
-    assert {reused(answer)[0] for answer in answers} <= {"slot", "host"}  # nothing is computed anew
+    assert {reused(answer)[0] for answer in answers} <= {"slot", "host"}  # nothing is recomputed
     answers = [answer for _, (answer,) in run(crowd(server.port, ids, questions[3:]))]
     assert {answer_text(answer) for answer in answers} == {want[3]}
     assert {reused(answer)[0] for answer in answers} <= {"slot", "host"}
@@ -140,7 +141,7 @@ def test_engines_are_for_admins_and_the_only_one_stays(start, tmp_path):
     chat, admin = add("chat,metrics"), add("admin")
     server = start("--keys-file", keys, "--slots", 8)
     for arguments in ((), ("drain", 0), ("resume", 0)):
-        assert "nothing at" in engines(server, *arguments, "--api-key", chat).stderr  # as what does not exist
+        assert "nothing at" in engines(server, *arguments, "--api-key", chat).stderr  # same error as for an unknown route
     listed = engines(server, "--api-key", admin)
     assert listed.returncode == 0 and re.search(r"^ +0  serving +0 of 8 ", listed.stdout, re.M), listed
     refused = engines(server, "drain", 0, "--api-key", admin)

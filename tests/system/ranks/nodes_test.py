@@ -1,5 +1,5 @@
-"""A server on two machines, which two network namespaces play: they have a link between them and nothing else in common but the
-disk. It answers as one process does, and a link that is cut in mid answer ends both.
+"""A server on two machines, simulated by two network namespaces that share a link and the disk. It answers as a single
+process does, and cutting the link in mid-answer ends both.
 
     scripts/python -m pytest tests/system/ranks/nodes_test.py        (as root)
 """
@@ -16,7 +16,7 @@ from rank_processes import FAILED, RankProcesses, needs_mpirun
 pytestmark = needs_mpirun
 CLONE_NEWNET = 0x40000000
 NETWORK = "10.77.0"
-# What mpirun starts in place of ssh: HOST COMMAND...
+# Replaces ssh for mpirun: HOST COMMAND...
 AGENT = """#!/bin/sh
 shift
 exec ip netns exec {far} unshare --uts sh -c "hostname {far}; $*"
@@ -28,7 +28,7 @@ def ip(*words):
 
 
 def enter(namespace):
-    """Takes this thread, and what it starts, into a network namespace."""
+    """Moves this thread and its children into a network namespace."""
     with open(namespace) as file:
         if ctypes.CDLL(None, use_errno=True).setns(file.fileno(), CLONE_NEWNET) != 0:
             raise OSError(ctypes.get_errno(), "setns")
@@ -36,7 +36,7 @@ def enter(namespace):
 
 @pytest.fixture
 def nodes(tmp_path):
-    """Makes two of them; the test runs on the near one."""
+    """Creates two nodes; the test runs on the near one."""
     near, far = f"near-{os.getpid()}", f"far-{os.getpid()}"
     if shutil.which("ip") is None or os.geteuid() != 0 or ip("netns", "add", near).returncode != 0:
         pytest.skip("no network namespaces here")

@@ -1,6 +1,6 @@
-"""A server whose ranks are processes that mpirun has started: it answers as one process does, its caches are restored by any
-number of them, and when one dies or does not answer all end, every turn that runs as interrupted, and nothing acknowledged is
-lost.
+"""A server whose ranks are processes started by mpirun: it answers as a single process does, any number of ranks can
+restore its caches, and when a rank dies or hangs all ranks exit, every running turn ends as interrupted, and no
+acknowledged data is lost.
 
     scripts/python -m pytest tests/system/ranks/processes_test.py
     RINGSIDE_RANK_KILLS=50 scripts/python -m pytest -s -k killed tests/system/ranks/processes_test.py
@@ -22,7 +22,7 @@ from server_process import ROOT, wait_for
 from wire import LOST, TERMINAL, text_of
 
 pytestmark = needs_mpirun
-# Longer than any test: a lost process must be noticed without it.
+# Longer than any test: a lost process must be noticed without this timeout.
 RANK_TIMEOUT = ("--rank-timeout", 3600)
 KILLS = int(os.environ.get("RINGSIDE_RANK_KILLS", 3))
 TALKS = 6
@@ -31,7 +31,7 @@ FAILING_SERVER = os.environ.get("RINGSIDE_FAILING_SERVER") or str(ROOT / "build/
 
 @pytest.fixture
 def start_ranks(model, tmp_path):
-    """Starts so many processes that share the model, a rank each unless a flag says otherwise."""
+    """Starts `count` processes that share the model, one rank each unless a flag changes that."""
     servers = []
 
     def start(count, *flags, ready=True, **named):
@@ -55,10 +55,10 @@ def test_answers_and_caches_are_those_of_one_process(start, start_ranks, store):
 
 
 def test_many_at_once_and_caches_that_leave_their_slots(start, start_ranks, store):
-    """More conversations than slots: caches go to the host and come back, from all processes."""
+    """More conversations than slots: all processes spill caches to the host and restore them."""
 
     async def one(server, number):
-        """Says something of its own: no other conversation's slot has all of it."""
+        """The text differs per conversation, so that no slot holds another's prefix."""
         async with Conversation(server.port) as talk:
             first = await talk.ask(f"{number}: hello.", max_output_tokens=20, **GREEDY)
             await asyncio.sleep(0)
@@ -90,7 +90,7 @@ def test_what_cannot_be_served_ends_all_of_them(start_ranks, flags, told):
 
 @pytest.fixture
 def start_gpu_ranks(start_ranks):
-    """The same with a device each that plays a GPU, of those that these names are of."""
+    """As start_ranks, with a simulated GPU per process, taken from `gpus`."""
     def start(count, gpus, *flags, environment=None, **named):
         return start_ranks(count, "--device", "cuda", "--tensor-parallel-force", *flags, binary=FAILING_SERVER,
                            environment={"GPUS": gpus} | (environment or {}), **named)
@@ -128,10 +128,10 @@ def test_a_gpu_of_one_process_that_fails_ends_all(start_gpu_ranks, store, tmp_pa
 
 
 class Load:
-    """Conversations that go on and on, and what their clients were told."""
+    """Conversations that run turn after turn, and what their clients received."""
 
     def __init__(self):
-        self.told = {}  # id: (role, text) of all that was acknowledged
+        self.told = {}  # id to the acknowledged (role, text) items
         self.errors = []  # of turns that were running when a process died
 
     async def talk(self, port, id):
@@ -156,7 +156,7 @@ class Load:
             pass
 
     async def until_lost(self, port, kill):
-        """`kill()` comes at some moment; then until no client hears anything any more."""
+        """Calls `kill()` at a random moment, then waits until the last client receives nothing more."""
         ids = [*self.told, *[None] * (TALKS - len(self.told))]
         talks = [asyncio.create_task(self.talk(port, id)) for id in ids]
         await asyncio.sleep(random.uniform(0.2, 1.0))
@@ -164,7 +164,7 @@ class Load:
         await asyncio.gather(*talks)
 
     async def check(self, port):
-        """What was acknowledged is there, in its order, and goes on."""
+        """All acknowledged items are present and in order, and the conversation continues."""
         for id, items in self.told.items():
             async with Conversation(port, id) as talk:
                 there = await talk.items()
@@ -175,7 +175,7 @@ class Load:
 
 
 def test_a_process_that_is_killed_ends_all_and_loses_nothing(start_ranks, store):
-    """Every one in turn."""
+    """Kills each rank in turn."""
     load, longest = Load(), 0
     flags = ("--store-path", store, *RANK_TIMEOUT, "--slots", 4)
     for number in range(KILLS):
@@ -227,7 +227,7 @@ def test_a_process_that_dies_between_turns_is_noticed(start_ranks):
 
 
 def test_a_busy_machine_loses_no_process(start_ranks):
-    """Busy loops take the processors for three times as long as a process may be silent; turns take what they leave."""
+    """Busy loops occupy the processors for three times the heartbeat limit; turns get the remaining time."""
     server = start_ranks(2, *RANK_TIMEOUT)
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(8 * os.cpu_count())]
 

@@ -1,4 +1,4 @@
-"""What a model answers that several ranks share, threads or processes: the same as one does, until a rank is lost."""
+"""A model shared by several ranks, threads or processes, answers as a single one does, until a rank is lost."""
 
 import json
 
@@ -18,7 +18,7 @@ async def ask(port, id, question, tokens):
 
 
 def answers_of(server, questions):
-    """The answers of a server to the questions of one conversation."""
+    """A server's answers to the questions of one conversation."""
     texts, id = [], None
     for question, tokens in questions:
         id, answer = run(ask(server.port, id, question, tokens))
@@ -28,7 +28,7 @@ def answers_of(server, questions):
 
 
 def answers_in_turn(starts, questions):
-    """The same where each question goes to a server of its own, which finds the cache that the one before has stored."""
+    """As answers_of, with one server per question: each finds the cache that the previous one stored."""
     texts, id = [], None
     for start, (question, tokens) in zip(starts, questions):
         server = start()
@@ -42,7 +42,7 @@ def answers_in_turn(starts, questions):
 
 
 def lose_turn(server, harm):
-    """Does `harm` while a turn runs, which must end as interrupted: the conversation, its items, and the error."""
+    """Calls `harm` during a turn, which must end as interrupted; returns the conversation, its items and the error."""
     async def lose():
         async with Conversation(server.port) as talk:
             await talk.ask("Hello.", max_output_tokens=8, **GREEDY)
@@ -52,7 +52,7 @@ def lose_turn(server, harm):
             while (event := await talk.socket.receive())["type"] not in TERMINAL:
                 heard += event.get("delta", "")
             items += [("user", "Tell me."), ("assistant", heard)]
-            # Nothing else runs in here meanwhile: the server waits for the answer to its close, so it is still there.
+            # Nothing else runs in this loop meanwhile: the server still waits for the close reply, so it is still up.
             wait_for(lambda: server.get("/readyz")[0] == 503, "/readyz to tell of the failure")
             assert event["response"]["error"]["message"] in json.loads(server.get("/readyz")[1])["reason"]
             return talk.id, items, event
@@ -66,14 +66,14 @@ def lose_turn(server, harm):
 
 
 def lose_rank(server, harm):
-    """The same where `harm` silences the second process: the conversation and its items."""
+    """As lose_turn, where `harm` silences the second process; returns the conversation and its items."""
     id, items, error = lose_turn(server, harm)
     assert "process 1 did not respond" in error["message"], error
     return id, items
 
 
 def goes_on(server, id, items):
-    """The conversation has what was told of it, its answer is continued, and it is answered."""
+    """The conversation has everything that was received, its answer can be continued, and it takes new turns."""
     async def again():
         async with Conversation(server.port, id) as talk:
             assert await talk.items() == items

@@ -1,4 +1,4 @@
-"""A server of several processes, as mpirun starts it."""
+"""A server of several processes, started by mpirun."""
 
 import os
 import shutil
@@ -9,29 +9,29 @@ import pytest
 from server_process import ServerProcess, server_path, wait_for
 
 MPIRUN = shutil.which("mpirun")
-FAILED = 76  # how each of them ends when one is lost
-# The other ranks go on when one has died, and end by themselves: the first has to tell its clients.
+FAILED = 76  # exit status of every process after one is lost
+# The other ranks must outlive a dead one and exit by themselves: rank 0 still has to notify its clients.
 OPTIONS = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--enable-recovery"]
-# Notes how each process ends: mpirun does not tell.
+# Records each process's exit status, which mpirun does not report.
 NOTE_END = 'trap "" TERM; "$@"; echo $? > "$END.$OMPI_COMM_WORLD_RANK"'
 
 needs_mpirun = pytest.mark.skipif(MPIRUN is None, reason="no mpirun here")
 
 
 class RankProcesses(ServerProcess):
-    """`count` processes with as many ranks each as --tensor-parallel-size says."""
+    """`count` processes with --tensor-parallel-size ranks each."""
 
     def __init__(self, model, count, *flags, folder, options=(), under=(), environment=None, **named):
-        """`options`: more of mpirun's. `under`: what mpirun itself is started by."""
+        """`options`: more mpirun options. `under`: a launcher for mpirun itself."""
         self.count, self.end = count, Path(folder) / "end"
-        self.program = Path(named.get("binary") or server_path()).name[:15]  # as the system knows it
+        self.program = Path(named.get("binary") or server_path()).name[:15]  # truncated like the kernel's process name
         for old in Path(folder).glob("end.*"):
             old.unlink()
         launcher = [*under, MPIRUN, *OPTIONS, *options, "-np", str(count), "-x", "END", "/bin/sh", "-c", NOTE_END, "sh"]
         super().__init__(model, *flags, folder=folder, launcher=launcher, environment={"END": str(self.end)} | (environment or {}), **named)
 
     def pids(self):
-        """By rank, of those that run, on all machines that this one plays."""
+        """Running processes by rank, on all simulated machines."""
         found = {}
         for entry in filter(str.isdigit, os.listdir("/proc")):
             try:
@@ -52,13 +52,13 @@ class RankProcesses(ServerProcess):
         self.send(0, signal.SIGTERM)
 
     def kill(self):
-        """All of them."""
+        """Kills all processes."""
         for pid in self.pids().values():
             os.kill(pid, signal.SIGKILL)
         super().kill()
 
     def ended(self):
-        """How each process ended, once all have."""
+        """Waits for all processes to exit; returns their exit statuses."""
         files = [Path(f"{self.end}.{rank}") for rank in range(self.count)]
         wait_for(lambda: all(file.exists() and file.read_text() for file in files), f"all processes to end:\n{self.tail()}")
         wait_for(lambda: not self.pids(), "all processes to be gone")

@@ -1,4 +1,4 @@
-"""A model that several ranks share answers as one does, and its caches, saved by some, are restored by others.
+"""A model split over several ranks answers as one rank does, and its saved caches can be restored by any other layout.
 
     scripts/python -m pytest tests/system/ranks/ranks_test.py
 """
@@ -11,7 +11,7 @@ import tiny_model
 from conversation import Conversation, answer_text
 from rank_answers import GREEDY, QUESTIONS, answers_in_turn, answers_of, ask, run
 
-LAYOUTS = [[(2, 1), (4, 1), (1, 1)], [(1, 2), (2, 1), (2, 2)]]  # ranks of a layer, stages: of one server after the other
+LAYOUTS = [[(2, 1), (4, 1), (1, 1)], [(1, 2), (2, 1), (2, 2)]]  # (ranks per layer, pipeline stages) of successive servers
 
 
 def test_answers_and_caches_are_those_of_one_rank(start, store):

@@ -1,9 +1,9 @@
-"""The transport's WebSocket against Autobahn's 517 cases, as the package kosoku runs them:
+"""The transport's WebSocket against Autobahn's 517 cases, as packaged by kosoku:
 
     scripts/python tests/system/transport/conformance_test.py [--echo-server PATH] [--cases GLOB]
 
-A test binary echoes through the server's own transport and settings; only the limit of a message is lifted for the cases about
-large ones (9.*). Every verdict must be the one that is expected; ends with 1 otherwise.
+A test binary echoes through the server's own transport and settings; only the message size limit is raised for the
+large-message cases (9.*). Every verdict must match the expected one; exits with 1 otherwise.
 """
 
 import argparse
@@ -22,8 +22,8 @@ PATH = "/echo"
 CASES = 517
 SERVER_MESSAGE_BYTES, LARGE_MESSAGE_BYTES = 4 << 20, 64 << 20
 LARGE = "9.*"
-# Beside OK, what the suite itself does not call a failure. A peer that breaks the rules right behind a message may find its
-# connection closed before that is answered; text that is no UTF-8 may be refused at the end of its frame; the standard leaves
+# Verdicts other than OK that the suite itself does not count as failures. After a protocol violation the connection may
+# close before an earlier message is echoed; invalid UTF-8 may be refused at the end of its frame; the standard leaves
 # some closes open; permessage-deflate is not offered.
 NON_STRICT = {"3.2", "3.3", "3.4", "4.1.3", "4.1.4", "4.1.5", "4.2.3", "4.2.4", "4.2.5", "5.15", "6.4.1", "6.4.2", "6.4.3", "6.4.4"}
 INFORMATIONAL = {"7.1.6", "7.13.1", "7.13.2"}
@@ -31,7 +31,7 @@ INFORMATIONAL = {"7.1.6", "7.13.1", "7.13.2"}
 
 @contextlib.contextmanager
 def echo_server(binary, max_message_bytes):
-    """Its port."""
+    """Runs an echo server; yields its port."""
     with subprocess.Popen([binary, PATH, str(max_message_bytes)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
             yield int(process.stdout.readline())
@@ -41,7 +41,7 @@ def echo_server(binary, max_message_bytes):
 
 
 def run(port, cases, exclude=None):
-    """Every case's result, whatever it is."""
+    """Returns the verdict of every case."""
     async def measured():
         return await kosoku.run_fuzzingclient(f"127.0.0.1:{port}{PATH}", cases, exclude)
 

@@ -1,5 +1,5 @@
-"""Crowds of clients that are slow, come back all at once or mean harm, for crowds_test.py and scripts/bench_crowds.py. All blocking,
-on one thread."""
+"""Crowds of slow, returning and hostile clients for crowds_test.py and scripts/bench_crowds.py. All calls block, on one
+thread."""
 
 import contextlib
 import http.client
@@ -10,12 +10,12 @@ import time
 from answer import Answer
 from bare_socket import BINARY, CONTINUATION, PING, TEXT, BareSocket, frame, serve
 
-SMALL_BUFFER = 4096  # of a reader that does not read: the least that the system allows is a little more
+SMALL_BUFFER = 4096  # receive buffer of a client that does not read; the kernel's minimum is slightly larger
 MIB = 1 << 20
 
 
 class Conversations:
-    """Makes conversations over one kept connection."""
+    """Creates conversations over one keep-alive connection."""
 
     def __init__(self, port):
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
@@ -31,7 +31,7 @@ class Conversations:
         return [self.call("POST", "/v1/conversations", {})["id"] for _ in range(count)]
 
     def text_of_answer(self, id):
-        """The text of the newest message, which is the assistant's."""
+        """Returns the text of the newest message, which must be the assistant's."""
         item = self.call("GET", f"/v1/conversations/{id}/items?order=desc&limit=1")["data"][0]
         assert item["role"] == "assistant", item
         return "".join(part["text"] for part in item["content"])
@@ -41,13 +41,13 @@ def ask(one, conversation, tokens, lane=None, logprobs=False):
     event = {"type": "response.create", "conversation": conversation, "input": "Go on.", "max_output_tokens": tokens, "ignore_eos": True}
     if lane is not None:
         event["stream_id"] = lane
-    if logprobs:  # their events are never merged: what waits is what has been said
+    if logprobs:  # events with log probabilities are never merged, so the backlog grows with the text
         event["include"] = ["message.output_text.logprobs"]
     one.say(event)
 
 
 def slow_readers(port, lanes_of_each, tokens, logprobs=False):
-    """A socket for each list of conversations, which asks for an answer in every one and reads nothing from then on."""
+    """Opens one socket per list of conversations, starts an answer in each and reads nothing from then on."""
     slow = []
     for conversations in lanes_of_each:
         one = BareSocket(port, receive_buffer=SMALL_BUFFER).open()
@@ -58,7 +58,8 @@ def slow_readers(port, lanes_of_each, tokens, logprobs=False):
 
 
 class Listener:
-    """Resumes a conversation with one answer and hears all of it but its first event, which whoever asked has heard."""
+    """Resumes a conversation with one answer and receives everything after the first event, which the original reader
+    has seen."""
 
     def __init__(self, port, conversation):
         self.began, self.heard_s = time.perf_counter(), None  # until the first event
@@ -92,7 +93,7 @@ class Listener:
 
 
 def hear_all(port, conversations):
-    """Comes back to all of them at once and hears every answer to its end; the listeners."""
+    """Resumes all conversations at once and receives every answer to its end; returns the listeners."""
     listeners = [Listener(port, id) for id in conversations]
     serve(listeners, Listener.done)
     for one in listeners:
@@ -100,11 +101,11 @@ def hear_all(port, conversations):
     return listeners
 
 
-# ---- floods: each takes a port, does harm until it is cut, and returns the code that it was closed with ---------------------------
+# ---- floods: each takes a port, attacks until it is cut, and returns the close code -----------------------------------------------
 
 
 def send_until_cut(one, block, most_bytes=64 * MIB):
-    """Sends `block` again and again without reading, until the server cuts the connection or has got so many bytes."""
+    """Sends `block` repeatedly without reading, until the server closes the connection or has received `most_bytes`."""
     with contextlib.suppress(ConnectionError):
         for _ in range(most_bytes // len(block) + 1):
             one.socket.sendall(block)
@@ -115,7 +116,7 @@ def flood(port, first, block):
     with contextlib.suppress(ConnectionError):
         one.socket.sendall(first)
     send_until_cut(one, block * (1 + (64 << 10) // len(block)))
-    code = one.close_code()  # a server that reads on for a while, and throws away, has closed all the same
+    code = one.close_code()  # the server has closed even if it still reads and discards for a while
     one.close()
     return code
 
@@ -129,13 +130,13 @@ FRAME_FLOODS = {
     "a message without an end": (frame(BINARY, b"x", final=False), frame(CONTINUATION, b"x" * MIB, final=False)),
     "frames without a mask": (b"", b"\x81\x01x"),
 }
-# How each may end: a close frame, or none where the server is still being written to when it has had enough.
+# Permitted close codes: a close frame, or none if the server was still receiving data when it closed.
 FRAME_CODES = {"a message without an end": {1009, None}, "frames without a mask": {1002, None}}
 FLOOD_CODES = {1008, 1013, None}
 
 
 def large_messages(port, count):
-    """Messages of 1 MiB under a real mask, none of them a request; the errors that they are answered with."""
+    """Sends messages of 1 MiB under a real mask, none of them a request; returns the errors."""
     one = BareSocket(port).open()
     key = b"\xa5\x5a\x0f\xf0"
     message = b"\x81\xff" + MIB.to_bytes(8, "big") + key + bytes(ord("x") ^ key[i % 4] for i in range(4)) * (MIB // 4)
@@ -151,7 +152,7 @@ def large_messages(port, count):
 
 
 def connect(port):
-    """A TCP connection and nothing more; None if it is refused."""
+    """A bare TCP connection; None if it is refused."""
     try:
         return socket.create_connection(("127.0.0.1", port), timeout=120)
     except OSError:

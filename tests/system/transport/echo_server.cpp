@@ -1,7 +1,6 @@
-// Echoes WebSocket messages through the transport with the settings that the server uses, for conformance suites:
-//   echo_server PATH [MAX_MESSAGE_BYTES]
-// listens on a free port of 127.0.0.1, prints it and echoes what is sent to PATH until its standard input ends. A limit
-// of messages other than the server's is for cases that are about large ones.
+// Echoes WebSocket messages through the transport with the server's settings, for conformance suites:
+//   echo_server PATH [MAX_MESSAGE_BYTES] listens on a free port of 127.0.0.1, prints it and echoes messages sent to
+//   PATH until its standard input ends. MAX_MESSAGE_BYTES overrides the message limit for cases about large messages.
 #include <cstdio>
 #include <cstdlib>
 

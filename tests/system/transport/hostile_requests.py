@@ -1,7 +1,7 @@
-"""Requests that two readers could take differently, or that want more than they may have: each with what it must be answered with.
+"""Requests that two parsers could read differently, or that exceed a limit, each with its expected status.
 
-A shape is (name, bytes, statuses). Behind most of them stands SMUGGLED, a whole request that makes a conversation: whoever
-takes the shape for less than it is, or for more, answers that one as well.
+A shape is (name, bytes, statuses). Most are followed by SMUGGLED, a complete request that creates a conversation: a
+server that reads the shape too short, or too long, answers that one as well.
 """
 
 SMUGGLED = b"POST /v1/conversations HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}"
@@ -157,8 +157,8 @@ def upgrades():
 
 
 def clean_shapes():
-    """Whole requests that ask for what there is not: each is refused, and the next one on its connection is answered as if it had
-    never been."""
+    """Well-formed requests for things that do not exist: each is refused, and the next request on the connection is
+    unaffected."""
     def get(target, head=b"", method=b"GET"):
         return request(head, method=method, target=target)
     for target in (b"/%2e%2e/v1/models", b"/v1/../v1/models", b"/v1/./models", b"//v1/models", b"/v1//models", b"/v1/models/", b"/v1%5cmodels", b"/v1/models%20", b"/v1/models%09", b"/v1/models%0d%0aX:%20y", b"/v1/models%3fa=b", b"/v1/models;a=b", b"/V1/models", b"/v1/MODELS", b"/v1/models%23",

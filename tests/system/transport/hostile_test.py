@@ -1,4 +1,5 @@
-"""Hostile requests over raw sockets: each is refused once, its connection ends, and nothing behind it is taken for a request.
+"""Hostile requests over raw sockets: each is refused once, its connection is closed, and no later byte is read as a
+request.
 
     scripts/python -m pytest tests/system/transport/hostile_test.py
 """
@@ -11,7 +12,7 @@ import pytest
 from hostile_requests import SMUGGLED, chunked, request
 
 END = request(b"Connection: close\r\n", method=b"GET", target=b"/v1/models")
-PATIENCE_S = 20  # less than the server gives a request: what it does not understand at once is not refused, but waited for
+PATIENCE_S = 20  # below the server's request timeout: a request must be refused at once, not by the timeout
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +23,7 @@ def server(model, tmp_path_factory):
 
 
 def exchange(port, data):
-    """What the server says to these bytes until it ends the connection; None if it does not."""
+    """Returns the server's answer up to the close of the connection; None if it does not close."""
     with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
         said = b""
         try:
@@ -37,7 +38,7 @@ def exchange(port, data):
 
 
 def answers(said):
-    """(status, body) of each answer in a stream of them."""
+    """Splits a stream of answers into (status, body) pairs."""
     out = []
     while said:
         head, found, rest = said.partition(b"\r\n\r\n")
@@ -91,7 +92,7 @@ def test_what_is_not_there_is_refused_and_the_next_request_answered(server):
 
 
 def answers_by_status(server):
-    """How many answers the server has given, whatever their status; the one that tells is not among them."""
+    """Number of answers the server has given, of any status, without the one that reports the metrics."""
     return sum(count for name, count in server.metrics().items() if name.startswith("ringside_http_responses_total"))
 
 
@@ -103,7 +104,7 @@ def test_what_is_in_order_is_answered_once_each(server):
     for data in made:
         assert [status for status, _ in answers(exchange(server.port, data + END)) if status != 100] == [200, 200], data
     assert conversations(server) == before + len(made)
-    many = 500  # at once: they are answered one after another, and not read ahead of that
+    many = 500  # pipelined: requests are answered in order, without read-ahead
     got = answers(exchange(server.port, SMUGGLED * many + END))
     assert [status for status, _ in got] == [200] * (many + 1)
     assert len({json.loads(body)["id"] for _, body in got[:-1]}) == many

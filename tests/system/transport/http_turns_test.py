@@ -1,4 +1,4 @@
-"""Turns over HTTP when things go wrong: clients that leave or ask again, a killed server, a drain.
+"""Turns over HTTP under failures: clients that disconnect or retry, a killed server, a drain.
 
     scripts/python -m pytest tests/system/transport/http_turns_test.py
 """
@@ -30,14 +30,14 @@ async def call(port, method, path, body=None):
 
 
 async def begin(port, body, *headers):
-    """A request whose answer is awaited."""
+    """Sends a request without waiting for the answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(message("/v1/responses", body, *headers))
     return reader, writer
 
 
 async def events_of(reader):
-    """The events of a stream, to its end; the answer must be one."""
+    """Yields the events of a stream, to its end; the status must be 200."""
     head = await reader.readuntil(b"\r\n\r\n")
     assert head.split()[1] == b"200", head
     async for line in reader:
@@ -46,7 +46,8 @@ async def events_of(reader):
 
 
 async def begin_stream(port, body, deltas, *headers):
-    """A streamed answer of which so many deltas have come: the response's id, the text so far, and its connection."""
+    """Starts a streamed answer and reads `deltas` deltas; returns the response id, the text so far and
+    the connection."""
     reader, writer = await begin(port, {**body, "stream": True}, *headers)
     id, heard = None, ""
     async for event in events_of(reader):
@@ -65,14 +66,14 @@ def running(server):
 
 
 def answering(server):
-    """A turn that runs may also be the one that warms the server up; that writes nothing."""
+    """Whether a turn generates: the warm-up turn generates nothing."""
     return server.metrics()["ringside_generation_tokens_total"] > 5
 
 
 async def drop(writer):
-    """The client is gone without a word."""
+    """The client disappears without a close."""
     writer.transport.abort()
-    await asyncio.sleep(0)  # the loop closes it
+    await asyncio.sleep(0)  # lets the loop close it
 
 
 def test_a_stored_answer_goes_on_without_its_client_and_an_unstored_one_does_not(start):
@@ -108,7 +109,7 @@ def test_a_client_that_asks_again_gets_the_answer_of_its_first_request(start, st
             body = {"input": "Tell me.", **SHORT, **where}
             id, heard, writer = await begin_stream(server.port, body, 2)
             await drop(writer)
-            # Whole and streamed, at once: each hears the answer that runs.
+            # One whole and one streamed request at once: both attach to the running answer.
             reader, whole = await begin(server.port, body, again, "Connection: close")
             events_reader, streamed = await begin(server.port, {**body, "stream": True}, again)
             events = [event async for event in events_of(events_reader)]
@@ -191,7 +192,7 @@ def test_a_drain_lets_answers_end_and_answers_who_still_waits(start):
     assert b" 200 " in head and b"Connection: close" in head
     assert response["usage"]["output_tokens"] == 3000
     assert server.wait() == 0
-    server = start("--shutdown-timeout", 6)  # two seconds of it for the end to be told, which takes a slow machine some
+    server = start("--shutdown-timeout", 6)  # of these, two seconds to report the end, which a slow machine needs
 
     async def too_late():
         reader, writer = await begin(server.port, {"input": "Go", **ENDLESS})

@@ -1,4 +1,4 @@
-"""Keys, owners, scopes and tickets against the whole server: who gets what, and that nobody gets more.
+"""Keys, owners, scopes and tickets against the whole server: which requests each key permits.
 
     scripts/python -m pytest tests/system/transport/keys_test.py
 """
@@ -18,10 +18,10 @@ import websockets
 from server_process import PATIENCE_S, ServerProcess, run, server_path, wait_for
 from websockets.asyncio.client import connect
 
-# What needs no key, and holds nothing of anybody's; everything else does. "/" and what is below /page/ is the page.
+# Routes that need no key and expose nothing owned; all others need one. "/" and everything below /page/ is the page.
 OPEN = {"/healthz", "/livez", "/v2/health/live", "/readyz", "/health", "/v2/health/ready", "/"}
 OPEN_FOLDER = "/page/"
-MARK = "zzzzzzzzzz"  # no route has it, no id is it
+MARK = "zzzzzzzzzz"  # appears in no route and no id
 
 
 class Keys:
@@ -51,7 +51,7 @@ def bearer(key):
 
 
 def call(server, key, method, path, body=None, headers=None):
-    """Status and body of one request on a connection of its own."""
+    """Returns status and body of one request on its own connection."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
     try:
         data = None if body is None else body if isinstance(body, bytes) else json.dumps(body)
@@ -64,7 +64,7 @@ def call(server, key, method, path, body=None, headers=None):
 
 
 def retry_after(server, key, path, body):
-    """Seconds for which a refused request is to stay away."""
+    """Returns the Retry-After seconds of a refused request."""
     request = urllib.request.Request(f"http://127.0.0.1:{server.port}{path}", json.dumps(body).encode(), bearer(key) | {"Content-Type": "application/json"})
     with pytest.raises(urllib.error.HTTPError) as refused:
         urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=PATIENCE_S)
@@ -77,7 +77,7 @@ def socket(server, key, path="/v1/responses", **options):
 
 
 async def ask(connection, **fields):
-    """The last event of a turn."""
+    """Runs a turn; returns its last event."""
     await connection.send(json.dumps({"type": "response.create", **fields}))
     while (event := json.loads(await connection.recv()))["type"] not in ("response.completed", "response.incomplete", "response.failed", "error"):
         pass
@@ -99,8 +99,8 @@ def server(model, keys, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def people(server, keys):
-    """Keys by name, known to the running server."""
-    made = {"expired": keys.add("alice", "chat,admin,metrics", "--expires", "1s")}  # known when the others are
+    """Adds keys by name and waits until the running server knows them."""
+    made = {"expired": keys.add("alice", "chat,admin,metrics", "--expires", "1s")}  # first, so that it has expired once the others are known
     made |= {"alice": keys.add("alice"), "alice_admin": keys.add("alice", "chat,admin"), "metrics": keys.add("monitor", "metrics"),
              "admin": keys.add("root", "admin"), "bob": keys.add("bob", "chat,admin")}
     wait_for(lambda: call(server, made["bob"], "GET", "/v1/models")[0] == 200, "new keys are taken over without a restart")
@@ -109,7 +109,7 @@ def people(server, keys):
 
 
 def routes(server):
-    """(method, pattern, scope) of everything that the router has, from the router itself."""
+    """(method, pattern, scope) of every route, from the router's log."""
     found = re.findall(r"route: ([A-Z]+) (/\S*) (\S+)", server.log.read_text())
     assert len(found) >= 20, "the log tells the routes"
     return found
@@ -120,7 +120,7 @@ def socket_paths(server):
 
 
 def without(text, *words):
-    """A body without what was asked for, so that answers about different things can be compared."""
+    """Masks the requested names in a body, so that answers about different objects can be compared."""
     for word in words:
         text = text.replace(word, "*")
     return text
@@ -149,7 +149,7 @@ def test_a_route_beyond_a_keys_scopes_is_not_there(server, people):
         if pattern in OPEN or pattern.startswith(OPEN_FOLDER):
             continue
         path = re.sub(r"\{\w+\}", "conv_" + MARK, pattern)
-        word = re.findall(r"[^/{}]+", re.sub(r"\{\w+\}", "", pattern))[-1]  # the last that is no parameter
+        word = re.findall(r"[^/{}]+", re.sub(r"\{\w+\}", "", pattern))[-1]  # the last segment that is not a parameter
         elsewhere = "x".join(path.rsplit(word, 1)) if word in path else path
         for name, scopes in scopes_of.items():
             if scope in scopes:
@@ -272,7 +272,7 @@ def test_a_broken_keys_file_changes_nothing(server, keys, people):
 
 def test_limits_of_an_owner(server, keys):
     keys("limit", "erin", "--sessions", 2, "--tokens-per-minute", 20)
-    key = keys.add("erin")  # known with the limits
+    key = keys.add("erin")  # known together with the limits
     wait_for(lambda: call(server, key, "GET", "/v1/models")[0] == 200, "the key is known")
     assert [call(server, key, "POST", "/v1/conversations", {})[0] for _ in range(3)] == [200, 200, 429]
 

@@ -1,4 +1,4 @@
-"""Who gets a connection when there are too many: descriptors, the places of owners, and what is answered all the same.
+"""Connection limits: file descriptors, per-owner places, and the routes that are still answered.
 
     scripts/python -m pytest tests/system/transport/places_test.py
 """
@@ -17,7 +17,7 @@ KEYS = {"A": "key-of-a-0123456789", "B": "key-of-b-0123456789"}
 
 
 def file_limits(server):
-    """The soft and the hard limit of the process's descriptors."""
+    """The process's soft and hard limit of file descriptors."""
     line = next(line for line in Path(f"/proc/{server.process.pid}/limits").read_text().splitlines() if line.startswith("Max open files"))
     return line.split()[3:5]
 
@@ -27,7 +27,7 @@ def open_files(server):
 
 
 def get(server, path, key=None):
-    """Status, headers and body on a connection of its own."""
+    """Returns status, headers and body of a GET on its own connection."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
     try:
         connection.request("GET", path, headers={"Authorization": f"Bearer {KEYS[key]}"} if key else {})
@@ -38,7 +38,7 @@ def get(server, path, key=None):
 
 
 def limited(soft, hard):
-    """A launcher under which the server has these limits of descriptors."""
+    """A launcher that sets these descriptor limits for the server."""
     return ["sh", "-c", f'ulimit -Sn {soft} && ulimit -Hn {hard} && exec "$@"', "sh"]
 
 
@@ -63,7 +63,7 @@ def test_more_connections_than_descriptors_are_lowered_with_a_warning(start):
 def test_without_descriptors_accepting_goes_on(start):
     server = start("--max-connections", 500)
     before = open_files(server)
-    # Only now, so that the server has counted with more.
+    # Only now, because the server computed its limits from the larger number.
     resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (before + 20, before + 20))
     silent = [one for one in (crowds.connect(server.port) for _ in range(100)) if one]
     for _ in range(5):

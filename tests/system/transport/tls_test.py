@@ -1,4 +1,4 @@
-"""HTTPS and WSS: every client, a certificate that is replaced, and peers that never finish.
+"""HTTPS and WSS: every client, a replaced certificate, and peers that never finish the handshake.
 
     scripts/python -m pytest tests/system/transport/tls_test.py
 """
@@ -21,7 +21,7 @@ from websockets.asyncio.client import connect
 
 
 class Authority:
-    """An authority of the test's own, and certificates from it."""
+    """A private certificate authority, and certificates from it."""
 
     def __init__(self, folder):
         self.folder, self.file = folder, folder / "ca.pem"
@@ -32,7 +32,7 @@ class Authority:
         subprocess.run(["openssl", *args], cwd=self.folder, check=True, capture_output=True)
 
     def certificate(self, name, hosts="DNS:localhost,IP:127.0.0.1"):
-        """Certificate and key of these hosts, in files of this name."""
+        """Creates a certificate and key for these hosts in files of this name."""
         (self.folder / "ext").write_text("subjectAltName=" + hosts)
         self.openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
         self.openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-out", f"{name}.pem", "-days", "1", "-extfile", "ext")
@@ -49,7 +49,7 @@ def authority(tmp_path_factory):
 
 @pytest.fixture
 def secure(start, authority, tmp_path):
-    """A server, and the files that it reads its certificate from."""
+    """A server, and the files from which it reads its certificate."""
     certificate, key = tmp_path / "server.pem", tmp_path / "server.key"
     for source, target in zip(authority.certificate("first"), (certificate, key)):
         shutil.copy(source, target)
@@ -65,7 +65,7 @@ def secure(start, authority, tmp_path):
 
 
 def subject(server, authority, **options):
-    """The common name in the certificate that the server shows now."""
+    """The common name in the certificate that the server presents now."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as plain:
         with authority.context().wrap_socket(plain, server_hostname="localhost", **options) as connection:
             return dict(part[0] for part in connection.getpeercert()["subject"])["commonName"]
@@ -96,7 +96,7 @@ def test_stock_clients_over_tls(secure, authority):
 
     async def talk():
         async with connect(f"wss://localhost:{secure.port}/v1/responses", ssl=context, proxy=None) as connection:
-            large = "Hello. " * 50_000  # many records
+            large = "Hello. " * 50_000  # spans many records
             await connection.send(json.dumps({"type": "response.create", "input": large, "max_output_tokens": 4, "truncation": "auto"}))
             while (last := json.loads(await connection.recv()))["type"] not in ("response.completed", "response.incomplete", "error"):
                 pass
@@ -188,18 +188,18 @@ def test_a_new_certificate_is_for_new_connections(secure, authority):
 
 
 def test_peers_that_never_finish_and_peers_that_speak_something_else(secure, authority):
-    idle = [socket.create_connection(("127.0.0.1", secure.port)) for _ in range(300)]  # more than may shake hands at once
+    idle = [socket.create_connection(("127.0.0.1", secure.port)) for _ in range(300)]  # more than the limit of concurrent handshakes
     try:
         assert subject(secure, authority), "a newcomer takes the place of the one that has been at it for longest"
         for data in (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"\x16\x03\x01\xff\xff" + b"\x00" * 100, b"\x00" * 50):
             with socket.create_connection(("127.0.0.1", secure.port), timeout=PATIENCE_S) as connection:
                 connection.sendall(data)
                 try:
-                    while connection.recv(4096):  # an alert, perhaps
+                    while connection.recv(4096):  # possibly an alert
                         pass
                 except ConnectionError:
                     pass
-        for connection in idle:  # and in the end all of these are cut
+        for connection in idle:  # finally all of these are closed
             connection.settimeout(PATIENCE_S)
             try:
                 assert connection.recv(1) == b""

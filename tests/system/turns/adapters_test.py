@@ -1,5 +1,5 @@
-"""LoRA adapters and soft prompts from outside: asked for as models, many at once, by conversations that keep theirs, and across restarts in which
-an adapter is the same, another or gone.
+"""LoRA adapters and soft prompts: requested as models, many at once, by conversations that keep theirs, and across
+restarts that keep, change or remove an adapter.
 
     scripts/python -m pytest tests/system/turns/adapters_test.py
 """
@@ -22,7 +22,7 @@ UNREADABLE, BAD_SETTINGS = 1, 78
 
 @pytest.fixture
 def adapters(tmp_path):
-    """Makes so many adapters: the flags that serve them, by the names a1, a2 ..."""
+    """Makes `count` adapters; returns the flags that serve them as a1, a2 ..."""
 
     def adapters(count, first_seed=1):
         made = [tiny_model.make_adapter(tmp_path / f"a{i}.gguf", seed=first_seed + i) for i in range(1, count + 1)]
@@ -101,7 +101,7 @@ def test_a_conversation_keeps_its_adapter(start, store, adapters):
             assert first["model"] == second["model"] == "a1" and reused(second)[0] == "slot"
             both = {"model": "a2", "ringside": {"adapter": "a1"}}
             assert (await talk.refused("Which?", **both))["error"]["param"] == "ringside.adapter"
-        async with Conversation(server.port) as other:  # a turn names its own
+        async with Conversation(server.port) as other:  # a turn names its own adapter
             named = await other.ask("Hello there, you.", model="a1", **SHORT)
             assert answer_text(named) == answer_text(first)
             plain = await other.ask("Hello there, you.", model="tiny", **SHORT)
@@ -114,17 +114,17 @@ def test_a_conversation_keeps_its_adapter(start, store, adapters):
 
     conversation = run(begin())
     server.stop()
-    # The same adapter: the cache is that which was left.
+    # Same adapter: the stored cache is reused.
     server = start(*flags, *adapters(2))
     answer = run(third(server))
     assert answer["model"] == "a1" and answer["ringside"]["source"] == "disk"
     server.stop()
-    # Another file by its name: what was cached is of no use.
+    # A different file under the same name: the stored cache is invalid.
     server = start(*flags, *adapters(2, first_seed=50))
     answer = run(third(server))
     assert answer["model"] == "a1" and reused(answer)[:2] == ("recomputed", 0)
     server.stop()
-    # None of its name.
+    # No adapter of that name.
     server = start(*flags)
 
     async def gone():
@@ -171,7 +171,7 @@ def test_soft_prompts_are_models_too(start, store, tmp_path, adapters):
         return reused(answer)[0], answer_text(answer)
 
     assert third(*flags)[0] == "disk"
-    # Another table by the same name is another prompt.
+    # Another table under the same name is a different prompt.
     tiny_model.make_soft_prompt(table, seed=2)
     assert third(*flags)[0] == "recomputed"
 

@@ -1,5 +1,5 @@
-"""Sessions as coding agents have them: the whole history with every request, a header in it that changes each time, results of tools
-of many lengths, and short requests on the side. Each request costs its new tokens and the answer before it.
+"""Sessions of coding agents: the whole history in every request, a header in it that changes each time, tool results of
+many lengths, and short side requests. Each request costs only its new tokens and the previous answer.
 
     scripts/python -m pytest tests/system/turns/agents_test.py
 """
@@ -25,19 +25,19 @@ def post(server, path, body, headers=None):
 
 
 def system(number):
-    """As Claude Code sends it: the hash in the first block is another one with every request."""
+    """As Claude Code sends it: the hash in the first block changes with every request."""
     header = f"x-anthropic-billing-header: cc_version=2.1.332.{number:03x}; cc_entrypoint=cli; cch={number * 7919 % 0xfffff:05x};"
     return [{"type": "text", "text": header}, {"type": "text", "text": INSTRUCTIONS, "cache_control": {"type": "ephemeral"}}]
 
 
 class Agent:
-    """Calls a tool in each turn and sends back what it gave."""
+    """Calls a tool in every turn and sends back its result."""
 
     def __init__(self, server, user="user_1_session_1"):
         self.server, self.user, self.requests, self.messages = server, user, 0, []
 
     def turn(self, content):
-        """The usage of the answer, which is added to the history."""
+        """Runs a turn, appends the answer to the history, and returns its usage."""
         self.requests += 1
         self.messages.append({"role": "user", "content": content})
         answer = post(self.server, "/v1/messages?beta=true", {
@@ -57,7 +57,7 @@ def start_large(start, tmp_path, *flags):
 
 
 def words(count, seed):
-    """About so many tokens: most of the tiny model's are bytes."""
+    """About `count` tokens: most tokens of the tiny model are bytes."""
     source = random.Random(seed)
     return "".join(source.choice("abcdefghij klmnop\n") for _ in range(count))
 
@@ -72,7 +72,7 @@ def test_forty_turns_cost_what_is_new(start, tmp_path):
     last = agent.turn("Fix the build, please.")
     for turn in range(1, TURNS):
         usage = agent.result(words(lengths.randint(200, 3000), turn))
-        # `new` includes the answer before it.
+        # `new` includes the previous answer.
         new = total(usage) - total(last)
         assert usage["input_tokens"] <= 1.05 * new, (turn, usage, last)
         last = usage
@@ -98,14 +98,14 @@ def test_another_hash_in_the_header_finds_the_cache(start, tmp_path):
 
 
 def ask_titles(server, count, seed):
-    """One-shots of 53 tokens or so, each another."""
+    """Distinct single requests of about 53 tokens."""
     for number in range(count):
         post(server, "/v1/chat/completions", {"messages": [{"role": "user", "content": f"{seed} {number} " + words(24, 1000 * seed + number)}],
                                               "max_tokens": 1})
 
 
 def test_short_requests_on_the_side_take_nothing_from_a_conversation(start, tmp_path):
-    # The last one has host memory for the conversation (256 bytes a token) and for few of the others.
+    # The last configuration has host memory for the conversation (256 bytes per token) and for few of the others.
     for flags in (("--slots", 2), ("--slots", 1), ("--slots", 1, "--host-cache-mb", 3)):
         server = start_large(start, tmp_path, *flags)
         agent = Agent(server)

@@ -1,4 +1,4 @@
-"""Answers that are searched for with beams: on every face the same, told as they are settled, and the conversation goes on.
+"""Beam search: equal answers on every API, streamed as beams settle, and conversations that continue.
 
     scripts/python -m pytest tests/system/turns/beams_test.py
 """
@@ -20,7 +20,7 @@ async def call(http, path, body):
 
 
 async def first_turns(port):
-    """Two searched turns of a conversation: its id, and the answers."""
+    """Runs two beam-search turns of a conversation; returns its id and the answers."""
     async with Conversation(port) as talk:
         told = await talk.socket.ask(conversation=talk.id, input="Once upon a time", **BEAMS)
         found = told[-1]["response"]
@@ -41,7 +41,7 @@ async def last_turn(port, id, source):
 def test_a_conversation_goes_on_from_the_best_answer_wherever_its_cache_was(start, store):
     flags = ("--slots", 6, "--memory-len", 512)
     server = start(*flags, "--host-cache-mb", 0)
-    (kept, said), (lost, again) = [run(first_turns(server.port)) for _ in range(2)]  # the second takes all slots
+    (kept, said), (lost, again) = [run(first_turns(server.port)) for _ in range(2)]  # the second turn needs all slots
     assert said == again
     answers = [run(last_turn(server.port, lost, "slot")), run(last_turn(server.port, kept, "recomputed"))]
     server.kill()
@@ -98,5 +98,5 @@ def test_a_crowd_of_searches_ends(start):
 
     server = start("--slots", 6, "--memory-len", 256)
     run(crowd(server.port))
-    # An answer is told before the engine has counted again.
+    # The answer is delivered before the engine updates its gauges.
     wait_for(lambda: server.metrics()["ringside_num_requests_running"] == 0, "no turn in the batch")

@@ -1,4 +1,4 @@
-"""What answers are sampled with where a request says nothing, and how long they may be.
+"""Default sampling settings and answer length of requests that do not set them.
 
     scripts/python -m pytest tests/system/turns/defaults_test.py
 """
@@ -9,7 +9,7 @@ from server_process import run
 
 
 def defaults(port):
-    """As /v1/models tells them, and the response to a request that says nothing of them, which echoes some."""
+    """The defaults in /v1/models, and the response to a request without them, which echoes some."""
 
     async def ask():
         async with Conversation(port) as talk:
@@ -27,7 +27,7 @@ def test_a_model_that_says_nothing(start):
     assert told == {"temperature": 0.7, "top_p": 0.9, "top_k": 0, "min_p": 0, "repetition_penalty": 1,
                     "max_output_tokens": 1500 + 256}
     assert echo["status"] == "incomplete" and echo["incomplete_details"]["reason"] == "max_output_tokens"
-    # Input and answer fill the window, whose first four tokens are pinned.
+    # Input and answer fill the window; its first four tokens are pinned.
     assert echo["usage"]["total_tokens"] == 1500 + 4
 
 

@@ -1,5 +1,6 @@
-"""Random schemas, and random documents under each, by random choices among the tokens that its grammar allows: every one must
-parse and be valid, as the jsonschema package sees it. And the other way: documents that are made to be valid are taken.
+"""Random schemas, and random documents generated under each by sampling among the tokens that its grammar allows: every
+document must parse and be valid according to the jsonschema package. Conversely, documents constructed to be valid must
+be accepted.
 
     scripts/python tests/system/turns/documents_of_schemas_test.py [schemas]
 """
@@ -39,7 +40,7 @@ def bounds(rng, integers):
     if rng.random() < 0.7:
         schema["minimum" if rng.random() < 0.7 else "exclusiveMinimum"] = low
     if rng.random() < 0.7:
-        # Room for one between excluded bounds.
+        # Leaves room for a value between excluded bounds.
         schema["maximum" if rng.random() < 0.7 else "exclusiveMaximum"] = round(high + 2, 3)
     return schema
 
@@ -121,7 +122,7 @@ def whole_schema(rng):
     if not isinstance(schema, dict):
         return {}
     if names:
-        # One that goes on with itself, and may end.
+        # A recursive schema that can end.
         schema["$defs"] = {
             "node": {"type": "object", "properties": {"v": schema_of(rng, 1, []), "next": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/node"}]}},
                      "required": ["v", "next"]},
@@ -131,11 +132,11 @@ def whole_schema(rng):
 
 
 class Refused(Exception):
-    """This maker knows no document."""
+    """This generator cannot construct a document."""
 
 
 def document(rng, schema, root):
-    """A valid document of a schema as whole_schema makes them."""
+    """A valid document for a schema made by whole_schema."""
     if schema is True or schema == {}:
         return scalar(rng)
     if "$ref" in schema:
@@ -194,7 +195,7 @@ def main():
                 made = document(rng, schema, schema)
             except (Refused, RecursionError):
                 continue
-            # Listed values are written without blanks, others with them or without.
+            # Enumerated values are written without spaces, others with or without.
             listed = '"const": [' in json.dumps(schema) or '"const": {' in json.dumps(schema)
             compact = (",", ":") if listed or rng.random() < 0.5 else None
             accept.append(json.dumps(made, ensure_ascii=False, separators=compact))
@@ -205,7 +206,7 @@ def main():
         models.insert(0, tiny_model.make(folder + "/tiny.gguf"))
         faults = []
         for model in models:
-            # The real vocabulary is so large that a part of the schemas is enough.
+            # The real vocabulary is so large that a fraction of the schemas suffices.
             some = requests if model == models[0] else requests[: max(1, SCHEMAS // 20)]
             faults += check(model, some, validators)
     for fault in faults[:20]:

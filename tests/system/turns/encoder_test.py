@@ -1,5 +1,5 @@
-"""Conversations with a model that has an encoder (T5): every turn's encoder reads what was said, on every face; they are
-stored and go on like others, and what such a model does not do is refused by name.
+"""Conversations with an encoder-decoder model (T5): every turn encodes the conversation, on every API; conversations
+are stored and continued as usual, and unsupported features are refused by name.
 
     scripts/python -m pytest tests/system/turns/encoder_test.py
 """
@@ -18,7 +18,7 @@ WEIGHTS = ("--load-format", "dummy", "--served-model-name", "t5", "--memory-len"
 
 @pytest.fixture(scope="module")
 def t5(tmp_path_factory):
-    """The shape of a small one, with a tokenizer of its kind."""
+    """The shape of a small one, with a matching tokenizer."""
     folder = tmp_path_factory.mktemp("t5")
     (folder / "config.json").write_text(json.dumps({
         "model_type": "t5", "vocab_size": 1008, "d_model": 64, "d_kv": 16, "num_heads": 4, "d_ff": 128, "num_layers": 2,
@@ -49,7 +49,7 @@ def test_each_turn_reads_all_that_was_said(start, t5, store):
     assert reused(first)[1:] == (0, first["usage"]["input_tokens"])
     _, second = run(ask(server.port, id, "And this."))
     assert reused(second)[1] == 0 and second["usage"]["input_tokens"] > first["usage"]["input_tokens"] + 12
-    # The same words in one request, to which nothing is known: the same answer.
+    # One request with these messages, and no cached state, gives the same answer.
     said = [{"role": "user", "content": "Translate this."}, {"role": "assistant", "content": answer_text(first)},
             {"role": "user", "content": "And this."}]
     status, whole = run(call(server.port, "/v1/chat/completions", {
@@ -103,7 +103,7 @@ def test_what_is_too_long_slides_and_what_is_not_done_is_refused(start, t5):
             refused = await talk.refused("word " * 300)
             assert refused["error"]["code"] == "context_length_exceeded", refused
             cut = await talk.ask("word " * 300 + "end", truncation="auto", **TURN)
-            assert 190 < cut["usage"]["input_tokens"] <= 201, cut  # whole characters, as tokens as they are
+            assert 190 < cut["usage"]["input_tokens"] <= 201, cut  # cut at a character boundary, without retokenizing
             assert cut["ringside"]["messages_evicted"] == len(await talk.items()) - 1, cut
             tool = {"type": "function", "name": "f", "parameters": {"type": "object", "properties": {}}}
             refused = await talk.refused("Hi", tools=[tool])

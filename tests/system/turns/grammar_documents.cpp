@@ -1,10 +1,11 @@
-// Makes documents under formats by random choices among the allowed tokens, and says whether given documents are taken.
+// Makes documents under formats by random choices among the allowed tokens, and reports whether given documents are
+// accepted.
 //
 //     grammar_documents MODEL.gguf < requests > answers
 //
-// A line of either is a JSON object: {"kind": "json_schema" | "json_object" | "regex" | "grammar", "text", "documents":
-// n, "seed", "accept": [text, ...]} is answered with {"documents": [...], "unfinished": n, "accepted": [bool, ...]} or
-// {"error", "param"}.
+// Both streams have one JSON object per line: {"kind": "json_schema" | "json_object" | "regex" | "grammar", "text",
+// "documents": n, "seed", "accept": [text, ...]} is answered with {"documents": [...], "unfinished": n, "accepted":
+// [bool, ...]} or {"error", "param"}.
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -18,8 +19,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kFreeTokens = 60;    // from here on what closes is chosen where it can be
-constexpr int kMostTokens = 3000;  // then the document is given up
+constexpr int kFreeTokens = 60;    // from here on, closing tokens are preferred
+constexpr int kMostTokens = 3000;  // then the document is abandoned
 
 AnswerFormat::Kind KindOf(const std::string& name) {
   if (name == "json_object") return AnswerFormat::Kind::kJsonObject;
@@ -38,7 +39,7 @@ class Writer {
     }
   }
 
-  /// A document, or nothing if it does not come to an end.
+  // / A document, or nothing if it does not terminate.
   std::optional<std::string> Write(const std::shared_ptr<const Grammar>& grammar) {
     GrammarMatcher matcher(grammar);
     std::vector<uint32_t> mask(static_cast<size_t>(tokenizer_.vocab_size() + 31) / 32);
@@ -103,7 +104,7 @@ int Main(const std::string& model) {
   GrammarCache cache(**tokenizer);
   std::string line;
   while (std::getline(std::cin, line)) {
-    // What is not UTF-8 is written as such: whoever reads it sees that.
+    // Invalid UTF-8 is replaced by U+FFFD, which the reader detects.
     std::cout << Answer(cache, **tokenizer, json::parse(line)).dump(-1, ' ', true, json::error_handler_t::replace)
               << std::endl;
   }

@@ -1,5 +1,6 @@
-"""Responses whose `input` is the whole history, over HTTP and WebSockets: stored or not, each request computes its new messages only, and
-a stored conversation takes disk for what was said, not for its square. What a conversation's middle loses or gains is computed again.
+"""Responses whose `input` is the whole history, over HTTP and WebSocket: stored or not, each request computes only its
+new messages, and the disk space of a stored conversation grows linearly. Insertions and deletions in the middle are
+recomputed.
 
     scripts/python -m pytest tests/system/turns/histories_test.py
 """
@@ -30,7 +31,7 @@ class OverHttp:
 
 
 class OverSocket:
-    """Each request on a connection of its own."""
+    """Sends each request on a new connection."""
 
     def __init__(self, server):
         self.server = server
@@ -48,7 +49,7 @@ def face(request):
 
 
 async def talk(client, turns, history=None, **fields):
-    """So many turns, each with the whole history; the responses."""
+    """Runs `turns` turns, each with the whole history; returns the responses."""
     history = [] if history is None else history
     answers = []
     for turn in range(turns):
@@ -63,7 +64,7 @@ def check_computes_new_messages_only(answers):
     for answer in answers:
         source, found, computed = reused(answer)
         assert found == answer["usage"]["input_tokens_details"]["cached_tokens"]
-        # All that was there after the turn before; its last token may have to be fed.
+        # Everything after the previous turn was cached; its last token may still have to be computed.
         assert found >= before - 1 and found + computed == answer["usage"]["input_tokens"], (source, found, computed, before)
         before = answer["usage"]["total_tokens"]
 
@@ -107,7 +108,7 @@ def test_after_a_kill_the_chain_is_extended(start, store, face):
         second = await talk(face(again), 2, history)
         items = (await Http(again.port).call("GET", f"/v1/responses/{second[0]['id']}/input_items?order=asc"))[1]["data"]
         assert [item["role"] for item in items] == ["user", "assistant"] * 3 + ["user"]
-        # One chain: the ids of its items stay.
+        # One chain: its item ids do not change.
         assert items[1]["id"] == first[0]["output"][0]["id"]
         check_computes_new_messages_only(second[1:])
 
@@ -133,7 +134,7 @@ def test_owners_share_no_history(start, tmp_path):
 
 
 def test_a_change_in_the_middle_recomputes_what_follows(start, store):
-    """The answer is the one of a conversation that was always so."""
+    """The answer equals that of a conversation which had these items from the start."""
     server = start("--store-path", store, "--memory-len", 4096)
     said = [("user", "A first message, of some length."), ("assistant", "An answer."), ("user", "A second one, which goes."),
             ("assistant", "Another answer, which stays."), ("user", "A third one.")]
@@ -158,7 +159,7 @@ def test_a_change_in_the_middle_recomputes_what_follows(start, store):
             await other.http.call("POST", f"/v1/conversations/{other.id}/items", {"items": [
                 {"role": "user", "content": "Go on."}, {"role": "assistant", "content": first["output"][0]["content"][0]["text"]}]})
             assert [text for _, text in await talk.items()][:-2] == [text for _, text in await other.items()]
-            # One more behind the first message, and the second answer goes with its response.
+            # Inserts an item after the first message and deletes the second answer with its response.
             status, _ = await http.call("POST", f"/v1/conversations/{talk.id}/items", {
                 "items": [{"role": "user", "content": "In between."}], "previous_item_id": listed[0]["id"]})
             assert status == 200

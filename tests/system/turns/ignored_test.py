@@ -1,4 +1,4 @@
-"""Fields without effect: reported in the answer, in a header and once in the log; refused under --strict-requests.
+"""Ignored fields: reported in the answer, in a header and once in the log; refused under --strict-requests.
 
     scripts/python -m pytest tests/system/turns/ignored_test.py
 """

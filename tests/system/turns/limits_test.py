@@ -1,4 +1,4 @@
-"""What the operator caps, no request gets past: the length of input and answer, the time of a turn.
+"""The operator's limits bind every request: length of input and answer, and turn time.
 
     scripts/python -m pytest tests/system/turns/limits_test.py
 """
@@ -22,7 +22,7 @@ def test_length_and_time_of_a_turn(start):
             error = (await talk.refused("Hello. " * 200, truncation="auto"))["error"]
             assert error["code"] == "context_length_exceeded" and "length is 200 tokens." in error["message"]
             assert "resulted in at least 201 tokens. See --max-input-tokens." in error["message"]
-            # More tokens than any machine writes in the turn's one second.
+            # More tokens than any machine generates in the turn's one second.
             answer = await talk.ask("Hello.", ignore_eos=True, max_output_tokens=1_000_000)
             assert answer["status"] == "incomplete" and answer["incomplete_details"] == {"reason": "turn_timeout"}, answer
             assert 0 < answer["usage"]["output_tokens"] < 1_000_000
@@ -32,7 +32,8 @@ def test_length_and_time_of_a_turn(start):
 
 
 def test_large_messages_of_many_leave_room_for_others(start):
-    """Twenty clients never stop asking for what is refused; an honest one's long message comes through, and so does health."""
+    """Twenty clients repeat refused requests forever; a well-behaved client's long message and the health check still
+    get through."""
     server = start("--max-input-tokens", 300_000, "--memory-len", 256)
     large = json.dumps({"type": "response.create", "input": "x" * ((4 << 20) - 100), "truncation": "auto"})
 

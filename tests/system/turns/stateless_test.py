@@ -1,5 +1,5 @@
-"""Clients that send the whole history each time pay for what is new, as if they had a conversation; owners share nothing, and
-nothing of it is on disk.
+"""Clients that resend the whole history pay only for new tokens, as with a conversation; owners share nothing, and
+nothing is written to disk.
 
     scripts/python -m pytest tests/system/turns/stateless_test.py
 """
@@ -13,7 +13,7 @@ import urllib.request
 from conversation import Conversation, answer_text
 from server_process import PATIENCE_S, run
 
-# Long answers and no end of turn: every turn has something to compute.
+# Long answers without an end of turn: every turn has tokens to compute.
 GREEDY = {"temperature": 0, "ignore_eos": True}
 QUESTION = "Tell me more of it, and of what came before it, number {}."
 
@@ -59,7 +59,7 @@ def test_ten_turns_cost_what_a_conversation_costs(start):
         texts.append(messages[-1]["content"])
         computed.append(answer["usage"]["prompt_tokens"] - cached(answer))
 
-    other = start("--memory-len", 4096, "--slots", 2)  # one that has nothing to share
+    other = start("--memory-len", 4096, "--slots", 2)  # has nothing to share
 
     async def converse():
         reports = []
@@ -82,7 +82,7 @@ def test_choices_compute_their_prompt_once(start):
     answer = chat(server, [user(prompt)], n=4, temperature=1, seed=3)
     assert len({choice["message"]["content"] for choice in answer["choices"]}) > 1
     prefilled = metric(server, "ringside_prompt_tokens_prefilled_total") - before
-    # The others compute a last token each, or a few where a fork came before the end of a step.
+    # The others compute one last token each, or a few if they forked before the end of a step.
     assert answer["usage"]["prompt_tokens"] <= prefilled <= 1.25 * answer["usage"]["prompt_tokens"], prefilled
 
 
@@ -91,11 +91,11 @@ def test_choices_share_their_prompt_and_are_what_each_would_be_alone(start):
     prompt = [user("A long story. " * 40)]
     answer = chat(server, prompt, n=4, temperature=1, seed=3)
     choices = [choice["message"] for choice in answer["choices"]]
-    assert metric(server, 'ringside_cache_spill_bytes_total{to="host"}') == 0  # nothing was forked by a copy
+    assert metric(server, 'ringside_cache_spill_bytes_total{to="host"}') == 0  # no fork needed a copy
     other = start("--slots", 8)
     alone = [chat(other, prompt, n=1, temperature=1, seed=3 + i)["choices"][0]["message"] for i in range(4)]
     assert choices == alone
-    # Whichever of them the client goes on with, its history is found.
+    # The history is found whichever choice the client continues.
     for choice in choices:
         onwards = chat(server, [*prompt, choice, user("And then?")])
         assert cached(onwards) >= 0.9 * answer["usage"]["prompt_tokens"]

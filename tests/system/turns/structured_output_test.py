@@ -1,4 +1,5 @@
-"""Answers under a format: whole ones have it, cut ones go on to have it, with a model that by itself says nothing of the kind.
+"""Structured output: whole answers match the format, and cut answers are continued to match it. The model would not
+produce it by itself.
 
     scripts/python -m pytest tests/system/turns/structured_output_test.py
 """
@@ -48,7 +49,7 @@ def test_answers_have_their_format(start, store):
                 if answer["status"] == "completed":
                     inner = answer_text(answer).lstrip("(")
                     assert re.fullmatch(r"[a-c]+\.\)*", inner) and answer_text(answer).count("(") == inner.count(")")
-            # Free ones, before, between and after, are free.
+            # Unconstrained turns before, between and after are not affected.
             free = await talk.ask("And?", max_output_tokens=20, temperature=0)
             assert free["text"]["format"] == {"type": "text"}
 
@@ -64,7 +65,7 @@ def test_a_cut_answer_goes_on(start, store):
             for turn in range(200):
                 if answer["status"] == "completed":
                     break
-                said = {"text": {"format": FORMAT}} if turn % 2 else {}  # it keeps its format by itself
+                said = {"text": {"format": FORMAT}} if turn % 2 else {}  # the conversation keeps its format
                 answer = await talk.ask([], max_output_tokens=5, seed=3, **said)
                 assert answer["text"]["format"] == FORMAT
             role, text = (await talk.items())[-1]
@@ -78,7 +79,8 @@ def test_a_cut_answer_goes_on(start, store):
 
 
 def test_a_cut_call_goes_on(start, store):
-    """Inside its arguments, with what the request was that it began with; told as a whole, however often it was cut."""
+    """Cut inside its arguments, the call keeps the constraint of its first request; it is delivered whole, however
+    often it was cut."""
     server = start("--store-path", store)
     tools = [{"type": "function", "name": name, "parameters": SCHEMA} for name in ("one", "two")]
 
@@ -122,7 +124,7 @@ def test_what_is_not_supported_is_named(start):
 
 
 def test_beside_free_turns(start):
-    """Free turns say the same, whoever else runs under a format."""
+    """Unconstrained turns give the same text when turns with a format run alongside."""
     server = start("--slots", 4)
 
     async def talk():

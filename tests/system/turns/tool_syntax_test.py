@@ -1,5 +1,5 @@
-"""Models whose templates have ways of their own to call tools: their calls are like any other's to a client, with a model that by
-itself says nothing of the kind.
+"""Models whose templates have their own tool-call syntax: clients get ordinary calls. The model would not produce one
+by itself.
 
     scripts/python -m pytest tests/system/turns/tool_syntax_test.py
 """
@@ -23,7 +23,7 @@ KIMI = ["<|im_system|>", "<|im_user|>", "<|im_assistant|>", "<|im_middle|>", "<|
 LFM2 = ["<|im_start|>", "<|tool_call_start|>", "<|tool_call_end|>", "<|im_end|>"]
 GEMMA = ["<|turn>", "<|tool_call>", "<tool_call|>", '<|"|>', "<turn|>"]
 ANY = 1 << 20
-# A template's file: special tokens, the end of turn last, and the most calls of an answer.
+# Template file to special tokens (end of turn last) and the maximum number of calls per answer.
 FAMILIES = {"qwen3_tools": (tiny_model.SPECIAL, ANY), "llama3.1_tools": (LLAMA, 1), "mistral_v3_tools": (MISTRAL, ANY),
             "mistral_tekken_tools": (MISTRAL, ANY), "mistral_v13_calls": (["[ARGS]", *MISTRAL], ANY),
             "qwen3_coder_calls": (tiny_model.SPECIAL, ANY), "glm45_calls": (["<|system|>", "<|observation|>", "<|assistant|>", "<|user|>"], ANY),
@@ -40,7 +40,8 @@ LIMITS = {"max_output_tokens": 300, "temperature": 1.5}
 
 @pytest.fixture(params=FAMILIES)
 def family(request, start, store, tmp_path):
-    """What starts a server with a tiny model of the family, and the most calls that one of its answers has."""
+    """Yields a function that starts a server with a tiny model of the family, and the maximum number of calls per
+    answer."""
     special, most = FAMILIES[request.param]
     tokens = tiny_model.byte_tokens() + [merge.replace(" ", "") for merge in tiny_model.MERGES] + special
     model = tiny_model.make(tmp_path / "tiny.gguf", more={
@@ -61,7 +62,7 @@ def text_of(answer):
 
 
 def calls_of(answer):
-    """Its calls, each checked against its schema."""
+    """The answer's calls, each checked against its schema."""
     calls = [item for item in answer["output"] if item["type"] == "function_call"]
     for call in calls:
         if call["status"] == "completed":
@@ -153,7 +154,7 @@ def test_a_client_without_a_memory_finds_its_cache(family):
         status, second = await http.call("POST", "/v1/chat/completions", ask | {"messages": messages, "tool_choice": "none"})
         assert status == 200, second
         usage = second["usage"]
-        # All but the result and what opens the next answer was there already.
+        # Everything but the tool result and the next answer's header was in the cache.
         assert usage["prompt_tokens"] - usage["prompt_tokens_details"]["cached_tokens"] < 150
         assert usage["prompt_tokens_details"]["cached_tokens"] >= first["usage"]["prompt_tokens"]
         http.close()

@@ -1,4 +1,4 @@
-"""Input that alone is longer than the window: refused by default, taken on request, and said what was evicted.
+"""Input longer than the window: refused by default; truncated on request, with a report of the evicted tokens.
 
     scripts/python -m pytest tests/system/turns/truncation_test.py
 """
@@ -27,7 +27,7 @@ def test_new_input_beyond_the_window(start):
             assert taken["truncation"] == "auto"
             report = taken["ringside"]
             assert report["tokens_evicted"] >= input - window, report
-            for _ in range(40):  # history slides in both
+            for _ in range(40):  # both slide their history
                 await talk.ask("And then? Say a little more of it, if you please.")
 
     run(talk())

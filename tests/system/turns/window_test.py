@@ -1,4 +1,4 @@
-"""The window by default, what is told where it is full, and answers that repeat themselves.
+"""The default window, the reports when it is full, and answers that repeat themselves.
 
     scripts/python -m pytest tests/system/turns/window_test.py
 """
@@ -13,13 +13,13 @@ from conversation import Conversation
 from server_process import PATIENCE_S, run
 
 CONTEXT = 1 << 14  # of the tiny model
-# How agents know an overflow, in each API's words.
+# How agents detect an overflow, per API.
 OPENAI = r"maximum context length is (\d+) tokens\. However, your (?:messages|prompt) resulted in (\d+) tokens"
 ANTHROPIC = r"prompt is too long: (\d+) tokens > (\d+) maximum"
 OLLAMA = r"prompt too long; exceeded (?:max )?context length"
 LONG = "A long story without an end. " * 200
 MESSAGES = [{"role": "user", "content": LONG}]
-# So long that the last message alone would fit.
+# Long, except for the last message, which would fit alone.
 HISTORY = [{"role": "user", "content": LONG}, {"role": "assistant", "content": "Well."}, {"role": "user", "content": "And?"}]
 REFUSALS = (
     ("/v1/chat/completions", {"messages": MESSAGES}, OPENAI), ("/v1/chat/completions", {"messages": HISTORY}, OPENAI),
@@ -32,7 +32,7 @@ REFUSALS = (
 
 
 def post(server, path, body):
-    """Status and body."""
+    """Returns status and body."""
     request = urllib.request.Request(f"http://127.0.0.1:{server.port}{path}", json.dumps({"model": "tiny"} | body).encode(),
                                      {"Content-Type": "application/json"})
     try:
@@ -60,7 +60,7 @@ def test_the_window_is_the_models_context(start, tmp_path):
                                                  server.log.read_text())[-1]
     assert CONTEXT < int(window) < 1 << 31 and why == f"as memory allows, of the model's context of {1 << 31}"
     assert (sessions, slots) == ("1", "8")
-    for _ in range(9):  # more conversations than slots, of which none holds its window
+    for _ in range(9):  # more conversations than slots, each far below a full window
         status, answer = post(server, "/v1/chat/completions", {"messages": [{"role": "user", "content": "Hello."}], "max_tokens": 4})
         assert status == 200, answer
 
@@ -75,7 +75,7 @@ def test_every_face_says_that_the_window_is_full(start):
         if words == OPENAI:
             assert error["code"] == "context_length_exceeded"
     status, answer = post(server, "/api/chat", {"messages": HISTORY, "stream": False, "options": {"num_predict": 4}})
-    assert status == 200, answer  # history slides, as theirs does
+    assert status == 200, answer  # this API slides the history, as Ollama does
 
     async def talk():
         async with Conversation(server.port) as talk:
