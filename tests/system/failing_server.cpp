@@ -17,13 +17,13 @@
 #include "kernels/ranks/process_devices.h"
 #include "tests/engine/failing_backend.h"
 
-// / The file named by an environment variable; null if it does not exist.
+/// The file named by an environment variable; null if it does not exist.
 static const char* FileThere(const char* variable) {
   const char* name = std::getenv(variable);
   return name != nullptr && access(name, F_OK) == 0 ? name : nullptr;
 }
 
-// / Creates a second file, so that a test can see that a call hangs.
+/// Creates a second file, so that a test can see that a call hangs.
 static int Sync(long number, int file) {
   if (const char* name = FileThere("HANG_WHEN_THERE")) {
     close(open((std::string(name) + ".reached").c_str(), O_CREAT | O_WRONLY, 0600));
@@ -67,7 +67,7 @@ class WatchingBackend final : public FailingBackend {
     const char* name = std::getenv(variable);
     return name == nullptr || own.empty() || name == own;
   }
-  // / In all processes started by mpirun, or in the one that FAIL_RANK names.
+  /// In all processes started by mpirun, or in the one that FAIL_RANK names.
   bool Fails() const {
     const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
     return Named("FAIL_RANK", rank == nullptr ? "" : rank) && Named("FAIL_DEVICE", std::to_string(device_));

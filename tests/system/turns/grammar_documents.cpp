@@ -39,7 +39,7 @@ class Writer {
     }
   }
 
-  // / A document, or nothing if it does not terminate.
+  /// A document, or nothing if it does not terminate.
   std::optional<std::string> Write(const std::shared_ptr<const Grammar>& grammar) {
     GrammarMatcher matcher(grammar);
     std::vector<uint32_t> mask(static_cast<size_t>(tokenizer_.vocab_size() + 31) / 32);
