@@ -15,13 +15,13 @@ namespace {
 constexpr int kProbeWords = 100;
 constexpr int kAnswerTokens = 4;
 constexpr int kHistoryAnswerTokens = 16;
-constexpr int kTurnMarkupTokens = 8;  // roughly what a template puts around a turn
+constexpr int kTurnMarkupTokens = 8;  // approximate template overhead of a turn
 
 std::vector<std::pair<std::string, std::string>> GreedyFields(int max_tokens) {
   return {{"temperature", "0"}, {"max_output_tokens", std::to_string(max_tokens)}};
 }
 
-/// What the measurement stands on: a conversation with one exchange in it, and its text to say it all again.
+/// State of the measurement: a conversation with one exchange, and its text for sending it again as one prompt.
 class AppendBench {
  public:
   AppendBench(const ServerAccess& server, const AppendBenchOptions& options)
@@ -30,7 +30,7 @@ class AppendBench {
   Outcome<Done> Run() {
     Outcome<Done> prepared = Prepare();
     if (!prepared) return prepared;
-    // The first of each warms caches and is not counted.
+    // The first round warms the caches and is not counted.
     for (int round = -1; round < options_.rounds; ++round) {
       const std::string turn = text_.Words(turn_words_);
       const Outcome<TimedTurn> append = Append(turn);

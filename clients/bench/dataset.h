@@ -1,4 +1,4 @@
-// Recorded conversations as a workload: what their users said, turn by turn. Read once, then immutable.
+// Recorded conversations as a workload: their user messages, turn by turn. Read once, then immutable.
 #pragma once
 
 #include <string>
@@ -9,11 +9,10 @@
 
 namespace ringside::client {
 
-using Dataset = std::vector<std::vector<std::string>>;  // of each conversation, its user's messages; none is empty
+using Dataset = std::vector<std::vector<std::string>>;  // per conversation, its user messages; none is empty
 
-/// Reads ShareGPT's shape, [{"conversations": [{"from": "human", "value": ...}, ...]}], and [{"messages": [{"role":
-/// "user", "content": ...}]}]. Conversations in which no user speaks are left out. Fails with a sentence if nothing is
-/// left.
+/// Reads ShareGPT's format, [{"conversations": [{"from": "human", "value": ...}, ...]}], and [{"messages": [{"role":
+/// "user", "content": ...}]}]. Skips conversations without a user message. Fails if none is left.
 Outcome<Dataset> ParseDataset(std::string_view json);
 Outcome<Dataset> ReadDataset(const std::string& path);
 

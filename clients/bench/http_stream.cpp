@@ -28,7 +28,7 @@ using tcp = asio::ip::tcp;
 using boost::system::error_code;
 
 constexpr auto kConnectTimeout = std::chrono::seconds(10);
-constexpr size_t kMostBodyBytes = 64 * 1024;  // of a refusal that is kept
+constexpr size_t kMostBodyBytes = 64 * 1024;  // limit of a kept error body
 
 class BeastHttpStream final : public HttpStream, public std::enable_shared_from_this<BeastHttpStream> {
  public:

@@ -1,6 +1,5 @@
-// One POST whose answer is read while it comes, as server-sent events. Lives on an IoRuntime: every function is called
-// there and every handler is called there. Kept alive by its own pending operations; whoever drops it first calls
-// Close.
+// One POST whose answer is streamed as server-sent events. All functions and handlers run on the IoRuntime's thread.
+// Pending operations keep it alive; its owner must call Close before dropping it.
 #pragma once
 
 #include <functional>
@@ -15,9 +14,9 @@ namespace ringside::client {
 
 /// How an answer ended.
 struct HttpStreamEnd {
-  int status = 0;      // 0 = there was no answer
-  std::string body;    // where the answer was no stream of events: its beginning
-  std::string reason;  // a few words if the answer did not come to its end
+  int status = 0;      // 0 = no answer
+  std::string body;    // the beginning of an answer that is not an event stream
+  std::string reason;  // a few words if the answer is incomplete
 };
 
 class HttpStream {
@@ -32,7 +31,7 @@ class HttpStream {
                                           const std::string& path, std::string body, Handlers handlers);
   virtual ~HttpStream() = default;
 
-  /// Leaves; no handler is called from now on.
+  /// Closes the connection; no handler is called afterwards.
   virtual void Close() = 0;
 };
 

@@ -35,7 +35,7 @@ std::string Line(double x1, double y1, double x2, double y2, const char* colour)
          "\" stroke=\"" + colour + "\"/>\n";
 }
 
-/// The least of 1, 2, 5, 10, 20 ... that shows `most` in kTicks steps.
+/// The smallest of 1, 2, 5, 10, 20 ... that covers `most` in kTicks steps.
 double Step(double most) {
   const double raw = std::max(most, 1e-9) / kTicks;
   const double power = std::pow(10, std::floor(std::log10(raw)));

@@ -1,4 +1,4 @@
-// Lines over an axis as an SVG picture. Pure functions.
+// Line charts as SVG. Pure functions.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct ChartPanel {
   std::vector<ChartLine> lines;  // at most three
 };
 
-/// The panels below each other. Both axes begin at 0; all values are at least 0.
+/// Stacks the panels vertically. Both axes start at 0. REQUIRES: all values are at least 0.
 std::string DrawCharts(const std::string& title, const std::vector<ChartPanel>& panels);
 
 }  // namespace ringside::client

@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 
 double Ms(Clock::duration span) { return std::chrono::duration<double, std::milli>(span).count(); }
 
-/// Tells main when every conversation is over.
+/// Wakes main when every conversation has ended.
 class Countdown {
  public:
   explicit Countdown(int count) : left_(count) {}
@@ -42,14 +42,15 @@ class Countdown {
   int left_;
 };
 
-/// One conversation: says something, listens, thinks, and so on. Everything but making it runs on the runtime's thread.
+/// One simulated user: sends a message, reads the answer, thinks, and repeats. Everything but construction runs on the
+/// runtime's thread.
 class Talker : public std::enable_shared_from_this<Talker> {
  public:
   struct Setting {
     IoRuntime& runtime;
     const ServerAccess& server;
     const LoadBenchOptions& options;
-    const Dataset& dataset;  // empty: words made up
+    const Dataset& dataset;  // empty: synthetic text
     Clock::time_point begun;
     LoadRun& run;  // filled on the runtime's thread, read when all are done
     Countdown& countdown;
@@ -61,7 +62,7 @@ class Talker : public std::enable_shared_from_this<Talker> {
     if (!setting.dataset.empty()) turns_ = std::min(turns_, static_cast<int>(Recorded().size()));
   }
 
-  /// After the delay. From any thread.
+  /// Starts after the delay. THREAD: any.
   void Start(std::chrono::milliseconds delay) {
     After(delay, [this] {
       speaker_ = MakeSpeaker(setting_.runtime, setting_.server, speaking_, [this](const HeardEvent& e) { OnEvent(e); });
@@ -74,7 +75,7 @@ class Talker : public std::enable_shared_from_this<Talker> {
     return setting_.dataset[static_cast<size_t>(number_) % setting_.dataset.size()];
   }
 
-  /// Unless this is gone by then.
+  /// Does nothing if this object is gone by then.
   void After(std::chrono::milliseconds delay, std::function<void()> work) {
     setting_.runtime.After(delay, [weak = weak_from_this(), work = std::move(work)] {
       if (const std::shared_ptr<Talker> self = weak.lock()) work();
@@ -150,7 +151,7 @@ int Complain(const std::string& sentence) {
   return 1;
 }
 
-/// Conversations on a server of ours, deleted with this object.
+/// Conversations on our server, deleted with this object.
 class Conversations {
  public:
   explicit Conversations(const ServerAccess& server) : http_(server.url, server.api_key) {}
@@ -171,7 +172,7 @@ class Conversations {
   std::vector<std::string> ids_;
 };
 
-/// Holds so many conversations to their ends.
+/// Runs `count` conversations to their ends.
 Outcome<LoadRun> Hold(const ServerAccess& server, const LoadBenchOptions& options, const Dataset& dataset, int count) {
   Conversations made(server);
   std::vector<SpeakerOptions> speaking;
@@ -196,7 +197,7 @@ Outcome<LoadRun> Hold(const ServerAccess& server, const LoadBenchOptions& option
   for (int i = 0; i < count; ++i) {
     talkers.push_back(std::make_shared<Talker>(setting, speaking[static_cast<size_t>(i)], i,
                                                options.seed + static_cast<unsigned>(i)));
-    // At a rate they come whatever becomes of the others; else all together, after a first thought.
+    // With a rate, arrivals do not depend on the progress of others; otherwise all start after a first think time.
     arrival_ms = options.rate > 0 ? arrival_ms + arrivals.ThinkMs(1 / options.rate) : arrivals.ThinkMs(options.think_s);
     talkers.back()->Start(std::chrono::milliseconds(arrival_ms));
   }

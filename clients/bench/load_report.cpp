@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kChartBins = 24;
 constexpr std::pair<const char*, double> kPercents[] = {{"p50", 50}, {"p90", 90}, {"p99", 99}};
 
-/// Of all turns that were answered.
+/// Over all answered turns.
 struct Sums {
   std::vector<double> ttft_ms, gap_ms, total_ms, tokens_per_s;
   int64_t input_tokens = 0, cached_tokens = 0, output_tokens = 0;
@@ -52,7 +52,7 @@ std::string Format(const char* format, auto... values) {
   return line;
 }
 
-/// A line for each percentile, over the bins of time that have values.
+/// One line per percentile, over the time bins that have values.
 std::vector<ChartLine> PercentileLines(const LoadRun& run, bool gaps) {
   double end_s = 0;
   for (const TurnRecord& turn : run.turns) end_s = std::max(end_s, turn.start_s);

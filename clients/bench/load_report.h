@@ -1,5 +1,4 @@
-// What a load run measured, turn by turn, and how it is told: a table, JSON, a picture. Plain values and pure
-// functions.
+// Results of a load run, turn by turn, as a table, JSON and a chart. Plain values and pure functions.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +10,19 @@
 
 namespace ringside::client {
 
-/// One turn as its user saw it.
+/// One turn as seen by its user.
 struct TurnRecord {
   int conversation = 0, turn = 0;  // from 0
-  double start_s = 0;              // since the run's beginning
-  double ttft_ms = 0;              // to the first text; to the end where there was none
+  double start_s = 0;              // since the start of the run
+  double ttft_ms = 0;              // to the first text, or to the end if there was none
   double total_ms = 0;
   std::vector<double> gaps_ms;                                     // between pieces of text
-  int64_t input_tokens = 0, cached_tokens = 0, output_tokens = 0;  // as the server tells; 0 where it does not
+  int64_t input_tokens = 0, cached_tokens = 0, output_tokens = 0;  // as reported by the server; 0 if it does not
   std::string error, message;                                      // "" = none
 };
 
 struct LoadRun {
-  std::vector<TurnRecord> turns;  // in the order of their ends
+  std::vector<TurnRecord> turns;  // in order of completion
   double wall_s = 0;
   int reconnects = 0;
 };
@@ -31,7 +30,7 @@ struct LoadRun {
 std::string LoadTable(const LoadBenchOptions& options, const LoadRun& run);
 /// {protocol, conversations, turns, failures, errors, ..., ttft_ms, itl_ms, e2e_ms: {p50, p90, p99}, records: [...]}.
 std::string LoadJson(const LoadBenchOptions& options, const LoadRun& run);
-/// An SVG picture: percentiles of the first token and between pieces of text, over the time at which turns began.
+/// An SVG chart: percentiles of time to first token and of gaps, over the start times of the turns.
 std::string LoadChart(const LoadBenchOptions& options, const LoadRun& run);
 std::map<std::string, int> CountErrors(const LoadRun& run);
 

@@ -1,4 +1,4 @@
-// Percentiles of measured values, and how a table and a JSON file show them. Pure functions.
+// Percentiles of measurements, formatted for tables and JSON. Pure functions.
 #pragma once
 
 #include <string>

@@ -27,7 +27,7 @@ int64_t Count(const Json& json, const char* name) {
   return it != json.end() && it->is_number() ? it->get<int64_t>() : 0;
 }
 
-/// A member that is an object; else an empty one.
+/// A member that is an object, or else an empty object.
 Json Member(const Json& json, const char* name) {
   if (!json.is_object()) return Json::object();
   const auto it = json.find(name);
@@ -61,7 +61,7 @@ HeardEvent ReadResponsesEvent(const Json& json) {
   return heard;
 }
 
-/// Of /chat/completions and /completions, which differ in where the text is.
+/// Reads a chunk of /chat/completions or /completions, which differ in the position of the text.
 HeardEvent ReadChunk(const Json& json) {
   if (json.contains("error") && json["error"].is_object()) return Failed(json["error"], "error");
   HeardEvent heard;

@@ -1,5 +1,5 @@
-// What a load client says to a server and hears from it, in each protocol it knows: one turn as a JSON request, one
-// event of the answer. Reading is lenient: what is missing or of another type is not there. Pure functions.
+// Encodes requests and decodes events for each protocol of the load client: a turn as a JSON request, one event of the
+// answer. Parsing is lenient: a missing or mistyped field is ignored. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@
 namespace ringside::client {
 
 enum class Protocol {
-  kRingside,       // a conversation of ours, over the WebSocket: only the new message is sent, lost sockets are resumed
+  kRingside,       // our conversations over the WebSocket: only the new message is sent, lost sockets are resumed
   kResponsesWs,    // Responses over the WebSocket, chained by previous_response_id
-  kResponsesHttp,  // the same over HTTP, streamed
+  kResponsesHttp,  // Responses over HTTP, streamed and chained
   kChat,           // /chat/completions, streamed: the whole history each time
   kCompletions,    // /completions, streamed: the whole history as one text
 };
@@ -25,35 +25,35 @@ std::optional<Protocol> ProtocolNamed(std::string_view name);
 const char* ProtocolName(Protocol protocol);
 std::vector<std::string> ProtocolNames();
 
-/// What one conversation's next request is made of.
+/// Client state from which the next request of a conversation is built.
 struct TalkState {
-  std::string model;                  // "" = not said
-  std::vector<InputMessage> history;  // said and heard so far
+  std::string model;                  // "" = not sent
+  std::vector<InputMessage> history;  // messages and answers so far
   std::string previous_response_id;
   int max_tokens = 64;
-  bool ignore_eos = false;  // answers of exactly max_tokens, where the server knows the field
+  bool ignore_eos = false;  // force answers of exactly max_tokens, on servers with this field
 };
 
-/// The request that says `text`, which is not in the history yet. Not for kRingside.
+/// Encodes a turn with `text`, which is not in the history yet. REQUIRES: not kRingside.
 std::string EncodeTurn(Protocol protocol, const TalkState& state, const std::string& text);
-/// Below the base path; of the HTTP protocols.
+/// Path below the base path. REQUIRES: an HTTP protocol.
 const char* TurnPath(Protocol protocol);
 
 struct TokenUsage {
   int64_t input = 0, cached = 0, output = 0;
 };
 
-/// What one event says.
+/// One decoded event.
 struct HeardEvent {
-  std::string text;         // the answer goes on
-  std::string response_id;  // to be continued
-  std::string reasoning;    // a piece of the reasoning, which is output but no part of the answer
+  std::string text;         // the answer continues
+  std::string response_id;  // for previous_response_id
+  std::string reasoning;    // a piece of the reasoning: counts as output, but not as part of the answer
   std::optional<TokenUsage> usage;
   bool ends = false;
-  std::string error, message;  // a kind in one word, and the server's sentence; with `ends`
+  std::string error, message;  // a one-word kind and the server's message; set with `ends`
 };
 HeardEvent ReadEvent(Protocol protocol, std::string_view data);
-/// The same of a refusal: an HTTP status and its body.
+/// Decodes a refusal from its HTTP status and body.
 HeardEvent ReadRefusal(int status, std::string_view body);
 
 }  // namespace ringside::client

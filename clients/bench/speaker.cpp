@@ -11,7 +11,7 @@
 namespace ringside::client {
 namespace {
 
-/// A conversation of ours.
+/// A conversation over our own protocol.
 class LinkSpeaker final : public Speaker {
  public:
   LinkSpeaker(IoRuntime& runtime, const ServerAccess& server, const SpeakerOptions& options, Listener listener)
@@ -52,7 +52,7 @@ class LinkSpeaker final : public Speaker {
   SessionLink link_;
 };
 
-/// What the other protocols have in common: the state of the talk, and a life that ends on the runtime's thread.
+/// Common part of the other protocols: conversation state, and a lifetime that ends on the runtime's thread.
 class Talk : public std::enable_shared_from_this<Talk> {
  public:
   Talk(IoRuntime& runtime, const ServerAccess& server, const SpeakerOptions& options, Speaker::Listener listener)
@@ -70,7 +70,7 @@ class Talk : public std::enable_shared_from_this<Talk> {
     running_ = true;
     Send(EncodeTurn(protocol_, state_, text));
   }
-  /// From any thread; the listener is not called after it.
+  /// No listener call after it returns. THREAD: any.
   void Stop() {
     {
       std::lock_guard lock(mutex_);
@@ -116,7 +116,7 @@ class Talk : public std::enable_shared_from_this<Talk> {
   bool running_ = false;
 };
 
-/// One socket for all turns; one that was lost is opened again for the next.
+/// One socket for all turns; a lost one is reopened for the next turn.
 class SocketTalk final : public Talk {
  public:
   using Talk::Talk;
@@ -148,14 +148,14 @@ class SocketTalk final : public Talk {
   std::shared_ptr<Socket> socket_;
 };
 
-/// A request for each turn.
+/// One request per turn.
 class StreamTalk final : public Talk {
  public:
   using Talk::Talk;
 
  private:
   void Send(std::string request) override {
-    Close();  // of the turn before, whose last event has come
+    Close();  // the previous turn's stream, which has delivered its last event
     const auto mine = [weak = weak_from_this()] { return std::static_pointer_cast<StreamTalk>(weak.lock()); };
     HttpStream::Handlers handlers;
     handlers.on_event = [mine](const std::string& data) {

@@ -1,5 +1,5 @@
-// One conversation with a server, as a load client holds it: it says a message and hears the answer while it comes.
-// Lives on an IoRuntime: everything is called there, but for making and destroying.
+// One conversation of a load client: sends a message and receives the answer as it streams. THREAD: the IoRuntime's,
+// except for construction and destruction.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@ namespace ringside::client {
 
 struct SpeakerOptions {
   Protocol protocol = Protocol::kRingside;
-  std::string conversation;  // of kRingside: "conv_..."
+  std::string conversation;  // for kRingside: "conv_..."
   std::string model;
   int max_tokens = 64;
   bool ignore_eos = false;
@@ -25,13 +25,14 @@ class Speaker {
   using Listener = std::function<void(const HeardEvent&)>;
 
   virtual ~Speaker() = default;
-  /// Says the next message. The listener hears events until one `ends`; then the next message may be said.
+  /// Sends the next message. The listener receives events until one `ends`; only then may the next message be sent.
   virtual void Say(const std::string& text) = 0;
-  /// Lost connections that were made good.
+  /// Number of lost connections that were restored.
   virtual int reconnects() const { return 0; }
 };
 
-/// `listener` is called on the runtime's thread and never after the speaker is gone. `runtime` outlives it.
+/// `listener` runs on the runtime's thread, and never after the speaker is destroyed. REQUIRES: `runtime` outlives the
+/// speaker.
 std::unique_ptr<Speaker> MakeSpeaker(IoRuntime& runtime, const ServerAccess& server, const SpeakerOptions& options,
                                      Speaker::Listener listener);
 

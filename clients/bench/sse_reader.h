@@ -1,4 +1,5 @@
-// Server-sent events, read from bytes in pieces of any size: the data of each event. One object per stream, one thread.
+// Parses server-sent events from bytes split anywhere: returns the data of each event. One object per stream. THREAD:
+// one.
 #pragma once
 
 #include <string>
@@ -9,16 +10,16 @@ namespace ringside::client {
 
 class SseReader {
  public:
-  /// The data of the events that `bytes` complete, lines joined by newlines. Comments and other fields are skipped.
+  /// The data of the events completed by `bytes`, lines joined by newlines. Skips comments and other fields.
   std::vector<std::string> Push(std::string_view bytes);
 
  private:
   void TakeLine(std::string_view line, std::vector<std::string>& events);
 
-  std::string line_;  // begun
+  std::string line_;  // the incomplete line
   std::string data_;
   bool has_data_ = false;
-  bool after_return_ = false;  // the last byte was a carriage return: a newline behind it belongs to it
+  bool after_return_ = false;  // the last byte was a carriage return: a following newline belongs to it
 };
 
 }  // namespace ringside::client

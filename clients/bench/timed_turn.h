@@ -1,4 +1,4 @@
-// One turn, run to its end and timed as its user sees it. Blocking.
+// Runs one turn to its end and times it as its user would. Blocking.
 #pragma once
 
 #include "clients/chat/chat_client.h"
@@ -6,13 +6,13 @@
 namespace ringside::client {
 
 struct TimedTurn {
-  double ttft_ms = 0;   // from sending to the first text (or the end, where there is none)
+  double ttft_ms = 0;   // from sending to the first text, or to the end if there is none
   double total_ms = 0;  // to the end
   std::string text;
   TurnReport report;
 };
 
-/// Fails if the turn is refused, fails or is lost; a cut-off answer is fine.
+/// Fails if the turn is refused, fails or is lost; a truncated answer is accepted.
 Outcome<TimedTurn> RunTimedTurn(ChatClient& client, TurnRequest turn);
 /// Keeps the first `to` items.
 Outcome<Done> RunRewind(ChatClient& client, const std::string& conversation, int64_t to);

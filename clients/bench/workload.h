@@ -1,5 +1,5 @@
-// Synthetic conversations: random common words, lengths spread as in real chats. The same seed gives the same text. One
-// object per conversation, one thread.
+// Synthetic conversations: random common words, lengths distributed as in real chats. The same seed gives the same
+// text. One object per conversation. THREAD: one.
 #pragma once
 
 #include <random>
@@ -11,11 +11,11 @@ class Workload {
  public:
   explicit Workload(unsigned seed) : random_(seed) {}
 
-  /// So many words, in sentences.
+  /// `count` words, in sentences.
   std::string Words(int count);
   /// A log-normal number of words around `median`, at least 1 and at most 8 times the median.
   int Length(int median);
-  /// Exponentially distributed milliseconds: a pause for thought, or the time between two arrivals.
+  /// Exponentially distributed milliseconds: think time, or the time between two arrivals.
   int ThinkMs(double mean_s);
 
  private:

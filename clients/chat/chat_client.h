@@ -1,5 +1,5 @@
-// What a chat needs of the server, in one object: HTTP, the link, and a queue that brings the link's events to a thread
-// that polls. Owned by the chat's main function; the queue is the only part that two threads touch.
+// A chat's connection to the server: HTTP, the link, and a queue that passes the link's events to a polling thread.
+// Owned by the chat's main function; only the queue is shared between threads.
 #pragma once
 
 #include <deque>
@@ -13,7 +13,7 @@
 
 namespace ringside::client {
 
-/// Unbounded on purpose: it holds what one answer says between two looks.
+/// Unbounded on purpose: it holds one answer's events between two polls.
 class EventQueue {
  public:
   EventQueue();
@@ -22,11 +22,11 @@ class EventQueue {
   EventQueue& operator=(const EventQueue&) = delete;
 
   void Push(LinkEvent event);
-  /// The oldest event, if there is one.
+  /// Removes and returns the oldest event, if any.
   std::optional<LinkEvent> Take();
   /// As Take, waiting for up to `timeout_ms`.
   std::optional<LinkEvent> Wait(int timeout_ms);
-  /// Readable while events wait.
+  /// Readable while events are pending.
   int fd() const { return fd_; }
 
  private:
@@ -50,10 +50,10 @@ class ChatClient {
   SessionLink link_;
 };
 
-/// True for what may stand in a request's path: "conv_" and letters, digits, '-' and '_'.
+/// True if the id is safe in a request path: "conv_" and letters, digits, '-' and '_'.
 bool IsConversationId(const std::string& id);
 
-/// One line: what an answer cost.
+/// One line with an answer's cost.
 std::string DescribeReport(const TurnReport& report);
 
 }  // namespace ringside::client

@@ -1,4 +1,4 @@
-// What the user asked of a chat, on the command line or by environment. A plain value.
+// The user's chat options, from the command line and the environment. A plain value.
 #pragma once
 
 #include <optional>
@@ -10,18 +10,18 @@
 namespace ringside::client {
 
 struct ChatOptions {
-  std::string session = {};  // go on with this conversation; "" = a new one
+  std::string session = {};  // continue this conversation; "" = a new one
   bool continue_last = false;
   std::optional<std::string> system = {};
   Settings settings = {};
   ColourMode colour = ColourMode::kAuto;
   bool stats = false;
-  bool plain = false;                  // show answers as they are written, not as Markdown
+  bool plain = false;                      // show answers verbatim instead of as Markdown
   std::optional<bool> show_thinking = {};  // absent: on a terminal
-  std::optional<bool> ephemeral = {};  // delete the conversation in the end; absent: a new one of a pipe
+  std::optional<bool> ephemeral = {};      // delete the conversation on exit; absent: if it is new and input is a pipe
   bool history = true;
-  std::string command = {};  // how the user started this, from RINGSIDE_CHAT_COMMAND; "" = as ringside chat
-  std::string prompt = {};   // the words behind the options, joined by blanks
+  std::string command = {};  // command that started the chat, from RINGSIDE_CHAT_COMMAND; "" = ringside chat
+  std::string prompt = {};   // the words after the options, joined by blanks
 };
 
 }  // namespace ringside::client

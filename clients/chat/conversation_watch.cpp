@@ -67,7 +67,7 @@ void ConversationWatch::Work() {
     const bool differs = HasChanged(conversation, messages);
     lock.lock();
     if (!differs || number_ != number) continue;
-    conversation_.clear();  // told once
+    conversation_.clear();  // reported once
     ::eventfd_write(fd_, 1);
   }
 }

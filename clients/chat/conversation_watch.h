@@ -1,5 +1,5 @@
-// Looks every few seconds whether others have said something in a conversation, while its user sits before the prompt.
-// Owned by the chat; a thread of its own does the asking, everything else is the main thread's.
+// Polls every few seconds for messages that others added to a conversation while its user is at the prompt. Owned by
+// the chat; polls on a separate thread, everything else runs on the main thread.
 #pragma once
 
 #include <condition_variable>
@@ -19,8 +19,8 @@ class ConversationWatch {
   ConversationWatch(const ConversationWatch&) = delete;
   ConversationWatch& operator=(const ConversationWatch&) = delete;
 
-  /// From now on, until End: makes fd() readable once the conversation has another number of messages than `messages`
-  /// and no answer is being written.
+  /// Starts watching until End: makes fd() readable once the conversation's message count differs from `messages` and
+  /// no answer is running.
   void Begin(const std::string& conversation, int64_t messages);
   void End();
   int fd() const { return fd_; }
@@ -35,7 +35,7 @@ class ConversationWatch {
   std::condition_variable changed_;
   std::string conversation_;  // "" = nothing is watched
   int64_t messages_ = 0;
-  uint64_t number_ = 0;  // counts Begin and End
+  uint64_t number_ = 0;  // counts calls of Begin and End
   bool stopping_ = false;
   std::thread thread_;
 };

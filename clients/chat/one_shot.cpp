@@ -34,7 +34,7 @@ bool ReadAll(std::string& text) {
   }
 }
 
-/// Piped input and the words of the command line, joined.
+/// Piped input and the command-line words, joined.
 Outcome<std::string> Question(const ChatOptions& chat) {
   std::string piped;
   if (::isatty(STDIN_FILENO) == 0 && !ReadAll(piped)) return Failure{"Cannot read standard input."};
@@ -179,7 +179,7 @@ int AnswerOnce(const ServerAccess& server, const ChatOptions& options) {
     return 1;
   }
   const bool is_new = options.session.empty() && !options.continue_last;
-  // A question typed at a terminal may be gone on with (-c); of a pipe nobody knows.
+  // A question typed at a terminal may be continued (-c); one from a pipe usually is not.
   const bool ephemeral = options.ephemeral.value_or(is_new && !Terminal::IsInteractive());
   if (!ephemeral) RememberLastConversation(server.url, *conversation);
   TurnRequest turn;

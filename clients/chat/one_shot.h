@@ -7,8 +7,8 @@
 
 namespace ringside::client {
 
-/// Reads standard input if it is no terminal. Returns the exit code: 0; 1 with a sentence on standard error if there is
-/// no whole answer; 2 if there is nothing to ask; 130 after Ctrl-C.
+/// Reads standard input unless it is a terminal. Returns the exit code: 0; 1 if there is no complete answer, with a
+/// message on standard error; 2 if there is no question; 130 after Ctrl-C.
 int AnswerOnce(const ServerAccess& server, const ChatOptions& options);
 
 }  // namespace ringside::client

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMaxRemembered = 50;
 
-using Remembered = std::vector<std::pair<std::string, std::string>>;  // server, conversation; the latest first
+using Remembered = std::vector<std::pair<std::string, std::string>>;  // (server, conversation), most recent first
 
 std::string StateFile(const char* name) {
   const std::string folder = StateFolder();
@@ -68,7 +68,7 @@ std::vector<std::string> ListedConversations(const ServerUrl& url) {
 void RememberListed(const ServerUrl& url, const std::vector<std::string>& ids) {
   const std::string path = StateFile("/listed");
   if (path.empty()) return;
-  Remembered all;  // of the last server only: nobody remembers the numbers of two lists
+  Remembered all;  // for the last server only: numbers of two lists would be confusing
   for (const std::string& id : ids) all.emplace_back(url.Authority(), id);
   Write(path, all);
 }

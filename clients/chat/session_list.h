@@ -1,4 +1,4 @@
-// The conversations of a server as a person looks at them, and the one to go on with.
+// A server's conversations formatted for people, and selection of one by name.
 #pragma once
 
 #include <string>
@@ -12,14 +12,15 @@ namespace ringside::client {
 std::string LocalTime(int64_t seconds);
 /// "in a slot of the engine", from a conversation's `cache`.
 std::string DescribeCache(const std::string& cache);
-/// A few lines about one: sizes, times, where it is kept.
+/// A few lines about one conversation: sizes, times, location of the cache.
 std::string DescribeSession(const ConversationSummary& session);
-/// A numbered line for each, and its title on the next; `current` is marked.
+/// A numbered line per conversation, followed by its title; `current` is marked.
 std::string DescribeSessions(const std::vector<ConversationSummary>& sessions, const std::string& current);
-/// The id of the conversation that a person names: by its id, or by its number in the list shown last (where none was
-/// shown, in the server's own). Fails with a sentence.
+/// Resolves a user's reference to a conversation: an id, or a number of the last shown list (or of the server's list if
+/// none was shown). Fails with a message for the user.
 Outcome<std::string> FindConversation(const HttpClient& http, const std::string& name);
-/// The conversation used last from here if the server still has it, else the server's newest; fails if there is none.
+/// The conversation used last by this client if the server still has it, else the server's newest; fails if there is
+/// none.
 Outcome<std::string> FindLastConversation(const HttpClient& http);
 
 }  // namespace ringside::client

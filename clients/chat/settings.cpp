@@ -22,7 +22,8 @@ struct Entry {
   const char* wire_name;
   Type type;
   double least, most;
-  const char* otherwise;  // what holds where nothing is set and the server tells nothing; null = the server's secret
+  const char* otherwise;  // effective value if neither the user nor the server sets one; null = chosen by the server,
+                          // secret
   const char* meaning;
 };
 
@@ -67,7 +68,7 @@ bool ParseWhole(const std::string& text, T& value) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
-/// The member "reasoning" of a request.
+/// The request member "reasoning".
 Outcome<std::string> Reasoning(const std::string& value) {
   static constexpr std::string_view kEfforts[] = {"minimal", "low", "medium", "high", "xhigh", "max"};
   if (value == "on") return std::string(R"({"enabled":true})");

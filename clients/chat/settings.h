@@ -1,5 +1,5 @@
-// How the user wants answers sampled: a table of names that /set and the command line know, and the values set so far.
-// A plain value.
+// The user's sampling settings: a table of names for /set and the command line, and the values set so far. A plain
+// value.
 #pragma once
 
 #include <map>
@@ -13,15 +13,15 @@ namespace ringside::client {
 
 class Settings {
  public:
-  /// Sets one by name ("temperature", "max_tokens", "stop", ...); "default" takes the server's again. `stop` takes a
-  /// text (with \n for a newline) or a JSON list of texts. Fails with a sentence for an unknown name or a bad value.
+  /// Sets one by name ("temperature", "max_tokens", "stop", ...); "default" restores the server's value. `stop` takes a
+  /// text (with \n for a newline) or a JSON list of texts. Fails for an unknown name or a bad value.
   Outcome<Done> Set(const std::string& name, const std::string& value);
-  /// Sets `stop` to exactly these texts, none of them empty.
+  /// Sets `stop` to exactly these texts. REQUIRES: none is empty.
   Outcome<Done> SetStops(const std::vector<std::string>& texts);
   /// Members for a response.create: wire name, JSON text.
   std::vector<std::pair<std::string, std::string>> Fields() const;
-  /// One line per name: its value and what it means. What is not set is the server's: `defaults` has its JSON text by
-  /// the wire's name where it is known.
+  /// One line per name with its value and meaning. Unset values come from the server: `defaults` maps wire names to
+  /// JSON text where known.
   std::string Describe(const std::map<std::string, std::string>& defaults) const;
   static std::vector<std::string> Names();
 

@@ -11,7 +11,7 @@
 namespace ringside::client {
 namespace {
 
-// A store is copied file by file where the copy lies on another disk.
+// Copies a store file by file if the backup is on another file system.
 constexpr std::chrono::minutes kPatience{60};
 
 }  // namespace
@@ -23,7 +23,7 @@ int MakeBackup(const ServerAccess& server) {
     std::fprintf(stderr, "ringside: %s\n", Sanitise(answer.failure().message).c_str());
     return 1;
   }
-  const nlohmann::json made = nlohmann::json::parse(answer->body, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json made = nlohmann::json::parse(answer->body, nullptr, /* allow_exceptions= */ false);
   const auto name = made.is_object() ? made.find("name") : made.end();
   if (name == made.end() || !name->is_string()) {
     std::fprintf(stderr, "ringside: The server said something else than the name of a backup.\n");

@@ -6,7 +6,7 @@
 namespace ringside::client {
 namespace {
 
-/// The server has the same for its own commands: the two share no code.
+/// The server has an equivalent for its own commands; client and server share no code.
 nlohmann::json Describe(const CLI::App& app) {
   using nlohmann::json;
   json options = json::array(), arguments = json::array(), commands = json::array();

@@ -1,4 +1,4 @@
-// The command line as JSON, from which the manual page and the shells' completions are made. A pure function.
+// The command line as JSON, the source of the manual page and the shell completions. A pure function.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@ class App;
 
 namespace ringside::client {
 
-/// Name, summary, options (flags, value, help), arguments and, of the same shape, subcommands: what `ringside
-/// --describe` prints. `ringside-server --describe` has the same shape.
+/// Name, summary, options (flags, value, help), arguments and, recursively, subcommands: the output of `ringside
+/// --describe`. `ringside-server --describe` has the same schema.
 std::string DescribeCommandLine(const CLI::App& app);
 
 }  // namespace ringside::client

@@ -33,7 +33,7 @@ std::string Memory(int64_t used, int64_t all) {
   return text;
 }
 
-/// Throws where a member is missing or of another kind.
+/// Throws if a member is missing or has the wrong type.
 std::string Table(const nlohmann::json& engines) {
   std::string table = Line("engine", "state", "slots", "memory", "running", "waiting");
   for (const nlohmann::json& engine : engines) {

@@ -1,12 +1,12 @@
-// `ringside engines`: what a server's engines do, and emptying one of them. Blocking.
+// `ringside engines`: shows the state of a server's engines, and drains one. Blocking.
 #pragma once
 
 #include "clients/cli/options.h"
 
 namespace ringside::client {
 
-/// Lists them, or drains or resumes one: the server answers at once, and the conversations leave beside the work.
-/// Returns the exit status: 0, or 1 with a sentence on standard error.
+/// Lists the engines, or drains or resumes one: the server answers at once and moves the conversations in the
+/// background. Returns the exit status: 0, or 1 with a message on standard error.
 int LookAfterEngines(const ServerAccess& server, const EnginesOptions& options);
 
 }  // namespace ringside::client

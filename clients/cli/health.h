@@ -1,4 +1,4 @@
-// Whether a server is ready, for people, containers and whoever starts a server. Blocking.
+// Readiness check for people, containers and process supervisors. Blocking.
 #pragma once
 
 #include "clients/wire/outcome.h"
@@ -6,7 +6,7 @@
 
 namespace ringside::client {
 
-/// Ok if a turn would be answered now; else a Failure that says why not. Needs no key; takes at most ten seconds.
+/// Ok if a turn would be answered now; otherwise the reason. Needs no key; takes at most ten seconds.
 Outcome<Done> AskWhetherReady(ServerUrl url);
 
 }  // namespace ringside::client

@@ -60,8 +60,8 @@ int Health(const ServerUrl& url) {
   return ready ? 0 : 1;
 }
 
-/// `ringside keys` is `ringside-server keys`, and so is `convert`: what is in a keys file or a model is the server's
-/// business. Returns if it cannot run.
+/// Runs `ringside-server COMMAND` for `keys` and `convert`: only the server knows these file formats. Returns only if
+/// the program cannot be run.
 int RunServersCommand(char** argv) {
   execvp(ServerProgram().c_str(), argv);
   std::fprintf(stderr, "ringside: cannot run ringside-server, which has this command: %s\n", std::strerror(errno));

@@ -32,7 +32,7 @@ void AddServer(CLI::App& app, Options& options) {
                "Take any certificate: who is in between can read and change all");
 }
 
-/// What every chat takes, wherever its server comes from.
+/// Options of every chat command, wherever its server comes from.
 void AddChatOptions(CLI::App* chat, Options& options, Raw& raw) {
   chat->add_option("--color,--colour", raw.colour,
                    "Colour: auto (on a terminal, unless NO_COLOR is set), always, never")
@@ -84,7 +84,7 @@ CLI::App* AddRun(CLI::App& app, Options& options, Raw& raw) {
   return run;
 }
 
-/// The sessions verb that has been parsed.
+/// The parsed sessions verb.
 SessionsOptions::Verb SessionsVerb(const CLI::App& sessions) {
   using Verb = SessionsOptions::Verb;
   static constexpr std::pair<const char*, Verb> kVerbs[] = {{"show", Verb::kShow},
@@ -206,7 +206,7 @@ CLI::App* AddBench(CLI::App& app, Options& options, Raw& raw) {
   return bench;
 }
 
-/// The verb that measures so, with the options that all of them have.
+/// Adds a verb for a measurement, with the options common to all.
 CLI::App* AddEvalTask(CLI::App* eval, const char* name, const char* help, const char* file, Options& options) {
   CLI::App* task = eval->add_subcommand(name, help);
   AddServer(*task, options);
@@ -257,7 +257,7 @@ std::string Environment(const char* name) {
 }
 
 Options Check(Options options, const Raw& raw) {
-  // Not by CLI11's envname: it would let the environment of one subcommand overwrite what another was given.
+  // Not through CLI11's envname: it would let the environment of one subcommand override another's command line.
   if (options.server.url_text.empty()) options.server.url_text = Environment("RINGSIDE_URL");
   if (options.server.api_key.empty()) options.server.api_key = Environment("RINGSIDE_API_KEY");
   const Outcome<ServerUrl> url =

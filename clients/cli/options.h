@@ -1,4 +1,4 @@
-// What the user asked for on the command line and by environment. Parsed once in main; a plain value.
+// Options from the command line and the environment. Parsed once in main; a plain value.
 #pragma once
 
 #include <string>
@@ -14,21 +14,21 @@ namespace ringside::client {
 struct SessionsOptions {
   enum class Verb { kList, kShow, kExport, kImport, kDelete, kVerify };
   Verb verb = Verb::kList;
-  std::vector<std::string> ids;  // or numbers of the list; of kVerify: none = all
-  bool json = false;             // of kList and kShow
-  std::string path;              // of kExport and kImport; "-" = standard output, standard input; "" = the id's
+  std::vector<std::string> ids;  // or numbers of the list; kVerify: none = all
+  bool json = false;             // for kList and kShow
+  std::string path;              // for kExport and kImport; "-" = standard output or input; "" = named after the id
   size_t limit = 10000;
 };
 
 struct RunOptions {
-  std::string model;       // its files, in any format that we load
+  std::string model;       // model file or folder, in any supported format
   std::string store_path;  // "" = one in the user's data folder
 };
 
 struct EnginesOptions {
   enum class Verb { kList, kDrain, kResume };
   Verb verb = Verb::kList;
-  int engine = 0;  // of kDrain and kResume
+  int engine = 0;  // for kDrain and kResume
   bool json = false;
 };
 
@@ -43,12 +43,12 @@ struct Options {
   AppendBenchOptions append;
   LoadBenchOptions load;
   EvalOptions eval;
-  std::string eval_model;  // file or folder for a server of its own; "" = the one at `server`
-  int exit_code = 0;       // where verb is kNone: print these and end with it
+  std::string eval_model;  // file or folder to start a private server with; "" = use `server`
+  int exit_code = 0;       // if verb is kNone: print these and exit with it
   std::string to_stdout, to_stderr;
 };
 
-/// RINGSIDE_URL and RINGSIDE_API_KEY stand in for --url and --api-key. Never fails: see Options::exit_code.
+/// RINGSIDE_URL and RINGSIDE_API_KEY are the defaults of --url and --api-key. Never fails: see Options::exit_code.
 Options ParseOptions(int argc, const char* const* argv);
 
 }  // namespace ringside::client

@@ -26,7 +26,7 @@ namespace {
 
 constexpr auto kLookEvery = std::chrono::milliseconds(50);
 constexpr size_t kShownLogLines = 5;
-constexpr int kStoreInUse = 73;  // an exit code of the server
+constexpr int kStoreInUse = 73;  // the server's exit code
 
 std::string ReadLog(const std::string& path) {
   std::ifstream file(path);
@@ -39,10 +39,10 @@ std::string LastLines(const std::string& text) {
   return text.substr(begin);
 }
 
-/// In the child: becomes the server, or ends with 127.
+/// Runs in the child: executes the server, or exits with 127.
 [[noreturn]] void BecomeServer(std::vector<std::string> arguments, const std::string& log) {
-  ::setsid();                          // Ctrl-C is the chat's
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // a client that is killed leaves no server behind
+  ::setsid();                          // Ctrl-C is meant for the chat
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // the server ends with a killed client
   const int nothing = ::open("/dev/null", O_RDONLY);
   const int file = ::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
   ::dup2(nothing, STDIN_FILENO);
@@ -77,7 +77,7 @@ Outcome<std::unique_ptr<OwnServer>> OwnServer::Start(const std::string& model, c
   if (state.empty()) return Failure{"There is no folder for the server's log: HOME and XDG_STATE_HOME name none."};
   std::vector<std::string> arguments = {ServerProgram(), "--model", model, "--host", "127.0.0.1", "--port", "0"};
   if (!purpose.store_path.empty()) {
-    std::error_code ignored;  // the server says what is wrong with the folder
+    std::error_code ignored;  // the server reports a bad folder
     std::filesystem::create_directories(std::filesystem::path(purpose.store_path).parent_path(), ignored);
     arguments.insert(arguments.end(), {"--store-path", purpose.store_path});
   }

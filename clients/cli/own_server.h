@@ -1,5 +1,4 @@
-// A ringside-server of the client's own: started with a model on a free port of loopback, ended with the client. Main
-// thread only.
+// A private ringside-server: started with a model on a free loopback port, stopped with the client. THREAD: main.
 #pragma once
 
 #include <sys/types.h>
@@ -14,19 +13,19 @@ namespace ringside::client {
 
 /// $XDG_DATA_HOME/ringside/run or ~/.local/share/ringside/run; "" if there is no such folder.
 std::string DataFolder();
-/// The ringside-server that lies beside this program, or else the one on the PATH.
+/// The ringside-server next to this program, or else the one on the PATH.
 std::string ServerProgram();
 
 class OwnServer {
  public:
-  /// What it keeps of its conversations, and the name of its log in the user's state folder.
+  /// Where it stores its conversations, and the name of its log in the user's state folder.
   struct Purpose {
-    std::string store_path;  // "" = nothing
+    std::string store_path;  // "" = nowhere
     std::string log;
   };
-  /// Starts the ServerProgram and waits until it answers. Fails, with the last lines of its log, if it ends.
+  /// Starts the ServerProgram and waits until it answers. If it exits, fails with the last lines of its log.
   static Outcome<std::unique_ptr<OwnServer>> Start(const std::string& model, const Purpose& purpose);
-  /// Lets it save what it has, and waits for its end.
+  /// Lets the server save its state and waits for it to exit.
   ~OwnServer();
   OwnServer(const OwnServer&) = delete;
   OwnServer& operator=(const OwnServer&) = delete;
@@ -38,7 +37,7 @@ class OwnServer {
   Outcome<Done> WaitUntilReady();
   bool IsReady();
 
-  pid_t pid_;  // 0 = it has ended
+  pid_t pid_;  // 0 = exited
   const std::string log_;
   ServerUrl url_;
 };

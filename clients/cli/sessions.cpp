@@ -19,7 +19,7 @@ namespace ringside::client {
 namespace {
 
 constexpr size_t kEverySession = 1 << 20;
-constexpr int kExitDamaged = 74;  // as the server ends with
+constexpr int kExitDamaged = 74;  // same as the server's exit code
 
 void Complain(const std::string& sentence) { std::fprintf(stderr, "ringside: %s\n", Sanitise(sentence).c_str()); }
 void Print(const std::string& text) { std::printf("%s\n", Sanitise(text).c_str()); }
@@ -32,7 +32,7 @@ int Fail(const std::string& subject, const Failure& failure) {
   return 1;
 }
 
-/// The server's own objects, in a list.
+/// Prints the server's objects as a JSON list.
 void PrintJson(const std::vector<ConversationSummary>& sessions) {
   std::string text = "[";
   for (const ConversationSummary& session : sessions) text += (text.size() > 1 ? ",\n" : "\n") + session.json;
@@ -74,7 +74,7 @@ int Show(const HttpClient& http, const std::vector<std::string>& ids, bool json)
   return code;
 }
 
-/// All of it, or why not.
+/// Writes everything or fails with the reason.
 Outcome<Done> WriteAll(int file, const std::string& path, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(file, bytes.data(), bytes.size());
@@ -93,7 +93,7 @@ int Export(const HttpClient& http, const std::string& id, std::string path) {
     const Outcome<Done> written = WriteAll(STDOUT_FILENO, "standard output", *bytes);
     return written ? 0 : Fail("", written.failure());
   }
-  // Somebody's words: for their own eyes, and never in place of something else.
+  // Private content: readable only by the user, and never over an existing file.
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) return Fail("", {"Cannot make " + path + ": " + std::strerror(errno) + "."});
   Outcome<Done> written = WriteAll(file, path, *bytes);

@@ -21,9 +21,9 @@
 namespace ringside::client {
 namespace {
 
-constexpr std::chrono::minutes kPatience{10};  // with one request
+constexpr std::chrono::minutes kPatience{10};  // per request
 
-/// How far a run has got, on a line of its own that is written over and over; nothing where there is no terminal.
+/// Progress of a run, on a line that is overwritten; silent without a terminal.
 class ProgressLine {
  public:
   explicit ProgressLine(size_t all) : all_(all), shown_(::isatty(STDERR_FILENO) != 0) {}
@@ -106,7 +106,7 @@ class Evaluation {
     return windows;
   }
 
-  /// The server's, since nobody else knows them.
+  /// Uses the server's tokenizer: the client has none.
   Outcome<std::vector<int64_t>> Tokenize(const std::string& text) const {
     ServerUrl root = server_.url;
     root.base_path = "";
@@ -123,7 +123,7 @@ class Evaluation {
     return ReadLikelihoods(answer->body, prompts);
   }
 
-  /// Several at a time; the first failure is the end.
+  /// Runs several requests concurrently; the first failure aborts.
   Outcome<Done> AskAll() {
     likelihoods_.resize(samples_.size());
     const ProgressLine progress(samples_.size());

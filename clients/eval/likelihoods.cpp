@@ -9,10 +9,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The places [begin, end) of the tokens that count, among those that the server tells of.
+/// Range [begin, end) of the scored tokens, among those in the server's answer.
 std::pair<size_t, size_t> Counted(const Prompt& prompt, const Json& offsets, size_t tokens) {
   if (!prompt.ids.empty()) return {prompt.from, std::min(prompt.ids.size(), tokens)};
-  // A token ends where the next one begins; whatever begins behind the prompt is the server's answer.
+  // A token ends where the next one begins; tokens after the prompt are the server's answer.
   const size_t characters = CountCharacters(prompt.text);
   size_t end = 0;
   while (end < tokens && offsets.at(end).get<size_t>() < characters) ++end;
@@ -21,7 +21,7 @@ std::pair<size_t, size_t> Counted(const Prompt& prompt, const Json& offsets, siz
   return {begin, end};
 }
 
-/// Throws where something is missing, or of another kind.
+/// Throws if a member is missing or has the wrong type.
 Likelihood ReadOne(const Prompt& prompt, const Json& logprobs) {
   const Json& told = logprobs.at("token_logprobs");
   const Json& tops = logprobs.at("top_logprobs");
@@ -48,7 +48,7 @@ size_t CountCharacters(const std::string& text) {
 std::string LikelihoodRequest(const std::string& model, const std::vector<Prompt>& prompts) {
   Json asked = Json::array();
   for (const Prompt& prompt : prompts) asked.push_back(prompt.ids.empty() ? Json(prompt.text) : Json(prompt.ids));
-  // vLLM would begin a text with special tokens, and so does ours.
+  // vLLM would prepend special tokens, and so would our server.
   return Json{{"model", model},  {"prompt", asked}, {"echo", true},    {"add_special_tokens", false},
               {"max_tokens", 0}, {"logprobs", 1},   {"temperature", 0}}
       .dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -73,7 +73,7 @@ Outcome<std::vector<Likelihood>> ReadLikelihoods(const std::string& answer, cons
 }
 
 std::string TokenizeRequest(const std::string& model, const std::string& text) {
-  // vLLM calls it a prompt and would begin it with special tokens; llama.cpp calls it the content.
+  // vLLM calls it a prompt and would prepend special tokens; llama.cpp calls it the content.
   return Json{{"model", model}, {"prompt", text}, {"content", text}, {"add_special_tokens", false}}.dump(
       -1, ' ', false, Json::error_handler_t::replace);
 }

@@ -11,7 +11,7 @@ using Json = nlohmann::json;
 
 constexpr const char* kBlanks = " \t\n\r\f\v";
 
-/// Throws what is wrong with it.
+/// Throws a description of the fault.
 Sample PassageOf(const Json& line, const std::string& prefix) {
   const std::string text = line.at("text").get<std::string>();
   const size_t last = text.find_last_not_of(kBlanks);
@@ -25,9 +25,9 @@ Sample PassageOf(const Json& line, const std::string& prefix) {
   return sample;
 }
 
-/// The number of a choice, or how many there are where it is none of them.
+/// The index of the right choice; choices.size() if it is not among them.
 size_t RightAnswer(const Json& answer, const std::vector<std::string>& choices) {
-  if (answer.is_number_integer()) return answer.get<size_t>();  // a negative one becomes larger than any
+  if (answer.is_number_integer()) return answer.get<size_t>();  // a negative number becomes larger than any index
   if (!answer.is_string()) return choices.size();
   return static_cast<size_t>(std::ranges::find(choices, answer.get<std::string>()) - choices.begin());
 }
@@ -79,7 +79,7 @@ std::vector<Sample> SlidingWindows(const std::vector<int64_t>& text, const std::
   size_t counted = 0;
   for (size_t begin = 0; counted < text.size(); begin += stride) {
     const size_t end = std::min(begin + room, text.size());
-    const size_t first = prefix.empty() ? 1 : prefix.size();  // what nothing precedes has no likelihood
+    const size_t first = prefix.empty() ? 1 : prefix.size();  // the first token has no likelihood
     Prompt prompt{.ids = prefix, .from = std::max(first, prefix.size() + counted - begin)};
     prompt.ids.insert(prompt.ids.end(), text.begin() + static_cast<std::ptrdiff_t>(begin),
                       text.begin() + static_cast<std::ptrdiff_t>(end));

@@ -13,7 +13,7 @@
 namespace ringside::client {
 namespace {
 
-/// One entry per line: a newline inside is written \n, a backslash twice.
+/// One entry per line: a newline is escaped as \n, a backslash as \\.
 std::string Escape(const std::string& entry) {
   std::string line;
   for (const char c : entry) {
@@ -74,7 +74,7 @@ void History::Load() {
     if (!line.empty()) entries_.push_back(Unescape(line));
   }
   if (entries_.size() > kMaxEntries) entries_.erase(entries_.begin(), entries_.end() - kMaxEntries);
-  // The file grows by appending; once it is twice as long as it may be it is written anew.
+  // The file is append-only; at twice the entry limit it is rewritten.
   if (lines > 2 * kMaxEntries) Rewrite();
 }
 

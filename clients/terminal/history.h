@@ -1,5 +1,5 @@
-// What the user has typed before, oldest first, kept in a file of the user's alone (mode 0600). Bounded. A file that
-// cannot be read or written costs the history, never the chat. One thread.
+// Input history, oldest first, stored in a private file (mode 0600). Bounded. A file that cannot be read or written
+// costs the history, never the chat. THREAD: one.
 #pragma once
 
 #include <cstddef>
@@ -12,15 +12,15 @@ namespace ringside::client {
 class History {
  public:
   static constexpr size_t kMaxEntries = 1000;
-  static constexpr size_t kMaxEntryBytes = 16 * 1024;  // longer ones (pasted files) are not remembered
+  static constexpr size_t kMaxEntryBytes = 16 * 1024;  // longer entries (pasted files) are not stored
 
-  /// `path` empty: nothing is read or written.
+  /// An empty `path` disables the file.
   explicit History(std::string path = "");
 
   const std::vector<std::string>& entries() const { return entries_; }
-  /// Remembers an entry, unless it is blank, too long or the same as the last; and writes it to the file.
+  /// Stores an entry in memory and file unless it is blank, too long or equal to the last.
   void Add(const std::string& entry);
-  /// Off: new entries are neither remembered nor written.
+  /// If off, new entries are neither kept nor written.
   void set_on(bool on) { on_ = on; }
   bool on() const { return on_; }
 
@@ -33,7 +33,7 @@ class History {
   bool on_ = true;
 };
 
-/// $XDG_STATE_HOME/ringside or ~/.local/state/ringside, made with mode 0700 if it is not there; "" if that fails.
+/// $XDG_STATE_HOME/ringside or ~/.local/state/ringside, created with mode 0700 if missing; "" if that fails.
 std::string StateFolder();
 
 }  // namespace ringside::client

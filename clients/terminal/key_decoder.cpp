@@ -39,7 +39,7 @@ std::optional<Code> CodeOfNumber(std::string_view number) {
   return std::nullopt;
 }
 
-/// Newlines as \n, tabs kept, other control characters dropped, bad bytes replaced.
+/// Converts newlines to \n, keeps tabs, drops other control characters and replaces invalid bytes.
 std::string CleanPaste(std::string_view text) {
   std::string clean;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -110,11 +110,11 @@ bool KeyDecoder::DecodeEscape(std::vector<Key>& keys) {
     if (second == 0x7F || second == 0x08) keys.push_back({Code::kControl, "W"});
     return true;
   }
-  size_t end = 2;  // at the final byte of the sequence
+  size_t end = 2;  // index of the sequence's final byte
   const size_t known = std::min(pending_.size(), kLongestSequence);
   while (end < known && (pending_[end] < 0x40 || pending_[end] > 0x7E)) ++end;
   if (end >= kLongestSequence) {
-    pending_.erase(0, 1);  // no sequence: drop the escape, read on
+    pending_.erase(0, 1);  // not a sequence: drop the escape and continue
     return true;
   }
   if (end >= known) return false;

@@ -1,5 +1,5 @@
-// Terminal input bytes to keys: UTF-8 characters, control keys, escape sequences in the spellings that terminals use,
-// bracketed paste. Bytes may come in any pieces. One thread.
+// Decodes terminal input bytes into keys: UTF-8 characters, control keys, the common spellings of escape sequences,
+// bracketed paste. Input may be split anywhere. THREAD: one.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace ringside::client {
 struct Key {
   enum class Code {
     kText,   // text: one character
-    kPaste,  // text: all that was pasted, newlines as \n
+    kPaste,  // text: the pasted text, newlines as \n
     kEnter,
     kNewline,  // Alt-Enter: a line break inside the input
     kTab,
@@ -34,11 +34,11 @@ struct Key {
 
 class KeyDecoder {
  public:
-  /// The keys that `bytes` complete.
+  /// Returns the keys completed by `bytes`.
   std::vector<Key> Push(std::string_view bytes);
-  /// True if an escape key or half a character waits for more; after some 50 ms without, call Flush.
+  /// True while an escape key or an incomplete character is pending; call Flush after about 50 ms without input.
   bool waiting() const { return !pending_.empty() && !in_paste_; }
-  /// Gives up what waits.
+  /// Discards the pending bytes.
   void Flush() {
     if (!in_paste_) pending_.clear();
   }

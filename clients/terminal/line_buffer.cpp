@@ -9,7 +9,7 @@ namespace {
 
 bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 
-/// Letters, digits, underscore and everything beyond ASCII: what word motions treat as a word.
+/// Word characters for word motions: letters, digits, underscore and everything beyond ASCII.
 bool IsWordByte(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return byte >= 0x80 || (byte >= '0' && byte <= '9') || (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
@@ -26,7 +26,7 @@ void LineBuffer::Set(std::string text) {
 void LineBuffer::Insert(std::string_view text) {
   text_.insert(cursor_, text);
   cursor_ += text.size();
-  // What was typed may have joined the cluster behind it.
+  // The new text may have joined the next cluster.
   const size_t home = LineBegin();
   size_t border = home;
   while (border < cursor_) border += FirstCluster(std::string_view(text_).substr(border));

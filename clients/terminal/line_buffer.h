@@ -1,5 +1,5 @@
-// The text being edited and the cursor in it. Moves and deletes by grapheme cluster, so that a family emoji or a letter
-// with its accents is one step. Knows no keys and no screen. One thread.
+// The edited text and its cursor. Moves and deletes by grapheme cluster, so that a family emoji or an accented letter
+// is one step. Independent of keys and screen. THREAD: one.
 #pragma once
 
 #include <cstddef>
@@ -11,31 +11,31 @@ namespace ringside::client {
 class LineBuffer {
  public:
   const std::string& text() const { return text_; }
-  /// Byte offset, always at a cluster's border.
+  /// Byte offset, always on a cluster boundary.
   size_t cursor() const { return cursor_; }
 
-  /// Replaces everything; the cursor goes to the end.
+  /// Replaces the text and moves the cursor to its end.
   void Set(std::string text);
-  /// `text` is UTF-8 and may hold newlines.
+  /// `text` is UTF-8 and may contain newlines.
   void Insert(std::string_view text);
 
   void MoveLeft();
   void MoveRight();
   void MoveWordLeft();
   void MoveWordRight();
-  /// Begin and end of the line that the cursor is in.
+  /// Start and end of the cursor's line.
   void MoveHome();
   void MoveEnd();
-  /// To the same column of the line above or below. False (and nothing done) if there is none.
+  /// Moves to the same column of the line above or below. Returns false, and does nothing, if there is none.
   bool MoveUp();
   bool MoveDown();
 
   void DeleteLeft();
   void DeleteRight();
-  // These remember what they delete for Yank.
-  void KillToEnd();  // of the line; at its end, the newline
+  // These save the deleted text for Yank.
+  void KillToEnd();  // to the end of the line; at the end, deletes the newline
   void KillToHome();
-  void KillWordLeft();  // to the last blank, as terminals do
+  void KillWordLeft();  // back to the last blank, as terminals do
   void KillWordRight();
   void Yank() { Insert(killed_); }
 

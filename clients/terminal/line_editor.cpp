@@ -184,7 +184,7 @@ LineEditor::Result LineEditor::HandleSearch(const Key& key, bool& used) {
     at_.reset();
     buffer_.Set(own_text_);
   } else {
-    searching_ = false;  // any other key takes what was found and does its work
+    searching_ = false;  // any other key accepts the match and is then handled normally
     own_text_.clear();
     used = false;
   }
@@ -210,7 +210,7 @@ LineEditor::Result LineEditor::Complete() {
 
 std::string LineEditor::EraseDrawn(int columns) const {
   if (drawn_widths_.empty()) return "";
-  // A terminal that became narrower has broken our rows into more rows of its own.
+  // A narrower terminal has re-wrapped our rows.
   int up = 0;
   for (size_t row = 0; row < drawn_cursor_row_; ++row) {
     up += std::max(1, (drawn_widths_[row] + columns - 1) / columns);
@@ -222,7 +222,7 @@ std::string LineEditor::EraseDrawn(int columns) const {
 std::string LineEditor::Draw(ScreenSize size) {
   const std::string prompt = searching_ ? "(search) " + sought_ + ": " : prompt_;
   LineLayout layout = LayOut(prompt, continuation_, buffer_.text(), buffer_.cursor(), size.columns);
-  // Of a text higher than the screen only the part around the cursor is shown.
+  // If the text is taller than the screen, show only the part around the cursor.
   const auto height = static_cast<size_t>(std::max(size.rows, 2));
   if (layout.rows.size() > height) {
     const size_t top =
@@ -262,7 +262,7 @@ std::string LineEditor::Hide(ScreenSize size) {
 std::string LineEditor::Leave(ScreenSize size) {
   searching_ = false;
   const std::string text = buffer_.text();
-  buffer_.Set(text);  // the cursor goes to the end
+  buffer_.Set(text);  // moves the cursor to the end
   std::string bytes = Draw(size);
   Forget();
   return bytes + "\r\n";

@@ -1,6 +1,6 @@
-// A line editor: keys in, an edited text and the bytes that show it out. Multi-line texts, history (Up and Down walk
-// the entries that begin with what was typed, Ctrl-R searches), completion, word motions, kill and yank. Touches no
-// terminal itself. One thread.
+// A line editor: turns keys into edited text and the bytes that display it. Multi-line text, history (Up and Down visit
+// entries with the typed prefix, Ctrl-R searches), completion, word motions, kill and yank. Does no terminal I/O.
+// THREAD: one.
 #pragma once
 
 #include <functional>
@@ -25,15 +25,15 @@ class LineEditor {
   enum class Result {
     kEditing,
     kAccepted,        // Enter: text() is the input
-    kInterrupted,     // Ctrl-C: text() is what was dropped
+    kInterrupted,     // Ctrl-C: text() is the discarded input
     kEndOfInput,      // Ctrl-D on an empty text
-    kShowCandidates,  // Tab with several completions: show candidates(), then Draw again
-    kClearScreen,     // Ctrl-L: clear it, then Draw again
+    kShowCandidates,  // Tab with several completions: show candidates(), then call Draw
+    kClearScreen,     // Ctrl-L: clear the screen, then call Draw
   };
-  /// The whole texts that a text up to the cursor may become.
+  /// Returns the full texts that complete the text before the cursor.
   using Completer = std::function<std::vector<std::string>(std::string_view)>;
 
-  /// `history` outlives the editor.
+  /// REQUIRES: `history` outlives the editor.
   LineEditor(const History& history, Completer completer);
 
   /// Starts with an empty text. `style` and `plain` are escape sequences around the prompt, or empty.
@@ -44,14 +44,14 @@ class LineEditor {
   size_t cursor() const { return buffer_.cursor(); }
   const std::vector<std::string>& candidates() const { return candidates_; }
 
-  /// Bytes that bring the screen from what was drawn last to the present text. After Forget (or Begin) the cursor is
-  /// taken to be at the left border of a free line.
+  /// Returns the bytes that update the screen from the last drawing to the current text. After Forget or Begin the
+  /// cursor is assumed to be at the left edge of an empty line.
   std::string Draw(ScreenSize size);
-  /// Bytes that take the text off the screen; it is drawn afresh.
+  /// Returns the bytes that erase the text; the next Draw starts over.
   std::string Hide(ScreenSize size);
-  /// Bytes that put the cursor on a free line below the text; what follows is drawn afresh.
+  /// Returns the bytes that move the cursor to an empty line below the text; the next Draw starts over.
   std::string Leave(ScreenSize size);
-  /// The screen was cleared: nothing is drawn.
+  /// The screen was cleared: forget the last drawing.
   void Forget() { drawn_widths_.clear(); }
 
  private:
@@ -69,12 +69,12 @@ class LineEditor {
   std::string prompt_, continuation_, style_, plain_;
   std::vector<std::string> candidates_;
 
-  std::optional<size_t> at_;  // entry shown; none = the user's own text
-  std::string own_text_;      // what the user typed before walking
+  std::optional<size_t> at_;  // history entry shown; none = the user's text
+  std::string own_text_;      // the user's text before browsing the history
   bool searching_ = false;
   std::string sought_;
 
-  // What is on the screen: column counts of its rows, and the cursor.
+  // The last drawing: widths of its rows, and the cursor.
   std::vector<int> drawn_widths_;
   size_t drawn_cursor_row_ = 0;
   int drawn_cursor_column_ = 0;

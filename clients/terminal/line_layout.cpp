@@ -17,7 +17,7 @@ class Layouter {
     if (layout_.rows.back().width + width > columns_) NewRow();
     layout_.rows.back().text += shown;
     layout_.rows.back().width += width;
-    // A full row is left at once: a cursor behind its last column would be somewhere else on every terminal.
+    // Wraps a full row at once: terminals disagree about the cursor after the last column.
     if (layout_.rows.back().width >= columns_) NewRow();
   }
   void PutText(std::string_view text) {

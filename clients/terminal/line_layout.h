@@ -1,5 +1,5 @@
-// Where the characters of a prompt and the text behind it stand on a screen of a given width. Lines are broken by us,
-// never by the terminal, so that the cursor's place is known on every terminal. A pure function.
+// Lays out a prompt and its text on a screen of a given width. We wrap lines ourselves, so that the cursor position is
+// known on every terminal. Pure function.
 #pragma once
 
 #include <string>
@@ -18,8 +18,8 @@ struct LineLayout {
   int cursor_column = 0;
 };
 
-/// `prompt` stands before the first line of `text`, `continuation` before each further one. Tabs are shown as spaces,
-/// other control characters as ^X. `cursor` is a byte offset in `text`.
+/// `prompt` precedes the first line of `text`, `continuation` each further line. Tabs are shown as spaces, other
+/// control characters as ^X. `cursor` is a byte offset in `text`.
 LineLayout LayOut(std::string_view prompt, std::string_view continuation, std::string_view text, size_t cursor,
                   int columns);
 

@@ -10,7 +10,7 @@ namespace {
 
 using Style = StyledText::Style;
 
-constexpr size_t kMostHeld = 2000;  // bytes; a mark that is not closed within them is text
+constexpr size_t kMostHeld = 2000;  // bytes; a mark not closed within this distance is plain text
 constexpr size_t kLongestNumber = 9;
 
 }  // namespace
@@ -73,7 +73,7 @@ Markdown::Step Markdown::ReadLineBegin(std::vector<StyledText>& shown, bool last
       held_.replace(0, size, "│ ");
       hang_ += 2;
       Show(shown, std::string_view("│ ").size(), Style::kQuiet);
-      return Step::kTaken;  // a quote may hold another, or a list
+      return Step::kTaken;  // a quote may contain another quote or a list
     } else if (marks == 1 && blank_follows && mark != '_') {
       held_.replace(indent, 1, "•");
       hang_ += static_cast<int>(indent) + 2;
@@ -94,7 +94,7 @@ Markdown::Step Markdown::ReadLineBegin(std::vector<StyledText>& shown, bool last
   return Step::kTaken;
 }
 
-/// A line that begins with a fence's marks: it opens a block of code, closes the open one, or is a line of it.
+/// A line that starts with a fence: opens a code block, closes the open one, or is code.
 Markdown::Step Markdown::ReadFence(std::vector<StyledText>& shown) {
   const std::string line = held_.substr(0, held_.find('\n'));
   const size_t indent = line.find_first_not_of(' ');
@@ -115,7 +115,7 @@ Markdown::Step Markdown::ReadFence(std::vector<StyledText>& shown) {
   return Step::kTaken;
 }
 
-/// A line that begins with a bar: a table, if the next one says so.
+/// A line that starts with a bar: a table if the next line is a separator.
 Markdown::Step Markdown::ReadTable(std::vector<StyledText>& shown, bool last) {
   const TableText table = FindTable(held_, last);
   if (table.found == Found::kOpen) return Step::kWait;

@@ -1,7 +1,7 @@
-// Reads a model's Markdown while it is written and says how its pieces look: headings, bold, italic, struck, code,
-// lists, quotes, links and tables. What is not closed within its line stays as it was written: nothing is ever taken
-// back, so only the text from an opening mark on is held until its end is there, and a table until it is whole. (A
-// parser of whole documents could not show a word before its paragraph ends.) One object per answer, one thread.
+// Incremental Markdown renderer for streaming answers: headings, bold, italic, strikethrough, code, lists, quotes,
+// links and tables. A mark that is not closed on its line is shown as written. Output is never revised: the text after
+// an opening mark is held until the mark closes, and a table until it is complete. (A whole-document parser could not
+// show a word before its paragraph ends.) One object per answer. THREAD: one.
 #pragma once
 
 #include <string>
@@ -22,15 +22,15 @@ struct StyledText {
     kQuiet = 64,  // marks: a fence, a rule, a link's address
   };
   std::string text;
-  unsigned style = kPlain;  // of Style, together
-  int hang = 0;             // columns by which a broken line goes on indented
+  unsigned style = kPlain;  // bit set of Style
+  int hang = 0;             // hanging indent of wrapped lines, in columns
 };
 
 class Markdown {
  public:
-  /// What `text` (sanitised UTF-8, in pieces of any size) lets be shown.
+  /// Returns the pieces that `text` (sanitised UTF-8, split anywhere) completes.
   std::vector<StyledText> Push(std::string_view text);
-  /// What was held at the end of the text.
+  /// Returns the held text at the end of the answer.
   std::vector<StyledText> Finish();
 
  private:
@@ -46,10 +46,10 @@ class Markdown {
 
   std::string held_;
   bool line_begins_ = true;
-  std::string fence_;  // the marks that opened a block of code; "" = outside
+  std::string fence_;  // fence of the open code block; "" outside
   unsigned line_style_ = StyledText::kPlain;
   int hang_ = 0;
-  char before_ = '\n';  // the last byte shown
+  char before_ = '\n';  // last byte shown
 };
 
 }  // namespace ringside::client

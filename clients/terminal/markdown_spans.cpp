@@ -76,7 +76,7 @@ Found SpanFinder::FindEmphasis(char before, Span& span) const {
       at += found == Found::kSpan ? code.taken - 1 : RunLength(text, at) - 1;
     } else if (text[at] == mark) {
       const size_t run = RunLength(text, at);
-      // More marks, or a letter behind an underscore, could follow.
+      // More marks, or a letter after an underscore, may follow.
       if (!ends_ && at + run == text.size() && (run < marks || mark == '_')) return Found::kOpen;
       const bool closes = run == marks && !IsBlank(text[at - 1]) &&
                           (mark != '_' || at + run == text.size() || !IsLetter(text[at + run]));
@@ -152,7 +152,7 @@ void ShowSpans(std::string_view text, unsigned style, int hang, std::vector<Styl
     }
     Span span;
     if (FindSpan(text.substr(at), true, at > 0 ? text[at - 1] : ' ', span) != Found::kSpan) {
-      // A run of marks is looked at once, not mark by mark.
+      // A run of marks is examined once, not mark by mark.
       at += text[at] == '*' || text[at] == '_' || text[at] == '~' || text[at] == '`' ? RunLength(text, at) : 1;
       continue;
     }

@@ -1,4 +1,4 @@
-// What is marked within a line of Markdown: code, bold, italic, struck and links. Pure functions, any thread.
+// Inline Markdown: code, bold, italic, strikethrough and links. Pure functions. THREAD: any.
 #pragma once
 
 #include <string_view>
@@ -8,23 +8,23 @@
 
 namespace ringside::client {
 
-/// What is marked at the beginning of a text: bytes from `begin` on, `size` of them, `taken` with the marks.
+/// A span at the start of a text: `size` bytes from `begin`; `taken` includes the marks.
 struct Span {
   size_t begin = 0, size = 0, taken = 0;
   unsigned style = 0;
-  std::string_view address = {};  // of a link
+  std::string_view address = {};  // for links
 };
-/// kOpen: the text that is there does not tell yet.
+/// kOpen: undecided, needs more text.
 enum class Found { kSpan, kText, kOpen };
 
-/// Looks for a span at the beginning of a text that is not empty, `before` being the byte in front of it. `ends`: no
-/// more of the text will come.
+/// Looks for a span at the start of a text. REQUIRES: the text is not empty. `before` is the preceding byte; `ends`: no
+/// more text follows.
 Found FindSpan(std::string_view text, bool ends, char before, Span& span);
 
-/// Adds the pieces of a text that ends, in which spans may stand.
+/// Appends the pieces of a complete text that may contain spans.
 void ShowSpans(std::string_view text, unsigned style, int hang, std::vector<StyledText>& shown);
 
-/// Bytes at `at` that are alike.
+/// Length of the run of equal bytes at `at`.
 size_t RunLength(std::string_view text, size_t at);
 bool IsPunctuation(char c);
 

@@ -12,14 +12,14 @@ using Style = StyledText::Style;
 
 constexpr size_t kLongestTable = 32 << 10;  // bytes
 constexpr size_t kMostColumns = 64;
-constexpr int kWidestPadding = 200;  // columns; beyond them a cell is not padded
+constexpr int kWidestPadding = 200;  // columns; wider cells are not padded
 
 std::string_view Trimmed(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t");
   return begin == std::string_view::npos ? "" : text.substr(begin, text.find_last_not_of(" \t") + 1 - begin);
 }
 
-/// Takes the first line, without its newline, off the text.
+/// Removes and returns the first line, without its newline.
 std::string_view TakeLine(std::string_view& text) {
   const size_t end = std::min(text.find('\n'), text.size());
   const std::string_view line = text.substr(0, end);
@@ -27,7 +27,7 @@ std::string_view TakeLine(std::string_view& text) {
   return line;
 }
 
-/// The cells of a row: what stands between bars that no backslash takes back.
+/// Splits a row into cells at unescaped bars.
 std::vector<std::string> Cells(std::string_view row) {
   row = Trimmed(row);
   if (row.starts_with('|')) row.remove_prefix(1);
@@ -80,7 +80,7 @@ class Table {
   void AddRow(std::string_view line, unsigned style) {
     std::vector<Cell>& row = rows_.emplace_back();
     for (const std::string& text : Cells(line)) {
-      if (rows_.size() > 1 && row.size() == widths_.size()) break;  // more than the first row has
+      if (rows_.size() > 1 && row.size() == widths_.size()) break;  // more cells than the first row
       Cell& cell = row.emplace_back();
       ShowSpans(text, style, 0, cell.pieces);
       for (const StyledText& piece : cell.pieces) cell.width += TextWidth(piece.text);
@@ -140,7 +140,7 @@ TableText FindTable(std::string_view text, bool ends) {
   }
   while (!rest.empty() && rest.find('\n') != std::string_view::npos && IsRow(rest)) TakeLine(rest);
   const size_t spaces = std::min(rest.find_first_not_of(' '), rest.size());
-  const bool row = IsRow(rest);  // not whole yet
+  const bool row = IsRow(rest);  // incomplete line
   if (goes_on && (row || spaces == rest.size())) return {Found::kOpen};
   return {Found::kSpan, row && ends ? text.size() : text.size() - rest.size()};
 }

@@ -1,5 +1,5 @@
-// Tables of Markdown, as GitHub's dialect has them: rows between bars, the second one of dashes. On a terminal their
-// columns stand under one another. Pure functions, any thread.
+// GitHub-style Markdown tables: rows between bars, the second one of dashes. Aligns the columns on the terminal. Pure
+// functions. THREAD: any.
 #pragma once
 
 #include <string_view>
@@ -10,15 +10,15 @@
 namespace ringside::client {
 
 struct TableText {
-  Found found = Found::kText;  // kSpan: a whole table
-  size_t size = 0;             // its bytes, the newline of its last row among them
+  Found found = Found::kText;  // kSpan: a complete table
+  size_t size = 0;             // size in bytes, including the last newline
 };
 
-/// Whether a text that begins with a bar begins with a table; `ends`: no more of the text will come. A table ends where
-/// a line begins without a bar, or is so long that nobody should wait for more of it.
+/// Decides whether a text that starts with a bar starts with a table; `ends`: no more text follows. A table ends before
+/// a line without a bar, or at the size limit.
 TableText FindTable(std::string_view text, bool ends);
 
-/// Adds the pieces of a table that FindTable has found.
+/// Appends the pieces of a table found by FindTable.
 void ShowTable(std::string_view table, std::vector<StyledText>& shown);
 
 }  // namespace ringside::client

@@ -1,6 +1,6 @@
-// Makes a model's text safe for a terminal. A model may write anything, also what its input told it to write: nothing
-// but printable characters, newlines and tabs may reach the terminal. Holds back a character whose bytes are not all
-// there yet. One object per answer, one thread.
+// Makes a model's text safe for a terminal. The model may write anything, including text injected through its input:
+// only printable characters, newlines and tabs may reach the terminal. Holds back incomplete characters. One object per
+// answer. THREAD: one.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@ namespace ringside::client {
 
 class Sanitiser {
  public:
-  /// The printable part of `text` (UTF-8, in pieces of any size). Dropped: C0 except newline and tab, DEL, C1, the
-  /// bidirectional embeddings, overrides and isolates. Bytes that are no UTF-8 become U+FFFD.
+  /// Returns the printable part of `text` (UTF-8, split anywhere). Drops C0 except newline and tab, DEL, C1, and
+  /// bidirectional embeddings, overrides and isolates. Invalid bytes become U+FFFD.
   std::string Push(std::string_view text);
-  /// What was held back at the end of the text.
+  /// Returns the bytes held back at the end of the text.
   std::string Finish();
 
  private:
@@ -21,7 +21,7 @@ class Sanitiser {
   std::string held_;
 };
 
-/// A whole text at once.
+/// Sanitises a complete text.
 std::string Sanitise(std::string_view text);
 
 }  // namespace ringside::client

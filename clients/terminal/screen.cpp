@@ -10,7 +10,7 @@
 namespace ringside::client {
 namespace {
 
-/// The first clusters of a text that fit into so many columns.
+/// The leading clusters of a text that fit into `columns`.
 std::string_view Fit(std::string_view text, int columns) {
   size_t bytes = 0;
   while (bytes < text.size()) {
@@ -96,7 +96,7 @@ void Screen::ClearBanner() {
   banner_ = false;
   std::string bytes = "\r\x1b[K";
   if (banner_below_) {
-    // Behind a full last line the cursor waits at the border; it cannot be put back there, so a new line begins.
+    // If the last line is full, the cursor cannot be restored after its last column: start a new line.
     if (flow_.column() < terminal_.size().columns) {
       bytes += "\x1b[1A\r\x1b[" + std::to_string(flow_.column()) + "C";
     } else {

@@ -1,6 +1,6 @@
-// How the chat looks: answers, notices and errors on the terminal, broken at words, in colour if wanted, and a banner
-// that stands below an answer while the connection is lost and goes again without a trace. Only text that passed a
-// Sanitiser is given to it by others as an answer; notices are sanitised here. Main thread only.
+// The chat's display: answers, notices and errors, word-wrapped, in colour if wanted, and a banner below the answer
+// while the connection is lost, which is removed without a trace. Answers must be sanitised by the caller; notices are
+// sanitised here. THREAD: main.
 #pragma once
 
 #include <string>
@@ -14,28 +14,28 @@ namespace ringside::client {
 
 enum class ColourMode { kAuto, kAlways, kNever };
 
-/// kAuto: on a terminal that understands it, unless NO_COLOR is set to anything but "".
+/// kAuto: on a terminal that supports it, unless NO_COLOR is set and not empty.
 bool WantsColour(ColourMode mode, bool is_terminal);
 
 class Screen {
  public:
   Screen(Terminal& terminal, bool colour, bool escapes);
 
-  /// A piece of an answer, already sanitised.
+  /// Shows a piece of an answer. REQUIRES: sanitised.
   void Answer(const StyledText& piece);
   /// Ends the answer's last line.
   void EndAnswer();
-  /// Lines of ours: plain, where a table's rows are broken in its last column; dim; red.
+  /// The program's own lines: plain (table rows are wrapped in the last column), dim, red.
   void Line(std::string_view text);
   void Notice(std::string_view text);
   void Error(std::string_view text);
-  /// A line that is to be copied: never broken by us.
+  /// A line meant to be copied: never wrapped.
   void Verbatim(std::string_view text);
   /// Shows the banner or changes its text.
   void ShowBanner(std::string_view text);
   void ClearBanner();
 
-  /// Escape sequences around the prompt, or nothing.
+  /// Escape sequences around the prompt, or empty.
   std::string prompt_style() const { return colour_ ? "\x1b[1;36m" : ""; }
   std::string plain_style() const { return colour_ ? "\x1b[0m" : ""; }
   bool colour() const { return colour_; }
@@ -48,7 +48,7 @@ class Screen {
   const bool colour_, escapes_;
   TextFlow flow_;  // the answer
   bool banner_ = false;
-  bool banner_below_ = false;  // it stands on the line below the answer's last
+  bool banner_below_ = false;  // whether the banner is on the line below the answer
 };
 
 }  // namespace ringside::client

@@ -21,7 +21,7 @@ int signal_write_fd = -1;
 extern "C" void OnSignal(int number) {
   const int kept_errno = errno;
   const auto byte = static_cast<unsigned char>(number);
-  // A full pipe has woken the reader already.
+  // If the pipe is full, the reader is awake already.
   if (::write(signal_write_fd, &byte, 1) < 0) errno = kept_errno;
   errno = kept_errno;
 }
@@ -106,7 +106,7 @@ void Terminal::Write(std::string_view bytes) {
       pollfd ready{STDOUT_FILENO, POLLOUT, 0};
       ::poll(&ready, 1, -1);
     } else if (wrote < 0 && errno != EINTR) {
-      return;  // the terminal is gone; the wait will say so
+      return;  // the terminal is gone; Wait reports it
     }
   }
 }

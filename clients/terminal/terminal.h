@@ -1,6 +1,5 @@
-// The terminal that the chat runs in: raw mode, size, writing, and one place to wait for keys, signals and the network
-// at once. One per process, as signal handlers and terminal modes are; main thread only. Puts the terminal back as it
-// was when it goes.
+// The terminal: raw mode, size, output, and one place to wait for keys, signals and the network. One per process,
+// because signal handlers and terminal modes are global. Restores the terminal when destroyed. THREAD: main.
 #pragma once
 
 #include <termios.h>
@@ -12,7 +11,7 @@
 
 namespace ringside::client {
 
-/// What ended a wait; several may hold at once.
+/// Why Wait returned; several reasons may hold at once.
 struct Wake {
   std::string input;          // bytes typed
   bool end_of_input = false;  // the terminal is gone, or Ctrl-D outside raw mode
@@ -32,18 +31,18 @@ class Terminal {
 
   /// True if standard input and output are terminals.
   static bool IsInteractive();
-  /// True if the terminal understands escape sequences (TERM is neither empty nor "dumb").
+  /// True if the terminal supports escape sequences (TERM is neither empty nor "dumb").
   static bool UnderstandsEscapes();
 
-  /// Keys one by one and unechoed, Ctrl-C as a key, bracketed paste.
+  /// Raw mode: single keys without echo, Ctrl-C as a key, bracketed paste.
   void EnterRawMode();
   void LeaveRawMode();
-  /// Gives the terminal to the shell until the process is continued.
+  /// Returns the terminal to the shell until the process is continued.
   void Suspend();
 
   ScreenSize size() const;
   void Write(std::string_view bytes);
-  /// Waits for typing, a signal, `other` becoming readable (-1 = none) or the timeout (-1 = none).
+  /// Waits for input, a signal, `other` becoming readable (-1 = none) or the timeout (-1 = none).
   Wake Wait(int other, int timeout_ms);
 
  private:
@@ -51,12 +50,12 @@ class Terminal {
   bool raw_ = false;
 };
 
-/// SIGINT, SIGTERM, SIGHUP and SIGWINCH no longer end the process but make fd() readable. For one-shot use too.
+/// SIGINT, SIGTERM, SIGHUP and SIGWINCH make fd() readable instead of ending the process. Also used by one-shot mode.
 class SignalPipe {
  public:
   static SignalPipe& Instance();
   int fd() const { return fds_[0]; }
-  /// Takes what has arrived into `wake`.
+  /// Moves the received signals into `wake`.
   void Take(Wake& wake);
 
  private:

@@ -10,7 +10,7 @@ namespace {
 constexpr int kTabStop = 8;
 constexpr std::string_view kPlain = "\x1b[0m";
 
-/// Where the last column of a table's row begins: behind its last run of two or more blanks. 0 for ordinary text.
+/// Column where a table row's last cell starts: after its last run of two or more blanks. 0 for other text.
 int TableHang(std::string_view line, int columns) {
   size_t at = line.find_first_not_of(' ');
   size_t begin = 0;
@@ -60,7 +60,7 @@ std::string TextFlow::Put(std::string_view text, std::string_view style, int han
 }
 
 void TextFlow::PutBlank(int width, std::string& bytes) {
-  // Blanks that find no room are the break itself.
+  // Blanks that do not fit are absorbed by the line break.
   const int shown = std::min(width, columns_ - column_);
   bytes.append(static_cast<size_t>(std::max(shown, 0)), ' ');
   column_ = std::min(column_ + width, columns_);
@@ -85,7 +85,8 @@ void TextFlow::PutCluster(std::string_view cluster, std::string_view style, std:
 void TextFlow::BreakRow(std::string_view style, std::string& bytes) {
   const bool takes_word = can_erase_ && !word_.empty() && word_column_ > hang_;
   if (!style.empty()) bytes += kPlain;
-  // To the word's first column by its number: behind a full row a terminal does not tell where the cursor is.
+  // Moves to the word's first column by absolute position: after a full row the cursor position depends on the
+  // terminal.
   if (takes_word) bytes += "\x1b[" + std::to_string(word_column_ + 1) + "G\x1b[K";
   bytes += '\n';
   bytes.append(static_cast<size_t>(hang_), ' ');
@@ -108,7 +109,7 @@ std::string WrapText(std::string_view text, int columns, bool with_tables) {
     const size_t newline = text.find('\n');
     const std::string_view line = text.substr(0, newline);
     const int hang = with_tables ? TableHang(line, columns) : 0;
-    // Word by word: what has been shown is never taken back.
+    // Word by word: text already shown is never erased.
     int column = 0;
     for (size_t at = 0; at < line.size();) {
       const size_t word = std::min(line.find_first_not_of(' ', at), line.size());

@@ -1,7 +1,6 @@
-// Breaks text that arrives in pieces at the right border of the screen, at words where it can: each piece is shown at
-// once, and a word that turns out to be too long for its row is taken back and begun on the next one. A character two
-// columns wide is a word of its own; a word longer than a row is broken where it must be. One object per text, one
-// thread.
+// Wraps streaming text at the screen's right edge, at words where possible: each piece is shown at once, and a word
+// that turns out too long for its row is erased and moved to the next one. A double-width character counts as a word; a
+// word longer than a row is split. One object per text. THREAD: one.
 #pragma once
 
 #include <string>
@@ -12,16 +11,16 @@ namespace ringside::client {
 
 class TextFlow {
  public:
-  /// `can_erase`: the terminal understands escape sequences. Without, words are broken where the row ends.
+  /// `can_erase`: the terminal supports escape sequences. Otherwise words are split at the end of a row.
   explicit TextFlow(bool can_erase) : can_erase_(can_erase) {}
 
-  /// Bytes that show `text` (UTF-8 without control characters but newlines and tabs) behind what was shown before, in
-  /// `style` (an escape sequence, or empty). Rows begun in the middle of a line are indented by `hang` columns.
+  /// Returns the bytes that append `text` (UTF-8 without control characters except newline and tab) in `style` (an
+  /// escape sequence, or empty). Wrapped rows are indented by `hang` columns.
   std::string Put(std::string_view text, std::string_view style, int hang, int columns);
 
-  /// Where the cursor stands; as many as there are columns = behind a full row.
+  /// Cursor column; equal to the width after a full row.
   int column() const { return column_; }
-  /// The cursor was put at the left border.
+  /// The cursor was moved to the left edge.
   void Reset();
 
  private:
@@ -34,13 +33,13 @@ class TextFlow {
   void EndWord();
 
   const bool can_erase_;
-  int columns_ = 80, hang_ = 0;  // of the piece that is being shown
+  int columns_ = 80, hang_ = 0;  // for the current piece
   int column_ = 0;
-  int word_column_ = 0;    // where the word that is being shown begins
-  std::vector<Run> word_;  // what of it is on its last row
+  int word_column_ = 0;    // start column of the current word
+  std::vector<Run> word_;  // its part on the last row
 };
 
-/// A whole text at once, for lines of our own; `with_tables`: a row of a table is indented to its last column.
+/// Wraps a complete text of our own; `with_tables`: table rows wrap within their last column.
 std::string WrapText(std::string_view text, int columns, bool with_tables);
 
 }  // namespace ringside::client

@@ -24,7 +24,7 @@ CodePoint DecodeUtf8(std::string_view text) {
   uint32_t value = lead & (0x7F >> length);
   for (size_t i = 1; i < length; ++i) {
     if (i >= text.size()) return {kReplacement, 1, false, true};
-    // The second byte also decides between shortest form and overlong, surrogates and what is beyond Unicode.
+    // The second byte also excludes overlong forms, surrogates and values beyond Unicode.
     const unsigned char low = i == 1 && lead == 0xE0 ? 0xA0 : i == 1 && lead == 0xF0 ? 0x90 : 0x80;
     const unsigned char high = i == 1 && lead == 0xED ? 0x9F : i == 1 && lead == 0xF4 ? 0x8F : 0xBF;
     if (byte(i) < low || byte(i) > high) return {kReplacement, 1, false};
@@ -75,7 +75,7 @@ size_t FirstCluster(std::string_view text) {
 }
 
 size_t LastCluster(std::string_view text) {
-  // A newline always ends a cluster, so it is enough to walk the last line.
+  // A newline always ends a cluster, so only the last line has to be scanned.
   const size_t newline = text.size() < 2 ? std::string_view::npos : text.rfind('\n', text.size() - 2);
   std::string_view rest = newline == std::string_view::npos ? text : text.substr(newline + 1);
   size_t bytes = 0;

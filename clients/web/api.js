@@ -1,10 +1,10 @@
-// The server over HTTP: conversations, models. Every failure is an ApiError that says what the server said.
+// The server over HTTP: conversations and models. Every failure is an ApiError with the server's message.
 import { apiKey } from "./store.js";
 
 export class ApiError extends Error {
   constructor(status, error = {}, retryAfterMs = 0) {
     super(error.message || (status ? `The server answered ${status}.` : "The server cannot be reached."));
-    this.status = status; // 0: it was not reached
+    this.status = status; // 0: no response
     this.code = error.code || "";
     this.retryAfterMs = error.retry_after_ms || retryAfterMs;
   }
@@ -39,7 +39,7 @@ export const exportConversation = async (id) => (await request("GET", `${one(id)
 export const importConversation = (bytes) =>
   json("POST", "/v1/conversations/import", { body: bytes, type: "application/octet-stream" });
 
-// Pages of a list, as they come.
+// Pages of a list, in order.
 async function* pages(path) {
   for (let after = ""; ; ) {
     const page = await json("GET", path + after);
@@ -50,7 +50,8 @@ async function* pages(path) {
 }
 export const listConversations = () => pages("/v1/conversations?limit=100");
 export const CALL_END = "\n````";
-// What an item says. A tool call is shown as code, which ends when the call does; what it gave as it is.
+// Display text of an item. A tool call is shown as a code block, left open while the call is incomplete; a tool result
+// is shown verbatim.
 export function textOf(item) {
   if (item.type === "function_call") return "````json\n" + `${item.name} ${item.arguments}` + (item.status === "in_progress" ? "" : CALL_END);
   if (item.type === "function_call_output") return typeof item.output === "string" ? item.output : JSON.stringify(item.output);
@@ -61,8 +62,8 @@ const reasoningOf = (item) =>
 const ROLES = { function_call: "assistant", function_call_output: "tool" };
 // The message that reasoning or a tool call belongs to.
 export const wholeId = (id) => id.replace(/^fc_(.*)_\d+$/, "msg_$1").replace(/^rs_/, "msg_");
-// Items as the server counts them: an answer's reasoning, its message and its tool calls, which begin at `callsAt` of its
-// text, are one.
+// Items as the server counts them: an answer's reasoning, message and tool calls are one item; the calls begin at
+// `callsAt` of its text.
 export function wholeItems(items) {
   const whole = [];
   for (const item of items) {
@@ -86,5 +87,5 @@ async function allItems(path) {
 }
 export const getItems = (id) => allItems(`${one(id)}/items`);
 export const getResponse = (id) => json("GET", `/v1/responses/${encodeURIComponent(id)}`);
-// What an answer, running or finished, had before it: while it runs, its question is in no other list.
+// The input items of an answer, running or finished. While it runs, no other list contains its question.
 export const getInputItems = (response) => allItems(`/v1/responses/${encodeURIComponent(response)}/input_items`);

@@ -1,4 +1,4 @@
-// The page's beginning: makes its parts, follows the address, joins what one part does with what the others show.
+// Entry point of the page: creates its parts, follows the address, and connects the parts' events.
 import * as api from "./api.js";
 import { rootOf, siblingsOf } from "./branches.js";
 import { Banner } from "./banner.js";
@@ -16,9 +16,9 @@ import { draft, load, save, theme } from "./store.js";
 import { Thread } from "./thread.js";
 
 const WIDE = matchMedia("(min-width: 900px)");
-const LIST_INTERVAL_MS = 5_000; // while another conversation is being answered
-const RING_INTERVAL_MS = 250; // between two pictures of a memory that grows
-const LOOK_INTERVAL_MS = 10_000; // at where the cache is
+const LIST_INTERVAL_MS = 5_000; // while another conversation is running a turn
+const RING_INTERVAL_MS = 250; // between two redraws of a growing memory ring
+const LOOK_INTERVAL_MS = 10_000; // between two checks of the cache location
 
 const EMPTY = { messages: () => [], live: null, pending: null, turns: new Map(), busy: false };
 
@@ -64,7 +64,7 @@ const verbs = listVerbs(sidebar, {
   isOpen: (id) => conversation?.id === id,
 });
 
-// ---- what is open --------------------------------------------------------------------------------------------------
+// ---- the open conversation -----------------------------------------------------------------------------------------
 
 const idOfAddress = () => {
   const found = /^#\/(conv_[A-Za-z0-9_-]{1,100})$/.exec(location.hash);
@@ -78,7 +78,7 @@ function go(id) {
   if (!WIDE.matches) showSidebar(false);
 }
 
-// `made`: the conversation of the address, if it was made just now.
+// `made`: the conversation named by the address, if it was just created.
 function follow(made = null) {
   const id = idOfAddress();
   if (conversation?.id !== id || !id) {
@@ -110,7 +110,7 @@ function onChange(what) {
   else showAll();
 }
 
-// What is around an answer that grows need not follow each token.
+// The parts around a growing answer are not updated for every token.
 function lazily() {
   looking ||= setTimeout(() => {
     looking = 0;
@@ -153,7 +153,7 @@ function loadFailed(error) {
       : el("button", { type: "button", onclick: () => conversation.reconnect() }, "Try again")));
 }
 
-// ---- asking --------------------------------------------------------------------------------------------------------
+// ---- sending -------------------------------------------------------------------------------------------------------
 
 function requestOptions(first = false) {
   const fields = requestFields(first);
@@ -171,7 +171,7 @@ async function send(text, sent) {
   if (conversation) {
     if (conversation.busy) return;
     if (conversation.pending) {
-      // Nothing that was written is given up unasked.
+      // Unsent text is never discarded silently.
       thread.toBottom();
       announce("The message before was not sent. Try it again, or edit it, first.");
       return;
@@ -179,7 +179,7 @@ async function send(text, sent) {
     conversation.send(text, requestOptions(conversation.items.length === 0));
     sent();
     thread.toBottom();
-    // Whoever writes here wants the conversation here.
+    // Typing here shows that the user wants the conversation on this page.
     if (conversation.connection.reason === "taken") conversation.reconnect();
     return;
   }
@@ -188,7 +188,7 @@ async function send(text, sent) {
   try {
     const made = await api.createConversation({ title: titleOf(text) });
     sidebar.put(made);
-    draft.save(made.id, text); // until the question itself is kept, under its own name
+    draft.save(made.id, text); // until the question is saved under the conversation's id
     sent();
     history.replaceState(null, "", `#/${made.id}`);
     follow(made);
@@ -201,7 +201,8 @@ async function send(text, sent) {
   }
 }
 
-// The same history with another answer, or another question, as a version of its own. True if there is one now.
+// Forks the conversation at an item, so that another answer or question becomes a separate version. Returns true on
+// success.
 async function fork(at) {
   const from = conversation;
   try {
@@ -221,7 +222,7 @@ async function regenerate(group) {
   if (await fork(group.start)) conversation.answer(requestOptions());
 }
 
-// True if it was sent: else what was typed is still needed.
+// Returns true if the message was sent; otherwise the editor must keep its text.
 async function edit(group, text) {
   if (!(await fork(group.start))) return false;
   conversation.send(text, requestOptions(group.start === 0));
@@ -229,7 +230,7 @@ async function edit(group, text) {
   return true;
 }
 
-// ---- what is around the messages -----------------------------------------------------------------------------------
+// ---- around the messages -------------------------------------------------------------------------------------------
 
 function makeTop() {
   const button = (name, label, onclick) => el("button", { type: "button", class: "icon", "aria-label": label, title: label, onclick }, icon(name));
@@ -334,7 +335,7 @@ addEventListener("keydown", (event) => {
   else if (event.key === "?" && !/^(INPUT|TEXTAREA)$/.test(document.activeElement.tagName)) run(openHelp);
 });
 
-// ---- beginning -----------------------------------------------------------------------------------------------------
+// ---- startup -------------------------------------------------------------------------------------------------------
 
 async function begin() {
   try {
@@ -344,7 +345,7 @@ async function begin() {
     showAll();
   } catch (error) {
     if (error.status === 401) return void settings();
-    // The server starts, or is away: asked again until it is there.
+    // The server is starting or unreachable: retry until it answers.
     if (!conversation) onFailure(error);
     setTimeout(begin, Math.max(1500, error.retryAfterMs || 0));
     return;

@@ -1,4 +1,4 @@
-// The strip above the messages: how the connection is, and what failed that belongs to no message.
+// The strip above the messages: connection state, and failures that belong to no message.
 import { byId, el } from "./dom.js";
 import { icon } from "./icons.js";
 
@@ -8,7 +8,7 @@ export class Banner {
   #bar = byId("banner");
   #countdown = 0;
 
-  // `connection` as a Link tells it. `act`: retry(), take(), settings().
+  // `connection`: as reported by a Link. `act`: retry(), take(), settings().
   show(connection, act) {
     clearInterval(this.#countdown);
     const { state, reason } = connection ?? { state: "open" };

@@ -1,10 +1,10 @@
-// Versions of one conversation. Editing a message, or asking for another answer, forks the conversation on the server;
-// the fork's metadata say from which one (`parent`) and after how many items (`fork_at`), and to which first one all of
-// them belong (`root`). From that alone every browser finds the same siblings. Pure functions.
+// Versions of one conversation. Editing a message, or regenerating an answer, forks the conversation on the server. The
+// fork's metadata name its source (`parent`), the number of shared items (`fork_at`) and the first version (`root`).
+// Every browser derives the same siblings from them. Pure functions.
 
 export const rootOf = (conversation) => conversation.metadata.root || conversation.id;
 
-// Times are whole seconds: within one, the one made later.
+// Times have a resolution of a second: ties go to the one created later.
 export function laterUsed(a, b) {
   return (b.ringside.updated_at - a.ringside.updated_at || b.order - a.order) > 0 ? b : a;
 }
@@ -13,8 +13,8 @@ export function forkMetadata(parent, at, title) {
   return { title, root: rootOf(parent), parent: parent.id, fork_at: String(at) };
 }
 
-// From the first conversation to this one: [{id, at}], `at` the items shared with the one before. Null where a link is
-// missing, or is no number, or goes round in a circle.
+// Path from the first version to this one: [{id, at}], where `at` is the number of items shared with the previous one.
+// Null if a link is missing, malformed or cyclic.
 function pathOf(conversation, byId) {
   const path = [];
   for (let here = conversation; ; ) {
@@ -30,18 +30,19 @@ function pathOf(conversation, byId) {
   }
 }
 
-// How many leading items two paths of one family share; Infinity for one and the same.
+// Number of leading items that two paths of one family share; Infinity for identical paths.
 function shared(a, b) {
   let i = 0;
   while (i < a.length && i < b.length && a[i].id === b[i].id) ++i;
   const left = a.slice(i).map((step) => step.at);
   const right = b.slice(i).map((step) => step.at);
-  // A later fork of a branch may lie before its own beginning: what is shared is the least of the way.
+  // A later fork may branch off before an earlier one on the path: take the minimum along the path.
   return Math.min(...left, ...right, Infinity);
 }
 
-// Versions that part from `current` at an item: Map item index -> {index, versions: [conversation]}, the versions in the
-// order they were made (their `order`), each the branch used last among those that begin alike; `index` is where `current` stands.
+// Versions that diverge from `current`: Map item index -> {index, versions: [conversation]}. Versions are in order of
+// creation (`order`), and each is the most recently used branch with that beginning; `index` is the position of
+// `current`.
 export function siblingsOf(current, family) {
   const byId = new Map(family.map((conversation) => [conversation.id, conversation]));
   byId.set(current.id, current);
@@ -53,7 +54,7 @@ export function siblingsOf(current, family) {
   const mine = paths.get(current.id);
   const result = new Map();
   if (!mine) return result;
-  const points = new Map(); // where they part -> those who part there
+  const points = new Map(); // item index where paths diverge -> the paths that diverge there
   for (const [id, path] of paths) {
     if (id === current.id || path[0].id !== mine[0].id) continue;
     const at = shared(mine, path);
@@ -85,7 +86,7 @@ export function siblingsOf(current, family) {
   return result;
 }
 
-// When the version that a conversation shows behind item `at` was made: the first one of its way that had it.
+// Creation order of the version shown after item `at`: the first conversation on the path that has the item.
 function bornAt(conversation, paths, byId, at) {
   const path = paths.get(conversation.id);
   let step = path.length - 1;

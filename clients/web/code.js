@@ -1,4 +1,4 @@
-// A block of code: its language, a button that copies it, its text in colours once it is whole.
+// A code block: language, copy button, and syntax colours once it is complete.
 import { copyText, el } from "./dom.js";
 import { highlight } from "./highlight.js";
 import { icon } from "./icons.js";
@@ -18,5 +18,5 @@ export function codeBlock(info, text, whole) {
     el("pre", { tabindex: "0", role: "group", "aria-label": language ? `${language} code` : "Code" }, code));
 }
 
-// The element whose text grows, or null for another block.
+// The element that receives streamed code; null for other blocks.
 export const growingCode = (block) => block.querySelector?.("pre > code") ?? null;

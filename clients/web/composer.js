@@ -1,4 +1,4 @@
-// The message box. What is typed is kept at every stroke, for each conversation, until the server has it.
+// The message box. Every keystroke saves the draft, per conversation, until the server has acknowledged the message.
 import { byId, el } from "./dom.js";
 import { icon } from "./icons.js";
 import { draft } from "./store.js";
@@ -66,7 +66,7 @@ export class Composer {
     this.#showButton();
   }
 
-  // For browsers that do not size a field by its content.
+  // For browsers without `field-sizing: content`.
   #fit() {
     if (CSS.supports("field-sizing", "content")) return;
     this.text.style.height = "auto";

@@ -1,6 +1,6 @@
-// The open conversation: its messages, the answer that is being written, the request that may not have arrived. It knows
-// no elements; whoever shows it hears of changes by `tell(what)`:
-//   "messages" all of them, "live" an answer begins, "text" it grows, "end" it has ended, "state" anything else.
+// The open conversation: its messages, the running answer, and the request that the server has not acknowledged. It has
+// no DOM; its owner is notified of changes by `tell(what)`:
+//   "messages": all of them, "live": an answer starts, "text": it grows, "end": it has ended, "state": anything else.
 import * as api from "./api.js";
 import { forkMetadata, rootOf } from "./branches.js";
 import { Link } from "./link.js";
@@ -15,26 +15,26 @@ const isEnd = ({ type }) => /^response\.(completed|incomplete|failed)$/.test(typ
 export class Conversation {
   items = []; // {id, role, text, reasoning, complete}
   info = null; // the conversation object
-  memory = null; // of GET .../memory
-  turns = new Map(); // item id -> the reports of the turns that wrote it
+  memory = null; // response of GET .../memory
+  turns = new Map(); // item id -> reports of the turns that wrote it
   live = null; // {responseId, itemId, text, reasoning, reasonedMs, tokens, begunAt, firstAt, position}
-  pending = null; // {id, text, event, error}: what was asked and is not acknowledged
+  pending = null; // {id, text, event, error}: request not yet acknowledged
   connection = { state: "connecting" };
   loadError = null;
   #link = null;
   #closed = false;
-  #loads = 0; // the newest one counts
+  #loads = 0; // only the newest load counts
   #loaded = false;
-  #waiting = []; // events that came before the messages were read
-  #running = ""; // the response that is being written, by all that was told
-  #ended = new Set(); // responses whose end is in the messages
-  #sent = ""; // the request that this connection has sent
-  #stops = ""; // the response that is to be stopped, or the request if nothing is known of its response yet
+  #waiting = []; // events received before the messages were loaded
+  #running = ""; // id of the running response, from the events so far
+  #ended = new Set(); // ids of ended responses that are part of the messages
+  #sent = ""; // id of the request sent on this connection
+  #stops = ""; // id of the response to cancel; the request's id until its response is known
   #refreshes = 0;
-  #verbs = []; // forks that were asked for and not answered
-  #resumeAlone = null; // with which options an answer that a restart cut goes on by itself, once for each question
+  #verbs = []; // forks without a reply yet
+  #resumeAlone = null; // options for automatically continuing an answer cut by a restart, used once per question
 
-  // `made`: the conversation object of one that was made just now, of which there is nothing to read.
+  // `made`: the conversation object if it was just created, so that nothing has to be loaded.
   constructor(id, tell, made = null) {
     this.id = id;
     this.tell = tell;
@@ -58,7 +58,8 @@ export class Conversation {
     return this.live !== null || (this.pending !== null && !this.pending.error);
   }
 
-  // What is shown as one message: an answer that was cut and went on is one. What is no message is not shown.
+  // Items grouped as displayed messages: a cut answer and its continuation are one. Items that are not messages are
+  // hidden.
   messages() {
     const groups = [];
     this.items.forEach((item, index) => {
@@ -77,13 +78,13 @@ export class Conversation {
     return groups;
   }
 
-  // Asks. `options` are fields of response.create.
+  // Sends a question. `options`: fields of response.create.
   send(text, options = {}) {
     this.#resumeAlone = options;
     this.#create({ input: text, ...options }, text);
   }
 
-  // Lets the conversation's end be answered: again, or further.
+  // Generates an answer to the end of the conversation: another one, or the continuation.
   answer(options = {}) {
     this.#create({ input: [], ...options }, null);
   }
@@ -107,7 +108,7 @@ export class Conversation {
     this.#stopNow();
   }
 
-  // Without a connection, or while the messages are read anew, it is said later.
+  // Without a connection, or while the messages are reloaded, the cancel is sent later.
   #stopNow() {
     if (this.live?.responseId === this.#stops) this.#link.send({ type: "response.cancel", response_id: this.#stops });
   }
@@ -125,7 +126,7 @@ export class Conversation {
     this.#link.retryNow();
   }
 
-  // A new conversation with the first `at` items; its id.
+  // Forks the first `at` items; resolves to the new conversation's id.
   fork(at, title) {
     return new Promise((resolve, reject) => {
       const sent = this.#link.send({
@@ -144,10 +145,10 @@ export class Conversation {
       this.info = info;
       this.#remember(memory);
       this.tell("state");
-      // Items can be added, or taken away, without anything being told.
+      // Items can be added or deleted without an event.
       if (!this.busy && info.ringside.items !== this.items.length) this.#load();
     } catch {
-      // The next turn, or the next look, brings it.
+      // The next turn, or the next check, reloads it.
     }
   }
 
@@ -166,14 +167,14 @@ export class Conversation {
     this.tell("messages");
   }
 
-  // Sends what was asked, once for each connection: the server knows by its id whether it has had it already. Not before the
-  // messages are there: it would be answered in a conversation that nobody has seen.
+  // Sends the pending request once per connection; the server deduplicates by its id. Waits until the messages are
+  // loaded, so that no answer is generated in a conversation the user has not seen.
   #ask() {
     if (!this.#loaded || !this.pending || this.pending.error || this.#sent === this.pending.id) return;
     if (this.#link.send(this.pending.event)) this.#sent = this.pending.id;
   }
 
-  // What was asked has arrived, in this response, or is given up.
+  // The pending request was accepted as this response, or is abandoned.
   #settle(responseId = "") {
     if (this.pending && this.#stops === this.pending.id) this.#stops = responseId;
     this.pending = null;
@@ -193,7 +194,7 @@ export class Conversation {
       if (!current()) return;
       this.loadError = error;
       this.tell("state");
-      // A server that has no time now is asked again; one that is away, when there is a connection.
+      // A busy server is retried after a delay; an unreachable one after reconnecting.
       if (error.status === 429 || error.status === 503) setTimeout(() => current() && this.#load(), Math.max(LOAD_AGAIN_MS, error.retryAfterMs));
     }
   }
@@ -269,7 +270,7 @@ export class Conversation {
     }
   }
 
-  // One event after the other, behind what was read.
+  // Applies events one by one, after the loaded messages.
   #apply(event) {
     const { live, tell } = this;
     if (event.type === "response.created") return this.#onCreated(event);
@@ -325,7 +326,7 @@ export class Conversation {
     const asked = this.pending && response.metadata?.client_request_id === this.pending.id ? this.pending : null;
     if (asked) this.#settle(response.id);
     if (again || this.#ended.has(response.id) || this.live?.responseId === response.id) return asked && this.tell("messages");
-    // Somebody else asked: what, the server knows.
+    // Another client sent the question: load it from the server.
     if (!asked) return this.#load();
     const before = this.items.length;
     if (asked.text !== null) this.items.push({ id: `asked-${response.id}`, role: "user", text: asked.text, complete: true });
@@ -333,7 +334,7 @@ export class Conversation {
     this.#stopNow();
   }
 
-  // `before`: how many items there were before it was asked for.
+  // `before`: number of items before the question.
   #begin(responseId, asked, before) {
     this.live = {
       responseId, asked, before, itemId: null, text: "", reasoning: "", reasonedMs: null, tokens: 0, begunAt: performance.now(), firstAt: null,
@@ -342,8 +343,8 @@ export class Conversation {
     this.tell("live");
   }
 
-  // What an answer adds to the last item, if it is that which goes on. A call is told from its beginning: where it was
-  // cut it is shown no more.
+  // The text that the answer adds when it continues the last item. A call is streamed from its beginning, so its cut
+  // part is not shown again.
   #behindCut(item) {
     const cut = this.items.at(-1);
     if (item.callsAt !== 0 || cut?.id !== item.id) return item.text;
@@ -356,7 +357,7 @@ export class Conversation {
 
   #refused(error) {
     if (!this.pending || this.pending.error) return;
-    // What continues by itself waits for the server that comes after this one: the next connection asks for it again.
+    // An automatic continuation waits for the restarted server: it is sent again on the next connection.
     if (this.pending.text === null && error.code === "unavailable") return;
     this.pending.error = { message: error.message, code: error.code, retryAfterMs: error.retry_after_ms || 0 };
     pending.save(this.id, this.pending);
@@ -365,7 +366,7 @@ export class Conversation {
 
   #onEnd({ response, again }) {
     if (again || this.#ended.has(response.id)) return;
-    // It could not be read while it ran.
+    // The answer could not be loaded while it ran.
     if (this.live?.responseId !== response.id) return this.#load();
     this.#ended.add(response.id);
     this.#end(response);
@@ -379,7 +380,7 @@ export class Conversation {
     const output = api.wholeItems(response.output);
     for (const item of failed ? [] : output) {
       const cut = this.items.at(-1), more = this.#behindCut(item);
-      // One that goes on stays one item.
+      // A continued answer remains one item.
       if (cut?.id === item.id) Object.assign(cut, { text: cut.text + more, reasoning: (cut.reasoning ?? "") + item.reasoning, complete: item.complete });
       else this.items.push(item);
     }
@@ -395,14 +396,14 @@ export class Conversation {
     await this.refresh();
   }
 
-  // What a restart has cut goes on by itself, once for each question that was asked here.
+  // Continues an answer cut by a restart, once per question sent from this page.
   #goOn() {
     const options = this.#resumeAlone;
     this.#resumeAlone = null;
     if (options) this.answer(options);
   }
 
-  // A failed turn leaves the conversation as it was before: the question waits to be asked again.
+  // A failed turn leaves the conversation unchanged: its question becomes pending again.
   #failed(live, message) {
     const text = this.items.slice(live.before).map((item) => item.text).join("\n\n") || null;
     const event = { type: "response.create", conversation: this.id, metadata: {}, input: text ?? [] };

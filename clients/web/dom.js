@@ -1,7 +1,7 @@
-// Elements made by hand. Nothing on this page becomes markup from a string: text is always a text node.
+// DOM helpers. This page never parses a string as markup: text always becomes a text node.
 
-// el("button", {class: "icon", type: "button", onclick: f, "aria-label": "Copy"}, "text", node, ...). A property that is
-// null, undefined or false is left out; true is an empty attribute.
+// el("button", {class: "icon", type: "button", onclick: f, "aria-label": "Copy"}, "text", node, ...). Omits a property
+// that is null, undefined or false; true becomes an empty attribute.
 export function el(name, properties = {}, ...children) {
   const element = document.createElement(name);
   for (const [key, value] of Object.entries(properties)) {
@@ -25,19 +25,19 @@ export function svg(name, attributes = {}, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
-// Tells a screen reader, politely. Old lines are taken away so that the region stays small.
+// Announces a text to screen readers (polite). Removes old lines to keep the region small.
 export function announce(text) {
   const region = byId("live");
   region.append(el("p", {}, text));
   while (region.childElementCount > 12) region.firstElementChild.remove();
 }
 
-// A button that shows for a moment that it has done its work.
+// Copies a text; the button briefly shows a check mark.
 export async function copyText(text, button, icons) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    // Without a secure context there is no clipboard: the old way still works.
+    // The clipboard API needs a secure context; execCommand works without one.
     const area = el("textarea", { class: "unseen", readonly: true });
     area.value = text;
     document.body.append(area);

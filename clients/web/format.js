@@ -1,4 +1,4 @@
-// Numbers and times as people read them.
+// Numbers and times for display.
 const WHOLE = new Intl.NumberFormat("en");
 
 export const count = (number) => WHOLE.format(Math.round(number));
@@ -12,7 +12,7 @@ export function short(number) {
 
 export const seconds = (ms) => (ms < 1000 ? `${Math.round(ms)} ms` : `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`);
 
-// The heading in the list that a time belongs under; `seconds` since 1970.
+// List heading for a time; `seconds` since 1970.
 export function period(time, now = Date.now()) {
   const midnight = new Date(now);
   midnight.setHours(0, 0, 0, 0);
@@ -25,7 +25,7 @@ export function period(time, now = Date.now()) {
   return "Older";
 }
 
-// A conversation's title: the first words of what was asked, at most 60 characters and 200 bytes.
+// A conversation's title: the first words of the question, at most 60 characters and 200 bytes.
 export function titleOf(text) {
   const words = text.replace(/[\s\p{Cc}\p{Cf}]+/gu, " ").trim();
   const letters = Array.from(words);

@@ -1,8 +1,8 @@
-// Colours for code: comments, strings, numbers and the language's words, found by one pass. Not a parser; what it does
-// not know stays plain.
+// Syntax colours for code: comments, strings, numbers and keywords, found in one pass. Not a parser; unrecognised text
+// stays plain.
 import { el } from "./dom.js";
 
-const LONGEST = 60_000; // characters; longer ones stay plain
+const LONGEST = 60_000; // characters; longer code stays plain
 
 const WORDS = {
   c: "alignas auto bool break case catch char class co_await co_return const constexpr continue default delete do double else enum explicit export extern false float for friend goto if include inline int long mutable namespace new noexcept nullptr operator override private protected public requires return short signed sizeof static struct switch template this throw true try typedef typename union unsigned using virtual void volatile while define ifdef ifndef endif",
@@ -35,7 +35,7 @@ function pattern(family) {
   const block = HASH_COMMENTS.has(family) ? "" : "|/\\*[^]*?(?:\\*/|$)";
   const triple = family === "python" ? `"""[^]*?(?:"""|$)|'''[^]*?(?:'''|$)|` : "";
   const template = family === "js" || family === "go" ? "|`(?:[^`\\\\]|\\\\[^])*(?:`|$)" : "";
-  // A single quote is a letter's, or a lifetime's, in Rust.
+  // In Rust a single quote starts a character literal or a lifetime.
   const single = family === "rust" ? "'(?:[^'\\\\\\n]|\\\\.)'" : "'(?:[^'\\\\\\n]|\\\\.)*(?:'|$)";
   const strings = `${triple}"(?:[^"\\\\\\n]|\\\\.)*(?:"|$)|${single}${template}`;
   return new RegExp(`(${line}${block})|(${strings})|(\\b\\d[\\w.]*)|([A-Za-z_$][\\w$]*)(?=(\\s*\\()?)`, "gm");

@@ -1,18 +1,17 @@
-// Markdown inside a line, as nodes: emphasis, code, links, line breaks. The text is a model's and taken for hostile: it
-// becomes text nodes in a few kinds of elements, links go to http, https and mailto only, and pictures are not fetched
-// (an address can carry a secret away). Every step looks back or ahead a bounded way, so that the work stays in
-// proportion to the text.
+// Inline Markdown as nodes: emphasis, code, links, line breaks. The text comes from a model and is treated as hostile:
+// it becomes text nodes in a few kinds of elements, links may use http, https and mailto only, and images are not
+// loaded (a URL could leak data). Every step looks back or ahead a bounded distance, so the work is linear in the text.
 import { el } from "./dom.js";
 
-const MOST_OPEN = 16; // unclosed marks looked at
+const MOST_OPEN = 16; // limit of open marks examined
 const LONGEST_ADDRESS = 2000;
 const ENTITIES = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0", "#39": "'" };
 const WORD = /[\p{L}\p{N}_]/u;
 const TAGS = { "*": "em", _: "em", "**": "strong", __: "strong", "~~": "del" };
-// What may begin something; all else is taken over as it is.
+// Any character that may start a construct ends the plain run.
 const PLAIN = /[^\\`*_~[\]!<&\nhH]+/y;
 
-// A link's address if it may be followed, else null.
+// The link's address if it is safe, else null.
 export function safeAddress(text) {
   if (text.length > LONGEST_ADDRESS || !/^(https?:\/\/|mailto:)[^\s<>]+$/i.test(text)) return null;
   try {
@@ -33,7 +32,7 @@ class Writer {
     this.at = 0;
     this.frames = [{ mark: null, nodes: [] }]; // open marks, outermost first
     this.buffer = "";
-    this.noTicks = new Map(); // length of a run of backticks -> no such run behind this place
+    this.noTicks = new Map(); // backtick run length -> no such run after this position
   }
 
   get top() {
@@ -59,7 +58,7 @@ class Writer {
     this.frames.push({ mark, nodes: [] });
   }
 
-  // The innermost open mark of this kind: what was opened behind it was no mark after all.
+  // Closes the innermost open mark of this kind; unclosed marks inside it become text.
   close(mark) {
     const index = this.frames.findLastIndex((frame) => frame.mark === mark);
     if (index < 1) return null;
@@ -152,7 +151,7 @@ function emphasis(writer) {
   const after = text[at + size] ?? " ";
   let opens = !/\s/.test(after);
   let closes = !/\s/.test(before);
-  // snake_case is a word.
+  // snake_case is one word.
   if (c === "_" && WORD.test(before) && WORD.test(after)) opens = closes = false;
   writer.at += size;
   if ((c === "~" && size !== 2) || size > 3) {
@@ -161,12 +160,12 @@ function emphasis(writer) {
   }
   let left = size;
   while (closes && left > 0) {
-    // The innermost fitting mark first, so that ***a*** nests.
+    // The innermost matching mark first, so that ***a*** nests.
     const fits = [c.repeat(2), c].filter((mark) => mark.length <= left && TAGS[mark]);
     const depth = (mark) => writer.frames.findLastIndex((frame) => frame.mark === mark);
     const mark = fits.sort((a, b) => depth(b) - depth(a))[0];
     if (!mark || depth(mark) < 1) break;
-    if (writer.top.mark === mark && !writer.top.nodes.length && !writer.buffer) break; // nothing between
+    if (writer.top.mark === mark && !writer.top.nodes.length && !writer.buffer) break; // empty content
     writer.push(el(TAGS[mark], {}, ...writer.close(mark)));
     left -= mark.length;
   }
@@ -193,7 +192,7 @@ function picture(writer) {
   return true;
 }
 
-// "(address "title")" behind a closing bracket.
+// `(address "title")` after a closing bracket.
 const TARGET = /\(\s*(?:<([^<>\n]{0,2000})>|([^\s()<>]{0,2000}(?:\([^\s()<>]{0,200}\)[^\s()<>]{0,2000}){0,4}))(?:\s+(?:"[^"\n]{0,500}"|'[^'\n]{0,500}'))?\s*\)/y;
 
 function closeBracket(writer) {
@@ -213,10 +212,10 @@ function closeBracket(writer) {
   const address = safeAddress(target[1] ?? target[2]);
   writer.at += 1 + target[0].length;
   if (!address) {
-    // What it would have shown, and nothing to click.
+    // Unsafe address: the link text without a link.
     for (const node of nodes) writer.push(node);
   } else {
-    // A link inside a link would be a trap.
+    // Nested links would be misleading.
     const flat = nodes.flatMap((node) => (node.nodeName === "A" ? [...node.childNodes] : [node]));
     writer.push(link(address, flat.length ? flat : [address]));
   }
@@ -248,7 +247,7 @@ function bare(writer) {
   if (!found || WORD.test(writer.text[writer.at - 1] ?? " ")) return false;
   if (writer.frames.some((frame) => frame.mark === "[")) return false;
   let address = found[0].replace(/[.,;:!?'")\]}]+$/, (tail) => {
-    // A bracket that was opened inside belongs to it.
+    // A closing bracket belongs to the one opened inside the address.
     return tail.startsWith(")") && found[0].includes("(") ? ")" : "";
   });
   const safe = safeAddress(address);

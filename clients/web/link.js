@@ -1,11 +1,11 @@
-// One conversation's WebSocket: it resumes where it was after every loss, tells each event once, and says when it will
-// try again. The protocol is described in ws/PROTOCOL.md, "Resume".
+// One conversation's WebSocket: resumes after every loss, delivers each event once, and reports when it will retry. See
+// "Resume" in ws/PROTOCOL.md.
 import { getModel } from "./api.js";
 import { apiKey } from "./store.js";
 
 const FIRST_DELAY_MS = 500;
 const LONGEST_DELAY_MS = 20_000;
-// A close after which the same request would be refused again; the others are worth another attempt.
+// Close codes after which a retry would be refused again; all others are retried.
 const FINAL = {
   1008: "The server ended the connection: too many messages.",
   1009: "The message is longer than the server takes.",
@@ -18,20 +18,20 @@ export class Link {
   #socket = null;
   #timer = 0;
   #attempt = 0;
-  #after; // the last event of the session that was told
+  #after; // seq of the last event delivered
   #epoch;
   #known;
   #closed = false;
   #ready = false;
 
-  // `tell` hears {type: "state", state: "open" | "connecting" | "waiting" | "ended", ...} and every event of the server.
+  // `tell` receives {type: "state", state: "open" | "connecting" | "waiting" | "ended", ...} and every server event.
   constructor(session, tell) {
     this.session = session;
     this.tell = tell;
     this.onwake = () => this.#socket === null && this.retryNow();
     addEventListener("online", this.onwake);
     document.addEventListener("visibilitychange", this.onwake);
-    // Its owner is still being made: nothing is told before this has returned.
+    // Deferred: the owner is still being constructed, and must not be notified before this returns.
     this.#timer = setTimeout(() => this.#connect(), 0);
   }
 
@@ -75,7 +75,7 @@ export class Link {
     try {
       this.#socket = new WebSocket(url, key ? ["ringside", `openai-insecure-api-key.${key}`] : ["ringside"]);
     } catch {
-      // A key with characters that no subprotocol may have.
+      // The key has characters that are not allowed in a subprotocol.
       this.tell({ type: "state", state: "ended", reason: "key" });
       return;
     }
@@ -94,11 +94,11 @@ export class Link {
   #hear(event) {
     if (event.type === "ringside:session.resumed") {
       this.#attempt = 0;
-      // More than this resume has raised it: others were here, or a restart has numbered the events anew.
+      // The epoch advanced by more than this resume: other clients attached, or a restart renumbered the events.
       const between = event.epoch > this.#epoch + 1;
       this.#epoch = event.epoch;
       if (event.position) this.#known = { seq: event.position.seq, chain: event.position.chain };
-      // Not everything since the last event will be told again: the messages have to be read anew.
+      // Some events since the last one are not replayed: reload the messages.
       event.missed = this.#after !== undefined && event.replay !== "events" && (between || this.#after !== event.next_seq - 1);
       if (event.replay !== "events") this.#after = event.next_seq - 1;
       this.#ready = event.session_present;
@@ -124,12 +124,12 @@ export class Link {
       return;
     }
     const longest = Math.min(LONGEST_DELAY_MS, FIRST_DELAY_MS * 2 ** this.#attempt++);
-    // At once the first time: most often it is a restart or a changed network.
+    // The first retry is immediate: usually the server restarted or the network changed.
     const delay = this.#attempt === 1 ? FIRST_DELAY_MS : longest / 2 + (Math.random() * longest) / 2;
     this.tell({ type: "state", state: "waiting", until: Date.now() + delay, reason: "" });
     this.#timer = setTimeout(() => this.#connect(), delay);
     if (this.#attempt < 2) return;
-    // A browser does not say why an upgrade was refused; a request does.
+    // Browsers hide why an upgrade was refused; an HTTP request reveals it.
     try {
       await getModel();
     } catch (error) {

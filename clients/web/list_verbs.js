@@ -1,4 +1,4 @@
-// What can be done with an entry of the list: renamed, deleted, carried away and brought in.
+// Actions on an entry of the list: rename, delete, export and import.
 import * as api from "./api.js";
 import { el } from "./dom.js";
 import { count, titleOf } from "./format.js";
@@ -67,7 +67,7 @@ export function listVerbs(sidebar, { onFailure, go, onRenamed, isOpen }) {
   async function importFile(file) {
     try {
       const made = await api.importConversation(await file.arrayBuffer());
-      // It is a conversation of its own here, whatever it was a version of.
+      // An import is independent here, even if it was a version of another conversation.
       const title = made.metadata.title || titleOf(file.name.replace(/\.ringside$/, ""));
       sidebar.put(await api.setMetadata(made.id, { title }));
       go(made.id);

@@ -1,35 +1,35 @@
-// An answer while it is written. Only its last block is made again, at most once a frame and less often the longer that
-// takes, and a block of code just gets more text: a long answer costs no more per token than a short one.
+// Renders a streaming answer. Only its last block is rebuilt, at most once per frame and less often the longer that
+// takes; a code block only gets text appended. The cost per token does not grow with the answer.
 import { growingCode } from "./code.js";
 import { announce } from "./dom.js";
 import { openFence, render, scan } from "./markdown.js";
 
-const SMOOTH_MS = 34; // a change that is on the screen within this is no burden
-const PAUSES = 3; // after another one, so many times its time is left to everything else
+const SMOOTH_MS = 34; // a change painted within this time is considered cheap
+const PAUSES = 3; // after a slow update, wait this multiple of its duration
 
 export class LiveText {
   #next = "";
-  #text = ""; // as far as it is shown
+  #text = ""; // the text rendered so far
   #settled = 0; // offset of the last block that may still change
-  #open = []; // the elements behind it, one or two
-  #fence = null; // {code, have} where the last block is code that grows
+  #open = []; // the elements after it, one or two
+  #fence = null; // {code, have} if the last block is growing code
   #frame = 0;
   #notBefore = 0;
-  #begun = 0; // of the change that the next frame will show
+  #begun = 0; // start time of the change that the next frame paints
 
-  // `container` is the element of the answer; `told` is called after each change of it.
+  // `container`: element of the answer; `told` is called after each change.
   constructor(container, told = () => {}) {
     this.container = container;
     this.told = told;
   }
 
-  // The text as it is now. Cheap: it is looked at in the next frame.
+  // Sets the current text. Cheap: it is rendered in the next frame.
   set(text) {
     this.#next = text;
     if (!this.#frame) this.#frame = requestAnimationFrame((now) => this.#onFrame(now));
   }
 
-  // All of it, at once; nothing comes behind.
+  // Renders the whole text at once; no more text may follow.
   finish() {
     cancelAnimationFrame(this.#frame);
     this.#frame = this.#begun = 0;
@@ -43,7 +43,7 @@ export class LiveText {
 
   #onFrame(now) {
     if (this.#begun) {
-      // The frame behind a change: by now the browser has laid it out and painted it, too.
+      // Runs in the frame after a change: layout and paint of the change are included.
       const spent = now - this.#begun;
       this.#begun = 0;
       if (spent > SMOOTH_MS) this.#notBefore = now + spent * PAUSES;
@@ -76,7 +76,8 @@ export class LiveText {
       const element = render(block.lines);
       this.container.append(element);
       const next = blocks[i + 1];
-      // A block is over once the next one's first line is whole: "3" may become an item of a list that seemed to end.
+      // A block is final once the next block's first line is complete: "3" may become an item of a list that seemed to
+      // end.
       const over = whole || (next && this.#text.includes("\n", offset + next.start));
       if (over && !this.#open.length) {
         announce(element.textContent.slice(0, 1000));
@@ -94,16 +95,16 @@ export class LiveText {
     if (code) this.#fence = { code, have: this.#settled + block.lines[0].length + 1 + code.textContent.length };
   }
 
-  // True if nothing but more lines of the same code came.
+  // Returns true if only lines of the same code block were added.
   #growFence() {
     const { code, have } = this.#fence;
     const more = this.#text.slice(have);
-    // A line that might become the fence's end is looked at by the scanner.
+    // A possible closing fence needs the block scanner.
     if (/^[ \t]*[`~]/m.test(this.#text.slice(this.#text.lastIndexOf("\n", have - 1) + 1))) {
       this.#fence = null;
       return false;
     }
-    // A text node more, not a longer one: what is there keeps its shape.
+    // Appends a new text node rather than extending the old one, so that existing layout is kept.
     if (more) code.append(more);
     this.#fence.have += more.length;
     return true;

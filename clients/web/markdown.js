@@ -1,12 +1,12 @@
-// Markdown as elements: blocks. Written for what models write: headings, paragraphs, fenced code, lists, quotes, tables,
-// rules. Raw HTML is text. See inline.js for what is inside a line.
+// Block-level Markdown as elements, for the subset that models write: headings, paragraphs, fenced code, lists, quotes,
+// tables, rules. Raw HTML is text. inline.js handles the content of a line.
 //
-// A text that grows is read again from its last block on only: `scan` says where each block begins.
+// A growing text is parsed again from its last block only: `scan` returns where each block begins.
 import { codeBlock } from "./code.js";
 import { el } from "./dom.js";
 import { inline } from "./inline.js";
 
-const DEEPEST = 8; // quotes and lists inside each other; deeper ones are paragraphs
+const DEEPEST = 8; // nested quotes and lists; deeper ones become paragraphs
 
 const FENCE = /^( {0,3})(`{3,}|~{3,})[ \t]*([^`\n]*)$/;
 const HEADING = /^ {0,3}(#{1,6})(?:[ \t]+(.*?))?(?:[ \t]+#+)?[ \t]*$/;
@@ -26,7 +26,7 @@ function beginsBlock(lines, i) {
   return FENCE.test(line) || HEADING.test(line) || RULE.test(line) || QUOTE.test(line) || ITEM.test(line) || isTable(lines, i);
 }
 
-// The first line behind the block that begins at line i.
+// The first line after the block that begins at line i.
 function endOf(lines, i, depth) {
   const line = lines[i];
   const fence = FENCE.exec(line);
@@ -59,7 +59,7 @@ const closes = (line, mark) => {
 
 const indent = (line) => /^[ \t]*/.exec(line)[0].replace(/\t/g, "    ").length;
 const kind = (marker) => (/\d/.test(marker) ? marker.at(-1) : marker);
-// Where an item's text begins.
+// Column where an item's text begins.
 const inset = (item) => item[1].length + item[2].length + (item[3] && item[3].length < 5 ? item[3].length : 1);
 
 function endOfList(lines, i, first) {
@@ -89,7 +89,7 @@ function endOfList(lines, i, first) {
       if (fence) end = skipFence(lines, end, fence[2], inside);
       continue;
     }
-    // The paragraph goes on without its indent, unless something else begins.
+    // Lazy continuation: an unindented line continues the paragraph unless it begins another block.
     if (blank(lines[end - 1]) || beginsBlock(lines, end)) return end;
     ++end;
   }
@@ -104,7 +104,7 @@ function skipFence(lines, i, mark, inside) {
   return Math.min(i + 1, lines.length);
 }
 
-// The blocks of a text: [{start, end, lines}], offsets into it.
+// The blocks of a text: [{start, end, lines}], as offsets.
 export function scan(text, depth = 0) {
   const lines = text.split("\n");
   const offsets = [0];
@@ -156,7 +156,7 @@ function table(lines) {
 function list(lines, depth) {
   const first = ITEM.exec(lines[0]);
   const ordered = /\d/.test(first[2]);
-  const groups = []; // the lines of each item, without its indent
+  const groups = []; // lines of each item, unindented
   let inside = 0;
   let loose = false;
   for (const [i, line] of lines.entries()) {
@@ -181,7 +181,7 @@ function list(lines, depth) {
   return el(ordered ? "ol" : "ul", { start: ordered && start !== 1 && start }, ...items);
 }
 
-// One block. `tight`: paragraphs of a list whose items stand close together.
+// Renders one block. `tight`: paragraphs of a tight list.
 export function render(lines, depth = 0, tight = false) {
   const line = lines[0];
   const fence = FENCE.exec(line);
@@ -191,7 +191,7 @@ export function render(lines, depth = 0, tight = false) {
     return codeBlock(fence[3].trim(), body.join("\n"), closed);
   }
   const heading = HEADING.exec(line);
-  // The page's own headings come first; models begin with one or two marks.
+  // Models start at level 1 or 2; those levels belong to the page.
   if (heading) return el(`h${Math.max(3, Math.min(6, heading[1].length + 1))}`, {}, inline(heading[2] ?? ""));
   if (RULE.test(line)) return el("hr");
   if (depth < DEEPEST && QUOTE.test(line)) {
@@ -205,14 +205,14 @@ export function render(lines, depth = 0, tight = false) {
   return el("span", { class: "tight" }, text);
 }
 
-// The whole of a text that does not grow.
+// Renders a complete text.
 export function markdown(text) {
   const fragment = document.createDocumentFragment();
   for (const block of scan(text)) fragment.append(render(block.lines));
   return fragment;
 }
 
-// True if the block is a fence that still grows, and how it began.
+// Whether the block is an unclosed code fence.
 export function openFence(lines) {
   const fence = FENCE.exec(lines[0]);
   return fence !== null && !(lines.length > 1 && closes(lines.at(-1), fence[2]));

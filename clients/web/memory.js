@@ -1,4 +1,5 @@
-// The panel beside the conversation: its memory as a ring, where its cache is now, and what each answer found there.
+// The panel next to the conversation: its memory as a ring, the location of its cache, and the cache use of each
+// answer.
 import { byId, el } from "./dom.js";
 import { count, plural, seconds, short } from "./format.js";
 import { icon } from "./icons.js";
@@ -72,7 +73,7 @@ export class MemoryPanel {
   }
 
   #showTurns(memory) {
-    // What has left is counted from the beginning; a turn's own share is what it adds.
+    // Evictions are cumulative; a turn's share is the difference.
     const gone = memory.turns.map(({ ringside }, i) => ringside.messages_evicted - (memory.turns[i - 1]?.ringside.messages_evicted ?? 0));
     const turns = memory.turns.map((turn, i) => ({ ...turn, gone: gone[i] })).slice(-MOST_TURNS).reverse();
     const most = Math.max(1, ...turns.map(({ ringside }) => ringside.tokens_reused + ringside.tokens_computed));

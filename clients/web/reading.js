@@ -1,12 +1,12 @@
-// Reads a conversation so that all parts of it are of one moment, and so that what is told of it has a place before or behind.
-// An answer is either over in what was read, and then nothing told of it counts any more, or it comes behind as a whole: but
-// for its question, which is read with it. So it does not matter whether an event or the reading is here first.
+// Loads a consistent snapshot of a conversation, so that every event is ordered before or after it. An answer is either
+// complete in the snapshot, and all its events are ignored, or follows entirely as events, except for its question,
+// which is part of the snapshot. It therefore does not matter whether an event or the snapshot arrives first.
 import * as api from "./api.js";
 
-// It changes whenever an answer ends.
+// Changes whenever an answer ends.
 const moment = ({ turns, position }) => `${turns.at(-1)?.response_id} ${position}`;
 
-// What an answer had before it; null if that is not to be known: it is another connection's own, or has been forgotten.
+// Input items of an answer; null if unavailable: the answer belongs to another connection or has been deleted.
 async function inputOf(response) {
   try {
     return await api.getInputItems(response);
@@ -16,9 +16,9 @@ async function inputOf(response) {
   }
 }
 
-// `running()` tells the answer that is being written as far as was told by now, or "". Resolves to
-//   {items, info, memory}: what is over; `ended`: the responses that are in it, `running`: the one that is not, or "";
-//   `asked`: the items before that one's answer.
+// `running()` returns the id of the running answer according to the events so far, or "". Resolves to
+//   {items, info, memory}: the completed part; `ended`: its responses; `running`: the response still running, or "";
+//   `asked`: the items before that response's answer.
 export async function readConversation(id, running) {
   for (let before = await api.getMemory(id); ; ) {
     const answering = running();
@@ -27,7 +27,7 @@ export async function readConversation(id, running) {
     if (moment(memory) === moment(before)) {
       const ended = new Set(memory.turns.map((turn) => turn.response_id));
       const open = input && !ended.has(answering);
-      // An answer that goes on is among the items, cut, and not in its own input.
+      // An answer being continued is among the items, marked incomplete, and not in its own input.
       return { items, info, memory, ended, running: open ? answering : "", asked: open && input.length > items.length ? input : items };
     }
     before = memory;

@@ -1,5 +1,5 @@
-// The reasoning in front of an answer: a block that can be folded, open while it streams. What its reader has folded or
-// unfolded stays so.
+// The reasoning before an answer: a collapsible block, open while it streams. A reader's choice to fold or unfold it is
+// kept.
 import { el } from "./dom.js";
 import { seconds } from "./format.js";
 
@@ -14,10 +14,10 @@ export class Reasoning {
     this.summary.addEventListener("click", () => { this.#touched = true; });
   }
 
-  // The text so far. `ms`: how long it took, null while it streams or where that is not known; `open`: unless its reader
+  // Sets the current text. `ms`: duration, null while streaming or if unknown; `open`: default state, unless the reader
   // has chosen.
   set(text, { live, ms, open }) {
-    // A text node more, not a longer one: a long text costs no more per piece than a short one.
+    // Appends a new text node rather than extending the old one: the cost per piece does not grow with the text.
     if (!text.startsWith(this.#text)) this.body.replaceChildren();
     const shown = text.startsWith(this.#text) ? this.#text.length : 0;
     if (text.length > shown) this.body.append(text.slice(shown));

@@ -1,11 +1,11 @@
-// The picture of a conversation's memory. The outer ring is the cache itself: a pinned beginning, then --memory-len places
-// that are written round and round; each message in view is an arc where it really lies. The inner line is the whole
+// Draws a conversation's memory. The outer ring is the cache: the pinned prefix, then --memory-len places that are
+// overwritten in turn; each message in the window is an arc at its actual position. The inner line is the whole
 // conversation, dashed where it has left the window.
 import { svg } from "./dom.js";
 
 const TURN = 2 * Math.PI;
 
-// Which places of the ring a message of tokens [begin, end) takes: [from, to) as parts of a full turn, cut where it wraps.
+// Ring positions of a message with tokens [begin, end): [from, to) as fractions of the ring, split at the wrap.
 export function arcsOf(begin, end, { pinned, memoryLen, firstLive }) {
   const size = pinned + memoryLen;
   const arcs = [];
@@ -29,7 +29,7 @@ function arc(from, to, radius, attributes) {
   return svg("path", { d: `M${point(from)}A${radius} ${radius} 0 ${part > 0.5 ? 1 : 0} 1 ${point(from + part)}`, ...attributes });
 }
 
-// `memory` as the server tells it, `written`: tokens of the running answer. `small`: for a button.
+// `memory`: the server's object; `written`: tokens of the running answer; `small`: for a button.
 export function drawRing(memory, { written = 0, small = false } = {}) {
   const width = small ? 14 : 8.5;
   const radius = small ? 40 : 43.5;
@@ -63,7 +63,7 @@ export function drawRing(memory, { written = 0, small = false } = {}) {
   return picture;
 }
 
-// From the first token to the last: pinned, gone, in view.
+// From the first token to the last: pinned, evicted, in the window.
 function drawWhole(picture, view, end) {
   const radius = 34;
   const line = (begin, until, kind) => until > begin && picture.append(arc(begin / end, until / end, radius, { class: `whole ${kind}` }));

@@ -1,5 +1,5 @@
-// Preferences of this browser, and the dialogs: settings, help, questions. All are native dialogs, which keep the focus
-// and give it back.
+// Preferences of this browser, and the dialogs: settings, help, prompts. All are native dialogs, which trap the focus
+// and restore it.
 import { el } from "./dom.js";
 import { icon } from "./icons.js";
 import { apiKey, load, save } from "./store.js";
@@ -12,7 +12,7 @@ const NUMBERS = {
 
 export const preferences = () => load("preferences", {});
 
-// Fields of response.create. `first`: of a conversation that has no system prompt yet.
+// Fields of response.create. `first`: the conversation has no system prompt yet.
 export function requestFields(first) {
   const { instructions, ...numbers } = preferences();
   const fields = {};
@@ -21,7 +21,7 @@ export function requestFields(first) {
   return fields;
 }
 
-// Shows a dialog and takes it away when it is closed; resolves to what it was closed with.
+// Shows a dialog and removes it when closed; resolves to its return value.
 function show(title, content, { className = "", actions = [] } = {}) {
   const close = el("button", { type: "button", class: "icon", "aria-label": "Close", onclick: () => dialog.close("") }, icon("close"));
   const dialog = el("dialog", { class: `dialog ${className}`, "aria-labelledby": "dialog-title" },
@@ -29,7 +29,7 @@ function show(title, content, { className = "", actions = [] } = {}) {
     actions.length ? el("footer", {}, ...actions.map(({ label, value, kind }) =>
       el("button", { type: "button", class: `button ${kind ?? ""}`, onclick: () => dialog.close(value) }, label))) : null);
   document.body.append(dialog);
-  // A click beside it is a way out, too.
+  // A click outside the dialog closes it.
   dialog.addEventListener("mousedown", (event) => event.target === dialog && dialog.close(""));
   return new Promise((resolve) => {
     dialog.addEventListener("close", () => {
@@ -47,7 +47,7 @@ export async function confirmDialog(title, text, label) {
   return answer === "yes";
 }
 
-// What was typed, or null.
+// Resolves to the text, or null.
 export async function askText(title, label, value) {
   const input = el("input", { type: "text", id: "ask", maxlength: "120", autocomplete: "off", autofocus: true });
   input.value = value;
@@ -64,8 +64,8 @@ export async function askText(title, label, value) {
   return (await done) === "yes" ? input.value.trim() : null;
 }
 
-// The settings, with what the server does where nothing is said. `current`: {instructions, apply(text)} of the open
-// conversation, or null. True if the key has changed.
+// The settings, with the server's defaults as placeholders. `current`: {instructions, apply(text)} of the open
+// conversation, or null. Resolves to true if the key has changed.
 export async function openSettings(defaults, current) {
   const stored = preferences();
   const prompt = el("textarea", { id: "set-instructions", rows: "5", placeholder: "You are a helpful assistant." });

@@ -1,4 +1,4 @@
-// The list of conversations. The versions of one conversation are one entry, named by the first of them.
+// The list of conversations. All versions of a conversation are one entry, named by the first version.
 import * as api from "./api.js";
 import { laterUsed, rootOf } from "./branches.js";
 import { byId, el } from "./dom.js";
@@ -11,8 +11,8 @@ export class Sidebar {
   #query = "";
   #current = "";
   #newest = 0;
-  #heard = 0; // counts what was told by the way, which is newer than a list that is being read
-  #refreshes = 0; // the newest one counts
+  #heard = 0; // counts updates received outside a list refresh; these are newer than a list being loaded
+  #refreshes = 0; // only the newest refresh counts
   #removed = new Set();
   #learned = null;
   #menu = null;
@@ -55,7 +55,7 @@ export class Sidebar {
     this.themeButton.title = this.themeButton.getAttribute("aria-label");
   }
 
-  // Reads the list, page by page; what is there already is shown meanwhile.
+  // Loads the list page by page; the old entries stay visible meanwhile.
   async refresh() {
     const refresh = ++this.#refreshes;
     const begun = this.#heard;
@@ -79,7 +79,7 @@ export class Sidebar {
     this.render();
   }
 
-  // What is known of one by the way: drawn anew only if it was not there.
+  // Records an object received elsewhere; redraws only if it was unknown.
   learn(conversation) {
     if (conversation === this.#learned) return;
     this.#learned = conversation;
@@ -90,7 +90,7 @@ export class Sidebar {
     if (!known) this.render();
   }
 
-  // One that is new, or has changed.
+  // Adds or updates a conversation.
   put(conversation) {
     this.learn(conversation);
     this.render();
@@ -110,7 +110,7 @@ export class Sidebar {
     return [...this.conversations.values()].filter((conversation) => rootOf(conversation) === root);
   }
 
-  // What the list shows: [{root, id, title, updated, running, members}], the last used first.
+  // The list's entries: [{root, id, title, updated, running, members}], most recently used first.
   entries() {
     const entries = new Map();
     for (const conversation of this.conversations.values()) {

@@ -1,5 +1,5 @@
-// What this browser keeps: drafts, requests that may not have arrived, preferences. The conversations are the server's.
-// The API key is kept for the tab only.
+// Browser storage: drafts, unacknowledged requests, preferences. Conversations are stored on the server. The API key is
+// kept for the tab only.
 const PREFIX = "ringside.";
 
 export function load(name, otherwise = null) {
@@ -16,11 +16,11 @@ export function save(name, value) {
     if (value === null || value === undefined || value === "") localStorage.removeItem(PREFIX + name);
     else localStorage.setItem(PREFIX + name, JSON.stringify(value));
   } catch {
-    // Full or forbidden: the page works without.
+    // Storage is full or forbidden: the page works without it.
   }
 }
 
-// What belongs to one conversation, "new" for the one that has no id yet.
+// Per conversation; "new" for the one without an id.
 export const draft = {
   load: (id) => load(`draft.${id}`, ""),
   save: (id, text) => save(`draft.${id}`, text),
@@ -43,12 +43,12 @@ export const apiKey = {
       if (key) sessionStorage.setItem(PREFIX + "key", key);
       else sessionStorage.removeItem(PREFIX + "key");
     } catch {
-      // As above.
+      // Storage is unavailable.
     }
   },
 };
 
-// The theme is stored as it is, for theme.js to read at once.
+// The theme is stored as plain text, for theme.js to read at startup.
 export const theme = {
   load() {
     try {
@@ -63,7 +63,7 @@ export const theme = {
       if (name === "auto") localStorage.removeItem(PREFIX + "theme");
       else localStorage.setItem(PREFIX + "theme", name);
     } catch {
-      // As above.
+      // Storage is unavailable.
     }
     if (name === "auto") delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = name;

@@ -1,4 +1,4 @@
-// The messages on the screen. What was said is rendered once; the answer that is being written grows in place.
+// The messages on the screen. Finished messages are rendered once; the streaming answer grows in place.
 import { announce, byId, copyText, el } from "./dom.js";
 import { count, plural, seconds } from "./format.js";
 import { icon } from "./icons.js";
@@ -14,11 +14,11 @@ const action = (name, label, onclick) =>
 export class Thread {
   #conversation = null;
   #siblings = new Map();
-  #live = null; // {element, body, writer, stats, before, reasoning}; before: the message that is continued, or null
+  #live = null; // {element, body, writer, stats, before, reasoning}; before: the message being continued, or null
   #follow = true;
-  #editing = null; // {start, element} of the message that is being edited
+  #editing = null; // {start, element} of the message being edited
 
-  // `act` are what the buttons do: regenerate(group), edit(group, text), proceed(), retry(), dismiss(), open(id).
+  // `act`: button handlers regenerate(group), edit(group, text), proceed(), retry(), dismiss(), open(id).
   constructor(act) {
     this.act = act;
     this.scroller = byId("scroll");
@@ -59,7 +59,7 @@ export class Thread {
     const live = conversation.live;
     const last = groups.at(-1);
     const goesOn = live && last?.role === "assistant";
-    // What is being typed stays.
+    // Keeps text that is being edited.
     const edited = this.#editing && groups.some(({ start }) => start === this.#editing.start) ? this.#editing : null;
     this.#editing = edited;
     const elements = groups.map((group) => {
@@ -74,7 +74,7 @@ export class Thread {
     this.#jump();
   }
 
-  // More of the answer has come.
+  // The answer has grown.
   grow() {
     const { live } = this.#conversation;
     if (!this.#live || !live) return this.render();
@@ -97,7 +97,7 @@ export class Thread {
     if (this.#live && live) this.#showPace(live);
   }
 
-  // The answer has ended: its element stays as it is, with its buttons.
+  // The answer has ended: keeps its element and adds the buttons.
   settle() {
     const conversation = this.#conversation;
     const groups = conversation.messages();
@@ -190,7 +190,7 @@ export class Thread {
     return group.ids.flatMap((id) => this.#conversation.turns.get(id) ?? []);
   }
 
-  // What the turns of one answer say: how fast, and what the cache was good for.
+  // Statistics of an answer's turns: speed, and cache use.
   #stats(group) {
     const turns = this.#turnsOf(group);
     const first = turns[0]?.ringside;
@@ -274,7 +274,7 @@ export class Thread {
       this.#editing = null;
       this.render();
     };
-    // Once it is sent another conversation is shown.
+    // After sending, another conversation is shown.
     const send = async () => {
       if (!area.value.trim() || area.readOnly) return;
       area.readOnly = true;

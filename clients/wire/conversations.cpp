@@ -9,7 +9,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr size_t kPageItems = 100;
-constexpr const char* kTitle = "title";  // the key in a conversation's metadata, as the page has it
+constexpr const char* kTitle = "title";  // metadata key of the title, shared with the page
 
 std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
@@ -104,13 +104,13 @@ InputMessage Message(const Json& item) {
   return message;
 }
 
-/// The item that reasoning or a tool call is a part of: the server counts an answer with them as one.
+/// Id of the item that a reasoning or tool-call item belongs to: the server counts them as one.
 std::string WholeOf(const std::string& id) {
   if (id.starts_with("rs_")) return "msg_" + id.substr(3);
   return id.starts_with("fc_") ? "msg_" + id.substr(3, id.rfind('_') - 3) : id;
 }
 
-/// Every element of a paged list, up to `limit`.
+/// All elements of a paged list, up to `limit`.
 Outcome<std::vector<Json>> AskPages(const HttpClient& http, const std::string& path, const std::string& query,
                                     size_t limit) {
   std::vector<Json> all;

@@ -25,7 +25,7 @@ using boost::system::error_code;
 
 constexpr uint64_t kMaxBodyBytes = 256u << 20;
 
-/// One request on one connection. Each step has the same time, and a large body is many of them.
+/// One request on one connection. The timeout applies to each step, and a large body takes many steps.
 class Exchange {
  public:
   Exchange(const ServerUrl& url, std::chrono::seconds timeout) : url_(url), timeout_(timeout), stream_(context_, url) {}
@@ -48,7 +48,7 @@ class Exchange {
   std::string Explain(const error_code& error) const { return stream_.Explain(error); }
 
  private:
-  /// Waits for what `begin` begins.
+  /// Runs the operation that `begin` starts, within the timeout.
   template <class Begin>
   void Within(Begin begin) {
     stream_.next_layer().expires_after(timeout_);
@@ -72,7 +72,7 @@ Failure RefusedBy(int status, const std::string& body) {
     if (error.contains("message") && error["message"].is_string()) failure.message = error["message"];
     if (error.contains("code") && error["code"].is_string()) failure.code = error["code"];
   }
-  // What /readyz says.
+  // The reason given by /readyz.
   if (json.is_object() && json.contains("reason") && json["reason"].is_string()) {
     failure.message = "The server is not ready: " + json["reason"].get<std::string>() + ".";
   }

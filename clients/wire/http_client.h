@@ -1,5 +1,5 @@
-// Plain HTTP requests to a server, one at a time and blocking: what a client asks between turns. Owned by whoever asks;
-// not shared between threads.
+// Plain HTTP requests to a server, one at a time and blocking, for requests between turns. Owned by its user; not
+// shared between threads.
 #pragma once
 
 #include <chrono>
@@ -17,15 +17,15 @@ struct HttpAnswer {
 
 class HttpClient {
  public:
-  /// `api_key` may be empty; `timeout` is how long nothing may go or come. Whatever is large takes its time.
+  /// `api_key` may be empty; `timeout` is the longest time without progress, so large transfers are not limited.
   HttpClient(ServerUrl url, std::string api_key, std::chrono::seconds timeout = std::chrono::seconds(30))
       : url_(std::move(url)), api_key_(std::move(api_key)), timeout_(timeout) {}
 
   const ServerUrl& url() const { return url_; }
   const std::string& api_key() const { return api_key_; }
 
-  /// `method` is GET, POST or DELETE, `path` is below the base path ("/conversations"), `body` goes with POST only.
-  /// Fails if no answer came and for every status from 400 on, with the server's own words.
+  /// `method` is GET, POST or DELETE, `path` is below the base path ("/conversations"), `body` is for POST only. Fails
+  /// if there is no answer, and for status 400 and above with the server's message.
   Outcome<HttpAnswer> Request(const std::string& method, const std::string& path, const std::string& body = "",
                               const std::string& content_type = "application/json") const;
 

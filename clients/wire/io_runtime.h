@@ -1,5 +1,5 @@
-// The thread on which sockets and timers of a client live. Everything that is handed to it runs there, one after
-// another, so that what only it touches needs no lock. Owned by main (or a test); outlives every Socket on it.
+// The I/O thread for a client's sockets and timers. Tasks run on it one after another, so data that only they access
+// needs no lock. Owned by main (or a test); outlives every Socket on it.
 #pragma once
 
 #include <chrono>
@@ -11,14 +11,14 @@ namespace ringside::client {
 class IoRuntime {
  public:
   IoRuntime();
-  /// Drops what has not run yet and joins the thread.
+  /// Drops pending tasks and joins the thread.
   ~IoRuntime();
   IoRuntime(const IoRuntime&) = delete;
   IoRuntime& operator=(const IoRuntime&) = delete;
 
-  /// Runs `work` soon on the runtime's thread. From any thread.
+  /// Runs `work` on the runtime's thread. THREAD: any.
   void Post(std::function<void()> work);
-  /// Runs `work` after a delay. It cannot be withdrawn: let it look whether it is still wanted. From any thread.
+  /// Runs `work` after a delay. It cannot be cancelled: it must check whether it is still needed. THREAD: any.
   void After(std::chrono::milliseconds delay, std::function<void()> work);
 
   /// Asio's context and thread, for socket.cpp.

@@ -1,4 +1,4 @@
-// What an IoRuntime is made of, for the files that speak to the network. Included by .cpp files of clients/wire only.
+// The parts of an IoRuntime, for files that do network I/O. Included only by .cpp files of clients/wire.
 #pragma once
 
 #include <boost/asio/executor_work_guard.hpp>

@@ -1,4 +1,4 @@
-// The model that a server serves. Blocking; fails with the server's own sentence.
+// The model that a server serves. Blocking; fails with the server's message.
 #pragma once
 
 #include <map>
@@ -10,8 +10,8 @@ namespace ringside::client {
 
 struct ServedModel {
   std::string name;
-  /// What a request that says nothing is answered with: a request's member ("temperature") to its JSON text. Empty
-  /// where the server does not tell.
+  /// Default request settings: a request member ("temperature") to its JSON text. Empty if the server does not report
+  /// them.
   std::map<std::string, std::string> defaults;
 };
 

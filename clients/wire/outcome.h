@@ -1,5 +1,4 @@
-// What a client operation gives back: a value, or a Failure whose message is a whole sentence for the user. Plain
-// values, any thread.
+// Result of a client operation: a value, or a Failure with a complete sentence for the user. Plain values. THREAD: any.
 #pragma once
 
 #include <string>
@@ -10,11 +9,11 @@ namespace ringside::client {
 
 struct Failure {
   std::string message;    // a sentence
-  int http_status = 0;    // of the server's refusal; 0 = nothing came back from the server
-  std::string code = {};  // the server's error code ("conversation_busy"), if it gave one
+  int http_status = 0;    // status of the server's refusal; 0 = no response
+  std::string code = {};  // the server's error code ("conversation_busy"), if any
 };
 
-/// The value of an operation that gives none.
+/// Value of an operation without a result.
 using Done = std::monostate;
 
 /// Either a T or a Failure.
@@ -26,12 +25,12 @@ class [[nodiscard]] Outcome {
 
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
-  /// Only where ok().
+  /// REQUIRES: ok().
   T& operator*() { return std::get<0>(state_); }
   const T& operator*() const { return std::get<0>(state_); }
   T* operator->() { return &std::get<0>(state_); }
   const T* operator->() const { return &std::get<0>(state_); }
-  /// Only where not ok().
+  /// REQUIRES: !ok().
   const Failure& failure() const { return std::get<1>(state_); }
 
  private:

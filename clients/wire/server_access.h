@@ -1,4 +1,4 @@
-// Which server a client talks to, and how it gets in: what every command of the client has in common. A plain value.
+// Server address and credentials, common to all client commands. A plain value.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@ struct ServerAccess {
   ServerUrl url = {};
   std::string url_text = {};  // as the user gave it; "" = the default
   std::string api_key = {};   // "" = none
-  std::string ca_file = {};   // of --cacert; in `url` in the end, with the environment's
-  bool insecure = false;      // likewise
+  std::string ca_file = {};   // --cacert; merged into `url` with the environment's
+  bool insecure = false;      // --insecure; merged in the same way
 };
 
 }  // namespace ringside::client

@@ -72,7 +72,7 @@ void ReadReport(const Json& response, TurnReport& report) {
   }
 }
 
-// A call as it is shown: how it begins, its arguments and how it ends.
+// Display text of a tool call: its head, its arguments and its end.
 std::string CallBegin(const Json& item, bool first) {
   return (first ? "[calls " : "\n[calls ") + Text(item, "name") + ' ';
 }
@@ -161,7 +161,7 @@ ServerEvent::Replay ReplayOf(const std::string& name) {
   return name == "snapshot" ? ServerEvent::Replay::kSnapshot : ServerEvent::Replay::kNone;
 }
 
-/// What an event adds to what is shown; nothing where a message begins or ends.
+/// Text that an event adds to the display; empty for the start or end of a message.
 std::string DeltaText(const Json& json, std::string_view type) {
   const Json* item = Find(json, "item");
   if (item == nullptr) return Text(json, "delta");

@@ -1,5 +1,5 @@
-// What a server says over the socket, read from JSON text into one plain struct. Reading is lenient: a field that is
-// missing or of another type keeps its default, an unknown event is kOther. Pure functions.
+// Parses a server event from JSON text into one plain struct. Parsing is lenient: a missing or mistyped field keeps its
+// default, an unknown event is kOther. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace ringside::client {
 
-/// What a finished response reports about its cost.
+/// Cost report of a finished response.
 struct TurnReport {
-  std::string source;  // "new", "slot", "host", "disk", "recomputed"; "" = not told
+  std::string source;  // "new", "slot", "host", "disk", "recomputed"; "" = unknown
   int64_t input_tokens = 0, cached_tokens = 0, output_tokens = 0;
-  int64_t reasoning_tokens = 0;  // of the output
+  int64_t reasoning_tokens = 0;  // part of the output
   int64_t tokens_reused = 0, tokens_computed = 0, tokens_evicted = 0, messages_evicted = 0;
   int64_t position = 0;
   double restore_ms = 0;
@@ -37,12 +37,12 @@ struct ServerEvent {
     kVerbFailed,  // verb, error
     kQueued,      // response_id, position (1 = next)
     kEvicted,     // messages and tokens in report
-    kDraining,    // the server is about to go
+    kDraining,    // the server is shutting down
   };
   enum class Replay { kNone, kEvents, kSnapshot };
   struct Error {
     std::string code, message, param;
-    int64_t retry_after_ms = 0;  // 0 = not told
+    int64_t retry_after_ms = 0;  // 0 = none
   };
 
   Kind kind = Kind::kOther;
@@ -51,26 +51,26 @@ struct ServerEvent {
   std::string response_id;
   std::string text, reasoning;
   std::string status;             // "completed", "incomplete", "cancelled", "failed"
-  std::string incomplete_reason;  // "max_output_tokens", "interrupted" (the server could not finish it), ...
+  std::string incomplete_reason;  // "max_output_tokens", "interrupted" (by a server failure), ...
   TurnReport report;
   Error error;
   std::string session;
   bool session_present = false;
   std::optional<uint64_t> epoch, next_seq;
   Replay replay = Replay::kNone;
-  std::optional<HistoryPosition> history;  // kFinished, kResumed: where it stands
+  std::optional<HistoryPosition> history;  // kFinished, kResumed: current position
   int64_t items = 0, position = 0;
   std::string verb;
 
-  /// kFinished: the server failed, before the answer or in its middle.
+  /// kFinished: the server failed before or during the answer.
   bool failed() const { return status == "failed" || incomplete_reason == "interrupted"; }
 };
 
-/// Nothing if `message` is no JSON object with a "type".
+/// Returns nothing unless `message` is a JSON object with a "type".
 std::optional<ServerEvent> ParseServerEvent(std::string_view message);
 
-/// The same fields from a response object as HTTP gives it ("/responses/{id}"): kind is kFinished, or kOther while the
-/// response still runs. Nothing if it is no JSON object.
+/// Parses a response object from HTTP ("/responses/{id}") into the same fields: kind is kFinished, or kOther while the
+/// response is running. Returns nothing unless it is a JSON object.
 std::optional<ServerEvent> ParseResponse(std::string_view body);
 
 }  // namespace ringside::client

@@ -1,4 +1,4 @@
-// Where a server is: host, port and base path, from what users write. A plain value, any thread.
+// A server's address: host, port and base path, parsed from user input. A plain value. THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,19 @@ namespace ringside::client {
 struct ServerUrl {
   std::string host = "127.0.0.1";  // without brackets, also for IPv6
   uint16_t port = 8080;
-  std::string base_path = "/v1";  // begins with a slash, ends without
+  std::string base_path = "/v1";  // starts with a slash, has no trailing slash
   bool tls = false;
-  std::string ca_file;    // of the authorities that a certificate may come from, in PEM; "" = the machine's
-  bool insecure = false;  // takes any certificate
+  std::string ca_file;    // PEM file of trusted authorities; "" = the system's
+  bool insecure = false;  // accept any certificate
 
-  /// "host:port" as the Host header wants it.
+  /// "host:port" for the Host header.
   std::string Authority() const;
   /// `path` ("/conversations") below the base path.
   std::string Target(std::string_view path) const { return base_path + std::string(path); }
 };
 
-/// Reads "ws://host:port", "http://host:port", "host:port" or "host", each with or without "/v1" and "/v1/responses";
-/// wss:// and https:// mean TLS. Fails for another scheme and for a bad port.
+/// Parses "ws://host:port", "http://host:port", "host:port" or "host", each optionally followed by "/v1" or
+/// "/v1/responses"; wss:// and https:// select TLS. Fails for any other scheme and for a bad port.
 Outcome<ServerUrl> ParseServerUrl(std::string_view text);
 
 }  // namespace ringside::client

@@ -1,8 +1,7 @@
-// A conversation's line to its server, over as many sockets as it takes. Runs one turn or verb at a time; when the
-// socket is lost in the middle of one it connects again (exponential backoff with full jitter), attaches to the session
-// behind the last event it has seen and goes on: no text is lost or given twice. Between turns a lost socket is simply
-// reopened when the next turn needs it. Made and called from any thread; what happens is told on the IoRuntime's
-// thread.
+// A conversation's connection to its server, over any number of sockets. Runs one turn or verb at a time. If the socket
+// is lost meanwhile, it reconnects (exponential backoff with full jitter), resumes the session after the last event
+// received and continues: no text is lost or duplicated. Between turns a lost socket is reopened only when the next
+// turn needs it. Created and called from any thread; events are delivered on the IoRuntime's thread.
 #pragma once
 
 #include <chrono>
@@ -18,18 +17,18 @@ namespace ringside::client {
 
 struct LinkEvent {
   enum class Kind {
-    kStarted,     // the server has taken the turn: server.response_id
+    kStarted,     // the server has accepted the turn: server.response_id
     kReasoning,   // text: the reasoning continues; no text of the answer has come yet
-    kText,        // text: the answer goes on
-    kRestarted,   // text: the whole answer so far; what was given before is void
+    kText,        // text: the answer continues
+    kRestarted,   // text: the whole answer so far, which replaces the text delivered before
     kFinished,    // the turn is over: server
     kRefused,     // the turn was refused and never ran: message, server.error
-    kUnknown,     // the turn is over, but how was missed: server.response_id may tell (see GetResponse)
+    kUnknown,     // the turn is over but its end was missed; GetResponse(server.response_id) may return it
     kVerbDone,    // server: kRewound or kForked
     kVerbFailed,  // message
-    kLost,        // the turn or verb is given up: message; the server may still finish it
+    kLost,        // the turn or verb is abandoned: message; the server may still finish it
     kRetrying,    // the connection is lost: message, attempt, delay
-    kRestored,    // the connection is back
+    kRestored,    // the connection is restored
     kNotice,      // server: kEvicted, kDraining or kQueued
   };
   Kind kind;
@@ -39,38 +38,38 @@ struct LinkEvent {
   int attempt = 0;
   std::chrono::milliseconds delay{0};
 
-  /// True if no more events follow for the turn or verb.
+  /// True if this is the last event of the turn or verb.
   bool ends() const;
 };
 
 struct LinkOptions {
   ServerUrl url;
   std::string api_key;
-  // A server that is back is found within a second, and one that loads a large model is waited for.
-  int max_attempts = 120;  // in a row without a connection
+  // Reconnects within a second to a server that is up again, and waits for one that loads a large model.
+  int max_attempts = 120;  // consecutive attempts without a connection
   std::chrono::milliseconds first_delay{100};
   std::chrono::milliseconds longest_delay{1000};
 };
 
 class SessionLink {
  public:
-  /// `on_event` is called on the runtime's thread and never after the destructor has returned. `runtime` outlives the
-  /// link.
+  /// `on_event` runs on the runtime's thread, and never after the destructor has returned. REQUIRES: `runtime` outlives
+  /// the link.
   SessionLink(IoRuntime& runtime, LinkOptions options, std::function<void(LinkEvent)> on_event);
   ~SessionLink();
   SessionLink(const SessionLink&) = delete;
   SessionLink& operator=(const SessionLink&) = delete;
 
-  /// Begins a turn, a rewind or a fork. One at a time: wait for the event that ends() the one before.
+  /// Starts a turn, a rewind or a fork. REQUIRES: the previous one has delivered its ends() event.
   void StartTurn(TurnRequest turn);
   void Rewind(const std::string& session, int64_t to);
   void Fork(const std::string& session, std::optional<int64_t> at);
-  /// Asks the server to stop the answer, which then ends with kFinished and status "cancelled". Without a connection
-  /// it gives the turn up instead.
+  /// Asks the server to stop the answer, which then ends with kFinished and status "cancelled". Without a connection,
+  /// abandons the turn.
   void Cancel();
-  /// Gives up at once: kLost if something was running.
+  /// Abandons at once: kLost if something was running.
   void Abandon();
-  /// Cuts the socket as a lost network would; for tests.
+  /// Cuts the socket like a lost network; for tests.
   void DropSocket();
 
  private:

@@ -52,7 +52,7 @@ void SessionLink::Core::Begin(Job job, const std::string& session, const std::st
 void SessionLink::Core::Connect() {
   const uint64_t connection = ++connection_;
   open_ = false;
-  // Weakly: a runtime that stops first would leave a ring of owners behind.
+  // Weak reference: if the runtime stops first, a strong one would leave a reference cycle.
   const auto mine = [weak = weak_from_this(), connection]() -> std::shared_ptr<Core> {
     std::shared_ptr<Core> self = weak.lock();
     return self && self->connection_ == connection ? self : nullptr;
@@ -75,7 +75,7 @@ void SessionLink::Core::OnOpen() {
   if (job_ == Job::kTurn && !response_id_.empty()) {
     socket_->Send(EncodeResume(session_, epoch_, last_seq_, known_));
   } else if (job_ != Job::kNone) {
-    // Perhaps for the second time: the request's id lets the server recognise a turn it has begun already.
+    // Possibly a repetition: the request's id lets the server recognise a turn it has already started.
     socket_->Send(frame_);
   }
 }
@@ -121,7 +121,7 @@ void SessionLink::Core::Cancel() {
   if (job_ == Job::kNone) return;
   if (!open_ || job_ == Job::kVerb) return Abandon();
   if (response_id_.empty()) {
-    cancel_wanted_ = true;  // sent as soon as the response has a name
+    cancel_wanted_ = true;  // sent as soon as the response id is known
   } else {
     socket_->Send(EncodeCancel(response_id_));
   }

@@ -1,4 +1,4 @@
-// The state machine behind SessionLink. Everything here runs on the IoRuntime's thread, except Stop's caller.
+// The state machine of SessionLink. THREAD: the IoRuntime's, except for Stop.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ class SessionLink::Core : public std::enable_shared_from_this<SessionLink::Core>
   void Cancel();
   void Abandon();
   void DropSocket();
-  /// No event is told after it has returned. From any thread but the runtime's.
+  /// No event is delivered after it returns. THREAD: any but the runtime's.
   void Stop();
   IoRuntime& runtime() { return runtime_; }
 
@@ -41,7 +41,7 @@ class SessionLink::Core : public std::enable_shared_from_this<SessionLink::Core>
   void OnError(ServerEvent event);
   bool IsNew(const ServerEvent& event);
   void Started(const std::string& response_id);
-  /// Reports the missing end of the reasoning, unless the answer has begun.
+  /// Delivers the missing end of the reasoning, unless the answer has begun.
   void TellMissingReasoning(const std::string& whole);
 
   void CloseSocket();
@@ -56,18 +56,18 @@ class SessionLink::Core : public std::enable_shared_from_this<SessionLink::Core>
 
   std::shared_ptr<Socket> socket_;
   bool open_ = false;
-  uint64_t connection_ = 0;  // counts sockets, so that handlers and timers of an older one are recognised
+  uint64_t connection_ = 0;  // counts sockets, to recognise handlers and timers of an older one
   int attempt_ = 0;
   std::minstd_rand random_{std::random_device{}()};
 
   Job job_ = Job::kNone;
   uint64_t job_number_ = 0;
   std::string session_;
-  std::string frame_;  // what began the job
+  std::string frame_;  // the request that started the job
   bool cancel_wanted_ = false;
-  std::string response_id_;  // of the turn, once the server has told it
-  std::string text_;         // of the turn, as told
-  std::string reasoning_;    // of the turn, as reported
+  std::string response_id_;  // of the turn, once known
+  std::string text_;         // the turn's text delivered so far
+  std::string reasoning_;    // the turn's reasoning delivered so far
   std::optional<uint64_t> last_seq_, epoch_;
   std::optional<HistoryPosition> known_;
 };

@@ -1,4 +1,4 @@
-// How the link reads what the server says.
+// Handles server events in the link.
 #include <utility>
 
 #include "clients/wire/session_link_core.h"
@@ -10,7 +10,7 @@ using Kind = LinkEvent::Kind;
 void SessionLink::Core::OnMessage(std::string_view message) {
   std::optional<ServerEvent> event = ParseServerEvent(message);
   if (!event) return;
-  // Only now, not when the socket opened: a server that greets and hangs up must not be tried for ever.
+  // Reset only now, not when the socket opened: a server that accepts and hangs up must not be retried forever.
   if (std::exchange(attempt_, 0) > 0) Tell({Kind::kRestored});
   switch (event->kind) {
     case ServerEvent::Kind::kResumed:
@@ -68,15 +68,15 @@ void SessionLink::Core::OnTurnEvent(ServerEvent event) {
       reasoning_ += event.text;
       return Tell({.kind = Kind::kReasoning, .text = std::move(event.text)});
     case ServerEvent::Kind::kDelta:
-      if (response_id_.empty()) return;  // of a response that is not ours
-      // A call that follows reasoning alone begins the answer.
+      if (response_id_.empty()) return;  // for another client's response
+      // A call right after the reasoning begins the answer.
       if (text_.empty() && event.type == "response.output_item.added") event.text.erase(0, event.text.find('['));
       text_ += event.text;
       return Tell({.kind = Kind::kText, .text = std::move(event.text)});
     case ServerEvent::Kind::kFinished: {
       if (event.history) known_ = event.history;
       if (response_id_.empty() || event.response_id != response_id_) return;
-      // The terminal event has the whole text: whatever is missing is made good here.
+      // The terminal event has the whole text: deliver any missing part.
       TellMissingReasoning(event.reasoning);
       if (event.text.size() > text_.size() && event.text.starts_with(text_)) {
         Tell({.kind = Kind::kText, .text = event.text.substr(text_.size())});
@@ -92,7 +92,7 @@ void SessionLink::Core::OnResumed(const ServerEvent& event) {
   if (event.epoch) epoch_ = event.epoch;
   if (event.history) known_ = event.history;
   if (event.replay != ServerEvent::Replay::kEvents) {
-    // Whatever was counted here so far, the server goes on from its own number.
+    // Continue from the server's number, whatever was counted here.
     last_seq_.reset();
     if (event.next_seq && *event.next_seq > 0) last_seq_ = *event.next_seq - 1;
   }

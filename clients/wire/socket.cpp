@@ -121,7 +121,7 @@ class BeastSocket final : public Socket, public std::enable_shared_from_this<Bea
       if (error) return self->EndRefused(error);
       self->open_ = true;
       self->stream_.text(true);
-      if (!self->outgoing_.empty()) self->Write();  // what was sent before; from now on Send begins the writing
+      if (!self->outgoing_.empty()) self->Write();  // pending frames; from now on Send starts the write
       if (self->handlers_.on_open) self->handlers_.on_open();
       self->Read();
     });
@@ -144,7 +144,7 @@ class BeastSocket final : public Socket, public std::enable_shared_from_this<Bea
   void Write() {
     auto self = shared_from_this();
     stream_.async_write(asio::buffer(outgoing_.front()), [self](error_code error, size_t) {
-      if (error) return;  // the pending read fails too and tells
+      if (error) return;  // the pending read fails too and reports it
       self->outgoing_.pop_front();
       if (!self->outgoing_.empty() && !self->closed_) self->Write();
     });

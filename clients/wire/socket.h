@@ -1,6 +1,6 @@
-// One WebSocket connection to a server. Opens, reads until the end, writes one frame at a time, pings an idle peer so
-// that a dead link is noticed. Lives on an IoRuntime: every function is called there and every handler is called there.
-// Kept alive by its own pending operations; whoever drops it first calls Close.
+// One WebSocket connection to a server. Opens, reads until the end, writes one frame at a time, and pings an idle peer
+// to detect a dead link. All functions and handlers run on the IoRuntime's thread. Pending operations keep it alive;
+// its owner must call Close before dropping it.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@
 
 namespace ringside::client {
 
-/// Why a connection is over.
+/// Why a connection ended.
 struct SocketEnd {
-  uint16_t close_code = 1006;  // 1006: no close frame came
-  int http_status = 0;         // the upgrade was refused with it; 0 = it was not
+  uint16_t close_code = 1006;  // 1006: no close frame received
+  int http_status = 0;         // status of a refused upgrade; 0 = not refused
   std::string reason;          // a few words
-  int64_t retry_after_ms = 0;  // what a refusing server asked for
+  int64_t retry_after_ms = 0;  // the refusing server's retry delay
 
-  /// False where another attempt would meet the same refusal: bad key, session gone, taken over, policy.
+  /// False if a retry would be refused again: bad key, session gone, taken over, policy.
   bool worth_retrying() const;
 };
 
@@ -38,9 +38,9 @@ class Socket {
                                       Handlers handlers);
   virtual ~Socket() = default;
 
-  /// Queues a text frame. Lost if the connection ends first.
+  /// Queues a text frame. It is lost if the connection ends first.
   virtual void Send(std::string frame) = 0;
-  /// Says goodbye if it can; no handler is called from now on.
+  /// Sends a close frame if possible; no handler is called afterwards.
   virtual void Close() = 0;
 };
 

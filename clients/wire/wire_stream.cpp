@@ -29,7 +29,7 @@ struct WireStream::Tls {
     error_code ignored;
     stream.set_verify_mode(url.insecure ? ssl::verify_none : ssl::verify_peer, ignored);
     if (!url.insecure) stream.set_verify_callback(ssl::host_name_verification(url.host), ignored);
-    // An address is no name for SNI.
+    // SNI must not contain an IP address.
     if (!IsAddress(url.host)) SSL_set_tlsext_host_name(stream.native_handle(), url.host.c_str());
   }
 
@@ -38,7 +38,7 @@ struct WireStream::Tls {
     made.set_options(ssl::context::default_workarounds | ssl::context::no_sslv2 | ssl::context::no_sslv3 |
                      ssl::context::no_tlsv1 | ssl::context::no_tlsv1_1);
     error_code ignored;
-    // Authorities that cannot be read are no reason to trust without: the handshake fails, and says this.
+    // Unreadable authorities must not disable verification: the handshake fails with this message.
     where.ca_file.empty() ? made.set_default_verify_paths(ignored) : made.load_verify_file(where.ca_file, unreadable);
     return made;
   }

@@ -1,5 +1,5 @@
-// The bytes of one connection to a server: TCP, or TLS over it, as one type, so that what is built on it (Beast's
-// templates above all) is compiled once. Used on one thread; at most one read and one write are pending.
+// The byte stream of one connection: TCP, or TLS over it, as one type, so that the code on top of it (mostly Beast's
+// templates) is compiled once. THREAD: one; at most one read and one write are pending.
 #pragma once
 
 #include <boost/asio/buffer.hpp>
@@ -26,9 +26,10 @@ class WireStream {
   WireStream(boost::asio::io_context& context, const ServerUrl& url);
   ~WireStream();
 
-  /// Behind connecting: agrees on keys and checks the server's certificate; nothing of it for a plain connection.
+  /// After connecting: performs the TLS handshake and verifies the server's certificate; a no-op for a plain
+  /// connection.
   void Handshake(std::function<void(error_code)> done);
-  /// A sentence for people where the error is about TLS; else what the error says of itself.
+  /// A sentence for the user if the error is about TLS; otherwise the error's own message.
   std::string Explain(const error_code& error) const;
 
   bool encrypted() const { return tls_ != nullptr; }
@@ -46,7 +47,7 @@ class WireStream {
     if (!tls_) return tcp_.async_write_some(buffers, std::forward<Handler>(handler));
     TlsWrite(FirstOf<boost::asio::const_buffer>(buffers), Erased(std::forward<Handler>(handler)));
   }
-  /// Says goodbye; `done` when the server has, too.
+  /// Sends close_notify; calls `done` once the server has replied.
   void Shutdown(std::function<void(error_code)> done);
 
  private:
@@ -61,7 +62,7 @@ class WireStream {
   }
   template <class Handler>
   static Completion Erased(Handler&& handler) {
-    // What is moved only, in what is copied.
+    // Wraps a move-only handler in a copyable function.
     const auto kept = std::make_shared<std::decay_t<Handler>>(std::forward<Handler>(handler));
     return [kept](error_code error, size_t bytes) { (*kept)(error, bytes); };
   }

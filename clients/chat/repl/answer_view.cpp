@@ -16,7 +16,7 @@ void AnswerView::AddReasoning(std::string_view text) {
   if (!reasoning_since_) {
     reasoning_since_ = Clock::now();
     if (!shows_reasoning_) screen_.ShowBanner("[thinking]");
-    // Without colour nothing else separates it from the answer.
+    // Without colour only this separates it from the answer.
     if (shows_reasoning_ && !screen_.colour()) screen_.Notice("[thinking]");
   }
   if (shows_reasoning_) screen_.Answer({sanitiser_.Push(text), StyledText::kQuiet});

@@ -1,5 +1,5 @@
-// One answer on the screen while it streams: its reasoning dimmed, then its text. Text from the server is sanitised
-// here. Owned by the Repl; main thread only.
+// A streaming answer on the screen: dimmed reasoning, then the text. Sanitises the server's text. Owned by the Repl.
+// THREAD: main.
 #pragma once
 
 #include <chrono>
@@ -15,10 +15,10 @@ namespace ringside::client {
 
 class AnswerView {
  public:
-  /// `screen` outlives the view. `markdown`: the text is rendered as Markdown.
+  /// REQUIRES: `screen` outlives the view. `markdown`: render the text as Markdown.
   AnswerView(Screen& screen, bool markdown) : screen_(screen), renders_markdown_(markdown) {}
 
-  /// Whether reasoning is shown, or only that there is some.
+  /// If false, the view only indicates that there is reasoning.
   void set_shows_reasoning(bool shows) { shows_reasoning_ = shows; }
   bool shows_reasoning() const { return shows_reasoning_; }
 
@@ -42,7 +42,7 @@ class AnswerView {
   Sanitiser sanitiser_;
   std::optional<Markdown> markdown_;
   std::string text_;
-  std::optional<Clock::time_point> reasoning_since_;  // while it streams
+  std::optional<Clock::time_point> reasoning_since_;  // set while it streams
 };
 
 }  // namespace ringside::client

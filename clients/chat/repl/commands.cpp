@@ -13,7 +13,7 @@ struct Entry {
   const char* spelling;
   Name name;
   const char* takes;
-  const char* help;  // null: another spelling of the one before
+  const char* help;  // null: alias of the previous command
 };
 
 constexpr Entry kCommands[] = {
@@ -53,7 +53,7 @@ constexpr std::string_view kKeysHelp =
     "  Tab                   completes commands, settings, conversations and file names\n"
     "  Up, Down, Ctrl-R      walks and searches what was typed before";
 
-/// Commands of other chats, and what does the same here.
+/// Commands of other chat programs, with their equivalents here.
 constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
     {"/show", "/set shows the settings, /system the next system message, /stats what the last answer cost."},
     {"/load", "/resume ID goes on with a conversation; another model is another server (ringside-server --model)."},
@@ -71,7 +71,7 @@ std::string_view Trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
-/// Levenshtein's distance.
+/// Levenshtein distance.
 size_t Distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -89,7 +89,7 @@ size_t Distance(std::string_view a, std::string_view b) {
 
 std::string HintFor(std::string_view word) {
   const Entry* nearest = nullptr;
-  size_t least = 3;  // further away is no misspelling
+  size_t least = 3;  // beyond this distance it is not a typo
   for (const Entry& entry : kCommands) {
     const size_t distance = Distance(word, entry.spelling);
     if (distance < least) {

@@ -1,4 +1,4 @@
-// The commands of the chat: their names, what they take, and the hint for what is none. Pure functions.
+// The chat's commands: names, arguments, and a hint for unknown ones. Pure functions.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@ namespace ringside::client {
 
 struct Command {
   enum class Name {
-    kNone,     // an ordinary input: text
-    kUnknown,  // hint: a sentence
+    kNone,     // ordinary input: text
+    kUnknown,  // unknown command; hint: a sentence
     kHelp,
     kRegen,
     kContinue,
@@ -32,16 +32,16 @@ struct Command {
     kBye,
   };
   Name name = Name::kNone;
-  std::string text;  // the rest of the line without blanks around it; kNone: the whole input
+  std::string text;  // the rest of the line, trimmed; kNone: the whole input
   std::string hint;
 };
 
-/// A line that begins with a slash is a command, or kUnknown; two slashes stand for one and make an ordinary input. An
-/// input of several lines is never a command.
+/// A line that starts with a slash is a command, or kUnknown; a double slash escapes it. Multi-line input is never a
+/// command.
 Command ParseCommand(const std::string& input);
-/// The commands that a line may be completed to, each with a blank behind it if it takes something.
+/// The commands that complete a line, each followed by a blank if it takes an argument.
 std::vector<std::string> CompleteCommand(std::string_view line);
-/// For /help.
+/// The text of /help.
 std::string CommandHelp();
 
 }  // namespace ringside::client

@@ -22,7 +22,8 @@ Words StartingWith(std::string_view begun, const Words& all) {
   return found;
 }
 
-/// The files and folders that a path may become, folders with a slash behind; hidden ones where the path names them.
+/// The files and folders that complete a path, folders with a trailing slash; hidden ones only if the path starts with
+/// a dot.
 Words CompletePath(std::string_view begun) {
   const size_t slash = begun.rfind('/');
   const std::string_view folder = slash == std::string_view::npos ? std::string_view() : begun.substr(0, slash + 1);

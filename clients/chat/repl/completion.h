@@ -1,4 +1,4 @@
-// What Tab makes of a line in the chat: commands, settings, conversations, file names.
+// Tab completion in the chat: commands, settings, conversations, file names.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace ringside::client {
 
-/// The whole lines that `line` may become. `conversations` are the ids as they were numbered last. Reads a folder where
-/// a command takes a file.
+/// The full lines that complete `line`. `conversations`: the last numbered ids. Reads a directory if the command takes
+/// a file.
 std::vector<std::string> CompleteLine(std::string_view line, const std::vector<std::string>& conversations);
 
 }  // namespace ringside::client

@@ -30,7 +30,7 @@ std::optional<std::string> MultiLine::Push(const std::string& line) {
   if (open_ == Open::kNo && rest.starts_with(kQuotes)) {
     open_ = Open::kQuotes;
     rest.remove_prefix(kQuotes.size());
-    if (TrimRight(rest).empty()) return std::nullopt;  // the quotes alone: the text begins on the next line
+    if (TrimRight(rest).empty()) return std::nullopt;  // only the quotes: the text begins on the next line
   } else if (open_ == Open::kQuotes && !text_.empty()) {
     text_ += '\n';
   }

@@ -1,5 +1,5 @@
-// Puts an input together from several lines: between triple quotes, or while lines end in a backslash. A pasted text of
-// several lines is one input as it is. One thread.
+// Assembles an input from several lines: between triple quotes, or while lines end in a backslash. A multi-line paste
+// is one input. THREAD: one.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,10 @@ namespace ringside::client {
 
 class MultiLine {
  public:
-  /// The next line as it was accepted. Returns the whole input, or nothing if more lines belong to it.
+  /// Adds an accepted line. Returns the complete input, or nothing if more lines belong to it.
   std::optional<std::string> Push(const std::string& line);
   bool open() const { return open_ != Open::kNo; }
-  /// Forgets what was begun.
+  /// Discards the incomplete input.
   void Clear();
 
  private:

@@ -15,9 +15,9 @@
 namespace ringside::client {
 namespace {
 
-constexpr size_t kMostBytes = 4u << 20;  // as a message to the server may have
+constexpr size_t kMostBytes = 4u << 20;  // the server's message size limit
 
-/// The command as the user's shell would read it: it may have arguments.
+/// The editor command, interpreted by the shell: it may have arguments.
 std::string EditorCommand() {
   for (const char* name : {"VISUAL", "EDITOR"}) {
     const char* value = std::getenv(name);
@@ -26,7 +26,7 @@ std::string EditorCommand() {
   return "vi";
 }
 
-/// A file of the user's alone, gone with this object.
+/// A private file that is deleted with this object.
 class Draft {
  public:
   explicit Draft(const std::string& text) {
@@ -52,7 +52,7 @@ class Draft {
   bool made_ = false;
 };
 
-/// The status of the shell that ran it; -1 if it could not be started.
+/// Exit status of the shell that runs the editor; -1 if it could not be started.
 int Run(const std::string& editor, const std::string& path) {
   const std::string script = "exec " + editor + " \"$1\"";
   const pid_t child = ::fork();

@@ -1,4 +1,4 @@
-// Lets the user write a text in the editor of their choice.
+// Lets the user edit a text in their editor.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace ringside::client {
 
-/// Opens VISUAL, EDITOR or vi on a private file with `draft` in it and waits for its end; the terminal is in ordinary
-/// mode meanwhile. What was saved, without blank lines at its end. Fails, with a sentence, if there is no such editor
-/// or it ends with an error. Main thread only.
+/// Opens VISUAL, EDITOR or vi on a private file with `draft` and waits for it; the terminal is in cooked mode
+/// meanwhile. Returns the saved text without trailing blank lines. Fails if there is no such editor or it exits with an
+/// error. THREAD: main.
 Outcome<std::string> WriteInEditor(Terminal& terminal, const std::string& draft);
 
 }  // namespace ringside::client

@@ -31,7 +31,7 @@ Repl::Repl(const ServerAccess& server, const ChatOptions& options, Terminal& ter
       stats_(options.stats),
       listed_(ListedConversations(server.url)),
       watch_(server),
-      // Marks of Markdown would be gone without a style in their place.
+      // Without colours, rendering would drop the Markdown marks without a substitute.
       answer_(screen_, screen_.colour() && !options.plain) {
   history_.set_on(options.history);
   answer_.set_shows_reasoning(options.show_thinking.value_or(escapes_));

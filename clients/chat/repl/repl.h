@@ -1,5 +1,5 @@
-// The interactive chat: prompt, commands, streaming answers. Owns the conversation that is being talked in; the
-// conversation itself lives on the server and outlives this. Main thread only.
+// The interactive chat: prompt, commands, streaming answers. Tracks the current conversation, which is stored on the
+// server and outlives this object. THREAD: main.
 #pragma once
 
 #include <optional>
@@ -24,7 +24,7 @@ class Repl {
  public:
   Repl(const ServerAccess& server, const ChatOptions& options, Terminal& terminal);
 
-  /// Until the user leaves. Returns the process's exit code: 0, or 1 if the server cannot be reached at the start.
+  /// Runs until the user leaves. Returns the exit code: 0, or 1 if the server cannot be reached at startup.
   int Run();
 
  private:
@@ -37,19 +37,19 @@ class Repl {
   std::optional<Input> HandleKey(const Key& key, std::string& line);
   Input ReadInput(std::string& input);
   void ShowCandidates();
-  /// What others said while the user sat before the prompt.
+  /// Shows messages that others added while the user was at the prompt.
   void FollowOthers();
 
   // Answers (repl_answer.cpp).
   void Ask(const std::string& text);
-  /// `goes_on`: with the last answer, which stays one message.
+  /// `goes_on`: continues the last answer, which remains one message.
   void RunTurn(TurnRequest turn, bool goes_on = false);
   void WaitForTurn();
   bool OnLinkEvent(const LinkEvent& event);
   void OnFinished(const ServerEvent& response);
   void AskHowItEnded(const std::string& response_id);
   void Interrupt();
-  /// Waits for the end of a rewind or fork; nothing (and the reason shown) if it failed.
+  /// Waits for a rewind or fork to finish; returns nothing, and shows the reason, if it failed.
   std::optional<ServerEvent> WaitForVerb();
 
   // Conversations (repl_conversations.cpp).
@@ -58,7 +58,7 @@ class Repl {
   bool EnsureConversation(const std::string& first_message);
   void ShowLastMessages();
   void ShowMessages(const std::vector<InputMessage>& items, size_t first);
-  /// Shows what others have said or taken back since the conversation was looked at last.
+  /// Shows messages that others added or removed since the last look at the conversation.
   void CatchUp();
   void CatchUpIfChanged();
   void Fork();
@@ -102,20 +102,20 @@ class Repl {
   std::string plain_input_;
   bool leaving_ = false;
 
-  std::string conversation_;           // "" = made with the first message
-  std::optional<std::string> system_;  // for the first message
+  std::string conversation_;           // "" = created with the first message
+  std::optional<std::string> system_;  // sent with the first message
   Settings settings_;
   bool stats_;
   std::optional<TurnReport> last_report_;
-  std::vector<std::string> listed_;  // ids as they were last numbered
-  std::vector<std::string> made_;    // ids of conversations that this chat has begun
-  std::optional<size_t> seen_;       // messages of the conversation that the user has seen; none = not known
+  std::vector<std::string> listed_;  // ids behind the last shown numbers
+  std::vector<std::string> made_;    // ids of conversations created by this chat
+  std::optional<size_t> seen_;       // number of messages the user has seen; none = unknown
   ConversationWatch watch_;
 
-  // The answer that is running.
+  // The running answer.
   AnswerView answer_;
   size_t added_ = 0;      // messages that the turn adds before the answer
-  bool goes_on_ = false;  // the answer is no further message
+  bool goes_on_ = false;  // the answer extends the last message
   bool cancelling_ = false;
 };
 

@@ -1,4 +1,4 @@
-// How the chat asks and shows the answer.
+// Sends questions and shows answers.
 #include <utility>
 
 #include "clients/chat/repl/repl.h"
@@ -54,7 +54,7 @@ void Repl::WaitForTurn() {
     }
     Wake wake = terminal_.Wait(client_.events().fd(), -1);
     if (wake.input.find(kCtrlC) != std::string::npos) {
-      // What was typed before Ctrl-C is meant to be dropped with it, as shells do.
+      // Ctrl-C also drops the input typed before it, as in shells.
       wake.input.erase(0, wake.input.rfind(kCtrlC) + 1);
       typed_ahead_.clear();
       wake.interrupted = true;
@@ -66,7 +66,7 @@ void Repl::WaitForTurn() {
     }
     if (wake.interrupted) Interrupt();
     if (wake.terminated || (wake.end_of_input && escapes_)) {
-      leaving_ = true;  // the answer goes on at the server
+      leaving_ = true;  // the answer continues on the server
       answer_.End();
       return;
     }

@@ -1,4 +1,4 @@
-// What the chat's commands do.
+// Implements the chat's commands.
 #include <charconv>
 #include <utility>
 
@@ -89,7 +89,7 @@ void Repl::Continue() {
   }
   TurnRequest turn;
   turn.conversation = conversation_;
-  RunTurn(std::move(turn), /*goes_on=*/true);
+  RunTurn(std::move(turn), /* goes_on= */ true);
 }
 
 bool Repl::TakeBack(size_t exchanges) {
@@ -141,7 +141,7 @@ void Repl::SetSetting(const std::string& argument) {
   if (value_at == std::string::npos) return screen_.Notice("/set NAME VALUE; /set alone shows all.");
   const std::string value = argument.substr(value_at);
   if (name == "history") return SetHistory(value);
-  if (name == "parameter") return SetSetting(value);  // as other chats spell it
+  if (name == "parameter") return SetSetting(value);  // spelling of other chat programs
   if (name == "system") {
     return screen_.Notice("A system message is no setting: /system TEXT starts a new conversation with it.");
   }

@@ -1,4 +1,4 @@
-// The conversation that the chat is in: begun, found, left, followed when others speak in it.
+// The current conversation: creating, finding, leaving it, and following other users in it.
 #include <utility>
 
 #include "clients/chat/remembered.h"
@@ -16,7 +16,7 @@ constexpr size_t kShownMessages = 4;
 }  // namespace
 
 std::string Repl::ResumeLine() const {
-  // A command that starts the server itself has an address of its own each time.
+  // A command that starts its own server gets a new address each time.
   if (!options_.command.empty()) return options_.command + " --session " + conversation_;
   std::string line = "ringside chat --session " + conversation_;
   if (!server_.url_text.empty()) line += " --url " + server_.url_text;

@@ -15,7 +15,7 @@ namespace ringside::client {
 namespace {
 
 constexpr int kLineColumns = 60;
-constexpr size_t kMostTitleBytes = 480;  // of a value in a conversation's metadata, with room for an ellipsis
+constexpr size_t kMostTitleBytes = 480;  // limit of a metadata value, with room for an ellipsis
 
 const char* Heading(const std::string& role) {
   if (role == "user") return "You";

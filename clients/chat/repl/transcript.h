@@ -9,13 +9,13 @@
 
 namespace ringside::client {
 
-/// Its system message is the first of both.
+/// Both start with the system message.
 std::string TranscriptMarkdown(const ConversationSummary& conversation, const std::vector<InputMessage>& items);
 /// {id, title, created_at, messages: [{role, content, complete}]}.
 std::string TranscriptJson(const ConversationSummary& conversation, const std::vector<InputMessage>& items);
-/// Writes a new file ("~/" is the home folder). Fails, with a sentence, if there is one or it cannot be written.
+/// Writes a new file ("~/" is the home folder). Fails if it exists or cannot be written.
 Outcome<Done> WriteNewFile(const std::string& path, const std::string& text);
-/// What a conversation that begins with this message is listed by: its first words.
+/// Title of a conversation with this first message: its first words.
 std::string TitleOf(std::string_view message);
 /// The beginning of a text as one short line.
 std::string FirstLine(std::string_view text);
