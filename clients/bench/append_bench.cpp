@@ -114,7 +114,7 @@ class AppendBench {
     std::printf("  append to the conversation   %8.1f ms  (%lld tokens computed, %lld cached, source %s)\n", append,
                 static_cast<long long>(append_report_.tokens_computed),
                 static_cast<long long>(append_report_.cached_tokens), append_report_.source.c_str());
-    std::printf("  the whole in one prompt      %8.1f ms  (%lld tokens computed, %lld cached, source %s)\n", whole,
+    std::printf("  everything in one prompt     %8.1f ms  (%lld tokens computed, %lld cached, source %s)\n", whole,
                 static_cast<long long>(whole_report_.tokens_computed),
                 static_cast<long long>(whole_report_.cached_tokens), whole_report_.source.c_str());
     std::printf("  ratio                        %8.1f x\n", append > 0 ? whole / append : 0);

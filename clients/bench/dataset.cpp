@@ -34,14 +34,14 @@ std::vector<std::string> UserMessages(const Json& conversation) {
 
 Outcome<Dataset> ParseDataset(std::string_view text) {
   const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_array()) return Failure{"The data set is no JSON list of conversations."};
+  if (!json.is_array()) return Failure{"The data set is not a JSON list of conversations."};
   Dataset dataset;
   for (const Json& conversation : json) {
     std::vector<std::string> messages = UserMessages(conversation);
     if (!messages.empty()) dataset.push_back(std::move(messages));
   }
   if (dataset.empty()) {
-    return Failure{"The data set has no conversation in which a user speaks (\"conversations\" or \"messages\")."};
+    return Failure{"The data set has no conversation with a user message (\"conversations\" or \"messages\")."};
   }
   return dataset;
 }

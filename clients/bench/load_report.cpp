@@ -94,7 +94,7 @@ std::string LoadTable(const LoadBenchOptions& options, const LoadRun& run) {
   std::string text =
       Format("%s: %d conversations, %d turns in %.1f s, %d failed, %d reconnects\n", ProtocolName(options.protocol),
              options.conversations, sums.answered, run.wall_s, sums.failed, run.reconnects);
-  text += Format("%lld tokens out, %.1f tokens/s in all; %lld tokens in, %lld of them cached (%.1f %%)\n",
+  text += Format("%lld tokens out, %.1f tokens/s overall; %lld tokens in, %lld cached (%.1f %%)\n",
                  static_cast<long long>(sums.output_tokens), static_cast<double>(sums.output_tokens) / run.wall_s,
                  static_cast<long long>(sums.input_tokens), static_cast<long long>(sums.cached_tokens),
                  100 * Ratio(sums.cached_tokens, sums.input_tokens));
@@ -154,8 +154,8 @@ std::string LoadChart(const LoadBenchOptions& options, const LoadRun& run) {
   std::string title =
       Format("%s, %d conversations, %d turns", ProtocolName(options.protocol), options.conversations, sums.answered);
   if (options.rate > 0) title += Format(", %g arrivals/s", options.rate);
-  return DrawCharts(title, {{"time to first token, ms", "seconds since the beginning", PercentileLines(run, false)},
-                            {"between pieces of text, ms", "seconds since the beginning", PercentileLines(run, true)}});
+  return DrawCharts(title, {{"time to first token, ms", "seconds since the start", PercentileLines(run, false)},
+                            {"between pieces of text, ms", "seconds since the start", PercentileLines(run, true)}});
 }
 
 }  // namespace ringside::client

@@ -155,7 +155,7 @@ const char* TurnPath(Protocol protocol) {
 HeardEvent ReadEvent(Protocol protocol, std::string_view data) {
   if (data == "[DONE]") return {.ends = true};
   const Json json = Json::parse(data, nullptr, false);
-  if (!json.is_object()) return {.ends = true, .error = "unreadable", .message = "an event that is no JSON object"};
+  if (!json.is_object()) return {.ends = true, .error = "unreadable", .message = "an event that is not a JSON object"};
   const bool chunks = protocol == Protocol::kChat || protocol == Protocol::kCompletions;
   return chunks ? ReadChunk(json) : ReadResponsesEvent(json);
 }

@@ -23,7 +23,7 @@ Outcome<TimedTurn> RunTimedTurn(ChatClient& client, TurnRequest turn) {
   client.link().StartTurn(std::move(turn));
   while (true) {
     const std::optional<LinkEvent> event = client.events().Wait(kPatienceMs);
-    if (!event) return Failure{"The server said nothing for ten minutes."};
+    if (!event) return Failure{"The server sent nothing for ten minutes."};
     const bool text = event->kind == LinkEvent::Kind::kText;
     const bool output = text || event->kind == LinkEvent::Kind::kReasoning;
     if (output && !heard) timed.ttft_ms = MsSince(start);
@@ -43,7 +43,7 @@ Outcome<Done> RunRewind(ChatClient& client, const std::string& conversation, int
   client.link().Rewind(conversation, to);
   while (true) {
     const std::optional<LinkEvent> event = client.events().Wait(kPatienceMs);
-    if (!event) return Failure{"The server said nothing for ten minutes."};
+    if (!event) return Failure{"The server sent nothing for ten minutes."};
     if (event->kind == LinkEvent::Kind::kVerbDone) return Done{};
     if (event->ends()) return Failure{event->message};
   }

@@ -38,7 +38,7 @@ bool ReadAll(std::string& text) {
 Outcome<std::string> Question(const ChatOptions& chat) {
   std::string piped;
   if (::isatty(STDIN_FILENO) == 0 && !ReadAll(piped)) return Failure{"Cannot read standard input."};
-  if (!IsUtf8(piped) || !IsUtf8(chat.prompt)) return Failure{"The input is no UTF-8 text."};
+  if (!IsUtf8(piped) || !IsUtf8(chat.prompt)) return Failure{"The input is not UTF-8 text."};
   while (piped.ends_with('\n') || piped.ends_with('\r')) piped.pop_back();
   if (piped.empty() && chat.prompt.empty()) return Failure{"There is nothing to ask: standard input is empty."};
   return piped + (piped.empty() || chat.prompt.empty() ? "" : "\n\n") + chat.prompt;
@@ -123,7 +123,7 @@ class OneAnswer {
         return Complain(event.message);
       case LinkEvent::Kind::kRestarted:
         End(1);
-        Complain("The answer was lost in the middle.");
+        Complain("Part of the answer was lost.");
         return client_.link().Abandon();
       case LinkEvent::Kind::kRetrying:
         return Complain("The connection is lost (" + event.message + "), reconnecting.");
@@ -136,7 +136,7 @@ class OneAnswer {
     const Outcome<ServerEvent> response = GetResponse(client_.http(), response_id);
     if (!response || response->kind != ServerEvent::Kind::kFinished || !response->text.starts_with(answer_)) {
       End(1);
-      return Complain("The end of the answer was lost with the connection.");
+      return Complain("The connection was lost before the end of the answer.");
     }
     Print(sanitiser_.Push(response->text.substr(answer_.size())));
     OnFinished(*response);

@@ -36,7 +36,7 @@ std::string DescribeTokens(const ConversationSummary& session) {
 
 std::string DescribeStorage(const ConversationSummary& session) {
   if (!session.durable) return "";
-  if (!*session.durable) return "in memory only: it ends with the server";
+  if (!*session.durable) return "in memory only: lost when the server stops";
   std::string text = "on disk";
   if (session.seq) text += ", record " + std::to_string(*session.seq);
   if (!session.chain.empty()) text += ", chain " + session.chain;
@@ -55,9 +55,9 @@ std::string LocalTime(int64_t seconds) {
 
 std::string DescribeCache(const std::string& cache) {
   if (cache == "slot") return "in a slot: the next turn costs its new tokens only";
-  if (cache == "host") return "in memory: to be copied into a slot";
-  if (cache == "disk") return "on disk: to be read into a slot";
-  return cache.empty() ? "" : "nowhere: to be computed anew";
+  if (cache == "host") return "in host memory: the next turn copies it into a slot";
+  if (cache == "disk") return "on disk: the next turn loads it into a slot";
+  return cache.empty() ? "" : "none: the next turn recomputes everything";
 }
 
 std::string DescribeSession(const ConversationSummary& session) {
@@ -106,7 +106,7 @@ Outcome<std::string> FindConversation(const HttpClient& http, const std::string&
   size_t number = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
   if (error != std::errc() || end != name.data() + name.size() || number == 0) {
-    return Failure{"\"" + name + "\" is no conversation: give its id (conv_...) or its number in the list of them."};
+    return Failure{"\"" + name + "\" is not a conversation: give its id (conv_...) or its number in the list."};
   }
   std::vector<std::string> listed = ListedConversations(http.url());
   if (listed.empty()) {
@@ -130,7 +130,7 @@ Outcome<std::string> FindLastConversation(const HttpClient& http) {
   }
   const Outcome<std::vector<ConversationSummary>> newest = ListConversations(http, 1);
   if (!newest) return newest.failure();
-  if (newest->empty()) return Failure{"There is no conversation on the server to go on with."};
+  if (newest->empty()) return Failure{"The server has no conversation to resume."};
   return newest->front().id;
 }
 

@@ -29,9 +29,9 @@ struct Entry {
 
 constexpr Entry kEntries[] = {
     {"temperature", "temperature", Type::kNumber, 0, 2, nullptr, "0 = always the likeliest token"},
-    {"top_p", "top_p", Type::kNumber, 0, 1, nullptr, "sample from the likeliest tokens of this probability together"},
-    {"top_k", "top_k", Type::kInteger, 0, 1e9, nullptr, "sample from so many likeliest tokens; 0 = all"},
-    {"min_p", "min_p", Type::kNumber, 0, 1, nullptr, "drop tokens less likely than this share of the likeliest"},
+    {"top_p", "top_p", Type::kNumber, 0, 1, nullptr, "sample from the likeliest tokens up to this total probability"},
+    {"top_k", "top_k", Type::kInteger, 0, 1e9, nullptr, "sample from this number of likeliest tokens; 0 = all"},
+    {"min_p", "min_p", Type::kNumber, 0, 1, nullptr, "drop tokens below this fraction of the likeliest one"},
     {"seed", "seed", Type::kInteger, -9.2e18, 9.2e18, "random", "the same seed gives the same answer"},
     {"max_tokens", "max_output_tokens", Type::kInteger, 1, 1e9, nullptr, "longest answer"},
     {"stop", "stop", Type::kTexts, 0, 0, "none", "text that ends an answer, or a JSON list of texts"},
@@ -97,7 +97,7 @@ Outcome<std::string> StopTexts(const std::string& value) {
       text += value[i];
     }
   }
-  if (text.empty()) return Failure{"stop takes a text that is not empty."};
+  if (text.empty()) return Failure{"stop must not be empty."};
   return Json::array({text}).dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -161,7 +161,7 @@ std::string Settings::Describe(const std::map<std::string, std::string>& default
     line += value != values_.end()       ? value->second
             : servers != defaults.end()  ? servers->second + " (default)"
             : entry.otherwise != nullptr ? std::string(entry.otherwise) + " (default)"
-                                         : "not told (default)";
+                                         : "unknown (default)";
     line.resize(std::max<size_t>(line.size() + 1, 38), ' ');
     lines += line + entry.meaning + "\n";
   }

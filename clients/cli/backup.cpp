@@ -26,7 +26,7 @@ int MakeBackup(const ServerAccess& server) {
   const nlohmann::json made = nlohmann::json::parse(answer->body, nullptr, /* allow_exceptions= */ false);
   const auto name = made.is_object() ? made.find("name") : made.end();
   if (name == made.end() || !name->is_string()) {
-    std::fprintf(stderr, "ringside: The server said something else than the name of a backup.\n");
+    std::fprintf(stderr, "ringside: The server's answer does not name a backup.\n");
     return 1;
   }
   std::printf("%s\n", Sanitise(name->get<std::string>()).c_str());

@@ -62,7 +62,7 @@ int LookAfterEngines(const ServerAccess& server, const EnginesOptions& options) 
     std::fputs(Sanitise(options.json ? engines.dump(1) + "\n" : Table(engines)).c_str(), stdout);
     return 0;
   } catch (const nlohmann::json::exception&) {
-    return Fail("The server said something else than what its engines do.");
+    return Fail("The server's answer is not a list of engines.");
   }
 }
 

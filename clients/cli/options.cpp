@@ -28,8 +28,7 @@ void AddServer(CLI::App& app, Options& options) {
   app.add_option("--cacert", options.server.ca_file,
                  "Trust certificates of the authorities in this file (or RINGSIDE_CACERT)")
       ->type_name("PATH");
-  app.add_flag("--insecure", options.server.insecure,
-               "Take any certificate: who is in between can read and change all");
+  app.add_flag("--insecure", options.server.insecure, "Accept any certificate (insecure: traffic can be intercepted)");
 }
 
 /// Options of every chat command, wherever its server comes from.
@@ -38,29 +37,29 @@ void AddChatOptions(CLI::App* chat, Options& options, Raw& raw) {
                    "Colour: auto (on a terminal, unless NO_COLOR is set), always, never")
       ->check(CLI::IsMember({"auto", "always", "never"}));
   auto* session = chat->add_option("-s,--session", options.chat.session,
-                                   "Go on with this conversation: its id, or its number in the list");
-  auto* last = chat->add_flag("-c,--continue", options.chat.continue_last, "Go on with the conversation used last");
+                                   "Continue this conversation: its id, or its number in the list");
+  auto* last = chat->add_flag("-c,--continue", options.chat.continue_last, "Continue the conversation used last");
   auto* system = chat->add_option("--system", raw.system, "System message of a new conversation");
   session->excludes(last);
   system->excludes(session)->excludes(last);
   auto* ephemeral = chat->add_flag("--ephemeral", raw.ephemeral,
-                                   "Delete the conversation in the end, as is done with a new one of a pipe");
-  chat->add_flag("--keep", raw.keep, "Keep the conversation of a pipe")->excludes(ephemeral);
+                                   "Delete the conversation on exit (the default for a new one with piped input)");
+  chat->add_flag("--keep", raw.keep, "Keep the conversation even with piped input")->excludes(ephemeral);
   ephemeral->excludes(session)->excludes(last);
-  chat->add_flag("--plain", options.chat.plain, "Show answers as they are written, not as Markdown");
+  chat->add_flag("--plain", options.chat.plain, "Show answers verbatim instead of rendering Markdown");
   auto* show = chat->add_flag("--show-thinking", raw.show_thinking,
-                              "Show the model's reasoning, as is done on a terminal and not in a pipe");
-  chat->add_flag("--hide-thinking", raw.hide_thinking, "Do not show it")->excludes(show);
+                              "Show the model's reasoning (the default on a terminal, not in a pipe)");
+  chat->add_flag("--hide-thinking", raw.hide_thinking, "Hide the model's reasoning")->excludes(show);
   for (const std::string& name : Settings::Names()) {
     if (name == "stop") continue;
     std::string flag = "--" + name;
     for (char& c : flag) c = c == '_' ? '-' : c;
     chat->add_option(flag, raw.settings[name], "As /set " + name);
   }
-  chat->add_option("--stop", raw.stops, "Text that ends an answer; may be given again")->take_all()->expected(1);
-  chat->add_flag("--stats", options.chat.stats, "Show after every answer what it cost");
-  chat->add_flag("--no-history", raw.no_history, "Do not remember what is typed");
-  chat->add_option("prompt", raw.prompt, "Words of the prompt; piped standard input is put before them");
+  chat->add_option("--stop", raw.stops, "Text that ends an answer; repeatable")->take_all()->expected(1);
+  chat->add_flag("--stats", options.chat.stats, "Show the cost after every answer");
+  chat->add_flag("--no-history", raw.no_history, "Do not keep an input history");
+  chat->add_option("prompt", raw.prompt, "Words of the prompt; piped standard input precedes them");
 }
 
 CLI::App* AddChat(CLI::App& app, Options& options, Raw& raw) {
@@ -71,16 +70,16 @@ CLI::App* AddChat(CLI::App& app, Options& options, Raw& raw) {
 }
 
 CLI::App* AddRun(CLI::App& app, Options& options, Raw& raw) {
-  CLI::App* run = app.add_subcommand("run", "Start a server of one's own with a model, chat with it, end it");
+  CLI::App* run = app.add_subcommand("run", "Start a private server with a model, chat with it, stop it");
   run->add_option("model", options.run.model,
-                  "GGUF file, folder of Hugging Face or FasterTransformer, or checkpoint of Megatron-LM or NeMo")
+                  "GGUF file, Hugging Face or FasterTransformer folder, or Megatron-LM or NeMo checkpoint")
       ->type_name("PATH")
       ->required();
   run->add_option("--store-path", options.run.store_path,
-                  "Folder that keeps the conversations [ringside/run in the user's data folder]")
+                  "Folder for the conversations [ringside/run in the user's data folder]")
       ->type_name("PATH");
   AddChatOptions(run, options, raw);
-  run->footer("The server's own settings come from the environment: RINGSIDE_DEVICE=cuda, RINGSIDE_MEMORY_LEN=4096.");
+  run->footer("The server reads its settings from the environment: RINGSIDE_DEVICE=cuda, RINGSIDE_MEMORY_LEN=4096.");
   return run;
 }
 
@@ -99,11 +98,11 @@ SessionsOptions::Verb SessionsVerb(const CLI::App& sessions) {
 }
 
 CLI::App* AddSessions(CLI::App& app, Options& options, Raw& raw) {
-  CLI::App* sessions = app.add_subcommand("sessions", "The conversations on the server: list them, look after them");
+  CLI::App* sessions = app.add_subcommand("sessions", "List and manage the conversations on the server");
   AddServer(*sessions, options);
   sessions->require_subcommand(0, 1);
   const auto add_json = [&](CLI::App* verb) {
-    verb->add_flag("--json", options.sessions.json, "As JSON, all that the server tells");
+    verb->add_flag("--json", options.sessions.json, "Print everything the server returns, as JSON");
   };
   add_json(sessions);
   const auto add = [&](const char* name, const char* help) {
@@ -114,42 +113,42 @@ CLI::App* AddSessions(CLI::App& app, Options& options, Raw& raw) {
   const auto add_ids = [&](CLI::App* verb, const char* help) {
     return verb->add_option("id", options.sessions.ids, help)->type_name("ID ...");
   };
-  CLI::App* list = add("list", "One line for each, the newest first (also without a verb)");
-  list->add_option("-n,--limit", options.sessions.limit, "At most so many")->check(CLI::Range(1, 1000000));
+  CLI::App* list = add("list", "One line per conversation, newest first (the default verb)");
+  list->add_option("-n,--limit", options.sessions.limit, "Maximum number of conversations")
+      ->check(CLI::Range(1, 1000000));
   add_json(list);
-  CLI::App* show = add("show", "Where a conversation is kept, and how large it is");
+  CLI::App* show = add("show", "Show a conversation's size and where it is stored");
   add_ids(show, "Conversations: ids (conv_...), or numbers in the list")->required();
   add_json(show);
-  CLI::App* exporting = add("export", "Write a conversation to a file, exactly as the server has it");
+  CLI::App* exporting = add("export", "Export a conversation to a file");
   exporting->add_option("id", raw.exported, "The conversation")->required();
-  exporting->add_option("file", options.sessions.path, "A new file; - is standard output [ID.ringside]")
+  exporting->add_option("file", options.sessions.path, "File to create; - for standard output [ID.ringside]")
       ->type_name("PATH");
-  add("import", "Make a new conversation of an exported one")
-      ->add_option("file", options.sessions.path, "The file; - is standard input")
+  add("import", "Import an exported conversation as a new one")
+      ->add_option("file", options.sessions.path, "File to read; - for standard input")
       ->type_name("PATH")
       ->required();
-  add_ids(add("delete", "Delete conversations for good"), "Conversations, as for show")->required();
-  add_ids(add("verify", "Let the server check what it has stored; ends with 74 if something is damaged"),
-          "Conversations; without one, all");
+  add_ids(add("delete", "Delete conversations permanently"), "Conversations, as for show")->required();
+  add_ids(add("verify", "Verify stored conversations; exits with 74 if any is damaged"), "Conversations [all]");
   return sessions;
 }
 
 CLI::App* AddEngines(CLI::App& app, Options& options) {
   CLI::App* engines = app.add_subcommand(
       "engines",
-      "The server's engines: slots, memory and turns of each; drain one, have it back (a key with the scope admin)");
+      "Show the server's engines (slots, memory, turns), drain or resume one (needs a key with scope admin)");
   engines->require_subcommand(0, 1);
   const auto add_usual = [&](CLI::App* verb) {
     AddServer(*verb, options);
-    verb->add_flag("--json", options.engines.json, "As JSON, all that the server tells");
+    verb->add_flag("--json", options.engines.json, "Print everything the server returns, as JSON");
   };
   add_usual(engines);
   for (const auto& [name, help] :
-       {std::pair("drain", "Move its conversations to the other engines; what is answered ends there"),
-        std::pair("resume", "Let it have conversations again")}) {
+       {std::pair("drain", "Move its conversations to the other engines; running turns finish first"),
+        std::pair("resume", "Let it accept conversations again")}) {
     CLI::App* verb = engines->add_subcommand(name, help);
     add_usual(verb);
-    verb->add_option("engine", options.engines.engine, "Its number in the list")
+    verb->add_option("engine", options.engines.engine, "Number of the engine in the list")
         ->type_name("N")
         ->check(CLI::Range(0, 1023))
         ->required();
@@ -158,17 +157,16 @@ CLI::App* AddEngines(CLI::App& app, Options& options) {
 }
 
 CLI::App* AddBackup(CLI::App& app, Options& options) {
-  CLI::App* backup =
-      app.add_subcommand("backup", "Let the server copy its store while it runs, into its --backup-path");
+  CLI::App* backup = app.add_subcommand("backup", "Back up a running server's store into its --backup-path");
   AddServer(*backup, options);
   return backup;
 }
 
 CLI::App* AddBench(CLI::App& app, Options& options, Raw& raw) {
-  CLI::App* bench = app.add_subcommand("bench", "Measure a running server");
+  CLI::App* bench = app.add_subcommand("bench", "Benchmark a running server");
   bench->require_subcommand(1);
   CLI::App* append = bench->add_subcommand(
-      "append", "Time to first token of a short turn on a long conversation, against recomputing the whole");
+      "append", "Time to first token of a short turn on a long conversation, against recomputing everything");
   AddServer(*append, options);
   append->add_option("--rounds", options.append.rounds, "Measurements of each kind")->check(CLI::Range(1, 1000));
   append->add_option("--history-tokens", options.append.history_tokens, "Tokens before the turn")
@@ -176,32 +174,32 @@ CLI::App* AddBench(CLI::App& app, Options& options, Raw& raw) {
   append->add_option("--turn-tokens", options.append.turn_tokens, "Tokens of the turn")->check(CLI::Range(8, 1 << 16));
   append->add_option("--json", options.append.json_path, "Also write the figures to this file")->type_name("PATH");
   CLI::App* load = bench->add_subcommand(
-      "load", "Many conversations at once, with pauses for thought, at a ringside-server or another server");
+      "load", "Many concurrent conversations with think time, on a ringside-server or another server");
   AddServer(*load, options);
-  load->add_option("--protocol", raw.protocol,
-                   "ringside: conversations of ours; the others are spoken by other servers, too")
+  load->add_option("--protocol", raw.protocol, "ringside: the native protocol; other servers support the rest too")
       ->check(CLI::IsMember(ProtocolNames()));
-  load->add_option("--model", options.load.model, "The model to ask for [the server's first]");
-  load->add_option("-n,--conversations", options.load.conversations, "Conversations in all")
+  load->add_option("--model", options.load.model, "Model to request [the server's first]");
+  load->add_option("-n,--conversations", options.load.conversations, "Number of conversations")
       ->check(CLI::Range(1, 100000));
-  load->add_option("--rate", options.load.rate, "Conversations begun a second, at random; 0: all at once")
+  load->add_option("--rate", options.load.rate, "Conversations started per second (Poisson); 0: all at once")
       ->check(CLI::Range(0.0, 1e6));
-  load->add_option("--warm-up", options.load.warm_up, "Conversations that are held before and not counted")
+  load->add_option("--warm-up", options.load.warm_up, "Warm-up conversations, not counted")
       ->check(CLI::Range(0, 100000));
   load->add_option("--dataset", options.load.dataset_path,
-                   "JSON file of recorded conversations (ShareGPT's shape), whose users' messages are said")
+                   "JSON file of recorded conversations (ShareGPT format) whose user messages are sent")
       ->type_name("PATH");
-  load->add_flag("--ignore-eos", options.load.ignore_eos, "Answers of exactly --max-tokens, where the server can");
-  load->add_option("--timeout", options.load.timeout_s, "Longest turn, seconds")->check(CLI::Range(0.001, 86400.0));
-  load->add_option("--turns", options.load.turns, "Turns of each conversation")->check(CLI::Range(1, 10000));
-  load->add_option("--think", options.load.think_s, "Mean pause between turns, seconds")
+  load->add_flag("--ignore-eos", options.load.ignore_eos, "Answers of exactly --max-tokens, if the server supports it");
+  load->add_option("--timeout", options.load.timeout_s, "Timeout of a turn, seconds")
+      ->check(CLI::Range(0.001, 86400.0));
+  load->add_option("--turns", options.load.turns, "Turns per conversation")->check(CLI::Range(1, 10000));
+  load->add_option("--think", options.load.think_s, "Mean think time between turns, seconds")
       ->check(CLI::Range(0.0, 3600.0));
-  load->add_option("--prompt-words", options.load.prompt_words, "Median words of a turn")->check(CLI::Range(1, 10000));
+  load->add_option("--prompt-words", options.load.prompt_words, "Median words per turn")->check(CLI::Range(1, 10000));
   load->add_option("--max-tokens", options.load.max_tokens, "Longest answer")->check(CLI::Range(1, 100000));
-  load->add_option("--seed", options.load.seed, "Of lengths, words and pauses");
+  load->add_option("--seed", options.load.seed, "Random seed of lengths, words and think times");
   load->add_option("--json", options.load.json_path, "Also write the figures, turn by turn, to this file")
       ->type_name("PATH");
-  load->add_option("--svg", options.load.svg_path, "Also draw them: percentiles over time, to this file")
+  load->add_option("--svg", options.load.svg_path, "Also write a chart of percentiles over time to this file")
       ->type_name("PATH");
   return bench;
 }
@@ -212,34 +210,31 @@ CLI::App* AddEvalTask(CLI::App* eval, const char* name, const char* help, const 
   AddServer(*task, options);
   task->add_option("file", options.eval.path, file)->type_name("PATH")->required();
   task->add_option("--model", options.eval_model,
-                   "GGUF file, folder of Hugging Face or FasterTransformer, or checkpoint of Megatron-LM or NeMo: "
-                   "start a server of one's own with it, and end it")
+                   "GGUF file, Hugging Face or FasterTransformer folder, or Megatron-LM or NeMo checkpoint: "
+                   "start a private server with it, and stop it")
       ->type_name("PATH")
       ->excludes(task->get_option("--url"));
-  task->add_option("--served-model", options.eval.model, "The model to ask for [the server's first]");
-  task->add_option("--prefix", options.eval.prefix,
-                   "Text before every sample, such as the token with which texts begin: <s>");
-  task->add_option("-n,--limit", options.eval.limit, "At most so many samples, the first ones")
+  task->add_option("--served-model", options.eval.model, "Model to request [the server's first]");
+  task->add_option("--prefix", options.eval.prefix, "Text before every sample, such as the BOS token: <s>");
+  task->add_option("-n,--limit", options.eval.limit, "Number of samples to use, from the start [all]")
       ->check(CLI::Range(1, 1 << 30));
-  task->add_option("--in-flight", options.eval.in_flight, "Requests at a time")->check(CLI::Range(1, 256));
+  task->add_option("--in-flight", options.eval.in_flight, "Concurrent requests")->check(CLI::Range(1, 256));
   task->add_flag("--json", options.eval.json, "Write the figures as JSON");
   return task;
 }
 
 CLI::App* AddEval(CLI::App& app, Options& options) {
-  CLI::App* eval = app.add_subcommand(
-      "eval", "Measure how good a model is: at a server whose completions tell the log probabilities of a prompt");
+  CLI::App* eval =
+      app.add_subcommand("eval", "Evaluate a model on a server whose completions return prompt log probabilities");
   eval->require_subcommand(1);
   CLI::App* perplexity =
-      AddEvalTask(eval, "perplexity", "Perplexity of a text, in windows that slide over it", "The text", options);
-  perplexity->add_option("--context", options.eval.context, "Tokens of a window")->check(CLI::Range(2, 1 << 24));
-  perplexity
-      ->add_option("--stride", options.eval.stride,
-                   "Tokens by which a window is further on than the one before it [half of --context]")
+      AddEvalTask(eval, "perplexity", "Perplexity of a text, over sliding windows", "The text", options);
+  perplexity->add_option("--context", options.eval.context, "Tokens per window")->check(CLI::Range(2, 1 << 24));
+  perplexity->add_option("--stride", options.eval.stride, "Tokens by which each window advances [half of --context]")
       ->check(CLI::Range(1, 1 << 24));
-  AddEvalTask(eval, "last-word", "How well the last word of passages is foretold, as for LAMBADA",
-              "JSON lines {\"text\": ...}", options);
-  AddEvalTask(eval, "choices", "Questions with several answers: whether the right one is the likeliest",
+  AddEvalTask(eval, "last-word", "Prediction of the last word of passages, as in LAMBADA", "JSON lines {\"text\": ...}",
+              options);
+  AddEvalTask(eval, "choices", "Multiple-choice questions: whether the right answer is the likeliest",
               "JSON lines {\"question\": ..., \"choices\": [...], \"answer\": number from 0, or text}", options);
   return eval;
 }
@@ -298,7 +293,7 @@ Options Check(Options options, const Raw& raw) {
 Options ParseOptions(int argc, const char* const* argv) {
   Options options;
   Raw raw;
-  CLI::App app("ringside: chat with a ringside-server, look after its conversations, measure it", "ringside");
+  CLI::App app("ringside: chat with a ringside-server, manage its conversations, benchmark it", "ringside");
   app.require_subcommand(1);
   app.set_version_flag("--version", "ringside " RINGSIDE_VERSION);
   CLI::App* chat = AddChat(app, options, raw);
@@ -308,10 +303,11 @@ Options ParseOptions(int argc, const char* const* argv) {
   CLI::App* bench = AddBench(app, options, raw);
   CLI::App* eval = AddEval(app, options);
   CLI::App* run = AddRun(app, options, raw);
-  CLI::App* health = app.add_subcommand("health", "Whether the server is ready: ends with 0 if it is, with 1 if not");
+  CLI::App* health =
+      app.add_subcommand("health", "Check whether the server is ready: exits with 0 if it is, with 1 if not");
   AddServer(*health, options);
-  app.add_subcommand("keys", "Make, list, revoke and rotate the keys in a server's keys file");
-  app.add_subcommand("convert", "Write a model's files in another format");
+  app.add_subcommand("keys", "Create, list, revoke and rotate the keys in a server's keys file");
+  app.add_subcommand("convert", "Convert a model to another format");
   if (argc == 2 && std::string_view(argv[1]) == "--describe") {
     options.to_stdout = DescribeCommandLine(app);
     return options;
@@ -350,7 +346,7 @@ Options ParseOptions(int argc, const char* const* argv) {
     if (eval->got_subcommand("last-word")) options.eval.task = Task::kLastWord;
     if (eval->got_subcommand("choices")) options.eval.task = Task::kChoices;
     if (options.eval.stride > options.eval.context) {
-      return Refuse(std::move(options), "--stride: a window may not be further on than it is long (--context).");
+      return Refuse(std::move(options), "--stride must not exceed --context.");
     }
   }
   return Check(std::move(options), raw);

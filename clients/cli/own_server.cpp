@@ -74,7 +74,7 @@ std::string ServerProgram() {
 
 Outcome<std::unique_ptr<OwnServer>> OwnServer::Start(const std::string& model, const Purpose& purpose) {
   const std::string state = StateFolder();
-  if (state.empty()) return Failure{"There is no folder for the server's log: HOME and XDG_STATE_HOME name none."};
+  if (state.empty()) return Failure{"There is no folder for the server's log: set HOME or XDG_STATE_HOME."};
   std::vector<std::string> arguments = {ServerProgram(), "--model", model, "--host", "127.0.0.1", "--port", "0"};
   if (!purpose.store_path.empty()) {
     std::error_code ignored;  // the server reports a bad folder
@@ -109,9 +109,9 @@ Outcome<Done> OwnServer::WaitUntilReady() {
     if (::waitpid(pid_, &status, WNOHANG) == pid_) {
       pid_ = 0;
       if (WIFEXITED(status) && WEXITSTATUS(status) == kStoreInUse) {
-        return Failure{"Another server has the folder of conversations; --store-path names one of its own."};
+        return Failure{"Another server uses the folder for the conversations; choose another with --store-path."};
       }
-      return Failure{"The server ended:\n" + LastLines(ReadLog(log_))};
+      return Failure{"The server exited:\n" + LastLines(ReadLog(log_))};
     }
     if (IsReady()) return Done{};
     std::this_thread::sleep_for(kLookEvery);

@@ -33,7 +33,7 @@ class ProgressLine {
   void Show(size_t done) const {
     if (!shown_) return;
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun_;
-    std::fprintf(stderr, "\r%zu of %zu, %.1f a second\x1b[K", done, all_,
+    std::fprintf(stderr, "\r%zu of %zu, %.1f/s\x1b[K", done, all_,
                  static_cast<double>(done) / std::max(took.count(), 1e-3));
   }
 
@@ -114,7 +114,7 @@ class Evaluation {
         HttpClient(root, server_.api_key, kPatience).Request("POST", "/tokenize", TokenizeRequest(model_, text));
     if (answer) return ReadTokens(answer->body);
     if (answer.failure().http_status != 404) return answer.failure();
-    return Failure{"The server has no /tokenize, without which a text cannot be cut into windows of tokens."};
+    return Failure{"The server has no /tokenize, which is needed to split a text into windows."};
   }
 
   Outcome<std::vector<Likelihood>> Ask(const HttpClient& http, const std::vector<Prompt>& prompts) const {

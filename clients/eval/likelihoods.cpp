@@ -69,7 +69,7 @@ Outcome<std::vector<Likelihood>> ReadLikelihoods(const std::string& answer, cons
                     std::ranges::none_of(likelihoods, [](const Likelihood& one) { return one.logprobs.empty(); });
   if (told) return likelihoods;
   return Failure{
-      "The server does not tell the log probabilities of a prompt: its /completions needs echo with logprobs."};
+      "The server returns no log probabilities of a prompt: its /completions must support echo with logprobs."};
 }
 
 std::string TokenizeRequest(const std::string& model, const std::string& text) {
@@ -82,7 +82,7 @@ Outcome<std::vector<int64_t>> ReadTokens(const std::string& answer) {
   try {
     return Json::parse(answer).at("tokens").get<std::vector<int64_t>>();
   } catch (const std::exception&) {
-    return Failure{"The server said something else than the tokens of a text."};
+    return Failure{"The server's answer to /tokenize is not a list of tokens."};
   }
 }
 

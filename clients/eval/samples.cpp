@@ -39,7 +39,7 @@ Sample QuestionOf(const Json& line, const std::string& prefix) {
   if (choices.size() < 2) throw std::invalid_argument("it has fewer than two choices");
   Sample sample;
   sample.right = RightAnswer(line.at("answer"), choices);
-  if (sample.right >= choices.size()) throw std::invalid_argument("its answer is none of its choices");
+  if (sample.right >= choices.size()) throw std::invalid_argument("its answer is not among its choices");
   for (const std::string& choice : choices) {
     if (choice.empty()) throw std::invalid_argument("one of its choices is empty");
     sample.prompts.push_back({.text = question + " " + choice, .from = CountCharacters(question)});
@@ -61,12 +61,12 @@ Outcome<std::vector<Sample>> ReadLines(std::string_view lines, const std::string
     try {
       samples.push_back(read(Json::parse(line), prefix));
     } catch (const Json::exception&) {
-      return failure("it is not the JSON of a sample");
+      return failure("it is not a sample in JSON");
     } catch (const std::invalid_argument& error) {
       return failure(error.what());
     }
   }
-  if (samples.empty()) return Failure{"There are no samples in it."};
+  if (samples.empty()) return Failure{"There are no samples in the file."};
   return samples;
 }
 

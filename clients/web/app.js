@@ -102,7 +102,7 @@ function onChange(what) {
     sidebar.refresh().catch(() => {});
   }
   if (what === "live") {
-    announce("The answer begins.");
+    announce("The answer has started.");
     sidebar.refresh().catch(() => {});
   }
   if (what === "state") thread.showState();
@@ -141,15 +141,15 @@ function welcome() {
   return el("div", { class: "welcome" }, drawRing({ pinned: 8, memory_len: 92, first_live: 8, position: 71, messages: [
     { begin: 8, end: 20, role: "user" }, { begin: 20, end: 41, role: "assistant" }, { begin: 41, end: 47, role: "user" }, { begin: 47, end: 71, role: "assistant" }] }),
     el("h2", {}, "What is on your mind?"),
-    el("p", {}, model ? `${model.id} remembers this conversation for as long as it goes on.` : "Conversations are kept on the server, and go on where they were."),
+    el("p", {}, model ? `${model.id} remembers this conversation for as long as it goes on.` : "Conversations are stored on the server and continue where you left off."),
     el("div", { class: "ideas" }, ...ideas.map((text) => el("button", { type: "button", onclick: () => composer.put(text) }, text))));
 }
 
 function loadFailed(error) {
   const gone = error.status === 404;
-  return el("div", { class: "welcome" }, el("h2", {}, gone ? "Not here any more" : "This could not be loaded"), el("p", {}, error.message),
+  return el("div", { class: "welcome" }, el("h2", {}, gone ? "Conversation not found" : "Could not load this conversation"), el("p", {}, error.message),
     el("div", { class: "ideas" }, gone
-      ? el("button", { type: "button", onclick: () => go("") }, "Begin a new conversation")
+      ? el("button", { type: "button", onclick: () => go("") }, "Start a new conversation")
       : el("button", { type: "button", onclick: () => conversation.reconnect() }, "Try again")));
 }
 
@@ -173,7 +173,7 @@ async function send(text, sent) {
     if (conversation.pending) {
       // Unsent text is never discarded silently.
       thread.toBottom();
-      announce("The message before was not sent. Try it again, or edit it, first.");
+      announce("The previous message was not sent. Retry or edit it first.");
       return;
     }
     conversation.send(text, requestOptions(conversation.items.length === 0));

@@ -14,14 +14,14 @@ export class Banner {
     const { state, reason } = connection ?? { state: "open" };
     const again = state === "connecting" && this.#bar.classList.contains("lost");
     if (state === "open" || reason === "deleted" || (state === "connecting" && !again)) return this.#set("");
-    if (again) return this.#set("lost", el("span", {}, "Connecting again …"));
+    if (again) return this.#set("lost", el("span", {}, "Reconnecting …"));
     if (state === "waiting") return this.#wait(connection, act);
     if (reason === "taken") {
-      this.#set("lost", el("span", {}, "This conversation goes on in another window."), button("Use it here", act.take));
+      this.#set("lost", el("span", {}, "This conversation is open in another window."), button("Use it here", act.take));
     } else if (reason === "diverged") {
-      this.#set("lost", el("span", {}, "The server remembers this conversation differently."), button("Load it anew", () => location.reload()));
+      this.#set("lost", el("span", {}, "This conversation has changed on the server."), button("Reload", () => location.reload()));
     } else if (reason === "key") {
-      this.#set("bad", icon("warn", 17), el("span", {}, "The server wants a key."), button("Settings", act.settings));
+      this.#set("bad", icon("warn", 17), el("span", {}, "The server requires a key."), button("Settings", act.settings));
     } else {
       this.#set("bad", icon("warn", 17), el("span", {}, reason), button("Try again", act.take));
     }
@@ -41,10 +41,10 @@ export class Banner {
     const left = el("span", { class: "left", "aria-hidden": "true" });
     const tick = () => {
       const wait = Math.max(0, Math.ceil((until - Date.now()) / 1000));
-      left.textContent = wait > 0 ? `Next attempt in ${wait} s.` : "Connecting again …";
+      left.textContent = wait > 0 ? `Retrying in ${wait} s.` : "Reconnecting …";
     };
     tick();
     this.#countdown = setInterval(tick, 250);
-    this.#set("lost", el("span", {}, reason || "The connection is lost. Nothing you wrote is."), left, button("Try now", act.retry));
+    this.#set("lost", el("span", {}, reason || "Connection lost. Nothing you wrote is lost."), left, button("Try now", act.retry));
   }
 }

@@ -8,7 +8,7 @@ const LONGEST_DELAY_MS = 20_000;
 // Close codes after which a retry would be refused again; all others are retried.
 const FINAL = {
   1008: "The server ended the connection: too many messages.",
-  1009: "The message is longer than the server takes.",
+  1009: "The message exceeds the server's limit.",
   4409: "taken",
   4410: "deleted",
   4412: "diverged",

@@ -28,7 +28,7 @@ export function listVerbs(sidebar, { onFailure, go, onRenamed, isOpen }) {
 
   async function remove(entry) {
     const versions = entry.members.length;
-    const what = versions > 1 ? `“${entry.title}” and its ${count(versions)} versions will be gone for good.` : `“${entry.title}” will be gone for good.`;
+    const what = versions > 1 ? `“${entry.title}” and its ${count(versions)} versions will be deleted permanently.` : `“${entry.title}” will be deleted permanently.`;
     if (!(await confirmDialog("Delete this conversation?", what, "Delete"))) return;
     try {
       const open = entry.members.some(({ id }) => isOpen(id));

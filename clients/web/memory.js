@@ -6,12 +6,12 @@ import { icon } from "./icons.js";
 import { drawRing } from "./ring.js";
 
 const TIERS = [
-  ["slot", "Slot", "ready: the next turn begins at once"],
-  ["host", "Host", "in memory: back in milliseconds"],
-  ["disk", "Disk", "on disk: back in tenths of a second"],
+  ["slot", "Slot", "ready: the next turn starts at once"],
+  ["host", "Host", "in memory: restored in milliseconds"],
+  ["disk", "Disk", "on disk: restored in tenths of a second"],
 ];
 const SOURCES = {
-  new: "new", slot: "from its slot", host: "from host memory", disk: "from disk", recomputed: "read again",
+  new: "new", slot: "from its slot", host: "from host memory", disk: "from disk", recomputed: "recomputed",
 };
 const MOST_TURNS = 40;
 
@@ -23,9 +23,9 @@ export class MemoryPanel {
     this.tiers = el("ol", { class: "tiers", "aria-label": "Where the cache is" });
     this.tierNote = el("p", { class: "tier-note" });
     this.turns = el("ol", { class: "turns" });
-    this.empty = el("p", { class: "none" }, "Once something has been said, this shows what the model still sees of it, and what each answer cost.");
+    this.empty = el("p", { class: "none" }, "After the first message, this shows what the model still sees and what each answer cost.");
     this.content = el("div", { class: "memory-content" }, this.figure, this.legend, el("h3", {}, "Cache"), this.tiers, this.tierNote,
-      el("h3", {}, "Turns"), el("p", { class: "key" }, el("span", { class: "found" }, "found"), el("span", { class: "computed" }, "computed")), this.turns);
+      el("h3", {}, "Turns"), el("p", { class: "key" }, el("span", { class: "found" }, "cached"), el("span", { class: "computed" }, "computed")), this.turns);
     this.panel.append(el("header", {}, el("h2", {}, "Memory"),
       el("button", { type: "button", class: "icon", "aria-label": "Hide the memory", onclick: act.toggle }, icon("close"))), this.empty, this.content);
   }
@@ -58,10 +58,10 @@ export class MemoryPanel {
       el("p", { class: "centre" }, el("strong", {}, short(pinned + live)), el("span", {}, `of ${count(memory.memory_len + memory.pinned)}`), el("span", {}, "tokens in view")));
     const row = (kind, name, tokens, title) => el("div", { title }, el("dt", {}, el("i", { class: `mark ${kind}` }), name), el("dd", {}, count(tokens)));
     this.legend.replaceChildren(
-      row("pinned", "Pinned", pinned, "The system message: it never leaves"),
+      row("pinned", "Pinned", pinned, "The system message: it never leaves the window"),
       row("answer", "In view", live, "What the model sees of the conversation"),
-      row("gone", "Left the window", gone, "Still kept and shown, but not seen by the model any more"),
-      row("free", "Free", Math.max(0, memory.memory_len - live), "Room before the oldest messages leave"));
+      row("gone", "Left the window", gone, "Stored and shown, but no longer seen by the model"),
+      row("free", "Free", Math.max(0, memory.memory_len - live), "Room before the oldest messages leave the window"));
   }
 
   #showTier(cache) {
@@ -69,7 +69,7 @@ export class MemoryPanel {
     if (this.tier === cache && this.tiers.firstChild) return;
     this.tier = cache;
     this.tiers.replaceChildren(...TIERS.map(([, label], i) => el("li", { class: i === at ? "here" : null, "aria-current": i === at && "true" }, label)));
-    this.tierNote.textContent = at < 0 ? "Nowhere now: the next turn reads the conversation again." : `The cache is ${TIERS[at][2]}.`;
+    this.tierNote.textContent = at < 0 ? "Not cached: the next turn reads the conversation again." : `The cache is ${TIERS[at][2]}.`;
   }
 
   #showTurns(memory) {
@@ -90,7 +90,7 @@ export class MemoryPanel {
       const restored = ringside.restore_ms >= 1 ? `, ${seconds(ringside.restore_ms)}` : "";
       const note = left > 0 ? el("span", { class: "gone-note" }, `${plural(left, "message")} left the window`) : null;
       return el("li", {}, el("div", { class: "turn-head" }, el("span", {}, `${SOURCES[ringside.source] ?? ringside.source}${restored}`), el("span", {}, plural(output, "token"))),
-        bar, el("div", { class: "turn-foot" }, el("span", {}, `${count(found)} found`), el("span", {}, `${count(computed)} computed`)), note);
+        bar, el("div", { class: "turn-foot" }, el("span", {}, `${count(found)} cached`), el("span", {}, `${count(computed)} computed`)), note);
     }));
   }
 }

@@ -5,7 +5,7 @@ import { icon } from "./icons.js";
 import { apiKey, load, save } from "./store.js";
 
 const NUMBERS = {
-  temperature: { label: "Temperature", min: 0, max: 2, step: 0.05, hint: "Higher is livelier" },
+  temperature: { label: "Temperature", min: 0, max: 2, step: 0.05, hint: "Higher is more varied" },
   top_p: { label: "Top-p", min: 0.05, max: 1, step: 0.05, hint: "Share of likely words considered" },
   max_output_tokens: { label: "Longest answer", min: 1, max: 1_000_000, step: 1, hint: "Tokens" },
 };
@@ -83,8 +83,8 @@ export async function openSettings(defaults, current) {
   const content = el("form", { class: "form", onsubmit: (event) => { event.preventDefault(); event.target.closest("dialog").close("yes"); } },
     el("div", { class: "field" }, el("label", { for: "set-instructions" }, "System prompt"), prompt,
       el("p", { class: "hint" }, current
-        ? "Of this conversation, from the next message on. Changing it makes the model read the conversation again."
-        : "Of new conversations. It stays in the model's memory for as long as the conversation goes on.")),
+        ? "Takes effect with the next message. A change makes the model read the conversation again."
+        : "For new conversations. It always stays in the model's memory.")),
     el("div", { class: "columns" }, ...fields.map(({ row }) => row)),
     el("div", { class: "field" }, el("label", { for: "set-key" }, "API key"), key,
       el("p", { class: "hint", id: "hint-key" }, "Kept until this tab is closed.")));

@@ -51,7 +51,7 @@ export class Sidebar {
 
   setTheme(name) {
     this.themeButton.replaceChildren(icon({ light: "sun", dark: "moon", auto: "auto" }[name]));
-    this.themeButton.setAttribute("aria-label", `Theme: ${{ light: "light", dark: "dark", auto: "as the system" }[name]}`);
+    this.themeButton.setAttribute("aria-label", `Theme: ${{ light: "light", dark: "dark", auto: "system" }[name]}`);
     this.themeButton.title = this.themeButton.getAttribute("aria-label");
   }
 
@@ -152,7 +152,7 @@ export class Sidebar {
     this.list.replaceChildren(...groups.map(({ name, rows }, i) =>
       el("section", { "aria-labelledby": `period-${i}` }, el("h2", { id: `period-${i}` }, name), el("ul", {}, ...rows))));
     if (!entries.length && this.loaded) {
-      this.list.append(el("p", { class: "none" }, this.#query ? "Nothing has such a title." : "Conversations will be listed here."));
+      this.list.append(el("p", { class: "none" }, this.#query ? "No matching titles." : "Your conversations will appear here."));
     }
     this.list.scrollTop = top;
     if (focused) this.list.querySelector(`[data-id="${CSS.escape(focused)}"] a`)?.focus({ preventScroll: true });

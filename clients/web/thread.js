@@ -199,8 +199,8 @@ export class Thread {
     const parts = [];
     if (rate) parts.push(el("span", {}, `${rate < 100 ? rate.toFixed(1) : count(rate)} tokens/s`));
     parts.push(el("span", { title: "Time to the first token" }, `first after ${seconds(first.ttft_ms)}`));
-    parts.push(el("span", { title: `Found in the cache (${first.source}), and read for this turn` },
-      `${count(first.tokens_reused)} found, ${count(first.tokens_computed)} computed`));
+    parts.push(el("span", { title: `Tokens from the cache (${first.source}), and tokens computed for this turn` },
+      `${count(first.tokens_reused)} cached, ${count(first.tokens_computed)} computed`));
     return parts;
   }
 
@@ -209,9 +209,9 @@ export class Thread {
     const unbegun = !group.text && group.reasoning ? "The model was still thinking. " : "";
     const why = unbegun + ({
       interrupted: "The server stopped in the middle of this answer.",
-      max_output_tokens: "The answer reached its greatest length.",
+      max_output_tokens: "The answer reached its maximum length.",
       session_full: "The conversation is full.",
-      detached: "Nobody was listening, so the answer was paused.",
+      detached: "The answer was paused because no client was connected.",
       repetition: "The answer repeated itself, so it was stopped.",
       turn_timeout: "The answer took longer than the server allows.",
     }[turn?.incomplete_reason] ?? (turn?.status === "cancelled" ? "You stopped this answer." : "This answer was cut short."));
@@ -237,7 +237,7 @@ export class Thread {
 
   #showPace(live) {
     let text = "";
-    if (live.queued) text = `Waiting in line: place ${count(live.queued)}`;
+    if (live.queued) text = `Waiting in the queue: position ${count(live.queued)}`;
     else if (live.firstAt && live.tokens > 4) {
       const rate = ((live.tokens - 1) * 1000) / (performance.now() - live.firstAt);
       text = `${plural(live.tokens, "token")}, ${rate < 100 ? rate.toFixed(1) : count(rate)} tokens/s`;
@@ -292,7 +292,7 @@ export class Thread {
     });
     article.classList.add("editing");
     article.replaceChildren(area, el("div", { class: "buttons" },
-      el("p", { class: "hint" }, "What was said stays: both versions can be gone through."),
+      el("p", { class: "hint" }, "The original stays: you can switch between the versions."),
       el("button", { type: "button", class: "button small plain", onclick: done }, "Cancel"),
       el("button", { type: "button", class: "button small primary", onclick: send }, "Send")));
     area.focus();

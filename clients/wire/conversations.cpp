@@ -13,7 +13,7 @@ constexpr const char* kTitle = "title";  // metadata key of the title, shared wi
 
 std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-Failure Unreadable() { return Failure{"The server's answer is not what this client understands."}; }
+Failure Unreadable() { return Failure{"This client does not understand the server's answer."}; }
 
 Outcome<Json> Ask(const HttpClient& http, const std::string& method, const std::string& path,
                   const std::string& body = "") {

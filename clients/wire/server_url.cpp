@@ -42,13 +42,13 @@ Outcome<ServerUrl> ParseServerUrl(std::string_view text) {
     if (close == std::string_view::npos) return BadUrl(text, "has a [ without its ].");
     url.host = authority.substr(1, close - 1);
     port = authority.substr(close + 1);
-    if (!port.empty() && !TakePrefix(port, ":")) return BadUrl(text, "has text behind the ].");
+    if (!port.empty() && !TakePrefix(port, ":")) return BadUrl(text, "has text after the ].");
   } else {
     const size_t colon = authority.rfind(':');
     url.host = authority.substr(0, colon);
     if (colon != std::string_view::npos) port = authority.substr(colon + 1);
   }
-  if (url.host.empty()) return BadUrl(text, "names no host.");
+  if (url.host.empty()) return BadUrl(text, "has no host.");
   if (url.host.find_first_of("@ \r\n") != std::string::npos) return BadUrl(text, "has a bad host.");
   if (!port.empty()) {
     const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), url.port);

@@ -86,9 +86,9 @@ void SessionLink::Core::OnEnd(const SocketEnd& end) {
   if (job_ == Job::kNone) return;
   if (!end.worth_retrying()) {
     std::string why = "The connection was refused: " + end.reason + ".";
-    if (end.close_code == 4409) why = "Another client has taken this conversation over.";
+    if (end.close_code == 4409) why = "Another client has taken over this conversation.";
     if (end.close_code == 4410) why = "The conversation was deleted.";
-    if (end.close_code == 4412) why = "The server remembers this conversation differently from what was shown here.";
+    if (end.close_code == 4412) why = "The server's history of this conversation differs from what was shown here.";
     if (end.close_code == 4404) why = "The server no longer has this conversation.";
     if (end.http_status == 401 || end.close_code == 4401) why = "The server refused the key (see --api-key).";
     Finish({.kind = LinkEvent::Kind::kLost, .message = why});

@@ -123,7 +123,7 @@ void SessionLink::Core::OnVerbEvent(ServerEvent event) {
   if (job_ == Job::kTurn && event.verb == "resume" && event.error.code == "history_diverged") {
     known_.reset();
     return Finish({.kind = Kind::kLost,
-                   .message = "The server remembers this conversation differently from what was shown here."});
+                   .message = "The server's history of this conversation differs from what was shown here."});
   }
   if (job_ == Job::kTurn && event.verb == "resume") {
     return Finish({.kind = Kind::kUnknown, .server = {.response_id = response_id_}});

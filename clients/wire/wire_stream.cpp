@@ -61,7 +61,7 @@ void WireStream::Handshake(std::function<void(error_code)> done) {
 
 std::string WireStream::Explain(const error_code& error) const {
   if (!tls_ || error.category() != boost::asio::error::get_ssl_category()) return error.message();
-  if (tls_->unreadable) return "cannot read the authorities in \"" + tls_->url.ca_file + "\"";
+  if (tls_->unreadable) return "cannot read the CA certificates in \"" + tls_->url.ca_file + "\"";
   const long verdict = SSL_get_verify_result(tls_->stream.native_handle());
   if (verdict == X509_V_OK) return "no TLS connection: " + error.message();
   return std::string("the server's certificate is not trusted: ") + X509_verify_cert_error_string(verdict) +

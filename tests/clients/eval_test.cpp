@@ -81,14 +81,14 @@ TEST(Samples, WhatIsWrongIsToldByItsLine) {
     return samples.ok() ? "" : samples.failure().message;
   };
   EXPECT_THAT(why(ReadPassages("", "")), HasSubstr("no samples"));
-  EXPECT_THAT(why(ReadPassages("{\"text\": \"a b\"}\n{\"text\": 5}\n", "")), HasSubstr("Line 2: it is not the JSON"));
+  EXPECT_THAT(why(ReadPassages("{\"text\": \"a b\"}\n{\"text\": 5}\n", "")), HasSubstr("Line 2: it is not a sample"));
   EXPECT_THAT(why(ReadPassages("{\"text\": \" alone \"}\n", "")), HasSubstr("Line 1: its text has no word before"));
   EXPECT_THAT(why(ReadPassages("{\"text\"", "")), HasSubstr("Line 1"));
   const auto question = [&](const char* line) { return why(ReadQuestions(line, "")); };
   EXPECT_THAT(question(R"({"question": "a", "choices": ["b"], "answer": 0})"), HasSubstr("fewer than two"));
   for (const char* answer : {"2", "-1", "\"d\"", "true", "null", "0.0"}) {
     const std::string line = std::string(R"({"question": "a", "choices": ["b", "c"], "answer": )") + answer + "}";
-    EXPECT_THAT(question(line.c_str()), HasSubstr("answer is none of its choices"));
+    EXPECT_THAT(question(line.c_str()), HasSubstr("answer is not among its choices"));
   }
   EXPECT_THAT(question(R"({"question": "", "choices": ["b", "c"], "answer": 0})"), HasSubstr("question is empty"));
   EXPECT_THAT(question(R"({"question": "a", "choices": ["b", ""], "answer": 0})"), HasSubstr("choices is empty"));

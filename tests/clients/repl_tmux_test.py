@@ -62,7 +62,7 @@ def test_conversation(folder, server):
         copy = re.search(r"copy (conv_\w+)", pane.say("/fork"))[1]
         pane.say("Now three more.")
         check("/fork leaves the original", server.texts(conversation) == before and len(server.texts(copy)) == 4)
-        check("/title renames", "Listed as: Colours" in pane.say("/title Colours"))
+        check("/title renames", "Title: Colours" in pane.say("/title Colours"))
         check("as the list shows", "Colours" in pane.say("/sessions"))
         path = os.path.join(folder, "saved.json")
         check("/export writes", "4 messages" in pane.say(f"/export {path}"), pane.screen())
@@ -211,7 +211,7 @@ def test_reconnect(folder, server):
         texts = server.texts(conversation)
         check("one question, one answer", len(texts) == 2, texts)
         check("the answer is whole and nothing is doubled",
-              flat(shown).removesuffix(">>>").removesuffix("[cutoff:thelongestanswerisreached]") == flat(texts[1][1]),
+              flat(shown).removesuffix(">>>").removesuffix("[cutoff:maximumanswerlengthreached]") == flat(texts[1][1]),
               shown + "\n---\n" + texts[1][1])
     finally:
         pane.close()
@@ -228,7 +228,7 @@ def test_lost_server(folder, _):
         server.kill()
         pane.wait_text("connection lost")
         server.start(server.port())
-        pane.wait_text("[the server stopped in the middle of this answer; /continue lets it go on]")
+        pane.wait_text("[the server stopped in the middle of this answer; /continue resumes it]")
         wait_for("the prompt", pane.at_prompt)
         check("a server that comes back ends the answer that its death cut", True)
         shown = pane.screen().split("a river.", 1)[1].split("[the server", 1)[0]
@@ -296,11 +296,11 @@ def test_words(folder, server):
         shown = pane.say("Tell me a long story about a dog.")
         conversation = re.search(r"conv_\w+", pane.say("/sessions"))[0]
         answer = server.texts(conversation)[1][1]
-        check("an answer is broken at words", shown.removesuffix("[cut off: the longest answer is reached]").split()
+        check("an answer is broken at words", shown.removesuffix("[cut off: maximum answer length reached]").split()
               == answer.split(), shown)
         check("within the screen", max(map(len, shown.split("\n"))) <= 40, shown)
         words = {word for line in pane.say("/help").split("\n") for word in line.split()}
-        check("so is /help", {"completes", "commands,", "settings,", "conversations", "searches", "remember"} <= words, words)
+        check("so is /help", {"completes", "commands,", "settings,", "conversations", "searches", "history"} <= words, words)
         check("so is an error", "conversations;" in pane.say("/resume 99999").split(), pane.screen())
     finally:
         pane.close()
@@ -383,7 +383,7 @@ def test_others(folder, server):
         check("once", pane.screen().count(">>> Hello from elsewhere!") == 1, pane.screen())
         pane.keys("C-c")
         pane.say("And now?")
-        check("one's own turns are not taken for others'", pane.screen().count("said meanwhile") == 1, pane.screen())
+        check("one's own turns are not taken for others'", pane.screen().count("from another client") == 1, pane.screen())
         pane.leave()
     finally:
         pane.close()

@@ -217,7 +217,7 @@ TEST(SessionLink, AHistoryThatDivergedIsToldNotShown) {
     on.link().StartTurn(Turn());
     const LinkEvent end = on.WaitForEnd();
     EXPECT_EQ(end.kind, Kind::kLost);
-    EXPECT_THAT(end.message, HasSubstr("differently"));
+    EXPECT_THAT(end.message, HasSubstr("differs"));
     EXPECT_EQ(on.retries, 1);
   }
 }

@@ -83,7 +83,7 @@ TEST_F(SessionsTest, ShowsWhereOneIsKept) {
   On("GET /v1/conversations/conv_a", kOne);
   EXPECT_EQ(Run(Verb::kShow, {"conv_a"}), 0);
   for (const char* part : {"conv_a\n", "last used", "messages 2\n", "874 tokens of at most 4096", "2048 in view",
-                           "24 pinned", "in memory", "on disk, record 341, chain 5f3e", "epoch    7\n"}) {
+                           "24 pinned", "in host memory", "on disk, record 341, chain 5f3e", "epoch    7\n"}) {
     EXPECT_THAT(out_, HasSubstr(part));
   }
   EXPECT_THAT(out_, Not(HasSubstr("evicted")));

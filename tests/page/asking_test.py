@@ -18,11 +18,11 @@ def test_asking(server, tab):
     expect(page.box).to_have_value("")
     expect(page.entries.first).to_contain_text("Who are you?")
     expect(page.page).to_have_title("Who are you? · Ringside")
-    expect(page.answers.last.locator(".stats")).to_contain_text(re.compile(r"tokens/s.*first after.*0 found, \d+ computed"))
+    expect(page.answers.last.locator(".stats")).to_contain_text(re.compile(r"tokens/s.*first after.*0 cached, \d+ computed"))
     # A second turn finds what the first has left.
     page.ask_and_wait("And\nwho am I?")
     assert page.items()[2] == ("user", "And\nwho am I?")
-    expect(page.answers.last.locator(".stats")).to_contain_text(re.compile(r"[1-9]\d* found, \d+ computed"))
+    expect(page.answers.last.locator(".stats")).to_contain_text(re.compile(r"[1-9]\d* cached, \d+ computed"))
 
 
 @pytest.mark.parametrize("by", ["Escape", "the button"])
@@ -116,7 +116,7 @@ def test_settings_reach_the_server(server, tab):
     dialog.get_by_label("Temperature").fill("0")
     page.save()
     page.ask("Hello")
-    expect(page.answers).to_contain_text("greatest length")
+    expect(page.answers).to_contain_text("maximum length")
     page.settled()
     memory = page.call("GET", f"/v1/conversations/{page.id()}/memory")
     response = page.call("GET", f"/v1/responses/{memory['turns'][0]['response_id']}")

@@ -71,7 +71,7 @@ def test_what_each_turn_found_and_computed(remembering):
     expect(turns).to_have_count(5)
     for turn, shown in zip(memory["turns"], reversed(turns.all())):
         report = turn["ringside"]
-        expect(shown).to_contain_text(f"{report['tokens_reused']} found{report['tokens_computed']} computed")
+        expect(shown).to_contain_text(f"{report['tokens_reused']} cached{report['tokens_computed']} computed")
         expect(shown).to_contain_text(f"{turn['output_tokens']} tokens")
     expect(turns.first).to_contain_text("from its slot")
     expect(turns.last).to_contain_text("new")

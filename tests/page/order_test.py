@@ -166,7 +166,7 @@ def test_the_memory_of_an_earlier_turn_comes_late(server, tab):
     page.wire.wait_reads()
     page.wire.let_pass()
     page.ask_and_wait("Third")
-    facts = re.compile(r"\d+ found, \d+ computed")
+    facts = re.compile(r"\d+ cached, \d+ computed")
     expect(page.answers.last.locator(".stats")).to_contain_text(facts)
     page.wire.release_reads()
     page.page.get_by_role("button", name=re.compile("^Memory:")).click()

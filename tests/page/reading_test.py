@@ -82,7 +82,7 @@ def test_the_theme_is_kept(server, tab):
     body = page.page.locator("body")
     paper = lambda: page.page.evaluate("() => getComputedStyle(document.body).backgroundColor")
     light = paper()
-    page.page.get_by_role("button", name="Theme: as the system").click()
+    page.page.get_by_role("button", name="Theme: system").click()
     page.page.get_by_role("button", name="Theme: light").click()
     expect(page.page.get_by_role("button", name="Theme: dark")).to_be_visible()
     expect(body).not_to_have_css("background-color", light)
@@ -108,4 +108,4 @@ def test_what_is_read_out(server, tab):
     expect(page.page.locator("[aria-live=polite]#live")).to_contain_text("The answer is complete.")
     spoken = page.page.locator("#live").text_content()
     assert page.answer()[:10] in spoken
-    assert spoken.index("The answer begins.") < spoken.index(page.answer()[:10]) < spoken.index("The answer is complete.")
+    assert spoken.index("The answer has started.") < spoken.index(page.answer()[:10]) < spoken.index("The answer is complete.")

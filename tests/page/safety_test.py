@@ -132,7 +132,7 @@ def test_an_address_that_is_none_shows_the_beginning(server, tab, address):
 
 def test_a_conversation_that_is_not_there(server, tab):
     page = tab(server, "/#/conv_doesNotExist")
-    expect(page.page.get_by_role("heading", name="Not here any more")).to_be_visible()
+    expect(page.page.get_by_role("heading", name="Conversation not found")).to_be_visible()
 
 
 def test_the_browser_is_told_what_the_page_may_do(server, browser):

@@ -19,24 +19,24 @@ struct Entry {
 constexpr Entry kCommands[] = {
     {"/help", Name::kHelp, "", "this list"},
     {"/?", Name::kHelp, "", nullptr},
-    {"/regen", Name::kRegen, "", "answer the last message again"},
-    {"/continue", Name::kContinue, "", "let an answer that was cut go on where it stopped, as one message"},
-    {"/undo", Name::kUndo, "", "take back the last message and its answer"},
-    {"/rewind", Name::kRewind, " N", "take back the last N messages and their answers"},
-    {"/fork", Name::kFork, "", "go on in a copy; this conversation stays as it is"},
-    {"/new", Name::kNew, "", "a new conversation"},
-    {"/system", Name::kSystem, " TEXT", "a new conversation with this system message"},
-    {"/set", Name::kSet, " NAME VALUE", "how answers are sampled; alone: show all; VALUE default: the server's"},
+    {"/regen", Name::kRegen, "", "regenerate the last answer"},
+    {"/continue", Name::kContinue, "", "continue an incomplete answer, as one message"},
+    {"/undo", Name::kUndo, "", "remove the last message and its answer"},
+    {"/rewind", Name::kRewind, " N", "remove the last N messages and their answers"},
+    {"/fork", Name::kFork, "", "continue in a copy; this conversation stays unchanged"},
+    {"/new", Name::kNew, "", "start a new conversation"},
+    {"/system", Name::kSystem, " TEXT", "start a new conversation with this system message"},
+    {"/set", Name::kSet, " NAME VALUE", "change a sampling setting; alone: show all; VALUE default: the server's"},
     {"/think", Name::kThink, " on|off|low|high|show|hide",
-     "whether and how much the model reasons (also minimal, medium, xhigh, max, default), and whether that is shown"},
-    {"/stats", Name::kStats, " [on|off]", "what an answer cost; on: after every answer"},
-    {"/sessions", Name::kSessions, "", "the conversations on the server"},
-    {"/resume", Name::kResume, " ID", "go on with one of them (its id, or its number in /sessions)"},
-    {"/title", Name::kTitle, " TEXT", "what the conversation is listed by"},
+     "reasoning and its effort (also minimal, medium, xhigh, max, default), and whether it is shown"},
+    {"/stats", Name::kStats, " [on|off]", "show the cost of the last answer; on: after every answer"},
+    {"/sessions", Name::kSessions, "", "list the conversations on the server"},
+    {"/resume", Name::kResume, " ID", "switch to a conversation (its id, or its number in /sessions)"},
+    {"/title", Name::kTitle, " TEXT", "rename the conversation"},
     {"/edit", Name::kEdit, " [TEXT]", "write a message in your editor (VISUAL, EDITOR)"},
-    {"/save", Name::kSave, " FILE.md", "write the conversation to a new file, to be read"},
-    {"/export", Name::kExport, " FILE.json", "write it to a new file, for programs"},
-    {"/history", Name::kHistory, " on|off", "remember what is typed, or not"},
+    {"/save", Name::kSave, " FILE.md", "write the conversation to a new Markdown file"},
+    {"/export", Name::kExport, " FILE.json", "write the conversation to a new JSON file"},
+    {"/history", Name::kHistory, " on|off", "turn the input history on or off"},
     {"/bye", Name::kBye, "", "leave (as Ctrl-D); the conversation stays on the server"},
     {"/exit", Name::kBye, "", nullptr},
     {"/quit", Name::kBye, "", nullptr},
@@ -44,24 +44,22 @@ constexpr Entry kCommands[] = {
 
 constexpr std::string_view kKeysHelp =
     "\n"
-    "  \"\"\"                   begins and ends a message of several lines; so does \\ at the end of a line, pasting, "
-    "or\n"
-    "                        Alt-Enter\n"
-    "  //...                 sends a message that begins with a slash\n"
+    "  \"\"\"                   starts and ends a message of several lines (also: \\ at a line's end, Alt-Enter)\n"
+    "  //...                 sends a message that starts with a slash\n"
     "  Ctrl-C                stops the answer and keeps the conversation\n"
     "  Ctrl-D                leaves\n"
     "  Tab                   completes commands, settings, conversations and file names\n"
-    "  Up, Down, Ctrl-R      walks and searches what was typed before";
+    "  Up, Down, Ctrl-R      browses and searches the input history";
 
 /// Commands of other chat programs, with their equivalents here.
 constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
-    {"/show", "/set shows the settings, /system the next system message, /stats what the last answer cost."},
-    {"/load", "/resume ID goes on with a conversation; another model is another server (ringside-server --model)."},
-    {"/clear", "/new begins a new conversation and keeps this one; Ctrl-L clears the screen."},
-    {"/reset", "/new begins a new conversation and keeps this one."},
+    {"/show", "/set shows the settings, /system the system message, /stats the cost of the last answer."},
+    {"/load", "/resume ID switches to a conversation; another model needs another server (ringside-server --model)."},
+    {"/clear", "/new starts a new conversation and keeps this one; Ctrl-L clears the screen."},
+    {"/reset", "/new starts a new conversation and keeps this one."},
     {"/list", "/sessions lists the conversations."},
-    {"/retry", "/regen answers the last message again."},
-    {"/read", "A file is put before a question by a pipe: ringside chat \"Explain this.\" < FILE."},
+    {"/retry", "/regen regenerates the last answer."},
+    {"/read", "Pipe a file in front of a question: ringside chat \"Explain this.\" < FILE."},
     {"/copy", "/save FILE.md writes the conversation to a file."},
 };
 
@@ -97,9 +95,9 @@ std::string HintFor(std::string_view word) {
       nearest = &entry;
     }
   }
-  std::string hint = "There is no command " + std::string(word) + ".";
+  std::string hint = "Unknown command " + std::string(word) + ".";
   if (nearest != nullptr) hint += std::string(" Did you mean ") + nearest->spelling + "?";
-  return hint + " /help lists the commands; begin with // to send a message that begins with a slash.";
+  return hint + " /help lists the commands; start with // to send a message that starts with a slash.";
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ int Run(const std::string& editor, const std::string& path) {
 
 Outcome<std::string> WriteInEditor(Terminal& terminal, const std::string& draft) {
   const Draft file(draft);
-  if (!file.made()) return Failure{"Cannot make a file to write in: " + std::string(std::strerror(errno)) + "."};
+  if (!file.made()) return Failure{"Cannot create a temporary file: " + std::string(std::strerror(errno)) + "."};
   const std::string editor = EditorCommand();
   terminal.LeaveRawMode();
   const int status = Run(editor, file.path());
@@ -80,8 +80,8 @@ Outcome<std::string> WriteInEditor(Terminal& terminal, const std::string& draft)
   if (status != 0) return Failure{"The editor (" + editor + ", from VISUAL or EDITOR) failed; nothing is sent."};
   std::ifstream saved(file.path(), std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(saved), std::istreambuf_iterator<char>()};
-  if (text.size() > kMostBytes) return Failure{"What was saved is longer than a message may be."};
-  if (!IsUtf8(text)) return Failure{"What was saved is no UTF-8 text."};
+  if (text.size() > kMostBytes) return Failure{"The saved text is longer than 4 MiB, the limit of a message."};
+  if (!IsUtf8(text)) return Failure{"The saved text is not UTF-8."};
   const size_t end = text.find_last_not_of(" \t\r\n");
   text.erase(end == std::string::npos ? 0 : end + 1);
   return text;

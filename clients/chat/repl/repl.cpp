@@ -60,7 +60,7 @@ int Repl::Run() {
     return 0;
   }
   RememberLastConversation(server_.url, conversation_);
-  if (!conversation_.empty()) screen_.Verbatim("Go on with: " + ResumeLine());
+  if (!conversation_.empty()) screen_.Verbatim("Resume with: " + ResumeLine());
   return 0;
 }
 

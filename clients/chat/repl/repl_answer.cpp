@@ -15,12 +15,12 @@ std::string Seconds(std::chrono::milliseconds delay) {
 }
 
 std::string WhyCut(const std::string& reason) {
-  if (reason == "interrupted") return "[the server stopped in the middle of this answer; /continue lets it go on]";
-  if (reason == "detached") return "[stopped, because nobody listened; /continue lets it go on]";
-  if (reason.empty() || reason == "max_output_tokens") return "[cut off: the longest answer is reached]";
-  if (reason == "session_full") return "[cut off: the conversation has as many tokens as it may have]";
-  if (reason == "repetition") return "[stopped, because the answer repeated itself; /continue lets it go on]";
-  if (reason == "turn_timeout") return "[cut off: the answer took too long; /continue lets it go on]";
+  if (reason == "interrupted") return "[the server stopped in the middle of this answer; /continue resumes it]";
+  if (reason == "detached") return "[stopped: no client was connected; /continue resumes it]";
+  if (reason.empty() || reason == "max_output_tokens") return "[cut off: maximum answer length reached]";
+  if (reason == "session_full") return "[cut off: maximum conversation length reached]";
+  if (reason == "repetition") return "[stopped: the answer repeated itself; /continue resumes it]";
+  if (reason == "turn_timeout") return "[cut off: the answer took too long; /continue resumes it]";
   return "[cut off: " + reason + "]";
 }
 
@@ -95,7 +95,7 @@ bool Repl::OnLinkEvent(const LinkEvent& event) {
       break;
     case LinkEvent::Kind::kRestarted:
       answer_.End();
-      screen_.Notice("The answer from its beginning:");
+      screen_.Notice("The answer from the beginning:");
       answer_.Begin();
       answer_.AddText(event.text);
       break;
@@ -123,7 +123,7 @@ bool Repl::OnLinkEvent(const LinkEvent& event) {
     case LinkEvent::Kind::kNotice:
       if (event.server.kind == ServerEvent::Kind::kDraining) screen_.Notice("[the server is about to restart]");
       if (event.server.kind == ServerEvent::Kind::kQueued) {
-        screen_.ShowBanner("[the server is busy; number " + std::to_string(event.server.position) + " in line]");
+        screen_.ShowBanner("[the server is busy; position " + std::to_string(event.server.position) + " in the queue]");
       }
       break;
     case LinkEvent::Kind::kVerbDone:
@@ -149,7 +149,7 @@ void Repl::OnFinished(const ServerEvent& response) {
   }
   if (response.report.messages_evicted > 0 && !stats_) {
     screen_.Notice("[" + std::to_string(response.report.messages_evicted) +
-                   " of the oldest messages are out of the model's sight now]");
+                   " of the oldest messages have left the model's window]");
   }
   if (stats_) screen_.Notice("[" + DescribeReport(response.report) + "]");
 }
@@ -163,7 +163,7 @@ void Repl::AskHowItEnded(const std::string& response_id) {
   } else {
     answer_.End();
     seen_.reset();
-    screen_.Error("The end of this answer was lost with the connection. /regen asks for another.");
+    screen_.Error("The connection was lost before the end of this answer. /regen generates another.");
   }
 }
 

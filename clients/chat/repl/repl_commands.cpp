@@ -85,7 +85,7 @@ void Repl::Continue() {
   const std::optional<std::vector<InputMessage>> items = Items();
   if (!items) return;
   if (items->empty() || items->back().role != "assistant" || items->back().complete) {
-    return screen_.Notice("The last answer is whole; there is nothing to go on with.");
+    return screen_.Notice("The last answer is complete; there is nothing to continue.");
   }
   TurnRequest turn;
   turn.conversation = conversation_;
@@ -100,20 +100,20 @@ bool Repl::TakeBack(size_t exchanges) {
     if ((*items)[--keep].role == "user") ++found;
   }
   if (found < exchanges) {
-    screen_.Notice(found == 0 ? "There is nothing to take back."
-                              : "There are only " + std::to_string(found) + " messages of yours to take back.");
+    screen_.Notice(found == 0 ? "There is nothing to remove."
+                              : "There are only " + std::to_string(found) + " messages of yours to remove.");
     return false;
   }
   client_.link().Rewind(conversation_, static_cast<int64_t>(keep));
   if (!WaitForVerb()) return false;
-  screen_.Notice("Taken back: " + FirstLine((*items)[keep].text));
+  screen_.Notice("Removed: " + FirstLine((*items)[keep].text));
   return true;
 }
 
 void Repl::Rewind(const std::string& argument) {
   size_t exchanges = 0;
   if (!ParseCount(argument, exchanges)) {
-    return screen_.Notice("/rewind N takes back the last N messages and their answers.");
+    return screen_.Notice("/rewind N removes the last N messages and their answers.");
   }
   TakeBack(exchanges);
 }
@@ -127,7 +127,7 @@ void Repl::SetSystem(const std::string& text) {
                                   : "/system TEXT starts a new conversation with this system message.");
   }
   StartNew(text);
-  screen_.Notice("Its system message is pinned with its first token and stays as it is from then on.");
+  screen_.Notice("The system message is fixed once the first message is sent.");
 }
 
 void Repl::SetSetting(const std::string& argument) {
@@ -143,7 +143,7 @@ void Repl::SetSetting(const std::string& argument) {
   if (name == "history") return SetHistory(value);
   if (name == "parameter") return SetSetting(value);  // spelling of other chat programs
   if (name == "system") {
-    return screen_.Notice("A system message is no setting: /system TEXT starts a new conversation with it.");
+    return screen_.Notice("The system message is not a setting: /system TEXT starts a new conversation with it.");
   }
   const Outcome<Done> set = settings_.Set(name, value);
   if (!set) return screen_.Notice(set.failure().message);
@@ -152,7 +152,7 @@ void Repl::SetSetting(const std::string& argument) {
 
 void Repl::SetHistory(const std::string& argument) {
   if (argument == "on" || argument == "off") history_.set_on(argument == "on");
-  screen_.Notice(history_.on() ? "What is typed is remembered." : "What is typed is not remembered.");
+  screen_.Notice(history_.on() ? "Input history is on." : "Input history is off.");
 }
 
 void Repl::SetThinking(const std::string& argument) {
@@ -167,10 +167,10 @@ void Repl::SetThinking(const std::string& argument) {
 void Repl::SetStats(const std::string& argument) {
   if (argument == "on" || argument == "off") {
     stats_ = argument == "on";
-    return screen_.Notice(stats_ ? "After every answer: what it cost." : "Costs are no longer shown.");
+    return screen_.Notice(stats_ ? "The cost is shown after every answer." : "The cost is no longer shown.");
   }
   if (!argument.empty()) return screen_.Notice("/stats, /stats on or /stats off.");
-  screen_.Notice(last_report_ ? DescribeReport(*last_report_) : "There is no answer to tell of yet.");
+  screen_.Notice(last_report_ ? DescribeReport(*last_report_) : "There is no answer yet.");
 }
 
 void Repl::Save(const std::string& argument) {

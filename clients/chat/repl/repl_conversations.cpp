@@ -68,11 +68,11 @@ bool Repl::Attach(const std::string& name) {
 void Repl::ShowLastMessages() {
   const std::optional<std::vector<InputMessage>> items = Items();
   if (!items) return;
-  screen_.Notice("Going on with " + conversation_ + ", " + std::to_string(items->size()) + " messages.");
+  screen_.Notice("Resumed " + conversation_ + ", " + std::to_string(items->size()) + " messages.");
   ShowMessages(*items, items->size() > kShownMessages ? items->size() - kShownMessages : 0);
   seen_ = items->size();
   if (!items->empty() && items->back().role == "assistant" && !items->back().complete) {
-    screen_.Notice("[this answer was cut; /continue lets it go on]");
+    screen_.Notice("[this answer is incomplete; /continue resumes it]");
   }
 }
 
@@ -90,10 +90,10 @@ void Repl::CatchUp() {
   const std::optional<std::vector<InputMessage>> items = Items();
   if (!items) return;
   if (seen_ && items->size() > *seen_) {
-    screen_.Notice("[said meanwhile from elsewhere:]");
+    screen_.Notice("[meanwhile, from another client:]");
     ShowMessages(*items, *seen_);
   } else if (seen_ && items->size() < *seen_) {
-    screen_.Notice("[taken back meanwhile from elsewhere: " + std::to_string(items->size()) + " messages are left]");
+    screen_.Notice("[meanwhile another client removed messages: " + std::to_string(items->size()) + " are left]");
   }
   seen_ = items->size();
 }
@@ -137,7 +137,7 @@ void Repl::Fork() {
   const std::string before = std::exchange(conversation_, forked->session);
   made_.push_back(conversation_);
   if (!ephemeral()) RememberLastConversation(server_.url, conversation_);
-  screen_.Notice("Going on in the copy " + conversation_ + "; /resume " + before + " goes back.");
+  screen_.Notice("Continuing in the copy " + conversation_ + "; /resume " + before + " goes back.");
 }
 
 void Repl::StartNew(std::optional<std::string> system) {
@@ -164,10 +164,10 @@ void Repl::Resume(const std::string& argument) {
 
 void Repl::Retitle(const std::string& title) {
   if (conversation_.empty()) return screen_.Notice("The first message gives a conversation its title.");
-  if (title.empty()) return screen_.Notice("/title TEXT is what the conversation is listed by.");
+  if (title.empty()) return screen_.Notice("/title TEXT renames the conversation.");
   const Outcome<Done> set = SetTitle(client_.http(), conversation_, title);
   if (!set) return screen_.Error(set.failure().message);
-  screen_.Notice("Listed as: " + title);
+  screen_.Notice("Title: " + title);
 }
 
 void Repl::DeleteEphemeral() {

@@ -64,7 +64,7 @@ Outcome<Done> WriteNewFile(const std::string& path, const std::string& text) {
   if (path.starts_with("~/") && home != nullptr) real = home + path.substr(1);
   const int file = ::open(real.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (file < 0) {
-    if (errno == EEXIST) return Failure{"There is a file " + path + " already; name another."};
+    if (errno == EEXIST) return Failure{"The file " + path + " already exists; choose another name."};
     return Failure{"Cannot write " + path + ": " + std::strerror(errno) + "."};
   }
   size_t done = 0;

@@ -127,7 +127,7 @@ def test_our_own_client_over_tls(secure, authority):
     refused = ringside("chat", "Hello")
     assert refused.returncode == 1 and "certificate is not trusted" in refused.stderr, refused.stderr
     refused = ringside("sessions", "--cacert", "/nowhere.pem")
-    assert refused.returncode == 1 and "cannot read the authorities" in refused.stderr, refused.stderr
+    assert refused.returncode == 1 and "cannot read the CA certificates" in refused.stderr, refused.stderr
     assert ringside("sessions", scheme="http").returncode == 1
     secure.renew(*authority.certificate("elsewhere", "DNS:elsewhere.example,IP:127.0.0.2"))
     wait_for(lambda: "read again" in secure.log.read_text(), "the server has another host's certificate")
