@@ -1,6 +1,6 @@
-# Packs the programs of a build into a folder that runs on another machine: bin/, lib/ with the shared libraries that such
-# a machine is not expected to have, and what its tests read. The programs look for libraries in $ORIGIN/../lib (set when
-# they are linked); expected there are the C and C++ run time, the driver and CUDA.
+# Packs a build's programs into a folder that runs on another machine: bin/, lib/ with the shared libraries that such a
+# machine may lack, and the tests' data. The programs search $ORIGIN/../lib (set at link time); the C and C++ runtime,
+# the driver and CUDA are expected on the machine.
 #   cmake -DBIN=build/cuda/bin -DTO=build/cuda/bundle -DSOURCE=. "-DPROGRAMS=ringside-server;ringside" -P scripts/bundle.cmake
 file(REMOVE_RECURSE ${TO})
 file(MAKE_DIRECTORY ${TO}/bin ${TO}/lib)
@@ -21,7 +21,7 @@ file(GET_RUNTIME_DEPENDENCIES EXECUTABLES ${executables} RESOLVED_DEPENDENCIES_V
   UNRESOLVED_DEPENDENCIES_VAR missing
   PRE_EXCLUDE_REGEXES "^ld-linux" "^lib(c|m|dl|rt|pthread|resolv|stdc\\+\\+|gcc_s|gomp)\\.so" "^libcu" "^libnv" "^libnccl" "^libmpi")
 foreach(library ${libraries})
-  # Under the name that programs ask for, whatever file it is a link to.
+  # Under the name that programs request, whatever file it links to.
   file(COPY ${library} DESTINATION ${TO}/lib FOLLOW_SYMLINK_CHAIN)
 endforeach()
 foreach(path scripts/gpu_suite tests/golden tests/system/tiny_model.py tests/bench/make_random_model.py

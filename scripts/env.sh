@@ -1,5 +1,5 @@
-# Shared by the scripts: where things lie, and how to say what is going on. Sourced, not run.
-# Standard output belongs to the answer of a script; everything said to a person goes to standard error.
+# Shared by the scripts: locations and progress messages. Sourced, not run. Standard output is reserved for a script's
+# result; all messages go to standard error.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -1,15 +1,16 @@
-"""Fits the costs of a simulated device (tests/sim/cost_model.h) to what step_bench and restore_bench measured on a real one.
+"""Fits the costs of a simulated device (tests/sim/cost_model.h) to measurements by step_bench and restore_bench on a
+real one.
 
     scripts/fit_costs tests/sim/costs/llama-3-8b.h200.json [MEASURED.jsonl ...] [--check]
 
-Takes model, device, shape, host_ms and the rate of hashing from the file, replaces step_ms and the rates of copies, and says how far from each measurement the
-fit is. Without measurements it takes those beside the file (.jsonl in place of .json). --check changes nothing and fails
-where the file is not what the fit gives.
+Keeps model, device, shape, host_ms and the hashing rate of the file, replaces step_ms and the copy rates, and prints
+the error of the fit for each measurement. Without measurements it uses the .jsonl file next to the .json. --check
+changes nothing and fails if the file differs from the fit.
 
-A step's time is a sum of terms, each a coefficient times what the step has: rows of the step, through a table with a line for
-each number of rows that was measured (straight between them), of its own for steps that only decode, for prompts alone that are
-replayed as a graph, and for all others; keys that its parts see, which must be read; pairs of a prompt's row and a key, which
-must be multiplied. The coefficients make the sum of squared relative errors least, none below 0.
+A step's time is a sum of terms, each a coefficient times a property of the step: its rows, interpolated linearly
+between the measured row counts, with separate tables for decode-only steps, for prompt-only steps replayed as a graph,
+and for all others; the keys that its parts attend to, which must be read; and the (row, key) pairs of its prompts,
+which must be multiplied. The non-negative coefficients minimize the sum of squared relative errors.
 """
 
 import argparse
@@ -30,7 +31,7 @@ def chunk_rows(shape):
 
 
 def kind_of(rows):
-    """Of a prompt alone; as kernels/cuda/cuda_backend.cpp decides."""
+    """Kind of a prompt-only step; mirrors kernels/cuda/cuda_backend.cpp."""
     return "recorded" if rows <= 64 or rows % 256 == 0 else "other"
 
 
@@ -52,7 +53,8 @@ def steps_of(point, chunk):
 
 
 def hats(knots, rows):
-    """Each knot's share of a piecewise linear function at `rows`, flat before the first, straight on after the last."""
+    """Each knot's weight in a piecewise linear function at `rows`: constant before the first knot, extrapolated after
+    the last."""
     rows = max(rows, knots[0])
     right = next((i for i in range(1, len(knots)) if knots[i] >= rows), len(knots) - 1)
     share = (rows - knots[right - 1]) / (knots[right] - knots[right - 1])
@@ -70,7 +72,7 @@ def terms_of(steps, knots):
 
 
 def solve(matrix, right):
-    """Gauss with pivots; a column of zeroes gets 0."""
+    """Gaussian elimination with pivoting; a zero column yields 0."""
     n = len(right)
     rows = [list(matrix[i]) + [right[i]] for i in range(n)]
     for i in range(n):
@@ -86,7 +88,7 @@ def solve(matrix, right):
 
 
 def fit(equations):
-    """Least squares of (terms, ms), relative to ms; what would be negative is left out, one after the other."""
+    """Least squares over (terms, ms), relative to ms; drops the term with a negative coefficient and repeats."""
     names = sorted({name for terms, _ in equations for name, value in terms.items() if value}, key=str)
     scale = {name: max(terms.get(name, 0) for terms, _ in equations) for name in names}
     while True:
@@ -101,7 +103,7 @@ def fit(equations):
 
 
 def fit_copy(points, name):
-    """ms = constant + bytes / rate, through two measurements or more."""
+    """Fits ms = constant + bytes / rate to two or more measurements."""
     pairs = [(p["mib"] * 2**20, p["ms"]) for p in points if p["name"] == name]
     if len(pairs) < 2:
         sys.exit(f"fit_costs: fewer than two measurements of {name}")
@@ -127,7 +129,7 @@ def main():
     equations = [(terms_of(steps, knots), point["ms"]) for point, steps in measured]
     found = fit(equations)
     step = {kind: [[knot, round(found.get((kind, knot), 0), 4)] for knot in knots[kind]] for kind in KINDS}
-    # Fewer rows than were measured: towards a step of one row, which is a decode step whatever it is for.
+    # Below the measured row counts: interpolate towards a step of one row, which always runs as a decode step.
     step["other"].insert(0, step["decode"][0])
     step["key"] = float(f"{found.get('key', 0):.4g}")
     step["product"] = float(f"{found.get('product', 0):.4g}")
@@ -153,7 +155,7 @@ def main():
 
 
 def to_text(costs):
-    """JSON, one line for each member of each group."""
+    """Formats JSON with one line per member of each group."""
     def member(name, value, indent):
         if isinstance(value, dict):
             inner = ",\n".join(member(n, v, indent + 2) for n, v in value.items())

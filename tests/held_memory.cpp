@@ -13,7 +13,7 @@ thread_local size_t largest_allocation = SIZE_MAX;
 
 }  // namespace ringside
 
-// The compiler sees one half of the pair at a time.
+// The compiler sees only one half of the pair at a time.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
   void* memory = bytes <= ringside::largest_allocation ? std::malloc(bytes) : nullptr;

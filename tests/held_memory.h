@@ -1,5 +1,5 @@
-// The heap of a test binary that is linked with held_memory.cpp: counted by thread, in bytes, and limited where a test
-// says so. A thread that gives back what others took has less than 0.
+// The heap of a test binary that links held_memory.cpp: counted per thread, in bytes, and limited by a test. The count
+// of a thread that frees other threads' memory can be negative.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,6 @@
 namespace ringside {
 
 extern thread_local int64_t held_memory, most_held_memory;
-extern thread_local size_t largest_allocation;  // more at once is refused
+extern thread_local size_t largest_allocation;  // larger allocations fail
 
 }  // namespace ringside

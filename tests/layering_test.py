@@ -1,6 +1,6 @@
-"""Enforces the layers: reads every #include of the source tree and fails on an edge that the table below lacks, on a
-third-party header outside its room, on JSON in a header, on files that have grown too long, and on a type that two headers
-define under one name (to the linker they would be one type: a destructor of the one then runs on the other).
+"""Enforces the layers: reads every #include of the source tree and fails on an edge missing from the table below, on a
+third-party header outside its room, on JSON in a header, on files that are too long, and on a type that two headers
+define under one name (the linker would merge them: a destructor of one would run on the other).
 
     python3 tests/layering_test.py [root]
 
@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 MAX_LINES = 600
 
-# Each room and the rooms whose headers it may include, besides its own. The rooms of clients/ include nothing of the
-# server.
+# Each room and the rooms whose headers it may include, in addition to its own. The rooms of clients/ include nothing of
+# the server.
 MAY_INCLUDE = {
     "base": "",
     "kernels": "base kernels/cpu kernels/cuda kernels/comm",
@@ -84,9 +84,9 @@ ROOMS = [
     (r"(nccl|mpi)\.h", ["kernels/comm/"]),
     (r"(gtest/|gmock/|benchmark/|cupti)", []),
 ]
-# Rooms that hold in .cpp files only: these headers never spread through ours.
+# Rooms that apply to .cpp files only: these headers never spread through ours.
 CPP_ONLY = [r"nlohmann/", r"spdlog/", r"prometheus/", r"yaml-cpp/", r"CLI/", r"pcre2", r"utf8proc", r"xxhash", r"rocksdb/"]
-# RocksDB has exactly one file in each of its two folders.
+# RocksDB is used by exactly one file in each of its two folders.
 MAX_FILES = {(r"rocksdb/", "cache"): 1, (r"rocksdb/", "session"): 1}
 
 # The standard library and the operating system: lower-case C++ names without a dot, C headers, POSIX and compiler ones.
@@ -94,8 +94,8 @@ SYSTEM = re.compile(
     r"^([a-z_]+|(sys|arpa|netinet|net|linux|asm)/[a-z_]+\.h|"
     r"(immintrin|x86intrin|cpuid|cxxabi|unistd|fcntl|signal|termios|poll|sched|pthread|dirent|dlfcn|pwd|netdb|errno|getopt|malloc|time)\.h)$"
 )
-# A definition at the margin, thus in the one namespace that all of us share. kernels/cpu compiles its own headers once for
-# each instruction set, in namespaces of their own.
+# An unindented definition, so in the shared namespace. kernels/cpu compiles its own headers once per instruction set,
+# in separate namespaces.
 TYPE = re.compile(r"^(?:struct|class|enum class) (\w+)(?: final)?(?: :[^;{]*)? \{", re.MULTILINE)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTILINE)
 
@@ -116,7 +116,7 @@ def check_own(path, name, included):
 
 
 def room_of(path):
-    """The innermost room of the table that a file lies in: "kernels/cuda" for kernels/cuda/linear/panels.cu."""
+    """The innermost room of the table that contains a file: "kernels/cuda" for kernels/cuda/linear/panels.cu."""
     folders = path.split("/")[:-1]
     while "/".join(folders) not in MAY_INCLUDE:
         folders.pop()
@@ -139,7 +139,7 @@ def check_third_party(path, name, included):
 
 
 def check_tree(root):
-    """Every complaint about the tree, and the number of files and includes read."""
+    """All complaints about the tree, and the number of files and includes read."""
     complaints, files, includes, users, types = [], 0, 0, {}, {}
     for folder in FOLDERS:
         for file in sorted((root / folder).rglob("*")):
@@ -182,7 +182,7 @@ def check_tree(root):
     return complaints, files, includes
 
 
-# One line each: a file, its content and the words of the complaint it must bring; None where it must bring none.
+# One line each: a file, its content, and a part of the complaint it must cause; None if it must cause none.
 CONTROLS = [
     ("base/a.h", '#include "kernels/b.h"\n', "base/ may not include kernels/"),
     ("kernels/a.cpp", '#include "base/b.h"\n', None),

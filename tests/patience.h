@@ -1,4 +1,4 @@
-// How long a test waits for what must come.
+// How long a test waits for an expected event.
 #pragma once
 
 #include <chrono>
@@ -6,7 +6,7 @@
 
 namespace ringside {
 
-/// A hang is a failure; slowness, as under a sanitizer, is not.
+// A hang is a failure; slowness, as under a sanitizer, is not.
 inline std::chrono::seconds Patience() {
   const char* seconds = std::getenv("TEST_PATIENCE_S");
   return std::chrono::seconds(seconds != nullptr ? std::atoi(seconds) : 120);

@@ -1,4 +1,4 @@
-// Whether this build runs under a sanitizer, for sizes: what is too slow there is smaller, and not left out.
+// Whether this build uses a sanitizer, to scale sizes: slow tests get smaller instead of being skipped.
 #pragma once
 
 namespace ringside {

@@ -1,4 +1,4 @@
-"""Attackers for scripts/bench_attacks: each function runs until its process is killed, with a tenant's key of its own."""
+"""Attackers for scripts/bench_attacks: each function runs with its own tenant's key until its process is killed."""
 
 import base64
 import contextlib
@@ -14,7 +14,7 @@ MESSAGE = [{"role": "user", "content": "x"}]
 
 
 def call(port, key, method, path, body=None, timeout_s=60):
-    """Status of one request on a connection of its own; None if the server cut it."""
+    """Returns the status of one request on a new connection; None if the server cut it."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout_s)
     try:
         data = None if body is None else json.dumps(body)
@@ -22,7 +22,7 @@ def call(port, key, method, path, body=None, timeout_s=60):
         response = connection.getresponse()
         response.read()
         if response.status in (429, 503):
-            time.sleep(0.1)  # as a client that ignores Retry-After, yet costs no core of its own
+            time.sleep(0.1)  # ignores Retry-After, but must not occupy a whole core
         return response.status
     except (OSError, http.client.HTTPException):
         return None
@@ -31,7 +31,7 @@ def call(port, key, method, path, body=None, timeout_s=60):
 
 
 def handshake(port, key):
-    """A WebSocket after the upgrade; None if it was refused."""
+    """Returns a WebSocket after the upgrade; None if it was refused."""
     connection = socket.create_connection(("127.0.0.1", port), timeout=30)
     nonce = base64.b64encode(os.urandom(16)).decode()
     connection.sendall(f"GET /v1/responses HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
@@ -53,7 +53,7 @@ def frame(event):
     length = bytes([0x80 | len(data)]) if len(data) < 126 else b"\xfe" + len(data).to_bytes(2, "big")
     if len(data) >= 1 << 16:
         length = b"\xff" + len(data).to_bytes(8, "big")
-    return b"\x81" + length + bytes(4) + data  # a mask of zeros leaves the bytes as they are
+    return b"\x81" + length + bytes(4) + data  # a zero mask leaves the bytes unchanged
 
 
 def schema_request(schema):
@@ -62,7 +62,7 @@ def schema_request(schema):
 
 
 def grammar_bombs(port, key):
-    """Empty alternatives under repetition, through each door that compiles a grammar."""
+    """Repeated empty alternatives, on every route that compiles a grammar."""
     while True:
         bomb = "(" + "|" * random.choice((1_000, 4_000, 40_000)) + "){65536}"
         path, body = random.choice((
@@ -75,7 +75,7 @@ def grammar_bombs(port, key):
 
 
 def schema_bombs(port, key):
-    """Large disjointness questions, and many automata."""
+    """Large disjointness checks, and many automata."""
     enums = {name: {"enum": [f"{name}{i}" for i in range(1_200)]} for name in "ef"}
     unions = {name.upper(): {"anyOf": [{"$ref": f"#/$defs/{name}"}] * 36} for name in "ef"}
     one_of = {"oneOf": [{"$ref": "#/$defs/E"}, {"$ref": "#/$defs/F"}]}
@@ -87,7 +87,7 @@ def schema_bombs(port, key):
 
 
 def durable_writes(port, key):
-    """Conversations made, changed and deleted without a pause."""
+    """Creates, changes and deletes conversations without a pause."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
 
@@ -111,7 +111,7 @@ def durable_writes(port, key):
 
 
 def endless_answers(port, key):
-    """One socket, 16 streams, the longest answers."""
+    """One socket with 16 streams of maximum-length answers."""
     while True:
         with contextlib.suppress(OSError):
             one = handshake(port, key)
@@ -128,7 +128,7 @@ def endless_answers(port, key):
 
 
 def connection_hoard(port, key):
-    """As many admitted WebSockets as the server takes, held."""
+    """Opens and holds as many WebSockets as the server accepts."""
     held = []
     while True:
         with contextlib.suppress(OSError):
@@ -140,7 +140,7 @@ def connection_hoard(port, key):
 
 
 def silent_sockets(port, key):
-    """Connections that say nothing, and heads that trickle."""
+    """Silent connections, and request headers sent byte by byte."""
     held = []
     while True:
         with contextlib.suppress(OSError):
@@ -159,7 +159,7 @@ def silent_sockets(port, key):
 
 
 def unread_answers(port, key):
-    """Whole answers asked for with long prompts and never read."""
+    """Requests whole answers to long prompts and never reads them."""
     held = []
     body = json.dumps({"input": "word " * 1_500, "max_output_tokens": 500, "ignore_eos": True, "stream": True}).encode()
     head = (f"POST /v1/responses HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {key}\r\nContent-Type: application/json\r\n"
@@ -181,7 +181,7 @@ def wrong_keys(port, key):
 
 
 def many_branches(port, key):
-    """Beams, several answers, scored prompts, embeddings."""
+    """Beam search, several choices, prompt scoring, embeddings."""
     while True:
         path, body = random.choice((
             ("/v1/completions", {"prompt": "x " * 300, "n": 8, "max_tokens": 64, "ignore_eos": True}),

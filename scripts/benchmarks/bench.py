@@ -1,4 +1,4 @@
-"""Runs engine_bench, and llama.cpp beside it when asked, alternating, and writes build/bench.json and a table."""
+"""Runs engine_bench, and optionally llama.cpp, alternating; writes build/bench.json and a table."""
 import argparse
 import json
 import statistics

@@ -1,4 +1,4 @@
-"""Measures a healthy tenant while other tenants attack; see scripts/bench_attacks."""
+"""Benchmarks a healthy tenant while other tenants attack; see scripts/bench_attacks."""
 
 import argparse
 import asyncio
@@ -27,11 +27,11 @@ LONGEST_PROBE_S = 30
 MIB = 1 << 20
 
 
-# ---- the healthy tenant and the probe: a process each ---------------------------------------------------------------------------------
+# ---- the healthy tenant and the probe: one process each -------------------------------------------------------------------------------
 
 
 async def talk(port, end, found):
-    """Short turns of one conversation, two a second: times to the first delta, gaps, refusals and lost sockets."""
+    """Short turns of one conversation, two per second: time to first delta, gaps, refusals and lost sockets."""
     while time.monotonic() < end:
         try:
             async with connect(f"ws://127.0.0.1:{port}/v1/responses", compression=None, max_size=None, proxy=None, open_timeout=60,
@@ -40,13 +40,13 @@ async def talk(port, end, found):
                 while time.monotonic() < end:
                     previous = await turn(socket, previous, found)
                     await asyncio.sleep(0.5)
-        except Exception as error:  # the benchmark counts whatever breaks the healthy client
+        except Exception as error:  # any failure of the healthy client is counted
             found["lost"].append(repr(error)[:200])
             await asyncio.sleep(0.2)
 
 
 async def turn(socket, previous, found):
-    """The id of the response, to continue from."""
+    """Runs a turn; returns the response id for the next one."""
     start = last = time.perf_counter()
     await socket.send(json.dumps({"type": "response.create", "input": "Go on.", "max_output_tokens": TURN_TOKENS, "ignore_eos": True,
                                   **({"previous_response_id": previous} if previous else {})}))
@@ -67,13 +67,13 @@ async def turn(socket, previous, found):
 
 
 async def probe(port, end, found):
-    """Asks /readyz as a load balancer does, on a connection of its own each time."""
+    """Polls /readyz like a load balancer, on a new connection each time."""
     while time.monotonic() < end:
         start = time.perf_counter()
         http = Http(port)
         try:
             status, _ = await asyncio.wait_for(http.call("GET", "/readyz"), LONGEST_PROBE_S)
-        except Exception as error:  # counted as an answer of its own
+        except Exception as error:  # counted as a separate kind of answer
             status = type(error).__name__
         http.close()
         found["ready"].append(time.perf_counter() - start)
@@ -88,7 +88,7 @@ def measured(coroutine, port, end, kinds, results):
 
 
 def observe(server, seconds):
-    """One block; the largest resident set of the server during it is `resident`."""
+    """Runs one block; `resident` is the server's maximum resident set during it."""
     end = time.monotonic() + seconds
     results = multiprocessing.Queue()
     watchers = [multiprocessing.Process(target=measured, args=(coroutine, server.port, end, kinds, results))
@@ -111,7 +111,7 @@ def observe(server, seconds):
 
 
 def attack(kind, port, key):
-    os.nice(19)  # a remote machine would compute this
+    os.nice(19)  # a remote machine would do this work
     random.seed()
     KINDS[kind](port, key)
 

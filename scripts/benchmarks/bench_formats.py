@@ -1,6 +1,6 @@
 """Runs engine_bench and llama.cpp in turn on one model's weights in several formats, and prints a table of both.
 
-Run by a Python that has llama-cpp-python, whose quantiser makes the files of a float16 one with random weights.
+Needs a Python with llama-cpp-python, whose quantizer derives the files from a float16 one with random weights.
 """
 import argparse
 import statistics

@@ -1,6 +1,7 @@
-"""Holds many idle WebSockets for scripts/bench_sessions: bench_idle_client.py PORT COUNT, a JSON list of sessions on standard
-input, one for each connection to attach to. Says "ready SECONDS" when all are open; ends, as an error, if one is lost, and well
-when standard input ends. Bare sockets, so that the client is not what is measured."""
+"""Holds many idle WebSockets for scripts/bench_sessions: bench_idle_client.py PORT COUNT, with a JSON list of sessions
+on standard input, one for each connection to attach to. Prints "ready SECONDS" when all are open; exits with an error
+if one is lost, and normally when standard input ends. Uses bare sockets, to keep the client's cost out of the
+measurement."""
 
 import json
 import os
@@ -13,7 +14,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests/system"))
 from bare_socket import BareSocket  # noqa: E402
 
-BURST = 200  # handshakes under way at once
+BURST = 200  # concurrent handshakes
 
 
 class Connection(BareSocket):
@@ -22,7 +23,7 @@ class Connection(BareSocket):
         self.session, self.asked, self.ready = session, False, False
 
     def take(self):
-        """Takes what has come; true once the connection is as idle as it shall be."""
+        """Processes received data; returns true once the connection is idle."""
         if not self.read():
             sys.exit(f"a connection was closed: {self.head or self.pending[:200]}")
         if self.head is not None and not self.asked:

@@ -1,4 +1,4 @@
-"""Measures what noisy neighbours cost the others; see scripts/bench_neighbours."""
+"""Benchmarks the cost of noisy neighbours to other clients; see scripts/bench_neighbours."""
 
 import argparse
 import asyncio
@@ -23,7 +23,7 @@ LARGE_ITEMS, LARGE_ITEM_BYTES = 20, 50_000
 MISSED_EVENTS = 60_000
 
 
-# ---- the neighbours: processes of their own, until they are ended ---------------------------------------------------------------
+# ---- the neighbours: separate processes, until they are stopped -----------------------------------------------------------------
 
 
 async def keep_house(port):
@@ -57,9 +57,9 @@ def neighbour(port):
 
 
 def attacker(port):
-    """Asks for turns with an input of 4 MB without a space, the next as soon as the last is answered."""
+    """Sends turns with 4 MB of input without a space, each as soon as the last is answered."""
     message = json.dumps({"type": "response.create", "input": "x" * ATTACK_BYTES}).encode()
-    # A mask of zeros leaves the bytes as they are.
+    # A zero mask leaves the bytes unchanged.
     frame = b"\x81\xff" + len(message).to_bytes(8, "big") + bytes(4) + message
     while True:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)) as connection:
@@ -70,7 +70,7 @@ def attacker(port):
 
 
 async def say_much(port):
-    """A conversation that a client has missed MISSED_EVENTS of."""
+    """Creates a conversation with MISSED_EVENTS events."""
     async with Conversation(port) as talk:
         seq = 0
         while seq < MISSED_EVENTS:
@@ -85,7 +85,7 @@ async def say_much(port):
 
 
 async def come_back(port, session):
-    """Resumes the conversation from its first event, reads everything, and comes back again."""
+    """Resumes the conversation from its first event, reads everything, and repeats."""
     while True:
         async with connect(f"ws://127.0.0.1:{port}/v1/responses?session={session}&after=0", max_size=None) as socket:
             resumed = json.loads(await socket.recv())
@@ -123,7 +123,7 @@ def main():
                      "attackers": (attacker, (server.port,), options.attackers)}
             found = {name: {"gaps": [], "health": []} for name in cases}
             results = multiprocessing.Queue()
-            for _ in range(options.rounds):  # in turn, so that what else the machine does meets all
+            for _ in range(options.rounds):  # interleaved, so that background load affects all alike
                 for name, (target, arguments, count) in cases.items():
                     with beside(target, arguments, count):
                         values = watch(server.port, options.clients, options.seconds, results)

@@ -1,4 +1,4 @@
-"""Measures the frames of the chat page while a long answer is written; see scripts/bench_page."""
+"""Measures the frame rate of the chat page while a long answer streams; see scripts/bench_page."""
 
 import argparse
 import shutil
@@ -24,7 +24,7 @@ SHAPES = {
     "one table": "| push | O(1) | the oldest one goes |\n",
 }
 BEGINNINGS = {"one block of code": "\n\n```python\n", "one paragraph": "\n\n", "one table": "\n\n| what | cost | note |\n|---|---|---|\n", "prose": "\n\n"}
-# Tells so many characters a second, as many at a time as a token has, and notes when each frame came.
+# Writes a given number of characters per second, in token-sized pieces, and records each frame's time.
 WRITE = """async ([beginning, text, perSecond]) => {
   wire.write(beginning, 1);
   const begun = performance.now();

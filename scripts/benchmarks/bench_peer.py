@@ -1,7 +1,7 @@
-"""llama.cpp on the CPU, measured as tests/bench/engine_bench measures ours: one JSON object per measurement.
+"""llama.cpp on the CPU, measured like tests/bench/engine_bench: one JSON object per measurement.
 
-Needs the package llama-cpp-python, built for this machine. Decode: tokens per second of single-token steps on a cache
-that holds `context` tokens. Prefill: tokens per second of one pass over an empty cache. The ids are random but fixed.
+Needs the package llama-cpp-python, built for this machine. Decode: tokens per second of single-token steps with
+`context` tokens in the cache. Prefill: tokens per second of one pass over an empty cache. The ids are random but fixed.
 """
 import argparse
 import ctypes
@@ -30,7 +30,7 @@ class Peer:
         llama_cpp.llama_memory_clear(llama_cpp.llama_get_memory(self.context), True)
 
     def feed(self, ids, position):
-        """One pass over `ids`, logits for the last; returns its seconds."""
+        """Runs one pass over `ids`, with logits for the last; returns its seconds."""
         batch = llama_cpp.llama_batch_init(len(ids), 0, 1)
         batch.n_tokens = len(ids)
         for i, token in enumerate(ids):

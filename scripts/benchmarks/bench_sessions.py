@@ -1,4 +1,4 @@
-"""Measures what keeping sessions costs; see scripts/bench_sessions."""
+"""Benchmarks the cost of stored and idle sessions; see scripts/bench_sessions."""
 
 import argparse
 import asyncio
@@ -22,7 +22,7 @@ from server_process import ServerProcess  # noqa: E402
 from wire import Http, Socket  # noqa: E402
 
 MIB = 1 << 20
-MARKUP_TOKENS = 8  # around a turn
+MARKUP_TOKENS = 8  # template overhead per turn
 WORDS = ("the river a small house by garden with old tree and stone people walk under morning light they talk about weather "
          "bread water time while children play near bridge one day letter came from city it told of ship that sailed").split()
 
@@ -40,7 +40,7 @@ def say(line):
 
 @contextlib.contextmanager
 def idle_connections(port, count, sessions=None):
-    """A process of its own that holds so many WebSockets, each attached to one of `sessions`, and answers their pings."""
+    """A separate process that holds `count` WebSockets, each attached to one of `sessions`, and answers their pings."""
     command = [sys.executable, str(Path(__file__).with_name("bench_idle_client.py")), str(port), str(count)]
     client = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     client.stdin.write(json.dumps(sessions or []) + "\n")
@@ -56,8 +56,8 @@ def idle_connections(port, count, sessions=None):
 
 
 def measure_idle(server, seconds):
-    """Resident bytes and the share of one core while nothing happens."""
-    time.sleep(5)  # what was needed to connect is given back
+    """Returns resident bytes and the share of one core while idle."""
+    time.sleep(5)  # connection setup memory is released
     before, began = server.cpu_seconds(), time.monotonic()
     time.sleep(seconds)
     return server.resident_bytes(), (server.cpu_seconds() - before) / (time.monotonic() - began)
@@ -68,7 +68,7 @@ def bench_idle(options, folder):
     with ServerProcess(model, "--max-connections", 16384, "--slots", 8, folder=folder) as server:
         server.wait_until_ready()
         with idle_connections(server.port, 100):
-            empty, _ = measure_idle(server, 1)  # the first ones warm allocators
+            empty, _ = measure_idle(server, 1)  # the first connections warm up the allocators
         with idle_connections(server.port, options.connections) as connect_s:
             full, share = measure_idle(server, options.seconds)
         server.stop()
@@ -82,7 +82,7 @@ def bench_idle(options, folder):
 
 
 async def fill(port, wanted, clients=32):
-    """So many conversations with one exchange each; their ids."""
+    """Creates `wanted` conversations with one exchange each; returns their ids."""
     ids = []
 
     async def client(seed):
@@ -139,7 +139,7 @@ def bench_stored(options, folder):
 
 
 class Bench:
-    """One long conversation, and a short turn on it, timed from the sending of the request to its first text."""
+    """A short turn on a long conversation, timed from sending the request to the first text."""
 
     def __init__(self, options, folder):
         self.options, self.folder = options, folder
@@ -158,7 +158,7 @@ class Bench:
                 probe = await talk.ask(words(self.rng, count), max_output_tokens=1, temperature=0)
                 counted.append(probe["usage"]["input_tokens"])
         per_word = (counted[1] - counted[0]) / 200
-        around = counted[0] - 100 * per_word  # the template's own
+        around = counted[0] - 100 * per_word  # template overhead
         async with Conversation(server.port) as talk:
             self.id = talk.id
             text = words(self.rng, int((self.options.history - around - 16) / per_word))
@@ -167,7 +167,7 @@ class Bench:
             return answer["ringside"]["position"]
 
     async def turn(self, server):
-        """Milliseconds to the first text, and the report. The conversation is afterwards as it was."""
+        """Returns milliseconds to the first text, and the report. Restores the conversation afterwards."""
         async with Conversation(server.port, self.id) as talk:
             request = {"type": "response.create", "conversation": self.id, "input": words(self.rng, self.turn_words),
                        "max_output_tokens": 4, "temperature": 0, "ignore_eos": True}
@@ -191,7 +191,8 @@ class Bench:
 
 
 def forget_page_cache(folder):
-    """True if the system gave up every cached page; else only those of these files, as far as it likes."""
+    """Drops the page cache and returns true; without permission, drops only these files' pages, as far as the kernel
+    complies."""
     os.sync()
     try:
         Path("/proc/sys/vm/drop_caches").write_text("3\n")
@@ -256,7 +257,7 @@ def bench_ttft(options, folder):
 
 
 async def talk_at_once(server, conversations, tokens):
-    """Tokens a second of all, while so many conversations answer at once."""
+    """Returns total tokens per second while `conversations` answer concurrently."""
 
     async def one():
         async with Conversation(server.port) as talk:
@@ -310,7 +311,7 @@ def main():
     parser.add_argument("--folder", type=Path, help="where the store is made")
     options = parser.parse_args()
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # the server has it from here
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # inherited by the server
     with tempfile.TemporaryDirectory(prefix="ringside-bench-", dir=options.folder) as folder:
         globals()[f"bench_{options.what}"](options, Path(folder))
 

@@ -1,5 +1,5 @@
-"""Those whom scripts/bench_neighbours and scripts/bench_crowds measure: clients that stream answers without a pause, and one that
-asks whether the server lives. And how others are run beside them."""
+"""The measured clients of scripts/bench_neighbours and scripts/bench_crowds: some stream answers without a pause, one
+polls the server's health. Also runs other processes alongside them."""
 
 import asyncio
 import contextlib
@@ -15,21 +15,21 @@ from wire import Http  # noqa: E402
 
 
 def prepare():
-    """Once, first: processes are forked, and as many files may be open as the system allows."""
+    """Call once, first: sets the fork start method and raises the file limit to the hard limit."""
     multiprocessing.set_start_method("fork")
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def percentile(values, share):
-    """In milliseconds."""
+    """Returns a percentile in milliseconds."""
     values = sorted(values)
     return 1000 * values[min(len(values) - 1, int(share * len(values)))] if values else float("nan")
 
 
 @contextlib.contextmanager
 def beside(target, arguments, count):
-    """So many processes that call `target` run until the block ends."""
+    """Runs `count` processes that call `target` until the block ends."""
     running = [multiprocessing.Process(target=target, args=arguments, daemon=True) for _ in range(count)]
     for process in running:
         process.start()
@@ -44,7 +44,7 @@ def beside(target, arguments, count):
 
 
 async def stream(port, end, gaps):
-    """Answers one after another; the times between their deltas."""
+    """Runs one answer after another; records the gaps between deltas."""
     async with Conversation(port) as talk:
         while time.monotonic() < end:
             await talk.socket.send({"type": "response.create", "conversation": talk.id, "input": "Go on.",
@@ -74,7 +74,7 @@ async def health(port, end, times):
 
 
 def watch(port, clients, seconds, results):
-    """Streams in one process, asks for health in another: neither waits for the other's events."""
+    """Streams in one process and polls health in another, so that neither delays the other."""
 
     def measured(coroutine, values):
         asyncio.run(coroutine)

@@ -1,4 +1,4 @@
-"""Measures what a token costs around the model; see scripts/bench_wire."""
+"""Benchmarks the server's overhead per token; see scripts/bench_wire."""
 
 import argparse
 import contextlib
@@ -21,10 +21,10 @@ from bare_socket import TEXT, frame, upgrade  # noqa: E402
 from server_process import ServerProcess  # noqa: E402
 
 ANSWER_TOKENS = 1000
-EVENT = b'{"type":"response.output_text.delta"'  # as it begins
+EVENT = b'{"type":"response.output_text.delta"'  # the beginning of an event
 DELTA, CHUNK = b'.output_text.delta"', b'"content":"'
-STEP_US = 2000  # of a device that is slower than the server and leaves it the processor
-SETTLE_S = 1  # from the first request to the first count
+STEP_US = 2000  # simulates a device that is slower than the server and leaves the CPU idle
+SETTLE_S = 1  # from the first request to the start of counting
 
 
 def post(path, body):
@@ -34,7 +34,7 @@ def post(path, body):
 
 
 class Count:
-    """How often a pattern has come in a stream of bytes, however it is cut."""
+    """Counts a pattern in a byte stream that may be split anywhere."""
 
     def __init__(self, pattern):
         self.pattern, self.tail = pattern, b""
@@ -46,8 +46,8 @@ class Count:
 
 
 class Asking:
-    """One connection that asks again as soon as it is answered. Over a WebSocket `end` is a pattern of an answer's last event, or
-    how many events an answer has; without one an answer ends with its connection."""
+    """One connection that repeats its request as soon as it is answered. Over a WebSocket `end` is a pattern in an
+    answer's last event, or the number of events per answer; without it an answer ends with its connection."""
 
     def __init__(self, port, request, event, end=None, opening=b""):
         self.port, self.request, self.event, self.end, self.opening = port, request, event, end, opening
@@ -71,7 +71,7 @@ class Asking:
         self.socket.sendall(self.request)
 
     def read(self):
-        """Takes what has come; false if the connection has ended."""
+        """Processes received data; returns false once the connection is closed."""
         data = self.socket.recv(1 << 16)
         if not data:
             assert self.of_answer, f"an answer without events: {self.begin!r}"
@@ -88,7 +88,7 @@ class Asking:
 
 
 def measure(pid, make, connections, seconds):
-    """Events a second, microseconds of the process's time for each, and its bytes."""
+    """Returns events per second, and the process's CPU microseconds and bytes per event."""
     selector = selectors.DefaultSelector()
     asking = [make() for _ in range(connections)]
     for one in asking:
@@ -120,7 +120,7 @@ def cpu_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-# ---- whom it is asked of --------------------------------------------------------------------------------------------------------
+# ---- servers under test ---------------------------------------------------------------------------------------------------------
 
 
 def responses_socket(port):
@@ -143,7 +143,7 @@ OURS = {"WebSocket, Responses": responses_socket, "SSE, Responses": responses_ev
 
 @contextlib.contextmanager
 def ours(model, folder, connections, step_us, stored):
-    """With a model whose steps take so long and cost nothing; None: with the tiny one."""
+    """Our server, with a model whose steps take `step_us` and cost no CPU; None: with the tiny model."""
     free = step_us is not None
     flags = ["--device", "cuda"] if free else ["--threads", 1]
     flags += ["--store-path", folder / f"store{time.monotonic_ns()}"] if stored else []
@@ -185,7 +185,7 @@ def llama(binary, model, folder, connections):
 
 
 def cases(options, model, folder):
-    """(server, way, how it is started, how it is asked) of each."""
+    """Yields (server, transport, start function, client function) of each case."""
     event = EVENT.ljust(options.event_bytes, b"x")
     echo = str(os.environ.get("RINGSIDE_BEAST_ECHO") or ROOT / "build/cpu/bin/beast_echo")
     models = {"a model that costs nothing": (0, False), f"the same, a step every {STEP_US // 1000} ms": (STEP_US, False),

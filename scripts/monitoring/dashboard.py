@@ -1,9 +1,10 @@
-"""Writes the Grafana dashboard of a ringside-server: what its clients feel first, why below it.
+"""Writes the Grafana dashboard of a ringside-server: client-visible symptoms first, causes below.
 
     scripts/monitoring/dashboard.py > scripts/monitoring/ringside.dashboard.json
 
-Grafana takes the file under Dashboards, Import; it asks for the Prometheus that scrapes the server as the job "ringside"
-and evaluates ringside.rules.yml. A panel is a title, what it shows in a sentence, its unit and its queries.
+Import the file in Grafana under Dashboards, Import; it asks for the Prometheus that scrapes the server as the job
+"ringside" and evaluates ringside.rules.yml. A panel consists of a title, a one-sentence description, a unit and
+queries.
 """
 
 import json
@@ -15,7 +16,7 @@ SOURCES = {"slot": "green", "host": "blue", "disk": "orange", "recomputed": "red
 
 
 def rate(name, by=""):
-    """The rate of a counter, all of a server's series together or by a label of theirs."""
+    """The rate of a counter, summed over a server's series or by one label."""
     labels = ", ".join(["instance", by] if by else ["instance"])
     return f"sum by ({labels}) (rate({name}{ONE}[$__rate_interval]))"
 
@@ -76,7 +77,7 @@ ROWS = {
 
 
 def colours(title):
-    """Sources have one colour wherever they are shown."""
+    """Gives each cache source the same colour in every panel."""
     if title not in ("Where caches were found", "Waiting for a cache"):
         return []
     return [{"matcher": {"id": "byRegexp", "options": f"/^{source} /"},

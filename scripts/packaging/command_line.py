@@ -1,4 +1,4 @@
-"""What a program takes on its command line, as it tells it itself with --describe."""
+"""A program's command line, parsed from its --describe output."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 class Option:
     flags: list[str]
     value: str  # "PATH", "a|b"; "" = none
-    choices: list[str]  # of the value; [] = anything
+    choices: list[str]  # for the value; [] = anything
     help: str
     group: str
 
@@ -36,19 +36,19 @@ class Command:
     options: list[Option]
     arguments: list[Argument]
     commands: list["Command"] = field(default_factory=list)
-    described: dict = field(default_factory=dict)  # what else the program told
+    described: dict = field(default_factory=dict)  # the rest of the program's description
 
     @property
     def name(self):
         return " ".join(self.path)
 
     def all(self):
-        """Itself and every command below it."""
+        """This command and all its subcommands."""
         return [self] + [below for command in self.commands for below in command.all()]
 
 
 def read_value(text):
-    """How a value is shown, and what it may be. From a placeholder of ours, or from the parser's name of a type and a check."""
+    """Display text and choices of a value, from our placeholder, or from the parser's type and check."""
     if words := re.search(r"\{(.*)\}", text):
         return words[1].replace(",", "|"), words[1].split(",")
     if re.match(r"(U?INT|FLOAT)\b", text):
@@ -69,12 +69,12 @@ def read_command(told, above=()):
 
 
 def ask(program):
-    """What a program tells of itself."""
+    """A program's description of its command line."""
     return json.loads(subprocess.run([program, "--describe"], check=True, capture_output=True, text=True).stdout)
 
 
 def ask_both(server, client):
-    """The commands of both. `ringside keys` and `convert` are run by the server, which knows what they take."""
+    """The commands of both programs. The server runs `ringside keys` and `convert`, so it describes them."""
     server, client = ask(server), ask(client)
     servers = {command["name"]: command for command in server["commands"]}
     client["commands"] = [servers.get(command["name"], command) for command in client["commands"]]

@@ -1,14 +1,15 @@
-"""Completion for bash, zsh and fish, from the command lines that the programs describe. All three go the same way: the words in
-front of the cursor name a command; the word before it may be an option that wants a value; else options or commands fit."""
+"""Completions for bash, zsh and fish, from the programs' descriptions of their command lines. All three work alike: the
+words before the cursor select a command; if the previous word is an option with a value, complete the value; otherwise
+complete options or commands."""
 
 
 def takes(option):
-    """What a value is completed with: words, "FILES" or nothing."""
+    """Completions of a value: words, "FILES" or nothing."""
     return option.choices or ("FILES" if option.takes_file else [])
 
 
 def wants_value(command):
-    """(flags, what completes their value) of each option that takes one."""
+    """(flags, completions of the value) of each option with a value."""
     return [(option.flags, takes(option)) for option in command.options if option.value]
 
 
@@ -61,7 +62,7 @@ def bash(root):
 
 def zsh(root):
     name = "_" + root.name
-    # Square brackets and colons mean something to _describe; backslashes protect colons.
+    # _describe interprets square brackets and colons; backslashes escape colons.
     item = lambda word, help: quoted(word.replace(":", "\\:") + ":" + help.replace(":", "\\:"))
     lines = [
         f"#compdef {root.name}",

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes the manual pages and the shells' completions of both programs, from what these say of their command lines.
+"""Generates the manual pages and shell completions of both programs from their --describe output.
 
     scripts/packaging/make_manual.py build/cpu/bin/ringside-server build/cpu/bin/ringside FOLDER
 
-Writes FOLDER/man8, man1 (compressed), bash, zsh and fish. The date in the pages is SOURCE_DATE_EPOCH's, if it is set.
+Writes FOLDER/man8, man1 (compressed), bash, zsh and fish. The pages are dated by SOURCE_DATE_EPOCH, if set.
 """
 
 import gzip

@@ -1,4 +1,4 @@
-"""Manual pages, from the command lines that the programs describe and the words here that no program says of itself."""
+"""Manual pages, from the programs' descriptions of their command lines and the additional text here."""
 
 import re
 import textwrap
@@ -66,17 +66,17 @@ CLIENT_EXAMPLES = [
     ("ringside sessions export 1 backup.ringside", "the conversation that the list names first, as a file"),
 ]
 
-SHARED_BY = 4  # an option of so many commands is described once, in front of them
+SHARED_BY = 4  # an option shared by this number of commands is described once, before them
 
 
 def text(words):
-    """Words as they stand, whatever they begin with or hold."""
+    """Escapes words that would be read as markup."""
     words = words.replace("\\", "\\e").replace("--", "\\-\\-")
     return re.sub(r"^([.'])", r"\\&\1", words, flags=re.MULTILINE)
 
 
 def literal(words):
-    """What can be typed: with hyphens that can be copied."""
+    """Text to be typed: with hyphens that can be copied."""
     return words.replace("\\", "\\e").replace("-", "\\-")
 
 
@@ -112,13 +112,13 @@ def statuses(rows):
 
 
 def page_of(parts):
-    """The whole page, in lines of less than 80 columns where they may be broken."""
+    """Formats the page, with lines of less than 80 columns where they may be wrapped."""
     lines, filled = [], True
     for line in "\n".join(parts).splitlines():
         filled = line == ".fi" or filled and line != ".nf"
-        # What stands behind .TP is the item that is described: one line.
+        # The line after .TP is the tag of the item: it must not be wrapped.
         if filled and not line.startswith(".") and lines[-1] != ".TP":
-            # A full stop or a quotation mark at the beginning of a line would be a command.
+            # A full stop or a quotation mark at the start of a line would be a command.
             lines += [
                 ("\\&" if part[0] in ".'" else "") + part
                 for part in textwrap.wrap(line, 78, break_long_words=False, break_on_hyphens=False)
@@ -129,12 +129,12 @@ def page_of(parts):
 
 
 def alone(command, shared):
-    """Its options but for those that are described in front of all commands."""
+    """Its options, except those described before all commands."""
     return [described for described in map(entry, command.options) if described not in shared]
 
 
 def described(command, shared):
-    """A command of the client: what it is, and what it alone takes."""
+    """A command of the client: its summary and its own options."""
     parts = [f".SS {literal(command.name)}", synopsis(command), ".PP", text(command.summary) + "."]
     for argument in command.arguments:
         parts.append(f".TP\n\\fI{argument.name}\\fR\n{text(argument.help)}")

@@ -1,12 +1,12 @@
-# Read by cpack: what the Debian package says of itself. CPACK_RINGSIDE_CUDA is the version of the CUDA toolkit that the
-# programs were linked with (13.0) and CPACK_RINGSIDE_GPUS what they were compiled for; without a GPU both are empty. The
-# two packages hold the same files, so that a machine has one of them.
+# Read by cpack: metadata of the Debian package. CPACK_RINGSIDE_CUDA is the version of the CUDA toolkit that the
+# programs were linked with (13.0), CPACK_RINGSIDE_GPUS the GPU architectures they were compiled for; both are empty
+# without a GPU. The two packages contain the same files and conflict with each other.
 set(other ringside-cuda)
 if(CPACK_RINGSIDE_CUDA)
   set(other ringside)
   set(CPACK_DEBIAN_PACKAGE_NAME ringside-cuda)
   set(CPACK_DEBIAN_PACKAGE_PROVIDES "ringside (= ${CPACK_PACKAGE_VERSION})")
-  # As NVIDIA's repositories for Debian and Ubuntu name them. A container has its driver from the machine.
+  # Package names in NVIDIA's repositories for Debian and Ubuntu. A container gets the driver from its host.
   string(REPLACE "." "-" release ${CPACK_RINGSIDE_CUDA})
   string(APPEND CPACK_DEBIAN_PACKAGE_DEPENDS ", cuda-cudart-${release}, libcublas-${release}")
   set(CPACK_DEBIAN_PACKAGE_RECOMMENDS libcuda1)
