@@ -150,7 +150,7 @@ def main():
     fitted = dict(costs, step_ms=step, copy=copy)
     text = to_text(fitted)
     if options.check:
-        sys.exit(0 if text == options.costs.read_text() else "fit_costs: the file is not what the fit gives")
+        sys.exit(0 if text == options.costs.read_text() else "fit_costs: the file differs from the fit; run scripts/fit_costs without --check")
     options.costs.write_text(text)
 
 

@@ -43,7 +43,7 @@ def main():
                     peers[(row["name"], threads, row["context"])].append(row["tokens_per_s"])
 
     rows = []
-    print("| | threads | context | Ringside, tokens/s | llama.cpp, tokens/s | ratio | GB/s, of read bandwidth |")
+    print("| | threads | context | Ringside, tokens/s | llama.cpp, tokens/s | ratio | GB/s, share of read bandwidth |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     for key in sorted(ours):
         name, threads, context = key

@@ -40,7 +40,7 @@ def file_of(folder, name):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--engine", required=True, help="the engine_bench binary")
-    parser.add_argument("--folder", type=Path, required=True, help="where the files are, or are made")
+    parser.add_argument("--folder", type=Path, required=True, help="folder of the model files")
     parser.add_argument("--formats", default=",".join(FORMATS))
     parser.add_argument("--threads", default="2")
     parser.add_argument("--contexts", default="16,1024")

@@ -106,9 +106,9 @@ def main():
     parser.add_argument("--seconds", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--binary", help="another server")
-    parser.add_argument("--folder", type=Path, help="where the store is made")
-    parser.add_argument("--model", type=Path, help="another than the tiny one")
-    parser.add_argument("--threads", type=int, default=1, help="of the engine")
+    parser.add_argument("--folder", type=Path, help="folder of the store")
+    parser.add_argument("--model", type=Path, help="model to use instead of the tiny one")
+    parser.add_argument("--threads", type=int, default=1, help="threads of the engine")
     options = parser.parse_args()
     prepare()
     with tempfile.TemporaryDirectory(prefix="ringside-bench-", dir=options.folder) as folder:

@@ -99,7 +99,7 @@ async def fill(port, wanted, clients=32):
 
     began = time.monotonic()
     await asyncio.gather(*map(client, range(clients)))
-    say(f"{len(ids)} sessions made, {len(ids) / (time.monotonic() - began):.0f} a second")
+    say(f"{len(ids)} sessions created, {len(ids) / (time.monotonic() - began):.0f} per second")
     return ids
 
 
@@ -119,14 +119,14 @@ def bench_stored(options, folder):
         server.wait_until_ready()
         ready_s = time.monotonic() - began
         rows.append(("a server without sessions", empty))
-        rows.append((f"just after {len(ids)} sessions were made", filled))
+        rows.append((f"just after {len(ids)} sessions were created", filled))
         rows.append((f"{len(ids)} stored sessions, just started", server.resident_bytes()))
         with idle_connections(server.port, options.connections) as _:
             resident, share = measure_idle(server, options.seconds)
             rows.append((f"and {options.connections} idle connections ({share:.1%} of one core)", resident))
         with idle_connections(server.port, options.connections, random.Random(1).sample(ids, options.connections)) as _:
             resident, share = measure_idle(server, options.seconds)
-            rows.append((f"each attached to a session of its own ({share:.1%} of one core)", resident))
+            rows.append((f"each attached to a different session ({share:.1%} of one core)", resident))
         server.stop()
     disk = sum(path.stat().st_size for path in (folder / "store").rglob("*") if path.is_file())
     say(f"ready {ready_s:.2f} s after the start of the process; {disk / MIB:.0f} MiB on disk")
@@ -308,7 +308,7 @@ def main():
     parser.add_argument("--history", type=int, default=2000)
     parser.add_argument("--turn", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--folder", type=Path, help="where the store is made")
+    parser.add_argument("--folder", type=Path, help="folder of the store")
     options = parser.parse_args()
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # inherited by the server

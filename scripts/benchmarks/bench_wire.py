@@ -208,9 +208,9 @@ def main():
     parser.add_argument("--connections", type=int, default=16)
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--event-bytes", type=int, default=210, help="of the bare server's frames")
+    parser.add_argument("--event-bytes", type=int, default=210, help="size of the bare server's frames")
     parser.add_argument("--llama-server", help="its path")
-    parser.add_argument("--only", default="", help="only servers with this in their name or way")
+    parser.add_argument("--only", default="", help="run only servers whose name or transport contains this")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
     found = {}
@@ -228,7 +228,7 @@ def main():
     if options.output:
         options.output.write_text(json.dumps({"load": os.getloadavg(), "rows": rows}, indent=1) + "\n")
     print(f"{options.connections} connections, medians of {options.rounds}; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores\n")
-    print("| server | way | events/s | processor time an event, us | bytes an event |\n| --- | --- | --- | --- | --- |")
+    print("| server | transport | events/s | CPU time per event, us | bytes per event |\n| --- | --- | --- | --- | --- |")
     for row in rows:
         print(f"| {row['server']} | {row['way']} | {row['events_per_s']:,.0f} | {row['cpu_us']:.1f} | {row['bytes']:.0f} |")
 

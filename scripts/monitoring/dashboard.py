@@ -27,7 +27,7 @@ def quantiles(name):
 
 
 ROWS = {
-    "What clients feel": [
+    "Client experience": [
         ("Time to first token", "From the start of a turn to its first token.", "s", quantiles("ringside_time_to_first_token_seconds")),
         ("Between tokens", "Time between two tokens of an answer.", "s", quantiles("ringside_inter_token_latency_seconds")),
         ("Whole turns", "From the start of a turn to its end.", "s", quantiles("ringside_e2e_request_latency_seconds")),
@@ -37,35 +37,35 @@ ROWS = {
         ("WebSockets", "Open now.", "short", [(f"ringside_ws_connections{ONE}", "{{instance}}")]),
     ],
     "Memory of conversations": [
-        ("Where caches were found", "Turns that went on with a conversation.", "reqps", [(rate("ringside_resumes_total", "source"), "{{source}} {{instance}}")]),
-        ("Waiting for a cache", "95th percentile of the wait for it, by where it was found. Recomputed: its whole prefill.", "s",
+        ("Where caches were found", "Turns that continued a conversation.", "reqps", [(rate("ringside_resumes_total", "source"), "{{source}} {{instance}}")]),
+        ("Waiting for a cache", "95th percentile of the wait, by cache source. Recomputed: the whole prefill.", "s",
          [(f"ringside:session_restore_seconds:p95{ONE}", "{{source}} {{instance}}")]),
-        ("Input found", "Share of the tokens before an answer that were not computed again.", "percentunit",
+        ("Input found", "Share of input tokens that were not recomputed.", "percentunit",
          [(f"ringside:prompt_tokens_cached:ratio5m{ONE}", "{{instance}}")]),
         ("Saved caches", "Bytes in host memory and on disk.", "bytes", [(f"ringside_cache_bytes{ONE}", "{{tier}} {{instance}}")]),
-        ("Caches moved down", "Out of slots into memory, out of memory to the disk.", "Bps",
+        ("Caches spilled", "From slots to host memory, from host memory to disk.", "Bps",
          [(rate("ringside_cache_spill_bytes_total", "to"), "to {{to}} {{instance}}")]),
-        ("Caches lost", "room: the tiers are too small; idle: nobody came; damaged: the disk.", "ops",
+        ("Caches lost", "room: the tiers are too small; idle: unused for too long; damaged: disk errors.", "ops",
          [(rate("ringside_cache_lost_total", "reason"), "{{reason}} {{instance}}")]),
     ],
     "Engine": [
-        ("Turns", "In the batch, waiting for a slot, and the slots there are.", "short",
+        ("Turns", "Turns in the batch, turns waiting for a slot, and all slots.", "short",
          [(f"ringside_num_requests_running{ONE}", "running {{instance}}"), (f"ringside_num_requests_waiting{ONE}", "waiting {{instance}}"),
           (f"ringside_slots{ONE}", "slots {{instance}}")]),
         ("Waiting for a slot", "From the start of a turn to its first step.", "s", quantiles("ringside_request_queue_time_seconds")),
-        ("Tokens", "Read and written each second.", "short",
+        ("Tokens", "Tokens read and written per second.", "short",
          [(rate("ringside_prompt_tokens_prefilled_total"), "read {{instance}}"), (rate("ringside_generation_tokens_total"), "written {{instance}}")]),
         ("Prefill", "From a turn's first step to its first token.", "s", quantiles("ringside_request_prefill_time_seconds")),
-        ("Length of the input", "Tokens before an answer.", "short", quantiles("ringside_request_prompt_tokens")),
+        ("Length of the input", "Input tokens per turn.", "short", quantiles("ringside_request_prompt_tokens")),
         ("Length of answers", "Tokens.", "short", quantiles("ringside_request_generation_tokens")),
     ],
     "Store": [
         ("Sync of the journal", "Mean over five minutes; every token waits for one.", "s", [(f"ringside:journal_sync_seconds:mean5m{ONE}", "{{instance}}")]),
         ("Free space", "Of the store's disk.", "bytes", [(f"ringside_journal_free_bytes{ONE}", "{{instance}}")]),
-        ("Conversations", "Kept, and of them in memory.", "short",
+        ("Conversations", "All conversations, and those in memory.", "short",
          [(f"ringside_sessions{ONE}", "kept {{instance}}"), (f"ringside_sessions_loaded{ONE}", "in memory {{instance}}")]),
-        ("Damaged", "Conversations that cannot be read: above 0 is for a person.", "short", [(f"ringside_journal_damaged_sessions{ONE}", "{{instance}}")]),
-        ("Refused by the journal", "Changes that found no room.", "ops", [(rate("ringside_journal_refused_total"), "{{instance}}")]),
+        ("Damaged", "Unreadable conversations: investigate any value above 0.", "short", [(f"ringside_journal_damaged_sessions{ONE}", "{{instance}}")]),
+        ("Refused by the journal", "Changes refused for lack of space.", "ops", [(rate("ringside_journal_refused_total"), "{{instance}}")]),
         ("Age of the newest backup", "", "s", [(f"time() - (ringside_backup_last_success_timestamp_seconds{ONE} > 0)", "{{instance}}")]),
     ],
     "Process": [

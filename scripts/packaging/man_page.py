@@ -6,22 +6,22 @@ from collections import Counter
 
 SERVER_WORDS = """\
 .B ringside\\-server
-serves a language model to many conversations at once, over WebSockets and HTTP. It keeps each conversation: its text on disk, its
-cache of keys and values where it is quickest to go on from, so that a turn costs its new tokens only.
+serves a language model to many concurrent conversations, over WebSockets and HTTP. It stores each conversation: its text on disk, its
+KV cache in the fastest available tier, so that a turn costs only its new tokens.
 .PP
-The port is open at once. When a first turn has been computed, one line with the address is written to standard output,
+The port opens at once. After a warm-up turn the server prints one line with its address to standard output,
 .I /readyz
-answers 200, and the service manager is told."""
+answers 200, and the service manager is notified."""
 
 SERVER_SIGNALS = """\
 .TP
 .BR SIGTERM ", " SIGINT
-New turns are refused, running ones may end within
+New turns are refused, running ones may finish within
 .BR \\-\\-shutdown\\-timeout ,
-sockets are closed, caches are saved. A second one ends the process at once. Neither loses anything acknowledged.
+sockets are closed, caches are saved. A second signal ends the process at once. Neither loses acknowledged data.
 .TP
 .B SIGHUP
-Keys and certificate are read again."""
+Reloads keys and certificate."""
 
 SERVER_FILES = """\
 .TP
@@ -35,22 +35,22 @@ CLIENT_WORDS = """\
 .B ringside
 chats with a
 .BR ringside\\-server (8),
-looks after the conversations on it, and measures it. The conversation is the server's: it can be gone on with from anywhere."""
+manages its conversations, and benchmarks it. Conversations are stored on the server and can be continued from anywhere."""
 
 CLIENT_ENVIRONMENT = """\
 .TP
 .BR RINGSIDE_URL ", " RINGSIDE_API_KEY ", " RINGSIDE_CACERT
-Stand in for
+Defaults of
 .BR \\-\\-url ", " \\-\\-api\\-key " and " \\-\\-cacert .
 .TP
 .B RINGSIDE_KEYS_FILE
-Stands in for
+Default of
 .B \\-\\-file
 of
 .BR "ringside keys" .
 .TP
 .B NO_COLOR
-If it is set, answers have no colour and their Markdown is shown as it was written."""
+If set, answers have no colour and Markdown is shown as written."""
 
 CLIENT_STATUS = [
     (0, "done"),
@@ -60,10 +60,10 @@ CLIENT_STATUS = [
 ]
 
 CLIENT_EXAMPLES = [
-    ("ringside run SmolLM2-135M-Instruct.Q4_1.gguf", "a server of one's own, and a chat with it"),
-    ("ringside chat --url https://chat.example.org -c", "goes on with the last conversation on another machine"),
-    ('git diff | ringside chat "What does this change?"', "one answer; its conversation is gone then"),
-    ("ringside sessions export 1 backup.ringside", "the conversation that the list names first, as a file"),
+    ("ringside run SmolLM2-135M-Instruct.Q4_1.gguf", "a chat with a private server"),
+    ("ringside chat --url https://chat.example.org -c", "continues the last conversation on a remote server"),
+    ('git diff | ringside chat "What does this change?"', "one answer, whose conversation is then deleted"),
+    ("ringside sessions export 1 backup.ringside", "exports the first conversation of the list to a file"),
 ]
 
 SHARED_BY = 4  # an option shared by this number of commands is described once, before them
@@ -153,7 +153,7 @@ def server_page(server, date):
         ".br",
         "\\fBringside\\-server convert\\fR \\fIFROM\\fR \\fITO\\fR ...",
     ]
-    parts += [".SH DESCRIPTION", SERVER_WORDS, ".SH OPTIONS", "Defaults stand in [brackets]."]
+    parts += [".SH DESCRIPTION", SERVER_WORDS, ".SH OPTIONS", "Defaults are shown in [brackets]."]
     group = None
     for option in server.options:
         if option.group != group:
@@ -180,7 +180,7 @@ def client_page(client, date):
         f"ringside \\- {text(client.summary.split(': ', 1)[1])}",
     ]
     parts += [".SH SYNOPSIS", "\\fBringside\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR]", ".SH DESCRIPTION", CLIENT_WORDS]
-    parts += [".SH OPTIONS", "Options that several commands take:"] + shared
+    parts += [".SH OPTIONS", "Options of several commands:"] + shared
     parts += [".PP", "Without a command:"] + alone(client, shared) + [".SH COMMANDS"]
     for command in commands[1:]:
         parts += described(command, shared)
