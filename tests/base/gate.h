@@ -1,4 +1,4 @@
-// Calls that wait until a test lets them go.
+// Blocks calls until a test opens the gate.
 #pragma once
 
 #include <atomic>
@@ -13,11 +13,11 @@ class Gate {
   std::function<void()> Call() {
     return [this, opened = opened_] {
       ++entered_;
-      opened.wait();  // the gate may be gone by then
+      opened.wait();  // the gate may be destroyed by then
     };
   }
   void Open() { open_.set_value(); }
-  /// Waits until `count` calls are inside.
+  /// Waits until `count` calls have entered.
   void WaitEntered(int count) const {
     while (entered_ < count) std::this_thread::yield();
   }

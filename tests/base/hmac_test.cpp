@@ -16,7 +16,7 @@ std::string FromHex(std::string_view digits) {
   return bytes;
 }
 
-// RFC 4231, test case 1: a key is filled up with zeros, so its 20 bytes are the same key as these 32.
+// RFC 4231, test case 1: keys are zero-padded, so its 20-byte key equals these 32 bytes.
 TEST(Hmac, EqualsThePublishedOne) {
   const SealKey key(std::string(20, '\x0b') + std::string(12, '\0'));
   const std::string code = FromHex("b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");

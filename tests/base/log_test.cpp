@@ -1,4 +1,4 @@
-// What the log writes, as text and as JSON.
+// Log output as text and as JSON.
 #include "base/log.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ class LogTest : public testing::Test {
  protected:
   ~LogTest() override { ConfigureLog(LogLevel::kInfo, LogFormat::kText); }
 
-  /// What `write` logs, without the time and the level.
+  /// Returns what `write` logs, without time and level.
   template <class Write>
   std::string Logged(LogFormat format, Write write) {
     ConfigureLog(LogLevel::kInfo, format);
@@ -42,7 +42,7 @@ TEST_F(LogTest, WhatIsLoggedInATraceNamesIt) {
   const TraceContext outer{"4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7", true}, none;
   const auto write = [&] {
     const LogTrace trace(outer);
-    const LogTrace inner(none);  // of a turn that was read from disk
+    const LogTrace inner(none);  // for a turn loaded from disk
     LogInfo("quiet");
   };
   EXPECT_EQ(Logged(LogFormat::kText, write), "quiet");
@@ -63,7 +63,7 @@ TEST_F(LogTest, JsonStaysJsonWhateverIsInAName) {
   };
   EXPECT_EQ(escaped("a \"b\" \\ \n\x7f"), R"("msg":"a \"b\" \\ \u000a\u007f"})");
   EXPECT_EQ(escaped("\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x99\x82"), "\"msg\":\"\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x99\x82\"}");
-  // Cut short, too long for what it is, half of a pair, beyond the last one, no beginning.
+  // Truncated, overlong, half of a surrogate pair, beyond the last code point, a stray continuation byte.
   EXPECT_EQ(escaped("\xC3"), R"("msg":"\ufffd"})");
   EXPECT_EQ(escaped("\xC0\x80"), R"("msg":"\ufffd\ufffd"})");
   EXPECT_EQ(escaped("\xE0\x80\x80x"), R"("msg":"\ufffd\ufffd\ufffdx"})");

@@ -1,4 +1,4 @@
-// Long work: the order of owners, refusals, and the calls that run meanwhile.
+// Long work: fairness between owners, refusals, and calls that run meanwhile.
 #include "base/long_work.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ class LongWorkTest : public ::testing::Test {
  protected:
   ~LongWorkTest() override { Join(); }
 
-  /// Returns once the call waits or runs.
+  /// Returns once the call is queued or running.
   void Begin(const std::string& owner) {
     Begin(owner, [] {});
   }
@@ -55,7 +55,7 @@ class LongWorkTest : public ::testing::Test {
 
   LongWorkLane lane_{{.threads = 1, .waiting_of_owner = 3, .waiting = 5}};
   std::mutex mutex_;
-  std::string order_;  // owners have names of one letter
+  std::string order_;  // owners have one-letter names
   std::atomic<int> refused_{0}, ended_{0};
   int begun_ = 0;
   std::vector<std::thread> callers_;
@@ -68,7 +68,7 @@ TEST_F(LongWorkTest, TheOwnerThatHasUsedTheLeastGoesFirst) {
   Begin("b", gate.Call());
   gate.WaitEntered(1);
   for (int i = 0; i < 3; ++i) Begin("a");
-  Begin("c");  // never before
+  Begin("c");  // a new owner
   gate.Open();
   Join();
   EXPECT_EQ(order_.substr(0, 3), "abc");

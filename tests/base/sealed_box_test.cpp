@@ -45,8 +45,7 @@ TEST(SealedBoxTest, TheSameTextIsNeverSealedAlike) {
   EXPECT_EQ(all.size(), 1000u);
 }
 
-// Test case 16 of "The Galois/Counter Mode of Operation" (McGrew, Viega): the box is AES-256-GCM and nothing of our
-// own.
+// Test case 16 of "The Galois/Counter Mode of Operation" (McGrew, Viega): the box is standard AES-256-GCM.
 TEST(SealedBoxTest, IsAes256Gcm) {
   const auto bytes = [](std::string_view hex) {
     std::string out;

@@ -1,4 +1,4 @@
-// The header traceparent, as W3C Trace Context has it, from friends and from others.
+// The traceparent header according to W3C Trace Context, valid and malformed.
 #include "base/trace_context.h"
 
 #include <gtest/gtest.h>

@@ -33,7 +33,7 @@ TEST(WorkerPoolTest, WhatWaitsAndWhatWasRefusedIsCounted) {
   EXPECT_EQ(pool.stats().calls, 0U);
   ASSERT_TRUE(pool.Submit("a", 20, [] {}).ok());
   ASSERT_TRUE(pool.Submit("a", 30, [] {}).ok());
-  EXPECT_FALSE(pool.Submit("a", 40, [] {}).ok());  // half the line is its share
+  EXPECT_FALSE(pool.Submit("a", 40, [] {}).ok());  // its share is half of the queue
   ASSERT_TRUE(pool.Submit("b", 50, [] {}).ok());
   EXPECT_EQ(pool.stats().calls, 3U);
   EXPECT_EQ(pool.stats().bytes, 100U);
@@ -111,7 +111,7 @@ TEST(WorkerPoolTest, ALargeCallWaitsUntilTheOthersHaveHadAsMuchAndNoLonger) {
   std::atomic<bool> begun{false};
   std::promise<int> small_calls;
   ASSERT_TRUE(pool.Submit("large", 1 << 20, [&] { begun = true; }).ok());
-  // Small ones without end, each of another client.
+  // An endless stream of small calls, each from a different client.
   const std::function<void(int)> next = [&](int count) {
     if (begun || count == 10'000) return small_calls.set_value(count);
     EXPECT_TRUE(pool.Submit("small " + std::to_string(count), 60 << 10, [&next, count] { next(count + 1); }).ok());
@@ -131,17 +131,17 @@ TEST(WorkerPoolTest, WhatWaitsIsBoundedForAllAndForEach) {
   EXPECT_TRUE(pool.Submit("a", 0, [] {}).ok());
   EXPECT_TRUE(pool.Submit("a", 0, [] {}).ok());
   EXPECT_EQ(pool.Submit("a", 0, [] {}).code(), StatusCode::kUnavailable);  // half of the queue
-  EXPECT_TRUE(pool.Submit("b", 600, [] {}).ok());                          // beyond its share, but its only one
+  EXPECT_TRUE(pool.Submit("b", 600, [] {}).ok());                          // exceeds its share, but is its only one
   EXPECT_EQ(pool.Submit("b", 1, [] {}).code(), StatusCode::kUnavailable);
   EXPECT_EQ(pool.Submit("c", 401, [] {}).code(), StatusCode::kUnavailable);
   EXPECT_TRUE(pool.Submit("c", 400, [] {}).ok());
   EXPECT_EQ(pool.Submit("d", 0, [] {}).code(), StatusCode::kUnavailable);
   gate.Open();
-  // Room comes back with the work that is done.
+  // Room is freed as work completes.
   while (!pool.Submit("d", 1'000, [] {}).ok()) std::this_thread::yield();
 }
 
-/// A call that waits for the disk until the gate opens; ++refused where it may not.
+/// A call that waits for the disk until the gate opens; counts a refusal in `refused`.
 std::function<void()> WaitForDisk(Gate& gate, std::atomic<int>& refused) {
   return [pass = gate.Call(), &refused] {
     const Result<DiskWait> wait = DiskWait::Begin();
@@ -224,7 +224,7 @@ TEST(WorkerPoolTest, WorkersThatNeverBecomeFreeAreSeen) {
   ASSERT_TRUE(pool.Submit("a", 0, gate.Call()).ok());
   gate.WaitEntered(1);
   while (pool.stats().longest_call_ms == 0) std::this_thread::yield();
-  EXPECT_EQ(pool.stats().stalled_ms, 0);  // one is free
+  EXPECT_EQ(pool.stats().stalled_ms, 0);  // one worker is free
   ASSERT_TRUE(pool.Submit("b", 0, gate.Call()).ok());
   while (pool.stats().stalled_ms == 0) std::this_thread::yield();
   gate.Open();
@@ -248,7 +248,7 @@ TEST(WorkerPoolTest, StopEndsWhatRunsAndDropsWhatWaits) {
   std::atomic<bool> ran{false};
   ASSERT_TRUE(pool.Submit("a", 0, [held, &ran] { ran = true; }).ok());
   std::thread stopper([&] { pool.Stop(); });
-  // Until Stop has begun: before that only a full queue refuses.
+  // Repeats until Stop has started: before that only a full queue refuses.
   while (pool.Submit("b", 0, [] {}).message() != "The server is stopping.") std::this_thread::yield();
   gate.Open();
   stopper.join();

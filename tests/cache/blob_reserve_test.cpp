@@ -10,7 +10,7 @@
 namespace ringside {
 namespace {
 
-// A size of its own for each test: the reserve is the process's.
+// Each test uses a different size: the reserve is shared by the process.
 TEST(BlobReserve, ABlobsMemoryWaitsForTheNextOfItsSize) {
   constexpr size_t kBytes = 1'000'001;
   BlobReserve& reserve = BlobReserve::Instance();
@@ -47,7 +47,7 @@ TEST(BlobReserve, ItIsBoundedAndMakesRoomForTheSizeInUse) {
   EXPECT_EQ(reserve.waiting_blocks(kBytes), kLimit / kBytes);
   EXPECT_LE(reserve.waiting_bytes(), kLimit);
   const size_t full = reserve.waiting_bytes();
-  { const Blob beyond = Blob::Make(kBytes + 1); }  // freed for good
+  { const Blob beyond = Blob::Make(kBytes + 1); }  // freed permanently
   EXPECT_EQ(reserve.waiting_bytes(), full);
   reserve.LayIn(1'000'005, 8);
   EXPECT_EQ(reserve.waiting_blocks(1'000'005), 8u);
@@ -67,7 +67,7 @@ TEST(BlobReserve, ManyThreadsTakeAndGive) {
         Blob blob = Blob::Make(kBytes);
         blob.writable()[i % kBytes] = std::byte(t);
         if (i % 7 == 0) std::this_thread::yield();
-        wrong += blob.data()[i % kBytes] != std::byte(t) ? 1 : 0;  // nobody else has it
+        wrong += blob.data()[i % kBytes] != std::byte(t) ? 1 : 0;  // no other thread has it
       }
     });
   }
@@ -77,7 +77,7 @@ TEST(BlobReserve, ManyThreadsTakeAndGive) {
 
 TEST(BlobReserve, CellsThatWereLentComeFirstAndComeBack) {
   constexpr size_t kCell = 3'000'001;
-  static std::vector<std::byte> memory(2 * kCell);  // for good
+  static std::vector<std::byte> memory(2 * kCell);  // never freed
   BlobReserve& reserve = BlobReserve::Instance();
   const auto inside = [](const Blob& blob) {
     return blob.data() >= memory.data() && blob.data() < memory.data() + memory.size();

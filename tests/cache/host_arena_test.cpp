@@ -1,5 +1,5 @@
-// Host memory that is made fit for copies: piece by piece, and with its pages there before a driver is asked to pin
-// them, which would wait for them.
+// Preparing host memory for copies: piece by piece, prefaulted before it is pinned, because the driver would otherwise
+// wait for the page faults.
 #include "cache/host_arena.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ constexpr size_t kCell = (size_t{1} << 20) - 4096, kPieceCells = 128, kPiece = k
 
 class PinningBackend final : public ForwardingBackend {
  public:
-  /// Pins so many pieces.
+  /// Pins up to `pieces` pieces.
   explicit PinningBackend(size_t pieces)
       : ForwardingBackend(std::move(*MakeCpuBackend({.threads = 1}))), pieces_(pieces) {}
 
@@ -32,7 +32,7 @@ class PinningBackend final : public ForwardingBackend {
     return there_.size() <= pieces_;
   }
   void StopWhenAsked(HostArena& arena) { arena_ = &arena; }
-  /// Of what each call was to pin, how many of its pages were there.
+  /// Number of resident pages at each pin call.
   const std::vector<std::ptrdiff_t>& there() const { return there_; }
   size_t bytes() const { return bytes_; }
 
@@ -49,11 +49,11 @@ TEST(HostArenaTest, AllCellsAreThereAfterTheWaitAndTheirPagesBeforeTheyArePinned
   HostArena arena;
   arena.Start(backend, kCell, 4 * kPiece);
   arena.Wait();
-  EXPECT_EQ(BlobReserve::Instance().free_cells(kCell), 4 * kPieceCells);  // no other test's are of this size
+  EXPECT_EQ(BlobReserve::Instance().free_cells(kCell), 4 * kPieceCells);  // no other test uses this size
   EXPECT_EQ(backend.bytes(), 4 * kPiece);
   ASSERT_EQ(backend.there().size(), 4u);
   for (size_t i = 0; i < 4; ++i) {
-    // Where nothing is gained by it no memory is taken: the first piece tells.
+    // The first piece is not prefaulted: it tests whether pinning helps, so that no memory is committed if it does not.
     EXPECT_EQ(backend.there()[i], i == 0 ? 0 : std::ptrdiff_t{kPiece / 4096}) << i;
   }
 }
@@ -66,7 +66,7 @@ TEST(HostArenaTest, ItEndsWhereNothingIsGainedOrNoMoreIsToBeHad) {
     arena.Start(backend, kCell, 40 * kPiece);
     arena.Wait();
     EXPECT_EQ(BlobReserve::Instance().free_cells(kCell) - before, pieces * kPieceCells);
-    EXPECT_LT(backend.there().size(), 20u);  // each thread asks once more at most
+    EXPECT_LT(backend.there().size(), 20u);  // each thread asks at most once more
   }
 }
 

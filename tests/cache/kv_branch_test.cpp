@@ -1,4 +1,4 @@
-// Branches of a cache by their bytes: each row holds its position and who wrote it, at the ends of its lane.
+// Branches of a cache, compared by bytes: each row stores its position and its writer at the ends of its lane.
 #include "cache/kv_branch.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ class KvBranchTest : public testing::Test {
     std::memcpy(&row, Lane(cache, position), sizeof row);
     return row;
   }
-  /// What the next token sees, from `from` on, was written by `writer`.
+  /// Asserts that the rows from `from` on that the next token attends to were written by `writer`.
   void ExpectWrittenBy(const KvCache& cache, int64_t from, int64_t end, int32_t writer) {
     for (int64_t p = std::max(from, cache.ring().FirstLive(cache.ring().next())); p < end; ++p) {
       EXPECT_EQ(At(cache, p), (Row{static_cast<int32_t>(p), writer})) << p;
@@ -61,7 +61,7 @@ class KvBranchTest : public testing::Test {
 
 TEST_F(KvBranchTest, BranchesPartCopyAndJoin) {
   ASSERT_EQ(shape_.ring_rows(), 64);
-  // From a prompt within the pinned tile's end to a ring that has turned thrice, at every place in a tile.
+  // From a prompt inside the pinned tile to a ring that has wrapped three times, at every offset in a tile.
   for (int64_t length = 5; length < 200; ++length) {
     history_->Reset(kWindow);
     Append(history_, length, 0);
@@ -88,7 +88,7 @@ TEST_F(KvBranchTest, BranchesPartCopyAndJoin) {
     ExpectWrittenBy(*history_, 5, length, 0);
     ExpectWrittenBy(*history_, length, length + 7, 1);
     ExpectWrittenBy(*history_, length + 7, end, 2);
-    // Rows that the last tile overwrote count as gone.
+    // Rows overwritten by the last tile count as evicted.
     for (int64_t p = std::max<int64_t>(history_->ring().resident(), 5); p < length; ++p) {
       EXPECT_EQ(At(*history_, p), (Row{static_cast<int32_t>(p), 0})) << p;
     }
@@ -97,7 +97,7 @@ TEST_F(KvBranchTest, BranchesPartCopyAndJoin) {
 
 TEST_F(KvBranchTest, BeginsInTheMiddleAndGoesOnForAsLongAsItLikes) {
   for (int64_t length = 6; length < 200; ++length) {
-    const int64_t tokens = std::max<int64_t>(5, length - 9);  // that of a ring of 64 rows are still there
+    const int64_t tokens = std::max<int64_t>(5, length - 9);  // of a 64-row ring, these rows are still present
     history_->Reset(kWindow);
     Append(history_, length, 0);
     BranchOff(*backend_, first_, *history_, tokens);
@@ -108,7 +108,7 @@ TEST_F(KvBranchTest, BeginsInTheMiddleAndGoesOnForAsLongAsItLikes) {
     ExpectWrittenBy(*first_, 5, tokens, 0);
     ExpectWrittenBy(*first_, tokens, tokens + 20, 1);
     EXPECT_EQ(first_->SeesRows(tokens), first_->ring().FirstLive(tokens + 20) < first_->branch());
-    Append(first_, 100, 1);  // its own ring turns, and again
+    Append(first_, 100, 1);  // its own ring wraps, twice
     ExpectWrittenBy(*first_, tokens, tokens + 120, 1);
     EXPECT_FALSE(first_->SeesRows(tokens + 120));
     ExpectWrittenBy(*history_, 5, length, 0);

@@ -71,7 +71,7 @@ TEST_F(KvPoolTest, LendsEachSlotOnceAndGivesItEmptyAgain) {
   EXPECT_EQ(again->ring().window().memory_len, 10);
 }
 
-// Counts pages, and fails when it is told to. What it gives holds another conversation's rows: not numbers.
+// Counts pages, and fails on demand. Committed memory contains stale rows, as after another conversation.
 struct PageBackend final : ForwardingBackend {
   PageBackend() : ForwardingBackend(std::move(*MakeCpuBackend({.threads = 1}))) {}
   Status Commit(void* data, size_t bytes) override {
@@ -127,7 +127,7 @@ TEST_F(KvMemoryTest, ManyShortOnesAreHeldWhereFewSlabsWouldBe) {
   }
   EXPECT_EQ(backend_.committed, 18 * kPage);
   EXPECT_EQ(pool->free_bytes(), 0);
-  // A full one more page: not before somebody has gone.
+  // A full pool cannot commit another page until a cache leaves.
   const int64_t two = pool->BytesFor(window_, 40);
   EXPECT_EQ(two, 2 * kPage);
   EXPECT_EQ(pool->Grow(caches[0], two).code(), StatusCode::kOverloaded);
@@ -146,14 +146,14 @@ TEST_F(KvMemoryTest, WhatIsAheadIsNobodysYet) {
   EXPECT_EQ(backend_.committed, 4 * kPage);
   EXPECT_EQ(pool->free_bytes(), 8 * kPage);
   Write(first, 20);
-  // Half of what is ahead is there: nothing more is asked for.
+  // Half of the readahead is still unused: nothing more is requested.
   ASSERT_TRUE(pool->Grow(first, 2 * kPage, 3 * kPage).ok());
   EXPECT_EQ(backend_.committed, 4 * kPage);
   ASSERT_TRUE(pool->Grow(second, 7 * kPage).ok());
   EXPECT_EQ(backend_.committed, 9 * kPage);
   EXPECT_EQ(pool->Grow(first, 3 * kPage).code(), StatusCode::kOverloaded);
-  EXPECT_EQ(*static_cast<char*>(first->slab()), 1);  // its own rows stayed
-  // A turn that has ended keeps what it holds.
+  EXPECT_EQ(*static_cast<char*>(first->slab()), 1);  // its own rows are unchanged
+  // A turn that has ended keeps its pages.
   pool->Settle(first);
   EXPECT_EQ(pool->promised_bytes(*first), kPage);
   EXPECT_EQ(pool->free_bytes(), kPage);
@@ -187,7 +187,7 @@ TEST_F(KvMemoryTest, WhatACacheHasAheadItKeepsWhenItGrows) {
   ASSERT_TRUE(pool->Grow(second, 3 * kPage, kPage).ok());
   ASSERT_TRUE(pool->Grow(third, kPage).ok());
   ASSERT_EQ(backend_.committed, 9 * kPage);
-  EXPECT_TRUE(pool->Grow(first, 5 * kPage).ok());  // from the second
+  EXPECT_TRUE(pool->Grow(first, 5 * kPage).ok());  // taken from the second
   EXPECT_EQ(pool->free_bytes(), 0);
   std::memset(first->slab(), 1, 5 * kPage);
 }
@@ -218,7 +218,7 @@ TEST_F(KvMemoryTest, NoPageIsLostOrLentTwice) {
   auto pool = KvPool::Make(backend_, shape_, 12, 30 * kPage);
   ASSERT_TRUE(pool.ok());
   std::mt19937 random(7);
-  std::map<KvCache*, unsigned char> lent;  // what its rows hold
+  std::map<KvCache*, unsigned char> lent;  // expected content of its rows
   for (int step = 0; step < 20'000; ++step) {
     const auto any = [&] { return std::next(lent.begin(), static_cast<int64_t>(random() % lent.size())); };
     switch (random() % 5) {

@@ -10,7 +10,7 @@
 namespace ringside {
 namespace {
 
-// The ring as a plain list: what each physical row holds, and the rule for what is live written out by hand.
+// The ring as a plain list: the position in each physical row, and a direct implementation of the liveness rule.
 class NaiveRing {
  public:
   NaiveRing(RingWindow window, int64_t rows) : window_(window), rows_(window.pinned + rows, -1) {}
@@ -37,7 +37,7 @@ class NaiveRing {
     }
     return oldest;
   }
-  // Does the ring still hold every row that the query at position t sees, apart from its own?
+  // Whether the ring still holds every row that the query at position t attends to, apart from its own.
   bool HoldsAllFor(int64_t t) const {
     for (int64_t p = FirstLive(t); p < t; ++p) {
       if (std::find(rows_.begin(), rows_.end(), p) == rows_.end()) return false;
@@ -79,7 +79,7 @@ TEST_P(RingWalk, AgreesWithAPlainListOnRandomWalks) {
         }
         const int64_t first = naive.next(), most = ring.max_chunk();
         ASSERT_GE(most, chunk);
-        // Every row of the chunk must find its whole window after the chunk has been written; of a larger one not.
+        // Every row of the chunk must find its whole window after the chunk has been written; a larger chunk must not.
         const auto each_finds_its_window = [first](const NaiveRing& after) {
           for (int64_t t = first; t < after.next(); ++t) {
             if (!after.HoldsAllFor(t)) return false;
@@ -99,7 +99,7 @@ TEST_P(RingWalk, AgreesWithAPlainListOnRandomWalks) {
       for (int64_t t = std::max<int64_t>(0, ring.next() - 2 * memory_len); t <= ring.next(); ++t) {
         ASSERT_EQ(ring.FirstLive(t), naive.FirstLive(t)) << t;
       }
-      // A roll-back that is allowed is always safe, whatever was rolled back before.
+      // A permitted rollback is always safe, whatever was rolled back before.
       for (int64_t to = 0; to <= ring.next(); ++to) {
         if (ring.CanRollBack(to) && to > pinned) {
           ASSERT_TRUE(naive.HoldsAllFor(to)) << to << " of " << ring.next();
@@ -127,7 +127,7 @@ TEST(Ring, PinnedQueryStandsAtItsDistanceInTheCache) {
   Ring ring({4, 100, Eviction::kToken}, 100);
   EXPECT_EQ(ring.PinnedQueryPosition(2), 2);
   EXPECT_EQ(ring.PinnedQueryPosition(103), 103);   // nothing evicted: the true position
-  EXPECT_EQ(ring.PinnedQueryPosition(5000), 103);  // S + memory_len - 1 for ever after
+  EXPECT_EQ(ring.PinnedQueryPosition(5000), 103);  // S + memory_len - 1 from here on
 }
 
 TEST(Ring, TurnEvictionOpensTheWindowAtAMessageWithinAQuarter) {
@@ -147,9 +147,9 @@ TEST(Ring, MessageStartsAfterTheQueryDoNotMoveIt) {
 }
 
 TEST(Ring, RollBackRemembersTheHighWaterMark) {
-  // Spare of 4 rows: measured from the present end, a second roll-back would seem free and is not.
+  // A spare of 4 rows: measured from the current end, a second rollback would wrongly seem free.
   Ring ring({0, 8, Eviction::kToken}, 12);
-  for (int i = 0; i < 10; ++i) ring.Append(4);  // next = 40, rows 28 .. 39 are there
+  for (int i = 0; i < 10; ++i) ring.Append(4);  // next = 40, rows 28 .. 39 are present
   ASSERT_TRUE(ring.CanRollBack(36));
   ring.RollBack(36);
   EXPECT_EQ(ring.resident(), 28);
@@ -172,7 +172,7 @@ TEST(Ring, SkipToContinuesBehindTheGap) {
   ring.Append(4);
   ring.SkipTo(1000);
   EXPECT_EQ(ring.Append(5), 1000);
-  EXPECT_FALSE(ring.CanRollBack(1003));  // would see rows that never were
+  EXPECT_FALSE(ring.CanRollBack(1003));  // would attend to rows that never existed
   EXPECT_TRUE(ring.CanRollBack(4));
 }
 

@@ -1,4 +1,4 @@
-// A snapshot's bytes as hostile input: every truncation, every flipped byte, and lies under a right checksum.
+// A snapshot's bytes as hostile input: every truncation, every flipped byte, and forged fields under a valid checksum.
 #include <gtest/gtest.h>
 
 #define XXH_STATIC_LINKING_ONLY  // XXH3 by that name
@@ -16,7 +16,7 @@ namespace {
 
 std::span<const std::byte> Bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-/// Makes the header's checksum right again.
+/// Recomputes the header's checksum.
 void Reseal(std::string& header) {
   const uint64_t check = XXH3_64bits(header.data(), header.size() - 8);
   std::memcpy(header.data() + header.size() - 8, &check, 8);
@@ -37,8 +37,8 @@ class SnapshotBytesTest : public SnapshotCacheTest {
     return status.code() == StatusCode::kCorruption || status.code() == StatusCode::kMismatch;
   }
 
-  /// Takes a header that decodes as far as it goes: chunks that fit, then into a cache. Nothing may crash; what is
-  /// refused is refused with a type.
+  /// Uses a header as far as it decodes: matches chunks, then restores them into a cache. Nothing may crash; refusals
+  /// must be typed.
   void Use(Snapshot& snapshot) {
     for (size_t i = 0; i < snapshot.chunks().size(); ++i) {
       if (i >= snapshot_.chunks().size()) break;
@@ -93,7 +93,7 @@ TEST_F(SnapshotBytesTest, RandomFlipsElsewhereAreRefused) {
   }
 }
 
-// Behind the checksum, where only a forger gets: the decoder must hold by its own checks.
+// After the checksum, which a forger can recompute, the decoder's own checks must hold.
 TEST_F(SnapshotBytesTest, LiesUnderARightChecksumAreRefusedOrHarmless) {
   int accepted = 0;
   for (size_t i = 0; i + 8 < header_.size(); ++i) {
@@ -110,7 +110,7 @@ TEST_F(SnapshotBytesTest, LiesUnderARightChecksumAreRefusedOrHarmless) {
       Use(*snapshot);
     }
   }
-  EXPECT_GT(accepted, 100);  // fingerprint, id, tokens, hashes: any value is a value
+  EXPECT_GT(accepted, 100);  // fingerprint, id, tokens, hashes: every value is valid
 }
 
 TEST_F(SnapshotBytesTest, AbsurdNumbersUnderARightChecksumAreRefusedOrHarmless) {
@@ -167,7 +167,7 @@ TEST_F(SnapshotBytesTest, AbsurdNumbersUnderARightChecksumAreRefusedOrHarmless) 
 }
 
 TEST_F(SnapshotBytesTest, OtherVersionsAreRefusedAsSuch) {
-  for (const char version : {0, 1, 3}) {  // 1: its bytes have another order
+  for (const char version : {0, 1, 3}) {  // 1: a different byte order
     std::string other = header_;
     other[8] = version;
     Reseal(other);
@@ -176,7 +176,7 @@ TEST_F(SnapshotBytesTest, OtherVersionsAreRefusedAsSuch) {
 }
 
 TEST_F(SnapshotBytesTest, TheDocumentedExampleIsWhatIsWritten) {
-  // cache/SNAPSHOT.md shows this header: 1 layer, 1 head of 2 dimensions, 3 tokens, the first pinned.
+  // The example header of cache/SNAPSHOT.md: 1 layer, 1 head of 2 dimensions, 3 tokens, the first pinned.
   KvShape shape{1, 1, 2, DType::kF16, 1, 1};
   auto slab = backend_->Allocate(static_cast<size_t>(shape.slab_bytes()));
   ASSERT_TRUE(slab.ok());

@@ -1,5 +1,5 @@
-// Caches with known rows: what the row of position p holds is a function of p and of how often the conversation was
-// rolled back, so that every element of every live row can be compared.
+// Caches with known rows: the content of position p's row is a function of p and of the number of rollbacks, so that
+// every element of every live row can be compared.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 namespace ringside {
 
-/// The CPU, with pieces of any size.
+/// The CPU, with pieces of configurable size.
 struct PieceBackend final : ForwardingBackend {
   PieceBackend() : ForwardingBackend(std::move(*MakeCpuBackend({.threads = 1}))) {}
   int64_t slab_piece_bytes() const override { return piece_bytes; }
@@ -35,19 +35,19 @@ class SnapshotCacheTest : public testing::Test {
     }
   }
 
-  /// Cache `i`, empty, with this window. Its slab keeps what was in it.
+  /// Cache `i`, reset to this window. Its slab keeps the old bytes.
   KvCache& Fresh(size_t i, const RingWindow& window) {
     caches_[i]->Reset(window);
     return *caches_[i];
   }
 
-  /// Overwrites the whole slab with noise: the rows of someone else.
+  /// Fills the whole slab with noise, like another conversation's rows.
   void Scribble(KvCache& cache) {
     auto* bytes = static_cast<unsigned char*>(cache.slab());
     for (int64_t i = 0; i < cache.shape().slab_bytes(); ++i) bytes[i] = static_cast<unsigned char>(random_());
   }
 
-  /// Appends n tokens and writes their rows, with a message start now and then.
+  /// Appends n tokens and writes their rows, with occasional message starts.
   void Grow(KvCache& cache, int64_t n) {
     for (; n > 0; --n) {
       const int64_t position = cache.ring().next();
@@ -57,13 +57,13 @@ class SnapshotCacheTest : public testing::Test {
     }
   }
 
-  /// Goes back; what is written afterwards differs from what was there.
+  /// Rolls back; rows written afterwards differ from the previous ones.
   void RollBack(KvCache& cache, int64_t to) {
     cache.ring().RollBack(to);
     ++era_;
   }
 
-  /// Makes `to` what `from`, of the same shape, is, without a snapshot.
+  /// Copies `from` to `to`, which has the same shape, without a snapshot.
   static void MakeEqual(KvCache& to, const KvCache& from) {
     ASSERT_TRUE(to.shape() == from.shape());
     to.ring() = from.ring();
@@ -89,8 +89,8 @@ class SnapshotCacheTest : public testing::Test {
            shape.half_tile_bytes() + slot % KvShape::kTile * shape.head_dim * shape.element_bytes();
   }
 
-  /// Both rings are in the same state, as far as the smaller one can be, and every row that either may still see is
-  /// equal, bit for bit.
+  /// Asserts that both rings have the same state, as far as the smaller one can, and that every row that either may
+  /// still attend to is equal, bit for bit.
   static void ExpectSame(const KvCache& a, const KvCache& b) {
     const Ring &left = a.ring(), &right = b.ring();
     ASSERT_EQ(left.next(), right.next());

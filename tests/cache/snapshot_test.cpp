@@ -1,5 +1,5 @@
-// Snapshots: equal rows after capture and restore at every place of the ring, in rings of other sizes, from saves that
-// build on one another, and through the bytes.
+// Snapshots: equal rows after capture and restore at every ring offset, in rings of other sizes, from incremental
+// saves, and through serialization.
 #include "cache/snapshot.h"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ TEST(RingRestore, RefusesWhatNoRingCanBe) {
   };
   EXPECT_TRUE(refused(-1, 4, {}));
   EXPECT_TRUE(refused(100, 3, {}));
-  EXPECT_TRUE(refused(100, 94, {}));  // the next position sees 93
+  EXPECT_TRUE(refused(100, 94, {}));  // the next position attends from 93 on
   EXPECT_TRUE(refused(100, 90, {5, 5}));
   EXPECT_TRUE(refused(100, 90, {7, 5}));
   EXPECT_TRUE(refused(100, 90, {-1}));
@@ -96,12 +96,12 @@ TEST_P(SnapshotTest, RestoresEveryRowAtEveryLengthAndInEveryRing) {
       Grow(cache, length);
       const Snapshot snapshot = Capture(cache);
       EXPECT_TRUE(snapshot.complete());
-      for (const size_t other : {1, 2, 3}) {  // the same ring, a smaller and a larger one
+      for (const size_t other : {1, 2, 3}) {  // an equal ring, a smaller and a larger one
         KvCache& restored = Fresh(other, {0, 1, Eviction::kToken});
         Scribble(restored);
         ASSERT_TRUE(snapshot.Restore(restored, *backend_, proof_).ok());
         ExpectSame(cache, restored);
-        // And both go on alike.
+        // Both continue identically.
         Grow(restored, 30);
         KvCache& reference = Fresh(4, {pinned, 40, Eviction::kToken});
         MakeEqual(reference, cache);
@@ -142,7 +142,7 @@ TEST_P(SnapshotTest, SavesThatBuildOnOneAnotherEqualWholeOnes) {
       }
       const int64_t unchanged = cache.ring().unchanged(), next = cache.ring().next();
       Snapshot incremental = Capture(cache, &saved);
-      // Chunks shared with the base have the base's bytes: nothing was copied for them.
+      // Chunks shared with the base alias its bytes: nothing was copied.
       size_t shared = 0;
       for (const SnapshotChunk& chunk : incremental.chunks()) {
         for (const SnapshotChunk& old : saved.chunks()) shared += chunk.bytes.data() == old.bytes.data();
@@ -155,7 +155,7 @@ TEST_P(SnapshotTest, SavesThatBuildOnOneAnotherEqualWholeOnes) {
       ASSERT_TRUE(incremental.Restore(restored, *backend_, proof_).ok());
       ExpectSame(cache, restored);
       saved = std::move(incremental);
-      if (random() % 4 == 0) {  // it leaves its slot and comes back
+      if (random() % 4 == 0) {  // evicted from its slot and restored
         ASSERT_TRUE(saved.Restore(cache, *backend_, proof_).ok());
       }
     }
@@ -188,7 +188,7 @@ TEST_P(SnapshotTest, AStrangeBaseIsIgnored) {
   const Snapshot foreign = Capture(other);
   KvCache& cache = Fresh(0, {0, 40, Eviction::kToken});
   Grow(cache, 70);
-  Capture(cache);  // not kept
+  Capture(cache);  // discarded
   const Snapshot snapshot = Capture(cache, &foreign);
   KvCache& restored = Fresh(1, {0, 1, Eviction::kToken});
   ASSERT_TRUE(snapshot.Restore(restored, *backend_, proof_).ok());
@@ -244,7 +244,7 @@ TEST_P(SnapshotTest, FitsItsOwnModelAndShapeOnly) {
   SnapshotProof wrong = proof_;
   wrong.fingerprint[0] ^= 1;
   EXPECT_EQ(snapshot.Restore(cache, *backend_, wrong).code(), kNo);
-  EXPECT_EQ(cache.ring().next(), 100);  // refused before anything was touched
+  EXPECT_EQ(cache.ring().next(), 100);  // refused before any change
 }
 
 TEST_P(SnapshotTest, ASnapshotWithoutItsBytesIsNotRestored) {
@@ -272,7 +272,7 @@ TEST_P(SnapshotTest, ChunksHaveTheSizeThatTheSavingBackendAsksFor) {
     const Snapshot snapshot = Capture(cache);
     EXPECT_EQ(snapshot.header().tiles_per_chunk, tiles);
     EXPECT_EQ(SnapshotChunkBytes(cache.shape(), *backend_), tiles * tile);
-    // Of whatever size: every backend restores them, and a save of its own does not build on them.
+    // Chunks of any size: every backend restores them, but its own saves do not build on them.
     backend_->piece_bytes = tile;
     KvCache& restored = Fresh(1, {0, 1, Eviction::kToken});
     Scribble(restored);

@@ -1,4 +1,4 @@
-// How an answer looks on a terminal while it comes: its Markdown, and where its lines are broken.
+// Streaming answers on a terminal: Markdown rendering and line wrapping.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,14 +13,14 @@ namespace {
 using ::testing::ElementsAre;
 using Style = StyledText::Style;
 
-/// As a terminal takes it: a newline also returns.
+/// Translates newlines as a terminal driver does.
 std::string OnTerminal(std::string_view bytes) {
   std::string out;
   for (const char c : bytes) out += c == '\n' ? "\r\n" : std::string(1, c);
   return out;
 }
 
-/// What is on the screen after a text that came in pieces of so many bytes, at characters' borders.
+/// The screen after a text that arrives in pieces of `piece_bytes` bytes, split between characters.
 std::vector<std::string> Flowed(std::string_view text, size_t piece_bytes, int columns, int hang = 0) {
   VirtualScreen screen(columns);
   TextFlow flow(true);
@@ -75,7 +75,7 @@ TEST(WrapText, BreaksLinesAndTables) {
       << "where there is no place to break, the terminal does";
 }
 
-/// "text" of plain pieces, "<style text>" of others; pieces of one style joined.
+/// "text" for plain pieces, "<style text>" for others; adjacent pieces of one style are joined.
 std::string Shown(std::string_view text, size_t piece_bytes) {
   Markdown markdown;
   std::vector<StyledText> all;
@@ -130,7 +130,7 @@ TEST(Markdown, LooksTheSameHoweverItComes) {
   }
 }
 
-/// What is shown, without its styles.
+/// The shown text without styles.
 std::string Plain(std::string_view text, size_t piece_bytes) {
   Markdown markdown;
   std::string shown;

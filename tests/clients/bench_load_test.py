@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`ringside bench load` against a scripted server: what it asks in each protocol, and that its figures are the script's.
+"""`ringside bench load` against a scripted server: its requests in each protocol, and figures that match the script.
 
 Environment: RINGSIDE_CLIENT, the client's binary.
 """
@@ -23,7 +23,7 @@ USAGE = {"input_tokens": 40, "input_tokens_details": {"cached_tokens": 30}, "out
 
 
 class Script(BaseHTTPRequestHandler):
-    """Answers four words, and refuses every message that says "refuse"."""
+    """Answers with four words, and refuses every message that contains "refuse"."""
     protocol_version = "HTTP/1.1"
     asked = []  # (path, body)
 
@@ -68,7 +68,7 @@ def responses_events(id):
 
 
 def bench(port, folder, *flags):
-    """The exit code, the figures as JSON, and the picture's root element."""
+    """Returns the exit code, the figures as JSON, and the chart's root element."""
     figures, picture = Path(folder) / "figures.json", Path(folder) / "picture.svg"
     done = subprocess.run([CLIENT, "bench", "load", "--url", f"http://127.0.0.1:{port}", "--think", "0", "--json", figures,
                            "--svg", picture, *map(str, flags)], capture_output=True, text=True, timeout=120, check=False)
@@ -143,7 +143,7 @@ def test_responses_ws(folder):
                 for event in responses_events(f"resp_{len(asked)}"):
                     await socket.send(json.dumps(event))
         except ConnectionClosed:
-            pass  # it leaves without a goodbye
+            pass  # the client closes without a close frame
 
     async def main():
         async with serve(talk, "127.0.0.1", 0) as server:

@@ -1,4 +1,4 @@
-// The load client's parts: what it says and hears in each protocol, recorded conversations, figures and pictures.
+// Parts of the load client: encoding and decoding of each protocol, recorded conversations, figures and charts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

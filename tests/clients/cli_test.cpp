@@ -152,7 +152,7 @@ TEST(Settings, DescribesEachOnItsOwnLine) {
   EXPECT_THAT(text, HasSubstr("  presence_penalty    0 (default)     0 = none"));
 }
 
-/// A folder of the test's own.
+/// Provides a temporary folder.
 class HistoryTest : public ::testing::Test {
  protected:
   HistoryTest() { EXPECT_NE(mkdtemp(folder_.data()), nullptr); }

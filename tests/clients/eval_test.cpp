@@ -22,7 +22,7 @@ std::vector<int64_t> Ids(size_t n) {
   return ids;
 }
 
-/// The places in the text of the tokens that count, window by window.
+/// Positions in the text of the scored tokens, per window.
 std::vector<std::vector<int64_t>> CountedOf(const std::vector<Sample>& windows) {
   std::vector<std::vector<int64_t>> counted;
   for (const Sample& window : windows) {
@@ -94,7 +94,7 @@ TEST(Samples, WhatIsWrongIsToldByItsLine) {
   EXPECT_THAT(question(R"({"question": "a", "choices": ["b", ""], "answer": 0})"), HasSubstr("choices is empty"));
 }
 
-/// An answer of /completions to one prompt of four tokens, at these characters.
+/// A /completions answer to one prompt of four tokens at these character offsets.
 std::string AnswerOf(const Json& offsets, const Json& tops = {nullptr, {{"x", -1}}, {{"x", -1}}, {{"x", -1}}}) {
   return Json{{"choices",
                {{{"index", 0},

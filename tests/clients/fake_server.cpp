@@ -69,7 +69,7 @@ struct FakeServer::Impl {
   ~Impl() {
     stopping = true;
     error_code error;
-    // Wakes the accept call, which closing alone does not.
+    // Wakes the accept call; closing alone does not.
     tcp::socket wake(context);
     wake.connect(acceptor.local_endpoint(), error);
     accepting.join();
@@ -122,7 +122,7 @@ struct FakeServer::Impl {
     if (error) return;
     BeastFakeSocket fake(stream);
     script.on_socket(fake, number);
-    // A script that has ended keeps the line open until the client leaves.
+    // After the script has ended, keeps the connection open until the client leaves.
     while (!fake.dropped() && !fake.Read().is_null()) {
     }
   }

@@ -1,5 +1,5 @@
-// A server for tests of the wire client, as a script: every WebSocket is handed to one function, every HTTP request to
-// another. One thread per connection, everything blocking. Owned by a test.
+// A scripted server for tests of the wire client: one function handles every WebSocket, another every HTTP request. One
+// thread per connection, blocking. Owned by a test.
 #pragma once
 
 #include <functional>
@@ -11,16 +11,16 @@
 
 namespace ringside::client {
 
-/// One WebSocket connection as the script sees it.
+/// A WebSocket connection as seen by the script.
 class FakeSocket {
  public:
   virtual ~FakeSocket() = default;
   /// The next message; a null value once the client is gone.
   virtual nlohmann::json Read() = 0;
   virtual void Send(const nlohmann::json& message) = 0;
-  /// Cuts the line without a goodbye.
+  /// Cuts the connection without a close frame.
   virtual void Drop() = 0;
-  /// Says goodbye with a code.
+  /// Closes with a code.
   virtual void Close(uint16_t code) = 0;
 };
 
@@ -39,7 +39,7 @@ class FakeServer {
     /// `number` counts the sockets from 0.
     std::function<void(FakeSocket&, int number)> on_socket;
     std::function<FakeAnswer(const FakeRequest&)> on_request;
-    /// The HTTP status that an upgrade is refused with; 0 = it is granted.
+    /// The HTTP status for refusing an upgrade; 0 = accept it.
     std::function<int(int number)> refuse_upgrade;
   };
 

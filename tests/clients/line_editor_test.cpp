@@ -12,7 +12,7 @@ namespace {
 using Result = LineEditor::Result;
 using ::testing::ElementsAre;
 
-/// An editor with bytes typed into it and a screen that shows it.
+/// An editor, bytes typed into it, and a screen that shows it.
 class Typist {
  public:
   explicit Typist(int columns = 40, int rows = 20, std::vector<std::string> history = {})
@@ -23,7 +23,7 @@ class Typist {
     editor.Begin(">>> ", "... ");
     screen.Write(editor.Draw(size_));
   }
-  /// Returns what the last key led to.
+  /// Returns the result of the last key.
   Result Type(std::string_view bytes) {
     Result result = Result::kEditing;
     for (const Key& key : decoder_.Push(bytes)) {
@@ -124,7 +124,7 @@ TEST(LineEditor, LongLinesWrapAndTheCursorFollows) {
   Typist typist(10);
   typist.Type("abcdefghijklmnop");
   EXPECT_THAT(typist.screen.rows(), ElementsAre(">>> abcdef", "ghijklmnop"));
-  EXPECT_EQ(typist.screen.row(), 2);  // behind a full row
+  EXPECT_EQ(typist.screen.row(), 2);  // after a full row
   EXPECT_EQ(typist.screen.column(), 0);
   typist.Type("q\x01Z");
   EXPECT_THAT(typist.screen.rows(), ElementsAre(">>> Zabcde", "fghijklmno", "pq"));
@@ -152,7 +152,7 @@ TEST(LineEditor, ATextHigherThanTheScreenShowsThePartAroundTheCursor) {
 TEST(LineEditor, RedrawsAfterTheTerminalBecameNarrower) {
   Typist typist(20);
   typist.Type("abcdefghijklmn");
-  // The terminal breaks ">>> abcdefghijklmn" (18 columns) into two rows of 10 itself, the cursor stays behind the n.
+  // The terminal wraps ">>> abcdefghijklmn" (18 columns) into two rows of 10 by itself; the cursor stays after the n.
   VirtualScreen narrow(10);
   narrow.Write(">>> abcdef\r\nghijklmn");
   narrow.Write(typist.editor.Draw({10, 20}));
@@ -226,7 +226,7 @@ TEST(LineEditor, InterruptAndEndOfInput) {
   Typist typist;
   EXPECT_EQ(typist.Type("\x03"), Result::kInterrupted);
   EXPECT_EQ(typist.Type("a\x03"), Result::kInterrupted);
-  EXPECT_EQ(typist.Type("\x04"), Result::kEditing);  // with a text it deletes
+  EXPECT_EQ(typist.Type("\x04"), Result::kEditing);  // with text present, Ctrl-D deletes
   typist.Type("\x15");
   EXPECT_EQ(typist.Type("\x04"), Result::kEndOfInput);
   EXPECT_EQ(typist.Type("\x0c"), Result::kClearScreen);

@@ -1,4 +1,4 @@
-// A SessionLink on a scripted server, for tests of what it tells. Owned by a test.
+// A SessionLink on a scripted server, for tests of its events. Owned by a test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace ringside::client {
 
 inline constexpr int kLinkPatienceMs = 20000;
 
-/// A link on a scripted server, and what it has told.
+/// A link on a scripted server, and its recorded events.
 class LinkOnServer {
  public:
   explicit LinkOnServer(FakeServer::Script script, int max_attempts = 10,
@@ -31,7 +31,7 @@ class LinkOnServer {
                .longest_delay = longest_delay},
               [this](LinkEvent event) { events_.Push(std::move(event)); }) {}
 
-  /// Waits for the end of what was begun; adds up the text.
+  /// Waits for the event that ends the turn or verb; accumulates the text.
   LinkEvent WaitForEnd() {
     while (true) {
       std::optional<LinkEvent> event = events_.Wait(kLinkPatienceMs);
@@ -50,7 +50,7 @@ class LinkOnServer {
       if (event->ends()) return *event;
     }
   }
-  /// Waits for one event of a kind on the way.
+  /// Waits for an intermediate event of a kind.
   void WaitFor(LinkEvent::Kind kind) {
     while (const std::optional<LinkEvent> event = events_.Wait(kLinkPatienceMs)) {
       if (event->kind == LinkEvent::Kind::kText) text += event->text;

@@ -23,7 +23,7 @@ class LinkReasoning : public ::testing::Test {
     return Numbered({{"type", type}, {"delta", text}}, seq);
   }
   static Json Delta(int seq, const std::string& text) { return Thought(seq, text, "response.output_text.delta"); }
-  /// With reasoning in front of the item.
+  /// With reasoning before the item.
   static Json End(int seq, const std::string& reasoning, const Json& item) {
     const Json thoughts = {{"type", "reasoning"},
                            {"summary", Json::array()},

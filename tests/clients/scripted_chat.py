@@ -1,5 +1,5 @@
-"""A chat server that says what a test tells it to: HTTP for models and conversations, a WebSocket that answers every turn with the
-same text in small pieces. A thread of its own; everything is on loopback."""
+"""A chat server with a fixed answer: HTTP for models and conversations, and a WebSocket that streams the same text in
+small pieces for every turn. Runs on a separate thread, on loopback."""
 
 import base64
 import hashlib
@@ -61,7 +61,7 @@ class ScriptedChat:
         size = head[1] & 127
         if size >= 126:
             size = int.from_bytes(stream.read(2 if size == 126 else 8), "big")
-        stream.read(4 + size)  # what is said does not matter
+        stream.read(4 + size)  # the content is ignored
         return head[0] & 15
 
     def _answer(self, stream):

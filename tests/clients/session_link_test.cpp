@@ -49,7 +49,7 @@ Json Resumed(const std::string& replay, int next_seq, uint64_t epoch = 7) {
 TurnRequest Turn() { return {.conversation = "conv_a", .input = {{"user", "hello"}}, .request_id = "req_x"}; }
 
 TEST(SessionLink, LooksForALostServerEverySecondAndForMoreThanAMinute) {
-  // By its own schedule: a server that is back after two seconds is not waited for seven more.
+  // The link retries on its own schedule: if the server is back after two seconds, it does not wait seven more.
   const LinkOptions options;
   EXPECT_LE(options.longest_delay, std::chrono::seconds(1));
   EXPECT_GE(options.max_attempts * options.longest_delay / 2, std::chrono::seconds(60));
@@ -112,7 +112,7 @@ TEST(SessionLink, ResumesByReplayWithoutLosingOrDoublingText) {
       return socket.Drop();
     }
     resume = first;
-    // A careless server repeats what is known: the link drops it.
+    // A faulty server repeats known events: the link drops them.
     for (const Json& event :
          {Resumed("events", 4), Delta(2, "two "), Delta(3, "three "), Delta(4, "four"), End(5, "one two three four")}) {
       socket.Send(event);
@@ -143,7 +143,7 @@ TEST(SessionLink, ResumesAtEveryCutOfAnAnswer) {
         for (size_t i = 0; i < cut; ++i) socket.Send(events[i]);
         return socket.Drop();
       }
-      if (first["type"] != "ringside:session.resume") {  // nothing had arrived: the same request again
+      if (first["type"] != "ringside:session.resume") {  // nothing had arrived: the request is repeated
         EXPECT_EQ(first["metadata"]["client_request_id"], "req_x");
         for (const Json& event : events) socket.Send(event);
         return;
@@ -178,7 +178,7 @@ TEST(SessionLink, TellsTheServerWhatItKnowsOfTheHistory) {
     }
     resumes.push_back(first);
     if (number == 1) {
-      // The next socket finds the history further on, in another epoch; the numbers go on.
+      // The next socket finds a longer history in another epoch; sequence numbers continue.
       for (const Json& event : {WithHistory(Resumed("events", 5, 8), 9, "bb"), Delta(3, "x")}) socket.Send(event);
       return socket.Drop();
     }
@@ -243,7 +243,7 @@ TEST(SessionLink, AnAnswerThatTheServersEndCutIsFinishedAsInterrupted) {
 }
 
 TEST(SessionLink, AnotherEpochsNumbersAreNotComparedWithOnesOwn) {
-  // The server has lost its store: its numbers begin anew, below those seen here.
+  // The server has lost its store: its sequence numbers restart below those seen here.
   LinkOnServer on({.on_socket = [](FakeSocket& socket, int number) {
     socket.Read();
     if (number == 0) {

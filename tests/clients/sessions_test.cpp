@@ -1,4 +1,4 @@
-// `ringside sessions` against a scripted server: what it asks, prints, writes and exits with.
+// `ringside sessions` against a scripted server: its requests, output, files and exit codes.
 #include "clients/cli/sessions.h"
 
 #include <fcntl.h>
@@ -155,7 +155,7 @@ TEST_F(SessionsTest, ExportsToAPrivateNewFile) {
   struct stat info {};
   ASSERT_EQ(::stat(path.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0600u);
-  // Nothing is written over.
+  // Existing files are not overwritten.
   On("GET /v1/conversations/conv_a/export", "other");
   EXPECT_EQ(Run(Verb::kExport, {"conv_a"}, path), 1);
   EXPECT_EQ(Content(path), bytes);

@@ -1,4 +1,4 @@
-"""A terminal (tmux) with `ringside` in it, as a person sees it, and the server and the line that it talks to."""
+"""A terminal (tmux) that runs `ringside`, as a person sees it, with its server and a proxy in between."""
 import json
 import os
 import re
@@ -29,7 +29,7 @@ def wait_for(what, condition, patience_s=PATIENCE_S):
 
 
 class Server:
-    """A server of our own, or the one that the environment names."""
+    """A private server, or the one named by the environment."""
 
     def __init__(self, folder, *flags):
         self.process = None
@@ -40,7 +40,7 @@ class Server:
 
     def start(self, port):
         log = open(os.path.join(self.folder, "server.log"), "w+")
-        # Variables of this test are no settings of the server.
+        # This test's variables are not server settings.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("RINGSIDE_")}
         self.process = subprocess.Popen(
             [os.environ["RINGSIDE_SERVER"], "--model", os.environ["RINGSIDE_TEST_MODEL"], "--port", str(port),
@@ -89,7 +89,7 @@ class Server:
 
 
 class Proxy:
-    """A line to the server that can be cut."""
+    """A proxy to the server that can cut connections."""
 
     def __init__(self, port):
         self.target = port
@@ -98,7 +98,7 @@ class Proxy:
         self.lock = threading.Lock()
         self.pairs = []
         self.accepting = True
-        self.left = None  # bytes that the server may still say before the line is cut
+        self.left = None  # bytes to forward before the connection is cut
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self):
@@ -156,7 +156,7 @@ class Pane:
         self.tmux = ["tmux", "-f", "/dev/null", "-L", f"ringside-test-{os.getpid()}-{Pane.count}"]
         settings = {"XDG_STATE_HOME": folder, "TERM": "screen-256color", "LC_ALL": "C.UTF-8", **environment}
         command = ["env", "-u", "NO_COLOR"]
-        for name in os.environ:  # what this test is told is no setting of a server that the client starts
+        for name in os.environ:  # this test's variables are not settings of a server that the client starts
             command += ["-u", name] if name.startswith("RINGSIDE_") else []
         command += [f"{name}={value}" for name, value in settings.items()] + [CLIENT, verb] + arguments
         line = " ".join("'" + word.replace("'", "'\\''") + "'" for word in command)
@@ -193,7 +193,7 @@ class Pane:
         self._tmux("paste-buffer", "-p")
 
     def say(self, text, wait=True):
-        """Types a line at the prompt; returns what the screen shows behind it, up to the next prompt."""
+        """Types a line at the prompt; returns the output after it, up to the next prompt."""
         wait_for("the prompt", self.at_prompt)
         before = self.prompts()
         self.type(text)
@@ -202,17 +202,17 @@ class Pane:
         if not wait:
             return ""
         wait_for(f"the prompt behind {text!r}", lambda: self.at_prompt() and self.prompts() > before)
-        # With the prompt: an answer may repeat the words.
+        # Including the prompt: an answer may repeat the words.
         return "\n".join(self.lines()[:-1]).rsplit(f">>> {text}", 1)[1].strip()
 
     def enter(self, line):
-        """Types a line and, when it is on the screen, Enter."""
+        """Types a line, waits until it is displayed, and presses Enter."""
         self.type(line)
         wait_for("the typed line", lambda: self.lines()[-1].endswith(line))
         self.keys("Enter")
 
     def drawn(self):
-        """Waits until everything so far has been drawn: a key that comes behind it is, and is taken back."""
+        """Waits until all output so far is drawn: types a key, waits for it and deletes it."""
         self.type("~")
         wait_for("a key", lambda: self.lines()[-1].endswith("~"))
         self.keys("BSpace")
@@ -225,7 +225,7 @@ class Pane:
         self._tmux("resize-window", "-x", str(columns), "-y", str(rows))
 
     def leave(self):
-        """Ctrl-D; returns the conversation of the resume line."""
+        """Presses Ctrl-D; returns the conversation of the resume line."""
         self.keys("C-d")
         self.wait_text("EXIT=")
         check("leaves with 0", "EXIT=0" in self.screen())
@@ -248,5 +248,5 @@ def check(what, holds, seen=""):
 
 
 def flat(text):
-    """Without blanks and newlines: what wrapping cannot change."""
+    """Removes blanks and newlines, which wrapping changes."""
     return re.sub(r"\s+", "", text)

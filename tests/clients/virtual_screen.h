@@ -1,6 +1,6 @@
-// A terminal for tests: takes the bytes that a program writes and keeps what a person would see. Understands what the
-// client uses (newline, return, cursor up, right and to a column, erase below and to the right, home, clear; colours
-// are skipped) and fails the test on anything else.
+// A terminal emulator for tests: interprets the bytes that a program writes and keeps the visible screen. Supports the
+// sequences that the client uses (newline, return, cursor up, right and to a column, erase below and to the right,
+// home, clear; colours are skipped) and fails the test on any other.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ class VirtualScreen {
     while (!bytes.empty()) bytes.remove_prefix(bytes[0] == '\x1b' ? Escape(bytes) : Print(bytes));
   }
 
-  /// The rows, without blanks at their ends.
+  /// The rows without trailing blanks.
   std::vector<std::string> rows() const {
     std::vector<std::string> shown;
     for (const auto& cells : rows_) {

@@ -163,7 +163,7 @@ TEST(ServerEvent, AToolCallIsToldWhileItComes) {
     told += event->text;
   }
   EXPECT_EQ(told, "Hm\n[calls f {\"a\":1}]\n[calls g ");
-  // And so by who comes late.
+  // The snapshot for a late client decodes to the same text.
   const auto snapshot = ParseServerEvent(
       R"({"type":"ringside:session.snapshot","response_id":"r","text":"Hm","next_seq":9,"output":[
           {"type":"message","content":[{"type":"output_text","text":"Hm"}]},

@@ -1,5 +1,5 @@
-"""Shows that the tests notice what they are there to notice: turns on every built-in defect (base/defect.h), one at a
-time, and expects the tests named beside it to fail; with none, they must pass.
+"""Shows that the tests detect the defects they are meant to detect: enables every built-in defect (base/defect.h), one
+at a time, and expects the tests listed with it to fail; without a defect they must pass.
 
     python3 tests/defects/run.py <folder of the *_defects binaries> [defect...]
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 HANGS_AFTER_S = 2.5 * int(os.environ.get("TEST_PATIENCE_S", 120))
 
-# defect: what is wrong then, the binary, the tests that must notice.
+# defect: its effect, the binary, the tests that must detect it.
 DEFECTS = {
     "ack_before_sync": (
         "a change is acknowledged before it is on disk", "durability", "JournalCrashTest.AFailedSync*"),
@@ -54,7 +54,7 @@ DEFECTS = {
 
 
 def run(folder, binary, tests, defect):
-    """The exit status (negative: a signal) and the output of one run."""
+    """Returns exit status (negative: a signal) and output of one run."""
     env = dict(os.environ, RINGSIDE_CRASH_CYCLES="80")
     env.pop("RINGSIDE_DEFECT", None)
     if defect:

@@ -1,6 +1,6 @@
-// The journal and the disk tier together, killed (kill -9) and without power, again and again: what was acknowledged is
-// there, once, in order and whole (I1 to I3), judged by a record that lives outside. The cycles are dealt to shards, so
-// that they run side by side.
+// The journal and the disk tier together, repeatedly killed (kill -9) and hit by power loss: acknowledged data is
+// present, once, in order and complete (I1 to I3), according to an external record. The cycles are divided into shards
+// that run in parallel.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -19,8 +19,8 @@ namespace ringside {
 namespace {
 
 constexpr int kShards = 4, kCyclesPerFolder = 25;
-// What a process lives: until it has written so many lines, most of which acknowledge a change, and so long behind
-// them; or only so long, in which it opens.
+// Lifetime of a process: up to kMostLines lines of output, most of which acknowledge a change, plus up to kMostUs; or
+// only up to kMostUsAlone, in which it opens.
 constexpr int64_t kMostLines = 80;
 constexpr uint32_t kMostUs = 2'000, kMostUsAlone = 50'000;
 
@@ -39,7 +39,7 @@ class CrashTest : public testing::TestWithParam<int> {
     in_journal_ = {};
     in_store_ = {};
   }
-  /// Sessions not written to lately are read with a chance of 1 in `sample`.
+  /// Sessions not written to recently are read with probability 1 / `sample`.
   void CheckJournal(const Journal& journal, int sample, int cycle) {
     ASSERT_EQ(in_journal_.Check(journal, random_, sample), "") << "cycle " << cycle;
     ASSERT_EQ(journal.stats().damaged_sessions, 0) << "cycle " << cycle;
@@ -59,7 +59,7 @@ class CrashTest : public testing::TestWithParam<int> {
 TEST_P(CrashTest, SurvivesKill9UnderLoad) {
   for (int cycle = 0; cycle < cycles(); ++cycle) {
     if (cycle % kCyclesPerFolder == 0) StartAnew();
-    // Some kills come while it still opens.
+    // Some kills hit the process while it is opening.
     const int64_t life = random_() % 4 == 0 ? 0 : 1 + random_() % kMostLines;
     const std::string heard =
         RunAndKill({RINGSIDE_CRASH_WRITER, journal_.path, "c" + std::to_string(cycle) + "-", std::to_string(random_())},
@@ -113,9 +113,9 @@ TEST_P(CrashTest, SurvivesLossOfPower) {
         EXPECT_TRUE((*store)->Purge().ok());
       }
       workload.Run(static_cast<int>(random_() % 100));
-      files_->FailAt(1 + random_() % 40, true);  // the machine stops somewhere in what follows
+      files_->FailAt(1 + random_() % 40, true);  // the machine stops at some point from here on
       ChangeStore(**store, in_store_, random_, 2);
-      if (random_() % 16 == 0) files_->FailNever();  // it closes in order, and then loses power
+      if (random_() % 16 == 0) files_->FailNever();  // it closes cleanly, and then loses power
     }
     files_->LosePower(random_);
     for (const JournalEvent& event : events) in_journal_.Hear(event);

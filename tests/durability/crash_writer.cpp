@@ -1,6 +1,6 @@
-// A process that changes a journal and a disk store until it is killed, and says on standard output what it asked for
-// and what was acknowledged, one line each: "A 12 session", "e 0 session", "E 0 session" of the journal, "p 3 owner",
-// "P 3 owner", "x 0 owner", "X 0 owner" of the store; "R 0 -" when both are open.
+// A process that changes a journal and a disk store until it is killed, and prints requests and acknowledgements to
+// standard output, one per line: "A 12 session", "e 0 session", "E 0 session" for the journal, "p 3 owner", "P 3
+// owner", "x 0 owner", "X 0 owner" for the store; "R 0 -" when both are open.
 //
 //     crash_writer <folder> <prefix of new sessions> <seed>
 #include <unistd.h>
@@ -23,7 +23,7 @@ namespace {
 
 void Say(char kind, uint64_t number, const std::string& name) {
   const std::string line = std::string(1, kind) + " " + std::to_string(number) + " " + name + "\n";
-  // At most PIPE_BUF bytes: lines of two threads do not mix, and a killed process leaves whole ones.
+  // At most PIPE_BUF bytes: lines of two threads do not interleave, and a killed process leaves whole lines.
   if (write(STDOUT_FILENO, line.data(), line.size()) != static_cast<ssize_t>(line.size())) std::abort();
 }
 

@@ -1,4 +1,4 @@
-// A data folder of a test's own, its files as bytes, and how often what is tried is tried.
+// A temporary data folder for tests, its files as bytes, and the number of test cycles.
 #pragma once
 
 #include <filesystem>
@@ -7,8 +7,8 @@
 
 namespace ringside {
 
-/// A folder that goes with its owner. In memory where that is possible: as good as a disk for a process that dies, and
-/// far faster.
+/// A folder that is deleted with its owner. In memory if possible: equivalent to a disk for a process that is killed,
+/// and much faster.
 class DataFolder {
  public:
   DataFolder();
@@ -21,15 +21,15 @@ class DataFolder {
   std::filesystem::path path_;
 };
 
-/// Every file in it, by its path from there.
+/// Every file in the folder, by relative path.
 using FileBytes = std::map<std::string, std::string>;
 FileBytes ReadFolder(const std::filesystem::path& folder);
-/// Makes the folder hold exactly these files.
+/// Makes the folder contain exactly these files.
 void WriteFolder(const std::filesystem::path& folder, const FileBytes& files);
-/// True if a file in it contains these bytes.
+/// True if a file in the folder contains these bytes.
 bool AnyFileHolds(const std::filesystem::path& folder, const std::string& bytes);
 
-/// RINGSIDE_CRASH_CYCLES, or 2,000: how many kills and how many losses of power a run of all tests tries.
+/// RINGSIDE_CRASH_CYCLES, or 2,000: the number of kills, and of power losses, over all tests.
 int CrashCycles();
 
 }  // namespace ringside

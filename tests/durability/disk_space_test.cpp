@@ -1,5 +1,5 @@
-// A full disk, a read-only disk and a folder in use, on a small file system of its own. Needs the right to mount one;
-// without it these tests are skipped and say so.
+// A full disk, a read-only disk and a folder in use, on a small mounted file system. Skipped without the permission to
+// mount one.
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 #include <unistd.h>
@@ -60,7 +60,7 @@ class SmallDiskTest : public testing::Test {
     std::memset(blob.writable(), name, blob.size());
     return {std::string(1, name), {{HashOf(blob.bytes()), blob}}};
   }
-  /// Leaves this much room on the disk.
+  /// Leaves this much free space on the disk.
   void Fill(int64_t left) {
     const auto space = fs::space(folder_);
     std::ofstream out(folder_ / "filler", std::ios::binary | std::ios::app);
@@ -129,14 +129,14 @@ TEST_F(SmallDiskTest, TheTierStopsBeforeTheTranscripts) {
   EXPECT_EQ(status.code(), StatusCode::kOverloaded);
   EXPECT_TRUE((*store)->healthy());
   EXPECT_EQ(*(*store)->GetManifest("a"), "a");
-  EXPECT_TRUE(Append(**journal, "a", false, 1000).ok());  // turns go on
-  ASSERT_TRUE((*store)->Erase("a").ok());                 // and room is room at once
+  EXPECT_TRUE(Append(**journal, "a", false, 1000).ok());  // turns continue
+  ASSERT_TRUE((*store)->Erase("a").ok());                 // and the freed space is usable at once
   ASSERT_TRUE((*store)->Erase("b").ok());
   EXPECT_TRUE((*store)->Put("z", Object('z', 3 * kMiB)).ok());
 }
 
 TEST_F(SmallDiskTest, ADiskThatFillsUpUnderTheTierLosesNothing) {
-  store_.min_free_bytes = -kMiB * 1000;  // it does not look
+  store_.min_free_bytes = -kMiB * 1000;  // no free-space check
   {
     auto store = RocksDbStore::Open(store_);
     ASSERT_TRUE(store.ok());

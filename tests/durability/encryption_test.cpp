@@ -1,5 +1,5 @@
-// An encrypted journal and disk tier: nothing that was said is on the disk in the clear, what is there opens in its own
-// place and with its own key only, and goes with its session. Rows are changed through a second door, RocksDB itself.
+// An encrypted journal and disk tier: no plaintext on disk, rows decrypt only in their own place and with their own
+// key, and keys are deleted with their session. Rows are changed directly through RocksDB.
 #include <rocksdb/db.h>
 
 #include <cstring>
@@ -176,8 +176,8 @@ TEST_F(EncryptionTest, ADeletedSessionStaysUnreadableWithItsOldRows) {
     Erase(*journal, "gone");
     EXPECT_EQ(journal->KeyOf("gone").status().code(), StatusCode::kNotFound);
   }
-  EXPECT_TRUE(AnyFileHolds(folder_.path(), rows[0].value));  // old bytes may be there until they are purged
-  Change(rows);                                              // and somebody brings them back
+  EXPECT_TRUE(AnyFileHolds(folder_.path(), rows[0].value));  // old bytes may remain until they are purged
+  Change(rows);                                              // an attacker restores them
   {
     auto journal = MustOpen();
     EXPECT_EQ(journal->Read("gone").status().code(), StatusCode::kCorruption);
@@ -191,11 +191,11 @@ TEST_F(EncryptionTest, ADeletedSessionStaysUnreadableWithItsOldRows) {
                     })
                     .ok());
     EXPECT_EQ(heads.size(), 2U);
-    EXPECT_EQ(heads["gone"], "its key is gone");  // and nothing of what it was
+    EXPECT_EQ(heads["gone"], "its key is gone");  // without any of its content
     Erase(*journal, "gone");
     ASSERT_TRUE(journal->Purge().ok());
   }
-  EXPECT_FALSE(AnyFileHolds(folder_.path(), sealed_key));  // after a purge not even that is left
+  EXPECT_FALSE(AnyFileHolds(folder_.path(), sealed_key));  // a purge removes even that
 }
 
 TEST_F(EncryptionTest, RowsOfAnotherPlaceAreRefused) {
@@ -203,7 +203,7 @@ TEST_F(EncryptionTest, RowsOfAnotherPlaceAreRefused) {
     auto journal = MustOpen();
     for (const char* session : {"aa", "bb"}) ASSERT_TRUE(Append(*journal, session, true, kCanary).ok());
   }
-  // Session bb's key row under the name of aa: every checksum of the log is right.
+  // Session bb's key row under the name of aa: all checksums of the log are valid.
   std::vector<RowChange> key = RowsOf("bb");
   std::erase_if(key, [](const RowChange& row) { return row.key != journal_format::DataKeyKey("bb"); });
   ASSERT_EQ(key.size(), 1u);
@@ -217,7 +217,7 @@ TEST_F(EncryptionTest, RowsOfAnotherPlaceAreRefused) {
 TEST_F(EncryptionTest, ForgedRecordsWithARightChainAreRefused) {
   { ASSERT_TRUE(Append(*MustOpen(), "aa", true, kCanary).ok()); }
   std::vector<RowChange> rows = RowsOf("aa");
-  // Who can write the files can compute the chain; he cannot seal.
+  // An attacker with write access can compute the chain, but cannot seal.
   const std::string record_key = journal_format::RecordKey("aa", 1), head_key = journal_format::HeadKey("aa");
   for (RowChange& row : rows) {
     if (row.key != record_key) continue;
@@ -246,7 +246,7 @@ class SealedStoreTest : public EncryptionTest {
     }
   }
   using Rows = std::map<std::string, std::string>;
-  /// Changes the rows of both families as `change` says.
+  /// Changes the rows of both column families with `change`.
   void ChangeRows(const std::function<void(Rows& rows, Rows& parts)>& change) {
     std::vector<rocksdb::ColumnFamilyHandle*> families;
     rocksdb::DB* opened = nullptr;
@@ -290,7 +290,7 @@ TEST_F(SealedStoreTest, AChunkOfAnotherConversationIsRefused) {
     const auto a = KeysWith(parts, "aa"), b = KeysWith(parts, "bb");
     ASSERT_EQ(a.size(), 3u);
     ASSERT_EQ(b.size(), 3u);
-    EXPECT_NE(a[0].substr(3), b[0].substr(3));  // equal parts are not even seen to be equal
+    EXPECT_NE(a[0].substr(3), b[0].substr(3));  // equal plaintexts have different ciphertexts
     for (size_t i = 0; i < 3; ++i) parts[b[i]] = parts[a[i]];
   });
   ExpectSound("aa", true, true);
@@ -320,12 +320,12 @@ TEST_F(SealedStoreTest, ItGoesWithItsSession) {
   auto journal = MustOpen();
   auto store = MustOpenStore(*journal);
   Erase(*journal, "aa");
-  EXPECT_EQ(store->GetManifest("aa").status().code(), StatusCode::kNotFound);  // though the store still has the bytes
+  EXPECT_EQ(store->GetManifest("aa").status().code(), StatusCode::kNotFound);  // although the store still has the bytes
   EXPECT_TRUE(store->index().Find("aa").has_value());
   EXPECT_EQ(store->Put("aa", Object(100)).code(), StatusCode::kNotFound);
   EXPECT_TRUE(store->Erase("aa").ok());
   EXPECT_FALSE(store->index().Find("aa").has_value());
-  // A new session of that name has a new key, and nothing of the old one.
+  // A new session of that name gets a new key, and none of the old data.
   ASSERT_TRUE(Append(*journal, "aa", true, "x").ok());
   EXPECT_EQ(store->GetManifest("aa").status().code(), StatusCode::kNotFound);
 }

@@ -36,13 +36,13 @@ class WritableFile final : public rocksdb::FSWritableFileOwnerWrapper {
   IOStatus Sync(const IOOptions& options, Debug* debug) override {
     const IOStatus fault = owner_->Call();
     if (!fault.ok()) return fault;
-    // The bytes are in the operating system: for a test that is synced, as long as the process lives.
+    // The bytes have reached the operating system: that counts as synced while the process lives.
     const IOStatus status = target()->Flush(options, debug);
     if (status.ok()) owner_->Synced(name_);
     return status;
   }
   IOStatus Fsync(const IOOptions& options, Debug* debug) override { return Sync(options, debug); }
-  // Space set aside is given back when a file is closed, and costs a file system in memory more than all else.
+  // Preallocated space is released when a file is closed, and dominates the run time on an in-memory file system.
   void PrepareWrite(size_t, size_t, const IOOptions&, Debug*) override {}
   IOStatus Allocate(uint64_t, uint64_t, const IOOptions&, Debug*) override { return IOStatus::OK(); }
   IOStatus RangeSync(uint64_t, uint64_t, const IOOptions&, Debug*) override { return IOStatus::OK(); }
@@ -118,7 +118,7 @@ class Directory final : public rocksdb::FSDirectoryWrapper {
   FaultFileSystem* const owner_;
 };
 
-/// RocksDB sleeps for a second after a failure in the background. Nobody else runs here for whom that would be polite.
+/// RocksDB sleeps for a second after a background failure; here nothing else needs the processor.
 class ImpatientClock final : public rocksdb::SystemClockWrapper {
  public:
   ImpatientClock() : SystemClockWrapper(rocksdb::SystemClock::Default()) {}
@@ -212,7 +212,7 @@ void FaultFileSystem::LosePower(std::mt19937& random) {
     if (file.size <= file.synced || !fs::exists(name)) continue;
     const uint64_t kept = file.synced + random() % (file.size - file.synced + 1);
     fs::resize_file(name, kept);
-    // Half of the time the last sector is torn: what was not written of it reads as zeros.
+    // Half of the time the last sector is torn: its unwritten part reads as zeros.
     constexpr uint64_t kSector = 512;
     if (random() % 2 == 0) fs::resize_file(name, std::min(file.size, (kept + kSector - 1) / kSector * kSector));
   }
@@ -294,7 +294,7 @@ IOStatus FaultFileSystem::RenameFile(const std::string& from, const std::string&
   const IOStatus status = target()->RenameFile(from, to, options, debug);
   if (!status.ok()) return status;
   std::lock_guard lock(mutex_);
-  if (fs::is_directory(target_name)) {  // whoever renames a folder syncs its parent by himself
+  if (fs::is_directory(target_name)) {  // the caller of a folder rename syncs the parent itself
     std::map<std::string, File> moved;
     for (const auto& [name, file] : files_) {
       const bool inside = name.starts_with(source + "/");

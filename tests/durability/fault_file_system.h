@@ -1,10 +1,9 @@
-// A file system whose calls fail on demand and whose machine can lose power: everything that was not synced is then
-// gone, file contents, new names and renames alike. For tests of what RocksDB keeps under our options. Thread-safe.
+// A file system whose calls fail on demand and whose machine can lose power, which discards all unsynced file contents,
+// new names and renames. For tests of RocksDB's durability under our options. THREAD: any.
 //
-// One kind of call never fails: reading a draft that the disk tier is about to ingest. RocksDB 7.8 looks there at the first and last
-// key without asking whether they could be read (ExternalSstFileIngestionJob::GetIngestedFileInfo), and aborts or takes
-// the file in under a wrong range. The file was written and synced a moment before, so that its bytes are still in
-// memory.
+// One call never fails: reading a draft that the disk tier is about to ingest. RocksDB 7.8 reads its first and last key
+// without checking for errors (ExternalSstFileIngestionJob::GetIngestedFileInfo), and aborts or ingests the file with a
+// wrong range. The file has just been written and synced, so its bytes are still in memory.
 #pragma once
 
 #include <rocksdb/env.h>
@@ -26,24 +25,24 @@ class FaultFileSystem final : public rocksdb::FileSystemWrapper {
   FaultFileSystem() : FileSystemWrapper(rocksdb::FileSystem::Default()) {}
   const char* Name() const override { return "FaultFileSystem"; }
 
-  /// From now on the calls are counted; the k-th (from 1) fails, and with `for_good` all behind it. A failing write
-  /// leaves half of its bytes.
+  /// Starts counting calls; the k-th (from 1) fails, and with `for_good` all later ones. A failing write leaves half of
+  /// its bytes.
   void FailAt(uint64_t k, bool for_good);
   void FailNever() { FailAt(0, false); }
   /// Calls since the last FailAt.
   uint64_t calls() const;
   /// Files and folders synced since the last FailAt.
   uint64_t syncs() const;
-  /// True if a call was made to fail since the last FailAt.
+  /// True if a call has failed since the last FailAt.
   bool failed() const;
 
-  /// The machine stops: every call fails until LosePower.
+  /// Stops the machine: every call fails until LosePower.
   void Stop();
-  /// Takes back what was not synced, but for a random part of each file's unsynced end, and fails no longer. All files
-  /// must be closed.
+  /// Discards unsynced data, except for a random part of each file's unsynced end, and clears failures. REQUIRES: all
+  /// files are closed.
   void LosePower(std::mt19937& random);
 
-  /// What GetFreeSpace says; nullopt = the truth.
+  /// Overrides GetFreeSpace; nullopt = the real value.
   void SetFreeSpace(std::optional<uint64_t> bytes);
 
   using IOOptions = rocksdb::IOOptions;
@@ -70,7 +69,7 @@ class FaultFileSystem final : public rocksdb::FileSystemWrapper {
                        Debug* debug) override;
   IOStatus GetFreeSpace(const std::string& path, const IOOptions& options, uint64_t* bytes, Debug* debug) override;
 
-  /// Counts a call and says how it ends: for the files that this file system hands out.
+  /// Counts a call and returns its outcome, for the files opened through this file system.
   IOStatus Call();
   void Wrote(const std::string& name, uint64_t size);
   void Synced(const std::string& name);
@@ -91,7 +90,7 @@ class FaultFileSystem final : public rocksdb::FileSystemWrapper {
   std::map<std::string, std::optional<std::string>> replaced_;  // target of a rename not synced -> old content
 };
 
-/// The machine's environment, but for these files and for RocksDB's pauses.
+/// The machine's environment, except for these files and RocksDB's pauses.
 std::unique_ptr<rocksdb::Env> MakeFaultEnv(const std::shared_ptr<FaultFileSystem>& files);
 
 }  // namespace ringside

@@ -1,4 +1,5 @@
-// The journal after the k-th failing call and with damaged files: nothing acknowledged is lost, nothing wrong is read.
+// The journal after a failure of the k-th call and with damaged files: no acknowledged data is lost, no wrong data is
+// read.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -24,7 +25,7 @@ class JournalCrashTest : public testing::Test {
   JournalOptions options_;
 };
 
-// A short life: open, make, add, erase, purge, close. Says what was acknowledged.
+// A short life: open, create, append, erase, purge, close. Returns the acknowledged events.
 std::vector<JournalEvent> ShortLife(const JournalOptions& options, const std::string& prefix) {
   std::mutex mutex;
   std::vector<JournalEvent> events;
@@ -54,8 +55,8 @@ std::vector<JournalEvent> ShortLife(const JournalOptions& options, const std::st
 }
 
 struct Pass {
-  bool for_good;  // the k-th call and all behind it fail, or only the k-th
-  bool fresh;     // the folder is new, or has been written to
+  bool for_good;  // whether all calls from the k-th on fail, or only the k-th
+  bool fresh;     // whether the folder is new, or has been written to
 };
 
 class JournalKthCallTest : public JournalCrashTest, public testing::WithParamInterface<Pass> {};
@@ -112,7 +113,7 @@ TEST_F(JournalCrashTest, AFailedSyncStopsTheJournalForGood) {
   EXPECT_EQ(append(false).code(), StatusCode::kIo);
   EXPECT_TRUE(files->failed());
   EXPECT_FALSE((*journal)->healthy());
-  EXPECT_EQ(append(false).code(), StatusCode::kIo);  // the disk works again, and nothing is tried
+  EXPECT_EQ(append(false).code(), StatusCode::kIo);  // the disk works again, but no write is attempted
   journal->reset();
   std::mt19937 random(1);
   files->LosePower(random);
@@ -132,7 +133,7 @@ TEST_F(JournalCrashTest, AReadThatFailsSaysSoAndNamesNoFile) {
   entry.create = true;
   for (int i = 0; i < 10; ++i) entry.records.push_back({1, std::string(100'000, 'x')});
   ASSERT_TRUE((*journal)->Append(entry, nullptr).ok());
-  for (int start = 0; start < 2; ++start) {  // what was in the log is in a table then
+  for (int start = 0; start < 2; ++start) {  // the log has been flushed to a table by then
     journal->reset();
     journal = Journal::Open(options_);
     ASSERT_TRUE(journal.ok()) << journal.status().ToString();
@@ -150,7 +151,7 @@ TEST_F(JournalCrashTest, AReadThatFailsSaysSoAndNamesNoFile) {
 
 class JournalFilesTest : public JournalCrashTest {
  protected:
-  // Half of it in a table file, half in the log, as a crash leaves it.
+  // Half of the data in a table file and half in the log, as after a crash.
   void SetUp() override {
     const auto append = [](Journal& journal, const std::string& session, std::vector<std::string> payloads,
                            bool create) {
@@ -186,7 +187,7 @@ class JournalFilesTest : public JournalCrashTest {
     });
   }
 
-  /// Ok or a typed refusal, and nothing but what was written, or a refusal for the one session.
+  /// Success or a typed refusal, and only data that was written, or a refusal for the one session.
   void Try(const std::string& what) {
     const auto journal = Journal::Open(options_);
     if (!journal.ok()) {

@@ -36,7 +36,7 @@ void JournalWorkload::Append(const std::string& session, bool create) {
       journal_.Append(std::move(entry), [this, session](const Status& status, const JournalPosition& last) {
         if (status.ok()) tell_({JournalEvent::Kind::kAcknowledged, last.seq, session});
       });
-  if (!accepted.ok()) issued_.erase(session);  // its numbers are no longer known
+  if (!accepted.ok()) issued_.erase(session);  // its sequence numbers are no longer known
 }
 
 void JournalWorkload::Run(int changes) {
@@ -87,7 +87,7 @@ std::string JournalOracle::Check(const Journal& journal, std::mt19937& random, i
   std::set<std::string> present;
   const Status listed = journal.ForEachHead([&](const JournalHead& head) { present.emplace(head.session); });
   if (!listed.ok()) return listed.ToString();
-  for (const std::string& session : present) fates_.try_emplace(session);  // made, but nobody was told
+  for (const std::string& session : present) fates_.try_emplace(session);  // created, but not acknowledged
   std::map<std::string, Fate> after;
   for (auto& [session, fate] : fates_) {
     const bool there = present.contains(session);

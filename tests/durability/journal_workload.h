@@ -1,5 +1,5 @@
-// A workload whose every record can be told from its place, so that what a journal holds can be checked from outside:
-// record n of a session is a function of the session's name and n.
+// A workload with predictable records, so that a journal's content can be checked from outside: record n of a session
+// is a function of the session's name and n.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace ringside {
 JournalRecord ExpectedRecord(const std::string& session, uint64_t seq);
 std::string ExpectedSummary(const std::string& session);
 
-/// What happened to a session, in the order in which it was said.
+/// The events of a session, in the order reported.
 struct JournalEvent {
   enum class Kind : uint8_t { kAcknowledged = 'A', kEraseAsked = 'e', kErased = 'E' };
   Kind kind = Kind::kAcknowledged;
@@ -27,12 +27,12 @@ struct JournalEvent {
   std::string session;
 };
 
-/// Writes random changes into a journal until `more` says no: sessions are made, added to, erased; several changes are
-/// always on their way. `tell` hears of erasures before they are asked for, and of what is acknowledged.
+/// Writes random changes to a journal: creates, extends and erases sessions, with several changes always in flight.
+/// `tell` receives erasures before they are requested, and acknowledgements.
 class JournalWorkload {
  public:
   JournalWorkload(Journal& journal, std::string prefix, uint32_t seed, std::function<void(const JournalEvent&)> tell);
-  /// Makes about `changes` changes. Callbacks may still come afterwards, until the journal is gone.
+  /// Makes about `changes` changes. Callbacks may still arrive until the journal is destroyed.
   void Run(int changes);
 
  private:
@@ -50,8 +50,9 @@ class JournalWorkload {
 class JournalOracle {
  public:
   void Hear(const JournalEvent& event);
-  /// Compares a journal opened after a crash with what was heard; empty = as it must be, else what is wrong. Sessions
-  /// not heard of since the last check are read with a chance of 1 in `sample`. Then takes what is there for true.
+  /// Compares a journal opened after a crash with the recorded events; returns "" if it is correct, else the fault.
+  /// Reads sessions without events since the last check with probability 1 / `sample`. Then adopts the journal's
+  /// content.
   std::string Check(const Journal& journal, std::mt19937& random, int sample);
   uint64_t acknowledged() const { return acknowledged_; }
 

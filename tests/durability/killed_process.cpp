@@ -45,7 +45,7 @@ std::string RunAndKill(const std::vector<std::string>& command, int64_t lines, u
     left -= std::count(buffer, buffer + n, '\n');
     if (left <= 0) reached.set_value();
   }
-  if (left > 0) reached.set_value();  // it has ended by itself
+  if (left > 0) reached.set_value();  // it has exited by itself
   close(ends[0]);
   killer.join();
   int how = 0;

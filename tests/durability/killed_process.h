@@ -1,4 +1,4 @@
-// A process that is started, listened to and killed.
+// Starts a process, reads its output and kills it.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace ringside {
 
-/// Runs a program with these arguments (the first is its path), kills it (SIGKILL) so many microseconds after it has
-/// written `lines` lines to standard output, however slow the machine is, and returns everything that it wrote there.
-/// Fails the test if it ended before by itself.
+/// Runs a program with these arguments (the first is its path), kills it (SIGKILL) `microseconds` after it has written
+/// `lines` lines to standard output, whatever the machine's speed, and returns its output. Fails the test if it exits
+/// earlier.
 std::string RunAndKill(const std::vector<std::string>& command, int64_t lines, uint32_t microseconds);
 
 }  // namespace ringside

@@ -1,5 +1,5 @@
-// The disk tier after the k-th failing call and with damaged files: what was acknowledged is
-// there, whole, or it is refused; nothing else is ever returned.
+// The disk tier after a failure of the k-th call and with damaged files: acknowledged data is present and complete, or
+// refused; no other data is ever returned.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -59,8 +59,8 @@ TEST_P(StoreKthCallTest, LosesNothingAcknowledged) {
     ASSERT_TRUE(store.ok()) << "k = " << k << ": " << store.status().ToString();
     const std::string wrong = oracle_.Check(**store);
     if (!wrong.empty() && (*store)->index().owners() == 0) {
-      // RocksDB 7.8 deletes a file that it could not take in, although a manifest whose sync failed may name it. Found
-      // at the next start, which begins with an empty tier then.
+      // RocksDB 7.8 deletes a file that it failed to ingest, although a manifest whose sync failed may name it. The
+      // next start detects this and begins with an empty tier.
       ++emptied;
       oracle_ = {};
     } else {
@@ -85,7 +85,7 @@ TEST_F(StoreCrashTest, ThousandsOfSmallObjectsShareTheirSyncs) {
     std::vector<NamedObject> all;
     for (size_t i = 0; i < objects; ++i) {
       std::string owner = prefix + std::to_string(i);
-      StoreObject object = ExpectedObject(owner, 3);  // of small parts
+      StoreObject object = ExpectedObject(owner, 3);  // with small parts
       all.push_back({std::move(owner), std::move(object)});
     }
     for (const Status& status : store.PutAll(std::move(all))) EXPECT_TRUE(status.ok()) << status.ToString();
@@ -124,7 +124,7 @@ TEST_F(StoreCrashTest, DamagedFilesAreFoundWhereverTheyAreDamaged) {
   const auto try_it = [&](const FileBytes& changed, const std::string& what) {
     WriteFolder(options_.path, changed);
     auto opened = RocksDbStore::Open(options_);
-    ASSERT_TRUE(opened.ok()) << what << ": " << opened.status().ToString();  // damage is thrown away
+    ASSERT_TRUE(opened.ok()) << what << ": " << opened.status().ToString();  // damaged data is discarded
     for (const auto& [owner, versions] : std::map<std::string, std::set<int>>{{"a", {6, 4, kNoObject, kDamagedObject}},
                                                                               {"b", {1, kNoObject, kDamagedObject}}}) {
       const int version = VersionIn(**opened, owner);

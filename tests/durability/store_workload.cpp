@@ -8,7 +8,7 @@ namespace {
 
 std::string PartText(const std::string& owner, int n) {
   std::mt19937 random(static_cast<uint32_t>(std::hash<std::string>()(owner) + static_cast<uint64_t>(n)));
-  std::string text(n % 5 == 0 ? 600'000 : 100 + random() % 2000, ' ');  // some are cut into pieces
+  std::string text(n % 5 == 0 ? 600'000 : 100 + random() % 2000, ' ');  // some are split into pieces
   for (size_t i = 0; i < text.size(); i += 61) text[i] = static_cast<char>(random());
   return text + owner + std::to_string(n);
 }
@@ -38,9 +38,9 @@ int VersionIn(Store& store, const std::string& owner) {
   if (std::to_string(version) != *manifest) return kForeignObject;
   for (const StorePart& expected : ExpectedObject(owner, version).parts) {
     const auto part = store.GetPart(owner, expected.key, expected.bytes.size());
-    if (part.status().code() == StatusCode::kNotFound) return kDamagedObject;  // as a reader takes it
+    if (part.status().code() == StatusCode::kNotFound) return kDamagedObject;  // as a reader interprets it
     if (!part.ok()) return Refused(part.status());
-    // Whoever reads a part compares its hash, and finds other bytes there.
+    // A reader compares the part's hash and detects different bytes.
     if (!std::ranges::equal(part->bytes(), expected.bytes.bytes())) return kDamagedObject;
   }
   return version;
@@ -89,7 +89,7 @@ int ChangeStore(Store& store, StoreOracle& oracle, std::mt19937& random, int cha
       }
       continue;
     }
-    // One alone, or some together.
+    // One object, or several together.
     std::vector<std::string> owners = {owner};
     if (random() % 3 == 0) owners = {"f", owner == "f" ? "e" : owner, "b" + std::string(1, owner[0])};
     std::vector<NamedObject> objects;

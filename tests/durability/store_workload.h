@@ -1,5 +1,5 @@
-// Objects whose every byte can be told from their owner and version, random changes to them, and the record of what was
-// said about them, against which a store is checked after a crash.
+// Objects with bytes predictable from owner and version, random changes to them, and the record of requests and answers
+// against which a store is checked after a crash.
 #pragma once
 
 #include <functional>
@@ -15,11 +15,11 @@ namespace ringside {
 StoreObject ExpectedObject(const std::string& owner, int version);
 
 inline constexpr int kNoObject = -1, kDamagedObject = -2, kForeignObject = -3;
-/// The version that `store` has of the owner, every part compared; or one of the above: none, refused as damaged or
-/// unreadable, something that was never put there.
+/// The version of the owner's object in `store`, with every part compared; or one of the above: none, refused as
+/// damaged or unreadable, never put.
 int VersionIn(Store& store, const std::string& owner);
 
-/// What was said to a store about an owner, and what it answered.
+/// Requests for an owner, and the store's answers.
 class StoreOracle {
  public:
   void PutIssued(const std::string& owner, int version);
@@ -29,8 +29,8 @@ class StoreOracle {
   /// The next version of the owner.
   int NextVersion(const std::string& owner) const;
 
-  /// After a crash: empty = whole versions only, none older than acknowledged, none that was never put; else what is
-  /// wrong. Then takes what is there for true.
+  /// After a crash: "" = only complete versions, none older than acknowledged, none that was never put; else the fault.
+  /// Then adopts the store's content.
   std::string Check(Store& store);
   uint64_t acknowledged() const { return acknowledged_; }
 
@@ -43,7 +43,7 @@ class StoreOracle {
   uint64_t acknowledged_ = 0;
 };
 
-/// Makes random changes and tells the oracle. Returns how many failed.
+/// Makes random changes and records them in the oracle. Returns the number of failures.
 int ChangeStore(Store& store, StoreOracle& oracle, std::mt19937& random, int changes);
 
 }  // namespace ringside

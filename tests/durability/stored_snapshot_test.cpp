@@ -1,5 +1,5 @@
-// A snapshot in the disk tier whose header or chunks have been damaged behind the checksums of the store: it is
-// refused, and then it is gone; nothing else is ever handed out.
+// A snapshot in the disk tier whose header or chunks were damaged without breaking the store's checksums: it is refused
+// and deleted; no other data is ever returned.
 #include <future>
 
 #include "cache/store/ram_store.h"
@@ -28,7 +28,7 @@ class StoredSnapshotTest : public SnapshotCacheTest {
   }
   void Put(const std::string& header, const std::vector<StorePart>& parts) {
     ASSERT_TRUE(disk_->Erase(owner_).ok());
-    owner_ = std::to_string(++puts_);  // what is refused is erased in the background, under its own name
+    owner_ = std::to_string(++puts_);  // a refused object is erased in the background, under its own name
     ASSERT_TRUE(disk_->Put(owner_, {header, parts}).ok());
   }
   Result<FetchedSnapshot> Fetch() {

@@ -1,4 +1,4 @@
-"""Completion in real shells: every command and every option of both programs is offered, and values where they are known.
+"""Completion in real shells: every command and option of both programs is offered, and known values.
 
 scripts/python -m pytest tests/packaging/completion_test.py
 """
@@ -14,7 +14,7 @@ import pytest
 
 FOLDERS = {"bash": "bash-completion/completions", "zsh": "zsh/vendor-completions", "fish": "fish/vendor_completions.d"}
 PATIENCE_S = 60
-# One line of what would be offered for each line of standard input, with blanks between.
+# For each line of standard input, prints one line of completions separated by blanks.
 BASH = """
 source {file}
 while IFS= read -r line; do
@@ -24,7 +24,7 @@ while IFS= read -r line; do
   echo "${{COMPREPLY[*]}}"
 done
 """
-# The shell's own functions only tell what they are given; what begins otherwise than the word is left out, as they do it.
+# Replacements of the shell's functions that print their arguments; like the originals, they filter by the typed prefix.
 ZSH = """
 _describe() {{ local item; for item in "${{(@P)@[-1]}}"; do found+=("${{item%%:*}}"); done }}
 compadd() {{ shift; found+=("$@") }}
@@ -53,7 +53,7 @@ def file_of(installed, shell, program):
 
 
 def offers(installed, shell, program, lines, folder):
-    """What is offered at the end of each line."""
+    """Returns the completions at the end of each line."""
     file = shlex.quote(str(file_of(installed, shell, program)))
     if shell == "bash":
         script = BASH.format(file=file, function=program.replace("-", "_"))
@@ -94,7 +94,7 @@ def test_values_are_offered_where_they_are_known(installed, shell, tmp_path):
             "ringside-server --port 0 --log-format ": {"auto", "text", "json"},
             "ringside-server --device cu": {"cuda"},
             "ringside-server --slots ": set(),
-            "ringside-server --model ": {"model", "file.gguf"},  # one name, shown as words
+            "ringside-server --model ": {"model", "file.gguf"},  # one file name, split at its blank
             "ringside-server -m ": {"model", "file.gguf"},
             "ringside-server keys rotate --ov": {"--overlap"},
             "ringside-server convert --format gg": {"gguf"},
@@ -115,7 +115,7 @@ def test_values_are_offered_where_they_are_known(installed, shell, tmp_path):
 
 
 def typed(command, environment, before, keys, wanted):
-    """Runs a shell on a terminal of its own, gives it `before` as a line, then `keys`: until it shows `wanted`."""
+    """Runs a shell on a pseudo-terminal, enters the line `before`, then types `keys` until `wanted` is displayed."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.execvpe(command[0], command, os.environ | environment | {"TERM": "dumb"})
@@ -159,6 +159,6 @@ def test_the_tabulator_key_completes_in_bash(installed):
 def test_the_tabulator_key_completes_in_zsh(installed, tmp_path, line, completed):
     folder = installed / "share" / FOLDERS["zsh"]
     setup = f"fpath=({shlex.quote(str(folder))} $fpath); autoload -U compinit; compinit -u -D"
-    # What was completed is taken as a value, so that it is shown whole, whatever the line editor draws.
+    # Prints the completed buffer whole, independently of the line editor's drawing.
     setup += "; show() { zle -I; print -r -- \"<$BUFFER>\" }; zle -N show; bindkey '^X' show"
     typed(["zsh", "-f", "-i"], {"PS1": "$ ", "ZDOTDIR": str(tmp_path)}, setup, line + "\t\x18", f"<{completed}")

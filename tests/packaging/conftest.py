@@ -1,4 +1,5 @@
-"""What the tests of this folder share: an installation in a folder of its own, and what the programs say of themselves."""
+"""Shared by the tests of this folder: an installation in a temporary folder, and the programs' descriptions of their
+command lines."""
 
 import os
 import subprocess
@@ -14,7 +15,7 @@ sys.path.insert(0, str(ROOT / "scripts/packaging"))
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory):
-    """A folder in which everything lies as if it were /usr of a machine."""
+    """A folder with the layout of a machine's /usr."""
     prefix = tmp_path_factory.mktemp("installed")
     subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix], check=True, capture_output=True)
     return prefix

@@ -1,5 +1,5 @@
-"""The Containerfile, as far as it can be checked without a container: what it copies is there and not left out, what it calls can be
-called, and the user, the folders and the addresses are those of the programs.
+"""Checks of the Containerfile that need no container: copied files exist and are not ignored, called programs exist,
+and users, folders and addresses match the programs.
 
 scripts/python -m pytest tests/packaging/container_test.py
 """
@@ -19,7 +19,7 @@ FILE = ROOT / "scripts/packaging/Containerfile"
 
 @pytest.fixture(scope="module")
 def steps():
-    """(instruction, the rest of its line) of each step, those that go on over several lines joined."""
+    """(instruction, arguments) of each step, with continuation lines joined."""
     text = re.sub(r"\\\n", " ", "".join(line for line in FILE.read_text().splitlines(True) if not line.startswith("#")))
     return [(line.split(maxsplit=1)[0], line.split(maxsplit=1)[1]) for line in text.splitlines() if line.strip()]
 
@@ -45,7 +45,7 @@ def test_what_it_copies_is_there(steps):
 
 
 def test_the_packages_come_from_the_script_before_the_sources(steps):
-    """So that a change of the sources does not install them again."""
+    """So that a change of the sources does not reinstall the packages."""
     first, second = of(steps, "COPY")[:2]
     *sources, target = shlex.split(first)
     assert second.split()[0] == "."

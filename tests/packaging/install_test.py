@@ -1,4 +1,4 @@
-"""`cmake --install` into an empty folder: the programs run there, and everything that belongs to them is with them.
+"""`cmake --install` into an empty folder: the programs run there, with all their files.
 
 scripts/python -m pytest tests/packaging/install_test.py
 """
@@ -37,7 +37,7 @@ def test_the_programs_run_where_they_were_installed(installed):
     assert run(installed / "bin/ringside", "--version").stdout.split()[1] == version.stdout.split()[1]
     assert "Usage: ringside-server" in run(installed / "bin/ringside-server", "--help").stdout
     assert "ringside" in run(installed / "bin/ringside", "--help").stdout
-    # The client finds the server beside it.
+    # The client finds the server next to it.
     keys = run(installed / "bin/ringside", "keys", "--help")
     assert keys.returncode == 0 and "rotate" in keys.stdout
 

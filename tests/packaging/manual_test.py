@@ -1,4 +1,4 @@
-"""The manual pages: every option of the programs is in them, and those who read manual pages find nothing wrong.
+"""The manual pages: they describe every option, and lint tools find nothing wrong.
 
 scripts/python -m pytest tests/packaging/manual_test.py
 """
@@ -21,7 +21,7 @@ def page(request, installed):
 
 
 def shown(page):
-    """As a person sees it, without bold."""
+    """The page as displayed, without bold."""
     wide = os.environ | {"MANWIDTH": "200", "LC_ALL": "C.UTF-8", "MAN_KEEP_FORMATTING": ""}
     text = subprocess.run(["man", "-l", page], check=True, capture_output=True, text=True, env=wide).stdout
     return re.sub(".\b", "", text)

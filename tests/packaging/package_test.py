@@ -1,4 +1,4 @@
-"""The Debian package: what it says of itself, what is in it, and that the programs in it run.
+"""The Debian package: its metadata, its content, and that its programs run.
 
 scripts/python -m pytest tests/packaging/package_test.py
 """
@@ -17,7 +17,7 @@ def output(*command):
 
 
 def make(folder, **variables):
-    # Fast, not small.
+    # Fast rather than small.
     variables |= {"CPACK_DEBIAN_COMPRESSION_TYPE": "none"}
     made = ["cpack", "-G", "DEB", "--config", BUILD / "CPackConfig.cmake", "-B", folder]
     given = [word for name, value in variables.items() for word in ("-D", f"{name}={value}")]
@@ -48,7 +48,7 @@ def test_it_names_its_version_and_what_it_needs(package, programs):
 
 
 def test_the_one_for_gpus_takes_its_place(package, programs, tmp_path):
-    """Made of the programs without CUDA: what it says of itself is the same."""
+    """Built from the programs without CUDA: the metadata is the same."""
     version = programs[0].described["version"]
     gpu = make(tmp_path, CPACK_RINGSIDE_CUDA="13.0", CPACK_RINGSIDE_GPUS="8.0, 9.0")
     assert gpu.name == f"ringside-cuda_{version}_{output('dpkg', '--print-architecture').strip()}.deb"

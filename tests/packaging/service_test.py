@@ -1,4 +1,4 @@
-"""The unit: systemd understands all of it, and finds it closed up.
+"""The unit: systemd accepts all of it and rates its exposure as low.
 
 scripts/python -m pytest tests/packaging/service_test.py
 """
@@ -8,7 +8,7 @@ import subprocess
 
 from conftest import ROOT
 
-MOST_EXPOSURE = 2.0  # of 10, as systemd counts
+MOST_EXPOSURE = 2.0  # out of 10, on systemd's scale
 
 
 def analyze(*arguments, **environment):

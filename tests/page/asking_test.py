@@ -1,4 +1,4 @@
-"""What a person does with a conversation: asks, stops, goes on, asks again, edits, sets how it is answered."""
+"""User actions in a conversation: ask, stop, continue, regenerate, edit, change settings."""
 
 import json
 import re
@@ -19,7 +19,7 @@ def test_asking(server, tab):
     expect(page.entries.first).to_contain_text("Who are you?")
     expect(page.page).to_have_title("Who are you? · Ringside")
     expect(page.answers.last.locator(".stats")).to_contain_text(re.compile(r"tokens/s.*first after.*0 cached, \d+ computed"))
-    # A second turn finds what the first has left.
+    # A second turn reuses the first one's cache.
     page.ask_and_wait("And\nwho am I?")
     assert page.items()[2] == ("user", "And\nwho am I?")
     expect(page.answers.last.locator(".stats")).to_contain_text(re.compile(r"[1-9]\d* cached, \d+ computed"))
@@ -53,7 +53,7 @@ def test_stopping_and_going_on(server, tab):
     expect(page.page.locator(".message.live .stats")).to_contain_text("tokens/s")
     page.stop.click()
     page.settled()
-    # One answer to whoever reads it, whatever the server calls it.
+    # The reader sees one answer, whatever items the server stores.
     expect(page.answers).to_have_count(1)
     assert page.answer().startswith(first) and len(page.answer()) > len(first)
     page.shows(page.answer())
@@ -75,7 +75,7 @@ def test_answering_again_keeps_both_answers(server, tab):
     expect(page.page.get_by_text("1/2")).to_be_visible()
     assert page.id() == first
     page.shows(answer)
-    # Another browser finds the same, and the list shows one conversation.
+    # Another browser shows the same, and the list has one conversation.
     other = tab(server, f"/#/{first}")
     expect(other.page.get_by_text("1/2")).to_be_visible()
     other.page.get_by_role("button", name="Later version").click()
@@ -99,7 +99,7 @@ def test_editing_makes_a_version(server, tab):
     page.page.get_by_role("button", name="Earlier version").click()
     expect(page.questions.first).to_contain_text("Edited later")
     expect(page.questions).to_have_count(2)
-    # The arrow up edits the last; Escape leaves it as it was.
+    # Arrow up edits the last message; Escape leaves it unchanged.
     page.box.focus()
     page.page.keyboard.press("ArrowUp")
     expect(page.page.get_by_role("textbox", name="Edit your message")).to_have_value("Stays behind")
@@ -121,7 +121,7 @@ def test_settings_reach_the_server(server, tab):
     memory = page.call("GET", f"/v1/conversations/{page.id()}/memory")
     response = page.call("GET", f"/v1/responses/{memory['turns'][0]['response_id']}")
     assert (response["instructions"], response["max_output_tokens"], response["temperature"]) == ("Be brief.", 7, 0)
-    # Told once, it stays the conversation's; other words for it hold from the next message on.
+    # Once set, the system prompt belongs to the conversation; a change applies from the next message on.
     page.page.get_by_role("button", name="Settings").click()
     expect(dialog.get_by_label("System prompt")).to_have_value("Be brief.")
     dialog.get_by_label("System prompt").fill("Be long.")
@@ -153,7 +153,7 @@ def test_a_server_with_a_key(start, tab):
     page.ask("Let me in")
     expect(page.answers).to_have_count(1)
     page.settled()
-    # For this tab only.
+    # Stored for this tab only.
     assert page.page.evaluate("() => JSON.stringify(localStorage)").count("sesame") == 0
     page.page.reload()
     expect(page.answers).to_have_count(1)
@@ -181,7 +181,7 @@ def test_a_call_is_shown_while_it_comes(server, tab):
     page = tab(server, wired=True)
     page.open(page.make(("user", "Hi")))
     page.wire.hold_events("response.function_call_arguments.done")
-    server.pause()  # until the page knows that there is an answer to come
+    server.pause()  # until the page knows that an answer is coming
     schema = {"type": "object", "properties": {"s": {"type": "string", "minLength": 150}}, "required": ["s"], "additionalProperties": False}
     asked = page.call("POST", "/v1/responses", {
         "model": "tiny", "conversation": page.id(), "input": "Call", "background": True, "temperature": 1, "seed": 1, "max_output_tokens": 400,
@@ -199,7 +199,8 @@ def test_a_call_is_shown_while_it_comes(server, tab):
 
 
 def test_a_call_that_was_cut_goes_on(server, tab):
-    """With its tools and inside its arguments, though the page says nothing of them; shown once, as a whole."""
+    """Cut inside a call's arguments: it continues with its tools, although the page does not send them, and is
+    displayed once, whole."""
     page = tab(server)
     page.open(page.make(("user", "Hi")))
     schema = {"type": "object", "properties": {"s": {"type": "string", "minLength": 60, "maxLength": 90}}, "required": ["s"],

@@ -1,7 +1,7 @@
-"""The page as a person uses it, by what is seen and read out, and the server's own account of the same conversation.
+"""The page as its user sees it, through visible and accessible content, and the server's own state of the conversation.
 
-A click or a key returns before the page has followed it. Whatever reads a count or a text waits for the state that it is about:
-`expect` of Playwright, or one of the functions under "waiting"."""
+A click or a key returns before the page has reacted. Code that reads a count or a text must wait for the corresponding
+state: with Playwright's `expect`, or with a function of the section "waiting"."""
 
 import json
 import urllib.request
@@ -24,12 +24,12 @@ class ChatPage:
         self.entries = page.locator("#sidebar .entry")
         self.banner = page.locator("#banner")
 
-    # ---- doing ------------------------------------------------------------------------------------------------------
+    # ---- actions ----------------------------------------------------------------------------------------------------
     def prefer(self, **preferences):
         self.page.evaluate("(text) => localStorage.setItem('ringside.preferences', text)", json.dumps(preferences))
 
     def save(self):
-        """In the dialog that is open; what was entered holds then."""
+        """Saves the open dialog; its values are in effect afterwards."""
         self.page.get_by_role("dialog").get_by_role("button", name="Save").click()
         expect(self.page.locator("dialog")).to_have_count(0)
 
@@ -50,14 +50,14 @@ class ChatPage:
         self.loaded()
 
     def begin(self, characters=100, text=GOES_ON):
-        """Asks for an answer without an end and lets so much of it be written; then the server stands still."""
+        """Requests an endless answer and lets `characters` of it be written; then pauses the server."""
         self.prefer(**ENDLESS)
         self.ask(text)
         self.streaming(characters)
         self.server.pause()
 
     def begin_edit(self):
-        """Opens the last question for editing; its field."""
+        """Opens the last question for editing; returns its field."""
         self.questions.last.hover()
         self.questions.last.get_by_role("button", name="Edit").click()
         return self.page.get_by_role("textbox", name="Edit your message")
@@ -68,7 +68,7 @@ class ChatPage:
         editor.press("Enter")
 
     def cancel(self):
-        """Ends what runs in this conversation, from elsewhere; returns when it is over."""
+        """Cancels the conversation's running answer through the API; returns when it is over."""
         self.server.go_on()
         running = self.call("GET", f"/v1/conversations/{self.id()}")["ringside"]["active_response_id"]
         if running:
@@ -76,7 +76,8 @@ class ChatPage:
 
     # ---- waiting ----------------------------------------------------------------------------------------------------
     def loaded(self):
-        """Waits until the page shows the conversation of its address as the server has it; the number of its answers."""
+        """Waits until the page shows the server's state of the conversation in its address; returns the number of
+        answers."""
         id = self.id()
         answers = 0
         expect(self.page.locator("#main")).to_have_attribute("data-conversation", id)
@@ -91,7 +92,7 @@ class ChatPage:
         return answers
 
     def shows(self, text):
-        """Waits until the last answer looks as the page makes this text look."""
+        """Waits until the last answer looks like the page's rendering of this text."""
         markup = self.rendered(text)
         try:
             self.page.wait_for_function(f"(markup) => ({LAST_MARKUP}) === markup", arg=markup)
@@ -99,22 +100,22 @@ class ChatPage:
             assert self.markup() == markup
 
     def settled(self):
-        """Waits until nothing is being answered."""
+        """Waits until no answer is running."""
         expect(self.page.locator("[aria-busy]")).to_have_count(0)
         expect(self.stop).to_have_count(0)
 
     def streaming(self, characters=1):
-        """Waits until an answer is being written and so much of it is there."""
+        """Waits until an answer is streaming and has `characters` characters."""
         self.page.wait_for_function(
             "(least) => (document.querySelector('.message.live .body')?.textContent.length ?? 0) >= least", arg=characters)
 
-    # ---- seeing -----------------------------------------------------------------------------------------------------
+    # ---- reading the page -------------------------------------------------------------------------------------------
     def id(self):
-        """The conversation in the address, or "" if it names none: a skip link's target is none."""
+        """The conversation in the address, or "" if it names none: the target of the skip link is not one."""
         return self.page.evaluate("() => /^#\\/(.*)/.exec(location.hash)?.[1] ?? ''")
 
     def rendered(self, text):
-        """What the page makes of a whole text at once, as its markup."""
+        """The markup that the page renders for a complete text."""
         return self.page.evaluate(
             """async (text) => {
               const { markdown } = await import("/page/markdown.js");
@@ -126,7 +127,7 @@ class ChatPage:
     def markup(self):
         return self.page.evaluate(f"() => {LAST_MARKUP}")
 
-    # ---- what the server has ----------------------------------------------------------------------------------------
+    # ---- the server's state -----------------------------------------------------------------------------------------
     def call(self, method, path, body=None):
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(f"http://127.0.0.1:{self.server.port}{path}", data, method=method,
@@ -148,7 +149,7 @@ class ChatPage:
         return [(item["role"], item["content"][0]["text"]) for item in self.server_items(id or self.id())]
 
     def answer(self):
-        """The last answer as the server has it: items that went on from each other are one."""
+        """The last answer according to the server: an item and its continuations are joined."""
         text = ""
         for role, said in reversed(self.items()):
             if role != "assistant":
@@ -157,7 +158,7 @@ class ChatPage:
         return text
 
     def make(self, *items, **metadata):
-        """A conversation with these (role, text) items; its id."""
+        """Creates a conversation with these (role, text) items; returns its id."""
         made = self.call("POST", "/v1/conversations", {
             "metadata": metadata, "items": [{"role": role, "content": text} for role, text in items]})
         return made["id"]

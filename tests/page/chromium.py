@@ -1,8 +1,8 @@
-"""The browser of the page's tests and measurements."""
+"""The browser for the page's tests and benchmarks."""
 
 import shutil
 
-# Nothing but what a test asks for goes over the network. Running as root needs --no-sandbox.
+# Only requests made by a test use the network. Running as root needs --no-sandbox.
 FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run",
          "--disable-dev-shm-usage"]
 

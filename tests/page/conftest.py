@@ -1,4 +1,4 @@
-"""Fixtures: a browser, servers with the tiny model, and tabs that fail their test if the page complains of anything."""
+"""Fixtures: a browser, servers with the tiny model, and tabs that fail their test on any console error of the page."""
 
 import sys
 from pathlib import Path
@@ -33,14 +33,14 @@ def model(tmp_path_factory):
 @pytest.fixture(scope="session")
 def shared_server(model, tmp_path_factory):
     folder = tmp_path_factory.mktemp("server")
-    # What a test leaves running ends soon when its page is closed.
+    # An answer left running by a test ends soon after its page is closed.
     with PausedServer(model, "--store-path", folder / "store", "--max-detached-tokens", 50, folder=folder) as server:
         yield server.wait_until_ready()
 
 
 @pytest.fixture
 def server(shared_server):
-    """One server for all tests that need none of their own."""
+    """One server shared by all tests that need no private one."""
     yield shared_server
     shared_server.go_on()
 
@@ -62,8 +62,9 @@ def start(model, tmp_path):
 
 @pytest.fixture
 def tab(browser):
-    """tab(server, ...) opens the page in a browser of its own; with `beside=other` in another tab of that one's browser.
-    `wired`: what goes between it and the server is in the hands of `page.wire`. `lost_lines`: requests may be refused, or find no server."""
+    """tab(server, ...) opens the page in a new browser context; `beside=other` opens a tab in that one's context.
+    `wired`: `page.wire` controls the traffic between page and server. `lost_lines`: requests may be refused or fail to
+    connect."""
     contexts, complaints = [], []
 
     def tab(server, path="/", beside=None, lost_lines=False, wired=False, **options):
@@ -76,7 +77,7 @@ def tab(browser):
         page = context.new_page()
 
         def on_console(message):
-            # A browser logs every request that is refused, whatever a page makes of it.
+            # Browsers log every refused request, however the page handles it.
             lost = any(word in message.text for word in ("ERR_CONNECTION", "401", "404", "503"))
             if message.type in ("error", "warning") and not (lost_lines and lost):
                 complaints.append(message.text)

@@ -1,5 +1,5 @@
-// What the official JavaScript SDK does in a browser, of its own accord: its headers, its bodies, how it reads a stream. Loaded by a
-// page of another origin than the server's.
+// Mimics the official JavaScript SDK in a browser: its headers, its bodies, its stream parsing. Loaded by a page of
+// another origin than the server's.
 const KEY = "open-sesame";
 
 const headers = (more) => ({
@@ -12,7 +12,7 @@ const headers = (more) => ({
 export const post = (base, path, body, options = {}) =>
   fetch(base + path, { method: "POST", headers: headers(options.headers), body: JSON.stringify(body), signal: options.signal });
 
-// Server-sent events out of bytes that are cut anywhere; [DONE] ends them.
+// Parses server-sent events from bytes split anywhere; [DONE] ends them.
 export async function* events(response) {
   const decoder = new TextDecoder();
   let rest = "";
@@ -37,7 +37,7 @@ export async function* events(response) {
   }
 }
 
-// A socket whose key is among its subprotocols, since a browser can set no header; resolves once it is open.
+// A socket with its key among the subprotocols, because browsers cannot set headers; resolves once it is open.
 export function socket(base, path, protocol, key = KEY) {
   const made = new WebSocket(base.replace("http", "ws") + path, [protocol, `openai-insecure-api-key.${key}`]);
   made.heard = [];
@@ -46,7 +46,7 @@ export function socket(base, path, protocol, key = KEY) {
     made.heard.push(JSON.parse(data));
     for (const look of made.waiting) look();
   };
-  // The events so far, once one of this type is there.
+  // Resolves to the events so far once one of this type has arrived.
   made.until = (type) => new Promise((resolve, reject) => {
     const look = () => made.heard.some((event) => event.type === type) && resolve(made.heard);
     made.waiting.push(look);

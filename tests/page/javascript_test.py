@@ -1,5 +1,5 @@
-"""An application in a browser, of an origin of its own, speaks to the server as the official JavaScript SDK does: streamed chat
-and responses, aborts, turns over WebSockets with the key among the subprotocols."""
+"""A browser application of another origin talks to the server as the official JavaScript SDK does: streamed chat and
+responses, aborts, and WebSocket turns with the key among the subprotocols."""
 
 import contextlib
 import http.server
@@ -17,7 +17,7 @@ CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "Speak"}], **S
 
 @pytest.fixture(scope="module")
 def origin():
-    """A web server with nothing but an empty page and the client's script."""
+    """A web server with only an empty page and the client's script."""
 
     class Files(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
@@ -38,7 +38,8 @@ def origin():
 
 @pytest.fixture
 def application(browser, start, origin):
-    """A function that runs a script in the application's page: `base` is the server's address, `client` the module."""
+    """Returns a function that runs a script in the application's page: `base` is the server's address, `client` the
+    module."""
     with contextlib.closing(browser.new_context()) as context:
         page = context.new_page()
         page.goto(origin)
@@ -56,7 +57,7 @@ def server(start, origin):
 
 
 def running(server):
-    """How many turns run. The metrics want the key, too."""
+    """Number of running turns. The metrics require the key, too."""
     request = urllib.request.Request(f"http://127.0.0.1:{server.port}/metrics", headers={"Authorization": "Bearer open-sesame"})
     with urllib.request.urlopen(request) as response:
         lines = response.read().decode().splitlines()
@@ -141,7 +142,7 @@ def test_errors_are_the_sdks_errors(server, application, origin):
       return [bad, taken];""")
     assert bad[0] == 400 and bad[1]["param"] == "messages" and bad[1]["type"] == "invalid_request_error"
     assert (taken[0], taken[1]["code"]) == (409, "conversation_locked") and taken[2] > 0
-    # Which headers of an answer a script may see. By these the SDK decides about another attempt.
+    # Response headers exposed to scripts; the SDK bases retries on them.
     request = urllib.request.Request(f"http://127.0.0.1:{server.port}/v1/models",
                                      headers={"Authorization": "Bearer open-sesame", "Origin": origin})
     with urllib.request.urlopen(request) as response:

@@ -1,4 +1,4 @@
-"""The list of conversations: many of them, found, renamed, deleted, carried away and brought in."""
+"""The list of conversations: many entries, search, rename, delete, export and import."""
 
 import re
 

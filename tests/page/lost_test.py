@@ -1,4 +1,5 @@
-"""Nothing is lost, and nothing asked twice, when the page is loaded again, the server is killed, or another window takes over."""
+"""No data is lost and no request repeated when the page is reloaded, the server is killed, or another window takes
+over."""
 
 import pytest
 from playwright.sync_api import expect
@@ -22,7 +23,7 @@ def test_reload_in_mid_answer(server, tab):
 
 
 def test_a_server_that_stops_in_mid_answer_goes_on_after_its_restart(start, tab, tmp_path):
-    """It tells the end of the answer before it goes, and takes no other turn."""
+    """A stopping server reports the end of the answer before it exits, and accepts no further turn."""
     flags = ("--store-path", tmp_path / "store", "--shutdown-timeout", 1)
     server = start(*flags)
     page = tab(server, lost_lines=True, wired=True)
@@ -48,7 +49,7 @@ def test_the_server_is_killed_in_mid_answer(start, tab, tmp_path, durability, re
     server = start(*flags)
     page = tab(server, lost_lines=True, wired=True)
     page.begin()
-    # With "turn" what is told may not have been written yet.
+    # With "turn", delivered events may not be on disk yet.
     wait_for(lambda: server.metrics()["ringside_journal_queue_entries"] == 0, "what was told is in the journal")
     page.box.fill("half a thought")
     server.kill()
@@ -61,7 +62,7 @@ def test_the_server_is_killed_in_mid_answer(start, tab, tmp_path, durability, re
         page.page.reload()
         expect(page.answers).to_contain_text("The server stopped in the middle of this answer.")
         page.page.get_by_role("button", name="Continue").click()
-    # Left open it goes on by itself, in the same message.
+    # If the page stays open, the answer continues by itself, in the same message.
     expect(page.page.locator(".message.live .stats")).to_contain_text("tokens/s")
     expect(page.answers).to_have_count(1)
     expect(page.banner).to_be_hidden()
@@ -69,7 +70,7 @@ def test_the_server_is_killed_in_mid_answer(start, tab, tmp_path, durability, re
     page.page.keyboard.press("Escape")
     page.settled()
     assert [role for role, _ in page.items()] == ["user", "assistant"]
-    # With "turn" deltas are told before they are on the disk.
+    # With "turn", deltas are delivered before they are on disk.
     if durability == "token":
         assert page.answer().startswith(told)
     page.shows(page.answer())
@@ -77,7 +78,7 @@ def test_the_server_is_killed_in_mid_answer(start, tab, tmp_path, durability, re
 
 @pytest.mark.parametrize("connected", [False, True], ids=["no connection", "reading"])
 def test_what_is_stopped_while_the_server_is_away_does_not_go_on(start, tab, tmp_path, connected):
-    # With "turn" the messages are read anew, with "token" the end of the answer is told.
+    # With "turn" the messages are reloaded; with "token" the end of the answer is delivered.
     flags = ("--store-path", tmp_path / "store", "--durability", "turn" if connected else "token")
     server = start(*flags)
     page = tab(server, lost_lines=True, wired=True)
@@ -100,7 +101,7 @@ def test_what_is_stopped_while_the_server_is_away_does_not_go_on(start, tab, tmp
 
 
 def test_what_is_stopped_without_a_connection_stops(start, tab):
-    server = start("--max-detached-tokens", 0)  # it may not end for want of listeners before it is told to stop
+    server = start("--max-detached-tokens", 0)  # no detached limit, so that only the stop ends the answer
     page = tab(server, wired=True)
     page.begin()
     page.wire.cut(down=True)
@@ -138,13 +139,13 @@ def test_two_windows(server, tab):
     expect(one.answers).to_have_count(2)
     expect(two.banner).to_contain_text("another window")
     one.ask_and_wait("There")
-    # Writing takes it over, too.
+    # Sending a message takes over the conversation, too.
     two.ask("Here again")
     expect(two.answers).to_have_count(4)
     two.settled()
     assert [text for role, text in two.items() if role == "user"] == ["Where are you?", "Here", "There", "Here again"]
     expect(one.banner).to_contain_text("another window")
-    # Different conversations do not disturb each other.
+    # Different conversations do not affect each other.
     two.begin_new()
     two.ask_and_wait("Elsewhere")
     one.banner.get_by_role("button", name="Use it here").click()

@@ -1,4 +1,4 @@
-"""What the page makes of Markdown, and that an answer which grows looks at its end as if it had come at once."""
+"""Markdown rendering, and that a streamed answer ends up identical to one rendered at once."""
 
 import random
 
@@ -86,7 +86,7 @@ def test_code(page):
     assert '<span class="t-word">def</span> <span class="t-call">f</span>(x):\n    <span class="t-word">return</span> ' in html
     assert "<span class=\"t-string\">'&lt;b&gt;'</span> <span class=\"t-comment\"># done</span></code>" in html
     assert html.endswith("<p>after</p>")
-    # One that does not end yet, and one inside a list.
+    # An unclosed fence, and one inside a list.
     assert "<code>x = 1</code>" in page.evaluate("(text) => whole(text)", "```\nx = 1")
     listed = page.evaluate("(text) => whole(text)", "1. a\n   ```\n   x\n     y\n   ```\n2. b")
     assert "<code>x\n  y</code>" in listed and listed.count("<li>") == 2 and listed.count("<ol") == 1
@@ -152,8 +152,8 @@ def test_a_text_that_grows_ends_like_one_that_came_whole(page):
 
 
 def test_hostile_texts_take_no_long_time(page):
-    """Work in proportion to the text: ten times as much takes nothing like a hundred times as long. No clock is asked; the
-    slow ways would take hours here."""
+    """Rendering is linear in the text: ten times the text must not take a hundred times as long. No timing is needed; a
+    quadratic implementation would take hours here."""
     for piece in ("*", "**a", "`", "`" * 3 + "a ", "[", "![", "](", "[a](", "<", "~~", "_a", "> ", "- ", "1. ", "|", "\\", "&", "* a\n", ">\n",
                   "http://", "[](<", "# ", "``` ", "| a ", "a_", "  - b\n"):
         text = piece * (100_000 // len(piece))

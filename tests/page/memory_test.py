@@ -1,4 +1,4 @@
-"""The picture of a conversation's memory against what the server says of it."""
+"""The memory ring against the server's report."""
 
 import math
 import re
@@ -12,7 +12,7 @@ MEMORY_LEN = 128
 
 @pytest.fixture
 def remembering(start, tab):
-    """A page whose memory is shown and small."""
+    """A page whose memory panel is open and whose window is small."""
     page = tab(start("--memory-len", MEMORY_LEN), viewport={"width": 1400, "height": 900})
     page.page.get_by_role("button", name="Settings").click()
     page.page.get_by_label("System prompt").fill("Be brief.")
@@ -23,7 +23,7 @@ def remembering(start, tab):
 
 
 def turn_on(page):
-    """Until something has left the window and the ring goes round; what the server says then."""
+    """Runs turns until messages have left the window and the ring has wrapped; returns the server's report."""
     for _ in range(4):
         page.ask_and_wait("And this", max_output_tokens=40)
     memory = page.call("GET", f"/v1/conversations/{page.id()}/memory")
@@ -32,7 +32,7 @@ def turn_on(page):
 
 
 def rows_of(page, kind, size):
-    """The rows of the cache that the ring shows in this colour: from the ends of its arcs."""
+    """The cache rows that the ring shows in this colour, from the end points of its arcs."""
     rows = set()
     for path in page.page.locator(f"#memory .ring .part.{kind}").all():
         x0, y0, x1, y1 = map(float, re.fullmatch(r"M(\S+) (\S+)A.* (\S+) (\S+)", path.get_attribute("d")).groups())
@@ -93,4 +93,4 @@ def test_where_the_cache_is(server, tab, cache, label, note):
     expect(page.page.locator("#memory .tier-note")).to_contain_text(note)
     here = page.page.locator("#memory [aria-current]")
     expect(here).to_have_text([label] if label else [])
-    page.page.unroute_all(behavior="wait")  # it reads again now and then
+    page.page.unroute_all(behavior="wait")  # the page polls now and then

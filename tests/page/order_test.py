@@ -1,4 +1,5 @@
-"""What is told and what is read come in every order a network can give them; the page shows the same. Each test holds one back."""
+"""Events and reads arrive in every order that a network can produce; the page shows the same result. Each test delays
+one of them."""
 
 import re
 
@@ -10,7 +11,7 @@ SHORT = {"temperature": 0, "max_output_tokens": 40}
 
 
 def shown_once(page, questions):
-    """The page shows what the server has: these questions, each with its answer."""
+    """The page shows the server's state: these questions, each with its answer."""
     page.settled()
     expect(page.questions).to_have_text([re.compile(re.escape(text)) for text in questions])
     expect(page.answers).to_have_count(len(questions))
@@ -21,8 +22,8 @@ def shown_once(page, questions):
 
 @pytest.fixture
 def answering(server, tab):
-    """A function that opens an answer that is being written in a page of its own, wired, with what is told and read held back
-    from `events` and `path` on."""
+    """Returns a function that opens a running answer in a new, wired page, holding back events from `events` on and
+    reads of `path`."""
 
     def answering(events, path, at_once, **options):
         first = tab(server)
@@ -63,7 +64,7 @@ def test_it_is_read_while_it_is_written_and_told_later(answering):
     page = answering("ringside:session.snapshot", "/items", at_once=True)
     page.wire.release_reads()
     expect(page.questions).to_have_count(1)
-    # Of the answer nothing is known yet but that it is being written.
+    # All that is known of the answer is that it is running.
     expect(page.page.locator(".message.live")).to_have_count(1)
     expect(page.page.get_by_text("no answer yet")).to_have_count(0)
     page.cancel()
@@ -115,7 +116,7 @@ def test_what_is_asked_again_is_shown_once_meanwhile(server, tab, running):
     page.ask(GOES_ON)
     page.wire.wait_held("response.output_text.delta" if running else "response.incomplete")
     server.pause()
-    # The new page hears nothing but that it is connected.
+    # The new page receives only the connection's opening.
     page.wire.hold_events(next_document=True)
     page.page.reload()
     expect(page.answers).to_have_count(1)
@@ -133,7 +134,7 @@ def test_somebody_else_asks(server, tab):
     page.wire.hold_reads("/items", at_once=False)
     page.call("POST", "/v1/responses", {"conversation": page.id(), "input": "Asked elsewhere", **SHORT})
     page.wire.wait_reads()
-    # Nothing is shown of an answer whose question is not known.
+    # An answer is not shown while its question is unknown.
     expect(page.answers).to_have_count(1)
     page.wire.release_reads()
     shown_once(page, ["Asked here", "Asked elsewhere"])
@@ -202,7 +203,7 @@ def test_an_answer_that_runs_does_not_keep_from_editing(server, tab):
     expect(page.page.get_by_text("2/2")).to_be_visible()
     expect(page.page.get_by_text("2/2")).to_be_visible()
     shown_once(page, ["Something else"])
-    # What was going on goes on.
+    # The running answer continues.
     page.page.get_by_role("button", name="Earlier version").click()
     expect(page.page.get_by_text("1/2")).to_be_visible()
     page.cancel()
@@ -218,7 +219,7 @@ def test_what_is_being_edited_stays(server, tab):
     page.settled()
     editor = page.page.get_by_role("textbox", name="Edit your message")
     expect(editor).to_have_value("Not yet sent")
-    # Nor does it go with a connection that is lost just then.
+    # A connection lost at this moment does not discard it either.
     page.wire.cut(down=True)
     editor.press("Enter")
     expect(page.banner).to_contain_text("no connection")
@@ -235,7 +236,7 @@ def test_an_answer_that_fails_leaves_its_question_to_be_asked_again(server, tab,
         page.page.reload()
         page.streaming(10)
     page.page.evaluate("() => { wire.change = 'failed'; }")
-    page.wire.hold_reads("/memory", at_once=False)  # by which the page would learn that this is not true
+    page.wire.hold_reads("/memory", at_once=False)  # this read would reveal that the failure is simulated
     page.stop.click()
     server.go_on()
     expect(page.page.get_by_role("alert")).to_contain_text("Out of luck.")

@@ -1,17 +1,17 @@
-// Runs in a page before its own scripts: `window.wire` holds back, lets go, cuts off and changes what goes between the page and
-// its server, as page_wire.py asks. What has to hold in the next document too is kept in sessionStorage.
+// Runs in a page before its own scripts: `window.wire` delays, releases, cuts and changes the traffic between page and
+// server for page_wire.py. State that must survive a reload is kept in sessionStorage.
 {
   const wire = (window.wire = {
-    told: [], // types of the events that the page has heard
-    text: "", // the deltas among them, in a row
-    asked: [], // the events that it has sent
-    held: null, // [socket, event] that are on the way, in order
-    from: JSON.parse(sessionStorage.getItem("wire.from")), // {begin, text}: the first event to hold
+    told: [], // types of the events delivered to the page
+    text: "", // concatenated deltas delivered
+    asked: [], // events sent by the page
+    held: null, // delayed [socket, event] pairs, in order
+    from: JSON.parse(sessionStorage.getItem("wire.from")), // {begin, text}: the first event to delay
     sockets: 0,
-    down: false, // every connection is lost at once
-    change: null, // "failed": an answer that is stopped has failed instead
-    path: null, // how the paths of the reads end that wait
-    atOnce: false, // they have been answered, and the answers wait
+    down: false, // every connection fails at once
+    change: null, // "failed": report a cancelled answer as failed
+    path: null, // suffix of the paths whose reads are delayed
+    atOnce: false, // delayed reads: ask the server at once and delay its answers
     reads: [],
   });
   let current = null;
@@ -31,7 +31,7 @@
     current = wire.from = wire.held = null;
     socket.close();
   };
-  // What the server might have told: the text that is being written, so many times more; and its end.
+  // Simulates server events: repeats of a delta, and the end of the answer.
   wire.write = (delta, times) => {
     for (let i = 0; i < times; ++i) current.deliver({ ...wire.delta, delta, ringside: { seq: ++wire.delta.ringside.seq } });
   };

@@ -1,4 +1,4 @@
-"""A server whose model stands still when a test says so: an answer is then being written for as long as the test needs it."""
+"""A server whose model pauses on request, so that an answer keeps running as long as a test needs it."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What is shown and read out: long conversations and answers, keys, announcements, the theme."""
+"""Display and accessibility: long conversations and answers, keys, announcements, the theme."""
 
 from playwright.sync_api import expect
 
@@ -20,16 +20,16 @@ def test_a_conversation_of_two_hundred_messages(server, tab):
 
 
 def test_an_answer_of_a_hundred_thousand_characters(server, tab):
-    """The model writes some of it; the rest comes in pieces of many tokens, as it does to a page that fell behind."""
+    """The model writes a part; the rest is injected in pieces of many tokens, as to a page that fell behind."""
     page = tab(server, wired=True)
     page.begin()
-    page.wire.hold_events()  # what the server still says of it comes too late
+    page.wire.hold_events()  # later events of the server must not interfere
     piece = "A sentence with **bold** words and `code`, and then another one.\n\n- an item\n- one more\n\n```python\nprint(1)\n```\n\n"
     page.page.evaluate("([piece, times]) => wire.write(piece, times)", [piece, 100_000 // len(piece) + 1])
     text = page.wire.get("text")
     assert len(text) >= 100_000
     page.page.wait_for_function("(most) => document.querySelectorAll('.message.live pre').length >= most", arg=text.count("print(1)"))
-    page.wire.hold_reads("/memory", at_once=False)  # the server knows nothing of those pieces
+    page.wire.hold_reads("/memory", at_once=False)  # the server does not know the injected text
     page.page.evaluate("() => wire.end()")
     page.settled()
     page.shows(text)
@@ -61,7 +61,7 @@ def test_keys(server, tab):
     expect(page.page.get_by_role("dialog", name="Keyboard")).to_be_visible()
     press("Escape")
     expect(page.page.get_by_role("dialog")).to_have_count(0)
-    # From the search into the list, to a conversation and into its menu, and back.
+    # From the search field into the list, to a conversation, into its menu and back.
     press("Control+k")
     page.page.keyboard.type("keys")
     expect(page.entries).to_have_count(1)
@@ -98,7 +98,7 @@ def test_the_theme_is_kept(server, tab):
 
 def test_what_is_read_out(server, tab):
     page = tab(server)
-    # The first stop leads past the list.
+    # The first tab stop skips the list.
     page.page.keyboard.press("Tab")
     page.page.evaluate("() => document.activeElement.blur()")
     page.page.locator(".skip").focus()

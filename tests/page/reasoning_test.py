@@ -24,7 +24,7 @@ def block(page):
 
 
 def held_at(event, thinker, tab):
-    """A page that has asked and whose answer is held at its first `event`."""
+    """A page that has asked a question and whose answer is held at its first `event`."""
     page = tab(thinker, wired=True)
     page.prefer(temperature=0, max_output_tokens=LENGTH)
     page.wire.hold_events(event)
@@ -44,7 +44,7 @@ def test_reasoning_streams_and_folds(thinker, tab):
     expect(page.answers.last.locator(".body")).to_have_text(ANSWER)
     expect(block(page)).not_to_have_attribute("open", "")
     expect(block(page).locator("summary")).to_have_text(re.compile(r"Thought for \d"))
-    # After a reload it is there, folded, with its duration.
+    # After a reload it is present, folded, with its duration.
     page.page.reload()
     page.loaded()
     expect(block(page)).not_to_have_attribute("open", "")
@@ -80,7 +80,7 @@ def test_an_answer_that_is_cut_in_its_reasoning_continues(thinker, tab):
 
 
 def test_the_whole_answer_comes_from_a_snapshot(thinker, tab):
-    """The page is loaded again in the middle of the reasoning."""
+    """The page is reloaded in the middle of the reasoning."""
     page = held_at("response.output_item.added", thinker, tab)
     page.page.reload()
     page.loaded()

@@ -1,4 +1,5 @@
-"""Nothing that a model, a title or an address says runs, loads or leads where it must not; and who does not see the page can use it."""
+"""Hostile text from a model, a title or an address neither runs, loads nor navigates anything; and the page is
+accessible."""
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -31,12 +32,12 @@ HOSTILE = [
     "<math><mtext><table><mglyph><style><img src=x onerror=pwned()>",
     "\u202e[gnp.yrev](https://evil.example/)\u202c <form action=http://evil.example><button>x</button></form>",
 ]
-# Kinds of elements that the page itself has no use for inside a message.
+# Elements that the page itself never creates inside a message.
 FORBIDDEN = "script, img, iframe, object, embed, style, link, form, input, video, audio, math, base, meta, svg:not(.icon-svg, .ring), [srcdoc], [style]"
 
 
 def watch(page):
-    """Notes every request that leaves the server, and whether any of the texts got to run."""
+    """Records every request to another host, and whether any injected script ran."""
     foreign = []
     page.on("request", lambda request: foreign.append(request.url) if "127.0.0.1" not in request.url else None)
     page.evaluate("() => { window.pwned = () => { window.wasPwned = true; }; }")
@@ -66,7 +67,7 @@ def test_what_a_model_says_stays_text(server, tab):
     for i in range(len(HOSTILE) - 10):
         page.answers.nth(i).hover()
     check(page.page, foreign)
-    # What was said is there to be read.
+    # The text is displayed literally.
     assert "<script>pwned()</script>" in page.page.locator("#thread").inner_text()
 
 
@@ -139,7 +140,7 @@ def test_the_browser_is_told_what_the_page_may_do(server, browser):
     context = browser.new_context()
     page = context.new_page()
     page.goto(f"http://127.0.0.1:{server.port}/")
-    # Scripts and styles that are not files of the page do not run, and nothing is fetched from elsewhere.
+    # Scripts and styles that are not files of the page do not run, and nothing is fetched from another host.
     page.evaluate(
         """() => {
           const script = document.createElement("script");
@@ -180,9 +181,9 @@ def violations(page):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1440])
 def test_accessibility(server, tab, scheme, width):
-    # The checker is a script of its own.
+    # The checker is an injected script.
     page = tab(server, viewport={"width": width, "height": 844}, color_scheme=scheme, bypass_csp=True, reduced_motion="reduce")
-    # In a list that scrolls the checker takes what is scrolled under the list's edge for buttons that are too small.
+    # In a scrolling list the checker mistakes entries clipped by the list's edge for buttons that are too small.
     for entry in page.call("GET", "/v1/conversations?limit=100")["data"]:
         page.call("DELETE", f"/v1/conversations/{entry['id']}")
     page.page.reload()

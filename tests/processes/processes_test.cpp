@@ -1,5 +1,5 @@
-// Groups whose ranks are in processes of their own: what threads promise, they promise, and a rank that does not come
-// or leaves fails them as well. Every process runs all of it at the same time:
+// Groups whose ranks are separate processes: they give the same guarantees as threads, and an absent or failed rank
+// fails the group. All processes run the whole test program in parallel:
 //
 //     mpirun -np 3 build/cpu/bin/processes_test
 #include "kernels/ranks/processes.h"
@@ -18,7 +18,7 @@ namespace {
 constexpr std::chrono::milliseconds kLong = std::chrono::minutes(2);
 Processes* processes;
 
-/// A channel that no group has had.
+/// A channel not used by any group yet.
 int NextChannel() {
   static int channel = 0;
   return channel += 2;
@@ -26,7 +26,7 @@ int NextChannel() {
 
 class RanksTest : public ::testing::TestWithParam<int> {
  protected:
-  /// body(comm) for each of this process's ranks.
+  /// Calls body(comm) for each of this process's ranks.
   static void OnAll(const std::function<void(Comm&)>& body) {
     const auto comms = processes->MakeComms(NextChannel(), {.tensor = processes->count() * GetParam()}, kLong);
     std::vector<std::thread> threads;
@@ -40,7 +40,8 @@ TEST_P(RanksTest, SumsAreTakenInTheOrderOfTheRanks) { OnAll(testing::CheckSums);
 TEST_P(RanksTest, ManyCallsInARow) { OnAll(testing::CheckManyCalls); }
 TEST_P(RanksTest, MessagesArriveInTheirOrder) { OnAll(testing::CheckMessages); }
 
-// Each stage in a process of its own, with its ranks: every rank hears those of its layers, and those in its place.
+// Each stage is a process with its ranks: every rank communicates with the ranks of its layers, and with those at its
+// position in other stages.
 TEST(ProcessesTest, StagesHaveGroupsOfTheirOwn) {
   const RankLayout layout{.tensor = 2, .stages = processes->count()};
   auto comms = processes->MakeComms(NextChannel(), layout, kLong);

@@ -1,5 +1,5 @@
-// The adapter of a conversation: chosen when it begins or by a turn, kept over restarts, forks, exports and imports,
-// never shared with what was said under another; and what a turn is told whose adapter is gone.
+// The adapter of a conversation: chosen at creation or by a turn, kept over restarts, forks, exports and imports, never
+// shared with text computed under another adapter; and the error of a turn whose adapter is gone.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ class AdapterSessions : public DurableSessionTest {
     DurableSessionTest::SetUp();
     Serve({"law", "sql"});
   }
-  /// A server that has these adapters, and starts again with them.
+  /// Restarts the server with these adapters.
   void Serve(std::vector<std::string> adapters) {
     options.adapters = std::move(adapters);
     Restart();
@@ -35,7 +35,7 @@ class AdapterSessions : public DurableSessionTest {
     spec.adapter = std::move(adapter);
     return spec;
   }
-  /// The number by which the engine was asked for the turn's adapter, and the response's name for it.
+  /// The adapter index in the turn's engine request, and the adapter's name in the response.
   std::pair<int, std::string> AdapterOf(TurnSpec spec) {
     const std::string id = Turn(std::move(spec), "Yes.");
     const auto response = table->GetResponse(me, id);
@@ -61,7 +61,7 @@ TEST_F(AdapterSessions, ATurnChoosesForThoseBehindIt) {
   EXPECT_EQ(AdapterOf(Ask("2", id)), Is(1, "law"));
   EXPECT_EQ(AdapterOf(AskUnder("", "3", id)), Is(0, ""));
   EXPECT_EQ(AdapterOf(Ask("4", id)), Is(0, ""));
-  // A turn that is refused has chosen nothing.
+  // A refused turn does not change the adapter.
   Start(AskUnder("sql", "5", id));
   engine->Start(engine->count() - 1);
   engine->End(engine->count() - 1, FinishReason::kError, Overloaded("full"));
@@ -72,8 +72,8 @@ TEST_F(AdapterSessions, ATurnChoosesForThoseBehindIt) {
 TEST_F(AdapterSessions, ItIsKeptOverARestart) {
   const std::string began = NewUnder("sql"), chose = NewConversation();
   const std::string response = Turn(AskUnder("law", "1", chose), "Yes."), chain = Turn(AskUnder("sql", "1"), "Yes.");
-  Serve({"sql", "law"});                      // the numbers are others now
-  std::map<std::string, std::string> listed;  // by what their summaries say
+  Serve({"sql", "law"});                      // the indices have changed
+  std::map<std::string, std::string> listed;  // according to their summaries
   const auto page = table->ListSessions(me, "", 10);
   ASSERT_TRUE(page.ok());
   for (const SessionInfo& info : page->sessions) listed[info.id] = info.adapter;

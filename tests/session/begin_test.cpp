@@ -1,4 +1,4 @@
-// What others may do while a turn begins: rendering a long text takes its time and must take nobody else's.
+// Concurrency while a turn begins: rendering a long text takes time and must not block other sessions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,9 +12,10 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr std::chrono::seconds kPatience{30};  // waited in vain only by a server that is wrong
+constexpr std::chrono::seconds kPatience{30};  // reached only if the server is faulty
 
-// Resuming a session and changing its metadata end on the journal's thread, which tells every other session's tokens.
+// Resuming a session and changing its metadata complete on the journal's thread, which delivers every other session's
+// tokens.
 TEST_F(DurableSessionTest, OthersHearTheirAnswersWhileALongTextIsTokenised) {
   const std::string slow = NewConversation(), other = NewConversation();
   const auto attached_before = Resume({slow, {}, {}, {}}, 7);
@@ -63,7 +64,7 @@ TEST_F(DurableSessionTest, ATurnThatCannotBeginLeavesTheSessionFree) {
   EXPECT_THAT(Texts(id), ElementsAre("Hello", "Yo"));
 }
 
-// What was deleted stays so, whoever was about to add to it.
+// A deleted session stays deleted, even if a turn is about to extend it.
 TEST_F(DurableSessionTest, ATurnThatBeginsDoesNotBringADeletedConversationBack) {
   const std::string id = NewConversation();
   tokenizer.on_next_encode = [&] { EXPECT_TRUE(table->DeleteSession(me, id).ok()); };
@@ -77,7 +78,7 @@ TEST_F(DurableSessionTest, ATurnThatBeginsDoesNotBringADeletedConversationBack) 
   EXPECT_FALSE(table->Knows(id));
 }
 
-// The same of a chain, whose last response is deleted while another is about to follow it.
+// The last response of a chain is deleted while a turn is about to continue the chain.
 TEST_F(DurableSessionTest, ATurnThatBeginsDoesNotBringADeletedChainBack) {
   const std::string first = Turn(Ask("Hi"), "Yo");
   tokenizer.on_next_encode = [&] { EXPECT_TRUE(table->DeleteResponse(me, first).ok()); };

@@ -1,5 +1,5 @@
-// Stored sessions under another vocabulary, another template or smaller limits than they began with: they go on, from
-// their text, and every turn that this changes says so.
+// Stored sessions under another vocabulary, another template or smaller limits: they continue from their text, and
+// every affected turn reports the change.
 #include <gmock/gmock.h>
 
 #include "base/bytes.h"
@@ -17,7 +17,7 @@ constexpr TokenId kFar = 1000;
 
 class ChangedModelTest : public DurableSessionTest {
  protected:
-  /// As with another model: its ids begin at `first_id`.
+  /// Simulates another model, whose ids begin at `first_id`.
   void RestartWith(TokenId first_id) {
     Close();
     tokenizer = ByteTokenizer(first_id);
@@ -35,7 +35,7 @@ class ChangedModelTest : public DurableSessionTest {
     return found.ok() ? *found : std::make_shared<const Response>();
   }
   std::string Prompt() { return tokenizer.Decode(engine->last().tokens); }
-  /// Of the next turn of a conversation, which is answered.
+  /// Runs and answers the next turn of a conversation; returns its response.
   std::shared_ptr<const Response> Next(const std::string& conversation) {
     return Got(Turn(Ask("?", conversation), "a"));
   }
@@ -59,7 +59,7 @@ TEST_F(ChangedModelTest, SessionsGoOnWithASmallerAndALargerVocabulary) {
     RestartWith(to);
     EXPECT_THAT(Texts(id), ElementsAre("Hi", "Yo"));
     EXPECT_EQ(Events(with_logprobs), told);
-    EXPECT_THAT(Got(with_logprobs)->tokens, ::testing::IsEmpty());  // ids that nobody here could spell
+    EXPECT_THAT(Got(with_logprobs)->tokens, ::testing::IsEmpty());  // ids that this vocabulary cannot decode
     const std::string response = Turn(Ask("More", id), "Yes");
     EXPECT_EQ(
         Prompt(),
@@ -104,7 +104,7 @@ TEST_F(ChangedModelTest, TheFormerModelFindsItsIdsAgainWhereNoTurnWasTaken) {
   const std::string id = NewConversation();
   Start(Ask("Hi", id));
   engine->Start(0);
-  engine->SayAtOnce(0, "Yo");  // one id that no tokenizer would make of this text
+  engine->SayAtOnce(0, "Yo");  // an id that no tokenizer would produce for this text
   engine->End(0);
   table->Flush();
   RestartWith(kFar);
@@ -147,7 +147,7 @@ TEST_F(ChangedModelTest, ARefusedTurnLeavesTheReportToTheNext) {
   EXPECT_TRUE(Next(id)->retokenised);
 }
 
-// What was said before it is no new input, whoever said it.
+// Earlier messages are not new input, whatever their role.
 TEST_F(ChangedModelTest, AHistoryLongerThanTheWindowGoesOn) {
   const std::string id = NewConversation();
   TurnSpec spec = Ask(std::string(1000, 'q'), id);
@@ -200,7 +200,7 @@ TEST_F(ChangedModelTest, SmallerLimitsHoldAndTheSessionsOwnStayStored) {
   EXPECT_EQ(info.session_len, 1000);
   EXPECT_EQ(info.pinned, 16);
   const ClampedLimits of_plain = Next(plain)->clamped;
-  EXPECT_FALSE(of_plain.memory_len || of_plain.session_len);  // it had none of its own
+  EXPECT_FALSE(of_plain.memory_len || of_plain.session_len);  // it had no limits of its own
   EXPECT_EQ(of_plain.pinned, 16);
 
   options = TableFixture::Options();
@@ -208,7 +208,7 @@ TEST_F(ChangedModelTest, SmallerLimitsHoldAndTheSessionsOwnStayStored) {
   EXPECT_FALSE(Next(id)->clamped.any());
   EXPECT_EQ(engine->last().window, (RingWindow{pinned, 300, Eviction::kTurn}));
   EXPECT_EQ(engine->last().session_len, 1500);
-  EXPECT_TRUE(Got(clamped)->clamped.any());  // it was so then
+  EXPECT_TRUE(Got(clamped)->clamped.any());  // this was clamped at the time
 }
 
 TEST_F(ChangedModelTest, ExportsComeInWithOtherVocabulariesAndSmallerLimits) {
@@ -269,7 +269,7 @@ TEST_F(ChangedModelTest, StoredIdsThatNoVocabularyHasAreDamage) {
   const std::string beyond = stored_with(ByteTokenizer(kFar).vocab_size());
   RestartWith(kFar);
   EXPECT_EQ(table->GetSession(me, beyond).status().reason(), "session_damaged");
-  RestartWith(0);  // of a vocabulary that is not here nobody knows where it ends
+  RestartWith(0);  // the size of an absent vocabulary is unknown
   EXPECT_TRUE(table->GetSession(me, beyond).ok());
 }
 
@@ -285,7 +285,7 @@ TEST_F(ChangedModelTest, AStoredTurnThatOpensNoAnswerIsDamage) {
   EXPECT_EQ(table->GetSession(me, session).status().reason(), "session_damaged");
 }
 
-// A session that was stored before the template was part of the name of its ids' codec.
+// A session stored before the template became part of the codec name.
 TEST_F(ChangedModelTest, NamesOfCodecsThatEndEarlierAreKnown) {
   EXPECT_TRUE(SameCodec("v.t", "v.t"));
   EXPECT_TRUE(SameCodec("v", "v.t"));

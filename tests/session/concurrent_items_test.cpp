@@ -1,4 +1,4 @@
-// Items added and deleted at the same time by several threads.
+// Items added and deleted concurrently by several threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace ringside {
 namespace {
 
-// Whoever deletes an item names it: whatever comes behind it meanwhile is not his to take.
+// A deletion names its item: items added after it meanwhile are kept.
 TEST(ConcurrentItems, DeletingTheLastItemTakesNoOther) {
   TableFixture fixture;
   SessionTable& table = fixture.table;

@@ -1,4 +1,4 @@
-// A store that is damaged: which conversations are told to be, what still works, and that no others are concerned.
+// A damaged store: which conversations are reported as damaged, what still works, and that all others are unaffected.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -33,7 +33,7 @@ class DamagedStoreTest : public DurableSessionTest {
     ASSERT_TRUE(journal->Append(entry, nullptr).ok());
     journal->Flush();
   }
-  /// Everybody's listed conversations and what is damaged of them, "" = nothing.
+  /// All listed conversations with their reported damage, "" = none.
   std::map<std::string, std::string> Listed(const Caller& caller) {
     std::map<std::string, std::string> listed;
     const auto page = table->ListSessions(caller, "", 100);
@@ -86,11 +86,11 @@ TEST_F(DamagedStoreTest, AConversationWithoutAReadableSummaryIsKeptAsDamaged) {
   Restart();
   EXPECT_EQ(table->stats().conversations, 2);
   EXPECT_EQ(journal->stats().damaged_sessions, 1);
-  EXPECT_EQ(Listed({"", 7})[id], "its summary makes no sense");  // whose it is cannot be known
+  EXPECT_EQ(Listed({"", 7})[id], "its summary makes no sense");  // its owner is unknown
   EXPECT_EQ(Listed(me).size(), 1U);
   clock.AdvanceMs(100'000);
   table->Sweep();
-  EXPECT_EQ(table->stats().conversations, 2);  // it is not old because nobody knows how old it is
+  EXPECT_EQ(table->stats().conversations, 2);  // its age is unknown, so it does not expire
   EXPECT_TRUE(table->DeleteSession({"", 7}, id).ok());
 }
 
@@ -111,8 +111,8 @@ TEST_F(DamagedStoreTest, TheCheckOfEverythingEndsWhenItIsAskedTo) {
   EXPECT_EQ(table->CheckStored(stop.get_token()).code(), StatusCode::kCancelled);
 }
 
-// One byte of the database's largest file, at many places: the store is refused with a sentence, or the conversations
-// that it hit are named and all others are as they were.
+// One byte of the database's largest file, at many offsets: the store is refused with a message, or the affected
+// conversations are reported and all others are unchanged.
 TEST_F(DamagedStoreTest, AFlippedByteHidesNothing) {
   std::map<std::string, std::vector<std::string>> texts;
   for (int i = 0; i < 12; ++i) {
@@ -120,7 +120,7 @@ TEST_F(DamagedStoreTest, AFlippedByteHidesNothing) {
     Turn(Ask(std::string(400, static_cast<char>('a' + i)), id), "answer " + std::to_string(i));
     texts[id] = Texts(id);
   }
-  Restart();  // what was in the log file is in a table now
+  Restart();  // the log has been flushed to a table now
   Close();
   const fs::path copy = path.string() + "_copy";
   fs::remove_all(copy);
@@ -168,7 +168,7 @@ TEST_F(DamagedStoreTest, AFlippedByteHidesNothing) {
       EXPECT_TRUE(table->DeleteSession(me, id).ok());
     }
     EXPECT_EQ(static_cast<int>(Listed(me).size()), static_cast<int>(texts.size()) - damaged);
-    // Those beside the damaged rows, which are deleted but still in their block.
+    // Also rows that share a block with the damaged, deleted ones.
     EXPECT_TRUE(table->CheckStored({}).ok());
     EXPECT_EQ(journal->stats().damaged_sessions, 0);
     named += damaged > 0 ? 1 : 0;

@@ -1,4 +1,4 @@
-// A table on a scripted engine and a real journal in a folder of its own, which can be closed and opened again.
+// A table on a scripted engine and a real journal in a temporary folder, which can be closed and reopened.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ class DurableSessionTest : public ::testing::Test {
     engine.reset();
     journal.reset();
   }
-  /// What was told is on disk at any time: closing adds nothing that a kill would not have left.
+  /// Delivered events are on disk at any time: closing writes nothing that a kill would lose.
   void Restart() {
     Close();
     Open();
@@ -68,7 +68,7 @@ class DurableSessionTest : public ::testing::Test {
     if (!ticket.ok()) ADD_FAILURE() << ticket.status().ToString();
     return ticket.ok() ? ticket->response_id : "";
   }
-  /// Asks and answers; the response's id.
+  /// Asks and answers; returns the response's id.
   std::string Turn(TurnSpec spec, std::string_view answer) {
     const std::string id = Start(std::move(spec));
     engine->AnswerLast(answer);
@@ -82,13 +82,13 @@ class DurableSessionTest : public ::testing::Test {
     for (const Item& item : *items) texts.push_back(std::string(item.text) + (item.complete ? "" : "..."));
     return texts;
   }
-  /// Every event of a response, as a reader from the start gets them.
+  /// Every event of a response, as replayed to a reader from the start.
   std::vector<std::string> Events(const std::string& response) {
     const auto reader = std::make_shared<RecordingSink>(99);
     const Status status = table->Replay(me, response, 0, reader);
     return status.ok() ? reader->lines() : std::vector<std::string>{status.ToString()};
   }
-  /// What the engine is asked to continue when this conversation's next turn comes.
+  /// The prompt of this conversation's next turn.
   std::string NextPrompt(const std::string& conversation) {
     Start(Ask("?", conversation));
     return tokenizer.Decode(engine->last().tokens);

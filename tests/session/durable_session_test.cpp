@@ -1,4 +1,4 @@
-// What a restart must not change.
+// State that a restart must preserve.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -83,7 +83,7 @@ TEST_F(DurableSessionTest, WhereverAnAnswerIsCutItEndsWithWhatWasTold) {
     EXPECT_EQ((*found)->incomplete_reason, "interrupted");
     EXPECT_EQ((*found)->text, answer.substr(0, said));
     const auto reread = Events(response);
-    Restart();  // the same once more
+    Restart();  // the same again
     EXPECT_EQ(Events(response), reread);
     ASSERT_TRUE(table->DeleteSession(me, id).ok());
   }
@@ -128,7 +128,7 @@ TEST_F(DurableSessionTest, AnAnswerThatWentOnIsOneItemUnderOneId) {
   const std::string second = Start(go_on);
   engine->Start(0);
   engine->Say(0, "ll");
-  Restart();  // cut once more, in the middle of what goes on
+  Restart();  // cut again, in the middle of the continuation
   EXPECT_THAT(Texts(id), ElementsAre("Hi", "Hell..."));
   const std::string third = Start(go_on);
   engine->AnswerLast("o");
@@ -143,7 +143,7 @@ TEST_F(DurableSessionTest, AnAnswerThatWentOnIsOneItemUnderOneId) {
     }
     Restart();
   }
-  // One message: one step back takes it whole, with all three responses.
+  // One message: one step back removes it whole, with all three responses.
   ASSERT_TRUE(table->Rewind(me, id, 1).ok());
   for (const std::string& response : {first, second, third}) EXPECT_FALSE(table->GetResponse(me, response).ok());
   EXPECT_THAT(NextPrompt(id), testing::HasSubstr("user\nHi<|im_end|>\n<|im_start|>user\n?"));
@@ -192,7 +192,7 @@ TEST_F(DurableSessionTest, SoDoesOneThatOnlySaysThatItIsSentAgain) {
     Start(*spec);
     engine->Start(engine->count() - 1);
     engine->Say(engine->count() - 1, "Yo");
-    Restart();  // in mid answer
+    Restart();  // in mid-answer
     spec->sending = TurnSpec::Sending::kAgain;
     const auto reader = std::make_shared<RecordingSink>(8);
     EXPECT_TRUE(table->StartTurn(me, *spec, reader)->reattached);
@@ -223,7 +223,7 @@ TEST_F(DurableSessionTest, WhatWasDeletedStaysAway) {
   ASSERT_TRUE(table->DeleteSession(me, id).ok());
   ASSERT_TRUE(table->DeleteResponse(me, chain).ok());
   EXPECT_THAT(engine->erased(), Contains(id));
-  EXPECT_EQ(engine->erased().size(), 2U);  // and the chain that nothing leads to any more
+  EXPECT_EQ(engine->erased().size(), 2U);  // and the chain that is no longer reachable
   Restart();
   EXPECT_EQ(table->GetSession(me, id).status().code(), StatusCode::kNotFound);
   EXPECT_EQ(table->StartTurn(me, Ask("More", "", response), sink).status().reason(), "previous_response_not_found");
@@ -244,7 +244,7 @@ TEST_F(DurableSessionTest, AResponseDeletedInMidAnswerLeavesItsMessage) {
   EXPECT_EQ(texts.back(), "We...");
   Restart();
   EXPECT_EQ(Texts(id), texts);
-  EXPECT_EQ(Events(deleted).size(), 1U);  // that there is none
+  EXPECT_EQ(Events(deleted).size(), 1U);  // only the error
 }
 
 TEST_F(DurableSessionTest, ATurnThatTheEngineRefusedLeavesNothing) {
@@ -331,7 +331,7 @@ TEST_F(DurableSessionTest, WithTurnDurabilityACrashTakesBackWhatWasToldAndSaysSo
   engine->Start(0);
   table->Flush();
   engine->Say(0, "ab");
-  EXPECT_EQ(sink->text(), "ab");  // at once
+  EXPECT_EQ(sink->text(), "ab");  // immediately
   const uint64_t epoch = Resume({id, {}, {}, {}})->reply().epoch;
   Restart();
   EXPECT_THAT(Events(response).back(), "ended 4 incomplete");
@@ -352,7 +352,8 @@ TEST_F(DurableSessionTest, EventNumbersOutliveTheServerAndEachAttachRaisesTheEpo
   const auto second = Resume({id, epoch, 4, {}});
   EXPECT_THAT(second->lines(), ElementsAre("resumed events", "text 5 b", "text 6 c", "ended 7 completed"));
   EXPECT_EQ(second->reply().epoch, epoch + 1);
-  EXPECT_EQ(Resume({id, epoch + 9, 4, {}})->reply().replay, ResumeReply::Replay::kNone);  // nobody was told of it
+  EXPECT_EQ(Resume({id, epoch + 9, 4, {}})->reply().replay, ResumeReply::Replay::kNone);  // an epoch that was never
+                                                                                          // announced
 }
 
 TEST_F(DurableSessionTest, AClientThatKnowsAnotherHistoryIsTold) {
@@ -384,7 +385,7 @@ TEST_F(DurableSessionTest, ASupersededConnectionCanChangeNothing) {
   EXPECT_TRUE(table->StartTurn({"me", 8}, Ask("More", id), sink).ok());
   engine->AnswerLast("x");
   table->Flush();
-  const auto back = Resume({id, {}, {}, {}}, 7);  // it may come back
+  const auto back = Resume({id, {}, {}, {}}, 7);  // it may take over again
   EXPECT_TRUE(table->StartTurn(me, Ask("More", id), sink).ok());
 }
 

@@ -1,5 +1,5 @@
-// Imports are anybody's bytes: whatever is in them, a conversation comes in whole or not at all, and nothing that is
-// asked of it afterwards brings the server down.
+// Imports are untrusted bytes: a conversation is imported whole or not at all, and later requests on it cannot crash
+// the server.
 #include <gtest/gtest.h>
 #include <xxhash.h>
 
@@ -25,7 +25,7 @@ namespace {
 
 class HostileImportTest : public ::testing::Test, protected TableFixture {
  protected:
-  // A conversation of two turns with a system message, as one would export it.
+  // A conversation of two turns with a system message, in export format.
   void SetUp() override {
     const std::string id = table.CreateSession(me, {}, {}, {})->id;
     for (const char* text : {"Hi", "More"}) {
@@ -41,7 +41,7 @@ class HostileImportTest : public ::testing::Test, protected TableFixture {
     created = DecodeCreated(in.String()).value();
     record = DecodeTimeline(in.String()).value();
   }
-  /// An export of what `created` and `record` say now, sealed with `key`.
+  /// An export with the current `created` and `record`, sealed with `key`.
   std::string Forge() const { return Forge(Encode(created).payload, Encode(record).payload); }
   std::string Forge(const std::string& created_bytes, const std::string& timeline_bytes) const {
     ByteWriter out;
@@ -85,7 +85,8 @@ TEST_F(HostileImportTest, AnotherServersExportsComeInWhereTheOperatorSaysSo) {
   SessionTable other(trusting, tokenizer, chat, other_engine);
   EXPECT_TRUE(other.ImportSession(me, Forge()).ok());
   record.patch.items[1].token_end = -1;
-  EXPECT_EQ(other.ImportSession(me, Forge()).status().code(), StatusCode::kInvalidArgument);  // a limit is a limit
+  EXPECT_EQ(other.ImportSession(me, Forge()).status().code(), StatusCode::kInvalidArgument);  // trust does not disable
+                                                                                              // validation
 }
 
 TEST_F(HostileImportTest, ServersWithOneKeyExchangeConversations) {
@@ -104,7 +105,7 @@ TEST_F(HostileImportTest, WhatIsNotChangedComesInAndGoesOn) {
   EXPECT_EQ(tokenizer.Decode(engine.last().tokens).substr(0, 31), "<|im_start|>system\nBe long.<|im");
 }
 
-// Its ids would be looked for before the timeline's first one.
+// Its ids would be searched for before the start of the timeline.
 TEST_F(HostileImportTest, AnItemWithoutIdsCannotBeSampled) {
   for (const size_t from : {size_t{0}, size_t{1}, size_t{3}}) {
     const TimelineRecord sound = record;
@@ -216,7 +217,7 @@ TEST_F(HostileImportTest, IdsThatNoVocabularyHasAreRefused) {
     out.Signed(id);
     return out.Take();
   };
-  constexpr TokenId kHere = 123456;  // to be found among the bytes
+  constexpr TokenId kHere = 123456;  // findable among the bytes
   record.patch.tokens[0] = kHere;
   const std::string timeline = Encode(record).payload;
   const size_t at = timeline.find(bytes_of(kHere));
@@ -253,7 +254,7 @@ TEST_F(HostileImportTest, AnAdapterHasANameAsOneOfTheSettings) {
     created.window.adapter = name;
     EXPECT_EQ(Import().status().code(), StatusCode::kInvalidArgument);
   }
-  created.window.adapter = "sql";  // which another server has, perhaps
+  created.window.adapter = "sql";  // another server may have it
   const Result<SessionInfo> info = Import();
   ASSERT_TRUE(info.ok()) << info.status().ToString();
   EXPECT_EQ(info->adapter, "sql");
@@ -265,8 +266,8 @@ TEST_F(HostileImportTest, WhereIdsAreForgottenThereAreNone) {
   EXPECT_EQ(Import().status().code(), StatusCode::kInvalidArgument);
 }
 
-// Each of these bodies says that more follows than a conversation can have: that is found before there is memory for
-// it.
+// Each of these bodies announces more elements than a conversation can have: it is refused before memory is allocated
+// for them.
 TEST_F(HostileImportTest, CountsAreBelievedOnlyWithinTheLimits) {
   constexpr size_t kMany = 8 << 20;
   const auto refused = [&](const std::string& created_bytes, const std::string& timeline_bytes) {
@@ -283,7 +284,7 @@ TEST_F(HostileImportTest, CountsAreBelievedOnlyWithinTheLimits) {
   metadata.Unsigned(kMany);
   EXPECT_EQ(refused(metadata.Take() + std::string(2 * kMany, '\0'), ""), "invalid_value");
 
-  /// A timeline that begins with these counts, its elements of zero bytes.
+  /// A timeline that begins with these counts, followed by zero bytes.
   const auto timeline = [](std::initializer_list<size_t> counts, size_t bytes) {
     ByteWriter out;
     for (int i = 0; i < 3; ++i) out.Signed(0);
@@ -291,7 +292,7 @@ TEST_F(HostileImportTest, CountsAreBelievedOnlyWithinTheLimits) {
     return out.Take() + std::string(bytes, '\0');
   };
   for (const char* codec : {"", "another's"}) {
-    if (*codec != '\0') created.codec = codec;  // as the sender says
+    if (*codec != '\0') created.codec = codec;  // as claimed by the sender
     const std::string sound = Encode(created).payload;
     EXPECT_EQ(refused(sound, timeline({kMany}, 8 * kMany)), "array_above_max_length");
     EXPECT_EQ(refused(sound, timeline({0, kMany}, kMany)), "context_length_exceeded");

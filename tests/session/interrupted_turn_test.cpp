@@ -1,5 +1,5 @@
 // One contract for every turn that the server cannot finish, after a crash, a failed device, rank or engine, or a stop:
-// delivered text stays in the conversation, the response is `interrupted`, a turn with an empty input continues it.
+// delivered text stays in the conversation, the response is `interrupted`, and a turn with empty input continues it.
 #include <gmock/gmock.h>
 
 #include <functional>
@@ -14,11 +14,11 @@ using ::testing::EndsWith;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-/// How the server fails a turn that the engine has as its number `index`.
+/// How the server fails the turn with engine number `index`.
 struct Harm {
   const char* name;
   std::function<void(SessionTable& table, ScriptedEngine& engine, size_t index)> end;
-  const char* cause;  // what the response names; "" = nothing
+  const char* cause;  // named in the response; "" = none
 };
 
 void FailWith(ScriptedEngine& engine, size_t index, Status status) {
@@ -130,7 +130,7 @@ TEST_F(InterruptedTurnTest, AChainContinuesByTheInterruptedResponse) {
 TEST_F(InterruptedTurnTest, WithTurnDurabilityWhatWasToldIsKeptWhereverTheServerCanStillWrite) {
   options.durability = Durability::kTurn;
   for (const Harm& harm : kHarms) {
-    if (*harm.cause == '\0') continue;  // a crash may take it back
+    if (*harm.cause == '\0') continue;  // lost in a crash
     SCOPED_TRACE(harm.name);
     Restart();
     const std::string id = NewConversation();
@@ -161,7 +161,7 @@ TEST_F(InterruptedTurnTest, WhatWasHeldBackBelongsToTheAnswer) {
   }
 }
 
-// The client is to change the request, or to send it again later: it knows of no answer.
+// The client must change or repeat the request: it has received no answer.
 TEST_F(InterruptedTurnTest, ARefusalLeavesTheConversationAsItWas) {
   for (const Status& refusal : {Overloaded("too many turns wait"), InvalidArgument("no room for this window"),
                                 Status(StatusCode::kBusy, "another turn runs")}) {
@@ -240,7 +240,7 @@ TEST_F(InterruptedInMemoryTest, AConversationKeepsWhatWasTold) {
   EXPECT_THAT(tokenizer.Decode(engine.last().tokens), EndsWith("<|im_start|>assistant\nHe"));
 }
 
-// Its client has the whole history, and sends it again.
+// Its client has the whole history and repeats the request.
 TEST_F(InterruptedInMemoryTest, AStatelessRequestFails) {
   TurnSpec spec;
   spec.input = {{ChatRole::kUser, "Hi"}};

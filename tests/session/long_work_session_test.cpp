@@ -1,4 +1,4 @@
-// Small requests that cost much run on a separate lane while other calls run.
+// Small requests with a high cost run on a separate lane, alongside other calls.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -19,7 +19,7 @@ namespace {
 
 class LongWorkOfSessionsTest : public ::testing::Test, protected TableFixture {
  protected:
-  /// Whether `call`, on a worker, waits for long work of another client.
+  /// Whether `call`, on a worker, waits for another client's long work.
   static bool IsLong(const std::function<void()>& call) {
     WorkerPool pool({.threads = 1});
     Gate gate;

@@ -1,5 +1,5 @@
-// Turns of models that reason: events and their numbers, the journal, continued answers, and reasoning in histories of
-// sessions and of stateless requests.
+// Turns of reasoning models: events and their numbers, the journal, continued answers, and reasoning in the histories
+// of sessions and of stateless requests.
 #include <gmock/gmock.h>
 
 #include "base/bytes.h"
@@ -22,7 +22,7 @@ class ReasoningTurns : public DurableSessionTest {
     chat = std::move(ChatTemplate::Named("qwen3").value());
     DurableSessionTest::SetUp();
   }
-  /// Asks, and the model samples this and an end.
+  /// Asks; the model samples this text and ends.
   std::string Reason(TurnSpec spec, std::string_view sampled, FinishReason reason = FinishReason::kStop) {
     const std::string id = Start(std::move(spec));
     const size_t index = engine->count() - 1;
@@ -325,7 +325,7 @@ TEST_F(ReasoningTurns, KwargsThatAreNoneAreRefused) {
   }
 }
 
-// A template that renders every turn and writes the reasoning of the last answer only.
+// A template that re-renders every turn and includes only the last answer's reasoning.
 class ReasoningAnew : public ReasoningTurns {
  protected:
   void SetUp() override {

@@ -1,4 +1,4 @@
-// An EventSink that writes down what it hears, one short line per event.
+// An EventSink that records each event as a short line.
 #pragma once
 
 #include <mutex>
@@ -61,7 +61,7 @@ class RecordingSink : public EventSink {
     for (const auto& response : responses) {
       const uint64_t first = numbers().Of(response->before);
       const uint64_t known = from > first ? from - first : 0;
-      // Of what stands for several events some may be known.
+      // A merged event may be partly known.
       if (known < (response->warm_up ? 1 : 2)) Write("begun", 0);
       const size_t reasoned = response->reasoning_ends.size();
       if (reasoned > 0 && known < 3) Write("reasoning opened", 2);

@@ -1,5 +1,5 @@
-// Requests that are told apart by what they ask only: the first sending makes a turn, whatever was asked before; a
-// repetition leads to that turn and makes none.
+// Requests identified by their content only: the first sending starts a turn, even if the same was asked before; a
+// repetition returns that turn and starts none.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ class RepeatedRequestsTest : public ::testing::Test, protected TableFixture {
   const Caller me{"me", 0};
 };
 
-// Requests are remembered before anything else is looked at: also those that name what does not exist.
+// A request is remembered before it is validated, even if it names nonexistent objects.
 TEST_F(RepeatedRequestsTest, ALongIdIsNotKept) {
   constexpr int kRequests = 64;
   constexpr size_t kIdBytes = 1 << 20;
@@ -81,7 +81,7 @@ TEST_F(RepeatedRequestsTest, TheSameAskedTwiceIsTwoTurnsAndARepetitionIsTheNewes
     engine.AnswerLast("Yo");
     EXPECT_NE(first, second);
     EXPECT_EQ(Start(Sending::kAgain, where).response_id, second);
-    // Forgetting the older one does not make the repetition forget its own.
+    // Deleting the older response does not affect the repetition's own.
     ASSERT_TRUE(table.DeleteResponse(me, first).ok());
     EXPECT_EQ(Start(Sending::kAgain, where).response_id, second);
   }
@@ -132,7 +132,7 @@ TEST(RequestKeysTest, ARepetitionMayOvertakeTheFirstSending) {
   const uint64_t first = keys.Asked("k", Sending::kFirst, 1), again = keys.Asked("k", Sending::kAgain, 1);
   EXPECT_EQ(keys.Add("k", Sending::kAgain, again, "resp_again"), "resp_again");
   EXPECT_EQ(keys.Add("k", Sending::kFirst, first, "resp_first"), "resp_again");
-  // One that is sent later is another.
+  // A later sending is a different request.
   const uint64_t later = keys.Asked("k", Sending::kFirst, 2);
   EXPECT_EQ(keys.Add("k", Sending::kFirst, later, "resp_later"), "resp_later");
 }

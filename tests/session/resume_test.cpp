@@ -42,7 +42,7 @@ TEST_F(ResumeTest, GivesEveryMissedEventOnceAndThenTheTail) {
   engine.End(0);
   EXPECT_THAT(fresh->lines(),
               ElementsAre("resumed events", "text 5 b", "text 6 c", "text 7 d", "text 8 e", "ended 9 completed"));
-  EXPECT_EQ(sink->text(), "abcde");  // who listened before goes on listening
+  EXPECT_EQ(sink->text(), "abcde");  // earlier listeners keep listening
 }
 
 TEST_F(ResumeTest, AtEveryPointOfAnAnswerTheTextIsWhole) {
@@ -154,11 +154,11 @@ TEST_F(ResumeTest, WhileTheEngineSpeaksNoDeltaIsLostOrDoubled) {
   });
   std::vector<std::shared_ptr<RecordingSink>> sinks;
   for (uint64_t i = 0; i < 40; ++i) {
-    sinks.push_back(std::make_shared<RecordingSink>(1));  // one connection: none is taken over
+    sinks.push_back(std::make_shared<RecordingSink>(1));  // one connection: no takeover
     EXPECT_TRUE(table.Resume(me, {id, {}, 3, {}}, sinks.back()).ok());
   }
   speaker.join();
-  // A sink of the connection that already hears the turn is given the past only: always a prefix.
+  // A second sink of a connection that already listens only gets past events: always a prefix.
   for (const auto& each : sinks) EXPECT_EQ(each->text(), answer.substr(0, each->text().size()));
   EXPECT_EQ(sink->text(), answer);
 }

@@ -1,5 +1,5 @@
-// What tests drive sessions with: a tokenizer of one id per byte, and a TurnEngine by which the test itself plays the
-// engine: it sees every TurnRequest and says what is sampled. One thread unless a test says otherwise.
+// Drives sessions in tests: a tokenizer with one id per byte, and a TurnEngine played by the test, which sees every
+// TurnRequest and supplies the sampled tokens. THREAD: one, unless a test says otherwise.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@
 
 namespace ringside {
 
-/// Ids 0..255 are bytes, then "<|im_start|>" 256, "<|im_end|>" 257; with `first_id` all of them so much higher, behind
-/// ids that mean nothing.
+/// Ids 0..255 are bytes, then "<|im_start|>" 256, "<|im_end|>" 257; `first_id` shifts all of them, after ids without
+/// meaning.
 class ByteTokenizer : public Tokenizer {
  public:
   static constexpr TokenId kImStart = 256, kImEnd = 257;
@@ -76,13 +76,13 @@ class ByteTokenizer : public Tokenizer {
   int64_t vocab_size() const override { return first_id_ + 258; }
   bool strips_leading_space() const override { return adds_space; }
 
-  /// Called once, on the thread that asks for ids next: what happens while a text is tokenised.
+  /// Called once, on the thread that tokenizes next: runs concurrently with a tokenization.
   mutable std::function<void()> on_next_encode;
 
-  /// In front of each text, as Llama 2's does.
+  /// Prepends a space to each text, as Llama 2's tokenizer does.
   bool adds_space = false;
 
-  /// By all calls, those that came to nothing included.
+  /// Over all calls, including failed ones.
   int64_t tokens_made() const { return *tokens_made_; }
 
   std::string Decode(std::span<const TokenId> ids) const {
@@ -102,7 +102,7 @@ inline std::vector<TokenId> Bytes(std::string_view text) {
   return ids;
 }
 
-/// Keeps the turns submitted until the test ends them.
+/// Holds the submitted turns until the test ends them.
 class ScriptedEngine final : public TurnEngine {
  public:
   /// `first_id`: of the table's ByteTokenizer.
@@ -179,19 +179,19 @@ class ScriptedEngine final : public TurnEngine {
     std::lock_guard lock(mutex_);
     return forks_;
   }
-  /// What Submit says from now on.
+  /// Sets the result of further Submit calls.
   void Refuse(Status status) {
     std::lock_guard lock(mutex_);
     refusal_ = std::move(status);
   }
 
-  // Playing the engine. `index` counts submitted turns from 0.
+  // Plays the engine. `index` counts submitted turns from 0.
   void Start(size_t index) {
     const TurnRequest request = At(index);
     CacheReport report = ReportFor(request);
     request.sink->OnStart(report);
   }
-  /// The prompt's scores, where they are asked for: -0.25, and -0.125 for an `a` that is the likeliest.
+  /// Scores the prompt if requested: -0.25, and -0.125 for an `a`, which is the likeliest.
   void Score(size_t index) {
     const TurnRequest request = At(index);
     std::vector<OutputToken> tokens;
@@ -204,7 +204,7 @@ class ScriptedEngine final : public TurnEngine {
     tokens.front() = {request.tokens.front()};
     request.sink->OnScored(std::move(tokens));
   }
-  /// What the prompt is embedded as, and its end.
+  /// Delivers the prompt's embedding and ends the turn.
   void Embed(size_t index, std::vector<float> mean) {
     Start(index);
     At(index).sink->OnEmbedded(std::move(mean));
@@ -222,8 +222,8 @@ class ScriptedEngine final : public TurnEngine {
     std::lock_guard lock(mutex_);
     for (const char c : text) outputs_[index].push_back(IdOf(c));
   }
-  /// One step per token of what the model samples, markup of channels included; the turn's reader takes it apart as
-  /// the engine does. "<|im_end|>" and what ByteTokenizer calls special are no text.
+  /// One step per sampled token, including channel markup, which the turn's reader parses as in the engine.
+  /// "<|im_end|>" and ByteTokenizer's other special tokens are not text.
   void Sample(size_t index, std::string_view sampled) {
     const TurnRequest request = At(index);
     auto [reader, fresh] = readers_.try_emplace(index, tokenizer_, !request.goes_on, request.channels,
@@ -247,13 +247,13 @@ class ScriptedEngine final : public TurnEngine {
       outputs_[index].push_back(id);
     }
   }
-  /// Steps whose text is not told yet.
+  /// Steps whose text is withheld.
   void HoldBack(size_t index, std::string_view text) {
     for (const char c : text) At(index).sink->OnTokens({{OutputToken{IdOf(c), -0.5F, {}}}, ""});
     std::lock_guard lock(mutex_);
     for (const char c : text) outputs_[index].push_back(IdOf(c));
   }
-  /// One step whose text is all of this, however long.
+  /// One step with this whole text, whatever its length.
   void SayAtOnce(size_t index, const std::string& text) {
     At(index).sink->OnTokens({{OutputToken{IdOf('x'), -0.5F, {}}}, text});
     std::lock_guard lock(mutex_);
@@ -288,13 +288,13 @@ class ScriptedEngine final : public TurnEngine {
     end.times = {.queue_ms = 1, .slot_ms = .5, .prefill_ms = 2, .others_ms = .75, .decode_ms = 30};
     request.sink->OnEnd(end);
   }
-  /// What the coming ends report as evicted so far.
+  /// Sets the evictions reported by later turn ends.
   void Evict(int64_t tokens, int64_t messages) {
     std::lock_guard lock(mutex_);
     tokens_evicted_ = tokens;
     messages_evicted_ = messages;
   }
-  /// A whole answer.
+  /// A complete answer.
   void Answer(size_t index, std::string_view text, FinishReason reason = FinishReason::kStop) {
     Start(index);
     Say(index, text);
@@ -310,7 +310,7 @@ class ScriptedEngine final : public TurnEngine {
     CHECK(requests_[index].sink != nullptr);
     return requests_[index];
   }
-  // As an engine whose slot holds what the timeline's last turn left.
+  // Reports what an engine would whose slot holds the state after the timeline's last turn.
   CacheReport ReportFor(const TurnRequest& request) {
     std::lock_guard lock(mutex_);
     CacheReport report;
@@ -328,7 +328,7 @@ class ScriptedEngine final : public TurnEngine {
 
   const TokenId first_id_;
   const ByteTokenizer tokenizer_{first_id_};
-  std::map<size_t, AnswerReader> readers_;  // of turns that were sampled
+  std::map<size_t, AnswerReader> readers_;  // for sampled turns
   std::map<size_t, std::vector<OutputToken>> held_;
   std::map<size_t, int64_t> reasoning_tokens_;
   mutable std::mutex mutex_;

@@ -67,7 +67,7 @@ TEST_F(SessionTableTest, AChainContinuesInPlace) {
   const auto requests = engine.requests();
   EXPECT_EQ(requests[0].timeline, requests[1].timeline);
   EXPECT_TRUE(engine.forks().empty());
-  EXPECT_TRUE(table.ListSessions(me, "", 10)->sessions.empty());  // a chain is no conversation
+  EXPECT_TRUE(table.ListSessions(me, "", 10)->sessions.empty());  // a chain is not a conversation
 }
 
 TEST_F(SessionTableTest, ContinuingAnOlderResponseForks) {
@@ -154,7 +154,7 @@ TEST_F(SessionTableTest, ACancelledAnswerKeepsWhatWasSaid) {
   EXPECT_EQ(StatusOf(response), ResponseStatus::kCancelled);
   EXPECT_THAT(Texts(id), ElementsAre("Hi", "Ye"));
   EXPECT_FALSE(table.GetItems(me, id)->back().complete);
-  EXPECT_TRUE(table.Cancel(me, response).ok());  // late: nothing
+  EXPECT_TRUE(table.Cancel(me, response).ok());  // too late: no effect
   EXPECT_THAT(engine.cancelled(), SizeIs(1));
 }
 
@@ -270,7 +270,7 @@ TEST_F(SessionTableTest, OtherInstructionsRecomputeAndSaySo) {
   spec.instructions = "Be kind.";
   Turn(spec, "Yo");
   spec.input[0].text = "More";
-  Turn(spec, "No");  // the same instructions: nothing special
+  Turn(spec, "No");  // the same instructions: no change
   EXPECT_EQ(engine.requests()[0].timeline, engine.requests()[1].timeline);
   spec.instructions = "Be brief.";
   const std::string changed = Turn(spec, "K");
@@ -356,7 +356,7 @@ TEST_F(SessionTableTest, DeleteCancelsAndForgets) {
   engine.End(1, FinishReason::kCancelled);
   EXPECT_EQ(table.GetSession(me, id).status().code(), StatusCode::kNotFound);
   EXPECT_EQ(table.FindResponse(me, first).code(), StatusCode::kNotFound);
-  Turn(Ask("Else"), "k");  // the next turn tells the engine what is gone
+  Turn(Ask("Else"), "k");  // the next turn reports the erased timeline to the engine
   EXPECT_THAT(engine.closed(), ElementsAre(engine.requests()[0].timeline));
 }
 
@@ -441,7 +441,7 @@ TEST(SessionTableMemory, OldChainsMakeRoomAndConversationsDoNot) {
   EXPECT_TRUE(f.table.CreateSession(me, {}, {}, {}).ok());
 }
 
-// Asks for a turn as soon as one has ended. Blocks meanwhile, which no real sink may: nobody can ask sooner.
+// Requests a turn as soon as one has ended. Blocks meanwhile, which no real sink may do: no client can ask sooner.
 class AskingSink final : public EventSink {
  public:
   explicit AskingSink(std::function<Status()> ask) : ask_(std::move(ask)) {}
@@ -466,7 +466,7 @@ TEST(SessionTableLimits, WhoHearsOfAnEndMayBeginTheNextTurn) {
   TableFixture f(options);
   const Caller me{"me", 7};
   const auto listener = std::make_shared<RecordingSink>(7);
-  TurnSpec warm;  // of nothing: it ends before StartTurn returns
+  TurnSpec warm;  // generates nothing: it ends before StartTurn returns
   warm.warm_up = true;
   const auto sink = std::make_shared<AskingSink>([&] { return f.table.StartTurn(me, warm, listener).status(); });
   ASSERT_TRUE(f.table.StartTurn(me, warm, sink).ok());
@@ -481,7 +481,7 @@ TEST_F(SessionTableTest, InputItemsAreTheContextOfTheAnswer) {
   EXPECT_THAT(*table.GetInputItems(me, second), SizeIs(3));
 }
 
-// A look takes a session's lock for a moment only: it copies neither texts nor answers that have ended.
+// Reading holds a session's lock only briefly: it copies neither texts nor ended answers.
 TEST_F(SessionTableTest, LooksShareWhatTheSessionHas) {
   const std::string id = NewConversation();
   const std::string response = Turn(Ask(std::string(400, 'a'), id), "Yo");
@@ -491,7 +491,7 @@ TEST_F(SessionTableTest, LooksShareWhatTheSessionHas) {
   EXPECT_EQ(*table.GetResponse(me, response), *table.GetResponse(me, response));
 }
 
-// Only one that can still change is copied: what a reader has stays as it was.
+// Only a response that can still change is copied: a reader's copy never changes.
 TEST_F(SessionTableTest, ASnapshotOfAResponseStaysAsItIs) {
   const std::string running = table.StartTurn(me, Ask("Hi"), sink)->response_id;
   engine.Start(0);

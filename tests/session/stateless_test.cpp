@@ -45,7 +45,7 @@ class StatelessTest : public ::testing::Test, protected TableFixture {
   }
   Status Ask(TurnSpec spec, const Caller& caller) { return table.StartTurn(caller, std::move(spec), sink).status(); }
   Status Ask(TurnSpec spec) { return Ask(std::move(spec), me); }
-  // Asks, answers, and returns what the engine was asked.
+  // Asks, answers, and returns the engine request.
   TurnRequest Turn(TurnSpec spec, std::string_view answer) {
     EXPECT_TRUE(Ask(std::move(spec)).ok());
     TurnRequest request = engine.last();
@@ -58,7 +58,7 @@ class StatelessTest : public ::testing::Test, protected TableFixture {
   }
 
   const Caller me{"me", 7}, other{"other", 8};
-  const std::string text = std::string(400, 'x');  // enough to be worth a fork
+  const std::string text = std::string(400, 'x');  // long enough to be worth a fork
   std::shared_ptr<RecordingSink> sink = std::make_shared<RecordingSink>(7);
 };
 
@@ -77,7 +77,7 @@ TEST_F(StatelessTest, TheIdsOfAnAnswerAreThoseThatWereSampled) {
   ASSERT_TRUE(Ask(Spec({"Hi"})).ok());
   const TurnRequest first = engine.last();
   engine.Start(0);
-  engine.SayAtOnce(0, "Yo");  // one id, which is no id of this text
+  engine.SayAtOnce(0, "Yo");  // one id, which the tokenizer would not produce for this text
   engine.End(0);
   const TurnRequest second = Turn(Spec({"Hi", "Yo", "And?"}), "So");
   EXPECT_EQ(second.timeline, first.timeline);
@@ -91,10 +91,10 @@ TEST_F(StatelessTest, AnotherAnswerOrQuestionForks) {
   EXPECT_NE(again.timeline, first.timeline);
   EXPECT_THAT(engine.forks(), ElementsAre(Pair(first.timeline, again.timeline)));
   EXPECT_TRUE(again.continues);
-  // Both go on from here.
+  // Both continue from here.
   EXPECT_EQ(Turn(Spec({text, text, "And?", "So", "1"}), "2").timeline, first.timeline);
   EXPECT_EQ(Turn(Spec({text, text, "But?", "No", "1"}), "2").timeline, again.timeline);
-  // The same question again: the answer is made anew.
+  // The same question again: the answer is generated again.
   const TurnRequest repeated = Turn(Spec({text, text, "But?"}), "Yes");
   EXPECT_EQ(repeated.tokens, again.tokens);
   EXPECT_THAT(engine.forks(), SizeIs(2));
@@ -271,7 +271,7 @@ TEST_F(StatelessTest, PromptsThatBeginAlikeShareTheirCache) {
   const TurnRequest second = Turn(Prompt(tokens), "b");
   EXPECT_EQ(second.tokens, tokens);
   EXPECT_THAT(engine.forks(), ElementsAre(Pair(first.timeline, second.timeline)));
-  // A chat with the same text begins with other ids.
+  // A chat with the same text starts with other ids.
   Turn(Spec({tokenizer.Decode(tokens)}), "c");
   EXPECT_THAT(engine.forks(), SizeIs(1));
 }

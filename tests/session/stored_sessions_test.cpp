@@ -1,4 +1,4 @@
-// Sessions in memory and in the journal: what is unloaded, what expires, what a full disk allows, what goes out and in.
+// Sessions in memory and in the journal: unloading, expiry, behaviour on a full disk, exports and imports.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -53,7 +53,7 @@ TEST_F(StoredSessionsTest, WhoIsAttachedOrAnsweringStaysInMemory) {
   EXPECT_EQ(Texts(running)[1], "still here");
 }
 
-// As a list shows them.
+// As shown in a list.
 std::vector<std::string> Listed(const SessionTable& table, const Caller& caller) {
   std::vector<std::string> lines;
   const auto page = table.ListSessions(caller, "", 100);
@@ -183,13 +183,13 @@ TEST_F(StoredSessionsTest, WhatWasUsedBehindItsSummaryIsNotOld) {
   EXPECT_EQ(table->stats().conversations, 1);
 }
 
-// The wall clock can be set without time passing; the steady clock restarts at 0 with the machine.
+// The wall clock can be set without time passing; the steady clock restarts at 0 on reboot.
 class MachineClock final : public Clock {
  public:
   int64_t MonotonicNs() const override { return up_s * 1'000'000'000; }
   double WallSeconds() const override { return static_cast<double>(wall_s); }
   void Advance(int64_t seconds) { up_s += seconds, wall_s += seconds; }
-  std::atomic<int64_t> up_s{0}, wall_s{1'700'000'000};  // the journal's thread reads them
+  std::atomic<int64_t> up_s{0}, wall_s{1'700'000'000};  // read by the journal's thread
 };
 
 class WallClockTest : public StoredSessionsTest {
@@ -199,7 +199,7 @@ class WallClockTest : public StoredSessionsTest {
     options.session_ttl_s = 1000;
     Boot();
   }
-  /// The machine starts again.
+  /// Reboots the machine.
   void Boot() {
     Close();
     machine.up_s = 0;
@@ -244,7 +244,7 @@ TEST_F(WallClockTest, NoJumpAtAStartDeletesAnything) {
     table->Sweep();
     EXPECT_TRUE(table->GetSession(me, id).ok()) << jump_s;
   }
-  // The time that servers have run counts through all of these starts.
+  // Server uptime accumulates over all of these starts.
   machine.Advance(500);
   table->Sweep();
   EXPECT_FALSE(table->GetSession(me, id).ok());
@@ -320,7 +320,7 @@ TEST_F(StoredSessionsTest, AnOwnersBytesOnTheDiskHaveALimit) {
   };
   const std::string first = NewConversation(), second = NewConversation();
   EXPECT_TRUE(add(me, first).ok());
-  // What was taken back is still there, and counts.
+  // Rewound records are still stored, and count.
   EXPECT_TRUE(table->Rewind(me, first, 0).ok());
   EXPECT_TRUE(add(me, first).ok());
   Turn(Ask("Hi"), "Yo");
@@ -335,9 +335,9 @@ TEST_F(StoredSessionsTest, AnOwnersBytesOnTheDiskHaveALimit) {
     EXPECT_EQ(refused(table->StartTurn(me, Ask("Hi"), sink).status()), "rate_limit_exceeded");
     EXPECT_EQ(refused(table->CreateSession(me, {}, {}, {}).status()), "rate_limit_exceeded");
     EXPECT_TRUE(table->CreateSession({"another", 9}, {}, {}, {}).ok());
-    EXPECT_THAT(Texts(second), testing::SizeIs(2));  // it is read, and comes into memory
+    EXPECT_THAT(Texts(second), testing::SizeIs(2));  // it is loaded into memory
   }
-  // Deleting makes room, of what is in memory and of what is not.
+  // Deletion frees space, whether the conversation is in memory or not.
   EXPECT_TRUE(table->DeleteSession(me, first).ok());
   EXPECT_TRUE(add(me, second).ok());
   EXPECT_TRUE(add(me, second).ok());
@@ -357,18 +357,18 @@ TEST_F(StoredSessionsTest, OfTooManyChainsTheLeastRecentlyUsedGo) {
   const std::string conversation = NewConversation();
   Turn(Ask("Hi", conversation), "Yo");
   const std::string a = Turn(Ask("a"), "A"), b = Turn(Ask("b"), "B"), c = Turn(Ask("c"), "C");
-  ASSERT_TRUE(known(a));  // and it is used
+  ASSERT_TRUE(known(a));  // which counts as a use
   const std::string d = Turn(Ask("d"), "D");
   EXPECT_FALSE(known(b));
   EXPECT_TRUE(known(a) && known(c) && known(d));
-  Restart();  // they are known by their ids only
+  Restart();  // only their ids are loaded
   const std::string e = Turn(Ask("e"), "E");
   EXPECT_EQ(table->stats().chains, 3);
   EXPECT_TRUE(known(e));
   EXPECT_FALSE(known(b));
   table->Flush();
-  table->Flush();  // the journal holds no chain any more
-  // What runs stays, and so do others' chains and every conversation.
+  table->Flush();  // the journal no longer holds the chain
+  // Running chains, other owners' chains and all conversations are kept.
   const std::string f = Start(Ask("f")), g = Start(Ask("g")), h = Start(Ask("h")), i = Start(Ask("i"));
   for (const std::string& id : {f, g, h, i}) EXPECT_TRUE(known(id));
   EXPECT_EQ(table->stats().chains, 4);
@@ -377,7 +377,7 @@ TEST_F(StoredSessionsTest, OfTooManyChainsTheLeastRecentlyUsedGo) {
   EXPECT_THAT(Texts(conversation), ElementsAre("Hi", "Yo"));
   for (size_t turn = 1; turn < 6; ++turn) engine->Answer(turn, "Yo");
   table->Flush();
-  table->Flush();  // and the journal has let go of what it told
+  table->Flush();  // and the journal has released what it has delivered
   Turn(Ask("j"), "J");
   EXPECT_EQ(table->stats().chains, 4);
   EXPECT_FALSE(known(f) || known(g));
@@ -422,7 +422,7 @@ TEST_F(StoredSessionsTest, AnAnswerThatNobodyHearsEnds) {
   engine->Start(0);
   engine->Say(0, "0123456789abcdef");
   table->Flush();
-  EXPECT_THAT(engine->cancelled(), IsEmpty());  // it is heard
+  EXPECT_THAT(engine->cancelled(), IsEmpty());  // it has a listener
   sink.reset();
   engine->Say(0, "0123456789");
   table->Flush();

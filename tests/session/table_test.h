@@ -1,4 +1,4 @@
-// A table on a scripted engine, and the turns of one owner there.
+// A table on a scripted engine, and the turns of one owner.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class TableTest : public ::testing::Test, protected TableFixture {
     CHECK(info.ok());
     return info->id;
   }
-  // Asks and answers; the response's id.
+  // Asks and answers; returns the response's id.
   std::string Turn(TurnSpec spec, std::string_view answer) {
     const Result<TurnTicket> ticket = table.StartTurn(me, std::move(spec), sink);
     CHECK(ticket.ok());

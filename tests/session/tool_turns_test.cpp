@@ -1,5 +1,5 @@
-// Turns that call tools: what listeners hear and how it is numbered, what a restart and a returning client find, and
-// that a history which comes back is the timeline that was sampled.
+// Turns with tool calls: events and their numbers, state after a restart and for a returning client, and that a
+// returned history matches the sampled timeline.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -43,7 +43,7 @@ class ToolTurns : public DurableSessionTest {
     spec.tools = Tools();
     return spec;
   }
-  /// A conversation whose answer was cut when so much had been said.
+  /// A conversation whose answer was cut after this text.
   std::string CutAfter(const std::string& said) {
     std::string conversation = NewConversation();
     Start(WithTools(Ask("Hi", conversation)));
@@ -58,14 +58,14 @@ class ToolTurns : public DurableSessionTest {
   }
   std::shared_ptr<const Response> Get(const std::string& id) { return table->GetResponse(me, id).value(); }
   Item LastItem(const std::string& conversation) { return table->GetItems(me, conversation)->back(); }
-  /// What a listener hears who comes when all is over.
+  /// Events replayed to a listener that arrives after the end.
   std::vector<std::string> Replayed(const std::string& response, uint64_t from = 0) {
     const auto late = std::make_shared<CountingSink>();
     EXPECT_TRUE(table->Replay(me, response, from, late).ok());
     return late->lines;
   }
 
-  /// Numbers alone: how many events there are, and that each count is one response's.
+  /// Only numbers: the number of events, and that each count belongs to one response.
   struct CountingSink final : EventSink {
     const EventNumbers& numbers() const override { return RecordingSink().numbers(); }
     void OnEvent(const TurnEvent&) override {}
@@ -140,7 +140,7 @@ TEST_F(ToolTurns, AnAnswerCutInACallGoesOnAsOneAnswer) {
   engine->SayAtOnce(1, whole.substr(begun.size()));
   engine->End(1);
   table->Flush();
-  // The text is told once, the call as a whole.
+  // The text is delivered once, the call as a whole.
   EXPECT_THAT(sink->lines(), ElementsAre("begun 0", "call 2 f", "arguments 3 {\"a\"", "arguments 4 : 1}",
                                          "call ended 5 {\"a\": 1}", "ended 7 completed"));
   EXPECT_EQ(Get(id)->message(), "");
@@ -204,7 +204,7 @@ TEST_F(ToolTurns, ACutCallNeedsItsToolsToGoOn) {
   EXPECT_TRUE(table->StartTurn(me, {.conversation = conversation}, sink).ok());
 }
 
-// Also after a restart, in a fork of it, in what was exported.
+// Also after a restart, in a fork, and in an export.
 TEST_F(ToolTurns, AnAnswerThatGoesOnKeepsItsForm) {
   const std::string conversation = NewConversation();
   TurnSpec spec = WithTools(Ask("Hi", conversation));
@@ -230,11 +230,11 @@ TEST_F(ToolTurns, AnAnswerThatGoesOnKeepsItsForm) {
   table->Flush();
   TurnSpec free{.conversation = conversation};
   free.format.emplace();
-  Start(free);  // any text, if that is asked for
+  Start(free);  // any text, if requested
   EXPECT_TRUE(GrammarMatcher(engine->last().grammar).Append("1 and").ok());
   engine->Answer(engine->count() - 1, ".");
   table->Flush();
-  Start(Ask("Hi", conversation));  // what comes next has its own
+  Start(Ask("Hi", conversation));  // the next turn has its own format
   EXPECT_TRUE(GrammarMatcher(engine->last().grammar).Append("One").ok());
 }
 
@@ -254,7 +254,7 @@ TEST_F(ToolTurns, AllOfItIsThereAfterARestart) {
   EXPECT_EQ(table->GetItems(me, conversation)->From(0), items);
   EXPECT_EQ(Replayed(id), first_told);
   EXPECT_EQ(Replayed(second), second_told);
-  // Tools that were told once are there until a request says otherwise.
+  // The tool list stays in effect until a request changes it.
   Start(Ask("And?", conversation));
   EXPECT_THAT(tokenizer.Decode(engine->last().tokens), HasSubstr(kLine));
   EXPECT_NE(engine->last().grammar, nullptr);
@@ -313,7 +313,7 @@ TEST_F(ToolTurns, WithoutToolsMarkupIsText) {
   EXPECT_EQ(LastItem(conversation).calls_at, -1);
 }
 
-/// Turns of a model whose template has a way of its own to call tools.
+/// Turns of a model whose template has its own tool-call syntax.
 class OwnSyntax : public ToolTurns, public ::testing::WithParamInterface<ToolSyntaxName> {
  protected:
   void SetUp() override {
@@ -406,7 +406,7 @@ INSTANTIATE_TEST_SUITE_P(Syntaxes, OwnSyntax,
                          ::testing::Values(ToolSyntaxName::kLlama, ToolSyntaxName::kMistral,
                                            ToolSyntaxName::kMistralTekken));
 
-// What an older version wrote of an item and a timeline's head, by its own rules.
+// An item and a timeline head as an older version encoded them.
 TEST(ToolRecords, OlderOnesAreRead) {
   ByteWriter out;
   for (int i = 0; i < 3; ++i) out.Signed(0);  // keeps nothing
@@ -433,7 +433,7 @@ TEST(ToolRecords, OlderOnesAreRead) {
   EXPECT_EQ(record.patch.items.at(0).calls_at, -1);
   EXPECT_EQ(record.patch.instructions, "Be kind.");
   EXPECT_FALSE(record.patch.tools);
-  EXPECT_EQ(Encode(record).payload, old);  // and so one is written of what has no tools
+  EXPECT_EQ(Encode(record).payload, old);  // the encoding without tools is unchanged
 }
 
 class StatelessTools : public ::testing::Test, protected TableFixture {
@@ -464,7 +464,7 @@ class StatelessTools : public ::testing::Test, protected TableFixture {
 TEST_F(StatelessTools, AHistoryWithCallsGoesOnWithWhatWasSampled) {
   const TurnRequest first = Ask(Spec({hi}));
   engine.AnswerLast("Hm\n" + kCall);
-  // However it writes the arguments' blanks.
+  // Independently of the blanks in the arguments.
   const TurnRequest second = Ask(Spec({hi, Called("Hm", R"({"a":1})"), result}));
   EXPECT_EQ(second.timeline, first.timeline);
   EXPECT_TRUE(std::equal(first.tokens.begin(), first.tokens.end(), second.tokens.begin()));

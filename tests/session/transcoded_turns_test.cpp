@@ -1,4 +1,4 @@
-// Turns of models that do not write the arguments of calls as JSON: events, the stored item, and answers that were cut.
+// Turns of models that do not write call arguments as JSON: events, the stored item, and cut answers.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -65,8 +65,7 @@ TEST_P(TranscodedTurns, ArgumentsAreJsonForClientsAndStored) {
   EXPECT_EQ(LastItem(conversation).calls_at, 0);
   // The template writes the call and its result in the model's syntax.
   TurnSpec next = Ask("", conversation);
-  next.input = {
-      {.role = ChatRole::kTool, .text = "42", .call_ids = ToolCallId("call_", LastItem(conversation).id, 0)}};
+  next.input = {{.role = ChatRole::kTool, .text = "42", .call_ids = ToolCallId("call_", LastItem(conversation).id, 0)}};
   Start(std::move(next));
   const std::string prompt = tokenizer.Decode(engine->last().tokens);
   EXPECT_THAT(prompt, HasSubstr("42"));

@@ -1,4 +1,4 @@
-// New input against the window: what is refused, with which numbers, and what slides.
+// New input against the window: what is refused, the reported numbers, and what slides.
 #include "session/turn/turn_input.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ TEST_F(TurnInput, LongerThanTheWindowIsRefusedWithBothNumbers) {
   EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(refused.reason(), "context_length_exceeded");
   EXPECT_EQ(refused.param(), "input");
-  EXPECT_THAT(refused.message(), HasSubstr("maximum context length is 516 tokens."));  // and the 4 that are pinned
+  EXPECT_THAT(refused.message(), HasSubstr("maximum context length is 516 tokens."));  // including the 4 pinned tokens
   EXPECT_THAT(refused.message(), HasSubstr("your messages resulted in 6"));
   EXPECT_TRUE(table.GetItems(me, id)->empty());
   EXPECT_TRUE(Ask(id, 600, true).ok());
@@ -64,7 +64,7 @@ TEST_F(TurnInput, WhatWasPrefilledAheadIsHistory) {
   EXPECT_TRUE(Ask(id, 300).ok());
 }
 
-// Answers that were never sampled here, too: their ids are to be computed like a question's.
+// Includes answers that were not sampled here: their tokens must be computed like a question's.
 TEST_F(TurnInput, AddedAnswersThatWereNotComputedAreNew) {
   const std::string id = NewConversation();
   ASSERT_TRUE(Ask(id, 10).ok());

@@ -1,4 +1,4 @@
-// What one turn and one owner may take: length of input and answer, time, memory.
+// Limits per turn and per owner: length of input and answer, time, memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -66,7 +66,7 @@ TEST_F(TurnLimits, NoAnswerOfARequestWithoutALimitIsLonger) {
   EXPECT_EQ(engine.last().max_tokens, 100) << "less than the window leaves";
 }
 
-// A limit in the request switches the guard off.
+// A limit in the request disables the guard.
 TEST(RepetitionGuardOption, HoldsForAnswersWithoutALimit) {
   SessionTableOptions options = TableFixture::Options();
   options.ends_repetition = true;
@@ -109,7 +109,7 @@ TEST_F(TurnLimits, WhatIsToBeComputedCountsWhoeverSaidIt) {
   EXPECT_EQ(table.StartTurn(me, spec, sink).status().reason(), "context_length_exceeded");
 }
 
-// 1 MiB of text costs no more of a tokenizer's time than what a turn may have.
+// 1 MiB of text costs the tokenizer no more time than the input limit allows.
 TEST_F(TurnLimits, NoMoreIsTokenisedThanATurnMayHave) {
   EXPECT_EQ(table.StartTurn(me, Ask(1 << 20), sink).status().reason(), "context_length_exceeded");
   EXPECT_LE(tokenizer.tokens_made(), 2 * 200);
@@ -153,7 +153,7 @@ TEST_F(TurnLimits, NoOwnerHoldsMoreMemory) {
 TEST_F(TurnLimits, WhatARequestWillHoldIsCountedBeforeItRuns) {
   TurnSpec spec = Ask(10);
   spec.max_output_tokens = 100;
-  spec.sampling.logprobs = 20;  // some 190 bytes for each token: 19 KiB for each answer
+  spec.sampling.logprobs = 20;  // about 190 bytes per token: 19 KiB per answer
   int running = 0;
   Status refused;
   for (; running < 100 && refused.ok(); running += refused.ok() ? 1 : 0) {
@@ -188,7 +188,7 @@ TEST(TokenBucketTest, FillsUpOverAMinuteAndMayBeOverdrawn) {
   EXPECT_EQ(bucket.WaitMs(60, 0), 0);
   bucket.Draw(59, 0);
   EXPECT_EQ(bucket.WaitMs(60, 0), 0) << "one is left";
-  bucket.Draw(121, 0);  // 120 beyond the minute's
+  bucket.Draw(121, 0);  // 120 beyond the minute's budget
   const int64_t wait_ms = bucket.WaitMs(60, 0);
   EXPECT_GT(wait_ms, 120'000);
   EXPECT_LE(wait_ms, 122'000);
@@ -206,7 +206,7 @@ TEST_F(DurableSessionTest, AnOwnersTokensOfAMinuteAreComputedOnesAndComeBack) {
   };
   Restart();
   EXPECT_EQ(table->TokensWaitMs(me), 0);
-  Turn(Ask("Hello", NewConversation()), std::string(100, 'y'));  // 100 tokens and a few
+  Turn(Ask("Hello", NewConversation()), std::string(100, 'y'));  // 100 tokens and a few more
   const int64_t wait_ms = table->TokensWaitMs(me);
   EXPECT_GT(wait_ms, 40'000);
   const auto sink = std::make_shared<RecordingSink>(7);
@@ -219,7 +219,7 @@ TEST_F(DurableSessionTest, AnOwnersTokensOfAMinuteAreComputedOnesAndComeBack) {
   EXPECT_TRUE(table->StartTurn(me, Ask("And now?", NewConversation()), sink).ok());
 }
 
-// The engine counts rows: those of every beam, and none of a prompt that was not computed.
+// The engine counts computed rows: those of every beam, but none of a cached prompt.
 TEST_F(DurableSessionTest, AnOwnerPaysForWhatWasComputed) {
   options.max_tokens_per_owner = 1'000;
   Restart();
@@ -248,7 +248,7 @@ TEST_F(DurableSessionTest, AnOwnerPaysForWhatWasComputed) {
   table->Flush();
 }
 
-// What a request writes is the owner's whatever its verb: beyond the limit nothing is, but for what makes room.
+// Every verb's writes count towards the owner's limit: beyond it only requests that free space are allowed.
 TEST_F(DurableSessionTest, NoVerbWritesBeyondAnOwnersShareOfTheDisk) {
   const std::string id = NewConversation(), full = NewConversation();
   Turn(Ask("Hello", id), "Yo");

@@ -1,4 +1,4 @@
-// What the log has of a turn, however it ends: one line with its facts and its trace, and nothing of what was said.
+// The log of a turn, however it ends: one line with its facts and trace, and none of its text.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -14,7 +14,7 @@
 namespace ringside {
 namespace {
 
-/// Logs when it is told of a turn's end.
+/// Logs when it receives a turn's end.
 class LoggingSink final : public RecordingSink {
  public:
   void OnEvent(const TurnEvent& event) override {
@@ -26,7 +26,7 @@ class LoggingSink final : public RecordingSink {
 
 class TurnLogTest : public ::testing::Test, protected TableFixture {
  protected:
-  /// What `act` logs that has one of these events.
+  /// The lines with one of these events that `act` logs.
   template <class Act>
   std::vector<nlohmann::json> Logged(Act act, const std::set<std::string>& events = {"turn"}) {
     ConfigureLog(LogLevel::kDebug, LogFormat::kJson);
@@ -86,7 +86,7 @@ TEST_F(TurnLogTest, SoIsOneThatFailsOrIsCancelled) {
   for (const nlohmann::json& turn : turns) EXPECT_EQ(turn.value("trace_id", ""), me.trace.trace_id);
 }
 
-// Whoever has an answer finds its line, and who then asks for another finds that one's line behind it.
+// When the client has an answer, its line is in the log; a request made after that is logged after it.
 TEST_F(TurnLogTest, IsThereBeforeAnybodyHearsOfTheEnd) {
   sink = std::make_shared<LoggingSink>();
   const auto lines = Logged(

@@ -1,5 +1,5 @@
-// Conversations under a template that renders them anew in every turn: what the engine is asked to continue is always
-// what the template makes of all messages, whatever lies between the turns, and a turn says when its history changed.
+// Conversations under a template that re-renders them in every turn: the prompt always equals the template's rendering
+// of all messages, whatever happens between the turns, and a turn reports when its history changed.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ class WholeTemplateTest : public DurableSessionTest {
     DurableSessionTest::SetUp();
   }
   std::shared_ptr<const Response> Got(const std::string& response) { return table->GetResponse(me, response).value(); }
-  /// A turn, whose prompt must be what the template makes of everything that was said.
+  /// A turn whose prompt must equal the template's rendering of all messages.
   std::shared_ptr<const Response> Say(const std::string& id, const std::string& text, const std::string& answer,
                                       std::optional<std::string> instructions = std::nullopt) {
     TurnSpec spec = Ask(text, id);

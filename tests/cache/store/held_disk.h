@@ -1,4 +1,4 @@
-// A disk that is as slow as a test wants: every Put waits until the test lets one through.
+// A disk with controllable speed: every Put waits until the test releases it.
 #pragma once
 
 #include <condition_variable>
@@ -33,13 +33,13 @@ class HeldDisk final : public Store {
       std::lock_guard lock(mutex_);
       return begun_;
     }
-    /// Whose puts have begun, in that order; waits until there are so many.
+    /// Owners whose puts have started, in order; waits until there are `n`.
     std::vector<std::string> WaitForPuts(size_t n) {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return owners_.size() >= n; });
       return owners_;
     }
-    /// From now on what has been put is there, and whoever put it is not told before LetStoredReturn.
+    /// From now on puts take effect but do not return before LetStoredReturn.
     void HoldWhatIsStored() {
       std::lock_guard lock(mutex_);
       stored_held_ = true;
@@ -53,7 +53,7 @@ class HeldDisk final : public Store {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] { return !stored_held_; });
     }
-    /// How many objects each PutAll had.
+    /// Number of objects in each PutAll.
     std::vector<size_t> batches() const {
       std::lock_guard lock(mutex_);
       return batches_;

@@ -1,4 +1,4 @@
-// A folder for what a test of the stores writes; it goes with its last user.
+// A folder for tests of the stores, deleted with its last user.
 #pragma once
 
 #include <cstdlib>

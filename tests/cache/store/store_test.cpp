@@ -1,4 +1,4 @@
-// The stores that the tiers are made of: one contract for both, and what only the disk has.
+// The stores of the tiers: one contract for both, plus the disk's own behaviour.
 #include "cache/store/store.h"
 
 #include <gtest/gtest.h>
@@ -156,7 +156,7 @@ TEST_P(StoreTest, CountsBytesAndRefusesWhatIsOverTheBudget) {
   EXPECT_EQ(store->Put("b", {"", {Part(std::string(56, 'y'))}}).code(), StatusCode::kOverloaded);
   EXPECT_EQ(store->GetManifest("b").status().code(), StatusCode::kNotFound);
   EXPECT_EQ(store->Put("a", {"", {Part(std::string(101, 'z'))}}).code(), StatusCode::kOverloaded);
-  EXPECT_EQ(*store->GetManifest("a"), "12345");  // what was there stays
+  EXPECT_EQ(*store->GetManifest("a"), "12345");  // the old object is kept
   ASSERT_TRUE(store->Put("a", {"", {Part(std::string(90, 'z'))}}).ok());
   EXPECT_EQ(store->index().bytes(), 90);
   ASSERT_TRUE(store->Erase("a").ok());

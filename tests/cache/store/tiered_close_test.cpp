@@ -1,4 +1,4 @@
-// Closing the tiers while the disk is slow: what is only moved about is given up.
+// Closing the tiers while the disk is slow: moves between tiers are abandoned.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -31,13 +31,13 @@ TEST_F(TieredCloseTest, WaitsForThePutUnderWayAndBeginsNoOther) {
   }
   gate->WaitForPut();
   std::thread closing([&] { tiers.reset(); });
-  // Closing has begun once the destructor has taken away what others may ask; it says so nowhere, so give it a moment:
-  // too short a one can only let more puts begin and fail the test.
+  // Closing has started once the destructor has dropped pending requests, which is not observable; wait a moment. Too
+  // short a wait can only let more puts start and fail the test.
   std::this_thread::sleep_for(std::chrono::seconds(1));
   gate->LetAllThrough();
   closing.join();
   EXPECT_EQ(told, kOwners);
-  EXPECT_LE(gate->puts(), 2);  // the one under way, and at most one that it had led to
+  EXPECT_LE(gate->puts(), 2);  // the put in progress, and at most one that it triggered
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Before a restart: what is in memory goes to a slow disk several objects at a time, what was used last first, and what
-// is left can be told.
+// Before a restart: objects in memory are flushed to a slow disk in batches, most recently used first, and the
+// remaining ones are reported.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -21,7 +21,7 @@ class TieredFlushTest : public SnapshotCacheTest {
  protected:
   static constexpr int kOwners = 8;
 
-  /// Memory has what "0" to "7" saved, in that order.
+  /// Memory holds the saves of "0" to "7", in that order.
   void Open(int64_t disk_budget = int64_t{1} << 40, int64_t batch_bytes = 0) {
     tiers_ = std::make_unique<TieredStore>(std::make_unique<RamStore>(1 << 24),
                                            std::make_unique<HeldDisk>(gate_, disk_budget),
@@ -87,7 +87,7 @@ TEST_F(TieredFlushTest, WhatIsAskedForByNameComesBeforeTheOthers) {
   const int64_t room = tiers_->saving_room();
   tiers_->SaveToDisk("0", [&](const Status& status) { saved.set_value(status); });
   EXPECT_LE(tiers_->saving_room(), room - bytes_);
-  // It is asked for once the answering thread has come to it.
+  // The request is processed once the answering thread has reached it.
   std::promise<void> answered;
   tiers_->Fetch("nobody", [&](const auto&) { answered.set_value(); });
   answered.get_future().wait();
@@ -117,7 +117,7 @@ TEST_F(TieredFlushTest, WhatHasJustComeToTheDiskDoesNotGoForAnother) {
   gate_->HoldWhatIsStored();
   gate_->LetAllThrough();
   std::future<Status> flushed = Flush();
-  // One of the first is there, and the fifth begins when another of them has looked for room in vain.
+  // One of the first puts has landed; the fifth starts after another one has found no room.
   (void)gate_->WaitForPuts(TieredStore::kWriters + 1);
   gate_->LetStoredReturn();
   EXPECT_EQ(flushed.get().code(), StatusCode::kOverloaded);
@@ -160,12 +160,12 @@ TEST_F(TieredFlushTest, WhereABatchDoesNotFitWhatWasUsedLastStays) {
 TEST_F(TieredFlushTest, WhatWouldBeKeptIsKnownBefore) {
   constexpr int64_t kHost = 1 << 24, kDisk = 1 << 29;
   Open(kDisk);
-  // Stored snapshots are displaced by new ones; new ones do not displace each other.
+  // New snapshots displace stored ones, but not each other.
   EXPECT_TRUE(tiers_->WouldKeep("new", kHost, 0));
   EXPECT_TRUE(tiers_->WouldKeep("new", kHost / 2, kHost / 2));
   EXPECT_TRUE(tiers_->WouldKeep("new", kHost / 2 + 1, kHost / 2)) << "it may wait for the disk";
   EXPECT_FALSE(tiers_->WouldKeep("ram_new", kHost / 2 + 1, kHost / 2));
-  // What is too large for memory is kept by the disk, alone.
+  // A snapshot too large for memory is kept on disk only.
   EXPECT_TRUE(tiers_->WouldKeep("new", kDisk, 0));
   EXPECT_FALSE(tiers_->WouldKeep("new", kDisk, 1));
   EXPECT_FALSE(tiers_->WouldKeep("new", kDisk + 1, 0));
@@ -187,7 +187,7 @@ TEST_F(TieredFlushTest, ClosingWaitsForThePutsUnderWayAndBeginsNoOther) {
   std::future<Status> flushed = Flush();
   (void)Begun(TieredStore::kWriters);
   std::thread closing([&] { tiers_.reset(); });
-  // Closing has begun then, or more puts begin and the test fails.
+  // Closing has started by then; otherwise more puts start and the test fails.
   std::this_thread::sleep_for(std::chrono::seconds(1));
   gate_->LetAllThrough();
   closing.join();

@@ -1,5 +1,5 @@
-// Conversations that leave their slots faster than the disk takes them: memory stays within the bound that
-// cache/SNAPSHOT.md states, what is oldest goes, what is newest is kept.
+// Conversations are evicted from slots faster than the disk accepts them: memory stays within the bound of
+// cache/SNAPSHOT.md, the oldest are dropped, the newest are kept.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -48,9 +48,10 @@ class TieredPressureTest : public SnapshotCacheTest {
 TEST_F(TieredPressureTest, AChurnOfTenThousandOntoASlowDiskStaysWithinItsBound) {
   constexpr int kSnapshots = 10'000, kBudget = 20, kPutEvery = 100;
   const auto before = static_cast<int64_t>(BlobReserve::Instance().taken_bytes());
-  const int64_t budget = kBudget * (size_ + 2048);  // with their headers
+  const int64_t budget = kBudget * (size_ + 2048);  // including headers
   Open(budget);
-  // Beside the budget: the last to come, the one that is taken in, the one that is written. Three are on the "disk".
+  // In addition to the budget: the last arrival, the one being inserted and the one being written. Three are on the
+  // "disk".
   const int64_t bound = budget + 3 * size_ + 3 * size_;
   std::atomic<int> told{0}, kept{0};
   int64_t most = 0;
@@ -80,19 +81,19 @@ TEST_F(TieredPressureTest, AChurnOfTenThousandOntoASlowDiskStaysWithinItsBound) 
   EXPECT_GE(kept, kBudget);
 }
 
-// One Put that never comes back: what was given up is told at once and leaves nothing behind that waits for the disk.
+// A Put that never returns: abandoned snapshots are reported at once and leave nothing waiting for the disk.
 TEST_F(TieredPressureTest, WhatIsGivenUpWhileThePutHangsLeavesNothingBehind) {
   constexpr int kSnapshots = 3'000, kBudget = 20;
   Open(kBudget * (size_ + 2048));
   KvCache& cache = *caches_[0];
-  const auto living = std::make_shared<int>();  // held by each callback that has not been called
+  const auto living = std::make_shared<int>();  // held by each pending callback
   for (int i = 0; i < kSnapshots; ++i) {
-    // Every second one replaces what waits of one of a few owners.
+    // Every second one replaces a waiting snapshot of one of a few owners.
     const std::string owner = i % 2 == 0 ? std::to_string(i) : "again " + std::to_string(i % 6);
     ASSERT_TRUE(tiers_->Store(owner, Capture(cache), [living](const Status&) {}).ok());
   }
   gate_->WaitForPut();
-  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(60);  // waited out by a fault only
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(60);  // exceeded only on failure
   while (living.use_count() > 2 * kBudget && std::chrono::steady_clock::now() < patience) std::this_thread::yield();
   EXPECT_LE(living.use_count(), 2 * kBudget);
   EXPECT_EQ(gate_->puts(), 1) << "the first Put still hangs";
@@ -104,8 +105,8 @@ int64_t ResidentBytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
-// The same of whole snapshots of more than 1 MiB, by what the process really holds: the formula of cache/SNAPSHOT.md
-// and what is kept ready, and beside them what the allocator keeps of freed blocks.
+// As above, with whole snapshots of more than 1 MiB, measured by the process's resident memory: the formula of
+// cache/SNAPSHOT.md and the reserve, plus the allocator's overhead.
 TEST_F(TieredPressureTest, ResidentMemoryStaysWithinTheFormula) {
   constexpr int kSnapshots = kSanitized ? 300 : 10'000, kBudget = 32, kPutEvery = 100;
   constexpr int64_t kMiB = 1 << 20, kAllowance = 64 * kMiB;
@@ -117,7 +118,7 @@ TEST_F(TieredPressureTest, ResidentMemoryStaysWithinTheFormula) {
   Grow(cache, 300);
   const int64_t size = Capture(cache).chunk_bytes();
   ASSERT_GE(size, kMiB);
-  const int64_t budget = kBudget * (size + 16 * 1024);  // with their headers
+  const int64_t budget = kBudget * (size + 16 * 1024);  // including headers
   tiers_ = std::make_unique<TieredStore>(std::make_unique<RamStore>(budget),
                                          std::make_unique<HeldDisk>(gate_, /*budget_bytes=*/3 * size),
                                          TieredStoreOptions{.sweep_ms = 0, .least_waiting_bytes = 2 * size});
@@ -130,9 +131,9 @@ TEST_F(TieredPressureTest, ResidentMemoryStaysWithinTheFormula) {
     most_taken = std::max(most_taken, static_cast<int64_t>(BlobReserve::Instance().taken_bytes()) - taken_before);
     if (i % 16 == 0) most_resident = std::max(most_resident, ResidentBytes() - resident_before);
   }
-  const int64_t formula = budget + 3 * size + 3 * size;  // and three on the "disk", which is memory here
+  const int64_t formula = budget + 3 * size + 3 * size;  // plus three on the "disk", which is memory here
   EXPECT_LE(most_taken, formula);
-  if (!kSanitized) {  // it would be the sanitizer's
+  if (!kSanitized) {  // it would measure the sanitizer
     EXPECT_LE(most_resident, formula + limits::kBlobReserveBytes + kAllowance)
         << "MiB: " << most_resident / kMiB << " of " << formula / kMiB << " + " << limits::kBlobReserveBytes / kMiB;
   }

@@ -1,4 +1,4 @@
-// Tiers without threads of their own, as a simulation has them: everything happens where it is told to.
+// Tiers without threads, as in a simulation: all work runs where the test requests it.
 #include <gtest/gtest.h>
 
 #include <memory>

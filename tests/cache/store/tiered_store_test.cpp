@@ -1,5 +1,4 @@
-// The policy over the stores: what is kept where, what goes first, what comes back, and that everything that comes back
-// is equal to what was stored.
+// The tier policy: placement, eviction order, restores, and that a restored snapshot equals the stored one.
 #include "cache/store/tiered_store.h"
 
 #include <gtest/gtest.h>
@@ -33,7 +32,7 @@ class TieredStoreTest : public SnapshotCacheTest {
   /// A conversation of n tokens, in cache 0.
   KvCache& Talk(int64_t n) {
     KvCache& cache = Fresh(0, {4, 40, Eviction::kTurn});
-    RollBack(cache, 0);  // other rows than the last conversation's
+    RollBack(cache, 0);  // rows that differ from the last conversation's
     Grow(cache, n);
     return cache;
   }
@@ -88,7 +87,7 @@ TEST_F(TieredStoreTest, ComesBackFromMemoryFromDiskAndAfterARestart) {
   EXPECT_EQ(tiers_->Find("a")->tier, StorageTier::kDisk);
   EXPECT_EQ(tiers_->stats().host_bytes, 0);
   ExpectRestores("a", cache, StorageTier::kDisk);
-  ExpectRestores("a", cache, StorageTier::kHost);  // it was kept as the base of the next save
+  ExpectRestores("a", cache, StorageTier::kHost);  // kept as the base of the next save
   Open(kRoom, kRoom);
   ExpectRestores("a", cache, StorageTier::kDisk);
   const TieredStoreStats stats = tiers_->stats();
@@ -175,7 +174,7 @@ TEST_F(TieredStoreTest, WhatIsInMemoryDoesNotWaitForTheStorageThread) {
   };
   ASSERT_TRUE(tiers_->Store("b", Capture(cache), block).ok());
   busy->get_future().wait();
-  ASSERT_TRUE(tiers_->Store("c", Capture(cache), nullptr).ok());  // it waits behind "b"
+  ASSERT_TRUE(tiers_->Store("c", Capture(cache), nullptr).ok());  // queued after "b"
   for (const char* owner : {"a", "b", "c"}) {
     bool answered = false;
     tiers_->Fetch(owner, [&](Result<FetchedSnapshot> fetched) {
@@ -198,13 +197,13 @@ TEST_F(TieredStoreTest, WhatASlotHasGoesFirstAndWithoutACopy) {
     for (const char* owner : {"a", "b", "c", "d"}) ASSERT_TRUE(Put(owner, Capture(cache)).ok());
     EXPECT_FALSE(tiers_->Find("b").has_value());
     tiers_->SetInSlot("c", true);
-    ASSERT_TRUE(Put("b", Capture(cache)).ok());  // in a slot, but newer
+    ASSERT_TRUE(Put("b", Capture(cache)).ok());  // resident in a slot, but newer
     EXPECT_FALSE(tiers_->Find("c").has_value());
     tiers_->SetInSlot("b", false);
     for (const char* owner : {"a", "b", "d"}) ExpectRestores(owner, cache, StorageTier::kHost);
     EXPECT_EQ(tiers_->stats().dropped, 0u);
     EXPECT_EQ(tiers_->stats().demoted, 0u);
-    ASSERT_TRUE(Put("c", Capture(cache)).ok());  // none is spare: the oldest goes
+    ASSERT_TRUE(Put("c", Capture(cache)).ok());  // none is spare: the oldest is dropped
     EXPECT_EQ(tiers_->Find("a").has_value(), with_disk);
     EXPECT_EQ(tiers_->stats().dropped, with_disk ? 0u : 1u);
     for (const char* owner : {"a", "b", "c", "d"}) ASSERT_TRUE(Erase(owner).ok());
@@ -270,7 +269,7 @@ TEST_F(TieredStoreTest, WithoutADiskTierTheOldestIsDropped) {
   ExpectRestores("c", cache, StorageTier::kHost);
   clock_.AdvanceMs(5000);
   tiers_->Sweep();
-  EXPECT_TRUE(tiers_->Find("b").has_value());  // idle, but there is room and no other place
+  EXPECT_TRUE(tiers_->Find("b").has_value());  // idle, but there is room and no lower tier
   clock_.AdvanceMs(6000);
   tiers_->Sweep();
   EXPECT_FALSE(tiers_->Find("b").has_value());
@@ -318,11 +317,11 @@ TEST_F(TieredStoreTest, WhatIsForMemoryOnlyNeverReachesTheDisk) {
   }
   EXPECT_TRUE(Flush().ok());
   clock_.AdvanceMs(5000);
-  tiers_->Sweep();  // idle: others go to the disk, these stay
+  tiers_->Sweep();  // idle: others move to disk, these stay
   EXPECT_EQ(tiers_->Find("ram_a")->tier, StorageTier::kHost);
   EXPECT_EQ(tiers_->Find("b")->tier, StorageTier::kDisk);
   ASSERT_TRUE(Put("d", Capture(cache)).ok());
-  ASSERT_TRUE(Put("e", Capture(cache)).ok());  // no room: the oldest goes, and not to the disk
+  ASSERT_TRUE(Put("e", Capture(cache)).ok());  // no room: the oldest is dropped, not moved to disk
   EXPECT_FALSE(tiers_->Find("ram_a").has_value());
   ExpectRestores("ram_c", cache, StorageTier::kHost);
   Open(kRoom, kRoom);

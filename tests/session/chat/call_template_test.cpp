@@ -1,5 +1,5 @@
-// Templates of families that have their own tool syntax: the syntax is learned, and a conversation with calls is
-// rendered as jinja2 renders it; see tests/golden/make_call_template_golden.py.
+// Templates of families with their own tool syntax: the syntax is detected, and a conversation with calls is rendered
+// as by jinja2; see tests/golden/make_call_template_golden.py.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -63,7 +63,7 @@ TEST(CallTemplate, SaysItsSyntax) {
   std::set<ToolSyntaxName> seen;
   for (const TemplateCase& one : TemplateCases()) {
     EXPECT_EQ(one.chat.tool_syntax(), one.syntax) << one.name << ": " << one.chat.caveat();
-    // A table row has the places of tools and results in these: turns append.
+    // These templates need the positions of tools and results, so turns are appended.
     EXPECT_NE(one.chat.renders_anew(/*with_tools=*/true), one.name.starts_with("mistral")) << one.name;
     seen.insert(one.syntax);
   }
@@ -118,7 +118,7 @@ TEST(CallTemplate, WithoutToolsTurnsOnlyAppend) {
     ASSERT_TRUE(timeline.Render(codec, true, 8000).ok());
     const std::string plain = tokenizer.Decode(timeline.tokens().From(0));
     EXPECT_THAT(plain, ::testing::Not(HasSubstr("look")));
-    // Tools that are added, and removed, change all ids.
+    // Adding and removing tools changes all ids.
     ASSERT_TRUE(timeline.SetHead({std::nullopt, one.tools}, codec, 8000).ok());
     ASSERT_TRUE(timeline.Render(codec, true, 8000).ok());
     EXPECT_THAT(tokenizer.Decode(timeline.tokens().From(0)), HasSubstr("look"));
@@ -128,7 +128,7 @@ TEST(CallTemplate, WithoutToolsTurnsOnlyAppend) {
   }
 }
 
-// However a model cuts its answer into tokens, the next turn finds them.
+// The next turn matches the sampled ids, however the model tokenized its answer.
 TEST(CallTemplate, SampledIdsAreKept) {
   const auto tokenizer =
       std::move(MakeTokenizer(ReadHuggingFaceTokenizer(GoldenFolder("tokenizer/qwen2")).value()).value());
@@ -162,7 +162,7 @@ TEST(CallTemplate, SampledIdsAreKept) {
       ask(text);
       EXPECT_EQ(SharedList<TokenId>::CommonPrefix(before, timeline.tokens()), before.size()) << one.name << text;
       EXPECT_TRUE(timeline.items()[1].sampled);
-      // The opened answer is empty.
+      // The open answer is empty.
       Item nothing;
       nothing.id = "msg_n";
       timeline.CloseAnswer(nothing, {}, codec);

@@ -1,4 +1,4 @@
-// Renderings equal to jinja2's, in one piece and turn by turn; see tests/golden/make_chat_template_golden.py.
+// Renderings equal jinja2's, whole and turn by turn; see tests/golden/make_chat_template_golden.py.
 #include "session/chat/chat_template.h"
 
 #include <gmock/gmock.h>
@@ -42,7 +42,7 @@ uint32_t DigestOf(std::string_view text) {
 }
 
 struct Conversation {
-  std::string roles;  // a letter each: s, u, a
+  std::string roles;  // one letter each: s, u, a
   std::vector<ChatMessage> messages;
 };
 
@@ -79,17 +79,17 @@ Result<ChatTemplate> TemplateOf(const std::string& name) {
   return ChatTemplate::Recognise(ReadFile(name + ".jinja"), facts);
 }
 
-// Templates that put the system text into the user message drop it where there is none. The first Phi-3 template drops
-// system messages and opens an answer behind every user message.
+// Templates that merge the system text into the user message drop it if there is none. The first Phi-3 template drops
+// system messages and opens an answer after every user message.
 bool Comparable(const std::string& name, const std::string& roles, bool generation) {
   const bool own_turn =
       name == "mistral_v7" || !(name.starts_with("gemma") || name.starts_with("llama2") || name.starts_with("mistral"));
   if (!own_turn && roles.find_first_not_of('s') == std::string::npos) return false;
   if (name == "phi3" || name == "phi4_mini") return generation;
-  if (name == "olmo2") return roles.back() != 'a';  // the last answer's newline is left out
+  if (name == "olmo2") return roles.back() != 'a';  // the last answer's newline is omitted
   if (name == "deepseek_r1" || name == "harmony") {
-    if (name == "harmony" && !generation && roles.back() == 'a') return false;  // the last answer ends otherwise
-    return roles.find('s', 1) == std::string::npos;  // later ones stand in front of all, or are dropped
+    if (name == "harmony" && !generation && roles.back() == 'a') return false;  // the last answer has a different end
+    return roles.find('s', 1) == std::string::npos;  // later system messages are moved to the front, or dropped
   }
   if (name != "phi3_first") return true;
   for (size_t i = 0; i < roles.size(); ++i) {
@@ -113,7 +113,7 @@ void ExpectEqualToJinja(const std::string& name) {
     for (size_t i = 0; i < conversations.size(); ++i) {
       if (want.at(i).is_null() || !Comparable(name, conversations[i].roles, generation)) continue;
       const std::string text = chat->Render(conversations[i].messages, TimelineEnd::kNothing, generation).Text();
-      // An open user message (a system text only) is closed by the next turn.
+      // An open user message (only a system text) is closed by the next turn.
       ASSERT_EQ(DigestOf(text), want.at(i).get<uint32_t>())
           << name << " " << i << " " << conversations[i].roles << " " << testing::PrintToString(text);
       ++compared;
@@ -122,8 +122,8 @@ void ExpectEqualToJinja(const std::string& name) {
   EXPECT_GE(compared, 60);
 }
 
-// What the model would have sampled for the message at `k`, without its end of turn: what the whole rendering has
-// behind the generation prompt, in front of the end.
+// The text that the model would have sampled for message `k`, without its end of turn: the part of the full rendering
+// between generation prompt and end.
 std::string SampledAnswer(const ChatTemplate& chat, std::span<const ChatMessage> messages, size_t k) {
   const std::string before = chat.Render(messages.first(k), TimelineEnd::kNothing, true).Text();
   std::string with = chat.Render(messages.first(k + 1), TimelineEnd::kNothing, false).Text();
@@ -135,12 +135,11 @@ std::string SampledAnswer(const ChatTemplate& chat, std::span<const ChatMessage>
   return with.substr(before.size());
 }
 
-// Turn by turn: each Render gets the new messages only, answers come from a sampler that ends them itself or is cut
-// off.
+// Turn by turn: each Render gets only the new messages; sampled answers end by themselves or are cut off.
 void ExpectIncrementalEqualsWhole(const std::string& name) {
   const Result<ChatTemplate> chat = TemplateOf(name);
   ASSERT_TRUE(chat.ok()) << chat.status().ToString();
-  if (name == "deepseek_r1") return;  // a given answer does not begin as one that is to be sampled
+  if (name == "deepseek_r1") return;  // a given answer starts differently from a sampled one
   std::mt19937 random(7);
   int turns = 0;
   for (const Conversation& conversation : Conversations()) {
@@ -151,7 +150,7 @@ void ExpectIncrementalEqualsWhole(const std::string& name) {
     TimelineEnd end = TimelineEnd::kNothing;
     for (size_t from = 0; from < messages.size();) {
       size_t to = from + 1 + random() % (messages.size() - from);  // new messages of this turn: [from, to)
-      // Llama 2 trims its system text's end where the question behind it is blank: that needs both in one turn.
+      // Llama 2 trims the end of its system text if the following question is blank: both must be in one turn.
       while (name.starts_with("llama2") && to < messages.size() && messages[to - 1].role == ChatRole::kSystem) ++to;
       const bool answered = to < messages.size() && messages[to].role == ChatRole::kAssistant;
       const Rendering turn = chat->Render(messages.subspan(from, to - from), end, answered || to == messages.size());
@@ -163,7 +162,7 @@ void ExpectIncrementalEqualsWhole(const std::string& name) {
         if (random() % 2 != 0 && !chat->end_of_turn().empty()) {
           answer += chat->end_of_turn();
           end = TimelineEnd::kAnswerEnded;
-        } else {  // cut off: what closes it is rendered
+        } else {  // cut off: its end is rendered
           const std::string close = chat->Render({}, TimelineEnd::kAnswerOpen, true).Text();
           const size_t trail = close.find(chat->end_of_turn());
           answer.resize(answer.size() - trail);
@@ -256,7 +255,7 @@ TEST(ChatTemplate, Llama2PinsTheSystemTextInsideTheFirstUserMessage) {
   EXPECT_EQ(alone.end, TimelineEnd::kUserOpen);
   const Rendering next = chat.Render({{{ChatRole::kUser, "Hi "}}}, alone.end, true);
   EXPECT_EQ(next.Text(), "Hi [/INST]");
-  EXPECT_THAT(next.message_starts, ElementsAre(next.pieces.size()));  // the answer's first token is yet to come
+  EXPECT_THAT(next.message_starts, ElementsAre(next.pieces.size()));  // the answer's first token is not sampled yet
   const Rendering no_system = chat.Render({{{ChatRole::kUser, "Hi"}}}, TimelineEnd::kNothing, true);
   EXPECT_EQ(no_system.pinned_pieces, 1u);
   EXPECT_EQ(no_system.pieces.front().text, "<s>");

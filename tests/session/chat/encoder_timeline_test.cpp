@@ -1,4 +1,4 @@
-// A conversation with a model that has an encoder: every turn's encoder reads it anew, and an answer stands behind it.
+// A conversation with an encoder-decoder model: every turn encodes it again, and the answer follows in the decoder.
 #include <gtest/gtest.h>
 
 #include "session/chat/timeline.h"
@@ -26,7 +26,7 @@ class EncoderTimelineTest : public ::testing::Test {
     item.complete = !cut;
     timeline_.CloseAnswer(std::move(item), ids, codec_);
   }
-  /// What the encoder reads, and what stands behind it.
+  /// The encoder's input, and the decoder tokens after it.
   std::pair<std::string, std::string> Parts() const {
     const std::vector<TokenId> tokens = timeline_.tokens().From(0);
     const auto border = tokens.begin() + timeline_.pinned();
@@ -82,7 +82,8 @@ TEST_F(EncoderTimelineTest, WhatIsTooMuchIsLeftOutFromTheBeginning) {
   EXPECT_NE(refused.message().find("40"), std::string::npos) << refused.message();
 }
 
-// By its own, and behind what stands before all messages; room for none of it is refused as ever.
+// Only the end of an overlong message is read, after the tokens that precede all messages; if nothing of it fits, it is
+// refused as usual.
 TEST_F(EncoderTimelineTest, OfAMessageThatIsTooLongTheEndIsReadWhereThatIsAskedFor) {
   ASSERT_TRUE(Ask("Hi").ok());
   Answer("Hello");
@@ -143,7 +144,7 @@ TEST_F(EncoderTimelineTest, LongHistoriesAreNotReadToTheirBeginning) {
   EXPECT_EQ(Parts().first, "end<|im_end|>");
 }
 
-// Messages that say the same are not taken for one another.
+// Messages with equal text are kept apart.
 TEST_F(EncoderTimelineTest, ItemsAreWhereTheirTextsAre) {
   ASSERT_TRUE(Ask("Hi").ok());
   Answer("Hi");

@@ -1,4 +1,4 @@
-// Templates equal to jinja2's renderings, see tests/golden/make_jinja_golden.py; what is refused, and the bounds.
+// Templates equal jinja2's renderings, see tests/golden/make_jinja_golden.py; refusals and limits.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -60,7 +60,7 @@ TEST(Jinja, EqualsJinja2) {
   EXPECT_GT(refused, 400);
 }
 
-// What is left out is said at once, and where.
+// Unsupported constructs are refused when the template is parsed, with their line.
 TEST(Jinja, ConstructsThatAreNotHereAreRefusedByName) {
   const std::pair<const char*, const char*> sources[] = {
       {"a\n{% include 'x' %}", "line 2: 'include'"},
@@ -88,7 +88,7 @@ TEST(Jinja, ConstructsThatAreNotHereAreRefusedByName) {
   EXPECT_FALSE(jinja::Template::Parse(std::string(2 << 20, 'x')).ok());
 }
 
-// As in jinja2: a branch that never runs may name unknown filters and tests.
+// As in jinja2: a branch that never runs may use unknown filters and tests.
 TEST(Jinja, AnUnknownFilterOrTestInABranchFailsWhereItRuns) {
   for (const char* source :
        {"{% if x %}{{ x | pprint }}{% endif %}y", "{% if x is defined %}{{ x is weird }}{% endif %}y",
@@ -107,7 +107,7 @@ TEST(Jinja, NothingIsReachedOrChanged) {
                                  "s.format.__globals__", "'{0.__class__}'.format(s)", "s.upper.__self__"}) {
     EXPECT_FALSE(Rendered("{{ " + std::string(expression) + " }}", variables).ok()) << expression;
   }
-  // Not even a name that begins so, where it is nobody's key.
+  // Names with an underscore are reachable only as keys of a mapping.
   EXPECT_EQ(Rendered("{{ {'_x': 1}._x }}").value(), "1");
 }
 
@@ -202,7 +202,7 @@ TEST(Jinja, EveryBeginningOfATemplateIsReadSafely) {
   EXPECT_TRUE(Rendered(source).ok());
   for (size_t size = 0; size < source.size(); ++size) {
     const std::vector<char> bytes(source.begin(),
-                                  source.begin() + static_cast<ptrdiff_t>(size));  // with nothing behind
+                                  source.begin() + static_cast<ptrdiff_t>(size));  // with nothing after it
     (void)Rendered({bytes.data(), bytes.size()});
   }
 }

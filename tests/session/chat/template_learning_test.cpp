@@ -1,5 +1,5 @@
-// What is learned of templates by running them, and what is said where they cannot be followed. That renderings are
-// equal is in chat_template_test.cpp.
+// Template properties learned by running them, and the caveats reported for templates that cannot be followed.
+// chat_template_test.cpp checks the renderings.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -112,7 +112,8 @@ TEST(TemplateLearning, ATemplateWithoutAFormatRendersAnew) {
   EXPECT_FALSE(Learned(Golden("chatml")).renders_anew());
 }
 
-// The text is the template's own, message starts are where messages begin, and nothing that is said is markup.
+// The text equals the template's output, message starts are at the beginnings of messages, and message text never
+// becomes markup.
 TEST(TemplateLearning, WhatIsRenderedAnewIsTheTemplatesOwnText) {
   const ByteTokenizer tokenizer;
   const ChatTemplate::Facts facts = {"", "<|im_end|>"};

@@ -1,5 +1,5 @@
-// Templates that treat some texts otherwise than others: empty ones, white space at their ends, special tokens in the
-// template's own words. Renderings equal the template's own text, by a format or by running it.
+// Templates that special-case some texts: empty ones, surrounding white space, special tokens in the template itself.
+// Renderings equal the template's output, by a format or by running it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,8 +16,8 @@ using Messages = std::vector<ChatMessage>;
 
 const ChatTemplate::Facts kFacts = {"", "<|im_end|>"};
 
-/// A template that writes `system` in front, with `s` the system text (undefined where there is no such message), then
-/// each message's `text`.
+/// A template that writes `system` first, where `s` is the system text (undefined without a system message), then
+/// `text` for each message.
 std::string Source(const std::string& system, const std::string& text = "{{ m.content }}",
                    const std::string& end = "<|im_end|>\n") {
   return "{% if messages[0].role == 'system' %}{% set s = messages[0].content %}{% set messages = messages[1:] %}"
@@ -31,7 +31,7 @@ const std::string kOwn = "{{ '<|im_start|>system\nBe <|im_start|>kind<|im_end|>.
 constexpr std::string_view kTexts[] = {"Text",     "",          " ",        "\n",        "\n\n",    " \n\t",
                                        "  both  ", "\nlines\n", "\n front", "behind \n", " \nboth", "\tx\n\n"};
 
-/// Conversations in which any one text is any of kTexts.
+/// Conversations in which each text takes every value of kTexts.
 std::vector<Messages> Conversations() {
   std::vector<Messages> all;
   for (const std::string_view roles : {"u", "uau", "su", "suau", "suauau"}) {
@@ -115,7 +115,7 @@ TEST(TemplateTraits, EveryTextIsWrittenAsTheTemplateWritesIt) {
   }
 }
 
-// A message at a time, as conversations' items and Realtime's come.
+// One message at a time, as with conversation items and Realtime.
 TEST(TemplateTraits, MessagesOneByOneAreTheWhole) {
   const ByteTokenizer tokenizer;
   for (const Trait& trait : Traits()) {
@@ -135,7 +135,8 @@ TEST(TemplateTraits, MessagesOneByOneAreTheWhole) {
   }
 }
 
-// Special tokens that the template spells are tokens, in its default system message too; those of messages are letters.
+// Special tokens spelled by the template are tokens, also in its default system message; in messages they are plain
+// text.
 TEST(TemplateTraits, SpecialTokensAreTheTemplatesAlone) {
   const ByteTokenizer tokenizer;
   for (const std::string& system :
@@ -178,7 +179,7 @@ TEST(TemplateTraits, ContentPartsAreJoinedAsTheTemplateDoesIt) {
   EXPECT_EQ(bare.part_separator(ChatRole::kTool), "");
   EXPECT_EQ(bare.part_separator(ChatRole::kSystem), "\n") << "its text is added to a string";
   EXPECT_EQ(spaced.part_separator(ChatRole::kAssistant), " ");
-  // One that writes a list as Python does, and one that fails on it, read no parts.
+  // A template that prints a list in Python syntax, or fails on one, does not support content parts.
   EXPECT_EQ(ChatTemplate::Recognise(Source(kSystem), kFacts).value().part_separator(ChatRole::kUser), "\n");
   EXPECT_EQ(
       ChatTemplate::Recognise(Source(kSystem, "{{ m.content + '' }}"), kFacts).value().part_separator(ChatRole::kUser),
@@ -198,7 +199,7 @@ TEST(TemplateTraits, JoinedPartsMoveWhatFollowsThem) {
   EXPECT_EQ(item.text, "--one--twocalls") << "once";
 }
 
-// Where a text that spells special tokens is taken apart, its parts are trimmed as they are without marks.
+// If the template splits a text at special tokens, the rendered parts are trimmed as the template trims them.
 TEST(TemplateTraits, PartsOfATextThatSpellsSpecialTokensAreTrimmed) {
   const ByteTokenizer tokenizer;
   const std::string source =
@@ -219,7 +220,7 @@ TEST(TemplateTraits, PartsOfATextThatSpellsSpecialTokensAreTrimmed) {
   }
 }
 
-// A caveat names a tag for which the template looks in texts; a word makes it run on every turn.
+// A caveat names a tag that the template searches for in texts; searching for a word makes it run on every turn.
 TEST(TemplateTraits, TextsThatTheTemplateLooksForAreNamed) {
   const auto chat = [](const char* word) {
     const std::string look = std::string("{{ 'odd ' if '") + word + "' in m.content }}";

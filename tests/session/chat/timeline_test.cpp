@@ -46,7 +46,7 @@ TEST_F(TimelineTest, TurnsConcatenateToTheWholeConversation) {
   for (const Item& item : timeline_.items()) {
     EXPECT_EQ(timeline_.tokens()[static_cast<size_t>(item.token_begin)], ByteTokenizer::kImStart);
   }
-  EXPECT_EQ(timeline_.message_starts().size(), 5U);  // the system message too
+  EXPECT_EQ(timeline_.message_starts().size(), 5U);  // including the system message
   for (const int64_t start : timeline_.message_starts()) {
     EXPECT_EQ(timeline_.tokens()[static_cast<size_t>(start)], ByteTokenizer::kImStart);
   }
@@ -58,7 +58,7 @@ TEST_F(TimelineTest, AnAnswerCutShortIsClosedByTheNextTurn) {
   EXPECT_NE(Text().find("assistant\nHel<|im_end|>\n<|im_start|>user\nGo on"), std::string::npos);
 }
 
-// They are counted as they come and go: a walk over a long conversation would take its session's lock for as long.
+// Counted incrementally: a walk over a long conversation would hold its session's lock too long.
 TEST_F(TimelineTest, ItsBytesAreThoseOfWhatItHas) {
   const auto expect_counted = [](const Timeline& timeline) {
     size_t bytes = timeline.tokens().size() * sizeof(TokenId) + timeline.message_starts().size() * sizeof(int64_t);
@@ -180,7 +180,7 @@ TEST_F(TimelineTest, KeepingNothingStartsOver) {
   EXPECT_EQ(timeline_.pinned(), 4);
 }
 
-// Items in front of the first sampled answer, none of which has ids: a server that was fed them must not run past them.
+// Items before the first sampled answer have no ids: code must not run past them.
 TEST_F(TimelineTest, OtherInstructionsLeaveItemsWithoutIdsAlone) {
   ASSERT_TRUE(timeline_.SetHead({"Be kind.", {}}, codec_, kRoom).ok());
   ASSERT_TRUE(timeline_.Render(codec_, false, kRoom).ok());
@@ -200,7 +200,7 @@ TEST_F(TimelineTest, AnAnswerThatGoesOnIsOneItem) {
   const Item cut = timeline_.items().back();
   Timeline base = timeline_;
   timeline_.ReopenAnswer();
-  // The same as a journal has it.
+  // The same through the journal's patch.
   ASSERT_TRUE(base.Apply(timeline_.PatchFrom(base), tokenizer_.vocab_size()).ok());
   for (Timeline* next : {&timeline_, &base}) {
     EXPECT_EQ(next->items().size(), 1U);
@@ -306,7 +306,7 @@ TEST_F(SpliceTest, WithoutInstructionsTheFirstTokensArePinned) {
   EXPECT_TRUE(Text().starts_with("<|im_start|>user\nHi"));
 }
 
-// A sampled id that no tokenizer makes of the answer's text.
+// A sampled id that no tokenizer produces for the answer's text.
 TEST_F(SpliceTest, IdsOfLaterAnswersAreThoseThatWereSampled) {
   timeline_.AddItem(Message(ChatRole::kUser, "Odd"));
   ASSERT_TRUE(timeline_.Render(codec_, true, kRoom).ok());

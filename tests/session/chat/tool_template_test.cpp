@@ -1,5 +1,5 @@
-// Conversations with tools, equal to jinja2's renderings in one piece and turn by turn; see
-// tests/golden/make_tool_template_golden.py. What other templates make of them.
+// Conversations with tools: renderings equal jinja2's, whole and turn by turn; see
+// tests/golden/make_tool_template_golden.py. Also templates without tool support.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -56,7 +56,7 @@ std::vector<Case> Cases() {
   return cases;
 }
 
-/// Learned once a program.
+/// Learned once per program.
 ChatTemplate TemplateOf(const std::string& name) {
   static std::map<std::string, ChatTemplate> known;
   if (const auto found = known.find(name); found != known.end()) return found->second;
@@ -75,7 +75,7 @@ TEST(ToolTemplate, SaysItsSyntax) {
   EXPECT_EQ(TemplateOf("mistral_tekken").tool_syntax(), ToolSyntaxName::kMistralTekken);
   EXPECT_EQ(ChatTemplate::Named("llama3.1")->tool_syntax(), ToolSyntaxName::kLlama);
   EXPECT_EQ(ChatTemplate::Named("llama3")->tool_syntax(), ToolSyntaxName::kHermes);
-  // Those that know no tools are told in words.
+  // Templates without tool support get the tools as text.
   for (const char* name : {"llama3.1", "mistral_v3", "mistral_v7"}) {
     const ChatTemplate chat =
         std::move(ChatTemplate::Recognise(ReadFile(std::string(name) + ".jinja"), {"<s>", "</s>"}).value());
@@ -83,7 +83,7 @@ TEST(ToolTemplate, SaysItsSyntax) {
     const std::string told = chat.Render({}, TimelineEnd::kNothing, false, "{}").Text();
     EXPECT_THAT(told, ::testing::Not(::testing::HasSubstr("ipython")));
   }
-  // Where what is told moves with the questions, that is said.
+  // A caveat reports that the tool list moves with the questions.
   EXPECT_THAT(TemplateOf("mistral_v3").caveat(), ::testing::HasSubstr("tools are told before the first"));
   EXPECT_THAT(TemplateOf("mistral_v3_first").caveat(), ::testing::Not(::testing::HasSubstr("tools are told")));
 }
@@ -120,7 +120,7 @@ TEST(ToolTemplate, CallsInItsSyntaxStandAsTheyAre) {
   for (const Case& one : Cases()) {
     if (one.name != "llama3.1" && one.name != "mistral_v3" && one.name != "mistral_tekken") continue;
     const ChatTemplate chat = TemplateOf(one.name);
-    // What the template has made of each message with calls is what the model would have written.
+    // The template's rendering of each message with calls equals the model's own output.
     std::vector<ChatMessage> sampled = one.messages;
     for (ChatMessage& message : sampled) {
       if (message.calls_at < 0) continue;
@@ -178,7 +178,7 @@ TEST(ToolTemplate, EveryTemplateTellsAndAnswers) {
     const std::string result = std::string(syntax.before_result) + (syntax.quoted ? "\"R1\"" : "R1");
     const size_t first = text.find(result), second = text.find("R2", first);
     EXPECT_TRUE(told < call && call < first && first < second && second < text.find("So?")) << name << '\n' << text;
-    // In pieces it is the same text.
+    // The concatenated pieces give the same text.
     std::string joined;
     TimelineEnd end = TimelineEnd::kNothing;
     for (const ChatMessage& message : messages) {
@@ -217,7 +217,7 @@ TEST_F(ToolTimeline, ToolsAreToldAtTheHead) {
   Item answer;
   answer.id = "msg_a";
   timeline_.CloseAnswer(answer, Bytes("Yo"), codec_);
-  // Others, or none, are told in their place; what was sampled stays.
+  // A changed or removed tool list replaces the old one; sampled tokens are kept.
   ASSERT_TRUE(timeline_.SetHead({"Be kind.", "T\nU"}, codec_, 2000).value());
   EXPECT_TRUE(Text().starts_with("<|im_start|>system\nBe kind.\n\n# Tools\n"));
   EXPECT_TRUE(Text().ends_with("<|im_start|>assistant\nYo"));
@@ -229,9 +229,9 @@ TEST_F(ToolTimeline, ToolsAreToldAtTheHead) {
 TEST_F(ToolTimeline, ResultsThatFollowOneAnotherAreOneMessage) {
   for (const char* text : {"A", "B"}) timeline_.AddItem(Said(ChatRole::kTool, text));
   ASSERT_TRUE(timeline_.Render(codec_, true, 2000).ok());
-  EXPECT_EQ(timeline_.message_starts().size(), 2u);  // theirs, and the answer's
+  EXPECT_EQ(timeline_.message_starts().size(), 2u);  // its own, and the answer's
   EXPECT_EQ(timeline_.items()[1].end, TimelineEnd::kResultsOpen);
-  // Cut between them and gone on with, it is the same text.
+  // Cut between the calls and continued, the text is the same.
   const std::string text = Text();
   Timeline cut = timeline_;
   cut.KeepItems(1);
@@ -287,7 +287,7 @@ TEST_F(MistralTimeline, ResultsNameTheCallsThatTheModelHasMade) {
   Item answer = Said(ChatRole::kAssistant, sampled);
   answer.calls_at = 0;
   timeline_.CloseAnswer(answer, Bytes(sampled), codec_);
-  // In whatever order they come, and by whatever face's id.
+  // In any order, and with the ids of any API.
   timeline_.AddItem(Said(ChatRole::kTool, "2", ToolCallId("toolu_", answer.id, 1)));
   timeline_.AddItem(Said(ChatRole::kTool, "1", ToolCallId("call_", answer.id, 0)));
   timeline_.AddItem(Said(ChatRole::kTool, "?", "call_of_somebody"));

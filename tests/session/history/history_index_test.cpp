@@ -49,7 +49,7 @@ TEST(HistoryIndexTest, RequestsThatNothingContinuesGoBeforeConversations) {
   EXPECT_EQ(index.FirstToGo("me"), "title98");
   EXPECT_EQ(index.FirstToGo(std::nullopt), "title98");
   EXPECT_EQ(index.Oldest(), "conversation") << "where age alone counts";
-  // Conversations alone: the one used longest ago.
+  // Only conversations: the least recently used.
   for (int i = 0; i < 3; ++i) {
     index.Set("me", "other" + std::to_string(i), "another one, " + std::to_string(i), 200 + i, {.continued = true});
   }

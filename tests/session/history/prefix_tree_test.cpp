@@ -49,7 +49,7 @@ TEST(PrefixTreeTest, ABeginningThatIsSharedIsKeptOnce) {
   EXPECT_EQ(tree.bytes(), 0u);
 }
 
-// A few letters only, so that texts share beginnings of every length.
+// Only a few letters, so that texts share prefixes of every length.
 TEST(PrefixTreeTest, RandomWalksAgreeWithComparingEveryText) {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     std::mt19937 random(seed);
@@ -67,7 +67,7 @@ TEST(PrefixTreeTest, RandomWalksAgreeWithComparingEveryText) {
         tree.Erase(id);
         texts.erase(id);
       } else {
-        // Often what was there goes on.
+        // Often the existing text is extended.
         const std::string next = texts.contains(id) && below(2) == 0 ? texts[id] + text() : text();
         tree.Set(id, next);
         texts[id] = next;

@@ -1,4 +1,4 @@
-// A journal in a temporary folder, and calls that wait for its answers.
+// A journal in a temporary folder, and calls that wait for its replies.
 #pragma once
 
 #include <gtest/gtest.h>

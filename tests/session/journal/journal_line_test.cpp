@@ -1,4 +1,4 @@
-// The order in which what waits for the journal is written.
+// The order in which pending journal entries are written.
 #include "session/journal/journal_line.h"
 
 #include <gmock/gmock.h>

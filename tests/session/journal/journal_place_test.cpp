@@ -1,4 +1,4 @@
-// The journal's files lost under it, and the uptime that it keeps with them.
+// The journal's files deleted under it, and the uptime that it stores with them.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -96,11 +96,11 @@ TEST_F(JournalPlaceTest, TheUptimeContinuesAcrossStartsAndCrashes) {
     fs::copy(options_.path, crashed, fs::copy_options::recursive);
     EXPECT_EQ(journal->UptimeSeconds(), 100);
   }
-  options_.clock = &second;  // the machine has started again, and its steady clock with it
+  options_.clock = &second;  // the machine has rebooted, which resets its steady clock
   {
     auto journal = MustOpen();
     EXPECT_EQ(journal->UptimeSeconds(), 100);
-    // An idle journal notes it every ten minutes.
+    // An idle journal records the uptime every ten minutes.
     const uint64_t commits = journal->stats().commits;
     journal->NoteUptime();
     journal->Flush();
@@ -112,7 +112,7 @@ TEST_F(JournalPlaceTest, TheUptimeContinuesAcrossStartsAndCrashes) {
     EXPECT_EQ(journal->stats().commits, commits + 1);
   }
   options_.path = crashed;
-  EXPECT_EQ(MustOpen()->UptimeSeconds(), 90);  // as of the last note
+  EXPECT_EQ(MustOpen()->UptimeSeconds(), 90);  // as of the last record
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The journal on a real folder: what it keeps, in which order, what it refuses, what it costs in syncs.
+// The journal on a real folder: what it stores, in which order, what it refuses, and its number of syncs.
 #include "session/journal/journal.h"
 
 #include <fcntl.h>
@@ -66,11 +66,11 @@ TEST_F(JournalTest, TheChainSaysWhichHistoryItIs) {
     return Append(*journal, Entry(session, std::move(payloads), true)).get().last.chain;
   };
   const JournalChain a = chain("a", {"x", "y"});
-  EXPECT_NE(a, chain("b", {"x", "y"}));  // the same records of another session
+  EXPECT_NE(a, chain("b", {"x", "y"}));  // the same records in another session
   EXPECT_NE(a, chain("c", {"y", "x"}));
   EXPECT_NE(chain("d", {"xy"}), chain("e", {"x", "y"}));
   EXPECT_EQ(a.Hex().size(), 32u);
-  // The chain is a function of the records, not of how they were cut into entries.
+  // The chain depends on the records, not on their division into entries.
   JournalChain expected = journal_format::FirstChain("a");
   expected = journal_format::NextChain(expected, 1, 7, "x");
   expected = journal_format::NextChain(expected, 2, 7, "y");
@@ -151,7 +151,7 @@ TEST_F(JournalTest, AnErasedSessionIsGoneAndStaysGone) {
     EXPECT_TRUE(Erase(*journal, "b").status.ok());
     EXPECT_TRUE(Erase(*journal, "unknown").status.ok());
     EXPECT_EQ(journal->Read("b").status().code(), StatusCode::kNotFound);
-    // What a turn of the erased session still wants to say does not bring it back.
+    // Pending output of the erased session's turn does not recreate it.
     EXPECT_EQ(Append(*journal, Entry("b", {"z"})).get().status.code(), StatusCode::kNotFound);
   }
   auto journal = MustOpen();
@@ -208,7 +208,7 @@ TEST_F(JournalTest, AnErasureNotYetPurgedIsRememberedAcrossAStart) {
 
 TEST_F(JournalTest, EverythingPendingIsOneSync) {
   auto journal = MustOpen();
-  // The first callback holds the journal's thread until all others are queued behind it.
+  // The first callback blocks the journal's thread until all other entries are queued.
   std::promise<void> queued;
   std::shared_future<void> go(queued.get_future());
   ASSERT_TRUE(journal->Append(Entry("a", {}, true), [go](const Status&, const JournalPosition&) { go.wait(); }).ok());
@@ -235,7 +235,7 @@ TEST_F(JournalTest, EverythingPendingIsOneSync) {
   EXPECT_EQ(journal->Read("a")->records.size(), kEntries);
 }
 
-// What other sessions stream does not wait until a large import is written.
+// Other sessions' tokens do not wait for a large import to be written.
 TEST_F(JournalTest, ATokenIsToldBeforeAnImportThatWaited) {
   auto journal = MustOpen();
   std::promise<void> queued;
@@ -355,7 +355,7 @@ TEST_F(JournalTest, ALogThatIsGoneOrBeheadedIsNotMadeAnew) {
   EXPECT_EQ(MustOpen()->Read("a")->records.size(), 1u);
 }
 
-// Damage inside rows that RocksDB's own checksums cannot see: rows changed through a second door.
+// Damage inside rows that RocksDB's own checksums cannot detect: rows are changed directly through RocksDB.
 class JournalDamageTest : public JournalTest {
  protected:
   void SetUp() override {
@@ -490,7 +490,7 @@ TEST_F(JournalTest, ABackupHasWhatWasAcknowledgedBeforeItUnderLoad) {
   writer = {};
   const uint64_t last = acknowledged;
   journal.reset();
-  fs::remove_all(options_.path);  // what the copies share with it stays theirs
+  fs::remove_all(options_.path);  // files shared with the copies survive
   for (const auto& [copy, before] : backups) {
     options_.path = copy;
     const auto restored = MustOpen();
@@ -534,7 +534,7 @@ TEST_F(JournalTest, WithTooLittleSpaceEntriesAreRefusedAndErasingGoesOn) {
   bool told = false;
   const Status refused =
       journal->Append(Entry("a", {"y"}), [&](const Status&, const JournalPosition&) { told = true; });
-  EXPECT_EQ(refused.code(), StatusCode::kUnavailable);  // at once, before anything of a turn is done
+  EXPECT_EQ(refused.code(), StatusCode::kUnavailable);  // immediately, before the turn has any effect
   EXPECT_EQ(refused.reason(), "storage_full");
   EXPECT_EQ(journal->stats().refused, 1u);
   EXPECT_TRUE(journal->healthy());

@@ -23,7 +23,7 @@ struct CallCase {
   std::string text;  // the message's text, then the calls
   std::string message;
   std::vector<std::pair<std::string, std::string>> calls;  // name and arguments
-  bool canonical = true;                                   // a constrained model may write it like this
+  bool canonical = true;                                   // whether a constrained model may write it like this
 };
 
 inline std::vector<CallCase> CallCases() {

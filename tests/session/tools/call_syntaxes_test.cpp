@@ -1,4 +1,4 @@
-// Every tool syntax: golden calls, in any pieces, cut anywhere, malformed, and how a timeline keeps them.
+// Every tool syntax: golden calls, split anywhere, cut anywhere, malformed, and stored in a timeline.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// What is shown of a text: the message, the calls, and where each part was.
+/// The parsed text: the message, the calls, and the position of each part.
 struct Shown {
   std::string text, message;
   std::vector<ToolCall> calls;
@@ -77,7 +77,7 @@ TEST(CallSyntaxes, GoldenCallsInAnyPieces) {
   }
 }
 
-// Whatever came is the beginning of what would have come.
+// The output so far is a prefix of the complete output.
 TEST(CallSyntaxes, CutAnywhere) {
   for (const CallCase& one : CallCases()) {
     for (size_t size = 0; size < one.text.size(); ++size) {
@@ -91,7 +91,7 @@ TEST(CallSyntaxes, CutAnywhere) {
         EXPECT_EQ(call.complete, call.arguments == one.calls[i].second) << text;
         EXPECT_TRUE(call.complete || (shown.in_call && i + 1 == shown.calls.size())) << text;
       }
-      // Text is lost neither before nor after the marker is whole.
+      // No text is lost before or after the marker is complete.
       EXPECT_EQ(shown.message, shown.calls_at < 0 ? text : std::string_view(one.message));
     }
   }
@@ -104,7 +104,7 @@ TEST(CallSyntaxes, AnswersKeepCallsWhoseArgumentsAreNotJsonInHermesSyntax) {
     if (json) {
       EXPECT_EQ(shown.text, one.text);
     }
-    // In either, the calls can be read without the tools' schemas.
+    // In both forms the calls can be parsed without the tools' schemas.
     const std::vector<ToolCall> calls = ReadToolCalls(shown.text.substr(one.message.size()));
     ASSERT_EQ(calls.size(), one.calls.size()) << shown.text;
     std::string written = one.message;
@@ -143,7 +143,7 @@ TEST(CallSyntaxes, IdsThatTheModelGives) {
 TEST(CallSyntaxes, OthersAreText) {
   for (const CallCase& one : CallCases()) {
     for (const ToolSyntax& other : ToolSyntaxes()) {
-      // Syntaxes with one marker distinguish calls by the markup that follows it.
+      // Syntaxes with a common marker distinguish calls by the markup that follows it.
       const bool common = other.opening.starts_with(SyntaxOf(one.syntax).marker()) ||
                           SyntaxOf(one.syntax).opening.starts_with(other.marker());
       if (common) continue;
@@ -159,7 +159,7 @@ TEST(CallSyntaxes, OthersAreText) {
   }
 }
 
-// The call has begun, but is never whole; none of its bytes become text.
+// The call has started but is never completed; none of its bytes become text.
 TEST(CallSyntaxes, MalformedArgumentsEndTheCall) {
   const std::pair<ToolSyntaxName, std::string> cases[] = {
       {ToolSyntaxName::kQwenCoder, "<tool_call>\n<function=look>\n{\"what\": 1}"},
@@ -210,7 +210,7 @@ TEST(CallSyntaxes, ValuesAreTypedByTheToolsSchema) {
   EXPECT_TRUE(ParameterTypes("no JSON\n{}\n[1]").IsText("f", "p"));
 }
 
-// A token that a vocabulary has for markup of calls must not vanish from the answer's text.
+// Tokens that a vocabulary has for call markup must not vanish from the answer's text.
 TEST(CallSyntaxes, TokensOfMarkupAreText) {
   for (const ToolSyntax& syntax : ToolSyntaxes()) {
     for (const std::string_view markup :

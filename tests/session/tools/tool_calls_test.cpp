@@ -1,4 +1,4 @@
-// Tool calls read out of answers: whole, in any pieces, cut anywhere, and what only looks like one.
+// Tool calls parsed from answers: whole, split anywhere, cut anywhere, and text that only resembles one.
 #include "session/tools/tool_calls.h"
 
 #include <gmock/gmock.h>
@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 const std::string kOne = "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": 1}}\n</tool_call>";
 const std::string kTwo = "<tool_call>\n{\"name\": \"g-2\", \"arguments\": {}}\n</tool_call>";
 
-/// What a client would be told, a line for each thing.
+/// The events for a client, one line each.
 class Told {
  public:
   explicit Told(CallPlace place = CallPlace::kAny, ToolSyntaxName syntax = ToolSyntaxName::kHermes)
@@ -109,7 +109,7 @@ TEST(ToolCalls, WhatOnlyLooksLikeACallIsText) {
   }
   EXPECT_THAT(Read("<tool_call>\n{\"name\": \"files.read\", \"arguments\": {}}"),
               ElementsAre("call files.read", "arguments {}", "end"));
-  // A call behind it is one.
+  // A call after it is parsed.
   EXPECT_THAT(Read("<tool_call>" + kTwo), ElementsAre("text <tool_call>", "call g-2", "arguments {}", "end"));
 }
 
@@ -128,7 +128,7 @@ TEST(ToolCalls, CutAnywhere) {
     const bool in_call = told.reader().in_call();
     const std::vector<std::string> lines = told.Finish();
     const size_t arguments = text.find("{\"a\"");
-    if (size >= 3 + 11) {  // the opening is whole: what comes is no text
+    if (size >= 3 + 11) {  // the opening is complete: what follows is not text
       EXPECT_EQ(told.reader().calls_at(), 2) << size;
       EXPECT_EQ(lines.front(), "text Hm") << size;
     } else {
@@ -226,7 +226,7 @@ TEST(AnswerForms, AreTheSameAsBytes) {
   for (const char kind : {'\x05', '\x07', '\x0d', '\x10'}) {
     EXPECT_FALSE(DecodeAnswerForm(kind + named.substr(1)).ok()) << static_cast<int>(kind);
   }
-  form.choice.names.assign(129, "");  // more than there can be tools
+  form.choice.names.assign(129, "");  // more than the limit of tools
   EXPECT_FALSE(DecodeAnswerForm(Encode(form)).ok());
 }
 
@@ -243,7 +243,7 @@ TEST(AnswerForms, ARequiredCallIsOneUnlessParallelCallsWereAskedFor) {
 
 struct Written {
   ToolSyntaxName syntax;
-  std::string text;  // a call of f with {"a": {"b": "}"}}, and where it can be, one of g-2
+  std::string text;  // a call of f with {"a": {"b": "}"}}, and, where several are allowed, one of g-2
   size_t calls;
 };
 
@@ -265,7 +265,7 @@ TEST(ToolSyntax, CallsAreReadInAnyPieces) {
       told.Push(text.substr(cut));
       ASSERT_EQ(told.Finish(), expected) << cut << " of " << text;
       EXPECT_EQ(told.reader().calls_at(), 0);
-      // Cut there it is no text but before its marker is whole.
+      // Cut here, it is text only while its marker is incomplete.
       Told part(CallPlace::kStart, syntax);
       part.Push(text.substr(0, cut));
       const std::vector<std::string> lines = part.Finish();
