@@ -1,4 +1,4 @@
-// A backend over another that knows what is copied on it.
+// A backend decorator that tracks copies.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace ringside {
 
-/// Counts what is copied from slab to slab. What it gives a slab holds NaN: another conversation was there.
+/// Counts bytes copied between slabs. Fills committed memory with NaN, like another conversation's stale rows.
 class CountingBackend final : public ForwardingBackend {
  public:
   using ForwardingBackend::ForwardingBackend;

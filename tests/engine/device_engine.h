@@ -1,7 +1,7 @@
-// The fixture of tests of the engine on every device there is: a real network, slabs that hold NaN where no token has
-// been yet, turns whose tokens are compared. On the CPU, and on a GPU told to be deterministic, equal means equal;
-// else two answers may part on a GPU where the token that was chosen led by less than rounding can move (a near-tie),
-// and what follows is then another answer.
+// The fixture of engine tests on every available device: a real network, slabs that hold NaN where no token was
+// written, and turns whose tokens are compared. On the CPU, and on a GPU in deterministic mode, tokens must be equal;
+// otherwise two answers may diverge on a GPU at a near-tie, where the sampled token's lead is smaller than rounding,
+// and everything after it may differ.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,15 +20,15 @@
 
 namespace ringside {
 
-/// A network whose slabs hold NaN, as memory that was another's may, wherever a step reaches first.
+/// A network whose slabs hold NaN, like another conversation's stale memory, wherever a step writes first.
 class WatchedNetwork final : public ForwardingNetwork {
  public:
   using Watch = std::function<void(std::span<const StepPart>)>;
-  /// `before` and `after`, if any, see every step before and after it runs, on the engine's thread.
+  /// `before` and `after`, if set, are called before and after every step, on the engine's thread.
   WatchedNetwork(Network& network, Watch before, Watch after)
       : ForwardingNetwork(network), before_(std::move(before)), after_(std::move(after)) {}
 
-  /// All rows of a conversation.
+  /// Fills all rows of a conversation.
   void FillWithNaN(const KvCache& cache) { FillWithNaN(cache, 0, Held(cache, cache.ring().next())); }
 
  private:
@@ -64,7 +64,7 @@ class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParam
     std::vector<Backend*> backends;
     const RankLayout layout = testing::LayoutOf(GetParam());
     if (layout.ranks() > 1) {
-      // Ranks wait for one another inside their kernels: whole networks hang there if they share a GPU.
+      // Ranks wait for one another inside their kernels: whole networks would hang if they shared a GPU.
       const bool cpu = GetParam().starts_with("cpu");
       if (cpu || layout.ranks() <= CountCudaDevices())
         ranks_ = testing::MakeTestRanks(cpu ? "cpu" : "cuda_bf16", layout);
@@ -76,7 +76,8 @@ class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParam
       backends.push_back(backend_.get());
     }
     type_ = backends.front()->activation_dtype();
-    const char* path = std::getenv("RINGSIDE_TEST_DEVICE_MODEL");  // another than the tiny one: any, also random
+    const char* path = std::getenv("RINGSIDE_TEST_DEVICE_MODEL");  // instead of the tiny model: any, including random
+                                                                   // ones
     auto model = Model::Load(path != nullptr ? path : GoldenFolder("llama"), backends, layout.stages);
     ASSERT_TRUE(model.ok()) << model.status().ToString();
     model_ = std::move(*model);
@@ -88,7 +89,7 @@ class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParam
     model_.reset();
   }
 
-  /// `before` and `after` as WatchedNetwork has them.
+  /// `before` and `after`: see WatchedNetwork.
   void Start(EngineOptions options, bool tiers = false, WatchedNetwork::Watch before = nullptr,
              WatchedNetwork::Watch after = nullptr) {
     engine_.reset();
@@ -111,12 +112,12 @@ class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParam
   DType cache_dtype() const { return type_ == DType::kF32 ? DType::kF16 : type_; }
   SubmittedTurn Turn(TimelineId timeline, std::vector<TokenId> tokens, int64_t max_tokens,
                      RingWindow window = kWindow) {
-    std::vector<int64_t> starts;  // a message now and then, also in what is not said yet: the same in every turn
+    std::vector<int64_t> starts;  // occasional message starts, also beyond the current tokens: equal in every turn
     for (int64_t at = 0; at < 4096; at += 17) starts.push_back(at);
     SubmittedTurn turn = GreedyTurn(++last_turn_, timeline, std::move(tokens), std::move(starts), window, max_tokens);
     turn.request.sampling.logprobs = 2;
     turn.request.owner = "conv_" + std::to_string(timeline);
-    turn.request.account = turn.request.owner;  // none takes over what another has in a slot
+    turn.request.account = turn.request.owner;  // separate accounts, so that none reuses another's slot
     return turn;
   }
   struct Answer {
@@ -138,7 +139,7 @@ class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParam
     return accepted.ok() ? Wait(turn) : Answer{};
   }
   bool fixed() const { return testing::HasFixedOrder(GetParam()); }
-  /// Where sums have one order, and where `exact`: equal. Elsewhere they may part at a near-tie.
+  /// Requires equality if summation order is fixed or `exact` is set. Otherwise answers may diverge at a near-tie.
   void ExpectSame(const Answer& got, const Answer& want, bool exact, const std::string& what) {
     ASSERT_EQ(got.ids.size(), want.ids.size()) << what;
     ASSERT_EQ(want.leads.size(), want.ids.size()) << what;
@@ -151,7 +152,7 @@ class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParam
       return;
     }
   }
-  /// In nats: what two orders of summation may make of a log probability, with room.
+  /// In nats: the difference that two summation orders can cause in a log probability, with a margin.
   double NearTie() const { return 16 * testing::Rounding(type_); }
   std::vector<TokenId> Ids(size_t n, uint32_t seed) const { return ScatteredIds(n, model_->spec().vocab, seed); }
   static std::vector<TokenId> Joined(std::vector<TokenId> a, const std::vector<TokenId>& b) {
@@ -163,8 +164,8 @@ class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParam
       std::printf("%s: %d answers compared, %d parted at a near-tie\n", GetParam().c_str(), compared_, parted_);
   }
 
-  std::vector<std::unique_ptr<Backend>> ranks_;           // where there are several
-  int64_t chunk_ = 64, memory_len_ = kWindow.memory_len;  // of engines started from now on
+  std::vector<std::unique_ptr<Backend>> ranks_;           // one per rank, if there are several
+  int64_t chunk_ = 64, memory_len_ = kWindow.memory_len;  // for engines started from now on
   std::unique_ptr<Model> model_;
   std::unique_ptr<WatchedNetwork> network_;
   std::unique_ptr<LetterTokenizer> tokenizer_;

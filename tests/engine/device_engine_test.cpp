@@ -1,6 +1,6 @@
-// What sessions rest on, through the real engine on every device there is: two turns equal one, alone equals among
-// others, spilled equals kept, a ring that has turned, rewind and fork; NaN logits end their own turn only; caches that
-// come and go beside others that decode keep every byte.
+// The equalities that sessions rely on, through the real engine on every available device: two turns equal one, alone
+// equals batched, spilled equals resident, a wrapped ring, rewind and fork; NaN logits end only their own turn; caches
+// spilled and restored alongside decoding turns keep every byte.
 #include "tests/engine/device_engine.h"
 
 #include <atomic>
@@ -60,7 +60,7 @@ TEST_P(DeviceEngineTest, SpilledThroughHostAndDiskEqualsKept) {
         tiers_->Sweep();
       }
       SubmittedTurn again = Turn(spilled + 6000, whole, 24);
-      again.request.owner = "conv_" + std::to_string(spilled);  // another number: no slot has it
+      again.request.owner = "conv_" + std::to_string(spilled);  // a new owner: no slot holds it
       again.request.account = again.request.owner;
       const Answer restored = Run(again);
       EXPECT_EQ(restored.end.report.source, source);
@@ -88,9 +88,9 @@ TEST_P(DeviceEngineTest, ARingThatHasTurnedGoesOnAsOneShotDoes) {
   ReportParted();
 }
 
-// Into an unused ring goes as much of a prompt at once as it has rows, more than its window and its spare rows.
+// An unused ring accepts a prompt as large as its row count in one step, more than its window and spare rows.
 TEST_P(DeviceEngineTest, APromptInOneStepEqualsOneInPieces) {
-  constexpr RingWindow kLong{4, 640, Eviction::kTurn};  // two layers reach back over all of the prompt
+  constexpr RingWindow kLong{4, 640, Eviction::kTurn};  // two layers reach back over the whole prompt
   std::vector<Answer> answers;
   memory_len_ = kLong.memory_len;
   for (const int64_t chunk : {64, 1024}) {
@@ -118,14 +118,14 @@ TEST_P(DeviceEngineTest, ARewoundAndAForkedConversationGoOnLikeNewOnes) {
   Start({.slots = 4}, /*tiers=*/true);
   const std::vector<TokenId> first = Ids(70, 1);
   const Answer said = Run(Turn(1, first, 20));
-  // Rewound into the question, then said otherwise.
+  // Rewound into the question, then continued differently.
   std::vector<TokenId> other = first;
   other.resize(50);
   other = Joined(other, Ids(13, 2));
   const Answer rewound = Run(Turn(1, other, 24));
   EXPECT_EQ(rewound.end.report.tokens_reused, 50);
   ExpectSame(rewound, Run(Turn(100, other, 24)), false, "rewound");
-  // Forked: both go on from the same tokens.
+  // Forked: both continue from the same tokens.
   const std::vector<TokenId> whole = Joined(Joined(other, rewound.ids), Ids(9, 3));
   engine_->Fork(1, 2, "conv_1", "conv_2");
   const Answer forked = Run(Turn(2, whole, 24));
@@ -168,12 +168,12 @@ TEST_P(DeviceEngineTest, NaNLogitsEndTheirOwnTurnOnly) {
   }
 }
 
-// Visitors take turns on the slots that others, which decode all the time, leave: before each of their steps the rows
-// must be those that their last step left. A visitor's step ends with its number and one more token.
+// Visitors take turns on the slots left by others that decode continuously. Before each of a visitor's steps its rows
+// must be those left by its last step. A visitor's step ends with its number and one more token.
 class DeviceSpillTest : public DeviceEngineTest {
  protected:
   ChunkHash RowsOf(const KvCache& cache) {
-    KvCache copy = cache;  // capturing marks the ring; that is the engine's business
+    KvCache copy = cache;  // capturing changes the ring's state, which belongs to the engine
     const std::vector<int32_t> tokens(static_cast<size_t>(cache.ring().next()));
     Snapshot snapshot = Snapshot::Capture(copy, model_->memory(), {}, tokens, 0);
     snapshot.Seal();
@@ -196,7 +196,7 @@ class DeviceSpillTest : public DeviceEngineTest {
       }
     }
   }
-  std::map<TokenId, std::pair<int64_t, ChunkHash>> rows_;  // by visitor: how many, and what they are
+  std::map<TokenId, std::pair<int64_t, ChunkHash>> rows_;  // by visitor: number and hash of its rows
   std::atomic<int64_t> same_{0}, different_{0};
 };
 INSTANTIATE_TEST_SUITE_P(All, DeviceSpillTest, ::testing::ValuesIn(testing::EngineDeviceNames()),
@@ -216,7 +216,7 @@ TEST_P(DeviceSpillTest, EveryByteComesBackBesideSessionsThatDecode) {
   }
   std::vector<std::vector<TokenId>> said;
   for (uint32_t v = 0; v < kVisitors; ++v) said.push_back(Ids(100 + v, 100 + v));
-  // A cache that is still on its way when its conversation goes on is computed anew, which shows nothing.
+  // A cache still in flight when its conversation continues is recomputed, which tests nothing.
   const int64_t enough = cycles * 9 / 10;
   for (int64_t done = 0; done < cycles + int64_t{kVisitors} || (same_ < enough && done < 4 * cycles); done += kAtOnce) {
     std::vector<SubmittedTurn> turns;

@@ -1,4 +1,4 @@
-// A device that fails for good, and what the engine takes from a device at start and never again.
+// Permanent device failures, and that all device allocations happen at startup.
 #include <gtest/gtest.h>
 
 #include "tests/engine/engine_harness.h"
@@ -41,7 +41,7 @@ TEST_F(DeviceFailureTest, EndsTheTurnsThatRunThatWaitAndThatCome) {
   Start({.slots = 2});
   EXPECT_TRUE(engine_->healthy());
   std::vector<SubmittedTurn> turns;
-  for (TimelineId i = 1; i <= 4; ++i) turns.push_back(Turn(i, -1));  // two of them wait
+  for (TimelineId i = 1; i <= 4; ++i) turns.push_back(Turn(i, -1));  // two of them are queued
   for (const SubmittedTurn& turn : turns) ASSERT_TRUE(engine_->Submit(turn.request).ok());
   turns[0].sink->WaitForTokens(5);
   turns[1].sink->WaitForTokens(5);
@@ -53,7 +53,7 @@ TEST_F(DeviceFailureTest, EndsTheTurnsThatRunThatWaitAndThatCome) {
     EXPECT_EQ(end.error.code(), StatusCode::kUnavailable);
     EXPECT_NE(end.error.message().find("device has failed"), std::string::npos) << end.error.message();
   }
-  // What was said before stays said.
+  // Delivered tokens stay delivered.
   EXPECT_GE(turns[0].sink->ids().size(), 5u);
   EXPECT_EQ(engine_->Submit(Turn(9, 1).request).code(), StatusCode::kUnavailable);
 }
@@ -102,7 +102,7 @@ TEST_F(DeviceFailureTest, NothingIsAllocatedWhileTheEngineServes) {
   EXPECT_EQ(backend_.allocations(), before);
 }
 
-// A device that knows how much it has left.
+// A device with a limited amount of memory.
 class SmallDevice final : public FailingBackend {
  public:
   SmallDevice(std::unique_ptr<Backend> inner, size_t bytes) : FailingBackend(std::move(inner)), left_(bytes) {}
@@ -162,7 +162,7 @@ TEST(DeviceMemoryTest, SaysWhatDoesNotFitInBytes) {
   EXPECT_EQ(too_much.status().code(), StatusCode::kOverloaded);
   EXPECT_NE(too_much.status().message().find("4194304 bytes for caches"), std::string::npos)
       << too_much.status().message();
-  // Slots are no memory.
+  // Slots alone take no memory.
   options.kv_bytes = 0;
   options.slots = 500;
   EXPECT_TRUE(Engine::Start(**model, tokenizer, options).ok());

@@ -1,5 +1,5 @@
-// Several devices in one process: every thread selects the device of a backend before it calls it, whatever was
-// selected for another backend since.
+// Several devices in one process: every thread selects a backend's device before it calls it, whatever was selected for
+// another backend meanwhile.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -18,7 +18,7 @@
 namespace ringside {
 namespace {
 
-/// Counts the calls of threads that have selected another device, or none.
+/// Counts calls from threads that have selected another device, or none.
 class OwnDeviceBackend final : public ForwardingBackend {
  public:
   OwnDeviceBackend() : ForwardingBackend(MakeTestBackend()) { selected = this; }
@@ -69,7 +69,7 @@ thread_local const OwnDeviceBackend* OwnDeviceBackend::selected = nullptr;
 
 TEST(DeviceSelection, EveryThreadSelectsTheDeviceItCalls) {
   constexpr size_t kDevices = 2;
-  OwnDeviceBackend backends[kDevices];  // the last one made is selected
+  OwnDeviceBackend backends[kDevices];  // the last one created is selected
   TieredStore tiers(std::make_unique<RamStore>(1 << 20), nullptr, {.sweep_ms = 0});
   std::unique_ptr<Model> models[kDevices];
   for (size_t i = 0; i < kDevices; ++i) {

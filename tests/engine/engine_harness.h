@@ -1,4 +1,4 @@
-// What engine tests share: a sink that waits, and a request builder.
+// Shared by engine tests: a sink that waits, and a request builder.
 #pragma once
 
 #include <chrono>
@@ -12,7 +12,7 @@
 
 namespace ringside {
 
-/// Collects a turn and lets a test wait for its end, or for so many tokens.
+/// Collects a turn's output and lets a test wait for its end, or for a number of tokens.
 class WaitingSink final : public TokenSink {
  public:
   void OnQueued(int64_t position) override {
@@ -71,7 +71,7 @@ class WaitingSink final : public TokenSink {
         changed_.wait_for(lock, Patience(), [&] { return !positions_.empty() && positions_.back() == position; });
     EXPECT_TRUE(in_time) << "never told of place " << position;
   }
-  /// Every place in line that was told.
+  /// Every queue position reported.
   std::vector<int64_t> positions() {
     std::lock_guard lock(mutex_);
     return positions_;
@@ -88,17 +88,17 @@ class WaitingSink final : public TokenSink {
     std::lock_guard lock(mutex_);
     return logprobs_;
   }
-  /// By how much each token led before the next best, where the turn asked for two log probabilities.
+  /// The lead of each token over the runner-up, if the turn requested two log probabilities.
   std::vector<float> leads() {
     std::lock_guard lock(mutex_);
     return leads_;
   }
-  /// The tokens of the prompt, where they were scored.
+  /// The prompt's tokens, if they were scored.
   std::vector<OutputToken> scored() {
     std::lock_guard lock(mutex_);
     return scored_;
   }
-  /// The mean of the prompt's hidden states, where that was asked for.
+  /// The mean of the prompt's hidden states, if requested.
   std::vector<float> embedding() {
     std::lock_guard lock(mutex_);
     return embedding_;

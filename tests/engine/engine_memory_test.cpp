@@ -1,5 +1,6 @@
-// Memory that grows with what conversations hold: more of them than slabs would fit, those that give way and come back,
-// pages that hold others' rows, a device that gives none. The hash network turns every wrong row into a wrong token.
+// Memory that grows with the conversations' tokens: more conversations than slabs would fit, eviction and return, pages
+// with another conversation's rows, and a device out of memory. The hash network turns every wrong row into a wrong
+// token.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -13,7 +14,7 @@
 namespace ringside {
 namespace {
 
-// What it gives is not zero: another conversation was there.
+// Committed memory is not zeroed, like pages of another conversation.
 class UsedPages final : public ForwardingBackend {
  public:
   UsedPages() : ForwardingBackend(std::move(*MakeCpuBackend({.threads = 1}))) {}
@@ -30,13 +31,13 @@ class UsedPages final : public ForwardingBackend {
     ForwardingBackend::Decommit(data, bytes);
   }
 
-  std::atomic<int64_t> fails_after{-1};  // commits
+  std::atomic<int64_t> fails_after{-1};  // number of commits before failures
   std::atomic<int64_t> committed{0}, most_committed{0};
 };
 
 enum class Copies { kAtOnce, kLagging };
 
-// Copies that are done at once or lag behind; a network that is waited for or runs ahead; with tiers or without.
+// Synchronous or lagging copies; a network in step or with run-ahead; with or without tiers.
 class EngineMemoryTest : public ::testing::TestWithParam<std::tuple<Copies, bool, bool>> {
  protected:
   static constexpr RingWindow kWindow{4, 600, Eviction::kToken};
@@ -68,7 +69,7 @@ class EngineMemoryTest : public ::testing::TestWithParam<std::tuple<Copies, bool
     ASSERT_TRUE(started.ok()) << started.status().ToString();
     engine_ = std::move(*started);
   }
-  /// Until the engine has done what it was told: figures are published between two looks at its inbox.
+  /// Waits until the engine has processed all messages: gauges are published between two polls of its inbox.
   void WaitForSilence() {
     for (int i = 0; i < 3; ++i) {
       std::promise<void> told;
@@ -92,7 +93,7 @@ class EngineMemoryTest : public ::testing::TestWithParam<std::tuple<Copies, bool
     EXPECT_TRUE(accepted.ok()) << accepted.ToString();
     return turn;
   }
-  /// Some of the tokens, the last one too: all of them would take long.
+  /// Checks some of the tokens, including the last; all of them would take too long.
   static std::vector<TokenId> ExpectRight(const SubmittedTurn& turn, const TurnEnd& end) {
     std::vector<TokenId> tokens = turn.request.tokens;
     for (size_t i = 0; i < end.output.size(); ++i) {
@@ -155,7 +156,7 @@ TEST_P(EngineMemoryTest, WhoeverCameLastGivesWayAndGoesOnWhereItWas) {
   const EngineStats stats = engine_->stats();
   EXPECT_GT(stats.turns_gave_way, 0u);
   EXPECT_LE(pages_->most_committed, 6 * kPage);
-  // What was saved is not computed again, but for the last token.
+  // Saved rows are not recomputed, except for the last token.
   if (HasTiers()) {
     EXPECT_LE(hashes_->rows_computed(), 3 * 450 + 40);
   }
@@ -184,7 +185,7 @@ TEST_P(EngineMemoryTest, APromptThatGivesWayIsScoredOnce) {
   Start(4, 5);
   std::vector<SubmittedTurn> turns;
   for (TimelineId id = 1; id <= 2; ++id) turns.push_back(Submit(id, Tokens(30, static_cast<uint32_t>(id)), 420));
-  turns[0].sink->WaitForTokens(75);  // the next page is not far
+  turns[0].sink->WaitForTokens(75);  // close to the next page
   SubmittedTurn scored = GreedyTurn(next_turn_++, 3, Tokens(300, 3), {}, kWindow, 150);
   scored.request.scored = true;
   scored.request.sampling.logprobs = 1;
@@ -249,7 +250,7 @@ TEST_P(EngineMemoryTest, ADeviceThatGivesNoPageEndsTheTurnThatWantedIt) {
   EXPECT_EQ(engine_->stats().kv_bytes_used, 0);
 }
 
-// Growth, cuts, forks, cancels and erasures at random, in memory for a few of them.
+// Random growth, rewinds, forks, cancels and erasures, with memory for only a few conversations.
 TEST_P(EngineMemoryTest, NoRowIsWrongAndNoPageLostWhateverHappens) {
   Start(7, 11);
   std::mt19937 random(5);

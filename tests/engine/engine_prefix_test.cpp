@@ -1,4 +1,5 @@
-// Conversations that begin alike: what one has computed is copied to others of the same account, and to nobody else.
+// Conversations with a common prefix: computed rows are copied to other conversations of the same account, and to no
+// others.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -29,7 +30,7 @@ class EnginePrefixTest : public EngineTiersTest {
     ASSERT_TRUE(started.ok()) << started.status().ToString();
     engine_ = std::move(*started);
   }
-  /// A turn on a timeline of its own that begins with `shared` tokens that all have, and goes on with its own.
+  /// A turn on a new timeline with `shared` common tokens and `own` different ones.
   static SubmittedTurn Begin(TimelineId timeline, size_t shared, size_t own = 10, const std::string& account = "") {
     std::vector<TokenId> tokens = Tokens(shared, 1);
     const std::vector<TokenId> rest = Tokens(own, 100 + static_cast<uint32_t>(timeline));
@@ -65,7 +66,7 @@ TEST_P(EnginePrefixTest, ANewConversationComputesOnlyWhatNoOtherHas) {
   EXPECT_EQ(engine_->stats().tokens_shared, 200u);
   const TurnEnd third = RunRight(Begin(3, 150));  // its second message begins earlier
   EXPECT_EQ(third.report.tokens_reused, 150);
-  // The first has not been touched.
+  // The first is unchanged.
   SubmittedTurn again = Begin(1, 200, 20);
   again.request.turn = 9;
   EXPECT_EQ(RunRight(again).report.tokens_reused, 210);
@@ -85,7 +86,7 @@ TEST_P(EnginePrefixTest, AnotherWindowOrAnOverwrittenRingIsNotShared) {
   SubmittedTurn other = Begin(2, 200);
   other.request.window.memory_len = 300;
   EXPECT_EQ(RunRight(other).report.tokens_reused, 0);
-  SubmittedTurn turns = Begin(1, 200, 1500);  // the first one's ring turns
+  SubmittedTurn turns = Begin(1, 200, 1500);  // the first one's ring wraps
   turns.request.turn = 9;
   RunRight(turns);
   EXPECT_EQ(RunRight(Begin(3, 200)).report.tokens_reused, 0);
@@ -124,7 +125,7 @@ TEST_P(EnginePrefixTest, ManyThatComeAtOnceComputeWhatTheyShareOnce) {
   EXPECT_EQ(engine_->stats().tokens_prefilled, 500u + 8 * 10);
 }
 
-// A timeline that was forked off the first one's, while that has its prompt computed.
+// A timeline forked from the first one while that one's prompt is being computed.
 class EngineForkTest : public EnginePrefixTest {
  protected:
   static SubmittedTurn Fork(TimelineId timeline, size_t shared, size_t own = 10) {
@@ -140,7 +141,7 @@ class EngineForkTest : public EnginePrefixTest {
     turn.request.owner = Owner(1);
     return turn;
   }
-  /// Runs the source, and submits the others while its n-th step runs.
+  /// Runs the source, and submits the others during its n-th step.
   void SubmitAtStep(int n, const SubmittedTurn& source, const std::vector<SubmittedTurn>& others,
                     const std::function<void()>& act = nullptr) {
     network_.OnStep([&, n, act]() mutable {
@@ -151,7 +152,7 @@ class EngineForkTest : public EnginePrefixTest {
     ASSERT_TRUE(engine_->Submit(source.request).ok());
     source.sink->Wait();
   }
-  /// No cache was copied between slots and host memory.
+  /// Asserts that no cache was copied between slots and host memory.
   void ExpectNoCopies() {
     const EngineStats stats = SettledStats();
     EXPECT_EQ(stats.captures, 0u);
@@ -196,7 +197,7 @@ TEST_P(EngineForkTest, WhereItsSourceIsCancelledOneOfThemComputesForAll) {
 TEST_P(EngineForkTest, WhereItsSourceFailsNothingOfItIsUsed) {
   StartLong(8, 64, /*with_tiers=*/true);
   const SubmittedTurn source = Source(500), fork = Fork(2, 500);
-  // The eighth step is the one that gives the source its first token.
+  // The eighth step produces the source's first token.
   int step = 0;
   network_.OnStep([&] {
     ++step;
@@ -232,7 +233,7 @@ TEST_P(EngineForkTest, ARingThatHasTurnedIsCopiedToo) {
 TEST_P(EngineForkTest, OneWhoseSourceHasLeftItsSlotFindsItInTheTiers) {
   StartLong(1, 64, /*with_tiers=*/true);
   RunRight(Source(500));
-  const TurnEnd end = RunRight(Fork(2, 500));  // the source leaves for it
+  const TurnEnd end = RunRight(Fork(2, 500));  // the source is evicted for it
   EXPECT_EQ(end.report.tokens_reused, 500);
   EXPECT_EQ(end.report.source, CacheSource::kHost);
   const TurnEnd again = RunRight(Fork(3, 500));

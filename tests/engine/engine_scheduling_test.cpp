@@ -1,4 +1,4 @@
-// Who gets slots and steps, and what turns are told of why they waited. Time is the test's: every step takes a
+// Allocation of slots and steps, and the waiting reasons reported to turns. Time is simulated: every step takes a
 // millisecond.
 #include <gtest/gtest.h>
 
@@ -41,7 +41,8 @@ class EngineSchedulingTest : public ::testing::TestWithParam<bool> {
     EXPECT_TRUE(engine_->Submit(turn.request).ok());
     return turn;
   }
-  // Begins a turn and holds its first step until Go: all that is submitted meanwhile is there when the next is planned.
+  // Starts a turn and blocks its first step until Go: everything submitted meanwhile is considered when the next step
+  // is planned.
   SubmittedTurn SubmitAndHold(const std::string& account, size_t prompt, int64_t max_tokens) {
     network_.OnStep([this, first = true, gate = gate_.get_future().share()]() mutable {
       clock_.AdvanceMs(1);
@@ -139,7 +140,7 @@ TEST_P(EngineSchedulingTest, StepsRunAheadBesidePrompts) {
   Go();
   ExpectRight(first, first.sink->Wait());
   for (const SubmittedTurn& turn : others) ExpectRight(turn, turn.sink->Wait());
-  // All but the first, and the one behind the last token, which is none.
+  // All steps but the first, and the one that would follow the last token.
   const auto steps = static_cast<int64_t>(engine_->stats().steps);
   if (GetParam()) {
     EXPECT_GE(network_.steps_ahead(), steps - 3);

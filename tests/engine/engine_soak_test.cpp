@@ -1,6 +1,6 @@
-// Ten thousand conversations on sixteen slots, in small memory and on a small disk: they go idle, come back, rewind,
-// are edited, forked, cancelled, parked and deleted, from several threads, across restarts. The hash network turns any
-// row that is lost, stale, swapped or foreign into a wrong token; every report is held to what must be true of it.
+// Ten thousand conversations on sixteen slots, with little memory and a small disk: they go idle, return, rewind, are
+// edited, forked, cancelled, parked and deleted, from several threads, across restarts. The hash network turns any
+// lost, stale, swapped or foreign row into a wrong token; every report is checked for consistency.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -24,14 +24,14 @@ struct Conversation {
   std::vector<int64_t> starts;
   RingWindow window;
   bool spoken = false;
-  bool renumbered = false;  // its history may be in a slot under an earlier number, and is taken over from there
+  bool renumbered = false;  // its history may be in a slot under an earlier number, and is reused from there
 };
 
 class EngineSoak : public ::testing::Test {
  protected:
   void Open() {
-    // Room for some two hundred conversations in memory, a thousand on disk; what the disk does not give in time is
-    // computed again.
+    // Memory for about two hundred conversations, disk for a thousand; a cache that the disk does not deliver in time
+    // is recomputed.
     auto disk = RocksDbStore::Open({.path = folder_.path(), .budget_bytes = 4 << 20});
     ASSERT_TRUE(disk.ok()) << disk.status().ToString();
     tiers_ = std::make_unique<TieredStore>(std::make_unique<RamStore>(512 << 10), std::move(*disk),
@@ -57,7 +57,7 @@ class EngineSoak : public ::testing::Test {
     c.tokens.resize(length);
     std::erase_if(c.starts, [&](int64_t start) { return start >= static_cast<int64_t>(length); });
   }
-  /// What may happen to a conversation between two turns.
+  /// Events that may happen to a conversation between two turns.
   void Disturb(Conversation& c, std::mt19937& random) {
     switch (random() % 30) {
       case 0:
@@ -77,7 +77,7 @@ class EngineSoak : public ::testing::Test {
         engine_->Close(c.timeline);
         break;
       case 5:
-      case 6: {  // parked, it comes back under another number
+      case 6: {  // parked, it returns under another number
         engine_->Park(c.timeline);
         c.timeline = next_++;
         c.renumbered = true;
@@ -131,13 +131,13 @@ class EngineSoak : public ::testing::Test {
       ++sources_[static_cast<size_t>(report.source)];
       const auto length = static_cast<int64_t>(turn.request.tokens.size());
       const bool nothing = report.source == CacheSource::kNew || report.source == CacheSource::kRecomputed;
-      // A rebuild keeps what was pinned, if that is still right.
+      // A rebuild keeps the pinned tokens if they still match.
       const int64_t kept = report.source == CacheSource::kNew ? 0 : nothing ? c.window.pinned : length;
       EXPECT_LE(report.tokens_reused, c.renumbered ? length : kept);
       EXPECT_TRUE(nothing || report.tokens_reused > 0);
       const bool restored = report.source == CacheSource::kHost || report.source == CacheSource::kDisk;
       EXPECT_TRUE(restored || report.restore_ms == 0);
-      // Where something was there, only what was not is computed; else at most everything.
+      // With a usable cache only the rest is computed; without one at most everything.
       EXPECT_LE(report.tokens_computed, length);
       if (!nothing && report.tokens_reused > c.window.pinned) {
         EXPECT_EQ(report.tokens_reused + report.tokens_computed, length);
@@ -157,7 +157,7 @@ class EngineSoak : public ::testing::Test {
   void Client(std::vector<Conversation>& conversations, uint32_t seed) {
     std::mt19937 random(seed);
     for (int64_t turn = 0; turn < kTurnsPerClient / kRounds; ++turn) {
-      // A few at once, each its own; some conversations are much more in demand than others.
+      // A few concurrent turns on different conversations; some conversations are used much more often.
       std::array<size_t, 3> chosen{};
       std::vector<SubmittedTurn> turns;
       for (size_t i = 0; i < chosen.size(); ++i) {
@@ -176,7 +176,7 @@ class EngineSoak : public ::testing::Test {
     }
   }
 
-  TierFolder folder_{/*in_memory=*/true};  // what a disk does to the rows is tested elsewhere
+  TierFolder folder_{/*in_memory=*/true};  // the effect of a disk on the rows is tested elsewhere
   std::unique_ptr<Backend> backend_ = std::move(*MakeCpuBackend({.threads = 1}));
   HashNetwork network_{*backend_};
   LetterTokenizer tokenizer_{HashNetwork::kVocab};
@@ -204,7 +204,7 @@ TEST_F(EngineSoak, TenThousandConversationsNeverSeeAWrongRow) {
     }
     for (auto& client : clients) client.join();
     if (HasFatalFailure()) return;
-    // One restart saves everything, the other is a crash as far as caches go.
+    // One restart saves everything, the other loses unsaved caches like a crash.
     if (round == 0) {
       ASSERT_TRUE(WaitFor([&](auto done) { engine_->SaveAll(done); }).ok());
     }

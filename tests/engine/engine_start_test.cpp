@@ -1,4 +1,4 @@
-// What an engine does before its first turn, and who runs it.
+// Engine startup before the first turn, and the thread that runs the engine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace ringside {
 namespace {
 
-// Keeps how many rows its linear layers had.
+// Records the row counts of its linear layers.
 class RowsBackend final : public ForwardingBackend {
  public:
   explicit RowsBackend(bool runs_ahead) : ForwardingBackend(MakeTestBackend()), runs_ahead_(runs_ahead) {}
@@ -29,7 +29,7 @@ class RowsBackend final : public ForwardingBackend {
   std::set<int64_t> rows_;
 };
 
-// A device chooses and loads its kernels when it first meets a size: not while somebody waits.
+// A device selects and loads its kernels when it first sees a size: that must not happen while a client waits.
 TEST(EngineStart, ADeviceHasMetEverySizeOfPrompt) {
   for (const bool device : {true, false}) {
     RowsBackend backend(device);
@@ -63,7 +63,7 @@ TEST(GpuPrefillChunk, FollowsTheModelAndTheWindow) {
   EXPECT_EQ(chunk(16, 2048, 8192, 100), 2048);
 }
 
-// What a simulation does: no thread but this one, no time but the clock's.
+// As in a simulation: only this thread, and only the clock's time.
 TEST(EngineLoop, WhoeverMadeItMayRunItsRounds) {
   const ManualClock clock;
   const auto backend = MakeTestBackend();

@@ -14,7 +14,8 @@ namespace {
 
 constexpr RingWindow kWindow{4, 24, Eviction::kTurn};
 
-// Each test twice: the network is waited for after every step, or given the next one before its tokens are known.
+// Each test runs twice: in step with the network, and with run-ahead, where a step is launched before the previous
+// one's tokens are known.
 class EngineTest : public ::testing::TestWithParam<bool> {
  protected:
   std::unique_ptr<Engine> EngineOn(Network& network, EngineOptions options, int64_t memory_len) {
@@ -72,13 +73,13 @@ TEST_P(EngineTest, ATurnComputesOnlyWhatItAdds) {
   tokens.push_back(3);
   const TurnEnd second = RunTurn(GreedyTurn(2, 7, tokens, {}, kWindow, 5));
   EXPECT_EQ(second.report.source, CacheSource::kSlot);
-  EXPECT_EQ(second.report.tokens_reused, 44);  // the last sampled token was never fed
+  EXPECT_EQ(second.report.tokens_reused, 44);  // the last sampled token was never computed
   EXPECT_EQ(second.report.tokens_computed, 2);
   EXPECT_EQ(second.report.tokens_evicted, 51 - 1 - 24 + 1 - 4);
   ExpectRight(tokens, {}, second);
 }
 
-/// As SentencePiece has them: each letter behind a space, which an answer does not begin with.
+/// As in SentencePiece: a space precedes each letter, but not the first of an answer.
 class SpacedLetters final : public LetterTokenizer {
  public:
   using LetterTokenizer::LetterTokenizer;
@@ -134,20 +135,20 @@ TEST_P(EngineTest, AnEditBeyondTheRingIsRecomputedAndRight) {
   tokens[100] = (tokens[100] + 1) % HashNetwork::kVocab;
   const TurnEnd edited = RunTurn(GreedyTurn(2, 7, tokens, {}, kWindow, 4));
   EXPECT_EQ(edited.report.source, CacheSource::kRecomputed);
-  // The pinned prefix is as it was. The network's two layers reach 2 * (memory_len - 1) tokens back, so no more is
-  // replayed behind it.
+  // The pinned prefix is unchanged. The network's two layers reach 2 * (memory_len - 1) tokens back, so no more is
+  // replayed after it.
   EXPECT_EQ(edited.report.tokens_reused, 4);
   EXPECT_EQ(edited.report.tokens_computed, 2 * 23 + 1);
   ExpectRight(tokens, {}, edited);
 }
 
-// As long as the ring is not full a step takes what fits into it, then what its spare rows hold.
+// Until the ring is full a step takes as many tokens as fit into it, then as many as its spare rows hold.
 TEST_P(EngineTest, AnUnusedRingTakesALongPromptInFewSteps) {
   constexpr RingWindow kLong{4, 600, Eviction::kToken};
   Start({.slots = 1, .prefill_chunk = 2048, .step_tokens = 2048}, kLong.memory_len);
   std::atomic<int> steps{0};
   network_.OnStep([&] { ++steps; });
-  // 1,120 rows (600 + 512 - 1 in whole tiles) behind 4 pinned ones; what is beyond them takes another step.
+  // 1,120 rows (600 + 512 - 1 in whole tiles) after 4 pinned ones; any more take another step.
   for (const auto& [length, prefills] : {std::pair{size_t{1124}, 1}, {size_t{1125}, 2}, {size_t{1190}, 2}}) {
     steps = 0;
     const std::vector<TokenId> tokens = Tokens(length, static_cast<uint32_t>(length));
@@ -273,7 +274,7 @@ TEST_P(EngineTest, MoreTurnsThanSlotsAllRunAndTheQueueIsBounded) {
       EXPECT_EQ(accepted.code(), StatusCode::kOverloaded);
     }
   }
-  // Those that run and those that wait. (A machine that is very slow may have ended some.)
+  // Running and queued turns. (On a very slow machine some may have ended.)
   EXPECT_GE(turns.size(), 6u);
   EXPECT_LT(turns.size(), 12u);
   for (const SubmittedTurn& turn : turns) {
@@ -354,12 +355,12 @@ TEST_P(EngineTest, RunsAhead) {
   const std::vector<TokenId> tokens = Tokens(20, 15);
   const TurnEnd plain = RunTurn(GreedyTurn(1, 1, tokens, {}, kWindow, 30));
   ExpectRight(tokens, {}, plain);
-  // 30 tokens in 30 steps. The first is chosen by the prefill's step, and from then on every step begins ahead.
+  // 30 tokens in 30 steps. The prefill step samples the first; from then on every step is launched ahead.
   EXPECT_EQ(network_.steps_ahead(), GetParam() ? 29 : 0);
   EXPECT_EQ(network_.rows_computed(), 20 + 29) << "nothing is computed for a token that is not wanted";
 }
 
-// The step is on its way, and what each choice depends on becomes known meanwhile.
+// While the step runs, all inputs of its sampling become known.
 TEST_P(EngineTest, RunsAheadOfWhatChoicesDependOn) {
   Start({.slots = 4});
   HashNetwork in_step(*backend_);
@@ -397,7 +398,7 @@ TEST_P(EngineTest, ManyTurnsRunAheadOnlyWhereTheirChoicesAreForeseen) {
       turns.push_back(GreedyTurn(turn, turn, Tokens(4, turn), {}, kWindow, 400));
       if (turn == 1) turns.back().request.sampling.presence_penalty = penalty;
     }
-    // They are let go together, when all are in line.
+    // Released together once all are queued.
     std::promise<void> all;
     network_.OnStep([ready = all.get_future().share()] { ready.wait(); });
     for (const SubmittedTurn& turn : turns) ASSERT_TRUE(engine_->Submit(turn.request).ok());
@@ -438,8 +439,8 @@ TEST_P(EngineTest, ATurnThatEndsUnforeseenLeavesARightCache) {
   ExpectRight(tokens, starts, next);
 }
 
-// Conversations that go idle, come back, regenerate, rewind, edit, get cancelled and closed, on few slots, from
-// several threads: not one wrong row.
+// Conversations go idle, return, regenerate, rewind, edit, get cancelled and closed, on few slots, from several
+// threads: no wrong row.
 TEST_P(EngineTest, RandomConversationsNeverSeeAWrongRow) {
   Start({.slots = 8, .prefill_chunk = 16, .step_tokens = 32});
   std::atomic<TurnId> next_turn{1};

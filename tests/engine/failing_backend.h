@@ -1,5 +1,5 @@
-// A backend over the CPU's whose device fails for good when it is told to, as a GPU does: calls go on, results mean
-// nothing, status() says so. It also counts what is allocated.
+// A CPU backend whose device fails permanently on request, as a GPU does: calls continue, results are meaningless,
+// status() reports the failure. Also counts allocations.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@ class FailingBackend : public ForwardingBackend {
  public:
   using ForwardingBackend::ForwardingBackend;
 
-  /// From the n-th Synchronize from now on; 0 = now.
+  /// Fails from the n-th following Synchronize on; 0 = now.
   void FailAfter(int64_t n) { left_ = n; }
   int64_t allocations() const { return allocations_; }
 
@@ -28,7 +28,7 @@ class FailingBackend : public ForwardingBackend {
     ForwardingBackend::Synchronize();
     if (left_ > 0) --left_;
   }
-  uint64_t Submit() override {  // of the CPU, where nothing runs ahead
+  uint64_t Submit() override {  // the CPU has no run-ahead
     Synchronize();
     return 1;
   }

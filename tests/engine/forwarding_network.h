@@ -1,4 +1,4 @@
-// A network that does what another does: for tests that watch or change some of it.
+// A network decorator for tests that observe or change some calls.
 #pragma once
 
 #include "engine/model/network.h"
@@ -7,7 +7,7 @@ namespace ringside {
 
 class ForwardingNetwork : public Network {
  public:
-  /// `network` outlives it.
+  /// REQUIRES: `network` outlives it.
   explicit ForwardingNetwork(Network& network) : network_(network) {}
 
   SlabMemory& memory() const override { return network_.memory(); }
@@ -28,7 +28,7 @@ class ForwardingNetwork : public Network {
   std::span<const float> hidden_states() const override { return network_.hidden_states(); }
 
  protected:
-  /// Called before and after each step is begun.
+  /// Called before and after each step is launched.
   virtual void Before(std::span<const StepPart>) {}
   virtual void After(std::span<const StepPart>) {}
 

@@ -1,4 +1,4 @@
-// An engine on the hash network, ahead or in step, for tests of what turns are told of their prompts.
+// An engine on the hash network, with or without run-ahead, for tests of the reports about prompts.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ class HashEngineTest : public ::testing::TestWithParam<bool> {
     EXPECT_TRUE(accepted.ok()) << accepted.ToString();
     return turn;
   }
-  /// Every token is the one that follows those before it.
+  /// Checks that every token follows from the previous ones.
   static void ExpectRight(const SubmittedTurn& turn, const TurnEnd& end) {
     std::vector<TokenId> tokens = turn.request.tokens;
     for (const TokenId id : end.output) {

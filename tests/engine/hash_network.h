@@ -1,7 +1,7 @@
-// A network without arithmetic, for tests of what the engine does with caches. Two layers: a layer-0 row is a hash of
-// its token, position and owner of the slab write; a layer-1 row hashes every layer-0 row its position may see; the
-// next token hashes every layer-1 row. So a row that is lost, stale, swapped, foreign, or computed with the wrong
-// window changes what follows. `Expected` computes the same from the token list alone, with no cache.
+// A network without arithmetic, for tests of the engine's cache handling. Two layers: a layer-0 row is a hash of its
+// token, position and the slab's owner; a layer-1 row hashes every layer-0 row that its position attends to; the next
+// token hashes every layer-1 row. Any row that is lost, stale, swapped, foreign, or computed with the wrong window
+// therefore changes the output. `Expected` computes the same from the token list alone, without a cache.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ class HashNetwork final : public Network {
  public:
   static constexpr int64_t kVocab = 97;
 
-  /// `runs_ahead`: the engine may begin a step before it has heard of the last one's tokens.
+  /// `runs_ahead`: the engine may launch a step before it knows the last one's tokens.
   explicit HashNetwork(Backend& backend, bool runs_ahead = false, bool branches = true)
       : backend_(backend), runs_ahead_(runs_ahead), branches_(branches) {}
 
@@ -62,15 +62,15 @@ class HashNetwork final : public Network {
   std::span<const float> hidden_states() const override { return states_; }
 
   int64_t rows_computed() const { return rows_computed_; }
-  /// Steps that began before the one before them was finished.
+  /// Steps launched before the previous one was finished.
   int64_t steps_ahead() const { return steps_ahead_; }
-  /// Rows of the largest of them.
+  /// Rows of the largest such step.
   int64_t most_rows_ahead() const { return most_rows_ahead_; }
-  /// From now on hidden states are told, or no longer. Before an engine runs on it.
+  /// Enables or disables the hidden states. REQUIRES: no engine runs on it yet.
   void TellHiddenStates(bool tell) { hidden_ = tell; }
-  /// From now on every logit and every hidden state is not a number; or no longer.
+  /// Makes every logit and hidden state NaN, or restores them.
   void PoisonLogits(bool poison) { poison_ = poison; }
-  /// Called in every step that begins from now on, on the engine's thread.
+  /// Called in every later step, on the engine's thread.
   void OnStep(std::function<void()> call) {
     std::lock_guard lock(mutex_);
     on_step_ = std::move(call);
@@ -80,7 +80,7 @@ class HashNetwork final : public Network {
   static TokenId Expected(const std::vector<TokenId>& tokens, const std::vector<int64_t>& starts, RingWindow window) {
     return static_cast<TokenId>(ExpectedHash(tokens, starts, window) % kVocab);
   }
-  /// The mean of the hidden states of `tokens`: of each a part of the hash that the next token comes from, and its
+  /// The mean of the hidden states of `tokens`: each is a part of the hash that determines the next token, and its
   /// position.
   static std::vector<float> ExpectedMean(const std::vector<TokenId>& tokens, RingWindow window) {
     double hashes = 0, positions = 0;
@@ -113,7 +113,7 @@ class HashNetwork final : public Network {
     });
     return hash;
   }
-  /// Of logits.
+  /// Number of logit rows.
   static size_t RowsOf(const StepPart& part) {
     if (part.logits == StepPart::Logits::kAll) return part.tokens.size();
     return part.logits == StepPart::Logits::kLast ? 1 : 0;
@@ -131,8 +131,8 @@ class HashNetwork final : public Network {
     for (int64_t p = ring.FirstLive(t); p <= t; ++p) f(p);
   }
 
-  // Half of a row is the first dimension of its key, half the second dimension of its value: in a tile these lie at
-  // both ends, [dimension][lane] and [lane][dimension].
+  // Half of a row is the first dimension of its key, half the second dimension of its value: they are at opposite ends
+  // of a tile, [dimension][lane] and [lane][dimension].
   static std::pair<std::byte*, std::byte*> Row(const KvCache& cache, int64_t layer, int64_t p) {
     const KvShape& shape = cache.shape();
     const bool branched = cache.history() != nullptr, own = !branched || p >= cache.branch();
@@ -204,7 +204,7 @@ class HashNetwork final : public Network {
   const bool runs_ahead_, branches_;
   bool hidden_ = true;
   std::deque<std::vector<ChosenToken>> begun_;
-  std::vector<float> logits_;  // of the step that waits for its choices
+  std::vector<float> logits_;  // of the step whose tokens are not sampled yet
   std::vector<float> states_;  // of the last step
   std::atomic<int64_t> rows_computed_{0}, steps_ahead_{0}, most_rows_ahead_{0};
   std::atomic<bool> poison_{false};

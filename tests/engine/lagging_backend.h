@@ -1,5 +1,5 @@
-// A backend over the CPU's whose slab copies take their time, as a GPU's do: they happen when they are asked for often
-// enough, waited for, or when the slab is used. Memory that goes too early, or a slab that is lent too early, shows.
+// A CPU backend with asynchronous slab copies, as on a GPU: a copy completes after enough polls, when waited for, or
+// when its slab is used. Exposes memory that is freed, and slabs that are lent, too early.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +15,11 @@ class LaggingBackend : public FailingBackend {
  public:
   using FailingBackend::FailingBackend;
 
-  /// While on, no copy ends by being asked for. Any thread.
+  /// While set, polling completes no copy. THREAD: any.
   void Hold(bool hold) { held_ = hold; }
-  /// While on, memory that was committed is on its way. Any thread.
+  /// While set, commits of memory stay in flight. THREAD: any.
   void HoldMemory(bool hold) { memory_held_ = hold; }
-  /// Copies that someone waited for.
+  /// Number of copies that were waited for.
   int64_t waits() const { return waits_; }
   int64_t copies() const { return copies_; }
 
@@ -48,7 +48,7 @@ class LaggingBackend : public FailingBackend {
     RunUntil(ticket);
   }
   void Decommit(void* data, size_t bytes) override {
-    // What was issued before may still use it.
+    // Copies issued before may still use it.
     for (size_t i = copying_.size(); i > 0; --i) {
       const auto* slab = static_cast<std::byte*>(copying_[i - 1].slab);
       if (slab <= data && data < slab + copying_[i - 1].shape.slab_bytes()) {
@@ -58,7 +58,7 @@ class LaggingBackend : public FailingBackend {
     }
     FailingBackend::Decommit(data, bytes);
   }
-  /// A step uses this slab, as Attention does: copies to and from it are done first.
+  /// A step uses this slab, as Attention does: completes copies to and from it first.
   void UseSlab(const void* slab) {
     for (size_t i = copying_.size(); i > 0; --i) {
       if (copying_[i - 1].slab == slab) return RunUntil(copying_[i - 1].ticket);
@@ -82,7 +82,7 @@ class LaggingBackend : public FailingBackend {
   std::deque<Copy>::iterator Find(CopyTicket ticket) {
     return std::find_if(copying_.begin(), copying_.end(), [&](const Copy& copy) { return copy.ticket == ticket; });
   }
-  // Every copy up to this one, in the order of their calls.
+  // Runs all copies up to this one, in order.
   void RunUntil(CopyTicket ticket) {
     while (!copying_.empty() && copying_.front().ticket <= ticket) {
       const Copy& copy = copying_.front();

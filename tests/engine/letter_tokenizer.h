@@ -1,11 +1,11 @@
-// A tokenizer of plain letters, for tests and simulations of the engine. Any thread.
+// A tokenizer of single letters, for tests and simulations of the engine. THREAD: any.
 #pragma once
 
 #include "engine/text/tokenizer.h"
 
 namespace ringside {
 
-/// Token i is the byte 'A' + i % 26; nothing is special.
+/// Token i is the byte 'A' + i % 26; no token is special.
 class LetterTokenizer : public Tokenizer {
  public:
   explicit LetterTokenizer(int64_t vocab) : vocab_(vocab) {}

@@ -1,4 +1,4 @@
-// The queue's share for each account.
+// Each account's share of the queue.
 #include "engine/queue_shares.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace ringside {
 namespace {
 
-/// Turns that are accepted where `accounts` accounts submit one after the other until all are refused.
+/// Number of accepted turns per account when `accounts` accounts submit in turn until all are refused.
 std::vector<int64_t> Fill(QueueShares& shares, int64_t accounts) {
   std::vector<int64_t> accepted(static_cast<size_t>(accounts));
   for (bool any = true; any;) {

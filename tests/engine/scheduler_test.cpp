@@ -32,7 +32,7 @@ TEST(Scheduler, WhoHasNoPartGetsNothing) {
 }
 
 TEST(Scheduler, AShortPromptPassesALongOneThatCameLittleEarlierAndNoOther) {
-  // A row takes 1 us: 64 rows should be there after .26 ms, 1,000 after 4.
+  // A row takes 1 us: 64 rows are due after .26 ms, 1,000 after 4.
   const auto deadline = [](int64_t submitted_us, double rows) {
     return PromptDeadline(submitted_us * 1000, rows * 1000);
   };
@@ -44,7 +44,7 @@ TEST(Scheduler, AShortPromptPassesALongOneThatCameLittleEarlierAndNoOther) {
 TEST(Scheduler, WhoIsServedLessComesFirst) {
   const std::vector<StepTurn> turns = {{4000, 1, 0}, {4000, 2, 0}, {64, 3, 1}};
   EXPECT_EQ(Plan(turns, {.prompt_rows = 2048, .chunk = 2048}, {10'000, 0}), (Take{1984, 0, 64}));
-  // About the same is the same.
+  // Approximately equal values count as equal.
   EXPECT_EQ(Plan(turns, {.prompt_rows = 2048, .chunk = 2048}, {100, 0}), (Take{2048, 0, 0}));
 }
 
@@ -52,7 +52,7 @@ TEST(Scheduler, NobodysManyPromptsDelayAnothersShortOneByMoreThanTwoSteps) {
   for (const int64_t length : {300, 3000, 30'000}) {
     std::vector<StepTurn> turns(64, StepTurn{length, 0, 0});
     turns.push_back({64, 1'000'000'000, 1});
-    std::vector<double> served = {0, 0};  // both have just come
+    std::vector<double> served = {0, 0};  // both have just arrived
     int steps = 0;
     while (turns.back().remaining > 0) {
       const Take take = PlanStep(turns, served, {.prompt_rows = 2048, .chunk = 2048});
@@ -71,13 +71,13 @@ TEST(Scheduler, FewRowsBeyondWholeTilesWait) {
   std::vector<StepTurn> turns(8, StepTurn{1});
   turns.push_back({1024});
   EXPECT_EQ(Plan(turns, limits).back(), 1016);
-  turns.back().remaining = 1200;  // 184 beyond: not worth a step
+  turns.back().remaining = 1200;  // 184 more: not worth another step
   EXPECT_EQ(Plan(turns, limits).back(), 1016);
   turns.back().remaining = 300;
   EXPECT_EQ(Plan(turns, limits).back(), 248);
   turns.back().remaining = 200;
   EXPECT_EQ(Plan(turns, limits).back(), 200);
-  // Never at the cost of all that a prompt has.
+  // Never reduces a prompt to nothing.
   turns.assign(256, StepTurn{1});
   turns.push_back({100});
   EXPECT_EQ(Plan(turns, limits).back(), 100);
@@ -87,7 +87,7 @@ TEST(Scheduler, SlotsGoToTheAccountsInTurn) {
   EXPECT_EQ(SlotOrder(std::vector<size_t>{0, 0, 0, 1}, {0, 0}, {0, 0}), (std::vector<size_t>{0, 3, 1, 2}));
   EXPECT_EQ(SlotOrder(std::vector<size_t>{0, 0, 0, 1}, {9999, 0}, {0, 0}), (std::vector<size_t>{3, 0, 1, 2}));
   EXPECT_EQ(SlotOrder(std::vector<size_t>{0, 0, 0}, {0}, {7}), (std::vector<size_t>{0, 1, 2}));
-  // A turn that has waited since it was preempted does not come before one that has never run.
+  // A preempted turn is not scheduled before one that has never run.
   EXPECT_EQ(SlotOrder(std::vector<size_t>{0, 1, 2}, {150, 140, 0}, {0, 0, 0}), (std::vector<size_t>{2, 1, 0}));
 }
 
@@ -121,7 +121,7 @@ TEST(Scheduler, OfAnAccountTheTurnThatCostsLeastGivesWay) {
   EXPECT_EQ(PickVictim(holders, 1), 2u);
   holders[2].steps = 0;  // it has just got its slot
   EXPECT_EQ(PickVictim(holders, 1), 1u);
-  holders[1].is_kept = false;  // it would be computed again
+  holders[1].is_kept = false;  // it would be recomputed
   EXPECT_EQ(PickVictim(holders, 1), 0u);
   for (SlotHolder& holder : holders) holder.is_kept = false;
   EXPECT_EQ(PickVictim(holders, 1), 1u) << "nothing can be saved: the cheapest after its quantum";
@@ -170,7 +170,7 @@ TEST(Scheduler, WhoComesBackIsALittleBelowTheOthersAndOwesWhatHeOwed) {
   served.Enter("a");
   EXPECT_EQ(served.Of("a"), of_a);
   for (const char* name : {"a", "b", "new"}) served.Leave(name);
-  served.Enter("later");  // with no other there it begins at the same place
+  served.Enter("later");  // alone, it starts at the same counter
   EXPECT_GE(served.Of("later"), of_b + 500 - kBelow);
 }
 

@@ -1,5 +1,5 @@
-// Every model of the documents starts with all defaults and its trained context as the window: kernels can number the
-// half tiles of all slots.
+// Every documented model starts with all defaults and its trained context as the window: kernels can index the half
+// tiles of all slots.
 #include "engine/slot_plan.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kGiB = int64_t{1} << 30;
 
-// A GPU's pages and free memory; nothing is reserved.
+// A GPU's page size and free memory; reserves nothing.
 class PlannedMemory final : public ForwardingBackend {
  public:
   explicit PlannedMemory(int64_t free) : ForwardingBackend(std::move(*MakeCpuBackend({.threads = 1}))), free_(free) {}
@@ -72,7 +72,7 @@ TEST(SlotPlan, EveryShapeStartsWithItsTrainedContextAndAllDefaults) {
 EngineOptions Fitting(int64_t memory_len) { return {.slots = 0, .memory_len = memory_len, .fits_window = true}; }
 
 TEST(SlotPlan, AWindowIsAsLongAsMemoryHoldsOne) {
-  const NetworkShape network{.layers = 32, .kv_heads = 8, .head_dim = 128};  // Llama-3.1-8B: 128 KiB a token
+  const NetworkShape network{.layers = 32, .kv_heads = 8, .head_dim = 128};  // Llama-3.1-8B: 128 KiB per token
   for (const int64_t mib : {96, 640, 5 << 10, 9 << 10, 17 << 10, 100 << 10}) {
     const PlannedMemory memory(mib << 20);
     EngineOptions options = Fitting(131072 - 256);
@@ -86,7 +86,7 @@ TEST(SlotPlan, AWindowIsAsLongAsMemoryHoldsOne) {
     }
     EXPECT_TRUE(PlanSlots(memory, network, &options).ok()) << mib;
   }
-  // A little less memory is the same window.
+  // Slightly less memory gives the same window.
   std::set<int64_t> windows;
   for (int64_t mib = 0; mib < 32; ++mib) {
     const PlannedMemory less(9 * kGiB - (mib << 20));
@@ -95,7 +95,7 @@ TEST(SlotPlan, AWindowIsAsLongAsMemoryHoldsOne) {
     windows.insert(options.memory_len);
   }
   EXPECT_LE(windows.size(), 2u);
-  // The operator gives the caches less than there is.
+  // The operator gives the caches less memory than available.
   const PlannedMemory memory(100 * kGiB);
   EngineOptions bounded = Fitting(131072 - 256);
   bounded.kv_bytes = 9 * kGiB;
@@ -137,7 +137,7 @@ TEST(SlotPlan, TheBoundIsReachedAndNotExceededAlsoBySlotsThatWereAskedFor) {
   EngineOptions few{.slots = 7, .memory_len = 49152};
   ASSERT_TRUE(PlanSlots(memory, network, &few).ok());
   EXPECT_EQ(few.slots, 7);
-  // With an eighth of the heads a device has addresses for eight times the number.
+  // With an eighth of the heads a device can address eight times as much.
   const NetworkShape shared{.layers = 16, .kv_heads = 8, .head_dim = 64, .most_heads = 16};
   EXPECT_NEAR(static_cast<double>(MostSlots(shared, CacheShape(shared, options), slab_bytes)),
               static_cast<double>(8 * options.slots), 16);

@@ -1,7 +1,6 @@
-// A conversation that is taken out of its slot and brought back goes on as if it had never left it: at every split
-// point, through memory, through disk and across a restart, greedy and seeded, also after the ring has turned. The rows
-// are compared bit for bit before every step, tokens and log probabilities after it, and the report is held to what
-// was computed.
+// A conversation that is evicted from its slot and restored continues as if it had stayed: at every split point,
+// through memory, disk and a restart, greedy and seeded, also with a wrapped ring. The test compares rows bit for bit
+// before every step, tokens and log probabilities after it, and checks that the report matches the computed rows.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -20,8 +19,8 @@ namespace {
 constexpr int64_t kPrompt = 40, kSplits = 200;  // splits 1 .. kSplits - 1 of kSplits + 1 tokens
 constexpr int64_t kFetchMs = 60'000;
 
-/// A model that hashes, before each step, the rows that the next token of each part may see, and compares them with
-/// those that were there when it was told to remember.
+/// A network that hashes, before each step, the rows that the next token of each part attends to, and compares them
+/// with the recorded hashes.
 class RowWatch final : public ForwardingNetwork {
  public:
   using ForwardingNetwork::ForwardingNetwork;
@@ -124,7 +123,7 @@ class SplitPoint : public ::testing::TestWithParam<Trip> {
     SubmittedTurn out = GreedyTurn(turn, timeline, {all_.begin(), all_.begin() + static_cast<int64_t>(tokens)}, starts,
                                    window, max_tokens);
     out.request.owner = "conv_" + std::to_string(timeline % kSplits);
-    out.request.account = out.request.owner;  // none takes over what another has in a slot
+    out.request.account = out.request.owner;  // separate accounts, so that none reuses another's slot
     out.request.sampling.logprobs = 0;
     if (GetParam().seeded) {
       out.request.sampling.temperature = 1.0;
@@ -134,7 +133,7 @@ class SplitPoint : public ::testing::TestWithParam<Trip> {
     EXPECT_TRUE(engine_->Submit(out.request).ok());
     return out;
   }
-  /// The whole conversation on an engine of its own, token by token, never out of its slot.
+  /// The whole conversation on a separate engine, token by token, never evicted.
   void RunUninterrupted() {
     all_ = ScatteredIds(kPrompt, model_->spec().vocab, 3);
     watch_->set_remembering(true);
@@ -153,13 +152,13 @@ class SplitPoint : public ::testing::TestWithParam<Trip> {
     const std::vector<int64_t>& named = GetParam().splits;
     if (!named.empty()) return kSanitized ? std::vector<int64_t>{named[named.size() / 2]} : named;
     std::vector<int64_t> out;
-    // Under a sanitizer every fifth, by which each place in a tile of 16 comes twice.
+    // With a sanitizer every fifth split, which covers each offset in a tile of 16 twice.
     for (int64_t split = 1; split < kSplits; split += kSanitized ? 5 : 1) out.push_back(split);
     return out;
   }
   CacheSource Source() const { return GetParam().way == Way::kHost ? CacheSource::kHost : CacheSource::kDisk; }
 
-  /// Everything is where the way leads.
+  /// Waits until every cache has reached the tier under test.
   void Leave(TierFolder& folder, TieredStore** tiers, int64_t slots) {
     if (GetParam().way == Way::kRestart) {
       ASSERT_TRUE(WaitFor([&](auto done) { engine_->SaveAll(done); }).ok());
@@ -173,7 +172,7 @@ class SplitPoint : public ::testing::TestWithParam<Trip> {
       ASSERT_EQ((*tiers)->stats().host_objects, 0);
     }
   }
-  /// The turn went on from `split` tokens that were brought back, just as the uninterrupted run did.
+  /// Asserts that the turn continued from `split` restored tokens exactly like the uninterrupted run.
   void ExpectContinues(const SubmittedTurn& turn, int64_t split) {
     const TurnEnd end = turn.sink->Wait();
     const auto given = static_cast<int64_t>(turn.request.tokens.size());
@@ -191,7 +190,7 @@ class SplitPoint : public ::testing::TestWithParam<Trip> {
           << "log probability of token " << given + static_cast<int64_t>(i) << " after a split at " << split;
     }
   }
-  /// Warms conversations up to their split points, takes them away, and lets each go on to the end.
+  /// Runs conversations up to their split points, evicts them, and continues each to the end.
   void SplitEverywhere(int64_t slots) {
     TierFolder folder;
     TieredStore* tiers = &folder.Open(kRoom, kRoom);
@@ -202,7 +201,7 @@ class SplitPoint : public ::testing::TestWithParam<Trip> {
     for (auto& turn : turns) ASSERT_EQ(turn.sink->Wait().reason, FinishReason::kStop);
     for (const int64_t split : Splits()) engine_->Park(static_cast<TimelineId>(split));
     Leave(folder, &tiers, slots);
-    // The first rows of a shortened replay are not those of the uninterrupted run, what is brought back is.
+    // The first rows of a shortened replay differ from the uninterrupted run; restored rows do not.
     watch_->CountAnew();
     int64_t compared = 0;
     const std::vector<int64_t> splits = Splits();
@@ -210,7 +209,7 @@ class SplitPoint : public ::testing::TestWithParam<Trip> {
       const size_t last = std::min(splits.size(), first + static_cast<size_t>(slots));
       turns.clear();
       for (size_t i = first; i < last; ++i) {
-        // Inside the prompt, what follows is not what the model would say: the rest of it is given.
+        // Inside the prompt the model's own continuation would differ: the rest of the prompt is given.
         const int64_t given = std::max(splits[i] + 1, kPrompt);
         turns.push_back(
             Turn(1, static_cast<TimelineId>(kSplits + splits[i]), static_cast<size_t>(given), kSplits + 1 - given));
@@ -218,11 +217,11 @@ class SplitPoint : public ::testing::TestWithParam<Trip> {
       for (size_t i = first; i < last; ++i) ExpectContinues(turns[i - first], splits[i]);
       compared += static_cast<int64_t>(last - first);
     }
-    // At least the rows that were brought back, for every split.
+    // At least the restored rows, for every split.
     EXPECT_GE(watch_->compared(), compared);
     EXPECT_EQ(watch_->different(), std::vector<int64_t>{});
   }
-  /// One conversation that leaves its slot after every single token.
+  /// One conversation that is evicted after every single token.
   void LeaveAfterEveryToken() {
     TierFolder folder(/*in_memory=*/true);  // hundreds of syncs
     TieredStore* tiers = &folder.Open(kRoom, kRoom);

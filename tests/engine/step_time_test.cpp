@@ -5,14 +5,14 @@
 namespace ringside {
 namespace {
 
-// A device on which decoding takes 4 ms and 50 us a row, a prompt's row 24 us.
+// A device on which decoding takes 4 ms plus 50 us per row, and a prompt row 24 us.
 int64_t Took(int64_t decoding, double work) {
   return (decoding > 0 ? 4'000'000 : 0) + decoding * 50'000 + static_cast<int64_t>(work * 24'000);
 }
 
 TEST(StepTime, LearnsWhatFitsIntoAStep) {
   StepTime time;
-  EXPECT_EQ(time.PromptWork(8, 60e6, 64), 64);  // nothing is known
+  EXPECT_EQ(time.PromptWork(8, 60e6, 64), 64);  // no measurements yet
   time.Note(0, 1024, Took(0, 1024));
   EXPECT_NEAR(time.PromptNs(100), 2.4e6, 1e5);
   for (const int64_t decoding : {1, 8, 32, 128}) time.Note(decoding, 0, Took(decoding, 0));

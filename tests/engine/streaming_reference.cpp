@@ -71,7 +71,7 @@ StreamingReference::Row StreamingReference::Attend(const Layer& layer, const Row
       const bool far = absolute_ && held[j] < window_.pinned;
       const auto distance = static_cast<double>(far ? t - held[j] : static_cast<int64_t>(held.size() - 1 - j));
       for (size_t i = 0; i < half; ++i) {
-        // (R(a) q) . (R(b) k) = q . R(b - a) k: only the distance counts.
+        // (R(a) q) . (R(b) k) = q . R(b - a) k: only the distance matters.
         const double angle = distance * spec_.rotations.front().inverse_frequencies[i], c = std::cos(angle),
                      s = std::sin(angle);
         const double q0 = query[i] * c - query[i + half] * s, q1 = query[i] * s + query[i + half] * c;

@@ -1,6 +1,6 @@
 // The ring's oracle: a Llama network in float64 that follows the published formulation of StreamingLLM (Xiao et al.
-// 2023). No ring, no absolute angles, no second query: keys are kept un-rotated, and each query gathers what it may see
-// and rotates key number j of that list by j and itself by the last j. Slow and plain. Test threads only.
+// 2023). No ring, no absolute angles, no second query: keys are stored unrotated, and each query gathers its visible
+// keys, rotates the j-th of that list by j and itself by the last j. Slow and simple. THREAD: tests only.
 #pragma once
 
 #include <map>
@@ -16,8 +16,8 @@ namespace ringside {
 
 class StreamingReference {
  public:
-  /// `folder` holds a Llama model of float32 safetensors; `spec` is what Model::Load made of it. With `absolute`,
-  /// pinned keys keep their true distance instead (what leaving the second query out would do).
+  /// `folder` contains a Llama model of float32 safetensors; `spec` is what Model::Load derived from it. With
+  /// `absolute`, pinned keys keep their true distance instead (as if there were no second query).
   StreamingReference(const std::string& folder, const ModelSpec& spec, const RingWindow& window,
                      std::set<int64_t> message_starts, bool absolute = false);
 

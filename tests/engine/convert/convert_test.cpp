@@ -1,5 +1,5 @@
-// `ringside convert`: a model that went through every format is the model that it was, bit for bit, and what a format
-// cannot hold is refused by name.
+// `ringside convert`: a model converted through every format is unchanged, bit for bit, and features that a format
+// cannot represent are refused by name.
 #include "engine/convert/convert.h"
 
 #include <gmock/gmock.h>
@@ -28,7 +28,7 @@ std::string Read(const std::string& path) {
   return text.str();
 }
 
-// Name to bytes of every tensor that the network has.
+// Name to bytes of every tensor of the network.
 std::map<std::string, std::string> Tensors(const std::string& path) {
   const ModelFiles files = OpenModelFiles(path).value();
   std::map<std::string, std::string> out;
@@ -83,7 +83,7 @@ TEST_F(ConvertModel, IsTheSameWhenItComesBack) {
   }
 }
 
-// What GGUF does not know goes the shorter way; what FasterTransformer does not, too.
+// Models that GGUF, or FasterTransformer, does not support skip that format.
 TEST_F(ConvertModel, GoesThereAndBack) {
   const std::pair<const char*, const char*> cases[] = {
       {"families/opt", "pieces"}, {"families/gptj", "pieces"}, {"families/gpt_neox_serial", "pieces"},
@@ -96,21 +96,21 @@ TEST_F(ConvertModel, GoesThereAndBack) {
     Make(To(form), To("again"));
     const std::vector<float> want = Logits(from);
     const std::vector<float> there = Logits(To(form));
-    // Pairs that turn together stand elsewhere in Llama's GGUF files, so that scores are summed in another order.
+    // Llama's GGUF files store rotary pairs in another order, so scores are summed in another order.
     if (std::string(family) == "llama") {
       EXPECT_LT(RelativeError(there, want), 1e-5);
     } else {
       EXPECT_TRUE(there == want) << family;
     }
     EXPECT_TRUE(Logits(To("again")) == want) << family;
-    const bool padded = std::string(family) == "families/opt";  // rows of its table that are no position's
+    const bool padded = std::string(family) == "families/opt";  // padding rows of its position table
     EXPECT_EQ(Tensors(To("again")) == Tensors(from), !padded) << family;
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }
 }
 
-// Byte for byte what a script writes that knows the layout from FasterTransformer's own guides.
+// Byte-identical to the output of a script that follows FasterTransformer's own layout documentation.
 TEST_F(ConvertModel, WritesFasterTransformersLayout) {
   for (const std::string family : {"gpt2", "families/opt", "families/bloom", "families/gptj", "families/gpt_neox",
                                    "encoders/t5", "encoders/t5_gated"}) {
@@ -135,7 +135,7 @@ TEST_F(ConvertModel, WritesFasterTransformersLayout) {
   }
 }
 
-// A folder of GPT-NeoX that has the sum of two biases alone.
+// A GPT-NeoX folder that has only the sum of two biases.
 TEST_F(ConvertModel, CarriesTheSumOfTwoBiases) {
   Make(GoldenFolder("families/gpt_neox"), To("whole"), Format::kFasterTransformer, 2);
   for (const std::string layer : {"0", "1"}) {
@@ -159,7 +159,7 @@ TEST_F(ConvertModel, RoundsWhereItIsTold) {
     EXPECT_LT(error, bound);
     fs::remove(To("m.gguf"));
   }
-  // A quantised file becomes what its values stand for.
+  // A quantized file is converted to its dequantized values.
   Make(GoldenFolder("gguf_q8_0/model.gguf"), To("again"));
   EXPECT_EQ(OpenModelFiles(To("again"))->tensors.front().data.dtype, DType::kF32);
 }
@@ -222,7 +222,7 @@ TEST_F(ConvertModel, CarriesTheTokenizer) {
   }
 }
 
-// As llama.cpp's files of T5 have it. They cannot hold tokenizer.json's scores and steps.
+// As in llama.cpp's T5 files, which cannot represent tokenizer.json's scores and normalizer steps.
 TEST_F(ConvertModel, CarriesAUnigramTokenizer) {
   const std::string from = To("from");
   fs::copy(GoldenFolder("encoders/t5_gated"), from);

@@ -1,4 +1,4 @@
-// What blocks of GGUF files stand for, bit for bit as the reference says (tests/golden/make_block_golden.py).
+// Dequantized values of GGUF blocks, bit for bit equal to the reference's (tests/golden/make_block_golden.py).
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -59,7 +59,7 @@ TEST_P(BlockValues, OfAFileAreTheReferences) {
   }
 }
 
-// A backend's own layout loses nothing.
+// A backend's repacked layout is lossless.
 TEST_P(BlockValues, OfABackendAreTheReferences) {
   const auto backend = std::move(MakeCpuBackend({.threads = 1}).value());
   const Weight table = std::move(backend->LoadWeight(blocks_).value());

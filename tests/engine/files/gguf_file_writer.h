@@ -1,4 +1,4 @@
-// Writes small GGUF files for tests, field by field, so that any field can be made wrong. Test threads only.
+// Writes small GGUF files for tests, field by field, so that any field can be corrupted. THREAD: tests only.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class GgufFileWriter {
     return Bytes(static_cast<uint64_t>(text.size())) + std::string(text);
   }
 
-  /// Adds a key with a value of the file's type number; `value` is its bytes.
+  /// Adds a key with a value of the given GGUF type number; `value` is its bytes.
   GgufFileWriter& Key(std::string_view key, uint32_t type, const std::string& value) {
     keys_ += Text(key) + Bytes(type) + value;
     ++key_count_;
@@ -38,7 +38,7 @@ class GgufFileWriter {
     return Key(key, 9, bytes);
   }
 
-  /// Adds a tensor entry; `dimensions` innermost first, as the file has them.
+  /// Adds a tensor entry; `dimensions` are innermost first, as in the file.
   GgufFileWriter& Entry(std::string_view name, const std::vector<uint64_t>& dimensions, uint32_t type,
                         uint64_t offset) {
     entries_ += Text(name) + Bytes(static_cast<uint32_t>(dimensions.size()));

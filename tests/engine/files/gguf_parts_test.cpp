@@ -1,4 +1,4 @@
-// A model in several GGUF files: any part's name opens all of them, and what does not belong is named.
+// A model in several GGUF files: any part's name opens all of them, and foreign parts are named.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ class GgufParts : public ::testing::Test {
     std::snprintf(name, sizeof name, "/m-%05d-of-%05d.gguf", part, count);
     return folder_ + name;
   }
-  // The keys of a part, from 1, as gguf-split writes them.
+  // The keys of a part, numbered from 1, as gguf-split writes them.
   static Writer Part(int part, int count = 3, int tensors = 4) {
     Writer writer;
     if (part == 1) writer.String("general.architecture", "llama").String("general.name", "ring");

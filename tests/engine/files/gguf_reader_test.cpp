@@ -35,7 +35,7 @@ class GgufReaderTest : public ::testing::Test {
   const std::string path_ = ::testing::TempDir() + "gguf_reader_test_" + std::to_string(::getpid()) + ".gguf";
 };
 
-// One of everything a file can hold.
+// A file with one value of every type.
 Writer Sound() {
   Writer writer;
   writer.Key("u8", 0, Writer::Bytes(uint8_t{200})).Key("i8", 1, Writer::Bytes(int8_t{-5}));
@@ -134,7 +134,7 @@ TEST_F(GgufReaderTest, NoFlippedBitIsHarmful) {
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
     const auto file = Open(damaged);
     if (!file.ok()) continue;
-    // What still opens must be readable to its last byte (the sanitizers watch).
+    // A file that still opens must be readable to its last byte (the sanitizers check).
     int64_t sum = 0;
     for (const FileTensor& tensor : file.value().tensors()) {
       ASSERT_EQ(static_cast<int64_t>(tensor.data.bytes.size()),

@@ -1,4 +1,5 @@
-// Parts of packed matrices: what they stand for, and what is refused. Values of whole models: packed_model_test.cpp.
+// Parts of packed matrices: their dequantized values, and refusals. packed_model_test.cpp has the values of whole
+// models.
 #include "engine/files/packed_tensors.h"
 
 #include <gmock/gmock.h>
@@ -18,12 +19,12 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 using Kind = PackedFormat::Kind;
 
-// A part, all of whose bytes are alike.
+// A part filled with one byte value.
 struct Part {
   std::string name, type;
   std::vector<int64_t> shape;
   uint8_t byte = 0;
-  std::vector<int32_t> words;  // in their place
+  std::vector<int32_t> words;  // instead of the byte value
 };
 
 class PackedTensors : public ::testing::Test {
@@ -205,7 +206,7 @@ TEST_F(PackedTensors, ScalesOfInputsAndCachesAreDropped) {
   for (const char* name : {"a.input_scale", "a.input_scale_ub", "b.k_scale", "b.v_scale"}) {
     parts.push_back({name, "F32", {1}});
   }
-  parts.push_back({"c.weight", "F16", {3, 2}});  // ignored by the quantiser
+  parts.push_back({"c.weight", "F16", {3, 2}});  // not quantized
   const auto joined = Join(parts, kE4M3);
   ASSERT_TRUE(joined.ok()) << joined.status().ToString();
   ASSERT_EQ(joined->tensors.size(), 2u);
@@ -219,7 +220,7 @@ TEST_F(PackedTensors, RefusesE4M3WithoutSoundScales) {
   for (const std::vector<int64_t>& shape : {std::vector<int64_t>{2}, {4, 1}, {1, 3}, {3, 2}, {3, 1, 2}}) {
     ExpectRefused(E4M3Parts({"a.weight_scale", "F16", shape, kOne}), kE4M3, damaged, "expected [3, 1] or [1]");
   }
-  // NaN, infinity, less than zero, so large that 448 of it are no number.
+  // NaN, infinity, negative, and so large that 448 times it overflows.
   for (const uint32_t bits : {0x7fc00000u, 0x7f800000u, 0xff800000u, 0xbf800000u, 0x7f000000u}) {
     ExpectRefused(E4M3Parts({"a.weight_scale", "F32", {3}, 0, {0x3f800000, 0x3f800000, static_cast<int32_t>(bits)}}),
                   kE4M3, damaged, "'a.weight_scale' has a scale of ");

@@ -1,4 +1,4 @@
-// Writes small safetensors files for tests. Test threads only.
+// Writes small safetensors files for tests. THREAD: tests only.
 #pragma once
 
 #include <fmt/format.h>

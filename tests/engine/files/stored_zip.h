@@ -1,4 +1,4 @@
-// Small zip files for tests, member by member, as torch.save writes them.
+// Builds small zip files for tests, member by member, as torch.save writes them.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace ringside {
 
-/// `method` 0 is stored; the checksum is not looked at by anyone here.
+/// `method` 0 is stored; the checksum is not verified by any reader here.
 inline std::string StoredZip(const std::vector<std::pair<std::string, std::string>>& members, uint16_t method = 0) {
   const auto put = [](std::string* out, auto value) {
     out->append(reinterpret_cast<const char*>(&value), sizeof value);

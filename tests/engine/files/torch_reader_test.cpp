@@ -1,4 +1,4 @@
-// Files of torch.save, and what hides in files that pretend to be some.
+// Files of torch.save, and malicious files that resemble them.
 #include "engine/files/torch_reader.h"
 
 #include <gmock/gmock.h>
@@ -15,13 +15,13 @@ using namespace std::string_literals;
 
 std::span<const std::byte> BytesOf(const std::string& text) { return std::as_bytes(std::span(text)); }
 
-// A text, and a dictionary of one entry.
+// A string, and a dictionary of one entry.
 std::string Text(const std::string& text) {
   const auto size = static_cast<uint32_t>(text.size());
   return "X" + std::string(reinterpret_cast<const char*>(&size), 4) + text;
 }
 std::string Dict(const std::string& key, const std::string& value) { return "}" + Text(key) + value + "s"; }
-// A tensor of float32 in data/0: [rows, cols] from `offset` on.
+// A float32 tensor in data/0: [rows, cols] from `offset` on.
 std::string TensorOf(char rows, char cols, char stride = 0, char offset = 0, const std::string& type = "FloatStorage") {
   const auto number = [](char value) { return "K"s + value; };
   return "ctorch._utils\n_rebuild_tensor_v2\n((" + Text("storage") + "ctorch\n" + type + "\n" + Text("0") +
@@ -53,7 +53,7 @@ TEST(TorchFile, ReadsDictionariesAndTensors) {
 }
 
 TEST(TorchFile, RunsNothing) {
-  // What pickle would run as os.system("...") is a value of which nothing is known.
+  // A call that pickle would execute as os.system("...") is read as an opaque value.
   const std::string call = "cos\nsystem\n(" + Text("exit 1") + "tR";
   const auto file = Read(File("}(" + Text("x") + call + Text("y") + "K\x01" + "u"));
   ASSERT_TRUE(file.ok()) << file.status().ToString();
@@ -90,7 +90,7 @@ TEST(TorchFile, RefusesWhatIsNotSound) {
   EXPECT_TRUE(Read(File(Dict("w", TensorOf(2, 3, 0, 0, "LongStorage"))))->values().empty());
 }
 
-// One text of a mebibyte under many names: each is a copy.
+// One string of a mebibyte under many names: each reference is a copy.
 TEST(TorchFile, ALongTextIsNotCopiedWithoutEnd) {
   std::string pickle = "}(" + Text("a") + Text(std::string(1 << 20, 'x')) + "q\x01";
   for (int i = 0; i < 100; ++i) pickle += Text(std::to_string(i)) + "h\x01";
@@ -99,7 +99,7 @@ TEST(TorchFile, ALongTextIsNotCopiedWithoutEnd) {
   EXPECT_THAT(file.status().message(), HasSubstr("shared values expand too much"));
 }
 
-// A dictionary in which the one before stands twice, and so on: 2^n values in n entries.
+// A dictionary that contains the previous one twice, and so on: 2^n values in n entries.
 TEST(TorchFile, IsNotBlownUp) {
   std::string pickle = Dict("a", "K\x01") + "q\x01";
   for (int i = 0; i < 15; ++i) {

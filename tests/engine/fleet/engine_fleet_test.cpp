@@ -1,5 +1,5 @@
-// Several engines behind one set of conversations: who gets which, who keeps it, how it leaves, and that its answers
-// are right wherever it goes. The hash network shows any row that is lost, stale or foreign.
+// Several engines that share one set of conversations: placement, stickiness, migration, and correct answers wherever a
+// conversation goes. The hash network exposes any lost, stale or foreign row.
 #include "engine/fleet/engine_fleet.h"
 
 #include <gtest/gtest.h>
@@ -44,7 +44,7 @@ class EngineFleetTest : public ::testing::Test {
     fleet_ = std::make_unique<EngineFleet>(std::move(made));
   }
   static std::string Owner(TimelineId timeline) { return "conv_" + std::to_string(timeline); }
-  /// Says two more tokens, and waits for `max_tokens` of an answer.
+  /// Appends two tokens, and requests an answer of `max_tokens`.
   SubmittedTurn Begin(TimelineId timeline, int64_t max_tokens, const std::string& owner, TimelineId forked_from = 0) {
     std::vector<TokenId>& tokens = said_[timeline];
     std::mt19937 random(static_cast<uint32_t>(1000 * timeline + tokens.size()));
@@ -68,7 +68,7 @@ class EngineFleetTest : public ::testing::Test {
     return end;
   }
   TurnEnd Say(TimelineId timeline) { return Wait(timeline, Begin(timeline, 3, Owner(timeline))); }
-  /// What each engine did so far is published.
+  /// Waits until the statistics of all engines are published.
   void Settle() {
     for (int i = 0; i < 2; ++i) {
       ASSERT_TRUE(WaitFor([&](auto done) { fleet_->Erase(0, "", done); }).ok());
@@ -123,11 +123,11 @@ TEST_F(EngineFleetTest, WhatHasLostItsSlotGoesWhereRoomIs) {
   for (TimelineId timeline = 1; timeline <= 4; ++timeline) Say(timeline);
   const SubmittedTurn endless = Begin(1, -1, Owner(1));  // on the engine of 3
   endless.sink->WaitForTokens(1);
-  Say(5);  // on the other, in place of 2
+  Say(5);  // on the other engine, replacing 2
   EXPECT_EQ(fleet_->Where(Owner(2)), CacheSource::kHost);
   const TurnEnd end = Say(2);
   EXPECT_EQ(end.report.source, CacheSource::kHost);
-  EXPECT_EQ(end.report.tokens_computed, 3);  // the last token of the answer before it, and two more
+  EXPECT_EQ(end.report.tokens_computed, 3);  // the last token of the previous answer, and the two new ones
   fleet_->Cancel(endless.request.turn);
   Wait(1, endless);
 }
@@ -163,7 +163,7 @@ TEST_F(EngineFleetTest, ADrainedEngineGivesAwayItsConversationsAndNoneIsComputed
     EXPECT_NE(end.report.source, CacheSource::kRecomputed) << timeline;
     EXPECT_EQ(end.reason, FinishReason::kLength);
   }
-  while (SlotsUsed()[0] > 0) std::this_thread::yield();  // their last turns may have come before their copies were out
+  while (SlotsUsed()[0] > 0) std::this_thread::yield();  // their last turns may have ended before their copies were out
   EXPECT_EQ(fleet_->timelines(0), 0u);
   for (TimelineId timeline = 1; timeline <= 10; ++timeline) EXPECT_EQ(Say(timeline).reason, FinishReason::kLength);
   EXPECT_EQ(SlotsUsed()[0], 0);
@@ -212,7 +212,7 @@ TEST_F(EngineFleetTest, WhereEnginesDriftApartIdleConversationsLeaveTheBusierOne
     endless.push_back(Begin(timeline, -1, Owner(timeline)));
     endless.back().sink->WaitForTokens(1);
   }
-  EXPECT_EQ(fleet_->timelines(0), 11u);  // those that answer stay, and who has not been idle for longest
+  EXPECT_EQ(fleet_->timelines(0), 11u);  // the longest idle conversation leaves; running ones stay
   for (TimelineId timeline = 19; timeline <= 23; timeline += 2) {
     EXPECT_NE(Say(timeline).report.source, CacheSource::kRecomputed) << timeline;
   }
@@ -225,7 +225,7 @@ TEST_F(EngineFleetTest, WhereEnginesDriftApartIdleConversationsLeaveTheBusierOne
 TEST_F(EngineFleetTest, AnEngineWhoseDeviceFailsIsOutOfServiceAndItsConversationsGoOnOnTheOthers) {
   Start(3);
   for (TimelineId timeline = 1; timeline <= 9; ++timeline) Say(timeline);
-  fleet_->Park(4);  // of the first engine, as 1 and 7 are: the tiers have its cache
+  fleet_->Park(4);  // on the first engine, like 1 and 7: the tiers have its cache
   Settle();
   while (fleet_->Where(Owner(4)) == CacheSource::kSlot) std::this_thread::yield();
   const SubmittedTurn answering = Begin(1, -1, Owner(1)), other = Begin(2, -1, Owner(2));
@@ -241,7 +241,7 @@ TEST_F(EngineFleetTest, AnEngineWhoseDeviceFailsIsOutOfServiceAndItsConversation
   EXPECT_EQ(fleet_->stats().slots, 16) << "those of the others";
   for (int round = 0; round < 2; ++round) {
     for (const TimelineId timeline : {1, 4, 7, 3, 5, 10}) {
-      const TurnEnd end = Say(timeline);  // which compares every token
+      const TurnEnd end = Say(timeline);  // which checks every token
       ASSERT_EQ(end.reason, FinishReason::kLength) << end.error.ToString();
       const bool lost = round == 0 && (timeline == 1 || timeline == 7), stored = round == 0 && timeline == 4;
       EXPECT_EQ(end.report.source, lost                           ? CacheSource::kRecomputed
@@ -261,7 +261,7 @@ TEST_F(EngineFleetTest, WithoutAnOwnerAConversationOfAFailedEngineIsComputedAgai
   Start(2);
   Wait(1, Begin(1, 3, ""));
   copies_[0]->backend.FailAfter(0);
-  Wait(1, Begin(1, 3, ""));  // in which it is found out
+  Wait(1, Begin(1, 3, ""));  // during which the failure is detected
   const TurnEnd end = Wait(1, Begin(1, 3, ""));
   EXPECT_EQ(end.reason, FinishReason::kLength) << end.error.ToString();
   EXPECT_EQ(end.report.tokens_reused, 0);
@@ -356,12 +356,12 @@ TEST_F(EngineFleetTest, AForksTurnGoesToItsSourcesEngine) {
       const TimelineId to = 10 * from + i;
       const TurnEnd end = Wait(to, fork(from, to, 3));
       EXPECT_EQ(end.report.source, CacheSource::kSlot);
-      // The two new ones and, unless another fork has it, the last token of the answer before them.
+      // The two new tokens and, unless another fork has it, the last token of the previous answer.
       EXPECT_EQ(end.report.tokens_computed, i == 0 ? 3 : 2);
     }
   }
   EXPECT_EQ(SlotsUsed(), (std::vector<int64_t>{5, 5}));
-  // One that has drifted gets no more of them.
+  // An engine with too many turns gets no more forks.
   std::vector<SubmittedTurn> endless;
   for (TimelineId to = 101; to <= 124; ++to) endless.push_back(fork(1, to, -1));
   for (const SubmittedTurn& turn : endless) turn.sink->WaitForTokens(1);
@@ -376,7 +376,7 @@ TEST_F(EngineFleetTest, OneEngineIsAskedDirectly) {
   Start(1);
   Say(1);
   Say(1);
-  EXPECT_EQ(fleet_->timelines(0), 0u);  // nobody needs to know
+  EXPECT_EQ(fleet_->timelines(0), 0u);  // the engine need not be told
   EXPECT_EQ(fleet_->Where(Owner(1)), CacheSource::kSlot);
   EXPECT_TRUE(fleet_->healthy());
 }
@@ -391,7 +391,7 @@ TEST_F(EngineFleetTest, AnyOrderOfCallsGivesRightAnswers) {
         fleet_->Park(timeline);
         break;
       case 1:
-        (void)fleet_->Drain(random() % 3);  // refused if it is the last
+        (void)fleet_->Drain(random() % 3);  // refused for the last one
         break;
       case 2:
         ASSERT_TRUE(fleet_->Resume(random() % 3).ok());

@@ -1,5 +1,5 @@
-// Which engine gets which conversation, by numbers alone: how many turns of a crowd find their conversation where it
-// was, and that an engine which has too many gives some away.
+// Placement of conversations on engines, by numbers alone: the share of turns that find their conversation in place,
+// and that an overloaded engine gives some away.
 #include "engine/fleet/placement.h"
 
 #include <gtest/gtest.h>
@@ -19,17 +19,17 @@ struct Crowd {
   uint64_t conversations = 256;
   double pause_s = 5;     // mean, between turns
   double turn_s = 0.5;    // mean, alone on an engine
-  double beside_s = 0.2;  // longer for each turn beside it
-  int turns = 40;         // of each
-  bool on_first = false;  // all of them, at first
+  double beside_s = 0.2;  // additional time per concurrent turn
+  int turns = 40;         // per conversation
+  bool on_first = false;  // initially all of them
 };
 
 struct Outcome {
-  double moved = 0;       // share of turns whose conversation had to leave the engine of the one before
-  double difference = 0;  // mean difference of turns between the engines with most and fewest, in the last quarter
+  double moved = 0;       // share of turns whose conversation had to migrate since the last one
+  double difference = 0;  // mean difference of turns between the most and the least loaded engine, in the last quarter
 };
 
-/// Pauses and turns of random length; every cache has room in its engine's slots.
+/// Random pauses and turn lengths; every cache fits in its engine's slots.
 class SimulatedCrowd {
  public:
   explicit SimulatedCrowd(const Crowd& crowd) : crowd_(crowd), placement_(crowd.engines), used_(crowd.engines) {}
@@ -60,12 +60,12 @@ class SimulatedCrowd {
   struct Event {
     double at_s;
     TimelineId id;
-    bool ends;  // a turn; otherwise one begins
+    bool ends;  // a turn; otherwise one starts
     bool operator>(const Event& other) const { return at_s > other.at_s; }
   };
 
   double Exponential(double mean) {
-    // Of our own: the library's distribution is another one elsewhere.
+    // Not from the standard library, whose distributions vary between implementations.
     return -mean * std::log(1 - static_cast<double>(random_() >> 11) * 0x1p-53);
   }
   void Plan(double in_s, TimelineId id, bool ends) { events_.push({now_s_ + in_s, id, ends}); }

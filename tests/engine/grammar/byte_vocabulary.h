@@ -1,4 +1,4 @@
-// A tokenizer of one token a byte, and nothing else: what tests of grammars need where no text is encoded.
+// A tokenizer with one token per byte, for grammar tests that encode no text.
 #pragma once
 
 #include <string>

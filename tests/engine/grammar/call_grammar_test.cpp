@@ -1,4 +1,4 @@
-// Grammars of calls in the models' own syntaxes.
+// Grammars of calls in the models' native syntaxes.
 #include <gtest/gtest.h>
 
 #include "engine/grammar/grammar_cache.h"
@@ -10,7 +10,8 @@ namespace {
 
 class CallGrammar : public ::testing::Test {
  protected:
-  /// "whole": it matches and nothing may follow; "more": it matches and more may follow; "part": a match begins so.
+  /// "whole": it matches and nothing may follow; "more": it matches and more may follow; "part": it is a proper prefix
+  /// of a match.
   std::string Takes(const std::string& text) {
     AnswerFormat format;
     format.calls = std::make_shared<const ToolCallRules>(rules);
@@ -125,7 +126,7 @@ TEST_F(CallGrammar, ANameThatTheSyntaxCannotWriteIsRefusedWhereItIsStrict) {
   rules.syntax = ToolSyntaxName::kQwenCoder;
   Tool(R"({"a b": {"type": "string"}})", "[]");
   EXPECT_EQ(Takes(""), "tools[0].parameters.properties.a b");
-  rules.strict = {false};  // then the arguments are any
+  rules.strict = {false};  // then any arguments are allowed
   EXPECT_EQ(Takes("<tool_call>\n<function=f>\n<parameter=x>\ny\n</parameter>\n</function>\n</tool_call>"), "more");
   rules.syntax = ToolSyntaxName::kHermes;
   rules.strict = {true};

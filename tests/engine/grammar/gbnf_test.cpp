@@ -28,7 +28,7 @@ TEST(Gbnf, Notation) {
       {"root ::= a? b{2} c{,2} d{1,}\na::=\"a\"\nb ::= \"b\"\nc ::= \"c\"\nd ::= \"d\"",
        {"abbd", "bbccdd"},
        {"abd", "bbcccd"}},
-      // Nested to any depth, which no regular expression says.
+      // Nested to any depth, which a regular expression cannot describe.
       {"root ::= \"(\" root \")\" | \"x\"", {"x", "((x))", "(((((x)))))"}, {"(x", "((x)", "()"}},
       {"root ::= \"a\" root \"a\" | \"b\" root \"b\" | \"c\"", {"c", "abcba", "aabcbaa"}, {"abcab"}},
       // Ambiguous, and with rules that may be empty.
@@ -71,7 +71,7 @@ TEST(Gbnf, RefusesByName) {
             std::string::npos);
 }
 
-// Everything read so far can be read in exponentially many ways; the state stays small.
+// The prefix has exponentially many parses; the state stays small.
 TEST(Gbnf, AmbiguityCostsLittle) {
   const auto grammar = Compile(AnswerFormat::Kind::kGbnf, "root ::= s\ns ::= \"a\" s \"b\" | \"a\" s \"c\" | \"d\"");
   ASSERT_TRUE(grammar.ok());
@@ -83,7 +83,7 @@ TEST(Gbnf, AmbiguityCostsLittle) {
   EXPECT_FALSE(matcher.may_go_on());
 }
 
-// A vocabulary of a thousand words in a loop is read along one path.
+// A loop over a vocabulary of a thousand words follows a single path.
 TEST(Gbnf, ManyLiteralsCostLittle) {
   std::string text = "root ::= (\"\" | digits";
   for (int i = 0; i < 1000; ++i) text += " | \"w" + std::to_string(i * 7919) + " \"";
@@ -102,7 +102,7 @@ TEST(Gbnf, ManyLiteralsCostLittle) {
   }
 }
 
-// A chain of rules with two ways at each to the next: 2^40 paths to the last.
+// A chain of rules with two paths from each to the next: 2^40 paths to the last.
 TEST(Gbnf, DiamondsCostLittle) {
   std::string text = "root ::= r0\n";
   for (int i = 0; i < 40; ++i) {

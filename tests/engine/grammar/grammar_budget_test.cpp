@@ -1,5 +1,5 @@
-// Formats that cost far more than they are long: each is refused by name, for the same reason every time, before the
-// work is done and the memory taken; and large ones that clients have in earnest are followed.
+// Formats whose cost is out of proportion to their length: each is refused by name, deterministically, before the work
+// is done and the memory taken; large formats of real clients are accepted.
 #include "engine/grammar/grammar_budget.h"
 
 #include <fmt/format.h>
@@ -39,18 +39,18 @@ Verdict Judge(Kind kind, const std::string& text, const GrammarBudget::Limits& m
   return Judge({.kind = kind, .text = text, .param = "format"}, most);
 }
 
-/// A schema of an object with a property of each schema.
+/// A schema of an object with one property per given schema.
 std::string Properties(size_t count, auto schema) {
   return ObjectOf(Repeated(count, ",", [&](size_t i) { return fmt::format("\"p{}\":{}", i, schema(i)); }));
 }
 
-constexpr int64_t kOneAllocation = 1 << 20;  // at the most held beyond the limit: it was not made
+constexpr int64_t kOneAllocation = 1 << 20;  // overshoot of one refused allocation
 
 struct Hostile {
   const char* name;
   Kind kind;
   std::string text;
-  const char* param;  // how it begins
+  const char* param;  // its prefix
 };
 
 std::vector<Hostile> HostileFormats() {
@@ -115,7 +115,7 @@ TEST(GrammarBudget, HostileFormatsAreRefusedByName) {
   }
 }
 
-// Both sides of a oneOf that is asked about 200 times list the same values 36 times each.
+// A oneOf evaluated about 200 times, both of whose sides list the same values 36 times each.
 TEST(GrammarBudget, ListedValuesAreComparedAsSets) {
   const auto schema = [](size_t values) {
     const auto list = [&](char c) {
@@ -187,7 +187,7 @@ TEST(GrammarBudget, RealSchemasAreFollowed) {
   }
 }
 
-// Each tool alone is taken; all of a request draw from one budget.
+// Each tool alone is accepted; all tools of a request share one budget.
 TEST(GrammarBudget, ToolsShareOne) {
   const auto judge = [](size_t count) {
     AnswerFormat format;
@@ -224,7 +224,7 @@ TEST(GrammarBudget, TheMessageNamesTheRule) {
   EXPECT_TRUE(Judge(Kind::kRegex, "((b{1000}){1000}){1000}").status.message().starts_with("The grammar is too large"));
 }
 
-// Owners whose grammars are compiled leave the workers to others, and requests of one kind share one compilation.
+// Owners whose grammars are being compiled leave workers to others, and equal requests share one compilation.
 TEST(GrammarBudget, CompilingHoldsUpNoOtherCall) {
   GrammarCache cache(TestTokenizer());
   WorkerPool pool({.threads = 2});

@@ -1,4 +1,4 @@
-// What grammar tests share: a tokenizer of listed tokens, and whether a text matches.
+// Shared by grammar tests: a tokenizer of listed tokens, and a text match.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace ringside {
 
-/// Token i is the i-th of the list; those that begin with "<|" are special.
+/// Token i is the i-th of the list; those that start with "<|" are special.
 class ListTokenizer final : public Tokenizer {
  public:
   explicit ListTokenizer(std::vector<std::string> tokens, bool strips = false)
@@ -66,7 +66,7 @@ inline bool Matches(const std::shared_ptr<const Grammar>& grammar, std::string_v
   return matcher.Append(text).ok() && matcher.may_end();
 }
 
-/// The ids that a mask lets in.
+/// The ids that a mask allows.
 inline std::vector<TokenId> Allowed(GrammarMatcher& matcher, const Tokenizer& tokenizer) {
   std::vector<uint32_t> mask(static_cast<size_t>(tokenizer.vocab_size() + 31) / 32);
   const Status status = matcher.FillMask(mask);

@@ -41,7 +41,7 @@ TEST(CodePoints, Sets) {
   EXPECT_EQ(set.ranges()[0], (CodePointRange{'a', 'g'}));
   EXPECT_TRUE(set.And(set.Complement()).empty());
   EXPECT_EQ(set.Without({{'c', 'd'}}).ranges().size(), 2u);
-  EXPECT_EQ(CodePointSet::All().ranges().size(), 2u);  // the surrogates are no characters
+  EXPECT_EQ(CodePointSet::All().ranges().size(), 2u);  // surrogates are excluded
   EXPECT_TRUE(CodePointSet::All().Complement().empty());
 }
 
@@ -49,7 +49,7 @@ const char* const kArithmetic =
     "root ::= sum\nsum ::= product ((\"+\" | \"-\") product)*\nproduct ::= item (\"*\" item)*\n"
     "item ::= [0-9]+ | \"(\" sum \")\" | \"\\\"\" [^\"\\\\\\x00-\\x1f]* \"\\\"\" | \"the\" | \"ab\"{1,3}";
 
-// What a mask lets in is what can be taken, token by token; by the definition, byte by byte.
+// A mask allows exactly the tokens that the matcher accepts, according to the byte-by-byte definition.
 void ExpectExactMasks(const std::shared_ptr<const Grammar>& grammar, const Tokenizer& tokenizer, uint32_t seed,
                       int turns) {
   std::mt19937 random(seed);
@@ -94,7 +94,7 @@ TEST(Grammar, FirstTokenLosesItsSpace) {
   ASSERT_TRUE(matcher.Take(1).ok());
   EXPECT_TRUE(matcher.may_end());
   EXPECT_EQ(Allowed(matcher, tokenizer), (std::vector<TokenId>{0, 4, 6}));
-  ASSERT_TRUE(matcher.Take(0).ok());  // now a space is one
+  ASSERT_TRUE(matcher.Take(0).ok());  // a space is allowed now
   EXPECT_EQ(Allowed(matcher, tokenizer), (std::vector<TokenId>{3}));
   ASSERT_TRUE(matcher.Take(3).ok());
   EXPECT_FALSE(matcher.may_go_on());
@@ -109,7 +109,7 @@ TEST(Grammar, SpecialTokensHaveNoText) {
   EXPECT_FALSE(matcher.Take(end).ok());
 }
 
-// Half of a character may be taken, something else behind it may not.
+// A token may end inside a character, but only a continuation of that character may follow.
 TEST(Grammar, CharactersMayBeCutByTokens) {
   const auto grammar = Compile(AnswerFormat::Kind::kRegex, "\xE2\x82\xAC|\xE2\x82\xAD.*");
   ASSERT_TRUE(grammar.ok());
@@ -133,7 +133,7 @@ TEST(Grammar, ForgetsAndGoesOn) {
   ASSERT_TRUE(early.Append("[([").ok());
   std::mt19937 random(5);
   size_t most = 0, least_after = SIZE_MAX;
-  for (int i = 0; i < 60; ++i) {  // each way of nesting has states of its own
+  for (int i = 0; i < 60; ++i) {  // every nesting has different states
     std::string open, close;
     for (int j = 0; j < 3000; ++j) {
       const bool square = random() % 2 == 0;
@@ -155,7 +155,7 @@ TEST(Grammar, ForgetsAndGoesOn) {
   EXPECT_TRUE(early.may_end());
 }
 
-// It would have to be found again from its beginning for every token.
+// It would have to be recomputed from the beginning for every token.
 TEST(Grammar, EndlessNestingIsAnError) {
   const auto grammar = Compile(AnswerFormat::Kind::kGbnf, kBrackets);
   ASSERT_TRUE(grammar.ok());
@@ -168,7 +168,7 @@ TEST(Grammar, EndlessNestingIsAnError) {
 }
 
 TEST(Grammar, TooMuchWorkIsAnError) {
-  // Thousands of places at once, each of which meets each token.
+  // Thousands of simultaneous states, each of which is checked against every token.
   const auto grammar = Compile(AnswerFormat::Kind::kRegex, "(a|b|ab|aa)*a(a|b|ab|aa){30000}");
   ASSERT_TRUE(grammar.ok()) << grammar.status().message();
   GrammarMatcher matcher(*grammar);
@@ -179,7 +179,7 @@ TEST(Grammar, TooMuchWorkIsAnError) {
   EXPECT_NE(status.message().find("too ambiguous"), std::string::npos);
 }
 
-// Masks of ambiguous grammars are paid for by the answer that needs them.
+// The cost of an ambiguous grammar's masks is charged to the answer that needs them.
 TEST(Grammar, AnAnswerSpendsItsOwnWork) {
   const char* const hostile =
       "root ::= x\nx ::= [a-z ] | [a-z ] x | [a-z ] x x | [a-z ] x x x | \"(\" x x \")\" | [a-z ] y x\ny ::= x x | "
@@ -276,7 +276,7 @@ TEST(GrammarCache, AnOwnerUsesItsShare) {
   }
   EXPECT_EQ(refused.code(), StatusCode::kOverloaded) << refused.ToString();
   EXPECT_LE(cache.bytes(), limits::kMaxGrammarCacheBytes);
-  EXPECT_TRUE(cache.Get(LargeFormat(0), "greedy").ok());  // one more answer under it takes nothing
+  EXPECT_TRUE(cache.Get(LargeFormat(0), "greedy").ok());  // another answer with it costs nothing
   EXPECT_TRUE(cache.Get(LargeFormat(1000), "other").ok());
   used.pop_back();
   EXPECT_TRUE(cache.Get(LargeFormat(1001), "greedy").ok());

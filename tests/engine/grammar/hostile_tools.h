@@ -1,5 +1,5 @@
-// Tools of the kinds that cost most, each set about as large as a request may have: for the test of the bounds and for
-// the benchmark. Values.
+// The most expensive kinds of tools, each set about as large as a request allows: for the limit tests and the
+// benchmark. Values.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace ringside {
 
 struct HostileTools {
   const char* name;
-  std::string lines;  // as ToolCallRules has them
+  std::string lines;  // as in ToolCallRules
   size_t count;
 };
 
@@ -29,7 +29,7 @@ inline std::string ObjectOf(const std::string& properties, const std::string& mo
   return R"({"type":"object","properties":{)" + properties + "}" + more + "}";
 }
 
-/// 128 tools of 30 properties each, nested three deep: large, and nothing but what a client might have.
+/// 128 tools of 30 properties each, nested three deep: large, but realistic.
 inline std::string LargeTools() {
   const auto property = [](size_t i) {
     static const char* const kSchemas[] = {R"({"type":"string"})", R"({"type":"integer","minimum":0})",

@@ -1,5 +1,4 @@
-// The dearest tools that a request may bring: what they take is bounded, and what cannot be followed is refused by
-// name.
+// The most expensive tools that a request may contain: their cost is bounded, and unsupported ones are refused by name.
 #include "tests/engine/grammar/hostile_tools.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +17,7 @@ AnswerFormat Calling(const HostileTools& tools, bool strict) {
   return format;
 }
 
-constexpr size_t kMostBytes = 32 << 20;  // of what is kept of one set
+constexpr size_t kMostBytes = 32 << 20;  // limit per cached set
 
 TEST(HostileTools, FitIntoARequest) {
   for (const HostileTools& tools : AllHostileTools()) {
@@ -40,7 +39,7 @@ TEST(HostileTools, AreFollowedOrRefusedByName) {
     EXPECT_EQ(strict.status().code(), StatusCode::kInvalidArgument) << tools.name;
     EXPECT_TRUE(strict.status().param().starts_with("tools")) << tools.name << ": " << strict.status().param();
     EXPECT_LE(strict.status().message().size(), 4096u) << tools.name;
-    // Not strict they are taken, with arguments that are any object.
+    // Without strict they are accepted, with any object as arguments.
     const auto lenient = cache.Get(Calling(tools, false));
     ASSERT_TRUE(lenient.ok()) << tools.name << ": " << lenient.status().ToString();
     EXPECT_LE((*lenient)->bytes(), kMostBytes) << tools.name;

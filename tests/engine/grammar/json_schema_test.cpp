@@ -325,7 +325,7 @@ TEST(JsonSchema, RefusesWithThePlace) {
 TEST(JsonSchema, HostileOnesAreBounded) {
   const std::string deep = std::string(5000, '[') + std::string(5000, ']');
   EXPECT_FALSE(Compile(AnswerFormat::Kind::kJsonSchema, deep).ok());
-  // Each level doubles what is written out.
+  // Each level doubles the expansion.
   std::string doubles = R"({"$ref":"#/$defs/d0","$defs":{)";
   for (int i = 0; i < 40; ++i) {
     const std::string next = R"({"$ref":"#/$defs/d)" + std::to_string(i + 1) + "\"}";
@@ -333,7 +333,7 @@ TEST(JsonSchema, HostileOnesAreBounded) {
                R"(],"items":false,"minItems":2},)";
   }
   EXPECT_TRUE(Compile(AnswerFormat::Kind::kJsonSchema, doubles + R"("d40":{"type":"null"}}})").ok());
-  // A chain of references, one behind the other.
+  // A long chain of references.
   std::string chain = R"({"$ref":"#/$defs/c0","$defs":{)";
   for (int i = 0; i < 4000; ++i) {
     chain += "\"c" + std::to_string(i) + R"(":{"$ref":"#/$defs/c)" + std::to_string(i + 1) + "\"},";

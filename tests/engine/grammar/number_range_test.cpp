@@ -26,7 +26,7 @@ TEST(NumberRange, Decimals) {
   EXPECT_FALSE(Decimal::Parse("1e99999999999").ok());
 }
 
-// Every integer around the bounds, against comparing.
+// Every integer around the bounds, against numeric comparison.
 TEST(NumberRange, IntegersAreExact) {
   std::mt19937 random(11);
   for (int i = 0; i < 150; ++i) {
@@ -55,7 +55,7 @@ TEST(NumberRange, IntegersAreExact) {
 
 TEST(NumberRange, DecimalsAreExact) {
   std::mt19937 random(12);
-  // In thousandths, so that comparing is exact.
+  // In thousandths, so that comparisons are exact.
   const auto pick = [&] { return static_cast<int64_t>(random() % 8001) - 4000; };
   const auto text = [](int64_t thousandths) {
     return fmt::format("{}{}.{:03}", thousandths < 0 ? "-" : "", std::abs(thousandths) / 1000,
@@ -77,7 +77,7 @@ TEST(NumberRange, DecimalsAreExact) {
       std::string written = text(n);
       if (n == 0) written = "0.000";
       EXPECT_EQ(automaton->Accepts(written), inside) << text(low) << " " << text(high) << " " << written;
-      // Without the zeros at its end it is the same number.
+      // Without trailing zeros it is the same number.
       written.erase(written.find_last_not_of('0') + 1);
       if (written.back() == '.') written.pop_back();
       EXPECT_EQ(automaton->Accepts(written), inside) << text(low) << " " << text(high) << " " << written;

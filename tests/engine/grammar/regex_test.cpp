@@ -96,7 +96,7 @@ TEST(Regex, LargeOnesAreRefused) {
   }
   const auto deep = Compile(AnswerFormat::Kind::kRegex, std::string(5000, '(') + std::string(5000, ')'));
   EXPECT_NE(deep.status().message().find("too deeply"), std::string::npos);
-  // As a deterministic automaton it would have 2^30 states; here it costs as many as it has characters.
+  // A deterministic automaton would have 2^30 states; here the number is linear in the expression.
   EXPECT_TRUE(RegexMatches("(a|b)*a(a|b){30}", "ba" + std::string(30, 'b')));
   EXPECT_FALSE(RegexMatches("(a|b)*a(a|b){30}", "bb" + std::string(30, 'b')));
 }

@@ -1,4 +1,4 @@
-// Answers that may, must or must not call tools: what a grammar of them takes.
+// Answers that may, must or must not call tools: the texts that their grammar accepts.
 #include <gtest/gtest.h>
 
 #include "engine/grammar/grammar_cache.h"
@@ -26,7 +26,8 @@ class ToolCallGrammar : public ::testing::Test {
     format.calls = std::make_shared<const ToolCallRules>(rules);
     return cache.Get(format);
   }
-  /// "whole": it matches and nothing may follow; "more": it matches and may go on; "part": it only begins so.
+  /// "whole": it matches and nothing may follow; "more": it matches and more may follow; "part": it is a proper prefix
+  /// of a match.
   std::string Takes(const std::string& text) {
     const auto grammar = Make();
     if (!grammar.ok()) return grammar.status().ToString();
@@ -93,7 +94,7 @@ TEST_F(ToolCallGrammar, ASchemaThatCannotBeFollowed) {
   rules.strict = {true, true};
   rules.schema_param = ".function.parameters";
   EXPECT_EQ(Make().status().param(), "tools[1].function.parameters.properties.n.multipleOf");
-  rules.tools = Tool("f", R"({"type": "string"})");  // arguments are an object
+  rules.tools = Tool("f", R"({"type": "string"})");  // arguments must be an object
   EXPECT_EQ(Make().status().param(), "tools[0].function.parameters");
   rules.strict.clear();
   EXPECT_EQ(Takes(Call("f", "{}")), "more");

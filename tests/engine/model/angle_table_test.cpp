@@ -12,7 +12,7 @@ TEST(AngleTable, GivesEveryPositionItsOwnAngles) {
   rotation.inverse_frequencies = {1.0, 0.1, 0.003};
   rotation.magnitude = 1.25;
   AngleTable table;
-  // The third takes the first's place, and the first takes it back.
+  // The third replaces the first, and the first replaces it again.
   for (const int64_t position : {int64_t{5}, int64_t{6}, 5 + AngleTable::kPositions, int64_t{5}, int64_t{5}}) {
     const auto [cosines, sines] = table.Of(rotation, position);
     for (size_t j = 0; j < 3; ++j) {

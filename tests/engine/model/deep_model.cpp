@@ -39,7 +39,7 @@ DeepModel::DeepModel(const std::string& name, int64_t layers) {
   const std::string text = config.str();
   CHECK(std::regex_search(text, found, count));
   const int64_t own = std::stoll(found[2]);
-  // What config.json says of each layer ("layer_types") is no longer their number, and is left out.
+  // config.json's "layer_types" no longer matches the number of layers and is removed.
   const std::string deep = std::regex_replace(text, count, fmt::format("\"$1\": {}", layers));
   std::ofstream(path_ + "/config.json") << std::regex_replace(deep, std::regex(R"re("layer_types": \[[^\]]*\],)re"),
                                                               "");

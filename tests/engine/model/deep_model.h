@@ -1,5 +1,5 @@
-// A golden model with more layers than it has: its own ones again and again, each with weights a little smaller, so
-// that no two layers are alike. In a folder of its own, gone with the object.
+// A golden model with more layers: its own layers repeated, each with slightly smaller weights, so that no two are
+// alike. In a temporary folder, deleted with the object.
 #pragma once
 
 #include <string>

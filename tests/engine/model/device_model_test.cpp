@@ -1,5 +1,5 @@
-// Models on CUDA, where there is a device: tiny ones of every family against the references' logits, SmolLM2 against
-// the recorded greedy choices, and the equalities that sessions rest on.
+// Models on CUDA, if there is a device: tiny ones of every family against the references' logits, SmolLM2 against
+// recorded greedy tokens, and the equalities that sessions rely on.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -35,7 +35,7 @@ INSTANTIATE_TEST_SUITE_P(All, DeviceModel, ::testing::ValuesIn(kCudaDevices),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(DeviceModel, TinyModelsGiveTheReferencesLogits) {
-  // Three roundings of the element type: weights, activations and cache are all kept in it.
+  // Three roundings of the element type: weights, activations and cache are all stored in it.
   const double tolerance = 3 * testing::Rounding(backend_->activation_dtype());
   for (const char* name :
        {"llama", "llama_biases", "mistral", "qwen2", "qwen3", "gpt2", "gguf_f16/model.gguf", "gguf_bf16/model.gguf",
@@ -56,8 +56,8 @@ TEST_P(DeviceModel, TinyModelsGiveTheReferencesLogits) {
   }
 }
 
-/// The error of all rows. Of a mixture's in bf16, whose random routers have near ties that the rounding decides, that
-/// of three rows in four; in f16 all of it holds.
+/// The error over all rows. For a mixture in bf16, whose random routers have near-ties decided by rounding, over three
+/// quarters of the rows; in f16 over all.
 double ErrorOf(const Model& model, const std::vector<float>& got, const std::vector<float>& want) {
   if (model.spec().experts == 0 || model.backend().activation_dtype() != DType::kBF16) return NormError(got, want);
   const auto vocab = static_cast<size_t>(model.spec().vocab);
@@ -73,8 +73,8 @@ double ErrorOf(const Model& model, const std::vector<float>& got, const std::vec
   return errors[errors.size() * 3 / 4];
 }
 
-// Some of these small random networks lose more than the others do (SmolLM3's five roundings in bf16, four in f16);
-// what is wrong would not shrink with the type.
+// Some of these small random networks lose more than others (SmolLM3: five roundings in bf16, four in f16); a real
+// fault would not shrink with the type.
 TEST_P(DeviceModel, TinyFamiliesGiveTheReferencesLogits) {
   const double tolerance = 6 * testing::Rounding(backend_->activation_dtype());
   for (const char* name : kFamilies) {
@@ -91,7 +91,7 @@ TEST_P(DeviceModel, TinyFamiliesGiveTheReferencesLogits) {
   }
 }
 
-// Where the ring has turned and windows hide pinned keys.
+// With a wrapped ring, and windows that hide pinned keys.
 TEST_P(DeviceModel, TinyFamiliesGiveTheCpusLogitsAsTheRingTurns) {
   const double tolerance = 6 * testing::Rounding(backend_->activation_dtype());
   const auto cpu = MakeTestBackend();
@@ -113,7 +113,7 @@ TEST_P(DeviceModel, TinyFamiliesGiveTheCpusLogitsAsTheRingTurns) {
   }
 }
 
-// With a fixed order a row's numbers are its own: in any chunks, and among others.
+// With a fixed order a row's result is independent of chunking and of other rows.
 TEST(DeviceModelFixed, FamiliesDependOnNoOtherRow) {
   const auto backend = testing::MakeDevice("cuda_bf16_fixed");
   if (backend == nullptr) GTEST_SKIP() << "no such device here";
@@ -152,7 +152,7 @@ TEST_P(DeviceModel, TinyModelsOnAnE4M3CacheStayNearTheReferences) {
   }
 }
 
-// Choices hold wherever the reference's lead over the runner-up is not a matter of rounding.
+// Greedy tokens must match wherever the reference's lead over the runner-up exceeds rounding.
 TEST_P(DeviceModel, ChoosesTheReferencesTokens) {
   const char* path = std::getenv("RINGSIDE_TEST_MODEL");
   if (path == nullptr) GTEST_SKIP() << "RINGSIDE_TEST_MODEL is not set";
@@ -189,7 +189,7 @@ TEST_P(DeviceModel, ChoosesTheReferencesTokens) {
   EXPECT_GE(equal, 135);
 }
 
-// Where the first device was selected last, by a thread that has selected none yet.
+// The first device was selected last, and this thread has not selected any yet.
 TEST(SecondDevice, GivesTheFirstOnesLogits) {
   std::vector<float> logits[2];
   std::unique_ptr<Backend> backends[2];

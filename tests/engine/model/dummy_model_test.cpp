@@ -1,5 +1,5 @@
-// Models whose weights are made up: a config.json is enough, whatever the number of ranks has the same network, and its
-// text can be read.
+// Models with dummy weights: a config.json is enough, the network does not depend on the number of ranks, and its
+// output is readable text.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,7 +13,7 @@
 namespace ringside {
 namespace {
 
-/// A folder with nothing but the config.json of a golden model.
+/// A folder with only the config.json of a golden model.
 class DummyModel : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
@@ -60,7 +60,7 @@ TEST_P(DummyModel, IsTheSameForEveryNumberOfRanks) {
 }
 
 TEST(DummyExperts, AreMadeUpToo) {
-  for (const std::string family : {"mixtral", "gpt_oss"}) {  // experts' tensors apart, and together
+  for (const std::string family : {"mixtral", "gpt_oss"}) {  // experts in separate tensors, and in joint ones
     const std::string folder = ::testing::TempDir() + "/dummy_" + family;
     std::filesystem::create_directories(folder);
     std::filesystem::copy_file(GoldenFolder("families/" + family) + "/config.json", folder + "/config.json",

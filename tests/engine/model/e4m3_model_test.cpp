@@ -1,5 +1,5 @@
-// A tiny model whose matrices a checkpoint has in E4M3, with a scale for each output or for a whole matrix, as
-// different quantisers write them. What it must compute is what the same model does whose file has what they stand for.
+// A tiny model whose matrices are stored in E4M3, with a scale per output or per matrix, in the formats of different
+// quantizers. It must compute the same as a model whose file has the dequantized values.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -18,9 +18,9 @@ namespace {
 
 struct Writing {
   std::string name, config;
-  bool whole;                            // one scale for a matrix
-  std::vector<int64_t> scale_shape;      // of one for a matrix
-  std::vector<std::string> beside = {};  // scales of inputs
+  bool whole;                            // one scale per matrix
+  std::vector<int64_t> scale_shape;      // for one scale per matrix
+  std::vector<std::string> beside = {};  // input scales
 };
 const Writing kWritings[] = {
     {"channels",
@@ -90,7 +90,7 @@ class E4M3Model : public ::testing::TestWithParam<Writing> {
 INSTANTIATE_TEST_SUITE_P(All, E4M3Model, ::testing::ValuesIn(kWritings),
                          [](const auto& info) { return info.param.name; });
 
-// On a CPU they become bfloat16: a rounding of each, by 2^-9 at most.
+// The CPU converts them to bfloat16: one rounding each, of at most 2^-9.
 TEST_P(E4M3Model, LogitsAreThoseOfWhatTheWeightsStandFor) {
   const auto backend = MakeTestBackend();
   auto packed = Model::Load(Folder(), *backend), plain = Model::Load(PlainFolder(), *backend);
@@ -109,7 +109,7 @@ TEST_P(E4M3Model, IsSharedByRanks) {
   EXPECT_LT(RelativeError(LogitsOf(**shared, DType::kF32, 16), LogitsOf(**alone, DType::kF32, 16)), 1e-5);
 }
 
-// A GPU keeps the bytes. Of 17 rows on the device may round them to E4M3, too: by a sixteenth at most.
+// A GPU keeps the bytes. From 17 rows on the device may round activations to E4M3, too: by at most a sixteenth.
 TEST_P(E4M3Model, OnAGpuItStaysAsSmall) {
   const auto cpu = MakeTestBackend();
   const std::vector<float> want = LogitsOf(**Model::Load(PlainFolder(), *cpu), DType::kF32, 16);

@@ -1,5 +1,5 @@
 // Networks with an encoder (T5): tiny random models' logits against the reference implementation
-// (tests/golden/make_encoder_golden.py), and what sessions rest on, bit for bit.
+// (tests/golden/make_encoder_golden.py), and the equalities that sessions rely on, bit for bit.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -13,11 +13,11 @@
 namespace ringside {
 namespace {
 
-constexpr double kRoundings = 12;  // on a GPU: an encoder's 6, and as many of the decoder behind it
+constexpr double kRoundings = 12;  // on a GPU: 6 for the encoder, and 6 for the decoder after it
 
 std::string FolderOf(const std::string& name) { return GoldenFolder("encoders/" + name); }
 
-/// As make_encoder_golden.py has them.
+/// As in make_encoder_golden.py.
 std::vector<TokenId> Input() {
   std::vector<TokenId> ids = GoldenIds();
   ids.resize(30);
@@ -55,7 +55,7 @@ class EncoderModel : public testing::DeviceTest,
     Encode(cache.get(), input);
     return RunAll(*model_, cache.get(), answer, chunk);
   }
-  /// The same bits where the device has one order of sums.
+  /// Requires equal bits if the device has a fixed summation order.
   void ExpectSame(const std::vector<float>& got, const std::vector<float>& want, const char* what) const {
     if (testing::HasFixedOrder(std::get<0>(GetParam()))) {
       EXPECT_TRUE(got == want) << what;
@@ -87,7 +87,7 @@ TEST_P(EncoderModel, LogitsEqualTheReference) {
 
 TEST_P(EncoderModel, AnswersDependOnNoChunkAndOnTheInput) {
   const std::vector<TokenId> input = ScatteredIds(50, 96), answer = ScatteredIds(60, 96, 2);
-  for (const int64_t memory_len : {24, 64}) {  // a ring that turns, and one that does not
+  for (const int64_t memory_len : {24, 64}) {  // a ring that wraps, and one that does not
     const std::vector<float> want = Run(input, answer, 1, memory_len);
     for (const int64_t chunk : {7, 16}) ExpectSame(Run(input, answer, chunk, memory_len), want, "other chunks");
     std::vector<TokenId> other = input;
@@ -96,7 +96,7 @@ TEST_P(EncoderModel, AnswersDependOnNoChunkAndOnTheInput) {
   }
 }
 
-// In one step: an input that is read, an answer that goes on, another that does.
+// One step with an input to be encoded, and two answers that continue.
 TEST_P(EncoderModel, AmongOthersIsAlone) {
   const std::vector<TokenId> input = ScatteredIds(40, 96), other = ScatteredIds(21, 96, 3),
                              answer = ScatteredIds(30, 96, 2);
@@ -131,7 +131,7 @@ TEST_P(EncoderModel, GoesOnWithASavedCache) {
   ExpectSame(RunAll(*model_, restored.get(), more, 2), RunAll(*model_, cache.get(), more, 3), "a saved cache");
 }
 
-// Whatever still loads must also run.
+// A model that still loads must also run.
 TEST_P(EncoderModel, NoFlippedBitOfAConfigIsHarmful) {
   if (type_ != DType::kF32) GTEST_SKIP() << "a file is read the same for every device";
   const std::string folder = ::testing::TempDir() + "encoder_" + name_ + std::to_string(::getpid());
@@ -154,7 +154,7 @@ TEST_P(EncoderModel, NoFlippedBitOfAConfigIsHarmful) {
   std::filesystem::remove_all(folder);
 }
 
-// The same network as llama.cpp's converter writes it.
+// The network as llama.cpp's converter writes it.
 TEST(EncoderGguf, LogitsEqualTheReference) {
   const auto backend = MakeTestBackend();
   const auto model = std::move(Model::Load(FolderOf("t5_gated/model.gguf"), *backend).value());
@@ -178,7 +178,7 @@ TEST(EncoderModelRefusals, NameWhatCannotRunIt) {
             std::string::npos);
 }
 
-// By the formula of the paper, at its own sizes: distances up to 15 are apart, then eight buckets up to 128 for each
+// By the paper's formula, with its own sizes: distances up to 15 are separate, then eight buckets up to 128 for each
 // direction of an encoder.
 TEST(DistanceBiases, FallIntoBuckets) {
   ModelSpec spec;

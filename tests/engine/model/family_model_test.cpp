@@ -1,7 +1,7 @@
-// Every family of networks that we load: a tiny random model's logits against the reference implementation
-// (tests/golden/make_family_golden.py), and the equalities that sessions rest on, bit for bit: two turns are one,
-// whatever the chunks; a conversation among others is the conversation alone; a cache that was saved goes on as the one
-// that was kept. All of it with a ring that has turned, too, unless positions end first.
+// Every supported model family: a tiny random model's logits against the reference implementation
+// (tests/golden/make_family_golden.py), and the equalities that sessions rely on, bit for bit: two turns equal one, in
+// any chunks; batched equals alone; a restored cache continues like a resident one. Also with a wrapped ring, unless
+// the family's positions end first.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -80,7 +80,7 @@ TEST_P(FamilyModel, GoesOnWithASavedCache) {
   EXPECT_TRUE(RunAll(*model_, restored.get(), more, 2) == RunAll(*model_, cache.get(), more, 3));
 }
 
-// Whatever still loads must also run.
+// A model that still loads must also run.
 TEST_P(FamilyModel, NoFlippedBitOfAConfigIsHarmful) {
   const std::string folder = ::testing::TempDir() + "family_" + GetParam() + std::to_string(::getpid());
   std::filesystem::create_directories(folder);
@@ -102,7 +102,7 @@ TEST_P(FamilyModel, NoFlippedBitOfAConfigIsHarmful) {
   std::filesystem::remove_all(folder);
 }
 
-// The same networks as llama.cpp's converters write them.
+// The networks as llama.cpp's converters write them.
 TEST(FamilyGguf, LogitsEqualTheReference) {
   const auto backend = MakeTestBackend();
   int files = 0;
@@ -132,7 +132,7 @@ struct Shared {
   std::unique_ptr<Model> model;
 };
 
-// Ranks that have some heads each give the same logits, or say what they cannot share.
+// Ranks with some heads each give the same logits, or the error names the part that cannot be sharded.
 TEST_P(FamilyModel, IsSharedByRanksOrRefused) {
   const Shared shared(FamilyFolder(GetParam()), {.tensor = 2});
   const ModelSpec& spec = model_->spec();
@@ -155,7 +155,7 @@ TEST_P(FamilyModel, IsTheSameInStages) {
   EXPECT_TRUE(RunAll(*shared.model, cache.get(), ids, 16) == Run(kTurning, 16, ids));
 }
 
-// A device with quantised weights says what it cannot do with them; it never computes something else.
+// A device with quantized weights refuses unsupported operations; it never computes something else.
 class Quantising : public ForwardingBackend {
  public:
   Quantising() : ForwardingBackend(MakeTestBackend()) {}
@@ -194,7 +194,7 @@ TEST(FamilyConfig, AHeadIsTiedWhereTheConfigSaysSo) {
   }
 }
 
-// Whatever "tie_word_embeddings" says in a file that has a head.
+// Independently of "tie_word_embeddings" in a file that has a head.
 TEST(FamilyConfig, LogitsOfMt5AreNeverScaled) {
   for (const char* tied : {"true", "false"}) {
     const std::string to = std::string("\"tie_word_embeddings\": ") + tied;

@@ -1,4 +1,4 @@
-// The families whose tiny golden models lie in tests/golden/families.
+// The families whose tiny golden models are in tests/golden/families.
 #pragma once
 
 #include <string>

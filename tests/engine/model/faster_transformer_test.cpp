@@ -1,6 +1,5 @@
-// Checkpoint folders of FasterTransformer, as tests/golden/make_faster_transformer.py writes them from the golden
-// models: the same logits bit for bit, however many GPUs they were made for, and a refusal that names the file that is
-// wrong.
+// FasterTransformer checkpoint folders, written by tests/golden/make_faster_transformer.py from the golden models: the
+// same logits bit for bit, for any number of GPUs, and refusals that name the bad file.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -24,7 +23,7 @@ class FasterTransformer : public ::testing::Test {
   FasterTransformer() { fs::create_directories(folder_); }
   ~FasterTransformer() override { fs::remove_all(folder_); }
 
-  // Folders for so many GPUs; the path of the last.
+  // Writes folders for these numbers of GPUs; returns the path of the last.
   std::string Write(const std::string& golden, const std::string& gpus = "1", const std::string& type = "fp32") {
     const std::string command = "python3 " + GoldenFolder("make_faster_transformer.py") + " " + GoldenFolder(golden) +
                                 " " + folder_ + " --gpus " + gpus + " --type " + type;
@@ -54,7 +53,7 @@ class FasterTransformer : public ::testing::Test {
   static void Put(const std::string& path, const std::string& text) {
     std::ofstream(path, std::ios::binary | std::ios::trunc) << text;
   }
-  // In its config.ini; "" takes the line away.
+  // Changes config.ini; "" removes the line.
   static void Change(const std::string& path, const std::string& key, const std::string& value) {
     std::stringstream lines(Read(path + "/config.ini"));
     std::string changed;
@@ -148,7 +147,7 @@ TEST_F(FasterTransformer, IsSharedByOtherNumbersOfRanks) {
   EXPECT_EQ((*shared)->spec().name, fs::path(folder_).filename().string()) << "not what the subfolder is called";
 }
 
-// The bytes of the tensors decide, not how they are cut.
+// The fingerprint depends on the tensors' bytes, not on their partition.
 TEST_F(FasterTransformer, FingerprintsTellOfNoPieces) {
   Write("gpt2", "1 4");
   EXPECT_EQ((*Load(folder_ + "/1-gpu"))->fingerprint(), (*Load(folder_ + "/4-gpu"))->fingerprint());
@@ -251,7 +250,7 @@ TEST_F(FasterTransformer, FollowsNoLinkOutOfTheFolder) {
   fs::remove_all(outside);
 }
 
-// GPT-2's two files, beside the weights or above them; the one that is nearer counts.
+// GPT-2's two files, next to the weights or in the parent folder; the nearer one is used.
 TEST_F(FasterTransformer, FindsATokenizer) {
   const std::string path = Write("gpt2", "2");
   EXPECT_TRUE((*Load(path))->tokenizer_data().tokens.empty());

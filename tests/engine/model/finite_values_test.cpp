@@ -1,4 +1,4 @@
-// Weights that are no numbers: found in every type, and refused at load by the tensor's name.
+// Weights that are NaN or infinite: detected in every type, and refused at load with the tensor's name.
 #include "engine/model/weights/finite_values.h"
 
 #include <gmock/gmock.h>
@@ -55,7 +55,7 @@ TEST(FiniteValues, FloatsOfEverySizeAtEveryPlace) {
 
 struct Scales {
   DType dtype;
-  std::vector<size_t> places;  // of float16 scales in a block
+  std::vector<size_t> places;  // offsets of a block's float16 scales
 };
 
 TEST(FiniteValues, ScalesOfEveryBlockFormat) {
@@ -69,7 +69,7 @@ TEST(FiniteValues, ScalesOfEveryBlockFormat) {
     for (size_t at = 0; at + 2 <= block; ++at) {
       std::vector<std::byte> bytes(3 * block);
       Put(uint16_t{0x7c00}, block + at, &bytes);
-      // An infinity anywhere else is integers.
+      // Anywhere else these bits are integers.
       const bool scale = std::ranges::find(format.places, at) != format.places.end();
       const bool half_of_one = std::ranges::any_of(format.places, [&](size_t p) { return at == p + 1 || at + 1 == p; });
       if (half_of_one) continue;
@@ -97,7 +97,7 @@ TEST(FiniteValues, BytesThatAreExponentsOrNumbers) {
   }
 }
 
-// A llama of one layer whose tensor `bad` ends in `value`; q, k and v in float16, the output in Q8_0.
+// A one-layer llama whose tensor `bad` ends in `value`; q, k and v in float16, the output in Q8_0.
 GgufFileWriter Tiny(const std::string& bad, float value) {
   GgufFileWriter writer;
   writer.String("general.architecture", "llama");

@@ -11,10 +11,10 @@ namespace ringside {
 namespace {
 
 struct Golden {
-  const char* folder;        // under tests/golden; holds logits.f32
-  const char* file = "";     // a GGUF file of it; "" = the folder as Hugging Face has it
-  const char* weights = "";  // the folder whose model.safetensors go with this config.json
-  double tolerance = 1e-4;   // of the largest logit
+  const char* folder;        // under tests/golden; contains logits.f32
+  const char* file = "";     // a GGUF file in it; "" = the Hugging Face folder
+  const char* weights = "";  // the folder whose model.safetensors belong to this config.json
+  double tolerance = 1e-4;   // relative to the largest logit
 };
 
 std::string GoldenName(const ::testing::TestParamInfo<Golden>& info) {
@@ -23,7 +23,7 @@ std::string GoldenName(const ::testing::TestParamInfo<Golden>& info) {
 
 class GoldenModel : public ::testing::TestWithParam<Golden> {
  protected:
-  // The path to load: variants get a folder of their config and the other's weights.
+  // The path to load: a variant gets a folder with its config and the other's weights.
   std::string Path() {
     const Golden& golden = GetParam();
     if (*golden.file != '\0') return GoldenFolder(golden.folder) + "/" + golden.file;
@@ -56,7 +56,7 @@ TEST_P(GoldenModel, LogitsEqualTheReference) {
   EXPECT_LT(error, GetParam().tolerance);
 }
 
-// Four significant bits a key and a value: far from the reference, on random weights, but not lost.
+// Four significant bits per key and value: far from the reference, on random weights, but still correlated.
 TEST(GoldenModelE4M3, ACacheOfOneByteAnElementStaysNearTheReference) {
   const auto backend = MakeTestBackend();
   for (const char* name : {"llama", "qwen3", "gpt2"}) {
@@ -82,7 +82,7 @@ INSTANTIATE_TEST_SUITE_P(Gguf, GoldenModel,
                                            Golden{"gpt2", "model.gguf"}, Golden{"gguf_f16", "model.gguf"},
                                            Golden{"gguf_bf16", "model.gguf"}),
                          GoldenName);
-// Against float arithmetic on the same dequantised weights: what is left is the rounding of activations to int8.
+// Against float arithmetic on the same dequantized weights: the difference is the rounding of activations to int8.
 INSTANTIATE_TEST_SUITE_P(
     Quantised, GoldenModel,
     ::testing::Values(Golden{"gguf_q8_0", "model.gguf", "", 0.05}, Golden{"gguf_q4_0", "model.gguf", "", 0.05},

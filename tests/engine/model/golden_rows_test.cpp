@@ -1,6 +1,6 @@
-// The rows of keys and values that fixed inputs give on every kind of device, as digests beside the version of the
-// arithmetic: stored caches are taken for valid under one version, so rows must not change without it. All paths
-// through the CPU's kernels give the same rows.
+// Digests of the key and value rows for fixed inputs on every kind of device, next to the arithmetic version: stored
+// caches are valid under one version, so rows must not change without it. All paths through the CPU's kernels give the
+// same rows.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace ringside {
 namespace {
 
-constexpr int64_t kRecordedVersion = 10;  // of the arithmetic that gave these
+constexpr int64_t kRecordedVersion = 10;  // the arithmetic version of these digests
 struct RecordedRows {
   std::string_view device;
   std::string_view digest;
@@ -38,8 +38,7 @@ std::unique_ptr<Backend> MakeDeviceOrCpuPath(const std::string& name) {
   return made.ok() ? std::move(*made) : nullptr;
 }
 
-/// Of the whole slab, layer by layer, after 40 tokens, in chunks, in a window that they wrap. Rows no token has written
-/// are zero.
+/// Digest of the whole slab, layer by layer, after 40 tokens, in chunks, in a wrapped window. Unwritten rows are zero.
 void AddRows(const std::string& model_path, Backend& backend, DType dtype, Digest* digest) {
   auto model = Model::Load(model_path, backend);
   ASSERT_TRUE(model.ok()) << model.status().ToString();
@@ -73,15 +72,15 @@ std::string DigestOfRows(Backend& backend) {
   return hex;
 }
 
-// GPUs of other makes take other paths.
+// Other GPU models use other kernel paths.
 std::string KindOf(const std::string& device, const Backend& backend) {
-  const std::string description = backend.Describe();  // its model first
+  const std::string description = backend.Describe();  // its model comes first
   return device.starts_with("cpu_") ? "cpu" : device + ", " + description.substr(0, description.find(','));
 }
 
 class GoldenRows : public ::testing::TestWithParam<const char*> {};
 
-// No digest recorded: skipped, and prints what to record.
+// Without a recorded digest: skips, and prints the digest to record.
 TEST_P(GoldenRows, ChangeWithTheArithmeticsVersionOnly) {
   const std::string device = GetParam();
   const std::unique_ptr<Backend> backend = MakeDeviceOrCpuPath(device);

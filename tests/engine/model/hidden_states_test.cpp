@@ -1,5 +1,5 @@
-// A model's hidden states: with the head's own rows they make the reference's logits, which tell them exactly (the tiny
-// models have three times as many tokens as a hidden state has numbers).
+// A model's hidden states: multiplied by the head's rows they give the reference's logits, which determine them (the
+// tiny models have three times as many tokens as hidden dimensions).
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -15,7 +15,7 @@ class HiddenStates : public testing::DeviceTest, public ::testing::WithParamInte
  protected:
   void SetUp() override { Use(GetParam()); }
 
-  /// [vocab, hidden], of float32.
+  /// [vocab, hidden], in float32.
   static std::vector<float> ReadMatrix(const std::string& folder, const std::string& name) {
     const auto file = SafeTensors::OpenFolder(folder);
     EXPECT_TRUE(file.ok()) << file.status().ToString();
@@ -49,7 +49,7 @@ TEST_P(HiddenStates, MakeTheReferencesLogits) {
         last(**model, {0, 64, Eviction::kToken}, 16, dtype);
     std::vector<float> states, got;
     for (size_t at = 0; at < ids.size(); at += 8) {
-      // Its rows lie between those of others, of which one is asked for logits.
+      // Its rows are between those of others, one of which needs logits.
       const std::vector<TokenId> few{3, 5};
       const std::span<const TokenId> chunk = std::span(ids).subspan(at, 8);
       const StepPart parts[] = {{other.get(), few},
@@ -75,7 +75,7 @@ TEST_P(HiddenStates, MakeTheReferencesLogits) {
   }
 }
 
-// Every rank has the whole stream, and the last stage's is the one behind all layers.
+// Every rank has the whole residual stream, and the last stage has it after all layers.
 TEST(ShardedHiddenStates, EqualOneRanks) {
   const auto states_of = [](const RankLayout& layout) {
     const auto ranks = testing::MakeTestRanks("cpu", layout);

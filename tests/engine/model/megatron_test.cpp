@@ -1,4 +1,5 @@
-// Checkpoints of Megatron-LM and NeMo, as torch.save wrote gpt2's golden model (tests/golden/make_megatron_golden.py).
+// Checkpoints of Megatron-LM and NeMo: gpt2's golden model, written by torch.save
+// (tests/golden/make_megatron_golden.py).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -26,7 +27,7 @@ class Megatron : public ::testing::Test {
     OwnCache cache(**model, {0, 64, Eviction::kToken}, 16);
     return RunAll(**model, cache.get(), GoldenIds(), 16);
   }
-  // The archive of NeMo with a setting changed to one that is as long.
+  // The NeMo archive with a setting replaced by one of equal length.
   std::string Changed(const std::string& from, const std::string& to) {
     std::stringstream text;
     text << std::ifstream(GoldenFolder("megatron/gpt.nemo"), std::ios::binary).rdbuf();

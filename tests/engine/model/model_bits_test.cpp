@@ -1,4 +1,4 @@
-// One arithmetic: a token's logits are the same bits whatever chunk, turn, batch or number of threads it came with.
+// One arithmetic: a token's logits have the same bits for every chunking, turn, batch and number of threads.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -45,7 +45,7 @@ class ModelBits : public ::testing::TestWithParam<BitsCase> {
     for (int64_t at = 0; at < 10'000; at += 37) cache->ring().AddMessageStart(at);
     return cache;
   }
-  // The history in chunks with no logits, then the tail one by one with all of them.
+  // The history in chunks without logits, then the tail token by token with logits.
   std::vector<float> Run(int64_t chunk) {
     OwnCache cache = NewCache(chunk);
     Feed(cache.get(), ids_, chunk);
@@ -82,7 +82,7 @@ TEST_P(ModelBits, DependOnNoNumberOfThreads) {
 TEST_P(ModelBits, TwoTurnsEqualOneShot) {
   OwnCache turns = NewCache(64);
   Feed(turns.get(), ids_, 64);
-  // An answer, token by token, each chosen from the logits before it.
+  // An answer, token by token, each sampled from the previous logits.
   const auto vocab = static_cast<size_t>(model_->spec().vocab);
   std::vector<TokenId> all = ids_;
   TokenId next = tail_[0];
@@ -106,7 +106,7 @@ TEST_P(ModelBits, DependOnNoNeighbour) {
   std::vector<OwnCache> caches;
   for (size_t i = 0; i <= kOthers; ++i) caches.push_back(NewCache(64));
   Feed(caches[0].get(), ids_, 64);
-  // The others are at positions of their own; every third sends a chunk, the rest decode.
+  // The others are at different positions; every third one prefills a chunk, the rest decode.
   std::vector<std::vector<TokenId>> others(kOthers);
   const auto vocab = static_cast<size_t>(model_->spec().vocab);
   std::vector<float> together;

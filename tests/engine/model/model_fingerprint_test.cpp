@@ -34,7 +34,7 @@ TEST(ModelFingerprint, EveryFieldCounts) {
       [](TokenizerData& d) { d.tokens[2] = "ba"; },
       [](TokenizerData& d) {
         d.tokens = {"a", "ba", "b"};
-      },  // the same bytes, cut elsewhere
+      },  // the same bytes, partitioned differently
       [](TokenizerData& d) { d.types[1] = TokenizerData::TokenType::kControl; },
       [](TokenizerData& d) {
         d.scores = {0, 0, 1};

@@ -1,4 +1,4 @@
-// What Model::Load accepts and refuses, GGUF and Hugging Face.
+// Files that Model::Load accepts and refuses, GGUF and Hugging Face.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -61,7 +61,7 @@ class ModelLoad : public ::testing::Test {
   std::unique_ptr<Backend> backend_ = MakeTestBackend();
 };
 
-// A llama of one layer, hidden size 8, 2 heads of 4, feed-forward 16, 10 tokens. `skip` leaves out one tensor or key.
+// A one-layer llama, hidden size 8, 2 heads of 4, feed-forward 16, 10 tokens. `skip` omits one tensor or key.
 Writer Tiny(const std::string& skip = "", const std::string& architecture = "llama") {
   Writer writer;
   writer.String("general.architecture", architecture);
@@ -83,7 +83,7 @@ Writer Tiny(const std::string& skip = "", const std::string& architecture = "lla
   return writer;
 }
 
-// As the published folders of OPT have it: without tokenizer.json.
+// As in OPT's published folders: without tokenizer.json.
 TEST_F(ModelLoad, OptHasGpt2sTwoFiles) {
   std::filesystem::copy(FamilyFolder("opt"), folder_, kOverwrite);
   EXPECT_TRUE(Load(folder_).value()->tokenizer_data().tokens.empty());
@@ -112,7 +112,7 @@ TEST_F(ModelLoad, TakesAWholeFile) {
   EXPECT_EQ(model.value()->chat_template(), "");
   const int64_t stored = 4 * (80 + 8 + 8 + 64 + 32 + 32 + 64 + 8 + 128 * 3);
   EXPECT_GE(model.value()->weight_bytes(), stored);
-  EXPECT_LE(model.value()->weight_bytes(), 4 * stored);  // rows are filled up to 16
+  EXPECT_LE(model.value()->weight_bytes(), 4 * stored);  // rows are padded to 16
 }
 
 TEST_F(ModelLoad, NamesEveryMissingTensor) {
@@ -141,7 +141,7 @@ TEST_F(ModelLoad, RefusesTensorsThatDoNotBelong) {
                 "'blk.0.attn_q.weight' has shape [4, 8], the model's metadata require [8, 8]");
   ExpectRefused(LoadFile(Tiny("blk.0.attn_norm.weight").Ones("blk.0.attn_norm.weight", {8, 1})), corruption,
                 "'blk.0.attn_norm.weight' has shape [1, 8]");
-  // One bias asks for its companions.
+  // One bias requires the others.
   ExpectRefused(LoadFile(Tiny().Ones("blk.0.attn_q.bias", {8})), corruption, "'blk.0.attn_k.bias' is missing");
   ExpectRefused(LoadFile(Tiny().Ones("blk.0.attn_k.bias", {4})), corruption, "'blk.0.attn_k.bias' is none");
   ExpectRefused(LoadFile(Tiny("blk.0.attn_norm.weight").Tensor("blk.0.attn_norm.weight", {8}, 28, std::string(64, 0))),
@@ -217,7 +217,7 @@ TEST_F(ModelLoad, FingerprintFollowsBytesNamesAndSpec) {
   EXPECT_NE(fingerprint(Tiny("blk.0.attn_norm.weight").Tensor("blk.0.attn_norm.weight", {8}, 0, ones)), base);
 }
 
-// As Qwen2.5's, whose max_position_embeddings is that of the training before YaRN.
+// As in Qwen2.5, whose max_position_embeddings is the length trained before YaRN.
 TEST_F(ModelLoad, TheContextOfYarnIsTheStretchedOne) {
   const auto context = [&](const std::string& type, int64_t original) {
     const std::string scaling = R"("factor": 4.0, "original_max_position_embeddings": )" + std::to_string(original);
@@ -258,7 +258,7 @@ TEST_F(ModelLoad, HuggingFaceRefusals) {
   const auto invalid = StatusCode::kInvalidArgument, corruption = StatusCode::kCorruption;
   ExpectRefused(LoadChanged("llama", "\"llama\"", "\"rwkv\""), invalid,
                 "architecture 'rwkv' is not supported; these are: bloom, ");
-  // Told before its weights are looked for, which may be a long download.
+  // Reported before the weights are looked for, which may be a long download.
   const std::string bare = folder_ + "/bare";
   std::filesystem::create_directories(bare);
   std::ofstream(bare + "/config.json") << R"({"model_type": "rwkv"})";
@@ -341,7 +341,7 @@ TEST_F(ModelLoad, E4M3Refusals) {
                 "'quantization_config.format' 'pack-quantized' is not supported, only float-quantized");
 }
 
-// GPT-2's files carry attention masks, other old ones rotation tables: known, and of no use.
+// GPT-2's files contain attention masks, other old ones rotary tables: known and ignored.
 TEST_F(ModelLoad, KnownExtrasAreIgnoredAndOthersNot) {
   std::ifstream file(GoldenFolder("gpt2") + "/model.safetensors", std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -360,14 +360,14 @@ TEST_F(ModelLoad, KnownExtrasAreIgnoredAndOthersNot) {
   };
   const auto model = load_with("transformer.h.1.attn.bias");
   ASSERT_TRUE(model.ok()) << model.status().ToString();
-  // Data that are no longer aligned give the same numbers.
+  // Unaligned data give the same numbers.
   EXPECT_EQ(model.value()->fingerprint(), Load(GoldenFolder("gpt2")).value()->fingerprint());
   ExpectRefused(load_with("transformer.h.1.attn.scale"), StatusCode::kCorruption,
                 "'transformer.h.1.attn.scale' is none");
   ExpectRefused(load_with("transformer.h.2.attn.bias"), StatusCode::kCorruption, "'transformer.h.2.attn.bias' is none");
 }
 
-// A backend that keeps the rows of weights in the order in which they come.
+// A backend that records weight rows in load order.
 class RecordingBackend : public ForwardingBackend {
  public:
   RecordingBackend() : ForwardingBackend(MakeTestBackend()) {}
@@ -381,7 +381,7 @@ class RecordingBackend : public ForwardingBackend {
   std::vector<int64_t> rows_;
 };
 
-// So that on a device they lie side by side and are one matrix to its kernels.
+// So that they are adjacent on a device and form one matrix for its kernels.
 TEST_F(ModelLoad, MatricesOfOneInputComeOneAfterAnother) {
   RecordingBackend backend;
   const auto model = Model::Load(GoldenFolder("llama"), backend);
@@ -399,7 +399,7 @@ TEST_F(ModelLoad, MatricesOfOneInputComeOneAfterAnother) {
       << ::testing::PrintToString(backend.rows());
 }
 
-// Whatever still loads must also run.
+// A model that still loads must also run.
 TEST_F(ModelLoad, NoFlippedBitOfMetadataIsHarmful) {
   const std::string bytes = Tiny().Finish();
   const size_t metadata_bytes = bytes.size() - 4 * (80 + 8 * 3 + 64 * 2 + 32 * 2 + 128 * 3);

@@ -1,4 +1,4 @@
-// Running a Model over id sequences in tests: a cache of its own, chunks, all logits. Test threads only.
+// Runs a Model over id sequences in tests: a private cache, chunks, all logits. THREAD: tests only.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ inline std::unique_ptr<Backend> MakeTestBackend(int threads = 1) {
   return std::move(*backend);
 }
 
-/// A conversation of its own: slab and ring for `model`, for chunks of up to `chunk` tokens.
+/// A conversation: slab and ring for `model`, for chunks of up to `chunk` tokens.
 class OwnCache {
  public:
   OwnCache(const Model& model, const RingWindow& window, int64_t chunk, DType dtype = DType::kF32)
@@ -92,14 +92,14 @@ inline std::vector<float> ReadFloats(const std::string& path) {
   return out;
 }
 
-/// The id sequence of the golden logits: as make_golden.py has it.
+/// The id sequence of the golden logits: as in make_golden.py.
 inline std::vector<TokenId> GoldenIds() {
   std::vector<TokenId> ids;
   for (int i = 0; i < 40; ++i) ids.push_back((i * i * 7 + i * 13 + 5) % 96);
   return ids;
 }
 
-/// The logits of an answer behind an input that the encoder reads: the first 20 golden ids, and the others.
+/// The logits of an answer to an encoded input: the first 20 golden ids are the input, the others the answer.
 inline std::vector<float> LogitsOfAnswer(Model& model) {
   const std::vector<TokenId> ids = GoldenIds(), input(ids.begin(), ids.begin() + 20),
                              answer(ids.begin() + 20, ids.end());
@@ -109,7 +109,7 @@ inline std::vector<float> LogitsOfAnswer(Model& model) {
   return RunAll(model, cache.get(), answer, 16);
 }
 
-/// Ids that look random and are the same everywhere.
+/// Pseudo-random ids, equal on every machine.
 inline std::vector<TokenId> ScatteredIds(size_t count, int64_t vocab, uint32_t seed = 1) {
   std::vector<TokenId> ids;
   uint32_t state = seed * 2654435761u + 1;

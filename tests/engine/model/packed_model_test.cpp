@@ -1,4 +1,4 @@
-// Tiny models whose weights AWQ, GPTQ and gpt-oss keep in 4 bits (tests/golden/make_packed_golden.py).
+// Tiny models with 4-bit weights in the formats of AWQ, GPTQ and gpt-oss (tests/golden/make_packed_golden.py).
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -42,7 +42,7 @@ TEST_P(PackedModel, WeightsAreTheReferencesBitForBit) {
   EXPECT_EQ(values, ReadFloats(PackedFolder(GetParam()) + "/k_proj.f32"));
 }
 
-// Every matrix, and in float arithmetic.
+// Every matrix, in float arithmetic.
 TEST_P(PackedModel, UnpackedItIsTheReferences) {
   const auto files = OpenModelFiles(PackedFolder(GetParam()));
   ASSERT_TRUE(files.ok()) << files.status().ToString();
@@ -68,7 +68,7 @@ TEST_P(PackedModel, UnpackedItIsTheReferences) {
   EXPECT_LT(RelativeError(LogitsOf(**model), ReadFloats(PackedFolder(GetParam()) + "/logits.f32")), 1e-4);
 }
 
-// What is left is the rounding of activations to int8.
+// The difference is the rounding of activations to int8.
 TEST_P(PackedModel, LogitsEqualTheReference) {
   const auto backend = MakeTestBackend();
   auto model = Model::Load(PackedFolder(GetParam()), *backend);
@@ -76,7 +76,7 @@ TEST_P(PackedModel, LogitsEqualTheReference) {
   EXPECT_LT(NormError(LogitsOf(**model), ReadFloats(PackedFolder(GetParam()) + "/logits.f32")), 0.05);
 }
 
-// Inputs that a rank has are in other places where they are sorted by their groups.
+// Sorted by groups, a rank's inputs are at other offsets.
 TEST_P(PackedModel, IsSharedByRanksOrRefused) {
   const auto ranks = testing::MakeTestRanks("cpu", {.tensor = 2});
   const std::vector<Backend*> backends = {ranks[0].get(), ranks[1].get()};
@@ -91,7 +91,7 @@ TEST_P(PackedModel, IsSharedByRanksOrRefused) {
   const auto backend = MakeTestBackend();
   const auto alone = Model::Load(PackedFolder(GetParam()), *backend);
   EXPECT_LT(RelativeError(LogitsOf(**shared), LogitsOf(**alone)),
-            0.01);  // where a sum's last bit turns an int8 to its neighbour
+            0.01);  // where a sum's last bit changes an int8 by one
 }
 
 TEST(PackedBiases, AreDroppedWhereTheyAreZeroAndNotOfTheNetwork) {
@@ -129,7 +129,7 @@ TEST(PackedExperts, LogitsEqualTheReferenceWhereverTheyAreFrom) {
   EXPECT_EQ(logits[0], logits[1]);
 }
 
-// As they are in memory: 4.25 bits for each weight of an expert.
+// Their memory size: 4.25 bits per expert weight.
 TEST(PackedExperts, StayPacked) {
   const auto backend = MakeTestBackend();
   const auto packed = Model::Load(PackedFolder("gpt_oss_mxfp4"), *backend),

@@ -1,6 +1,6 @@
-// Tiny models of every family with weights of one byte: what rounding them costs, and that a GPU computes with just
-// these. How much a network makes of an error is its own affair; so every bound is what errors of the same size, made
-// on purpose, cost the same network.
+// Tiny models of every family with 8-bit weights: the error of rounding them, and that a GPU computes with the same
+// values. A network's error amplification varies, so every bound is the error caused by random perturbations of the
+// same size in the same network.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@
 namespace ringside {
 namespace {
 
-/// ||got - want|| / ||want||; not a number: infinite.
+/// ||got - want|| / ||want||; infinite for NaN.
 double NormError(const std::vector<float>& got, const std::vector<float>& want) {
   double off = 0, size = 0;
   for (size_t i = 0; i < want.size(); ++i) {
@@ -51,7 +51,7 @@ class QuantisedModel : public ::testing::TestWithParam<const char*> {
 INSTANTIATE_TEST_SUITE_P(All, QuantisedModel, ::testing::Values("int8", "fp8"),
                          [](const auto& info) { return std::string(info.param); });
 
-// Single random errors lie within 30 % of their mean.
+// Individual random errors are within 30 % of their mean.
 TEST_P(QuantisedModel, ErrsAsByRandomErrorsOfHalfAStep) {
   for (const char* name : kFamilies) {
     const std::vector<float> want = ReadFloats(GoldenFolder(name) + "/logits.f32");
@@ -64,8 +64,8 @@ TEST_P(QuantisedModel, ErrsAsByRandomErrorsOfHalfAStep) {
   }
 }
 
-// A GPU rounds weights (where rows are odd or many), activations and rows of the cache to its type, which the CPU can
-// do as well; half as much again for what attention rounds within.
+// A GPU rounds weights (if rows are odd or many), activations and cache rows to its type, which the CPU can emulate; 50
+// % more for rounding inside attention.
 TEST_P(QuantisedModel, OnAGpuErrsAsByRoundingsOfItsType) {
   for (const char* name : kFamilies) {
     const TinyRun exact = RunExact(name, dtype_);

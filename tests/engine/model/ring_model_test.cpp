@@ -1,4 +1,4 @@
-// The ring in a network: against the published formulation, and bit for bit against itself however the tokens came.
+// The ring in a network: against the published formulation, and bit for bit against itself for every chunking.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -53,7 +53,7 @@ TEST_P(RingModel, EqualsStreamingAttentionAtEveryPosition) {
   const auto backend = MakeTestBackend();
   const auto model = LoadGolden("llama", *backend);
   const int64_t rows = OwnCache(*model, Window(), 64)->shape().ring_rows();
-  const int64_t length = Window().pinned + rows * 5 / 2;  // the ring has turned 2.5 times
+  const int64_t length = Window().pinned + rows * 5 / 2;  // the ring has wrapped 2.5 times
   const auto ids = ScatteredIds(static_cast<size_t>(length), model->spec().vocab);
   const auto starts = MessageStarts(length);
   StreamingReference reference(GoldenFolder("llama"), model->spec(), Window(), starts);
@@ -93,7 +93,7 @@ TEST_P(RingModel, ALostKeyWouldShow) {
   EXPECT_GT(RelativeError(RunAll(*model, less.get(), ids, 16), want), 0.01);
 }
 
-// Random turns, roll-backs and re-extensions: at the end everything is as if only the remaining tokens had ever been.
+// Random turns, rollbacks and extensions: the final state equals one in which only the remaining tokens ever existed.
 TEST_P(RingModel, RollBacksLeaveNoTrace) {
   const auto backend = MakeTestBackend();
   const auto model = LoadGolden("llama", *backend);
@@ -130,7 +130,7 @@ TEST_P(RingModel, RollBacksLeaveNoTrace) {
   EXPECT_GT(taken, 30);
 }
 
-// Each layer sees one window further back: replaying L (W - 1) tokens gives the cache that was lost.
+// Each layer attends one window further back: replaying L (W - 1) tokens restores a lost cache exactly.
 TEST_P(RingModel, AReplayOfEveryLayersWindowIsExact) {
   const auto backend = MakeTestBackend();
   for (const char* name : {"llama", "gguf_q4_1/model.gguf"}) {
@@ -146,7 +146,7 @@ TEST_P(RingModel, AReplayOfEveryLayersWindowIsExact) {
 
     const auto replayed = [&](int64_t tokens) {
       OwnCache cache(*model, Window(), 16);
-      // Rows that nothing wrote must not be looked at.
+      // Unwritten rows must not be read.
       const std::vector<uint8_t> poison(static_cast<size_t>(cache->shape().slab_bytes()), 0xff);
       backend->CopyToDevice(cache->slab(), poison.data(), poison.size());
       Declare(starts, cache.get());

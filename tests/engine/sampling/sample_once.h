@@ -1,4 +1,4 @@
-// Choosing single tokens on the host in tests: a sampler's choice, done by the reference backend.
+// Sampling single tokens on the host in tests: a sampler's choice, executed by the reference backend.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// The sampler's contract (kernels/token_choice.h, engine/sampling/sampler.cpp), on the reference backend: what each
-// parameter does, in which order, and that the draws follow the distribution they claim.
+// The sampler's contract (kernels/token_choice.h, engine/sampling/sampler.cpp), on the reference backend: the effect of
+// each parameter, their order, and that draws follow the claimed distribution.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -85,7 +85,7 @@ void ExpectFollows(const std::map<TokenId, int>& counts, const Probabilities& ex
   EXPECT_GT((chi_square - freedom) / std::sqrt(2 * freedom), -4.5) << "suspiciously even";
 }
 
-// The definition, written plainly: softmax at the temperature, then top_k, top_p, min_p over a full sort.
+// A direct implementation of the definition: softmax at the temperature, then top_k, top_p, min_p over a full sort.
 Probabilities Reference(const Logits& logits, const SamplingParams& params) {
   std::vector<std::pair<double, TokenId>> order;
   for (size_t i = 0; i < logits.size(); ++i) order.emplace_back(logits[i], static_cast<TokenId>(i));
@@ -219,7 +219,7 @@ TEST(Sampler, CutsFollowTheirDefinitions) {
   }
 }
 
-// The sharpest form: with enough draws every kept token of a small vocabulary appears, and no other.
+// The strictest check: with enough draws every kept token of a small vocabulary appears, and no other.
 TEST(Sampler, KeepsExactlyTheTokensOfTheDefinition) {
   std::mt19937 generator(4);
   for (int round = 0; round < 60; ++round) {
@@ -245,13 +245,14 @@ TEST(Sampler, TopKTiesKeepTheLowestIds) {
 }
 
 TEST(Sampler, TopPKeepsTheBoundaryTokenWhole) {
-  // Probabilities 0.5, 0.3, 0.2: top_p 0.6 keeps two tokens at 5:3. Cutting the boundary would give 5:1.
+  // Probabilities 0.5, 0.3, 0.2: top_p 0.6 keeps two tokens at 5:3. Truncating the second one's probability would give
+  // 5:1.
   const Logits logits = {std::log(0.5f), std::log(0.3f), std::log(0.2f)};
   ExpectFollows(DrawMany({.top_p = 0.6}, logits, 20000), {{0, 0.625}, {1, 0.375}}, 20000);
 }
 
 TEST(Sampler, TopPIsTakenOfWhatTopKLeft) {
-  // Of 0.4, 0.3, 0.3 top_k 2 leaves 4/7 and 3/7: top_p 0.5 is reached by the first alone, though 0.4 < 0.5.
+  // From 0.4, 0.3, 0.3 top_k 2 leaves 4/7 and 3/7: the first alone reaches top_p 0.5, although 0.4 < 0.5.
   const Logits logits = {std::log(0.4f), std::log(0.3f), std::log(0.3f)};
   EXPECT_EQ(DrawMany({.top_k = 2, .top_p = 0.5}, logits, 500).size(), 1u);
   EXPECT_EQ(DrawMany({.top_p = 0.5}, logits, 500).size(), 2u);
@@ -376,7 +377,8 @@ TEST(Sampler, PresenceAndFrequencyCountThisTurnsTokensOnly) {
 }
 
 TEST(Sampler, PenaltiesComeBeforeTemperature) {
-  // Repetition then bias of the draw: at T 0.5 a presence penalty of 1 must weigh exp(-1 / 0.5), not exp(-1).
+  // The penalty is applied before the temperature: at T 0.5 a presence penalty of 1 must weigh exp(-1 / 0.5), not
+  // exp(-1).
   const SamplingParams params{.temperature = 0.5, .presence_penalty = 1.0};
   const double w = std::exp(-2.0);
   ExpectFollows(DrawMany(params, {0, 0}, 20000, {0}), {{0, w / (1 + w)}, {1, 1 / (1 + w)}}, 20000);
@@ -401,7 +403,7 @@ TEST(Sampler, BadWordsBanTheLastIdWhereTheRestMatches) {
   EXPECT_EQ(SampleWith(params, logits, {2, 3, 1}).id, 0) << "no longer at the end";
   params.bad_words = {{0}, {1}};
   EXPECT_EQ(SampleWith(params, logits).id, 2) << "id 0 can be banned";
-  // Across the border between prompt and answer, and after the tail has moved on.
+  // Across the boundary between prompt and answer, and after the tail has moved on.
   params.bad_words = {{2, 3, 0}};
   const std::vector<TokenId> history = {1, 1, 2};
   Sampler sampler(params, 4, history, {});

@@ -1,4 +1,4 @@
-// What a model's files recommend for sampling: read, fallen back from, refused by file and name.
+// Sampling defaults recommended by a model's files: read, overridden, and refused with file and name.
 #include "engine/sampling/sampling_defaults.h"
 
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 namespace ringside {
 namespace {
 
-// Tokens are given by hand; ids from 100 on are special.
+// Tokens are given explicitly; ids from 100 on are special.
 class TableTokens : public Tokenizer {
  public:
   TableTokens(std::map<TokenId, std::string> table, bool strips) : table_(std::move(table)), strips_(strips) {}
@@ -44,7 +44,7 @@ TEST(Detokenizer, ReplacesWhatCanNoLongerBecomeACharacter) {
   EXPECT_EQ(detokenizer.Push(2), "\uFFFDx");
   EXPECT_EQ(detokenizer.Push(3), "\uFFFD");
   EXPECT_EQ(detokenizer.Push(5), "");
-  EXPECT_EQ(detokenizer.Push(6), "\uFFFD\uFFFD");  // a surrogate is two wrong bytes, not one character
+  EXPECT_EQ(detokenizer.Push(6), "\uFFFD\uFFFD");  // a surrogate is two invalid bytes, not one character
   EXPECT_EQ(detokenizer.Push(4), "");
   EXPECT_EQ(detokenizer.Push(1), "\uFFFD");
   EXPECT_EQ(detokenizer.Finish(), "\uFFFD");
@@ -54,7 +54,7 @@ TEST(Detokenizer, ReplacesWhatCanNoLongerBecomeACharacter) {
 TEST(Detokenizer, DropsTheLeadingSpaceOnceAndOnlyAtTheStart) {
   const TableTokens sentence_piece({{1, " a"}, {2, " "}}, true);
   Detokenizer at_start(sentence_piece, true);
-  EXPECT_EQ(at_start.Push(100), "");  // a special token first changes nothing
+  EXPECT_EQ(at_start.Push(100), "");  // a leading special token changes nothing
   EXPECT_EQ(at_start.Push(1), "a");
   EXPECT_EQ(at_start.Push(1), " a");
   Detokenizer one_space(sentence_piece, true);

@@ -8,7 +8,7 @@
 namespace ringside {
 namespace {
 
-/// The number of tokens after which `token(i)`, i = 0, 1, ..., is a loop; -1 = it is none within `most`.
+/// The number of tokens after which `token(i)`, i = 0, 1, ..., is detected as a loop; -1 = not within `most`.
 template <class Token>
 int64_t LoopsAfter(Token token, int64_t most = 8192) {
   RepetitionGuard guard;

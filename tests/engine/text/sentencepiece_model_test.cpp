@@ -1,5 +1,5 @@
-// SentencePiece's own files: what is read of them, in which folders, and what is refused. That ids equal the library's,
-// tokenizer_golden_test.cpp shows.
+// SentencePiece's own files: parsed fields, file locations, refusals. tokenizer_golden_test.cpp checks that ids equal
+// the library's.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -67,7 +67,7 @@ TEST(SentencePieceModel, FieldsThatAreMissingHaveTheirDefaults) {
   EXPECT_TRUE(data->white_space.prefix);
   const auto tokenizer = std::move(*MakeTokenizer(*data));
   EXPECT_THAT(Encode(*tokenizer, {{"  ab  b ", false}}), ElementsAre(6, 5, 6, 4));
-  // White space between special tokens alone is nothing, and every stretch between them has its space in front.
+  // White space alone between special tokens yields nothing, and every other text between them gets a leading space.
   EXPECT_THAT(Encode(*tokenizer, {{"<s>  </s>a", true}}), ElementsAre(1, 2, 6, 3));
   EXPECT_THAT(Encode(*tokenizer, {{"axxya", false}}), ElementsAre(6, 3, 0, 3)) << "one token for unknown characters";
 }
@@ -128,7 +128,8 @@ TEST(SentencePieceModel, AFolderAddsItsOwnTokens) {
   EXPECT_EQ(folder.Read().status().code(), StatusCode::kInvalidArgument);
 }
 
-// facebook/xglm-564M: fairseq's <s>, <pad>, </s> and <unk>, the file's pieces behind its first three, seven more words.
+// facebook/xglm-564M: fairseq's <s>, <pad>, </s> and <unk>, then the file's pieces without its first three, then seven
+// more words.
 TEST(SentencePieceModel, XglmsIdsAreFairseqs) {
   TokenizerFolder folder;
   const auto copy = [&](const std::string& bytes) { folder.Write("sentencepiece.bpe.model", bytes); };
@@ -177,7 +178,7 @@ TEST(Charsmap, HostileRulesAreRefusedOrDoNothing) {
         little(4) + little(0) + std::string(257, 'x') + '\0'}) {
     EXPECT_EQ(Charsmap::Make(wrong).status().code(), StatusCode::kInvalidArgument) << ::testing::PrintToString(wrong);
   }
-  // Units that lead out of the array, in a circle, to a value that is no text, or to half a character.
+  // Units that point outside the array, in a circle, to a value that is not text, or to half a character.
   for (const uint32_t unit : {0xFFFFFFFFu, 0x00000161u, 0x00000561u, 0x7FFFFD61u, 0x80000000u}) {
     std::string bytes = little(4 * 256);
     for (int i = 0; i < 256; ++i) bytes += little(unit ^ static_cast<uint32_t>(i) ^ 0x61);

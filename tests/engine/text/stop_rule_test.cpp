@@ -1,4 +1,4 @@
-// The stop rule: the first stop string complete in the text ends the answer before it, however the text was cut.
+// The stop rule: the first complete stop string ends the answer before it, however the text is split.
 #include "engine/text/stop_rule.h"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ Outcome AnswerOf(const Strings& stops, const Strings& pieces, int64_t min_tokens
   return outcome;
 }
 
-// The definition, over the whole text: the smallest end of any occurrence; of those the longest.
+// The definition, over the whole text: the smallest end of any occurrence; among those the longest.
 Outcome Naive(const Strings& stops, const std::string& text) {
   for (size_t end = 1; end <= text.size(); ++end) {
     std::string best;
@@ -111,9 +111,9 @@ TEST(StopRule, StringsCompleteBelowMinTokensDoNotStop) {
   EXPECT_EQ(AnswerOf({"ab"}, {"ab", "ab", "ab"}, 0), (Outcome{"", true, "ab"}));
   EXPECT_EQ(AnswerOf({"ab"}, {"ab", "ab", "ab"}, 2), (Outcome{"ab", true, "ab"}));
   EXPECT_EQ(AnswerOf({"ab"}, {"ab", "ab", "ab"}, 3), (Outcome{"abab", true, "ab"}));
-  // One begun before and complete after does; and nothing of it was shown.
+  // One that starts before the minimum and is completed after it counts; none of it was shown.
   EXPECT_EQ(AnswerOf({"abcd"}, {"xab", "c", "d"}, 3), (Outcome{"x", true, "abcd"}));
-  // A match that did not count may overlap the one that does.
+  // A match that did not count may overlap one that does.
   EXPECT_EQ(AnswerOf({"aa"}, {"aa", "a"}, 2), (Outcome{"a", true, "aa"}));
 }
 
@@ -131,7 +131,7 @@ TEST(StopRule, AgreesWithASearchOfTheWholeTextHoweverItIsCut) {
     const std::string text = random_text(60);
     Strings pieces;
     for (size_t at = 0; at < text.size();) {
-      const size_t length = generator() % 7;  // empty pieces too
+      const size_t length = generator() % 7;  // including empty pieces
       pieces.push_back(text.substr(at, length));
       at += length;
     }

@@ -1,4 +1,4 @@
-// A folder that a test fills with a tokenizer's files, gone with it. Test threads only.
+// A temporary folder for a tokenizer's files. THREAD: tests only.
 #pragma once
 
 #include <gtest/gtest.h>

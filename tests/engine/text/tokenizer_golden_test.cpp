@@ -48,16 +48,16 @@ std::string Describe(const std::string& text, const std::vector<TokenId>& ids) {
 }
 
 struct Golden {
-  bool with_markup = true;          // the digests cover the text read as markup too
-  bool nfc = false;                 // what comes back is normalised
-  bool keeps_leading_space = true;  // else a text that begins with a space loses it
+  bool with_markup = true;          // the digests also cover the text encoded as markup
+  bool nfc = false;                 // decoded text is normalized
+  bool keeps_leading_space = true;  // otherwise a text's leading space is lost
 };
 
-// Both ways of encoding against the digests of `golden`; decoding gives the text back.
+// Both encodings against the digests of `golden`; decoding restores the text.
 void ExpectGolden(const Tokenizer& tokenizer, const std::string& golden, const Golden& options) {
   const std::vector<uint32_t> want = ReadDigests(golden);
   GoldenStrings strings;
-  std::set<uint8_t> known_bytes;  // a vocabulary may lack bytes that no text of its training had; they vanish
+  std::set<uint8_t> known_bytes;  // a vocabulary may lack bytes absent from its training data; they vanish
   for (TokenId id = 0; id < tokenizer.vocab_size(); ++id) {
     const std::string_view bytes = tokenizer.TokenBytes(id);
     known_bytes.insert(bytes.begin(), bytes.end());
@@ -80,7 +80,9 @@ void ExpectGolden(const Tokenizer& tokenizer, const std::string& golden, const G
                     [&](char c) { return !known_bytes.contains(static_cast<uint8_t>(c)); })) {
       continue;
     }
-    if (tokenizer.strips_leading_space() && valid.find("\u2581") != std::string::npos) continue;  // it means a space
+    if (tokenizer.strips_leading_space() && valid.find("\u2581") != std::string::npos)
+      continue;  // it represents a
+                 // space
     if (!options.keeps_leading_space && valid.starts_with(' ')) continue;
     const bool same = Decode(tokenizer, ids) == valid;
     EXPECT_TRUE(same) << golden << " " << i << " does not come back: " << Describe(text, ids);
@@ -101,7 +103,7 @@ std::unique_ptr<Tokenizer> FromModel(const std::string& name) {
   return std::move(*MakeTokenizer(*ReadSentencePieceModel(ReadGoldenFile(name + ".model"))));
 }
 
-// Ids of ten thousand strings, and their text where every piece is known, against those of SentencePiece.
+// Ids of ten thousand strings, and their decoded text where every piece is known, against SentencePiece's.
 void ExpectSentencePiece(const Tokenizer& tokenizer, const std::string& golden) {
   const std::vector<uint32_t> want = ReadDigests(golden);
   ASSERT_GE(want.size(), 10'000u);
@@ -112,7 +114,7 @@ void ExpectSentencePiece(const Tokenizer& tokenizer, const std::string& golden) 
     const std::vector<TokenId> ids = EncodeOne(tokenizer, text, false);
     Digest digest;
     for (const TokenId id : ids) digest.Add(static_cast<uint32_t>(id));
-    if (text.find("\u2581") == std::string::npos &&  // it means a space
+    if (text.find("\u2581") == std::string::npos &&  // it represents a space
         std::ranges::none_of(ids, [&](TokenId id) { return tokenizer.IsSpecial(id); })) {
       digest.Add(0xFFFFFFFFu);
       for (const char c : Decode(tokenizer, ids)) digest.Add(static_cast<uint8_t>(c));
@@ -189,7 +191,7 @@ TEST(TokenizerGolden, UnigramWhereWhiteSpaceSeparatesWords) {
   ExpectTokenizers(**MakeTokenizer(*ReadTokenizerJson(json.dump())), "unigram_older");
 }
 
-// Bytes to text, whole and one byte at a time, as Python's decoders do it.
+// Bytes to text, whole and byte by byte, as Python's decoders do it.
 class ByteTokens : public Tokenizer {
  public:
   ByteTokens() {
@@ -215,7 +217,7 @@ TEST(TokenizerGolden, DecodingWithReplacementEqualsPython) {
     const std::string bytes = strings.Make(i);
     Digest digest;
     for (const char c : ToValidUtf8(bytes)) digest.Add(static_cast<uint8_t>(c));
-    bool half_surrogate = false;  // Python holds one back for a byte longer than it needs to
+    bool half_surrogate = false;  // Python holds back one byte longer than necessary
     for (size_t k = 0; k + 1 < bytes.size(); ++k) {
       half_surrogate |= bytes[k] == '\xED' && static_cast<uint8_t>(bytes[k + 1]) >= 0xA0 &&
                         static_cast<uint8_t>(bytes[k + 1]) <= 0xBF;

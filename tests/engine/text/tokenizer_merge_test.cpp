@@ -1,5 +1,5 @@
-// The merge against its definition: as long as there is a pair to merge, the one with the lowest rank, the leftmost of
-// equals.
+// The merge against its definition: while a pair can be merged, merge the one with the lowest rank, the leftmost if
+// equal.
 #include "engine/text/tokenizer_merge.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace ringside {
 namespace {
 
-// One pair at a time, found by looking at all of them.
+// One pair at a time, found by scanning all of them.
 std::vector<TokenId> MergeOneByOne(const MergeTable& table, std::vector<TokenId> symbols) {
   while (true) {
     MergeTable::Merge best;
@@ -34,8 +34,8 @@ std::vector<TokenId> MergeOneByOne(const MergeTable& table, std::vector<TokenId>
   }
 }
 
-// A vocabulary grown from `letters` by joining what is there; ranks in order of making (as training gives them), or at
-// random, where many are equal (as scores may be).
+// A vocabulary grown from `letters` by joining existing tokens; ranks in order of creation (as from training), or at
+// random with many ties (as scores may have).
 class RandomMerges {
  public:
   RandomMerges(std::mt19937& random, int letters, int count, bool in_order) : table_(static_cast<size_t>(count)) {
@@ -87,7 +87,7 @@ TEST(MergeTable, EqualsOneMergeAfterAnotherOnShortWords) {
   EXPECT_GT(changed, 2000);
 }
 
-// Long enough for the other queue.
+// Long enough for the priority queue.
 TEST(MergeTable, EqualsOneMergeAfterAnotherOnLongWords) {
   std::mt19937 random(2);
   for (int round = 0; round < 60; ++round) {
@@ -100,7 +100,7 @@ TEST(MergeTable, EqualsOneMergeAfterAnotherOnLongWords) {
   }
 }
 
-// What is cut where no merge joins, is merged as if it had not been cut.
+// A text split where no merge joins gives the same result.
 TEST(MergeTable, ATextMayBeCutWhereNothingJoins) {
   std::mt19937 random(3);
   int cuts = 0;

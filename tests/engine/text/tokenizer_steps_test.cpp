@@ -64,7 +64,7 @@ uint32_t DigestOf(const Tokenizer& tokenizer, const std::string& text) {
   return digest.value();
 }
 
-// How many of the strings of case number `place` have other ids.
+// Number of strings of case `place` whose ids differ.
 size_t Differences(const Tokenizer& tokenizer, size_t place) {
   static const std::vector<uint32_t> want = ReadDigests("steps");
   GoldenStrings strings;
@@ -110,7 +110,7 @@ TEST(TokenizerSteps, NamesInGgufFilesStandForTheirSteps) {
   EXPECT_GE(named, 30u);
 }
 
-// Every name that llama.cpp knows; those of one style share it with a name that is compared above.
+// Every name known to llama.cpp; names of the same style share one that is compared above.
 TEST(TokenizerSteps, EveryNameOfAPreTokenizerIsKnown) {
   for (const char* name : {"default",
                            "minicpm5",
@@ -246,7 +246,7 @@ TEST(TokenizerSteps, AMegabyteOfDigits) {
   }
 }
 
-// What a user wrote never becomes a special token, also where a normaliser would make one of it.
+// User text never becomes a special token, even where a normalizer would create one.
 TEST(TokenizerSteps, SpecialTokensOfNormalisedTextAreReadInMarkupOnly) {
   Json json = ReadGoldenJson("bytes/tokenizer.json");
   json["normalizer"] = {{"type", "Lowercase"}};

@@ -1,5 +1,5 @@
-// The strings of the tokenizer's golden tests: the generator of tests/golden/make_tokenizer_golden.py (class Strings)
-// once more, and the digest that stands for a list of numbers.
+// The strings of the tokenizer's golden tests: a reimplementation of class Strings of
+// tests/golden/make_tokenizer_golden.py, and the digest of a list of numbers.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ std::vector<uint32_t> ReadDigests(const std::string& name);  // <name>.u32
 class GoldenStrings {
  public:
   GoldenStrings();
-  /// String number `i`: any bytes. The first few are long runs of one thing.
+  /// String number `i`: any bytes. The first few are long runs of one character.
   std::string Make(uint64_t i);
   size_t long_runs() const { return long_runs_.size(); }
 

@@ -1,4 +1,5 @@
-// The tokenizer's contract beyond equal ids: special tokens, borders between pieces, end-of-turn tokens, wrong files.
+// The tokenizer's contract beyond equal ids: special tokens, boundaries between pieces, end-of-turn tokens, malformed
+// files.
 #include "engine/text/tokenizer.h"
 
 #include <gmock/gmock.h>
@@ -51,7 +52,7 @@ TEST(Tokenizer, SpecialTokensAreReadInMarkupOnly) {
   const std::vector<TokenId> content = Encode(*tokenizer, {{"<|im_end|>", false}});
   EXPECT_THAT(content, ::testing::Each(::testing::Ne(end)));
   EXPECT_EQ(TextOf(*tokenizer, content), "<|im_end|>");
-  // One that lies across a border of pieces is none.
+  // A marker split over two pieces is not special.
   EXPECT_THAT(Encode(*tokenizer, {{"<|im_", true}, {"end|>", false}}), ::testing::Not(Contains(end)));
   EXPECT_THAT(Encode(*tokenizer, {{"<|im_", true}, {"end|>", true}}), ::testing::Not(Contains(end)));
 }
@@ -169,7 +170,7 @@ TEST(TokenList, IsFullBeforeATextThatCannotFit) {
   }
 }
 
-// ---- what files say ----
+// ---- tokenizer files ---
 
 std::string ReadJsonText(const std::string& name) {
   std::ifstream file(GoldenPath(name + "/tokenizer.json"), std::ios::binary);
@@ -235,7 +236,7 @@ TEST(TokenizerFiles, WhatATextBeginsWithIsTheFilesOrTheConfigsWord) {
   EXPECT_EQ(data->text_begin, id_of(*data, "<|begin_of_text|>"));
   folder.Write("tokenizer_config.json", R"({"bos_token": "<|begin_of_text|>", "add_bos_token": false})");
   EXPECT_EQ(folder.Read()->text_begin, std::nullopt);
-  // XGLM's begin with another token than templates know by the name bos_token.
+  // XGLM's texts begin with a token other than bos_token.
   begins_with("<|eot_id|>");
   folder.Write("tokenizer.json", json.dump());
   folder.Write("tokenizer_config.json", R"({"bos_token": "<|begin_of_text|>"})");
@@ -380,7 +381,7 @@ TEST(TokenizerFiles, Tekken) {
   EXPECT_EQ(ReadTekken("[").status().code(), StatusCode::kInvalidArgument);
 }
 
-// Any member of any shape anywhere: a Status or a tokenizer that works, never a crash.
+// Any value of any type anywhere: a Status or a working tokenizer, never a crash.
 TEST(TokenizerFiles, ShapesThatNobodyExpects) {
   const std::vector<Json> odd = {
       nullptr, true, -1, 1e300, "x", "", Json::array(), Json::object(), Json::array({1, nullptr})};
@@ -474,7 +475,7 @@ TEST(RealModelTokenizer, ReadsTheModelsFacts) {
   const auto tokenizer = std::move(*MakeTokenizer(*data));
   EXPECT_EQ(tokenizer->vocab_size(), 49152);
   EXPECT_EQ(tokenizer->FindSpecial("<|im_end|>"), 2);
-  // Two spaces before a digit: the digit stands alone, so the spaces are one token.
+  // Two spaces before a digit: the digit is separate, so the spaces are one token.
   EXPECT_EQ(Encode(*tokenizer, {{"a  1", false}}).size(), 3u);
 }
 

@@ -1,5 +1,5 @@
-// What the engine does while caches are on their way between slots and host memory: others go on, nobody uses a slab
-// too early, what is no longer wanted is not stored.
+// The engine while caches are in flight between slots and host memory: other turns continue, no slab is reused too
+// early, unwanted caches are not stored.
 #include <thread>
 
 #include "tests/engine/lagging_backend.h"
@@ -22,7 +22,7 @@ class EngineCopiesTest : public EngineTiersTest {
     ASSERT_TRUE(started.ok()) << started.status().ToString();
     engine_ = std::move(*started);
   }
-  /// A turn without an end, that decodes.
+  /// An endless decoding turn.
   SubmittedTurn Talk(TimelineId timeline) {
     SubmittedTurn turn = Turn(5000 + timeline, timeline, Tokens(10, 2), -1);
     EXPECT_TRUE(engine_->Submit(turn.request).ok());
@@ -71,7 +71,7 @@ TEST_P(EngineCopiesTest, ATurnThatComesDuringTheCopyKeepsItsSlot) {
   SubmittedTurn third = Turn(3, 3, Tokens(30, 3), 4);
   ASSERT_TRUE(engine_->Submit(third.request).ok());
   third.sink->WaitForPosition(1);
-  ExpectResumed(Resume(2), CacheSource::kSlot);  // its step used the slab: the copy is over by then
+  ExpectResumed(Resume(2), CacheSource::kSlot);  // its step used the slab: the copy is complete by then
   engine_->Cancel(talking.request.turn);
   ExpectRight(Tokens(10, 2), talking.sink->Wait());
   lagging_.Hold(false);
@@ -104,7 +104,7 @@ TEST_P(EngineCopiesTest, WhatIsErasedDuringTheCopyIsNotStored) {
   Settle();
   EXPECT_EQ(engine_->Where(Owner(2)), CacheSource::kSlot);
   ASSERT_TRUE(WaitFor([&](auto done) { engine_->Erase(2, Owner(2), done); }).ok());
-  Say(4);  // the slab is lent again: the copy out of it comes first
+  Say(4);  // the slab is lent again: the copy out of it completes first
   lagging_.Hold(false);
   SettleTiers();
   EXPECT_EQ(engine_->Where(Owner(2)), std::nullopt);
@@ -214,7 +214,7 @@ TEST_P(EngineCopiesTest, WhatIsUnderWayAtTheEndIsStored) {
   EXPECT_TRUE(tiers_->Find(Owner(2)).has_value());
 }
 
-// Many conversations, few slots, copies all the time, some of them parked, forked and erased on the way.
+// Many conversations, few slots, continuous copies; some conversations are parked, forked and erased meanwhile.
 TEST_P(EngineCopiesTest, EveryTokenIsRightAmongManyThatComeAndGo) {
   StartLagging({.slots = 4}, {.idle_ms = 1});
   std::mt19937 random(1);
@@ -256,14 +256,14 @@ TEST_P(EngineCopiesTest, AnIdleCacheIsWrittenBackAndItsSlotIsThereAtOnce) {
   while (!stored(1) || !stored(2)) Settle();
   EXPECT_EQ(engine_->Where(Owner(1)), CacheSource::kSlot);
   EXPECT_EQ(engine_->Where(Owner(2)), CacheSource::kSlot);
-  lagging_.Hold(true);  // whatever had to be copied now would never be
+  lagging_.Hold(true);  // any copy started now would never complete
   const int64_t copies = lagging_.copies();
   EXPECT_EQ(Say(3).reason, FinishReason::kLength);
   EXPECT_EQ(engine_->Where(Owner(1)), CacheSource::kHost) << "the least recently used one went";
   ExpectResumed(Resume(2), CacheSource::kSlot);
   EXPECT_LE(lagging_.copies(), copies + 1) << "that of the third, which is idle now";
   lagging_.Hold(false);
-  engine_->Close(2);  // or its slot, which has more of the same tokens, would be copied
+  engine_->Close(2);  // otherwise its slot, which has more of these tokens, would be copied
   engine_->Close(3);
   ExpectResumed(Resume(1), CacheSource::kHost);
 }
@@ -312,10 +312,10 @@ TEST_P(EngineCopiesTest, BesideOthersATurnBeginsWhenItsCacheShouldBeInBeforeTheS
   };
   Say(2);
   park(2);
-  ExpectResumed(Resume(2), CacheSource::kHost);  // so the rate is known
+  ExpectResumed(Resume(2), CacheSource::kHost);  // so that the rate is known
   park(2);
   SubmittedTurn talking = Talk(1);
-  lagging_.Hold(true);  // the copy ends when a step uses its slab, and not before
+  lagging_.Hold(true);  // the copy completes when a step uses its slab, and not before
   std::vector<TokenId> tokens = Tokens(30, 1);
   const TurnEnd end = Run(Turn(9, 2, tokens, 4));
   EXPECT_EQ(end.report.source, CacheSource::kHost);

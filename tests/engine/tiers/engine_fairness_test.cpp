@@ -1,5 +1,5 @@
 // An account that takes all slots: another account's turn preempts one of its turns, which continues with its next
-// token and computes nothing again. The tests count steps, not time.
+// token and recomputes nothing. The tests count steps, not time.
 #include <array>
 #include <map>
 
@@ -10,7 +10,7 @@
 namespace ringside {
 namespace {
 
-/// Counts the steps of the engine until a turn's first token.
+/// Counts the engine's steps until a turn's first token.
 class CountingSink final : public TokenSink {
  public:
   CountingSink(const std::atomic<int64_t>& steps, std::shared_ptr<TokenSink> next)
@@ -22,7 +22,7 @@ class CountingSink final : public TokenSink {
     next_->OnTokens(delta);
   }
   void OnEnd(const TurnEnd& end) override { next_->OnEnd(end); }
-  /// How many had begun when the first token came.
+  /// Steps launched when the first token arrived.
   int64_t first() const { return first_; }
 
  private:
@@ -38,7 +38,7 @@ class EngineFairnessTest : public EngineTiersTest {
   void SetUp() override {
     network_.OnStep([this] { Step(); });
   }
-  void TearDown() override { engine_.reset(); }  // before what it calls
+  void TearDown() override { engine_.reset(); }  // before the objects it calls
   void Step() {
     const int64_t step = ++steps_;
     std::function<void()> call;
@@ -49,7 +49,7 @@ class EngineFairnessTest : public EngineTiersTest {
     }
     if (call) call();
   }
-  /// Runs on the engine's thread in that step: what it submits is looked at when the next one is planned.
+  /// Runs on the engine's thread in that step: submissions are considered when the next one is planned.
   void AtStep(int64_t step, std::function<void()> call) {
     std::lock_guard lock(mutex_);
     at_step_[step] = std::move(call);
@@ -61,7 +61,7 @@ class EngineFairnessTest : public EngineTiersTest {
     return turn;
   }
   void Submit(const SubmittedTurn& turn) { EXPECT_TRUE(engine_->Submit(turn.request).ok()); }
-  /// Submits and notes when its first token comes: `*first` steps later.
+  /// Submits, and records the step of its first token: `*first` steps later.
   SubmittedTurn MakeCounted(const std::string& account, size_t prompt, int64_t max_tokens) {
     SubmittedTurn turn = Make(account, prompt, max_tokens);
     counting_.push_back(std::make_shared<CountingSink>(steps_, turn.request.sink));
@@ -104,7 +104,7 @@ TEST_P(EngineFairnessTest, AShortTurnOfAnotherAccountHasItsFirstTokenAfterTwoSte
   const EngineStats stats = SettledStats();
   EXPECT_EQ(stats.turns_preempted, 1u);
   EXPECT_EQ(stats.turns_gave_way, 0u);
-  // Nothing is computed again, but for the token that the preempted turn had not fed.
+  // Nothing is recomputed except the token that the preempted turn had sampled but not computed.
   int64_t rows = Length(other);
   for (const SubmittedTurn& turn : many) rows += Length(turn);
   EXPECT_LE(network_.rows_computed(), rows + 4);
@@ -113,10 +113,11 @@ TEST_P(EngineFairnessTest, AShortTurnOfAnotherAccountHasItsFirstTokenAfterTwoSte
 TEST_P(EngineFairnessTest, LongPromptsOfOneAccountDelayNobodyElse) {
   StartInMemory({.slots = kSlots, .prefill_chunk = 4, .step_tokens = 8});
   std::vector<SubmittedTurn> many;
-  // Within the window: what replays only its first tokens cannot be saved yet, and is not preempted at once.
+  // Within the window: a turn that is still replaying its first tokens cannot be saved yet, and is not preempted at
+  // once.
   for (int i = 0; i < 32; ++i) many.push_back(Make("many", 24, 2));
   const SubmittedTurn other = MakeCounted("one", 4, 4);
-  // An account that comes after the first 2,048 tokens is counted below the others.
+  // An account that arrives after the first 2,048 tokens starts with a lower counter than the others.
   ExpectRightTurn([&] {
     const SubmittedTurn first = Make("many", 10, 1200);
     Submit(first);
@@ -171,7 +172,7 @@ TEST_P(EngineFairnessTest, MoreAccountsThanSlotsTakeTurnsByQuanta) {
   });
   Submit(turns[0]);
   for (const SubmittedTurn& turn : turns) ExpectRightTurn(turn);
-  // Two at a time, each for a quantum before others.
+  // Two at a time, each for a quantum before the others.
   for (size_t i = 0; i < turns.size(); ++i) {
     EXPECT_LE(counting_[i]->first(), static_cast<int64_t>(i / 2 + 1) * (kQuantumSteps + 8)) << i;
   }
@@ -201,7 +202,7 @@ TEST_P(EngineFairnessTest, AnAccountThatWasServedLittleDoesNotWaitForAQuantum) {
   for (const SubmittedTurn& turn : many) ExpectRightTurn(turn);
 }
 
-// Prompts whose tokens are embedded or scored, one of a slot each: a short turn comes in between.
+// Embedded or scored prompts, each in one slot: a short turn is scheduled in between.
 TEST_P(EngineFairnessTest, EmbeddedAndScoredTurnsContinueAfterAPreemption) {
   for (const bool kept : {true, false}) {
     for (const bool embedded : {true, false}) {
@@ -260,7 +261,7 @@ TEST_P(EngineFairnessTest, BeamsOfAnotherAccountDelayNoShortTurn) {
       beams.back().request.account = "beams";
       beams.back().request.sampling.beams.width = 2;  // a turn takes all slots
     }
-    ExpectRightTurn([&] {  // the account has been served more than one that comes
+    ExpectRightTurn([&] {  // the account has been served more than the arriving one
       const SubmittedTurn before = Make("beams", 10, 1200);
       Submit(before);
       return before;

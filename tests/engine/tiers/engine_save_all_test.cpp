@@ -1,4 +1,4 @@
-// Saving all caches onto a slow disk: in the order of their last use, several at a time, and what is left is told.
+// Saving all caches to a slow disk: most recently used first, several at a time, and the remaining ones are reported.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -60,7 +60,7 @@ TEST_P(EngineSaveAllTest, WhatWasUsedLastIsSavedFirst) {
 TEST_P(EngineSaveAllTest, WhatIsLeftIsTold) {
   StartOnSlowDisk(/*host_bytes=*/1 << 20);
   std::future<Status> saved = SaveAll();
-  // Eight are on their way; the others are in their slots still.
+  // Eight are in flight; the others are still in their slots.
   while (engine_->stats().unsaved != kSlots - 2 * TieredStore::kWriters) std::this_thread::yield();
   EXPECT_GT(engine_->stats().unsaved_bytes, 0);
   (void)disk_->WaitForPuts(TieredStore::kWriters);

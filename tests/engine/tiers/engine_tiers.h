@@ -1,5 +1,5 @@
-// The fixture of tests of the engine with tiers: the hash network, tiers of memory behind a gate, turns that are
-// checked against the definition.
+// The fixture of engine tests with tiers: the hash network, in-memory tiers behind a gate, and turns checked against
+// the definition.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,13 +15,13 @@
 
 namespace ringside {
 
-// On a network that is waited for after every step, or that runs ahead.
+// On a network in step, or with run-ahead.
 class EngineTiersTest : public ::testing::TestWithParam<bool> {
  protected:
   static constexpr RingWindow kWindow{4, 24, Eviction::kTurn};
   static constexpr int64_t kMinute = 60'000, kMeasured = -1;  // deadlines
 
-  // Tiers of memory: `host` and, behind a gate, `disk`.
+  // Tiers in memory: `host` and, behind a gate, `disk`.
   void StartInMemory(EngineOptions options, EngineStorage storage = {}, int64_t host_bytes = 1 << 20,
                      const Clock& clock = SystemClock::Instance(), TieredStoreOptions limits = {}) {
     auto disk = std::make_unique<GatedStore>(1 << 20);
@@ -29,7 +29,7 @@ class EngineTiersTest : public ::testing::TestWithParam<bool> {
     limits.host_idle_ms = limits.sweep_ms = 0;
     tiers_ = std::make_unique<TieredStore>(std::make_unique<RamStore>(host_bytes), std::move(disk), limits);
     storage.tiers = tiers_.get();
-    // However busy the machine: what is stored comes back.
+    // On any machine, however busy: stored caches are restored.
     if (storage.fetch_deadline_ms == 0) storage.fetch_deadline_ms = kMinute;
     if (storage.fetch_deadline_ms == kMeasured) storage.fetch_deadline_ms = 0;
     Start(options, storage, clock);
@@ -45,7 +45,7 @@ class EngineTiersTest : public ::testing::TestWithParam<bool> {
   static SubmittedTurn Turn(TurnId turn, TimelineId timeline, std::vector<TokenId> tokens, int64_t max_tokens) {
     SubmittedTurn out = GreedyTurn(turn, timeline, std::move(tokens), {}, kWindow, max_tokens);
     out.request.owner = Owner(timeline);
-    out.request.account = Owner(timeline);  // none takes over what another has in a slot
+    out.request.account = Owner(timeline);  // separate accounts, so that none reuses another's slot
     return out;
   }
   static std::string Owner(TimelineId timeline) { return "conv_" + std::to_string(timeline); }
@@ -54,9 +54,9 @@ class EngineTiersTest : public ::testing::TestWithParam<bool> {
     EXPECT_TRUE(accepted.ok()) << accepted.ToString();
     return accepted.ok() ? turn.sink->Wait() : TurnEnd{};
   }
-  /// A turn of `n` tokens and one of the answer's, on a timeline of its own.
+  /// A turn of `n` tokens and one sampled token, on a new timeline.
   TurnEnd Say(TimelineId timeline, size_t n = 30) { return Run(Turn(1000 + timeline, timeline, Tokens(n, 1), 1)); }
-  /// What comes back for the timeline that Say made: its tokens, the one answered, one more.
+  /// Continues the timeline of Say: its tokens, the sampled one, one more.
   TurnEnd Resume(TimelineId timeline, size_t n = 30) {
     std::vector<TokenId> tokens = Tokens(n, 1);
     tokens.push_back(HashNetwork::Expected(tokens, {}, kWindow));
@@ -71,7 +71,7 @@ class EngineTiersTest : public ::testing::TestWithParam<bool> {
       tokens.push_back(id);
     }
   }
-  /// The report of a Resume whose stored cache held the first `n` of its 32 tokens.
+  /// Checks the report of a Resume whose stored cache held the first `n` of its 32 tokens.
   static void ExpectResumed(const TurnEnd& end, CacheSource source, int64_t n = 30) {
     EXPECT_EQ(end.reason, FinishReason::kLength) << end.error.ToString();
     EXPECT_EQ(end.report.source, source);
@@ -91,15 +91,15 @@ class EngineTiersTest : public ::testing::TestWithParam<bool> {
     for (auto& id : tokens) id = static_cast<TokenId>(random() % HashNetwork::kVocab);
     return tokens;
   }
-  /// After everything asked of the engine so far has happened and its numbers are published: when the second of two
-  /// messages is looked at, the step that began with the first is over.
+  /// Waits until everything requested so far has happened and its statistics are published: when the engine reads the
+  /// second of two messages, the step that began with the first is over.
   void Settle() {
     for (int i = 0; i < 2; ++i) {
       const Status erased = WaitFor([&](auto done) { engine_->Erase(0, "", done); });
       ASSERT_TRUE(erased.ok()) << erased.ToString();
     }
   }
-  /// After what was offered to the tiers has been taken in.
+  /// Waits until the tiers have accepted everything offered.
   void SettleTiers() {
     Settle();
     ASSERT_TRUE(WaitFor([&](auto done) { tiers_->Erase("nobody", done); }).ok());

@@ -1,5 +1,4 @@
-// The engine and the tiers where something goes wrong: what cannot come back is computed again, and nothing holds up
-// anybody else.
+// Faults in engine and tiers: a cache that cannot be restored is recomputed, and other turns are not delayed.
 #include <future>
 
 #include "tests/engine/tiers/engine_tiers.h"
@@ -32,7 +31,7 @@ TEST_P(EngineTiersTest, AnotherModelsCacheIsComputedAgain) {
   start(2);
   ExpectRecomputed(Resume(1));
   EXPECT_EQ(SettledStats().fetches_failed, 1u);
-  // What is saved now is of this model.
+  // Caches saved now belong to this model.
   engine_->Park(1);
   EXPECT_EQ(Run(Turn(9, 1, Tokens(30, 1), 6)).report.source, CacheSource::kHost);
 }
@@ -86,19 +85,19 @@ TEST_P(EngineTiersTest, StorageThatNeverAnswersCostsADeadlineAndNothingElse) {
   SubmittedTurn waits = Turn(1, 1, tokens, 6);
   ASSERT_TRUE(engine_->Submit(waits.request).ok());
   gate_->WaitForVisitors(1);
-  // Others go on: whole turns begin and end while the storage thread stands still.
+  // Others continue: whole turns start and end while the storage thread is blocked.
   ExpectRight(Tokens(30, 1), Say(2));
   clock_.AdvanceMs(499);
   ExpectRight(Tokens(30, 1), Say(3));
   EXPECT_EQ(SettledStats().turns_waiting, 1);
   EXPECT_EQ(SettledStats().fetches_late, 0u);
   clock_.AdvanceMs(1);
-  engine_->Cancel(12345);  // wakes the engine, whose clock stands still
+  engine_->Cancel(12345);  // wakes the engine, whose clock is stopped
   const TurnEnd end = waits.sink->Wait();
   ExpectRecomputed(end);
   ExpectRight(tokens, end);
   EXPECT_EQ(SettledStats().fetches_late, 1u);
-  gate_->Open();  // the answer comes, and nobody wants it
+  gate_->Open();  // the result arrives after it was abandoned
   Settle();
   EXPECT_EQ(SettledStats().restores_disk, 0u);
   tokens.insert(tokens.end(), end.output.begin(), end.output.end());
@@ -128,7 +127,7 @@ TEST_P(EngineTiersTest, AFetchThatDoesNotEndDelaysNoTurnBeforeIt) {
     ASSERT_TRUE(engine_->Submit(waits.request).ok());
     gate_->WaitForVisitors(1);
     ExpectRight(Tokens(30, 1), Say(3));  // nothing is stored
-    // The waiting turn's account has been served more, so this one is first in line.
+    // The waiting turn's account has been served more, so this one is first in the queue.
     ExpectResumed(Resume(2), CacheSource::kHost);
     EXPECT_EQ(SettledStats().turns_waiting, 1);
     gate_->Open();
@@ -162,7 +161,7 @@ TEST_P(EngineTiersTest, AnOutstandingFetchOfATimelineThatIsGoneHarmsNothing) {
   gate_->Open();
   told.get_future().wait();
   EXPECT_TRUE(erased.ok()) << erased.ToString();
-  // The fourth was not disturbed, the others come back as they may.
+  // The fourth was unaffected; the others may be restored or recomputed.
   const TurnEnd fourth = turns[3].sink->Wait();
   EXPECT_EQ(fourth.report.source, CacheSource::kDisk);
   ExpectRight(Tokens(30, 1), fourth);
@@ -171,7 +170,7 @@ TEST_P(EngineTiersTest, AnOutstandingFetchOfATimelineThatIsGoneHarmsNothing) {
   EXPECT_EQ(Resume(3).report.source, CacheSource::kNew);
 }
 
-// What is read for turns that wait is held in memory: no more of it than there are slots.
+// Caches read for waiting turns occupy host memory: no more of them than slots.
 TEST_P(EngineTiersTest, ManyTurnsThatWaitForTheirCachesAllGetThem) {
   StartInMemory({.slots = 2}, {.fetch_deadline_ms = kMinute});
   std::vector<SubmittedTurn> turns;
@@ -226,20 +225,20 @@ TEST_P(EngineTiersTest, ASecondTurnBehindAFetchIsRefusedAsBusyNotTheFirst) {
   EXPECT_EQ(end.error.code(), StatusCode::kBusy);
 }
 
-// Storage that is stuck holds nobody up: caches are captured under pressure, offered, refused, and turns go on.
+// Stuck storage blocks no turn: caches are captured under pressure, offered, refused, and turns continue.
 TEST_P(EngineTiersTest, PressureNeverWaitsForStorage) {
   StartInMemory({.slots = 2}, {}, /*host_bytes=*/8 << 10, SystemClock::Instance(), {.queue = 4});
   Say(1);
   engine_->Park(1);
   MoveToDisk();
   gate_->Shut();
-  engine_->Prefetch(Owner(1));  // the answering thread now stands at the gate
+  engine_->Prefetch(Owner(1));  // the answering thread is now blocked at the gate
   gate_->WaitForVisitors(1);
   for (TimelineId timeline = 10; timeline < 60; ++timeline) ExpectRight(Tokens(30, 1), Say(timeline));
   const EngineStats stats = SettledStats();
   EXPECT_EQ(stats.slots_taken, 48u);
-  EXPECT_EQ(stats.captures, 49u);       // and the one that was parked
-  EXPECT_EQ(stats.saves_refused, 44u);  // four wait
+  EXPECT_EQ(stats.captures, 49u);       // plus the parked one
+  EXPECT_EQ(stats.saves_refused, 44u);  // four are queued
   ExpectRecomputed(Resume(40));
   gate_->Open();
 }
@@ -261,16 +260,16 @@ TEST_P(EngineTiersTest, WhatLedToAnErrorIsKeptNowhere) {
 
 TEST_P(EngineTiersTest, TheSlowerWayIsNotTaken) {
   StartInMemory({.slots = 1}, {.fetch_deadline_ms = kMeasured}, 1 << 20, clock_);
-  // A step takes a second of the clock: computing is slow, so whatever is stored is loaded.
+  // A step takes a second of the clock: computing is slow, so stored caches are always loaded.
   network_.OnStep([&] { clock_.AdvanceMs(1000); });
   Say(1);
   EXPECT_GT(SettledStats().prefill_tokens_per_second, 0);
   engine_->Park(1);
   MoveToDisk();
-  ExpectResumed(Resume(1), CacheSource::kDisk);  // and measures how fast the disk is
+  ExpectResumed(Resume(1), CacheSource::kDisk);  // and measures the disk's speed
   engine_->Park(1);
   MoveToDisk();
-  // Now a step takes a nanosecond, which no disk can beat.
+  // Now a step takes a nanosecond, faster than any disk.
   network_.OnStep([&] { clock_.AdvanceNs(1); });
   for (TimelineId timeline = 100; timeline < 200; ++timeline) Say(timeline);
   const uint64_t before = SettledStats().recomputed_instead;

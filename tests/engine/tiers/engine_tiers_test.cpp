@@ -1,4 +1,4 @@
-// The engine and the tiers: what loses its slot comes back, from where the report says.
+// The engine and the tiers: an evicted cache is restored, from the tier named in the report.
 #include "tests/engine/tiers/engine_tiers.h"
 
 #include <thread>
@@ -20,7 +20,7 @@ TEST_P(EngineTiersTest, ATakenSlotComesBackFromHostMemory) {
   const TurnEnd end = Resume(1);
   ExpectResumed(end, CacheSource::kHost);
   EXPECT_GT(end.report.restore_ms, 0);
-  EXPECT_EQ(network_.rows_computed() - before, 2 + 5);  // the report's two, and the answer's but the last
+  EXPECT_EQ(network_.rows_computed() - before, 2 + 5);  // the report's two, and all answer tokens but the last
   const EngineStats stats = SettledStats();
   EXPECT_EQ(stats.restores_host, 1u);
   EXPECT_EQ(stats.captures, 2u);
@@ -74,7 +74,7 @@ TEST_P(EngineTiersTest, AnIdleCacheIsSavedAndGivesItsSlotBackAndABusyOneNever) {
   EXPECT_EQ(engine_->Where(Owner(1)), CacheSource::kSlot);
   clock_.AdvanceMs(999);
   const size_t told = busy.sink->ids().size();
-  busy.sink->WaitForTokens(told + 5);  // steps in which nothing was idle for long enough
+  busy.sink->WaitForTokens(told + 5);  // steps during which nothing was idle long enough
   EXPECT_EQ(engine_->Where(Owner(1)), CacheSource::kSlot);
   clock_.AdvanceMs(1);
   while (engine_->Where(Owner(1)) != CacheSource::kHost) std::this_thread::yield();
@@ -85,7 +85,7 @@ TEST_P(EngineTiersTest, AnIdleCacheIsSavedAndGivesItsSlotBackAndABusyOneNever) {
   ExpectResumed(Resume(1), CacheSource::kHost);
 }
 
-// The engine's thread sleeps while there is nothing to do; idle times must wake it.
+// The engine's thread sleeps without work; idle timeouts must wake it.
 TEST_P(EngineTiersTest, AnEngineWithNothingToDoStillSavesWhatIsIdle) {
   StartInMemory({.slots = 2}, {.idle_ms = 20});
   Say(1);
@@ -98,9 +98,9 @@ TEST_P(EngineTiersTest, ParkSavesAndForgets) {
   StartInMemory({.slots = 2});
   Say(1);
   engine_->Park(1);
-  engine_->Park(77);  // unknown: nothing
+  engine_->Park(77);  // unknown: no effect
   ExpectResumed(Resume(1), CacheSource::kHost);
-  // Under another number it is the same conversation.
+  // The same conversation under another number.
   engine_->Park(1);
   std::vector<TokenId> tokens = Tokens(30, 1);
   SubmittedTurn turn = Turn(9, 50, tokens, 2);
@@ -154,7 +154,7 @@ TEST_P(EngineTiersTest, CapturesAreIncremental) {
   engine_->Park(1);
   SettleTiers();
   const uint64_t whole = engine_->stats().captured_bytes;
-  Run(Turn(2, 1, tokens, 0));  // nothing new at all
+  Run(Turn(2, 1, tokens, 0));  // no new tokens at all
   engine_->Park(1);
   SettleTiers();
   EXPECT_EQ(SettledStats().captured_bytes, whole);
@@ -165,7 +165,7 @@ TEST_P(EngineTiersTest, CapturesAreIncremental) {
   engine_->Park(1);
   SettleTiers();
   EXPECT_EQ(tiers_->stats().stored, stored + 1);
-  // The pinned chunk was not touched.
+  // The pinned chunk is unchanged.
   EXPECT_LT(SettledStats().captured_bytes - whole, whole);
 }
 
@@ -223,7 +223,7 @@ TEST_P(EngineTiersTest, AForkComputesNothingAgain) {
   MoveToDisk();
   engine_->Fork(0, 4, Owner(1), Owner(4));
   ExpectResumed(Resume(4), CacheSource::kHost, 31);
-  // One without a name can be forked out of its slot.
+  // A timeline without a name can be forked out of its slot.
   SubmittedTurn nameless = Turn(1, 8, Tokens(30, 1), 1);
   nameless.request.owner.clear();
   Run(nameless);
@@ -247,7 +247,7 @@ TEST_P(EngineTiersTest, AForkOfARunningTurnHasWhatWasComputed) {
   asked.set_value();
   const TurnEnd end = running.sink->Wait();
   ExpectRight(Tokens(30, 1), end);
-  // The fork was made when the fifth token was there and not yet fed.
+  // The fork was made when the fifth token was sampled but not computed.
   std::vector<TokenId> tokens = Tokens(30, 1);
   tokens.insert(tokens.end(), end.output.begin(), end.output.begin() + 5);
   const TurnEnd fork = Run(Turn(2, 2, tokens, 3));

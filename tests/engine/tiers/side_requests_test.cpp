@@ -1,4 +1,4 @@
-// Short requests that nothing continues (titles, probes) take no slot and no host memory from a conversation.
+// Short requests without a continuation (titles, probes) displace no conversation from its slot or host memory.
 #include "tests/engine/tiers/engine_tiers.h"
 
 namespace ringside {
@@ -8,7 +8,7 @@ class SideRequestsTest : public EngineTiersTest {
  protected:
   static constexpr TimelineId kConversation = 1, kOther = 2;
 
-  /// As a stateless request: its cache never leaves memory.
+  /// As a stateless request: its cache is never stored on disk.
   SubmittedTurn Stateless(TimelineId timeline, std::vector<TokenId> tokens, int64_t max_tokens, bool continues) {
     SubmittedTurn turn = Turn(next_turn_++, timeline, std::move(tokens), max_tokens);
     turn.request.owner = std::string(TieredStore::kMemoryOnly) + std::to_string(timeline);
@@ -78,7 +78,7 @@ TEST_P(SideRequestsTest, WithOneSlotLeaveAConversationInHostMemory) {
 // A conversation's first turn counts as such a request only while it is short, and only in memory.
 TEST_P(SideRequestsTest, ConversationsOnDiskAreNone) {
   StartInMemory({.slots = 2});
-  Run(Turn(next_turn_++, kConversation, Tokens(9, 1), 2));  // the owner's name is a stored one's
+  Run(Turn(next_turn_++, kConversation, Tokens(9, 1), 2));  // the owner's name is that of a stored conversation
   Run(Stateless(50, Tokens(9, 50), 2, false));
   Run(Stateless(51, Tokens(9, 51), 2, false));
   Settle();

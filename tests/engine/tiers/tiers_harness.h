@@ -1,5 +1,4 @@
-// What tests of the engine with tiers share: a folder, tiers over it that can be reopened, a store that answers when it
-// is told to.
+// Shared by engine tests with tiers: a folder, tiers on it that can be reopened, and a store that answers on demand.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +17,7 @@
 
 namespace ringside {
 
-/// Passes everything on to a store of its own, but while the gate is shut whoever reads waits in front of it.
+/// A store decorator with a gate: while it is closed, readers wait.
 class GatedStore final : public Store {
  public:
   explicit GatedStore(int64_t budget_bytes, const Clock& clock = SystemClock::Instance())
@@ -33,7 +32,7 @@ class GatedStore final : public Store {
     shut_ = false;
     changed_.notify_all();
   }
-  /// Until so many have come to the shut gate since the start.
+  /// Waits until `n` readers have reached the closed gate since the start.
   void WaitForVisitors(int64_t n) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return visitors_ >= n; });
@@ -57,7 +56,7 @@ class GatedStore final : public Store {
   StoreIndex& index() override { return inner_.index(); }
   int64_t budget_bytes() const override { return inner_.budget_bytes(); }
 
-  /// One bit of every part that is read from now on is wrong.
+  /// Flips one bit of every part read from now on.
   void Damage() { damaged_ = true; }
 
  private:
@@ -77,10 +76,10 @@ class GatedStore final : public Store {
   int64_t visitors_ = 0;
 };
 
-/// A data folder and the tiers over it: host memory and RocksDB, which outlive an engine and can be reopened.
+/// A data folder and its tiers: host memory and RocksDB, which outlive an engine and can be reopened.
 class TierFolder {
  public:
-  /// `in_memory`: where there is such a place, on a file system that no disk slows down.
+  /// `in_memory`: on a RAM file system, if there is one.
   explicit TierFolder(bool in_memory = false) {
     const bool shared_memory = in_memory && std::filesystem::exists("/dev/shm");
     const auto place = shared_memory ? std::filesystem::path("/dev/shm") : std::filesystem::temp_directory_path();
@@ -94,7 +93,7 @@ class TierFolder {
   }
 
   const std::string& path() const { return path_; }
-  /// Closes what is open and opens it anew: what was in memory only is gone. Idle times pass only in Sweep.
+  /// Closes and reopens the tiers: caches that were only in memory are lost. Idle times expire only in Sweep.
   TieredStore& Open(int64_t host_bytes, int64_t disk_bytes) {
     tiers_.reset();
     auto disk = RocksDbStore::Open({.path = path_, .budget_bytes = disk_bytes});

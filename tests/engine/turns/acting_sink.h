@@ -1,5 +1,4 @@
-// A sink that does something in the middle of a turn, on the engine's thread: what it asks of the engine is heard
-// before the next step.
+// A sink that acts in the middle of a turn, on the engine's thread: its requests take effect before the next step.
 #pragma once
 
 #include <functional>
@@ -10,7 +9,7 @@
 
 namespace ringside {
 
-/// Does something at the moment at which so many tokens have been told, or, with 0, when the turn begins.
+/// Acts when `tokens` tokens have been delivered, or, with 0, when the turn starts.
 class ActingSink final : public TokenSink {
  public:
   ActingSink(std::shared_ptr<WaitingSink> told, size_t tokens, std::function<void()> act)

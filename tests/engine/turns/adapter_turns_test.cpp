@@ -1,5 +1,5 @@
-// Turns under LoRA adapters: those that run together answer as each does alone; two turns are one; what is cached under
-// one adapter is kept, shared, saved and brought back under that one only, whatever becomes of its file.
+// Turns with LoRA adapters: batched turns answer like single ones; two turns equal one; rows cached under one adapter
+// are kept, shared, saved and restored under that one only, even if its file changes.
 #include <gtest/gtest.h>
 
 #include "tests/engine/engine_harness.h"
@@ -14,7 +14,7 @@ namespace {
 constexpr RingWindow kWindow{4, 300, Eviction::kTurn};
 constexpr int64_t kAnswer = 6, kRoom = 64 << 20, kMinute = 60'000;
 
-/// On devices that compute a row with the same bits whatever else is in the step.
+/// On devices that compute a row with the same bits in every batch.
 class AdapterTurns : public testing::DeviceTest, public ::testing::WithParamInterface<const char*> {
  protected:
   static void SetUpTestSuite() {
@@ -65,7 +65,7 @@ class AdapterTurns : public testing::DeviceTest, public ::testing::WithParamInte
     EXPECT_TRUE(engine_->Submit(turn.request).ok());
     return turn.sink->Wait();
   }
-  /// What an engine answers that knows nothing else: tokens and their log probabilities.
+  /// The answer of a fresh engine: tokens and their log probabilities.
   using Answer = std::pair<std::vector<TokenId>, std::vector<float>>;
   Answer Alone(int adapter, const std::vector<TokenId>& tokens) {
     Start({one_, two_});
@@ -164,11 +164,11 @@ TEST_P(AdapterTurns, GoOnAfterARestartUnderTheSameAdapterOnly) {
     engine_.reset();
     return std::pair(end.report, AnswerOf(again));
   };
-  const auto [same, answer] = after_restart({two_, one_}, 2);  // of another number now
+  const auto [same, answer] = after_restart({two_, one_}, 2);  // under another number now
   EXPECT_EQ(same.source, CacheSource::kDisk);
   EXPECT_EQ(same.tokens_reused, static_cast<int64_t>(Prompt().size()) - 1);
   EXPECT_EQ(answer, under_one);
-  const auto [changed, changed_answer] = after_restart({two_}, 1);  // another file by the same number
+  const auto [changed, changed_answer] = after_restart({two_}, 1);  // another file under the same number
   EXPECT_EQ(changed.source, CacheSource::kRecomputed);
   EXPECT_EQ(changed.tokens_reused, 0);
   EXPECT_EQ(changed_answer, under_two);
@@ -177,8 +177,8 @@ TEST_P(AdapterTurns, GoOnAfterARestartUnderTheSameAdapterOnly) {
   EXPECT_EQ(plain, under_none);
 }
 
-// Beams of a turn are rows of its adapter, too: what they find is what the merged weights do. In 16 bits those are
-// rounded otherwise, which a near-tie of two beams shows.
+// A turn's beams are rows of its adapter, too: the results equal those of merged weights. In 16 bits merged weights are
+// rounded differently, which shows at a near-tie of two beams.
 TEST_P(AdapterTurns, SearchWithBeams) {
   const auto search = [&](int adapter) {
     SubmittedTurn turn = Under(adapter, 3, Prompt());

@@ -1,5 +1,5 @@
-// Turns with beams: what they find is what the reference implementation finds, the conversation goes on from it as if
-// it had been the prompt, and its history is never copied.
+// Turns with beams: they find the reference implementation's results, the conversation continues as if the result had
+// been the prompt, and its history is never copied.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -19,7 +19,7 @@
 namespace ringside {
 namespace {
 
-/// On devices that compute a row with the same bits whatever else is in the step.
+/// On devices that compute a row with the same bits in every batch.
 class BeamTurnsTest : public ::testing::TestWithParam<std::string> {
  protected:
   static constexpr RingWindow kWindow{4, 256, Eviction::kTurn}, kSmallWindow{4, 40, Eviction::kTurn};
@@ -56,7 +56,7 @@ class BeamTurnsTest : public ::testing::TestWithParam<std::string> {
   std::vector<TokenId> Ids(size_t n, uint32_t seed) const { return ScatteredIds(n, model_->spec().vocab, seed); }
   SubmittedTurn Plain(TimelineId timeline, std::vector<TokenId> tokens, int64_t max_tokens = 6,
                       RingWindow window = kWindow) {
-    std::vector<int64_t> starts;  // a message now and then, also in what is not said yet: the same in every turn
+    std::vector<int64_t> starts;  // occasional message starts, also beyond the current tokens: equal in every turn
     for (int64_t at = 0; at < 4096; at += 17) starts.push_back(at);
     SubmittedTurn turn = GreedyTurn(++last_turn_, timeline, std::move(tokens), std::move(starts), window, max_tokens);
     turn.request.owner = "conv_" + std::to_string(timeline);
@@ -81,8 +81,8 @@ class BeamTurnsTest : public ::testing::TestWithParam<std::string> {
     a.insert(a.end(), b.begin(), b.end());
     return a;
   }
-  /// The timeline goes on from its cache as another does that is told all of it at once, down to the last bit of the
-  /// log probabilities. `kept`: the tokens that must have been kept; -1 = any number.
+  /// Asserts that the timeline continues from its cache like another one that gets all tokens at once, down to the last
+  /// bit of the log probabilities. `kept`: required number of reused tokens; -1 = any.
   void ExpectGoesOn(TimelineId timeline, const std::vector<TokenId>& said, int64_t kept, RingWindow window = kWindow) {
     const std::vector<TokenId> all = Joined(said, {5, 6, 7});
     SubmittedTurn goes_on = Plain(timeline, all, 6, window), once = Plain(timeline + 1000, all, 6, window);
@@ -97,7 +97,7 @@ class BeamTurnsTest : public ::testing::TestWithParam<std::string> {
     EXPECT_EQ(goes_on.sink->logprobs(), once.sink->logprobs());
     engine_->Close(timeline + 1000);
   }
-  /// Until the engine has done what it was told: figures are published between two looks at its inbox.
+  /// Waits until the engine has processed all messages: gauges are published between two polls of its inbox.
   EngineStats Stats() {
     for (int i = 0; i < 3; ++i) {
       std::promise<void> told;
@@ -183,7 +183,7 @@ TEST_P(BeamTurnsTest, EveryRowIsCounted) {
   EXPECT_LE(plain.rows_computed, kPrompt + kTokens) << "the last token may have been fed ahead";
   SubmittedTurn beams = Beams(2, Ids(kPrompt, 2), kWidth, kTokens);
   beams.request.stop_ids = {};
-  // All beams are fed in every step but the first, whose logits are the prompt's.
+  // All beams are computed in every step but the first, whose logits are the prompt's.
   EXPECT_EQ(EndOf(beams).rows_computed, kPrompt + kWidth * (kTokens - 1));
   EXPECT_EQ(EndOf(Plain(2, Ids(kPrompt, 2), 0)).rows_computed, 0) << "it was found in the cache";
 }
@@ -211,7 +211,7 @@ TEST_P(BeamTurnsTest, TheConversationGoesOnFromTheAnswer) {
   Load("llama");
   Start(8);
   std::vector<TokenId> said = Ids(37, 2);
-  for (int turn = 0; turn < 4; ++turn) {  // each with another end of the answer, and of a tile
+  for (int turn = 0; turn < 4; ++turn) {  // each with a different end of the answer, and tile offset
     said = Joined(said, Run(Beams(1, said, 3 + turn, 9 + 5 * turn)));
     ExpectGoesOn(1, said, std::ssize(said) - 1);
     said = Joined(said, Ids(4, 40));
@@ -261,7 +261,7 @@ TEST_P(BeamTurnsTest, NoCopyOfTheHistory) {
   SubmittedTurn turn = Beams(1, said, 4, kTokens, kLong);
   said = Joined(said, Run(turn));
   EXPECT_EQ(turn.sink->start().tokens_reused, 2000);
-  // To begin with a tile for each cache; then, at each token, two at most for whoever parts; in the end the answer's.
+  // Initially one tile per cache; then, at each token, at most two per diverging beam; finally the answer's.
   EXPECT_GT(backend_.copied, 0);
   EXPECT_LE(backend_.largest, 2 * shape.tile_bytes());
   EXPECT_LE(backend_.copied, (5 + kTokens * 4 * 2 + 2) * shape.tile_bytes());
@@ -319,7 +319,7 @@ TEST_P(BeamTurnsTest, ACrowdWithFewerSlotsThanBeamsEnds) {
                                     DType::kF32, 8, kWindow.memory_len, 32);
   constexpr int64_t kTimelines = 8;
   std::vector<std::vector<TokenId>> alone;
-  for (const int64_t kv_bytes : {int64_t{0}, KvPool::SlabBytes(backend_, shape)}) {  // of all slots, of one
+  for (const int64_t kv_bytes : {int64_t{0}, KvPool::SlabBytes(backend_, shape)}) {  // memory of all slots, of one
     Start(kv_bytes == 0 ? 8 : 7, kWindow.memory_len, kv_bytes);
     std::vector<std::vector<TokenId>> found;
     for (int64_t timeline = 1; kv_bytes == 0 && timeline <= kTimelines; ++timeline) {
@@ -342,13 +342,12 @@ TEST_P(BeamTurnsTest, ACrowdWithFewerSlotsThanBeamsEnds) {
   }
 }
 
-// Short turns of another account preempt them again and again: they find the same, and the conversation continues.
+// Short turns of another account preempt them repeatedly: the results are the same, and the conversation continues.
 TEST_P(BeamTurnsTest, APreemptedSearchFindsTheSame) {
   Load("llama");
   TieredStore tiers(std::make_unique<RamStore>(64 << 20), nullptr,
                     TieredStoreOptions{.host_idle_ms = 0, .sweep_ms = 0});
-  for (TieredStore* store :
-       {&tiers, static_cast<TieredStore*>(nullptr)}) {  // without tiers the prompt is computed again
+  for (TieredStore* store : {&tiers, static_cast<TieredStore*>(nullptr)}) {  // without tiers the prompt is recomputed
     Start(6, kWindow.memory_len, 0, store);
     for (uint32_t seed = 1; seed <= 3; ++seed) {
       const auto search = [&](TimelineId timeline) {
@@ -385,7 +384,7 @@ TEST_P(BeamTurnsTest, APreemptedSearchFindsTheSame) {
   }
 }
 
-// Searches that take all slots, of several accounts, beside plain turns that would hold them for long.
+// Searches of several accounts that take all slots, alongside plain turns that would hold them for long.
 TEST_P(BeamTurnsTest, AccountsWithBeamsAndWithoutShareTheSlots) {
   if (GetParam() != "cpu") GTEST_SKIP() << "a page holds more than a slab of these";
   Load("llama");
@@ -441,11 +440,12 @@ TEST_P(BeamTurnsTest, RefusesWhatBeamsDoNotHave) {
   EXPECT_EQ(refusal([](TurnRequest& r) { r.sampling.logprobs = 0; }), "top_logprobs");
   EXPECT_EQ(refusal([](TurnRequest& r) { r.sampling.beams.width = 17; }), "beam_width");
   EXPECT_EQ(refusal([](TurnRequest& r) { r.sampling.beams.width = 0; }), "beam_width");
-  EXPECT_EQ(refusal([](TurnRequest& r) { r.sampling.beams.width = 5; }), "beam_width");  // of 7 slots there are 6
+  EXPECT_EQ(refusal([](TurnRequest& r) { r.sampling.beams.width = 5; }), "beam_width");  // a width of 5 needs 7 slots;
+                                                                                         // there are 6
   EXPECT_EQ(refusal([](TurnRequest& r) { r.sampling.beams.length_penalty = 11; }), "length_penalty");
   EXPECT_EQ(refusal([](TurnRequest& r) { r.sampling.beams.diversity_rate = -1; }), "beam_search_diversity_rate");
   EXPECT_EQ(refusal([](TurnRequest& r) { r.max_tokens = 257; }), "max_output_tokens");
-  EXPECT_EQ(refusal([](TurnRequest& r) { r.tokens.resize(3); }), "beam_width");  // of 4 that are pinned
+  EXPECT_EQ(refusal([](TurnRequest& r) { r.tokens.resize(3); }), "beam_width");  // fewer than the 4 pinned tokens
   GrammarCache grammars(*tokenizer_);
   const auto grammar = grammars.Get({.kind = AnswerFormat::Kind::kRegex, .text = "A+"});
   ASSERT_TRUE(grammar.ok());

@@ -1,5 +1,5 @@
-// Several answers to one prompt: it is computed once, nothing of it is copied, and each answer is what it would be
-// alone, whatever happens meanwhile to the conversation that holds the prompt.
+// Several answers to one prompt: the prompt is computed once, none of it is copied, and each answer equals that of a
+// single request, whatever happens meanwhile to the conversation that holds the prompt.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -19,8 +19,7 @@
 namespace ringside {
 namespace {
 
-// On a network in which every wrong row becomes a wrong token, whether or not steps begin before the last one's tokens
-// are known.
+// On a network in which every wrong row becomes a wrong token, with and without run-ahead.
 class BranchTurnsTest : public ::testing::TestWithParam<std::string> {
  protected:
   static constexpr RingWindow kWindow{4, 40, Eviction::kToken};  // in a ring of 48 rows
@@ -64,12 +63,13 @@ class BranchTurnsTest : public ::testing::TestWithParam<std::string> {
     const Status accepted = engine_->Submit(turn.request);
     ASSERT_TRUE(accepted.ok()) << accepted.ToString();
   }
-  /// Submits the turn, and does something when so many of its tokens have been told.
+  /// Submits the turn, and acts when `tokens` of its tokens have been delivered.
   void SubmitAndAct(SubmittedTurn turn, size_t tokens, std::function<void()> act) {
     turn.request.sink = std::make_shared<ActingSink>(turn.sink, tokens, std::move(act));
     Submit(turn);
   }
-  /// Of a long answer in a wide window every so many tokens, and the last one: all of them would take long.
+  /// For a long answer in a wide window checks every `every`-th token, and the last one: all of them would take too
+  /// long.
   static void ExpectRight(const SubmittedTurn& turn, size_t every = 1) {
     const TurnEnd end = turn.sink->Wait();
     if (end.reason != FinishReason::kCancelled) {
@@ -84,7 +84,7 @@ class BranchTurnsTest : public ::testing::TestWithParam<std::string> {
       tokens.push_back(end.output[i]);
     }
   }
-  /// Until the engine has done what it was told: figures are published between two looks at its inbox.
+  /// Waits until the engine has processed all messages: gauges are published between two polls of its inbox.
   EngineStats Stats() {
     for (int i = 0; i < 3; ++i) {
       std::promise<void> told;
@@ -106,7 +106,7 @@ INSTANTIATE_TEST_SUITE_P(All, BranchTurnsTest, ::testing::Values("waits", "runs_
 
 TEST_P(BranchTurnsTest, ATurnThatMayBranchReadsTheHistoryWhereItLies) {
   const KvShape shape = MakeKvShape(2, 1, 2, DType::kF32, 8, 40, 8);
-  for (const size_t length : {6, 16, 37, 48, 300}) {  // also of a ring that has turned
+  for (const size_t length : {6, 16, 37, 48, 300}) {  // including a ring that has wrapped
     Start(3);
     const SubmittedTurn first = Turn(1, Tokens(length, 1), 150), second = Turn(2, Tokens(length, 1), 60, true);
     backend_.copied = 0;
@@ -120,7 +120,7 @@ TEST_P(BranchTurnsTest, ATurnThatMayBranchReadsTheHistoryWhereItLies) {
     EXPECT_LE(backend_.copied, shape.tile_bytes());
     EXPECT_EQ(Stats().slots_used, 1) << "a branch ends with its turn";
     EXPECT_EQ(engine_->stats().tokens_shared, length - 1);
-    // What was said under it goes on all the same, and so does what it was a branch of.
+    // Both the branch and its source continue afterwards.
     for (const SubmittedTurn* turn : {&second, &first}) {
       const std::vector<TokenId> said = Joined(turn->request.tokens, turn->sink->Wait().output);
       const SubmittedTurn next = Turn(turn->request.timeline, Joined(said, {9}), 20);
@@ -146,7 +146,7 @@ TEST_P(BranchTurnsTest, ForkingForABranchCopiesNothing) {
   TieredStore tiers(std::make_unique<RamStore>(64 << 20), nullptr,
                     TieredStoreOptions{.host_idle_ms = 0, .sweep_ms = 0});
   constexpr RingWindow kWide{4, 200, Eviction::kToken};  // the first's answer overwrites none of its prompt
-  for (const int64_t slots : {1, 3}) {  // with one slot there are no branches
+  for (const int64_t slots : {1, 3}) {                   // with one slot there are no branches
     Start(slots, 0, &tiers, kWide.memory_len);
     const SubmittedTurn first = Turn(1, Tokens(30, 1), 60, false, kWide);
     SubmittedTurn second = Turn(2, Tokens(30, 1), 20, true, kWide);
@@ -166,7 +166,7 @@ TEST_P(BranchTurnsTest, ForkingForABranchCopiesNothing) {
 
 TEST_P(BranchTurnsTest, OneThatIsOvertakenGivesWay) {
   Start(3);
-  // While the ring of 48 rows has not turned it may be far behind; then it sees what is overwritten.
+  // While the ring of 48 rows has not wrapped it may lag far; afterwards its rows are overwritten.
   const SubmittedTurn first = Turn(1, Tokens(30, 1), 100), second = Turn(2, Tokens(30, 1), 100, true);
   SubmitAndAct(first, 15, [&] { Submit(second); });
   ExpectRight(second);
@@ -210,7 +210,7 @@ TEST_P(BranchTurnsTest, OneThatFailedIsNoHistory) {
 TEST_P(BranchTurnsTest, TheirHistoryGoesOnWhenTheyHaveEnded) {
   Start(3);
   const SubmittedTurn first = Turn(1, Tokens(30, 1), 8), second = Turn(2, Tokens(30, 1), 80, true);
-  SubmittedTurn edited = Turn(1, Joined(Tokens(20, 1), {1, 2, 3}), 30);  // which takes its history back
+  SubmittedTurn edited = Turn(1, Joined(Tokens(20, 1), {1, 2, 3}), 30);  // which rewinds its history
   std::atomic<bool> ended{false};
   edited.request.sink = std::make_shared<ActingSink>(edited.sink, 0, [&] { ended = second.sink->ids().size() == 80; });
   SubmitAndAct(first, 3, [&] { SubmitAndAct(second, 20, [&] { Submit(edited); }); });
@@ -232,7 +232,7 @@ TEST_P(BranchTurnsTest, AnotherAccountOrAnotherWindowHasNone) {
   EXPECT_EQ(window.sink->start().tokens_reused, 0);
 }
 
-// Groups of answers that come and go, with few slots, or memory of two windows in which they grow; histories that are
+// Groups of answers start and end, with few slots, or memory of two windows in which they grow; histories are
 // continued, edited, closed, parked and saved while others read them.
 TEST_P(BranchTurnsTest, ACrowdOfThemIsRight) {
   for (uint32_t seed = 1; seed <= 6; ++seed) {
@@ -257,7 +257,7 @@ TEST_P(BranchTurnsTest, ACrowdOfThemIsRight) {
         below(2) == 0 ? engine_->Close(timeline) : engine_->Park(timeline);
       } else {
         std::vector<TokenId> tokens = Tokens(8 + below(120), static_cast<uint32_t>(timeline));
-        if (found != last.end()) {  // goes on, or takes some of it back
+        if (found != last.end()) {  // continues, or rewinds a part of it
           const SubmittedTurn& before = turns[found->second];
           tokens = Joined(before.request.tokens, before.sink->Wait().output);
           tokens.resize(tokens.size() - below(3) * tokens.size() / 4);
@@ -281,7 +281,7 @@ TEST_P(BranchTurnsTest, ACrowdOfThemIsRight) {
   }
 }
 
-// On devices that compute a row with the same bits whatever else is in the step.
+// On devices that compute a row with the same bits in every batch.
 class ModelBranchTurns : public BranchTurnsTest {
  protected:
   void SetUp() override {
@@ -291,7 +291,7 @@ class ModelBranchTurns : public BranchTurnsTest {
 INSTANTIATE_TEST_SUITE_P(All, ModelBranchTurns, ::testing::Values("cpu", "cuda_bf16_fixed"),
                          [](const auto& info) { return info.param; });
 
-// A real model: each answer has the bits of one that is drawn alone.
+// A real model: each answer has the bits of one that is sampled alone.
 TEST_P(ModelBranchTurns, NothingOfALongHistoryIsCopied) {
   auto model = Model::Load(GoldenFolder("llama"), backend_);
   ASSERT_TRUE(model.ok()) << model.status().ToString();
@@ -324,7 +324,7 @@ TEST_P(ModelBranchTurns, NothingOfALongHistoryIsCopied) {
   });
   for (const SubmittedTurn& choice : choices) choice.sink->Wait();
   EXPECT_LE(backend_.copied, 3 * shape.tile_bytes());
-  EXPECT_EQ(Stats().tokens_prefilled, 2000u);  // a last token each of the others counts as one of its answer
+  EXPECT_EQ(Stats().tokens_prefilled, 2000u);  // each other's last prompt token counts as part of its answer
   for (size_t i = 1; i < choices.size(); ++i) {
     EXPECT_EQ(choices[i].sink->start().tokens_reused, 1999);
     EXPECT_NE(choices[i].sink->ids(), choices[0].sink->ids());

@@ -1,5 +1,5 @@
-// Texts that are embedded: the mean of what the network's final norm makes of their tokens, in steps of any size, among
-// other turns, whatever caches there are. The hash network's hidden states are exact in a float.
+// Embedded texts: the mean of the final norm's output over their tokens, in steps of any size, batched with other
+// turns, with any cache contents. The hash network's hidden states are exact in a float.
 #include "tests/engine/hash_engine.h"
 
 namespace ringside {

@@ -1,5 +1,5 @@
-// Turns of a network with an encoder: what is pinned is its input, read as a whole, and an answer stands behind it.
-// Every answer is compared with what the network alone gives, token by token.
+// Turns of a network with an encoder: the pinned tokens are its input, encoded as a whole, and the answer follows.
+// Every answer is compared with the network alone, token by token.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace ringside {
 namespace {
 
-constexpr TokenId kStart = 3;  // an answer begins with it
+constexpr TokenId kStart = 3;  // every answer begins with it
 
 class EncoderTurnsTest : public ::testing::TestWithParam<std::string> {
  protected:
@@ -36,7 +36,7 @@ class EncoderTurnsTest : public ::testing::TestWithParam<std::string> {
       folder_ = std::make_unique<TierFolder>(/*in_memory=*/true);
       storage = {.tiers = &folder_->Open(int64_t{1} << 30, int64_t{1} << 30), .fetch_deadline_ms = 60'000};
     }
-    // Steps have room for fewer tokens than inputs have.
+    // A step has fewer rows than the inputs have tokens.
     auto started = Engine::Start(*model_, tokenizer_,
                                  {.slots = slots,
                                   .memory_len = 64,
@@ -63,7 +63,7 @@ class EncoderTurnsTest : public ::testing::TestWithParam<std::string> {
     EXPECT_TRUE(accepted.ok()) << accepted.ToString();
     return accepted.ok() ? turn.sink->Wait() : TurnEnd{};
   }
-  /// What the network alone makes of it, greedily.
+  /// The greedy output of the network alone.
   std::vector<TokenId> Expected(const SubmittedTurn& turn) {
     const RingWindow window = turn.request.window;
     OwnCache cache(*own_model_, window, 16, own_backend_->activation_dtype());
@@ -80,7 +80,7 @@ class EncoderTurnsTest : public ::testing::TestWithParam<std::string> {
     return answer;
   }
 
-  // The engine's, and ours, which runs while the engine does.
+  // The engine's, and the test's own, which runs concurrently.
   std::unique_ptr<Backend> backend_, own_backend_;
   std::unique_ptr<Model> model_, own_model_;
   LetterTokenizer tokenizer_{96};
@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(All, EncoderTurnsTest, ::testing::Values("cpu", "cuda_b
 TEST_P(EncoderTurnsTest, AreTheNetworksOwn) {
   Start(4);
   std::vector<SubmittedTurn> turns;
-  for (const size_t length : {1, 40, 17, 100}) {  // together, and more of them than a step has rows
+  for (const size_t length : {1, 40, 17, 100}) {  // concurrent, and more of them than a step has rows
     turns.push_back(Turn(turns.size() + 1, ScatteredIds(length, 96, static_cast<uint32_t>(length)), {}, 20));
   }
   for (const SubmittedTurn& turn : turns) ASSERT_TRUE(engine_->Submit(turn.request).ok());
@@ -112,7 +112,7 @@ TEST_P(EncoderTurnsTest, GoOnBehindAnInputThatIsTheSame) {
   const SubmittedTurn more = Turn(1, input, begun, 10);
   EXPECT_EQ(Run(more).output, Expected(more));
   EXPECT_GE(more.sink->start().tokens_reused, 30 + 10);
-  const SubmittedTurn again = Turn(1, input, {}, 10);  // the answer is taken back
+  const SubmittedTurn again = Turn(1, input, {}, 10);  // the answer is rewound
   EXPECT_EQ(Run(again).output, begun);
   EXPECT_EQ(again.sink->start().tokens_reused, 30);
 }

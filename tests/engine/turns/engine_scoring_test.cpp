@@ -1,6 +1,6 @@
-// Prompts whose log probabilities are asked for: each token's is what the network gives behind those before it, in
-// steps of any size, among other turns, whatever caches there are. The hash network says of one token of 97 that it is
-// the likeliest, by a logit of 10.
+// Prompts with log probabilities: each token's is the network's output for the previous tokens, in steps of any size,
+// batched with other turns, with any cache contents. The hash network gives one token of 97 a logit of 10, all others
+// 0.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@ const float kBest = static_cast<float>(10 - std::log(std::exp(10.0) + HashNetwor
 
 class EngineScoringTest : public HashEngineTest {
  protected:
-  /// Tokens of which about every second one is the likeliest behind those before it.
+  /// Tokens about half of which are the likeliest after those before them.
   static std::vector<TokenId> LikelyTokens(size_t n, uint32_t seed) {
     std::vector<TokenId> tokens = Tokens(1, seed);
     while (tokens.size() < n) {

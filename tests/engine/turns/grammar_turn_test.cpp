@@ -1,4 +1,4 @@
-// Turns whose answer must match a grammar: what is chosen, when they end, beside turns that are free.
+// Turns whose answer must match a grammar: sampled tokens, and when they end, alongside unconstrained turns.
 #include <gtest/gtest.h>
 
 #include "engine/engine.h"
@@ -10,7 +10,7 @@ namespace ringside {
 namespace {
 
 constexpr RingWindow kWindow{4, 24, Eviction::kTurn};
-constexpr TokenId kEnd = 90;  // an id that ends the answer, the letter M to those who read it
+constexpr TokenId kEnd = 90;  // an id that ends the answer; as text it is the letter M
 
 class GrammarTurnTest : public ::testing::TestWithParam<bool> {
  protected:
@@ -77,7 +77,7 @@ TEST_P(GrammarTurnTest, AStopStringEndsTheText) {
 }
 
 TEST_P(GrammarTurnTest, TheEndOfTurnOnlyWhereItMayEnd) {
-  // It is the letter M as well: as text it is not chosen, and it ends nothing before the grammar does.
+  // It is also the letter M: as text it is not sampled, and it ends nothing before the grammar does.
   for (TurnId id = 1; id <= 10; ++id) {
     SubmittedTurn turn = Turn(id, "A{4}[A-Z]*", 200);
     turn.request.sampling.logit_bias = {{kEnd, 100.0f}};
@@ -98,7 +98,7 @@ TEST_P(GrammarTurnTest, MinTokensAndLengths) {
   EXPECT_EQ(Run(cut).reason, FinishReason::kLength);
   EXPECT_EQ(cut.sink->text(), "AAAAAAA");
   const SubmittedTurn exact = Turn(3, "A{7}", 7);
-  EXPECT_EQ(Run(exact).reason, FinishReason::kStop);  // it is whole
+  EXPECT_EQ(Run(exact).reason, FinishReason::kStop);  // it is complete
   const SubmittedTurn short_of_min = Turn(4, "AB");
   EXPECT_EQ(Run(short_of_min).reason, FinishReason::kStop);
 }
@@ -116,7 +116,7 @@ TEST_P(GrammarTurnTest, GoesOnWithWhatIsThere) {
   turn.request.begun = "XYZA";
   EXPECT_EQ(Run(turn).reason, FinishReason::kStop);
   EXPECT_EQ(turn.sink->text(), "BC");
-  SubmittedTurn read = Turn(4, "(ABC|XYZ){2}");  // another thread has read it already
+  SubmittedTurn read = Turn(4, "(ABC|XYZ){2}");  // already compiled by another thread
   const auto matcher = std::make_shared<GrammarMatcher>(read.request.grammar);
   ASSERT_TRUE(matcher->Append("XYZA").ok());
   read.request.goes_on = true;
@@ -136,21 +136,22 @@ TEST_P(GrammarTurnTest, GoesOnWithWhatIsThere) {
 }
 
 TEST_P(GrammarTurnTest, NothingLeftIsTheClientsError) {
-  SubmittedTurn turn = Turn(1, "a");  // there are capitals only
+  SubmittedTurn turn = Turn(1, "a");  // the vocabulary has capitals only
   const TurnEnd end = Run(turn);
   EXPECT_EQ(end.reason, FinishReason::kError);
   EXPECT_EQ(end.error.code(), StatusCode::kInvalidArgument);
 }
 
-// The mask is found while the step runs that it is for.
+// The mask is computed during the step that it is for.
 TEST_P(GrammarTurnTest, RunsAhead) {
   const SubmittedTurn turn = Turn(1, "[A-F]{30}");
   Run(turn);
   EXPECT_TRUE(Matches(turn));
-  EXPECT_EQ(network_.steps_ahead(), GetParam() ? 30 : 0);  // that it is whole is known when the step after it has begun
+  EXPECT_EQ(network_.steps_ahead(), GetParam() ? 30 : 0);  // its completion is detected after the next step has been
+                                                           // launched
 }
 
-// A free turn beside it says what it says alone.
+// An unconstrained turn in the same batch gives its usual output.
 TEST_P(GrammarTurnTest, OthersAreAsTheyAreAlone) {
   SubmittedTurn alone = Turn(7, "", 30);
   alone.request.stop_ids.clear();

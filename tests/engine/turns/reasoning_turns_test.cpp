@@ -1,5 +1,5 @@
-// Turns whose answers have channels: the scope of each rule, budgets, and continued answers, on the hash network,
-// which shows that forced tokens are in the cache as if they had been sampled.
+// Turns whose answers have channels: the scope of each rule, budgets, and continued answers, on the hash network, which
+// shows that forced tokens enter the cache like sampled ones.
 #include <gtest/gtest.h>
 
 #include "engine/grammar/grammar_cache.h"
@@ -223,7 +223,7 @@ TEST_P(ReasoningTurnsTest, AGrammarThatTakesAnyTextLeavesItOpenWhetherThereIsRea
     plain.submitted.request.channels = nullptr;
     plain.submitted.request.sink = plain.submitted.sink;
     Run(&plain);
-    // A marker of two tokens, which the answer begins with, or begins like.
+    // A marker of two tokens, with which the answer begins, or whose beginning it shares.
     const bool reasons = seed % 2 == 0;
     const std::string begin = plain.text().substr(0, 2);
     auto format = Format(ChannelFormat::Start::kUndecided);

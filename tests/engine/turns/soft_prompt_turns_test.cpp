@@ -1,6 +1,6 @@
-// Turns under soft prompts: their rows stand before everything that is said and are never evicted, and nobody else sees
-// them: not in what is counted, not in penalties, not in another's cache. Two turns are one; what is cached is saved
-// and brought back under the same prompt only.
+// Turns with soft prompts: their rows precede all tokens and are never evicted, and are invisible elsewhere: not
+// counted, not penalized, not in another's cache. Two turns equal one; caches are saved and restored under the same
+// prompt only.
 #include <gtest/gtest.h>
 
 #include "tests/engine/engine_harness.h"
@@ -15,7 +15,7 @@ namespace {
 constexpr RingWindow kPromptWindow{4, 60, Eviction::kTurn};
 constexpr int64_t kAnswer = 6, kRoom = 64 << 20, kMinute = 60'000;
 
-/// On devices that compute a row with the same bits whatever else is in the step.
+/// On devices that compute a row with the same bits in every batch.
 class SoftPromptTurns : public testing::DeviceTest, public ::testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override { Use(GetParam()); }

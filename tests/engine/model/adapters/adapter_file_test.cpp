@@ -1,5 +1,4 @@
-// What adapter files are refused, and that the refusal names the adapter and what is wrong with it. The model stays as
-// it was.
+// Refused adapter files: the error names the adapter and the fault, and the model is unchanged.
 #include "engine/model/adapters/adapter_file.h"
 
 #include <fmt/format.h>

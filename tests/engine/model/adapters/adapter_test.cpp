@@ -1,6 +1,6 @@
-// LoRA adapters: the logits of a model with the adapter in its weights, whatever the family, the scale and who shares
-// the model and on what device; any number of adapters in a step, each row the same, bit for bit where the device has
-// one order of sums, as alone; caches that are told apart.
+// LoRA adapters: the logits equal those of a model with merged weights, for every family, scale, sharding and device;
+// any number of adapters in a step, each row as if alone (bit for bit if the device's summation order is fixed); caches
+// are kept apart.
 #include <gtest/gtest.h>
 
 #include "cache/snapshot.h"
@@ -14,7 +14,7 @@ namespace {
 constexpr RingWindow kTurning{4, 24, Eviction::kToken};
 const char* const kDevices[] = {"cpu", "cuda_bf16", "cuda_f16", "cuda_bf16_fixed"};
 
-/// In 16 bits weights and what is added to them are rounded apart, merged weights once.
+/// In 16 bits, weights and adapter terms are rounded separately, merged weights once.
 double MergedError(const Model& model, const std::vector<float>& got, const std::vector<float>& want) {
   const bool exact = model.backend().activation_dtype() == DType::kF32;
   return exact ? RelativeError(got, want) : NormError(got, want);
@@ -132,7 +132,7 @@ TEST_P(SixteenAdapters, InOneBatchAreEachAlone) {
   std::vector<std::vector<float>> together(adapters.size());
   for (size_t i = 0; i < adapters.size(); ++i) {
     caches.emplace_back(*model, kTurning, kPrompt, type_);
-    ids.push_back(ScatteredIds(kIds, 90, static_cast<uint32_t>(i % 3)));  // some say the same
+    ids.push_back(ScatteredIds(kIds, 90, static_cast<uint32_t>(i % 3)));  // some have equal prompts
   }
   for (size_t at = 0; at < kIds;) {
     const size_t count = at == 0 ? kPrompt : 2;
@@ -172,7 +172,7 @@ class SharedAdapters : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(All, SharedAdapters, ::testing::Values("cpu", "cuda_bf16"),
                          [](const auto& info) { return std::string(info.param); });
 
-// What ranks and stages have of an adapter goes together as what they have of the model.
+// The ranks' and stages' shares of an adapter combine like those of the model.
 TEST_P(SharedAdapters, AreThoseOfOneDevice) {
   struct {
     const char* model;

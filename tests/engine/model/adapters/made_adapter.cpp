@@ -37,7 +37,7 @@ T ByPattern(const std::map<std::string, T>& pattern, const std::string& module, 
   return otherwise;
 }
 
-/// Between -1 and 1, the same everywhere.
+/// Between -1 and 1, equal on every machine.
 class Noise {
  public:
   explicit Noise(uint32_t seed) : state_(seed * 2654435761u + 1) {}
@@ -54,7 +54,7 @@ class Noise {
   uint32_t state_;
 };
 
-/// W += s B A, where the file has W [outputs, inputs] or, transposed, [inputs, outputs].
+/// W += s B A, where the file has W as [outputs, inputs] or, transposed, [inputs, outputs].
 void Merge(const MadeAdapter::Matrix& matrix, double s, bool transposed, std::vector<float>* weight) {
   for (int64_t o = 0; o < matrix.outputs; ++o) {
     for (int64_t i = 0; i < matrix.inputs; ++i) {

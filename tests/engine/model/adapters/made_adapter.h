@@ -1,5 +1,5 @@
-// A random LoRA adapter for a golden model, in PEFT's format, and the same model with the adapter in its weights:
-// W + s B A, as PEFT's merge_and_unload has it. In folders of their own, gone with the object. Test threads only.
+// A random LoRA adapter for a golden model, in PEFT's format, and the model merged with it: W + s B A, as PEFT's
+// merge_and_unload computes it. In temporary folders, deleted with the object. THREAD: tests only.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct AdapterTraits {
   bool by_root = false;
   std::map<std::string, int64_t> ranks = {};  // rank_pattern
   std::map<std::string, double> alphas = {};  // alpha_pattern
-  std::vector<std::string> only = {};         // ends of modules' names; empty = all matrices of layers
+  std::vector<std::string> only = {};         // suffixes of module names; empty = all layer matrices
 };
 
 class MadeAdapter {
@@ -30,8 +30,8 @@ class MadeAdapter {
   const std::string& path() const { return adapter_; }
   /// A Hugging Face folder.
   const std::string& merged() const { return merged_; }
-  /// The same adapter as llama.cpp's converter writes it for a model of the Llama family with these heads: rows of
-  /// queries and keys change places as those of their matrices do.
+  /// The adapter as llama.cpp's converter writes it for a Llama model with these heads: rows of queries and keys are
+  /// permuted like those of their matrices.
   std::string AsGguf(int64_t heads, int64_t kv_heads) const;
 
   struct Matrix {

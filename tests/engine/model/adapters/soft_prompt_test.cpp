@@ -1,5 +1,5 @@
-// Soft prompts: the logits that the reference implementation has under those that PEFT has written, whatever a family
-// does to an embedded token; several in a step, each row the same, bit for bit, as alone; files that are refused.
+// Soft prompts: the logits equal the reference implementation's under prompts written by PEFT, for every family's
+// embedding; several in a step, each row bit for bit as if alone; refused files.
 #include "engine/model/adapters/soft_prompt.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ namespace ringside {
 namespace {
 
 using ::testing::HasSubstr;
-constexpr RingWindow kAlike{6, 64, Eviction::kToken};  // of all that share a step, so that their slabs are alike
+constexpr RingWindow kAlike{6, 64, Eviction::kToken};  // shared by all parts of a step, so that their slabs are alike
 constexpr auto kSoft = NamedAdapter::Kind::kSoftPrompt;
 
 NamedAdapter Golden(const std::string& name) { return {name, GoldenFolder("soft_prompts/" + name), kSoft}; }

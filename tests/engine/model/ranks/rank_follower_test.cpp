@@ -1,5 +1,5 @@
-// A rank of another process does nothing but what a sound call can ask for: it ends, and says why, where a call names
-// memory that is not its own, comes when it cannot, or where the first process is gone.
+// A rank in another process accepts only what a valid call can request: it stops with a reason if a call names memory
+// that it does not own, arrives at a wrong time, or if the first process is gone.
 #include "engine/model/ranks/rank_follower.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace ringside {
 namespace {
 
-/// A rank that follows on a thread of its own, and the other end of its line.
+/// A follower rank on a separate thread, and the other end of its connection.
 class RankFollowerTest : public ::testing::Test {
  protected:
   RankFollowerTest() : lines_(MakeThreadComms(2, std::chrono::minutes(2))), first_(std::move(lines_[0]), 1) {
@@ -34,7 +34,7 @@ class RankFollowerTest : public ::testing::Test {
     auto answer = first_.Receive();
     return answer.ok() ? DecodeAnswer(*answer) : answer.status();
   }
-  /// How it ended after this call.
+  /// Its exit status after this call.
   Status EndOf(const std::string& call) {
     first_.Send(call);
     thread_.join();

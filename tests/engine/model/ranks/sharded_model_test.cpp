@@ -1,5 +1,5 @@
-// A network that ranks share: the same logits as one rank's, whatever the family, the number of ranks and the window;
-// a cache that some ranks have saved goes on with others; what cannot be shared is refused.
+// A network shared by ranks: the logits equal one rank's, for every family, number of ranks and window; a cache saved
+// by some ranks continues on others; what cannot be sharded is refused.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -13,7 +13,7 @@
 namespace ringside {
 namespace {
 
-/// A model, alone or shared.
+/// A model, alone or sharded.
 struct Ranks {
   explicit Ranks(const std::string& name, int ranks) {
     backends = testing::MakeTestRanks("cpu", {.tensor = ranks});
@@ -21,7 +21,7 @@ struct Ranks {
     EXPECT_TRUE(loaded.ok()) << loaded.status().ToString();
     if (loaded.ok()) model = std::move(*loaded);
   }
-  /// Of several processes, which have as many of the ranks each.
+  /// Several processes with an equal number of ranks each.
   Ranks(const std::string& name, int count, const RankLayout& layout)
       : processes(testing::ThreadProcesses::Make(count)) {
     for (int i = 1; i < count; ++i) {
@@ -99,7 +99,8 @@ TEST_P(ShardedModel, HasTheLogitsOfOneRank) {
   }
 }
 
-// By their best alone, or by all logits where a choice asks for more; the others choose as one rank does, too.
+// By their best candidates only, or by all logits if the sampling needs more; the results equal one rank's in both
+// cases.
 TEST_P(ShardedModel, ChoosesTheTokensOfOneRank) {
   const auto& [name, ranks] = GetParam();
   Ranks one(name, 1), several(name, ranks);
@@ -179,14 +180,14 @@ TEST(ShardedModelTest, RanksInOtherProcessesSaveAndRestore) {
   ASSERT_TRUE(saved.Restore(*shared.get(), three.model->memory(), {three.model->fingerprint()}).ok());
   EXPECT_LT(RelativeError(RunAll(*one.model, alone.get(), more, 10), want), 1e-5);
   EXPECT_LT(RelativeError(RunAll(*three.model, shared.get(), more, 10), want), 1e-5);
-  // A copy on the devices, as one conversation takes over another's beginning.
+  // A copy on the devices, as when a conversation reuses another's prefix.
   OwnCache copy(*two.model, window, 10);
   two.model->memory().CopyOnDevice(copy->slab(), cache->slab(), static_cast<size_t>(cache->shape().slab_bytes()));
   ASSERT_TRUE(copy->ring().Restore(cache->ring().next(), cache->ring().resident(), {}).ok());
   EXPECT_EQ(RunAll(*two.model, copy.get(), more, 6), RunAll(*two.model, cache.get(), more, 6));
 }
 
-/// How two processes with a rank each load what lies at these paths.
+/// Load status of two processes with a rank each for these paths.
 std::pair<Status, Status> LoadByTwo(const std::string& first, const std::string& second) {
   const auto processes = testing::ThreadProcesses::Make(2);
   const auto load = [&](size_t process, const std::string& path) {

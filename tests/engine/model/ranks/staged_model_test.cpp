@@ -1,6 +1,6 @@
-// A network whose layers stages share: the same bits as one rank's, whatever the family, the number of stages, the cut
-// of a step and the window; a cache that ranks have saved goes on with others, however they share it; every rank has
-// its own part only; what cannot be shared is refused, and a stage that does not do its part fails the network.
+// A network whose layers are split into stages: the bits equal one rank's, for every family, number of stages,
+// micro-batching and window; a cache saved by some layout continues on any other; every rank has only its own part;
+// what cannot be split is refused, and a stage that fails to do its part fails the network.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ constexpr int64_t kLayers = 5;
 constexpr RingWindow kSmall{4, 24, Eviction::kToken}, kLarge{0, 100, Eviction::kToken};
 constexpr RankLayout kAlone{};
 
-/// A model, alone or shared.
+/// A model, alone or split.
 struct StagedRanks {
   StagedRanks(const std::string& path, const RankLayout& layout)
       : StagedRanks(path, layout, testing::MakeTestRanks("cpu", layout)) {}
@@ -45,7 +45,7 @@ using StagesCase = std::tuple<std::string, RankLayout>;  // a golden model
 class StagedModel : public ::testing::TestWithParam<StagesCase> {
  protected:
   const RankLayout& layout() const { return std::get<1>(GetParam()); }
-  /// Stages alone change no bit; sums of ranks have another order than one rank's.
+  /// Stages alone change no bit; tensor-parallel ranks sum in another order than one rank.
   void ExpectSame(const std::vector<float>& got, const std::vector<float>& want) const {
     if (layout().tensor == 1) {
       EXPECT_TRUE(got == want);
@@ -76,7 +76,7 @@ TEST_P(StagedModel, HasTheLogitsOfOneRank) {
   EXPECT_EQ(one->fingerprint(), several->fingerprint());
   const std::vector<TokenId> ids = ScatteredIds(60, one->spec().vocab);
   for (const RingWindow& window : {kSmall, kLarge}) {
-    for (const int64_t chunk : {1, 13, 60}) {  // of 60 rows several micro-batches are made
+    for (const int64_t chunk : {1, 13, 60}) {  // 60 rows are split into several micro-batches
       OwnCache alone(*one, window, chunk), shared(*several, window, chunk);
       const std::vector<float> want = RunAll(*one, alone.get(), ids, chunk);
       ExpectSame(RunAll(*several, shared.get(), ids, chunk), want);
@@ -84,7 +84,7 @@ TEST_P(StagedModel, HasTheLogitsOfOneRank) {
   }
 }
 
-// Decode rows and prompts of many sequences in one step, cut wherever it may be.
+// Decode rows and prompts of many sequences in one step, split at every possible point.
 TEST_P(StagedModel, HasTheLogitsOfOneRankInEverySequenceOfAStep) {
   constexpr size_t kSequences = 40;
   std::vector<std::vector<float>> logits;
@@ -126,7 +126,7 @@ TEST_P(StagedModel, ItsCachesGoOnHoweverTheyAreShared) {
     ASSERT_TRUE(saved.Restore(*restored.get(), second->memory(), {second->fingerprint()}).ok());
     EXPECT_LT(RelativeError(RunAll(*second, restored.get(), more, 10), want), 1e-5)
         << other.tensor << " ranks, " << other.stages << " stages";
-    // And what they save goes on with the first.
+    // A cache saved by these continues on the first.
     std::vector<TokenId> all = ids;
     all.insert(all.end(), more.begin(), more.end());
     Snapshot again = Snapshot::Capture(*restored.get(), second->memory(), {second->fingerprint()}, all, 0);
@@ -139,7 +139,7 @@ TEST_P(StagedModel, ItsCachesGoOnHoweverTheyAreShared) {
   }
 }
 
-// A step may begin with tokens of the one before it that only the last stage knows.
+// A step may begin with tokens sampled by the previous step, which only the last stage knows.
 TEST_P(StagedModel, TheFirstStageHearsWhatTheLastHasChosen) {
   std::vector<std::vector<int32_t>> chosen;
   for (const RankLayout& layout : {kAlone, layout()}) {
@@ -153,7 +153,7 @@ TEST_P(StagedModel, TheFirstStageHearsWhatTheLastHasChosen) {
     ranks->Begin(parts, greedy);
     const TokenId awaited[] = {AwaitedToken(1), AwaitedToken(0)};
     std::vector<int32_t>& ids = chosen.emplace_back();
-    for (int step = 0; step < 6; ++step) {  // the parts change places in every step
+    for (int step = 0; step < 6; ++step) {  // the parts are permuted in every step
       std::swap(parts[0].cache, parts[1].cache);
       for (size_t i = 0; i < 2; ++i) parts[i].tokens = {&awaited[i], 1};
       if (step % 2 == 0) {
@@ -174,7 +174,7 @@ TEST_P(StagedModel, TheFirstStageHearsWhatTheLastHasChosen) {
   EXPECT_GT(std::set<int32_t>(chosen[0].begin(), chosen[0].end()).size(), 1u);
 }
 
-/// A rank's backend that counts what it is asked for.
+/// A rank's backend that counts its allocations.
 class CountingBackend : public ForwardingBackend {
  public:
   using ForwardingBackend::ForwardingBackend;
@@ -217,7 +217,7 @@ TEST(StagedModelTest, EveryRankHasItsOwnPartOnly) {
     for (size_t rank = 0; rank < 3; ++rank) loaded += Counts(three, rank).loaded;
     EXPECT_EQ(loaded, Counts(one, 0).loaded + (spec.tied_head ? table : 0)) << "a tied table is in two stages";
     OwnCache alone(*one, kSmall, 10), shared(*three, kSmall, 10);
-    // Rank 0 has the last stage: layers 3 and 4; then come 1 and 2; then 0.
+    // Rank 0 has the last stage: layers 3 and 4; the next has 1 and 2; then 0.
     const size_t tile = Counts(one, 0).reserved / kLayers;
     EXPECT_EQ(Counts(three, 0).reserved, 2 * tile);
     EXPECT_EQ(Counts(three, 1).reserved, 2 * tile);
@@ -261,7 +261,7 @@ TEST(StagedModelTest, MoreStagesThanLayersAreRefused) {
       << loaded.status().message();
 }
 
-/// A rank that keeps to itself what it has computed.
+/// A rank that never sends its results.
 class SilentBackend : public ForwardingBackend {
  public:
   using ForwardingBackend::ForwardingBackend;
@@ -281,7 +281,7 @@ TEST(StagedModelTest, AStageThatHandsNothingOnFailsTheNetwork) {
     const std::vector<TokenId> ids = ScatteredIds(4, 96);
     const StepPart part{cache.get(), ids, StepPart::Logits::kLast};
     const TokenChoice greedy{.top_k = 1};
-    for (int step = 0; step < 3; ++step) {  // the first waits; no other does
+    for (int step = 0; step < 3; ++step) {  // only the first one waits
       ranks->Begin({&part, 1}, {&greedy, 1});
       ChosenToken token;
       ranks->Finish({&token, 1});
@@ -317,7 +317,8 @@ TEST(ShardTest, EveryLayerIsSomeStages) {
   }
 }
 
-// Steps of all kinds: whatever is cut, every row is in one micro-batch, in order, with its own position and angles.
+// Steps of all kinds: however they are split, every row is in exactly one micro-batch, in order, with its own position
+// and angles.
 TEST(MicroBatchTest, EveryRowIsInOne) {
   uint32_t state = 1;
   const auto random = [&](int64_t below) {
@@ -369,7 +370,7 @@ TEST(MicroBatchTest, HowManyAndWhere) {
   EXPECT_EQ(CountMicroBatches(32, 3, 16), 2);
   EXPECT_EQ(CountMicroBatches(1000, 3, 16), 12);
   EXPECT_EQ(CountMicroBatches(1000, 1, 16), 1);
-  // Two prompts of 45 and 55 rows: the border between them is near the middle.
+  // Two prompts of 45 and 55 rows: their boundary is near the middle.
   StepPlan plan;
   plan.ids.resize(100);
   plan.segments = {{.first_row = 0, .rows = 45}, {.first_row = 45, .rows = 55}};

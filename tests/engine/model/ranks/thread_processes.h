@@ -1,4 +1,4 @@
-// Processes that are threads of a test: what the processes of a server share, without starting any.
+// Threads of a test in place of processes: provides the channels that a server's processes share.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Ids to channels: special tokens that have no text are markers all the same, and only the right ones end the answer.
+// Ids to channels: special tokens without text still act as markers, and only the right ones end the answer.
 #include "engine/text/channels/answer_reader.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Answers of every family taken apart: golden texts, whole and cut at every place.
+// Parsing of answers of every family: golden texts, whole and split at every point.
 #include "engine/text/channels/channel_reader.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ std::ostream& operator<<(std::ostream& out, const ToldParts& told) {
   return out << '{' << told.reasoning << '|' << told.text << '|' << told.in_answer << '}';
 }
 
-// Pushes the text in two pieces, cut after `cut` bytes, or, with `bytes`, byte by byte.
+// Pushes the text in two pieces, split after `cut` bytes, or, with `bytes`, byte by byte.
 ToldParts ReadParts(const ChannelFormat& format, std::string_view text, size_t cut, bool bytes = false) {
   ChannelReader reader(std::make_shared<const ChannelFormat>(format));
   ToldParts told;
