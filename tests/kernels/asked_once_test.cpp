@@ -1,4 +1,4 @@
-// What a device is asked for once, by threads of several devices at a time.
+// A per-device cache of queries, used by threads of several devices concurrently.
 #include "kernels/cuda/attention/asked_once.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ TEST(AskedOnce, AsksOnceForEachNumber) {
   EXPECT_EQ(asked, 5);
 }
 
-// Unlocked, answers would be lost or the process with them.
+// Without the lock, answers would be lost or the process would crash.
 TEST(AskedOnce, ThreadsShareIt) {
   constexpr int kThreads = 4, kTimes = 50, kNumbers = 500;
   std::vector<AskedOnce> squares(kTimes);
@@ -43,7 +43,7 @@ TEST(AskedOnce, ThreadsShareIt) {
   EXPECT_EQ(wrong, 0);
 }
 
-// An answer may wait for what another thread is to do before it asks the same.
+// A query may wait for work that another thread does before it makes the same query.
 TEST(AskedOnce, NobodyWaitsForAnothersAnswer) {
   AskedOnce answers;
   std::barrier together(2);

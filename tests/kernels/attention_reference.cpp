@@ -27,7 +27,7 @@ std::vector<double> Rotated(const AttentionCase& c, const float* x, int64_t p) {
   return y;
 }
 
-/// Position at which row t's query meets pinned keys.
+/// Position of row t's query relative to pinned keys.
 int64_t PinnedPosition(const AttentionCase& c, int64_t t) { return t < c.pinned ? t : c.pinned + t - c.FirstLive(t); }
 
 template <class E>

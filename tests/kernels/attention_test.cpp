@@ -1,5 +1,5 @@
-// Attention over the ring: against a dense reference in double, and bit for bit against itself under every way to cut
-// the same sequence, every ring size, every thread count and every instruction set.
+// Attention over the ring: against a dense reference in double, and bit for bit against itself for every chunking, ring
+// size, thread count and instruction set.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ double Tolerance(DType dtype) {
   switch (dtype) {
     case DType::kF32:
       return 2e-5;
-    case DType::kF8E4M3:  // the reference rounds alike; a key beside a tie may go the other way
+    case DType::kF8E4M3:  // the reference rounds too; a key near a tie may be rounded differently
       return 2e-3;
     case DType::kF16:
       return 4e-3;
@@ -36,7 +36,7 @@ TEST_P(AttentionOnEachSet, MatchesDenseAttention) {
   auto backend = MakeBackend(GetParam(), 2);
   for (const DType dtype : {DType::kF32, DType::kF16, DType::kBF16, DType::kF8E4M3}) {
     for (const int64_t pinned : {0, 1, 4, 32}) {
-      for (const int64_t length : {30, 60, 140}) {  // 0, 1 and 2.5 turns of the ring
+      for (const int64_t length : {30, 60, 140}) {  // the ring wraps 0, 1 and 2.5 times
         AttentionCase c{.kv_dtype = dtype, .pinned = pinned, .memory = 48, .length = pinned + length};
         ExpectNear(RingAttention(*backend, c, 9), DenseAttention(c), Tolerance(dtype));
       }
@@ -79,7 +79,7 @@ TEST_P(AttentionOnEachSet, MatchesDenseAttentionForEveryGrouping) {
   }
 }
 
-// Every trait of kernels/score_traits.h, alone and all together, before and after the ring has turned.
+// Every trait of kernels/score_traits.h, alone and combined, before and after the ring has wrapped.
 std::vector<AttentionCase> TraitCases() {
   AttentionCase plain{.heads = 6,
                       .kv_heads = 2,
@@ -112,7 +112,7 @@ TEST_P(AttentionOnEachSet, ScoreTraitsMatchDenseAttention) {
   }
 }
 
-// Long enough for several softmax blocks, pinned ones too.
+// Long enough for several softmax blocks, including pinned ones.
 TEST_P(AttentionOnEachSet, MatchesDenseAttentionOverSeveralBlocks) {
   auto backend = MakeBackend(GetParam(), 2);
   AttentionCase c{.heads = 2,
@@ -175,7 +175,7 @@ TEST_P(AttentionOnEachSet, SameBitsAsPortable) {
   }
 }
 
-// Rows of several sequences in one step give what each gives alone.
+// Rows of several sequences in one step give the same results as alone.
 TEST_P(AttentionOnEachSet, AloneOrAmongOthersIsTheSame) {
   auto backend = MakeBackend(GetParam(), 2);
   std::vector<AttentionCase> cases;
@@ -236,7 +236,7 @@ TEST_P(AttentionOnEachSet, AloneOrAmongOthersIsTheSame) {
     EXPECT_EQ(outputs[i], RingAttention(*backend, cases[i], 17, false, 64)) << i;
 }
 
-// A row's result may not depend on rows after it, not even on an overflow there.
+// A row's result must not depend on later rows, even if one overflows.
 TEST_P(AttentionOnEachSet, LaterRowsDoNotReachEarlierOnes) {
   auto backend = MakeBackend(GetParam(), 1);
   AttentionCase c{.pinned = 1, .memory = 64, .length = 40};
@@ -264,7 +264,7 @@ TEST_P(AttentionOnEachSet, LaterRowsDoNotReachEarlierOnes) {
   EXPECT_EQ(run(1.0f), run(1e30f));
 }
 
-// Layers of one slab do not meet.
+// The layers of a slab are independent.
 TEST_P(AttentionOnEachSet, LayersAreApart) {
   auto backend = MakeBackend(GetParam(), 1);
   AttentionCase a{.pinned = 2, .memory = 30, .length = 25, .seed = 3}, b = a;
@@ -290,8 +290,8 @@ TEST_P(AttentionOnEachSet, LayersAreApart) {
   }
 }
 
-// A sequence whose last rows lie in a slab of their own, before and after the ring has turned, from every place in a
-// tile on, and until that slab's ring has turned, too: the bits are those of one slab.
+// A sequence whose last rows are in a branch slab, before and after the ring has wrapped, from every tile offset on,
+// and until the branch's ring has wrapped, too: the bits equal those of a single slab.
 TEST_P(AttentionOnEachSet, ABranchGivesTheSameBits) {
   auto backend = MakeBackend(GetParam(), 2);
   for (const int64_t begins : {5, 21, 36, 300, 317, 700}) {

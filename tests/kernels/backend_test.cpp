@@ -1,4 +1,4 @@
-// Making a backend, its memory and its pool.
+// Creation of a backend, its memory and its thread pool.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -91,7 +91,7 @@ TEST(Half, RoundsToNearestEven) {
   EXPECT_EQ(FloatToHalf(1.0f + 1.01f / 2048), 0x3c01);
   EXPECT_EQ(FloatToHalf(65519.0f), 0x7bff);
   EXPECT_EQ(FloatToHalf(65520.0f), 0x7c00);
-  EXPECT_EQ(FloatToHalf(std::ldexp(1.0f, -25)), 0);  // halfway to the least subnormal
+  EXPECT_EQ(FloatToHalf(std::ldexp(1.0f, -25)), 0);  // halfway to the smallest subnormal
   EXPECT_EQ(FloatToHalf(std::ldexp(1.1f, -25)), 1);
   EXPECT_EQ(FloatToHalf(-std::ldexp(3.0f, -25)), 0x8002);
   EXPECT_EQ(FloatToBf16(1.0f + 1.0f / 256), 0x3f80);

@@ -1,6 +1,6 @@
-// ChooseTokens on every kind of device against the definition in kernels/token_choice.h, written plainly: edits, a full
-// sort, sums in order. Tokens must be equal except where a sum in another order may fall on the other side of a border;
-// how many such cases there were is bounded.
+// ChooseTokens on every kind of device against a direct implementation of the definition in kernels/token_choice.h:
+// edits, a full sort, sums in order. Tokens must be equal, except where another summation order may cross a threshold;
+// the number of such cases is bounded.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -16,7 +16,7 @@ namespace ringside::testing {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
-constexpr double kEdge = 1e-9;  // of the whole
+constexpr double kEdge = 1e-9;  // of the total
 
 /// A choice and the lists it borrows.
 struct OwnedChoice {
@@ -36,7 +36,7 @@ struct OwnedChoice {
 
 struct Expected {
   ChosenToken token;
-  bool at_edge = false;  // a border is within kEdge of a sum
+  bool at_edge = false;  // a threshold is within kEdge of a sum
 };
 
 float Clamped(double x) {
@@ -44,7 +44,7 @@ float Clamped(double x) {
   return static_cast<float>(std::min(std::max(x, -kLimit), kLimit));
 }
 
-/// False: the model's logits are unusable. `nothing_left`: bans took what there was.
+/// False: the model's logits are unusable. `nothing_left`: the bans removed every token.
 bool Edit(std::vector<float>& logits, const TokenChoice& choice, bool* nothing_left) {
   bool finite = false, left = false;
   for (const float l : logits) {
@@ -130,21 +130,23 @@ Expected Reference(std::vector<float> logits, const TokenChoice& choice) {
   return out;
 }
 
-// Rows of many kinds: what models give, and what is hard.
+// Logit rows of many kinds: typical ones, and edge cases.
 std::vector<float> MakeLogits(int kind, size_t vocab, std::mt19937& random) {
   std::vector<float> logits(vocab);
   std::normal_distribution<float> normal(0, kind == 1 ? 0.01f : kind == 2 ? 8.0f : 2.5f);
   for (size_t i = 0; i < vocab; ++i) {
     float& l = logits[i];
     l = normal(random);
-    if (kind == 3) l = std::round(l * 2) / 2;                              // ties, zeros of both signs
-    if (kind == 4) l = 1.5f;                                               // nothing but ties
-    if (kind == 5 && random() % 10 != 0) l = -kInf;                        // most tokens excluded
-    if (kind == 6) l = i == vocab / 3 ? 0.25f : -kInf;                     // one token
-    if (kind == 7) l = -std::ldexp(1.0f, -static_cast<int>(i % 140));      // each nearer to its neighbour than the last
-    if (kind == 8) l *= 1e37f;                                             // overflows where it can
+    if (kind == 3) l = std::round(l * 2) / 2;           // ties, zeros of both signs
+    if (kind == 4) l = 1.5f;                            // only ties
+    if (kind == 5 && random() % 10 != 0) l = -kInf;     // most tokens excluded
+    if (kind == 6) l = i == vocab / 3 ? 0.25f : -kInf;  // one token
+    if (kind == 7)
+      l = -std::ldexp(1.0f, -static_cast<int>(i % 140));                   // each closer to its neighbour than the
+                                                                           // previous one
+    if (kind == 8) l *= 1e37f;                                             // overflows where possible
     if (kind == 9 && i % 3 != 0) l = -3e38f;                               // masked by a large number
-    if (kind == 10) l = i % 61 == 7 ? 3.0f : i % 2 == 0 ? -1.0f : -60.0f;  // ties at the border of every cut
+    if (kind == 10) l = i % 61 == 7 ? 3.0f : i % 2 == 0 ? -1.0f : -60.0f;  // ties at every cutoff
   }
   return logits;
 }
@@ -167,7 +169,7 @@ OwnedChoice MakeChoice(int64_t vocab, bool edits, std::mt19937& random) {
                     random);
   c.logprobs = OneOf<int64_t>({-1, -1, 0, 5, limits::kMaxBestTokens}, random);
   if (c.greedy() && random() % 2 == 0) c.scored = static_cast<int32_t>(random() % static_cast<uint64_t>(vocab));
-  // Every token but a few, a few, about half, none at all; bits beyond the vocabulary say nothing.
+  // All tokens but a few, a few, about half, none at all; bits beyond the vocabulary are ignored.
   if (const int kind = static_cast<int>(random() % 12); kind < 4) {
     out.allowed.assign(static_cast<size_t>(vocab + 31) / 32, kind == 0 ? UINT32_MAX : 0u);
     for (uint32_t& word : out.allowed) {
@@ -198,7 +200,7 @@ OwnedChoice MakeChoice(int64_t vocab, bool edits, std::mt19937& random) {
 
 class ChoiceTest : public DeviceTest {
  protected:
-  /// Chooses from all rows in one call.
+  /// Samples from all rows in one call.
   std::vector<ChosenToken> Choose(const std::vector<std::vector<float>>& rows,
                                   const std::vector<TokenChoice>& choices) {
     std::vector<float> all;
@@ -222,7 +224,7 @@ class ChooseTokens : public ChoiceTest, public ::testing::WithParamInterface<std
 INSTANTIATE_TEST_SUITE_P(All, ChooseTokens, ::testing::ValuesIn(DeviceNames()),
                          [](const auto& info) { return info.param; });
 
-// In parts, each of every kind of row: one is what a race detector takes a minute for.
+// In parts, each with every kind of row: a race detector needs a minute for one.
 constexpr int kVocabularies[] = {1, 2, 31, 33, 64, 97, 1000, 4096, 32003, 50257}, kParts = 4;
 using VocabularyAndPart = std::tuple<std::string, int, int>;
 class ChooseTokensOfVocabulary : public ChoiceTest, public ::testing::WithParamInterface<VocabularyAndPart> {
@@ -251,7 +253,7 @@ void ExpectEqual(const ChosenToken& got, const Expected& want) {
   ASSERT_NEAR(got.logprob, want.token.logprob, 1e-5 + 1e-6 * std::fabs(want.token.logprob));
 }
 
-/// Rows of every kind and how to choose from them, without edits and with.
+/// Rows of every kind with their choices, without and with edits.
 struct Part {
   std::vector<std::vector<float>> rows;
   std::vector<OwnedChoice> owned;
@@ -303,7 +305,7 @@ TEST_P(ChooseTokensOfVocabulary, EditsLogProbabilitiesWhereAsked) {
   }
 }
 
-// What a ban takes is not shared out: without it the others have the same log probabilities.
+// A ban does not renormalize: the other tokens keep their log probabilities.
 TEST_P(ChooseTokens, ABanLeavesTheLogProbabilitiesOfOthers) {
   std::mt19937 random(5);
   const std::vector<float> logits = MakeLogits(0, 97, random);
@@ -320,7 +322,7 @@ TEST_P(ChooseTokens, ABanLeavesTheLogProbabilitiesOfOthers) {
   EXPECT_NEAR(left.top[1].logprob, all.top[2].logprob, 1e-6);
 }
 
-// Where a draw falls on a border any of two tokens is right: most must not.
+// Where a draw is at a threshold either of two tokens is right: most draws must not be.
 TEST(ChooseTokensDraws, AreSeldomAtAnEdge) {
   int64_t choices_made = 0, at_edge = 0;
   for (const int vocab : kVocabularies) {
@@ -386,7 +388,7 @@ TEST_P(ChooseTokens, WhatIsWrongWithARowTouchesNoOther) {
   }
 }
 
-// Many rows have fewer blocks each.
+// With many rows each gets fewer blocks.
 TEST_P(ChooseTokens, ARowsChoiceIsTheSameAmongAnyNumberOfOthers) {
   const std::array<Part, 2> made = MakePart(5003, 0);
   for (const Part& part : made) {
@@ -408,7 +410,7 @@ TEST_P(ChooseTokens, ARowsChoiceIsTheSameAmongAnyNumberOfOthers) {
   }
 }
 
-// The step that is played again takes its choices from where they are staged now.
+// A replayed graph reads the choices that are staged now.
 TEST_P(ChooseTokens, RepeatedStepsTakeTheirOwnChoices) {
   std::mt19937 random(11);
   const std::vector<float> logits = MakeLogits(0, 5003, random);
@@ -428,7 +430,7 @@ TEST_P(ChooseTokens, RepeatedStepsTakeTheirOwnChoices) {
   }
 }
 
-// Two submissions are under way at a time; the second is fed what the first chooses before anyone knows it.
+// Two submissions are in flight; the second consumes the tokens sampled by the first before the host knows them.
 TEST_P(ChooseTokens, TheNextStepTakesThemUnseen) {
   std::mt19937 random(13);
   constexpr int64_t kVocab = 300, kRows = 4, kWidth = 32;
@@ -446,7 +448,7 @@ TEST_P(ChooseTokens, TheNextStepTakesThemUnseen) {
   std::vector<ChosenToken> chosen(8 * kRows);
   uint64_t last = 0;
   for (int64_t step = 0; step < 8; ++step) {
-    // Row r of a step embeds what row r + 1 of the step before has chosen; the last row a known token.
+    // Row r of a step embeds the token sampled by row r + 1 of the previous step; the last row a known token.
     const std::vector<int32_t> ids = {~1, ~2, ~3, 7};
     const std::vector<int32_t> known = {4, 5, 6, 7};
     backend_->Embed(table, step == 0 ? known : ids, 1, y.tensor().Rows(step * kRows, kRows));

@@ -1,5 +1,6 @@
-// Attention over the ring on every kind of device, against dense attention in double: every head size and grouping, 0
-// to 2.5 turns of the ring, whole chunks and single rows, one sequence and many, with NaN wherever a row may not look.
+// Attention over the ring on every kind of device, against dense attention in double: every head size and grouping, a
+// ring that wraps 0 to 2.5 times, whole chunks and single rows, one sequence and many, with NaN in all rows that must
+// not be read.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -14,12 +15,12 @@ namespace {
 
 class AttentionTest : public DeviceTest {
  protected:
-  /// Error of the whole against the reference, relative, in the Euclidean norm.
+  /// Relative error in the Euclidean norm.
   void ExpectNear(const std::vector<float>& got, const std::vector<double>& want, DType cache, const char* what) {
     ASSERT_EQ(got.size(), want.size());
     double error = 0, size = 0;
     for (size_t i = 0; i < got.size(); ++i) error += std::pow(got[i] - want[i], 2), size += want[i] * want[i];
-    // The reference has the rounding of an E4M3 cache itself.
+    // The reference applies an E4M3 cache's rounding itself.
     const double cached = cache == DType::kF8E4M3 ? 0 : Rounding(cache);
     EXPECT_LT(std::sqrt(error / size), 2 * (Rounding(type_) + cached)) << what;
   }
@@ -48,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(All, DeviceAttentionBehindPins,
                          NameOf);
 
 /// The next rows of some sequences as one step: rows [done, done + rows) of each case, into its slab. With a `history`
-/// the slabs are branches of it, from position `branch` on.
+/// the slabs are its branches, from position `branch` on.
 std::vector<std::vector<float>> Step(Backend& backend, const std::vector<AttentionCase>& cases, const KvShape& shape,
                                      const std::vector<const void*>& slabs, int64_t done, int64_t rows,
                                      const void* history = nullptr, int64_t branch = 0) {
@@ -101,8 +102,8 @@ std::vector<std::vector<float>> Step(Backend& backend, const std::vector<Attenti
   return out;
 }
 
-/// The case, `chunk` rows at a time, its first `before` rows up to 64 at a time; before each, NaN wherever its rows may
-/// not look.
+/// Runs the case, `chunk` rows at a time, its first `before` rows up to 64 at a time; before each, fills rows that must
+/// not be read with NaN.
 std::vector<float> OverTheRing(Backend& backend, const AttentionCase& c, int64_t chunk, int64_t before = 0) {
   constexpr int64_t kBefore = 64;
   const KvShape shape = c.Shape(before > 0 ? kBefore : chunk);
@@ -143,8 +144,8 @@ TEST_P(DeviceAttentionOfHeadSize, MatchesDenseAttention) {
   }
 }
 
-// Two branches of one history, and the tile that they begin in the midst of; also where the ring has turned before and
-// turns behind.
+// Two branches of one history that begin in the middle of a tile; also where the ring has wrapped before or wraps
+// afterwards.
 TEST_P(DeviceAttentionOfHeadSize, BranchesReadTheHistoryWhereItLies) {
   constexpr int64_t kPinned = 5, kRows = 64;
   for (const int64_t begins : {5, 21, 36, 180, 317}) {
@@ -229,7 +230,7 @@ TEST_P(DeviceAttentionBehindPins, MatchesDenseAttentionAsTheRingTurns) {
   }
 }
 
-// Long enough that keys are split over blocks, pinned ones too, and that rows are many.
+// Long enough that keys, including pinned ones, are split over blocks, and that there are many rows.
 TEST_P(DeviceAttention, MatchesDenseAttentionOverManyKeys) {
   for (const DType cache : {DType::kF16, DType::kF8E4M3}) {
     AttentionCase c{.heads = 3,
@@ -243,7 +244,8 @@ TEST_P(DeviceAttention, MatchesDenseAttentionOverManyKeys) {
                     .length = 1000};
     const std::vector<double> want = DenseAttention(c);
     ExpectNear(OverTheRing(*backend_, c, 300), want, c.kv_dtype, "many keys, many rows");
-    for (const int64_t before : {300, 700, 850, 950}) {  // then rows one by one, also as the ring turns and after
+    for (const int64_t before : {300, 700, 850, 950}) {  // then rows one by one, including while and after the ring
+                                                         // wraps
       AttentionCase part = c;
       part.length = before + 50;
       ExpectNear(OverTheRing(*backend_, part, 1, before),
@@ -253,8 +255,8 @@ TEST_P(DeviceAttention, MatchesDenseAttentionOverManyKeys) {
   }
 }
 
-// More heads of more sequences than a GPU has room for blocks: of two queries each, and of sixteen; with few keys and
-// many.
+// More (sequence, head) pairs than a GPU has resident blocks: with two queries each, and with sixteen; with few keys
+// and many.
 TEST_P(DeviceAttention, MatchesDenseAttentionForManySequences) {
   const int64_t copies = GetParam() == "cpu" ? 1 : 8;
   constexpr int64_t kRows = 3, kLength = 140, kHeadDim = 128;
@@ -262,7 +264,9 @@ TEST_P(DeviceAttention, MatchesDenseAttentionForManySequences) {
        {std::tuple<int64_t, int64_t, DType>{32, 16, type_ == DType::kF32 ? DType::kF16 : type_},
         {64, 4, DType::kF16},
         {16, 8, DType::kF8E4M3}}) {
-    if (cache == DType::kF8E4M3 && GetParam() == "cpu") continue;  // roundings of keys at a tie differ from double's
+    if (cache == DType::kF8E4M3 && GetParam() == "cpu")
+      continue;  // at a tie, keys are rounded differently than in
+                 // double
 
     const KvShape shape{
         .layers = 1, .kv_heads = kv_heads, .head_dim = kHeadDim, .dtype = cache, .pinned_tiles = 2, .ring_tiles = 20};
@@ -309,7 +313,7 @@ TEST_P(DeviceAttention, MatchesDenseAttentionForManySequences) {
   }
 }
 
-// A first row's attention is its value, as the cache has it.
+// The first row's attention is its value, as stored in the cache.
 TEST_P(DeviceAttention, AnE4M3CacheRoundsToNearestAndSaturates) {
   for (const int64_t d : {6, 64}) {
     const AttentionCase c{.heads = 1, .kv_heads = 1, .head_dim = d, .rotary = d, .kv_dtype = DType::kF8E4M3};
@@ -338,7 +342,7 @@ TEST_P(DeviceAttention, AnE4M3CacheRoundsToNearestAndSaturates) {
   }
 }
 
-// Chunks of rows that are a multiple of nothing, with few and many pinned positions.
+// Chunks with arbitrary row counts, with few and many pinned positions.
 TEST_P(DeviceAttention, MatchesDenseAttentionForManyRows) {
   struct Size {
     int64_t head_dim, heads, kv_heads, pinned;
@@ -370,7 +374,7 @@ TEST_P(DeviceAttention, MatchesDenseAttentionForManyRows) {
   }
 }
 
-/// Every trait of kernels/score_traits.h, alone and all together.
+/// Every trait of kernels/score_traits.h, alone and combined.
 std::vector<AttentionCase> TraitCases(const AttentionCase& plain) {
   std::vector<float> slopes, sinks;
   for (int64_t h = 0; h < plain.heads; ++h) {
@@ -414,7 +418,7 @@ TEST_P(DeviceAttentionTraits, MatchDenseAttentionAsTheRingTurns) {
   }
 }
 
-// Keys are split over blocks: a sink counts once.
+// Keys are split over blocks: a sink must count once.
 TEST_P(DeviceAttention, TraitsMatchDenseAttentionOverManyKeys) {
   const AttentionCase plain{.heads = 3,
                             .kv_heads = 1,
@@ -425,7 +429,7 @@ TEST_P(DeviceAttention, TraitsMatchDenseAttentionOverManyKeys) {
                             .memory = 600,
                             .length = 700};
   std::vector<AttentionCase> cases = TraitCases(plain);
-  cases[5].window = 790;  // some of the pinned keys are out of sight in the end
+  cases[5].window = 790;  // finally some pinned keys are outside the window
   for (const size_t i : {2, 5}) {
     const std::vector<double> want = DenseAttention(cases[i]);
     for (const int64_t chunk : {1, 300}) {

@@ -1,5 +1,5 @@
-// Slabs to the host and back on every device there is: the bytes of the runs and no others, in the order of the calls,
-// and no attention before its layer is in.
+// Slab copies to the host and back on every available device: exactly the bytes of the runs, in the order of the calls,
+// and no attention before its layer has arrived.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -62,13 +62,13 @@ TEST_P(DeviceSlab, RunsGoToTheHostAndBackAndNothingElseDoes) {
 }
 
 TEST_P(DeviceSlab, CopiesOfOneSlabAndAttentionOnItKeepTheirOrder) {
-  // Large enough that what does not wait comes first.
+  // Large enough that work without a dependency runs first.
   const KvShape shape{8, 2, 64, DType::kF16, 1, 255};
   const auto bytes = static_cast<size_t>(shape.slab_bytes());
   Buffer slab = std::move(backend_->Allocate(bytes).value());
-  static std::vector<std::byte> first = Noise(bytes, 1), saved(bytes);  // what is pinned stays
+  static std::vector<std::byte> first = Noise(bytes, 1), saved(bytes);  // pinned memory is never freed
   std::vector<std::byte> second = Noise(bytes, 2);
-  backend_->PinHost(first.data(), bytes);  // where there is something to gain, copies do not wait by themselves
+  backend_->PinHost(first.data(), bytes);  // where pinning has a benefit, copies are asynchronous
   backend_->PinHost(saved.data(), bytes);
   const int64_t position = 200 * KvShape::kTile + 5, first_live = 16;
   const DType type = backend_->activation_dtype();
@@ -99,7 +99,7 @@ TEST_P(DeviceSlab, CopiesOfOneSlabAndAttentionOnItKeepTheirOrder) {
     const CopyTicket save = backend_->SaveSlab(shape, slab.data(), WholeSlab(shape, saved.data()));
     const CopyTicket again = backend_->LoadSlab(shape, slab.data(), WholeSlab(shape, second.data()));
     for (const CopyTicket ticket : {again, save, load}) backend_->WaitForCopy(ticket);
-    // But for the row that attention wrote in its layer.
+    // Except for the row that attention wrote in its layer.
     int64_t different = 0;
     const int64_t part = shape.layer_tile_bytes();
     for (int64_t at = 0; at < shape.slab_bytes(); at += part) {
@@ -111,8 +111,8 @@ TEST_P(DeviceSlab, CopiesOfOneSlabAndAttentionOnItKeepTheirOrder) {
   }
 }
 
-// Memory that comes as a conversation grows, with not-a-numbers where others left them: what it computes is what it
-// computes in a slab of its own, and nothing is touched that is not there.
+// Memory that is committed as a conversation grows, with stale NaN in new pages: results equal those in a full slab,
+// and uncommitted memory is never accessed.
 TEST_P(DeviceSlab, AttentionNeedsNoMoreThanTheBeginningThatIsHeld) {
   const KvShape shape{4, 8, 128, DType::kF16, 1, 64};
   const auto bytes = static_cast<size_t>(shape.slab_bytes()), page = static_cast<size_t>(backend_->page_bytes(bytes));
@@ -158,7 +158,7 @@ TEST_P(DeviceSlab, AttentionNeedsNoMoreThanTheBeginningThatIsHeld) {
     position += rows;
   }
   EXPECT_LT(committed, bytes / 2 + 2 * page);
-  // What was issued may still use what goes, and it comes back.
+  // Work issued before may still use the freed memory, which is committed again.
   std::vector<std::byte> saved(committed), again(committed, std::byte{1});
   const SlabRun run{0, static_cast<int64_t>(committed), saved.data()};
   const CopyTicket save = backend_->SaveSlab(shape, grown.data(), {&run, 1});
@@ -175,7 +175,7 @@ TEST_P(DeviceSlab, AttentionNeedsNoMoreThanTheBeginningThatIsHeld) {
 
 TEST_P(DeviceSlab, MemoryThatIsNotThereIsRefusedAndComesBack) {
   const std::optional<size_t> free = backend_->free_bytes();
-  if (!free) return;  // nobody knows
+  if (!free) return;  // unknown
   const auto page = static_cast<size_t>(backend_->page_bytes(1 << 30));
   const size_t all = *free / page * page;
   {

@@ -1,5 +1,5 @@
 // Every operation on every kind of device - the CPU, CUDA in bfloat16, CUDA in float16 - against naive loops in double,
-// within the rounding of the device's element type. A device that is not here is skipped.
+// within the rounding of the device's element type. Unavailable devices are skipped.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -46,14 +46,14 @@ TEST_P(Device, MemoryIsZeroedAndCopied) {
   EXPECT_EQ(backend_->Allocate(size_t{1} << 60).status().code(), StatusCode::kOverloaded);
 }
 
-// In a process of its own: after an illegal address nothing works any more.
+// In a separate process: after an illegal address the device is unusable.
 TEST_P(Device, AFailureIsKnownForGood) {
   if (GetParam() == "cpu") GTEST_SKIP() << "a GPU's memory errors are told, not signalled";
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto fail = [this] {
     backend_->Activate({type_, reinterpret_cast<void*>(uintptr_t{4096}), 1, 512, 512}, Activation::kGeluErf);
     backend_->Synchronize();
-    backend_->WaitFor(backend_->Submit());  // goes on without harm
+    backend_->WaitFor(backend_->Submit());  // continues without harm
     const bool allocates = backend_->Allocate(16).ok();
     const Status status = backend_->status();
     std::_Exit(status.code() == StatusCode::kUnavailable && allocates ? 76 : 1);
@@ -115,7 +115,7 @@ TEST_P(Device, Norms) {
   }
 }
 
-// Queries and keys side by side, as a layer has them: each its own norm, and what is behind them none.
+// Adjacent queries and keys, as in a layer: each with its own norm, and none for the values after them.
 TEST_P(Device, RmsNormHeads) {
   const int64_t rows = 6, queries = 5, keys = 2, values = 1;
   for (const int64_t d : {22, 24, 128, 200, 640}) {
@@ -172,7 +172,8 @@ TEST_P(Device, ActivationsAndGather) {
   EXPECT_EQ(std::vector<float>(got.begin() + 2 * n, got.end()), std::vector<float>(x.begin(), x.begin() + 2 * n));
 }
 
-// Weights that the device has to round add an error of the roots of their number, int8 activations one of their step.
+// Weights that the device rounds add an error proportional to the square root of their number, int8 activations one of
+// their step.
 TEST_P(Device, LinearOfEveryFileType) {
   for (const DType dtype : kAllTypes) {
     const RandomWeight w = MakeRandomWeight(dtype, 70, 512, 11);
@@ -259,7 +260,7 @@ TEST_P(Device, NormLinearAndActivationInARow) {
   }
 }
 
-// The norm in front of a layer of few rows, by a warp a row or by the whole block (rows too long for a warp).
+// The norm before a layer with few rows, computed by one warp per row or by the whole block (rows too long for a warp).
 TEST_P(Device, LayerNormAndLinear) {
   for (const int64_t d : {192, 1024, 1280}) {
     for (const int64_t rows : {1, 2, 3, 4, 5}) {
@@ -295,8 +296,8 @@ TEST_P(Device, LayerNormAndLinear) {
   }
 }
 
-// A bias goes with its layer's product, rounded where that is, or with what follows: GELU, or the norm of the residual
-// stream.
+// A bias is fused with its layer's product, which is rounded, or with the following operation: GELU, or the norm of the
+// residual stream.
 TEST_P(Device, BiasWithWhatFollows) {
   const int64_t d = 192, n = 328;
   const RandomWeight up = MakeRandomWeight(type_, n, d, 9), down = MakeRandomWeight(type_, d, n, 10);

@@ -1,5 +1,5 @@
-// The backends that one suite of tests runs on: the CPU, and CUDA in both of its element types where this program has
-// it and the machine a device. Tensors of a test live on the device and are compared on the host.
+// The backends on which a test suite runs: the CPU, and CUDA in both of its element types if this program supports it
+// and the machine has a device. A test's tensors are on the device and are compared on the host.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,29 +20,29 @@
 
 namespace ringside::testing {
 
-/// Where an element lies in a matrix of so many columns.
+/// Index of an element in a matrix with `cols` columns.
 inline size_t At(int64_t row, int64_t cols, int64_t col) { return static_cast<size_t>(row * cols + col); }
 
 /// "cpu", "cuda_bf16", "cuda_f16".
 inline std::vector<std::string> DeviceNames() { return {"cpu", "cuda_bf16", "cuda_f16"}; }
 
-/// A device and a number of the test's own, for tests that would be long in one piece: "cuda_bf16_64".
+/// A device and a test-specific number, to split long tests: "cuda_bf16_64".
 using DeviceAndNumber = std::tuple<std::string, int64_t>;
-/// Of a device and any numbers.
+/// Name of a device with any numbers.
 inline constexpr auto NameOf = [](const auto& info) {
   return std::apply([](const std::string& device,
                        const auto&... numbers) { return (device + ... + ("_" + std::to_string(numbers))); },
                     info.param);
 };
 
-/// These, CUDA with a fixed order of summation, "cuda_bf16_fixed", and ranks that share a network: its layers among
-/// stages, each layer among ranks, "cpu_3_ranks", "cpu_2_ranks_2_stages".
+/// DeviceNames(), CUDA with a fixed summation order, "cuda_bf16_fixed", and ranks that share a network: its layers
+/// split into stages, each layer over ranks, "cpu_3_ranks", "cpu_2_ranks_2_stages".
 inline std::vector<std::string> EngineDeviceNames() {
   return {"cpu",       "cpu_2_ranks", "cpu_3_ranks",     "cpu_2_stages",      "cpu_2_ranks_2_stages",
           "cuda_bf16", "cuda_f16",    "cuda_bf16_fixed", "cuda_bf16_2_ranks", "cuda_bf16_2_stages"};
 }
 
-/// CUDA with quantised weights: "cuda_bf16_int8" ...
+/// CUDA with quantized weights: "cuda_bf16_int8" ...
 inline std::vector<std::string> QuantisedDeviceNames() {
   return {"cuda_bf16_int8", "cuda_bf16_fp8", "cuda_f16_int8", "cuda_f16_fp8"};
 }
@@ -53,10 +53,10 @@ inline std::optional<DType> QuantizationOf(const std::string& device) {
   return std::nullopt;
 }
 
-/// Devices that compute a row with the same bits whatever else is in the step.
+/// Devices that compute a row with the same bits in every batch.
 inline bool HasFixedOrder(const std::string& device) { return device.starts_with("cpu") || device.ends_with("_fixed"); }
 
-/// Null if there is no such device here.
+/// Null if this machine has no such device.
 inline std::unique_ptr<Backend> MakeDevice(const std::string& name, bool graphs = true) {
   auto made = name == "cpu" ? MakeCpuBackend({.threads = 1})
                             : MakeCudaBackend({.dtype = name.starts_with("cuda_f16") ? DType::kF16 : DType::kBF16,
@@ -73,8 +73,8 @@ inline std::unique_ptr<Backend> MakeDevice(const std::string& name, bool graphs 
   return std::move(*made);
 }
 
-/// Ranks that share a network, on as many devices as there are; none if there is no such device here. "cuda_bf16_nccl":
-/// by NCCL.
+/// Ranks that share a network, on all available devices; empty if there is no such device. "cuda_bf16_nccl": using
+/// NCCL.
 inline std::vector<std::unique_ptr<Backend>> MakeTestRanks(const std::string& name, const RankLayout& layout,
                                                            std::chrono::milliseconds timeout = std::chrono::minutes(2),
                                                            AllReduce all_reduce = AllReduce::kOwn) {
@@ -100,10 +100,10 @@ inline RankLayout LayoutOf(const std::string& name) {
   return {.tensor = number("_ranks"), .stages = number("_stages")};
 }
 
-/// A test on a device; skipped where that is not.
+/// A test on a device; skipped if it is unavailable.
 class DeviceTest : public ::testing::Test {
  protected:
-  /// For SetUp. A test that changes to another device returns at once if it IsSkipped() then.
+  /// For SetUp. A test that switches to another device must return at once if it IsSkipped() then.
   void Use(const std::string& device) {
     backend_ = MakeDevice(device);
     if (backend_ == nullptr) GTEST_SKIP() << "no " << device << " here";
@@ -122,12 +122,12 @@ inline double Rounding(DType dtype) {
 /// The value after a round trip through the type.
 float Rounded(DType dtype, float x);
 
-/// Whether a layer's rows become E4M3 on this device, too.
+/// Whether a layer's rows are converted to E4M3 on this device, too.
 bool MultipliesInE4M3(const Backend& device, DType weights, int64_t rows, int64_t outputs, int64_t cols);
-/// What such rows stand for.
+/// The values that such rows represent.
 std::vector<float> RoundedToE4M3(const std::vector<float>& rows, int64_t cols);
-/// What a sum over `cols` products on the tensor cores may lose, of the terms' magnitudes: in each step of 32 of them
-/// the sum so far, which grows as its terms' root mean square times sqrt(k), and 2^-13 of it.
+/// Error bound of a sum over `cols` products on the tensor cores, relative to the terms' magnitudes: each step of 32
+/// products truncates the partial sum, which grows as its terms' root mean square times sqrt(k), at 2^-13 of it.
 inline double E4M3SumError(int64_t cols) { return 3e-5 * std::sqrt(static_cast<double>(cols)) + 3e-6; }
 
 /// A matrix on a device.

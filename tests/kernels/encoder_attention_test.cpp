@@ -1,5 +1,5 @@
-// What encoders and the decoders behind them ask of attention, against plain loops in double: rows that see all pinned
-// keys, rows of the ring that see the pinned keys alone or the ring's alone, and biases of distances.
+// Attention of encoders and their decoders, against naive loops in double: rows that attend to all pinned keys, ring
+// rows that attend only to the pinned keys or only to the ring's, and distance biases.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kHeads = 4, kKvHeads = 2, kReach = 20, kInput = 300, kAnswer = 140, kWindow = 48;
 
-/// A bias of every distance: that of D at kReach - D, and 15 more at either end.
+/// One bias per distance: that of D at kReach - D, and 15 more at either end.
 std::vector<float> Biases() {
   const std::vector<float> random = RandomFloats(kHeads * (2 * kReach + 1), 7);
   std::vector<float> out;
@@ -44,7 +44,7 @@ class EncoderAttention : public ::testing::TestWithParam<std::tuple<std::string,
               .ring_tiles = 6};
     device_biases_.emplace(*backend_, biases_);
   }
-  /// Near 0, so that no key has all the weight; as the device has them.
+  /// Near 0, so that no key gets all the weight; rounded like the device's.
   std::vector<float> Numbers(int64_t count, unsigned seed) const {
     std::vector<float> out = RandomFloats(count, seed, 1.5f);
     for (float& x : out) x = Rounded(type_, x);
@@ -53,8 +53,8 @@ class EncoderAttention : public ::testing::TestWithParam<std::tuple<std::string,
   Buffer Slab() { return std::move(backend_->Allocate(static_cast<size_t>(shape_.slab_bytes())).value()); }
   ScoreTraits Scores() const { return {.scale = scale_, .biases = device_biases_->data(), .bias_reach = kReach}; }
 
-  /// softmax(scale q k + bias) v of one query over the keys of rows [first, last) of `kv` [rows, 2 * keys_], which
-  /// stand at their rows' numbers.
+  /// softmax(scale q k + bias) v of one query over the keys of rows [first, last) of `kv` [rows, 2 * keys_], whose
+  /// positions are their row numbers.
   void Attend(const float* query, int64_t head, int64_t position, const std::vector<float>& kv, int64_t first,
               int64_t last, const std::vector<float>* biases, std::vector<float>* out) const {
     std::vector<double> scores, sums(static_cast<size_t>(dim_), 0.0);
@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(All, EncoderAttention,
                          ::testing::Combine(::testing::ValuesIn(Devices()), ::testing::Values(12, 64, 128, 256)),
                          NameOf);
 
-/// Keys and values behind the queries, as a layer's rows have them.
+/// Queries followed by keys and values, as in a layer's rows.
 std::vector<float> Joined(const std::vector<float>& queries, const std::vector<float>& kv, int64_t rows) {
   const auto query_columns = std::ssize(queries) / rows, kv_columns = std::ssize(kv) / rows;
   std::vector<float> out;
@@ -134,7 +134,7 @@ TEST_P(EncoderAttention, EveryRowOfAnInputSeesAllOfIt) {
   }
 }
 
-// Two answers' rows, a few at a time: each asks an input that was stored before, and its own ring, which turns.
+// Rows of two answers, a few at a time: each attends to a stored input, and to its own ring, which wraps.
 TEST_P(EncoderAttention, AnAnswerAsksTheInputAndItself) {
   for (const int64_t chunk : {1, 7, 35}) {
     std::vector<Buffer> slabs;

@@ -1,6 +1,5 @@
-// Mixtures of experts against naive loops in double, on every kind of device: who is chosen, with which weight, and
-// that a row's numbers do not depend on the others where that is promised. On CUDA also with weights in blocks of a
-// file.
+// Mixtures of experts against naive loops in double, on every kind of device: selected experts, their weights, and that
+// a row's result does not depend on other rows where that is promised. On CUDA also with block-quantized weights.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -17,9 +16,9 @@ namespace {
 
 constexpr int64_t kExperts = 9;
 
-/// Of one type of experts: no multiples of what a kernel takes at a time.
+/// Sizes for one type of experts: not multiples of a kernel's tile.
 struct Sizes {
-  std::optional<DType> blocks;  // that the weights come in; else rounded to the activations' type
+  std::optional<DType> blocks;  // block type of the weights; else they are rounded to the activations' type
   int64_t hidden, inner, shared;
 };
 Sizes SizesOf(const std::string& device) {
@@ -58,7 +57,7 @@ double Activated(double gate, double up, Activation activation) {
   return g / (1 + std::exp(-1.702 * g)) * (u + 1);
 }
 
-/// One expert with its gate and up apart or in one, with biases or without.
+/// One expert with gate and up separate or combined, with or without biases.
 struct TestExpert {
   int64_t hidden, inner;
   std::vector<Weight> in_weights;
@@ -118,7 +117,7 @@ std::vector<double> Weights(std::span<const float> logits, int64_t used, bool no
   return weights;
 }
 
-/// Experts on a device, rows for them, and what each expert makes of each row.
+/// Experts on a device, input rows, and each expert's output for each row.
 class ExpertsTest : public DeviceTest, public ::testing::WithParamInterface<std::string> {
  protected:
   static constexpr int64_t kMaxRows = 90;
@@ -148,7 +147,7 @@ class ExpertsTest : public DeviceTest, public ::testing::WithParamInterface<std:
     }
     return of;
   }
-  /// y + what the experts make of rows [first, first + rows), y being 0.5.
+  /// y + the experts' outputs for rows [first, first + rows), where y is 0.5.
   std::vector<float> Run(ExpertsArgs args, int64_t first, int64_t rows) {
     args.experts = args_, args.packed = placed_.data();
     return RunRouted(args, router_, first, rows);
@@ -168,9 +167,9 @@ class ExpertsTest : public DeviceTest, public ::testing::WithParamInterface<std:
   void ExpectRight(const ExpertsArgs& args, const std::vector<std::vector<double>>& of, int64_t rows) {
     Compare(Run(args, 0, rows), args, router_, kExperts, of, rows);
   }
-  /// Where there are more than kExperts, those of the usual width come again and again.
+  /// With more than kExperts experts, those of the usual width are repeated.
   static size_t SameAs(size_t expert, size_t experts) { return experts == kExperts ? expert : expert % (kExperts - 1); }
-  /// `of`: what each of kExperts makes of each row.
+  /// `of`: the output of each of kExperts for each row.
   void Compare(const std::vector<float>& got, const ExpertsArgs& args, std::span<const float> logits, size_t experts,
                const std::vector<std::vector<double>>& of, int64_t rows) {
     double error = 0, size = 0;
@@ -183,7 +182,7 @@ class ExpertsTest : public DeviceTest, public ::testing::WithParamInterface<std:
         error += std::pow(got[row * static_cast<size_t>(hidden_) + c] - want, 2), size += want * want;
       }
     }
-    // Weights in blocks are rounded on their way, too: each of the three products' scales and what they give.
+    // Block-quantized weights add roundings: the scales of each of the three products, and their results.
     const double roundings = experts_.front().out.weight.dtype == type_ || type_ == DType::kF32 ? 2 : 4;
     EXPECT_LT(std::sqrt(error / size), roundings * Rounding(type_))
         << fmt::format("{} rows, {} of {} experts each, normalised {}, shared {}", rows, args.top_k, experts,
@@ -217,7 +216,7 @@ TEST_P(ExpertsTest, MatchNaiveLoopsForEveryWayToChoose) {
   }
 }
 
-/// On a GPU, of more inputs than a tile's parts take at once, and of outputs that several blocks share.
+/// On a GPU, with more inputs than a K tile, and outputs shared by several blocks.
 class WideExpertsTest : public ExpertsTest {
  protected:
   void SetUp() override {
@@ -258,7 +257,7 @@ TEST_P(ExpertsTest, AreChosenAmongMany) {
 }
 
 TEST_P(ExpertsTest, ClampWhatTheyMultiply) {
-  for (float& x : x_) x *= 4;  // so that something is clamped
+  for (float& x : x_) x *= 4;  // so that some values are clamped
   const auto of = AllOf(Activation::kClampedSilu);
   for (const int64_t rows : {int64_t{3}, kMaxRows}) {
     ExpectRight({.top_k = 3, .normalised = true, .activation = Activation::kClampedSilu}, of, rows);
@@ -276,7 +275,7 @@ TEST_P(ExpertsTest, ARowAloneIsTheRowAmongOthers) {
 }
 
 TEST(CpuExperts, SameBitsForAnyThreads) {
-  // So many rows and columns that they are shared out.
+  // Enough rows and columns for several blocks.
   constexpr int64_t kRows = 60, kHidden = 2048;
   const std::vector<float> x = RandomFloats(kRows * kHidden, 7), router = RandomFloats(kRows * 4, 8, 2);
   std::vector<float> of_one;

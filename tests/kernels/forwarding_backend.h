@@ -1,4 +1,4 @@
-// A backend that hands everything to another one: the base of those that change a thing or two.
+// A backend decorator that forwards every call: the base of those that change some.
 #pragma once
 
 #include <memory>

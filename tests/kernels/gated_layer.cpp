@@ -11,7 +11,7 @@
 namespace ringside::testing {
 namespace {
 
-constexpr double kSteepestSilu = 1.0999;  // its largest slope, at 2.4
+constexpr double kSteepestSilu = 1.0999;  // its maximum slope, at 2.4
 
 }  // namespace
 
@@ -31,7 +31,7 @@ void ExpectNormLinearAndActivation(Backend& backend, int64_t rows, const RandomW
       both(backend, type, rows, 2 * n, RandomFloats(static_cast<size_t>(rows * 2 * n), 1)),
       mid(backend, type, rows, n, RandomFloats(static_cast<size_t>(rows * n), 1));
   const auto error_of = [&](const Product& sum) { return unit * std::fabs(sum.sum) + tolerance * sum.size; };
-  // Up to the sums, and, where these may have been on their way only, up to their products.
+  // Only up to the sums, and, because these may stay inside a fused kernel, up to their products.
   for (int round = 0; round < 6; ++round) {
     const bool to_sums = round < 3;
     backend.RmsNorm(stream.tensor(), weight.data(), 1e-5f, normed.tensor());
@@ -55,7 +55,7 @@ void ExpectNormLinearAndActivation(Backend& backend, int64_t rows, const RandomW
           continue;
         }
         const double silu = g.sum / (1 + std::exp(-g.sum)), want = silu * u.sum;
-        const double of_silu = kSteepestSilu * error_of(g);  // what g's error makes of it, at most
+        const double of_silu = kSteepestSilu * error_of(g);  // upper bound of the error caused by g's
         const double error = of_silu * (std::fabs(u.sum) + error_of(u)) + std::fabs(silu) * error_of(u);
         ASSERT_NEAR(got[At(r, n, i)], want, error + unit * (std::fabs(want) + error) + 1e-6) << "at " << r << "," << i;
       }

@@ -1,4 +1,4 @@
-// Linear and Embed: every element type on every instruction set this machine has, against naive loops and bit for bit
+// Linear and Embed: every element type on every instruction set of this machine, against naive loops and bit for bit
 // against one another.
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ INSTANTIATE_TEST_SUITE_P(All, TypeAndSet,
                            return name + "_" + std::get<1>(info.param);
                          });
 
-/// The value of int8 activations: what Linear is defined to multiply with.
+/// The dequantized int8 activations, Linear's defined operands.
 std::vector<double> RoundedToEightBits(const std::vector<float>& x) {
   std::vector<double> out;
   for (size_t b = 0; b < x.size(); b += 32) {
@@ -46,8 +46,9 @@ std::vector<double> RoundedToEightBits(const std::vector<float>& x) {
   return out;
 }
 
-// Against exact products of the rounded activations only the float additions err: 1e-5 of the sum of magnitudes.
-// Against the float activations a quantised product errs by the int8 step, at most 1/254 of each block's largest.
+// Against exact products of the rounded activations only float additions contribute errors: 1e-5 of the sum of
+// magnitudes. Against the float activations a quantized product errs by the int8 step, at most 1/254 of each block's
+// maximum.
 TEST_P(TypeAndSet, MatchesNaiveLoop) {
   auto backend = MakeBackend(set(), 2);
   for (const LinearShape s : {LinearShape{1, 16, 256}, {3, 35, 512}, {20, 70, 256}, {37, 5, 768}}) {
@@ -99,14 +100,14 @@ TEST_P(TypeAndSet, SameBitsForAnyRowsAndThreads) {
   }
 }
 
-// Extremes of the integers: the largest products must not saturate anywhere.
+// Extreme integers: the largest products must not saturate anywhere.
 TEST_P(TypeAndSet, LargestIntegersStayExact) {
   auto backend = MakeBackend(set(), 1);
   for (const int fill : {0x00, 0x7f, 0x80, 0xff}) {
     RandomWeight w = MakeRandomWeight(dtype(), 16, 256, 41);
     if (!IsQuantised(dtype())) return;
     const auto block = static_cast<size_t>(Traits(dtype()).block_bytes);
-    for (size_t i = 0; i < w.bytes.size(); ++i) {  // scales stay as they are
+    for (size_t i = 0; i < w.bytes.size(); ++i) {  // scales stay unchanged
       if (!IsScaleByte(dtype(), i % block)) w.bytes[i] = static_cast<std::byte>(fill);
     }
     for (const float sign : {1.0f, -1.0f}) {
@@ -220,7 +221,7 @@ TEST_P(LinearOnEachSet, ZeroAndTinyActivationsGiveZero) {
   }
 }
 
-// Activations are taken in the weight's order, whatever stands beside it.
+// Activations are permuted for the weight with an order, whatever other weights share the layer.
 TEST_P(LinearOnEachSet, AWeightMayHaveItsInputsInAnOrderOfItsOwn) {
   auto backend = MakeBackend(GetParam(), 2);
   const int64_t rows = 19, cols = 64;

@@ -1,5 +1,5 @@
-// What adapters add to a linear layer, on every kind of device: against loops in double, whatever the shapes, where
-// some rows have an adapter and others have none, and where a recorded step comes again with other adapters.
+// Adapters' contributions to a linear layer, on every kind of device: against loops in double, for every shape, where
+// some rows have an adapter and others have none, and when a captured graph is replayed with other adapters.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,7 +18,7 @@ class LowRankTest : public DeviceTest, public ::testing::WithParamInterface<std:
   };
   struct Shape {
     int64_t rows, inputs, outputs;  // of one matrix
-    std::vector<int64_t> ranks;     // of an adapter's matrices, which lie side by side with a gap of 3 outputs
+    std::vector<int64_t> ranks;     // of an adapter's matrices, which are adjacent with a gap of 3 outputs
   };
 
   void SetUp() override { Use(GetParam()); }
@@ -27,7 +27,7 @@ class LowRankTest : public DeviceTest, public ::testing::WithParamInterface<std:
     for (float& x : out) x = testing::Rounded(dtype, x);
     return out;
   }
-  /// Two adapters for one input, the second with one matrix only, and a third that has none for it.
+  /// Two adapters for one input, the second with one matrix only, and a third without any for it.
   void Load(const Shape& shape) {
     made_.clear(), loaded_.clear(), spans_.clear();
     for (const size_t count : {shape.ranks.size(), size_t{1}, size_t{0}}) {
@@ -47,7 +47,7 @@ class LowRankTest : public DeviceTest, public ::testing::WithParamInterface<std:
     for (const std::vector<LowRank>& loaded : loaded_) spans_.emplace_back(loaded);
     placed_ = std::move(backend_->PlaceLowRank(spans_).value());
   }
-  /// Of a row under an adapter, counted from 1, what is added to an output, and the magnitudes that are summed for it.
+  /// For a row with an adapter, counted from 1: the value added to an output, and the sum of its terms' magnitudes.
   Product Added(const std::vector<float>& x, int64_t row, int adapter, int64_t output) const {
     Product out;
     if (adapter == 0) return out;
@@ -69,7 +69,7 @@ class LowRankTest : public DeviceTest, public ::testing::WithParamInterface<std:
     for (const int64_t rank : shape.ranks) ranks += rank;
     std::mt19937 random(seed);
     std::vector<int> adapters;
-    while (std::ssize(adapters) < shape.rows) {  // runs of some rows each
+    while (std::ssize(adapters) < shape.rows) {  // runs of several rows each
       const size_t run = 1 + random() % 11;
       adapters.resize(adapters.size() + run, static_cast<int>(random() % 4));
     }
@@ -127,7 +127,7 @@ TEST_P(LowRankTest, AddsWhatEachRowsAdapterHas) {
   }
 }
 
-// On a GPU the third step of a shape is a recorded one, which reads from memory whose rows they are.
+// On a GPU the third step of a shape is a graph replay, which reads the rows' adapters from memory.
 TEST_P(LowRankTest, ARecordedStepServesOtherAdapters) {
   const Shape shape{12, 64, 48, {8, 8}};
   Load(shape);

@@ -1,4 +1,4 @@
-// Made-up weights: nearly normal and never zero; a part of a matrix is the whole's, on every device.
+// Dummy weights: nearly normal and never zero; a slice equals that of the whole matrix, on every device.
 #include "kernels/random_weights.h"
 
 #include <gtest/gtest.h>

@@ -17,7 +17,7 @@ uint16_t U16At(const std::vector<std::byte>& bytes, size_t i) {
   return x;
 }
 
-/// Where the float16 scales of a block lie; -1: none.
+/// Offsets of the float16 scales in a block; -1: none.
 struct HalfPlaces {
   int d, m;
 };
@@ -43,7 +43,7 @@ HalfPlaces PlacesOf(DType dtype) {
   }
 }
 
-/// Value q of the types that are not evenly spaced.
+/// Value q of the non-uniform types.
 double Iq4Value(int q) {
   constexpr double kValues[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
   return kValues[q];
@@ -54,7 +54,7 @@ double E2M1Value(int q) {
   return q & 8 ? -magnitude : magnitude;
 }
 
-/// Half a byte: the low ones belong to the first 16 values of 32.
+/// A nibble: the low ones belong to the first 16 values of 32.
 int NibbleAt(const std::vector<std::byte>& b, size_t at, int i) {
   const int q = At(b, at + static_cast<size_t>(i % 16));
   return i < 16 ? q % 16 : q / 16;

@@ -1,5 +1,5 @@
-// What every operation means, as naive loops in double, and random inputs in every file format. Nothing here shares a
-// line with the code under test: the formats are decoded value by value from their published layouts.
+// The definition of every operation, as naive loops in double, and random inputs in every file format. Shares no code
+// with the implementation under test: the formats are decoded value by value from their published layouts.
 #pragma once
 
 #include <cmath>
@@ -18,7 +18,7 @@ inline const DType kAllTypes[] = {DType::kF32,   DType::kF16,  DType::kBF16, DTy
                                   DType::kQ6_K,  DType::kQ2_K, DType::kQ3_K, DType::kIQ4_NL, DType::kIQ4_XS,
                                   DType::kMXFP4, DType::kQ4_Z};
 
-/// A weight in file format and the values it stands for.
+/// A weight in file format and its dequantized values.
 struct RandomWeight {
   DType dtype;
   int64_t rows, cols;
@@ -30,10 +30,10 @@ struct RandomWeight {
 /// Every bit of the integers is random; scales are such that values are mostly below 1.
 RandomWeight MakeRandomWeight(DType dtype, int64_t rows, int64_t cols, uint32_t seed);
 
-/// Whether byte i of a block of a quantised type is one of what scales them all.
+/// Whether byte i of a block of a quantized type belongs to a scale.
 bool IsScaleByte(DType dtype, size_t i);
 
-/// The sum of x w over an output, and that of magnitudes; x has w.cols columns.
+/// The sum of x w for an output, and that of magnitudes; x has w.cols columns.
 struct Product {
   double sum = 0, size = 0;
 };
@@ -51,20 +51,20 @@ inline Tensor AsTensor(std::vector<float>& v, int64_t rows, int64_t cols) {
   return {DType::kF32, v.data(), rows, cols, cols};
 }
 
-/// Of this machine's CPU.
+/// Those of this machine's CPU.
 inline std::vector<std::string> InstructionSets() { return {CpuInstructionSets().begin(), CpuInstructionSets().end()}; }
 /// The backend of `set` on `threads` threads; the test fails if there is none.
 std::unique_ptr<Backend> MakeBackend(std::string_view set, int threads);
 
-/// Attention of one sequence, dense: every key of every position is kept and rotated as the header of backend.h says.
+/// Dense attention of one sequence: every key of every position is kept and rotated as specified in backend.h.
 struct AttentionCase {
   int64_t heads = 3, kv_heads = 1, head_dim = 16, rotary = 16;
   RopePairs pairs = RopePairs::kAdjacent;
   DType kv_dtype = DType::kF16;
-  int64_t pinned = 0, memory = 40;  // S and W: row t sees ring positions [max(S, t - W + 1), t]
-  int64_t slack = 0;                // > 0: first_live moves up to a multiple of `slack`, as turn eviction does
+  int64_t pinned = 0, memory = 40;  // S and W: row t attends to ring positions [max(S, t - W + 1), t]
+  int64_t slack = 0;                // > 0: first_live advances to a multiple of `slack`, as in turn eviction
   int64_t length = 100;
-  int64_t ring_rows = 0;  // 0: the least that serves `chunk`
+  int64_t ring_rows = 0;  // 0: the minimum for `chunk`
   uint32_t seed = 1;
   float soft_cap = 0;                // ScoreTraits
   std::vector<float> slopes, sinks;  // [heads], or none
@@ -72,7 +72,7 @@ struct AttentionCase {
 
   int64_t width() const { return (heads + 2 * kv_heads) * head_dim; }
   float scale() const { return 1.0f / std::sqrt(static_cast<float>(head_dim)); }
-  /// Borrowed, of memory that a backend on the host reads.
+  /// Borrowed; the memory is readable by a host backend.
   ScoreTraits scores() const {
     return {.scale = scale(),
             .soft_cap = soft_cap,
@@ -86,21 +86,22 @@ struct AttentionCase {
   /// [length, width], exact in every type of activations
   std::vector<float> Qkv() const;
 };
-/// [length, heads * head_dim] in double. Keys and values are exact, but for an E4M3 cache, whose rounding they have.
+/// [length, heads * head_dim] in double. Keys and values are exact, except in an E4M3 cache, whose rounding is applied.
 std::vector<double> DenseAttention(const AttentionCase& c);
 
-/// cos and sin rows of positions [first, first + rows) of a case: what the engine would hand to the backend.
+/// cos and sin rows of positions [first, first + rows) of a case, as the engine would pass them to the backend.
 struct AngleRows {
   std::vector<float> own_cos, own_sin, pinned_cos, pinned_sin;
   AngleRows(const AttentionCase& c, int64_t first, int64_t rows);
   RopeAngles angles() const { return {own_cos.data(), own_sin.data(), pinned_cos.data(), pinned_sin.data()}; }
 };
 
-/// Overwrites everything in a slab in host memory that the row at position `next` and later ones may not read by NaN.
+/// Overwrites with NaN everything in a slab in host memory that the row at position `next` and later ones must not
+/// read.
 void PoisonSlab(const AttentionCase& c, const KvShape& shape, int64_t next, uint8_t* slab);
 
-/// Feeds the case to a backend that computes on host memory, `chunk` rows at a time, into one slab. With `poison`,
-/// everything that a later row may not read is overwritten by NaN before each chunk.
+/// Feeds the case to a host backend, `chunk` rows at a time, into one slab. With `poison`, everything that a later row
+/// must not read is overwritten with NaN before each chunk.
 std::vector<float> RingAttention(Backend& backend, const AttentionCase& c, int64_t chunk, bool poison = false,
                                  int64_t ring_rows = 0);
 

@@ -1,5 +1,5 @@
-// Norms, activations, gathers: against naive loops in double, and bit-equal on every instruction set, for any number
-// of rows and threads.
+// Norms, activations, gathers: against naive loops in double, and bit-equal on every instruction set, for any number of
+// rows and threads.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -73,7 +73,7 @@ TEST_P(RowOps, LayerNorm) {
   }
 }
 
-/// Values from -100 to 100, dense around 0, and their neighbourhood of the exponential's limits.
+/// Values from -100 to 100, dense around 0, and around the exponential's limits.
 std::vector<float> Sweep() {
   std::vector<float> x;
   for (float v = -12; v < 12; v += 0.0037f) x.push_back(v);
@@ -114,7 +114,7 @@ TEST_P(RowOps, Gelu) {
   }
 }
 
-// The formulas of kernels/activation.h, and the cap of scores and logits.
+// The formulas of kernels/activation.h, and the soft cap of scores and logits.
 TEST_P(RowOps, ActivationsAndCaps) {
   const std::vector<float> gate = Sweep();
   const auto n = static_cast<int64_t>(gate.size());

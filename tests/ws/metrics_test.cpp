@@ -1,4 +1,4 @@
-// The figures under their published names, and what a turn adds to them.
+// The metrics under their published names, and a turn's effect on them.
 #include "ws/metrics.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace ringside {
 namespace {
 
-/// The value behind "\nname " in a scrape; "" if there is none.
+/// The value after "\nname " in a scrape; "" if there is none.
 std::string Sample(Metrics& metrics, const std::string& name) {
   const std::string text = "\n" + metrics.Scrape();
   const size_t at = text.find("\n" + name + " ");
@@ -44,7 +44,7 @@ TEST(MetricsTest, ATurnIsMeasuredAndPassedOn) {
   clock.AdvanceMs(7);
   sink->OnTokens(delta);
   clock.AdvanceMs(1);
-  sink->OnTokens({});  // text that was held back, no token
+  sink->OnTokens({});  // withheld text, without a token
   TurnEnd end;
   end.reason = FinishReason::kLength;
   end.times.queue_ms = 20;
@@ -66,7 +66,7 @@ TEST(MetricsTest, TellsWhenToAskAgainByTheRateOfTheTurnsThatEnded) {
   Metrics metrics{transport};
   ManualClock clock;
   const auto next = std::make_shared<WritingSink>();
-  EXPECT_EQ(metrics.RetryAfterMs(4, 0), 1000);  // nothing has ended yet
+  EXPECT_EQ(metrics.RetryAfterMs(4, 0), 1000);  // no turn has ended yet
   for (int i = 0; i < 3; ++i) {
     clock.AdvanceMs(500);
     MakeMeasuringSink(next, metrics, clock)->OnEnd({});
@@ -152,7 +152,7 @@ TEST(MetricsTest, TellsOfItsOwnProcess) {
     return now;
   });
   while (std::clock() < CLOCKS_PER_SEC / 20) {
-  }  // the time it took is told in hundredths of a second
+  }  // durations are reported in hundredths of a second
   EXPECT_EQ(Sample(metrics, "ringside_ready"), "1");
   EXPECT_GT(std::stod(Sample(metrics, "process_resident_memory_bytes")), 1 << 20);
   EXPECT_GE(std::stod(Sample(metrics, "process_open_fds")), 3);
@@ -265,7 +265,7 @@ TEST(MetricsTest, FollowsTheEnginesFigures) {
 TEST(MetricsTest, OfSeveralEnginesEachHasItsOwnFigures) {
   TransportCounters transport;
   Metrics metrics(transport, 2);
-  EXPECT_EQ(Sample(metrics, "ringside_slots{engine=\"1\"}"), "0");  // there before the first figures are
+  EXPECT_EQ(Sample(metrics, "ringside_slots{engine=\"1\"}"), "0");  // present before the first values
   MetricsSnapshot now;
   now.engines.resize(2);
   now.engines[0].stats.slots = 8;

@@ -1,5 +1,5 @@
-// Products in E4M3 on CUDA, where there is a device that has them: of both matrices a row has one scale, and results
-// are those of what is left of rows and weights, whoever quantises the rows on their way.
+// E4M3 GEMMs on CUDA, if a device supports them: both operands have one scale per row, and results match the rounded
+// rows and weights, whichever kernel quantizes the rows.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,7 +23,7 @@ class E4M3Device : public DeviceTest, public ::testing::WithParamInterface<std::
     for (float& x : out) x = Rounded(type_, x);
     return out;
   }
-  /// Of layers of several matrices of one input.
+  /// A layer of several matrices with one input.
   struct Layer {
     std::vector<RandomWeight> random;
     std::vector<Weight> loaded;
@@ -40,8 +40,8 @@ class E4M3Device : public DeviceTest, public ::testing::WithParamInterface<std::
     for (const Weight& weight : layer.loaded) layer.pointers.push_back(&weight);
     return layer;
   }
-  /// `base` + the product, in some of the rows and outputs: the naive loops are slow. Returns the largest error, of the
-  /// terms' magnitudes.
+  /// Checks `base` + the product, in some of the rows and outputs: the naive loops are slow. Returns the largest error
+  /// relative to the terms' magnitudes.
   double ExpectProducts(const std::vector<float>& got, const std::vector<float>& taken, const Layer& layer,
                         int64_t rows, DType out, const std::vector<float>& base) {
     double worst = 0;
@@ -67,14 +67,14 @@ class E4M3Device : public DeviceTest, public ::testing::WithParamInterface<std::
 INSTANTIATE_TEST_SUITE_P(All, E4M3Device, ::testing::Values("cuda_bf16_fp8", "cuda_f16_fp8"),
                          [](const auto& info) { return info.param; });
 
-// Three times: the third is a graph, where steps of so many rows become one. Matrices of a multiple of 64 outputs lie
-// side by side and are multiplied as one.
+// Three times: the third is a graph replay, if steps with this row count are captured. Matrices with a multiple of 64
+// outputs are adjacent and multiplied as one.
 TEST_P(E4M3Device, RowsOfEveryNumber) {
   struct Shape {
     std::vector<int64_t> outputs;
     int64_t cols;
   };
-  // The last ones: of every number of outputs to a block, and of a last block that has fewer.
+  // The last ones: every number of outputs per block, and a partial last block.
   const Shape shapes[] = {{{192, 64, 64}, 576}, {{48, 16, 16}, 264}, {{512}, 4096},  {{128, 128}, 4096}, {{64}, 14336},
                           {{1040}, 512},        {{4096}, 4096},      {{6144}, 4096}, {{28672}, 256}};
   double worst = 0;
@@ -119,7 +119,7 @@ TEST_P(E4M3Device, AddsToWhatIsThere) {
   }
 }
 
-// As QuantiseRow has it: zeros stay zeros, a value that is no number makes its row none, and no other.
+// As in QuantiseRow: zeros stay zeros, and a NaN affects its own row only.
 TEST_P(E4M3Device, RowsDoNotTouchOneAnother) {
   const int64_t rows = 40, cols = 256;
   const Layer layer = MakeLayer({64}, cols);
@@ -145,12 +145,12 @@ TEST_P(E4M3Device, RowsDoNotTouchOneAnother) {
   }
 }
 
-// Gates and ups are multiplied and quantised in one kernel, which leaves behind what both would have.
+// Gate-up products are multiplied and quantized in one kernel, with the same result as separate ones.
 TEST_P(E4M3Device, GatesTimesUpsGoOnInE4M3) {
   for (const int64_t n : {96, 264, 14336, 20000, 40008}) {
     const Layer layer = MakeLayer({64}, n);
     for (const int64_t rows : {17, 128, 300}) {
-      if (n > 14336 && rows > 17) continue;  // as wide rows are slow to check
+      if (n > 14336 && rows > 17) continue;  // wide rows are slow to check
       const std::vector<float> x = RandomRounded(rows * 2 * n, 41), zero(64);
       const DeviceMatrix both(*backend_, type_, rows, 2 * n, x),
           mid(*backend_, type_, rows, n, std::vector<float>(static_cast<size_t>(rows * n), 7)),
@@ -169,7 +169,7 @@ TEST_P(E4M3Device, GatesTimesUpsGoOnInE4M3) {
   }
 }
 
-// So do norms, of rows of every width that has a kernel of its own, and wider ones.
+// Also norms, of rows of every width with a specialized kernel, and wider ones.
 TEST_P(E4M3Device, NormsGoOnInE4M3) {
   for (const int64_t cols : {64, 2048, 4096, 8192, 9216}) {
     const Layer layer = MakeLayer({64, 64}, cols);

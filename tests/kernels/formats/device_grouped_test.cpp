@@ -1,5 +1,5 @@
-// Weights that a file has in blocks of 4 to 8 bits, on CUDA, where there is a device: every number of rows goes its own
-// way through the kernels, and all give the product with the matrix that the tiles stand for.
+// Block-quantized weights of 4 to 8 bits, on CUDA, if there is a device: each row count uses a different kernel path,
+// and all give the product with the dequantized matrix.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,9 +27,9 @@ class GroupedDevice : public DeviceTest, public ::testing::WithParamInterface<st
     EXPECT_EQ(out.dtype, *cuda::GroupedTypeOf(w.dtype));
     return out;
   }
-  /// Of the terms' magnitudes. Up to four rows of inputs that are not too long take the integers as they are, on top of
-  /// 128 or 1,024, in float32 sums, if there are enough inputs and the outputs end with tiles; others take weights that
-  /// are rounded to the type, and scales that are.
+  /// Relative to the terms' magnitudes. For up to four rows of inputs that are not too long, the integers are used
+  /// exactly, on top of 128 or 1,024, in float32 sums, if there are enough inputs and the outputs end with tiles; the
+  /// other paths round weights and scales to the type.
   double Tolerance(int64_t rows, int64_t cols, bool tiles = true) const {
     return rows <= 2 && cols >= 64 && cols <= 4096 && tiles ? 1e-4 : 2 * Rounding(type_);
   }
@@ -79,7 +79,7 @@ TEST_P(GroupedDevice, ShortBlocksOfInputsThatAreNoWholeTile) {
   }
 }
 
-// A few rows of x become integers: in each group of inputs by its own largest, and zeros stay zeros.
+// Few rows of x are quantized to integers: each group of inputs by its own maximum, and zeros stay zeros.
 TEST_P(GroupedDevice, InputsOfAnyMagnitude) {
   constexpr int64_t kOutputs = 80, kInputs = 512, kGroup = 32;
   const float small = type_ == DType::kF16 ? 1e-3f : 1e-30f, large = type_ == DType::kF16 ? 1e2f : 1e25f;
@@ -129,7 +129,7 @@ TEST_P(GroupedDevice, WhatIsNoNumberStaysInItsRow) {
   }
 }
 
-// Of one type and of two, of whole panels, whole tiles and neither.
+// Of one type and of two, with whole panels, whole tiles and neither.
 TEST_P(GroupedDevice, SeveralWeightsWithBiasAndSum) {
   for (const auto& sizes : {std::array<int64_t, 3>{64, 128, 70}, {24, 40, 8}, {24, 7, 9}}) {
     for (const auto& [first, last] : {std::pair(DType::kQ4_K, DType::kQ4_K),
@@ -182,8 +182,7 @@ TEST_P(GroupedDevice, NormLinearAndActivationInARow) {
   }
 }
 
-// Norms of both kinds, of rows that a block takes at once and of longer ones, in one kernel with the layer or by
-// themselves.
+// Both kinds of norms, for rows that a block holds at once and for longer ones, fused with the layer or separate.
 TEST_P(GroupedDevice, NormsOfBothKindsBeforeRowsOfEveryLength) {
   constexpr int64_t kOutputs = 40;
   for (const DType type : {DType::kQ2_K, DType::kQ3_K, DType::kQ4_K, DType::kQ6_K, DType::kQ8_0}) {
@@ -225,7 +224,7 @@ TEST_P(GroupedDevice, NormsOfBothKindsBeforeRowsOfEveryLength) {
   }
 }
 
-// As files have them: what has more bits goes by itself, or with the others.
+// As in real files: a matrix with more bits is separate, or among the others.
 TEST_P(GroupedDevice, NormAndLayersOfTwoTypesInARow) {
   constexpr int64_t kInputs = 512;
   for (const auto& [first, second] : {std::pair(DType::kQ4_K, DType::kQ6_K),
@@ -243,7 +242,7 @@ TEST_P(GroupedDevice, NormAndLayersOfTwoTypesInARow) {
   }
 }
 
-// As GPTQ orders them by their groups; weights of one order, of another and of none share a layer.
+// GPTQ act-order: weights of one order, of another and of none share a layer.
 TEST_P(GroupedDevice, InputsInAnOrderOfTheirOwn) {
   for (const auto& [cols, some_rows] :
        {std::pair<int64_t, std::vector<int64_t>>{512, {1, 3, 40, 200}}, {14336, {1200}}}) {
@@ -320,7 +319,7 @@ TEST_P(GroupedDevice, WhatWouldNotStayAsItIsIsUnpacked) {
             StatusCode::kCorruption);
 }
 
-// With a fixed order a row's bits are the same alone and among others.
+// With a fixed order a row's bits are the same alone and batched.
 TEST_P(GroupedDevice, FixedOrderGivesOneRowsBits) {
   Use(GetParam() + "_fixed");
   if (IsSkipped()) return;
@@ -338,8 +337,8 @@ TEST_P(GroupedDevice, FixedOrderGivesOneRowsBits) {
   EXPECT_EQ(y.Get(), alone.Get());
 }
 
-// With a fixed order weights are expanded before they are multiplied, all in one place: a product never sees those that
-// were there before.
+// With a fixed order weights are dequantized into a shared buffer before they are multiplied: a product must never use
+// the previous ones.
 TEST_P(GroupedDevice, FixedOrderMultipliesWhatItExpanded) {
   Use(GetParam() + "_fixed");
   if (IsSkipped()) return;

@@ -1,5 +1,5 @@
-// Weights of one byte on CUDA, where there is a device: every number of rows goes its own way through the kernels, and
-// all give the product with the matrix that the quantised one stands for, of what the rows stand for.
+// 8-bit weights on CUDA, if there is a device: each row count uses a different kernel path, and all give the product of
+// the rounded rows with the dequantized matrix.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -22,14 +22,14 @@ class QuantisedDevice : public DeviceTest, public ::testing::WithParamInterface<
     for (float& x : out) x = Rounded(type_, x);
     return out;
   }
-  /// Of the terms' magnitudes. Many rows, and rows of odd lengths, take the weights in the type of x: each term is off
-  /// by one rounding of it at most, and all may be to one side. (Below f16's normal numbers, 2^-25 for each input
-  /// instead: part of what is allowed beside.) Sums are float32: k terms err by sqrt(k) 2^-24 or so.
+  /// Relative to the terms' magnitudes. Many rows, and rows of odd lengths, convert the weights to the type of x: each
+  /// term is off by at most one rounding, and all may be in one direction. (Below f16's normal numbers it is 2^-25 per
+  /// input, which is part of the additional allowance.) Sums are float32: k terms have an error of about sqrt(k) 2^-24.
   double Tolerance(int64_t rows, int64_t outputs, int64_t cols) const {
     if (MultipliesInE4M3(*backend_, weight_type_, rows, outputs, cols)) return E4M3SumError(cols);
     return rows <= 128 && cols % 8 == 0 && cols >= 64 ? 3e-6 : Rounding(type_);
   }
-  /// What products of `outputs` each take of x.
+  /// The values of x used by products with `outputs` outputs.
   std::vector<float> TakenOf(const std::vector<float>& x, int64_t rows, int64_t outputs, int64_t cols) const {
     return MultipliesInE4M3(*backend_, weight_type_, rows, outputs, cols) ? RoundedToE4M3(x, cols) : x;
   }
@@ -50,7 +50,7 @@ void QuantisedDevice::ExpectProducts(int64_t rows, int64_t outputs, int64_t cols
       y(*backend_, out, rows, outputs, std::vector<float>(static_cast<size_t>(rows * outputs), -7.0f));
   backend_->Linear({.x = in.tensor(), .weights = weights, .y = y.tensor()});
   const std::vector<float> got = y.Get(), taken = TakenOf(x, rows, outputs, cols);
-  // A few rows of many: the naive loops are slow.
+  // Checks only some of many rows: the naive loops are slow.
   for (int64_t r = 0; r<rows; r += rows> 40 ? 13 : 1) {
     for (int64_t n = 0; n<outputs; n += outputs> 2000 ? 7 : 1) {
       const Product want = Multiply(taken, w, r, n);
@@ -142,7 +142,7 @@ TEST_P(QuantisedDevice, LargeTablesAreIntegersInBlocksWhereBatchesMultiplyThem) 
   HostTensor host{DType::kF32, kTokens, kInputs, std::as_bytes(std::span(values))};
   host.table = true;
   const Weight table = std::move(backend_->LoadWeight(host).value());
-  if (weight_type_ == DType::kF8E4M3) {  // of the same devices
+  if (weight_type_ == DType::kF8E4M3) {  // depends on the device
     const bool has_kernel = MultipliesInE4M3(*backend_, weight_type_, 64, 64, 64);
     EXPECT_EQ(table.dtype, has_kernel ? DType::kGrouped8 : DType::kI8);
   }
@@ -172,7 +172,8 @@ TEST_P(QuantisedDevice, LargeTablesAreIntegersInBlocksWhereBatchesMultiplyThem) 
         off += std::pow(logits[At(r, kTokens, n)] - want, 2), size += want * want;
       }
     }
-    // Roundings lie evenly within half a step, and are 0.3 of it in size; values are a quarter of the largest or more.
+    // Rounding errors are uniform within half a step, 0.3 of it in norm; values are at least a quarter of the maximum
+    // in norm.
     EXPECT_LT(std::sqrt(off / size), 4 * 0.3 / 127 + 2 * Rounding(type_)) << rows;
   }
 }
@@ -184,7 +185,7 @@ TEST_P(QuantisedDevice, RefusesWhatIsNotFinite) {
   EXPECT_EQ(backend_->LoadWeight(host).status().code(), StatusCode::kCorruption);
 }
 
-// With a fixed order a row's bits are the same alone and among others.
+// With a fixed order a row's bits are the same alone and batched.
 TEST_P(QuantisedDevice, FixedOrderGivesOneRowsBits) {
   Use(GetParam() + "_fixed");
   if (IsSkipped()) return;
@@ -201,7 +202,7 @@ TEST_P(QuantisedDevice, FixedOrderGivesOneRowsBits) {
   }
   EXPECT_EQ(y.Get(), alone.Get());
 
-  // A norm in front of one row, too.
+  // Also a norm before one row.
   const std::vector<float> ones(320, 1.0f);
   const DeviceFloats norm(*backend_, ones);
   DeviceMatrix stream(*backend_, DType::kF32, rows, 320, x), normed(*backend_, type_, rows, 320, x);

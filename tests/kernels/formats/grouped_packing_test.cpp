@@ -1,4 +1,4 @@
-// Blocks of files in tiles for a GPU: every type's values come back.
+// File blocks repacked into tiles for a GPU: every type's values are preserved.
 #include "kernels/cuda/linear/grouped_packing.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ void ForAllValues(const RandomWeight& w, const F& check) {
 TEST(GroupedPacking, EveryTypesValuesComeBack) {
   for (const DType type : kBlockTypes) {
     const float steps =
-        cuda::GroupedTypeOf(type) == DType::kGrouped8 ? 128 : 65;  // the most that a scale counts, and 1
+        cuda::GroupedTypeOf(type) == DType::kGrouped8 ? 128 : 65;  // the largest count of a scale, and 1
     for (const auto& [rows, cols] : {std::pair{1, 256}, {70, 512}, {64, 768}}) {
       ForAllValues(MakeBlocks(type, rows, cols, 5), [&](float got, float want, float unit) {
         // A scale and an offset, of up to 2^8 units, are rounded to eleven bits.
@@ -48,7 +48,7 @@ TEST(GroupedPacking, ScalesOfFloat16AreExact) {
   }
 }
 
-// Half a step of the 32 values' own scale, which itself is rounded to eleven bits.
+// Half a step of the scale of 32 values, which is itself rounded to eleven bits.
 TEST(GroupedPacking, PlainValuesAreRoundedToWholeNumbersOfTheirBlock) {
   constexpr int64_t kRows = 70, kCols = 96;
   std::vector<float> values = RandomFloats(kRows * kCols, 7);

@@ -1,4 +1,4 @@
-// Random weights in blocks of a file, and what tiles for a GPU keep of them.
+// Random block-quantized weights, and the values that tiles for a GPU preserve.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ inline Result<PackedWeight> Pack(const HostTensor& host) {
   return out;
 }
 
-/// No byte of Q8_0 is -128, which quantisers do not make.
+/// No byte of Q8_0 is -128, which quantizers do not produce.
 inline RandomWeight MakeBlocks(DType type, int64_t rows, int64_t cols, uint32_t seed) {
   RandomWeight w = MakeRandomWeight(type, rows, cols, seed);
   if (type != DType::kQ8_0) return w;
@@ -41,7 +41,7 @@ inline RandomWeight MakeBlocks(DType type, int64_t rows, int64_t cols, uint32_t 
   return w;
 }
 
-/// The same with the values that tiles have.
+/// As MakeBlocks, with the values of the tiles.
 inline RandomWeight MakeGrouped(DType type, int64_t rows, int64_t cols, uint32_t seed) {
   RandomWeight w = MakeBlocks(type, rows, cols, seed);
   const PackedWeight packed = std::move(Pack(w.host()).value());

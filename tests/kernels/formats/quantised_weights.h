@@ -1,5 +1,5 @@
-// What a GPU's quantised weights stand for: a matrix, and a backend whose weights hold it in float32, the reference of
-// quantised models.
+// The dequantized values of a GPU's quantized weights: as a matrix, and as a backend that stores them in float32, the
+// reference of quantized models.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace ringside {
 
 namespace testing {
 
-/// A random weight whose values are what rounding leaves of them.
+/// A random weight whose values are the dequantized ones.
 inline RandomWeight MakeQuantisedWeight(DType dtype, int64_t rows, int64_t cols, uint32_t seed) {
   RandomWeight w = MakeRandomWeight(DType::kF32, rows, cols, seed);
   std::vector<uint8_t> q(static_cast<size_t>(cols));
@@ -36,7 +36,7 @@ inline RandomWeight MakeQuantisedWeight(DType dtype, int64_t rows, int64_t cols,
 
 class QuantisedWeights : public ForwardingBackend {
  public:
-  /// With a seed, weights are not rounded but moved by a random part, up to a half, of the step that rounding has
+  /// With a seed, weights are not rounded but perturbed by a random fraction, up to a half, of the quantization step
   /// there.
   QuantisedWeights(std::unique_ptr<Backend> inner, DType dtype, uint32_t seed = 0)
       : ForwardingBackend(std::move(inner)), dtype_(dtype), noise_(seed > 0), random_(seed) {}
@@ -61,7 +61,7 @@ class QuantisedWeights : public ForwardingBackend {
   }
 
  private:
-  /// From one number of the type to the next.
+  /// Distance from one number of the type to the next.
   static float StepAt(DType dtype, float x) {
     return dtype == DType::kI8 ? 1 : std::ldexp(1.0f, std::max(x == 0 ? -6 : std::ilogb(x), -6) - 3);
   }

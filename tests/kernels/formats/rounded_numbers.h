@@ -1,5 +1,5 @@
 // A CPU backend that rounds weights and activations to 16 bits, as a GPU does: the residual stream and logits stay
-// float32. What remains different are the order of sums and what attention rounds within.
+// float32. The remaining differences are summation order and the rounding inside attention.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Weights of one byte: every number of E4M3, rounding against a search, rows against their bounds.
+// 8-bit weights: every number of E4M3, rounding against a search, rows against their error bounds.
 #include "kernels/formats/row_quantisation.h"
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ TEST(RowQuantisation, EveryNumberOfE4M3ComesBack) {
 TEST(RowQuantisation, E4M3RoundsToTheNearestAndTiesToEven) {
   std::vector<float> values = RandomFloats(20000, 1, 3);
   for (size_t i = 0; i < values.size(); ++i) values[i] = std::ldexp(values[i], static_cast<int>(i % 18) - 11);
-  for (int bits = 0; bits < 0x7e; ++bits) {  // the middles
+  for (int bits = 0; bits < 0x7e; ++bits) {  // the midpoints
     values.push_back(static_cast<float>((ValueOfE4M3(bits) + ValueOfE4M3(bits + 1)) / 2));
   }
   for (const float x : values) {
@@ -70,7 +70,7 @@ TEST(RowQuantisation, RowsStayWithinHalfAStep) {
       EXPECT_FLOAT_EQ(scale, largest / (dtype == DType::kI8 ? 127 : 448));
       for (size_t i = 0; i < row.size(); ++i) {
         const double value = static_cast<double>(scale) * QuantisedValue(dtype, q[i]), x = row[i];
-        // E4M3: 2^-4 of the number, or half of the least step.
+        // E4M3: 2^-4 of the number, or half of the smallest step.
         const double step = dtype == DType::kI8 ? 0.5 * scale : std::max(std::fabs(x) / 16, 0x1p-10 * scale);
         ASSERT_LE(std::fabs(value - x), step * (1 + 1e-5)) << Traits(dtype).name << " " << x;
       }
@@ -117,7 +117,7 @@ TEST(QuantisedLayout, AGroupIsAPermutation) {
   EXPECT_EQ(cuda::QuantisedRowBytes(33), 48);
 }
 
-// Bit 15 and the magnitude below: a number of a low byte; of a high one after an exchange of bytes.
+// Bit 15 and the magnitude below: a number in a low byte; one in a high byte after a byte swap.
 TEST(QuantisedLayout, RowsLieWhereTheTensorCoresReadThem) {
   std::vector<uint8_t> row(32), placed(32), floats(32);
   for (int i = 0; i < 32; ++i) row[static_cast<size_t>(i)] = static_cast<uint8_t>(i * 37 % 255 - 127);

@@ -1,4 +1,4 @@
-// What every kind of group promises, as one rank of it sees it: all ranks call the same at one time.
+// The contract of every kind of group, from one rank's view: all ranks call the same functions concurrently.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ inline void CheckMessages(Comm& comm) {
   if (comm.ranks() == 1) return;
   const std::vector<int> long_one(700'000, comm.rank());
   std::vector<int> got(long_one.size());
-  // The others wait for the first: a send may wait until its message is taken.
+  // The others wait for the first: a send may block until its message is received.
   if (comm.rank() > 0) comm.Receive(got.data(), got.size() * sizeof(int), last);
   comm.Send(long_one.data(), long_one.size() * sizeof(int), next);
   if (comm.rank() == 0) comm.Receive(got.data(), got.size() * sizeof(int), last);

@@ -1,6 +1,5 @@
-// What ranks say to one another: sums in one order with the same bits everywhere, blocks in the order of the ranks,
-// messages in the order in which they were sent; and a group with a rank that does not come, or leaves, fails for good
-// instead of waiting for it.
+// Communication between ranks: sums in one order with the same bits everywhere, blocks in rank order, messages in
+// sending order; and a group with a rank that is absent, or leaves, fails permanently instead of hanging.
 #include "kernels/ranks/comm.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +12,7 @@
 namespace ringside {
 namespace {
 
-/// body(comm) on a thread for each rank.
+/// Calls body(comm) on one thread per rank.
 void OnAll(int ranks, const std::function<void(Comm&)>& body) {
   const auto comms = MakeThreadComms(ranks, std::chrono::minutes(2));
   std::vector<std::thread> threads;

@@ -1,6 +1,5 @@
-// The operations of ranks on every device there is: sums in the order of the ranks with the same bits everywhere,
-// columns of all, small and large, alone and behind one another in one graph; a rank that does not come fails the
-// device.
+// Rank operations on every available device: sums in rank order with the same bits everywhere, gathered columns, small
+// and large, alone and in sequence in one graph; an absent rank fails the device.
 #include <array>
 #include <functional>
 #include <limits>
@@ -22,7 +21,7 @@ class DeviceRanksTest : public ::testing::TestWithParam<DeviceAndNumber> {
     if (backends_.empty()) GTEST_SKIP() << "no " << device << " here";
     type_ = backends_.front()->activation_dtype();
   }
-  /// body(backend, rank) on each rank's thread.
+  /// Calls body(backend, rank) on each rank's thread.
   void OnAll(const std::function<void(Backend&, size_t)>& body) {
     std::vector<std::thread> threads;
     for (size_t r = 0; r < backends_.size(); ++r) {
@@ -49,7 +48,7 @@ INSTANTIATE_TEST_SUITE_P(All, DeviceRanksTest,
                          NameOf);
 
 TEST_P(DeviceRanksTest, SumsOfAllRanks) {
-  constexpr int kSteps = 5;  // of one shape, so that it becomes a graph, with several sums behind one another
+  constexpr int kSteps = 5;  // of one shape, so that it becomes a graph, with several all-reduces in sequence
   for (const auto& [rows, cols] :
        {std::pair<int64_t, int64_t>{1, 64}, {3, 96}, {7, 4096}, {64, 4096}, {300, 512}, {300, 4104}}) {
     const auto count = static_cast<size_t>(rows * cols);
@@ -67,7 +66,7 @@ TEST_P(DeviceRanksTest, SumsOfAllRanks) {
       const DeviceMatrix x(backend, DType::kF32, rows, cols, parts[r]), y(backend, DType::kF32, rows, cols, start);
       for (int step = 0; step < kSteps; ++step) {
         for (int i = 0; i < 2; ++i) {
-          // On the CPU the sum itself comes back in x.
+          // On the CPU the sum itself is returned in x.
           if (type_ == DType::kF32) backend.CopyToDevice(x.tensor().data, parts[r].data(), count * sizeof(float));
           backend.AddAllRanks(x.tensor(), y.tensor());
         }
@@ -78,14 +77,14 @@ TEST_P(DeviceRanksTest, SumsOfAllRanks) {
   }
 }
 
-// A norm behind a sum goes with it where rows are few. Where ranks share a device, memory that comes or goes and a
-// kernel that is loaded wait for what waits for another rank: all are there before the first sum.
+// With few rows the norm is fused into the all-reduce. If ranks share a device, allocation, freeing and kernel loading
+// wait for kernels that wait for another rank: all of them must happen before the first all-reduce.
 TEST_P(DeviceRanksTest, NormsOfSums) {
   constexpr int kSteps = 4;
   struct Case {
     int64_t rows, cols;
     std::vector<float> start, weight, bias;
-    std::vector<std::vector<float>> parts;  // of each rank
+    std::vector<std::vector<float>> parts;  // per rank
   };
   struct Placed {
     DeviceMatrix x, y, z, of_y, of_z;
@@ -125,7 +124,7 @@ TEST_P(DeviceRanksTest, NormsOfSums) {
       const Placed& own = placed[r][k];
       const auto add = [&](const DeviceMatrix& to) {
         const std::vector<float>& part = cases[k].parts[r];
-        // On the CPU the sum itself comes back in x.
+        // On the CPU the sum itself is returned in x.
         if (type_ == DType::kF32) backend.CopyToDevice(own.x.tensor().data, part.data(), part.size() * sizeof(float));
         backend.AddAllRanks(own.x.tensor(), to.tensor());
       };
@@ -187,15 +186,15 @@ TEST_P(DeviceRanksTest, ColumnsOfAllRanks) {
   }
 }
 
-// Rows go from stage to stage, several at a time; the tokens that the last chooses come to the first.
-// By the number of stages. Where stages share a device, memory that comes or goes waits for what waits for another
-// stage: a device each, then, and all memory is there before the first row is sent.
+// Rows are passed from stage to stage, several at a time; the tokens sampled by the last are sent to the first.
+// Parameterized by the number of stages. If stages shared a device, allocation and freeing would wait for kernels that
+// wait for another stage: so each has its own device, and all memory is allocated before the first row is sent.
 class DeviceStagesTest : public ::testing::TestWithParam<DeviceAndNumber> {
  protected:
   static constexpr int kSteps = 6;
   static constexpr std::array<int64_t, 4> kRows = {1, 5, 130, 9000};
 
-  /// What a stage sends, receives and chooses from.
+  /// A stage's rows to send and receive, and its logits.
   struct Stage {
     std::vector<DeviceMatrix> rows;    // of every step, kRows
     std::vector<DeviceMatrix> logits;  // of every step
@@ -267,7 +266,7 @@ TEST_P(DeviceStagesTest, RowsAndTokensComeAsTheyWereSent) {
           backend.ChooseTokens(own.logits[static_cast<size_t>(step)].tensor(), greedy, chosen);
           backend.WaitFor(backend.Submit());
           backend.SendChosen(2);
-          backend.Synchronize();  // or it would wait for what comes behind it
+          backend.Synchronize();  // otherwise it would wait for later work
         } else if (stage == 0) {
           backend.ReceiveChosen(2);
           const int32_t awaited[] = {AwaitedToken(1), AwaitedToken(0)};
@@ -285,8 +284,8 @@ TEST_P(DeviceStagesTest, RowsAndTokensComeAsTheyWereSent) {
   }
 }
 
-// What every rank chooses by all logits, alone; rows of several chunks, equal logits in other ranks' columns, and rows
-// that nothing can be chosen from, by one rank's columns or by all.
+// The token that every rank would sample from all logits, alone; rows in several chunks, equal logits in other ranks'
+// columns, and rows without a usable logit, in one rank's columns or in all.
 TEST_P(DeviceRanksTest, TheHighestOfAllRanks) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   for (const int64_t rows : {1, 7, 130}) {
@@ -328,13 +327,13 @@ TEST_P(DeviceRanksTest, TheHighestOfAllRanks) {
   }
 }
 
-/// Two ranks on two devices that speak through NCCL; none where there are no two, or no NCCL.
+/// Two ranks on two devices that communicate through NCCL; empty without two devices or NCCL.
 std::vector<std::unique_ptr<Backend>> MakeNcclRanks(std::chrono::milliseconds timeout = std::chrono::minutes(2)) {
   if (CountCudaDevices() < 2 || !HasNccl()) return {};
   return MakeTestRanks("cuda_bf16", {.tensor = 2}, timeout, AllReduce::kNccl);
 }
 
-// In whatever order it sums: with two ranks there is but one, and the sum is rounded to the type in which it travels.
+// In any summation order: with two ranks there is only one, and the sum is rounded to the type used for transfer.
 TEST(DeviceRanksNcclTest, SumsAndColumnsAndTheHighest) {
   const auto backends = MakeNcclRanks();
   if (backends.empty()) GTEST_SKIP() << "no two devices, or no NCCL";
@@ -357,7 +356,7 @@ TEST(DeviceRanksNcclTest, SumsAndColumnsAndTheHighest) {
           backend.WaitFor(backend.Submit());
         }
         sums[r] = y.Get();
-        if (cols > 4096) return;  // borders are a backend's for good
+        if (cols > 4096) return;  // a backend's column ranges cannot change
         const DeviceMatrix z(backend, DType::kF32, rows, 64,
                              std::vector<float>(static_cast<size_t>(rows * 64), 1.0f + r));
         const std::vector<int64_t> of_z{0, 24, 64};
@@ -424,7 +423,7 @@ TEST(DeviceRanksFailureTest, ARankThatDoesNotComeFailsTheDevice) {
 TEST(DeviceRanksFailureTest, AStageThatSendsNothingOrTakesNothingFailsTheDevice) {
   for (const bool sends : {false, true}) {
     for (const std::string device : {"cpu", "cuda_bf16", "cuda_bf16_nccl"}) {
-      if (sends && device == "cpu") continue;  // what is sent lies there until it is taken
+      if (sends && device == "cpu") continue;  // sent data stay there until received
       if (device.ends_with("_nccl") && (CountCudaDevices() < 2 || !HasNccl())) continue;
       auto backends = MakeTestRanks(device, {.tensor = 1, .stages = 2}, std::chrono::seconds(3));
       if (backends.empty()) continue;

@@ -1,4 +1,4 @@
-// Which GPUs a process of several takes; what they refuse together is in tests/system/ranks/processes_test.py.
+// Assignment of GPUs to one of several processes; tests/system/ranks/processes_test.py covers joint refusals.
 #include "kernels/ranks/process_devices.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ TEST(ProcessDevicesTest, EachTakesThoseBehindTheOnesBefore) {
   EXPECT_EQ(FirstDeviceOf(0, 1, 8, 3), 3);
   EXPECT_EQ(FirstDeviceOf(0, 4, 8, 1), 4);
   EXPECT_EQ(FirstDeviceOf(2, 2, 8, 1), 4);
-  EXPECT_EQ(FirstDeviceOf(0, 1, 2, 2), 2);  // one too many: refused, as it sees no such GPU
+  EXPECT_EQ(FirstDeviceOf(0, 1, 2, 2), 2);  // one too many: refused, because no such GPU is visible
 }
 
 TEST(ProcessDevicesTest, WhoSeesJustWhatItNeedsTakesThat) {

@@ -1,4 +1,4 @@
-// The keys file: what is read, what is refused, who gets in; and the command that edits it.
+// The keys file: parsing, refusals, authentication; and the command that edits it.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::Not;
 
-/// Begins in November 2026.
+/// Starts in November 2026.
 class WallClock final : public Clock {
  public:
   int64_t MonotonicNs() const override { return 0; }
@@ -44,7 +44,7 @@ class KeysTest : public ::testing::Test {
     args.insert(args.begin() + 1, {"--file", path});
     return RunKeysCommand(args, {}, clock);
   }
-  /// The text of a key of alice's, unless `more` says otherwise.
+  /// Adds a key of alice, modified by `more`; returns its text.
   std::string Add(const std::vector<std::string>& more = {}, const std::string& owner = "alice") {
     std::vector<std::string> args = {"add", "--owner", owner};
     args.insert(args.end(), more.begin(), more.end());

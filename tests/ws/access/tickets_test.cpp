@@ -1,4 +1,4 @@
-// Tickets: good once, for a while, for chat only, and not in any number.
+// Tickets: valid once, for a limited time, for chat only, and limited in number.
 #include "ws/access/tickets.h"
 
 #include <gtest/gtest.h>

@@ -8,7 +8,7 @@ namespace {
 TEST(AppReadinessTest, WorkersAreWellWithinTheirBounds) {
   EXPECT_EQ(WorkersTrouble({}), "");
   EXPECT_EQ(WorkersTrouble({.longest_call_ms = kLongestCallMs - 1, .stalled_ms = kLongestStallMs - 1}), "");
-  // Waits for the disk are the disk's trouble.
+  // Waits for the disk are reported as disk trouble.
   EXPECT_EQ(WorkersTrouble({.disk_waits = 64}), "");
   EXPECT_EQ(WorkersTrouble({.stalled_ms = 12'345}), "no worker has been free for 12 s");
   EXPECT_EQ(WorkersTrouble({.longest_call_ms = 61'000}), "a worker has been busy with one request for 61 s");

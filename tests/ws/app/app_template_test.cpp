@@ -23,7 +23,7 @@ TEST(AppTemplate, IsTheModelsOwnANamedOneOrAFile) {
   EXPECT_EQ(ChooseTemplate(file, own, false, {"<bos>", "<eos>"})->name(), "gemma");
 }
 
-// A base model: what it was trained on has no chats.
+// A base model: its training data had no chats.
 TEST(AppTemplate, OfAModelWithoutOneIsPlain) {
   const Result<ChatTemplate> chat = ChooseTemplate("", "", false, {"<s>", "</s>", "<s>"});
   ASSERT_TRUE(chat.ok()) << chat.status().ToString();

@@ -11,7 +11,7 @@
 namespace ringside {
 namespace {
 
-/// Listens in the service manager's place.
+/// Listens in place of the service manager.
 class WatchdogTest : public ::testing::Test {
  protected:
   WatchdogTest() {
@@ -19,7 +19,7 @@ class WatchdogTest : public ::testing::Test {
     path_.copy(address.sun_path, sizeof(address.sun_path) - 1);
     EXPECT_EQ(bind(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
     setenv("NOTIFY_SOCKET", path_.c_str(), 1);
-    setenv("WATCHDOG_USEC", "3", 1);  // every call of Tend has something to do
+    setenv("WATCHDOG_USEC", "3", 1);  // every call of Tend is due
   }
   ~WatchdogTest() override {
     unsetenv("NOTIFY_SOCKET");
@@ -28,14 +28,14 @@ class WatchdogTest : public ::testing::Test {
     std::filesystem::remove(path_);
   }
 
-  /// What has been told since the last call; "" = nothing.
+  /// Notifications since the last call; "" = none.
   std::string Heard() {
     std::string text(4096, '\0');
     const ssize_t size = recv(socket_, text.data(), text.size(), MSG_DONTWAIT);
     text.resize(size > 0 ? static_cast<size_t>(size) : 0);
     return text;
   }
-  /// After one more call of Tend.
+  /// Notifications after one more call of Tend.
   std::string Tended(Watchdog& watchdog) {
     usleep(10);
     watchdog.Tend([] { return "fine"; });

@@ -143,7 +143,7 @@ TEST_F(AnthropicMessagesTest, KnownFieldsThatAskForNothingWeLackAreTaken) {
   EXPECT_EQ(Whole(answer)["content"][0]["text"], "Yo");
 }
 
-// By this code the stock client's tool runner finds out that it has to send the whole history.
+// The stock client's tool runner detects by this code that it must send the whole history.
 TEST_F(AnthropicMessagesTest, ThreadsAreRefusedByTheirOwnCode) {
   const HttpResponse refused = Ask(Body({{"thread", {{"type", "create"}}}}));
   EXPECT_EQ(refused.status, 400);

@@ -89,7 +89,7 @@ TEST_F(ChatCompletionsTest, ASecondRequestFindsWhatTheFirstHasComputed) {
   const HttpResponse second = Ask(Body({{"messages", {User("Hi"), Assistant("Yo"), User("And?")}}}));
   engine.AnswerLast("So");
   EXPECT_EQ(Whole(second)["usage"]["prompt_tokens_details"]["cached_tokens"], computed);
-  // Another owner sees nothing of that.
+  // Another owner does not share it.
   const HttpResponse other = Ask(Body({{"messages", {User("Hi"), Assistant("Yo"), User("And?")}}}), "other");
   engine.AnswerLast("So");
   EXPECT_EQ(Whole(other)["usage"]["prompt_tokens_details"]["cached_tokens"], 0);

@@ -1,5 +1,5 @@
-// The faces for stateless requests on a scripted engine: tests make requests as the transport would, and read answers
-// as a client would.
+// The stateless APIs on a scripted engine: tests send requests as the transport would, and read answers as a client
+// would.
 #pragma once
 
 #include "tests/ws/openai/responses_fixture.h"
@@ -34,7 +34,7 @@ class ChatTest : public ::testing::Test, protected TableFixture {
   HttpResponse Post(std::string path, const Json& body, const std::string& principal = "me") {
     return Call("POST", std::move(path), body.dump(), principal);
   }
-  /// The answer that has come by now.
+  /// The answer that has arrived by now.
   static HttpResponse Late(const HttpResponse& response) {
     EXPECT_NE(response.later, nullptr) << response.body;
     if (response.later == nullptr) return response;
@@ -60,7 +60,7 @@ class ChatTest : public ::testing::Test, protected TableFixture {
   Router router;
 };
 
-/// A streamed answer, read as its connection would.
+/// A streamed answer, read as by its connection.
 class ChatStream {
  public:
   explicit ChatStream(HttpResponse response)
@@ -69,13 +69,13 @@ class ChatStream {
     EXPECT_NE(response_.stream, nullptr) << response_.body;
     if (response_.stream) source_ = response_.stream(outbox_);
   }
-  /// What has come since the last call, as text.
+  /// The text received since the last call.
   std::string Text() {
     std::string all;
     while (std::optional<std::string> text = outbox_->Take()) all += *text;
     return all;
   }
-  /// The same as the JSON of data lines; a [DONE] is the string "done".
+  /// As Text(), parsed as the JSON of data lines; a [DONE] becomes the string "done".
   std::vector<Json> Events() {
     std::vector<Json> events;
     std::string rest = Text();
@@ -92,7 +92,7 @@ class ChatStream {
     const auto close = outbox_->TakeClose();
     return close && close->code == Outbox::kEndOfBody;
   }
-  /// The client goes away.
+  /// The client disconnects.
   void Leave() {
     outbox_->Detach();
     source_.reset();

@@ -1,4 +1,4 @@
-// POST /v1/embeddings and Ollama's two: what is asked of the engine, and how its means come out.
+// POST /v1/embeddings and Ollama's two routes: the engine requests, and the returned means.
 #include <cstring>
 
 #include "base/base64.h"
@@ -89,7 +89,7 @@ TEST_F(EmbeddingsTest, NothingOfThemIsKept) {
   engine.Embed(0, {1, 0, 0});
   (void)Whole(answer);
   const std::string owner = engine.last().owner;
-  // The same text again, and a prompt that begins like it: each is computed anew.
+  // The same text again, and a prompt with the same prefix: each is computed separately.
   (void)Ask({{"input", "Bees make honey"}});
   (void)Post("/v1/completions", {{"model", "tiny"}, {"prompt", "Bees make honey and"}});
   EXPECT_TRUE(engine.forks().empty());

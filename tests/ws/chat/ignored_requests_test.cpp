@@ -1,4 +1,4 @@
-// Fields without effect on the faces for stateless requests: ignored and reported, refused under --strict-requests.
+// Fields without effect on the stateless APIs: ignored and reported, refused under --strict-requests.
 #include "tests/ws/chat/chat_fixture.h"
 
 namespace ringside {
@@ -15,7 +15,7 @@ struct Ignoring {
 
 Json Messages() { return Json::array({{{"role", "user"}, {"content", "Hi"}}}); }
 
-/// Requests of the chat faces, and their ignored fields.
+/// Requests of the chat APIs, and their ignored fields.
 std::vector<Ignoring> ChatCases() {
   const char *chat = "/v1/chat/completions", *text = "/v1/completions";
   const Json thought = {{"role", "assistant"}, {"content", "Yo"}, {"reasoning_content", "hm"}};

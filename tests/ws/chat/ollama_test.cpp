@@ -9,7 +9,7 @@ using ::testing::SizeIs;
 
 class OllamaTest : public ChatTest {
  protected:
-  // Of a stream: one object a line.
+  // The objects of a stream, one per line.
   static std::vector<Json> Lines(ChatStream& stream) {
     std::vector<Json> lines;
     std::istringstream text(stream.Text());

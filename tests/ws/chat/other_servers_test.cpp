@@ -1,5 +1,5 @@
-// Requests by the names of other servers: tokenizing, facts of the server, forms of an answer, and answers whose
-// beginning is given.
+// Requests in the style of other servers: tokenizing, server information, answer formats, and answers with a given
+// prefix.
 #include "engine/grammar/grammar.h"
 #include "tests/ws/chat/chat_fixture.h"
 

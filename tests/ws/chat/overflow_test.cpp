@@ -1,4 +1,4 @@
-// A request that the window cannot show, and an answer that repeats itself, in the words of each face.
+// A request that exceeds the window, and an answer that repeats itself, with each API's errors.
 #include "tests/ws/chat/chat_fixture.h"
 
 namespace ringside {
@@ -16,7 +16,7 @@ class OverflowTest : public ChatTest {
     return options;
   }
 
-  // The table's window shows 516 tokens, one a byte.
+  // The table's window has 516 tokens, one per byte.
   const std::string long_text_ = std::string(600, 'x');
   const Json long_history_ = {User(std::string(300, 'x')), Assistant(std::string(300, 'y')), User("And?")};
 };

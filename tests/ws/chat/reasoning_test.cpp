@@ -1,4 +1,4 @@
-// Reasoning on the faces for stateless requests: in whole and streamed answers, and sent back in messages.
+// Reasoning on the stateless APIs: in whole and streamed answers, and returned in messages.
 #include "tests/ws/chat/chat_fixture.h"
 #include "ws/openai/returned_reasoning.h"
 
@@ -40,7 +40,7 @@ class ChatReasoning : public ChatTest {
   static Json FunctionTool() { return {{"type", "function"}, {"function", {{"name", "f"}}}}; }
 };
 
-/// Type, index and delta type of each event of a stream of Messages.
+/// Type, index and delta type of each event of a Messages stream.
 std::vector<std::string> Outline(const std::vector<Json>& events) {
   std::vector<std::string> lines;
   for (const Json& event : events) {

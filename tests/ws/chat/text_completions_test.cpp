@@ -121,7 +121,7 @@ TEST_F(TextCompletionsTest, AnAnswerHasAFormat) {
   EXPECT_EQ(ErrorOf(Ask({{"prompt", "x"}, {"response_format", 1}}), 400)["code"], "invalid_type");
 }
 
-// Offsets count characters: U+FFFD is one, and so is a character of several tokens, from its first on.
+// Offsets count characters: U+FFFD is one, and so is a character of several tokens, from its first token on.
 TEST_F(TextCompletionsTest, OffsetsFollowTheTextBehindBytesThatAreNone) {
   const HttpResponse answer = Ask({{"prompt", "x"}, {"logprobs", 0}});
   engine.Start(0);
@@ -224,7 +224,7 @@ TEST_F(TextCompletionsTest, AnEchoedPromptHasLogprobs) {
   EXPECT_EQ(logprobs["text_offset"], Json::array({0, 1, 2, 2}));
 }
 
-// The echo of a byte that is no character is longer than its token.
+// The echo of an invalid byte is longer than its token.
 TEST_F(TextCompletionsTest, OffsetsAreThoseOfTheTokensCharacters) {
   const HttpResponse answer =
       Ask({{"prompt", {0xFF, 'a', ' ', 'b'}}, {"echo", true}, {"logprobs", 0}, {"max_tokens", 0}});

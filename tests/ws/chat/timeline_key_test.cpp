@@ -1,4 +1,4 @@
-// What clients name their conversations by decides between timelines with equal histories, and nothing else.
+// A client's conversation names select between timelines with equal histories, and have no other effect.
 #include "tests/ws/chat/chat_fixture.h"
 
 namespace ringside {
@@ -10,7 +10,7 @@ class TimelineKeyTest : public ChatTest {
     Json fields = Json::object();
     std::vector<std::pair<std::string, std::string>> headers = {};
   };
-  /// Asks, answers "Yo", and returns the timeline that the turn had.
+  /// Asks, answers "Yo", and returns the turn's timeline.
   TimelineId Turn(const std::string& path, const Json& messages, const Named& named,
                   const std::string& principal = "me") {
     HttpRequest request;
@@ -30,7 +30,7 @@ class TimelineKeyTest : public ChatTest {
   static Named Header(const std::string& name, const std::string& value) {
     return {.fields = Json::object({{"stream", false}}), .headers = {{name, value}}};
   }
-  /// Two conversations that say the same each keep their timeline.
+  /// Two conversations with the same messages keep separate timelines.
   void ExpectApart(const std::string& path, const Named& one, const Named& two) {
     const Json first = Json::array({User("Hi from " + std::to_string(++conversations_))});
     const Json second = Json::array({first[0], Assistant("Yo"), User("And?")});

@@ -1,4 +1,4 @@
-// Tools on the stateless faces: calls as each of them writes and reads them, and a history that comes back with them.
+// Tools on the stateless APIs: calls in each API's format, and a returned history with calls.
 #include "engine/grammar/grammar.h"
 #include "tests/ws/chat/chat_fixture.h"
 
@@ -45,7 +45,7 @@ class ChatTools : public ChatTest {
   }
   const Json kHi = Json::array({User("Hi")});
   std::string Prompt() { return tokenizer.Decode(engine.last().tokens); }
-  /// The engine's last turn went on where the one before it ended.
+  /// Asserts that the engine's last turn continued the previous one.
   void ExpectContinued() {
     const std::vector<TurnRequest> requests = engine.requests();
     ASSERT_GE(requests.size(), 2u);
@@ -67,7 +67,7 @@ TEST_F(ChatTools, ACompletionWithCallsAndItsRoundTrip) {
   const Json call = message["tool_calls"][0];
   EXPECT_EQ(call["type"], "function");
   EXPECT_EQ(call["function"], Json({{"name", "weather"}, {"arguments", "{\"city\": \"Bonn\"}"}}));
-  // What was got is sent back.
+  // The received call is sent back.
   const Json result = {{"role", "tool"}, {"tool_call_id", call["id"]}, {"name", "weather"}, {"content", "12"}};
   const HttpResponse next = Chat({User("Hi"), message, result});
   ExpectContinued();
@@ -172,7 +172,7 @@ TEST_F(ChatTools, ACutCallComesBackAsItIs) {
   EXPECT_GT(engine.last().tokens.size(), 0u);
   engine.AnswerLast("Oh");
   EXPECT_EQ(Whole(second)["choices"][0]["message"]["content"], "Oh");
-  // It can only be a message's last.
+  // Only the last call of a message may be incomplete.
   message["tool_calls"].push_back(message["tool_calls"][0]);
   EXPECT_EQ(ErrorOf(Chat(Json::array({kHi[0], message})), 400)["param"], "messages[1].tool_calls[1].function");
 }
@@ -220,7 +220,7 @@ TEST_F(ChatTools, AnthropicBlocksAndTheirRoundTrip) {
   ExpectContinued();
   engine.AnswerLast("So.");
   EXPECT_GT(Whole(next)["usage"]["cache_read_input_tokens"], 0);
-  // Text behind results is a message of its own.
+  // Text after results is a separate message.
   Anthropic({User("Hi"), {{"role", "user"}, {"content", {result, {{"type", "text"}, {"text", "And?"}}}}}});
   EXPECT_THAT(Prompt(), HasSubstr("12\n</tool_response><|im_end|>\n<|im_start|>user\nAnd?<|im_end|>\n"));
 }

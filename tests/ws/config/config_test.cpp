@@ -1,4 +1,4 @@
-// The configuration: every setting from every source, their precedence, and what is refused with which words.
+// The configuration: every setting from every source, their precedence, and the error messages.
 #include "ws/config/config.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ class ConfigTest : public ::testing::Test {
     EXPECT_TRUE(parsed.ok()) << parsed.status().ToString();
     return parsed.ok() ? parsed->config : ServerConfig();
   }
-  /// The message of a refusal; "" if there was none.
+  /// The message of a refusal; "" if accepted.
   static std::string Refusal(const Args& args, const Env& env = {}) {
     const auto parsed = ParseConfig(args, env);
     if (parsed.ok()) return "";
@@ -68,7 +68,7 @@ TEST_F(ConfigTest, Defaults) {
   EXPECT_EQ(config.kv_cache_dtype, DType::kF16);
   EXPECT_EQ(config.max_connection_age_s, 0);
   EXPECT_TRUE(config.api_keys.empty());
-  EXPECT_EQ(config.durability, StoreDurability::kNone);  // there is no place to store
+  EXPECT_EQ(config.durability, StoreDurability::kNone);  // there is no store
   EXPECT_EQ(config.session_idle_host_ms, 60'000);
   EXPECT_EQ(config.session_idle_disk_ms, 600'000);
   EXPECT_EQ(config.session_ttl_s, 30 * 86400);
@@ -186,7 +186,7 @@ TEST_F(ConfigTest, EverySpellingOfEverySetting) {
   EXPECT_EQ(config.store_path, "/x");
   EXPECT_EQ(config.api_keys, Args({"k1", "k2"}));
   EXPECT_EQ(Parse({"-m", "m", "--max-num-seqs", "5"}).slots, 5);
-  EXPECT_EQ(Parse({"-m", "m", "--slots", "5", "--slots", "6"}).slots, 6);  // the last counts
+  EXPECT_EQ(Parse({"-m", "m", "--slots", "5", "--slots", "6"}).slots, 6);  // the last one counts
 }
 
 TEST_F(ConfigTest, WhereTheForwardPassRuns) {
@@ -225,12 +225,12 @@ TEST_F(ConfigTest, WhereTheForwardPassRuns) {
   EXPECT_EQ(told.gpu.dtype, DType::kF16);
 }
 
-/// Every combination of sources that give a setting: the command line over the environment over the file.
+/// Every combination of sources for a setting: the command line over the environment over the file.
 TEST_F(ConfigTest, PrecedenceMatrix) {
   struct Setting {
     const char* flag;
     const char* variable;
-    std::vector<std::string> values;  // of flag, environment, file, and by default
+    std::vector<std::string> values;  // from flag, environment, file, and default
     std::function<std::string(const ServerConfig&)> read;
   };
   const Setting settings[] = {
@@ -281,7 +281,7 @@ TEST_F(ConfigTest, EverySettingIsUnderstoodInAllThreePlacesUnderAllItsNames) {
       if (name.size() == 1) continue;
       std::string variable = "RINGSIDE_" + name;
       for (char& c : variable) c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-      // A bad value is refused with the place it came from: so it was read.
+      // A bad value is refused with its source: so it was read.
       const Args args = option.name == "model" ? Args{} : Args{"-m", "m"};
       if (name == "instruction-set") continue;  // checked by the backend
       EXPECT_TRUE(Refusal(args, {{variable, wrong}}).starts_with("environment: " + variable + ": ")) << name;
@@ -435,7 +435,7 @@ TEST_F(ConfigTest, KeysFromAFileAndFromTheEnvironment) {
   EXPECT_EQ(Parse({"-m", "m", "--api-key-file", path}).api_keys, Args({"first", "second"}));
   EXPECT_EQ(Parse({"-m", "m"}, {{"RINGSIDE_API_KEY", "a,b"}}).api_keys, Args({"a", "b"}));
   EXPECT_EQ(Parse({"-m", "m", "--api-key", "a", "--api-key-file", path}).api_keys, Args({"a", "first", "second"}));
-  // A file without a key must not open the door.
+  // A file without a key must not grant access.
   EXPECT_NE(Refusal({"-m", "m", "--api-key-file", WriteKey("# nothing\n", 0600)}).find("holds no key"),
             std::string::npos);
   EXPECT_NE(Refusal({"-m", "m", "--api-key-file", WriteKey("first\n", 0644)}).find("has mode 0644"), std::string::npos);

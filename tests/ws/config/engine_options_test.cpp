@@ -1,4 +1,4 @@
-// What the configuration and the model together make of the engine's options.
+// The engine options derived from the configuration and the model.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -31,7 +31,7 @@ TEST(EngineOptionsOfConfig, WindowsAreFittedToTheModel) {
   EXPECT_EQ(options.pinned_max, 128);
   EXPECT_EQ(options.memory_len, 384);
 
-  // Every layer has a window: no more than that is kept, the pinned prefix among it.
+  // Every layer has a window: no more than that is kept, including the pinned prefix.
   EXPECT_EQ(ResolveEngineOptions(config, Spec(8192, 1000))->pinned_max, 250);
   EXPECT_EQ(ResolveEngineOptions(config, Spec(8192, 1000))->memory_len, 750);
   ModelSpec mixed = Spec(8192, 1000);
@@ -63,7 +63,7 @@ TEST(EngineOptionsOfConfig, AnEncodersInputIsPinned) {
   spec.encoder_layers = 2;
   EXPECT_EQ(ResolveEngineOptions(config, spec)->pinned_max, 512);
   EXPECT_EQ(ResolveEngineOptions(config, spec)->memory_len, 2048);
-  config.pinned_max = 3000;  // distances alone are learned, and beyond some all are alike
+  config.pinned_max = 3000;  // only distances are learned, and from some distance on all are equal
   EXPECT_EQ(ResolveEngineOptions(config, spec)->pinned_max, 3000);
 }
 

@@ -1,4 +1,4 @@
-// What the settings ask of the machine: refused by name where it cannot be had.
+// Settings against the machine's resources: refused by name if they cannot be satisfied.
 #include "ws/config/machine.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ TEST(Machine, MemoryHoldsCachesSlotsAndWeights) {
       CheckMemory(need, 701 * kMiB).message(),
       "--slots: 8 slots of 64.0 MiB (--memory-len), 90.0 MiB of weights and --host-cache-mb 100 are more than the "
       "701 MiB of memory that this machine has");
-  // Slots that need not all be full.
+  // Slots that cannot all be full.
   MemoryNeed less = need;
   less.kv_cache_mb = 300;
   EXPECT_TRUE(CheckMemory(less, 490 * kMiB).ok());

@@ -1,4 +1,4 @@
-// Settings to measure with: which way GPUs sum, and weights that are made up.
+// Settings for benchmarks: the GPUs' all-reduce algorithm, and dummy weights.
 #include <gtest/gtest.h>
 
 #include "ws/config/config.h"

@@ -1,4 +1,4 @@
-// Names under which clients ask for the model, and --strict-requests, as settings.
+// Model names that clients may request, and --strict-requests, as settings.
 #include <gtest/gtest.h>
 
 #include "ws/config/config.h"

@@ -1,4 +1,4 @@
-// What of a request is ignored: how it is collected, reported and logged, within fixed limits.
+// Ignored request fields: collected, reported and logged, within fixed limits.
 #include "ws/fields/ignored_fields.h"
 
 #include <gmock/gmock.h>

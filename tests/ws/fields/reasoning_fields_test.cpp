@@ -100,7 +100,7 @@ TEST(ReasoningFieldsTest, SettingsThatTheTemplateIgnoresAreReportedByTheirFields
   EXPECT_TRUE(read("thinking", R"({"type": "enabled", "budget_tokens": 9})").ok());
   EXPECT_TRUE(read("chat_template_kwargs", R"({"mood":1})").ok());
   EXPECT_TRUE(SetReasoning(request, options, &ignored, &turn).ok());
-  // No field asked for an effort.
+  // No field requested an effort.
   EXPECT_THAT(ignored.names(), ElementsAre("thinking", "thinking.budget_tokens", "chat_template_kwargs.mood"));
   EXPECT_EQ(turn.reasoning, request.spec);
   EXPECT_EQ(SetReasoning(request, options, &strict, &turn).reason(), "unsupported_value");

@@ -1,5 +1,5 @@
-// What a reader of JSON takes of memory: no more than a multiple of the message. If there is none, it says so by an
-// exception: it is not the message that is wrong.
+// Memory use of JSON parsing: bounded by a multiple of the message size. If memory runs out, the parser throws: the
+// message is not at fault.
 #include <gtest/gtest.h>
 
 #include <new>

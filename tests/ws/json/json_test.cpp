@@ -60,7 +60,7 @@ TEST(JsonWriter, WritesWhatNlohmannReads) {
             R"({"a":1,"b":"x\"y","c":[true,null,0.1],"d":null,"e":18446744073709551615,"f":[1],"g":{},"h":null})");
 }
 
-// Random bytes, mostly ones that make trouble.
+// Random bytes, mostly problematic ones.
 std::string RandomText(std::mt19937& random, size_t size) {
   static const std::string pieces[] = {"a",
                                        "\"",
@@ -103,7 +103,7 @@ TEST(JsonWriter, EscapesLikeNlohmannWhateverTheBytes) {
     const nlohmann::json read = nlohmann::json::parse(escaped);  // valid JSON and valid UTF-8
     const std::string mine = read.get<std::string>();
     if (nlohmann::json::accept('"' + JsonEscaped(text) + '"') && mine == text) continue;
-    // Bad bytes: the replacement characters may be counted differently, what is good must be kept in order.
+    // Bad bytes: the number of replacement characters may differ, but valid text must be kept in order.
     const auto good = [](std::string s) {
       for (size_t at; (at = s.find("\xef\xbf\xbd")) != std::string::npos;) s.erase(at, 3);
       return s;
@@ -175,7 +175,7 @@ TEST_F(JsonDoorTest, NoFrameBreaksTheSocket) {
         case 1:
           text.erase(at, 1);
           break;
-        case 2: {  // another value in place of one
+        case 2: {  // replaces a value by another
           static const char* kValues[] = {"null", "-1", "[]", "{}", "\"\"", "1e308", "true", "[[1]]", "99999999999"};
           const size_t colon = text.find(':', at);
           if (colon != std::string::npos) {
@@ -190,7 +190,7 @@ TEST_F(JsonDoorTest, NoFrameBreaksTheSocket) {
       }
     }
     fuzzed.Send(text);
-    if (i % 50 == 0) fuzzed.Frames();  // each a JSON object, or parsing here would throw
+    if (i % 50 == 0) fuzzed.Frames();  // each is a JSON object, or parsing here would throw
   }
   client.Send(Create());
   engine.Answer(engine.count() - 1, "Yo");

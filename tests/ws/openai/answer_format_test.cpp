@@ -1,4 +1,4 @@
-// Formats of answers: read from JSON, compiled when the turn begins, echoed, kept to by an answer that goes on.
+// Answer formats: parsed from JSON, compiled when the turn starts, echoed, kept by a continued answer.
 #include "engine/grammar/grammar.h"
 #include "tests/ws/openai/responses_fixture.h"
 #include "ws/openai/answer_format_reader.h"
@@ -22,7 +22,7 @@ TEST(AnswerFormatReader, BothShapes) {
   flat["type"] = "json_schema";
   const AnswerFormat one = Read(flat).value();
   EXPECT_EQ(one.kind, Kind::kJsonSchema);
-  EXPECT_EQ(one.text, schema.dump());  // members in their order
+  EXPECT_EQ(one.text, schema.dump());  // members in order
   EXPECT_EQ(one.param, "p.schema");
   const AnswerFormat two = Read({{"type", "json_schema"}, {"json_schema", fields}}, FormatShape::kNested).value();
   EXPECT_EQ(two.text, one.text);

@@ -1,4 +1,4 @@
-// Tools that are no plain functions: custom ones, namespaces, and those that other servers run.
+// Tools other than plain functions: custom ones, namespaces, and those run by other servers.
 #include "engine/grammar/grammar.h"
 #include "tests/ws/openai/responses_fixture.h"
 #include "ws/openai/tool_fields.h"
@@ -74,7 +74,7 @@ TEST(ClientTools, ANamespaceIsItsFunctions) {
               ElementsAre("tools[0]", "tools[1].tools[0]", "tools[1].tools[2]", "tools[2].tools[0]"));
   EXPECT_THAT(read.tools.lines, HasSubstr(R"({"type": "function", "function": {"name": "files.read"}})"));
   EXPECT_THAT(read.ignored, ElementsAre("tools[1].tools[1].web_search", "tools[1].tools[2].x"));
-  EXPECT_EQ(ReadAny(Json::array({kFiles})).status().param(), "tools[0].tools[1].name");  // twice the same
+  EXPECT_EQ(ReadAny(Json::array({kFiles})).status().param(), "tools[0].tools[1].name");  // a duplicate
   const auto param_of = [&](Json fields) {
     Json space = kFiles;
     space.update(fields);
@@ -174,7 +174,7 @@ TEST_F(ClientToolsTest, ACallOfANamespaceHasBothNames) {
   EXPECT_EQ(response["ringside"]["ignored"], Json::array({"tools[2].web_search"}));
   EXPECT_EQ(response["tools"].size(), 2u);
   EXPECT_EQ(response["tools"][0]["type"], "namespace");
-  // What was got is sent back with its result: the model reads its own call.
+  // The received call is returned with its result: the model reads its own call.
   const Json result = {{"type", "function_call_output"}, {"call_id", call["call_id"]}, {"output", "12"}};
   client.Send(Ask({{"input", {{{"role", "user"}, {"content", "Hi"}}, call, result}}}));
   EXPECT_THAT(Prompt(), HasSubstr(CallOf("files.read", "{}") + "<|im_end|>"));
@@ -204,7 +204,7 @@ TEST_F(ClientToolsTest, ACallOfACustomToolHasAnInput) {
   const Json again = Ask({{"input", {{{"role", "user"}, {"content", "Hi"}}, item, result}}});
   client.Send(again);
   EXPECT_EQ(engine.requests()[0].timeline, engine.requests()[1].timeline);
-  TestSocket other(table, "other");  // who has no timeline that begins like it
+  TestSocket other(table, "other");  // it has no timeline with this prefix
   other.Send(again);
   EXPECT_THAT(Prompt(), HasSubstr(call + "<|im_end|>\n<|im_start|>user\n<tool_response>\n12\n</tool_response>"));
 }

@@ -227,7 +227,7 @@ TEST_F(ConversationsTest, ExportsAndImportsExactly) {
   const Json items = Ok(Call("GET", "/v1/conversations/" + copy + "/items"))["data"];
   ASSERT_EQ(items.size(), 2U);
   EXPECT_EQ(items[0]["content"][0]["text"], "Yo");
-  // The next turn of both costs the same tokens.
+  // The next turn of both costs the same number of tokens.
   client.Frames();
   client.Send(Create({{"conversation", id}, {"input", "More"}}));
   engine.Answer(1, "a");

@@ -1,4 +1,4 @@
-// Names of the served model: its own, aliases, and those of other models.
+// Names of the served model: its own, aliases, and other models' names.
 #include "tests/ws/openai/routes_fixture.h"
 #include "ws/openai/models.h"
 #include "ws/openai/responses/responses_fields.h"

@@ -1,4 +1,4 @@
-// What makes a response.create another request, and what does not.
+// Which changes make a response.create a different request.
 #include "ws/openai/request_digest.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 std::string Digest(std::string_view text) { return RequestDigest(ParseJson(text).value()); }
 
-/// By what a request is known again; an error's text if it is refused.
+/// The key that identifies a request; the error's text if it is refused.
 std::string KeyOf(const Json& body) {
   IgnoredFields ignored(/*strict=*/true);
   const Result<TurnSpec> spec = ReadCreate(ParseJson(body.dump()).value(), TableFixture::Options(), &ignored);
@@ -27,7 +27,7 @@ Json Request() {
   return {{"type", "response.create"}, {"metadata", {{"client_request_id", "r1"}}}, {"max_output_tokens", 5}};
 }
 
-/// Values of each field, all of which ask for something else, and for something else than none.
+/// Values of each field, all of which change the request, also compared with no value.
 const Json kAsk = Json::parse(R"({
   "model": ["tiny", ""],
   "input": ["Hi", "Ho", [{"role": "user", "content": "Hi!"}], [{"role": "developer", "content": "Hi!"}]],
@@ -92,7 +92,7 @@ const Json kAsk = Json::parse(R"({
   "beam_width": [2, 3]
 })");
 
-/// Likewise, of fields that are refused without beams.
+/// As above, for fields that are refused without beams.
 const Json kAskOfBeams = Json::parse(R"({
   "length_penalty": [0.5, 0.25],
   "early_stopping": [true, false, "never"],
@@ -158,7 +158,7 @@ TEST(RequestDigestTest, TheSameSaidOtherwiseIsTheSame) {
   EXPECT_NE(Digest(R"({"stop":"1"})"), Digest(R"({"stop":1})"));
 }
 
-// It is stored: an answer must be found again by another version on another machine.
+// It is stored: another version on another machine must find the answer again.
 TEST(RequestDigestTest, IsTheSameOnEveryMachine) {
   EXPECT_EQ(Digest("{}"), "request_sczXemnyGL76HXfEgpcxh6");
   EXPECT_EQ(Digest(R"({"input":"Hé","temperature":0.1,"seed":-9007199254740993,"stop":["\u0001"],"store":false})"),

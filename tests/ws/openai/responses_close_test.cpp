@@ -1,4 +1,4 @@
-// The end of a connection may have to wait for a session or for the disk, and the io threads do not.
+// Ending a connection may wait for a session or for the disk, but not on the I/O threads.
 #include <future>
 #include <thread>
 
@@ -10,7 +10,7 @@
 namespace ringside {
 namespace {
 
-/// Holds its session's lock in its first event until it is let go.
+/// Holds its session's lock in its first event until released.
 class HoldingSink final : public EventSink {
  public:
   const EventNumbers& numbers() const override { return sink_.numbers(); }
@@ -43,7 +43,7 @@ TEST_F(ResponsesTest, AClosedConnectionHoldsUpNoIoThread) {
   ASSERT_EQ(closing->Upgrade("/v1/responses")->status, 101);
   closing->SendText(Create({{"conversation", id}, {"store", false}}).dump());
   ASSERT_TRUE(Eventually([&] { return engine.count() == 1; }));
-  engine.Answer(0, "Yo");  // an answer that goes with its connection
+  engine.Answer(0, "Yo");  // an answer that is dropped with its connection
   const auto sink = std::make_shared<HoldingSink>();
   std::thread holding([&] {
     TurnSpec spec;

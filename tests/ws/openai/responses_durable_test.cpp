@@ -1,4 +1,4 @@
-// The wire on sessions that are in a journal: positions in the history, epochs, restarts, attaching at the upgrade.
+// The protocol on sessions with a journal: history positions, epochs, restarts, attaching at the upgrade.
 #include <unistd.h>
 
 #include <filesystem>
@@ -28,7 +28,7 @@ class ResponsesDurableTest : public ::testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  /// As after the end of a process: what the journal has is all that is left. Turns that run are cut.
+  /// As after a crash: only the journal's content remains. Running turns are cut.
   void Restart() {
     if (table) table->Flush();
     table.reset();
@@ -43,12 +43,12 @@ class ResponsesDurableTest : public ::testing::Test {
   }
   ScriptedEngine& engine() { return *engines_.back(); }
   std::string NewConversation() { return table->CreateSession({"me", 0}, {}, {}, {})->id; }
-  /// What has been told by now.
+  /// The frames delivered by now.
   std::vector<Json> Frames(TestSocket& socket) {
     table->Flush();
     return socket.Frames();
   }
-  /// A turn of a conversation, whole; its frames.
+  /// Runs a whole turn of a conversation; returns its frames.
   std::vector<Json> Turn(TestSocket& socket, const std::string& id, const std::string& answer) {
     socket.Send(Json{{"type", "response.create"}, {"conversation", id}, {"input", "Hi"}});
     table->Flush();
@@ -74,7 +74,7 @@ class ResponsesDurableTest : public ::testing::Test {
   ManualClock clock_;
   ByteTokenizer tokenizer_;
   ChatTemplate chat_;
-  std::vector<std::unique_ptr<ScriptedEngine>> engines_;  // a turn that was cut keeps its own
+  std::vector<std::unique_ptr<ScriptedEngine>> engines_;  // a cut turn keeps its engine
   std::unique_ptr<Journal> journal_;
   std::unique_ptr<SessionTable> table;
 };
@@ -236,7 +236,7 @@ TEST_F(ResponsesDurableTest, AnAnswerThatARestartCutIsInterruptedAndGoesOn) {
   const std::vector<Json> events = streamed.Events();
   EXPECT_EQ(events.front()["sequence_number"], 6);
   EXPECT_EQ(events.back(), frames.back());
-  // An empty input lets it go on where it stopped.
+  // An empty input continues it.
   again.Send(Json{{"type", "response.create"}, {"conversation", id}, {"input", Json::array()}});
   table->Flush();
   EXPECT_TRUE(tokenizer_.Decode(engine().last().tokens).ends_with("Hel"));
@@ -282,7 +282,7 @@ TEST_F(ResponsesDurableTest, AnUpgradeMayAttachAtOnce) {
   ASSERT_FALSE(frames.empty());
   EXPECT_EQ(frames.front()["type"], "ringside:session.resumed");
   EXPECT_EQ(std::vector<Json>(frames.begin() + 1, frames.end()), std::vector<Json>(told.begin() + 7, told.end()));
-  // A chain goes by the id of one of its responses.
+  // A chain is addressed by the id of any of its responses.
   client.Send(Json{{"type", "response.create"}, {"input", "Hi"}});
   table->Flush();
   engine().AnswerLast("a");

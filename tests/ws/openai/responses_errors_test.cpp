@@ -103,7 +103,7 @@ TEST_F(ResponsesErrorsTest, EveryBadFieldIsNamed) {
     EXPECT_FALSE(frame.contains("stream_id"));
   }
   EXPECT_EQ(engine.count(), 0U);
-  client.Send(Create());  // the socket is still good
+  client.Send(Create());  // the socket remains usable
   engine.Answer(0, "Yo");
   EXPECT_EQ(client.Frames().back()["type"], "response.completed");
 }

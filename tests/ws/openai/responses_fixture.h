@@ -1,4 +1,4 @@
-// A ResponsesSocket on a scripted engine: tests send client events and read the frames that would go out, as JSON.
+// A ResponsesSocket on a scripted engine: tests send client events and read the outgoing frames as JSON.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -29,19 +29,19 @@ class TestSocket {
 
   void Send(const std::string& text) { socket.OnMessage(text); }
   void Send(const Json& event) { socket.OnMessage(event.dump()); }
-  /// Every frame waiting.
+  /// Every pending frame.
   std::vector<Json> Frames() {
     std::vector<Json> frames;
     while (std::optional<std::string> text = outbox->Take()) frames.push_back(Json::parse(*text));
     return frames;
   }
-  /// The only frame waiting.
+  /// The only pending frame.
   Json Frame() {
     const std::vector<Json> frames = Frames();
     EXPECT_EQ(frames.size(), 1U);
     return frames.empty() ? Json() : frames.front();
   }
-  /// The error object of the only frame waiting, an `error`.
+  /// The error object of the only pending frame, an `error`.
   Json Error() {
     const Json frame = Frame();
     EXPECT_EQ(frame.value("type", ""), "error") << frame;
@@ -58,7 +58,7 @@ inline std::vector<std::string> Types(const std::vector<Json>& frames) {
   return types;
 }
 
-/// Waits for what another thread is about to make true.
+/// Waits until another thread makes the condition true.
 template <class Condition>
 bool Eventually(const Condition& condition) {
   for (const auto until = std::chrono::steady_clock::now() + Patience(); std::chrono::steady_clock::now() < until;) {

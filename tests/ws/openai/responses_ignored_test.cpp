@@ -1,4 +1,4 @@
-// Fields without effect on Responses over both transports: ignored, reported in the response object, which keeps them.
+// Fields without effect on Responses over both transports: ignored, and reported in the stored response object.
 #include "tests/ws/openai/routes_fixture.h"
 
 namespace ringside {

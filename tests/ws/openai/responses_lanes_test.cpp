@@ -64,7 +64,7 @@ TEST_F(ResponsesLanesTest, WhatWaitedInALaneIsStartedByAWorker) {
   engine.Answer(0, "a");
   ASSERT_TRUE(Eventually([&] { return asked() == 1; }));
   EXPECT_GT(held, 200U);
-  EXPECT_EQ(engine.count(), 1U);  // nothing is rendered before a worker comes
+  EXPECT_EQ(engine.count(), 1U);  // nothing is rendered before a worker is available
   calls.front()();
   EXPECT_EQ(engine.count(), 2U);
   calls.clear();
@@ -85,7 +85,7 @@ TEST_F(ResponsesLanesTest, WhatWaitsTakesNoMoreMemoryThanItsBytes) {
   const std::vector<Json> frames = client.Frames();
   ASSERT_EQ(frames.back()["type"], "error");
   EXPECT_EQ(frames.back()["error"]["code"], "rate_limit_exceeded");
-  engine.Answer(0, "Yo");  // and each is answered in its turn
+  engine.Answer(0, "Yo");  // and each is answered in order
   size_t refused = 0;
   EXPECT_TRUE(Eventually([&] {
     for (const Json& frame : client.Frames()) refused += frame["type"] == "error";
@@ -219,7 +219,7 @@ TEST_F(ResponsesLanesTest, OnlyTheLanesNewestUnstoredResponseIsKept) {
   client.Send(Create({{"store", false}, {"previous_response_id", first}}));
   engine.Answer(1, "2");
   const std::string second = client.Frames().back()["response"]["id"];
-  EXPECT_TRUE(Eventually([&] {  // the first is gone for its own connection too, once the end has been worked off
+  EXPECT_TRUE(Eventually([&] {  // the first is gone for its own connection too, once its end has been processed
     client.Send(Create({{"previous_response_id", first}, {"stream_id", "other"}}));
     const std::vector<Json> frames = client.Frames();
     if (frames[0]["type"] == "error") return true;
@@ -257,7 +257,7 @@ TEST_F(ResponsesLanesTest, UnstoredResponsesDieWithTheirSocket) {
     brief.Send(Create({{"store", false}, {"previous_response_id", first}}));
     ASSERT_EQ(engine.count(), 2U);
   }
-  std::promise<void> behind;  // the table's own thread ends it
+  std::promise<void> behind;  // ended by the table's own thread
   table.Post([&] { behind.set_value(); });
   behind.get_future().wait();
   EXPECT_THAT(engine.cancelled(), ElementsAre(engine.requests()[1].turn));
@@ -281,7 +281,7 @@ TEST_F(ResponsesLanesTest, CancelFindsTheLane) {
   client.Send(Create({{"stream_id", "b"}}));
   client.Send(Json{{"type", "response.cancel"}, {"stream_id", "b"}});
   EXPECT_THAT(engine.cancelled(), ElementsAre(engine.requests()[1].turn));
-  client.Send(Json{{"type", "response.cancel"}});  // no default lane, and two to choose from
+  client.Send(Json{{"type", "response.cancel"}});  // no default lane, and two candidates
   EXPECT_THAT(engine.cancelled(), SizeIs(1));
   engine.End(1, FinishReason::kCancelled);
   client.Send(Json{{"type", "response.cancel"}});  // the only one left

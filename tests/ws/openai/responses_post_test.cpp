@@ -1,4 +1,4 @@
-// POST /v1/responses: whole, streamed and in the background; what becomes of it when its client goes or asks again.
+// POST /v1/responses: whole, streamed and in the background; and when its client disconnects or retries.
 #include "tests/ws/openai/routes_fixture.h"
 
 namespace ringside {
@@ -15,7 +15,7 @@ class ResponsesPostTest : public RoutesTest {
     if (!fields.contains("input")) fields["input"] = "Hi";
     return Call("POST", "/v1/responses", fields, "me", {{"x-stainless-retry-count", std::to_string(retry)}});
   }
-  /// The whole answer, of an engine that says "Yo".
+  /// The whole answer, from an engine that says "Yo".
   Json Answer(Json fields = Json::object()) {
     const HttpResponse waiting = Post(std::move(fields));
     EXPECT_EQ(Come(waiting).status, 0);
@@ -125,7 +125,7 @@ TEST_F(ResponsesPostTest, ARefusedTurnIsItsErrorAndAStreamedOneEndsWithIt) {
   EXPECT_TRUE(streamed.done);
 }
 
-// Where the client can continue the answer it gets that; otherwise an error after which it sends its request again.
+// If the client can continue the answer it gets the response; otherwise an error that makes it repeat the request.
 TEST_F(ResponsesPostTest, AnInterruptedTurnIsItsResponseWhereThatIsKept) {
   const HttpResponse stored = Post(), unstored = Post({{"store", false}});
   const HttpResponse spoken = Post({{"store", false}, {"conversation", NewConversation()}});
@@ -149,7 +149,7 @@ TEST_F(ResponsesPostTest, AnInterruptedTurnIsItsResponseWhereThatIsKept) {
 }
 
 TEST_F(ResponsesPostTest, AStoredAnswerGoesOnWithoutItsClient) {
-  Post();  // whoever asked is gone at once
+  Post();  // the client disconnects at once
   { StreamedAnswer gone(Post({{"stream", true}})); }
   EXPECT_THAT(engine.cancelled(), IsEmpty());
   EXPECT_EQ(engine.count(), 2U);
@@ -216,7 +216,7 @@ TEST_F(ResponsesPostTest, WhoeverAsksAgainIsGivenTheFirstAnswer) {
   const HttpResponse first = Post();
   engine.Start(0);
   engine.Say(0, "Y");
-  const HttpResponse again = Post({}, 1);  // while the first still runs
+  const HttpResponse again = Post({}, 1);  // while the first is still running
   StreamedAnswer streamed(Post({{"stream", true}}, 2));
   EXPECT_THAT(Types(streamed.Events()), SizeIs(5));
   engine.Say(0, "o");
@@ -226,7 +226,7 @@ TEST_F(ResponsesPostTest, WhoeverAsksAgainIsGivenTheFirstAnswer) {
   EXPECT_EQ(streamed.Events().back()["response"], response);
   EXPECT_EQ(Ok(Post({}, 1)), response) << "and when it has ended";
   EXPECT_EQ(engine.count(), 1U);
-  // The same words sent for the first time, other words and other callers are other turns.
+  // The same request sent for the first time, other requests and other callers are different turns.
   const HttpResponse second = Post();
   engine.AnswerLast("No");
   EXPECT_NE(Ok(second)["id"], response["id"]);
@@ -254,7 +254,7 @@ TEST_F(ResponsesPostTest, TheTokensOfAnInputAreCountedWithoutATurn) {
   };
   const std::string conversation = NewConversation();
   const Json chained = Answer();
-  Answer({{"previous_response_id", chained["id"]}, {"input", "On"}});  // `chained` is no chain's newest any more
+  Answer({{"previous_response_id", chained["id"]}, {"input", "On"}});  // `chained` is no longer the newest of a chain
   Answer({{"conversation", conversation}, {"instructions", "Be brief."}});
   for (const Json& body : {Json{{"input", "Hello"}}, Json{{"input", "Hello"}, {"instructions", "Be kind."}},
                            Json{{"input", "Hello"}, {"conversation", conversation}},

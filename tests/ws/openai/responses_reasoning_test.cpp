@@ -1,4 +1,4 @@
-// Reasoning in the Responses protocol: its events live and replayed, its items, and how it is sent back.
+// Reasoning in the Responses protocol: its events live and replayed, its items, and its return in requests.
 #include "tests/ws/openai/routes_fixture.h"
 #include "ws/openai/returned_reasoning.h"
 
@@ -158,7 +158,7 @@ TEST_F(ResponsesReasoning, ItIsAnItemOfItsConversation) {
   const std::string reasoning = all[1]["id"];
   EXPECT_EQ(Ok(Call("GET", items + "/" + reasoning)), all[1]);
   EXPECT_EQ(Ok(Call("GET", items + "?order=asc&after=" + reasoning))["data"], Json::array({all[2]}));
-  // It goes with its answer.
+  // It is deleted with its answer.
   Ok(Call("DELETE", items + "/" + reasoning));
   EXPECT_EQ(Ok(Call("GET", items))["data"].size(), 1U);
 }

@@ -181,7 +181,7 @@ TEST_F(ResponsesTest, LogprobsAreOfEveryToken) {
   const auto sink = engine.last().sink;
   const auto step = [&](TokenId id, const std::string& text) { sink->OnTokens({{{id, -1, {}}}, text}); };
   engine.Start(0);
-  step('a', "");  // held back, then shown with the next
+  step('a', "");  // withheld, then delivered with the next
   step('b', "ab");
   step(ByteTokenizer::kImStart, "");
   step('E', "");  // the beginning of a stop string
@@ -375,7 +375,7 @@ TEST_F(ResponsesTest, BeamsReachTheEngine) {
   EXPECT_EQ(engine.last().sampling.repetition_penalty, 1.1);
   client.Send(Create({{"beam_width", 16}, {"early_stopping", true}, {"stream_id", "b"}}));
   EXPECT_EQ(engine.last().sampling.beams, (BeamParams{16, 1, EarlyStopping::kYes, 0}));
-  EXPECT_EQ(engine.last().sampling.temperature, 0);  // whatever the server's own is
+  EXPECT_EQ(engine.last().sampling.temperature, 0);  // overrides the server's default
   client.Send(Create({{"beam_width", 1}, {"temperature", 0.5}, {"stream_id", "c"}}));
   EXPECT_FALSE(engine.last().sampling.beams.searches());
   EXPECT_EQ(engine.last().sampling.temperature, 0.5);
@@ -402,7 +402,7 @@ TEST_F(ResponsesTest, WhatLeavesTheWindowIsAnnouncedOnce) {
   EXPECT_EQ(frames[10]["type"], "response.completed");
   EXPECT_EQ(frames[10]["response"]["ringside"]["tokens_evicted"], 57);
   EXPECT_THAT(turn(), SizeIs(10));
-  client.Send(Create());  // a chain has nobody to tell
+  client.Send(Create());  // a chain has no subscribers to notify
   engine.AnswerLast("Yo");
   EXPECT_THAT(client.Frames(), SizeIs(10));
 }
@@ -421,7 +421,7 @@ TEST_F(ResponsesTest, ARepeatedCreateReattaches) {
   EXPECT_EQ(second.Frames(), first);
   EXPECT_EQ(engine.count(), 1U);
   Json other = create;
-  other["input"] = "Something else";  // the same id for another request is no repetition
+  other["input"] = "Something else";  // the same id on a different request is no repetition
   second.Send(other);
   EXPECT_EQ(engine.count(), 2U);
 }

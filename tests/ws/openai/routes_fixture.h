@@ -1,4 +1,4 @@
-// The routes of conversations and responses on a scripted engine: tests make requests as the transport would.
+// The routes of conversations and responses on a scripted engine: tests send requests as the transport would.
 #pragma once
 
 #include "tests/ws/openai/responses_fixture.h"
@@ -32,7 +32,7 @@ class RoutesTest : public ResponsesTest {
     request.principal = std::move(principal);
     return router.Route(request);
   }
-  /// The answer that has come by now to a request that waited for it; status 0 if none has.
+  /// The answer to a waiting request, if it has arrived; otherwise status 0.
   static HttpResponse Come(const HttpResponse& waiting) {
     HttpResponse answer;
     answer.status = 0;
@@ -61,7 +61,7 @@ class RoutesTest : public ResponsesTest {
   Router router;
 };
 
-/// An HTTP answer that is still being made, read as its connection would: events as JSON, by data lines.
+/// A streaming HTTP answer, read as by its connection: events as JSON, from data lines.
 class StreamedAnswer {
  public:
   explicit StreamedAnswer(const HttpResponse& response) : outbox(std::make_shared<Outbox>([] {})) {
@@ -71,7 +71,7 @@ class StreamedAnswer {
     if (response.stream) source = response.stream(outbox);
   }
 
-  /// What has come since the last call.
+  /// The events since the last call.
   std::vector<Json> Events() {
     std::vector<Json> events;
     while (std::optional<std::string> text = outbox->Take()) {
@@ -88,7 +88,7 @@ class StreamedAnswer {
 
   std::shared_ptr<Outbox> outbox;
   std::shared_ptr<void> source;
-  bool done = false;  // [DONE] has come
+  bool done = false;  // [DONE] has arrived
 };
 
 }  // namespace ringside

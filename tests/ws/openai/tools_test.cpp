@@ -1,4 +1,4 @@
-// Tools over Responses: how they are read and told, the events of calls, items as they are listed and sent back.
+// Tools over Responses: parsing and rendering, call events, listed and returned items.
 #include "engine/grammar/grammar.h"
 #include "tests/ws/openai/responses_fixture.h"
 #include "ws/openai/conversations.h"
@@ -210,7 +210,7 @@ TEST_F(ToolsTest, ACallAndItsResultAsItems) {
   client.Send(Ask({{"conversation", conversation}}));
   engine.Answer(0, "Hm\n" + kCall);
   const Json output = client.Frames().back()["response"]["output"];
-  // What was got may be sent back, or the result alone.
+  // Everything received may be sent back, or only the result.
   const Json result = {{"type", "function_call_output"}, {"call_id", output[1]["call_id"]}, {"output", "12\xC2\xB0"}};
   client.Send(Ask({{"conversation", conversation}, {"input", {result}}}));
   EXPECT_THAT(
@@ -244,7 +244,7 @@ TEST_F(ToolsTest, ACallAndItsResultAsItems) {
   }
   EXPECT_EQ(Http("GET", path + "/" + output[1]["id"].get<std::string>()), output[1]);
   Http("GET", path + "/fc_x_0", 404);
-  // The answer behind goes first, then the result, then a call with the rest of its answer.
+  // Deletes the following answer first, then the result, then a call with the rest of its answer.
   const std::string call = path + "/" + output[1]["id"].get<std::string>();
   for (const int at : {4, 3}) Http("DELETE", path + "/" + items[at]["id"].get<std::string>());
   Http("DELETE", call + "9", 404);

@@ -1,4 +1,4 @@
-// The page's files as the server hands them out.
+// The page's files as the server delivers them.
 #include "ws/page/page.h"
 
 #include <gtest/gtest.h>

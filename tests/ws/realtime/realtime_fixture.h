@@ -17,7 +17,7 @@ class RealtimeFixture : public ::testing::Test, protected TableFixture {
 
   explicit RealtimeFixture(const std::string& family = "chatml") : TableFixture(TableFixture::Options(), family) {}
   inline static const Json kCreate = {{"type", "response.create"}};
-  /// One connection, opened. Events are checked for what all of them have.
+  /// One connection, opened. Checks the members that all events have.
   class Client {
    public:
     explicit Client(SessionTable& table, std::vector<std::pair<std::string, std::string>> query = {},
@@ -43,7 +43,7 @@ class RealtimeFixture : public ::testing::Test, protected TableFixture {
       }
       return events;
     }
-    /// The only event waiting, of this type.
+    /// The only pending event, of this type.
     Json Event(const std::string& type) {
       const std::vector<Json> events = Events();
       EXPECT_THAT(events, ::testing::SizeIs(1)) << Json(events);
@@ -58,7 +58,7 @@ class RealtimeFixture : public ::testing::Test, protected TableFixture {
       EXPECT_EQ(error["event_id"], event_id) << error;
       EXPECT_TRUE(error["type"].is_string() && error["message"].is_string());
     }
-    /// Adds a message; the item as it was told.
+    /// Adds a message; returns the item as reported.
     Json Say(const std::string& text, const Json& more = Json::object()) {
       Json item = {{"type", "message"}, {"role", "user"}, {"content", Json::array({Text(text)})}};
       item.update(more);
@@ -83,7 +83,7 @@ class RealtimeFixture : public ::testing::Test, protected TableFixture {
     for (const Json& event : events) types.push_back(event["type"]);
     return types;
   }
-  /// A connection that has read its greeting.
+  /// A connection whose greeting has been read.
   Client Open(std::vector<std::pair<std::string, std::string>> query = {}) {
     Client opened(table, std::move(query));
     conversation_ = opened.Event("session.created")["session"]["ringside"]["conversation"];

@@ -1,4 +1,4 @@
-// Reasoning over Realtime, whose API has no events for it: the answer alone is sent, and the tokens are counted.
+// Reasoning over Realtime, whose API has no events for it: only the answer is sent, and the tokens are counted.
 #include "tests/ws/realtime/realtime_fixture.h"
 
 namespace ringside {

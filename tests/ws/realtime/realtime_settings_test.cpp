@@ -1,4 +1,4 @@
-// What a Realtime session says once for all its responses.
+// Session settings that apply to all of a Realtime session's responses.
 #include "tests/ws/realtime/realtime_fixture.h"
 
 namespace ringside {
@@ -23,7 +23,7 @@ TEST_F(RealtimeSettingsTest, SettingsHoldForTheResponsesBehindThem) {
   client.Events();
   client.Send({{"type", "session.update"}, {"session", {{"max_output_tokens", "inf"}, {"tools", Json::array()}}}});
   EXPECT_EQ(client.Event("session.updated")["session"]["instructions"], "Be brief.") << "fields left out stay";
-  // A response's own, for itself.
+  // A response's own instructions apply to it alone.
   client.Say("More");
   client.Send({{"type", "response.create"}, {"response", {{"instructions", "Be kind."}}}});
   EXPECT_NE(Prompt().find("Be kind."), std::string::npos);
@@ -34,7 +34,7 @@ TEST_F(RealtimeSettingsTest, SettingsHoldForTheResponsesBehindThem) {
   EXPECT_NE(Prompt().find("Be brief."), std::string::npos);
   engine.AnswerLast("Yo");
   client.Events();
-  // What was given may be sent back.
+  // Received settings may be sent back.
   client.Send({{"type", "session.update"}, {"session", session}});
   EXPECT_EQ(client.Event("session.updated")["session"], session);
 }
@@ -69,7 +69,7 @@ TEST_F(RealtimeSettingsTest, ARetentionRatioChoosesTheWindowOfAConversationThatB
   EXPECT_EQ(update("auto").memory_len, 90);
   client.Send({{"type", "session.update"}, {"session", {{"truncation", half}}}});
   client.ExpectError("invalid_value", "session.truncation");
-  // Who comes back to it says the same again.
+  // A returning client sends the same settings again.
   Client again = Open({{"conversation", conversation_}});
   again.Send({{"type", "session.update"}, {"session", {{"truncation", all}}}});
   EXPECT_EQ(again.Event("session.updated")["session"]["truncation"], all);
@@ -88,7 +88,7 @@ TEST_F(RealtimeSettingsTest, ASessionIsAsItsTicketSays) {
   EXPECT_EQ(engine.last().max_tokens, 7);
   EXPECT_EQ(engine.last().window.memory_len, 100);
   EXPECT_NE(Prompt().find("Be brief."), std::string::npos);
-  // The conversation that it goes on with has a window already.
+  // The resumed conversation already has a window.
   Client other(table, {{"conversation", Open().Say("Hi").is_null() ? "" : conversation_}}, given.dump());
   EXPECT_EQ(other.Event("error")["error"]["param"], "session.truncation");
 }

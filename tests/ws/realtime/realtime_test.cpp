@@ -187,7 +187,7 @@ TEST_F(RealtimeTest, WhoeverHearsOfAnEndMayAskAgainAtOnce) {
       client.Send({{"type", "conversation.item.create"}, {"item", more}});
       client.Send(kCreate);
     });
-    // Whoever tells of the end is held up here: it must be over by now.
+    // The thread that reports the end is blocked here: the turn must be over by now.
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   };
   engine.End(0);
@@ -214,7 +214,7 @@ TEST_F(RealtimeTest, OneResponseAtATimeWritesToTheConversation) {
   engine.End(0);
   EXPECT_EQ(client.Events().back()["type"], "response.done");
   client.Send(kCreate);
-  client.ExpectError("invalid_value", "input");  // there is nothing to answer
+  client.ExpectError("invalid_value", "input");  // there is no message to answer
 }
 
 TEST_F(RealtimeTest, WhatChangesTheConversationWaitsForTheResponse) {
@@ -316,12 +316,12 @@ TEST_F(RealtimeTest, AResponseBesideTheConversationLeavesItAlone) {
   engine.Answer(0, "Yo");
   client.Events();
   EXPECT_THAT(Texts(), ElementsAre("My cat is called Tom.", "And you?", "Yo"));
-  // Without an input of its own it sees the conversation.
+  // Without its own input it gets the conversation.
   client.Send({{"type", "response.create"}, {"response", {{"conversation", "none"}}}});
   EXPECT_NE(Prompt().find("And you?<|im_end|>\n<|im_start|>assistant\nYo"), std::string::npos);
   client.Events();
   client.Close();
-  while (engine.cancelled().empty()) std::this_thread::yield();  // nobody can hear it any more
+  while (engine.cancelled().empty()) std::this_thread::yield();  // no client can receive it any more
 }
 
 TEST_F(RealtimeTest, WhatAResponseCannotHaveIsRefused) {

@@ -1,4 +1,4 @@
-// Tools in Realtime sessions: told once for all responses, calls as items, their results as items.
+// Tools in Realtime sessions: set once for all responses, calls as items, their results as items.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -93,7 +93,7 @@ TEST_F(RealtimeTools, ACallAndItsResult) {
   EXPECT_EQ(events[13]["previous_item_id"], events[2]["item_id"]);
   EXPECT_EQ(events[14]["response"]["output"][1], call);
   EXPECT_EQ(Send({{"type", "conversation.item.retrieve"}, {"item_id", call["id"]}})[0]["item"], call);
-  // The result is an item behind the call.
+  // The result is an item after the call.
   const std::vector<Json> made =
       Say({{"id", "mine"}, {"type", "function_call_output"}, {"call_id", call["call_id"]}, {"output", "12"}});
   EXPECT_EQ(made[0]["previous_item_id"], call["id"]);
@@ -103,7 +103,7 @@ TEST_F(RealtimeTools, ACallAndItsResult) {
   EXPECT_THAT(Prompt(), HasSubstr("<|im_end|>\n<|im_start|>user\n<tool_response>\n12\n</tool_response><|im_end|>\n"));
   engine.AnswerLast("So.");
   Events();
-  // Cleared, they are told no more.
+  // Once cleared, they are no longer rendered.
   Send({{"type", "session.update"}, {"session", {{"tools", Json::array()}}}});
   Say(User("And?"));
   Ask();

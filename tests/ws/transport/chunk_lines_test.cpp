@@ -1,4 +1,4 @@
-// The framing of chunked bodies: good bodies in any pieces, and bodies that two readers could take differently.
+// The framing of chunked bodies: good bodies split anywhere, and ambiguous ones.
 #include "ws/transport/http/chunk_lines.h"
 
 #include <gtest/gtest.h>

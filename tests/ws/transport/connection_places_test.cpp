@@ -1,4 +1,4 @@
-// Which connection gets a place, and which one gives its own up.
+// Admission of connections, and eviction of others for them.
 #include "ws/transport/connection_places.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 using PlaceVerdict = ConnectionPlaces::Verdict;
 
-/// Places with a record of who was evicted.
+/// Places with a record of evictions.
 class ConnectionPlacesTest : public ::testing::Test {
  protected:
   ConnectionPlaces places_{6, [](const std::string& owner) { return owner == "small" ? 2 : 4; },
@@ -57,7 +57,7 @@ TEST_F(ConnectionPlacesTest, TheLongestIdleOneOfAFullOwnerGivesWay) {
   EXPECT_FALSE(places_.SetBusy(idle)) << "its place is gone";
   SetIdle(busy);
   SetIdle(next);
-  SetIdle(busy);  // idle already: it keeps its time
+  SetIdle(busy);  // already idle: keeps its time
   Taken("small");
   EXPECT_EQ(evicted_.back(), busy);
   EXPECT_EQ(places_.taken_by("small"), 2);
@@ -106,7 +106,7 @@ TEST_F(ConnectionPlacesTest, AnIdleConnectionGivesWayBeforeOneThatWaits) {
   SetWaiting(large[0]);
   SetWaiting(large[1]);
   SetIdle(large[1]);
-  SetWaiting(large[1]);  // idle already: it keeps its time
+  SetWaiting(large[1]);  // already idle: keeps its time
   Taken("other");
   Taken("other");
   Taken("small");

@@ -1,4 +1,4 @@
-// Wrong keys: their delays and their log lines.
+// Wrong keys: delays and log lines.
 #include "ws/transport/failed_keys.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What the watch says of a stream of frames, however the stream is cut.
+// The frame watch's verdict on a stream of frames, however it is split.
 #include "ws/transport/frame_watch.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace ringside::testing {
 namespace {
 
-/// What the watch says of `bytes` that come in pieces of `piece`.
+/// The verdict on `bytes` arriving in pieces of `piece`.
 uint16_t Watch(const std::string& bytes, size_t piece, int64_t max_message_bytes = 1'000) {
   FrameWatch watch(max_message_bytes);
   for (size_t at = 0; at < bytes.size(); at += piece) {
@@ -43,7 +43,7 @@ TEST_P(FrameWatchTest, AddsUpTheFramesOfAMessage) {
   EXPECT_EQ(Watch(MakeFrame(1, std::string(600, 'x'), false) + MakeFrame(9, "") + MakeFrame(0, std::string(401, 'x')),
                   GetParam()),
             1009);
-  // Sums that would not fit a number of 64 bits.
+  // Sums that would overflow 64 bits.
   const std::string most("\x80\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x02\x03\x04", 14);
   EXPECT_EQ(Watch(MakeFrame(1, std::string(600, 'x'), false) + most, GetParam()), 1009);
 }
@@ -63,7 +63,7 @@ TEST(FrameWatchBytesTest, SurvivesAnyBytes) {
   for (int round = 0; round < 20'000; ++round) {
     std::string bytes(random() % 64, '\0');
     for (char& byte : bytes) byte = static_cast<char>(random() % 4 == 0 ? 0x88 : random());
-    // However they are cut, they mean the same.
+    // The verdict does not depend on the split.
     EXPECT_EQ(Watch(bytes, 1), Watch(bytes, 64));
   }
 }

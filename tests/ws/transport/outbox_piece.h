@@ -1,4 +1,4 @@
-// An outbox entry for tests: messages that are written out as they are asked for, and may merge with others.
+// An outbox entry for tests: messages that are written on demand, and may merge with others.
 #pragma once
 
 #include <deque>
@@ -10,7 +10,7 @@
 
 namespace ringside::testing {
 
-/// "<text>"; pieces with the same key other than 0 may become one.
+/// "<text>"; pieces with the same nonzero key may be merged.
 class Piece final : public OutboxEntry {
  public:
   static std::unique_ptr<Piece> Make(std::string text, uint64_t key) {

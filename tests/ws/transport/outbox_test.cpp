@@ -1,4 +1,4 @@
-// The outbox alone: order, merging, wakes, limits, closing.
+// The outbox alone: order, merging, wake-ups, limits, closing.
 #include "ws/transport/outbox.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class OutboxTest : public ::testing::Test {
     while (auto message = outbox_.Take()) all.push_back(std::move(*message));
     return all;
   }
-  /// Something unmergeable that puts the outbox above its soft limit.
+  /// An unmergeable entry that puts the outbox above its soft limit.
   void FillToSoftLimit() { outbox_.Push(std::string(kSoft + 1, 'f')); }
 };
 
@@ -47,7 +47,7 @@ TEST_F(OutboxTest, WhatComesAtOnceIsNoSlownessButWhatComesBehindItIs) {
   outbox_.Push(std::make_unique<Bulk>(3 * kHard / 100'000 + 1, 100'000));
   EXPECT_GT(outbox_.queued_bytes(), 3 * kHard);
   EXPECT_FALSE(outbox_.TakeClose());
-  // Read half of it: the limit then counts from there, and not from what the heap once was.
+  // Read half of it: the limit then counts the rest, not the heap's earlier peak.
   while (outbox_.queued_bytes() > 2 * kHard) outbox_.Take();
   const size_t left = outbox_.queued_bytes();
   for (size_t bytes = 0; bytes + 100'000 < kHard; bytes += 100'000) outbox_.Push(std::string(100'000, 'n'));
@@ -89,7 +89,7 @@ TEST_F(OutboxTest, OneHeapAfterTheOtherWithoutReadingIsSlowness) {
   EXPECT_EQ(close->code, 1013);
 }
 
-// Whoever pushes holds a session's lock: it must not pay for the text of what it pushes.
+// The pusher holds a session's lock: it must not pay for formatting the text.
 TEST_F(OutboxTest, NothingIsWrittenOutBeforeItIsTaken) {
   class Counting final : public OutboxEntry {
    public:
@@ -126,12 +126,12 @@ TEST_F(OutboxTest, WakesOncePerChangeFromEmpty) {
   EXPECT_EQ(wakes_, 1);
   outbox_.Take();
   outbox_.Push("x");
-  EXPECT_EQ(wakes_, 1);  // four were still waiting
+  EXPECT_EQ(wakes_, 1);  // four were still queued
   TakeAll();
   outbox_.Push("x");
   EXPECT_EQ(wakes_, 2);
   outbox_.Close(1012, "stop");
-  EXPECT_EQ(wakes_, 2);  // the message in front of the close has woken already
+  EXPECT_EQ(wakes_, 2);  // the message before the close has already woken the reader
 }
 
 TEST_F(OutboxTest, AWakeMayTouchTheOutbox) {
@@ -191,7 +191,7 @@ TEST_F(OutboxTest, ClosesASlowReaderAtTheHardLimit) {
   outbox_.Push(block);
   EXPECT_EQ(outbox_.queued_bytes(), 0u);
   EXPECT_FALSE(outbox_.Take().has_value());
-  EXPECT_EQ(wakes_, 2);  // the reader waits in a write and must hear of it
+  EXPECT_EQ(wakes_, 2);  // the reader waits in a write and must be notified
   const auto close = outbox_.TakeClose();
   ASSERT_TRUE(close.has_value());
   EXPECT_EQ(close->code, 1013);

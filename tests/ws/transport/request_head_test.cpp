@@ -1,4 +1,4 @@
-// The head of a request: what is taken, however it comes, and what is not.
+// The head of a request: accepted and refused input, however it is split.
 #include "ws/transport/http/request_head.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ using Verdict = RequestHead::Verdict;
 
 Verdict ReadWhole(const std::string& head) { return RequestHead().Read(head); }
 
-/// Byte for byte.
+/// Byte by byte.
 Verdict Trickle(const std::string& text, size_t* bytes) {
   RequestHead head;
   for (size_t i = 1; i <= text.size(); ++i) {

@@ -1,4 +1,4 @@
-// GET /v1/responses/{id}?stream=true: a response's events from any number on, finished or while it runs.
+// GET /v1/responses/{id}?stream=true: a response's events from any number on, finished or still running.
 #include "base/limits.h"
 #include "tests/ws/openai/routes_fixture.h"
 
@@ -35,7 +35,7 @@ TEST_F(ResponseStreamTest, AFinishedResponseIsStreamedAgainFromAnyNumber) {
 
 TEST_F(ResponseStreamTest, ARunningResponseIsStreamedFromAnyNumberToItsEnd) {
   const std::string said = "Hello";
-  // Asked for after every number of events, when as many letters as there are have been said.
+  // Requested after every number of events, with every number of letters delivered.
   for (size_t letters = 0; letters <= said.size(); ++letters) {
     for (size_t after = 0; after < 4 + letters; ++after) {
       client.Send(Create());

@@ -1,4 +1,4 @@
-// Routing, the mapping of errors to the wire, and the text of HTTP.
+// Routing, the mapping of errors to HTTP, and HTTP formatting.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -45,7 +45,7 @@ TEST(RouterTest, FindsTheHandlerAndItsParameters) {
   EXPECT_EQ(Ask(router, "GET", "/").body, "root");
   EXPECT_EQ(Ask(router, "GET", "/things").body, "list");
   EXPECT_EQ(Ask(router, "POST", "/things").body, "make");
-  EXPECT_EQ(Ask(router, "GET", "/things/count").body, "count");  // the first that fits, in the order of Add
+  EXPECT_EQ(Ask(router, "GET", "/things/count").body, "count");  // the first match, in the order of Add
   EXPECT_EQ(Ask(router, "GET", "/things/a b").body, "get,a b");
   EXPECT_EQ(Ask(router, "GET", "/things/x/parts/y").body, "part,x,y");
   EXPECT_EQ(Ask(router, "HEAD", "/things").body, "list");
@@ -66,7 +66,7 @@ TEST(RouterTest, ReadsAndWhatIsNamedAreAnsweredWhileDraining) {
   };
   EXPECT_TRUE(answered("GET", "/things/a"));
   EXPECT_TRUE(answered("HEAD", "/things/a"));
-  EXPECT_TRUE(answered("GET", "/nothing"));  // by 404
+  EXPECT_TRUE(answered("GET", "/nothing"));  // with 404
   EXPECT_TRUE(answered("POST", "/things/a/cancel"));
   EXPECT_FALSE(answered("DELETE", "/things/a/cancel"));
   EXPECT_FALSE(answered("POST", "/things/a"));

@@ -1,4 +1,4 @@
-// Keys, origins and host names: the rules by themselves, then over a real socket.
+// Keys, origins and host names: the rules alone, then over a real socket.
 #include "tests/ws/transport/transport_fixture.h"
 #include "ws/transport/auth.h"
 
@@ -38,7 +38,7 @@ TEST(TransportAuthRules, ALoopbackServerAnswersToItsOwnNamesOnly) {
   }
 }
 
-// Load balancers name no host, or any.
+// Load balancers send no host, or any.
 TEST(TransportAuthRules, AHealthCheckMayNameAnyHostUnlessABrowserSendsIt) {
   for (const char* listening : {"127.0.0.1", "0.0.0.0"}) {
     const AccessPolicy policy({.api_keys = {"k"}, .host = listening});
@@ -59,7 +59,7 @@ TEST(TransportAuthRules, AHealthCheckMayNameAnyHostUnlessABrowserSendsIt) {
 }
 
 TEST(TransportAuthRules, APublicServerAnswersToAddressesAndAllowedNamesOnly) {
-  // A page of evil.example.org may have that name resolved to this server; it cannot do so with an address.
+  // DNS rebinding: evil.example.org may resolve to this server, but a literal address cannot be rebound.
   const AccessPolicy policy({.api_keys = {"k"}, .host = "0.0.0.0", .allowed_hosts = {"Chat.example.org"}});
   for (const char* host : {"10.0.0.1", "10.0.0.1:8080", "[fd00::1]:8080", "localhost", "chat.example.org:443"}) {
     EXPECT_TRUE(policy.CheckSource(FromHost(host)).ok()) << host;

@@ -1,4 +1,4 @@
-// Bodies of many requests at once: how much memory they may hold together.
+// The total memory of concurrent request bodies.
 #include <algorithm>
 #include <thread>
 
@@ -14,7 +14,7 @@ class TransportBodiesTest : public TransportTest {
  protected:
   TransportBodiesTest() {
     options_.bodies_bytes = 500'000;
-    options_.worker_threads = 4;  // one of them is held
+    options_.worker_threads = 4;  // one of them is blocked
   }
   std::optional<WireAnswer> Post(size_t bytes) {
     WireClient client(port());
@@ -29,7 +29,7 @@ TEST_F(TransportBodiesTest, TogetherTheyAreBounded) {
   WireClient first(port());
   first.Send("GET /block HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(kLarge) + "\r\n\r\n" +
              std::string(kLarge, 'a'));
-  gate_.WaitFor(1);  // the whole body is there
+  gate_.WaitFor(1);  // the whole body has arrived
   const auto refused = Post(kLarge + BodyShare::kFreeBytes);
   ASSERT_TRUE(refused.has_value());
   EXPECT_EQ(refused->status, 503);
@@ -67,7 +67,7 @@ TEST_F(TransportBodiesTest, OneOwnerLeavesHalfToTheOthers) {
 }
 
 TEST_F(TransportBodiesTest, AnswersThatAreNotReadAreBounded) {
-  constexpr size_t kAnswer = 16 << 20;  // more than the kernel keeps for a socket
+  constexpr size_t kAnswer = 16 << 20;  // more than the kernel buffers for a socket
   options_.answers_bytes = 3 * kAnswer;
   auto service = MakeService();
   service->router.Add("GET", "/large", [](const HttpRequest&, const Router::Parameters&) {

@@ -1,5 +1,5 @@
-// A client that can misbehave: a plain TCP socket and WebSocket frames made by hand, so that a test can send what no
-// library would. Blocking, with a generous time limit so that a broken server fails the test instead of hanging it.
+// A client that can misbehave: a plain TCP socket and hand-made WebSocket frames, so that a test can send data that no
+// library would. Blocking, with a generous timeout so that a broken server fails the test instead of hanging it.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@ namespace ringside::testing {
 struct WireFrame {
   int opcode = 0;  // 1 text, 2 binary, 8 close, 9 ping, 10 pong
   std::string payload;
-  /// Of a close frame; 1005 if it carries none.
+  /// The code of a close frame; 1005 if it has none.
   int close_code() const;
 };
 
 struct WireAnswer {
   int status = 0;
   std::string head, body;
-  /// Value of a header, by its name in lower case; "" if absent.
+  /// Value of a header, by its lower-case name; "" if absent.
   std::string Header(const std::string& name) const;
 };
 
@@ -32,13 +32,13 @@ class WireClient {
 
   /// False if the peer has closed.
   bool Send(std::string_view bytes);
-  /// Sends as much as goes without waiting; returns how much.
+  /// Sends as much as possible without waiting; returns how much.
   size_t SendWithoutWaiting(std::string_view bytes);
-  /// Whether something can be read now, or the peer has closed.
+  /// Whether data can be read now, or the peer has closed.
   bool HasInput() const;
-  /// One HTTP answer; nothing if the connection ends before it is whole.
+  /// One HTTP answer; nothing if the connection ends before it is complete.
   std::optional<WireAnswer> ReadAnswer(bool head_only = false);
-  /// What comes next, at least a byte; nothing if the connection ends.
+  /// The next data, at least a byte; nothing if the connection ends.
   std::optional<std::string> ReadSome();
   /// Everything until the peer closes.
   std::string ReadToEnd();
@@ -54,9 +54,9 @@ class WireClient {
   bool SendText(std::string_view text) { return SendFrame(1, text); }
   /// The next frame of any kind; nothing if the connection ends.
   std::optional<WireFrame> ReadFrame();
-  /// The next text frame's payload, pings answered on the way; nothing if something else comes.
+  /// The next text frame's payload, answering pings meanwhile; nothing if another frame arrives.
   std::optional<std::string> ReadText();
-  /// Reads on until a close frame comes; its code, or 1006 if the connection ends without one.
+  /// Reads up to a close frame; returns its code, or 1006 if the connection ends without one.
   int ReadClose();
 
  private:

@@ -1,4 +1,4 @@
-// A server on a free port with a few routes and a face that echoes, shared by the transport tests.
+// A server on a free port with a few routes and an echo socket, shared by the transport tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace ringside::testing {
 
 class TransportTest : public ::testing::Test {
  protected:
-  /// What the echo faces saw.
+  /// The echo handlers' observations.
   struct Seen {
     std::mutex mutex;
     std::condition_variable changed;
@@ -28,7 +28,7 @@ class TransportTest : public ::testing::Test {
     std::vector<std::shared_ptr<Outbox>> outboxes;
   };
 
-  /// Where handlers wait until a test lets them go.
+  /// Blocks handlers until a test opens it.
   class Gate {
    public:
     void Pass() {
@@ -37,7 +37,7 @@ class TransportTest : public ::testing::Test {
       --waiting_;
     }
     void Open() { open_.set_value(); }
-    /// Until so many wait.
+    /// Waits until `count` handlers are blocked.
     void WaitFor(int count) const {
       while (waiting_ < count) std::this_thread::yield();
     }
@@ -135,7 +135,7 @@ class TransportTest : public ::testing::Test {
   }
   uint16_t port() const { return server_->port(); }
 
-  /// Waits until so many faces have been told that they are closed.
+  /// Waits until `count` sockets have been notified of their close.
   bool WaitClosed(int count) {
     std::unique_lock lock(seen_.mutex);
     return seen_.changed.wait_for(lock, std::chrono::seconds(60), [&] { return seen_.closed >= count; });
@@ -158,7 +158,7 @@ class TransportTest : public ::testing::Test {
     socket.SendText("still there?");
     EXPECT_EQ(socket.ReadText(), "still there?");
   }
-  /// The value of a metric's sample line, by everything before its value; "" if there is none.
+  /// The value of a metric's sample line with this prefix; "" if there is none.
   std::string Sample(const std::string& name) {
     const std::string text = "\n" + metrics_.Scrape();
     const size_t at = text.find("\n" + name + " ");

@@ -1,5 +1,5 @@
-// HTTP over a real socket: what a well-behaved client gets, what each kind of bad request gets, and that the server is
-// there afterwards.
+// HTTP over a real socket: behaviour for well-behaved clients, the answer to each kind of bad request, and that the
+// server survives.
 #include <fmt/format.h>
 
 #include <random>
@@ -11,7 +11,7 @@ namespace {
 
 using TransportHttpTest = TransportTest;
 
-/// The status that a client gets who sends a byte now and then; 0: it got no answer.
+/// The status received by a client that sends a byte now and then; 0: no answer.
 int AnswerToATrickle(WireClient& client) {
   std::atomic<bool> closed{false};
   std::thread trickle([&] {
@@ -105,7 +105,7 @@ TEST_F(TransportHttpTest, HeadHasNoBody) {
   const auto answer = client.ReadAnswer(true);
   EXPECT_EQ(answer->status, 200);
   EXPECT_EQ(answer->Header("content-length"), "5");
-  EXPECT_EQ(client.Get("/hello")->body, "hello");  // nothing was left in between
+  EXPECT_EQ(client.Get("/hello")->body, "hello");  // nothing was left over in between
 }
 
 TEST_F(TransportHttpTest, OldClientsAreClosedAfterTheAnswer) {
@@ -268,7 +268,7 @@ TEST_F(TransportHttpTest, ABodyMustNotTrickle) {
   options_.request_timeout = std::chrono::milliseconds(500);
   Start();
   WireClient client(port());
-  client.Send(kPost + "Content-Length: 1000000\r\n\r\n" + std::string(100'000, 'x'));  // that much came in time
+  client.Send(kPost + "Content-Length: 1000000\r\n\r\n" + std::string(100'000, 'x'));  // this much arrived in time
   EXPECT_EQ(AnswerToATrickle(client), 408);
   ExpectAlive();
 }
@@ -277,7 +277,7 @@ TEST_F(TransportHttpTest, ALargeBodyHasTheTimeThatItTakes) {
   using Clock = std::chrono::steady_clock;
   options_.request_timeout = std::chrono::milliseconds(3000);
   Start();
-  const std::string piece(100'000, 'x');  // enough for three seconds, and more
+  const std::string piece(100'000, 'x');  // enough for more than three seconds
   int status = 0;
   for (int attempt = 0; attempt < 10 && status != 200; ++attempt) {
     WireClient client(port());
@@ -295,14 +295,16 @@ TEST_F(TransportHttpTest, ALargeBodyHasTheTimeThatItTakes) {
     client.Send("0\r\n\r\n");
     const auto answer = client.ReadAnswer();
     status = answer ? answer->status : 0;
-    if (longest_pause < options_.request_timeout / 3) break;  // else this machine paused, and it says nothing
+    if (longest_pause < options_.request_timeout / 3)
+      break;  // otherwise this machine paused, and the result is
+              // meaningless
   }
   EXPECT_EQ(status, 200);
 }
 
 TEST_F(TransportHttpTest, ALargeAnswerHasTheTimeThatItTakes) {
   options_.request_timeout = std::chrono::milliseconds(100);
-  const std::string large(16 << 20, 'x');  // more than the kernel takes at once
+  const std::string large(16 << 20, 'x');  // more than the kernel accepts at once
   const auto service = MakeService();
   service->router.Add("GET", "/large", [&large](const HttpRequest&, const Router::Parameters&) {
     HttpResponse response;
@@ -368,7 +370,7 @@ TEST_F(TransportHttpTest, ConnectionsBeyondTheLimitAreToldToWait) {
   }
   first.SendFrame(8, "");
   ASSERT_TRUE(WaitClosed(1));
-  // The place is free once the socket is, a moment after its face was told.
+  // The place is free once the socket is, shortly after its handler was notified.
   for (int attempt = 0; attempt < 500; ++attempt) {
     WireClient next(port());
     const auto answer = next.Upgrade("/ws");
@@ -385,7 +387,7 @@ TEST_F(TransportHttpTest, WhoSaysNothingGivesWayToWhoSpeaks) {
   ASSERT_EQ(known.Get("/hello")->status, 200);
   WireClient socket(port());
   ASSERT_EQ(socket.Upgrade("/ws")->status, 101);
-  // Many more than there is room for, some with half a head.
+  // Many more than the limit, some with half a head.
   std::vector<std::unique_ptr<WireClient>> silent;
   for (int i = 0; i < 200; ++i) {
     silent.push_back(std::make_unique<WireClient>(port()));

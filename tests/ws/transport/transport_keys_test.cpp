@@ -1,4 +1,4 @@
-// A server with a keys file: what scopes open, and what becomes of connections whose key ends.
+// A server with a keys file: the routes that each scope permits, and connections whose key is revoked.
 #include <filesystem>
 
 #include "tests/ws/transport/transport_fixture.h"

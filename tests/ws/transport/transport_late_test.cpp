@@ -1,4 +1,4 @@
-// HTTP answers that come when the handler has long returned, over a real socket.
+// HTTP answers that arrive after the handler has returned, over a real socket.
 #include <sys/resource.h>
 
 #include "tests/ws/transport/transport_fixture.h"
@@ -14,7 +14,7 @@ class TransportLateTest : public TransportTest {
     options_.io_threads = 1;
     options_.worker_threads = 2;
   }
-  /// /late is answered by whatever its request is given; /at-once before its handler has returned.
+  /// /late is answered with the LateAnswer that its request receives; /at-once before its handler has returned.
   void StartLate() {
     auto service = MakeService();
     service->router.Add("GET", "/late", [this](const HttpRequest&, const Router::Parameters&) {
@@ -52,7 +52,7 @@ class TransportLateTest : public TransportTest {
   static std::string Request(const std::string& method = "GET", const std::string& version = "1.1") {
     return method + " /late HTTP/" + version + "\r\nHost: 127.0.0.1\r\n\r\n";
   }
-  /// The answer that request number `index` waits for.
+  /// The pending answer of request number `index`.
   std::shared_ptr<LateAnswer> WaitAnswer(size_t index = 0) {
     std::unique_lock lock(seen_.mutex);
     seen_.changed.wait_for(lock, std::chrono::seconds(60), [&] { return answers_.size() > index; });

@@ -1,4 +1,4 @@
-// Places for connections: what one owner may take, what gives way, and what is always answered.
+// Connection places: per-owner limits, eviction, and the routes that are always answered.
 #include "tests/ws/transport/transport_fixture.h"
 
 namespace ringside::testing {
@@ -11,7 +11,7 @@ class TransportPlacesTest : public TransportTest {
   void SetUp() override {
     options_.access.api_keys = {"hers", "his"};
     options_.max_connections = 4;
-    options_.worker_threads = 4;  // one is held while others answer the same owner
+    options_.worker_threads = 4;  // one is blocked while others answer the same owner
     options_.connections_of = [](const std::string&) { return 2; };
   }
   void StartWithFigures() {
@@ -52,7 +52,7 @@ TEST_F(TransportPlacesTest, AKeptAliveConnectionGivesWayToTheNextOfItsOwner) {
   EXPECT_EQ(first.Get("/hello", kHers)->status, 200);
   EXPECT_EQ(second.Get("/hello", kHers)->status, 200);
   EXPECT_EQ(third.Get("/hello", kHers)->status, 200);
-  // The one that the server has known to be idle for longer.
+  // The one that has been idle longer from the server's view.
   const auto still = first.Get("/hello", kHers);
   EXPECT_TRUE((still ? second : first).PeerCloses());
   EXPECT_EQ((still ? first : second).Get("/hello", kHers)->status, 200);
@@ -130,7 +130,7 @@ TEST_F(TransportPlacesTest, ProbesAndFiguresAreAnsweredWhenAllPlacesAreTaken) {
 TEST_F(TransportPlacesTest, WhoWasNotAdmittedGivesWayInWhateverPartOfARequest) {
   StartWithFigures();
   std::vector<std::unique_ptr<WireClient>> clients;
-  // Part of a body that no one asked for, a refusal that is not read, and an answer to a probe that is.
+  // Part of an unrequested body, a refusal that is not read, and a probe's answer that is.
   const std::vector<std::string> requests = {PartOfABody("/healthz") + "\r\nhalf", PartOfABody("/echo/x") + "\r\nhalf",
                                              "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"};
   for (int i = 0; i < 210; ++i) {
@@ -162,7 +162,7 @@ TEST_F(TransportPlacesTest, WithoutKeysAddressesAreOwners) {
 class FullServerTest : public TransportPlacesTest {
  protected:
   static constexpr size_t kPlaces = 4;
-  static constexpr size_t kUnreadBytes = 16 << 20;  // more than the system's buffers take
+  static constexpr size_t kUnreadBytes = 16 << 20;  // more than the kernel's buffers hold
   static constexpr int kSmallBuffer = 4096;
 
   void SetUp() override {
@@ -215,7 +215,7 @@ class FullServerTest : public TransportPlacesTest {
     return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + kHers + "\r\n";
   }
   int HisStatus() { return WireClient(port()).Get("/hello", kHis)->status; }
-  /// Until a connection of hers has got so far that it gives way. `meanwhile` is called between two attempts.
+  /// Repeats until one of her connections can be evicted. `meanwhile` is called between two attempts.
   void ExpectServed(const std::function<void()>& meanwhile = [] {}) {
     for (;;) {
       const int status = HisStatus();

@@ -1,4 +1,4 @@
-// The server as a process: its line on standard output, its exit statuses, and how it stops. Needs the binary beside
+// The server as a process: its line on standard output, its exit statuses, and its shutdown. Needs the binary next to
 // the test's own; the tests named RealModel* also need a model.
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ std::filesystem::path Binary() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "ringside-server";
 }
 
-/// A running server, ended with the object.
+/// A running server, stopped with the object.
 class Process {
  public:
   explicit Process(const Args& args) {
@@ -66,13 +66,13 @@ class Process {
     return line;
   }
   void Signal(int number) const { kill(pid_, number); }
-  /// Waits for the end; the exit status, or minus the signal that ended it.
+  /// Waits for the end; returns the exit status, or minus the signal that ended it.
   int Wait() {
     int status = 0;
     waitpid(std::exchange(pid_, -1), &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
-  /// What it has written to standard error.
+  /// Its standard error so far.
   std::string Log() const {
     std::ostringstream text;
     text << std::ifstream(log_).rdbuf();
@@ -142,14 +142,14 @@ class RealModelServerProcessTest : public ServerProcessTest {
     args.insert(args.end(), more.begin(), more.end());
     return args;
   }
-  /// Reads the line that says where the server listens.
+  /// Reads the port from the server's ready line.
   static uint16_t ReadPort(Process& process) {
     const std::string line = process.ReadLine();
     EXPECT_TRUE(line.starts_with("ringside-server listening on http://127.0.0.1:")) << line << process.Log();
     return static_cast<uint16_t>(std::atoi(line.substr(line.rfind(':') + 1).c_str()));
   }
-  /// A socket on which an answer of so many tokens has begun.
-  static constexpr int kLong = 30'000;  // tokens: minutes of work, and no more than one may ask for
+  /// A socket with a running answer of kLong tokens.
+  static constexpr int kLong = 30'000;  // tokens: minutes of work, and within the limit of a request
 
   static std::unique_ptr<WireClient> BeginAnswer(uint16_t port, int tokens) {
     auto client = std::make_unique<WireClient>(port);
@@ -181,7 +181,7 @@ TEST_F(RealModelServerProcessTest, AnswersAndLetsARunningAnswerEndBeforeItStops)
     EXPECT_EQ(second.ReadLine(), "");
     EXPECT_EQ(second.Wait(), 73);
   }
-  constexpr int kTokens = 600;  // it must still run when the signal arrives
+  constexpr int kTokens = 600;  // it must still be running when the signal arrives
   const auto client = BeginAnswer(port, kTokens);
   process.Signal(SIGTERM);
   bool draining = false, ended = false;
@@ -205,7 +205,7 @@ TEST_F(RealModelServerProcessTest, AnswersAndLetsARunningAnswerEndBeforeItStops)
   EXPECT_TRUE(ended);
   EXPECT_EQ(client->ReadClose(), 1012);
   client->SendFrame(8, "\x03\xf4");
-  EXPECT_EQ(process.ReadLine(), "");  // the one line was all
+  EXPECT_EQ(process.ReadLine(), "");  // that was the only line
   EXPECT_EQ(process.Wait(), 0);
 }
 

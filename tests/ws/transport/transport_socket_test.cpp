@@ -1,4 +1,4 @@
-// WebSockets over a real connection: what a well-behaved client gets, and what each kind of misbehaviour costs it.
+// WebSockets over a real connection: behaviour for well-behaved clients, and the cost of each kind of misbehaviour.
 #include <net/if.h>
 #include <sched.h>
 #include <sys/ioctl.h>
@@ -25,7 +25,7 @@ class TransportSocketTest : public TransportTest {
     EXPECT_EQ(answer->status, 101);
     return client;
   }
-  /// The link over which this thread reaches itself, in a network of its own.
+  /// The loopback interface of this thread's private network namespace.
   static void SetLoopback(bool up) {
     const int any = socket(AF_INET, SOCK_DGRAM, 0);
     ifreq request{};
@@ -88,7 +88,7 @@ TEST_F(TransportSocketTest, ALargerMessageIsToldAndClosedWith1009) {
   ExpectAlive();
 }
 
-/// The head of a client's frame that says to hold so many bytes, without them.
+/// The head of a client frame that announces `bytes` bytes, without them.
 std::string HeadOf(int opcode, uint64_t bytes, bool fin) {
   std::string head(1, static_cast<char>((fin ? 0x80 : 0) | opcode));
   head += static_cast<char>(0x80 | 127);
@@ -156,7 +156,7 @@ TEST_F(TransportSocketTest, AnswersThePeersCloseAtOnceEvenIfItStays) {
   const auto client = Open();
   client->SendFrame(8, "\x03\xe8");  // 1000
   EXPECT_EQ(client->ReadClose(), 1000);
-  // The peer keeps its end open; the face is told all the same.
+  // The peer keeps its end open; the handler is notified nevertheless.
   EXPECT_TRUE(WaitClosed(1));
   EXPECT_EQ(Closes(1000), "1");
 }
@@ -235,7 +235,7 @@ INSTANTIATE_TEST_SUITE_P(
                                 1008}),
     [](const auto& info) { return info.param.name; });
 
-/// Sends the same bytes until the server has had enough of them; false if it never has.
+/// Sends the same bytes until the server closes the connection; false if it never does.
 bool FloodUntilClosed(WireClient& client, const std::string& bytes) {
   const std::string block = Repeat(bytes, static_cast<int>(65536 / bytes.size()) + 1);
   for (int i = 0; i < 20'000; ++i) {
@@ -247,7 +247,7 @@ bool FloodUntilClosed(WireClient& client, const std::string& bytes) {
 TEST_F(TransportSocketTest, FramesOf64BytesMakeAMessageHoweverTheStreamIsCut) {
   Start();
   const auto client = Open();
-  // So many that more of them than are free come in two pieces, wherever a read ends.
+  // Enough that more of them than the free allowance arrive in two pieces, wherever reads end.
   constexpr int kFrames = 60'000;
   const std::string piece(64, 'x');
   EXPECT_TRUE(
@@ -302,7 +302,7 @@ TEST_F(TransportSocketTest, PingsSilentClientsAndCutsDeadOnes) {
   Start();
   const auto alive = Open();
   const auto dead = Open();
-  // The live one answers pings and is kept although the other has been given up meanwhile.
+  // The live one answers pings and is kept although the other has been closed meanwhile.
   std::atomic<bool> done{false};
   std::thread reader([&] {
     while (const auto frame = alive->ReadFrame()) {
@@ -341,17 +341,17 @@ TEST_F(TransportSocketTest, AReaderThatPausesGetsAllOfIt) {
   const auto slow = Open("", 4096);
   const auto outbox = WaitOutbox();
   const std::string text(128 << 10, 'x');
-  constexpr int kMessages = 28;  // more than the socket takes, less than the outbox
+  constexpr int kMessages = 28;  // more than the socket accepts, less than the outbox limit
   for (int i = 0; i < kMessages; ++i) outbox->Push(text);
   std::this_thread::sleep_for(milliseconds(1000));
   for (int i = 0; i < kMessages; ++i) EXPECT_EQ(slow->ReadText(), text);
 }
 
-// In a network of its own, whose only link fails.
+// In a private network namespace, whose only link fails.
 TEST_F(TransportSocketTest, AMachineThatIsGoneIsNoticed) {
   options_.ping_interval = milliseconds(50);
   options_.gone_timeout = milliseconds(300);
-  int refused = 0;  // why there is no such network; 0 = there is
+  int refused = 0;  // why there is no such namespace; 0 = there is
   std::thread([&] {
     refused = unshare(CLONE_NEWNET) == 0 ? 0 : errno;
     if (refused != 0) return;
@@ -428,7 +428,7 @@ TEST_F(TransportSocketTest, DrainAnnouncesRefusesAndEndsWith1012) {
   Start();
   const auto first = Open();
   const auto second = Open();
-  for (const auto& client : {first.get(), second.get()}) {  // a socket that is only just opening is closed
+  for (const auto& client : {first.get(), second.get()}) {  // a socket that is still opening is closed
     client->SendText("open");
     EXPECT_EQ(client->ReadText(), "open");
   }
@@ -436,7 +436,7 @@ TEST_F(TransportSocketTest, DrainAnnouncesRefusesAndEndsWith1012) {
   for (const auto& client : {first.get(), second.get()}) {
     EXPECT_EQ(nlohmann::json::parse(client->ReadText().value())["deadline_ms"], 1000);
   }
-  // What runs goes on.
+  // Running work continues.
   first->SendText("still running");
   EXPECT_EQ(first->ReadText(), "still running");
   {
@@ -470,7 +470,7 @@ TEST_F(TransportSocketTest, AnIdleSocketIsClosedOnlyIfTheServerWantsThat) {
   Start();
   auto idle = Open();
   EXPECT_EQ(idle->ReadClose(), 4408);
-  // An answer is no idleness, and what follows it has its full time.
+  // A running answer is not idle time, and the idle timeout starts over after it.
   busy_ = true;
   auto waiting = Open();
   const auto outbox = WaitOutbox(1);
@@ -488,7 +488,7 @@ TEST_F(TransportSocketTest, AFaceSeesWhatWasAskedAndMayRefuseTheUpgrade) {
   WireClient client(port());
   EXPECT_EQ(client.Upgrade("/ws?q=none")->status, 404);
   EXPECT_EQ(client.Upgrade("/ws?q=throw")->status, 500);
-  ASSERT_EQ(client.Upgrade("/ws?q=x%20y")->status, 101);  // the connection goes on behind a refusal
+  ASSERT_EQ(client.Upgrade("/ws?q=x%20y")->status, 101);  // the connection continues after a refusal
   WaitOutbox();
   EXPECT_EQ(seen_.opened, 1);
   EXPECT_EQ(seen_.queries, std::vector<std::string>{"x y"});

@@ -1,5 +1,5 @@
-// What clients of a server get that starts or stops: an answer, whatever it is; a proxy makes an error of a connection
-// that ends without one.
+// Answers of a server that starts or stops: clients always get one, because a proxy reports an error for a connection
+// that ends without any.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -47,15 +47,16 @@ TEST_F(TransportStopTest, ARefusalOfAServerThatDrainsWaitsForItsStop) {
   EXPECT_EQ(WireClient(port()).Get("/healthz")->status, 200) << "at once";
   WireClient request(port()), upgrade(port());
   request.Send(kRequest);
-  upgrade.Send("GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-               "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n");
+  upgrade.Send(
+      "GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+      "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n");
   AwaitHeld(2);
   {
     WireClient leaves(port());
     leaves.Send(kRequest);
     AwaitHeld(3);
   }
-  while (server_->open_sockets() > 2) std::this_thread::yield();  // a client that leaves is held no longer
+  while (server_->open_sockets() > 2) std::this_thread::yield();  // a client that leaves is no longer blocked
   std::thread stop([&] { server_->Stop(kPatience); });
   ExpectRefused(request);
   ExpectRefused(upgrade);

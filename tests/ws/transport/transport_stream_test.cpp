@@ -1,4 +1,4 @@
-// HTTP answers that are written while they are made, over a real socket.
+// HTTP answers that are streamed while they are generated, over a real socket.
 #include <algorithm>
 
 #include "tests/ws/transport/transport_fixture.h"
@@ -10,7 +10,7 @@ using std::chrono::milliseconds;
 
 class TransportStreamTest : public TransportTest {
  protected:
-  /// GET /stream answers with whatever is pushed into its outbox.
+  /// GET /stream answers with the entries pushed into its outbox.
   void StartStreaming(const std::string& type = "text/event-stream") {
     auto service = MakeService();
     service->router.Add("GET", "/stream", [this, type](const HttpRequest&, const Router::Parameters&) {
@@ -37,7 +37,7 @@ class TransportStreamTest : public TransportTest {
   static std::string Request(const std::string& method = "GET", const std::string& version = "1.1") {
     return method + " /stream HTTP/" + version + "\r\nHost: 127.0.0.1\r\n\r\n";
   }
-  /// A body sent in chunks; nothing if it has no end.
+  /// Decodes a chunked body; nothing if it has no end.
   static std::optional<std::string> Dechunk(std::string_view raw) {
     std::string body;
     for (;;) {
@@ -187,7 +187,7 @@ TEST_F(TransportStreamTest, AReaderThatPausesGetsAllOfIt) {
   client.Send(Request());
   const auto outbox = WaitOutbox();
   const std::string event(128 << 10, 'x');
-  for (int i = 0; i < 28; ++i) outbox->Push(event);  // more than the socket takes, less than the outbox
+  for (int i = 0; i < 28; ++i) outbox->Push(event);  // more than the socket accepts, less than the outbox limit
   outbox->Close(Outbox::kEndOfBody, "");
   std::this_thread::sleep_for(milliseconds(1000));
   ASSERT_TRUE(client.ReadAnswer(true).has_value());

@@ -1,4 +1,4 @@
-// The trace that a request is part of: taken from its header, told in the answer, named in the log.
+// A request's trace: read from its header, returned in the answer, logged.
 #include "base/log.h"
 #include "tests/ws/transport/transport_fixture.h"
 
@@ -36,7 +36,7 @@ TEST_F(TransportTraceTest, ARequestWithoutATraceBeginsOne) {
   EXPECT_EQ(first->Header("traceparent").substr(3, 32), first->Header("x-request-id").substr(4));
   EXPECT_TRUE(first->Header("traceparent").ends_with("-00"));
   EXPECT_NE(first->Header("traceparent"), second->Header("traceparent"));
-  // The trace of the one before is not the next one's.
+  // The previous request's trace does not carry over.
   ASSERT_TRUE(Names(*client.Get("/hello", kHeader), kTrace));
   EXPECT_FALSE(Names(*client.Get("/hello"), kTrace));
 }

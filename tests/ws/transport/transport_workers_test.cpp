@@ -1,4 +1,4 @@
-// What takes long holds up its own client only: the io threads go on, and workers are left to others.
+// Slow work delays only its own client: the I/O threads continue, and workers are left for others.
 #include "base/request_watch.h"
 #include "tests/patience.h"
 #include "tests/ws/transport/transport_fixture.h"
@@ -65,7 +65,7 @@ TEST_F(TransportWorkersTest, OthersAreHeardWhileAMessageTakesLong) {
   other->SendText("here");
   EXPECT_EQ(other->ReadText(), "here");
   EXPECT_EQ(WireClient(port()).Get("/hello")->body, "hello");
-  // What is pushed goes out, and pings are answered, before the message is done.
+  // Pushed messages are sent, and pings answered, before the handler has finished.
   WaitOutbox(0)->Push("a delta");
   EXPECT_EQ(slow->ReadText(), "a delta");
   slow->SendFrame(9, "still there?");
@@ -116,7 +116,7 @@ TEST_F(TransportWorkersTest, AFaceIsToldOfTheEndBehindItsLastMessage) {
     client->SendText("block");
     gate_.WaitFor(1);
   }
-  // The peer is gone, and its message is still being worked on.
+  // The peer is gone, and its message is still being processed.
   while (counters_.totals().open_websockets > 0) std::this_thread::yield();
   {
     std::lock_guard lock(seen_.mutex);
@@ -126,7 +126,7 @@ TEST_F(TransportWorkersTest, AFaceIsToldOfTheEndBehindItsLastMessage) {
   EXPECT_TRUE(WaitClosed(1));
 }
 
-// A message may be one that must never be answered by an error: only its face knows. It waits for a worker.
+// Some messages must never be answered with an error, and only the handler knows which: they wait for a worker.
 TEST_F(TransportWorkersTest, AMessageThatNoWorkerTakesWaits) {
   Start();
   const auto client = Open();
@@ -147,7 +147,7 @@ TEST_F(TransportWorkersTest, AMessageThatNoWorkerTakesWaits) {
 TEST_F(TransportWorkersTest, AStopWaitsForWhatRunsAndTellsEveryFace) {
   Start();
   const auto first = Open(), second = Open(), third = Open();
-  WaitOutbox(2);  // the third face is open, too
+  WaitOutbox(2);  // the third socket is open, too
   for (const auto& client : {first.get(), second.get(), third.get()}) client->SendText("block");
   gate_.WaitFor(2);
   std::thread opener([&] {
@@ -159,7 +159,7 @@ TEST_F(TransportWorkersTest, AStopWaitsForWhatRunsAndTellsEveryFace) {
   EXPECT_TRUE(WaitClosed(3));
 }
 
-// Behind a stop nobody may be called any more: what faces speak to is gone.
+// After a stop no handler may be called any more: the objects it uses are gone.
 TEST_F(TransportWorkersTest, AFaceIsToldByTheStopAlthoughItsPeerHasLeftWhileAWorkerWasAtIt) {
   Start();
   auto client = Open();
