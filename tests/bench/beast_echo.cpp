@@ -1,8 +1,8 @@
-// The least that a message over a WebSocket costs on this machine: a bare Beast server, one thread, nothing around it.
+// The minimum cost of a WebSocket message on this machine: a bare single-threaded Beast server.
 //   beast_echo PORT
-// A message is sent back as it came. One that begins with two numbers, "1000 2000 ...", asks for what stands behind
-// them a thousand times, each a frame and a write of its own and 2,000 us after the last: what a server does that
-// streams an answer. With 0 us the next follows at once.
+// Echoes every message. One that begins with two numbers, "1000 2000 ...", requests the rest of the message a thousand
+// times, each as a separate frame and write, 2,000 us after the previous one, as a server that streams an answer does.
+// With 0 us there is no delay.
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>
@@ -27,7 +27,7 @@ namespace asio = boost::asio;
 namespace beast = boost::beast;
 using tcp = asio::ip::tcp;
 
-/// A number and a space from the front of `text`, if they are there.
+/// Removes a number and a space from the front of `text`, if present.
 std::optional<int> TakeNumber(std::string_view& text) {
   int number = 0;
   const char* const end = text.data() + text.size();
@@ -60,7 +60,7 @@ asio::awaitable<void> Serve(tcp::socket socket) {
       buffer.consume(buffer.size());
     }
   } catch (const std::exception&) {
-    // The peer has gone.
+    // The peer has disconnected.
   }
 }
 

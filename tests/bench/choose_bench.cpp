@@ -1,5 +1,6 @@
-// Measures ChooseTokens alone: microseconds an operation, for random logits of several vocabularies, rows and choices.
-// Prints one JSON object a measurement. Operations are issued 20 at a time, so that what is measured is the device.
+// Benchmarks ChooseTokens alone: microseconds per operation, for random logits of several vocabularies, rows and
+// choices. Prints one JSON object per measurement. Operations are issued 20 at a time, so that the device time
+// dominates.
 //   choose_bench [--device cuda] [--vocab 49152,128256] [--rows 1,8,32,128] [--repeats 20]
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
-// Measures the operations of a decoder layer one by one through the CUDA backend, on random weights and caches that do
-// not fit the L2 cache: microseconds an operation and the rate at which its weights or keys and values are read. A
-// chain of one operation is one CUDA graph; the time to record it is left out.
+// Benchmarks the operations of a decoder layer one by one through the CUDA backend, on random weights and caches larger
+// than the L2 cache: microseconds per operation and the read rate of its weights or keys and values. A chain of one
+// operation is one CUDA graph; capture time is excluded.
 //   cuda_kernel_bench [--models smollm2,llama-8b] [--linear-rows 1,32] [--rows 1,32] [--contexts 1024]
 //                     [--chunks 512] [--onto 0,4096] [--fp8-cache] [--quantization int8|fp8 | --weights Q4_K]
 #include <fmt/format.h>
@@ -29,7 +29,7 @@ const Shape kShapes[] = {{"smollm2", 576, 1536, 9, 3, 64, 49152, true},
                          {"llama-8b", 4096, 14336, 32, 8, 128, 128256, true},
                          {"llama-70b", 8192, 28672, 64, 8, 128, 128256, true}};
 
-constexpr int64_t kColdBytes = int64_t{200} << 20;  // what a chain reads before it comes back to the same bytes
+constexpr int64_t kColdBytes = int64_t{200} << 20;  // bytes a chain reads before it reuses any
 constexpr int kRounds = 5;
 
 double Now() {
@@ -38,7 +38,7 @@ double Now() {
 
 class KernelBench {
  public:
-  /// `file`: what weights are loaded from.
+  /// `file`: element type of the loaded weights.
   KernelBench(Backend& backend, const Shape& shape, DType cache, DType file, int64_t noise_bytes)
       : backend_(backend), shape_(shape), cache_(cache), file_(file) {
     static std::vector<uint64_t> noise;
@@ -69,13 +69,13 @@ class KernelBench {
     fmt::print(" record {:.2f}\n", record_);
   }
 
-  /// `batch` sequences of `rows` new tokens each behind `context` old ones.
+  /// `batch` sequences of `rows` new tokens each, after `context` old ones.
   void Attention(int64_t batch, int64_t rows, int64_t context) {
     const Shape& s = shape_;
     KvShape kv{1, s.kv_heads, s.head_dim, cache_, 1, (context + rows + 15) / 16};
     const int64_t read = batch * (context + rows) * 2 * s.kv_heads * s.head_dim * kv.element_bytes();
     kv.layers = std::clamp<int64_t>(4 * kColdBytes / read, 4, 32);
-    const int64_t calls = (23 / kv.layers + 1) * kv.layers;  // so many that starting the graph does not count
+    const int64_t calls = (23 / kv.layers + 1) * kv.layers;  // enough to make the graph launch negligible
     const int64_t width = (s.heads + 2 * s.kv_heads) * s.head_dim, all = batch * rows;
     const Buffer slabs = Noise(batch * kv.slab_bytes()), qkv = Noise(2 * all * width), out = Noise(2 * all * width);
     std::vector<int64_t> first_live(static_cast<size_t>(rows), 4);
@@ -115,7 +115,7 @@ class KernelBench {
  private:
   enum class Before { kNothing, kNorm };
 
-  /// Blocks whose integers are random and whose float16 scales are about 2^-6, of super-blocks 2^-10.
+  /// Blocks with random integers and float16 scales of about 2^-6 (super-blocks: 2^-10).
   static std::vector<std::byte> RandomBlocks(DType file, int64_t elements) {
     std::vector<std::byte> out(static_cast<size_t>(StorageBytes(file, elements)));
     std::mt19937 random(3);
@@ -184,8 +184,8 @@ class KernelBench {
     return us;
   }
 
-  /// Microseconds of one of `calls`: the median over rounds, of which the first two run and record. Many rows run at
-  /// once, not as a graph: then launching them counts.
+  /// Microseconds per call: the median over rounds, after two that warm up and capture. Large row counts are launched
+  /// directly, not as a graph: then launch time is included.
   double Measure(const std::function<void()>& chain, int64_t calls, int64_t rows) {
     std::vector<double> times;
     for (int i = 0; i < kRounds + 3; ++i) {
@@ -207,7 +207,7 @@ class KernelBench {
   std::span<const uint64_t> noise_;
   std::vector<std::byte> blocks_;
   uint64_t step_ = 0;
-  double record_ = 0;  // microseconds to record one of the last chain
+  double record_ = 0;  // microseconds to capture one call of the last chain
 };
 
 int Main(int argc, char** argv) {

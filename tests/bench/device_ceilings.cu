@@ -1,7 +1,6 @@
-// Measures the ceilings that figures of a GPU are put beside: how fast all multiprocessors together read its memory, by
-// the fastest of a few ways, how fast pinned host memory is copied to and from it, and how fast cuBLAS multiplies large
-// bfloat16 matrices (random ones: what they hold decides how much power that takes). One JSON object a measurement,
-// GB/s (10^9) or TFLOP/s of the median.
+// Measures the limits that GPU figures are compared with: memory read bandwidth of all multiprocessors, by the fastest
+// of several methods, copy bandwidth to and from pinned host memory, and the rate of cuBLAS on large bfloat16 matrices
+// (random ones: power consumption depends on the data). One JSON object per measurement, median GB/s (10^9) or TFLOP/s.
 //   device_ceilings
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
@@ -25,7 +24,7 @@ void Check(cudaError_t error, const char* what) {
   std::exit(1);
 }
 
-// kAtOnce loads of 16 bytes are on their way in every thread; the sum only keeps them.
+// Each thread has kAtOnce loads of 16 bytes in flight; the sum only keeps them alive.
 template <int kAtOnce>
 __global__ void __launch_bounds__(kThreads) Read(const uint4* from, int64_t count, uint32_t* sums) {
   uint32_t sum = 0;
@@ -49,7 +48,7 @@ __global__ void FillAtRandom(uint16_t* x) {
   x[static_cast<size_t>(blockIdx.x) * blockDim.x + threadIdx.x] = (bits >> 40 & 0x807f) | 0x3c80;
 }
 
-// 10^9 a second of `amount` a run.
+// `amount` per run, in 10^9 per second.
 double Rate(const char* name, double amount, const std::function<void()>& run) {
   cudaEvent_t begin, end;
   Check(cudaEventCreate(&begin), "cudaEventCreate");

@@ -1,11 +1,11 @@
-// A library that the CUDA driver loads into any program (CUDA_INJECTION64_PATH=.../libdevice_timeline.so) and that says
-// at the end, on standard error, what the device did and for how long it did nothing, by CUPTI's clock:
-//   RINGSIDE_TIMELINE=graphs   every graph launched at least 16 times: the time from its begin to that of the next one
-//                              and how much of it the device had no work (medians): what the host costs. Hardly slows.
-//   RINGSIDE_TIMELINE=kernels  the time of every kernel by name, those in graphs, too. Slows short kernels.
-//   RINGSIDE_TIMELINE=last     the last 256 kernels and copies in their order: begin and length in us. Slows likewise.
-//   RINGSIDE_TIMELINE=calls    the time on the host of every call of the CUDA run time.
-// One JSON object a line.
+// A library that the CUDA driver loads into any program (CUDA_INJECTION64_PATH=.../libdevice_timeline.so). At exit it
+// reports on standard error the device's activity and idle time, by CUPTI's clock:
+//   RINGSIDE_TIMELINE=graphs   every graph launched at least 16 times: median time between two launches, and the
+//                              device's idle time in it, which is the host's overhead. Hardly slows the program.
+//   RINGSIDE_TIMELINE=kernels  the time of every kernel by name, including those in graphs. Slows short kernels.
+//   RINGSIDE_TIMELINE=last     the last 256 kernels and copies in order: start and length in us. Slows short kernels.
+//   RINGSIDE_TIMELINE=calls    the host time of every CUDA runtime call.
+// One JSON object per line.
 #include <cupti.h>
 #include <fmt/format.h>
 
@@ -81,7 +81,7 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Of every graph: from the begin of a launch to that of the next graph, itself or another.
+/// For every graph: time from its launch to that of the next graph, itself or another.
 void ReportGraphs() {
   struct Steps {
     std::vector<double> step_us, idle_us;

@@ -1,11 +1,11 @@
-"""Texts embedded a second: a server's /v1/embeddings, and the same network in transformers (the mean of its last hidden states, in
-batches, bf16). Weights are random; texts are token ids, all of one length.
+"""Embedded texts per second: a server's /v1/embeddings, and the same network in transformers (the mean of its last
+hidden states, in batches, bf16). Weights are random; texts are token ids, all of one length.
 
     python3 tests/bench/embedding_bench.py server URL [--model NAME]     any server with OpenAI's API
     python3 tests/bench/embedding_bench.py transformers CONFIG_FOLDER
                         [--texts 1024] [--tokens 32,256,1024] [--at-once 1,64,192] [--repeats 3]
 
---at-once: texts of a request, or of a batch; requests come one after another.
+--at-once: texts per request, or per batch; requests are sequential.
 """
 
 import argparse
@@ -67,7 +67,7 @@ def main():
         for at_once in args.at_once:
             count = min(args.texts, 32 * at_once) // at_once * at_once
             seconds = []
-            for repeat in range(args.repeats + 1):  # the first loads kernels and takes memory
+            for repeat in range(args.repeats + 1):  # the first repeat loads kernels and allocates memory
                 texts = [[rng.randrange(10, 256) for _ in range(tokens)] for _ in range(count)]
                 begin = time.perf_counter()
                 for first in range(0, count, at_once):

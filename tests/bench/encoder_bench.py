@@ -1,12 +1,13 @@
-"""A server with a network that has an encoder, and the same network in transformers: tokens of answers a second, and what an
-input takes to its first token. Weights are random (--load-format dummy); every answer has all its tokens.
+"""A server with an encoder-decoder network, and the same network in transformers: output tokens per second, and the
+time to first token for an input. Weights are random (--load-format dummy); all answers have full length.
 
     python3 tests/bench/encoder_bench.py config t5-xl FOLDER         config.json, for the server's --model
     python3 tests/bench/encoder_bench.py server t5-xl URL            asks the server, over HTTP, all at a time
-    python3 tests/bench/encoder_bench.py transformers t5-xl          T5ForConditionalGeneration.generate on a GPU, bf16, in one batch
+    python3 tests/bench/encoder_bench.py transformers t5-xl          T5ForConditionalGeneration.generate on a GPU, bf16,
+    in one batch
                                                           [--conversations 1,8,32,64] [--inputs 512,4096] [--repeats 3]
 
-Answers of 128 tokens to inputs of the first of --inputs; of every one the time to one token, alone.
+Answers of 128 tokens to inputs with the first length of --inputs; for every length also the time of one token, alone.
 """
 
 import argparse
@@ -102,7 +103,7 @@ def main():
     what = Server(args.where) if args.what == "server" else Transformers(shape)
     random_ids = lambda length: [rng.randrange(10, 32000) for _ in range(length)]
     for length in args.inputs:
-        seconds(what, 1, length, 1, random_ids)  # kernels are loaded and memory is taken
+        seconds(what, 1, length, 1, random_ids)  # loads kernels and allocates memory
         times = [seconds(what, 1, length, 1, random_ids) for _ in range(args.repeats)]
         print(f"{what.name}: {length} tokens read and one written in {1e3 * statistics.median(times):.1f} ms", flush=True)
     for count in args.conversations:

@@ -1,5 +1,6 @@
-// Measures the engine on a real model: decode and prefill tokens per second at given contexts and threads, the memory's
-// read bandwidth in the same run, and the total rate of several conversations. Prints one JSON object per measurement.
+// Benchmarks the engine on a real model: decode and prefill tokens per second at given contexts and threads, the
+// memory's read bandwidth in the same run, and the total rate of several conversations. Prints one JSON object per
+// measurement.
 //   engine_bench --model FILE [--threads N] [--contexts 16,1024] [--prefill 512] [--decode 64] [--repeats 3]
 //                [--conversations 1,4,16] [--instruction-set NAME] [--long TOKENS --memory-len N]
 #include <fmt/format.h>
@@ -40,7 +41,7 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Bytes per second that `threads` threads read from a block too large for any cache: the best of five passes.
+// Bytes per second that `threads` threads read from a block larger than any cache: the best of five passes.
 double ReadBandwidth(int threads) {
   constexpr size_t kBytes = size_t{1} << 30;
   void* block = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -78,7 +79,7 @@ std::vector<TokenId> RandomTokens(int64_t n, int64_t vocab, uint32_t seed) {
 
 class Bench {
  public:
-  /// `tokenizer`: null where options ask for no conversations.
+  /// `tokenizer`: null if the options request no conversations.
   Bench(const Options& options, Model& model, const Tokenizer* tokenizer)
       : options_(options), model_(model), tokenizer_(tokenizer) {}
 
@@ -169,7 +170,7 @@ class Bench {
     std::function<void()> ended_;
   };
 
-  // Tokens per second of `n` conversations that answer at once through the engine, 64 tokens each after 32 of input.
+  // Tokens per second of `n` concurrent conversations through the engine, 64 tokens each after 32 of input.
   void Conversations(int64_t n) {
     EngineOptions engine_options;
     engine_options.slots = n;

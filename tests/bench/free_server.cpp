@@ -1,7 +1,7 @@
-// The server with a model that costs nothing: asked for a GPU, it gets a device that computes nothing and always
-// chooses the same letter, at once or after the microseconds that STEP_US names, in which the processor is free. What
-// is left of a token's cost is everything around the model. For scripts/bench_wire, with the tiny model of the system
-// tests, whose tokens are bytes. These definitions come before the kernels' own.
+// The server with a zero-cost model: --device cuda selects a device that computes nothing and always samples the same
+// letter, immediately or after STEP_US microseconds in which the CPU is idle. The remaining cost per token is
+// everything around the model. For scripts/bench_wire, with the system tests' tiny model, whose tokens are bytes. These
+// definitions take precedence over the kernels' own.
 #include <chrono>
 #include <cstdlib>
 #include <thread>

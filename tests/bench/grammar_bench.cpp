@@ -1,8 +1,8 @@
-// Measures what a format costs: compiling it, a mask for each token (mean and 99th percentile, of answers whose states
-// are new and of later ones), and answers of the model under it against free ones; tools are formats, too. Prints one
-// JSON object a format. With --hostile it compiles the tools that cost most instead, and says what each took.
-//   grammar_bench --model MODEL.gguf [--device cpu|cuda] [--conversations 1] [--answers 20] [--threads 2] [--tokens
-//   200] [--hostile]
+// Measures the cost of a format: compilation, the mask per token (mean and 99th percentile, for answers with new states
+// and for later ones), and constrained answers of the model against unconstrained ones; tools count as formats. Prints
+// one JSON object per format. With --hostile it compiles the most expensive tools instead and reports each one's cost.
+//   grammar_bench --model MODEL.gguf [--device cpu|cuda] [--conversations 1] [--answers 20] [--threads 2]
+//                 [--tokens 200] [--hostile]
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -86,7 +86,7 @@ struct Times {
   }
 };
 
-// Tokens of a text-like kind, at random: of a wide mask a word, of a narrow one anything.
+// Random tokens that resemble text: a word if the mask is wide, anything if it is narrow.
 class Answers {
  public:
   Answers(const Tokenizer& tokenizer, std::shared_ptr<const Grammar> grammar)
@@ -150,7 +150,7 @@ struct Said {
   double token_ms = 0;           // mean, after the first tokens
 };
 
-/// One answer of each of as many conversations as there are lengths, all at once, each at most so long.
+/// One concurrent answer per conversation, each of at most the given length.
 Said Answer(Engine& engine, const Tokenizer& tokenizer, const std::shared_ptr<const Grammar>& grammar,
             const std::vector<int64_t>& lengths) {
   static TurnId turn = 0;
@@ -183,7 +183,7 @@ Said Answer(Engine& engine, const Tokenizer& tokenizer, const std::shared_ptr<co
   return said;
 }
 
-/// The most memory that the process has had since this was called last.
+/// The process's peak memory since the last call.
 double PeakMib() {
   double mib = 0;
   std::ifstream status("/proc/self/status");
@@ -198,7 +198,7 @@ void CompileHostile(const Tokenizer& tokenizer) {
   for (const HostileTools& tools : AllHostileTools()) {
     for (const bool strict : {false, true}) {
       GrammarCache cache(tokenizer);
-      (void)MustHave(cache.Get({AnswerFormat::Kind::kRegex, "a", ""}));  // the vocabulary's tree
+      (void)MustHave(cache.Get({AnswerFormat::Kind::kRegex, "a", ""}));  // the vocabulary's trie
       (void)PeakMib();
       const double before = PeakMib();
       const std::clock_t begin = std::clock();
@@ -240,7 +240,7 @@ int Main(int argc, char** argv) {
   }
   const auto engine = MustHave(Engine::Start(*model, *tokenizer, {.slots = conversations + 1, .memory_len = 1024}));
   GrammarCache cache(*tokenizer);
-  (void)MustHave(cache.Get({AnswerFormat::Kind::kRegex, "a", ""}));  // the vocabulary's tree
+  (void)MustHave(cache.Get({AnswerFormat::Kind::kRegex, "a", ""}));  // the vocabulary's trie
   for (const Named& one : Formats()) {
     const double begin = NowUs();
     const auto grammar = MustHave(cache.Get(one.format));
@@ -249,7 +249,8 @@ int Main(int argc, char** argv) {
     Answers writer(*tokenizer, grammar);
     writer.Write(&cold);
     for (int i = 0; i < answers; ++i) writer.Write(&warm);
-    // In turn, so that both see the same machine; the free ones as long as those under the format.
+    // Interleaved, so that both see the same machine state; unconstrained answers have the length of the constrained
+    // ones.
     Times free, bound;
     const std::vector<int64_t> most(static_cast<size_t>(conversations), tokens);
     for (int i = 0; i < rounds; ++i) {

@@ -1,5 +1,5 @@
-// Measures the CPU backend on the shapes of a decoder with random weights, beside the read bandwidth that the same
-// threads reach in the same run: what decoding is bound by. Best and median of several rounds.
+// Benchmarks the CPU backend on decoder shapes with random weights, against the read bandwidth of the same threads in
+// the same run, the bound of decoding. Best and median of several rounds.
 //   kernel_bench [--shape smollm2-135m|llama-1b] [--threads 1,2] [--instruction-set NAME] [--layer-type Q4_1]
 //                [--head-type Q8_0] [--rounds 7] [--cpu-time]
 #include <sys/mman.h>
@@ -22,7 +22,7 @@
 namespace ringside {
 namespace {
 
-/// Of a decoder. Two layers of a large one are enough: they fit no cache either.
+/// Sizes of a decoder. Two layers of a large one are enough: they exceed every cache, too.
 struct Sizes {
   int64_t layers, hidden, heads, kv_heads, head_dim, ffn, vocabulary;
   int64_t qkv() const { return (heads + 2 * kv_heads) * head_dim; }
@@ -33,7 +33,7 @@ struct Sizes {
 const std::map<std::string, Sizes> kShapes = {{"smollm2-135m", {30, 576, 9, 3, 64, 1536, 49152}},
                                               {"llama-1b", {2, 2048, 32, 8, 64, 8192, 128256}}};
 Sizes sizes = kShapes.at("smollm2-135m");
-bool cpu_time = false;  // count this thread's processor time: one thread on a machine that others use too
+bool cpu_time = false;  // count this thread's CPU time: one thread on a shared machine
 
 double Seconds() {
   timespec t{};
@@ -84,7 +84,7 @@ Weight RandomWeight(Backend& backend, DType dtype, int64_t rows, int64_t cols) {
   std::vector<std::byte> bytes(static_cast<size_t>(StorageBytes(dtype, rows * cols)));
   std::mt19937_64 g(7);
   for (size_t i = 0; i < bytes.size(); i += 2) {
-    // Every pair of bytes is a small float16, so that any of them may be a scale.
+    // Every pair of bytes is a small float16, so that it is valid as a scale.
     const uint16_t half = static_cast<uint16_t>((g() & 0x83ff) | 0x2000);
     std::memcpy(&bytes[i], &half, 2);
   }
@@ -138,7 +138,7 @@ class Network {
   void AttentionLayers(int64_t rows, int64_t position) {
     for (int64_t l = 0; l < sizes.layers; ++l) Attend(l, rows, position);
   }
-  /// Everything a step does but choosing the token.
+  /// All of a step except sampling.
   void Step(int64_t rows, int64_t position) {
     for (int64_t i = 0; i < sizes.layers; ++i) {
       const Layer& l = layers_[static_cast<size_t>(i)];

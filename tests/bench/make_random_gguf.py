@@ -1,13 +1,14 @@
-"""Writes a GGUF file of random quantised weights in a model's shape, for timing files whose weights are not to be had.
+"""Writes a GGUF file of random quantized weights in a model's shape, for benchmarks of files whose weights are not
+available.
 
     python3 tests/bench/make_random_gguf.py llama-1b|llama-8b|llama-70b|qwen3-30b-a3b Q4_K_M|TYPE FILE [LAYERS]
 
-Needs numpy. TYPE is one of TYPES below; LAYERS are as many as the shape has if absent. Integers of blocks are random
-bits; scales are such that weights are about N(0, 0.02): never zeros, on which a GPU runs faster, and of no mean, which
-would make all tokens' rows alike and have them take the same experts. Matrices of one size have the same blocks from
-different places on, and long ones repeat themselves every 64 million weights, so that a file is written as fast as the
-disk takes it; routers differ. Q4_K_M has in Q6_K what llama.cpp's quantiser has: the head, and of every second layer or
-so the values and what comes out of the MLP. There is no vocabulary: programs that only measure need none.
+Needs numpy. TYPE is one of TYPES below; LAYERS defaults to the shape's. Block integers are random bits; scales make the
+weights about N(0, 0.02): no zeros, which would make a GPU faster, and zero mean, because otherwise all tokens' rows
+would be alike and select the same experts. Matrices of one size share their blocks at different offsets, and long ones
+repeat every 64 million weights, so that writing is bound by the disk; routers differ. In Q4_K_M files the same matrices
+are Q6_K as with llama.cpp's quantizer: the head, and in about every second layer the values and the MLP's output. There
+is no vocabulary: benchmarks need none.
 """
 
 import functools
@@ -17,13 +18,13 @@ import sys
 
 import numpy
 
-# hidden, MLP, layers, heads, key/value heads, vocabulary, whether the head is the embedding
+# hidden size, MLP size, layers, heads, key/value heads, vocabulary, whether the head is the embedding
 SHAPES = {"llama-1b": (2048, 8192, 16, 32, 8, 128256, True), "llama-8b": (4096, 14336, 32, 32, 8, 128256, False),
           "llama-70b": (8192, 28672, 80, 64, 8, 128256, False), "qwen3-30b-a3b": (2048, 768, 48, 32, 4, 151936, False)}
-HEAD = 128  # values of a head, but of llama-1b's
+HEAD = 128  # head dimension, except for llama-1b
 EXPERTS, EXPERTS_USED = 128, 8  # of Qwen3's mixture
-# number of the type, values and bytes of a block, where float16 numbers lie in it, the size of these: of minima so large
-# that the mean is about zero
+# type number, values and bytes per block, offsets of the float16 scales, their values: minima are chosen so that the
+# mean is about zero
 TYPES = {"F32": (0, 1, 4, (), ()), "ROUTER": (0, 1, 4, (), ()), "F16": (1, 1, 2, (), ()), "Q4_0": (2, 32, 18, (0,), (0.003,)),
          "Q8_0": (8, 32, 34, (0,), (0.0003,)), "Q4_K": (12, 256, 144, (0, 2), (0.0001, 0.00075)),
          "Q5_K": (13, 256, 176, (0, 2), (0.00005, 0.000775)), "Q6_K": (14, 256, 210, (208,), (0.00002,)),
@@ -60,12 +61,12 @@ def head_values(name):
 
 
 def more_bits(layer, layers):
-    """The layers that Q4_K_M gives some matrices of in Q6_K."""
+    """Whether a layer is among those whose matrices Q4_K_M stores in Q6_K."""
     return layer < layers // 8 or layer >= 7 * layers // 8 or (layer - layers // 8) % 3 == 2
 
 
 def tensors(model, shape, kind):
-    """Yields name, shape (rows, columns; of experts their number before) and type."""
+    """Yields name, shape (rows, columns; for experts preceded by their number) and type."""
     hidden, ffn, layers, heads, kv_heads, vocab, tied = shape
     mixed, mixture, head = kind == "Q4_K_M", model.startswith("qwen3"), head_values(model)
     plain = "Q4_K" if mixed else kind
@@ -100,9 +101,9 @@ def blocks(rng, count, kind):
         return (rng.standard_normal(count, numpy.float32) * 0.02).astype(numpy.float16).tobytes()
     data = rng.integers(0, 256, (count // values, size), numpy.uint8)
     if kind == "Q8_0":
-        data[data == 128] = 127  # which no quantiser writes
+        data[data == 128] = 127  # not written by any quantizer
     if kind == "MXFP4":
-        data[:, 0] = rng.integers(119, 122, count // values)  # exponents of two, with 127 added
+        data[:, 0] = rng.integers(119, 122, count // values)  # exponents of two, with a bias of 127
     numbers = rng.uniform(0.5, 1.5, (count // values, len(places))) * scales
     numbers = numbers.astype(numpy.float16).view(numpy.uint8)
     for i, place in enumerate(places):

@@ -1,8 +1,8 @@
-"""Writes a Hugging Face folder of random bf16 weights, for timing a shape whose weights are not to be had.
+"""Writes a Hugging Face folder of random bf16 weights, for benchmarks of shapes whose weights are not available.
 
     python3 tests/bench/make_random_model.py smollm2|gpt2|llama-1b|llama-8b FOLDER
 
-Needs torch; on a GPU it takes seconds. Values are N(0, 0.02), norms 1: never zeros, on which a GPU runs faster.
+Needs torch; on a GPU it takes seconds. Values are N(0, 0.02), norms 1: no zeros, which would make a GPU faster.
 """
 
 import json

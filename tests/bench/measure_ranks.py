@@ -1,15 +1,15 @@
-"""Measures two GPUs that share a model, and two that have a copy each, beside one; weights are random, made on the GPUs. With
---pipeline steps are measured, too, with layers shared among stages.
+"""Benchmarks two GPUs that share a model, and two with a copy each, against one; weights are random, generated on the
+GPUs. With --pipeline it also measures steps with layers split into stages.
 
     python3 tests/bench/measure_ranks.py --bin build/cuda/bin [--gpus 2] [--pipeline 2]
         [--parts ceilings,sums,steps,restores,engines] [--conversations 256]
 
-Beside the rate of the engines stands how long each kind of the server's threads ran, as a share of the time: the busiest of
-that name, and in brackets all of them.
+The engines' rate is printed with the CPU share of each kind of server thread: the busiest of that name, and in
+parentheses all together.
 
-Ceilings are those of the same run: the slowest GPU's reads, products and copies, all GPUs at work at once. A step's share is the
-time that its bytes take at that rate (its products, of a prompt), over what it took. Prints tables, and what the programs say to
-standard error.
+The limits are from the same run: read, GEMM and copy rates of the slowest GPU, with all GPUs busy. A step's share is
+the time that its bytes take at that rate (for a prompt: its products), divided by the measured time. Prints tables, and
+the programs' messages to standard error.
 """
 
 import argparse
@@ -38,13 +38,13 @@ CLIENTS = 4
 
 
 def thread_seconds(pid):
-    """Of each thread of a process: its name, and how long it has run."""
+    """For each thread of a process: name and CPU seconds."""
     found = {}
     for thread in os.listdir(f"/proc/{pid}/task"):
         try:
             name, _, rest = open(f"/proc/{pid}/task/{thread}/stat").read().partition("(")[2].rpartition(")")
         except FileNotFoundError:
-            continue  # it has ended meanwhile
+            continue  # it has exited meanwhile
         found[thread] = name, sum(map(int, rest.split()[11:13])) / os.sysconf("SC_CLK_TCK")
     return found
 
@@ -66,12 +66,12 @@ class Shape:
         self.layer_weights = self.layers * (2 * d * d + 2 * d * kv * self.head_dim + 3 * d * c["intermediate_size"])
         self.head_weights = d * c["vocab_size"]
         self.query_columns = d
-        self.kv_bytes = 2 * self.layers * kv * self.head_dim * 2  # of a token, 16 bits
+        self.kv_bytes = 2 * self.layers * kv * self.head_dim * 2  # per token, 16 bits
 
     def decode_bytes(self, batch):
         return 2 * (self.layer_weights + self.head_weights) + batch * CONTEXT * self.kv_bytes
 
-    def prompt_products(self, tokens):  # multiplications and additions
+    def prompt_products(self, tokens):  # FLOPs
         attention = 2 * self.layers * self.query_columns * tokens * (tokens + 1)
         return 2 * tokens * self.layer_weights + 2 * self.head_weights + attention
 
@@ -91,7 +91,7 @@ class Run:
         return path
 
     def lines(self, *command):
-        """The JSON objects that a program prints; none if it fails, which is said."""
+        """Returns the JSON objects that a program prints; none, and a message, if it fails."""
         done = subprocess.run([self.program(command[0]), *map(str, command[1:])], stdout=subprocess.PIPE, text=True)
         if done.returncode != 0:
             print(f"{' '.join(map(str, command))}: ended with {done.returncode}", flush=True)
@@ -120,7 +120,7 @@ class Run:
     def measure_steps(self):
         print(f"{'model':<10} {'GPUs':>4} {'stages':>6} {'step':<22} {'ms':>9} {'least':>9} {'share of the ceiling':>21}",
               flush=True)
-        shared = [(self.args.gpus, 1)]  # ranks of each stage, stages
+        shared = [(self.args.gpus, 1)]  # ranks per stage, stages
         if self.args.pipeline > 1:
             shared.append((self.args.gpus // self.args.pipeline, self.args.pipeline))
         for name, layouts in (("llama-8b", [(1, 1), *shared]), ("llama-70b", shared)):

@@ -1,4 +1,4 @@
-// What programs that measure do with an error: they say it and end.
+// Error handling of benchmark programs: prints the error and exits.
 #pragma once
 
 #include <cstdio>

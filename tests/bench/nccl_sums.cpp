@@ -119,7 +119,7 @@ class NcclSums {
   const bool symmetric_;
   std::barrier<> together_;
   ncclUniqueId id_ = {};
-  std::vector<std::vector<std::vector<double>>> us_;  // of each size, rank, repeat
+  std::vector<std::vector<std::vector<double>>> us_;  // by size, rank, repeat
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What ranks' sums are measured against: NCCL's own, alone, in a CUDA graph.
+// The reference for the ranks' all-reduce: NCCL's own, alone, in a CUDA graph.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,9 @@
 
 namespace ringside {
 
-/// Microseconds of one sum over the first `ranks` devices, bfloat16, not in place, for each size in bytes: the slowest
-/// rank's, the median of `repeats` graphs of `sums` each. `symmetric`: of memory that is registered as symmetric
-/// windows, which NCCL has kernels of its own for from 2.27 on. 0 where that is not to be had.
+/// Microseconds of one all-reduce over the first `ranks` devices, bfloat16, out of place, for each size in bytes: the
+/// slowest rank's median over `repeats` graphs of `sums` operations each. `symmetric`: on memory registered as
+/// symmetric windows, for which NCCL has special kernels from 2.27 on. 0 if unavailable.
 std::vector<double> TimeNcclSums(int ranks, const std::vector<int64_t>& bytes, int sums, int repeats, bool symmetric);
 
 }  // namespace ringside

@@ -1,5 +1,5 @@
-// How long a device takes to put memory behind the addresses of a slab and to take it away again, in runs of so many
-// pages: from asking until a copy to the last of them is done, which waits for it. One JSON object a length.
+// The time in which a device maps memory to the addresses of a slab and unmaps it, in runs of the given number of
+// pages: from the request until a copy to the last page, which waits for it, is done. One JSON object per length.
 //   page_bench [--device cuda] [--pages 1,2,4,8,32,128] [--repeats 20]
 #include <fmt/format.h>
 
@@ -40,7 +40,7 @@ int Main(int argc, char** argv) {
     const Buffer range = MustHave(backend->Reserve(bytes));
     auto* last = static_cast<std::byte*>(range.data()) + bytes - 64;
     const std::byte line[64] = {};
-    // Of a copy alone, with memory that has come, and with memory that has gone before.
+    // For a copy alone, with newly mapped memory, and after unmapping.
     std::vector<double> copies, comings, goings, asked;
     for (int i = -2; i < repeats; ++i) {
       const auto copy = [&] {

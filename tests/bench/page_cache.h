@@ -1,4 +1,4 @@
-// Reading as if for the first time.
+// Reading with a cold page cache.
 #pragma once
 
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 
 namespace ringside {
 
-/// Takes a folder's files out of the page cache.
+/// Drops a folder's files from the page cache.
 inline void MakeCold(const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
     if (!entry.is_regular_file()) continue;

@@ -1,10 +1,10 @@
-"""Times requests that share a long prefix and come at one moment, on a GPU whose memory is full of idle caches.
+"""Times concurrent requests with a long common prefix, on a GPU whose memory is full of idle caches.
 
     python3 tests/bench/prefix_burst.py --bin build/cuda/bin [--fill 950000] [--requests 32] [--shared 12000]
 
-Starts a server with Llama-3.1-8B's shape and random weights. Fills the memory with conversations of 4,000 tokens, then sends the
-requests three times: twice all at once, once the first 50 ms ahead. Prints their first tokens, the tokens found in a cache (the two
-least and the most), and the longest gap in an answer that streams meanwhile. Needs aiohttp.
+Starts a server with Llama-3.1-8B's shape and random weights. Fills the memory with conversations of 4,000 tokens, then
+sends the requests three times: twice all at once, once the first 50 ms ahead. Prints times to first token, cached
+tokens (the two lowest and the highest), and the longest gap in an answer that streams meanwhile. Needs aiohttp.
 """
 
 import argparse
@@ -32,7 +32,8 @@ class Load:
         return [self.random.randrange(1_000, VOCABULARY) for _ in range(count)]
 
     async def ask(self, prompt, tokens=4, gaps=None):
-        """Seconds until the first token, and how many tokens of the prompt a cache had. `gaps`: gets (seconds, moment) of each."""
+        """Returns the seconds until the first token, and the number of cached prompt tokens. `gaps`: receives (seconds,
+        moment) of each."""
         began, first, last, cached = time.monotonic(), None, None, None
         body = {"prompt": prompt, "max_tokens": tokens, "temperature": 0, "ignore_eos": True, "stream": True,
                 "stream_options": {"include_usage": True}}

@@ -1,10 +1,9 @@
-// How long what ranks do together takes on GPUs, in steps of many operations, of which all but the first two are one
-// graph each; the slowest rank's, medians. First sums, by size of the message: our own kernels, what the backend does
-// through NCCL, what it chooses (auto), and beside them NCCL alone, plain and on symmetric windows, which adds nothing
-// to a residual stream; `ratio` is auto's to the better of those two. Then the choice of tokens from a vocabulary that
-// ranks share: all logits gathered and chosen from, or the best alone exchanged. Last rows that stages of a network,
-// one of each device, hand on, by their size in float32: one hand-over behind the other, and rounds, in which the first
-// stage hears of a token from the last before it goes on. A table, or one JSON object a line.
+// Times collective operations of ranks on GPUs, in steps of many operations, captured as one graph after the first two;
+// medians of the slowest rank. First all-reduces, by message size: our own kernels, the backend's NCCL path, its choice
+// (auto), and NCCL alone, plain and on symmetric windows, without the residual addition; `ratio` is auto to the better
+// of those two. Then sampling from a vocabulary sharded over ranks: gathering all logits, or exchanging only the best.
+// Finally rows passed between stages on different devices, by their size in float32: back to back, and in rounds, where
+// the first stage waits for a token from the last. A table, or one JSON object per line.
 //   ranks_bench [--ranks 2] [--dtype bf16] [--sums 100] [--repeats 15] [--vocab 128256] [--rows 1,32] [--json]
 #include <fmt/format.h>
 
@@ -35,7 +34,7 @@ struct Options {
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
-/// Ranks of this layout that sum one way.
+/// Ranks of this layout with one all-reduce algorithm.
 class Ranks {
  public:
   Ranks(const Options& options, const RankLayout& layout, AllReduce way)
@@ -48,8 +47,7 @@ class Ranks {
   }
   std::string Describe() const { return backends_.front()->Describe(); }
 
-  /// Microseconds of each of `times` operations that issue(backend, rank, x, y) does one behind the other, on float32
-  /// matrices of random values.
+  /// Microseconds per operation for `times` sequential calls of issue(backend, rank, x, y) on random float32 matrices.
   using Issue = std::function<void(Backend& backend, size_t rank, Tensor x, Tensor y)>;
   double Time(int64_t rows, int64_t cols, int times, const Issue& issue) {
     std::vector<std::thread> threads;
@@ -91,10 +89,10 @@ class Ranks {
   const Options& options_;
   std::vector<std::unique_ptr<Backend>> backends_;
   std::barrier<> together_;
-  std::vector<std::vector<double>> seconds_;  // of each rank, of each repeat
+  std::vector<std::vector<double>> seconds_;  // by rank, by repeat
 };
 
-/// A line of a table, whose columns have these names.
+/// One line of a table with these columns.
 void Print(const Options& options, const char* what, const std::vector<std::pair<std::string, double>>& values) {
   std::string line;
   for (const auto& [name, value] : values) {
@@ -116,7 +114,7 @@ std::vector<double> TimeSums(const Options& options, AllReduce way, const std::v
   if (way == AllReduce::kAuto) fmt::print(stderr, "{}\n", ranks.Describe());
   std::vector<double> us;
   constexpr int64_t kCols = 4096;
-  for (const int64_t bytes : sizes) {  // of the values in the type in which they travel
+  for (const int64_t bytes : sizes) {  // in the values' transfer type
     us.push_back(ranks.Time(bytes / 2 / kCols, kCols, options.sums,
                             [](Backend& backend, size_t, Tensor x, Tensor y) { backend.AddAllRanks(x, y); }));
   }

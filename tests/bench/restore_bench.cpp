@@ -1,8 +1,8 @@
-// Measures caches on their way between a device and host memory, on any device: spill and restore alone and beside
-// conversations that decode, and the time to the first token of a turn on a cache that is brought back, against one
-// that is computed again. Wall time, medians; one JSON object a measurement.
-//   restore_bench --model PATH [--device cuda] [--dtype bf16] [--tokens 1024,4096] [--turn 64] [--beside 8] [--repeats
-//   5] [--kv-cache-dtype fp8] [--ranks N] [--load-format dummy] [--memory-utilization 0.9]
+// Benchmarks copies of caches between a device and host memory, on any device: spill and restore alone and alongside
+// decoding conversations, and the time to first token of a turn on a restored cache, against a recomputed one. Wall
+// time, medians; one JSON object per measurement.
+//   restore_bench --model PATH [--device cuda] [--dtype bf16] [--tokens 1024,4096] [--turn 64] [--beside 8]
+//                 [--repeats 5] [--kv-cache-dtype fp8] [--ranks N] [--load-format dummy] [--memory-utilization 0.9]
 // With ranks each has its heads' part of a cache, on its own link.
 #include <fmt/format.h>
 
@@ -57,7 +57,7 @@ class RestoreBench {
     const ModelSpec& spec = model_.spec();
     window_ = {kPinned, tokens + options_.turn + kSteps * 8, Eviction::kToken};
     pool_.reset();
-    if (spec.learned_positions && window_.memory_len + kPinned > spec.trained_context) return false;  // has no place
+    if (spec.learned_positions && window_.memory_len + kPinned > spec.trained_context) return false;  // does not fit
     auto pool = KvPool::Make(device_,
                              MakeKvShape(spec.layers, spec.kv_heads, spec.head_dim,
                                          options_.cache == "fp8"   ? DType::kF8E4M3
@@ -84,7 +84,7 @@ class RestoreBench {
     if (bytes > 0) fmt::print(",\"mib\":{:.1f},\"gb_per_s\":{:.2f}", bytes / (1 << 20), bytes / seconds * 1e-9);
     fmt::print("{}}}\n", more);
   }
-  // One step of the conversations beside; its seconds.
+  // One step of the concurrent conversations; returns its seconds.
   double DecodeStep() {
     std::vector<StepPart> parts;
     for (size_t i = 0; i < others_.size(); ++i) {

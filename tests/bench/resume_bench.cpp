@@ -1,11 +1,11 @@
-// How long a conversation waits for its next word: time to the first token of a short turn on a long conversation whose
-// cache is in its slot, in host memory, on disk (in the page cache, and not), or gone; and how long saving and forking
-// hold the engine's thread. With a real model.
+// The delay before a conversation continues: time to first token of a short turn on a long conversation whose cache is
+// in its slot, in host memory, on disk (with a warm or cold page cache), or lost; and how long saving and forking block
+// the engine's thread. With a real model.
 //
 //     resume_bench --model FILE --path /a/folder/on/the/disk [--history 2000] [--input 32] [--threads 2] [--rounds 5]
 //
-// Cold: before each turn the store's files are synced and taken out of the page cache (posix_fadvise), and each round
-// reads a conversation that was not read since the store was opened.
+// Cold: before each turn the store's files are synced and dropped from the page cache (posix_fadvise), and each round
+// reads a conversation that has not been read since the store was opened.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -32,7 +32,7 @@ struct Options {
   int64_t history = 2000, input = 32, threads = 2, rounds = 5;
 };
 
-/// Notes when the first token came.
+/// Records the time of the first token.
 class FirstTokenSink final : public TokenSink {
  public:
   void OnStart(const CacheReport&) override {}
@@ -56,7 +56,7 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// A tokenizer for numbers alone.
+/// A tokenizer without text, for ids only.
 class NoText final : public Tokenizer {
  public:
   explicit NoText(int64_t vocab) : vocab_(vocab) {}
@@ -92,7 +92,7 @@ class ResumeBench {
       std::vector<double> times;
       for (int64_t i = 0; i < options_.rounds; ++i) {
         times.push_back(Timed("base", 1, CacheSource::kSlot));
-        Turn("base", 1, options_.history, 0);  // back to where it was
+        Turn("base", 1, options_.history, 0);  // rewinds to the previous state
       }
       slot = Median(times);
       std::printf("  %-44s %8.1f ms\n", "slot", slot);
@@ -174,7 +174,7 @@ class ResumeBench {
     }
     return outcome.ms;
   }
-  /// A turn on a timeline that the engine does not know, whose cache is under this name.
+  /// A turn on a timeline that the engine does not know, whose cache is stored under this owner.
   Outcome Fresh(const std::string& owner) {
     const TimelineId timeline = ++last_timeline_;
     const Outcome outcome = Turn(owner, timeline, options_.history + options_.input, 1);
@@ -201,14 +201,14 @@ class ResumeBench {
     engine_->SaveAll([&](const Status& status) { told.set_value(status); });
     if (!told.get_future().get().ok()) std::exit(1);
   }
-  /// What a fork holds the engine's thread for: of a conversation never saved, and of one saved a turn ago.
+  /// How long a fork blocks the engine's thread: for a conversation never saved, and for one saved a turn ago.
   void Fork() {
     const auto hold = [&](const char* what, const std::string& owner, TimelineId timeline) {
       Save();
       const EngineStats before = engine_->stats();
       Turn(owner, timeline, options_.history + options_.input, 1);
       engine_->Fork(timeline, 0, owner, owner + "_fork");
-      Turn("", ++last_timeline_, 4, 0);  // behind it
+      Turn("", ++last_timeline_, 4, 0);  // after it
       engine_->Close(last_timeline_);
       Turn("", ++last_timeline_, 4, 0);
       engine_->Close(last_timeline_);

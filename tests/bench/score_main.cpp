@@ -1,6 +1,6 @@
 // Measures the loss of a model on a text: in fresh contexts (perplexity), in one ring past its window, and the same
-// tokens of that ring in fresh contexts of half to one window. Run by hand; tests/golden/score_text.py gives the float
-// reference for the first and prepares texts.
+// tokens of that ring in fresh contexts of half to one window. Run by hand; tests/golden/score_text.py computes the
+// float reference for the first and prepares texts.
 //
 //   score_main MODEL TEXT --mode blocks --tokens 20000 --block 2048 --write-ids ids.i32
 //              [--kv-cache-dtype fp8] [--quantization int8|fp8] [--device cuda --dtype bf16]
@@ -33,7 +33,7 @@ struct Options {
   bool no_pins = false, absolute = false;
 };
 
-// The CPU backend with the second query left out: pinned keys at their true distance. Forwards everything else.
+// The CPU backend without the second query: pinned keys at their true distance. Forwards everything else.
 class AbsoluteDistances final : public ForwardingBackend {
  public:
   using ForwardingBackend::ForwardingBackend;
@@ -123,7 +123,7 @@ void Report(const std::string& what, const Loss& loss) {
   std::fflush(stdout);
 }
 
-// Each block of tokens in a context of its own, all but its first token scored.
+// Each block of tokens in a fresh context; scores all but its first token.
 void ScoreBlocks(Model& model, const Options& options, std::span<const TokenId> text) {
   Scorer scorer(model, options, {0, options.block, Eviction::kToken}, options.block);
   Loss total;
@@ -163,7 +163,7 @@ class ByPosition {
   Loss late_, latest_;
 };
 
-// The whole text behind the prefix in one ring. Positions reported count the prefix too.
+// The whole text after the prefix in one ring. Reported positions include the prefix.
 void ScoreRing(Model& model, const Options& options, std::span<const TokenId> prefix, std::span<const TokenId> text) {
   const int64_t all = static_cast<int64_t>(prefix.size());
   const int64_t pinned = options.no_pins ? 0 : options.pinned >= 0 ? options.pinned : all;
@@ -187,7 +187,7 @@ void ScoreFresh(Model& model, const Options& options, std::span<const TokenId> p
     const int64_t end = std::min(at + half, count);
     ids.insert(ids.end(), text.begin() + (at - half), text.begin() + end);
     scorer.Reset();
-    // The token before the first scored one gives its logits.
+    // The token before the first scored one yields its logits.
     scorer.Feed(ids, all + half - 1, [&](int64_t i, double nll) { losses.Add(at - half + i + 1, nll); });
   }
   losses.Print();
@@ -206,7 +206,7 @@ Status Run(const Options& options) {
   const std::optional<DType> quantization = QuantizationNamed(options.quantization);
   ASSIGN_OR_RETURN(
       std::unique_ptr<Backend> backend,
-      cuda  // a part of the memory: several settings are scored side by side
+      cuda  // a part of the memory: several settings are scored in parallel
           ? MakeCudaBackend({.dtype = Named(options.dtype), .quantization = quantization, .memory_utilization = 0.15})
           : MakeCpuBackend({.threads = static_cast<int>(options.threads)}));
   if (quantization && !cuda) backend = std::make_unique<QuantisedWeights>(std::move(backend), *quantization);

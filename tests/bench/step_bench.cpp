@@ -1,16 +1,16 @@
-// Measures forward passes on any device: decode steps of a batch of conversations at given contexts, prefill of whole
-// prompts, an append onto a long context. Decode steps end in tokens chosen on the device (greedy; top_p 0.9), or in
-// all logits on the host; ahead: each begins before the tokens of the one before are known. Mixed steps decode and
-// also compute rows of prompts. Wall time of a step, results on the host included; one JSON object a measurement,
+// Benchmarks forward passes on any device: decode steps of a batch of conversations at given contexts, prefill of whole
+// prompts, an append onto a long context. Decode steps end in tokens sampled on the device (greedy; top_p 0.9), or in
+// all logits on the host; ahead: each is launched before the tokens of the previous one are known. Mixed steps decode
+// and also compute prompt rows. Wall time per step, including results on the host; one JSON object per measurement,
 // median and spread.
 //   step_bench --model PATH [--device cuda] [--dtype bf16] [--batches 1,8,32] [--contexts 1024,4096]
 //              [--prefill 512,2048] [--append 64] [--steps 64] [--repeats 5] [--deterministic] [--only-ahead]
 //              [--mixed 256,2048 --prompts 1,8] [--quantization none|int8|fp8] [--kv-cache-dtype fp8] [--chunk N]
 //              [--ranks N [--all-reduce auto|own|nccl]] [--stages N] [--load-format dummy] [--growing]
 //              [--resident TOKENS --memory-len N] [--memory-utilization 0.9]
-// Of several processes that mpirun has started, each has as many of the ranks; the first measures.
-// With --growing caches get memory as the steps of the measurement need it, as the engine does it, else all of it
-// before. With --resident it says how many conversations of so many tokens the free memory holds, and ends.
+// Of several processes started by mpirun each has an equal number of ranks; the first one measures. With --growing
+// caches get memory as the measured steps need it, as in the engine; otherwise all of it before. With --resident it
+// prints the number of conversations with that many tokens that fit in free memory, and exits.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -110,13 +110,13 @@ class StepBench {
   }
   RingWindow Window() const { return {kPinned, room_, Eviction::kToken}; }
   KvCache* Acquire() { return pool_->Acquire(Window()); }
-  /// With memory for so many tokens, and some ahead: 64, as in the engine.
+  /// With memory for `tokens` tokens plus readahead: 64, as in the engine.
   void Grow(KvCache* cache, int64_t tokens) {
     MustBeOk(pool_->Grow(cache, pool_->BytesFor(Window(), tokens), pool_->BytesFor(Window(), kPinned + 64)));
   }
 
-  // Chunk after chunk, each begun before the one before is done; with `choose` the last row chooses a token and the
-  // host waits for it.
+  // Chunk after chunk, each launched before the previous one is done; with `choose` the last row samples a token and
+  // the host waits for it.
   void Feed(KvCache* cache, int64_t first, int64_t count, bool choose) {
     const TokenChoice greedy{.temperature = 0};
     ChosenToken chosen;
@@ -167,8 +167,8 @@ class StepBench {
     Report("append", 1, context, tokens, seconds);
   }
 
-  // Caches of so many tokens. A step's time does not depend on which, so one is filled and copied. But rows that follow
-  // the same tokens take the same experts: of a mixture every conversation has its own.
+  // Caches with `context` tokens. A step's time does not depend on the content, so one is filled and copied. But rows
+  // with the same tokens select the same experts: for a mixture every conversation gets different ones.
   std::vector<KvCache*> Filled(int64_t batch, int64_t context) {
     std::vector<KvCache*> caches;
     for (int64_t b = 0; b < batch; ++b) caches.push_back(options_.growing ? pool_->Lend(Window()) : Acquire());
@@ -187,8 +187,8 @@ class StepBench {
     return caches;
   }
 
-  // Steps of `batch` conversations that decode at a context and `rows` rows of `prompts` new ones, from their first
-  // token on; each prompt ends in a token, too.
+  // Steps of `batch` conversations that decode at a context, plus `rows` rows of `prompts` new ones, from their first
+  // token on; each prompt samples a token, too.
   void Mixed(int64_t batch, int64_t context, int64_t rows, int64_t prompts) {
     const int64_t each = rows / prompts;
     if (each == 0 || !MakePool(std::max(context, each) + options_.repeats + kWarm + 16, batch + prompts)) return;
@@ -231,7 +231,7 @@ class StepBench {
         std::vector<StepPart> parts;
         std::vector<TokenChoice> choices;
         std::vector<TokenId> ids;
-        const bool unseen = mode.ahead && step > 0;  // the tokens of the step before, which is still under way
+        const bool unseen = mode.ahead && step > 0;  // the tokens of the previous step, which is still in flight
         for (int64_t b = 0; b < batch; ++b) {
           ids.push_back(unseen ? static_cast<TokenId>(~b)
                                : ids_[static_cast<size_t>(40000 + step * batch + b) % 65536]);
@@ -259,7 +259,7 @@ class StepBench {
   }
 
   static constexpr int64_t kPinned = 4;
-  static constexpr int kWarm = 5;  // times until every graph is recorded: of two submissions, each the second time
+  static constexpr int kWarm = 5;  // steps until every graph is captured: two submissions, each on its second run
   const Options& options_;
   Model& model_;
   std::unique_ptr<KvPool> pool_;
@@ -267,7 +267,7 @@ class StepBench {
   std::vector<TokenId> ids_;
 };
 
-/// Measures, in the first process; the others do what it tells them.
+/// Measures, in the first process; the others execute its calls.
 void Run(Options options, Processes& processes) {
   const AllReduce all_reduce = options.all_reduce == "own"    ? AllReduce::kOwn
                                : options.all_reduce == "nccl" ? AllReduce::kNccl

@@ -1,5 +1,5 @@
-// What moving a conversation between the tiers costs, beside memcpy and a plain file in the same run; what a synced
-// journal costs; how long a start takes with many stored sessions.
+// The cost of moving a conversation between the tiers, against memcpy and a plain file in the same run; the cost of a
+// synced journal; and the startup time with many stored sessions.
 //
 //     tier_bench --path /a/folder/on/the/disk [--tokens 2048] [--rounds 5] [--sessions 100000] [--encrypt]
 #include <fcntl.h>
@@ -37,7 +37,7 @@ double Seconds(Moment begin) { return std::chrono::duration<double>(Now() - begi
 struct Options {
   std::string path;
   int64_t tokens = 2048, rounds = 5, sessions = 100'000;
-  std::optional<SealKey> key;  // of everything on the disk
+  std::optional<SealKey> key;  // for everything on disk
 };
 
 /// The median of `rounds` runs, in seconds.
@@ -170,7 +170,7 @@ void BenchTiers(const Options& options) {
     Moment begin = Now();
     MustBeOk(Wait([&](auto done) { MustBeOk(tiers->Store(name, std::move(fresh), done)); }));
     in_host += Seconds(begin);
-    // Other bytes each time, or the next round would find its chunks stored.
+    // Different bytes each time; otherwise the next round would find its chunks stored.
     static_cast<char*>(cache.slab())[random() % static_cast<uint64_t>(shape.slab_bytes())] ^= 1;
     begin = Now();
     MustBeOk(Wait([&](auto done) { tiers->Flush(done); }));
@@ -278,7 +278,7 @@ void BenchJournal(const Options& options) {
               static_cast<double>(after.commits - before.commits) / static_cast<double>(steps),
               1e3 * seconds / static_cast<double>(steps));
 
-  // Many sessions of 20 turns, some 4 KB each.
+  // Many sessions of 20 turns, about 4 KB each.
   const Moment filling = Now();
   for (int64_t i = 0; i < options.sessions; ++i) {
     JournalEntry one = entry("conv_" + std::to_string(1'000'000'000'000'000'000 + i), true);

@@ -1,5 +1,5 @@
-// Measures tokenising texts that clients could send to hold a server up: processor seconds a megabyte, for each kind of
-// text at two sizes, so that growth faster than the text shows. Prints one JSON object a measurement.
+// Benchmarks tokenization of hostile texts: CPU seconds per megabyte, for each kind of text at two sizes, so that
+// superlinear growth shows. Prints one JSON object per measurement.
 //   tokenizer_bench (--gguf FILE | --folder FOLDER) [--megabytes 1,4] [--markup]
 //                   [--added COUNT] [--max-tokens COUNT]
 #include <fmt/format.h>
@@ -17,7 +17,7 @@
 namespace ringside {
 namespace {
 
-// Of this thread alone: a busy machine changes nothing.
+// CPU time of this thread: independent of the machine's load.
 double ProcessorSeconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

@@ -1,11 +1,14 @@
-"""The peer of `step_bench --ranks N`: tensor-parallel decode and prefill in PyTorch, as fast as we know how to write them.
+"""The counterpart of `step_bench --ranks N`: tensor-parallel decode and prefill in PyTorch, as fast as we can make
+them.
 
-    python3 tests/bench/torch_ranks_bench.py llama-8b|llama-70b [--ranks 2] [--batches 1,32] [--context 1024] [--prefill 2048]
+    python3 tests/bench/torch_ranks_bench.py llama-8b|llama-70b [--ranks 2] [--batches 1,32] [--context 1024] [--prefill
+    2048]
 
-A process for each GPU. The layers of torch_step_bench.py, cut as usual: q-k-v, gate-up and head by rows, the two others by
-columns, a sum over the ranks after each of those; the table of embeddings on every rank. The whole step with its sums is one
-CUDA graph. Sums go through NCCL, or in one shot over symmetric memory (which a prompt's 16 MB and more do not); the greedy
-choice by each rank's best (value, id). Prints a JSON object a measurement: "ms" of the slowest rank.
+One process per GPU. The layers of torch_step_bench.py with the usual sharding: q-k-v, gate-up and head by rows, the two
+others by columns, an all-reduce after each of those; the embedding table is replicated. The whole step including
+all-reduces is one CUDA graph. All-reduces use NCCL, or one-shot kernels over symmetric memory (not for a prompt's 16 MB
+and more); the greedy token is found from each rank's best (value, id). Prints one JSON object per measurement: "ms" of
+the slowest rank.
 """
 
 import argparse
@@ -25,7 +28,7 @@ from torch_step_bench import STEPS, Network, captured, decode_attention, median_
 
 
 class Share:
-    """What one of `ranks` ranks holds of a shape, by the names that Network knows."""
+    """One rank's share of a shape, with the names that Network expects."""
 
     def __init__(self, name, ranks):
         c = SHAPES[name]
@@ -37,7 +40,7 @@ class Share:
 
 
 class Sums:
-    """Sums over the ranks, in the stream."""
+    """All-reduces over the ranks, in the stream."""
 
     def __init__(self, kind, rows, hidden):
         self.kind = kind
@@ -174,7 +177,7 @@ def work(rank, args):
     for f, arguments in [(prefill, (n,)) for n in args.prefill] + [(decode, (b, args.context)) for b in args.batches]:
         try:
             f(net, *arguments)
-        except Exception:  # one that cannot be measured does not take the others with it
+        except Exception:  # a failed measurement must not prevent the others
             traceback.print_exc()
             failed = True
         torch.cuda.empty_cache()

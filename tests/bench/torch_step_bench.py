@@ -1,16 +1,16 @@
-"""The peer of step_bench: the fastest decode and prefill in PyTorch that we know how to write, for the same shapes.
+"""The counterpart of step_bench: the fastest decode and prefill in PyTorch that we can write, for the same shapes.
 
     python3 tests/bench/torch_step_bench.py smollm2|gpt2|llama-1b|llama-8b [--batches 1,8,32,128] [--contexts 1024,4096]
                                             [--prefill 512,2048,8192] [--append 64]  (onto the longest context)
 
-Random bf16 weights N(0, 0.02), N(0, 1) keys and values, greedy. Fused q-k-v and gate-up matrices, static cache, Inductor
-(coordinate descent at batch 1, max-autotune at 32, cuBLAS elsewhere), every layer the same compiled code, the whole step
-with its greedy choice and feedback in one CUDA graph. Attention of decode: FlexAttention over the used blocks of 128 keys,
-or two batched products with a masked softmax; of prefill: scaled_dot_product_attention by FlashAttention or by cuDNN;
-of an append: FlashAttention with its mask at the lower right, FlexAttention, or two batched products.
-Each is measured; a JSON object a measurement, "ms" of the median and the name of the variant. A step is timed by CUDA
-events over 32 replays (a prompt 2), so nothing on the host counts; of a prompt "wall_ms", too: from its ids on the host
-to the token after it on the host, as step_bench counts.
+Random bf16 weights N(0, 0.02), N(0, 1) keys and values, greedy. Fused q-k-v and gate-up matrices, static cache,
+Inductor (coordinate descent at batch 1, max-autotune at 32, cuBLAS elsewhere), the same compiled code for every layer,
+the whole step with its greedy sampling and feedback in one CUDA graph. Decode attention: FlexAttention over the used
+blocks of 128 keys, or two batched products with a masked softmax; prefill: scaled_dot_product_attention by
+FlashAttention or by cuDNN; append: FlashAttention with a lower-right mask, FlexAttention, or two batched products. Each
+is measured; one JSON object per measurement, "ms" of the median and the name of the variant. CUDA events time a step
+over 32 replays (a prompt: 2), so host time is excluded; for a prompt also "wall_ms": from its ids on the host to the
+next token on the host, as in step_bench.
 """
 
 import argparse
@@ -50,7 +50,7 @@ def random(*shape, scale=0.02):
 
 
 class Network:
-    """Weights of a shape, and its layers as three functions: what stands before the first attention, between two
+    """Weights of a shape, and its layers as three functions: the part before the first attention, between two
     attentions, and after the last."""
 
     def __init__(self, s):
@@ -170,7 +170,7 @@ def report(name, s, variant, batch, context, tokens, ms, **more):
 
 def decode_attention(kind, net, batch, room, place):
     """f(qkv, keys, values, cos, sin, blocks) -> [batch, heads * dim] that stores the row at `place` first; blocks and
-    their update, a step."""
+    their update, per step."""
     s = net.shape
     sizes = [s.heads * s.dim, s.kv_heads * s.dim, s.kv_heads * s.dim]
 
@@ -232,7 +232,7 @@ def decode(net, batch, contexts):
 
 
 def append_attention(s, tokens, context):
-    """Of rows behind `context` others: name -> a backend, f(q, keys, values)."""
+    """For rows after `context` others: name -> a backend, f(q, keys, values)."""
     room, group = context + tokens, s.heads // s.kv_heads
     flash = functools.partial(F.scaled_dot_product_attention, attn_mask=causal_lower_right(tokens, room), enable_gqa=True)
     blocks = create_block_mask(lambda b, h, q, k: k <= q + context, 1, 1, tokens, room)
@@ -305,7 +305,7 @@ def main():
                          [(decode, (b, a.contexts)) for b in a.batches]):
         try:
             f(net, *arguments)
-        except Exception:  # one that cannot be measured does not take the others with it
+        except Exception:  # a failed measurement must not prevent the others
             traceback.print_exc()
             failed = True
     return failed

@@ -1,7 +1,7 @@
-// Measures what a turn costs besides the network: sessions with histories of several lengths answer turns of 32 tokens
-// on an engine whose network computes nothing. Prints one JSON object a length, times in milliseconds: of the whole
-// turn from StartTurn to its last event, and of the caller's part of it, StartTurn alone. With --path there is a
-// journal in a new folder for each length, and a turn is all in: every token is synced to that disk before it is told.
+// Measures the cost of a turn outside the network: sessions with histories of several lengths answer turns of 32 tokens
+// on an engine whose network computes nothing. Prints one JSON object per length, in milliseconds: the whole turn from
+// StartTurn to its last event, and StartTurn alone, which the caller waits for. With --path there is a journal in a new
+// folder for each length, and the turn is complete: every token is synced to that disk before it is delivered.
 //   turn_bench [--tokens 5000,500000] [--turns 200] [--path FOLDER]
 #include <fmt/format.h>
 
@@ -30,7 +30,7 @@ double NowMs() {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Fills no row and always chooses the same letter.
+// Writes no rows and always samples the same letter.
 class NoNetwork final : public Network {
  public:
   explicit NoNetwork(Backend& backend) : backend_(backend) {}
@@ -60,7 +60,7 @@ class EndSink : public EventSink {
     if (event.kind == TurnEvent::Kind::kEnded) ended_.set_value(event.response);
   }
   uint64_t connection() const override { return 1; }
-  /// The response as it ended.
+  /// The finished response.
   std::shared_ptr<const Response> Wait() { return ended_.get_future().get(); }
 
  private:
@@ -88,7 +88,7 @@ class DirectEngine final : public TurnEngine {
 
 class Bench {
  public:
-  /// `path`: of the journal; "" = there is none.
+  /// `path`: of the journal; "" = none.
   explicit Bench(const std::string& path)
       : journal_(path.empty() ? nullptr : MustHave(Journal::Open({.path = path}))),
         backend_(MustHave(MakeCpuBackend({.threads = 1}))),

@@ -1,7 +1,7 @@
-// Runs a fuzz target without libFuzzer: its seeds, then a number of changes of them, the same in every run.
+// Runs a fuzz target without libFuzzer: its seeds, then a number of mutations, the same in every run.
 //
-//   <target> CHANGES        tries so many; what is being tried lies in <target>.input, which a crash leaves behind
-//   <target> FILE           tries this one
+//   <target> CHANGES        runs this number; the current input is in <target>.input, which survives a crash
+//   <target> FILE           runs this input
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -13,7 +13,7 @@
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/fuzz/mutator.h"
 
-// One allocation beyond this is out of proportion to any input here. Read by AddressSanitizer, if it is there.
+// No input here justifies a larger allocation. Read by AddressSanitizer, if present.
 extern "C" const char* __asan_default_options() { return "max_allocation_size_mb=256"; }
 
 namespace ringside {

@@ -58,7 +58,7 @@ InputFolder::~InputFolder() {
 
 std::string InputFolder::Write(std::string_view name, std::string_view bytes) const {
   const std::string file = path_ + '/' + std::string(name);
-  std::filesystem::remove(file);  // to cut a file and close it waits for the disk
+  std::filesystem::remove(file);  // truncating a file and closing it waits for the disk
   std::ofstream out(file, std::ios::binary);
   out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   Require(out.good(), "the input can be written to " + file);

@@ -1,6 +1,6 @@
-// What every file of this folder that is called *_fuzz.cpp defines: a reader of bytes from outside, given any bytes,
-// and valid examples of what it reads. It must not crash, hang, or take memory out of proportion to the bytes. The same
-// file runs under libFuzzer (scripts/fuzz) and under driver.cpp, which ctest runs.
+// Interface of every *_fuzz.cpp in this folder: a parser of untrusted bytes, given arbitrary ones, and valid examples.
+// It must not crash, hang, or allocate memory out of proportion to its input. The same file runs under libFuzzer
+// (scripts/fuzz) and under driver.cpp, which ctest runs.
 #pragma once
 
 #include <cstddef>
@@ -13,22 +13,22 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace ringside {
 
-/// What changes begin with; the same in every run.
+/// The initial inputs; the same in every run.
 std::vector<std::string> Seeds();
 
-/// Stands between the parts of an input. A border is found again wherever the parts around it have been changed.
+/// Separates the parts of an input; it is found again after mutations of the parts around it.
 inline constexpr std::string_view kBorder = "\n~~~~\n";
 
-/// The parts of an input; exactly `count`, of which the last has all the rest. Missing ones are empty.
+/// Splits an input into exactly `count` parts; the last one has the rest. Missing ones are empty.
 std::vector<std::string_view> SplitParts(const uint8_t* data, size_t size, size_t count);
-/// All of them.
+/// All parts.
 std::vector<std::string_view> SplitParts(const uint8_t* data, size_t size);
 std::string JoinParts(const std::vector<std::string>& parts);
 
-/// Ends the process with a message, as a crash of the reader would.
+/// Aborts the process with a message, like a crash of the parser.
 void Require(bool holds, std::string_view what);
 
-/// Decisions that are read from bytes; 0 when these are used up.
+/// Decisions read from bytes; 0 once these are used up.
 class Choices {
  public:
   explicit Choices(std::string_view bytes) : rest_(bytes) {}
@@ -48,12 +48,12 @@ class Choices {
   std::string_view rest_;
 };
 
-/// A folder of this process for readers of files, emptied at the end.
+/// This process's folder for parsers of files, deleted at the end.
 class InputFolder {
  public:
   InputFolder();
   ~InputFolder();
-  /// The path of the file, which now holds `bytes`.
+  /// Writes `bytes` to a file; returns its path.
   std::string Write(std::string_view name, std::string_view bytes) const;
   const std::string& path() const { return path_; }
 

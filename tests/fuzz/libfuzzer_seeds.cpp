@@ -1,5 +1,4 @@
-// Under libFuzzer: writes a target's seeds into the corpus folder that it was called with, the first argument that is
-// one.
+// For libFuzzer: writes a target's seeds into its corpus folder, the first argument that is a folder.
 #include <cstdint>
 #include <filesystem>
 #include <fstream>

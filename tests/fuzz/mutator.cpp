@@ -13,7 +13,7 @@ constexpr uint64_t kNumbers[] = {0,          1,          2,          0x7f,      
 constexpr std::string_view kDigits[] = {
     "0",    "-1",   "1e999", "0.5",  "18446744073709551615", "9223372036854775808",
     "null", "true", "[]",    "\"\"", "4294967296",           "-9223372036854775808"};
-// Brackets and escapes of the formats that are text, bytes that are no UTF-8, a character outside the first plane.
+// Brackets and escapes of the text formats, invalid UTF-8, a character beyond the BMP.
 constexpr std::string_view kPieces[] = {"{",
                                         "}",
                                         "[",
@@ -38,14 +38,14 @@ constexpr std::string_view kPieces[] = {"{",
 
 std::string Mutator::Next() {
   std::string bytes = seeds_[Below(seeds_.size())];
-  // Mostly one or two changes: the more there are, the earlier a reader gives up.
+  // Mostly one or two mutations: the more there are, the earlier a parser gives up.
   const size_t changes = size_t{1} << Below(4);
   for (size_t i = 0; i < changes; ++i) Change(bytes);
   return bytes;
 }
 
 void Mutator::Change(std::string& bytes) {
-  // Often near the beginning: that is where files have their heads.
+  // Often near the beginning, where files have their headers.
   const size_t at = Below(std::min(bytes.size(), size_t{16} << Below(20)) + 1),
                length = Below(std::min<size_t>(bytes.size() - at, size_t{1} << Below(12)) + 1);
   switch (Below(9)) {
@@ -77,7 +77,7 @@ void Mutator::Change(std::string& bytes) {
   }
 }
 
-// A little-endian number of 1, 2, 4 or 8 bytes, to an edge, or to the length of what is there and its neighbours.
+// Sets a little-endian number of 1, 2, 4 or 8 bytes to an edge value, or to about the length of the rest.
 void Mutator::SetNumber(std::string& bytes) {
   const size_t width = size_t{1} << Below(4);
   if (bytes.size() < width) return;

@@ -1,6 +1,5 @@
-// Makes a changed input of valid ones, the same ones in every run: bits flipped, pieces cut, repeated, inserted and
-// taken from another input, and numbers, in binary or in digits, set to what lengths and counts should not be. One
-// thread.
+// Mutates valid inputs, the same way in every run: flips bits, removes, repeats, inserts and splices pieces, and sets
+// numbers, binary or decimal, to values that lengths and counts must not have. THREAD: one.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +12,10 @@ namespace ringside {
 
 class Mutator {
  public:
-  /// `seeds` is not empty.
+  /// REQUIRES: `seeds` is not empty.
   explicit Mutator(std::vector<std::string> seeds) : seeds_(std::move(seeds)) {}
 
-  /// One of the seeds with one to eight changes.
+  /// One of the seeds with one to eight mutations.
   std::string Next();
 
  private:

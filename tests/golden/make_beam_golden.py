@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Makes beams.json: what beam search finds with the tiny models of this folder, by the reference implementation.
+"""Makes beams.json: results of beam search with the tiny models of this folder, by the reference implementation.
 
     make_beam_golden.py [FOLDER]            needs torch, transformers
 
-A case says model, prompt, ids that end the answer, and the search's parameters as generate() names them; `answer` is what
-generate(do_sample=False) adds to the prompt in float64. `processors` are those of generate(), by its names: they edit the log
-probabilities, which are not normalised again. Cases that differ in float32 are near-ties and left out. With a
-`diversity_rate`, which transformers lacks, `answer` is what the function below finds, which is compared with generate()
-on every other case.
+A case has model, prompt, ids that end the answer, and the search parameters with generate()'s names; `answer` is the
+text that generate(do_sample=False) appends to the prompt in float64. `processors` are those of generate(), by its
+names: they edit the log probabilities, which are not renormalized. Cases that differ in float32 are near-ties and are
+omitted. With a `diversity_rate`, which transformers lacks, `answer` is the result of the function below, which is
+compared with generate() on all other cases.
 """
 import json
 import math
@@ -31,7 +31,7 @@ def generate(model, case):
 
 
 def arguments(case):
-    """A case's processors as generate() takes them; keys of JSON are texts."""
+    """A case's processors as generate() expects them; JSON keys are strings."""
     given = dict(case.get("processors", {}))
     if "sequence_bias" in given:
         given["sequence_bias"] = [[[token], bias] for token, bias in given["sequence_bias"]]
@@ -39,7 +39,7 @@ def arguments(case):
 
 
 def process(case, tokens, scores):
-    """The same, written down plainly."""
+    """A direct implementation of the processors."""
     given, said = case.get("processors", {}), case["prompt"] + tokens
     for token, bias in given.get("sequence_bias", []):
         scores[token] += bias
@@ -62,7 +62,7 @@ def trim(answer, case):
 
 
 def search(model, case):
-    """Beam search as Li, Monroe and Jurafsky (2016) diversify it, written down plainly: no caches, no batches."""
+    """Beam search with the diversity of Li, Monroe and Jurafsky (2016), implemented directly: no caches, no batches."""
     width, limit, penalty = case["width"], case["max_tokens"], case["length_penalty"]
     beams, answers = [([], 0.0)], []
     for length in range(1, limit + 1):
@@ -101,7 +101,7 @@ PROCESSORS = [
 
 
 def add_processed(family, models, cases):
-    """Cases with processors that change the answer: a "first" one is about the tokens that are found without it."""
+    """Cases with processors that change the answer: a "first" one concerns the tokens found without it."""
     left_out = 0
     for number, given in enumerate(PROCESSORS):
         for width, penalty in ((2, 1.0), (4, 1.0), (5, 0.0)):

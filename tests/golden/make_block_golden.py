@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Makes blocks.gguf: random blocks of every quantised type that we read, and what the reference says they stand for.
+"""Makes blocks.gguf: random blocks of every supported quantized type, and the values that the reference decodes.
 
     make_block_golden.py [FOLDER]            needs numpy, gguf
 
-Of each type a tensor of its name and a float32 tensor NAME.values, both of two rows of 256 values. Every bit of the
-integers is random, and so are scales, of which none is infinite or NaN.
+For each type a tensor of its name and a float32 tensor NAME.values, both of two rows of 256 values. Every bit of the
+integers is random, and so are scales, which are never infinite or NaN.
 """
 import sys
 from pathlib import Path
@@ -13,7 +13,7 @@ import gguf
 import numpy as np
 
 ROWS, COLS = 2, 256
-# Where the float16 scales of a block lie.
+# Offsets of the float16 scales in a block.
 HALVES = {"Q4_0": (0,), "Q4_1": (0, 2), "Q5_0": (0,), "Q5_1": (0, 2), "Q8_0": (0,), "Q2_K": (80, 82), "Q3_K": (108,),
           "Q4_K": (0, 2), "Q5_K": (0, 2), "Q6_K": (208,), "IQ4_NL": (0,), "IQ4_XS": (0,), "MXFP4": ()}
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the templates that tests/session/chat/call_template_test.cpp learns: in Jinja, written here to render tools, calls and
-results as those of the named families do; and a conversation with what jinja2 makes of it. Needs jinja2."""
+"""Writes the templates that tests/session/chat/call_template_test.cpp learns: in Jinja, written here to render tools,
+calls and results like those of the named families; and a conversation with jinja2's rendering. Needs jinja2."""
 import json
 from pathlib import Path
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes what tests/session/chat/chat_template_test.cpp compares against: chat templates in Jinja, written here to behave as the
-published ones of their families do, random conversations, and a digest of what jinja2 makes of each.
-make_chat_template_golden.py MODEL.gguf        (the model's own template is read from it, and not kept)
+"""Writes the references of tests/session/chat/chat_template_test.cpp: chat templates in Jinja, written here to behave
+like the published ones of their families, random conversations, and a digest of jinja2's rendering of each.
+    make_chat_template_golden.py MODEL.gguf        (the model's own template is read from it, and not stored)
 Needs jinja2, gguf."""
 import functools
 import json
@@ -14,7 +14,7 @@ import jinja2
 HERE = Path(__file__).parent / "chat_template"
 ALTERNATE = "{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}"
 
-# name of the case -> (name it is recognised as, bos, eos, source)
+# name of the case -> (detected name, bos, eos, source)
 TEMPLATES = {}
 
 

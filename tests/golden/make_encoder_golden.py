@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Makes the tiny random models with an encoder of encoders/ and their logits with the reference implementation.
+"""Makes the tiny random encoder-decoder models of encoders/ and their logits with the reference implementation.
 
     make_encoder_golden.py [FOLDER]            needs torch, transformers, safetensors, numpy, gguf
 
 Per model config.json, float16 safetensors (every weight is exact in it) and logits.f32: float32 [len(ANSWER), vocab],
-the logits after each token of ANSWER where the encoder reads INPUT, from a float64 run; of one also model.gguf. Buckets
-of distances are few and small, so that all of them show.
+the logits after each token of ANSWER to the encoder input INPUT, from a float64 run; for one also model.gguf. Distance
+buckets are few and small, so that all of them are used.
 """
 import json
 import os
@@ -26,16 +26,16 @@ SMALL = dict(COMMON, d_model=32, d_kv=12, num_heads=4, d_ff=48, num_layers=3, nu
              decoder_start_token_id=3, relative_attention_num_buckets=12, relative_attention_max_distance=20)
 MODELS = {
     "t5": dict(SMALL, feed_forward_proj="relu", tie_word_embeddings=True),
-    # In GGUF, too, where the largest distance is always this one.
+    # Also in GGUF, where the largest distance is always this one.
     "t5_gated": dict(SMALL, feed_forward_proj="gated-gelu", tie_word_embeddings=False,
                      relative_attention_max_distance=128),
-    # As the library writes it today: a tied head beside one of the model's own, and nothing scaled.
+    # As the library writes it today: a tied head next to a separate one, and no scaling.
     "mt5": dict(SMALL, feed_forward_proj="gated-gelu", tie_word_embeddings=True),
 }
 
 
 def fill(model, seed):
-    """Random weights, exact in float16; queries and keys are sharpened, biases of distances and norms strong."""
+    """Random weights, exact in float16; queries and keys are sharpened, distance biases and norms strong."""
     generator = torch.Generator().manual_seed(seed)
     for name, tensor in model.state_dict().items():
         noise = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
@@ -44,7 +44,7 @@ def fill(model, seed):
         elif "relative_attention_bias" in name or name.endswith(("shared.weight", "embed_tokens.weight")):
             value = noise
         else:
-            # Scores are not divided by the root of a head's size.
+            # Scores are not divided by the root of the head size.
             sharp = name.endswith((".q.weight", ".k.weight"))
             value = noise * (0.8 if sharp else 1.0) / tensor.shape[-1] ** 0.5
         tensor.copy_(value.half())
@@ -87,7 +87,7 @@ def main(out):
         config._attn_implementation = "eager"
         model = fill(getattr(transformers, f"{kind}ForConditionalGeneration")(config), seed + 500).double()
         own_head = name == "mt5" or not options["tie_word_embeddings"]
-        if own_head:  # which the library no longer makes, but files have
+        if own_head:  # no longer created by the library, but present in files
             head = torch.randn(model.shared.weight.shape, generator=torch.Generator().manual_seed(seed + 600))
             model.lm_head.weight = torch.nn.Parameter((head / 32**0.5).half().double())
         with torch.no_grad():

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""What `ringside eval` should say of the texts in eval/: the same three figures by transformers, in float32.
+"""Expected results of `ringside eval` for the texts in eval/: the same three figures by transformers, in float32.
 
-    make_eval_golden.py MODEL.gguf      of the default model (scripts/model): eval/smollm2.json; and eval/tiny.json of the system
+    make_eval_golden.py MODEL.gguf      for the default model (scripts/model): eval/smollm2.json; and eval/tiny.json for
+    the system
                                         tests' model, whose weights are float32
 
-Windows are those of transformers' documentation (Perplexity of fixed-length models), the last word and the choices are scored as
-lm-evaluation-harness does (lambada_openai, multiple_choice with acc and acc_norm). Every text is run by itself. `margins` says how
-near a decision is: of a last word, how much likelier its least likely token is than the best other one (negative: less
-likely); of a question, how much likelier the right choice is than the best other one. What rounding may turn around is seen there.
-Needs numpy, gguf, tokenizers, torch and transformers.
+Windows are those of transformers' documentation (Perplexity of fixed-length models); the last word and the choices are
+scored like lm-evaluation-harness (lambada_openai, multiple_choice with acc and acc_norm). Every text is run separately.
+`margins` are the distances of decisions from a tie: for a last word, how much likelier its least likely token is than
+the best alternative (negative: less likely); for a question, how much likelier the right choice is than the best other
+one. They show which decisions rounding may flip. Needs numpy, gguf, tokenizers, torch and transformers.
 """
 import json
 import math
@@ -51,13 +52,14 @@ class Scorer:
         return self.tokenizer.encode(text, add_special_tokens=False).ids
 
     def rows(self, ids):
-        """Log probabilities [len(ids) - 1, vocabulary] of what follows each id but the last."""
+        """Log probabilities [len(ids) - 1, vocabulary] of the next token after each id but the last."""
         with torch.no_grad():
             logits = self.model(torch.tensor([ids])).logits[0, :-1]
         return torch.log_softmax(logits.double(), -1).numpy()
 
     def continuation(self, context, text):
-        """Log probabilities of the tokens of `text` behind `context`, and those of the best other token at each place."""
+        """Log probabilities of the tokens of `text` after `context`, and those of the best alternative
+        at each place."""
         ids, begin = self.ids(context + text), len(self.ids(context))
         assert self.ids(context) == ids[:begin], "a token lies across the border"
         rows, targets = self.rows(ids)[begin - 1:], np.array(ids[begin:])

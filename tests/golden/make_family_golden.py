@@ -3,11 +3,11 @@
 
     make_family_golden.py [FOLDER [NAME ...]]            needs torch, transformers, safetensors, numpy, gguf
 
-One model a family, or a variant of it, with every trait that sets the family apart turned on and strong enough to show:
-windows and rotations of layers that differ, caps that bite, multipliers far from 1. Per model config.json, float16
-safetensors (every weight is exact in it) and logits.f32: float32 [len(IDS), vocab], the logits after each of the ids of
-make_golden.py, from a float64 run where the implementation allows one. Of those in GGUF_FAMILIES also model.gguf, with
-the names and keys that llama.cpp's converters give them (the gguf package knows them).
+One model per family or variant, with every distinguishing trait enabled and strong enough to show: different windows
+and rotations per layer, effective caps, multipliers far from 1. Per model config.json, float16 safetensors (every
+weight is exact in it) and logits.f32: float32 [len(IDS), vocab], the logits after each of the ids of make_golden.py,
+from a float64 run if the implementation supports one. For those in GGUF_FAMILIES also model.gguf, with the names and
+keys of llama.cpp's converters (known to the gguf package).
 """
 import os
 import shutil
@@ -21,7 +21,7 @@ import transformers
 from make_golden import IDS, VOCAB
 
 COMMON = dict(vocab_size=VOCAB, bos_token_id=1, eos_token_id=2, pad_token_id=0)
-# The names that most families use, and the older ones.
+# The parameter names of most families, and the older ones.
 SMALL = dict(COMMON, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
              max_position_embeddings=256)
 GROUPED = dict(SMALL, num_key_value_heads=2)
@@ -32,7 +32,7 @@ def layers(*kinds):
     return [f"{kind}_attention" for kind in kinds]
 
 
-# name: (what transformers calls it, its configuration)
+# name: (its name in transformers, its configuration)
 FAMILIES = {
     "mistral_window": ("Mistral", dict(GROUPED, head_dim=8, sliding_window=12)),
     "gemma": ("Gemma", dict(GROUPED, head_dim=16)),
@@ -104,14 +104,14 @@ FAMILIES = {
                                     multi_query=False, parallel_attn=False, new_decoder_architecture=False,
                                     bias=True)),
 }
-FLOAT32 = {"xglm"}  # masks with a number that no float64 run takes
-SDPA = {"falcon_alibi"}  # the eager one of transformers 5.24 adds the slopes' biases twice
+FLOAT32 = {"xglm"}  # its mask value overflows in a float64 run
+SDPA = {"falcon_alibi"}  # the eager implementation of transformers 5.24 adds the slopes' biases twice
 TEXT_CONFIGS = {"Gemma3": "Gemma3TextConfig"}
 
 
 def fill(model, seed):
-    """Random weights, exact in float16: matrices keep the size of their input, queries and keys are sharpened, norms lie
-    around what leaves their input as it is."""
+    """Random weights, exact in float16: matrices preserve the scale of their input, queries and keys are sharpened,
+    norms are around the identity."""
     generator = torch.Generator().manual_seed(seed)
     around = 0 if type(model).__name__.startswith("Gemma") else 1
     for name, tensor in model.state_dict().items():
@@ -151,7 +151,7 @@ GGUF_FAMILIES = {
 
 
 def in_blocks(rows, heads, kv_heads):
-    """From the queries, key and value of one group after another to all queries, all keys, all values."""
+    """From one group's queries, key and value after another to all queries, all keys, all values."""
     width = rows.shape[0] // (heads + 2 * kv_heads)
     groups = rows.reshape(kv_heads, heads // kv_heads + 2, width, *rows.shape[1:])
     parts = groups[:, :-2], groups[:, -2], groups[:, -1]
@@ -165,7 +165,7 @@ def interleaved(rows, heads):
 
 
 def gpt_oss_experts(key, value):
-    """Outputs by inputs, gates and ups apart."""
+    """Outputs by inputs, gate and up separate."""
     bias = key.endswith("_bias")
     key = key.removesuffix("_bias") + (".bias" if bias else ".weight")
     value = value if bias else value.swapaxes(1, 2)
@@ -207,7 +207,7 @@ def gguf_tensors(name, architecture, model):
 
 
 def write_gguf(path, name, architecture, model, blocks={}):
-    """`blocks`: of tensors that are stored in MXFP4."""
+    """`blocks`: tensors stored in MXFP4."""
     config = model.config
     writer = gguf.GGUFWriter(path, architecture)
     get = lambda *keys: next((getattr(config, k) for k in keys if getattr(config, k, None) is not None), None)
@@ -284,7 +284,7 @@ def main(out, names):
         folder.mkdir(parents=True)
         if name in GGUF_FAMILIES:
             write_gguf(folder / "model.gguf", name, GGUF_FAMILIES[name], model)
-        model.half().save_pretrained(folder)  # last: it rounds what is computed, too
+        model.half().save_pretrained(folder)  # last, because it also rounds the weights used for the computation
         (folder / "generation_config.json").unlink(missing_ok=True)
         logits.astype("<f4").tofile(folder / "logits.f32")
     total = sum(p.stat().st_size for p in out.rglob("*") if p.is_file())

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes a Hugging Face folder of GPT-2, OPT, BLOOM, GPT-J, GPT-NeoX or T5 as a checkpoint folder of FasterTransformer.
+"""Writes a Hugging Face folder of GPT-2, OPT, BLOOM, GPT-J, GPT-NeoX or T5 as a FasterTransformer checkpoint folder.
 
     make_faster_transformer.py FOLDER TO [--gpus N...] [--type fp32|fp16|bf16]
 
-Follows the layout of FasterTransformer's guides and converters, and shares nothing with ours. Matrices lie [in, out];
-queries, keys and values are [in, 3, out]; what several GPUs share is cut along the last of these but for the two
-matrices that give to the stream, which are cut along their inputs. TO/N-gpu gets config.ini and a file for each tensor
-or piece. Needs nothing but Python; made for small models.
+Follows the layout of FasterTransformer's guides and converters, and shares no code with ours. Matrices are [in, out];
+queries, keys and values are [in, 3, out]; several GPUs shard along the last of these, except for the two matrices that
+write to the residual stream, which are sharded along their inputs. TO/N-gpu gets config.ini and a file for each tensor
+or shard. Needs only Python; meant for small models.
 """
 import argparse
 import array
@@ -54,7 +54,7 @@ class Folder:
         (self.path / f"{self.prefix}{name}.bin").write_bytes(as_bytes(values, self.kind))
 
     def cut(self, name, values, rows):
-        """Every one of `rows` equal stretches is cut into as many parts as there are GPUs."""
+        """Splits each of `rows` equal stretches into one part per GPU."""
         stretch = len(values) // rows
         part = stretch // self.gpus
         assert rows * part * self.gpus == len(values), f"{name} cannot be shared by {self.gpus} GPUs"
@@ -167,8 +167,8 @@ def settings(config, heads, hidden, vocab, ffn, layers):
 
 
 def write_t5(folder, config, tensors):
-    """Names as in Hugging Face's files; what several GPUs share has a number. Of the decoder's own attention queries, keys and
-    values are one; biases of distances lie head by head; the embedding is there both ways round."""
+    """Names as in Hugging Face's files; sharded files have a number. The decoder's self-attention queries, keys and
+    values are one matrix; distance biases are stored head by head; the embedding is stored in both orientations."""
     gated, attention = config["feed_forward_proj"].startswith("gated"), "SelfAttention."
     for name, (shape, values) in tensors.items():
         if name == "shared.weight":
@@ -215,7 +215,7 @@ def write(source, to, gpus=1, kind="fp32"):
     first = prefix + family["layer"].format(0)
     folder = Folder(Path(to) / f"{gpus}-gpu", gpus, kind)
     folder.whole("wte", embedding)
-    for name, ours in (("wpe", 0), ("embed_positions", 2 * hidden)):  # OPT's first two rows are none
+    for name, ours in (("wpe", 0), ("embed_positions", 2 * hidden)):  # OPT's first two rows are unused
         if f"{prefix}{name}.weight" in tensors:
             folder.whole("wpe", tensors[f"{prefix}{name}.weight"][1][ours:])
     for part in ("weight", "bias"):

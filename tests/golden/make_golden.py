@@ -3,10 +3,11 @@
 
     make_golden.py [FOLDER]            needs torch, transformers, safetensors, numpy, gguf
 
-Every model is small enough to keep (about 100 KB) and has attention sharp enough that one lost key shows in the logits.
-Per model: config.json and safetensors (Hugging Face) or one GGUF file, and logits.f32: float32 [len(IDS), vocab], the
-logits after each of the ids below, from a float64 run. Variants of a model that differ in rotation only keep just their
-config.json and logits.f32. GGUF files of quantised types are compared with the logits of their dequantised weights.
+Every model is small enough to store (about 100 KB) and has attention sharp enough that one lost key shows in the
+logits. Per model: config.json and safetensors (Hugging Face) or one GGUF file, and logits.f32: float32 [len(IDS),
+vocab], the logits after each of the ids below, from a float64 run. Variants that differ only in rotation have just
+their config.json and logits.f32. GGUF files of quantized types are compared with the logits of their dequantized
+weights.
 """
 import json
 import os
@@ -23,14 +24,15 @@ from transformers import (AutoModelForCausalLM, GPT2Config, GPT2LMHeadModel, Lla
 
 VOCAB, LENGTH = 96, 40
 IDS = [(i * i * 7 + i * 13 + 5) % VOCAB for i in range(LENGTH)]
-# What the GPT-2 and Llama models share.
+# Shared by the GPT-2 and Llama models.
 SMALL = dict(vocab_size=VOCAB, bos_token_id=1, eos_token_id=2)
 LLAMA = dict(SMALL, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
              num_key_value_heads=2, head_dim=16, max_position_embeddings=2048, rms_norm_eps=1e-5)
 
 
 def fill(model, seed):
-    """Random weights: matrices keep the size of their input, queries and keys are sharpened, norms lie around 1."""
+    """Random weights: matrices preserve the scale of their input, queries and keys are sharpened,
+    norms are around 1."""
     generator = torch.Generator().manual_seed(seed)
     state = model.state_dict()
     for name, tensor in state.items():
@@ -47,7 +49,7 @@ def fill(model, seed):
             inputs = tensor.shape[0] if isinstance(model, GPT2LMHeadModel) and "lm_head" not in name else tensor.shape[1]
             sharp = any(part in name for part in ("q_proj", "k_proj", "c_attn"))
             value = noise * (1.6 if sharp else 1.0) / np.sqrt(inputs)
-        # Whole multiples of 2^-12 read the same everywhere.
+        # Multiples of 2^-12 are exact in every format.
         tensor.copy_((value * 4096).round() / 4096)
     model.load_state_dict(state)
     return model.eval()
@@ -72,7 +74,7 @@ def write_hf(out, name, model, **options):
 
 
 def write_variant(out, name, base, **changes):
-    """The weights of `base` under another rotation: only its config and its logits are kept."""
+    """The weights of `base` with another rotation: only its config and its logits are stored."""
     config = type(base.config).from_dict(dict(base.config.to_dict(), **changes))
     model = type(base)(config)
     model.load_state_dict(base.state_dict())
@@ -114,7 +116,7 @@ def interleave(rows, heads):
 
 
 def write_gguf(path, model, architecture, type_of=lambda name: "F32", rope_factors=None):
-    """The model as its converter would write it. type_of says the type of each matrix."""
+    """The model as its converter would write it. type_of returns the type of each matrix."""
     config = model.config
     writer = gguf.GGUFWriter(path, architecture)
     writer.add_name(path.stem)
@@ -165,21 +167,21 @@ def add(writer, name, value, type_name):
         writer.add_tensor(name, data, raw_dtype=kind)
 
 
-# Of random blocks of a type whose float16 scale is 1: the spread; where that scale lies, and the one of minima, with which
-# values lie around 0, in units of it.
+# For random blocks of a type with a float16 scale of 1: the spread; the offset of the scale; offset and value of the
+# minimum's scale that centres the values, in units of it.
 SPREADS = {"Q4_K": (200, 0, (2, 7.5)), "Q5_K": (400, 0, (2, 15.5)), "Q6_K": (1300, 208, None), "Q2_K": (15, 80, (82, 1.5)),
            "Q3_K": (42, 108, None), "IQ4_NL": (72, 0, None), "IQ4_XS": (1300, 0, None), "MXFP4": (5.5, None, None)}
 
 
 def random_blocks(value, type_name):
-    """Random blocks of about the spread of `value`: the type's every bit is used and any block is a valid one."""
+    """Random blocks with about the spread of `value`: every bit of the type is used, and every block is valid."""
     rng = np.random.default_rng(abs(hash_of(value)) % 2**32)
     spread, place, minimum = SPREADS[type_name]
     values, block_bytes = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[type_name]]
     rows, blocks = value.shape[0], value.shape[1] // values
     data = rng.integers(0, 256, (rows, blocks, block_bytes), dtype=np.uint8)
     scale = np.full((rows, blocks, 1), value.std() / spread, np.float16)
-    if place is None:  # MXFP4: a power of two, of which values are half
+    if place is None:  # MXFP4: a power of two in units of half the values
         data[..., 0] = 128 + np.round(np.log2(value.std() / spread)) + rng.integers(-1, 2, (rows, blocks))
     else:
         data[..., place : place + 2] = scale.view(np.uint8)
@@ -194,7 +196,7 @@ def hash_of(value):
 
 
 def load_dequantised(path, model):
-    """The model with the file's dequantised weights (llama only)."""
+    """The model with the file's dequantized weights (llama only)."""
     state = {}
     by_name = {t.name: t for t in gguf.GGUFReader(path).tensors}
     for name, tensor in model.state_dict().items():

@@ -3,9 +3,9 @@
 
     make_megatron_golden.py [FOLDER]            needs torch, safetensors
 
-megatron/ has the folder of an iteration that two GPUs wrote (checkpoint version 3), with arguments, an optimiser's state
-and objects of classes that no reader can know; megatron/older what the first version wrote, in float16;
-megatron/gpt.nemo the archive of one GPU. All are written by torch.save.
+megatron/ has an iteration's folder written by two GPUs (checkpoint version 3), with arguments, an optimizer's state and
+objects of classes unknown to any reader; megatron/older the first version's format, in float16; megatron/gpt.nemo the
+archive of one GPU. All are written by torch.save.
 """
 import argparse
 import enum
@@ -94,7 +94,7 @@ def main():
             "optimizer": {"state": {0: {"step": 100, "exp_avg": torch.zeros(3)}}, "param_groups": [{"lr": 1e-4}]},
             "rng_state": [{"torch": torch.zeros(8, dtype=torch.uint8), "python": (3, (1, 2), None)}],
         }, to / f"iter_0000100/mp_rank_{gpu:02}")
-        # As the first version had it: [3, heads, width] rows in each part, other names, and no version.
+        # The first version's layout: [3, heads, width] rows in each part, other names, and no version.
         older = {name.replace("self_attention", "attention"): value.half() for name, value in plain.items()}
         model = language_model("transformer", {})
         model["transformer"] = {name: older_share(name, value, gpu) for name, value in older.items()}

@@ -1,16 +1,18 @@
 #!/usr/bin/env python3
-"""Makes the tiny models of packed/, whose weights have 4 bits as AWQ, GPTQ and gpt-oss keep them, and their logits.
+"""Makes the tiny models of packed/, with 4-bit weights in the formats of AWQ, GPTQ and gpt-oss, and their logits.
 
     make_packed_golden.py [FOLDER]            needs torch, transformers, safetensors, numpy, gguf
 
 Per model config.json, model.safetensors and logits.f32: float32 [len(IDS), vocab], the logits after each of the ids of
-make_golden.py, from a float64 run of the reference implementation with what the packed weights stand for:
+make_golden.py, from a float64 run of the reference implementation with the dequantized weights:
 
-    AWQ, GPTQ   scale * (q - zero), one scale and zero point for each output and group of inputs. One matrix of each model
-                is kept as float32 in k_proj.f32, outputs by inputs: every value is exact in it.
-    MXFP4       scale * value of E2M1, one scale, a power of two, for 32 inputs of an output. model.gguf is the same model.
+    AWQ, GPTQ   scale * (q - zero), one scale and zero point for each output and group of inputs. One matrix of each
+    model
+                is stored as float32 in k_proj.f32, outputs by inputs: every value is exact in it.
+    MXFP4       scale * value of E2M1, one scale, a power of two, for 32 inputs of an output. model.gguf is the same
+    model.
 
-Integers and zero points are random, and so is, with act-order, which group an input belongs to.
+Integers and zero points are random, and so is, with act-order, the group of each input.
 """
 import json
 import shutil
@@ -41,7 +43,7 @@ MODELS = {
 
 
 def packed(numbers, axis, order=range(8)):
-    """Eight numbers of 4 bits along `axis` to an int32, the one at order[i] in bits 4 i ... 4 i + 3."""
+    """Packs eight 4-bit numbers along `axis` into an int32, the one at order[i] in bits 4 i ... 4 i + 3."""
     numbers = np.moveaxis(numbers, axis, -1).astype(np.uint32)
     eights = numbers.reshape(*numbers.shape[:-1], -1, 8)
     words = sum(eights[..., place] << np.uint32(4 * i) for i, place in enumerate(order))
@@ -49,7 +51,7 @@ def packed(numbers, axis, order=range(8)):
 
 
 def quantised(rng, outputs, inputs, config):
-    """A random matrix: the tensors that hold it, and what it is, outputs by inputs."""
+    """A random matrix: its packed tensors, and its values, outputs by inputs."""
     group, method = config["group_size"], config["quant_method"]
     groups = inputs // group
     q = rng.integers(0, 16, (inputs, outputs))
@@ -101,7 +103,7 @@ def write_llama(folder, seed, config):
 
 
 def mxfp4(rng, experts, outputs, inputs):
-    """Random blocks of E2M1 as the file has them: blocks, of which a byte holds two consecutive inputs, and scales."""
+    """Random E2M1 blocks in the file's format: blocks whose bytes hold two consecutive inputs, and scales."""
     blocks = rng.integers(0, 256, (experts, outputs, inputs // 32, 16), np.uint8)
     spread = np.log2(2.9 * np.sqrt(inputs))
     scales = (127 - np.round(spread) + rng.integers(-1, 2, blocks.shape[:3])).astype(np.uint8)
@@ -109,7 +111,7 @@ def mxfp4(rng, experts, outputs, inputs):
 
 
 def as_gguf(blocks, scales):
-    """The same as blocks of GGUF, of which a byte holds inputs i and i + 16."""
+    """As GGUF blocks, whose bytes hold inputs i and i + 16."""
     codes = np.stack([blocks & 15, blocks >> 4], -1).reshape(*blocks.shape[:-1], 2, 16)
     data = np.concatenate([scales[..., None], codes[..., 0, :] | codes[..., 1, :] << 4], -1)
     return data.reshape(*blocks.shape[:2], -1)

@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Makes soft prompts for the tiny models of this folder with PEFT, and the logits that the reference implementation has
-under them.
+"""Makes soft prompts for the tiny models of this folder with PEFT, and the reference implementation's logits with them.
 
     make_soft_prompt_golden.py [FOLDER]            needs torch, transformers, peft, numpy
 
 Per model a folder in soft_prompts/ as PEFT writes it (adapter_config.json, adapter_model.safetensors) and logits.f32:
-float32 [len(IDS), vocab], the logits after each of the ids of ids.json behind the prompt, from a float64 run.
+float32 [len(IDS), vocab], the logits after each of the ids of ids.json following the prompt, from a float64 run.
 """
 import json
 import sys
@@ -16,8 +15,8 @@ import torch
 from peft import PromptEncoderConfig, PromptTuningConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
-# Families that differ in what becomes of an embedded token: nothing, positions, a norm, its scale alone, a scale of
-# whatever comes in.
+# Families that process an embedded token differently: unchanged, with positions, with a norm, with a scale of its own,
+# with a scale of every input.
 MODELS = {"llama": (6, False), "gpt2": (5, True), "families/bloom": (3, False), "families/gemma2": (4, False),
           "families/granite": (7, True)}
 

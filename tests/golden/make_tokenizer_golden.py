@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Writes what tests/engine/text/tokenizer_golden_test.cpp compares against: digests of token ids that the Python `tokenizers`
-and `sentencepiece` libraries give for thousands of strings.    make_tokenizer_golden.py MODEL.gguf [NAME]
-With NAME only the sets whose names begin so are made.
+"""Writes the references of tests/engine/text/tokenizer_golden_test.cpp: digests of the token ids that the Python
+`tokenizers` and `sentencepiece` libraries give for thousands of strings.
+    make_tokenizer_golden.py MODEL.gguf [NAME]
+With NAME it makes only the sets whose names start with it.
 
-The strings come from a generator that the test has too (class Strings), so only digests are kept: 32 bits a string. For
-SmolLM2 the tokenizer is built from the model's own vocabulary. For the other families small tokenizers are trained here
-on generated text, with the families' pre-tokenizer patterns, and kept in tokenizer/<name>/.
-Needs gguf, tokenizers, sentencepiece, mistral-common."""
+The strings come from a generator that the test has too (class Strings), so only digests are stored: 32 bits per string.
+For SmolLM2 the tokenizer is built from the model's own vocabulary. For the other families small tokenizers are trained
+here on generated text, with the families' pre-tokenizer patterns, and stored in tokenizer/<name>/. Needs gguf,
+tokenizers, sentencepiece, mistral-common."""
 import base64
 import codecs
 import io
@@ -35,7 +36,8 @@ O200K = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}
 
 
 class Strings:
-    """String number i of the test: bytes, some of them no UTF-8. A fixed generator (splitmix64), the same in C++."""
+    """String number i of the test: bytes, some of them invalid UTF-8. A fixed generator (splitmix64),
+    identical in C++."""
 
     def __init__(self):
         self.fragments = [f.encode() for f in SOURCE["fragments"]]
@@ -113,8 +115,8 @@ def write_digests(name, count, numbers_of):
 
 
 def decoded(data):
-    """The characters that Python sees, then how many bytes of text each byte completes. Python holds half a surrogate back
-    for one byte longer than it needs to: there only the characters count."""
+    """The characters that Python decodes, then the number of text bytes completed by each byte. Python holds back half
+    a surrogate one byte longer than necessary: there only the characters count."""
     text = list(data.decode("utf-8", "replace").encode())
     if re.search(rb"\xed[\xa0-\xbf]", data):
         return text
@@ -123,7 +125,7 @@ def decoded(data):
 
 
 def encoded(tokenizer):
-    """Ids as content (special tokens are text), a mark, ids as markup."""
+    """Ids as content (special tokens are text), a separator, ids as markup."""
     def numbers(data):
         text = data.decode("utf-8", "replace")
         tokenizer.encode_special_tokens = True
@@ -194,8 +196,8 @@ def keep(name, tokenizer, count, config=None, spaced_merges=False):
 
 
 def character_bpe(ranked, normaliser, pre_tokenizer):
-    """A SentencePiece-like tokenizer as model converters make it: every split of a token into two is a merge, ranked by
-    the token's score. `ranked`: tokens, best first, after the special and byte tokens."""
+    """A SentencePiece-like tokenizer as model converters build it: every split of a token into two is a merge, ranked
+    by the token's score. `ranked`: tokens, best first, after the special and byte tokens."""
     from tokenizers import Tokenizer, decoders, models
     tokens = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)] + ranked
     ids = {t: i for i, t in enumerate(tokens)}
@@ -225,7 +227,7 @@ def sentencepiece_model():
 
 
 def keep_sentencepiece(name, processor, count):
-    """The vocabulary as a GGUF file of nothing but metadata, the digests from the sentencepiece library."""
+    """The vocabulary as a metadata-only GGUF file, the digests from the sentencepiece library."""
     import gguf
     size = processor.get_piece_size()
     tokens, scores, kinds = [], [], []
@@ -252,8 +254,8 @@ def keep_sentencepiece(name, processor, count):
 
 
 def normalisation_rules():
-    """A small charsmap of every kind of rule: white space, what vanishes, compatibility forms, and marks that are joined
-    to their letters. (SentencePiece's own nmt_nfkc takes 240 kB.)"""
+    """A small charsmap with every kind of rule: white space, deleted characters, compatibility forms, and combining
+    marks. (SentencePiece's own nmt_nfkc takes 240 kB.)"""
     rules = {c: " " for c in "\t\n\r\f\u00a0\u1680\u2003\u2028\u202f\u3000\ufeff"}
     rules |= {c: "" for c in "\x01\x02\x7f\u0085\u200b\u00ad"}
     for low, high in ((0xA0, 0x24F), (0x1E00, 0x1EFF), (0x2070, 0x218F), (0xFB00, 0xFB4F), (0xFF01, 0xFF9F)):
@@ -278,7 +280,7 @@ def unigram_model(**options):
 
 
 def strip_trainer(model):
-    """The model without the rules' source, which the trainer keeps beside the compiled ones."""
+    """The model without the rules' source, which the trainer stores next to the compiled ones."""
     from sentencepiece import sentencepiece_model_pb2
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)
     proto.normalizer_spec.normalization_rule_tsv = ""
@@ -286,8 +288,8 @@ def strip_trainer(model):
 
 
 def keep_model(name, model, count):
-    """SentencePiece's file itself; ids and, where none is unknown and U+2581, which means a space, is not in the text, a
-    mark and the bytes of their text."""
+    """SentencePiece's file itself; ids and, unless one is unknown or the text contains U+2581, which represents a
+    space, a separator and the bytes of their text."""
     import sentencepiece
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     (HERE / f"{name}.model").write_bytes(model)
@@ -302,8 +304,8 @@ def keep_model(name, model, count):
 
 
 def unigram_json(model, content):
-    """What transformers makes of SentencePiece's file. With `content`, special tokens are spelled as no text is: there
-    we never find one, and the library would."""
+    """transformers' conversion of SentencePiece's file. With `content`, special tokens get a spelling that occurs in no
+    text: there we never match one, but the library would."""
     from sentencepiece import sentencepiece_model_pb2
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)
@@ -323,7 +325,7 @@ def unigram_json(model, content):
 
 
 def encoded_apart(*pair):
-    """With tokenizers that were read from JSON, whose reader rounds the scores in its own way."""
+    """With tokenizers read from JSON, whose parser rounds the scores in its own way."""
     from tokenizers import Tokenizer
     content, markup = (Tokenizer.from_str(tokenizer.to_str()) for tokenizer in pair)
 
@@ -335,7 +337,7 @@ def encoded_apart(*pair):
 
 
 def older(tokenizer):
-    """As transformers made it earlier: white space separates words and is gone."""
+    """As transformers built it earlier: white space separates words and is dropped."""
     from tokenizers import Regex, normalizers, pre_tokenizers
     precompiled = normalizers.Precompiled(base64.b64decode(
         json.loads(tokenizer.to_str())["normalizer"]["normalizers"][0]["precompiled_charsmap"]))
@@ -346,7 +348,7 @@ def older(tokenizer):
 
 
 def keep_unigram_gguf(name, model):
-    """The same as a GGUF file of nothing but metadata."""
+    """The model as a metadata-only GGUF file."""
     import gguf
     from sentencepiece import sentencepiece_model_pb2
     proto = sentencepiece_model_pb2.ModelProto.FromString(model)
@@ -383,7 +385,7 @@ def unigrams():
 
 
 def keep_gguf(name, tokenizer, pre):
-    """The same vocabulary as tokenizer.json's, as a GGUF file of nothing but metadata."""
+    """The vocabulary of tokenizer.json as a metadata-only GGUF file."""
     import gguf
     data = json.loads(tokenizer.to_str())
     added = {t["id"]: t for t in data["added_tokens"]}
@@ -429,8 +431,8 @@ def sentencepiece():
 
 
 def mistral_tekken():
-    """A tekken.json of the vocabulary of tekken/, its digests from mistral-common. That library wants a rank for each byte
-    first."""
+    """A tekken.json of the vocabulary of tekken/, with digests from mistral-common. That library requires a rank for
+    each byte first."""
     from mistral_common.tokens.tokenizers.tekken import Tekkenizer
     vocabulary = json.loads((HERE / "tekken" / "tokenizer.json").read_text())["model"]["vocab"]
     byte_of = spelled_bytes()

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes what tests/engine/text/tokenizer_steps_test.cpp compares against: digests of the token ids that the library
-`tokenizers` gives for a few hundred strings, for every step of a tokenizer.json, for every name of a pre-tokenizer in GGUF
-files, and for the flags of added tokens.    make_tokenizer_steps_golden.py
+"""Writes the references of tests/engine/text/tokenizer_steps_test.cpp: digests of the token ids that the library
+`tokenizers` gives for a few hundred strings, for every step of a tokenizer.json, for every pre-tokenizer name in GGUF
+files, and for the flags of added tokens.
+    make_tokenizer_steps_golden.py
 
-One vocabulary serves all byte-level cases. It is trained on whole lines, so that its merges cross every border that a
-step should have cut. Those on characters have Llama 2's and T5's small ones. Needs tokenizers."""
+One vocabulary serves all byte-level cases. It is trained on whole lines, so that its merges cross every boundary at
+which a step should split. The character-level ones use Llama 2's and T5's small vocabularies. Needs tokenizers."""
 import json
 
 import numpy as np
@@ -101,7 +102,7 @@ BEHAVIORS = ("Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Con
 
 
 def named_cases():
-    """Name, then what a tokenizer.json has in place of the small byte-level one's."""
+    """Name, then the parts of a tokenizer.json that replace those of the small byte-level one."""
     for name, patterns in PATTERNS.items():
         made = [step("Digits", individual_digits=True) if p == "digits" else split(p) for p in patterns]
         yield "gguf:" + name, "bytes", {

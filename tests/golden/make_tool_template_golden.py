@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes what tests/session/chat/tool_template_test.cpp compares against: templates in Jinja that tell tools, written here to
-behave as those of Qwen, Llama 3.1 and Mistral do, conversations with calls and results, and what jinja2 makes of them with
-transformers' `tojson`. Needs jinja2."""
+"""Writes the references of tests/session/chat/tool_template_test.cpp: Jinja templates with tools, written here to
+behave like those of Qwen, Llama 3.1 and Mistral, conversations with calls and results, and jinja2's rendering of them
+with transformers' `tojson`. Needs jinja2."""
 import json
 import random
 from pathlib import Path
@@ -138,7 +138,7 @@ LLAMA = """\
     {{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' }}
 {%- endif %}
 """
-# SPACE is one in the version of SentencePiece, and none in that of Tekken.
+# SPACE is a space in the SentencePiece version, and empty in the Tekken one.
 MISTRAL = """\
 {%- if messages[0]["role"] == "system" %}
     {%- set system_message = messages[0]["content"] %}
@@ -186,7 +186,7 @@ TEKKEN = MISTRAL.replace("SPACE", "").replace("ANSWER", 'message["content"] + eo
 
 
 def at_the_first(source):
-    """What is told in front of the last question told in front of the first, as a cache needs it that only grows."""
+    """Moves text before the last question to before the first, as an append-only cache requires."""
     return source.replace("user_messages[-1]", "user_messages[0]").replace("loop.last and system", "loop.first and system")
 
 
@@ -226,9 +226,9 @@ def conversation(rng):
 
 
 def later_conversation(rng, family, moves):
-    """As Llama and Mistral have them: one call at a time or several, each with an id. `moves`: the template tells things in front
-    of the last question; then there is one, and a system message only with nothing behind it. Questions differ, for the template
-    knows them by what they say."""
+    """In the style of Llama and Mistral: one call at a time or several, each with an id. `moves`: the template puts
+    text before the last question; then there is only one, and a system message only if nothing follows it. Questions
+    differ, because the template identifies them by their text."""
     messages = [{**m, "content": f"{i} {m['content']}"} if m["role"] == "user" else m for i, m in enumerate(conversation(rng))]
     if moves:
         questions = [i for i, m in enumerate(messages) if m["role"] == "user"]
@@ -252,7 +252,7 @@ def later_conversation(rng, family, moves):
 
 
 def plain_text(tool):
-    """A tool whose description Mistral's template, which prints it as it stands, makes JSON of."""
+    """A tool whose description is valid inside JSON, because Mistral's template prints it verbatim."""
     function = dict(tool["function"])
     if "description" in function:
         function["description"] = function["description"].replace('"', "'")
@@ -266,7 +266,7 @@ def main():
 
     def add(name, source, messages, tools, facts):
         text = environment.from_string(source).render(messages=messages, tools=tools, add_generation_prompt=True, **facts)
-        # Calls as a client gives them: their arguments are text.
+        # Calls as a client sends them: their arguments are text.
         given = [{**m, "tool_calls": [[c["name"], tojson(c["arguments"])] + ([c["id"]] if "id" in c else []) for c in m.get("tool_calls", [])]}
                  for m in messages]
         cases.append({"template": name, "tools": [tojson(t) for t in tools], "messages": given, "text": text})

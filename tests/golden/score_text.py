@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The float side of tests/bench/score_main.cpp.
 
-    score_text.py plain SOURCE OUT.txt             prose of an HTML page (code left out), of gzipped or of plain text
-    score_text.py score MODEL.gguf IDS.i32 [BLOCK] loss of the ids in fresh contexts of BLOCK, weights dequantised
+    score_text.py plain SOURCE OUT.txt             prose of an HTML page (without code), of gzipped or of plain text
+    score_text.py score MODEL.gguf IDS.i32 [BLOCK] loss of the ids in fresh contexts of BLOCK, with dequantized weights
 
 Needs numpy, gguf, torch and transformers for `score`. The ids come from score_main --write-ids.
 """
@@ -17,7 +17,7 @@ import numpy as np
 
 
 class Prose(html.parser.HTMLParser):
-    """Text of headings, paragraphs and list items; nothing of code blocks, scripts, navigation and tables."""
+    """Text of headings, paragraphs and list items; without code blocks, scripts, navigation and tables."""
     LEFT_OUT = {"pre", "script", "style", "nav", "table", "head", "button"}
     BLOCKS = {"p", "li", "h1", "h2", "h3", "h4", "blockquote"}
 
@@ -50,7 +50,7 @@ def plain(source, out):
 
 
 def load(path):
-    """LlamaForCausalLM of a llama-architecture GGUF file: q and k rows back from interleaved rotation pairs."""
+    """LlamaForCausalLM of a llama-architecture GGUF file: restores q and k rows from interleaved rotation pairs."""
     import gguf
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM

@@ -7,7 +7,7 @@
 namespace ringside {
 namespace {
 
-// Flat before the first line; beyond the last as between the last two.
+// Constant before the first entry; extrapolated after the last.
 double At(const CostModel::Table& table, double rows) {
   size_t right = 1;
   while (right + 1 < table.size() && table[right].first < rows) ++right;
@@ -77,7 +77,7 @@ Result<CostModel> CostModel::Read(const std::string& path) {
 }
 
 double CostModel::StepMs(const StepWork& work) const {
-  // As kernels/cuda/cuda_backend.cpp decides what becomes a graph.
+  // Mirrors kernels/cuda/cuda_backend.cpp's decision about graphs.
   const bool is_recorded = work.decoding == 0 && (work.rows <= 64 || work.rows % 256 == 0);
   const Table& table = work.prompts == 0 ? decode : is_recorded ? recorded : other;
   return At(table, static_cast<double>(work.rows)) + key * static_cast<double>(work.keys) + product * work.products;

@@ -1,7 +1,7 @@
-// Replays a load on a simulated device and prints what its users would have seen. Seconds of it take milliseconds.
+// Replays a load on a simulated device and prints the results seen by its users. Simulated seconds take milliseconds.
 //   engine_sim --costs llama-3-8b.h200 --conversations 128 --turns 4 [--arrivals together|spread|poisson|bursts|crowd]
 //              [--lengths fixed|sharegpt|long] [--pause-ms 10000] [--json] -- --slots 160 --memory-len 4096 ...
-// What follows -- are settings of the server.
+// The arguments after -- are server settings.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -8,14 +8,14 @@
 namespace ringside {
 namespace {
 
-// The standard's engine, not its distributions: these may differ from library to library.
+// The standard library's generator, but not its distributions, which vary between implementations.
 class Draw {
  public:
   explicit Draw(uint64_t seed) : bits_(seed) {}
   /// In [0, 1).
   double Uniform() { return static_cast<double>(bits_() >> 11) * 0x1p-53; }
   double Exponential(double mean) { return -mean * std::log1p(-Uniform()); }
-  /// With this mean, and `spread` the standard deviation of its logarithm.
+  /// With this mean, where `spread` is the standard deviation of the logarithm.
   int64_t LogNormal(double mean, double spread) {
     const double radius = std::sqrt(-2 * std::log1p(-Uniform())), angle = 2 * std::numbers::pi * Uniform();
     const double value = mean * std::exp(spread * radius * std::cos(angle) - spread * spread / 2);

@@ -9,10 +9,10 @@ namespace {
 
 int64_t Ns(double ms) { return static_cast<int64_t>(ms * 1e6); }
 
-// Through a driver's staging buffers, into memory without pages.
+// Through a driver's staging buffers, into memory that is not prefaulted.
 constexpr double kPageableBytesPerMs = 1.6e6;
 
-// Ranges of host memory, by their beginning.
+// Ranges of host memory, by start address.
 std::mutex pinned_mutex;
 std::map<const std::byte*, size_t> pinned;
 
@@ -22,7 +22,7 @@ std::unique_ptr<Backend> MakeHost() {
   return std::move(*made);
 }
 
-// Keys that the query at position t sees.
+// Number of keys that the query at position t attends to.
 int64_t Keys(const Ring& ring, int64_t t) { return ring.PinnedQueryPosition(t) + 1; }
 
 StepWork WorkOf(std::span<const StepPart> parts) {
@@ -58,7 +58,7 @@ double SimBackend::Bytes(std::span<const SlabRun> runs) const {
 }
 
 double SimBackend::PageableBytes(std::span<const SlabRun> runs) const {
-  if (!pins_) return 0;  // an engine without pinned memory: its load is not about this
+  if (!pins_) return 0;  // an engine without pinned memory: not the subject of its load
   std::lock_guard lock(pinned_mutex);
   int64_t bytes = 0;
   for (const SlabRun& run : runs) {
@@ -71,7 +71,7 @@ double SimBackend::PageableBytes(std::span<const SlabRun> runs) const {
 }
 
 CopyTicket SimBackend::Queue(CopyTicket ticket, Copy copy, double ms, double pageable, int64_t* free_ns) {
-  // It sees what the steps before it have written.
+  // It sees the writes of earlier steps.
   *free_ns = std::max({*free_ns, step_free_ns_, clock_.MonotonicNs()}) + Ns(ms + pageable / kPageableBytesPerMs);
   copy.end_ns = *free_ns;
   copies_[ticket] = copy;
@@ -115,7 +115,7 @@ void SimBackend::WaitForCopy(CopyTicket ticket) {
 
 int64_t SimBackend::RunStep(double ms, std::span<const StepPart> parts) {
   int64_t end = std::max(clock_.MonotonicNs(), step_free_ns_) + Ns(ms);
-  // Each layer waits for its own rows: the last one's come last.
+  // Each layer waits for its own rows: those of the last one arrive last.
   for (const auto& [ticket, copy] : copies_) {
     const auto uses = [&](const StepPart& part) { return part.cache->slab() == copy.slab; };
     if (std::ranges::any_of(parts, uses)) {

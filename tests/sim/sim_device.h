@@ -1,5 +1,5 @@
-// A device that computes nothing and takes the time of a cost model on a clock that is moved by hand: steps follow one
-// another, copies of slabs go beside them, one queue in each direction. The engine above is the real one. One thread.
+// A device that computes nothing and takes a cost model's time on a manual clock: steps are sequential, slab copies run
+// alongside them, one queue per direction. The engine on top is the real one. THREAD: one.
 #pragma once
 
 #include <algorithm>
@@ -16,20 +16,20 @@
 
 namespace ringside {
 
-/// Moves the clock to a time, if that is not past.
+/// Advances the clock to a time, unless it is past.
 inline void AdvanceTo(ManualClock& clock, int64_t ns) {
   clock.AdvanceNs(std::max<int64_t>(0, ns - clock.MonotonicNs()));
 }
 
-/// Copies that blocked the engine's thread, and the peak of those under way.
+/// Copies that blocked the engine's thread, and the peak of those in flight.
 struct SimCopies {
   int64_t pageable_bytes = 0;  // copied to or from host memory that is not pinned
   int64_t most_saving_bytes = 0;
   int64_t blocked_ns = 0;  // time that the calling thread spent in copies
 };
 
-/// A CPU backend whose slab copies take a device's time: beside the steps where the host memory is pinned, in the call
-/// where it is pageable. Slabs are small: one byte represents `scale` bytes of the device.
+/// A CPU backend whose slab copies take a device's time: asynchronous if the host memory is pinned, synchronous if it
+/// is pageable. Slabs are small: one byte represents `scale` bytes of the device.
 class SimBackend final : public LaggingBackend {
  public:
   SimBackend(const CostModel& cost, double scale, ManualClock& clock);
@@ -38,12 +38,12 @@ class SimBackend final : public LaggingBackend {
   CopyTicket LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) override;
   bool CopyDone(CopyTicket ticket) override;
   void WaitForCopy(CopyTicket ticket) override;
-  /// Pinned memory stays pinned for the life of the process, like its cells. Any thread.
+  /// Pinned memory stays pinned for the life of the process, like its cells. THREAD: any.
   bool PinHost(void* data, size_t bytes) override;
-  /// As CUDA's, so that a copy is cut into as many pieces.
+  /// As with CUDA, so that a copy is split into the same number of pieces.
   int64_t slab_piece_bytes() const override { return static_cast<int64_t>((8 << 20) / scale_); }
 
-  /// A step that will take `ms` has been sent: when it ends.
+  /// Launches a step that takes `ms`; returns its end.
   int64_t RunStep(double ms, std::span<const StepPart> parts);
   /// In bytes of the device.
   const SimCopies& counts() const { return counts_; }
@@ -69,7 +69,7 @@ class SimBackend final : public LaggingBackend {
   std::atomic<bool> pins_{false};
 };
 
-/// Runs another network's steps in a device's time, the host's part included.
+/// Runs another network's steps in a device's time, including the host's part.
 class SimNetwork final : public ForwardingNetwork {
  public:
   SimNetwork(const CostModel& cost, SimBackend& backend, Network& network, ManualClock& clock)
@@ -85,12 +85,12 @@ class SimNetwork final : public ForwardingNetwork {
   const CostModel& cost_;
   SimBackend& backend_;
   ManualClock& clock_;
-  std::deque<int64_t> ends_ns_;  // of the steps under way
+  std::deque<int64_t> ends_ns_;  // of the steps in flight
   double busy_ms_ = 0;
 };
 
-/// A network without arithmetic, for caches of any length: each row says which token it is of and where it stands, so
-/// that no two chunks of a snapshot are equal; the token that follows is always the same.
+/// A network without arithmetic, for caches of any length: each row encodes its token and position, so that no two
+/// chunks of a snapshot are equal; the next token is always the same.
 class FreeNetwork final : public Network {
  public:
   static constexpr int64_t kVocab = 32000;

@@ -16,7 +16,7 @@
 namespace ringside {
 namespace {
 
-/// Who asks: takes turns to the engine at their time, hears what comes of them and plans what follows.
+/// The clients: submits turns to the engine at their times, receives the results and plans the next turns.
 class Clients {
  public:
   Clients(const ClientCosts& costs, const std::vector<PlannedConversation>& load, RingWindow window, ManualClock& clock)
@@ -27,7 +27,7 @@ class Clients {
     }
   }
 
-  /// Hands over what has reached the engine by now.
+  /// Submits the turns that have reached the engine by now.
   Status Submit(EngineLoop& loop) {
     while (!events_.empty() && events_.top().at_ns <= clock_.MonotonicNs()) {
       const Event event = events_.top();
@@ -40,9 +40,9 @@ class Clients {
     }
     return Status::Ok();
   }
-  /// When the next one will; nullopt = nobody asks any more, as far as is known.
+  /// Time of the next event; nullopt = none is known.
   std::optional<int64_t> next_ns() const { return events_.empty() ? std::nullopt : std::optional(events_.top().at_ns); }
-  /// Turns that the engine has been given and has not ended.
+  /// Turns submitted to the engine that have not ended.
   int64_t answering() const { return answering_; }
   std::vector<SimTurn>& turns() { return turns_; }
 
@@ -51,12 +51,12 @@ class Clients {
     const PlannedConversation* plan;
     std::vector<TokenId> tokens;
     std::vector<int64_t> starts;
-    size_t next;         // its turn
-    double sent_ms = 0;  // that turn
+    size_t next;         // index of its turn
+    double sent_ms = 0;  // of that turn
   };
   struct Event {
     int64_t at_ns;
-    uint64_t order;  // of events at one time: as they were made
+    uint64_t order;  // breaks ties: order of creation
     enum Kind { kWrites, kReaches } kind;
     size_t conversation;
     bool operator>(const Event& other) const { return std::pair(at_ns, order) > std::pair(other.at_ns, other.order); }
@@ -79,7 +79,7 @@ class Clients {
     events_.push({static_cast<int64_t>(at_ms * 1e6), ++events_made_, kind, conversation});
   }
 
-  /// When the client's thread is done with something of `ms` that it may begin at `ready_ms`.
+  /// Returns when the client's thread has finished a task of `ms` that it may start at `ready_ms`.
   double Work(double ready_ms, double ms) { return free_ms_ = std::max(ready_ms, free_ms_) + ms; }
 
   void Write(size_t conversation) {
@@ -146,12 +146,12 @@ class Clients {
   std::vector<Conversation> conversations_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   uint64_t events_made_ = 0;
-  double free_ms_ = 0;  // the client's thread
+  double free_ms_ = 0;  // of the client's thread
   int64_t answering_ = 0;
   std::vector<SimTurn> turns_;
 };
 
-/// Tiers whose thread takes its time: what is asked while it hashes waits.
+/// Tiers whose thread takes time: requests wait while it hashes.
 class Tiers {
  public:
   Tiers(int64_t host_bytes, double seal_bytes_per_ms, ManualClock& clock)
@@ -167,7 +167,7 @@ class Tiers {
     const auto sealed = static_cast<double>(store_.stats().stored_bytes - before);
     free_ns_ = clock_.MonotonicNs() + static_cast<int64_t>(1e6 * sealed / seal_bytes_per_ms_);
   }
-  /// When its thread is free; nullopt = it is.
+  /// When its thread becomes free; nullopt = it is free now.
   std::optional<int64_t> free_ns() const {
     return free_ns_ > clock_.MonotonicNs() ? std::optional(free_ns_) : std::nullopt;
   }
@@ -179,10 +179,10 @@ class Tiers {
   int64_t free_ns_ = 0;
 };
 
-/// Runs rounds until nothing is left to do, moving the clock from one thing to the next.
+/// Runs rounds until no work is left, advancing the clock from event to event.
 Status RunAll(Clients& clients, EngineLoop& loop, Tiers& tiers, const SimCopies& copies, ManualClock& clock,
               int64_t* longest_pause_ns) {
-  constexpr int64_t kMostRoundsAtOnce = 1000;  // in which no time passes
+  constexpr int64_t kMostRoundsAtOnce = 1000;  // without a change of time
   int64_t at_once = 0, last_ns = 0;
   for (;;) {
     RETURN_IF_ERROR(clients.Submit(loop));

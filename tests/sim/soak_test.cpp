@@ -1,7 +1,7 @@
 // Hours of random load with faults, on the virtual clock: turns are cancelled, conversations rewound, edited, parked,
-// forked and erased while they come in bursts for a few slots; the host tier is nearly always full, loses chunks and
-// refuses what it is given; copies are slow; the device fails for good now and then. The hash network turns any wrong
-// row into a wrong token. RINGSIDE_SOAK_HOURS sets how many simulated hours (50: seconds); RINGSIDE_SOAK_SEED which.
+// forked and erased while they arrive in bursts for a few slots; the host tier is nearly always full, loses chunks and
+// refuses saves; copies are slow; the device fails permanently now and then. The hash network turns any wrong row into
+// a wrong token. RINGSIDE_SOAK_HOURS sets the number of simulated hours (50: seconds); RINGSIDE_SOAK_SEED the seed.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -21,11 +21,11 @@ namespace ringside {
 namespace {
 
 constexpr int64_t kMs = 1'000'000, kHour = int64_t{3600} * 1000 * kMs;
-constexpr int64_t kLongestWait = 5'000 * kMs;  // until a turn begins, whatever else goes on
+constexpr int64_t kLongestWait = 5'000 * kMs;  // until a turn starts, under any load
 constexpr int64_t kSlots = 4;
 constexpr size_t kConversations = 60;
 
-/// Memory that refuses some of what it is given and has lost some of what is asked for.
+/// A store that refuses some objects and has lost some of those requested.
 class FaultyStore final : public Store {
  public:
   FaultyStore(int64_t budget_bytes, const Status& refusal, const Clock& clock, std::mt19937& random)
@@ -55,7 +55,7 @@ struct Server {
   Server(const CostModel& cost, ManualClock& clock, std::mt19937& random)
       : backend(cost, /*scale=*/1e6, clock),
         timed(cost, backend, network, clock),
-        // Room for a few conversations in memory, and more on what stands for a disk.
+        // Memory for a few conversations, and more on the simulated disk.
         tiers(std::make_unique<FaultyStore>(24 << 10, Overloaded("an injected fault"), clock, random),
               std::make_unique<FaultyStore>(64 << 10, IoError("an injected fault"), clock, random),
               {.host_idle_ms = 20'000, .sweep_ms = 0, .least_waiting_bytes = 4 << 10, .own_threads = false}, clock),
@@ -154,7 +154,7 @@ class Soak {
       return Speak(c);
     }
     if (random_() % 3 == 0) server_->loop.Cancel(c.answering);
-    if (random_() % 20 == 0) server_->loop.Close(c.timeline);  // ends what it answers
+    if (random_() % 20 == 0) server_->loop.Close(c.timeline);  // ends its running turn
   }
 
   void Disturb(Conversation& c) {
@@ -256,7 +256,7 @@ class Soak {
 
   void NothingIsLeft() {
     for (const Conversation& c : conversations_) server_->loop.Close(c.timeline);
-    // Those that a fork or a device's end has left without a conversation went with Erase, or with their engine.
+    // Conversations lost by a fork or a device failure were erased, or lost with their engine.
     for (int i = 0; i < 100; ++i) Round(clock_.MonotonicNs() + 1000 * kMs);
     EXPECT_EQ(server_->loop.stats().slots_used, 0) << "a slot has leaked";
     EXPECT_EQ(server_->loop.stats().turns_running + server_->loop.stats().turns_waiting, 0);
@@ -280,7 +280,7 @@ double FromEnvironment(const char* name, double otherwise) {
 }
 
 TEST(SimulatedSoak, NoTurnStarvesNoSlotLeaksNoRowIsWrong) {
-  ConfigureLog(LogLevel::kError, LogFormat::kAuto);  // of faults that are meant to be
+  ConfigureLog(LogLevel::kError, LogFormat::kAuto);  // injected faults are expected
   const double hours = FromEnvironment("RINGSIDE_SOAK_HOURS", 50);
   Soak soak(static_cast<uint32_t>(FromEnvironment("RINGSIDE_SOAK_SEED", 1)));
   soak.Run(hours);

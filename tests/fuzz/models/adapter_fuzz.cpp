@@ -1,4 +1,4 @@
-// LoRA adapters in both formats and soft prompts, onto a model that they may fit. Input: adapter_config.json,
+// LoRA adapters in both formats and soft prompts, on a model that they may fit. Input: adapter_config.json,
 // adapter_model.safetensors, a GGUF file.
 #include "engine/families/network_plan.h"
 #include "engine/model/adapters/adapter_weights.h"
@@ -40,7 +40,7 @@ std::vector<std::string> Seeds() {
 namespace ringside {
 namespace {
 
-/// What adapters are matched with: the golden Llama, as one kind of file has it.
+/// The model that adapters are matched with: the golden Llama, in one kind of file.
 struct Target {
   NetworkPlan plan;
   bool gguf;

@@ -1,5 +1,5 @@
-// The converter, given files that may be damaged. Input: a GGUF file; or config.json and, behind a border,
-// model.safetensors. Whatever opens is written in every format, or refused.
+// The converter on damaged files. Input: a GGUF file; or config.json and, after a separator, model.safetensors. Every
+// file that opens is written in every format, or refused.
 #include <filesystem>
 
 #include "engine/convert/convert.h"

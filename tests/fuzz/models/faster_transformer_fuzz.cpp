@@ -1,4 +1,4 @@
-// A checkpoint folder of FasterTransformer. Input: config.ini, then name and bytes of each tensor's file in turn.
+// A FasterTransformer checkpoint folder. Input: config.ini, then name and bytes of each tensor file in turn.
 #include <algorithm>
 #include <filesystem>
 

@@ -1,4 +1,4 @@
-// GGUF files: all that is read of one at start.
+// GGUF files: everything read from one at startup.
 #include "engine/files/gguf_reader.h"
 #include "engine/model/model.h"
 #include "engine/sampling/sampling_defaults.h"

@@ -1,5 +1,5 @@
-// Checkpoints of Megatron-LM and NeMo. Input: a .nemo archive; or, in front of a border, a pickle as torch.save writes
-// it, and behind it the bytes of each tensor in turn.
+// Checkpoints of Megatron-LM and NeMo. Input: a .nemo archive; or a pickle as written by torch.save and, after a
+// separator, the bytes of each tensor in turn.
 #include "engine/files/archive_reader.h"
 #include "engine/files/torch_reader.h"
 #include "engine/model/weights/model_files.h"
@@ -14,7 +14,7 @@ std::string_view TextOf(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// The pickle of a file and a few bytes for each of its tensors.
+// A file's pickle, and a few bytes for each of its tensors.
 std::string Pickle(std::string_view file) {
   const ArchiveMembers members = ReadZip(std::as_bytes(std::span(file)), "seed").value();
   for (const auto& [name, bytes] : members) {

@@ -1,5 +1,5 @@
-// Imports of conversations that their sender made himself, sealed with the right key; and every verb on what came in.
-// Input: "created" record, "timeline" record, changes of what the second says, verbs.
+// Imports of conversations forged by their sender, sealed with the right key; and every verb on the imported
+// conversation. Input: "created" record, "timeline" record, changes of the latter, verbs.
 #include <cstddef>
 #include <iterator>
 
@@ -36,13 +36,13 @@ std::vector<std::string> Export(TableUser& user, const std::string& conversation
 
 constexpr int64_t kNumbers[] = {-1, 0, 1, 2, -2, 7, 1 << 20, INT64_MAX, INT64_MIN};
 
-/// One thing that is wrong with the ids, or may be.
+/// Applies one change that makes the ids wrong, or may do so.
 void Change(TimelinePatch& patch, Choices& choices) {
   const int64_t number = kNumbers[choices.Below(std::size(kNumbers))];
   const size_t at = patch.items.empty() ? 0 : choices.Below(patch.items.size());
   switch (patch.items.empty() ? 6 : choices.Below(11)) {
     case 0:
-    case 1:  // as if not rendered yet, from there on
+    case 1:  // as if not rendered yet from there on
       for (size_t i = at; i < patch.items.size(); ++i) patch.items[i].token_begin = patch.items[i].token_end = -1;
       return;
     case 2:

@@ -1,5 +1,5 @@
-// What the journal and an export hold, decoder by decoder. Input: which one, then the bytes. What decodes is encoded to
-// bytes that decode to the same.
+// The content of journals and exports, decoder by decoder. Input: the decoder, then the bytes. A decoded value is
+// encoded to bytes that decode to the same value.
 #include "cache/store/sealed_object.h"
 #include "session/journal/journal_format.h"
 #include "session/journal/journal_keys.h"
@@ -10,7 +10,7 @@
 namespace ringside {
 namespace {
 
-/// `decode` takes bytes, `encode` what it gives.
+/// `decode` maps bytes to a value, `encode` the value to bytes.
 template <class Decode, class Encode>
 void RoundTrip(std::string_view bytes, const Decode& decode, const Encode& encode) {
   const auto value = decode(bytes);
@@ -50,7 +50,7 @@ void DecodeAsRecord(size_t kind, std::string_view bytes) {
   }
 }
 
-/// As a row of the journal's database, and as bytes that should be sealed.
+/// As a row of the journal's database, and as sealed bytes.
 void DecodeAsStored(std::string_view bytes) {
   namespace format = journal_format;
   if (const auto key = format::ParseSessionKey(bytes)) (void)format::ParseSeq(key->rest);
@@ -118,7 +118,7 @@ std::vector<std::string> Seeds() {
   std::vector<std::string> seeds;
   for (const std::string& payload : payloads) seeds.push_back(static_cast<char>(seeds.size()) + payload);
   namespace format = journal_format;
-  const SealKey key(std::string(32, 'o'));  // another's
+  const SealKey key(std::string(32, 'o'));  // another server's
   for (const std::string& stored :
        {format::EncodeHead("key", {{1, {2, 3}}, 4}), format::EncodeSummary("key", payloads[10]),
         format::EncodeRecord({3, payloads[2]}, {1, 2}), format::RecordKey("conv_1", 7), format::SummaryKey("conv_1"),

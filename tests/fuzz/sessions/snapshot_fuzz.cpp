@@ -1,4 +1,4 @@
-// Stored caches: a header whose checksum is right, and what it says restored into a cache. Input: the header.
+// Stored caches: a header with a valid checksum, and a restore from it into a cache. Input: the header.
 #include <cstring>
 #include <numeric>
 
@@ -12,7 +12,7 @@ namespace ringside {
 namespace {
 
 constexpr size_t kLengthAt = 12, kIdAt = 56, kCheckBytes = 8;
-constexpr int64_t kMostBytes = 8 << 20;  // of chunks that are tried
+constexpr int64_t kMostBytes = 8 << 20;  // limit of the chunks tried
 const SnapshotProof kProof;
 
 /// A cache of few rows.

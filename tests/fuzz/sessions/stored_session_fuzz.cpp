@@ -1,5 +1,5 @@
-// A journal whose chain is right and whose records are not: a session is read from them, or refused as damaged, and
-// every verb is asked of it. Input: verbs, then records, each a type and a payload.
+// A journal with a valid chain but invalid records: a session is loaded from them, or refused as damaged, and every
+// verb is tried on it. Input: verbs, then records, each a type and a payload.
 #include "session/records.h"
 #include "tests/fuzz/sessions/table_user.h"
 

@@ -88,7 +88,7 @@ TableUser::~TableUser() {
     Note(journal_->Erase(session, [](const Status&, const JournalPosition&) {}));
   }
   journal_->Flush();
-  // Rows of what is gone slow the search for heads.
+  // Rows of erased sessions slow down the search for heads.
   if (journal_->stats().erased_unpurged > 100) Note(journal_->Purge());
 }
 

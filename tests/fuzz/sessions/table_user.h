@@ -1,6 +1,6 @@
-// A client that does whatever some bytes say: every verb of the session table, in any order, with known and unknown
-// ids, while the test plays the engine. What the server has taken in or stored never breaks it; each call ends in a
-// status that says whose fault it is. One thread.
+// A client controlled by the input: every verb of the session table, in any order, with known and unknown ids, while
+// the test plays the engine. Imported or stored data must never break the server; each call returns a status that
+// attributes the fault. THREAD: one.
 #pragma once
 
 #include <map>
@@ -18,20 +18,20 @@ namespace ringside {
 
 class TableUser {
  public:
-  /// `journal` null: sessions live in memory only. Outlives the user; whatever is in it goes with the user.
+  /// `journal` null: sessions are in memory only. REQUIRES: the journal outlives the user, which clears it.
   explicit TableUser(Journal* journal = nullptr);
   ~TableUser();
 
-  /// A journal of this process, in memory.
+  /// This process's journal, in memory.
   static Journal& MemoryJournal();
   static SessionTableOptions Options();
 
   SessionTable& table() { return *table_; }
-  /// Conversations that verbs may meet.
+  /// Adds a conversation that verbs may use.
   void Meet(const std::string& conversation) { conversations_.push_back(conversation); }
-  /// Those met and made.
+  /// The added and created conversations.
   const std::vector<std::string>& conversations() const { return conversations_; }
-  /// Conversations are stored by anybody: they may turn out to be damaged when they are read.
+  /// Stored conversations are untrusted: they may turn out to be damaged when loaded.
   void AllowDamage() { may_be_damaged_ = true; }
   void RunVerbs(Choices choices);
 
@@ -45,7 +45,7 @@ class TableUser {
   void Ask(Choices& choices);
   void Forget(Choices& choices);
   void ExportAndImport(const std::string& conversation);
-  /// Takes everything out of memory, so that it is read from the journal again: nothing may be lost by that.
+  /// Unloads everything, so that it is loaded from the journal again: no data may be lost.
   void Reopen();
   void EndTurns();
   void Note(const Status& status) const;
@@ -63,7 +63,7 @@ class TableUser {
   std::vector<std::string> conversations_, responses_;
 };
 
-/// Gives random ids in bytes other ones of the same length, which are the same in every run.
+/// Replaces random ids in bytes with fixed ones of the same length, the same in every run.
 class FixedIds {
  public:
   std::string Replace(std::string bytes);
@@ -72,7 +72,7 @@ class FixedIds {
   std::map<std::string, std::string> names_;
 };
 
-/// Bytes that stand for some verbs, other ones at every call.
+/// Bytes that encode some verbs, different at every call.
 std::string AnyVerbs(std::mt19937& random);
 
 }  // namespace ringside

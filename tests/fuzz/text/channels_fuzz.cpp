@@ -1,5 +1,5 @@
-// Sampled text split into channels. Input: the family, the generation prompt, then pieces, each text or, after a
-// '!', a special token's name. The result does not depend on the pieces; nothing is reported twice.
+// Sampled text split into channels. Input: the family, the generation prompt, then pieces, each text or, after a '!', a
+// special token's name. The result does not depend on the split, and no text is reported twice.
 #include <span>
 
 #include "engine/text/channels/channel_families.h"

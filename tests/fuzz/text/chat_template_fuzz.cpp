@@ -1,4 +1,4 @@
-// A model's chat template, and what is said through it. Input: its Jinja source.
+// A model's chat template, and messages rendered by it. Input: its Jinja source.
 #include <algorithm>
 
 #include "session/chat/chat_template.h"

@@ -1,5 +1,5 @@
-// Formats of answers from clients: JSON Schema, regular expressions, GBNF. What is taken is followed: each mask says
-// exactly what may come, and the choices of the input's last part make a text that matches as far as it goes.
+// Answer formats from clients: JSON Schema, regular expressions, GBNF. Accepted formats are followed: each mask is
+// exact, and the choices in the input's last part produce a text that matches so far.
 #include "base/limits.h"
 #include "engine/grammar/grammar_cache.h"
 #include "tests/engine/grammar/byte_vocabulary.h"

@@ -1,4 +1,4 @@
-// A template and what it is given: any source, any JSON. Input: the source, then the variables as one JSON object.
+// A template and its variables: any source, any JSON. Input: the source, then the variables as one JSON object.
 #include "session/chat/jinja/template.h"
 #include "session/chat/json_value.h"
 #include "tests/fuzz/fuzz_target.h"

@@ -1,5 +1,5 @@
-// Template variables of a request (chat_template_kwargs). Input: the variables, an effort, a budget's digits. Whatever
-// they are, the template writes no more special tokens than without them, and few templates are kept.
+// Template variables of a request (chat_template_kwargs). Input: the variables, an effort, a budget's digits. With any
+// variables the template writes no more special tokens than without them, and few templates are cached.
 #include <algorithm>
 
 #include "session/chat/reasoning_settings.h"
@@ -21,7 +21,7 @@ size_t Count(std::string_view text, std::string_view what) {
   return count;
 }
 
-// Remembers what the template writes in place of learning it, which takes long.
+// Records the template's output instead of learning it, which takes long.
 std::string written;
 Result<ChatTemplate> Write(TemplateRun run, const ChatTemplate::Facts& facts) {
   const std::vector<ChatMessage> question = {{ChatRole::kUser, "Q"}};

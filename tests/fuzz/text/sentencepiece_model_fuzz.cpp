@@ -18,7 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace ringside;
   Result<TokenizerData> tokenizer = ReadSentencePieceModel({reinterpret_cast<const char*>(data), size});
   if (tokenizer.ok()) UseTokenizer(std::move(*tokenizer));
-  // The same as XGLM has it, numbered anew.
+  // The file as XGLM uses it, with different ids.
   static const InputFolder folder;
   folder.Write("sentencepiece.bpe.model", {reinterpret_cast<const char*>(data), size});
   Result<TokenizerData> numbered = ReadHuggingFaceTokenizer(folder.path());

@@ -1,5 +1,5 @@
-// Text to ids and back, with small tokenizers of each kind. Input: which tokenizer and the lengths of the pieces that
-// the text comes in, then the text. How text is cut into pieces decides nothing.
+// Text to ids and back, with small tokenizers of each kind. Input: the tokenizer and the lengths of the text's pieces,
+// then the text. The result does not depend on the split.
 #include <algorithm>
 
 #include "engine/text/stop_rule.h"

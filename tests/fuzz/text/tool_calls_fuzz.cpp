@@ -1,6 +1,6 @@
-// The text of an answer in which tool calls are looked for. Input: the place and the syntax, and the text's pieces.
-// Pieces make no difference; text and calls together are the whole text; calls can be written as they were read; and
-// transcoded arguments are valid JSON.
+// Tool calls in the text of an answer. Input: the place and the syntax, and the text's pieces. The result does not
+// depend on the split; text and calls together are the whole text; parsed calls can be written again; and transcoded
+// arguments are valid JSON.
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -49,7 +49,7 @@ Told Read(CallPlace place, ToolSyntaxName syntax, const std::vector<std::string_
   told.calls_at = reader.calls_at();
   told.shown = all;
   for (const ToolCall& call : told.calls) {
-    const bool text = ToValidUtf8(call.arguments) == call.arguments;  // as all text of answers is
+    const bool text = ToValidUtf8(call.arguments) == call.arguments;  // like all text of answers
     const bool json = !SyntaxOf(syntax).has_json() && call.complete && text;
     Require(!json || nlohmann::json::accept(call.arguments), "arguments are JSON");
   }

@@ -1,4 +1,4 @@
-// What a server does with the tokenizer that it has read from a file.
+// The server's uses of a tokenizer read from a file.
 #pragma once
 
 #include "engine/text/detokenizer.h"

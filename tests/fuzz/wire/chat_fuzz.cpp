@@ -1,6 +1,5 @@
-// The requests that carry their whole history, of every face: readers, turns and answers. Input: requests, each a line
-// with its path, then the body. Whole answers are one JSON, streams end in order, and no client's bytes are a fault of
-// the server.
+// The stateless requests of every API: parsers, turns and answers. Input: requests, each a line with its path, then the
+// body. Whole answers are one JSON value, streams end properly, and client input never causes a server error.
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/session/scripted_engine.h"
 #include "ws/chat/chat_routes.h"
@@ -12,7 +11,7 @@ namespace {
 class Client : TableFixture {
  public:
   Client() : TableFixture(WithEmbeddings(), "qwen3") {
-    // Further choices would come from another thread: the first one of each prompt is enough here.
+    // Further choices would start on another thread: the first one of each prompt is enough here.
     RegisterChatRoutes(router_,
                        {.table = table,
                         .retry_after_ms = nullptr,

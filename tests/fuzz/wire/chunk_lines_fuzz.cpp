@@ -1,4 +1,4 @@
-// The framing of a chunked body as it comes in, whatever pieces it comes in. Input: the body, then where it is cut.
+// The framing of a chunked body, split anywhere. Input: the body, then the split points.
 #include "tests/fuzz/fuzz_target.h"
 #include "ws/transport/http/chunk_lines.h"
 

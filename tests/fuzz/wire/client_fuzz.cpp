@@ -1,6 +1,5 @@
-// What the terminal client reads: events and answers of a server, streams of events, recorded conversations, samples of
-// an evaluation, text for the screen, keys, an address. Input: lengths of the pieces that the rest comes in, then the
-// bytes.
+// The terminal client's parsers: server events and answers, event streams, recorded conversations, evaluation samples,
+// text for the screen, keys, a URL. Input: lengths of the pieces of the rest, then the bytes.
 #include <algorithm>
 
 #include "clients/bench/dataset.h"
@@ -32,7 +31,7 @@ void Show(std::string_view text) {
   for (std::string_view rest = safe; !rest.empty(); rest.remove_prefix(FirstCluster(rest))) {
     Require(FirstCluster(rest) > 0 && FirstCluster(rest) <= rest.size(), "a character ends in the text");
     Require(LastCluster(rest) > 0 && LastCluster(rest) <= rest.size(), "a character begins in the text");
-    if (safe.size() > 200) break;  // each look-up reads all of the text
+    if (safe.size() > 200) break;  // each lookup scans the whole text
   }
   for (const int columns : {1, 7, 80}) {
     const LineLayout layout = LayOut("> ", ". ", safe, safe.size() / 2, columns);

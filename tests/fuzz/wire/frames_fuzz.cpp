@@ -1,4 +1,4 @@
-// The frames of a WebSocket, however cut into pieces. Input: lengths of the pieces, the stream.
+// WebSocket frames, split anywhere. Input: lengths of the pieces, the stream.
 #include <algorithm>
 
 #include "tests/fuzz/fuzz_target.h"
@@ -10,7 +10,7 @@ namespace {
 std::string Frame(uint8_t head, std::string_view payload) {
   std::string frame = {static_cast<char>(head), static_cast<char>(0x80 | std::min<size_t>(payload.size(), 126))};
   if (payload.size() >= 126) frame += {static_cast<char>(payload.size() >> 8), static_cast<char>(payload.size())};
-  return frame.append(4, '\0').append(payload);  // a mask of zeros
+  return frame.append(4, '\0').append(payload);  // a zero mask
 }
 
 }  // namespace

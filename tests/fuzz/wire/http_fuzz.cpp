@@ -1,6 +1,6 @@
-// HTTP requests behind the transport: the target, who may ask, the routes of conversations and responses, the answer's
-// head. Input: requests of which each has a line for method, target, host, origin, authorization and subprotocols, then
-// the body; CONVERSATION stands for an id that is there.
+// HTTP requests after the transport: the target, authentication, the routes of conversations and responses, the
+// answer's head. Input: requests, each with a line for method, target, host, origin, authorization and subprotocols,
+// then the body; CONVERSATION is replaced by an existing id.
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/session/scripted_engine.h"
 #include "ws/json/json_value.h"

@@ -1,4 +1,4 @@
-// JSON from clients: what is taken in is written out again as what it was.
+// JSON from clients: accepted input is written unchanged.
 #include "tests/fuzz/fuzz_target.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_value.h"

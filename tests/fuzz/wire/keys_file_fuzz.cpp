@@ -1,4 +1,4 @@
-// The keys file. What is read must be written and read again as the same, and what looks like a key be looked up.
+// The keys file. A parsed file must round-trip, and everything that resembles a key is looked up.
 #include <filesystem>
 
 #include "tests/fuzz/fuzz_target.h"

@@ -1,5 +1,5 @@
-// What the first process tells a rank of another one: read, and where it is sound written again as it was read. Input:
-// one call; and one answer.
+// The first process's calls to a rank in another one: parsed, and if valid encoded to the same bytes. Input: one call;
+// and one answer.
 #include <algorithm>
 
 #include "engine/model/ranks/rank_messages.h"
@@ -16,7 +16,7 @@ ModelSpec Spec() {
 
 const KvShape kShape{2, 2, 8, DType::kF16, 1, 4};
 
-/// Two sequences, the second of which has evicted something.
+/// Two sequences, the second of which has evicted tokens.
 StepPlan Plan() {
   StepPlan plan{.shape = kShape};
   plan.ids = {5, 99, -1, 3};

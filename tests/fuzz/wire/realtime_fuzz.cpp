@@ -1,5 +1,5 @@
-// The messages of one WebSocket of /v1/realtime. Input: messages, where ITEM and RESPONSE stand for ids that are there.
-// Every answer is an event, and what is wrong is the client's.
+// The messages of one WebSocket of /v1/realtime. Input: messages, where ITEM and RESPONSE are replaced by existing ids.
+// Every answer is an event, and every error is attributed to the client.
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/session/scripted_engine.h"
 #include "ws/json/json_value.h"
@@ -29,7 +29,7 @@ class Connection : TableFixture {
     Replace(message, "RESPONSE", response_);
     face_.on_message(message);
     Read();
-    // Some things happen while an answer is made.
+    // Some messages arrive while an answer is running.
     if (++messages_ % 2 == 0) Answer();
     Read();
   }

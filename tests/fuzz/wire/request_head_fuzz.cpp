@@ -1,4 +1,4 @@
-// The head of an HTTP request as it comes in, whatever pieces it comes in. Input: the head, then where it is cut.
+// The head of an HTTP request, split anywhere. Input: the head, then the split points.
 #include "tests/fuzz/fuzz_target.h"
 #include "ws/transport/http/request_head.h"
 

@@ -1,5 +1,5 @@
-// The messages of one WebSocket of /v1/responses. Input: messages, where CONVERSATION and RESPONSE stand for ids that
-// are there. Every answer is JSON and says what is wrong.
+// The messages of one WebSocket of /v1/responses. Input: messages, where CONVERSATION and RESPONSE are replaced by
+// existing ids. Every answer is JSON and describes errors.
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/session/scripted_engine.h"
 #include "ws/json/json_value.h"

@@ -1,4 +1,4 @@
-// The header traceparent of whoever asks: whatever it is, what the server tells and logs of it is a trace context.
+// A client's traceparent header: for any value, the server returns and logs a valid trace context.
 #include "base/trace_context.h"
 #include "tests/fuzz/fuzz_target.h"
 

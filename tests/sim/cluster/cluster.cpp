@@ -15,14 +15,14 @@ namespace {
 
 constexpr uint32_t kNobody = UINT32_MAX;
 constexpr double kRetryS = 5, kBucketS = 10;
-constexpr double kStepS = 0.060;       // a step that also computes prompts: --max-step-ms
-constexpr double kPatienceS = 60;      // who would wait longer for prompts before is refused, as by --queue-limit
-constexpr double kWriteBacklogS = 30;  // what waits longer for the disk is given up
-constexpr double kMostDecoding = 0.9;  // of the time, where prompts wait
+constexpr double kStepS = 0.060;       // a step with prompts: --max-step-ms
+constexpr double kPatienceS = 60;      // a turn that would wait longer for prompts is refused, as by --queue-limit
+constexpr double kWriteBacklogS = 30;  // writes that would wait longer for the disk are dropped
+constexpr double kMostDecoding = 0.9;  // share of the time, while prompts are waiting
 
 enum Tier : uint8_t { kSlot, kHost, kDisk, kGone };
 
-/// An amount over time: its mean, and that of the worst ten seconds.
+/// A quantity over time: its mean, and that of the worst ten seconds.
 class Meter {
  public:
   void Add(double at_s, double amount) {
@@ -40,7 +40,7 @@ class Meter {
   std::vector<double> buckets_;
 };
 
-/// Percentiles of very many values, within 1 %.
+/// Percentiles of a very large number of values, within 1 %.
 class LogHistogram {
  public:
   void Add(double value) {
@@ -64,11 +64,11 @@ class LogHistogram {
 
 struct Conversation {
   uint64_t key = 0;
-  double tokens = 0, cached = 0, saved = 0;  // said; of them in the cache; in the disk's copy, where the cache is
+  double tokens = 0, cached = 0, saved = 0;  // in the conversation; cached; in the disk copy on the holder
   double asked_s = 0, used_s = 0;
-  uint32_t home = kNobody, holder = kNobody;  // whose conversation it is; who has its cache
+  uint32_t home = kNobody, holder = kNobody;  // server that owns the conversation; server that has its cache
   uint32_t prev = kNobody, next = kNobody;    // in the holder's list
-  uint32_t version = 0, epoch = 0;            // of the ring when it was routed; of its server when its turn began
+  uint32_t version = 0, epoch = 0;            // of the ring at routing time; of its server when its turn started
   int32_t turn = 0;
   Tier tier = kGone;
   bool asks = false;
@@ -79,9 +79,9 @@ struct Server {
   uint32_t epoch = 0;
   int64_t conversations = 0, running = 0;
   double prompts_free_s = 0, read_free_s = 0, write_free_s = 0, network_free_s = 0;
-  double computing_s = 0;  // of the measured time
+  double computing_s = 0;  // during the measurement
   struct List {
-    uint32_t first = kNobody, last = kNobody;  // the last is unused for longest
+    uint32_t first = kNobody, last = kNobody;  // the last one is the least recently used
     double bytes = 0;
   } lists[3];
 };
@@ -96,7 +96,7 @@ struct Event {
   }
 };
 
-/// Events in the order of their times, of which there are millions: sorted by the second, and within one when it comes.
+/// Events in order of time, of which there are millions: bucketed by second, and sorted only when a second begins.
 class EventQueue {
  public:
   void Push(const Event& event) {
@@ -105,7 +105,7 @@ class EventQueue {
     if (second >= later_.size()) later_.resize(second + 1);
     later_[second].push_back(event);
   }
-  /// There is one.
+  /// REQUIRES: not empty.
   Event Pop() {
     while (now_.empty()) {
       for (const Event& event : later_[++second_]) now_.push(event);
@@ -128,7 +128,7 @@ class Cluster {
   ClusterReport Run();
 
  private:
-  // What happens.
+  // Events.
   void Turn(uint32_t id);
   void End(uint32_t id);
   void Fail(uint32_t server);
@@ -142,7 +142,8 @@ class Cluster {
   void Renew(Conversation& one);
   uint32_t Route(Conversation& one);
   void MoveTo(Conversation& one, uint32_t server);
-  /// Brings the cache to the server's slots: when it is there. What could not be brought is not `cached` any more.
+  /// Brings the cache to the server's slots; returns the time of arrival. Reduces `cached` by any part that could not
+  /// be restored.
   double Fetch(Conversation& one, Tier tier, uint32_t server);
   double RecomputeS(double tokens) const { return tokens * row_s_ + tokens * tokens / 2 * product_s_; }
   double Bytes(double tokens) const { return std::min(tokens, options_.window) * options_.token_bytes; }
@@ -150,7 +151,7 @@ class Cluster {
   void Take(uint32_t id);
   void Put(uint32_t id, uint32_t server, Tier tier);
   void MakeRoom(uint32_t server);
-  /// One tier down, or gone.
+  /// Moves a cache one tier down, or drops it.
   void Sink(uint32_t id);
   bool measured() const { return now_s_ >= options_.warm_up_s; }
 
@@ -273,7 +274,7 @@ double Cluster::Fetch(Conversation& one, Tier tier, uint32_t server) {
   if (one.turn == 0) return count(report_.fresh), now_s_;
   if (tier == kSlot && here) return count(report_.from_slot), now_s_;
   if (tier == kHost && here) return count(report_.from_host), now_s_ + load;
-  // What comes from further away only comes if it should be there before it is computed again.
+  // A remote cache is fetched only if it would arrive before recomputation finishes.
   const bool reachable = tier == kDisk || (tier != kGone && servers_[one.holder].up);
   double& free_s = here ? at.read_free_s : at.network_free_s;
   const double rate = here ? options_.disk_bytes_per_s : options_.network_bytes_per_s;
@@ -292,7 +293,7 @@ double Cluster::Fetch(Conversation& one, Tier tier, uint32_t server) {
 void Cluster::End(uint32_t id) {
   Conversation& one = all_[id];
   Server& at = servers_[one.home];
-  if (one.epoch != at.epoch) {  // its server went meanwhile; what was acknowledged is the tokens before the turn
+  if (one.epoch != at.epoch) {  // its server restarted meanwhile; the acknowledged tokens are those before the turn
     report_.cut += measured();
     one.tokens -= static_cast<double>(options_.input + options_.output);
     one.tokens = std::max(one.tokens, 1.0);
@@ -363,7 +364,7 @@ void Cluster::Down(uint32_t server) {
     while (at.lists[tier].first != kNobody) {
       const uint32_t id = at.lists[tier].first;
       Take(id);
-      all_[id].cached = all_[id].saved;  // what the disk has of it
+      all_[id].cached = all_[id].saved;  // the part on disk
       if (all_[id].saved > 0) Put(id, server, kDisk);
     }
   }

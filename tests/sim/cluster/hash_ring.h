@@ -1,6 +1,6 @@
-// Consistent hashing as a proxy does it (Karger et al. 1997): every server has points on a ring of numbers, and a key
-// belongs to the server of the first point behind it, or of the first whose server will have it: one that answers, one
-// that is not too full (Mirrokni, Thorup, Zadimoghaddam 2018). One thread.
+// Consistent hashing as in a proxy (Karger et al. 1997): every server has points on a ring of numbers, and a key
+// belongs to the server of the next point, or of the next one whose server accepts it: one that is up and, with bounded
+// loads (Mirrokni, Thorup, Zadimoghaddam 2018), not too full. THREAD: one.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace ringside {
 
-/// SplitMix64: a number's place on the ring.
+/// SplitMix64: a number's position on the ring.
 inline uint64_t HashOf(uint64_t x) {
   x += 0x9e3779b97f4a7c15u;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
@@ -25,7 +25,7 @@ class HashRing {
   /// `points`: of each server.
   explicit HashRing(int64_t points) : points_per_server_(points) {}
 
-  /// The servers from `begin` to before `end`.
+  /// Adds servers [begin, end).
   void Add(uint32_t begin, uint32_t end) {
     for (uint32_t server = begin; server < end; ++server) {
       for (int64_t i = 0; i < points_per_server_; ++i) {
@@ -34,11 +34,11 @@ class HashRing {
     }
     std::ranges::sort(points_);
   }
-  /// Those before `end`.
+  /// Removes the servers before `end`.
   void Remove(uint32_t end) {
     std::erase_if(points_, [&](const auto& point) { return point.second < end; });
   }
-  /// The first server behind `key` for which accepts(server) is true; nullopt if none is.
+  /// The first server after `key` for which accepts(server) is true; nullopt if there is none.
   template <class Accepts>
   std::optional<uint32_t> Find(uint64_t key, Accepts&& accepts) const {
     const auto begin = std::ranges::lower_bound(points_, std::pair(key, uint32_t{0}));
