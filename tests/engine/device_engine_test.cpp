@@ -136,7 +136,7 @@ TEST_P(DeviceEngineTest, ARewoundAndAForkedConversationGoOnLikeNewOnes) {
 TEST_P(DeviceEngineTest, NaNLogitsEndTheirOwnTurnOnly) {
   const KvCache* victim = nullptr;
   int64_t steps = 0;
-  std::latch submitted(1);  // all of them, before the first step
+  std::latch submitted(1);  // every turn, before the first step
   Start({.slots = 3}, false, [&](std::span<const StepPart> parts) {
     submitted.wait();
     if (parts.size() < 3 || ++steps != 12) return;

@@ -41,7 +41,7 @@ TEST_F(DeviceFailureTest, EndsTheTurnsThatRunThatWaitAndThatCome) {
   Start({.slots = 2});
   EXPECT_TRUE(engine_->healthy());
   std::vector<SubmittedTurn> turns;
-  for (TimelineId i = 1; i <= 4; ++i) turns.push_back(Turn(i, -1));  // two of them are queued
+  for (TimelineId i = 1; i <= 4; ++i) turns.push_back(Turn(i, -1));  // two are queued
   for (const SubmittedTurn& turn : turns) ASSERT_TRUE(engine_->Submit(turn.request).ok());
   turns[0].sink->WaitForTokens(5);
   turns[1].sink->WaitForTokens(5);

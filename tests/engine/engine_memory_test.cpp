@@ -93,7 +93,7 @@ class EngineMemoryTest : public ::testing::TestWithParam<std::tuple<Copies, bool
     EXPECT_TRUE(accepted.ok()) << accepted.ToString();
     return turn;
   }
-  /// Checks some of the tokens, including the last; all of them would take too long.
+  /// Checks a sample of the tokens, including the last: checking all would take too long.
   static std::vector<TokenId> ExpectRight(const SubmittedTurn& turn, const TurnEnd& end) {
     std::vector<TokenId> tokens = turn.request.tokens;
     for (size_t i = 0; i < end.output.size(); ++i) {

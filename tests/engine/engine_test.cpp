@@ -142,7 +142,7 @@ TEST_P(EngineTest, AnEditBeyondTheRingIsRecomputedAndRight) {
   ExpectRight(tokens, {}, edited);
 }
 
-// Until the ring is full a step takes as many tokens as fit into it, then as many as its spare rows hold.
+// Until the ring is full, a step takes as many tokens as fit into the ring; then as many as its spare rows hold.
 TEST_P(EngineTest, AnUnusedRingTakesALongPromptInFewSteps) {
   constexpr RingWindow kLong{4, 600, Eviction::kToken};
   Start({.slots = 1, .prefill_chunk = 2048, .step_tokens = 2048}, kLong.memory_len);

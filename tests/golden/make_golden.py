@@ -167,8 +167,8 @@ def add(writer, name, value, type_name):
         writer.add_tensor(name, data, raw_dtype=kind)
 
 
-# For random blocks of a type with a float16 scale of 1: the spread; the offset of the scale; offset and value of the
-# minimum's scale that centres the values, in units of it.
+# For random blocks of a type with a float16 scale of 1: the spread; the byte offset of the scale; the byte offset and
+# value (in units of the scale) of the minimum's scale that centres the values.
 SPREADS = {"Q4_K": (200, 0, (2, 7.5)), "Q5_K": (400, 0, (2, 15.5)), "Q6_K": (1300, 208, None), "Q2_K": (15, 80, (82, 1.5)),
            "Q3_K": (42, 108, None), "IQ4_NL": (72, 0, None), "IQ4_XS": (1300, 0, None), "MXFP4": (5.5, None, None)}
 

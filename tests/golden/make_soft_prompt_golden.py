@@ -15,7 +15,7 @@ import torch
 from peft import PromptEncoderConfig, PromptTuningConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
-# Families that process an embedded token differently: unchanged, with positions, with a norm, with a scale of its own,
+# Families that process an embedded token differently: unchanged, with positions, with a norm, with a separate scale,
 # with a scale of every input.
 MODELS = {"llama": (6, False), "gpt2": (5, True), "families/bloom": (3, False), "families/gemma2": (4, False),
           "families/granite": (7, True)}

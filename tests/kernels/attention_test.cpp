@@ -140,7 +140,7 @@ AttentionCase BitCase(int64_t pinned, double wraps, bool grouped) {
 }
 
 TEST_P(AttentionOnEachSet, SameBitsForEveryChunkRingAndThreadCount) {
-  const bool slow = GetParam() == "portable";  // one case of it: the rest follows from SameBitsAsPortable
+  const bool slow = GetParam() == "portable";  // only one case: the rest follows from SameBitsAsPortable
   auto one = MakeBackend(GetParam(), 1), two = MakeBackend(GetParam(), 2), three = MakeBackend(GetParam(), 3);
   for (const int64_t pinned : {0, 1, 4, 32}) {
     for (const double wraps : {0.0, 1.0, 2.5}) {

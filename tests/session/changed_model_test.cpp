@@ -200,7 +200,7 @@ TEST_F(ChangedModelTest, SmallerLimitsHoldAndTheSessionsOwnStayStored) {
   EXPECT_EQ(info.session_len, 1000);
   EXPECT_EQ(info.pinned, 16);
   const ClampedLimits of_plain = Next(plain)->clamped;
-  EXPECT_FALSE(of_plain.memory_len || of_plain.session_len);  // it had no limits of its own
+  EXPECT_FALSE(of_plain.memory_len || of_plain.session_len);  // it set no limits
   EXPECT_EQ(of_plain.pinned, 16);
 
   options = TableFixture::Options();

@@ -18,7 +18,7 @@
 
 namespace ringside {
 
-/// Ids 0..255 are bytes, then "<|im_start|>" 256, "<|im_end|>" 257; `first_id` shifts all of them, after ids without
+/// Ids 0..255 are bytes, then "<|im_start|>" 256, "<|im_end|>" 257; `first_id` shifts all ids, after ids without
 /// meaning.
 class ByteTokenizer : public Tokenizer {
  public:

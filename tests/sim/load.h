@@ -24,7 +24,7 @@ struct PlannedConversation {
 
 struct LoadOptions {
   int64_t conversations = 1, turns = 4, users = 1;
-  /// together: all start at once. spread: uniformly at random over spread_ms. poisson: per_second of them on average.
+  /// together: all start at once. spread: uniformly at random over spread_ms. poisson: per_second starts on average.
   /// bursts: `burst` at once, every spread_ms. crowd: all but the last at once, from one user; the last after
   /// spread_ms, from another user.
   std::string arrivals = "together";

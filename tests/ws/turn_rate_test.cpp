@@ -15,7 +15,7 @@ TEST(TurnRateTest, FollowsTheRateOfTheLastEnds) {
   rate.OnEnd(now);
   EXPECT_EQ(rate.RetryAfterMs(10, now), TurnRate::kUnknownMs);
   for (int i = 0; i < 100; ++i) rate.OnEnd(now += 400 * kMs);
-  // One turn ends every 400 ms; with 10 waiting there is room for another after 6 of them.
+  // One turn ends every 400 ms; with 10 waiting there is room for another after 6 ends.
   EXPECT_EQ(rate.RetryAfterMs(0, now), 400);
   EXPECT_EQ(rate.RetryAfterMs(10, now), 2400);
   // Faster: only the last 32 ends count.

@@ -1,4 +1,4 @@
-// A model in several GGUF files: any part's name opens all of them, and foreign parts are named.
+// A model in several GGUF files: any part's name opens the whole model, and errors name foreign parts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -376,7 +376,7 @@ TEST_F(EngineFleetTest, OneEngineIsAskedDirectly) {
   Start(1);
   Say(1);
   Say(1);
-  EXPECT_EQ(fleet_->timelines(0), 0u);  // the engine need not be told
+  EXPECT_EQ(fleet_->timelines(0), 0u);  // no event to the engine is needed
   EXPECT_EQ(fleet_->Where(Owner(1)), CacheSource::kSlot);
   EXPECT_TRUE(fleet_->healthy());
 }

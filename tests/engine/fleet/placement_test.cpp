@@ -21,7 +21,7 @@ struct Crowd {
   double turn_s = 0.5;    // mean, alone on an engine
   double beside_s = 0.2;  // additional time per concurrent turn
   int turns = 40;         // per conversation
-  bool on_first = false;  // initially all of them
+  bool on_first = false;  // all start on the first engine
 };
 
 struct Outcome {

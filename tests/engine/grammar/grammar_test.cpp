@@ -168,7 +168,7 @@ TEST(Grammar, EndlessNestingIsAnError) {
 }
 
 TEST(Grammar, TooMuchWorkIsAnError) {
-  // Thousands of simultaneous states, each of which is checked against every token.
+  // Thousands of simultaneous states; every token is checked against each state.
   const auto grammar = Compile(AnswerFormat::Kind::kRegex, "(a|b|ab|aa)*a(a|b|ab|aa){30000}");
   ASSERT_TRUE(grammar.ok()) << grammar.status().message();
   GrammarMatcher matcher(*grammar);

@@ -1,5 +1,5 @@
 // A model's hidden states: multiplied by the head's rows they give the reference's logits, which determine them (the
-// tiny models have three times as many tokens as hidden dimensions).
+// tiny models have a vocabulary three times their hidden size).
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -49,7 +49,7 @@ TEST_P(HiddenStates, MakeTheReferencesLogits) {
         last(**model, {0, 64, Eviction::kToken}, 16, dtype);
     std::vector<float> states, got;
     for (size_t at = 0; at < ids.size(); at += 8) {
-      // Its rows are between those of others, one of which needs logits.
+      // Its rows are between those of two other sequences; one needs logits.
       const std::vector<TokenId> few{3, 5};
       const std::span<const TokenId> chunk = std::span(ids).subspan(at, 8);
       const StepPart parts[] = {{other.get(), few},

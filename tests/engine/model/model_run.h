@@ -52,7 +52,7 @@ class OwnCache {
   KvCache cache_;
 };
 
-/// Appends the ids in chunks; returns the logits after each of them, [ids, vocab].
+/// Appends the ids in chunks; returns the logits after each id, [ids, vocab].
 inline std::vector<float> RunAll(Model& model, KvCache* cache, std::span<const TokenId> ids, int64_t chunk) {
   const auto vocab = static_cast<size_t>(model.spec().vocab);
   std::vector<float> out(ids.size() * vocab);

@@ -465,7 +465,7 @@ TEST(Sampler, LogprobsOnlyWhenAskedAndAsManyAsThereAre) {
 }
 
 TEST(Sampler, TopPDecaysIsBoundedAndResets) {
-  const Logits logits(10, 0.0f);  // ten even tokens: top_p p keeps ceil(10 p) of them
+  const Logits logits(10, 0.0f);  // ten equally likely tokens: top_p p keeps ceil(10 p)
   SamplingParams params{.top_p = 0.75, .top_p_decay = 0.5, .top_p_min = 0.15, .top_p_reset = 4};
   Sampler sampler(params, 10, {}, {});
   const auto kept = [&] {

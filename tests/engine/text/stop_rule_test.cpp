@@ -111,7 +111,7 @@ TEST(StopRule, StringsCompleteBelowMinTokensDoNotStop) {
   EXPECT_EQ(AnswerOf({"ab"}, {"ab", "ab", "ab"}, 0), (Outcome{"", true, "ab"}));
   EXPECT_EQ(AnswerOf({"ab"}, {"ab", "ab", "ab"}, 2), (Outcome{"ab", true, "ab"}));
   EXPECT_EQ(AnswerOf({"ab"}, {"ab", "ab", "ab"}, 3), (Outcome{"abab", true, "ab"}));
-  // One that starts before the minimum and is completed after it counts; none of it was shown.
+  // A match that starts before the minimum and is completed after it counts; no part was shown.
   EXPECT_EQ(AnswerOf({"abcd"}, {"xab", "c", "d"}, 3), (Outcome{"x", true, "abcd"}));
   // A match that did not count may overlap one that does.
   EXPECT_EQ(AnswerOf({"aa"}, {"aa", "a"}, 2), (Outcome{"a", true, "aa"}));

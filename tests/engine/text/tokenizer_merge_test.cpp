@@ -16,7 +16,7 @@
 namespace ringside {
 namespace {
 
-// One pair at a time, found by scanning all of them.
+// Merges one pair at a time; a scan of all pairs finds the next.
 std::vector<TokenId> MergeOneByOne(const MergeTable& table, std::vector<TokenId> symbols) {
   while (true) {
     MergeTable::Merge best;
@@ -65,7 +65,7 @@ class RandomMerges {
 
 std::vector<TokenId> RandomSymbols(std::mt19937& random, int letters, size_t length) {
   std::vector<TokenId> symbols(length);
-  const size_t period = random() % 3 == 0 ? 1 + random() % 7 : length;  // a third of them repeat themselves
+  const size_t period = random() % 3 == 0 ? 1 + random() % 7 : length;  // a third are periodic
   for (size_t i = 0; i < length; ++i) {
     symbols[i] = i < period ? static_cast<TokenId>(random() % static_cast<uint32_t>(letters)) : symbols[i - period];
   }

@@ -104,7 +104,7 @@ TEST_P(EngineCopiesTest, WhatIsErasedDuringTheCopyIsNotStored) {
   Settle();
   EXPECT_EQ(engine_->Where(Owner(2)), CacheSource::kSlot);
   ASSERT_TRUE(WaitFor([&](auto done) { engine_->Erase(2, Owner(2), done); }).ok());
-  Say(4);  // the slab is lent again: the copy out of it completes first
+  Say(4);  // the slab is reused: the copy from it completes first
   lagging_.Hold(false);
   SettleTiers();
   EXPECT_EQ(engine_->Where(Owner(2)), std::nullopt);

@@ -170,7 +170,7 @@ TEST_P(EngineTiersTest, AnOutstandingFetchOfATimelineThatIsGoneHarmsNothing) {
   EXPECT_EQ(Resume(3).report.source, CacheSource::kNew);
 }
 
-// Caches read for waiting turns occupy host memory: no more of them than slots.
+// Caches read for waiting turns occupy host memory: at most as many as there are slots.
 TEST_P(EngineTiersTest, ManyTurnsThatWaitForTheirCachesAllGetThem) {
   StartInMemory({.slots = 2}, {.fetch_deadline_ms = kMinute});
   std::vector<SubmittedTurn> turns;

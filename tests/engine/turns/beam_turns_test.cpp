@@ -188,7 +188,7 @@ TEST_P(BeamTurnsTest, EveryRowIsCounted) {
   EXPECT_EQ(EndOf(Plain(2, Ids(kPrompt, 2), 0)).rows_computed, 0) << "it was found in the cache";
 }
 
-// Every letter has several ids here, all of which end an answer.
+// Every letter has several ids here; each ends an answer.
 TEST_P(BeamTurnsTest, AStopStringEndsAnAnswerAsItsIdsDo) {
   Load("llama");
   Start(8);

@@ -68,8 +68,7 @@ class BranchTurnsTest : public ::testing::TestWithParam<std::string> {
     turn.request.sink = std::make_shared<ActingSink>(turn.sink, tokens, std::move(act));
     Submit(turn);
   }
-  /// For a long answer in a wide window checks every `every`-th token, and the last one: all of them would take too
-  /// long.
+  /// For a long answer in a wide window, checks every `every`-th token and the last: checking all would take too long.
   static void ExpectRight(const SubmittedTurn& turn, size_t every = 1) {
     const TurnEnd end = turn.sink->Wait();
     if (end.reason != FinishReason::kCancelled) {
@@ -257,7 +256,7 @@ TEST_P(BranchTurnsTest, ACrowdOfThemIsRight) {
         below(2) == 0 ? engine_->Close(timeline) : engine_->Park(timeline);
       } else {
         std::vector<TokenId> tokens = Tokens(8 + below(120), static_cast<uint32_t>(timeline));
-        if (found != last.end()) {  // continues, or rewinds a part of it
+        if (found != last.end()) {  // continues, or rewinds partially
           const SubmittedTurn& before = turns[found->second];
           tokens = Joined(before.request.tokens, before.sink->Wait().output);
           tokens.resize(tokens.size() - below(3) * tokens.size() / 4);

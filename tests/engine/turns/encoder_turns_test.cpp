@@ -94,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(All, EncoderTurnsTest, ::testing::Values("cpu", "cuda_b
 TEST_P(EncoderTurnsTest, AreTheNetworksOwn) {
   Start(4);
   std::vector<SubmittedTurn> turns;
-  for (const size_t length : {1, 40, 17, 100}) {  // concurrent, and more of them than a step has rows
+  for (const size_t length : {1, 40, 17, 100}) {  // concurrent, with more tokens than a step has rows
     turns.push_back(Turn(turns.size() + 1, ScatteredIds(length, 96, static_cast<uint32_t>(length)), {}, 20));
   }
   for (const SubmittedTurn& turn : turns) ASSERT_TRUE(engine_->Submit(turn.request).ok());

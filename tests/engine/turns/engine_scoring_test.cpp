@@ -14,7 +14,7 @@ const float kBest = static_cast<float>(10 - std::log(std::exp(10.0) + HashNetwor
 
 class EngineScoringTest : public HashEngineTest {
  protected:
-  /// Tokens about half of which are the likeliest after those before them.
+  /// About half of the tokens are the likeliest after their prefix.
   static std::vector<TokenId> LikelyTokens(size_t n, uint32_t seed) {
     std::vector<TokenId> tokens = Tokens(1, seed);
     while (tokens.size() < n) {

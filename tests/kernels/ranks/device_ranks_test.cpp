@@ -78,7 +78,7 @@ TEST_P(DeviceRanksTest, SumsOfAllRanks) {
 }
 
 // With few rows the norm is fused into the all-reduce. If ranks share a device, allocation, freeing and kernel loading
-// wait for kernels that wait for another rank: all of them must happen before the first all-reduce.
+// wait for kernels that wait for another rank: all three must happen before the first all-reduce.
 TEST_P(DeviceRanksTest, NormsOfSums) {
   constexpr int kSteps = 4;
   struct Case {

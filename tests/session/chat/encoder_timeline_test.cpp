@@ -82,8 +82,8 @@ TEST_F(EncoderTimelineTest, WhatIsTooMuchIsLeftOutFromTheBeginning) {
   EXPECT_NE(refused.message().find("40"), std::string::npos) << refused.message();
 }
 
-// Only the end of an overlong message is read, after the tokens that precede all messages; if nothing of it fits, it is
-// refused as usual.
+// Only the end of an overlong message is read, after the tokens that precede all messages; if not even one token
+// fits, the message is refused as usual.
 TEST_F(EncoderTimelineTest, OfAMessageThatIsTooLongTheEndIsReadWhereThatIsAskedFor) {
   ASSERT_TRUE(Ask("Hi").ok());
   Answer("Hello");

@@ -96,7 +96,7 @@ struct Event {
   }
 };
 
-/// Events in order of time, of which there are millions: bucketed by second, and sorted only when a second begins.
+/// Millions of events in time order: bucketed by second, and sorted only when a second begins.
 class EventQueue {
  public:
   void Push(const Event& event) {

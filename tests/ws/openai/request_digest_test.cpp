@@ -27,7 +27,7 @@ Json Request() {
   return {{"type", "response.create"}, {"metadata", {{"client_request_id", "r1"}}}, {"max_output_tokens", 5}};
 }
 
-/// Values of each field, all of which change the request, also compared with no value.
+/// Values of each field: each changes the request, also compared with no value.
 const Json kAsk = Json::parse(R"({
   "model": ["tiny", ""],
   "input": ["Hi", "Ho", [{"role": "user", "content": "Hi!"}], [{"role": "developer", "content": "Hi!"}]],

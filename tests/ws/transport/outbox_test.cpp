@@ -47,7 +47,7 @@ TEST_F(OutboxTest, WhatComesAtOnceIsNoSlownessButWhatComesBehindItIs) {
   outbox_.Push(std::make_unique<Bulk>(3 * kHard / 100'000 + 1, 100'000));
   EXPECT_GT(outbox_.queued_bytes(), 3 * kHard);
   EXPECT_FALSE(outbox_.TakeClose());
-  // Read half of it: the limit then counts the rest, not the heap's earlier peak.
+  // After half is read, the limit counts the rest, not the heap's earlier peak.
   while (outbox_.queued_bytes() > 2 * kHard) outbox_.Take();
   const size_t left = outbox_.queued_bytes();
   for (size_t bytes = 0; bytes + 100'000 < kHard; bytes += 100'000) outbox_.Push(std::string(100'000, 'n'));

@@ -14,7 +14,7 @@ class TransportBodiesTest : public TransportTest {
  protected:
   TransportBodiesTest() {
     options_.bodies_bytes = 500'000;
-    options_.worker_threads = 4;  // one of them is blocked
+    options_.worker_threads = 4;  // one is blocked
   }
   std::optional<WireAnswer> Post(size_t bytes) {
     WireClient client(port());

@@ -247,7 +247,7 @@ bool FloodUntilClosed(WireClient& client, const std::string& bytes) {
 TEST_F(TransportSocketTest, FramesOf64BytesMakeAMessageHoweverTheStreamIsCut) {
   Start();
   const auto client = Open();
-  // Enough that more of them than the free allowance arrive in two pieces, wherever reads end.
+  // Enough frames that more than the free allowance arrive in two pieces, wherever reads end.
   constexpr int kFrames = 60'000;
   const std::string piece(64, 'x');
   EXPECT_TRUE(
