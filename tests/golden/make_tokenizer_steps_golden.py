@@ -124,6 +124,7 @@ def pre_tokenizer_cases():
     yield "no white space", step("WhitespaceSplit")
     yield "delimiter", step("CharDelimiterSplit", delimiter="\u4e16")
     yield "fixed length", step("FixedLength", length=5)
+    yield "scripts", step("UnicodeScripts")
     for scheme in ("always", "first", "never"):
         for cut in (False, True):
             yield f"metaspace {scheme} {cut}", steps(split(r"\d"), metaspace(scheme, cut))

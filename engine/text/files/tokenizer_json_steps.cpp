@@ -174,6 +174,11 @@ Status AddByteLevel(const Json& step, TokenizerData* data) {
   return Status::Ok();
 }
 
+Status AddUnicodeScripts(const Json&, TokenizerData* data) {
+  AddStep(PreTokenizer::kScripts, data);
+  return Status::Ok();
+}
+
 // ---- both ----
 
 struct Reader {
@@ -199,6 +204,7 @@ constexpr Reader kPreTokenizers[] = {{"Split", AddSplit},
                                      {"WhitespaceSplit", AddWhitespaceSplit},
                                      {"CharDelimiterSplit", AddCharDelimiterSplit},
                                      {"FixedLength", AddFixedLength},
+                                     {"UnicodeScripts", AddUnicodeScripts},
                                      {"Metaspace", AddMetaspace},
                                      {"ByteLevel", AddByteLevel}};
 

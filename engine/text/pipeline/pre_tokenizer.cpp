@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "engine/text/pipeline/script_classes.h"
 #include "engine/text/pipeline/split_parts.h"
 #include "engine/text/unicode.h"
 
@@ -23,7 +24,9 @@ Result<PreTokenizer> PreTokenizer::Make(std::span<const PreTokenizerStep> steps,
     Step& added = made.steps_.emplace_back();
     added.step = step;
     made.spelled_ = made.spelled_ || (to_bytes && step.kind == Kind::kByteLevel);
-    made.keeps_all_ = made.keeps_all_ && !(step.kind == Kind::kSplit && step.behaviour == Behaviour::kRemoved);
+    const bool removes =
+        step.kind == Kind::kScripts || (step.kind == Kind::kSplit && step.behaviour == Behaviour::kRemoved);
+    made.keeps_all_ = made.keeps_all_ && !removes;
     if (step.kind != Kind::kSplit && step.kind != Kind::kMetaspace) continue;
     if (step.kind == Kind::kMetaspace) added.step.pattern = {.text = step.replacement, .literal = true};
     ASSIGN_OR_RETURN(TextMatcher matcher, TextMatcher::Make(added.step.pattern));
@@ -58,6 +61,24 @@ bool PreTokenizer::Metaspace(size_t index, Word word, const Run& run) const {
   return SplitAt(index, step.matcher.front(), Behaviour::kMergedWithNext, false, {text, word.first}, run);
 }
 
+bool PreTokenizer::SplitAtScripts(size_t index, Word word, const Run& run) const {
+  std::optional<int> script;
+  size_t begin = 0;
+  const auto take = [&](size_t end) {
+    return !script || From(index + 1, {word.text.substr(begin, end - begin), word.first && begin == 0}, run);
+  };
+  for (size_t at = 0; at < word.text.size();) {
+    const CodePoint c = FirstCodePoint(word.text.substr(at));
+    if (const std::optional<int> own = ScriptClass(c.value); own && own != script) {
+      if (!take(at)) return false;
+      script = own;
+      begin = at;
+    }
+    at += c.length;
+  }
+  return take(word.text.size());
+}
+
 bool PreTokenizer::From(size_t index, Word word, const Run& run) const {
   if (word.text.empty()) return true;
   if (index == steps_.size()) {
@@ -76,6 +97,8 @@ bool PreTokenizer::From(size_t index, Word word, const Run& run) const {
       return From(index + 1, {ToByteLevel(word.text), word.first}, run);
     case Kind::kMetaspace:
       return Metaspace(index, word, run);
+    case Kind::kScripts:
+      return SplitAtScripts(index, word, run);
   }
   return true;
 }

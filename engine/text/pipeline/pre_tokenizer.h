@@ -42,6 +42,7 @@ class PreTokenizer {
   bool SplitAt(size_t step, const TextMatcher& matcher, PreTokenizerStep::Behaviour behaviour, bool invert, Word word,
                const Run& run) const;
   bool Metaspace(size_t step, Word word, const Run& run) const;
+  bool SplitAtScripts(size_t step, Word word, const Run& run) const;
 
   std::vector<Step> steps_;
   bool spelled_ = false;  // words arrive in the byte-level alphabet and must become bytes

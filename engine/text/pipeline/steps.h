@@ -40,6 +40,7 @@ struct PreTokenizerStep {
     kPrefixSpace,  // adds a space before a word without one
     kByteLevel,    // maps bytes to the byte-level alphabet
     kMetaspace,    // replaces spaces by `replacement`, also prepended per `prefix`; with `split`, each starts a word
+    kScripts,      // splits where the script changes; removes spaces before the first character
   };
   enum class Behaviour { kIsolated, kRemoved, kMergedWithPrevious, kMergedWithNext, kContiguous };
   enum class Prefix { kNever, kFirst, kAlways };

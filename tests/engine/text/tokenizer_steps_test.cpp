@@ -278,7 +278,7 @@ TEST(TokenizerSteps, WhatIsNotSupportedIsRefusedByName) {
   refuse(with("normalizer", deep), "nested");
   refuse(with("normalizer", {{"type", "BertNormalizer"}}), "BertNormalizer");
   refuse(with("normalizer", {{"type", "Replace"}, {"pattern", {{"Regex", "["}}}, {"content", ""}}), "unmatched [");
-  refuse(with("pre_tokenizer", {{"type", "UnicodeScripts"}}), "UnicodeScripts");
+  refuse(with("pre_tokenizer", {{"type", "BertPreTokenizer"}}), "BertPreTokenizer");
   refuse(with("pre_tokenizer", {{"type", "Split"}, {"pattern", {{"Regex", "a"}}}, {"behavior", "Joined"}}), "Joined");
   refuse(with("pre_tokenizer", {{"type", "Split"}, {"behavior", "Isolated"}}), "pattern");
   refuse(with("pre_tokenizer", {{"type", "Split"}, {"pattern", {{"Regex", "(a"}}}}), "unmatched (");
