@@ -36,4 +36,13 @@ void DeviceMessages::Stop() {
   memory_ = nullptr;
 }
 
+Status GroupStatus(const Comm& comm, const PeerMemory& memory, const DeviceMessages& messages, const char* member) {
+  if (Status status = comm.status(); !status.ok()) {
+    memory.GiveUp();
+    return status;
+  }
+  if (memory.lost()) return Unavailable(fmt::format("a {} did not come to a step in time", member));
+  return messages.status();
+}
+
 }  // namespace ringside::cuda

@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/cuda/ranks/peer_memory.h"
 #include "kernels/ranks/comm.h"
 #include "kernels/ranks/stream_comm.h"
 
@@ -65,5 +66,9 @@ class DeviceMessages {
   std::unique_ptr<StreamComm> nccl_;  // null: not needed
   void* memory_ = nullptr;
 };
+
+/// Status of a group that exchanges through peer memory, NCCL, or both. Where `comm` has failed, kernels that wait for
+/// others give up. kUnavailable once a `member` ("rank", "stage") has not come. Any thread.
+Status GroupStatus(const Comm& comm, const PeerMemory& memory, const DeviceMessages& messages, const char* member);
 
 }  // namespace ringside::cuda

@@ -122,13 +122,7 @@ std::string RankExchange::Describe() const {
 }
 
 Status RankExchange::status() const {
-  if (!started()) return Status::Ok();
-  if (Status comm = comm_->status(); !comm.ok()) {
-    peers_.GiveUp();
-    return comm;
-  }
-  if (peers_.lost()) return Unavailable("a rank did not reach a step in time");
-  return messages_.status();
+  return started() ? GroupStatus(*comm_, peers_.memory(), messages_, "rank") : Status::Ok();
 }
 
 size_t RankExchange::SizeOf(int64_t bytes) {

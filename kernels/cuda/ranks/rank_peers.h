@@ -20,10 +20,7 @@ class RankPeers {
   void Stop();
 
   const RankLinks& links() const { return links_; }
-  /// Whether a kernel has timed out waiting for a rank. THREAD: any.
-  bool lost() const { return memory_.lost(); }
-  /// Makes waiting kernels give up at once. THREAD: any.
-  void GiveUp() const { memory_.GiveUp(); }
+  const PeerMemory& memory() const { return memory_; }
 
  private:
   RankLinks links_;

@@ -45,13 +45,7 @@ std::string StageExchange::Describe() const {
 }
 
 Status StageExchange::status() const {
-  if (!started()) return Status::Ok();
-  if (Status comm = comm_->status(); !comm.ok()) {
-    peers_.GiveUp();
-    return comm;
-  }
-  if (peers_.lost()) return Unavailable("a stage did not reach a step in time");
-  return messages_.status();
+  return started() ? GroupStatus(*comm_, peers_.memory(), messages_, "stage") : Status::Ok();
 }
 
 void StageExchange::Send(const Launcher& on, Tensor x) {

@@ -20,10 +20,7 @@ class StagePeers {
   void Stop();
 
   const StageLinks& links() const { return links_; }
-  /// Whether a kernel has timed out waiting for a stage. THREAD: any.
-  bool lost() const { return memory_.lost(); }
-  /// Makes waiting kernels give up at once. THREAD: any.
-  void GiveUp() const { memory_.GiveUp(); }
+  const PeerMemory& memory() const { return memory_; }
 
  private:
   StageLinks links_;
