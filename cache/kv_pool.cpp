@@ -52,14 +52,6 @@ KvCache* KvPool::Lend(const RingWindow& window) {
   return cache;
 }
 
-KvCache* KvPool::Acquire(const RingWindow& window) {
-  KvCache* cache = Lend(window);
-  if (cache == nullptr) return nullptr;
-  if (Grow(cache, BytesFor(window, window.pinned + shape_.ring_rows())).ok()) return cache;
-  Release(cache);
-  return nullptr;
-}
-
 Status KvPool::Grow(KvCache* cache, int64_t bytes, int64_t ahead) {
   const int64_t before = cache->promised_pages_, least = std::max(Pages(bytes), before), more = least - before;
   if (more > pages_ - promised_pages_) {

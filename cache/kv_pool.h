@@ -46,8 +46,6 @@ class KvPool {
 
   /// Lends an empty cache with this window until Release; null if every slot is lent. It has no memory until Grow.
   KvCache* Lend(const RingWindow& window);
-  /// As Lend, with memory for the whole window; null if that is not available.
-  KvCache* Acquire(const RingWindow& window);
   /// Raises the reservation of the cache to `bytes` (never lowers it). If less than half of `ahead` is committed beyond
   /// that, commits all of `ahead` as far as unreserved memory allows. ERRORS: kOverloaded, and nothing changes, if the
   /// bytes cannot be reserved or the backend has no memory.

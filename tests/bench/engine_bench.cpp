@@ -22,6 +22,7 @@
 #include "engine/engine.h"
 #include "engine/model/model.h"
 #include "kernels/backend.h"
+#include "tests/cache/whole_cache.h"
 
 namespace ringside {
 namespace {
@@ -123,7 +124,7 @@ class Bench {
     const auto tokens = RandomTokens(options_.prefill, model_.spec().vocab, 1);
     std::vector<double> rates;
     for (int i = 0; i <= options_.repeats; ++i) {
-      KvCache* cache = pool.Acquire({4, options_.prefill + 16, Eviction::kToken});
+      KvCache* cache = LendWhole(pool, {4, options_.prefill + 16, Eviction::kToken});
       const double begin = Now();
       Feed(*cache, tokens, kChunk);
       if (i > 0) rates.push_back(static_cast<double>(options_.prefill) / (Now() - begin));
@@ -139,7 +140,7 @@ class Bench {
     const auto tokens = RandomTokens(context + options_.decode, model_.spec().vocab, 2);
     std::vector<double> rates;
     for (int i = 0; i <= options_.repeats; ++i) {
-      KvCache* cache = pool.Acquire({4, room, Eviction::kToken});
+      KvCache* cache = LendWhole(pool, {4, room, Eviction::kToken});
       Feed(*cache, std::span(tokens).first(static_cast<size_t>(context)), 256);
       const double begin = Now();
       for (int64_t t = 0; t < options_.decode; ++t) {
@@ -215,7 +216,7 @@ class Bench {
   // Step time and resident memory along one conversation of many windows.
   void LongConversation() {
     KvPool pool = MakePool(options_.memory_len, 64);
-    KvCache* cache = pool.Acquire({kPinned, options_.memory_len, Eviction::kTurn});
+    KvCache* cache = LendWhole(pool, {kPinned, options_.memory_len, Eviction::kTurn});
     const auto tokens = RandomTokens(options_.long_tokens, model_.spec().vocab, 3);
     constexpr int64_t kReport = 2000;
     for (int64_t at = 0; at < options_.long_tokens; at += kReport) {

@@ -18,6 +18,7 @@
 #include "kernels/backend.h"
 #include "kernels/ranks/ranks.h"
 #include "tests/bench/must_have.h"
+#include "tests/cache/whole_cache.h"
 
 namespace ringside {
 namespace {
@@ -99,14 +100,14 @@ class RestoreBench {
 
   void Measure(int64_t tokens) {
     if (!MakePool(tokens)) return;
-    KvCache* kept = pool_->Acquire(window_);
+    KvCache* kept = LendWhole(*pool_, window_);
     HostArena arena;
     arena.Start(device_, static_cast<size_t>(SnapshotChunkBytes(kept->shape(), device_)),
                 static_cast<size_t>(2 * kept->shape().slab_bytes()));
     arena.Wait();
     others_.clear();
     for (int64_t i = 0; i < options_.beside; ++i) {
-      others_.push_back(pool_->Acquire(window_));
+      others_.push_back(LendWhole(*pool_, window_));
       Feed(others_.back(), 100 * i, std::min<int64_t>(tokens, 1024));
     }
     Feed(kept, 0, tokens);
@@ -131,7 +132,7 @@ class RestoreBench {
   void RestoreAlone(int64_t tokens, const Snapshot& snapshot, double bytes) {
     std::vector<double> restores, begins;
     for (int i = 0; i <= options_.repeats; ++i) {
-      KvCache* cache = pool_->Acquire(window_);
+      KvCache* cache = LendWhole(*pool_, window_);
       const double begin = Now();
       const auto pending = snapshot.BeginRestore(*cache, device_, {});
       begins.push_back(Now() - begin);
@@ -149,7 +150,7 @@ class RestoreBench {
       if (i >= 8) quiet.push_back(seconds);
     }
     for (int i = 0; i < options_.repeats; ++i) {
-      KvCache* cache = pool_->Acquire(window_);
+      KvCache* cache = LendWhole(*pool_, window_);
       const double begin = Now();
       const auto pending = snapshot.BeginRestore(*cache, device_, {});
       while (!device_.CopyDone(pending->ticket)) beside.push_back(DecodeStep());
@@ -164,7 +165,7 @@ class RestoreBench {
   void FirstToken(int64_t tokens, const Snapshot& snapshot) {
     std::vector<double> restored, computed, kept;
     for (int i = 0; i <= options_.repeats; ++i) {
-      KvCache* cache = pool_->Acquire(window_);
+      KvCache* cache = LendWhole(*pool_, window_);
       double begin = Now();
       const auto pending = snapshot.BeginRestore(*cache, device_, {});
       Feed(cache, tokens, options_.turn);
@@ -174,7 +175,7 @@ class RestoreBench {
       Feed(cache, tokens + options_.turn, options_.turn);
       if (i > 0) kept.push_back(Now() - begin);
       pool_->Release(cache);
-      cache = pool_->Acquire(window_);
+      cache = LendWhole(*pool_, window_);
       begin = Now();
       Feed(cache, 0, tokens + options_.turn);
       if (i > 0) computed.push_back(Now() - begin);

@@ -31,6 +31,7 @@
 #include "kernels/ranks/processes.h"
 #include "kernels/ranks/ranks.h"
 #include "tests/bench/must_have.h"
+#include "tests/cache/whole_cache.h"
 
 namespace ringside {
 namespace {
@@ -109,7 +110,7 @@ class StepBench {
     return pool_ != nullptr;
   }
   RingWindow Window() const { return {kPinned, room_, Eviction::kToken}; }
-  KvCache* Acquire() { return pool_->Acquire(Window()); }
+  KvCache* Acquire() { return LendWhole(*pool_, Window()); }
   /// With memory for `tokens` tokens plus readahead: 64, as in the engine.
   void Grow(KvCache* cache, int64_t tokens) {
     MustBeOk(pool_->Grow(cache, pool_->BytesFor(Window(), tokens), pool_->BytesFor(Window(), kPinned + 64)));

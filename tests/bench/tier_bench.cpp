@@ -25,6 +25,7 @@
 #include "session/journal/journal.h"
 #include "tests/bench/must_have.h"
 #include "tests/bench/page_cache.h"
+#include "tests/cache/whole_cache.h"
 
 namespace ringside {
 namespace {
@@ -114,8 +115,8 @@ void BenchTiers(const Options& options) {
   const std::unique_ptr<Backend> backend = MustHave(MakeCpuBackend({.threads = 1}));
   const KvShape shape = MakeKvShape(30, 3, 64, DType::kF16, 256, options.tokens, 256);
   KvPool pool = MustHave(KvPool::Make(*backend, shape, 2));
-  KvCache& cache = *pool.Acquire({4, options.tokens, Eviction::kTurn});
-  KvCache& other = *pool.Acquire({4, options.tokens, Eviction::kTurn});
+  KvCache& cache = *LendWhole(pool, {4, options.tokens, Eviction::kTurn});
+  KvCache& other = *LendWhole(pool, {4, options.tokens, Eviction::kTurn});
   std::mt19937 random(1);
   for (int64_t i = 0; i + 4 <= shape.slab_bytes(); i += 4) {
     const uint32_t value = random();

@@ -7,6 +7,7 @@
 
 #include "cache/kv_pool.h"
 #include "kernels/backend.h"
+#include "tests/cache/whole_cache.h"
 
 namespace ringside {
 namespace {
@@ -23,9 +24,9 @@ class KvBranchTest : public testing::Test {
     auto made = KvPool::Make(*backend_, shape_, 3);
     ASSERT_TRUE(made.ok());
     pool_ = std::make_unique<KvPool>(std::move(*made));
-    history_ = pool_->Acquire(kWindow);
-    first_ = pool_->Acquire(kWindow);
-    second_ = pool_->Acquire(kWindow);
+    history_ = LendWhole(*pool_, kWindow);
+    first_ = LendWhole(*pool_, kWindow);
+    second_ = LendWhole(*pool_, kWindow);
   }
   std::byte* Lane(const KvCache& cache, int64_t position) {
     const bool shared = cache.history() != nullptr && position < cache.branch();

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "kernels/backend.h"
+#include "tests/cache/whole_cache.h"
 #include "tests/kernels/forwarding_backend.h"
 
 namespace ringside {
@@ -55,17 +56,17 @@ TEST_F(KvPoolTest, LendsEachSlotOnceAndGivesItEmptyAgain) {
   ASSERT_TRUE(made.ok());
   KvPool& pool = *made;
   const RingWindow window{4, 20, Eviction::kToken};
-  KvCache* first = pool.Acquire(window);
-  KvCache* second = pool.Acquire(window);
+  KvCache* first = LendWhole(pool, window);
+  KvCache* second = LendWhole(pool, window);
   ASSERT_NE(first, nullptr);
   ASSERT_NE(second, nullptr);
   EXPECT_NE(first->slab(), second->slab());
-  EXPECT_EQ(pool.Acquire(window), nullptr);
+  EXPECT_EQ(LendWhole(pool, window), nullptr);
   EXPECT_EQ(pool.used(), 2);
   first->ring().Append(3);
   pool.Release(first);
   EXPECT_EQ(pool.used(), 1);
-  KvCache* again = pool.Acquire({1, 10, Eviction::kTurn});
+  KvCache* again = LendWhole(pool, {1, 10, Eviction::kTurn});
   ASSERT_EQ(again, first);
   EXPECT_EQ(again->ring().next(), 0);
   EXPECT_EQ(again->ring().window().memory_len, 10);
@@ -201,11 +202,11 @@ TEST_F(KvMemoryTest, ADeviceThatGivesNoneChangesNothing) {
   EXPECT_EQ(pool->Grow(cache, kPage).code(), StatusCode::kUnavailable);
   EXPECT_EQ(pool->promised_bytes(), 0);
   EXPECT_EQ(pool->committed_bytes(), 0);
-  EXPECT_EQ(pool->Acquire(window_), nullptr);
+  EXPECT_EQ(LendWhole(*pool, window_), nullptr);
   EXPECT_EQ(pool->used(), 1);
   backend_.fails = false;
   EXPECT_TRUE(pool->Grow(cache, kPage).ok());
-  EXPECT_NE(pool->Acquire(window_), nullptr);
+  EXPECT_NE(LendWhole(*pool, window_), nullptr);
 }
 
 TEST_F(KvMemoryTest, LessThanOneSlabIsRefused) {

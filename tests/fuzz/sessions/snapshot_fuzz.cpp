@@ -6,6 +6,7 @@
 #include "cache/snapshot.h"
 #include "kernels/backend.h"
 #include "session/journal/journal_format.h"
+#include "tests/cache/whole_cache.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace ringside {
@@ -43,7 +44,7 @@ void Restore(Snapshot snapshot) {
     Require(attached.ok(), attached.ToString());
   }
   Device& device = TheDevice();
-  KvCache* cache = device.pool.Acquire({16, 40});
+  KvCache* cache = LendWhole(device.pool, {16, 40});
   const Status restored = snapshot.Restore(*cache, *device.backend, kProof);
   Require(restored.ok() || restored.code() == StatusCode::kMismatch || restored.code() == StatusCode::kCorruption,
           restored.ToString());
@@ -57,7 +58,7 @@ std::vector<std::string> Seeds() {
   Device& device = TheDevice();
   std::vector<std::string> seeds;
   for (const int64_t tokens : {0, 1, 30, 100}) {
-    KvCache* cache = device.pool.Acquire({tokens == 1 ? 0 : 4, 40});
+    KvCache* cache = LendWhole(device.pool, {tokens == 1 ? 0 : 4, 40});
     std::memset(cache->slab(), 0, static_cast<size_t>(cache->shape().slab_bytes()));
     for (int64_t i = 0; i < tokens; ++i) {
       if (i % 9 == 0) cache->ring().AddMessageStart(i);
