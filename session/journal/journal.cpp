@@ -59,7 +59,7 @@ class Journal::Impl {
 
   Status Append(JournalEntry entry, JournalDone done);
   Status Erase(std::string session, JournalDone done);
-  void Flush();
+  bool Flush(std::optional<std::chrono::milliseconds> most);
   int64_t UptimeMs() const { return earlier_uptime_ms_ + (options_.clock->MonotonicNs() - opened_ns_) / 1'000'000; }
   void NoteUptime();
   const JournalReader& reader() const { return *reader_; }
@@ -233,12 +233,15 @@ RowChange Journal::Impl::UptimeRow() {
   return {RowChange::Kind::kPut, format::kUptimeKey, format::EncodeNumber(static_cast<uint64_t>(noted_uptime_ms_))};
 }
 
-void Journal::Impl::Flush() {
+bool Journal::Impl::Flush(std::optional<std::chrono::milliseconds> most) {
   CHECK(std::this_thread::get_id() != thread_.get_id());
   const auto told = std::make_shared<std::promise<void>>();  // outlives set_value, whoever is first
   JournalDone done = [told](const Status&, const JournalPosition&) { told->set_value(); };
   CHECK(queue_.PushUrgent({.kind = Operation::Kind::kFlush, .done = std::move(done)}));
-  told->get_future().wait();
+  std::future<void> flushed = told->get_future();
+  if (most) return flushed.wait_for(*most) == std::future_status::ready;
+  flushed.wait();
+  return true;
 }
 
 Status Journal::Impl::Refusal() const {
@@ -456,7 +459,7 @@ Status Journal::Append(JournalEntry entry, JournalDone done) {
 Status Journal::Erase(std::string session, JournalDone done) {
   return impl_->Erase(std::move(session), std::move(done));
 }
-void Journal::Flush() { impl_->Flush(); }
+bool Journal::Flush(std::optional<std::chrono::milliseconds> most) { return impl_->Flush(most); }
 double Journal::UptimeSeconds() const { return static_cast<double>(impl_->UptimeMs()) * 1e-3; }
 void Journal::NoteUptime() { impl_->NoteUptime(); }
 Result<JournalTranscript> Journal::Read(const std::string& session) const { return impl_->reader().Read(session); }

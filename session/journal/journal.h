@@ -9,6 +9,7 @@
 // log or its newest file is deleted, moved or replaced: it looks for that after each sync, before the acknowledgement.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -140,8 +141,9 @@ class Journal {
   /// Takes a session away: gone for every later call once `done` says Ok; its bytes go with the next Purge. An unknown
   /// session is Ok. Accepted even where Append would be refused as overloaded.
   Status Erase(std::string session, JournalDone done);
-  /// Returns when everything accepted before has been told. Any thread but the journal's.
-  void Flush();
+  /// Returns when the calls accepted before have been reported; false after `most` without that. Any thread but the
+  /// journal's.
+  bool Flush(std::optional<std::chrono::milliseconds> most = std::nullopt);
 
   /// Seconds that servers have run on this log, by the steady clock: the time by which stored objects age. Neither a
   /// change of the wall clock nor time without a server adds to it. A crash may take back the time since the last note:

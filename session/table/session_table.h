@@ -4,6 +4,7 @@
 // unknown one.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -132,8 +133,8 @@ class SessionTable {
   /// Deletes what has expired, unloads what is not needed, keeps the journal's summaries up to date; to be called about
   /// once a second, from any thread.
   void Sweep();
-  /// Waits until everything recorded so far is durable and told. Not from a sink.
-  void Flush();
+  /// Waits until all earlier records are durable and reported; false after `most` without that. Not from a sink.
+  bool Flush(std::optional<std::chrono::milliseconds> most = std::nullopt);
 
   /// Runs `work` soon, on the table's own thread: for what an event leads to but must not be done inside a sink.
   void Post(std::function<void()> work);

@@ -506,8 +506,8 @@ void SessionTable::State::EndLateTurns() {
   started.insert(started.begin(), running.begin(), running.end());
 }
 
-void SessionTable::Flush() {
-  if (state_->journal != nullptr) state_->journal->Flush();
+bool SessionTable::Flush(std::optional<std::chrono::milliseconds> most) {
+  return state_->journal == nullptr || state_->journal->Flush(most);
 }
 
 int64_t SessionTable::State::TokensWaitMs(const std::string& owner, const OwnerLimits& limits) const {

@@ -498,7 +498,8 @@ void Serving::Drain() {
     sessions_->InterruptTurns();
     turns_->WaitUntilNone(patience(3));
   }
-  sessions_->Flush();  // the ends are durable and on their way to the sockets
+  // The ends are durable then and on their way to the sockets.
+  if (!sessions_->Flush(patience(3))) LogWarning("the disk does not answer: ends of turns are not durable");
   server_->Stop(patience(2));
   SaveCaches(patience(1));
 }

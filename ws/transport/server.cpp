@@ -219,9 +219,12 @@ void Server::Stop(std::chrono::milliseconds patience) {
   // Every request that was sent by now gets an answer: a proxy turns a connection without one into a 502.
   const auto closed = std::chrono::steady_clock::now(), deadline = closed + patience;
   auto quiet_since = closed;
+  bool gave_up = false;
   for (auto now = closed; now < deadline && now < quiet_since + kQuiet; now = std::chrono::steady_clock::now()) {
     const bool comes = context.unread > 0 && now < closed + kRequestQuiet;
     if (comes || context.open_sockets() > 0 || context.answering > 0) quiet_since = now;
+    // A call may wait for a disk that does not answer.
+    if (now >= closed + patience / 2 && !std::exchange(gave_up, true)) context.GiveUpCalls();
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   state_->work.reset();

@@ -80,6 +80,24 @@ struct ServerContext {
     return static_cast<int64_t>(members_.size());
   }
 
+  /// Takes note of a request that waits for a worker or for the end of its call. `give_up` (any thread) answers it
+  /// without. Returns the number for EndCall.
+  uint64_t BeginCall(std::function<void()> give_up) {
+    std::lock_guard lock(mutex_);
+    calls_[++last_call_] = std::move(give_up);
+    return last_call_;
+  }
+  void EndCall(uint64_t number) {
+    std::lock_guard lock(mutex_);
+    calls_.erase(number);
+  }
+  void GiveUpCalls() {
+    std::unique_lock lock(mutex_);
+    const auto calls = std::exchange(calls_, {});
+    lock.unlock();
+    for (const auto& [number, give_up] : calls) give_up();
+  }
+
   /// Keeps what an answer holds for as long as what is returned lives, but not beyond LetGo: an operation that is never
   /// completed, because the io threads have ended, lives until the server is destroyed.
   std::shared_ptr<void> Keep(std::shared_ptr<void> held) {
@@ -105,7 +123,7 @@ struct ServerContext {
   BodyBudget bodies{options.bodies_bytes}, answers{options.answers_bytes};
   OutboxBudget outboxes{options.outboxes_bytes};
   WorkerPool workers{{.threads = options.worker_threads}};
-  std::atomic<bool> closing{false};   // no connection is kept for another request
+  std::atomic<bool> closing{false};  // no connection is kept for another request
   std::atomic<bool> draining{false};
   std::atomic<bool> stopping{false};    // what waits or runs is ended
   std::atomic<int64_t> connections{0};  // sockets of either kind
@@ -122,6 +140,8 @@ struct ServerContext {
   std::shared_ptr<const Service> service_;
   std::unordered_map<uint64_t, Member> members_;
   uint64_t last_member_ = 0;
+  std::unordered_map<uint64_t, std::function<void()>> calls_;
+  uint64_t last_call_ = 0;
   std::unordered_map<uint64_t, std::shared_ptr<void>> held_;  // by open answers
   uint64_t last_held_ = 0;
 };

@@ -150,3 +150,24 @@ def test_a_stop_is_heard_while_the_disk_hangs_and_conversations_expire(start, st
         wait_for(disk.reached.exists, "a write to hang")
         server.terminate()
         server.wait()
+
+
+def test_a_stop_answers_those_who_wait_for_the_disk(start, store, disk):
+    server = start("--store-path", store, "--shutdown-timeout", 6, binary=FAILING_SERVER, environment=disk.environment)
+    port = server.port
+    item = {"items": [{"role": "user", "content": "More."}]}
+    verbs = [("POST", "/v1/conversations", item),
+             ("POST", f"/v1/conversations/{made(port)[0]}/items", item),
+             ("DELETE", f"/v1/responses/{made(port)[1]}"),
+             ("POST", "/v1/responses", {"conversation": made(port)[0], "input": "Go on.", "max_output_tokens": 4})]
+    calls = Calls(port)
+    with disk.hangs():
+        for verb in verbs:
+            calls.begin(*verb)
+        wait_for(disk.reached.exists, "a write to hang")
+        wait_for(lambda: server.metrics()["ringside_worker_disk_waits"] >= 2, "requests to wait for it")
+        server.terminate()
+        for request, status, answer, headers in calls.join():
+            assert status == 503 and answer["error"]["code"] == "unavailable", (request, answer)
+            assert int(headers["Retry-After"]) >= 1
+        server.wait()

@@ -308,16 +308,34 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
              [](HttpConnection& self, HttpResponse response) { self.Answer(std::move(response)); });
   }
 
-  /// Runs `work` on a worker and `then`, with what it returned, on the strand. Nothing else happens here in between.
+  /// Runs `work` on a worker and `then`, with what it returned, on the strand. In between only GiveUp happens here.
   template <class Work, class Then>
   void OnWorker(Work work, Then then) {
     timer_.expires_at(Timer::time_point::max());
+    call_ = context_.BeginCall([weak = weak_from_this(), executor = socket_.get_executor()] {
+      if (const auto self = weak.lock()) asio::post(executor, [self] { self->GiveUp(); });
+    });
     const Status accepted = context_.workers.Submit(
         ticket_.Client(request_.principal), request_.body.size(), [self = shared_from_this(), work, then] {
-          asio::post(self->socket_.get_executor(),
-                     [self, then, result = work(std::as_const(*self))]() mutable { then(*self, std::move(result)); });
+          asio::post(self->socket_.get_executor(), [self, then, result = work(std::as_const(*self))]() mutable {
+            if (self->EndCall()) then(*self, std::move(result));
+          });
         });
-    if (!accepted.ok()) Answer(ErrorResponse(accepted));
+    if (!accepted.ok() && EndCall()) Answer(ErrorResponse(accepted));
+  }
+
+  /// False if the request has been answered without its call.
+  bool EndCall() {
+    context_.EndCall(call_);
+    return std::exchange(call_, 0) != 0;
+  }
+
+  /// Answers a request whose call has not ended: the server stops. The call may still use the request and the socket.
+  void GiveUp() {
+    if (!EndCall()) return;
+    given_up_ = true;
+    keep_alive_ = false;
+    Write(StoppingAnswer());
   }
 
   /// The key may have been revoked, or have expired, while the body came or the request waited for a worker.
@@ -326,7 +344,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   HttpResponse Route() const {
     if (!IsKeyGood()) return RevokedAnswer();
     const RequestWatch watch([this] { return socket_.PeerHasLeft(); });
-    return Guarded([this] {
+    return AnswerOrRefuse(request_, [this] {
       HttpResponse response = service_->router.Route(request_);
       response.held = context_.Keep(std::move(response.held));
       if ((response.status == 404 || response.status == 405) && request_.method == "GET" &&
@@ -337,21 +355,6 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
       }
       return response;
     });
-  }
-
-  /// What `make` returns, or the answer to what it throws.
-  template <class Make>
-  HttpResponse Guarded(Make make) const {
-    const LogTrace trace(request_.trace);
-    try {
-      return make();
-    } catch (const std::bad_alloc&) {
-      LogError("{} {} failed for want of memory", request_.method, request_.path);
-      return ErrorResponse(OutOfMemory());
-    } catch (const std::exception& error) {
-      LogError("{} {} failed: {}", request_.method, request_.path, TypeOf(error));
-      return ErrorResponse(IoError("The server failed to answer this request."));
-    }
   }
 
   void Upgrade() {
@@ -366,7 +369,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     if (buffer_.size() > 0) return Refuse(BadRequest("Wait for the upgrade."));
     if (!parser_->get().body().empty()) return Refuse(BadRequest("An upgrade has no body."));
     if (!route->second.admit) return OpenIf(Status::Ok(), route->second);
-    OnWorker([&route = route->second](const HttpConnection& self) { return self.AdmitSocket(route); },
+    OnWorker([&route = route->second](const HttpConnection& self) { return AdmitSocket(route, self.request_); },
              [&route = route->second](HttpConnection& self, const Status& status) { self.OpenIf(status, route); });
   }
 
@@ -380,16 +383,6 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     context_.counters.HttpAnswered(101);
     StartConnection(std::move(socket_), std::move(ticket_), context_, parser_->get(), route, std::move(request_),
                     request_id_);
-  }
-
-  Status AdmitSocket(const SocketRoute& route) const {
-    const LogTrace trace(request_.trace);
-    try {
-      return route.admit(request_);
-    } catch (const std::exception& error) {
-      LogError("an upgrade of {} failed: {}", request_.path, TypeOf(error));
-      return IoError("The server failed to answer this request.");
-    }
   }
 
   /// Answers a request after which the connection cannot or shall not go on.
@@ -407,6 +400,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     MarkAnswering();
     request_.body = parser_->get().body() = std::string();
     body_share_.GiveBack();
+    Write(std::move(response));
+  }
+
+  void Write(HttpResponse response) {
     if (response.later) return Wait(response);
     const auto& request = parser_->get();
     const bool whole = parser_->is_header_done() && parser_->is_done();
@@ -420,13 +417,15 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     if (response.stream) style.body = AnswerStyle::Body::kChunks;
     if (response.stream && !style.without_body) return Stream(std::move(response), style);
     if (HasBody(response, style) && !answer_share_.Hold(request_.principal, response.body.size())) {
-      return Answer(ErrorResponse(TooManyAnswers()));
+      return Write(ErrorResponse(TooManyAnswers()));
     }
     context_.counters.HttpAnswered(response.status);
     answer_ = WriteHead(response, style);
     body_ = HasBody(response, style) ? std::move(response.body) : std::string();
-    Arm(context_.options.request_timeout + std::chrono::seconds(body_.size() / kSlowestBytesASecond));
-    WaitForClient();
+    if (!given_up_) {
+      Arm(context_.options.request_timeout + std::chrono::seconds(body_.size() / kSlowestBytesASecond));
+      WaitForClient();
+    }
     asio::async_write(socket_, std::array{asio::buffer(answer_), asio::buffer(body_)},
                       [self = shared_from_this()](error_code error, size_t) { self->OnWritten(error); });
   }
@@ -490,7 +489,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     if (late_ == nullptr) return;
     const std::shared_ptr<HttpConnection> self = std::move(self_);
     const std::function<HttpResponse()> make = std::exchange(late_, nullptr)->Take();
-    HttpResponse answer = Guarded([&make] { return make(); });
+    HttpResponse answer = AnswerOrRefuse(request_, make);
     std::ranges::move(std::exchange(late_headers_, {}), std::back_inserter(answer.headers));
     Answer(std::move(answer));
     held_.reset();
@@ -504,6 +503,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   void OnWritten(error_code error) {
     Leave();
     answering_.End();
+    if (given_up_) return;  // the socket is closed when the server has stopped
     if (error) return Cut();
     answer_.clear();
     body_ = std::string();  // it may have been large
@@ -587,6 +587,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   bool watching_ = false;  // a read is pending while the answer is awaited
   bool given_ = false;     // the answer has come, and waits for that read to end
   size_t lingered_bytes_ = 0;
+  uint64_t call_ = 0;      // of a worker, for this request; 0 = none
+  bool given_up_ = false;  // answered without it
 };
 
 }  // namespace

@@ -1,6 +1,10 @@
 #include "ws/transport/http/http_refusals.h"
 
 #include <atomic>
+#include <exception>
+#include <new>
+
+#include "base/log.h"
 
 namespace ringside {
 
@@ -56,5 +60,28 @@ HttpResponse RevokedAnswer() {
 }
 
 HttpResponse StoppingAnswer() { return ErrorResponse(Unavailable("The server is stopping."), ScatteredRetryMs()); }
+
+HttpResponse AnswerOrRefuse(const HttpRequest& request, const std::function<HttpResponse()>& make) {
+  const LogTrace trace(request.trace);
+  try {
+    return make();
+  } catch (const std::bad_alloc&) {
+    LogError("{} {} failed for want of memory", request.method, request.path);
+    return ErrorResponse(OutOfMemory());
+  } catch (const std::exception& error) {
+    LogError("{} {} failed: {}", request.method, request.path, TypeOf(error));
+    return ErrorResponse(IoError("The server failed to answer this request."));
+  }
+}
+
+Status AdmitSocket(const SocketRoute& route, const HttpRequest& request) {
+  const LogTrace trace(request.trace);
+  try {
+    return route.admit(request);
+  } catch (const std::exception& error) {
+    LogError("an upgrade of {} failed: {}", request.path, TypeOf(error));
+    return IoError("The server failed to answer this request.");
+  }
+}
 
 }  // namespace ringside

@@ -1,12 +1,14 @@
-// What an HTTP connection answers by itself, without a route. Pure functions but ScatteredRetryMs; any thread.
+// Answers of an HTTP connection itself, without a route or where one throws. Any thread.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "base/status.h"
 #include "ws/transport/connection_places.h"
 #include "ws/transport/http/http.h"
+#include "ws/transport/server.h"
 
 namespace ringside {
 
@@ -27,5 +29,10 @@ HttpResponse PreflightAnswer();
 HttpResponse UnauthorizedAnswer(const Status& why);
 HttpResponse RevokedAnswer();
 HttpResponse StoppingAnswer();
+
+/// The answer that `make` returns, or the refusal of what it throws.
+HttpResponse AnswerOrRefuse(const HttpRequest& request, const std::function<HttpResponse()>& make);
+/// As `route.admit`; kIo if it throws.
+Status AdmitSocket(const SocketRoute& route, const HttpRequest& request);
 
 }  // namespace ringside
