@@ -189,8 +189,14 @@ class EngineLoop {
   bool MakeRoom(const Slot& slot, const RunningTurn& turn, int64_t bytes, int64_t wanted);
   /// True if these slots and bytes will be free once all evictions in progress are done.
   bool WillHave(int64_t slots, int64_t bytes) const;
-  /// The running turn of a tenant above its fair share that yields its slot to this queued turn; null = none.
-  RunningTurn* NextToPreempt(const RunningTurn& turn) const;
+  /// A running turn chosen to be preempted for a turn of `account`, which is charged `charge` tokens.
+  struct Preemption {
+    RunningTurn* turn;
+    std::string account;
+    int64_t charge;
+  };
+  /// Picks the next victim for this queued turn (PickVictim); nullopt = none.
+  std::optional<Preemption> NextToPreempt(const RunningTurn& turn) const;
   /// Preempts the turns that AdmitWaiting has chosen when the current step is done, and admits queued turns if slots
   /// are free at once.
   void PreemptChosen();
@@ -379,7 +385,7 @@ class EngineLoop {
   int64_t wanting_bytes_ = 0;               // and the bytes they wait for
   bool none_idle_ = false;                  // no victim is available either
   int64_t memory_wait_us_ = 0;              // rest of kMemoryWaitUs in this round
-  std::vector<RunningTurn*> preempted_;     // chosen in this round of admissions, still running
+  std::vector<Preemption> preempted_;       // chosen in this round of admissions, still running
   std::vector<std::string_view> expected_;  // tenants of turns whose room is in transit
   uint64_t last_ticket_ = 0;
   int64_t fetches_ = 0;                // requested and neither used nor cancelled

@@ -77,7 +77,7 @@ bool EngineLoop::MakeRoom(const Slot& slot, const RunningTurn& turn, int64_t byt
   const bool may_lack = pool_.overcommitted() && !running_.empty();
   const int64_t all_bytes =
       bytes + wanting_bytes_ + (may_lack ? std::min(bytes, pool_.memory_bytes() / kShareOfRunning) : 0);
-  const size_t chosen_before = preempted_.size();
+  const auto chosen_before = std::ssize(preempted_);
   const auto has = [&] { return pool_.slots() - pool_.used() >= slots && pool_.free_bytes() >= all_bytes; };
   while (!has()) {
     // Evictions in progress free memory soon: evict no more than needed.
@@ -90,14 +90,14 @@ bool EngineLoop::MakeRoom(const Slot& slot, const RunningTurn& turn, int64_t byt
       if (!MakeLeave(*next)) break;
       continue;
     }
-    RunningTurn* const victim = NextToPreempt(turn);
-    none_idle_ = victim == nullptr;
+    std::optional<Preemption> next_preempted = NextToPreempt(turn);
+    none_idle_ = !next_preempted;
     if (none_idle_) {
       // Beams need all their slots, so undo a partial choice.
-      if (turn.branches() > 0) preempted_.resize(chosen_before);
+      if (turn.branches() > 0) preempted_.erase(preempted_.begin() + chosen_before, preempted_.end());
       break;
     }
-    preempted_.push_back(victim);
+    preempted_.push_back(std::move(*next_preempted));
   }
   if (has()) return true;
   wanting_ = slots;
@@ -108,7 +108,7 @@ bool EngineLoop::MakeRoom(const Slot& slot, const RunningTurn& turn, int64_t byt
 
 bool EngineLoop::WillHave(int64_t slots, int64_t bytes) const {
   int64_t leaving_slots = std::ranges::count_if(cached_, &Slot::leaves), leaving_bytes = LeavingBytes();
-  for (const RunningTurn* turn : preempted_) {
+  for (const auto& [turn, account, charge] : preempted_) {
     leaving_slots += 1 + turn->branches();
     leaving_bytes += pool_.promised_bytes(*turn->sequence()->cache());
     leaving_bytes += turn->branches() * BeamBytes(turn->request().max_tokens);
@@ -116,7 +116,7 @@ bool EngineLoop::WillHave(int64_t slots, int64_t bytes) const {
   return pool_.slots() - pool_.used() + leaving_slots >= slots && pool_.free_bytes() + leaving_bytes >= bytes;
 }
 
-RunningTurn* EngineLoop::NextToPreempt(const RunningTurn& turn) const {
+std::optional<EngineLoop::Preemption> EngineLoop::NextToPreempt(const RunningTurn& turn) const {
   std::unordered_map<std::string_view, size_t> accounts;
   const auto index = [&](std::string_view account) {
     return accounts.try_emplace(account, accounts.size()).first->second;
@@ -124,13 +124,12 @@ RunningTurn* EngineLoop::NextToPreempt(const RunningTurn& turn) const {
   std::vector<SlotHolder> holders;
   for (const auto& running : running_) {
     SlotHolder& holder = holders.emplace_back();
-    const bool chosen = std::ranges::count(preempted_, running.get()) > 0;
+    const bool chosen = std::ranges::count(preempted_, running.get(), &Preemption::turn) > 0;
     // A chosen victim already holds its slot for another tenant.
     holder.account = chosen ? std::numeric_limits<size_t>::max() : index(running->request().account);
     const Slot& slot = timelines_.at(running->timeline_id());
     const KvCache& cache = *slot.sequence->cache();
     const bool branch = cache.history() != nullptr;
-    holder.rows = branch ? 0 : cache.ring().next() - (cache.snapshot() == 0 ? 0 : cache.ring().unchanged());
     // Its branches are preempted first. Beams are preempted only after decoding for longer than their recomputation
     // takes.
     holder.may_leave =
@@ -138,6 +137,9 @@ RunningTurn* EngineLoop::NextToPreempt(const RunningTurn& turn) const {
         (!running->beams_begun() || slot.steps - slot.prompt_steps > running->rows_of_beams() / options_.step_tokens);
     holder.is_kept = branch ? cache.ring().next() - cache.branch() <= options_.step_tokens
                             : sequence_storage_.Keeps(slot.owner, cache);
+    const int64_t kept_rows = branch ? cache.branch() : cache.snapshot() == 0 ? 0 : cache.ring().unchanged();
+    holder.rows = branch && holder.is_kept ? 0 : cache.ring().next() - (branch || holder.is_kept ? kept_rows : 0);
+    holder.has_run = slot.steps > 0;
     // Recomputing a cache must cost less than the work done with it.
     holder.steps = slot.steps - (holder.is_kept ? 0 : 2 * slot.prompt_steps);
     // Beams of one tenant displace several turns of others: only after their quanta.
@@ -145,17 +147,21 @@ RunningTurn* EngineLoop::NextToPreempt(const RunningTurn& turn) const {
       holder.ahead = served_.Of(running->request().account) - served_.Of(turn.request().account);
   }
   for (const std::string_view account : expected_) holders.push_back({.account = index(account), .may_leave = false});
-  const std::optional<size_t> victim = PickVictim(holders, index(turn.request().account));
-  return victim ? running_[*victim].get() : nullptr;
+  const bool is_new = !turn.begun() && turn.branches() == 0;
+  const std::optional<Victim> victim = PickVictim(holders, {index(turn.request().account), is_new});
+  if (!victim) return std::nullopt;
+  return Preemption{running_[victim->holder].get(), turn.request().account, victim->charge};
 }
 
 void EngineLoop::PreemptChosen() {
   if (preempted_.empty()) return;
   ConcludeLaunched();
   RetireFinished();  // a chosen turn may have ended
-  for (const RunningTurn* chosen : std::exchange(preempted_, {})) {
+  for (const auto& [chosen, account, charge] : std::exchange(preempted_, {})) {
     const auto turn = std::ranges::find_if(running_, [&](const auto& running) { return running.get() == chosen; });
-    if (turn != running_.end()) Preempt(**turn, &counts_.turns_preempted);
+    if (turn == running_.end()) continue;
+    served_.Charge((*turn)->request().account, account, static_cast<double>(charge));
+    Preempt(**turn, &counts_.turns_preempted);
   }
   AdmitWaiting();
   preempted_.clear();  // others, in the next round

@@ -36,7 +36,13 @@ void EngineLoop::OrderWaiting() {
   std::unordered_map<std::string_view, int64_t> turns;
   for (const auto& turn : running_) ++turns[turn->request().account];
   std::vector<int64_t> running(served.size());
-  for (size_t i = 0; i < accounts.size(); ++i) running[accounts[i]] = turns[waiting_[i]->request().account];
+  std::vector<bool> begins(served.size());  // whether the account's next turn is a new one
+  for (size_t i = accounts.size(); i-- > 0;) {
+    running[accounts[i]] = turns[waiting_[i]->request().account];
+    begins[accounts[i]] = !waiting_[i]->begun();
+  }
+  // A new turn counts as if its account had been served less, as where it preempts another (PickVictim).
+  for (size_t account = 0; account < served.size(); ++account) served[account] -= begins[account] ? kMuchMore : 0;
   std::deque<std::unique_ptr<RunningTurn>> ordered;
   for (const size_t i : SlotOrder(accounts, std::move(served), std::move(running)))
     ordered.push_back(std::move(waiting_[i]));

@@ -82,26 +82,34 @@ std::vector<size_t> SlotOrder(std::span<const size_t> accounts, std::vector<doub
   return order;
 }
 
-std::optional<size_t> PickVictim(std::span<const SlotHolder> holders, size_t account) {
+std::optional<Victim> PickVictim(std::span<const SlotHolder> holders, const SlotSeeker& seeker) {
   std::map<size_t, int64_t> running;
   for (const SlotHolder& holder : holders) ++running[holder.account];
-  const int64_t own = running[account];
-  // The cheapest turn of the tenant with the most turns; among tenants with one turn each, the longest-running turn.
-  const auto rank = [&](size_t i) {
-    const SlotHolder& holder = holders[i];
-    const bool over = running[holder.account] >= own + 2;
-    return std::tuple(holder.is_kept, running[holder.account], holder.steps >= kQuantumSteps,
-                      over ? -holder.rows : holder.steps);
+  const int64_t own = running[seeker.account];
+  const auto is_over = [&](const SlotHolder& holder) { return running[holder.account] >= own + 2; };
+  const auto ran = [](const SlotHolder& holder) { return holder.steps >= kQuantumSteps; };
+  // The charge of a new turn's tenant leaves it less than kMuchMore ahead of the victim's tenant.
+  const auto is_affordable = [](const SlotHolder& holder) {
+    const int64_t repeated = holder.is_kept ? 0 : holder.rows;
+    return holder.has_run && holder.ahead - static_cast<double>(repeated) > -kMuchMore;
   };
-  std::optional<size_t> victim;
+  const auto gives_at_once = [&](const SlotHolder& holder) {
+    if (is_over(holder)) return holder.is_kept || seeker.is_new;
+    return own == 0 && ((holder.is_kept && holder.ahead >= kMuchMore) || (seeker.is_new && is_affordable(holder)));
+  };
+  // The cheapest turn of the tenant with the most turns; among tenants with one turn each, the longest-running turn.
+  const auto rank = [&](const SlotHolder& holder) {
+    const bool by_cost = is_over(holder) || !holder.is_kept;
+    return std::tuple(holder.is_kept, running[holder.account], ran(holder), by_cost ? -holder.rows : holder.steps);
+  };
+  std::optional<Victim> victim;
   for (size_t i = 0; i < holders.size(); ++i) {
     const SlotHolder& holder = holders[i];
-    if (!holder.may_leave || holder.account == account) continue;
-    const bool over = running[holder.account] >= own + 2, ran = holder.steps >= kQuantumSteps;
-    const bool owes = own == 0 && holder.ahead >= kMuchMore;
-    if (!ran && ((!over && !owes) || !holder.is_kept)) continue;
-    if (!over && own > 0) continue;
-    if (!victim || rank(i) > rank(*victim)) victim = i;
+    if (!holder.may_leave || holder.account == seeker.account) continue;
+    const bool after_quantum = ran(holder) && (is_over(holder) || own == 0);
+    if (!after_quantum && !gives_at_once(holder)) continue;
+    if (victim && rank(holder) <= rank(holders[victim->holder])) continue;
+    victim = Victim{i, after_quantum || is_over(holder) || holder.is_kept ? 0 : holder.rows};
   }
   return victim;
 }

@@ -41,9 +41,10 @@ std::vector<size_t> SlotOrder(std::span<const size_t> accounts, std::vector<doub
 /// A running turn that could be preempted for another tenant.
 struct SlotHolder {
   size_t account = 0;
-  int64_t steps = 0;  // steps since it got the slot
-  int64_t rows = 0;   // rows to copy before the slot is free
+  int64_t steps = 0;  // steps since it got the slot, less those repeated if its cache is lost
+  int64_t rows = 0;   // rows to copy before the slot is free, or to recompute if no tier would keep them
   bool may_leave = true;
+  bool has_run = true;  // a step has computed rows of it since it got the slot
   bool is_kept = true;  // little is recomputed: a tier would keep its cache, or it is a short branch
   double ahead = 0;     // served tokens of its tenant minus those of the queued turn's tenant
 };
@@ -53,11 +54,25 @@ constexpr int64_t kQuantumSteps = 32;
 /// A returning tenant starts 2 * kMuchMore below the others, so its short turns do not wait for a quantum until they
 /// have used up the difference.
 constexpr double kMuchMore = 1024;
-/// The running turn to preempt for a queued turn of `account`; nullopt = none. A tenant with at least two running turns
-/// more than the queued turn's tenant is above its fair share and yields a slot at once. If the queued turn's tenant
-/// has no running turn, any turn whose quantum is over may be preempted, and a turn of a tenant that was served
-/// kMuchMore tokens more may be preempted at once.
-std::optional<size_t> PickVictim(std::span<const SlotHolder> holders, size_t account);
+/// A queued turn that needs a slot.
+struct SlotSeeker {
+  size_t account = 0;
+  bool is_new = false;  // it has never had a slot, and needs one only
+};
+struct Victim {
+  size_t holder = 0;
+  int64_t charge = 0;  // tokens charged to the queued turn's tenant for the victim's recomputation
+  bool operator==(const Victim&) const = default;
+};
+/// The running turn to preempt for a queued turn; nullopt = none. A tenant with at least two running turns more than the
+/// queued turn's tenant is above its fair share and yields a slot at once. If the queued turn's tenant has no running
+/// turn, any turn whose quantum is over may be preempted, and a turn of a tenant that was served kMuchMore tokens more
+/// may be preempted at once.
+/// A new turn counts as if its tenant had been served kMuchMore tokens less. It also preempts, at once, a turn whose
+/// cache is lost by that: of a tenant above its fair share, or of a tenant with `ahead` sufficient for the charge. So no
+/// new turn waits for a quantum, each causes at most one such preemption, and no tenant causes more recomputation than
+/// it is charged for.
+std::optional<Victim> PickVictim(std::span<const SlotHolder> holders, const SlotSeeker& seeker);
 
 /// Deadline of a prompt: its arrival plus a small multiple of its compute time, so that a short prompt overtakes longer
 /// ones that arrived slightly earlier, and no prompt starves.
@@ -75,6 +90,11 @@ class ServedTokens {
   void Enter(const std::string& account);
   void Leave(const std::string& account);
   void Add(const std::string& account, double tokens);
+  /// Charges `to` in place of `from` for tokens that `from` will be served.
+  void Charge(const std::string& from, const std::string& to, double tokens) {
+    Add(from, -tokens);
+    Add(to, tokens);
+  }
   double Of(const std::string& account) const;
 
  private:

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <numeric>
 #include <random>
 
@@ -103,51 +104,117 @@ std::vector<SlotHolder> Holders(const std::vector<int64_t>& of_accounts, int64_t
   return holders;
 }
 
+// The victim for a turn that has waited since a preemption, or for a new one.
+std::optional<size_t> Pick(const std::vector<SlotHolder>& holders, size_t account, bool is_new = false) {
+  const std::optional<Victim> victim = PickVictim(holders, {account, is_new});
+  return victim ? std::optional(victim->holder) : std::nullopt;
+}
+
 TEST(Scheduler, AnAccountAboveItsShareGivesASlotAtOnceAndNoneBelowIt) {
   for (int64_t held = 0; held <= 9; ++held) {
-    const auto victim = PickVictim(Holders({held, 8 - std::min<int64_t>(held, 8)}, 0), 1);
+    const auto victim = Pick(Holders({held, 8 - std::min<int64_t>(held, 8)}, 0), 1);
     EXPECT_EQ(victim.has_value(), held >= 8 - std::min<int64_t>(held, 8) + 2) << held;
   }
   // Among three accounts, the one with the most turns.
   const std::vector<SlotHolder> holders = Holders({2, 3, 0}, 0);
-  EXPECT_EQ(holders[*PickVictim(holders, 2)].account, 1u);
+  EXPECT_EQ(holders[*Pick(holders, 2)].account, 1u);
 }
 
 TEST(Scheduler, OfAnAccountTheTurnThatCostsLeastGivesWay) {
   std::vector<SlotHolder> holders = Holders({4}, kQuantumSteps);
   for (size_t i = 0; i < holders.size(); ++i) holders[i].rows = 100 - static_cast<int64_t>(i);
-  EXPECT_EQ(PickVictim(holders, 1), 3u);
+  EXPECT_EQ(Pick(holders, 1), 3u);
   holders[3].may_leave = false;  // beams
-  EXPECT_EQ(PickVictim(holders, 1), 2u);
+  EXPECT_EQ(Pick(holders, 1), 2u);
   holders[2].steps = 0;  // it has just got its slot
-  EXPECT_EQ(PickVictim(holders, 1), 1u);
-  holders[1].is_kept = false;  // it would be recomputed
-  EXPECT_EQ(PickVictim(holders, 1), 0u);
+  EXPECT_EQ(Pick(holders, 1), 1u);
+  holders[1].is_kept = false;  // it would be computed again
+  EXPECT_EQ(Pick(holders, 1), 0u);
   for (SlotHolder& holder : holders) holder.is_kept = false;
-  EXPECT_EQ(PickVictim(holders, 1), 1u) << "nothing can be saved: the cheapest after its quantum";
+  EXPECT_EQ(Pick(holders, 1), 1u) << "nothing can be saved: the cheapest after its quantum";
   for (SlotHolder& holder : holders) holder.steps = 0;
-  EXPECT_EQ(PickVictim(holders, 1), std::nullopt);
+  EXPECT_EQ(Pick(holders, 1), std::nullopt);
 }
 
 TEST(Scheduler, WithMoreAccountsThanSlotsTheyTakeTurnsByQuanta) {
   std::vector<SlotHolder> holders = Holders({1, 1, 1, 0}, kQuantumSteps - 1);
-  EXPECT_EQ(PickVictim(holders, 3), std::nullopt);
+  EXPECT_EQ(Pick(holders, 3), std::nullopt);
   for (size_t i = 0; i < holders.size(); ++i) holders[i].steps = kQuantumSteps + static_cast<int64_t>(i % 2);
-  EXPECT_EQ(PickVictim(holders, 3), 1u) << "who ran longest";
-  EXPECT_EQ(PickVictim(holders, 0), std::nullopt) << "who has a slot takes nobody else's only one";
+  EXPECT_EQ(Pick(holders, 3), 1u) << "who ran longest";
+  EXPECT_EQ(Pick(holders, 0), std::nullopt) << "who has a slot takes nobody else's only one";
 }
 
 TEST(Scheduler, AnAccountThatWasServedMuchLessDoesNotWaitForAQuantum) {
   std::vector<SlotHolder> holders = Holders({1, 1, 1, 0}, 0);
   holders[1].ahead = kMuchMore;
-  EXPECT_EQ(PickVictim(holders, 3), 1u);
-  EXPECT_EQ(PickVictim(holders, 0), std::nullopt) << "it has a slot";
+  EXPECT_EQ(Pick(holders, 3), 1u);
+  EXPECT_EQ(Pick(holders, 0), std::nullopt) << "it has a slot";
   holders[1].is_kept = false;
-  EXPECT_EQ(PickVictim(holders, 3), std::nullopt) << "too much would be computed again";
+  EXPECT_EQ(Pick(holders, 3), std::nullopt) << "too much would be computed again";
   holders[2].ahead = kMuchMore;
-  EXPECT_EQ(PickVictim(holders, 3), 2u);
+  EXPECT_EQ(Pick(holders, 3), 2u);
   holders[2].may_leave = false;
-  EXPECT_EQ(PickVictim(holders, 3), std::nullopt);
+  EXPECT_EQ(Pick(holders, 3), std::nullopt);
+}
+
+TEST(Scheduler, ANewTurnWaitsForNoQuantumOfAnAccountThatWasServedAboutTheSame) {
+  std::vector<SlotHolder> holders = Holders({1, 1, 1, 0}, 1);
+  holders[1].steps = 2;
+  for (SlotHolder& holder : holders) holder.ahead = 1 - kMuchMore;
+  EXPECT_EQ(Pick(holders, 3), std::nullopt);
+  EXPECT_EQ(Pick(holders, 3, /*is_new=*/true), 1u) << "who ran longest";
+  EXPECT_EQ(Pick(holders, 0, /*is_new=*/true), std::nullopt) << "it has a slot";
+  holders[1].has_run = false;  // it waits for its first token itself
+  EXPECT_NE(Pick(holders, 3, /*is_new=*/true), 1u);
+  for (SlotHolder& holder : holders) holder.ahead = -kMuchMore;
+  EXPECT_EQ(Pick(holders, 3, /*is_new=*/true), std::nullopt) << "its account has been served more than they";
+}
+
+TEST(Scheduler, ANewTurnPaysForWhatIsComputedAgain) {
+  std::vector<SlotHolder> holders = Holders({1, 1, 0}, 1);
+  for (SlotHolder& holder : holders) holder.is_kept = false;
+  holders[0].rows = 3000;
+  holders[1].rows = 2000;
+  for (SlotHolder& holder : holders) holder.ahead = 2001 - kMuchMore;
+  EXPECT_EQ(PickVictim(holders, {2, true}), (Victim{1, 2000}));
+  EXPECT_EQ(PickVictim(holders, {2, false}), std::nullopt) << "it has had its first token";
+  holders[1].ahead = 2000 - kMuchMore;
+  EXPECT_EQ(PickVictim(holders, {2, true}), std::nullopt) << "more than it may owe";
+  holders[1].steps = kQuantumSteps;
+  EXPECT_EQ(PickVictim(holders, {2, true}), (Victim{1, 0})) << "its quantum is over";
+  holders[0].is_kept = true;
+  holders[0].ahead = 0;
+  EXPECT_EQ(PickVictim(holders, {2, true}), (Victim{0, 0})) << "nothing of it is computed again";
+}
+
+TEST(Scheduler, NoMoreIsComputedAgainThanOthersAreServed) {
+  constexpr int64_t kRows = 500, kBetween = 40;
+  ServedTokens served;
+  served.Enter("stays");
+  int64_t repeated = 0, computed = 0;
+  for (int visit = 0; visit < 1000; ++visit) {
+    served.Add("stays", kBetween);
+    computed += kBetween;
+    served.Enter("visits");
+    const SlotHolder holder{
+        .steps = 1, .rows = kRows, .is_kept = false, .ahead = served.Of("stays") - served.Of("visits")};
+    if (const auto victim = PickVictim(std::array{holder}, {1, true})) {
+      served.Charge("stays", "visits", static_cast<double>(victim->charge));
+      served.Add("stays", kRows);
+      repeated += kRows;
+    }
+    served.Leave("visits");
+  }
+  EXPECT_GT(repeated, computed / 2);
+  EXPECT_LE(repeated, computed + static_cast<int64_t>(3 * kMuchMore));
+}
+
+TEST(Scheduler, AnAccountAboveItsShareGivesACacheThatNothingKeepsToANewTurn) {
+  std::vector<SlotHolder> holders = Holders({2, 0}, 0);
+  for (SlotHolder& holder : holders) holder = {.rows = 100'000, .has_run = false, .is_kept = false};
+  holders[1].rows = 10;
+  EXPECT_EQ(PickVictim(holders, {1, true}), (Victim{1, 0}));
+  EXPECT_EQ(PickVictim(holders, {1, false}), std::nullopt);
 }
 
 constexpr double kBelow = 2 * kMuchMore;

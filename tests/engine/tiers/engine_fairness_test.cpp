@@ -202,6 +202,76 @@ TEST_P(EngineFairnessTest, AnAccountThatWasServedLittleDoesNotWaitForAQuantum) {
   for (const SubmittedTurn& turn : many) ExpectRightTurn(turn);
 }
 
+// Its tenant was served about as much as each of the others when its turns arrive.
+TEST_P(EngineFairnessTest, AnAccountThatWasServedTheSameDoesNotWaitForAQuantum) {
+  StartInMemory({.slots = kSlots, .prefill_chunk = 64, .step_tokens = 64});
+  const SubmittedTurn before = Make("one", 10, 400);
+  Submit(before);
+  ExpectRightTurn(before);
+  std::vector<SubmittedTurn> many, few;
+  for (const char* account : {"a", "b", "c", "d", "e", "f", "g", "h"}) many.push_back(Make(account, 10, 2000));
+  const std::array<int64_t, 4> comes{steps_ + 2300, steps_ + 2311, steps_ + 2324, steps_ + 2337};
+  for (const int64_t at : comes) {
+    few.push_back(MakeCounted("one", 8, 4));
+    AtStep(at, [&, i = few.size() - 1] { Submit(few[i]); });
+  }
+  AtStep(steps_ + 1, [&] {
+    for (size_t i = 1; i < many.size(); ++i) Submit(many[i]);
+  });
+  Submit(many[0]);
+  for (size_t i = 0; i < few.size(); ++i) {
+    ExpectRightTurn(few[i]);
+    EXPECT_LE(counting_[i]->first(), comes[i] + 2 + (GetParam() ? 1 : 0)) << i;
+  }
+  for (const SubmittedTurn& turn : many) ExpectRightTurn(turn);
+}
+
+// No tier would keep a cache: one tenant has all slots, or four tenants have one each.
+TEST_P(EngineFairnessTest, AShortTurnWaitsForNoQuantumWhereNothingCanBeSaved) {
+  for (const bool one_account : {true, false}) {
+    Start({.slots = kSlots, .prefill_chunk = 64, .step_tokens = 64}, {});
+    std::vector<SubmittedTurn> many;
+    for (int i = 0; i < 8; ++i) {
+      const std::string account = one_account ? "many" : std::string(1, static_cast<char>('a' + i % kSlots));
+      many.push_back(Make(account, 40, 300));
+    }
+    const SubmittedTurn other = MakeCounted("one", 20, 8);
+    const int64_t comes = steps_ + 12;
+    AtStep(comes, [&] { Submit(other); });
+    AtStep(steps_ + 1, [&] {
+      for (size_t i = 1; i < many.size(); ++i) Submit(many[i]);
+    });
+    const int64_t before = network_.rows_computed();
+    Submit(many[0]);
+    ExpectRightTurn(other);
+    EXPECT_LE(counting_.back()->first(), comes + 2 + (GetParam() ? 1 : 0));
+    int64_t rows = Length(other);
+    for (const SubmittedTurn& turn : many) {
+      ExpectRightTurn(turn);
+      rows += Length(turn);
+    }
+    // Its victim had computed its prompt and a few more tokens.
+    EXPECT_LE(network_.rows_computed() - before, rows + 40 + 16);
+    engine_.reset();
+  }
+}
+
+// Consecutive short turns, each of which makes another tenant recompute its cache.
+TEST_P(EngineFairnessTest, WhatIsComputedAgainIsPaidFor) {
+  Start({.slots = 1, .prefill_chunk = 64, .step_tokens = 64}, {});
+  const SubmittedTurn patient = Make("patient", 400, 800);
+  std::vector<SubmittedTurn> visits;
+  for (int i = 0; i < 40; ++i) visits.push_back(MakeCounted("visits", 4, 4));
+  for (int64_t i = 0; i < std::ssize(visits); ++i) {
+    AtStep(20 + 20 * i, [&, i] { Submit(visits[static_cast<size_t>(i)]); });
+  }
+  Submit(patient);
+  ExpectRightTurn(patient);
+  for (const SubmittedTurn& visit : visits) ExpectRightTurn(visit);
+  EXPECT_LE(counting_[0]->first(), 20 + 2 + (GetParam() ? 1 : 0));
+  EXPECT_LE(SettledStats().turns_preempted, 25u);
+}
+
 // Embedded or scored prompts, each in one slot: a short turn is scheduled in between.
 TEST_P(EngineFairnessTest, EmbeddedAndScoredTurnsContinueAfterAPreemption) {
   for (const bool kept : {true, false}) {
