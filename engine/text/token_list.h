@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/request_watch.h"
 #include "engine/text/tokenizer.h"
 
 namespace ringside {
@@ -23,9 +24,10 @@ class TokenList {
   void Add(TokenId id) { ids_.push_back(id); }
   void Add(std::span<const TokenId> ids) { ids_.insert(ids_.end(), ids.begin(), ids.end()); }
 
-  /// False if `text` cannot fit after the current ids. Once false, or over the limit, the list is full for good, and
-  /// Take returns nullopt.
+  /// False if `text` cannot fit after the current ids, or the client of this thread's request has left. Once false, or
+  /// over the limit, the list is full for good, and Take returns nullopt.
   bool HasRoomFor(std::string_view text) {
+    if (++texts_ % kTextsBetweenLooks == 0) full_ = full_ || RequestWatch::ClientLeft();
     const int64_t room = max_tokens_ - static_cast<int64_t>(ids_.size());
     const bool fits = longest_token_ == kUnknown || static_cast<int64_t>(text.size()) / longest_token_ <= room;
     full_ = full_ || room < 0 || !fits;
@@ -34,7 +36,10 @@ class TokenList {
   std::optional<std::vector<TokenId>> Take() { return HasRoomFor({}) ? std::optional(std::move(ids_)) : std::nullopt; }
 
  private:
+  static constexpr int64_t kTextsBetweenLooks = 4096;  // words: about a millisecond
+
   const int64_t max_tokens_, longest_token_;
+  int64_t texts_ = 0;
   std::vector<TokenId> ids_;
   bool full_ = false;
 };

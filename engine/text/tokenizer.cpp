@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "base/request_watch.h"
 #include "engine/text/pipeline/pipeline_tokenizer.h"
 #include "engine/text/sentencepiece/sentencepiece_tokenizer.h"
 #include "engine/text/tokenizer_vocabulary.h"
@@ -9,6 +10,7 @@
 namespace ringside {
 
 std::vector<TokenId> Tokenizer::EncodeAll(std::span<const TextPiece> pieces) const {
+  const RequestWatch uninterrupted([] { return false; });
   return *Encode(pieces, std::numeric_limits<int64_t>::max());
 }
 

@@ -26,9 +26,10 @@ struct TextPiece {
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
-  /// Ids of the pieces' concatenation; nullopt if there would be more than `max_tokens`. Bounded work: a text that is
-  /// too long even for the longest tokens is not scanned further; other text is scanned up to the word that exceeds the
-  /// limit. Each byte that is not UTF-8 is encoded as U+FFFD, as in the reference. Adds no token: see BeginText.
+  /// Ids of the pieces' concatenation; nullopt if there would be more than `max_tokens`, or if the client of this
+  /// thread's request (base/request_watch.h) leaves while a long text is encoded. Bounded work: a text that is too long
+  /// even for the longest tokens is not scanned further; other text is scanned up to the word that exceeds the limit.
+  /// Each byte that is not UTF-8 is encoded as U+FFFD, as in the reference. Adds no token: see BeginText.
   virtual std::optional<std::vector<TokenId>> Encode(std::span<const TextPiece> pieces, int64_t max_tokens) const = 0;
   /// Encode without a limit.
   std::vector<TokenId> EncodeAll(std::span<const TextPiece> pieces) const;

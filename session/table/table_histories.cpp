@@ -9,6 +9,7 @@
 #include "session/history_text.h"
 #include "session/ids.h"
 #include "session/table/table_state.h"
+#include "session/turn/turn_input.h"
 
 namespace ringside {
 namespace {
@@ -63,7 +64,8 @@ Status SessionTable::State::ReadPrompt(TurnSpec* spec) const {
   if (tokens.empty()) {
     const TextPiece piece{spec->raw->text, /*markup=*/true};
     const int64_t most = spec->raw->cut ? std::numeric_limits<int64_t>::max() : context->options.session_len;
-    auto ids = tokenizer.Encode({&piece, 1}, most);
+    std::optional<std::vector<TokenId>> ids;
+    RETURN_IF_ERROR(TokeniseLong(piece.text.size(), [&] { ids = tokenizer.Encode({&piece, 1}, most); }));
     if (!ids) {
       return ContextOverflow{.limit = most, .tokens = most + 1, .at_least = true, .prompt = true}.ToStatus();
     }

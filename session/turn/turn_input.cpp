@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "base/context_overflow.h"
+#include "base/request_watch.h"
+#include "base/worker_pool.h"
 
 namespace ringside {
 namespace {
 
-constexpr int64_t kLeastAnswer = 1024;  // tokens of an answer to input that alone fills the window
+constexpr int64_t kLeastAnswer = 1024;    // tokens of an answer to input that alone fills the window
+constexpr size_t kLongBytes = 256 << 10;  // of text: up to 40 ms of tokenising
 
 /// Whether the window must show the request's whole history.
 bool HoldsWholeHistory(const TurnSpec& spec) { return spec.carries_history && !spec.truncates && !spec.history_slides; }
@@ -74,10 +78,21 @@ int64_t TokensToShow(const TurnSpec& spec, const TurnInput& input) {
   return HoldsWholeHistory(spec) ? std::ssize(input.next.tokens()) : NewTokens(input);
 }
 
-}  // namespace
+template <class Items>
+size_t BytesOf(const Items& items) {
+  size_t bytes = 0;
+  for (const Item& item : items) bytes += item.text.size() + item.reasoning.size();
+  return bytes;
+}
 
-Result<TurnInput> RenderInput(const TurnSpec& spec, std::vector<Item> items, const Timeline& base, const Codec& codec,
-                              const InputLimits& limits) {
+/// Of the text that a turn renders.
+size_t BytesToRender(const TurnSpec& spec, const std::vector<Item>& items, const Timeline& base, const Codec& codec) {
+  const bool anew = base.forgotten() || codec.chat.renders_anew(base.head().tools.size() > 0);
+  return BytesOf(items) + (spec.instructions ? spec.instructions->size() : 0) + (anew ? BytesOf(base.items()) : 0);
+}
+
+Result<TurnInput> Render(const TurnSpec& spec, std::vector<Item> items, const Timeline& base, const Codec& codec,
+                         const InputLimits& limits) {
   const bool forgotten = base.forgotten();
   const int64_t most = limits.max_input_tokens;
   int64_t room = most > 0 && !forgotten ? most : std::numeric_limits<int64_t>::max();  // of what may be rendered
@@ -129,6 +144,26 @@ Result<TurnInput> RenderInput(const TurnSpec& spec, std::vector<Item> items, con
   if (spec.carries_history) input.first_new = BehindTheLastAnswer(next);
   if (forgotten && most > 0 && NewTokens(input) > most) return TooMuchInput(spec, most);
   return input;
+}
+
+}  // namespace
+
+Status TokeniseLong(size_t bytes, const std::function<void()>& work) {
+  if (bytes < kLongBytes) {
+    const RequestWatch uninterrupted([] { return false; });
+    work();
+    return Status::Ok();
+  }
+  RETURN_IF_ERROR(RunLongWork(work));
+  return RequestWatch::ClientLeft() ? Status(StatusCode::kCancelled, "The client has left.") : Status::Ok();
+}
+
+Result<TurnInput> RenderInput(const TurnSpec& spec, std::vector<Item> items, const Timeline& base, const Codec& codec,
+                              const InputLimits& limits) {
+  std::optional<Result<TurnInput>> rendered;
+  const size_t bytes = BytesToRender(spec, items, base, codec);
+  RETURN_IF_ERROR(TokeniseLong(bytes, [&] { rendered.emplace(Render(spec, std::move(items), base, codec, limits)); }));
+  return *std::move(rendered);
 }
 
 Status CheckShown(const TurnSpec& spec, const TurnInput& input, const RingWindow& window) {

@@ -1,9 +1,10 @@
 // What a turn makes of the timeline that its session has, how much that adds, and whether it is allowed. Takes as long
-// as the new text is long. Pure; any thread.
+// as the new text is long, so that large input is rendered as long work. Any thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "base/status.h"
@@ -25,11 +26,16 @@ struct TurnInput {
   bool recomputed = false;  // ids of the history changed
 };
 
+/// Runs `work`, which tokenises `bytes` of text: on the lane for long work (RunLongWork) from 256 KiB on. REQUIRES: the
+/// caller holds no lock that calls of other clients need. ERRORS: as RunLongWork; kCancelled if the client of this
+/// thread's request has left meanwhile, which also ends the tokenising early.
+Status TokeniseLong(size_t bytes, const std::function<void()>& work);
+
 /// Adds `items`, which are the turn's own, behind `base` and renders what is not rendered yet. Where the ids of `base`
 /// were forgotten nobody knows what was computed before: new are the turn's own items alone, and only they are held to
 /// max_input_tokens. A history that comes with its request is held to that as a whole, and new is what stands behind
-/// its last answer. kInvalidArgument: there is nothing to answer, or (context_length_exceeded) it is too long by one of
-/// the limits; no more is tokenised then than fits.
+/// its last answer. ERRORS: as TokeniseLong; kInvalidArgument: there is nothing to answer, or (context_length_exceeded)
+/// it is too long by one of the limits; no more is tokenised then than fits.
 Result<TurnInput> RenderInput(const TurnSpec& spec, std::vector<Item> items, const Timeline& base, const Codec& codec,
                               const InputLimits& limits);
 

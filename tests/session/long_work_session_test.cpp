@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/request_watch.h"
 #include "base/worker_pool.h"
 #include "tests/base/gate.h"
 #include "tests/session/recording_sink.h"
@@ -60,6 +61,21 @@ TEST_F(LongWorkOfSessionsTest, ATurnIsNot) {
   Status asked;
   EXPECT_FALSE(IsLong([&] { asked = Ask(Spec(id, "Hi")); }));
   EXPECT_TRUE(asked.ok()) << asked.ToString();
+}
+
+TEST_F(LongWorkOfSessionsTest, ATurnWithLongInputIs) {
+  const std::string text(256 << 10, 'a');  // refused where the session has no room for it
+  Status asked;
+  EXPECT_TRUE(IsLong([&] { asked = Ask(Spec(id, text)); }));
+  TurnSpec prompt;
+  prompt.raw.emplace().text = text;
+  EXPECT_TRUE(IsLong([&] { asked = Ask(prompt); }));
+}
+
+TEST_F(LongWorkOfSessionsTest, LongInputOfAClientThatHasLeftStartsNoTurn) {
+  const RequestWatch watch([] { return true; });
+  EXPECT_EQ(Ask(Spec(id, std::string(256 << 10, 'a'))).code(), StatusCode::kCancelled);
+  EXPECT_TRUE(Ask(Spec(id, "Hi")).ok()) << "short input is not interrupted";
 }
 
 TEST_F(LongWorkOfSessionsTest, AnExportIs) {

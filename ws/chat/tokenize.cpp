@@ -1,7 +1,9 @@
 #include "ws/chat/tokenize.h"
 
+#include <limits>
 #include <optional>
 
+#include "session/turn/turn_input.h"
 #include "ws/chat/message_fields.h"
 #include "ws/chat/prompts.h"
 #include "ws/fields/ignored_report.h"
@@ -68,9 +70,12 @@ Result<std::vector<TokenId>> TokensOf(const ChatService& service, const HttpRequ
     return tokens.From(0);
   }
   const TextPiece piece{*std::move(asked->text), /*markup=*/true};
-  std::vector<TokenId> ids = service.table.tokenizer().EncodeAll({&piece, 1});
-  if (*asked->begins) BeginText(service.table.options().text_begin, &ids);
-  return ids;
+  std::optional<std::vector<TokenId>> ids;
+  RETURN_IF_ERROR(TokeniseLong(piece.text.size(), [&] {
+    ids = service.table.tokenizer().Encode({&piece, 1}, std::numeric_limits<int64_t>::max());
+  }));
+  if (*asked->begins) BeginText(service.table.options().text_begin, &*ids);
+  return *std::move(ids);
 }
 
 HttpResponse Whole(JsonWriter& json, const ChatService& service, const HttpRequest& request,
