@@ -15,7 +15,7 @@ std::vector<std::string> Seeds() {
 {"type":"Lowercase"},{"type":"Replace","pattern":{"Regex":"[^\\S&&[\\h[:^alpha:]]]{1,3}+"},"content":"x"}]},
 "pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Punctuation","behavior":"Contiguous"},{"type":"Metaspace",
 "replacement":"\u2581","prepend_scheme":"first","split":true},{"type":"ByteLevel","add_prefix_space":true},
-{"type":"FixedLength","length":3},{"type":"Split","pattern":{"Regex":"\\b(?m:.)|\\p{Letter}"},"behavior":
+{"type":"UnicodeScripts"},{"type":"FixedLength","length":3},{"type":"Split","pattern":{"Regex":"\\b(?m:.)|\\p{Letter}"},"behavior":
 "MergedWithNext","invert":true}]},"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":[["a","b"]]}})re"}));
   return seeds;
 }
