@@ -1,5 +1,5 @@
-// What a turn makes of the timeline that its session has, how much that adds, and whether it is allowed. Takes as long
-// as the new text is long, so that large input is rendered as long work. Any thread.
+// What a turn makes of the timeline that its session has, how much that adds, and whether it is allowed. Takes time
+// linear in the new text; large input is rendered as long work. Any thread.
 #pragma once
 
 #include <cstddef>
