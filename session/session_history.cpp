@@ -61,7 +61,7 @@ std::optional<Session::HistoryMatch> Session::MatchHistory(const TurnSpec& spec)
   const auto same = [&](size_t i) {
     const Item& item = items[i];
     const NewItem& asked = spec.input[i];
-    if (item.role != asked.role) return false;
+    if (item.role != asked.role || (asked.reasoning_cleared && item.reasoning.size() > 0)) return false;
     if (item.calls_at < 0 || asked.calls_at < 0) return item.calls_at == asked.calls_at && item.text == asked.text;
     return ComparableText(item.text, item.calls_at) == ComparableText(asked.text, asked.calls_at);
   };

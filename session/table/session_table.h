@@ -23,6 +23,7 @@
 #include "session/session_info.h"
 #include "session/session_options.h"
 #include "session/tokens_by_owner.h"
+#include "session/turn/context_edits.h"
 #include "session/turn/turn_engine.h"
 #include "session/turn/turn_spec.h"
 
@@ -84,6 +85,10 @@ class SessionTable {
   Result<SharedList<TokenId>> InputTokens(const Caller& caller, const TurnSpec& spec);
   /// Their number.
   Result<int64_t> CountInput(const Caller& caller, const TurnSpec& spec);
+  /// Makes those edits of a request's history whose trigger it exceeds, and returns them in order. A history that is
+  /// too long for a turn exceeds every number of tokens. ERRORS: as InputTokens, but for that.
+  Result<std::vector<AppliedEdit>> EditContext(const Caller& caller, const std::vector<ContextEdit>& edits,
+                                               TurnSpec* spec);
   /// The tokens of messages after an answer, and of the beginning of the next one. `ended`: the answer's last token
   /// ended it. kInvalidArgument (unsupported_value) for a template that renders the whole conversation each time.
   Result<std::vector<TokenId>> TokensBehindAnswer(const std::vector<NewItem>& messages, bool ended) const;

@@ -47,6 +47,7 @@ struct NewItem {
   std::string call_ids;
   std::vector<size_t> part_begins = {};  // of the content parts, in `text`; none = it is not in parts
   std::string reasoning = {};            // of an assistant's, beside `text`
+  bool reasoning_cleared = false;        // it had reasoning, which an edit removed: a timeline that holds it differs
 };
 
 /// Appends a content part. REQUIRES: no calls yet.

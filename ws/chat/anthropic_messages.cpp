@@ -9,6 +9,7 @@
 #include "ws/chat/anthropic_content.h"
 #include "ws/chat/message_fields.h"
 #include "ws/chat/prompts.h"
+#include "ws/fields/context_edit_fields.h"
 #include "ws/fields/ignored_report.h"
 #include "ws/fields/reasoning_fields.h"
 #include "ws/fields/timeline_key.h"
@@ -28,7 +29,11 @@ struct MessageRequest {
   NewItem system{.role = ChatRole::kSystem};
   bool stream = false;
   bool continues = false;  // the last message is the beginning of the answer
+  std::optional<std::vector<ContextEdit>> edits;
 };
+
+/// What was asked for and made of `context_management`; absent = nothing.
+using EditsReport = std::optional<std::pair<std::vector<ContextEdit>, std::vector<AppliedEdit>>>;
 
 const char* ErrorType(int http_status) {
   switch (http_status) {
@@ -124,9 +129,9 @@ Status ReadHint(const JsonValue& value, const std::string& key, IgnoredFields* i
     return value.is_object() ? Status::Ok() : ignored->Hint(key, "such a '" + key + "'");
   }
   if (key == "speed" && value.is_string() && value.string() == "standard") return Status::Ok();
-  static constexpr std::string_view kHints[] = {"mcp_servers",   "container",     "context_management",    "compaction",
-                                                "diagnostics",   "fallbacks",     "fallback_credit_token", "speed",
-                                                "inference_geo", "billing_policy"};
+  static constexpr std::string_view kHints[] = {"mcp_servers", "container",     "compaction",
+                                                "diagnostics", "fallbacks",     "fallback_credit_token",
+                                                "speed",       "inference_geo", "billing_policy"};
   const bool known = std::ranges::find(kHints, key) != std::end(kHints);
   return known ? ignored->HintUnlessEmpty(value, key) : ignored->UnknownOfRequest(value, key);
 }
@@ -151,6 +156,7 @@ Status ReadField(const JsonValue& value, const std::string& key, const SessionTa
   if (IsReasoningField(key)) return ReadReasoningField(value, key, key, ignored, &request->reasoning);
   if (key == "tool_choice") return ReadAnthropicToolChoice(value, key, ignored, &turn.choice());
   if (key == "tools") return ReadAnthropicTools(value, key, ignored, &turn.tools.emplace());
+  if (key == "context_management") return ReadContextEdits(value, key, ignored, &request->edits.emplace());
   if (key == "service_tier") return ReadTier(value, key, ignored);
   if (key == "output_config") return ReadOutputConfig(value, key, request);
   if (key == "output_format") return ReadOutputFormat(value, key, ignored, &turn.format.emplace());  // of the beta
@@ -184,8 +190,13 @@ Result<MessageRequest> ReadMessageRequest(const HttpRequest& request, const Sess
 class MessageFormat final : public AnswerWriter {
  public:
   /// `hides_reasoning`: its blocks have no text, which their signature keeps.
-  MessageFormat(std::string id, std::string model, std::vector<std::string> ignored, bool hides_reasoning)
-      : id_(std::move(id)), model_(std::move(model)), ignored_(std::move(ignored)), hides_reasoning_(hides_reasoning) {}
+  MessageFormat(std::string id, std::string model, std::vector<std::string> ignored, bool hides_reasoning,
+                EditsReport edits)
+      : id_(std::move(id)),
+        model_(std::move(model)),
+        ignored_(std::move(ignored)),
+        hides_reasoning_(hides_reasoning),
+        edits_(std::move(edits)) {}
 
   std::string Begin(size_t, const Response& response, bool has_text) const override {
     JsonWriter message;
@@ -240,6 +251,7 @@ class MessageFormat final : public AnswerWriter {
     WriteStop(json, response);
     json.EndObject();
     WriteUsage(json, response);
+    if (edits_) WriteAppliedEdits(json, edits_->first, edits_->second);
     WriteRingsideIgnored(json, {}, RepetitionReason(response));
     json.EndObject();
     const bool text_open = HasText(response) && response.call_steps.empty();
@@ -267,6 +279,7 @@ class MessageFormat final : public AnswerWriter {
     json.EndArray();
     WriteStop(json, response);
     WriteUsage(json, response);
+    if (edits_) WriteAppliedEdits(json, edits_->first, edits_->second);
     return json.EndObject().Take();
   }
   HttpResponse Refusal(const Status& status, int64_t retry_after_ms) const override {
@@ -326,7 +339,16 @@ class MessageFormat final : public AnswerWriter {
   const std::string id_, model_;
   const std::vector<std::string> ignored_;
   const bool hides_reasoning_;
+  const EditsReport edits_;
 };
+
+/// Makes the edits that the request asks for.
+Result<EditsReport> EditHistory(const ChatService& service, const HttpRequest& request, MessageRequest* read) {
+  if (!read->edits) return EditsReport();
+  ASSIGN_OR_RETURN(std::vector<AppliedEdit> applied,
+                   service.table.EditContext(CallerOf(request), *read->edits, &read->turn));
+  return EditsReport(std::pair(*std::move(read->edits), std::move(applied)));
+}
 
 /// A last message of the assistant is the beginning of the answer.
 Status ContinueIfBegun(const ChatService& service, const HttpRequest& request, MessageRequest* read) {
@@ -338,9 +360,11 @@ HttpResponse CreateMessage(const ChatService& service, const HttpRequest& reques
   const SessionTableOptions& options = service.table.options();
   Result<MessageRequest> read = ReadMessageRequest(request, options, /*counts_only=*/false);
   if (!read.ok()) return Refuse(read.status());
+  Result<EditsReport> edits = EditHistory(service, request, &*read);
+  if (!edits.ok()) return Refuse(edits.status());
   if (const Status begun = ContinueIfBegun(service, request, &*read); !begun.ok()) return Refuse(begun);
   auto format = std::make_shared<MessageFormat>(MakeId("msg_"), ModelNameOf(read->turn.adapter, options),
-                                                read->ignored.names(), read->reasoning.hidden);
+                                                read->ignored.names(), read->reasoning.hidden, *std::move(edits));
   HttpResponse answer = AnswerStateless(service, request, {.prompts = {std::move(read->turn)}, .stream = read->stream},
                                         std::move(format));
   return Reported(std::move(answer), options, request, read->ignored.names());
@@ -350,11 +374,18 @@ HttpResponse CountTokens(const ChatService& service, const HttpRequest& request)
   const SessionTableOptions& options = service.table.options();
   Result<MessageRequest> read = ReadMessageRequest(request, options, /*counts_only=*/true);
   if (!read.ok()) return Refuse(read.status());
+  const Caller caller = CallerOf(request);
+  const bool edited = read->edits.has_value();
+  Result<int64_t> original = edited ? service.table.CountInput(caller, read->turn) : Result<int64_t>(0);
+  if (const auto overflow = ReadContextOverflow(original.status())) original = overflow->tokens;
+  if (!original.ok()) return Refuse(original.status());
+  if (const auto edits = EditHistory(service, request, &*read); !edits.ok()) return Refuse(edits.status());
   if (const Status begun = ContinueIfBegun(service, request, &*read); !begun.ok()) return Refuse(begun);
-  const Result<int64_t> tokens = service.table.CountInput(CallerOf(request), read->turn);
+  const Result<int64_t> tokens = service.table.CountInput(caller, read->turn);
   if (!tokens.ok()) return Refuse(tokens.status());
   JsonWriter json;
   json.BeginObject().Field("input_tokens", *tokens);
+  if (edited) json.Key("context_management").BeginObject().Field("original_input_tokens", *original).EndObject();
   WriteRingsideIgnored(json, read->ignored.names());
   HttpResponse answer;
   answer.body = json.EndObject().Take();
