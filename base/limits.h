@@ -73,8 +73,9 @@ inline constexpr int64_t kMaxItemsAddedAtOnce = 20;               // items of on
 inline constexpr int64_t kMaxForeignTokens = 1 << 22;             // an import in another vocabulary's ids
 inline constexpr int64_t kMaxTranscriptBytes = int64_t{4} << 30;  // text, ids and responses of all sessions
 inline constexpr int64_t kMaxHistoriesPerOwner = 1024;            // timelines kept after stateless requests
-inline constexpr int64_t kMaxHistoryBytes = 256 << 20;            // the index over these timelines
-inline constexpr int64_t kHistoryIdleSeconds = 3600;              // an unused timeline is dropped after this time
+inline constexpr int64_t kMaxSummaries = 16, kMaxSummariesPerOwner = 4;  // concurrent side turns; each blocks a worker
+inline constexpr int64_t kMaxHistoryBytes = 256 << 20;                   // the index over these timelines
+inline constexpr int64_t kHistoryIdleSeconds = 3600;  // an unused timeline is dropped after this time
 inline constexpr int64_t kMaxJournalRecordBytes = 16 << 20;
 inline constexpr int64_t kJournalQueueEntries = 8192;
 inline constexpr int64_t kJournalQueueBytes = 64 << 20;

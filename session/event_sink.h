@@ -34,7 +34,7 @@ struct TurnEvent {
   Kind kind;
   /// As it is now for kMessageEnded and kEnded, else as it began; never changes.
   std::shared_ptr<const Response> response;
-  EventCounts before;               // what had happened to the response
+  EventCounts before;  // what had happened to the response
   /// kText, kReasoning, kCallText; of a kCallEnded all of the arguments, of a kReasoningEnded all of the reasoning.
   std::string text;
   /// kText: with logprobs, if asked for. With token ids also kReasoning, and of kReasoningEnded and kOpened the markup
@@ -49,7 +49,8 @@ struct TurnEvent {
   size_t output_index() const {
     const bool reasoning = kind == Kind::kReasoningOpened || kind == Kind::kReasoning || kind == Kind::kReasoningEnded;
     const bool message = kind == Kind::kOpened || kind == Kind::kText || kind == Kind::kMessageEnded;
-    return reasoning ? 0 : before.reasoning_opened + (message ? 0 : before.opened + call);
+    const uint64_t first = response->compaction.empty() ? 0 : 1;
+    return first + (reasoning ? 0 : before.reasoning_opened + (message ? 0 : before.opened + call));
   }
 };
 

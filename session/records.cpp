@@ -338,7 +338,8 @@ JournalRecord Encode(const TurnRecord& record) {
   Write(out, record.sampling);
   out.Signed(record.max_tokens);
   // What older versions did not have stands here only where it says something.
-  const bool ignored = !record.ignored_reasoning.empty(), adapter = ignored || !record.adapter.empty();
+  const bool compaction = !record.compaction.empty(), ignored = compaction || !record.ignored_reasoning.empty();
+  const bool adapter = ignored || !record.adapter.empty();
   const bool beams = record.sampling.beams.searches() || adapter;
   const bool form = record.form.size() > 0 || beams;
   const bool calls = record.calls != CallPlace::kNone || form;
@@ -352,6 +353,7 @@ JournalRecord Encode(const TurnRecord& record) {
     out.Unsigned(record.ignored_reasoning.size());
     for (const std::string& name : record.ignored_reasoning) out.String(name);
   }
+  if (compaction) out.String(record.compaction);
   return Make(RecordType::kTurn, out);
 }
 Result<TurnRecord> DecodeTurn(std::string_view bytes) {
@@ -379,6 +381,7 @@ Result<TurnRecord> DecodeTurn(std::string_view bytes) {
     record.ignored_reasoning.resize(in.Count());
     for (std::string& name : record.ignored_reasoning) name = in.String();
   }
+  if (!in.rest().empty()) record.compaction = in.String();
   return Checked(in, std::move(record), "turn");
 }
 

@@ -3,8 +3,9 @@
 // hostile and says kCorruption. A token id that no vocabulary can have is read as -1.
 //
 // A turn is kTurn, then kStarted, kTokens ... and kEnd, or kInterrupted where the server could not finish the answer:
-// written when the turn ends, or by the next start after a crash. A turn that the engine refused is kTurn, kAbandoned. Token ids are those of the codec that the last
-// kCreated or kRetokenised names; what stood before a kRetokenised lost its ids, and a turn that ran was cut by it.
+// written when the turn ends, or by the next start after a crash. A turn that the engine refused is kTurn, kAbandoned.
+// Token ids are those of the codec that the last kCreated or kRetokenised names; what stood before a kRetokenised lost
+// its ids, and a turn that ran was cut by it.
 #pragma once
 
 #include <cstdint>
@@ -67,6 +68,7 @@ struct TurnRecord {
   SharedText form;  // what Encode(AnswerForm) makes of how it was asked for
   std::string adapter;
   std::vector<std::string> ignored_reasoning;
+  std::string compaction;
 };
 
 struct TokensRecord {

@@ -117,6 +117,8 @@ class Session : public std::enable_shared_from_this<Session> {
   Result<std::vector<std::string>> Rewind(uint64_t connection, int64_t items);
   /// The next turn recomputes everything after the item. Returns the ids of responses undone by it. kNotFound.
   Result<std::vector<std::string>> DeleteItem(uint64_t connection, const std::string& item);
+  /// Replaces the items [begin, end) by one. Returns the ids of responses undone by it. kMismatch if there are fewer.
+  Result<std::vector<std::string>> ReplaceItems(uint64_t connection, size_t begin, size_t end, NewItem item);
   /// Drops a response from the session's list; with `durably` the journal is told.
   Status Forget(const std::string& response, bool durably);
 

@@ -117,6 +117,15 @@ Result<std::vector<std::string>> Session::DeleteItem(uint64_t connection, const 
   return undone;
 }
 
+Result<std::vector<std::string>> Session::ReplaceItems(uint64_t connection, size_t begin, size_t end, NewItem item) {
+  std::unique_lock lock(mutex_);
+  RETURN_IF_ERROR(CheckFree(connection));
+  if (begin > end || end > timeline_.items().size()) return Mismatch("The conversation has fewer items.");
+  std::vector<std::string> undone;
+  RETURN_IF_ERROR(Splice(lock, connection, begin, end - begin, {MakeItem(std::move(item))}, &undone));
+  return undone;
+}
+
 // A pure function of both lists, so that a load comes to the same.
 std::vector<std::string> Session::MoveResponses(const SharedList<Item>& before, const SharedList<Item>& after) {
   std::vector<std::string> undone;

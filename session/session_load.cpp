@@ -175,6 +175,7 @@ Status Session::ApplyTurn(std::string_view payload) {
   response->tokens_evicted_before = last_report_.tokens_evicted;
   response->messages_evicted_before = last_report_.messages_evicted;
   response->ignored_reasoning = std::move(record.ignored_reasoning);
+  response->compaction = std::move(record.compaction);
   if (!response->warm_up) {
     ASSIGN_OR_RETURN(SettledReasoning usual, context_->codec.chat.Settle({}));
     if (Foreign()) {

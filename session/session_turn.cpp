@@ -40,6 +40,7 @@ JournalRecord RecordOf(const TurnSpec& spec, const ActiveTurn& turn, const Timel
       .form = response.form,
       .adapter = response.adapter,
       .ignored_reasoning = response.ignored_reasoning,
+      .compaction = response.compaction,
   });
 }
 

@@ -23,6 +23,7 @@
 #include "session/session_info.h"
 #include "session/session_options.h"
 #include "session/tokens_by_owner.h"
+#include "session/turn/compaction.h"
 #include "session/turn/context_edits.h"
 #include "session/turn/turn_engine.h"
 #include "session/turn/turn_spec.h"
@@ -89,6 +90,15 @@ class SessionTable {
   /// too long for a turn exceeds every number of tokens. ERRORS: as InputTokens, but for that.
   Result<std::vector<AppliedEdit>> EditContext(const Caller& caller, const std::vector<ContextEdit>& edits,
                                                TurnSpec* spec);
+  /// A summary of a history, written by the model in a side turn of the caller, whose settings `history` has (its input
+  /// is the part that no stored chain holds). Of `items`, all of it, an outline where the model writes none. Blocks
+  /// until the turn has ended: on a worker. ERRORS: as StartTurn; kOverloaded (rate_limit_exceeded); kCancelled: the
+  /// client left.
+  Result<Summary> Summarize(const Caller& caller, const TurnSpec& history, const std::vector<NewItem>& items,
+                            const std::string& instructions);
+  /// Replaces the items [begin, end) of a conversation by one, durably. Responses whose answers are replaced are
+  /// forgotten, but for the last one's. ERRORS: as DeleteItem.
+  Status ReplaceItems(const Caller& caller, const std::string& id, size_t begin, size_t end, NewItem item);
   /// The tokens of messages after an answer, and of the beginning of the next one. `ended`: the answer's last token
   /// ended it. kInvalidArgument (unsupported_value) for a template that renders the whole conversation each time.
   Result<std::vector<TokenId>> TokensBehindAnswer(const std::vector<NewItem>& messages, bool ended) const;
@@ -109,6 +119,8 @@ class SessionTable {
   Status FindResponse(const Caller& caller, const std::string& id) const;
   /// The response's input: the items of its timeline up to its answer. kNotFound.
   Result<SharedList<Item>> GetInputItems(const Caller& caller, const std::string& response_id) const;
+  /// The items of the response's timeline up to its answer and that. kNotFound.
+  Result<SharedList<Item>> GetItemsUpTo(const Caller& caller, const std::string& response_id) const;
   /// Gives `sink` the events of a response from its own number `from` on, as the sink counts, and the coming ones if it
   /// still runs.
   Status Replay(const Caller& caller, const std::string& response_id, uint64_t from,

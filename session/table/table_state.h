@@ -76,6 +76,7 @@ struct SessionTable::State {
   struct Turns {
     std::mutex mutex;
     std::unordered_map<std::string, int64_t> by_owner;
+    std::unordered_map<std::string, int64_t> summaries_by_owner;  // side turns of compactions
   };
   const std::shared_ptr<Turns> turns = std::make_shared<Turns>();
 
@@ -151,6 +152,9 @@ struct SessionTable::State {
   int64_t TokensWaitMs(const std::string& owner, const OwnerLimits& limits) const;
   /// A place among the owner's turns, given back with the last reference. kOverloaded.
   Result<std::shared_ptr<void>> TakePermit(const std::string& owner);
+
+  /// A place among the side turns that summarize, given back with the last reference. kOverloaded.
+  Result<std::shared_ptr<void>> TakeSummaryPlace(const std::string& owner);
 
   // Where a turn runs.
   struct Target {

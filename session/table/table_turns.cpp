@@ -101,7 +101,7 @@ Result<SessionTable::State::Target> SessionTable::State::FindTarget(const Caller
     if (!found.ok()) return found.status();
     target.parent = found->session;
     const bool running = found->session->Locked([&] {
-      target.parent_items = found->response->items_end;
+      target.parent_items = spec.drops_history ? 0 : found->response->items_end;
       return found->response->running();
     });
     if (running) {
@@ -111,7 +111,7 @@ Result<SessionTable::State::Target> SessionTable::State::FindTarget(const Caller
     // A turn that is not stored does not continue a durable session, and a session in memory only never becomes
     // durable.
     const bool in_memory = found->session->key().starts_with(TieredStore::kMemoryOnly);
-    if (found->session->id().empty() && (spec.store ? !in_memory : !found->session->durable())) {
+    if (!spec.drops_history && found->session->id().empty() && (spec.store ? !in_memory : !found->session->durable())) {
       target.session = found->session;
       target.head = spec.previous_response_id;
     } else {
@@ -266,6 +266,7 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
   const TurnId turn = NextEngineId();
   ASSIGN_OR_RETURN(Session::Prepared prepared, state.Begin(caller, spec, key, &target, turn, response, sink, &permit));
   state.Forget(prepared.forgotten);
+  response->compaction = spec.compaction;
   const Result<std::string> registered = state.Register(
       target.session, target.fresh, {target.session->key(), target.session, response, key, spec.sending, asked});
   if (!registered.ok()) {
@@ -367,6 +368,13 @@ Status SessionTable::Replay(const Caller& caller, const std::string& response_id
   ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, response_id));
   found.session->Replay(found.response, from, sink);
   return Status::Ok();
+}
+
+Result<SharedList<Item>> SessionTable::GetItemsUpTo(const Caller& caller, const std::string& response_id) const {
+  ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, response_id));
+  const size_t end = found.session->Locked([&] { return found.response->items_end; });
+  ASSIGN_OR_RETURN(const Timeline timeline, found.session->CopyTimeline(static_cast<int64_t>(end)));
+  return timeline.items();
 }
 
 Status SessionTable::DeleteResponse(const Caller& caller, const std::string& id) {

@@ -8,8 +8,9 @@ namespace ringside {
 
 /// How often each thing has happened.
 struct EventCounts {
-  uint64_t answers = 0;        // begun
-  uint64_t warm_ups = 0;       // begun
+  uint64_t answers = 0;           // begun
+  uint64_t warm_ups = 0;          // begun
+  uint64_t compactions = 0;       // responses that begin with one
   uint64_t reasoning_opened = 0;  // answers whose reasoning began
   uint64_t reasoning_pieces = 0;
   uint64_t reasoning_ended = 0;
@@ -25,6 +26,7 @@ struct EventCounts {
   EventCounts& operator+=(const EventCounts& other) {
     answers += other.answers;
     warm_ups += other.warm_ups;
+    compactions += other.compactions;
     reasoning_opened += other.reasoning_opened;
     reasoning_pieces += other.reasoning_pieces;
     reasoning_ended += other.reasoning_ended;
@@ -45,15 +47,15 @@ struct EventCounts {
 struct EventNumbers {
   uint64_t answer = 1, warm_up = 1, opened = 1, piece = 1, message_ended = 1, call = 1, call_piece = 1, call_ended = 1,
            ended = 1, ended_bare = 1;
-  uint64_t reasoning_opened = 0, reasoning_piece = 0, reasoning_ended = 0;  // 0: the wire has no such event
+  uint64_t compaction = 0, reasoning_opened = 0, reasoning_piece = 0, reasoning_ended = 0;  // 0: no such event
 
   /// The number of the event that follows all of these, counted from 0.
   uint64_t Of(const EventCounts& counts) const {
-    return answer * counts.answers + warm_up * counts.warm_ups + opened * counts.opened + piece * counts.pieces +
-           message_ended * counts.message_ended + call * counts.calls + call_piece * counts.call_pieces +
-           call_ended * counts.calls_ended + ended * counts.ended + ended_bare * counts.ended_bare +
-           reasoning_opened * counts.reasoning_opened + reasoning_piece * counts.reasoning_pieces +
-           reasoning_ended * counts.reasoning_ended;
+    return answer * counts.answers + warm_up * counts.warm_ups + compaction * counts.compactions +
+           opened * counts.opened + piece * counts.pieces + message_ended * counts.message_ended + call * counts.calls +
+           call_piece * counts.call_pieces + call_ended * counts.calls_ended + ended * counts.ended +
+           ended_bare * counts.ended_bare + reasoning_opened * counts.reasoning_opened +
+           reasoning_piece * counts.reasoning_pieces + reasoning_ended * counts.reasoning_ended;
   }
 };
 

@@ -49,6 +49,7 @@ struct Response {
   std::string previous_id;      // the response that this one continues
   std::string adapter;          // of the model, by its name; "" = none
   std::string echo;             // the request's fields as the wire repeats them; opaque to this layer
+  std::string compaction;       // opaque form of what replaced the history before the turn; "" = nothing did
   std::string request_key;      // client request id and digest, for re-attaching; "" = none
   uint64_t connection = 0;      // not stored: visible to this connection only; 0 = to its owner
   bool stored = true;           // false: gone with its connection
@@ -84,7 +85,7 @@ struct Response {
   int64_t reasoning_tokens = 0;                // markup of channels included
   double reasoning_ms = 0;                     // from the first token to the reasoning's end
   std::vector<std::string> ignored_reasoning;  // wishes that the model's template cannot honour, by name
-  std::vector<uint32_t> piece_ends;  // offset in `text` after each piece of the message, as it came
+  std::vector<uint32_t> piece_ends;            // offset in `text` after each piece of the message, as it came
   /// Where keeps_tokens(): those of the message, special tokens and the one that ended it included, until a newer turn
   /// ends. The first `scored_tokens` are the prompt's, where that was scored.
   std::vector<OutputToken> tokens;
@@ -113,7 +114,7 @@ struct Response {
   /// Memory held, about.
   int64_t bytes() const {
     size_t sum = sizeof(Response) + text.size() + reasoning.size() + reasoning_ends.size() * sizeof(uint32_t) +
-                 adapter.size() + echo.size() + request_key.size() + form.size();
+                 adapter.size() + echo.size() + compaction.size() + request_key.size() + form.size();
     sum += (piece_ends.size() + piece_token_ends.size()) * sizeof(uint32_t) + call_steps.size() * sizeof(CallStep);
     sum += embedding.size() * sizeof(float) + (prompt_ids.size() + output_ids.size()) * sizeof(TokenId);
     for (const OutputToken& token : tokens) sum += sizeof(OutputToken) + token.top.size() * sizeof(TokenLogprob);
@@ -129,6 +130,7 @@ struct Response {
     const uint64_t calls_begun = call_steps.empty() ? 0 : call_steps.back().call + 1;
     return {.answers = begun && !warm_up,
             .warm_ups = begun && warm_up,
+            .compactions = begun && !compaction.empty(),
             .reasoning_opened = !reasoning_ends.empty(),
             .reasoning_pieces = reasoning_ends.size(),
             .reasoning_ended = reasoning_ended,

@@ -114,6 +114,10 @@ struct TurnSpec {
   /// it. Neither conversation nor previous_response_id. With store = false nothing is written to disk.
   bool carries_history = false;
   /// With carries_history: the client's name for the conversation; "" = none. It decides between timelines of the owner
+  /// With previous_response_id: the turn forks the chain at its beginning, and `input` replaces all of its messages.
+  bool drops_history = false;
+  std::string compaction;                // of a turn whose history was compacted: Response::compaction
+  std::optional<int64_t> compact_above;  // input tokens above which the face compacts the history first
   /// that share equally much with the history.
   std::string timeline_key;
   bool token_ids = false;        // the client is sent them, see Response

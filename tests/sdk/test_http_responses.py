@@ -88,12 +88,6 @@ def test_input_tokens_are_counted(client):
     assert counted.input_tokens == second.usage.input_tokens > first.usage.input_tokens
 
 
-def test_compacting_is_refused_by_name(client):
-    with pytest.raises(openai.BadRequestError) as error:
-        client.responses.compact(model="", input="x")
-    assert error.value.code == "unsupported_value" and "compact" in error.value.message
-
-
 @pytest.mark.parametrize("stream", [False, True])
 def test_errors_are_statuses(client, stream):
     with pytest.raises(openai.BadRequestError) as error:

@@ -4,6 +4,7 @@
 
 #include "base/limits.h"
 #include "ws/chat/message_fields.h"
+#include "ws/openai/compaction.h"
 #include "ws/openai/responses/responses_fields.h"
 #include "ws/openai/returned_reasoning.h"
 #include "ws/openai/tool_fields.h"
@@ -69,6 +70,23 @@ Status ReadThinking(const JsonValue& block, const std::string& param, const std:
   return Status::Ok();
 }
 
+/// The summary that replaces all messages before it: our own opaque text, else the text itself.
+Status ReadCompactionBlock(const JsonValue& block, const std::string& param, IgnoredFields* ignored,
+                           std::vector<NewItem>* history) {
+  RETURN_IF_ERROR(CheckFields(block, param, {"content", "encrypted_content", "signature", "tool_changes"}, ignored));
+  const JsonValue *content = block.Find("content"), *opaque = block.Find("encrypted_content");
+  if (opaque != nullptr && ReadCompaction(opaque->string(), param + ".encrypted_content", ignored, history).ok()) {
+    return Status::Ok();
+  }
+  if (content == nullptr) return Status::Ok();  // the compaction failed
+  std::string text;
+  RETURN_IF_ERROR(ReadString(*content, param + ".content", &text));
+  if (text.empty()) return InvalidArgument("A summary is never empty.", param + ".content", "invalid_value");
+  history->resize(CountLeadingSystem(*history));
+  history->push_back(SummaryItem(text));
+  return Status::Ok();
+}
+
 Status ReadBlocks(const JsonValue& content, const std::string& param, ChatRole role, IgnoredFields* ignored,
                   std::vector<NewItem>* out) {
   // What is said, as far as it is one item; calls end the assistant's.
@@ -80,6 +98,10 @@ Status ReadBlocks(const JsonValue& content, const std::string& param, ChatRole r
     if (type == "thinking" || type == "redacted_thinking") {
       RETURN_IF_ERROR(ReadThinking(block, at, type, ignored, &said));
       any = any || !said.reasoning.empty();
+    } else if (type == "compaction" && role == ChatRole::kAssistant) {
+      RETURN_IF_ERROR(ReadCompactionBlock(block, at, ignored, out));
+      said = {.role = role};
+      any = false;
     } else if (type == "tool_use") {
       RETURN_IF_ERROR(ReadToolUse(block, at, ignored, &said));
       any = true;

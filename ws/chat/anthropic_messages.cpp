@@ -15,6 +15,7 @@
 #include "ws/fields/timeline_key.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
+#include "ws/openai/compaction.h"
 #include "ws/openai/responses/responses_fields.h"
 #include "ws/openai/responses/responses_sampling.h"
 #include "ws/openai/returned_reasoning.h"
@@ -29,11 +30,17 @@ struct MessageRequest {
   NewItem system{.role = ChatRole::kSystem};
   bool stream = false;
   bool continues = false;  // the last message is the beginning of the answer
-  std::optional<std::vector<ContextEdit>> edits;
+  std::optional<ContextEditFields> edits;
 };
 
-/// What was asked for and made of `context_management`; absent = nothing.
-using EditsReport = std::optional<std::pair<std::vector<ContextEdit>, std::vector<AppliedEdit>>>;
+/// `context_management` of a request, and the edits that were made.
+struct EditsReport {
+  std::optional<ContextEditFields> asked;
+  std::vector<AppliedEdit> applied;
+  std::optional<CompactionReport> compaction;
+
+  bool paused() const { return compaction && asked->compaction->pauses; }
+};
 
 const char* ErrorType(int http_status) {
   switch (http_status) {
@@ -206,7 +213,8 @@ class MessageFormat final : public AnswerWriter {
     message.Key("usage").BeginObject().Field("input_tokens", response.input_tokens);
     message.Field("cache_creation_input_tokens", 0).Field("cache_read_input_tokens", 0).Field("output_tokens", 0);
     message.EndObject().EndObject().EndObject();
-    return Event("message_start", message.text()) + (has_text ? OpenText(0, 0) : "") +
+    return Event("message_start", message.text()) + Compacted(response) +
+           (has_text && !edits_.paused() ? OpenText(0, FirstIndex(response)) : "") +
            Event("ping", R"({"type":"ping"})");
   }
   bool streams_reasoning() const override { return !hides_reasoning_; }
@@ -251,12 +259,12 @@ class MessageFormat final : public AnswerWriter {
     WriteStop(json, response);
     json.EndObject();
     WriteUsage(json, response);
-    if (edits_) WriteAppliedEdits(json, edits_->first, edits_->second);
+    if (edits_.asked) WriteAppliedEdits(json, edits_.asked->edits, edits_.applied);
     WriteRingsideIgnored(json, {}, RepetitionReason(response));
     json.EndObject();
-    const bool text_open = HasText(response) && response.call_steps.empty();
-    return (text_open ? EndBlock(response.reasoning_ends.empty() ? 0 : 1) : "") + Event("message_delta", json.text()) +
-           Event("message_stop", R"({"type":"message_stop"})");
+    const bool text_open = HasText(response) && response.call_steps.empty() && !edits_.paused();
+    return (text_open ? EndBlock(FirstIndex(response) + (response.reasoning_ends.empty() ? 0 : 1)) : "") +
+           Event("message_delta", json.text()) + Event("message_stop", R"({"type":"message_stop"})");
   }
   std::string Finish(const EndedChoices&) const override { return ""; }
   std::string Failure(const Status& status) const override { return Event("error", ErrorBody(status)); }
@@ -266,10 +274,11 @@ class MessageFormat final : public AnswerWriter {
     OpenMessage(json, RepetitionReason(response));
     json.Key("content").BeginArray();
     const std::vector<ToolCall> calls = response.tool_calls();
+    if (!response.compaction.empty()) WriteCompaction(json, edits_.compaction->summary.text, response.compaction);
     if (!response.reasoning_ends.empty()) {
       WriteThinking(json, hides_reasoning_ ? "" : response.reasoning, Signature(response.reasoning));
     }
-    if (HasText(response)) {
+    if (HasText(response) && !edits_.paused()) {
       json.BeginObject().Field("type", "text").Field("text", response.message()).EndObject();
     }
     for (size_t i = 0; i < calls.size(); ++i) {
@@ -279,7 +288,7 @@ class MessageFormat final : public AnswerWriter {
     json.EndArray();
     WriteStop(json, response);
     WriteUsage(json, response);
-    if (edits_) WriteAppliedEdits(json, edits_->first, edits_->second);
+    if (edits_.asked) WriteAppliedEdits(json, edits_.asked->edits, edits_.applied);
     return json.EndObject().Take();
   }
   HttpResponse Refusal(const Status& status, int64_t retry_after_ms) const override {
@@ -299,6 +308,27 @@ class MessageFormat final : public AnswerWriter {
   static void WriteThinking(JsonWriter& json, std::string_view text, std::string_view signature) {
     json.BeginObject().Field("type", "thinking").Field("thinking", text).Field("signature", signature).EndObject();
   }
+  static void WriteIteration(JsonWriter& json, std::string_view type, const AnswerUsage& usage) {
+    json.BeginObject().Field("type", type).Field("input_tokens", usage.input - usage.cached);
+    json.Field("cache_creation_input_tokens", 0).Field("cache_read_input_tokens", usage.cached);
+    json.Field("output_tokens", usage.output).EndObject();
+  }
+  static size_t FirstIndex(const Response& response) { return response.compaction.empty() ? 0 : 1; }
+  static void WriteCompaction(JsonWriter& json, std::string_view summary, std::string_view opaque) {
+    json.BeginObject().Field("type", "compaction").Field("content", summary).Field("encrypted_content", opaque);
+    json.EndObject();
+  }
+  /// The events of the block before the answer; "" where the history was not compacted.
+  std::string Compacted(const Response& response) const {
+    if (response.compaction.empty()) return "";
+    JsonWriter begin, delta;
+    begin.BeginObject().Field("type", "content_block_start").Field("index", 0).Key("content_block").BeginObject();
+    begin.Field("type", "compaction").Key("content").Null().Key("encrypted_content").Null().EndObject().EndObject();
+    delta.BeginObject().Field("type", "content_block_delta").Field("index", 0).Key("delta").BeginObject();
+    delta.Field("type", "compaction_delta").Field("content", edits_.compaction->summary.text);
+    delta.Field("encrypted_content", response.compaction).EndObject().EndObject();
+    return Event("content_block_start", begin.text()) + Event("content_block_delta", delta.text()) + EndBlock(0);
+  }
   /// What identifies the block, or keeps the text that it does not show. Clients drop blocks without a signature.
   std::string Signature(std::string_view text) const { return hides_reasoning_ ? EncodeReasoning(text) : id_; }
   static std::string EndBlock(size_t index) {
@@ -315,9 +345,10 @@ class MessageFormat final : public AnswerWriter {
     json.BeginObject().Field("id", id_).Field("type", "message").Field("role", "assistant").Field("model", model_);
     WriteRingsideIgnored(json, ignored_, incomplete_reason);
   }
-  static void WriteStop(JsonWriter& json, const Response& response) {
+  void WriteStop(JsonWriter& json, const Response& response) const {
     const bool at_string = !response.stop_string.empty();
-    json.Field("stop_reason", IsFull(response)               ? "model_context_window_exceeded"
+    json.Field("stop_reason", edits_.paused()                ? "compaction"
+                              : IsFull(response)             ? "model_context_window_exceeded"
                               : IsCut(response)              ? "max_tokens"
                               : !response.call_steps.empty() ? "tool_use"
                               : at_string                    ? "stop_sequence"
@@ -325,13 +356,20 @@ class MessageFormat final : public AnswerWriter {
     json.TextOrNull("stop_sequence", response.stop_string);
   }
   // What was found in the cache is not counted among the input's tokens here.
-  static void WriteUsage(JsonWriter& json, const Response& response) {
+  void WriteUsage(JsonWriter& json, const Response& response) const {
     const AnswerUsage usage = UsageOf(response);
     json.Key("usage").BeginObject().Field("input_tokens", usage.input - usage.cached);
     json.Field("cache_creation_input_tokens", 0).Field("cache_read_input_tokens", usage.cached);
     json.Field("output_tokens", usage.output);
     if (usage.reasoning > 0) {
       json.Key("output_tokens_details").BeginObject().Field("thinking_tokens", usage.reasoning).EndObject();
+    }
+    if (edits_.compaction) {
+      const Summary& summary = edits_.compaction->summary;
+      json.Key("iterations").BeginArray();
+      WriteIteration(json, "compaction", {summary.input_tokens, summary.cached_tokens, summary.output_tokens});
+      WriteIteration(json, "message", usage);
+      json.EndArray();
     }
     json.EndObject();
   }
@@ -343,11 +381,18 @@ class MessageFormat final : public AnswerWriter {
 };
 
 /// Makes the edits that the request asks for.
-Result<EditsReport> EditHistory(const ChatService& service, const HttpRequest& request, MessageRequest* read) {
-  if (!read->edits) return EditsReport();
-  ASSIGN_OR_RETURN(std::vector<AppliedEdit> applied,
-                   service.table.EditContext(CallerOf(request), *read->edits, &read->turn));
-  return EditsReport(std::pair(*std::move(read->edits), std::move(applied)));
+Result<EditsReport> EditHistory(const ChatService& service, const HttpRequest& request, bool counts_only,
+                                MessageRequest* read) {
+  EditsReport report{.asked = std::move(read->edits)};
+  if (!report.asked) return report;
+  const Caller caller = CallerOf(request);
+  ASSIGN_OR_RETURN(report.applied, service.table.EditContext(caller, report.asked->edits, &read->turn));
+  if (counts_only || !report.asked->compaction) return report;
+  read->turn.compact_above = report.asked->compaction->trigger;
+  ASSIGN_OR_RETURN(report.compaction,
+                   CompactAbove(service.table, caller, report.asked->compaction->instructions, &read->turn));
+  read->turn.warm_up = report.paused();
+  return report;
 }
 
 /// A last message of the assistant is the beginning of the answer.
@@ -360,7 +405,7 @@ HttpResponse CreateMessage(const ChatService& service, const HttpRequest& reques
   const SessionTableOptions& options = service.table.options();
   Result<MessageRequest> read = ReadMessageRequest(request, options, /*counts_only=*/false);
   if (!read.ok()) return Refuse(read.status());
-  Result<EditsReport> edits = EditHistory(service, request, &*read);
+  Result<EditsReport> edits = EditHistory(service, request, /*counts_only=*/false, &*read);
   if (!edits.ok()) return Refuse(edits.status());
   if (const Status begun = ContinueIfBegun(service, request, &*read); !begun.ok()) return Refuse(begun);
   auto format = std::make_shared<MessageFormat>(MakeId("msg_"), ModelNameOf(read->turn.adapter, options),
@@ -379,7 +424,8 @@ HttpResponse CountTokens(const ChatService& service, const HttpRequest& request)
   Result<int64_t> original = edited ? service.table.CountInput(caller, read->turn) : Result<int64_t>(0);
   if (const auto overflow = ReadContextOverflow(original.status())) original = overflow->tokens;
   if (!original.ok()) return Refuse(original.status());
-  if (const auto edits = EditHistory(service, request, &*read); !edits.ok()) return Refuse(edits.status());
+  if (const auto edits = EditHistory(service, request, /*counts_only=*/true, &*read); !edits.ok())
+    return Refuse(edits.status());
   if (const Status begun = ContinueIfBegun(service, request, &*read); !begun.ok()) return Refuse(begun);
   const Result<int64_t> tokens = service.table.CountInput(caller, read->turn);
   if (!tokens.ok()) return Refuse(tokens.status());

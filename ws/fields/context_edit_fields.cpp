@@ -9,7 +9,8 @@
 namespace ringside {
 namespace {
 
-constexpr std::string_view kClearToolUses = "clear_tool_uses_20250919", kClearThinking = "clear_thinking_20251015";
+constexpr std::string_view kClearToolUses = "clear_tool_uses_20250919", kClearThinking = "clear_thinking_20251015",
+                           kCompact = "compact_20260112";
 
 std::string TypeOf(const JsonValue& value) {
   const JsonValue* type = value.Find("type");
@@ -78,28 +79,49 @@ Status ReadThinkingField(const JsonValue& value, const std::string& key, const s
   return ReadAmount(value, param, {"thinking_turns"}, 1, ignored, &type, &out->keep);
 }
 
+Status ReadCompactField(const JsonValue& value, const std::string& key, const std::string& param,
+                        IgnoredFields* ignored, CompactionEdit* out) {
+  size_t type = 0;
+  if (key == "trigger") return ReadAmount(value, param, {"input_tokens"}, 1, ignored, &type, &out->trigger);
+  if (key == "pause_after_compaction") return ReadBool(value, param, &out->pauses);
+  return key == "instructions" ? ReadString(value, param, &out->instructions) : ignored->Unknown(param);
+}
+
 template <class Edit>
 using FieldReader = Status (*)(const JsonValue&, const std::string&, const std::string&, IgnoredFields*, Edit*);
 
+bool Has(const ContextEditFields& fields, const ClearToolUses*) {
+  return std::ranges::any_of(fields.edits,
+                             [](const auto& edit) { return std::holds_alternative<ClearToolUses>(edit); });
+}
+bool Has(const ContextEditFields& fields, const ClearThinking*) {
+  return std::ranges::any_of(fields.edits,
+                             [](const auto& edit) { return std::holds_alternative<ClearThinking>(edit); });
+}
+bool Has(const ContextEditFields& fields, const CompactionEdit*) { return fields.compaction.has_value(); }
+
+void Add(ContextEdit edit, ContextEditFields* out) { out->edits.push_back(std::move(edit)); }
+void Add(CompactionEdit edit, ContextEditFields* out) { out->compaction = std::move(edit); }
+
 template <class Edit>
 Status ReadEdit(const JsonValue& value, const std::string& param, FieldReader<Edit> read, IgnoredFields* ignored,
-                std::vector<ContextEdit>* out) {
-  if (std::ranges::any_of(*out, [](const ContextEdit& other) { return std::holds_alternative<Edit>(other); })) {
+                ContextEditFields* out) {
+  Edit edit;
+  if (Has(*out, &edit)) {
     return InvalidArgument("An edit of this type is there already.", param + ".type", "invalid_value");
   }
-  Edit edit;
   for (const auto& [key, field] : value.object()) {
     if (key == "type" || field.is_null()) continue;
     RETURN_IF_ERROR(read(field, key, param + "." + key, ignored, &edit));
   }
-  out->emplace_back(std::move(edit));
+  Add(std::move(edit), out);
   return Status::Ok();
 }
 
 }  // namespace
 
 Status ReadContextEdits(const JsonValue& value, const std::string& param, IgnoredFields* ignored,
-                        std::vector<ContextEdit>* out) {
+                        ContextEditFields* out) {
   if (!value.is_object()) return WrongType(value, param, "an object");
   for (const auto& [key, field] : value.object()) {
     if (key != "edits") RETURN_IF_ERROR(ignored->Unknown(param + "." + key));
@@ -115,6 +137,8 @@ Status ReadContextEdits(const JsonValue& value, const std::string& param, Ignore
       RETURN_IF_ERROR(ReadEdit<ClearToolUses>(edit, at, ReadToolUsesField, ignored, out));
     } else if (type == kClearThinking) {
       RETURN_IF_ERROR(ReadEdit<ClearThinking>(edit, at, ReadThinkingField, ignored, out));
+    } else if (type == kCompact) {
+      RETURN_IF_ERROR(ReadEdit<CompactionEdit>(edit, at, ReadCompactField, ignored, out));
     } else {
       const std::string shown = type.substr(0, kMaxIgnoredNameBytes);
       RETURN_IF_ERROR(ignored->Hint(at + "." + shown, "edits of type '" + shown + "'"));

@@ -2,6 +2,8 @@
 // made. Pure functions, any thread.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,9 +15,21 @@
 
 namespace ringside {
 
+/// The edit compact_20260112.
+struct CompactionEdit {
+  int64_t trigger = 150'000;  // input tokens above which the history is compacted
+  std::string instructions;   // in place of our question for a summary
+  bool pauses = false;        // the compaction is the whole answer
+};
+
+struct ContextEditFields {
+  std::vector<ContextEdit> edits;
+  std::optional<CompactionEdit> compaction;
+};
+
 /// Each type of edit at most once. An edit of an unknown type is a hint that is not followed. ERRORS: kInvalidArgument.
 Status ReadContextEdits(const JsonValue& value, const std::string& param, IgnoredFields* ignored,
-                        std::vector<ContextEdit>* out);
+                        ContextEditFields* out);
 /// The member `context_management`: {"applied_edits": [...]}.
 void WriteAppliedEdits(JsonWriter& json, const std::vector<ContextEdit>& edits,
                        const std::vector<AppliedEdit>& applied);

@@ -1,5 +1,7 @@
-// `context_management` of Anthropic's API: what is cleared of a history, what is reported of it, and that the edited
-// timeline is found again.
+// `context_management` of Anthropic's API: edits of a history, their reports, and the edited timeline of the next
+// request.
+#include <future>
+
 #include "tests/ws/chat/chat_fixture.h"
 
 namespace ringside {
@@ -23,7 +25,7 @@ class ContextEdits : public ChatTest {
  protected:
   explicit ContextEdits(const std::string& family = "chatml") : ChatTest(WideOptions(), family) {}
 
-  /// A question and so many calls of `name`, each with its result.
+  /// A question, then `calls` calls of `name`, each with its result.
   static Json History(int calls, const std::string& name = "look") {
     Json messages = {User("Find it")};
     for (int i = 0; i < calls; ++i) {
@@ -47,6 +49,15 @@ class ContextEdits : public ChatTest {
         {"model", "tiny"}, {"max_tokens", 9}, {"messages", messages}, {"context_management", {{"edits", edits}}}};
     body.update(fields);
     return Post("/v1/messages", body);
+  }
+  /// Bytes of special tokens beyond one for each.
+  static size_t Marks(const std::string& prompt) {
+    size_t bytes = 0;
+    for (const std::string mark : {"<|im_start|>", "<|im_end|>"}) {
+      for (size_t at = prompt.find(mark); at != std::string::npos; at = prompt.find(mark, at + 1))
+        bytes += mark.size() - 1;
+    }
+    return bytes;
   }
   std::string Prompt() { return tokenizer.Decode(engine.last().tokens); }
   Json Applied(const HttpResponse& answer) {
@@ -173,6 +184,92 @@ TEST_F(ContextEdits, UnknownEditsAreIgnoredAndReported) {
   const Json whole = Whole(answer);
   EXPECT_EQ(whole["ringside"]["ignored"], Json({"context_management.edits[0].shrink_20300101"}));
   EXPECT_EQ(whole["context_management"]["applied_edits"], Json::array());
+}
+
+class CompactEdits : public ContextEdits {
+ protected:
+  static Json Compact(Json fields = Json::object()) {
+    Json edit = {{"type", "compact_20260112"}, {"trigger", {{"type", "input_tokens"}, {"value", 200}}}};
+    edit.update(fields);
+    return edit;
+  }
+  static Json Talk() { return {User("First " + kLong), Assistant("Fine"), User("Second")}; }
+  /// Sends a request that waits for a side turn.
+  HttpResponse Compacting(const Json& edit, Json fields = Json::object()) {
+    const size_t before = engine.count();
+    std::future<HttpResponse> answer = std::async(std::launch::async, [&] { return Ask(Talk(), {edit}, fields); });
+    EXPECT_TRUE(Eventually([&] { return engine.count() > before; }));
+    side = tokenizer.Decode(engine.last().tokens);
+    engine.AnswerLast("They said hi.");
+    return answer.get();
+  }
+  std::string side;  // the prompt of that turn
+};
+
+TEST_F(CompactEdits, ASummaryReplacesTheMessagesBeforeTheLastAnswer) {
+  const HttpResponse waiting = Compacting(Compact({{"instructions", "Be short."}}));
+  EXPECT_THAT(side, HasSubstr("Fine<|im_end|>\n<|im_start|>user\nBe short.<|im_end|>"));
+  EXPECT_THAT(Prompt(), Not(HasSubstr(kLong)));
+  engine.AnswerLast("Yo");
+  const Json whole = Whole(waiting);
+  ASSERT_EQ(whole["content"].size(), 2U) << whole;
+  EXPECT_EQ(whole["content"][0]["type"], "compaction");
+  EXPECT_EQ(whole["content"][0]["content"], "They said hi.");
+  EXPECT_EQ(whole["content"][1]["text"], "Yo");
+  EXPECT_EQ(whole["usage"]["iterations"][0]["type"], "compaction");
+  EXPECT_EQ(whole["usage"]["iterations"][0]["input_tokens"].get<size_t>(), side.size() - Marks(side));
+  // The block replaces all before it.
+  const size_t turns = engine.count();
+  Json longer = Talk();
+  longer.push_back({{"role", "assistant"}, {"content", whole["content"]}});
+  longer.push_back(User("Third"));
+  Ask(longer, {Compact({{"trigger", {{"type", "input_tokens"}, {"value", 1000}}}})});
+  ASSERT_EQ(engine.count(), turns + 1);
+  EXPECT_EQ(engine.requests()[turns].timeline, engine.requests()[turns - 1].timeline);
+}
+
+TEST_F(CompactEdits, AStreamHasTheBlockFirst) {
+  ChatStream stream(Compacting(Compact(), {{"stream", true}}));
+  engine.AnswerLast("Yo");
+  const std::vector<Json> events = stream.Events();
+  EXPECT_EQ(events[1]["content_block"]["type"], "compaction");
+  EXPECT_EQ(events[2]["delta"]["type"], "compaction_delta");
+  EXPECT_EQ(events[2]["delta"]["content"], "They said hi.");
+  EXPECT_EQ(events[3], Json({{"type", "content_block_stop"}, {"index", 0}}));
+  EXPECT_EQ(events[4]["content_block"]["type"], "text");
+  EXPECT_EQ(events[4]["index"], 1);
+}
+
+TEST_F(CompactEdits, APauseEndsBehindTheBlock) {
+  for (const bool streamed : {false, true}) {
+    const HttpResponse waiting = Compacting(Compact({{"pause_after_compaction", true}}), {{"stream", streamed}});
+    EXPECT_EQ(engine.last().max_tokens, 0);
+    engine.Start(engine.count() - 1);
+    engine.End(engine.count() - 1);
+    if (!streamed) {
+      const Json whole = Whole(waiting);
+      EXPECT_EQ(whole["stop_reason"], "compaction");
+      EXPECT_EQ(whole["content"].size(), 1U);
+      continue;
+    }
+    const std::vector<Json> events = ChatStream(waiting).Events();
+    ASSERT_EQ(events.size(), 7U);
+    EXPECT_EQ(events[5]["delta"]["stop_reason"], "compaction");
+  }
+}
+
+TEST_F(CompactEdits, SummariesOfOthersAreText) {
+  const auto block = [](const Json& content) { return Json{{"type", "compaction"}, {"content", content}}; };
+  const Json said = {{"type", "text"}, {"text", "A"}};
+  const auto ask = [&](const Json& content) {
+    return Ask({User("Old"), {{"role", "assistant"}, {"content", {block(content), said}}}, User("On")}, Json::array());
+  };
+  ask("They met.");
+  EXPECT_THAT(Prompt(), HasSubstr("They met.<|im_end|>\n<|im_start|>assistant\nA<|im_end|>"));
+  EXPECT_THAT(Prompt(), Not(HasSubstr("Old")));
+  ask(nullptr);
+  EXPECT_THAT(Prompt(), HasSubstr("Old"));
+  EXPECT_THAT(ErrorOf(ask(""), 400)["message"].get<std::string>(), HasSubstr("content[0].content"));
 }
 
 class ThinkingEdits : public ContextEdits {

@@ -55,7 +55,7 @@ std::vector<Ignoring> ChatCases() {
        {{"thinking", {{"type", "enabled"}, {"budget_tokens", 1024}}}},
        {"thinking", "thinking.budget_tokens"}},
       {"/v1/messages", {{"output_config", {{"effort", "high"}}}}, {"output_config.effort"}},
-      {"/v1/messages", {{"context_management", {{"edits", {1}}}}, {"speed", "fast"}}, {"context_management", "speed"}},
+      {"/v1/messages", {{"mcp_servers", {1}}, {"speed", "fast"}}, {"mcp_servers", "speed"}},
       {"/v1/messages", {{"frequency_penalty", 1}, {"max_tokens", 64000}}, {"frequency_penalty", "max_tokens"}},
       {"/api/chat",
        {{"think", true}, {"options", {{"warmth", 1}, {"mirostat", 2}}}},

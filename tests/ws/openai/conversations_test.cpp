@@ -5,7 +5,7 @@ namespace ringside {
 namespace {
 
 TEST_F(RoutesTest, WordsOfPathsAreNoIds) {
-  Fails(Call("POST", "/v1/responses/compact", Json::object()), 400, "unsupported_value", nullptr);
+  Fails(Call("POST", "/v1/responses/compact", Json::object()), 400, "missing_required_parameter", "input");
   for (const char* path : {"/v1/responses/input_tokens", "/v1/responses/compact"}) {
     Fails(Call("GET", path), 405, "method_not_allowed", nullptr);
     Fails(Call("DELETE", path), 405, "method_not_allowed", nullptr);

@@ -4,6 +4,7 @@
 #include "session/ids.h"
 #include "ws/fields/ignored_report.h"
 #include "ws/json/json_writer.h"
+#include "ws/openai/compaction.h"
 #include "ws/openai/responses/responses_fields.h"
 #include "ws/openai/responses/responses_request.h"
 #include "ws/openai/responses/responses_socket.h"
@@ -197,6 +198,8 @@ bool ResponsesSocket::Impl::Start(const std::string& name, const JsonValue& body
   IgnoredFields ignored(table_.options().strict_requests);
   if (Result<TurnSpec> spec = ReadCreate(body, table_.options(), &ignored); !spec.ok()) {
     refused = spec.status();
+  } else if (const Status compacted = CompactAndReport(table_, caller_, &*spec); !compacted.ok()) {
+    refused = compacted;
   } else if (Result<TurnTicket> ticket = table_.StartTurn(caller_, std::move(*spec), sink); !ticket.ok()) {
     refused = ticket.status();
   }

@@ -14,8 +14,13 @@ std::string PlaceOf(const Response& response, size_t index) {
   return "\"item_id\":\"" + response.item_id + "\",\"output_index\":" + std::to_string(index) + ",\"content_index\":0,";
 }
 
-/// The message's place among the items of an answer as it is now.
-size_t MessageIndex(const Response& response) { return response.reasoning_ends.empty() ? 0 : 1; }
+/// The place of the reasoning, or where there is none of the message, among the items of an answer.
+size_t FirstIndex(const Response& response) { return response.compaction.empty() ? 0 : 1; }
+
+/// The message's place, as the answer is now.
+size_t MessageIndex(const Response& response) {
+  return FirstIndex(response) + (response.reasoning_ends.empty() ? 0 : 1);
+}
 
 /// The response as an event has it. REQUIRES: it outlives the result.
 std::shared_ptr<const Response> Borrowed(const Response& response) { return {std::shared_ptr<void>(), &response}; }
@@ -25,8 +30,8 @@ class ReasoningPlace {
  public:
   explicit ReasoningPlace(const Response& response)
       : summary_(AsksForSummary(response)),
-        members_("\"item_id\":\"" + ReasoningItemId(response.item_id) + "\",\"output_index\":0,\"" +
-                 (summary_ ? "summary" : "content") + "_index\":0,") {}
+        members_("\"item_id\":\"" + ReasoningItemId(response.item_id) + "\",\"output_index\":" +
+                 std::to_string(FirstIndex(response)) + ",\"" + (summary_ ? "summary" : "content") + "_index\":0,") {}
 
   const std::string& members() const { return members_; }
   const char* added() const {
@@ -45,6 +50,10 @@ class ReasoningPlace {
   const bool summary_;
   const std::string members_;
 };
+
+std::string ItemMembers(const Response& response, const std::string& item) {
+  return "\"output_index\":" + std::to_string(FirstIndex(response)) + ",\"item\":" + item;
+}
 
 std::string TextMember(std::string_view name, std::string_view text) {
   std::string out = "\"" + std::string(name) + "\":\"";
@@ -81,8 +90,9 @@ std::string EventWriter::Numbered(const Response& response, uint64_t number) con
     return Event(response, number == 0 ? "response.created" : "response.in_progress", number,
                  "\"response\":" + ResponseWith(response, ResponseStatus::kInProgress, model_, ""));
   }
-  uint64_t next = begun;
   const EventCounts counts = response.events();
+  uint64_t next = begun + kResponsesNumbers.Of({.compactions = counts.compactions});
+  if (number < next) return Compacted(response, number);
   const uint64_t of_reasoning = kResponsesNumbers.Of({.reasoning_opened = counts.reasoning_opened,
                                                       .reasoning_pieces = counts.reasoning_pieces,
                                                       .reasoning_ended = counts.reasoning_ended});
@@ -150,7 +160,7 @@ std::string EventWriter::Reasoning(const TurnEvent& event, uint64_t number, size
   }
   if (nth > 0) return Event(response, place.added(), number, place.members() + "\"part\":" + place.Part(""));
   return Event(response, "response.output_item.added", number,
-               "\"output_index\":0,\"item\":" + ReasoningItem(response, "", "in_progress"));
+               ItemMembers(response, ReasoningItem(response, "", "in_progress")));
 }
 
 std::string EventWriter::ReasoningEnded(const TurnEvent& event, uint64_t number, size_t nth) const {
@@ -158,9 +168,8 @@ std::string EventWriter::ReasoningEnded(const TurnEvent& event, uint64_t number,
   const ReasoningPlace place(response);
   if (nth == 0) return Event(response, place.text_done(), number, place.members() + TextMember("text", event.text));
   if (nth == 1) return Event(response, place.done(), number, place.members() + "\"part\":" + place.Part(event.text));
-  return Event(
-      response, "response.output_item.done", number,
-      "\"output_index\":0,\"item\":" + ReasoningItem(response, event.text, event.whole ? "completed" : "incomplete"));
+  return Event(response, "response.output_item.done", number,
+               ItemMembers(response, ReasoningItem(response, event.text, event.whole ? "completed" : "incomplete")));
 }
 
 std::string EventWriter::ReasoningStepOf(const Response& response, uint64_t number, uint64_t first) const {
@@ -176,6 +185,12 @@ std::string EventWriter::ReasoningStepOf(const Response& response, uint64_t numb
   event.text = response.reasoning;
   event.whole = !response.cut_in_reasoning;
   return ReasoningEnded(event, number, number - ended);
+}
+
+std::string EventWriter::Compacted(const Response& response, uint64_t number) const {
+  const uint64_t begun = response.warm_up ? kResponsesNumbers.warm_up : kResponsesNumbers.answer;
+  return Event(response, number == begun ? "response.output_item.added" : "response.output_item.done", number,
+               "\"output_index\":0,\"item\":" + CompactionItem(response.item_id, response.compaction));
 }
 
 std::string EventWriter::Opened(const TurnEvent& event, uint64_t number, size_t nth) const {
@@ -220,7 +235,7 @@ std::string EventWriter::CallStepOf(const Response& response, uint64_t number, u
   TurnEvent event{.kind = TurnEvent::Kind::kCall};
   event.response = Borrowed(response);
   event.before.opened = response.opened;
-  event.before.reasoning_opened = MessageIndex(response);
+  event.before.reasoning_opened = response.reasoning_ends.empty() ? 0 : 1;
   event.call = step.call;
   size_t begun = low;
   while (steps[begun].kind != CallStep::Kind::kBegun) --begun;

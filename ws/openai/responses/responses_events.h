@@ -1,8 +1,9 @@
 // The Responses protocol's server events as text. Every event of a response has a number: 0 created, 1 in_progress,
-// then those of the reasoning, if there is any: 2 for its item and its part, one for each piece, 3 for its end. Then 2
-// for the message and its part, a delta for each piece of text, then the message's end: 3 events. Tool calls follow:
-// each 1 event for its item, one for each piece of its arguments, 2 for its end. Then the response's end: 1. An
-// answer of calls alone has no message. A warm-up has 0 created and 1 the end. Pure; any thread.
+// 2 for a compaction of its history, if there was one, then those of the reasoning, if there is any: 2 for its item and
+// its part, one for each piece, 3 for its end. Then 2 for the message and its part, a delta for each piece of text,
+// then the message's end: 3 events. Tool calls follow: each 1 event for its item, one for each piece of its arguments,
+// 2 for its end. Then the response's end: 1. An answer of calls alone has no message. A warm-up has 0 created and 1 the
+// end. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +28,7 @@ inline constexpr EventNumbers kResponsesNumbers{.answer = 2,
                                                 .call_ended = 2,
                                                 .ended = 4,
                                                 .ended_bare = 1,
+                                                .compaction = 2,
                                                 .reasoning_opened = 2,
                                                 .reasoning_piece = 1,
                                                 .reasoning_ended = 3};
@@ -62,6 +64,7 @@ class EventWriter {
 
  private:
   std::string Event(const Response& response, std::string_view type, uint64_t number, std::string_view members) const;
+  std::string Compacted(const Response& response, uint64_t number) const;
   std::string Opened(const TurnEvent& event, uint64_t number, size_t nth) const;
   std::string Reasoning(const TurnEvent& event, uint64_t number, size_t nth) const;
   std::string ReasoningEnded(const TurnEvent& event, uint64_t number, size_t nth) const;

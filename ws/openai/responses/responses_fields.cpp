@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/limits.h"
+#include "ws/openai/compaction.h"
 #include "ws/openai/returned_reasoning.h"
 #include "ws/openai/tool_fields.h"
 
@@ -237,6 +238,12 @@ Status ReadItems(const JsonValue& value, const std::string& param, IgnoredFields
     const std::string type = TypeOf(item), at = Within(param, i);
     if (IsLeftOut(type)) {
       RETURN_IF_ERROR(ignored->Hint(Within(at, type), "an item of type " + Quoted(type)));
+      continue;
+    }
+    if (type == "compaction") {
+      if (!item.Find("encrypted_content")) return MissingParameter(Within(at, "encrypted_content"));
+      RETURN_IF_ERROR(ReadCompaction(TextOf(item, "encrypted_content"), Within(at, "encrypted_content"), ignored, out));
+      reasons = false;
       continue;
     }
     if (type == "reasoning") {

@@ -53,7 +53,7 @@ void RegisterResponseRoutes(Router& router, SessionTable& table, const RetryAfte
   router.Add("POST", all + "/input_tokens",
              [&table](const HttpRequest& r, const Ids&) { return CountInputTokens(table, r); });
   router.Add("POST", all + "/compact",
-             [](const HttpRequest&, const Ids&) { return ErrorResponse(Unsupported("", "'compact'")); });
+             [&table](const HttpRequest& r, const Ids&) { return CompactResponse(table, r); });
   router.Add("GET", one, [&table](const HttpRequest& r, const Ids& ids) {
     const std::string_view stream = r.Query("stream");
     return stream == "true" || stream == "1" ? Stream(table, r, ids[0]) : ResponseNow(table, CallerOf(r), ids[0]);

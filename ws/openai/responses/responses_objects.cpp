@@ -253,7 +253,18 @@ std::string WithIgnored(std::string echo, const std::vector<std::string>& ignore
   if (ignored.empty()) return echo;
   JsonWriter json;
   WriteIgnored(json, ignored);
-  return echo + kReportMark + json.Take();
+  return WithReport(std::move(echo), json.text());
+}
+
+std::string WithReport(std::string echo, std::string_view members) {
+  echo += SplitEcho(echo).report.empty() ? kReportMark : ',';
+  return echo.append(members);
+}
+
+std::string CompactionItem(const std::string& item_id, std::string_view opaque) {
+  JsonWriter json;
+  json.BeginObject().Field("id", "cmp_" + item_id.substr(item_id.find('_') + 1)).Field("type", "compaction");
+  return json.Field("encrypted_content", opaque).EndObject().Take();
 }
 
 void WriteRecorded(JsonWriter& json, const JournalPosition& recorded) {
@@ -295,12 +306,13 @@ std::string CallItem(const std::string& item_id, size_t call, std::string_view s
 }
 
 std::string OutputItems(const Response& response, const Tokenizer& tokenizer) {
-  std::string items;
+  std::string items = response.compaction.empty() ? "" : CompactionItem(response.item_id, response.compaction);
   if (!response.reasoning_ends.empty()) {
+    if (!items.empty()) items += ',';
     const char* status = !response.reasoning_ended   ? "in_progress"
                          : response.cut_in_reasoning ? "incomplete"
                                                      : "completed";
-    items = ReasoningItem(response, response.reasoning, status);
+    items += ReasoningItem(response, response.reasoning, status);
   }
   if (response.opened) {
     if (!items.empty()) items += ',';

@@ -24,10 +24,15 @@ std::string ResponseWith(const Response& response, ResponseStatus status, const 
                          const std::string& output);
 /// Response::echo of a request with these ignored fields, which the object "ringside" of its response reports.
 std::string WithIgnored(std::string echo, const std::vector<std::string>& ignored);
+/// Response::echo with further members of that object.
+std::string WithReport(std::string echo, std::string_view members);
 /// The request's reasoning settings as the first member of Response::echo.
 std::string ReasoningEcho(const std::string& effort, const std::string& summary);
-/// The items of the response's output, with commas: its reasoning and its message, if it has them, and its tool calls.
+/// The items of the response's output, with commas: the compaction before it, its reasoning and its message, if it has
+/// them, and its tool calls.
 std::string OutputItems(const Response& response, const Tokenizer& tokenizer);
+/// An item of type compaction. `opaque` is Response::compaction.
+std::string CompactionItem(const std::string& item_id, std::string_view opaque);
 /// Its message around its content part ("" = none).
 std::string MessageItem(const Response& response, std::string_view status, const std::string& part);
 /// The status of the message where it has ended: it may be cut short, but not before tool calls.

@@ -149,7 +149,7 @@ EventRange RangeOf(const TurnEvent& event) {
   const uint64_t first = numbers.Of(event.before);
   switch (event.kind) {
     case TurnEvent::Kind::kBegun:
-      return {event.response, 0, event.response->warm_up ? numbers.warm_up : numbers.answer};
+      return {event.response, 0, numbers.Of(event.response->events())};
     case TurnEvent::Kind::kMessageEnded:
       return {event.response, first, first + numbers.message_ended};
     case TurnEvent::Kind::kEnded: {

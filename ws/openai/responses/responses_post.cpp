@@ -1,18 +1,24 @@
 #include "ws/openai/responses/responses_post.h"
 
+#include <algorithm>
 #include <charconv>
 
+#include "base/clock.h"
 #include "session/ids.h"
 #include "ws/fields/ignored_report.h"
 #include "ws/fields/timeline_key.h"
 #include "ws/json/json_writer.h"
+#include "ws/openai/compaction.h"
 #include "ws/openai/request_digest.h"
 #include "ws/openai/responses/responses_delivery.h"
 #include "ws/openai/responses/responses_fields.h"
+#include "ws/openai/responses/responses_objects.h"
 #include "ws/openai/responses/responses_request.h"
 
 namespace ringside {
 namespace {
+
+constexpr size_t kMaxKeptQuestionBytes = 64 << 10;  // of user messages that a compacted window keeps
 
 // Goes with its HTTP client, and the response with it.
 class UnstoredResponse {
@@ -45,6 +51,10 @@ bool IsSentAgain(const HttpRequest& request) {
   return parsed.ec == std::errc() && retries > 0;
 }
 
+int64_t RetryAfterMs(const RetryAfter& retry_after_ms, const HttpRequest& request) {
+  return retry_after_ms ? retry_after_ms(request.principal) : 0;
+}
+
 HttpResponse Create(SessionTable& table, const HttpRequest& request, const RetryAfter& retry_after_ms,
                     IgnoredFields* ignored) {
   JsonValue body;
@@ -61,11 +71,14 @@ HttpResponse Create(SessionTable& table, const HttpRequest& request, const Retry
     spec->sending = IsSentAgain(request) ? TurnSpec::Sending::kAgain : TurnSpec::Sending::kFirst;
   }
   NoteTimelineKey(request, &*spec);
+  if (Status status = CompactAndReport(table, caller, &*spec); !status.ok()) {
+    return ErrorResponse(status, status.code() == StatusCode::kOverloaded ? RetryAfterMs(retry_after_ms, request) : 0);
+  }
   const bool background = spec->background;
   const Result<TurnTicket> ticket = table.StartTurn(caller, std::move(*spec), nullptr);
   if (!ticket.ok()) {
-    const bool full = ticket.status().code() == StatusCode::kOverloaded && retry_after_ms;
-    return ErrorResponse(ticket.status(), full ? retry_after_ms(request.principal) : 0);
+    const bool full = ticket.status().code() == StatusCode::kOverloaded;
+    return ErrorResponse(ticket.status(), full ? RetryAfterMs(retry_after_ms, request) : 0);
   }
   const std::string& id = ticket->response_id;
   if (delivery.stream) {
@@ -80,7 +93,63 @@ HttpResponse Create(SessionTable& table, const HttpRequest& request, const Retry
   return answer;
 }
 
+/// The newest of these messages, in their order.
+std::vector<NewItem> KeptQuestions(const std::vector<NewItem>& items) {
+  std::vector<NewItem> kept;
+  size_t bytes = 0;
+  for (auto item = items.rbegin(); item != items.rend(); ++item) {
+    if (item->role != ChatRole::kUser) continue;
+    bytes += item->text.size();
+    if (bytes > kMaxKeptQuestionBytes) break;
+    kept.push_back(*item);
+  }
+  std::ranges::reverse(kept);
+  return kept;
+}
+
+void WriteCompactionUsage(JsonWriter& json, const Summary& summary) {
+  json.Key("usage").BeginObject().Field("input_tokens", summary.input_tokens);
+  json.Key("input_tokens_details").BeginObject().Field("cached_tokens", summary.cached_tokens);
+  json.Field("cache_write_tokens", summary.input_tokens - summary.cached_tokens).EndObject();
+  json.Field("output_tokens", summary.output_tokens);
+  json.Key("output_tokens_details").BeginObject().Field("reasoning_tokens", 0).EndObject();
+  json.Field("total_tokens", summary.input_tokens + summary.output_tokens).EndObject();
+}
+
+Result<std::string> Compact(SessionTable& table, const HttpRequest& request, IgnoredFields* ignored) {
+  JsonValue body;
+  HttpDelivery delivery;
+  ASSIGN_OR_RETURN(TurnSpec spec, ReadRequest(request, table.options(), &body, ignored, &delivery));
+  const Caller caller = CallerOf(request);
+  NoteTimelineKey(request, &spec);
+  ASSIGN_OR_RETURN(const WholeHistory history, HistoryOf(table, caller, spec));
+  if (history.items.empty()) return MissingParameter("input");
+  ASSIGN_OR_RETURN(const Summary summary, SummarizeHistory(table, caller, spec, history, history.items.size(), ""));
+  JsonWriter json;
+  json.BeginObject().Field("id", MakeId("resp_")).Field("object", "response.compaction");
+  json.Field("created_at", static_cast<int64_t>(SystemClock::Instance().WallSeconds())).Key("output").BeginArray();
+  for (const NewItem& question : KeptQuestions(history.items)) {
+    for (const ItemView& view : ViewsOf({.id = MakeId("msg_"), .role = question.role, .text = question.text})) {
+      json.Raw(view.json);
+    }
+  }
+  json.Raw(CompactionItem(MakeId("msg_"), EncodeCompaction({.items = {SummaryItem(summary.text)}})));
+  json.EndArray();
+  WriteCompactionUsage(json, summary);
+  WriteRingsideIgnored(json, ignored->names());
+  return json.EndObject().Take();
+}
+
 }  // namespace
+
+HttpResponse CompactResponse(SessionTable& table, const HttpRequest& request) {
+  IgnoredFields ignored(table.options().strict_requests);
+  Result<std::string> compacted = Compact(table, request, &ignored);
+  if (!compacted.ok()) return ErrorResponse(compacted.status());
+  HttpResponse answer;
+  answer.body = *std::move(compacted);
+  return Reported(std::move(answer), table.options(), request, ignored.names());
+}
 
 HttpResponse CreateResponse(SessionTable& table, const HttpRequest& request, const RetryAfter& retry_after_ms) {
   IgnoredFields ignored(table.options().strict_requests);

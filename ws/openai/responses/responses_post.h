@@ -17,4 +17,7 @@ HttpResponse CreateResponse(SessionTable& table, const HttpRequest& request, con
 /// POST /v1/responses/input_tokens: how many tokens the same body's answer would have before it.
 HttpResponse CountInputTokens(SessionTable& table, const HttpRequest& request);
 
+/// POST /v1/responses/compact: a history as a client keeps it from now on. On a worker.
+HttpResponse CompactResponse(SessionTable& table, const HttpRequest& request);
+
 }  // namespace ringside

@@ -18,6 +18,8 @@
 namespace ringside {
 namespace {
 
+constexpr int64_t kDefaultCompactThreshold = 200'000;  // tokens
+
 std::string ChoiceFields(const std::string& tool_choice, bool parallel_tool_calls) {
   JsonWriter json;
   json.Key("tool_choice").Raw(tool_choice).Field("parallel_tool_calls", parallel_tool_calls);
@@ -51,6 +53,7 @@ class CreateReader {
   Status MaxToolCalls(const JsonValue& value, const std::string& param);
   Status Truncation(const JsonValue& value, const std::string& param);
   Status CacheOptions(const JsonValue& value, const std::string& param);
+  Status ContextManagement(const JsonValue& value, const std::string& param);
   // What is known and accepted at its harmless value.
   Status WithoutEffect(const JsonValue&, const std::string&) { return Status::Ok(); }
   Status Label(const JsonValue& value, const std::string& param);
@@ -104,7 +107,7 @@ const std::map<std::string, CreateReader::Handler, std::less<>>& CreateReader::H
       {"prompt_cache_key", &R::Label},
       {"session_id", &R::Label},
       {"tools", &R::Tools},
-      {"context_management", &R::Hint},
+      {"context_management", &R::ContextManagement},
       {"moderation", &R::Hint},
       {"image", &R::Hint},
       {"access_programs", &R::Hint},
@@ -292,6 +295,30 @@ Status CreateReader::CacheOptions(const JsonValue& value, const std::string& par
     } else {
       RETURN_IF_ERROR(ignored_->Unknown(name));
     }
+  }
+  return Status::Ok();
+}
+
+// [{"type": "compaction", "compact_threshold"}]; another type is a hint.
+Status CreateReader::ContextManagement(const JsonValue& value, const std::string& param) {
+  if (!value.is_array()) return WrongType(value, param, "an array");
+  for (size_t i = 0; i < value.array().size(); ++i) {
+    const JsonValue& entry = value.array()[i];
+    const std::string at = param + "[" + std::to_string(i) + "]";
+    if (!entry.is_object()) return WrongType(entry, at, "an object");
+    const JsonValue *type = entry.Find("type"), *threshold = entry.Find("compact_threshold");
+    if (type == nullptr) return MissingParameter(at + ".type");
+    if (type->string() != "compaction") {
+      RETURN_IF_ERROR(ignored_->Hint(at, "this context management"));
+      continue;
+    }
+    if (spec_.compact_above) return InvalidArgument("There is a compaction already.", at + ".type", "invalid_value");
+    for (const auto& [key, field] : entry.object()) {
+      if (key != "type" && key != "compact_threshold") RETURN_IF_ERROR(ignored_->Unknown(at + "." + key));
+    }
+    spec_.compact_above = kDefaultCompactThreshold;
+    if (threshold == nullptr) continue;
+    RETURN_IF_ERROR(ReadInteger(*threshold, at + ".compact_threshold", 1, INT64_MAX, &*spec_.compact_above));
   }
   return Status::Ok();
 }
