@@ -57,10 +57,13 @@ void RunningTurn::BeginReading(const Tokenizer& tokenizer) {
   if (request_.channels == nullptr) return;
   budget_used_ = reader_->Replay(request_.begun_ids);
   if (!matcher_) return;
+  follows_call_ = reader_->in_call();
+  if (request_.recipients != nullptr) guide_.emplace(tokenizer, request_.recipients, request_.must_call);
   if (reader_->in_answer()) reader_->BeginAnswer();
   Force(request_.channels->open);
   if (forced_.size() == 1) opens_reasoning_ = forced_.front();
   forced_.clear();
+  if (guide_ && reader_->channels()->in_header()) Force(guide_->Forced(*reader_->channels()));
 }
 
 void RunningTurn::Force(std::string_view markup) {
@@ -72,7 +75,10 @@ void RunningTurn::Force(std::string_view markup) {
 
 void RunningTurn::CheckBudget() {
   const bool used_up = request_.reasoning_budget >= 0 && budget_used_ >= request_.reasoning_budget;
-  if (used_up && reader_->in_reasoning() && forced_.empty() && !search_) Force(request_.channels->forced_close);
+  if (!used_up || !reader_->in_reasoning() || !forced_.empty() || search_) return;
+  if (!guide_) return Force(request_.channels->forced_close);
+  Force(request_.channels->close);
+  Force(guide_->NextMessage());
 }
 
 void RunningTurn::FindAllowed() {
@@ -81,7 +87,9 @@ void RunningTurn::FindAllowed() {
   if (!forced_.empty()) {
     allowed_.resize(allowed_words_, 0);
     allowed_[static_cast<size_t>(forced_.front()) / 32] |= 1u << (forced_.front() % 32);
-  } else if (matcher_ && (reader_->in_answer() || reader_->undecided()) && !reader_->in_call()) {
+  } else if (guide_ && FollowHeader()) {
+    return;
+  } else if (matcher_ && (reader_->in_answer() || reader_->undecided()) && (!reader_->in_call() || follows_call_)) {
     allowed_.resize(allowed_words_, 0);
     FollowGrammar();
     if (reader_->undecided() && opens_reasoning_ >= 0) {
@@ -97,14 +105,40 @@ void RunningTurn::FindAllowed() {
   }
 }
 
-Status RunningTurn::TakeByGrammar(TokenId id, const AnswerReader::Step& step, bool answered, bool forced) {
+// A call's end is sampled by no grammar: its token is appended once the arguments are whole.
+Status RunningTurn::TakeInCall(const AnswerReader::Step& step, bool within) {
+  if (!within) follows_call_ = matcher_->Append(step.answer).ok();  // the model may know other tools
+  if (!within || !follows_call_) return Status::Ok();
+  RETURN_IF_ERROR(matcher_->Append(step.answer));
+  if (!reader_->in_call() && !matcher_->may_go_on()) Finish(FinishReason::kStop);
+  if (!reader_->in_call() || !step.answer.ends_with('}')) return Status::Ok();
+  GrammarMatcher ended(*matcher_);
+  if (ended.Append(request_.channels->call_close).ok()) Force("<|call|>");
+  return Status::Ok();
+}
+
+bool RunningTurn::FollowHeader() {
+  if (!reader_->channels()->in_header()) return false;
+  allowed_.resize(allowed_words_, 0);
+  const Result<bool> restricts = guide_->FillMask(*reader_->channels(), allowed_);
+  if (!restricts.ok()) Finish(FinishReason::kError, restricts.status());
+  if (!restricts.ok() || *restricts) return true;
+  allowed_.clear();
+  return false;
+}
+
+Status RunningTurn::TakeByGrammar(TokenId id, const AnswerReader::Step& step, bool answered, bool forced, bool called) {
   if (request_.channels == nullptr) return matcher_->Take(id);
-  if (forced || reader_->in_call()) {
+  if (called || reader_->in_call()) return TakeInCall(step, called);
+  if (guide_ && forced_.empty() && reader_->channels()->in_header()) Force(guide_->Forced(*reader_->channels()));
+  if (forced) {
     if (forced_.empty() && reader_->in_answer()) reader_->BeginAnswer();
     return Status::Ok();
   }
   if (answered) return step.answer.empty() ? Status::Ok() : matcher_->Take(id);
-  if (reader_->between() && !matcher_->may_end()) Force("<|start|>assistant<|channel|>final<|message|>");
+  if (reader_->between() && !matcher_->may_end()) {
+    Force(guide_ ? guide_->NextMessage() : "<|start|>assistant<|channel|>final<|message|>");
+  }
   if (!reader_->in_answer()) return Status::Ok();  // or still undecided
   // The answer starts. The grammar does not cover the separator before it.
   if (!step.answer.empty()) return matcher_->Append(step.answer);
@@ -327,7 +361,7 @@ void RunningTurn::Append(const OutputToken& token) {
   if (forced) forced_.erase(forced_.begin());
   const bool strict = matcher_ && !matcher_->may_end();  // the grammar does not accept an empty text
   if (strict && reader_->undecided() && id != opens_reasoning_) reader_->BeginAnswer();
-  const bool answered = reader_->in_answer();
+  const bool answered = reader_->in_answer(), called = reader_->in_call();
   AnswerReader::Step step = reader_->Push(id);
   step.reasoning_token ? sampler_->Skip() : sampler_->Append(id);
   if (step.stop) {
@@ -337,7 +371,8 @@ void RunningTurn::Append(const OutputToken& token) {
   Tell(token, step);
   if (finished_) return;
   if (matcher_) {
-    if (Status status = TakeByGrammar(id, step, answered, forced); !status.ok()) Finish(FinishReason::kError, status);
+    if (Status status = TakeByGrammar(id, step, answered, forced, called); !status.ok())
+      Finish(FinishReason::kError, status);
   }
   CheckBudget();
   FindAllowed();

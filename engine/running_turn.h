@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/beam_caches.h"
+#include "engine/call_guide.h"
 #include "engine/engine.h"
 #include "engine/grammar/grammar.h"
 #include "engine/sampling/beam_search.h"
@@ -75,7 +76,8 @@ class RunningTurn {
   void GoOn(const SyncResult& sync) {
     const int64_t new_rows = beams_begun() ? 0 : remaining_;
     rows_computed_ -= std::max<int64_t>(sync.to_feed - new_rows, 0);  // recomputed rows are not charged
-    remaining_ = sync.to_feed + (beams_begun() ? 2 : 0);  // provisional until ResumeBeams counts the beams' rows
+    // provisional until ResumeBeams counts the beams' rows
+    remaining_ = sync.to_feed + (beams_begun() ? 2 : 0);
   }
   /// Adds rows that the next step computes for it.
   void NoteRows(int64_t rows) { rows_computed_ += rows; }
@@ -188,9 +190,13 @@ class RunningTurn {
   /// Computes the mask of allowed tokens. Ends the turn if the grammar allows none or its work budget is used up.
   void FindAllowed();
   void FollowGrammar();
-  /// Advances the grammar by the text that the token adds to the answer. `answered`: the answer started before this
-  /// token. `forced`: the token was not sampled.
-  Status TakeByGrammar(TokenId id, const AnswerReader::Step& step, bool answered, bool forced);
+  /// The grammar takes what the token adds to the answer. `answered`: the answer had begun before it. `forced`: it was
+  /// not sampled. `called`: it came in a call.
+  Status TakeByGrammar(TokenId id, const AnswerReader::Step& step, bool answered, bool forced, bool called);
+  /// Restricts the next token of a message's header. False where any may come.
+  bool FollowHeader();
+  /// TakeByGrammar of a token in a call, or that begins or ends it. `within`: the call had begun before it.
+  Status TakeInCall(const AnswerReader::Step& step, bool within);
   /// Ends the reasoning when its budget is used up.
   void CheckBudget();
   /// Queues `markup` to be appended as if it had been sampled.
@@ -227,6 +233,8 @@ class RunningTurn {
   int64_t budget_used_ = 0;             // including the earlier part of a continued answer
   RepetitionGuard repetition_;
   std::optional<GrammarMatcher> matcher_;  // if there is a grammar
+  std::optional<CallGuide> guide_;         // with recipients
+  bool follows_call_ = false;              // the matcher has taken the call that has begun
   std::vector<uint32_t> allowed_;          // bit mask over the model's vocabulary; empty = all allowed
   size_t allowed_words_ = 0;
   std::optional<BeamSearch> search_;       // if there are beams

@@ -59,9 +59,12 @@ struct TurnRequest {
   std::string begun;  // the existing text of a continued answer, which the grammar consumes first
   /// A matcher that a worker has already fed `begun`; null: the engine feeds it.
   std::shared_ptr<const GrammarMatcher> matcher;
-  /// Splits sampled text into reasoning and answer; null = all text is the answer. Stop strings, grammar, penalties and
-  /// bad words apply to the answer alone; max_tokens counts all tokens.
+  /// Splits sampled text into reasoning and answer; null = all text is the answer. Stop strings, grammar,
+  /// penalties and bad words apply to the answer alone; max_tokens counts all tokens.
   std::shared_ptr<const ChannelFormat> channels;
+  /// With `grammar` and messages as channels: the recipients that calls may have, "functions.NAME"; null = any.
+  std::shared_ptr<const Grammar> recipients;
+  bool must_call = false;  // the answer is a call
   /// Maximum number of reasoning tokens; -1 = no limit. Then the format's forced_close is appended as if it had been
   /// sampled.
   int64_t reasoning_budget = -1;

@@ -206,6 +206,8 @@ Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::s
     request.stop_strings.insert(request.stop_strings.end(), own_stops.begin(), own_stops.end());
   }
   request.grammar = spec.grammar;
+  request.recipients = spec.recipients;
+  request.must_call = spec.format && spec.format->calls != nullptr && spec.format->calls->must_call;
   response->calls = PlaceOfCalls(*spec.format, input.next.reopened());
   if (const std::optional<Item>& reopened = input.next.reopened()) {
     RETURN_IF_ERROR(GoOn(*reopened, spec, response->calls, &request));

@@ -24,6 +24,7 @@ constexpr std::string_view kTools =
     "\n"
     R"({"type": "function", "function": {"name": "now", "description": "Time", "parameters": {"type": "object", )"
     R"("properties": {"zone": {"type": "string", "description": "Place"}}, "required": []}}})";
+constexpr std::string_view kHarmonyHeader = "<|start|>assistant";
 const ChatMessage kQuestion = {ChatRole::kUser, "Zqa3quvx"};
 constexpr std::array<std::pair<const char*, const char*>, 2> kCalls = {
     {{"look", R"({"what": "Zwa4quvx yes", "count": 3})"}, {"now", R"({"zone": "Zzb5quvx"})"}}};
@@ -46,7 +47,10 @@ std::string AnswerText(const TemplateRun& run, size_t count, bool numbered) {
   const Result<std::string> all = run.Text(Conversation(count, numbered), false, kTools),
                             prompt = run.Text(std::vector{kQuestion}, true, kTools);
   if (!all.ok()) return "";
-  if (prompt.ok() && all->starts_with(*prompt)) return all->substr(prompt->size());
+  if (prompt.ok() && all->starts_with(*prompt)) {
+    const size_t header = prompt->ends_with(kHarmonyHeader) ? kHarmonyHeader.size() : 0;  // a part of the call's markup
+    return all->substr(prompt->size() - header);
+  }
   const size_t at = all->rfind(kQuestion.content);
   return at == std::string::npos ? "" : all->substr(at + kQuestion.content.size());
 }

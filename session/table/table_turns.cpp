@@ -251,6 +251,13 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
   RETURN_IF_ERROR(ChooseTools(*target.session, state.context->codec.chat.tool_syntax(), &spec));
   ASSIGN_OR_RETURN(spec.grammar,
                    state.context->grammars->Get(*spec.format, caller.principal, RequestWatch::ClientLeft));
+  if (const auto& calls = spec.format->calls; calls != nullptr && calls->syntax == ToolSyntaxName::kHarmony) {
+    const AnswerFormat recipients{.kind = AnswerFormat::Kind::kRegex, .text = RecipientPattern(*calls)};
+    if (!recipients.text.empty()) {
+      ASSIGN_OR_RETURN(spec.recipients,
+                       state.context->grammars->Get(recipients, caller.principal, RequestWatch::ClientLeft));
+    }
+  }
 
   auto response = std::make_shared<Response>();
   response->item_id = MakeId("msg_");
@@ -259,6 +266,7 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
   if (spec.echo) response->echo = spec.echo({*spec.format, *spec.tool_choice});
   response->connection = spec.store ? 0 : caller.connection;
   response->stored = spec.store;
+  response->compaction = spec.compaction;
   response->trace = caller.trace;
   response->warm_up = spec.warm_up;
   response->logprobs = spec.sampling.logprobs >= 0;
@@ -266,7 +274,6 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
   const TurnId turn = NextEngineId();
   ASSIGN_OR_RETURN(Session::Prepared prepared, state.Begin(caller, spec, key, &target, turn, response, sink, &permit));
   state.Forget(prepared.forgotten);
-  response->compaction = spec.compaction;
   const Result<std::string> registered = state.Register(
       target.session, target.fresh, {target.session->key(), target.session, response, key, spec.sending, asked});
   if (!registered.ok()) {
@@ -363,18 +370,18 @@ Result<SharedList<Item>> SessionTable::GetInputItems(const Caller& caller, const
   return found.session->InputItems(*found.response);
 }
 
-Status SessionTable::Replay(const Caller& caller, const std::string& response_id, uint64_t from,
-                            const std::shared_ptr<EventSink>& sink) {
-  ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, response_id));
-  found.session->Replay(found.response, from, sink);
-  return Status::Ok();
-}
-
 Result<SharedList<Item>> SessionTable::GetItemsUpTo(const Caller& caller, const std::string& response_id) const {
   ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, response_id));
   const size_t end = found.session->Locked([&] { return found.response->items_end; });
   ASSIGN_OR_RETURN(const Timeline timeline, found.session->CopyTimeline(static_cast<int64_t>(end)));
   return timeline.items();
+}
+
+Status SessionTable::Replay(const Caller& caller, const std::string& response_id, uint64_t from,
+                            const std::shared_ptr<EventSink>& sink) {
+  ASSIGN_OR_RETURN(const State::Found found, state_->FindResponse(caller, response_id));
+  found.session->Replay(found.response, from, sink);
+  return Status::Ok();
 }
 
 Status SessionTable::DeleteResponse(const Caller& caller, const std::string& id) {

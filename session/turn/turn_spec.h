@@ -100,8 +100,9 @@ struct TurnSpec {
   std::vector<std::string> bad_words;  // as text; SamplingParams::bad_words has those given as ids
   std::vector<TokenId> stop_ids;
   bool ignore_end_of_turn = false;
-  std::optional<AnswerFormat> format;      // likewise, absent = text
-  std::shared_ptr<const Grammar> grammar;  // of the format, made by the table
+  std::optional<AnswerFormat> format;         // likewise, absent = text
+  std::shared_ptr<const Grammar> grammar;     // of the format, made by the table
+  std::shared_ptr<const Grammar> recipients;  // TurnRequest::recipients, likewise
   std::optional<int64_t> max_output_tokens;
   bool warm_up = false;
   bool truncates = false;          // takes new input that is longer than the window, whose beginning is forgotten
@@ -113,11 +114,11 @@ struct TurnSpec {
   /// extends the owner's chain that ends where the new messages begin, or forks a timeline that shares a beginning with
   /// it. Neither conversation nor previous_response_id. With store = false nothing is written to disk.
   bool carries_history = false;
-  /// With carries_history: the client's name for the conversation; "" = none. It decides between timelines of the owner
   /// With previous_response_id: the turn forks the chain at its beginning, and `input` replaces all of its messages.
   bool drops_history = false;
   std::string compaction;                // of a turn whose history was compacted: Response::compaction
   std::optional<int64_t> compact_above;  // input tokens above which the face compacts the history first
+  /// With carries_history: the client's name for the conversation; "" = none. It decides between timelines of the owner
   /// that share equally much with the history.
   std::string timeline_key;
   bool token_ids = false;        // the client is sent them, see Response

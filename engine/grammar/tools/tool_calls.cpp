@@ -134,6 +134,23 @@ bool IsCallableName(std::string_view name) {
   return IsToolName(name.substr(0, dot)) && IsToolName(name.substr(dot + 1));
 }
 
+std::string RecipientPattern(const ToolCallRules& rules) {
+  std::string names;
+  GrammarBudget budget;
+  for (std::string_view rest = rules.tools; rules.may_call && !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    const Result<SchemaValue> tool = SchemaValue::Parse(line, budget);
+    const SchemaValue* function = tool.ok() ? tool->Find("function") : nullptr;
+    const SchemaValue* name = function == nullptr ? nullptr : function->Find("name");
+    if (name == nullptr || !IsCallableName(name->text())) continue;
+    if (!rules.names.empty() && std::ranges::count(rules.names, name->text()) == 0) continue;
+    if (!names.empty()) names += '|';
+    for (const char c : name->text()) names += c == '.' ? "\\." : std::string(1, c);
+  }
+  return names.empty() ? "" : "functions\\.(" + names + ")";
+}
+
 Result<ExpressionId> AddToolCalls(const ToolCallRules& rules, const ExpressionId* answer, GrammarSource* source) {
   const ToolSyntax& syntax = SyntaxOf(rules.syntax);
   ExpressionId text = 0;

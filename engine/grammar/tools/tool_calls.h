@@ -38,6 +38,9 @@ struct ToolCallRules {
   ToolSyntaxName syntax = ToolSyntaxName::kHermes;
 };
 
+/// The recipients of calls in harmony's headers, "functions.NAME", as a regular expression; "" = no tool may be called.
+std::string RecipientPattern(const ToolCallRules& rules);
+
 /// Adds the grammar of an answer under these rules: text without calls, and calls with arguments under their schemas.
 /// With `answer`, an answer without calls matches that instead of any text. ERRORS: kInvalidArgument with `param`.
 Result<ExpressionId> AddToolCalls(const ToolCallRules& rules, const ExpressionId* answer, GrammarSource* source);

@@ -346,6 +346,19 @@ constexpr std::array<ToolSyntax, static_cast<size_t>(kLastToolSyntax) + 1> kTabl
         .arguments = {Form::kTagged, "<｜DSML｜parameter name=\"", "\" string=\"true\">", "</｜DSML｜parameter>\n",
                       "\" string=\"false\">"},
     },
+    {
+        // A message of its own, which ends the turn. Sampled headers have other forms, which ChannelReader reads.
+        .name = ToolSyntaxName::kHarmony,
+        .opening = "<|start|>assistant to=functions.",
+        .marker_bytes = Bytes("<|start|>assistant to=functions."),
+        .reserved = true,
+        .before_arguments = "<|channel|>commentary json<|message|>",
+        .behind_arguments = "<|call|>",
+        .next = "<|start|>assistant to=functions.",
+        .close = "",
+        .alone = false,
+        .several = false,
+    },
 }};
 
 /// True if `text`, possibly truncated, starts with the pattern, whose newlines are optional if it is `loose`.

@@ -35,8 +35,9 @@ enum class ToolSyntaxName : uint8_t {
   kGemma4 = 19,
   kDeepSeekV32 = 20,  // tags
   kDeepSeekV4 = 21,
+  kHarmony = 22,  // gpt-oss
 };
-inline constexpr ToolSyntaxName kLastToolSyntax = ToolSyntaxName::kDeepSeekV4;
+inline constexpr ToolSyntaxName kLastToolSyntax = ToolSyntaxName::kHarmony;
 
 struct ToolSyntax {
   ToolSyntaxName name;

@@ -36,6 +36,8 @@ class AnswerReader {
   bool in_answer() const { return !reader_ || reader_->in_answer(); }
   /// True once the answer has started, even if markup follows.
   bool answer_begun() const { return !reader_ || answer_begun_; }
+  /// Null where all text is the answer.
+  const ChannelReader* channels() const { return reader_ ? &*reader_ : nullptr; }
   bool in_reasoning() const { return reader_ && reader_->in_reasoning(); }
   bool in_call() const { return reader_ && reader_->in_call(); }
   bool between() const { return reader_ && reader_->between(); }

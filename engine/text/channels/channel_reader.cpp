@@ -7,6 +7,7 @@ namespace ringside {
 namespace {
 
 constexpr std::string_view kSpaces = " \t\r\n";
+constexpr std::string_view kWordEnds = " \t\r\n<", kRecipient = "to=";
 constexpr size_t kMostHeaderBytes = 1024;  // the rest of a longer header is dropped
 
 bool IsSpace(char c) { return kSpaces.find(c) != kSpaces.npos; }
@@ -22,7 +23,7 @@ std::string_view WordBehind(std::string_view header, std::string_view key) {
   const size_t at = header.rfind(key);
   if (at == header.npos) return {};
   const std::string_view word = header.substr(at + key.size());
-  return word.substr(0, word.find_first_of(" \t\r\n<"));
+  return word.substr(0, word.find_first_of(kWordEnds));
 }
 
 }  // namespace
@@ -91,7 +92,7 @@ ChannelParts ChannelReader::PushSpecial(std::string_view name) {
 
 void ChannelReader::BeginMessage(ChannelParts* out) {
   const std::string_view channel = WordBehind(header_, "<|channel|>");
-  std::string_view recipient = WordBehind(header_, "to=");
+  std::string_view recipient = WordBehind(header_, kRecipient);
   constexpr std::string_view kFunctions = "functions.";
   if (!recipient.empty()) {
     if (recipient.starts_with(kFunctions)) recipient.remove_prefix(kFunctions.size());
@@ -105,6 +106,13 @@ void ChannelReader::BeginMessage(ChannelParts* out) {
 }
 
 void ChannelReader::EndMessage(ChannelParts* out) {
+  std::optional<std::string_view> ChannelReader::recipient() const {
+    const size_t at = state_ == State::kHeader ? header_.rfind(kRecipient) : header_.npos;
+    if (at == header_.npos) return std::nullopt;
+    const std::string_view word = std::string_view(header_).substr(at + kRecipient.size());
+    return word.find_first_of(kWordEnds) == word.npos ? std::optional(word) : std::nullopt;
+  }
+
   if (state_ == State::kCall) Write(format_->call_close, out);
 }
 

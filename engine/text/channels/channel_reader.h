@@ -1,11 +1,10 @@
 // Splits sampled text into reasoning and answer, incrementally. The result does not depend on how the text is split
-// into parts. One per answer. THREAD: one at a time.
-//
-// White space next to a reasoning marker is markup: at both ends of the reasoning, and between it and the answer. The
-// indentation of the answer's first line belongs to the answer.
+// into parts. One per answer. THREAD: one at a time.  White space next to a reasoning marker is markup: at both ends of
+// the reasoning, and between it and the answer. The indentation of the answer's first line belongs to the answer.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -42,6 +41,11 @@ class ChannelReader {
   bool in_answer() const { return state_ == State::kLead || state_ == State::kAnswer || state_ == State::kCall; }
   /// True inside a call's arguments.
   bool in_call() const { return state_ == State::kCall; }
+  /// kMessages: the header so far, special tokens by their spelling; "" outside one.
+  std::string_view header() const { return state_ == State::kHeader ? header_ : std::string_view(); }
+  bool in_header() const { return state_ == State::kHeader; }
+  /// The recipient in an open header, which may continue; nullopt where none has begun or it has ended.
+  std::optional<std::string_view> recipient() const;
   /// True after a message and before the next.
   bool between() const { return state_ == State::kBetween; }
   /// True if a special token that usually ends the turn only ends a message here.

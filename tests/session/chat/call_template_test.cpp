@@ -82,6 +82,24 @@ TEST(CallTemplate, ConversationsWithToolsAreRenderedAsJinja) {
   }
 }
 
+// One call a message: the next one would begin another turn.
+TEST(CallTemplate, HarmonysCallsAreMessages) {
+  const auto chat = ChatTemplate::Recognise(ReadGoldenTemplate("harmony_calls.jinja"), {"<|startoftext|>", "<|call|>"});
+  ASSERT_TRUE(chat.ok()) << chat.status().ToString();
+  EXPECT_EQ(chat->tool_syntax(), ToolSyntaxName::kHarmony) << chat->caveat();
+  TemplateCase one = std::move(TemplateCases().front());
+  ChatMessage call = {ChatRole::kAssistant, "I look.", -1, {"call_1"}};
+  AppendToolCall("look", one.arguments[0], &call.content, &call.calls_at);
+  const std::vector<ChatMessage> messages = {
+      {ChatRole::kUser, "Which?"}, call, {ChatRole::kTool, "Found", -1, {"call_1"}}};
+  const Result<Rendering> rendering = chat->RenderAnew(messages, true, one.tools, ByteTokenizer());
+  ASSERT_TRUE(rendering.ok()) << rendering.status().ToString();
+  EXPECT_THAT(rendering->Text(), HasSubstr("namespace functions {\n\ntype look = "));
+  EXPECT_THAT(rendering->Text(), HasSubstr("<|start|>assistant<|channel|>commentary<|message|>I look.<|end|>"
+                                           "<|start|>assistant to=functions.look<|channel|>commentary json<|message|>" +
+                                           one.arguments[0] + "<|call|><|start|>functions.look to=assistant"));
+}
+
 // Calls -> history -> template -> calls.
 TEST(CallTemplate, CallsAreReadOutOfTheHistoryAsTheyWereGiven) {
   for (const TemplateCase& one : TemplateCases()) {

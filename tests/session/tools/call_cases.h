@@ -62,6 +62,9 @@ inline std::vector<CallCase> CallCases() {
            "<|tool_call_end|><|tool_call_begin|>functions.get-now:12<|tool_call_argument_begin|>{}"
            "<|tool_call_end|><|tool_calls_section_end|>",
        "Hm.", two},
+      {Name::kHarmony,
+       "Hm.\n<|start|>assistant to=functions.look<|channel|>commentary json<|message|>" + json + "<|call|>", "Hm.",
+       one},
       {Name::kPhi4,
        R"(<|tool_call|>[{"name": "look", "arguments": )" + json +
            R"(}, {"name": "get-now", "arguments": {}}]<|/tool_call|>)",

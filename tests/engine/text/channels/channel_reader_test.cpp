@@ -211,3 +211,33 @@ TEST(ChannelFamilies, AreToldByTheirTemplates) {
 
 }  // namespace
 }  // namespace ringside
+TEST(ChannelReader, AMarkerOfSeveralTokensEndsNoTurn) {
+  ChannelReader reader(std::make_shared<const ChannelFormat>(FormatBehind(*FamilyByName("solar_open"), "")));
+  (void)reader.PushSpecial("<|think|>");
+  (void)reader.Push("Hm");
+  EXPECT_TRUE(reader.Continues("<|end|>"));
+  for (const char* name : {"<|end|>", "<|begin|>"}) (void)reader.PushSpecial(name);
+  (void)reader.Push("assistant");
+  (void)reader.PushSpecial("<|content|>");
+  (void)reader.Push("Paris");
+  EXPECT_FALSE(reader.Continues("<|end|>"));
+}
+
+TEST(ChannelReader, AHeaderShowsItsRecipientWhileItIsOpen) {
+  ChannelReader reader(
+      std::make_shared<const ChannelFormat>(FormatBehind(*FamilyByName("harmony"), "<|start|>assistant")));
+  EXPECT_TRUE(reader.in_header());
+  EXPECT_EQ(reader.recipient(), std::nullopt);
+  (void)reader.PushSpecial("<|channel|>");
+  EXPECT_EQ(reader.header(), "<|channel|>");
+  (void)reader.Push("commentary to=");
+  EXPECT_EQ(reader.recipient(), "");
+  (void)reader.Push("functions.lo");
+  (void)reader.Push("ok");
+  EXPECT_EQ(reader.recipient(), "functions.look");
+  (void)reader.PushSpecial("<|constrain|>");
+  EXPECT_EQ(reader.recipient(), std::nullopt);
+  (void)reader.PushSpecial("<|message|>");
+  EXPECT_FALSE(reader.in_header());
+  EXPECT_EQ(reader.header(), "");
+}
