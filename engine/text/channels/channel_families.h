@@ -12,7 +12,7 @@ struct ChannelFamily {
   std::string_view sign;  // a chat template that contains this text belongs to the family; earlier rows take precedence
   ChannelFormat::Layout layout = ChannelFormat::Layout::kSpan;
   std::string_view open, close;
-  std::string_view answer_open = {}, answer_close = {};
+  std::string_view answer_open = {}, answer_close = {}, message_close = {};
   std::string_view forced_close;  // see ChannelFormat
   std::string_view skip;          // appended to a generation prompt to turn reasoning off
 };

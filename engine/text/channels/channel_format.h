@@ -25,6 +25,7 @@ struct ChannelFormat {
   Start start = Start::kUndecided;
   std::string open, close;                // markers around reasoning
   std::string answer_open, answer_close;  // optional markers around the answer; "" = none
+  std::string message_close;              // marker after the answer's; "" = none
   std::string forced_close;               // appended when a budget ends reasoning, markers included
   /// How a call message is written into the answer's text: call_open NAME call_arguments ARGUMENTS call_close, with
   /// call_next in place of call_open if the answer already has text.

@@ -61,7 +61,8 @@ ChannelParts ChannelReader::PushSpecial(std::string_view name) {
   ChannelParts out;
   if (format_->layout == ChannelFormat::Layout::kSpan) {
     bool known = false;
-    for (const std::string* marker : {&format_->open, &format_->close, &format_->answer_open, &format_->answer_close}) {
+    for (const std::string* marker :
+         {&format_->open, &format_->close, &format_->answer_open, &format_->answer_close, &format_->message_close}) {
       known |= marker->find(name) != marker->npos;
     }
     if (!known) return out;
@@ -105,18 +106,21 @@ void ChannelReader::BeginMessage(ChannelParts* out) {
   parted_ = reasoned_;
 }
 
-void ChannelReader::EndMessage(ChannelParts* out) {
-  std::optional<std::string_view> ChannelReader::recipient() const {
-    const size_t at = state_ == State::kHeader ? header_.rfind(kRecipient) : header_.npos;
-    if (at == header_.npos) return std::nullopt;
-    const std::string_view word = std::string_view(header_).substr(at + kRecipient.size());
-    return word.find_first_of(kWordEnds) == word.npos ? std::optional(word) : std::nullopt;
-  }
+std::optional<std::string_view> ChannelReader::recipient() const {
+  const size_t at = state_ == State::kHeader ? header_.rfind(kRecipient) : header_.npos;
+  if (at == header_.npos) return std::nullopt;
+  const std::string_view word = std::string_view(header_).substr(at + kRecipient.size());
+  return word.find_first_of(kWordEnds) == word.npos ? std::optional(word) : std::nullopt;
+}
 
+void ChannelReader::EndMessage(ChannelParts* out) {
   if (state_ == State::kCall) Write(format_->call_close, out);
 }
 
 bool ChannelReader::Continues(std::string_view name) const {
+  if (format_->layout == ChannelFormat::Layout::kSpan) {
+    return state_ == State::kReasoning && name.size() < format_->close.size() && format_->close.starts_with(name);
+  }
   return format_->layout == ChannelFormat::Layout::kMessages && name == "<|end|>" &&
          !(state_ == State::kAnswer && WordBehind(header_, "<|channel|>") == "final");
 }
@@ -174,7 +178,7 @@ bool ChannelReader::MayBecomeMarker(std::string_view text) const {
     case State::kLead:
       return begins(format_->answer_open);
     default:
-      return begins(format_->answer_close);
+      return begins(format_->answer_close) || begins(format_->message_close);
   }
 }
 
@@ -189,7 +193,7 @@ bool ChannelReader::TakeMarker() {
   } else {
     found = (before == State::kReasoning && !reasoned_ && is(format_->open)) ||
             (before == State::kLead && is(format_->answer_open)) ||
-            (before == State::kAnswer && is(format_->answer_close));
+            (before == State::kAnswer && (is(format_->answer_close) || is(format_->message_close)));
   }
   if (!found) return false;
   pending_.clear();

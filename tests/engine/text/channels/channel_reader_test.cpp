@@ -95,6 +95,26 @@ const GoldenAnswer kGoldenAnswers[] = {
     {"granite", "assistant", "<think>Hm</think>\n<response>Paris</response>", {"Hm", "Paris", true}},
     {"granite", "assistant", "Just Paris", {"", "Just Paris", true}},
     {"hunyuan", "assistant", "<think>\nHm\n</think>\n<answer>\nParis\n</answer>", {"Hm", "Paris\n", true}},
+    {"solar_open",
+     "<|begin|>assistant",
+     "[[<|think|>]]Hm[[<|end|>]][[<|begin|>]]assistant[[<|content|>]]Paris",
+     {"Hm", "Paris", true}},
+    {"solar_open", "<|begin|>assistant", "[[<|content|>]]Paris", {"", "Paris", true}},
+    {"solar_open", "<|begin|>assistant<|think|><|end|><|begin|>assistant", "[[<|content|>]]Paris", {"", "Paris", true}},
+    {"kimi_k3",
+     "<|open|>think<|sep|>",
+     "Hm[[<|close|>]]think[[<|sep|>]][[<|open|>]]response[[<|sep|>]]Paris[[<|close|>]]response[[<|sep|>]][[<|close|>]]"
+     "message[[<|sep|>]]",
+     {"Hm", "Paris", true}},
+    {"kimi_k3", "<|open|>response<|sep|>", "Paris[[<|close|>]]response[[<|sep|>]]", {"", "Paris", true}},
+    {"kimi", "assistant", "\u25c1think\u25b7Hm\u25c1/think\u25b7Paris", {"Hm", "Paris", true}},
+    {"apriel",
+     "<|assistant|>\nHere are my reasoning steps:\n",
+     "Hm\n[BEGIN FINAL RESPONSE]\nParis\n[END FINAL RESPONSE]",
+     {"Hm", "Paris\n", true}},
+    {"apriel_tags", "<|assistant|>\n", "<thinking>\nHm\n</thinking>\nParis", {"Hm", "Paris", true}},
+    {"hy_open", "<think:opensource>", "Hm[[</think:opensource>]]Paris", {"Hm", "Paris", true}},
+    {"hy", "<think>", "Hm[[</think>]]Paris", {"Hm", "Paris", true}},
     {"seed",
      "assistant\n",
      "<seed:think>a<seed:cot_budget_reflect>b</seed:cot_budget_reflect></seed:think>c",
@@ -193,24 +213,6 @@ TEST(ChannelReader, OnlyTheFinalMessagesEndEndsTheTurn) {
   EXPECT_FALSE(reader.Continues("<|end|>"));
 }
 
-TEST(ChannelFamilies, AreToldByTheirTemplates) {
-  const std::pair<const char*, const char*> cases[] = {
-      {"{{ '<|start|>assistant<|channel|>final<|message|>' }}", "harmony"},
-      {"{{ '<|channel>thought\n<channel|>' }}", "gemma4"},
-      {"{% set think_begin_token = '<seed:think>' %}", "seed"},
-      {"{{ '[THINK]' + block['thinking'] + '[/THINK]' }}", "mistral"},
-      {"write your response between <response></response>; <think></think>", "granite"},
-      {"{% if '</think>' in content %}", "think"},
-  };
-  for (const auto& [source, family] : cases) {
-    ASSERT_NE(FamilyOfTemplate(source), nullptr) << source;
-    EXPECT_EQ(FamilyOfTemplate(source)->name, family);
-  }
-  EXPECT_EQ(FamilyOfTemplate("{{ '<|im_start|>assistant' }}"), nullptr);
-}
-
-}  // namespace
-}  // namespace ringside
 TEST(ChannelReader, AMarkerOfSeveralTokensEndsNoTurn) {
   ChannelReader reader(std::make_shared<const ChannelFormat>(FormatBehind(*FamilyByName("solar_open"), "")));
   (void)reader.PushSpecial("<|think|>");
@@ -241,3 +243,29 @@ TEST(ChannelReader, AHeaderShowsItsRecipientWhileItIsOpen) {
   EXPECT_FALSE(reader.in_header());
   EXPECT_EQ(reader.header(), "");
 }
+
+TEST(ChannelFamilies, AreToldByTheirTemplates) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"{{ '<|start|>assistant<|channel|>final<|message|>' }}", "harmony"},
+      {"{{ '<|channel>thought\n<channel|>' }}", "gemma4"},
+      {"{% set think_begin_token = '<seed:think>' %}", "seed"},
+      {"{{ '[THINK]' + block['thinking'] + '[/THINK]' }}", "mistral"},
+      {"write your response between <response></response>; <think></think>", "granite"},
+      {"{{ '<|begin|>assistant<|think|>' + thought + '<|end|>' }}", "solar_open"},
+      {"{% macro open_tag(tag) %}{{ '<|open|>' + tag + '<|sep|>' }}{% endmacro %}", "kimi_k3"},
+      {"{{ '\u25c1think\u25b7' }}{{ thought }}{{ '\u25c1/think\u25b7' }}", "kimi"},
+      {"{{ 'Here are my reasoning steps:' }}{{ '[BEGIN FINAL RESPONSE]' }}", "apriel"},
+      {"{{ '<thinking>' + thought + '</thinking>' }}", "apriel_tags"},
+      {"{% set HYTK = ':opensource' %}{% set end = '</think{}>'.format(HYTK) %}", "hy_open"},
+      {"{% set end = '</think{}>'.format('') %}", "hy"},
+      {"{% if '</think>' in content %}", "think"},
+  };
+  for (const auto& [source, family] : cases) {
+    ASSERT_NE(FamilyOfTemplate(source), nullptr) << source;
+    EXPECT_EQ(FamilyOfTemplate(source)->name, family);
+  }
+  EXPECT_EQ(FamilyOfTemplate("{{ '<|im_start|>assistant' }}"), nullptr);
+}
+
+}  // namespace
+}  // namespace ringside
