@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes the references of tests/session/chat/jinja_test.cpp: template fragments, one or more for each construct and
-thousands of random expressions, and jinja2's output for them in the environment in which transformers renders chat
-templates. Needs jinja2 3.1."""
+"""Writes what tests/session/chat/jinja_test.cpp compares against: pieces of templates, one or more for each construct and
+thousands of random expressions, and what jinja2 makes of them in the environment in which transformers renders chat
+templates, but that lists and dicts may be changed. Needs jinja2 3.1."""
 import copy
 import datetime
 import json
@@ -12,7 +12,7 @@ from pathlib import Path
 from jinja2 import nodes
 from jinja2.exceptions import TemplateError
 from jinja2.ext import Extension, loopcontrols
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.sandbox import SandboxedEnvironment
 
 HERE = Path(__file__).parent / "jinja"
 CONTEXT = {
@@ -27,7 +27,7 @@ CONTEXT = {
 }
 NAMES = [n for n in CONTEXT]
 
-# One case per line.
+# A case a line.
 CASES = r"""
 {{ s }}|{{ i }}|{{ f }}|{{ y }}|{{ n }}|{{ l }}|{{ d }}|{{ missing }}|{{ m }}|{{ q }}|{{ [q, u] }}
 a{% if y %}b{% elif no %}c{% else %}d{% endif %}e
@@ -188,7 +188,7 @@ x  {%- if y -%}   z   {%- endif -%}   y
 """
 
 
-# Cases of several lines.
+# Those that have several.
 BLOCKS = [
     " a\n  {% if y %}\n  b\n  {% endif %}\nc\n", "   {% for x in l %}\n   {{ x }}\n   {%- endfor %}\n\n", "{{ s }}\n{{ i }}\n\n",
     "   {{- s -}}   |   {%+ if y %}  x {% endif +%}\n z", "  {# a #}\n  b {# c #}\nd", "{% raw %}\n  {{ a }}\n  {% endraw %}\nb",
@@ -199,7 +199,7 @@ BLOCKS = [
 
 
 class Generation(Extension):
-    """transformers' marker around an assistant's text: here it only has to be rendered."""
+    """transformers' mark around what an assistant says: here it only has to be rendered."""
     tags = {"generation"}
 
     def parse(self, parser):
@@ -220,7 +220,7 @@ def raise_exception(message):
 
 
 def environment():
-    env = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
+    env = SandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols])
     env.filters["tojson"] = tojson
     env.globals["raise_exception"] = raise_exception
     env.globals["strftime_now"] = datetime.datetime(2024, 7, 9, 13, 5).strftime
@@ -257,15 +257,15 @@ def expression(rng, depth):
 
 
 def render(env, source):
-    """The text, or None on an error."""
+    """The text, or None where there is an error."""
     try:
-        return env.from_string(source).render(**copy.deepcopy(CONTEXT))  # some filters modify their input
+        return env.from_string(source).render(**copy.deepcopy(CONTEXT))  # some filters change what they are given
     except Exception:
         return None
 
 
 def comparable(text):
-    """Excludes output in Python-specific syntax, and integers beyond 64 bits, which are errors here."""
+    """Not what only Python prints so, nor integers beyond 64 bits, which are errors here."""
     if text is None:
         return True
     if len(text) > 400 or any(len(n) > 18 for n in re.findall(r"\d+", text)):

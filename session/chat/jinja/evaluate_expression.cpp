@@ -278,6 +278,8 @@ Result<Value> Evaluator::CallBuiltin(const Builtin& builtin, const Value& self, 
 }
 
 Result<Value> Evaluator::EvaluateCall(const ExpressionNode& node, Value caller) {
+  ASSIGN_OR_RETURN(std::optional<Value> mutated, CallMutator(node));
+  if (mutated) return *std::move(mutated);
   ASSIGN_OR_RETURN(const Value callee, Evaluate(*node.parts[0]));
   ASSIGN_OR_RETURN(Arguments arguments, EvaluateArguments(node));
   return Call(callee, std::move(arguments), std::move(caller));

@@ -104,6 +104,10 @@ class Evaluator {
   Result<Value> EvaluateCompare(const ExpressionNode& node);
   Result<Value> EvaluateSign(const ExpressionNode& node);
   Result<Value> EvaluateCall(const ExpressionNode& node, Value caller);
+  /// A call of a method that changes a list or a dict (mutators.h); nothing for another call.
+  Result<std::optional<Value>> CallMutator(const ExpressionNode& node);
+  /// Gives a name, an attribute or an item another value.
+  Status Store(const ExpressionNode& place, Value value);
   Result<Value> ApplyFilter(const ExpressionNode& node, const Value* block);
   Result<Value> ApplyTest(const ExpressionNode& node);
   Result<Arguments> EvaluateArguments(const ExpressionNode& node);

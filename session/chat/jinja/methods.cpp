@@ -1,4 +1,4 @@
-// Methods of texts, dicts and lists; of those that change a dict or a list only that they are not allowed.
+// Methods of texts, dicts and lists that change nothing; the others are in mutators.cpp.
 #include <algorithm>
 #include <array>
 
@@ -236,10 +236,6 @@ Result<Value> FindInList(Evaluator& evaluator, const Value& self, const BoundArg
   return Value(static_cast<int64_t>(found - items.begin()));
 }
 
-Result<Value> Refused(Evaluator&, const Value& self, const BoundArguments&) {
-  return InvalidArgument(std::string("a template does not change a ") + self.TypeName());
-}
-
 constexpr std::array kTextMethods = {
     Builtin{"upper", {}, Mapped<UpperOf>},
     Builtin{"lower", {}, Mapped<LowerOf>},
@@ -283,25 +279,12 @@ constexpr std::array kDictMethods = {
     Builtin{"values", {}, View<false, true>},
     Builtin{"items", {}, View<true, true>},
     Builtin{"copy", {}, Copy},
-    Builtin{"pop", {"*"}, Refused},
-    Builtin{"popitem", {"*"}, Refused},
-    Builtin{"setdefault", {"*"}, Refused},
-    Builtin{"update", {"*"}, Refused},
-    Builtin{"clear", {"*"}, Refused},
 };
 
 constexpr std::array kListMethods = {
     Builtin{"index", {"!value"}, FindInList<false>},
     Builtin{"count", {"!value"}, FindInList<true>},
     Builtin{"copy", {}, Copy},
-    Builtin{"append", {"*"}, Refused},
-    Builtin{"extend", {"*"}, Refused},
-    Builtin{"insert", {"*"}, Refused},
-    Builtin{"pop", {"*"}, Refused},
-    Builtin{"remove", {"*"}, Refused},
-    Builtin{"reverse", {"*"}, Refused},
-    Builtin{"sort", {"*"}, Refused},
-    Builtin{"clear", {"*"}, Refused},
 };
 
 }  // namespace

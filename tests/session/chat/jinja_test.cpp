@@ -100,15 +100,43 @@ TEST(Jinja, AnUnknownFilterOrTestInABranchFailsWhereItRuns) {
   EXPECT_FALSE(jinja::Template::Parse("{% if x %}{% endif %}{{ x | pprint }}").ok());
 }
 
-TEST(Jinja, NothingIsReachedOrChanged) {
+TEST(Jinja, NothingIsReached) {
   const jinja::Variables variables = {{"s", "x"}, {"l", jinja::MakeList({int64_t{1}}).value()}};
-  for (const char* expression : {"s.__class__", "s['__class__']", "l.__class__.__base__", "l._x", "l.append(1)",
-                                 "l.clear()", "{}.update({})", "{}.pop(1)", "namespace().__class__",
+  for (const char* expression : {"s.__class__", "s['__class__']", "l.__class__.__base__", "l._x", "{}.pop(1)",
+                                 "[].pop()", "[].remove(1)", "{}.popitem()", "namespace().__class__",
                                  "s.format.__globals__", "'{0.__class__}'.format(s)", "s.upper.__self__"}) {
     EXPECT_FALSE(Rendered("{{ " + std::string(expression) + " }}", variables).ok()) << expression;
   }
   // Names with an underscore are reachable only as keys of a mapping.
   EXPECT_EQ(Rendered("{{ {'_x': 1}._x }}").value(), "1");
+}
+
+TEST(Jinja, ListsAndDictsAreChangedInTheirPlaces) {
+  const jinja::Variables variables = {{"l", jinja::MakeList({int64_t{1}}).value()}};
+  const std::pair<const char*, const char*> cases[] = {
+      {"{% set _ = l.append(2) %}{{ l }}{{ l.pop() }}{{ l.pop(0) }}{{ l }}", "[1, 2]21[]"},
+      {"{% set x = [] %}{% for i in range(3) %}{% set _ = x.append(i) %}{% endfor %}{{ x }}", "[0, 1, 2]"},
+      {"{% set ns = namespace(x=[]) %}{% set _ = ns.x.extend([3, 1]) %}{% set _ = ns.x.insert(-1, 2) %}{{ ns.x }}",
+       "[3, 2, 1]"},
+      {"{% set d = {'a': {'b': []}} %}{% set _ = d.a['b'].append('c') %}{{ d }}", "{'a': {'b': ['c']}}"},
+      {"{% set d = [[1], [2]] %}{% set _ = d[-1].append(3) %}{{ d }}", "[[1], [2, 3]]"},
+      {"{% set d = {'a': 1} %}{{ d.setdefault('b', 2) }}{{ d.setdefault('a', 9) }}{{ d.pop('a') }}{{ d.pop('z', 0) "
+       "}}{{ d }}",
+       "2110{'b': 2}"},
+      {"{% set d = {} %}{% set _ = d.update({'a': 1}, b=2) %}{{ d }}{{ d.popitem() }}", "{'a': 1, 'b': 2}('b', 2)"},
+      {"{{ [1].append(2) }}{% set x = [2, 1] %}{% set _ = x.reverse() %}{% set _ = x.remove(2) %}{{ x }}", "None[1]"},
+  };
+  for (const auto& [source, text] : cases) {
+    const auto rendered = Rendered(source, variables);
+    ASSERT_TRUE(rendered.ok()) << source << ": " << rendered.status().ToString();
+    EXPECT_EQ(*rendered, text) << source;
+  }
+  EXPECT_EQ(Rendered("{{ l }}", variables).value(), "[1]") << "the caller's values stay";
+}
+
+TEST(Jinja, GrowingListsIsBounded) {
+  EXPECT_FALSE(Rendered("{% set x = [0] %}{% for i in range(100000) %}{% set _ = x.extend(x) %}{% endfor %}").ok());
+  EXPECT_FALSE(Rendered("{% set x = [] %}{% for i in range(100) %}{% set _ = x.append(x) %}{% endfor %}").ok());
 }
 
 TEST(Jinja, AnErrorNamesItsLineAndARefusalIsKnown) {
