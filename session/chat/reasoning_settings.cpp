@@ -221,7 +221,13 @@ void ReasoningSettings::SetMode(const ReasoningSpec& spec, Variables* variables,
   if (off && !budget_.empty()) set(budget_, 0);
   if (!off && !spec.effort.empty()) {
     const std::string effort = EffortFor(spec.effort);
-    effort.empty() ? ignored->push_back("effort") : set(effort_, effort);
+    const bool level = std::ranges::find(kLevels, spec.effort) != kLevels.end();
+    const bool switched = level && (!switches_.empty() || !mode_.empty());  // on: it has no other effort
+    if (!effort.empty()) {
+      set(effort_, effort);
+    } else if (!switched) {
+      ignored->emplace_back("effort");
+    }
   }
   if (!off && spec.budget_tokens) {
     if (!budget_.empty()) set(budget_, *spec.budget_tokens);

@@ -46,6 +46,14 @@ def thinker(tmp_path_factory):
     server.stop()
 
 
+@pytest.fixture(scope="module")
+def harmony(tmp_path_factory):
+    """The model whose template reads no effort and has no switch."""
+    server = start("harmony", tmp_path_factory.mktemp("model"))
+    yield server
+    server.stop()
+
+
 def openai_client(server):
     return openai.OpenAI(base_url=server.url + "/v1", api_key="anything", max_retries=0)
 
@@ -262,17 +270,35 @@ def test_reasoning_is_switched_off(thinker, path, fields):
     assert "X-Ringside-Ignored" not in headers and "ignored" not in answer.get("ringside", {})
 
 
+EFFORTS = [
+    ("/v1/chat/completions", lambda effort: {"reasoning_effort": effort}, "reasoning_effort"),
+    ("/v1/messages", lambda effort: {"output_config": {"effort": effort}, "max_tokens": 100}, "output_config.effort"),
+    ("/api/chat", lambda effort: {"think": effort, "stream": False}, "think"),
+    ("/v1/responses", lambda effort: {"reasoning": {"effort": effort}}, "reasoning.effort"),
+]
+
+
+def ask_with(server, path, fields):
+    question = {"input": "Which number?"} if path == "/v1/responses" else {"messages": QUESTION}
+    return post(server, path, {"model": MODEL} | question | fields)
+
+
+@pytest.mark.parametrize("path, fields, name", EFFORTS)
+def test_an_effort_switches_reasoning_on(thinker, path, fields, name):
+    for effort, reasons in [("low", True), ("max", True), ("none", False)]:
+        answer, headers = ask_with(thinker, path, fields(effort))
+        assert "X-Ringside-Ignored" not in headers and ("Let me" in json.dumps(answer)) == reasons, (effort, answer)
+
+
+@pytest.mark.parametrize("path, fields, name", EFFORTS)
+def test_an_effort_without_a_switch_is_reported(harmony, path, fields, name):
+    answer, headers = ask_with(harmony, path, fields("high"))
+    assert headers["X-Ringside-Ignored"] == name and answer["ringside"]["ignored"] == [name]
+
+
 def test_what_the_template_does_not_know_is_reported(thinker):
-    for path, fields, name in [
-        ("/v1/chat/completions", {"reasoning_effort": "high"}, "reasoning_effort"),
-        ("/v1/chat/completions", {"chat_template_kwargs": {"mood": 1}}, "chat_template_kwargs.mood"),
-        ("/v1/messages", {"output_config": {"effort": "high"}, "max_tokens": 100}, "output_config.effort"),
-        ("/api/chat", {"think": "high", "stream": False}, "think"),
-    ]:
-        answer, headers = post(thinker, path, {"model": MODEL, "messages": QUESTION} | fields)
-        assert headers["X-Ringside-Ignored"] == name and answer["ringside"]["ignored"] == [name]
-    body = {"model": MODEL, "input": "Which number?", "reasoning": {"effort": "high"}}
-    assert post(thinker, "/v1/responses", body)[0]["ringside"]["ignored"] == ["reasoning.effort"]
+    answer, headers = ask_with(thinker, "/v1/chat/completions", {"chat_template_kwargs": {"mood": 1}})
+    assert headers["X-Ringside-Ignored"] == "chat_template_kwargs.mood" == answer["ringside"]["ignored"][0]
 
 
 def test_reasoning_can_be_left_out(thinker):

@@ -81,6 +81,17 @@ TEST(ReasoningSettings, ASwitchThatTheTemplateHasIsUsed) {
   }
 }
 
+TEST(ReasoningSettings, WithoutEffortsASwitchIsOnOrOff) {
+  const ChatTemplate qwen3 = GoldenChat("qwen3");
+  const Reached on = Reach(qwen3, {.mode = Mode::kOn}), off = Reach(qwen3, {.mode = Mode::kOff});
+  for (const char* effort : {"minimal", "low", "max"}) {
+    EXPECT_EQ(Reach(qwen3, {.effort = effort}).prompt, on.prompt) << effort;
+    EXPECT_THAT(Reach(qwen3, {.effort = effort}).ignored, IsEmpty()) << effort;
+  }
+  EXPECT_EQ(Reach(qwen3, {.effort = "none"}).prompt, off.prompt);
+  EXPECT_THAT(Reach(qwen3, {.effort = "enormous"}).ignored, ElementsAre("effort"));
+}
+
 TEST(ReasoningSettings, WithoutASwitchTheFamilysMarkupEndsReasoning) {
   const Reached off = Reach(LearnedFrom(kThinkSource), {.mode = Mode::kOff});
   EXPECT_THAT(off.prompt, EndsWith("<|im_start|>assistant\n<think>\n\n</think>\n\n"));
