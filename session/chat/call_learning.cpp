@@ -55,6 +55,13 @@ std::string AnswerText(const TemplateRun& run, size_t count, bool numbered) {
   return at == std::string::npos ? "" : all->substr(at + kQuestion.content.size());
 }
 
+/// Markup in the source of a template that writes tools but no calls, and the calls of its model. The first one counts.
+constexpr std::pair<std::string_view, ToolSyntaxName> kSigns[] = {
+    {"<|tool_call_start|>", ToolSyntaxName::kLfm2}, {"<|tool_list_start|>", ToolSyntaxName::kLfm2},
+    {"<|/tool_call|>", ToolSyntaxName::kPhi4},      {"<|/tool|>", ToolSyntaxName::kPhi4},
+    {"<|tool_call|>", ToolSyntaxName::kGranite},
+};
+
 bool ReadsBack(const ToolSyntax& syntax, const std::string& text, size_t count) {
   if (text.find(syntax.close) == std::string::npos) return false;
   ToolCallReader reader(syntax.alone ? CallPlace::kStart : CallPlace::kAny, syntax.name,
@@ -78,6 +85,23 @@ bool ReadsBack(const ToolSyntax& syntax, const std::string& text, size_t count) 
 
 }  // namespace
 
+namespace {
+
+std::optional<LearnedCalls> LearnDroppedCalls(TemplateRun run) {
+  constexpr size_t kOne = 1;
+  run.set_call_form({});
+  if (AnswerText(run, kOne, false).find(kCalls[0].first) != std::string::npos) return std::nullopt;  // not dropped
+  for (const auto& [sign, syntax] : kSigns) {
+    if (run.source().find(sign) == std::string::npos) continue;
+    const CallForm form{.in_text = syntax};
+    run.set_call_form(form);
+    if (ReadsBack(SyntaxOf(syntax), AnswerText(run, kOne, false), kOne)) return {{syntax, form}};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<LearnedCalls> LearnCalls(const TemplateRun& given) {
   TemplateRun run = given;
   const Result<std::string> without = run.Text(std::vector{kQuestion}, true),
@@ -85,15 +109,16 @@ std::optional<LearnedCalls> LearnCalls(const TemplateRun& given) {
   if (!without.ok() || !with.ok() || *without == *with) return std::nullopt;
   for (const size_t count : {kCalls.size(), size_t{1}}) {
     for (const bool as_text : {false, true}) {
-      run.set_text_arguments(as_text);
+      run.set_call_form({.text_arguments = as_text});
       const std::array<std::string, 2> texts = {AnswerText(run, count, false), AnswerText(run, count, true)};
       for (const ToolSyntax& syntax : ToolSyntaxes()) {
         if (count > 1 && !syntax.several) continue;
-        if (ReadsBack(syntax, texts[syntax.has_numbered_ids() ? 1 : 0], count)) return {{syntax.name, as_text}};
+        if (ReadsBack(syntax, texts[syntax.has_numbered_ids() ? 1 : 0], count))
+          return {{syntax.name, {.text_arguments = as_text}}};
       }
     }
   }
-  return std::nullopt;
+  return LearnDroppedCalls(run);
 }
 
 }  // namespace ringside

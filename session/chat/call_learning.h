@@ -10,11 +10,12 @@ namespace ringside {
 
 struct LearnedCalls {
   ToolSyntaxName syntax = ToolSyntaxName::kHermes;
-  bool text_arguments = false;  // the template takes arguments as JSON text only (TemplateRun::set_text_arguments)
+  CallForm form = {};  // in which the template takes calls
   friend bool operator==(const LearnedCalls&, const LearnedCalls&) = default;
 };
 
-/// The first syntax that reads all calls as they were given; nothing if none does, or the template ignores tools.
+/// The first syntax that reads all calls as they were given; of a template that writes tools and drops calls, the
+/// syntax that its special tokens belong to. Nothing if there is none, or the template ignores tools.
 std::optional<LearnedCalls> LearnCalls(const TemplateRun& run);
 
 }  // namespace ringside

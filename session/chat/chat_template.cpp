@@ -293,7 +293,7 @@ Result<ChatTemplate> ChatTemplate::OfRun(TemplateRun run, const Facts& facts) {
   Result<TemplateFormat> format = LearnFormat(run, facts);
   const std::optional<LearnedCalls> calls = format.ok() ? format->tools_anew : LearnCalls(run);
   if (format.ok() && !calls) return ChatTemplate(std::make_shared<const TemplateFormat>(*std::move(format)));
-  run.set_text_arguments(calls && calls->text_arguments);
+  if (calls) run.set_call_form(calls->form);
   Result<WholeTemplate> whole = WholeTemplate::Learn(std::move(run), facts);
   if (format.ok()) {
     ChatTemplate chat(std::make_shared<const TemplateFormat>(*std::move(format)));

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "session/chat/call_writer.h"
 #include "session/tools/tool_calls.h"
 
 namespace ringside {
@@ -48,18 +49,21 @@ Result<Value> CallsOf(const ChatMessage& message, bool as_text, const TextChange
 }
 
 /// Calls that were cut short are text.
-Result<Value> MessageOf(const ChatMessage& message, bool text_arguments, const TextChange& change) {
+Result<Value> MessageOf(const ChatMessage& message, const CallForm& form, const TextChange& change) {
   const bool has_calls = message.calls_at >= 0;
-  Result<Value> calls = has_calls ? CallsOf(message, text_arguments, change) : Result<Value>(Value(Value::None{}));
+  Result<Value> calls = has_calls ? CallsOf(message, form.text_arguments, change) : Result<Value>(Value(Value::None{}));
   const std::string_view content = message.content;
   const std::string_view text =
       calls.ok() ? content.substr(0, std::min(static_cast<size_t>(message.calls_at), content.size())) : content;
-  Entries entries = {{"role", ChatRoleName(message.role)}, {"content", Changed(text, change)}};
+  std::string said = Changed(text, change);
+  if (form.in_text && has_calls && calls.ok())
+    said += WriteCalls(SyntaxOf(*form.in_text), ReadToolCalls(content.substr(text.size())), change);
+  Entries entries = {{"role", ChatRoleName(message.role)}, {"content", std::move(said)}};
   // Templates read it by one of these names.
   for (const char* name : {"reasoning_content", "reasoning", "thinking"}) {
     if (!message.reasoning.empty()) entries.emplace_back(name, Changed(message.reasoning, change));
   }
-  if (has_calls && calls.ok()) entries.emplace_back("tool_calls", *std::move(calls));
+  if (has_calls && calls.ok() && !form.in_text) entries.emplace_back("tool_calls", *std::move(calls));
   if (message.role == ChatRole::kTool && !message.model_ids.empty()) {
     entries.emplace_back("tool_call_id", Changed(message.model_ids.front(), change));
   }
@@ -89,10 +93,10 @@ jinja::Variables VariablesOf(Value messages, Value tools, bool add_generation_pr
 
 Result<std::string> Run(const jinja::Template& source, const ChatTemplate::Facts& facts, const jinja::Variables& more,
                         const std::tm& day, std::span<const ChatMessage> messages, bool add_generation_prompt,
-                        std::string_view tools, bool text_arguments, const TextChange& change) {
+                        std::string_view tools, const CallForm& form, const TextChange& change) {
   std::vector<Value> all;
   for (const ChatMessage& message : messages) {
-    ASSIGN_OR_RETURN(Value one, MessageOf(message, text_arguments, change));
+    ASSIGN_OR_RETURN(Value one, MessageOf(message, form, change));
     all.push_back(std::move(one));
   }
   ASSIGN_OR_RETURN(Value list, jinja::MakeList(std::move(all)));
@@ -124,7 +128,7 @@ Result<TemplateRun> TemplateRun::FromSource(std::string_view jinja_source, const
 
 Result<std::string> TemplateRun::Text(std::span<const ChatMessage> messages, bool add_generation_prompt,
                                       std::string_view tools, const TextChange& change) const {
-  return Run(template_, facts_, more_, today_, messages, add_generation_prompt, tools, text_arguments_, change);
+  return Run(template_, facts_, more_, today_, messages, add_generation_prompt, tools, call_form_, change);
 }
 
 Result<TemplateRun> TemplateRun::With(std::string_view variables) const {
@@ -143,7 +147,7 @@ std::string TemplateRun::PartSeparator(ChatRole role) const {
   const std::string first = "Zpa7quvx", second = "Zpb8quvx";
   const auto render = [&]() -> Result<std::string> {
     std::vector<Value> all;
-    ASSIGN_OR_RETURN(const Value question, MessageOf({ChatRole::kUser, "Zqa3quvx"}, false, nullptr));
+    ASSIGN_OR_RETURN(const Value question, MessageOf({ChatRole::kUser, "Zqa3quvx"}, {}, nullptr));
     ASSIGN_OR_RETURN(Value parts, PartsMessage(role, {first, second}));
     if (role == ChatRole::kAssistant) all.push_back(question);
     all.push_back(std::move(parts));
@@ -166,7 +170,7 @@ Result<std::string> TemplateRun::TextOnAnotherDay(std::span<const ChatMessage> m
   day.tm_year += 1;
   day.tm_mon = (day.tm_mon + 1) % 12;
   day.tm_mday = day.tm_mday % 28 + 1;
-  return Run(template_, facts_, more_, day, messages, true, {}, text_arguments_, nullptr);
+  return Run(template_, facts_, more_, day, messages, true, {}, call_form_, nullptr);
 }
 
 }  // namespace ringside

@@ -2,16 +2,26 @@
 #pragma once
 
 #include <ctime>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "base/status.h"
+#include "engine/grammar/tools/tool_syntax.h"
 #include "session/chat/chat_template.h"
 #include "session/chat/jinja/template.h"
 #include "session/chat/json_value.h"
 
 namespace ringside {
+
+/// How a template gets tool calls.
+struct CallForm {
+  bool text_arguments = false;  // as JSON text, not as an object
+  /// It writes no calls: they are the end of the message's text, in this syntax.
+  std::optional<ToolSyntaxName> in_text = {};
+  friend bool operator==(const CallForm&, const CallForm&) = default;
+};
 
 class TemplateRun {
  public:
@@ -30,8 +40,7 @@ class TemplateRun {
   /// The text between two content parts of a message with this role; "\n" where the template takes no parts.
   std::string PartSeparator(ChatRole role) const;
   const std::string& source() const { return source_; }
-  /// Arguments of calls are text for the template, not an object.
-  void set_text_arguments(bool text) { text_arguments_ = text; }
+  void set_call_form(const CallForm& form) { call_form_ = form; }
 
  private:
   TemplateRun(std::string_view source, jinja::Template parsed, ChatTemplate::Facts facts, const std::tm& today)
@@ -42,7 +51,7 @@ class TemplateRun {
   ChatTemplate::Facts facts_;
   std::tm today_;
   jinja::Variables more_;  // in addition to those that every template has
-  bool text_arguments_ = false;
+  CallForm call_form_;
 };
 
 }  // namespace ringside

@@ -100,6 +100,40 @@ TEST(CallTemplate, HarmonysCallsAreMessages) {
                                            one.arguments[0] + "<|call|><|start|>functions.look to=assistant"));
 }
 
+/// A template that tells of tools in `markup` and drops calls.
+ChatTemplate DroppingTemplate(const std::string& markup) {
+  const std::string source =
+      "{%- if tools %}{{- '<|im_start|>system\n" + markup +
+      "[' }}{%- for tool in tools %}{{- tool | tojson }}{%- endfor %}{{- ']<|im_end|>\n' }}{%- endif %}"
+      "{%- for m in messages %}{{- '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{%- endfor %}"
+      "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{%- endif %}";
+  return std::move(ChatTemplate::Recognise(source, {"", "<|im_end|>"}).value());
+}
+
+TEST(CallTemplate, DroppedCallsAreWrittenInTheModelsSyntax) {
+  const TemplateCase one = std::move(TemplateCases().front());
+  const std::tuple<const char*, ToolSyntaxName, const char*> cases[] = {
+      {"<|tool_list_start|>", ToolSyntaxName::kLfm2,
+       "I look.<|tool_call_start|>[look(what=\"z\", n=None)]<|tool_call_end|>"},
+      {"Answer with <|tool_call|>: ", ToolSyntaxName::kGranite,
+       "I look.<|tool_call|>[{\"name\": \"look\", \"arguments\": {\"what\": \"z\", \"n\": null}}]"},
+      {"<|tool|><|/tool|>", ToolSyntaxName::kPhi4,
+       "I look.<|tool_call|>[{\"name\": \"look\", \"arguments\": {\"what\": \"z\", \"n\": null}}]<|/tool_call|>"},
+  };
+  for (const auto& [markup, syntax, text] : cases) {
+    const ChatTemplate chat = DroppingTemplate(markup);
+    EXPECT_EQ(chat.tool_syntax(), syntax) << chat.caveat();
+    ChatMessage call = {ChatRole::kAssistant, "I look.", -1, {"call_1"}};
+    AppendToolCall("look", R"({"what": "z", "n": null})", &call.content, &call.calls_at);
+    const std::vector<ChatMessage> messages = {
+        {ChatRole::kUser, "Which?"}, call, {ChatRole::kTool, "Found", -1, {"call_1"}}};
+    const Result<Rendering> rendering = chat.RenderAnew(messages, true, one.tools, ByteTokenizer());
+    ASSERT_TRUE(rendering.ok()) << rendering.status().ToString();
+    EXPECT_THAT(rendering->Text(), HasSubstr("assistant\n" + std::string(text) + "<|im_end|>")) << markup;
+  }
+  EXPECT_EQ(DroppingTemplate("Tools: ").tool_syntax(), ToolSyntaxName::kHermes);
+}
+
 // Calls -> history -> template -> calls.
 TEST(CallTemplate, CallsAreReadOutOfTheHistoryAsTheyWereGiven) {
   for (const TemplateCase& one : TemplateCases()) {

@@ -1,0 +1,47 @@
+#include "session/chat/call_writer.h"
+
+#include <nlohmann/json.hpp>
+
+namespace ringside {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string PythonLiteral(const Json& value) {
+  if (value.is_null()) return "None";
+  if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
+  if (!value.is_structured()) return value.dump();
+  std::string out;
+  for (const auto& [key, member] : value.items()) {
+    if (!out.empty()) out += ", ";
+    if (value.is_object()) out += Json(key).dump() + ": ";
+    out += PythonLiteral(member);
+  }
+  return value.is_object() ? '{' + out + '}' : '[' + out + ']';
+}
+
+/// (a="x", b=1); arguments that are no object stay as they are.
+std::string PythonArguments(const std::string& arguments) {
+  const Json object = Json::parse(arguments, nullptr, false);
+  if (!object.is_object()) return arguments;
+  std::string out;
+  for (const auto& [key, value] : object.items()) out += (out.empty() ? "" : ", ") + key + '=' + PythonLiteral(value);
+  return '(' + out + ')';
+}
+
+}  // namespace
+
+std::string WriteCalls(const ToolSyntax& syntax, std::span<const ToolCall> calls, const TextChange& change) {
+  const auto changed = [&](const std::string& text) { return change ? change(text) : text; };
+  std::string out;
+  for (const ToolCall& call : calls) {
+    out += out.empty() ? syntax.opening : syntax.next;
+    out += changed(call.name);
+    out += syntax.before_arguments;
+    out += changed(syntax.has_json() ? call.arguments : PythonArguments(call.arguments));
+    out += syntax.behind_arguments;
+  }
+  return out.append(syntax.close);
+}
+
+}  // namespace ringside
