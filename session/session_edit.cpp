@@ -136,7 +136,9 @@ std::vector<std::string> Session::MoveResponses(const SharedList<Item>& before, 
   size_t at = 0;
   while (at < shorter && before[at].id == after[at].id) ++at;
   const size_t removed = before.size() - std::min(before.size(), after.size());
-  const auto move = [&](size_t end) { return end <= at ? end : std::max(at, end + after.size() - before.size()); };
+  const auto move = [&](size_t end) {
+    return end <= at ? end : end <= at + removed ? at : end + after.size() - before.size();
+  };
   std::erase_if(responses_, [&](const std::shared_ptr<Response>& response) {
     const bool answered = response->items_end > response->input_items_end;
     if (answered && response->items_end > at && response->items_end <= at + removed) {

@@ -111,7 +111,7 @@ Result<SessionTable::State::Target> SessionTable::State::FindTarget(const Caller
     // A turn that is not stored does not continue a durable session, and a session in memory only never becomes
     // durable.
     const bool in_memory = found->session->key().starts_with(TieredStore::kMemoryOnly);
-    if (!spec.drops_history && found->session->id().empty() && (spec.store ? !in_memory : !found->session->durable())) {
+    if (!spec.drops_history && !spec.may_branch && found->session->id().empty() && (spec.store ? !in_memory : !found->session->durable())) {
       target.session = found->session;
       target.head = spec.previous_response_id;
     } else {

@@ -121,8 +121,10 @@ struct TurnSpec {
   /// With carries_history: the client's name for the conversation; "" = none. It decides between timelines of the owner
   /// that share equally much with the history.
   std::string timeline_key;
-  bool token_ids = false;        // the client is sent them, see Response
-  bool may_branch = false;       // one of several answers to one history, and not the first (TurnRequest::may_branch)
+  bool token_ids = false;  // the client is sent them, see Response
+  /// One of several answers to one history, and not the first (TurnRequest::may_branch). With previous_response_id the
+  /// chain is forked.
+  bool may_branch = false;
   std::optional<RawPrompt> raw;  // in place of `input`, with carries_history and without store
   std::string request_key;       // not "": a repeated request re-attaches to the first one's response
   /// What `request_key` is.

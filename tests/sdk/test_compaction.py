@@ -15,7 +15,7 @@ from scripted_model import ANSWER  # noqa: E402
 MODEL = "scripted"
 ASK = {"model": MODEL, "temperature": 0}
 LONG = "Once more. " * 40
-ABOVE = [{"type": "compaction", "compact_threshold": 200}]
+INSTRUCTIONS = "Be kind to everybody. " * 15  # long enough for its cache to be shared
 
 
 @pytest.fixture(scope="module")
@@ -27,6 +27,10 @@ def server(tmp_path_factory):
     server.stop()
 
 
+def above(tokens):
+    return [{"type": "compaction", "compact_threshold": tokens}]
+
+
 def client_of(server):
     return openai.OpenAI(base_url=server.url + "/v1", api_key="anything", max_retries=0)
 
@@ -34,9 +38,9 @@ def client_of(server):
 def test_a_stateless_history(server):
     with client_of(server) as client:
         history = [{"role": "user", "content": LONG}]
-        first = client.responses.create(input=history, store=False, instructions="Be kind.", **ASK)
+        first = client.responses.create(input=history, store=False, instructions=INSTRUCTIONS, **ASK)
         history += [*first.output, {"role": "user", "content": "And now?"}]
-        ask = {"store": False, "instructions": "Be kind.", "context_management": ABOVE, **ASK}
+        ask = {"store": False, "instructions": INSTRUCTIONS, "context_management": above(700), **ASK}
         second = client.responses.create(input=history, **ask)
         assert [item.type for item in second.output] == ["compaction", "reasoning", "message"]
         report = second.ringside["compaction"]
@@ -53,7 +57,7 @@ def test_a_chain_streams_and_survives_a_restart(server):
     with client_of(server) as client:
         first = client.responses.create(input=LONG, **ASK)
         events = list(client.responses.create(
-            input="And now?", previous_response_id=first.id, context_management=ABOVE, stream=True, **ASK))
+            input="And now?", previous_response_id=first.id, context_management=above(300), stream=True, **ASK))
         assert [event.sequence_number for event in events] == list(range(len(events)))
         added = [event for event in events if event.type == "response.output_item.added"]
         assert [(event.output_index, event.item.type) for event in added] == [(0, "compaction"), (1, "reasoning"), (2, "message")]

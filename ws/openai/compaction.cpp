@@ -53,13 +53,19 @@ int64_t TokensIn(const Result<int64_t>& counted) {
 
 std::string ReportMembers(const CompactionReport& report) {
   JsonWriter json;
-  json.Key("compaction").BeginObject().Field("tokens_before", report.tokens_before);
-  json.Field("tokens_after", report.tokens_after).Field("by_model", report.summary.by_model);
-  json.Field("input_tokens", report.summary.input_tokens).Field("cached_tokens", report.summary.cached_tokens);
-  return json.Field("output_tokens", report.summary.output_tokens).EndObject().Take();
+  WriteCompactionReport(json, report);
+  return json.Take();
 }
 
 }  // namespace
+
+void WriteCompactionReport(JsonWriter& json, const CompactionReport& report) {
+  json.Key("compaction").BeginObject().Field("tokens_before", report.tokens_before);
+  if (report.tokens_after > 0) json.Field("tokens_after", report.tokens_after);
+  json.Field("by_model", report.summary.by_model).Field("input_tokens", report.summary.input_tokens);
+  json.Field("cached_tokens", report.summary.cached_tokens).Field("output_tokens", report.summary.output_tokens);
+  json.EndObject();
+}
 
 std::string EncodeCompaction(const Compaction& compaction) {
   JsonWriter json;
@@ -147,6 +153,21 @@ Result<std::optional<CompactionReport>> CompactAbove(SessionTable& table, const 
     spec->input = std::move(kept);
   }
   report->tokens_after = TokensIn(table.CountInput(caller, *spec));
+  return report;
+}
+
+Result<CompactionReport> CompactConversation(SessionTable& table, const Caller& caller, const std::string& id,
+                                             const std::string& instructions) {
+  TurnSpec spec;
+  spec.conversation = id;
+  CompactionReport report;
+  ASSIGN_OR_RETURN(const SessionInfo info, table.GetSession(caller, id));
+  report.tokens_before = info.tokens;
+  ASSIGN_OR_RETURN(const WholeHistory history, HistoryOf(table, caller, spec));
+  const size_t begin = CountLeadingSystem(history.items), end = BeginOfExchange(history.items);
+  if (end <= begin) return InvalidArgument("There is no answer to compact.", "session", "invalid_value");
+  ASSIGN_OR_RETURN(report.summary, SummarizeHistory(table, caller, spec, history, end, instructions));
+  RETURN_IF_ERROR(table.ReplaceItems(caller, id, begin, end, SummaryItem(report.summary.text)));
   return report;
 }
 

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "session/table/session_table.h"
 #include "ws/fields/ignored_fields.h"
+#include "ws/json/json_writer.h"
 
 namespace ringside {
 
@@ -39,11 +40,17 @@ struct CompactionReport {
   int64_t tokens_before = 0, tokens_after = 0;  // of the input
   Summary summary;
 };
+/// The member `compaction`; without `tokens_after` where that is 0.
+void WriteCompactionReport(JsonWriter& json, const CompactionReport& report);
 /// Replaces the history of `spec` by a summary where its input has more than `compact_above` tokens: of a stateless
 /// request its messages, of a chain by a fork, of a conversation in place. The messages after the last answer stay.
 /// Nothing: it has fewer, or there is no earlier message. ERRORS: as Summarize.
 Result<std::optional<CompactionReport>> CompactAbove(SessionTable& table, const Caller& caller,
                                                      const std::string& instructions, TurnSpec* spec);
+/// Replaces the messages of a conversation by a summary, but for those after the last answer if there are any. The
+/// number of tokens after it is not known (0). ERRORS: as CompactAbove; kInvalidArgument where there is no answer.
+Result<CompactionReport> CompactConversation(SessionTable& table, const Caller& caller, const std::string& id,
+                                             const std::string& instructions);
 /// As CompactAbove for a face whose response object has the report. Without `compact_above` nothing happens.
 Status CompactAndReport(SessionTable& table, const Caller& caller, TurnSpec* spec);
 

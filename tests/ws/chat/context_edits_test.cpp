@@ -27,7 +27,7 @@ class ContextEdits : public ChatTest {
 
   /// A question, then `calls` calls of `name`, each with its result.
   static Json History(int calls, const std::string& name = "look") {
-    Json messages = {User("Find it")};
+    Json messages = {User("Find it " + kLong)};
     for (int i = 0; i < calls; ++i) {
       const std::string id = "toolu_" + std::to_string(i);
       const Json call = {{"type", "tool_use"}, {"id", id}, {"name", name}, {"input", {{"q", "query " + id}}}};
@@ -150,8 +150,8 @@ TEST_F(ContextEdits, TokensAreCountedBeforeAndAfter) {
 
 // Nothing but the edit makes it fit.
 TEST_F(ContextEdits, AHistoryThatIsTooLongIsClearedWhateverItsTrigger) {
-  const Json high = {{"trigger", {{"type", "input_tokens"}, {"value", 100000}}}};
-  EXPECT_EQ(Applied(Ask(History(30), {Clear(high)}))[0]["cleared_tool_uses"], 29);
+  const Json high = {{"trigger", {{"type", "input_tokens"}, {"value", 100000}}}, {"clear_tool_inputs", true}};
+  EXPECT_EQ(Applied(Ask(History(22), {Clear(high)}))[0]["cleared_tool_uses"], 21);
 }
 
 TEST_F(ContextEdits, HostileValuesAreNamed) {

@@ -123,6 +123,33 @@ TEST_F(CompactionTest, AConversationIsCompactedInPlace) {
   EXPECT_EQ(items[1]["content"][0]["text"], "Second");
 }
 
+TEST_F(CompactionTest, ASessionIsCompactedByAVerb) {
+  const std::string id = NewConversation();
+  client.Send(Json{{"type", "ringside:session.compact"}, {"session", id}});
+  EXPECT_EQ(client.Frame()["error"]["code"], "invalid_value");
+  AnswerTo(Post({{"input", "First " + kLong}, {"conversation", id}}));
+  const Json second = AnswerTo(Post({{"input", "Second"}, {"conversation", id}}));
+  Compacting([&] {
+    client.Send(Json{{"type", "ringside:session.compact"}, {"session", id}, {"instructions", "Be short."}});
+    return HttpResponse{};
+  });
+  EXPECT_THAT(tokenizer.Decode(side.tokens), HasSubstr("user\nBe short.<|im_end|>"));
+  const Json frame = client.Frame();
+  EXPECT_EQ(frame["type"], "ringside:session.compacted") << frame;
+  EXPECT_EQ(frame["items"], 1);
+  const std::string kept = "/v1/responses/" + second["id"].get<std::string>();
+  EXPECT_EQ(Ok(Call("GET", kept))["output"], second["output"]);
+  EXPECT_EQ(Ok(Call("GET", kept + "/input_items"))["data"], Json::array());
+  EXPECT_GT(frame["compaction"]["tokens_before"], 100);
+  AnswerTo(Post({{"input", "Third"}, {"conversation", id}}));
+  EXPECT_THAT(Prompt(), Not(HasSubstr(kLong)));
+  EXPECT_THAT(Prompt(), HasSubstr("They said hi."));
+  client.Send(Json{{"type", "ringside:session.compact"}, {"session", "conv_none"}});
+  EXPECT_EQ(client.Frame()["error"]["code"], "conversation_not_found");
+  client.Send(Json{{"type", "ringside:session.compact"}, {"session", id}, {"instructions", 5}});
+  EXPECT_EQ(client.Frame()["error"]["param"], "instructions");
+}
+
 // What a call gave stays with the call.
 TEST_F(CompactionTest, AnExchangeUnderWayStays) {
   const Json call = {{"type", "function_call"}, {"call_id", "call_1"}, {"name", "look"}, {"arguments", "{\"q\": 1}"}};

@@ -101,6 +101,7 @@ void ResponsesSocket::Impl::OnMessage(std::string_view message) {
   if (name == "response.steer") return Steer(event);
   if (name == "ringside:session.resume") return Resume(event);
   if (name == "ringside:session.rewind") return Rewind(event);
+  if (name == "ringside:session.compact") return Compact(event);
   if (name == "ringside:session.fork") return Fork(event);
   const Result<std::string> stream = StreamId(event);
   PushError(InvalidArgument("Unsupported event type: '" + name.substr(0, 256) + "'.", "type", "unsupported_event_type"),

@@ -66,6 +66,7 @@ class ResponsesSocket::Impl : public std::enable_shared_from_this<ResponsesSocke
   void Steer(const JsonValue& event);
   void Resume(const JsonValue& event);
   void Rewind(const JsonValue& event);
+  void Compact(const JsonValue& event);
   void Fork(const JsonValue& event);
   void FailVerb(const char* verb, const Status& status);
   /// Of events on the lane, "" = the default one.

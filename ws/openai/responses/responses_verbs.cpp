@@ -3,6 +3,7 @@
 
 #include "ws/fields/ignored_report.h"
 #include "ws/json/json_text.h"
+#include "ws/openai/compaction.h"
 #include "ws/openai/responses/responses_fields.h"
 #include "ws/openai/responses/responses_socket.h"
 
@@ -81,6 +82,26 @@ void ResponsesSocket::Impl::Rewind(const JsonValue& event) {
   if (!kept.ok()) return FailVerb("rewind", kept.status());
   JsonWriter json;
   json.BeginObject().Field("type", "ringside:session.rewound").Field("session", session).Field("items", *kept);
+  NoteIgnored(table_.options(), caller_.principal, ignored.names());
+  WriteRingsideIgnored(json, ignored.names());
+  outbox_->Push(json.EndObject().Take());
+}
+
+void ResponsesSocket::Impl::Compact(const JsonValue& event) {
+  std::string session, instructions;
+  if (Status bad = ReadSession(event, &session); !bad.ok()) return FailVerb("compact", bad);
+  if (const JsonValue* given = event.Find("instructions"); given != nullptr) {
+    if (Status bad = ReadString(*given, "instructions", &instructions); !bad.ok()) return FailVerb("compact", bad);
+  }
+  IgnoredFields ignored(table_.options().strict_requests);
+  if (Status bad = ReadOthers(event, {"instructions"}, &ignored); !bad.ok()) return FailVerb("compact", bad);
+  const Result<CompactionReport> report = CompactConversation(table_, caller_, session, instructions);
+  if (!report.ok()) return FailVerb("compact", report.status());
+  const Result<SessionInfo> info = table_.GetSession(caller_, session);
+  JsonWriter json;
+  json.BeginObject().Field("type", "ringside:session.compacted").Field("session", session);
+  if (info.ok()) json.Field("items", info->items);
+  WriteCompactionReport(json, *report);
   NoteIgnored(table_.options(), caller_.principal, ignored.names());
   WriteRingsideIgnored(json, ignored.names());
   outbox_->Push(json.EndObject().Take());
