@@ -91,9 +91,9 @@ class SessionTable {
   Result<std::vector<AppliedEdit>> EditContext(const Caller& caller, const std::vector<ContextEdit>& edits,
                                                TurnSpec* spec);
   /// A summary of a history, written by the model in a side turn of the caller, whose settings `history` has (its input
-  /// is the part that no stored chain holds). Of `items`, all of it, an outline where the model writes none. Blocks
-  /// until the turn has ended: on a worker. ERRORS: as StartTurn; kOverloaded (rate_limit_exceeded); kCancelled: the
-  /// client left.
+  /// is the part that no stored chain holds). An outline of `items`, the whole history, where the model writes none.
+  /// Blocks until the turn has ended: on a worker. ERRORS: as StartTurn; kOverloaded (rate_limit_exceeded); kCancelled:
+  /// the client left.
   Result<Summary> Summarize(const Caller& caller, const TurnSpec& history, const std::vector<NewItem>& items,
                             const std::string& instructions);
   /// Replaces the items [begin, end) of a conversation by one, durably. Responses whose answers are replaced are

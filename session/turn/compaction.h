@@ -13,7 +13,7 @@
 namespace ringside {
 
 inline constexpr int64_t kMaxSummaryTokens = 1024;
-inline constexpr int64_t kMaxSummaryReasoning = 256;  // tokens of it
+inline constexpr int64_t kMaxSummaryReasoning = 256;  // tokens
 
 struct Summary {
   std::string text;

@@ -102,7 +102,7 @@ struct TurnSpec {
   bool ignore_end_of_turn = false;
   std::optional<AnswerFormat> format;         // likewise, absent = text
   std::shared_ptr<const Grammar> grammar;     // of the format, made by the table
-  std::shared_ptr<const Grammar> recipients;  // TurnRequest::recipients, likewise
+  std::shared_ptr<const Grammar> recipients;  // TurnRequest::recipients, made by the table
   std::optional<int64_t> max_output_tokens;
   bool warm_up = false;
   bool truncates = false;          // takes new input that is longer than the window, whose beginning is forgotten

@@ -1,5 +1,5 @@
-// The field `context_management` of Anthropic's API, {"edits": [...]}, and what is reported of the edits that were
-// made. Pure functions, any thread.
+// The field `context_management` of Anthropic's API, {"edits": [...]}, and the report of applied edits. Pure functions,
+// any thread.
 #pragma once
 
 #include <cstdint>

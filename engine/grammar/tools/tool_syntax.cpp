@@ -347,7 +347,7 @@ constexpr std::array<ToolSyntax, static_cast<size_t>(kLastToolSyntax) + 1> kTabl
                       "\" string=\"false\">"},
     },
     {
-        // A message of its own, which ends the turn. Sampled headers have other forms, which ChannelReader reads.
+        // A separate message, which ends the turn. Sampled headers have other forms, which ChannelReader reads.
         .name = ToolSyntaxName::kHarmony,
         .opening = "<|start|>assistant to=functions.",
         .marker_bytes = Bytes("<|start|>assistant to=functions."),

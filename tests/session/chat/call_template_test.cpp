@@ -100,7 +100,7 @@ TEST(CallTemplate, HarmonysCallsAreMessages) {
                                            one.arguments[0] + "<|call|><|start|>functions.look to=assistant"));
 }
 
-/// A template that tells of tools in `markup` and drops calls.
+/// A template that renders tools after `markup` and drops calls.
 ChatTemplate DroppingTemplate(const std::string& markup) {
   const std::string source =
       "{%- if tools %}{{- '<|im_start|>system\n" + markup +

@@ -103,7 +103,7 @@ TEST_F(CompactionTest, AChainIsForkedAtItsBeginning) {
   EXPECT_THAT(Prompt(), Not(HasSubstr(kLong)));
   EXPECT_THAT(Prompt(), HasSubstr("system\nBe brief.<|im_end|>"));
   EXPECT_EQ(second["output"][0]["type"], "compaction");
-  // Both chains go on.
+  // Both chains can be continued.
   AnswerTo(Post({{"input", "Third"}, {"previous_response_id", second["id"]}}));
   EXPECT_THAT(Prompt(), Not(HasSubstr(kLong)));
   EXPECT_THAT(Prompt(), HasSubstr("They said hi."));
