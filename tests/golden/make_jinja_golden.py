@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes what tests/session/chat/jinja_test.cpp compares against: pieces of templates, one or more for each construct and
-thousands of random expressions, and what jinja2 makes of them in the environment in which transformers renders chat
-templates, but that lists and dicts may be changed. Needs jinja2 3.1."""
+"""Writes the references of tests/session/chat/jinja_test.cpp: template fragments, one or more for each construct and
+thousands of random expressions, and jinja2's output for them in the environment in which transformers renders chat
+templates, except that lists and dicts may be changed. Needs jinja2 3.1."""
 import copy
 import datetime
 import json
@@ -27,7 +27,7 @@ CONTEXT = {
 }
 NAMES = [n for n in CONTEXT]
 
-# A case a line.
+# One case per line.
 CASES = r"""
 {{ s }}|{{ i }}|{{ f }}|{{ y }}|{{ n }}|{{ l }}|{{ d }}|{{ missing }}|{{ m }}|{{ q }}|{{ [q, u] }}
 a{% if y %}b{% elif no %}c{% else %}d{% endif %}e
@@ -188,7 +188,7 @@ x  {%- if y -%}   z   {%- endif -%}   y
 """
 
 
-# Those that have several.
+# Cases of several lines.
 BLOCKS = [
     " a\n  {% if y %}\n  b\n  {% endif %}\nc\n", "   {% for x in l %}\n   {{ x }}\n   {%- endfor %}\n\n", "{{ s }}\n{{ i }}\n\n",
     "   {{- s -}}   |   {%+ if y %}  x {% endif +%}\n z", "  {# a #}\n  b {# c #}\nd", "{% raw %}\n  {{ a }}\n  {% endraw %}\nb",
@@ -199,7 +199,7 @@ BLOCKS = [
 
 
 class Generation(Extension):
-    """transformers' mark around what an assistant says: here it only has to be rendered."""
+    """transformers' marker around an assistant's text: here it only has to be rendered."""
     tags = {"generation"}
 
     def parse(self, parser):
@@ -257,15 +257,15 @@ def expression(rng, depth):
 
 
 def render(env, source):
-    """The text, or None where there is an error."""
+    """The text, or None on an error."""
     try:
-        return env.from_string(source).render(**copy.deepcopy(CONTEXT))  # some filters change what they are given
+        return env.from_string(source).render(**copy.deepcopy(CONTEXT))  # some filters modify their input
     except Exception:
         return None
 
 
 def comparable(text):
-    """Not what only Python prints so, nor integers beyond 64 bits, which are errors here."""
+    """Excludes output in Python-specific syntax, and integers beyond 64 bits, which are errors here."""
     if text is None:
         return True
     if len(text) > 400 or any(len(n) > 18 for n in re.findall(r"\d+", text)):
