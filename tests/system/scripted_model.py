@@ -1,8 +1,8 @@
-"""Makes models that give one fixed answer each, so that the form of answers can be tested: a Llama of one layer whose attention
-looks at fixed distances and whose output matrix says which token follows.
+"""Builds models that give one fixed answer each, to test answer formats: a one-layer Llama whose attention looks at
+fixed distances and whose output matrix encodes the next token.
 
-A script is a list of tokens. The next token follows from the last one; where that occurs more than once, from a token at some
-distance before it as well. Needs nothing but Python.
+A script is a list of tokens. The last token determines the next one; where it occurs more than once, a token at some
+distance before it decides. Needs only Python.
 """
 
 import array
@@ -14,14 +14,14 @@ import tiny_model
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "chat_template"
 HEAD_DIM, FFN = 16, 32
 ROPE_BASE = 10000.0
-SHARPNESS = 400.0  # of the attention: neighbours of the distance get e^-50 of the weight
-CONFIDENCE = 8.0  # of the output: other tokens are never sampled
-SPACE, LINE = "\u0120", "\u010a"  # as byte-level tokenizers write them
+SHARPNESS = 400.0  # attention scale: neighbours of the distance get e^-50 of the weight
+CONFIDENCE = 8.0  # output scale: other tokens are never sampled
+SPACE, LINE = "\u0120", "\u010a"  # as byte-level tokenizers spell them
 USER_DEFINED = 4  # token type
 
 
 def words(text):
-    """A text as tokens: a word each, with the white space before it."""
+    """Splits a text into one token per word, each with its leading white space."""
     tokens = []
     for char in text.replace(" ", SPACE).replace("\n", LINE):
         if not tokens or (char in (SPACE, LINE) and tokens[-1][-1] not in (SPACE, LINE)):
@@ -53,7 +53,7 @@ HARMONY_CALLS = HARMONY | {
 
 
 def merges(texts):
-    """Merges by which a tokenizer reads each of these texts as one token."""
+    """Merges that make a tokenizer read each of these texts as one token."""
     return list(dict.fromkeys(f"{text[:i]} {text[i]}" for text in texts for i in range(1, len(text))))
 
 
@@ -64,7 +64,7 @@ def vocabulary(model):
 
 
 def rules(model):
-    """(token, the next one, {distance: an earlier token} where several may follow)."""
+    """Returns (token, next token, (distance, context token) or None where the token alone decides)."""
     script, plain = model["script"], set(model["control"] + model["marks"])
     found = []
     for i, (token, after) in enumerate(zip(script, script[1:])):
@@ -73,7 +73,7 @@ def rules(model):
         if not others or first:
             found.append((token, after, None))
             continue
-        # At that distance before the other occurrences, and in the prompt, there must be another token.
+        # The other occurrences, and the prompt, must have a different token at that distance.
         distance = next(d for d in range(1, i + 1)
                         if script[i - d] not in plain and all(j < d or script[j - d] != script[i - d] for j in others))
         found.append((token, after, (distance, script[i - distance])))
@@ -88,7 +88,7 @@ def matrix(rows, columns, entries):
 
 
 def attention(tokens, hidden, features):
-    """Each head looks at one distance and writes a dimension of its own for each token that it knows."""
+    """Each head attends to one distance and writes a separate dimension for each context token."""
     distances = sorted({distance for distance, _ in features}) or [1]
     root, scale = math.sqrt(hidden), math.sqrt(SHARPNESS)
     q, k, v, o = {}, {}, {}, {}
@@ -109,7 +109,7 @@ def attention(tokens, hidden, features):
 
 
 def make(path, model, window=1 << 14):
-    """Writes the model, THINK or HARMONY, as a GGUF file with a window of so many tokens; returns the path."""
+    """Writes the model, THINK or HARMONY, as a GGUF file with a context of `window` tokens; returns the path."""
     tokens, follows = vocabulary(model), rules(model)
     features = list(dict.fromkeys(context for _, _, context in follows if context))
     hidden = -(-(len(tokens) + len(features)) // 64) * 64
@@ -117,7 +117,7 @@ def make(path, model, window=1 << 14):
     output = {}
     for token, after, context in follows:
         row = tokens.index(after)
-        # With its context it is likelier than the token that follows without one, and no context is enough alone.
+        # With its context it beats the context-free continuation; the context alone is not enough.
         output[row, tokens.index(token)] = (0.5 if context else 1.0) * CONFIDENCE
         if context:
             output[row, len(tokens) + features.index(context)] = 0.75 * CONFIDENCE
