@@ -47,15 +47,17 @@ MAY_INCLUDE = {
     "ws/convert": "base kernels engine/model engine/convert ws/access",
     "ws/config": "base kernels cache engine/families engine/model engine ws/access ws/transport ws/convert",
     "ws/fields": "base session/chat session ws/json ws/transport",
+    "ws/content": "base engine/text engine/grammar engine session/journal session/tools session/chat session session/table"
+                  " ws/json ws/transport ws/fields",
     "ws/openai": "base engine/text engine/grammar engine session/journal session/tools session/chat session session/table"
-                 " ws/json ws/access ws/transport ws/fields",
+                 " ws/json ws/access ws/transport ws/fields ws/content",
     "ws/page": "base ws/access ws/transport",
     "ws/realtime": "base engine/text engine/grammar engine session/journal session/tools session/chat session session/table"
-                   " ws/json ws/access ws/transport ws/fields ws/openai",
+                   " ws/json ws/access ws/transport ws/fields ws/content",
     "ws/chat": "base engine/text engine/grammar engine session/journal session/tools session/chat session session/table"
-               " ws/json ws/access ws/transport ws/fields ws/openai",
+               " ws/json ws/access ws/transport ws/fields ws/content",
     "ws": "base kernels cache/store engine/text engine/model engine engine/fleet session/journal session/tools session/chat session"
-          " session/table ws/json ws/access ws/transport ws/fields ws/config ws/convert ws/openai ws/chat ws/page ws/realtime",
+          " session/table ws/json ws/access ws/transport ws/fields ws/content ws/config ws/convert ws/openai ws/chat ws/page ws/realtime",
     "clients/wire": "",
     "clients/terminal": "",
     "clients/chat": "clients/wire clients/terminal",

@@ -9,6 +9,7 @@
 #include "ws/access/keys_command.h"
 #include "ws/app/app.h"
 #include "ws/convert/convert_command.h"
+#include "ws/request_kinds.h"
 
 extern char** environ;
 
@@ -37,6 +38,7 @@ int Main(const std::vector<std::string>& args) {
   if (command == "convert") return End(RunConvertCommand({args.begin() + 1, args.end()}));
   // What the server writes is nobody else's business.
   umask(077);
+  if (args == std::vector<std::string>{"--describe-requests"}) return End({.to_stdout = DescribeRequests()});
   if (command == "keys") return End(RunKeysCommand({args.begin() + 1, args.end()}, ReadEnvironment()));
   Result<ParsedConfig> parsed = ParseConfig(args, ReadEnvironment());
   if (!parsed.ok()) {

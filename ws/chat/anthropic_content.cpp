@@ -4,10 +4,10 @@
 
 #include "base/limits.h"
 #include "ws/chat/message_fields.h"
-#include "ws/openai/compaction.h"
-#include "ws/openai/responses/responses_fields.h"
-#include "ws/openai/returned_reasoning.h"
-#include "ws/openai/tool_fields.h"
+#include "ws/content/compaction.h"
+#include "ws/content/returned_reasoning.h"
+#include "ws/content/tool_fields.h"
+#include "ws/fields/field_readers.h"
 
 namespace ringside {
 namespace {

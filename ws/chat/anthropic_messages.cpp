@@ -9,16 +9,17 @@
 #include "ws/chat/anthropic_content.h"
 #include "ws/chat/message_fields.h"
 #include "ws/chat/prompts.h"
+#include "ws/content/compaction.h"
+#include "ws/content/returned_reasoning.h"
+#include "ws/fields/common_fields.h"
 #include "ws/fields/context_edit_fields.h"
+#include "ws/fields/field_readers.h"
 #include "ws/fields/ignored_report.h"
 #include "ws/fields/reasoning_fields.h"
+#include "ws/fields/sampling_fields.h"
 #include "ws/fields/timeline_key.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
-#include "ws/openai/compaction.h"
-#include "ws/openai/responses/responses_fields.h"
-#include "ws/openai/responses/responses_sampling.h"
-#include "ws/openai/returned_reasoning.h"
 
 namespace ringside {
 namespace {
@@ -87,11 +88,6 @@ HttpResponse Refuse(const Status& status, int64_t retry_after_ms = 0) {
   return response;
 }
 
-Status ReadTier(const JsonValue& value, const std::string& param, IgnoredFields* ignored) {
-  const bool known = value.is_string() && (value.string() == "auto" || value.string() == "standard_only");
-  return known ? Status::Ok() : ignored->Hint(param, "a service tier");
-}
-
 /// {"type": "json_schema", "schema"}
 Status ReadOutputFormat(const JsonValue& value, const std::string& param, IgnoredFields* ignored, AnswerFormat* out) {
   if (!value.is_object()) return WrongType(value, param, "an object");
@@ -110,67 +106,88 @@ Status ReadOutputFormat(const JsonValue& value, const std::string& param, Ignore
   return Status::Ok();
 }
 
-Status ReadOutputConfig(const JsonValue& value, const std::string& param, MessageRequest* request) {
-  IgnoredFields* const ignored = &request->ignored;
-  if (!value.is_object()) return WrongType(value, param, "an object");
-  for (const auto& [key, field] : value.object()) {
-    const std::string at = param + "." + key;
-    if (field.is_null()) continue;
-    RETURN_IF_ERROR(key == "format"   ? ReadOutputFormat(field, at, ignored, &request->turn.format.emplace())
-                    : key == "effort" ? ReadReasoningEffort(field, at, ignored, &request->reasoning)
-                                      : ignored->Unknown(at));
-  }
-  return Status::Ok();
+Status ReadFormat(const JsonValue& value, const std::string& param, const FieldContext& context,
+                  MessageRequest* request) {
+  return ReadOutputFormat(value, param, context.ignored, &request->turn.format.emplace());
 }
 
-Status ReadMetadata(const JsonValue& value, const std::string& key, IgnoredFields* ignored, TurnSpec* turn) {
-  if (!value.is_object()) return ignored->Hint(key, "such a '" + key + "'");
+Status ReadMetadata(const JsonValue& value, const std::string& param, const FieldContext& context,
+                    MessageRequest* request) {
+  if (!value.is_object()) return context.ignored->Hint(param, "such a '" + param + "'");
   const JsonValue* const user = value.Find("user_id");
-  if (user != nullptr && user->is_string()) NoteTimelineKey("user_id", user->string(), turn);
+  if (user != nullptr && user->is_string()) NoteTimelineKey("user_id", user->string(), &request->turn);
   return Status::Ok();
 }
 
-/// Fields of Anthropic's server that are not followed. `cache_control` changes no answer.
-Status ReadHint(const JsonValue& value, const std::string& key, IgnoredFields* ignored) {
-  if (key == "cache_control") {
-    return value.is_object() ? Status::Ok() : ignored->Hint(key, "such a '" + key + "'");
-  }
-  if (key == "speed" && value.is_string() && value.string() == "standard") return Status::Ok();
-  static constexpr std::string_view kHints[] = {"mcp_servers", "container",     "compaction",
-                                                "diagnostics", "fallbacks",     "fallback_credit_token",
-                                                "speed",       "inference_geo", "billing_policy"};
-  const bool known = std::ranges::find(kHints, key) != std::end(kHints);
-  return known ? ignored->HintUnlessEmpty(value, key) : ignored->UnknownOfRequest(value, key);
+/// It changes no answer.
+Status ReadCacheControl(const JsonValue& value, const std::string& param, const FieldContext& context, void*) {
+  return value.is_object() ? Status::Ok() : context.ignored->Hint(param, "such a '" + param + "'");
 }
 
-Status ReadField(const JsonValue& value, const std::string& key, const SessionTableOptions& options,
-                 MessageRequest* request) {
-  IgnoredFields* const ignored = &request->ignored;
-  TurnSpec& turn = request->turn;
-  if (key == "model") return ReadModel(value, key, options, &turn.adapter);
-  if (key == "messages") return ReadAnthropicMessages(value, key, ignored, &turn.input);
-  if (key == "system") return ReadAnthropicText(value, key, ignored, &request->system);
-  if (key == "stream") return ReadBool(value, key, &request->stream);
-  if (key == "metadata") return ReadMetadata(value, key, ignored, &turn);
-  if (key == "max_tokens") return ReadOutputTokens(value, key, 1, &turn);
-  if (key == "stop_sequences") {
-    const Status status = ReadSamplingField(value, "stop", &turn);
-    return status.ok() ? status : InvalidArgument(status.message(), key, status.reason());
-  }
-  if (key == "temperature" || key == "top_p" || key == "top_k" || key == "min_p" || key == "seed") {
-    return ReadSamplingField(value, key, &turn);
-  }
-  if (IsReasoningField(key)) return ReadReasoningField(value, key, key, ignored, &request->reasoning);
-  if (key == "tool_choice") return ReadAnthropicToolChoice(value, key, ignored, &turn.choice());
-  if (key == "tools") return ReadAnthropicTools(value, key, ignored, &turn.tools.emplace());
-  if (key == "context_management") return ReadContextEdits(value, key, ignored, &request->edits.emplace());
-  if (key == "service_tier") return ReadTier(value, key, ignored);
-  if (key == "output_config") return ReadOutputConfig(value, key, request);
-  if (key == "output_format") return ReadOutputFormat(value, key, ignored, &turn.format.emplace());  // of the beta
-  if (key == "thread" && !IsEmpty(value)) {  // by this code their client knows to send the whole history from now on
-    return InvalidArgument("This server does not support 'thread'.", key, "thread_unsupported_request");
-  }
-  return ReadHint(value, key, ignored);
+/// By this code their client knows to send the whole history from now on.
+Status RefuseThread(const JsonValue& value, const std::string& param, const FieldContext&, void*) {
+  if (IsEmpty(value)) return Status::Ok();
+  return InvalidArgument("This server does not support 'thread'.", param, "thread_unsupported_request");
+}
+
+Fields<MessageRequest> ContentRows() {
+  using Value = const JsonValue&;
+  using Param = const std::string&;
+  using Context = const FieldContext&;
+  return {
+      {"messages", FieldType::kArray,
+       [](Value value, Param param, Context context, MessageRequest* request) {
+         return ReadAnthropicMessages(value, param, context.ignored, &request->turn.input);
+       }},
+      {"system", FieldType::kString | FieldType::kArray,
+       [](Value value, Param param, Context context, MessageRequest* request) {
+         return ReadAnthropicText(value, param, context.ignored, &request->system);
+       }},
+      {"tool_choice", FieldType::kObject,
+       [](Value value, Param param, Context context, MessageRequest* request) {
+         return ReadAnthropicToolChoice(value, param, context.ignored, &request->turn.choice());
+       }},
+      {"tools", FieldType::kArray,
+       [](Value value, Param param, Context context, MessageRequest* request) {
+         return ReadAnthropicTools(value, param, context.ignored, &request->turn.tools.emplace());
+       }},
+      {"context_management", FieldType::kObject,
+       [](Value value, Param param, Context context, MessageRequest* request) {
+         return ReadContextEdits(value, param, context.ignored, &request->edits.emplace());
+       }},
+  };
+}
+
+const FieldTable<MessageRequest>& MessageTable() {
+  static const FieldTable<MessageRequest> output_config(
+      Join(Fields<MessageRequest>{{"format", FieldType::kObject, ReadFormat}},
+           In(&MessageRequest::reasoning,
+              Fields<ReasoningRequest>{{"effort", FieldType::kString, ReadReasoningEffort, FieldPolicy::kLenient}})));
+  static const Fields<void> hints = {
+      {"service_tier", Hint{{"auto", "standard_only"}, "a service tier"}},
+      {"speed", Hint{{"standard"}}},
+      {"mcp_servers", Hint{}},
+      {"container", Hint{}},
+      {"compaction", Hint{}},
+      {"diagnostics", Hint{}},
+      {"fallbacks", Hint{}},
+      {"fallback_credit_token", Hint{}},
+      {"inference_geo", Hint{}},
+      {"billing_policy", Hint{}},
+      {"cache_control", FieldType::kObject, ReadCacheControl, FieldPolicy::kLenient},
+      {"thread", FieldType::kAny, RefuseThread, FieldPolicy::kRefuse},
+  };
+  static const std::vector<std::string_view> sampling = {"temperature", "top_p", "top_k", "min_p", "seed", "stop"};
+  static const FieldTable<MessageRequest> table(
+      Join(Fields<MessageRequest>{{"stream", &MessageRequest::stream},
+                                  {"metadata", FieldType::kObject, ReadMetadata, FieldPolicy::kLenient},
+                                  {"output_config", output_config},
+                                  {"output_format", FieldType::kObject, ReadFormat}},  // of the beta
+           ContentRows(),
+           In(&MessageRequest::turn, Join(Fields<TurnSpec>{ModelField(), OutputTokensField("max_tokens")},
+                                          Renamed(Only(SamplingFields(), sampling), "stop", "stop_sequences"))),
+           In(&MessageRequest::reasoning, ReasoningFields()), hints, ForeignFields()));
+  return table;
 }
 
 Result<MessageRequest> ReadMessageRequest(const HttpRequest& request, const SessionTableOptions& options,
@@ -179,8 +196,7 @@ Result<MessageRequest> ReadMessageRequest(const HttpRequest& request, const Sess
   MessageRequest out;
   out.ignored = IgnoredFields(options.strict_requests);
   out.turn = StatelessTurn(options);
-  RETURN_IF_ERROR(ReadFields(
-      body, [&](const JsonValue& value, const std::string& key) { return ReadField(value, key, options, &out); }));
+  RETURN_IF_ERROR(MessageTable().Read(body, {options, &out.ignored}, &out));
   if (out.turn.input.empty()) return MissingParameter("messages");
   if (!counts_only && !out.turn.max_output_tokens) return MissingParameter("max_tokens");
   ClampOutput(options, "max_tokens", &out.turn, &out.ignored);
@@ -459,6 +475,11 @@ void AddAnthropicRoutes(Router& router, const ChatService& service) {
   router.Add("POST", "/v1/messages/count_tokens",
              [service](const HttpRequest& r, const Ids&) { return CountTokens(service, r); });
   RefuseBatches(router);
+}
+
+std::vector<RequestKind> AnthropicKinds() {
+  const std::vector<FieldInfo> fields = MessageTable().Describe();
+  return {{"POST /v1/messages", fields}, {"POST /v1/messages/count_tokens", fields}};
 }
 
 }  // namespace ringside

@@ -1,8 +1,5 @@
 #include "ws/chat/chat_completions.h"
 
-#include <algorithm>
-#include <map>
-
 #include "base/clock.h"
 #include "base/limits.h"
 #include "session/ids.h"
@@ -10,12 +7,13 @@
 #include "ws/chat/completion_format.h"
 #include "ws/chat/message_fields.h"
 #include "ws/chat/prompts.h"
+#include "ws/content/response_objects.h"
+#include "ws/content/tool_fields.h"
+#include "ws/content/tool_names.h"
+#include "ws/fields/common_fields.h"
+#include "ws/fields/field_readers.h"
 #include "ws/fields/ignored_report.h"
-#include "ws/openai/responses/responses_fields.h"
-#include "ws/openai/responses/responses_objects.h"
-#include "ws/openai/responses/responses_sampling.h"
-#include "ws/openai/tool_fields.h"
-#include "ws/openai/tool_names.h"
+#include "ws/fields/sampling_fields.h"
 
 namespace ringside {
 namespace {
@@ -29,73 +27,49 @@ struct ChatRequest : CompletionFields {
   bool has_messages = false;
 };
 
-/// Hints that are not followed, with the values that ask for nothing.
-const std::map<std::string, std::vector<std::string>, std::less<>>& Hints() {
-  static const std::map<std::string, std::vector<std::string>, std::less<>> hints = {
-      {"verbosity", {"medium"}},
-      {"prompt_cache_retention", {"in_memory", "24h"}},
-      {"prompt_cache_options", {}},
-      {"prediction", {}},
-      {"audio", {}},  // the voice; `modalities` selects audio
-      {"moderation", {}},
-  };
-  return hints;
+Status ReadChatMessages(const JsonValue& value, const std::string& param, const FieldContext& context,
+                        ChatRequest* request) {
+  request->has_messages = true;
+  return ReadMessages(value, param, ChatMessageRules(), 1, context.ignored, &request->turn.input);
 }
 
-Status ReadHint(const JsonValue& value, const std::string& param, const std::vector<std::string>& usual,
-                IgnoredFields* ignored) {
-  const bool asks = !value.is_string() || std::ranges::count(usual, value.string()) == 0;
-  return asks ? ignored->HintUnlessEmpty(value, param) : Status::Ok();
+/// The longest answer, by either of its names.
+Status ReadLength(const JsonValue& value, const std::string& param, const FieldContext& context, ChatRequest* request) {
+  static const Field<TurnSpec> row = OutputTokensField("max_tokens");
+  request->length_field = param;
+  return row.read(value, param, context, &request->turn);
 }
 
-Status ReadModalities(const JsonValue& value, const std::string& param) {
-  const bool text = value.is_array() && value.array().size() == 1 && value.array()[0].is_string() &&
-                    value.array()[0].string() == "text";
-  return text ? Status::Ok() : Unsupported(param, "modalities other than text");
-}
-
-/// The choice among `functions`, which are refused.
-Status ReadFunctionCallChoice(const JsonValue& value, const std::string& param) {
-  const bool none = value.is_string() && (value.string() == "none" || value.string() == "auto");
-  return none ? Status::Ok() : RequireEmpty(value, param);
-}
-
-Status ReadField(const JsonValue& value, const std::string& key, const SessionTableOptions& options,
-                 ChatRequest* request) {
+Status CheckMetadata(const JsonValue& value, const std::string& param, const FieldContext& context, void*) {
   Metadata unused;
-  IgnoredFields* const ignored = &request->ignored;
-  if (key == "messages") {
-    request->has_messages = true;
-    return ReadMessages(value, key, ChatMessageRules(), 1, ignored, &request->turn.input);
-  }
-  if (key == "max_completion_tokens") {
-    request->length_field = key;
-    return ReadOutputTokens(value, key, 1, &request->turn);
-  }
-  if (key == "logprobs") return ReadBool(value, key, &request->logprobs);
-  if (key == "top_logprobs") return ReadInteger(value, key, 0, limits::kMaxTopLogprobs, &request->top_logprobs);
-  if (key == "store") return ReadBool(value, key, &request->turn.store);
-  if (key == "tools") {
-    return ReadTools(value, key, ToolShape::kNested, /*strict_default=*/false, ignored, &request->turn.tools.emplace());
-  }
-  if (key == "tool_choice") return ReadToolChoice(value, key, ToolShape::kNested, &request->turn.choice());
-  if (key == "parallel_tool_calls") {
-    ToolChoice& choice = request->turn.choice();
-    RETURN_IF_ERROR(ReadBool(value, key, &choice.parallel));
-    choice.several &= choice.parallel;
-    return Status::Ok();
-  }
-  if (key == "metadata") return ReadAnswerMetadata(value, key, ignored, &unused);
-  if (key == "continue_final_message") return ReadBool(value, key, &request->continues);
-  if (key == "add_generation_prompt") return ReadBool(value, key, &request->opens);
-  if (key == "modalities") return ReadModalities(value, key);
-  if (key == "function_call") return ReadFunctionCallChoice(value, key);
-  if (key == "web_search_options") return ignored->Hint(key, "searching the web");  // {} asks for it, too
-  if (IsReasoningField(key)) return ReadReasoningField(value, key, key, ignored, &request->reasoning);
-  if (const auto hint = Hints().find(key); hint != Hints().end()) {
-    return ReadHint(value, key, hint->second, ignored);
-  }
-  return ReadCompletionField(value, key, options, request);
+  return ReadAnswerMetadata(value, param, context.ignored, &unused);
+}
+
+const FieldTable<ChatRequest>& ChatTable() {
+  static const FieldTable<ChatRequest> table(Join(
+      Fields<ChatRequest>{
+          {"messages", FieldType::kArray, ReadChatMessages},
+          {"max_tokens", FieldType::kInteger, ReadLength, FieldPolicy::kClamp, "at least 1, or -1"},
+          {"max_completion_tokens", AliasOf{"max_tokens"}},
+          {"logprobs", &ChatRequest::logprobs},
+          {"top_logprobs", &ChatRequest::top_logprobs, Range{0, limits::kMaxTopLogprobs}},
+          {"continue_final_message", &ChatRequest::continues},
+          {"add_generation_prompt", &ChatRequest::opens},
+          {"metadata", FieldType::kObject, CheckMetadata},
+          TextOnlyField("modalities", "modalities other than text"),
+          {"function_call", Refuse{{"none", "auto"}}},  // the choice among `functions`
+          {"web_search_options", Hint{.what = "searching the web", .even_empty = true}},
+          {"verbosity", Hint{{"medium"}}},
+          {"prompt_cache_retention", Hint{{"in_memory", "24h"}}},
+          {"prompt_cache_options", Hint{}},
+          {"prediction", Hint{}},
+          {"audio", Hint{}},  // the voice; `modalities` selects audio
+          {"moderation", Hint{}},
+      },
+      In(&ChatRequest::turn,
+         Join(Fields<TurnSpec>{{"store", &TurnSpec::store}}, ToolRows(ToolShape::kNested, /*strict_default=*/false))),
+      In(&ChatRequest::reasoning, ReasoningFields()), CompletionRows(), ForeignFields()));
+  return table;
 }
 
 Result<ChatRequest> ReadChatRequest(const HttpRequest& request, const SessionTableOptions& options) {
@@ -103,8 +77,7 @@ Result<ChatRequest> ReadChatRequest(const HttpRequest& request, const SessionTab
   ChatRequest out;
   out.ignored = IgnoredFields(options.strict_requests);
   out.turn = StatelessTurn(options);
-  RETURN_IF_ERROR(ReadFields(
-      body, [&](const JsonValue& value, const std::string& key) { return ReadField(value, key, options, &out); }));
+  RETURN_IF_ERROR(ChatTable().Read(body, {options, &out.ignored}, &out));
   ClampOutput(options, out.length_field, &out.turn, &out.ignored);
   RETURN_IF_ERROR(ChooseGuided(&out));
   if (!out.has_messages) return MissingParameter("messages");
@@ -234,6 +207,8 @@ class ChatFormat final : public CompletionFormat {
 };
 
 }  // namespace
+
+RequestKind ChatCompletionKind() { return {"POST /v1/chat/completions", ChatTable().Describe()}; }
 
 HttpResponse CreateChatCompletion(const ChatService& service, const HttpRequest& request) {
   const SessionTableOptions& options = service.table.options();

@@ -5,7 +5,7 @@
 #include "ws/chat/embeddings.h"
 #include "ws/chat/text_completions.h"
 #include "ws/chat/tokenize.h"
-#include "ws/openai/responses/responses_fields.h"
+#include "ws/fields/field_readers.h"
 
 namespace ringside {
 namespace {
@@ -42,6 +42,14 @@ void RegisterChatRoutes(Router& router, const ChatService& service, const Server
   RefuseStoredCompletions(router);
   AddAnthropicRoutes(router, service);
   AddOllamaRoutes(router, service, facts);
+}
+
+std::vector<RequestKind> ChatRequestKinds() {
+  std::vector<RequestKind> kinds = {ChatCompletionKind(), TextCompletionKind(), EmbeddingKind()};
+  for (const auto& more : {TokenizeKinds(), AnthropicKinds(), OllamaKinds()}) {
+    kinds.insert(kinds.end(), more.begin(), more.end());
+  }
+  return kinds;
 }
 
 }  // namespace ringside

@@ -2,14 +2,11 @@
 #pragma once
 
 #include <optional>
-#include <string>
-#include <string_view>
 
 #include "base/status.h"
-#include "session/table/session_table.h"
-#include "ws/fields/ignored_fields.h"
+#include "session/turn/turn_spec.h"
+#include "ws/fields/field_table.h"
 #include "ws/fields/reasoning_fields.h"
-#include "ws/json/json_value.h"
 
 namespace ringside {
 
@@ -27,9 +24,7 @@ struct CompletionFields {
 /// After all fields have been read: the answer has the form of `guided`, if there is one. kInvalidArgument
 /// (mutually_exclusive_parameters) where `response_format` asks for another.
 Status ChooseGuided(CompletionFields* fields);
-/// Reads a field, not null, that both faces have; ignores and reports any other. kInvalidArgument, kNotFound with
-/// `param`.
-Status ReadCompletionField(const JsonValue& value, const std::string& param, const SessionTableOptions& options,
-                           CompletionFields* fields);
+/// The rows that both faces have.
+const Fields<CompletionFields>& CompletionRows();
 
 }  // namespace ringside

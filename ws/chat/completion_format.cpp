@@ -1,7 +1,7 @@
 #include "ws/chat/completion_format.h"
 
+#include "ws/content/response_objects.h"
 #include "ws/fields/ignored_report.h"
-#include "ws/openai/responses/responses_objects.h"
 
 namespace ringside {
 namespace {

@@ -11,8 +11,9 @@
 #include "base/base64.h"
 #include "ws/chat/message_fields.h"
 #include "ws/chat/prompts.h"
+#include "ws/fields/common_fields.h"
+#include "ws/fields/field_readers.h"
 #include "ws/fields/ignored_report.h"
-#include "ws/openai/responses/responses_fields.h"
 
 namespace ringside {
 namespace {
@@ -26,24 +27,31 @@ struct OpenAiEmbeddingRequest : EmbeddingRequest {
   bool base64 = false;
 };
 
-Status ReadEncoding(const JsonValue& value, const std::string& param, bool* base64) {
+Status ReadEncoding(const JsonValue& value, const std::string& param, const FieldContext&,
+                    OpenAiEmbeddingRequest* request) {
   std::string name;
   RETURN_IF_ERROR(ReadString(value, param, &name));
   if (name != "float" && name != "base64") {
     return InvalidArgument("'encoding_format' is 'float' or 'base64'.", param, "invalid_value");
   }
-  *base64 = name == "base64";
+  request->base64 = name == "base64";
   return Status::Ok();
 }
 
-Status ReadField(const JsonValue& value, const std::string& key, const SessionTableOptions& options,
+Status ReadInput(const JsonValue& value, const std::string& param, const FieldContext&,
                  OpenAiEmbeddingRequest* request) {
-  if (key == "model") return ReadModel(value, key, options, &request->turn.adapter);
-  if (key == "input") return ReadPrompts(value, key, kMaxEmbeddedTexts, &request->texts);
-  if (key == "encoding_format") return ReadEncoding(value, key, &request->base64);
-  if (key == "dimensions") return ReadInteger(value, key, 1, INT32_MAX, &request->dimensions);
-  if (key == "user") return value.is_string() ? Status::Ok() : request->ignored.Hint(key, "such a 'user'");
-  return request->ignored.UnknownOfRequest(value, key);
+  return ReadPrompts(value, param, kMaxEmbeddedTexts, &request->texts);
+}
+
+const FieldTable<OpenAiEmbeddingRequest>& EmbeddingTable() {
+  static const FieldTable<OpenAiEmbeddingRequest> table(Join(
+      Fields<OpenAiEmbeddingRequest>{
+          {"input", FieldType::kString | FieldType::kArray, ReadInput},
+          {"encoding_format", FieldType::kString, ReadEncoding, FieldPolicy::kRead, "float, base64"},
+          {"dimensions", &OpenAiEmbeddingRequest::dimensions, Range{1, INT32_MAX}},
+          LabelField("user")},
+      In(&OpenAiEmbeddingRequest::turn, Fields<TurnSpec>{ModelField()}), ForeignFields()));
+  return table;
 }
 
 Result<OpenAiEmbeddingRequest> ReadRequest(const HttpRequest& request, const SessionTableOptions& options) {
@@ -51,8 +59,7 @@ Result<OpenAiEmbeddingRequest> ReadRequest(const HttpRequest& request, const Ses
   OpenAiEmbeddingRequest out;
   out.ignored = IgnoredFields(options.strict_requests);
   out.turn = StatelessTurn(options);
-  RETURN_IF_ERROR(ReadFields(
-      body, [&](const JsonValue& value, const std::string& key) { return ReadField(value, key, options, &out); }));
+  RETURN_IF_ERROR(EmbeddingTable().Read(body, {options, &out.ignored}, &out));
   return out;
 }
 
@@ -140,6 +147,8 @@ HttpResponse AnswerEmbeddings(const ChatService& service, const HttpRequest& ask
   HttpResponse answer = AnswerStateless(service, asked, std::move(answers), std::move(writer));
   return Reported(std::move(answer), service.table.options(), asked, request.ignored.names());
 }
+
+RequestKind EmbeddingKind() { return {"POST /v1/embeddings", EmbeddingTable().Describe()}; }
 
 HttpResponse CreateEmbeddings(const ChatService& service, const HttpRequest& request) {
   const SessionTableOptions& options = service.table.options();

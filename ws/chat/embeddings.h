@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "ws/chat/stateless_answers.h"
+#include "ws/fields/field_info.h"
 #include "ws/fields/ignored_fields.h"
 #include "ws/json/json_writer.h"
 #include "ws/transport/http/http.h"
@@ -45,5 +46,6 @@ std::vector<float> UnitVector(const Response& response);
 void WriteVector(JsonWriter& json, const std::vector<float>& vector);
 
 HttpResponse CreateEmbeddings(const ChatService& service, const HttpRequest& request);
+RequestKind EmbeddingKind();
 
 }  // namespace ringside

@@ -3,9 +3,10 @@
 #include <algorithm>
 
 #include "session/ids.h"
+#include "ws/content/tool_fields.h"
+#include "ws/fields/common_fields.h"
+#include "ws/fields/field_readers.h"
 #include "ws/fields/rotating_headers.h"
-#include "ws/openai/responses/responses_fields.h"
-#include "ws/openai/tool_fields.h"
 
 namespace ringside {
 namespace {
@@ -192,23 +193,6 @@ Status ReadMessages(const JsonValue& value, const std::string& param, const Mess
     out->push_back(std::move(item));
   }
   return Status::Ok();
-}
-
-Result<JsonValue> ReadBody(const HttpRequest& request) {
-  ASSIGN_OR_RETURN(JsonValue body, ParseJson(request.body));
-  if (!body.is_object()) return WrongType(body, "body", "an object");
-  return body;
-}
-
-Status ReadModel(const JsonValue& value, const std::string& param, const SessionTableOptions& options,
-                 std::optional<std::string>* adapter) {
-  std::string name;
-  RETURN_IF_ERROR(ReadString(value, param, &name));
-  constexpr std::string_view kLatest = ":latest";
-  const bool known = name == options.model_name || options.NumberOfAdapter(name);
-  std::string_view asked = name;
-  if (!known && asked.ends_with(kLatest)) asked.remove_suffix(kLatest.size());
-  return ReadModelName(asked, param, options, adapter);
 }
 
 TurnSpec StatelessTurn(const SessionTableOptions& options) {

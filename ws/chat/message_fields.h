@@ -1,30 +1,26 @@
-// Messages of stateless requests, as each face spells them, and the fields that several faces have. Errors name the
-// field. Pure; any thread.
+// Messages of stateless requests, as each face spells them. Errors name the field. Pure; any thread.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/status.h"
 #include "session/table/session_table.h"
-#include "ws/fields/field_readers.h"
-#include "ws/fields/ignored_fields.h"
+#include "ws/fields/common_fields.h"
 #include "ws/json/json_value.h"
-#include "ws/transport/http/http.h"
 
 namespace ringside {
 
 /// What a message may look like.
 struct MessageRules {
   std::vector<std::string_view> roles;
-  std::vector<std::string_view> empty;    // fields that must be empty: what we lack and would change the meaning
-  std::vector<std::string_view> hints;    // fields that are ignored, and reported unless they are empty
+  std::vector<std::string_view> empty;      // fields that must be empty: what we lack and would change the meaning
+  std::vector<std::string_view> hints;      // fields that are ignored, and reported unless they are empty
   std::vector<std::string_view> reasoning;  // fields with an assistant's reasoning; the first one is read
-  std::vector<std::string_view> ignored;  // fields without effect, which need no report
-  bool tools = false;                     // there are messages of the role "tool", and "tool_calls" in the assistant's
-  bool names = false;                     // who speaks may have a "name", which no template tells
+  std::vector<std::string_view> ignored;    // fields without effect, which need no report
+  bool tools = false;  // there are messages of the role "tool", and "tool_calls" in the assistant's
+  bool names = false;  // who speaks may have a "name", which no template tells
 };
 
 /// Messages as OpenAI's chats have them.
@@ -44,19 +40,6 @@ Status ReadTextPart(const JsonValue& part, const std::string& param, const Messa
 /// The text of a string or of text parts.
 Status ReadText(const JsonValue& value, const std::string& param, const MessageRules& rules, IgnoredFields* ignored,
                 NewItem* out);
-/// The body of a request: a JSON object.
-Result<JsonValue> ReadBody(const HttpRequest& request);
-/// read(value, key) of each field of a body that is not null.
-template <class Read>
-Status ReadFields(const JsonValue& body, const Read& read) {
-  for (const auto& [key, value] : body.object()) {
-    if (!value.is_null()) RETURN_IF_ERROR(read(value, key));
-  }
-  return Status::Ok();
-}
-/// ReadModelName of a string, perhaps with ":latest" behind the name.
-Status ReadModel(const JsonValue& value, const std::string& param, const SessionTableOptions& options,
-                 std::optional<std::string>* adapter);
 /// A turn of a request without anything said yet.
 TurnSpec StatelessTurn(const SessionTableOptions& options);
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "engine/text/detokenizer.h"
-#include "ws/openai/responses/responses_fields.h"
+#include "ws/fields/field_readers.h"
 
 namespace ringside {
 namespace {

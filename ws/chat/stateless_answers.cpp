@@ -7,8 +7,8 @@
 
 #include "base/limits.h"
 #include "session/ids.h"
+#include "ws/content/event_numbering.h"
 #include "ws/fields/timeline_key.h"
-#include "ws/openai/responses/responses_events.h"
 
 namespace ringside {
 namespace {

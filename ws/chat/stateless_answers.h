@@ -9,8 +9,8 @@
 #include "base/limits.h"
 #include "session/table/session_table.h"
 #include "ws/chat/answer_writer.h"
-#include "ws/openai/responses/responses.h"
 #include "ws/transport/http/http.h"
+#include "ws/transport/run_on_worker.h"
 
 namespace ringside {
 

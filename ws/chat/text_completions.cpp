@@ -14,9 +14,10 @@
 #include "ws/chat/completion_format.h"
 #include "ws/chat/message_fields.h"
 #include "ws/chat/prompts.h"
+#include "ws/fields/common_fields.h"
+#include "ws/fields/field_readers.h"
 #include "ws/fields/ignored_report.h"
-#include "ws/openai/responses/responses_fields.h"
-#include "ws/openai/responses/responses_sampling.h"
+#include "ws/fields/sampling_fields.h"
 
 namespace ringside {
 namespace {
@@ -36,16 +37,20 @@ Status CheckBestOf(TextRequest* request) {
   return InvalidArgument("'best_of' is at least 'n'.", "best_of", "invalid_value");
 }
 
-Status ReadField(const JsonValue& value, const std::string& key, const SessionTableOptions& options,
-                 TextRequest* request) {
-  if (key == "prompt") return ReadPrompts(value, key, kMaxChoices, &request->prompts);
-  if (key == "echo") return ReadBool(value, key, &request->echo);
-  if (key == "add_special_tokens") return ReadBool(value, key, &request->begins);
-  if (key == "logprobs") return ReadInteger(value, key, 0, limits::kMaxTopLogprobs, &request->logprobs);
-  if (key == "suffix") return RequireEmpty(value, key);
-  if (key == "best_of") return ReadInteger(value, key, 1, INT64_MAX, &request->best_of);
-  if (key == "max_tokens") return ReadOutputTokens(value, key, 0, &request->turn);
-  return ReadCompletionField(value, key, options, request);
+Status ReadPrompt(const JsonValue& value, const std::string& param, const FieldContext&, TextRequest* request) {
+  return ReadPrompts(value, param, kMaxChoices, &request->prompts);
+}
+
+const FieldTable<TextRequest>& TextTable() {
+  static const FieldTable<TextRequest> table(Join(
+      Fields<TextRequest>{{"prompt", FieldType::kString | FieldType::kArray, ReadPrompt},
+                          {"echo", &TextRequest::echo},
+                          {"add_special_tokens", &TextRequest::begins},
+                          {"logprobs", &TextRequest::logprobs, Range{0, limits::kMaxTopLogprobs}},
+                          {"suffix", Refuse{}},
+                          {"best_of", &TextRequest::best_of, Range{1}}},
+      In(&TextRequest::turn, Fields<TurnSpec>{OutputTokensField("max_tokens", 0)}), CompletionRows(), ForeignFields()));
+  return table;
 }
 
 Result<TextRequest> ReadTextRequest(const HttpRequest& request, const SessionTableOptions& options) {
@@ -53,8 +58,7 @@ Result<TextRequest> ReadTextRequest(const HttpRequest& request, const SessionTab
   TextRequest out;
   out.ignored = IgnoredFields(options.strict_requests);
   out.turn = StatelessTurn(options);
-  RETURN_IF_ERROR(ReadFields(
-      body, [&](const JsonValue& value, const std::string& key) { return ReadField(value, key, options, &out); }));
+  RETURN_IF_ERROR(TextTable().Read(body, {options, &out.ignored}, &out));
   ClampOutput(options, "max_tokens", &out.turn, &out.ignored);
   RETURN_IF_ERROR(ChooseGuided(&out));
   RETURN_IF_ERROR(CheckBestOf(&out));
@@ -208,6 +212,8 @@ std::string TextOf(const RawPrompt& prompt, const Tokenizer& tokenizer) {
 }
 
 }  // namespace
+
+RequestKind TextCompletionKind() { return {"POST /v1/completions", TextTable().Describe()}; }
 
 HttpResponse CreateTextCompletion(const ChatService& service, const HttpRequest& request) {
   const SessionTableOptions& options = service.table.options();

@@ -6,10 +6,11 @@
 #include "session/turn/turn_input.h"
 #include "ws/chat/message_fields.h"
 #include "ws/chat/prompts.h"
+#include "ws/content/tool_fields.h"
+#include "ws/fields/common_fields.h"
+#include "ws/fields/field_readers.h"
 #include "ws/fields/ignored_report.h"
 #include "ws/json/json_writer.h"
-#include "ws/openai/responses/responses_fields.h"
-#include "ws/openai/tool_fields.h"
 
 namespace ringside {
 namespace {
@@ -23,37 +24,72 @@ struct TokenizeRequest {
   bool names = false;            // the answer includes the tokens' spellings
 };
 
-Status ReadField(const JsonValue& value, const std::string& key, const SessionTableOptions& options,
-                 TokenizeRequest* request) {
-  IgnoredFields* const ignored = &request->ignored;
-  const auto turn = [&]() -> TurnSpec& {
-    return request->turn ? *request->turn : request->turn.emplace(StatelessTurn(options));
-  };
-  std::optional<std::string> any;  // adapters have the model's tokens
-  if (key == "model") return ReadModel(value, key, options, &any);
-  if (key == "messages") return ReadMessages(value, key, ChatMessageRules(), 1, ignored, &turn().input);
-  if (key == "tools") {
-    return ReadTools(value, key, ToolShape::kNested, /*strict_default=*/false, ignored, &turn().tools.emplace());
-  }
-  if (key == "add_generation_prompt") return ReadBool(value, key, &request->opens);
-  if (key == "return_token_strs") return ReadBool(value, key, &request->names);
-  if (key == "add_special_tokens" || key == "add_special") return ReadBool(value, key, &request->begins.emplace());
-  if (key != "prompt" && key != "content") return ignored->UnknownOfRequest(value, key);
+TurnSpec& TurnOf(const SessionTableOptions& options, TokenizeRequest* request) {
+  return request->turn ? *request->turn : request->turn.emplace(StatelessTurn(options));
+}
+
+Status ReadText(const JsonValue& value, const std::string& param, const FieldContext&, TokenizeRequest* request) {
   std::string given;
-  RETURN_IF_ERROR(ReadString(value, key, &given));
+  RETURN_IF_ERROR(ReadString(value, param, &given));
   if (request->text && *request->text != given) {
-    return InvalidArgument("'prompt' and 'content' are two names of one text.", key, "mutually_exclusive_parameters");
+    return InvalidArgument("'prompt' and 'content' are two names of one text.", param, "mutually_exclusive_parameters");
   }
   request->text = std::move(given);
   return Status::Ok();
+}
+
+Status ReadChat(const JsonValue& value, const std::string& param, const FieldContext& context,
+                TokenizeRequest* request) {
+  return ReadMessages(value, param, ChatMessageRules(), 1, context.ignored, &TurnOf(context.options, request).input);
+}
+
+Status ReadChatTools(const JsonValue& value, const std::string& param, const FieldContext& context,
+                     TokenizeRequest* request) {
+  return ReadTools(value, param, ToolShape::kNested, /*strict_default=*/false, context.ignored,
+                   &TurnOf(context.options, request).tools.emplace());
+}
+
+/// Adapters have the model's tokens.
+Status CheckModel(const JsonValue& value, const std::string& param, const FieldContext& context, void*) {
+  std::optional<std::string> any;
+  return ReadModel(value, param, context.options, &any);
+}
+
+const FieldTable<TokenizeRequest>& TokenizeTable() {
+  static const FieldTable<TokenizeRequest> table(
+      Join(Fields<TokenizeRequest>{{"model", FieldType::kString, CheckModel},
+                                   {"prompt", FieldType::kString, ReadText},
+                                   {"content", AliasOf{"prompt"}},
+                                   {"messages", FieldType::kArray, ReadChat},
+                                   {"tools", FieldType::kArray, ReadChatTools},
+                                   {"add_generation_prompt", &TokenizeRequest::opens},
+                                   {"return_token_strs", &TokenizeRequest::names},
+                                   {"add_special_tokens", &TokenizeRequest::begins},
+                                   {"add_special", AliasOf{"add_special_tokens"}}},
+           ForeignFields()));
+  return table;
+}
+
+struct DetokenizeRequest {
+  std::optional<std::vector<TokenId>> ids;
+};
+
+Status ReadIds(const JsonValue& value, const std::string& param, const FieldContext&, DetokenizeRequest* request) {
+  return ReadTokenIds(value, param, &request->ids.emplace());
+}
+
+const FieldTable<DetokenizeRequest>& DetokenizeTable() {
+  static const FieldTable<DetokenizeRequest> table(
+      Join(Fields<DetokenizeRequest>{{"model", FieldType::kString, CheckModel}, {"tokens", FieldType::kArray, ReadIds}},
+           ForeignFields()));
+  return table;
 }
 
 Result<TokenizeRequest> ReadTokenizeRequest(const HttpRequest& request, const SessionTableOptions& options) {
   ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
   TokenizeRequest out;
   out.ignored = IgnoredFields(options.strict_requests);
-  RETURN_IF_ERROR(ReadFields(
-      body, [&](const JsonValue& value, const std::string& key) { return ReadField(value, key, options, &out); }));
+  RETURN_IF_ERROR(TokenizeTable().Read(body, {options, &out.ignored}, &out));
   if (out.turn && out.text) {
     return InvalidArgument("'messages' and a text are two prompts.", "messages", "mutually_exclusive_parameters");
   }
@@ -112,13 +148,10 @@ HttpResponse Detokenize(const ChatService& service, const HttpRequest& request) 
   const Result<JsonValue> body = ReadBody(request);
   if (!body.ok()) return ErrorResponse(body.status());
   IgnoredFields ignored(options.strict_requests);
-  std::optional<std::vector<TokenId>> ids;
-  const Status read = ReadFields(*body, [&](const JsonValue& value, const std::string& key) {
-    std::optional<std::string> any;
-    if (key == "model") return ReadModel(value, key, options, &any);
-    return key == "tokens" ? ReadTokenIds(value, key, &ids.emplace()) : ignored.UnknownOfRequest(value, key);
-  });
+  DetokenizeRequest asked;
+  const Status read = DetokenizeTable().Read(*body, {options, &ignored}, &asked);
   if (!read.ok()) return ErrorResponse(read);
+  const std::optional<std::vector<TokenId>>& ids = asked.ids;
   if (!ids) return ErrorResponse(MissingParameter("tokens"));
   const Tokenizer& tokenizer = service.table.tokenizer();
   for (const TokenId id : *ids) {
@@ -140,6 +173,12 @@ HttpResponse ApplyTemplate(const ChatService& service, const HttpRequest& reques
   JsonWriter json;
   json.BeginObject().Field("prompt", TextOfTokens(*ids, service.table.tokenizer()));
   return Whole(json, service, request, read->ignored);
+}
+
+std::vector<RequestKind> TokenizeKinds() {
+  const std::vector<FieldInfo> fields = TokenizeTable().Describe();
+  return {
+      {"POST /tokenize", fields}, {"POST /apply-template", fields}, {"POST /detokenize", DetokenizeTable().Describe()}};
 }
 
 }  // namespace ringside

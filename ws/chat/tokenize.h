@@ -2,7 +2,10 @@
 // workers.
 #pragma once
 
+#include <vector>
+
 #include "ws/chat/stateless_answers.h"
+#include "ws/fields/field_info.h"
 #include "ws/transport/http/http.h"
 
 namespace ringside {
@@ -15,5 +18,6 @@ HttpResponse Tokenize(const ChatService& service, const HttpRequest& request);
 HttpResponse Detokenize(const ChatService& service, const HttpRequest& request);
 /// POST /apply-template: the text that the model reads of `messages`.
 HttpResponse ApplyTemplate(const ChatService& service, const HttpRequest& request);
+std::vector<RequestKind> TokenizeKinds();
 
 }  // namespace ringside

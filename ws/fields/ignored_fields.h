@@ -24,11 +24,8 @@ class IgnoredFields {
   /// `strict` (--strict-requests): every call below refuses instead. `prefix`: left out of the reported names.
   explicit IgnoredFields(bool strict = false, std::string prefix = "") : strict_(strict), prefix_(std::move(prefix)) {}
 
-  /// A field that no reader knows, inside an object. ERRORS: unknown_parameter if strict.
+  /// A field that no table knows. ERRORS: unknown_parameter if strict.
   Status Unknown(std::string_view param);
-  /// As Unknown, for a field of the request itself. ERRORS: also unsupported_value for the fields of other servers that
-  /// would change the answer (a grammar, a template, documents), unless `value` is empty.
-  Status UnknownOfRequest(const JsonValue& value, std::string_view param);
   /// A known field whose value is not followed and could not change the answer. `what`: for the error.
   /// ERRORS: unsupported_value if strict.
   Status Hint(std::string_view param, std::string_view what);

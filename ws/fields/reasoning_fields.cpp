@@ -12,8 +12,8 @@ namespace {
 
 using Mode = ReasoningSpec::Mode;
 
-Status NotUnderstood(const std::string& param, IgnoredFields* ignored) {
-  return ignored->Hint(param, "this '" + param + "'");
+Status NotUnderstood(const std::string& param, const FieldContext& context) {
+  return context.ignored->Hint(param, "this '" + param + "'");
 }
 
 void SetMode(Mode mode, const std::string& param, ReasoningRequest* out) {
@@ -22,16 +22,16 @@ void SetMode(Mode mode, const std::string& param, ReasoningRequest* out) {
 }
 
 /// true or false.
-Status Switch(const JsonValue& value, const std::string& param, IgnoredFields* ignored, ReasoningRequest* out) {
-  if (!value.is_bool()) return NotUnderstood(param, ignored);
+Status Switch(const JsonValue& value, const std::string& param, const FieldContext& context, ReasoningRequest* out) {
+  if (!value.is_bool()) return NotUnderstood(param, context);
   SetMode(value.boolean() ? Mode::kOn : Mode::kOff, param, out);
   return Status::Ok();
 }
 
 /// Tokens; -1 = no limit.
-Status Budget(const JsonValue& value, const std::string& param, IgnoredFields* ignored, ReasoningRequest* out) {
+Status Budget(const JsonValue& value, const std::string& param, const FieldContext& context, ReasoningRequest* out) {
   int64_t tokens = 0;
-  if (!ReadInteger(value, param, -1, INT32_MAX, &tokens).ok()) return NotUnderstood(param, ignored);
+  if (!ReadInteger(value, param, -1, INT32_MAX, &tokens).ok()) return NotUnderstood(param, context);
   if (tokens < 0) return Status::Ok();
   out->spec.budget_tokens = tokens;
   out->budget_field = param;
@@ -39,64 +39,47 @@ Status Budget(const JsonValue& value, const std::string& param, IgnoredFields* i
 }
 
 /// Ollama's: a switch or a level.
-Status Think(const JsonValue& value, const std::string& param, IgnoredFields* ignored, ReasoningRequest* out) {
-  return value.is_bool() ? Switch(value, param, ignored, out) : ReadReasoningEffort(value, param, ignored, out);
+Status Think(const JsonValue& value, const std::string& param, const FieldContext& context, ReasoningRequest* out) {
+  return value.is_bool() ? Switch(value, param, context, out) : ReadReasoningEffort(value, param, context, out);
 }
 
-/// Anthropic's {"type", "budget_tokens"?, "display"?}.
-Status Thinking(const JsonValue& value, const std::string& param, IgnoredFields* ignored, ReasoningRequest* out) {
-  if (!value.is_object()) return Switch(value, param, ignored, out);
+/// The type of Anthropic's object, which is the mode's field as a whole.
+Status ThinkingType(const JsonValue& value, const std::string& param, const FieldContext& context,
+                    ReasoningRequest* out) {
   static const std::map<std::string, Mode, std::less<>> modes = {{"enabled", Mode::kOn},
                                                                  {"adaptive", Mode::kDefault},
                                                                  {"auto", Mode::kDefault},
                                                                  {"between_tools", Mode::kDefault},
                                                                  {"disabled", Mode::kOff}};
-  for (const auto& [key, field] : value.object()) {
-    if (field.is_null()) continue;
-    const std::string at = param + "." + key;
-    if (key == "type") {
-      const auto mode = modes.find(field.string());
-      if (mode == modes.end()) return NotUnderstood(at, ignored);
-      SetMode(mode->second, param, out);
-    } else if (key == "budget_tokens") {
-      RETURN_IF_ERROR(Budget(field, at, ignored, out));
-    } else if (key == "display" && (field.string() == "omitted" || field.string() == "summarized")) {
-      out->hidden = field.string() == "omitted";
-    } else {
-      RETURN_IF_ERROR(ignored->Unknown(at));
-    }
-  }
+  const auto mode = modes.find(value.string());
+  if (mode == modes.end()) return NotUnderstood(param, context);
+  SetMode(mode->second, param.substr(0, param.rfind('.')), out);
   return Status::Ok();
 }
 
-/// The object of the Responses API, with the members that OpenRouter adds to it.
-Status Reasoning(const JsonValue& value, const std::string& param, IgnoredFields* ignored, ReasoningRequest* out) {
-  if (!value.is_object()) return Switch(value, param, ignored, out);
+Status Display(const JsonValue& value, const std::string& param, const FieldContext& context, ReasoningRequest* out) {
+  const bool omitted = value.string() == "omitted";
+  if (!omitted && value.string() != "summarized") return NotUnderstood(param, context);
+  out->hidden = omitted;
+  return Status::Ok();
+}
+
+Status Exclude(const JsonValue& value, const std::string& param, const FieldContext& context, ReasoningRequest* out) {
+  if (!value.is_bool()) return NotUnderstood(param, context);
+  out->hidden = value.boolean();
+  return Status::Ok();
+}
+
+Status Summary(const JsonValue& value, const std::string& param, const FieldContext& context, ReasoningRequest* out) {
   static constexpr std::string_view kSummaries[] = {"auto", "concise", "detailed"};
-  for (const auto& [key, field] : value.object()) {
-    if (field.is_null()) continue;
-    const std::string at = param + "." + key;
-    if (key == "effort") {
-      RETURN_IF_ERROR(ReadReasoningEffort(field, at, ignored, out));
-    } else if (key == "enabled") {
-      RETURN_IF_ERROR(Switch(field, at, ignored, out));
-    } else if (key == "max_tokens") {
-      RETURN_IF_ERROR(Budget(field, at, ignored, out));
-    } else if (key == "exclude" && field.is_bool()) {
-      out->hidden = field.boolean();
-    } else if (key == "summary" || key == "generate_summary") {
-      const bool known = std::ranges::find(kSummaries, field.string()) != std::end(kSummaries);
-      if (known) out->summary = field.string();
-      if (!known) RETURN_IF_ERROR(NotUnderstood(at, ignored));
-    } else {
-      RETURN_IF_ERROR(ignored->Hint(at, "'" + at + "'"));
-    }
-  }
+  if (std::ranges::find(kSummaries, value.string()) == std::end(kSummaries)) return NotUnderstood(param, context);
+  out->summary = value.string();
   return Status::Ok();
 }
 
-Status TemplateKwargs(const JsonValue& value, const std::string& param, IgnoredFields* ignored, ReasoningRequest* out) {
-  if (!value.is_object()) return NotUnderstood(param, ignored);
+Status TemplateKwargs(const JsonValue& value, const std::string& param, const FieldContext& context,
+                      ReasoningRequest* out) {
+  if (!value.is_object()) return NotUnderstood(param, context);
   if (value.object().empty()) return Status::Ok();
   JsonWriter json;
   WriteJson(json, value);
@@ -106,61 +89,77 @@ Status TemplateKwargs(const JsonValue& value, const std::string& param, IgnoredF
 }
 
 /// Whether the text of the reasoning is sent.
-Status Include(const JsonValue& value, const std::string& param, IgnoredFields* ignored, ReasoningRequest* out) {
-  if (!value.is_bool()) return NotUnderstood(param, ignored);
+Status Include(const JsonValue& value, const std::string& param, const FieldContext& context, ReasoningRequest* out) {
+  if (!value.is_bool()) return NotUnderstood(param, context);
   out->hidden = !value.boolean();
   return Status::Ok();
 }
 
 /// llama-server's. Reasoning is always separate from the answer here.
-Status Format(const JsonValue& value, const std::string& param, IgnoredFields* ignored, ReasoningRequest*) {
+Status Format(const JsonValue& value, const std::string& param, const FieldContext& context, ReasoningRequest*) {
   const bool separate = value.string() == "auto" || value.string() == "deepseek";
-  return separate ? Status::Ok() : NotUnderstood(param, ignored);
+  return separate ? Status::Ok() : NotUnderstood(param, context);
 }
 
-using Reader = Status (*)(const JsonValue&, const std::string&, IgnoredFields*, ReasoningRequest*);
+constexpr FieldPolicy kLenient = FieldPolicy::kLenient;
+constexpr FieldType kSwitch = FieldType::kBool, kLevel = FieldType::kString, kTokens = FieldType::kInteger;
 
-const std::map<std::string, Reader, std::less<>>& Readers() {
-  static const std::map<std::string, Reader, std::less<>> readers = {
-      {"reasoning_effort", ReadReasoningEffort},
-      {"reasoning", Reasoning},
-      {"thinking", Thinking},
-      {"think", Think},
-      {"enable_thinking", Switch},
-      {"thinking_budget", Budget},
-      {"thinking_budget_tokens", Budget},
-      {"thinking_token_budget", Budget},
-      {"reasoning_budget", Budget},
-      {"chat_template_kwargs", TemplateKwargs},
-      {"include_reasoning", Include},
-      {"reasoning_format", Format},
-  };
-  return readers;
+using Table = FieldTable<ReasoningRequest>;
+
+/// An object with a table, or else a switch.
+FieldReader<ReasoningRequest> ObjectOrSwitch(const Table& members) {
+  return
+      [members](const JsonValue& value, const std::string& param, const FieldContext& context, ReasoningRequest* out) {
+        return value.is_object() ? members.Read(value, context, out, param + ".") : Switch(value, param, context, out);
+      };
+}
+
+/// The object of the Responses API, with the members that OpenRouter adds to it.
+Table ReasoningMembers() {
+  return Table({{"effort", kLevel, ReadReasoningEffort, kLenient},
+                {"enabled", kSwitch, Switch, kLenient},
+                {"max_tokens", kTokens, Budget, kLenient, "at least -1"},
+                {"exclude", kSwitch, Exclude, kLenient},
+                {"summary", kLevel, Summary, kLenient, "auto, concise, detailed"},
+                {"generate_summary", AliasOf{"summary"}}});
+}
+
+/// Anthropic's object.
+Table ThinkingMembers() {
+  return Table({{"type", kLevel, ThinkingType, kLenient, "enabled, adaptive, auto, between_tools, disabled"},
+                {"budget_tokens", kTokens, Budget, kLenient, "at least -1"},
+                {"display", kLevel, Display, kLenient, "omitted, summarized"}});
 }
 
 }  // namespace
 
-std::vector<std::string> ReasoningFields() {
-  std::vector<std::string> fields;
-  for (const auto& [field, reader] : Readers()) fields.push_back(field);
-  return fields;
+const Fields<ReasoningRequest>& ReasoningFields() {
+  static const Table reasoning = ReasoningMembers(), thinking = ThinkingMembers();
+  static const Fields<ReasoningRequest> rows = {
+      {"reasoning_effort", kLevel, ReadReasoningEffort, kLenient},
+      {"reasoning", FieldType::kObject | kSwitch, ObjectOrSwitch(reasoning), kLenient, reasoning},
+      {"thinking", FieldType::kObject | kSwitch, ObjectOrSwitch(thinking), kLenient, thinking},
+      {"think", kSwitch | kLevel, Think, kLenient},
+      {"enable_thinking", kSwitch, Switch, kLenient},
+      {"thinking_budget", kTokens, Budget, kLenient, "at least -1"},
+      {"thinking_budget_tokens", kTokens, Budget, kLenient, "at least -1"},
+      {"thinking_token_budget", kTokens, Budget, kLenient, "at least -1"},
+      {"reasoning_budget", kTokens, Budget, kLenient, "at least -1"},
+      {"chat_template_kwargs", FieldType::kObject, TemplateKwargs, kLenient},
+      {"include_reasoning", kSwitch, Include, kLenient},
+      {"reasoning_format", kLevel, Format, kLenient, "auto, deepseek"},
+  };
+  return rows;
 }
 
-bool IsReasoningField(std::string_view key) { return Readers().find(key) != Readers().end(); }
-
-Status ReadReasoningField(const JsonValue& value, std::string_view key, const std::string& param,
-                          IgnoredFields* ignored, ReasoningRequest* out) {
-  return Readers().find(key)->second(value, param, ignored, out);
-}
-
-Status ReadReasoningEffort(const JsonValue& value, const std::string& param, IgnoredFields* ignored,
+Status ReadReasoningEffort(const JsonValue& value, const std::string& param, const FieldContext& context,
                            ReasoningRequest* out) {
   static constexpr std::string_view kEfforts[] = {"minimal", "low", "medium", "high", "xhigh", "max"};
   if (value.string() == "none") {
     SetMode(Mode::kOff, param, out);
     return Status::Ok();
   }
-  if (std::ranges::find(kEfforts, value.string()) == std::end(kEfforts)) return NotUnderstood(param, ignored);
+  if (std::ranges::find(kEfforts, value.string()) == std::end(kEfforts)) return NotUnderstood(param, context);
   out->spec.effort = value.string();
   out->effort_field = param;
   return Status::Ok();

@@ -19,6 +19,10 @@ class JsonValue {
   enum class Kind { kNull, kBool, kInteger, kNumber, kString, kArray, kObject };
   using Member = std::pair<std::string, JsonValue>;
 
+  JsonValue() = default;
+  /// A string.
+  explicit JsonValue(std::string text) : value_(std::move(text)) {}
+
   Kind kind() const { return static_cast<Kind>(value_.index()); }
   bool is_null() const { return kind() == Kind::kNull; }
   bool is_bool() const { return kind() == Kind::kBool; }

@@ -1,10 +1,11 @@
 #include "ws/openai/conversations.h"
 
 #include "base/limits.h"
+#include "ws/content/item_fields.h"
+#include "ws/content/response_objects.h"
+#include "ws/fields/common_fields.h"
 #include "ws/fields/ignored_report.h"
 #include "ws/json/json_writer.h"
-#include "ws/openai/responses/responses_fields.h"
-#include "ws/openai/responses/responses_objects.h"
 #include "ws/openai/responses/responses_paging.h"
 
 namespace ringside {
@@ -12,11 +13,61 @@ namespace {
 
 constexpr size_t kMaxTurnsOfMemory = 256;  // told by one answer
 
-// The body as an object; an empty body is {}.
-Result<JsonValue> ReadBody(const HttpRequest& request) {
-  ASSIGN_OR_RETURN(JsonValue body, ParseJson(request.body.empty() ? std::string_view("{}") : request.body));
-  if (!body.is_object()) return WrongType(body, "body", "an object");
-  return body;
+/// The fields of all requests; each kind has a part.
+struct ConversationRequest {
+  Metadata metadata;
+  WindowOverrides window;
+  std::vector<NewItem> items;
+  std::optional<std::string> previous_item_id;
+};
+
+Status ReadConversationMetadata(const JsonValue& value, const std::string& param, const FieldContext&,
+                                ConversationRequest* request) {
+  return ReadMetadata(value, param, &request->metadata);
+}
+
+Status ReadConversationItems(const JsonValue& value, const std::string& param, const FieldContext& context,
+                             ConversationRequest* request) {
+  return ReadItems(value, param, context.ignored, &request->items);
+}
+
+FieldTable<ConversationRequest> TableWith(const std::vector<std::string_view>& names) {
+  const Fields<ConversationRequest> all = {
+      {"metadata", FieldType::kObject, ReadConversationMetadata},
+      {"items", FieldType::kArray, ReadConversationItems},
+      {"ringside", &ConversationRequest::window, WindowTable()},
+      {"previous_item_id", &ConversationRequest::previous_item_id},
+  };
+  return FieldTable<ConversationRequest>(Join(Only(all, names), ForeignFields()));
+}
+
+const FieldTable<ConversationRequest>& CreateTable() {
+  static const FieldTable<ConversationRequest> table = TableWith({"metadata", "items", "ringside"});
+  return table;
+}
+const FieldTable<ConversationRequest>& UpdateTable() {
+  static const FieldTable<ConversationRequest> table = TableWith({"metadata"});
+  return table;
+}
+const FieldTable<ConversationRequest>& ItemsTable() {
+  static const FieldTable<ConversationRequest> table = TableWith({"items", "previous_item_id"});
+  return table;
+}
+/// For requests without fields.
+const FieldTable<ConversationRequest>& EmptyTable() {
+  static const FieldTable<ConversationRequest> table = TableWith({});
+  return table;
+}
+
+/// ERRORS: missing_required_parameter where the body lacks `required`, "" for nothing.
+Result<ConversationRequest> ReadConversation(const FieldTable<ConversationRequest>& fields, std::string_view required,
+                                             const SessionTable& table, const HttpRequest& request,
+                                             IgnoredFields* ignored) {
+  ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request, /*may_be_empty=*/true));
+  ConversationRequest out;
+  RETURN_IF_ERROR(fields.Read(body, {table.options(), ignored}, &out));
+  if (!required.empty() && body.Find(required) == nullptr) return MissingParameter(required);
+  return out;
 }
 
 /// `ignored`: fields of the request without effect.
@@ -52,65 +103,40 @@ HttpResponse Answer(const Result<SessionInfo>& info, const std::vector<std::stri
 }
 
 Result<SessionInfo> Create(SessionTable& table, const HttpRequest& request, IgnoredFields* ignored) {
-  ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
-  Metadata metadata;
-  WindowOverrides window;
-  std::vector<NewItem> items;
-  for (const auto& [key, value] : body.object()) {
-    if (value.is_null()) continue;
-    if (key == "metadata") {
-      RETURN_IF_ERROR(ReadMetadata(value, key, &metadata));
-    } else if (key == "items") {
-      RETURN_IF_ERROR(ReadItems(value, key, ignored, &items));
-    } else if (key == "ringside") {
-      RETURN_IF_ERROR(ReadWindow(value, key, ignored, &window));
-    } else {
-      RETURN_IF_ERROR(ignored->UnknownOfRequest(value, key));
-    }
-  }
-  return table.CreateSession(CallerOf(request), std::move(metadata), window, std::move(items));
+  ASSIGN_OR_RETURN(ConversationRequest asked, ReadConversation(CreateTable(), "", table, request, ignored));
+  return table.CreateSession(CallerOf(request), std::move(asked.metadata), asked.window, std::move(asked.items));
 }
 
 Result<SessionInfo> Update(SessionTable& table, const HttpRequest& request, const std::string& id,
                            IgnoredFields* ignored) {
-  ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
-  Metadata metadata;
-  bool given = false;
-  for (const auto& [key, value] : body.object()) {
-    given = given || key == "metadata";
-    if (value.is_null()) continue;
-    RETURN_IF_ERROR(key == "metadata" ? ReadMetadata(value, key, &metadata) : ignored->UnknownOfRequest(value, key));
-  }
-  if (!given) {
-    return InvalidArgument("Missing required parameter: 'metadata'.", "metadata", "missing_required_parameter");
-  }
-  return table.SetMetadata(CallerOf(request), id, std::move(metadata));
+  ASSIGN_OR_RETURN(ConversationRequest asked, ReadConversation(UpdateTable(), "metadata", table, request, ignored));
+  return table.SetMetadata(CallerOf(request), id, std::move(asked.metadata));
 }
 
-Result<std::string> List(const SessionTable& table, const HttpRequest& request) {
-  ASSIGN_OR_RETURN(const Paging paging, ReadPaging(request));
-  if (paging.ascending) return Unsupported("order", "listing conversations from the oldest on");
-  ASSIGN_OR_RETURN(const SessionPage page, table.ListSessions(CallerOf(request), paging.after, paging.limit));
-  JsonWriter json;
-  json.BeginObject().Field("object", "list").Key("data").BeginArray();
-  for (const SessionInfo& info : page.sessions) json.Raw(ConversationObject(info));
-  json.EndArray().Field("first_id", page.sessions.empty() ? "" : page.sessions.front().id);
-  json.Field("last_id", page.sessions.empty() ? "" : page.sessions.back().id);
-  return json.Field("has_more", page.has_more).EndObject().Take();
+HttpResponse List(const SessionTable& table, const HttpRequest& request) {
+  return AnsweredPage(table.options(), request, [&](const Paging& paging) -> Result<std::string> {
+    if (paging.ascending) return Unsupported("order", "listing conversations from the oldest on");
+    ASSIGN_OR_RETURN(const SessionPage page, table.ListSessions(CallerOf(request), paging.after, paging.limit));
+    JsonWriter json;
+    json.BeginObject().Field("object", "list").Key("data").BeginArray();
+    for (const SessionInfo& info : page.sessions) json.Raw(ConversationObject(info));
+    json.EndArray().Field("first_id", page.sessions.empty() ? "" : page.sessions.front().id);
+    json.Field("last_id", page.sessions.empty() ? "" : page.sessions.back().id);
+    return json.Field("has_more", page.has_more).EndObject().Take();
+  });
 }
 
-Result<std::string> ListItems(const SessionTable& table, const HttpRequest& request, const std::string& id) {
-  ASSIGN_OR_RETURN(const Paging paging, ReadPaging(request));
-  ASSIGN_OR_RETURN(const SharedList<Item> items, table.GetItems(CallerOf(request), id));
-  return PageOfItems(items, paging);
+HttpResponse ListItems(const SessionTable& table, const HttpRequest& request, const std::string& id) {
+  return AnsweredPage(table.options(), request, [&](const Paging& paging) -> Result<std::string> {
+    ASSIGN_OR_RETURN(const SharedList<Item> items, table.GetItems(CallerOf(request), id));
+    return PageOfItems(items, paging);
+  });
 }
 
 /// "root", or the id of an item, as SessionTable::AddItems has it.
-Status ReadPlace(const SessionTable& table, const HttpRequest& request, const std::string& id, const JsonValue& value,
+Status FindPlace(const SessionTable& table, const HttpRequest& request, const std::string& id, const std::string& named,
                  std::string* after) {
   const std::string param = "previous_item_id";
-  std::string named;
-  RETURN_IF_ERROR(ReadString(value, param, &named));
   if (named == "root") return Status::Ok();
   ASSIGN_OR_RETURN(const SharedList<Item> items, table.GetItems(CallerOf(request), id));
   for (const Item& item : items) {
@@ -124,22 +150,12 @@ Status ReadPlace(const SessionTable& table, const HttpRequest& request, const st
 
 Result<std::string> AddItems(SessionTable& table, const HttpRequest& request, const std::string& id,
                              IgnoredFields* ignored) {
-  ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
-  std::vector<NewItem> items;
+  ASSIGN_OR_RETURN(ConversationRequest asked, ReadConversation(ItemsTable(), "items", table, request, ignored));
+  std::vector<NewItem>& items = asked.items;
   std::optional<std::string> after;
-  bool given = false;
-  for (const auto& [key, value] : body.object()) {
-    if (value.is_null()) continue;
-    if (key == "previous_item_id") {
-      RETURN_IF_ERROR(ReadPlace(table, request, id, value, &after.emplace()));
-    } else if (key == "items") {
-      RETURN_IF_ERROR(ReadItems(value, key, ignored, &items));
-      given = true;
-    } else {
-      RETURN_IF_ERROR(ignored->UnknownOfRequest(value, key));
-    }
+  if (asked.previous_item_id) {
+    RETURN_IF_ERROR(FindPlace(table, request, id, *asked.previous_item_id, &after.emplace()));
   }
-  if (!given) return InvalidArgument("Missing required parameter: 'items'.", "items", "missing_required_parameter");
   if (items.size() > static_cast<size_t>(limits::kMaxItemsAddedAtOnce)) {
     return InvalidArgument("At most " + std::to_string(limits::kMaxItemsAddedAtOnce) + " items are added at once.",
                            "items", "array_above_max_length");
@@ -188,7 +204,9 @@ HttpResponse Export(SessionTable& table, const HttpRequest& request, const std::
   return response;
 }
 
-Result<std::string> Verify(SessionTable& table, const HttpRequest& request, const std::string& id) {
+Result<std::string> Verify(SessionTable& table, const HttpRequest& request, const std::string& id,
+                           IgnoredFields* ignored) {
+  RETURN_IF_ERROR(ReadConversation(EmptyTable(), "", table, request, ignored).status());
   ASSIGN_OR_RETURN(const SessionVerdict verdict, table.VerifySession(CallerOf(request), id));
   JsonWriter json;
   json.BeginObject().Field("id", id).Field("object", "conversation.verdict").Field("ok", verdict.ok);
@@ -232,7 +250,7 @@ void RegisterConversationRoutes(Router& router, SessionTable& table) {
   router.Add("POST", all, [&table](const HttpRequest& r, const Ids&) {
     return Answered(table, r, [&](IgnoredFields* ignored) { return Create(table, r, ignored); });
   });
-  router.Add("GET", all, [&table](const HttpRequest& r, const Ids&) { return Answer(List(table, r)); });
+  router.Add("GET", all, [&table](const HttpRequest& r, const Ids&) { return List(table, r); });
   // Before the pattern that would take "import" for an id.
   router.AllowBody(all + "/import", kMaxImportBytes);
   router.Add(
@@ -257,9 +275,11 @@ void RegisterConversationRoutes(Router& router, SessionTable& table) {
              [&table](const HttpRequest& r, const Ids& ids) { return Answer(Memory(table, r, ids[0])); });
   router.Add(
       "POST", one + "/verify",
-      [&table](const HttpRequest& r, const Ids& ids) { return Answer(Verify(table, r, ids[0])); }, Scopes::Admin());
-  router.Add("GET", items,
-             [&table](const HttpRequest& r, const Ids& ids) { return Answer(ListItems(table, r, ids[0])); });
+      [&table](const HttpRequest& r, const Ids& ids) {
+        return Answered(table, r, [&](IgnoredFields* ignored) { return Verify(table, r, ids[0], ignored); });
+      },
+      Scopes::Admin());
+  router.Add("GET", items, [&table](const HttpRequest& r, const Ids& ids) { return ListItems(table, r, ids[0]); });
   router.Add("POST", items, [&table](const HttpRequest& r, const Ids& ids) {
     return Answered(table, r, [&](IgnoredFields* ignored) { return AddItems(table, r, ids[0], ignored); });
   });
@@ -273,6 +293,15 @@ void RegisterConversationRoutes(Router& router, SessionTable& table) {
     const Status gone = table.DeleteItem(CallerOf(r), ids[0], MessageOf(ids[1]));
     return gone.ok() ? Answer(table.GetSession(CallerOf(r), ids[0])) : ErrorResponse(gone);
   });
+}
+
+std::vector<RequestKind> ConversationRequestKinds() {
+  return {{"GET /v1/conversations", PagingFields()},
+          {"POST /v1/conversations", CreateTable().Describe()},
+          {"POST /v1/conversations/{id}", UpdateTable().Describe()},
+          {"POST /v1/conversations/{id}/verify", EmptyTable().Describe()},
+          {"GET /v1/conversations/{id}/items", PagingFields()},
+          {"POST /v1/conversations/{id}/items", ItemsTable().Describe()}};
 }
 
 }  // namespace ringside

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "ws/openai/responses/responses_fields.h"
+#include "ws/fields/common_fields.h"
 
 namespace ringside {
 namespace {

@@ -1,9 +1,9 @@
 #include "ws/realtime/client_secrets.h"
 
+#include "ws/fields/common_fields.h"
 #include "ws/fields/ignored_report.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
-#include "ws/openai/responses/responses_fields.h"
 #include "ws/realtime/realtime_settings.h"
 
 namespace ringside {
@@ -12,57 +12,44 @@ namespace {
 constexpr int64_t kUsualSeconds = 600;
 constexpr size_t kMostSessionBytes = 320 << 10;  // tools have 256 KiB
 
-Status ReadExpiry(const JsonValue& value, IgnoredFields* ignored, int64_t* seconds) {
-  if (!value.is_object()) return WrongType(value, "expires_after", "an object");
-  for (const auto& [name, member] : value.object()) {
-    const std::string param = "expires_after." + name;
-    if (member.is_null()) continue;
-    if (name == "seconds") {
-      RETURN_IF_ERROR(ReadInteger(member, param, TicketBox::kLeastSeconds, TicketBox::kMostSeconds, seconds));
-    } else if (name == "anchor") {
-      if (!member.is_string() || member.string() != "created_at") {
-        return InvalidArgument("The only anchor is 'created_at'.", param, "invalid_value");
-      }
-    } else {
-      RETURN_IF_ERROR(ignored->Unknown(param));
-    }
-  }
-  return Status::Ok();
-}
-
 struct Asked {
   int64_t seconds = kUsualSeconds;
   RealtimeSettings settings;
-  std::string session;  // what was said of it, as JSON
+  std::string session;  // the given settings, as JSON
 };
 
-Result<Asked> ReadRequest(const std::string& text, const SessionTableOptions& options, IgnoredFields* ignored) {
-  ASSIGN_OR_RETURN(const JsonValue body, ParseJson(text.empty() ? std::string_view("{}") : text));
-  if (!body.is_object()) return WrongType(body, "body", "an object");
+Status CheckAnchor(const JsonValue& value, const std::string& param, const FieldContext&, void*) {
+  if (value.string() == "created_at") return Status::Ok();
+  return InvalidArgument("The only anchor is 'created_at'.", param, "invalid_value");
+}
+
+const FieldTable<Asked>& SecretTable() {
+  static const FieldTable<Asked> expiry(
+      {{"seconds", &Asked::seconds, Range{TicketBox::kLeastSeconds, TicketBox::kMostSeconds}},
+       {"anchor", FieldType::kString, CheckAnchor, FieldPolicy::kRead, "created_at"}});
+  static const FieldTable<Asked> table(
+      Join(Fields<Asked>{{"expires_after", expiry}, {"session", &Asked::settings, SettingsTable()}}, ForeignFields()));
+  return table;
+}
+
+Result<Asked> ReadRequest(const HttpRequest& request, const SessionTableOptions& options, IgnoredFields* ignored) {
+  ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request, /*may_be_empty=*/true));
   Asked asked;
-  for (const auto& [name, value] : body.object()) {
-    if (value.is_null()) continue;
-    if (name != "session") {
-      RETURN_IF_ERROR(name == "expires_after" ? ReadExpiry(value, ignored, &asked.seconds)
-                                              : ignored->UnknownOfRequest(value, name));
-      continue;
-    }
-    RETURN_IF_ERROR(UpdateSettings(value, options, &asked.settings));
-    JsonWriter json;
-    WriteJson(json, value);
-    asked.session = json.Take();
-    if (asked.session.size() > kMostSessionBytes) {
-      return InvalidArgument("A session has at most " + std::to_string(kMostSessionBytes) + " bytes here.", "session",
-                             "string_above_max_length");
-    }
-  }
-  return asked;
+  RETURN_IF_ERROR(SecretTable().Read(body, {options, ignored}, &asked));
+  const JsonValue* const session = body.Find("session");
+  if (session == nullptr) return asked;
+  JsonWriter json;
+  WriteJson(json, *session);
+  asked.session = json.Take();
+  if (asked.session.size() <= kMostSessionBytes) return asked;
+  return InvalidArgument("A session has at most " + std::to_string(kMostSessionBytes) + " bytes here.", "session",
+                         "string_above_max_length");
 }
 
 HttpResponse Issue(TicketBox& tickets, const SessionTableOptions& options, const Clock& clock,
                    const HttpRequest& request) {
   IgnoredFields ignored(options.strict_requests);
-  Result<Asked> asked = ReadRequest(request.body, options, &ignored);
+  Result<Asked> asked = ReadRequest(request, options, &ignored);
   if (!asked.ok()) return ErrorResponse(asked.status());
   const Result<std::string> ticket =
       tickets.Issue({request.principal, request.scopes, request.key_id, std::move(asked->session)}, asked->seconds);
@@ -86,5 +73,7 @@ void RegisterClientSecretRoutes(Router& router, TicketBox& tickets, const Sessio
                return Issue(tickets, options, clock, r);
              });
 }
+
+RequestKind ClientSecretKind() { return {"POST /v1/realtime/client_secrets", SecretTable().Describe()}; }
 
 }  // namespace ringside

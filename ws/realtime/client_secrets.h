@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "session/session_options.h"
 #include "ws/access/tickets.h"
+#include "ws/fields/field_info.h"
 #include "ws/transport/http/http.h"
 
 namespace ringside {
@@ -12,5 +13,6 @@ namespace ringside {
 /// `tickets` and `options`, the session table's, outlive the router.
 void RegisterClientSecretRoutes(Router& router, TicketBox& tickets, const SessionTableOptions& options,
                                 const Clock& clock = SystemClock::Instance());
+RequestKind ClientSecretKind();
 
 }  // namespace ringside

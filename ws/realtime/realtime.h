@@ -3,7 +3,8 @@
 #pragma once
 
 #include "session/table/session_table.h"
-#include "ws/openai/responses/responses.h"
+#include "ws/fields/field_info.h"
+#include "ws/transport/run_on_worker.h"
 #include "ws/transport/server.h"
 
 namespace ringside {
@@ -12,5 +13,8 @@ namespace ringside {
 /// conversation; the beta protocol is refused. `table` outlives it; `run` does what comes behind a running response
 /// (null = the table's own thread does).
 SocketRoute RealtimeRoute(SessionTable& table, RunOnWorker run = nullptr);
+
+/// The client events and HTTP requests of this face that have fields.
+std::vector<RequestKind> RealtimeRequestKinds();
 
 }  // namespace ringside

@@ -1,8 +1,8 @@
 #include "ws/realtime/realtime_events.h"
 
+#include "ws/content/response_objects.h"
+#include "ws/content/tool_names.h"
 #include "ws/json/json_writer.h"
-#include "ws/openai/responses/responses_objects.h"
-#include "ws/openai/tool_names.h"
 #include "ws/transport/http/http.h"
 
 namespace ringside {

@@ -10,7 +10,7 @@
 #include "session/chat/timeline.h"
 #include "session/event_sink.h"
 #include "session/tokens_by_owner.h"
-#include "ws/openai/responses/responses_objects.h"
+#include "ws/content/response_objects.h"
 
 namespace ringside {
 

@@ -1,12 +1,10 @@
 #include "ws/realtime/realtime_request.h"
 
 #include "base/limits.h"
-#include "ws/fields/reasoning_fields.h"
-#include "ws/json/json_text.h"
+#include "ws/content/item_fields.h"
+#include "ws/content/response_request.h"
+#include "ws/fields/common_fields.h"
 #include "ws/json/json_writer.h"
-#include "ws/openai/responses/responses_fields.h"
-#include "ws/openai/responses/responses_request.h"
-#include "ws/openai/responses/responses_sampling.h"
 
 namespace ringside {
 namespace {
@@ -38,109 +36,92 @@ Status ReadInput(const JsonValue& value, const std::string& param, IgnoredFields
   return Status::Ok();
 }
 
-class RequestReader {
- public:
-  RequestReader(const RealtimeSettings& settings, const SessionTableOptions& options)
-      : settings_(settings),
-        options_(options),
-        instructions_(settings.instructions),
-        tools_(settings.tools),
-        tool_choice_(settings.tool_choice),
-        max_output_tokens_(settings.max_output_tokens),
-        parallel_tool_calls_(settings.parallel_tool_calls),
-        sampling_(settings.sampling),
-        ignored_(options.strict_requests, "response.") {}
-
-  Result<RealtimeRequest> Read(const JsonValue* response) {
-    body_.BeginObject();
-    if (response != nullptr) {
-      if (!response->is_object()) return WrongType(*response, "response", "an object");
-      for (const auto& [key, value] : response->object()) {
-        if (!value.is_null()) RETURN_IF_ERROR(ReadField(value, key));
-      }
-    }
-    if (request_.input && request_.in_conversation) {
-      return Unsupported("response.input",
-                         "an input of its own for an answer that the conversation keeps: create "
-                         "items, or say \"conversation\": \"none\"");
-    }
-    // The rest is checked, and remembered with the response, as that of a Responses request.
-    if (settings_.adapter) body_.Field("model", ModelNameOf(settings_.adapter, options_));
-    if (instructions_) body_.Field("instructions", *instructions_);
-    if (tools_) body_.Key("tools").Raw(*tools_);
-    body_.Key("tool_choice").Raw(tool_choice_);
-    if (parallel_tool_calls_) body_.Field("parallel_tool_calls", *parallel_tool_calls_);
-    for (const auto& [field, value] : sampling_) body_.Key(field).Raw(value);
-    if (max_output_tokens_) body_.Field("max_output_tokens", *max_output_tokens_);
-    body_.Field("truncation", settings_.truncates ? "auto" : "disabled").Field("store", request_.in_conversation);
-    ASSIGN_OR_RETURN(const JsonValue body, ParseJson(body_.EndObject().text()));
-    ASSIGN_OR_RETURN(request_.spec, ReadCreate(body, options_, &ignored_));
-    request_.ignored = ignored_.names();
-    request_.spec.carries_history = !request_.in_conversation;
-    request_.max_output_tokens = max_output_tokens_ ? std::to_string(*max_output_tokens_) : "\"inf\"";
-    return std::move(request_);
-  }
-
- private:
-  Status ReadField(const JsonValue& value, const std::string& key) {
-    const std::string param = "response." + key;
-    if (key == "conversation") {
-      std::string name;
-      RETURN_IF_ERROR(ReadString(value, param, &name));
-      request_.in_conversation = name != "none";
-      if (name == "auto" || name == "none" || name == settings_.conversation) return Status::Ok();
-      return Unsupported(param, "another conversation than the session's");
-    }
-    if (key == "input") return ReadInput(value, param, &ignored_, &request_.input.emplace());
-    if (key == "max_output_tokens") return ReadMaxOutputTokens(value, param, &max_output_tokens_);
-    if (key == "instructions") {
-      std::string text;
-      RETURN_IF_ERROR(ReadString(value, param, &text));
-      instructions_ = std::move(text);
-      return Status::Ok();
-    }
-    if (key == "metadata") {
-      Metadata metadata;
-      RETURN_IF_ERROR(ReadAnswerMetadata(value, param, &ignored_, &metadata));
-      JsonWriter json;
-      json.BeginObject();
-      for (const auto& [name, text] : metadata) json.Field(name, text);
-      request_.metadata = json.EndObject().Take();
-      return Status::Ok();
-    }
-    if (key == "tools") {
-      ASSIGN_OR_RETURN(tools_, ReadRealtimeTools(value, param, &ignored_));
-      return Status::Ok();
-    }
-    if (key == "tool_choice") {
-      ASSIGN_OR_RETURN(tool_choice_, ReadRealtimeToolChoice(value, param));
-      return Status::Ok();
-    }
-    if (key == "parallel_tool_calls") return ReadBool(value, param, &parallel_tool_calls_.emplace());
-    if (!IsSamplingField(key) && !IsReasoningField(key)) return IgnoreBesidesText(value, key, param, &ignored_);
-    JsonWriter json;
-    WriteJson(json, value);
-    sampling_[key] = json.Take();
-    return Status::Ok();
-  }
-
-  const RealtimeSettings& settings_;
-  const SessionTableOptions& options_;
-  std::optional<std::string> instructions_, tools_;
-  std::string tool_choice_;
-  std::optional<int64_t> max_output_tokens_;
-  std::optional<bool> parallel_tool_calls_;
-  std::map<std::string, std::string> sampling_;  // and reasoning, by field, JSON
-  IgnoredFields ignored_;
-  JsonWriter body_;
-  RealtimeRequest request_;
+/// A response.create: the session's settings with those of the response, and what a response alone has.
+struct CreateEvent {
+  RealtimeSettings form;
+  RealtimeRequest request;
 };
+
+Status ReadConversation(const JsonValue& value, const std::string& param, const FieldContext&, CreateEvent* event) {
+  std::string name;
+  RETURN_IF_ERROR(ReadString(value, param, &name));
+  event->request.in_conversation = name != "none";
+  if (name == "auto" || name == "none" || name == event->form.conversation) return Status::Ok();
+  return Unsupported(param, "another conversation than the session's");
+}
+
+Status ReadResponseInput(const JsonValue& value, const std::string& param, const FieldContext& context,
+                         CreateEvent* event) {
+  return ReadInput(value, param, context.ignored, &event->request.input.emplace());
+}
+
+Status ReadResponseMetadata(const JsonValue& value, const std::string& param, const FieldContext& context,
+                            CreateEvent* event) {
+  Metadata metadata;
+  RETURN_IF_ERROR(ReadAnswerMetadata(value, param, context.ignored, &metadata));
+  JsonWriter json;
+  json.BeginObject();
+  for (const auto& [name, text] : metadata) json.Field(name, text);
+  event->request.metadata = json.EndObject().Take();
+  return Status::Ok();
+}
+
+Status ReadResponseTools(const JsonValue& value, const std::string& param, const FieldContext& context,
+                         RealtimeSettings* form) {
+  ASSIGN_OR_RETURN(form->tools, ReadRealtimeTools(value, param, context.ignored));
+  return Status::Ok();
+}
+
+const FieldTable<CreateEvent>& CreateTable() {
+  static const FieldTable<CreateEvent> response(
+      Join(Fields<CreateEvent>{{"conversation", FieldType::kString, ReadConversation, FieldPolicy::kRead, "auto, none"},
+                               {"input", FieldType::kArray, ReadResponseInput},
+                               {"metadata", FieldType::kObject, ReadResponseMetadata}},
+           In(&CreateEvent::form, Join(Fields<RealtimeSettings>{{"instructions", &RealtimeSettings::instructions},
+                                                                {"tools", FieldType::kArray, ReadResponseTools}},
+                                       RealtimeFormRows()))));
+  static const FieldTable<CreateEvent> table(Join(Fields<CreateEvent>{{"response", response}}, EventFields()));
+  return table;
+}
+
+/// The equivalent Responses request, JSON.
+std::string BodyOf(const RealtimeSettings& form, bool stored, const SessionTableOptions& options) {
+  JsonWriter body;
+  body.BeginObject();
+  if (form.adapter) body.Field("model", ModelNameOf(form.adapter, options));
+  if (form.instructions) body.Field("instructions", *form.instructions);
+  if (form.tools) body.Key("tools").Raw(*form.tools);
+  body.Key("tool_choice").Raw(form.tool_choice);
+  if (form.parallel_tool_calls) body.Field("parallel_tool_calls", *form.parallel_tool_calls);
+  for (const auto& [field, value] : form.sampling) body.Key(field).Raw(value);
+  if (form.max_output_tokens) body.Field("max_output_tokens", *form.max_output_tokens);
+  body.Field("truncation", form.truncates ? "auto" : "disabled").Field("store", stored);
+  return body.EndObject().Take();
+}
 
 }  // namespace
 
-Result<RealtimeRequest> ReadRealtimeRequest(const JsonValue* response, const RealtimeSettings& settings,
+Result<RealtimeRequest> ReadRealtimeRequest(const JsonValue& event, const RealtimeSettings& settings,
                                             const SessionTableOptions& options) {
-  return RequestReader(settings, options).Read(response);
+  IgnoredFields ignored(options.strict_requests, "response.");
+  CreateEvent create{.form = settings};
+  RETURN_IF_ERROR(CreateTable().Read(event, {options, &ignored}, &create));
+  RealtimeRequest& request = create.request;
+  if (request.input && request.in_conversation) {
+    return Unsupported("response.input",
+                       "an input of its own for an answer that the conversation keeps: create "
+                       "items, or say \"conversation\": \"none\"");
+  }
+  // The rest is checked, and remembered with the response, as that of a Responses request.
+  ASSIGN_OR_RETURN(const JsonValue body, ParseJson(BodyOf(create.form, request.in_conversation, options)));
+  ASSIGN_OR_RETURN(request.spec, ReadCreate(body, options, &ignored));
+  request.ignored = ignored.names();
+  request.spec.carries_history = !request.in_conversation;
+  const std::optional<int64_t>& most = create.form.max_output_tokens;
+  request.max_output_tokens = most ? std::to_string(*most) : "\"inf\"";
+  return std::move(request);
 }
+
+RequestKind RealtimeCreateKind() { return {"realtime response.create", CreateTable().Describe()}; }
 
 }  // namespace ringside

@@ -1,4 +1,4 @@
-// The `response` of a Realtime response.create, checked field by field. Pure.
+// A Realtime response.create, read by its table. Pure.
 #pragma once
 
 #include <optional>
@@ -26,8 +26,9 @@ struct RealtimeRequest {
   TurnSpec spec;                                    // without conversation and input
 };
 
-/// `response` null: as {}. What it leaves out is the session's. kInvalidArgument with `param`.
-Result<RealtimeRequest> ReadRealtimeRequest(const JsonValue* response, const RealtimeSettings& settings,
+/// `event`: a response.create. What its `response` leaves out is the session's. ERRORS: kInvalidArgument with `param`.
+Result<RealtimeRequest> ReadRealtimeRequest(const JsonValue& event, const RealtimeSettings& settings,
                                             const SessionTableOptions& options);
+RequestKind RealtimeCreateKind();
 
 }  // namespace ringside

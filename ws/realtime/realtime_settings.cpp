@@ -1,62 +1,73 @@
 #include "ws/realtime/realtime_settings.h"
 
+#include "ws/content/response_objects.h"
+#include "ws/content/tool_fields.h"
+#include "ws/fields/common_fields.h"
 #include "ws/fields/ignored_report.h"
 #include "ws/fields/reasoning_fields.h"
+#include "ws/fields/sampling_fields.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
-#include "ws/openai/responses/responses_fields.h"
-#include "ws/openai/responses/responses_objects.h"
-#include "ws/openai/responses/responses_sampling.h"
-#include "ws/openai/tool_fields.h"
 
 namespace ringside {
 namespace {
 
-/// How much of the conversation stays when it becomes too long. A window slides message by message and nothing is
-/// computed again for it, so at least that much stays: three quarters (Eviction::kTurn) or all that fits.
-Status ReadRetention(const JsonValue& value, const std::string& param, const SessionTableOptions& options,
-                     IgnoredFields* ignored, RealtimeSettings* settings) {
-  WindowOverrides window{.memory_len = options.memory_len, .eviction = options.eviction};
-  bool has_ratio = false;
-  for (const auto& [key, field] : value.object()) {
-    const std::string at = param + "." + key.substr(0, 256);
-    if (key == "type" || field.is_null()) continue;
-    if (key == "retention_ratio") {
-      double ratio = 0;
-      RETURN_IF_ERROR(ReadNumber(field, at, &ratio));
-      if (!(ratio >= 0 && ratio <= 1)) return InvalidArgument("A ratio lies in [0, 1].", at, "invalid_value");
-      if (ratio > 0.75) window.eviction = Eviction::kToken;
-      has_ratio = true;
-    } else if (key == "token_limits") {
-      if (!field.is_object()) return WrongType(field, at, "an object");
-      for (const auto& [name, limit] : field.object()) {
-        if (limit.is_null()) continue;
-        const std::string place = at + "." + name;
-        RETURN_IF_ERROR(name == "post_instructions"
-                            ? ReadInteger(limit, place, 1, options.memory_len, &*window.memory_len)
-                            : ignored->Unknown(place));
-      }
-    } else {
-      RETURN_IF_ERROR(ignored->Unknown(at));
-    }
-  }
-  if (!has_ratio) {
-    return InvalidArgument("Missing required parameter: '" + param + ".retention_ratio'.", param + ".retention_ratio",
-                           "missing_required_parameter");
-  }
-  settings->truncates = true;
-  settings->window = window;
+std::string JsonOf(const JsonValue& value) {
+  JsonWriter json;
+  WriteJson(json, value);
+  return json.Take();
+}
+
+/// What a retention ratio asks for.
+struct Retention {
+  WindowOverrides window;
+};
+
+Status ReadRatio(const JsonValue& value, const std::string& param, const FieldContext&, Retention* retention) {
+  double ratio = 0;
+  RETURN_IF_ERROR(ReadNumber(value, param, &ratio));
+  if (!(ratio >= 0 && ratio <= 1)) return InvalidArgument("A ratio lies in [0, 1].", param, "invalid_value");
+  if (ratio > 0.75) retention->window.eviction = Eviction::kToken;
   return Status::Ok();
 }
 
-Status ReadTruncation(const JsonValue& value, const std::string& param, const SessionTableOptions& options,
-                      IgnoredFields* ignored, RealtimeSettings* settings) {
+Status ReadLimit(const JsonValue& value, const std::string& param, const FieldContext& context, Retention* retention) {
+  return ReadInteger(value, param, 1, context.options.memory_len, &retention->window.memory_len.emplace());
+}
+
+Status CheckRetentionType(const JsonValue& value, const std::string& param, const FieldContext&, void*) {
+  if (value.string() == "retention_ratio") return Status::Ok();
+  return InvalidArgument("The only type is 'retention_ratio'.", param, "invalid_value");
+}
+
+const FieldTable<Retention>& RetentionTable() {
+  static const FieldTable<Retention> limits({{"post_instructions", FieldType::kInteger, ReadLimit}});
+  static const FieldTable<Retention> table(
+      {{"type", FieldType::kString, CheckRetentionType, FieldPolicy::kRead, "retention_ratio"},
+       {"retention_ratio", FieldType::kNumber, ReadRatio, FieldPolicy::kRead, "0 to 1"},
+       {"token_limits", limits}});
+  return table;
+}
+
+/// How much of the conversation stays when it becomes too long. A window slides message by message and nothing is
+/// computed again for it, so at least that much stays: three quarters (Eviction::kTurn) or all that fits.
+Status ReadRetention(const JsonValue& value, const std::string& param, const FieldContext& context,
+                     RealtimeSettings* settings) {
+  const SessionTableOptions& options = context.options;
+  Retention retention{.window = {.memory_len = options.memory_len, .eviction = options.eviction}};
+  RETURN_IF_ERROR(RetentionTable().Read(value, context, &retention, param + "."));
+  for (const char* required : {"type", "retention_ratio"}) {
+    if (value.Find(required) == nullptr) return MissingParameter(param + "." + required);
+  }
+  settings->truncates = true;
+  settings->window = retention.window;
+  return Status::Ok();
+}
+
+Status ReadTruncation(const JsonValue& value, const std::string& param, const FieldContext& context,
+                      RealtimeSettings* settings) {
   if (value.is_object()) {
-    const JsonValue* type = value.Find("type");
-    if (type == nullptr || !type->is_string() || type->string() != "retention_ratio") {
-      return InvalidArgument("The only type is 'retention_ratio'.", param + ".type", "invalid_value");
-    }
-    RETURN_IF_ERROR(ReadRetention(value, param, options, ignored, settings));
+    RETURN_IF_ERROR(ReadRetention(value, param, context, settings));
   } else {
     std::string name;
     RETURN_IF_ERROR(ReadString(value, param, &name));
@@ -66,78 +77,135 @@ Status ReadTruncation(const JsonValue& value, const std::string& param, const Se
     settings->truncates = name == "auto";
     settings->window.reset();
   }
-  JsonWriter json;
-  WriteJson(json, value);
-  settings->truncation = json.Take();
+  settings->truncation = JsonOf(value);
   return Status::Ok();
 }
 
-Status ReadField(const JsonValue& value, const std::string& key, const SessionTableOptions& options,
-                 IgnoredFields* ignored, RealtimeSettings* settings) {
-  const std::string param = "session." + key;
+Status CheckType(const JsonValue& value, const std::string& param, const FieldContext&, void*) {
   std::string text;
-  if (key == "type") {
-    RETURN_IF_ERROR(ReadString(value, param, &text));
-    return text == "realtime" ? Status::Ok() : Unsupported(param, "another 'type' than 'realtime'");
+  RETURN_IF_ERROR(ReadString(value, param, &text));
+  return text == "realtime" ? Status::Ok() : Unsupported(param, "another 'type' than 'realtime'");
+}
+
+Status ReadSessionModel(const JsonValue& value, const std::string& param, const FieldContext& context,
+                        RealtimeSettings* settings) {
+  std::string text;
+  RETURN_IF_ERROR(ReadString(value, param, &text));
+  if (ReadModelName(text, param, context.options, &settings->adapter).ok() && !text.empty()) return Status::Ok();
+  return Unsupported(param, "another 'model' than '" + context.options.model_name + "' and its adapters");
+}
+
+/// Clears them only if some were given.
+Status ReadSessionInstructions(const JsonValue& value, const std::string& param, const FieldContext&,
+                               RealtimeSettings* settings) {
+  std::string text;
+  RETURN_IF_ERROR(ReadString(value, param, &text));
+  if (!text.empty() || settings->instructions) settings->instructions = std::move(text);
+  return Status::Ok();
+}
+
+/// As for the instructions.
+Status ReadSessionTools(const JsonValue& value, const std::string& param, const FieldContext& context,
+                        RealtimeSettings* settings) {
+  ASSIGN_OR_RETURN(std::string tools, ReadRealtimeTools(value, param, context.ignored));
+  if (tools != "[]" || settings->tools) settings->tools = std::move(tools);
+  return Status::Ok();
+}
+
+/// A count, or for none "inf" or -1.
+Status ReadMaxOutputTokens(const JsonValue& value, const std::string& param, const FieldContext& context,
+                           RealtimeSettings* settings) {
+  static const Field<TurnSpec> row = OutputTokensField("max_output_tokens");
+  std::optional<int64_t>& out = settings->max_output_tokens;
+  out = std::nullopt;
+  if (value.is_string()) {
+    return value.string() == "inf" ? Status::Ok() : WrongType(value, param, "an integer or 'inf'");
   }
-  if (key == "model") {
-    RETURN_IF_ERROR(ReadString(value, param, &text));
-    if (ReadModelName(text, param, options, &settings->adapter).ok() && !text.empty()) return Status::Ok();
-    return Unsupported(param, "another 'model' than '" + options.model_name + "' and its adapters");
+  TurnSpec spec;
+  RETURN_IF_ERROR(row.read(value, param, context, &spec));
+  if (spec.max_output_tokens != kNoOutputLimit) out = spec.max_output_tokens;
+  return Status::Ok();
+}
+
+/// Checks functions' choice, in Responses' shape: its JSON, for a Responses request.
+Status ReadChoice(const JsonValue& value, const std::string& param, const FieldContext&, RealtimeSettings* settings) {
+  ToolChoice checked;
+  RETURN_IF_ERROR(ReadToolChoice(value, param, ToolShape::kFlat, &checked));
+  settings->tool_choice = JsonOf(value);
+  return Status::Ok();
+}
+
+/// Rows of a Responses request, whose checked values are kept as JSON.
+Fields<RealtimeSettings> KeptRows() {
+  Fields<RealtimeSettings> rows;
+  for (const Field<TurnSpec>& row : SamplingFields()) {
+    const auto keep = [name = row.info.name, read = row.read](const JsonValue& value, const std::string& param,
+                                                              const FieldContext& context, RealtimeSettings* settings) {
+      TurnSpec checked;
+      RETURN_IF_ERROR(read(value, param, context, &checked));
+      // What beams allow depends on the other fields: the response checks it.
+      if (!checked.sampling.beams.searches()) RETURN_IF_ERROR(checked.sampling.Validate(kAnyVocabulary));
+      settings->sampling[name] = JsonOf(value);
+      return Status::Ok();
+    };
+    rows.emplace_back(row.info.name, row.info.type, keep, row.info.policy, row.info.limits);
   }
-  if (key == "instructions") {
-    RETURN_IF_ERROR(ReadString(value, param, &text));
-    // Where none were ever given, clearing them says nothing.
-    if (!text.empty() || settings->instructions) settings->instructions = std::move(text);
-    return Status::Ok();
+  for (const Field<ReasoningRequest>& row : ReasoningFields()) {
+    const auto keep = [name = row.info.name, read = row.read](const JsonValue& value, const std::string& param,
+                                                              const FieldContext& context, RealtimeSettings* settings) {
+      ReasoningRequest checked;
+      const size_t before = context.ignored->names().size();
+      RETURN_IF_ERROR(read(value, param, context, &checked));
+      if (context.ignored->names().size() == before) settings->sampling[name] = JsonOf(value);
+      return Status::Ok();
+    };
+    rows.emplace_back(row.info.name, row.info.type, keep, row.info.policy, row.info.limits);
+    rows.back().members = row.members;
   }
-  if (key == "max_output_tokens") return ReadMaxOutputTokens(value, param, &settings->max_output_tokens);
-  if (key == "truncation") return ReadTruncation(value, param, options, ignored, settings);
-  if (key == "tools") {
-    ASSIGN_OR_RETURN(std::string tools, ReadRealtimeTools(value, param, ignored));
-    // Where none were ever told, clearing them says nothing.
-    if (tools != "[]" || settings->tools) settings->tools = std::move(tools);
-    return Status::Ok();
-  }
-  if (key == "tool_choice") {
-    ASSIGN_OR_RETURN(settings->tool_choice, ReadRealtimeToolChoice(value, param));
-    return Status::Ok();
-  }
-  if (key == "parallel_tool_calls") return ReadBool(value, param, &settings->parallel_tool_calls.emplace());
-  if (IsSamplingField(key)) {
-    TurnSpec checked;
-    RETURN_IF_ERROR(ReadSamplingField(value, key, &checked));
-    // What beams allow depends on the other fields: the response checks it.
-    if (!checked.sampling.beams.searches()) RETURN_IF_ERROR(checked.sampling.Validate(kAnyVocabulary));
-    JsonWriter json;
-    WriteJson(json, value);
-    settings->sampling[key] = json.Take();
-    return Status::Ok();
-  }
-  if (IsReasoningField(key)) {
-    ReasoningRequest checked;
-    const size_t before = ignored->names().size();
-    RETURN_IF_ERROR(ReadReasoningField(value, key, param, ignored, &checked));
-    if (ignored->names().size() > before) return Status::Ok();
-    JsonWriter json;
-    WriteJson(json, value);
-    settings->sampling[key] = json.Take();
-    return Status::Ok();
-  }
-  return IgnoreBesidesText(value, key, param, ignored);
+  return rows;
 }
 
 }  // namespace
+
+const Fields<RealtimeSettings>& RealtimeFormRows() {
+  static const Fields<void> others = {
+      TextOnlyField("output_modalities", "output other than text: ask for [\"text\"]"),
+      TextOnlyField("modalities", "output other than text: ask for [\"text\"]"),
+      {"prompt", Refuse{.what = "a stored prompt"}},
+  };
+  static const Fields<RealtimeSettings> rows = Join(
+      Fields<RealtimeSettings>{
+          {"max_output_tokens", FieldType::kInteger | FieldType::kString, ReadMaxOutputTokens, FieldPolicy::kClamp,
+           "at least 1, or \"inf\", or -1"},
+          {"tool_choice", FieldType::kString | FieldType::kObject, ReadChoice},
+          {"parallel_tool_calls", &RealtimeSettings::parallel_tool_calls},
+      },
+      KeptRows(), others, ForeignFields());
+  return rows;
+}
+
+const FieldTable<RealtimeSettings>& SettingsTable() {
+  static const FieldTable<RealtimeSettings> table(Join(
+      Fields<RealtimeSettings>{
+          {"type", FieldType::kString, CheckType, FieldPolicy::kRead, "realtime"},
+          {"model", FieldType::kString, ReadSessionModel},
+          {"instructions", FieldType::kString, ReadSessionInstructions},
+          {"truncation", FieldType::kString | FieldType::kObject, ReadTruncation, FieldPolicy::kRead, RetentionTable()},
+          {"tools", FieldType::kArray, ReadSessionTools},
+          // What the server sent may be sent back.
+          {"id", Silent{}},
+          {"object", Silent{}},
+          {"ringside", Silent{}},
+      },
+      RealtimeFormRows()));
+  return table;
+}
 
 Status UpdateSettings(const JsonValue& session, const SessionTableOptions& options, RealtimeSettings* settings) {
   if (!session.is_object()) return WrongType(session, "session", "an object");
   RealtimeSettings updated = *settings;
   IgnoredFields ignored(options.strict_requests, "session.");
-  for (const auto& [key, value] : session.object()) {
-    // What the server gave may be sent back.
-    if (value.is_null() || key == "id" || key == "object" || key == "ringside") continue;
-    RETURN_IF_ERROR(ReadField(value, key, options, &ignored, &updated));
-  }
+  RETURN_IF_ERROR(SettingsTable().Read(session, {options, &ignored}, &updated, "session."));
   updated.ignored = ignored.names();
   *settings = std::move(updated);
   return Status::Ok();
@@ -165,42 +233,10 @@ std::string SettingsObject(const RealtimeSettings& settings, const SessionTableO
   return json.EndObject().EndObject().Take();
 }
 
-Status ReadMaxOutputTokens(const JsonValue& value, const std::string& param, std::optional<int64_t>* out) {
-  *out = std::nullopt;
-  if (value.is_string()) {
-    if (value.string() != "inf") return WrongType(value, param, "an integer or 'inf'");
-    return Status::Ok();
-  }
-  TurnSpec spec;
-  RETURN_IF_ERROR(ReadOutputTokens(value, param, 1, &spec));
-  if (spec.max_output_tokens != kNoOutputLimit) *out = spec.max_output_tokens;
-  return Status::Ok();
-}
-
 Result<std::string> ReadRealtimeTools(const JsonValue& value, const std::string& param, IgnoredFields* ignored) {
   ToolSet checked;
   RETURN_IF_ERROR(ReadTools(value, param, ToolShape::kFlat, /*strict_default=*/false, ignored, &checked));
   return ToolsEcho(value, /*strict_default=*/false);
-}
-
-Result<std::string> ReadRealtimeToolChoice(const JsonValue& value, const std::string& param) {
-  ToolChoice checked;
-  RETURN_IF_ERROR(ReadToolChoice(value, param, ToolShape::kFlat, &checked));
-  JsonWriter json;
-  WriteJson(json, value);
-  return json.Take();
-}
-
-Status IgnoreBesidesText(const JsonValue& value, const std::string& key, const std::string& param,
-                         IgnoredFields* ignored) {
-  if (key == "output_modalities" || key == "modalities") {
-    const bool text = value.is_array() && value.array().size() == 1 && value.array()[0].is_string() &&
-                      value.array()[0].string() == "text";
-    return text ? Status::Ok() : Unsupported(param, "output other than text: ask for [\"text\"]");
-  }
-  const bool empty = (value.is_array() && value.array().empty()) || (value.is_object() && value.object().empty());
-  if (key == "prompt" && !empty) return Unsupported(param, "a stored prompt");
-  return ignored->UnknownOfRequest(value, param);
 }
 
 }  // namespace ringside

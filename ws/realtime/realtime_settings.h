@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "session/session_options.h"
 #include "session/turn/turn_spec.h"
-#include "ws/fields/ignored_fields.h"
+#include "ws/fields/field_table.h"
 #include "ws/json/json_value.h"
 
 namespace ringside {
@@ -37,14 +37,11 @@ Status UpdateSettings(const JsonValue& session, const SessionTableOptions& optio
 /// The session object, as JSON. Of one that is still to come it has neither id nor conversation.
 std::string SettingsObject(const RealtimeSettings& settings, const SessionTableOptions& options);
 
-/// A count, or for none "inf" or -1.
-Status ReadMaxOutputTokens(const JsonValue& value, const std::string& param, std::optional<int64_t>* out);
-/// Checks functions (in Responses' shape, not strict) or a choice among them: their JSON, for a Responses request.
+/// Checks functions, in Responses' shape, not strict: their JSON, for a Responses request.
 Result<std::string> ReadRealtimeTools(const JsonValue& value, const std::string& param, IgnoredFields* ignored);
-Result<std::string> ReadRealtimeToolChoice(const JsonValue& value, const std::string& param);
-/// A field that has no reader. kInvalidArgument for one that asks for other output than text or for a prompt that is
-/// stored elsewhere, and as IgnoredFields::UnknownOfRequest.
-Status IgnoreBesidesText(const JsonValue& value, const std::string& key, const std::string& param,
-                         IgnoredFields* ignored);
+/// The rows that sessions and responses have alike.
+const Fields<RealtimeSettings>& RealtimeFormRows();
+/// The members of a session object.
+const FieldTable<RealtimeSettings>& SettingsTable();
 
 }  // namespace ringside

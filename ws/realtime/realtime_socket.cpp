@@ -6,20 +6,59 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "session/ids.h"
+#include "ws/content/item_fields.h"
+#include "ws/fields/common_fields.h"
+#include "ws/fields/field_readers.h"
 #include "ws/fields/ignored_report.h"
 #include "ws/json/json_writer.h"
-#include "ws/openai/responses/responses_fields.h"
 
 namespace ringside {
 namespace {
 
-Status Missing(const std::string& param) {
-  return InvalidArgument("Missing required parameter: '" + param + "'.", param, "missing_required_parameter");
+struct ItemEvent {
+  NewItem item;
+  std::string id;       // by which the client names it; "" = by none
+  std::string item_id;  // of an item that there is
+  std::optional<std::string> previous_item_id;
+};
+
+struct CancelEvent {
+  std::string response_id;
+};
+
+struct UpdateEvent {
+  RealtimeSettings settings;
+};
+
+Status ReadNewItem(const JsonValue& value, const std::string& param, const FieldContext& context, ItemEvent* event) {
+  RETURN_IF_ERROR(ReadItem(value, param, context.ignored, &event->item));
+  const JsonValue* const id = value.Find("id");
+  if (id == nullptr) return Status::Ok();
+  RETURN_IF_ERROR(ReadString(*id, param + ".id", &event->id));
+  if (event->id.size() <= static_cast<size_t>(limits::kMaxMetadataKeyBytes)) return Status::Ok();
+  return InvalidArgument("An item's id is too long.", param + ".id", "string_above_max_length");
 }
 
-Status ReadItemId(const JsonValue& body, std::string* id) {
-  const JsonValue* value = body.Find("item_id");
-  return value == nullptr ? Missing("item_id") : ReadString(*value, "item_id", id);
+const FieldTable<UpdateEvent>& UpdateTable() {
+  static const FieldTable<UpdateEvent> table(
+      Join(Fields<UpdateEvent>{{"session", &UpdateEvent::settings, SettingsTable()}}, EventFields()));
+  return table;
+}
+const FieldTable<ItemEvent>& NewItemTable() {
+  static const FieldTable<ItemEvent> table(Join(
+      Fields<ItemEvent>{{"item", FieldType::kObject, ReadNewItem}, {"previous_item_id", &ItemEvent::previous_item_id}},
+      EventFields()));
+  return table;
+}
+/// For deletions and look-ups.
+const FieldTable<ItemEvent>& ItemTable() {
+  static const FieldTable<ItemEvent> table(Join(Fields<ItemEvent>{{"item_id", &ItemEvent::item_id}}, EventFields()));
+  return table;
+}
+const FieldTable<CancelEvent>& CancelTable() {
+  static const FieldTable<CancelEvent> table(
+      Join(Fields<CancelEvent>{{"response_id", &CancelEvent::response_id}}, EventFields()));
+  return table;
 }
 
 /// Adds what the id `own` names of `item`: its message, or one of its calls, which joins the message before it.
@@ -42,6 +81,12 @@ bool AddReferred(const Item& item, const std::string& own, std::vector<NewItem>*
   return false;
 }
 
+/// The last members of an event that answers one with these ignored fields.
+std::string ReportOf(const std::vector<std::string>& ignored) {
+  const std::string report = RingsideIgnored(ignored);
+  return report.empty() ? "" : "," + report;
+}
+
 bool StartsWithOneOf(std::string_view text, std::initializer_list<std::string_view> beginnings) {
   return std::any_of(beginnings.begin(), beginnings.end(),
                      [&](std::string_view beginning) { return text.starts_with(beginning); });
@@ -56,7 +101,8 @@ RealtimeSocket::RealtimeSocket(SessionTable& table, std::string principal, std::
       outbox_(std::move(outbox)),
       run_(std::move(run)) {}
 
-void RealtimeSocket::Open(const std::string& conversation, const std::string& model, const std::string& session) {
+void RealtimeSocket::Open(const std::string& conversation, const std::string& model, const std::string& session,
+                          const std::vector<std::string>& ignored) {
   std::lock_guard work(working_);
   RealtimeSettings settings;
   settings.id = MakeId("sess_");
@@ -71,6 +117,8 @@ void RealtimeSocket::Open(const std::string& conversation, const std::string& mo
     outbox_->Push(writer_->Error(status, ""));
     return outbox_->Close(1013, "no conversation could be had");
   }
+  NoteIgnored(table_.options(), caller_.principal, ignored);
+  settings.ignored.insert(settings.ignored.end(), ignored.begin(), ignored.end());
   settings_ = std::move(settings);
   Push("session.created", "\"session\":" + SettingsObject(settings_, table_.options()));
 }
@@ -126,7 +174,7 @@ Status RealtimeSocket::Read(std::string_view message, Event* event) const {
     }
   }
   const JsonValue* type = event->body.Find("type");
-  return type == nullptr ? Missing("type") : ReadString(*type, "type", &event->type);
+  return type == nullptr ? MissingParameter("type") : ReadString(*type, "type", &event->type);
 }
 
 void RealtimeSocket::OnMessage(std::string_view message) {
@@ -270,11 +318,23 @@ bool RealtimeSocket::busy() const {
   return sink_ != nullptr || !beside_.empty();
 }
 
+template <class E>
+Status RealtimeSocket::ReadEvent(const FieldTable<E>& fields, const JsonValue& body, E* event,
+                                 std::vector<std::string>* ignored) const {
+  IgnoredFields found(table_.options().strict_requests);
+  RETURN_IF_ERROR(fields.Read(body, {table_.options(), &found}, event));
+  NoteIgnored(table_.options(), caller_.principal, found.names());
+  *ignored = found.names();
+  return Status::Ok();
+}
+
 Status RealtimeSocket::UpdateSession(const JsonValue& body) {
-  const JsonValue* session = body.Find("session");
-  if (session == nullptr) return Missing("session");
-  RealtimeSettings updated = settings_;
-  RETURN_IF_ERROR(UpdateSettings(*session, table_.options(), &updated));
+  if (body.Find("session") == nullptr) return MissingParameter("session");
+  UpdateEvent event{settings_};
+  RealtimeSettings& updated = event.settings;
+  IgnoredFields ignored(table_.options().strict_requests, "session.");
+  RETURN_IF_ERROR(UpdateTable().Read(body, {table_.options(), &ignored}, &event));
+  updated.ignored = ignored.names();
   RETURN_IF_ERROR(FitWindow(&updated));
   settings_ = std::move(updated);
   NoteIgnored(table_.options(), caller_.principal, settings_.ignored);
@@ -304,16 +364,14 @@ Result<ItemView> RealtimeSocket::FindItem(const std::string& id) const {
   return NotFound("There is no item '" + id.substr(0, 256) + "' in this conversation.", "item_id", "item_not_found");
 }
 
-Result<RealtimeSocket::Place> RealtimeSocket::ReadPlace(const JsonValue& body) const {
+Result<RealtimeSocket::Place> RealtimeSocket::FindPlace(const std::optional<std::string>& behind) const {
   Place place;
   {
     std::lock_guard lock(mutex_);
     place.previous = last_item_;
   }
-  const JsonValue* const behind = body.Find("previous_item_id");
-  if (behind == nullptr || behind->is_null()) return place;
-  std::string named;
-  RETURN_IF_ERROR(ReadString(*behind, "previous_item_id", &named));
+  if (!behind) return place;
+  const std::string& named = *behind;
   const std::string own = named == "root" ? "" : OwnId(named);
   if (own == place.previous) return place;
   place.previous = place.after.emplace(own);
@@ -336,17 +394,11 @@ Result<RealtimeSocket::Place> RealtimeSocket::ReadPlace(const JsonValue& body) c
 
 Status RealtimeSocket::CreateItem(const JsonValue& body) {
   constexpr size_t kMaxClientIds = 4096;
-  const JsonValue* value = body.Find("item");
-  if (value == nullptr) return Missing("item");
-  NewItem item;
-  IgnoredFields ignored(table_.options().strict_requests);
-  RETURN_IF_ERROR(ReadItem(*value, "item", &ignored, &item));
-  NoteIgnored(table_.options(), caller_.principal, ignored.names());
-  std::string id;
-  if (const JsonValue* named = value->Find("id"); named != nullptr) RETURN_IF_ERROR(ReadString(*named, "item.id", &id));
-  if (id.size() > static_cast<size_t>(limits::kMaxMetadataKeyBytes)) {
-    return InvalidArgument("An item's id is too long.", "item.id", "string_above_max_length");
-  }
+  if (body.Find("item") == nullptr) return MissingParameter("item");
+  ItemEvent event;
+  std::vector<std::string> ignored;
+  RETURN_IF_ERROR(ReadEvent(NewItemTable(), body, &event, &ignored));
+  const std::string& id = event.id;
   if (!id.empty() && (own_ids_.contains(id) || client_ids_.contains(id) || FindItem(id).ok())) {
     return InvalidArgument("There is an item with this id.", "item.id", "invalid_value");
   }
@@ -354,9 +406,9 @@ Status RealtimeSocket::CreateItem(const JsonValue& body) {
     return InvalidArgument("A session has so many ids of its own; leave out the id.", "item.id",
                            "array_above_max_length");
   }
-  ASSIGN_OR_RETURN(const Place place, ReadPlace(body));
+  ASSIGN_OR_RETURN(const Place place, FindPlace(event.previous_item_id));
   ASSIGN_OR_RETURN(const std::vector<Item> added,
-                   table_.AddItems(caller_, settings_.conversation, {std::move(item)}, place.after));
+                   table_.AddItems(caller_, settings_.conversation, {std::move(event.item)}, place.after));
   const ItemView made = RealtimeViewsOf(added.front(), id).front();
   if (!id.empty()) {
     own_ids_[id] = made.id;
@@ -367,15 +419,18 @@ Status RealtimeSocket::CreateItem(const JsonValue& body) {
     if (!place.after) last_item_ = made.id;
     said_ = true;
   }
-  const std::string members = RealtimeItemMembers(ClientId(place.previous), made.json);
+  const std::string members = RealtimeItemMembers(ClientId(place.previous), made.json) + ReportOf(ignored);
   Push("conversation.item.added", members);
   Push("conversation.item.done", members);
   return Status::Ok();
 }
 
 Status RealtimeSocket::DeleteItem(const JsonValue& body) {
-  std::string id;
-  RETURN_IF_ERROR(ReadItemId(body, &id));
+  ItemEvent event;
+  std::vector<std::string> ignored;
+  RETURN_IF_ERROR(ReadEvent(ItemTable(), body, &event, &ignored));
+  if (body.Find("item_id") == nullptr) return MissingParameter("item_id");
+  const std::string& id = event.item_id;
   RETURN_IF_ERROR(FindItem(id).status());
   const std::string message = MessageOf(OwnId(id));
   ASSIGN_OR_RETURN(const SharedList<Item> before, table_.GetItems(caller_, settings_.conversation));
@@ -393,16 +448,18 @@ Status RealtimeSocket::DeleteItem(const JsonValue& body) {
     client_ids_.erase(view.id);
     JsonWriter json;
     json.BeginObject().Field("item_id", named);
-    Push("conversation.item.deleted", json.text().substr(1));
+    Push("conversation.item.deleted", json.text().substr(1) + ReportOf(ignored));
   }
   return Status::Ok();
 }
 
 Status RealtimeSocket::RetrieveItem(const JsonValue& body) {
-  std::string id;
-  RETURN_IF_ERROR(ReadItemId(body, &id));
-  ASSIGN_OR_RETURN(const ItemView item, FindItem(id));
-  Push("conversation.item.retrieved", "\"item\":" + item.json);
+  ItemEvent event;
+  std::vector<std::string> ignored;
+  RETURN_IF_ERROR(ReadEvent(ItemTable(), body, &event, &ignored));
+  if (body.Find("item_id") == nullptr) return MissingParameter("item_id");
+  ASSIGN_OR_RETURN(const ItemView item, FindItem(event.item_id));
+  Push("conversation.item.retrieved", "\"item\":" + item.json + ReportOf(ignored));
   return Status::Ok();
 }
 
@@ -447,7 +504,7 @@ Result<std::vector<NewItem>> RealtimeSocket::InputOf(const std::optional<std::ve
 }
 
 Status RealtimeSocket::CreateResponse(const JsonValue& body) {
-  ASSIGN_OR_RETURN(RealtimeRequest request, ReadRealtimeRequest(body.Find("response"), settings_, table_.options()));
+  ASSIGN_OR_RETURN(RealtimeRequest request, ReadRealtimeRequest(body, settings_, table_.options()));
   NoteIgnored(table_.options(), caller_.principal, request.ignored);
   TurnSpec& spec = request.spec;
   RealtimeAsked asked{.max_output_tokens = std::move(request.max_output_tokens),
@@ -493,10 +550,10 @@ Status RealtimeSocket::CreateResponse(const JsonValue& body) {
 }
 
 Status RealtimeSocket::CancelResponse(const JsonValue& body) {
-  std::string id;
-  if (const JsonValue* named = body.Find("response_id"); named != nullptr) {
-    RETURN_IF_ERROR(ReadString(*named, "response_id", &id));
-  }
+  CancelEvent event;
+  std::vector<std::string> ignored;
+  RETURN_IF_ERROR(ReadEvent(CancelTable(), body, &event, &ignored));
+  std::string id = event.response_id;
   {
     std::lock_guard lock(mutex_);
     if (id.empty()) id = response_;
@@ -505,6 +562,15 @@ Status RealtimeSocket::CancelResponse(const JsonValue& body) {
     }
   }
   return table_.Cancel(caller_, id);
+}
+
+std::vector<RequestKind> RealtimeEventKinds() {
+  return {RealtimeCreateKind(),
+          {"realtime session.update", UpdateTable().Describe()},
+          {"realtime conversation.item.create", NewItemTable().Describe()},
+          {"realtime conversation.item.delete", ItemTable().Describe()},
+          {"realtime conversation.item.retrieve", ItemTable().Describe()},
+          {"realtime response.cancel", CancelTable().Describe()}};
 }
 
 }  // namespace ringside

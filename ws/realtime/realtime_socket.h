@@ -14,9 +14,9 @@
 
 #include "session/table/session_table.h"
 #include "ws/json/json_value.h"
-#include "ws/openai/responses/responses.h"
 #include "ws/realtime/realtime_request.h"
 #include "ws/realtime/realtime_sink.h"
+#include "ws/transport/run_on_worker.h"
 
 namespace ringside {
 
@@ -27,8 +27,9 @@ class RealtimeSocket : public std::enable_shared_from_this<RealtimeSocket> {
                  TraceContext trace = {});
 
   /// First: goes on with this conversation, "" = a new one, and greets. `session`: a session object, as JSON, that its
-  /// client was given with the ticket; "" = none.
-  void Open(const std::string& conversation, const std::string& model, const std::string& session);
+  /// client was given with the ticket; "" = none. `ignored`: fields of the upgrade without effect.
+  void Open(const std::string& conversation, const std::string& model, const std::string& session,
+            const std::vector<std::string>& ignored = {});
   /// One whole message, text or binary: a JSON object. Never fails: what is wrong with it is answered.
   void OnMessage(std::string_view message);
   /// The connection is gone. An answer of the conversation runs on, others are cancelled soon; a conversation in which
@@ -61,7 +62,11 @@ class RealtimeSocket : public std::enable_shared_from_this<RealtimeSocket> {
     std::optional<std::string> after;  // as SessionTable::AddItems has it
     std::string previous;              // our id of the item before it; "" = none
   };
-  Result<Place> ReadPlace(const JsonValue& body) const;
+  Result<Place> FindPlace(const std::optional<std::string>& behind) const;
+  /// Reads an event; `ignored`: its fields without effect, which have been noted.
+  template <class E>
+  Status ReadEvent(const FieldTable<E>& fields, const JsonValue& body, E* event,
+                   std::vector<std::string>* ignored) const;
   Status CreateItem(const JsonValue& body);
   Status DeleteItem(const JsonValue& body);
   Status RetrieveItem(const JsonValue& body);
@@ -104,5 +109,8 @@ class RealtimeSocket : public std::enable_shared_from_this<RealtimeSocket> {
   bool said_ = false;  // anything is in the conversation
   bool closed_ = false;
 };
+
+/// The client events that have fields.
+std::vector<RequestKind> RealtimeEventKinds();
 
 }  // namespace ringside

@@ -6,7 +6,6 @@
 #include "ws/json/json_value.h"
 #include "ws/openai/conversations.h"
 #include "ws/openai/responses/responses.h"
-#include "ws/openai/responses/responses_paging.h"
 #include "ws/transport/auth.h"
 #include "ws/transport/http/http_text.h"
 
@@ -56,7 +55,6 @@ class Client : TableFixture {
     if (!parsed) return;
     request.path = std::move(parsed->path);
     request.query = std::move(parsed->query);
-    (void)ReadPaging(request);
     HttpResponse response = router_.Route(request);
     if (response.later != nullptr) {
       const std::vector<TurnRequest> turns = engine.requests();

@@ -43,6 +43,32 @@ def test_the_page_of_options_is_what_the_server_describes():
     assert len(rows) > 50 and rows == flags_of_the_server()
 
 
+def requests_of_the_server():
+    """The request kinds, each with its fields and their policies."""
+    text = subprocess.run([server_path(), "--describe-requests"], capture_output=True, text=True, check=True, env={}).stdout
+    kinds = {}
+    for line in text.splitlines():
+        kind, field, _, policy, _, _ = line.split("\t")
+        kinds.setdefault(kind, {})[field] = policy
+    return kinds
+
+
+def test_every_field_that_is_read_is_in_the_protocol():
+    words = set(re.findall(r"\w+", read("ws/PROTOCOL.md")))
+    fields = {name for kind in requests_of_the_server().values() for name, policy in kind.items()
+              if policy in {"read", "clamp", "lenient"}}
+    assert len(fields) > 100
+    assert {name for name in fields if name.split(".")[-1] not in words} == set()
+
+
+def test_the_table_of_a_create_names_its_fields():
+    fields = requests_of_the_server()["response.create"]
+    rows = read("ws/PROTOCOL.md").split("| field | meaning |", 1)[1].split("\n\n", 1)[0].splitlines()[2:]
+    named = {name for row in rows for name in re.findall(r"`(\w+)[^`]*`", row.split("|")[1])}
+    assert len(named) > 30
+    assert named - set(fields) == set()
+
+
 @pytest.mark.parametrize("name", ["README.md", "docs/CLIENTS.md", *OPERATING])
 def test_no_flag_is_named_that_is_none(name):
     keys = {"--owner", "--expires", "--scopes", "--overlap", "--turns", "--tokens-per-minute", "--sessions", "--chains",
@@ -54,7 +80,7 @@ def test_no_flag_is_named_that_is_none(name):
     # mpirun, Slurm
     starters = {"--bind-to", "--cpus-per-task", "--enable-recovery", "--gpus-per-node", "--gpus-per-task", "--kill-on-bad-exit",
                 "--mca", "--mem", "--mpi", "--nodes", "--ntasks-per-node", "--signal"}
-    hidden = {"--describe"}  # of both programs: for tools
+    hidden = {"--describe", "--describe-requests"}  # for tools
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", read(name)))
     assert named - flags_of_the_server() - flags_of_the_client() - keys - builds - others - starters - hidden == set()
 

@@ -1,6 +1,6 @@
 // Reasoning on the stateless APIs: in whole and streamed answers, and returned in messages.
 #include "tests/ws/chat/chat_fixture.h"
-#include "ws/openai/returned_reasoning.h"
+#include "ws/content/returned_reasoning.h"
 
 namespace ringside {
 namespace {

@@ -30,23 +30,7 @@ TEST(IgnoredFieldsTest, StrictRefusesAndReportsNothing) {
   EXPECT_EQ(ignored.Unknown("colour").reason(), "unknown_parameter");
   EXPECT_EQ(ignored.Unknown("colour").param(), "colour");
   EXPECT_EQ(ignored.Hint("verbosity", "a verbosity").reason(), "unsupported_value");
-  EXPECT_EQ(ignored.UnknownOfRequest(Parsed("\"a+\""), "guided_regex").reason(), "unknown_parameter");
   EXPECT_TRUE(ignored.names().empty());
-}
-
-TEST(IgnoredFieldsTest, WhatWouldChangeTheAnswerIsRefusedUnlessItIsEmpty) {
-  for (const char* field : {"guided_regex", "structured_outputs", "grammar", "json_schema", "messages", "documents",
-                            "chat_template", "use_beam_search", "add_generation_prompt"}) {
-    IgnoredFields ignored;
-    const bool positive = std::string_view(field) == "add_generation_prompt";
-    EXPECT_EQ(ignored.UnknownOfRequest(Parsed(positive ? "false" : "\"x\""), field).reason(), "unsupported_value");
-    EXPECT_TRUE(ignored.UnknownOfRequest(Parsed(positive ? "true" : "\"\""), field).ok()) << field;
-    EXPECT_TRUE(ignored.names().empty()) << field;
-  }
-  IgnoredFields session(false, "session.");
-  EXPECT_EQ(session.UnknownOfRequest(Parsed("\"x\""), "session.grammar").param(), "session.grammar");
-  EXPECT_TRUE(session.UnknownOfRequest(Parsed("1"), "session.audio").ok());
-  EXPECT_THAT(session.names(), ElementsAre("audio"));
 }
 
 TEST(IgnoredFieldsTest, NamesAreFewAndShort) {

@@ -1,7 +1,7 @@
 // Answer formats: parsed from JSON, compiled when the turn starts, echoed, kept by a continued answer.
 #include "engine/grammar/grammar.h"
 #include "tests/ws/openai/responses_fixture.h"
-#include "ws/openai/answer_format_reader.h"
+#include "ws/content/answer_format_reader.h"
 
 namespace ringside {
 namespace {

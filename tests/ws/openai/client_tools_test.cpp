@@ -1,8 +1,8 @@
 // Tools other than plain functions: custom ones, namespaces, and those run by other servers.
 #include "engine/grammar/grammar.h"
 #include "tests/ws/openai/responses_fixture.h"
-#include "ws/openai/tool_fields.h"
-#include "ws/openai/tool_names.h"
+#include "ws/content/tool_fields.h"
+#include "ws/content/tool_names.h"
 
 namespace ringside {
 namespace {

@@ -1,5 +1,5 @@
 // Compaction over the Responses API: above a threshold and on request, of stateless requests, chains and conversations.
-#include "ws/openai/compaction.h"
+#include "ws/content/compaction.h"
 
 #include <future>
 

@@ -1,7 +1,7 @@
 // Names of the served model: its own, aliases, and other models' names.
 #include "tests/ws/openai/routes_fixture.h"
+#include "ws/fields/common_fields.h"
 #include "ws/openai/models.h"
-#include "ws/openai/responses/responses_fields.h"
 
 namespace ringside {
 namespace {

@@ -1,5 +1,5 @@
 // Which changes make a response.create a different request.
-#include "ws/openai/request_digest.h"
+#include "ws/content/request_digest.h"
 
 #include <gmock/gmock.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 
 #include "tests/session/scripted_engine.h"
-#include "ws/openai/responses/responses_request.h"
+#include "ws/content/response_request.h"
 
 namespace ringside {
 namespace {
@@ -143,7 +143,12 @@ TEST(RequestDigestTest, TheTablesAboveHaveEveryField) {
   for (const auto& fields : {kAsk, kAskOfBeams, kTravel}) {
     for (const auto& [field, values] : fields.items()) tested.insert(field);
   }
-  EXPECT_THAT(CreateFields(), ::testing::UnorderedElementsAreArray(tested));
+  std::set<std::string> read;
+  for (const FieldInfo& field : CreateKind(/*http=*/true).fields) {
+    const bool refused = field.policy == FieldPolicy::kRefuse;  // no request with it has a digest
+    if (field.name.find('.') == std::string::npos && (!refused || field.name == "prompt")) read.insert(field.name);
+  }
+  EXPECT_EQ(read, tested);
 }
 
 TEST(RequestDigestTest, TheSameSaidOtherwiseIsTheSame) {

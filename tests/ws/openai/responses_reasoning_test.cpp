@@ -1,6 +1,6 @@
 // Reasoning in the Responses protocol: its events live and replayed, its items, and its return in requests.
 #include "tests/ws/openai/routes_fixture.h"
-#include "ws/openai/returned_reasoning.h"
+#include "ws/content/returned_reasoning.h"
 
 namespace ringside {
 namespace {

@@ -2,7 +2,7 @@
 #include "engine/grammar/grammar.h"
 #include "tests/ws/openai/responses_fixture.h"
 #include "ws/openai/conversations.h"
-#include "ws/openai/tool_fields.h"
+#include "ws/content/tool_fields.h"
 
 namespace ringside {
 namespace {

@@ -14,15 +14,16 @@
 #include "ws/chat/ollama/ollama_embed.h"
 #include "ws/chat/ollama/ollama_errors.h"
 #include "ws/chat/prompts.h"
+#include "ws/content/response_objects.h"
+#include "ws/content/tool_fields.h"
+#include "ws/content/tool_names.h"
+#include "ws/fields/common_fields.h"
+#include "ws/fields/field_readers.h"
 #include "ws/fields/ignored_report.h"
 #include "ws/fields/reasoning_fields.h"
+#include "ws/fields/sampling_fields.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
-#include "ws/openai/responses/responses_fields.h"
-#include "ws/openai/responses/responses_objects.h"
-#include "ws/openai/responses/responses_sampling.h"
-#include "ws/openai/tool_fields.h"
-#include "ws/openai/tool_names.h"
 
 namespace ringside {
 namespace {
@@ -61,7 +62,7 @@ std::string Timestamp(double seconds) {
 
 int64_t Nanoseconds(double ms) { return static_cast<int64_t>(ms * 1e6); }
 
-Status ReadCount(const JsonValue& value, const std::string& param, TurnSpec* turn) {
+Status ReadCount(const JsonValue& value, const std::string& param, const FieldContext&, TurnSpec* turn) {
   int64_t count = 0;
   RETURN_IF_ERROR(ReadInteger(value, param, -2, INT64_MAX, &count));
   // -1: as many as there is room for, -2: until the context is full.
@@ -70,85 +71,108 @@ Status ReadCount(const JsonValue& value, const std::string& param, TurnSpec* tur
   return Status::Ok();
 }
 
-Status ReadOptions(const JsonValue& value, const std::string& param, IgnoredFields* ignored, TurnSpec* turn) {
-  // Ollama's names of what we have by others, and of what says how its own runner computes.
-  static const std::map<std::string, std::string, std::less<>> names = {{"repeat_penalty", "repetition_penalty"}};
-  static const std::vector<std::string_view> silent = {
-      "num_ctx",  "num_batch", "num_gpu", "main_gpu",   "num_thread", "num_keep",      "use_mmap",      "numa",
-      "low_vram", "use_mlock", "f16_kv",  "vocab_only", "logits_all", "repeat_last_n", "embedding_only"};
-  static const std::vector<std::string_view> lacking = {"mirostat", "tfs_z", "typical_p", "penalize_newline"};
-  if (!value.is_object()) return WrongType(value, param, "an object");
-  for (const auto& [key, field] : value.object()) {
-    if (field.is_null() || std::find(silent.begin(), silent.end(), key) != silent.end()) continue;
-    if (key == "mirostat_tau" || key == "mirostat_eta") continue;  // of mirostat
-    const std::string name = param + "." + key.substr(0, 256);
-    const auto renamed = names.find(key);
-    const std::string& own = renamed == names.end() ? key : renamed->second;
-    Status status;
-    if (key == "num_predict") {
-      status = ReadCount(field, name, turn);
-    } else if (std::find(lacking.begin(), lacking.end(), key) != lacking.end()) {
-      const bool off = IsEmpty(field) || (key != "mirostat" && field.is_number() && field.number() == 1);
-      if (!off) status = ignored->Hint(name, "'" + key + "'");
-    } else if (IsSamplingField(own) && own != "max_output_tokens") {
-      status = ReadSamplingField(field, own, turn);
-      if (!status.ok()) status = InvalidArgument(status.message(), name, status.reason());
-    } else {
-      status = ignored->Unknown(name);
+/// Samplers that are lacking here: 0 switches them off and, but for mirostat, 1.
+Status ReadLacking(const JsonValue& value, const std::string& param, const FieldContext& context, void*) {
+  const std::string name = param.substr(param.rfind('.') + 1);
+  const bool off = IsEmpty(value) || (name != "mirostat" && value.is_number() && value.number() == 1);
+  return off ? Status::Ok() : context.ignored->Hint(param, "'" + name + "'");
+}
+
+/// The members of "options".
+const FieldTable<TurnSpec>& OptionsTable() {
+  static const FieldTable<TurnSpec> table = [] {
+    Fields<TurnSpec> rows = Join(
+        Fields<TurnSpec>{
+            {"num_predict", FieldType::kInteger, ReadCount, FieldPolicy::kClamp, "at least 1, or -1, or -2"},
+            {"repeat_penalty", AliasOf{"repetition_penalty"}},
+        },
+        SamplingFields());
+    for (const char* name : {"mirostat", "tfs_z", "typical_p", "penalize_newline"}) {
+      rows.emplace_back(name, FieldType::kAny, ReadLacking, FieldPolicy::kHint);
     }
-    RETURN_IF_ERROR(status);
-  }
+    // How Ollama's own runner computes, and details of mirostat.
+    for (const char* name : {"num_ctx", "num_batch", "num_gpu", "main_gpu", "num_thread", "num_keep", "use_mmap",
+                             "numa", "low_vram", "use_mlock", "f16_kv", "vocab_only", "logits_all", "repeat_last_n",
+                             "embedding_only", "mirostat_tau", "mirostat_eta"}) {
+      rows.emplace_back(name, Silent{});
+    }
+    return FieldTable<TurnSpec>(std::move(rows));
+  }();
+  return table;
+}
+
+Status ReadOptions(const JsonValue& value, const std::string& param, const FieldContext& context, TurnSpec* turn) {
+  if (!value.is_object()) return WrongType(value, param, "an object");
+  RETURN_IF_ERROR(OptionsTable().Read(value, context, turn, param + "."));
   return CheckBeamFields(value, turn);
 }
 
 // "json", or a schema.
-Status ReadFormat(const JsonValue& value, const std::string& param, AnswerFormat* format) {
-  format->param = param;
+Status ReadFormat(const JsonValue& value, const std::string& param, const FieldContext&, TurnSpec* turn) {
+  AnswerFormat& format = turn->format.emplace();
+  format.param = param;
   if (value.is_object()) {
-    format->kind = AnswerFormat::Kind::kJsonSchema;
+    format.kind = AnswerFormat::Kind::kJsonSchema;
     JsonWriter json;
     WriteJson(json, value);
-    format->text = json.Take();
+    format.text = json.Take();
     return Status::Ok();
   }
   std::string name;
   RETURN_IF_ERROR(ReadString(value, param, &name));
   if (name.empty()) return Status::Ok();
   if (name != "json") return Unsupported(param, "a format of '" + name.substr(0, 64) + "'");
-  format->kind = AnswerFormat::Kind::kJsonObject;
+  format.kind = AnswerFormat::Kind::kJsonObject;
   return Status::Ok();
 }
 
-Status ReadField(const JsonValue& value, const std::string& key, OllamaFace face, const SessionTableOptions& options,
-                 OllamaRequest* request) {
-  const bool chat = face == OllamaFace::kChat;
-  IgnoredFields* const ignored = &request->ignored;
-  if (key == "model") return ReadModel(value, key, options, &request->turn.adapter);
-  if (key == "stream") return ReadBool(value, key, &request->stream);
-  if (key == "options") return ReadOptions(value, key, ignored, &request->turn);
-  if (key == "keep_alive") {  // the one model stays, whatever is told
-    request->unloads = value.is_number() && value.number() == 0;
-    return Status::Ok();
-  }
-  if (key == "format") return ReadFormat(value, key, &request->turn.format.emplace());
-  if (chat && key == "tools") {
-    return ReadTools(value, key, ToolShape::kNested, /*strict_default=*/false, ignored, &request->turn.tools.emplace());
-  }
-  if (key == "truncate") return ReadBool(value, key, &request->turn.history_slides);
-  if (key == "logprobs") return ReadBool(value, key, &request->logprobs);
-  if (key == "top_logprobs") return ReadInteger(value, key, 0, limits::kMaxTopLogprobs, &request->top_logprobs);
-  if (key == "tools") return RequireEmpty(value, key);
-  if (chat && key == "messages") return ReadMessages(value, key, kRules, 0, ignored, &request->turn.input);
-  if (!chat && key == "prompt") return ReadString(value, key, &request->prompt);
-  if (!chat && key == "system") return ReadString(value, key, &request->system);
-  if (!chat && key == "raw") return ReadBool(value, key, &request->raw);
-  if (!chat && key == "context") return ReadTokenIds(value, key, &request->context);
-  if (key == "template" || (!chat && (key == "suffix" || key == "images"))) {
-    return RequireEmpty(value, key);
-  }
-  if (IsReasoningField(key)) return ReadReasoningField(value, key, key, ignored, &request->reasoning);
-  const bool hint = !chat && (key == "width" || key == "height" || key == "steps");
-  return hint ? ignored->HintUnlessEmpty(value, key) : ignored->UnknownOfRequest(value, key);
+/// The one model stays in memory.
+Status ReadKeepAlive(const JsonValue& value, const std::string&, const FieldContext&, OllamaRequest* request) {
+  request->unloads = value.is_number() && value.number() == 0;
+  return Status::Ok();
+}
+
+Status ReadChat(const JsonValue& value, const std::string& param, const FieldContext& context, TurnSpec* turn) {
+  return ReadMessages(value, param, kRules, 0, context.ignored, &turn->input);
+}
+
+Status ReadContext(const JsonValue& value, const std::string& param, const FieldContext&, OllamaRequest* request) {
+  return ReadTokenIds(value, param, &request->context);
+}
+
+FieldTable<OllamaRequest> MakeTable(OllamaFace face) {
+  const Fields<OllamaRequest> chat =
+      In(&OllamaRequest::turn, Join(Fields<TurnSpec>{{"messages", FieldType::kArray, ReadChat}},
+                                    Only(ToolRows(ToolShape::kNested, /*strict_default=*/false), {"tools"})));
+  const Fields<OllamaRequest> generate = {{"prompt", &OllamaRequest::prompt},
+                                          {"system", &OllamaRequest::system},
+                                          {"raw", &OllamaRequest::raw},
+                                          {"context", FieldType::kArray, ReadContext},
+                                          {"tools", Refuse{}},
+                                          {"suffix", Refuse{}},
+                                          {"images", Refuse{}},
+                                          {"width", Hint{}},
+                                          {"height", Hint{}},
+                                          {"steps", Hint{}}};
+  return FieldTable<OllamaRequest>(
+      Join(face == OllamaFace::kChat ? chat : generate,
+           Fields<OllamaRequest>{{"stream", &OllamaRequest::stream},
+                                 {"keep_alive", FieldType::kAny, ReadKeepAlive, FieldPolicy::kSilent},
+                                 {"logprobs", &OllamaRequest::logprobs},
+                                 {"top_logprobs", &OllamaRequest::top_logprobs, Range{0, limits::kMaxTopLogprobs}},
+                                 {"template", Refuse{}}},
+           In(&OllamaRequest::turn,
+              Fields<TurnSpec>{ModelField(),
+                               {"options", FieldType::kObject, ReadOptions, FieldPolicy::kRead, OptionsTable()},
+                               {"format", FieldType::kString | FieldType::kObject, ReadFormat},
+                               {"truncate", &TurnSpec::history_slides}}),
+           In(&OllamaRequest::reasoning, ReasoningFields()), ForeignFields()));
+}
+
+const FieldTable<OllamaRequest>& TableOf(OllamaFace face) {
+  static const FieldTable<OllamaRequest> chat = MakeTable(OllamaFace::kChat),
+                                         generate = MakeTable(OllamaFace::kGenerate);
+  return face == OllamaFace::kChat ? chat : generate;
 }
 
 Result<OllamaRequest> ReadOllamaRequest(const HttpRequest& request, OllamaFace face,
@@ -158,9 +182,7 @@ Result<OllamaRequest> ReadOllamaRequest(const HttpRequest& request, OllamaFace f
   out.ignored = IgnoredFields(options.strict_requests);
   out.turn = StatelessTurn(options);
   out.turn.history_slides = true;
-  RETURN_IF_ERROR(ReadFields(body, [&](const JsonValue& value, const std::string& key) {
-    return ReadField(value, key, face, options, &out);
-  }));
+  RETURN_IF_ERROR(TableOf(face).Read(body, {options, &out.ignored}, &out));
   ClampOutput(options, "options.num_predict", &out.turn, &out.ignored);
   RETURN_IF_ERROR(SetReasoning(out.reasoning, options, &out.ignored, &out.turn));
   if (out.top_logprobs > 0 && !out.logprobs) {
@@ -360,48 +382,65 @@ HttpResponse ListModels(const SessionTableOptions& options, const ServerFacts& f
   return Json(json);
 }
 
-/// The name under which clients know the model that is asked for.
-Result<std::string> NamedModel(const JsonValue& body, const SessionTableOptions& options) {
-  std::optional<std::string> adapter;
-  for (const char* key : {"model", "name"}) {  // of now and of before
-    const JsonValue* const name = body.Find(key);
-    if (name != nullptr) RETURN_IF_ERROR(ReadModel(*name, key, options, &adapter));
-  }
-  return ModelNameOf(adapter, options);
+/// A request about a model.
+struct ModelQuestion {
+  IgnoredFields ignored;
+  TurnSpec turn;  // whose adapter it is
+  bool stream = true;
+};
+
+/// `pulls`: of /api/pull, else of /api/show.
+FieldTable<ModelQuestion> MakeQuestionTable(bool pulls) {
+  const Fields<ModelQuestion> pull = {{"stream", &ModelQuestion::stream}, {"insecure", Silent{}}};
+  const Fields<ModelQuestion> show = {{"verbose", Silent{}}};
+  const Fields<void> hints = {{"system", Hint{}}, {"template", Hint{}}, {"options", Hint{}}};
+  return FieldTable<ModelQuestion>(
+      Join(Join(pulls ? pull : show, In(&ModelQuestion::turn, Fields<TurnSpec>{ModelField()})),
+           Fields<ModelQuestion>{{"name", AliasOf{"model"}}}, pulls ? Fields<void>{} : hints));
+}
+
+const FieldTable<ModelQuestion>& QuestionTable(bool pulls) {
+  static const FieldTable<ModelQuestion> pull = MakeQuestionTable(true), show = MakeQuestionTable(false);
+  return pulls ? pull : show;
+}
+
+Result<ModelQuestion> ReadQuestion(const HttpRequest& request, bool pulls, const SessionTableOptions& options) {
+  ASSIGN_OR_RETURN(const JsonValue body, ReadBody(request));
+  ModelQuestion out{.ignored = IgnoredFields(options.strict_requests)};
+  RETURN_IF_ERROR(QuestionTable(pulls).Read(body, {options, &out.ignored}, &out));
+  return out;
 }
 
 /// Clients ask for a model before they use it: the one that there is has come already.
 HttpResponse PullModel(const SessionTableOptions& options, const HttpRequest& request) {
-  const Result<JsonValue> body = ReadBody(request);
-  if (!body.ok()) return OllamaRefusal(body.status());
-  if (const auto name = NamedModel(*body, options); !name.ok()) return OllamaRefusal(name.status());
-  bool stream = true;
-  if (const JsonValue* value = body->Find("stream"); value != nullptr && !value->is_null()) {
-    if (const Status status = ReadBool(*value, "stream", &stream); !status.ok()) return OllamaRefusal(status);
-  }
+  const Result<ModelQuestion> asked = ReadQuestion(request, /*pulls=*/true, options);
+  if (!asked.ok()) return OllamaRefusal(asked.status());
+  JsonWriter json;
+  json.BeginObject().Field("status", "success");
+  WriteRingsideIgnored(json, asked->ignored.names());
   HttpResponse response;
-  response.body = "{\"status\":\"success\"}\n";
-  if (stream) response.content_type = "application/x-ndjson";
-  return response;
+  response.body = json.EndObject().Take() + "\n";
+  if (asked->stream) response.content_type = "application/x-ndjson";
+  return Reported(std::move(response), options, request, asked->ignored.names());
 }
 
 HttpResponse ShowModel(const SessionTableOptions& options, const ServerFacts& facts, const HttpRequest& request) {
-  const Result<JsonValue> body = ReadBody(request);
-  if (!body.ok()) return OllamaRefusal(body.status());
-  const Result<std::string> name = NamedModel(*body, options);
-  if (!name.ok()) return OllamaRefusal(name.status());
+  const Result<ModelQuestion> asked = ReadQuestion(request, /*pulls=*/false, options);
+  if (!asked.ok()) return OllamaRefusal(asked.status());
   JsonWriter json;
   json.BeginObject().Field("modelfile", "").Field("parameters", "").Field("template", "");
   json.Field("modified_at", Timestamp(facts.created));
   WriteDetails(json);
   json.Key("model_info").BeginObject().Field("general.architecture", "ringside");
-  json.Field("general.basename", *name).Field("ringside.context_length", options.request_len());
+  json.Field("general.basename", ModelNameOf(asked->turn.adapter, options))
+      .Field("ringside.context_length", options.request_len());
   json.Field("ringside.session_len", options.session_len).EndObject();
   json.Key("capabilities").BeginArray().Value("completion").Value("tools");
   if (options.embedding_size > 0) json.Value("embedding");
   if (options.reasons) json.Value("thinking");
-  json.EndArray().EndObject();
-  return Json(json);
+  WriteRingsideIgnored(json.EndArray(), asked->ignored.names());
+  json.EndObject();
+  return Reported(Json(json), options, request, asked->ignored.names());
 }
 
 /// What their clients may ask for and is not done here: by its name, in their shape of an error.
@@ -448,6 +487,15 @@ void AddOllamaRoutes(Router& router, const ChatService& service, const ServerFac
     return Json(json);
   });
   AddRefusals(router);
+}
+
+std::vector<RequestKind> OllamaKinds() {
+  std::vector<RequestKind> kinds = {{"POST /api/chat", TableOf(OllamaFace::kChat).Describe()},
+                                    {"POST /api/generate", TableOf(OllamaFace::kGenerate).Describe()},
+                                    {"POST /api/pull", QuestionTable(true).Describe()},
+                                    {"POST /api/show", QuestionTable(false).Describe()}};
+  for (RequestKind& kind : OllamaEmbedKinds()) kinds.push_back(std::move(kind));
+  return kinds;
 }
 
 }  // namespace ringside

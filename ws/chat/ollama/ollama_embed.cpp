@@ -7,8 +7,9 @@
 #include "ws/chat/message_fields.h"
 #include "ws/chat/ollama/ollama_errors.h"
 #include "ws/chat/prompts.h"
+#include "ws/fields/common_fields.h"
+#include "ws/fields/field_readers.h"
 #include "ws/fields/ignored_report.h"
-#include "ws/openai/responses/responses_fields.h"
 
 namespace ringside {
 namespace {
@@ -17,20 +18,36 @@ struct OllamaEmbedRequest : EmbeddingRequest {
   bool cut = true;
 };
 
-Status ReadField(const JsonValue& value, const std::string& key, bool one, const SessionTableOptions& options,
-                 OllamaEmbedRequest* request) {
-  if (key == "model") return ReadModel(value, key, options, &request->turn.adapter);
-  // The one model stays as it is and where it is, whatever is told.
-  if (key == "keep_alive") return Status::Ok();
-  if (key == "options") return value.is_object() ? Status::Ok() : WrongType(value, key, "an object");
-  if (one && key == "prompt") return ReadString(value, key, &request->texts.emplace_back().text);
-  if (!one && key == "input") {
-    if (value.is_array() && value.array().empty()) return Status::Ok();
-    return ReadPrompts(value, key, kMaxEmbeddedTexts, &request->texts);
-  }
-  if (!one && key == "truncate") return ReadBool(value, key, &request->cut);
-  if (!one && key == "dimensions") return ReadInteger(value, key, 0, INT32_MAX, &request->dimensions);
-  return request->ignored.UnknownOfRequest(value, key);
+Status ReadPrompt(const JsonValue& value, const std::string& param, const FieldContext&, OllamaEmbedRequest* request) {
+  return ReadString(value, param, &request->texts.emplace_back().text);
+}
+
+Status ReadInput(const JsonValue& value, const std::string& param, const FieldContext&, OllamaEmbedRequest* request) {
+  if (value.is_array() && value.array().empty()) return Status::Ok();
+  return ReadPrompts(value, param, kMaxEmbeddedTexts, &request->texts);
+}
+
+/// Settings of Ollama's own runner.
+Status CheckOptions(const JsonValue& value, const std::string& param, const FieldContext&, void*) {
+  return value.is_object() ? Status::Ok() : WrongType(value, param, "an object");
+}
+
+/// `one`: of /api/embeddings.
+FieldTable<OllamaEmbedRequest> MakeTable(bool one) {
+  const Fields<OllamaEmbedRequest> own =
+      one ? Fields<OllamaEmbedRequest>{{"prompt", FieldType::kString, ReadPrompt}}
+          : Fields<OllamaEmbedRequest>{{"input", FieldType::kString | FieldType::kArray, ReadInput},
+                                       {"truncate", &OllamaEmbedRequest::cut},
+                                       {"dimensions", &OllamaEmbedRequest::dimensions, Range{0, INT32_MAX}}};
+  return FieldTable<OllamaEmbedRequest>(Join(own, In(&OllamaEmbedRequest::turn, Fields<TurnSpec>{ModelField()}),
+                                             Fields<void>{{"keep_alive", Silent{}},  // the model is always loaded
+                                                          {"options", FieldType::kObject, CheckOptions}},
+                                             ForeignFields()));
+}
+
+const FieldTable<OllamaEmbedRequest>& Table(bool one) {
+  static const FieldTable<OllamaEmbedRequest> tables[] = {MakeTable(false), MakeTable(true)};
+  return tables[one ? 1 : 0];
 }
 
 Result<OllamaEmbedRequest> ReadRequest(const HttpRequest& request, bool one, const SessionTableOptions& options) {
@@ -39,8 +56,7 @@ Result<OllamaEmbedRequest> ReadRequest(const HttpRequest& request, bool one, con
   out.ignored = IgnoredFields(options.strict_requests);
   out.turn = StatelessTurn(options);
   out.texts_param = one ? "prompt" : "input";
-  RETURN_IF_ERROR(ReadFields(
-      body, [&](const JsonValue& value, const std::string& key) { return ReadField(value, key, one, options, &out); }));
+  RETURN_IF_ERROR(Table(one).Read(body, {options, &out.ignored}, &out));
   for (RawPrompt& text : out.texts) text.cut = out.cut;
   return out;
 }
@@ -85,6 +101,10 @@ HttpResponse OllamaEmbed(const ChatService& service, bool one, const HttpRequest
   if (!read.ok()) return OllamaRefusal(read.status());
   auto writer = std::make_shared<OllamaWriter>(one, ModelNameOf(read->turn.adapter, options), read->ignored.names());
   return AnswerEmbeddings(service, request, *std::move(read), std::move(writer));
+}
+
+std::vector<RequestKind> OllamaEmbedKinds() {
+  return {{"POST /api/embed", Table(false).Describe()}, {"POST /api/embeddings", Table(true).Describe()}};
 }
 
 }  // namespace ringside

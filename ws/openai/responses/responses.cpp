@@ -2,11 +2,11 @@
 
 #include "base/limits.h"
 #include "session/ids.h"
+#include "ws/content/compaction.h"
+#include "ws/content/response_request.h"
+#include "ws/fields/common_fields.h"
 #include "ws/fields/ignored_report.h"
 #include "ws/json/json_writer.h"
-#include "ws/openai/compaction.h"
-#include "ws/openai/responses/responses_fields.h"
-#include "ws/openai/responses/responses_request.h"
 #include "ws/openai/responses/responses_socket.h"
 #include "ws/transport/http/http.h"
 
@@ -17,6 +17,23 @@ bool ValidStreamId(std::string_view id) {
   if (id.empty() || id.size() > static_cast<size_t>(limits::kMaxStreamIdBytes)) return false;
   return id.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-") ==
          std::string_view::npos;
+}
+
+struct CancelRequest {
+  std::string response_id;
+};
+
+Status ReadResponseId(const JsonValue& value, const std::string& param, const FieldContext& context,
+                      CancelRequest* request) {
+  request->response_id = value.string();
+  return value.is_string() ? Status::Ok() : context.ignored->Hint(param, "such a 'response_id'");
+}
+
+const FieldTable<CancelRequest>& CancelTable() {
+  static const FieldTable<CancelRequest> table(
+      Join(Fields<CancelRequest>{{"response_id", FieldType::kString, ReadResponseId, FieldPolicy::kLenient}},
+           Fields<void>{{"stream_id", Silent{}}}, EventFields()));
+  return table;
 }
 
 }  // namespace
@@ -339,11 +356,16 @@ bool ResponsesSocket::Impl::busy() const {
 }
 
 void ResponsesSocket::Impl::Cancel(const JsonValue& event) {
-  // Never an error: it would end whatever answer runs on the lane.
-  std::string id;
-  if (const JsonValue* wanted = event.Find("response_id"); wanted != nullptr) {
-    id = wanted->string();
-  } else {
+  // No error unless strict: it would end whatever answer runs on the lane.
+  CancelRequest request;
+  IgnoredFields ignored(table_.options().strict_requests);
+  if (const Status bad = CancelTable().Read(event, {table_.options(), &ignored}, &request); !bad.ok()) {
+    const Result<std::string> stream = StreamId(event);
+    return PushError(bad, stream.ok() ? *stream : "");
+  }
+  NoteIgnored(table_.options(), caller_.principal, ignored.names());
+  std::string id = request.response_id;
+  if (event.Find("response_id") == nullptr) {
     const Result<std::string> stream = StreamId(event);
     std::lock_guard lock(mutex_);
     Lane* lane = nullptr;
@@ -367,7 +389,17 @@ ResponsesSocket::ResponsesSocket(SessionTable& table, std::string principal, std
 ResponsesSocket::~ResponsesSocket() { impl_->OnClosed(); }
 void ResponsesSocket::OnMessage(std::string_view message) { impl_->OnMessage(message); }
 void ResponsesSocket::OnClosed() { impl_->OnClosed(); }
-void ResponsesSocket::Attach(const ResumeRequest& request) { impl_->Attach(request, ""); }
+void ResponsesSocket::Attach(const ResumeRequest& request, const std::vector<std::string>& ignored) {
+  impl_->Attach(request, "", ignored);
+}
 bool ResponsesSocket::busy() const { return impl_->busy(); }
+
+std::vector<RequestKind> ResponseRequestKinds() {
+  std::vector<RequestKind> kinds = {CreateKind(/*http=*/false), {"response.cancel", CancelTable().Describe()}};
+  for (const auto& more : {SessionVerbKinds(), ResumeKinds(), ResponseHttpKinds()}) {
+    kinds.insert(kinds.end(), more.begin(), more.end());
+  }
+  return kinds;
+}
 
 }  // namespace ringside

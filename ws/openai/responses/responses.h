@@ -7,18 +7,14 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "session/table/session_table.h"
+#include "ws/fields/field_info.h"
+#include "ws/transport/run_on_worker.h"
 #include "ws/transport/server.h"
 
 namespace ringside {
-
-/// Runs a call on one of the workers, which `client` shares with the others; `bytes` are what it holds. kUnavailable:
-/// too many wait, and it never runs.
-using RunOnWorker = std::function<Status(const std::string& client, size_t bytes, std::function<void()> call)>;
-
-/// When there should be room for a turn of this principal's that was refused for want of it, in milliseconds.
-using RetryAfter = std::function<int64_t(const std::string& principal)>;
 
 class ResponsesSocket {
  public:
@@ -33,8 +29,8 @@ class ResponsesSocket {
 
   /// One whole message, text or binary: a JSON object. Never fails: what is wrong with it is answered.
   void OnMessage(std::string_view message);
-  /// As ringside:session.resume would.
-  void Attach(const ResumeRequest& request);
+  /// As ringside:session.resume would. `ignored`: fields of the request without effect.
+  void Attach(const ResumeRequest& request, const std::vector<std::string>& ignored = {});
   /// The connection is gone. Turns run on, except those that only this connection could see: these are cancelled soon,
   /// on the table's thread.
   void OnClosed();
@@ -52,5 +48,8 @@ SocketRoute ResponsesRoute(SessionTable& table, RetryAfter retry_after_ms = null
 
 /// Everything of /v1/responses that is no WebSocket. `retry_after_ms` as above.
 void RegisterResponseRoutes(Router& router, SessionTable& table, const RetryAfter& retry_after_ms = nullptr);
+
+/// The client events of the WebSocket and the HTTP requests of /v1/responses that have fields.
+std::vector<RequestKind> ResponseRequestKinds();
 
 }  // namespace ringside

@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "ws/openai/responses/responses_objects.h"
+#include "ws/content/response_objects.h"
 #include "ws/openai/responses/responses_outbox.h"
 
 namespace ringside {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <map>
 
+#include "ws/content/response_objects.h"
+#include "ws/content/tool_names.h"
 #include "ws/json/json_writer.h"
-#include "ws/openai/responses/responses_objects.h"
-#include "ws/openai/tool_names.h"
 
 namespace ringside {
 namespace {

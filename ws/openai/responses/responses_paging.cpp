@@ -1,30 +1,63 @@
 #include "ws/openai/responses/responses_paging.h"
 
 #include <algorithm>
-#include <charconv>
 
-#include "ws/openai/responses/responses_objects.h"
+#include "ws/content/response_objects.h"
+#include "ws/fields/common_fields.h"
+#include "ws/fields/ignored_report.h"
 
 namespace ringside {
 
-Result<Paging> ReadPaging(const HttpRequest& request) {
+namespace {
+
+Status ReadLimit(const JsonValue& value, const std::string& param, const FieldContext&, Paging* paging) {
   constexpr int64_t kMaxLimit = 100;
+  const Result<int64_t> limit = ReadQueryCount(value, param, "");
+  if (!limit.ok() || *limit < 1 || *limit > kMaxLimit) {
+    return InvalidArgument("'limit' is an integer from 1 to 100.", param, "invalid_value");
+  }
+  paging->limit = *limit;
+  return Status::Ok();
+}
+
+Status ReadOrder(const JsonValue& value, const std::string& param, const FieldContext&, Paging* paging) {
+  const std::string& order = value.string();
+  if (order != "asc" && order != "desc") {
+    return InvalidArgument("'order' is 'asc' or 'desc'.", param, "invalid_value");
+  }
+  paging->ascending = order == "asc";
+  return Status::Ok();
+}
+
+const FieldTable<Paging>& PagingTable() {
+  static const FieldTable<Paging> table({{"limit", FieldType::kInteger, ReadLimit, FieldPolicy::kRead, "1 to 100"},
+                                         {"order", FieldType::kString, ReadOrder, FieldPolicy::kRead, "asc, desc"},
+                                         {"after", &Paging::after},
+                                         {"include", Hint{}},
+                                         {"include[]", Hint{}}});
+  return table;
+}
+
+}  // namespace
+
+Result<Paging> ReadPaging(const HttpRequest& request, const FieldContext& context) {
   Paging paging;
-  if (const std::string_view text = request.Query("limit"); !text.empty()) {
-    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), paging.limit);
-    if (parsed.ec != std::errc() || parsed.ptr != text.data() + text.size() || paging.limit < 1 ||
-        paging.limit > kMaxLimit) {
-      return InvalidArgument("'limit' is an integer from 1 to 100.", "limit", "invalid_value");
-    }
-  }
-  if (const std::string_view order = request.Query("order"); !order.empty()) {
-    if (order != "asc" && order != "desc") {
-      return InvalidArgument("'order' is 'asc' or 'desc'.", "order", "invalid_value");
-    }
-    paging.ascending = order == "asc";
-  }
-  paging.after = request.Query("after");
+  RETURN_IF_ERROR(PagingTable().ReadQuery(request, context, &paging));
   return paging;
+}
+
+std::vector<FieldInfo> PagingFields() { return PagingTable().Describe(); }
+
+HttpResponse AnsweredPage(const SessionTableOptions& options, const HttpRequest& request,
+                          const std::function<Result<std::string>(const Paging&)>& page_of) {
+  IgnoredFields ignored(options.strict_requests);
+  const Result<Paging> paging = ReadPaging(request, {options, &ignored});
+  if (!paging.ok()) return ErrorResponse(paging.status());
+  Result<std::string> page = page_of(*paging);
+  if (!page.ok()) return ErrorResponse(page.status());
+  HttpResponse answer;
+  answer.body = std::move(*page);
+  return Reported(std::move(answer), options, request, ignored.names());
 }
 
 Result<std::string> PageOfItems(const SharedList<Item>& items, const Paging& paging) {

@@ -5,15 +5,15 @@
 
 #include "base/clock.h"
 #include "session/ids.h"
+#include "ws/content/compaction.h"
+#include "ws/content/request_digest.h"
+#include "ws/content/response_objects.h"
+#include "ws/content/response_request.h"
+#include "ws/fields/common_fields.h"
 #include "ws/fields/ignored_report.h"
 #include "ws/fields/timeline_key.h"
 #include "ws/json/json_writer.h"
-#include "ws/openai/compaction.h"
-#include "ws/openai/request_digest.h"
 #include "ws/openai/responses/responses_delivery.h"
-#include "ws/openai/responses/responses_fields.h"
-#include "ws/openai/responses/responses_objects.h"
-#include "ws/openai/responses/responses_request.h"
 
 namespace ringside {
 namespace {
@@ -38,8 +38,7 @@ class UnstoredResponse {
 
 Result<TurnSpec> ReadRequest(const HttpRequest& request, const SessionTableOptions& options, JsonValue* body,
                              IgnoredFields* ignored, HttpDelivery* delivery) {
-  ASSIGN_OR_RETURN(*body, ParseJson(request.body.empty() ? std::string_view("{}") : request.body));
-  if (!body->is_object()) return WrongType(*body, "body", "an object");
+  ASSIGN_OR_RETURN(*body, ReadBody(request, /*may_be_empty=*/true));
   return ReadCreate(*body, options, ignored, delivery);
 }
 

@@ -4,8 +4,10 @@
 #include <utility>
 
 #include "base/limits.h"
+#include "ws/fields/common_fields.h"
+#include "ws/fields/field_table.h"
+#include "ws/fields/ignored_report.h"
 #include "ws/json/json_writer.h"
-#include "ws/openai/responses/responses_fields.h"
 #include "ws/openai/responses/responses_socket.h"
 #include "ws/transport/http/http.h"
 
@@ -23,68 +25,82 @@ std::optional<JournalChain> ParseChain(std::string_view text) {
   return chain;
 }
 
-Status BadChain(const char* name) {
-  return InvalidArgument("A chain is written as 32 hexadecimal digits.", name, "invalid_value");
-}
-
-/// An optional count of an event, such as `after`.
-Status ReadCount(const JsonValue& event, const char* name, std::optional<uint64_t>* out) {
-  const JsonValue* value = event.Find(name);
-  if (value == nullptr || value->is_null()) return Status::Ok();
-  int64_t count = 0;
-  RETURN_IF_ERROR(ReadInteger(*value, name, 0, INT64_MAX, &count));
-  *out = static_cast<uint64_t>(count);
-  return Status::Ok();
-}
-
-/// `known {seq, chain}`.
-Status ReadKnown(const JsonValue& event, std::optional<JournalPosition>* out) {
-  const JsonValue* known = event.Find("known");
-  if (known == nullptr || known->is_null()) return Status::Ok();
-  if (!known->is_object()) return WrongType(*known, "known", "an object");
+/// The last record that a client knows of: `known` of the verb, `seq` and `chain` of a query.
+struct KnownRecord {
   std::optional<uint64_t> seq;
-  std::string chain;
-  RETURN_IF_ERROR(ReadCount(*known, "seq", &seq));
-  if (const JsonValue* text = known->Find("chain"); text != nullptr) {
-    RETURN_IF_ERROR(ReadString(*text, "known.chain", &chain));
+  std::optional<JournalChain> chain;
+};
+
+Status ReadChain(const JsonValue& value, const std::string& param, const FieldContext&, KnownRecord* known) {
+  std::string text;
+  RETURN_IF_ERROR(ReadString(value, param, &text));
+  known->chain = ParseChain(text);
+  if (known->chain) return Status::Ok();
+  return InvalidArgument("A chain is written as 32 hexadecimal digits.", param, "invalid_value");
+}
+
+Status ReadSession(const JsonValue& value, const std::string& param, const FieldContext&, ResumeRequest* request) {
+  RETURN_IF_ERROR(ReadString(value, param, &request->session));
+  if (request->session.size() <= kMaxJournalSessionBytes) return Status::Ok();
+  return InvalidArgument("No session has so long an id.", param, "string_above_max_length");
+}
+
+Status ReadKnown(const JsonValue& value, const std::string& param, const FieldContext& context, ResumeRequest* request);
+
+const FieldTable<KnownRecord>& KnownTable() {
+  static const FieldTable<KnownRecord> table(
+      {{"seq", &KnownRecord::seq, Range{0}}, {"chain", FieldType::kString, ReadChain}});
+  return table;
+}
+
+const FieldTable<ResumeRequest>& ResumeTable() {
+  static const FieldTable<ResumeRequest> table(
+      Join(Fields<ResumeRequest>{{"session", FieldType::kString, ReadSession},
+                                 {"epoch", &ResumeRequest::epoch, Range{0}},
+                                 {"after", &ResumeRequest::after, Range{0}},
+                                 {"known", FieldType::kObject, ReadKnown, FieldPolicy::kRead, KnownTable()}},
+           Fields<void>{{"stream_id", Silent{}}}, EventFields()));
+  return table;
+}
+
+Status ReadKnown(const JsonValue& value, const std::string& param, const FieldContext& context,
+                 ResumeRequest* request) {
+  if (!value.is_object()) return WrongType(value, param, "an object");
+  KnownRecord known;
+  RETURN_IF_ERROR(KnownTable().Read(value, context, &known, param + "."));
+  if (!known.seq || !known.chain) {
+    return InvalidArgument("'known' has a 'seq' and a 'chain'.", param, "missing_required_parameter");
   }
-  if (!seq || chain.empty()) {
-    return InvalidArgument("'known' has a 'seq' and a 'chain'.", "known", "missing_required_parameter");
-  }
-  const std::optional<JournalChain> parsed = ParseChain(chain);
-  if (!parsed) return BadChain("known.chain");
-  *out = JournalPosition{*seq, *parsed};
+  request->known = JournalPosition{*known.seq, *known.chain};
   return Status::Ok();
 }
 
-Status ReadCount(const HttpRequest& request, const char* name, std::optional<uint64_t>* out) {
-  const std::string_view text = request.Query(name);
-  if (text.empty()) return Status::Ok();
-  int64_t count = 0;
-  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (error != std::errc() || rest != text.data() + text.size() || count < 0) {
-    return InvalidArgument("'" + std::string(name) + "' is a count.", name, "invalid_value");
-  }
-  *out = static_cast<uint64_t>(count);
-  return Status::Ok();
-}
-
-Result<ResumeRequest> ReadQuery(const HttpRequest& request) {
+struct ResumeQuery {
   ResumeRequest resume;
-  resume.session = request.Query("session");
-  std::optional<uint64_t> seq;
-  RETURN_IF_ERROR(ReadCount(request, "epoch", &resume.epoch));
-  RETURN_IF_ERROR(ReadCount(request, "after", &resume.after));
-  RETURN_IF_ERROR(ReadCount(request, "seq", &seq));
-  const std::string_view chain = request.Query("chain");
-  if (seq.has_value() != !chain.empty()) {
-    return InvalidArgument("'seq' and 'chain' go together.", seq ? "chain" : "seq", "missing_required_parameter");
+  KnownRecord known;
+};
+
+const FieldTable<ResumeQuery>& QueryTable() {
+  static const FieldTable<ResumeQuery> table(Join(
+      In(&ResumeQuery::resume, Fields<ResumeRequest>{{"session", FieldType::kString, ReadSession},
+                                                     QueryCountField("epoch", &ResumeRequest::epoch),
+                                                     QueryCountField("after", &ResumeRequest::after)}),
+      In(&ResumeQuery::known,
+         Fields<KnownRecord>{QueryCountField("seq", &KnownRecord::seq), {"chain", FieldType::kString, ReadChain}})));
+  return table;
+}
+
+/// The session to resume, "" for none.
+Result<ResumeRequest> ReadQuery(const HttpRequest& request, const SessionTableOptions& options,
+                                IgnoredFields* ignored) {
+  ResumeQuery query;
+  RETURN_IF_ERROR(QueryTable().ReadQuery(request, {options, ignored}, &query));
+  const KnownRecord& known = query.known;
+  if (known.seq.has_value() != known.chain.has_value()) {
+    return InvalidArgument("'seq' and 'chain' go together.", known.seq ? "chain" : "seq", "missing_required_parameter");
   }
-  if (!seq) return resume;
-  const std::optional<JournalChain> parsed = ParseChain(chain);
-  if (!parsed) return BadChain("chain");
-  resume.known = JournalPosition{*seq, *parsed};
-  return resume;
+  if (known.seq) query.resume.known = JournalPosition{*known.seq, *known.chain};
+  return query.resume;
 }
 
 }  // namespace
@@ -92,10 +108,11 @@ Result<ResumeRequest> ReadQuery(const HttpRequest& request) {
 // Hears of one session, whoever starts its turns. Owned by the socket; the session holds it weakly.
 class ResponsesSocket::Impl::ResumeSink final : public EventSink {
  public:
-  ResumeSink(const std::shared_ptr<Impl>& socket, std::string stream_id)
+  ResumeSink(const std::shared_ptr<Impl>& socket, std::string stream_id, std::vector<std::string> ignored)
       : outbox_(socket->outbox_),
         connection_(socket->caller_.connection),
         stream_id_(std::move(stream_id)),
+        ignored_(std::move(ignored)),
         events_(socket->Writer(stream_id_), socket->outbox_) {}
 
   const EventNumbers& numbers() const override { return kResponsesNumbers; }
@@ -114,6 +131,7 @@ class ResponsesSocket::Impl::ResumeSink final : public EventSink {
       json.EndObject();
     }
     if (!stream_id_.empty()) json.Field("stream_id", stream_id_);
+    WriteRingsideIgnored(json, ignored_);
     outbox_->Push(json.EndObject().Take());
   }
 
@@ -134,29 +152,25 @@ class ResponsesSocket::Impl::ResumeSink final : public EventSink {
   const std::shared_ptr<Outbox> outbox_;
   const uint64_t connection_;
   const std::string stream_id_;
+  const std::vector<std::string> ignored_;  // fields of the request
   EventOutbox events_;
 };
 
 void ResponsesSocket::Impl::Resume(const JsonValue& event) {
   ResumeRequest request;
-  const JsonValue* session = event.Find("session");
-  Status bad = session == nullptr
-                   ? InvalidArgument("Missing required parameter: 'session'.", "session", "missing_required_parameter")
-                   : ReadString(*session, "session", &request.session);
-  if (bad.ok() && request.session.size() > kMaxJournalSessionBytes) {
-    bad = InvalidArgument("No session has so long an id.", "session", "string_above_max_length");
-  }
-  if (bad.ok()) bad = ReadCount(event, "epoch", &request.epoch);
-  if (bad.ok()) bad = ReadCount(event, "after", &request.after);
-  if (bad.ok()) bad = ReadKnown(event, &request.known);
+  IgnoredFields ignored(table_.options().strict_requests);
+  Status bad = ResumeTable().Read(event, {table_.options(), &ignored}, &request);
+  if (bad.ok() && event.Find("session") == nullptr) bad = MissingParameter("session");
   if (!bad.ok()) return FailVerb("resume", bad);
   const Result<std::string> stream = StreamId(event);
   if (!stream.ok()) return FailVerb("resume", stream.status());
-  Attach(request, *stream);
+  Attach(request, *stream, ignored.names());
 }
 
-void ResponsesSocket::Impl::Attach(const ResumeRequest& request, const std::string& stream_id) {
-  auto sink = std::make_shared<ResumeSink>(shared_from_this(), stream_id);
+void ResponsesSocket::Impl::Attach(const ResumeRequest& request, const std::string& stream_id,
+                                   const std::vector<std::string>& ignored) {
+  NoteIgnored(table_.options(), caller_.principal, ignored);
+  auto sink = std::make_shared<ResumeSink>(shared_from_this(), stream_id, ignored);
   std::shared_ptr<EventSink> replaced;
   {
     std::lock_guard lock(mutex_);
@@ -179,8 +193,9 @@ void ResponsesSocket::Impl::Attach(const ResumeRequest& request, const std::stri
 SocketRoute ResponsesRoute(SessionTable& table, RetryAfter retry_after_ms, RunOnWorker run) {
   SocketRoute route;
   route.admit = [&table](const HttpRequest& request) -> Status {
-    if (request.Query("session").empty()) return Status::Ok();
-    ASSIGN_OR_RETURN(const ResumeRequest resume, ReadQuery(request));
+    IgnoredFields ignored(table.options().strict_requests);
+    ASSIGN_OR_RETURN(const ResumeRequest resume, ReadQuery(request, table.options(), &ignored));
+    if (resume.session.empty()) return Status::Ok();
     const Caller caller = CallerOf(request);
     const Result<SessionInfo> session = table.GetSession(caller, resume.session);
     if (session.status().code() != StatusCode::kNotFound) return session.status();
@@ -190,8 +205,12 @@ SocketRoute ResponsesRoute(SessionTable& table, RetryAfter retry_after_ms, RunOn
     const auto face = std::make_shared<ResponsesSocket>(table, request.principal, std::move(outbox), retry_after_ms,
                                                         run, request.trace);
     std::function<void()> attach;
-    if (const Result<ResumeRequest> resume = ReadQuery(request); resume.ok() && !resume->session.empty()) {
-      attach = [face, resume = *resume] { face->Attach(resume); };
+    IgnoredFields ignored(table.options().strict_requests);
+    const Result<ResumeRequest> resume = ReadQuery(request, table.options(), &ignored);  // admitted
+    if (resume.ok() && !resume->session.empty()) {
+      attach = [face, resume = *resume, names = ignored.names()] { face->Attach(resume, names); };
+    } else {
+      NoteIgnored(table.options(), request.principal, ignored.names());
     }
     return SocketFace{.on_opened = std::move(attach),
                       .on_message = [face](std::string_view message) { face->OnMessage(message); },
@@ -199,6 +218,11 @@ SocketRoute ResponsesRoute(SessionTable& table, RetryAfter retry_after_ms, RunOn
                       .busy = [face] { return face->busy(); }};
   };
   return route;
+}
+
+std::vector<RequestKind> ResumeKinds() {
+  return {{"ringside:session.resume", ResumeTable().Describe()},
+          {"GET /v1/responses (upgrade)", QueryTable().Describe()}};
 }
 
 }  // namespace ringside

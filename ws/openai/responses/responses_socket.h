@@ -9,9 +9,9 @@
 #include <mutex>
 #include <string>
 
+#include "ws/content/response_objects.h"
 #include "ws/json/json_value.h"
 #include "ws/openai/responses/responses.h"
-#include "ws/openai/responses/responses_objects.h"
 #include "ws/openai/responses/responses_outbox.h"
 
 namespace ringside {
@@ -25,7 +25,7 @@ class ResponsesSocket::Impl : public std::enable_shared_from_this<ResponsesSocke
   void OnClosed();
   bool busy() const;
   /// Resumes a session for this connection; what comes of it goes into the outbox.
-  void Attach(const ResumeRequest& request, const std::string& stream_id);
+  void Attach(const ResumeRequest& request, const std::string& stream_id, const std::vector<std::string>& ignored);
 
  private:
   class LaneSink;
@@ -89,5 +89,10 @@ class ResponsesSocket::Impl : public std::enable_shared_from_this<ResponsesSocke
   size_t queued_bytes_ = 0;
   bool closed_ = false;
 };
+
+// The parts of ResponseRequestKinds.
+std::vector<RequestKind> SessionVerbKinds();
+std::vector<RequestKind> ResumeKinds();
+std::vector<RequestKind> ResponseHttpKinds();
 
 }  // namespace ringside

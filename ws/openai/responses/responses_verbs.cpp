@@ -1,10 +1,8 @@
 // The verbs beside response.create: steer, and those of sessions.
-#include <algorithm>
-
+#include "ws/content/compaction.h"
+#include "ws/fields/common_fields.h"
 #include "ws/fields/ignored_report.h"
 #include "ws/json/json_text.h"
-#include "ws/openai/compaction.h"
-#include "ws/openai/responses/responses_fields.h"
 #include "ws/openai/responses/responses_socket.h"
 
 namespace ringside {
@@ -12,33 +10,36 @@ namespace {
 
 constexpr size_t kMaxInputGivenBack = 16 << 10;
 
-// The session that a verb names.
-Status ReadSession(const JsonValue& event, std::string* session) {
-  const JsonValue* value = event.Find("session");
-  if (value == nullptr) {
-    return InvalidArgument("Missing required parameter: 'session'.", "session", "missing_required_parameter");
-  }
-  return ReadString(*value, "session", session);
+/// A verb of sessions; what it does not have is absent.
+struct SessionVerb {
+  std::string session, instructions;
+  std::optional<int64_t> to, at;
+  std::optional<Metadata> metadata;
+};
+
+Status ReadForkMetadata(const JsonValue& value, const std::string& param, const FieldContext&, SessionVerb* verb) {
+  return ReadMetadata(value, param, &verb->metadata.emplace());
 }
 
-/// Members of an event that neither all verbs have nor `known` lists.
-Status ReadOthers(const JsonValue& event, std::initializer_list<std::string_view> known, IgnoredFields* ignored) {
-  for (const auto& [key, value] : event.object()) {
-    const bool common = key == "type" || key == "event_id" || key == "stream_id" || key == "session";
-    if (value.is_null() || common || std::ranges::find(known, key) != known.end()) continue;
-    RETURN_IF_ERROR(ignored->Unknown(key));
-  }
-  return Status::Ok();
+FieldTable<SessionVerb> VerbTable(const Fields<SessionVerb>& own) {
+  return FieldTable<SessionVerb>(Join(Fields<SessionVerb>{{"session", &SessionVerb::session}}, own,
+                                      Fields<void>{{"stream_id", Silent{}}}, EventFields()));
 }
 
-// An optional count, such as `after`.
-Status ReadCount(const JsonValue& event, const char* name, std::optional<int64_t>* out) {
-  const JsonValue* value = event.Find(name);
-  if (value == nullptr) return Status::Ok();
-  int64_t count = 0;
-  RETURN_IF_ERROR(ReadInteger(*value, name, 0, INT64_MAX, &count));
-  *out = count;
-  return Status::Ok();
+const FieldTable<SessionVerb>& RewindTable() {
+  static const FieldTable<SessionVerb> table = VerbTable({{"to", &SessionVerb::to, Range{0}}});
+  return table;
+}
+
+const FieldTable<SessionVerb>& CompactTable() {
+  static const FieldTable<SessionVerb> table = VerbTable({{"instructions", &SessionVerb::instructions}});
+  return table;
+}
+
+const FieldTable<SessionVerb>& ForkTable() {
+  static const FieldTable<SessionVerb> table =
+      VerbTable({{"at", &SessionVerb::at, Range{0}}, {"metadata", FieldType::kObject, ReadForkMetadata}});
+  return table;
 }
 
 }  // namespace
@@ -69,37 +70,33 @@ void ResponsesSocket::Impl::Steer(const JsonValue& event) {
 }
 
 void ResponsesSocket::Impl::Rewind(const JsonValue& event) {
-  std::string session;
-  std::optional<int64_t> to;
-  if (Status bad = ReadSession(event, &session); !bad.ok()) return FailVerb("rewind", bad);
-  if (Status bad = ReadCount(event, "to", &to); !bad.ok()) return FailVerb("rewind", bad);
-  if (!to) {
-    return FailVerb("rewind", InvalidArgument("Missing required parameter: 'to'.", "to", "missing_required_parameter"));
-  }
+  SessionVerb verb;
   IgnoredFields ignored(table_.options().strict_requests);
-  if (Status bad = ReadOthers(event, {"to"}, &ignored); !bad.ok()) return FailVerb("rewind", bad);
-  const Result<int64_t> kept = table_.Rewind(caller_, session, *to);
+  Status bad = RewindTable().Read(event, {table_.options(), &ignored}, &verb);
+  for (const char* required : {"session", "to"}) {
+    if (bad.ok() && event.Find(required) == nullptr) bad = MissingParameter(required);
+  }
+  if (!bad.ok()) return FailVerb("rewind", bad);
+  const Result<int64_t> kept = table_.Rewind(caller_, verb.session, *verb.to);
   if (!kept.ok()) return FailVerb("rewind", kept.status());
   JsonWriter json;
-  json.BeginObject().Field("type", "ringside:session.rewound").Field("session", session).Field("items", *kept);
+  json.BeginObject().Field("type", "ringside:session.rewound").Field("session", verb.session).Field("items", *kept);
   NoteIgnored(table_.options(), caller_.principal, ignored.names());
   WriteRingsideIgnored(json, ignored.names());
   outbox_->Push(json.EndObject().Take());
 }
 
 void ResponsesSocket::Impl::Compact(const JsonValue& event) {
-  std::string session, instructions;
-  if (Status bad = ReadSession(event, &session); !bad.ok()) return FailVerb("compact", bad);
-  if (const JsonValue* given = event.Find("instructions"); given != nullptr) {
-    if (Status bad = ReadString(*given, "instructions", &instructions); !bad.ok()) return FailVerb("compact", bad);
-  }
+  SessionVerb verb;
   IgnoredFields ignored(table_.options().strict_requests);
-  if (Status bad = ReadOthers(event, {"instructions"}, &ignored); !bad.ok()) return FailVerb("compact", bad);
-  const Result<CompactionReport> report = CompactConversation(table_, caller_, session, instructions);
+  Status bad = CompactTable().Read(event, {table_.options(), &ignored}, &verb);
+  if (bad.ok() && event.Find("session") == nullptr) bad = MissingParameter("session");
+  if (!bad.ok()) return FailVerb("compact", bad);
+  const Result<CompactionReport> report = CompactConversation(table_, caller_, verb.session, verb.instructions);
   if (!report.ok()) return FailVerb("compact", report.status());
-  const Result<SessionInfo> info = table_.GetSession(caller_, session);
+  const Result<SessionInfo> info = table_.GetSession(caller_, verb.session);
   JsonWriter json;
-  json.BeginObject().Field("type", "ringside:session.compacted").Field("session", session);
+  json.BeginObject().Field("type", "ringside:session.compacted").Field("session", verb.session);
   if (info.ok()) json.Field("items", info->items);
   WriteCompactionReport(json, *report);
   NoteIgnored(table_.options(), caller_.principal, ignored.names());
@@ -108,24 +105,25 @@ void ResponsesSocket::Impl::Compact(const JsonValue& event) {
 }
 
 void ResponsesSocket::Impl::Fork(const JsonValue& event) {
-  std::string session;
-  std::optional<int64_t> at;
-  if (Status bad = ReadSession(event, &session); !bad.ok()) return FailVerb("fork", bad);
-  if (Status bad = ReadCount(event, "at", &at); !bad.ok()) return FailVerb("fork", bad);
-  std::optional<Metadata> metadata;
-  if (const JsonValue* given = event.Find("metadata"); given != nullptr && !given->is_null()) {
-    if (Status bad = ReadMetadata(*given, "metadata", &metadata.emplace()); !bad.ok()) return FailVerb("fork", bad);
-  }
+  SessionVerb verb;
   IgnoredFields ignored(table_.options().strict_requests);
-  if (Status bad = ReadOthers(event, {"at", "metadata"}, &ignored); !bad.ok()) return FailVerb("fork", bad);
-  const Result<SessionInfo> fork = table_.Fork(caller_, session, at, std::move(metadata));
+  Status bad = ForkTable().Read(event, {table_.options(), &ignored}, &verb);
+  if (bad.ok() && event.Find("session") == nullptr) bad = MissingParameter("session");
+  if (!bad.ok()) return FailVerb("fork", bad);
+  const Result<SessionInfo> fork = table_.Fork(caller_, verb.session, verb.at, std::move(verb.metadata));
   if (!fork.ok()) return FailVerb("fork", fork.status());
   JsonWriter json;
-  json.BeginObject().Field("type", "ringside:session.forked").Field("session", fork->id).Field("from", session);
+  json.BeginObject().Field("type", "ringside:session.forked").Field("session", fork->id).Field("from", verb.session);
   json.Field("items", fork->items);
   NoteIgnored(table_.options(), caller_.principal, ignored.names());
   WriteRingsideIgnored(json, ignored.names());
   outbox_->Push(json.EndObject().Take());
+}
+
+std::vector<RequestKind> SessionVerbKinds() {
+  return {{"ringside:session.rewind", RewindTable().Describe()},
+          {"ringside:session.compact", CompactTable().Describe()},
+          {"ringside:session.fork", ForkTable().Describe()}};
 }
 
 }  // namespace ringside

@@ -1,4 +1,4 @@
-#include "ws/openai/tool_fields.h"
+#include "ws/content/tool_fields.h"
 
 #include <algorithm>
 
@@ -8,10 +8,11 @@
 #include "engine/grammar/tools/lark.h"
 #include "engine/grammar/tools/tool_calls.h"
 #include "session/tools/tool_calls.h"
+#include "ws/content/item_fields.h"
+#include "ws/content/tool_names.h"
+#include "ws/fields/field_readers.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
-#include "ws/openai/responses/responses_fields.h"
-#include "ws/openai/tool_names.h"
 
 namespace ringside {
 namespace {
@@ -325,6 +326,29 @@ Status ReadToolChoice(const JsonValue& value, const std::string& param, ToolShap
   out->mode = Mode::kRequired;
   out->several = false;
   return Status::Ok();
+}
+
+Fields<TurnSpec> ToolRows(ToolShape shape, bool strict_default) {
+  using Value = const JsonValue&;
+  using Param = const std::string&;
+  using Context = const FieldContext&;
+  return {
+      {"tools", FieldType::kArray,
+       [shape, strict_default](Value value, Param param, Context context, TurnSpec* turn) {
+         return ReadTools(value, param, shape, strict_default, context.ignored, &turn->tools.emplace());
+       }},
+      {"tool_choice", FieldType::kString | FieldType::kObject,
+       [shape](Value value, Param param, Context, TurnSpec* turn) {
+         return ReadToolChoice(value, param, shape, &turn->choice());
+       }},
+      {"parallel_tool_calls", FieldType::kBool,
+       [](Value value, Param param, Context, TurnSpec* turn) {
+         ToolChoice& choice = turn->choice();
+         RETURN_IF_ERROR(ReadBool(value, param, &choice.parallel));
+         choice.several &= choice.parallel;
+         return Status::Ok();
+       }},
+  };
 }
 
 std::string ToolChoiceJson(const ToolChoice& choice) {

@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 #include "session/turn/turn_spec.h"
-#include "ws/fields/ignored_fields.h"
+#include "ws/fields/field_table.h"
 #include "ws/json/json_value.h"
 
 namespace ringside {
@@ -22,6 +22,9 @@ enum class ToolShape {
 /// found out when the turn begins. `strict_default`: what a function that does not say it is.
 Status ReadTools(const JsonValue& value, const std::string& param, ToolShape shape, bool strict_default,
                  IgnoredFields* ignored, ToolSet* out);
+
+/// "tools", "tool_choice" and "parallel_tool_calls" in this shape.
+Fields<TurnSpec> ToolRows(ToolShape shape, bool strict_default);
 
 /// One function more: its fields, null where they are absent.
 struct ToolFields {

@@ -1,4 +1,4 @@
-#include "ws/openai/request_digest.h"
+#include "ws/content/request_digest.h"
 
 #include <algorithm>
 #include <array>

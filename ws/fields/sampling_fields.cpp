@@ -1,49 +1,36 @@
-#include "ws/openai/responses/responses_sampling.h"
+#include "ws/fields/sampling_fields.h"
 
+#include <algorithm>
 #include <charconv>
-#include <functional>
 #include <map>
 
 #include "base/limits.h"
-#include "ws/openai/responses/responses_fields.h"
 
 namespace ringside {
 namespace {
 
-Status Number(const JsonValue& value, const std::string& param, TurnSpec* spec) {
-  static const std::map<std::string, double SamplingParams::*, std::less<>> members = {
-      {"temperature", &SamplingParams::temperature},
-      {"top_p", &SamplingParams::top_p},
-      {"min_p", &SamplingParams::min_p},
-      {"repetition_penalty", &SamplingParams::repetition_penalty},
-      {"presence_penalty", &SamplingParams::presence_penalty},
-      {"frequency_penalty", &SamplingParams::frequency_penalty},
-      {"top_p_decay", &SamplingParams::top_p_decay},
-      {"top_p_min", &SamplingParams::top_p_min},
-  };
-  return ReadNumber(value, param, &(spec->sampling.*members.at(param)));
-}
-
-Status Count(const JsonValue& value, const std::string& param, TurnSpec* spec) {
-  int64_t count = 0;
-  if (param == "seed") {
-    RETURN_IF_ERROR(ReadInteger(value, param, INT64_MIN, INT64_MAX, &count));
-    spec->sampling.seed = static_cast<uint64_t>(count);
-  } else if (param == "max_output_tokens") {
-    return ReadOutputTokens(value, param, 1, spec);
-  } else if (param == "top_k") {
-    RETURN_IF_ERROR(ReadInteger(value, param, -1, INT64_MAX, &count));
-    spec->sampling.top_k = count < 0 ? 0 : count;  // -1 is off, as elsewhere
-  } else if (param == "min_tokens") {
-    RETURN_IF_ERROR(ReadInteger(value, param, 0, INT64_MAX, &spec->sampling.min_tokens));
-  } else {
-    RETURN_IF_ERROR(ReadInteger(value, param, -1, INT32_MAX, &count));
-    spec->sampling.top_p_reset = static_cast<TokenId>(count);
-  }
+Status ReadSeed(const JsonValue& value, const std::string& param, const FieldContext&, SamplingParams* out) {
+  int64_t seed = 0;
+  RETURN_IF_ERROR(ReadInteger(value, param, INT64_MIN, INT64_MAX, &seed));
+  out->seed = static_cast<uint64_t>(seed);
   return Status::Ok();
 }
 
-Status Stop(const JsonValue& value, const std::string& param, TurnSpec* spec) {
+Status ReadTopK(const JsonValue& value, const std::string& param, const FieldContext&, SamplingParams* out) {
+  int64_t count = 0;
+  RETURN_IF_ERROR(ReadInteger(value, param, -1, INT64_MAX, &count));
+  out->top_k = std::max<int64_t>(count, 0);  // -1 is off, as elsewhere
+  return Status::Ok();
+}
+
+Status ReadTopPReset(const JsonValue& value, const std::string& param, const FieldContext&, SamplingParams* out) {
+  int64_t id = 0;
+  RETURN_IF_ERROR(ReadInteger(value, param, -1, INT32_MAX, &id));
+  out->top_p_reset = static_cast<TokenId>(id);
+  return Status::Ok();
+}
+
+Status ReadStop(const JsonValue& value, const std::string& param, const FieldContext&, TurnSpec* spec) {
   const auto add = [&](const JsonValue& entry) {
     if (!entry.is_string()) return WrongType(entry, param, "a string or an array of strings");
     if (entry.string().empty() || entry.string().size() > static_cast<size_t>(limits::kMaxStopStringBytes)) {
@@ -62,7 +49,7 @@ Status Stop(const JsonValue& value, const std::string& param, TurnSpec* spec) {
   return Status::Ok();
 }
 
-Status StopIds(const JsonValue& value, const std::string& param, TurnSpec* spec) {
+Status ReadStopIds(const JsonValue& value, const std::string& param, const FieldContext&, TurnSpec* spec) {
   if (!value.is_array()) return WrongType(value, param, "an array of integers");
   if (value.array().size() > static_cast<size_t>(limits::kMaxLogitBiasEntries)) {
     return InvalidArgument("Too many ids.", param, "array_above_max_length");
@@ -75,7 +62,7 @@ Status StopIds(const JsonValue& value, const std::string& param, TurnSpec* spec)
   return Status::Ok();
 }
 
-Status LogitBias(const JsonValue& value, const std::string& param, TurnSpec* spec) {
+Status ReadLogitBias(const JsonValue& value, const std::string& param, const FieldContext&, SamplingParams* out) {
   if (!value.is_object()) return WrongType(value, param, "an object of token ids to numbers");
   if (value.object().size() > static_cast<size_t>(limits::kMaxLogitBiasEntries)) {
     return InvalidArgument("At most " + std::to_string(limits::kMaxLogitBiasEntries) + " entries are allowed.", param,
@@ -90,12 +77,12 @@ Status LogitBias(const JsonValue& value, const std::string& param, TurnSpec* spe
     double bias = 0;
     RETURN_IF_ERROR(ReadNumber(entry, param, &bias));
     if (!(bias >= -100 && bias <= 100)) return InvalidArgument("A bias lies in [-100, 100].", param, "invalid_value");
-    spec->sampling.logit_bias.emplace_back(id, static_cast<float>(bias));
+    out->logit_bias.emplace_back(id, static_cast<float>(bias));
   }
   return Status::Ok();
 }
 
-Status BadWords(const JsonValue& value, const std::string& param, TurnSpec* spec) {
+Status ReadBadWords(const JsonValue& value, const std::string& param, const FieldContext&, TurnSpec* spec) {
   if (!value.is_array()) return WrongType(value, param, "an array of strings or of arrays of token ids");
   if (value.array().size() > static_cast<size_t>(limits::kMaxBadWords)) {
     return InvalidArgument("At most " + std::to_string(limits::kMaxBadWords) + " entries are allowed.", param,
@@ -126,18 +113,14 @@ Status BadWords(const JsonValue& value, const std::string& param, TurnSpec* spec
   return Status::Ok();
 }
 
-Status Beams(const JsonValue& value, const std::string& param, TurnSpec* spec) {
-  BeamParams& beams = spec->sampling.beams;
-  if (param == "beam_width") return ReadInteger(value, param, 1, limits::kMaxBeamWidth, &beams.width);
-  if (param == "length_penalty") return ReadNumber(value, param, &beams.length_penalty);
-  if (param == "beam_search_diversity_rate") return ReadNumber(value, param, &beams.diversity_rate);
+Status ReadEarlyStopping(const JsonValue& value, const std::string& param, const FieldContext&, BeamParams* beams) {
   using EarlyStopping = BeamParams::EarlyStopping;
   if (value.is_string() && value.string() == "never") {
-    beams.early_stopping = EarlyStopping::kNever;
+    beams->early_stopping = EarlyStopping::kNever;
     return Status::Ok();
   }
   if (!value.is_bool()) return WrongType(value, param, "a boolean or \"never\"");
-  beams.early_stopping = value.boolean() ? EarlyStopping::kYes : EarlyStopping::kNo;
+  beams->early_stopping = value.boolean() ? EarlyStopping::kYes : EarlyStopping::kNo;
   return Status::Ok();
 }
 
@@ -146,60 +129,54 @@ bool Given(const JsonValue& body, std::string_view key) {
   return value != nullptr && !value->is_null();
 }
 
-Status IgnoreEos(const JsonValue& value, const std::string& param, TurnSpec* spec) {
-  return ReadBool(value, param, &spec->ignore_end_of_turn);
-}
-
-using Handler = Status (*)(const JsonValue&, const std::string&, TurnSpec*);
-
-const std::map<std::string, Handler, std::less<>>& Handlers() {
-  static const std::map<std::string, Handler, std::less<>> handlers = {
-      {"temperature", Number},
-      {"top_p", Number},
-      {"min_p", Number},
-      {"repetition_penalty", Number},
-      {"presence_penalty", Number},
-      {"frequency_penalty", Number},
-      {"top_p_decay", Number},
-      {"top_p_min", Number},
-      {"top_p_reset", Count},
-      {"top_k", Count},
-      {"seed", Count},
-      {"min_tokens", Count},
-      {"max_output_tokens", Count},
-      {"stop", Stop},
-      {"stop_token_ids", StopIds},
-      {"logit_bias", LogitBias},
-      {"bad_words", BadWords},
-      {"ignore_eos", IgnoreEos},
-      {"beam_width", Beams},
-      {"length_penalty", Beams},
-      {"early_stopping", Beams},
-      {"beam_search_diversity_rate", Beams},
-  };
-  return handlers;
+Fields<SamplingParams> ParamRows() {
+  return Join(
+      Fields<SamplingParams>{
+          {"temperature", &SamplingParams::temperature},
+          {"top_p", &SamplingParams::top_p},
+          {"min_p", &SamplingParams::min_p},
+          {"repetition_penalty", &SamplingParams::repetition_penalty},
+          {"presence_penalty", &SamplingParams::presence_penalty},
+          {"frequency_penalty", &SamplingParams::frequency_penalty},
+          {"top_p_decay", &SamplingParams::top_p_decay},
+          {"top_p_min", &SamplingParams::top_p_min},
+          {"top_p_reset", FieldType::kInteger, ReadTopPReset},
+          {"top_k", FieldType::kInteger, ReadTopK, FieldPolicy::kRead, "at least -1"},
+          {"seed", FieldType::kInteger, ReadSeed},
+          {"min_tokens", &SamplingParams::min_tokens, Range{0}},
+          {"logit_bias", FieldType::kObject, ReadLogitBias},
+      },
+      In(&SamplingParams::beams, Fields<BeamParams>{
+                                     {"beam_width", &BeamParams::width, Range{1, limits::kMaxBeamWidth}},
+                                     {"length_penalty", &BeamParams::length_penalty},
+                                     {"early_stopping", FieldType::kBool | FieldType::kString, ReadEarlyStopping},
+                                     {"beam_search_diversity_rate", &BeamParams::diversity_rate},
+                                 }));
 }
 
 }  // namespace
 
-bool IsSamplingField(std::string_view key) { return Handlers().find(key) != Handlers().end(); }
-
-std::vector<std::string> SamplingFields() {
-  std::vector<std::string> fields;
-  for (const auto& [field, handler] : Handlers()) fields.push_back(field);
-  return fields;
+const Fields<TurnSpec>& SamplingFields() {
+  static const Fields<TurnSpec> rows = Join(
+      Fields<TurnSpec>{
+          {"stop", FieldType::kString | FieldType::kArray, ReadStop},
+          {"stop_token_ids", FieldType::kArray, ReadStopIds},
+          {"bad_words", FieldType::kArray, ReadBadWords},
+          {"ignore_eos", &TurnSpec::ignore_end_of_turn},
+      },
+      In(&TurnSpec::sampling, ParamRows()));
+  return rows;
 }
 
-Status ReadSamplingField(const JsonValue& value, const std::string& param, TurnSpec* spec) {
-  return Handlers().find(param)->second(value, param, spec);
-}
-
-Status ReadOutputTokens(const JsonValue& value, const std::string& param, int64_t least, TurnSpec* spec) {
-  const bool unlimited = value.is_number() && value.number() == -1;
-  int64_t count = kNoOutputLimit;
-  if (!unlimited) RETURN_IF_ERROR(ReadInteger(value, param, least, INT64_MAX, &count));
-  spec->max_output_tokens = count;
-  return Status::Ok();
+Field<TurnSpec> OutputTokensField(std::string name, int64_t least) {
+  const auto read = [least](const JsonValue& value, const std::string& param, const FieldContext&, TurnSpec* spec) {
+    const bool unlimited = value.is_number() && value.number() == -1;
+    int64_t count = kNoOutputLimit;
+    if (!unlimited) RETURN_IF_ERROR(ReadInteger(value, param, least, INT64_MAX, &count));
+    spec->max_output_tokens = count;
+    return Status::Ok();
+  };
+  return {std::move(name), FieldType::kInteger, read, FieldPolicy::kClamp, RangeText(least, INT64_MAX) + ", or -1"};
 }
 
 void ClampOutput(const SessionTableOptions& options, const std::string& param, TurnSpec* spec, IgnoredFields* ignored) {

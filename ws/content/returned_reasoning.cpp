@@ -1,4 +1,4 @@
-#include "ws/openai/returned_reasoning.h"
+#include "ws/content/returned_reasoning.h"
 
 #include "base/base64.h"
 #include "engine/text/unicode.h"

@@ -1,4 +1,4 @@
-#include "ws/openai/tool_names.h"
+#include "ws/content/tool_names.h"
 
 #include <algorithm>
 

@@ -2,11 +2,9 @@
 // reported (an error if strict), and what would change the answer's meaning is an error with its name. Pure.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "base/status.h"
 #include "session/table/session_table.h"
+#include "ws/fields/field_info.h"
 #include "ws/fields/ignored_fields.h"
 #include "ws/json/json_value.h"
 
@@ -21,7 +19,7 @@ struct HttpDelivery {
 /// What is ignored is added to `ignored`, and the response object reports it.
 Result<TurnSpec> ReadCreate(const JsonValue& body, const SessionTableOptions& options, IgnoredFields* ignored,
                             HttpDelivery* http = nullptr);
-/// The names of all fields that it knows.
-std::vector<std::string> CreateFields();
+/// Its fields, over HTTP or as an event of a WebSocket.
+RequestKind CreateKind(bool http);
 
 }  // namespace ringside

@@ -1,11 +1,11 @@
-#include "ws/openai/responses/responses_objects.h"
+#include "ws/content/response_objects.h"
 
 #include <algorithm>
 
+#include "ws/content/returned_reasoning.h"
+#include "ws/content/tool_names.h"
 #include "ws/fields/ignored_report.h"
 #include "ws/json/json_writer.h"
-#include "ws/openai/returned_reasoning.h"
-#include "ws/openai/tool_names.h"
 #include "ws/transport/http/http.h"
 
 namespace ringside {

@@ -1,6 +1,4 @@
-#include "ws/openai/guided_format.h"
-
-#include <map>
+#include "ws/content/guided_format.h"
 
 #include "engine/grammar/tools/lark.h"
 #include "ws/fields/field_readers.h"
@@ -65,24 +63,6 @@ Status ReadObject(const JsonValue& value, const std::string& param, AnswerFormat
 
 using Read = Status (*)(const JsonValue&, const std::string&, AnswerFormat*);
 
-/// By the name within "structured_outputs".
-const std::map<std::string, Read, std::less<>>& Readers() {
-  static const std::map<std::string, Read, std::less<>> readers = {{"json", ReadSchema},
-                                                                   {"regex", ReadRegex},
-                                                                   {"choice", ReadChoice},
-                                                                   {"grammar", ReadGrammar},
-                                                                   {"json_object", ReadObject}};
-  return readers;
-}
-
-/// The name within "structured_outputs" of a request field such as "guided_json"; "" for none.
-std::string_view NameWithin(std::string_view key) {
-  constexpr std::string_view kGuided = "guided_";
-  if (key == "json_schema") return "json";
-  if (key == "grammar") return key;
-  return key.starts_with(kGuided) ? key.substr(kGuided.size()) : "";
-}
-
 Status ReadOne(Read read, const JsonValue& value, const std::string& param, std::optional<AnswerFormat>* out) {
   AnswerFormat format{.param = param};
   RETURN_IF_ERROR(read(value, param, &format));
@@ -92,25 +72,41 @@ Status ReadOne(Read read, const JsonValue& value, const std::string& param, std:
   return Status::Ok();
 }
 
-}  // namespace
-
-bool IsGuidedField(std::string_view key) {
-  return key == "structured_outputs" || Readers().find(NameWithin(key)) != Readers().end();
+/// The row of one form. An empty value asks for none.
+Field<std::optional<AnswerFormat>> Row(std::string name, FieldType type, Read read) {
+  const auto read_one = [read](const JsonValue& value, const std::string& param, const FieldContext&,
+                               std::optional<AnswerFormat>* out) {
+    return IsEmpty(value) ? Status::Ok() : ReadOne(read, value, param, out);
+  };
+  return {std::move(name), type, read_one};
 }
 
-Status ReadGuidedField(const JsonValue& value, const std::string& param, IgnoredFields* ignored,
-                       std::optional<AnswerFormat>* out) {
-  if (IsEmpty(value)) return Status::Ok();
-  if (param != "structured_outputs") return ReadOne(Readers().find(NameWithin(param))->second, value, param, out);
-  if (!value.is_object()) return WrongType(value, param, "an object");
-  for (const auto& [key, field] : value.object()) {
-    if (field.is_null()) continue;
-    const std::string at = param + "." + key;
-    const auto reader = Readers().find(key);
-    if (key == "structural_tag" && !IsEmpty(field)) return Unsupported(at, "structural tags");
-    RETURN_IF_ERROR(reader != Readers().end() ? ReadOne(reader->second, field, at, out) : ignored->Unknown(at));
-  }
-  return Status::Ok();
+Fields<std::optional<AnswerFormat>> RowsWith(const std::string& prefix) {
+  return {Row(prefix + "json", FieldType::kObject | FieldType::kString, ReadSchema),
+          Row(prefix + "regex", FieldType::kString, ReadRegex), Row(prefix + "choice", FieldType::kArray, ReadChoice),
+          Row(prefix + "grammar", FieldType::kString, ReadGrammar),
+          Row(prefix + "json_object", FieldType::kBool, ReadObject)};
+}
+
+}  // namespace
+
+const Fields<std::optional<AnswerFormat>>& GuidedFields() {
+  using Table = FieldTable<std::optional<AnswerFormat>>;
+  static const Table members(Join(RowsWith(""), Fields<void>{{"structural_tag", Refuse{.what = "structural tags"}}}));
+  const auto read_members = [](const JsonValue& value, const std::string& param, const FieldContext& context,
+                               std::optional<AnswerFormat>* out) {
+    if (IsEmpty(value)) return Status::Ok();
+    if (!value.is_object()) return WrongType(value, param, "an object");
+    return members.Read(value, context, out, param + ".");
+  };
+  static const Fields<std::optional<AnswerFormat>> rows = Join(
+      Fields<std::optional<AnswerFormat>>{
+          {"structured_outputs", FieldType::kObject, read_members, FieldPolicy::kRead, members},
+          Row("json_schema", FieldType::kObject | FieldType::kString, ReadSchema),
+          Row("grammar", FieldType::kString, ReadGrammar),
+      },
+      RowsWith("guided_"));
+  return rows;
 }
 
 }  // namespace ringside

@@ -1,11 +1,12 @@
-#include "ws/openai/responses/responses_fields.h"
+#include "ws/content/item_fields.h"
 
 #include <algorithm>
 
 #include "base/limits.h"
-#include "ws/openai/compaction.h"
-#include "ws/openai/returned_reasoning.h"
-#include "ws/openai/tool_fields.h"
+#include "ws/content/compaction.h"
+#include "ws/content/returned_reasoning.h"
+#include "ws/content/tool_fields.h"
+#include "ws/fields/field_readers.h"
 
 namespace ringside {
 namespace {
@@ -77,18 +78,6 @@ std::string TextOf(const JsonValue& item, std::string_view key) {
 std::string TypeOf(const JsonValue& item) { return TextOf(item, "type"); }
 std::string RoleOf(const JsonValue& item) { return TextOf(item, "role"); }
 
-/// ERRORS: the type or the limit that the entry violates.
-Status CheckEntry(const std::string& key, const JsonValue& text, const std::string& name) {
-  if (!text.is_string()) return WrongType(text, name, "a string");
-  if (key.size() <= static_cast<size_t>(limits::kMaxMetadataKeyBytes) &&
-      text.string().size() <= static_cast<size_t>(limits::kMaxMetadataValueBytes)) {
-    return Status::Ok();
-  }
-  return InvalidArgument("Metadata keys have at most " + std::to_string(limits::kMaxMetadataKeyBytes) +
-                             " bytes, values " + std::to_string(limits::kMaxMetadataValueBytes) + ".",
-                         name, "string_above_max_length");
-}
-
 }  // namespace
 
 Status ReadContent(const JsonValue& content, const std::string& param, IgnoredFields* ignored, NewItem* out) {
@@ -137,93 +126,6 @@ Status ReadItem(const JsonValue& item, const std::string& param, IgnoredFields* 
     }
   }
   return has_role && has_content ? Status::Ok() : MissingParameter(Within(param, has_role ? "content" : "role"));
-}
-
-Status ReadMetadata(const JsonValue& value, std::string_view param, Metadata* out) {
-  IgnoredFields none(/*strict=*/true);
-  return ReadAnswerMetadata(value, param, &none, out);
-}
-
-Status ReadAnswerMetadata(const JsonValue& value, std::string_view param, IgnoredFields* ignored, Metadata* out) {
-  constexpr auto kMost = static_cast<size_t>(limits::kMaxMetadataEntries);
-  if (!value.is_object()) return WrongType(value, param, "an object");
-  if (value.object().size() > kMost && ignored->strict()) {
-    return InvalidArgument("At most " + std::to_string(kMost) + " metadata entries are allowed.", std::string(param),
-                           "invalid_value");
-  }
-  Metadata metadata;
-  for (const auto& [key, text] : value.object()) {
-    const std::string name = Within(std::string(param), key.substr(0, limits::kMaxMetadataKeyBytes));
-    const Status good = CheckEntry(key, text, name);
-    if (!good.ok() && (ignored->strict() || key == "client_request_id")) return good;
-    if (good.ok() && metadata.size() < kMost) {
-      metadata.emplace_back(key, text.string());
-    } else {
-      RETURN_IF_ERROR(ignored->Hint(param, "this entry"));  // without its key, which is user text
-    }
-  }
-  *out = std::move(metadata);
-  return Status::Ok();
-}
-
-Status ReadWindow(const JsonValue& value, std::string_view param, IgnoredFields* ignored, WindowOverrides* out) {
-  if (!value.is_object()) return WrongType(value, param, "an object");
-  for (const auto& [key, field] : value.object()) {
-    if (field.is_null()) continue;
-    const std::string name = Within(std::string(param), key);
-    int64_t integer = 0;
-    if (key == "memory_len") {
-      RETURN_IF_ERROR(ReadInteger(field, name, 1, INT64_MAX, &integer));
-      out->memory_len = integer;
-    } else if (key == "session_len") {
-      RETURN_IF_ERROR(ReadInteger(field, name, 1, INT64_MAX, &integer));
-      out->session_len = integer;
-    } else if (key == "adapter") {
-      RETURN_IF_ERROR(ReadString(field, name, &out->adapter));
-    } else if (key == "eviction") {
-      if (!field.is_string()) return WrongType(field, name, "a string");
-      if (field.string() == "turn") {
-        out->eviction = Eviction::kTurn;
-      } else if (field.string() == "token") {
-        out->eviction = Eviction::kToken;
-      } else {
-        return InvalidArgument("Invalid value: " + Quoted(field.string()) + ". Supported values are: 'turn', 'token'.",
-                               name, "invalid_value");
-      }
-    } else {
-      RETURN_IF_ERROR(ignored->Unknown(name));
-    }
-  }
-  return Status::Ok();
-}
-
-bool IsAlias(std::string_view name, const std::vector<std::string>& aliases) {
-  return std::ranges::any_of(aliases, [name](std::string_view alias) {
-    return alias.ends_with('*') ? name.starts_with(alias.substr(0, alias.size() - 1)) : name == alias;
-  });
-}
-
-Status ReadModelName(std::string_view name, std::string_view param, const SessionTableOptions& options,
-                     std::optional<std::string>* adapter) {
-  if (name.empty()) return Status::Ok();
-  const bool model = name == options.model_name;
-  if (model || options.NumberOfAdapter(name)) {
-    *adapter = model ? "" : std::string(name);
-    return Status::Ok();
-  }
-  if (IsAlias(name, options.aliases)) {
-    *adapter = "";
-    return Status::Ok();
-  }
-  std::string have = "'" + options.model_name + "'";
-  for (const std::string& other : options.adapters) have += ", '" + other + "'";
-  return NotFound(
-      "The model '" + std::string(name.substr(0, kQuotedBytes)) + "' does not exist; this server has " + have + ".",
-      std::string(param), "model_not_found");
-}
-
-const std::string& ModelNameOf(const std::optional<std::string>& adapter, const SessionTableOptions& options) {
-  return adapter && !adapter->empty() ? *adapter : options.model_name;
 }
 
 Status ReadItems(const JsonValue& value, const std::string& param, IgnoredFields* ignored, std::vector<NewItem>* out) {

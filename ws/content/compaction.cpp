@@ -1,14 +1,14 @@
-#include "ws/openai/compaction.h"
+#include "ws/content/compaction.h"
 
 #include <algorithm>
 
 #include "base/base64.h"
 #include "base/context_overflow.h"
 #include "session/ids.h"
+#include "ws/content/item_fields.h"
+#include "ws/content/response_objects.h"
 #include "ws/json/json_value.h"
 #include "ws/json/json_writer.h"
-#include "ws/openai/responses/responses_fields.h"
-#include "ws/openai/responses/responses_objects.h"
 
 namespace ringside {
 namespace {

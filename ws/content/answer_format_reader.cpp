@@ -1,10 +1,10 @@
-#include "ws/openai/answer_format_reader.h"
+#include "ws/content/answer_format_reader.h"
 
 #include <initializer_list>
 
+#include "ws/fields/field_readers.h"
 #include "ws/json/json_text.h"
 #include "ws/json/json_writer.h"
-#include "ws/openai/responses/responses_fields.h"
 
 namespace ringside {
 namespace {

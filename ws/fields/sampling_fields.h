@@ -1,27 +1,24 @@
-// The fields of a request that say how to choose tokens and when to stop, by chat's names. Ranges that depend on the
-// model are checked by SamplingParams::Validate. Pure.
+// The rows for sampling and for the end of the answer, by chat's names. SamplingParams::Validate checks ranges, which
+// depend on the model. Pure.
 #pragma once
 
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "base/status.h"
-#include "session/table/session_table.h"
-#include "ws/fields/ignored_fields.h"
+#include "session/session_options.h"
+#include "session/turn/turn_spec.h"
+#include "ws/fields/field_table.h"
 #include "ws/json/json_value.h"
 
 namespace ringside {
 
-bool IsSamplingField(std::string_view key);
-std::vector<std::string> SamplingFields();
-/// Reads one, not null, into `spec`. kInvalidArgument with `param`.
-Status ReadSamplingField(const JsonValue& value, const std::string& param, TurnSpec* spec);
+/// Every sampling field but the length of the answer.
+const Fields<TurnSpec>& SamplingFields();
 
 /// TurnSpec::max_output_tokens of a request that asks for no limit.
 inline constexpr int64_t kNoOutputLimit = INT64_MAX;
-/// The longest answer that is asked for: at least `least` tokens, or -1 for no limit.
-Status ReadOutputTokens(const JsonValue& value, const std::string& param, int64_t least, TurnSpec* spec);
+/// The row of the longest answer: at least `least` tokens, or -1 for no limit. ClampOutput applies the server's.
+Field<TurnSpec> OutputTokensField(std::string name, int64_t least = 1);
 /// After all fields have been read: an answer is as long as the server's limit allows, and `param` is reported where
 /// more was asked for. Nothing if strict: the turn is refused then.
 void ClampOutput(const SessionTableOptions& options, const std::string& param, TurnSpec* spec, IgnoredFields* ignored);
