@@ -2,6 +2,7 @@
 
 import openai
 import pytest
+from scripted import THINK, start, start_calling
 from server import Server
 
 
@@ -23,3 +24,19 @@ def client(server):
 def connection(client):
     with client.responses.connect() as connection:
         yield connection
+
+
+@pytest.fixture(scope="session")
+def thinker(tmp_path_factory):
+    """Its model reasons, then gives one answer."""
+    server = start(THINK, tmp_path_factory.mktemp("model"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def caller(tmp_path_factory):
+    """Its model calls a tool, then gives one answer."""
+    server = start_calling(tmp_path_factory.mktemp("model"))
+    yield server
+    server.stop()

@@ -52,6 +52,23 @@ HARMONY_CALLS = HARMONY | {
 }
 
 
+def saying(text):
+    """A model that always gives this answer."""
+    return THINK | {"script": ["assistant", LINE, *words(text), "<|im_end|>"]}
+
+
+def calling(name, arguments):
+    """A model that answers each question with this call (a tool name and JSON arguments), and each tool result with ANSWER."""
+    call = words(f'\n{{"name": "{name}", "arguments": {arguments}}}\n')
+    return {
+        "template": "qwen3_tools.jinja", "control": THINK["control"],
+        "marks": ["<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>"], "eos": "<|im_end|>", "merged": ["assistant"],
+        "script": ["assistant", LINE, "<tool_call>", *call, "</tool_call>", "<|im_end|>"],
+        # Before the line that opens an answer: </tool_response><|im_end|>\n<|im_start|>assistant
+        "other": {"begins": (LINE, (5, "</tool_response>")), "script": [*words(ANSWER), "<|im_end|>"]},
+    }
+
+
 def merges(texts):
     """Merges that make a tokenizer read each of these texts as one token."""
     return list(dict.fromkeys(f"{text[:i]} {text[i]}" for text in texts for i in range(1, len(text))))
@@ -59,7 +76,8 @@ def merges(texts):
 
 def vocabulary(model):
     parts = [merge.replace(" ", "") for merge in merges(model["merged"])]
-    tokens = tiny_model.byte_tokens() + parts + model["control"] + model["marks"] + model["script"]
+    other = model["other"]["script"] if "other" in model else []
+    tokens = tiny_model.byte_tokens() + parts + model["control"] + model["marks"] + model["script"] + other
     return list(dict.fromkeys(tokens))
 
 
@@ -77,6 +95,10 @@ def rules(model):
         distance = next(d for d in range(1, i + 1)
                         if script[i - d] not in plain and all(j < d or script[j - d] != script[i - d] for j in others))
         found.append((token, after, (distance, script[i - distance])))
+    if other := model.get("other"):
+        token, context = other["begins"]
+        found.append((token, other["script"][0], context))
+        found += [(token, after, None) for token, after in zip(other["script"], other["script"][1:])]
     return list(dict.fromkeys(found))
 
 
@@ -109,7 +131,7 @@ def attention(tokens, hidden, features):
 
 
 def make(path, model, window=1 << 14):
-    """Writes the model, THINK or HARMONY, as a GGUF file with a context of `window` tokens; returns the path."""
+    """Writes the model, THINK, HARMONY or one of `calling`, as a GGUF file with a context of `window` tokens; returns the path."""
     tokens, follows = vocabulary(model), rules(model)
     features = list(dict.fromkeys(context for _, _, context in follows if context))
     hidden = -(-(len(tokens) + len(features)) // 64) * 64
