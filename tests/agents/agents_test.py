@@ -1,27 +1,17 @@
-"""Runs the Claude Code and Codex command lines with only a base URL and a key. With the server's default settings each
-gets its first answer, and the second turn computes little more than its new tokens.
+"""The command lines of Claude Code and Codex as they are, with nothing but a base URL and a key: each gets its first answer with
+the server's default settings, and its second turn computes little more than what it adds.
 
-    python3 -m venv agents && agents/bin/pip install pytest -r tests/agents/requirements.txt
-    agents/bin/python -m pytest tests/agents
-
-Not part of the regular test run: the two programs download 700 MB. The model is scripted and has one token per byte, so
-an agent's prompt is about 50,000 tokens.
+    scripts/client_tests agents
 """
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+import scripted_model
+from server_process import wait_for
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "system"))
-import scripted_model  # noqa: E402
-from server_process import ServerProcess  # noqa: E402
-
-PATIENCE_S = 300
-ADDED = 500  # token limit for a second turn: question, markup and last answer
+ADDED = 500  # tokens, at most, of a second turn: the question, its markup, the last answer
 
 CODEX_SETTINGS = """
 model = "gpt-5.5"
@@ -30,32 +20,17 @@ model_provider = "ringside"
 name = "ringside"
 base_url = "http://127.0.0.1:{port}/v1"
 wire_api = "responses"
+supports_websockets = {sockets}
 """
+SAID = "tool said 42"
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("server")
-    model = scripted_model.make(folder / "think.gguf", scripted_model.THINK, window=1 << 20)
-    with ServerProcess(model, "--model-alias", "claude-*", "--model-alias", "gpt-*", "--store-path", folder / "store",
-                       folder=folder) as server:
-        yield server.wait_until_ready()
-
-
-def run(program, *arguments, folder, **environment):
-    """Returns the program's standard output."""
-    done = subprocess.run([program, *arguments], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=PATIENCE_S, env=os.environ | {"HOME": str(folder)} | environment)
-    assert done.returncode == 0, (done.stdout[-2000:], done.stderr[-2000:])
-    return done.stdout
-
-
-def test_claude_code(server, tmp_path):
+def test_claude_code(server, run):
     sdk = pytest.importorskip("claude_agent_sdk")
     program = Path(sdk.__file__).parent / "_bundled" / "claude"
 
     def ask(*arguments):
-        answer = json.loads(run(program, *arguments, "--output-format", "json", folder=tmp_path,
+        answer = json.loads(run(program, *arguments, "--output-format", "json",
                                 ANTHROPIC_BASE_URL=f"http://127.0.0.1:{server.port}", ANTHROPIC_API_KEY="any"))
         assert answer["result"] == scripted_model.ANSWER
         return answer["usage"]
@@ -67,21 +42,61 @@ def test_claude_code(server, tmp_path):
     assert second["input_tokens"] <= ADDED
 
 
-def test_codex(server, tmp_path):
-    package = pytest.importorskip("codex_cli_bin")
-    program = Path(package.__path__[0]) / "bin" / "codex"
-    (tmp_path / ".codex").mkdir()
-    (tmp_path / ".codex" / "config.toml").write_text(CODEX_SETTINGS.format(port=server.port))
+class Codex:
+    """`flags`: of each call. `sockets`: whether it is told that its provider has WebSockets."""
 
-    def ask(*arguments):
-        lines = run(program, "exec", *arguments, folder=tmp_path, OPENAI_API_KEY="any").splitlines()
-        events = [json.loads(line) for line in lines if line.startswith("{")]
-        assert [event["item"]["text"] for event in events if event["type"] == "item.completed"] == [scripted_model.ANSWER]
+    def __init__(self, server, run, folder, *flags, sockets=False):
+        package = pytest.importorskip("codex_cli_bin")
+        self.program = Path(package.__path__[0]) / "bin" / "codex"
+        self.server, self.run, self.flags = server, run, flags
+        (folder / ".codex").mkdir()
+        (folder / ".codex" / "config.toml").write_text(CODEX_SETTINGS.format(port=server.port, sockets=json.dumps(sockets)))
+
+    def ask(self, *arguments):
+        """Its events."""
+        written = self.run(self.program, "exec", *self.flags, *arguments[:-1], "--json", "--skip-git-repo-check", arguments[-1],
+                           OPENAI_API_KEY="any", CODEX_OSS_BASE_URL=f"http://127.0.0.1:{self.server.port}/v1")
+        return [json.loads(line) for line in written.splitlines() if line.startswith("{")]
+
+    def talk(self, found=1.0):
+        """A question and a further one of the same thread, of whose second so much of the first is found."""
+        first, both = (self.usage_of(self.ask(*arguments)) for arguments in (("What is it?",), ("resume", "--last", "And now?")))
+        assert first["reasoning_output_tokens"] > 0
+        read, cached = (both[name] - first[name] for name in ("input_tokens", "cached_input_tokens"))
+        assert cached >= found * first["input_tokens"]
+        assert read - cached <= ADDED + (1 - found) * first["input_tokens"]
+
+    @staticmethod
+    def usage_of(events):
+        """Of the thread so far. The answer must be the model's."""
+        done = [event["item"] for event in events if event["type"] == "item.completed"]
+        assert [item["text"] for item in done if item["type"] == "agent_message"] == [scripted_model.ANSWER], done
         return events[-1]["usage"]
 
-    first = ask("--json", "--skip-git-repo-check", "What is it?")
-    both = ask("resume", "--last", "--json", "--skip-git-repo-check", "And now?")  # total for the thread
-    assert first["reasoning_output_tokens"] > 0
-    read, cached = (both[name] - first[name] for name in ("input_tokens", "cached_input_tokens"))
-    assert cached >= first["input_tokens"]
-    assert read - cached <= ADDED
+
+def test_codex(server, run, tmp_path):
+    Codex(server, run, tmp_path).talk()
+
+
+def test_codex_over_websockets(server, run, tmp_path):
+    def closed():
+        return sum(value for name, value in server.metrics().items() if name.startswith("ringside_ws_close_total"))
+
+    before = closed()
+    Codex(server, run, tmp_path, sockets=True).talk(found=0.8)  # a new process begins with what all its threads have
+    wait_for(lambda: closed() > before, "a WebSocket that Codex used")
+
+
+def test_codex_with_the_api_of_ollama(server, run, tmp_path):
+    Codex(server, run, tmp_path, "--oss", "--local-provider", "ollama", "-m", "gpt-oss:20b").talk()
+
+
+@pytest.mark.parametrize("sockets", [False, True])
+def test_codex_runs_commands(start, run, tmp_path, sockets):
+    caller = start(scripted_model.calling("exec_command", json.dumps({"cmd": f"echo {SAID}"})))
+    events = Codex(caller, run, tmp_path, "--dangerously-bypass-approvals-and-sandbox", sockets=sockets).ask("What is it?")
+    done = [event["item"] for event in events if event["type"] == "item.completed"]
+    [command] = [item for item in done if item["type"] == "command_execution"]
+    assert command["exit_code"] == 0 and command["aggregated_output"].strip() == SAID
+    assert done[-1]["text"] == scripted_model.ANSWER
+    assert events[-1]["usage"]["cached_input_tokens"] >= events[-1]["usage"]["input_tokens"] / 2 - ADDED  # of two requests
