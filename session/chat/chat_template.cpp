@@ -4,7 +4,9 @@
 
 #include "base/check.h"
 #include "engine/grammar/schema/json_text.h"
+#include "session/chat/conversation_kinds.h"
 #include "session/chat/jinja/text.h"
+#include "session/chat/json_value.h"
 #include "session/chat/reasoning_settings.h"
 #include "session/chat/template_format.h"
 #include "session/chat/template_run.h"
@@ -156,22 +158,25 @@ class Renderer {
     if (first) Pin();
   }
 
-  // Byte for byte where they are in the template's syntax: they may be what the model has written.
+  // Byte for byte where they are in the template's syntax and one is cut: that is what the model has written.
   void Calls(std::string_view calls, const ChatMessage& message, bool behind_text) {
-    if (BeginsAsCalls(syntax_, calls)) {
+    const std::vector<ToolCall> all = ReadToolCalls(calls);
+    const bool whole = !all.empty() && std::ranges::all_of(all, &ToolCall::complete);
+    if (!whole && BeginsAsCalls(syntax_, calls)) {
       const size_t marker = calls.starts_with('\n') ? 1 : 0;
       if (!calls.substr(marker).starts_with(syntax_.marker())) return Content(calls);
       Markup(std::string(calls.substr(0, marker + syntax_.marker_bytes)));
       return Content(calls.substr(marker + syntax_.marker_bytes));
     }
     size_t number = 0;
-    for (const ToolCall& call : ReadToolCalls(calls)) {
+    for (const ToolCall& call : all) {
       Markup(std::string(number == 0 && !behind_text ? syntax_.opening : syntax_.next));
       Content(call.name);
-      Markup(WithId(syntax_.before_arguments, ModelId(message, number)));
-      Content(call.arguments);
+      const std::string id = message.model_ids.empty() && !call.id.empty() ? call.id : ModelId(message, number);
+      Markup(WithId(syntax_.before_arguments, id));
+      Content(call.complete ? ToJsonText(call.arguments) : call.arguments);
       if (!call.complete) return;
-      Markup(WithId(syntax_.behind_arguments, ModelId(message, number)));
+      Markup(WithId(syntax_.behind_arguments, id));
       ++number;
     }
     Markup(std::string(syntax_.close));
@@ -241,11 +246,16 @@ void EndPrompt(const std::string& markup, bool add_generation_prompt, Rendering*
   if (add_generation_prompt && !markup.empty()) rendering->pieces.push_back({markup, true});
 }
 
+/// Templates read the results of tools as they read what users say.
+size_t PartsRole(ChatRole role) { return static_cast<size_t>(role == ChatRole::kTool ? ChatRole::kUser : role); }
+
 Status Unusable(const Status& why, const std::string& remedy) {
   return InvalidArgument("the model's chat template cannot be used: " + why.message() + "; " + remedy);
 }
 
 }  // namespace
+
+std::string_view TrimText(std::string_view text) { return jinja::Strip(text); }
 
 Result<ChatRole> ParseChatRole(std::string_view name) {
   if (name == "system" || name == "developer") return ChatRole::kSystem;
@@ -291,15 +301,18 @@ Result<ChatTemplate> ChatTemplate::Recognise(std::string_view jinja_source, cons
 
 Result<ChatTemplate> ChatTemplate::OfRun(TemplateRun run, const Facts& facts) {
   Result<TemplateFormat> format = LearnFormat(run, facts);
-  const std::optional<LearnedCalls> calls = format.ok() ? format->tools_anew : LearnCalls(run);
-  if (format.ok() && !calls) return ChatTemplate(std::make_shared<const TemplateFormat>(*std::move(format)));
+  const bool appends = format.ok() && !format->tools_anew;
+  if (appends && format->kinds_anew == 0)
+    return ChatTemplate(std::make_shared<const TemplateFormat>(*std::move(format)));
+  const std::optional<LearnedCalls> calls = format.ok() && format->tools_anew ? format->tools_anew : LearnCalls(run);
   if (calls) run.set_call_form(calls->form);
   Result<WholeTemplate> whole = WholeTemplate::Learn(std::move(run), facts);
   if (format.ok()) {
+    if (!whole.ok()) format->kinds_anew = 0;
     ChatTemplate chat(std::make_shared<const TemplateFormat>(*std::move(format)));
     if (!whole.ok()) return chat;
     chat.whole_ = std::make_shared<const WholeTemplate>(*std::move(whole));
-    chat.tool_syntax_ = calls->syntax;
+    if (!appends) chat.tool_syntax_ = calls->syntax;
     return chat;
   }
   if (!whole.ok()) return format.status();
@@ -348,12 +361,17 @@ Result<ChatTemplate> ChatTemplate::Named(std::string_view name, const Facts& fac
 }
 
 std::vector<std::string_view> ChatTemplate::Names() { return FormatNames(); }
+bool ChatTemplate::renders_anew(bool with_tools) const {
+  return whole_ != nullptr && (always_anew_ || (with_tools && format_->tools_anew));
+}
+uint32_t ChatTemplate::kinds_anew() const { return whole_ != nullptr ? format_->kinds_anew : 0; }
+const std::vector<std::string>& ChatTemplate::tags() const { return format_->tags; }
 const std::string& ChatTemplate::name() const { return format_->name; }
 const std::string& ChatTemplate::caveat() const { return format_->caveat; }
 const std::string& ChatTemplate::part_separator(ChatRole role) const {
-  // Templates read the results of tools as they read what users say.
-  return format_->part_separators[static_cast<size_t>(role == ChatRole::kTool ? ChatRole::kUser : role)];
+  return format_->part_separators[PartsRole(role)];
 }
+bool ChatTemplate::trims_parts(ChatRole role) const { return format_->trims_parts[PartsRole(role)]; }
 const std::string& ChatTemplate::end_of_turn() const { return format_->end_of_turn; }
 bool ChatTemplate::EndsAnswer(std::string_view token) const {
   return !token.empty() && (token == format_->end_of_turn || token == format_->end_of_call);
@@ -381,6 +399,8 @@ bool ChatTemplate::WritesMessagesLike(const ChatTemplate& other) const {
     format->generation_prompt.reset();
     format->name.clear();
     format->caveat.clear();
+    format->kinds_anew = 0;
+    format->tags.clear();
   }
   return ours == theirs;
 }

@@ -27,6 +27,9 @@ enum class ChatRole : uint8_t { kSystem, kUser, kAssistant, kTool };
 Result<ChatRole> ParseChatRole(std::string_view name);
 const char* ChatRoleName(ChatRole role);
 
+/// `text` without the white space around it, as templates trim it.
+std::string_view TrimText(std::string_view text);
+
 struct ChatMessage {
   ChatRole role = ChatRole::kUser;
   std::string content;    // UTF-8; never read as markup. An assistant's: with its tool calls, see session/tools
@@ -106,7 +109,7 @@ class ChatTemplate {
   /// Renders new messages behind `before`. The first messages of a conversation (kNothing) get BOS and, where the
   /// template has one and no system message is first, the default system message. After an answer, its close comes
   /// first: the end of turn unless it was sampled (kAnswerEnded), then what the template puts behind it. Roles out of
-  /// order, where templates raise, are rendered one after another.
+  /// order, where templates raise, are rendered one after another: see kinds_anew.
   ///
   /// `tools` ("" = none), a line of JSON each, are told once, with the first messages, where tool_syntax() has them,
   /// and are pinned as the system message is. An assistant's calls, in whatever syntax, are written in that one; where
@@ -116,7 +119,12 @@ class ChatTemplate {
 
   /// True where what the template writes of earlier messages depends on later ones: then RenderAnew is used and Render
   /// must not be. `with_tools`: the conversation has tools; some templates append without them only.
-  bool renders_anew(bool with_tools = false) const { return whole_ != nullptr && (with_tools || always_anew_); }
+  bool renders_anew(bool with_tools = false) const;
+  /// Kinds of conversations (ConversationKind) that Render would write otherwise than the template does: RenderAnew is
+  /// used for these unless the template refuses them.
+  uint32_t kinds_anew() const;
+  /// Of kWithTags.
+  const std::vector<std::string>& tags() const;
   /// The source of one that renders anew.
   const std::string& source() const;
   /// Renders the whole conversation, at least one message, as the template's own program does it: see WholeTemplate.
@@ -136,6 +144,8 @@ class ChatTemplate {
 
   /// The text between the content parts of a message, as the template writes it where it reads parts; else a newline.
   const std::string& part_separator(ChatRole role) const;
+  /// Whether it drops the white space around each of them.
+  bool trims_parts(ChatRole role) const;
   /// The text that ends an assistant message ("<|im_end|>"), a special token of the model; "" for plain.
   const std::string& end_of_turn() const;
   /// Whether an answer whose last token is this special one has its end: the timeline is then at kAnswerEnded, else at
@@ -152,7 +162,7 @@ class ChatTemplate {
   static Result<ChatTemplate> OfRun(TemplateRun run, const Facts& facts);
   std::shared_ptr<const TemplateFormat> format_;
   std::shared_ptr<const WholeTemplate> whole_;  // null: the format renders everything
-  bool always_anew_ = false;                    // else `whole_` renders conversations with tools only
+  bool always_anew_ = false;                    // else `whole_` renders some kinds of conversations only
   ToolSyntaxName tool_syntax_ = ToolSyntaxName::kHermes;
   std::shared_ptr<const ReasoningSettings> reasoning_;  // null: nothing can be asked for
   std::string prompt_end_;                              // appended to every generation prompt

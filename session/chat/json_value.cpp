@@ -37,6 +37,12 @@ Result<Value> Convert(const Json& json, const TextChange& change, int depth) {
 
 }  // namespace
 
+std::string ToJsonText(std::string_view json) {
+  const Result<Value> value = ValueOfJson(json);
+  Result<std::string> text = value.ok() ? jinja::ToJson(*value, {}) : Result<std::string>(value.status());
+  return text.ok() ? *std::move(text) : std::string(json);
+}
+
 Result<Value> ValueOfJson(std::string_view json, const TextChange& change) {
   const Json parsed = Json::parse(json, nullptr, false);
   if (parsed.is_discarded()) return InvalidArgument("this is no JSON");

@@ -38,8 +38,8 @@ class ReasoningSettings {
  public:
   using Maker = Result<ChatTemplate> (*)(TemplateRun run, const ChatTemplate::Facts& facts);
 
-  /// For a template with a source. `make` learns a template from a run with other variables. Calls with a separate message
-  /// are written in `syntax`.
+  /// For a template with a source. `make` learns a template from a run with other variables. Calls with a separate
+  /// message are written in `syntax`.
   ReasoningSettings(TemplateRun run, ChatTemplate::Facts facts, Maker make, ToolSyntaxName syntax);
   /// For a named template. `prompt`: its generation prompt. `family`: null = no channels.
   ReasoningSettings(const ChannelFamily* family, std::string_view prompt);

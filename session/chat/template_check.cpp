@@ -3,7 +3,9 @@
 #include <array>
 #include <optional>
 #include <random>
+#include <utility>
 
+#include "session/chat/conversation_kinds.h"
 #include "session/chat/jinja/text.h"
 #include "session/chat/template_learning.h"
 #include "session/tools/tool_calls.h"
@@ -37,15 +39,29 @@ constexpr std::array<std::string_view, 3> kThoughts = {"<think>\nhm\n</think>\n\
 struct Kind {
   int count;
   bool system, edges, thoughts, late_system, out_of_turn;
-  const char* caveat;  // where they come out otherwise; null = then the format is none
+  uint32_t kind;       // ConversationKind; 0 = where they come out otherwise there is no format
+  const char* caveat;  // where they come out otherwise
 };
 constexpr std::array<Kind, 5> kKinds = {{
-    {.count = 60, .caveat = nullptr},
-    {.count = 40, .system = true, .caveat = "a system message is not written as the template does it in every turn"},
-    {.count = 20, .thoughts = true, .caveat = "the thinking of earlier answers is not written as the template does it"},
-    {.count = 20, .late_system = true, .caveat = "later system messages are not written as the template does it"},
-    {.count = 40, .out_of_turn = true, .caveat = "messages out of turn are not written as the template does it"},
+    {.count = 60, .kind = 0, .caveat = nullptr},
+    {.count = 40,
+     .system = true,
+     .kind = kWithSystem,
+     .caveat = "with a system message each turn renders its whole conversation"},
+    {.count = 20,
+     .thoughts = true,
+     .kind = kWithThinking,
+     .caveat = "with thinking in answers each turn renders its whole conversation"},
+    {.count = 20,
+     .late_system = true,
+     .kind = kWithLateSystem,
+     .caveat = "with later system messages each turn renders its whole conversation"},
+    {.count = 40,
+     .out_of_turn = true,
+     .kind = kOutOfTurn,
+     .caveat = "with messages out of turn each turn renders its whole conversation"},
 }};
+constexpr uint32_t kRefusable = kWithLateSystem | kOutOfTurn;
 
 /// Conversations in which each text in turn is one of kEdges; then several texts are.
 constexpr std::array<std::string_view, 3> kTurns = {"u", "uau", "uauau"};
@@ -58,6 +74,7 @@ class Checker {
   /// Whether the format makes of them what the template does; nothing where the template fails.
   std::optional<bool> Same(const Messages& messages, std::string_view tools = {}) {
     const Result<std::string> want = run_.Text(messages, true, tools);
+    refused_ |= !want.ok();
     if (!want.ok()) return std::nullopt;
     const std::string got = RenderFormat(format_, messages, TimelineEnd::kNothing, true, tools).Text();
     if (got == *want) return true;
@@ -67,6 +84,8 @@ class Checker {
     return false;
   }
   const std::string& difference() const { return difference_; }
+  /// Whether the template failed since the last call.
+  bool TakeRefused() { return std::exchange(refused_, false); }
 
   /// Whether empty texts, and white space around texts, come out as the template writes them.
   bool HasEdges(bool system) {
@@ -126,6 +145,7 @@ class Checker {
   const TemplateFormat& format_;
   std::mt19937 random_{20};
   std::string difference_;
+  bool refused_ = false;
 };
 
 constexpr std::string_view kTools =
@@ -187,9 +207,24 @@ TemplateFormat WithSyntax(const TemplateRun& run, TemplateFormat format, const T
   return format;
 }
 
+/// Whether reasoning that comes with answers is written as the template does it.
+bool WritesReasoning(Checker& checker) {
+  for (const char* const thought : {"Zth6quvx", " both\n", "two\n\nlines"}) {
+    for (const char* const said : {"That.", ""}) {
+      const ChatMessage answer = {.role = ChatRole::kAssistant, .content = said, .reasoning = thought};
+      for (const Messages& messages :
+           {Messages{kQuestion, answer, kNext}, Messages{kSystem, kQuestion, kAnswer, kNext, answer, kQuestion},
+            Messages{kQuestion, answer, kNext, answer, kQuestion}}) {
+        if (!checker.Same(messages).value_or(true)) return false;
+      }
+    }
+  }
+  return true;
+}
+
 /// Messages that have one of the words at their beginning or end. Tags ("<x>") become a caveat, other words an error.
 Status CheckWords(Checker& checker, const std::vector<std::string>& words, bool rules, bool thinking_said,
-                  std::vector<std::string>* caveats) {
+                  TemplateFormat* format, std::vector<std::string>* caveats) {
   std::string tags;
   for (const std::string& word : words) {
     const bool tag = word.find('<') != std::string::npos;
@@ -207,9 +242,30 @@ Status CheckWords(Checker& checker, const std::vector<std::string>& words, bool 
     if (same) continue;
     if (!tag) return InvalidArgument("what it writes depends on '" + word + "' in what is said");
     tags += (tags.empty() ? "'" : ", '") + word + "'";
+    format->tags.push_back(word);
   }
-  if (!tags.empty()) caveats->push_back("texts with " + tags + " are not written as the template does it");
+  if (tags.empty()) return Status::Ok();
+  format->kinds_anew |= kWithTags;
+  caveats->push_back("with texts with " + tags + " each turn renders its whole conversation");
   return Status::Ok();
+}
+
+/// Whether calls and results are written as the template does it, which refuses none of them.
+bool WritesCalls(Checker& checker) {
+  const auto join = [](Messages a, const Messages& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return a;
+  };
+  Messages reasoned = Called("I look.");
+  reasoned[1].reasoning = "Zth6quvx";
+  reasoned[1].current = true;
+  const Messages end = {kAnswer, kNext}, called = Called(), second(called.begin() + 1, called.end());
+  for (const Messages& messages :
+       {Called("", 2), Called("I look."), join(Called(), end), join({kSystem}, join(Called(), end)),
+        join(join(Called(), end), second), reasoned, join({kQuestion, kAnswer}, Called())}) {
+    if (!checker.Same(messages, kTools).value_or(false)) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -226,9 +282,9 @@ void LearnTools(const TemplateRun& run, TemplateFormat* format, std::vector<std:
     const auto fits = [&](const Messages& messages) { return checker.Same(messages, kTools).value_or(false); };
     if (!fits(question) || !fits(Called()) || (system && !fits({kSystem, kQuestion}))) continue;
     *format = candidate;
-    if (!checker.Same({kQuestion, kAnswer, kNext}, kTools).value_or(true)) {
-      caveats->emplace_back("tools are told before the first user message, not before the last");
-    }
+    const size_t caveats_before = caveats->size();
+    const bool moves = !checker.Same({kQuestion, kAnswer, kNext}, kTools).value_or(true);
+    if (moves) caveats->emplace_back("tools are told before the first user message, not before the last");
     Messages spaced = Called("I look.", 2);
     spaced.back().content = " Found\n";
     if (!checker.Same(spaced, kTools).value_or(true)) {
@@ -238,6 +294,8 @@ void LearnTools(const TemplateRun& run, TemplateFormat* format, std::vector<std:
     if (system && !checker.Same({{ChatRole::kSystem, ""}, kQuestion}, kTools).value_or(true)) {
       caveats->emplace_back("tools behind an empty system message are not told as the template does it");
     }
+    // Where tools move with the questions, running the template would compute them anew in every turn.
+    if (!moves && (caveats->size() > caveats_before || !WritesCalls(checker))) format->kinds_anew |= kWithTools;
     return;
   }
   format->tools_anew = LearnCalls(run);
@@ -246,14 +304,16 @@ void LearnTools(const TemplateRun& run, TemplateFormat* format, std::vector<std:
                             : "tools are told, called and answered in Hermes' words, not in the template's");
 }
 
-Status CheckFormat(const TemplateRun& run, const TemplateFormat& format, std::vector<std::string>* caveats) {
-  Checker checker(run, format);
+Status CheckFormat(const TemplateRun& run, TemplateFormat* format, std::vector<std::string>* caveats) {
+  Checker checker(run, *format);
   const bool system = WritesSystem(run);
-  bool keeps_system = system, thinking_said = format.drop_thinking;
+  bool keeps_system = system, thinking_said = format->drop_thinking;
   for (const Kind& kind : kKinds) {
-    if (kind.system && !system) continue;          // the caveat is there
-    if (kind.thoughts && thinking_said) continue;  // the caveat is there
-    if (checker.HasKind(kind)) continue;
+    if (kind.system && !system) continue;  // the caveat is there
+    checker.TakeRefused();
+    const bool same = checker.HasKind(kind);
+    if (!same || (checker.TakeRefused() && (kind.kind & kRefusable) != 0)) format->kinds_anew |= kind.kind;
+    if (same || (kind.thoughts && thinking_said)) continue;
     if (kind.system) keeps_system = false;
     if (kind.thoughts) thinking_said = true;
     if (kind.caveat == nullptr) {
@@ -270,8 +330,9 @@ Status CheckFormat(const TemplateRun& run, const TemplateFormat& format, std::ve
         "writes " +
         checker.difference());
   }
+  if (!WritesReasoning(checker)) format->kinds_anew |= kWithReasoning;
   const bool rules = system && checker.Same({kSystem, kQuestion, kAnswer, kNext}).value_or(false);
-  return CheckWords(checker, QuotedWords(run.source()), rules, thinking_said, caveats);
+  return CheckWords(checker, QuotedWords(run.source()), rules, thinking_said, format, caveats);
 }
 
 }  // namespace ringside

@@ -203,6 +203,7 @@ std::optional<TemplateFormat> FormatByName(std::string_view name, const ChatTemp
 void LearnPartSeparators(const TemplateRun& run, TemplateFormat* format) {
   for (const ChatRole role : {ChatRole::kSystem, ChatRole::kUser, ChatRole::kAssistant}) {
     format->part_separators[static_cast<size_t>(role)] = run.PartSeparator(role);
+    format->trims_parts[static_cast<size_t>(role)] = run.TrimsParts(role);
   }
 }
 
@@ -211,7 +212,7 @@ Result<TemplateFormat> LearnFormat(const TemplateRun& run, const ChatTemplate::F
   ASSIGN_OR_RETURN(TemplateFormat format, LearnMessages(run, facts, &caveats));
   LearnTools(run, &format, &caveats);
   LearnPartSeparators(run, &format);
-  RETURN_IF_ERROR(CheckFormat(run, format, &caveats));
+  RETURN_IF_ERROR(CheckFormat(run, &format, &caveats));
   format.name = NameOf(format, facts);
   for (const std::string& caveat : caveats) format.caveat += (format.caveat.empty() ? "" : "; ") + caveat;
   return format;

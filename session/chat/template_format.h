@@ -60,7 +60,10 @@ struct TemplateFormat {
   bool drop_thinking = false;                  // a given answer loses everything up to its last "</think>" (Qwen 3)
   bool keep_newlines_behind_thinking = false;  // ... but not the newlines that follow (DeepSeek R1)
   std::vector<std::string> stop_strings;
+  uint32_t kinds_anew = 0;        // conversations of these kinds (ConversationKind) are written otherwise
+  std::vector<std::string> tags;  // of kWithTags
   std::array<std::string, 3> part_separators = {"\n", "\n", "\n"};  // between content parts, by ChatRole
+  std::array<bool, 3> trims_parts = {};                             // of white space around each, by ChatRole
   /// Markup before and after the reasoning of a given answer, in place of assistant_open and answer_lead. Absent: the
   /// template drops reasoning.
   std::optional<std::pair<std::string, std::string>> reasoning;
@@ -78,7 +81,7 @@ const std::vector<std::string_view>& FormatNames();
 bool IsAbsent(std::string_view text, TemplateFormat::NoText which);
 
 class TemplateRun;
-/// TemplateRun::PartSeparator of each role.
+/// TemplateRun::PartSeparator and TrimsParts of each role.
 void LearnPartSeparators(const TemplateRun& run, TemplateFormat* format);
 /// The format of a model's template, learned and proved by running it, with the caveats in which they differ.
 /// kInvalidArgument, saying why, for one that has no format.

@@ -28,8 +28,9 @@ Result<TemplateFormat> LearnMessages(const TemplateRun& run, const ChatTemplate:
 /// The syntax in which the template tells tools, writes calls and tells what they gave, if it is one of ours.
 void LearnTools(const TemplateRun& run, TemplateFormat* format, std::vector<std::string>* caveats);
 
-/// Renders many conversations both ways. kInvalidArgument where questions and answers in turn come out otherwise;
-/// `caveats` name the other kinds of conversations that do.
-Status CheckFormat(const TemplateRun& run, const TemplateFormat& format, std::vector<std::string>* caveats);
+/// Renders many conversations both ways. kInvalidArgument where questions and answers in turn come out otherwise. Sets
+/// `kinds_anew`, also for kinds that the template refuses, and `tags`; `caveats` name the kinds that come out
+/// otherwise.
+Status CheckFormat(const TemplateRun& run, TemplateFormat* format, std::vector<std::string>* caveats);
 
 }  // namespace ringside

@@ -142,20 +142,28 @@ Result<TemplateRun> TemplateRun::With(std::string_view variables) const {
   return run;
 }
 
+/// A conversation in which a message with this role has such parts.
+Result<std::string> TemplateRun::TextOfParts(ChatRole role, std::initializer_list<std::string> texts) const {
+  std::vector<Value> all;
+  ASSIGN_OR_RETURN(const Value question, MessageOf({ChatRole::kUser, "Zqa3quvx"}, {}, nullptr));
+  ASSIGN_OR_RETURN(Value parts, PartsMessage(role, texts));
+  if (role == ChatRole::kAssistant) all.push_back(question);
+  all.push_back(std::move(parts));
+  if (role != ChatRole::kUser) all.push_back(question);
+  ASSIGN_OR_RETURN(Value list, jinja::MakeList(std::move(all)));
+  return template_.Render(VariablesOf(std::move(list), Value::None{}, true, facts_, more_), today_, LimitsOf({}, {}));
+}
+
+bool TemplateRun::TrimsParts(ChatRole role) const {
+  const Result<std::string> plain = TextOfParts(role, {"Zpa7quvx", "Zpb8quvx"}),
+                            spaced = TextOfParts(role, {" \nZpa7quvx\n ", " \nZpb8quvx\n "});
+  return plain.ok() && spaced.ok() && plain->find("Zpb8quvx") != std::string::npos && *plain == *spaced;
+}
+
 std::string TemplateRun::PartSeparator(ChatRole role) const {
   constexpr size_t kLongest = 16;
   const std::string first = "Zpa7quvx", second = "Zpb8quvx";
-  const auto render = [&]() -> Result<std::string> {
-    std::vector<Value> all;
-    ASSIGN_OR_RETURN(const Value question, MessageOf({ChatRole::kUser, "Zqa3quvx"}, {}, nullptr));
-    ASSIGN_OR_RETURN(Value parts, PartsMessage(role, {first, second}));
-    if (role == ChatRole::kAssistant) all.push_back(question);
-    all.push_back(std::move(parts));
-    if (role != ChatRole::kUser) all.push_back(question);
-    ASSIGN_OR_RETURN(Value list, jinja::MakeList(std::move(all)));
-    return template_.Render(VariablesOf(std::move(list), Value::None{}, true, facts_, more_), today_, LimitsOf({}, {}));
-  };
-  const Result<std::string> text = render();
+  const Result<std::string> text = TextOfParts(role, {first, second});
   const size_t at = text.ok() ? text->find(first) : std::string::npos;
   const size_t next = at == std::string::npos ? at : text->find(second, at);
   if (next == std::string::npos || text->rfind(first) != at || text->rfind(second) != next) return "\n";

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ctime>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -39,12 +40,16 @@ class TemplateRun {
   Result<std::string> TextOnAnotherDay(std::span<const ChatMessage> messages) const;
   /// The text between two content parts of a message with this role; "\n" where the template takes no parts.
   std::string PartSeparator(ChatRole role) const;
+  /// Whether it drops the white space around each of them.
+  bool TrimsParts(ChatRole role) const;
   const std::string& source() const { return source_; }
   void set_call_form(const CallForm& form) { call_form_ = form; }
 
  private:
   TemplateRun(std::string_view source, jinja::Template parsed, ChatTemplate::Facts facts, const std::tm& today)
       : source_(source), template_(std::move(parsed)), facts_(std::move(facts)), today_(today) {}
+
+  Result<std::string> TextOfParts(ChatRole role, std::initializer_list<std::string> texts) const;
 
   std::string source_;
   jinja::Template template_;

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/context_overflow.h"
+#include "session/chat/conversation_kinds.h"
 #include "session/chat/model_call_ids.h"
 #include "session/tools/tool_calls.h"
 
@@ -98,10 +99,10 @@ void Timeline::AddItem(Item item) {
 Result<std::optional<int64_t>> Timeline::SetHead(TimelineHead head, const Codec& codec, int64_t max_tokens) {
   if (head == head_) return std::optional<int64_t>();
   const SharedList<TokenId> before = tokens_;
-  const bool anew = RendersAnew(codec);
+  const bool anew = RendersAnew(codec, true);
   head_ = std::move(head);
   if (tokens_.empty()) return std::optional<int64_t>();
-  if (anew || RendersAnew(codec)) {
+  if (anew || RendersAnew(codec, true)) {
     ForgetTokens();
     return std::optional<int64_t>(0);
   }
@@ -145,8 +146,27 @@ Result<std::optional<int64_t>> Timeline::SetHead(TimelineHead head, const Codec&
   return same ? std::optional<int64_t>() : std::optional(made);
 }
 
+bool Timeline::RendersAnew(const Codec& codec, bool open_answer) const {
+  const uint32_t kinds = codec.chat.kinds_anew();
+  if (kinds == 0 || RendersAnew(codec)) return RendersAnew(codec);
+  KindReader reader(codec.chat.tags(), head_.tools.size() > 0);
+  if (head_.instructions) reader.Add({ChatRole::kSystem, *head_.instructions});
+  for (const Item& item : items_) {
+    const std::string_view text = item.text;
+    reader.Add({.role = item.role,
+                .text = text.substr(0, std::min(static_cast<size_t>(item.calls_at), text.size())),
+                .calls = item.calls_at >= 0,
+                .reasoning = item.reasoning.size() > 0 && !item.sampled});
+  }
+  return (reader.Kinds(open_answer) & kinds) != 0;
+}
+
 Status Timeline::Render(const Codec& codec, bool open_answer, int64_t max_tokens, bool cuts) {
-  if (RendersAnew(codec)) return RenderAnew(codec, open_answer, max_tokens, cuts);
+  if (RendersAnew(codec, open_answer)) {
+    Status rendered = RenderAnew(codec, open_answer, max_tokens, cuts);
+    const bool refused = !rendered.ok() && rendered.reason() != ContextOverflow::kReason;
+    if (!refused || codec.refuses || RendersAnew(codec)) return rendered;
+  }
   Joined joined;
   std::vector<size_t> borders;  // [begin, end) of each item rendered, then the opened answer's begin
   const bool fresh = tokens_.empty();

@@ -78,6 +78,8 @@ struct Codec {
   const ChatTemplate& chat;
   int64_t pinned_max = 0;  // most pinned tokens, at least 1
   std::optional<EncoderTokens> encoder = {};
+  /// A conversation that the template refuses is an error. Else it is rendered as others are, where `chat` can.
+  bool refuses = false;
 };
 
 class Timeline {
@@ -175,6 +177,8 @@ class Timeline {
   void CutTokens(int64_t size);
   void TruncateItems(size_t count);
   bool RendersAnew(const Codec& codec) const { return codec.chat.renders_anew(head_.tools.size() > 0); }
+  /// Likewise, or because the conversation is of a kind that the template's format writes otherwise.
+  bool RendersAnew(const Codec& codec, bool open_answer) const;
 
   TimelineHead head_;
   SharedList<Item> items_;

@@ -161,7 +161,10 @@ Result<SessionInfo> SessionTable::State::ListEntry(const std::string& key, const
 }
 
 void SessionTable::State::JoinParts(std::vector<NewItem>* items) const {
-  for (NewItem& item : *items) ringside::JoinParts(context->codec.chat.part_separator(item.role), &item);
+  const ChatTemplate& chat = context->codec.chat;
+  for (NewItem& item : *items) {
+    ringside::JoinParts(chat.part_separator(item.role), &item, chat.trims_parts(item.role));
+  }
 }
 
 void SessionTable::State::WriteSummaries() {

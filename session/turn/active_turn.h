@@ -46,26 +46,26 @@ class ActiveTurn {
   std::string_view sampled_text() const { return reader.transcodes() ? sampled : response->text; }
 
   std::shared_ptr<Response> response;
-  std::shared_ptr<const Response> begun;  // `response` as it was announced, for its events
-  Timeline next;                          // the timeline with this turn's input, to which the answer will be added
-  std::optional<JournalEntry> record;     // until it is given to the journal
-  bool recomputed = false;                // the text before the turn changed, whatever the cache then found
-  bool renumbers = false;                 // its events are told before they are durable: a crash may take them back
-  Status refused;                         // why its record could not be made durable
-  ToolCallReader reader;                  // of the response's text
-  std::string sampled;                    // the response's text in the model's syntax, where the reader transcodes
-  std::string name, arguments;            // of the tool call that it is in, so far
-  std::vector<TokenId> output;            // sampled and told
-  std::vector<OutputToken> held;          // with logprobs: tokens whose text has not come yet
+  std::shared_ptr<const Response> begun;    // `response` as it was announced, for its events
+  Timeline next;                            // the timeline with this turn's input, to which the answer will be added
+  std::optional<JournalEntry> record;       // until it is given to the journal
+  bool recomputed = false;                  // the text before the turn changed, whatever the cache then found
+  bool renumbers = false;                   // its events are told before they are durable: a crash may take them back
+  Status refused;                           // why its record could not be made durable
+  ToolCallReader reader;                    // of the response's text
+  std::string sampled;                      // the response's text in the model's syntax, where the reader transcodes
+  std::string name, arguments;              // of the tool call that it is in, so far
+  std::vector<TokenId> output;              // sampled and told
+  std::vector<OutputToken> held;            // with logprobs: tokens whose text has not come yet
   std::vector<OutputToken> held_reasoning;  // with token ids: of the reasoning and its markup, not sent yet
-  int64_t unheard_tokens = 0;             // since somebody listened last
+  int64_t unheard_tokens = 0;               // since somebody listened last
   std::shared_ptr<const ChannelFormat> channels;  // of its answer; null = it has none
   std::vector<TokenId> begun_ids;                 // which the channels' reader takes first
   bool cut_in_reasoning = false;
-  bool background = false;                // nobody need listen
-  bool replayed = false;                  // read from the journal: it ran before
-  int64_t queue_position = 0;             // 0 = none was told
-  std::shared_ptr<void> permit;           // of the owner's turns
+  bool background = false;       // nobody need listen
+  bool replayed = false;         // read from the journal: it ran before
+  int64_t queue_position = 0;    // 0 = none was told
+  std::shared_ptr<void> permit;  // of the owner's turns
 
  private:
   TurnId id_;

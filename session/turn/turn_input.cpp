@@ -130,12 +130,12 @@ Result<TurnInput> Render(const TurnSpec& spec, std::vector<Item> items, const Ti
   } else {
     const auto before = static_cast<int64_t>(next.tokens().size());
     const int64_t session_room = limits.session_len - before;
-    const Status rendered = next.Render(codec, !spec.warm_up, before + std::min(session_room, room), spec.truncates);
+    Codec strict = codec;
+    strict.refuses = spec.keeps_to_template;
+    const Status rendered = next.Render(strict, !spec.warm_up, before + std::min(session_room, room), spec.truncates);
     if (!rendered.ok()) return TooLong(spec, rendered, session_room, room, most);
-    if (codec.chat.renders_anew(next.head().tools.size() > 0)) {
-      const SharedList<TokenId>& computed = base.tokens();
-      input.recomputed |= SharedList<TokenId>::CommonPrefix(computed, next.tokens()) < computed.size();
-    }
+    const SharedList<TokenId>& computed = base.tokens();
+    input.recomputed |= SharedList<TokenId>::CommonPrefix(computed, next.tokens()) < computed.size();
   }
   const auto tokens = static_cast<int64_t>(next.tokens().size());
   if (tokens > limits.session_len) {

@@ -1,6 +1,8 @@
 #include "session/turn/turn_spec.h"
 
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 namespace ringside {
 
@@ -9,19 +11,22 @@ void AddPart(std::string_view text, NewItem* item) {
   item->text += text;
 }
 
-void JoinParts(std::string_view separator, NewItem* item) {
-  const size_t separators = std::max<size_t>(item->part_begins.size(), 1) - 1;
+void JoinParts(std::string_view separator, NewItem* item, bool trims) {
+  if (item->part_begins.empty()) return;
+  const std::string_view text = item->text;
+  const size_t texts_end = std::min(static_cast<size_t>(item->calls_at), text.size());
   std::string joined;
-  joined.reserve(item->text.size() + separators * separator.size());
-  size_t from = 0;
-  for (size_t i = 1; i <= separators; ++i) {
-    const size_t begin = item->part_begins[i];
-    joined.append(item->text, from, begin - from).append(separator);
-    from = begin;
+  joined.reserve(text.size() + item->part_begins.size() * separator.size());
+  for (size_t i = 0; i < item->part_begins.size(); ++i) {
+    const size_t begin = i == 0 ? 0 : item->part_begins[i];
+    const size_t end = i + 1 < item->part_begins.size() ? item->part_begins[i + 1] : texts_end;
+    const std::string_view part = text.substr(begin, end - begin);
+    if (i > 0) joined += separator;
+    joined += trims ? TrimText(part) : part;
   }
-  joined.append(item->text, from);
+  if (item->calls_at >= 0) item->calls_at = std::ssize(joined);
+  joined += text.substr(texts_end);
   item->text = std::move(joined);
-  if (item->calls_at >= 0) item->calls_at += static_cast<int64_t>(separators * separator.size());
   item->part_begins.clear();
 }
 

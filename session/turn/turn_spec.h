@@ -52,8 +52,8 @@ struct NewItem {
 
 /// Appends a content part. REQUIRES: no calls yet.
 void AddPart(std::string_view text, NewItem* item);
-/// Puts `separator` between the content parts, which are one text then.
-void JoinParts(std::string_view separator, NewItem* item);
+/// Puts `separator` between the content parts, which are one text then. `trims`: each loses the white space around it.
+void JoinParts(std::string_view separator, NewItem* item, bool trims = false);
 
 /// What may be called, as a request says it.
 struct ToolSet {
@@ -118,6 +118,7 @@ struct TurnSpec {
   bool drops_history = false;
   std::string compaction;                // of a turn whose history was compacted: Response::compaction
   std::optional<int64_t> compact_above;  // input tokens above which the face compacts the history first
+  bool keeps_to_template = false;  // a conversation that the model's template refuses is an error (Codec::refuses)
   /// With carries_history: the client's name for the conversation; "" = none. It decides between timelines of the owner
   /// that share equally much with the history.
   std::string timeline_key;

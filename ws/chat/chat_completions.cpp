@@ -77,6 +77,7 @@ Result<ChatRequest> ReadChatRequest(const HttpRequest& request, const SessionTab
   ChatRequest out;
   out.ignored = IgnoredFields(options.strict_requests);
   out.turn = StatelessTurn(options);
+  out.turn.keeps_to_template = true;
   RETURN_IF_ERROR(ChatTable().Read(body, {options, &out.ignored}, &out));
   ClampOutput(options, out.length_field, &out.turn, &out.ignored);
   RETURN_IF_ERROR(ChooseGuided(&out));

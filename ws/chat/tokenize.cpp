@@ -25,7 +25,10 @@ struct TokenizeRequest {
 };
 
 TurnSpec& TurnOf(const SessionTableOptions& options, TokenizeRequest* request) {
-  return request->turn ? *request->turn : request->turn.emplace(StatelessTurn(options));
+  if (request->turn) return *request->turn;
+  request->turn = StatelessTurn(options);
+  request->turn->keeps_to_template = true;
+  return *request->turn;
 }
 
 Status ReadText(const JsonValue& value, const std::string& param, const FieldContext&, TokenizeRequest* request) {

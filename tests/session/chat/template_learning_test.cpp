@@ -76,7 +76,7 @@ TEST(TemplateLearning, WhatCannotBeFollowedIsSaid) {
       {"olmo2", "messages out of turn"},
       {"deepseek_r1", "later system messages"},
       {"qwen2.5", "in Hermes' words"},
-      {"mistral_tekken_tools", "a system message is not written as the template does it in every turn"},
+      {"mistral_tekken_tools", "with a system message each turn renders its whole conversation"},
   };
   for (const auto& [name, words] : caveats) EXPECT_THAT(Learned(Golden(name)).caveat(), HasSubstr(words)) << name;
   for (const char* name : {"chatml", "llama3", "granite3", "llama4", "deepseek_v2", "qwen2.5_tools"}) {

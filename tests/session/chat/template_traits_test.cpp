@@ -179,6 +179,8 @@ TEST(TemplateTraits, ContentPartsAreJoinedAsTheTemplateDoesIt) {
   EXPECT_EQ(bare.part_separator(ChatRole::kTool), "");
   EXPECT_EQ(bare.part_separator(ChatRole::kSystem), "\n") << "its text is added to a string";
   EXPECT_EQ(spaced.part_separator(ChatRole::kAssistant), " ");
+  EXPECT_FALSE(bare.trims_parts(ChatRole::kUser));
+  EXPECT_TRUE(parts("{{ p.text | trim }}").trims_parts(ChatRole::kUser));
   // A template that prints a list in Python syntax, or fails on one, does not support content parts.
   EXPECT_EQ(ChatTemplate::Recognise(Source(kSystem), kFacts).value().part_separator(ChatRole::kUser), "\n");
   EXPECT_EQ(
@@ -197,6 +199,11 @@ TEST(TemplateTraits, JoinedPartsMoveWhatFollowsThem) {
   EXPECT_EQ(item.calls_at, 10);
   JoinParts("--", &item);
   EXPECT_EQ(item.text, "--one--twocalls") << "once";
+
+  NewItem spaced;
+  for (const char* text : {" one\n", "\u3000two", " "}) AddPart(text, &spaced);
+  JoinParts(",", &spaced, /*trims=*/true);
+  EXPECT_EQ(spaced.text, "one,two,");
 }
 
 // If the template splits a text at special tokens, the rendered parts are trimmed as the template trims them.
