@@ -1,5 +1,6 @@
-// Bytes that each owner holds: memory of its sessions and of its requests under way, or the journal. Shared by a table,
-// its sessions and its faces; any thread.
+// Bytes held by each owner: memory of its sessions and running requests, or journal space. Shared by a table, its
+// sessions and its faces.
+// THREAD: any.
 #pragma once
 
 #include <atomic>
@@ -14,7 +15,8 @@ namespace ringside {
 
 class BytesByOwner {
  public:
-  /// The owner's count, which lives on with whoever holds it. Owners are those that have a key: they are never many.
+  /// Returns the owner's counter, which outlives this object if held elsewhere. Only owners with a key have one, so the
+  /// map stays small.
   std::shared_ptr<std::atomic<int64_t>> Of(const std::string& owner) {
     std::lock_guard lock(mutex_);
     std::shared_ptr<std::atomic<int64_t>>& count = counts_[owner];
@@ -27,7 +29,7 @@ class BytesByOwner {
   std::unordered_map<std::string, std::shared_ptr<std::atomic<int64_t>>> counts_;
 };
 
-/// Bytes counted for an owner and in total during its lifetime. Move-only.
+/// Counts bytes for an owner and in total during its lifetime. Move-only.
 class HeldBytes {
  public:
   HeldBytes() = default;

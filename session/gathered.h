@@ -1,4 +1,5 @@
-// What any thread adds and one thread now and then takes, all at once. Shared; it has a lock of its own.
+// Queue with many producers; one consumer drains it at once. Has its own lock.
+// THREAD: any.
 #pragma once
 
 #include <mutex>

@@ -5,7 +5,7 @@
 namespace ringside {
 namespace {
 
-// No byte of UTF-8: what stands behind it is no text.
+// Bytes that never occur in UTF-8, so that no text contains them.
 constexpr char kWindow = '\xFA', kInstructions = '\xFB', kAdapter = '\xFC', kTools = '\xFD', kTokens = '\xFE',
                kMessageEnd = '\xFF';
 

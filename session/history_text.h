@@ -1,4 +1,4 @@
-// A history as one string of bytes, so that one begins with another exactly where what was said does. Pure.
+// Encodes a history as a byte string, such that one string is a prefix of another exactly if the histories are. Pure.
 #pragma once
 
 #include <optional>
@@ -10,19 +10,19 @@
 
 namespace ringside {
 
-/// Begins a history that is of an adapter: no other's begins like it.
+/// Starts the history of an adapter; histories of different adapters share no prefix.
 void AppendAdapter(std::string_view adapter, std::string* history);
-/// Adds a message to the history of a chat; `calls_at` as an Item has it.
+/// Appends a chat message; `calls_at` as in Item.
 void AppendMessage(ChatRole role, std::string_view text, int64_t calls_at, std::string* history);
-/// Follows the adapter: histories with different windows share nothing.
+/// Appended after the adapter: histories with different windows share no prefix.
 void AppendWindow(const WindowOverrides& window, std::string* history);
-/// Precedes the messages: the tools and the instructions.
+/// Appended before the messages: tools and instructions.
 void AppendHead(const std::optional<std::string>& instructions, std::string_view tools, std::string* history);
-/// Adds the history that is a prompt without a template. No chat's begins like it.
+/// Appends a prompt without a template. No chat history shares a prefix with it.
 void AppendTokens(std::span<const TokenId> tokens, std::string* history);
-/// The history of `spec`.
+/// Encodes the history of `spec`.
 std::string HistoryText(const TurnSpec& spec);
-/// Its first part, which every later request of the same conversation repeats: up to the first message that is not the
+/// The part that every later request of the same conversation repeats: up to the first message that is not the
 /// system's.
 std::string HistoryBeginning(const TurnSpec& spec);
 

@@ -27,10 +27,10 @@ constexpr char kDigits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnop
 constexpr size_t kIdDigits = 22;  // 62^22 > 2^128
 constexpr size_t kResponseDigits = 10;
 
-/// Appends the 128-bit number in base 62.
+/// Appends a 128-bit number in base 62.
 void AppendDigits(std::string& id, std::array<uint32_t, 4> words) {
   for (size_t i = 0; i < kIdDigits; ++i) {
-    uint64_t remainder = 0;  // long division of the number by 62
+    uint64_t remainder = 0;  // long division by 62
     for (uint32_t& word : words) {
       const uint64_t part = remainder << 32 | word;
       word = static_cast<uint32_t>(part / 62);

@@ -1,5 +1,6 @@
-// Public ids: a prefix and 128 random bits of the kernel's generator in base62. An id is no credential (every look-up
-// checks its owner), yet nobody can guess one. Any thread.
+// Public ids: a prefix and 128 random bits from the kernel in base62. An id is not a credential (every look-up checks
+// the owner), but it cannot be guessed.
+// THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -10,17 +11,18 @@ namespace ringside {
 
 /// "conv_" + 22 characters of [0-9A-Za-z]. `prefix` is "conv_", "resp_" or "msg_".
 std::string MakeId(std::string_view prefix);
-/// True if MakeId can have made it with this prefix.
+/// True if MakeId can have returned `id` for this prefix.
 bool IsId(std::string_view prefix, std::string_view id);
-/// The same for what must come out the same for the same text: "chain_" of a repeated request.
+/// As MakeId, but deterministic: equal texts get equal ids ("chain_" of a repeated request).
 std::string HashedId(std::string_view prefix, std::string_view text);
-/// A response's id leads to its session: "resp_", the 22 characters of the session's key, 10 random ones.
+/// Returns "resp_", the 22 characters of the session's key and 10 random ones, so that a response's id leads to its
+/// session.
 std::string MakeResponseId(std::string_view session_key);
-/// The 22 characters of the session's key in a response's id; "" if it is none.
+/// The 22 characters of the session's key in a response's id; "" for any other text.
 std::string_view SessionPartOf(std::string_view response_id);
-/// A Caller::connection like no other's of this process; not 0.
+/// Returns a Caller::connection that is unique in this process, not 0.
 uint64_t NextConnection();
-/// 64 random bits of the kernel's generator.
+/// 64 random bits from the kernel.
 uint64_t RandomBits();
 
 }  // namespace ringside

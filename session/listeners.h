@@ -1,5 +1,5 @@
-// Who hears what a session tells: those who asked for the turn that runs, and the connection that resumed the session.
-// Owned by its Session, under the session's lock.
+// The sinks of a session: those of the running turn's requests, and the connection that resumed the session. Owned by
+// its Session, used under the session's lock.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ namespace ringside {
 
 class Listeners {
  public:
-  /// `sink` hears the turn that runs.
+  /// `sink` receives the events of the running turn.
   void AddToTurn(const std::shared_ptr<EventSink>& sink) { turn_.push_back(sink); }
   void EndTurn() { turn_.clear(); }
-  /// `sink` hears every turn from now on, instead of whoever did: another connection is told, and fenced.
+  /// `sink` receives all turns from now on and replaces the previous one, whose connection is notified and fenced.
   void Attach(const std::shared_ptr<EventSink>& sink, const std::string& session);
   bool attached() const { return !attached_.expired(); }
-  /// True for a connection that the session was taken from: what it still has on its way must not act.
+  /// True for a connection that lost the session to another: its messages still in flight must have no effect.
   bool Fenced(uint64_t connection) const;
-  /// The session was deleted.
+  /// Notifies the listeners that the session was deleted.
   void Gone(const std::string& session);
-  /// Calls `tell` for everyone who hears the running turn, each connection once. False = there is nobody.
+  /// Calls `tell` for each listener of the running turn, once per connection. False = there is none.
   bool Tell(const std::function<void(EventSink&)>& tell);
 
  private:

@@ -30,7 +30,8 @@ void Write(ByteWriter& out, const Metadata& metadata) {
 }
 Metadata ReadMetadata(ByteReader& in) {
   const size_t count = in.Count(2);
-  if (count > static_cast<size_t>(limits::kMaxMetadataEntries)) return {};  // leaves bytes unread: not sound
+  // leaves bytes unread, so that the record is rejected
+  if (count > static_cast<size_t>(limits::kMaxMetadataEntries)) return {};
   Metadata metadata(count);
   for (auto& [key, value] : metadata) {
     key = in.String();
@@ -39,7 +40,7 @@ Metadata ReadMetadata(ByteReader& in) {
   return metadata;
 }
 
-// But for the adapter, which stands at the end of a record, and only where there is one: older versions had none.
+// Writes the settings without the adapter, which older versions lack: it comes last in a record, only if set.
 void Write(ByteWriter& out, const WindowOverrides& window) {
   Write(out, window.memory_len);
   Write(out, window.session_len);
@@ -59,8 +60,8 @@ void WriteAdapter(ByteWriter& out, const std::string& adapter) {
 }
 std::string ReadAdapter(ByteReader& in) { return in.done() ? "" : in.String(); }
 
-// A role, and what follows the text: reasoning, what concerns tool calls, how an answer that was cut was asked for. The
-// items of older versions have none of that.
+// Role and flags of the optional parts after the text: reasoning, tool calls, the form of a cut answer. Items of older
+// versions have none.
 constexpr uint8_t kRoles = 4, kHasCalls = 4, kHasForm = 8, kHasReasoning = 16;
 
 void Write(ByteWriter& out, const Item& item) {
@@ -134,10 +135,10 @@ void Write(ByteWriter& out, const TimelinePatch& patch) {
   out.Signed(patch.answer_begin);
   out.Byte(static_cast<uint8_t>(patch.end));
 }
-/// More elements than this are refused before there is memory for them.
+/// Limits on the number of elements, checked before memory is allocated.
 struct PatchLimits {
   size_t items = SIZE_MAX, tokens = SIZE_MAX;
-  bool whole = false;  // a timeline from its beginning on, not the difference to another
+  bool whole = false;  // a timeline from its start, not a difference
 };
 Result<TimelinePatch> ReadPatch(ByteReader& in, const PatchLimits& most = {}) {
   TimelinePatch patch;
@@ -337,7 +338,7 @@ JournalRecord Encode(const TurnRecord& record) {
   out.Signed(record.items_before);
   Write(out, record.sampling);
   out.Signed(record.max_tokens);
-  // What older versions did not have stands here only where it says something.
+  // Fields that older versions lack come last, only if set.
   const bool compaction = !record.compaction.empty(), ignored = compaction || !record.ignored_reasoning.empty();
   const bool adapter = ignored || !record.adapter.empty();
   const bool beams = record.sampling.beams.searches() || adapter;
@@ -472,7 +473,7 @@ Result<EndRecord> DecodeEnd(std::string_view bytes) {
   record.report = ReadReport(in);
   for (double* ms : {&record.times.queue_ms, &record.times.prefill_ms, &record.times.decode_ms}) *ms = in.Double();
   record.completed_at = in.Double();
-  if (in.done()) return record;  // an older version's ends here
+  if (in.done()) return record;  // end of an older version's record
   for (double* ms : {&record.times.slot_ms, &record.times.others_ms}) *ms = in.Double();
   if (!in.done()) record.ended_s = in.Double();
   if (!in.rest().empty()) {
@@ -537,7 +538,7 @@ std::string Encode(const SessionSummary& summary) {
     out.Signed(number);
   }
   out.Unsigned(summary.epoch);
-  out.String(summary.window.adapter);  // absent in older versions' where it is empty
+  out.String(summary.window.adapter);  // omitted where empty, as in older versions
   out.Double(summary.used_s);
   return out.Take();
 }
@@ -547,7 +548,7 @@ Result<SessionSummary> DecodeSummary(std::string_view bytes) {
   summary.owner = in.String();
   summary.created_at = in.Double();
   summary.updated_at = in.Double();
-  if (in.done()) return summary;  // an older version's ends here
+  if (in.done()) return summary;  // end of an older version's record
   summary.seq = in.Unsigned();
   summary.metadata = ReadMetadata(in);
   summary.window = ReadWindow(in);

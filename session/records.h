@@ -1,11 +1,9 @@
-// What a session writes into the journal: one struct per kind of record, and its bytes. What these records say, in
-// their order, is the session: applying them to an empty one gives it back. Plain values; decoding treats bytes as
-// hostile and says kCorruption. A token id that no vocabulary can have is read as -1.
-//
-// A turn is kTurn, then kStarted, kTokens ... and kEnd, or kInterrupted where the server could not finish the answer:
-// written when the turn ends, or by the next start after a crash. A turn that the engine refused is kTurn, kAbandoned.
-// Token ids are those of the codec that the last kCreated or kRetokenised names; what stood before a kRetokenised lost
-// its ids, and a turn that ran was cut by it.
+// Journal records of a session: one struct per kind, with its encoding. Applying a session's records in order to an
+// empty session restores it. Plain values; decoding treats input as hostile (kCorruption). A token id outside every
+// vocabulary is decoded as -1. A turn is kTurn, then kStarted, kTokens ... and kEnd, or kInterrupted if the server
+// could not finish the answer: written when the turn ends, or by the next start after a crash. A turn that the engine
+// refused is kTurn, kAbandoned. Token ids belong to the codec named by the last kCreated or kRetokenised; a
+// kRetokenised discards the ids of earlier records and cuts a running turn.
 #pragma once
 
 #include <cstdint>
@@ -37,35 +35,35 @@ enum class RecordType : uint8_t {
   kInterrupted = 12,
 };
 
-/// First of every session.
+/// First record of every session.
 struct CreatedRecord {
   std::string owner;
   double created_at = 0;
   Metadata metadata;
   WindowOverrides window;
   uint64_t epoch = 0;
-  std::string codec;  // whose token ids follow; see SameCodec
+  std::string codec;  // of the token ids that follow; see SameCodec
 };
 
 struct TimelineRecord {
   TimelinePatch patch;
-  bool truncates = false;  // responses that lie behind what is left go with it
+  bool truncates = false;  // also removes responses behind the remaining items
 };
 
 struct TurnRecord {
   std::string response_id, item_id, previous_id, request_key, echo;
-  bool stored = true;  // false: no one can see the response after a restart
+  bool stored = true;  // false: the response is not visible after a restart
   bool warm_up = false, logprobs = false, recomputed = false;
-  bool renumbers = false;  // its events were told before they were durable
+  bool renumbers = false;  // events were sent before they were durable
   double created_at = 0;
-  TimelinePatch patch;  // from the timeline to the one that is answered
+  TimelinePatch patch;  // changes the timeline to the one that is answered
   int64_t items_before = 0;
-  SamplingParams sampling;  // but for bad words, which the request's fields (echo) have
+  SamplingParams sampling;  // except bad words, which are in the request's fields (echo)
   int64_t max_tokens = 0;
   ClampedLimits clamped;
   CallPlace calls = CallPlace::kNone;
   ToolSyntaxName syntax = ToolSyntaxName::kHermes;
-  SharedText form;  // what Encode(AnswerForm) makes of how it was asked for
+  SharedText form;  // Encode(AnswerForm) of the requested form
   std::string adapter;
   std::vector<std::string> ignored_reasoning;
   std::string compaction;
@@ -74,7 +72,7 @@ struct TurnRecord {
 struct TokensRecord {
   std::vector<OutputToken> tokens;
   std::string text;
-  // As TokenDelta has them.
+  // As in TokenDelta.
   std::string reasoning = {};
   int64_t reasoning_tokens = 0;
   bool reasoning_ended = false;
@@ -84,7 +82,7 @@ struct EndRecord {
   FinishReason reason = FinishReason::kStop;
   std::string incomplete_reason, stop_string;
   Status error;
-  std::vector<TokenId> tail;  // sampled ids that no kTokens record has
+  std::vector<TokenId> tail;  // sampled ids that are in no kTokens record
   CacheReport report;
   TurnTimes times;
   double completed_at = 0;
@@ -93,31 +91,31 @@ struct EndRecord {
   bool cut_in_reasoning = false;
 };
 
-/// The answer ends with what the records before this one hold.
+/// The answer ends with the content of the records before this one.
 struct InterruptedRecord {
-  Status cause;  // ok where it is unknown: after a crash
+  Status cause;  // ok if unknown, as after a crash
 };
 
 struct AttachedRecord {
   uint64_t epoch = 0;
 };
 
-/// What a start wants to know of every session, and a list of those that it shows.
+/// Per-session data for the server's start and for lists.
 struct SessionSummary {
   std::string owner;
   double created_at = 0, updated_at = 0;
-  /// What follows is so as of this record; where that is not the last one, the session must be read. 0: nothing of it
-  /// is told, by an older version or while a turn runs.
+  /// Number of the record that the following fields reflect; if it is not the last one, the session must be read. 0: no
+  /// data, from an older version or while a turn runs.
   uint64_t seq = 0;
   Metadata metadata;
   WindowOverrides window;
   int64_t items = 0, tokens = 0, position = 0, pinned = 0, tokens_evicted = 0;
   uint64_t epoch = 0;
-  double used_s = 0;  // by uptime; 0 in what an older version wrote
+  double used_s = 0;  // by uptime; 0 from older versions
 };
 
-/// True if token ids stored under the codec's name `stored` are those of `ours`. A name says the vocabulary and, behind
-/// a point, the chat template; older ones end before the point and are taken for what they were.
+/// True if token ids stored under the codec name `stored` equal those of `ours`. A name holds the vocabulary and, after
+/// a point, the chat template; older names end before the point and match any template.
 bool SameCodec(std::string_view stored, std::string_view ours);
 
 JournalRecord Encode(const CreatedRecord& record);
@@ -137,8 +135,9 @@ std::string Encode(const SessionSummary& summary);
 Result<CreatedRecord> DecodeCreated(std::string_view bytes);
 Result<Metadata> DecodeMetadata(std::string_view bytes);
 Result<TimelineRecord> DecodeTimeline(std::string_view bytes);
-/// The same of bytes that anybody may have made. kInvalidArgument, before there is memory for them, if they hold more
-/// than kMaxTimelineItems items (array_above_max_length) or `max_tokens` tokens (context_length_exceeded).
+/// As above, for untrusted bytes.
+/// ERRORS: kInvalidArgument, before memory is allocated, above kMaxTimelineItems items (array_above_max_length) or
+/// `max_tokens` tokens (context_length_exceeded).
 Result<TimelineRecord> DecodeImportedTimeline(std::string_view bytes, int64_t max_tokens);
 Result<TurnRecord> DecodeTurn(std::string_view bytes);
 Result<CacheReport> DecodeStarted(std::string_view bytes);
@@ -146,7 +145,7 @@ Result<TokensRecord> DecodeTokens(std::string_view bytes);
 Result<EndRecord> DecodeEnd(std::string_view bytes);
 Result<InterruptedRecord> DecodeInterrupted(std::string_view bytes);
 Result<AttachedRecord> DecodeAttached(std::string_view bytes);
-/// The response's id, or the codec's.
+/// Decodes the response's id, or the codec's name.
 Result<std::string> DecodeName(std::string_view bytes);
 Result<SessionSummary> DecodeSummary(std::string_view bytes);
 

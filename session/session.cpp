@@ -29,7 +29,7 @@ SessionInfo Describe(const SessionSummary& summary, const SessionTableOptions& o
   info.position = summary.position;
   info.pinned = std::min(summary.pinned, options.pinned_max);
   info.tokens_evicted = summary.tokens_evicted;
-  // What it has for itself stays stored and is clamped.
+  // The session's own setting stays stored and is clamped here.
   info.memory_len = std::min(summary.window.memory_len.value_or(options.memory_len), options.memory_len);
   info.session_len = std::min(summary.window.session_len.value_or(options.session_len), options.session_len);
   info.eviction = summary.window.eviction.value_or(options.eviction);
@@ -109,7 +109,7 @@ WindowOverrides Session::WindowLocked() const {
   return window;
 }
 
-// A session's own settings stay as they are, for a server that has more; here they hold as far as the server's go.
+// A session's own settings are kept for servers that allow more; this server's limits apply.
 int64_t Session::SessionLen() const {
   const int64_t most = context_->options.session_len;
   return std::min(window_.session_len.value_or(most), most);
@@ -274,7 +274,7 @@ void Session::WriteSummary() {
   JournalEntry entry;
   entry.session = key_;
   entry.summary = Encode(Summary(recorded_.seq));
-  // Under the lock, so that no turn's summary comes before. A list reads the whole session where this is refused.
+  // Under the lock, so that no turn's summary comes first. If refused, a list reads the whole session.
   (void)context_->journal->Append(std::move(entry), nullptr);
 }
 
@@ -299,7 +299,7 @@ Status Session::Commit(std::unique_lock<std::mutex>& lock, std::vector<JournalRe
   entry.records = std::move(records);
   if (create) entry.summary = Encode(Summary(entry.records.size()));
   const auto told = std::make_shared<std::promise<Status>>();
-  // Applied on the journal's thread: changes then happen in the journal's order.
+  // Applied on the journal's thread, so that changes take effect in the journal's order.
   const auto done = [&, told](const Status& status, const JournalPosition& last) {
     if (status.ok()) {
       std::lock_guard relock(mutex_);

@@ -1,6 +1,7 @@
-// One conversation or chain: its timeline, the turn that runs on it, the responses it has given, who listens. Shared by
-// the table and by running turns; every member function takes the session's own lock, sinks are called under it.
-// Nothing here calls the engine or the table.
+// One conversation or chain: its timeline, its running turn, its responses and its listeners. Shared by the table and
+// running turns. Every member function takes the session's lock; sinks are called under it. Never calls the engine or
+// the table.
+// THREAD: any.
 #pragma once
 
 #include <atomic>
@@ -30,115 +31,118 @@ class GrammarCache;
 class Session;
 struct SettledReasoning;
 
-/// A timeline of the engine that nothing refers to any more.
+/// An engine timeline without references.
 struct RetiredTimeline {
   TimelineId timeline = 0;
   bool keep = false;  // its cache is worth saving
 };
 
-/// What is the same for all sessions of a table.
+/// State shared by all sessions of a table.
 struct SessionContext {
   SessionTableOptions options;
   Codec codec;
-  std::string codec_name;  // whose token ids sessions have; see SameCodec
+  std::string codec_name;  // of the sessions' token ids; see SameCodec
   const Clock& clock;
   Journal* journal;  // null = memory only
   TurnEngine& engine;
-  std::shared_ptr<GrammarCache> grammars;  // of answers' formats
-  uint64_t epoch;                          // what sessions begin with: below 2^52, exact in JSON
-  /// The time by which sessions and answers age: Journal::UptimeSeconds, or the steady clock where nothing is stored.
+  std::shared_ptr<GrammarCache> grammars;  // compiled answer formats
+  uint64_t epoch;                          // initial epoch of sessions: below 2^52, exact in JSON
+  /// Clock for the age of sessions and answers: Journal::UptimeSeconds, or the steady clock without a journal.
   double uptime_s() const {
     return journal != nullptr ? journal->UptimeSeconds() : static_cast<double>(clock.MonotonicNs()) * 1e-9;
   }
-  // Added to by sessions, on any thread; taken by the table.
+  // Filled by sessions on any thread, drained by the table.
   std::shared_ptr<Gathered<RetiredTimeline>> retired = std::make_shared<Gathered<RetiredTimeline>>();
   std::shared_ptr<Gathered<std::weak_ptr<Session>>> changed = std::make_shared<Gathered<std::weak_ptr<Session>>>();
-  // Those that are found by their history, which has become another.
+  // Sessions indexed by history whose history has changed.
   std::shared_ptr<Gathered<std::weak_ptr<Session>>> histories = std::make_shared<Gathered<std::weak_ptr<Session>>>();
   std::shared_ptr<std::atomic<int64_t>> bytes = std::make_shared<std::atomic<int64_t>>(0);  // held by all sessions
-  std::shared_ptr<BytesByOwner> bytes_by_owner = std::make_shared<BytesByOwner>();          // of them, by each owner's
-  std::shared_ptr<BytesByOwner> stored_by_owner = std::make_shared<BytesByOwner>();         // in the journal
+  std::shared_ptr<BytesByOwner> bytes_by_owner = std::make_shared<BytesByOwner>();          // held per owner
+  std::shared_ptr<BytesByOwner> stored_by_owner = std::make_shared<BytesByOwner>();         // journal bytes per owner
   std::shared_ptr<TokensByOwner> tokens_by_owner = std::make_shared<TokensByOwner>();
   std::shared_ptr<std::atomic<uint64_t>> interrupted = std::make_shared<std::atomic<uint64_t>>(0);
 };
 
 class Session : public std::enable_shared_from_this<Session> {
  public:
-  /// `key` is its name in the journal and in the cache's tiers: "conv_..." or, for a chain, "chain_..."; "ram_..." for
-  /// one that a stateless request leaves, of which nothing is written to disk.
+  /// `key` names the session in the journal and in the cache tiers: "conv_..."; "chain_..." for a chain; "ram_..." for
+  /// a stateless request's session, which is never written to disk.
   Session(std::shared_ptr<const SessionContext> context, std::string key, std::string owner, Metadata metadata,
           WindowOverrides window);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// A session as its journal tells it. A turn that was cut ends as interrupted, and the journal is told.
+  /// Restores a session from its journal. A turn that was cut ends as interrupted, which is recorded.
   static Result<std::shared_ptr<Session>> Load(std::shared_ptr<const SessionContext> context, const std::string& key,
                                                const JournalTranscript& transcript);
-  /// Whether Load would succeed, and why not, in a few words; nobody is told of anything.
+  /// Checks whether Load would succeed; the error describes why not. No listener is notified.
   static Status CheckLoads(std::shared_ptr<const SessionContext> context, const std::string& key,
                            const JournalTranscript& transcript);
 
   const std::string& key() const { return key_; }
-  /// The conversation's id; empty for a chain.
+  /// Id of the conversation; empty for a chain.
   const std::string& id() const { return id_; }
   const std::string& owner() const { return owner_; }
   bool durable() const;
-  /// Its name in the cache's tiers; "" if its cache must not be saved: the journal does not know it, and the disk
-  /// might.
+  /// Name in the cache tiers; "" if the cache must not be saved, because the journal does not know the session and the
+  /// disk might.
   std::string cache_owner() const;
-  /// It was deleted: who is attached is told.
+  /// Notifies the attached listeners that the session was deleted.
   void Gone();
-  /// True if nothing runs and nobody is attached: it can be taken out of memory if it is durable.
+  /// True if no turn runs and no connection is attached: a durable session can then be unloaded.
   bool idle() const;
 
   SessionInfo Info() const;
-  /// Its summary in the journal is not up to date: it is among the changed ones from now on.
+  /// Marks the summary in the journal as outdated.
   void Changed();
-  /// Gives the journal the summary of a changed session, without waiting. Nothing happens while a turn runs: it will be
-  /// changed again when that ends; while one begins it stays changed.
+  /// Writes an outdated summary to the journal without waiting. Does nothing while a turn runs, whose end marks it
+  /// again; while a turn starts, it stays marked.
   void WriteSummary();
   SharedList<Item> Items() const;
-  /// What its timeline tells of tools.
+  /// The tool definitions in the timeline.
   SharedText Tools() const;
-  /// Of its last answer, if that was cut: what Encode(AnswerForm) makes of how it was asked for.
+  /// Encode(AnswerForm) of the last answer if that was cut.
   SharedText FormOfCut() const;
 
-  // Changes. Each waits until it is durable (DiskWait); not from a sink, not from the journal's thread. kBusy while a
-  // turn runs or another change is on its way, and (superseded) for a connection that another one has taken the session
-  // from. kUnavailable (storage_full, or the disk does not keep up), kIo: nothing has changed.
-  /// Makes a new session durable, if there is a journal.
+  // Changes. Each blocks until it is durable (DiskWait).
+  // THREAD: not from a sink, not the journal's.
+  // ERRORS: kBusy while a turn runs or another change is pending, and (superseded) for a connection that lost the
+  // session to another. kUnavailable (storage_full, or the disk does not keep up) and kIo: nothing has changed.
+  /// Makes a new session durable if there is a journal.
   Status Create();
   Status SetMetadata(Metadata metadata);
-  /// After the item `after`; "" = before all items, absent = at the end. kNotFound.
+  /// Inserts after the item `after`; "" = before all items, absent = at the end.
+  /// ERRORS: kNotFound.
   Result<std::vector<Item>> AddItems(uint64_t connection, std::vector<NewItem> items,
                                      const std::optional<std::string>& after = std::nullopt);
-  /// kInvalidArgument if there are fewer items. Returns the ids of responses undone by it.
+  /// Keeps the first `items` items. Returns the ids of removed responses.
+  /// ERRORS: kInvalidArgument if there are fewer items.
   Result<std::vector<std::string>> Rewind(uint64_t connection, int64_t items);
-  /// The next turn recomputes everything after the item. Returns the ids of responses undone by it. kNotFound.
+  /// Deletes an item; the next turn recomputes everything after it. Returns the ids of removed responses.
+  /// ERRORS: kNotFound.
   Result<std::vector<std::string>> DeleteItem(uint64_t connection, const std::string& item);
   /// Replaces the items [begin, end) by one. Returns the ids of responses undone by it. kMismatch if there are fewer.
   Result<std::vector<std::string>> ReplaceItems(uint64_t connection, size_t begin, size_t end, NewItem item);
-  /// Drops a response from the session's list; with `durably` the journal is told.
+  /// Drops a response from the session's list; `durably` records that in the journal.
   Status Forget(const std::string& response, bool durably);
 
-  /// The timeline's first `items` items (absent = all), for a fork.
+  /// Copies the timeline's first `items` items (absent = all) for a fork.
   Result<Timeline> CopyTimeline(std::optional<int64_t> items) const;
-  /// Its own settings, with the adapter that it has now.
+  /// The session's window settings with its current adapter.
   WindowOverrides window() const;
   Metadata metadata() const;
   TimelineId engine_timeline() const;
-  /// The window of its cache, as far as it has one.
+  /// The window of its cache, where set.
   RingWindow cache_window() const;
-  /// For a new session: what a fork begins with. `engine_timeline` is the id it shall have, `window` that of the cache
-  /// that it gets.
+  /// Initializes a new session as a fork with the engine timeline's id and its cache's window.
   void Adopt(Timeline timeline, TimelineId engine_timeline, const RingWindow& window);
 
   // Stateless requests; session_history.cpp.
-  /// From now on every turn adds the session to SessionContext::histories at its end, as a turn that carries its
-  /// history does.
+  /// Adds the session to SessionContext::histories at the end of every turn from now on, as turns that carry their
+  /// history do.
   void FindByHistory();
-  /// What was said, with the input of the turn that runs, as HistoryText writes it.
+  /// The history as HistoryText encodes it, with the running turn's input.
   std::string History() const;
   struct HistoryLabel {
     std::string key;         // TurnSpec::timeline_key of the last request that had one
@@ -146,52 +150,53 @@ class Session : public std::enable_shared_from_this<Session> {
   };
   HistoryLabel LabelOfHistory() const;
   struct HistoryMatch {
-    size_t items = 0;        // of the request that it begins with
-    bool continues = false;  // the request goes on where this session ends, and nothing runs
-    std::string head;        // the response that it ends with
-    Timeline timeline;       // those items
+    size_t items = 0;        // number of leading items of the request that the session has
+    bool continues = false;  // the request extends this session, and no turn runs
+    std::string head;        // the response at the end of the timeline
+    Timeline timeline;       // the matching items
   };
-  /// Compares the session's messages with those of a request. nullopt: their adapters or windows differ, so that the
-  /// cache cannot be shared.
+  /// Compares the session's messages with a request's. nullopt: adapter or window differ, so that the cache cannot be
+  /// shared.
   std::optional<HistoryMatch> MatchHistory(const TurnSpec& spec) const;
   double updated_at() const;
 
   struct Prepared {
     TurnRequest request;
-    std::vector<std::string> forgotten;  // responses beyond the session's limit
+    std::vector<std::string> forgotten;  // responses above the session's limit
   };
-  /// Checks and renders a turn and makes it the running one; others find the session busy meanwhile. With `head`, only
-  /// if no turn runs and that response is what the timeline ends with: kMismatch otherwise. Further errors: kBusy,
-  /// kInvalidArgument (context_length_exceeded and others). After an error nothing has changed; otherwise the turn has
-  /// taken `permit` and gives it back before its end is told.
+  /// Checks and renders a turn and makes it the running one; the session is busy meanwhile. With `head`, requires that
+  /// no turn runs and that the timeline ends with that response. On success the turn owns `permit` and releases it
+  /// before its end is reported; on an error nothing has changed.
+  /// ERRORS: kMismatch for `head`, kBusy, kInvalidArgument (context_length_exceeded and others).
   Result<Prepared> Begin(const TurnSpec& spec, const Caller& caller, std::shared_ptr<Response> response, TurnId turn,
                          const std::shared_ptr<EventSink>& sink, const std::string& head,
                          std::shared_ptr<void>* permit);
-  /// The tokens that would precede the turn's answer. Without `head` a running turn is ignored. ERRORS: as Begin.
+  /// Returns the tokens before the turn's answer. Without `head` a running turn is ignored.
+  /// ERRORS: as Begin.
   Result<SharedList<TokenId>> InputTokens(const TurnSpec& spec, const std::string& head) const;
-  /// Gives the turn's record to the journal. An error: it did not take it; Abandon the turn.
+  /// Appends the turn's record to the journal. After an error the caller must Abandon the turn.
   Status Record(TurnId turn);
-  /// The engine took the turn: it may be announced (unless the engine was faster).
+  /// The engine accepted the turn: announces it, unless the engine already did.
   void Announce(TurnId turn);
-  /// The turn was refused: as if it had never been.
+  /// The turn was refused: undoes Begin.
   void Abandon(TurnId turn);
-  /// The running turn if it belongs to `response` (empty: any); 0 = none.
+  /// Returns the running turn if it belongs to `response` (empty: any); 0 = none.
   TurnId Running(const std::string& response) const;
-  /// Ends the turn, if it runs still, as incomplete for this reason.
+  /// Ends a running turn as incomplete for this reason.
   void EndTurn(TurnId turn, const std::string& reason);
 
-  /// From TurnSink: the turn waits for a slot, `position` in line.
+  /// From TurnSink: the turn is queued at `position`.
   void OnQueued(TurnId turn, int64_t position);
-  /// From TurnSink: the log probabilities of the turn's prompt. Never durable: a journal has no such turns.
+  /// From TurnSink: log probabilities of the turn's prompt. Such turns are never in the journal.
   void OnScored(TurnId turn, std::vector<OutputToken> tokens);
   void OnEmbedded(TurnId turn, std::vector<float> mean);
-  // From TurnSink: what is durable now. `recorded` is where the journal stands ({} = nothing was written).
+  // From TurnSink: durable progress. `recorded` is the journal's position ({} = nothing was written).
   void OnStart(TurnId turn, const CacheReport& report, const JournalPosition& recorded);
   void OnTokens(TurnId turn, const TokenDelta& delta, const JournalPosition& recorded);
   void OnEnd(TurnId turn, const TurnEnd& end, double completed_at, const JournalPosition& recorded);
-  /// The server cannot finish the answer (InterruptionOf): the turn ends with the text that was delivered.
+  /// The server cannot finish the answer (InterruptionOf): the turn ends with the delivered text.
   void OnInterrupted(TurnId turn, const Status& cause, const JournalPosition& recorded);
-  /// What came next could not be made durable: the turn ends with what is.
+  /// A write failed: the turn ends with its durable text.
   void OnLost(TurnId turn, const Status& status);
 
   /// Runs `read` under the lock.
@@ -200,17 +205,18 @@ class Session : public std::enable_shared_from_this<Session> {
     std::lock_guard lock(mutex_);
     return read();
   }
-  /// Items of the input of a response, up to its answer.
+  /// Items of a response's input, up to its answer.
   SharedList<Item> InputItems(const Response& response) const;
-  /// The response as it is now.
+  /// Copies the response's current state.
   std::shared_ptr<const Response> Snapshot(const std::shared_ptr<Response>& response) const;
-  /// Gives `sink` the events of `response` from its own number `from` on, as the sink counts, and the coming ones.
+  /// Sends `sink` the events of `response` from sequence number `from` (as the sink counts), then later ones.
   void Replay(const std::shared_ptr<Response>& response, uint64_t from, const std::shared_ptr<EventSink>& sink);
-  /// Attaches the sink and answers it, at once or when the new epoch is durable. `cache` is where the cache is.
+  /// Attaches the sink and replies immediately, or when the new epoch is durable. `cache` is the cache's place.
   void Resume(const ResumeRequest& request, CacheSource cache, const std::shared_ptr<EventSink>& sink);
   std::vector<std::string> ResponseIds() const;
   std::vector<std::shared_ptr<Response>> Responses() const;
-  /// Why the running turn is about to be cut, "" if it is not. Under the lock (Locked).
+  /// Reason why the running turn is about to be cut; "" if none.
+  /// REQUIRES: called within Locked.
   std::string IncompleteReason(TurnId turn) const { return Runs(turn) ? running_->response->incomplete_reason : ""; }
 
  private:
@@ -221,13 +227,13 @@ class Session : public std::enable_shared_from_this<Session> {
   ClampedLimits Clamped(int64_t pinned) const;
   Status CheckFree(uint64_t connection) const;
   Status CheckItems(size_t added, const char* param) const;
-  /// A turn that is rendered and not the running one yet.
+  /// A rendered turn that is not the running one yet.
   struct Begun {
     ActiveTurn turn;
     TurnRequest request;
     JournalRecord record;  // of the turn
   };
-  /// Releases the lock during its lifetime. Other callers find the session busy, so the timeline does not change.
+  /// Releases the lock during its lifetime. The session stays busy, so that the timeline does not change.
   struct BusyUnlocked {
     BusyUnlocked(Session& the_session, std::unique_lock<std::mutex>& the_lock) : session(the_session), lock(the_lock) {
       session.changing_ = true;
@@ -240,56 +246,58 @@ class Session : public std::enable_shared_from_this<Session> {
     Session& session;
     std::unique_lock<std::mutex>& lock;
   };
-  /// Without the lock, which is what it is for.
+  /// REQUIRES: the lock is not held, because rendering takes long.
   Result<Begun> Render(const TurnSpec& spec, TurnId turn, std::shared_ptr<Response> response,
                        const Timeline& base) const;
   Result<SamplingParams> Sampling(const TurnSpec& spec) const;
-  /// Its name in the tiers; `stores` if it will be durable.
+  /// Name in the tiers; `stores`: the session will be durable.
   std::string CacheOwner(bool stores) const;
-  /// The running turn's, with what makes the session durable if it is not; nothing if it is not to be.
+  /// The running turn's journal entry, including the session's creation if necessary; nullopt if the turn is not
+  /// stored.
   std::optional<JournalEntry> TurnEntry(bool store, JournalRecord turn) const;
   std::vector<JournalRecord> CreationRecords() const;
-  /// The ids that the journal has are another codec's: kRetokenised must stand before any of ours.
+  /// The journal's ids belong to another codec: a kRetokenised record must precede ours.
   bool Foreign() const { return !SameCodec(recorded_codec_, context_->codec_name); }
   int64_t RecordedVocabulary() const { return Foreign() ? kAnyVocabulary : context_->codec.tokenizer.vocab_size(); }
-  /// Makes all text new text: no id is known any more.
+  /// Discards all token ids; the text is kept.
   void ForgetIds();
   SessionSummary Summary(uint64_t seq) const;
   void ChangedLocked();
-  /// Gives the journal an entry and waits; `apply` runs under the lock once it is durable, or at once where there is no
-  /// journal for it.
+  /// Appends an entry to the journal and waits; `apply` runs under the lock once it is durable, or immediately without
+  /// a journal.
   Status Commit(std::unique_lock<std::mutex>& lock, std::vector<JournalRecord> records, bool create,
                 const std::function<void()>& apply);
-  /// Rewind, under the lock.
+  /// Rewind.
+  /// REQUIRES: the lock is held.
   Result<std::vector<std::string>> KeepItems(std::unique_lock<std::mutex>& lock, size_t items);
-  /// Timeline::Splice, with the lock released while ids are made.
+  /// Timeline::Splice; releases the lock while it tokenizes.
   Status Splice(std::unique_lock<std::mutex>& lock, uint64_t connection, size_t at, size_t removed,
                 std::vector<Item> added, std::vector<std::string>* undone);
   Status ChangeTimeline(std::unique_lock<std::mutex>& lock, Timeline next, bool truncates,
                         std::vector<std::string>* undone);
   static std::shared_ptr<const Response> SnapshotLocked(const std::shared_ptr<Response>& response);
   void OnRecorded(TurnId turn, const Status& status, const JournalPosition& last);
-  /// The journal now ends here.
+  /// Notes the journal's end.
   void SetRecorded(const JournalPosition& last);
   void AttachLocked(const ResumeRequest& request, CacheSource cache, const std::shared_ptr<EventSink>& sink);
-  /// The listed responses that hold every event from `next` on, by the sink's numbers, without a gap: the first one's
-  /// place. Nothing if some are no longer kept.
+  /// Index of the first listed response from which on all events with numbers >= `next`, as the sink counts, are
+  /// available; nullopt if some are no longer kept.
   std::optional<size_t> FirstToReplay(const EventNumbers& numbers, uint64_t next) const;
 
   bool Runs(TurnId turn) const { return running_ && running_->id() == turn; }
-  /// Does what the running turn's new stage asks for.
+  /// Acts on the running turn's new stage.
   void Advance(ActiveTurn::Next next);
   void AnnounceLocked();
   void TellQueued();
   void StartLocked(const CacheReport& report);
   void TokensLocked(const TokenDelta& delta);
-  /// Tells the listeners, and counts.
+  /// Sends the event to the listeners and counts it.
   void Emit(TurnEvent event);
   void OpenMessage();
   void TellBegun(const Item& reopened);
   int64_t CallsAt() const;
   Result<SettledReasoning> SettleReasoning(const TurnSpec& spec) const;
-  /// It borrows from `reasoning`.
+  /// The result refers to `reasoning`.
   Codec CodecFor(const SettledReasoning& reasoning) const;
   void SetReasoning(SettledReasoning reasoning, ActiveTurn* turn, TurnRequest* request) const;
   void SetChannels(std::shared_ptr<const ChannelFormat> channels, ActiveTurn* turn) const;
@@ -298,32 +306,33 @@ class Session : public std::enable_shared_from_this<Session> {
   void EmitHeldBack();
   void EmitText(std::string_view text);
   void EmitPart(const CallPart& part);
-  /// Bytes [begin, end) of the answer's text, and the tokens that are held.
+  /// Emits bytes [begin, end) of the answer's text with the held tokens.
   void EmitPiece(size_t begin, size_t end);
   void EmitCallPart(const CallPart& part);
   void EmitStep(const CallStep& step);
   SharedText TextOfAnswer(bool cut, bool empty);
-  /// Tells what was kept back of the answer's text.
+  /// Emits the held-back end of the answer's text.
   void EndText();
   void Finish(const TurnEnd& end, double completed_at);
-  /// Ends the running turn where the journal's record of it ends: with all text of its ids, or (Interrupt) with the
-  /// delivered text. `cause`: ok where it is unknown.
+  /// Ends the running turn where its journal record ends: with all text of its ids, or (Interrupt) with the delivered
+  /// text. `cause`: ok if unknown.
   void CutTurn(Status cause = {});
   void Interrupt(Status cause = {});
   void FailTurn(const Status& status);
   void LogCut(const Status& cause) const;
   void DropTurn();
-  /// Tells the journal without waiting.
+  /// Appends to the journal without waiting.
   void Note(std::vector<JournalRecord> records);
   std::vector<std::string> DropResponsesBehind(size_t items);
-  /// After a change in the middle of the items: responses keep their places, but for those whose answer went.
+  /// After a change inside the timeline: adjusts the responses' positions and removes those whose answer is gone.
+  /// Returns the removed ids.
   std::vector<std::string> MoveResponses(const SharedList<Item>& before, const SharedList<Item>& after);
   std::vector<std::string> TrimResponses();
-  /// Brings the context's count of bytes up to date.
+  /// Updates the context's byte counts.
   void CountBytes();
 
   // Loading.
-  /// What the records make, and in `news` what the journal has yet to be told. Errors in a few words.
+  /// Applies the records; `news` receives records still to be written. Errors are short descriptions.
   static Result<std::shared_ptr<Session>> FromRecords(std::shared_ptr<const SessionContext> context,
                                                       const std::string& key, const JournalTranscript& transcript,
                                                       std::vector<JournalRecord>* news);
@@ -341,37 +350,37 @@ class Session : public std::enable_shared_from_this<Session> {
 
   mutable std::mutex mutex_;
   double created_at_, updated_at_;
-  double used_s_;  // by uptime, when it was made or its last turn began
+  double used_s_;  // by uptime: creation, or start of the last turn
   bool durable_ = false;
-  bool changing_ = false;  // a turn is being rendered, or a change of the timeline waits for the journal
-  bool changed_ = false;   // since its summary was written
+  bool changing_ = false;  // a turn is being rendered, or a change waits for the journal
+  bool changed_ = false;   // the summary is outdated
   bool found_by_history_ = false;
-  std::string timeline_key_;  // as HistoryLabel has it
-  bool embeds_ = false;       // text was embedded: it is not continued
+  std::string timeline_key_;  // as in HistoryLabel
+  bool embeds_ = false;       // the last turn embedded a text: it cannot be continued
   Metadata metadata_;
   const WindowOverrides window_;
-  std::string adapter_;  // of its next turn, unless that names another
+  std::string adapter_;  // default adapter of its next turn
   Timeline timeline_;
-  std::string head_;                                 // the response that the timeline ends with; "" = none
+  std::string head_;                                 // response at the end of the timeline; "" = none
   std::deque<std::shared_ptr<Response>> responses_;  // oldest first
   std::optional<ActiveTurn> running_;
   Listeners listeners_;
-  uint64_t epoch_, first_epoch_;  // now; the oldest one whose event numbers are still right
-  EventCounts told_;              // in this session so far
+  uint64_t epoch_, first_epoch_;  // the current one; the oldest one with valid sequence numbers
+  EventCounts told_;              // counts of this session's events
   JournalPosition recorded_;
-  std::string recorded_codec_;  // of the ids in the journal, as far as it is read or written
+  std::string recorded_codec_;  // codec of the journal's token ids, as far as read or written
   TimelineId engine_timeline_ = 0;
   RingWindow engine_window_;
   CacheReport last_report_;
-  int64_t bytes_ = 0;  // as counted last
+  int64_t bytes_ = 0;  // last counted
   bool deleted_ = false;
   const std::shared_ptr<std::atomic<int64_t>> owners_bytes_, owners_stored_;
 };
 
-/// What is told of a session, by its summary. Without its id, and what only its table knows.
+/// Builds the session's public description from its summary, without its id and the table's own fields.
 SessionInfo Describe(const SessionSummary& summary, const SessionTableOptions& options);
 
-/// A process-wide number for turns and timelines, never 0.
+/// Returns a process-wide unique number for turns and timelines, never 0.
 uint64_t NextEngineId();
 
 }  // namespace ringside

@@ -1,4 +1,4 @@
-// Changes of a session's timeline between its turns.
+// Changes of a session's timeline between turns.
 #include <algorithm>
 
 #include "session/session.h"
@@ -18,7 +18,7 @@ std::optional<size_t> IndexOf(const SharedList<Item>& items, const std::string& 
 
 }  // namespace
 
-// The next timeline is made of this one, so nothing else may change it until it stands.
+// `next` derives from the current timeline, which must not change until `next` has replaced it.
 Status Session::ChangeTimeline(std::unique_lock<std::mutex>& lock, Timeline next, bool truncates,
                                std::vector<std::string>* undone) {
   std::vector<JournalRecord> records;
@@ -94,7 +94,7 @@ Result<std::vector<std::string>> Session::Rewind(uint64_t connection, int64_t it
   if (items < 0 || items > have) {
     return InvalidArgument("The conversation has " + std::to_string(have) + " items.", "to", "invalid_value");
   }
-  if (items == have) return std::vector<std::string>();  // nothing to undo, and nothing to record
+  if (items == have) return std::vector<std::string>();  // nothing changes, so nothing is recorded
   return KeepItems(lock, static_cast<size_t>(items));
 }
 
@@ -126,12 +126,12 @@ Result<std::vector<std::string>> Session::ReplaceItems(uint64_t connection, size
   return undone;
 }
 
-// A pure function of both lists, so that a load comes to the same.
+// A pure function of both lists, so that loading gives the same result.
 std::vector<std::string> Session::MoveResponses(const SharedList<Item>& before, const SharedList<Item>& after) {
   std::vector<std::string> undone;
   const size_t shorter = std::min(before.size(), after.size());
   if (before.empty() || (after.size() >= before.size() && after[before.size() - 1].id == before.back().id)) {
-    return undone;  // items were added at the end
+    return undone;  // items were only appended
   }
   size_t at = 0;
   while (at < shorter && before[at].id == after[at].id) ++at;

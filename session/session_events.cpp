@@ -1,4 +1,4 @@
-// What a session tells its sinks: numbering, live events, replay and resume.
+// A session's events: numbering, live delivery, replay and resume.
 #include <algorithm>
 
 #include "base/limits.h"
@@ -63,7 +63,7 @@ void Session::StartLocked(const CacheReport& report) {
   if (running_->next.reopened()) TellBegun(*running_->next.reopened());
 }
 
-// A call is of use as a whole: the calls of an answer that goes on are told from their beginning.
+// Clients need complete calls: a continued answer repeats its open calls from their start.
 void Session::TellBegun(const Item& reopened) {
   Response& response = *running_->response;
   const std::string_view text = reopened.text;
@@ -104,7 +104,7 @@ void Session::TokensLocked(const TokenDelta& delta) {
   response.reasoning_tokens += delta.reasoning_tokens;
   for (size_t i = 0; i < delta.tokens.size(); ++i) {
     running_->output.push_back(delta.tokens[i].id);
-    const bool reasons = static_cast<int64_t>(i) < delta.reasoning_tokens;  // log probabilities are the message's
+    const bool reasons = static_cast<int64_t>(i) < delta.reasoning_tokens;  // log probabilities belong to the message
     if (response.keeps_tokens() && !reasons) running_->held.push_back(delta.tokens[i]);
     if (response.token_ids && reasons) running_->held_reasoning.push_back(delta.tokens[i]);
   }
@@ -122,7 +122,7 @@ void Session::EmitText(std::string_view text) {
 void Session::EmitPart(const CallPart& part) {
   Response& response = *running_->response;
   if (part.kind != CallPart::Kind::kText) return EmitCallPart(part);
-  const size_t begin = std::max(part.begin, response.begun_bytes);  // the rest was told by the answer that was cut
+  const size_t begin = std::max(part.begin, response.begun_bytes);  // the cut answer has sent the rest
   if (begin < part.end) EmitPiece(begin, part.end);
 }
 
@@ -143,7 +143,7 @@ void Session::EmitPiece(size_t begin, size_t end) {
 
 void Session::EmitCallPart(const CallPart& part) {
   Response& response = *running_->response;
-  running_->held.clear();  // logprobs are the message's
+  running_->held.clear();  // logprobs belong to the message
   std::vector<CallStep>& steps = response.call_steps;
   if (steps.empty() && response.opened) {
     Emit({.kind = TurnEvent::Kind::kMessageEnded,
@@ -196,11 +196,11 @@ void Session::EndText() {
   if (running_->reader.in_call()) EmitStep({CallStep::Kind::kCut, steps.back().call, 0, 0});
   if (!steps.empty() || (cut && !running_->response->opened)) return;
   OpenMessage();
-  // Tokens without a text (an end of turn), or whose text a stop string took.
+  // Tokens without text (an end of turn), or whose text a stop string removed.
   if (!running_->held.empty()) EmitPiece(running_->response->text.size(), running_->response->text.size());
 }
 
-// One that has ended changes no more but for its logprobs, which the next one's end takes from it.
+// A finished response changes only by losing its logprobs, at the end of the next one.
 std::shared_ptr<const Response> Session::SnapshotLocked(const std::shared_ptr<Response>& response) {
   if (!response->running() && response->tokens.empty()) return response;
   return std::make_shared<const Response>(*response);
@@ -222,7 +222,7 @@ void Session::Resume(const ResumeRequest& request, CacheSource cache, const std:
   const int64_t most_stored = context_->options.LimitsOf(owner_).stored_bytes;
   {
     std::lock_guard lock(mutex_);
-    // The epoch then holds until the next start, as where nothing can be written.
+    // Otherwise the epoch holds until the next start, as when the disk is not writable.
     const bool may_write = most_stored <= 0 || *owners_stored_ <= most_stored;
     if (durable_ && !may_write) ++epoch_;
     if (!durable_ || !may_write) return AttachLocked(request, cache, sink);
@@ -241,7 +241,7 @@ void Session::Resume(const ResumeRequest& request, CacheSource cache, const std:
     }
     self->AttachLocked(request, cache, sink);
   };
-  // Where nothing can be written, reading goes on; the epoch then holds until the next start.
+  // If writing fails, reading continues; the epoch then holds until the next start.
   if (const Status status = context_->journal->Append(std::move(entry), attach); !status.ok()) attach(status, {});
 }
 

@@ -1,4 +1,4 @@
-// A session as stateless requests find it: by what was said in it.
+// Look-up of sessions for stateless requests, by their history.
 #include <algorithm>
 
 #include "session/history_text.h"
@@ -48,7 +48,7 @@ std::optional<Session::HistoryMatch> Session::MatchHistory(const TurnSpec& spec)
     return std::nullopt;
   }
   if (timeline.head().instructions != spec.instructions) return match;  // the engine compares ids
-  if (spec.raw) {                                                       // the engine compares ids by itself
+  if (spec.raw) {                                                       // the engine compares ids itself
     const SharedList<TokenId>& ids = timeline.tokens();
     match.continues = !running_ && !changing_ && ids.size() <= spec.raw->tokens.size() &&
                       std::equal(ids.begin(), ids.end(), spec.raw->tokens.begin());
@@ -56,7 +56,7 @@ std::optional<Session::HistoryMatch> Session::MatchHistory(const TurnSpec& spec)
   }
   const SharedList<Item>& items = timeline.items();
   size_t most = std::min(items.size(), spec.input.size());
-  // An answer at the end of the request is not what is to be answered: it is rendered, and another one begins.
+  // An answer at the end of the request is not the one to continue: it is rendered, and a new one starts.
   if (most > 0 && most == spec.input.size() && spec.input.back().role == ChatRole::kAssistant) --most;
   const auto same = [&](size_t i) {
     const Item& item = items[i];

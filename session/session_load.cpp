@@ -1,4 +1,4 @@
-// A session made anew from its journal: the same changes that the live one went through, with nobody listening.
+// Restores a session from its journal by applying its changes again, without listeners.
 #include "base/log.h"
 #include "session/chat/reasoning_settings.h"
 #include "session/session.h"
@@ -41,7 +41,7 @@ Result<std::shared_ptr<Session>> Session::FromRecords(std::shared_ptr<const Sess
   std::lock_guard lock(session->mutex_);
   session->durable_ = true;
   session->created_at_ = session->updated_at_ = created->created_at;
-  // Without a summary of its last record, it was used until now as far as is known.
+  // Without a summary of its last record, the session counts as used now.
   const Result<SessionSummary> summary = DecodeSummary(transcript.summary);
   if (summary.ok() && summary->seq == transcript.last.seq) session->used_s_ = summary->used_s;
   session->epoch_ = session->first_epoch_ = created->epoch;
@@ -49,7 +49,7 @@ Result<std::shared_ptr<Session>> Session::FromRecords(std::shared_ptr<const Sess
   session->recorded_codec_ = std::move(created->codec);
   for (size_t i = 1; i < transcript.records.size(); ++i) {
     const JournalRecord& record = transcript.records[i];
-    // Still there when it ends, even if it was deleted in mid answer.
+    // Kept to its end, even if it was deleted while running.
     const std::shared_ptr<Response> answer = session->running_ ? session->running_->response : nullptr;
     if (const Status status = session->ApplyRecord(record); !status.ok()) {
       return status.code() == StatusCode::kMismatch ? status : damaged(i);
@@ -61,11 +61,11 @@ Result<std::shared_ptr<Session>> Session::FromRecords(std::shared_ptr<const Sess
   }
   if (session->running_) {
     session->CutTurn();
-    // What follows says whether the cut turn's ids could be read: a later start must come to the same text.
+    // Records whether the cut turn's ids could be read, so that a later start derives the same text.
     if (session->Foreign()) news->push_back(EncodeRetokenised(session->context_->codec_name));
     news->push_back(Encode(InterruptedRecord{}));
   }
-  // The journal is told with the next change: until then a server with the former model finds its ids again.
+  // Recorded with the next change: until then a server with the previous model still finds its ids.
   if (session->Foreign()) session->ForgetIds();
   session->CountBytes();
   return session;
@@ -179,7 +179,7 @@ Status Session::ApplyTurn(std::string_view payload) {
   if (!response->warm_up) {
     ASSIGN_OR_RETURN(SettledReasoning usual, context_->codec.chat.Settle({}));
     if (Foreign()) {
-      turn.channels = std::move(usual.channels);  // no id can be read
+      turn.channels = std::move(usual.channels);  // ids cannot be decoded
     } else {
       SetChannels(std::move(usual.channels), &turn);
     }

@@ -7,7 +7,7 @@
 
 namespace ringside {
 
-// Learning a template for new settings takes tens of milliseconds; no lock is held.
+// Learning a template for new settings takes tens of milliseconds, so no lock is held.
 Result<SettledReasoning> Session::SettleReasoning(const TurnSpec& spec) const {
   const ChatTemplate& chat = context_->codec.chat;
   if (spec.raw && spec.raw->chat) return chat.Settle({});
@@ -16,7 +16,7 @@ Result<SettledReasoning> Session::SettleReasoning(const TurnSpec& spec) const {
   Result<SettledReasoning> settled = SettledReasoning();
   RETURN_IF_ERROR(RunLongWork([&] { settled = chat.Settle(spec.reasoning); }));
   if (settled.ok() && settled->budget >= 0 && spec.sampling.beams.searches()) {
-    settled->budget = -1;  // a beam is no place where tokens can be forced
+    settled->budget = -1;  // tokens cannot be forced in beam search
     settled->ignored.emplace_back("budget_tokens");
   }
   return settled;
@@ -39,7 +39,7 @@ void Session::SetChannels(std::shared_ptr<const ChannelFormat> channels, ActiveT
   const Timeline& next = turn->next;
   if (channels == nullptr || next.answer_begin() < 0 || context_->codec.encoder) return;
   if (next.raw()) {
-    // The prompt ends with the generation prompt, whose header begins with its last special token.
+    // The generation prompt's header starts with the prompt's last special token.
     size_t header = next.tokens().size();
     while (header > 0 && !context_->codec.tokenizer.IsSpecial(next.tokens()[header - 1])) --header;
     const bool has_header = channels->layout == ChannelFormat::Layout::kMessages && header > 0;
@@ -57,7 +57,7 @@ void Session::SetChannels(std::shared_ptr<const ChannelFormat> channels, ActiveT
 void Session::EmitReasoning(std::string_view text) {
   if (text.empty()) return;
   Response& response = *running_->response;
-  // Between two parts of the answer it would have no place among the events; its ids stay in the timeline.
+  // Between two parts of the answer the reasoning would have no event; its ids stay in the timeline.
   if (response.reasoning_ended || response.opened || !response.call_steps.empty()) return;
   response.reasoning += text;
   const auto end = static_cast<uint32_t>(response.reasoning.size());
@@ -89,7 +89,7 @@ void Session::EndReasoning(bool whole) {
         .whole = whole});
 }
 
-// What was held back belongs to the answer now: its ids stay.
+// The held-back text belongs to the answer now; its ids stay.
 void Session::EmitHeldBack() {
   const Response& response = *running_->response;
   AnswerReader reader(context_->codec.tokenizer, /*at_start=*/!running_->next.reopened(), running_->channels,

@@ -1,4 +1,4 @@
-// A session's turn, from its beginning to its end.
+// A session's turn from start to end.
 #include <algorithm>
 
 #include "base/limits.h"
@@ -44,7 +44,7 @@ JournalRecord RecordOf(const TurnSpec& spec, const ActiveTurn& turn, const Timel
   });
 }
 
-/// `reopened`: of an answer that goes on, what there is of it.
+/// `reopened`: the existing part of an answer that is continued.
 CallPlace PlaceOfCalls(const AnswerFormat& format, const std::optional<Item>& reopened) {
   if (format.calls == nullptr || !format.calls->may_call) return CallPlace::kNone;
   const bool text = format.kind == AnswerFormat::Kind::kText && !format.calls->must_call;
@@ -54,7 +54,7 @@ CallPlace PlaceOfCalls(const AnswerFormat& format, const std::optional<Item>& re
   return begun ? CallPlace::kNone : CallPlace::kStart;
 }
 
-/// Checks that an answer can continue as requested, and prepares its grammar.
+/// Checks that the answer can be continued as requested, and prepares its grammar.
 Status GoOn(const Item& reopened, const TurnSpec& spec, CallPlace calls, TurnRequest* request) {
   if (reopened.calls_at >= 0 && calls == CallPlace::kNone) {
     return InvalidArgument(
@@ -73,7 +73,7 @@ Status GoOn(const Item& reopened, const TurnSpec& spec, CallPlace calls, TurnReq
                          spec.format->param.empty() ? "tool_choice" : spec.format->param, "invalid_value");
 }
 
-/// Another one is had by naming it, or the model itself: what was said is computed again then.
+/// The adapter is gone: a turn may name another, or the model itself, which recomputes the history.
 Status NoAdapter(const std::string& name, const SessionTableOptions& options) {
   return NotFound("This server has no adapter '" + name + "', which the conversation has: its next turn may name " +
                       "another model, '" + options.model_name + "' for one.",
@@ -109,7 +109,7 @@ const char* ReasonName(const Response& response) {
   return "";
 }
 
-/// What a turn cost, in one line; nothing of what was said.
+/// One log line about a turn's cost, without any of its text.
 void LogTurn(const Session& session, const Response& response) {
   const TurnTimes& times = response.times;
   const double tokens_per_s =
@@ -144,7 +144,7 @@ void LogTurn(const Session& session, const Response& response) {
 Result<SamplingParams> Session::Sampling(const TurnSpec& spec) const {
   SamplingParams sampling = spec.sampling;
   for (const std::string& word : spec.bad_words) {
-    // A word is another token behind a space.
+    // A word after a space is a different token.
     for (const std::string& text : {word, " " + word}) {
       const TextPiece piece{text, false};
       auto ids = context_->codec.tokenizer.Encode({&piece, 1}, limits::kMaxStopStringBytes);
@@ -167,11 +167,11 @@ std::optional<JournalEntry> Session::TurnEntry(bool store, JournalRecord turn) c
   if (creates) entry.records = CreationRecords();
   if (!creates && Foreign()) entry.records.push_back(EncodeRetokenised(context_->codec_name));
   entry.records.push_back(std::move(turn));
-  entry.summary = Encode(Summary(0));  // not how it will be when the turn has ended
+  entry.summary = Encode(Summary(0));  // the summary does not reflect the end of the turn
   return entry;
 }
 
-// Takes as long as the new text is long, and nobody else is kept waiting: no lock is held.
+// Takes time in proportion to the new text, without a lock, so that other callers do not wait.
 Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::shared_ptr<Response> response,
                                        const Timeline& base) const {
   const SessionTableOptions& options = context_->options;
@@ -193,14 +193,14 @@ Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::s
   TurnRequest request;
   request.turn = turn;
   request.adapter = *adapter;
-  // The engine adds what it samples: without room for it, it would have to copy the history once more.
+  // The engine appends sampled tokens: the reserve avoids another copy of the history.
   request.tokens = input.next.tokens().From(0, kAnswerReserve);
   request.message_starts = input.next.message_starts().From(0);
   request.window = window;
   request.session_len = SessionLen();
   request.sampling = std::move(sampling);
   request.stop_strings = spec.stop_strings;
-  // A format says where the answer ends; the client's own strings end it all the same.
+  // A format determines where the answer ends; the client's stop strings still apply.
   if (!spec.raw && spec.format->kind == AnswerFormat::Kind::kText) {
     const std::vector<std::string>& own_stops = context_->codec.chat.stop_strings();
     request.stop_strings.insert(request.stop_strings.end(), own_stops.begin(), own_stops.end());
@@ -246,7 +246,7 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
                                          TurnId turn, const std::shared_ptr<EventSink>& sink, const std::string& head,
                                          std::shared_ptr<void>* permit) {
   std::unique_lock lock(mutex_);
-  // The request names no chain, so a chain that another connection has resumed is no error: it is forked.
+  // A stateless request names no chain, so a chain resumed by another connection is no error: it is forked.
   const bool taken = spec.carries_history && listeners_.Fenced(caller.connection);
   if (!head.empty() && (running_ || changing_ || head_ != head || taken)) return Mismatch("The timeline went on.");
   RETURN_IF_ERROR(CheckFree(caller.connection));
@@ -291,7 +291,7 @@ Result<SharedList<TokenId>> Session::InputTokens(const TurnSpec& spec, const std
   if (!head.empty() && (running_ || changing_ || head_ != head)) return Mismatch("The timeline went on.");
   RETURN_IF_ERROR(CheckItems(spec.input.size() + 1, "input"));
   const Timeline base = timeline_;
-  lock.unlock();  // rendering takes as long as the new text is long
+  lock.unlock();  // rendering takes time in proportion to the new text
   std::vector<Item> items;
   for (const NewItem& item : spec.input) items.push_back(MakeItem(item));
   ASSIGN_OR_RETURN(const SettledReasoning reasoning, SettleReasoning(spec));
@@ -321,7 +321,7 @@ Status Session::Record(TurnId turn) {
     }
     entry = std::move(*running_->record);
     running_->record.reset();
-    durable_ = true;  // so that what follows goes the same way
+    durable_ = true;  // so that later records follow the same path
   }
   const bool creates = entry.create;
   Status status = context_->journal->Append(
@@ -341,7 +341,7 @@ void Session::OnRecorded(TurnId turn, const Status& status, const JournalPositio
     SetRecorded(last);
     recorded_codec_ = context_->codec_name;
   } else if (recorded_.seq == 0) {
-    durable_ = false;  // it was to be created with this turn
+    durable_ = false;  // this turn was to create it
   }
   if (Runs(turn)) Advance(running_->Recorded(status));
 }
@@ -369,7 +369,7 @@ void Session::Announce(TurnId turn) {
 void Session::Abandon(TurnId turn) {
   std::lock_guard lock(mutex_);
   if (!Runs(turn)) return;
-  const bool told = durable_ && !running_->record;  // the journal has the turn, or will
+  const bool told = durable_ && !running_->record;  // the journal has the turn or will have it
   DropTurn();
   if (!told) return;
   Note({EncodeAbandoned()});
@@ -407,7 +407,8 @@ void Session::OnEnd(TurnId turn, const TurnEnd& end, double completed_at, const 
   if (!Runs(turn)) return;
   if (recorded.seq != 0) SetRecorded(running_->response->recorded = recorded);
   AnnounceLocked();
-  if (end.reason != FinishReason::kCancelled) running_->response->incomplete_reason.clear();  // it ended before its cut
+  // it ended before it was cut
+  if (end.reason != FinishReason::kCancelled) running_->response->incomplete_reason.clear();
   Finish(end, completed_at);
   ChangedLocked();
 }
@@ -416,7 +417,7 @@ void Session::OnInterrupted(TurnId turn, const Status& cause, const JournalPosit
   std::lock_guard lock(mutex_);
   if (!Runs(turn)) return;
   LogCut(cause);
-  // Nothing leads to this session but its client's own history: the client sends it again.
+  // Only its client's own history leads to this session, and the client sends that again.
   if (key_.starts_with(TieredStore::kMemoryOnly)) return FailTurn(cause);
   if (recorded.seq != 0) SetRecorded(running_->response->recorded = recorded);
   ++*context_->interrupted;
@@ -429,7 +430,7 @@ void Session::OnLost(TurnId turn, const Status& status) {
   if (!Runs(turn)) return;
   LogCut(status);
   context_->engine.Cancel(turn);
-  // What was never recorded was never acknowledged, and must not be by its end.
+  // A turn that was never recorded was never acknowledged; its end must not acknowledge it.
   running_->recorded() ? CutTurn() : FailTurn(status);
 }
 
@@ -439,7 +440,8 @@ void Session::LogCut(const Status& cause) const {
   LogWarning("session {}: a turn ends early: {}", key_, cause.message());
 }
 
-// A pure function of the turn's records: a start after a crash and a server whose disk is full come to the same.
+// A pure function of the turn's records, so that a restart after a crash and a server with a full disk get the same
+// result.
 void Session::CutTurn(Status cause) {
   AnnounceLocked();
   if (running_->response->started && !Foreign()) EmitHeldBack();
@@ -463,7 +465,7 @@ void Session::Interrupt(Status cause) {
   Finish(end, response.created_at);
 }
 
-// In the whole text of an answer, what it had before it went on included.
+// Offset in the whole text of an answer, including its part before the continuation.
 int64_t Session::CallsAt() const {
   const int64_t at = running_->reader.calls_at();
   const std::optional<Item>& reopened = running_->next.reopened();
@@ -471,8 +473,9 @@ int64_t Session::CallsAt() const {
   return at + static_cast<int64_t>(reopened->text.size() - running_->response->begun_bytes);
 }
 
-// An answer that may be continued keeps the model's syntax, because its grammar reads it again. Calls of all others are
-// stored in Hermes' syntax unless the model's is JSON: so their types do not depend on the tools of later turns.
+// An answer that may be continued keeps the model's syntax, because its grammar reads it again. Calls of all other
+// answers are stored in Hermes syntax unless the model's is JSON: their types then do not depend on the tools of later
+// turns.
 SharedText Session::TextOfAnswer(bool cut, bool empty) {
   ActiveTurn& turn = *running_;
   const Response& response = *turn.response;
@@ -501,7 +504,7 @@ void Session::Finish(const TurnEnd& end, double completed_at) {
   if (end.reason != FinishReason::kError) EndText();
   if (response.token_ids) response.output_ids = end.output;
   if (end.reason == FinishReason::kError) {
-    // As if the turn had never been: it can be asked for again.
+    // As if the turn had never existed: it can be requested again.
     response.status = ResponseStatus::kFailed;
     response.items_end = response.input_items_end = response.items_before;
   } else {
@@ -531,7 +534,7 @@ void Session::Finish(const TurnEnd& end, double completed_at) {
     head_ = response.id;
     last_report_ = response.report;
   }
-  // Whoever hears of the end finds its line in the log, and may begin the next.
+  // Before the end is reported, so that a client that knows of it finds the line and may start the next turn.
   if (!running_->replayed) LogTurn(*this, response);
   running_->permit.reset();
   Emit({.kind = TurnEvent::Kind::kEnded, .response = SnapshotLocked(running_->response)});

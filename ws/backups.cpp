@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "backup-", kDraft = ".being-made";
 
-/// "backup-2026-11-24T10-20-30.123Z": sorted by name they are sorted by time.
+/// "backup-2026-11-24T10-20-30.123Z": names sort by time.
 std::string NameNow() {
   const auto now = std::chrono::time_point_cast<std::chrono::milliseconds>(std::chrono::system_clock::now());
   const int64_t ms = now.time_since_epoch().count();
@@ -58,7 +58,7 @@ Result<std::unique_ptr<Backups>> Backups::Open(const ServerConfig& config, Journ
 
 Status Backups::Fill(const std::string& folder) const {
   std::error_code error;
-  fs::remove_all(folder, error);  // of a server that died
+  fs::remove_all(folder, error);  // left by a crashed server
   if (!error) fs::create_directory(folder, error);
   if (error) return Failed(folder, error);
   RETURN_IF_ERROR(journal_.Backup(folder));

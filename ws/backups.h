@@ -1,5 +1,6 @@
-// Copies of the store that are made while the server runs: POST /v1/store/backup, for keys with the scope admin. Owned
-// by the App, after the storage; any thread.
+// Copies of the store made while the server runs: POST /v1/store/backup, scope admin. Owned by the App, destroyed
+// before the storage.
+// THREAD: any.
 #pragma once
 
 #include <atomic>
@@ -14,24 +15,26 @@
 namespace ringside {
 
 struct Backup {
-  std::string name;           // of its folder, below --backup-path
-  int64_t bytes = 0;          // of its files, those included that it shares with the store
+  std::string name;           // folder name, below --backup-path
+  int64_t bytes = 0;          // size of its files, including those shared with the store
   int64_t conversations = 0;  // and chains
 };
 
 class Backups {
  public:
-  /// More are not made before some are taken away: they keep alive on the disk what the store has given up.
+  /// Limit of kept backups: each keeps files on disk that the store has released.
   static constexpr size_t kMaxKept = 64;
 
-  /// Makes the folder `config.backup_path`. kInvalidArgument, naming the setting. `journal` outlives it.
+  /// Creates the folder `config.backup_path`.
+  /// REQUIRES: `journal` outlives this object.
+  /// ERRORS: kInvalidArgument, naming the setting.
   static Result<std::unique_ptr<Backups>> Open(const ServerConfig& config, Journal& journal);
 
-  /// Makes one: a folder that a server takes as its --store-path, with everything that was acknowledged before the
-  /// call. kBusy: another is being made. kMismatch: there are kMaxKept. kUnavailable: storage_full. kIo. Blocks, up to
-  /// seconds.
+  /// Creates a folder that works as a server's --store-path and contains everything acknowledged before the call.
+  /// Blocks for up to seconds.
+  /// ERRORS: kBusy while another is being made, kMismatch above kMaxKept, kUnavailable (storage_full), kIo.
   Result<Backup> Make();
-  /// Seconds since 1970; 0 = there is none.
+  /// Seconds since 1970; 0 = no backup.
   double last_made_at() const { return last_made_at_; }
 
  private:
@@ -39,13 +42,13 @@ class Backups {
   Status Fill(const std::string& folder) const;
 
   const std::string path_;
-  const std::string export_key_;  // the file in the store; "" = it is elsewhere
+  const std::string export_key_;  // file in the store; "" = stored elsewhere
   Journal& journal_;
   std::mutex making_;
   std::atomic<double> last_made_at_{0};
 };
 
-/// `backups` outlives the router; null = none are made, which is answered.
+/// `backups` outlives the router; null = the route answers that backups are not configured.
 void AddBackupRoute(Router& router, Backups* backups);
 
 }  // namespace ringside

@@ -11,7 +11,7 @@
 namespace ringside {
 namespace {
 
-/// SIZE_MAX, which no engine has, for what is no number.
+/// Returns SIZE_MAX, which no engine has, if `text` is not a number.
 size_t NumberIn(const std::string& text) {
   size_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -40,7 +40,7 @@ HttpResponse List(const EngineFleet& engines) {
   return response;
 }
 
-/// The engine, if `done` says that what was asked of it is done.
+/// The engine's state, or the error of `done`.
 HttpResponse Answer(const EngineFleet& engines, size_t id, const Status& done, const char* what) {
   if (!done.ok()) return ErrorResponse(done);
   LogInfo("engine {}: {}", id, what);

@@ -1,5 +1,5 @@
-// The server's engines, for whoever looks after its devices: GET /v1/engines, POST /v1/engines/{id}/drain and
-// .../resume, for keys with the scope admin. Any thread.
+// Engine administration: GET /v1/engines, POST /v1/engines/{id}/drain and .../resume, scope admin.
+// THREAD: any.
 #pragma once
 
 #include "ws/transport/http/http.h"
@@ -8,7 +8,7 @@ namespace ringside {
 
 class EngineFleet;
 
-/// `engines` outlives the router.
+/// REQUIRES: `engines` outlives the router.
 void AddEngineRoutes(Router& router, EngineFleet& engines);
 
 }  // namespace ringside

@@ -1,5 +1,5 @@
-// Whether the server lives and whether it can answer, for load balancers and service managers. Owned by the App; any
-// thread.
+// Liveness and readiness for load balancers and service managers. Owned by the App.
+// THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -12,25 +12,25 @@
 
 namespace ringside {
 
-/// What /readyz tells of the store: damage in it concerns single conversations, the others are served.
+/// Store statistics in /readyz: damage concerns single conversations, the others are served.
 struct StoredCounts {
   int64_t conversations = 0, chains = 0;
-  int64_t damaged = 0;   // of both, as far as they have been read since the start
-  bool checked = false;  // everything has been read since then
+  int64_t damaged = 0;   // conversations and chains, as far as read since the start
+  bool checked = false;  // everything has been read since the start
 };
 
 class Health {
  public:
-  /// Starts as not ready, for `reason`.
+  /// Initially not ready, for `reason`.
   explicit Health(std::string reason) : reason_(std::move(reason)) {}
 
-  /// Ready from now on, for as long as `trouble` returns "": it says what stands against answering. It must not block.
+  /// Ready from now on while `trouble` returns ""; otherwise it returns the reason. It must not block.
   void SetReady(std::function<std::string()> trouble);
   void SetNotReady(std::string reason);
   void SetStored(const StoredCounts& stored);
-  /// "" = ready; else why not.
+  /// "" = ready; otherwise the reason.
   std::string NotReadyReason() const;
-  /// nullopt where nothing is stored.
+  /// nullopt without a store.
   std::optional<StoredCounts> stored() const;
 
  private:
@@ -40,9 +40,10 @@ class Health {
   std::optional<StoredCounts> stored_;
 };
 
-/// /healthz and /livez: 200 as soon as the event loop answers. /readyz: 200 if a turn would be answered, else 503 with
-/// the reason; both with what is known of the store. Aliases of other servers: /health and /v2/health/ready as /readyz, /v2/health/live as /livez. All are
-/// open: they need no key. `health` outlives the service.
+/// /healthz and /livez: 200 as soon as the event loop answers. /readyz: 200 if a turn would be answered, otherwise 503
+/// with the reason; both with the store's statistics. Aliases of other servers: /health and /v2/health/ready for
+/// /readyz, /v2/health/live for /livez. No key is required.
+/// REQUIRES: `health` outlives the service.
 void AddHealthRoutes(Service& service, const Health& health);
 
 }  // namespace ringside

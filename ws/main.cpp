@@ -36,7 +36,7 @@ int End(const CommandOutcome& outcome) {
 int Main(const std::vector<std::string>& args) {
   const std::string command = args.empty() ? "" : args.front();
   if (command == "convert") return End(RunConvertCommand({args.begin() + 1, args.end()}));
-  // What the server writes is nobody else's business.
+  // Files of the server are private.
   umask(077);
   if (args == std::vector<std::string>{"--describe-requests"}) return End({.to_stdout = DescribeRequests()});
   if (command == "keys") return End(RunKeysCommand({args.begin() + 1, args.end()}, ReadEnvironment()));
@@ -52,7 +52,7 @@ int Main(const std::vector<std::string>& args) {
   ConfigureLog(parsed->config.log_level, parsed->config.log_format);
   SignalWatcher signals;
   const int exit_code = RunServer(parsed->config, signals);
-  // Threads of NCCL that leave a rank behind may still use what an orderly exit takes from them.
+  // After a lost rank, NCCL's threads may still use objects that an orderly exit destroys.
   if (parsed->config.cuda && exit_code == kExitDeviceFailed) std::_Exit(exit_code);
   return exit_code;
 }

@@ -33,7 +33,7 @@ const Histogram::BucketBoundaries kFirstTokenBuckets = {.001, .005, .01, .02, .0
                                                         .5,   .75,  1,   2.5, 5,   7.5, 10,  20, 40};
 const Histogram::BucketBoundaries kTokenBuckets = {.001, .0025, .005, .01, .025, .05, .075, .1, .15,
                                                    .2,   .3,    .4,   .5,  .75,  1,   2.5,  5};
-// From nothing, in a slot, to a long conversation that is computed anew.
+// From an empty slot to the recomputation of a long conversation.
 const Histogram::BucketBoundaries kRestoreBuckets = {.0005, .001, .0025, .005, .01, .025, .05, .1,
                                                      .25,   .5,   1,     2.5,  5,   10,   30,  60};
 const Histogram::BucketBoundaries kLengthBuckets = {
@@ -69,7 +69,7 @@ const char* FinishName(FinishReason reason) {
   return "error";
 }
 
-/// Peers choose close codes; only known ones become a label.
+/// Peers choose close codes: only known ones become a label.
 std::string CloseLabel(int code) {
   constexpr std::array kKnown = {1000, 1001, 1002, 1003, 1005, 1006, 1007, 1008, 1009, 1011,
                                  1012, 1013, 4401, 4403, 4404, 4408, 4409, 4410, 4412, 4429};
@@ -79,16 +79,16 @@ std::string CloseLabel(int code) {
   return "other";
 }
 
-/// Brings a counter up to a total that is kept elsewhere.
+/// Raises a counter to a total kept elsewhere.
 void RaiseTo(Counter& counter, uint64_t total) {
   const double more = static_cast<double>(total) - counter.Value();
   if (more > 0) counter.Increment(more);
 }
 
-/// Where the cache of a continued conversation may have been.
+/// Possible sources of a continued conversation's cache.
 constexpr std::array kSources = {CacheSource::kSlot, CacheSource::kHost, CacheSource::kDisk, CacheSource::kRecomputed};
 
-/// How long a turn waited for what had been computed before it.
+/// Time a turn waited for its earlier cache.
 double RestoreSeconds(const TurnEnd& end) {
   switch (end.report.source) {
     case CacheSource::kHost:
@@ -105,7 +105,7 @@ double RestoreSeconds(const TurnEnd& end) {
 
 struct Metrics::State {
   State(const TransportCounters& counters, size_t engines) : transport(counters), figures(registry, engines) {
-    // All there are, so that a rate has a beginning, and a turn need not look for them.
+    // Creates all label values, so that rates start at zero and turns need no lookup.
     for (const CacheSource source : kSources) {
       const prometheus::Labels labels = {{"source", CacheSourceName(source)}};
       by_source.emplace(source, Resume{resumes.Add(labels), restores.Add(labels, kRestoreBuckets)});
@@ -119,7 +119,7 @@ struct Metrics::State {
 
   const TransportCounters& transport;
   Registry registry;
-  std::mutex mutex;  // guards the source and the figures that follow it
+  std::mutex mutex;  // guards `source` and the metrics read from it
   TurnRate rate;
   std::function<MetricsSnapshot()> source;
 
@@ -170,7 +170,7 @@ struct Metrics::State {
     Counter& count;
     Histogram& seconds;
   };
-  std::map<CacheSource, Resume> by_source;  // as kSources has them
+  std::map<CacheSource, Resume> by_source;  // indexed by kSources
   FollowedFigures figures;
   Gauge& sockets = AddGauge(registry, "ringside_ws_connections", "Open WebSockets");
   Counter& slow_readers =
@@ -207,7 +207,7 @@ void Metrics::ObserveTurnEnd(const TurnEnd& end, double seconds, int64_t now_ns)
   state_->turn.Observe(seconds);
   state_->queue.Observe(end.times.queue_ms * 1e-3);
   state_->finished.Add({{"finished_reason", FinishName(end.reason)}}).Increment();
-  if (end.report.position == 0) return;  // it failed or never got a slot: it has found and computed nothing
+  if (end.report.position == 0) return;  // failed or never got a slot: nothing found, nothing computed
   state_->prompt_tokens.Observe(static_cast<double>(end.report.tokens_reused + end.report.tokens_computed));
   if (const auto resumed = state_->by_source.find(end.report.source); resumed != state_->by_source.end()) {
     resumed->second.count.Increment();
@@ -286,7 +286,7 @@ class MeasuringSink final : public TokenSink {
     const int64_t now_ns = clock_.MonotonicNs();
     metrics_.ObserveTurnEnd(end, Seconds(now_ns - start_ns_), now_ns);
     next_->OnEnd(end);
-    next_.reset();  // before anyone is told that the turn is over
+    next_.reset();  // released before anyone learns that the turn is over
     if (ended_) ended_();
   }
 

@@ -1,5 +1,6 @@
-// What the server counts, in Prometheus' terms: names begin with ringside_ and otherwise are vLLM's, so that its
-// dashboards fit. No label ever holds an id or a key. Any thread.
+// The server's Prometheus metrics. Names begin with ringside_ and otherwise match vLLM's, so that its dashboards work.
+// No label holds an id or a key.
+// THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@
 
 namespace ringside {
 
-/// Figures that others keep, read at each scrape.
+/// Statistics of other components, read at each scrape.
 struct MetricsSnapshot {
   std::vector<FleetEngine> engines;
   TieredStoreStats tiers;
@@ -28,32 +29,33 @@ struct MetricsSnapshot {
   SessionTableStats sessions;
   WorkerPoolStats workers;
   ProcessFigures process;
-  bool ready = false;         // turns are answered
-  double last_backup_at = 0;  // seconds since 1970; 0 = there is no backup
+  bool ready = false;         // turns would be answered
+  double last_backup_at = 0;  // seconds since 1970; 0 = no backup
 };
 
 class Metrics {
  public:
-  /// `transport` outlives the metrics. Of several engines every figure has a label with its number.
+  /// REQUIRES: `transport` outlives the metrics. With several engines every metric has an engine label.
   explicit Metrics(const TransportCounters& transport, size_t engines = 1);
   ~Metrics();
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  /// Names the model served in ringside_model_info.
+  /// Sets the model's name in ringside_model_info.
   void SetModel(const std::string& name);
-  /// Replaces the source of the figures that are read at a scrape; none = they stay as they were.
+  /// Replaces the source of values read at a scrape; null = they keep their last values.
   void SetSource(std::function<MetricsSnapshot()> source);
 
-  // Turns, called on the engine thread. Of a histogram's own mutex only a scrape holds it, while it copies it.
+  // Turn metrics, called on the engine thread. Only a scrape contends for a histogram's mutex, while it copies the
+  // values.
   void ObserveTimeToFirstToken(double seconds);
   void ObserveInterTokenLatency(double seconds);
   void ObserveTurnEnd(const TurnEnd& end, double seconds, int64_t now_ns);
-  /// In how many milliseconds there should be room for a turn that is refused now, `waiting` turns being in line. Any
-  /// thread.
+  /// Estimated milliseconds until a refused turn finds room behind `waiting` queued turns.
+  /// THREAD: any.
   int64_t RetryAfterMs(int64_t waiting, int64_t now_ns) const;
 
-  /// The registry in the text format of Prometheus, version 0.0.4.
+  /// The registry in Prometheus text format, version 0.0.4.
   std::string Scrape();
 
  private:
@@ -61,8 +63,9 @@ class Metrics {
   std::unique_ptr<State> state_;
 };
 
-/// A sink that measures what passes through it to `next`: time to the first token from now on, between tokens, whole.
-/// Calls `ended`, if there is one, once `next` has heard of the end and is let go. `metrics` and `clock` outlive it.
+/// Returns a sink that measures the turn and forwards to `next`: time to first token from now, inter-token times,
+/// total. Calls `ended`, if set, after `next` has received the end and was released.
+/// REQUIRES: `metrics` and `clock` outlive it.
 std::shared_ptr<TokenSink> MakeMeasuringSink(std::shared_ptr<TokenSink> next, Metrics& metrics, const Clock& clock,
                                              std::function<void()> ended = nullptr);
 

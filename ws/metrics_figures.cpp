@@ -14,12 +14,12 @@ namespace ringside {
 namespace {
 
 struct Row {
-  const char* name;  // rows of one name stand together
+  const char* name;  // rows of one metric are adjacent
   const char* help;
-  const char* label = "";  // none
+  const char* label = "";  // "" = none
   const char* value = "";
   double (*read)(const MetricsSnapshot&) = nullptr;
-  double (*of_engine)(const FleetEngine&) = nullptr;  // in place of `read`: a figure of each engine
+  double (*of_engine)(const FleetEngine&) = nullptr;  // per-engine value, in place of `read`
 };
 
 template <class Number>
@@ -366,7 +366,7 @@ struct FollowedFigures::Series {
 };
 
 FollowedFigures::FollowedFigures(prometheus::Registry& registry, size_t engines) : series_(std::make_unique<Series>()) {
-  // Registering a family twice gives the same one.
+  // Registering a family again returns the existing one.
   const auto add = [engines](const Row& row, auto& family, auto& all) {
     if (row.read != nullptr || engines == 1) {
       all.push_back({&row, 0, &family.Add(LabelsOf(row, std::nullopt))});

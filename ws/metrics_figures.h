@@ -1,4 +1,4 @@
-// Figures that others keep: engine, cache tiers, journal, sessions, workers, process. Read from a MetricsSnapshot at
+// Metrics of other components: engine, cache tiers, journal, sessions, workers, process. Read from a MetricsSnapshot at
 // each scrape. Owned by Metrics, used under its mutex.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace ringside {
 
 class FollowedFigures {
  public:
-  /// `registry` outlives it.
+  /// REQUIRES: `registry` outlives this object.
   FollowedFigures(prometheus::Registry& registry, size_t engines);
   ~FollowedFigures();
   void Set(const MetricsSnapshot& now);

@@ -42,7 +42,7 @@ std::vector<ChatMessage> Conversation(size_t count, bool numbered) {
   return messages;
 }
 
-/// The rendered answer and all that follows it; "" where the template fails.
+/// The rendered answer and everything after it; "" if the template fails.
 std::string AnswerText(const TemplateRun& run, size_t count, bool numbered) {
   const Result<std::string> all = run.Text(Conversation(count, numbered), false, kTools),
                             prompt = run.Text(std::vector{kQuestion}, true, kTools);

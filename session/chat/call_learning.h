@@ -1,4 +1,5 @@
-// Which tool syntax a model's chat template writes, found by rendering a conversation with calls and reading them back.
+// Determines the tool syntax that a model's chat template writes, by rendering a conversation with calls and parsing
+// them back.
 #pragma once
 
 #include <optional>

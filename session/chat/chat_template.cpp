@@ -19,10 +19,10 @@ namespace {
 
 using jinja::StripRight;
 
-// Writes one rendering; see ChatTemplate::Render for the order of things.
+// Writes one rendering; see ChatTemplate::Render for the order.
 class Renderer {
  public:
-  /// `tools` are told once, in their place.
+  /// `tools` are rendered once, in their place.
   Renderer(const TemplateFormat& format, TimelineEnd before, std::string_view tools)
       : format_(format),
         syntax_(SyntaxOf(format.tools)),
@@ -41,9 +41,9 @@ class Renderer {
     Pin();
   }
 
-  /// The template's own text, whose special tokens are markup. Without one it holds the tools alone.
+  /// The template's own text, in which special tokens are markup. Without such a text it contains the tools only.
   void DefaultSystem() { WriteSystem(format_.default_system, true, true); }
-  /// In the place of a first system message without a text.
+  /// In place of a first system message without text.
   void EmptySystem() {
     if (format_.empty_system.empty()) return;
     Start();
@@ -53,7 +53,7 @@ class Renderer {
   /// `first`: the conversation's first message, which is pinned.
   void System(std::string_view text, bool first) { WriteSystem(format_.trim_system.Of(text), first, false); }
 
-  /// Tells the tools that no system message has told, in the user message that comes first.
+  /// Renders tools in the first user message if no system message has done so.
   void TellInUserMessage() {
     if (tools_.empty()) return;
     OpenUser();
@@ -232,7 +232,7 @@ class Renderer {
 
   const TemplateFormat& format_;
   const ToolSyntax& syntax_;
-  std::string_view tools_;  // not told yet
+  std::string_view tools_;  // not rendered yet
   const bool first_;
   bool user_open_, results_open_;
   Rendering out_;
@@ -246,7 +246,7 @@ void EndPrompt(const std::string& markup, bool add_generation_prompt, Rendering*
   if (add_generation_prompt && !markup.empty()) rendering->pieces.push_back({markup, true});
 }
 
-/// Templates read the results of tools as they read what users say.
+/// Templates read tool results in the same way as user messages.
 size_t PartsRole(ChatRole role) { return static_cast<size_t>(role == ChatRole::kTool ? ChatRole::kUser : role); }
 
 Status Unusable(const Status& why, const std::string& remedy) {
@@ -387,7 +387,7 @@ Result<SettledReasoning> ChatTemplate::Settle(const ReasoningSpec& spec) const {
 ChatTemplate ChatTemplate::WithPromptEnd(std::string_view markup) const {
   ChatTemplate chat = *this;
   chat.prompt_end_ = markup;
-  chat.reasoning_ = nullptr;  // the settings keep such copies
+  chat.reasoning_ = nullptr;  // the settings store such copies
   return chat;
 }
 

@@ -8,7 +8,7 @@
 namespace ringside {
 namespace {
 
-// A code point that is no character and never will be. Where a text has one of its own it is written twice.
+// A code point that is permanently not a character. If a text contains it, it is written twice.
 constexpr std::string_view kMark = "\xEF\xB7\x90";  // U+FDD0
 
 }  // namespace
@@ -37,7 +37,7 @@ std::string ContentMarks::Mark(std::string_view content) const {
       begins = begins || begins_.Value(node) >= 0;
       ++end;
     }
-    // The walk went to the end of what is said: the template's next words could complete the token.
+    // The search reached the end of the content: the template's next text could complete the token.
     begins = begins || (end > i && end >= trimmed.size() && i < trimmed.size());
     if (i == first) {
       begins = begins || std::ranges::any_of(specials_, [&](const std::string& special) {
@@ -59,12 +59,12 @@ bool ContentMarks::Has(std::string_view marked) { return marked.find(kMark) != m
 std::string ContentMarks::MoveMarks(std::string_view marked, std::string_view plain) {
   constexpr std::string_view kSpaces = " \t\r\n";
   std::string out;
-  bool pending = false;  // a mark for the next character
+  bool pending = false;  // a mark precedes the next character
   size_t i = 0, j = 0;
   while (i < marked.size() || j < plain.size()) {
     const std::string_view left = marked.substr(i), right = plain.substr(j);
     if (left.starts_with(kMark)) {
-      const bool written = left.substr(kMark.size()).starts_with(kMark);  // twice: a character of the content
+      const bool written = left.substr(kMark.size()).starts_with(kMark);  // doubled: a character of the content
       if (written && right.starts_with(kMark)) {
         out.append(kMark).append(kMark);
         j += kMark.size();

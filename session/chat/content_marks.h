@@ -1,6 +1,7 @@
-// What users say must never become a special token. A template that is run anew gives one text in which content and
-// markup cannot be told apart, so the places in content where a special token could begin are marked before it runs,
-// and found again in what it makes of them. Pure; one thread at a time.
+// Prevents text of users from becoming special tokens. The output of a whole-conversation template does not distinguish
+// content from markup; so positions in the content where a special token could start are marked before the template
+// runs, and located in its output. Pure.
+// THREAD: one at a time.
 #pragma once
 
 #include <string>
@@ -16,17 +17,19 @@ class ContentMarks {
  public:
   explicit ContentMarks(const Tokenizer& tokenizer);
 
-  /// `content` with a mark wherever it spells a special token, ends like the beginning of one, or begins like the end
-  /// of one.
+  /// Inserts a mark wherever `content` contains a special token, ends with a prefix of one, or starts with a suffix of
+  /// one.
   std::string Mark(std::string_view content) const;
 
   static bool Has(std::string_view marked);
-  /// `plain`, the template's text of content without marks, with the marks of `marked`. A mark at the border of a part
-  /// keeps the template from trimming it: the two may differ in white space. Where they differ in more, `marked`.
+  /// Transfers the marks of `marked` to `plain`, the template's output for unmarked content. A mark at the edge of a
+  /// part prevents the template from trimming it, so the two may differ in white space. If they differ in more, returns
+  /// `marked`.
   static std::string MoveMarks(std::string_view marked, std::string_view plain);
 
-  /// A marked text without its marks, in pieces: a marked character stands alone and is no markup. `borders` are places
-  /// in the marked text, ascending; a piece begins at each, and they become the indices of these.
+  /// Splits a marked text into pieces without marks: a marked character becomes a separate piece that is not markup.
+  /// `borders` are ascending offsets in the marked text; a piece starts at each, and they are replaced by piece
+  /// indices.
   static std::vector<TextPiece> TakeApart(std::string_view marked, std::vector<size_t>* borders);
 
  private:

@@ -1,4 +1,4 @@
-// JSON as what a template computes with.
+// Converts JSON to template values.
 #pragma once
 
 #include <functional>
@@ -10,15 +10,15 @@
 
 namespace ringside {
 
-/// What becomes of a text before a template reads it; null: nothing.
+/// Transformation of each string before a template reads it; null: none.
 using TextChange = std::function<std::string(std::string_view)>;
 
 /// JSON as templates write it: a blank after each comma and colon, no needless escapes. Other text is returned as
 /// given.
 std::string ToJsonText(std::string_view json);
 
-/// kInvalidArgument for what is no JSON or is nested too deeply. Integers beyond 64 bits become floats. `change` is
-/// done to every string, keys among them.
+/// Parses JSON. Integers beyond 64 bits become floats. `change` is applied to every string, including keys.
+/// ERRORS: kInvalidArgument for invalid or too deeply nested JSON.
 Result<jinja::Value> ValueOfJson(std::string_view json, const TextChange& change = nullptr);
 
 }  // namespace ringside

@@ -15,7 +15,7 @@ ModelCallIds::ModelCallIds(const SharedList<Item>& items, size_t first, ToolSynt
 
 std::vector<std::string> ModelCallIds::Next(const Item& item) {
   if (item.role == ChatRole::kTool) {
-    // A call that was sampled is known by the number that its public id ends with.
+    // A sampled call is identified by the number at the end of its public id.
     const std::string& id = item.call_ids;
     for (const auto& [known, numbered] : numbered_ids_) {
       if (known == id || id.ends_with('_' + known)) return {numbered};

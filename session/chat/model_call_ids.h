@@ -1,5 +1,6 @@
-// The ids by which a model knows tool calls, where its syntax has some (Mistral's, Kimi's): those that it has given
-// them, or such as follow from the ids that clients know. Walks a timeline once. One thread at a time.
+// Derives the model's ids of tool calls for syntaxes with ids (Mistral, Kimi): the ids that the model wrote, or ids
+// derived from the public ones. Iterates over a timeline once.
+// THREAD: one at a time.
 #pragma once
 
 #include <string>
@@ -12,18 +13,18 @@ namespace ringside {
 
 class ModelCallIds {
  public:
-  /// The walk begins at items[first]. Where the syntax numbers calls, it counts them from there.
+  /// Starts at items[first]. If the syntax numbers calls, counting starts there.
   ModelCallIds(const SharedList<Item>& items, size_t first, ToolSyntaxName syntax);
 
-  /// Of the next item: the ids of its calls or, of a result, of the call that it is of.
+  /// For the next item: the ids of its calls or, for a result, of its call.
   std::vector<std::string> Next(const Item& item);
 
  private:
-  const bool numbered_;            // the ids of the syntax are
-  size_t calls_ = 0;               // walked
-  std::string answer_;             // the id of the item before the results
-  std::vector<std::string> made_;  // of its calls, as the model has written them; "" where it has not
-  std::vector<std::pair<std::string, std::string>> numbered_ids_;  // of its calls: public, model's
+  const bool numbered_;            // the syntax numbers calls
+  size_t calls_ = 0;               // calls seen so far
+  std::string answer_;             // id of the item before the results
+  std::vector<std::string> made_;  // ids of its calls as written by the model; "" if there are none
+  std::vector<std::pair<std::string, std::string>> numbered_ids_;  // of its calls: public id, model's id
 };
 
 }  // namespace ringside

@@ -14,7 +14,7 @@ constexpr size_t kMostCloseBytes = 64;
 constexpr std::string_view kQuestion = "Zqa3quvx";
 constexpr std::array<std::string_view, 3> kSwitches = {"enable_thinking", "thinking", "reasoning"};
 constexpr std::array<std::string_view, 2> kEfforts = {"reasoning_effort", "thinking_effort"};
-// Efforts from low to high. A template that lacks one gets the nearest that it has.
+// Effort levels in ascending order. A template without the requested one gets the nearest that it has.
 constexpr std::array<std::string_view, 6> kLevels = {"minimal", "low", "medium", "high", "xhigh", "max"};
 constexpr std::array<std::string_view, 8> kOwn = {"messages",  "tools",     "documents", "add_generation_prompt",
                                                   "bos_token", "eos_token", "range",     "namespace"};
@@ -25,7 +25,7 @@ bool IsNameByte(char c) {
 
 std::string Quoted(std::string_view word) { return '"' + std::string(word) + '"'; }
 
-/// `name` as a whole word of the source.
+/// True if `name` occurs as a whole word in the source.
 bool Mentions(std::string_view source, std::string_view name) {
   for (size_t at = source.find(name); at != source.npos; at = source.find(name, at + 1)) {
     const size_t end = at + name.size();
@@ -34,7 +34,7 @@ bool Mentions(std::string_view source, std::string_view name) {
   return false;
 }
 
-/// Templates write variables as markup: no value may spell a special token.
+/// Templates insert variables as markup, so no value may spell a special token.
 bool IsHarmless(const Json& value, int depth) {
   if (depth > kMaxTemplateKwargsDepth) return false;
   const auto harmless_text = [](const std::string& text) {
@@ -62,7 +62,7 @@ bool IsOn(const ReasoningSpec& spec) {
 
 struct ReasoningSettings::Variables {
   Json json = Json::object();
-  bool skips = false;  // the family's markup ends reasoning before it begins
+  bool skips = false;  // close the reasoning before it starts
 };
 
 ReasoningSettings::ReasoningSettings(const ChannelFamily* family, std::string_view prompt)
@@ -102,7 +102,7 @@ std::optional<std::string> ReasoningSettings::Prompt(const TemplateRun& run) con
   return at == std::string::npos ? *text : text->substr(at + kQuestion.size());
 }
 
-// Whether the template writes a question otherwise where `name` has one value and where it has another.
+// True if the rendering of a question depends on which of two values `name` has.
 bool ReasoningSettings::Changes(std::string_view name, std::string_view a, std::string_view b) const {
   if (!Mentions(run_->source(), name)) return false;
   const ChatMessage question = {ChatRole::kUser, std::string(kQuestion)};
@@ -178,7 +178,7 @@ Status ReasoningSettings::ReadKwargs(const ReasoningSpec& spec, Variables* varia
   if (spec.template_kwargs.size() > kMaxTemplateKwargsBytes) {
     return refuse("chat_template_kwargs have more than " + std::to_string(kMaxTemplateKwargsBytes) + " bytes");
   }
-  // Deeper ones are cut off while they are parsed.
+  // The parser stops at deeper ones.
   bool deep = false;
   const auto shallow = [&](int depth, Json::parse_event_t, Json&) {
     deep |= depth > kMaxTemplateKwargsDepth;
@@ -253,7 +253,7 @@ ReasoningSettings::Variant ReasoningSettings::Learn(const std::string& variables
   }
   if (skips) {
     std::string markup(family_->skip);
-    // Reasoning that the prompt has opened is only closed.
+    // Reasoning opened by the prompt is only closed.
     if (FormatBehind(*family_, prompt).start == ChannelFormat::Start::kReasoning) {
       const size_t open = markup.find(family_->open);
       if (open != std::string::npos) markup.erase(0, open + family_->open.size());
@@ -304,7 +304,7 @@ Result<SettledReasoning> ReasoningSettings::Settle(const ReasoningSpec& spec, co
   if (variables.json.empty() && !variables.skips) return settled;
   const Variant variant = Find(variables.json.dump(), variables.skips, usual);
   if (variant.chat == nullptr) {
-    // With these variables the template fails, or writes what no conversation can be made of.
+    // With these variables the template fails, or its output is not a valid conversation.
     const Json asked = Json::parse(spec.template_kwargs, nullptr, false);
     for (const auto& [name, value] : variables.json.items()) {
       const bool own = asked.is_object() && asked.contains(name);

@@ -1,6 +1,7 @@
-// What a model's chat template knows of reasoning, and how a request's wishes reach it. Learned by rendering: which
-// variables switch reasoning or say how much there is to be, and whether a generation prompt ends inside it. Templates
-// with other variables are learned when they are first asked for; the newest are kept. Any thread.
+// A chat template's reasoning settings and the mapping of requests to them. Learned by rendering: the variables that
+// switch reasoning or set its effort, and whether a generation prompt ends inside it. Variants for other variables are
+// learned on first use; the most recent are cached.
+// THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +25,13 @@ namespace ringside {
 inline constexpr size_t kMaxTemplateKwargsBytes = 4096;
 inline constexpr int kMaxTemplateKwargsDepth = 4;
 
-/// A request's wishes as far as the template and the engine honour them.
+/// A request's settings as far as the template and the engine support them.
 struct SettledReasoning {
-  std::shared_ptr<const ChatTemplate> chat;       // null: the template as it is by default
-  std::shared_ptr<const ChannelFormat> channels;  // null: the model's answers have none
+  std::shared_ptr<const ChatTemplate> chat;       // null: the template with its defaults
+  std::shared_ptr<const ChannelFormat> channels;  // null: the model does not reason
   int64_t budget = -1;                            // tokens; -1 = no limit
   std::string head;                               // TimelineHead::variables
-  /// "mode", "effort", "budget_tokens", and "template_kwargs." with a name.
+  /// Unsupported settings: "mode", "effort", "budget_tokens", and "template_kwargs." with a name.
   std::vector<std::string> ignored;
 };
 
@@ -38,26 +39,27 @@ class ReasoningSettings {
  public:
   using Maker = Result<ChatTemplate> (*)(TemplateRun run, const ChatTemplate::Facts& facts);
 
-  /// For a template with a source. `make` learns a template from a run with other variables. Calls with a separate
+  /// For a template with source. `make` learns a template from a run with other variables. Calls with a separate
   /// message are written in `syntax`.
   ReasoningSettings(TemplateRun run, ChatTemplate::Facts facts, Maker make, ToolSyntaxName syntax);
   /// For a named template. `prompt`: its generation prompt. `family`: null = no channels.
   ReasoningSettings(const ChannelFamily* family, std::string_view prompt);
 
-  /// `usual`: the template as it is by default. kInvalidArgument (chat_template_kwargs) for anything but a
-  /// JSON object, and for one that is too large or nested too deeply.
+  /// `usual`: the template with its defaults.
+  /// ERRORS: kInvalidArgument (chat_template_kwargs) for anything but a JSON object, or if it is too large or too
+  /// deeply nested.
   Result<SettledReasoning> Settle(const ReasoningSpec& spec, const ChatTemplate& usual) const;
 
-  /// Templates learned for other variables so far, as far as they are kept.
+  /// Number of cached variants.
   size_t kept() const;
 
  private:
   struct Variant {
-    std::shared_ptr<const ChatTemplate> chat;  // null: it cannot be learned
+    std::shared_ptr<const ChatTemplate> chat;  // null: cannot be learned
     std::shared_ptr<const ChannelFormat> channels;
     std::string head;
   };
-  struct Variables;  // as JSON, before they are one text
+  struct Variables;  // as JSON, before they are serialized
 
   void LearnSwitches();
   void LearnClose();
@@ -77,12 +79,12 @@ class ReasoningSettings {
   ToolSyntaxName syntax_ = ToolSyntaxName::kHermes;
   std::string close_;                   // markup between reasoning and answer; "" = the family's
   std::string prompt_;                  // the generation prompt, or a text that ends with it
-  std::vector<std::string> switches_;   // variables that are true or false
-  std::string mode_, effort_, budget_;  // variables; "" = none
-  std::string no_effort_;               // the value of effort_ that turns reasoning off
+  std::vector<std::string> switches_;   // boolean variables
+  std::string mode_, effort_, budget_;  // variable names; "" = none
+  std::string no_effort_;               // value of effort_ that turns reasoning off
   std::shared_ptr<const ChannelFormat> usual_channels_;
   mutable std::mutex mutex_;
-  mutable std::list<std::pair<std::string, Variant>> variants_;  // the last one used first
+  mutable std::list<std::pair<std::string, Variant>> variants_;  // most recently used first
 };
 
 }  // namespace ringside

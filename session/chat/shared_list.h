@@ -1,6 +1,6 @@
-// A list that only grows at its end, or is cut there, and that costs almost nothing to copy: full blocks are never
-// changed and are shared by all copies; only what is behind them, less than a block, is copied. So a turn can begin
-// with a copy of a long history. A value; copies may be used on different threads.
+// Append-only list (it can also be truncated) with cheap copies: full blocks are immutable and shared by all copies;
+// only the partial last block is copied. A turn can therefore start with a copy of a long history. A value; copies may
+// be used on different threads.
 #pragma once
 
 #include <algorithm>
@@ -81,7 +81,7 @@ class SharedList {
   void Append(std::span<const T> values) {
     for (const T& value : values) push_back(value);
   }
-  /// Keeps the first `count` elements, at most as many as there are.
+  /// Keeps the first `count` elements, or all if there are fewer.
   void Truncate(size_t count) {
     CHECK_LE(count, size());
     const size_t whole = count / kBlock;
@@ -92,7 +92,7 @@ class SharedList {
     tail_.erase(tail_.begin() + static_cast<std::ptrdiff_t>(count % kBlock), tail_.end());
   }
 
-  /// The elements from `first` on. The result has room for `more` elements.
+  /// Copies the elements from `first` on. The result has room for `more` elements.
   std::vector<T> From(size_t first, size_t more = 0) const {
     std::vector<T> out;
     out.reserve(size() - first + more);
@@ -103,7 +103,7 @@ class SharedList {
     }
     return out;
   }
-  /// How many elements both begin with alike. Blocks that they share are not looked at.
+  /// Length of the common prefix. Shared blocks are not compared.
   static size_t CommonPrefix(const SharedList& a, const SharedList& b) {
     const size_t blocks = std::min(a.blocks_.size(), b.blocks_.size());
     size_t shared = 0;
@@ -117,7 +117,7 @@ class SharedList {
 
  private:
   std::vector<std::shared_ptr<const std::vector<T>>> blocks_;  // of kBlock elements each
-  std::vector<T> tail_;                                        // fewer
+  std::vector<T> tail_;                                        // fewer than kBlock
 };
 
 }  // namespace ringside

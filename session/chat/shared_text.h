@@ -1,4 +1,5 @@
-// A text that never changes and that its copies share: however long it is, a copy costs a pointer. A value; any thread.
+// Immutable text shared by its copies: a copy costs a pointer, whatever the length. A value.
+// THREAD: any.
 #pragma once
 
 #include <memory>
@@ -11,7 +12,7 @@ namespace ringside {
 class SharedText {
  public:
   SharedText() = default;
-  // Implicit, like the way back: what makes or reads a text knows nothing of how it is kept.
+  // Implicit in both directions, so that producers and readers of a text need not know how it is stored.
   SharedText(std::string text) : text_(std::make_shared<const std::string>(std::move(text))) {}
   SharedText(const char* text) : SharedText(std::string(text)) {}
   operator const std::string&() const { return get(); }

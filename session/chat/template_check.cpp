@@ -1,4 +1,4 @@
-// Formats against the templates that they were learned from.
+// Verifies formats against the templates that they were learned from.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -35,7 +35,7 @@ constexpr std::array<std::string_view, 12> kEdges = {
 constexpr std::array<std::string_view, 3> kThoughts = {"<think>\nhm\n</think>\n\nyes", "first</think>then",
                                                        "<think></think>\nso"};
 
-/// Some kind of conversations: the letters of its messages' roles are chosen, then their texts.
+/// A kind of conversation: roles by letter, then the choice of texts.
 struct Kind {
   int count;
   bool system, edges, thoughts, late_system, out_of_turn;
@@ -63,7 +63,7 @@ constexpr std::array<Kind, 5> kKinds = {{
 }};
 constexpr uint32_t kRefusable = kWithLateSystem | kOutOfTurn;
 
-/// Conversations in which each text in turn is one of kEdges; then several texts are.
+/// Conversations in which each text in turn is one of kEdges, then several texts are.
 constexpr std::array<std::string_view, 3> kTurns = {"u", "uau", "uauau"};
 constexpr Kind kSeveralEdges = {.count = 60, .edges = true};
 
@@ -71,7 +71,7 @@ class Checker {
  public:
   Checker(const TemplateRun& run, const TemplateFormat& format) : run_(run), format_(format) {}
 
-  /// Whether the format makes of them what the template does; nothing where the template fails.
+  /// True if the format renders the messages as the template does; nullopt if the template fails.
   std::optional<bool> Same(const Messages& messages, std::string_view tools = {}) {
     const Result<std::string> want = run_.Text(messages, true, tools);
     refused_ |= !want.ok();
@@ -87,7 +87,7 @@ class Checker {
   /// Whether the template failed since the last call.
   bool TakeRefused() { return std::exchange(refused_, false); }
 
-  /// Whether empty texts, and white space around texts, come out as the template writes them.
+  /// True if empty texts, and white space around texts, are rendered as by the template.
   bool HasEdges(bool system) {
     for (const std::string_view turns : kTurns) {
       Messages messages;
@@ -158,7 +158,7 @@ constexpr std::string_view kTools =
 const ChatMessage kSystem = {ChatRole::kSystem, "Be kind."}, kQuestion = {ChatRole::kUser, "Which?"},
                   kAnswer = {ChatRole::kAssistant, "That."}, kNext = {ChatRole::kUser, "And then?"};
 
-/// Quoted strings of the source, which the template may look for in messages.
+/// String literals of the source, for which the template may search messages.
 std::vector<std::string> QuotedWords(std::string_view source) {
   constexpr size_t kMostWords = 256, kLongest = 40;
   std::vector<std::string> words;
@@ -192,7 +192,7 @@ Messages Called(std::string text = "", size_t count = 1) {
   return messages;
 }
 
-/// The format with tools in a syntax, as far as the template shows how they go together.
+/// The format with tools in a syntax, as far as the template shows their combination.
 TemplateFormat WithSyntax(const TemplateRun& run, TemplateFormat format, const ToolSyntax& syntax) {
   format.tools = syntax.name;
   if (syntax.name == ToolSyntaxName::kLlama) format.end_of_call = "<|eom_id|>";
@@ -222,13 +222,14 @@ bool WritesReasoning(Checker& checker) {
   return true;
 }
 
-/// Messages that have one of the words at their beginning or end. Tags ("<x>") become a caveat, other words an error.
+/// Checks messages that start or end with one of the words. Differences at tags ("<x>") become caveats, at other words
+/// errors.
 Status CheckWords(Checker& checker, const std::vector<std::string>& words, bool rules, bool thinking_said,
                   TemplateFormat* format, std::vector<std::string>* caveats) {
   std::string tags;
   for (const std::string& word : words) {
     const bool tag = word.find('<') != std::string::npos;
-    if (tag && thinking_said && word.find("think") != std::string::npos) continue;  // the caveat is there
+    if (tag && thinking_said && word.find("think") != std::string::npos) continue;  // already a caveat
     bool same = true;
     for (const bool in_front : {false, true}) {
       const auto with = [&](ChatMessage message) {
@@ -273,7 +274,7 @@ bool WritesCalls(Checker& checker) {
 void LearnTools(const TemplateRun& run, TemplateFormat* format, std::vector<std::string>* caveats) {
   const Messages question = {kQuestion};
   const Result<std::string> without = run.Text(question, true), with = run.Text(question, true, kTools);
-  if (!without.ok() || !with.ok() || *without == *with) return;  // it knows no tools
+  if (!without.ok() || !with.ok() || *without == *with) return;  // does not use tools
   const bool system = WritesSystem(run);
   for (const ToolSyntax& syntax : ToolSyntaxes()) {
     if (syntax.place == ToolSyntax::Place::kTemplate) continue;
@@ -309,7 +310,7 @@ Status CheckFormat(const TemplateRun& run, TemplateFormat* format, std::vector<s
   const bool system = WritesSystem(run);
   bool keeps_system = system, thinking_said = format->drop_thinking;
   for (const Kind& kind : kKinds) {
-    if (kind.system && !system) continue;  // the caveat is there
+    if (kind.system && !system) continue;  // already a caveat
     checker.TakeRefused();
     const bool same = checker.HasKind(kind);
     if (!same || (checker.TakeRefused() && (kind.kind & kRefusable) != 0)) format->kinds_anew |= kind.kind;

@@ -6,8 +6,8 @@
 namespace ringside {
 namespace {
 
-// A border between two pieces is exact where a special token begins the next one. Elsewhere both sides are encoded as
-// one text, and the border moves to the first token that begins at or behind it.
+// A boundary between two pieces is exact if a special token starts the next one. Otherwise both sides are tokenized as
+// one text, and the boundary moves to the first token that starts at or after it.
 bool BeginsWithSpecial(const Tokenizer& tokenizer, const TextPiece& piece) {
   if (!piece.markup) return false;
   const std::vector<TokenId> ids = tokenizer.EncodeAll({&piece, 1});
@@ -22,7 +22,7 @@ std::optional<EncodedRendering> EncodeRendering(const Tokenizer& tokenizer, cons
   std::vector<size_t> borders = rendering.message_starts;
   borders.push_back(rendering.pinned_pieces);
   std::ranges::sort(borders);
-  std::vector<int64_t> first_token(pieces.size() + 1, 0);  // by piece; filled at borders
+  std::vector<int64_t> first_token(pieces.size() + 1, 0);  // by piece; set at boundaries
   EncodedRendering encoded;
   for (size_t begin = 0; begin < pieces.size();) {
     size_t end = begin + 1;

@@ -66,7 +66,7 @@ TemplateFormat Llama2(std::string bos, std::string eos) {
   return format;
 }
 
-// The instruct releases differ in where single spaces stand.
+// Mistral's instruct releases differ in single spaces.
 TemplateFormat Mistral(std::string_view name, std::string bos, std::string eos) {
   TemplateFormat format;
   format.name = name;
@@ -118,7 +118,7 @@ TemplateFormat Phi4() {
   return format;
 }
 
-// For models that were never given a template: a transcript that they may continue.
+// For models without a template: a transcript that they can continue.
 TemplateFormat Plain(std::string begin) {
   TemplateFormat format;
   format.name = "plain";
@@ -133,7 +133,7 @@ TemplateFormat Plain(std::string begin) {
   return format;
 }
 
-/// The named family whose strings are the format's, but for white space; "own" where there is none.
+/// The named family with the format's strings, ignoring white space; "own" if there is none.
 std::string NameOf(const TemplateFormat& format, const ChatTemplate::Facts& facts) {
   std::string best = "own";
   int most = -1;

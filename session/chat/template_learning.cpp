@@ -13,14 +13,14 @@ using SystemPlace = TemplateFormat::SystemPlace;
 using Trim = TemplateFormat::Trim;
 using Trims = TemplateFormat::Trims;
 
-// Texts that no template writes by itself, and that none changes.
+// Texts that no template contains and none changes.
 const ChatMessage kSystem = {ChatRole::kSystem, "Zsy1quvx"}, kLateSystem = {ChatRole::kSystem, "Zls2quvx"},
                   kQuestion = {ChatRole::kUser, "Zqa3quvx"}, kAnswer = {ChatRole::kAssistant, "Zaa4quvx"},
                   kNext = {ChatRole::kUser, "Zqb5quvx"};
 constexpr std::string_view kThought = "Zth6quvx";
 constexpr char kBlank[] = " \n ";
 
-/// The length of the common beginning of two texts, but not into a special token's name, "<|...", which begins it.
+/// Length of the common prefix of two texts, excluding a partial special token, whose name starts with "<|".
 size_t CommonMarkup(std::string_view a, std::string_view b) {
   const auto ends = std::ranges::mismatch(a, b);
   std::string_view common = a.substr(0, static_cast<size_t>(ends.in1 - a.begin()));
@@ -32,7 +32,7 @@ size_t CommonMarkup(std::string_view a, std::string_view b) {
   return common.size();
 }
 
-/// `text` without the token at its end that some templates write once all has been said.
+/// `text` without a final token that some templates write at the end of everything.
 std::string_view WithoutEos(std::string_view text, std::string_view eos) {
   return !eos.empty() && text.ends_with(eos) ? text.substr(0, text.size() - eos.size()) : text;
 }
@@ -56,8 +56,8 @@ class Learner {
   }
 
  private:
-  /// What opens and closes a user's message, and what follows an answer: what stands between two questions tells, or
-  /// else how a conversation ends.
+  /// Learns the strings around a user's message and after an answer: from the text between two questions, or otherwise
+  /// from a conversation's end.
   Status LearnQuestions() {
     ASSIGN_OR_RETURN(const auto one, TextsAround(run_, {kQuestion}, true));
     ASSIGN_OR_RETURN(const auto two, TextsAround(run_, {kQuestion, kAnswer, kNext}, true));
@@ -99,7 +99,7 @@ class Learner {
     return Status::Ok();
   }
 
-  /// A token that ends the last answer in place of the one that ends the others.
+  /// Learns a token that replaces the usual one at the end of the last answer.
   void LearnOtherEnd(std::string_view end) {
     const auto [begin, size] = EndToken(end, "");
     if (begin == 0 && size == end.size() && !end.empty() && !close_.starts_with(end)) format_.end_of_call = end;
@@ -129,7 +129,7 @@ class Learner {
     const auto around = TextsAround(run_, {kSystem, kQuestion}, true);
     if (!format_.bos_each_user) format_.bos = before_question_;
     if (!around.ok()) {
-      // The system text is then the beginning of the first question, as the templates do it that have no other place.
+      // The system text then starts the first question, as in templates without another place for it.
       format_.system_place = SystemPlace::kFirstUser;
       format_.system_close = "\n\n";
       refuses_system_ = !run_.Text(std::vector<ChatMessage>{kSystem, kQuestion}, true).ok();
@@ -150,13 +150,13 @@ class Learner {
     return Status::Ok();
   }
 
-  /// `before`: what stands in front of a system text that has a message of its own.
+  /// `before`: the string before a system message of its own.
   Status LearnSystemTurn(const std::string& before) {
     if (before.starts_with(before_question_)) {
       format_.system_open = before.substr(before_question_.size());
       return Status::Ok();
     }
-    // Without a system message the template writes one of its own.
+    // Without a system message the template writes a default one.
     const bool bos = !facts_.bos.empty() && before.starts_with(facts_.bos) && before_question_.starts_with(facts_.bos);
     format_.bos = bos ? facts_.bos : "";
     format_.system_open = before.substr(format_.bos.size());
@@ -171,7 +171,7 @@ class Learner {
     return Status::Ok();
   }
 
-  /// What is dropped of white space around a message's text; nothing where the template does not write it.
+  /// White space removed around a message's text; nullopt if the template does not render it.
   std::optional<Trims> TrimsOf(std::vector<ChatMessage> messages, size_t which) const {
     const auto plain = TextsAround(run_, messages, true);
     if (!plain.ok()) return std::nullopt;
@@ -201,7 +201,7 @@ class Learner {
         behind_system && *behind_system == Trims{Trim::kNone, format_.trim_user.right};
   }
 
-  /// What is written of `messages` between two texts; nothing where it is not.
+  /// The rendering of `messages` between two texts; nullopt if a text is missing.
   std::optional<std::string> Between(std::string_view before, const std::vector<ChatMessage>& messages,
                                      std::string_view behind) const {
     const Result<std::string> text = run_.Text(messages, true);
@@ -211,12 +211,12 @@ class Learner {
     return text->substr(before.size(), text->size() - before.size() - behind.size());
   }
 
-  /// A user's message that an open answer follows.
+  /// A user's message followed by an open answer.
   std::string LastQuestion(const std::string& text) const {
     return (format_.bos_each_user ? format_.bos : "") + format_.user_open + text + format_.user_close + prompt_;
   }
 
-  /// The markup in place of a system message without a text, where it differs from that around others.
+  /// Learns the markup in place of a system message without text, if it differs.
   void LearnAbsentSystem() {
     const auto written = [&](const char* content) {
       return Between(format_.bos_each_user ? "" : format_.bos, {{ChatRole::kSystem, content}, kQuestion},
@@ -229,7 +229,7 @@ class Learner {
     format_.empty_system = *empty;
   }
 
-  /// As LearnAbsentSystem, of an answer.
+  /// As LearnAbsentSystem, for an answer.
   void LearnAbsentAnswer() {
     const auto written = [&](const char* content) {
       return Between(head_ + kQuestion.content + format_.user_close,
@@ -253,7 +253,7 @@ class Learner {
     caveats_.emplace_back("the thinking of earlier answers stays in the conversation");
   }
 
-  /// Learns the markup around the reasoning of an earlier answer, where the template writes reasoning.
+  /// Learns the markup around the reasoning of an earlier answer, if the template renders reasoning.
   void LearnReasoning() {
     ChatMessage reasoned = kAnswer;
     reasoned.reasoning = kThought;
@@ -284,11 +284,11 @@ class Learner {
   const ChatTemplate::Facts& facts_;
   std::vector<std::string>& caveats_;
   TemplateFormat format_;
-  std::string head_;             // in front of the first question
-  std::string before_question_;  // of it, what does not open the question
+  std::string head_;             // before the first question
+  std::string before_question_;  // its part that does not open the question
   std::string between_;          // a question and its answer
-  std::string close_;            // what follows an answer
-  std::string prompt_;           // what opens an answer that is to be sampled
+  std::string close_;            // after an answer
+  std::string prompt_;           // opens an answer to be sampled
   bool refuses_system_ = false;
 };
 

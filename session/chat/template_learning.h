@@ -1,4 +1,4 @@
-// The format of a chat template, learned from what the template makes of conversations whose texts are known. Pure.
+// Learns the format of a chat template from its rendering of conversations with known texts. Pure.
 #pragma once
 
 #include <string>
@@ -12,20 +12,20 @@
 
 namespace ringside {
 
-/// What stands in front of, between and behind the messages' texts. kInvalidArgument where one of them is missing, is
-/// written twice or out of order, or the template fails.
+/// Returns the strings before, between and after the messages' texts.
+/// ERRORS: kInvalidArgument if a text is missing, repeated or out of order, or the template fails.
 Result<std::vector<std::string>> TextsAround(const TemplateRun& run, const std::vector<ChatMessage>& messages,
                                              bool generation);
-/// Where in what follows a message the token is that ends it: [begin, end). Empty if there is none.
+/// Range [begin, end) in the text after a message of the token that ends it. Empty if there is none.
 std::pair<size_t, size_t> EndToken(std::string_view close, std::string_view eos);
 
-/// What a template writes around each message, by a few conversations. Its tools are told in Hermes' words until
-/// LearnTools finds others. Where the template does what no format can, `caveats` say so. kInvalidArgument, in plain
-/// words, where not even questions and answers in turn have a format.
+/// Learns the strings around each message from a few conversations. Tools use Hermes syntax until LearnTools finds
+/// another. `caveats` list behaviour that no format can express.
+/// ERRORS: kInvalidArgument with the reason if not even alternating questions and answers have a format.
 Result<TemplateFormat> LearnMessages(const TemplateRun& run, const ChatTemplate::Facts& facts,
                                      std::vector<std::string>* caveats);
 
-/// The syntax in which the template tells tools, writes calls and tells what they gave, if it is one of ours.
+/// Learns the syntax of the template's tools, calls and results, if it is supported.
 void LearnTools(const TemplateRun& run, TemplateFormat* format, std::vector<std::string>* caveats);
 
 /// Renders many conversations both ways. kInvalidArgument where questions and answers in turn come out otherwise. Sets

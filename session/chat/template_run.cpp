@@ -16,7 +16,7 @@ namespace {
 using jinja::Value;
 using Entries = std::vector<std::pair<Value, Value>>;
 
-// What takes more is no template that anybody would wait for.
+// A template that exceeds these limits is too slow to be used.
 jinja::RenderLimits LimitsOf(std::span<const ChatMessage> messages, std::string_view tools) {
   size_t bytes = tools.size();
   for (const ChatMessage& message : messages) bytes += message.content.size() + message.reasoning.size();
@@ -27,8 +27,8 @@ std::string Changed(std::string_view text, const TextChange& change) {
   return change ? change(text) : std::string(text);
 }
 
-/// The calls behind an answer's text, in both spellings that templates read them in: call.function.name and call.name.
-/// `as_text`: arguments are JSON text, not a mapping.
+/// Calls after an answer's text, accessible as call.function.name and as call.name. `as_text`: arguments are JSON text,
+/// not a mapping.
 Result<Value> CallsOf(const ChatMessage& message, bool as_text, const TextChange& change) {
   std::vector<Value> calls;
   const std::string_view text = std::string_view(message.content).substr(static_cast<size_t>(message.calls_at));
@@ -48,7 +48,7 @@ Result<Value> CallsOf(const ChatMessage& message, bool as_text, const TextChange
   return jinja::MakeList(std::move(calls));
 }
 
-/// Calls that were cut short are text.
+/// Calls that were cut are text.
 Result<Value> MessageOf(const ChatMessage& message, const CallForm& form, const TextChange& change) {
   const bool has_calls = message.calls_at >= 0;
   Result<Value> calls = has_calls ? CallsOf(message, form.text_arguments, change) : Result<Value>(Value(Value::None{}));
@@ -59,7 +59,7 @@ Result<Value> MessageOf(const ChatMessage& message, const CallForm& form, const 
   if (form.in_text && has_calls && calls.ok())
     said += WriteCalls(SyntaxOf(*form.in_text), ReadToolCalls(content.substr(text.size())), change);
   Entries entries = {{"role", ChatRoleName(message.role)}, {"content", std::move(said)}};
-  // Templates read it by one of these names.
+  // Templates use one of these names.
   for (const char* name : {"reasoning_content", "reasoning", "thinking"}) {
     if (!message.reasoning.empty()) entries.emplace_back(name, Changed(message.reasoning, change));
   }
@@ -168,7 +168,7 @@ std::string TemplateRun::PartSeparator(ChatRole role) const {
   const size_t next = at == std::string::npos ? at : text->find(second, at);
   if (next == std::string::npos || text->rfind(first) != at || text->rfind(second) != next) return "\n";
   const std::string between = text->substr(at + first.size(), next - at - first.size());
-  // A list that is written as JSON or as Python does has the parts' keys there.
+  // A template that serializes the list as JSON or Python literal has the parts' keys between the texts.
   const bool letters = std::ranges::any_of(between, [](unsigned char c) { return std::isalnum(c) != 0; });
   return letters || between.size() > kLongest ? "\n" : between;
 }

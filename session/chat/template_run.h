@@ -1,4 +1,5 @@
-// A model's own chat template, run on whole conversations as transformers would. Immutable, cheap to copy; any thread.
+// Runs a model's chat template on whole conversations, as transformers does. Immutable, cheap to copy.
+// THREAD: any.
 #pragma once
 
 #include <ctime>
@@ -26,19 +27,20 @@ struct CallForm {
 
 class TemplateRun {
  public:
-  /// kInvalidArgument, saying what and in which line, for a source that cannot be run here.
+  /// ERRORS: kInvalidArgument, with the fault and its line, for a source that cannot run here.
   static Result<TemplateRun> FromSource(std::string_view jinja_source, const ChatTemplate::Facts& facts);
 
-  /// What it makes of them. `tools`: a line of JSON each, "" = none. `change` is done to every text that comes from
-  /// outside before the template reads it, names and values of tools and calls among them. kInvalidArgument where it
-  /// fails or refuses.
+  /// Renders messages. `tools`: one line of JSON per tool, "" = none. `change` is applied to every text from outside
+  /// before the template reads it, including names and values of tools and calls.
+  /// ERRORS: kInvalidArgument if the template fails or raises.
   Result<std::string> Text(std::span<const ChatMessage> messages, bool add_generation_prompt,
                            std::string_view tools = {}, const TextChange& change = nullptr) const;
-  /// A copy with more variables: the members of a JSON object. kInvalidArgument for other text.
+  /// Returns a copy with more variables: the members of a JSON object.
+  /// ERRORS: kInvalidArgument for other text.
   Result<TemplateRun> With(std::string_view variables) const;
-  /// The same on some other day.
+  /// As Text, on another date.
   Result<std::string> TextOnAnotherDay(std::span<const ChatMessage> messages) const;
-  /// The text between two content parts of a message with this role; "\n" where the template takes no parts.
+  /// Separator of two content parts of a message with this role; "\n" if the template does not iterate over parts.
   std::string PartSeparator(ChatRole role) const;
   /// Whether it drops the white space around each of them.
   bool TrimsParts(ChatRole role) const;
@@ -55,7 +57,7 @@ class TemplateRun {
   jinja::Template template_;
   ChatTemplate::Facts facts_;
   std::tm today_;
-  jinja::Variables more_;  // in addition to those that every template has
+  jinja::Variables more_;  // in addition to those of every template
   CallForm call_form_;
 };
 

@@ -27,7 +27,7 @@ bool BeginsWithSystem(const std::vector<Item>& items) {
   return !items.empty() && items.front().role == ChatRole::kSystem;
 }
 
-// Renderings of consecutive messages, joined, with the piece index behind each item.
+// Concatenated renderings of consecutive messages, with the piece index after each item.
 class Joined {
  public:
   void Add(const Rendering& part) {
@@ -37,7 +37,7 @@ class Joined {
   }
   size_t pieces() const { return rendering_.pieces.size(); }
 
-  // Ids, with offsets for every message start and for each of `borders` (piece indices).
+  // Ids, with offsets of every message start and of each of `borders` (piece indices).
   struct Ids {
     EncodedRendering encoded;
     std::vector<int64_t> message_starts, borders;
@@ -109,7 +109,7 @@ Result<std::optional<int64_t>> Timeline::SetHead(TimelineHead head, const Codec&
 
   const auto unrendered = std::find_if(items_.begin(), items_.end(), [](const Item& item) { return !item.rendered(); });
   const auto sampled = std::find_if(items_.begin(), unrendered, [](const Item& item) { return item.sampled; });
-  // What stands from the first sampled answer on is kept as ids and moved.
+  // Everything from the first sampled answer on keeps its ids and is moved.
   const bool has_tail = sampled != unrendered;
   const auto first = has_tail ? static_cast<size_t>(sampled - items_.begin()) : items_.size();
   const auto rendered = static_cast<size_t>(unrendered - items_.begin());
@@ -168,11 +168,11 @@ Status Timeline::Render(const Codec& codec, bool open_answer, int64_t max_tokens
     if (!refused || codec.refuses || RendersAnew(codec)) return rendered;
   }
   Joined joined;
-  std::vector<size_t> borders;  // [begin, end) of each item rendered, then the opened answer's begin
+  std::vector<size_t> borders;  // [begin, end) of each rendered item, then the start of the opened answer
   const bool fresh = tokens_.empty();
   TimelineEnd end = fresh ? TimelineEnd::kNothing : end_;
-  // Rendered items come first. Where they have no ids (an empty system message may have none) they are rendered again:
-  // what follows depends on them.
+  // Rendered items come first. Those without ids (possible for an empty system message) are rendered again, because
+  // later text depends on them.
   const auto rendered =
       std::partition_point(items_.begin(), items_.end(), [](const Item& item) { return item.rendered(); });
   const auto first = fresh ? size_t{0} : static_cast<size_t>(rendered - items_.begin());
@@ -262,10 +262,10 @@ Result<std::optional<Timeline::Anew>> Timeline::EncodeEnd(const Codec& codec, in
   const size_t last = items_.size() - 1;
   const std::string_view text = items_[last].text;
   const auto encode = [&](size_t cut) { return EncodeAnew(codec, true, last, most, cut); };
-  size_t enough = text.size();  // bytes to cut off
+  size_t enough = text.size();  // number of bytes to cut that is known to suffice
   ASSIGN_OR_RETURN(std::optional<Anew> input, encode(enough));
   const auto longest = static_cast<size_t>(kMostBytesOfInputToken * most);
-  size_t begin = text.size() > longest ? text.size() - longest : 0, end = enough;  // of what may be enough
+  size_t begin = text.size() > longest ? text.size() - longest : 0, end = enough;  // candidates for that number
   while (input && begin < end) {
     const size_t middle = begin + (end - begin) / 2;
     size_t cut = middle;
@@ -291,8 +291,8 @@ Result<std::optional<Timeline::Anew>> Timeline::EncodeInput(const Codec& codec, 
     return InvalidArgument("This model's encoder is told of no tools.", "tools", "unsupported_value");
   }
   const int64_t most = std::max<int64_t>(0, std::min(codec.pinned_max, max_tokens - 1));
-  size_t least = items_.size() - 1, enough = least;  // items to leave out
-  for (size_t bytes = 0; least > 0; --least) {       // what is longer than any such text is not looked at
+  size_t least = items_.size() - 1, enough = least;  // number of items to leave out
+  for (size_t bytes = 0; least > 0; --least) {       // texts longer than any that fits need no look
     bytes += items_[least - 1].text.size();
     if (bytes > static_cast<size_t>(kMostBytesOfInputToken * most)) break;
   }
@@ -326,7 +326,7 @@ Status Timeline::RenderAnew(const Codec& codec, bool open_answer, int64_t max_to
   const std::vector<TokenId>& ids = anew->ids;
   const std::vector<int64_t>& starts = anew->starts;
 
-  // What is equal stays: memory is shared with the timeline before, and ids that were sampled are still such.
+  // Equal ids stay: their memory is shared with the previous timeline, and sampled ids remain marked as sampled.
   const auto kept = std::mismatch(tokens_.begin(), tokens_.end(), ids.begin(), ids.end()).second - ids.begin();
   tokens_.Truncate(static_cast<size_t>(kept));
   tokens_.Append(std::span(ids).subspan(static_cast<size_t>(kept)));
@@ -363,7 +363,7 @@ int64_t Timeline::left_out() const {
   return told - items_.begin() + (cut_ ? 1 : 0);
 }
 
-// One pinned token is the BOS alone: no system message. An encoder's input is all pinned.
+// A single pinned token is the BOS: there is no system message. An encoder's input is pinned entirely.
 void Timeline::Pin(int64_t wanted, const Codec& codec) {
   if (wanted <= 1 && !codec.encoder) wanted = kPinnedWithoutSystem;
   pinned_ = std::min({wanted, codec.pinned_max, std::ssize(tokens_)});

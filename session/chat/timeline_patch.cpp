@@ -1,4 +1,4 @@
-// A timeline as the difference to an earlier one.
+// A timeline as a difference from an earlier one.
 #include <algorithm>
 
 #include "session/chat/timeline.h"
@@ -21,8 +21,8 @@ SharedList<T> Joined(SharedList<T> first, int64_t keep, std::vector<T> rest) {
 
 bool InRange(int64_t count, size_t size) { return count >= 0 && count <= static_cast<int64_t>(size); }
 
-/// Rendered items first, each where the ids are and behind the one before it; the others have no ids, least of all
-/// sampled ones.
+/// Checks items: rendered ones first, each inside the ids and after the previous one; the others have no ids and are
+/// not sampled.
 bool ItemsFit(const SharedList<Item>& items, int64_t tokens) {
   int64_t end = 0;
   bool rendered = true;
@@ -89,8 +89,8 @@ Status Timeline::Apply(TimelinePatch patch, int64_t vocab) {
       next.answer_begin_ > tokens || (next.forgotten() && tokens > 0) || !ItemsFit(next.items_, tokens)) {
     return Corruption("timeline: a change that leads to none");
   }
-  // One item less and an answer opened: the last answer goes on. Journals of older versions have what goes on as an
-  // item of its own.
+  // One item fewer and an open answer: the last answer is continued. Older journals store the continuation as a
+  // separate item.
   if (next.answer_begin_ >= 0 && next.items_.size() + 1 == items_.size()) {
     const Item& cut = items_.back();
     const int64_t before = next.items_.empty() ? 0 : next.items_.back().token_end;

@@ -1,4 +1,4 @@
-// Sampled ids of a conversation that is rendered as a whole.
+// Sampled ids in a conversation that is rendered as a whole.
 #include <algorithm>
 
 #include "session/chat/timeline.h"
@@ -10,7 +10,7 @@ std::string_view Spelled(const Tokenizer& tokenizer, TokenId id) {
   return tokenizer.IsSpecial(id) ? tokenizer.TokenName(id) : tokenizer.TokenBytes(id);
 }
 
-/// The number of ids at the beginning of `made` that spell the same text as all of `sampled`; 0 if there is none.
+/// Number of leading ids of `made` that spell the same text as all of `sampled`; 0 if there is none.
 size_t SameText(const Tokenizer& tokenizer, std::span<const TokenId> sampled, std::span<const TokenId> made) {
   std::string text;
   for (const TokenId id : sampled) text += Spelled(tokenizer, id);
@@ -30,7 +30,7 @@ void Timeline::KeepSampled(const Tokenizer& tokenizer, Anew* anew) const {
   const std::vector<TokenId> made = std::move(anew->ids);
   std::vector<TokenId>& ids = anew->ids;
   ids.clear();
-  size_t from = 0, agreed = 0;  // of `made`, copied; of `ids`, those that tokens_ begins with
+  size_t from = 0, agreed = 0;  // from: ids of `made` copied; agreed: common prefix of `ids` and tokens_
   const auto copy_to = [&](size_t end) {
     ids.insert(ids.end(), made.begin() + static_cast<ptrdiff_t>(from), made.begin() + static_cast<ptrdiff_t>(end));
     from = end;

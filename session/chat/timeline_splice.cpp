@@ -1,4 +1,4 @@
-// Changes in the middle of a timeline.
+// Changes inside a timeline.
 #include <algorithm>
 #include <iterator>
 #include <utility>
@@ -29,7 +29,7 @@ Status Timeline::Splice(size_t at, size_t removed, std::vector<Item> added, cons
 
   const auto unrendered = std::partition_point(later.begin(), later.end(), is_rendered);
   const auto sampled = std::find_if(later.begin(), unrendered, [](const Item& item) { return item.sampled; });
-  const bool moves = sampled != unrendered;  // ids of answers
+  const bool moves = sampled != unrendered;  // ids of answers are moved
   const int64_t moved_begin = moves ? sampled->token_begin : std::ssize(tokens_);
   const std::vector<TokenId> moved = tokens_.From(static_cast<size_t>(moved_begin));
   const std::vector<int64_t> starts = message_starts_.From(0);
@@ -40,7 +40,7 @@ Status Timeline::Splice(size_t at, size_t removed, std::vector<Item> added, cons
   const bool renders = moves || sampled != later.begin();
   if (renders) add(added.begin(), added.end());
   add(later.begin(), sampled);
-  // The answer is opened for what separates it from the message before it. Its own ids begin where it opens.
+  // Opens the answer for the text between it and the previous message. Its own ids start there.
   if (renders) RETURN_IF_ERROR(Render(codec, moves, max_tokens));
   if (moves) {
     const int64_t pinned = pinned_;

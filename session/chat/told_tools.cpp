@@ -21,7 +21,7 @@ std::string Indented(std::string_view json) {
       escaped = !escaped && c == '\\';
     } else if (c == '{' || c == '[') {
       out += c;
-      if (i + 1 < json.size() && json[i + 1] == c + 2) {  // nothing in it
+      if (i + 1 < json.size() && json[i + 1] == c + 2) {  // empty
         out += json[++i];
         continue;
       }

@@ -1,4 +1,4 @@
-// Tools as a template tells them. Pure.
+// Tool definitions in a template's syntax. Pure.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace ringside {
 
-/// The tools, a line of JSON each, as what stands between the syntax's words for them.
+/// Formats the tools, one line of JSON each, for the place between the syntax's delimiters.
 std::string ToldTools(std::string_view lines, const ToolSyntax& syntax);
 
 }  // namespace ringside

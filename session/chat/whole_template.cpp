@@ -14,8 +14,8 @@ namespace {
 const ChatMessage kQuestion = {ChatRole::kUser, "Zqa3quvx"}, kAnswer = {ChatRole::kAssistant, "Zaa4quvx"},
                   kNext = {ChatRole::kUser, "Zqb5quvx"};
 
-// A message is looked for no further than this behind the one before it: what the template changes is in vain, and
-// there may be many such.
+// Maximum distance at which a message is searched after the previous one: a changed message is never found, and there
+// may be many.
 constexpr size_t kAhead = 1 << 16;
 
 std::string BehindEndToken(std::string_view between, std::string_view eos) {
@@ -24,7 +24,7 @@ std::string BehindEndToken(std::string_view between, std::string_view eos) {
 
 }  // namespace
 
-// What stands around messages, and whether it writes their calls.
+// Learns the strings around messages, and whether calls are rendered.
 Status WholeTemplate::LearnMessages() {
   ASSIGN_OR_RETURN(const auto around, TextsAround(run_, std::vector{kQuestion, kAnswer, kNext}, true));
   const auto [begin, end] = EndToken(around[2], facts_.eos);
@@ -45,7 +45,7 @@ Result<WholeTemplate> WholeTemplate::LearnInput(TemplateRun run, const ChatTempl
   if (facts.eos.empty()) return InvalidArgument("the tokenizer names no token that ends a text");
   WholeTemplate whole(std::move(run), facts);
   RETURN_IF_ERROR(whole.LearnMessages());
-  whole.question_open_.clear(), whole.answer_open_.clear();  // what stands between messages may be a line's end alone
+  whole.question_open_.clear(), whole.answer_open_.clear();  // the string between messages may be a newline only
   whole.end_of_turn_ = facts.eos;
   return whole;
 }
@@ -70,8 +70,8 @@ std::string_view WholeTemplate::Open(ChatRole role) const {
   return role == ChatRole::kUser ? question_open_ : role == ChatRole::kAssistant ? answer_open_ : std::string_view();
 }
 
-// Where a message is that stands at `at` or behind: [begin, end), from behind what ends the one before it. Where its
-// text is not found, nothing; where only what opens it is not, what stands before it as well.
+// Finds the message at `at` or later: [begin, end), from the end of the previous one. An empty range if its text is not
+// found; if only its opening is missing, the range includes everything before it.
 std::pair<size_t, size_t> WholeTemplate::FindMessage(std::string_view text, size_t at, std::string_view open,
                                                      std::string_view content) const {
   for (size_t begin = text.find(open, at); !open.empty() && begin != text.npos; begin = text.find(open, begin + 1)) {
@@ -95,7 +95,7 @@ Result<Rendering> WholeTemplate::Render(std::span<const ChatMessage> messages, b
   }
   Result<std::string> marked_text = run_.Text(all, add_generation_prompt, tools, mark);
   if (!marked_text.ok() && std::ranges::any_of(all, [](const ChatMessage& m) { return !m.reasoning.empty(); })) {
-    // Some templates refuse reasoning beside a text.
+    // Some templates reject reasoning together with text.
     for (ChatMessage& message : all) message.reasoning.clear();
     marked_text = run_.Text(all, add_generation_prompt, tools, mark);
   }
@@ -107,7 +107,7 @@ Result<Rendering> WholeTemplate::Render(std::span<const ChatMessage> messages, b
   }
 
   Rendering out;
-  size_t at = 0;  // behind the messages found so far
+  size_t at = 0;  // after the messages found so far
   for (size_t i = 0; i < all.size(); ++i) {
     const ChatMessage& message = all[i];
     const size_t bytes = std::min(static_cast<size_t>(message.calls_at), message.content.size());

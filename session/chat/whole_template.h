@@ -1,6 +1,7 @@
-// A chat template that has no format (template_format.h): what it writes of earlier messages depends on later ones, or
-// on what a system message says. It is run anew on the whole conversation in every turn, in the sandbox, with work and
-// memory in proportion to what was said. Immutable; any thread.
+// A chat template without a format (template_format.h): its rendering of earlier messages depends on later ones, or on
+// the contents of a system message. It runs on the whole conversation each turn, in the sandbox, with work and memory
+// in proportion to the conversation. Immutable.
+// THREAD: any.
 #pragma once
 
 #include <span>
@@ -17,23 +18,24 @@ namespace ringside {
 
 class WholeTemplate {
  public:
-  /// kInvalidArgument, saying why, where it does not write a question, its answer and the next question once each and
-  /// in this order, or nothing ends an answer.
+  /// ERRORS: kInvalidArgument with the reason if the template does not render a question, its answer and the next
+  /// question once each in this order, or has no token that ends an answer.
   static Result<WholeTemplate> Learn(TemplateRun run, const ChatTemplate::Facts& facts);
-  /// One that writes what an encoder reads: nothing opens an answer, and facts.eos ends it. kInvalidArgument, too,
-  /// where there is no such token.
+  /// For the input of an encoder: nothing opens an answer, and facts.eos ends it.
+  /// ERRORS: kInvalidArgument also if there is no such token.
   static Result<WholeTemplate> LearnInput(TemplateRun run, const ChatTemplate::Facts& facts);
 
-  /// Of a whole conversation; `messages` is not empty. One message start for each message, each behind what ends the
-  /// one before it, and one for the answer that is opened. What stands before the first that is no system message is
-  /// pinned. Special tokens of `tokenizer` that messages spell are no markup. kInvalidArgument, in the template's
-  /// words, for messages that it refuses.
+  /// Renders a whole conversation. One message start per message, after the end of the previous one, and one for the
+  /// opened answer. Everything before the first message that is not the system's is pinned. Special tokens of
+  /// `tokenizer` in the messages' texts are not markup.
+  /// REQUIRES: `messages` is not empty.
+  /// ERRORS: kInvalidArgument, with the template's text, for messages that it rejects.
   Result<Rendering> Render(std::span<const ChatMessage> messages, bool add_generation_prompt, std::string_view tools,
                            const Tokenizer& tokenizer) const;
 
   const std::string& source() const { return run_.source(); }
   bool writes_calls() const { return writes_calls_; }
-  /// Its fields of a format: how answers open and end, and how content parts are joined.
+  /// The fields that a format would have: how answers start and end, and how content parts are joined.
   TemplateFormat Ends() const;
 
  private:
@@ -46,10 +48,10 @@ class WholeTemplate {
 
   TemplateRun run_;
   ChatTemplate::Facts facts_;
-  std::string question_open_, answer_open_;  // between what ends a message and the next one's text
-  std::string generation_prompt_;            // what opens an answer to be sampled
+  std::string question_open_, answer_open_;  // between the end of a message and the text of the next
+  std::string generation_prompt_;            // opens an answer to be sampled
   std::string end_of_turn_;
-  bool writes_calls_ = false;  // from message.tool_calls; else they are told as the text that they are
+  bool writes_calls_ = false;  // the template renders message.tool_calls; otherwise calls are rendered as text
 };
 
 }  // namespace ringside

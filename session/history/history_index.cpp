@@ -25,7 +25,7 @@ std::vector<std::string> HistoryIndex::Set(const std::string& owner, const std::
   orders_.Of(traits)[id] = session;
   sessions_[session] = {owner, id, text.size(), now_ns, std::move(traits)};
 
-  // The newest stays, however large it is.
+  // The newest session stays, however large.
   std::vector<std::string> given_up;
   const auto give_up = [&](const Orders& orders) {
     const std::string* const first = orders.FirstToGo(id);

@@ -1,6 +1,7 @@
-// Which timelines of an owner begin like a given history, so that a request that carries its whole history finds what
-// was computed of it already. An owner's histories are found for that owner only. Bounded: the least recently used are
-// given up, requests that nothing continued before conversations. Owned by the session table; thread-safe.
+// Finds an owner's timelines with the longest common prefix with a given history, so that a stateless request reuses
+// the computed part. Histories of other owners are never found. Bounded: evicts the least recently used, single
+// requests before continued conversations. Owned by the session table.
+// THREAD: any.
 #pragma once
 
 #include <cstddef>
@@ -17,18 +18,18 @@
 
 namespace ringside {
 
-/// What is known of a timeline beside its text.
+/// Properties of a timeline apart from its text.
 struct HistoryTraits {
-  std::string key;         // by which its client names the conversation; "" = by none
-  bool continued = false;  // a request has continued an answer in it
+  std::string key;         // the client's name of the conversation; "" = none
+  bool continued = false;  // a request has continued one of its answers
 };
 
 class HistoryIndex {
  public:
-  /// At most `per_owner` timelines of an owner, and `bytes` bytes in all.
+  /// Limits: `per_owner` timelines of an owner, `bytes` in total.
   HistoryIndex(size_t per_owner, size_t bytes) : per_owner_(per_owner), most_bytes_(bytes) {}
 
-  /// The history of this session is `text` from now on. Returns the sessions that were given up for it.
+  /// Sets this session's history. Returns the sessions evicted for it.
   std::vector<std::string> Set(const std::string& owner, const std::string& session, std::string_view text,
                                int64_t now_ns, HistoryTraits traits = {});
   void Erase(const std::string& session);
@@ -36,30 +37,29 @@ class HistoryIndex {
 
   struct Match {
     std::string session;
-    size_t shared = 0;  // bytes that both begin with
-    size_t size = 0;    // bytes of the session's text
+    size_t shared = 0;  // bytes of the common prefix
+    size_t size = 0;    // bytes of the session's history
   };
   struct Matches {
     std::optional<Match> longest, whole;  // as in PrefixTree
   };
-  /// `key` decides between sessions that share equally much. It never adds one.
+  /// `key` selects among sessions with equally long common prefixes, and never adds one.
   Matches Find(const std::string& owner, std::string_view text, const std::string& key = "") const;
 
-  /// The session set longest ago; with `before_ns`, only if that was before.
+  /// The session with the oldest Set; with `before_ns`, only if it is older than that.
   std::optional<std::string> Oldest(std::optional<int64_t> before_ns = std::nullopt) const;
-  /// The session to give up first, of all or of one owner: the one set longest ago, those that were never continued
-  /// before all others.
+  /// The next session to evict, of all or of one owner: the one with the oldest Set, never continued ones first.
   std::optional<std::string> FirstToGo(const std::optional<std::string>& owner) const;
   size_t bytes() const;
 
  private:
-  using Order = std::map<uint64_t, std::string>;  // sessions by their last Set
+  using Order = std::map<uint64_t, std::string>;  // sessions by their latest Set
   struct Orders {
     Order once, continued;
     Order& Of(const HistoryTraits& traits) { return traits.continued ? continued : once; }
     size_t size() const { return once.size() + continued.size(); }
     const std::string& At(uint64_t id) const { return once.contains(id) ? once.at(id) : continued.at(id); }
-    /// Null if there is none but `newest`.
+    /// Null if there is none except `newest`.
     const std::string* FirstToGo(uint64_t newest = 0) const;
   };
   struct Owner {
@@ -68,7 +68,7 @@ class HistoryIndex {
   };
   struct Entry {
     std::string owner;
-    PrefixTree::Id id = 0;  // also its place in the orders
+    PrefixTree::Id id = 0;  // also its key in the orders
     size_t size = 0;
     int64_t used_ns = 0;
     HistoryTraits traits = {};

@@ -6,7 +6,7 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kNodeBytes = 256, kIdBytes = 64;  // about, with what the containers add
+constexpr size_t kNodeBytes = 256, kIdBytes = 64;  // estimates, container overhead included
 
 size_t SharedLength(std::string_view a, std::string_view b) {
   const size_t limit = std::min(a.size(), b.size());
@@ -17,10 +17,10 @@ size_t SharedLength(std::string_view a, std::string_view b) {
 
 struct PrefixTree::Node {
   Node* parent = nullptr;
-  std::string label;                               // of the edge that leads here; empty for the root only
+  std::string label;                               // of the incoming edge; empty for the root only
   std::map<char, std::unique_ptr<Node>> children;  // by the first byte of their labels
-  std::vector<Id> ids;                             // whose texts end here, in the order of their Sets
-  uint64_t newest = 0;                             // the last Set of a text here or below, perhaps erased since
+  std::vector<Id> ids;                             // texts that end here, in order of Set
+  uint64_t newest = 0;                             // latest Set in this subtree, possibly erased since
 };
 
 PrefixTree::PrefixTree() : root_(std::make_unique<Node>()) {}
@@ -89,7 +89,7 @@ void PrefixTree::Prune(Node* node) {
     node = parent;
   }
   if (node == root_.get() || !node->ids.empty() || node->children.size() != 1) return;
-  // A chain becomes one edge again.
+  // Merges a chain into one edge.
   std::unique_ptr<Node> below = std::move(node->children.begin()->second);
   below->label.insert(0, node->label);
   below->parent = node->parent;

@@ -1,6 +1,5 @@
-// Texts by what they begin with: a radix tree (a trie whose chains are single edges). Tells of a new text which known
-// one shares the longest beginning with it. A beginning that several texts share is kept once. A value of its owner; no
-// locks of its own.
+// Radix tree over texts: finds the stored text with the longest common prefix of a given one. Shared prefixes are
+// stored once. Not synchronized.
 #pragma once
 
 #include <cstddef>
@@ -25,38 +24,38 @@ class PrefixTree {
   PrefixTree(PrefixTree&&) noexcept;
   PrefixTree& operator=(PrefixTree&&) noexcept;
 
-  /// The text of `id` is this one from now on. Time grows with the length of the text alone.
+  /// Sets the text of `id`. Takes time in proportion to the text's length.
   void Set(Id id, std::string_view text);
-  /// An unknown id is ignored.
+  /// Ignores an unknown id.
   void Erase(Id id);
 
   struct Match {
     Id id = 0;
-    size_t shared = 0;  // bytes that both begin with, at least 1
+    size_t shared = 0;  // common bytes, at least 1
   };
   struct Matches {
-    // Of equal texts the one set first is meant: of turns that run, it is the furthest.
-    std::optional<Match> longest;  // shares most; of several a short one, or else the one set last
-    std::optional<Match> whole;    // the longest that `text` begins with
+    // Among equal texts the one set first counts: of running turns it has progressed furthest.
+    std::optional<Match> longest;  // longest common prefix; among equals a short text, otherwise the one set last
+    std::optional<Match> whole;    // the longest stored text that is a prefix of `text`
   };
-  /// `prefers`, where given, decides between texts that share equally much.
+  /// `prefers`, if given, selects among texts with equally long common prefixes.
   Matches Find(std::string_view text, const std::function<bool(Id)>& prefers = nullptr) const;
 
   size_t size() const { return ends_.size(); }
-  /// Memory held, about.
+  /// Approximate memory.
   size_t bytes() const { return bytes_; }
 
  private:
   struct Node;
   Node* Insert(std::string_view text);
-  /// Cuts the edge to `node`: what is behind its first `length` bytes becomes an edge of its own.
+  /// Splits the edge to `node` after its first `length` bytes.
   Node* Split(Node* node, size_t length);
   void Prune(Node* node);
-  /// An id of the node or below it that `prefers` is true of.
+  /// Returns an id in the node's subtree for which `prefers` is true.
   static std::optional<Id> Preferred(const Node& node, const std::function<bool(Id)>& prefers);
 
   std::unique_ptr<Node> root_;
-  std::unordered_map<Id, Node*> ends_;  // where each id's text ends
+  std::unordered_map<Id, Node*> ends_;  // node at which each id's text ends
   uint64_t sets_ = 0;
   size_t bytes_ = 0;
 };

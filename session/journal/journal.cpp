@@ -25,10 +25,10 @@ namespace {
 
 namespace format = journal_format;
 
-constexpr std::string_view kHeadRest("\0", 1);              // what follows the id in the key of a head
-constexpr int64_t kNoteMs = 60'000, kNoteIdleMs = 600'000;  // between notes of the uptime
+constexpr std::string_view kHeadRest("\0", 1);              // suffix after the id in the key of a head
+constexpr int64_t kNoteMs = 60'000, kNoteIdleMs = 600'000;  // between records of the uptime
 
-/// What the disk said is in the log.
+/// The disk's error message is in the log.
 Status Failed() {
   return {StatusCode::kIo, "The disk has failed: nothing more can be recorded.", "", "storage_failed"};
 }
@@ -72,10 +72,10 @@ class Journal::Impl {
 
  private:
   using Operation = JournalOperation;
-  struct Known {  // a session; the journal's thread only
+  struct Known {  // a session; journal thread only
     JournalPosition last;
-    bool head_changed = false;        // in the batch being made
-    std::optional<DataKey> key = {};  // once it was needed
+    bool head_changed = false;        // in the current batch
+    std::optional<DataKey> key = {};  // loaded on first use
   };
 
   explicit Impl(const JournalOptions& options)
@@ -87,34 +87,34 @@ class Journal::Impl {
   void Commit(std::vector<Operation> operations);
   Status Stage(Operation& operation, std::vector<RowChange>& changes);
   Status StageErase(const std::string& session, std::vector<RowChange>& changes);
-  /// Stops if the store is lost.
+  /// Stops the journal if the store is lost.
   Status CheckPlace();
   RowChange UptimeRow();
   void Stop(const Status& status);
   Status StoppedStatus() const { return lost_ ? Lost() : Failed(); }
-  /// Why entries are refused, as of the last look at the file system.
+  /// Reason why entries are refused, as of the last check of the file system.
   Status Refusal() const;
   void Look();
 
   const JournalOptions options_;
   const JournalKeys keys_;
-  BoundedQueue<Operation> queue_{1};  // not held to its capacity: what waits is counted until it is told
+  BoundedQueue<Operation> queue_{1};  // capacity unused: entries are counted until they are reported
   JournalLine line_;
   std::unique_ptr<JournalLog> log_;
   std::unique_ptr<JournalReader> reader_;
   uint64_t boot_ = 0, clean_boot_ = 0;
   const int64_t opened_ns_;
-  int64_t earlier_uptime_ms_ = 0;            // of the servers before
-  std::atomic<int64_t> noted_uptime_ms_{0};  // as written last, or about to be
+  int64_t earlier_uptime_ms_ = 0;            // of previous servers
+  std::atomic<int64_t> noted_uptime_ms_{0};  // last written, or about to be
   std::unordered_map<std::string, Known> sessions_;
   std::vector<std::string> changed_;  // sessions whose head the batch must write
   std::atomic<bool> healthy_{true}, lost_{false};
   std::atomic<size_t> queued_entries_{0}, queued_bytes_{0};
-  std::atomic<bool> full_{false}, read_only_{false};  // as of the last look at the file system
-  std::atomic<int64_t> free_bytes_{0};                // as of that look
+  std::atomic<bool> full_{false}, read_only_{false};  // as of the last check of the file system
+  std::atomic<int64_t> free_bytes_{0};                // as of that check
   std::atomic<int64_t> next_look_ms_{0};              // on the steady clock
-  std::atomic<int64_t> write_began_ms_{0};            // on the steady clock; 0 = none runs
-  mutable std::mutex mutex_;                          // of what follows
+  std::atomic<int64_t> write_began_ms_{0};            // on the steady clock; 0 = none
+  mutable std::mutex mutex_;                          // guards the following members
   JournalStats stats_;
   std::thread thread_;
 };
@@ -132,7 +132,7 @@ Result<std::unique_ptr<Journal::Impl>> Journal::Impl::Open(const JournalOptions&
 
 Journal::Impl::~Impl() {
   queue_.Close();
-  if (!thread_.joinable()) return;  // was never started
+  if (!thread_.joinable()) return;  // never started
   thread_.join();
   if (!healthy_) return;
   const Status status =
@@ -145,7 +145,7 @@ Status Journal::Impl::Start() {
   RETURN_IF_ERROR(LoadHeads());
   ++boot_;
   RETURN_IF_ERROR(log_->Commit({{RowChange::Kind::kPut, format::kBootKey, format::EncodeNumber(boot_)}}));
-  if (clean_boot_ + 1 == boot_) return Status::Ok();  // the last end was an orderly one
+  if (clean_boot_ + 1 == boot_) return Status::Ok();  // the last end was orderly
   return reader_->Verify([&](const format::Head& head) { return head.boot > clean_boot_; }).status();
 }
 
@@ -197,7 +197,7 @@ Status Journal::Impl::Append(JournalEntry entry, JournalDone done) {
     return status;
   };
   const bool urgent = entry.urgent;
-  // The engine's thread must not wait for a file system that does not answer.
+  // The engine's thread must not wait for a file system that does not respond.
   if (Status refusal = urgent ? Refusal() : Check(); !refusal.ok()) return refused(std::move(refusal));
   const size_t entries = queued_entries_.fetch_add(1), queued = queued_bytes_.fetch_add(bytes);
   if (urgent || (entries < options_.queue_entries && (queued == 0 || queued + bytes <= options_.queue_bytes))) {
@@ -223,7 +223,7 @@ Status Journal::Impl::Erase(std::string session, JournalDone done) {
 void Journal::Impl::NoteUptime() {
   const int64_t noted_ms = noted_uptime_ms_;
   if (!healthy_ || UptimeMs() - noted_ms < kNoteIdleMs) return;
-  noted_uptime_ms_ = UptimeMs();  // asked for: not again before it is due again
+  noted_uptime_ms_ = UptimeMs();  // requested: not again before the next interval
   ++queued_entries_;
   if (!queue_.PushUrgent({.kind = Operation::Kind::kNote})) --queued_entries_;
 }
@@ -235,7 +235,7 @@ RowChange Journal::Impl::UptimeRow() {
 
 bool Journal::Impl::Flush(std::optional<std::chrono::milliseconds> most) {
   CHECK(std::this_thread::get_id() != thread_.get_id());
-  const auto told = std::make_shared<std::promise<void>>();  // outlives set_value, whoever is first
+  const auto told = std::make_shared<std::promise<void>>();  // shared, because it must outlive set_value
   JournalDone done = [told](const Status&, const JournalPosition&) { told->set_value(); };
   CHECK(queue_.PushUrgent({.kind = Operation::Kind::kFlush, .done = std::move(done)}));
   std::future<void> flushed = told->get_future();
@@ -417,7 +417,7 @@ Status Journal::Impl::Purge() {
     RETURN_IF_ERROR(cursor.status());
   }
   if (done.empty()) return Status::Ok();
-  // Rewriting the same files once for each of many sessions costs more than rewriting everything once.
+  // Rewriting the same files for each of many sessions costs more than rewriting everything once.
   constexpr size_t kManyRanges = 16;
   if (ranges.size() > kManyRanges) ranges = {{std::string(1, '\0'), std::string(1, '\xff')}};
   RETURN_IF_ERROR(log_->Rewrite(ranges));
@@ -428,7 +428,7 @@ Status Journal::Impl::Purge() {
 }
 
 Status Journal::Impl::Backup(const std::string& folder) {
-  RETURN_IF_ERROR(Check());  // not on a full disk: memory tables are flushed first
+  RETURN_IF_ERROR(Check());  // not on a full disk, because memory tables are flushed first
   return log_->Backup(folder);
 }
 

@@ -1,12 +1,11 @@
-// The durable transcript: an append-only log of opaque records per session, bound by a hash chain, with one group
-// commit for what is pending. It owns `<path>/log` and one thread; whoever made it owns it. Append and Erase come
-// from any thread and never wait; what they lead to is told by a callback on the journal's thread, in order, after the
-// sync. Reads come from any thread and do block. The rows are described in session/journal/journal_format.h.
-//
-// What holds: a record whose callback said Ok is there after any crash, once, in order, and its chain verifies; one
-// that was not acknowledged may be there or not, never in part. After a failed write or sync nothing is retried: the
-// journal is stopped for good (kIo from everything) and a restart is the recovery. It also stops once the folder, the
-// log or its newest file is deleted, moved or replaced: it looks for that after each sync, before the acknowledgement.
+// Durable transcript: an append-only log of opaque records per session, protected by a hash chain, with group commit.
+// Owns `<path>/log` and one thread. Append and Erase may be called on any thread and never block; results are reported
+// by callbacks on the journal's thread, in order, after the sync. Reads may be called on any thread and block. The rows
+// are described in session/journal/journal_format.h.
+// ENSURES: a record whose callback reported Ok exists after any crash, once, in order, and its chain verifies. A record
+// that was not acknowledged exists completely or not at all. After a failed write or sync nothing is retried: the
+// journal stops permanently (kIo from every call) and a restart is the recovery. It also stops if the folder, the log
+// or its newest file is deleted, moved or replaced, which it checks after each sync and before the acknowledgement.
 #pragma once
 
 #include <chrono>
@@ -39,42 +38,42 @@ struct JournalChain {
   friend bool operator==(const JournalChain&, const JournalChain&) = default;
 };
 
-/// A record's number in its session, from 1 on, and the chain up to it. {0, FirstChain} = no record yet.
+/// Number of a record in its session, from 1, and the chain up to it. {0, FirstChain} = no record yet.
 struct JournalPosition {
   uint64_t seq = 0;
   JournalChain chain;
-  uint64_t bytes = 0;  // of the payloads up to it, as stored; those that an older version wrote are not counted
+  uint64_t bytes = 0;  // stored payload bytes up to this record; those of older versions are not counted
   friend bool operator==(const JournalPosition&, const JournalPosition&) = default;
 };
 
 struct JournalRecord {
-  uint8_t type = 0;     // what the payload is; the session layer's business
+  uint8_t type = 0;     // kind of payload, defined by the session layer
   std::string payload;  // at most kMaxJournalRecordBytes
   friend bool operator==(const JournalRecord&, const JournalRecord&) = default;
 };
 
-/// One durable change of one session, whole or not at all.
+/// An atomic change of one session.
 struct JournalEntry {
   std::string session;                 // 1 .. kMaxJournalSessionBytes bytes
-  bool create = false;                 // the session must not exist yet; without it, it must
+  bool create = false;                 // creates the session, which must not exist; otherwise it must exist
   std::vector<JournalRecord> records;  // in order; may be empty
-  bool urgent = false;                 // of a turn that runs: taken however much is queued
-  std::optional<std::string> summary;  // replaces the session's summary: what a start wants to know of every session
+  bool urgent = false;                 // of a running turn: accepted even if the queue is full
+  std::optional<std::string> summary;  // replaces the session's summary, which is read at start
 };
 
-/// kCorruption (session_damaged), naming the session and what is damaged of it.
+/// kCorruption (session_damaged), naming the session and the damage.
 Status DamagedSession(std::string_view session, std::string_view what);
 
-/// Called once for every accepted entry, on the journal's thread, in the order of acceptance of one session; a large
-/// entry may be told behind later ones of other sessions (session/journal/journal_line.h). `last` is where the session
-/// then ends. Must not block.
+/// Called once per accepted entry on the journal's thread, in order of acceptance within one session; a large entry may
+/// be reported after later ones of other sessions (session/journal/journal_line.h). `last` is the session's end after
+/// the entry. Must not block.
 using JournalDone = std::function<void(const Status& status, const JournalPosition& last)>;
 
 struct JournalHead {
   std::string_view session;
   JournalPosition last;
-  std::string_view summary;  // empty where it cannot be read
-  std::string_view damage;   // what is known to be damaged; "" = nothing
+  std::string_view summary;  // empty if unreadable
+  std::string_view damage;   // known damage; "" = none
 };
 
 struct JournalSummary {
@@ -83,113 +82,118 @@ struct JournalSummary {
 };
 
 struct JournalTranscript {
-  std::vector<JournalRecord> records;  // record i has the number i + 1
+  std::vector<JournalRecord> records;  // record i has number i + 1
   std::vector<JournalChain> chains;    // up to each record
   JournalPosition last;
   std::string summary;
 };
 
 struct JournalOptions {
-  std::string path;  // the data folder; made (0700) if it is not there
-  /// Open even though the end of the log is known to be missing: the operator's decision, after a copy.
+  std::string path;  // data folder; created (0700) if missing
+  /// Open even if acknowledged records at the end of the log are missing: the operator's decision, after making a copy.
   bool accept_lost_tail = false;
-  size_t queue_entries = limits::kJournalQueueEntries;  // accepted and not told yet
+  size_t queue_entries = limits::kJournalQueueEntries;  // limit of accepted entries that have not been reported
   size_t queue_bytes = limits::kJournalQueueBytes;
-  /// With less free space on the disk, entries are refused (kUnavailable, reason "storage_full") before they are
-  /// written; erasing goes on.
+  /// Below this free disk space, entries are refused (kUnavailable, reason "storage_full") before they are written;
+  /// erasing continues.
   int64_t min_free_bytes = int64_t{64} << 20;
-  int64_t space_look_ms = 200;  // Append looks at the free space at most so often
-  /// With a key what sessions hold is encrypted (session/journal/journal_format.h). A log is encrypted from its making
-  /// on, or never.
+  int64_t space_look_ms = 200;  // minimum interval between Append's checks of the free space
+  /// Encrypts the sessions' contents (session/journal/journal_format.h). A log is encrypted from its creation or never.
   std::optional<SealKey> master_key;
-  rocksdb::Env* env = nullptr;                    // where the files are; null = the machine's file system
-  const Clock* clock = &SystemClock::Instance();  // outlives the journal; its steady time only
+  rocksdb::Env* env = nullptr;                    // file system; null = the machine's
+  const Clock* clock = &SystemClock::Instance();  // outlives the journal; only its steady time is used
 };
 
 struct JournalStats {
   uint64_t commits = 0;  // synced batches
   uint64_t entries = 0;  // acknowledged
-  uint64_t records = 0;  // of them
-  uint64_t bytes = 0;    // of these records' payloads
-  uint64_t refused = 0;  // entries that could not be queued, or for want of space
+  uint64_t records = 0;  // in those entries
+  uint64_t bytes = 0;    // payload bytes of those records
+  uint64_t refused = 0;  // entries refused because of a full queue or too little space
   double sync_ms_total = 0, sync_ms_max = 0;
   int64_t sessions = 0, damaged_sessions = 0, erased_unpurged = 0;
   int64_t queued = 0;
-  int64_t free_bytes = 0;  // on the disk, as of the last look
-  int64_t writing_ms = 0;  // since the write that runs now has begun; 0 = none runs
+  int64_t free_bytes = 0;  // free disk space at the last check
+  int64_t writing_ms = 0;  // duration of the current write; 0 = none
 };
 
 class Journal {
  public:
-  /// Locks the folder, opens the log, verifies the sessions that were written since the last orderly end, starts the
-  /// thread. Sets the process's umask to 077: files are 0600,
-  /// folders 0700, whichever thread makes them. kBusy: another process has the folder. kCorruption: damaged, or
-  /// acknowledged records are missing. kMismatch: another schema, or no, another or a needless encryption key. kIo: the
-  /// operating system failed.
+  /// Locks the folder, opens the log, verifies the sessions written since the last orderly end and starts the thread.
+  /// Sets the process's umask to 077: files are 0600, folders 0700, whichever thread creates them.
+  /// ERRORS: kBusy: another process has the folder. kCorruption: damaged, or acknowledged records are missing.
+  /// kMismatch: another schema, or a missing, wrong or superfluous encryption key. kIo: the operating system failed.
   static Result<std::unique_ptr<Journal>> Open(const JournalOptions& options);
-  /// Commits what is queued, marks an orderly end and closes.
+  /// Commits queued entries, records an orderly end and closes.
   ~Journal();
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  /// Ok = accepted: `done` will be called. Otherwise it never is: kUnavailable with the reason "storage_full" (so that
-  /// a turn can be refused before it begins), kOverloaded (the queue is full), kIo (stopped), kInvalidArgument (the id
-  /// or a record is too long). `done` says: kNotFound (no such session; erased ones included), kInvalidArgument
-  /// (create, and it exists), kCorruption (the session is damaged), kUnavailable (the disk has filled up meanwhile),
-  /// kIo.
+  /// Ok = accepted, and `done` will be called; otherwise it never is.
+  /// ERRORS: kUnavailable (storage_full), so that a turn can be refused before it starts; kOverloaded: the queue is
+  /// full; kIo: stopped; kInvalidArgument: the id or a record is too long. Reported to `done`: kNotFound: no such
+  /// session, or erased; kInvalidArgument: create, and it exists; kCorruption: the session is damaged; kUnavailable:
+  /// the disk has filled up meanwhile; kIo.
   Status Append(JournalEntry entry, JournalDone done);
-  /// Takes a session away: gone for every later call once `done` says Ok; its bytes go with the next Purge. An unknown
-  /// session is Ok. Accepted even where Append would be refused as overloaded.
+  /// Deletes a session for every call after `done` reports Ok; its bytes are removed by the next Purge. An unknown
+  /// session is Ok. Accepted even if Append would be refused as overloaded.
   Status Erase(std::string session, JournalDone done);
   /// Returns when the calls accepted before have been reported; false after `most` without that. Any thread but the
   /// journal's.
   bool Flush(std::optional<std::chrono::milliseconds> most = std::nullopt);
 
-  /// Seconds that servers have run on this log, by the steady clock: the time by which stored objects age. Neither a
-  /// change of the wall clock nor time without a server adds to it. A crash may take back the time since the last note:
-  /// up to a minute while entries are written, ten minutes on an idle journal. THREAD: any.
+  /// Seconds that servers have run on this log by the steady clock: the clock for the age of stored objects. Neither
+  /// wall-clock changes nor time without a server count. A crash may lose the time since the last note: up to a minute
+  /// while entries are written, ten minutes on an idle journal.
+  /// THREAD: any.
   double UptimeSeconds() const;
-  /// Notes it where nothing was written for ten minutes; to be called about once a second. Does not wait.
+  /// Records the uptime if nothing was written for ten minutes; to be called about once a second. Does not block.
   void NoteUptime();
 
-  /// Every record of a session, its chain verified. kNotFound; DamagedSession (others are unaffected); kIo.
+  /// Reads all records of a session and verifies the chain.
+  /// ERRORS: kNotFound; DamagedSession (other sessions are unaffected); kIo.
   Result<JournalTranscript> Read(const std::string& session) const;
-  /// Where a session ends, and its summary. Errors as Read, of these two alone.
+  /// Reads a session's end and its summary.
+  /// ERRORS: as Read, for these two only.
   Result<JournalSummary> Summary(const std::string& session) const;
-  /// Where a session ends; kNotFound, kCorruption.
+  /// Returns a session's end.
+  /// ERRORS: kNotFound, kCorruption.
   Result<JournalPosition> Last(const std::string& session) const;
-  /// The chain of a session up to its record `seq` (0 = before the first): to compare with what a client knows.
-  /// kNotFound: no such session or no such record; kCorruption: the record is not what was written; kIo.
+  /// The chain of a session up to record `seq` (0 = before the first), for comparison with a client's.
+  /// ERRORS: kNotFound: no such session or record; kCorruption: the record was altered; kIo.
   Result<JournalChain> ChainAt(const std::string& session, uint64_t seq) const;
-  /// The key of a session's other bytes at rest, such as its cache: it goes with the session. nullopt: this journal is
-  /// not encrypted. kNotFound, kCorruption, kIo.
+  /// Key for a session's other data at rest, such as its cache; erased with the session. nullopt: this journal is not
+  /// encrypted.
+  /// ERRORS: kNotFound, kCorruption, kIo.
   Result<std::optional<SealKey>> KeyOf(const std::string& session) const;
-  /// Calls `visit` for every session, in order of id length and id, as of one moment; of a damaged one with what could
-  /// be read. The views live during the call.
+  /// Calls `visit` for every session in a consistent snapshot, ordered by length of the id and id; for a damaged one
+  /// with its readable fields. The views are valid during the call.
   Status ForEachHead(const std::function<void(const JournalHead&)>& visit) const;
-  /// Verifies every chain; the ids of the damaged sessions.
+  /// Verifies every chain; returns the ids of damaged sessions.
   Result<std::vector<std::string>> Verify() const;
-  /// What is damaged of a session, in a few words, as far as anything was read of it; nullopt = nothing is known.
+  /// Known damage of a session in a few words; nullopt = none known.
   std::optional<std::string> DamageOf(const std::string& session) const;
-  /// The session's records are sound, but not what they say: from now on it is a damaged one.
+  /// Marks a session as damaged whose records are intact but whose contents are not.
   void MarkDamaged(const std::string& session, std::string_view what) const;
 
-  /// Rewrites the files that still hold bytes of erased sessions. Blocks, seconds to minutes; any thread but the
-  /// journal's. Everything else goes on.
+  /// Rewrites the files that still hold bytes of erased sessions. Blocks for seconds to minutes; other calls continue.
+  /// THREAD: any but the journal's.
   Status Purge();
 
-  /// Makes a copy of the log in `folder`, which is there and empty: what was acknowledged before the call, whole, and a
-  /// journal that Open takes. Where it can, the copy shares files with the log (hard links), which are never changed.
-  /// kUnavailable (storage_full); kIo: what is in `folder` then is worth nothing. Blocks, up to seconds; any thread but
-  /// the journal's. Everything else goes on.
+  /// Copies the log to `folder`: everything acknowledged before the call, in a form that Open accepts. Shares files
+  /// with the log by hard links where possible; such files never change. Blocks for up to seconds; other calls
+  /// continue.
+  /// REQUIRES: `folder` exists and is empty.
+  /// THREAD: any but the journal's.
+  /// ERRORS: kUnavailable (storage_full); kIo: the contents of `folder` are then unusable.
   Status Backup(const std::string& folder);
 
-  /// False once a write has failed, or the store is lost: nothing will be acknowledged any more.
+  /// False once a write has failed or the store is lost: nothing is acknowledged any more.
   bool healthy() const;
   /// True once the folder, the log or its newest file was deleted, moved or replaced.
   bool lost() const;
-  /// Why entries are refused now: kIo, for good; kUnavailable, until the disk has space (storage_full) or the folder
-  /// can be written again. Asks the file system, every space_look_ms at most.
+  /// Reason why entries are refused: kIo, permanently; kUnavailable, until the disk has space (storage_full) or the
+  /// folder is writable again. Accesses the file system, at most every space_look_ms.
   Status Check() const;
   JournalStats stats() const;
 

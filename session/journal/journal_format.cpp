@@ -1,6 +1,6 @@
 #include "session/journal/journal_format.h"
 
-#define XXH_STATIC_LINKING_ONLY  // the size of the states
+#define XXH_STATIC_LINKING_ONLY  // for the size of XXH3's states
 #include <xxhash.h>
 
 #include "base/check.h"
@@ -41,7 +41,7 @@ void AppendChain(std::string& out, const JournalChain& chain) {
 JournalChain ReadChain(std::string_view bytes) { return {ReadLittle(bytes.substr(kWord)), ReadLittle(bytes)}; }
 JournalChain ToChain(XXH128_hash_t hash) { return {hash.high64, hash.low64}; }
 
-/// The bytes before the check at the end of a value, if it is right.
+/// The bytes before a valid check at the end of a value.
 std::optional<std::string_view> Checked(std::string_view key, std::string_view value) {
   if (value.size() < kWord) return std::nullopt;
   const std::string_view body = value.substr(0, value.size() - kWord);
@@ -88,7 +88,7 @@ std::string EncodeHead(std::string_view key, const Head& head) {
 
 std::optional<Head> DecodeHead(std::string_view key, std::string_view value) {
   const auto body = Checked(key, value);
-  constexpr size_t kOlder = 2 * kWord + kChainBytes;  // an older version's has no bytes
+  constexpr size_t kOlder = 2 * kWord + kChainBytes;  // older versions have no byte count
   if (!body || (body->size() != kOlder && body->size() != kOlder + kWord)) return std::nullopt;
   Head head{{ReadLittle(*body), ReadChain(body->substr(kWord))}, ReadLittle(body->substr(kWord + kChainBytes))};
   if (body->size() > kOlder) head.last.bytes = ReadLittle(body->substr(kOlder));

@@ -27,14 +27,14 @@
 
 namespace ringside::journal_format {
 
-/// The value of the schema row. Another one is not ours to read.
+/// Value of the schema row. A log with another value is not opened.
 inline constexpr std::string_view kSchema = "ringside-log 1";
 inline constexpr char kSchemaKey[] = "mschema";
 inline constexpr char kBootKey[] = "mboot";    // number of the last start
 inline constexpr char kCleanKey[] = "mclean";  // number of the last start that was closed in order
 
 inline constexpr char kUptimeKey[] = "muptime";  // milliseconds that servers have run on this log
-inline constexpr char kKeyCheckKey[] = "mkey";      // only in an encrypted log
+inline constexpr char kKeyCheckKey[] = "mkey";   // only in an encrypted log
 
 inline constexpr char kHeads = 'h', kRecords = 'r', kErased = 'x';
 
@@ -43,13 +43,13 @@ std::string SummaryKey(std::string_view session);
 std::string DataKeyKey(std::string_view session);
 std::string RecordKey(std::string_view session, uint64_t seq);
 std::string ErasedKey(std::string_view session);
-/// Behind every record of the session, before those of any other.
+/// Upper bound of the session's record keys, below those of any other session.
 std::string RecordsEnd(std::string_view session);
 
-/// What a key of the regions 'h', 'r' or 'x' says; nullopt if it is none of them.
+/// Parsed key of the regions 'h', 'r' or 'x'; nullopt for other keys.
 struct SessionKey {
   std::string_view session;
-  std::string_view rest;  // behind the id
+  std::string_view rest;  // after the id
 };
 std::optional<SessionKey> ParseSessionKey(std::string_view key);
 /// The number in the last 8 bytes of a record's key.
@@ -57,7 +57,7 @@ std::optional<uint64_t> ParseSeq(std::string_view rest);
 
 struct Head {
   JournalPosition last;
-  uint64_t boot = 0;  // of the start that wrote it
+  uint64_t boot = 0;  // start that wrote it
 };
 std::string EncodeHead(std::string_view key, const Head& head);
 /// nullopt = damaged.
@@ -80,7 +80,7 @@ std::optional<uint64_t> DecodeNumber(std::string_view value);
 
 JournalChain FirstChain(std::string_view session);
 JournalChain NextChain(const JournalChain& previous, uint64_t seq, uint8_t type, std::string_view payload);
-/// XXH3-64 of `a` followed by `b`.
+/// XXH3-64 of the concatenation of `a` and `b`.
 uint64_t Checksum(std::string_view a, std::string_view b);
 
 }  // namespace ringside::journal_format

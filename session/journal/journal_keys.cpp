@@ -7,7 +7,7 @@ namespace {
 
 namespace format = journal_format;
 
-// The names under which things are sealed: a kind, then what else must be right. No name begins another.
+// Names (associated data) under which values are sealed: a kind and the row's identity. No name is a prefix of another.
 std::string KeyName(std::string_view session) { return std::string("key ").append(session); }
 std::string SummaryName(std::string_view session) { return std::string("summary ").append(session); }
 std::string RecordName(std::string_view session, uint64_t seq, uint8_t type) {

@@ -1,6 +1,7 @@
-// The keys of an encrypted journal, and what is sealed with them: one master key, given by the operator and stored
-// nowhere, and a data key for each session, stored sealed with the master key. Without a master key everything stays as
-// it is. Owned by a Journal; const, any thread. What is stored where is described in session/journal/journal_format.h.
+// Keys of an encrypted journal: one master key, given by the operator and never stored, and a data key per session,
+// stored sealed with the master key. Without a master key values are stored unencrypted. The stored rows are described
+// in session/journal/journal_format.h. Owned by a Journal; const.
+// THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -14,30 +15,33 @@
 
 namespace ringside {
 
-/// A session's key; nullopt in a log that is not encrypted.
+/// A session's key; nullopt in an unencrypted log.
 using DataKey = std::optional<SealKey>;
 
 class JournalKeys {
  public:
   explicit JournalKeys(const std::optional<SealKey>& master) : master_(master) {}
 
-  /// The row that proves the master key, for a new log; nullopt if there is none.
+  /// For a new log: the row that later verifies the master key; nullopt without one.
   std::optional<RowChange> CheckRow() const;
-  /// kMismatch: the log is encrypted and there is no key, or another one; or it is not, and there is a key.
+  /// ERRORS: kMismatch if the log is encrypted and the key is missing or wrong, or if it is not encrypted and there is
+  /// a key.
   Status Check(JournalCursor& cursor) const;
 
-  /// A new session's key; where there is one, `rows` gets its row.
+  /// Creates a new session's key and adds its row to `rows`, if the log is encrypted.
   DataKey Make(std::string_view session, std::vector<RowChange>& rows) const;
-  /// An existing session's key. kCorruption: it is gone or damaged.
+  /// Reads an existing session's key.
+  /// ERRORS: kCorruption if it is missing or damaged.
   Result<DataKey> Find(JournalCursor& cursor, std::string_view session) const;
-  /// The key in a row's value.
+  /// Unseals the key in a row's value.
   Result<DataKey> Unwrap(std::string_view session, std::string_view value) const;
 
  private:
   const std::optional<SealKey> master_;
 };
 
-/// What is stored for a record's payload or a summary, and back: kCorruption if it is not of this session and place.
+/// Seals and unseals a record's payload or a summary.
+/// ERRORS: kCorruption if the bytes belong to another session or record.
 std::string StorePayload(const DataKey& key, std::string_view session, uint64_t seq, uint8_t type,
                          std::string_view payload);
 Result<std::string> LoadPayload(const DataKey& key, std::string_view session, uint64_t seq, uint8_t type,

@@ -25,7 +25,7 @@ void JournalLine::Add(std::vector<JournalOperation> operations) {
 
 std::vector<JournalOperation> JournalLine::Take() {
   std::vector<JournalOperation> taken;
-  // Large ones pass no small one that came before them: it may be of the same session.
+  // A large operation does not overtake an earlier small one, which may be of the same session.
   const auto passes = [this] { return !small_.empty() && large_.front().number > small_.front().number; };
   const bool large = !large_.empty() && (small_.empty() || (large_is_next_ && !passes()));
   large_is_next_ = !large && !large_.empty();

@@ -1,6 +1,7 @@
-// What waits for the journal's thread, in the order in which it is written. Small entries, as the tokens of running
-// turns are, do not wait for large ones of other sessions: the next write takes either small ones, up to a bound, or a
-// piece of the large ones, in turns. Each session keeps its own order. Owned by the Journal; its thread only.
+// Queue of operations for the journal's thread. Small entries, such as the tokens of running turns, do not wait for
+// large ones of other sessions: writes alternate between small ones, up to a bound, and a part of the large ones. The
+// order within each session is kept. Owned by the Journal.
+// THREAD: the journal's.
 #pragma once
 
 #include <cstdint>
@@ -14,34 +15,35 @@
 namespace ringside {
 
 struct JournalOperation {
-  enum class Kind { kAppend, kErase, kNote, kFlush };  // kNote: of the uptime, nothing else
+  enum class Kind { kAppend, kErase, kNote, kFlush };  // kNote: records the uptime only
   Kind kind = Kind::kAppend;
   JournalEntry entry;
   JournalDone done;
   size_t bytes = 0;
-  uint64_t number = 0;  // by acceptance, given by the line
-  // What the journal's thread makes of it:
+  uint64_t number = 0;  // order of acceptance, assigned by the queue
+  // Set by the journal's thread:
   Status status;
   JournalPosition last;
 };
 
 class JournalLine {
  public:
-  static constexpr size_t kLargeBytes = 64 << 10;  // more makes a large operation
-  static constexpr size_t kWriteBytes = 1 << 20;   // a write takes no further operation when it has so many
+  static constexpr size_t kLargeBytes = 64 << 10;  // larger operations count as large
+  static constexpr size_t kWriteBytes = 1 << 20;   // limit after which a write takes no further operation
 
-  /// In the order of their acceptance.
+  /// Adds operations in order of acceptance.
   void Add(std::vector<JournalOperation> operations);
   bool empty() const { return small_.empty() && large_.empty() && flushes_.empty(); }
-  /// More is to be added before the next Take: whatever is small enough to be written at once.
+  /// True if more operations should be added before the next Take, because no small one is queued.
   bool wants_more() const { return small_.empty(); }
-  /// What the next write takes, in the order in which it is to be written and told; at least one operation. A flush
-  /// comes when nothing that was accepted before it is left.
+  /// Returns the operations of the next write, at least one, in the order to write and report them. A flush is returned
+  /// after everything accepted before it.
   std::vector<JournalOperation> Take();
 
  private:
   std::deque<JournalOperation> small_, large_, flushes_;
-  std::unordered_map<std::string, size_t> sessions_in_large_;  // what comes after waits there, too
+  // number of queued large operations per session; later small ones of the session wait behind them
+  std::unordered_map<std::string, size_t> sessions_in_large_;
   bool large_is_next_ = false;
   uint64_t last_number_ = 0;
 };

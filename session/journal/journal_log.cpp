@@ -34,7 +34,7 @@
 namespace ringside {
 namespace {
 
-/// What RocksDB says while opening. A missing file is damage here: we never open what we have not made.
+/// Converts RocksDB's status of an open. A missing file is damage here, because only existing logs are opened.
 Status OpenStatus(const rocksdb::Status& status) {
   const std::string text = "journal: " + status.ToString();
   if (status.ok()) return Status::Ok();
@@ -52,7 +52,7 @@ Status RunStatus(const rocksdb::Status& status) {
 
 Status SystemError(const std::string& what) { return IoError("journal: " + what + ": " + std::strerror(errno)); }
 
-/// A file descriptor that closes itself.
+/// A file descriptor with RAII.
 class File {
  public:
   explicit File(int fd = -1) : fd_(fd) {}
@@ -88,9 +88,9 @@ Result<File> LockFolder(const std::string& path) {
   return SystemError("lock of " + name);
 }
 
-/// How far the log is known to reach: RocksDB's sequence number after the last acknowledged batch, written behind each
-/// sync into a file of its own. RocksDB takes a synced log whose end was cut off for a sound one; this tells. Written
-/// after the sync it never runs ahead of the log, so it needs no sync itself: at worst it says less than is there.
+/// Last known end of the log: RocksDB's sequence number after the last acknowledged batch, written after each sync to a
+/// separate file. RocksDB accepts a log whose synced end was cut off; this file detects that. It is written after the
+/// sync, so it is never ahead of the log and needs no sync itself.
 class Tip {
  public:
   static Result<Tip> Open(const std::string& path) {
@@ -100,7 +100,7 @@ class Tip {
     return Tip(std::move(file));
   }
 
-  /// nullopt: nothing is known (a new or damaged file).
+  /// nullopt: unknown (a new or damaged file).
   std::optional<uint64_t> Read() const {
     char bytes[kBytes];
     if (pread(file_.fd(), bytes, kBytes, 0) != kBytes) return std::nullopt;
@@ -108,7 +108,7 @@ class Tip {
     if (journal_format::DecodeNumber(all.substr(8)) != journal_format::Checksum(kName, all.substr(0, 8))) return {};
     return journal_format::DecodeNumber(all.substr(0, 8));
   }
-  /// A failure is no failure of the commit: less is known, that is all.
+  /// Errors are ignored: the commit is valid, only the recorded end is older.
   void Write(uint64_t sequence) const {
     std::string bytes = journal_format::EncodeNumber(sequence);
     bytes += journal_format::EncodeNumber(journal_format::Checksum(kName, bytes));
@@ -122,12 +122,12 @@ class Tip {
   File file_;
 };
 
-/// The number of a batch's first change: its first 8 bytes, little-endian.
+/// Sequence number of a batch's first change: its first 8 bytes, little-endian.
 std::optional<uint64_t> FirstChange(const rocksdb::WriteBatch& batch) {
   return journal_format::DecodeNumber(std::string_view(batch.Data()).substr(0, 8));
 }
 
-/// Refuses a log with a hole: batches carry consecutive numbers, across log files too.
+/// Rejects a log with a gap: batches have consecutive sequence numbers, even across log files.
 class ContinuityCheck final : public rocksdb::WalFilter {
  public:
   WalProcessingOption LogRecordFound(unsigned long long, const std::string&, const rocksdb::WriteBatch& batch,
@@ -143,7 +143,7 @@ class ContinuityCheck final : public rocksdb::WalFilter {
   std::optional<uint64_t> next_;
 };
 
-/// Reads no further than to the first batch in the log files.
+/// Stops at the first batch in the log files.
 class FirstBatch final : public rocksdb::WalFilter {
  public:
   WalProcessingOption LogRecordFound(unsigned long long, const std::string&, const rocksdb::WriteBatch& batch,
@@ -158,17 +158,17 @@ class FirstBatch final : public rocksdb::WalFilter {
   std::optional<uint64_t> number_;
 };
 
-// Left at their defaults on purpose, because RocksDB 7.8 loses or invents data with them: manual_wal_flush,
+// Deliberately left at their defaults, because RocksDB 7.8 loses or duplicates data with them: manual_wal_flush,
 // wal_compression, track_and_verify_wals_in_manifest, recycle_log_file_num, WAL_ttl_seconds.
-/// RocksDB's own log file stands on the same disk: where that is full, a second failed write to it aborts the process.
+/// Disables RocksDB's own log file: on a full disk its second failed write would abort the process.
 class NoDatabaseLog final : public rocksdb::Logger {
  public:
   using rocksdb::Logger::Logv;
   void Logv(const char* /*format*/, va_list /*arguments*/) override {}
 };
 
-/// A block that fails its checksum concerns the sessions with rows in it, and whoever reads them is told. RocksDB takes
-/// no more writes when a compaction meets one; so it is told that nothing happened, and compacts no more.
+/// A block with a bad checksum affects only the sessions with rows in it, and their readers get an error. RocksDB would
+/// refuse all writes after a compaction finds one, so the error is suppressed and compactions stop.
 class DamagedTables final : public rocksdb::EventListener {
  public:
   void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) override {
@@ -176,7 +176,8 @@ class DamagedTables final : public rocksdb::EventListener {
     if (!found_.exchange(true)) LogError("journal: {}; until the next start tables are not merged", error->ToString());
     *error = rocksdb::Status::OK();
   }
-  /// Ends the attempts, which would go on once a second. Not from a listener: it waits for the database.
+  /// Stops compactions, which would otherwise be retried every second. Waits for the database, so it must not be called
+  /// from a listener.
   void StopCompactions(rocksdb::DB& db) {
     if (!found_ || std::exchange(stopped_, true)) return;
     db.SetOptions({{"disable_auto_compactions", "true"}}).PermitUncheckedError();
@@ -190,7 +191,7 @@ class DamagedTables final : public rocksdb::EventListener {
 rocksdb::Options MakeOptions(rocksdb::Env* env) {
   rocksdb::Options options;
   if (env != nullptr) options.env = env;
-  // The default, kPointInTimeRecovery, silently drops every synced record behind a damaged one.
+  // The default, kPointInTimeRecovery, silently drops every synced record after a damaged one.
   options.wal_recovery_mode = rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords;
   options.paranoid_checks = true;
   options.paranoid_file_checks = true;
@@ -198,7 +199,7 @@ rocksdb::Options MakeOptions(rocksdb::Env* env) {
   options.compression = rocksdb::kNoCompression;
   options.write_buffer_size = size_t{16} << 20;
   options.max_background_jobs = 2;
-  options.max_open_files = ShareOfOpenFiles(8, 64, 256);  // the rest is for sockets and stored caches
+  options.max_open_files = ShareOfOpenFiles(8, 64, 256);  // the rest is for sockets and the disk cache
   options.info_log = std::make_shared<NoDatabaseLog>();
   options.max_log_file_size = size_t{1} << 20;
   options.stats_dump_period_sec = 0;
@@ -245,9 +246,9 @@ Result<std::unique_ptr<rocksdb::DB>> OpenDatabase(const rocksdb::Options& option
   return std::unique_ptr<rocksdb::DB>(db);
 }
 
-/// Looks whether the tables reach up to the log files, without changing anything. RocksDB takes a manifest that has
-/// lost its end for a sound one, and does not know of the tables it named there; the log files with their rows are
-/// deleted by then, and so would be the tables. `known` is how far everything reached.
+/// Checks, read-only, that the tables reach up to the log files. RocksDB accepts a manifest whose end is lost and then
+/// ignores the tables named there; the log files with their rows are already deleted, and it would delete the tables as
+/// well. `known`: recorded end.
 Status CheckTables(rocksdb::Options options, const std::string& name, std::optional<uint64_t> known) {
   FirstBatch first;
   options.wal_filter = &first;
@@ -265,8 +266,8 @@ Status CheckTables(rocksdb::Options options, const std::string& name, std::optio
                                 name, reached, *next));
 }
 
-/// Makes `<path>/log` beside its place and moves it there when it is whole: RocksDB would take the remains of a log
-/// whose CURRENT file is gone for none at all, and make an empty one over them.
+/// Creates `<path>/log` under a temporary name and renames it when complete: RocksDB would treat a log without its
+/// CURRENT file as missing and create an empty one over it.
 Status CreateLog(const JournalOptions& options, const std::vector<RowChange>& initial) {
   rocksdb::Options settings = MakeOptions(options.env);
   const std::string draft = options.path + "/log.new", name = options.path + "/log";
@@ -306,13 +307,13 @@ class JournalLog::Impl {
   Impl(File lock, Tip tip) : lock(std::move(lock)), tip(std::move(tip)) {}
 
   std::string path;
-  File lock;  // until the database is closed
+  File lock;  // held until the database is closed
   Tip tip;
   ContinuityCheck continuity;
   const std::shared_ptr<DamagedTables> damaged_tables = std::make_shared<DamagedTables>();
   rocksdb::Env* env = nullptr;
   std::unique_ptr<rocksdb::DB> db;
-  std::optional<StorePlace> place;  // always, once Open has returned
+  std::optional<StorePlace> place;  // set once Open has returned
 };
 
 Result<std::unique_ptr<JournalLog>> JournalLog::Open(const JournalOptions& options,
@@ -409,7 +410,7 @@ Status JournalLog::Rewrite(const std::vector<std::pair<std::string, std::string>
 
 Status JournalLog::Backup(const std::string& folder) const {
   ASSIGN_OR_RETURN(const Tip tip, Tip::Open(folder));
-  // Before the copy is made: it may hold more, and is told to be damaged if it holds less.
+  // Before the copy is made: a copy may contain more than its tip states, but less is reported as damage.
   tip.Write(impl_->db->GetLatestSequenceNumber());
   rocksdb::Checkpoint* made = nullptr;
   RETURN_IF_ERROR(RunStatus(rocksdb::Checkpoint::Create(impl_->db.get(), &made)));

@@ -1,6 +1,6 @@
-// The journal's rows on disk: a RocksDB instance in `<path>/log`, opened and written so that an acknowledged write is
-// never lost in silence. Owned by a Journal. Commit comes from the journal's thread only; cursors and Purge from any.
-// The one file of this layer that knows RocksDB is journal_log.cpp.
+// The journal's rows on disk: a RocksDB instance in `<path>/log`, opened and written such that no acknowledged write is
+// lost silently. Only journal_log.cpp of this layer uses RocksDB. Owned by a Journal.
+// THREAD: Commit: the journal's; cursors and Purge: any.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +19,17 @@ struct RowChange {
   enum class Kind { kPut, kDelete, kDeleteRange };
   Kind kind;
   std::string key;
-  std::string value;  // kPut: the value; kDeleteRange: the first key that stays
+  std::string value;  // kPut: the value; kDeleteRange: the end of the range, exclusive
 };
 
-/// Walks the rows in order of key, as they were when it was made.
+/// Iterates over the rows in key order, in a snapshot.
 class JournalCursor {
  public:
   JournalCursor(JournalCursor&&) noexcept;
   ~JournalCursor();
 
   void Seek(std::string_view key);
-  /// False at the end, and after an error: see status().
+  /// False at the end and after an error; see status().
   bool Valid() const;
   void Next();
   std::string_view key() const;
@@ -45,25 +45,25 @@ class JournalCursor {
 
 class JournalLog {
  public:
-  /// Errors as Journal::Open, but for the schema, which is the caller's to check. Where no log is, one is made with the
-  /// `initial` rows: a log that exists has them, whatever crashed.
+  /// Opens the log, or creates one with the `initial` rows, which every existing log has.
+  /// ERRORS: as Journal::Open, except the schema, which the caller checks.
   static Result<std::unique_ptr<JournalLog>> Open(const JournalOptions& options, const std::vector<RowChange>& initial);
   ~JournalLog();
   JournalLog(const JournalLog&) = delete;
   JournalLog& operator=(const JournalLog&) = delete;
 
-  /// Writes the changes as one, synced. After a failure nothing may be committed any more.
+  /// Writes the changes atomically and syncs. After an error nothing may be committed any more.
   Status Commit(const std::vector<RowChange>& changes);
-  /// Whether Open's path still leads to the files that Commit writes: kIo = no longer; kUnavailable = the folder cannot
-  /// be written now.
+  /// Checks that Open's path still leads to the files that Commit writes.
+  /// ERRORS: kIo if not; kUnavailable if the folder is not writable now.
   Status CheckPlace() const;
   JournalCursor Cursor() const;
-  /// Free bytes on the disk; a large number if that is unknown.
+  /// Free bytes on the disk; a large number if unknown.
   int64_t FreeBytes() const;
-  /// Moves everything in memory to files, rewrites the files with keys in these ranges, starts a new log file.
+  /// Flushes the memory tables, rewrites the files with keys in these ranges and starts a new log file.
   Status Rewrite(const std::vector<std::pair<std::string, std::string>>& ranges);
-  /// A copy of the log and of its tip in `folder`: what was committed before the call, and what belongs to it of what
-  /// is committed meanwhile.
+  /// Copies the log and its tip to `folder`: everything committed before the call, and dependent parts of later
+  /// commits.
   Status Backup(const std::string& folder) const;
 
  private:

@@ -12,7 +12,7 @@ namespace {
 
 namespace format = journal_format;
 
-// What follows the id in the key of a head, a summary, a data key.
+// Suffixes after the id in the keys of a head, a summary and a data key.
 constexpr std::string_view kHeadRest("\0", 1), kSummaryRest("\1", 1), kDataKeyRest("\2", 1);
 
 bool Exists(std::string_view session) { return !session.empty() && session.size() <= kMaxJournalSessionBytes; }
@@ -21,9 +21,9 @@ bool In(const JournalCursor& cursor, std::string_view prefix) {
   return cursor.Valid() && cursor.key().starts_with(prefix);
 }
 
-// What is found damaged of a session is told as kCorruption with a few words; Noted makes of it what callers are told.
+// Damage is passed as kCorruption with a short description; Noted converts it for callers.
 
-/// RocksDB's words name files: they are for the log only.
+/// RocksDB's message names files: it is logged, not returned.
 Status StatusOf(const JournalCursor& cursor) {
   const Status status = cursor.status();
   if (status.ok()) return status;
@@ -32,7 +32,7 @@ Status StatusOf(const JournalCursor& cursor) {
   return {status.code(), "The disk has failed: what is stored cannot be read.", "", "storage_failed"};
 }
 
-/// Reads a session's head through `cursor`: kNotFound, kCorruption.
+/// ERRORS: kNotFound, kCorruption.
 Result<format::Head> ReadHead(JournalCursor& cursor, std::string_view session) {
   const std::string key = format::HeadKey(session);
   cursor.Seek(key);
@@ -43,7 +43,7 @@ Result<format::Head> ReadHead(JournalCursor& cursor, std::string_view session) {
   return *head;
 }
 
-/// Walks a session's records up to its head, checks number and chain of each, and calls `visit`.
+/// Visits a session's records up to its head, checking the number and chain of each.
 template <class Visit>
 Status WalkRecords(JournalCursor& cursor, std::string_view session, const JournalPosition& last, const Visit& visit) {
   JournalChain chain = format::FirstChain(session);
@@ -62,7 +62,7 @@ Status WalkRecords(JournalCursor& cursor, std::string_view session, const Journa
     visit(*record);
   }
   const bool whole = seq == last.seq && chain == last.chain;
-  if (whole) return Status::Ok();  // a block behind its last record that cannot be read is not its own
+  if (whole) return Status::Ok();  // an unreadable block after the last record is not the session's
   RETURN_IF_ERROR(StatusOf(cursor));
   if (seq != last.seq) return Corruption(fmt::format("it has {} records, its head says {}", seq, last.seq));
   return Corruption("its head is not of these records");
@@ -84,7 +84,7 @@ std::optional<std::string> JournalReader::DamageOf(const std::string& session) c
 
 void JournalReader::MarkDamaged(const std::string& session, std::string_view what) const {
   std::lock_guard lock(mutex_);
-  // It may have been erased while it was read. Looked up under the lock, which Forget then waits for.
+  // It may have been erased while it was read. Checked under the lock, for which Forget then waits.
   JournalCursor cursor = log_.Cursor();
   if (ReadHead(cursor, session).status().code() == StatusCode::kNotFound) return;
   if (damaged_.emplace(session, what).second) LogError("session {} is damaged: {}", session, what);
@@ -183,7 +183,7 @@ Result<JournalChain> JournalReader::ChainAt(const std::string& session, uint64_t
   if (seq > last.seq) return NotFound(fmt::format("journal: session {} has no record {}", session, seq));
   JournalChain before = format::FirstChain(session);
   JournalCursor cursor = log_.Cursor();
-  // The record's own chain is only believed if it follows from the one before.
+  // The record's stored chain is valid only if it follows from the previous one.
   for (uint64_t at = seq > 1 ? seq - 1 : 1; at <= seq; ++at) {
     const std::string key = format::RecordKey(session, at);
     cursor.Seek(key);
@@ -215,7 +215,8 @@ Status JournalReader::ForEachHead(const std::function<void(const JournalHead&)>&
     } else if (!rows.sound || !summary.ok()) {
       MarkDamaged(rows.session, "its summary is damaged");
     }
-    const std::string damage = DamageOf(rows.session).value_or("");  // a head's is known since the journal was opened
+    // damaged heads are known since the journal was opened
+    const std::string damage = DamageOf(rows.session).value_or("");
     const bool readable = rows.sound && summary.ok();
     visit({rows.session, rows.head ? rows.head->last : JournalPosition{}, readable ? *summary : "", damage});
   };
@@ -243,7 +244,7 @@ Status JournalReader::ForEachHead(const std::function<void(const JournalHead&)>&
 }
 
 Result<std::vector<std::string>> JournalReader::Verify(const std::function<bool(const format::Head&)>& wanted) const {
-  JournalCursor cursor = log_.Cursor();  // one for both passes: the records as of the heads' moment
+  JournalCursor cursor = log_.Cursor();  // one cursor for both passes, so that records match the heads
   std::vector<std::pair<std::string, std::optional<format::Head>>> heads;
   for (cursor.Seek({&format::kHeads, 1}); In(cursor, {&format::kHeads, 1}); cursor.Next()) {
     const auto key = format::ParseSessionKey(cursor.key());

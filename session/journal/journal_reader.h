@@ -1,6 +1,6 @@
-// What can be asked of a journal's rows, each chain and each seal checked on the way; and which sessions have been
-// found damaged so far. Owned by a Journal; any thread, every call blocks on the disk. The calls are described in
-// session/journal/journal.h.
+// Reads the journal's rows, verifying every chain and seal, and keeps the list of sessions found damaged. The calls are
+// described in session/journal/journal.h. Owned by a Journal.
+// THREAD: any; every call blocks on the disk.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@
 
 namespace ringside {
 
-/// kNotFound.
+/// ERRORS: kNotFound.
 Status NoSession(std::string_view session);
 
 class JournalReader {
@@ -26,29 +26,29 @@ class JournalReader {
   Result<JournalSummary> Summary(const std::string& session) const;
   Result<JournalPosition> Last(const std::string& session) const;
   Result<JournalChain> ChainAt(const std::string& session, uint64_t seq) const;
-  /// kNotFound, kCorruption.
+  /// ERRORS: kNotFound, kCorruption.
   Result<DataKey> Key(const std::string& session) const;
   Status ForEachHead(const std::function<void(const JournalHead&)>& visit) const;
-  /// Of the sessions with a damaged head or one that is `wanted`.
+  /// Verifies sessions whose head is damaged or `wanted`.
   Result<std::vector<std::string>> Verify(const std::function<bool(const journal_format::Head&)>& wanted) const;
 
   std::optional<std::string> DamageOf(const std::string& session) const;
-  /// Nothing happens where there is no such session any more. Logs what is new.
+  /// Does nothing if the session no longer exists. Logs new damage.
   void MarkDamaged(const std::string& session, std::string_view what) const;
-  /// For a session that is erased: once its rows are gone.
+  /// To be called after an erased session's rows are gone.
   void Forget(const std::string& session) const;
   int64_t damaged() const;
 
  private:
   Result<DataKey> FindKey(JournalCursor& cursor, const std::string& session) const;
   Result<JournalSummary> ReadSummary(JournalCursor& cursor, const std::string& session, DataKey* key) const;
-  /// Marks the session if the status is that of a damaged one.
+  /// Marks the session if the status reports damage.
   Status Noted(const std::string& session, Status status) const;
 
   const JournalLog& log_;
   const JournalKeys& keys_;
   mutable std::mutex mutex_;
-  mutable std::unordered_map<std::string, std::string> damaged_;  // and what is
+  mutable std::unordered_map<std::string, std::string> damaged_;  // description of the damage by session
 };
 
 }  // namespace ringside

@@ -1,6 +1,7 @@
-// The files of a store as they were when it was opened. Writes to an open file succeed after its folder was deleted or
-// moved, and nothing finds them again; so the journal compares the paths with the open files before it acknowledges
-// anything. Owned by the JournalLog; any thread.
+// Identities of a store's files when it was opened. Writes to an open file succeed even after its folder was deleted or
+// moved, and are lost; so the journal compares the paths with the open files before each acknowledgement. Owned by the
+// JournalLog.
+// THREAD: any.
 #pragma once
 
 #include <sys/types.h>
@@ -16,7 +17,7 @@ class StorePlace {
  public:
   /// Records the files and folders at `paths`. ERRORS: kIo if a path does not exist.
   static Result<StorePlace> Of(std::vector<std::string> paths);
-  /// ERRORS: kIo if a path leads nowhere or to another file; kUnavailable if a folder is not writable now.
+  /// ERRORS: kIo if a path is missing or leads to another file; kUnavailable if a folder is not writable now.
   Status Check() const;
 
  private:

@@ -5,7 +5,7 @@ namespace ringside {
 DeferredWork::DeferredWork()
     : thread_([this] {
         for (bool open = true; open;) {
-          open = !queue_.closed();  // read before Drain: what was pushed before the close is still run
+          open = !queue_.closed();  // read before Drain, so that work pushed before the close still runs
           for (const std::function<void()>& work : queue_.Drain(true)) work();
         }
       }) {}

@@ -1,5 +1,6 @@
-// A thread that runs small pieces of work one after another: what an event leads to but must not be done where the
-// event arrives. Owned by the SessionTable; any thread may post.
+// A thread that runs small tasks in order: follow-up work that must not run where its event arrives. Owned by the
+// SessionTable.
+// THREAD: any may post.
 #pragma once
 
 #include <functional>
@@ -12,13 +13,13 @@ namespace ringside {
 class DeferredWork {
  public:
   DeferredWork();
-  /// Runs what is queued, then joins.
+  /// Runs the queued tasks, then joins.
   ~DeferredWork();
-  /// Queues `work`. Callers bound their own number of outstanding pieces.
+  /// Queues `work`. Callers bound the number of their outstanding tasks.
   void Post(std::function<void()> work) { queue_.PushUrgent(std::move(work)); }
 
  private:
-  BoundedQueue<std::function<void()>> queue_{1};  // PushUrgent is not held to a capacity
+  BoundedQueue<std::function<void()>> queue_{1};  // PushUrgent ignores the capacity
   std::thread thread_;
 };
 

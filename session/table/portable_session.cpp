@@ -47,12 +47,12 @@ bool IsMetadata(const Metadata& metadata) {
   return metadata.size() <= static_cast<size_t>(limits::kMaxMetadataEntries);
 }
 
-/// More than this server has is clamped, and kept for one that has it.
+/// Values above this server's limits are clamped, and kept for a server that allows them.
 bool IsWindow(const WindowOverrides& window) {
   return window.memory_len.value_or(1) >= 1 && window.session_len.value_or(1) >= 1;
 }
 
-/// As requests and answers make them. An answer may be longer than a request.
+/// Checks the limits of requests and answers; an answer may be longer than a request.
 bool AreItems(const std::vector<Item>& items) {
   std::unordered_set<std::string_view> ids;
   for (const Item& item : items) {

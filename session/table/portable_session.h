@@ -1,12 +1,10 @@
-// A conversation on its way from one server to another, as bytes: what `export` gives and `import` takes. Whoever sends
-// such bytes may have made them himself, so reading them holds them to every limit of the ordinary requests before
-// there is memory for what they claim to hold. Pure functions; any thread.
-//
-//   "ringside session 2\n", string created, string timeline, check u64, seal 32 bytes
-//
-// The strings are the payloads of a "created" and a "timeline" record (session/records.h), each behind its length. The
-// check is XXH3-64 of everything before it and finds damage; the seal is HMAC-SHA256 of everything before it under the
-// server's export key and says who made the bytes.
+// Portable form of a conversation, as bytes: written by `export`, read by `import`. The bytes are untrusted: decoding
+// enforces every limit of ordinary requests before it allocates memory for the claimed contents. Pure functions.
+// THREAD: any.
+// Format: "ringside session 2\n", string created, string timeline, check u64, seal 32 bytes The strings are the
+// payloads of a "created" and a "timeline" record (session/records.h), each after its length. The check is XXH3-64 of
+// everything before it and detects damage; the seal is HMAC-SHA256 of everything before it under the server's export
+// key and authenticates the origin.
 #pragma once
 
 #include <string>
@@ -21,18 +19,19 @@ std::string EncodePortable(const SealKey& key, const CreatedRecord& created, con
 
 struct PortableSession {
   CreatedRecord created;
-  TimelinePatch timeline;  // of an empty one; Timeline::Apply judges ids and ranges
+  TimelinePatch timeline;  // relative to an empty timeline; Timeline::Apply checks ids and ranges
 };
-/// What a server takes in.
+/// What a server accepts.
 struct ImportRules {
-  const SealKey& key;           // of its own exports
-  bool accept_foreign = false;  // others' too
-  const std::string& codec;     // whose token ids it uses
-  int64_t max_tokens = 0;       // of conversations in these; others' ids are only good for being forgotten, but have a
-                                // limit, too (kMaxForeignTokens): whoever sends them says whose they are
+  const SealKey& key;           // key of its own exports
+  bool accept_foreign = false;  // accept other servers' exports
+  const std::string& codec;     // codec of its token ids
+  // limit for conversations with those ids; ids of other codecs are discarded, but bounded
+  int64_t max_tokens = 0;
+  // as well (kMaxForeignTokens), because the sender names the codec
 };
-/// kInvalidArgument, param "body", naming what is wrong: no export, damaged, sealed with another key (foreign_export),
-/// or beyond a limit of the ordinary requests (items, their ids, metadata, lengths of texts, UTF-8).
+/// ERRORS: kInvalidArgument, param "body", naming the fault: not an export, damaged, sealed with another key
+/// (foreign_export), or above a limit of ordinary requests (items, their ids, metadata, lengths of texts, UTF-8).
 Result<PortableSession> DecodePortable(std::string_view bytes, const ImportRules& rules);
 
 }  // namespace ringside

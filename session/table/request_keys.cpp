@@ -28,7 +28,7 @@ std::string RequestKeys::Add(const std::string& key, TurnSpec::Sending sending, 
   Known added{response, sending == TurnSpec::Sending::kAgain, ++last_};
   const auto [at, fresh] = known_.try_emplace(key, added);
   if (fresh) return response;
-  // Two that are sent for the first time are two, however alike they are; a repetition that overtook this one is not.
+  // Two first transmissions are two requests, however alike; a retry that overtook this one is the same request.
   const bool overtaken = at->second.sent_again && at->second.added > asked;
   if (sending == TurnSpec::Sending::kFirst && !overtaken) at->second = std::move(added);
   return at->second.response;

@@ -1,4 +1,5 @@
-// Which response a repeated request leads to, by the request's key. Owned by the session table, under its mutex.
+// Maps request keys to responses, so that a repeated request finds its response. Owned by the session table, used under
+// its mutex.
 #pragma once
 
 #include <cstdint>
@@ -12,28 +13,28 @@ namespace ringside {
 
 class RequestKeys {
  public:
-  /// A request of this key has come; returns when, for Add. One that is sent for the first time takes the key away from
-  /// the response of an earlier one that merely asked the same, for good: whatever repetition comes next is its own.
+  /// Notes the arrival of a request; returns its time for Add. A first transmission permanently detaches the key from
+  /// an earlier request with the same content: later retries belong to the new one.
   uint64_t Asked(const std::string& key, TurnSpec::Sending sending, double now_s);
   /// "" = none.
   std::string Find(const std::string& key) const;
-  /// The response that the key stands for: `response`, or that of the same request where it was begun meanwhile.
+  /// Registers `response` under the key; returns it, or the response of the same request if that was started meanwhile.
   std::string Add(const std::string& key, TurnSpec::Sending sending, uint64_t asked, const std::string& response);
-  /// A response that was stored. Of those with one key the last one told counts, if it was not asked for before the
-  /// request that was sent last.
+  /// Restores a stored response. Among those with one key the last loaded counts, unless it was requested before the
+  /// latest first transmission.
   void Load(const std::string& key, const std::string& response, double created_s);
-  /// The response is forgotten.
+  /// Removes a dropped response.
   void Remove(const std::string& key, const std::string& response);
 
  private:
   struct Known {
     std::string response;
-    bool sent_again = false;  // it was begun by a repetition
+    bool sent_again = false;  // started by a retry
     uint64_t added = 0;
   };
   std::unordered_map<std::string, Known> known_;
-  uint64_t last_ = 0;  // what has happened is numbered
-  // When requests were last sent for the first time; beyond a number the oldest are forgotten.
+  uint64_t last_ = 0;  // logical clock of arrivals
+  // Times of the latest first transmissions; above a limit the oldest are dropped.
   std::unordered_map<std::string, double> first_sent_s_;
   std::deque<std::string> first_sent_order_;
 };

@@ -12,7 +12,7 @@
 namespace ringside {
 namespace {
 
-/// Two templates are one if they make the same of these messages.
+/// Two templates are equal if they render these messages equally.
 std::string NameTemplate(const ChatTemplate& chat) {
   if (chat.renders_anew()) return HashedId("", chat.source());
   const std::vector<ChatMessage> talk = {{ChatRole::kSystem, " system "},
@@ -33,7 +33,7 @@ std::string NameTemplate(const ChatTemplate& chat) {
   return HashedId("", all);
 }
 
-/// Names what makes ids of text: the vocabulary, with the family of templates, and the template.
+/// Names the codec: the vocabulary with the template's family, and the template.
 std::string NameCodec(const Tokenizer& tokenizer, const ChatTemplate& chat) {
   std::string all = chat.name();
   for (TokenId id = 0; id < tokenizer.vocab_size(); ++id) {
@@ -129,7 +129,7 @@ SessionInfo SessionTable::State::InfoOf(const Session& session) const {
   return info;
 }
 
-// Of one that is not in memory by its summary, without reading it, if that is up to date.
+// Describes an unloaded session from its summary, without reading it, if the summary is current.
 Result<SessionInfo> SessionTable::State::ListEntry(const std::string& key, const std::string& owner) {
   std::shared_ptr<Session> session;
   {

@@ -1,4 +1,4 @@
-// What an operator does with single sessions: take one out, bring one in, look whether one is whole.
+// Administration of single sessions: export, import, verification.
 #include "base/worker_pool.h"
 #include "session/ids.h"
 #include "session/table/portable_session.h"
@@ -19,7 +19,7 @@ Result<std::string> SessionTable::ExportSession(const Caller& caller, const std:
                           {timeline.PatchFrom(Timeline()), false});
   };
   Result<std::string> bytes = std::string();
-  RETURN_IF_ERROR(RunLongWork([&] { bytes = encode(); }));  // a small request for tens of MB
+  RETURN_IF_ERROR(RunLongWork([&] { bytes = encode(); }));  // exports can have tens of MB
   return bytes;
 }
 
@@ -36,7 +36,7 @@ Result<SessionInfo> SessionTable::ImportSession(const Caller& caller, std::strin
   if (!ours) timeline.ForgetTokens();
   auto session = std::make_shared<Session>(state_->context, MakeId("conv_"), caller.principal,
                                            std::move(in.created.metadata), in.created.window);
-  session->Adopt(std::move(timeline), 0, {});  // there is no cache
+  session->Adopt(std::move(timeline), 0, {});  // no cache
   RETURN_IF_ERROR(state_->AddSession(session));
   return state_->InfoOf(*session);
 }
@@ -68,7 +68,7 @@ Status SessionTable::CheckStored(const std::stop_token& stop) {
   for (const std::string& key : keys) {
     if (stop.stop_requested()) return {StatusCode::kCancelled, "the check of what is stored was stopped"};
     const Status checked = state_->CheckStored(key).status();
-    if (checked.code() == StatusCode::kIo) return checked;  // not found: deleted meanwhile; damaged: known from now on
+    if (checked.code() == StatusCode::kIo) return checked;  // not found: deleted meanwhile; damaged: marked from now on
   }
   return Status::Ok();
 }

@@ -1,5 +1,5 @@
-// The table's stateless requests: each carries its whole history, and goes on with, or forks, the timeline of the same
-// owner that shares most of it.
+// Stateless requests: each carries its whole history and continues, or forks, the owner's timeline with the longest
+// common prefix.
 #include <algorithm>
 #include <limits>
 
@@ -14,11 +14,11 @@
 namespace ringside {
 namespace {
 
-// A fork copies the whole cache of the other timeline: not for less than these bytes of text, nor for less than this
-// share of it.
+// A fork copies the whole cache of the other timeline: not worth it for a shorter common prefix than this, in bytes of
+// text or as a share of the text.
 constexpr size_t kWorthAFork = 256, kLeastShare = 8;
 
-// Chains with one beginning that are found again after a restart.
+// Chains with equal beginnings that are found after a restart.
 constexpr int kChainsOfABeginning = 8;
 
 std::string ChainName(const std::string& owner, const std::string& beginning, int number) {
@@ -47,7 +47,7 @@ void SessionTable::State::LoadHistories(const Caller& caller, const std::string&
     const std::string name = ChainName(caller.principal, beginning, number);
     if (stored_histories.Contains(name)) continue;
     const auto session = Get(name, caller.principal);
-    if (!session.ok()) continue;  // none with this number, or a damaged one
+    if (!session.ok()) continue;  // does not exist, or is damaged
     (*session)->FindByHistory();
     IndexHistory(*session);
   }
@@ -81,7 +81,7 @@ Status SessionTable::State::ReadPrompt(TurnSpec* spec) const {
 Result<SessionTable::State::Target> SessionTable::State::FindHistory(const Caller& caller, TurnSpec* spec,
                                                                      const std::string& request_key) {
   RETURN_IF_ERROR(CheckWindow(spec->window));
-  if (!spec->tools) spec->tools.emplace();  // absent means none here
+  if (!spec->tools) spec->tools.emplace();  // absent means no tools in a stateless request
   IndexHistories();
   Target target;
   target.in_memory = !spec->store;
@@ -94,7 +94,7 @@ Result<SessionTable::State::Target> SessionTable::State::FindHistory(const Calle
     target.fresh = true;
     return target;
   };
-  if (spec->raw && (spec->raw->scored || spec->raw->embedded)) return begin_anew();  // all of it is computed
+  if (spec->raw && (spec->raw->scored || spec->raw->embedded)) return begin_anew();  // every token is computed
   const std::string text = HistoryText(*spec);
   const std::string& by = spec->timeline_key;
   const auto [longest_here, whole] = (target.in_memory ? histories : stored_histories).Find(caller.principal, text, by);
@@ -103,7 +103,7 @@ Result<SessionTable::State::Target> SessionTable::State::FindHistory(const Calle
   if (longest_here && (!longest || longest_here->shared >= longest->shared)) longest = longest_here;
   const auto compare = [&](const std::string& key) -> std::optional<Session::HistoryMatch> {
     const auto session = Get(key, caller.principal);
-    if (!session.ok()) return std::nullopt;  // gone since, or damaged
+    if (!session.ok()) return std::nullopt;  // deleted meanwhile, or damaged
     auto match = (*session)->MatchHistory(*spec);
     if (match) target.parent = *session;
     return match;
@@ -138,7 +138,7 @@ void SessionTable::State::IndexHistory(const std::shared_ptr<Session>& session) 
                     {.key = std::move(label.key), .continued = label.continued}));
     return;
   }
-  HistoriesWith(session->key()).Erase(session->key());  // its first turn has failed
+  HistoriesWith(session->key()).Erase(session->key());  // its first turn failed
   GiveUp({session->key()});
 }
 
@@ -148,13 +148,13 @@ void SessionTable::State::IndexHistories() {
     if (session == nullptr) continue;
     {
       std::lock_guard lock(mutex);
-      if (!sessions.contains(session->key())) continue;  // deleted in the meantime
+      if (!sessions.contains(session->key())) continue;  // deleted meanwhile
     }
     IndexHistory(session);
   }
 }
 
-// What runs is found again when it ends; what is stored belongs to its responses.
+// A running session is indexed again when its turn ends; a stored one belongs to its responses.
 size_t SessionTable::State::GiveUp(const std::vector<std::string>& keys) {
   size_t deleted = 0;
   for (const std::string& key : keys) {

@@ -1,4 +1,4 @@
-// The table's maps: who is there, in memory or in the journal, and what makes room in memory.
+// The table's maps: look-ups in memory and in the journal, and eviction from memory.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ Status SessionTable::Open() {
   std::vector<std::string> senseless;
   const double now_s = state.context->uptime_s();
   RETURN_IF_ERROR(state.journal->ForEachHead([&](const JournalHead& head) {
-    // An unreadable summary leaves the session without an owner; one of an earlier record does not show the last use.
+    // An unreadable summary leaves the session without an owner; an outdated one lacks the last use.
     SessionSummary summary;
     auto read = DecodeSummary(head.summary);
     if (read.ok()) {
@@ -44,7 +44,7 @@ Status SessionTable::Open() {
   std::lock_guard lock(state.mutex);
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (auto& [created_at, session] : found) session.second.ordinal = state.next_ordinal++;
-  // What is added first counts as used least recently.
+  // The first one added counts as least recently used.
   std::sort(found.begin(), found.end(),
             [](const auto& a, const auto& b) { return a.second.second.used_s < b.second.second.used_s; });
   for (auto& [created_at, session] : found) state.AddKnownLocked(session.first, std::move(session.second));
@@ -98,7 +98,7 @@ Result<std::shared_ptr<Session>> SessionTable::State::Get(const std::string& key
 }
 
 Result<std::shared_ptr<Session>> SessionTable::State::Load(const std::string& key) {
-  ASSIGN_OR_RETURN(DiskWait wait, DiskWait::Begin());  // for the lock as well: its holder reads the disk
+  ASSIGN_OR_RETURN(DiskWait wait, DiskWait::Begin());  // also for the lock: its holder reads the disk
   std::lock_guard one(loading[std::hash<std::string>()(key) % loading.size()]);
   {
     std::lock_guard lock(mutex);
@@ -127,7 +127,7 @@ Result<JournalTranscript> SessionTable::State::ReadTranscript(const std::string&
   return transcript;
 }
 
-// Its bytes are sound: whoever wrote them was mistaken, or was another version.
+// The bytes are intact, so a faulty or another version wrote them.
 Status SessionTable::State::Senseless(const std::string& key, const Status& why) {
   journal->MarkDamaged(key, why.message());
   return DamagedSession(key, why.message());
@@ -141,7 +141,7 @@ Result<uint64_t> SessionTable::State::CheckStored(const std::string& key) {
   return transcript.last.seq;
 }
 
-// Under the mutex; nobody else has the session yet.
+// REQUIRES: the mutex is held; no other thread has the session.
 void SessionTable::State::RegisterLoaded(const std::string& key, const std::shared_ptr<Session>& session) {
   size_t registered = 0;
   for (const std::shared_ptr<Response>& response : session->Responses()) {
@@ -305,7 +305,7 @@ Result<std::string> SessionTable::State::Register(const std::shared_ptr<Session>
 
 std::string SessionTable::State::FindRequest(const Caller& caller, const TurnSpec& spec, const std::string& key) {
   if (spec.sending == TurnSpec::Sending::kFirst) return "";
-  // Where it was answered before the server was restarted: read that session first.
+  // If it was answered before a restart, reads its session first.
   if (journal != nullptr) {
     if (!spec.conversation.empty()) (void)Find(caller, spec.conversation);
     if (!spec.previous_response_id.empty()) (void)FindResponse(caller, spec.previous_response_id);
@@ -374,9 +374,9 @@ Status SessionTable::State::CheckDisk(const std::string& owner) const {
   return Status::Ok();
 }
 
-// What the journal has can be read again.
+// Unloads sessions that the journal can restore.
 void SessionTable::State::Unload(const std::atomic<int64_t>& bytes, int64_t budget_bytes, const std::string& owner) {
-  WriteSummaries();  // a list then needs nothing of what leaves memory
+  WriteSummaries();  // so that lists need not read unloaded sessions
   std::vector<std::pair<uint64_t, std::string>> order;
   {
     std::lock_guard lock(mutex);
@@ -391,7 +391,7 @@ void SessionTable::State::Unload(const std::atomic<int64_t>& bytes, int64_t budg
     std::lock_guard lock(mutex);
     const auto at = sessions.find(key);
     if (at == sessions.end() || at->second.session.use_count() != 1) continue;
-    // Nobody else has it and nobody can get it: its lock is free.
+    // This is the only reference, so the session's lock is free.
     if (!at->second.session->durable() || !at->second.session->idle()) continue;
     session = std::move(at->second.session);
     at->second.session = nullptr;
@@ -440,7 +440,7 @@ void SessionTable::State::TrimChains(const std::string& owner) {
     if (sessions.size() > static_cast<size_t>(limits::kMaxSessions)) excess = std::max<size_t>(excess, 1);
     for (auto at = own->second.begin(); at != own->second.end() && beyond.size() < excess; ++at) {
       const std::shared_ptr<Session>& session = sessions.at(at->second).session;
-      // Where nobody else has it, and nobody can get it, its lock is free.
+      // If this is the only reference, the session's lock is free.
       if (session == nullptr || (session.use_count() == 1 && session->idle())) beyond.push_back(at->second);
     }
   }
@@ -485,7 +485,7 @@ void SessionTable::Sweep() {
   }
 }
 
-// Every turn has the same time: the first to end are the first that began.
+// All turns have the same time limit: the first to expire are the first that started.
 void SessionTable::State::EndLateTurns() {
   const int64_t timeout_s = context->options.turn_timeout_s;
   if (timeout_s <= 0) return;

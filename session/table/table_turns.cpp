@@ -19,19 +19,19 @@ Status NoPreviousResponse(const std::string& id) {
 }
 
 std::string RequestKey(const Caller& caller, const TurnSpec& spec) {
-  // Keys are kept for a while, also those of requests that are refused: none may be as long as a request can be.
-  constexpr size_t kMaxIdBytes = 256;  // more than any id has
+  // Keys are kept for a while, even those of refused requests, so their length is bounded.
+  constexpr size_t kMaxIdBytes = 256;  // longer than any id
   if (spec.request_key.empty() || spec.conversation.size() > kMaxIdBytes ||
       spec.previous_response_id.size() > kMaxIdBytes) {
     return "";
   }
   std::string key =
       caller.principal + '\n' + spec.conversation + '\n' + spec.previous_response_id + '\n' + spec.request_key;
-  if (!spec.store) key += '\n' + std::to_string(caller.connection);  // nobody else can see the first one's answer
+  if (!spec.store) key += '\n' + std::to_string(caller.connection);  // only this connection can see the first answer
   return key;
 }
 
-/// The form of the answer: as the request says, or as the one that goes on began.
+/// Resolves the answer's form: from the request, or from the answer that is continued.
 Status ChooseForm(const Session& session, TurnSpec* spec) {
   AnswerForm form;
   const bool goes_on = spec->input.empty() && !spec->warm_up && !spec->raw;
@@ -43,7 +43,7 @@ Status ChooseForm(const Session& session, TurnSpec* spec) {
   return Status::Ok();
 }
 
-/// Which tools the answer may call: those of the request, or those that the session has been told of.
+/// Resolves the tools that the answer may call: the request's, or the session's.
 Status ChooseTools(const Session& session, ToolSyntaxName syntax, TurnSpec* spec) {
   const ToolChoice& choice = *spec->tool_choice;
   ToolCallRules rules;
@@ -73,7 +73,7 @@ Status ChooseTools(const Session& session, ToolSyntaxName syntax, TurnSpec* spec
 
 }  // namespace
 
-// The same request, sent again after a restart, must lead to the chain that it had begun.
+// Deterministic, so that a retry after a restart finds the chain that it had started.
 std::shared_ptr<Session> SessionTable::State::NewChain(const Caller& caller, const WindowOverrides& window,
                                                        const std::string& request_key, Target* target) {
   if (target->in_memory) {
@@ -83,7 +83,7 @@ std::shared_ptr<Session> SessionTable::State::NewChain(const Caller& caller, con
   if (key.empty()) {
     key = request_key.empty() ? MakeId("chain_") : HashedId("chain_", request_key);
     std::lock_guard lock(mutex);
-    if (sessions.contains(key)) key = MakeId("chain_");  // its answer was forgotten, or the name is another's
+    if (sessions.contains(key)) key = MakeId("chain_");  // its answer was dropped, or the name is taken
   }
   return std::make_shared<Session>(context, std::move(key), caller.principal, Metadata{}, window);
 }
@@ -111,7 +111,8 @@ Result<SessionTable::State::Target> SessionTable::State::FindTarget(const Caller
     // A turn that is not stored does not continue a durable session, and a session in memory only never becomes
     // durable.
     const bool in_memory = found->session->key().starts_with(TieredStore::kMemoryOnly);
-    if (!spec.drops_history && !spec.may_branch && found->session->id().empty() && (spec.store ? !in_memory : !found->session->durable())) {
+    if (!spec.drops_history && !spec.may_branch && found->session->id().empty() &&
+        (spec.store ? !in_memory : !found->session->durable())) {
       target.session = found->session;
       target.head = spec.previous_response_id;
     } else {
@@ -125,7 +126,7 @@ Result<SessionTable::State::Target> SessionTable::State::FindTarget(const Caller
   return target;
 }
 
-// Makes the target a new chain that begins with the parent's timeline up to the previous response.
+// Makes the target a new chain that starts with the parent's timeline up to the previous response.
 Status SessionTable::State::ForkTarget(const Caller& caller, const std::string& request_key, Target* target) {
   ASSIGN_OR_RETURN(Timeline timeline, target->parent->CopyTimeline(static_cast<int64_t>(target->parent_items)));
   Fork(caller, std::move(timeline), request_key, target);
@@ -174,7 +175,7 @@ Status SessionTable::State::Launch(const Target& target, Session::Prepared prepa
   const auto turn_sink = std::make_shared<TurnSink>(
       target.session, turn, target.session->durable() ? journal : nullptr, context->options.durability,
       response.logprobs, context->tokens_by_owner->Of(target.session->owner()), context->clock);
-  if (request.tokens.empty()) {  // a warm-up of nothing
+  if (request.tokens.empty()) {  // an empty warm-up
     target.session->Announce(turn);
     turn_sink->OnEnd(TurnEnd{});
     return Status::Ok();
@@ -194,7 +195,7 @@ Status SessionTable::State::Launch(const Target& target, Session::Prepared prepa
 }
 
 int64_t SessionTable::State::BytesOf(const TurnSpec& spec) const {
-  // The text is kept as text and as ids, for the session and for the engine.
+  // Text and ids are kept by the session and by the engine.
   constexpr size_t kCopies = 4;
   size_t text = 0;
   for (const NewItem& item : spec.input) text += item.text.size();
@@ -203,7 +204,7 @@ int64_t SessionTable::State::BytesOf(const TurnSpec& spec) const {
     text += spec.raw->text.size() + spec.raw->tokens.size() * sizeof(TokenId);
     if (spec.raw->scored) tokens_kept += std::max(spec.raw->text.size(), spec.raw->tokens.size());
   }
-  // A longer text is refused before it is kept, and by a better reason than memory.
+  // A longer text is refused before it is copied, with a more precise error than lack of memory.
   constexpr int64_t kMaxBytesOfToken = 16;
   if (const int64_t most = context->options.max_input_tokens; most > 0) {
     text = std::min(text, static_cast<size_t>(most * kMaxBytesOfToken));
@@ -242,7 +243,7 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
   }
   ASSIGN_OR_RETURN(std::shared_ptr<void> permit, state.TakePermit(caller.principal));
   ASSIGN_OR_RETURN(HeldBytes held, state.Hold(caller.principal, state.BytesOf(spec)));
-  // Given back together, when the turn ends.
+  // Released together when the turn ends.
   permit = std::make_shared<std::pair<std::shared_ptr<void>, HeldBytes>>(std::move(permit), std::move(held));
   if (spec.raw) RETURN_IF_ERROR(state.ReadPrompt(&spec));
   state.JoinParts(&spec.input);
@@ -281,7 +282,7 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
     if (spec.carries_history) return Unavailable("What was kept of this history has just gone: send it again.");
     return spec.conversation.empty() ? NoPreviousResponse(spec.previous_response_id) : registered.status();
   }
-  if (*registered != response->id) {  // the same request came twice at once
+  if (*registered != response->id) {  // the same request arrived twice at once
     target.session->Abandon(turn);
     return state.Reattach(caller, *registered, sink);
   }
@@ -299,7 +300,7 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
 Result<SharedList<TokenId>> SessionTable::InputTokens(const Caller& caller, const TurnSpec& spec) {
   State& state = *state_;
   TurnSpec asked = spec;
-  asked.carries_history = false;  // nothing is reused where nothing is begun
+  asked.carries_history = false;  // nothing starts, so nothing is reused
   state.JoinParts(&asked.input);
   ASSIGN_OR_RETURN(State::Target target, state.FindTarget(caller, &asked, ""));
   Result<SharedList<TokenId>> tokens = target.session->InputTokens(asked, target.head);
@@ -408,7 +409,7 @@ void SessionTable::DropConnection(uint64_t connection) {
   }
   for (size_t i = 0; i < local.size(); ++i) {
     if (owners[i] == nullptr) continue;
-    // A chain's goes when the chain is forgotten, below.
+    // A chain's turn ends when the chain is dropped, below.
     const TurnId turn = owners[i]->key().starts_with("chain_") ? 0 : owners[i]->Running(local[i]);
     if (turn != 0) state_->engine.Cancel(turn);
     (void)owners[i]->Forget(local[i], false);

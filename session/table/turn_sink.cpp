@@ -55,7 +55,7 @@ void TurnSink::OnTokens(const TokenDelta& delta) {
   JournalRecord record =
       Encode(TokensRecord{delta.tokens, delta.text, delta.reasoning, delta.reasoning_tokens, delta.reasoning_ended},
              logprobs_);
-  // Told at once only if nothing that was said before still waits to be told.
+  // Sent immediately only if nothing earlier is still waiting to be sent.
   if (durability_ == Durability::kTurn && *untold_ == 0) {
     kept_.push_back(std::move(record));
     return session_->OnTokens(turn_, delta, {});
@@ -66,14 +66,14 @@ void TurnSink::OnTokens(const TokenDelta& delta) {
 }
 
 void TurnSink::OnEnd(const TurnEnd& end) {
-  // The last token that was written is not computed before the next turn, and is paid for all the same.
+  // The last written token is computed by the next turn, but paid for now.
   const int64_t unpaid = end.rows_computed.value_or(charged_) - charged_;
   if (unpaid > 0 || written_ == 0) Charge(unpaid);
   const double now = clock_.WallSeconds();
   std::string incomplete_reason = session_->Locked([&] { return session_->IncompleteReason(turn_); });
   if (const auto cause = InterruptionOf(end, incomplete_reason)) return Interrupt(*cause);
   if (journal_ == nullptr) return session_->OnEnd(turn_, end, now, {});
-  if (logprobs_ && end.stop_token) {  // in the same entry
+  if (logprobs_ && end.stop_token) {  // in the same record
     kept_.push_back(Encode(TokensRecord{.tokens = {*end.stop_token}}, true));
     ++recorded_tokens_;
   }

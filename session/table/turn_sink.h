@@ -1,5 +1,6 @@
-// Brings what the engine says of one turn to its session, by way of the journal: what a session tells its listeners is
-// durable then. Owned by the engine until the turn's end; engine thread, and the journal's for what comes of it.
+// Carries the engine's events of one turn to its session by way of the journal, so that listeners only see what is
+// durable. Owned by the engine until the turn ends.
+// THREAD: the engine's; results arrive on the journal's.
 #pragma once
 
 #include <atomic>
@@ -15,9 +16,9 @@ namespace ringside {
 
 class TurnSink final : public TokenSink {
  public:
-  /// `journal` is null for a session that is not durable. `tokens`: the bucket that pays for the turn: for its prompt
-  /// when it starts, for its answer as it is written, and for all other rows, such as those of beams, at its end. A
-  /// turn that ends within its prompt gets the rest of the prompt back.
+  /// `journal`: null if the session is not durable. `tokens`: the bucket that pays for the turn: for the prompt at its
+  /// start, for the answer as it is written, and for other rows, such as those of beams, at its end. A turn that ends
+  /// within its prompt is refunded the rest of the prompt.
   TurnSink(std::shared_ptr<Session> session, TurnId turn, Journal* journal, Durability durability, bool logprobs,
            std::shared_ptr<TokenBucket> tokens, const Clock& clock);
   void OnQueued(int64_t position) override { session_->OnQueued(turn_, position); }
@@ -32,7 +33,7 @@ class TurnSink final : public TokenSink {
   /// Draws from the owner's bucket.
   void Charge(int64_t tokens);
   void Interrupt(const Status& cause);
-  /// Calls `told` once the records, and those kept back before them, are durable.
+  /// Calls `told` once the records, and those held back before them, are durable.
   void Write(JournalRecord record, Told told);
 
   const std::shared_ptr<Session> session_;
@@ -44,7 +45,7 @@ class TurnSink final : public TokenSink {
   const Clock& clock_;
   int64_t charged_ = 0, written_ = 0;  // tokens
   size_t recorded_tokens_ = 0;
-  std::vector<JournalRecord> kept_;  // Durability::kTurn: told already, written with the turn's end
+  std::vector<JournalRecord> kept_;  // Durability::kTurn: already sent, written with the turn's end
   std::shared_ptr<std::atomic<int64_t>> untold_ = std::make_shared<std::atomic<int64_t>>(0);
 };
 

@@ -6,7 +6,7 @@
 namespace ringside {
 namespace {
 
-// Of a format's first byte: its kind, and whether it has a name.
+// First byte of an encoded format: its kind, and this flag if it has a name.
 constexpr uint8_t kHasName = 8;
 
 }  // namespace

@@ -1,5 +1,4 @@
-// In what form an answer was asked for, and what it may call: what an answer that was cut takes up again when it goes
-// on. Plain values.
+// The requested form of an answer and the tools that it may call, kept so that a cut answer can continue. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +11,23 @@
 
 namespace ringside {
 
-/// Which of the tools an answer calls.
+/// The tools that an answer calls.
 struct ToolChoice {
   enum class Mode : uint8_t { kAuto, kNone, kRequired } mode = Mode::kAuto;
-  std::vector<std::string> names;  // these tools only; none = all
-  bool several = true;             // more than one call
-  bool parallel = false;           // parallel calls were asked for; without it kRequired is one call
+  std::vector<std::string> names;  // only these tools; empty = all
+  bool several = true;             // more than one call is allowed
+  bool parallel = false;           // parallel calls were requested; otherwise kRequired means one call
   bool takes_several() const { return several && (parallel || mode != Mode::kRequired); }
 };
 
 struct AnswerForm {
-  AnswerFormat format;  // but for its `calls`, which follow from the choice and the tools
+  AnswerFormat format;  // except its `calls`, which follow from the choice and the tools
   ToolChoice choice;
 };
 
-/// As bytes, which journals hold; "" for any text with any calls.
+/// Encodes the form for the journal; "" for any text with any calls.
 std::string Encode(const AnswerForm& form);
-/// kCorruption for other bytes. Whether a grammar can be made of the format is not looked at.
+/// ERRORS: kCorruption for invalid bytes. Does not check whether the format has a grammar.
 Result<AnswerForm> DecodeAnswerForm(std::string_view bytes);
 
 }  // namespace ringside

@@ -18,7 +18,7 @@ std::string WithoutNewlines(std::string_view markup) {
   return text;
 }
 
-/// The object of arguments as a literal: Python's keywords in parentheses, Gemma's braces.
+/// Arguments as a literal: Python keywords in parentheses, Gemma's braces.
 class LiteralArguments final : public ArgumentReader {
  public:
   explicit LiteralArguments(Form form) : value_(form, /*arguments=*/true) {}
@@ -79,7 +79,7 @@ class TaggedArguments final : public ArgumentReader {
  private:
   enum class State : unsigned char { kBetween, kKey, kBeforeValue, kText, kJson, kBehindJson };
 
-  /// A newline of markup, which may be missing.
+  /// An optional newline of markup.
   bool IsLoose(char c) const { return c == '\n' && (held_.empty() || held_.back() == '>'); }
 
   Next ReadBetween(char c, std::string* json) {
@@ -119,7 +119,7 @@ class TaggedArguments final : public ArgumentReader {
     return Next::kMore;
   }
 
-  // Where markup puts a value on separate lines, one newline at each end is markup.
+  // If markup puts values on separate lines, one newline at each end of a value is markup.
   Next ReadText(char c, std::string* json) {
     const bool leading = !std::exchange(begun_, true) && own_lines_ && c == '\n';
     if (leading) return Next::kMore;
@@ -153,16 +153,17 @@ class TaggedArguments final : public ArgumentReader {
     return Next::kMore;
   }
 
-  const std::string before_key_, before_value_, before_json_, behind_value_, behind_arguments_;  // without newlines
-  const bool own_lines_;                                                                         // of values
+  // markup without newlines
+  const std::string before_key_, before_value_, before_json_, behind_value_, behind_arguments_;
+  const bool own_lines_;  // of values
   const std::shared_ptr<const ParameterTypes> types_;
   const std::string tool_;
   State state_ = State::kBetween;
-  std::string held_;  // of markup, so far
+  std::string held_;  // incomplete markup
   std::string key_;
-  bool first_ = true;     // no argument so far
-  bool begun_ = false;    // of a text: not its first byte
-  bool newline_ = false;  // of a text: the last byte was one, and may be markup
+  bool first_ = true;     // no argument yet
+  bool begun_ = false;    // text value: the first byte has been read
+  bool newline_ = false;  // text value: the last byte was a newline, possibly markup
   EndFinder text_end_;
   std::optional<ValueReader> value_;
 };

@@ -1,5 +1,5 @@
-// Arguments of one tool call in a syntax that does not write them as JSON, transcoded to a JSON object byte by byte.
-// One thread at a time.
+// Transcodes a tool call's arguments from a syntax other than JSON to a JSON object, byte by byte.
+// THREAD: one at a time.
 #pragma once
 
 #include <memory>
@@ -16,14 +16,15 @@ class ArgumentReader {
   enum class Next { kMore, kDone, kMisfit };
 
   virtual ~ArgumentReader() = default;
-  /// Reads a byte and appends the JSON that follows from it; with tags, after a '{' that the caller has written. At
-  /// kDone `json` is a whole object; at kMisfit the text is no call of the syntax, and the reader is of no further use.
-  /// Pieces of characters are never appended alone if every piece of the text ends with a whole one.
+  /// Consumes a byte and appends the resulting JSON; with tags, after a '{' written by the caller. At kDone `json` is a
+  /// complete object. At kMisfit the text is not a call of the syntax, and the reader must not be used again. Never
+  /// appends part of a character if every input piece ends with a complete one.
   virtual Next Read(char c, std::string* json) = 0;
 };
 
-/// A reader of the arguments of `tool`. With tags it reads the syntax's `behind_arguments` as well. `types` may be
-/// null: then all values in tags are strings. Not for kJson.
+/// Creates a reader of the arguments of `tool`; with tags it also reads the syntax's `behind_arguments`. `types` may be
+/// null: values in tags are then strings.
+/// REQUIRES: the syntax is not kJson.
 std::unique_ptr<ArgumentReader> MakeArgumentReader(const ToolSyntax& syntax,
                                                    std::shared_ptr<const ParameterTypes> types, std::string_view tool);
 

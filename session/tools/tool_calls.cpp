@@ -8,7 +8,7 @@
 namespace ringside {
 namespace {
 
-/// JSON without the blanks outside its strings.
+/// Appends JSON without the white space outside its strings.
 void AppendCompact(std::string_view json, std::string* out) {
   bool in_string = false, escaped = false;
   for (const char c : json) {
@@ -19,7 +19,7 @@ void AppendCompact(std::string_view json, std::string* out) {
   }
 }
 
-/// Whether they are the beginning of a call's arguments: {"city": "Bo
+/// True for a prefix of a call's arguments: {"city": "Bo
 bool IsCut(std::string_view arguments) {
   const ToolSyntax& syntax = SyntaxOf(ToolSyntaxName::kHermes);
   ToolCallReader reader(CallPlace::kStart);
@@ -56,13 +56,13 @@ void ToolCallReader::Emit(CallPart::Kind kind, size_t begin, size_t end) {
   const bool piece = kind == CallPart::Kind::kText || kind == CallPart::Kind::kArguments;
   if (piece && begin == end) return;
   if (piece && !parts_.empty() && parts_.back().kind == kind) {
-    parts_.back().end = end;  // it goes on where the last one ended
+    parts_.back().end = end;  // extends the previous part
   } else {
     parts_.push_back({kind, begin, end});
   }
 }
 
-// The byte is at `at_`.
+// Processes the byte at `at_`.
 void ToolCallReader::Read(char c) {
   switch (state_) {
     case State::kText:
@@ -83,7 +83,7 @@ void ToolCallReader::Read(char c) {
 
 void ToolCallReader::ReadText(char c) {
   const std::string_view marker = syntax_->marker();
-  const bool newline = c == '\n' && !syntax_->alone;  // the calls', if they follow
+  const bool newline = c == '\n' && !syntax_->alone;  // belongs to the calls if they follow
   if (matched_ > 0 && c != marker[matched_]) return Misfit(c);
   if (c == marker[matched_]) {
     if (++matched_ < marker.size()) return;
@@ -97,7 +97,7 @@ void ToolCallReader::ReadText(char c) {
   }
 }
 
-// Up to the beginning of the arguments, and behind their end.
+// Reads markup before and after the arguments.
 bool ToolCallReader::ReadMarkup(char c) {
   if (state_ == State::kName) {
     if (ReadName(c)) return true;
@@ -107,7 +107,7 @@ bool ToolCallReader::ReadMarkup(char c) {
     Enter(State::kBehindName, before);
     if (!IsCallableName(name_)) return false;
   }
-  if (expected_.empty()) {  // behind the name
+  if (expected_.empty()) {  // after the name
     const char first = syntax_->arguments.form == ToolSyntax::Arguments::Form::kPython ? '(' : '{';
     if (syntax_->loose() ? c != '\n' && c != '<' : c != first) return false;
     BeginCall();
@@ -122,7 +122,7 @@ bool ToolCallReader::ReadMarkup(char c) {
   return true;
 }
 
-// A byte of `expected_`, in which newlines mean nothing where the syntax is loose.
+// Matches a byte of `expected_`; newlines are optional in loose syntaxes.
 bool ToolCallReader::ReadPattern(char c) {
   const bool digit = FitsPattern('%', c);
   if (expected_.front() == '%' && digit) return ++matched_ <= kMaxNumberDigits;
@@ -146,7 +146,7 @@ void ToolCallReader::BeginName() {
   part_begin_ = 0;
 }
 
-// True if the byte belongs to a name, as IsCallableName has it.
+// True if the byte continues a name, as defined by IsCallableName.
 bool ToolCallReader::ReadName(char c) {
   const size_t part = name_.size() - part_begin_;
   const bool divides = c == '.' && part > 0 && part_begin_ == 0;
@@ -205,7 +205,7 @@ void ToolCallReader::BeginClosing() {
   closed ? Enter(State::kBetween, syntax_->next) : Enter(State::kClosing, syntax_->behind_arguments);
 }
 
-// What was kept back is text, and the byte begins anew; behind a call it is nothing.
+// Emits the held-back text and reads the byte again as text; after a call the text is dropped.
 void ToolCallReader::Misfit(char c) {
   if (calls_at_ >= 0) {
     state_ = State::kRest;
@@ -224,7 +224,7 @@ void ToolCallReader::Enter(State state, std::string_view expected) {
 
 namespace {
 
-/// The id that the model gave a call, "" if it gave none: `before` starts at the name's end, `after` at the arguments'.
+/// Returns the model's id of a call, "" if it has none. `before` ends at the name's end, `after` at the arguments'.
 std::string ModelIdIn(const ToolSyntax& syntax, std::string_view name, std::string_view before,
                       std::string_view after) {
   if (syntax.has_numbered_ids()) {

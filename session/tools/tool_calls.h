@@ -1,7 +1,7 @@
-// Tool calls in the text of an answer: read out of it, as a whole or while it comes, and written into one. What they
-// look like is the syntax's business (engine/grammar/tools/tool_syntax.h): an answer has its model's, calls that a
-// client says were made have Hermes', and a template writes them in its own. What only looks like a call, or is one
-// within a string, is text. Pure; a reader belongs to one thread at a time.
+// Parses tool calls in an answer's text, whole or incrementally, and writes them. The syntax is defined in
+// engine/grammar/tools/tool_syntax.h: answers use their model's, calls supplied by clients use Hermes', and templates
+// render their own. Text that resembles a call, or is inside a string, is text. Pure; a reader belongs to one thread at
+// a time.
 #pragma once
 
 #include <cstddef>
@@ -18,20 +18,20 @@
 
 namespace ringside {
 
-/// Where in an answer's text calls are looked for.
+/// Where to look for calls in an answer's text.
 enum class CallPlace : uint8_t {
-  kNone,   // nowhere: it is all text
-  kAny,    // behind any text
-  kStart,  // at its beginning only: an answer in a format of its own is no call, whatever its strings hold
+  kNone,   // nowhere: everything is text
+  kAny,    // after any text
+  kStart,  // only at the start: strings inside a formatted answer are not calls
 };
 
-/// A part of the answer: bytes [begin, end) of the shown text (ToolCallReader::Push).
+/// A part of the answer: bytes [begin, end) of the displayed text (ToolCallReader::Push).
 struct CallPart {
   enum class Kind : uint8_t {
     kText,       // a piece of the text before the calls
-    kCall,       // a call begins: its name
+    kCall,       // start of a call: its name
     kArguments,  // a piece of its arguments, JSON
-    kCallEnd,    // its arguments are whole
+    kCallEnd,    // its arguments are complete
   };
   Kind kind;
   size_t begin, end;
@@ -40,22 +40,22 @@ struct CallPart {
 
 class ToolCallReader {
  public:
-  /// `types`: of the parameters of tools; only syntaxes with tags need them.
+  /// `types`: parameter types of the tools; only syntaxes with tags need them.
   explicit ToolCallReader(CallPlace place = CallPlace::kNone, ToolSyntaxName syntax = ToolSyntaxName::kHermes,
                           std::shared_ptr<const ParameterTypes> types = nullptr)
       : place_(place), syntax_(&SyntaxOf(syntax)), types_(std::move(types)) {}
 
-  /// Reads on. Whatever may yet become a call is kept back. Parts come in their order; what stands behind a call and is
-  /// none is no part. `shown`, empty before the first piece, becomes the text as it is shown: as it was read, but for
-  /// calls whose arguments are not JSON, which it has in Hermes' syntax. It grows, but a call replaces its own markup.
+  /// Consumes text. Holds back text that may become a call. Returns parts in order; text after a call that is not a
+  /// call is dropped. `shown`, empty before the first piece, receives the displayed text: the input, except that calls
+  /// whose arguments are not JSON are rewritten in Hermes syntax. It grows, but a call replaces its own markup.
   std::vector<CallPart> Push(std::string_view text, std::string* shown);
-  /// The text has ended: what was kept back and is no call. A call that has begun stays open.
+  /// Ends the text: returns held-back text that is not a call. An incomplete call stays open.
   std::vector<CallPart> Finish();
 
-  bool in_call() const { return in_call_; }  // whose arguments are not whole, or are malformed
-  /// True if calls are shown in another syntax than the text's.
+  bool in_call() const { return in_call_; }  // the arguments are incomplete or malformed
+  /// True if calls are displayed in another syntax than the text's.
   bool transcodes() const { return place_ != CallPlace::kNone && !syntax_->has_json(); }
-  /// Where the calls begin, with the newline before them; -1 if there are none (so far).
+  /// Offset of the calls, including the newline before them; -1 if there are none so far.
   int64_t calls_at() const { return calls_at_; }
 
  private:
@@ -82,45 +82,45 @@ class ToolCallReader {
   State state_ = State::kText;
   std::vector<CallPart> parts_;
   std::string* shown_ = nullptr;  // during Push
-  size_t at_ = 0;                 // of the byte that is read, in the shown text
-  size_t told_ = 0;               // text before it was emitted; later text is kept back
-  size_t matched_ = 0;            // bytes of the marker or of other markup; digits of a number in it
-  std::string_view expected_;     // elsewhere: what must come
-  std::string name_;              // of the call, so far
-  size_t name_begin_ = 0, name_end_ = 0, part_begin_ = 0;  // in the shown text; in the name, of what follows its '.'
+  size_t at_ = 0;                 // current byte's offset in the displayed text
+  size_t told_ = 0;               // text before it was emitted; later text is held back
+  size_t matched_ = 0;            // matched bytes of the marker or other markup; digits of a number in it
+  std::string_view expected_;     // remaining markup elsewhere
+  std::string name_;              // of the current call
+  // offsets in the displayed text; part_begin_: after the last '.' of the name
+  size_t name_begin_ = 0, name_end_ = 0, part_begin_ = 0;
   bool in_call_ = false;
-  bool in_string_ = false, escaped_ = false;   // in JSON arguments
-  size_t depth_ = 0;                           // of their brackets
-  std::unique_ptr<ArgumentReader> arguments_;  // of others
+  bool in_string_ = false, escaped_ = false;   // inside JSON arguments
+  size_t depth_ = 0;                           // bracket depth
+  std::unique_ptr<ArgumentReader> arguments_;  // for arguments that are not JSON
   int64_t calls_at_ = -1;
 };
 
 struct ToolCall {
   std::string name, arguments;
-  bool complete = true;  // false: it was cut
-  std::string id;        // that the model gave it; "" where its syntax has none
+  bool complete = true;  // false: cut
+  std::string id;        // id given by the model; "" if its syntax has none
 };
 
-/// The calls in a text that begins with them, in any syntax, as text.substr(calls_at) does.
+/// Parses the calls of a text that starts with them, in any syntax, such as text.substr(calls_at).
 std::vector<ToolCall> ReadToolCalls(std::string_view text);
 
-/// Appends a call to an answer's text, which may be empty, in Hermes' syntax; `calls_at` as ToolCallReader has it, -1
-/// before the first. `name` is a tool's, `arguments` an object, or the beginning of one: then nothing may come behind.
+/// Appends a call in Hermes syntax to an answer's text, which may be empty; `calls_at` as in ToolCallReader, -1 before
+/// the first. `name` is a tool's; `arguments` is an object or a prefix of one, after which nothing may be appended.
 void AppendToolCall(std::string_view name, std::string_view arguments, std::string* text, int64_t* calls_at);
 
-/// `text` with the calls from `calls_at` on in one syntax and without blanks outside strings: the same for two who
-/// write the same calls. -1: as it is.
+/// Normalizes the calls from `calls_at` on to one syntax without white space outside strings, so that equal calls
+/// compare equal. -1: returns the text unchanged.
 std::string ComparableText(std::string_view text, int64_t calls_at);
 
-/// Where in an answer that goes on its calls begin, or what may turn out to be the first one's beginning; the text's
-/// size if nowhere. `calls_at` as ToolCallReader has it.
+/// Offset in a continued answer at which its calls start, or text that may become the first one; the text's size if
+/// there is none. `calls_at` as in ToolCallReader.
 size_t FirstCall(std::string_view text, int64_t calls_at, CallPlace place, ToolSyntaxName syntax);
 
-/// The public ids of an answer's calls: `prefix` ("call_", "fc_", "toolu_"), what `item` has behind "msg_", the number.
+/// Public id of an answer's call: `prefix` ("call_", "fc_", "toolu_"), the part of `item` after "msg_", the number.
 std::string ToolCallId(std::string_view prefix, std::string_view item, size_t call);
 
-/// The id by which a model knows a call that has this public one, where its syntax has ids: the last nine letters and
-/// digits.
+/// The model's id for a call with this public id, if its syntax has ids: the last nine letters and digits.
 std::string ModelCallId(std::string_view public_id);
 
 }  // namespace ringside

@@ -20,7 +20,7 @@ bool IsWordByte(char c) {
   return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '+' || c == '-' || c == '.';
 }
 
-/// JSON's number grammar, with exponents that every reader of JSON takes.
+/// JSON's number grammar, with exponents that every JSON parser accepts.
 bool IsNumber(std::string_view text) {
   const auto digits = [&] {
     const size_t count = std::min(text.find_first_not_of("0123456789"), text.size());
@@ -42,7 +42,7 @@ bool IsNumber(std::string_view text) {
   return text.empty();
 }
 
-/// A name or a number as JSON; "" if it is neither.
+/// Converts a name or a number to JSON; "" if it is neither.
 std::string_view WordAsJson(std::string_view word, bool python) {
   constexpr std::array<std::pair<std::string_view, std::string_view>, 3> kPython = {
       {{"True", "true"}, {"False", "false"}, {"None", "null"}}};
@@ -231,7 +231,7 @@ ValueReader::Next ValueReader::ReadEscape(char c, std::string* json) {
   return Next::kMore;
 }
 
-// The digits are written once all are there: what JSON has no character for is never begun.
+// Writes the digits once all are present, so that no invalid escape is started.
 ValueReader::Next ValueReader::ReadUnicode(char c, std::string* json) {
   if (!IsHex(c)) return Next::kMisfit;
   word_ += c;

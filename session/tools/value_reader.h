@@ -1,5 +1,6 @@
-// One value of a call's arguments, transcoded to JSON byte by byte: JSON, Python's or Gemma's literals. What it writes
-// is the beginning of one valid JSON value at any byte. One thread at a time.
+// Transcodes one value of a call's arguments to JSON, byte by byte, from JSON, Python literals or Gemma literals. The
+// output is always a prefix of one valid JSON value.
+// THREAD: one at a time.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +14,11 @@ namespace ringside {
 /// Appends a byte of a JSON string's content, escaped where JSON requires it.
 void AppendEscaped(char c, std::string* json);
 
-/// Finds the text that ends a value, at any border between pieces. Holds at most that text's bytes.
+/// Finds the text that ends a value, across input pieces. Buffers at most that text's length.
 class EndFinder {
  public:
   explicit EndFinder(std::string_view end) : end_(end) {}
-  /// Takes a byte and appends to `passed` the bytes that are no part of an end. True: the end is whole.
+  /// Consumes a byte and appends to `passed` the bytes that do not belong to the end. True: the end is complete.
   bool Read(char c, std::string* passed);
 
  private:
@@ -30,31 +31,31 @@ class ValueReader {
   using Form = ToolSyntax::Arguments::Form;
   enum class Next {
     kMore,
-    kDone,    // the value ends with this byte
-    kBehind,  // it ended before this byte, which is not consumed
-    kMisfit,  // no value begins like this
+    kDone,    // this byte ends the value
+    kBehind,  // the value ended before this byte, which is not consumed
+    kMisfit,  // the byte cannot start or continue a value
   };
 
   /// `arguments`: the value is the whole object of arguments, (a=1) in Python. kTagged reads JSON.
   explicit ValueReader(Form form, bool arguments = false) : form_(form), arguments_(arguments) {}
 
-  /// Reads a byte and appends what follows from it. White space around values is skipped.
+  /// Consumes a byte and appends the resulting JSON. Skips white space around values.
   Next Read(char c, std::string* json);
 
  private:
   enum class State : unsigned char {
-    kValue,       // a value must follow
-    kFirstValue,  // or the list ends
-    kFirstKey,    // a key, or the object ends
+    kValue,       // expects a value
+    kFirstValue,  // expects a value or the end of the list
+    kFirstKey,    // expects a key or the end of the object
     kKey,
-    kBareKey,  // in one
+    kBareKey,  // inside an unquoted key
     kColon,
-    kComma,  // a comma or a bracket
+    kComma,  // expects a comma or a closing bracket
     kString,
     kEscape,
     kUnicode,
-    kQuote,  // in the opening quote of Gemma's strings
-    kWord,   // in a number or a name
+    kQuote,  // inside the opening quote of a Gemma string
+    kWord,   // inside a number or a name
     kEnded,
   };
 
@@ -75,11 +76,11 @@ class ValueReader {
   const Form form_;
   const bool arguments_;
   State state_ = State::kValue;
-  std::string open_;        // closing brackets of the lists and objects around, the innermost last
-  bool in_key_ = false;     // of the string that it is in
-  char quote_ = '"';        // that ends it
-  std::string word_;        // number, name, key or hexadecimal digits so far
-  bool high_half_ = false;  // a surrogate whose other half must follow
+  std::string open_;        // closing brackets of the open lists and objects, innermost last
+  bool in_key_ = false;     // the current string is a key
+  char quote_ = '"';        // closing quote of the current string
+  std::string word_;        // current number, name, key or hexadecimal digits
+  bool high_half_ = false;  // a high surrogate, whose low half must follow
   EndFinder gemma_end_ = EndFinder("<|\"|>");
 };
 

@@ -1,5 +1,5 @@
-// The turn that runs in a session: from StartTurn to its end, with one stage. Owned by its Session, under the session's
-// lock; knows neither the journal nor the engine.
+// The running turn of a session, from StartTurn to its end, with one stage. Knows neither the journal nor the engine.
+// Owned by its Session, used under the session's lock.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,15 @@ namespace ringside {
 
 class ActiveTurn {
  public:
-  /// A turn is heard of once its record is durable and the engine has taken it; the two come in either order.
+  /// A turn is announced once its record is durable and the engine has accepted it, in either order.
   enum class Stage {
     kBegun,
     kRecorded,   // its record is durable
     kRefused,    // its record could not be made durable; see `refused`
-    kSubmitted,  // the engine has it
+    kSubmitted,  // accepted by the engine
     kHeard,      // announced: listeners know the response
   };
-  /// What the session has to do now.
+  /// The session's next action.
   enum class Next { kWait, kAnnounce, kFail };
 
   ActiveTurn(TurnId turn_id, Timeline timeline) : next(std::move(timeline)), id_(turn_id) {}
@@ -35,37 +35,37 @@ class ActiveTurn {
   TurnId id() const { return id_; }
   bool heard() const { return stage_ == Stage::kHeard; }
   bool recorded() const { return stage_ == Stage::kRecorded || heard(); }
-  /// The record is durable, or, with an error, it is not and will not be.
+  /// The record is durable, or failed with `status`.
   Next Recorded(const Status& status);
-  /// The engine has taken the turn.
+  /// The engine has accepted the turn.
   Next Submitted();
   void Announce() { stage_ = Stage::kHeard; }
-  /// Makes the reader of the response's text. Takes time in proportion to the tools' bytes.
+  /// Creates the reader of the response's text. Takes time in proportion to the tools' bytes.
   void MakeReader();
-  /// The response's text as it was sampled.
+  /// The response's text as sampled.
   std::string_view sampled_text() const { return reader.transcodes() ? sampled : response->text; }
 
   std::shared_ptr<Response> response;
-  std::shared_ptr<const Response> begun;    // `response` as it was announced, for its events
-  Timeline next;                            // the timeline with this turn's input, to which the answer will be added
-  std::optional<JournalEntry> record;       // until it is given to the journal
-  bool recomputed = false;                  // the text before the turn changed, whatever the cache then found
-  bool renumbers = false;                   // its events are told before they are durable: a crash may take them back
-  Status refused;                           // why its record could not be made durable
-  ToolCallReader reader;                    // of the response's text
-  std::string sampled;                      // the response's text in the model's syntax, where the reader transcodes
-  std::string name, arguments;              // of the tool call that it is in, so far
-  std::vector<TokenId> output;              // sampled and told
-  std::vector<OutputToken> held;            // with logprobs: tokens whose text has not come yet
-  std::vector<OutputToken> held_reasoning;  // with token ids: of the reasoning and its markup, not sent yet
-  int64_t unheard_tokens = 0;               // since somebody listened last
-  std::shared_ptr<const ChannelFormat> channels;  // of its answer; null = it has none
-  std::vector<TokenId> begun_ids;                 // which the channels' reader takes first
+  std::shared_ptr<const Response> begun;    // `response` when it was announced, for its events
+  Timeline next;                            // timeline with this turn's input; the answer is added to it
+  std::optional<JournalEntry> record;       // until it is passed to the journal
+  bool recomputed = false;                  // the text before the turn changed, whatever the cache contains
+  bool renumbers = false;                   // its events are sent before they are durable: a crash may revoke them
+  Status refused;                           // reason why its record could not be made durable
+  ToolCallReader reader;                    // parses the response's text
+  std::string sampled;                      // the response's text in the model's syntax, if the reader transcodes
+  std::string name, arguments;              // of the current tool call so far
+  std::vector<TokenId> output;              // sampled and delivered ids
+  std::vector<OutputToken> held;            // with logprobs: tokens whose text is incomplete
+  std::vector<OutputToken> held_reasoning;  // with token ids: unsent tokens of the reasoning and its markup
+  int64_t unheard_tokens = 0;               // since the last listener left
+  std::shared_ptr<const ChannelFormat> channels;  // of its answer; null = none
+  std::vector<TokenId> begun_ids;                 // ids that the channel reader consumes first
   bool cut_in_reasoning = false;
-  bool background = false;       // nobody need listen
-  bool replayed = false;         // read from the journal: it ran before
-  int64_t queue_position = 0;    // 0 = none was told
-  std::shared_ptr<void> permit;  // of the owner's turns
+  bool background = false;       // continues without listeners
+  bool replayed = false;         // restored from the journal
+  int64_t queue_position = 0;    // last reported; 0 = none
+  std::shared_ptr<void> permit;  // place among the owner's turns
 
  private:
   TurnId id_;

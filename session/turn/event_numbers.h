@@ -1,26 +1,26 @@
-// What has happened in a session, counted by kind, so that every wire can number its own events: one thing that happens
-// may be several events of one wire and none of another.
+// Counts of a session's events by kind, from which each protocol derives its own sequence numbers: one event may be
+// several messages of one protocol and none of another.
 #pragma once
 
 #include <cstdint>
 
 namespace ringside {
 
-/// How often each thing has happened.
+/// Number of occurrences of each kind.
 struct EventCounts {
-  uint64_t answers = 0;           // begun
-  uint64_t warm_ups = 0;          // begun
+  uint64_t answers = 0;           // created
+  uint64_t warm_ups = 0;          // created
   uint64_t compactions = 0;       // responses that begin with one
-  uint64_t reasoning_opened = 0;  // answers whose reasoning began
+  uint64_t reasoning_opened = 0;  // answers whose reasoning has started
   uint64_t reasoning_pieces = 0;
   uint64_t reasoning_ended = 0;
-  uint64_t opened = 0;         // answers whose message began
+  uint64_t opened = 0;         // answers whose message has started
   uint64_t pieces = 0;         // of text
   uint64_t message_ended = 0;  // messages that ended before a tool call
-  uint64_t calls = 0;          // tool calls begun
-  uint64_t call_pieces = 0;    // of their arguments
+  uint64_t calls = 0;          // tool calls started
+  uint64_t call_pieces = 0;    // of the calls' arguments
   uint64_t calls_ended = 0;
-  uint64_t ended = 0;       // responses with a message that ended with them
+  uint64_t ended = 0;       // responses whose message was open at the end
   uint64_t ended_bare = 0;  // other responses
 
   EventCounts& operator+=(const EventCounts& other) {
@@ -43,13 +43,13 @@ struct EventCounts {
   friend EventCounts operator+(EventCounts a, const EventCounts& b) { return a += b; }
 };
 
-/// How many events of one wire each thing stands for.
+/// Number of a protocol's messages per event.
 struct EventNumbers {
   uint64_t answer = 1, warm_up = 1, opened = 1, piece = 1, message_ended = 1, call = 1, call_piece = 1, call_ended = 1,
            ended = 1, ended_bare = 1;
   uint64_t compaction = 0, reasoning_opened = 0, reasoning_piece = 0, reasoning_ended = 0;  // 0: no such event
 
-  /// The number of the event that follows all of these, counted from 0.
+  /// The sequence number, counted from 0, of the message after all of these.
   uint64_t Of(const EventCounts& counts) const {
     return answer * counts.answers + warm_up * counts.warm_ups + compaction * counts.compactions +
            opened * counts.opened + piece * counts.pieces + message_ended * counts.message_ended + call * counts.calls +

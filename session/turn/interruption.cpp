@@ -5,7 +5,7 @@
 namespace ringside {
 namespace {
 
-/// Errors that concern the one request: its client changes it, or sends it again later.
+/// Errors of the request itself: its client changes it or retries later.
 bool RefusesRequest(StatusCode code) {
   return code == StatusCode::kInvalidArgument || code == StatusCode::kOverloaded || code == StatusCode::kBusy;
 }

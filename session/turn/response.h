@@ -1,5 +1,5 @@
-// What the server remembers of one answer: who may see it, what was asked, the text so far, how it ended. Owned by its
-// Session and read or changed under the session's lock only.
+// The record of one answer: visibility, request, text so far, outcome. Owned by its Session, accessed under the
+// session's lock only.
 #pragma once
 
 #include <cstdint>
@@ -22,19 +22,19 @@ namespace ringside {
 
 enum class ResponseStatus { kInProgress, kCompleted, kIncomplete, kCancelled, kFailed };
 
-/// Response::incomplete_reason where the server could not finish the answer: it crashed or stopped, or a device, a rank
-/// or an engine failed. Delivered text stays in the conversation, and a turn with an empty input continues it.
+/// Response::incomplete_reason if the server could not finish the answer: it crashed or stopped, or a device, a rank or
+/// an engine failed. Delivered text stays in the conversation, and a turn with an empty input continues it.
 inline constexpr const char* kInterrupted = "interrupted";
-/// The reason of an answer that FinishReason::kRepetition ended.
+/// The reason of an answer ended by FinishReason::kRepetition.
 inline constexpr const char* kRepetition = "repetition";
 
-/// What of a session's own settings is more than this server has: the server's limits, which hold instead.
+/// Settings of the session above this server's limits: the limits that apply instead.
 struct ClampedLimits {
   std::optional<int64_t> memory_len, session_len, pinned;
   bool any() const { return memory_len || session_len || pinned; }
 };
 
-/// Something that happened to a tool call of an answer: to the `call`-th one, which had bytes [begin, end) of the text.
+/// A step of an answer's tool call: number `call`, at bytes [begin, end) of the text.
 struct CallStep {
   enum class Kind : uint8_t { kBegun, kArguments, kWhole, kCut };
   Kind kind;
@@ -44,74 +44,74 @@ struct CallStep {
 
 struct Response {
   std::string id;               // "resp_..."
-  std::string item_id;          // "msg_...", of the assistant's message
+  std::string item_id;          // "msg_...": the assistant's message
   std::string conversation_id;  // "conv_..."; "" for a chain
-  std::string previous_id;      // the response that this one continues
-  std::string adapter;          // of the model, by its name; "" = none
-  std::string echo;             // the request's fields as the wire repeats them; opaque to this layer
+  std::string previous_id;      // response that this one continues
+  std::string adapter;          // name of the adapter; "" = none
+  std::string echo;             // the request's fields as the protocol repeats them; opaque to this layer
   std::string compaction;       // opaque form of what replaced the history before the turn; "" = nothing did
   std::string request_key;      // client request id and digest, for re-attaching; "" = none
   uint64_t connection = 0;      // not stored: visible to this connection only; 0 = to its owner
-  bool stored = true;           // false: gone with its connection
+  bool stored = true;           // false: dropped with its connection
   bool warm_up = false;         // prefill only
   bool logprobs = false;
-  bool token_ids = false;  // not stored: the client is sent the ids of the prompt and of the answer
-  TraceContext trace;      // of the request that asked for it; not stored
+  bool token_ids = false;  // not stored: the client receives the ids of prompt and answer
+  TraceContext trace;      // of the request; not stored
 
   double created_at = 0;            // seconds since 1970
   double completed_at = 0;          // 0 = running
   double begun_s = 0, ended_s = 0;  // by SessionContext::uptime_s
   ResponseStatus status = ResponseStatus::kInProgress;
   FinishReason reason = FinishReason::kStop;
-  /// For kIncomplete, where `reason` does not say it: kInterrupted, "detached" (no client listened for too long),
+  /// For kIncomplete where `reason` is not sufficient: kInterrupted, "detached" (no listener for too long),
   /// "turn_timeout".
   std::string incomplete_reason;
-  std::string stop_string;   // that ended it, if one did
-  Status error;              // for kFailed, and the cause of an interruption where it is known
-  JournalPosition recorded;  // finished and durable: the journal's last record of it
+  std::string stop_string;   // the stop string that ended it, if any
+  Status error;              // of kFailed, and the cause of an interruption if known
+  JournalPosition recorded;  // set when finished and durable: its last journal record
 
-  EventCounts before;    // what had happened in its session when it began
-  bool begun = false;    // it was announced
-  bool started = false;  // its computing began
-  bool opened = false;   // its message began; calls may come without one
-  /// With its tool calls. Of an answer that goes on: what is new, and before it, `begun_bytes` of them, the calls that
-  /// it had begun, which are told anew, or what may become one and was told as text.
+  EventCounts before;    // the session's event counts at its start
+  bool begun = false;    // announced
+  bool started = false;  // its computation has started
+  bool opened = false;   // its message has started; tool calls may come without one
+  /// Includes its tool calls. In a continued answer: the new part, preceded by `begun_bytes` of open tool calls, which
+  /// are sent again, or of text that may become one.
   std::string text;
   size_t begun_bytes = 0;
   std::string reasoning;                       // in a continued answer: the new part
-  std::vector<uint32_t> reasoning_ends;        // offset in `reasoning` after each piece, as it came
-  bool reasoning_ended = false;                // it had reasoning, which is followed by more, or by the end
-  bool cut_in_reasoning = false;               // the turn ended before the answer began
-  int64_t reasoning_tokens = 0;                // markup of channels included
-  double reasoning_ms = 0;                     // from the first token to the reasoning's end
-  std::vector<std::string> ignored_reasoning;  // wishes that the model's template cannot honour, by name
-  std::vector<uint32_t> piece_ends;            // offset in `text` after each piece of the message, as it came
-  /// Where keeps_tokens(): those of the message, special tokens and the one that ended it included, until a newer turn
-  /// ends. The first `scored_tokens` are the prompt's, where that was scored.
+  std::vector<uint32_t> reasoning_ends;        // end offset in `reasoning` of each piece as received
+  bool reasoning_ended = false;                // its reasoning is complete: text or the end follows
+  bool cut_in_reasoning = false;               // the turn ended before the answer started
+  int64_t reasoning_tokens = 0;                // including the channels' markup
+  double reasoning_ms = 0;                     // from the first token to the end of the reasoning
+  std::vector<std::string> ignored_reasoning;  // names of settings that the model's template cannot honour
+  std::vector<uint32_t> piece_ends;            // end offset in `text` of each piece of the message as received
+  /// If keeps_tokens(): the message's tokens, including special tokens and the final one, until a newer turn ends. The
+  /// first `scored_tokens` are the prompt's if it was scored.
   std::vector<OutputToken> tokens;
   size_t scored_tokens = 0;
-  std::vector<uint32_t> piece_token_ends;  // offset in `tokens` behind each piece
-  std::vector<float> embedding;            // where that was asked for: TokenSink::OnEmbedded
-  SharedList<TokenId> prompt_ids;          // where token_ids: the whole context of the answer
-  std::vector<TokenId> output_ids;  // also, once it has ended: every sampled id, those of calls and of the end included
+  std::vector<uint32_t> piece_token_ends;  // end offset in `tokens` of each piece
+  std::vector<float> embedding;            // if requested: TokenSink::OnEmbedded
+  SharedList<TokenId> prompt_ids;          // if token_ids: the whole context of the answer
+  std::vector<TokenId> output_ids;  // if token_ids, at the end: all sampled ids, including calls and the end token
 
-  CallPlace calls = CallPlace::kNone;               // where in `text` tool calls are looked for
-  ToolSyntaxName syntax = ToolSyntaxName::kHermes;  // of these
-  std::vector<CallStep> call_steps;                 // what came of them
-  SharedText form;                                  // what Encode(AnswerForm) makes of how it was asked for
+  CallPlace calls = CallPlace::kNone;               // where to look for tool calls in `text`
+  ToolSyntaxName syntax = ToolSyntaxName::kHermes;  // syntax of those calls
+  std::vector<CallStep> call_steps;                 // parsed calls
+  SharedText form;                                  // Encode(AnswerForm) of the requested form
 
-  size_t items_before = 0;     // items of the timeline before this turn's input
-  size_t items_end = 0;        // items of the timeline after this response; what it continues from
-  size_t input_items_end = 0;  // of these, the input ends here
+  size_t items_before = 0;     // timeline items before this turn's input
+  size_t items_end = 0;        // timeline items after this response: the next turn's start
+  size_t input_items_end = 0;  // timeline items after this turn's input
   int64_t input_tokens = 0;    // the whole context of the answer
   int64_t output_tokens = 0;
   CacheReport report;
-  bool retokenised = false;  // the history's ids were another tokenizer's or template's: they were made anew
+  bool retokenised = false;  // the history's ids were of another tokenizer or template and were recomputed
   ClampedLimits clamped;
-  int64_t tokens_evicted_before = 0, messages_evicted_before = 0;  // what the turn before had reported
+  int64_t tokens_evicted_before = 0, messages_evicted_before = 0;  // reported by the previous turn
   TurnTimes times;
 
-  /// Memory held, about.
+  /// Approximate memory.
   int64_t bytes() const {
     size_t sum = sizeof(Response) + text.size() + reasoning.size() + reasoning_ends.size() * sizeof(uint32_t) +
                  adapter.size() + echo.size() + compaction.size() + request_key.size() + form.size();
@@ -123,7 +123,7 @@ struct Response {
   bool keeps_tokens() const { return logprobs || token_ids; }
   bool running() const { return status == ResponseStatus::kInProgress; }
   bool interrupted() const { return status == ResponseStatus::kIncomplete && incomplete_reason == kInterrupted; }
-  /// What has happened to it so far.
+  /// Counts of its events so far.
   EventCounts events() const {
     const bool ended = begun && !running(), message_open = opened && call_steps.empty();
     const uint64_t calls_ended = call_steps.empty() ? 0 : call_steps.back().call + call_steps.back().ends();
@@ -143,7 +143,7 @@ struct Response {
             .ended = ended && message_open,
             .ended_bare = ended && !message_open};
   }
-  /// The message's text: all of it, but for the tool calls.
+  /// The message's text without tool calls.
   std::string_view message() const {
     return piece_ends.empty() ? std::string_view() : Between(begun_bytes, piece_ends.back());
   }
@@ -165,7 +165,7 @@ struct Response {
   }
   /// The i-th piece of the text.
   std::string_view piece(size_t i) const { return Between(i > 0 ? piece_ends[i - 1] : begun_bytes, piece_ends[i]); }
-  /// Its tokens, where they are kept.
+  /// Tokens of a piece, if kept.
   std::span<const OutputToken> piece_tokens(size_t i) const {
     if (i >= piece_token_ends.size()) return {};
     const size_t begin = i > 0 ? piece_token_ends[i - 1] : scored_tokens;

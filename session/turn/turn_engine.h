@@ -1,6 +1,6 @@
-// The engine as sessions see it: what takes turns and keeps their caches. Implemented by the server's AppEngine, and by
-// tests that play the engine themselves. Every function is thread-safe and never blocks; none is called under a
-// session's lock but Cancel. See Engine for what they do.
+// The engine as sessions use it: accepts turns and keeps their caches. Implemented by the server's AppEngine and by
+// tests. No function blocks, and only Cancel may be called under a session's lock. See Engine for their contracts.
+// THREAD: any.
 #pragma once
 
 #include <optional>
@@ -18,8 +18,8 @@ class TurnEngine {
   virtual void Cancel(TurnId turn) = 0;
   virtual void Close(TimelineId timeline) = 0;
   virtual void Park(TimelineId timeline) = 0;
-  /// `from` and `to` are 0 where there is no timeline; the owners are the sessions' keys, "" where there is none. Where
-  /// the first turn of `to` comes at once TurnRequest::forked_from does without a copy in the tiers.
+  /// `from` and `to` are 0 without a timeline; owners are the sessions' keys, "" without one. If the first turn of `to`
+  /// follows at once, TurnRequest::forked_from avoids a copy in the tiers.
   virtual void Fork(TimelineId from, TimelineId to, const std::string& from_owner, const std::string& to_owner) = 0;
   virtual void Erase(TimelineId timeline, const std::string& owner) = 0;
   virtual void Prefetch(const std::string& owner) = 0;

@@ -11,10 +11,10 @@
 namespace ringside {
 namespace {
 
-constexpr int64_t kLeastAnswer = 1024;    // tokens of an answer to input that alone fills the window
+constexpr int64_t kLeastAnswer = 1024;    // tokens reserved for the answer if the input alone fills the window
 constexpr size_t kLongBytes = 256 << 10;  // of text: up to 40 ms of tokenising
 
-/// Whether the window must show the request's whole history.
+/// True if the window must show the request's whole history.
 bool HoldsWholeHistory(const TurnSpec& spec) { return spec.carries_history && !spec.truncates && !spec.history_slides; }
 
 size_t FirstUnrendered(const Timeline& timeline) {
@@ -30,7 +30,7 @@ size_t BehindTheLastAnswer(const Timeline& timeline) {
   return first;
 }
 
-/// Of everything from the first new item on.
+/// Number of tokens from the first new item on.
 int64_t NewTokens(const TurnInput& input) {
   const SharedList<Item>& items = input.next.items();
   const auto tokens = static_cast<int64_t>(input.next.tokens().size());
@@ -49,7 +49,7 @@ Status CheckAnswerable(const TurnSpec& spec, const Timeline& next) {
   return Status::Ok();
 }
 
-/// More than --max-input-tokens. Without `tokens` tokenising stopped there.
+/// Error for more than --max-input-tokens. Without `tokens`, tokenizing stopped at the limit.
 Status TooMuchInput(const TurnSpec& spec, int64_t most, int64_t tokens = 0) {
   return ContextOverflow{.limit = most,
                          .tokens = std::max(tokens, most + 1),
@@ -59,13 +59,13 @@ Status TooMuchInput(const TurnSpec& spec, int64_t most, int64_t tokens = 0) {
       .ToStatus();
 }
 
-/// The overflow of Render and SetHead, by the lower one of the two limits; other errors as they are.
+/// Converts the overflow of Render and SetHead to the lower of the two limits; returns other errors unchanged.
 Status TooLong(const TurnSpec& spec, const Status& status, int64_t session_room, int64_t input_room, int64_t most) {
   const bool refused = status.reason() != ContextOverflow::kReason;
   return refused || session_room <= input_room ? status : TooMuchInput(spec, most);
 }
 
-/// Tokens that the window shows of TokensToShow.
+/// Number of TokensToShow that the window shows.
 int64_t ShownOfNewInput(const TurnSpec& spec, const TurnInput& input, const RingWindow& window) {
   const SharedList<Item>& items = input.next.items();
   const bool all = input.first_new == 0 || HoldsWholeHistory(spec);
@@ -73,7 +73,7 @@ int64_t ShownOfNewInput(const TurnSpec& spec, const TurnInput& input, const Ring
   return window.memory_len + std::max<int64_t>(0, window.pinned - begin);
 }
 
-/// The new input, or the whole history where the window must show that.
+/// Number of tokens of the new input, or of the whole history if the window must show that.
 int64_t TokensToShow(const TurnSpec& spec, const TurnInput& input) {
   return HoldsWholeHistory(spec) ? std::ssize(input.next.tokens()) : NewTokens(input);
 }
@@ -95,7 +95,7 @@ Result<TurnInput> Render(const TurnSpec& spec, std::vector<Item> items, const Ti
                          const InputLimits& limits) {
   const bool forgotten = base.forgotten();
   const int64_t most = limits.max_input_tokens;
-  int64_t room = most > 0 && !forgotten ? most : std::numeric_limits<int64_t>::max();  // of what may be rendered
+  int64_t room = most > 0 && !forgotten ? most : std::numeric_limits<int64_t>::max();  // limit of rendered tokens
   TurnInput input{
       .next = base, .first_new = forgotten ? base.items().size() : FirstUnrendered(base), .recomputed = forgotten};
   Timeline& next = input.next;
@@ -106,7 +106,7 @@ Result<TurnInput> Render(const TurnSpec& spec, std::vector<Item> items, const Ti
     input.first_new = 0;
     return input;
   }
-  // Of a history that comes with its request nobody knows how much has to be computed.
+  // For a history that comes with its request, the computed part is unknown.
   if (spec.carries_history) room = std::max<int64_t>(0, room - static_cast<int64_t>(base.tokens().size()));
   if (spec.instructions || spec.tools || next.head().variables != limits.variables) {
     TimelineHead head = next.head();

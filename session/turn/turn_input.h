@@ -16,13 +16,13 @@ namespace ringside {
 
 struct InputLimits {
   int64_t session_len = 0;       // tokens of the whole session
-  int64_t max_input_tokens = 0;  // that one turn may render; 0 = no limit
+  int64_t max_input_tokens = 0;  // limit of one turn's rendered tokens; 0 = none
   std::string variables = {};    // TimelineHead::variables of the turn
 };
 
 struct TurnInput {
   Timeline next;            // rendered, with the answer opened
-  size_t first_new = 0;     // index of its first item that was not rendered before: what follows is new input
+  size_t first_new = 0;     // index of the first item that was not rendered before: new input starts there
   bool recomputed = false;  // ids of the history changed
 };
 
@@ -39,11 +39,11 @@ Status TokeniseLong(size_t bytes, const std::function<void()>& work);
 Result<TurnInput> RenderInput(const TurnSpec& spec, std::vector<Item> items, const Timeline& base, const Codec& codec,
                               const InputLimits& limits);
 
-/// ERRORS: kInvalidArgument (ContextOverflow) if `window` shows fewer tokens than the new input has, or, of a request
-/// that carries its history, than that has; neither if the turn truncates.
+/// ERRORS: kInvalidArgument (ContextOverflow) if `window` shows fewer tokens than the new input has, or than the whole
+/// history has if the request carries it; no error if the turn truncates.
 Status CheckShown(const TurnSpec& spec, const TurnInput& input, const RingWindow& window);
-/// Tokens of the longest answer that `window` shows together with what CheckShown counts; at least 1. A turn that
-/// truncates has room for 1,024 or a whole window at least.
+/// Tokens of the longest answer that `window` shows together with the tokens that CheckShown counts; at least 1. A turn
+/// that truncates has room for 1,024 or a whole window at least.
 int64_t RoomForAnswer(const TurnSpec& spec, const TurnInput& input, const RingWindow& window);
 
 }  // namespace ringside

@@ -1,4 +1,4 @@
-// What the commands of ringside-server share (`keys`, `convert`): what comes of them, and how they tell of themselves.
+// Shared parts of the ringside-server commands (`keys`, `convert`): their outcome and their description.
 #pragma once
 
 #include <optional>
@@ -11,18 +11,18 @@ class App;
 
 namespace ringside {
 
-/// What the process is to print and to end with: 0; 1 if something failed; 2 for a command that cannot be read.
+/// Output and exit status of the process: 0; 1 if something failed; 2 for an invalid command line.
 struct CommandOutcome {
   int exit_code = 0;
   std::string to_stdout, to_stderr;
 };
 inline constexpr int kCommandFailed = 1, kBadCommand = 2;
 
-/// Reads `args`, in their order, into what the command's options are bound to. An outcome where there is nothing more
-/// to do: help was asked for, or they cannot be read.
+/// Parses `args` into the variables bound to the command's options. Returns an outcome if nothing remains to be done:
+/// help was requested, or the arguments are invalid.
 std::optional<CommandOutcome> ParseCommand(CLI::App& app, const std::vector<std::string>& args);
 
-/// The command with its verbs, as JSON of the shape that DescribeCommandLine (ws/config/config_help.h) has.
+/// The command and its verbs as JSON in the format of DescribeCommandLine (ws/config/config_help.h).
 std::string DescribeCommand(const CLI::App& app);
 
 }  // namespace ringside

@@ -19,7 +19,7 @@ Status Failed(const char* what, const std::string& path) {
   return InvalidArgument(std::string("cannot ") + what + " \"" + path + "\": " + std::strerror(errno));
 }
 
-/// A file descriptor that is closed, and with it a lock that it holds, at the end of a scope.
+/// Closes a file descriptor, and releases its lock, at the end of a scope.
 class OpenFile {
  public:
   explicit OpenFile(int number) : number_(number) {}
@@ -45,10 +45,10 @@ bool WriteAll(int file, std::string_view text) {
   return true;
 }
 
-/// A server that runs as another user than the one who edits its keys must still be able to read them.
+/// A server that runs as another user than the editor must still be able to read the file.
 Status KeepOwner(int draft, const std::string& path) {
   struct stat old {};
-  if (stat(path.c_str(), &old) != 0) return Status::Ok();  // there is none yet
+  if (stat(path.c_str(), &old) != 0) return Status::Ok();  // no old file
   struct stat made {};
   if (fstat(draft, &made) == 0 && made.st_uid == old.st_uid && made.st_gid == old.st_gid) return Status::Ok();
   return fchown(draft, old.st_uid, old.st_gid) == 0 ? Status::Ok() : Failed("keep the owner of", path);
@@ -81,7 +81,7 @@ Result<KeysFile> ReadKeysFile(const std::string& path) {
 
 Status EditKeysFile(const std::string& path, const std::function<Status(KeysFile&)>& change) {
   std::error_code error;
-  // A link goes on pointing to the file.
+  // Follows links, so that a link keeps pointing to the file.
   const auto resolved = std::filesystem::canonical(path, error);
   const std::string target = error ? path : resolved.string();
   const std::string lock_path = target + ".lock";

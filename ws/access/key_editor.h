@@ -1,4 +1,5 @@
-// Changes a keys file so that neither a crash nor another editor can spoil it. Used by the keys command; one thread.
+// Edits a keys file safely against crashes and concurrent editors. Used by the keys command.
+// THREAD: one.
 #pragma once
 
 #include <functional>
@@ -9,11 +10,12 @@
 
 namespace ringside {
 
-/// Reads the file (none yet = one without keys), lets `change` work on it and, if that succeeds, puts the changed file
-/// in its place: written under another name, synced and renamed, mode 0600, owned by whom the old one was owned by. All
-/// of it under a lock on PATH.lock. kInvalidArgument with a sentence that names the file.
+/// Reads the file (missing = no keys), applies `change` and, if it succeeds, replaces the file atomically: writes a
+/// temporary file, syncs and renames it, with mode 0600 and the old file's owner. Holds a lock on PATH.lock throughout.
+/// ERRORS: kInvalidArgument, naming the file.
 Status EditKeysFile(const std::string& path, const std::function<Status(KeysFile&)>& change);
-/// As it stands; kInvalidArgument.
+/// Reads the file without a lock.
+/// ERRORS: kInvalidArgument.
 Result<KeysFile> ReadKeysFile(const std::string& path);
 
 }  // namespace ringside

@@ -45,7 +45,8 @@ bool IsHex(std::string_view text, size_t digits) {
   return text.size() == digits && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-/// Of digits that are some.
+/// Decodes hexadecimal digits.
+/// REQUIRES: `text` consists of such digits.
 std::string Unhex(std::string_view text) {
   const auto digit = [](char c) { return c <= '9' ? c - '0' : c - 'a' + 10; };
   std::string out;
@@ -61,7 +62,7 @@ std::string RandomHex(size_t digits) {
 
 std::string_view Secret(std::string_view text) { return text.substr(kPrefix.size() + kIdDigits + 1); }
 
-/// The members of one object, each taken once; what has not been taken is unknown.
+/// The members of one object, each consumed once; the rest are unknown.
 class Members {
  public:
   Members(const Json& object, std::string place) : object_(object), place_(std::move(place)) {}
@@ -102,7 +103,7 @@ class Members {
     return std::optional<int64_t>(value);
   }
   bool Has(const std::string& name) const { return object_.contains(name); }
-  /// A name that nobody asked for: of a newer version, or misspelt; either way not to be overlooked.
+  /// An unknown name is of a newer version or misspelt; either way it must not be ignored.
   Status NothingElse() const {
     for (const auto& [name, value] : object_.items()) {
       if (!taken_.contains(name)) return InvalidArgument(place_ + ": unknown \"" + name + "\"");
@@ -187,7 +188,7 @@ bool OwnerShare::empty() const {
 
 Result<KeysFile> ParseKeysFile(std::string_view text) {
   if (text.size() > kMaxKeysFileBytes) return InvalidArgument("the file is too long");
-  // What is wrong is not quoted: it may stand next to a hash.
+  // The parser's message is not quoted: the fault may be next to a hash.
   const Json root = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (root.is_discarded()) return InvalidArgument("the file is not JSON");
   return ReadKeysFile(root);
@@ -201,7 +202,7 @@ std::string FormatKeysFile(const KeysFile& file) {
       if (share.*field.value) object[field.name] = *(share.*field.value);
     }
   }
-  // A line for each key, so that the file can be looked through.
+  // One line per key, so that people can read the file.
   std::string out = fmt::format("{{\"ringside_keys\": {},\n \"owners\": {},\n \"keys\": [", kVersion, owners.dump());
   for (size_t i = 0; i < file.keys.size(); ++i) {
     const StoredKey& key = file.keys[i];
@@ -260,7 +261,7 @@ std::optional<int64_t> ParseTime(const std::string& text) {
   const char* end = strptime(text.c_str(), "%Y-%m-%dT%H:%M:%SZ", &utc);
   if (end == nullptr || end != text.c_str() + text.size()) return std::nullopt;
   const int64_t seconds = timegm(&utc);
-  // The 31st of February, and what is written in another way than here.
+  // Rejects impossible dates, such as 31 February, and other spellings.
   if (seconds <= 0 || FormatTime(seconds) != text) return std::nullopt;
   return seconds;
 }

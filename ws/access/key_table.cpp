@@ -10,7 +10,7 @@
 namespace ringside {
 namespace {
 
-/// Never the principal of a key given by a flag, which is 32 hexadecimal digits.
+/// Differs from every principal of a key given by a flag, which is 32 hexadecimal digits.
 std::string PrincipalOf(const std::string& owner) { return "owner:" + owner; }
 
 }  // namespace
@@ -35,7 +35,7 @@ bool KeyTable::Expired(const StoredKey& key) const {
 std::optional<Identity> KeyTable::Find(std::string_view presented) const {
   const std::shared_ptr<const Keys> all = keys();
   const std::string_view id = KeyId(presented);
-  if (id.empty()) return std::nullopt;  // no key at all: its form is no secret
+  if (id.empty()) return std::nullopt;  // not of a key's form, which is public
   const auto at = all->by_id.find(std::string(id));
   const StoredKey& key = at == all->by_id.end() ? nobodys_ : at->second;
   if (!IsKey(key, presented) || Expired(key)) return std::nullopt;
@@ -71,7 +71,7 @@ std::string KeyTable::Stamp() const {
 }
 
 Result<bool> KeyTable::Reload(bool anyway) {
-  // Taken before reading: what is written meanwhile is read the next time.
+  // Before reading: a concurrent write is then seen by the next call.
   std::string stamp = Stamp();
   if (!anyway && stamp == stamp_) return false;
   stamp_ = std::move(stamp);

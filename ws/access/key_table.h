@@ -1,5 +1,5 @@
-// The keys of the keys file as the server uses them: looked up by every request, read again when the file has changed.
-// Owned by the App; any thread, but reading the file again is for the App's own.
+// The keys file as the server uses it: looked up by every request, reloaded after changes. Owned by the App.
+// THREAD: any; Reload: the App's.
 #pragma once
 
 #include <memory>
@@ -14,52 +14,53 @@
 
 namespace ringside {
 
-/// Who asks and what for.
+/// An authenticated owner and the scopes of its key.
 struct Identity {
-  std::string principal;  // whose conversations it sees; "" where there are no keys
+  std::string principal;  // owner of the visible conversations; "" without keys
   Scopes scopes = Scopes::All();
-  std::string key_id;   // of the key in the keys file; "" = without one, so that nothing can be taken back
-  std::string session;  // what a ticket says of the Realtime session that it opens, as JSON; "" = nothing
+  std::string key_id;   // id in the keys file; "" = not from the file, cannot be revoked
+  std::string session;  // the ticket's Realtime session settings as JSON; "" = none
 };
 
 class KeyTable {
  public:
-  /// Reads the file; kInvalidArgument, naming it, if it cannot be used.
+  /// ERRORS: kInvalidArgument, naming the file, if it is unusable.
   static Result<std::unique_ptr<KeyTable>> Open(const std::string& path, const Clock& clock = SystemClock::Instance());
 
-  /// The owner of a key that is in the file and has not expired; nothing for anything else, in the same time.
+  /// Returns the owner of a key that is in the file and has not expired; nullopt for any other text, in the same time.
   std::optional<Identity> Find(std::string_view presented) const;
-  /// True if a key that was found once is still good.
+  /// True if a key that was found earlier is still valid.
   bool IsGood(const std::string& key_id) const;
-  /// The same, and the key is still the owner's and has every scope of `identity`.
+  /// Also requires that the key still belongs to the owner and has every scope of `identity`.
   bool IsGood(const Identity& identity) const;
-  /// What an owner's share is by the file; the empty one for an owner without.
+  /// The owner's limits from the file; empty for an owner without limits.
   OwnerShare ShareOf(const std::string& principal) const;
 
-  /// Reads the file again if it is another than the one read last (or `anyway`); true if keys were taken over. A file
-  /// that cannot be used is an error, told once, and changes nothing: the keys read last go on.
+  /// Reloads the file if it differs from the last one read (or if `anyway`); true if keys were replaced. An unusable
+  /// file is reported once and changes nothing: the previous keys stay valid.
   Result<bool> Reload(bool anyway = false);
-  /// How many keys there are, expired ones too.
+  /// Number of keys, including expired ones.
   size_t size() const;
-  /// How many owners have a key.
+  /// Number of owners with a key.
   size_t owners() const;
 
  private:
   struct Keys {
     std::unordered_map<std::string, StoredKey> by_id;
     std::unordered_map<std::string, OwnerShare> shares;  // by principal
-    size_t owners = 0;                                   // with a key
+    size_t owners = 0;                                   // with at least one key
   };
   KeyTable(std::string path, const Clock& clock) : path_(std::move(path)), clock_(clock) {}
   std::shared_ptr<const Keys> keys() const;
-  /// Which file this is and as of when; "" if there is none.
+  /// Identity and modification time of the file; "" if there is none.
   std::string Stamp() const;
   bool Expired(const StoredKey& key) const;
 
   const std::string path_;
   const Clock& clock_;
-  const StoredKey nobodys_ = MakeKey("nobody", Scopes(), 0, 0).stored;  // unknown keys are compared with this one
-  std::string stamp_;                                                   // of what was read last, good or not
+  // unknown keys are compared with this one, for constant time
+  const StoredKey nobodys_ = MakeKey("nobody", Scopes(), 0, 0).stored;
+  std::string stamp_;  // of the last file read, valid or not
   mutable std::mutex mutex_;
   std::shared_ptr<const Keys> keys_;
 };

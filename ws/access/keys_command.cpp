@@ -34,7 +34,7 @@ std::optional<int64_t> ReadDuration(std::string_view text) {
   return std::nullopt;
 }
 
-/// Of --expires, as a time; 0 = never.
+/// Value of --expires as a time; 0 = never.
 Result<int64_t> ReadExpiry(const std::string& text, int64_t now_s) {
   if (text == "never") return int64_t{0};
   if (const auto duration = ReadDuration(text); duration && *duration > 0) return now_s + *duration;
@@ -47,7 +47,7 @@ Result<int64_t> ReadExpiry(const std::string& text, int64_t now_s) {
   return *time;
 }
 
-/// Of a limit, into the share: a number, or "default" for the server's own.
+/// Parses a limit into the share: a number, or "default" for the server's flag.
 Status ReadShare(const ShareField& field, const std::string& text, OwnerShare* share) {
   if (text == "default") {
     (share->*field.value).reset();
@@ -160,7 +160,7 @@ void AddExpiry(CLI::App* verb, Arguments& given) {
                    "never, a time from now such as 90d, 12h or 30m, or a time such as 2027-01-01T00:00:00Z [never]");
 }
 
-/// The verbs, each with its own options.
+/// Adds the verbs with their options.
 std::vector<std::pair<CLI::App*, Verb>> AddVerbs(CLI::App& app, Arguments& given) {
   std::vector<std::pair<CLI::App*, Verb>> verbs;
   const auto add = [&](const char* name, const char* help, Verb run) {

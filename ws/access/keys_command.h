@@ -1,5 +1,6 @@
-// `ringside-server keys`, which `ringside keys` is: makes, lists, revokes and rotates keys in a keys file, whether or
-// not a server uses it meanwhile. Main thread only.
+// `ringside-server keys` (also `ringside keys`): creates, lists, revokes and rotates keys in a keys file, even while a
+// server uses it.
+// THREAD: main.
 #pragma once
 
 #include <map>
@@ -11,9 +12,9 @@
 
 namespace ringside {
 
-/// `args` behind "keys". RINGSIDE_KEYS_FILE of the environment stands in for --file. The file is changed under a lock
-/// (PATH.lock) and replaced as a whole: a reader sees it as it was or as it is to be, and it keeps its owner.
-/// Ends with 1 if the file cannot be used or has not what was asked for.
+/// `args`: the arguments after "keys". The variable RINGSIDE_KEYS_FILE is the default of --file. The file is changed
+/// under a lock (PATH.lock), replaced atomically, and keeps its owner. Exit status 1 if the file is unusable or lacks
+/// the requested key or owner.
 CommandOutcome RunKeysCommand(const std::vector<std::string>& args,
                               const std::map<std::string, std::string>& environment,
                               const Clock& clock = SystemClock::Instance());

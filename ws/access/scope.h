@@ -1,4 +1,4 @@
-// What a key may be used for. A plain value.
+// Permissions of a key. A plain value.
 #pragma once
 
 #include <string>
@@ -8,13 +8,15 @@
 
 namespace ringside {
 
-/// Any number of the three.
+/// Any subset of the three scopes.
 class Scopes {
  public:
   constexpr Scopes() = default;
-  static constexpr Scopes Chat() { return Scopes(1); }     // one's own conversations: everything but what follows
-  static constexpr Scopes Admin() { return Scopes(2); }    // taking in exported conversations, checking stored ones
-  static constexpr Scopes Metrics() { return Scopes(4); }  // the server's figures
+  // the owner's conversations: everything except the scopes below
+  static constexpr Scopes Chat() { return Scopes(1); }
+  // import of exported conversations, verification of stored ones
+  static constexpr Scopes Admin() { return Scopes(2); }
+  static constexpr Scopes Metrics() { return Scopes(4); }  // the server's metrics
   static constexpr Scopes All() { return Scopes(7); }
 
   constexpr bool Has(Scopes other) const { return (bits_ & other.bits_) == other.bits_; }
@@ -24,7 +26,8 @@ class Scopes {
 
   /// "chat,metrics".
   std::string ToString() const;
-  /// Of the names above, at least one, with commas. kInvalidArgument for anything else.
+  /// Parses the names above, at least one, separated by commas.
+  /// ERRORS: kInvalidArgument.
   static Result<Scopes> Parse(std::string_view names);
 
  private:

@@ -13,7 +13,7 @@
 namespace ringside {
 namespace {
 
-/// The service manager's folder of secrets lets this service in and nobody else, whatever the modes in it say.
+/// The service manager's credentials folder is accessible to this service only, whatever the files' modes are.
 bool IsCredential(const std::string& path) {
   const char* folder = std::getenv("CREDENTIALS_DIRECTORY");
   return folder != nullptr && std::filesystem::path(path).parent_path() == folder;

@@ -1,5 +1,5 @@
-// Reads files that hold secrets, and only those that nobody but their owner may read. Pure but for the disk; any
-// thread, not the io threads.
+// Reads files that hold secrets, and refuses those that others can read.
+// THREAD: any except the io threads.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,9 @@
 
 namespace ringside {
 
-/// The content of a plain file of mode 0400 or 0600, or directly in $CREDENTIALS_DIRECTORY (systemd's), with at most
-/// `most_bytes`; kInvalidArgument, naming the file, for any other.
+/// Returns the content of a regular file of at most `most_bytes` with mode 0400 or 0600, or directly in
+/// $CREDENTIALS_DIRECTORY (systemd).
+/// ERRORS: kInvalidArgument, naming the file.
 Result<std::string> ReadSecretFile(const std::string& path, size_t most_bytes = 1 << 20);
 
 }  // namespace ringside

@@ -1,5 +1,6 @@
-// Short-lived keys that open one WebSocket, for pages that must not hold the owner's key and cannot set headers. Kept
-// in memory only: a restart forgets them. Owned by the App; any thread.
+// Short-lived tickets that open one WebSocket, for pages that must not hold the owner's key and cannot set headers. In
+// memory only: a restart drops them. Owned by the App.
+// THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -20,18 +21,19 @@ namespace ringside {
 
 class TicketBox {
  public:
-  static constexpr size_t kMostOfOneOwner = 256, kMost = 16384;               // waiting to be used
-  static constexpr size_t kBytesOfOneOwner = 4 << 20, kMostBytes = 64 << 20;  // of what they say of their sessions
+  static constexpr size_t kMostOfOneOwner = 256, kMost = 16384;               // unused tickets
+  static constexpr size_t kBytesOfOneOwner = 4 << 20, kMostBytes = 64 << 20;  // of session settings in unused tickets
   static constexpr int64_t kLeastSeconds = 10, kMostSeconds = 7200;
 
   explicit TicketBox(const Clock& clock = SystemClock::Instance()) : clock_(clock) {}
 
-  /// "ek_" and 256 random bits, good for one upgrade within `seconds`, in the name of `identity` and for chat only;
-  /// what it says of the session is told by Take. kOverloaded if the owner, or all of them, have too much waiting.
+  /// Returns "ek_" and 256 random bits, valid for one upgrade within `seconds` on behalf of `identity`, chat scope
+  /// only; Take returns its session settings.
+  /// ERRORS: kOverloaded if too many of the owner's, or of all, tickets are unused.
   Result<std::string> Issue(Identity identity, int64_t seconds);
-  /// Whom the ticket stands for; nothing for one that is unknown, used or too old. It is used up by this.
+  /// Consumes a ticket and returns its identity; nullopt if it is unknown, used or expired.
   std::optional<Identity> Take(std::string_view ticket);
-  /// True for whatever looks like a ticket.
+  /// True for any text with a ticket's prefix.
   static bool IsTicket(std::string_view text) { return text.starts_with("ek_"); }
 
  private:
@@ -43,10 +45,10 @@ class TicketBox {
   void DropOldLocked(int64_t now_ns);
 
   const Clock& clock_;
-  const SealKey key_ = SealKey::Random();  // tickets are found by their codes under it: a look-up tells nothing of them
+  const SealKey key_ = SealKey::Random();  // tickets are indexed by a keyed hash, so that look-up times reveal nothing
   std::mutex mutex_;
   std::map<std::string, Waiting> waiting_;          // by code
-  std::set<std::pair<int64_t, std::string>> ends_;  // the same codes by their ends
+  std::set<std::pair<int64_t, std::string>> ends_;  // the same codes by expiry
   struct Share {
     size_t tickets = 0, bytes = 0;
   };

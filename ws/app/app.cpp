@@ -46,15 +46,15 @@ namespace {
 
 constexpr std::chrono::milliseconds kWatchInterval{250};
 constexpr std::chrono::milliseconds kCancelPatience{5'000};
-// Of the grace of a stop, what is left for all that comes behind the turns: a third, at most so much.
+// Upper bound of the time reserved for shutdown steps after the turns: a third of the grace, at most this.
 constexpr std::chrono::milliseconds kWindUpTime{10'000};
-// What each of those steps gets, however little is left.
+// Minimum for each of those steps.
 constexpr std::chrono::milliseconds kLeastPatience{500};
-// Behind the grace the stop has this time to end by itself.
+// Time after the grace in which the shutdown must complete by itself.
 constexpr std::chrono::milliseconds kStopMargin{2'000};
 constexpr int kWatchesPerTend = 4;
 constexpr int64_t kMetricsConnections = 64;
-constexpr int64_t kMaxTokens = 32768;  // default limit of an input and of an answer
+constexpr int64_t kMaxTokens = 32768;  // default limit of a prompt and of an answer
 
 HttpResponse MetricsAnswer(Metrics& metrics) {
   HttpResponse response;
@@ -63,34 +63,35 @@ HttpResponse MetricsAnswer(Metrics& metrics) {
   return response;
 }
 
-/// Everything that serves. Members are in the order of their making; what they point to stands above them.
+/// All serving components. Members are in construction order; each is declared after the ones it points to.
 class Serving {
  public:
   Serving(const ServerConfig& config, Processes& processes) : config_(config), processes_(processes) {}
   ~Serving();
 
   Status Start();
-  /// True until all engines, or what they run on, have failed for good.
+  /// True until all engines, or the devices below them, have failed permanently.
   bool healthy() const { return engines_->healthy() && std::ranges::any_of(copies_, &ModelCopy::devices_ok); }
-  /// Fails readiness checks, and serves on for --shutdown-grace.
+  /// Fails readiness checks, and continues to serve for --shutdown-grace.
   void AwaitGrace();
-  /// Refuses new turns, lets the running ones end, closes the sockets.
+  /// Refuses new turns, waits for running ones and closes the sockets.
   void Drain();
   std::string url() const { return server_->url(); }
-  /// The threads without which nothing is served.
+  /// The threads that serving depends on.
   std::vector<Watchdog::Part> WatchedParts();
-  /// One line for a person.
+  /// One line for `systemctl status`.
   std::string Describe() const;
-  /// True once nothing can be recorded any more and a restart is the recovery.
+  /// True if nothing can be recorded any more and a restart is the recovery.
   bool storage_failed() const { return !storage_->healthy() && !storage_->lost(); }
-  /// The store is gone: the conversations are in memory only, so the process stays until they are exported.
+  /// True if the store is gone: the conversations exist only in memory, so the process stays alive until they are
+  /// exported.
   bool storage_lost() const { return storage_->lost(); }
-  /// What is to be done about once a second.
+  /// Periodic work, about once a second.
   void Tend();
-  /// Reads again what may be changed while the server runs: keys, certificate.
+  /// Reloads keys and certificate.
   void Reload();
   bool device_failed() const { return !std::ranges::all_of(copies_, &ModelCopy::devices_ok); }
-  /// What the process ends with if Start fails, and not for the device's sake.
+  /// Exit status if Start fails for a reason other than the device.
   int exit_code() const { return exit_code_; }
 
  private:
@@ -100,10 +101,10 @@ class Serving {
   Status OpenSessions();
   /// Any of the copies.
   const Model& model() const { return *copies_.front().model; }
-  /// Reads everything that is stored, as verify does, and logs what comes of it.
+  /// Reads everything stored, as `verify` does, and logs the result.
   void CheckStored(const std::stop_token& stop);
   void LogStored() const;
-  /// Why turns would not be answered; "" = they would. Waits for nothing.
+  /// Reason why turns would not be answered; "" = they would. Does not block.
   std::string Trouble() const;
   std::string EngineTrouble() const;
   void Publish();
@@ -118,7 +119,7 @@ class Serving {
   Metrics metrics_{transport_, static_cast<size_t>(config_.data_parallel_size)};
   Health health_{"starting"};
   mutable std::mutex storage_check_mutex_;
-  Status storage_check_;  // as of the last Tend: a readiness probe waits for no disk
+  Status storage_check_;  // from the last Tend: a readiness probe does not wait for the disk
   int exit_code_ = kExitFailed;
   AppAccess access_;
   std::unique_ptr<Storage> storage_;
@@ -127,15 +128,15 @@ class Serving {
   std::unique_ptr<Tokenizer> tokenizer_;
   std::optional<ChatTemplate> chat_;
   std::string model_name_;
-  SamplingParams sampling_;  // where a request says nothing
+  SamplingParams sampling_;  // defaults of requests
   std::unique_ptr<EngineFleet> engines_;
   std::unique_ptr<AppEngine> turns_;
   std::unique_ptr<SessionTable> sessions_;
   std::unique_ptr<Server> server_;
-  TransportCounters metrics_transport_;  // nobody looks at who looks
+  TransportCounters metrics_transport_;  // the metrics port's own traffic is not reported
   std::unique_ptr<Server> metrics_server_;
   std::atomic<bool> stored_checked_{false};
-  std::jthread checking_;  // what is stored, beside the work
+  std::jthread checking_;  // verifies the store in the background
 };
 
 Serving::~Serving() {
@@ -143,11 +144,11 @@ Serving::~Serving() {
   if (turns_) turns_->RefuseTurns();
   metrics_.SetSource(nullptr);
   if (server_) server_->Stop(std::chrono::milliseconds(0));
-  // A turn that ends tells its session, and the table may then run what waited for it: both are still there.
+  // A finished turn notifies its session, and the table may then start queued work: both still exist here.
   if (sessions_) {
     sessions_->InterruptTurns();
     turns_->WaitUntilNone(kCancelPatience);
-    sessions_->Flush();  // what is told now finds its session
+    sessions_->Flush();  // delivers pending notifications while their sessions exist
   }
   sessions_.reset();
   engines_.reset();
@@ -251,11 +252,11 @@ Status Serving::StartEngine() {
     std::vector<std::unique_ptr<Engine>> engines;
     for (const ModelCopy& copy : copies_) {
       EngineStorage storage = storage_->ForEngine(*copy.model);
-      if (!engines.empty()) storage.pinned_bytes = 0;  // what one has pinned is for all
+      if (!engines.empty()) storage.pinned_bytes = 0;  // the first engine's pinned memory is shared by all
       auto engine = Engine::Start(*copy.model, *tokenizer_, options, storage);
       if (engine.status().code() == StatusCode::kOverloaded) return InvalidArgument(engine.status().message());
       ASSIGN_OR_RETURN(engines.emplace_back(), std::move(engine));
-      options.memory_len = engines.back()->options().memory_len;  // no longer in those that follow
+      options.memory_len = engines.back()->options().memory_len;  // later engines get no more
     }
     engines_ = std::make_unique<EngineFleet>(std::move(engines));
   }
@@ -402,7 +403,7 @@ void Serving::Publish() {
   AddBackupRoute(service->router, backups_.get());
   AddEngineRoutes(service->router, *engines_);
   const RetryAfter retry_after_ms = [this](const std::string& principal) {
-    // An owner without tokens waits for them, whatever else there is to wait for.
+    // An owner out of tokens waits for them, whatever the queue's length.
     const int64_t tokens_ms = sessions_->TokensWaitMs({principal, 0});
     return tokens_ms > 0
                ? tokens_ms
@@ -434,7 +435,7 @@ void Serving::Publish() {
     checking_ = std::jthread([this](const std::stop_token& stop) {
       pthread_setname_np(pthread_self(), "check");
       constexpr int kLeastUrgent = 19;
-      setpriority(PRIO_PROCESS, 0, kLeastUrgent);  // of this thread: turns come first
+      setpriority(PRIO_PROCESS, 0, kLeastUrgent);  // this thread only: turns have priority
       CheckStored(stop);
     });
   }
@@ -481,10 +482,10 @@ void Serving::Drain() {
   turns_->RefuseTurns();
   server_->Drain(fmt::format(R"({{"type":"ringside:server.draining","deadline_ms":{}}})", timeout_ms));
   LogInfo("stopping: {} turns may end within {} s", turns_->turns(), config_.shutdown_timeout_s);
-  if (storage_->journal() != nullptr) engines_->SaveAll(nullptr);  // what turns change is saved again behind them
+  if (storage_->journal() != nullptr) engines_->SaveAll(nullptr);  // turns that run meanwhile save their caches again
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
   const auto turns_end = deadline - std::min(std::chrono::milliseconds(timeout_ms / 3), kWindUpTime);
-  // A share of what is left of the grace.
+  // A share of the remaining grace.
   const auto patience = [deadline](int share) {
     const auto left = (deadline - std::chrono::steady_clock::now()) / share;
     return std::max(std::chrono::duration_cast<std::chrono::milliseconds>(left), kLeastPatience);
@@ -493,7 +494,7 @@ void Serving::Drain() {
     if (turns_->WaitUntilNone(kWatchInterval)) break;
   }
   if (const size_t left = turns_->turns(); left > 0) {
-    // Cancelled answers still get their last event, in front of the close.
+    // Cancelled answers still get their final event before the close.
     LogWarning("{} turns did not end in time and are interrupted", left);
     sessions_->InterruptTurns();
     turns_->WaitUntilNone(patience(3));
@@ -518,12 +519,12 @@ void Serving::SaveCaches(std::chrono::steady_clock::duration time) {
 }
 
 int Fail(const Status& status, int exit_code) {
-  // For a person at a terminal and for the log alike: the log goes to standard error.
+  // For a terminal and for the log: the log goes to standard error.
   LogError("{}", status.message());
   return exit_code == kExitFailed && status.code() == StatusCode::kInvalidArgument ? kExitBadConfig : exit_code;
 }
 
-/// Of the first process.
+/// Main function of the first process.
 int Serve(const ServerConfig& config, SignalWatcher& signals, Processes& processes,
           std::optional<StopDeadline>& deadline) {
   Serving serving(config, processes);
@@ -572,7 +573,7 @@ int Serve(const ServerConfig& config, SignalWatcher& signals, Processes& process
 
 int RunServer(const ServerConfig& config, SignalWatcher& signals) {
   RaiseFileLimit();                      // before the store reads it
-  std::optional<StopDeadline> deadline;  // goes last
+  std::optional<StopDeadline> deadline;  // destroyed last
   const auto processes = Processes::Join(std::chrono::seconds(config.rank_timeout_s));
   if (!processes.ok()) return Fail(processes.status(), kExitFailed);
   const bool first = (*processes)->number() == 0;

@@ -1,5 +1,6 @@
-// Who may come in, as the process keeps it: keys, tickets and the certificate, read at the start and again when they
-// change. Owned by the App, outlives its servers; reading is for the App's own thread.
+// Credentials of the process: keys, tickets and the certificate, read at start and again when they change. Owned by the
+// App, outlives its servers.
+// THREAD: the App's, unless stated otherwise.
 #pragma once
 
 #include <memory>
@@ -17,28 +18,30 @@ namespace ringside {
 
 class AppAccess {
  public:
-  /// Reads what the settings name and says what is left open; kInvalidArgument, naming the setting.
+  /// Reads the configured files and logs which accesses are open.
+  /// ERRORS: kInvalidArgument, naming the setting.
   Status Open(const ServerConfig& config);
-  /// Has a server let in who may come in.
+  /// Sets the credentials in the options of a server.
   void Apply(const ServerConfig& config, ServerOptions& options);
-  /// What an owner may use, by the keys file where it says so. Any thread.
+  /// The limits of `owner`: from the keys file if it sets them, otherwise `usual`.
+  /// THREAD: any.
   OwnerLimits LimitsOf(const std::string& owner, const OwnerLimits& usual) const;
-  /// How many of `all` connections an owner may have: by the keys file, else `usual`, else half of them if there are
-  /// several owners. Any thread.
+  /// Number of connections that `owner` may have: from the keys file, otherwise `usual`, otherwise half of `all` if
+  /// there are several owners.
+  /// THREAD: any.
   int64_t ConnectionsOf(const std::string& owner, int64_t all, std::optional<int64_t> usual) const;
   TicketBox& tickets() { return tickets_; }
 
-  /// Takes over what has changed in the keys file.
+  /// Applies changes of the keys file.
   void Watch() { ReadKeys(/*anyway=*/false); }
-  /// Reads keys and certificate again, because somebody asked for it. What cannot be used is logged and changes
-  /// nothing.
+  /// Reads keys and certificate again on request. An unusable file is logged and changes nothing.
   void Reload();
 
  private:
   void ReadKeys(bool anyway);
 
-  size_t flag_owners_ = 0;          // each key of --api-key is one
-  std::unique_ptr<KeyTable> keys_;  // null = there is no keys file
+  size_t flag_owners_ = 0;          // number of --api-key keys
+  std::unique_ptr<KeyTable> keys_;  // null = no keys file
   TicketBox tickets_;
   std::unique_ptr<TlsCertificate> certificate_;  // null = plain HTTP
 };

@@ -1,5 +1,5 @@
-// Ends the process where its stop hangs: on a disk that does not answer, on a device, in a call on a worker. Nothing
-// that was acknowledged is lost by that. Owned by RunServer; has a thread of its own.
+// Ends the process if its shutdown hangs, in disk I/O, in a device or in a worker's call. Nothing acknowledged is lost.
+// Owned by RunServer; has its own thread.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@ namespace ringside {
 
 class StopDeadline {
  public:
-  /// Unless the object is gone after `time`, the process ends with `exit_code`.
+  /// Ends the process with `exit_code` unless the object is destroyed within `time`.
   StopDeadline(std::chrono::milliseconds time, int exit_code);
   ~StopDeadline();
   StopDeadline(const StopDeadline&) = delete;

@@ -12,7 +12,7 @@
 namespace ringside {
 namespace {
 
-// Never the session layer's, which counts up from a random number of 52 bits.
+// Never an id of the session layer, which counts up from a random 52-bit number.
 constexpr uint64_t kWarmUpId = std::numeric_limits<uint64_t>::max();
 
 class WarmUpSink final : public TokenSink {
@@ -78,7 +78,7 @@ Status WarmUp(Engine& engine, const TokenizerData& data) {
   request.turn = kWarmUpId;
   request.timeline = kWarmUpId;
   const TokenId any = data.bos.value_or(data.eos.value_or(0));
-  request.tokens = {any, any};  // the second one is an answer's beginning where there is an encoder
+  request.tokens = {any, any};  // with an encoder, the second token starts the answer
   request.message_starts = {0};
   request.window = {.pinned = 1, .memory_len = engine.options().memory_len, .eviction = Eviction::kTurn};
   request.sampling.temperature = 0;
@@ -88,7 +88,7 @@ Status WarmUp(Engine& engine, const TokenizerData& data) {
   RETURN_IF_ERROR(engine.Submit(std::move(request)));
   RETURN_IF_ERROR(ended.get());
   engine.Close(kWarmUpId);
-  std::promise<void> settled;  // and it is counted no more
+  std::promise<void> settled;  // the turn is no longer counted
   engine.Ping([&] { settled.set_value(); });
   settled.get_future().wait();
   return Status::Ok();

@@ -1,5 +1,6 @@
-// The engines as sessions get them from the server: turns are measured, counted, and refused while the server is
-// stopping; stopping can wait for those that run, and end them. Owned by the App; any thread.
+// The engines as the sessions use them: measures and counts turns, refuses new ones during shutdown, waits for running
+// ones and ends them. Owned by the App.
+// THREAD: any.
 #pragma once
 
 #include <atomic>
@@ -19,10 +20,10 @@ class Metrics;
 
 class AppEngine final : public TurnEngine {
  public:
-  /// `engines` and `metrics` outlive it; it outlives the engines' last turn.
+  /// REQUIRES: `engines` and `metrics` outlive this object; this object outlives the engines' last turn.
   AppEngine(EngineFleet& engines, Metrics& metrics);
 
-  /// As Engine's; kUnavailable once new turns are refused.
+  /// As Engine::Submit; kUnavailable after RefuseTurns.
   Status Submit(TurnRequest request) override;
   void Cancel(TurnId turn) override;
   void Close(TimelineId timeline) override;
@@ -32,11 +33,11 @@ class AppEngine final : public TurnEngine {
   void Prefetch(const std::string& owner) override;
   std::optional<CacheSource> Where(const std::string& owner) const override;
 
-  /// The server is stopping: from now on new turns are refused.
+  /// Refuses new turns from now on: the server is stopping.
   void RefuseTurns() { refusing_ = true; }
-  /// Turns whose OnEnd has not returned.
+  /// Number of turns whose OnEnd has not returned.
   size_t turns() const;
-  /// True if no turn is left within `time`.
+  /// Waits at most `time`; returns true if no turn is left.
   bool WaitUntilNone(std::chrono::milliseconds time);
 
  private:
@@ -50,7 +51,7 @@ class AppEngine final : public TurnEngine {
   std::unordered_set<TurnId> turns_;
 };
 
-/// One real turn through an engine: ready means that the next one works, too.
+/// Runs one turn through an engine, so that readiness implies a working engine.
 Status WarmUp(Engine& engine, const TokenizerData& data);
 
 }  // namespace ringside

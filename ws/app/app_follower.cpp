@@ -11,7 +11,7 @@ namespace ringside {
 int FollowFirst(const ServerConfig& config, SignalWatcher& signals, Processes& processes,
                 std::optional<StopDeadline>& deadline) {
   signals.Defer();
-  // Whatever this process waits for when another is lost, its device perhaps, it does not wait for longer.
+  // After a process is lost this one waits at most for this time, even for its device.
   std::optional<StopDeadline> lost;
   std::thread watch([&] {
     processes.AwaitFirst();
@@ -24,7 +24,7 @@ int FollowFirst(const ServerConfig& config, SignalWatcher& signals, Processes& p
   const Status left = processes.Leave();
   watch.join();
   if (!followed.ok()) LogError("{}", followed.message());
-  // Where the first has left in order, its own exit code says why.
+  // If the first process left in order, its own exit status states the reason.
   return left.ok() ? kExitOk : kExitDeviceFailed;
 }
 

@@ -1,4 +1,4 @@
-// A process of a server that is not its first: it has ranks of the model, and neither sockets nor a store.
+// A server process other than the first: it runs ranks of the model and has neither sockets nor a store.
 #pragma once
 
 #include <optional>
@@ -10,8 +10,8 @@
 
 namespace ringside {
 
-/// Does what the first process tells it until that ends; returns the exit status. Signals that ask to stop are the
-/// first's to answer. `deadline` holds from the end of the work on.
+/// Serves the first process until that ends; returns the exit status. Only the first process reacts to stop signals.
+/// `deadline` applies from the end of the work.
 int FollowFirst(const ServerConfig& config, SignalWatcher& signals, Processes& processes,
                 std::optional<StopDeadline>& deadline);
 

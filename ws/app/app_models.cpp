@@ -14,8 +14,10 @@
 namespace ringside {
 namespace {
 
-constexpr int64_t kLeastSharedWeights = 800'000'000;  // in layers; below, the sums of ranks take longer than they save
-// Of the processes' channels: the first two and the last are left to us (engine/model/model_processes.cpp).
+// of all layers; for smaller models the all-reduces cost more than splitting saves
+constexpr int64_t kLeastSharedWeights = 800'000'000;
+// Channels of the process group: the first two and the last are reserved for this file;
+// engine/model/model_processes.cpp uses the others.
 constexpr int kSumsChannel = 0, kDevicesChannel = Processes::kMostChannels - 1;
 
 using Backends = std::vector<std::unique_ptr<Backend>>;
@@ -45,7 +47,7 @@ Status CheckProcesses(const ServerConfig& config, int processes) {
   return Status::Ok();
 }
 
-/// Of this process's ranks of a copy.
+/// Creates the backends of this process's ranks of a copy.
 Result<Backends> MakeBackends(const ServerConfig& config, Processes& processes, int copy) {
   RETURN_IF_ERROR(CheckProcesses(config, processes.count()));
   const RankLayout layout = LayoutOf(config);

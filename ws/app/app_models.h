@@ -1,5 +1,5 @@
-// The server's model on its devices: a copy for each engine, which the ranks of
-// --tensor-parallel-size and --pipeline-parallel-size share.
+// The server's model on its devices: one copy per engine, shared by the ranks of --tensor-parallel-size and
+// --pipeline-parallel-size.
 #pragma once
 
 #include <memory>
@@ -15,21 +15,23 @@ namespace ringside {
 
 struct ModelCopy {
   std::vector<std::unique_ptr<Backend>> ranks;
-  std::unique_ptr<Model> model;  // on them: goes first
+  std::unique_ptr<Model> model;  // uses the backends: destroyed first
 
-  /// kUnavailable once one of its devices has failed, or a process that shares it is lost.
+  /// kUnavailable once a device has failed or a process of the group is lost.
   Status device_status() const;
   bool devices_ok() const { return device_status().ok(); }
 };
 
-/// Makes the backends, at first: whoever asks why this failed looks at them. Loads a copy for each engine then, all at
-/// the same time. kInvalidArgument, naming the setting, where the model would be slower for being shared, or cannot be
-/// by so many processes.
+/// Creates all backends first, so that a failure can be diagnosed from them, then loads one copy per engine
+/// concurrently.
+/// ERRORS: kInvalidArgument, naming the setting, if the model cannot be split over these processes or would be slower
+/// split.
 Status LoadModels(const ServerConfig& config, Processes& processes, std::vector<ModelCopy>* copies);
-/// The names of its adapters, of which the log is told. kInvalidArgument where one is the model's own.
+/// Returns and logs the adapters' names.
+/// ERRORS: kInvalidArgument if an adapter has the model's name.
 Result<std::vector<std::string>> AdapterNames(const ServerConfig& config, const std::string& model_name);
-/// What a process does that is not the first: has its ranks of the model, until the first tells it to end. Errors as
-/// LoadModels; kUnavailable where another process or a device is gone.
+/// Runs this process's ranks of the model until the first process ends them.
+/// ERRORS: as LoadModels; kUnavailable if another process or a device is lost.
 Status FollowModel(const ServerConfig& config, Processes& processes);
 
 }  // namespace ringside

@@ -1,5 +1,5 @@
-// Says, in the log and to the service manager, that a long step of the start is still going on. Lives on the stack of
-// whoever runs the step; owns a thread for as long.
+// Reports in the log and to the service manager that a long step of the start is still running. Lives on the stack of
+// the step; owns a thread meanwhile.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@ class ProgressReport {
  public:
   /// Logs "`what` ..." now and every five seconds after.
   explicit ProgressReport(std::string what);
-  /// Logs how long it took, if it took a second or more.
+  /// Logs the duration if it is at least a second.
   ~ProgressReport();
   ProgressReport(const ProgressReport&) = delete;
   ProgressReport& operator=(const ProgressReport&) = delete;

@@ -45,7 +45,7 @@ bool SignalWatcher::Wait(std::chrono::milliseconds time) {
 
 void SignalWatcher::Watch() {
   const sigset_t set = WatchedSignals();
-  // Short waits, so that the destructor need not send a signal to its own thread.
+  // Short waits, so that the destructor need not signal its own thread.
   const timespec step{0, 100'000'000};
   while (!ending_) {
     const int number = sigtimedwait(&set, nullptr, &step);

@@ -1,5 +1,5 @@
-// SIGTERM, SIGINT and SIGHUP as values. Made in main before any other thread, so that every thread inherits the blocked
-// mask; owns one thread that waits for them.
+// SIGTERM, SIGINT and SIGHUP as values. Created in main before any other thread, so that every thread inherits the
+// blocked mask; owns one thread that waits for signals.
 #pragma once
 
 #include <atomic>
@@ -12,19 +12,19 @@ namespace ringside {
 
 class SignalWatcher {
  public:
-  /// Blocks the signals for this thread and all made after it; SIGPIPE and SIGXFSZ (a file beyond the
-  /// process's limit) are ignored for the process: the call that meets them fails instead.
+  /// Blocks the signals for this thread and all later ones. Ignores SIGPIPE and SIGXFSZ for the process: the system
+  /// call fails instead.
   SignalWatcher();
   ~SignalWatcher();
   SignalWatcher(const SignalWatcher&) = delete;
   SignalWatcher& operator=(const SignalWatcher&) = delete;
 
-  /// Until this call a signal ends the process at once with status 0: there is nothing to wind up. From then on the
-  /// first is remembered, and a second ends the process at once with 128 + its number.
+  /// Before this call a stop signal ends the process at once with status 0, because there is nothing to shut down.
+  /// Afterwards the first signal is recorded, and a second one ends the process at once with 128 + its number.
   void Defer();
-  /// True if a signal to stop came; waits at most `time` for one.
+  /// Waits at most `time`; returns true if a stop signal arrived.
   bool Wait(std::chrono::milliseconds time);
-  /// True if SIGHUP, which asks to read files again, has come since the last call.
+  /// True if SIGHUP, a request to reload files, arrived since the last call.
   bool TakeHangup() { return hangup_.exchange(false); }
 
  private:

@@ -81,7 +81,7 @@ Storage::~Storage() {
   if (purging_.joinable()) purging_.join();
 }
 
-// A conversation that goes on at once, as programs do, is not copied in between.
+// Delay that avoids copying a conversation which a program continues at once.
 constexpr int64_t kWriteBackMs = 200;
 
 EngineStorage Storage::ForEngine(const Model& model) const {
@@ -90,7 +90,7 @@ EngineStorage Storage::ForEngine(const Model& model) const {
           .adapter_fingerprints = model.adapter_fingerprints(),
           .idle_ms = config_.session_idle_host_ms,
           .write_back_ms = kWriteBackMs,
-          // Without a host tier: what passes it on its way to the disk.
+          // Without a host tier: staging memory on the way to the disk.
           .pinned_bytes = std::max(config_.host_cache_mb << 20,
                                    config_.disk_cache_mb > 0 ? limits::kLeastWaitingSnapshotBytes : int64_t{0})};
 }

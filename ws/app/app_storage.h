@@ -1,5 +1,5 @@
-// The server's storage as one thing: the journal and the cache's tiers, opened at start, and the thread that clears
-// away what was deleted. Owned by the App; outlives the sessions and the engine.
+// The server's storage: the journal and the cache tiers, opened at start, and the thread that erases deleted caches.
+// Owned by the App; outlives the sessions and the engine.
 #pragma once
 
 #include <chrono>
@@ -20,30 +20,33 @@ namespace ringside {
 
 class Model;
 
-/// How the process ends where the storage would not open, or failed.
+/// Exit status of the process after the storage failed to open or failed later.
 int StorageExitCode(const Status& status);
 
-/// The key that seals exports: from its file, or from the one beside what is stored, each made if it is not there; a
-/// key of this process alone where nothing is stored. The folder must be there. kInvalidArgument, naming the file.
+/// Returns the key that seals exports: from the configured file, or from a file in the store, creating either if
+/// missing; a key of this process alone if there is no store.
+/// REQUIRES: the folder exists.
+/// ERRORS: kInvalidArgument, naming the file.
 Result<SealKey> OpenExportKey(const ServerConfig& config);
 
 class Storage {
  public:
-  /// Without a store path: host memory only. Errors as Journal::Open and RocksDbStore::Open.
+  /// Opens the storage; without a store path, host memory only.
+  /// ERRORS: as Journal::Open and RocksDbStore::Open.
   static Result<std::unique_ptr<Storage>> Open(const ServerConfig& config);
   ~Storage();
 
-  /// Null where nothing is recorded.
+  /// Null if nothing is recorded.
   Journal* journal() const { return journal_.get(); }
   const TieredStore& tiers() const { return *tiers_; }
   EngineStorage ForEngine(const Model& model) const;
-  /// Erases the caches of sessions that `exists` does not know: a crash may have come between. Blocks.
+  /// Erases caches of sessions for which `exists` is false: a crash may have separated the two deletions. Blocks.
   void Forget(const std::function<bool(const std::string& session)>& exists) { tiers_->Reconcile(exists); }
   /// False once a write of the journal has failed, or its files are lost.
   bool healthy() const { return journal_ == nullptr || journal_->healthy(); }
-  /// True once the journal's files were deleted, moved or replaced.
+  /// True once the journal's files have been deleted, moved or replaced.
   bool lost() const { return journal_ != nullptr && journal_->lost(); }
-  /// Why turns are refused now, as Journal::Check. Asks the file system.
+  /// Reason why turns are refused, as Journal::Check. Accesses the file system.
   Status Check() const { return journal_ == nullptr ? Status::Ok() : journal_->Check(); }
 
  private:

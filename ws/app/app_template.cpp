@@ -25,7 +25,7 @@ Result<ChatTemplate> ChooseTemplate(const std::string& wanted, std::string_view 
     return InvalidArgument("the model has an encoder, which takes a file with a template, not the name '" + wanted +
                            "'");
   }
-  if (!file.is_open()) return ChatTemplate::Named(wanted, facts);  // an unknown name tells the choices
+  if (!file.is_open()) return ChatTemplate::Named(wanted, facts);  // the error for an unknown name lists the choices
   std::string source(kMaxFileBytes + 1, '\0');
   file.read(source.data(), static_cast<std::streamsize>(source.size()));
   source.resize(static_cast<size_t>(file.gcount()));

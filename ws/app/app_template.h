@@ -1,4 +1,4 @@
-// Which chat template the server uses.
+// Selection of the server's chat template.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 
 namespace ringside {
 
-/// `wanted`: the value of --chat-template: the name of a family, or a file with Jinja source; "" = the model's own source,
-/// or `plain` for a model that has none. `encoder`: the model has one, and only a source will do, or none. kInvalidArgument where it is neither, or the
-/// source cannot be used.
+/// `wanted`: value of --chat-template: a family's name or a file with Jinja source; "" = the model's own source, or
+/// `plain` for a model without one. `encoder`: the model is an encoder-decoder, which takes only a source or nothing.
+/// ERRORS: kInvalidArgument if `wanted` is neither, or the source is unusable.
 Result<ChatTemplate> ChooseTemplate(const std::string& wanted, std::string_view models_own, bool encoder,
                                     const ChatTemplate::Facts& facts);
 

@@ -12,13 +12,13 @@
 
 namespace ringside {
 
-/// kInvalidArgument, naming the files, for a model without one.
+/// ERRORS: kInvalidArgument, naming the files, for a model without a tokenizer.
 Result<std::unique_ptr<Tokenizer>> LoadTokenizer(const ServerConfig& config, const Model& model);
 /// See ChooseTemplate.
 Result<ChatTemplate> LoadTemplate(const ServerConfig& config, const Model& model, const Tokenizer& tokenizer);
-/// Facts of the server and of the model's texts, for clients.
+/// Facts about the server and its model that clients can read.
 ServerFacts FactsOf(const ServerConfig& config, const Model& model, const Tokenizer& tokenizer, int64_t slots);
-/// The model's recommendation, and --temperature and --top-p in its place.
+/// The model's recommended sampling, overridden by --temperature and --top-p.
 Result<SamplingParams> LoadSampling(const ServerConfig& config);
 
 }  // namespace ringside

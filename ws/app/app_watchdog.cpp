@@ -12,12 +12,12 @@ namespace ringside {
 namespace {
 
 constexpr int kKeepEnvironment = 0;
-constexpr int kTendsPerInterval = 3;  // so that one that comes late harms nothing
+constexpr int kTendsPerInterval = 3;  // so that one late keep-alive does no harm
 
-/// A lost message cannot be helped: whoever should have heard it is gone.
+/// A lost message is ignored: its receiver is gone.
 void Notify(const std::string& state) { (void)sd_notify(kKeepEnvironment, state.c_str()); }
 
-/// Of the clock by which the service manager orders a reload and its end.
+/// The clock by which the service manager orders a reload and its end.
 int64_t MonotonicMicroseconds() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);

@@ -1,6 +1,6 @@
-// What the service manager hears of this process, by systemd's notification protocol: what it is doing, that it is
-// ready, reloading or stopping, and again and again that it is alive. Nothing is told where nobody listens: without
-// $NOTIFY_SOCKET, or of life without $WATCHDOG_USEC. Owned by RunServer; its thread only, but for NotifyStatus.
+// Notifies the service manager by systemd's protocol: status, ready, reloading, stopping and keep-alives. Does nothing
+// without $NOTIFY_SOCKET; sends no keep-alives without $WATCHDOG_USEC. Owned by RunServer.
+// THREAD: the owner's, except NotifyStatus.
 #pragma once
 
 #include <atomic>
@@ -12,42 +12,43 @@
 
 namespace ringside {
 
-/// One line, as `systemctl status` shows it. Any thread.
+/// Sends one line for `systemctl status`.
+/// THREAD: any.
 void NotifyStatus(const std::string& line);
 void NotifyReady(const std::string& status);
-/// NotifyReady follows once everything has been read again.
+/// NotifyReady follows after everything has been reloaded.
 void NotifyReloading();
-/// The stop may take so long, whatever the service manager's own limit is.
+/// Extends the stop timeout to `time`, whatever the service manager's own limit is.
 void NotifyStopping(std::chrono::microseconds time);
 
-/// Tells the service manager that the process is alive, as long as every part of it that is watched answers.
+/// Sends keep-alives to the service manager while every watched part responds.
 class Watchdog {
  public:
   struct Part {
-    std::string name;  // "the engine", for a sentence
-    /// Has `alive` called by the thread that is watched, or never. Must not block.
+    std::string name;  // as in a sentence: "the engine"
+    /// Arranges that the watched thread calls `alive`, unless it hangs. Must not block.
     std::function<void(std::function<void()> alive)> ask;
   };
 
-  /// With the interval of $WATCHDOG_USEC, in which one sign of life has to come: a third of it lies between two.
+  /// Uses the interval of $WATCHDOG_USEC, within which one keep-alive is due; sends three per interval.
   explicit Watchdog(std::vector<Part> parts);
 
-  /// To be called often: does something at the end of each third only. Sends the sign of life, with `status` for the
-  /// line, if every part has answered what it was asked the time before, and asks again. Else the line, and once the
-  /// log, tell which part does not answer.
+  /// To be called often; acts once per third of the interval. If every part has answered its last request, sends a
+  /// keep-alive with `status` as the line and asks again; otherwise the line, and once the log, name the part that does
+  /// not answer.
   void Tend(const std::function<std::string()>& status);
 
  private:
   struct Watched {
     Part part;
-    std::shared_ptr<std::atomic<bool>> alive;  // shared with an answer that may come late
+    std::shared_ptr<std::atomic<bool>> alive;  // shared with an answer that may arrive late
   };
 
   std::string Silent() const;
   void Ask();
 
   std::vector<Watched> watched_;
-  std::chrono::microseconds interval_{0};  // 0 = nobody watches
+  std::chrono::microseconds interval_{0};  // 0 = no watchdog
   std::chrono::steady_clock::time_point next_;
   bool silent_ = false;
 };

@@ -8,7 +8,7 @@
 namespace ringside {
 
 Status FitMachine(const ServerConfig& config, const Model& model, const Processes& processes, EngineOptions* options) {
-  // Checked before it is taken: systems differ in how they refuse memory.
+  // Checked in advance, because systems differ in how they refuse memory.
   const int64_t engines = config.data_parallel_size;
   const auto here = [&](int64_t of_all) { return of_all * processes.count_on_machine() / processes.count(); };
   MemoryNeed need{.host_cache_mb = config.host_cache_mb, .weight_bytes = here(model.weight_bytes() * engines)};

@@ -13,12 +13,13 @@
 
 namespace ringside {
 
-/// On the CPU: bounds the caches of `options` by the memory of this machine, where the operator has set neither a
-/// window nor their memory. ERRORS: kInvalidArgument, naming the setting, for more than the machine has.
+/// On the CPU: bounds the caches of `options` by this machine's memory unless the operator has set the window or the
+/// cache memory.
+/// ERRORS: kInvalidArgument, naming the setting, if it exceeds the machine's memory.
 Status FitMachine(const ServerConfig& config, const Model& model, const Processes& processes, EngineOptions* options);
-/// The window that all engines have: they start one after another, each with the one before it as its limit.
+/// The window common to all engines. Engines start in turn, each limited by the previous one's window.
 int64_t WindowOf(EngineFleet& engines);
-/// The log line with its length and the reason for it (WindowFacts).
+/// The log line with the window's length and the reason for it (WindowFacts).
 std::string DescribeWindow(const ServerConfig& config, const ModelSpec& spec, EngineFleet& engines);
 
 }  // namespace ringside

@@ -19,11 +19,11 @@ namespace ringside {
 namespace {
 
 constexpr char kEnvironmentPrefix[] = "RINGSIDE_";
-// Variables of the client and of the tests, which a shell may hold for all of them.
+// Variables of the client and of the tests, which may be set in the server's shell.
 constexpr std::string_view kOthersVariables[] = {"RINGSIDE_URL", "RINGSIDE_CACERT", "RINGSIDE_CHAT_COMMAND"};
 constexpr std::string_view kTestsPrefix = "RINGSIDE_TEST_";
 
-/// What one source says of a setting, and how to name the place in a message.
+/// Values of a setting from one source, and the name of that place for messages.
 struct Given {
   std::vector<std::string> values;
   std::string place;
@@ -143,7 +143,7 @@ Status ReadFileEntry(const std::string& path, const YAML::Node& key, const YAML:
       if (!item.IsScalar()) return InvalidArgument(place + ": holds something that is no value");
       given.values.push_back(item.as<std::string>());
     }
-    // A list of keys that is empty by mistake must not open the door.
+    // An accidentally empty list of keys must not disable authentication.
     if (given.values.empty()) return InvalidArgument(place + ": the list is empty");
   } else {
     return InvalidArgument(place + ": wants one value");
@@ -170,7 +170,7 @@ Result<Source> ReadFile(const std::string& path) {
   return out;
 }
 
-/// What concerns the disk wants a place there. `durability`: as given, if it was.
+/// Settings about storage require a store path. `durability`: as given, if it was.
 Status CheckStorage(const ServerConfig& config, std::optional<StoreDurability> durability) {
   const bool stored = !config.store_path.empty();
   const bool kept = stored && durability != StoreDurability::kNone;
@@ -212,11 +212,11 @@ Status CheckCombinations(const ServerConfig& config) {
   return Status::Ok();
 }
 
-// The window where the model sets no bound.
+// Default window of a model without a bound.
 constexpr int64_t kUnboundedWindow = 2048;
 
 void SetStepSizes(const ServerConfig& config, const ModelSpec& spec, EngineOptions& options) {
-  if (config.cuda) {  // is not filled by fewer rows, and hardly slower for them
+  if (config.cuda) {  // a GPU is not filled by fewer rows, and they save little time
     options.prefill_chunk = options.step_tokens = GpuPrefillChunk(spec, options.memory_len);
     options.max_step_ms = 60;
     options.row_tile = 256;
@@ -232,7 +232,7 @@ void SetStepSizes(const ServerConfig& config, const ModelSpec& spec, EngineOptio
   if (config.max_step_ms) options.max_step_ms = static_cast<double>(*config.max_step_ms);
 }
 
-// Nothing but distances: an input and an answer may both be longer than those that the model was trained with.
+// Relative positions only: prompts and answers may be longer than in training.
 Result<EngineOptions> ResolveEncoderOptions(const ServerConfig& config, const ModelSpec& spec, EngineOptions options) {
   options.pinned_max = config.pinned_max.value_or(std::min(spec.trained_context, limits::kMaxPinnedTokens));
   options.memory_len = config.memory_len.value_or(kUnboundedWindow);
@@ -301,7 +301,7 @@ Result<EngineOptions> ResolveEngineOptions(const ServerConfig& config, const Mod
                            std::to_string(trained) + ", pinned " + std::to_string(options.pinned_max) + ")");
   }
   SetStepSizes(config, spec, options);
-  // Learned positions end with the table they were learned in; rotations go on.
+  // Learned position embeddings end with their table; rotary ones continue.
   const int64_t longest = spec.learned_positions ? spec.trained_context : int64_t{1} << 40;
   const int64_t usual = std::max(int64_t{1} << 20, options.memory_len + options.pinned_max);
   options.session_len = config.session_len.value_or(std::min(usual, longest));

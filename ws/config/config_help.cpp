@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kColumns = 100, kHelpColumn = 30;
 
-/// A group begins with this option and goes on to the next one's, in the order of the table.
+/// A group starts with this option and extends to the next group's first, in table order.
 struct Group {
   std::string_view first, heading;
 };
@@ -66,7 +66,7 @@ constexpr ExitCode kExitCodes[] = {
     {78, "bad configuration, or the store is of another version"},
 };
 
-/// Options that are not in the table of settings, since no other source can give them.
+/// Options outside the table: only the command line can give them.
 struct MoreOption {
   std::vector<std::string_view> flags;
   std::string_view placeholder, help;
@@ -77,7 +77,7 @@ const MoreOption kMoreOptions[] = {
     {{"--version"}, "", "the version"},
 };
 
-/// "  -m, --model PATH" and its help, broken at words behind it.
+/// "  -m, --model PATH" and its help, word-wrapped in the column after it.
 std::string Entry(const std::string& flags, std::string_view help) {
   std::string text = "  " + flags;
   size_t column = text.size();
@@ -103,7 +103,7 @@ std::string Entry(const std::string& flags, std::string_view help) {
   return text + '\n';
 }
 
-/// As on the command line; short flags stand first, as people read them.
+/// As on the command line, short flags first.
 std::vector<std::string> Flags(const ConfigOption& option) {
   std::vector<std::string> flags;
   for (const std::string& name : option.Spellings()) {
@@ -119,7 +119,7 @@ std::string FlagsAndValue(const Flags& flags, std::string_view placeholder) {
   return text + (placeholder.empty() ? "" : " ") + std::string(placeholder);
 }
 
-/// "" where the option goes on with the group of the one before it.
+/// "" if the option belongs to the previous option's group.
 std::string_view HeadingAt(const ConfigOption& option) {
   const auto group = std::find_if(std::begin(kGroups), std::end(kGroups),
                                   [&](const Group& known) { return known.first == option.name; });

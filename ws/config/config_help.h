@@ -1,5 +1,5 @@
-// What the program tells of its command line: to a person with --help, and to the tool that makes the manual page and
-// the shells' completions. Both from the table of settings. Pure functions.
+// Descriptions of the command line, generated from the option table: --help for people, --describe for the generators
+// of the manual page and the shell completions. Pure functions.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace ringside {
 
 /// Lines of at most 100 columns.
 std::string HelpText();
-/// All of it as JSON: options with their flags, value, help and group; examples, exit codes, and `keys` with its verbs.
+/// JSON: options with flags, value, help and group; examples; exit codes; `keys` with its verbs.
 std::string DescribeCommandLine();
 
 }  // namespace ringside

@@ -23,7 +23,7 @@ int HexDigit(char c) {
   return -1;
 }
 
-/// The bytes behind 64 digits and at most one line end; "" for anything else.
+/// Decodes 64 hexadecimal digits with at most one line end; "" for anything else.
 std::string FromHex(std::string_view text) {
   if (text.ends_with('\n')) text.remove_suffix(1);
   if (text.ends_with('\r')) text.remove_suffix(1);
@@ -48,7 +48,7 @@ Status WriteKey(int file, const std::string& path) {
   return Status::Ok();
 }
 
-/// Under another name first: nobody ever sees a part of a key.
+/// Writes under a temporary name first, so that no reader sees part of a key.
 Status MakeKey(const std::string& path) {
   std::string draft = path + ".XXXXXX";
   const int file = mkostemp(draft.data(), O_CLOEXEC);  // mode 0600
@@ -68,7 +68,7 @@ Result<std::string> ReadKey(const std::string& path) {
   ASSIGN_OR_RETURN(const std::string bytes, ReadSecretFile(path));
   if (bytes.size() == kKeyBytes) return bytes;
   std::string key = FromHex(bytes);
-  // Its content is nobody's business, a log's least of all.
+  // Key material must not reach an error message or a log.
   if (key.empty()) return InvalidArgument("\"" + path + "\" holds neither 32 bytes nor 64 hexadecimal digits");
   return key;
 }

@@ -1,5 +1,5 @@
-// Files that hold a key of the server's own: the one that encrypts what is stored, the one that seals exports. Any
-// thread.
+// Key files of the server: the key that encrypts the store, and the key that seals exports.
+// THREAD: any.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace ringside {
 
-/// 32 bytes: the file holds them as they are, or as 64 hexadecimal digits with or without a line end. kInvalidArgument
-/// as of ReadSecretFile, or if it holds anything else.
+/// Reads 32 bytes, stored raw or as 64 hexadecimal digits with an optional line end.
+/// ERRORS: kInvalidArgument as ReadSecretFile, or for any other content.
 Result<std::string> ReadKey(const std::string& path);
-/// The same; a file that is not there is made first, mode 0600, with a random key. Whoever makes it at the same time
-/// gets the same key. kInvalidArgument too if it cannot be made.
+/// As ReadKey, but creates a missing file with mode 0600 and a random key; concurrent callers get the same key.
+/// ERRORS: kInvalidArgument also if the file cannot be created.
 Result<std::string> ReadOrMakeKey(const std::string& path);
 
 }  // namespace ringside

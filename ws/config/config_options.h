@@ -1,5 +1,6 @@
-// The table of settings: names, aliases, help and how a value is taken. Shared by the three sources of the
-// configuration (ws/config/config.cpp). Immutable; any thread.
+// Table of settings: names, aliases, help and parsers. Shared by the three sources of the configuration
+// (ws/config/config.cpp). Immutable.
+// THREAD: any.
 #pragma once
 
 #include <functional>
@@ -14,28 +15,28 @@ namespace ringside {
 
 struct ConfigOption {
   enum class Kind {
-    kValue,   // one value; of several on one command line the last counts
+    kValue,   // one value; the last one on the command line counts
     kList,    // any number of values
-    kSwitch,  // true or false; on the command line its bare flag is true
+    kSwitch,  // true or false; the bare flag means true
   };
   std::string name;                  // long flag without dashes
-  std::vector<std::string> aliases;  // likewise; one letter = a short flag
+  std::vector<std::string> aliases;  // without dashes; one letter = a short flag
   Kind kind;
-  std::string placeholder;  // "N", "PATH": for the help
+  std::string placeholder;  // "N", "PATH" in the help
   std::string help;
-  /// Takes the values (never empty) into the config; the message says what is wrong, without the setting's name.
+  /// Parses the values (never empty) into the config; an error describes the fault without the setting's name.
   std::function<Status(ServerConfig&, const std::vector<std::string>&)> apply;
 
-  /// Every spelling, the name first.
+  /// All spellings, the name first.
   std::vector<std::string> Spellings() const;
 };
 
-/// The part of them that network_options.cpp has.
+/// The options defined in network_options.cpp.
 std::vector<ConfigOption> NetworkSettings();
 
 /// In the order of the help text.
 const std::vector<ConfigOption>& ConfigOptions();
-/// The option with this name or alias of more than one letter; null if there is none.
+/// Finds an option by its name or a long alias; null if there is none.
 const ConfigOption* FindConfigOption(std::string_view spelling);
 
 }  // namespace ringside

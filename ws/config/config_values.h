@@ -1,5 +1,6 @@
-// How the values of settings are read from text: numbers within bounds, words, switches. Each function gives what
-// ConfigOption::apply wants; the messages say what is wrong without the setting's name. Pure; any thread.
+// Parsers for option values: numbers within bounds, words, switches. Each function returns a ConfigOption::apply;
+// errors describe the fault without the setting's name. Pure.
+// THREAD: any.
 #pragma once
 
 #include <fmt/format.h>
@@ -31,13 +32,13 @@ ApplyValues Integer(Field ServerConfig::*field, int64_t least, int64_t most) {
 }
 
 ApplyValues Real(std::optional<double> ServerConfig::*field, double least, double most);
-/// Seconds, fractions allowed, kept as milliseconds.
+/// Seconds with optional fraction, stored as milliseconds.
 ApplyValues Milliseconds(int64_t ServerConfig::*field, double most_s);
-/// Not empty.
+/// Any text that is not empty.
 ApplyValues Text(std::string ServerConfig::*field);
 ApplyValues Switch(bool ServerConfig::*field);
 
-/// One of a few words.
+/// One of a fixed set of words.
 template <class T>
 ApplyValues Choice(T ServerConfig::*field, std::vector<std::pair<std::string, T>> choices) {
   return [field, choices = std::move(choices)](ServerConfig& config, const Values& values) {

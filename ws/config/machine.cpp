@@ -18,17 +18,17 @@ namespace {
 
 constexpr double kMiB = 1 << 20;
 constexpr int64_t kUsualFiles = 1024, kUsualConnections = 1024;
-// For the store, whose disk cache keeps a quarter of the limit open, at most 1,024, its journal an eighth, at most 256,
-// and a backup a few. Then connections beyond the limit that are refused, and those that are being closed.
+// File descriptors reserved for the store: its disk cache opens a quarter of the limit, at most 1,024, its journal an
+// eighth, at most 256, a backup a few. The rest is for connections beyond the limit that are being refused or closed.
 constexpr int64_t kReservedFiles = 1536;
 
-/// The limit in this file; "max", which stands for none, and a file that is not there set none.
+/// The limit in this file; none for "max" or a missing file.
 int64_t LimitIn(const std::filesystem::path& file) {
   int64_t bytes = 0;
   return std::ifstream(file) >> bytes && bytes > 0 ? bytes : std::numeric_limits<int64_t>::max();
 }
 
-/// The least limit of this process's control group (version 2) and of those that hold it.
+/// The smallest memory limit of this process's control group (version 2) and its ancestors.
 int64_t GroupMemoryBytes() {
   const std::filesystem::path root = "/sys/fs/cgroup";
   std::ifstream groups("/proc/self/cgroup");
@@ -59,7 +59,7 @@ ProcessFigures ReadProcessFigures() {
   }
   rlimit most{};
   if (getrlimit(RLIMIT_NOFILE, &most) == 0) figures.max_files = static_cast<int64_t>(most.rlim_cur);
-  // What stands behind the name, which may hold anything, in brackets; see proc(5).
+  // Fields after the command name, which is in parentheses and may contain anything; see proc(5).
   std::stringstream all;
   all << std::ifstream("/proc/self/stat").rdbuf();
   const std::string text = all.str();

@@ -1,5 +1,6 @@
-// What the settings ask of the machine that they are for: a folder for the store, memory. Asked once at start, before
-// anything is served; a setting that cannot be met is kInvalidArgument, naming it. Any thread.
+// Checks settings against the machine: the store's folder, memory, file descriptors. Called once at start.
+// ERRORS: kInvalidArgument, naming the setting.
+// THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +11,10 @@
 
 namespace ringside {
 
-/// Memory that this process may use, in bytes: the machine's, or the limit of its control group if that is less.
+/// Memory available to this process in bytes: the machine's, or its control group's limit if that is lower.
 int64_t MachineMemoryBytes();
 
-/// What the system tells of this process; 0 where it does not.
+/// Process statistics from the system; 0 = not available.
 struct ProcessFigures {
   int64_t resident_bytes = 0;
   double cpu_seconds = 0, started_at = 0;  // started_at: seconds since 1970
@@ -21,28 +22,28 @@ struct ProcessFigures {
 };
 ProcessFigures ReadProcessFigures();
 
-/// Raises the soft limit of open files to the hard one; returns the limit that holds then.
+/// Raises the soft limit of open files to the hard limit; returns the new limit.
 int64_t RaiseFileLimit();
 
-/// Most connections with `file_limit` descriptors: `asked`, or 1,024, but no more than leave the reserve for the store,
-/// backups and refusals.
+/// Connection limit for `file_limit` descriptors: `asked` or 1,024, at most the number that leaves the reserve for the
+/// store, backups and refusals.
 int64_t ResolveConnections(std::optional<int64_t> asked, int64_t file_limit);
 
-/// Makes the folder with its parents if it is not there. kInvalidArgument if none can be at this path or it is not this
-/// user's to write; a disk that fails is left to whoever opens the store.
+/// Creates the folder and its parents if missing.
+/// ERRORS: kInvalidArgument if the path cannot be a folder or is not writable; a disk failure is left to the store's
+/// open.
 Status PrepareStoreFolder(const std::string& path);
 
-/// The memory that a server fills in the end.
+/// Peak memory of a server.
 struct MemoryNeed {
   int64_t host_cache_mb = 0;
-  int64_t slots = 0, slot_bytes = 0;  // 0 slots = they are elsewhere, or not known yet
-  int64_t kv_cache_mb = 0;            // of all slots, if they may not all be full
+  int64_t slots = 0, slot_bytes = 0;  // 0 slots = elsewhere, or not known yet
+  int64_t kv_cache_mb = 0;            // of all slots; 0 = slots * slot_bytes
   int64_t weight_bytes = 0;
 };
-/// Default memory of all caches, in bytes: three quarters of the memory that weights and the host cache leave, at least
-/// 64 MiB.
+/// Default bytes for all caches: three quarters of the memory left by weights and the host cache, at least 64 MiB.
 int64_t CacheBytesLeft(const MemoryNeed& need, int64_t memory_bytes);
-/// kInvalidArgument if `memory_bytes` are less than that.
+/// ERRORS: kInvalidArgument if `need` exceeds `memory_bytes`.
 Status CheckMemory(const MemoryNeed& need, int64_t memory_bytes);
 
 }  // namespace ringside

@@ -12,7 +12,7 @@ constexpr size_t kHashDigits = 32;
 
 bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 
-/// In lower case, with one '-' for everything that no id has.
+/// Lower case, with one '-' for each run of other characters.
 std::string Slug(std::string_view text) {
   std::string slug;
   for (char c : text) {
@@ -32,7 +32,7 @@ bool IsDigits(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-/// "q4_1", "iq2_xs", "bf16", "fp16": how a file's numbers are stored, which is no part of a model's name.
+/// "q4_1", "iq2_xs", "bf16", "fp16": number formats, which are not part of a model's name.
 bool IsNumberFormat(std::string_view part) {
   if (part == "f16" || part == "f32" || part == "bf16" || part == "fp16" || part == "fp32" || part == "fp8")
     return true;
@@ -40,7 +40,7 @@ bool IsNumberFormat(std::string_view part) {
   return part.size() >= 2 && part[0] == 'q' && part[1] >= '1' && part[1] <= '8' && (part.size() == 2 || part[2] == '_');
 }
 
-/// Without ".q4_1" or "-q4_k_m", and without "-00001-of-00003".
+/// Removes ".q4_1", "-q4_k_m" and "-00001-of-00003".
 std::string_view WithoutSuffixes(std::string_view slug) {
   while (true) {
     const size_t at = slug.find_last_of(".-");
@@ -75,7 +75,7 @@ std::string ModelId(const std::string& path, const std::string& own_name) {
   if (!file.has_filename()) file = file.parent_path();
   std::string name = file.filename().string();
   if (file.extension() == ".gguf") name = file.stem().string();
-  // The Hugging Face cache: models--ORGANISATION--NAME/snapshots/HASH.
+  // Hugging Face cache layout: models--ORGANISATION--NAME/snapshots/HASH.
   for (const std::filesystem::path& folder : file.parent_path()) {
     const std::string text = folder.string();
     if (text.starts_with("models--") && SaysNothing(Slug(name))) name = text.substr(text.rfind("--") + 2);

@@ -1,4 +1,4 @@
-// Settings of sockets: where to listen, who may come in, how many and for how long.
+// Socket options: listening address, access, limits and timeouts.
 #include <sstream>
 
 #include "ws/access/secret_file.h"
@@ -35,7 +35,7 @@ Status ApplyKeyFile(ServerConfig& config, const Values& values) {
     RETURN_IF_ERROR(AddKey(config, line));
     ++keys;
   }
-  // An empty file that was meant to close the door must not leave it open.
+  // An empty file was meant to restrict access and must not leave it open.
   if (keys == 0) return InvalidArgument("\"" + values.back() + "\" holds no key");
   return Status::Ok();
 }

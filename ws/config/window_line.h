@@ -1,5 +1,5 @@
-// The log line with the length of the window, the reason for it, and the number of conversations that fit at full
-// length. Pure; any thread.
+// The log line about the window: its length, the reason, and how many conversations fit at full length. Pure.
+// THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@ namespace ringside {
 
 struct WindowFacts {
   int64_t memory_len = 0, pinned_max = 0;  // tokens
-  int64_t context = 0;                     // tokens that the model can see; 0 = it sets no bound
-  bool asked = false;                      // the operator has set memory_len
-  int64_t sessions = 0;                    // whole windows that the memory of all caches holds
-  int64_t slots = 0;                       // that share it
+  int64_t context = 0;                     // the model's context in tokens; 0 = unbounded
+  bool asked = false;                      // memory_len was set by the operator
+  int64_t sessions = 0;                    // whole windows that fit into the caches' memory
+  int64_t slots = 0;                       // slots that share it
 };
 
 /// "window: 7936 tokens and up to 256 pinned: the model's context of 8192; 8 sessions fit at full length, in 8 slots"

@@ -1,4 +1,5 @@
-// `ringside-server convert`, which `ringside convert` is: writes a model's files in another format. Main thread only.
+// `ringside-server convert` (also `ringside convert`): converts a model's files to another format.
+// THREAD: main.
 #pragma once
 
 #include <string>
@@ -8,7 +9,7 @@
 
 namespace ringside {
 
-/// `args` behind "convert". Ends with 1 where Convert (engine/convert/convert.h) fails.
+/// `args`: the arguments after "convert". Exit status 1 if Convert (engine/convert/convert.h) fails.
 CommandOutcome RunConvertCommand(const std::vector<std::string>& args);
 
 /// As DescribeCommand.

@@ -6,17 +6,18 @@
 namespace ringside {
 namespace {
 
-constexpr double kExactIntegers = 1LL << 53;  // up to here every integer is a double
+constexpr double kExactIntegers = 1LL << 53;  // all integers up to here are exact doubles
 
 void WriteNumber(JsonWriter& json, double number, JsonForm form) {
   const bool integer = number == std::floor(number) && std::abs(number) <= kExactIntegers;
-  integer && form == JsonForm::kCanonical ? json.Value(static_cast<int64_t>(number)) : json.Value(number);
+  integer&& form == JsonForm::kCanonical ? json.Value(static_cast<int64_t>(number)) : json.Value(number);
 }
 
 void WriteObject(JsonWriter& json, const JsonValue& object, JsonForm form) {
   json.BeginObject();
   if (form == JsonForm::kCanonical) {
-    for (const JsonValue::Member* member : CanonicalMembers(object)) WriteJson(json.Key(member->first), member->second, form);
+    for (const JsonValue::Member* member : CanonicalMembers(object))
+      WriteJson(json.Key(member->first), member->second, form);
   } else {
     for (const auto& [key, member] : object.object()) WriteJson(json.Key(key), member, form);
   }
@@ -65,7 +66,7 @@ std::string SpacedJson(const JsonValue& value) {
     JsonWriter json;
     WriteJson(json, value);
     out = json.Take();
-    // Python tells 2.0 from 2.
+    // Python distinguishes 2.0 from 2.
     if (value.kind() == JsonValue::Kind::kNumber && out.find_first_not_of("-0123456789") == std::string::npos) {
       out += ".0";
     }

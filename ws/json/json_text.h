@@ -1,4 +1,5 @@
-// A parsed JSON value as text again. Pure functions; any thread.
+// Serializes parsed JSON values. Pure functions.
+// THREAD: any.
 #pragma once
 
 #include <string>
@@ -10,16 +11,17 @@
 namespace ringside {
 
 enum class JsonForm {
-  kAsRead,     // members in the order in which they were read
-  kCanonical,  // the same text for the same value: members sorted by name, none that is null, 2 for 2.0
+  kAsRead,     // members in input order
+  kCanonical,  // equal text for equal values: members sorted by name, nulls left out, 2 for 2.0
 };
 
 void WriteJson(JsonWriter& json, const JsonValue& value, JsonForm form = JsonForm::kAsRead);
 
-/// As Python's json.dumps writes it, and so chat templates: a blank behind each comma and colon, in the order read.
+/// As Python's json.dumps, and therefore chat templates, write it: a space after each comma and colon, members in input
+/// order.
 std::string SpacedJson(const JsonValue& value);
 
-/// The members of an object that its canonical form has, in its order.
+/// The members that an object's canonical form contains, in its order.
 std::vector<const JsonValue::Member*> CanonicalMembers(const JsonValue& object);
 
 }  // namespace ringside

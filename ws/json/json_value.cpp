@@ -35,7 +35,8 @@ const JsonValue* JsonValue::Find(std::string_view key) const {
   return nullptr;
 }
 
-// Takes the parser's events. The parser keeps its own stack on the heap, so no depth can overflow ours before the cap.
+// SAX handler. The parser keeps its stack on the heap, so that deep nesting cannot overflow ours before the limit
+// applies.
 class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
  public:
   JsonValue& root() { return root_; }
@@ -59,7 +60,7 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
   bool end_array() override { return Close(); }
   bool end_object() override { return Close(); }
   bool key(string_t& value) override {
-    // A vector keeps the client's order; look for the same key only among what this object has so far.
+    // Members keep the client's order; a repeated key is searched among this object's members only.
     Level& level = open_.back();
     Members& members = std::get<Members>(level.value->value_);
     const auto [at, fresh] = level.keys.emplace(value, members.size());
@@ -72,7 +73,8 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception& exception) override {
-    // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ...": the last part says it.
+    // In "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ..." the last part is the
+    // message.
     const std::string what = exception.what();
     const size_t colon = what.find(": ");
     return Fail("at byte " + std::to_string(position) + ": " +
@@ -92,7 +94,7 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
     if (error_.empty()) error_ = std::move(what);
     return false;
   }
-  // Where the next value belongs; nullptr if it is one too many.
+  // Returns the place of the next value; nullptr above the limit.
   JsonValue* Place() {
     if (++values_ > limits::kMaxJsonValues) {
       Fail("more than " + std::to_string(limits::kMaxJsonValues) + " values");
@@ -127,7 +129,7 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
 
   JsonValue root_;
   int64_t values_ = 0;
-  std::vector<Level> open_;  // a value stays where it is while it is open: only the innermost one grows
+  std::vector<Level> open_;  // pointers into parents stay valid: only the innermost container grows
   std::string error_;
 };
 
@@ -138,7 +140,7 @@ Result<JsonValue> ParseJson(std::string_view text) {
   } catch (const nlohmann::json::exception& exception) {
     builder.error() = exception.what();
   }
-  // The parser quotes what it read, which may hold anything: keep the message printable.
+  // The parser quotes its input: makes the message printable.
   std::string message = builder.error().substr(0, 200);
   for (char& c : message) {
     if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e) c = '?';

@@ -1,6 +1,6 @@
-// JSON as it comes in from outside: parsed once, with caps on depth and on the number of values, into a plain tree.
-// Refused: bad UTF-8, lone surrogates, whatever is beyond the caps, numbers that no double can hold, anything behind
-// the value. Of a repeated key the last value counts. A value is read-only after parsing.
+// JSON input: parsed once into a tree, with limits on depth and number of values. Rejects invalid UTF-8, lone
+// surrogates, input above the limits, numbers beyond the range of double, and trailing data. The last value of a
+// repeated key counts. Read-only after parsing.
 #pragma once
 
 #include <cstdint>
@@ -34,15 +34,15 @@ class JsonValue {
   /// "null", "a boolean", "an integer", ... for error messages.
   const char* KindName() const;
 
-  // Of a value of another kind: false, 0, or empty.
+  // The default for a value of another kind: false, 0, or empty.
   bool boolean() const { return Get<bool>(); }
-  /// One beyond the range of int64 is a kNumber.
+  /// An integer outside int64 has kind kNumber.
   int64_t integer() const { return Get<int64_t>(); }
   double number() const { return is_integer() ? static_cast<double>(integer()) : Get<double>(); }
   const std::string& string() const { return Get<std::string>(); }
   const std::vector<JsonValue>& array() const { return Get<std::vector<JsonValue>>(); }
   const std::vector<Member>& object() const { return Get<std::vector<Member>>(); }
-  /// A member of an object that is there and not null; nullptr otherwise.
+  /// Finds a member of an object that is present and not null; nullptr otherwise.
   const JsonValue* Find(std::string_view key) const;
 
  private:
@@ -55,11 +55,11 @@ class JsonValue {
     return held != nullptr ? *held : none;
   }
 
-  // In the order of Kind.
+  // Alternatives in the order of Kind.
   std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<JsonValue>, std::vector<Member>> value_;
 };
 
-/// kInvalidArgument (invalid_json) with what is wrong and where.
+/// ERRORS: kInvalidArgument (invalid_json) with the fault and its position.
 Result<JsonValue> ParseJson(std::string_view text);
 
 }  // namespace ringside

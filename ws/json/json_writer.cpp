@@ -6,8 +6,7 @@
 namespace ringside {
 namespace {
 
-// Length of the UTF-8 character at the start of `text`, 0 if there is none (RFC 3629: no overlong forms, no
-// surrogates).
+// Length of the UTF-8 character at the start of `text`; 0 if invalid (RFC 3629: no overlong forms, no surrogates).
 size_t CharacterLength(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const auto within = [&](size_t i, unsigned low, unsigned high) {
@@ -126,7 +125,7 @@ JsonWriter& JsonWriter::Value(std::string_view text) {
 
 JsonWriter& JsonWriter::Value(double value) {
   if (!std::isfinite(value)) return Null();
-  if (value == 0 && std::signbit(value)) return Raw("-0.0");  // "-0" is an integer, which has no sign
+  if (value == 0 && std::signbit(value)) return Raw("-0.0");  // "-0" would be read as an integer, which has no sign
   char digits[32];
   const auto end = std::to_chars(digits, digits + sizeof(digits), value);
   return Raw(std::string_view(digits, static_cast<size_t>(end.ptr - digits)));

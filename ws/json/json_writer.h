@@ -1,5 +1,5 @@
-// JSON as it goes out: text written from front to back, without a tree in between. Commas are its business, nesting is
-// the caller's. Strings must be UTF-8; bytes that are not become U+FFFD, so that a frame is valid whatever happened.
+// JSON output, written front to back without a tree. The writer handles commas, the caller nesting. Invalid UTF-8 in
+// strings becomes U+FFFD, so that every frame is valid.
 #pragma once
 
 #include <concepts>
@@ -9,7 +9,7 @@
 
 namespace ringside {
 
-/// Appends `text` as the inside of a JSON string.
+/// Appends `text`, escaped for the inside of a JSON string.
 void AppendJsonEscaped(std::string& out, std::string_view text);
 std::string JsonEscaped(std::string_view text);
 
@@ -30,17 +30,17 @@ class JsonWriter {
   }
   template <std::integral Integer>
   requires(!std::same_as<Integer, bool>) JsonWriter& Value(Integer value) { return Raw(std::to_string(value)); }
-  /// The shortest text that reads back as the same double; null for NaN and infinities, which JSON lacks.
+  /// The shortest decimal that parses to the same double; null for NaN and infinities.
   JsonWriter& Value(double value);
   JsonWriter& Null() { return Raw("null"); }
-  /// Text that is JSON already: one value, or (after BeginObject) members without a comma around them.
+  /// Inserts serialized JSON: one value, or (after BeginObject) members without a leading or trailing comma.
   JsonWriter& Raw(std::string_view json);
 
   template <class T>
   JsonWriter& Field(std::string_view key, const T& value) {
     return Key(key).Value(value);
   }
-  /// The text if there is any, else null.
+  /// The text, or null if it is empty.
   JsonWriter& TextOrNull(std::string_view key, std::string_view text) {
     Key(key);
     return text.empty() ? Null() : Value(text);

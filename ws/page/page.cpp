@@ -10,7 +10,8 @@
 namespace ringside {
 namespace {
 
-// Nothing but the page's own files, and no frame around it: what a model writes can neither run nor fetch anything.
+// Content Security Policy: only the page's own files, no framing: model output can neither run scripts nor load
+// resources.
 constexpr char kPolicy[] =
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; "
     "base-uri 'none'; frame-ancestors 'none'; form-action 'none'; require-trusted-types-for 'script'; "
@@ -37,7 +38,8 @@ HttpResponse Answer(const PageFile& file) {
 HttpResponse FromProgram(const PageFile& file, const HttpRequest& request) {
   HttpResponse response = Answer(file);
   const std::string tag = '"' + std::string(file.hash) + '"';
-  response.cache_control = "no-cache";  // kept, but asked about each time: after an upgrade no old half stays
+  // cached, but revalidated each time, so that no file of an old version remains after an upgrade
+  response.cache_control = "no-cache";
   response.headers.emplace_back("ETag", tag);
   if (request.Header("if-none-match").find(tag) != std::string_view::npos) {
     response.status = 304;

@@ -1,5 +1,6 @@
-// The chat page at "/": routes for the files of clients/web. They need no key, since a browser cannot show one before
-// the page is there; what the page then asks for does. Stateless; any thread.
+// The chat page at "/": routes for the files of clients/web. They need no key, because a browser has none before the
+// page has loaded; the page's API calls do. Stateless.
+// THREAD: any.
 #pragma once
 
 #include <string>
@@ -8,8 +9,8 @@
 
 namespace ringside {
 
-/// "/" is index.html, every other file is "/page/NAME". From the program itself, with an ETag; with a `folder`, read
-/// from there at each request, so that a change shows on reload: only files whose names the program knows.
+/// "/" is index.html, every other file is "/page/NAME". Files are built in and have an ETag; with a `folder` they are
+/// read from there at each request, so that edits show on reload, limited to the built-in names.
 void AddPageRoutes(Service& service, const std::string& folder);
 
 }  // namespace ringside

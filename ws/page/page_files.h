@@ -1,4 +1,5 @@
-// The files of the page as the build put them into the program (embed.cmake). Constant; any thread.
+// The page's files as embedded by the build (embed.cmake). Constant.
+// THREAD: any.
 #pragma once
 
 #include <span>
@@ -9,7 +10,7 @@ namespace ringside {
 struct PageFile {
   std::string_view name;  // "index.html"
   std::string_view bytes;
-  std::string_view hash;  // of the bytes, hexadecimal
+  std::string_view hash;  // of the contents, hexadecimal
 };
 
 std::span<const PageFile> PageFiles();

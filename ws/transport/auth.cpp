@@ -22,8 +22,8 @@ std::array<unsigned char, 32> Sha256(std::string_view domain, std::string_view t
   return digest;
 }
 
-/// The digest compared against and the principal come from different domains, so that the principal, which may be
-/// stored, says nothing about the comparison.
+/// The comparison digest and the principal use different domains, so that a stored principal reveals nothing about the
+/// digest.
 constexpr std::string_view kCompareDomain = "ringside key\n";
 constexpr std::string_view kPrincipalDomain = "ringside principal\n";
 
@@ -43,7 +43,7 @@ std::string Lower(std::string_view text) {
   return out;
 }
 
-/// "localhost" of "localhost:8080", "::1" of "[::1]:8080" and of itself.
+/// "localhost" for "localhost:8080"; "::1" for "[::1]:8080" and for "::1".
 std::string_view HostName(std::string_view host) {
   if (host.starts_with('[')) {
     const size_t end = host.find(']');
@@ -53,7 +53,7 @@ std::string_view HostName(std::string_view host) {
   return host.find(':', colon + 1) != std::string_view::npos ? host : host.substr(0, colon);
 }
 
-/// "host:port" of "http://host:port"; "" for "null" and everything else that is no web origin.
+/// "host:port" for "http://host:port"; "" for "null" and for anything that is not a web origin.
 std::string_view OriginAuthority(std::string_view origin) {
   for (const std::string_view scheme : {"http://", "https://"}) {
     if (origin.starts_with(scheme)) return origin.substr(scheme.size());
@@ -78,10 +78,10 @@ std::vector<std::string_view> SplitList(std::string_view list) {
   return items;
 }
 
-/// The keys and tickets that a request presents, the one that counts first: in a header or, before an upgrade, in the
-/// query or a subprotocol. What is presented where it does not count comes last.
+/// Keys and tickets of a request, the effective one first: from a header or, before an upgrade, from the query or a
+/// subprotocol. Credentials in places where they have no effect come last.
 struct Presented {
-  std::string_view key;  // "" = none that counts
+  std::string_view key;  // "" = no effective key
   bool any = false, conflicting = false;
 };
 Presented PresentedKey(const AccessRequest& request) {
@@ -99,7 +99,7 @@ Presented PresentedKey(const AccessRequest& request) {
   const bool bearer = Lower(scheme) == kBearer;
   present(bearer ? Trim(header.substr(scheme.size())) : header, bearer);
   present(Trim(request.api_key), true);
-  // No other key belongs into a URL.
+  // Only tickets are accepted in a URL, never keys.
   present(request.ticket, request.upgrade && TicketBox::IsTicket(request.ticket));
   for (const std::string_view item : SplitList(request.subprotocols)) {
     if (item.starts_with(kKeySubprotocol)) present(item.substr(kKeySubprotocol.size()), request.upgrade);
@@ -134,14 +134,14 @@ AccessPolicy::AccessPolicy(const AccessOptions& options)
   for (const std::string& origin : options.allowed_origins) {
     any_origin_ = any_origin_ || origin == "*";
     allowed_origins_.push_back(Lower(origin));
-    // A page of that name, which the server may stand behind.
+    // An allowed origin's host may be a proxy in front of the server.
     allowed_hosts_.insert(std::string(HostName(OriginAuthority(allowed_origins_.back()))));
   }
   for (const std::string& host : options.allowed_hosts) {
     any_host_ = any_host_ || host == "*";
     allowed_hosts_.insert(Lower(host));
   }
-  any_host_ = any_host_ || any_origin_;  // any page may ask anyway
+  any_host_ = any_host_ || any_origin_;  // with any origin allowed, the host check has no purpose
   allowed_hosts_.insert(Lower(options.host));
   allowed_hosts_.erase("");
 }
@@ -149,7 +149,7 @@ AccessPolicy::AccessPolicy(const AccessOptions& options)
 bool AccessPolicy::IsAllowedHost(std::string_view host) const {
   const std::string_view name = HostName(host);
   if (any_host_ || allowed_hosts_.contains(name) || IsLoopbackHost(name)) return true;
-  // A page has a name, or an address that is its own server's: no address can be made another's.
+  // A literal IP address in Host cannot be DNS-rebound; only names must be on the allow list.
   return !loopback_ && IsAddress(name);
 }
 
@@ -175,8 +175,8 @@ Status AccessPolicy::CheckSource(const AccessRequest& request) const {
       InvalidArgument("Pages of this origin may not use the server; the operator can allow it with --allowed-origins.",
                       "", "origin_not_allowed");
   if (!request.has_origin) {
-    // A page of another site that shows an image or runs a script of ours: it cannot read it, but it has asked. Who
-    // follows a link is welcome.
+    // A foreign page that embeds an image or a script of ours cannot read it, but it has caused a request. Following a
+    // link is allowed.
     const bool foreign = request.fetch_site == "cross-site" || request.fetch_site == "same-site";
     return foreign && request.fetch_mode != "navigate" && !any_origin_ ? refused : Status::Ok();
   }
@@ -187,7 +187,7 @@ Status AccessPolicy::CheckSource(const AccessRequest& request) const {
 Result<Identity> AccessPolicy::Authenticate(const AccessRequest& request) const {
   const auto [presented, any, conflicting] = PresentedKey(request);
   const bool keyless = keys_.empty() && keys_file_ == nullptr;
-  // Who is in between may have taken either for the one that counts.
+  // A proxy may have acted on either credential.
   if (conflicting && !keyless) {
     return InvalidArgument("The request presents two different keys or tickets; present one.", "",
                            "conflicting_credentials");
@@ -201,7 +201,7 @@ Result<Identity> AccessPolicy::Authenticate(const AccessRequest& request) const 
     if (std::optional<Identity> identity = keys_file_->Find(presented)) return std::move(*identity);
   }
   const Digest digest = Sha256(kCompareDomain, presented);
-  // Every key is compared, and digests are, so that time tells neither which key nor how much of it was right.
+  // Compares digests, and always all of them, so that timing reveals neither which key matched nor how much of it.
   const Key* match = nullptr;
   for (const Key& key : keys_) {
     if (CRYPTO_memcmp(key.digest.data(), digest.data(), digest.size()) == 0) match = &key;

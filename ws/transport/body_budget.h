@@ -1,7 +1,7 @@
-// How much memory bodies of one kind may hold, those of all connections together: of requests, from their first byte
-// until their answer is made, or of answers until they are written. A connection's share grows with what has come, not
-// with what was announced: a client that announces much and sends nothing takes room from no one. Where keys tell
-// owners apart, none holds more than half.
+// Bounds the memory that bodies of one kind hold over all connections: of requests from their first byte until they are
+// answered, of responses until they are written. A connection is charged for received bytes, not for the announced
+// length: a client that announces much and sends nothing takes no room from others. Where keys identify owners, no
+// owner holds more than half.
 #pragma once
 
 #include <algorithm>
@@ -14,12 +14,13 @@
 
 namespace ringside {
 
-/// Owned by the ServerContext; any thread.
+/// Owned by the ServerContext.
+/// THREAD: any.
 class BodyBudget {
  public:
   explicit BodyBudget(int64_t bytes) : bytes_(bytes) {}
-  /// False, and nothing taken, if there is less left, for all or for this owner ("" = no keys tell owners apart). Who
-  /// holds nothing gets any number from a budget that is not in use.
+  /// Reserves `bytes`; returns false and reserves nothing if too little is left, overall or for `owner` ("" = owners
+  /// are not identified). An owner that holds nothing gets any amount from an unused budget.
   bool Take(const std::string& owner, int64_t bytes) {
     if (bytes == 0) return true;
     std::lock_guard lock(mutex_);
@@ -46,20 +47,22 @@ class BodyBudget {
   const int64_t bytes_;
   std::mutex mutex_;
   int64_t taken_ = 0;
-  std::unordered_map<std::string, int64_t> held_;  // by owners that hold any
+  std::unordered_map<std::string, int64_t> held_;  // by owners with a nonzero share
 };
 
-/// One connection's, on its strand.
+/// Share of one connection.
+/// THREAD: the connection's strand.
 class BodyShare {
  public:
-  static constexpr int64_t kFreeBytes = 64 << 10;  // not counted: what most requests have goes on beside large ones
+  static constexpr int64_t kFreeBytes = 64 << 10;  // not counted, so that ordinary requests continue next to large ones
 
   explicit BodyShare(BodyBudget& budget) : budget_(budget) {}
   ~BodyShare() { GiveBack(); }
   BodyShare(const BodyShare&) = delete;
   BodyShare& operator=(const BodyShare&) = delete;
 
-  /// From now on `bytes` are held, for `owner`; false, and what was held before still is, if there is no room.
+  /// Changes the held amount to `bytes`, charged to `owner`. Returns false and keeps the previous amount if there is no
+  /// room.
   bool Hold(const std::string& owner, size_t bytes) {
     if (owner != owner_) {
       GiveBack();

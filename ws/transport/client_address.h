@@ -1,4 +1,5 @@
-// The names under which clients without a key are counted. Pure functions; any thread.
+// Names under which clients without a key are counted. Pure functions.
+// THREAD: any.
 #pragma once
 
 #include <boost/asio/ip/address.hpp>
@@ -6,7 +7,8 @@
 
 namespace ringside {
 
-/// An IPv4 address as text, also one that IPv6 maps; of IPv6 the network of 64 bits, which is one site's.
+/// The IPv4 address as text, also for IPv4-mapped IPv6; for other IPv6 addresses the /64 network, which belongs to one
+/// site.
 std::string ClientAddress(const boost::asio::ip::address& address);
 
 }  // namespace ringside

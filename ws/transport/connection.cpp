@@ -29,15 +29,15 @@ constexpr size_t kReadBytes = 64 << 10;
 constexpr size_t kKeptBufferBytes = 256 << 10;
 constexpr size_t kMaxMessagesWaiting = 256;
 constexpr size_t kMaxReasonBytes = 123;
-// Pieces in which one message is read: so many are free, and beyond them each must bring something. Where the stream is
-// cut is not the peer's doing, so a frame of twice as many bytes is good, though it may come in two pieces.
+// Reads per message: this many are free; beyond them each must bring a minimum. Where the stream is cut is not the
+// peer's choice, so a frame of twice the minimum is accepted even if it arrives in two reads.
 constexpr int64_t kFreePieces = 1024;
 constexpr int64_t kLeastPieceBytes = 32;
 constexpr uint16_t kLost = 1006;
 constexpr uint16_t kEvicted = 4429;
 constexpr char kEvictedReason[] = "idle, and its place was needed";
 constexpr std::chrono::milliseconds kTeardownTime{1'000};
-constexpr std::chrono::milliseconds kRetryTime{50};  // until the workers are asked again
+constexpr std::chrono::milliseconds kRetryTime{50};  // before the workers are asked again
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
@@ -58,7 +58,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Start(const UpgradeRequest& request, const SocketRoute& route, HttpRequest asked, std::string request_id) {
     const ServerOptions& options = context_.options;
     SetTimeouts(options.request_timeout);
-    stream_.read_message_max(0);  // the limit is ours: a face may still answer before the close
+    stream_.read_message_max(0);  // FrameWatch enforces the limit: the face may still answer before the close
     stream_.auto_fragment(false);
     stream_.text(true);
     const std::string subprotocol = SelectSubprotocol(std::string_view(
@@ -79,11 +79,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
  private:
-  /// `handshake` bounds the opening and, set again behind it, the closing handshake.
+  /// `handshake` bounds the opening handshake and, set again later, the closing one.
   void SetTimeouts(std::chrono::milliseconds handshake) {
     websocket::stream_base::timeout timeout;
     timeout.handshake_timeout = handshake;
-    timeout.idle_timeout = websocket::stream_base::none();  // Beast would cut whoever leaves one ping unanswered
+    timeout.idle_timeout = websocket::stream_base::none();  // Beast would cut a peer that misses one ping
     timeout.keep_alive_pings = false;
     stream_.set_option(timeout);
   }
@@ -93,7 +93,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     answers_in_kind_ = route.answers_in_kind;
     outbox_ = std::make_shared<Outbox>(
         [weak = weak_from_this()] {
-          // Any thread. The face is never entered from here, only the strand's queue.
+          // THREAD: any. Posts to the strand; never enters the face directly.
           if (auto self = weak.lock()) {
             const auto executor = self->stream_.get_executor();
             asio::post(executor, [self = std::move(self)] { self->Flush(); });
@@ -106,7 +106,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     context_.counters.WebSocketOpened();
     open_ = true;
     identity_ = IdentityOf(asked);
-    identity_.scopes = Scopes::Chat();  // a WebSocket needs no other
+    identity_.scopes = Scopes::Chat();  // a WebSocket needs only this scope
     member_ = context_.Join({.end = EndOf(outbox_),
                              .abandon =
                                  [weak = weak_from_this()] {
@@ -117,7 +117,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     face_ = std::make_shared<SocketFace>(route.open(asked, outbox_));
     opening_ = face_->on_opened != nullptr;
     Deliver();
-    // The server may have begun to stop between the check and now.
+    // The server may have started to stop since the check.
     if (context_.draining) outbox_->Close(1012, "server is stopping");
     if (context_.options.max_connection_age.count() > 0) ArmAge(context_.options.max_connection_age);
     last_message_ = heard_ = std::chrono::steady_clock::now();
@@ -133,7 +133,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
                             [self = shared_from_this()](error_code error, size_t) { self->OnRead(error); });
   }
 
-  /// What comes from the peer, before Beast sees it.
+  /// Inspects received bytes before Beast processes them.
   void Watch(std::string_view bytes) {
     heard_ = std::chrono::steady_clock::now();
     const uint16_t code = closing_ ? 0 : watch_.Read(bytes);
@@ -165,22 +165,22 @@ class Connection : public std::enable_shared_from_this<Connection> {
       waiting_bytes_ += data.size();
       pieces_ = 0;
       buffer_.consume(buffer_.size());
-      // A large message must not hold its memory for as long as the socket lives.
+      // Releases the memory of a large message instead of keeping it for the life of the socket.
       if (buffer_.capacity() > kKeptBufferBytes) buffer_ = boost::beast::flat_buffer();
     }
     Deliver();
-    // Behind a message that takes long the next may be read, but not any number of them; none where no worker is free.
+    // Reads ahead while a message is processed, up to the size of one message, and not at all while no worker is free.
     paused_ = static_cast<int64_t>(waiting_bytes_) >= context_.options.max_message_bytes ||
               messages_waiting_.size() >= kMaxMessagesWaiting || (!working_ && !messages_waiting_.empty());
     if (!paused_ && !closing_) Read();
   }
 
   // ---- working ----------------------------------------------------------------------------------------------------
-  /// Hands the opening or the next message to a worker, unless one is there. Where the workers have too much to do it
-  /// waits: what it says only the face can tell, and so only the face could refuse it.
+  /// Hands the opening or the next message to a worker unless one is already working. Without a free worker the message
+  /// waits: only the face can parse it, and so only the face could refuse it.
   void Deliver() {
     if (working_ || finished_) return;
-    // The key may have ended since the last message.
+    // The key may have expired or been revoked since the last message.
     if (!context_.access.IsGood(identity_)) return EndOf(outbox_)(ServerContext::End::kKeyRevoked);
     if (opening_) {
       opening_ = !Submit(0, [face = face_] { face->on_opened(); });
@@ -189,7 +189,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
       if (!Submit(message->size(), [face = face_, message] { face->on_message(*message); })) return;
       messages_waiting_.pop_front();
       waiting_bytes_ -= message->size();
-      (void)waiting_share_.Hold(identity_.principal, waiting_bytes_ + buffer_.size());  // less than before
+      (void)waiting_share_.Hold(identity_.principal, waiting_bytes_ + buffer_.size());  // never fails: less than before
     }
   }
 
@@ -203,14 +203,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
     working_ = accepted.ok();
     if (working_) return true;
     retry_.expires_after(kRetryTime);
-    // Nothing else holds this connection: it is read no further meanwhile.
+    // The retry timer is the only pending operation: nothing is read meanwhile.
     retry_.async_wait([self = shared_from_this()](error_code cancelled) {
       if (!cancelled) self->Deliver();
     });
     return false;
   }
 
-  /// On a worker.
+  /// THREAD: a worker.
   void Call(const std::function<void()>& call) {
     const LogTrace trace(trace_);
     try {
@@ -243,7 +243,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
         InvalidArgument("The message is larger than " + std::to_string(context_.options.max_message_bytes) + " bytes.",
                         "", "message_too_big")));
     outbox_->Close(1009, "message too big");
-    // What follows of the message is read and dropped by the close handshake.
+    // The close handshake reads the rest of the message and discards it.
   }
 
   void OnControl(websocket::frame_type kind) {
@@ -255,9 +255,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (!controls_.Allow()) outbox_->Close(1008, "too many pings", true);
   }
 
-  /// The last frame has been sent; the peer may take its time to let go of the connection, but not for ever.
+  /// The close frame has been sent; bounds the time the peer may take to close the TCP connection.
   void OnTeardown() {
-    // Nobody asked for a close: Beast did, because the peer broke the rules.
+    // No close was requested: Beast closed the connection because of a protocol error.
     if (close_code_ == kLost) close_code_ = 1002;
     ArmDeadline(std::min(context_.options.close_timeout, kTeardownTime));
   }
@@ -267,7 +267,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     if (!open_ || closing_ || finished_) return;
     if (writing_) {
       NoteWaiting();
-      // A close that will not wait for a stuck write gets a deadline of its own.
+      // A close that must not wait for a blocked write has a deadline of its own.
       if (const auto close = outbox_->TakeClose()) {
         pending_close_ = close;
         ArmClose(close->code);
@@ -281,9 +281,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
       writing_ = true;
       stream_.async_write(asio::buffer(written_), [self = shared_from_this()](error_code error, size_t) {
         self->writing_ = false;
-        self->written_ = std::string();  // it may have been large
+        self->written_ = std::string();  // releases the memory of a large message
         self->written_share_.GiveBack();
-        if (!error) self->Flush();  // an error ends the pending read as well
+        if (!error) self->Flush();  // an error also ends the pending read
       });
       return;
     }
@@ -305,9 +305,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
     stream_.async_close(close, [self = shared_from_this()](error_code) { self->Finish(self->close_code_); });
   }
 
-  /// The peer's close frame, a timeout or a broken connection.
+  /// Handles the peer's close frame, a timeout or a broken connection.
   void OnLost(error_code error) {
-    if (closing_) return;  // the close handshake ends by itself or by its deadline
+    if (closing_) return;  // the close handshake ends it, or its deadline
     if (stream_.next_layer().flooded()) return Finish(1008);
     if (error == websocket::error::closed) return Finish(PeerCode());
     if (error == websocket::error::bad_frame_payload) return Finish(1007);
@@ -315,13 +315,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
     Finish(close_code_);
   }
 
-  /// The code of the peer's close frame.
+  /// Returns the code of the peer's close frame.
   uint16_t PeerCode() const {
     const auto code = static_cast<uint16_t>(stream_.reason().code);
     return code == 0 ? 1005 : code;
   }
 
-  /// Cuts the connection if it has not ended by itself after this time; the earliest deadline counts.
+  /// Cuts the connection unless it ends within `time`; the earliest deadline counts.
   void ArmDeadline(std::chrono::milliseconds time) {
     const auto end = std::chrono::steady_clock::now() + time;
     if (deadline_set_ && deadline_.expiry() <= end) return;
@@ -343,7 +343,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     age_.async_wait([weak = weak_from_this()](error_code cancelled) {
       const auto self = weak.lock();
       if (cancelled || !self || self->finished_) return;
-      // An answer is not cut for its socket's age.
+      // A running answer is not cut because of the socket's age.
       if (self->Busy()) return self->ArmAge(std::chrono::milliseconds(500));
       self->outbox_->Close(1012, "connection too old");
     });
@@ -355,14 +355,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
       const auto self = weak.lock();
       if (cancelled || !self || self->finished_) return;
       const auto now = std::chrono::steady_clock::now();
-      // Whoever waits for an answer is not idle, and begins to be when it ends.
+      // A socket with a running answer is not idle; its idle time starts when the answer ends.
       if (self->Busy()) self->last_message_ = now;
       if (now < self->last_message_ + self->context_.options.idle_timeout) return self->ArmIdle();
       self->outbox_->Close(4408, "idle for too long");
     });
   }
 
-  /// A socket that has had nothing to do for a ping interval gives way to another of its owner, if there is no room.
+  /// A socket without work for one ping interval becomes evictable by its owner's next connection.
   void WatchIdleness(std::chrono::steady_clock::time_point now) {
     if (Busy()) {
       waiting_ = false;
@@ -374,20 +374,20 @@ class Connection : public std::enable_shared_from_this<Connection> {
     }
   }
 
-  /// A socket without a turn waits for its client, to send a message or to read: a full server may evict it.
+  /// A socket without a turn waits for its client to send or to read: a full server may evict it.
   void NoteWaiting() {
     if (waiting_ || closing_ || finished_ || Busy()) return;
     waiting_ = true;
     ticket_.SetWaiting(Evictor());
   }
 
-  /// What waits to be written is dropped: a peer that does not read would hold its socket.
+  /// Drops the queued output: a peer that does not read would keep its socket open.
   std::function<void()> Evictor() const {
     return [outbox = outbox_] { outbox->Close(kEvicted, kEvictedReason, /*at_once=*/true); };
   }
 
-  /// Sets the time until a close must be answered. An evicted socket has given its place away: where newcomers find no
-  /// room it is cut at once.
+  /// Sets the time within which the peer must answer a close. An evicted socket has already released its place: if new
+  /// connections find no room it is cut at once.
   void ArmClose(uint16_t code) {
     const auto time = context_.options.close_timeout;
     ArmDeadline(code == kEvicted ? std::min(time, kTeardownTime) : time);
@@ -406,9 +406,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
       if (cancelled || !self || self->finished_ || self->closing_) return;
       const auto now = std::chrono::steady_clock::now();
       self->WatchIdleness(now);
-      if (self->Busy()) self->heard_ = now;  // it may not have been listened to
+      if (self->Busy()) self->heard_ = now;  // reading may have been paused
       if (now - self->heard_ > self->context_.options.silence_timeout || self->PeerIsGone()) return self->Finish(kLost);
-      // Behind an answer that is not taken a ping waits; one is enough.
+      // A ping waits until a blocked answer has been written; one pending ping is enough.
       if (!std::exchange(self->pinging_, true)) {
         self->stream_.async_ping({}, [self](error_code) { self->pinging_ = false; });
       }
@@ -416,13 +416,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
     });
   }
 
-  /// Where neither strands nor workers run any more.
+  /// For the end of the server, after strands and workers have stopped.
   void Abandon() {
     Finish(kLost);
     TellClosed();
   }
 
-  /// Once: lets go of everything and tells the face, behind what a worker is still at. On the strand, or by Abandon.
+  /// Runs once, on the strand or from Abandon: releases everything and notifies the face, after the worker's current
+  /// call.
   void Finish(uint16_t code) {
     if (!open_ || std::exchange(finished_, true)) return;
     outbox_->Detach();
@@ -446,7 +447,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     } catch (const std::exception& error) {
       LogError("a face failed to close: {}", TypeOf(error));
     }
-    // Not before: whoever stops the server ends those whose face has not been told, behind the workers' last call.
+    // Last, because the server's stop ends the remaining members, whose faces have not been notified, after the
+    // workers' last call.
     if (const uint64_t member = std::exchange(member_, 0); member != 0) context_.Leave(member);
   }
 
@@ -455,31 +457,31 @@ class Connection : public std::enable_shared_from_this<Connection> {
   SilentPeer evicted_{context_.silent};
   websocket::stream<GuardedStream, false> stream_;
   Timer age_, idle_, ping_, deadline_, retry_;
-  std::chrono::steady_clock::time_point last_message_, heard_;  // the latter: of anything
+  std::chrono::steady_clock::time_point last_message_, heard_;  // heard_: any bytes
   FrameWatch watch_;
   RateLimit messages_;
   RateLimit controls_{10, 64};
   std::shared_ptr<Outbox> outbox_;
   std::shared_ptr<SocketFace> face_;
-  Identity identity_;     // with which it was opened
-  std::string client_;    // in whose name workers are asked for
-  TraceContext trace_;    // of the request that it was opened with
-  bool opening_ = false;  // the face has yet to be told of its opening
+  Identity identity_;     // identity that opened the connection
+  std::string client_;    // charged for workers
+  TraceContext trace_;    // from the opening request
+  bool opening_ = false;  // the face has not yet been notified of the opening
   std::deque<std::shared_ptr<const std::string>> messages_waiting_;
   size_t waiting_bytes_ = 0;
-  std::atomic<bool> gone_{false};  // what has not been begun is not to be
+  std::atomic<bool> gone_{false};  // pending work must not start
   boost::beast::flat_buffer buffer_;
   std::string written_;
   BodyShare waiting_share_{context_.bodies}, written_share_{context_.answers};
   std::optional<Outbox::Closing> pending_close_;
   uint64_t member_ = 0;
-  int64_t pieces_ = 0;  // of the message being read
+  int64_t pieces_ = 0;  // reads of the current message
   uint16_t close_code_ = kLost;
   bool open_ = false, writing_ = false, pinging_ = false, closing_ = false, finished_ = false, deadline_set_ = false;
-  bool waiting_ = false;                   // for the client, as its place knows
-  bool working_ = false, paused_ = false;  // a worker has a message; nothing is read until there is room
-  bool refused_ = false;                   // a message was too large: nothing more is read but by the close
-  bool answers_in_kind_ = false;           // as the route's
+  bool waiting_ = false;                   // for the client, as reported to its place
+  bool working_ = false, paused_ = false;  // working_: a worker has a message; paused_: reads wait for room
+  bool refused_ = false;                   // a message was too large: only the close handshake reads
+  bool answers_in_kind_ = false;           // from the route
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// One WebSocket: carries messages between a peer and a protocol face. Lives in its own pending operations; everything
-// runs on its strand, and what others want written goes through its Outbox.
+// One WebSocket: carries messages between a peer and a protocol face. Kept alive by its pending operations. Everything
+// runs on its strand; other threads write through its Outbox.
 #pragma once
 
 #include <boost/beast/http/message.hpp>
@@ -13,8 +13,9 @@ namespace ringside {
 
 using UpgradeRequest = boost::beast::http::request<boost::beast::http::string_body>;
 
-/// Accepts the upgrade (everything about it has been checked) and serves the face that `route` makes of `asked`, which
-/// is `request` as a value. `request_id` goes into the answer. `context` outlives the connection.
+/// Accepts the upgrade and serves the face that `route` creates for `asked`, the parsed form of `request`. `request_id`
+/// is part of the response.
+/// REQUIRES: the upgrade has passed all checks; `context` outlives the connection.
 void StartConnection(NetStream stream, ConnectionTicket ticket, ServerContext& context, const UpgradeRequest& request,
                      const SocketRoute& route, HttpRequest asked, std::string request_id);
 

@@ -1,4 +1,5 @@
-// Guards of one WebSocket against peers that send much and say nothing. Used on the connection's strand.
+// Guards one WebSocket against peers that send many bytes without a message.
+// THREAD: the connection's strand.
 #pragma once
 
 #include <algorithm>
@@ -17,12 +18,12 @@
 
 namespace ringside {
 
-/// Permits `burst` events at once and `per_second` on average.
+/// Token bucket: permits `burst` events at once and `per_second` on average.
 class RateLimit {
  public:
   RateLimit(double per_second, double burst) : per_second_(per_second), burst_(burst), level_(burst) {}
 
-  /// Counts an event; false if it is one too many.
+  /// Counts an event; returns false if it exceeds the limit.
   bool Allow() {
     const auto now = std::chrono::steady_clock::now();
     const double passed = std::chrono::duration<double>(now - last_).count();
@@ -39,9 +40,9 @@ class RateLimit {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-/// The connection under a Beast WebSocket. It counts reads that brought the application nothing: Beast swallows empty
-/// frames and answers pings by itself, without end, and would never let us know. Past the limit the socket is closed.
-/// What is read it shows to the connection before Beast sees it.
+/// The stream below a Beast WebSocket. It counts reads that delivered nothing to the application: Beast consumes empty
+/// frames and answers pings internally without limit. Above the limit it closes the socket. It shows received bytes to
+/// the connection before Beast processes them.
 class GuardedStream {
  public:
   using next_layer_type = NetStream;
@@ -72,13 +73,13 @@ class GuardedStream {
     return stream_.async_write_some(buffers, std::forward<Handler>(handler));
   }
 
-  /// `hook` is called with what has been read, before anything else is done with it.
+  /// Calls `hook` with received bytes before they are processed.
   void OnBytes(std::function<void(std::string_view)> hook) { bytes_ = std::move(hook); }
-  /// The application received something.
+  /// Notes that the application received data.
   void Progress() { fruitless_.Refill(); }
-  /// A close handshake has begun: what still comes is dropped, and its deadline bounds it.
+  /// Notes that a close handshake has started: remaining input is discarded, bounded by the handshake's deadline.
   void Unlimit() { unlimited_ = true; }
-  /// `hook` is called when Beast tears the connection down, which it does without any limit in time.
+  /// Calls `hook` when Beast tears the connection down, which has no timeout in Beast.
   void OnTeardown(std::function<void()> hook) { teardown_ = std::move(hook); }
   void NotifyTeardown() {
     if (teardown_) teardown_();
@@ -98,7 +99,7 @@ class GuardedStream {
   }
 
   NetStream stream_;
-  // A read brings up to 1,536 bytes here: 256 empty frames. Honest silence is a ping now and then.
+  // A read delivers up to 1,536 bytes here, which is 256 empty frames. An honest silent peer sends an occasional ping.
   RateLimit fruitless_{10, 256};
   std::function<void()> teardown_;
   std::function<void(std::string_view)> bytes_;

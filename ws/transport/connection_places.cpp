@@ -68,7 +68,8 @@ ConnectionPlaces::Verdict ConnectionPlaces::Take(const std::string& owner, uint6
       if (places == 0 || own->second.idle.empty()) return most < most_ ? Verdict::kOwnerFull : Verdict::kFull;
       evict = EvictLocked(own->second.idle.begin()->second);
     } else if (static_cast<int64_t>(places_.size()) >= most_) {
-      // Two more than the newcomer's owner: otherwise the two would take the place from each other in turn.
+      // Requires two more connections than the newcomer's owner has; with one more, two owners would evict each other
+      // in turn.
       const auto now = std::chrono::steady_clock::now();
       auto victim = LargestLocked(places + 1, now);
       if (victim == owners_.end() && places > 0 && !own->second.idle.empty()) victim = own;
@@ -84,7 +85,7 @@ ConnectionPlaces::Verdict ConnectionPlaces::Take(const std::string& owner, uint6
 }
 
 void ConnectionPlaces::GiveBack(uint64_t place) {
-  std::function<void()> evict;  // destroyed without the lock: it may own what calls back here
+  std::function<void()> evict;  // destroyed without the lock: its captures may call back into this class
   std::lock_guard lock(mutex_);
   const auto at = places_.find(place);
   if (at == places_.end()) return;
@@ -96,7 +97,7 @@ void ConnectionPlaces::SetIdle(uint64_t place, std::function<void()> evict) {
   std::lock_guard lock(mutex_);
   const auto at = places_.find(place);
   if (at == places_.end() || at->second.state == State::kIdle) return;
-  at->second.evict.swap(evict);  // the one before is destroyed without the lock, as in GiveBack
+  at->second.evict.swap(evict);  // the previous one is destroyed without the lock, as in GiveBack
   SetStateLocked(at->second, place, State::kIdle);
 }
 

@@ -1,6 +1,7 @@
-// Places of admitted connections, counted per owner: no owner takes every place. A full owner's longest idle connection
-// gives way to its next one. A full server evicts a connection that is idle, or has waited for its client for a while,
-// of the owner with the most such connections. Owned by the ServerContext; any thread.
+// Places for admitted connections, counted per owner so that no owner takes them all. An owner at its limit loses its
+// longest idle connection to its next one. A full server evicts a connection that is idle or has waited for its client,
+// from the owner with the most such connections. Owned by the ServerContext.
+// THREAD: any.
 #pragma once
 
 #include <chrono>
@@ -17,27 +18,28 @@ class ConnectionPlaces {
  public:
   enum class Verdict {
     kTaken,
-    kOwnerFull,  // the owner has its share, and none of its connections is idle
-    kFull,       // the server is full, and no owner with more connections has one that may be evicted
+    kOwnerFull,  // the owner is at its limit and has no idle connection
+    kFull,       // the server is full and no larger owner has an evictable connection
   };
-  /// `most_of` returns the limit of an owner; null = `most` for each. It is called without the lock. A full server
+  /// `most_of` returns an owner's limit and is called without the lock; null = `most` for every owner. A full server
   /// evicts connections that have waited for their clients for `patience`.
   ConnectionPlaces(int64_t most, std::function<int64_t(const std::string& owner)> most_of,
                    std::chrono::milliseconds patience)
       : most_(most), most_of_(std::move(most_of)), patience_(patience) {}
 
-  /// Takes a place for `owner` and sets `place`, never to 0. A connection that holds one already (`place` other than 0)
-  /// keeps it, or changes its owner; `place` becomes 0 on a refusal. May evict one idle connection.
+  /// Takes a place for `owner` and sets `place` (never to 0). A connection that already holds one (`place` != 0) keeps
+  /// it or changes its owner; a refusal sets `place` to 0. May evict one idle connection.
   Verdict Take(const std::string& owner, uint64_t* place);
   void GiveBack(uint64_t place);
 
-  /// The connection has nothing to do and may be evicted from now on: `evict` is called at most once, on any thread,
-  /// without the lock; it must not block. The place is gone by then. An idle connection keeps its time.
+  /// Marks the connection idle and evictable. `evict` is called at most once, on any thread, without the lock, after
+  /// the place has been released; it must not block. A connection that is already idle keeps its time.
   void SetIdle(uint64_t place, std::function<void()> evict);
-  /// The connection waits for its client, to send the rest of a request, or the next one, or to read an answer. A full
-  /// server may evict it, as above, once it has waited for `patience`. A waiting or idle connection keeps its time.
+  /// Marks the connection as waiting for its client: for the rest of a request, for the next one, or for an answer to
+  /// be read. A full server may evict it as above after `patience`. A connection that is already waiting or idle keeps
+  /// its time.
   void SetWaiting(uint64_t place, std::function<void()> evict);
-  /// The connection works again; false if it has been evicted.
+  /// Marks the connection busy again; false if it has been evicted.
   bool SetBusy(uint64_t place);
 
   int64_t taken() const;
@@ -51,23 +53,23 @@ class ConnectionPlaces {
   struct Place {
     std::string owner;
     State state = State::kBusy;
-    uint64_t since = 0;  // on the clock of `events_`; 0 = busy
+    uint64_t since = 0;  // clock of `events_`; 0 = busy
     TimePoint waits_since;
     std::function<void()> evict;
   };
   struct Owner {
     int64_t places = 0;
-    std::map<uint64_t, uint64_t> idle, waiting;  // places by their `since`
+    std::map<uint64_t, uint64_t> idle, waiting;  // places by `since`
   };
   using Owners = std::unordered_map<std::string, Owner>;
 
   void RemoveLocked(uint64_t place);
   void SetStateLocked(Place& place, uint64_t number, State state);
-  /// The place of this owner to evict on a full server: the longest idle one, else the one that has waited longest, if
-  /// for `patience`; 0 = none.
+  /// Returns this owner's place to evict on a full server: the longest idle one, otherwise the one that has waited
+  /// longest if that is at least `patience`; 0 = none.
   uint64_t VictimLocked(const Owner& owner, TimePoint now) const;
-  /// The owner with the most connections that are idle or wait, among those with more than `more_than` places and one
-  /// to evict; end() if there is none.
+  /// Returns the owner with the most idle or waiting connections among those with more than `more_than` places and an
+  /// evictable one; end() if there is none.
   Owners::iterator LargestLocked(int64_t more_than, TimePoint now);
   std::function<void()> EvictLocked(uint64_t place);
 
@@ -76,7 +78,7 @@ class ConnectionPlaces {
   const std::chrono::milliseconds patience_;
   mutable std::mutex mutex_;
   std::unordered_map<uint64_t, Place> places_;
-  Owners owners_;  // with at least one place
+  Owners owners_;  // owners with at least one place
   uint64_t last_place_ = 0, events_ = 0, evicted_ = 0;
 };
 

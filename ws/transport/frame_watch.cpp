@@ -11,7 +11,7 @@ namespace {
 constexpr uint8_t kFinal = 0x80, kOpcode = 0x0f, kMasked = 0x80, kLength = 0x7f;
 constexpr uint8_t kClose = 8;
 constexpr uint64_t kMaxControlBytes = 125;
-// Codes of applications end here; Beast knows the gaps below.
+// Largest code for applications; Beast rejects the unassigned ranges below.
 constexpr int kLastCloseCode = 4999;
 constexpr uint16_t kProtocolError = 1002, kNotUtf8 = 1007, kTooBig = 1009;
 
@@ -48,7 +48,7 @@ uint16_t FrameWatch::Read(std::string_view bytes) {
   return 0;
 }
 
-/// How long the head is as far as it can be told: its second byte says.
+/// Length of the head, once its second byte is known.
 size_t FrameWatch::HeadBytes() const {
   if (head_bytes_ < 2) return 2;
   const uint8_t length = head_[1] & kLength;
@@ -64,9 +64,9 @@ uint16_t FrameWatch::OnHead() {
   }
   const size_t head_bytes = std::exchange(head_bytes_, 0);
   close_.clear();
-  if (opcode >= kClose) {  // a control frame may stand between the frames of a message
+  if (opcode >= kClose) {  // a control frame may come between the frames of a message
     closing_ = opcode == kClose;
-    // Beast refuses a longer or an unmasked one, and the connection with it.
+    // Beast refuses a longer or unmasked close frame and closes the connection.
     done_ = payload_left_ > kMaxControlBytes || (head_[1] & kMasked) == 0;
     if (closing_ && !done_) std::copy_n(head_.begin() + static_cast<std::ptrdiff_t>(head_bytes) - 4, 4, key_.begin());
     return 0;

@@ -1,6 +1,7 @@
-// Reads along with the frames that a client sends, before Beast sees them, for what Beast waits for or lets pass:
-// messages whose announced length is over the limit, close codes that nobody may send, and close reasons that are no
-// UTF-8. Everything else about frames is Beast's to refuse. One per connection, on its strand.
+// Parses the client's frames before Beast does, to refuse input that Beast would wait for or accept: messages whose
+// announced length exceeds the limit, invalid close codes, and close reasons that are not UTF-8. Beast refuses all
+// other malformed frames. One per connection.
+// THREAD: the connection's strand.
 #pragma once
 
 #include <array>
@@ -14,8 +15,8 @@ class FrameWatch {
  public:
   explicit FrameWatch(int64_t max_message_bytes) : max_message_bytes_(static_cast<uint64_t>(max_message_bytes)) {}
 
-  /// Takes the next bytes of the stream, however cut. Returns the code to close with, or 0 while nothing is wrong;
-  /// after a code it watches no more.
+  /// Consumes the next bytes of the stream, split anywhere. Returns the close code, or 0 while the input is valid; does
+  /// nothing after it has returned a code.
   uint16_t Read(std::string_view bytes);
 
  private:
@@ -25,13 +26,13 @@ class FrameWatch {
 
   const uint64_t max_message_bytes_;
   std::array<uint8_t, 14> head_{};
-  size_t head_bytes_ = 0;       // of the head that is being read
-  uint64_t payload_left_ = 0;   // > 0: of the frame that is being read
-  uint64_t message_bytes_ = 0;  // announced by the frames of the message so far
-  bool closing_ = false;        // the frame that is being read is a close
+  size_t head_bytes_ = 0;       // received bytes of the current frame's head
+  uint64_t payload_left_ = 0;   // > 0 inside the payload of a frame
+  uint64_t message_bytes_ = 0;  // announced by the current message's frames so far
+  bool closing_ = false;        // the current frame is a close frame
   bool done_ = false;
-  std::array<uint8_t, 4> key_{};  // masks the payload of the close
-  std::string close_;             // that payload, as it came
+  std::array<uint8_t, 4> key_{};  // mask of the close frame's payload
+  std::string close_;             // masked payload of the close frame
 };
 
 }  // namespace ringside

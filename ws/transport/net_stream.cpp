@@ -13,7 +13,7 @@ namespace ringside {
 
 struct NetStream::Tls {
   Tls(Socket& tcp, const TlsContext& certificate) : context(certificate), stream(tcp, context.asio()) {}
-  const TlsContext context;  // which may have been replaced meanwhile
+  const TlsContext context;  // a copy: the context may be replaced meanwhile
   boost::asio::ssl::stream<Socket&> stream;
 };
 
@@ -36,7 +36,7 @@ bool NetStream::PeerIsGone(std::chrono::milliseconds unheard) const {
   tcp_info info{};
   socklen_t bytes = sizeof(info);
   if (getsockopt(state_->tcp.native_handle(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return false;
-  // A probe of a window that is full is answered, so that only a second one in a row tells of something.
+  // A peer with a full window answers probes, so only a second unanswered one in a row counts.
   const bool unanswered = info.tcpi_retransmits > 0 || info.tcpi_probes > 1;
   return unanswered && std::chrono::milliseconds(info.tcpi_last_ack_recv) >= unheard;
 }
@@ -65,7 +65,7 @@ void NetStream::EndWriting(std::function<void(error_code)> done) {
     boost::asio::post(get_executor(), [done = std::move(done), error = end_tcp()] { done(error); });
     return;
   }
-  // What the peer sends instead of its own farewell is an error to OpenSSL, and none to us.
+  // OpenSSL reports data in place of close_notify as an error; it is harmless here.
   state_->tls->stream.async_shutdown([end_tcp, done = std::move(done)](error_code) { done(end_tcp()); });
 }
 

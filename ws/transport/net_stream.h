@@ -1,5 +1,6 @@
-// The bytes of one connection: TCP, or TLS over it, as one type, so that what is built on it (Beast's templates above
-// all) is compiled once. Everything runs on the connection's strand; at most one read and one write are pending.
+// Byte stream of one connection, TCP or TLS over TCP, as one type so that the code above it (mainly Beast's templates)
+// is compiled once. At most one read and one write are pending.
+// THREAD: the connection's strand.
 #pragma once
 
 #include <algorithm>
@@ -25,10 +26,11 @@ class NetStream {
   using Completion = std::function<void(error_code, size_t)>;
 
   explicit NetStream(Socket socket);
-  /// TLS; nothing may be read or written before Handshake has succeeded.
+  /// TLS.
+  /// REQUIRES: Handshake succeeds before the first read or write.
   NetStream(Socket socket, const TlsContext& context);
   ~NetStream();
-  /// While nothing is pending.
+  /// REQUIRES: no operation is pending.
   NetStream(NetStream&&) noexcept;
   NetStream& operator=(NetStream&&) noexcept;
 
@@ -51,27 +53,28 @@ class NetStream {
     if (first.size() >= kRecordBytes || first.size() == boost::asio::buffer_size(buffers)) {
       return TlsWrite(first, Erased(std::forward<Handler>(handler)));
     }
-    // A record for each little piece would be wasteful.
+    // Small buffers are gathered: a TLS record for each would be wasteful.
     state_->gathered.resize(std::min(boost::asio::buffer_size(buffers), kRecordBytes));
     boost::asio::buffer_copy(boost::asio::buffer(state_->gathered), buffers);
     TlsWrite(boost::asio::buffer(std::as_const(state_->gathered)), Erased(std::forward<Handler>(handler)));
   }
-  /// Reads what the peer still sends, to be thrown away.
+  /// Reads the peer's remaining input and discards it.
   template <class Buffers, class Handler>
   void async_drop_some(const Buffers& buffers, Handler&& handler) {
     tcp().async_read_some(buffers, std::forward<Handler>(handler));
   }
 
-  /// Tells the peer that nothing more comes. A read may be pending. Under TLS `done` is called when the peer has said
-  /// so as well, which may be never.
+  /// Signals end of stream to the peer; a read may be pending. Under TLS `done` is called after the peer's
+  /// close_notify, which may never arrive.
   void EndWriting(std::function<void(error_code)> done);
-  /// Whether what was sent has been unacknowledged for so long. A peer that takes nothing acknowledges all the same:
-  /// the kernel's TCP_USER_TIMEOUT would take it, and anyone who reads in pieces and slowly, for gone.
+  /// True if sent data has been unacknowledged for `unheard`. A peer that does not read still acknowledges window
+  /// probes; the kernel's TCP_USER_TIMEOUT would treat it, and any slow reader, as gone.
   bool PeerIsGone(std::chrono::milliseconds unheard) const;
-  /// The peer has ended its sending side or the connection, and nothing that it sent waits to be read. From any thread,
-  /// while nothing is pending.
+  /// True if the peer has closed its sending side or the connection and no received data is left.
+  /// THREAD: any.
+  /// REQUIRES: no operation is pending.
   bool PeerHasLeft() const;
-  /// What is pending ends with operation_aborted; the stream can go on.
+  /// Pending operations complete with operation_aborted; the stream remains usable.
   void cancel() {
     error_code ignored;
     tcp().cancel(ignored);
@@ -87,7 +90,7 @@ class NetStream {
   struct State {
     Socket tcp;
     std::unique_ptr<Tls, void (*)(Tls*)> tls;
-    std::string gathered;  // being written
+    std::string gathered;  // buffers of the current write
   };
 
   Socket& tcp() { return state_->tcp; }
@@ -100,14 +103,14 @@ class NetStream {
   }
   template <class Handler>
   static Completion Erased(Handler&& handler) {
-    // What is moved only, in what is copied.
+    // Wraps a move-only handler for a copyable one.
     const auto kept = std::make_shared<std::decay_t<Handler>>(std::forward<Handler>(handler));
     return [kept](error_code error, size_t bytes) { (*kept)(error, bytes); };
   }
   void TlsRead(boost::asio::mutable_buffer buffer, Completion done);
   void TlsWrite(boost::asio::const_buffer buffer, Completion done);
 
-  std::unique_ptr<State> state_;  // where it is while operations refer to it
+  std::unique_ptr<State> state_;  // stable address for pending operations
 };
 
 }  // namespace ringside

@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kSoftBytes = limits::kOutboxSoftBytes;
 constexpr size_t kHardBytes = limits::kOutboxHardBytes;
-// How far back a piece looks for one of its own answer: lanes answer side by side, so it need not be the newest.
+// Distance to search back for an entry of the same answer: lanes answer concurrently, so it need not be the newest.
 constexpr size_t kMergeReach = 2 * limits::kMaxTurnsInFlightPerConnection;
 
 class TextEntry final : public OutboxEntry {
@@ -28,8 +28,8 @@ class TextEntry final : public OutboxEntry {
   bool done_ = false;
 };
 
-/// The waiting entry that `entry` may join: nothing but pieces of other answers stands behind it, so the order within
-/// each answer stays.
+/// Returns the queued entry that `entry` may merge into. Only entries of other answers follow it, so the order within
+/// each answer is preserved.
 OutboxEntry* FindMergeable(const std::deque<std::unique_ptr<OutboxEntry>>& entries, const OutboxEntry& entry) {
   if (entry.merge_key() == 0) return nullptr;
   const size_t reach = std::min(entries.size(), kMergeReach);
@@ -66,7 +66,7 @@ void Outbox::Push(std::unique_ptr<OutboxEntry> entry) {
     if (allowed) allowance_ = bytes_;
     Count();
     const bool over = share_ != nullptr && share_->over() && bytes_ > kSoftBytes;
-    // One message larger than the limit is no sign of a slow reader; one behind others is.
+    // A single message above the limit does not indicate a slow reader; one queued after others does.
     if (over || (slow && bytes_ > kHardBytes + allowance_)) {
       dropped = Drop();
       closing_ = Closing{1013, "slow reader"};
@@ -98,7 +98,7 @@ void Outbox::Close(uint16_t code, std::string reason, bool at_once) {
 }
 
 void Outbox::Detach() {
-  std::function<void()> dropped;  // destroyed without the lock: it may own what calls back here
+  std::function<void()> dropped;  // destroyed without the lock: its captures may call back into this class
   Entries entries;
   std::lock_guard lock(mutex_);
   detached_ = true;
@@ -109,7 +109,7 @@ void Outbox::Detach() {
 std::optional<std::string> Outbox::Take() {
   {
     std::lock_guard lock(mutex_);
-    if (open_bytes_ == 0) open_.reset();  // it was dropped
+    if (open_bytes_ == 0) open_.reset();  // dropped by a close
     if (open_ == nullptr) {
       if (entries_.empty()) return std::nullopt;
       open_ = std::move(entries_.front());
@@ -117,7 +117,7 @@ std::optional<std::string> Outbox::Take() {
       open_bytes_ = open_->bytes();
     }
   }
-  // Without the lock: a message may be long, and the engine pushes.
+  // Without the lock: serializing a long message takes time, and the engine pushes meanwhile.
   std::string message = open_->Next();
   const bool done = open_->done();
   const size_t left = done ? 0 : open_->bytes();

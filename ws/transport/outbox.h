@@ -1,8 +1,8 @@
-// What waits to be written to one socket. Any thread pushes, the connection's strand takes; the one object of a
-// connection that two threads touch. What is pushed is written out as text when it is taken, on the strand: whoever
-// pushes pays for a pointer, however long the text becomes. It wakes the strand once per change from empty to
-// non-empty. Above a soft limit waiting entries of one answer are merged; above a hard limit everything is dropped and
-// the socket is to be closed with 1013. After a close has been asked for nothing more is taken in.
+// Queue of messages to write to one socket, the only object of a connection that two threads touch. Any thread pushes;
+// the connection's strand pops. Entries are serialized when popped, on the strand: the producer pays for a pointer,
+// however long the text. The strand is woken once per change from empty to non-empty. Above a soft limit, queued
+// entries of one answer are merged; above a hard limit everything is dropped and the socket is closed with 1013. After
+// a close has been requested the outbox accepts no entries.
 #pragma once
 
 #include <cstdint>
@@ -17,59 +17,63 @@
 
 namespace ringside {
 
-/// One or more messages that wait. Made on any thread, written out on the strand.
+/// One or more queued messages. Created on any thread, serialized on the strand.
 class OutboxEntry {
  public:
   virtual ~OutboxEntry() = default;
-  /// The next message, as text. Not called once it is done().
+  /// Returns the next message as text.
+  /// REQUIRES: !done().
   virtual std::string Next() = 0;
   virtual bool done() const = 0;
-  /// Memory held, about; at least 1.
+  /// Approximate memory held, at least 1.
   virtual size_t bytes() const = 0;
-  /// True for much that comes at once: a replay, the last events of an answer. A peer cannot have read it yet, so
-  /// however much it is counts as no slowness, unless more than the soft limit was waiting before.
+  /// True for a large burst: a replay, or the last events of an answer. The peer cannot have read it yet, so its size
+  /// is no evidence of a slow reader unless more than the soft limit was queued before.
   virtual bool bulk() const { return false; }
-  /// Entries with the same key other than 0 may become one by Absorb. Only entries of other keys may stand between
-  /// them: one with key 0 keeps its place behind everything pushed before it.
+  /// Entries with the same nonzero key may be merged by Absorb across entries of other keys. An entry with key 0 is a
+  /// barrier: it stays after everything pushed before it.
   virtual uint64_t merge_key() const { return 0; }
-  /// Takes in what a newer entry with the same key says.
+  /// Merges the contents of a newer entry with the same key.
   virtual void Absorb(OutboxEntry& newer) { (void)newer; }
 };
 
 class Outbox {
  public:
-  /// The close of an HTTP answer that is whole; every other code cuts it short.
+  /// Ends a complete HTTP response; every other code truncates it.
   static constexpr uint16_t kEndOfBody = 1000;
 
-  /// `wake` is called, without the lock, when there is something to take; it must be safe from any thread.
-  /// `share`, if any, counts what waits: while its owner, or all, have more waiting than they may, an outbox above the
-  /// soft limit is closed as one above the hard limit is.
+  /// `wake` is called without the lock when an entry or a close is available. `share`, if any, counts queued bytes:
+  /// while its owner, or all owners together, exceed their limit, an outbox above the soft limit is closed as if it
+  /// were above the hard limit.
+  /// REQUIRES: `wake` may be called on any thread.
   explicit Outbox(std::function<void()> wake, std::unique_ptr<OutboxShare> share = nullptr)
       : wake_(std::move(wake)), share_(std::move(share)) {}
 
   void Push(std::unique_ptr<OutboxEntry> entry);
-  /// One message that is text already.
+  /// Queues one message that is already serialized.
   void Push(std::string message);
-  /// Asks for a close with this code after what is queued; `at_once` drops what is queued. The first call wins.
+  /// Requests a close with this code after the queued entries; `at_once` drops them. The first call wins.
   void Close(uint16_t code, std::string reason, bool at_once = false);
-  /// The socket is gone: pushes are dropped from now on and no new wake is begun (one may still be running).
+  /// Notes that the socket is gone: pushes are dropped and no further wake starts (one may still be running).
   void Detach();
 
   struct Closing {
     uint16_t code;
     std::string reason;
   };
-  /// The next message to write, or nothing. Strand only.
+  /// Pops the next message to write, if any.
+  /// THREAD: strand.
   std::optional<std::string> Take();
-  /// The close asked for, once everything before it has been taken; once only. Strand only.
+  /// Returns the requested close once, after all entries before it have been popped.
+  /// THREAD: strand.
   std::optional<Closing> TakeClose();
   size_t queued_bytes() const;
 
  private:
   using Entries = std::deque<std::unique_ptr<OutboxEntry>>;
-  /// Under the lock. The entries are to be destroyed without it.
+  /// REQUIRES: the lock is held. The caller destroys the entries without it.
   Entries Drop();
-  /// Under the lock, after `bytes_` has changed.
+  /// REQUIRES: the lock is held, `bytes_` has changed.
   void Count() {
     if (share_ != nullptr) share_->Set(bytes_);
   }
@@ -77,12 +81,12 @@ class Outbox {
   mutable std::mutex mutex_;
   std::function<void()> wake_;
   const std::unique_ptr<OutboxShare> share_;
-  Entries entries_;                    // behind `open_`
-  std::unique_ptr<OutboxEntry> open_;  // of which some messages have been taken. Strand only
+  Entries entries_;                    // after `open_`
+  std::unique_ptr<OutboxEntry> open_;  // partly written entry. Strand only
   std::optional<Closing> closing_;
   size_t bytes_ = 0;       // of all entries
-  size_t open_bytes_ = 0;  // of these, of `open_`; 0 = there is none, or it was dropped
-  size_t allowance_ = 0;   // of what came in bulk and is not written yet: beyond the hard limit
+  size_t open_bytes_ = 0;  // bytes of `open_` in `bytes_`; 0 = no open entry, or it was dropped
+  size_t allowance_ = 0;   // unwritten bulk bytes, added to the hard limit
   bool detached_ = false;
   bool close_taken_ = false;
 };

@@ -1,5 +1,6 @@
-// Bytes that wait in the outboxes of each owner, and in all: many readers that are each a little slow could hold as
-// much as one that does not read. Owned by the ServerContext; any thread.
+// Counts queued bytes of all outboxes, by owner and in total: many readers that are each slightly slow could hold as
+// much memory as one that does not read. Owned by the ServerContext.
+// THREAD: any.
 #pragma once
 
 #include <atomic>
@@ -13,7 +14,8 @@
 
 namespace ringside {
 
-/// One outbox's. Used under its lock.
+/// Share of one outbox.
+/// REQUIRES: used under the outbox's lock.
 class OutboxShare {
  public:
   struct Count {
@@ -27,13 +29,13 @@ class OutboxShare {
   OutboxShare(const OutboxShare&) = delete;
   OutboxShare& operator=(const OutboxShare&) = delete;
 
-  /// `bytes` wait there now.
+  /// Sets this outbox's queued bytes.
   void Set(size_t bytes) {
     const int64_t more = static_cast<int64_t>(bytes) - std::exchange(bytes_, static_cast<int64_t>(bytes));
     of_owner_->bytes += more;
     of_all_->bytes += more;
   }
-  /// True if the bytes of the owner, or of all, are over their limit.
+  /// True if the owner, or all owners together, exceed their limit.
   bool over() const { return of_owner_->bytes > of_owner_->most || of_all_->bytes > of_all_->most; }
 
  private:
@@ -43,7 +45,7 @@ class OutboxShare {
 
 class OutboxBudget {
  public:
-  /// `most`: of all. Where keys tell owners apart, each has half.
+  /// `most`: limit of all owners together. Where keys identify owners, each gets half.
   explicit OutboxBudget(int64_t most) : all_(new OutboxShare::Count{most}) {}
 
   std::unique_ptr<OutboxShare> Of(const std::string& owner) {
@@ -56,7 +58,8 @@ class OutboxBudget {
  private:
   const std::shared_ptr<OutboxShare::Count> all_;
   std::mutex mutex_;
-  std::unordered_map<std::string, std::shared_ptr<OutboxShare::Count>> owners_;  // those with a key: never many
+  // only those with a key, so the map stays small
+  std::unordered_map<std::string, std::shared_ptr<OutboxShare::Count>> owners_;
 };
 
 }  // namespace ringside

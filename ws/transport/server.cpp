@@ -28,14 +28,14 @@ using boost::system::error_code;
 using tcp = asio::ip::tcp;
 using Acceptor = asio::basic_socket_acceptor<tcp, Strand>;
 
-// Sockets beyond the limit that still get an answer instead of a cut.
+// Sockets above the limit that are still refused with a response instead of being cut.
 constexpr int64_t kLeastRefusalRoom = 8, kRefusalRoom = 64;
 constexpr std::chrono::milliseconds kAcceptPause{50};
 constexpr int kCutsWithoutFiles = 16;
 constexpr std::chrono::seconds kAcceptLogInterval{10};
-// Time without any request under way, after the port was closed, before the last connections are cut.
+// Time without a running request, after the port was closed, before the remaining connections are cut.
 constexpr std::chrono::milliseconds kQuiet{200};
-// Time after the port was closed in which new connections may send their request, and others the rest of one.
+// Time after the port was closed in which new connections may send a request and others may finish one.
 constexpr std::chrono::milliseconds kRequestQuiet{2'000};
 
 Result<tcp::endpoint> ResolveAddress(const std::string& host, uint16_t port) {
@@ -74,7 +74,7 @@ struct Server::State {
   void CloseAcceptor();
   void RunThread();
 
-  ServerContext context;  // before io: pending operations refer to it when io is destroyed
+  ServerContext context;  // before io: pending operations refer to it until io is destroyed
   asio::io_context io;
   Acceptor acceptor;
   Timer pause;
@@ -145,7 +145,7 @@ void Server::State::CloseAcceptor() {
 }
 
 void Server::State::OnAcceptFailure(const error_code& error) {
-  // Most likely no file descriptor is left: trying again at once would spin. Who is silent makes room.
+  // Usually out of file descriptors: an immediate retry would spin. Closes silent connections to free some.
   for (int i = 0; i < kCutsWithoutFiles; ++i) {
     if (!context.handshakes.CutOldest() && !context.silent.CutOldest()) break;
   }
@@ -166,7 +166,8 @@ void Server::State::RunThread() {
       io.run();
       return;
     } catch (const std::exception& error) {
-      // The door for third-party exceptions: the operation that threw took its connection with it, the others go on.
+      // Exceptions of third-party code end here: the operation that threw has dropped its connection; the others
+      // continue.
       LogError("a connection was cut by an exception: {}", error.what());
     }
   }
@@ -216,7 +217,7 @@ void Server::Stop(std::chrono::milliseconds patience) {
   context.stopping = true;
   for (const ServerContext::Member& member : context.members()) member.end(ServerContext::End::kStopping);
   state_->CloseAcceptor();
-  // Every request that was sent by now gets an answer: a proxy turns a connection without one into a 502.
+  // Answers every request sent so far: a proxy reports a connection that closes without a response as a 502.
   const auto closed = std::chrono::steady_clock::now(), deadline = closed + patience;
   auto quiet_since = closed;
   bool gave_up = false;

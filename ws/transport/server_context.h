@@ -1,5 +1,6 @@
-// What the connections of one server share: the options, the service of the moment, who is connected. Owned by the
-// Server, outlives every connection; any thread. Also the types of Asio as this server uses them.
+// State shared by one server's connections: options, the current service, and the connected members. Owned by the
+// Server, outlives every connection. Also the Asio types of this server.
+// THREAD: any.
 #pragma once
 
 #include <atomic>
@@ -40,14 +41,15 @@ struct ServerContext {
         places(server_options.max_connections, server_options.connections_of, server_options.eviction_patience),
         service_(std::move(first)) {}
 
-  /// Why the server ends a connection: it stops, and what is queued still goes out; or the key is no longer good.
+  /// Reason why the server ends a connection: it is stopping, and queued output is still sent; or the key is no longer
+  /// valid.
   enum class End { kStopping, kKeyRevoked };
-  /// A WebSocket, or an HTTP answer that is still being made, as the server sees it.
+  /// A WebSocket or a running HTTP answer, as seen by the server.
   struct Member {
     std::function<void(End)> end;              // any thread
     std::function<void()> abandon;             // io threads have ended: finish without them
-    Identity identity;                         // with which it was opened
-    std::shared_ptr<Outbox> outbox = nullptr;  // for what concerns everyone; null = it is not told
+    Identity identity;                         // identity that opened it
+    std::shared_ptr<Outbox> outbox = nullptr;  // for announcements; null = gets none
   };
 
   std::shared_ptr<const Service> service() const {
@@ -59,7 +61,7 @@ struct ServerContext {
     service_ = std::move(service);
   }
 
-  /// Takes note of a connection; returns the number to Leave with.
+  /// Registers a connection; returns the number for Leave.
   uint64_t Join(Member member) {
     std::lock_guard lock(mutex_);
     members_[++last_member_] = std::move(member);
@@ -98,8 +100,8 @@ struct ServerContext {
     for (const auto& [number, give_up] : calls) give_up();
   }
 
-  /// Keeps what an answer holds for as long as what is returned lives, but not beyond LetGo: an operation that is never
-  /// completed, because the io threads have ended, lives until the server is destroyed.
+  /// Keeps the memory of an answer alive as long as the returned handle, but not beyond LetGo: an operation that never
+  /// completes, because the io threads have ended, lives until the server is destroyed.
   std::shared_ptr<void> Keep(std::shared_ptr<void> held) {
     if (held == nullptr) return nullptr;
     std::lock_guard lock(mutex_);
@@ -108,7 +110,7 @@ struct ServerContext {
     return {this, [number](ServerContext* self) {
               std::unique_lock guard(self->mutex_);
               const auto released = self->held_.extract(number);
-              guard.unlock();  // what is let go of may call anything
+              guard.unlock();  // destructors may call anything
             }};
   }
   void LetGo() {
@@ -123,17 +125,17 @@ struct ServerContext {
   BodyBudget bodies{options.bodies_bytes}, answers{options.answers_bytes};
   OutboxBudget outboxes{options.outboxes_bytes};
   WorkerPool workers{{.threads = options.worker_threads}};
-  std::atomic<bool> closing{false};  // no connection is kept for another request
+  std::atomic<bool> closing{false};  // no keep-alive
   std::atomic<bool> draining{false};
-  std::atomic<bool> stopping{false};    // what waits or runs is ended
+  std::atomic<bool> stopping{false};    // pending and running work is ended
   std::atomic<int64_t> connections{0};  // sockets of either kind
-  std::atomic<int64_t> answering{0};    // HTTP requests that were read and are not answered
+  std::atomic<int64_t> answering{0};    // HTTP requests read and not yet answered
   std::atomic<int64_t> unread{0};       // connections that are new or have received part of a request
-  ConnectionPlaces places;              // of those that were admitted
+  ConnectionPlaces places;              // of admitted connections
   FailedKeys failed_keys{[](const std::string& line) { LogWarning("{}", line); }};
   std::atomic<uint64_t> sockets_seen{0};
-  SilentPeers handshakes;  // of TLS, begun and not ended
-  SilentPeers silent;      // HTTP connections that wait for a request and are not admitted, evicted WebSockets
+  SilentPeers handshakes;  // running TLS handshakes
+  SilentPeers silent;      // HTTP connections that have not been admitted yet, and evicted WebSockets
 
  private:
   mutable std::mutex mutex_;
@@ -146,7 +148,7 @@ struct ServerContext {
   uint64_t last_held_ = 0;
 };
 
-/// Ends what is written from an outbox.
+/// Returns the function that ends output written from an outbox.
 inline std::function<void(ServerContext::End)> EndOf(std::shared_ptr<Outbox> outbox) {
   return [outbox = std::move(outbox)](ServerContext::End why) {
     why == ServerContext::End::kKeyRevoked ? outbox->Close(4401, "the key is no longer good", /*at_once=*/true)
@@ -154,7 +156,7 @@ inline std::function<void(ServerContext::End)> EndOf(std::shared_ptr<Outbox> out
   };
 }
 
-/// The identity that a request was admitted with.
+/// Returns the identity that admitted a request.
 inline Identity IdentityOf(const HttpRequest& request) {
   return {request.principal, request.scopes, request.key_id, ""};
 }
@@ -178,8 +180,8 @@ class CountMark {
   bool begun_ = false;
 };
 
-/// Counts one socket during its lifetime; handed from the HTTP connection to the WebSocket it becomes. On the
-/// connection's strand.
+/// Counts one socket during its lifetime; passed from the HTTP connection to the WebSocket it becomes.
+/// THREAD: the connection's strand.
 class ConnectionTicket {
  public:
   ConnectionTicket(ServerContext& context, std::string address)
@@ -203,23 +205,23 @@ class ConnectionTicket {
     context_->places.GiveBack(place_);
     --context_->connections;
   }
-  /// How many sockets were open when this one came, itself included.
+  /// Number of open sockets when this one was accepted, itself included.
   int64_t number() const { return number_; }
-  /// Of the peer; see ClientAddress.
+  /// The peer's address; see ClientAddress.
   const std::string& address() const { return address_; }
   bool admitted() const { return place_ != 0; }
   /// Set from accept, and again from the first byte of each later request, until the request is complete: a stopping
   /// server waits briefly for it, so that it is answered.
   CountMark& unread() { return unread_; }
-  /// Takes one of the places for connections of `principal`, or of the peer's address where no key tells clients apart.
+  /// Takes a place for a connection of `principal`, or of the peer's address where no key identifies clients.
   ConnectionPlaces::Verdict Admit(const std::string& principal) {
     return context_->places.Take(principal.empty() ? "address " + address_ : principal, &place_);
   }
-  /// As ConnectionPlaces, for an admitted one.
+  /// As in ConnectionPlaces, for an admitted connection.
   void SetIdle(std::function<void()> evict) { context_->places.SetIdle(place_, std::move(evict)); }
   void SetWaiting(std::function<void()> evict) { context_->places.SetWaiting(place_, std::move(evict)); }
   bool SetBusy() { return context_->places.SetBusy(place_); }
-  /// Who asks, for a fair share of the workers: the principal, or this socket where no key tells clients apart.
+  /// Identity for fair scheduling of workers: the principal, or this socket where no key identifies clients.
   std::string Client(const std::string& principal) const {
     return principal.empty() ? "socket " + std::to_string(id_) : principal;
   }
@@ -227,7 +229,7 @@ class ConnectionTicket {
  private:
   ServerContext* context_;
   int64_t number_;
-  uint64_t id_;  // like no other's
+  uint64_t id_;  // unique
   std::string address_;
   uint64_t place_ = 0;  // 0 = not admitted
   CountMark unread_;

@@ -1,7 +1,8 @@
-// Connections that have yet to say who they are and what they want: TLS has not been agreed on, or no request has been
-// let in; and evicted WebSockets that have yet to answer their close. Whoever opens many and says nothing would take
-// the places of those who speak; so where there is no place left, the longest silent one of the address that has the
-// most gives way. Owned by the ServerContext; any thread.
+// Connections that have not identified themselves: the TLS handshake is not complete, or no request has been admitted;
+// also evicted WebSockets that have not answered their close. A client that opens many silent connections would take
+// the places of others: when no place is left, the longest silent connection of the address with the most is closed.
+// Owned by the ServerContext.
+// THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ namespace ringside {
 class SilentPeers {
  public:
   /// `cut` is called at most once, by CutOldest, on any thread, without the lock; it must not block. Returns the number
-  /// to Remove with, never 0.
+  /// for Remove, never 0.
   uint64_t Add(const std::string& address, std::function<void()> cut) {
     std::lock_guard lock(mutex_);
     addresses_[address].emplace_hint(addresses_[address].end(), ++last_, std::move(cut));
@@ -25,13 +26,13 @@ class SilentPeers {
     return last_;
   }
   void Remove(const std::string& address, uint64_t number) {
-    std::function<void()> removed;  // destroyed without the lock: it may own what calls back here
+    std::function<void()> removed;  // destroyed without the lock: its captures may call back into this class
     std::lock_guard lock(mutex_);
     if (const auto peers = addresses_.find(address); peers != addresses_.end()) {
       removed = TakeLocked(peers, peers->second.find(number));
     }
   }
-  /// False if nobody is silent.
+  /// Returns false if there is no silent connection.
   bool CutOldest() {
     std::unique_lock lock(mutex_);
     auto most = addresses_.begin();
@@ -50,7 +51,7 @@ class SilentPeers {
   }
 
  private:
-  using Peers = std::map<uint64_t, std::function<void()>>;  // by when they came
+  using Peers = std::map<uint64_t, std::function<void()>>;  // by arrival
   using Addresses = std::unordered_map<std::string, Peers>;
 
   std::function<void()> TakeLocked(Addresses::iterator peers, Peers::iterator peer) {
@@ -63,12 +64,13 @@ class SilentPeers {
   }
 
   mutable std::mutex mutex_;
-  Addresses addresses_;  // with at least one peer
+  Addresses addresses_;  // addresses with at least one peer
   int64_t size_ = 0;
   uint64_t last_ = 0;
 };
 
-/// One of them, as its connection holds it: on that connection's strand.
+/// Registration of one silent connection.
+/// THREAD: the connection's strand.
 class SilentPeer {
  public:
   explicit SilentPeer(SilentPeers& peers) : peers_(peers) {}

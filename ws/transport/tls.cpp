@@ -14,11 +14,11 @@ namespace {
 namespace ssl = boost::asio::ssl;
 using boost::system::error_code;
 
-// Forward secrecy and authenticated encryption; TLS 1.3 has nothing else.
+// Cipher suites with forward secrecy and authenticated encryption; TLS 1.3 has no others.
 constexpr char kCiphers[] = "ECDHE+AESGCM:ECDHE+CHACHA20";
 constexpr unsigned char kHttp11[] = "\x08http/1.1";
 
-/// A client that offers protocols wants one of them; one that offers none speaks HTTP/1.1.
+/// A client that offers ALPN protocols must offer HTTP/1.1; without an offer it speaks HTTP/1.1.
 int SelectProtocol(SSL*, const unsigned char** out, unsigned char* out_bytes, const unsigned char* offered,
                    unsigned int offered_bytes, void*) {
   unsigned char* selected = nullptr;
@@ -49,7 +49,7 @@ Result<std::shared_ptr<const TlsContext>> TlsContext::Load(const std::string& ce
   if (SSL_CTX_set_cipher_list(raw, kCiphers) != 1) return Unusable(certificate_file, "no cipher is available");
   SSL_CTX_set_mode(raw, SSL_MODE_RELEASE_BUFFERS);  // connections are mostly idle
   SSL_CTX_set_alpn_select_cb(raw, SelectProtocol, nullptr);
-  // An encrypted key must fail, not ask at a terminal.
+  // An encrypted key must fail instead of prompting on a terminal.
   context->set_password_callback([](size_t, ssl::context::password_purpose) { return std::string(); }, error);
   if (context->use_certificate_chain_file(certificate_file, error); error) {
     return Unusable(certificate_file, "it holds no certificate in PEM (" + error.message() + ")");

@@ -1,4 +1,5 @@
-// The server's certificate: read at the start and again when it is asked for. Owned by the App; any thread.
+// The server's certificate, read at start and on Reload. Owned by the App.
+// THREAD: any.
 #pragma once
 
 #include <memory>
@@ -13,14 +14,15 @@ class TlsContext;
 
 class TlsCertificate {
  public:
-  /// `certificate_file`: the certificate and what leads from it to its authority, in PEM; `key_file` likewise, "" = in
-  /// the same file. kInvalidArgument, naming the file, if they cannot be used or do not belong together.
+  /// `certificate_file`: certificate and chain in PEM; `key_file`: the private key in PEM, "" = in the certificate
+  /// file.
+  /// ERRORS: kInvalidArgument, naming the file, if a file is unusable or the key does not match.
   static Result<std::unique_ptr<TlsCertificate>> Open(const std::string& certificate_file, const std::string& key_file);
   ~TlsCertificate();
 
-  /// Reads the files again, for the handshakes to come. If they cannot be used nothing changes.
+  /// Reads the files again for later handshakes. On an error nothing changes.
   Status Reload();
-  /// What a handshake that begins now uses, for as long as it is held.
+  /// The context for a new handshake; the caller keeps it as long as it is needed.
   std::shared_ptr<const TlsContext> current() const;
 
  private:

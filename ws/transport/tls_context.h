@@ -1,4 +1,5 @@
-// One reading of the certificate, as Asio wants it. Immutable; any thread.
+// One loaded certificate as an Asio context. Immutable.
+// THREAD: any.
 #pragma once
 
 #include <boost/asio/ssl/context.hpp>

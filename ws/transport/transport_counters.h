@@ -1,5 +1,6 @@
-// What the sockets have done since the start. Counted by the transport on its io threads, read by whoever shows figures.
-// Owned by the App, outlives the Server; any thread.
+// Socket counters since the start. Written by the transport's io threads, read for metrics. Owned by the App, outlives
+// the Server.
+// THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +13,9 @@ class TransportCounters {
  public:
   struct Totals {
     int64_t open_websockets = 0;
-    uint64_t slow_readers = 0;                      // sockets closed because they did not read
-    std::map<int, uint64_t> closes_by_code;         // 1006 where a WebSocket was lost without a close frame
-    std::map<int, uint64_t> http_answers_by_status;  // 101 for an upgrade
+    uint64_t slow_readers = 0;                       // sockets closed because the client did not read
+    std::map<int, uint64_t> closes_by_code;          // 1006 = WebSocket lost without a close frame
+    std::map<int, uint64_t> http_answers_by_status;  // 101 = upgrade
   };
 
   void WebSocketOpened() {

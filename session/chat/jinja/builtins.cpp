@@ -1,4 +1,4 @@
-// Look-up, arguments, and the functions that every template has.
+// Look-up, argument binding, and the functions available to every template.
 #include "session/chat/jinja/builtins.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ const Builtin* Find(std::span<const Builtin> table, std::string_view name) {
 }
 
 Result<Value> Range(Evaluator& evaluator, const Value&, const BoundArguments& arguments) {
-  constexpr int64_t kMostItems = 100000;  // as jinja2's sandbox has it
+  constexpr int64_t kMostItems = 100000;  // as in jinja2's sandbox
   for (size_t i = 0; i < 3; ++i) {
     const Value value = arguments.Get(i, int64_t{1});
     if (!value.IsInteger() && !value.IsBool()) return InvalidArgument("range() takes integers");
@@ -35,7 +35,7 @@ Result<Value> Range(Evaluator& evaluator, const Value&, const BoundArguments& ar
   return MakeList(std::move(items));
 }
 
-/// What namespace() and dict() are made of.
+/// Builds the mapping for namespace() and dict().
 Result<Value> MappingOf(Evaluator& evaluator, const BoundArguments& arguments) {
   const Arguments& given = arguments.given();
   std::vector<std::pair<Value, Value>> entries;

@@ -1,4 +1,4 @@
-// What a template can call: filters, tests, methods of values, functions. One table each; looked up by name when the
+// Callables of templates: filters, tests, methods of values, functions. One table each; looked up by name when the
 // template is parsed, methods when it runs.
 #pragma once
 
@@ -21,15 +21,15 @@ struct Arguments {
   std::vector<std::pair<std::string, Value>> keywords;
 };
 
-/// Arguments by the parameters that they are of.
+/// Arguments bound to parameters.
 class BoundArguments {
  public:
   bool Has(size_t parameter) const { return parameter < values_.size() && values_[parameter].has_value(); }
-  /// `fallback` where it is not given.
+  /// The argument, or `fallback` if it was not given.
   Value Get(size_t parameter, Value fallback = {}) const {
     return Has(parameter) ? *values_[parameter] : std::move(fallback);
   }
-  /// As they were given: for a builtin that takes any.
+  /// As given: for a builtin that accepts any.
   const Arguments& given() const { return given_; }
 
  private:
@@ -40,21 +40,21 @@ class BoundArguments {
 
 struct Builtin {
   std::string_view name;
-  /// Their names; "!" in front of those that must be given. "*" alone: any arguments.
+  /// Names of the parameters; "!" marks required ones. "*" alone: any arguments.
   std::array<std::string_view, 5> parameters = {};
   Result<Value> (*run)(Evaluator& evaluator, const Value& self, const BoundArguments& arguments) = nullptr;
 };
 
-/// kInvalidArgument where there are too many, too few, or one of a name that is no parameter.
+/// ERRORS: kInvalidArgument for too many or too few arguments, or an unknown keyword.
 Result<BoundArguments> Bind(const Builtin& builtin, Arguments arguments);
 
-/// Null if there is none of that name.
+/// Null if there is no such filter.
 const Builtin* FindFilter(std::string_view name);
 const Builtin* FindTest(std::string_view name);
 const Builtin* FindFunction(std::string_view name);  // range, namespace, ...
 const Builtin* FindMethod(const Value& of, std::string_view name);
 
-/// The tables, each in a file of its own.
+/// The tables, one per file.
 std::span<const Builtin> TextFilters();
 std::span<const Builtin> ListFilters();
 std::span<const Builtin> Tests();

@@ -12,7 +12,7 @@ Value Bound(const Builtin* builtin, Value self) {
   return Value(std::make_shared<const BoundBuiltin>(BoundBuiltin{builtin, std::move(self)}));
 }
 
-/// Element `index` of `size`, counted from the end where it is negative.
+/// Index of element `index` of `size`, counted from the end if negative.
 std::optional<size_t> Position(int64_t index, int64_t size) {
   if (index < 0) index += size;
   return index >= 0 && index < size ? std::optional(static_cast<size_t>(index)) : std::nullopt;

@@ -1,4 +1,5 @@
-// One rendering: walks a template's tree. One thread; used once.
+// Executes a parsed template once.
+// THREAD: one.
 #pragma once
 
 #include <ctime>
@@ -17,7 +18,7 @@
 
 namespace ringside::jinja {
 
-/// The names of a block, before those of the blocks around it. Keys are of the tree or the caller's.
+/// Names of a block, which shadow those of enclosing blocks. Keys belong to the tree or the caller.
 struct Scope {
   explicit Scope(std::shared_ptr<Scope> around)
       : parent(std::move(around)), depth(parent == nullptr ? 1 : parent->depth + 1) {}
@@ -39,13 +40,13 @@ struct MacroObject : Object {
   std::shared_ptr<Scope> scope;
 };
 
-/// A for loop that runs; what its body knows as `loop`.
+/// A running for loop; `loop` in its body.
 struct LoopObject : Object {
   const StatementNode* node = nullptr;
   std::shared_ptr<Scope> outer;
   Value source;             // a sequence
-  size_t next = 0;          // of it
-  std::deque<Value> ready;  // looked at ahead of the body
+  size_t next = 0;          // index into `source`
+  std::deque<Value> ready;  // looked at before the body runs
   std::optional<Value> previous, current, changed;
   int64_t index = -1;
 };
@@ -58,24 +59,24 @@ class Evaluator {
 
   // For builtins.
   const std::tm& now() const { return now_; }
-  /// kInvalidArgument where a rendering has taken too many steps.
+  /// ERRORS: kInvalidArgument above the limit of steps.
   Status Spend(int64_t steps);
-  /// Before a text of so many bytes is made.
+  /// To be called before a text of this size is created.
   Status SpendBytes(size_t bytes);
-  /// of[key], and of.key.
+  /// of[key] and of.key.
   Result<Value> Item(const Value& of, const Value& key);
   Result<Value> Attribute(const Value& of, std::string_view name);
-  /// A sequence of what a loop over it would come by.
+  /// The sequence over which a loop would iterate.
   Result<Value> Iterate(const Value& value);
   Result<Value> CallBuiltin(const Builtin& builtin, const Value& self, Arguments arguments);
   Result<bool> Contains(const Value& container, const Value& value);
   Object* Own(std::unique_ptr<Object> object);
 
  private:
-  static constexpr int kMaxNested = 400;  // calls of Evaluate and Execute within one another
+  static constexpr int kMaxNested = 400;  // nesting of Evaluate and Execute
 
   enum class Flow { kOn, kBreak, kContinue };
-  class InScope;  // while it is there
+  class InScope;  // RAII guard of a scope
 
   Status Execute(const StatementList& statements);
   Status Execute(const StatementNode& node);
@@ -83,10 +84,10 @@ class Evaluator {
   Status ExecuteFor(const StatementNode& node);
   Status ExecuteCall(const StatementNode& node);
   Status ExecuteScope(const StatementNode& node);
-  /// What the body writes, in a scope of its own within `parent`, in which `names` are set.
+  /// Output of the body in a new scope within `parent`, in which `names` are set.
   Result<std::string> Capture(const StatementList& body, std::shared_ptr<Scope> parent,
                               std::vector<std::pair<std::string_view, Value>> names = {});
-  /// kInvalidArgument where too much stands within one another.
+  /// ERRORS: kInvalidArgument if scopes are nested too deeply.
   Result<std::shared_ptr<Scope>> NewScope(std::shared_ptr<Scope> parent) const;
   Status Assign(const AssignTarget& target, const Value& value);
   Status Write(const Value& value);
@@ -125,11 +126,11 @@ class Evaluator {
   std::vector<std::unique_ptr<Object>> objects_;
 };
 
-/// a + b and the like, by the operator's sign.
+/// Binary operators, by sign.
 Result<Value> Compute(Evaluator& evaluator, std::string_view sign, const Value& a, const Value& b);
 Result<Value> SliceOf(Evaluator& evaluator, const Value& of, const Value& begin, const Value& end, const Value& step);
 
-/// str % arguments; `all` of which must be used.
+/// str % arguments; `all` arguments must be used.
 Result<std::string> FormatPercent(std::string_view format, const std::vector<Value>& arguments, bool all);
 
 }  // namespace ringside::jinja

@@ -10,7 +10,7 @@ namespace {
 
 using Kind = ExpressionNode::Kind;
 
-/// From the loosest to the tightest; all bind to the left.
+/// From lowest to highest precedence; all are left-associative.
 constexpr std::array<std::array<std::string_view, 4>, 4> kOperators = {{
     {"+", "-"},
     {"~"},
@@ -275,7 +275,7 @@ Result<ExpressionPtr> Parser::Subscript(ExpressionPtr of) {
       Next();
       ++colons;
       node->kind = Kind::kSlice;
-      if (node->parts.size() == colons) node->parts.emplace_back();  // nothing in front of it
+      if (node->parts.size() == colons) node->parts.emplace_back();  // omitted bound
     } else if (node->parts.size() == 1 + colons) {
       ASSIGN_OR_RETURN(ExpressionPtr part, Expression());
       node->parts.push_back(std::move(part));
@@ -332,7 +332,7 @@ Result<ExpressionPtr> Parser::FiltersAndTests(ExpressionPtr of) {
   }
 }
 
-/// "| name(...) | name(...) ..."; the first bar may have been left out.
+/// "| name(...) | name(...) ..."; the first bar may already have been read.
 Result<ExpressionPtr> Parser::Filters(ExpressionPtr of, bool first_is_here) {
   while (std::exchange(first_is_here, false) || SkipSign("|")) {
     NodePtr node = Node(Kind::kFilter);

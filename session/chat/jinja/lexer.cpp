@@ -85,16 +85,17 @@ class Reader {
     return source_.size();
   }
 
-  /// What a dash, or lstrip_blocks, leaves of the text in front of an opening.
+  /// The rest of the text before a tag, after a dash or lstrip_blocks.
   std::string_view TrimEnd(std::string_view text, char kind, char mark) const {
     if (mark == '-') return StripRight(text);
     if (mark == '+' || kind == '{') return text;
-    const size_t line = text.rfind('\n') + 1;  // 0 where there is none
+    const size_t line = text.rfind('\n') + 1;  // 0 if there is none
     const bool at_line_start = line > 0 || at_ == 0 || source_[at_ - 1] == '\n';
     return at_line_start && StripLeft(text.substr(line)).empty() ? text.substr(0, line) : text;
   }
 
-  /// Skips what closes a tag, "%}" say, with what a dash or trim_blocks takes behind it. False if none is here.
+  /// Skips the end of a tag, such as "%}", and what a dash or trim_blocks removes after it. False if there is none
+  /// here.
   bool SkipClosing(char closing) {
     const char end[] = {closing, '}'};
     const std::string_view plain(end, 2);
@@ -133,7 +134,7 @@ class Reader {
     } else {
       SkipSpace();
       if (!Has("%}")) return SyntaxError(line, "'raw' takes nothing");
-      Skip(2);  // the newline behind it stays
+      Skip(2);  // the newline after it stays
     }
     for (size_t open = source_.find("{%", at_); open != std::string::npos; open = source_.find("{%", open + 1)) {
       const char mark = At(open + 2);
@@ -152,7 +153,7 @@ class Reader {
 
   Status ReadInside(bool output, int line) {
     lexemes_.push_back({output ? Kind::kBeginOutput : Kind::kBeginBlock, "", line});
-    std::string open;  // brackets
+    std::string open;  // open brackets
     while (true) {
       SkipSpace();
       if (at_ == source_.size()) return SyntaxError(line, output ? "'{{' has no end" : "'{%' has no end");
@@ -237,7 +238,7 @@ class Reader {
     return Status::Ok();
   }
 
-  /// Appends what the escape whose letter is at `at` stands for; how many bytes it has behind the backslash.
+  /// Appends the character of the escape whose letter is at `at`; returns its number of bytes after the backslash.
   size_t ReadEscape(size_t at, std::string* text) const {
     constexpr std::string_view kLetters = "ntrabfv\\'\"", kMeanings = "\n\t\r\a\b\f\v\\'\"";
     const char c = source_[at];
@@ -263,7 +264,7 @@ class Reader {
       AppendCodePoint(value, text);
       return read;
     }
-    *text += '\\';  // stands for itself
+    *text += '\\';  // a literal backslash
     *text += c;
     return 1;
   }

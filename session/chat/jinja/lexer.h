@@ -1,5 +1,5 @@
-// A template's source as lexemes, in the spelling that transformers reads templates in: trim_blocks, lstrip_blocks, one
-// newline dropped at the end.
+// Splits a template's source into lexemes, with transformers' settings: trim_blocks, lstrip_blocks, one newline removed
+// at the end.
 #pragma once
 
 #include <string>
@@ -25,11 +25,11 @@ struct Lexeme {
     kEnd
   };
   Kind kind = Kind::kEnd;
-  std::string text;  // of kData and kText what they say, their escapes resolved; else as it is written
+  std::string text;  // kData and kText: the contents, escapes resolved; others: as written
   int line = 1;
 };
 
-/// kInvalidArgument, with the line, where the source has no lexemes. The last one is kEnd.
+/// ERRORS: kInvalidArgument, with the line, for invalid source. The last lexeme is kEnd.
 Result<std::vector<Lexeme>> ReadLexemes(std::string_view source);
 
 /// "line 3: what"

@@ -1,4 +1,4 @@
-// Filters that go through lists. What they give through Jinja's generators are generators here.
+// Filters over lists. Those that return generators in Jinja return generators here.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -14,14 +14,14 @@ Result<Value> Generator(std::vector<Value> items) {
   return MakeSequence(SequenceValue::Kind::kGenerator, std::move(items));
 }
 
-/// The elements of a list, which are paid for.
+/// The elements of a list, charged to the limits.
 Result<std::vector<Value>> ItemsOf(Evaluator& evaluator, const Value& value) {
   ASSIGN_OR_RETURN(const Value list, evaluator.Iterate(value));
   RETURN_IF_ERROR(evaluator.Spend(static_cast<int64_t>(list.AsSequence()->items.size())));
   return list.AsSequence()->items;
 }
 
-/// "a.0.b" of an element; the element itself where there is no attribute.
+/// "a.0.b" of an element; the element itself without an attribute.
 Result<Value> AttributeOf(Evaluator& evaluator, Value item, const Value& attribute) {
   if (attribute.IsNone()) return item;
   if (attribute.IsInteger()) return evaluator.Item(item, attribute);
@@ -36,14 +36,14 @@ Result<Value> AttributeOf(Evaluator& evaluator, Value item, const Value& attribu
   return item;
 }
 
-/// What elements are compared by.
+/// Sort key of an element.
 Result<Value> KeyOf(Evaluator& evaluator, const Value& item, const Value& attribute, bool case_sensitive) {
   ASSIGN_OR_RETURN(Value key, AttributeOf(evaluator, item, attribute));
   RETURN_IF_ERROR(evaluator.Spend(key.weight()));
   return key.IsText() && !case_sensitive ? Value(LowerOf(key.Text())) : std::move(key);
 }
 
-/// A stable merge sort that stops at the first two that have no order.
+/// Stable merge sort that fails at the first incomparable pair.
 Status SortByKey(Evaluator& evaluator, std::vector<std::pair<Value, Value>>* keyed, bool descending) {
   Status status;
   std::vector<std::pair<Value, Value>> other(keyed->size());
@@ -228,7 +228,7 @@ Result<Value> Batch(Evaluator& evaluator, const Value& self, const BoundArgument
   return Generator(std::move(batches));
 }
 
-/// A filter or test by name, and the arguments behind it.
+/// Calls a filter or test by name with the given arguments.
 Result<Value> CallByName(Evaluator& evaluator, const Value& name, bool filter, const Value& item, Arguments rest) {
   const Builtin* builtin = !name.IsText() ? nullptr : filter ? FindFilter(name.Text()) : FindTest(name.Text());
   if (builtin == nullptr)
@@ -246,7 +246,7 @@ Arguments Behind(const Arguments& given, size_t count) {
 }
 
 Result<Value> Map(Evaluator& evaluator, const Value& self, const BoundArguments& arguments) {
-  if (!self.Truth()) return Generator({});  // whatever it is
+  if (!self.Truth()) return Generator({});  // whatever its type
   ASSIGN_OR_RETURN(std::vector<Value> items, ItemsOf(evaluator, self));
   const Arguments& given = arguments.given();
   Value attribute;
@@ -270,7 +270,7 @@ Result<Value> Map(Evaluator& evaluator, const Value& self, const BoundArguments&
 /// select, reject, selectattr, rejectattr.
 template <bool kKeeps, bool kByAttribute>
 Result<Value> Select(Evaluator& evaluator, const Value& self, const BoundArguments& arguments) {
-  if (!self.Truth()) return Generator({});  // whatever it is
+  if (!self.Truth()) return Generator({});  // whatever its type
   ASSIGN_OR_RETURN(const std::vector<Value> items, ItemsOf(evaluator, self));
   const Arguments& given = arguments.given();
   constexpr size_t kTest = kByAttribute ? 1 : 0;

@@ -1,4 +1,4 @@
-// A for loop's walk: its condition is asked as late as Jinja asks it, for what the body does may change it.
+// Iteration of for loops. The condition is evaluated as late as in Jinja, because the body may affect it.
 #include "session/chat/jinja/evaluator.h"
 
 namespace ringside::jinja {
@@ -28,7 +28,7 @@ constexpr Builtin kCycle = {"cycle", {"*"}, Cycle}, kChanged = {"changed", {"*"}
 
 }  // namespace
 
-/// Sees to it that `count` items lie ready, if so many are left.
+/// Makes `count` items ready if that many are left.
 Status Evaluator::LookAhead(LoopObject* loop, size_t count) {
   const std::vector<Value>& items = loop->source.AsSequence()->items;
   while (loop->ready.size() < count && loop->next < items.size()) {

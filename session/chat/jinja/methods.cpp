@@ -9,7 +9,7 @@
 namespace ringside::jinja {
 namespace {
 
-/// What all methods of texts begin with: the text is paid for, and arguments of the wrong type are refused.
+/// Common start of text methods: charges the text and rejects arguments of the wrong type.
 Status TakesText(Evaluator& evaluator, const Value& self, const BoundArguments& arguments, size_t count) {
   RETURN_IF_ERROR(evaluator.Spend(2 * self.weight()));
   for (size_t i = 0; i < count; ++i) {
@@ -159,7 +159,7 @@ Result<Value> Justify(Evaluator& evaluator, const Value& self, const BoundArgume
   return Value(kLeft ? self.Text() + blanks : blanks + self.Text());
 }
 
-/// "{} {0} {name}"; without conversions and specifications.
+/// "{} {0} {name}"; without conversions and format specifications.
 Result<Value> FormatMethod(Evaluator& evaluator, const Value& self, const BoundArguments& arguments) {
   RETURN_IF_ERROR(evaluator.Spend(self.weight()));
   const std::string_view format = self.Text();

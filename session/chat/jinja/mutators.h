@@ -14,7 +14,7 @@ struct Mutator {
 
 /// Whether a list or a dict may have such a method.
 bool MayMutate(std::string_view name);
-/// Null if there is none of that name.
+/// Null if there is no such filter.
 const Mutator* FindMutator(const Value& of, std::string_view name);
 
 }  // namespace ringside::jinja

@@ -1,4 +1,4 @@
-// Arithmetic, slices and the % of text, as Python has them; integers of 64 bits, beyond which there is an error.
+// Arithmetic, slices and % formatting as in Python, with 64-bit integers; overflow is an error.
 #include <algorithm>
 #include <cmath>
 
@@ -96,7 +96,7 @@ Result<Value> Concatenate(Evaluator& evaluator, const Value& a, const Value& b) 
   return Value(first + second);
 }
 
-/// As slice.indices(): the first index, and that behind the last. The bounds are integers or None.
+/// As slice.indices(): first index and end. The bounds are integers or None.
 struct Range {
   int64_t begin, end, step;
 };
@@ -196,7 +196,7 @@ Result<std::string> FormatPercent(std::string_view format, const std::vector<Val
     }
     if (used == arguments.size()) return InvalidArgument("a format has too few values");
     const Value& value = arguments[used++];
-    size_t digits = 0;  // at most three at once, so that it fits below
+    size_t digits = 0;  // at most three at once, which cannot overflow
     for (const char c : spec) {
       digits = c >= '0' && c <= '9' ? digits + 1 : 0;
       if (digits > 3) return InvalidArgument("a format's width is too large");

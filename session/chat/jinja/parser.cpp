@@ -24,7 +24,7 @@ bool Parser::AtBlock(std::initializer_list<std::string_view> names) const {
          std::ranges::find(names, Peek(1).text) != names.end();
 }
 
-/// Up to a block of one of the names, of which it leaves the name to be read next; to the end where there are none.
+/// Parses up to a block with one of the names, which is left unread; without names, to the end.
 Result<StatementList> Parser::Statements(std::initializer_list<std::string_view> ends) {
   StatementList list;
   const int line = Peek().line;
@@ -98,7 +98,7 @@ Status Parser::Block(StatementNode* node) {
   return SyntaxError(node->line, "there is no statement '" + name + "' here");
 }
 
-/// The rest of a block whose tag has been read but for its end.
+/// Parses the rest of a block after its tag, except the end.
 Status Parser::Body(StatementNode* node, std::string_view end) {
   RETURN_IF_ERROR(Expect(Lexeme::Kind::kEndBlock, "'%}'"));
   ASSIGN_OR_RETURN(node->body, Statements({end}));
@@ -180,7 +180,7 @@ Status Parser::CallBlock(StatementNode* node) {
   return MacroBody(node, "endcall");
 }
 
-/// Nothing breaks out of a macro, and what it is given is what its signature says.
+/// A macro's body cannot break out of it, and its arguments follow its signature.
 Status Parser::MacroBody(StatementNode* node, std::string_view end) {
   const int loops = std::exchange(loops_, 0);
   ++macros_;

@@ -1,4 +1,4 @@
-// Makes a tree of lexemes, by recursive descent; of expressions as Jinja's own grammar binds them.
+// Recursive-descent parser with the precedences of Jinja's grammar.
 #pragma once
 
 #include <initializer_list>
@@ -38,14 +38,13 @@ class Parser {
   Status With(StatementNode* node);
   Result<AssignTarget> Target(bool attributes);
 
-  /// An expression, or several with commas between them. `choices`: "x if y" may stand in it. It may end at the word
-  /// `end`.
+  /// An expression, or several separated by commas. `choices`: "x if y" is allowed. It may end at the word `end`.
   Result<ExpressionPtr> Tuple(bool choices, std::string_view end = "", bool in_brackets = false);
   Result<ExpressionPtr> Expression(bool choices = true);
   Result<ExpressionPtr> Choice();
   Result<ExpressionPtr> Or();
   Result<ExpressionPtr> And();
-  /// One part, or several with the word between them.
+  /// One operand, or several joined by the word.
   Result<ExpressionPtr> Joined(std::string_view word, ExpressionNode::Kind kind,
                                Result<ExpressionPtr> (Parser::*part)());
   Result<ExpressionPtr> Not();
@@ -81,8 +80,9 @@ class Parser {
   const std::vector<Lexeme> lexemes_;
   size_t at_ = 0;
   int nesting_ = 0, loops_ = 0, macros_ = 0;
-  int conditions_ = 0;  // {% if %} around: an unknown filter or test in one is an error where it runs, as in jinja2
-  std::vector<int> depths_ = {0};  // of what was parsed, by the statements around
+  // enclosing {% if %}: inside one, an unknown filter or test is an error only when it runs, as in jinja2
+  int conditions_ = 0;
+  std::vector<int> depths_ = {0};  // of parsed nodes, by enclosing statement
 };
 
 }  // namespace ringside::jinja

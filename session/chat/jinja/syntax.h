@@ -1,4 +1,4 @@
-// A template as a tree. Immutable once parsed, and not deeper than kMaxTreeDepth.
+// Syntax tree of a template. Immutable after parsing, at most kMaxTreeDepth deep.
 #pragma once
 
 #include <memory>
@@ -24,9 +24,9 @@ struct ExpressionNode {
     kDict,       // parts: key, value, key, value, ...
     kAttribute,  // parts[0].text
     kItem,       // parts[0][parts[1]]
-    kSlice,      // parts[0][parts[1]:parts[2]:parts[3]], of which the last three may be null
+    kSlice,      // parts[0][parts[1]:parts[2]:parts[3]]; the last three may be null
     kCall,       // parts[0](the other parts, keywords)
-    kFilter,     // parts[0] | builtin(the other parts, keywords); parts[0] is null where a block is filtered
+    kFilter,     // parts[0] | builtin(the other parts, keywords); parts[0] is null for a filter block
     kTest,       // parts[0] is builtin(the other parts, keywords)
     kNot,
     kNegative,
@@ -48,10 +48,10 @@ struct ExpressionNode {
   std::vector<std::string> signs;  // "==", ..., "in", "not in"
 };
 
-/// What is assigned to: a name, a namespace's attribute, or several of them.
+/// Target of an assignment: a name, a namespace's attribute, or several of them.
 struct AssignTarget {
   std::string name, attribute;        // attribute "" = the name itself
-  std::vector<AssignTarget> several;  // then there is no name
+  std::vector<AssignTarget> several;  // no name then
 };
 
 struct StatementNode;
@@ -67,14 +67,14 @@ struct StatementNode {
   enum class Kind {
     kData,      // text
     kOutput,    // value
-    kFor,       // target in value if condition: body; otherwise where there is nothing
+    kFor,       // target in value if condition: body; otherwise if there are no items
     kIf,        // branches; otherwise
     kSet,       // target = value
-    kSetBlock,  // target = what body writes, through the filters in value, if there are some
+    kSetBlock,  // target = output of body, through the filters in value, if any
     kMacro,     // signature, body
     kCall,      // value is a call whose caller() is signature, body
-    kFilter,    // value are the filters of what body writes
-    kScope,     // assignments, then body, in a scope of its own
+    kFilter,    // value: filters applied to the output of body
+    kScope,     // assignments, then body, in a new scope
     kBreak,
     kContinue,
   };
@@ -90,8 +90,9 @@ struct StatementNode {
   StatementList body, otherwise;
 };
 
-/// The tree of a source. kInvalidArgument, with the line and what it is, for what is no template or needs more of Jinja
-/// than there is here: include, import, extends, block, ...
+/// Parses a source.
+/// ERRORS: kInvalidArgument, with the line and the fault, for invalid source and for unsupported statements: include,
+/// import, extends, block, ...
 Result<StatementList> ParseSource(std::string_view source);
 
 }  // namespace ringside::jinja

@@ -1,9 +1,8 @@
-// Chat templates in Jinja: what transformers' environment makes of one (jinja2's immutable sandbox with trim_blocks,
-// lstrip_blocks, break and continue, {% generation %}, raise_exception, strftime_now and a tojson that is json.dumps),
-// made here without Python. A template can compute, and nothing else: it reaches no file, no clock and no method that
-// changes a value, its work and its memory are bounded, and nothing that it says can end the process. Left out:
-// include, import, extends and block, recursive loops, arguments with stars, integers beyond 64 bits, HTML escaping by
-// itself.
+// Jinja chat templates as in transformers' environment (jinja2's immutable sandbox with trim_blocks, lstrip_blocks,
+// break and continue, {% generation %}, raise_exception, strftime_now, and tojson as json.dumps), without Python. A
+// template can only compute: it reaches no file, no clock and no method with side effects outside it, its work and
+// memory are bounded, and it cannot end the process. Not supported: include, import, extends and block, recursive
+// loops, star arguments, integers beyond 64 bits, autoescaping.
 #pragma once
 
 #include <ctime>
@@ -19,24 +18,24 @@
 namespace ringside::jinja {
 
 struct RenderLimits {
-  int64_t steps = 1 << 24;  // an expression is one, and so are 16 bytes of text and an element of a list
-  size_t bytes = 64 << 20;  // of any one text, the output among them
+  int64_t steps = 1 << 24;  // an expression, 16 bytes of text and a list element are one step each
+  size_t bytes = 64 << 20;  // of any text, including the output
 };
 
 using Variables = std::vector<std::pair<std::string, Value>>;
 
-/// Status::reason() of an error that the template itself has raised.
+/// Status::reason() of an error raised by the template itself.
 inline constexpr const char* kRaisedByTemplate = "raised_by_template";
 
-/// Immutable; any thread.
+/// Immutable.
+/// THREAD: any.
 class Template {
  public:
-  /// kInvalidArgument, with the line, for what is no template, and for a statement, filter or test that is not known
-  /// here.
+  /// ERRORS: kInvalidArgument, with the line, for invalid source and for an unknown statement, filter or test.
   static Result<Template> Parse(std::string_view source);
 
-  /// `now`: what strftime_now tells. kInvalidArgument, with the line, where the template fails, raises or goes beyond a
-  /// limit.
+  /// `now`: the time for strftime_now.
+  /// ERRORS: kInvalidArgument, with the line, if the template fails, raises or exceeds a limit.
   Result<std::string> Render(const Variables& variables, const std::tm& now, const RenderLimits& limits = {}) const;
 
  private:

@@ -1,4 +1,4 @@
-// What stands behind "is".
+// Tests: the words after "is".
 #include <array>
 
 #include "engine/text/unicode_case.h"
@@ -21,7 +21,7 @@ bool IsSequence(const Value& v) {
   return v.IsText() || v.AsMapping() != nullptr || (v.AsSequence() != nullptr && v.AsSequence()->indexed());
 }
 
-/// By the sign of a comparison.
+/// By comparison operator.
 template <char kSign, bool kOrEqual>
 Result<Value> Compared(Evaluator& evaluator, const Value& self, const BoundArguments& arguments) {
   const Value other = arguments.Get(0);

@@ -210,7 +210,7 @@ int64_t CountOf(std::string_view text, std::string_view part) {
 
 std::string ReplaceIn(std::string_view text, std::string_view from, std::string_view to, int64_t most) {
   std::string out;
-  if (from.empty()) {  // stands between all characters
+  if (from.empty()) {  // inserted between all characters
     for (size_t i = 0; most > 0; --most) {
       out += to;
       if (i == text.size()) return out;

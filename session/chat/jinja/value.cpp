@@ -138,7 +138,7 @@ Result<bool> Less(const Value& a, const Value& b) {
   if (a.IsNumber() && b.IsNumber()) {
     return a.IsFloat() || b.IsFloat() ? a.Number() < b.Number() : a.Integer() < b.Integer();
   }
-  if (a.IsText() && b.IsText()) return a.Text() < b.Text();  // bytes of UTF-8 are in the order of its characters
+  if (a.IsText() && b.IsText()) return a.Text() < b.Text();  // UTF-8 bytes sort like code points
   const SequenceValue *x = a.AsSequence(), *y = b.AsSequence();
   if (x != nullptr && y != nullptr && x->kind == y->kind && x->indexed()) return SequenceLess(*x, *y);
   if (a.IsUndefined()) return InvalidArgument(a.Why());

@@ -1,5 +1,5 @@
-// What a template computes with: values as Python has them. They never change once made, so copies share what is large;
-// only namespaces, loops and macros have an identity, and their rendering owns them.
+// Values of templates, with Python's semantics. Immutable, so copies share large contents; only namespaces, loops and
+// macros have an identity, and are owned by their rendering.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ struct SequenceValue;
 struct MappingValue;
 struct BoundBuiltin;
 
-/// A thing with an identity: a namespace, a loop, a macro. Lives as long as its rendering.
+/// An object with an identity: a namespace, a loop, a macro. Lives as long as its rendering.
 struct Object {
   virtual ~Object() = default;
 };
@@ -28,7 +28,7 @@ struct Object {
 class Value {
  public:
   struct Undefined {
-    std::shared_ptr<const std::string> why;  // for the error where it is used; null = said elsewhere
+    std::shared_ptr<const std::string> why;  // reason for errors on use; null = known elsewhere
   };
   struct None {};
 
@@ -49,31 +49,31 @@ class Value {
   bool IsUndefined() const { return std::holds_alternative<Undefined>(data_); }
   bool IsNone() const { return std::holds_alternative<None>(data_); }
   bool IsBool() const { return std::holds_alternative<bool>(data_); }
-  /// Not of a bool, though Python's are integers as well.
+  /// False for a bool, unlike in Python.
   bool IsInteger() const { return std::holds_alternative<int64_t>(data_); }
   bool IsFloat() const { return std::holds_alternative<double>(data_); }
   bool IsNumber() const { return IsBool() || IsInteger() || IsFloat(); }
   bool IsText() const { return std::holds_alternative<std::shared_ptr<const std::string>>(data_); }
 
-  /// Of a bool or an integer.
+  /// REQUIRES: a bool or an integer.
   int64_t Integer() const { return IsBool() ? (std::get<bool>(data_) ? 1 : 0) : std::get<int64_t>(data_); }
-  /// Of any number.
+  /// REQUIRES: a number.
   double Number() const { return IsFloat() ? std::get<double>(data_) : static_cast<double>(Integer()); }
   const std::string& Text() const { return *std::get<std::shared_ptr<const std::string>>(data_); }
-  /// Null of anything else.
+  /// Null for other types.
   const SequenceValue* AsSequence() const { return Get<SequenceValue>(); }
   const MappingValue* AsMapping() const { return Get<MappingValue>(); }
   const BoundBuiltin* AsBuiltin() const { return Get<BoundBuiltin>(); }
   Object* AsObject() const { return std::holds_alternative<Object*>(data_) ? std::get<Object*>(data_) : nullptr; }
 
-  /// Why it is not defined.
+  /// Reason why the value is undefined.
   std::string Why() const;
-  /// "str", "list", ...: Python's name of its type.
+  /// Python's type name: "str", "list", ...
   const char* TypeName() const;
   bool Truth() const;
-  /// What it costs to walk all of it, in steps of a rendering.
+  /// Cost in steps of visiting all parts.
   int64_t weight() const;
-  /// Lists within lists within ...: how many.
+  /// Nesting depth of lists and dicts.
   int depth() const;
 
  private:
@@ -89,7 +89,7 @@ class Value {
       data_;
 };
 
-/// What its parts come to; kept, for a walk may meet a shared part more often than memory holds it.
+/// Cached totals of the parts: a traversal may reach shared parts exponentially often.
 struct Size {
   int64_t weight = 1;
   int depth = 1;
@@ -101,7 +101,7 @@ struct SequenceValue {
     kList,
     kTuple,
     kView,       // a dict's keys(), values() or items()
-    kGenerator,  // what filters give that go through a list: of no length, and true even where it is empty
+    kGenerator,  // result of a list filter: without a length, and true even if empty
   };
   Kind kind = Kind::kList;
   std::vector<Value> items;
@@ -110,38 +110,40 @@ struct SequenceValue {
   bool indexed() const { return kind == Kind::kList || kind == Kind::kTuple; }
 };
 
-/// A dict, in the order in which its keys came.
+/// A dict in insertion order.
 struct MappingValue {
   std::vector<std::pair<Value, Value>> entries;
   Size size = {};
 
-  /// Null if there is none.
+  /// Null if the key is absent.
   const Value* Find(const Value& key) const;
 };
 
-/// A method with what it is of, or a function.
+/// A method with its object, or a function.
 struct BoundBuiltin {
   const Builtin* builtin;
   Value self;
 };
 
 inline constexpr int kMaxValueDepth = 64;
-/// kInvalidArgument where lists or dicts are nested more than kMaxValueDepth times.
+/// ERRORS: kInvalidArgument above kMaxValueDepth nested lists or dicts.
 Result<Value> MakeSequence(SequenceValue::Kind kind, std::vector<Value> items);
 inline Result<Value> MakeList(std::vector<Value> items) {
   return MakeSequence(SequenceValue::Kind::kList, std::move(items));
 }
-/// Whether a dict can have it as a key: no list, no dict.
+/// True for values that can be dict keys: not lists or dicts.
 bool IsKey(const Value& value);
-/// A later value of a key replaces the earlier one, in its place.
+/// A later value of a key replaces the earlier one in its place.
 Result<Value> MakeMapping(std::vector<std::pair<Value, Value>> entries);
 
 /// Python's ==.
 bool Equal(const Value& a, const Value& b);
-/// Python's <. kInvalidArgument where there is no order.
+/// Python's <.
+/// ERRORS: kInvalidArgument for incomparable values.
 Result<bool> Less(const Value& a, const Value& b);
 
-/// Python's str(). kInvalidArgument of what has no text worth printing: a macro, a generator, ...
+/// Python's str().
+/// ERRORS: kInvalidArgument for macros, generators and the like.
 Result<std::string> ToText(const Value& value);
 /// Python's repr().
 Result<std::string> Represent(const Value& value);
@@ -149,7 +151,7 @@ std::string FloatText(double value);
 
 struct JsonStyle {
   std::string item_separator = ", ", key_separator = ": ";
-  int64_t indent = -1;  // blanks a level; -1 = all in one line
+  int64_t indent = -1;  // blanks per level; -1 = one line
   bool ascii = false, sort_keys = false;
 };
 /// Python's json.dumps().

@@ -177,7 +177,7 @@ class JsonWriter {
 std::string FloatText(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  // The shortest digits that read back as the same number, then placed as Python does it.
+  // The shortest digits that parse to the same number, formatted as in Python.
   std::array<char, 64> buffer{};
   const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::scientific);
   const std::string_view text(buffer.data(), static_cast<size_t>(end.ptr - buffer.data()));

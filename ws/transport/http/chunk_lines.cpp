@@ -13,7 +13,7 @@ int HexDigit(char c) {
 }
 
 bool IsBlank(char c) { return c == ' ' || c == '\t'; }
-/// Anything but a control character.
+/// True unless `c` is a control character.
 bool IsText(char c) { return c == '\t' || (static_cast<unsigned char>(c) >= ' ' && c != 127); }
 
 }  // namespace

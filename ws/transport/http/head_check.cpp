@@ -13,7 +13,7 @@ namespace {
 namespace http = boost::beast::http;
 
 constexpr size_t kMaxTargetBytes = 4 << 10;
-constexpr std::string_view kTicket = "ticket";  // the query's parameter
+constexpr std::string_view kTicket = "ticket";  // query parameter
 
 std::string Lower(std::string_view text) {
   std::string out(text);
@@ -39,7 +39,7 @@ Result<HttpTarget> CheckHead(const HeadMessage& head) {
   if (head.version() == 11 && head.count(http::field::host) == 0) {
     return BadRequest("A request has exactly one Host header.");
   }
-  // Who presents two keys, or comes from two places, may mean either.
+  // With two keys or two origins the request is ambiguous.
   for (const auto once : {http::field::origin, http::field::authorization, http::field::content_type}) {
     if (head.count(once) > 1) {
       return BadRequest("A request has at most one " + std::string(View(to_string(once))) + " header.");

@@ -23,7 +23,7 @@ struct ReasonEntry {
   int http_status;
   const char* type;
 };
-/// Published codes whose HTTP status differs from that of their Status code.
+/// Published codes whose HTTP status differs from that of their StatusCode.
 constexpr std::array kReasons = {
     ReasonEntry{"previous_response_not_found", 400, kInvalidRequest},
     ReasonEntry{"invalid_api_key", 401, kInvalidRequest},
@@ -44,18 +44,18 @@ constexpr std::array kReasons = {
     ReasonEntry{"storage_failed", 503, kServerError},
 };
 
-// What an error may quote of a request.
+// Limit of an error message, which may quote the request.
 constexpr size_t kMaxMessageBytes = 512;
 constexpr size_t kMaxParamBytes = 256;
 
-/// The first `bytes` of `text`, less a character that would be cut in two.
+/// The first `bytes` of `text`, without a truncated UTF-8 character.
 std::string Cut(const std::string& text, size_t bytes) {
   if (text.size() <= bytes) return text;
   while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xC0) == 0x80) --bytes;
   return text.substr(0, bytes) + "...";
 }
 
-/// Failures of the machine are named by their reason; what the system says of them, paths included, is for the log.
+/// Internal failures report their reason only; the system's message, which may contain paths, goes to the log.
 bool IsInternal(const Status& status) {
   return status.reason().empty() && (status.code() == StatusCode::kIo || status.code() == StatusCode::kCorruption);
 }
@@ -66,7 +66,7 @@ nlohmann::json ErrorMembers(const WireError& wire) {
   return error;
 }
 
-// Where nobody knows better.
+// Default retry delay.
 constexpr int64_t kRetryAfterMs = 1'000;
 
 WireError MapCode(StatusCode code) {
@@ -156,7 +156,7 @@ HttpResponse ErrorResponse(const Status& status, int64_t retry_after_ms) {
   nlohmann::json error = ErrorMembers(wire);
   HttpResponse response;
   response.status = wire.http_status;
-  // Messages may quote the request: bytes that are no UTF-8 become U+FFFD instead of an exception.
+  // Messages may quote the request: invalid UTF-8 becomes U+FFFD instead of an exception.
   response.body =
       nlohmann::json{{"error", std::move(error)}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   const int http_status = wire.http_status;
@@ -164,7 +164,7 @@ HttpResponse ErrorResponse(const Status& status, int64_t retry_after_ms) {
     response.headers.emplace_back("Retry-After", std::to_string((wire.retry_after_ms + 999) / 1000));
     response.headers.emplace_back("retry-after-ms", std::to_string(wire.retry_after_ms));
   } else if (http_status == 408 || http_status == 409 || http_status >= 500) {
-    // The stock SDKs repeat these on their own, and it would not help.
+    // The stock SDKs would retry these, without success.
     response.headers.emplace_back("x-should-retry", "false");
   }
   return response;

@@ -32,15 +32,15 @@ using boost::system::error_code;
 using Parser = http::request_parser<http::string_body>;
 
 constexpr size_t kMaxChunkLineBytes = ChunkLines::kMaxExtensionBytes + 64;
-// A request to an open path needs no body, and no owner pays for one.
+// Requests to open paths need no body, and no owner is charged for one.
 constexpr int64_t kMaxOpenBodyBytes = 1024;
 constexpr size_t kReadBytes = 16 << 10;
-// Read and thrown away after a refusal, so that the peer gets to read the answer instead of a reset.
+// Discarded input after a refusal, so that the peer can read the response before a reset.
 constexpr size_t kMaxLingerBytes = 16 << 20;
 constexpr std::chrono::milliseconds kLingerTime{2'000};
-// Of a large answer; a small one has the time of a request.
+// Minimum rate at which a peer must read a large response; a small one has the time of a request.
 constexpr size_t kSlowestBytesASecond = 64 << 10;
-// Of a body that comes: this much of it must come in each time of a request.
+// Minimum rate of an upload: this much must arrive within each request timeout.
 constexpr int64_t kSlowestUploadBytesASecond = 8 << 10;
 
 Status ParseFailure(const error_code& error) {
@@ -63,7 +63,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   // ---- reading ----------------------------------------------------------------------------------------------------
   void NextRequest(bool first) {
     parser_.emplace();
-    parser_->header_limit(2 * RequestHead::kMaxBytes);  // ours is read before
+    parser_->header_limit(2 * RequestHead::kMaxBytes);  // RequestHead enforces the real limit first
     parser_->body_limit(boost::none);                   // set once the path is known
     head_ = RequestHead();
     chunks_.reset();
@@ -79,7 +79,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     request_begun_ ? Parse() : Read();
   }
 
-  /// An admitted connection may be evicted until a head has come; every other until it is admitted.
+  /// An admitted connection may be evicted until a head has arrived; any other until it is admitted.
   void WaitInLine() {
     waiting_ = false;
     if (ticket_.admitted()) return ticket_.SetIdle(Evictor([](const HttpConnection&) { return true; }));
@@ -92,13 +92,14 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     ticket_.SetWaiting(Evictor([](const HttpConnection&) { return true; }));
   }
 
-  /// False if the connection has been evicted; it is to be cut then.
+  /// False if the connection has been evicted and must be cut.
   bool Work() {
     waiting_ = false;
     return !ticket_.admitted() || ticket_.SetBusy();
   }
 
-  /// Cuts the connection, called by any thread, if `may_cut` holds on the strand.
+  /// Cuts the connection if `may_cut` holds on the strand.
+  /// THREAD: any.
   template <class MayCut>
   std::function<void()> Evictor(MayCut may_cut) {
     return [weak = weak_from_this(), executor = socket_.get_executor(), may_cut] {
@@ -124,7 +125,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     if (error) return Cut();
     buffer_.commit(bytes);
     if (!request_begun_) {
-      // The clock of a request starts with its first byte and is not set back by the ones that follow in its head.
+      // The request timeout starts with the first byte and is not extended by later bytes of the head.
       request_begun_ = true;
       ticket_.unread().Begin();
       Arm(context_.options.request_timeout);
@@ -132,7 +133,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     Parse();
   }
 
-  /// True once the parser may have the head; else it has been refused or is read on.
+  /// True once the parser may read the head; otherwise it has been refused or reading continues.
   bool HeadIsWhole() {
     const auto bytes = buffer_.data();
     switch (head_.Read({static_cast<const char*>(bytes.data()), bytes.size()})) {
@@ -175,7 +176,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
       } catch (const std::bad_alloc&) {
         return Refuse(OutOfMemory());
       } catch (const std::exception&) {
-        // This version of Beast throws for an over-long trailer.
+        // This version of Beast throws for an oversized trailer.
         return Refuse(BadRequest("This is no HTTP request."));
       }
       buffer_.consume(used);
@@ -192,7 +193,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   Status CheckHeader() {
     const auto& request = parser_->get();
-    // One that is repeated names no trace.
+    // A repeated traceparent is ignored.
     if (request.count("traceparent") == 1) JoinTrace(View(request["traceparent"]));
     ASSIGN_OR_RETURN(target_, CheckHead(request));
     if (request.chunked()) chunks_.emplace();
@@ -213,15 +214,15 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     return Status::Ok();
   }
 
-  /// Sets the clock back for each part of the body that came fast enough: a large one takes its time, a trickle does
-  /// not.
+  /// Extends the timeout for each part of the body that arrived fast enough: large bodies get the time they need,
+  /// trickling ones do not.
   void AllowForBody() {
     const auto time = context_.options.request_timeout;
     const size_t bytes = parser_->get().body().size();
     if (static_cast<int64_t>(bytes - allowed_bytes_) * 1000 < kSlowestUploadBytesASecond * time.count()) return;
     allowed_bytes_ = bytes;
     Arm(time);
-    (void)Work();  // Read begins to wait again; an evicted connection is about to be cut
+    (void)Work();  // Read resumes waiting; an evicted connection is about to be cut
   }
 
   bool WantsContinue() const {
@@ -235,7 +236,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   }
 
   // ---- answering --------------------------------------------------------------------------------------------------
-  /// Decides, before any body is read, whether the request may be made at all; the answer if not.
+  /// Decides, before a body is read, whether the request is admitted; returns the refusal if not.
   std::optional<HttpResponse> Admit() {
     const auto& message = parser_->get();
     std::string ticket;
@@ -249,7 +250,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     if (access.has_origin && context_.access.IsForeignAllowed(access.origin, access.host)) {
       allow_origin_ = access.origin;
     }
-    // A browser asks whether it may ask, and shows no key for that.
+    // A CORS preflight carries no key.
     if (request_.method == "OPTIONS" && !allow_origin_.empty()) return PreflightAnswer();
 
     open_path_ = service_->open_paths.contains(request_.path);
@@ -261,7 +262,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     request_.key_id = std::move(identity->key_id);
     request_.session = std::move(identity->session);
     if (Status status = CheckRoom(); !status.ok()) {
-      // A proxy repeats it at once, and is to do so once in this time.
+      // A proxy retries at once; this limits it to one retry per delay.
       if (context_.draining || !service_->starting.empty()) refusal_delay_ = context_.options.not_now_time;
       return ErrorResponse(status, service_->starting.empty() ? ScatteredRetryMs() : 0);
     }
@@ -273,8 +274,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     return UnauthorizedAnswer(why);
   }
 
-  /// Answers a request with a wrong key, or one that is not taken now, after a while or when the server stops. The
-  /// connection gives way to others meanwhile.
+  /// Delays the response to a wrong key or to a request that cannot be served now, at most until the server stops. The
+  /// connection is evictable meanwhile.
   void Delay(HttpResponse refusal) {
     const auto time = std::exchange(refusal_delay_, std::chrono::milliseconds(0));
     if (time.count() == 0) return Answer(std::move(refusal));
@@ -291,7 +292,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     const bool is_work = upgrade_ || !service_->router.IsAnsweredWhileDraining(request_);
     if (context_.draining && is_work) return Unavailable("The server is stopping.");
     if (!service_->starting.empty()) return Unavailable(service_->starting);
-    // Answered without a worker, and so without a place: figures are wanted most when all places are taken.
+    // Answered on the io threads, without a place: metrics matter most when all places are taken.
     if (service_->router.IsAnsweredAtOnce(request_.path)) return Status::Ok();
     const Status admitted = AdmissionStatus(ticket_.Admit(request_.principal));
     if (admitted.ok()) silence_.Speak();
@@ -338,7 +339,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     Write(StoppingAnswer());
   }
 
-  /// The key may have been revoked, or have expired, while the body came or the request waited for a worker.
+  /// The key may have been revoked or have expired while the body arrived or the request waited for a worker.
   bool IsKeyGood() const { return context_.access.IsGood(IdentityOf(request_)); }
 
   HttpResponse Route() const {
@@ -365,7 +366,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     if (!HasSocketKey(parser_->get())) {
       return Refuse(BadRequest("A Sec-WebSocket-Key is 16 bytes in base64."));
     }
-    // Frames before the answer could be a second request in disguise, and so could a body.
+    // Data before the upgrade's response, or a body, could hide a second request.
     if (buffer_.size() > 0) return Refuse(BadRequest("Wait for the upgrade."));
     if (!parser_->get().body().empty()) return Refuse(BadRequest("An upgrade has no body."));
     if (!route->second.admit) return OpenIf(Status::Ok(), route->second);
@@ -385,7 +386,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
                     request_id_);
   }
 
-  /// Answers a request after which the connection cannot or shall not go on.
+  /// Refuses a request and closes the connection.
   void Refuse(const Status& status) {
     keep_alive_ = false;
     Answer(ErrorResponse(status));
@@ -430,7 +431,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
                       [self = shared_from_this()](error_code error, size_t) { self->OnWritten(error); });
   }
 
-  /// The answer takes the connection with it.
+  /// The response takes over the connection.
   void Stream(HttpResponse response, AnswerStyle style) {
     timer_.cancel();
     context_.counters.HttpAnswered(response.status);
@@ -459,13 +460,13 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
         asio::post(executor, [self = std::move(self)] { self->OnGiven(); });
       }
     });
-    // The server may have begun to stop between the check and now.
+    // The server may have started to stop since the check.
     if (context_.stopping) late_->Give(StoppingAnswer);
     WatchPeer();
   }
 
-  /// Reads on, to notice that the peer goes. What it already sends of its next request is kept, up to a limit; one that
-  /// sends more is read again, and missed, when its answer is written.
+  /// Keeps reading to detect that the peer leaves. Buffers a limited part of its next request; if more arrives, reading
+  /// stops and a departure is noticed only when the response is written.
   void WatchPeer() {
     if (buffer_.size() >= kReadBytes) return;
     watching_ = true;
@@ -478,10 +479,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   }
 
   void OnGiven() {
-    if (late_ == nullptr) return;  // the peer has gone
+    if (late_ == nullptr) return;  // the peer has left
     given_ = true;
     if (!watching_) return AnswerLate();
-    socket_.cancel();  // the read goes on to the answer
+    socket_.cancel();  // the read's completion continues with the response
   }
 
   void AnswerLate() {
@@ -506,10 +507,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     if (given_up_) return;  // the socket is closed when the server has stopped
     if (error) return Cut();
     answer_.clear();
-    body_ = std::string();  // it may have been large
+    body_ = std::string();  // releases the memory of a large body
     answer_share_.GiveBack();
     if (keep_alive_) return NextRequest(false);
-    // Closing with unread bytes would reset the connection and could take the answer with it.
+    // Closing with unread input would reset the connection and could lose the response.
     Arm(kLingerTime);
     socket_.EndWriting([self = shared_from_this()](error_code failed) {
       if (failed) return self->Cut();
@@ -527,19 +528,19 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   }
 
   // ---- ending -----------------------------------------------------------------------------------------------------
-  /// Cuts the connection at this time, replacing the deadline before.
+  /// Cuts the connection after `time`; replaces the previous deadline.
   void Arm(std::chrono::milliseconds time) {
     timer_.expires_after(time);
     timer_.async_wait([weak = weak_from_this()](error_code cancelled) {
       const auto self = weak.lock();
-      // A timer set again after it had expired calls with success: only its present time counts.
+      // A timer that was set again after it expired still reports success: only its current expiry counts.
       if (cancelled || !self || self->timer_.expiry() > std::chrono::steady_clock::now()) return;
       self->OnDeadline();
     });
   }
 
   void OnDeadline() {
-    // Who has sent a part of a request is told.
+    // A peer that has sent part of a request gets a response.
     if (!reading_ || !request_begun_ || timed_out_) return Cut();
     timed_out_ = true;
     socket_.cancel();
@@ -563,29 +564,29 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   RequestHead head_;
   std::optional<ChunkedBuffer> chunks_;  // null unless the body is chunked
   bool header_checked_ = false;
-  size_t allowed_bytes_ = 0;    // of the body, when the clock was last set
-  bool waiting_ = false;        // for the client, as its place knows
-  bool reading_ = false;        // more of the request
-  bool timed_out_ = false;      // which has not come in time
-  bool request_begun_ = false;  // its first byte has come
+  size_t allowed_bytes_ = 0;    // body bytes when the timeout was last extended
+  bool waiting_ = false;        // for the client, as reported to its place
+  bool reading_ = false;        // reading more of the request
+  bool timed_out_ = false;      // the request did not arrive in time
+  bool request_begun_ = false;  // its first byte has arrived
   bool keep_alive_ = true;
   bool upgrade_ = false, open_path_ = false;
-  std::shared_ptr<const Service> service_;  // the one that admitted the request
+  std::shared_ptr<const Service> service_;  // the service that admitted the request
   HttpTarget target_;
   HttpRequest request_;
   BodyShare body_share_{context_.bodies}, answer_share_{context_.answers};
   TraceContext trace_;
   std::string request_digits_, request_id_, traceparent_, allow_origin_, answer_, body_;
-  std::shared_ptr<LateAnswer> late_;                               // not null: it is awaited
-  std::shared_ptr<void> held_;                                     // by that answer
-  std::vector<std::pair<std::string, std::string>> late_headers_;  // to be added to it
-  std::shared_ptr<HttpConnection> self_;  // while it is awaited: no operation need be pending then
+  std::shared_ptr<LateAnswer> late_;                               // not null: waiting for this response
+  std::shared_ptr<void> held_;                                     // HttpResponse::held of the late response
+  std::vector<std::pair<std::string, std::string>> late_headers_;  // added to the late response
+  std::shared_ptr<HttpConnection> self_;  // keeps the connection alive while no operation is pending
   uint64_t member_ = 0;
   CountMark answering_{context_.answering};
   SilentPeer silence_{context_.silent};
   std::chrono::milliseconds refusal_delay_{0};
-  bool watching_ = false;  // a read is pending while the answer is awaited
-  bool given_ = false;     // the answer has come, and waits for that read to end
+  bool watching_ = false;  // a read is pending while waiting
+  bool given_ = false;     // the response has arrived and waits for that read to end
   size_t lingered_bytes_ = 0;
   uint64_t call_ = 0;      // of a worker, for this request; 0 = none
   bool given_up_ = false;  // answered without it

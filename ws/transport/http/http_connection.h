@@ -1,5 +1,5 @@
-// One connection that speaks HTTP/1.1, until it ends or becomes a WebSocket. Lives in its own pending operations;
-// everything runs on its strand.
+// One HTTP/1.1 connection, until it ends or becomes a WebSocket. Kept alive by its pending operations.
+// THREAD: its strand.
 #pragma once
 
 #include "ws/transport/net_stream.h"
@@ -7,7 +7,8 @@
 
 namespace ringside {
 
-/// Serves `stream`. `context` outlives it.
+/// Serves `stream`.
+/// REQUIRES: `context` outlives the connection.
 void StartHttpConnection(NetStream stream, ConnectionTicket ticket, ServerContext& context);
 
 }  // namespace ringside

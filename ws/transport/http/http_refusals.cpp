@@ -36,7 +36,7 @@ Status AdmissionStatus(ConnectionPlaces::Verdict verdict) {
 
 int64_t ScatteredRetryMs() {
   static std::atomic<uint32_t> last{0};
-  constexpr uint32_t kStep = 2654435769u;  // 2^32 / golden ratio: consecutive values lie far apart
+  constexpr uint32_t kStep = 2654435769u;  // 2^32 / golden ratio: spreads consecutive values
   return 1'000 + static_cast<int64_t>((last.fetch_add(kStep) >> 20) % 4'000);
 }
 

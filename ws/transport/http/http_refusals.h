@@ -21,8 +21,8 @@ Status BadRequest(std::string why);
 /// Ok for kTaken.
 Status AdmissionStatus(ConnectionPlaces::Verdict verdict);
 
-/// Milliseconds, another number at each call: those who come all at once, after a restart perhaps, shall not come back
-/// all at once.
+/// Random retry delay in milliseconds, so that clients that were refused together, for instance after a restart, do not
+/// return together.
 int64_t ScatteredRetryMs();
 
 HttpResponse PreflightAnswer();

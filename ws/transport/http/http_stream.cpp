@@ -13,10 +13,10 @@ namespace {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-// Messages that wait together go out together, up to about this much.
+// Queued messages are written together up to about this size.
 constexpr size_t kWriteBytes = 64 << 10;
 constexpr std::string_view kComment = ": still here\n\n";
-// After the end the peer may take its time to let go of the connection, but not for ever.
+// Bounds the time the peer may take to close the connection after the end.
 constexpr std::chrono::milliseconds kLingerTime{2'000};
 
 class HttpStream : public std::enable_shared_from_this<HttpStream> {
@@ -49,12 +49,12 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
     style.keep_alive = false;
     comments_ = response.content_type == "text/event-stream";
     chunks_ = style.body == AnswerStyle::Body::kChunks;
-    // The head goes first and at once: from then on nothing is asked a second time.
+    // Sends the head at once, so that clients and proxies do not retry.
     written_ = WriteAnswer(response, style);
     Write();
     Read();
     ArmPulse();
-    // The server may have begun to stop between the check and now.
+    // The server may have started to stop since the check.
     if (context_.stopping) outbox_->Close(1012, "server is stopping");
     const Status accepted =
         context_.workers.Submit(ticket_.Client(asked.principal), 0,
@@ -63,7 +63,7 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
   }
 
  private:
-  /// On a worker.
+  /// THREAD: a worker.
   void OpenSource(const std::function<std::shared_ptr<void>(std::shared_ptr<Outbox>)>& stream) {
     std::shared_ptr<void> source;
     try {
@@ -77,7 +77,7 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
     });
   }
 
-  /// Nothing is expected from the peer: the read is there to notice that it goes.
+  /// Reads only to detect that the peer leaves; no input is expected.
   void Read() {
     socket_.async_read_some(asio::buffer(read_), [self = shared_from_this()](error_code error, size_t bytes) {
       self->read_bytes_ += bytes;
@@ -90,7 +90,7 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
     if (finished_ || ended_) return;
     if (writing_) {
       WaitForReader();
-      // A reader too slow gets a deadline of its own for what is stuck.
+      // A slow reader gets a deadline for the blocked write.
       if (!close_) close_ = outbox_->TakeClose();
       if (close_ && close_->code != Outbox::kEndOfBody) ArmDeadline(context_.options.close_timeout);
       return;
@@ -111,7 +111,8 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
     if (close_) return CutShort();
   }
 
-  /// There is more than the peer has taken: if the server is full, the stream may be evicted until a write has ended.
+  /// Queued output exceeds what the peer has read: if the server is full, the stream may be evicted until a write has
+  /// completed.
   void WaitForReader() {
     if (std::exchange(waiting_, true)) return;
     ticket_.SetWaiting([weak = weak_from_this(), executor = socket_.get_executor()] {
@@ -135,7 +136,7 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
     ArmDeadline(context_.options.silence_timeout);
     asio::async_write(socket_, asio::buffer(written_), [self = shared_from_this()](error_code error, size_t) {
       self->writing_ = false;
-      self->written_ = std::string();  // it may have been large
+      self->written_ = std::string();  // releases the memory of a large message
       self->written_share_.GiveBack();
       const bool evicted = std::exchange(self->waiting_, false) && !self->ticket_.SetBusy();
       if (error || evicted) return self->Finish();
@@ -148,7 +149,7 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
     Arm(deadline_, time, [](HttpStream& self) { self.CutShort(); });
   }
 
-  /// The peer does not read, or there is no end to tell it.
+  /// Cuts the connection: the peer does not read, or the body cannot be ended in order.
   void CutShort() {
     if (!close_ || close_->code == 1013) context_.counters.SlowReader();
     Finish();
@@ -161,7 +162,7 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
     Arm(deadline_, kLingerTime, [](HttpStream& self) { self.Finish(); });
   }
 
-  /// Says something into the silence, and notices a peer that has no machine any more.
+  /// Sends a comment into a silence, which also detects a vanished peer.
   void ArmPulse() {
     Arm(pulse_, context_.options.ping_interval, [](HttpStream& self) {
       if (self.ended_) return;
@@ -179,13 +180,13 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
     timer.expires_after(time);
     timer.async_wait([weak = weak_from_this(), &timer, action](error_code cancelled) {
       const auto self = weak.lock();
-      // A timer set again after it had expired calls with success: only its present time counts.
+      // A timer that was set again after it expired still reports success: only its current expiry counts.
       if (cancelled || !self || self->finished_ || timer.expiry() > std::chrono::steady_clock::now()) return;
       action(*self);
     });
   }
 
-  /// Once: lets go of everything. On the strand, or where no strand runs any more.
+  /// Runs once, on the strand or after all strands have ended: releases everything.
   void Finish() {
     if (outbox_ == nullptr || std::exchange(finished_, true)) return;
     outbox_->Detach();
@@ -202,17 +203,17 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
   NetStream socket_;
   Timer deadline_, pulse_;
   std::shared_ptr<Outbox> outbox_;
-  std::shared_ptr<void> source_;  // what pushes into the outbox
-  std::shared_ptr<void> held_;    // by the answer
+  std::shared_ptr<void> source_;  // producer of the outbox's messages
+  std::shared_ptr<void> held_;    // HttpResponse::held
   std::optional<Outbox::Closing> close_;
   std::string written_, owner_;
   BodyShare written_share_{context_.answers};
   std::array<char, 1024> read_{};
   size_t read_bytes_ = 0;
   uint64_t member_ = 0;
-  bool comments_ = false;  // the peer knows lines that say nothing
-  bool said_ = false;      // anything, since the last pulse
-  bool waiting_ = false;   // for the peer to read, as its place knows
+  bool comments_ = false;  // the body allows comment lines
+  bool said_ = false;      // output since the last pulse
+  bool waiting_ = false;   // for the peer to read, as reported to its place
   bool chunks_ = true, writing_ = false, ended_ = false, finished_ = false;
 };
 

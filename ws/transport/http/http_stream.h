@@ -1,6 +1,7 @@
-// An HTTP answer that is written while it is made: server-sent events of a running turn. Takes over the connection of
-// the request and ends it when the answer ends. Lives in its own pending operations; everything runs on its strand, and
-// what others want written goes through its Outbox, with the limits of a WebSocket's.
+// Streams an HTTP response while it is produced: the server-sent events of a running turn. Takes over the request's
+// connection and ends it with the response. Other threads write through its Outbox, which has a WebSocket's limits.
+// Kept alive by its pending operations.
+// THREAD: its strand.
 #pragma once
 
 #include "ws/transport/http/http_text.h"
@@ -9,10 +10,10 @@
 
 namespace ringside {
 
-/// Sends `response`'s head, then what its `stream` pushes: each message as it is. A close of the Outbox with
-/// Outbox::kEndOfBody ends the body in order; any other cuts it short, so that the peer can tell. A comment line is
-/// sent into a silence of a ping interval, where the body is server-sent events. The peer's going away ends it.
-/// `context` outlives the stream.
+/// Sends the head of `response`, then each message that its `stream` pushes. Closing the Outbox with Outbox::kEndOfBody
+/// ends the body in order; any other code truncates it, which the peer can detect. Server-sent events get a comment
+/// line after each silent ping interval. The stream ends when the peer leaves.
+/// REQUIRES: `context` outlives the stream.
 void StartHttpStream(NetStream socket, ConnectionTicket ticket, ServerContext& context, const HttpRequest& asked,
                      HttpResponse response, AnswerStyle style);
 

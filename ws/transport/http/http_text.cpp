@@ -88,9 +88,8 @@ bool Decode(std::string_view text, bool plus_is_space, std::string& out) {
   return true;
 }
 
-/// Decodes the escapes of a path, but for those that another reader may take for something else: a path separator, a
-/// dot of a dot segment, a second escape, a letter that needs none. They are left as they are written, so that they fit
-/// no route.
+/// Decodes the escapes of a path except ambiguous ones: a path separator, a dot of a dot segment, a second escape, a
+/// letter that needs none. Those stay as written and so match no route.
 bool DecodePath(std::string_view text, std::string& out) {
   out.clear();
   std::string decoded;
@@ -111,16 +110,16 @@ bool DecodePath(std::string_view text, std::string& out) {
   return true;
 }
 
-/// Answers that have no body by their status.
+/// True for statuses without a body.
 bool IsBodiless(int status) { return status == 204 || status == 304; }
 
-/// Also one that is whole already.
+/// True also for a stream that is already complete.
 bool IsStream(const HttpResponse& response) {
   return response.stream || response.content_type == "text/event-stream" ||
          response.content_type == "application/x-ndjson";
 }
 
-/// Nothing that a handler puts into a header may end it.
+/// True if a handler's header value cannot end the header.
 bool IsHeaderText(std::string_view text) {
   for (const char c : text) {
     if (c == '\r' || c == '\n' || c == '\0') return false;
@@ -174,7 +173,7 @@ std::string WriteHead(const HttpResponse& response, const AnswerStyle& style) {
   }
   add("Connection", style.keep_alive ? "keep-alive" : "close");
   if (IsStream(response)) {
-    // A proxy that buffers, as nginx does by default, would hold a stream back.
+    // nginx buffers responses by default, which would delay a stream.
     add("X-Accel-Buffering", "no");
     add("Cache-Control", "no-cache, no-store");
   } else {
@@ -200,7 +199,7 @@ std::string WriteAnswer(const HttpResponse& response, const AnswerStyle& style) 
 }
 
 std::string MakeRequestDigits() {
-  // One source a thread: an id must be unlike every other, not secret.
+  // One generator per thread: ids must be unique, not secret.
   thread_local std::mt19937_64 source = [] {
     std::random_device device;
     std::seed_seq seed{device(), device(), device(), device(), device(), device(), device(), device()};

@@ -1,5 +1,6 @@
-// The text of HTTP around the values of ws/transport/http/http.h: targets and queries decoded, answers written out. No
-// socket here; any thread.
+// Text form of the values in ws/transport/http/http.h: decodes targets and queries, serializes responses. Uses no
+// sockets.
+// THREAD: any.
 #pragma once
 
 #include <optional>
@@ -13,13 +14,13 @@
 namespace ringside {
 
 struct HttpTarget {
-  std::string authority;  // "host:port" of the absolute form, as written; "" of the other
+  std::string authority;  // "host:port" of an absolute target, as written; "" for an origin-form target
   std::string path;
   std::vector<std::pair<std::string, std::string>> query;
 };
-/// Splits and percent-decodes a request target: "/path?query", or the absolute form of it. Nothing for a target that is
-/// neither, has a bad escape or hides a NUL. Escapes in the path that two readers could take differently (%2F, %5C,
-/// %2E, %25, letters and digits, control characters) stay encoded.
+/// Splits and percent-decodes a request target: "/path?query" or its absolute form. nullopt for any other form, an
+/// invalid escape or an encoded NUL. Ambiguous escapes in the path (%2F, %5C, %2E, %25, letters and digits, control
+/// characters) stay encoded.
 std::optional<HttpTarget> ParseTarget(std::string_view target);
 
 struct AnswerStyle {
@@ -31,13 +32,13 @@ struct AnswerStyle {
   std::string_view request_id, traceparent;
   std::string_view allow_origin;  // "" = no CORS headers
 };
-/// An answer's head as it goes onto the wire, and whether the body follows it.
+/// Serializes the head of a response; the style says whether the body follows.
 std::string WriteHead(const HttpResponse& response, const AnswerStyle& style);
 bool HasBody(const HttpResponse& response, const AnswerStyle& style);
-/// The whole answer.
+/// Serializes a complete response.
 std::string WriteAnswer(const HttpResponse& response, const AnswerStyle& style);
 
-/// 128 random bits as 32 lower-case hexadecimal digits, of which a request's ids are made.
+/// 128 random bits as 32 lower-case hexadecimal digits, the basis of a request's ids.
 std::string MakeRequestDigits();
 
 }  // namespace ringside

@@ -7,7 +7,7 @@ namespace ringside {
 namespace {
 
 constexpr std::string_view kVersion = "HTTP/1.";
-// The longest name that means anything for the framing: "transfer-encoding".
+// Length of "transfer-encoding", the longest field name that affects the framing.
 constexpr size_t kLongestFramingName = 17;
 constexpr size_t kMaxLengthDigits = 18;
 
@@ -16,7 +16,7 @@ bool IsToken(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || kMarks.find(c) != std::string_view::npos;
 }
 
-/// A visible character of ASCII.
+/// True for a visible ASCII character.
 bool IsVisible(char c) { return c > ' ' && c < 127; }
 
 std::string_view Trim(std::string_view text) {
@@ -123,7 +123,7 @@ bool RequestHead::EndName() {
 }
 
 bool RequestHead::EndField() {
-  // Some take the one for the other.
+  // Some servers treat '_' and '-' alike.
   std::string name = name_;
   std::replace(name.begin(), name.end(), '_', '-');
   const bool framing = name == "content-length" || name == "transfer-encoding" || name == "host";

@@ -1,6 +1,7 @@
-// Reads the head of an HTTP/1 request, byte for byte as it comes, before the parser sees it, and takes nothing that two
-// readers could take differently: who stands in front of this server must see the same requests as it does. Beast is
-// more lenient than that, and from one version to the next in other ways. One thread.
+// Validates the head of an HTTP/1 request byte by byte before the parser sees it, and rejects anything that two parsers
+// could interpret differently: a proxy in front of this server must see the same requests (request smuggling). Beast is
+// more lenient, and differs between versions.
+// THREAD: one.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +16,16 @@ class RequestHead {
   static constexpr int kMaxFields = 100;
 
   enum class Verdict {
-    kMore,     // good so far
-    kWhole,    // and at its end, bytes() from its beginning
-    kBad,      // trouble() says why
-    kTooLong,  // more than kMaxBytes or kMaxFields
+    kMore,     // valid so far
+    kWhole,    // valid and complete after bytes()
+    kBad,      // invalid, see trouble()
+    kTooLong,  // above kMaxBytes or kMaxFields
   };
-  /// `head`: all that has come of it, perhaps with what follows it; what was given before is not looked at again.
+  /// `head`: everything received of it, possibly with data after it; bytes seen by an earlier call are not examined
+  /// again.
   Verdict Read(std::string_view head);
   size_t bytes() const { return read_; }
-  /// A sentence.
+  /// Error message.
   const char* trouble() const { return trouble_; }
 
  private:
@@ -31,7 +33,7 @@ class RequestHead {
 
   bool ReadByte(char c);
   bool ReadVersion(char c);
-  /// A field's first byte, which may be the end of the head.
+  /// Handles the first byte of a field, which may be the end of the head.
   bool StartField(char c);
   bool EndName();
   bool EndField();
@@ -40,7 +42,7 @@ class RequestHead {
   Part part_ = Part::kMethod;
   size_t read_ = 0, part_bytes_ = 0;
   int fields_ = 0, hosts_ = 0, lengths_ = 0, encodings_ = 0;
-  std::string name_, value_;  // of the field being read; only the names and values that the framing depends on
+  std::string name_, value_;  // current field; only names and values that affect the framing
   const char* trouble_ = "";
 };
 

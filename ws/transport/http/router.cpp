@@ -55,14 +55,14 @@ void Router::AllowEscapedSlashes(const std::string& pattern) {
 void Router::Add(std::string method, std::string pattern, Handler handler, Scopes scope) {
   CHECK(!pattern.empty() && pattern.front() == '/');
   std::vector<std::string> segments = SplitPath(pattern);
-  entries_.push_back({std::move(method), std::move(pattern), std::move(segments), std::move(handler), scope, false, false});
+  entries_.push_back(
+      {std::move(method), std::move(pattern), std::move(segments), std::move(handler), scope, false, false});
 }
 
 std::vector<Router::Entry>::const_iterator Router::FirstFor(const HttpRequest& request) const {
   const std::vector<std::string> path = SplitPath(request.path);
   Parameters values;
-  return std::find_if(entries_.begin(), entries_.end(),
-                      [&](const Entry& entry) { return Match(entry, path, values); });
+  return std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return Match(entry, path, values); });
 }
 
 void Router::AnswerWhileDraining(std::string_view method, std::string_view pattern) {
