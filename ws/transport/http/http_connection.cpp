@@ -465,8 +465,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     WatchPeer();
   }
 
-  /// Keeps reading to detect that the peer leaves. Buffers a limited part of its next request; if more arrives, reading
-  /// stops and a departure is noticed only when the response is written.
+  /// Reads to detect that the peer leaves. Stops after buffering a limited part of its next request.
   void WatchPeer() {
     if (buffer_.size() >= kReadBytes) return;
     watching_ = true;
