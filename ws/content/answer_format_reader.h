@@ -1,5 +1,5 @@
-// The form in which a request wants its answer, read from JSON: Responses' `text.format` and chat's `response_format`,
-// which differ in one level of nesting, and our own two. Pure.
+// Parses the requested form of an answer: Responses' `text.format` and chat's `response_format`, which differ in one
+// level of nesting, and two extensions. Pure.
 #pragma once
 
 #include <string>
@@ -16,12 +16,13 @@ enum class FormatShape {
   kNested,  // chat: {"type": "json_schema", "json_schema": {"name", "schema", "strict"?, "description"?}}
 };
 
-/// Besides these, in both: {"type": "text"}, {"type": "json_object"}, {"type": "regex", "regex"} and {"type":
-/// "grammar", "grammar"} (GBNF). `param` is the wire's name of `value`. kInvalidArgument with the param of what is
-/// wrong; whether the schema or grammar itself is, is found out when the turn begins.
+/// Also accepts, in both shapes: {"type": "text"}, {"type": "json_object"}, {"type": "regex", "regex"} and {"type":
+/// "grammar", "grammar"} (GBNF). `param`: the protocol's name of `value`. The schema or grammar itself is checked when
+/// the turn starts.
+/// ERRORS: kInvalidArgument with the faulty field's `param`.
 Status ReadAnswerFormat(const JsonValue& value, const std::string& param, FormatShape shape, IgnoredFields* ignored,
                         AnswerFormat* out);
-/// JSON of the flat shape that says the same.
+/// The equivalent JSON in the flat shape.
 std::string FormatObject(const AnswerFormat& format);
 
 }  // namespace ringside

@@ -1,4 +1,4 @@
-// The numbers of the Responses protocol's events (responses_events.h), by which other faces count theirs, too.
+// Sequence numbering of the Responses protocol's events (responses_events.h), also used by other protocols.
 #pragma once
 
 #include "session/turn/event_numbers.h"

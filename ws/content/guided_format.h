@@ -1,4 +1,4 @@
-// The form of an answer as clients of vLLM and llama-server ask for it. Pure.
+// The answer formats of vLLM's and llama-server's clients. Pure.
 #pragma once
 
 #include <optional>
@@ -8,9 +8,9 @@
 
 namespace ringside {
 
-/// The rows of "structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
-/// "guided_json_object", "json_schema" and "grammar". A grammar is GBNF, or Lark where LarkToRegex takes it; an empty
-/// value asks for nothing. ERRORS: a second form is mutually_exclusive_parameters.
+/// Fields "structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar", "guided_json_object",
+/// "json_schema" and "grammar". A grammar is GBNF, or Lark if LarkToRegex supports it; empty values have no effect.
+/// ERRORS: mutually_exclusive_parameters for a second format.
 const Fields<std::optional<AnswerFormat>>& GuidedFields();
 
 }  // namespace ringside

@@ -1,5 +1,6 @@
-// The items of a conversation, read from JSON as OpenAI's API writes them: messages, tool calls, their results and
-// reasoning. Errors have the `param` of the faulty field. Pure functions, any thread.
+// Parses a conversation's items in OpenAI's format: messages, tool calls, results and reasoning. Pure functions.
+// THREAD: any.
+// ERRORS: with the `param` of the faulty field.
 #pragma once
 
 #include <string>
@@ -12,13 +13,12 @@
 
 namespace ringside {
 
-/// The text of a string or of text parts.
+/// Parses the text of a string or of text parts.
 Status ReadContent(const JsonValue& content, const std::string& param, IgnoredFields* ignored, NewItem* out);
-/// A message, a tool call or its result: an item as in `input` (EasyInputMessage, Message, our own output items sent
-/// back).
+/// Parses a message, a tool call or its result, as in `input` (EasyInputMessage, Message, output items sent back).
 Status ReadItem(const JsonValue& value, const std::string& param, IgnoredFields* ignored, NewItem* out);
-/// Items; tool calls become a part of the assistant's message before them, reasoning a part of the one after it.
-/// `param` is "input" or "items". Searches of another server and reasoning that only it can read are ignored.
+/// Parses items. Tool calls are added to the preceding assistant message, reasoning to the following one. `param` is
+/// "input" or "items". Ignores items of hosted tools and encrypted reasoning of other servers.
 Status ReadItems(const JsonValue& value, const std::string& param, IgnoredFields* ignored, std::vector<NewItem>* out);
 
 }  // namespace ringside

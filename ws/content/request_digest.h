@@ -1,4 +1,5 @@
-// What tells one response.create from another: a digest of everything that the client asked for. Pure; any thread.
+// Digest of everything that a client requested, which distinguishes response.create requests. Pure.
+// THREAD: any.
 #pragma once
 
 #include <string>
@@ -7,10 +8,9 @@
 
 namespace ringside {
 
-/// "request_" and the XXH3-128 of the canonical body: members sorted by name, those that are null left out, numbers
-/// written as integers where they are one, nothing between the values. Left out too is what says how the request
-/// travels and not what it asks: `type`, `event_id`, `stream_id`, `stream`, `stream_options`. It is stored, so it is
-/// the same on every machine and for ever.
+/// "request_" and the XXH3-128 of the canonical body: members sorted by name, nulls left out, integral numbers written
+/// as integers, no white space. Fields about delivery are left out: `type`, `event_id`, `stream_id`, `stream`,
+/// `stream_options`. It is stored, so it must never change, on any machine.
 std::string RequestDigest(const JsonValue& body);
 
 }  // namespace ringside

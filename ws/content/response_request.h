@@ -1,5 +1,5 @@
-// A response.create body, read field by field into a TurnSpec: null is absence, an unknown field or hint is ignored and
-// reported (an error if strict), and what would change the answer's meaning is an error with its name. Pure.
+// Parses a response.create body into a TurnSpec: null means absent; unknown fields and hints are ignored and reported
+// (an error if strict); fields that would change the answer's meaning are errors. Pure.
 #pragma once
 
 #include "base/status.h"
@@ -10,16 +10,16 @@
 
 namespace ringside {
 
-/// How an answer is to come over HTTP, which is asked for among the other fields.
+/// Delivery of an answer over HTTP, requested among the other fields.
 struct HttpDelivery {
   bool stream = false;
 };
-/// `body` is the client event (an object), or with `http` the body of an HTTP request. kInvalidArgument with `param`;
-/// kNotFound (model_not_found).
-/// What is ignored is added to `ignored`, and the response object reports it.
+/// `body`: the client event (an object), or with `http` the body of an HTTP request. Adds ignored fields to `ignored`
+/// and to the response object's report.
+/// ERRORS: kInvalidArgument with `param`; kNotFound (model_not_found).
 Result<TurnSpec> ReadCreate(const JsonValue& body, const SessionTableOptions& options, IgnoredFields* ignored,
                             HttpDelivery* http = nullptr);
-/// Its fields, over HTTP or as an event of a WebSocket.
+/// Its fields, over HTTP or as a WebSocket event.
 RequestKind CreateKind(bool http);
 
 }  // namespace ringside

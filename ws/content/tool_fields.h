@@ -1,5 +1,5 @@
-// Tools, which of them to call, calls and what they gave, read from JSON: OpenAI's two shapes, and what the other faces
-// share with them. Pure; errors have the `param` of what is wrong.
+// Parses tools, tool choices, calls and results: OpenAI's two shapes, and the parts shared by other protocols. Pure.
+// ERRORS: with the `param` of the faulty field.
 #pragma once
 
 #include <string>
@@ -17,42 +17,42 @@ enum class ToolShape {
   kNested,  // chat, Ollama: {"type": "function", "function": {"name", "description"?, "parameters"?, "strict"?}}
 };
 
-/// A list of functions, custom tools and, in the flat shape, namespaces of functions: at most limits::kMaxTools in all.
-/// Tools of other types are run by other servers: they are ignored. Whether the functions' schemas can be followed is
-/// found out when the turn begins. `strict_default`: what a function that does not say it is.
+/// A list of functions, custom tools and, in the flat shape, namespaces of functions: at most limits::kMaxTools in
+/// total. Hosted tools are ignored. Schemas are checked when the turn starts. `strict_default`: for functions without
+/// `strict`.
 Status ReadTools(const JsonValue& value, const std::string& param, ToolShape shape, bool strict_default,
                  IgnoredFields* ignored, ToolSet* out);
 
-/// "tools", "tool_choice" and "parallel_tool_calls" in this shape.
+/// The fields "tools", "tool_choice" and "parallel_tool_calls" in this shape.
 Fields<TurnSpec> ToolRows(ToolShape shape, bool strict_default);
 
-/// One function more: its fields, null where they are absent.
+/// Fields of one function; null where absent.
 struct ToolFields {
   const JsonValue *name = nullptr, *description = nullptr, *parameters = nullptr, *strict = nullptr;
   std::string_view space = {};  // its namespace
-  bool custom = false;          // it is a custom tool's
+  bool custom = false;          // a custom tool's
 };
-/// `param` is that of the fields, `parameters_name` the wire's name of `parameters`.
+/// Adds a function. `param`: path of the fields; `parameters_name`: the protocol's name of `parameters`.
 Status AddTool(const ToolFields& fields, const std::string& param, const char* parameters_name, bool strict_default,
                ToolSet* out);
 
-/// "auto", "none", "required", a tool by its name, or {"type": "allowed_tools", ...}.
+/// Parses "auto", "none", "required", a tool's name, or {"type": "allowed_tools", ...}.
 Status ReadToolChoice(const JsonValue& value, const std::string& param, ToolShape shape, ToolChoice* out);
-/// JSON of the flat shape that says the same.
+/// The equivalent JSON in the flat shape.
 std::string ToolChoiceJson(const ToolChoice& choice);
 
-/// A call's fields, null where they are absent.
+/// Fields of a call; null where absent.
 struct CallFields {
   const JsonValue *name = nullptr, *arguments = nullptr, *id = nullptr, *space = nullptr;
-  bool custom = false;  // of a custom tool: `arguments` is its input, a text
+  bool custom = false;  // of a custom tool: `arguments` is its input text
 };
-/// Adds a call that the model is said to have made to its message, none of whose calls was cut. `arguments` is an
-/// object, or one as text, which may be the beginning of one: then the call was cut. Null is one without members. `id`
-/// may be null.
+/// Adds a call to the assistant's message that made it. `arguments` is an object, or its text, which may be a prefix:
+/// the call was then cut. Null = no members. `id` may be null.
+/// REQUIRES: no call of the message was cut.
 Status AddCall(const CallFields& fields, const std::string& param, const char* id_name, NewItem* message);
-/// Whether the last call that AddCall has added to it was cut: another one needs a message of its own.
+/// True if the last call added by AddCall was cut: another call then needs a new message.
 bool EndsInCutCall(const NewItem& message);
-/// The id of a call that `out` is the result of.
+/// Parses the id of the call that `out` is the result of.
 Status ReadCallId(const JsonValue& value, const std::string& param, std::string* out);
 
 /// Responses' item of type function_call or custom_tool_call: added to `message`, the model's.

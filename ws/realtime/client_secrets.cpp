@@ -10,12 +10,12 @@ namespace ringside {
 namespace {
 
 constexpr int64_t kUsualSeconds = 600;
-constexpr size_t kMostSessionBytes = 320 << 10;  // tools have 256 KiB
+constexpr size_t kMostSessionBytes = 320 << 10;  // tools are limited to 256 KiB
 
 struct Asked {
   int64_t seconds = kUsualSeconds;
   RealtimeSettings settings;
-  std::string session;  // the given settings, as JSON
+  std::string session;  // the given settings as JSON
 };
 
 Status CheckAnchor(const JsonValue& value, const std::string& param, const FieldContext&, void*) {

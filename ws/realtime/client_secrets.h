@@ -1,5 +1,5 @@
 // POST /v1/realtime/client_secrets: short-lived tickets that open one WebSocket, for pages that must not hold the key,
-// and what the Realtime session is like that it opens.
+// with the settings of the Realtime session that they open.
 #pragma once
 
 #include "base/clock.h"
@@ -10,7 +10,7 @@
 
 namespace ringside {
 
-/// `tickets` and `options`, the session table's, outlive the router.
+/// REQUIRES: `tickets` and `options` (the session table's) outlive the router.
 void RegisterClientSecretRoutes(Router& router, TicketBox& tickets, const SessionTableOptions& options,
                                 const Clock& clock = SystemClock::Instance());
 RequestKind ClientSecretKind();

@@ -8,7 +8,7 @@ namespace ringside {
 
 namespace {
 
-/// The query of an upgrade.
+/// Query of an upgrade.
 struct UpgradeQuery {
   std::string model, conversation;
 };
@@ -45,7 +45,7 @@ SocketRoute RealtimeRoute(SessionTable& table, RunOnWorker run) {
     const auto face = std::make_shared<RealtimeSocket>(table, request.principal, std::move(outbox), run, request.trace);
     IgnoredFields ignored(table.options().strict_requests);
     UpgradeQuery query;
-    (void)UpgradeTable().ReadQuery(request, {table.options(), &ignored}, &query);  // admitted
+    (void)UpgradeTable().ReadQuery(request, {table.options(), &ignored}, &query);  // checked at admission
     return SocketFace{
         .on_opened = [face, query, session = request.session,
                       names = ignored.names()] { face->Open(query.conversation, query.model, session, names); },

@@ -1,5 +1,5 @@
-// The text part of OpenAI's Realtime protocol: one WebSocket is one session, and its conversation is one of the table.
-// The wire as built is described in ws/PROTOCOL.md.
+// The text part of OpenAI's Realtime protocol: one WebSocket is one session, whose conversation is stored in the table.
+// The protocol as built is described in ws/PROTOCOL.md.
 #pragma once
 
 #include "session/table/session_table.h"
@@ -9,12 +9,13 @@
 
 namespace ringside {
 
-/// The WebSocket of /v1/realtime. `?model=` must be the served one, `?conversation=conv_...` goes on with that
-/// conversation; the beta protocol is refused. `table` outlives it; `run` does what comes behind a running response
-/// (null = the table's own thread does).
+/// The WebSocket of /v1/realtime. `?model=` must name the served model, `?conversation=conv_...` continues that
+/// conversation; the beta protocol is refused. `run` executes work that follows a running response (null = the table's
+/// own thread).
+/// REQUIRES: `table` outlives the route.
 SocketRoute RealtimeRoute(SessionTable& table, RunOnWorker run = nullptr);
 
-/// The client events and HTTP requests of this face that have fields.
+/// Client events and HTTP requests of this protocol that have fields.
 std::vector<RequestKind> RealtimeRequestKinds();
 
 }  // namespace ringside

@@ -51,7 +51,7 @@ std::string ResponseMembers(const Response& response, const RealtimeAsked& asked
   return "\"response\":" + json.EndObject().Take();
 }
 
-/// Where the text of an answer stands: "response_id": ..., to "content_index".
+/// Position of an answer's text: from "response_id" to "content_index".
 std::string PlaceOf(const Response& response) {
   return "\"response_id\":\"" + response.id + "\",\"item_id\":\"" + response.item_id +
          "\",\"output_index\":0,\"content_index\":0";
@@ -235,7 +235,7 @@ std::vector<std::string> RealtimeWriter::MessageEnded(const Response& response, 
 
 std::vector<std::string> RealtimeWriter::Call(const TurnEvent& event, const RealtimeAsked& asked) const {
   const Response& response = *event.response;
-  const size_t index = event.call + event.before.opened;  // the reasoning is no item here
+  const size_t index = event.call + event.before.opened;  // reasoning is not an item of this protocol
   const std::string place = "\"response_id\":\"" + response.id + "\",\"item_id\":\"" +
                             CallItemId(response.item_id, event.call) + "\",\"output_index\":" + std::to_string(index) +
                             ",\"call_id\":\"" + ToolCallId("call_", response.item_id, event.call) + '"';

@@ -1,4 +1,5 @@
-// The Realtime protocol's server events as text. One writer a socket, whose events it numbers; any thread.
+// Serializes the Realtime protocol's server events. One writer per socket, whose events it numbers.
+// THREAD: any.
 #pragma once
 
 #include <atomic>
@@ -14,22 +15,22 @@
 
 namespace ringside {
 
-/// What a response was asked with, for its events.
+/// Settings of a response's request, for its events.
 struct RealtimeAsked {
-  std::string conversation;       // "" = the answer is no part of one
-  std::string previous_item;      // the conversation's last item before it; "" = none
+  std::string conversation;       // "" = outside the conversation
+  std::string previous_item;      // last item before it in the conversation; "" = none
   std::string max_output_tokens;  // as JSON
   std::string metadata;           // as JSON
-  TokenShare tokens;              // that its owner may have computed
+  TokenShare tokens;              // tokens left in the owner's bucket
 };
 
 class RealtimeWriter {
  public:
-  /// An event; `members` is JSON, as it stands between the braces.
+  /// An event; `members` is JSON without the braces.
   std::string Event(std::string_view type, const std::string& members) const;
-  /// `event_id` is the client event's that is answered; "" = it had none.
+  /// `event_id`: id of the client event that caused the error; "" = none.
   std::string Error(const Status& status, std::string_view event_id, int64_t retry_after_ms = 0) const;
-  /// All events that tell of this, in order; of a piece of text, the one that has `event`'s text.
+  /// All messages for this event, in order; for a piece of text, the message with `event`'s text.
   std::vector<std::string> Events(const TurnEvent& event, const RealtimeAsked& asked) const;
 
  private:
@@ -41,14 +42,14 @@ class RealtimeWriter {
   mutable std::atomic<uint64_t> events_{0};
 };
 
-/// A message. `status` "in_progress": it has no content yet.
+/// A message item. `status` "in_progress": without content.
 std::string RealtimeMessage(std::string_view id, ChatRole role, std::string_view status, std::string_view text);
-/// An item of a conversation as clients see it, which may be several: a message and tool calls. `named` is what a
-/// client has called the first of them, "" = nothing.
+/// The client's view of an item, which may be several items: a message and tool calls. `named`: the client's own id of
+/// the first one, "" = none.
 std::vector<ItemView> RealtimeViewsOf(const Item& item, const std::string& named);
-/// The id of the last item of an answer.
+/// Id of the last item of an answer.
 std::string LastItemOf(const Response& response);
-/// "item": ..., and "previous_item_id" before it.
+/// "item": ..., preceded by "previous_item_id".
 std::string RealtimeItemMembers(std::string_view previous, const std::string& item);
 
 }  // namespace ringside

@@ -36,7 +36,7 @@ Status ReadInput(const JsonValue& value, const std::string& param, IgnoredFields
   return Status::Ok();
 }
 
-/// A response.create: the session's settings with those of the response, and what a response alone has.
+/// A response.create: session settings overridden by the response's, and fields of responses only.
 struct CreateEvent {
   RealtimeSettings form;
   RealtimeRequest request;
@@ -84,7 +84,7 @@ const FieldTable<CreateEvent>& CreateTable() {
   return table;
 }
 
-/// The equivalent Responses request, JSON.
+/// The equivalent Responses request as JSON.
 std::string BodyOf(const RealtimeSettings& form, bool stored, const SessionTableOptions& options) {
   JsonWriter body;
   body.BeginObject();
@@ -112,7 +112,7 @@ Result<RealtimeRequest> ReadRealtimeRequest(const JsonValue& event, const Realti
                        "an input of its own for an answer that the conversation keeps: create "
                        "items, or say \"conversation\": \"none\"");
   }
-  // The rest is checked, and remembered with the response, as that of a Responses request.
+  // The remaining fields are checked, and stored with the response, as those of a Responses request.
   ASSIGN_OR_RETURN(const JsonValue body, ParseJson(BodyOf(create.form, request.in_conversation, options)));
   ASSIGN_OR_RETURN(request.spec, ReadCreate(body, options, &ignored));
   request.ignored = ignored.names();

@@ -1,4 +1,4 @@
-// A Realtime response.create, read by its table. Pure.
+// Parses a Realtime response.create by its field table. Pure.
 #pragma once
 
 #include <optional>
@@ -11,22 +11,23 @@
 
 namespace ringside {
 
-/// A message, or the id of one of the conversation.
+/// A message, or the id of an item of the conversation.
 struct RealtimeInput {
   std::string reference;  // "" = `item`
   NewItem item;
 };
 
 struct RealtimeRequest {
-  bool in_conversation = true;                      // the answer becomes part of the conversation
+  bool in_conversation = true;                      // the answer is added to the conversation
   std::optional<std::vector<RealtimeInput>> input;  // absent = the conversation
-  std::string max_output_tokens;                    // as JSON, for the response object
-  std::string metadata = "null";                    // likewise
-  std::vector<std::string> ignored;                 // fields without effect, which the response object reports
+  std::string max_output_tokens;                    // JSON, for the response object
+  std::string metadata = "null";                    // JSON, for the response object
+  std::vector<std::string> ignored;                 // ignored fields, reported in the response object
   TurnSpec spec;                                    // without conversation and input
 };
 
-/// `event`: a response.create. What its `response` leaves out is the session's. ERRORS: kInvalidArgument with `param`.
+/// `event`: a response.create. Fields missing in its `response` take the session's values.
+/// ERRORS: kInvalidArgument with `param`.
 Result<RealtimeRequest> ReadRealtimeRequest(const JsonValue& event, const RealtimeSettings& settings,
                                             const SessionTableOptions& options);
 RequestKind RealtimeCreateKind();

@@ -18,7 +18,7 @@ std::string JsonOf(const JsonValue& value) {
   return json.Take();
 }
 
-/// What a retention ratio asks for.
+/// Settings of a retention ratio.
 struct Retention {
   WindowOverrides window;
 };
@@ -49,8 +49,8 @@ const FieldTable<Retention>& RetentionTable() {
   return table;
 }
 
-/// How much of the conversation stays when it becomes too long. A window slides message by message and nothing is
-/// computed again for it, so at least that much stays: three quarters (Eviction::kTurn) or all that fits.
+/// Share of a too long conversation to keep. A window slides by messages without recomputation, so it keeps at least
+/// that much: three quarters (Eviction::kTurn) or everything that fits.
 Status ReadRetention(const JsonValue& value, const std::string& param, const FieldContext& context,
                      RealtimeSettings* settings) {
   const SessionTableOptions& options = context.options;
@@ -95,7 +95,7 @@ Status ReadSessionModel(const JsonValue& value, const std::string& param, const 
   return Unsupported(param, "another 'model' than '" + context.options.model_name + "' and its adapters");
 }
 
-/// Clears them only if some were given.
+/// null clears earlier instructions.
 Status ReadSessionInstructions(const JsonValue& value, const std::string& param, const FieldContext&,
                                RealtimeSettings* settings) {
   std::string text;
@@ -104,7 +104,7 @@ Status ReadSessionInstructions(const JsonValue& value, const std::string& param,
   return Status::Ok();
 }
 
-/// As for the instructions.
+/// As ReadSessionInstructions, for tools.
 Status ReadSessionTools(const JsonValue& value, const std::string& param, const FieldContext& context,
                         RealtimeSettings* settings) {
   ASSIGN_OR_RETURN(std::string tools, ReadRealtimeTools(value, param, context.ignored));
@@ -112,7 +112,7 @@ Status ReadSessionTools(const JsonValue& value, const std::string& param, const 
   return Status::Ok();
 }
 
-/// A count, or for none "inf" or -1.
+/// A count; "inf" or -1 = no limit.
 Status ReadMaxOutputTokens(const JsonValue& value, const std::string& param, const FieldContext& context,
                            RealtimeSettings* settings) {
   static const Field<TurnSpec> row = OutputTokensField("max_output_tokens");
@@ -127,7 +127,7 @@ Status ReadMaxOutputTokens(const JsonValue& value, const std::string& param, con
   return Status::Ok();
 }
 
-/// Checks functions' choice, in Responses' shape: its JSON, for a Responses request.
+/// Checks the tool choice in Responses' form; returns its JSON for a Responses request.
 Status ReadChoice(const JsonValue& value, const std::string& param, const FieldContext&, RealtimeSettings* settings) {
   ToolChoice checked;
   RETURN_IF_ERROR(ReadToolChoice(value, param, ToolShape::kFlat, &checked));
@@ -135,7 +135,7 @@ Status ReadChoice(const JsonValue& value, const std::string& param, const FieldC
   return Status::Ok();
 }
 
-/// Rows of a Responses request, whose checked values are kept as JSON.
+/// Fields of a Responses request whose checked values are kept as JSON.
 Fields<RealtimeSettings> KeptRows() {
   Fields<RealtimeSettings> rows;
   for (const Field<TurnSpec>& row : SamplingFields()) {
@@ -143,7 +143,7 @@ Fields<RealtimeSettings> KeptRows() {
                                                               const FieldContext& context, RealtimeSettings* settings) {
       TurnSpec checked;
       RETURN_IF_ERROR(read(value, param, context, &checked));
-      // What beams allow depends on the other fields: the response checks it.
+      // Validity with beams depends on other fields, so the response checks it.
       if (!checked.sampling.beams.searches()) RETURN_IF_ERROR(checked.sampling.Validate(kAnyVocabulary));
       settings->sampling[name] = JsonOf(value);
       return Status::Ok();
@@ -192,7 +192,7 @@ const FieldTable<RealtimeSettings>& SettingsTable() {
           {"instructions", FieldType::kString, ReadSessionInstructions},
           {"truncation", FieldType::kString | FieldType::kObject, ReadTruncation, FieldPolicy::kRead, RetentionTable()},
           {"tools", FieldType::kArray, ReadSessionTools},
-          // What the server sent may be sent back.
+          // Clients may send back what the server sent.
           {"id", Silent{}},
           {"object", Silent{}},
           {"ringside", Silent{}},

@@ -1,4 +1,4 @@
-// What a Realtime session says once for all its responses, and the fields that sessions and responses have alike. Pure.
+// Settings of a Realtime session for all its responses, and the fields common to sessions and responses. Pure.
 #pragma once
 
 #include <cstdint>
@@ -18,30 +18,30 @@ namespace ringside {
 struct RealtimeSettings {
   std::string id;                            // "sess_..."
   std::string conversation;                  // "conv_..."
-  std::optional<std::string> adapter;        // that `model` names; "" = none; absent = the conversation's
-  std::optional<std::string> instructions;   // absent = the conversation's own
-  std::optional<int64_t> max_output_tokens;  // absent = "inf": as many as the server gives
-  std::optional<std::string> tools;          // as Responses has them, JSON; absent = the conversation's own
+  std::optional<std::string> adapter;        // adapter named by `model`; "" = none; absent = the conversation's
+  std::optional<std::string> instructions;   // absent = the conversation's
+  std::optional<int64_t> max_output_tokens;  // absent = "inf": the server's limit
+  std::optional<std::string> tools;          // JSON in Responses' form; absent = the conversation's
   std::string tool_choice = "\"auto\"";      // JSON
   std::optional<bool> parallel_tool_calls;
-  std::map<std::string, std::string> sampling;  // and reasoning, by field, JSON
+  std::map<std::string, std::string> sampling;  // including reasoning; JSON by field
   bool truncates = true;
   std::string truncation = "\"auto\"";    // JSON
-  std::optional<WindowOverrides> window;  // that `truncation` asks for; absent = as the conversation has it
-  std::vector<std::string> ignored;       // fields of the last update that have no effect here
+  std::optional<WindowOverrides> window;  // requested by `truncation`; absent = the conversation's
+  std::vector<std::string> ignored;       // ignored fields of the last update
 };
 
-/// Takes over the fields that are there; those that have no effect on text and those that no reader knows are listed in
-/// `ignored`. kInvalidArgument with `param`, and nothing has changed.
+/// Applies the fields present; `ignored` receives fields without effect on text and unknown ones.
+/// ERRORS: kInvalidArgument with `param`; nothing changes then.
 Status UpdateSettings(const JsonValue& session, const SessionTableOptions& options, RealtimeSettings* settings);
-/// The session object, as JSON. Of one that is still to come it has neither id nor conversation.
+/// The session object as JSON, without id and conversation if the session does not exist yet.
 std::string SettingsObject(const RealtimeSettings& settings, const SessionTableOptions& options);
 
-/// Checks functions, in Responses' shape, not strict: their JSON, for a Responses request.
+/// Checks functions in Responses' form, not strict; returns their JSON for a Responses request.
 Result<std::string> ReadRealtimeTools(const JsonValue& value, const std::string& param, IgnoredFields* ignored);
-/// The rows that sessions and responses have alike.
+/// The fields common to sessions and responses.
 const Fields<RealtimeSettings>& RealtimeFormRows();
-/// The members of a session object.
+/// The fields of a session object.
 const FieldTable<RealtimeSettings>& SettingsTable();
 
 }  // namespace ringside

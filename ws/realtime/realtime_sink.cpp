@@ -29,7 +29,7 @@ class ToldEntry final : public OutboxEntry {
     const bool whole = event_.kind == TurnEvent::Kind::kEnded || event_.kind == TurnEvent::Kind::kMessageEnded;
     return sizeof(*this) + event_.text.size() + (whole ? static_cast<size_t>(event_.response->bytes()) : 0);
   }
-  // The events of an end all hold the whole answer.
+  // Each event at the end contains the whole answer.
   bool bulk() const override { return event_.kind == TurnEvent::Kind::kEnded; }
   uint64_t merge_key() const override { return merge_key_; }
   void Absorb(OutboxEntry& newer) override { event_.text += static_cast<ToldEntry&>(newer).event_.text; }
@@ -39,7 +39,7 @@ class ToldEntry final : public OutboxEntry {
   const std::shared_ptr<const RealtimeAsked> asked_;
   TurnEvent event_;
   const uint64_t merge_key_;
-  std::optional<std::deque<std::string>> events_;  // once the first was taken
+  std::optional<std::deque<std::string>> events_;  // set when the first is popped
 };
 
 uint64_t NextMergeKey() {
@@ -64,11 +64,11 @@ const EventNumbers& RealtimeSink::numbers() const {
 }
 
 void RealtimeSink::OnEvent(const TurnEvent& event) {
-  // Between the pieces of a text and those of a call's arguments stand other events.
+  // Pieces of text or arguments may have other events between them.
   const bool piece = event.kind == TurnEvent::Kind::kText || event.kind == TurnEvent::Kind::kCallText;
   const uint64_t merge_key = piece ? merge_key_ : 0;
   const auto tell = [&] { outbox_->Push(std::make_unique<ToldEntry>(writer_, asked_, event, merge_key)); };
-  // The API has no events of reasoning.
+  // The API has no events for reasoning.
   static constexpr TurnEvent::Kind kNotTold[] = {TurnEvent::Kind::kReasoningOpened, TurnEvent::Kind::kReasoning,
                                                  TurnEvent::Kind::kReasoningEnded};
   if (std::ranges::find(kNotTold, event.kind) != std::end(kNotTold)) return;

@@ -1,5 +1,5 @@
-// Hears of one response of a Realtime session and brings it into the connection's outbox; events become text on the
-// connection's strand, when they are taken. Owned by the socket; the session holds it weakly.
+// Writes the events of one Realtime response to the connection's outbox; they are serialized on the connection's strand
+// when popped. Owned by the socket; the session holds it weakly.
 #pragma once
 
 #include <atomic>
@@ -15,18 +15,18 @@ namespace ringside {
 
 class RealtimeSink final : public EventSink {
  public:
-  /// Called with the response as it ended, under the session's lock. `tell` tells the client, who may at once ask for
-  /// the next one.
+  /// Called with the finished response, under the session's lock. `tell` notifies the client, which may request the
+  /// next response at once.
   using Ended = std::function<void(const Response&, const std::function<void()>& tell)>;
   RealtimeSink(std::shared_ptr<const RealtimeWriter> writer, std::shared_ptr<Outbox> outbox, RealtimeAsked asked,
                uint64_t connection, Ended ended);
 
-  // No other sink shares these numbers: nothing is replayed here.
+  // Numbering of this protocol only, because nothing is replayed.
   const EventNumbers& numbers() const override;
   void OnEvent(const TurnEvent& event) override;
   void OnReplay(const ResponseCopies&, uint64_t) override {}
   uint64_t connection() const override { return connection_; }
-  /// True before `ended` is called, and from then on.
+  /// True from just before `ended` is called.
   bool ended() const { return has_ended_; }
 
  private:

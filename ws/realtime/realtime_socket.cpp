@@ -17,8 +17,8 @@ namespace {
 
 struct ItemEvent {
   NewItem item;
-  std::string id;       // by which the client names it; "" = by none
-  std::string item_id;  // of an item that there is
+  std::string id;       // the client's id; "" = none
+  std::string item_id;  // of an existing item
   std::optional<std::string> previous_item_id;
 };
 
@@ -50,7 +50,7 @@ const FieldTable<ItemEvent>& NewItemTable() {
       EventFields()));
   return table;
 }
-/// For deletions and look-ups.
+/// Fields of deletions and look-ups.
 const FieldTable<ItemEvent>& ItemTable() {
   static const FieldTable<ItemEvent> table(Join(Fields<ItemEvent>{{"item_id", &ItemEvent::item_id}}, EventFields()));
   return table;
@@ -61,7 +61,7 @@ const FieldTable<CancelEvent>& CancelTable() {
   return table;
 }
 
-/// Adds what the id `own` names of `item`: its message, or one of its calls, which joins the message before it.
+/// Appends the part of `item` with id `own`: its message, or one of its calls, which joins the message before it.
 bool AddReferred(const Item& item, const std::string& own, std::vector<NewItem>* messages) {
   if (own == item.id) {
     const bool calls = item.calls_at >= 0;
@@ -81,7 +81,7 @@ bool AddReferred(const Item& item, const std::string& own, std::vector<NewItem>*
   return false;
 }
 
-/// The last members of an event that answers one with these ignored fields.
+/// Final members of an event that reports ignored fields.
 std::string ReportOf(const std::vector<std::string>& ignored) {
   const std::string report = RingsideIgnored(ignored);
   return report.empty() ? "" : "," + report;
@@ -141,7 +141,7 @@ Status RealtimeSocket::Enter(const std::string& id, RealtimeSettings* settings) 
   return Status::Ok();
 }
 
-// The window of a conversation is chosen when it begins: where nothing has been said, another one begins.
+// A conversation's window is fixed when it starts: an empty conversation is replaced by a new one.
 Status RealtimeSocket::FitWindow(RealtimeSettings* settings) {
   const std::optional<WindowOverrides>& asked = settings->window;
   if (!asked || (asked->memory_len == window_.memory_len && asked->eviction == window_.eviction)) return Status::Ok();
@@ -212,11 +212,12 @@ void RealtimeSocket::Work(const Event& event) {
 Result<bool> RealtimeSocket::Defer(const Event& event, std::string_view message) {
   const bool changes = event.type == "conversation.item.create" || event.type == "conversation.item.delete";
   HeldBytes held;
-  if (changes || event.type == "response.create") {  // counted without the mutex: conversations may leave memory for it
+  // charged without the mutex, because conversations may be unloaded to make room
+  if (changes || event.type == "response.create") {
     ASSIGN_OR_RETURN(held, table_.Hold(caller_, static_cast<int64_t>(message.size())));
   }
   std::lock_guard lock(mutex_);
-  // A response behind one that runs is refused; behind items that wait it waits, too.
+  // A response.create while another response runs is refused; behind deferred items it is deferred as well.
   const bool responds = event.type == "response.create" && sink_ == nullptr && !deferred_.empty();
   const bool must_wait = (changes && (sink_ != nullptr || !deferred_.empty())) || responds;
   if (closed_ || !must_wait) return closed_;
@@ -241,12 +242,12 @@ void RealtimeSocket::WorkOnDeferred() {
       deferred_bytes_ -= message.size();
     }
     Event event;
-    CHECK(Read(message, &event).ok());  // as it was when it came
+    CHECK(Read(message, &event).ok());  // it was valid when it arrived
     Work(event);
   }
 }
 
-// Nobody comes back for what waits.
+// The connection is gone, so deferred events are refused.
 void RealtimeSocket::RefuseDeferred(const Status& status) {
   std::deque<Deferred> refused;
   {
@@ -261,15 +262,15 @@ void RealtimeSocket::RefuseDeferred(const Status& status) {
   }
 }
 
-// Called inside a sink: the table must not be called here.
+// Called inside a sink, so the table must not be called here.
 void RealtimeSocket::OnEnded(const Response& response, bool in_conversation, const std::function<void()>& tell) {
-  std::lock_guard lock(mutex_);  // whoever has heard of the end finds it over
+  std::lock_guard lock(mutex_);  // a client that knows of the end finds the response finished
   tell();
   if (closed_) return;
   if (!in_conversation) {
     beside_.erase(response.id);
     return table_.Post([self = shared_from_this(), id = response.id] {
-      (void)self->table_.DeleteResponse(self->caller_, id);  // nobody asks for it again
+      (void)self->table_.DeleteResponse(self->caller_, id);  // it will not be requested again
     });
   }
   sink_.reset();
@@ -303,10 +304,10 @@ void RealtimeSocket::OnClosed() {
     deferred_.clear();
     said = said_;
   }
-  // This is an io thread, and that may wait for a session or for the disk.
+  // On an io thread, so the table, which may block on a session or the disk, is called elsewhere.
   table_.Post([&table = table_, connection = caller_.connection] { table.DropConnection(connection); });
   if (!made_here_ || said) return;
-  // Where no worker has room, the conversation stays.
+  // Without a free worker the conversation is kept.
   (void)Run(0, [self = shared_from_this()] {
     std::lock_guard work(self->working_);
     (void)self->table_.DeleteSession(self->caller_, self->settings_.conversation);
@@ -440,7 +441,7 @@ Status RealtimeSocket::DeleteItem(const JsonValue& body) {
     std::lock_guard lock(mutex_);
     last_item_ = items.empty() ? "" : RealtimeViewsOf(items.back(), "").back().id;
   }
-  // An answer's message and its calls go together.
+  // An answer's message and its calls are deleted together.
   const auto deleted = std::ranges::find(before, message, &Item::id);
   for (const ItemView& view : RealtimeViewsOf(*deleted, "")) {
     const std::string named = ClientId(view.id);
@@ -489,7 +490,7 @@ Result<std::vector<NewItem>> RealtimeSocket::InputOf(const std::optional<std::ve
       return NotFound("There is no item '" + part.reference.substr(0, 256) + "' in this conversation.",
                       "response.input", "item_not_found");
     }
-    // The same text many times over is many times as much work as was sent.
+    // Repeated references multiply the work without being sent again, so each counts.
     bytes += at->second->text.size();
     if (bytes > static_cast<size_t>(limits::kMaxMessageBytes)) {
       return InvalidArgument("The items referred to are too long together.", "response.input",
@@ -543,7 +544,7 @@ Status RealtimeSocket::CreateResponse(const JsonValue& body) {
     return ticket.status();
   }
   said_ = said_ || in_conversation;
-  // It may have ended by now.
+  // It may already have ended.
   if (in_conversation && sink_ == sink) response_ = ticket->response_id;
   if (!in_conversation && !sink->ended()) beside_[ticket->response_id] = sink;
   return Status::Ok();

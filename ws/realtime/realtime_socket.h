@@ -1,7 +1,7 @@
-// One Realtime session: reads client events, changes its conversation, starts responses, answers into the connection's
-// outbox. One at a time works on its events: a worker with the newest message, or one with what had to wait for a
-// response. Events of responses arrive on other threads and touch the outbox and what `mutex_` guards only. Order of
-// locks: `working_`, a session's, `mutex_`, the outbox's.
+// One Realtime session: handles client events, changes its conversation, starts responses and writes to the
+// connection's outbox. One worker at a time handles its events: the newest message, or deferred ones. Events of
+// responses arrive on other threads, which use only the outbox and members guarded by `mutex_`. Lock order: `working_`,
+// a session's, `mutex_`, the outbox's.
 #pragma once
 
 #include <deque>
@@ -22,18 +22,19 @@ namespace ringside {
 
 class RealtimeSocket : public std::enable_shared_from_this<RealtimeSocket> {
  public:
-  /// `table` outlives the socket. `run` works on what had to wait; null = the table's own thread does.
+  /// `run` executes deferred work; null = the table's own thread.
+  /// REQUIRES: `table` outlives the socket.
   RealtimeSocket(SessionTable& table, std::string principal, std::shared_ptr<Outbox> outbox, RunOnWorker run,
                  TraceContext trace = {});
 
-  /// First: goes on with this conversation, "" = a new one, and greets. `session`: a session object, as JSON, that its
-  /// client was given with the ticket; "" = none. `ignored`: fields of the upgrade without effect.
+  /// Called first: continues this conversation ("" = a new one) and sends the greeting. `session`: JSON session object
+  /// that came with the ticket; "" = none. `ignored`: ignored fields of the upgrade.
   void Open(const std::string& conversation, const std::string& model, const std::string& session,
             const std::vector<std::string>& ignored = {});
-  /// One whole message, text or binary: a JSON object. Never fails: what is wrong with it is answered.
+  /// Handles one complete message, text or binary: a JSON object. Errors are sent to the client.
   void OnMessage(std::string_view message);
-  /// The connection is gone. An answer of the conversation runs on, others are cancelled soon; a conversation in which
-  /// nothing was said goes.
+  /// The connection is closed. A response of the conversation continues, others are cancelled; an empty conversation is
+  /// deleted.
   void OnClosed();
   bool busy() const;
 
@@ -45,25 +46,26 @@ class RealtimeSocket : public std::enable_shared_from_this<RealtimeSocket> {
 
   Status Read(std::string_view message, Event* event) const;
   void Work(const Event& event);
-  /// Keeps what cannot be done while a response is made, to be done behind it; false if it can.
+  /// Defers an event that cannot be handled while a response runs; false if it can be handled now.
   Result<bool> Defer(const Event& event, std::string_view message);
   void WorkOnDeferred();
   void RefuseDeferred(const Status& status);
-  /// On a worker, if there are any. The error if they have no room.
+  /// Runs `call` on a worker if there are any.
+  /// ERRORS: the workers have no room.
   Status Run(size_t bytes, const std::function<void()>& call) const;
   void OnEnded(const Response& response, bool in_conversation, const std::function<void()>& tell);
 
   Status UpdateSession(const JsonValue& body);
-  /// The conversation that the settings ask for: the one that there is or, if `id` is "", a new one.
+  /// Opens the conversation for the settings: the existing one or, if `id` is "", a new one.
   Status Enter(const std::string& id, RealtimeSettings* settings);
   Status FitWindow(RealtimeSettings* settings);
-  /// Where `previous_item_id` puts an item.
+  /// Position given by `previous_item_id`.
   struct Place {
-    std::optional<std::string> after;  // as SessionTable::AddItems has it
-    std::string previous;              // our id of the item before it; "" = none
+    std::optional<std::string> after;  // as in SessionTable::AddItems
+    std::string previous;              // own id of the item before it; "" = none
   };
   Result<Place> FindPlace(const std::optional<std::string>& behind) const;
-  /// Reads an event; `ignored`: its fields without effect, which have been noted.
+  /// Parses an event; `ignored`: its ignored fields, already counted.
   template <class E>
   Status ReadEvent(const FieldTable<E>& fields, const JsonValue& body, E* event,
                    std::vector<std::string>* ignored) const;
@@ -72,10 +74,10 @@ class RealtimeSocket : public std::enable_shared_from_this<RealtimeSocket> {
   Status RetrieveItem(const JsonValue& body);
   Status CreateResponse(const JsonValue& body);
   Status CancelResponse(const JsonValue& body);
-  /// The messages of a response that is no part of the conversation.
+  /// Messages of a response outside the conversation.
   Result<std::vector<NewItem>> InputOf(const std::optional<std::vector<RealtimeInput>>& input) const;
 
-  // Items have the table's ids; those that a client chose are other names of them.
+  // Converts a client's id to the table's: items have the table's ids, with client-chosen ids as aliases.
   std::string OwnId(const std::string& id) const;
   std::string ClientId(const std::string& id) const;
   Result<ItemView> FindItem(const std::string& id) const;
@@ -90,27 +92,27 @@ class RealtimeSocket : public std::enable_shared_from_this<RealtimeSocket> {
 
   std::mutex working_;
   RealtimeSettings settings_;
-  bool made_here_ = false;                         // the conversation
-  WindowOverrides window_;                         // that it has: both of what settings can ask for
-  std::map<std::string, std::string> own_ids_;     // by the client's
-  std::map<std::string, std::string> client_ids_;  // by ours
+  bool made_here_ = false;                         // the conversation was created here
+  WindowOverrides window_;                         // of the conversation: the settings that can be requested
+  std::map<std::string, std::string> own_ids_;     // own ids by the client's
+  std::map<std::string, std::string> client_ids_;  // the client's ids by own
 
   mutable std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<RealtimeSink>> beside_;  // by response: those that are no part of it
+  std::map<std::string, std::shared_ptr<RealtimeSink>> beside_;  // responses outside the conversation, by id
   std::shared_ptr<RealtimeSink> sink_;                           // of the conversation's running response
-  std::string response_;                                         // its id, once known
+  std::string response_;                                         // id of the running response, once known
   std::string last_item_;                                        // of the conversation; "" = none
   struct Deferred {
-    std::string message;  // as text: parsed it would be larger
-    HeldBytes held;       // by its owner
+    std::string message;  // as text, because it is smaller than the parsed form
+    HeldBytes held;       // charged to its owner
   };
   std::deque<Deferred> deferred_;
   size_t deferred_bytes_ = 0;
-  bool said_ = false;  // anything is in the conversation
+  bool said_ = false;  // the conversation has contents
   bool closed_ = false;
 };
 
-/// The client events that have fields.
+/// Client events that have fields.
 std::vector<RequestKind> RealtimeEventKinds();
 
 }  // namespace ringside
