@@ -22,13 +22,13 @@ std::string TypeOf(const JsonValue& block) {
   return type != nullptr ? type->string() : "";
 }
 
-/// The fields of a block, but for those in `known`.
+/// Checks the fields of a block except those in `known`.
 Status CheckFields(const JsonValue& block, const std::string& param, const std::vector<std::string_view>& known,
                    IgnoredFields* ignored) {
   for (const auto& [key, value] : block.object()) {
     if (value.is_null() || key == "type" || key == "cache_control" || std::ranges::count(known, key) > 0) continue;
     const std::string at = param + "." + key;
-    // A call's caller is the model itself.
+    // The caller of a call is the model itself.
     if (key == "caller" && TypeOf(value) == "direct") continue;
     RETURN_IF_ERROR(key == "toolset_name" ? ignored->HintUnlessEmpty(value, at) : ignored->Unknown(at));
   }
@@ -55,7 +55,7 @@ Status ReadToolResult(const JsonValue& block, const std::string& param, IgnoredF
   return content == nullptr ? Status::Ok() : ReadText(*content, param + ".content", kRules, ignored, out);
 }
 
-/// An earlier answer's reasoning, appended. Only our own opaque text can be read.
+/// Appends an earlier answer's reasoning. Only our own opaque text can be decoded.
 Status ReadThinking(const JsonValue& block, const std::string& param, const std::string& type, IgnoredFields* ignored,
                     NewItem* message) {
   const bool redacted = type == "redacted_thinking";
@@ -70,7 +70,7 @@ Status ReadThinking(const JsonValue& block, const std::string& param, const std:
   return Status::Ok();
 }
 
-/// The summary that replaces all messages before it: our own opaque text, else the text itself.
+/// Parses the summary that replaces all earlier messages: our opaque text, otherwise the text itself.
 Status ReadCompactionBlock(const JsonValue& block, const std::string& param, IgnoredFields* ignored,
                            std::vector<NewItem>* history) {
   RETURN_IF_ERROR(CheckFields(block, param, {"content", "encrypted_content", "signature", "tool_changes"}, ignored));
@@ -89,7 +89,7 @@ Status ReadCompactionBlock(const JsonValue& block, const std::string& param, Ign
 
 Status ReadBlocks(const JsonValue& content, const std::string& param, ChatRole role, IgnoredFields* ignored,
                   std::vector<NewItem>* out) {
-  // What is said, as far as it is one item; calls end the assistant's.
+  // The text of one item; calls end the assistant's.
   NewItem said{.role = role};
   bool any = content.array().empty();
   for (size_t i = 0; i < content.array().size(); ++i) {
@@ -135,7 +135,7 @@ Status ReadAnthropicMessages(const JsonValue& value, const std::string& param, I
     const std::string at = At(param, i);
     const JsonValue* content = message.Find("content");
     NewItem item;
-    // A list may hold what no other face's messages do; the rest is as everywhere.
+    // A list may contain block types of this protocol only; everything else is common.
     if (content == nullptr || !content->is_array()) {
       RETURN_IF_ERROR(ReadMessage(message, at, kRules, ignored, &item));
       out->push_back(std::move(item));
@@ -159,7 +159,7 @@ Status ReadAnthropicTools(const JsonValue& value, const std::string& param, Igno
     const std::string at = At(param, i);
     if (!tool.is_object()) return WrongType(tool, at, "an object");
     const std::string type = TypeOf(tool);
-    if (!type.empty() && type != "custom") {  // run by their server
+    if (!type.empty() && type != "custom") {  // hosted tools
       const std::string shown = type.substr(0, 64);
       RETURN_IF_ERROR(ignored->Hint(at + "." + shown, "tools of type '" + shown + "'"));
       continue;
@@ -167,7 +167,7 @@ Status ReadAnthropicTools(const JsonValue& value, const std::string& param, Igno
     for (const auto& [key, field] : tool.object()) {
       static constexpr std::string_view kKnown[] = {"type", "name", "description", "strict", "cache_control",
                                                     "input_schema",
-                                                    // Nothing that is written comes of these.
+                                                    // Fields without effect on the prompt.
                                                     "input_examples", "eager_input_streaming"};
       if (field.is_null() || std::ranges::count(kKnown, key) > 0) continue;
       const std::string name = at + "." + key;

@@ -1,5 +1,5 @@
-// The messages of an Anthropic-style request, whose content may hold tool calls and what they gave, and its tools.
-// Pure; errors have the `param` of what is wrong.
+// Parses messages and tools of Anthropic's requests; content may include tool calls and results. Pure.
+// ERRORS: with the `param` of the faulty field.
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@
 
 namespace ringside {
 
-/// A message with several blocks may be several items: what each tool gave is one of its own.
+/// A message with several blocks may become several items: each tool result is one.
 Status ReadAnthropicMessages(const JsonValue& value, const std::string& param, IgnoredFields* ignored,
                              std::vector<NewItem>* out);
-/// The text of a string or of text blocks: the system prompt.
+/// Parses the text of a string or of text blocks: the system prompt.
 Status ReadAnthropicText(const JsonValue& value, const std::string& param, IgnoredFields* ignored, NewItem* out);
 /// [{"name", "description"?, "input_schema", "strict"?}, ...]
 Status ReadAnthropicTools(const JsonValue& value, const std::string& param, IgnoredFields* ignored, ToolSet* out);

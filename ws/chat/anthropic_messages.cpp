@@ -30,11 +30,11 @@ struct MessageRequest {
   ReasoningRequest reasoning;
   NewItem system{.role = ChatRole::kSystem};
   bool stream = false;
-  bool continues = false;  // the last message is the beginning of the answer
+  bool continues = false;  // the last message starts the answer
   std::optional<ContextEditFields> edits;
 };
 
-/// `context_management` of a request, and the edits that were made.
+/// `context_management` of a request, and the applied edits.
 struct EditsReport {
   std::optional<ContextEditFields> asked;
   std::vector<AppliedEdit> applied;
@@ -62,7 +62,7 @@ const char* ErrorType(int http_status) {
   }
 }
 
-/// In the words of Anthropic's API, by which its clients recognise an overflow.
+/// Anthropic's own words, by which clients recognize an overflow.
 std::string OverflowMessage(const ContextOverflow& overflow) {
   return fmt::format("prompt is too long: {} tokens > {} maximum{}", overflow.tokens, overflow.limit,
                      overflow.at_least ? " (or more tokens: counting stopped there)" : "");
@@ -119,12 +119,12 @@ Status ReadMetadata(const JsonValue& value, const std::string& param, const Fiel
   return Status::Ok();
 }
 
-/// It changes no answer.
+/// Has no effect on the answer.
 Status ReadCacheControl(const JsonValue& value, const std::string& param, const FieldContext& context, void*) {
   return value.is_object() ? Status::Ok() : context.ignored->Hint(param, "such a '" + param + "'");
 }
 
-/// By this code their client knows to send the whole history from now on.
+/// This code makes the client send the whole history from now on.
 Status RefuseThread(const JsonValue& value, const std::string& param, const FieldContext&, void*) {
   if (IsEmpty(value)) return Status::Ok();
   return InvalidArgument("This server does not support 'thread'.", param, "thread_unsupported_request");
@@ -182,7 +182,7 @@ const FieldTable<MessageRequest>& MessageTable() {
       Join(Fields<MessageRequest>{{"stream", &MessageRequest::stream},
                                   {"metadata", FieldType::kObject, ReadMetadata, FieldPolicy::kLenient},
                                   {"output_config", output_config},
-                                  {"output_format", FieldType::kObject, ReadFormat}},  // of the beta
+                                  {"output_format", FieldType::kObject, ReadFormat}},  // of the beta API
            ContentRows(),
            In(&MessageRequest::turn, Join(Fields<TurnSpec>{ModelField(), OutputTokensField("max_tokens")},
                                           Renamed(Only(SamplingFields(), sampling), "stop", "stop_sequences"))),
@@ -212,7 +212,7 @@ Result<MessageRequest> ReadMessageRequest(const HttpRequest& request, const Sess
 
 class MessageFormat final : public AnswerWriter {
  public:
-  /// `hides_reasoning`: its blocks have no text, which their signature keeps.
+  /// `hides_reasoning`: blocks have no text; their signature contains it.
   MessageFormat(std::string id, std::string model, std::vector<std::string> ignored, bool hides_reasoning,
                 EditsReport edits)
       : id_(std::move(id)),
@@ -298,7 +298,7 @@ class MessageFormat final : public AnswerWriter {
       json.BeginObject().Field("type", "text").Field("text", response.message()).EndObject();
     }
     for (size_t i = 0; i < calls.size(); ++i) {
-      if (!calls[i].complete) continue;  // cut: no object
+      if (!calls[i].complete) continue;  // cut: not a valid object
       WriteCall(json, response, i, calls[i].name, calls[i].arguments);
     }
     json.EndArray();
@@ -334,7 +334,7 @@ class MessageFormat final : public AnswerWriter {
     json.BeginObject().Field("type", "compaction").Field("content", summary).Field("encrypted_content", opaque);
     json.EndObject();
   }
-  /// The events of the block before the answer; "" where the history was not compacted.
+  /// Events of the compaction block before the answer; "" if the history was not compacted.
   std::string Compacted(const Response& response) const {
     if (response.compaction.empty()) return "";
     JsonWriter begin, delta;
@@ -345,7 +345,7 @@ class MessageFormat final : public AnswerWriter {
     delta.Field("encrypted_content", response.compaction).EndObject().EndObject();
     return Event("content_block_start", begin.text()) + Event("content_block_delta", delta.text()) + EndBlock(0);
   }
-  /// What identifies the block, or keeps the text that it does not show. Clients drop blocks without a signature.
+  /// Identifies the block, or contains its hidden text. Clients drop blocks without a signature.
   std::string Signature(std::string_view text) const { return hides_reasoning_ ? EncodeReasoning(text) : id_; }
   static std::string EndBlock(size_t index) {
     JsonWriter json;
@@ -371,7 +371,7 @@ class MessageFormat final : public AnswerWriter {
                                                              : "end_turn");
     json.TextOrNull("stop_sequence", response.stop_string);
   }
-  // What was found in the cache is not counted among the input's tokens here.
+  // This API does not count cached tokens as input tokens.
   void WriteUsage(JsonWriter& json, const Response& response) const {
     const AnswerUsage usage = UsageOf(response);
     json.Key("usage").BeginObject().Field("input_tokens", usage.input - usage.cached);
@@ -396,7 +396,7 @@ class MessageFormat final : public AnswerWriter {
   const EditsReport edits_;
 };
 
-/// Makes the edits that the request asks for.
+/// Applies the requested edits.
 Result<EditsReport> EditHistory(const ChatService& service, const HttpRequest& request, bool counts_only,
                                 MessageRequest* read) {
   EditsReport report{.asked = std::move(read->edits)};
@@ -411,7 +411,7 @@ Result<EditsReport> EditHistory(const ChatService& service, const HttpRequest& r
   return report;
 }
 
-/// A last message of the assistant is the beginning of the answer.
+/// An assistant's last message starts the answer.
 Status ContinueIfBegun(const ChatService& service, const HttpRequest& request, MessageRequest* read) {
   if (!read->continues) return Status::Ok();
   return ContinueLastMessage(service.table, CallerOf(request), "messages", &read->turn);
@@ -454,7 +454,7 @@ HttpResponse CountTokens(const ChatService& service, const HttpRequest& request)
   return Reported(std::move(answer), options, request, read->ignored.names());
 }
 
-/// In their shape of an error: their clients show its message.
+/// In this API's error format, whose message clients show.
 void RefuseBatches(Router& router) {
   const std::string all = "/v1/messages/batches", one = all + "/{id}";
   const std::pair<const char*, std::string> routes[] = {

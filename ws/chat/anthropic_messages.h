@@ -1,4 +1,5 @@
-// POST /v1/messages and /v1/messages/count_tokens: chats as Anthropic's clients send them. Handlers run on workers.
+// POST /v1/messages and /v1/messages/count_tokens: Anthropic's API.
+// THREAD: handlers run on workers.
 #pragma once
 
 #include <vector>
@@ -9,7 +10,7 @@
 
 namespace ringside {
 
-/// These, and refusals of their batches.
+/// Adds these routes, and refusals of batches.
 void AddAnthropicRoutes(Router& router, const ChatService& service);
 std::vector<RequestKind> AnthropicKinds();
 

@@ -19,8 +19,8 @@ namespace ringside {
 namespace {
 
 struct ChatRequest : CompletionFields {
-  bool continues = false;  // the last message is the beginning of the answer
-  bool opens = true;       // the prompt ends with the beginning of an answer
+  bool continues = false;  // the last message starts the answer
+  bool opens = true;       // the prompt ends with the start of an answer
   std::string length_field = "max_tokens";
   bool logprobs = false;
   int64_t top_logprobs = 0;
@@ -33,7 +33,7 @@ Status ReadChatMessages(const JsonValue& value, const std::string& param, const 
   return ReadMessages(value, param, ChatMessageRules(), 1, context.ignored, &request->turn.input);
 }
 
-/// The longest answer, by either of its names.
+/// Parses the answer's limit under either name.
 Status ReadLength(const JsonValue& value, const std::string& param, const FieldContext& context, ChatRequest* request) {
   static const Field<TurnSpec> row = OutputTokensField("max_tokens");
   request->length_field = param;
@@ -57,13 +57,13 @@ const FieldTable<ChatRequest>& ChatTable() {
           {"add_generation_prompt", &ChatRequest::opens},
           {"metadata", FieldType::kObject, CheckMetadata},
           TextOnlyField("modalities", "modalities other than text"),
-          {"function_call", Refuse{{"none", "auto"}}},  // the choice among `functions`
+          {"function_call", Refuse{{"none", "auto"}}},  // selects among `functions`
           {"web_search_options", Hint{.what = "searching the web", .even_empty = true}},
           {"verbosity", Hint{{"medium"}}},
           {"prompt_cache_retention", Hint{{"in_memory", "24h"}}},
           {"prompt_cache_options", Hint{}},
           {"prediction", Hint{}},
-          {"audio", Hint{}},  // the voice; `modalities` selects audio
+          {"audio", Hint{}},  // voice settings; `modalities` selects audio
           {"moderation", Hint{}},
       },
       In(&ChatRequest::turn,
@@ -117,7 +117,7 @@ class ChatFormat final : public CompletionFormat {
     WriteIds(json, piece.tokens);
     return Chunk(piece.choice, json.text(), {}, UsageSoFar(piece));
   }
-  // The input of a custom tool is sent whole.
+  // The input of a custom tool is sent at once.
   bool streams_arguments(const TurnEvent& event) const override { return !ClientToolOf(event.name).custom; }
   std::string Call(size_t choice, const TurnEvent& event) const override {
     const ClientTool tool = ClientToolOf(event.name);
@@ -156,7 +156,7 @@ class ChatFormat final : public CompletionFormat {
   }
   void WriteWhole(JsonWriter& json, size_t, const Response& response) const override {
     json.Key("message").BeginObject().Field("role", "assistant").Key("content");
-    // Clients expect a null beside tool calls only.
+    // Clients expect null only together with tool calls.
     response.opened || response.call_steps.empty() ? json.Value(response.message()) : json.Null();
     if (shows_reasoning_ && !response.reasoning.empty()) WriteReasoning(json, response.reasoning);
     json.Key("refusal").Null().Key("annotations").BeginArray().EndArray();
@@ -176,11 +176,11 @@ class ChatFormat final : public CompletionFormat {
   }
 
  private:
-  /// By both names that clients know.
+  /// Under both names that clients use.
   static void WriteReasoning(JsonWriter& json, std::string_view text) {
     json.Field("reasoning_content", text).Field("reasoning", text);
   }
-  /// The members of a call. Without an id: of a later delta.
+  /// The members of a call; without an id, those of a later delta.
   static void WriteCall(JsonWriter& json, const std::string& id, const ClientTool& tool, std::string_view text) {
     const char* kind = tool.custom ? "custom" : "function";
     if (!id.empty()) json.Field("id", id).Field("type", kind);
@@ -232,7 +232,7 @@ HttpResponse CreateChatCompletion(const ChatService& service, const HttpRequest&
     const Status begun = ContinueLastMessage(service.table, CallerOf(request), "messages", &read->turn);
     if (!begun.ok()) return ErrorResponse(begun);
   }
-  // A piece without ids does not have its count.
+  // Chunk usage requires ids with the pieces.
   if (read->stream && read->continuous_usage) read->turn.token_ids = true;
   StatelessRequest answers{.prompts = {std::move(read->turn)}, .choices = read->choices, .stream = read->stream};
   HttpResponse answer = AnswerStateless(service, request, std::move(answers), std::move(format));

@@ -1,4 +1,5 @@
-// POST /v1/chat/completions: OpenAI's chat requests, each with its whole history. Handlers run on workers.
+// POST /v1/chat/completions: OpenAI's chat requests, each with its whole history.
+// THREAD: handlers run on workers.
 #pragma once
 
 #include "ws/chat/stateless_answers.h"

@@ -10,7 +10,7 @@
 namespace ringside {
 namespace {
 
-/// What is kept of a completion is its history's cache and text, found by sending the history again: none has a name.
+/// A completion leaves only its history's cache and text, found by sending the history again; it has no id.
 void RefuseStoredCompletions(Router& router) {
   const std::string all = "/v1/chat/completions", one = all + "/{id}";
   const std::pair<const char*, std::string> routes[] = {

@@ -1,4 +1,4 @@
-// The routes of this room: stateless requests, by the names that others gave them. Called once, before serving.
+// Routes of the stateless protocols. Called once, before serving.
 #pragma once
 
 #include <vector>
@@ -11,9 +11,9 @@
 
 namespace ringside {
 
-/// The table of `service` outlives the routes.
+/// REQUIRES: the table of `service` outlives the routes.
 void RegisterChatRoutes(Router& router, const ChatService& service, const ServerFacts& facts);
-/// The requests of these routes that have fields.
+/// Requests of these routes that have fields.
 std::vector<RequestKind> ChatRequestKinds();
 
 }  // namespace ringside

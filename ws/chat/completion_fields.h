@@ -1,4 +1,5 @@
-// What the requests of /v1/chat/completions and /v1/completions have in common. Pure; any thread.
+// Fields common to /v1/chat/completions and /v1/completions. Pure.
+// THREAD: any.
 #pragma once
 
 #include <optional>
@@ -15,16 +16,16 @@ struct CompletionFields {
   TurnSpec turn;
   ReasoningRequest reasoning;
   int64_t choices = 1;
-  std::optional<AnswerFormat> guided;  // the answer's form, as other servers' clients ask for it
+  std::optional<AnswerFormat> guided;  // answer format in the spelling of other servers
   bool stream = false;
-  bool include_usage = false;     // in a stream
-  bool continuous_usage = false;  // in each of its chunks, with include_usage
+  bool include_usage = false;     // of a stream
+  bool continuous_usage = false;  // in every chunk; requires include_usage
 };
 
-/// After all fields have been read: the answer has the form of `guided`, if there is one. kInvalidArgument
-/// (mutually_exclusive_parameters) where `response_format` asks for another.
+/// To be called after all fields: applies `guided`, if set, as the answer's format.
+/// ERRORS: kInvalidArgument (mutually_exclusive_parameters) if `response_format` requests another.
 Status ChooseGuided(CompletionFields* fields);
-/// The rows that both faces have.
+/// The fields of both protocols.
 const Fields<CompletionFields>& CompletionRows();
 
 }  // namespace ringside

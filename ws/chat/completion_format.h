@@ -1,5 +1,6 @@
-// What the answers of /v1/chat/completions and /v1/completions have in common: a frame around choices, server-sent
-// events, usage. Const; any thread.
+// Format common to the responses of /v1/chat/completions and /v1/completions: the frame around choices, server-sent
+// events, usage. Const.
+// THREAD: any.
 #pragma once
 
 #include <optional>
@@ -17,13 +18,13 @@ class CompletionFormat : public AnswerWriter {
  public:
   struct Frame {
     std::string id, model;
-    std::string object, chunk_object;  // of a whole answer and of a streamed piece
+    std::string object, chunk_object;  // of complete responses and of chunks
     int64_t created = 0;               // seconds since 1970
-    int64_t choices = 1;               // of each prompt
+    int64_t choices = 1;               // per prompt
     bool include_usage = false;
-    bool continuous_usage = false;          // in chunks, too; with include_usage, and where pieces have their tokens
-    bool token_ids = false;                 // asked for
-    std::vector<std::string> ignored = {};  // fields of the request without effect
+    bool continuous_usage = false;          // also in chunks; requires include_usage and tokens with the pieces
+    bool token_ids = false;                 // ids were requested
+    std::vector<std::string> ignored = {};  // ignored fields of the request
   };
 
   std::string Finish(const EndedChoices& choices) const final;
@@ -34,22 +35,22 @@ class CompletionFormat : public AnswerWriter {
  protected:
   CompletionFormat(const Tokenizer& tokenizer, Frame frame) : tokenizer_(tokenizer), frame_(std::move(frame)) {}
 
-  /// The members of a choice in a whole answer, behind its index and in front of its finish_reason.
+  /// Members of a choice in a complete response, after its index and before its finish_reason.
   virtual void WriteWhole(JsonWriter& json, size_t choice, const Response& response) const = 0;
-  /// The members of a whole answer that belong to no choice.
+  /// Members of a complete response outside the choices.
   virtual void WriteWholeAnswer(JsonWriter&, const EndedChoices&) const {}
-  /// A streamed event around one choice's members, JSON that follows its index; `of_answer`: members beside the choice.
-  /// `so_far`: what the choice has cost.
+  /// A chunk with one choice's members (JSON after its index); `of_answer`: members outside the choice. `so_far`: the
+  /// choice's usage.
   std::string Chunk(size_t choice, std::string_view members, std::string_view of_answer = {},
                     const std::optional<AnswerUsage>& so_far = std::nullopt) const;
-  /// The choice's last one, which reports the request's ignored fields.
+  /// The choice's last chunk, which reports ignored fields.
   std::string LastChunk(size_t choice, std::string_view members, const Response& response) const;
   static AnswerUsage UsageSoFar(const ChoicePiece& piece) {
     return {.input = piece.input_tokens, .output = static_cast<int64_t>(piece.tokens_before + piece.tokens.size())};
   }
-  /// "finish_reason", and "ringside" where that has no value for the reason.
+  /// "finish_reason", and "ringside" if the API has no value for the reason.
   static void WriteFinish(JsonWriter& json, const Response& response);
-  /// "prompt_token_ids" and "token_ids", if they were asked for.
+  /// "prompt_token_ids" and "token_ids", if requested.
   void WritePromptIds(JsonWriter& json, const Response& response) const;
   void WriteIds(JsonWriter& json, std::span<const TokenId> ids) const;
   void WriteIds(JsonWriter& json, std::span<const OutputToken> tokens) const;

@@ -18,7 +18,7 @@
 namespace ringside {
 namespace {
 
-// Of a request: short texts fill a step together, and some of what an owner may have running is left to its chats.
+// Concurrent turns of a request: short texts share a step, and part of the owner's limit is left for chats.
 constexpr size_t kEmbeddingsInFlight = 48;
 
 static_assert(std::endian::native == std::endian::little, "what is told as base64 is little-endian");
@@ -124,7 +124,7 @@ std::vector<float> UnitVector(const Response& response) {
 
 void WriteVector(JsonWriter& json, const std::vector<float>& vector) {
   json.BeginArray();
-  for (const float x : vector) {  // the shortest text that reads back as the same float
+  for (const float x : vector) {  // the shortest text that parses to the same float
     char digits[32];
     const auto end = std::to_chars(digits, digits + sizeof(digits), x);
     json.Raw(std::string_view(digits, static_cast<size_t>(end.ptr - digits)));

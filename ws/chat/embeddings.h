@@ -1,5 +1,6 @@
-// Texts as unit vectors: the mean of what the model's final norm makes of a text's tokens. POST /v1/embeddings, and
-// what other faces need for theirs. Handlers run on workers.
+// Embeds texts as unit vectors: the mean of the final norm's output over a text's tokens. POST /v1/embeddings, and
+// shared parts of other protocols.
+// THREAD: handlers run on workers.
 #pragma once
 
 #include <memory>
@@ -15,19 +16,19 @@
 
 namespace ringside {
 
-inline constexpr int64_t kMaxEmbeddedTexts = 2048;                 // of one request
-inline constexpr int64_t kMaxEmbeddingNumbers = int64_t{4} << 20;  // of all of one answer's vectors
+inline constexpr int64_t kMaxEmbeddedTexts = 2048;                 // per request
+inline constexpr int64_t kMaxEmbeddingNumbers = int64_t{4} << 20;  // in all vectors of a response
 
-/// What is asked for, whatever the face.
+/// An embedding request of any protocol.
 struct EmbeddingRequest {
   IgnoredFields ignored;
   TurnSpec turn;
   std::vector<RawPrompt> texts;
   std::string texts_param = "input";
-  int64_t dimensions = 0;  // 0 = as many as there are
+  int64_t dimensions = 0;  // 0 = all
 };
 
-/// The answers are whole, one choice a text.
+/// Complete responses, one choice per text.
 class EmbeddingWriter : public AnswerWriter {
  public:
   std::string Begin(size_t, const Response&, bool) const final { return ""; }
@@ -37,11 +38,12 @@ class EmbeddingWriter : public AnswerWriter {
   std::string Failure(const Status&) const final { return ""; }
 };
 
-/// Begins to answer. The writer's refusal: no text, more than there may be, other dimensions than there are, or a model
-/// that embeds nothing. On a worker.
+/// Starts to answer. The writer refuses: no text, too many texts, other dimensions than the model's, or a model without
+/// embeddings.
+/// THREAD: a worker.
 HttpResponse AnswerEmbeddings(const ChatService& service, const HttpRequest& asked, EmbeddingRequest request,
                               std::shared_ptr<const EmbeddingWriter> writer);
-/// The response's vector, of length 1.
+/// The response's vector, normalized to length 1.
 std::vector<float> UnitVector(const Response& response);
 void WriteVector(JsonWriter& json, const std::vector<float>& vector);
 

@@ -11,13 +11,13 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kQuoted = 256;  // bytes of a client's text in an error
+constexpr size_t kQuoted = 256;  // limit of a client's text in an error
 
 bool Contains(const std::vector<std::string_view>& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-/// A field of a message or of a part that has no reader.
+/// Handles a field of a message or part that has no reader.
 Status ReadOther(const JsonValue& value, std::string_view key, const std::string& param, const MessageRules& rules,
                  IgnoredFields* ignored) {
   const std::string name = param + "." + std::string(key.substr(0, kQuoted));

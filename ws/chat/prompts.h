@@ -1,4 +1,5 @@
-// Prompts without a chat template, as OpenAI's faces spell them. Pure; any thread.
+// Parses prompts without a chat template in OpenAI's format. Pure.
+// THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +15,18 @@
 
 namespace ringside {
 
-/// A string, an array of token ids, or an array of at most `most` of either, appended. kInvalidArgument with `param`.
+/// Appends the prompts of a string, an array of token ids, or an array of at most `most` of these.
+/// ERRORS: kInvalidArgument with `param`.
 Status ReadPrompts(const JsonValue& value, const std::string& param, int64_t most, std::vector<RawPrompt>* out);
-/// An array of token ids, perhaps empty. kInvalidArgument with `param`.
+/// Parses an array of token ids, possibly empty.
+/// ERRORS: kInvalidArgument with `param`.
 Status ReadTokenIds(const JsonValue& value, const std::string& param, std::vector<TokenId>* out);
-/// The text of tokens, special ones by their spelling; ids outside the vocabulary add nothing.
+/// Decodes tokens, special ones by their spelling; ids outside the vocabulary are skipped.
 std::string TextOfTokens(std::span<const TokenId> ids, const Tokenizer& tokenizer);
 
-/// Makes the turn's last message, the assistant's and without calls, the beginning of its answer: the turn then has a
-/// raw prompt, and its answer is what follows. ERRORS: as SessionTable::InputTokens; unsupported_value, naming `param`,
-/// for an answer that must follow a format.
+/// Makes the turn's last message, an assistant's without calls, the start of its answer: the turn gets a raw prompt
+/// that ends with it.
+/// ERRORS: as SessionTable::InputTokens; unsupported_value, naming `param`, for an answer with a required format.
 Status ContinueLastMessage(SessionTable& table, const Caller& caller, const std::string& param, TurnSpec* turn);
 
 }  // namespace ringside

@@ -1,5 +1,5 @@
-// What clients of other servers ask of the server and its model: GET /version, /props, /tokenizer_info. Immutable; any
-// thread.
+// Facts about the server and its model for clients of other servers: GET /version, /props, /tokenizer_info. Immutable.
+// THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +10,17 @@
 
 namespace ringside {
 
-/// What no session knows.
+/// Facts unknown to the session layer.
 struct ServerFacts {
   std::string version;             // of this server
-  double created = 0;              // seconds since 1970: when the model was loaded
-  std::string chat_template = {};  // the model's own, Jinja; "" = none, or another one is used
-  std::string bos = {}, eos = {};  // spellings of the model's tokens; "" = it has none
-  int64_t slots = 0;               // conversations held ready at once
+  double created = 0;              // load time of the model, seconds since 1970
+  std::string chat_template = {};  // the model's own, Jinja; "" = none or replaced
+  std::string bos = {}, eos = {};  // spellings of the model's tokens; "" = none
+  int64_t slots = 0;               // number of slots
 };
 
-/// Adds the routes. `options` outlives them.
+/// Adds the routes.
+/// REQUIRES: `options` outlives them.
 void AddServerFactRoutes(Router& router, const SessionTableOptions& options, const ServerFacts& facts);
 
 }  // namespace ringside

@@ -1,5 +1,5 @@
-// The answers to one stateless request: begun as turns of the session table, told to the client as they come or when
-// all have ended, cancelled when the client goes away. No thread waits for them.
+// Answers of one stateless request: started as turns of the session table, streamed or sent when all have ended,
+// cancelled when the client leaves. No thread waits for them.
 #pragma once
 
 #include <functional>
@@ -14,26 +14,27 @@
 
 namespace ringside {
 
-inline constexpr int64_t kMaxChoices = 128;  // of one request, all prompts together
+inline constexpr int64_t kMaxChoices = 128;  // per request, over all prompts
 
-/// What the faces of this room need of the server.
+/// Services for the handlers of these protocols.
 struct ChatService {
   SessionTable& table;
   RetryAfter retry_after_ms;
-  /// Runs a call of this client on a worker, soon; an error if too much waits.
+  /// Runs a call of this client on a worker; an error if too many are queued.
   RunOnWorker run_on_worker;
 };
 
 struct StatelessRequest {
-  std::vector<TurnSpec> prompts;                              // at least one; each carries its history
-  size_t in_flight = limits::kMaxTurnsInFlightPerConnection;  // of them are computed at a time
-  int64_t choices = 1;  // of each prompt. They differ by their seeds: the prompt's, and those behind it
+  std::vector<TurnSpec> prompts;                              // at least one, each with its history
+  size_t in_flight = limits::kMaxTurnsInFlightPerConnection;  // turns computed at the same time
+  int64_t choices = 1;  // per prompt; their seeds are consecutive, starting with the prompt's
   bool stream = false;
-  // How the face calls what the session table's errors call input and max_output_tokens.
+  // This protocol's names for the session table's `input` and `max_output_tokens` in errors.
   std::string input_param = "messages", length_param = "max_tokens";
 };
 
-/// Begins to answer `asked`. An error of the first turn is the answer at once. On a worker.
+/// Starts to answer `asked`; an error of the first turn is returned at once.
+/// THREAD: a worker.
 HttpResponse AnswerStateless(const ChatService& service, const HttpRequest& asked, StatelessRequest request,
                              std::shared_ptr<const AnswerWriter> format);
 

@@ -1,4 +1,5 @@
-// POST /v1/completions: prompts without a chat template, as text or token ids. Handlers run on workers.
+// POST /v1/completions: prompts without a chat template, as text or token ids.
+// THREAD: handlers run on workers.
 #pragma once
 
 #include "ws/chat/stateless_answers.h"

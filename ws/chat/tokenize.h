@@ -1,5 +1,5 @@
-// Texts, messages and token ids made of one another, in the forms of vLLM and llama.cpp. Handlers run on
-// workers.
+// Conversions between texts, messages and token ids in the formats of vLLM and llama.cpp.
+// THREAD: handlers run on workers.
 #pragma once
 
 #include <vector>
@@ -11,12 +11,12 @@
 namespace ringside {
 
 /// POST /tokenize. `prompt` gets the ids that /v1/completions computes; `content`, llama.cpp's name, gets no leading
-/// token. `add_special_tokens` or `add_special` overrides either. Special tokens in the text are read as such.
-/// `messages` get the ids that /v1/chat/completions computes.
+/// token. `add_special_tokens` or `add_special` overrides either. Special tokens in the text are recognized. `messages`
+/// get the ids that /v1/chat/completions computes.
 HttpResponse Tokenize(const ChatService& service, const HttpRequest& request);
 /// POST /detokenize: the text of `tokens`.
 HttpResponse Detokenize(const ChatService& service, const HttpRequest& request);
-/// POST /apply-template: the text that the model reads of `messages`.
+/// POST /apply-template: the text that the model reads for `messages`.
 HttpResponse ApplyTemplate(const ChatService& service, const HttpRequest& request);
 std::vector<RequestKind> TokenizeKinds();
 

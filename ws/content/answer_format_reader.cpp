@@ -31,7 +31,7 @@ Status ReadText(const JsonValue& value, const std::string& param, const char* na
   return ReadString(*text, out->param, &out->text);
 }
 
-/// {"type": "json_object"}, with llama-server's "schema" or without.
+/// {"type": "json_object"}, optionally with llama-server's "schema".
 Status ReadObject(const JsonValue& value, const std::string& param, AnswerFormat* out) {
   const JsonValue* schema = value.Find("schema");
   out->kind = schema == nullptr ? AnswerFormat::Kind::kJsonObject : AnswerFormat::Kind::kJsonSchema;
@@ -60,7 +60,7 @@ Status ReadSchema(const JsonValue& value, const std::string& param, AnswerFormat
   }
   out->name = std::move(name);
   if (about != nullptr) RETURN_IF_ERROR(ReadString(*about, param + ".description", &description));
-  bool is_strict = true;  // every schema is followed to the letter, whatever this says
+  bool is_strict = true;  // every schema is enforced exactly, whatever this is
   if (strict != nullptr) RETURN_IF_ERROR(ReadBool(*strict, param + ".strict", &is_strict));
   if (!schema->is_object()) return WrongType(*schema, param + ".schema", "an object");
   JsonWriter json;

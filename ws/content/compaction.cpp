@@ -24,7 +24,7 @@ Item ItemOf(const NewItem& item) {
           .call_ids = item.call_ids};
 }
 
-/// Calls get the ids by which the client answers them.
+/// Gives calls the ids with which the client refers to them.
 NewItem NewItemOf(const Item& item) {
   NewItem out{item.role, std::string(std::string_view(item.text)), item.calls_at, item.call_ids};
   out.reasoning = std::string_view(item.reasoning);
@@ -37,7 +37,7 @@ Status NotOurs(const std::string& param) {
   return InvalidArgument("This compaction was not made by this server.", param, "invalid_value");
 }
 
-/// The newest response if it ends the conversation; "" otherwise.
+/// The newest response if it ends the conversation, otherwise "".
 std::string ResponseAtEnd(const SessionTable& table, const Caller& caller, const std::string& conversation,
                           size_t items) {
   const auto responses = table.ListResponses(caller, conversation, 1);

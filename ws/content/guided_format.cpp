@@ -10,7 +10,7 @@ namespace {
 
 using Kind = AnswerFormat::Kind;
 
-/// A schema, or one as text.
+/// A schema as an object or as text.
 Status ReadSchema(const JsonValue& value, const std::string& param, AnswerFormat* out) {
   const Result<JsonValue> parsed = value.is_string() ? ParseJson(value.string()) : Result<JsonValue>(value);
   if (!parsed.ok() || !parsed->is_object()) return WrongType(value, param, "a JSON Schema");
@@ -72,7 +72,7 @@ Status ReadOne(Read read, const JsonValue& value, const std::string& param, std:
   return Status::Ok();
 }
 
-/// The row of one form. An empty value asks for none.
+/// The field of one format. An empty value has no effect.
 Field<std::optional<AnswerFormat>> Row(std::string name, FieldType type, Read read) {
   const auto read_one = [read](const JsonValue& value, const std::string& param, const FieldContext&,
                                std::optional<AnswerFormat>* out) {

@@ -11,14 +11,14 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kQuotedBytes = 256;  // of a client's text in an error
+constexpr size_t kQuotedBytes = 256;  // limit of a client's text in an error
 
 std::string Quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 std::string Within(const std::string& param, std::string_view key) { return param + "." + std::string(key); }
 std::string Within(const std::string& param, size_t index) { return param + "[" + std::to_string(index) + "]"; }
 
-// One part of a message's content, appended. What a model refused is text like another.
+// Appends one part of a message's content. A refusal is treated as text.
 Status ReadPart(const JsonValue& part, const std::string& param, IgnoredFields* ignored, NewItem* out) {
   if (!part.is_object()) return WrongType(part, param, "an object");
   const JsonValue* type = part.Find("type");
@@ -42,7 +42,7 @@ Status ReadPart(const JsonValue& part, const std::string& param, IgnoredFields* 
   return has_text ? Status::Ok() : MissingParameter(Within(param, text_key));
 }
 
-/// Items of answers that leave nothing for the model to read: what another server has done.
+/// Item types of hosted tools, which leave nothing for the model to read.
 bool IsLeftOut(const std::string& type) {
   static constexpr std::string_view kLeftOut[] = {"web_search_call", "file_search_call", "mcp_list_tools"};
   return std::ranges::find(kLeftOut, type) != std::end(kLeftOut);
@@ -60,8 +60,7 @@ std::string PartTexts(const JsonValue* parts) {
   return text;
 }
 
-/// The reasoning that an item of that type has: its text, our own opaque text, or else its summary. Empty where it has
-/// another server's opaque text alone.
+/// The reasoning of such an item: its text, our opaque text, or its summary. Empty for another server's opaque text.
 std::string ReasoningOf(const JsonValue& item) {
   if (std::string text = PartTexts(item.Find("content")); !text.empty()) return text;
   const JsonValue* const opaque = item.Find("encrypted_content");
@@ -134,7 +133,7 @@ Status ReadItems(const JsonValue& value, const std::string& param, IgnoredFields
     return InvalidArgument("At most " + std::to_string(limits::kMaxInputItems) + " items are allowed at once.", param,
                            "array_above_max_length");
   }
-  bool reasons = false;  // the last item of `out` has reasoning alone so far
+  bool reasons = false;  // the last item of `out` contains only reasoning so far
   for (size_t i = 0; i < value.array().size(); ++i) {
     const JsonValue& item = value.array()[i];
     const std::string type = TypeOf(item), at = Within(param, i);
@@ -155,7 +154,7 @@ Status ReadItems(const JsonValue& value, const std::string& param, IgnoredFields
       if (!text.empty()) AddReasoning(text, &out->back());
       continue;
     }
-    // The reasoning belongs to the message or to the calls that follow it.
+    // The reasoning belongs to the following message or calls.
     const bool joins =
         IsCall(type) && !out->empty() && out->back().role == ChatRole::kAssistant && !EndsInCutCall(out->back());
     const bool own = reasons && (IsCall(type) || RoleOf(item) == "assistant");

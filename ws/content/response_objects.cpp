@@ -55,7 +55,7 @@ void WriteFailure(JsonWriter& json, const Response& response, ResponseStatus sta
 /// feed.
 constexpr char kReportMark = '\n';
 
-/// How the echo of a request for a summary begins, see ReasoningEcho.
+/// Start of the echo of a request for a summary, see ReasoningEcho.
 constexpr std::string_view kSummaryEcho = R"("reasoning":{"summary":")";
 
 struct Echo {
@@ -213,7 +213,7 @@ std::string MessageItem(const Response& response, std::string_view status, const
 std::string ResponseWith(const Response& response, ResponseStatus status, const std::string& model,
                          const std::string& output) {
   JsonWriter json;
-  // Times are whole seconds: there are clients that take no others.
+  // Times are whole seconds, because some clients accept no fractions.
   json.BeginObject().Field("id", response.id).Field("object", "response");
   json.Field("created_at", static_cast<int64_t>(response.created_at));
   json.Field("status", ResponseStatusName(status)).Key("completed_at");

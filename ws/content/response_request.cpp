@@ -32,7 +32,7 @@ struct CreateRequest {
   ReasoningRequest reasoning;
   Metadata metadata;
   std::string client_request_id, truncation = "disabled";
-  std::string tool_choice = "\"auto\"", parallel = "true", tools = "[]", format;  // as the wire repeats them, JSON
+  std::string tool_choice = "\"auto\"", parallel = "true", tools = "[]", format;  // JSON, as the response repeats them
   std::map<std::string, std::string, std::less<>> labels;
   HttpDelivery delivery;
   bool generate = true, wants_logprobs = false, prewarm = false;
@@ -78,7 +78,7 @@ Status ReadWindow(Value value, Param param, Context context, TurnSpec* turn) {
   return ReadModelName(turn->window.adapter, param + ".adapter", context.options, &known);
 }
 
-/// A second name of the request, where its metadata have none.
+/// The event's id names the request unless its metadata do.
 Status ReadEventId(Value value, Param param, Context, CreateRequest* request) {
   std::string id;
   RETURN_IF_ERROR(ReadString(value, param, &id));
@@ -98,7 +98,7 @@ Status ReadRequestMetadata(Value value, Param param, Context context, CreateRequ
 }
 
 Status ReadInclude(Value value, Param param, Context context, CreateRequest* request) {
-  // Parts of items that no answer has here, and one that reasoning always has. Some clients always ask for them.
+  // Parts of items that no answer here has, and one that reasoning always has. Some clients always request them.
   static constexpr std::string_view kOfOthers[] = {
       "reasoning.encrypted_content",          "file_search_call.results",      "web_search_call.results",
       "web_search_call.action.sources",       "message.input_image.image_url", "code_interpreter_call.outputs",
@@ -114,7 +114,7 @@ Status ReadInclude(Value value, Param param, Context context, CreateRequest* req
   return Status::Ok();
 }
 
-/// A limit for built-in tools; this server has none.
+/// The limit applies to built-in tools, which this server lacks.
 Status CheckToolCalls(Value value, Param param, Context, void*) {
   int64_t count = 0;
   return ReadInteger(value, param, 0, INT64_MAX, &count);
@@ -125,7 +125,7 @@ Status CheckString(Value value, Param param, Context, void*) {
   return ReadString(value, param, &text);
 }
 
-/// History slides out of the window in both modes; new input that alone is longer than it is accepted with "auto" only.
+/// History slides out of the window in both modes; new input longer than the window is accepted with "auto" only.
 Status ReadTruncation(Value value, Param param, Context, CreateRequest* request) {
   RETURN_IF_ERROR(ReadString(value, param, &request->truncation));
   request->turn.truncates = request->truncation == "auto";
@@ -157,7 +157,7 @@ Status ReadContextManagement(Value value, Param param, Context context, CreateRe
   return Status::Ok();
 }
 
-/// A label, which the response repeats. Another type cannot be repeated.
+/// A label that the response repeats; other types cannot be repeated.
 Status ReadLabel(Value value, Param param, Context context, CreateRequest* request) {
   if (!value.is_string()) return context.ignored->Hint(param, "such a '" + param + "'");
   if (value.string().size() > static_cast<size_t>(limits::kMaxMetadataValueBytes)) {
@@ -172,7 +172,7 @@ Status ReadFormat(Value value, Param param, Context context, TurnSpec* turn) {
   return ReadAnswerFormat(value, param, FormatShape::kFlat, context.ignored, &turn->format.emplace());
 }
 
-/// A row whose value the response repeats as `json_of` it.
+/// A field whose value the response repeats as `json_of` it.
 Field<CreateRequest> Echoed(const Field<TurnSpec>& row, std::string CreateRequest::*echo,
                             std::string (*json_of)(const JsonValue&)) {
   const auto read = [read = row.read, echo, json_of](Value value, Param param, Context context,
@@ -190,7 +190,7 @@ std::string JsonOf(const JsonValue& value) {
   return json.Take();
 }
 
-constexpr bool kStrictTools = true;  // unless they say otherwise
+constexpr bool kStrictTools = true;  // default of `strict`
 
 Fields<CreateRequest> EchoedRows() {
   static const FieldTable<CreateRequest> text(
@@ -209,7 +209,7 @@ Fields<CreateRequest> EchoedRows() {
   return rows;
 }
 
-/// The rows that depend on the transport: over HTTP, or in a WebSocket.
+/// Fields that depend on the transport, HTTP or WebSocket.
 Fields<CreateRequest> TransportRows(bool http) {
   const auto read_background = [http](Value value, Param param, Context, CreateRequest* request) {
     RETURN_IF_ERROR(ReadBool(value, param, &request->turn.background));
@@ -221,7 +221,7 @@ Fields<CreateRequest> TransportRows(bool http) {
   };
   Fields<CreateRequest> rows = {{"background", FieldType::kBool, read_background},
                                 {"stream", FieldType::kBool, read_stream}};
-  // The socket has read it: it names the lane.
+  // Names the lane, which the socket has already read.
   http ? rows.emplace_back("stream_id", Hint{.what = "lanes over HTTP", .even_empty = true})
        : rows.emplace_back("stream_id", Silent{});
   return rows;
@@ -303,7 +303,7 @@ void WriteEcho(const std::vector<std::string>& ignored, CreateRequest* request) 
     json.TextOrNull(label, at == request->labels.end() ? "" : at->second);
   }
   json.Field("store", turn.store);
-  // A continued answer takes the form that the request omits from the cut answer.
+  // A continued answer takes fields missing in the request from the cut answer.
   std::string choice;
   if (turn.tool_choice) choice = ChoiceFields(request->tool_choice, request->parallel);
   turn.echo = [fields = json.Take(), choice, format = request->format, ignored](const AnswerForm& form) {
@@ -316,7 +316,7 @@ void WriteEcho(const std::vector<std::string>& ignored, CreateRequest* request) 
   };
 }
 
-/// ERRORS: fields that exclude each other.
+/// ERRORS: mutually exclusive fields.
 Status CheckTogether(const TurnSpec& turn) {
   if (!turn.conversation.empty() && !turn.previous_response_id.empty()) {
     return InvalidArgument("'conversation' and 'previous_response_id' cannot be given together.",

@@ -6,7 +6,7 @@
 namespace ringside {
 namespace {
 
-constexpr std::string_view kPrefix = "ringside.1:";  // no base64 of another server begins with it
+constexpr std::string_view kPrefix = "ringside.1:";  // never a prefix of another server's base64
 
 }  // namespace
 

@@ -26,7 +26,7 @@ Status ReadName(const JsonValue* value, const std::string& param, std::string* o
   return InvalidArgument("A function's name has 1 to 64 of the characters A-Z a-z 0-9 _ -", param, "invalid_value");
 }
 
-/// A function's fields, which are those of one object.
+/// Parses a function's fields, the members of one object.
 Status ReadFunction(const JsonValue& value, const std::string& param, bool has_type, IgnoredFields* ignored,
                     ToolFields* fields) {
   static constexpr std::string_view kHints[] = {"defer_loading", "async", "allowed_callers", "output_schema"};
@@ -50,14 +50,14 @@ Status ReadFunction(const JsonValue& value, const std::string& param, bool has_t
   return Status::Ok();
 }
 
-/// A tool's type; "function" where it is absent.
+/// A tool's type; "function" if absent.
 Status ReadType(const JsonValue& value, const std::string& param, std::string* out) {
   const JsonValue* type = value.Find("type");
   *out = "function";
   return type == nullptr ? Status::Ok() : ReadString(*type, param + ".type", out);
 }
 
-/// The tool that {"type": "function" or "custom", ...} names, as the model knows it.
+/// The model's name of the tool in {"type": "function" or "custom", ...}.
 Status ReadNamed(const JsonValue& value, const std::string& param, ToolShape shape, std::string* name) {
   if (!value.is_object()) return WrongType(value, param, "an object");
   if (value.Find("type") == nullptr) return MissingParameter(param + ".type");
@@ -109,7 +109,7 @@ Status ReadAllowed(const JsonValue& value, const std::string& param, ToolShape s
   return Status::Ok();
 }
 
-/// What all tools of a request have in common.
+/// Common context of a request's tools.
 struct ToolReading {
   ToolShape shape;
   bool strict_default;
@@ -136,15 +136,15 @@ Status ReadFunctionTool(const JsonValue& tool, const std::string& param, std::st
   return AddTool(fields, at, "parameters", how.strict_default, how.out);
 }
 
-/// Whether our reader of regular expressions takes it.
+/// True if the regular expression is supported.
 bool IsReadable(const std::string& regex) {
   GrammarBudget budget({.steps = 1'000'000, .bytes = 8 << 20});
   GrammarSource source(budget);
   return ReadRegex(regex, &source, {}).ok() && budget.ok();
 }
 
-/// {"type": "text"} or {"type": "grammar", "syntax": "lark" or "regex", "definition"}, in chat one level deeper: as an
-/// expression that the whole input matches, "" = any. A grammar that has none is ignored.
+/// {"type": "text"} or {"type": "grammar", "syntax": "lark" or "regex", "definition"}, one level deeper in chat:
+/// returned as a regular expression for the whole input, "" = any. A grammar without an equivalent is ignored.
 Status ReadInputFormat(const JsonValue& value, const std::string& param, IgnoredFields* ignored, std::string* regex) {
   const auto text_of = [](const JsonValue& object, const char* key) {
     const JsonValue* field = object.Find(key);
@@ -162,7 +162,7 @@ Status ReadInputFormat(const JsonValue& value, const std::string& param, Ignored
   return regex->empty() ? ignored->Hint(param, "this format of a custom tool's input") : Status::Ok();
 }
 
-/// A custom tool is a function with one text.
+/// A custom tool is a function with one string.
 Status ReadCustomTool(const JsonValue& tool, const std::string& param, const ToolReading& how) {
   const JsonValue* holder = how.shape == ToolShape::kNested ? tool.Find("custom") : &tool;
   const std::string at = how.shape == ToolShape::kNested ? param + ".custom" : param;
@@ -219,7 +219,7 @@ Status ReadTool(const JsonValue& tool, const std::string& at, std::string_view s
   return how.ignored->strict() ? Unsupported(at + ".type", what) : how.ignored->Hint(at + "." + shown, what);
 }
 
-/// "tools[3]" of "tools[3].function".
+/// "tools[3]" for "tools[3].function".
 std::string PlaceOf(const std::string& param) {
   const size_t end = param.rfind(']');
   return end == std::string::npos ? param : param.substr(0, end + 1);
@@ -227,7 +227,7 @@ std::string PlaceOf(const std::string& param) {
 
 enum class CallShape { kWhole, kCut, kNone };
 
-/// What a reader makes of these arguments: it looks at their strings and brackets only.
+/// State of the arguments after their text, considering strings and brackets only.
 CallShape ShapeOf(std::string_view arguments) {
   std::string text;
   int64_t calls_at = -1;
@@ -237,8 +237,8 @@ CallShape ShapeOf(std::string_view arguments) {
   return calls[0].complete ? CallShape::kWhole : CallShape::kCut;
 }
 
-/// Byte for byte: they may be what the model has written. Of blanks around them nothing is kept, unless they were cut,
-/// in a string perhaps. Nothing but blanks leaves `out` as it is.
+/// Copies the text unchanged, because the model may have written it. Surrounding white space is dropped unless the text
+/// was cut, possibly inside a string. White space alone leaves `out` unchanged.
 Status ReadArguments(const std::string& given, const std::string& param, std::string* out) {
   constexpr std::string_view kBlanks = " \t\r\n";
   const size_t first = given.find_first_not_of(kBlanks);

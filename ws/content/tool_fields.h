@@ -55,12 +55,12 @@ bool EndsInCutCall(const NewItem& message);
 /// Parses the id of the call that `out` is the result of.
 Status ReadCallId(const JsonValue& value, const std::string& param, std::string* out);
 
-/// Responses' item of type function_call or custom_tool_call: added to `message`, the model's.
+/// Parses Responses' item of type function_call or custom_tool_call and adds it to `message`, the model's.
 Status ReadFunctionCall(const JsonValue& item, const std::string& param, IgnoredFields* ignored, NewItem* message);
-/// Responses' item of type function_call_output or custom_tool_call_output.
+/// Parses Responses' item of type function_call_output or custom_tool_call_output.
 Status ReadFunctionCallOutput(const JsonValue& item, const std::string& param, IgnoredFields* ignored, NewItem* out);
 
-/// The tools as the wire repeats them, JSON.
+/// The tools as the response repeats them, JSON.
 std::string ToolsEcho(const JsonValue& tools, bool strict_default);
 
 }  // namespace ringside

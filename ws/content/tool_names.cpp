@@ -26,14 +26,14 @@ std::string CustomArguments(std::string_view input) {
 }
 
 std::string CustomInput(std::string_view arguments) {
-  constexpr size_t kLongestEscape = 12;  // of two surrogates
+  constexpr size_t kLongestEscape = 12;  // of a surrogate pair
   const auto input_of = [](const std::string& json) -> const JsonValue {
     const Result<JsonValue> value = ParseJson(json);
     const JsonValue* const input = value.ok() ? value->Find("input") : nullptr;
     return input != nullptr ? *input : JsonValue();
   };
   if (const JsonValue input = input_of(std::string(arguments)); input.is_string()) return input.string();
-  // The text may have been cut within an escape sequence or a character.
+  // The text may have been cut inside an escape or a character.
   for (size_t cut = 0; cut <= std::min(kLongestEscape, arguments.size()); ++cut) {
     const JsonValue input = input_of(std::string(arguments.substr(0, arguments.size() - cut)) + "\"}");
     if (input.is_string()) return input.string();
