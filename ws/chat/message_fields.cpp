@@ -52,7 +52,7 @@ Status ReadRole(const JsonValue& value, const std::string& param, const MessageR
                          param, "invalid_value");
 }
 
-/// What an earlier answer was reasoned with. Another role has none.
+/// Parses the reasoning of an earlier answer; other roles have none.
 Status ReadReasoning(const JsonValue& message, const std::string& param, const MessageRules& rules,
                      IgnoredFields* ignored, NewItem* out) {
   for (const std::string_view key : rules.reasoning) {
@@ -115,7 +115,7 @@ Status ReadTextPart(const JsonValue& part, const std::string& param, const Messa
   if (type == nullptr) return MissingParameter(param + ".type");
   if (!type->is_string()) return WrongType(*type, param + ".type", "a string");
   const std::string& name = type->string();
-  if (name != "text" && name != "refusal") {  // what a model refused is text like another
+  if (name != "text" && name != "refusal") {  // a refusal is treated as text
     return Unsupported(param + ".type", "content of type '" + name.substr(0, kQuoted) + "'");
   }
   const JsonValue* text = part.Find(name);
@@ -140,7 +140,7 @@ Status ReadMessageRole(const JsonValue& message, const std::string& param, const
     if (value.is_null() || key == "role" || key == "content" || Contains(rules.ignored, key)) continue;
     if (Contains(rules.reasoning, key)) continue;
     if (rules.tools && (key == "tool_calls" || key == "tool_call_id")) continue;
-    if (result && key == "name") continue;  // of the tool: the call has it
+    if (result && key == "name") continue;  // the tool's name, which the call has
     if (&value == ContentOf(message)) continue;
     if (rules.names && key == "name") {
       if (!value.is_string()) return WrongType(value, param + ".name", "a string");
@@ -202,7 +202,7 @@ TurnSpec StatelessTurn(const SessionTableOptions& options) {
   spec.carries_history = true;
   spec.store = false;
   spec.adapter = "";     // unless the request names one
-  spec.tools.emplace();  // none, unless the request tells some
+  spec.tools.emplace();  // none unless the request has tools
   return spec;
 }
 

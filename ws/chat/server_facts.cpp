@@ -11,7 +11,7 @@ HttpResponse Json(JsonWriter& json) {
   return response;
 }
 
-/// As vLLM has it.
+/// vLLM's format.
 HttpResponse Version(const ServerFacts& facts) {
   JsonWriter json;
   json.BeginObject().Field("version", facts.version);
@@ -27,7 +27,7 @@ HttpResponse TokenizerInfo(const SessionTableOptions& options, const ServerFacts
   return Json(json);
 }
 
-/// As llama.cpp has it.
+/// llama.cpp's format.
 HttpResponse Props(const SessionTableOptions& options, const ServerFacts& facts) {
   JsonWriter json;
   json.BeginObject().Key("default_generation_settings").BeginObject().Field("n_ctx", options.request_len());

@@ -13,9 +13,9 @@
 namespace ringside {
 namespace {
 
-constexpr uint64_t kMergeKeys = 4;  // of a choice: more than the kinds of pieces
+constexpr uint64_t kMergeKeys = 4;  // per choice: more than the kinds of pieces
 
-/// A piece of text or reasoning that waits to be written.
+/// A queued piece of text or reasoning.
 class PieceEntry final : public OutboxEntry {
  public:
   PieceEntry(std::shared_ptr<const AnswerWriter> format, size_t choice, const TurnEvent& event, size_t offset,
@@ -57,7 +57,7 @@ class PieceEntry final : public OutboxEntry {
   bool done_ = false;
 };
 
-/// A piece of a tool call's arguments.
+/// A queued piece of a tool call's arguments.
 class CallPieceEntry final : public OutboxEntry {
  public:
   CallPieceEntry(std::shared_ptr<const AnswerWriter> format, size_t choice, TurnEvent event, uint64_t merge_key)
@@ -110,7 +110,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
   }
 
  private:
-  /// Goes with its HTTP answer, or with its client.
+  /// Cancels the answers when the HTTP response or its client is gone.
   class Held {
    public:
     explicit Held(std::shared_ptr<Answers> answers) : answers_(std::move(answers)) {}
@@ -122,7 +122,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
     const std::shared_ptr<Answers> answers_;
   };
 
-  /// What one choice's session tells.
+  /// Receives one choice's events.
   class Sink final : public EventSink {
    public:
     Sink(const std::shared_ptr<Answers>& answers, size_t choice) : answers_(answers), choice_(choice) {}
@@ -130,7 +130,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
     void OnEvent(const TurnEvent& event) override {
       if (const auto answers = answers_.lock()) answers->OnEvent(choice_, event);
     }
-    void OnReplay(const ResponseCopies&, uint64_t) override {}  // nothing is asked for twice
+    void OnReplay(const ResponseCopies&, uint64_t) override {}  // never called: nothing is requested twice
     uint64_t connection() const override { return UINT64_MAX; }
 
    private:
@@ -141,7 +141,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
   size_t PromptOf(size_t choice) const { return choice / static_cast<size_t>(request_.choices); }
   bool IsFirst(size_t choice) const { return choice % static_cast<size_t>(request_.choices) == 0; }
 
-  /// The next choice that may begin: the others of a prompt share what the first one has computed of it.
+  /// The next choice to start. Later choices of a prompt wait for the first one's prefill, which they share.
   std::optional<size_t> TakeNext() {
     std::lock_guard lock(mutex_);
     if (running_ >= request_.in_flight || closed_) return std::nullopt;
@@ -174,13 +174,13 @@ class Answers : public std::enable_shared_from_this<Answers> {
       }
       std::lock_guard lock(mutex_);
       ids_.push_back(ticket->response_id);
-      // The client went while it was begun.
+      // The client left while the turn was being started.
       if (closed_) CancelLater();
     }
     return Status::Ok();
   }
 
-  /// Where the owner has as many turns as it may: this one comes when another of ours has ended.
+  /// The owner's limit of turns is reached: retries this one when another of the request has ended.
   bool PutOff(size_t choice, const Status& why) {
     std::lock_guard lock(mutex_);
     if (why.code() != StatusCode::kOverloaded || running_ < 2) return false;
@@ -200,7 +200,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
     });
   }
 
-  /// Under the session's lock.
+  /// REQUIRES: the session's lock is held.
   void OnEvent(size_t choice, const TurnEvent& event) {
     std::unique_lock lock(mutex_);
     if (closed_) return;
@@ -260,7 +260,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
     SendIds(choice, event);
   }
 
-  /// Those of an event that has no text.
+  /// Sends the ids of an event without text.
   void SendIds(size_t choice, const TurnEvent& event) {
     if (event.tokens.empty()) return;
     std::vector<TokenId> ids;
@@ -291,7 +291,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
     told_tokens_[choice] += event.tokens.size();
   }
 
-  /// Notes that a prompt has been computed. True for the first time.
+  /// Notes that a prompt has been computed; true the first time.
   bool Spoke(size_t choice) {
     if (!IsFirst(choice) || spoken_ > PromptOf(choice)) return false;
     spoken_ = PromptOf(choice) + 1;
@@ -349,7 +349,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
     return format_->Refusal(Renamed(status), full ? service_.retry_after_ms(caller_.principal) : 0);
   }
 
-  /// With the face's own name for the field.
+  /// Uses this protocol's name of the field.
   Status Renamed(const Status& status) const {
     const std::string& param = status.param() == "input"               ? request_.input_param
                                : status.param() == "max_output_tokens" ? request_.length_param
@@ -357,15 +357,15 @@ class Answers : public std::enable_shared_from_this<Answers> {
     return {status.code(), status.message(), param, status.reason()};
   }
 
-  /// The answer has ended, or its client is gone.
+  /// The answer has ended, or its client has left.
   void Leave() {
     std::lock_guard lock(mutex_);
     closed_ = true;
     CancelLater();
   }
 
-  // Ends what runs and forgets the responses, which nobody can ask for; what was said stays. Not in here: a sink may be
-  // what calls.
+  // Ends running turns and deletes the responses, which have no ids for clients; the text stays. Deferred, because the
+  // caller may be a sink.
   void CancelLater() {
     service_.table.Post([&table = service_.table, caller = caller_, ids = ids_] {
       for (const std::string& id : ids) (void)table.Cancel(caller, id);
@@ -375,7 +375,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
 
   const ChatService service_;
   const Caller caller_;
-  StatelessRequest request_;  // const once made
+  StatelessRequest request_;  // const after construction
   const std::shared_ptr<const AnswerWriter> format_;
 
   std::mutex mutex_;
@@ -383,15 +383,15 @@ class Answers : public std::enable_shared_from_this<Answers> {
   std::vector<std::string> ids_;
   size_t next_ = 0, running_ = 0, ended_count_ = 0;
   std::vector<size_t> put_off_;
-  size_t spoken_ = 0;  // prompts whose first choice has said something
+  size_t spoken_ = 0;  // prompts whose first choice has produced an event
   EndedChoices ended_;
-  std::vector<size_t> offsets_ = std::vector<size_t>(ended_.size());      // characters sent of each choice
-  std::vector<size_t> told_tokens_ = std::vector<size_t>(ended_.size());  // tokens sent with them
-  std::vector<bool> begun_ = std::vector<bool>(ended_.size());            // of each choice: Begin was written
-  bool closed_ = false;                                                   // nothing more is written
+  std::vector<size_t> offsets_ = std::vector<size_t>(ended_.size());      // sent characters by choice
+  std::vector<size_t> told_tokens_ = std::vector<size_t>(ended_.size());  // sent tokens by choice
+  std::vector<bool> begun_ = std::vector<bool>(ended_.size());            // by choice: Begin was sent
+  bool closed_ = false;                                                   // nothing more is sent
   std::shared_ptr<LateAnswer> late_;
   std::shared_ptr<Outbox> outbox_;
-  std::vector<std::function<void(Outbox&)>> early_;  // before there was an outbox
+  std::vector<std::function<void(Outbox&)>> early_;  // sent before the outbox existed
 };
 
 }  // namespace

@@ -27,10 +27,10 @@ struct TextRequest : CompletionFields {
   bool echo = false;
   bool begins = true;
   int64_t logprobs = -1;
-  int64_t best_of = 0;  // 0 = not given
+  int64_t best_of = 0;  // 0 = absent
 };
 
-/// All answers are given: more than `n` are not made.
+/// All answers are returned, so no more than `n` are generated.
 Status CheckBestOf(TextRequest* request) {
   if (request->best_of == 0 || request->best_of == request->choices) return Status::Ok();
   if (request->best_of > request->choices) return request->ignored.Hint("best_of", "more answers than are given");
@@ -81,7 +81,7 @@ Result<TextRequest> ReadTextRequest(const HttpRequest& request, const SessionTab
   return out;
 }
 
-/// JSON has no infinity: a token that the model itself excludes is as unlikely as a float can say.
+/// JSON has no infinity: a token excluded by the model gets the lowest float.
 double Finite(float logprob) { return std::max(logprob, std::numeric_limits<float>::lowest()); }
 
 class TextFormat final : public CompletionFormat {
@@ -139,7 +139,7 @@ class TextFormat final : public CompletionFormat {
     const std::string_view bytes = tokenizer_.TokenBytes(id);
     return bytes.empty() ? tokenizer_.TokenName(id) : bytes;
   }
-  /// As a key, which bytes that are no UTF-8 have to themselves.
+  /// A unique key, even for bytes that are not UTF-8.
   std::string KeyOf(TokenId id) const {
     const std::string_view name = NameOf(id);
     if (ToValidUtf8(name) == name) return std::string(name);
@@ -147,11 +147,11 @@ class TextFormat final : public CompletionFormat {
     for (const char c : name) key += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
     return key;
   }
-  /// The characters of the text that begin before each token; the first `scored` tokens are those of `echo`.
+  /// Offset of each token's start in characters; the first `scored` tokens are those of `echo`.
   std::vector<size_t> OffsetsOf(std::span<const OutputToken> tokens, size_t scored, std::string_view echo) const {
     std::vector<size_t> offsets;
     size_t at = 0;
-    // A token that was put in front of the prompt has no text.
+    // A token inserted before the prompt has no text.
     const bool begins = scored > 0 && tokenizer_.IsSpecial(tokens[0].id) && !echo.starts_with(NameOf(tokens[0].id));
     Detokenizer detokenizer(tokenizer_, scored > 0);
     for (size_t i = 0; i < tokens.size(); ++i) {
@@ -172,9 +172,9 @@ class TextFormat final : public CompletionFormat {
       json.Null();
       return;
     }
-    const bool echoes = !echoes_.empty();  // the first token is an echoed prompt's: nothing precedes it
+    const bool echoes = !echoes_.empty();  // the first token of an echoed prompt has no predecessor
     json.BeginObject().Key("tokens").BeginArray();
-    // As they are in the text: a special token of the answer is not.
+    // As written in the text, which excludes the answer's special tokens.
     for (size_t i = 0; i < tokens.size(); ++i) {
       json.Value(i < scored ? NameOf(tokens[i].id) : tokenizer_.TokenBytes(tokens[i].id));
     }
@@ -188,7 +188,7 @@ class TextFormat final : public CompletionFormat {
     for (const size_t offset : offsets) json.Value(offset);
     json.EndArray().EndObject();
   }
-  /// The likeliest of the tokens that are written alike, once.
+  /// Among tokens with equal text, writes the most likely one only.
   void WriteTop(JsonWriter& json, std::span<const TokenLogprob> top) const {
     std::vector<std::string> keys;
     json.BeginObject();
@@ -203,7 +203,7 @@ class TextFormat final : public CompletionFormat {
 
   const int64_t choices_;
   const bool logprobs_;
-  const std::vector<std::string> echoes_;  // by prompt; none = no echo
+  const std::vector<std::string> echoes_;  // by prompt; empty = no echo
 };
 
 std::string TextOf(const RawPrompt& prompt, const Tokenizer& tokenizer) {
@@ -222,7 +222,7 @@ HttpResponse CreateTextCompletion(const ChatService& service, const HttpRequest&
   StatelessRequest answers{.choices = read->choices, .stream = read->stream, .input_param = "prompt"};
   std::vector<std::string> echoes;
   const bool token_ids = read->turn.token_ids;
-  // A piece without ids does not have its count.
+  // Chunk usage requires ids with the pieces.
   if (read->stream && read->continuous_usage) read->turn.token_ids = true;
   for (RawPrompt& prompt : read->prompts) {
     if (read->echo) echoes.push_back(TextOf(prompt, service.table.tokenizer()));

@@ -18,10 +18,10 @@ namespace {
 struct TokenizeRequest {
   IgnoredFields ignored;
   std::optional<std::string> text;
-  std::optional<TurnSpec> turn;  // of messages
-  std::optional<bool> begins;    // a token goes in front of the text if the model's texts begin with one
-  bool opens = true;             // the answer's beginning follows the messages
-  bool names = false;            // the answer includes the tokens' spellings
+  std::optional<TurnSpec> turn;  // for messages
+  std::optional<bool> begins;    // prefix the text with the model's first token, if it has one
+  bool opens = true;             // append the start of an answer to the messages
+  bool names = false;            // include the tokens' spellings
 };
 
 TurnSpec& TurnOf(const SessionTableOptions& options, TokenizeRequest* request) {
@@ -52,7 +52,7 @@ Status ReadChatTools(const JsonValue& value, const std::string& param, const Fie
                    &TurnOf(context.options, request).tools.emplace());
 }
 
-/// Adapters have the model's tokens.
+/// Adapters share the model's tokenizer.
 Status CheckModel(const JsonValue& value, const std::string& param, const FieldContext& context, void*) {
   std::optional<std::string> any;
   return ReadModel(value, param, context.options, &any);
@@ -163,7 +163,7 @@ HttpResponse Detokenize(const ChatService& service, const HttpRequest& request) 
   }
   const std::string text = TextOfTokens(*ids, tokenizer);
   JsonWriter json;
-  json.BeginObject().Field("prompt", text).Field("content", text);  // vLLM's name and llama.cpp's
+  json.BeginObject().Field("prompt", text).Field("content", text);  // vLLM's and llama.cpp's names
   return Whole(json, service, request, ignored);
 }
 

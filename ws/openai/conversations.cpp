@@ -11,9 +11,9 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kMaxTurnsOfMemory = 256;  // told by one answer
+constexpr size_t kMaxTurnsOfMemory = 256;  // limit of one response
 
-/// The fields of all requests; each kind has a part.
+/// Fields of all requests; each kind uses some.
 struct ConversationRequest {
   Metadata metadata;
   WindowOverrides window;
@@ -59,7 +59,7 @@ const FieldTable<ConversationRequest>& EmptyTable() {
   return table;
 }
 
-/// ERRORS: missing_required_parameter where the body lacks `required`, "" for nothing.
+/// ERRORS: missing_required_parameter if the body lacks `required` ("" = none).
 Result<ConversationRequest> ReadConversation(const FieldTable<ConversationRequest>& fields, std::string_view required,
                                              const SessionTable& table, const HttpRequest& request,
                                              IgnoredFields* ignored) {
@@ -70,7 +70,7 @@ Result<ConversationRequest> ReadConversation(const FieldTable<ConversationReques
   return out;
 }
 
-/// `ignored`: fields of the request without effect.
+/// `ignored`: ignored fields of the request.
 std::string ConversationObject(const SessionInfo& info, const std::vector<std::string>& ignored = {}) {
   JsonWriter json;
   json.BeginObject().Field("id", info.id).Field("object", "conversation");
@@ -133,7 +133,7 @@ HttpResponse ListItems(const SessionTable& table, const HttpRequest& request, co
   });
 }
 
-/// "root", or the id of an item, as SessionTable::AddItems has it.
+/// "root", or the id of an item, as in SessionTable::AddItems.
 Status FindPlace(const SessionTable& table, const HttpRequest& request, const std::string& id, const std::string& named,
                  std::string* after) {
   const std::string param = "previous_item_id";
@@ -185,7 +185,7 @@ HttpResponse Answer(Result<std::string> body, const std::vector<std::string>& = 
   return body.ok() ? Json(std::move(*body)) : ErrorResponse(body.status());
 }
 
-/// The answer that `act` makes of the request, with its ignored fields reported.
+/// The response of `act` to the request, reporting its ignored fields.
 template <class Act>
 HttpResponse Answered(const SessionTable& table, const HttpRequest& request, const Act& act) {
   IgnoredFields ignored(table.options().strict_requests);
@@ -214,7 +214,7 @@ Result<std::string> Verify(SessionTable& table, const HttpRequest& request, cons
   return json.EndObject().Take();
 }
 
-// The window as a range of the timeline, the messages in it, and where each answer's context came from.
+// The window as a range of the timeline, its messages, and the source of each answer's context.
 Result<std::string> Memory(const SessionTable& table, const HttpRequest& request, const std::string& id) {
   ASSIGN_OR_RETURN(const SessionInfo info, table.GetSession(CallerOf(request), id));
   ASSIGN_OR_RETURN(const SharedList<Item> items, table.GetItems(CallerOf(request), id));
@@ -251,7 +251,7 @@ void RegisterConversationRoutes(Router& router, SessionTable& table) {
     return Answered(table, r, [&](IgnoredFields* ignored) { return Create(table, r, ignored); });
   });
   router.Add("GET", all, [&table](const HttpRequest& r, const Ids&) { return List(table, r); });
-  // Before the pattern that would take "import" for an id.
+  // Added before the pattern that would match "import" as an id.
   router.AllowBody(all + "/import", kMaxImportBytes);
   router.Add(
       "POST", all + "/import",
@@ -286,7 +286,7 @@ void RegisterConversationRoutes(Router& router, SessionTable& table) {
   router.Add("GET", item,
              [&table](const HttpRequest& r, const Ids& ids) { return Answer(GetItem(table, r, ids[0], ids[1])); });
   router.Add("DELETE", item, [&table](const HttpRequest& r, const Ids& ids) {
-    // A tool call goes with its answer, if there is such a call.
+    // A tool call is deleted with its answer, if the call exists.
     if (const std::string& id = ids[1]; MessageOf(id) != id) {
       if (const auto found = GetItem(table, r, ids[0], id); !found.ok()) return ErrorResponse(found.status());
     }

@@ -1,5 +1,6 @@
-// Conversations over HTTP: create, list, get, change, delete, export, import, verify, and their items. Handlers run on
-// any io thread and answer at once; the shapes are OpenAI's and described in ws/PROTOCOL.md.
+// Conversations over HTTP: create, list, get, change, delete, export, import, verify, and their items, in OpenAI's
+// format, described in ws/PROTOCOL.md.
+// THREAD: handlers run on workers.
 #pragma once
 
 #include <vector>
@@ -10,12 +11,13 @@
 
 namespace ringside {
 
-/// The largest exported conversation that is taken in.
+/// Size limit of an imported conversation.
 inline constexpr int64_t kMaxImportBytes = 64 << 20;
 
-/// Adds /v1/conversations and everything below it. `table` outlives the router.
+/// Adds /v1/conversations and everything below it.
+/// REQUIRES: `table` outlives the router.
 void RegisterConversationRoutes(Router& router, SessionTable& table);
-/// The requests of these routes that have fields.
+/// Requests of these routes that have fields.
 std::vector<RequestKind> ConversationRequestKinds();
 
 }  // namespace ringside

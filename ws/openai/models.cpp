@@ -12,7 +12,7 @@
 namespace ringside {
 namespace {
 
-// What OpenAI's clients look for, and what Anthropic's do.
+// Contains the members that OpenAI's clients read, and those of Anthropic's.
 nlohmann::json Describe(const ServedModel& model, const std::string& name) {
   return {{"id", name},
           {"object", "model"},
@@ -35,7 +35,7 @@ nlohmann::json Describe(const ServedModel& model, const std::string& name) {
             {"max_output_tokens", model.max_output_tokens}}}};
 }
 
-/// A name comes from a file: bytes that are no UTF-8 become U+FFFD instead of an exception.
+/// The name comes from a file: invalid UTF-8 becomes U+FFFD instead of an exception.
 HttpResponse Json(const nlohmann::json& value) {
   HttpResponse response;
   response.body = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -79,7 +79,7 @@ void AddModelRoutes(Router& router, ServedModel model) {
   router.Add("GET", "/v1/models/{id}",
              [model](const HttpRequest&, const Router::Parameters& ids) { return GetModel(model, ids[0]); });
   router.AllowEscapedSlashes("/v1/models/{id}");  // the stock SDKs write "owner%2Fname"
-  // "owner/name", as Hugging Face writes them.
+  // "owner/name" as on Hugging Face.
   router.Add("GET", "/v1/models/{owner}/{name}", [model](const HttpRequest&, const Router::Parameters& ids) {
     return GetModel(model, ids[0] + "/" + ids[1]);
   });

@@ -34,7 +34,7 @@ const MessageRules kRules{.roles = {"system", "user", "assistant"},
                           .ignored = {"tool_name"},
                           .tools = true};
 
-/// The version of Ollama whose API this is. Clients require a minimum.
+/// Version of Ollama whose API this implements. Clients require a minimum.
 constexpr const char* kOllamaVersion = "0.24.0";
 
 enum class OllamaFace { kChat, kGenerate };
@@ -44,7 +44,7 @@ struct OllamaRequest {
   TurnSpec turn;
   ReasoningRequest reasoning;
   std::string prompt, system;
-  std::vector<TokenId> context;  // the token ids of an earlier answer and its prompt
+  std::vector<TokenId> context;  // token ids of an earlier prompt and answer
   bool raw = false, stream = true, unloads = false, logprobs = false;
   int64_t top_logprobs = 0;
 };
@@ -65,20 +65,20 @@ int64_t Nanoseconds(double ms) { return static_cast<int64_t>(ms * 1e6); }
 Status ReadCount(const JsonValue& value, const std::string& param, const FieldContext&, TurnSpec* turn) {
   int64_t count = 0;
   RETURN_IF_ERROR(ReadInteger(value, param, -2, INT64_MAX, &count));
-  // -1: as many as there is room for, -2: until the context is full.
+  // -1: unlimited, -2: until the context is full.
   if (count == 0) return InvalidArgument("An answer has at least one token.", param, "invalid_value");
   if (count > 0) turn->max_output_tokens = count;
   return Status::Ok();
 }
 
-/// Samplers that are lacking here: 0 switches them off and, but for mirostat, 1.
+/// Unsupported samplers: 0 disables them, and 1 all except mirostat.
 Status ReadLacking(const JsonValue& value, const std::string& param, const FieldContext& context, void*) {
   const std::string name = param.substr(param.rfind('.') + 1);
   const bool off = IsEmpty(value) || (name != "mirostat" && value.is_number() && value.number() == 1);
   return off ? Status::Ok() : context.ignored->Hint(param, "'" + name + "'");
 }
 
-/// The members of "options".
+/// Members of "options".
 const FieldTable<TurnSpec>& OptionsTable() {
   static const FieldTable<TurnSpec> table = [] {
     Fields<TurnSpec> rows = Join(
@@ -90,7 +90,7 @@ const FieldTable<TurnSpec>& OptionsTable() {
     for (const char* name : {"mirostat", "tfs_z", "typical_p", "penalize_newline"}) {
       rows.emplace_back(name, FieldType::kAny, ReadLacking, FieldPolicy::kHint);
     }
-    // How Ollama's own runner computes, and details of mirostat.
+    // Settings of Ollama's runner, and details of mirostat.
     for (const char* name : {"num_ctx", "num_batch", "num_gpu", "main_gpu", "num_thread", "num_keep", "use_mmap",
                              "numa", "low_vram", "use_mlock", "f16_kv", "vocab_only", "logits_all", "repeat_last_n",
                              "embedding_only", "mirostat_tau", "mirostat_eta"}) {
@@ -126,7 +126,7 @@ Status ReadFormat(const JsonValue& value, const std::string& param, const FieldC
   return Status::Ok();
 }
 
-/// The one model stays in memory.
+/// The model always stays in memory.
 Status ReadKeepAlive(const JsonValue& value, const std::string&, const FieldContext&, OllamaRequest* request) {
   request->unloads = value.is_number() && value.number() == 0;
   return Status::Ok();
@@ -194,7 +194,7 @@ Result<OllamaRequest> ReadOllamaRequest(const HttpRequest& request, OllamaFace f
     out.turn.raw = RawPrompt{std::move(out.prompt), {}};
     return out;
   }
-  out.turn.token_ids = face == OllamaFace::kGenerate;  // the answer's context
+  out.turn.token_ids = face == OllamaFace::kGenerate;  // for the response's context
   if (!out.system.empty()) out.turn.input.push_back({ChatRole::kSystem, std::move(out.system)});
   out.turn.input.push_back({ChatRole::kUser, std::move(out.prompt)});
   return out;
@@ -226,7 +226,7 @@ class OllamaFormat final : public AnswerWriter {
     return json.Field("done", false).EndObject().Take() + "\n";
   }
   bool streams_arguments(const TurnEvent&) const override { return false; }
-  // A call whole: its arguments are an object.
+  // A complete call, whose arguments are an object.
   std::string Call(size_t, const TurnEvent& event) const override {
     if (event.kind != TurnEvent::Kind::kCallEnded || !event.whole) return "";
     JsonWriter json;
@@ -250,7 +250,7 @@ class OllamaFormat final : public AnswerWriter {
     return OllamaRefusal(status, retry_after_ms);
   }
 
-  /// The answer to a request that says nothing.
+  /// The response to a request without input.
   std::string Empty(std::string_view reason) const {
     JsonWriter json;
     Open(json);
@@ -274,7 +274,7 @@ class OllamaFormat final : public AnswerWriter {
     if (generate) return;
     bool any = false;
     for (const ToolCall& call : calls) {
-      if (!call.complete) continue;  // cut: no object
+      if (!call.complete) continue;  // cut: not a valid object
       if (!std::exchange(any, true)) json.Key("tool_calls").BeginArray();
       json.BeginObject().Key("function").BeginObject().Field("name", ClientToolOf(call.name).name);
       json.Key("arguments").Raw(call.arguments).EndObject().EndObject();
@@ -285,7 +285,7 @@ class OllamaFormat final : public AnswerWriter {
   void WriteLogprobs(JsonWriter& json, std::span<const OutputToken> tokens) const {
     if (logprobs_ && !tokens.empty()) json.Key("logprobs").Raw(Logprobs(tokens, tokenizer_));
   }
-  /// What ends an answer; of a whole one with its text and all that belongs to it.
+  /// The final object of an answer; a complete answer's includes its text.
   std::string Last(const Response& response, bool whole) const {
     JsonWriter json;
     Open(json);
@@ -306,7 +306,7 @@ class OllamaFormat final : public AnswerWriter {
     WriteRingsideIgnored(json, ignored_, RepetitionReason(response));
     return json.EndObject().Take();
   }
-  /// The prompt and the answer, for the next request.
+  /// Ids of prompt and answer, for the next request.
   static void WriteContext(JsonWriter& json, const Response& response) {
     json.Key("context").BeginArray();
     for (const TokenId id : response.prompt_ids.From(0)) json.Value(id);
@@ -321,7 +321,7 @@ class OllamaFormat final : public AnswerWriter {
   const std::vector<std::string> ignored_;
 };
 
-/// Appends the request's messages to its context, as a prompt of tokens.
+/// Appends the request's messages to its context, as a prompt of token ids.
 Status GoOn(const SessionTable& table, OllamaRequest* request) {
   std::vector<TokenId>& context = request->context;
   if (context.empty() || request->turn.input.empty()) return Status::Ok();
@@ -329,7 +329,7 @@ Status GoOn(const SessionTable& table, OllamaRequest* request) {
   ASSIGN_OR_RETURN(const std::vector<TokenId> next, table.TokensBehindAnswer(request->turn.input, ended));
   context.insert(context.end(), next.begin(), next.end());
   request->turn.raw = RawPrompt{.tokens = std::move(context), .chat = true};
-  // The messages before it were rendered with the template's usual settings.
+  // The earlier messages were rendered with the template's default settings.
   if (!request->turn.reasoning.says_nothing())
     RETURN_IF_ERROR(request->ignored.Hint("think", "'think' with 'context'"));
   request->turn.input.clear();
@@ -364,7 +364,7 @@ void WriteDetails(JsonWriter& json) {
   json.Key("families").BeginArray().EndArray().Field("parameter_size", "").Field("quantization_level", "").EndObject();
 }
 
-/// Of what there is and, `loaded`, of what is in memory: the same.
+/// Available models and, `loaded`, models in memory: the same here.
 HttpResponse ListModels(const SessionTableOptions& options, const ServerFacts& facts, bool loaded) {
   std::vector<std::string> names{options.model_name};
   names.insert(names.end(), options.adapters.begin(), options.adapters.end());
@@ -385,11 +385,11 @@ HttpResponse ListModels(const SessionTableOptions& options, const ServerFacts& f
 /// A request about a model.
 struct ModelQuestion {
   IgnoredFields ignored;
-  TurnSpec turn;  // whose adapter it is
+  TurnSpec turn;  // with the model's adapter
   bool stream = true;
 };
 
-/// `pulls`: of /api/pull, else of /api/show.
+/// `pulls`: fields of /api/pull, otherwise of /api/show.
 FieldTable<ModelQuestion> MakeQuestionTable(bool pulls) {
   const Fields<ModelQuestion> pull = {{"stream", &ModelQuestion::stream}, {"insecure", Silent{}}};
   const Fields<ModelQuestion> show = {{"verbose", Silent{}}};
@@ -411,7 +411,7 @@ Result<ModelQuestion> ReadQuestion(const HttpRequest& request, bool pulls, const
   return out;
 }
 
-/// Clients ask for a model before they use it: the one that there is has come already.
+/// Clients pull a model before they use it: the served one is always present.
 HttpResponse PullModel(const SessionTableOptions& options, const HttpRequest& request) {
   const Result<ModelQuestion> asked = ReadQuestion(request, /*pulls=*/true, options);
   if (!asked.ok()) return OllamaRefusal(asked.status());
@@ -443,7 +443,7 @@ HttpResponse ShowModel(const SessionTableOptions& options, const ServerFacts& fa
   return Reported(Json(json), options, request, asked->ignored.names());
 }
 
-/// What their clients may ask for and is not done here: by its name, in their shape of an error.
+/// Refuses unsupported requests by name, in this API's error format.
 void AddRefusals(Router& router) {
   static constexpr std::pair<const char*, const char*> kRoutes[] = {{"POST", "/api/create"},
                                                                     {"POST", "/api/copy"},

@@ -1,5 +1,6 @@
-// Ollama's API: /api/chat, /api/generate, what is told of models, and refusals of the rest. Answers are streamed as
-// lines of JSON unless the request says otherwise. Handlers run on workers.
+// Ollama's API: /api/chat, /api/generate, model information, and refusals of the rest. Answers are streamed as JSON
+// lines unless requested otherwise.
+// THREAD: handlers run on workers.
 #pragma once
 
 #include <cstdint>

@@ -27,12 +27,12 @@ Status ReadInput(const JsonValue& value, const std::string& param, const FieldCo
   return ReadPrompts(value, param, kMaxEmbeddedTexts, &request->texts);
 }
 
-/// Settings of Ollama's own runner.
+/// Settings of Ollama's runner.
 Status CheckOptions(const JsonValue& value, const std::string& param, const FieldContext&, void*) {
   return value.is_object() ? Status::Ok() : WrongType(value, param, "an object");
 }
 
-/// `one`: of /api/embeddings.
+/// `one`: fields of /api/embeddings.
 FieldTable<OllamaEmbedRequest> MakeTable(bool one) {
   const Fields<OllamaEmbedRequest> own =
       one ? Fields<OllamaEmbedRequest>{{"prompt", FieldType::kString, ReadPrompt}}

@@ -1,4 +1,5 @@
-// Ollama's POST /api/embed and the older /api/embeddings. Handlers run on workers.
+// Ollama's POST /api/embed and the older /api/embeddings.
+// THREAD: handlers run on workers.
 #pragma once
 
 #include <vector>
@@ -9,7 +10,7 @@
 
 namespace ringside {
 
-/// `one`: /api/embeddings, of one "prompt".
+/// `one`: /api/embeddings with one "prompt".
 HttpResponse OllamaEmbed(const ChatService& service, bool one, const HttpRequest& request);
 std::vector<RequestKind> OllamaEmbedKinds();
 

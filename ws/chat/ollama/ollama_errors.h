@@ -1,4 +1,5 @@
-// Errors in the shape in which Ollama's clients read them. Pure; any thread.
+// Errors in the format of Ollama's clients. Pure.
+// THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,7 @@ namespace ringside {
 
 /// {"error": "field: message"}
 std::string OllamaErrorLine(const Status& status);
-/// The same as an answer, with what ErrorResponse says of waiting.
+/// The error as an HTTP response, with ErrorResponse's retry headers.
 HttpResponse OllamaRefusal(const Status& status, int64_t retry_after_ms = 0);
 
 }  // namespace ringside

@@ -46,7 +46,7 @@ Result<std::string> ResponsesSocket::Impl::StreamId(const JsonValue& event) {
                          "invalid_stream_id");
 }
 
-// Hears of one turn on one lane. Owned by the lane; the session holds it weakly.
+// Receives the events of one turn on one lane. Owned by the lane; the session holds it weakly.
 class ResponsesSocket::Impl::LaneSink final : public EventSink {
  public:
   LaneSink(const std::shared_ptr<Impl>& socket, std::string lane)
@@ -63,7 +63,7 @@ class ResponsesSocket::Impl::LaneSink final : public EventSink {
     if (event.kind == TurnEvent::Kind::kBegun) socket->OnCreated(lane_, *event.response);
     if (event.kind == TurnEvent::Kind::kEnded) socket->OnEnded(lane_, *event.response);
   }
-  // A repeated request leads to the answer of the first one.
+  // A repeated request receives the first one's answer.
   void OnReplay(const ResponseCopies& responses, uint64_t from) override {
     const std::shared_ptr<Impl> socket = socket_.lock();
     if (socket == nullptr) return;
@@ -137,7 +137,7 @@ void ResponsesSocket::Impl::Create(const JsonValue& body, std::string_view messa
             (lane != lanes_.end() && (lane->second.running || !lane->second.queue.empty()));
   }
   HeldBytes held;
-  if (waits) {  // counted without the mutex: that may take conversations out of memory
+  if (waits) {  // charged without the mutex, because conversations may be unloaded to make room
     Result<HeldBytes> counted = table_.Hold(caller_, static_cast<int64_t>(message.size()));
     if (!counted.ok()) return PushError(counted.status(), *stream);
     held = std::move(*counted);
@@ -169,13 +169,13 @@ void ResponsesSocket::Impl::Create(const JsonValue& body, std::string_view messa
   if (sink == nullptr || !Start(*stream, body, sink)) Pump(*stream);
 }
 
-// Starts what the lane has queued until a turn runs.
+// Starts the lane's queued requests until a turn runs.
 void ResponsesSocket::Impl::Pump(const std::string& name) {
   while (StartNext(name)) {
   }
 }
 
-// True if a queued create was tried and refused, so that the next one may be tried.
+// True if a queued create was refused, so that the next one may be tried.
 bool ResponsesSocket::Impl::StartNext(const std::string& name) {
   std::string next;
   std::shared_ptr<LaneSink> sink;
@@ -189,7 +189,7 @@ bool ResponsesSocket::Impl::StartNext(const std::string& name) {
     lane.queue.pop_front();
     queued_bytes_ -= next.size();
   }
-  return !Start(name, ParseJson(next).value(), sink);  // it was JSON when it came
+  return !Start(name, ParseJson(next).value(), sink);  // valid JSON: it was parsed on arrival
 }
 
 std::shared_ptr<ResponsesSocket::Impl::LaneSink> ResponsesSocket::Impl::Occupy(const std::string& name, Lane& lane) {
@@ -207,7 +207,7 @@ std::shared_ptr<ResponsesSocket::Impl::LaneSink> ResponsesSocket::Impl::Occupy(c
   return lane.sink;
 }
 
-// False if the create was refused; the lane is free again then.
+// False if the create was refused; the lane is then free.
 bool ResponsesSocket::Impl::Start(const std::string& name, const JsonValue& body,
                                   const std::shared_ptr<LaneSink>& sink) {
   Status refused;
@@ -252,7 +252,7 @@ void ResponsesSocket::Impl::Release(Lane& lane) {
   --in_flight_;
 }
 
-// Lets the lane that waits longest for a place try again.
+// Retries the lane that has waited longest for a place.
 void ResponsesSocket::Impl::PumpWaiting() {
   std::string name;
   {
@@ -265,7 +265,7 @@ void ResponsesSocket::Impl::PumpWaiting() {
   Pump(name);
 }
 
-// Called inside a sink: the session's lock is held, so the table must not be called here.
+// Called inside a sink with the session's lock held, so the table must not be called here.
 void ResponsesSocket::Impl::OnCreated(const std::string& name, const Response& response) {
   std::lock_guard lock(mutex_);
   const auto at = lanes_.find(name);
@@ -295,7 +295,7 @@ void ResponsesSocket::Impl::OnEnded(const std::string& name, const Response& res
   });
 }
 
-// A turn's beginning renders and tokenises, which takes long for a long text: not on the table's thread.
+// Starting a turn renders and tokenizes, which takes long for long input: not on the table's thread.
 void ResponsesSocket::Impl::PumpOnWorker(const std::string& name) {
   const auto pump = [self = shared_from_this(), name] {
     self->Pump(name);
@@ -314,8 +314,8 @@ void ResponsesSocket::Impl::PumpOnWorker(const std::string& name) {
   if (const Status refused = run_(client, bytes, pump); !refused.ok()) RefuseWaiting(name, refused);
 }
 
-// Nobody comes back for what is left in a lane whose turn is over and, where nothing runs at all, for the lanes that
-// wait for a place. The end of whatever runs tries again for all others.
+// Refuses requests that no later event would start: those queued in a lane without a turn and, if nothing runs at all,
+// in lanes that wait for a place. The end of a running turn retries all others.
 void ResponsesSocket::Impl::RefuseWaiting(const std::string& name, const Status& status) {
   std::vector<std::string> refused;
   {
@@ -356,7 +356,7 @@ bool ResponsesSocket::Impl::busy() const {
 }
 
 void ResponsesSocket::Impl::Cancel(const JsonValue& event) {
-  // No error unless strict: it would end whatever answer runs on the lane.
+  // Reported as an error only if strict, because an error would end the lane's running answer.
   CancelRequest request;
   IgnoredFields ignored(table_.options().strict_requests);
   if (const Status bad = CancelTable().Read(event, {table_.options(), &ignored}, &request); !bad.ok()) {

@@ -8,7 +8,7 @@
 namespace ringside {
 namespace {
 
-// No connection has it: an HTTP answer hears its response whoever else does.
+// Not the id of any connection: an HTTP answer receives its response's events regardless of other listeners.
 constexpr uint64_t kNoConnection = UINT64_MAX;
 
 class StreamSink final : public EventSink {
@@ -29,7 +29,8 @@ class StreamSink final : public EventSink {
   uint64_t connection() const override { return kNoConnection; }
 
  private:
-  /// The stream's end. Any thread; the first call counts.
+  /// Ends the stream; the first call counts.
+  /// THREAD: any.
   void Finish() {
     if (finished_.exchange(true)) return;
     events_.outbox().Push("data: [DONE]\n\n");
@@ -46,7 +47,7 @@ HttpResponse ObjectOf(const SessionTable& table, const Response& response) {
   return answer;
 }
 
-/// Whether the client can only send its request again: there is no answer, or none that it could continue.
+/// True if the client can only repeat its request: there is no answer that it could continue.
 bool LeavesNothing(const Response& response) {
   const bool kept = response.stored || !response.conversation_id.empty();
   return response.status == ResponseStatus::kFailed || (response.interrupted() && !kept);

@@ -1,5 +1,6 @@
-// How a response goes to an HTTP client: as server-sent events while it is made, or whole when it has ended. Called on
-// workers; `table` outlives the answers.
+// Delivers a response to an HTTP client: as server-sent events while it runs, or complete at its end.
+// THREAD: workers.
+// REQUIRES: `table` outlives the answers.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +11,18 @@
 
 namespace ringside {
 
-/// What became of the response as it stands, as JSON. Its error where it is unknown.
+/// The response's current state as JSON, or an error if it is unknown.
 HttpResponse ResponseNow(const SessionTable& table, const Caller& caller, const std::string& id);
 
-/// The events of the response from number `from` on, to its end. The caller has found the response: where it is gone
-/// when the stream begins, the stream is cut.
+/// The response's events from number `from` to its end. The caller has found the response: if it is gone when the
+/// stream starts, the stream is cut.
 HttpResponse StreamEvents(SessionTable& table, const Caller& caller, const std::string& id, uint64_t from);
 
 enum class WhenFailed {
-  kTellError,     // the answer is the error, with its HTTP status
-  kTellResponse,  // the answer is the response, whose status is "failed"
+  kTellError,     // return the error with its HTTP status
+  kTellResponse,  // return the response, with status "failed"
 };
-/// The response as JSON, when it has ended.
+/// The response as JSON, at its end.
 HttpResponse AwaitEnd(SessionTable& table, const Caller& caller, const std::string& id, WhenFailed when_failed);
 
 }  // namespace ringside

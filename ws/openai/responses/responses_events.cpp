@@ -14,10 +14,10 @@ std::string PlaceOf(const Response& response, size_t index) {
   return "\"item_id\":\"" + response.item_id + "\",\"output_index\":" + std::to_string(index) + ",\"content_index\":0,";
 }
 
-/// The place of the reasoning, or where there is none of the message, among the items of an answer.
+/// Index of the reasoning, or of the message if there is none, among the output items.
 size_t FirstIndex(const Response& response) { return response.compaction.empty() ? 0 : 1; }
 
-/// The message's place, as the answer is now.
+/// The message's index in the current answer.
 size_t MessageIndex(const Response& response) {
   return FirstIndex(response) + (response.reasoning_ends.empty() ? 0 : 1);
 }
@@ -25,7 +25,7 @@ size_t MessageIndex(const Response& response) {
 /// The response as an event has it. REQUIRES: it outlives the result.
 std::shared_ptr<const Response> Borrowed(const Response& response) { return {std::shared_ptr<void>(), &response}; }
 
-/// Where and under which names the reasoning is sent.
+/// Event names and fields under which the reasoning is sent.
 class ReasoningPlace {
  public:
   explicit ReasoningPlace(const Response& response)
@@ -86,7 +86,7 @@ std::string EventWriter::Event(const Response& response, std::string_view type, 
 std::string EventWriter::Numbered(const Response& response, uint64_t number) const {
   const uint64_t begun = response.warm_up ? kResponsesNumbers.warm_up : kResponsesNumbers.answer;
   if (number < begun) {
-    // A replay may come after the end: these events show the response as it was then.
+    // A replay may come after the end: these events show the response at its start.
     return Event(response, number == 0 ? "response.created" : "response.in_progress", number,
                  "\"response\":" + ResponseWith(response, ResponseStatus::kInProgress, model_, ""));
   }
@@ -151,7 +151,7 @@ std::string EventWriter::Step(const TurnEvent& event, uint64_t number, size_t nt
   }
 }
 
-// A summary where one was requested, which is the reasoning itself; else its text.
+// Sent as the summary if one was requested, otherwise as text.
 std::string EventWriter::Reasoning(const TurnEvent& event, uint64_t number, size_t nth) const {
   const Response& response = *event.response;
   const ReasoningPlace place(response);
@@ -223,7 +223,7 @@ std::string EventWriter::MessageEnded(const Response& response, uint64_t number,
 }
 
 std::string EventWriter::CallStepOf(const Response& response, uint64_t number, uint64_t first) const {
-  // Steps are one event each, but for the ends of the calls before, which are one more.
+  // Each step is one event, except that the ends of earlier calls are one more.
   const std::vector<CallStep>& steps = response.call_steps;
   const auto number_of = [&](size_t i) { return first + i + steps[i].call * (kResponsesNumbers.call_ended - 1); };
   size_t low = 0, high = steps.size();
@@ -268,7 +268,7 @@ std::string EventWriter::Call(const TurnEvent& event, uint64_t number, size_t nt
   }
   const ClientTool tool = ClientToolOf(event.name);
   std::string members = index + "\"item_id\":\"" + CallItemId(response.item_id, event.call) + "\",";
-  if (tool.custom) {  // a JSON delta may split a character, so the input is sent whole at the end
+  if (tool.custom) {  // a JSON delta could split a character, so the input is sent at once at the end
     members += ended ? "\"input\":\"" : "\"delta\":\"";
     if (ended) AppendJsonEscaped(members, CustomInput(event.text));
     return Event(response, ended ? "response.custom_tool_call_input.done" : "response.custom_tool_call_input.delta",

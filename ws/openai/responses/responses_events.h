@@ -1,9 +1,9 @@
-// The Responses protocol's server events as text. Every event of a response has a number: 0 created, 1 in_progress,
-// 2 for a compaction of its history, if there was one, then those of the reasoning, if there is any: 2 for its item and
-// its part, one for each piece, 3 for its end. Then 2 for the message and its part, a delta for each piece of text,
-// then the message's end: 3 events. Tool calls follow: each 1 event for its item, one for each piece of its arguments,
-// 2 for its end. Then the response's end: 1. An answer of calls alone has no message. A warm-up has 0 created and 1 the
-// end. Pure; any thread.
+// Serializes the Responses protocol's server events. Sequence numbers of a response's events: 0 created, 1 in_progress,
+// 2 events for a compaction of its history, if any; for the reasoning, if any: 2 for its item and part, 1 per piece, 3
+// for its end; for the message: 2 for its item and part, 1 delta per piece of text, 3 for its end; for each tool call:
+// 1 for its item, 1 per piece of arguments, 2 for its end; then 1 for the response's end. An answer of calls only has
+// no message. A warm-up has 0 created and 1 the end. Pure.
+// THREAD: any.
 #pragma once
 
 #include <cstdint>
@@ -22,30 +22,30 @@ namespace ringside {
 class EventWriter {
  public:
   enum class Framing {
-    kMessages,          // each event a WebSocket message
-    kServerSentEvents,  // each with its name in front; without the events that have no number
+    kMessages,          // one WebSocket message per event
+    kServerSentEvents,  // with event names; without unnumbered events
   };
 
-  /// `tokenizer` and `model` outlive the writer. `stream_id` empty = no field.
+  /// Empty `stream_id` = no field.
+  /// REQUIRES: `tokenizer` and `model` outlive the writer.
   EventWriter(const Tokenizer& tokenizer, const std::string& model, std::string stream_id, Framing framing);
 
   Framing framing() const { return framing_; }
   /// The event of `response` with this number.
   std::string Numbered(const Response& response, uint64_t number) const;
-  /// A delta of the message, the response's item `index`: the text that came up to the event `number`, with the
-  /// logprobs of its tokens.
+  /// A delta of the message at output index `index`: text up to the event `number`, with its tokens' logprobs.
   std::string Delta(const Response& response, size_t index, uint64_t number, std::string_view text,
                     std::span<const OutputToken> tokens) const;
-  /// The `nth` event, from 0, of a step of the answer: the reasoning's or a tool call's beginning, piece (`event`.text)
-  /// or end, or the message's beginning.
+  /// Event `nth` (from 0) of a step: start, piece (`event`.text) or end of the reasoning or a tool call, or the
+  /// message's start.
   std::string Step(const TurnEvent& event, uint64_t number, size_t nth = 0) const;
-  /// The number of events that Step writes for it.
+  /// Number of events that Step writes for this kind.
   static size_t StepsOf(TurnEvent::Kind kind);
-  /// Tells of messages that have left the window during this turn; "" if none have.
+  /// Reports messages that left the window during this turn; "" if there are none.
   std::string Evicted(const Response& response) const;
-  /// The text so far, in place of events no longer kept.
+  /// The text so far, in place of events that are no longer kept.
   std::string Snapshot(const Response& response) const;
-  /// The response waits for a slot, `position` in line.
+  /// The response is queued for a slot at `position`.
   std::string Queued(const Response& response, int64_t position) const;
 
  private:

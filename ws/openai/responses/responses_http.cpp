@@ -1,4 +1,4 @@
-// Responses over HTTP: what was answered, looked up, streamed again, cancelled, forgotten.
+// Responses over HTTP: look-up, replay, cancellation, deletion.
 #include "ws/content/response_request.h"
 #include "ws/fields/common_fields.h"
 #include "ws/fields/ignored_report.h"
@@ -20,7 +20,7 @@ HttpResponse Json(std::string body) {
 }
 
 HttpResponse Stream(SessionTable& table, const HttpRequest& request, const std::string& id, uint64_t from) {
-  // Found out now: an error is a status, never an event of the stream.
+  // Checked first, so that an error is an HTTP status, not an event of the stream.
   const Status found = table.FindResponse(CallerOf(request), id);
   if (!found.ok()) return ErrorResponse(found);
   return StreamEvents(table, CallerOf(request), id, from);
@@ -28,7 +28,7 @@ HttpResponse Stream(SessionTable& table, const HttpRequest& request, const std::
 
 struct ResponseQuery {
   bool stream = false;
-  uint64_t from = 0;  // the first event
+  uint64_t from = 0;  // first event to send
 };
 
 Status ReadStream(const JsonValue& value, const std::string&, const FieldContext&, ResponseQuery* query) {
@@ -52,7 +52,7 @@ const FieldTable<ResponseQuery>& ResponseQueryTable() {
   return table;
 }
 
-/// A request that has no fields.
+/// A request without fields.
 const FieldTable<NoFields>& EmptyTable() {
   static const FieldTable<NoFields> table({});
   return table;
@@ -96,7 +96,7 @@ void RegisterResponseRoutes(Router& router, SessionTable& table, const RetryAfte
   router.Add("POST", all, [&table, retry_after_ms](const HttpRequest& r, const Ids&) {
     return CreateResponse(table, r, retry_after_ms);
   });
-  // Before the pattern that would take these words for ids.
+  // Added before the pattern that would match these words as ids.
   router.Add("POST", all + "/input_tokens",
              [&table](const HttpRequest& r, const Ids&) { return CountInputTokens(table, r); });
   router.Add("POST", all + "/compact",

@@ -16,7 +16,7 @@ size_t BytesOf(std::span<const OutputToken> tokens) {
   return bytes;
 }
 
-/// A piece of text as it was told.
+/// A queued piece of text.
 class PieceEntry final : public OutboxEntry {
  public:
   PieceEntry(Writer writer, const TurnEvent& event, uint64_t number, uint64_t merge_key)
@@ -35,7 +35,7 @@ class PieceEntry final : public OutboxEntry {
   size_t bytes() const override { return sizeof(*this) + text_.size() + BytesOf(tokens_); }
   uint64_t merge_key() const override { return merge_key_; }
   void Absorb(OutboxEntry& newer) override {
-    const auto& next = static_cast<PieceEntry&>(newer);  // the key is this writer's alone
+    const auto& next = static_cast<PieceEntry&>(newer);  // only this writer uses the key
     text_ += next.text_;
     number_ = next.number_;
   }
@@ -51,7 +51,7 @@ class PieceEntry final : public OutboxEntry {
   bool done_ = false;
 };
 
-/// What EventWriter::Step writes: the reasoning, the message's beginning, tool calls.
+/// Entries for EventWriter::Step: the reasoning, the message's start, tool calls.
 class StepEntry final : public OutboxEntry {
  public:
   StepEntry(Writer writer, TurnEvent event, uint64_t number, uint64_t merge_key)
@@ -68,7 +68,7 @@ class StepEntry final : public OutboxEntry {
   bool done() const override { return taken_ == count_; }
   size_t bytes() const override { return sizeof(*this) + event_.text.size(); }
   uint64_t merge_key() const override { return merge_key_; }
-  // Pieces that are adjacent are of one call or of the reasoning: other events separate them.
+  // Adjacent pieces belong to the same call or reasoning, because other events separate different ones.
   void Absorb(OutboxEntry& newer) override {
     const auto& next = static_cast<StepEntry&>(newer);
     event_.text += next.event_.text;
@@ -143,7 +143,7 @@ class SnapshotEntry final : public OutboxEntry {
   bool done_ = false;
 };
 
-/// The numbers of what `event` tells, within its response.
+/// Sequence numbers of `event` within its response.
 EventRange RangeOf(const TurnEvent& event) {
   const EventNumbers& numbers = kResponsesNumbers;
   const uint64_t first = numbers.Of(event.before);
@@ -167,7 +167,7 @@ EventRange RangeOf(const TurnEvent& event) {
 EventOutbox::EventOutbox(EventWriter writer, std::shared_ptr<Outbox> outbox)
     : writer_(std::make_shared<const EventWriter>(std::move(writer))), outbox_(std::move(outbox)), merge_key_([] {
         static std::atomic<uint64_t> next{0};
-        return next += 2;  // one for text, one for what Step writes
+        return next += 2;  // one for text, one for Step's events
       }()) {}
 
 void EventOutbox::Push(const TurnEvent& event) {
@@ -183,7 +183,7 @@ void EventOutbox::Push(const TurnEvent& event) {
       return outbox_->Push(std::make_unique<StepEntry>(writer_, event, number, merge_key_ + 1));
   }
   EventRange range = RangeOf(event);
-  // The events of an end may all hold the whole answer.
+  // Each event at the end may contain the whole answer.
   const bool bulk = event.kind == TurnEvent::Kind::kEnded;
   outbox_->Push(std::make_unique<RangesEntry>(writer_, std::deque{std::move(range)}, bulk));
 }

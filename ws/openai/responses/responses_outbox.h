@@ -1,5 +1,5 @@
-// Brings turn events into a connection's outbox as they are; they become text on the connection's strand, when they are
-// taken. Owned by an EventSink; called under a session's lock.
+// Queues turn events in a connection's outbox; they are serialized on the connection's strand when popped. Owned by an
+// EventSink; called under a session's lock.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@ class EventOutbox {
  public:
   EventOutbox(EventWriter writer, std::shared_ptr<Outbox> outbox);
 
-  /// Pieces of text that wait may be merged, unless they carry logprobs.
+  /// Queued pieces of text may be merged unless they carry logprobs.
   void Push(const TurnEvent& event);
-  /// What happened to these responses, from session-wide number `from` on.
+  /// Queues the events of these responses from session-wide number `from` on.
   void PushReplay(const ResponseCopies& responses, uint64_t from);
   void PushSnapshot(const std::shared_ptr<const Response>& response);
   void PushQueued(const Response& response, int64_t position);

@@ -62,7 +62,7 @@ HttpResponse AnsweredPage(const SessionTableOptions& options, const HttpRequest&
 
 Result<std::string> PageOfItems(const SharedList<Item>& items, const Paging& paging) {
   const size_t size = items.size();
-  // Places count in the order that is asked for.
+  // Indices in the requested order.
   const auto views_at = [&](size_t place) {
     std::vector<ItemView> views = ViewsOf(items[paging.ascending ? place : size - 1 - place]);
     if (!paging.ascending) std::reverse(views.begin(), views.end());

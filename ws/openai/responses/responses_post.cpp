@@ -18,13 +18,13 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kMaxKeptQuestionBytes = 64 << 10;  // of user messages that a compacted window keeps
+constexpr size_t kMaxKeptQuestionBytes = 64 << 10;  // limit of user messages kept by a compaction
 
-// Goes with its HTTP client, and the response with it.
+// Deletes the response when its HTTP client leaves.
 class UnstoredResponse {
  public:
   UnstoredResponse(SessionTable& table, uint64_t connection) : table_(table), connection_(connection) {}
-  /// On an io thread: what may wait for a session or for the disk is done elsewhere.
+  /// On an io thread, so blocking work is done elsewhere.
   ~UnstoredResponse() {
     table_.Post([&table = table_, connection = connection_] { table.DropConnection(connection); });
   }
@@ -42,7 +42,7 @@ Result<TurnSpec> ReadRequest(const HttpRequest& request, const SessionTableOptio
   return ReadCreate(*body, options, ignored, delivery);
 }
 
-/// The stock SDKs send a request again by themselves, and say so in this header only.
+/// The stock SDKs retry automatically and mark that only by this header.
 bool IsSentAgain(const HttpRequest& request) {
   const std::string_view count = request.Header("x-stainless-retry-count");
   int64_t retries = 0;
@@ -87,12 +87,12 @@ HttpResponse Create(SessionTable& table, const HttpRequest& request, const Retry
   }
   if (background) return ResponseNow(table, caller, id);
   HttpResponse answer = AwaitEnd(table, caller, id, WhenFailed::kTellError);
-  // The sink goes first: what it hears of the cancelling nobody reads.
+  // The sink is destroyed first: nobody reads the events of the cancellation.
   answer.held = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(unstored, answer.held);
   return answer;
 }
 
-/// The newest of these messages, in their order.
+/// The newest of these messages, in order.
 std::vector<NewItem> KeptQuestions(const std::vector<NewItem>& items) {
   std::vector<NewItem> kept;
   size_t bytes = 0;

@@ -1,5 +1,7 @@
-// Turns that are asked for over HTTP. Whatever speaks against one is found before anything is answered, so that it is a
-// status and not an event. On workers; `table` outlives the answers.
+// Turns requested over HTTP. All errors are found before the response starts, so that they are an HTTP status and not
+// an event.
+// THREAD: workers.
+// REQUIRES: `table` outlives the answers.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +13,14 @@
 
 namespace ringside {
 
-/// POST /v1/responses: the answer whole when it has ended, as a stream of events, or, in the background, as it begins.
-/// `retry_after_ms` may be null: not known.
+/// POST /v1/responses: returns the complete answer at its end, a stream of events, or, in the background, its start.
+/// `retry_after_ms`: null = unknown.
 HttpResponse CreateResponse(SessionTable& table, const HttpRequest& request, const RetryAfter& retry_after_ms);
-/// POST /v1/responses/input_tokens: how many tokens the same body's answer would have before it.
+/// POST /v1/responses/input_tokens: number of tokens before the answer to the same body.
 HttpResponse CountInputTokens(SessionTable& table, const HttpRequest& request);
 
-/// POST /v1/responses/compact: a history as a client keeps it from now on. On a worker.
+/// POST /v1/responses/compact: a history in the form that clients keep.
+/// THREAD: a worker.
 HttpResponse CompactResponse(SessionTable& table, const HttpRequest& request);
 
 }  // namespace ringside

@@ -1,4 +1,4 @@
-// How a connection attaches to a session: by the verb, or by the query of its upgrade.
+// Attaches a connection to a session: by the verb, or by the query of its upgrade.
 #include <atomic>
 #include <charconv>
 #include <utility>
@@ -14,7 +14,7 @@
 namespace ringside {
 namespace {
 
-/// 32 hexadecimal digits, as JournalChain::Hex writes them.
+/// Parses 32 hexadecimal digits as written by JournalChain::Hex.
 std::optional<JournalChain> ParseChain(std::string_view text) {
   JournalChain chain;
   if (text.size() != 32) return std::nullopt;
@@ -25,7 +25,7 @@ std::optional<JournalChain> ParseChain(std::string_view text) {
   return chain;
 }
 
-/// The last record that a client knows of: `known` of the verb, `seq` and `chain` of a query.
+/// The client's last known record: `known` of the verb, `seq` and `chain` of a query.
 struct KnownRecord {
   std::optional<uint64_t> seq;
   std::optional<JournalChain> chain;
@@ -90,7 +90,7 @@ const FieldTable<ResumeQuery>& QueryTable() {
   return table;
 }
 
-/// The session to resume, "" for none.
+/// The session to resume; "" = none.
 Result<ResumeRequest> ReadQuery(const HttpRequest& request, const SessionTableOptions& options,
                                 IgnoredFields* ignored) {
   ResumeQuery query;
@@ -105,7 +105,7 @@ Result<ResumeRequest> ReadQuery(const HttpRequest& request, const SessionTableOp
 
 }  // namespace
 
-// Hears of one session, whoever starts its turns. Owned by the socket; the session holds it weakly.
+// Receives a session's events, whoever starts its turns. Owned by the socket; the session holds it weakly.
 class ResponsesSocket::Impl::ResumeSink final : public EventSink {
  public:
   ResumeSink(const std::shared_ptr<Impl>& socket, std::string stream_id, std::vector<std::string> ignored)
@@ -144,7 +144,7 @@ class ResponsesSocket::Impl::ResumeSink final : public EventSink {
   }
   void OnGone(const std::string&) override { outbox_->Close(4410, "the session was deleted"); }
   uint64_t connection() const override { return connection_; }
-  /// True once it is known that there is no such session.
+  /// True once the session is known not to exist.
   bool absent() const { return absent_; }
 
  private:
@@ -152,7 +152,7 @@ class ResponsesSocket::Impl::ResumeSink final : public EventSink {
   const std::shared_ptr<Outbox> outbox_;
   const uint64_t connection_;
   const std::string stream_id_;
-  const std::vector<std::string> ignored_;  // fields of the request
+  const std::vector<std::string> ignored_;  // of the request
   EventOutbox events_;
 };
 
@@ -183,7 +183,7 @@ void ResponsesSocket::Impl::Attach(const ResumeRequest& request, const std::stri
   }
   const Status resumed = table_.Resume(caller_, request, sink);
   if (!resumed.ok()) FailVerb("resume", resumed);
-  // There is nothing to say to each other where the two remember different conversations.
+  // The two sides remember different conversations, so the connection ends.
   if (resumed.code() == StatusCode::kMismatch) outbox_->Close(4412, "history diverged");
   if (resumed.ok() && !sink->absent()) return;
   std::lock_guard lock(mutex_);
@@ -206,7 +206,7 @@ SocketRoute ResponsesRoute(SessionTable& table, RetryAfter retry_after_ms, RunOn
                                                         run, request.trace);
     std::function<void()> attach;
     IgnoredFields ignored(table.options().strict_requests);
-    const Result<ResumeRequest> resume = ReadQuery(request, table.options(), &ignored);  // admitted
+    const Result<ResumeRequest> resume = ReadQuery(request, table.options(), &ignored);  // checked at admission
     if (resume.ok() && !resume->session.empty()) {
       attach = [face, resume = *resume, names = ignored.names()] { face->Attach(resume, names); };
     } else {

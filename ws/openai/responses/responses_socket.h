@@ -1,5 +1,5 @@
-// What lies behind ResponsesSocket: its lanes and sinks. One mutex guards the lanes; it is never held while the session
-// table is called. Order of locks: a session's, then this one, then the Outbox's.
+// Implementation of ResponsesSocket: its lanes and sinks. One mutex guards the lanes; it is never held while the
+// session table is called. Lock order: a session's, this one, the Outbox's.
 #pragma once
 
 #include <atomic>
@@ -24,41 +24,43 @@ class ResponsesSocket::Impl : public std::enable_shared_from_this<ResponsesSocke
   void OnMessage(std::string_view message);
   void OnClosed();
   bool busy() const;
-  /// Resumes a session for this connection; what comes of it goes into the outbox.
+  /// Resumes a session for this connection; the result goes to the outbox.
   void Attach(const ResumeRequest& request, const std::string& stream_id, const std::vector<std::string>& ignored);
 
  private:
   class LaneSink;
   class ResumeSink;
-  /// Creates that share a stream_id: one after another. "" is the default lane.
+  /// Creates with the same stream_id run one after another. "" is the default lane.
   struct Queued {
-    std::string message;  // as it came: parsed, it could take many times as much
-    HeldBytes held;       // by its owner
+    std::string message;  // unparsed, because the parsed form can be many times larger
+    HeldBytes held;       // charged to its owner
   };
   struct Lane {
     std::deque<Queued> queue;
     std::shared_ptr<LaneSink> sink;  // of the running turn
     bool running = false;
-    bool waiting = false;       // in line for a place among the connection's turns
+    bool waiting = false;       // queued for a place among the connection's turns
     bool cancel_asked = false;  // before the response had an id
     std::string response_id;    // of the running turn, once known
-    std::string local_id;       // the newest response that only this connection can see
+    std::string local_id;       // newest response visible to this connection only
   };
 
   void Create(const JsonValue& body, std::string_view message);
   void Pump(const std::string& name);
   bool StartNext(const std::string& name);
-  /// The sink of the lane's next turn, which runs from now on; null if one runs or the lane has to wait for a place.
-  /// Under the mutex.
+  /// Marks the lane as busy and returns the sink of its next turn; null if a turn runs or the lane must wait for a
+  /// place.
+  /// REQUIRES: the mutex is held.
   std::shared_ptr<LaneSink> Occupy(const std::string& name, Lane& lane);
   bool Start(const std::string& name, const JsonValue& body, const std::shared_ptr<LaneSink>& sink);
   void OnCreated(const std::string& name, const Response& response);
   void OnEnded(const std::string& name, const Response& response);
-  /// The lane's turn is over. Under the mutex.
+  /// Marks the lane as free.
+  /// REQUIRES: the mutex is held.
   void Release(Lane& lane);
   void PumpWaiting();
-  /// Has a worker pump the lane, then what waits for a place. Where none can, what nobody else
-  /// would come back for is refused.
+  /// Lets a worker pump the lane, then the lanes that wait for a place. If no worker is available, refuses requests
+  /// that no later event would start.
   void PumpOnWorker(const std::string& name);
   void RefuseWaiting(const std::string& name, const Status& status);
 
