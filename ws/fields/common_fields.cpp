@@ -9,7 +9,7 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kQuotedBytes = 256;  // of a client's text in an error
+constexpr size_t kQuotedBytes = 256;  // limit of a client's text in an error
 
 std::string Quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 

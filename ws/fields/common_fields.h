@@ -1,5 +1,6 @@
-// Fields that several faces have: models, metadata, labels and windows. Errors have the `param` of the faulty
-// field. Pure functions, any thread.
+// Fields common to several protocols: models, metadata, labels and windows. Pure functions.
+// THREAD: any.
+// ERRORS: with the `param` of the faulty field.
 #pragma once
 
 #include <optional>
@@ -16,25 +17,26 @@
 
 namespace ringside {
 
-/// Who sent the request, where no connection matters.
+/// The caller of a request that is independent of its connection.
 inline Caller CallerOf(const HttpRequest& request) { return {request.principal, 0, request.trace}; }
 
-/// Strings to strings, within the limits for metadata.
+/// Parses a map of strings within the limits for metadata.
 Status ReadMetadata(const JsonValue& value, std::string_view param, Metadata* out);
-/// As ReadMetadata, of an answer: entries that are no strings or beyond the limits are ignored, unless strict.
+/// As ReadMetadata, except that invalid entries are ignored unless strict.
 Status ReadAnswerMetadata(const JsonValue& value, std::string_view param, IgnoredFields* ignored, Metadata* out);
-/// The body of a request: a JSON object. An empty body is {} with `may_be_empty`.
+/// Parses the body of a request, a JSON object. An empty body is {} with `may_be_empty`.
 Result<JsonValue> ReadBody(const HttpRequest& request, bool may_be_empty = false);
-/// Whether a name is one of `aliases`, or fits one that ends in '*'.
+/// True if a name is one of `aliases`, or matches one that ends in '*'.
 bool IsAlias(std::string_view name, const std::vector<std::string>& aliases);
-/// The requested model: the served one, by its name or an alias (adapter ""), or one of its adapters. An empty name
-/// requests none and leaves `adapter` as it is. ERRORS: kNotFound (model_not_found).
+/// Resolves the requested model: the served one by its name or an alias (adapter ""), or an adapter. An empty name
+/// leaves `adapter` unchanged.
+/// ERRORS: kNotFound (model_not_found).
 Status ReadModelName(std::string_view name, std::string_view param, const SessionTableOptions& options,
                      std::optional<std::string>* adapter);
 /// ReadModelName of a string, which may end in ":latest".
 Status ReadModel(const JsonValue& value, const std::string& param, const SessionTableOptions& options,
                  std::optional<std::string>* adapter);
-/// The name under which clients ask for the model or adapter that computes a turn.
+/// Public name of the model or adapter that computes a turn.
 const std::string& ModelNameOf(const std::optional<std::string>& adapter, const SessionTableOptions& options);
 
 // Rows.
@@ -49,7 +51,7 @@ template <class R, class T>
 Field<R> QueryCountField(std::string name, T R::*member, std::string what = "a count");
 /// Text about the user, without effect.
 Field<void> LabelField(std::string name);
-/// A list that names no other form of output than text; `what`: for the error.
+/// A list of output types that must be text only; `what`: for the error.
 Field<void> TextOnlyField(std::string name, std::string what);
 /// Conversation windows: "memory_len", "session_len", "eviction", "adapter".
 const FieldTable<WindowOverrides>& WindowTable();

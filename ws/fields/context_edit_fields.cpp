@@ -17,7 +17,7 @@ std::string TypeOf(const JsonValue& value) {
   return type != nullptr && type->is_string() ? type->string() : "";
 }
 
-/// {"type": one of `types`, "value": at least `low`}; the index of the type.
+/// {"type": one of `types`, "value": at least `low`}; returns the index of the type.
 Status ReadAmount(const JsonValue& value, const std::string& param, const std::vector<std::string>& types, int64_t low,
                   IgnoredFields* ignored, size_t* type, int64_t* out) {
   if (!value.is_object()) return WrongType(value, param, "an object");

@@ -18,8 +18,8 @@ namespace ringside {
 /// The edit compact_20260112.
 struct CompactionEdit {
   int64_t trigger = 150'000;  // input tokens above which the history is compacted
-  std::string instructions;   // in place of our question for a summary
-  bool pauses = false;        // the compaction is the whole answer
+  std::string instructions;   // replace the default question for a summary
+  bool pauses = false;        // the answer consists of the compaction
 };
 
 struct ContextEditFields {
@@ -27,7 +27,8 @@ struct ContextEditFields {
   std::optional<CompactionEdit> compaction;
 };
 
-/// Each type of edit at most once. An edit of an unknown type is a hint that is not followed. ERRORS: kInvalidArgument.
+/// Each type of edit at most once. Unknown types are ignored hints.
+/// ERRORS: kInvalidArgument.
 Status ReadContextEdits(const JsonValue& value, const std::string& param, IgnoredFields* ignored,
                         ContextEditFields* out);
 /// The member `context_management`: {"applied_edits": [...]}.

@@ -1,4 +1,4 @@
-// A request field as documents and tests see it, and the kinds of requests that a server takes. Plain values.
+// Request fields as documents and tests see them, and the kinds of requests that a server accepts. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -25,18 +25,18 @@ constexpr bool Takes(FieldType types, FieldType type) {
   return (static_cast<uint8_t>(types) & static_cast<uint8_t>(type)) != 0;
 }
 
-/// What becomes of a field's value. Null is absence under every policy.
+/// Handling of a field's value. Null means absent under every policy.
 enum class FieldPolicy : uint8_t {
-  kRead,     // it is read; a value of another type or beyond the limits is an error
+  kRead,     // read; a wrong type or a value beyond the limits is an error
   kClamp,    // as kRead; a value above the server's limit becomes that limit and is reported
-  kLenient,  // as kRead, but a value that is not understood is ignored and reported
-  kHint,     // ignored, and reported unless it asks for nothing
+  kLenient,  // as kRead, but an invalid value is ignored and reported
+  kHint,     // ignored, and reported unless its value has no effect
   kSilent,   // ignored without a report: it cannot change the answer
   kRefuse,   // an error unless it is empty: ignoring it would change the meaning of the request
 };
 
 struct FieldInfo {
-  std::string name;  // a member's with its object: "stream_options.include_usage"
+  std::string name;  // members include their object: "stream_options.include_usage"
   FieldType type = FieldType::kAny;
   FieldPolicy policy = FieldPolicy::kRead;
   std::string limits = "";    // "1 to 128"; "" = none, or limits that depend on the model

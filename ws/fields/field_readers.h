@@ -15,12 +15,12 @@ Status UnknownParameter(std::string_view param);
 Status MissingParameter(std::string_view param);
 /// "Invalid type for 'x': expected ..., but got ... instead."
 Status WrongType(const JsonValue& value, std::string_view param, std::string_view expected);
-/// A known field that asks for what this server lacks.
+/// A known field that requests an unsupported feature.
 Status Unsupported(std::string_view param, std::string_view what);
 
-// Each leaves the target alone and fails if the value is of another type or out of range.
+// Each leaves the target unchanged and fails if the value has another type or is out of range.
 Status ReadBool(const JsonValue& value, std::string_view param, bool* out);
-/// An integer in [low, high]; 16.0 counts as one.
+/// An integer in [low, high]; 16.0 is accepted.
 Status ReadInteger(const JsonValue& value, std::string_view param, int64_t low, int64_t high, int64_t* out);
 Status ReadNumber(const JsonValue& value, std::string_view param, double* out);
 Status ReadString(const JsonValue& value, std::string_view param, std::string* out);

@@ -31,7 +31,7 @@ const Fields<void>& ForeignFields() {
     for (const char* name : {// The form of the answer.
                              "structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar",
                              "grammar", "json_schema", "format", "allowed_token_ids", "use_beam_search",
-                             // The model's input.
+                             // Input of the model.
                              "messages", "prompt", "functions", "suffix", "images", "documents", "prompt_embeds",
                              "chat_template", "truncate_prompt_tokens", "continue_final_message", "lora"}) {
       all.emplace_back(name, Refuse{.unknown_if_strict = true});

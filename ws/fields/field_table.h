@@ -1,6 +1,7 @@
-// Requests as tables: a row for each field, with its name, its JSON types, its limits, its destination and its policy.
-// A face lists its rows once; reading, refusing, reporting, the field reference and the tests follow from the table.
-// Immutable; any thread.
+// Request fields as tables: one row per field, with its name, JSON types, limits, destination and policy. A protocol
+// lists its rows once; reading, refusals, reports, the field reference and the tests are derived from the table.
+// Immutable.
+// THREAD: any.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +24,8 @@
 
 namespace ringside {
 
-/// What all readers of a request share. Both outlive the context.
+/// Context of all readers of a request.
+/// REQUIRES: both members outlive it.
 struct FieldContext {
   const SessionTableOptions& options;
   IgnoredFields* ignored;
@@ -34,17 +36,17 @@ template <class R>
 using FieldReader =
     std::function<Status(const JsonValue& value, const std::string& param, const FieldContext& context, R* out)>;
 
-// The policies of rows without a destination.
+// Policies of rows without a destination.
 struct Hint {
-  std::vector<std::string> usual = {};  // strings that ask for nothing
+  std::vector<std::string> usual = {};  // strings without effect
   std::string what = "";                // for the error of a strict server; "" = the field's path
-  bool even_empty = false;              // an empty value asks for something, too
+  bool even_empty = false;              // even an empty value has an effect
 };
 struct Silent {};
 struct Refuse {
-  std::vector<std::string> usual = {};  // strings that ask for nothing
+  std::vector<std::string> usual = {};  // strings without effect
   std::string what = "";                // for the error; "" = the field's path
-  bool harmless_if_true = false;        // true, instead of an empty value, asks for nothing
+  bool harmless_if_true = false;        // true is the value without effect, in place of an empty one
   bool unknown_if_strict = false;       // a strict server refuses the field as unknown, whatever its value
 };
 /// Another name of a field of the same table.
@@ -189,7 +191,7 @@ Fields<R> Renamed(Fields<R> rows, std::string_view name, std::string_view to) {
 template <class R>
 class FieldTable {
  public:
-  /// The first row of a name counts: a face's own rows precede the shared ones.
+  /// The first row with a name counts: a protocol's rows precede shared ones.
   explicit FieldTable(Fields<R> rows) {
     for (Field<R>& row : rows) {
       if (Find(row.info.name) == nullptr) Insert(std::move(row));
@@ -284,8 +286,8 @@ Field<R>::Field(std::string name, FieldType type, FieldReader<R> reader, FieldPo
 /// A request of this kind without fields.
 struct NoFields {};
 
-/// Rows for the fields of other servers' APIs without which the answer would be another one: a grammar, a template,
-/// documents. Last in the table of every request whose answer a model makes.
+/// Fields of other servers' APIs that would change the answer: grammars, templates, documents. Last in the table of
+/// every request that is answered by the model.
 const Fields<void>& ForeignFields();
 
 }  // namespace ringside

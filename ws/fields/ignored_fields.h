@@ -1,6 +1,6 @@
-// The fields of one request that have no effect on its answer: unknown ones, and hints that this server does not
-// follow. Every face collects them here while it reads a request, then reports them. Plain object of the thread
-// that reads the request.
+// Ignored fields of one request: unknown fields, and unsupported hints. Each protocol collects them while it parses a
+// request, then reports them.
+// THREAD: the one that parses the request.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace ringside {
 
-inline constexpr size_t kMaxIgnoredNames = 32;       // reported of one request; "..." follows where there are more
-inline constexpr size_t kMaxIgnoredNameBytes = 128;  // of one name, the rest is cut
+inline constexpr size_t kMaxIgnoredNames = 32;       // reported per request; "..." follows if there are more
+inline constexpr size_t kMaxIgnoredNameBytes = 128;  // of one name; the rest is cut
 
 /// "tools[].type" of "tools[3].type".
 std::string WithoutIndices(std::string_view param);
@@ -24,12 +24,13 @@ class IgnoredFields {
   /// `strict` (--strict-requests): every call below refuses instead. `prefix`: left out of the reported names.
   explicit IgnoredFields(bool strict = false, std::string prefix = "") : strict_(strict), prefix_(std::move(prefix)) {}
 
-  /// A field that no table knows. ERRORS: unknown_parameter if strict.
+  /// Notes a field that is in no table.
+  /// ERRORS: unknown_parameter if strict.
   Status Unknown(std::string_view param);
-  /// A known field whose value is not followed and could not change the answer. `what`: for the error.
+  /// Notes a known field whose value is not supported and could not change the answer. `what`: for the error.
   /// ERRORS: unsupported_value if strict.
   Status Hint(std::string_view param, std::string_view what);
-  /// As Hint, unless the value is empty: that asks for nothing.
+  /// As Hint, unless the value is empty and so has no effect.
   Status HintUnlessEmpty(const JsonValue& value, std::string_view param);
 
   bool strict() const { return strict_; }

@@ -1,5 +1,5 @@
-// Which ignored fields the log has named: one line for each key and field, within a fixed memory. Owned by the
-// application. Any thread.
+// Log of ignored fields: one line per key and field, in bounded memory. Owned by the application.
+// THREAD: any.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,11 @@
 namespace ringside {
 
 inline constexpr size_t kMaxLoggedFieldsPerOwner = 64;
-inline constexpr size_t kMaxLoggedFields = 4096;  // of all owners; each takes about 100 bytes
+inline constexpr size_t kMaxLoggedFields = 4096;  // over all owners; each takes about 100 bytes
 
 class IgnoredLog {
  public:
-  /// Whether a line is due: the owner sent this field for the first time, and neither limit is reached. `field` may
-  /// hold indices, which do not count.
+  /// True if a line is due: this owner's first use of this field, within both limits. Indices in `field` are ignored.
   bool IsNew(const std::string& owner, const std::string& field);
 
  private:
@@ -26,8 +25,8 @@ class IgnoredLog {
   std::unordered_map<size_t, size_t> count_of_owner_;  // by the owner's hash
 };
 
-/// The name as the log has it: as it is if it reads like a field of an API, at most 64 of a-z 0-9 _ - . [ ], else "?":
-/// whatever else a client wrote there may be private.
+/// The name as logged: unchanged if it resembles a field of an API (at most 64 of a-z 0-9 _ - . [ ]), otherwise "?",
+/// because other text may be private.
 std::string LoggedName(const std::string& field);
 /// SessionTableOptions::on_ignored that writes those lines; each call makes another log.
 std::function<void(const std::string& owner, const std::string& field)> LogIgnoredFields();

@@ -1,5 +1,6 @@
-// How a request's ignored fields are reported: "ringside": {"ignored": [...]} in the answer, the header
-// X-Ringside-Ignored over HTTP, and SessionTableOptions::on_ignored for the log. Pure, except for the log; any thread.
+// Reports of ignored fields: "ringside": {"ignored": [...]} in the response, the header X-Ringside-Ignored over HTTP,
+// and SessionTableOptions::on_ignored for the log. Pure, except for the log.
+// THREAD: any.
 #pragma once
 
 #include <string>
@@ -12,16 +13,16 @@
 
 namespace ringside {
 
-/// "ignored": the names, unless there are none.
+/// "ignored": the names; nothing if there are none.
 void WriteIgnored(JsonWriter& json, const std::vector<std::string>& ignored);
-/// "ringside": {"ignored": the names, "incomplete_reason": the reason}, each unless it is empty.
+/// "ringside": {"ignored": the names, "incomplete_reason": the reason}; empty members are left out.
 void WriteRingsideIgnored(JsonWriter& json, const std::vector<std::string>& ignored,
                           std::string_view incomplete_reason = "");
 /// As WriteRingsideIgnored, as text without surrounding commas; "" for none.
 std::string RingsideIgnored(const std::vector<std::string>& ignored);
 
-/// A name as a header or a log line may have it: visible ASCII without quotes, commas and backslashes, '_' for the
-/// rest.
+/// A name in a form allowed in headers and log lines: visible ASCII without quotes, commas and backslashes; '_'
+/// replaces other characters.
 std::string PrintableName(std::string_view name);
 /// Calls options.on_ignored for each name.
 void NoteIgnored(const SessionTableOptions& options, const std::string& owner, const std::vector<std::string>& ignored);

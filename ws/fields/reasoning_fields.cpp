@@ -38,12 +38,12 @@ Status Budget(const JsonValue& value, const std::string& param, const FieldConte
   return Status::Ok();
 }
 
-/// Ollama's: a switch or a level.
+/// Ollama's field: a switch or a level.
 Status Think(const JsonValue& value, const std::string& param, const FieldContext& context, ReasoningRequest* out) {
   return value.is_bool() ? Switch(value, param, context, out) : ReadReasoningEffort(value, param, context, out);
 }
 
-/// The type of Anthropic's object, which is the mode's field as a whole.
+/// The type of Anthropic's object, which sets the mode.
 Status ThinkingType(const JsonValue& value, const std::string& param, const FieldContext& context,
                     ReasoningRequest* out) {
   static const std::map<std::string, Mode, std::less<>> modes = {{"enabled", Mode::kOn},
@@ -88,14 +88,14 @@ Status TemplateKwargs(const JsonValue& value, const std::string& param, const Fi
   return Status::Ok();
 }
 
-/// Whether the text of the reasoning is sent.
+/// Determines whether the reasoning is sent.
 Status Include(const JsonValue& value, const std::string& param, const FieldContext& context, ReasoningRequest* out) {
   if (!value.is_bool()) return NotUnderstood(param, context);
   out->hidden = !value.boolean();
   return Status::Ok();
 }
 
-/// llama-server's. Reasoning is always separate from the answer here.
+/// llama-server's field. Reasoning is always separate from the answer here.
 Status Format(const JsonValue& value, const std::string& param, const FieldContext& context, ReasoningRequest*) {
   const bool separate = value.string() == "auto" || value.string() == "deepseek";
   return separate ? Status::Ok() : NotUnderstood(param, context);
@@ -106,7 +106,7 @@ constexpr FieldType kSwitch = FieldType::kBool, kLevel = FieldType::kString, kTo
 
 using Table = FieldTable<ReasoningRequest>;
 
-/// An object with a table, or else a switch.
+/// An object with a table, or a switch.
 FieldReader<ReasoningRequest> ObjectOrSwitch(const Table& members) {
   return
       [members](const JsonValue& value, const std::string& param, const FieldContext& context, ReasoningRequest* out) {
@@ -114,7 +114,7 @@ FieldReader<ReasoningRequest> ObjectOrSwitch(const Table& members) {
       };
 }
 
-/// The object of the Responses API, with the members that OpenRouter adds to it.
+/// The Responses API's object, with OpenRouter's additional members.
 Table ReasoningMembers() {
   return Table({{"effort", kLevel, ReadReasoningEffort, kLenient},
                 {"enabled", kSwitch, Switch, kLenient},

@@ -19,7 +19,7 @@ Status ReadSeed(const JsonValue& value, const std::string& param, const FieldCon
 Status ReadTopK(const JsonValue& value, const std::string& param, const FieldContext&, SamplingParams* out) {
   int64_t count = 0;
   RETURN_IF_ERROR(ReadInteger(value, param, -1, INT64_MAX, &count));
-  out->top_k = std::max<int64_t>(count, 0);  // -1 is off, as elsewhere
+  out->top_k = std::max<int64_t>(count, 0);  // -1 means off, as on other servers
   return Status::Ok();
 }
 
@@ -207,7 +207,7 @@ Status CheckBeamFields(const JsonValue& body, TurnSpec* spec) {
     if (value != harmless.end() && given.is_number() && given.number() == value->second) continue;
     return Unsupported(key, "'" + std::string(key) + "' together with 'beam_width'");
   }
-  // What requests that say nothing of them would be drawn with.
+  // The settings that apply if a request has none.
   sampling.temperature = sampling.min_p = 0;
   sampling.top_p = 1;
   sampling.top_k = 0;

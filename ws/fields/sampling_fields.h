@@ -1,4 +1,4 @@
-// The rows for sampling and for the end of the answer, by chat's names. SamplingParams::Validate checks ranges, which
+// Fields for sampling and for the end of an answer, under chat's names. SamplingParams::Validate checks ranges that
 // depend on the model. Pure.
 #pragma once
 
@@ -12,19 +12,19 @@
 
 namespace ringside {
 
-/// Every sampling field but the length of the answer.
+/// All sampling fields except the answer's length.
 const Fields<TurnSpec>& SamplingFields();
 
-/// TurnSpec::max_output_tokens of a request that asks for no limit.
+/// TurnSpec::max_output_tokens of a request without a limit.
 inline constexpr int64_t kNoOutputLimit = INT64_MAX;
-/// The row of the longest answer: at least `least` tokens, or -1 for no limit. ClampOutput applies the server's.
+/// The answer's limit: at least `least` tokens, or -1 for no limit. ClampOutput applies the server's.
 Field<TurnSpec> OutputTokensField(std::string name, int64_t least = 1);
-/// After all fields have been read: an answer is as long as the server's limit allows, and `param` is reported where
-/// more was asked for. Nothing if strict: the turn is refused then.
+/// To be called after all fields: clamps the answer's limit to the server's, and reports `param` if it was higher. Does
+/// nothing if strict, because the turn is then refused.
 void ClampOutput(const SessionTableOptions& options, const std::string& param, TurnSpec* spec, IgnoredFields* ignored);
 
-/// After all fields of `body` have been read: makes the sampling that of beams, if it has some. kInvalidArgument,
-/// naming it, for a field that means nothing with beams, or without.
+/// To be called after all fields of `body`: enables beam search if requested.
+/// ERRORS: kInvalidArgument, naming the field, for a field without meaning with beams, or without.
 Status CheckBeamFields(const JsonValue& body, TurnSpec* spec);
 
 }  // namespace ringside

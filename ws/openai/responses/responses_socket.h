@@ -71,10 +71,11 @@ class ResponsesSocket::Impl : public std::enable_shared_from_this<ResponsesSocke
   void Compact(const JsonValue& event);
   void Fork(const JsonValue& event);
   void FailVerb(const char* verb, const Status& status);
-  /// Of events on the lane, "" = the default one.
+  /// Writer for events of the lane; "" = the default one.
   EventWriter Writer(const std::string& stream_id) const;
   void PushError(const Status& status, const std::string& stream_id);
-  /// The lane that an event names, "" for none; kInvalidArgument (invalid_stream_id) for an unusable name.
+  /// The lane named by an event, "" for none.
+  /// ERRORS: kInvalidArgument (invalid_stream_id).
   static Result<std::string> StreamId(const JsonValue& event);
 
   SessionTable& table_;

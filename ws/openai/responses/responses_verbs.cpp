@@ -1,4 +1,4 @@
-// The verbs beside response.create: steer, and those of sessions.
+// Client events other than response.create: steer, and the session verbs.
 #include "ws/content/compaction.h"
 #include "ws/fields/common_fields.h"
 #include "ws/fields/ignored_report.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMaxInputGivenBack = 16 << 10;
 
-/// A verb of sessions; what it does not have is absent.
+/// A session verb; absent members were not given.
 struct SessionVerb {
   std::string session, instructions;
   std::optional<int64_t> to, at;
@@ -59,7 +59,7 @@ void ResponsesSocket::Impl::Steer(const JsonValue& event) {
   const JsonValue* previous = event.Find("previous_response_id");
   const bool named = previous != nullptr && previous->is_string() && previous->string().size() <= kMaxInputGivenBack;
   json.Value(named ? previous->string() : "");
-  // Given back, as the protocol has it, unless it is large: an answer does not grow with what it refuses.
+  // Returned as the protocol requires, unless it is large: the response must not grow with a refused input.
   JsonWriter input;
   const JsonValue* given = event.Find("input");
   WriteJson(input, given != nullptr ? *given : JsonValue());
