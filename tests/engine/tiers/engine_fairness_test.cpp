@@ -210,7 +210,7 @@ TEST_P(EngineFairnessTest, AnAccountThatWasServedTheSameDoesNotWaitForAQuantum) 
   ExpectRightTurn(before);
   std::vector<SubmittedTurn> many, few;
   for (const char* account : {"a", "b", "c", "d", "e", "f", "g", "h"}) many.push_back(Make(account, 10, 2000));
-  const std::array<int64_t, 4> comes{steps_ + 2300, steps_ + 2311, steps_ + 2324, steps_ + 2337};
+  const std::array<int64_t, 4> comes{steps_ + 1000, steps_ + 1011, steps_ + 1024, steps_ + 1037};
   for (const int64_t at : comes) {
     few.push_back(MakeCounted("one", 8, 4));
     AtStep(at, [&, i = few.size() - 1] { Submit(few[i]); });
