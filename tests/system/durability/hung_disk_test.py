@@ -167,7 +167,9 @@ def test_a_stop_answers_those_who_wait_for_the_disk(start, store, disk):
         wait_for(disk.reached.exists, "a write to hang")
         wait_for(lambda: server.metrics()["ringside_worker_disk_waits"] >= 2, "requests to wait for it")
         server.terminate()
-        for request, status, answer, headers in calls.join():
+        answers = calls.join()
+        assert len(answers) == len(verbs), "a connection was cut"
+        for request, status, answer, headers in answers:
             assert status == 503 and answer["error"]["code"] == "unavailable", (request, answer)
             assert int(headers["Retry-After"]) >= 1
         server.wait()
