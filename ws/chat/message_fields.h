@@ -22,7 +22,7 @@ struct MessageRules {
   std::vector<std::string_view> reasoning;  // fields with an assistant's reasoning; the first one present is used
   std::vector<std::string_view> ignored;    // ignored fields that need no report
   bool tools = false;                       // allows the role "tool", and "tool_calls" of the assistant
-  bool names = false;                       // allows a "name", which no template renders
+  bool names = false;                       // messages may have a speaker's "name", which no template renders
 };
 
 /// OpenAI's chat messages.
