@@ -213,6 +213,7 @@ TEST(CallSyntaxes, ValuesAreTypedByTheToolsSchema) {
 // Tokens that a vocabulary has for call markup must not vanish from the answer's text.
 TEST(CallSyntaxes, TokensOfMarkupAreText) {
   for (const ToolSyntax& syntax : ToolSyntaxes()) {
+    if (syntax.name == ToolSyntaxName::kHarmony) continue;  // ChannelReader reads its tokens and writes the markup
     for (const std::string_view markup :
          {syntax.opening, syntax.before_arguments, syntax.behind_arguments, syntax.next, syntax.close}) {
       for (size_t begin = markup.find('<'); begin != std::string_view::npos; begin = markup.find('<', begin + 1)) {
