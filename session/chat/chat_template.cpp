@@ -364,7 +364,10 @@ std::vector<std::string_view> ChatTemplate::Names() { return FormatNames(); }
 bool ChatTemplate::renders_anew(bool with_tools) const {
   return whole_ != nullptr && (always_anew_ || (with_tools && format_->tools_anew));
 }
-uint32_t ChatTemplate::kinds_anew() const { return whole_ != nullptr ? format_->kinds_anew : 0; }
+uint32_t ChatTemplate::kinds_anew() const {
+  if (whole_ == nullptr) return 0;
+  return format_->kinds_anew | (format_->tools_anew ? uint32_t{kWithTools} : 0);
+}
 const std::vector<std::string>& ChatTemplate::tags() const { return format_->tags; }
 const std::string& ChatTemplate::name() const { return format_->name; }
 const std::string& ChatTemplate::caveat() const { return format_->caveat; }

@@ -12,12 +12,15 @@ void KindReader::Add(const Message& message) {
   if (std::ranges::any_of(tags_, has)) kinds_ |= kWithTags;
   if (message.reasoning) kinds_ |= kWithReasoning;
   if (message.calls || message.role == ChatRole::kTool) kinds_ |= kWithTools;
-  const bool first = !std::exchange(begun_, true);
+  if (message.role == ChatRole::kUser && has("<tool_response>"))
+    kinds_ |= kWithTools;  // templates take it for a result
+  const bool first = !std::exchange(begun_, true), behind_system = std::exchange(behind_system_, false);
   if (message.role == ChatRole::kSystem) {
     kinds_ |= first ? kWithSystem : kWithLateSystem;
+    behind_system_ = first;
     return;
   }
-  said_ = true;
+  if (behind_system && TrimText(message.text).empty()) kinds_ |= kBlankBehindSystem;
   if (message.role == ChatRole::kTool) return;  // the question waits still
   if (answers != asked_) kinds_ |= kOutOfTurn;
   if (!message.calls) asked_ = !answers;

@@ -13,13 +13,14 @@ namespace ringside {
 
 /// Bits; a conversation may be of several kinds.
 enum ConversationKind : uint32_t {
-  kWithSystem = 1 << 0,      // it begins with a system message
-  kWithLateSystem = 1 << 1,  // another message is a system message
-  kOutOfTurn = 1 << 2,       // questions and answers do not alternate
-  kWithTools = 1 << 3,       // tools are told or called
-  kWithThinking = 1 << 4,    // an answer's text has thinking in tags
-  kWithReasoning = 1 << 5,   // an answer has reasoning that was not sampled here
-  kWithTags = 1 << 6,        // a text has one of the format's tags
+  kWithSystem = 1 << 0,         // it begins with a system message
+  kWithLateSystem = 1 << 1,     // another message is a system message
+  kOutOfTurn = 1 << 2,          // questions and answers do not alternate
+  kWithTools = 1 << 3,          // tools are told or called
+  kWithThinking = 1 << 4,       // an answer's text has thinking in tags
+  kWithReasoning = 1 << 5,      // an answer has reasoning that was not sampled here
+  kWithTags = 1 << 6,           // a text has one of the format's tags
+  kBlankBehindSystem = 1 << 7,  // a question without a text follows the first system message
 };
 
 /// Finds the kinds of a conversation, a message at a time.
@@ -37,15 +38,15 @@ class KindReader {
   void Add(const Message& message);
   /// `opens_answer`: an answer follows the last message.
   uint32_t Kinds(bool opens_answer) const {
-    return kinds_ | (opens_answer && !asked_ && said_ ? uint32_t{kOutOfTurn} : 0);
+    return kinds_ | (opens_answer && begun_ && !asked_ ? uint32_t{kOutOfTurn} : 0);
   }
 
  private:
   std::span<const std::string> tags_;
   uint32_t kinds_;
-  bool begun_ = false;  // there was a message
-  bool said_ = false;   // ... other than a system message
-  bool asked_ = false;  // a question, or what a tool gave, waits for an answer
+  bool begun_ = false;          // there was a message
+  bool behind_system_ = false;  // the last one was the first system message
+  bool asked_ = false;          // a question, or what a tool gave, waits for an answer
 };
 
 }  // namespace ringside

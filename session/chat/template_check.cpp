@@ -32,8 +32,8 @@ constexpr std::array<std::string_view, 14> kTexts = {"Hello!",
 constexpr std::array<std::string_view, 12> kEdges = {
     "",         " ",         "\n",         "\n\n",  " \n\t",           "  two spaces around  ", "\n\nlines\n\n",
     "\n first", "last \n\n", " \n behind", "tab\t", "\u00a0wide\u3000"};
-constexpr std::array<std::string_view, 3> kThoughts = {"<think>\nhm\n</think>\n\nyes", "first</think>then",
-                                                       "<think></think>\nso"};
+constexpr std::array<std::string_view, 5> kThoughts = {"<think>\nhm\n</think>\n\nyes", "first</think>then",
+                                                       "<think></think>\nso", "<think></think>", "<think></think> so"};
 
 /// A kind of conversation: roles by letter, then the choice of texts.
 struct Kind {
@@ -212,9 +212,11 @@ bool WritesReasoning(Checker& checker) {
   for (const char* const thought : {"Zth6quvx", " both\n", "two\n\nlines"}) {
     for (const char* const said : {"That.", ""}) {
       const ChatMessage answer = {.role = ChatRole::kAssistant, .content = said, .reasoning = thought};
+      ChatMessage last = answer;
+      last.current = true;
       for (const Messages& messages :
            {Messages{kQuestion, answer, kNext}, Messages{kSystem, kQuestion, kAnswer, kNext, answer, kQuestion},
-            Messages{kQuestion, answer, kNext, answer, kQuestion}}) {
+            Messages{kQuestion, answer, kNext, answer, kQuestion}, Messages{kQuestion, last}}) {
         if (!checker.Same(messages).value_or(true)) return false;
       }
     }
@@ -332,6 +334,12 @@ Status CheckFormat(const TemplateRun& run, TemplateFormat* format, std::vector<s
         checker.difference());
   }
   if (!WritesReasoning(checker)) format->kinds_anew |= kWithReasoning;
+  const auto ends_with = [&](std::string_view thought) {
+    return checker.Same({kQuestion, {ChatRole::kAssistant, std::string(thought)}}).value_or(true);
+  };
+  if (!std::ranges::all_of(kThoughts, ends_with)) format->kinds_anew |= kWithThinking;
+  if (!checker.Same({kSystem}).value_or(false)) format->kinds_anew |= kOutOfTurn;
+  if (format->trim_user_right_only_behind_system) format->kinds_anew |= kBlankBehindSystem;
   const bool rules = system && checker.Same({kSystem, kQuestion, kAnswer, kNext}).value_or(false);
   return CheckWords(checker, QuotedWords(run.source()), rules, thinking_said, format, caveats);
 }

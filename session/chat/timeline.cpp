@@ -148,7 +148,7 @@ Result<std::optional<int64_t>> Timeline::SetHead(TimelineHead head, const Codec&
 
 bool Timeline::RendersAnew(const Codec& codec, bool open_answer) const {
   const uint32_t kinds = codec.chat.kinds_anew();
-  if (kinds == 0 || RendersAnew(codec)) return RendersAnew(codec);
+  if (kinds == 0 || items_.empty() || RendersAnew(codec)) return RendersAnew(codec);
   KindReader reader(codec.chat.tags(), head_.tools.size() > 0);
   if (head_.instructions) reader.Add({ChatRole::kSystem, *head_.instructions});
   for (const Item& item : items_) {

@@ -113,3 +113,11 @@ class ReferenceTemplate:
         except (Refused, Failed):
             return True
         return f"{{'what': '{QUESTION}'}}" in text
+
+    def tells_tools(self, tools):
+        """Whether the model reads of them at all."""
+        asked = [{"role": "user", "content": QUESTION}]
+        try:
+            return self.render(asked, tools) != self.render(asked)
+        except (Refused, Failed):
+            return True

@@ -50,9 +50,14 @@ TEST(ConversationKinds, Roles) {
   EXPECT_EQ(KindsOf("ua", /*opens_answer=*/false), 0u);
   for (const char* letters : {"uct", "uctctau", "ucttau"}) EXPECT_EQ(KindsOf(letters), kWithTools) << letters;
   EXPECT_EQ(KindsOf("uctu"), kWithTools | kOutOfTurn);
+  EXPECT_EQ(KindsOf("s"), kWithSystem | kOutOfTurn);
 }
 
 TEST(ConversationKinds, Texts) {
+  KindReader blank({}, /*tells_tools=*/false);
+  blank.Add({.role = ChatRole::kSystem, .text = "x"});
+  blank.Add({.role = ChatRole::kUser, .text = " \n"});
+  EXPECT_EQ(blank.Kinds(true), kWithSystem | kBlankBehindSystem);
   KindReader reader(kTags, /*tells_tools=*/true);
   reader.Add({.role = ChatRole::kUser, .text = "<think>"});
   EXPECT_EQ(reader.Kinds(true), kWithTools);
