@@ -12,8 +12,8 @@ inline constexpr int64_t kMaxFullRingChunkTokens = 512;  // the same limit once 
 inline constexpr int64_t kMaxPinnedTokens = 1 << 14;     // upper bound of --pinned-max
 
 // Snapshots in transit between the tiers
-inline constexpr int64_t kBlobReserveBytes = 128 << 20;           // warm memory kept for the next copy out of a slot
-inline constexpr int64_t kLeastWaitingSnapshotBytes = 256 << 20;  // floor of the bytes that wait for the disk
+inline constexpr int64_t kBlobReserveBytes = 128 << 20;         // warm memory kept for the next copy out of a slot
+inline constexpr int64_t kMinWaitingSnapshotBytes = 256 << 20;  // floor of the bytes that wait for the disk
 
 // A request
 inline constexpr int64_t kMaxMessageBytes = 4 << 20;  // one WebSocket message or HTTP body
@@ -45,7 +45,7 @@ inline constexpr int64_t kMaxGrammarWorkAtOnce = 1 << 18;    // parser states vi
 inline constexpr int64_t kMaxGrammarWorkPerToken = 1 << 14;  // refill of that budget for each token
 inline constexpr int64_t kMaxGrammarWorkToResume = 1 << 24;  // budget to parse a cut answer again; about 0.5 s
 inline constexpr int64_t kMaxGrammarTableBytes = 32 << 20;   // parse tables of one grammar
-inline constexpr int64_t kLeastGrammarTableBytes = 1 << 20;  // and under memory pressure from all grammars together
+inline constexpr int64_t kMinGrammarTableBytes = 1 << 20;    // and under memory pressure from all grammars together
 inline constexpr int64_t kMaxGrammarCacheBytes = 256 << 20;  // all compiled grammars, cached or in use
 inline constexpr int64_t kMaxSchemaDepth = kMaxJsonDepth;
 

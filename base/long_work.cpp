@@ -20,7 +20,7 @@ using Time = std::chrono::steady_clock::time_point;
 
 constexpr int kNice = 10;
 constexpr double kHalfLife_s = 30;
-constexpr double kFaded_s = 1e-3;
+constexpr double kDecayed_s = 1e-3;
 
 void LowerPriority() { (void)setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice); }
 
@@ -31,7 +31,7 @@ double ThreadSeconds() {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
 }
 
-double Faded(double used_s, Time at, Time now) {
+double Decayed(double used_s, Time at, Time now) {
   return used_s * std::exp2(-std::chrono::duration<double>(now - at).count() / kHalfLife_s);
 }
 
@@ -95,9 +95,9 @@ LongWorkLane::Owners::iterator LongWorkLane::PickOwner() {
   std::pair<int, double> least;
   for (auto at = owners_.begin(); at != owners_.end();) {
     const Owner& owner = at->second;
-    const std::pair use{owner.running, Faded(owner.used_s, owner.used_at, now)};
+    const std::pair use{owner.running, Decayed(owner.used_s, owner.used_at, now)};
     if (owner.waiting.empty()) {
-      at = owner.running == 0 && use.second < kFaded_s ? owners_.erase(at) : std::next(at);
+      at = owner.running == 0 && use.second < kDecayed_s ? owners_.erase(at) : std::next(at);
       continue;
     }
     if (next == owners_.end() || use < least) {
@@ -133,7 +133,7 @@ void LongWorkLane::Work() {
     lock.lock();
     Owner& own = owners_.find(name)->second;
     const auto now = std::chrono::steady_clock::now();
-    own.used_s = Faded(own.used_s, own.used_at, now) + took_s;
+    own.used_s = Decayed(own.used_s, own.used_at, now) + took_s;
     own.used_at = now;
     --own.running;
     Finish(call, Status::Ok());

@@ -29,7 +29,7 @@ int Size(size_t bytes) {
 }
 const unsigned char* Bytes(std::string_view text) { return reinterpret_cast<const unsigned char*>(text.data()); }
 
-Status NotOurs() { return Corruption("sealed with another key, under another name, or changed since"); }
+Status AuthenticationFailed() { return Corruption("sealed with another key, under another name, or changed since"); }
 
 }  // namespace
 
@@ -63,7 +63,7 @@ std::string Seal(const SealKey& key, std::string_view aad, std::string_view plai
 }
 
 Status OpenSealedInto(const SealKey& key, std::string_view aad, std::string_view sealed, std::byte* plain) {
-  if (sealed.size() < kSealOverheadBytes) return NotOurs();
+  if (sealed.size() < kSealOverheadBytes) return AuthenticationFailed();
   const size_t bytes = sealed.size() - kSealOverheadBytes;
   const std::string_view nonce = sealed.substr(0, kNonceBytes), cipher = sealed.substr(kNonceBytes, bytes);
   std::string tag(sealed.substr(kNonceBytes + bytes));
@@ -76,12 +76,12 @@ Status OpenSealedInto(const SealKey& key, std::string_view aad, std::string_view
   auto* out = bytes == 0 ? &nowhere : reinterpret_cast<unsigned char*>(plain);
   CHECK_EQ(EVP_DecryptUpdate(context.get(), out, &written, Bytes(cipher), Size(bytes)), 1);
   CHECK_EQ(EVP_CIPHER_CTX_ctrl(context.get(), EVP_CTRL_GCM_SET_TAG, Size(kTagBytes), tag.data()), 1);
-  if (EVP_DecryptFinal_ex(context.get(), out + bytes, &written) != 1) return NotOurs();
+  if (EVP_DecryptFinal_ex(context.get(), out + bytes, &written) != 1) return AuthenticationFailed();
   return Status::Ok();
 }
 
 Result<std::string> OpenSealed(const SealKey& key, std::string_view aad, std::string_view sealed) {
-  if (sealed.size() < kSealOverheadBytes) return NotOurs();
+  if (sealed.size() < kSealOverheadBytes) return AuthenticationFailed();
   std::string plain(sealed.size() - kSealOverheadBytes, '\0');
   RETURN_IF_ERROR(OpenSealedInto(key, aad, sealed, reinterpret_cast<std::byte*>(plain.data())));
   return plain;

@@ -20,7 +20,7 @@ thread_local WorkerPool::Running* WorkerPool::running_here_ = nullptr;
 
 WorkerPool::WorkerPool(const WorkerPoolOptions& options)
     : options_(options),
-      most_running_(std::max(1, options.threads - 1)),
+      max_running_(std::max(1, options.threads - 1)),
       long_work_({.threads = std::max(1, options.threads / 2),
                   .waiting_of_owner = options.long_calls_of_client,
                   .waiting = options.long_calls}) {
@@ -47,7 +47,7 @@ Status WorkerPool::Submit(const std::string& client, size_t bytes, std::function
       return Unavailable("Too many requests are waiting to be worked on.");
     }
     asking.waiting.push_back({bytes, std::move(call)});
-    if (asking.waiting.size() == 1) StandInLine(client, asking);
+    if (asking.waiting.size() == 1) EnqueueClient(client, asking);
     asking.bytes += bytes;
     counts_.bytes += bytes;
     ++counts_.calls;
@@ -56,16 +56,16 @@ Status WorkerPool::Submit(const std::string& client, size_t bytes, std::function
   return Status::Ok();
 }
 
-void WorkerPool::StandInLine(const std::string& name, Client& client) {
+void WorkerPool::EnqueueClient(const std::string& name, Client& client) {
   client.share = std::max(clock_, client.share) + kCallBytes + client.waiting.front().bytes;
   line_.emplace(std::pair(client.share, ++arrivals_), name);
 }
 
-std::unordered_map<std::string, WorkerPool::Client>::iterator WorkerPool::TakeTurn() {
+std::unordered_map<std::string, WorkerPool::Client>::iterator WorkerPool::DequeueClient() {
   for (auto at = line_.begin(); at != line_.end(); ++at) {
     const auto client = clients_.find(at->second);
-    if (client->second.running >= most_running_) continue;
-    if (IsLarge(client->second.waiting.front().bytes) && large_running_ >= most_running_) continue;
+    if (client->second.running >= max_running_) continue;
+    if (IsLarge(client->second.waiting.front().bytes) && large_running_ >= max_running_) continue;
     clock_ = std::max(clock_, at->first.first);
     line_.erase(at);
     return client;
@@ -178,7 +178,7 @@ void WorkerPool::Work() {
   std::unique_lock lock(mutex_);
   for (;;) {
     auto client = clients_.end();
-    const auto may_run = [&] { return running_ < options_.threads && (client = TakeTurn()) != clients_.end(); };
+    const auto may_run = [&] { return running_ < options_.threads && (client = DequeueClient()) != clients_.end(); };
     changed_.wait(lock, [&] { return stopping_ || may_run(); });
     if (stopping_) return;
     Client& taken = client->second;
@@ -189,7 +189,7 @@ void WorkerPool::Work() {
     --counts_.calls;
     Running running{this, client->first, IsLarge(call.bytes)};
     Occupy(running);
-    if (!taken.waiting.empty()) StandInLine(running.client, taken);
+    if (!taken.waiting.empty()) EnqueueClient(running.client, taken);
     running_here_ = &running;
     lock.unlock();
     try {

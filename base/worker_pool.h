@@ -128,12 +128,12 @@ class WorkerPool {
   Status RunLong(const std::function<void()>& work);
   void Work();
   /// Queues the client by the virtual finish time of its first call.
-  void StandInLine(const std::string& name, Client& client);
+  void EnqueueClient(const std::string& name, Client& client);
   /// Dequeues the next client; end() if no client may have another worker now.
-  std::unordered_map<std::string, Client>::iterator TakeTurn();
+  std::unordered_map<std::string, Client>::iterator DequeueClient();
 
   const WorkerPoolOptions options_;
-  const int most_running_;  // limit for one client, and for large calls
+  const int max_running_;  // limit for one client, and for large calls
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::unordered_map<std::string, Client> clients_;            // clients with queued or running calls

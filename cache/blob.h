@@ -18,7 +18,7 @@ class Blob {
   /// Uninitialized; fill through `writable()` before sharing.
   static Blob Make(size_t bytes) {
     Blob blob;
-    blob.data_ = BlobReserve::Instance().Take(bytes);
+    blob.data_ = BlobReserve::Instance().Acquire(bytes);
     blob.size_ = bytes;
     return blob;
   }

@@ -21,7 +21,7 @@ BlobReserve& BlobReserve::Instance() {
   return *instance;
 }
 
-BlobReserve::Cell BlobReserve::TakeCell(size_t bytes) {
+BlobReserve::Cell BlobReserve::AcquireCell(size_t bytes) {
   std::lock_guard lock(mutex_);
   const auto cells = cells_.lower_bound(bytes);
   if (cells == cells_.end() || cells->second.empty() || bytes < cells->first / kPart) return {};
@@ -54,9 +54,9 @@ bool BlobReserve::IsInCell(const std::byte* data) const {
   return after != lent_.begin() && data < std::prev(after)->first + std::prev(after)->second;
 }
 
-std::shared_ptr<std::byte[]> BlobReserve::Take(size_t bytes) {
+std::shared_ptr<std::byte[]> BlobReserve::Acquire(size_t bytes) {
   taken_bytes_ += bytes;
-  if (const Cell cell = TakeCell(bytes); cell.data != nullptr) {
+  if (const Cell cell = AcquireCell(bytes); cell.data != nullptr) {
     return {cell.data, [this, bytes, size = cell.bytes](std::byte* data) {
               taken_bytes_ -= bytes;
               std::lock_guard lock(mutex_);
@@ -88,7 +88,7 @@ void BlobReserve::GiveBack(Block block, size_t bytes) {
   blocks_[bytes].push_back(std::move(block));
 }
 
-void BlobReserve::LayIn(size_t bytes, size_t blocks) {
+void BlobReserve::Prefault(size_t bytes, size_t blocks) {
   constexpr auto kLimit = static_cast<size_t>(limits::kBlobReserveBytes);
   if (bytes < kLeastBytes || free_cells(bytes) >= blocks) return;
   for (blocks = std::min(blocks, kLimit / bytes); waiting_blocks(bytes) < blocks;) {

@@ -18,10 +18,10 @@ class BlobReserve {
   static BlobReserve& Instance();
 
   /// Uninitialized memory of `bytes` bytes; it returns to the pool when its last owner releases it.
-  std::shared_ptr<std::byte[]> Take(size_t bytes);
+  std::shared_ptr<std::byte[]> Acquire(size_t bytes);
   /// Prefaults until `blocks` blocks of this size are cached, within the limit, and drops blocks of other sizes for
   /// them. Takes milliseconds.
-  void LayIn(size_t bytes, size_t blocks);
+  void Prefault(size_t bytes, size_t blocks);
   /// Adds, for good, `count` cells of `cell_bytes` bytes of preferred (pinned) memory: a blob that fills more than half
   /// of a cell uses a cell if one is free.
   void Lend(std::byte* cells, size_t cell_bytes, size_t count);
@@ -45,7 +45,7 @@ class BlobReserve {
     std::byte* data = nullptr;
     size_t bytes = 0;
   };
-  Cell TakeCell(size_t bytes);
+  Cell AcquireCell(size_t bytes);
 
   std::atomic<size_t> taken_bytes_{0};
   mutable std::mutex mutex_;

@@ -43,7 +43,7 @@ void HostArena::Wait() {
 
 void HostArena::Make(SlabMemory& memory, size_t cell_bytes, size_t bytes) {
   const auto began = std::chrono::steady_clock::now();
-  memory.UseOnThisThread();
+  memory.MakeCurrent();
   // Stop early if the backend cannot pin the first chunk.
   const size_t first = std::max<size_t>(1, std::min(kPieceBytes, bytes) / cell_bytes);
   begun_ = first * cell_bytes;
@@ -61,7 +61,7 @@ void HostArena::Make(SlabMemory& memory, size_t cell_bytes, size_t bytes) {
 }
 
 void HostArena::MakePieces(SlabMemory& memory, size_t cell_bytes, size_t bytes) {
-  memory.UseOnThisThread();
+  memory.MakeCurrent();
   const size_t cells = std::max<size_t>(1, kPieceBytes / cell_bytes);
   while (!stopping_ && begun_.fetch_add(cells * cell_bytes) < bytes) {
     if (!MakePiece(memory, cell_bytes, cells, /*with_pages=*/true)) Stop();

@@ -48,7 +48,7 @@ class KvCache {
 
   KvShape shape_;
   void* slab_;
-  int64_t pages_ = 0, promised_pages_ = 0;  // set by the pool: backed by memory; reserved
+  int64_t pages_ = 0, reserved_pages_ = 0;  // set by the pool: backed by memory; reserved
   Ring ring_;
   uint64_t snapshot_ = 0;
   const void* history_ = nullptr;

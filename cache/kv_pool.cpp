@@ -53,18 +53,18 @@ KvCache* KvPool::Lend(const RingWindow& window) {
 }
 
 Status KvPool::Grow(KvCache* cache, int64_t bytes, int64_t ahead) {
-  const int64_t before = cache->promised_pages_, least = std::max(Pages(bytes), before), more = least - before;
-  if (more > pages_ - promised_pages_) {
+  const int64_t before = cache->reserved_pages_, least = std::max(Pages(bytes), before), more = least - before;
+  if (more > pages_ - reserved_pages_) {
     return Overloaded(
         fmt::format("no memory for {} more bytes of a cache: {} are free", more * page_bytes_, free_bytes()));
   }
-  promised_pages_ += more;
-  cache->promised_pages_ = least;
+  reserved_pages_ += more;
+  cache->reserved_pages_ = least;
   if (least > cache->pages_) {
     Reclaim(least - cache->pages_);  // promised but not free: committed ahead elsewhere
     if (Status status = Commit(cache, least); !status.ok()) {
-      promised_pages_ -= more;
-      cache->promised_pages_ = before;
+      reserved_pages_ -= more;
+      cache->reserved_pages_ = before;
       return status;
     }
   }
@@ -92,7 +92,7 @@ void KvPool::Reclaim(int64_t pages) {
   }
   for (auto& cache : caches_) {
     if (free_pages_ >= pages) return;
-    Shrink(cache.get(), std::max(cache->promised_pages_, cache->pages_ - (pages - free_pages_)));
+    Shrink(cache.get(), std::max(cache->reserved_pages_, cache->pages_ - (pages - free_pages_)));
   }
 }
 
@@ -107,13 +107,13 @@ void KvPool::Shrink(KvCache* cache, int64_t pages) {
 
 void KvPool::Settle(KvCache* cache) {
   const int64_t held = Pages(shape_.HeldBytes(cache->ring().next(), cache->ring().window().pinned));
-  promised_pages_ -= std::max<int64_t>(0, cache->promised_pages_ - held);
-  cache->promised_pages_ = std::min(cache->promised_pages_, held);
+  reserved_pages_ -= std::max<int64_t>(0, cache->reserved_pages_ - held);
+  cache->reserved_pages_ = std::min(cache->reserved_pages_, held);
 }
 
 void KvPool::Release(KvCache* cache) {
   CHECK(cache != nullptr);
-  promised_pages_ -= std::exchange(cache->promised_pages_, 0);
+  reserved_pages_ -= std::exchange(cache->reserved_pages_, 0);
   free_.push_back(cache);
 }
 

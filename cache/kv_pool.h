@@ -33,14 +33,14 @@ class KvPool {
 
   // In bytes, whole pages.
   int64_t memory_bytes() const { return pages_ * page_bytes_; }
-  int64_t promised_bytes() const { return promised_pages_ * page_bytes_; }
+  int64_t reserved_bytes() const { return reserved_pages_ * page_bytes_; }
   /// True if full slabs would need more memory than there is.
   bool overcommitted() const { return pages_ < slots() * Pages(shape_.slab_bytes()); }
   /// Bytes that can still be reserved.
-  int64_t free_bytes() const { return memory_bytes() - promised_bytes(); }
+  int64_t free_bytes() const { return memory_bytes() - reserved_bytes(); }
   /// Bytes backed by memory, reserved or not.
   int64_t committed_bytes() const { return (pages_ - free_pages_) * page_bytes_; }
-  int64_t promised_bytes(const KvCache& cache) const { return cache.promised_pages_ * page_bytes_; }
+  int64_t reserved_bytes(const KvCache& cache) const { return cache.reserved_pages_ * page_bytes_; }
   /// Bytes that a cache with this window needs for its first `tokens` tokens.
   int64_t BytesFor(const RingWindow& window, int64_t tokens) const;
 
@@ -68,7 +68,7 @@ class KvPool {
   SlabMemory* memory_ = nullptr;
   KvShape shape_;
   int64_t page_bytes_ = 1;
-  int64_t pages_ = 0, promised_pages_ = 0, free_pages_ = 0;
+  int64_t pages_ = 0, reserved_pages_ = 0, free_pages_ = 0;
   Buffer slabs_;
   std::vector<std::unique_ptr<KvCache>> caches_;
   std::vector<KvCache*> free_;  // idle slabs; LIFO, because the last one released still has memory

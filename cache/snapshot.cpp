@@ -51,7 +51,7 @@ void MergeLanes(std::byte* tile, const std::byte* other, const SnapshotHeader& h
 // A trade-off: large chunks need fewer copies, small ones copy less again when only a few tokens are new.
 int64_t TilesPerChunk(const KvShape& shape, const SlabMemory& memory) {
   constexpr int64_t kMost = 8;
-  return std::clamp<int64_t>(memory.slab_piece_bytes() / shape.tile_bytes(), 1, kMost);
+  return std::clamp<int64_t>(memory.slab_chunk_bytes() / shape.tile_bytes(), 1, kMost);
 }
 
 }  // namespace
@@ -155,7 +155,7 @@ PendingCapture Snapshot::BeginCapture(KvCache& cache, SlabMemory& memory, const 
 
 Snapshot Snapshot::FinishCapture(PendingCapture pending, SlabMemory& memory) {
   if (pending.ticket != 0) memory.WaitForCopy(pending.ticket);
-  for (const size_t chunk : pending.copied) pending.snapshot.ClearForeignLanes(pending.snapshot.chunks_[chunk]);
+  for (const size_t chunk : pending.copied) pending.snapshot.ClearDeadLanes(pending.snapshot.chunks_[chunk]);
   return std::move(pending.snapshot);
 }
 
@@ -186,7 +186,7 @@ void Snapshot::PlanSave(const KvCache& cache, SnapshotChunk& chunk, std::vector<
 
 // Clears lanes of the first and the last tile that belong to no live position: leftovers of a roll-back or of the
 // slab's previous tenant. They must not leak into the snapshot.
-void Snapshot::ClearForeignLanes(SnapshotChunk& chunk) const {
+void Snapshot::ClearDeadLanes(SnapshotChunk& chunk) const {
   const int64_t pinned = header_.window.pinned;
   const int64_t first = chunk.pinned ? 0 : header_.resident - pinned;  // resident rows of the region
   const int64_t last = chunk.pinned ? std::min(pinned, header_.next) : header_.next - pinned;

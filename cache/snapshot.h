@@ -131,7 +131,7 @@ class Snapshot {
  private:
   void PlanChunks();
   void PlanSave(const KvCache& cache, SnapshotChunk& chunk, std::vector<SlabRun>* runs) const;
-  void ClearForeignLanes(SnapshotChunk& chunk) const;
+  void ClearDeadLanes(SnapshotChunk& chunk) const;
   /// `merged` receives the one tile that no chunk holds in the required form.
   Status PlanLoad(const KvCache& cache, Blob* merged, std::vector<SlabRun>* runs) const;
   /// Bytes of one ring tile; null if no chunk has it.

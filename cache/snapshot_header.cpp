@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kMagic = "RSKVSNAP";
 constexpr uint32_t kVersion = 2;
 constexpr int64_t kFar = int64_t{1} << 40;  // exclusive upper bound of a position
-constexpr int64_t kMostChunkBytes = int64_t{1} << 30;
+constexpr int64_t kMaxChunkBytes = int64_t{1} << 30;
 constexpr size_t kCheckBytes = 8, kFrontBytes = 16;  // magic, version, length
 
 class Writer {
@@ -90,7 +90,7 @@ Status CheckHeader(const SnapshotHeader& header) {
     return Bad("shape");
   }
   // No overflow: at most 2^12 * 2^6 * 2 * 2^12 * 2^4 * 2^16 * 2^2 = 2^53.
-  if (header.tiles_per_chunk * header.tile_bytes() > kMostChunkBytes) return Bad("chunk size");
+  if (header.tiles_per_chunk * header.tile_bytes() > kMaxChunkBytes) return Bad("chunk size");
   if (!within(header.proof.shards, 1, 4096) || !within(header.proof.shard, 0, header.proof.shards - 1)) {
     return Bad("shard");
   }

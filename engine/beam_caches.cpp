@@ -20,7 +20,7 @@ void BeamCaches::Begin(const KvCache& history, size_t beams) {
   std::iota(order_.begin(), order_.end(), size_t{0});
 }
 
-void BeamCaches::Fed(size_t beam, std::span<const TokenId> tokens) {
+void BeamCaches::AdvancePosition(size_t beam, std::span<const TokenId> tokens) {
   std::vector<TokenId>& held = branches_[order_[beam]].tokens;
   held.insert(held.end(), tokens.begin(), tokens.end());
 }
@@ -47,7 +47,7 @@ void BeamCaches::Copy(Branch* to, const Branch& from) {
   to->tokens = from.tokens;
 }
 
-void BeamCaches::KeepForBest(size_t beam) { Copy(&branches_.back(), branches_[order_[beam]]); }
+void BeamCaches::KeepBestRows(size_t beam) { Copy(&branches_.back(), branches_[order_[beam]]); }
 
 void BeamCaches::Follow(std::span<const size_t> parents) {
   CHECK_LT(parents.size(), branches_.size());

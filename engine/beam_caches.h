@@ -24,13 +24,13 @@ class BeamCaches {
   bool begun() const { return history_tokens_ >= 0; }
   KvCache* OfBeam(size_t beam) const { return branches_[order_[beam]].cache; }
   /// Advances the beam: its token now has a row in the cache.
-  void Fed(size_t beam, TokenId token) { branches_[order_[beam]].tokens.push_back(token); }
-  void Fed(size_t beam, std::span<const TokenId> tokens);
+  void AdvancePosition(size_t beam, TokenId token) { branches_[order_[beam]].tokens.push_back(token); }
+  void AdvancePosition(size_t beam, std::span<const TokenId> tokens);
   /// Copies the rows of `tokens` (the beam's) that earlier beams already have into a resumed beam's cache. Returns the
   /// tokens without rows, which must be recomputed.
   std::span<const TokenId> CopyFromEarlier(size_t beam, std::span<const TokenId> tokens);
   /// The best answer so far is this beam: keep its rows.
-  void KeepForBest(size_t beam);
+  void KeepBestRows(size_t beam);
   /// Reorders after a search step: beam i continues beam parents[i].
   void Follow(std::span<const size_t> parents);
   /// Appends the rows of the answer's first `tokens` tokens, from the best answer or from the first beam, to the

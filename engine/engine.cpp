@@ -38,8 +38,8 @@ Status WarmUp(Network& network, const EngineOptions& options) {
                 most = std::min({options.prefill_chunk, options.memory_len, limit});
   const int64_t pinned = shape.encodes ? 1 : 0;  // an encoder's input
   const std::vector<TokenId> ids(static_cast<size_t>(most), 0);
-  const TokenChoice greedy{.temperature = 0};
-  ChosenToken chosen;
+  const RowSamplingParams greedy{.temperature = 0};
+  SampledToken chosen;
   const auto step = [&](KvCache* cache, int64_t rows) {
     const StepPart part{cache, std::span(ids).first(static_cast<size_t>(rows)), StepPart::Logits::kLast};
     network.Begin({&part, 1}, {&greedy, 1});
@@ -68,18 +68,18 @@ Result<std::unique_ptr<Engine>> Engine::Start(Network& network, const Tokenizer&
                                               const EngineOptions& options, const EngineStorage& storage,
                                               const Clock& clock) {
   SlabMemory& memory = network.memory();
-  memory.UseOnThisThread();
+  memory.MakeCurrent();
   EngineOptions made = options;
   FitWindow(memory, network.shape(), &made);
   const KvShape shape = CacheShape(network.shape(), made);
   RETURN_IF_ERROR(PlanSlots(memory, network.shape(), &made));
-  if (made.slots == MostSlots(network.shape(), shape, KvPool::SlabBytes(memory, shape))) {
+  if (made.slots == MaxSlots(network.shape(), shape, KvPool::SlabBytes(memory, shape))) {
     LogInfo("{} slots: the device has no addresses for more windows of {} tokens (--memory-len)", made.slots,
             made.memory_len);
   }
   ASSIGN_OR_RETURN(KvPool pool, KvPool::Make(memory, shape, made.slots, made.kv_bytes));
   made.kv_bytes = pool.memory_bytes();
-  pool.Prepare(shape.HeldBytes(EngineOptions::kUsualTokens, 0));
+  pool.Prepare(shape.HeldBytes(EngineOptions::kTypicalTokens, 0));
   auto loop = std::make_unique<EngineLoop>(network, tokenizer, made, std::move(pool), storage, clock);
   return std::unique_ptr<Engine>(new Engine(std::move(loop)));
 }
@@ -87,7 +87,7 @@ Result<std::unique_ptr<Engine>> Engine::Start(Network& network, const Tokenizer&
 Result<std::unique_ptr<Engine>> Engine::Start(Model& model, const Tokenizer& tokenizer, const EngineOptions& options,
                                               const EngineStorage& storage, const Clock& clock) {
   Network& network = model;
-  network.memory().UseOnThisThread();
+  network.memory().MakeCurrent();
   // Upper bound of the rows in a step. Their workspace leaves room for fewer slots, never for more rows.
   EngineOptions most = options;
   FitWindow(network.memory(), network.shape(), &most);

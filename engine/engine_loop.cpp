@@ -17,7 +17,7 @@ namespace {
 
 // Limit of the additional pinned memory for snapshots in transit while the host tier is full; it applies where windows
 // are long and the tier is small.
-constexpr int64_t kMostOnItsWay = int64_t{4} << 30;
+constexpr int64_t kMaxInTransitBytes = int64_t{4} << 30;
 // Time per round that running turns wait for the memory of new turns: enough for that of a small cache.
 constexpr int64_t kMemoryWaitUs = 1000;
 
@@ -39,7 +39,7 @@ EngineLoop::EngineLoop(Network& network, const Tokenizer& tokenizer, const Engin
   counts_.kv_bytes = pool_.memory_bytes();
   if (storage_.tiers != nullptr && storage_.pinned_bytes > 0) {
     // One or two snapshots in transit come on top of the host tier's contents.
-    const int64_t on_its_way = std::min(2 * slot_bytes(), std::max(storage_.pinned_bytes, kMostOnItsWay));
+    const int64_t on_its_way = std::min(2 * slot_bytes(), std::max(storage_.pinned_bytes, kMaxInTransitBytes));
     host_arena_.Start(network_.memory(), static_cast<size_t>(SnapshotChunkBytes(pool_.shape(), network_.memory())),
                       static_cast<size_t>(storage_.pinned_bytes + on_its_way));
   }
@@ -64,7 +64,7 @@ int64_t EngineLoop::SessionLimit(const TurnRequest& request) const {
   return positions > 0 ? std::min(limit, positions - network_.virtual_tokens(request.adapter)) : limit;
 }
 
-void EngineLoop::PutVirtualTokens(TurnRequest* request) const {
+void EngineLoop::PrependVirtualTokens(TurnRequest* request) const {
   const int64_t count = request->virtual_tokens = network_.virtual_tokens(request->adapter);
   if (count == 0) return;
   std::vector<TokenId> ids(static_cast<size_t>(count));
@@ -178,13 +178,13 @@ Status EngineLoop::CheckBeams(TurnRequest& request) const {
 
 Status EngineLoop::Submit(TurnRequest request) {
   RETURN_IF_ERROR(Check(request));
-  PutVirtualTokens(&request);
+  PrependVirtualTokens(&request);
   RETURN_IF_ERROR(CheckBeams(request));
   if (!healthy_) return Unavailable("the engine has failed");
-  const std::string account = request.account;
-  RETURN_IF_ERROR(queue_shares_.Enter(account));
+  const std::string tenant = request.tenant;
+  RETURN_IF_ERROR(queue_shares_.Enter(tenant));
   if (inbox_->TryPush(SubmitMessage{std::move(request), clock_.MonotonicNs()})) return Status::Ok();
-  queue_shares_.Leave(account);
+  queue_shares_.Leave(tenant);
   return Overloaded("Too many turns have been submitted since the last step.");
 }
 
@@ -200,7 +200,7 @@ Status EngineLoop::status() const {
 
 void EngineLoop::PublishStats() {
   counts_.slots_used = pool_.used();
-  counts_.kv_bytes_used = pool_.promised_bytes();
+  counts_.kv_bytes_used = pool_.reserved_bytes();
   counts_.turns_running = static_cast<int64_t>(running_.size());
   counts_.turns_waiting = static_cast<int64_t>(waiting_.size());
   // Queued turns take every slot that becomes free.
@@ -212,7 +212,7 @@ void EngineLoop::PublishStats() {
 }
 
 void EngineLoop::Run() {
-  network_.memory().UseOnThisThread();
+  network_.memory().MakeCurrent();
   host_arena_.Wait();
   while (!inbox_->closed()) Round(NextMessages());
   EndAll();
@@ -238,11 +238,11 @@ void EngineLoop::Round(std::vector<Message> messages) {
   SaveIdle();
   WriteBackIdle();
   PublishStats();
-  TellPositions();
+  NotifyPositions();
 }
 
 void EngineLoop::EndAll() {
-  ConcludeLaunched();
+  FinishLaunchedStep();
   FinishCopies(/*wait=*/true);
   // Answer all pending requests; turns end below.
   for (Message& message : inbox_->Drain(/*wait=*/false)) Handle(std::move(message));
@@ -268,7 +268,7 @@ std::optional<int64_t> EngineLoop::NextDueNs() const {
   for (const auto& turn : waiting_) {
     const Slot& slot = timelines_.at(turn->timeline_id());
     // If no turn runs, there is a slot for each turn that does not wait for its cache.
-    if (!AwaitsCache(slot)) return now;
+    if (!IsFetching(slot)) return now;
     at(slot.fetch->deadline_ns);
   }
   if (storage_.tiers != nullptr) {
@@ -295,7 +295,7 @@ void EngineLoop::Handle(Message message) {
                         std::holds_alternative<EraseMessage>(message) || std::holds_alternative<ForkMessage>(message) ||
                         std::holds_alternative<SaveAllMessage>(message);
   if (disturbs) {
-    ConcludeLaunched();
+    FinishLaunchedStep();
     RetireFinished();
   }
   std::visit([this](auto&& m) { Handle(std::move(m)); }, std::move(message));
@@ -303,7 +303,7 @@ void EngineLoop::Handle(Message message) {
 
 void EngineLoop::Handle(SubmitMessage message) {
   auto turn = std::make_unique<RunningTurn>(std::move(message.request), message.submitted_ns);
-  served_.Enter(turn->request().account);
+  served_.Enter(turn->request().tenant);
   if (!healthy_) return End(std::move(turn), FinishReason::kError, Unavailable("the engine has failed"));
   Slot& slot = timelines_[turn->timeline_id()];
   slot.id = turn->timeline_id();
@@ -343,7 +343,7 @@ void EngineLoop::Handle(CloseMessage message) {
     slot.turn->Finish(FinishReason::kCancelled);
     RetireFinished();
   }
-  ForgetFetch(slot);
+  CancelFetch(slot);
   if (slot.sequence->has_cache()) DropCache(slot);
   timelines_.erase(found);
 }
@@ -364,7 +364,7 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
     if (donor != nullptr) donor->last_used = counts_.steps;  // others may share it, too
   }
   const bool has_source = HasSourceInSlot(turn->request());
-  if (Status given = GiveMemory(slot, *turn, history); !given.ok()) {
+  if (Status given = AllocateMemory(slot, *turn, history); !given.ok()) {
     if (given.code() == StatusCode::kOverloaded) return false;
     --slot.waiting;
     End(std::move(turn), FinishReason::kError, std::move(given));
@@ -374,7 +374,7 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
     DropCache(slot);  // it took the source's slot: the tiers have the cache now
     return false;
   }
-  if (restores && history == nullptr && !HasItsMemory(slot, *turn)) {
+  if (restores && history == nullptr && !IsMemoryCommitted(slot, *turn)) {
     slot.unfilled = true;
     return false;
   }
@@ -384,23 +384,23 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
   } else if (restores) {
     restore_ms = FillCache(slot, *turn);
   }
-  slot.account = turn->request().account;
+  slot.tenant = turn->request().tenant;
   slot.continued |= turn->request().continues && turn->request().forked_from == 0;
   --slot.waiting;
-  queue_shares_.Admit(slot.account);
-  ForgetFetch(slot);
+  queue_shares_.Admit(slot.tenant);
+  CancelFetch(slot);
   SetOwner(slot, turn->request().owner);
-  SyncResult sync = slot.sequence->Sync(turn->timeline(), turn->most_reused());
+  SyncResult sync = slot.sequence->Sync(turn->timeline(), turn->max_reusable());
   const bool restored = sync.source == CacheSource::kHost || sync.source == CacheSource::kDisk;
   if (restored) sync.restore_ms = restore_ms.value_or(0);
   counts_.tokens_reused += static_cast<uint64_t>(sync.reused);
   counts_.rebuilds += sync.rebuilt || sync.source == CacheSource::kRecomputed ? 1 : 0;
   slot.turn = turn.get();
   slot.steps = slot.prompt_steps = 0;
-  slot.leaving = Leaving::kNo;
+  slot.eviction = EvictionMode::kNo;
   slot.last_used = counts_.steps;
   if (turn->begun()) {
-    turn->GoOn(sync);
+    turn->ResumeAfterPreemption(sync);
   } else {
     turn->Begin(slot.sequence.get(), sync, tokenizer_, network_.shape().vocab,
                 SessionLimit(turn->request()) + turn->request().virtual_tokens, clock_.MonotonicNs());
@@ -414,26 +414,26 @@ void EngineLoop::AdmitWaiting() {
   preempted_.clear();
   expected_.clear();
   if (waiting_.empty()) return;
-  wanting_ = wanting_bytes_ = 0;
-  none_idle_ = false;
+  unplaced_turns_ = unplaced_bytes_ = 0;
+  no_victim_ = false;
   memory_wait_us_ = kMemoryWaitUs;
   OrderWaiting();
   const int64_t now = clock_.MonotonicNs();
   for (auto& turn : waiting_) {
     Slot& slot = timelines_.at(turn->timeline_id());
-    AskForCache(slot, turn->request());
-    if (AwaitsCache(slot) || (!none_idle_ && AwaitsPrefix(slot, *turn))) continue;
-    if ((none_idle_ && !slot.sequence->has_cache()) || !Admit(turn)) turn->NoteNoSlot(now);
+    RequestCache(slot, turn->request());
+    if (IsFetching(slot) || (!no_victim_ && ShouldAwaitPrefix(slot, *turn))) continue;
+    if ((no_victim_ && !slot.sequence->has_cache()) || !Admit(turn)) turn->NoteNoSlot(now);
   }
   std::erase(waiting_, nullptr);
 }
 
-void EngineLoop::TellPositions() {
+void EngineLoop::NotifyPositions() {
   int64_t position = 0;
   for (const auto& turn : waiting_) {
     ++position;
     // A turn that waits for its cache has a slot reserved, as far as is known.
-    if (!AwaitsCache(timelines_.at(turn->timeline_id()))) turn->TellPosition(position);
+    if (!IsFetching(timelines_.at(turn->timeline_id()))) turn->NotifyPosition(position);
   }
 }
 
@@ -464,13 +464,13 @@ void EngineLoop::RetireFinished() {
     if (!turn->finished() || (launched_ && launched_->Has(turn.get()))) continue;
     Slot& slot = timelines_.at(turn->timeline_id());
     const bool sound = *turn->finished() != FinishReason::kError;
-    for (KvCache* branch : turn->TakeBranches(/*keep=*/sound)) pool_.Release(branch);
+    for (KvCache* branch : turn->DetachBranches(/*keep=*/sound)) pool_.Release(branch);
     counts_.tokens_evicted += static_cast<uint64_t>(turn->evicted_since_begin());
     slot.turn = nullptr;
     slot.idle_since_ns = clock_.MonotonicNs();
     slot.write_back_ns = slot.idle_since_ns + storage_.write_back_ms * 1'000'000;
     turn->End(slot.idle_since_ns);
-    served_.Leave(turn->request().account);
+    served_.Leave(turn->request().tenant);
     ended.emplace_back(&slot, sound);
     turn.reset();
   }
@@ -491,10 +491,10 @@ void EngineLoop::RetireFinished() {
 }
 
 void EngineLoop::End(std::unique_ptr<RunningTurn> turn, FinishReason reason, Status error) {
-  queue_shares_.Leave(turn->request().account);
+  queue_shares_.Leave(turn->request().tenant);
   turn->Finish(reason, std::move(error));
   turn->End(clock_.MonotonicNs());
-  served_.Leave(turn->request().account);
+  served_.Leave(turn->request().tenant);
 }
 
 }  // namespace ringside

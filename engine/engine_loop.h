@@ -86,7 +86,7 @@ class EngineLoop {
     TimelineId from, to;
     std::string from_owner, to_owner;
   };
-  struct SavingAll {  // a SaveAll in progress
+  struct SaveAllState {  // a SaveAll in progress
     Engine::Done done;
     std::set<TimelineId> begun = {};  // timelines whose caches were given to the tiers
     int64_t writing = 0;              // number of these not on disk yet
@@ -94,7 +94,7 @@ class EngineLoop {
     std::atomic<bool> told{false};
   };
   struct SaveAllMessage {
-    std::shared_ptr<SavingAll> saving;
+    std::shared_ptr<SaveAllState> saving;
     bool written = false;  // one of these is now on disk
   };
   struct PingMessage {
@@ -118,28 +118,28 @@ class EngineLoop {
   };
   /// What becomes of a slot once its cache has been saved. The first three are cancelled if the timeline is wanted
   /// meanwhile.
-  enum class Leaving { kNo, kIfSaved, kAnyway, kForced };
+  enum class EvictionMode { kNo, kIfSaved, kAnyway, kForced };
   struct Slot {  // a timeline known to the engine
     TimelineId id = 0;
     std::unique_ptr<Sequence> sequence;
-    std::string owner, account;   // of its last turn
+    std::string owner, tenant;    // of its last turn
     RunningTurn* turn = nullptr;  // its running turn
     int64_t waiting = 0;          // number of its queued turns
     uint64_t last_used = 0;       // step number
     int64_t steps = 0;            // steps of its turn since it got the slot
     int64_t prompt_steps = 0;     // steps whose rows are recomputed if the cache is lost
     int64_t idle_since_ns = 0;
-    bool continued = false;             // a turn has continued earlier tokens
-    bool parked = false;                // to be saved and dropped when idle
-    int64_t write_back_ns = 0;          // earliest time of a write-back, if idle
-    Leaving leaving = Leaving::kNo;     // while its cache is being saved
-    bool unfilled = false;              // the cache is empty: its memory was in transit
-    std::optional<PendingFetch> fetch;  // for the queued turns
+    bool continued = false;                     // a turn has continued earlier tokens
+    bool parked = false;                        // to be saved and dropped when idle
+    int64_t write_back_ns = 0;                  // earliest time of a write-back, if idle
+    EvictionMode eviction = EvictionMode::kNo;  // while its cache is being saved
+    bool unfilled = false;                      // the cache is empty: its memory was in transit
+    std::optional<PendingFetch> fetch;          // for the queued turns
     /// True if it has a cache in its last valid state.
     bool filled() const { return sequence->has_cache() && !unfilled; }
     bool busy() const { return turn != nullptr || waiting > 0; }
     /// True if its cache is being evicted and not wanted again.
-    bool leaves() const { return leaving == Leaving::kForced || (leaving != Leaving::kNo && !busy()); }
+    bool is_evicting() const { return eviction == EvictionMode::kForced || (eviction != EvictionMode::kNo && !busy()); }
   };
 
   Status Check(const TurnRequest& request) const;
@@ -149,7 +149,7 @@ class EngineLoop {
   /// Limit of the timeline's length in tokens, virtual ones excluded.
   int64_t SessionLimit(const TurnRequest& request) const;
   /// Prepends the adapter's virtual tokens to the timeline.
-  void PutVirtualTokens(TurnRequest* request) const;
+  void PrependVirtualTokens(TurnRequest* request) const;
 
   void Run();
   void Round(std::vector<Message> messages);
@@ -173,7 +173,7 @@ class EngineLoop {
   /// Sorts the queue into the order in which turns get slots.
   void OrderWaiting();
   /// Notifies queued turns whose position has changed. stats() counts a turn before it is notified.
-  void TellPositions();
+  void NotifyPositions();
   /// Takes the turn if it can run or end (kBusy if its timeline is busy). False = no slot.
   bool Admit(std::unique_ptr<RunningTurn>& turn);
 
@@ -181,22 +181,22 @@ class EngineLoop {
   /// Gives the turn memory for its cache, and a slot if it has none: from free slots, or by evicting the least recently
   /// used idle timelines, which are saved first. `history`: the timeline whose cache it branches off, or null. ERRORS:
   /// kOverloaded: the victims are busy or still being copied out, try again; anything else is permanent.
-  Status GiveMemory(Slot& slot, RunningTurn& turn, const Slot* history);
+  Status AllocateMemory(Slot& slot, RunningTurn& turn, const Slot* history);
   /// Lends the slots and the memory of the turn's beams, which are available.
-  Status GiveBranches(RunningTurn& turn);
+  Status AttachBranches(RunningTurn& turn);
   /// True if `bytes` and `wanted` slots are free, beyond the next needs of running turns and of turns ahead in the
   /// queue. Otherwise evicts idle caches until enough is in transit.
   bool MakeRoom(const Slot& slot, const RunningTurn& turn, int64_t bytes, int64_t wanted);
   /// True if these slots and bytes will be free once all evictions in progress are done.
-  bool WillHave(int64_t slots, int64_t bytes) const;
-  /// A running turn chosen to be preempted for a turn of `account`, which is charged `charge` tokens.
+  bool WillBeFree(int64_t slots, int64_t bytes) const;
+  /// A running turn chosen to be preempted for a turn of `tenant`, which is charged `charge` tokens.
   struct Preemption {
     RunningTurn* turn;
-    std::string account;
+    std::string tenant;
     int64_t charge;
   };
   /// Picks the next victim for this queued turn (PickVictim); nullopt = none.
-  std::optional<Preemption> NextToPreempt(const RunningTurn& turn) const;
+  std::optional<Preemption> PickRunningVictim(const RunningTurn& turn) const;
   /// Preempts the turns that AdmitWaiting has chosen when the current step is done, and admits queued turns if slots
   /// are free at once.
   void PreemptChosen();
@@ -205,12 +205,12 @@ class EngineLoop {
   bool IsSideRequest(const Slot& slot) const;
   /// Picks the victim among idle timelines, or among those with queued turns: a side request, else the least recently
   /// used. Null if there is none.
-  Slot* NextToLeave(const Slot* but, bool waiting);
+  Slot* PickIdleVictim(const Slot* but, bool waiting);
   /// Evicts the cache, even if its turns are queued: after a save, or at once if no tier would keep it. False: retry in
   /// the next round.
-  bool MakeLeave(Slot& slot);
+  bool EvictCache(Slot& slot);
   /// Memory of caches being evicted.
-  int64_t LeavingBytes() const;
+  int64_t EvictingBytes() const;
   /// Gives each running turn memory for its next step and for one step ahead, oldest first; without memory, preempts
   /// the youngest. False if no turn can continue yet.
   bool GrowRunning();
@@ -218,7 +218,7 @@ class EngineLoop {
   bool GrowTurn(RunningTurn& turn);
   /// Frees memory for the turn: evicts an idle cache, that of a queued turn, or preempts the youngest running turn;
   /// branches go before their history. False if enough is already in transit.
-  bool TakeMemory(const RunningTurn& turn, std::vector<RunningTurn*>* running);
+  bool ReclaimMemory(const RunningTurn& turn, std::vector<RunningTurn*>* running);
   /// As GrowTurn for a step ahead, without taking memory from other turns. False if some turn lacks it.
   bool GrowAhead();
   int64_t BytesOf(const RunningTurn& turn) const;
@@ -229,38 +229,38 @@ class EngineLoop {
   bool HasMemory(const RunningTurn& turn) const;
   /// Preempts the turn: evicts its KV cache and requeues it at the head of its tenant's queue. Increments `count`.
   void Preempt(RunningTurn& turn, uint64_t* count);
-  void GiveWay(RunningTurn& turn) { Preempt(turn, &counts_.turns_gave_way); }
+  void PreemptForMemory(RunningTurn& turn) { Preempt(turn, &counts_.turns_preempted_for_memory); }
 
   // engine_loop_storage.cpp
   /// Makes the tiers' copies for forked timelines, except while a save of the source is in progress.
   void MakeForks();
   /// Requests the cache of a queued turn from the tiers, once, if it may be there.
-  void AskForCache(Slot& slot, const TurnRequest& request);
-  bool AwaitsCache(const Slot& slot) const;
+  void RequestCache(Slot& slot, const TurnRequest& request);
+  bool IsFetching(const Slot& slot) const;
   /// Bytes of the turn's stored cache.
   int64_t StoredBytes(const TurnRequest& request, bool forked) const;
   /// Cancels the fetch of the last queued turn that has one, which asks again later. False if no turn after this one
   /// has one.
-  bool ForgetFetchAfter(const Slot& slot);
+  bool CancelLastFetchAfter(const Slot& slot);
   /// True if the timeline that it was forked from is in a slot.
   bool HasSourceInSlot(const TurnRequest& request) const;
   /// Cancels the pending fetch.
-  void ForgetFetch(Slot& slot);
+  void CancelFetch(Slot& slot);
   /// Gives the timeline an empty cache.
-  void GiveCache(Slot& slot, KvCache* cache);
+  void AttachCache(Slot& slot, KvCache* cache);
   /// True if the memory of the turn's cache is backed. Makes running turns wait for it only briefly.
-  bool HasItsMemory(const Slot& slot, const RunningTurn& turn);
+  bool IsMemoryCommitted(const Slot& slot, const RunningTurn& turn);
   std::optional<double> RestoreCache(Slot& slot, const TurnRequest& request);
 
   // engine_loop_prefix.cpp
   /// Number of the turn's first tokens that can be copied from the other slot.
-  int64_t SharedWith(const Slot& other, const Slot& slot, const RunningTurn& turn) const;
+  int64_t SharedTokensWith(const Slot& other, const Slot& slot, const RunningTurn& turn) const;
   /// Number of the turn's first tokens in the tiers' answer.
-  int64_t StoredOf(const Slot& slot, const RunningTurn& turn) const;
+  int64_t StoredPrefixTokens(const Slot& slot, const RunningTurn& turn) const;
   /// The timeline of the same tenant whose slot has the longest prefix of the turn; null = too short.
   Slot* FindDonor(const Slot& slot, const RunningTurn& turn);
   /// True if a running turn is about to compute a much longer prefix of the turn than any slot has.
-  bool AwaitsPrefix(const Slot& slot, const RunningTurn& turn);
+  bool ShouldAwaitPrefix(const Slot& slot, const RunningTurn& turn);
   /// The timeline in a slot that the turn's cache can branch off; null = none.
   Slot* FindHistory(const Slot& slot, const RunningTurn& turn);
   /// Makes the timeline's empty cache a branch of `history`'s.
@@ -270,7 +270,7 @@ class EngineLoop {
   /// The running turn whose cache this turn's cache branches off; null if it is no branch or that timeline is idle.
   const RunningTurn* HistoryOf(const RunningTurn& turn) const;
   /// The branches that see rows which the next step overwrites in their histories: preempt them first.
-  std::vector<RunningTurn*> OvertakenBranches() const;
+  std::vector<RunningTurn*> OverwrittenBranches() const;
   /// Fills the timeline's empty cache from another slot or from the tiers' answer, whichever has the longer prefix.
   /// Returns the restore time, if it restored.
   std::optional<double> FillCache(Slot& slot, const RunningTurn& turn);
@@ -280,16 +280,16 @@ class EngineLoop {
   void DropCache(Slot& slot);
   void SetOwner(Slot& slot, const std::string& owner);
   /// Counts the owner's slots and notifies the tiers when the first is taken or the last is freed.
-  void CountIn(const std::string& owner);
-  void CountOut(const std::string& owner);
+  void AddOwnerSlot(const std::string& owner);
+  void RemoveOwnerSlot(const std::string& owner);
   /// Saves the cache, then returns it: at once if the tiers have it or would not keep it, otherwise when the copy is
   /// done.
-  void SaveAndDropCache(Slot& slot, Leaving leaving);
+  void SaveAndDropCache(Slot& slot, EvictionMode eviction);
   void AfterSave(Slot& slot, SequenceStorage::Saved saved);
   /// The next cache for a SaveAll: the most recently used; null if all were given to the tiers.
-  Slot* NextToSave(const SavingAll& saving) const;
+  Slot* NextToSave(const SaveAllState& saving) const;
   /// Counts the caches that a SaveAll has not saved yet.
-  void CountUnsaved(const SavingAll& saving);
+  void CountUnsaved(const SaveAllState& saving);
   /// Bytes of a copy of all its rows.
   int64_t RowsBytes(const KvCache& cache) const;
   /// Collects finished copies; with `wait`, waits for all copies out of slots.
@@ -327,9 +327,9 @@ class EngineLoop {
     int64_t begun_ns = 0;
     int64_t decoding = 0;  // rows of decoding turns
     int64_t prompt_rows = 0;
-    int64_t scored_rows = 0;  // prompt rows with logits
-    double prompt_work = 0;   // in units of StepTime
-    bool unchosen = false;    // launched without its sampling parameters
+    int64_t scored_rows = 0;         // prompt rows with logits
+    double prompt_work = 0;          // in units of StepTime
+    bool deferred_sampling = false;  // launched without its sampling parameters
     bool Has(const RunningTurn* turn) const;
     /// The row that samples the turn's next token; nullopt if none does.
     std::optional<size_t> RowOf(const RunningTurn* turn) const;
@@ -352,14 +352,14 @@ class EngineLoop {
   /// known yet.
   void Begin(LaunchedStep& step, std::span<const StepPart> parts, std::span<const std::pair<RunningTurn*, bool>> turns);
   /// The sampling parameters of a row, which borrow from its turn until the token is collected.
-  static TokenChoice ChoiceOf(const LogitsRow& row);
+  static RowSamplingParams ChoiceOf(const LogitsRow& row);
   /// Deferred sampling: sets the sampling parameters of a step that was launched without them.
   void Choose(LaunchedStep* step);
   /// Waits for a step and distributes its tokens.
-  void Conclude(const LaunchedStep& step);
-  void TakeHiddenStates(const LaunchedStep& step);
+  void FinishStep(const LaunchedStep& step);
+  void CollectHiddenStates(const LaunchedStep& step);
   /// Finishes the step in flight, if there is one; afterwards all tokens are known on the host.
-  void ConcludeLaunched();
+  void FinishLaunchedStep();
   /// Turns an exception of `call` into a failure of the engine.
   template <class Call>
   void FailIfThrows(Call call);
@@ -381,9 +381,9 @@ class EngineLoop {
   const bool has_branches_;  // caches may branch off caches in other slots
   std::unordered_map<TimelineId, Slot> timelines_;
   std::vector<Slot*> cached_;               // timelines with a cache
-  int64_t wanting_ = 0;                     // turns that found no slot in this round of admissions
-  int64_t wanting_bytes_ = 0;               // and the bytes they wait for
-  bool none_idle_ = false;                  // no victim is available either
+  int64_t unplaced_turns_ = 0;              // turns that found no slot in this round of admissions
+  int64_t unplaced_bytes_ = 0;              // and the bytes they wait for
+  bool no_victim_ = false;                  // no victim is available either
   int64_t memory_wait_us_ = 0;              // rest of kMemoryWaitUs in this round
   std::vector<Preemption> preempted_;       // chosen in this round of admissions, still running
   std::vector<std::string_view> expected_;  // tenants of turns whose room is in transit
@@ -395,9 +395,9 @@ class EngineLoop {
   std::deque<std::unique_ptr<RunningTurn>> waiting_;
   std::vector<std::unique_ptr<RunningTurn>> running_;
   std::optional<LaunchedStep> launched_;
-  int64_t concluded_ns_ = 0;  // end of the last step
+  int64_t step_finished_ns_ = 0;  // end of the last step
   StepTime step_time_;
-  ServedTokens served_;
+  VirtualTokenCounter served_;
   QueueShares queue_shares_;
   EngineStats counts_;
   SequenceStorage sequence_storage_;

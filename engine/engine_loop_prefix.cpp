@@ -11,40 +11,40 @@ namespace ringside {
 namespace {
 
 // A copy moves whole tiles with one kernel launch: cheaper than computing the rows of one tile on any device.
-constexpr int64_t kLeastShared = KvShape::kTile;
+constexpr int64_t kMinSharedTokens = KvShape::kTile;
 // A turn waits for another one that computes their common prefix, if that is this much longer than the best prefix in a
 // slot.
-constexpr int64_t kWorthWaiting = 256;
+constexpr int64_t kMinAwaitedTokens = 256;
 
 /// False for a failed turn that still runs because its next step was launched ahead: its rows may be NaN.
 bool HasSoundRows(const RunningTurn* turn) { return turn == nullptr || turn->finished() != FinishReason::kError; }
 
 }  // namespace
 
-int64_t EngineLoop::SharedWith(const Slot& other, const Slot& slot, const RunningTurn& turn) const {
-  if (&other == &slot || other.account != turn.request().account) return 0;
+int64_t EngineLoop::SharedTokensWith(const Slot& other, const Slot& slot, const RunningTurn& turn) const {
+  if (&other == &slot || other.tenant != turn.request().tenant) return 0;
   if (!HasSoundRows(other.turn)) return 0;
-  const int64_t shared = other.sequence->SharedPrefix(turn.timeline(), turn.most_reused());
+  const int64_t shared = other.sequence->SharedPrefix(turn.timeline(), turn.max_reusable());
   // The rows of a cache that is still loading are not there yet.
   return shared == 0 || sequence_storage_.Loads(other.sequence->cache()) ? 0 : shared;
 }
 
 EngineLoop::Slot* EngineLoop::FindDonor(const Slot& slot, const RunningTurn& turn) {
   Slot* donor = nullptr;
-  int64_t most = kLeastShared - 1;
+  int64_t most = kMinSharedTokens - 1;
   for (Slot* other : cached_) {
-    const int64_t shared = SharedWith(*other, slot, turn);
+    const int64_t shared = SharedTokensWith(*other, slot, turn);
     if (shared > most) donor = other, most = shared;
   }
   return donor;
 }
 
-bool EngineLoop::AwaitsPrefix(const Slot& slot, const RunningTurn& turn) {
+bool EngineLoop::ShouldAwaitPrefix(const Slot& slot, const RunningTurn& turn) {
   if (slot.filled()) return false;
   int64_t promised = 0;
   for (const auto& other : running_) {
     const TurnRequest& request = other->request();
-    if (other->finished() || !other->awaits_first_token() || request.account != turn.request().account) continue;
+    if (other->finished() || !other->awaits_first_token() || request.tenant != turn.request().tenant) continue;
     if (!(request.window == turn.request().window) || request.adapter != turn.request().adapter) continue;
     if (other->sequence()->cache()->history() != nullptr) continue;  // a branch cannot be a donor
     // Quick rejection of most turns: the common prefix must extend past the computed tokens.
@@ -53,17 +53,17 @@ bool EngineLoop::AwaitsPrefix(const Slot& slot, const RunningTurn& turn) {
     const bool is_whole = computed >= request.tokens.size();  // its last rows are in the step in flight
     if (!is_whole && (computed >= ours.size() || ours[computed] != request.tokens[computed])) continue;
     const int64_t common = std::min(
-        CommonPrefix(request.tokens, request.message_starts, ours, turn.request().message_starts), turn.most_reused());
+        CommonPrefix(request.tokens, request.message_starts, ours, turn.request().message_starts), turn.max_reusable());
     if (is_whole || static_cast<int64_t>(computed) < common) promised = std::max(promised, common);
   }
-  if (promised < kWorthWaiting) return false;
+  if (promised < kMinAwaitedTokens) return false;
   // Wait for a prefix in progress until it is complete: its last rows take a step or two.
   int64_t there = 0;
   for (const Slot* other : cached_) {
     if (other->turn == nullptr || !other->turn->awaits_first_token())
-      there = std::max(there, SharedWith(*other, slot, turn));
+      there = std::max(there, SharedTokensWith(*other, slot, turn));
   }
-  return promised >= kWorthWaiting + there;
+  return promised >= kMinAwaitedTokens + there;
 }
 
 EngineLoop::Slot* EngineLoop::FindHistory(const Slot& slot, const RunningTurn& turn) {
@@ -71,18 +71,18 @@ EngineLoop::Slot* EngineLoop::FindHistory(const Slot& slot, const RunningTurn& t
   Slot* history = nullptr;
   int64_t most = 0;
   for (Slot* other : cached_) {
-    if (other == &slot || other->account != turn.request().account || other->leaving != Leaving::kNo) continue;
+    if (other == &slot || other->tenant != turn.request().tenant || other->eviction != EvictionMode::kNo) continue;
     if (!HasSoundRows(other->turn)) continue;
     if (other->turn != nullptr && other->turn->branches() > 0) continue;  // its beams' rows will be appended to it
     if (sequence_storage_.Loads(other->sequence->cache())) continue;      // its rows are still loading
-    const int64_t tokens = other->sequence->BranchPoint(turn.timeline(), turn.most_reused());
+    const int64_t tokens = other->sequence->BranchPoint(turn.timeline(), turn.max_reusable());
     if (tokens > most) history = other, most = tokens;
   }
   return history;
 }
 
 void EngineLoop::BranchOff(Slot& slot, const RunningTurn& turn, const Slot& history) {
-  const int64_t tokens = history.sequence->BranchPoint(turn.timeline(), turn.most_reused());
+  const int64_t tokens = history.sequence->BranchPoint(turn.timeline(), turn.max_reusable());
   ringside::BranchOff(network_.memory(), slot.sequence->cache(), *history.sequence->cache(), tokens);
   slot.sequence->BranchedOff(*history.sequence, tokens);
   counts_.tokens_shared += static_cast<uint64_t>(tokens);
@@ -104,7 +104,7 @@ const RunningTurn* EngineLoop::HistoryOf(const RunningTurn& turn) const {
   return found == running_.end() ? nullptr : found->get();
 }
 
-std::vector<RunningTurn*> EngineLoop::OvertakenBranches() const {
+std::vector<RunningTurn*> EngineLoop::OverwrittenBranches() const {
   std::vector<RunningTurn*> overtaken;
   for (const auto& turn : running_) {
     const RunningTurn* history = HistoryOf(*turn);
@@ -116,17 +116,18 @@ std::vector<RunningTurn*> EngineLoop::OvertakenBranches() const {
   return overtaken;
 }
 
-int64_t EngineLoop::StoredOf(const Slot& slot, const RunningTurn& turn) const {
+int64_t EngineLoop::StoredPrefixTokens(const Slot& slot, const RunningTurn& turn) const {
   if (!slot.fetch || !slot.fetch->answer || !slot.fetch->answer->ok()) return 0;
   const SnapshotHeader& stored = (*slot.fetch->answer)->snapshot.header();
   const TimelineView timeline = turn.timeline();
   return std::min(CommonPrefix(stored.tokens, stored.message_starts, timeline.tokens, timeline.message_starts),
-                  turn.most_reused());
+                  turn.max_reusable());
 }
 
 std::optional<double> EngineLoop::FillCache(Slot& slot, const RunningTurn& turn) {
   const Slot* donor = FindDonor(slot, turn);
-  const int64_t shared = donor == nullptr ? 0 : SharedWith(*donor, slot, turn), stored = StoredOf(slot, turn);
+  const int64_t shared = donor == nullptr ? 0 : SharedTokensWith(*donor, slot, turn),
+                stored = StoredPrefixTokens(slot, turn);
   std::optional<double> restore_ms;
   if (donor == nullptr || shared < stored) restore_ms = RestoreCache(slot, turn.request());
   if (donor != nullptr && !restore_ms) SharePrefix(slot, *donor, shared, turn.request().forked_from != 0 || stored > 0);

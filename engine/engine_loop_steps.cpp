@@ -8,43 +8,43 @@
 #include <utility>
 
 #include "engine/engine_loop.h"
-#include "kernels/awaited_token.h"
+#include "kernels/deferred_token.h"
 #include "kernels/slab_memory.h"
 
 namespace ringside {
 namespace {
 
-// accounts[i] becomes the index of the i-th turn's tenant in `served`.
+// tenants[i] becomes the index of the i-th turn's tenant in `served`.
 template <class Turns>
-void IndexAccounts(const Turns& turns, const ServedTokens& tokens, std::vector<size_t>& accounts,
-                   std::vector<double>& served) {
+void IndexTenants(const Turns& turns, const VirtualTokenCounter& tokens, std::vector<size_t>& tenants,
+                  std::vector<double>& served) {
   std::unordered_map<std::string_view, size_t> places;
   for (const auto& turn : turns) {
-    const auto [place, is_new] = places.try_emplace(turn->request().account, served.size());
-    if (is_new) served.push_back(tokens.Of(turn->request().account));
-    accounts.push_back(place->second);
+    const auto [place, is_new] = places.try_emplace(turn->request().tenant, served.size());
+    if (is_new) served.push_back(tokens.Of(turn->request().tenant));
+    tenants.push_back(place->second);
   }
 }
 
 }  // namespace
 
 void EngineLoop::OrderWaiting() {
-  std::vector<size_t> accounts;
+  std::vector<size_t> tenants;
   std::vector<double> served;
-  IndexAccounts(waiting_, served_, accounts, served);
+  IndexTenants(waiting_, served_, tenants, served);
   if (served.size() < 2) return;
   std::unordered_map<std::string_view, int64_t> turns;
-  for (const auto& turn : running_) ++turns[turn->request().account];
+  for (const auto& turn : running_) ++turns[turn->request().tenant];
   std::vector<int64_t> running(served.size());
-  std::vector<bool> begins(served.size());  // whether the account's next turn is a new one
-  for (size_t i = accounts.size(); i-- > 0;) {
-    running[accounts[i]] = turns[waiting_[i]->request().account];
-    begins[accounts[i]] = !waiting_[i]->begun();
+  std::vector<bool> begins(served.size());  // whether the tenant's next turn is a new one
+  for (size_t i = tenants.size(); i-- > 0;) {
+    running[tenants[i]] = turns[waiting_[i]->request().tenant];
+    begins[tenants[i]] = !waiting_[i]->begun();
   }
-  // A new turn counts as if its account had been served less, as where it preempts another (PickVictim).
-  for (size_t account = 0; account < served.size(); ++account) served[account] -= begins[account] ? kMuchMore : 0;
+  // A new turn counts as if its tenant had been served less, as where it preempts another (PickVictim).
+  for (size_t tenant = 0; tenant < served.size(); ++tenant) served[tenant] -= begins[tenant] ? kServedMargin : 0;
   std::deque<std::unique_ptr<RunningTurn>> ordered;
-  for (const size_t i : SlotOrder(accounts, std::move(served), std::move(running)))
+  for (const size_t i : SlotOrder(tenants, std::move(served), std::move(running)))
     ordered.push_back(std::move(waiting_[i]));
   waiting_ = std::move(ordered);
 }
@@ -65,8 +65,8 @@ void EngineLoop::Step() {
     if (!launched_) return;
     std::optional<LaunchedStep> next;
     if (MayRunAhead() && GrowAhead()) next = Launch(&*launched_);
-    Conclude(*launched_);
-    if (next && next->unchosen) Choose(&*next);
+    FinishStep(*launched_);
+    if (next && next->deferred_sampling) Choose(&*next);
     launched_ = std::move(next);
   });
 }
@@ -82,7 +82,7 @@ std::optional<size_t> EngineLoop::LaunchedStep::RowOf(const RunningTurn* turn) c
   return static_cast<size_t>(found - logits.begin());
 }
 
-TokenChoice EngineLoop::ChoiceOf(const LogitsRow& row) {
+RowSamplingParams EngineLoop::ChoiceOf(const LogitsRow& row) {
   if (!row.chooses()) return row.turn->ScoreAt(row.scored);
   return row.awaits ? row.turn->ChoiceAhead() : row.turn->Choice(row.beam);
 }
@@ -120,14 +120,14 @@ std::vector<int64_t> EngineLoop::Plan(const LaunchedStep* under_way) const {
   const auto waits = [&](const auto& turn) {
     return !alone && loads(turn) && sequence_storage_.LoadingNs(turn->sequence()->cache()) > step_ns;
   };
-  std::vector<size_t> accounts;
+  std::vector<size_t> tenants;
   std::vector<double> served;
-  IndexAccounts(running_, served_, accounts, served);
+  IndexTenants(running_, served_, tenants, served);
   std::vector<StepTurn> turns;
   int64_t decoding = 0;
   for (const auto& turn : running_) {
     StepTurn& planned = turns.emplace_back();
-    planned.account = accounts[turns.size() - 1];
+    planned.tenant = tenants[turns.size() - 1];
     planned.deadline_ns = turn->Deadline(step_time_.PromptNs(Work(turn->sequence()->computed())));
     if (turn->finished() || !HasMemory(*turn) || waits(turn)) continue;
     if (turn->may_resume_beams()) continue;  // its cache is still loading
@@ -183,7 +183,7 @@ std::optional<EngineLoop::LaunchedStep> EngineLoop::Launch(const LaunchedStep* u
     }
     const std::optional<size_t> row = under_way == nullptr ? std::nullopt : under_way->RowOf(&turn);
     const bool awaits = row.has_value();
-    awaited[i] = AwaitedToken(row.value_or(0));
+    awaited[i] = DeferredToken(row.value_or(0));
     const std::span<const TokenId> chunk = awaits ? std::span<const TokenId>(&awaited[i], 1) : turn.NextChunk(take[i]);
     const bool last = awaits || (turn.wants_logits() && std::ssize(chunk) == turn.remaining());
     const bool scores = !awaits && turn.scores_next();
@@ -201,17 +201,17 @@ std::optional<EngineLoop::LaunchedStep> EngineLoop::Launch(const LaunchedStep* u
     }
     if (last) step.logits.push_back({.turn = &turn, .awaits = awaits});
     if (!last) step.prefilling.push_back(&turn);
-    step.unchosen |= awaits && !turn.Foresees();
+    step.deferred_sampling |= awaits && !turn.ParamsKnownAhead();
   }
-  if (parts.empty() || (step.unchosen && step.logits.size() > kMostUnchosenRows)) return std::nullopt;
+  if (parts.empty() || (step.deferred_sampling && step.logits.size() > kMaxDeferredRows)) return std::nullopt;
   Begin(step, parts, turns);
   return step;
 }
 
 void EngineLoop::Begin(LaunchedStep& step, std::span<const StepPart> parts,
                        std::span<const std::pair<RunningTurn*, bool>> turns) {
-  std::vector<TokenChoice> choices;
-  if (!step.unchosen) {
+  std::vector<RowSamplingParams> choices;
+  if (!step.deferred_sampling) {
     for (const LogitsRow& row : step.logits) choices.push_back(ChoiceOf(row));
   }
   for (size_t i = 0; i < parts.size(); ++i) {
@@ -221,18 +221,18 @@ void EngineLoop::Begin(LaunchedStep& step, std::span<const StepPart> parts,
     step.decoding += decodes ? 1 : 0;
     turn->NoteRows(rows);
     (decodes ? counts_.tokens_decoded : counts_.tokens_prefilled) += static_cast<uint64_t>(rows);
-    served_.Add(turn->request().account, decodes ? ServedTokens::kWritten : static_cast<double>(rows));
+    served_.Add(turn->request().tenant, decodes ? VirtualTokenCounter::kDecodeWeight : static_cast<double>(rows));
     if (decodes) continue;
-    if (!turn->takes_results()) ++timelines_[turn->timeline_id()].prompt_steps;
+    if (!turn->needs_results()) ++timelines_[turn->timeline_id()].prompt_steps;
     step.prompt_rows += rows;
     step.prompt_work += static_cast<double>(rows) * Work(turn->sequence()->computed() + rows / 2);
   }
-  step.unchosen ? network_.BeginUnchosen(parts) : network_.Begin(parts, choices);
+  step.deferred_sampling ? network_.BeginDeferred(parts) : network_.Begin(parts, choices);
   ++counts_.steps;
   for (size_t i = 0; i < parts.size(); ++i) {
     const auto [turn, awaits] = turns[i];
     if (awaits) turn->RunAhead();
-    if (!awaits && !turn->has_beams()) turn->Fed(parts[i].tokens);
+    if (!awaits && !turn->has_beams()) turn->AdvancePosition(parts[i].tokens);
     Slot& slot = timelines_[turn->timeline_id()];
     slot.last_used = counts_.steps;
     if (i == 0 || turns[i - 1].first != turn) ++slot.steps;
@@ -240,48 +240,48 @@ void EngineLoop::Begin(LaunchedStep& step, std::span<const StepPart> parts,
 }
 
 void EngineLoop::Choose(LaunchedStep* step) {
-  std::vector<TokenChoice> choices;
+  std::vector<RowSamplingParams> choices;
   for (LogitsRow& row : step->logits) {
     row.awaits = false;
     choices.push_back(ChoiceOf(row));  // unused if its turn has ended
   }
   network_.Choose(choices);
-  step->unchosen = false;
+  step->deferred_sampling = false;
 }
 
-void EngineLoop::Conclude(const LaunchedStep& step) {
-  std::vector<ChosenToken> chosen(step.logits.size());
+void EngineLoop::FinishStep(const LaunchedStep& step) {
+  std::vector<SampledToken> chosen(step.logits.size());
   network_.Finish(chosen);
   if (const Status status = network_.memory().status(); !status.ok()) return Fail(status);
   const int64_t now = clock_.MonotonicNs();
-  const int64_t took = now - std::max(step.begun_ns, std::exchange(concluded_ns_, now));
+  const int64_t took = now - std::max(step.begun_ns, std::exchange(step_finished_ns_, now));
   step_time_.Note(step.decoding, step.prompt_work, took, step.scored_rows);
   if (step.prompt_rows > 0) sequence_storage_.NotePrefill(step.prompt_rows + step.decoding, took);
   for (size_t i = 0; i < chosen.size(); ++i) {
     const LogitsRow& row = step.logits[i];
     if (row.turn->finished()) continue;
-    row.chooses() ? row.turn->Take(chosen[i], now) : row.turn->TakeScore(row.scored, chosen[i]);
+    row.chooses() ? row.turn->Take(chosen[i], now) : row.turn->StoreScore(row.scored, chosen[i]);
   }
-  TakeHiddenStates(step);
+  CollectHiddenStates(step);
   for (RunningTurn* turn : step.prefilling) {
     if (!turn->wants_logits() && turn->remaining() == 0) turn->FinishPrefill();
   }
 }
 
-void EngineLoop::TakeHiddenStates(const LaunchedStep& step) {
+void EngineLoop::CollectHiddenStates(const LaunchedStep& step) {
   const int64_t width = network_.shape().hidden;
   std::span<const float> states = step.hidden.empty() ? std::span<const float>() : network_.hidden_states();
   for (const auto& [turn, first, rows] : step.hidden) {
     const auto size = static_cast<size_t>(rows * width);
-    if (!turn->finished()) turn->TakeHiddenStates(first, states.first(size), width);
+    if (!turn->finished()) turn->CollectHiddenStates(first, states.first(size), width);
     states = states.subspan(size);
   }
   CHECK(states.empty());
 }
 
-void EngineLoop::ConcludeLaunched() {
+void EngineLoop::FinishLaunchedStep() {
   if (!launched_) return;
-  FailIfThrows([this] { Conclude(*launched_); });
+  FailIfThrows([this] { FinishStep(*launched_); });
   launched_.reset();
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 bool IsOwner(const std::string& name) { return !name.empty() && name.size() <= TieredStore::kMaxOwnerBytes; }
 
-void Tell(const Engine::Done& done, const Status& status) {
+void NotifyDone(const Engine::Done& done, const Status& status) {
   if (done) done(status);
 }
 
@@ -21,7 +21,7 @@ void Tell(const Engine::Done& done, const Status& status) {
 void EngineLoop::Erase(TimelineId timeline, std::string owner, Engine::Done done) {
   const auto stopped = done;
   if (!inbox_->PushUrgent(EraseMessage{timeline, std::move(owner), std::move(done)})) {
-    Tell(stopped, Unavailable("the engine has stopped"));
+    NotifyDone(stopped, Unavailable("the engine has stopped"));
   }
 }
 
@@ -34,9 +34,9 @@ void EngineLoop::Prefetch(const std::string& owner) {
 }
 
 void EngineLoop::SaveAll(Engine::Done done) {
-  const auto saving = std::make_shared<SavingAll>();
+  const auto saving = std::make_shared<SaveAllState>();
   saving->done = std::move(done);
-  if (!inbox_->PushUrgent(SaveAllMessage{saving})) Tell(saving->done, Unavailable("the engine has stopped"));
+  if (!inbox_->PushUrgent(SaveAllMessage{saving})) NotifyDone(saving->done, Unavailable("the engine has stopped"));
 }
 
 std::optional<CacheSource> EngineLoop::Where(const std::string& owner) const {
@@ -61,11 +61,11 @@ void EngineLoop::Settle(TimelineId timeline) {
   const auto found = timelines_.find(timeline);
   if (found == timelines_.end()) return;
   Slot& slot = found->second;
-  if (slot.waiting == 0) ForgetFetch(slot);
+  if (slot.waiting == 0) CancelFetch(slot);
   if (!slot.parked || slot.busy()) return;
   const bool copies = slot.sequence->has_cache() && !slot.sequence->cache()->saved();
   if (copies && !sequence_storage_.MayCopyMore()) return unsettled_.push_back(timeline);
-  if (slot.sequence->has_cache()) SaveAndDropCache(slot, Leaving::kAnyway);
+  if (slot.sequence->has_cache()) SaveAndDropCache(slot, EvictionMode::kAnyway);
   if (!slot.sequence->has_cache()) timelines_.erase(found);
 }
 
@@ -82,13 +82,13 @@ void EngineLoop::Handle(EraseMessage message) {
   for (const TimelineId timeline : timelines) Handle(CloseMessage{timeline});
   if (!message.owner.empty()) sequence_storage_.Forget(message.owner, nullptr);
   std::erase_if(forks_, [&](const ForkMessage& fork) { return fork.to_owner == message.owner; });
-  if (storage_.tiers == nullptr || !IsOwner(message.owner)) return Tell(message.done, Status::Ok());
+  if (storage_.tiers == nullptr || !IsOwner(message.owner)) return NotifyDone(message.done, Status::Ok());
   storage_.tiers->Erase(std::move(message.owner), std::move(message.done));
 }
 
 bool EngineLoop::IsSideRequest(const Slot& slot) const {
   const bool stored = !slot.owner.empty() && !slot.owner.starts_with(TieredStore::kMemoryOnly);
-  return !slot.continued && !stored && slot.sequence->cache()->ring().next() <= EngineOptions::kUsualTokens;
+  return !slot.continued && !stored && slot.sequence->cache()->ring().next() <= EngineOptions::kTypicalTokens;
 }
 
 int64_t EngineLoop::RowsBytes(const KvCache& cache) const {
@@ -96,7 +96,7 @@ int64_t EngineLoop::RowsBytes(const KvCache& cache) const {
   return std::min(ring.next(), ring.window().pinned + ring.rows()) * (pool_.shape().tile_bytes() / KvShape::kTile);
 }
 
-EngineLoop::Slot* EngineLoop::NextToSave(const SavingAll& saving) const {
+EngineLoop::Slot* EngineLoop::NextToSave(const SaveAllState& saving) const {
   Slot* next = nullptr;
   const auto used = [](const Slot* slot) { return std::pair(slot->turn != nullptr, slot->idle_since_ns); };
   for (Slot* slot : cached_) {
@@ -106,7 +106,7 @@ EngineLoop::Slot* EngineLoop::NextToSave(const SavingAll& saving) const {
   return next;
 }
 
-void EngineLoop::CountUnsaved(const SavingAll& saving) {
+void EngineLoop::CountUnsaved(const SaveAllState& saving) {
   counts_.unsaved = counts_.unsaved_bytes = 0;
   for (const Slot* slot : cached_) {
     if (slot->owner.empty() || saving.begun.contains(slot->id)) continue;
@@ -116,14 +116,14 @@ void EngineLoop::CountUnsaved(const SavingAll& saving) {
 }
 
 void EngineLoop::Handle(SaveAllMessage message) {
-  constexpr int64_t kMostWriting = 2 * TieredStore::kWriters;  // keeps every writer busy
-  const std::shared_ptr<SavingAll> saving = std::move(message.saving);
-  if (storage_.tiers == nullptr) return Tell(saving->done, Status::Ok());
+  constexpr int64_t kMaxConcurrentWrites = 2 * TieredStore::kWriters;  // keeps every writer busy
+  const std::shared_ptr<SaveAllState> saving = std::move(message.saving);
+  if (storage_.tiers == nullptr) return NotifyDone(saving->done, Status::Ok());
   FinishCopies(/*wait=*/true);
   if (message.written) --saving->writing;
   const auto tell = [inbox = inbox_, saving](SaveAllMessage next) {
     if (inbox->PushUrgent(std::move(next)) || saving->told.exchange(true)) return;
-    Tell(saving->done, Unavailable("the engine has stopped"));
+    NotifyDone(saving->done, Unavailable("the engine has stopped"));
   };
   Slot* const next = NextToSave(*saving);
   CountUnsaved(*saving);
@@ -131,12 +131,12 @@ void EngineLoop::Handle(SaveAllMessage message) {
     if (saving->writing > 0 || std::exchange(saving->flushing, true)) return;
     // Flush the remaining objects in memory last.
     storage_.tiers->Flush([saving](const Status& status) {
-      if (!saving->told.exchange(true)) Tell(saving->done, status);
+      if (!saving->told.exchange(true)) NotifyDone(saving->done, status);
     });
-  } else if (saving->writing == 0 ||
-             (saving->writing < kMostWriting && storage_.tiers->saving_room() >= RowsBytes(*next->sequence->cache()))) {
+  } else if (saving->writing == 0 || (saving->writing < kMaxConcurrentWrites &&
+                                      storage_.tiers->saving_room() >= RowsBytes(*next->sequence->cache()))) {
     sequence_storage_.Save(next->owner, *next->sequence, SequenceStorage::Effort::kAlways);
-    sequence_storage_.TakeSaved(/*wait=*/true);
+    sequence_storage_.CollectSaved(/*wait=*/true);
     saving->begun.insert(next->id);
     ++saving->writing;
     storage_.tiers->SaveToDisk(next->owner, [saving, tell](const Status&) { tell({saving, /*written=*/true}); });
@@ -173,7 +173,7 @@ void EngineLoop::Handle(FetchedMessage message) {
   if (fetch && fetch->ticket == message.ticket) fetch->answer.emplace(std::move(message.fetched));
 }
 
-void EngineLoop::AskForCache(Slot& slot, const TurnRequest& request) {
+void EngineLoop::RequestCache(Slot& slot, const TurnRequest& request) {
   if (slot.turn != nullptr || slot.filled()) return;
   if (slot.fetch && (slot.fetch->ticket != 0 || slot.fetch->answer)) return;
   const bool forked = request.forked_from != 0 && IsOwner(request.forked_owner) && IsOwner(request.owner);
@@ -194,7 +194,7 @@ void EngineLoop::AskForCache(Slot& slot, const TurnRequest& request) {
       return;
     }
     if (first) Prefetch(request.owner);
-    if (!ForgetFetchAfter(slot)) return;
+    if (!CancelLastFetchAfter(slot)) return;
   }
   if (forked && !std::exchange(slot.fetch->forked, true) && storage_.tiers != nullptr) {
     storage_.tiers->Fork(request.forked_owner, request.owner, nullptr);
@@ -223,14 +223,14 @@ int64_t EngineLoop::StoredBytes(const TurnRequest& request, bool forked) const {
   return place ? place->bytes : 0;
 }
 
-bool EngineLoop::ForgetFetchAfter(const Slot& slot) {
+bool EngineLoop::CancelLastFetchAfter(const Slot& slot) {
   for (const auto& turn : waiting_ | std::views::reverse) {
     if (turn == nullptr) continue;  // already admitted
     Slot& other = timelines_.at(turn->timeline_id());
     if (&other == &slot) return false;
     if (!other.fetch || other.fetch->ticket == 0) continue;
     const bool forked = other.fetch->forked;
-    ForgetFetch(other);
+    CancelFetch(other);
     other.fetch = PendingFetch{.forked = forked};
     return true;
   }
@@ -243,11 +243,11 @@ bool EngineLoop::HasSourceInSlot(const TurnRequest& request) const {
   return source != timelines_.end() && source->second.sequence->has_cache();
 }
 
-bool EngineLoop::AwaitsCache(const Slot& slot) const {
+bool EngineLoop::IsFetching(const Slot& slot) const {
   return slot.fetch && !slot.fetch->answer && clock_.MonotonicNs() < slot.fetch->deadline_ns;
 }
 
-void EngineLoop::ForgetFetch(Slot& slot) {
+void EngineLoop::CancelFetch(Slot& slot) {
   if (slot.fetch && slot.fetch->ticket != 0) {
     --fetches_;
     fetch_bytes_ -= slot.fetch->bytes;
@@ -261,16 +261,16 @@ std::optional<double> EngineLoop::RestoreCache(Slot& slot, const TurnRequest& re
   return sequence_storage_.Restore(*slot.fetch->answer, request.window, request.adapter, *slot.sequence);
 }
 
-void EngineLoop::GiveCache(Slot& slot, KvCache* cache) {
+void EngineLoop::AttachCache(Slot& slot, KvCache* cache) {
   slot.sequence->Attach(cache);
   cached_.push_back(&slot);
-  CountIn(slot.owner);
+  AddOwnerSlot(slot.owner);
 }
 
-bool EngineLoop::HasItsMemory(const Slot& slot, const RunningTurn& turn) {
+bool EngineLoop::IsMemoryCommitted(const Slot& slot, const RunningTurn& turn) {
   if (running_.empty() || turn.branches() > 0) return true;  // the first use waits for it
   const KvCache& cache = *slot.sequence->cache();
-  const auto bytes = static_cast<size_t>(pool_.promised_bytes(cache));
+  const auto bytes = static_cast<size_t>(pool_.reserved_bytes(cache));
   const bool there = network_.memory().Committed(cache.slab(), bytes, memory_wait_us_);
   if (!there) memory_wait_us_ = 0;
   return there;
@@ -279,23 +279,23 @@ bool EngineLoop::HasItsMemory(const Slot& slot, const RunningTurn& turn) {
 void EngineLoop::DropCache(Slot& slot) {
   slot.unfilled = false;
   if (launched_ && BranchOf(slot) != nullptr) {
-    ConcludeLaunched();  // the cache may have a part in it
+    FinishLaunchedStep();  // the cache may have a part in it
     RetireFinished();
   }
-  while (RunningTurn* branch = BranchOf(slot)) GiveWay(*branch);
+  while (RunningTurn* branch = BranchOf(slot)) PreemptForMemory(*branch);
   sequence_storage_.Forget("", slot.sequence->cache());
   pool_.Release(slot.sequence->Detach());
   std::erase(cached_, &slot);
-  CountOut(slot.owner);
+  RemoveOwnerSlot(slot.owner);
 }
 
-void EngineLoop::CountIn(const std::string& owner) {
+void EngineLoop::AddOwnerSlot(const std::string& owner) {
   if (owner.empty()) return;
   std::lock_guard lock(owners_mutex_);
   if (++owners_in_slots_[owner] == 1 && storage_.tiers != nullptr) storage_.tiers->SetInSlot(owner, true);
 }
 
-void EngineLoop::CountOut(const std::string& owner) {
+void EngineLoop::RemoveOwnerSlot(const std::string& owner) {
   std::lock_guard lock(owners_mutex_);
   const auto found = owners_in_slots_.find(owner);
   if (found == owners_in_slots_.end() || --found->second > 0) return;
@@ -305,13 +305,13 @@ void EngineLoop::CountOut(const std::string& owner) {
 
 void EngineLoop::SetOwner(Slot& slot, const std::string& owner) {
   if (slot.owner == owner) return;
-  CountOut(slot.owner);
+  RemoveOwnerSlot(slot.owner);
   slot.owner = owner;
-  CountIn(owner);
+  AddOwnerSlot(owner);
 }
 
-void EngineLoop::SaveAndDropCache(Slot& slot, Leaving leaving) {
-  slot.leaving = std::max(slot.leaving, leaving);
+void EngineLoop::SaveAndDropCache(Slot& slot, EvictionMode eviction) {
+  slot.eviction = std::max(slot.eviction, eviction);
   if (sequence_storage_.Saves(slot.sequence->cache())) return;
   // A side request must not evict anything from host memory.
   const bool refused =
@@ -321,9 +321,10 @@ void EngineLoop::SaveAndDropCache(Slot& slot, Leaving leaving) {
 
 void EngineLoop::AfterSave(Slot& slot, SequenceStorage::Saved saved) {
   if (saved == SequenceStorage::Saved::kCopying) return;
-  const Leaving leaving = std::exchange(slot.leaving, Leaving::kNo);
-  if (leaving == Leaving::kNo || (slot.busy() && leaving != Leaving::kForced)) return;  // wanted again meanwhile
-  if (leaving == Leaving::kIfSaved && saved == SequenceStorage::Saved::kRefused) {
+  const EvictionMode eviction = std::exchange(slot.eviction, EvictionMode::kNo);
+  if (eviction == EvictionMode::kNo || (slot.busy() && eviction != EvictionMode::kForced))
+    return;  // wanted again meanwhile
+  if (eviction == EvictionMode::kIfSaved && saved == SequenceStorage::Saved::kRefused) {
     slot.idle_since_ns = clock_.MonotonicNs();
     return;
   }
@@ -332,20 +333,20 @@ void EngineLoop::AfterSave(Slot& slot, SequenceStorage::Saved saved) {
 }
 
 void EngineLoop::FinishCopies(bool wait) {
-  for (const SequenceStorage::Outcome& outcome : sequence_storage_.TakeSaved(wait)) {
+  for (const SequenceStorage::Outcome& outcome : sequence_storage_.CollectSaved(wait)) {
     const auto found = std::find_if(cached_.begin(), cached_.end(),
                                     [&](const Slot* slot) { return slot->sequence->cache() == outcome.cache; });
     if (found == cached_.end()) continue;
     Slot& slot = **found;
-    if (outcome.current || !slot.leaves()) {
+    if (outcome.current || !slot.is_evicting()) {
       AfterSave(slot, outcome.saved);
     } else {  // it changed since the copy, and is evicted all the same
-      SaveAndDropCache(slot, slot.leaving);
+      SaveAndDropCache(slot, slot.eviction);
     }
     Settle(slot.id);
   }
   MakeForks();
-  for (const SequenceStorage::Loaded& loaded : sequence_storage_.TakeLoaded()) {
+  for (const SequenceStorage::Loaded& loaded : sequence_storage_.CollectLoaded()) {
     for (const auto& turn : running_) {
       if (turn->sequence()->cache() == loaded.cache) turn->NoteRestored(loaded.ms);
     }
@@ -353,7 +354,7 @@ void EngineLoop::FinishCopies(bool wait) {
 }
 
 bool EngineLoop::RoomIsScarce() const {
-  return 4 * pool_.used() >= 3 * pool_.slots() || 4 * pool_.promised_bytes() >= 3 * pool_.memory_bytes();
+  return 4 * pool_.used() >= 3 * pool_.slots() || 4 * pool_.reserved_bytes() >= 3 * pool_.memory_bytes();
 }
 
 EngineLoop::Slot* EngineLoop::NextToWriteBack() const {
@@ -388,13 +389,13 @@ void EngineLoop::SaveIdle() {
   Slot* idle = nullptr;
   for (Slot* slot : cached_) {
     if (slot->owner.empty() || slot->busy() || BranchOf(*slot) != nullptr) continue;
-    if (slot->leaving != Leaving::kNo) return;  // one at a time
+    if (slot->eviction != EvictionMode::kNo) return;  // one at a time
     if (idle == nullptr || slot->idle_since_ns < idle->idle_since_ns) idle = slot;
   }
   const int64_t now = clock_.MonotonicNs();
   if (idle == nullptr || now - idle->idle_since_ns < storage_.idle_ms * 1'000'000) return;
   // The slot is not needed yet: if the tiers are busy, try again later.
-  SaveAndDropCache(*idle, Leaving::kIfSaved);
+  SaveAndDropCache(*idle, EvictionMode::kIfSaved);
 }
 
 }  // namespace ringside

@@ -8,7 +8,7 @@
 namespace ringside {
 
 struct EngineOptions {
-  static constexpr int64_t kUsualTokens = 1024;  // typical length of a cache: determines the default number of slots
+  static constexpr int64_t kTypicalTokens = 1024;  // typical length of a cache: determines the default number of slots
 
   int64_t slots = 8;     // maximum number of caches; 0 = as the memory allows with 1,024 tokens each
   int64_t kv_bytes = 0;  // memory of all caches; 0 = the free memory, or whole windows in every slot if that is less or
@@ -29,12 +29,12 @@ struct EngineOptions {
 struct EngineStats {
   int64_t slots = 0, slots_used = 0, turns_running = 0, turns_waiting = 0;
   uint64_t steps = 0, tokens_prefilled = 0, tokens_reused = 0, tokens_decoded = 0, tokens_evicted = 0;
-  uint64_t tokens_shared = 0;              // part of tokens_reused that was copied from other conversations' slots
-  uint64_t rebuilds = 0, slots_taken = 0;  // slots_taken: slots taken from idle sequences
-  int64_t kv_bytes = 0;                    // memory of all caches
-  int64_t kv_bytes_used = 0;               // part of kv_bytes reserved by caches in slots
-  uint64_t turns_gave_way = 0;             // preemptions for lack of memory
-  uint64_t turns_preempted = 0;            // preemptions in favour of a tenant with fewer running turns
+  uint64_t tokens_shared = 0;               // part of tokens_reused that was copied from other conversations' slots
+  uint64_t rebuilds = 0, slots_taken = 0;   // slots_taken: slots taken from idle sequences
+  int64_t kv_bytes = 0;                     // memory of all caches
+  int64_t kv_bytes_used = 0;                // part of kv_bytes reserved by caches in slots
+  uint64_t turns_preempted_for_memory = 0;  // preemptions for lack of memory
+  uint64_t turns_preempted = 0;             // preemptions in favour of a tenant with fewer running turns
 
   uint64_t written_back = 0;                  // caches saved in the background before their slots were needed
   uint64_t captures = 0, captured_bytes = 0;  // snapshots captured, and the bytes copied for them

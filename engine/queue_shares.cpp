@@ -8,35 +8,35 @@
 
 namespace ringside {
 
-Status QueueShares::Enter(const std::string& account) {
+Status QueueShares::Enter(const std::string& tenant) {
   std::lock_guard lock(mutex_);
-  const auto found = of_account_.find(account);
-  const int64_t own = found == of_account_.end() ? 0 : found->second;
+  const auto found = by_tenant_.find(tenant);
+  const int64_t own = found == by_tenant_.end() ? 0 : found->second;
   const int64_t queued = std::max<int64_t>(waiting_ - free_slots_, 0),
                 own_queued = std::max<int64_t>(own - free_slots_, 0);
   if (own_queued >= std::min(limit_, 2 * limit_ - queued)) {
     return Overloaded(fmt::format("Too many turns are waiting for a slot: {} of yours, {} in all.", own, waiting_));
   }
-  ++of_account_[account];
+  ++by_tenant_[tenant];
   ++waiting_;
   return Status::Ok();
 }
 
-void QueueShares::Admit(const std::string& account) {
+void QueueShares::Admit(const std::string& tenant) {
   std::lock_guard lock(mutex_);
-  RemoveOne(account);
+  RemoveOne(tenant);
   free_slots_ = std::max<int64_t>(free_slots_ - 1, 0);
 }
 
-void QueueShares::Requeue(const std::string& account) {
+void QueueShares::Requeue(const std::string& tenant) {
   std::lock_guard lock(mutex_);
-  ++of_account_[account];
+  ++by_tenant_[tenant];
   ++waiting_;
 }
 
-void QueueShares::Leave(const std::string& account) {
+void QueueShares::Leave(const std::string& tenant) {
   std::lock_guard lock(mutex_);
-  RemoveOne(account);
+  RemoveOne(tenant);
 }
 
 void QueueShares::SetFreeSlots(int64_t slots) {
@@ -44,11 +44,11 @@ void QueueShares::SetFreeSlots(int64_t slots) {
   free_slots_ = slots;
 }
 
-void QueueShares::RemoveOne(const std::string& account) {
-  const auto found = of_account_.find(account);
-  CHECK(found != of_account_.end());
+void QueueShares::RemoveOne(const std::string& tenant) {
+  const auto found = by_tenant_.find(tenant);
+  CHECK(found != by_tenant_.end());
   --waiting_;
-  if (--found->second == 0) of_account_.erase(found);
+  if (--found->second == 0) by_tenant_.erase(found);
 }
 
 }  // namespace ringside

@@ -22,24 +22,24 @@ class QueueShares {
   QueueShares(int64_t limit, int64_t slots) : limit_(limit), free_slots_(slots) {}
 
   /// Adds a turn to the queue. ERRORS: kOverloaded, and nothing changes, if the tenant has its share.
-  Status Enter(const std::string& account);
+  Status Enter(const std::string& tenant);
   /// A queued turn gets a slot.
-  void Admit(const std::string& account);
+  void Admit(const std::string& tenant);
   /// A preempted turn is queued again. Never refused.
-  void Requeue(const std::string& account);
+  void Requeue(const std::string& tenant);
   /// A queued turn ends without a slot.
-  void Leave(const std::string& account);
+  void Leave(const std::string& tenant);
   /// Free slots: subtracted from the number of queued turns at the next Enter.
   void SetFreeSlots(int64_t slots);
 
  private:
-  void RemoveOne(const std::string& account);
+  void RemoveOne(const std::string& tenant);
 
   const int64_t limit_;
   std::mutex mutex_;
   int64_t free_slots_;
   int64_t waiting_ = 0;
-  std::unordered_map<std::string, int64_t> of_account_;  // tenants with queued turns
+  std::unordered_map<std::string, int64_t> by_tenant_;  // tenants with queued turns
 };
 
 }  // namespace ringside

@@ -41,7 +41,7 @@ void RunningTurn::Begin(Sequence* sequence, const SyncResult& sync, const Tokeni
   request_.sink->OnStart(report_);
   if (!wants_logits()) return;
   if (matcher_) {
-    const bool behind = request_.goes_on && request_.matcher == nullptr;
+    const bool behind = request_.continues_answer && request_.matcher == nullptr;
     Status begun = behind ? matcher_->Append(request_.begun) : Status::Ok();
     if (!begun.ok()) Finish(FinishReason::kError, std::move(begun));
   }
@@ -52,7 +52,7 @@ void RunningTurn::Begin(Sequence* sequence, const SyncResult& sync, const Tokeni
 
 void RunningTurn::BeginReading(const Tokenizer& tokenizer) {
   tokenizer_ = &tokenizer;
-  reader_.emplace(tokenizer, /*at_start=*/!request_.goes_on, request_.channels,
+  reader_.emplace(tokenizer, /*at_start=*/!request_.continues_answer, request_.channels,
                   StopRule(request_.stop_strings, request_.stop_ids, request_.sampling.min_tokens));
   if (request_.channels == nullptr) return;
   budget_used_ = reader_->Replay(request_.begun_ids);
@@ -110,7 +110,7 @@ Status RunningTurn::TakeInCall(const AnswerReader::Step& step, bool within) {
   if (!within) follows_call_ = matcher_->Append(step.answer).ok();  // the model may know other tools
   if (!within || !follows_call_) return Status::Ok();
   RETURN_IF_ERROR(matcher_->Append(step.answer));
-  if (!reader_->in_call() && !matcher_->may_go_on()) Finish(FinishReason::kStop);
+  if (!reader_->in_call() && !matcher_->may_continue()) Finish(FinishReason::kStop);
   if (!reader_->in_call() || !step.answer.ends_with('}')) return Status::Ok();
   GrammarMatcher ended(*matcher_);
   if (ended.Append(request_.channels->call_close).ok()) Force("<|call|>");
@@ -127,7 +127,8 @@ bool RunningTurn::FollowHeader() {
   return false;
 }
 
-Status RunningTurn::TakeByGrammar(TokenId id, const AnswerReader::Step& step, bool answered, bool forced, bool called) {
+Status RunningTurn::AdvanceGrammar(TokenId id, const AnswerReader::Step& step, bool answered, bool forced,
+                                   bool called) {
   if (request_.channels == nullptr) return matcher_->Take(id);
   if (called || reader_->in_call()) return TakeInCall(step, called);
   if (guide_ && forced_.empty() && reader_->channels()->in_header()) Force(guide_->Forced(*reader_->channels()));
@@ -152,7 +153,7 @@ Status RunningTurn::TakeByGrammar(TokenId id, const AnswerReader::Step& step, bo
 }
 
 void RunningTurn::FollowGrammar() {
-  if (!matcher_->may_go_on()) return Finish(FinishReason::kStop);
+  if (!matcher_->may_continue()) return Finish(FinishReason::kStop);
   if (Status status = matcher_->FillMask(allowed_); !status.ok())
     return Finish(FinishReason::kError, std::move(status));
   // Stop tokens add no text to the answer, so the grammar decides by may_end alone.
@@ -164,9 +165,9 @@ void RunningTurn::FollowGrammar() {
   }
 }
 
-int64_t RunningTurn::most_reused() const {
+int64_t RunningTurn::max_reusable() const {
   const auto length = static_cast<int64_t>(request_.tokens.size());
-  if (request_.scored && !told_scores_) return std::max<int64_t>(std::ssize(scored_) - 1, 0);
+  if (request_.scored && !scores_reported_) return std::max<int64_t>(std::ssize(scored_) - 1, 0);
   if (request_.embedded) return embedded_tokens_;
   if (beams_begun()) return static_cast<int64_t>(prompt_tokens_);
   return wants_logits() ? length - 1 : length;
@@ -176,14 +177,14 @@ bool RunningTurn::scores_next() const {
   return request_.scored && sequence_->computed() < static_cast<int64_t>(prompt_tokens_);
 }
 
-bool RunningTurn::takes_results() const {
+bool RunningTurn::needs_results() const {
   const int64_t next = sequence_->computed();
   return (request_.embedded && next >= embedded_tokens_) ||
-         (request_.scored && !told_scores_ && next + 1 >= std::ssize(scored_));
+         (request_.scored && !scores_reported_ && next + 1 >= std::ssize(scored_));
 }
 
-TokenChoice RunningTurn::ScoreAt(int64_t position) const {
-  TokenChoice choice;
+RowSamplingParams RunningTurn::ScoreAt(int64_t position) const {
+  RowSamplingParams choice;
   choice.temperature = 0;
   choice.logprobs = request_.sampling.logprobs;
   const auto at = static_cast<size_t>(position);
@@ -191,20 +192,20 @@ TokenChoice RunningTurn::ScoreAt(int64_t position) const {
   return choice;
 }
 
-void RunningTurn::TakeScore(int64_t position, const ChosenToken& token) {
+void RunningTurn::StoreScore(int64_t position, const SampledToken& token) {
   if (Status status = StatusOf(token); !status.ok()) return Finish(FinishReason::kError, std::move(status));
   // Recomputed, because the turn lost its cache meanwhile.
   if (position != std::ssize(scored_) || static_cast<size_t>(position) >= prompt_tokens_) return;
   scored_.push_back({token.id, token.logprob, {token.best().begin(), token.best().end()}});
 }
 
-void RunningTurn::TellScores() {
-  if (!request_.scored || std::exchange(told_scores_, true)) return;
+void RunningTurn::ReportScores() {
+  if (!request_.scored || std::exchange(scores_reported_, true)) return;
   CHECK_EQ(scored_.size(), prompt_tokens_);
   request_.sink->OnScored(std::move(scored_));
 }
 
-void RunningTurn::TakeHiddenStates(int64_t first, std::span<const float> states, int64_t width) {
+void RunningTurn::CollectHiddenStates(int64_t first, std::span<const float> states, int64_t width) {
   embedding_.resize(static_cast<size_t>(width));
   for (; !states.empty(); states = states.subspan(embedding_.size()), ++first) {
     if (first != embedded_tokens_) continue;  // recomputed, because the turn lost its cache meanwhile
@@ -213,7 +214,7 @@ void RunningTurn::TakeHiddenStates(int64_t first, std::span<const float> states,
   }
 }
 
-void RunningTurn::TellEmbedding() {
+void RunningTurn::ReportEmbedding() {
   if (!request_.embedded) return;
   std::vector<float> mean;
   for (const double sum : embedding_) mean.push_back(static_cast<float>(sum / static_cast<double>(embedded_tokens_)));
@@ -229,8 +230,8 @@ void RunningTurn::FinishPrefill() {
       (request_.embedded && embedded_tokens_ < static_cast<int64_t>(prompt_tokens_))) {
     return;
   }
-  TellScores();
-  TellEmbedding();
+  ReportScores();
+  ReportEmbedding();
   Finish(request_.scored ? FinishReason::kLength : FinishReason::kStop);
 }
 
@@ -238,9 +239,9 @@ std::span<const TokenId> RunningTurn::NextChunk(int64_t limit) {
   return sequence_->NextChunk(timeline().tokens, limit);
 }
 
-void RunningTurn::Fed(std::span<const TokenId> chunk) {
-  if (rebuilds_beams()) return FedBeamChunk(chunk);
-  sequence_->Fed(chunk);
+void RunningTurn::AdvancePosition(std::span<const TokenId> chunk) {
+  if (rebuilds_beams()) return AdvanceBeamPosition(chunk);
+  sequence_->AdvancePosition(chunk);
   remaining_ -= static_cast<int64_t>(chunk.size());
   CHECK_GE(remaining_, 0);
 }
@@ -259,10 +260,10 @@ int64_t RunningTurn::most_tokens() const {
   return branches() > 0 ? length + request_.max_tokens : static_cast<int64_t>(request_.tokens.size());
 }
 
-TokenChoice RunningTurn::Choice(size_t beam) {
+RowSamplingParams RunningTurn::Choice(size_t beam) {
   if (search_) return search_->Choice(beam, static_cast<int64_t>(prompt_tokens_ + search_->beam(beam).tokens.size()));
   const bool in_answer = reader_->in_answer() || reader_->undecided();
-  TokenChoice choice = sampler_->Choice(static_cast<int64_t>(request_.tokens.size()), in_answer);
+  RowSamplingParams choice = sampler_->Choice(static_cast<int64_t>(request_.tokens.size()), in_answer);
   choice.allowed = allowed_;
   return choice;
 }
@@ -274,17 +275,17 @@ bool RunningTurn::CanRunAhead() const {
          (request_.max_tokens < 0 || generated + 1 < request_.max_tokens);
 }
 
-void RunningTurn::Take(const ChosenToken& chosen, int64_t now_ns) {
+void RunningTurn::Take(const SampledToken& chosen, int64_t now_ns) {
   if (first_token_ns_ == 0) first_token_ns_ = now_ns;
   taken_ns_ = now_ns;
   remaining_ = 1;
-  if (search_) return TakeForBeam(chosen);
+  if (search_) return AddBeamCandidates(chosen);
   if (Status status = StatusOf(chosen); !status.ok()) return Finish(FinishReason::kError, std::move(status));
-  TellScores();
+  ReportScores();
   Append({chosen.id, chosen.logprob, {chosen.best().begin(), chosen.best().end()}});
 }
 
-void RunningTurn::TakeForBeam(const ChosenToken& found) {
+void RunningTurn::AddBeamCandidates(const SampledToken& found) {
   found_.push_back(found);
   if (found_.size() < search_->beams()) return;
   AdvanceBeams();
@@ -293,12 +294,13 @@ void RunningTurn::TakeForBeam(const ChosenToken& found) {
 
 void RunningTurn::AdvanceBeams() {
   if (has_beams()) {
-    for (size_t beam = 0; beam < search_->beams(); ++beam) beam_caches_->Fed(beam, LastOfBeam(beam).front());
+    for (size_t beam = 0; beam < search_->beams(); ++beam)
+      beam_caches_->AdvancePosition(beam, LastOfBeam(beam).front());
   } else {
     beam_caches_->Begin(*sequence_->cache());
   }
   if (Status status = search_->Advance(found_); !status.ok()) return Finish(FinishReason::kError, std::move(status));
-  if (search_->parent_of_best()) beam_caches_->KeepForBest(*search_->parent_of_best());
+  if (search_->parent_of_best()) beam_caches_->KeepBestRows(*search_->parent_of_best());
   if (!search_->done()) beam_caches_->Follow(search_->parents());
   for (const TokenId id : search_->settled().subspan(request_.tokens.size() - prompt_tokens_)) Append({.id = id});
   CHECK(finished_ || !search_->done());
@@ -309,10 +311,10 @@ void RunningTurn::ResumeBeams() {
   rebuilt_beam_ = 0;
   remaining_ = 1;
   for (size_t beam = 0; beam < search_->beams(); ++beam) {
-    const std::span<const TokenId> tokens = FedOfBeam(beam);
+    const std::span<const TokenId> tokens = CachedTokensOfBeam(beam);
     int64_t copied = 0;
     for (size_t earlier = 0; earlier < beam; ++earlier) {
-      const int64_t common = std::ranges::mismatch(tokens, FedOfBeam(earlier)).in1 - tokens.begin();
+      const int64_t common = std::ranges::mismatch(tokens, CachedTokensOfBeam(earlier)).in1 - tokens.begin();
       copied = std::max(copied, common);
     }
     remaining_ += std::ssize(tokens) - copied;
@@ -322,23 +324,24 @@ void RunningTurn::ResumeBeams() {
 
 RunningTurn::BeamChunk RunningTurn::NextBeamChunk(int64_t limit) {
   std::span<const TokenId> lacking;
-  while ((lacking = beam_caches_->CopyFromEarlier(rebuilt_beam_, FedOfBeam(rebuilt_beam_))).empty()) ++rebuilt_beam_;
+  while ((lacking = beam_caches_->CopyFromEarlier(rebuilt_beam_, CachedTokensOfBeam(rebuilt_beam_))).empty())
+    ++rebuilt_beam_;
   KvCache* cache = beam_caches_->OfBeam(rebuilt_beam_);
   const int64_t rows = std::min({limit, std::ssize(lacking), cache->ring().max_chunk()});
   return {cache, lacking.first(static_cast<size_t>(rows))};
 }
 
-void RunningTurn::FedBeamChunk(std::span<const TokenId> chunk) {
-  beam_caches_->Fed(rebuilt_beam_, chunk);
+void RunningTurn::AdvanceBeamPosition(std::span<const TokenId> chunk) {
+  beam_caches_->AdvancePosition(rebuilt_beam_, chunk);
   remaining_ -= std::ssize(chunk);
   CHECK_GE(remaining_, 1);
   if (remaining_ > 1) return;
   for (size_t beam = rebuilt_beam_ + 1; beam < search_->beams(); ++beam) {
-    CHECK(beam_caches_->CopyFromEarlier(beam, FedOfBeam(beam)).empty());
+    CHECK(beam_caches_->CopyFromEarlier(beam, CachedTokensOfBeam(beam)).empty());
   }
 }
 
-std::vector<KvCache*> RunningTurn::TakeBranches(bool keep) {
+std::vector<KvCache*> RunningTurn::DetachBranches(bool keep) {
   if (!beam_caches_) return {};
   if (keep && beam_caches_->begun()) {
     const std::span<const TokenId> answer = std::span(request_.tokens).subspan(prompt_tokens_);
@@ -346,7 +349,7 @@ std::vector<KvCache*> RunningTurn::TakeBranches(bool keep) {
     const auto tokens = std::ssize(answer);
     const int64_t joined =
         search_->done() ? beam_caches_->JoinBest(cache, tokens) : beam_caches_->JoinFirstBeam(cache, tokens);
-    sequence_->Fed(answer.first(static_cast<size_t>(joined)));
+    sequence_->AdvancePosition(answer.first(static_cast<size_t>(joined)));
   }
   std::vector<KvCache*> caches = beam_caches_->caches();
   beam_caches_.reset();
@@ -356,7 +359,7 @@ std::vector<KvCache*> RunningTurn::TakeBranches(bool keep) {
 void RunningTurn::Append(const OutputToken& token) {
   const TokenId id = token.id;
   request_.tokens.push_back(id);
-  if (std::exchange(ahead_, false)) Fed(std::span(request_.tokens).last(1));
+  if (std::exchange(ahead_, false)) AdvancePosition(std::span(request_.tokens).last(1));
   const bool forced = !forced_.empty();
   if (forced) forced_.erase(forced_.begin());
   const bool strict = matcher_ && !matcher_->may_end();  // the grammar does not accept an empty text
@@ -368,10 +371,10 @@ void RunningTurn::Append(const OutputToken& token) {
     stop_string_ = step.matched;
     Finish(FinishReason::kStop);
   }
-  Tell(token, step);
+  EmitToken(token, step);
   if (finished_) return;
   if (matcher_) {
-    if (Status status = TakeByGrammar(id, step, answered, forced, called); !status.ok())
+    if (Status status = AdvanceGrammar(id, step, answered, forced, called); !status.ok())
       Finish(FinishReason::kError, status);
   }
   CheckBudget();
@@ -386,7 +389,7 @@ void RunningTurn::CheckRepetition(TokenId id) {
   if (!matcher_ || matcher_->may_end()) Finish(FinishReason::kRepetition);
 }
 
-void RunningTurn::Tell(const OutputToken& token, const AnswerReader::Step& step) {
+void RunningTurn::EmitToken(const OutputToken& token, const AnswerReader::Step& step) {
   if (step.stop && step.matched.empty()) {
     stop_token_ = token;
   } else {

@@ -32,7 +32,7 @@ class RunningTurn {
   bool wants_logits() const { return request_.max_tokens != 0; }
   /// Length of the prefix that may come from a cache: without the last token, whose logits give the next one, and
   /// without tokens whose logits give a score that is still missing.
-  int64_t most_reused() const;
+  int64_t max_reusable() const;
   const TurnRequest& request() const { return request_; }
   /// The intended content of its cache: all tokens so far, or only the prompt if it has beams.
   TimelineView timeline() const {
@@ -47,7 +47,7 @@ class RunningTurn {
   int64_t submitted_ns() const { return submitted_ns_; }
 
   /// Queue position (1 = next): notifies the sink if it changed and the turn has not started.
-  void TellPosition(int64_t position) {
+  void NotifyPosition(int64_t position) {
     if (!begun() && position != std::exchange(position_, position)) request_.sink->OnQueued(position);
   }
   /// Records the first failure to get a slot.
@@ -73,7 +73,7 @@ class RunningTurn {
   /// True from Begin on, also while it is queued again.
   bool begun() const { return sequence_ != nullptr; }
   /// Resumes after a preemption; its cache was synced again.
-  void GoOn(const SyncResult& sync) {
+  void ResumeAfterPreemption(const SyncResult& sync) {
     const int64_t new_rows = beams_begun() ? 0 : remaining_;
     rows_computed_ -= std::max<int64_t>(sync.to_feed - new_rows, 0);  // recomputed rows are not charged
     // provisional until ResumeBeams counts the beams' rows
@@ -88,22 +88,22 @@ class RunningTurn {
   /// The next tokens to feed, at most `limit`.
   std::span<const TokenId> NextChunk(int64_t limit);
   /// The chunk was given to the model.
-  void Fed(std::span<const TokenId> chunk);
+  void AdvancePosition(std::span<const TokenId> chunk);
   /// True if the next chunk's logits score prompt tokens.
   bool scores_next() const;
   /// Parameters to score the token at `position` (up to the first one after the prompt).
-  TokenChoice ScoreAt(int64_t position) const;
+  RowSamplingParams ScoreAt(int64_t position) const;
   /// Stores the score.
-  void TakeScore(int64_t position, const ChosenToken& token);
+  void StoreScore(int64_t position, const SampledToken& token);
   /// True if the next rows give scores or hidden states that are still missing; the turn keeps those when it loses its
   /// cache.
-  bool takes_results() const;
+  bool needs_results() const;
   /// Adds the hidden states of the tokens from `first` on, [tokens, width].
-  void TakeHiddenStates(int64_t first, std::span<const float> states, int64_t width);
+  void CollectHiddenStates(int64_t first, std::span<const float> states, int64_t width);
   /// Sampling parameters for the token after the timeline's last one, or after the beam's; valid until Take.
-  TokenChoice Choice(size_t beam);
+  RowSamplingParams Choice(size_t beam);
   /// Processes the sampled token, of the next beam if there are beams: appends and emits. Sets finished() at the end.
-  void Take(const ChosenToken& chosen, int64_t now_ns);
+  void Take(const SampledToken& chosen, int64_t now_ns);
 
   /// Additional caches, for beams.
   int64_t branches() const {
@@ -112,10 +112,10 @@ class RunningTurn {
   /// The timeline's length: with beams, the maximum at the turn's end; otherwise the current one.
   int64_t most_tokens() const;
   /// Gives the turn these caches.
-  void GiveBranches(SlabMemory& memory, std::vector<KvCache*> caches) { beam_caches_.emplace(memory, caches); }
+  void AttachBranches(SlabMemory& memory, std::vector<KvCache*> caches) { beam_caches_.emplace(memory, caches); }
   /// Returns these caches at the turn's end or on preemption. With `keep`, appends the answer's rows to the timeline's
   /// cache.
-  std::vector<KvCache*> TakeBranches(bool keep);
+  std::vector<KvCache*> DetachBranches(bool keep);
   /// True while it decodes beams, all in one step.
   bool has_beams() const { return beam_caches_ && beam_caches_->begun() && remaining_ == 1; }
   /// True once its beams have tokens, also while it is queued after a preemption.
@@ -146,12 +146,12 @@ class RunningTurn {
   /// True if the token being sampled may be fed before the host knows it.
   bool CanRunAhead() const;
   /// True if the sampling parameters of the token after that do not depend on it.
-  bool Foresees() const {
+  bool ParamsKnownAhead() const {
     const bool budget_ends = request_.reasoning_budget >= 0 && budget_used_ + 1 >= request_.reasoning_budget;
-    return !matcher_ && forced_.empty() && !(budget_ends && !reader_->in_answer()) && sampler_->Foresees();
+    return !matcher_ && forced_.empty() && !(budget_ends && !reader_->in_answer()) && sampler_->ParamsKnownAhead();
   }
-  /// These parameters. REQUIRES: Foresees().
-  TokenChoice ChoiceAhead() { return sampler_->Choice(static_cast<int64_t>(request_.tokens.size()) + 1); }
+  /// These parameters. REQUIRES: ParamsKnownAhead().
+  RowSamplingParams ChoiceAhead() { return sampler_->Choice(static_cast<int64_t>(request_.tokens.size()) + 1); }
   /// The token being sampled was fed on the device.
   void RunAhead() { ahead_ = true; }
   /// Finishes a turn without an answer (warm-up, scoring, embedding) after its last row.
@@ -166,24 +166,24 @@ class RunningTurn {
 
  private:
   /// Processes the candidates of the next beam.
-  void TakeForBeam(const ChosenToken& found);
+  void AddBeamCandidates(const SampledToken& found);
   /// Tokens of a beam that have rows in its cache before the last one is fed.
-  std::span<const TokenId> FedOfBeam(size_t beam) const {
+  std::span<const TokenId> CachedTokensOfBeam(size_t beam) const {
     const std::span<const TokenId> tokens = search_->beam(beam).tokens;
     return tokens.first(tokens.size() - 1);
   }
-  void FedBeamChunk(std::span<const TokenId> chunk);
+  void AdvanceBeamPosition(std::span<const TokenId> chunk);
   /// Advances the search after all beams have candidates: reorders, ends, and emits the settled text.
   void AdvanceBeams();
   /// Appends a token of the answer.
   void Append(const OutputToken& token);
   /// Sends the token to the sink, once its channel is known.
-  void Tell(const OutputToken& token, const AnswerReader::Step& step);
+  void EmitToken(const OutputToken& token, const AnswerReader::Step& step);
   /// Ends the turn if its answer repeats itself.
   void CheckRepetition(TokenId id);
   /// Sends the scores to the sink once they are complete.
-  void TellScores();
-  void TellEmbedding();
+  void ReportScores();
+  void ReportEmbedding();
   void CheckLimits();
   /// Creates the reader and feeds it the existing part of the answer.
   void BeginReading(const Tokenizer& tokenizer);
@@ -192,10 +192,10 @@ class RunningTurn {
   void FollowGrammar();
   /// The grammar takes what the token adds to the answer. `answered`: the answer had begun before it. `forced`: it was
   /// not sampled. `called`: it came in a call.
-  Status TakeByGrammar(TokenId id, const AnswerReader::Step& step, bool answered, bool forced, bool called);
+  Status AdvanceGrammar(TokenId id, const AnswerReader::Step& step, bool answered, bool forced, bool called);
   /// Restricts the next token of a message's header. False where any may come.
   bool FollowHeader();
-  /// TakeByGrammar of a token in a call, or that begins or ends it. `within`: the call had begun before it.
+  /// AdvanceGrammar of a token in a call, or that begins or ends it. `within`: the call had begun before it.
   Status TakeInCall(const AnswerReader::Step& step, bool within);
   /// Ends the reasoning when its budget is used up.
   void CheckBudget();
@@ -217,7 +217,7 @@ class RunningTurn {
   CacheReport report_;
   std::optional<OutputToken> stop_token_;
   std::vector<OutputToken> scored_;  // prompt scores so far, until reported
-  bool told_scores_ = false;
+  bool scores_reported_ = false;
   std::vector<double> embedding_;  // sum of the hidden states
   int64_t embedded_tokens_ = 0;    // number of summed states
   int64_t evicted_before_ = 0;
@@ -240,7 +240,7 @@ class RunningTurn {
   std::optional<BeamSearch> search_;       // if there are beams
   std::optional<BeamCaches> beam_caches_;  // if there are beams
   size_t rebuilt_beam_ = 0;                // beam being recomputed after a preemption
-  std::vector<ChosenToken> found_;         // candidates of the first beams in this step
+  std::vector<SampledToken> found_;        // candidates of the first beams in this step
   std::string stop_string_;
   std::optional<FinishReason> finished_;
   Status error_;

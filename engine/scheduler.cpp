@@ -16,7 +16,7 @@ namespace {
 // A prompt may be overtaken by shorter ones until it has waited this many times its own compute time.
 constexpr double kPatience = 4;
 // Tenants whose served tokens fall in one bucket of this size count as equal and alternate by deadline.
-constexpr double kAboutTheSame = 2 * kMuchMore;
+constexpr double kServedBucket = 2 * kServedMargin;
 
 // Trims the last prompts until the step is a multiple of the tile, if that costs prompts little.
 void RoundDown(std::span<const size_t> given, int64_t tile, std::vector<int64_t>& take) {
@@ -32,7 +32,7 @@ void RoundDown(std::span<const size_t> given, int64_t tile, std::vector<int64_t>
 }
 
 // Bucket of served tokens.
-double ServedClass(double served) { return std::floor(served / kAboutTheSame); }
+double ServedBucket(double served) { return std::floor(served / kServedBucket); }
 
 }  // namespace
 
@@ -46,11 +46,11 @@ std::vector<int64_t> PlanStep(std::span<const StepTurn> turns, std::vector<doubl
   std::ranges::stable_sort(prompts, {}, [&](size_t i) { return turns[i].deadline_ns; });
   for (int64_t left = limits.prompt_rows; left > 0 && !prompts.empty();) {
     const auto next =
-        std::ranges::min_element(prompts, {}, [&](size_t i) { return ServedClass(served[turns[i].account]); });
+        std::ranges::min_element(prompts, {}, [&](size_t i) { return ServedBucket(served[turns[i].tenant]); });
     const StepTurn& turn = turns[*next];
     const int64_t rows = std::min({turn.remaining, limits.chunk, left});
     take[*next] = rows;
-    served[turn.account] += static_cast<double>(rows);
+    served[turn.tenant] += static_cast<double>(rows);
     left -= rows;
     given.push_back(*next);
     prompts.erase(next);
@@ -59,57 +59,59 @@ std::vector<int64_t> PlanStep(std::span<const StepTurn> turns, std::vector<doubl
   return take;
 }
 
-std::vector<size_t> SlotOrder(std::span<const size_t> accounts, std::vector<double> served,
+std::vector<size_t> SlotOrder(std::span<const size_t> tenants, std::vector<double> served,
                               std::vector<int64_t> running) {
   std::vector<std::deque<size_t>> turns(served.size());
-  for (size_t i = 0; i < accounts.size(); ++i) turns[accounts[i]].push_back(i);
+  for (size_t i = 0; i < tenants.size(); ++i) turns[tenants[i]].push_back(i);
   // Exactly the least served. With buckets, the oldest turns of equal tenants would always come first, and those are
   // the preempted ones.
   std::set<std::tuple<int64_t, double, size_t>> next;  // the oldest turn of each tenant
-  const auto add = [&](size_t account) {
-    if (!turns[account].empty()) next.emplace(running[account], served[account], turns[account].front());
+  const auto add = [&](size_t tenant) {
+    if (!turns[tenant].empty()) next.emplace(running[tenant], served[tenant], turns[tenant].front());
   };
-  for (size_t account = 0; account < served.size(); ++account) add(account);
+  for (size_t tenant = 0; tenant < served.size(); ++tenant) add(tenant);
   std::vector<size_t> order;
   while (!next.empty()) {
     order.push_back(std::get<2>(next.extract(next.begin()).value()));
-    const size_t account = accounts[order.back()];
-    turns[account].pop_front();
-    served[account] += kAboutTheSame;
-    ++running[account];
-    add(account);
+    const size_t tenant = tenants[order.back()];
+    turns[tenant].pop_front();
+    served[tenant] += kServedBucket;
+    ++running[tenant];
+    add(tenant);
   }
   return order;
 }
 
 std::optional<Victim> PickVictim(std::span<const SlotHolder> holders, const SlotSeeker& seeker) {
   std::map<size_t, int64_t> running;
-  for (const SlotHolder& holder : holders) ++running[holder.account];
-  const int64_t own = running[seeker.account];
-  const auto is_over = [&](const SlotHolder& holder) { return running[holder.account] >= own + 2; };
+  for (const SlotHolder& holder : holders) ++running[holder.tenant];
+  const int64_t own = running[seeker.tenant];
+  const auto is_over = [&](const SlotHolder& holder) { return running[holder.tenant] >= own + 2; };
   const auto ran = [](const SlotHolder& holder) { return holder.steps >= kQuantumSteps; };
-  // The charge of a new turn's tenant leaves it less than kMuchMore ahead of the victim's tenant.
+  // The charge of a new turn's tenant leaves it less than kServedMargin ahead of the victim's tenant.
   const auto is_affordable = [](const SlotHolder& holder) {
-    const int64_t repeated = holder.is_kept ? 0 : holder.rows;
-    return holder.has_run && holder.ahead - static_cast<double>(repeated) > -kMuchMore;
+    const int64_t repeated = holder.is_recoverable ? 0 : holder.rows;
+    return holder.has_run && holder.ahead - static_cast<double>(repeated) > -kServedMargin;
   };
   const auto gives_at_once = [&](const SlotHolder& holder) {
-    if (is_over(holder)) return holder.is_kept || seeker.is_new;
-    return own == 0 && ((holder.is_kept && holder.ahead >= kMuchMore) || (seeker.is_new && is_affordable(holder)));
+    if (is_over(holder)) return holder.is_recoverable || seeker.is_new;
+    return own == 0 &&
+           ((holder.is_recoverable && holder.ahead >= kServedMargin) || (seeker.is_new && is_affordable(holder)));
   };
   // The cheapest turn of the tenant with the most turns; among tenants with one turn each, the longest-running turn.
   const auto rank = [&](const SlotHolder& holder) {
-    const bool by_cost = is_over(holder) || !holder.is_kept;
-    return std::tuple(holder.is_kept, running[holder.account], ran(holder), by_cost ? -holder.rows : holder.steps);
+    const bool by_cost = is_over(holder) || !holder.is_recoverable;
+    return std::tuple(holder.is_recoverable, running[holder.tenant], ran(holder),
+                      by_cost ? -holder.rows : holder.steps);
   };
   std::optional<Victim> victim;
   for (size_t i = 0; i < holders.size(); ++i) {
     const SlotHolder& holder = holders[i];
-    if (!holder.may_leave || holder.account == seeker.account) continue;
+    if (!holder.is_preemptable || holder.tenant == seeker.tenant) continue;
     const bool after_quantum = ran(holder) && (is_over(holder) || own == 0);
     if (!after_quantum && !gives_at_once(holder)) continue;
     if (victim && rank(holder) <= rank(holders[victim->holder])) continue;
-    victim = Victim{i, after_quantum || is_over(holder) || holder.is_kept ? 0 : holder.rows};
+    victim = Victim{i, after_quantum || is_over(holder) || holder.is_recoverable ? 0 : holder.rows};
   }
   return victim;
 }
@@ -118,39 +120,39 @@ int64_t PromptDeadline(int64_t submitted_ns, double computing_ns) {
   return submitted_ns + static_cast<int64_t>(kPatience * computing_ns);
 }
 
-void ServedTokens::Advance() {
+void VirtualTokenCounter::Advance() {
   std::optional<double> least;
-  for (const auto& [name, account] : accounts_) {
-    if (account.turns > 0) least = std::min(least.value_or(account.served), account.served);
+  for (const auto& [name, tenant] : tenants_) {
+    if (tenant.turns > 0) least = std::min(least.value_or(tenant.served), tenant.served);
   }
   time_ = std::max(time_, least.value_or(time_));
 }
 
-void ServedTokens::Enter(const std::string& account) {
+void VirtualTokenCounter::Enter(const std::string& tenant) {
   Advance();
-  const double begin = time_ - kAboutTheSame;
-  Account& own = accounts_.try_emplace(account, Account{begin, 0}).first->second;
+  const double begin = time_ - kServedBucket;
+  Tenant& own = tenants_.try_emplace(tenant, Tenant{begin, 0}).first->second;
   if (own.turns++ == 0) own.served = std::max(own.served, begin);
 }
 
-void ServedTokens::Leave(const std::string& account) {
-  const auto found = accounts_.find(account);
-  CHECK(found != accounts_.end() && found->second.turns > 0);
+void VirtualTokenCounter::Leave(const std::string& tenant) {
+  const auto found = tenants_.find(tenant);
+  CHECK(found != tenants_.end() && found->second.turns > 0);
   Advance();
   if (--found->second.turns > 0) return;
   // Forget tenants whose counter Enter would reset to this value anyway.
-  const double begin = time_ - kAboutTheSame;
-  std::erase_if(accounts_, [&](const auto& entry) { return entry.second.turns == 0 && entry.second.served <= begin; });
+  const double begin = time_ - kServedBucket;
+  std::erase_if(tenants_, [&](const auto& entry) { return entry.second.turns == 0 && entry.second.served <= begin; });
 }
 
-void ServedTokens::Add(const std::string& account, double tokens) {
-  const auto found = accounts_.find(account);
-  if (found != accounts_.end()) found->second.served += tokens;
+void VirtualTokenCounter::Add(const std::string& tenant, double tokens) {
+  const auto found = tenants_.find(tenant);
+  if (found != tenants_.end()) found->second.served += tokens;
 }
 
-double ServedTokens::Of(const std::string& account) const {
-  const auto found = accounts_.find(account);
-  return found == accounts_.end() ? time_ : found->second.served;
+double VirtualTokenCounter::Of(const std::string& tenant) const {
+  const auto found = tenants_.find(tenant);
+  return found == tenants_.end() ? time_ : found->second.served;
 }
 
 }  // namespace ringside

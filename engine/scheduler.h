@@ -15,7 +15,7 @@ namespace ringside {
 struct StepTurn {
   int64_t remaining = 0;    // tokens to compute before its next sample; 1 = decodes, 0 = not in this step
   int64_t deadline_ns = 0;  // orders the prompts of one tenant
-  size_t account = 0;       // its tenant: an index of `served`
+  size_t tenant = 0;        // its tenant: an index of `served`
 };
 
 struct StepLimits {
@@ -33,30 +33,30 @@ struct StepLimits {
 std::vector<int64_t> PlanStep(std::span<const StepTurn> turns, std::vector<double> served, const StepLimits& limits);
 
 /// The order in which queued turns, oldest first, get slots: the next slot goes to the tenant with the fewest running
-/// turns, then to the least served one, counting the slots already assigned. accounts[i] is an index of `served` and
+/// turns, then to the least served one, counting the slots already assigned. tenants[i] is an index of `served` and
 /// `running`.
-std::vector<size_t> SlotOrder(std::span<const size_t> accounts, std::vector<double> served,
+std::vector<size_t> SlotOrder(std::span<const size_t> tenants, std::vector<double> served,
                               std::vector<int64_t> running);
 
 /// A running turn that could be preempted for another tenant.
 struct SlotHolder {
-  size_t account = 0;
+  size_t tenant = 0;
   int64_t steps = 0;  // steps since it got the slot, less those repeated if its cache is lost
   int64_t rows = 0;   // rows to copy before the slot is free, or to recompute if no tier would keep them
-  bool may_leave = true;
-  bool has_run = true;  // a step has computed rows of it since it got the slot
-  bool is_kept = true;  // little is recomputed: a tier would keep its cache, or it is a short branch
-  double ahead = 0;     // served tokens of its tenant minus those of the queued turn's tenant
+  bool is_preemptable = true;
+  bool has_run = true;         // a step has computed rows of it since it got the slot
+  bool is_recoverable = true;  // little is recomputed: a tier would keep its cache, or it is a short branch
+  double ahead = 0;            // served tokens of its tenant minus those of the queued turn's tenant
 };
 /// Minimum steps between preemptions when there are more tenants than slots, and before a turn whose cache cannot be
 /// saved is preempted at all.
 constexpr int64_t kQuantumSteps = 32;
-/// A returning tenant starts 2 * kMuchMore below the others, so its short turns do not wait for a quantum until they
-/// have used up the difference.
-constexpr double kMuchMore = 1024;
+/// A returning tenant starts 2 * kServedMargin below the others, so its short turns do not wait for a quantum until
+/// they have used up the difference.
+constexpr double kServedMargin = 1024;
 /// A queued turn that needs a slot.
 struct SlotSeeker {
-  size_t account = 0;
+  size_t tenant = 0;
   bool is_new = false;  // it has never had a slot, and needs one only
 };
 struct Victim {
@@ -64,14 +64,13 @@ struct Victim {
   int64_t charge = 0;  // tokens charged to the queued turn's tenant for the victim's recomputation
   bool operator==(const Victim&) const = default;
 };
-/// The running turn to preempt for a queued turn; nullopt = none. A tenant with at least two running turns more than the
-/// queued turn's tenant is above its fair share and yields a slot at once. If the queued turn's tenant has no running
-/// turn, any turn whose quantum is over may be preempted, and a turn of a tenant that was served kMuchMore tokens more
-/// may be preempted at once.
-/// A new turn counts as if its tenant had been served kMuchMore tokens less. It also preempts, at once, a turn whose
-/// cache is lost by that: of a tenant above its fair share, or of a tenant with `ahead` sufficient for the charge. So no
-/// new turn waits for a quantum, each causes at most one such preemption, and no tenant causes more recomputation than
-/// it is charged for.
+/// The running turn to preempt for a queued turn; nullopt = none. A tenant with at least two running turns more than
+/// the queued turn's tenant is above its fair share and yields a slot at once. If the queued turn's tenant has no
+/// running turn, any turn whose quantum is over may be preempted, and a turn of a tenant that was served kServedMargin
+/// tokens more may be preempted at once. A new turn counts as if its tenant had been served kServedMargin tokens less.
+/// It also preempts, at once, a turn whose cache is lost by that: of a tenant above its fair share, or of a tenant with
+/// `ahead` sufficient for the charge. So no new turn waits for a quantum, each causes at most one such preemption, and
+/// no tenant causes more recomputation than it is charged for.
 std::optional<Victim> PickVictim(std::span<const SlotHolder> holders, const SlotSeeker& seeker);
 
 /// Deadline of a prompt: its arrival plus a small multiple of its compute time, so that a short prompt overtakes longer
@@ -81,30 +80,30 @@ int64_t PromptDeadline(int64_t submitted_ns, double computing_ns);
 /// Virtual token counters: tokens served to each tenant with queued or running turns. A tenant that returns after a
 /// pause starts slightly below the least served tenant, so that its short turn comes first; a longer pause gains no
 /// more. The counter survives short pauses, and many short visits get no more than one long visit.
-class ServedTokens {
+class VirtualTokenCounter {
  public:
   /// Cost of a decoded token in prefill tokens.
-  static constexpr double kWritten = 2;
+  static constexpr double kDecodeWeight = 2;
 
   /// A turn of the tenant arrives; a turn leaves.
-  void Enter(const std::string& account);
-  void Leave(const std::string& account);
-  void Add(const std::string& account, double tokens);
+  void Enter(const std::string& tenant);
+  void Leave(const std::string& tenant);
+  void Add(const std::string& tenant, double tokens);
   /// Charges `to` in place of `from` for tokens that `from` will be served.
   void Charge(const std::string& from, const std::string& to, double tokens) {
     Add(from, -tokens);
     Add(to, tokens);
   }
-  double Of(const std::string& account) const;
+  double Of(const std::string& tenant) const;
 
  private:
-  struct Account {
+  struct Tenant {
     double served = 0;
     int64_t turns = 0;
   };
   void Advance();
-  std::map<std::string, Account> accounts_;  // tenants with turns, or above their starting value
-  double time_ = 0;                          // virtual time: the minimum counter of tenants with turns; monotonic
+  std::map<std::string, Tenant> tenants_;  // tenants with turns, or above their starting value
+  double time_ = 0;                        // virtual time: the minimum counter of tenants with turns; monotonic
 };
 
 }  // namespace ringside

@@ -146,7 +146,7 @@ std::span<const TokenId> Sequence::NextChunk(std::span<const TokenId> timeline, 
   return timeline.subspan(next, std::min({limit, end - next, ring.max_chunk()}));
 }
 
-void Sequence::Fed(std::span<const TokenId> tokens) {
+void Sequence::AdvancePosition(std::span<const TokenId> tokens) {
   tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
   CHECK_EQ(static_cast<int64_t>(tokens_.size()), cache_->ring().next());
 }

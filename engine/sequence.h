@@ -82,7 +82,7 @@ class Sequence {
   /// encoder's input ignores `limit`. A replay that does not start at 0 computes the pinned tokens first, then jumps.
   std::span<const TokenId> NextChunk(std::span<const TokenId> timeline, int64_t limit);
   /// Records that the model has appended these tokens, as returned by NextChunk, to the cache.
-  void Fed(std::span<const TokenId> tokens);
+  void AdvancePosition(std::span<const TokenId> tokens);
 
  private:
   int64_t CommonWith(const TimelineView& timeline) const;

@@ -13,11 +13,11 @@ namespace {
 
 // Minimum wait for a stored cache, however fast recomputation would be: a busy storage thread is no reason to
 // recompute. And the maximum wait while no rate has been measured.
-constexpr int64_t kLeastWaitMs = 100, kUnmeasuredWaitMs = 5000;
+constexpr int64_t kMinFetchWaitMs = 100, kDefaultFetchWaitMs = 5000;
 // Minimum rows of a step for a useful estimate of prefill speed.
-constexpr int64_t kMeasuredRows = 16;
+constexpr int64_t kMinMeasuredRows = 16;
 // Copies per round if the engine thread makes them: about 10 ms.
-constexpr int64_t kMostCopiedInRound = 32 << 20;
+constexpr int64_t kMaxCopiedPerRound = 32 << 20;
 
 int64_t CopiedBytes(const Snapshot& snapshot, const Snapshot* base) {
   std::set<const std::byte*> shared;
@@ -44,7 +44,7 @@ int64_t PageableBytes(const Snapshot& snapshot, size_t cell_bytes) {
 
 }  // namespace
 
-bool SequenceStorage::MayCopyMore() const { return copied_in_round_ < kMostCopiedInRound; }
+bool SequenceStorage::MayCopyMore() const { return copied_in_round_ < kMaxCopiedPerRound; }
 
 bool SequenceStorage::HasRoomFor(const std::string& owner, const KvCache& cache, const Snapshot* base) const {
   const CaptureSize size = SizeOfCapture(cache, memory_, base);
@@ -150,7 +150,7 @@ double SequenceStorage::LoadingNs(const KvCache* cache) const {
   return 0;
 }
 
-std::vector<SequenceStorage::Outcome> SequenceStorage::TakeSaved(bool wait) {
+std::vector<SequenceStorage::Outcome> SequenceStorage::CollectSaved(bool wait) {
   std::vector<Outcome> out;
   while (!saves_.empty() && (wait || memory_.CopyDone(saves_.front().capture.ticket))) {
     PendingSave save = std::move(saves_.front());
@@ -165,7 +165,7 @@ std::vector<SequenceStorage::Outcome> SequenceStorage::TakeSaved(bool wait) {
   return out;
 }
 
-std::vector<SequenceStorage::Loaded> SequenceStorage::TakeLoaded() {
+std::vector<SequenceStorage::Loaded> SequenceStorage::CollectLoaded() {
   std::vector<Loaded> out;
   while (!loads_.empty() && memory_.CopyDone(loads_.front().restore.ticket)) {
     const PendingLoad& load = loads_.front();
@@ -201,14 +201,14 @@ SequenceStorage::FetchPlan SequenceStorage::PlanFetch(const std::string& owner, 
   if (!place) return plan;
   plan.stored = true;
   const double rate = counts_.prefill_tokens_per_second;
-  const double computing_ms = rate > 0 ? 1e3 * static_cast<double>(tokens) / rate : kUnmeasuredWaitMs;
+  const double computing_ms = rate > 0 ? 1e3 * static_cast<double>(tokens) / rate : kDefaultFetchWaitMs;
   int64_t wait_ms = storage_.fetch_deadline_ms;
   if (wait_ms == 0) {
     if (place->estimated_ms > computing_ms) {
       ++counts_.recomputed_instead;
       return plan;
     }
-    wait_ms = std::max(kLeastWaitMs, static_cast<int64_t>(computing_ms));
+    wait_ms = std::max(kMinFetchWaitMs, static_cast<int64_t>(computing_ms));
   }
   plan.ask = true;
   plan.deadline_ns = clock_.MonotonicNs() + wait_ms * 1'000'000;
@@ -224,7 +224,7 @@ std::optional<double> SequenceStorage::Restore(const Result<FetchedSnapshot>& fe
   // The engine thread itself copies from pageable memory, and all turns wait; a recomputation shares the steps with
   // them.
   const auto cell_bytes = static_cast<size_t>(SnapshotChunkBytes(sequence.cache()->shape(), memory_));
-  if (status.ok() && PageableBytes(fetched->snapshot, cell_bytes) > kMostCopiedInRound) {
+  if (status.ok() && PageableBytes(fetched->snapshot, cell_bytes) > kMaxCopiedPerRound) {
     status = Overloaded("snapshot: not in pinned memory");
   }
   PendingLoad load{sequence.cache(), false, 0, 0, {}};
@@ -258,7 +258,7 @@ void SequenceStorage::NoteLoaded(const PendingLoad& load, double ms) {
 }
 
 void SequenceStorage::NotePrefill(int64_t tokens, int64_t took_ns) {
-  if (tokens < kMeasuredRows || took_ns <= 0) return;
+  if (tokens < kMinMeasuredRows || took_ns <= 0) return;
   const double now = 1e9 * static_cast<double>(tokens) / static_cast<double>(took_ns);
   double& rate = counts_.prefill_tokens_per_second;
   rate = rate == 0 ? now : 0.8 * rate + 0.2 * now;

@@ -23,7 +23,7 @@ class SequenceStorage {
     kYes,
     kNothing,  // no tiers, no owner, an empty cache, or the first window of a shortened replay
     kRefused,  // the tiers have no room or are too busy, or there is no pinned memory
-    kCopying,  // in progress: see TakeSaved
+    kCopying,  // in progress: see CollectSaved
   };
   /// Starts another round of the engine thread.
   void BeginRound() { copied_in_round_ = 0; }
@@ -55,13 +55,13 @@ class SequenceStorage {
     Saved saved;
     bool current;  // the cache has not changed since
   };
-  std::vector<Outcome> TakeSaved(bool wait);
+  std::vector<Outcome> CollectSaved(bool wait);
   /// Caches that are completely loaded, with the total time since the request to the tiers.
   struct Loaded {
     const KvCache* cache;
     double ms;
   };
-  std::vector<Loaded> TakeLoaded();
+  std::vector<Loaded> CollectLoaded();
   /// Cancels copies for this owner and out of this cache, and ignores copies into it.
   void Forget(const std::string& owner, const KvCache* cache);
 

@@ -14,21 +14,21 @@
 namespace ringside {
 namespace {
 
-constexpr int64_t kMostSlots = 4096;  // default limit
+constexpr int64_t kMaxDefaultSlots = 4096;  // default limit
 
 }  // namespace
 
 KvShape CacheShape(const NetworkShape& network, const EngineOptions& options) {
   return MakeKvShape(network.layers, network.kv_heads, network.head_dim, options.kv_dtype,
-                     options.pinned_max + network.most_virtual_tokens, options.memory_len,
+                     options.pinned_max + network.max_virtual_tokens, options.memory_len,
                      std::min(options.prefill_chunk, limits::kMaxFullRingChunkTokens));
 }
 
-int64_t MostSlots(const NetworkShape& network, const KvShape& shape, int64_t slab_bytes) {
+int64_t MaxSlots(const NetworkShape& network, const KvShape& shape, int64_t slab_bytes) {
   const int64_t heads = network.layers * network.kv_heads;
-  const int64_t of_device = network.most_heads > 0 ? network.most_heads : heads;
+  const int64_t of_device = network.max_heads > 0 ? network.max_heads : heads;
   const int64_t half_tiles = slab_bytes / shape.half_tile_bytes() + 1;
-  return std::max<int64_t>(1, kMostHalfTiles / ((half_tiles * of_device + heads - 1) / heads));
+  return std::max<int64_t>(1, kMaxHalfTiles / ((half_tiles * of_device + heads - 1) / heads));
 }
 
 void FitWindow(const SlabMemory& memory, const NetworkShape& network, EngineOptions* options) {
@@ -54,7 +54,7 @@ Status PlanSlots(const SlabMemory& memory, const NetworkShape& network, EngineOp
     options->kv_bytes = std::min(options->kv_bytes, options->slots * slab_bytes);  // no more than the slots can use
   }
   const int64_t asked = options->kv_bytes;
-  const int64_t most_slots = MostSlots(network, shape, slab_bytes);
+  const int64_t most_slots = MaxSlots(network, shape, slab_bytes);
   const std::optional<size_t> free = memory.free_bytes();
   const int64_t least_slots = options->slots > 0 ? options->slots : EngineOptions().slots;
   if (asked == 0)
@@ -67,8 +67,9 @@ Status PlanSlots(const SlabMemory& memory, const NetworkShape& network, EngineOp
         std::max(asked, slab_bytes), free.value_or(static_cast<size_t>(options->kv_bytes)), memory.Describe()));
   }
   if (options->slots == 0) {
-    const int64_t usual = std::min(shape.HeldBytes(EngineOptions::kUsualTokens, 0), slab_bytes);
-    options->slots = free || asked > 0 ? std::clamp<int64_t>(options->kv_bytes / usual, 1, kMostSlots) : least_slots;
+    const int64_t usual = std::min(shape.HeldBytes(EngineOptions::kTypicalTokens, 0), slab_bytes);
+    options->slots =
+        free || asked > 0 ? std::clamp<int64_t>(options->kv_bytes / usual, 1, kMaxDefaultSlots) : least_slots;
   }
   options->slots = std::min(options->slots, most_slots);
   return Status::Ok();

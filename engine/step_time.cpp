@@ -7,25 +7,25 @@ namespace ringside {
 namespace {
 
 // Minimum prompt work of a step for a useful estimate.
-constexpr double kMeasuredWork = 16;
-constexpr double kNews = 0.25;  // weight of the newest measurement
+constexpr double kMinMeasuredWork = 16;
+constexpr double kLearningRate = 0.25;  // weight of the newest measurement
 
 size_t Class(int64_t decoding) {
   return std::min<size_t>(std::bit_width(static_cast<uint64_t>(std::max<int64_t>(decoding, 0))), 15);
 }
 
-void Learn(double& known, double now) { known = known == 0 ? now : known + kNews * (now - known); }
+void Learn(double& known, double now) { known = known == 0 ? now : known + kLearningRate * (now - known); }
 
 }  // namespace
 
 void StepTime::Note(int64_t decoding, double prompt_work, int64_t took_ns, int64_t scored) {
   const auto took = static_cast<double>(std::max<int64_t>(took_ns, 1));
   if (prompt_work == 0) return Learn(decode_ns_[Class(decoding)], took);
-  if (prompt_work < kMeasuredWork) return;
+  if (prompt_work < kMinMeasuredWork) return;
   // Prompt rows overlap with a part of the decode time, so the difference can be small; keep it positive.
   const double of_prompts = std::max(took - DecodeNs(decoding), took / 4);
   if (scored == 0 || ns_per_row_ == 0) return Learn(ns_per_row_, of_prompts / prompt_work);
-  if (static_cast<double>(scored) < kMeasuredWork) return;
+  if (static_cast<double>(scored) < kMinMeasuredWork) return;
   Learn(ns_per_logits_, std::max(of_prompts - prompt_work * ns_per_row_, 0.0) / static_cast<double>(scored));
 }
 

@@ -23,7 +23,7 @@ using TurnId = uint64_t;      // chosen by the session layer, unique in the proc
 struct TurnRequest {
   TurnId turn = 0;
   TimelineId timeline = 0;  // not 0
-  std::string account;      // the tenant, for fair scheduling; "" is a tenant, too
+  std::string tenant;       // the tenant, for fair scheduling; "" is a tenant, too
   std::string owner;        // the conversation's name in the tiers, 1 to 128 bytes; "" = its cache is never saved
   /// True if earlier tokens of the conversation were computed before, even by an earlier process: if no cache is found,
   /// it was lost, and the turn reports recomputation.
@@ -32,7 +32,7 @@ struct TurnRequest {
   /// device, once its prompt is computed; its stored cache is shared with the new owner.
   TimelineId forked_from = 0;
   std::string forked_owner;
-  bool goes_on = false;  // continues a cut answer, so a space at the start of the output is text
+  bool continues_answer = false;  // continues a cut answer, so a space at the start of the output is text
   /// The whole timeline before the answer: history and new input. The engine makes the cache equal to it and reuses
   /// what it can: the longest common prefix in the slot, rolled back if the ring still allows it, else rebuilt.
   std::vector<TokenId> tokens;

@@ -24,18 +24,18 @@ void CheckSegment(const AttentionSegment& s, const KvShape& shape, int64_t rows)
 
 }  // namespace
 
-bool AskOnly(const AttentionArgs& args) {
-  return args.seen == KeysSeen::kPinned && !args.segments.empty() &&
+bool HasQueriesOnly(const AttentionArgs& args) {
+  return args.seen == VisibleKeys::kPinned && !args.segments.empty() &&
          args.segments.front().position >= args.segments.front().pinned;
 }
 
 void CheckAttention(const AttentionArgs& args, int64_t max_head_dim) {
   const KvShape& shape = args.shape;
-  CHECK(!IsQuantised(shape.dtype));
+  CHECK(!IsQuantized(shape.dtype));
   CHECK(shape.head_dim > 0 && shape.head_dim <= max_head_dim && shape.head_dim % 2 == 0);
   CHECK(shape.kv_heads > 0 && args.heads >= 0 && args.heads % shape.kv_heads == 0);
-  const bool asks_only = AskOnly(args);
-  CHECK_EQ(args.qkv.cols, (args.heads + (asks_only ? 0 : 2 * shape.kv_heads)) * shape.head_dim);
+  const bool queries_only = HasQueriesOnly(args);
+  CHECK_EQ(args.qkv.cols, (args.heads + (queries_only ? 0 : 2 * shape.kv_heads)) * shape.head_dim);
   CHECK_EQ(args.out.cols, args.heads * shape.head_dim);
   CHECK(args.layer >= 0 && args.layer < shape.layers);
   if (args.pairs != RopePairs::kNone) {
@@ -43,10 +43,10 @@ void CheckAttention(const AttentionArgs& args, int64_t max_head_dim) {
   }
   for (const AttentionSegment& s : args.segments) {
     CheckSegment(s, shape, args.qkv.rows);
-    if (args.seen == KeysSeen::kPinned) {
-      CHECK(asks_only ? s.position >= s.pinned && s.pinned > 0 : s.position + s.rows <= s.pinned);
+    if (args.seen == VisibleKeys::kPinned) {
+      CHECK(queries_only ? s.position >= s.pinned && s.pinned > 0 : s.position + s.rows <= s.pinned);
     }
-    if (args.seen == KeysSeen::kRing) CHECK_GE(s.position, s.pinned);
+    if (args.seen == VisibleKeys::kRing) CHECK_GE(s.position, s.pinned);
   }
 }
 

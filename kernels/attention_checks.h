@@ -7,7 +7,7 @@
 namespace ringside {
 
 /// Whether the rows of this call have queries alone: their keys and values are an encoder's and already stored.
-bool AskOnly(const AttentionArgs& args);
+bool HasQueriesOnly(const AttentionArgs& args);
 
 /// Checks that shapes are consistent, heads have at most `max_head_dim` dimensions, segments are inside the step, and
 /// no row of a chunk overwrites a position that an earlier row still sees. The backend checks the element types of

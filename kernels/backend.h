@@ -30,10 +30,10 @@
 #include "kernels/random_weights.h"
 #include "kernels/ranks/comm.h"
 #include "kernels/rope_pairs.h"
+#include "kernels/row_sampling_params.h"
 #include "kernels/score_traits.h"
 #include "kernels/slab_memory.h"
 #include "kernels/tensor.h"
-#include "kernels/token_choice.h"
 
 namespace ringside {
 
@@ -74,7 +74,7 @@ struct AttentionArgs {
   RopePairs pairs = RopePairs::kNone;
   RopeAngles angles;
   ScoreTraits scores;
-  KeysSeen seen = KeysSeen::kBefore;
+  VisibleKeys seen = VisibleKeys::kBefore;
   std::span<const AttentionSegment> segments;
   // Calls with the same nonzero number since the last Synchronize have equal segments, and equal angles if at the same
   // address; a backend may upload them once for all layers.
@@ -102,7 +102,7 @@ struct ExpertsArgs {
   Tensor x;       // [T, D]
   Tensor router;  // [T, number of experts], kF32: router logits
   std::span<const Expert> experts;
-  const void* packed = nullptr;  // result of PlaceExperts for these experts
+  const void* packed = nullptr;  // result of PackExperts for these experts
   int64_t top_k = 0;             // experts per row: those with the highest logits, ties to the lower index
   bool normalised = false;  // weights are a softmax over the selected experts instead of over all, so they sum to 1
   bool shared = false;      // the last expert is also used by all rows, weighted by the sigmoid of its logit
@@ -139,7 +139,7 @@ class Backend : public SlabMemory {
   virtual DType activation_dtype() const { return DType::kF32; }
   /// Approximate number of rows that saturates the device. Fewer rows take as long as one, because all weights are
   /// read.
-  virtual int64_t busy_rows() const { return 16; }
+  virtual int64_t saturating_rows() const { return 16; }
   /// Element type of linear layers' weights if the device uses a single one for all files, otherwise
   /// activation_dtype().
   virtual DType weight_dtype() const { return activation_dtype(); }
@@ -155,20 +155,20 @@ class Backend : public SlabMemory {
   }
   /// Packs a layer's experts on the device for Experts, once for all calls.
   /// ERRORS: kInvalidArgument if the device does not support these sizes or types.
-  virtual Result<Buffer> PlaceExperts(std::span<const Expert> experts) {
+  virtual Result<Buffer> PackExperts(std::span<const Expert> experts) {
     (void)experts;
     return Buffer();
   }
   /// Packs each adapter's matrices for one input on the device for AddLowRank, once for all calls.
   /// ERRORS: kOverloaded if memory is exhausted.
-  virtual Result<Buffer> PlaceLowRank(std::span<const std::span<const LowRank>> adapters) {
+  virtual Result<Buffer> PackLowRank(std::span<const std::span<const LowRank>> adapters) {
     (void)adapters;
     return Buffer();
   }
 
   // ---- operations -------------------------------------------------------------------------------------------------
   /// y[r] = table row ids[r] times `scale`, as float. y [T, D]. ids are in host memory; each is < table.rows, or an
-  /// AwaitedToken (kernels/awaited_token.h) of the last submission with ChooseTokens or ChooseHighest.
+  /// DeferredToken (kernels/deferred_token.h) of the last submission with SampleTokens or SampleGreedy.
   virtual void Embed(const Weight& table, std::span<const int32_t> ids, float scale, Tensor y) = 0;
   /// y[r] += table row positions[r]: learned positions (GPT-2). Positions are host memory, all < table.rows.
   virtual void AddPositions(const Weight& table, std::span<const int64_t> positions, Tensor y) = 0;
@@ -201,29 +201,30 @@ class Backend : public SlabMemory {
   /// y[i] = x[rows[i]]: selects the rows whose logits are needed. `rows` is host memory.
   virtual void GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) = 0;
   /// sampled[r] = the token sampled with row_params[r] from row r of `logits` [rows, V] (kF32), which is modified;
-  /// defined in kernels/token_choice.h. An error in a row is reported in its outcome and affects no other row.
+  /// defined in kernels/row_sampling_params.h. An error in a row is reported in its outcome and affects no other row.
   /// `sampled` is host memory and valid after Synchronize.
-  virtual void ChooseTokens(Tensor logits, std::span<const TokenChoice> row_params, std::span<ChosenToken> sampled) = 0;
+  virtual void SampleTokens(Tensor logits, std::span<const RowSamplingParams> row_params,
+                            std::span<SampledToken> sampled) = 0;
 
   // ---- collectives of tensor- and pipeline-parallel ranks; every rank makes the same calls (kernels/ranks/comm.h) --
   /// All-reduce: y += the sum of all ranks' x, in rank order, or on a GPU in NCCL's order
   /// (CudaBackendOptions::all_reduce). All ranks get the same bits. x, y [T, D] kF32; x is contiguous and clobbered.
-  virtual void AddAllRanks(Tensor x, Tensor y) = 0;
+  virtual void AllReduceAdd(Tensor x, Tensor y) = 0;
   /// All-gather: rank r has computed columns [borders[r], borders[r + 1]) of x (kF32); afterwards every rank has all.
-  virtual void GatherColumns(Tensor x, std::span<const int64_t> borders) = 0;
+  virtual void AllGatherColumns(Tensor x, std::span<const int64_t> borders) = 0;
   /// Sends x (kF32, contiguous) to this rank's counterpart in the next pipeline stage, which receives the matrices in
   /// call order.
   virtual void SendRows(Tensor x) = 0;
   virtual void ReceiveRows(Tensor x) = 0;
   /// Sends the first `count` tokens sampled by the last submission from the last pipeline stage to the first, so that
   /// Embed there can consume them.
-  virtual void SendChosen(size_t count) = 0;
-  virtual void ReceiveChosen(size_t count) = 0;
+  virtual void SendSampledTokens(size_t count) = 0;
+  virtual void ReceiveSampledTokens(size_t count) = 0;
   /// Distributed greedy sampling: sampled[r] = the token of row r with the highest logit in all ranks' columns.
-  /// `logits` (kF32) has this rank's columns, from token `first` on. Equals ChooseTokens with greedy parameters and
+  /// `logits` (kF32) has this rank's columns, from token `first` on. Equals SampleTokens with greedy parameters and
   /// nothing else. Ranks exchange only their best candidates. All ranks return the same tokens, which Embed accepts as
-  /// those of ChooseTokens.
-  virtual void ChooseHighest(Tensor logits, int64_t first, std::span<ChosenToken> sampled) = 0;
+  /// those of SampleTokens.
+  virtual void SampleGreedy(Tensor logits, int64_t first, std::span<SampledToken> sampled) = 0;
 };
 
 /// `comms` connects the ranks, if this is one. ERRORS: kInvalidArgument if this machine lacks the requested instruction

@@ -25,13 +25,13 @@ enum class AllReduce {
 struct CudaBackendOptions {
   int device = 0;
   DType dtype = DType::kBF16;  // type of weights and activations; kF16 or kBF16
-  /// Quantizes the weights of linear layers to kI8 or kF8E4M3 (kernels/formats/row_quantisation.h). GEMMs still use
+  /// Quantizes the weights of linear layers to kI8 or kF8E4M3 (kernels/formats/row_quantization.h). GEMMs still use
   /// `dtype`, except those of more than 16 rows with kF8E4M3 weights on compute capability 9.0, unless `deterministic`:
-  /// these also quantize their input rows to E4M3, each with the scale of QuantiseRow.
+  /// these also quantize their input rows to E4M3, each with the scale of QuantizeRow.
   std::optional<DType> quantization;
-  /// Without `quantization`: keeps block-quantized weights (grouped_layout.h), and E4M3 weights with scales, at their
-  /// size in the file. Narrow and small matrices, which gain little, are kept so only with `keeps_small_blocks`. Off:
-  /// weights are dequantized to `dtype`.
+  /// Without `quantization`: keeps block-quantized weights (block_quant_layout.h), and E4M3 weights with scales, at
+  /// their size in the file. Narrow and small matrices, which gain little, are kept so only with `keeps_small_blocks`.
+  /// Off: weights are dequantized to `dtype`.
   bool keeps_blocks = true;
   bool keeps_small_blocks = false;
   double memory_utilization = 0.9;  // share of free memory allocated at start; nothing is allocated later

@@ -8,6 +8,6 @@ namespace ringside {
 
 /// Maximum number of half tiles of all slabs of a device, uncommitted addresses included. The margin below the int32
 /// range allows a range to be rounded up to whole pages.
-inline constexpr int64_t kMostHalfTiles = INT32_MAX - (int64_t{1} << 20);
+inline constexpr int64_t kMaxHalfTiles = INT32_MAX - (int64_t{1} << 20);
 
 }  // namespace ringside

@@ -19,7 +19,7 @@ struct LowRankArgs {
   Tensor x;                       // [T, k]
   std::span<const int> adapters;  // [T], on the host: adapter of each row, counted from 1; 0 = none
   std::span<const std::span<const LowRank>> matrices;  // by adapter; their outputs do not overlap
-  const void* packed = nullptr;                        // result of Backend::PlaceLowRank for them
+  const void* packed = nullptr;                        // result of Backend::PackLowRank for them
   Tensor low;         // [T, r] kF32 workspace: r is at least the total rank of any adapter
   Tensor y;           // [T, n]
   uint64_t step = 0;  // as AttentionArgs::step: equal numbers promise equal `adapters`

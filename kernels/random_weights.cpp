@@ -1,6 +1,6 @@
 #include "kernels/random_weights.h"
 
-#include "kernels/on_all_cores.h"
+#include "kernels/parallel_for.h"
 
 namespace ringside {
 
@@ -10,7 +10,7 @@ std::vector<float> RandomValues(const RandomMatrix& matrix) {
   size_t done = 0;
   for (const RandomMatrix::Rows& run : matrix.rows) {
     const auto count = static_cast<size_t>(run.count);
-    OnAllCores(count, [&](size_t begin, size_t end) {
+    ParallelFor(count, [&](size_t begin, size_t end) {
       for (size_t r = begin; r < end; ++r) {
         const int64_t row = run.first + static_cast<int64_t>(r);
         const auto first = static_cast<uint64_t>(row * matrix.whole_cols + matrix.first_col);

@@ -13,7 +13,7 @@
 namespace ringside {
 
 /// Which keys of its sequence a row sees.
-enum class KeysSeen {
+enum class VisibleKeys {
   kBefore,  // the pinned keys and the ring keys, up to its own
   kRing,    // ring keys only, up to its own: a decoder row, where the pinned keys are an encoder's
   kPinned,  // all pinned keys, later ones included: an encoder row. A ring row then has a query alone and stores

@@ -22,7 +22,7 @@ class SlabMemory {
 
   /// Makes this backend's device current for the calling thread: before the thread's first other call, and again after
   /// the thread has called or made another backend. The thread that makes a backend may call it at once.
-  virtual void UseOnThisThread() {}
+  virtual void MakeCurrent() {}
   /// "avx512_vnni, 2 threads": for the log.
   virtual std::string Describe() const = 0;
   /// Bytes left for Allocate or Commit; nullopt if unknown.
@@ -61,7 +61,7 @@ class SlabMemory {
   virtual bool CopyDone(CopyTicket) { return true; }
   virtual void WaitForCopy(CopyTicket) {}
   /// The smallest chunk of a slab, in bytes, that is copied at about the full rate by itself.
-  virtual int64_t slab_piece_bytes() const { return int64_t{1} << 20; }
+  virtual int64_t slab_chunk_bytes() const { return int64_t{1} << 20; }
   /// Page-locks host memory for the fastest slab copies, for the lifetime of the process. False: there is no benefit,
   /// or the limit is reached. THREAD: any.
   virtual bool PinHost(void* /*data*/, size_t /*bytes*/) { return false; }

@@ -13,9 +13,9 @@ namespace ringside {
 /// block (Q8_0 ... Q5_1, IQ4_NL, MXFP4) or 256 per super-block (K formats, IQ4_XS); kQ4_Z, 32 values of 4 bits with a
 /// float16 scale and an integer zero point, as in AWQ and GPTQ; and kScaledE4M3, 32 values of E4M3 with their row's
 /// float32 scale. Files do not contain the types after these. kI8 and kF8E4M3 (Micikevicius et al. 2022: no infinity,
-/// magnitudes up to 448) have one byte per element; their owner keeps the scales. kGrouped2 ... kGrouped8 (2, 3, 4, 5,
-/// 6 and 8 bits per element) and kGroupedE2M1 (MXFP4's 4-bit codes) are the block-quantized types of GPUs, with a scale
-/// per group of inputs.
+/// magnitudes up to 448) have one byte per element; their owner keeps the scales. kBlockQuant2 ... kBlockQuant8 (2, 3,
+/// 4, 5, 6 and 8 bits per element) and kBlockQuantE2M1 (MXFP4's 4-bit codes) are the block-quantized types of GPUs,
+/// with a scale per group of inputs.
 enum class DType : uint8_t {
   kF32,
   kF16,
@@ -37,13 +37,13 @@ enum class DType : uint8_t {
   kScaledE4M3,
   kI8,
   kF8E4M3,
-  kGrouped2,
-  kGrouped3,
-  kGrouped4,
-  kGrouped5,
-  kGrouped6,
-  kGrouped8,
-  kGroupedE2M1,
+  kBlockQuant2,
+  kBlockQuant3,
+  kBlockQuant4,
+  kBlockQuant5,
+  kBlockQuant6,
+  kBlockQuant8,
+  kBlockQuantE2M1,
 };
 
 struct DTypeTraits {
@@ -57,13 +57,13 @@ const DTypeTraits& Traits(DType type);
 inline int64_t StorageBytes(DType type, int64_t elements) {
   return elements / Traits(type).block_elements * Traits(type).block_bytes;
 }
-inline bool IsQuantised(DType type) { return Traits(type).block_elements > 1; }
+inline bool IsQuantized(DType type) { return Traits(type).block_elements > 1; }
 /// Types of weights in files.
 constexpr bool IsFileType(DType type) { return type < DType::kI8; }
-/// Types of weights with one scale per row (kernels/formats/row_quantisation.h).
+/// Types of weights with one scale per row (kernels/formats/row_quantization.h).
 inline bool HasRowScales(DType type) { return type == DType::kI8 || type == DType::kF8E4M3; }
-/// Types of weights with a scale per group of inputs (kernels/cuda/linear/grouped_layout.h).
-constexpr bool HasGroupScales(DType type) { return type >= DType::kGrouped2; }
+/// Types of weights with a scale per group of inputs (kernels/cuda/linear/block_quant_layout.h).
+constexpr bool HasGroupScales(DType type) { return type >= DType::kBlockQuant2; }
 
 /// A row-major matrix in host memory in its file format (a vector has one row). Borrowed.
 struct HostTensor {

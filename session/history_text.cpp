@@ -64,7 +64,7 @@ std::string HistoryText(const TurnSpec& spec) {
   return history;
 }
 
-std::string HistoryBeginning(const TurnSpec& spec) {
+std::string HistoryPrefix(const TurnSpec& spec) {
   TurnSpec beginning;
   beginning.adapter = spec.adapter;
   beginning.window = spec.window;

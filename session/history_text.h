@@ -24,6 +24,6 @@ void AppendTokens(std::span<const TokenId> tokens, std::string* history);
 std::string HistoryText(const TurnSpec& spec);
 /// The part that every later request of the same conversation repeats: up to the first message that is not the
 /// system's.
-std::string HistoryBeginning(const TurnSpec& spec);
+std::string HistoryPrefix(const TurnSpec& spec);
 
 }  // namespace ringside

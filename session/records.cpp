@@ -160,7 +160,7 @@ Result<TimelinePatch> ReadPatch(ByteReader& in, const PatchLimits& most = {}) {
   patch.tokens.resize(tokens);
   for (TokenId& id : patch.tokens) id = ReadToken(in);
   const size_t starts = in.Count();
-  if (most.whole && starts > tokens + 1) return Corruption("session: more messages begin than there are tokens");
+  if (most.whole && starts > tokens + 1) return Corruption("session: more message starts than tokens");
   patch.message_starts.resize(starts);
   for (int64_t& start : patch.message_starts) start = in.Signed();
   const uint8_t head = in.Enum<uint8_t>(kHasInstructions | kHasTools);

@@ -288,13 +288,13 @@ class Session : public std::enable_shared_from_this<Session> {
   /// Acts on the running turn's new stage.
   void Advance(ActiveTurn::Next next);
   void AnnounceLocked();
-  void TellQueued();
+  void NotifyQueued();
   void StartLocked(const CacheReport& report);
   void TokensLocked(const TokenDelta& delta);
   /// Sends the event to the listeners and counts it.
   void Emit(TurnEvent event);
   void OpenMessage();
-  void TellBegun(const Item& reopened);
+  void EmitOpenCalls(const Item& reopened);
   int64_t CallsAt() const;
   Result<SettledReasoning> SettleReasoning(const TurnSpec& spec) const;
   /// The result refers to `reasoning`.
@@ -323,7 +323,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void DropTurn();
   /// Appends to the journal without waiting.
   void Note(std::vector<JournalRecord> records);
-  std::vector<std::string> DropResponsesBehind(size_t items);
+  std::vector<std::string> DropResponsesAfter(size_t items);
   /// After a change inside the timeline: adjusts the responses' positions and removes those whose answer is gone.
   /// Returns the removed ids.
   std::vector<std::string> MoveResponses(const SharedList<Item>& before, const SharedList<Item>& after);

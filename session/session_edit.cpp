@@ -33,7 +33,7 @@ Status Session::ChangeTimeline(std::unique_lock<std::mutex>& lock, Timeline next
     recorded_codec_ = context_->codec_name;
     head_.clear();
     std::vector<std::string> dropped =
-        truncates ? DropResponsesBehind(timeline_.items().size()) : MoveResponses(before, timeline_.items());
+        truncates ? DropResponsesAfter(timeline_.items().size()) : MoveResponses(before, timeline_.items());
     if (undone != nullptr) *undone = std::move(dropped);
     CountBytes();
   });
@@ -77,7 +77,7 @@ Status Session::Splice(std::unique_lock<std::mutex>& lock, uint64_t connection, 
   return ChangeTimeline(lock, std::move(next), false, undone);
 }
 
-std::vector<std::string> Session::DropResponsesBehind(size_t items) {
+std::vector<std::string> Session::DropResponsesAfter(size_t items) {
   std::vector<std::string> undone;
   std::erase_if(responses_, [&](const std::shared_ptr<Response>& response) {
     if (response->items_end <= items) return false;

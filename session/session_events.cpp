@@ -8,14 +8,14 @@ namespace ringside {
 
 void Session::Emit(TurnEvent event) {
   told_ = running_->response->before + running_->response->events();
-  if (listeners_.Tell([&](EventSink& sink) { sink.OnEvent(event); })) running_->unheard_tokens = 0;
+  if (listeners_.Tell([&](EventSink& sink) { sink.OnEvent(event); })) running_->detached_tokens = 0;
 }
 
 void Session::OnQueued(TurnId turn, int64_t position) {
   std::lock_guard lock(mutex_);
   if (!Runs(turn)) return;
   running_->queue_position = position;
-  if (running_->heard()) TellQueued();
+  if (running_->heard()) NotifyQueued();
 }
 
 void Session::OnScored(TurnId turn, std::vector<OutputToken> tokens) {
@@ -30,7 +30,7 @@ void Session::OnEmbedded(TurnId turn, std::vector<float> mean) {
   if (Runs(turn)) running_->response->embedding = std::move(mean);
 }
 
-void Session::TellQueued() {
+void Session::NotifyQueued() {
   if (running_->queue_position == 0 || running_->response->started) return;
   listeners_.Tell([&](EventSink& sink) { sink.OnQueued(*running_->response, running_->queue_position); });
 }
@@ -44,7 +44,7 @@ void Session::AnnounceLocked() {
   turn.begun = std::make_shared<const Response>(*turn.response);
   responses_.push_back(turn.response);
   Emit({.kind = TurnEvent::Kind::kBegun, .response = turn.begun});
-  TellQueued();
+  NotifyQueued();
 }
 
 void Session::OnStart(TurnId turn, const CacheReport& report, const JournalPosition& recorded) {
@@ -60,11 +60,11 @@ void Session::StartLocked(const CacheReport& report) {
   if (response.warm_up) return;
   response.started = true;
   if (response.calls == CallPlace::kNone && running_->channels == nullptr) return OpenMessage();
-  if (running_->next.reopened()) TellBegun(*running_->next.reopened());
+  if (running_->next.reopened()) EmitOpenCalls(*running_->next.reopened());
 }
 
 // Clients need complete calls: a continued answer repeats its open calls from their start.
-void Session::TellBegun(const Item& reopened) {
+void Session::EmitOpenCalls(const Item& reopened) {
   Response& response = *running_->response;
   const std::string_view text = reopened.text;
   const std::string_view begun = text.substr(FirstCall(text, reopened.calls_at, response.calls, response.syntax));
@@ -87,10 +87,10 @@ void Session::OnTokens(TurnId turn, const TokenDelta& delta, const JournalPositi
   std::lock_guard lock(mutex_);
   if (recorded.seq != 0) SetRecorded(recorded);
   if (!Runs(turn)) return;
-  running_->unheard_tokens += static_cast<int64_t>(delta.tokens.size());
+  running_->detached_tokens += static_cast<int64_t>(delta.tokens.size());
   TokensLocked(delta);
   const int64_t limit = context_->options.max_detached_tokens;
-  if (limit > 0 && !running_->background && running_->unheard_tokens > limit &&
+  if (limit > 0 && !running_->background && running_->detached_tokens > limit &&
       running_->response->incomplete_reason.empty()) {
     running_->response->incomplete_reason = "detached";
     context_->engine.Cancel(turn);

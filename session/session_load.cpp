@@ -13,7 +13,7 @@ Result<std::shared_ptr<Session>> Session::Load(std::shared_ptr<const SessionCont
     if (record.type == static_cast<uint8_t>(RecordType::kInterrupted)) ++*session->context_->interrupted;
   }
   if (session->Foreign()) {
-    LogWarning("session {}: its tokens are another tokenizer's or template's; its text is tokenised anew", key);
+    LogWarning("session {}: its token ids are of another tokenizer or template; its text is tokenized again", key);
   }
   if (!news.empty()) session->Note(std::move(news));
   return session;
@@ -120,7 +120,7 @@ Status Session::ApplyRecord(const JournalRecord& record) {
     case RecordType::kRetokenised:
       return ApplyRetokenised(record.payload);
   }
-  return Mismatch("a record is of a kind that this version does not know");
+  return Mismatch("the record's kind is unknown to this version");
 }
 
 Status Session::ApplyInterrupted(std::string_view payload) {
@@ -142,13 +142,13 @@ Status Session::ApplyTimeline(std::string_view payload) {
   const SharedList<Item> before = timeline_.items();
   RETURN_IF_ERROR(timeline_.Apply(std::move(record.patch), RecordedVocabulary()));
   head_.clear();
-  record.truncates ? DropResponsesBehind(timeline_.items().size()) : MoveResponses(before, timeline_.items());
+  record.truncates ? DropResponsesAfter(timeline_.items().size()) : MoveResponses(before, timeline_.items());
   return Status::Ok();
 }
 
 Status Session::ApplyTurn(std::string_view payload) {
   ASSIGN_OR_RETURN(TurnRecord record, DecodeTurn(payload));
-  if (!record.warm_up && record.patch.answer_begin < 0) return Corruption("session: a turn that opens no answer");
+  if (!record.warm_up && record.patch.answer_begin < 0) return Corruption("session: a turn without an open answer");
   if (running_) CutTurn();  // the disk was full when it was cut
   ActiveTurn turn(NextEngineId(), timeline_);
   RETURN_IF_ERROR(turn.next.Apply(std::move(record.patch), RecordedVocabulary()));
@@ -203,7 +203,7 @@ Status Session::ApplyTokens(std::string_view payload) {
     for (const TokenLogprob& other : token.top) RETURN_IF_ERROR(CheckRecorded(other.id));
   }
   if (record.reasoning_tokens < 0 || record.reasoning_tokens > std::ssize(record.tokens)) {
-    return Corruption("session: more tokens of reasoning than tokens");
+    return Corruption("session: more reasoning tokens than tokens");
   }
   TokensLocked({.tokens = std::move(record.tokens),
                 .text = std::move(record.text),
@@ -230,7 +230,7 @@ Status Session::ApplyEnd(std::string_view payload) {
   end.report = record.report;
   end.times = record.times;
   if (record.reasoning_tokens < 0 || record.reasoning_tokens > std::ssize(end.output)) {
-    return Corruption("session: more tokens of reasoning than tokens");
+    return Corruption("session: more reasoning tokens than tokens");
   }
   end.reasoning_tokens = record.reasoning_tokens;
   end.cut_in_reasoning = record.cut_in_reasoning;

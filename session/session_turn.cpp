@@ -55,7 +55,7 @@ CallPlace PlaceOfCalls(const AnswerFormat& format, const std::optional<Item>& re
 }
 
 /// Checks that the answer can be continued as requested, and prepares its grammar.
-Status GoOn(const Item& reopened, const TurnSpec& spec, CallPlace calls, TurnRequest* request) {
+Status PrepareContinuation(const Item& reopened, const TurnSpec& spec, CallPlace calls, TurnRequest* request) {
   if (reopened.calls_at >= 0 && calls == CallPlace::kNone) {
     return InvalidArgument(
         "The answer that is to go on was cut in a tool call: it goes on only as one, with its tools and a tool_choice "
@@ -69,7 +69,7 @@ Status GoOn(const Item& reopened, const TurnSpec& spec, CallPlace calls, TurnReq
   Status begins = Status::Ok();
   RETURN_IF_ERROR(RunLongWork([&] { begins = matcher->Append(reopened.text); }));
   if (begins.ok()) return Status::Ok();
-  return InvalidArgument("The answer that is to go on does not begin as the format says.",
+  return InvalidArgument("The answer to be continued does not match the requested format.",
                          spec.format->param.empty() ? "tool_choice" : spec.format->param, "invalid_value");
 }
 
@@ -210,14 +210,14 @@ Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::s
   request.must_call = spec.format && spec.format->calls != nullptr && spec.format->calls->must_call;
   response->calls = PlaceOfCalls(*spec.format, input.next.reopened());
   if (const std::optional<Item>& reopened = input.next.reopened()) {
-    RETURN_IF_ERROR(GoOn(*reopened, spec, response->calls, &request));
+    RETURN_IF_ERROR(PrepareContinuation(*reopened, spec, response->calls, &request));
   }
   request.stop_ids = spec.stop_ids;
   if (!spec.ignore_end_of_turn) {
     request.stop_ids.insert(request.stop_ids.end(), options.end_of_turn.begin(), options.end_of_turn.end());
   }
   request.continues = !base.tokens().empty() || base.forgotten();
-  request.goes_on = input.next.reopened().has_value() || (spec.raw && !context_->codec.encoder);
+  request.continues_answer = input.next.reopened().has_value() || (spec.raw && !context_->codec.encoder);
   request.may_branch = spec.may_branch;
   request.scored = spec.raw && spec.raw->scored;
   request.embedded = spec.raw && spec.raw->embedded;
@@ -248,7 +248,7 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
   std::unique_lock lock(mutex_);
   // A stateless request names no chain, so a chain resumed by another connection is no error: it is forked.
   const bool taken = spec.carries_history && listeners_.Fenced(caller.connection);
-  if (!head.empty() && (running_ || changing_ || head_ != head || taken)) return Mismatch("The timeline went on.");
+  if (!head.empty() && (running_ || changing_ || head_ != head || taken)) return Mismatch("The timeline has changed.");
   RETURN_IF_ERROR(CheckFree(caller.connection));
   RETURN_IF_ERROR(CheckItems(spec.input.size() + 1, "input"));  // and the answer
   const Timeline base = timeline_;
@@ -268,7 +268,7 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
     engine_window_ = request.window;
   }
   request.timeline = engine_timeline_;
-  request.account = owner_;
+  request.tenant = owner_;
   request.owner = CacheOwner(spec.store);
   found_by_history_ |= spec.carries_history;
   if (spec.carries_history && !spec.timeline_key.empty()) timeline_key_ = spec.timeline_key;
@@ -288,7 +288,7 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
 
 Result<SharedList<TokenId>> Session::InputTokens(const TurnSpec& spec, const std::string& head) const {
   std::unique_lock lock(mutex_);
-  if (!head.empty() && (running_ || changing_ || head_ != head)) return Mismatch("The timeline went on.");
+  if (!head.empty() && (running_ || changing_ || head_ != head)) return Mismatch("The timeline has changed.");
   RETURN_IF_ERROR(CheckItems(spec.input.size() + 1, "input"));
   const Timeline base = timeline_;
   lock.unlock();  // rendering takes time in proportion to the new text
@@ -437,7 +437,7 @@ void Session::OnLost(TurnId turn, const Status& status) {
 void Session::LogCut(const Status& cause) const {
   const TraceContext trace = running_->response->trace;
   const LogTrace named(trace);
-  LogWarning("session {}: a turn ends early: {}", key_, cause.message());
+  LogWarning("session {}: the turn ended early: {}", key_, cause.message());
 }
 
 // A pure function of the turn's records, so that a restart after a crash and a server with a full disk get the same

@@ -81,7 +81,7 @@ std::string PieceKey(std::string part_key, size_t piece) {
 
 /// Disables RocksDB's info log. It is on the same disk, and when that is full, a second failed write to the log aborts
 /// the process.
-class NoStoreLog final : public rocksdb::Logger {
+class NullLogger final : public rocksdb::Logger {
  public:
   using rocksdb::Logger::Logv;
   void Logv(const char* /*format*/, va_list /*arguments*/) override {}
@@ -98,7 +98,7 @@ rocksdb::Options MakeOptions(rocksdb::Env* env) {
   options.max_background_jobs = 2;
   options.max_open_files = ShareOfOpenFiles(4, 64, 1024);  // leaves the rest to sockets and the journal
   options.skip_stats_update_on_db_open = true;
-  options.info_log = std::make_shared<NoStoreLog>();
+  options.info_log = std::make_shared<NullLogger>();
   options.max_log_file_size = size_t{1} << 20;
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
@@ -191,8 +191,8 @@ class RocksDbStore::Impl {
   size_t StripeOf(const std::string& owner) const { return std::hash<std::string>()(owner) % owner_mutexes_.size(); }
 
   std::array<std::mutex, 64> owner_mutexes_;  // striped: one Put or Erase of an owner at a time
-  std::mutex promised_mutex_;
-  int64_t promised_bytes_ = 0;  // reserved for objects being written
+  std::mutex reservation_mutex_;
+  int64_t reserved_bytes_ = 0;  // reserved for objects being written
   std::atomic<uint64_t> files_made_{0};
 };
 
@@ -213,7 +213,7 @@ Status RocksDbStore::Impl::Open() {
   if (error) return IoError("disk tier: " + options_.path + ": " + error.message());
   Status status = OpenOnce();
   if (status.code() == StatusCode::kCorruption && db_ == nullptr) {
-    ASSIGN_OR_RETURN(const bool torn, CutTornEnd(name(), 0));
+    ASSIGN_OR_RETURN(const bool torn, TruncateTornTail(name(), 0));
     if (torn) status = OpenOnce();
   }
   if (status.code() != StatusCode::kCorruption && status.code() != StatusCode::kMismatch &&
@@ -377,9 +377,9 @@ std::vector<Status> RocksDbStore::Impl::PutAll(std::vector<NamedObject> objects)
   }
   if (drafts.empty()) return out;
   const Status committed = Commit(drafts);
-  std::lock_guard promised(promised_mutex_);
+  std::lock_guard promised(reservation_mutex_);
   for (size_t i = 0; i < drafts.size(); ++i) {
-    promised_bytes_ -= drafts[i].new_bytes;
+    reserved_bytes_ -= drafts[i].new_bytes;
     out[places[i]] = committed;
     if (committed.ok()) index.Set(drafts[i].owner, drafts[i].after.bytes, clock_.MonotonicNs());
   }
@@ -388,16 +388,16 @@ std::vector<Status> RocksDbStore::Impl::PutAll(std::vector<NamedObject> objects)
 
 /// Reserves space for an object with `new_bytes` bytes to write, larger by `grows_by` than the one it replaces.
 Status RocksDbStore::Impl::Promise(int64_t new_bytes, int64_t grows_by) {
-  std::lock_guard lock(promised_mutex_);
-  if (index.bytes() + promised_bytes_ + grows_by > options_.budget_bytes)
+  std::lock_guard lock(reservation_mutex_);
+  if (index.bytes() + reserved_bytes_ + grows_by > options_.budget_bytes)
     return Overloaded("disk tier: over its budget");
   uint64_t free_bytes = 0;
   const auto asked = settings_.env->GetFileSystem()->GetFreeSpace(options_.path, {}, &free_bytes, nullptr);
   free_bytes = std::min<uint64_t>(free_bytes, std::numeric_limits<int64_t>::max());
-  if (asked.ok() && static_cast<int64_t>(free_bytes) < options_.min_free_bytes + promised_bytes_ + new_bytes) {
+  if (asked.ok() && static_cast<int64_t>(free_bytes) < options_.min_free_bytes + reserved_bytes_ + new_bytes) {
     return Overloaded("disk tier: the disk is full");
   }
-  promised_bytes_ += new_bytes;
+  reserved_bytes_ += new_bytes;
   return Status::Ok();
 }
 

@@ -10,7 +10,7 @@ void StoreIndex::Set(const std::string& owner, int64_t bytes, int64_t now_ns) {
   if (added) {
     node->second.place = order_.insert(order_.end(), owner);
   } else {
-    MakeNewest(node->second);
+    MoveToFront(node->second);
   }
   bytes_ += bytes - node->second.entry.bytes;
   node->second.entry = {bytes, now_ns};
@@ -21,10 +21,10 @@ void StoreIndex::Touch(const std::string& owner, int64_t now_ns) {
   const auto node = nodes_.find(owner);
   if (node == nodes_.end()) return;
   node->second.entry.used_ns = std::max(node->second.entry.used_ns, now_ns);
-  MakeNewest(node->second);
+  MoveToFront(node->second);
 }
 
-void StoreIndex::MakeNewest(const Node& node) {
+void StoreIndex::MoveToFront(const Node& node) {
   order_.splice(order_.end(), order_, node.place);
   if (node.spare) spare_.splice(spare_.end(), spare_, *node.spare);
 }
@@ -73,7 +73,7 @@ std::optional<std::string> StoreIndex::Oldest(std::optional<int64_t> before_ns) 
   return order_.front();
 }
 
-std::optional<std::string> StoreIndex::FirstToGo() const {
+std::optional<std::string> StoreIndex::PickEvictionVictim() const {
   std::lock_guard lock(mutex_);
   if (!spare_.empty()) return spare_.front();
   if (!order_.empty()) return order_.front();

@@ -32,7 +32,7 @@ class StoreIndex {
   /// The least recently used owner; nullopt if there is none. With `before_ns`, only if its last use was earlier.
   std::optional<std::string> Oldest(std::optional<int64_t> before_ns = std::nullopt) const;
   /// The eviction victim: the least recently used spare object, or the least recently used object if none is spare.
-  std::optional<std::string> FirstToGo() const;
+  std::optional<std::string> PickEvictionVictim() const;
   /// Least recently used first.
   std::vector<std::string> Owners() const;
   int64_t bytes() const;
@@ -44,7 +44,7 @@ class StoreIndex {
     std::list<std::string>::iterator place;
     std::optional<std::list<std::string>::iterator> spare;
   };
-  void MakeNewest(const Node& node);
+  void MoveToFront(const Node& node);
 
   mutable std::mutex mutex_;
   std::unordered_map<std::string, Node> nodes_;

@@ -22,7 +22,7 @@ double SecondsSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-void Tell(const TieredStore::Done& done, const Status& status) {
+void NotifyDone(const TieredStore::Done& done, const Status& status) {
   if (done) done(status);
 }
 
@@ -92,7 +92,7 @@ void TieredStore::Impl::Move(Work work, const std::string& owner, const Done& do
   moving_wake_.notify_all();
 }
 
-bool TieredStore::Impl::CallOff(const std::string& owner, const Status& why) {
+bool TieredStore::Impl::CancelPending(const std::string& owner, const Status& why) {
   Moving called_off;
   {
     std::lock_guard lock(moving_mutex_);
@@ -102,7 +102,7 @@ bool TieredStore::Impl::CallOff(const std::string& owner, const Status& why) {
     called_off = std::move(*at);
     moving_queue_.erase(at);
   }
-  Answer([done = std::move(called_off.done), why] { Tell(done, why); });
+  Answer([done = std::move(called_off.done), why] { NotifyDone(done, why); });
   return true;
 }
 
@@ -118,7 +118,7 @@ void TieredStore::Impl::RunMoving() {
     if (moving_queue_.empty() && stopping_) return;
     const bool sweep = moving_queue_.empty();
     Moving moving;
-    if (!sweep) moving = TakeMove();
+    if (!sweep) moving = DequeueMove();
     lock.unlock();
     sweep ? ApplyIdleTimes() : moving.work();
     moving = {};  // destroy the closure's captures without the lock
@@ -126,7 +126,7 @@ void TieredStore::Impl::RunMoving() {
   }
 }
 
-TieredStore::Impl::Moving TieredStore::Impl::TakeMove() {
+TieredStore::Impl::Moving TieredStore::Impl::DequeueMove() {
   Moving moving = std::move(moving_queue_.front());
   moving_queue_.pop_front();
   return moving;
@@ -140,7 +140,7 @@ void TieredStore::Impl::RunQueued() {
     std::unique_lock lock(moving_mutex_);
     if (moving_queue_.empty() && works.empty()) return;
     if (moving_queue_.empty()) continue;
-    const Moving moving = TakeMove();
+    const Moving moving = DequeueMove();
     lock.unlock();
     moving.work();
   }
@@ -151,8 +151,8 @@ bool TieredStore::Impl::IsOnDisk(const std::string& owner, uint64_t id) const {
   return known != disk_ids_.end() && known->second == id && !erasing_.contains(owner);
 }
 
-bool TieredStore::Impl::IsElsewhere(const std::string& owner) const {
-  return IsOnlyABase(owner) || IsOnDisk(owner, IdInHost(*host_, owner));
+bool TieredStore::Impl::HasOtherCopy(const std::string& owner) const {
+  return IsSpareBase(owner) || IsOnDisk(owner, IdInHost(*host_, owner));
 }
 
 uint64_t TieredStore::Impl::IdInHost(ringside::Store& host, const std::string& owner) {
@@ -172,30 +172,30 @@ Status TieredStore::Impl::Store(std::string owner, Snapshot snapshot, Done done)
     forks_.erase(owner);
     Await(owner, std::move(snapshot));
   }
-  Answer([this, owner = std::move(owner), id, done = std::move(done)] { TakeIn(owner, id, done); });
+  Answer([this, owner = std::move(owner), id, done = std::move(done)] { AcceptSnapshot(owner, id, done); });
   return Status::Ok();
 }
 
 void TieredStore::Impl::Await(const std::string& owner, Snapshot snapshot) {
   if (const Status erased = host_->Erase(owner); !erased.ok()) LogWarning("{}", erased.message());
-  CallOff(owner, Status::Ok());
+  CancelPending(owner, Status::Ok());
   waiting_.Add(owner, std::move(snapshot));
-  DropWhatIsOverTheBound();
+  DropExcessWaiting();
 }
 
-void TieredStore::Impl::DropWhatIsOverTheBound() {
+void TieredStore::Impl::DropExcessWaiting() {
   const int64_t bound = WaitingBound();
-  while (waiting_.bytes_but_last() > bound) {
-    const std::string oldest = *waiting_.OldestButLast();
-    if (!CallOff(oldest, TooSlow())) overflown_.emplace(oldest, waiting_.Find(oldest)->header().id);
+  while (waiting_.bytes_except_last() > bound) {
+    const std::string oldest = *waiting_.OldestExceptLast();
+    if (!CancelPending(oldest, TooSlow())) dropped_waiting_.emplace(oldest, waiting_.Find(oldest)->header().id);
     waiting_.Erase(oldest);
     ++stats_.dropped;
   }
-  while (host_->index().bytes() + waiting_.bytes_but_last() > bound) {
-    const auto first = host_->index().FirstToGo();
+  while (host_->index().bytes() + waiting_.bytes_except_last() > bound) {
+    const auto first = host_->index().PickEvictionVictim();
     if (!first) return;
     // An object being written is on disk shortly, or is counted if that write fails.
-    const bool lost = !writing_.contains(*first) && !IsElsewhere(*first);
+    const bool lost = !writing_.contains(*first) && !HasOtherCopy(*first);
     if (!host_->Erase(*first).ok()) return;
     if (lost) ++stats_.dropped;
   }
@@ -207,15 +207,15 @@ std::optional<Snapshot> TieredStore::Impl::ShareWaiting(const std::string& owner
   return found == nullptr ? std::nullopt : std::optional(found->Share());
 }
 
-Status TieredStore::Impl::WhyGone(const std::string& owner, uint64_t id) {
+Status TieredStore::Impl::DropReason(const std::string& owner, uint64_t id) {
   std::lock_guard lock(mutex_);
-  if (overflown_.erase({owner, id}) > 0) return TooSlow();
+  if (dropped_waiting_.erase({owner, id}) > 0) return TooSlow();
   return Status::Ok();  // replaced by a newer one, or the owner was erased
 }
 
-void TieredStore::Impl::TakeIn(const std::string& owner, uint64_t id, const Done& done) {
+void TieredStore::Impl::AcceptSnapshot(const std::string& owner, uint64_t id, const Done& done) {
   std::optional<Snapshot> snapshot = ShareWaiting(owner, id);
-  if (!snapshot) return Tell(done, WhyGone(owner, id));
+  if (!snapshot) return NotifyDone(done, DropReason(owner, id));
   {
     std::lock_guard lock(mutex_);
     ++stats_.stored;
@@ -229,14 +229,14 @@ void TieredStore::Impl::TakeIn(const std::string& owner, uint64_t id, const Done
     // Fault in memory for the next capture, which will be about as large, so that its copy need not wait for page
     // faults.
     const size_t bytes = chunks[chunks.size() / 2].bytes.size(), blocks = chunks.size();
-    if (!laying_in_.exchange(true)) {
+    if (!prefaulting_.exchange(true)) {
       Move([this, bytes, blocks] {
-        laying_in_ = false;
-        BlobReserve::Instance().LayIn(bytes, blocks);
+        prefaulting_ = false;
+        BlobReserve::Instance().Prefault(bytes, blocks);
       });
     }
   }
-  if (status.code() != StatusCode::kOverloaded) return Tell(done, status);
+  if (status.code() != StatusCode::kOverloaded) return NotifyDone(done, status);
   // This loop holds no bytes: a snapshot dropped meanwhile frees its memory at once and ends the loop.
   std::unique_lock lock(mutex_);
   if (waiting_.Find(owner, id) != nullptr) {
@@ -244,7 +244,7 @@ void TieredStore::Impl::TakeIn(const std::string& owner, uint64_t id, const Done
     return Move([this, owner, id, done] { MakeRoomAndPut(owner, id, done); }, owner, done);
   }
   lock.unlock();
-  Tell(done, WhyGone(owner, id));
+  NotifyDone(done, DropReason(owner, id));
 }
 
 Status TieredStore::Impl::PutInHost(const std::string& owner, const Snapshot& snapshot, bool pending) {
@@ -254,17 +254,17 @@ Status TieredStore::Impl::PutInHost(const std::string& owner, const Snapshot& sn
     std::unique_lock lock(mutex_);
     if (pending && waiting_.Find(owner, id) == nullptr) {
       lock.unlock();
-      return WhyGone(owner, id);
+      return DropReason(owner, id);
     }
     if (!pending && (waiting_.Find(owner) != nullptr || erasing_.contains(owner))) return Status::Ok();
     const Status status = host_->Put(owner, std::move(object));
     if (status.ok()) {
-      host_->index().SetSpare(owner, IsOnlyABase(owner));
+      host_->index().SetSpare(owner, IsSpareBase(owner));
       if (pending) waiting_.Erase(owner);
       return status;
     }
-    const auto first = host_->index().FirstToGo();
-    if (snapshot.chunk_bytes() > host_->budget_bytes() || !first || *first == owner || !IsElsewhere(*first)) {
+    const auto first = host_->index().PickEvictionVictim();
+    if (snapshot.chunk_bytes() > host_->budget_bytes() || !first || *first == owner || !HasOtherCopy(*first)) {
       return status;
     }
     RETURN_IF_ERROR(host_->Erase(*first));
@@ -345,7 +345,7 @@ void TieredStore::Impl::SetInSlot(const std::string& owner, bool in_slot) {
     in_slots_.insert(owner);
   else
     in_slots_.erase(owner);
-  host_->index().SetSpare(owner, IsOnlyABase(owner));
+  host_->index().SetSpare(owner, IsSpareBase(owner));
 }
 
 void TieredStore::Impl::Prefetch(std::string owner) {
@@ -362,13 +362,13 @@ void TieredStore::Impl::Erase(std::string owner, Done done) {
   Status status;
   {
     std::lock_guard lock(mutex_);
-    CallOff(owner, Status::Ok());
+    CancelPending(owner, Status::Ok());
     waiting_.Erase(owner);
     forks_.erase(owner);
     status = host_->Erase(owner);
     if (disk_ != nullptr) erasing_.insert(owner);
   }
-  if (disk_ == nullptr) return Answer([status, done = std::move(done)] { Tell(done, status); });
+  if (disk_ == nullptr) return Answer([status, done = std::move(done)] { NotifyDone(done, status); });
   // Queued after work that the answering thread has accepted already, so that a pending store cannot recreate the
   // object.
   Answer([this, owner = std::move(owner), done = std::move(done)] {
@@ -378,7 +378,7 @@ void TieredStore::Impl::Erase(std::string owner, Done done) {
         std::lock_guard lock(mutex_);
         erasing_.erase(owner);
       }
-      Tell(done, erased);
+      NotifyDone(done, erased);
     });
   });
 }
@@ -402,7 +402,7 @@ void TieredStore::Impl::Fork(std::string from, std::string to, Done done) {
       std::lock_guard lock(mutex_);
       if (const auto fork = forks_.find(to); fork != forks_.end() && fork->second.ticket == ticket) forks_.erase(fork);
     }
-    Tell(done, fetched.status());
+    NotifyDone(done, fetched.status());
   });
 }
 
@@ -424,8 +424,8 @@ void TieredStore::Impl::FinishFork(const std::string& to, uint64_t ticket, Snaps
     if (!wanted) ticket = 0;
   }
   // Superseded: erased, or replaced by a newer snapshot meanwhile.
-  if (ticket == 0) return Answer([done] { Tell(done, NotFound("tiers: the fork is gone")); });
-  Answer([this, to, id, done] { TakeIn(to, id, done); });
+  if (ticket == 0) return Answer([done] { NotifyDone(done, NotFound("tiers: the fork is gone")); });
+  Answer([this, to, id, done] { AcceptSnapshot(to, id, done); });
 }
 
 std::optional<Snapshot> TieredStore::Impl::Base(const std::string& owner) {

@@ -36,7 +36,7 @@ struct TieredStoreOptions {
   // Total size of small objects that Flush writes in one Store::PutAll, because a sync costs more than such objects.
   int64_t batch_bytes = int64_t{8} << 20;
   // Minimum size of the queue to the disk, for a host tier with a smaller budget or none.
-  int64_t least_waiting_bytes = limits::kLeastWaitingSnapshotBytes;
+  int64_t least_waiting_bytes = limits::kMinWaitingSnapshotBytes;
   bool own_threads = true;  // false: RunQueued does all work, on the caller's thread
 };
 

@@ -7,7 +7,8 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kMostOfABatch = 256;  // maximum number of objects in a batch, for objects smaller than their headers
+constexpr size_t kMaxBatchObjects =
+    256;  // maximum number of objects in a batch, for objects smaller than their headers
 
 }  // namespace
 
@@ -58,7 +59,7 @@ Status TieredStore::Impl::RunWriters() {
   std::mutex first_mutex;
   Status first;
   const auto write = [&] {
-    for (std::vector<Wanted> batch = TakeWanted(); !batch.empty(); batch = TakeWanted()) {
+    for (std::vector<Wanted> batch = DequeueBatch(); !batch.empty(); batch = DequeueBatch()) {
       const std::vector<Status> statuses = WriteToDisk(batch);
       {
         std::lock_guard lock(mutex_);
@@ -84,12 +85,12 @@ Status TieredStore::Impl::RunWriters() {
   return first;
 }
 
-std::vector<TieredStore::Impl::Wanted> TieredStore::Impl::TakeWanted() {
+std::vector<TieredStore::Impl::Wanted> TieredStore::Impl::DequeueBatch() {
   std::unique_lock lock(mutex_);
   writers_wake_.wait(lock, [&] { return !wanted_.empty() || !flushed_.empty() || writers_at_work_ == 0; });
   std::vector<Wanted> batch;
-  for (int64_t bytes = 0; batch.empty() || (bytes < options_.batch_bytes && batch.size() < kMostOfABatch);) {
-    std::optional<Wanted> next = TakeNext();
+  for (int64_t bytes = 0; batch.empty() || (bytes < options_.batch_bytes && batch.size() < kMaxBatchObjects);) {
+    std::optional<Wanted> next = DequeueNext();
     if (!next) break;
     bytes += next->bytes;
     batch.push_back(*std::move(next));
@@ -98,7 +99,7 @@ std::vector<TieredStore::Impl::Wanted> TieredStore::Impl::TakeWanted() {
   return batch;
 }
 
-std::optional<TieredStore::Impl::Wanted> TieredStore::Impl::TakeNext() {
+std::optional<TieredStore::Impl::Wanted> TieredStore::Impl::DequeueNext() {
   // Skip objects that a writer is already writing.
   while (!flushed_.empty() && writing_.contains(flushed_.back())) flushed_.pop_back();
   Wanted next;

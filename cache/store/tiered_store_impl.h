@@ -25,7 +25,7 @@
 namespace ringside {
 
 /// Moving average in bytes per second.
-class MoveRate {
+class TransferRate {
  public:
   void Add(int64_t bytes, double seconds) {
     if (bytes <= 0 || seconds <= 0) return;
@@ -83,11 +83,11 @@ class TieredStore::Impl {
   void Move(Work work, const std::string& owner = "", const Done& done = nullptr);
   /// Cancels the queued placement of this owner's waiting snapshot and calls its callback with `why`. False if none is
   /// queued: then the thread that runs it notices by itself. REQUIRES: mutex_ held.
-  bool CallOff(const std::string& owner, const Status& why);
+  bool CancelPending(const std::string& owner, const Status& why);
   void RunAnswering();
   void RunMoving();
   /// Dequeues the oldest move. REQUIRES: moving_mutex_ held.
-  Moving TakeMove();
+  Moving DequeueMove();
   /// Returns when all requests made before have been completed, on whatever thread.
   void WaitForAnswersAndMoves();
 
@@ -97,17 +97,17 @@ class TieredStore::Impl {
   /// Makes the offered snapshot the owner's newest, drops the older one in memory, then drops the least recently used
   /// snapshots until all but the last offered are within the bound. REQUIRES: mutex_ held.
   void Await(const std::string& owner, Snapshot snapshot);
-  void DropWhatIsOverTheBound();
+  void DropExcessWaiting();
   int64_t WaitingBound() const { return std::max(host_->budget_bytes(), options_.least_waiting_bytes); }
   /// The snapshot waiting for this owner: any capture, or capture `id`.
   std::optional<Snapshot> ShareWaiting(const std::string& owner, std::optional<uint64_t> id = std::nullopt) const;
   /// Why an offered snapshot no longer waits. Reported once.
-  Status WhyGone(const std::string& owner, uint64_t id);
+  Status DropReason(const std::string& owner, uint64_t id);
   /// Offers a forked snapshot as the newest of `to`, unless the fork was superseded.
   void FinishFork(const std::string& to, uint64_t ticket, Snapshot snapshot, const Done& done);
 
   // THREAD: answering.
-  void TakeIn(const std::string& owner, uint64_t id, const Done& done);
+  void AcceptSnapshot(const std::string& owner, uint64_t id, const Done& done);
   Result<FetchedSnapshot> Get(const std::string& owner);
   /// nullopt if memory has no object of this owner. THREAD: any.
   std::optional<FetchedSnapshot> GetFromMemory(const std::string& owner);
@@ -124,7 +124,7 @@ class TieredStore::Impl {
   Status PutOnDisk(const std::string& owner, const Snapshot& snapshot);
   void DropFromHost(const std::string& owner, uint64_t id);
   /// Evicts the first victim from memory, to disk if possible and the object is not spare. False if there is none.
-  bool MakeOneLeaveHost();
+  bool EvictOneFromHost();
   void ApplyIdleTimes();
   Status EraseFromDisk(const std::string& owner);
 
@@ -138,9 +138,9 @@ class TieredStore::Impl {
   /// Runs write requests until none is left and returns the first error among the objects of Flush.
   Status RunWriters();
   /// The next batch; blocks while other writers may add to the queue. Empty = none left.
-  std::vector<Wanted> TakeWanted();
+  std::vector<Wanted> DequeueBatch();
   /// The next request alone; nullopt if none is left. REQUIRES: mutex_ held.
-  std::optional<Wanted> TakeNext();
+  std::optional<Wanted> DequeueNext();
   /// The statuses, in the order of the batch.
   std::vector<Status> WriteToDisk(const std::vector<Wanted>& batch);
   Status WriteToDisk(const std::string& owner);
@@ -156,9 +156,9 @@ class TieredStore::Impl {
   bool IsOnDisk(const std::string& owner, uint64_t id) const;  // REQUIRES: mutex_ held
   /// True if the owner's object in memory may be dropped without loss: it is also on disk, or in a slot. REQUIRES:
   /// mutex_ held.
-  bool IsElsewhere(const std::string& owner) const;
+  bool HasOtherCopy(const std::string& owner) const;
   /// True if a slot holds this owner's cache and no save to disk is in progress for it. REQUIRES: mutex_ held.
-  bool IsOnlyABase(const std::string& owner) const { return in_slots_.contains(owner) && !saving_.contains(owner); }
+  bool IsSpareBase(const std::string& owner) const { return in_slots_.contains(owner) && !saving_.contains(owner); }
   static uint64_t IdInHost(ringside::Store& host, const std::string& owner);
 
   const std::unique_ptr<ringside::Store> host_, disk_;
@@ -166,10 +166,11 @@ class TieredStore::Impl {
   const Clock& clock_;
 
   mutable std::mutex mutex_;
-  WaitingSnapshots waiting_;                              // their owners have no object in the host store
-  std::set<std::pair<std::string, uint64_t>> overflown_;  // dropped while waiting; WhyGone reports and removes them
-  std::unordered_set<std::string> in_slots_;              // owners whose cache is in a slot
-  std::unordered_set<std::string> writing_;               // owners whose objects are being copied to disk
+  WaitingSnapshots waiting_;  // their owners have no object in the host store
+  std::set<std::pair<std::string, uint64_t>>
+      dropped_waiting_;                       // dropped while waiting; DropReason reports and removes them
+  std::unordered_set<std::string> in_slots_;  // owners whose cache is in a slot
+  std::unordered_set<std::string> writing_;   // owners whose objects are being copied to disk
   struct QueuedFork {
     std::string from;
     uint64_t ticket = 0;
@@ -179,7 +180,7 @@ class TieredStore::Impl {
   std::unordered_set<std::string> erasing_;             // hidden from lookups while the disk may still have them
   std::unordered_map<std::string, uint64_t> disk_ids_;  // objects known to be on disk
   TieredStoreStats stats_;
-  MoveRate read_rate_, write_rate_;
+  TransferRate read_rate_, write_rate_;
   std::deque<Wanted> wanted_;                // requested by name, FIFO
   std::vector<std::string> flushed_;         // found by Flush; taken from the back, the most recently used first
   std::unordered_set<std::string> written_;  // written or being written until Flush ends; not evictable meanwhile
@@ -196,7 +197,7 @@ class TieredStore::Impl {
   std::condition_variable moving_wake_;
   std::deque<Moving> moving_queue_;  // bounded by the waiting snapshots and erasures, however long one move takes
   bool stopping_ = false;
-  std::atomic<bool> laying_in_{false};
+  std::atomic<bool> prefaulting_{false};
   std::atomic<bool> closing_{false};  // skip moves between tiers: each one costs a sync
   std::thread answering_, moving_;
 };

@@ -12,7 +12,7 @@ double SecondsSince(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-void Tell(const TieredStore::Done& done, const Status& status) {
+void NotifyDone(const TieredStore::Done& done, const Status& status) {
   if (done) done(status);
 }
 
@@ -22,19 +22,19 @@ void TieredStore::Impl::MakeRoomAndPut(const std::string& owner, uint64_t id, co
   bool room = true;
   while (room) {
     std::optional<Snapshot> snapshot = ShareWaiting(owner, id);
-    if (!snapshot) return Tell(done, WhyGone(owner, id));
+    if (!snapshot) return NotifyDone(done, DropReason(owner, id));
     const Status status = PutInHost(owner, *snapshot, true);
-    if (status.code() != StatusCode::kOverloaded) return Tell(done, status);
+    if (status.code() != StatusCode::kOverloaded) return NotifyDone(done, status);
     room = !closing_ && snapshot->chunk_bytes() <= host_->budget_bytes();
     snapshot.reset();
-    room = room && MakeOneLeaveHost();
+    room = room && EvictOneFromHost();
   }
-  Tell(done, PutWaitingOnDisk(owner, id));  // too large for memory even when all else is evicted
+  NotifyDone(done, PutWaitingOnDisk(owner, id));  // too large for memory even when all else is evicted
 }
 
 Status TieredStore::Impl::PutWaitingOnDisk(const std::string& owner, uint64_t id) {
   const std::optional<Snapshot> snapshot = ShareWaiting(owner, id);
-  if (!snapshot) return WhyGone(owner, id);
+  if (!snapshot) return DropReason(owner, id);
   Status status = Overloaded("tiers: no room in memory, and none on disk");
   if (disk_ != nullptr && !closing_ && !StaysInMemory(owner)) status = PutOnDisk(owner, *snapshot);
   {
@@ -45,7 +45,7 @@ Status TieredStore::Impl::PutWaitingOnDisk(const std::string& owner, uint64_t id
       return status;
     }
   }
-  return WhyGone(owner, id);
+  return DropReason(owner, id);
 }
 
 Status TieredStore::Impl::PutOnDisk(const std::string& owner, const Snapshot& snapshot) {
@@ -99,14 +99,14 @@ void TieredStore::Impl::DropFromHost(const std::string& owner, uint64_t id) {
   if (IdInHost(*host_, owner) == id && !host_->Erase(owner).ok()) LogWarning("tiers: {} stays in memory", owner);
 }
 
-bool TieredStore::Impl::MakeOneLeaveHost() {
-  const auto first = host_->index().FirstToGo();
+bool TieredStore::Impl::EvictOneFromHost() {
+  const auto first = host_->index().PickEvictionVictim();
   if (!first) return false;
   const uint64_t id = IdInHost(*host_, *first);
   bool spare = false;
   {
     std::lock_guard lock(mutex_);
-    spare = IsOnlyABase(*first);
+    spare = IsSpareBase(*first);
   }
   const Status status = spare ? Status::Ok() : CopyToDisk(*first);
   DropFromHost(*first, id);
@@ -136,7 +136,7 @@ void TieredStore::Impl::ApplyIdleTimes() {
   const auto high = static_cast<int64_t>(kHighWater * static_cast<double>(host_->budget_bytes()));
   const auto low = static_cast<int64_t>(kLowWater * static_cast<double>(host_->budget_bytes()));
   if (host_->index().bytes() > high) {
-    while (!closing_ && host_->index().bytes() > low && MakeOneLeaveHost()) continue;
+    while (!closing_ && host_->index().bytes() > low && EvictOneFromHost()) continue;
   }
   for (const std::string& idle : host_->index().Owners()) {  // oldest first
     if (closing_) return;

@@ -63,12 +63,12 @@ std::optional<Fragment> FragmentAt(std::string_view log, size_t at) {
 }
 
 /// Start of the first incomplete record, and the last change before it.
-struct SoundPart {
+struct IntactPrefix {
   size_t end = 0;
   uint64_t reached = 0;
 };
-SoundPart FindSoundPart(std::string_view log) {
-  SoundPart out;
+IntactPrefix FindIntactPrefix(std::string_view log) {
+  IntactPrefix out;
   size_t at = 0;
   uint64_t reached = 0;  // by the record being read
   for (;;) {
@@ -106,12 +106,12 @@ std::string Manifest(const std::string& folder) {
 Status SystemError(const std::string& name) { return IoError(name + ": " + std::strerror(errno)); }
 
 /// Truncates only if the remaining log reaches change `known`.
-Result<bool> CutFile(const std::string& name, uint64_t known) {
+Result<bool> TruncateFile(const std::string& name, uint64_t known) {
   if (name.empty()) return false;
   std::ostringstream content;
   content << std::ifstream(name, std::ios::binary).rdbuf();
   const std::string log = content.str();
-  const SoundPart sound = FindSoundPart(log);
+  const IntactPrefix sound = FindIntactPrefix(log);
   if (sound.end >= log.size() || sound.reached < known) return false;
   for (size_t at = sound.end + 1; at < log.size(); ++at) {
     const auto fragment = FragmentAt(log, at);
@@ -129,9 +129,9 @@ Result<bool> CutFile(const std::string& name, uint64_t known) {
 
 }  // namespace
 
-Result<bool> CutTornEnd(const std::string& folder, uint64_t known) {
-  ASSIGN_OR_RETURN(const bool rows, CutFile(NewestLog(folder), known));
-  ASSIGN_OR_RETURN(const bool manifest, CutFile(Manifest(folder), 0));
+Result<bool> TruncateTornTail(const std::string& folder, uint64_t known) {
+  ASSIGN_OR_RETURN(const bool rows, TruncateFile(NewestLog(folder), known));
+  ASSIGN_OR_RETURN(const bool manifest, TruncateFile(Manifest(folder), 0));
   return rows || manifest;
 }
 

@@ -14,6 +14,6 @@ namespace ringside {
 /// Truncates a torn write off the newest log file in `folder` and off the manifest, synced. True if there was one.
 /// False, and nothing changes, if no log has a torn end, if whole records follow the damage, or if the remaining log
 /// would not reach the change numbered `known`. ERRORS: kIo.
-Result<bool> CutTornEnd(const std::string& folder, uint64_t known);
+Result<bool> TruncateTornTail(const std::string& folder, uint64_t known);
 
 }  // namespace ringside

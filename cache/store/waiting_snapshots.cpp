@@ -48,11 +48,11 @@ void WaitingSnapshots::Erase(const std::string& owner) {
   places_.erase(place);
 }
 
-int64_t WaitingSnapshots::bytes_but_last() const {
+int64_t WaitingSnapshots::bytes_except_last() const {
   return waiting_.empty() ? 0 : bytes_ - waiting_.rbegin()->second.bytes;
 }
 
-std::optional<std::string> WaitingSnapshots::OldestButLast() const {
+std::optional<std::string> WaitingSnapshots::OldestExceptLast() const {
   if (waiting_.size() < 2) return std::nullopt;
   return waiting_.begin()->second.owner;
 }

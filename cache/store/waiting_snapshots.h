@@ -28,9 +28,9 @@ class WaitingSnapshots {
   int64_t size() const { return static_cast<int64_t>(places_.size()); }
   int64_t bytes() const { return bytes_; }
   /// Bytes of all but the last added.
-  int64_t bytes_but_last() const;
+  int64_t bytes_except_last() const;
   /// The oldest owner, the last added excluded.
-  std::optional<std::string> OldestButLast() const;
+  std::optional<std::string> OldestExceptLast() const;
 
  private:
   struct Waiting {

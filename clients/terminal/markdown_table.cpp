@@ -124,15 +124,15 @@ bool IsRow(std::string_view text) {
 }  // namespace
 
 TableText FindTable(std::string_view text, bool ends) {
-  const bool goes_on = !ends && text.size() < kLongestTable;
-  const Found open = goes_on ? Found::kOpen : Found::kText;
+  const bool continues_answer = !ends && text.size() < kLongestTable;
+  const Found open = continues_answer ? Found::kOpen : Found::kText;
   const size_t head_end = text.find('\n');
   if (head_end == std::string_view::npos) return {open};
   std::string_view rest = text.substr(head_end + 1);
   const bool whole = rest.find('\n') != std::string_view::npos;
   const std::string_view line = TakeLine(rest);
   if (line.find_first_not_of("|:- \t") != std::string_view::npos) return {Found::kText};
-  if (!whole && goes_on) return {Found::kOpen};
+  if (!whole && continues_answer) return {Found::kOpen};
   const std::vector<std::string> dashes = Cells(line);
   if (!IsRow(line) || dashes.size() != Cells(text.substr(0, head_end)).size() ||
       !std::ranges::all_of(dashes, IsDashes)) {
@@ -141,7 +141,7 @@ TableText FindTable(std::string_view text, bool ends) {
   while (!rest.empty() && rest.find('\n') != std::string_view::npos && IsRow(rest)) TakeLine(rest);
   const size_t spaces = std::min(rest.find_first_not_of(' '), rest.size());
   const bool row = IsRow(rest);  // incomplete line
-  if (goes_on && (row || spaces == rest.size())) return {Found::kOpen};
+  if (continues_answer && (row || spaces == rest.size())) return {Found::kOpen};
   return {Found::kSpan, row && ends ? text.size() : text.size() - rest.size()};
 }
 

@@ -56,7 +56,7 @@ DType MatrixType(const ModelFiles& files) {
   for (const FileTensor& tensor : files.tensors) {
     if (tensor.shape.size() > 1) types.insert(tensor.data.dtype);
   }
-  return types.size() == 1 && !IsQuantised(*types.begin()) ? *types.begin() : DType::kF32;
+  return types.size() == 1 && !IsQuantized(*types.begin()) ? *types.begin() : DType::kF32;
 }
 
 class Job {
@@ -119,7 +119,7 @@ class Job {
            a.repetition_penalty == b.repetition_penalty;
   }
 
-  bool Recommends() const { return options_.tokenizer && !SameDefaults(sampling_, UsualSampling()); }
+  bool Recommends() const { return options_.tokenizer && !SameDefaults(sampling_, DefaultSampling()); }
   bool HasTokenizer() const { return !from_.tokenizer.tokens.empty(); }
 
   Status WriteAsGguf(const Conversion& conversion, const std::string& path) const {

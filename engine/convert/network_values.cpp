@@ -13,7 +13,7 @@ namespace ringside {
 namespace {
 
 // [rows, cols] to [cols, rows].
-std::vector<float> Turned(const std::vector<float>& in, int64_t rows, int64_t cols) {
+std::vector<float> TransposeValues(const std::vector<float>& in, int64_t rows, int64_t cols) {
   std::vector<float> out(in.size());
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t c = 0; c < cols; ++c) out[static_cast<size_t>(c * rows + r)] = in[static_cast<size_t>(r * cols + c)];
@@ -22,7 +22,7 @@ std::vector<float> Turned(const std::vector<float>& in, int64_t rows, int64_t co
 }
 
 // Row i of the result is row from[i] of `in`.
-std::vector<float> RowsFrom(const std::vector<float>& in, const std::vector<int64_t>& from) {
+std::vector<float> PermuteRows(const std::vector<float>& in, const std::vector<int64_t>& from) {
   std::vector<float> out;
   out.reserve(in.size());
   const auto cols = static_cast<int64_t>(in.size() / from.size());
@@ -39,7 +39,7 @@ std::vector<int64_t> Inverse(const std::vector<int64_t>& from) {
 }
 
 // Source rows of heads with adjacent rotary pairs, from heads with pairs half a head apart.
-std::vector<int64_t> PairsSideBySide(int64_t rows, int64_t head_dim, int64_t rotary) {
+std::vector<int64_t> AdjacentPairRows(int64_t rows, int64_t head_dim, int64_t rotary) {
   std::vector<int64_t> from;
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t head = row / head_dim * head_dim, i = row % head_dim;
@@ -77,10 +77,10 @@ Result<std::vector<float>> NetworkValues::Read(const Place& place) const {
   const HostTensor& data = tensor.data;
   std::vector<float> values(static_cast<size_t>(data.rows * data.cols));
   for (int64_t row = 0; row < data.rows; ++row) ReadFileRow(data, row, values.data() + row * data.cols);
-  if (planned.transposed) values = Turned(values, data.rows, data.cols);
+  if (planned.transposed) values = TransposeValues(values, data.rows, data.cols);
   if (planned.order != RowOrder::kPlain) {
     const int64_t rows = tensor.shape.size() == 1 ? data.cols : planned.transposed ? data.cols : data.rows;
-    values = RowsFrom(values, RowsInOrder(planned.order, files_.plan.spec, rows));
+    values = PermuteRows(values, RowsInOrder(planned.order, files_.plan.spec, rows));
   }
   if (place.role == TensorRole::kPositions) {
     values.erase(values.begin(), values.begin() + files_.plan.spec.position_offset * files_.plan.spec.hidden);
@@ -110,8 +110,8 @@ Result<std::vector<float>> NetworkValues::Part(const Place& place, RopePairs pai
   if (!IsQueryOrKey(place.role) || pairs == spec.rope_pairs || spec.rotary == 0) return values;
   const bool query = place.role == TensorRole::kQuery || place.role == TensorRole::kQueryBias;
   const int64_t rows = (query ? spec.heads : spec.kv_heads) * spec.head_dim;
-  const std::vector<int64_t> from = PairsSideBySide(rows, spec.head_dim, spec.rotary);
-  return RowsFrom(values, pairs == RopePairs::kAdjacent ? from : Inverse(from));
+  const std::vector<int64_t> from = AdjacentPairRows(rows, spec.head_dim, spec.rotary);
+  return PermuteRows(values, pairs == RopePairs::kAdjacent ? from : Inverse(from));
 }
 
 Result<std::vector<float>> NetworkValues::Of(const PlannedTensor& wanted, const ModelSpec& spec) const {
@@ -133,8 +133,8 @@ Result<std::vector<float>> NetworkValues::Of(const PlannedTensor& wanted, const 
   for (int i = 0; joint != nullptr && i < 3; ++i) RETURN_IF_ERROR(append(joint->parts[i]));
   const bool vector = wanted.shape.size() == 1;
   const int64_t rows = wanted.transposed ? wanted.shape.back() : wanted.shape.front();
-  if (wanted.order != RowOrder::kPlain) values = RowsFrom(values, Inverse(RowsInOrder(wanted.order, spec, rows)));
-  if (wanted.transposed && !vector) values = Turned(values, rows, wanted.shape.front());
+  if (wanted.order != RowOrder::kPlain) values = PermuteRows(values, Inverse(RowsInOrder(wanted.order, spec, rows)));
+  if (wanted.transposed && !vector) values = TransposeValues(values, rows, wanted.shape.front());
   return values;
 }
 

@@ -191,7 +191,7 @@ class Shaper {
   const int64_t gpus_;
 };
 
-int64_t MostPieces(const FasterTransformerFolder& folder) {
+int64_t MaxPieces(const FasterTransformerFolder& folder) {
   size_t most = 1;
   for (const auto& [name, pieces] : folder.tensors()) most = std::max(most, pieces.bytes.size());
   return static_cast<int64_t>(most);
@@ -275,7 +275,7 @@ Result<FasterTransformerPlan> PlanFasterTransformer(const FasterTransformerFolde
   ASSIGN_OR_RETURN(const DType dtype, ReadType(section));
   RETURN_IF_ERROR(section.Optional("start_id", &out.start_id));
   RETURN_IF_ERROR(section.Optional(encodes ? "eos_token_id" : "end_id", &out.end_id));
-  int64_t gpus = MostPieces(folder);
+  int64_t gpus = MaxPieces(folder);
   RETURN_IF_ERROR(section.Optional("tensor_para_size", &gpus));
   if (encodes) {
     PlanTensors(FasterTransformerT5Rules(plan.spec), "", &plan);

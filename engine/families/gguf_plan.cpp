@@ -129,7 +129,7 @@ Status ReadSizes(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
 
 // Features of other models with these architectures that are not supported; some are supported for one architecture
 // only.
-Status RefuseFeatures(const GgufKeys& keys, std::string_view architecture) {
+Status RejectUnsupportedFeatures(const GgufKeys& keys, std::string_view architecture) {
   for (const std::string_view key :
        {"attention.scale", "logit_scale", "residual_scale", "embedding_scale", "attention.max_alibi_bias",
         "attention.clamp_kqv", "expert_weights_scale", "leading_dense_block_count", "attn_logit_softcapping",
@@ -256,7 +256,7 @@ Result<NetworkPlan> PlanGguf(const GgufFile& file, const std::string& path) {
   if (family == families.end()) return UnsupportedArchitecture(spec.architecture, SupportedArchitectures());
   spec.rope_pairs = family->pairs;
   const GgufKeys keys(file, spec.architecture);
-  RETURN_IF_ERROR(RefuseFeatures(keys, spec.architecture));
+  RETURN_IF_ERROR(RejectUnsupportedFeatures(keys, spec.architecture));
   RETURN_IF_ERROR(ReadSizes(file, keys, &spec));
   const bool rms = keys.Has("attention.layer_norm_rms_epsilon");
   spec.norm_eps = 0;  // rejected if it remains 0

@@ -21,7 +21,7 @@ std::vector<std::string_view> SupportedTypes() {
   return types;
 }
 
-constexpr int64_t kMostMadeUpExperts = 65536;
+constexpr int64_t kMaxDummyExperts = 65536;
 
 /// The prefix of this rule's tensor in the file: the family's whole prefix, or its last parts.
 std::optional<std::string_view> PrefixOf(std::string_view tensor, std::string_view prefix,
@@ -58,7 +58,7 @@ void Ignore(std::string_view prefix, NetworkPlan* plan) {
 }
 
 // Packed experts are outputs by inputs.
-void TurnExperts(NetworkPlan* plan) {
+void TransposeExpertShapes(NetworkPlan* plan) {
   for (PlannedTensor& planned : plan->tensors) {
     if (!planned.transposed || planned.shape.size() != 3) continue;
     std::swap(planned.shape[1], planned.shape[2]);
@@ -111,7 +111,7 @@ Result<NetworkPlan> PlanHuggingFace(const FlatJson& json, std::span<const std::s
   const bool apart = std::ranges::any_of(
       rules, [](const TensorRule& rule) { return rule.name.find("{e}") != std::string_view::npos; });
   // Bounds the number of names before they are made. Without any tensors, the weights are to be dummy ones.
-  const int64_t most = tensor_names.empty() ? kMostMadeUpExperts : std::ssize(tensor_names);
+  const int64_t most = tensor_names.empty() ? kMaxDummyExperts : std::ssize(tensor_names);
   if (apart && spec.layers * spec.experts > most) {
     return Corruption(fmt::format("the model has {} tensors, too few for {} experts in each of {} layers",
                                   tensor_names.size(), spec.experts, spec.layers));
@@ -120,7 +120,7 @@ Result<NetworkPlan> PlanHuggingFace(const FlatJson& json, std::span<const std::s
   const bool has_head = std::ranges::find(tensor_names, "lm_head.weight") != tensor_names.end();
   if (spec.encoder_layers > 0 && !tensor_names.empty()) spec.tied_head = !has_head;
   PlanTensors(rules, prefix, &plan);
-  if (packed && packed->kind == PackedFormat::Kind::kMxfp4) TurnExperts(&plan);
+  if (packed && packed->kind == PackedFormat::Kind::kMxfp4) TransposeExpertShapes(&plan);
   Ignore(prefix, &plan);
   return plan;
 }

@@ -86,7 +86,7 @@ class SettingsReader {
 };
 
 // Features of other Megatron-LM and NeMo networks that are not supported.
-Status RefuseOthers(const SettingsReader& settings) {
+Status RejectUnsupported(const SettingsReader& settings) {
   RETURN_IF_ERROR(settings.Expect<int64_t>("pipeline_model_parallel_size", 1));
   for (const std::string_view key :
        {"swiglu", "squared_relu", "use_rotary_position_embeddings", "multi_query_attention", "group_query_attention",
@@ -103,7 +103,7 @@ Status RefuseOthers(const SettingsReader& settings) {
 
 Status ReadSpec(const MegatronCheckpoint& checkpoint, ModelSpec* spec) {
   const SettingsReader settings(checkpoint);
-  RETURN_IF_ERROR(RefuseOthers(settings));
+  RETURN_IF_ERROR(RejectUnsupported(settings));
   RETURN_IF_ERROR(settings.Need("num_layers", &spec->layers));
   RETURN_IF_ERROR(settings.Need("hidden_size", &spec->hidden));
   RETURN_IF_ERROR(settings.Need("num_attention_heads", &spec->heads));

@@ -79,7 +79,7 @@ bool HasMlpPart(TensorRole role, const ModelSpec& spec) {
 }
 
 // True if a network of this spec has such a tensor.
-bool IsCalledFor(TensorRole role, const ModelSpec& spec, bool encoder) {
+bool IsRequired(TensorRole role, const ModelSpec& spec, bool encoder) {
   const bool fused_qkv = spec.fused_qkv && !encoder;
   switch (role) {
     case TensorRole::kEmbedding:
@@ -240,7 +240,7 @@ void PlanPart(std::span<const TensorRule> rules, std::string_view prefix, bool e
   for (int64_t layer = -1; layer < layers; ++layer) {
     for (const TensorRule& rule : rules) {
       if (rule.encoder != encoder) continue;
-      if (!IsCalledFor(rule.role, plan->spec, encoder) || IsPerLayer(rule.role) != (layer >= 0)) continue;
+      if (!IsRequired(rule.role, plan->spec, encoder) || IsPerLayer(rule.role) != (layer >= 0)) continue;
       const bool each = rule.name.find("{e}") != std::string_view::npos;
       for (int64_t expert = each ? 0 : -1; expert < (each ? plan->spec.experts : 0); ++expert) {
         PlanTensor(rule, prefix, layer, expert, plan);

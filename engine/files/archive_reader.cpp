@@ -59,7 +59,7 @@ struct ZipMember {
 };
 
 // Consumes the next directory entry.
-bool TakeEntry(Bytes* entries, ZipMember* member) {
+bool ConsumeEntry(Bytes* entries, ZipMember* member) {
   constexpr size_t kEntry = 46;
   if (entries->size() < kEntry || ReadAt<uint32_t>(*entries, 0) != 0x02014b50) return false;
   member->flags = ReadAt<uint16_t>(*entries, 8);
@@ -116,7 +116,7 @@ bool TarNumber(Bytes field, uint64_t* value) {
   return true;
 }
 
-std::string UpToZero(Bytes field) {
+std::string ReadCString(Bytes field) {
   const std::string_view text = Text(field);
   return std::string(text.substr(0, text.find('\0')));
 }
@@ -160,7 +160,7 @@ Result<ArchiveMembers> ReadZip(Bytes archive, const std::string& source) {
   for (uint64_t i = 0; i < directory.members; ++i) {
     ZipMember member;
     Bytes data;
-    if (!TakeEntry(&entries, &member)) return damaged(fmt::format("member {} of the zip file is damaged", i));
+    if (!ConsumeEntry(&entries, &member)) return damaged(fmt::format("member {} of the zip file is damaged", i));
     if (member.method != 0 || (member.flags & 1) != 0 || member.stored != member.size) {
       return InvalidArgument(fmt::format("{}: '{}' is compressed or encrypted", source, member.name));
     }
@@ -191,11 +191,11 @@ Result<ArchiveMembers> ReadTar(Bytes archive, const std::string& source) {
     if (!describes && long_size != UINT64_MAX) size = long_size;
     if (!Cut(archive, at + kBlock, size, &data)) return damaged("a member of a tar archive is truncated");
     at += kBlock + (size + kBlock - 1) / kBlock * kBlock;
-    if (kind == 'L') long_name = UpToZero(data);
+    if (kind == 'L') long_name = ReadCString(data);
     if (kind == 'x' && !ReadRecords(Text(data), &long_name, &long_size)) return damaged("a tar header is damaged");
     if (describes) continue;
-    std::string name = UpToZero(header.subspan(0, 100));
-    if (const std::string folder = UpToZero(header.subspan(345, 155)); !folder.empty()) name = folder + "/" + name;
+    std::string name = ReadCString(header.subspan(0, 100));
+    if (const std::string folder = ReadCString(header.subspan(345, 155)); !folder.empty()) name = folder + "/" + name;
     if (!long_name.empty()) name = std::move(long_name);
     long_name.clear(), long_size = UINT64_MAX;
     while (name.starts_with("./")) name.erase(0, 2);

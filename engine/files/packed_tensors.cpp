@@ -11,7 +11,7 @@
 
 #include "engine/files/safetensors_reader.h"
 #include "kernels/formats/file_formats.h"
-#include "kernels/formats/row_quantisation.h"
+#include "kernels/formats/row_quantization.h"
 
 namespace ringside {
 namespace {
@@ -61,7 +61,7 @@ class Parts {
     return Status::Ok();
   }
   /// Takes a float part; null if there is none.
-  const FileTensor* TakeFloats(const std::string& name) {
+  const FileTensor* RemoveFloats(const std::string& name) {
     const auto found = floats_.find(name);
     if (found == floats_.end()) return nullptr;
     const FileTensor* tensor = found->second;
@@ -69,7 +69,7 @@ class Parts {
     return tensor;
   }
   /// Drops unused parts.
-  void DropEndingIn(std::span<const std::string_view> suffixes) {
+  void RemoveBySuffix(std::span<const std::string_view> suffixes) {
     std::erase_if(floats_, [&](const auto& item) {
       return std::ranges::any_of(suffixes, [&](std::string_view suffix) { return item.first.ends_with(suffix); });
     });
@@ -179,7 +179,7 @@ Result<FileTensor> JoinE4M3(const std::string& name, Parts* all) {
   }
   PackedParts parts{.format = {.kind = Kind::kE4M3}};
   RETURN_IF_ERROR(all->Take(weight, kE4M3Name, shape, &parts.integers));
-  const FileTensor* scales = all->TakeFloats(scale);
+  const FileTensor* scales = all->RemoveFloats(scale);
   if (scales == nullptr) return Corruption(fmt::format("tensor '{}' is missing", scale));
   const HostTensor& data = scales->data;
   const int64_t count = data.rows * data.cols;
@@ -260,7 +260,7 @@ Result<JoinedTensors> JoinPacked(const SafeTensors& file, const std::optional<Pa
       ASSIGN_OR_RETURN(joined.emplace_back(), JoinModule(name, *format, &all));
     }
   }
-  if (e4m3) all.DropEndingIn(kOtherE4M3Scales);
+  if (e4m3) all.RemoveBySuffix(kOtherE4M3Scales);
   return all.Rest(std::move(joined));
 }
 

@@ -44,7 +44,7 @@ class Unpickler {
 
   /// Index of the outermost object; nullopt if the pickle is damaged or has an opcode that torch.save never writes.
   std::optional<uint32_t> Run() {
-    for (uint8_t opcode = 0; Take(&opcode);) {
+    for (uint8_t opcode = 0; ReadRaw(&opcode);) {
       if (opcode == '.') return stack_.empty() ? std::nullopt : std::optional(stack_.back());
       if (!Do(opcode)) return std::nullopt;
     }
@@ -55,7 +55,7 @@ class Unpickler {
   using Kind = Object::Kind;
 
   template <class T>
-  bool Take(T* value) {
+  bool ReadRaw(T* value) {
     if (rest_.size() < sizeof(T)) return false;
     std::memcpy(value, rest_.data(), sizeof(T));
     rest_ = rest_.subspan(sizeof(T));
@@ -172,16 +172,16 @@ class Unpickler {
     uint64_t eight = 0;
     switch (opcode) {
       case 'K':  // BININT1
-        return Take(&byte) && PushInt(byte);
+        return ReadRaw(&byte) && PushInt(byte);
       case 'M':  // BININT2
-        return Take(&two) && PushInt(two);
+        return ReadRaw(&two) && PushInt(two);
       case 'J':  // BININT
-        return Take(&four) && PushInt(four);
+        return ReadRaw(&four) && PushInt(four);
       case 'G':  // BINFLOAT, big-endian
-        return Take(&eight) && Push({.kind = Kind::kFloat, .real = std::bit_cast<double>(__builtin_bswap64(eight))});
+        return ReadRaw(&eight) && Push({.kind = Kind::kFloat, .real = std::bit_cast<double>(__builtin_bswap64(eight))});
       default: {  // LONG1: little-endian, of any length; more than 64 bits is never a value that we need
         std::string digits;
-        if (!Take(&byte) || !TakeText(byte, &digits)) return false;
+        if (!ReadRaw(&byte) || !TakeText(byte, &digits)) return false;
         if (digits.size() > 8) return Push({});
         uint64_t value = !digits.empty() && (digits.back() & 0x80) != 0 ? UINT64_MAX : 0;
         std::memcpy(&value, digits.data(), digits.size());
@@ -194,8 +194,8 @@ class Unpickler {
     uint8_t byte = 0;
     uint32_t four = 0;
     Object object{.kind = Kind::kText};
-    if (opcode == 'U') return Take(&byte) && TakeText(byte, &object.text) && Push(std::move(object));
-    if (opcode != 'c') return Take(&four) && TakeText(four, &object.text) && Push(std::move(object));
+    if (opcode == 'U') return ReadRaw(&byte) && TakeText(byte, &object.text) && Push(std::move(object));
+    if (opcode != 'c') return ReadRaw(&four) && TakeText(four, &object.text) && Push(std::move(object));
     std::string name;
     object.kind = Kind::kGlobal;
     if (!TakeLine(&object.text) || !TakeLine(&name)) return false;
@@ -209,7 +209,7 @@ class Unpickler {
     std::vector<uint32_t> items;
     switch (opcode) {
       case 0x80:  // PROTO
-        return Take(&byte) && byte == 2;
+        return ReadRaw(&byte) && byte == 2;
       case '(':  // MARK
         if (marks_.size() >= kMaxObjects) return false;
         return marks_.push_back(stack_.size()), true;
@@ -225,13 +225,13 @@ class Unpickler {
       case 't':  // TUPLE
         return PopMarked(&items) && Push({.kind = Kind::kList, .items = std::move(items)});
       case 'q':  // BINPUT
-        return Take(&byte) && Memorise(byte);
+        return ReadRaw(&byte) && Memorise(byte);
       case 'r':  // LONG_BINPUT
-        return Take(&four) && Memorise(four);
+        return ReadRaw(&four) && Memorise(four);
       case 'h':  // BINGET
-        return Take(&byte) && Recall(byte);
+        return ReadRaw(&byte) && Recall(byte);
       case 'j':  // LONG_BINGET
-        return Take(&four) && Recall(four);
+        return ReadRaw(&four) && Recall(four);
       case 'N':  // NONE
         return Push({});
       case 0x88:  // NEWTRUE, NEWFALSE

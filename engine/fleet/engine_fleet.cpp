@@ -26,7 +26,7 @@ void Add(EngineStats& sum, const EngineStats& one) {
   sum.slots_taken += one.slots_taken;
   sum.kv_bytes += one.kv_bytes;
   sum.kv_bytes_used += one.kv_bytes_used;
-  sum.turns_gave_way += one.turns_gave_way;
+  sum.turns_preempted_for_memory += one.turns_preempted_for_memory;
   sum.turns_preempted += one.turns_preempted;
   sum.written_back += one.written_back;
   sum.captures += one.captures;
@@ -107,7 +107,7 @@ size_t EngineFleet::Choose(const TurnRequest& request) const {
   }
   // A fork's rows are copied on the device of its source, unless that engine is shedding conversations.
   const std::optional<size_t> source = SourceOf(request);
-  if (source && !placement_.drains(*source) && placement_.Leaving(*source) == 0) return *source;
+  if (source && !placement_.drains(*source) && placement_.CountToShed(*source) == 0) return *source;
   // A parked session returns with a new timeline, perhaps before its cache has left the slot.
   std::vector<double> used;
   for (size_t i = 0; i < engines_.size(); ++i) {
@@ -115,7 +115,7 @@ size_t EngineFleet::Choose(const TurnRequest& request) const {
     const EngineStats now = engines_[i]->stats();
     used.push_back(static_cast<double>(now.kv_bytes_used) / static_cast<double>(std::max<int64_t>(now.kv_bytes, 1)));
   }
-  return placement_.Lightest(used);
+  return placement_.LeastLoaded(used);
 }
 
 Status EngineFleet::Submit(TurnRequest request) {
@@ -125,7 +125,7 @@ Status EngineFleet::Submit(TurnRequest request) {
   std::optional<size_t> source;
   {
     std::lock_guard lock(mutex_);
-    TakeOutFailed();
+    RemoveFailed();
     engine = Choose(request);
     const Placement::Pin* before = placement_.Find(timeline);
     // Its cache there is gone or stale.
@@ -153,18 +153,18 @@ void EngineFleet::Ended(TimelineId timeline, size_t engine) {
 }
 
 void EngineFleet::MoveIdle(size_t engine) {
-  for (size_t most = placement_.Leaving(engine); most > 0; --most) {
-    if (const auto timeline = placement_.TakeIdle(engine)) engines_[engine]->Park(*timeline);
+  for (size_t most = placement_.CountToShed(engine); most > 0; --most) {
+    if (const auto timeline = placement_.PopIdle(engine)) engines_[engine]->Park(*timeline);
   }
 }
 
-void EngineFleet::Tend() {
+void EngineFleet::Tick() {
   for (const auto& engine : engines_) engine->Ping([] {});
   std::lock_guard lock(mutex_);
-  TakeOutFailed();
+  RemoveFailed();
 }
 
-void EngineFleet::TakeOutFailed() {
+void EngineFleet::RemoveFailed() {
   for (size_t i = 0; i < engines_.size(); ++i) {
     if (placement_.failed(i) || engines_[i]->healthy()) continue;
     placement_.SetFailed(i);

@@ -50,7 +50,7 @@ class EngineFleet {
   bool healthy() const;
   /// Call about once a second: polls the devices, because idle engines do not notice a failure, and removes failed
   /// engines, as every Submit does. If no engine serves, draining ones resume.
-  void Tend();
+  void Tick();
 
   size_t size() const { return engines_.size(); }
   Engine& engine(size_t i) { return *engines_[i]; }
@@ -82,7 +82,7 @@ class EngineFleet {
   std::optional<size_t> SourceOf(const TurnRequest& request) const;
   /// Evicts the longest-idle conversations from an engine that should shed some.
   void MoveIdle(size_t engine);
-  void TakeOutFailed();
+  void RemoveFailed();
   void Ended(TimelineId timeline, size_t engine);
   void Forget(TimelineId timeline);
   /// Wraps `done` for a call to every engine: it is called once all engines have answered, with the first error.

@@ -18,7 +18,7 @@ const Placement::Pin* Placement::Find(TimelineId timeline) const {
   return found == pins_.end() ? nullptr : &found->second;
 }
 
-size_t Placement::Lightest(const std::vector<double>& used) const {
+size_t Placement::LeastLoaded(const std::vector<double>& used) const {
   const auto load = [&](size_t i) {
     const Engine& engine = engines_[i];
     return std::tuple(engine.failed, engine.drains, engine.turns, used[i]);
@@ -61,7 +61,7 @@ void Placement::Forget(TimelineId timeline) {
   pins_.erase(found);
 }
 
-size_t Placement::Leaving(size_t engine) const {
+size_t Placement::CountToShed(size_t engine) const {
   if (engines_[engine].drains) return engines_[engine].idle.size();
   int64_t serving = 0, all = 0;
   for (const Engine& other : engines_) {
@@ -76,7 +76,7 @@ size_t Placement::Leaving(size_t engine) const {
   return drifted && serving > 1 ? 1 : 0;
 }
 
-std::optional<TimelineId> Placement::TakeIdle(size_t engine) {
+std::optional<TimelineId> Placement::PopIdle(size_t engine) {
   const auto& idle = engines_[engine].idle;
   if (idle.empty()) return std::nullopt;
   const TimelineId timeline = idle.begin()->second;

@@ -29,7 +29,7 @@ class Placement {
   const Pin* Find(TimelineId timeline) const;
   /// The engine for a conversation whose cache is nowhere or in the tiers: serving before draining, then the one with
   /// the fewest turns, then the one with the smallest share of memory `used`. A failed engine only if all have failed.
-  size_t Lightest(const std::vector<double>& used) const;
+  size_t LeastLoaded(const std::vector<double>& used) const;
   /// A turn starts at this engine, which becomes the conversation's.
   void Begin(TimelineId timeline, size_t engine, const std::string& owner);
   /// A turn that started at this engine is over. The conversation may have moved meanwhile.
@@ -38,9 +38,9 @@ class Placement {
   void Forget(TimelineId timeline);
   /// Number of idle conversations that should leave the engine now: all if it drains; one, at each new turn, if its
   /// load exceeds the mean by more than chance explains.
-  size_t Leaving(size_t engine) const;
+  size_t CountToShed(size_t engine) const;
   /// Unassigns and returns the engine's longest-idle conversation that can leave; nullopt if there is none.
-  std::optional<TimelineId> TakeIdle(size_t engine);
+  std::optional<TimelineId> PopIdle(size_t engine);
 
   /// If true, it gets no conversations and sheds those it has.
   void SetDrains(size_t engine, bool drains) { engines_[engine].drains = drains; }

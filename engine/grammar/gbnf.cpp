@@ -11,7 +11,7 @@ namespace ringside {
 namespace {
 
 constexpr int kMaxDepth = 100;
-constexpr size_t kMostNameBytes = 256;  // in messages
+constexpr size_t kMaxQuotedNameBytes = 256;  // in messages
 
 bool IsNameCharacter(uint32_t c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
@@ -29,7 +29,8 @@ class GbnfReader {
     }
     for (const auto& [name, rule] : rules_) {
       if (rule.defined) continue;
-      return InvalidArgument("grammar: the rule '" + name.substr(0, kMostNameBytes) + "' is used but not defined.");
+      return InvalidArgument("grammar: the rule '" + name.substr(0, kMaxQuotedNameBytes) +
+                             "' is used but not defined.");
     }
     const auto root = rules_.find("root");
     if (root == rules_.end()) return InvalidArgument("grammar: there is no rule 'root'.");
@@ -43,7 +44,7 @@ class GbnfReader {
     bool defined = false;
   };
 
-  Status Wrong(const std::string& what) const {
+  Status Malformed(const std::string& what) const {
     const std::string_view before = text_.substr(0, at_.position());
     return InvalidArgument("grammar, line " + std::to_string(std::ranges::count(before, '\n') + 1) + ": " + what + ".");
   }
@@ -74,16 +75,17 @@ class GbnfReader {
 
   Status OneRule() {
     const std::string name = Name();
-    if (name.empty()) return Wrong("a rule begins with its name");
+    if (name.empty()) return Malformed("a rule begins with its name");
     Blanks(/*lines=*/false);
-    if (!at_.Take("::=")) return Wrong("'::=' is missing after '" + name.substr(0, kMostNameBytes) + "'");
-    if (RuleOf(name).defined) return Wrong("the rule '" + name.substr(0, kMostNameBytes) + "' is defined twice");
+    if (!at_.Consume("::=")) return Malformed("'::=' is missing after '" + name.substr(0, kMaxQuotedNameBytes) + "'");
+    if (RuleOf(name).defined)
+      return Malformed("the rule '" + name.substr(0, kMaxQuotedNameBytes) + "' is defined twice");
     RuleOf(name).defined = true;
     Blanks(/*lines=*/true);
     ASSIGN_OR_RETURN(const ExpressionId body, Alternatives(0));
     source_.Define(RuleOf(name).id, body);
     Blanks(/*lines=*/false);
-    if (!at_.done() && at_.Peek() != '\n' && at_.Peek() != '\r') return Wrong("unexpected text after a rule");
+    if (!at_.done() && at_.Peek() != '\n' && at_.Peek() != '\r') return Malformed("unexpected text after a rule");
     return Status::Ok();
   }
 
@@ -92,7 +94,7 @@ class GbnfReader {
     for (;;) {
       ASSIGN_OR_RETURN(const ExpressionId one, Sequence(depth));
       alternatives.push_back(one);
-      if (!at_.Take('|')) return source_.Choice(std::move(alternatives));
+      if (!at_.Consume('|')) return source_.Choice(std::move(alternatives));
       Blanks(/*lines=*/true);
     }
   }
@@ -115,7 +117,7 @@ class GbnfReader {
       } else if (c != TextCursor::kEnd && IsNameCharacter(c)) {
         part = source_.Rule(RuleOf(Name()).id);
       } else if (c == '<' || c == '!') {
-        return Wrong("tokens (<...>) are not supported: the grammar is over text");
+        return Malformed("tokens (<...>) are not supported: the grammar is over text");
       } else {
         return source_.Sequence(std::move(parts));
       }
@@ -127,40 +129,40 @@ class GbnfReader {
 
   Result<ExpressionId> Quantified(ExpressionId part, int depth) {
     uint32_t least = 0, most = kUnbounded;
-    if (at_.Take('+')) {
+    if (at_.Consume('+')) {
       least = 1;
-    } else if (at_.Take('?')) {
+    } else if (at_.Consume('?')) {
       most = 1;
     } else if (at_.Peek() == '{') {
-      const auto bounds = at_.TakeBounds();
-      if (!bounds) return Wrong("a '{' that does not start {m}, {m,} or {m,n}");
+      const auto bounds = at_.ConsumeBounds();
+      if (!bounds) return Malformed("a '{' that does not start {m}, {m,} or {m,n}");
       least = bounds->first, most = bounds->second;
-      if (least > most) return Wrong("{m,n} with m above n");
+      if (least > most) return Malformed("{m,n} with m above n");
       if (least > limits::kMaxGrammarRepeats || (most != kUnbounded && most > limits::kMaxGrammarRepeats)) {
-        return Wrong("more than " + std::to_string(limits::kMaxGrammarRepeats) + " repetitions");
+        return Malformed("more than " + std::to_string(limits::kMaxGrammarRepeats) + " repetitions");
       }
-    } else if (!at_.Take('*')) {
+    } else if (!at_.Consume('*')) {
       return part;
     }
     Blanks(depth > 0);
     const uint32_t c = at_.Peek();
-    if (c == '*' || c == '+' || c == '?' || c == '{') return Wrong("a quantifier of a quantifier");
+    if (c == '*' || c == '+' || c == '?' || c == '{') return Malformed("a quantifier of a quantifier");
     return source_.Repeat(part, least, most);
   }
 
   Result<ExpressionId> Group(int depth) {
-    if (depth >= kMaxDepth) return Wrong("groups are nested too deeply");
+    if (depth >= kMaxDepth) return Malformed("groups are nested too deeply");
     at_.Next();
     Blanks(/*lines=*/true);
     ASSIGN_OR_RETURN(const ExpressionId body, Alternatives(depth + 1));
-    if (!at_.Take(')')) return Wrong("a ')' is missing");
+    if (!at_.Consume(')')) return Malformed("a ')' is missing");
     return body;
   }
 
   Result<ExpressionId> Literal() {
     at_.Next();
     std::string bytes;
-    while (!at_.Take('"')) {
+    while (!at_.Consume('"')) {
       ASSIGN_OR_RETURN(const uint32_t c, Character());
       AppendCodePoint(c, &bytes);
     }
@@ -169,16 +171,16 @@ class GbnfReader {
 
   Result<ExpressionId> Class() {
     at_.Next();
-    const bool negated = at_.Take('^');
+    const bool negated = at_.Consume('^');
     CodePointSet set;
-    while (!at_.Take(']')) {
+    while (!at_.Consume(']')) {
       if (!source_.budget().Spend(1 + std::ssize(set.ranges()) / 64)) return source_.budget().status();
       ASSIGN_OR_RETURN(const uint32_t first, Character());
       uint32_t last = first;
       if (at_.Peek() == '-' && at_.PeekSecond() != ']') {
         at_.Next();
         ASSIGN_OR_RETURN(last, Character());
-        if (first > last) return Wrong("a range from a higher to a lower character");
+        if (first > last) return Malformed("a range from a higher to a lower character");
       }
       set.Add(first, last);
     }
@@ -187,11 +189,11 @@ class GbnfReader {
 
   // A character of a literal or a class.
   Result<uint32_t> Character() {
-    if (at_.done()) return Wrong("a literal or class is not closed");
+    if (at_.done()) return Malformed("a literal or class is not closed");
     const uint32_t c = at_.Next();
-    if (c == '\n' || c == '\r') return Wrong("a literal or class ends in its line; a line's end is written \\n");
+    if (c == '\n' || c == '\r') return Malformed("a literal or class ends in its line; a line's end is written \\n");
     if (c != '\\') return c;
-    if (at_.done()) return Wrong("a '\\' at the end");
+    if (at_.done()) return Malformed("a '\\' at the end");
     const uint32_t escaped = at_.Next();
     switch (escaped) {
       case 'n':
@@ -204,10 +206,10 @@ class GbnfReader {
       case 'u':
       case 'U': {
         const int digits = escaped == 'x' ? 2 : escaped == 'u' ? 4 : 8;
-        const auto value = at_.TakeHex(digits, digits);
-        if (!value) return Wrong("hexadecimal digits are missing");
+        const auto value = at_.ConsumeHex(digits, digits);
+        if (!value) return Malformed("hexadecimal digits are missing");
         if (*value > 0x10FFFF || (*value >= 0xD800 && *value <= 0xDFFF))
-          return Wrong("an escape of an invalid character");
+          return Malformed("an escape of an invalid character");
         return *value;
       }
       case '\\':
@@ -218,7 +220,7 @@ class GbnfReader {
       case '^':
         return escaped;
       default:
-        return Wrong("an unknown escape");
+        return Malformed("an unknown escape");
     }
   }
 

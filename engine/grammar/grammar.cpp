@@ -13,7 +13,7 @@ namespace {
 constexpr size_t kManyPlaces = 16;  // places of a state; above it, one walk over the whole vocabulary is cheaper
 constexpr int64_t kCheapMask = 8;   // work; masks above it are cached
 constexpr int kWideMoves = 64;      // bytes; a place that accepts more accepts a large part of the vocabulary
-constexpr size_t kMostWarmPlaces = 32;
+constexpr size_t kMaxWarmPlaces = 32;
 constexpr int64_t kWarmWork = 8 * limits::kMaxGrammarWorkAtOnce;
 constexpr int64_t kWorkPerByte = 256;    // budget per byte of replayed text
 constexpr size_t kNodesPerWork = 8;      // trie nodes per unit of work; a node is one look-up
@@ -48,7 +48,7 @@ void Grammar::Warm() {
   table_.SetWork(limits::kMaxGrammarWorkAtOnce);
   if (!FillMask(table_.start(), /*first=*/false, mask).ok()) return;  // the first answer reports the error
   int64_t work = kWarmWork;
-  for (StateId s = 0; s < network_.states() && place_masks_.size() < kMostWarmPlaces && work > 0; ++s) {
+  for (StateId s = 0; s < network_.states() && place_masks_.size() < kMaxWarmPlaces && work > 0; ++s) {
     int taken = 0;
     for (const ByteMove& move : network_.moves(s)) taken += move.last - move.first + 1;
     if (taken < kWideMoves) continue;
@@ -176,7 +176,7 @@ void Grammar::Forget() const {
   };
   keep();
   if (table_.bytes() > most / 2) {
-    GiveUpLargest(most / 2);
+    EndLargestAnswers(most / 2);
     keep();
   }
   masks_.clear();
@@ -189,7 +189,7 @@ void Grammar::Forget() const {
 }
 
 // Otherwise every token would compact the table again.
-void Grammar::GiveUpLargest(size_t most) const {
+void Grammar::EndLargestAnswers(size_t most) const {
   std::vector<std::pair<size_t, Position*>> sizes;
   size_t sum = 0;
   for (Position& position : positions_) {
@@ -218,7 +218,7 @@ GrammarMatcher::GrammarMatcher(const GrammarMatcher& other)
       work_left_(other.work_left_),
       first_(other.first_),
       may_end_(other.may_end_),
-      may_go_on_(other.may_go_on_) {
+      may_continue_(other.may_continue_) {
   std::lock_guard lock(grammar_->mutex_);
   const Grammar::Position& same = grammar_->positions_[other.position_];
   const bool too_deep = same.too_deep;
@@ -234,7 +234,7 @@ GrammarMatcher::~GrammarMatcher() {
 void GrammarMatcher::Note() {
   const ParseState state = grammar_->positions_[position_].state;
   may_end_ = grammar_->table_.ends(state);
-  may_go_on_ = !grammar_->table_.places(state).empty();
+  may_continue_ = !grammar_->table_.places(state).empty();
 }
 
 Status GrammarMatcher::Begin() {

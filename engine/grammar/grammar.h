@@ -63,7 +63,7 @@ class Grammar {
   /// Drops states that can be derived again once they take too much memory. Positions remain, with new states.
   void Forget() const;
   /// Ends the answers with the largest states until the others take at most `most` bytes.
-  void GiveUpLargest(size_t most) const;
+  void EndLargestAnswers(size_t most) const;
   size_t BytesLocked() const;
 
   const TransitionNetwork network_;
@@ -98,7 +98,7 @@ class GrammarMatcher {
   Status FillMask(std::span<uint32_t> mask);
   /// The text matches as it is; it may continue.
   bool may_end() const { return may_end_; }
-  bool may_go_on() const { return may_go_on_; }
+  bool may_continue() const { return may_continue_; }
   /// Remaining work budget, in visited places.
   int64_t work_left() const { return work_left_; }
 
@@ -114,7 +114,7 @@ class GrammarMatcher {
   std::shared_ptr<const Grammar> grammar_;
   size_t position_;
   int64_t work_left_;
-  bool first_ = true, may_end_ = false, may_go_on_ = true;
+  bool first_ = true, may_end_ = false, may_continue_ = true;
 };
 
 }  // namespace ringside

@@ -14,7 +14,7 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kMostGrammars = 1024;
+constexpr size_t kMaxGrammars = 1024;
 constexpr int64_t kEntryBytes = 256;  // plus its key, twice
 constexpr int64_t kLighterShare = 4;  // fraction of a budget for the retry without optional schemas
 
@@ -57,7 +57,7 @@ std::string KeyOf(const AnswerFormat& format) {
 }
 
 /// True if some tools are not strict, so that their schemas may be dropped.
-bool HasLenientTools(const ToolCallRules& calls) {
+bool HasNonStrictTools(const ToolCallRules& calls) {
   const auto tools = static_cast<size_t>(std::ranges::count(calls.tools, '\n')) + 1;
   return !calls.any_arguments && static_cast<size_t>(std::ranges::count(calls.strict, true)) < tools;
 }
@@ -114,7 +114,7 @@ std::shared_ptr<const GrammarVocabulary> GrammarCache::Vocabulary() {
 
 Result<std::shared_ptr<const Grammar>> GrammarCache::Compile(const AnswerFormat& format,
                                                              const std::function<bool()>& abandoned) {
-  const bool lenient = format.calls != nullptr && HasLenientTools(*format.calls);
+  const bool lenient = format.calls != nullptr && HasNonStrictTools(*format.calls);
   GrammarBudget::Limits most;
   if (lenient) most.steps -= most.steps / kLighterShare;
   GrammarBudget budget(most, abandoned);
@@ -171,7 +171,7 @@ std::shared_ptr<const Grammar> GrammarCache::Keep(const std::string& key, std::s
   if (const auto found = by_key_.find(key); found != by_key_.end()) return found->second->second;
   const int64_t bytes = 2 * std::ssize(key) + kEntryBytes;
   MakeRoom(bytes);
-  if (entries_.size() == kMostGrammars) Drop(std::prev(entries_.end()));
+  if (entries_.size() == kMaxGrammars) Drop(std::prev(entries_.end()));
   key_bytes_ += bytes;
   entries_.emplace_front(key, made);
   by_key_.emplace(key, entries_.begin());

@@ -19,7 +19,7 @@ class GrammarMemory {
   int64_t TableBytes() const {
     if (bytes_ <= limits::kMaxGrammarCacheBytes) return limits::kMaxGrammarTableBytes;
     const int64_t share = limits::kMaxGrammarCacheBytes / std::max<int64_t>(grammars_, 1);
-    return std::clamp(share, limits::kLeastGrammarTableBytes, limits::kMaxGrammarTableBytes);
+    return std::clamp(share, limits::kMinGrammarTableBytes, limits::kMaxGrammarTableBytes);
   }
 
  private:

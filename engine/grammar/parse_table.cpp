@@ -36,14 +36,14 @@ void ParseTable::Clear() {
   returns_ids_.clear();
   bytes_ = 0;
   work_ = limits::kMaxGrammarWorkAtOnce;
-  InternReturns({{kNoState, kToTheEnd}});
-  InternReturns({{kNoState, kToAnywhere}});
+  InternReturns({{kNoState, kReturnToEnd}});
+  InternReturns({{kNoState, kReturnUnknown}});
   ends_ = leaves_ = false;
   InternState({});  // kDeadParse
   const StateId place = network_.start(network_.start_rule());
   arrived_.clear();
   called_.clear();
-  called_[network_.rank(network_.start_rule())] = {network_.start_rule(), returns_[kToTheEnd]};
+  called_[network_.rank(network_.start_rule())] = {network_.start_rule(), returns_[kReturnToEnd]};
   ends_ = network_.ends(place);
   start_ = Settle();
 }
@@ -104,7 +104,7 @@ void ParseTable::KeepOnly(std::span<ParseState* const> states) {
 
 ParseState ParseTable::Alone(StateId place) {
   ends_ = leaves_ = false;
-  return InternState({{place, kToAnywhere}});
+  return InternState({{place, kReturnUnknown}});
 }
 
 void ParseTable::Arrive(Place place) {
@@ -161,7 +161,7 @@ void ParseTable::Return(ReturnsId returns) {
   for (const Place& back : returns_[returns]) {
     if (back.state != kNoState) {
       Arrive(back);
-    } else if (back.returns == kToTheEnd) {
+    } else if (back.returns == kReturnToEnd) {
       ends_ = true;
     } else {
       leaves_ = true;

@@ -18,9 +18,9 @@ namespace ringside {
 using ParseState = uint32_t;
 using ReturnsId = uint32_t;
 
-constexpr ParseState kDeadParse = 0;  // no matching text has this prefix
-constexpr ReturnsId kToTheEnd = 0;    // followed by the end of the text
-constexpr ReturnsId kToAnywhere = 1;  // the continuation is unknown
+constexpr ParseState kDeadParse = 0;     // no matching text has this prefix
+constexpr ReturnsId kReturnToEnd = 0;    // followed by the end of the text
+constexpr ReturnsId kReturnUnknown = 1;  // the continuation is unknown
 
 class ParseTable {
  public:

@@ -57,9 +57,9 @@ class RegexReader {
     ExpressionId anything = 0;
     if (options_.search) anything = source_.Repeat(Write(CodePointSet::All()), 0, kUnbounded);
     do {
-      const bool from_start = at_.Take('^');
+      const bool from_start = at_.Consume('^');
       ASSIGN_OR_RETURN(ExpressionId body, Sequence(0));
-      const bool to_end = at_.Take('$');
+      const bool to_end = at_.Consume('$');
       if (options_.search) {
         std::vector<ExpressionId> parts = {body};
         if (!from_start) parts.insert(parts.begin(), anything);
@@ -67,16 +67,16 @@ class RegexReader {
         body = source_.Sequence(std::move(parts));
       }
       alternatives.push_back(body);
-    } while (at_.Take('|'));
-    if (!at_.done()) return Wrong(at_.Peek() == ')' ? "an unmatched ')'" : "'$' is allowed at the end only");
+    } while (at_.Consume('|'));
+    if (!at_.done()) return Malformed(at_.Peek() == ')' ? "an unmatched ')'" : "'$' is allowed at the end only");
     return source_.Choice(std::move(alternatives));
   }
 
  private:
-  Status Wrong(const std::string& what) const {
+  Status Malformed(const std::string& what) const {
     return InvalidArgument("regular expression, byte " + std::to_string(at_.position()) + ": " + what + ".");
   }
-  Status Refused(const std::string& what) const { return Wrong(what + " is not supported"); }
+  Status Refused(const std::string& what) const { return Malformed(what + " is not supported"); }
 
   // Equal sets share an expression.
   ExpressionId Write(const CodePointSet& set) {
@@ -90,7 +90,7 @@ class RegexReader {
     do {
       ASSIGN_OR_RETURN(const ExpressionId one, Sequence(depth));
       alternatives.push_back(one);
-    } while (at_.Take('|'));
+    } while (at_.Consume('|'));
     return source_.Choice(std::move(alternatives));
   }
 
@@ -108,26 +108,26 @@ class RegexReader {
 
   Result<ExpressionId> Quantified(ExpressionId atom) {
     uint32_t least = 1, most = 1;
-    if (at_.Take('*')) {
+    if (at_.Consume('*')) {
       least = 0, most = kUnbounded;
-    } else if (at_.Take('+')) {
+    } else if (at_.Consume('+')) {
       most = kUnbounded;
-    } else if (at_.Take('?')) {
+    } else if (at_.Consume('?')) {
       least = 0;
     } else if (at_.Peek() == '{') {
-      const auto bounds = at_.TakeBounds();
-      if (!bounds) return Wrong("a '{' that does not start {m}, {m,} or {m,n} must be written \\{");
+      const auto bounds = at_.ConsumeBounds();
+      if (!bounds) return Malformed("a '{' that does not start {m}, {m,} or {m,n} must be written \\{");
       least = bounds->first, most = bounds->second;
     } else {
       return atom;
     }
-    if (least > most) return Wrong("{m,n} with m above n");
+    if (least > most) return Malformed("{m,n} with m above n");
     if (least > limits::kMaxGrammarRepeats || (most != kUnbounded && most > limits::kMaxGrammarRepeats)) {
-      return Wrong("more than " + std::to_string(limits::kMaxGrammarRepeats) + " repetitions");
+      return Malformed("more than " + std::to_string(limits::kMaxGrammarRepeats) + " repetitions");
     }
-    at_.Take('?');  // lazy
+    at_.Consume('?');  // lazy
     if (at_.Peek() == '+') return Refused("a possessive quantifier");
-    if (at_.Peek() == '*' || at_.Peek() == '?' || at_.Peek() == '{') return Wrong("a quantifier of a quantifier");
+    if (at_.Peek() == '*' || at_.Peek() == '?' || at_.Peek() == '{') return Malformed("a quantifier of a quantifier");
     return source_.Repeat(atom, least, most);
   }
 
@@ -157,9 +157,9 @@ class RegexReader {
       case '{':
       case '}':
       case ']':
-        return Wrong("'" + std::string(1, static_cast<char>(c)) +
-                     "' has nothing to repeat; as a literal it must be written \\" +
-                     std::string(1, static_cast<char>(c)));
+        return Malformed("'" + std::string(1, static_cast<char>(c)) +
+                         "' has nothing to repeat; as a literal it must be written \\" +
+                         std::string(1, static_cast<char>(c)));
       default:
         at_.Next();
         return Write({{c, c}});
@@ -167,35 +167,35 @@ class RegexReader {
   }
 
   Result<ExpressionId> Group(int depth) {
-    if (depth >= kMaxDepth) return Wrong("groups are nested too deeply");
+    if (depth >= kMaxDepth) return Malformed("groups are nested too deeply");
     at_.Next();
-    if (at_.Take('?')) {
+    if (at_.Consume('?')) {
       if (at_.Peek() == '=' || at_.Peek() == '!') return Refused("a lookahead");
       if (at_.Peek() == '<') return Refused("a lookbehind or named group");
-      if (!at_.Take(':')) return Refused("a special group");
+      if (!at_.Consume(':')) return Refused("a special group");
     }
     ASSIGN_OR_RETURN(const ExpressionId body, Alternatives(depth + 1));
     if (at_.Peek() == '$') return Refused("'$' inside a group");
-    if (!at_.Take(')')) return Wrong("a group that is not closed");
+    if (!at_.Consume(')')) return Malformed("a group that is not closed");
     return body;
   }
 
   // After the '['.
   Result<CodePointSet> Class() {
-    const bool negated = at_.Take('^');
+    const bool negated = at_.Consume('^');
     ReadSet set;
-    while (!at_.Take(']')) {
-      if (at_.done()) return Wrong("a class that is not closed");
+    while (!at_.Consume(']')) {
+      if (at_.done()) return Malformed("a class that is not closed");
       if (!source_.budget().Spend(1 + std::ssize(set.most.ranges()) / 64)) return source_.budget().status();
       ASSIGN_OR_RETURN(const ReadSet first, ClassAtom());
       const auto low = Single(first);
       if (at_.Peek() == '-' && at_.PeekSecond() != ']' && low) {
         at_.Next();
-        if (at_.done()) return Wrong("a class that is not closed");
+        if (at_.done()) return Malformed("a class that is not closed");
         ASSIGN_OR_RETURN(const ReadSet second, ClassAtom());
         const auto high = Single(second);
-        if (!high) return Wrong("a range ends with a class");
-        if (*low > *high) return Wrong("a range from a higher to a lower character");
+        if (!high) return Malformed("a range ends with a class");
+        if (*low > *high) return Malformed("a range from a higher to a lower character");
         set.least.Add(*low, *high);
         set.most.Add(*low, *high);
         continue;
@@ -213,14 +213,14 @@ class RegexReader {
   }
 
   Result<ReadSet> ClassAtom() {
-    if (at_.Take('\\')) return Escape(/*in_class=*/true);
+    if (at_.Consume('\\')) return Escape(/*in_class=*/true);
     if (at_.Peek() == '[' && (at_.PeekSecond() == ':' || at_.PeekSecond() == '[')) return Refused("a class in a class");
     const uint32_t c = at_.Next();
     return ReadSet{{{c, c}}, {{c, c}}};
   }
 
   Result<ReadSet> Escape(bool in_class) {
-    if (at_.done()) return Wrong("a '\\' at the end");
+    if (at_.done()) return Malformed("a '\\' at the end");
     const uint32_t c = at_.Next();
     const auto one = [](uint32_t value) { return ReadSet{{{value, value}}, {{value, value}}}; };
     const CodePointSet ascii = {{0, 0x7F}};
@@ -252,9 +252,9 @@ class RegexReader {
         return one(0);
       case 'x':
       case 'u': {
-        const bool braced = c == 'u' && at_.Take('{');
-        const auto value = braced ? at_.TakeHex(1, 6) : at_.TakeHex(c == 'x' ? 2 : 4, c == 'x' ? 2 : 4);
-        if (!value || (braced && !at_.Take('}'))) return Wrong("hexadecimal digits are missing");
+        const bool braced = c == 'u' && at_.Consume('{');
+        const auto value = braced ? at_.ConsumeHex(1, 6) : at_.ConsumeHex(c == 'x' ? 2 : 4, c == 'x' ? 2 : 4);
+        if (!value || (braced && !at_.Consume('}'))) return Malformed("hexadecimal digits are missing");
         if (*value > 0x10FFFF || (*value >= 0xD800 && *value <= 0xDFFF)) return Refused("an invalid character");
         return one(*value);
       }

@@ -34,19 +34,19 @@ class TextCursor {
     position_ += c.length;
     return c.value;
   }
-  bool Take(char c) {
+  bool Consume(char c) {
     if (Peek() != static_cast<uint32_t>(c)) return false;
     ++position_;
     return true;
   }
-  bool Take(std::string_view word) {
+  bool Consume(std::string_view word) {
     if (!rest().starts_with(word)) return false;
     position_ += word.size();
     return true;
   }
 
   /// Consumes at least `least` and at most `most` hexadecimal digits.
-  std::optional<uint32_t> TakeHex(int least, int most) {
+  std::optional<uint32_t> ConsumeHex(int least, int most) {
     uint32_t value = 0;
     int digits = 0;
     for (; digits < most && !done(); ++digits) {
@@ -64,10 +64,10 @@ class TextCursor {
   }
 
   /// Consumes {m}, {m,}, {m,n} or {,n}, blanks allowed; otherwise consumes nothing. Clamps numbers to kUnbounded - 1.
-  std::optional<std::pair<uint32_t, uint32_t>> TakeBounds() {
+  std::optional<std::pair<uint32_t, uint32_t>> ConsumeBounds() {
     const size_t begin = position_;
     const auto number = [&]() -> std::optional<uint32_t> {
-      while (Take(' ')) {
+      while (Consume(' ')) {
       }
       std::optional<uint64_t> value;
       while (!done() && rest().front() >= '0' && rest().front() <= '9') {
@@ -75,16 +75,16 @@ class TextCursor {
         if (*value >= kUnbounded) value = kUnbounded - 1;
         ++position_;
       }
-      while (Take(' ')) {
+      while (Consume(' ')) {
       }
       if (!value) return std::nullopt;
       return static_cast<uint32_t>(*value);
     };
-    Take('{');
+    Consume('{');
     const std::optional<uint32_t> least = number();
-    const bool comma = Take(',');
+    const bool comma = Consume(',');
     const std::optional<uint32_t> most = comma ? number() : least;
-    if (!Take('}') || (!least && !most)) {
+    if (!Consume('}') || (!least && !most)) {
       position_ = begin;
       return std::nullopt;
     }

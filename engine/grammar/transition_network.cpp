@@ -6,8 +6,8 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kMostNameBytes = 256;  // in messages
-constexpr size_t kMostKindEdges = size_t{1} << 19;
+constexpr size_t kMaxQuotedNameBytes = 256;  // in messages
+constexpr size_t kMaxKindEdges = size_t{1} << 19;
 
 // The states of all rules; a rule starts at starts[rule] and ends at ends[rule].
 struct Written {
@@ -129,7 +129,7 @@ Status InRule(const Status& status, const GrammarSource::RuleBody& rule) {
   if (!place.empty()) {
     where = "Invalid schema at '" + place + "': ";
   } else if (!rule.name.empty()) {
-    where = "grammar, rule '" + rule.name.substr(0, kMostNameBytes) + "': ";
+    where = "grammar, rule '" + rule.name.substr(0, kMaxQuotedNameBytes) + "': ";
   }
   return {status.code(), where + status.message(), place, status.reason()};
 }
@@ -179,16 +179,16 @@ class Flattener {
       while (!todo_.empty()) {
         const StateId s = todo_.back();
         todo_.pop_back();
-        if (!AddWaysOut(s)) return budget_.status();
+        if (!AddOutgoingEdges(s)) return budget_.status();
       }
     }
     return Status::Ok();
   }
 
-  bool AddWaysOut(StateId s) {
+  bool AddOutgoingEdges(StateId s) {
     const StateGraph::State& raw = written_.graph.states()[s];
     const auto kept = static_cast<int64_t>(raw.moves.size() + raw.calls.size());
-    if (!budget_.Spend(2 + std::ssize(raw.steps) + kept) || !budget_.Hold(kept * kWayBytes)) return false;
+    if (!budget_.Spend(2 + std::ssize(raw.steps) + kept) || !budget_.Hold(kept * kOutgoingEdgeBytes)) return false;
     network_.states_.back().ends |= std::ranges::binary_search(written_.ends, s);
     for (const StateId next : raw.steps) Pass(next);
     for (const ByteMove& move : raw.moves) {
@@ -216,7 +216,7 @@ class Flattener {
     return number_[raw];
   }
 
-  static constexpr int64_t kWayBytes = 2 * sizeof(ByteMove);  // a vector may be half empty
+  static constexpr int64_t kOutgoingEdgeBytes = 2 * sizeof(ByteMove);  // a vector may be half empty
 
   const Written& written_;
   const std::vector<bool>&empty_, &lives_;
@@ -247,7 +247,7 @@ Result<TransitionNetwork> TransitionNetwork::Compile(const GrammarSource& source
   RETURN_IF_ERROR(network.RankRules(source));
   network.FindClasses();
   const auto edges = static_cast<int64_t>(network.moves_.size() + network.calls_.size());
-  if (!budget.Spend(raw + edges + std::min<int64_t>(edges, kMostKindEdges) * 2)) return budget.status();
+  if (!budget.Spend(raw + edges + std::min<int64_t>(edges, kMaxKindEdges) * 2)) return budget.status();
   network.FindKinds();
   return network;
 }
@@ -304,7 +304,7 @@ void TransitionNetwork::FindKinds() {
     return hash ^ (hash >> 29);
   };
   kinds_.assign(states(), 0);
-  if (moves_.size() + calls_.size() > kMostKindEdges) {  // each state has its own kind
+  if (moves_.size() + calls_.size() > kMaxKindEdges) {  // each state has its own kind
     for (StateId s = 0; s < states(); ++s) kinds_[s] = s;
     return;
   }

@@ -8,7 +8,7 @@
 namespace ringside {
 namespace {
 
-constexpr auto kLogitRows = static_cast<int64_t>(kMostUnchosenRows);  // rows of logits on the device at once
+constexpr auto kLogitRows = static_cast<int64_t>(kMaxDeferredRows);  // rows of logits on the device at once
 
 std::vector<const Weight*> Pointers(const std::vector<Weight>& weights) {
   std::vector<const Weight*> out;
@@ -17,7 +17,7 @@ std::vector<const Weight*> Pointers(const std::vector<Weight>& weights) {
 }
 
 /// True if the choice is a plain argmax, independent of all other settings.
-bool IsOfHighest(const TokenChoice& choice) {
+bool IsPlainArgmax(const RowSamplingParams& choice) {
   return choice.greedy() && choice.logprobs < 0 && choice.banned.empty() && choice.allowed.empty() &&
          choice.bias.empty() && choice.repeated.empty() && choice.counted.empty();
 }
@@ -57,7 +57,7 @@ Result<Tensor> Decoder::Scratch::Rows(Backend& backend, int64_t rows) {
 }
 
 Status Decoder::Reserve(int64_t rows) {
-  const int64_t together = LargestMicroBatch(rows, shard_.stages, backend_.busy_rows());
+  const int64_t together = LargestMicroBatch(rows, shard_.stages, backend_.saturating_rows());
   for (Scratch* scratch : {&stream_scratch_, &normed_, &mlp_normed_, &qkv_, &attended_, &mlp_in_, &mlp_mid_, &router_,
                            &part_, &low_rank_, &embedded_}) {
     RETURN_IF_ERROR(scratch->Rows(backend_, together).status());
@@ -97,7 +97,7 @@ void Decoder::AddToStream(Tensor x, const StreamPart& part) {
   const Tensor own = part_.Rows(backend_, x.rows).value();
   backend_.Linear({.x = x, .weights = weights, .bias = bias, .y = own});
   AddAdapted(x, part.layer, part.adapted, own);
-  if (part.norm.data() == nullptr) return backend_.AddAllRanks(own, stream_);
+  if (part.norm.data() == nullptr) return backend_.AllReduceAdd(own, stream_);
   Norm(own, part.norm, {}, own);
   backend_.Add(own, stream_);
 }
@@ -110,19 +110,19 @@ int64_t Decoder::weight_bytes() const {
 
 void Decoder::AddAdapter(AdapterWeights adapter) { adapters_.push_back(std::move(adapter)); }
 
-Status Decoder::PlaceAdapters() {
-  placed_adapters_.clear();
-  placed_adapters_.resize(static_cast<size_t>(own_.layers));
-  for (size_t layer = 0; layer < placed_adapters_.size(); ++layer) {
+Status Decoder::PackAdapters() {
+  packed_adapters_.clear();
+  packed_adapters_.resize(static_cast<size_t>(own_.layers));
+  for (size_t layer = 0; layer < packed_adapters_.size(); ++layer) {
     for (size_t i = 0; i < kAdaptedParts; ++i) {
-      PlacedPart& part = placed_adapters_[layer][i];
+      PackedPart& part = packed_adapters_[layer][i];
       for (const AdapterWeights& adapter : adapters_) {
         int64_t ranks = 0;
         for (const LowRank& matrix : part.matrices.emplace_back(adapter.layers[layer][i])) ranks += matrix.a.rows;
         part.ranks = std::max(part.ranks, ranks);
       }
       if (part.ranks == 0) continue;
-      ASSIGN_OR_RETURN(part.placed, backend_.PlaceLowRank(part.matrices));
+      ASSIGN_OR_RETURN(part.placed, backend_.PackLowRank(part.matrices));
       low_rank_.columns = std::max(low_rank_.columns, part.ranks);
     }
   }
@@ -131,7 +131,7 @@ Status Decoder::PlaceAdapters() {
 
 void Decoder::AddAdapted(Tensor x, int64_t layer, AdaptedPart part, Tensor y) {
   if (adapters_of_rows_.empty()) return;
-  const PlacedPart& placed = placed_adapters_.at(static_cast<size_t>(layer))[static_cast<size_t>(part)];
+  const PackedPart& placed = packed_adapters_.at(static_cast<size_t>(layer))[static_cast<size_t>(part)];
   if (placed.ranks == 0) return;
   backend_.AddLowRank({.x = x,
                        .adapters = adapters_of_rows_,
@@ -171,7 +171,7 @@ void Decoder::AttendToInput(const LayerWeights& w, const AttentionArgs& step) {
   args.qkv = qkv_.Rows(backend_, x.rows).value().Columns(0, columns);
   args.out = attended_.Rows(backend_, x.rows).value();
   args.scores = {.scale = own_.score_scale()};
-  args.seen = KeysSeen::kPinned;
+  args.seen = VisibleKeys::kPinned;
   const Weight* query[] = {&w.cross_query};
   backend_.Linear({.x = x, .weights = query, .y = args.qkv});
   backend_.Attention(args);
@@ -235,10 +235,11 @@ void Decoder::Run(const StepPlan& plan, const KvShape& shape, std::span<const At
   if (plan.rows() == 0) return;
   // The last stage sampled the tokens that the embedding needs.
   if (const size_t awaited = shard_.stages > 1 ? plan.awaited_tokens() : 0; awaited > 0) {
-    if (shard_.chooses()) backend_.SendChosen(awaited);
-    if (shard_.embeds()) backend_.ReceiveChosen(awaited);
+    if (shard_.chooses()) backend_.SendSampledTokens(awaited);
+    if (shard_.embeds()) backend_.ReceiveSampledTokens(awaited);
   }
-  const std::vector<MicroBatch> batches = CutStep(plan, segments, own_.rotary / 2, shard_.stages, backend_.busy_rows());
+  const std::vector<MicroBatch> batches =
+      SplitIntoMicroBatches(plan, segments, own_.rotary / 2, shard_.stages, backend_.saturating_rows());
   int64_t most = 0;
   for (const MicroBatch& batch : batches) most = std::max(most, batch.rows);
   const Tensor all = stream_scratch_.Rows(backend_, shard_.chooses() ? plan.rows() : most).value();
@@ -316,7 +317,7 @@ void Decoder::Encode(const StepPlan::EncoderInput& input, const KvShape& shape) 
   AttentionArgs attention{.shape = own,
                           .heads = own_.heads,
                           .scores = scores,
-                          .seen = KeysSeen::kPinned,
+                          .seen = VisibleKeys::kPinned,
                           .segments = {&segment, 1},
                           .step = ++attention_step_};
   stream_ = stream_scratch_.Rows(backend_, rows).value();
@@ -374,7 +375,7 @@ void Decoder::RunLayers(const MicroBatch& batch, const KvShape& shape) {
                                      .slopes = weights_.slopes.data(),
                                      .biases = weights_.biases.data(),
                                      .bias_reach = own_.bias_reach},
-                          .seen = own_.encoder_layers > 0 ? KeysSeen::kRing : KeysSeen::kBefore,
+                          .seen = own_.encoder_layers > 0 ? VisibleKeys::kRing : VisibleKeys::kBefore,
                           .segments = batch.segments,
                           .step = ++attention_step_};
   for (int64_t layer = 0; layer < own_.layers; ++layer) {
@@ -401,7 +402,7 @@ void Decoder::Logits(bool gathered, const Take& take) {
     const Tensor own = out.Columns(shard_.vocab.begin, shard_.vocab.size());
     backend_.Linear({.x = normed.Rows(first, count), .weights = head, .bias = weights_.head_bias.data(), .y = own});
     if (own_.logit_cap > 0) backend_.SoftCap(own, own_.logit_cap);
-    if (gathered && !shard_.whole()) backend_.GatherColumns(out, borders_);
+    if (gathered && !shard_.whole()) backend_.AllGatherColumns(out, borders_);
     take(first, out);
   }
 }
@@ -415,38 +416,38 @@ void Decoder::CopyLogits(std::span<float> logits) {
   backend_.Synchronize();
 }
 
-void Decoder::Choose(std::span<const TokenChoice> choices) {
+void Decoder::Choose(std::span<const RowSamplingParams> choices) {
   CHECK_EQ(choices.size(), wanted_rows_.size());
   Begun& begun = begun_.emplace_back();
   begun.chosen.resize(choices.size());
-  const bool highest = !shard_.whole() && std::ranges::all_of(choices, IsOfHighest);
+  const bool highest = !shard_.whole() && std::ranges::all_of(choices, IsPlainArgmax);
   Logits(!highest, [&](int64_t first, Tensor rows) {
     const auto begin = static_cast<size_t>(first), count = static_cast<size_t>(rows.rows);
-    const std::span<ChosenToken> chosen = std::span(begun.chosen).subspan(begin, count);
-    if (!highest) return backend_.ChooseTokens(rows, choices.subspan(begin, count), chosen);
-    backend_.ChooseHighest(rows.Columns(shard_.vocab.begin, shard_.vocab.size()), shard_.vocab.begin, chosen);
+    const std::span<SampledToken> chosen = std::span(begun.chosen).subspan(begin, count);
+    if (!highest) return backend_.SampleTokens(rows, choices.subspan(begin, count), chosen);
+    backend_.SampleGreedy(rows.Columns(shard_.vocab.begin, shard_.vocab.size()), shard_.vocab.begin, chosen);
   });
   begun.submission = backend_.Submit();
 }
 
 void Decoder::KeepLogits() {
-  CHECK_LE(wanted_rows_.size(), kMostUnchosenRows);
+  CHECK_LE(wanted_rows_.size(), kMaxDeferredRows);
   kept_ = {};
   Logits(true, [&](int64_t, Tensor rows) { kept_ = rows; });
   backend_.Flush();
 }
 
-void Decoder::ChooseKept(std::span<const TokenChoice> choices) {
+void Decoder::ChooseKept(std::span<const RowSamplingParams> choices) {
   Begun& begun = begun_.emplace_back();
   begun.chosen.resize(choices.size());
-  if (shard_.chooses()) backend_.ChooseTokens(kept_, choices, begun.chosen);
+  if (shard_.chooses()) backend_.SampleTokens(kept_, choices, begun.chosen);
   begun.submission = backend_.Submit();
 }
 
-std::vector<ChosenToken> Decoder::Finish() {
+std::vector<SampledToken> Decoder::Finish() {
   CHECK(!begun_.empty());
   backend_.WaitFor(begun_.front().submission);
-  std::vector<ChosenToken> chosen = std::move(begun_.front().chosen);
+  std::vector<SampledToken> chosen = std::move(begun_.front().chosen);
   begun_.pop_front();
   return chosen;
 }

@@ -26,16 +26,16 @@ class Decoder final : public RankDecoder {
   /// Adds the adapter with the next number (StepPlan::adapters).
   void AddAdapter(AdapterWeights adapter);
   /// Packs the adapters for the device. REQUIRES: all were added, before Reserve. ERRORS: kOverloaded without memory.
-  Status PlaceAdapters();
+  Status PackAdapters();
   Status Reserve(int64_t rows) override;
-  /// In micro-batches (CutStep) if there are pipeline stages.
+  /// In micro-batches (SplitIntoMicroBatches) if there are pipeline stages.
   void Run(const StepPlan& plan, const KvShape& shape, std::span<const AttentionSegment> segments) override;
   // Ranks of the last stage sample; the results of other ranks are ignored.
   void CopyLogits(std::span<float> logits) override;
-  void Choose(std::span<const TokenChoice> choices) override;
+  void Choose(std::span<const RowSamplingParams> choices) override;
   void KeepLogits() override;
-  void ChooseKept(std::span<const TokenChoice> choices) override;
-  std::vector<ChosenToken> Finish() override;
+  void ChooseKept(std::span<const RowSamplingParams> choices) override;
+  std::vector<SampledToken> Finish() override;
   /// Hidden states of the last step, on ranks of the last stage: [StepPlan::hidden_rows, D].
   const std::vector<float>& hidden_states() const { return hidden_states_; }
 
@@ -52,13 +52,13 @@ class Decoder final : public RankDecoder {
   /// A launched step.
   struct Begun {
     uint64_t submission = 0;
-    std::vector<ChosenToken> chosen;
+    std::vector<SampledToken> chosen;
   };
   /// All adapters' matrices for one part of a layer.
-  struct PlacedPart {
+  struct PackedPart {
     std::vector<std::span<const LowRank>> matrices;  // by adapter
     int64_t ranks = 0;                               // maximum over the adapters of the summed ranks
-    Buffer placed;                                   // Backend::PlaceLowRank
+    Buffer placed;                                   // Backend::PackLowRank
   };
 
   /// Runs the encoder on an input and writes the decoder layers' cross-attention keys and values to the cache's pinned
@@ -105,7 +105,7 @@ class Decoder final : public RankDecoder {
   const std::vector<int64_t> borders_;
   const Weights weights_;
   std::vector<AdapterWeights> adapters_;
-  std::vector<std::array<PlacedPart, kAdaptedParts>> placed_adapters_;  // by layer; empty without adapters
+  std::vector<std::array<PackedPart, kAdaptedParts>> packed_adapters_;  // by layer; empty without adapters
 
   Scratch stream_scratch_;  // [T, D] residual stream; T is a micro-batch except in the last stage
   Scratch normed_;          // [T, D]

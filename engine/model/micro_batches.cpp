@@ -5,7 +5,7 @@
 namespace ringside {
 namespace {
 
-constexpr int64_t kMostOfAStage = 4;
+constexpr int64_t kMaxPerStage = 4;
 constexpr int64_t kNear = 4;  // a border moves by at most the rows of a micro-batch / kNear
 
 /// The first rows of all micro-batches, and the number of rows.
@@ -25,21 +25,21 @@ std::vector<int64_t> Borders(int64_t rows, int64_t count, std::span<const Attent
 
 }  // namespace
 
-int64_t CountMicroBatches(int64_t rows, int stages, int64_t busy_rows) {
+int64_t CountMicroBatches(int64_t rows, int stages, int64_t saturating_rows) {
   if (stages == 1) return 1;
-  return std::clamp<int64_t>(rows / busy_rows, 1, kMostOfAStage * stages);
+  return std::clamp<int64_t>(rows / saturating_rows, 1, kMaxPerStage * stages);
 }
 
-int64_t LargestMicroBatch(int64_t rows, int stages, int64_t busy_rows) {
+int64_t LargestMicroBatch(int64_t rows, int stages, int64_t saturating_rows) {
   if (stages == 1) return rows;
-  const int64_t even = std::max(2 * busy_rows, rows / (kMostOfAStage * stages) + 1);
+  const int64_t even = std::max(2 * saturating_rows, rows / (kMaxPerStage * stages) + 1);
   return std::min(rows, even + 2 * (even / kNear));
 }
 
-std::vector<MicroBatch> CutStep(const StepPlan& plan, std::span<const AttentionSegment> segments, int64_t pairs,
-                                int stages, int64_t busy_rows) {
+std::vector<MicroBatch> SplitIntoMicroBatches(const StepPlan& plan, std::span<const AttentionSegment> segments,
+                                              int64_t pairs, int stages, int64_t saturating_rows) {
   const std::vector<int64_t> borders =
-      Borders(plan.rows(), CountMicroBatches(plan.rows(), stages, busy_rows), segments);
+      Borders(plan.rows(), CountMicroBatches(plan.rows(), stages, saturating_rows), segments);
   std::vector<MicroBatch> batches;
   for (size_t i = 0; i + 1 < borders.size(); ++i) {
     const int64_t begin = borders[i], end = borders[i + 1], angles = begin * pairs;

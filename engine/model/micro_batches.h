@@ -18,16 +18,16 @@ struct MicroBatch {
   std::vector<RopeAngles> angles;          // of its rows, by rotation
 };
 
-/// Number of micro-batches for a step of `rows` rows: enough to give each `busy_rows` (Backend::busy_rows), at least
-/// one and at most 4 per stage, which keeps the pipeline bubble below a fifth; one if there is one stage.
-int64_t CountMicroBatches(int64_t rows, int stages, int64_t busy_rows);
+/// Number of micro-batches for a step of `rows` rows: enough to give each `saturating_rows` (Backend::saturating_rows),
+/// at least one and at most 4 per stage, which keeps the pipeline bubble below a fifth; one if there is one stage.
+int64_t CountMicroBatches(int64_t rows, int stages, int64_t saturating_rows);
 /// Maximum rows of a micro-batch in any step of up to `rows` rows.
-int64_t LargestMicroBatch(int64_t rows, int stages, int64_t busy_rows);
+int64_t LargestMicroBatch(int64_t rows, int stages, int64_t saturating_rows);
 
 /// Splits a step in row order, so that each stage sees the rows of a sequence in order. The sizes are about equal: a
 /// border is between two sequences if one is near, else within a sequence. `segments`: the plan's; `pairs`: rotary
 /// angles per row.
-std::vector<MicroBatch> CutStep(const StepPlan& plan, std::span<const AttentionSegment> segments, int64_t pairs,
-                                int stages, int64_t busy_rows);
+std::vector<MicroBatch> SplitIntoMicroBatches(const StepPlan& plan, std::span<const AttentionSegment> segments,
+                                              int64_t pairs, int stages, int64_t saturating_rows);
 
 }  // namespace ringside

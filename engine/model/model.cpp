@@ -41,15 +41,15 @@ NetworkShape Model::shape() const {
   const ModelSpec& spec = state_->spec;
   int64_t most_virtual = 0;
   for (const int64_t tokens : state_->virtual_tokens) most_virtual = std::max(most_virtual, tokens);
-  int64_t most_heads = 0;
+  int64_t max_heads = 0;
   for (const Shard& shard : state_->shards) {
-    most_heads = std::max(most_heads, shard.layers.size() * shard.kv_heads.size());
+    max_heads = std::max(max_heads, shard.layers.size() * shard.kv_heads.size());
   }
   return {.layers = spec.layers,
           .kv_heads = spec.kv_heads,
           .head_dim = spec.head_dim,
           .vocab = spec.vocab,
-          .most_heads = most_heads,
+          .max_heads = max_heads,
           .position_limit = spec.learned_positions ? spec.trained_context : 0,
           // FLOPs of a row in all layer weights, relative to those per attended token.
           .attention_context = static_cast<double>(spec.layer_weights()) /
@@ -58,7 +58,7 @@ NetworkShape Model::shape() const {
           .encodes = spec.encoder_layers > 0,
           .hidden = spec.encoder_layers == 0 ? spec.embedding_columns() : 0,
           .adapters = static_cast<int>(state_->adapter_fingerprints.size()),
-          .most_virtual_tokens = most_virtual};
+          .max_virtual_tokens = most_virtual};
 }
 int64_t Model::virtual_tokens(int adapter) const {
   return adapter == 0 ? 0 : state_->virtual_tokens.at(static_cast<size_t>(adapter - 1));
@@ -84,22 +84,22 @@ void Model::Forward(std::span<const StepPart> parts, std::span<float> logits) {
   state_->group.Wait();
 }
 
-void Model::Begin(std::span<const StepPart> parts, std::span<const TokenChoice> choices) {
+void Model::Begin(std::span<const StepPart> parts, std::span<const RowSamplingParams> choices) {
   state_->Run(parts, [choices](RankDecoder& decoder, size_t) { decoder.Choose(choices); });
   state_->group.Wait();
 }
 
-void Model::BeginUnchosen(std::span<const StepPart> parts) {
+void Model::BeginDeferred(std::span<const StepPart> parts) {
   state_->Run(parts, [](RankDecoder& decoder, size_t) { decoder.KeepLogits(); });
 }
 
-void Model::Choose(std::span<const TokenChoice> choices) {
+void Model::Choose(std::span<const RowSamplingParams> choices) {
   state_->group.Run([&](size_t rank) { state_->decoder(rank).ChooseKept(choices); });
 }
 
-void Model::Finish(std::span<ChosenToken> chosen) {
+void Model::Finish(std::span<SampledToken> chosen) {
   state_->group.Run([&](size_t rank) {
-    const std::vector<ChosenToken> own = state_->decoder(rank).Finish();
+    const std::vector<SampledToken> own = state_->decoder(rank).Finish();
     if (rank > 0) return;  // all ranks have sampled the same tokens
     CHECK_EQ(chosen.size(), own.size());
     std::ranges::copy(own, chosen.begin());

@@ -82,10 +82,10 @@ class Model final : public Network {
   /// positions are below the trained context; workspace for the rows (Reserve). Aborts otherwise.
   void Forward(std::span<const StepPart> parts, std::span<float> logits);
   /// As Forward, but samples tokens; the logits stay on the device.
-  void Begin(std::span<const StepPart> parts, std::span<const TokenChoice> choices) override;
-  void BeginUnchosen(std::span<const StepPart> parts) override;
-  void Choose(std::span<const TokenChoice> choices) override;
-  void Finish(std::span<ChosenToken> chosen) override;
+  void Begin(std::span<const StepPart> parts, std::span<const RowSamplingParams> choices) override;
+  void BeginDeferred(std::span<const StepPart> parts) override;
+  void Choose(std::span<const RowSamplingParams> choices) override;
+  void Finish(std::span<SampledToken> chosen) override;
   std::span<const float> hidden_states() const override;
 
  private:

@@ -46,7 +46,7 @@ Status Model::LoadAdapters(std::span<const NamedAdapter> adapters) {
         fmt::format("adapter '{}'{}: {}", adapter.name, has_path ? "" : " (" + adapter.path + ")", status.message()),
         adapter.kind_name());
   }
-  return state.group.Try([&](size_t here) { return state.decoders[here]->PlaceAdapters(); });
+  return state.group.Try([&](size_t here) { return state.decoders[here]->PackAdapters(); });
 }
 
 }  // namespace ringside

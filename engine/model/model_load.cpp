@@ -22,7 +22,7 @@ Status Model::State::LoadNetwork(const NetworkPlan& network, const WeightsOf& we
   RETURN_IF_ERROR(group.Try([&](size_t here) {
     if (here >= backends.size()) return Status::Ok();
     Backend& backend = *backends[here];
-    backend.UseOnThisThread();
+    backend.MakeCurrent();
     const Shard& shard = shards[static_cast<size_t>(first_rank) + here];
     ASSIGN_OR_RETURN(Weights weights, weights_of(shard, backend, here == 0 ? digest : nullptr));
     if (here == 0) weight_type = weights.kept.value_or(backend.weight_dtype());
@@ -62,7 +62,7 @@ Status Model::State::MakeDummy(const std::string& folder, Digest* digest) {
   };
   RETURN_IF_ERROR(WithPath(folder, LoadNetwork(*plan, weights_of, digest)));
   RETURN_IF_ERROR(ReadTexts(folder, &chat_template, &tokenizer));
-  if (tokenizer.tokens.empty()) tokenizer = MadeUpTokenizer(spec.vocab);
+  if (tokenizer.tokens.empty()) tokenizer = DummyTokenizer(spec.vocab);
   return Status::Ok();
 }
 

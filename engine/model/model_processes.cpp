@@ -42,7 +42,7 @@ Model::State::State(std::span<Backend* const> devices, int stages, Processes* pr
   if (first_rank != 0) return;
   for (int rank = each; rank < layout.ranks(); ++rank) {
     remotes.push_back(std::make_unique<RemoteRank>(
-        RankLine(processes->MakeComm(ChannelOf(rank), processes->timeout()), rank / each)));
+        RankConnection(processes->MakeComm(ChannelOf(rank), processes->timeout()), rank / each)));
   }
 }
 
@@ -83,7 +83,7 @@ Result<std::unique_ptr<Model>> Model::Load(const std::string& path, std::span<Ba
 
 Status Model::Follow(const std::string& path, std::span<Backend* const> ranks, int stages, LoadFormat format,
                      Processes& processes) {
-  std::vector<RankLine> lines;
+  std::vector<RankConnection> lines;
   State state(ranks, stages, &processes);
   for (size_t here = 0; here < ranks.size(); ++here) {
     const int channel = ChannelOf(state.first_rank + static_cast<int>(here));

@@ -42,7 +42,7 @@ struct Model::State {
   StepPlan plan;
   std::vector<std::unique_ptr<Decoder>> decoders;  // this process's ranks; each used on its rank's thread
   int64_t weight_bytes = 0;
-  DType weight_type = DType::kF32;  // for the fingerprint: the first rank's type; kGrouped4 for all block-quantized
+  DType weight_type = DType::kF32;  // for the fingerprint: the first rank's type; kBlockQuant4 for all block-quantized
                                     // types
 
   /// Loads everything.

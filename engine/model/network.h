@@ -7,19 +7,19 @@
 
 #include "cache/kv_cache.h"
 #include "engine/text/tokenizer.h"
-#include "kernels/token_choice.h"
+#include "kernels/row_sampling_params.h"
 
 namespace ringside {
 
 class SlabMemory;
 
-/// Maximum rows with deferred sampling (Network::BeginUnchosen).
-constexpr size_t kMostUnchosenRows = 128;
+/// Maximum rows with deferred sampling (Network::BeginDeferred).
+constexpr size_t kMaxDeferredRows = 128;
 
 /// One sequence's part of a step: tokens to append at the next positions of its cache.
 struct StepPart {
   KvCache* cache = nullptr;
-  std::span<const TokenId> tokens;  // 1 .. the ring's max_chunk(); or AwaitedToken (kernels/awaited_token.h); for an
+  std::span<const TokenId> tokens;  // 1 .. the ring's max_chunk(); or DeferredToken (kernels/deferred_token.h); for an
                                     // encoder's input, exactly the pinned tokens and no logits
   enum class Logits { kNone, kLast, kAll } logits = Logits::kLast;
   // Adapter of its rows, one of NetworkShape::adapters, counted from 1; 0 = none. If it has n virtual tokens, the
@@ -31,15 +31,15 @@ struct StepPart {
 /// Properties that the engine needs to create caches and to refuse unsupported requests.
 struct NetworkShape {
   int64_t layers = 0, kv_heads = 0, head_dim = 0, vocab = 0;
-  int64_t most_heads = 0;      // maximum key/value heads, summed over layers, on one device; 0 = all
+  int64_t max_heads = 0;       // maximum key/value heads, summed over layers, on one device; 0 = all
   int64_t position_limit = 0;  // learned positions: exclusive upper bound of positions; 0 = none
   // Number of attended tokens at which attention costs a row the same as all its other work; 0 = attention is free.
   double attention_context = 0;
-  bool branches = false;            // supports branches of caches (KvCache::BranchOff)
-  bool encodes = false;             // encoder-decoder: the pinned tokens are the encoder's input, computed as a whole
-  int64_t hidden = 0;               // size of a hidden state; 0 = not supported
-  int adapters = 0;                 // number of adapters
-  int64_t most_virtual_tokens = 0;  // maximum over the adapters
+  bool branches = false;           // supports branches of caches (KvCache::BranchOff)
+  bool encodes = false;            // encoder-decoder: the pinned tokens are the encoder's input, computed as a whole
+  int64_t hidden = 0;              // size of a hidden state; 0 = not supported
+  int adapters = 0;                // number of adapters
+  int64_t max_virtual_tokens = 0;  // maximum over the adapters
 };
 
 class Network {
@@ -61,16 +61,16 @@ class Network {
   /// logits, part after part. If the network runs ahead, returns without the tokens, and a second step may start before
   /// the first is finished. REQUIRES: each part has its own cache, of this network's shape; ids are below the
   /// vocabulary size.
-  virtual void Begin(std::span<const StepPart> parts, std::span<const TokenChoice> choices) {
-    BeginUnchosen(parts);
+  virtual void Begin(std::span<const StepPart> parts, std::span<const RowSamplingParams> choices) {
+    BeginDeferred(parts);
     Choose(choices);
   }
   /// As Begin, in two calls: launches the step before its sampling parameters are known. Only a Finish of the previous
-  /// step may come between the two. REQUIRES: at most kMostUnchosenRows rows of logits.
-  virtual void BeginUnchosen(std::span<const StepPart> parts) = 0;
-  virtual void Choose(std::span<const TokenChoice> choices) = 0;
+  /// step may come between the two. REQUIRES: at most kMaxDeferredRows rows of logits.
+  virtual void BeginDeferred(std::span<const StepPart> parts) = 0;
+  virtual void Choose(std::span<const RowSamplingParams> choices) = 0;
   /// Waits for the oldest launched step and returns its tokens, one per choice.
-  virtual void Finish(std::span<ChosenToken> chosen) = 0;
+  virtual void Finish(std::span<SampledToken> chosen) = 0;
   /// Output of the final norm for the rows that requested it, part after part [rows, NetworkShape::hidden]: of the last
   /// launched step, once it is finished.
   virtual std::span<const float> hidden_states() const { return {}; }

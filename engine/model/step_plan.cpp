@@ -3,14 +3,14 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "kernels/awaited_token.h"
+#include "kernels/deferred_token.h"
 
 namespace ringside {
 
 size_t StepPlan::awaited_tokens() const {
   size_t count = 0;
   for (const TokenId id : ids) {
-    if (IsAwaited(id)) count = std::max(count, AwaitedIndex(id) + 1);
+    if (IsDeferredToken(id)) count = std::max(count, DeferredTokenIndex(id) + 1);
   }
   return count;
 }

@@ -45,7 +45,7 @@ struct StepPlan {
   std::vector<RopeAngles> angles;  // by rotation
 
   int64_t rows() const { return static_cast<int64_t>(ids.size()); }
-  /// Number of tokens of the last step that this step needs: its first ones (kernels/awaited_token.h).
+  /// Number of tokens of the last step that this step needs: its first ones (kernels/deferred_token.h).
   size_t awaited_tokens() const;
 };
 

@@ -13,21 +13,21 @@ BeamSearch::BeamSearch(const BeamParams& params, int64_t max_tokens, size_t ends
     : params_(params),
       max_tokens_(max_tokens),
       // Even if all end-of-turn ids are among the candidates, enough others remain for every beam.
-      looked_at_(std::min(limits::kMaxBestTokens, params.width + static_cast<int64_t>(ends))) {
+      candidates_per_beam_(std::min(limits::kMaxBestTokens, params.width + static_cast<int64_t>(ends))) {
   CHECK_GT(params.width, 1);
   CHECK_GE(max_tokens, 1);
   beams_.push_back(std::move(first));
 }
 
-TokenChoice BeamSearch::Choice(size_t beam, int64_t position) {
+RowSamplingParams BeamSearch::Choice(size_t beam, int64_t position) {
   const AnswerReader& reader = beams_[beam].reader;
-  TokenChoice choice = beams_[beam].sampler.Choice(position, reader.in_answer() || reader.undecided());
-  choice.logprobs = looked_at_;
+  RowSamplingParams choice = beams_[beam].sampler.Choice(position, reader.in_answer() || reader.undecided());
+  choice.logprobs = candidates_per_beam_;
   choice.edits_logprobs = choice.edits();
   return choice;
 }
 
-std::vector<BeamSearch::Candidate> BeamSearch::Rank(std::span<const ChosenToken> found) const {
+std::vector<BeamSearch::Candidate> BeamSearch::Rank(std::span<const SampledToken> found) const {
   std::vector<Candidate> candidates;
   for (size_t beam = 0; beam < found.size(); ++beam) {
     double rank = 0;
@@ -44,10 +44,10 @@ std::vector<BeamSearch::Candidate> BeamSearch::Rank(std::span<const ChosenToken>
   return candidates;
 }
 
-Status BeamSearch::Advance(std::span<const ChosenToken> found) {
+Status BeamSearch::Advance(std::span<const SampledToken> found) {
   CHECK(!done_ && found.size() == beams_.size());
-  for (const ChosenToken& token : found) {
-    if (token.outcome == ChosenToken::Outcome::kNotFinite) return StatusOf(token);
+  for (const SampledToken& token : found) {
+    if (token.outcome == SampledToken::Outcome::kNonFinite) return StatusOf(token);
   }
   const std::vector<Candidate> candidates = Rank(found);
   if (candidates.empty()) return StatusOf(found.front());

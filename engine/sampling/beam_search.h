@@ -1,7 +1,8 @@
 // Beam search over answers: selects the beams and their next tokens, and decides when the best answer is found. Works
 // on log probabilities only; BeamCaches has the beams' caches. Semantics of Hugging Face's generate(num_beams=...):
 //
-//  - Bans, biases and penalties edit the log probabilities, which are not renormalized (TokenChoice's edits_logprobs):
+//  - Bans, biases and penalties edit the log probabilities, which are not renormalized (RowSamplingParams's
+//  edits_logprobs):
 //    the probability of banned tokens is not redistributed.
 //  - A step takes every beam's likeliest tokens and ranks the resulting sequences by the sum of log probabilities,
 //    minus diversity_rate times the token's rank within its beam (0 = the likeliest; Li, Monroe and Jurafsky 2016).
@@ -40,10 +41,10 @@ class BeamSearch {
   size_t beams() const { return beams_.size(); }
   const Beam& beam(size_t i) const { return beams_[i]; }
   /// Parameters to find a beam's candidates; they borrow from the beam. `position`: the next token's.
-  TokenChoice Choice(size_t beam, int64_t position);
+  RowSamplingParams Choice(size_t beam, int64_t position);
   /// Processes the candidates of every beam, in order. ERRORS: kUnavailable if a beam's logits are not finite;
   /// kInvalidArgument if no beam can continue.
-  Status Advance(std::span<const ChosenToken> found);
+  Status Advance(std::span<const SampledToken> found);
 
   // Results of the last Advance.
   /// For each beam, the previous beam that it continues.
@@ -66,7 +67,7 @@ class BeamSearch {
     double score;
   };
 
-  std::vector<Candidate> Rank(std::span<const ChosenToken> found) const;
+  std::vector<Candidate> Rank(std::span<const SampledToken> found) const;
   double Score(double sum, int64_t tokens) const;
   void AddAnswer(const Candidate& last);
   bool IsDone() const;
@@ -74,7 +75,7 @@ class BeamSearch {
 
   const BeamParams params_;
   const int64_t max_tokens_;
-  const int64_t looked_at_;  // candidates per beam
+  const int64_t candidates_per_beam_;  // candidates per beam
   std::vector<Beam> beams_;
   std::vector<size_t> parents_;
   std::optional<size_t> parent_of_best_;

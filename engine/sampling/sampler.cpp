@@ -1,5 +1,5 @@
-// Computes the sampling parameters from the timeline. kernels/token_choice.h defines how a token is sampled from logits
-// and these parameters; their values are part of the contract with the client:
+// Computes the sampling parameters from the timeline. kernels/row_sampling_params.h defines how a token is sampled from
+// logits and these parameters; their values are part of the contract with the client:
 //
 //  - A bad word's last id is banned where the ids before it match the end of the timeline (prompt included); every
 //    end-of-turn id is banned while the answer has fewer than min_tokens tokens.
@@ -74,7 +74,7 @@ void Sampler::Append(TokenId id) {
       id == params_.top_p_reset ? params_.top_p : std::max(top_p_now_ * params_.top_p_decay, params_.top_p_min);
 }
 
-TokenChoice Sampler::Choice(int64_t position, bool in_answer) {
+RowSamplingParams Sampler::Choice(int64_t position, bool in_answer) {
   banned_.clear();
   for (const auto& word : params_.bad_words) {
     if (!in_answer) break;
@@ -86,7 +86,7 @@ TokenChoice Sampler::Choice(int64_t position, bool in_answer) {
   }
   if (new_tokens_ < params_.min_tokens) banned_.insert(banned_.end(), end_of_turn_.begin(), end_of_turn_.end());
 
-  TokenChoice choice;
+  RowSamplingParams choice;
   choice.banned = banned_;
   choice.bias = params_.logit_bias;
   if (in_answer) {
@@ -105,19 +105,19 @@ TokenChoice Sampler::Choice(int64_t position, bool in_answer) {
   return choice;
 }
 
-bool Sampler::Foresees() const {
+bool Sampler::ParamsKnownAhead() const {
   return params_.bad_words.empty() && params_.repetition_penalty == 1.0 && params_.presence_penalty == 0 &&
          params_.frequency_penalty == 0 && params_.top_p_decay == 1.0 && params_.top_p >= params_.top_p_min &&
          new_tokens_ >= params_.min_tokens;
 }
 
-Status StatusOf(const ChosenToken& token) {
+Status StatusOf(const SampledToken& token) {
   switch (token.outcome) {
-    case ChosenToken::Outcome::kNotFinite:
+    case SampledToken::Outcome::kNonFinite:
       return Unavailable("the model produced logits that are not finite");
-    case ChosenToken::Outcome::kNothingLeft:
+    case SampledToken::Outcome::kNoTokenAllowed:
       return InvalidArgument("bad_words, min_tokens and the format leave no token to choose", "bad_words");
-    case ChosenToken::Outcome::kChosen:
+    case SampledToken::Outcome::kChosen:
       break;
   }
   return Status::Ok();

@@ -1,5 +1,5 @@
 // A turn's sampling parameters, and its sampler, which combines them with the timeline into plain data. The backend
-// samples from that data (kernels/token_choice.h defines order and semantics).
+// samples from that data (kernels/row_sampling_params.h defines order and semantics).
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 #include "base/status.h"
 #include "engine/text/tokenizer.h"
-#include "kernels/token_choice.h"
+#include "kernels/row_sampling_params.h"
 
 namespace ringside {
 
@@ -59,9 +59,9 @@ class Sampler {
 
   /// Sampling parameters of the token at `position` (the new token's own), borrowed from the sampler until the next
   /// call. Bad words and penalties apply only in the answer.
-  TokenChoice Choice(int64_t position, bool in_answer = true);
+  RowSamplingParams Choice(int64_t position, bool in_answer = true);
   /// True if the parameters after the next token do not depend on that token.
-  bool Foresees() const;
+  bool ParamsKnownAhead() const;
   /// Records that `id` was appended.
   void Append(TokenId id);
   /// Records an appended token outside the answer: reasoning, or channel markup.
@@ -87,6 +87,6 @@ class Sampler {
 
 /// The error of a row of logits without a token: kUnavailable if a logit is NaN or +inf or none is finite (this ends
 /// only its own turn), kInvalidArgument if the bans leave no token.
-Status StatusOf(const ChosenToken& token);
+Status StatusOf(const SampledToken& token);
 
 }  // namespace ringside

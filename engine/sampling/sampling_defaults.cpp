@@ -56,7 +56,7 @@ Status ReadGguf(const std::string& path, SamplingParams* params) {
 
 }  // namespace
 
-SamplingParams UsualSampling() {
+SamplingParams DefaultSampling() {
   SamplingParams params;
   params.temperature = kTemperature;
   params.top_p = kTopP;
@@ -64,7 +64,7 @@ SamplingParams UsualSampling() {
 }
 
 Result<SamplingParams> ReadSamplingDefaults(const std::string& path) {
-  SamplingParams params = UsualSampling();
+  SamplingParams params = DefaultSampling();
   std::error_code ignored;
   std::string file = path;
   Status read;

@@ -7,22 +7,22 @@ namespace ringside {
 bool RepetitionGuard::Push(TokenId id) {
   std::ranges::rotate(last_, last_.begin() + 1);
   last_.back() = id;
-  if (++pushed_ < kRunTokens) return false;
+  if (++pushed_ < kNgramTokens) return false;
   uint64_t run = 0;
   for (const TokenId token : last_) {
     run = (run ^ static_cast<uint32_t>(token)) * 0x9E3779B97F4A7C15u;
     run ^= run >> 32;
   }
-  const size_t number = pushed_ - kRunTokens, size = kStretches.back();
+  const size_t number = pushed_ - kNgramTokens, size = kWindows.back();
   bool loops = false;
-  for (size_t i = 0; i < kStretches.size(); ++i) {
+  for (size_t i = 0; i < kWindows.size(); ++i) {
     auto& counts = counts_[i];
     ++counts[run];
-    if (number >= kStretches[i]) {
-      const auto oldest = counts.find(runs_[(number - kStretches[i]) % size]);
+    if (number >= kWindows[i]) {
+      const auto oldest = counts.find(runs_[(number - kWindows[i]) % size]);
       if (--oldest->second == 0) counts.erase(oldest);
     }
-    loops = loops || (number + 1 >= kStretches[i] && counts.size() <= kStretches[i] / kShareOfDifferent);
+    loops = loops || (number + 1 >= kWindows[i] && counts.size() <= kWindows[i] / kDistinctDivisor);
   }
   if (runs_.size() < size) {
     runs_.push_back(run);

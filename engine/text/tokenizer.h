@@ -111,6 +111,6 @@ Result<TokenizerData> ReadHuggingFaceTokenizer(const std::string& folder);
 bool HasTokenizerFile(const std::string& folder);
 /// The tokenizer of a network with dummy weights: each byte is a token, the next id ends an answer, and the rest of
 /// `vocab` are words " w257" ..., which no text encodes to.
-TokenizerData MadeUpTokenizer(int64_t vocab);
+TokenizerData DummyTokenizer(int64_t vocab);
 
 }  // namespace ringside

@@ -117,7 +117,7 @@ std::vector<TokenRun> Vocabulary::Cut(std::span<const TextPiece> pieces) const {
       if (!IsSpecial(match->token->id) || !AddedTokens::IsWhole(*match, piece, EndsWithWord(text), before_word))
         continue;
       text.append(piece, from, match->begin - from);
-      CutText(text, before, match->token, &runs);
+      SplitText(text, before, match->token, &runs);
       runs.push_back({match->token->id, ""});
       text.clear();
       before = match->token;
@@ -125,12 +125,12 @@ std::vector<TokenRun> Vocabulary::Cut(std::span<const TextPiece> pieces) const {
     }
     text.append(piece, from);
   }
-  CutText(text, before, nullptr, &runs);
+  SplitText(text, before, nullptr, &runs);
   return runs;
 }
 
-void Vocabulary::CutText(std::string_view bytes, const TokenizerData::AddedToken* before,
-                         const TokenizerData::AddedToken* after, std::vector<TokenRun>* runs) const {
+void Vocabulary::SplitText(std::string_view bytes, const TokenizerData::AddedToken* before,
+                           const TokenizerData::AddedToken* after, std::vector<TokenRun>* runs) const {
   std::string text = ToValidUtf8(bytes);
   if (before != nullptr && before->strip_right) TrimLeft(&text);
   if (after != nullptr && after->strip_left) TrimRight(&text);

@@ -53,8 +53,8 @@ class Vocabulary {
   Vocabulary() = default;
   Status AddTokens(const TokenizerData& data);
   // `before`, `after`: the special tokens around the text.
-  void CutText(std::string_view bytes, const TokenizerData::AddedToken* before, const TokenizerData::AddedToken* after,
-               std::vector<TokenRun>* runs) const;
+  void SplitText(std::string_view bytes, const TokenizerData::AddedToken* before,
+                 const TokenizerData::AddedToken* after, std::vector<TokenRun>* runs) const;
 
   std::vector<std::string> names_, bytes_;
   std::vector<TokenizerData::TokenType> types_;

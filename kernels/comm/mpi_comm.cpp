@@ -24,9 +24,9 @@ using Time = std::chrono::steady_clock::time_point;
 constexpr size_t kPieceBytes = size_t{1} << 20;  // per message; larger transfers are split
 // Number of polls without a pause, and with a short one, before polling once a millisecond. Within a step the other
 // ranks follow closely; between steps latency does not matter.
-constexpr int kLooks = 2000, kQuickLooks = 2000;
+constexpr int kLooks = 2000, kQuickPolls = 2000;
 constexpr std::chrono::microseconds kQuickPause{50}, kPause{1000};
-constexpr int kLooksPerFarewell = 16;  // polls per check for ranks that have left
+constexpr int kPollsPerFarewell = 16;  // polls per check for ranks that have left
 // A process that is silent for kSilence is lost. Computation is no excuse: the answering thread does nothing else.
 constexpr std::chrono::milliseconds kSilence{3000}, kBeat{500};
 
@@ -34,8 +34,11 @@ constexpr std::chrono::milliseconds kSilence{3000}, kBeat{500};
 enum class Kind { kMeeting, kMail, kFarewell };
 
 int Tag(int channel, Kind kind, int from, int to) {
-  static_assert((Processes::kMostChannels + 1) * 3 * Processes::kMostRanksEach * Processes::kMostRanksEach <= 32767);
-  return ((channel * 3 + static_cast<int>(kind)) * Processes::kMostRanksEach + from) * Processes::kMostRanksEach + to;
+  static_assert((Processes::kMaxChannels + 1) * 3 * Processes::kMaxRanksPerProcess * Processes::kMaxRanksPerProcess <=
+                32767);
+  return ((channel * 3 + static_cast<int>(kind)) * Processes::kMaxRanksPerProcess + from) *
+             Processes::kMaxRanksPerProcess +
+         to;
 }
 
 /// A message in flight. MPI may use its memory until it is done.
@@ -97,7 +100,7 @@ class Mpi {
   }
 
   // Farewells are never waited for.
-  void SayFarewell(int rank, int process, int tag) {
+  void SendFarewell(int rank, int process, int tag) {
     auto farewell = std::make_unique<Transfer>();
     farewell->data.resize(sizeof(rank));
     std::memcpy(farewell->data.data(), &rank, sizeof(rank));
@@ -106,7 +109,7 @@ class Mpi {
     farewells_.push_back(std::move(farewell));
   }
   /// Receives a farewell and returns its sender; -1 if there is none.
-  int TakeFarewell(int tag) {
+  int PollFarewell(int tag) {
     std::lock_guard lock(mutex_);
     int there = 0, rank = -1;
     MPI_Status from;
@@ -139,13 +142,13 @@ class Waited {
   explicit Waited(std::chrono::milliseconds limit) : limit_(limit) {}
   bool TooLong() {
     const Time now = std::chrono::steady_clock::now();
-    sum_ += std::min<std::chrono::nanoseconds>(now - looked_, kMostBetweenLooks);
+    sum_ += std::min<std::chrono::nanoseconds>(now - looked_, kMaxBetweenPolls);
     looked_ = now;
     return sum_ >= limit_;
   }
 
  private:
-  static constexpr std::chrono::milliseconds kMostBetweenLooks{100};
+  static constexpr std::chrono::milliseconds kMaxBetweenPolls{100};
   const std::chrono::milliseconds limit_;
   std::chrono::nanoseconds sum_{0};
   Time looked_ = std::chrono::steady_clock::now();
@@ -157,7 +160,7 @@ class MpiComm final : public Comm {
       : mpi_(std::move(mpi)), group_(std::move(group)), rank_(rank), timeout_(timeout), left_(group_.members.size()) {}
   ~MpiComm() override {
     for (int other = 0; other < ranks(); ++other) {
-      if (other != rank_) mpi_->SayFarewell(rank_, At(other).process, FarewellTag(other));
+      if (other != rank_) mpi_->SendFarewell(rank_, At(other).process, FarewellTag(other));
     }
   }
 
@@ -289,14 +292,14 @@ class MpiComm final : public Comm {
     Waited waited(timeout_);
     for (int look = 0;; ++look) {
       // Before the poll: a rank that has left sent everything it had to send before its farewell.
-      if (look % kLooksPerFarewell == 0) HearFarewells();
+      if (look % kPollsPerFarewell == 0) PollFarewells();
       if (mpi_->Look(transfers)) return true;
       for (const auto& transfer : transfers) {
         if (!transfer->done && left_[static_cast<size_t>(transfer->rank)]) {
           return Fail(transfers, fmt::format("{} {} has left its group", group_.name, transfer->rank));
         }
       }
-      if (look >= kLooks || look % kLooksPerFarewell == 0) {
+      if (look >= kLooks || look % kPollsPerFarewell == 0) {
         if (const Status lost = mpi_->failure(); !lost.ok()) return Fail(transfers, lost.message());
         if (waited.TooLong()) {
           const auto late = std::ranges::find(transfers, false, &Transfer::done);
@@ -307,12 +310,12 @@ class MpiComm final : public Comm {
       if (look < kLooks)
         std::this_thread::yield();
       else
-        std::this_thread::sleep_for(look < kLooks + kQuickLooks ? kQuickPause : kPause);
+        std::this_thread::sleep_for(look < kLooks + kQuickPolls ? kQuickPause : kPause);
     }
   }
 
-  void HearFarewells() {
-    for (int rank; (rank = mpi_->TakeFarewell(FarewellTag(rank_))) >= 0;) left_[static_cast<size_t>(rank)] = true;
+  void PollFarewells() {
+    for (int rank; (rank = mpi_->PollFarewell(FarewellTag(rank_))) >= 0;) left_[static_cast<size_t>(rank)] = true;
   }
 
   bool Fail(Transfers& transfers, const std::string& what) {
@@ -337,7 +340,7 @@ class MpiComm final : public Comm {
 };
 
 /// The channel of the liveness messages between processes; other groups use the channels below.
-constexpr int kLifeChannel = Processes::kMostChannels;
+constexpr int kLifeChannel = Processes::kMaxChannels;
 
 class MpiProcesses final : public Processes {
  public:
@@ -358,14 +361,14 @@ class MpiProcesses final : public Processes {
   std::chrono::milliseconds timeout() const override { return timeout_; }
 
   std::unique_ptr<Comm> MakeComm(int channel, std::chrono::milliseconds timeout) override {
-    CHECK(channel >= 0 && channel < kMostChannels);
+    CHECK(channel >= 0 && channel < kMaxChannels);
     return std::make_unique<MpiComm>(mpi_, AllProcesses(channel), number(), timeout);
   }
 
   std::vector<RankComms> MakeComms(int channel, const RankLayout& layout, std::chrono::milliseconds timeout) override {
     const int each = layout.ranks() / count();
     CHECK_EQ(each * count(), layout.ranks());
-    CHECK(each <= kMostRanksEach && channel >= 0 && channel + 1 < kMostChannels);
+    CHECK(each <= kMaxRanksPerProcess && channel >= 0 && channel + 1 < kMaxChannels);
     std::vector<RankComms> all(static_cast<size_t>(each));
     for (int index = 0; index < each; ++index) {
       const int rank = number() * each + index, stage = layout.stage(rank), place = layout.place(rank);
@@ -433,14 +436,14 @@ class MpiProcesses final : public Processes {
 
   void Watch() {
     pthread_setname_np(pthread_self(), "processes");
-    MeetUntilOneLeaves();
+    WatchUntilOneLeaves();
     exits_.reset();  // exits are in order from now on
     std::lock_guard lock(mutex_);
     ended_ = true;
     changed_.notify_all();
   }
 
-  void MeetUntilOneLeaves() {
+  void WatchUntilOneLeaves() {
     Group all = AllProcesses(kLifeChannel);
     all.name = "process";
     MpiComm life(mpi_, std::move(all), number(), kSilence - kBeat);

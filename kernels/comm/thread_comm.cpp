@@ -120,26 +120,26 @@ class Rendezvous {
 
 class ThreadComm final : public Comm {
  public:
-  ThreadComm(std::shared_ptr<Rendezvous> meeting, int rank) : meeting_(std::move(meeting)), rank_(rank) {}
-  ~ThreadComm() override { meeting_->Leave(rank_); }
+  ThreadComm(std::shared_ptr<Rendezvous> meeting, int rank) : rendezvous_(std::move(meeting)), rank_(rank) {}
+  ~ThreadComm() override { rendezvous_->Leave(rank_); }
 
   int rank() const override { return rank_; }
-  int ranks() const override { return meeting_->ranks(); }
-  std::chrono::milliseconds timeout() const override { return meeting_->timeout(); }
-  Status status() const override { return meeting_->status(); }
+  int ranks() const override { return rendezvous_->ranks(); }
+  std::chrono::milliseconds timeout() const override { return rendezvous_->timeout(); }
+  Status status() const override { return rendezvous_->status(); }
 
   // Reduce-scatter, then all-gather: each rank first reduces its part of all values into its own buffer, which no other
   // rank reads before the second meeting.
   void AllReduceSum(float* x, int64_t count) override {
     const auto border = [&](int rank) { return count * rank / ranks(); };
-    const Rendezvous::Shown* all = meeting_->Meet(rank_, x);
+    const Rendezvous::Shown* all = rendezvous_->Meet(rank_, x);
     if (all == nullptr) return;
     for (int64_t i = border(rank_); i < border(rank_ + 1); ++i) {
       float sum = Floats(all, 0)[i];
       for (int rank = 1; rank < ranks(); ++rank) sum += Floats(all, rank)[i];
       x[i] = sum;
     }
-    all = meeting_->Meet(rank_, x);
+    all = rendezvous_->Meet(rank_, x);
     if (all == nullptr) return;
     for (int rank = 0; rank < ranks(); ++rank) {
       const float* from = Floats(all, rank);
@@ -149,7 +149,7 @@ class ThreadComm final : public Comm {
   }
 
   void AllGather(const void* mine, size_t bytes, void* all) override {
-    const Rendezvous::Shown* shown = meeting_->Meet(rank_, mine);
+    const Rendezvous::Shown* shown = rendezvous_->Meet(rank_, mine);
     if (shown == nullptr) return;
     for (size_t rank = 0; rank < shown->size(); ++rank) {
       std::memcpy(static_cast<std::byte*>(all) + rank * bytes, (*shown)[rank], bytes);
@@ -158,22 +158,22 @@ class ThreadComm final : public Comm {
   }
 
   void Broadcast(void* data, size_t bytes, int root) override {
-    const Rendezvous::Shown* shown = meeting_->Meet(rank_, data);
+    const Rendezvous::Shown* shown = rendezvous_->Meet(rank_, data);
     if (shown == nullptr) return;
     if (rank_ != root) std::memcpy(data, (*shown)[static_cast<size_t>(root)], bytes);
     Barrier();
   }
 
-  void Send(const void* data, size_t bytes, int to) override { meeting_->Put(rank_, to, data, bytes); }
-  void Receive(void* data, size_t bytes, int from) override { meeting_->Take(from, rank_, data, bytes); }
-  void Barrier() override { meeting_->Meet(rank_, nullptr); }
+  void Send(const void* data, size_t bytes, int to) override { rendezvous_->Put(rank_, to, data, bytes); }
+  void Receive(void* data, size_t bytes, int from) override { rendezvous_->Take(from, rank_, data, bytes); }
+  void Barrier() override { rendezvous_->Meet(rank_, nullptr); }
 
  private:
   static const float* Floats(const Rendezvous::Shown* all, int rank) {
     return static_cast<const float*>((*all)[static_cast<size_t>(rank)]);
   }
 
-  std::shared_ptr<Rendezvous> meeting_;
+  std::shared_ptr<Rendezvous> rendezvous_;
   int rank_;
 };
 

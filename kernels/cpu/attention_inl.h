@@ -219,8 +219,8 @@ bool ComputeBlock(const AttentionCall& call, const AttentionTile& tile, int64_t 
 }
 
 /// Merges a query's (m, l, o) with its next block. o and o_b have `padded` floats, a multiple of 16.
-LANES_INLINE void JoinBlock(int64_t padded, float block_max, float block_sum, const float* block, float* max,
-                            float* sum, float* o) {
+LANES_INLINE void MergeBlock(int64_t padded, float block_max, float block_sum, const float* block, float* max,
+                             float* sum, float* o) {
   if (block_max == kNothing) return;  // every score overflowed to -infinity
   if (*max == kNothing) {
     *max = block_max, *sum = block_sum;
@@ -237,10 +237,10 @@ LANES_INLINE void JoinBlock(int64_t padded, float block_max, float block_sum, co
 }
 
 /// Merges a query's (m, l, o) with its head's sink, if there is one. `nothing` has `padded` zeros.
-LANES_INLINE void JoinSink(const AttentionCall& call, const AttentionTile& tile, int64_t query, int64_t padded,
-                           const float* nothing, float* max, float* sum, float* o) {
+LANES_INLINE void MergeSink(const AttentionCall& call, const AttentionTile& tile, int64_t query, int64_t padded,
+                            const float* nothing, float* max, float* sum, float* o) {
   if (call.scores.sinks == nullptr) return;
-  JoinBlock(padded, call.scores.sinks[tile.head + query % tile.heads], 1.0f, nothing, max, sum, o);
+  MergeBlock(padded, call.scores.sinks[tile.head + query % tile.heads], 1.0f, nothing, max, sum, o);
 }
 
 /// out = o / l. Adding 0 turns -0 into +0, so that adding a zero probability and skipping it give equal bits.
@@ -270,13 +270,13 @@ void AttendTile(const AttentionCall& call, const AttentionTile& tile) {
     if (!ComputeBlock(call, tile, b, &s)) continue;
     for (int64_t i = 0; i < queries; ++i) {
       if (s.first[i] == s.last[i]) continue;
-      JoinBlock(padded, s.block_max[i], s.block_sum[i], s.block + i * kMaxHeadDim, &s.merged_max[i], &s.merged_sum[i],
-                s.merged + i * kMaxHeadDim);
+      MergeBlock(padded, s.block_max[i], s.block_sum[i], s.block + i * kMaxHeadDim, &s.merged_max[i], &s.merged_sum[i],
+                 s.merged + i * kMaxHeadDim);
     }
   }
   for (int64_t d = 0; d < padded; d += 16) Store(s.block + d, Zero());
   for (int64_t i = 0; i < queries; ++i) {
-    JoinSink(call, tile, i, padded, s.block, &s.merged_max[i], &s.merged_sum[i], s.merged + i * kMaxHeadDim);
+    MergeSink(call, tile, i, padded, s.block, &s.merged_max[i], &s.merged_sum[i], s.merged + i * kMaxHeadDim);
     WriteOut(call, tile, i, s.merged_sum[i], s.merged + i * kMaxHeadDim);
   }
 }
@@ -307,9 +307,9 @@ void MergeBlocks(const AttentionCall& call, const AttentionTile& tile, const flo
     for (int64_t d = 0; d < padded; d += 16) Store(o + d, Zero());
     for (int64_t b = 0; b < tile.pinned_blocks + tile.ring_blocks; ++b) {
       const float* p = partials + (b * queries + i) * PartialFloats(call);
-      JoinBlock(padded, p[padded], p[padded + 1], p, &max, &sum, o);
+      MergeBlock(padded, p[padded], p[padded + 1], p, &max, &sum, o);
     }
-    JoinSink(call, tile, i, padded, nothing, &max, &sum, o);
+    MergeSink(call, tile, i, padded, nothing, &max, &sum, o);
     WriteOut(call, tile, i, sum, o);
   }
 }

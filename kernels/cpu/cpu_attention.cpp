@@ -27,7 +27,7 @@ AttentionCall MakeCall(const AttentionArgs& args) {
           .pinned_cos = args.angles.pinned_cos,
           .pinned_sin = args.angles.pinned_sin,
           .scores = args.scores,
-          .all_pinned = args.seen == KeysSeen::kPinned,
+          .all_pinned = args.seen == VisibleKeys::kPinned,
           .kv_dtype = shape.dtype,
           .element_bytes = shape.element_bytes(),
           .half_tile_bytes = shape.half_tile_bytes(),
@@ -37,14 +37,14 @@ AttentionCall MakeCall(const AttentionArgs& args) {
 }
 
 /// Fills in the key blocks that the tile's rows see within a window; `window` 0 means no window.
-void FindBlocks(KeysSeen seen, int64_t window, AttentionTile* tile) {
+void FindBlocks(VisibleKeys seen, int64_t window, AttentionTile* tile) {
   const int64_t last = tile->position + tile->rows - 1;
-  const int64_t pinned = seen == KeysSeen::kBefore   ? std::min(tile->pinned, last + 1)
-                         : seen == KeysSeen::kPinned ? tile->pinned
-                                                     : 0;
+  const int64_t pinned = seen == VisibleKeys::kBefore   ? std::min(tile->pinned, last + 1)
+                         : seen == VisibleKeys::kPinned ? tile->pinned
+                                                        : 0;
   tile->pinned_blocks = (pinned + kKeyBlock - 1) / kKeyBlock;
   tile->first_ring_block = tile->ring_blocks = 0;
-  if (last < tile->pinned || seen == KeysSeen::kPinned) return;
+  if (last < tile->pinned || seen == VisibleKeys::kPinned) return;
   int64_t first = last;
   for (int64_t r = 0; r < tile->rows; ++r) {
     const int64_t t = tile->position + r;
@@ -161,7 +161,7 @@ void CpuBackend::Attention(const AttentionArgs& args) {
   CHECK(args.qkv.dtype == DType::kF32 && args.out.dtype == DType::kF32);
   CheckAttention(args, kMaxHeadDim);
   const AttentionCall call = MakeCall(args);
-  if (!AskOnly(args)) StoreKeysAndValues(call, args.segments);
+  if (!HasQueriesOnly(args)) StoreKeysAndValues(call, args.segments);
   if (args.heads == 0) return;
   MakeTiles(args);
   RunTiles(call);

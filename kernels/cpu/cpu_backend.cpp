@@ -5,11 +5,11 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/awaited_token.h"
 #include "kernels/cpu/instruction_sets.h"
 #include "kernels/cpu/panels.h"
+#include "kernels/deferred_token.h"
 #include "kernels/formats/file_formats.h"
-#include "kernels/slab_pieces.h"
+#include "kernels/slab_chunks.h"
 
 namespace ringside {
 namespace cpu {
@@ -65,7 +65,7 @@ void CpuBackend::CopyToHost(void* host, const void* device, size_t bytes) { Copy
 
 CopyTicket CpuBackend::SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) {
   for (const SlabRun& run : runs) {
-    ForEachPiece(shape, run, [&](int64_t offset, std::byte* host, size_t bytes) {
+    ForEachChunk(shape, run, [&](int64_t offset, std::byte* host, size_t bytes) {
       std::memcpy(host, static_cast<const std::byte*>(slab) + offset, bytes);
     });
   }
@@ -74,7 +74,7 @@ CopyTicket CpuBackend::SaveSlab(const KvShape& shape, const void* slab, std::spa
 
 CopyTicket CpuBackend::LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) {
   for (const SlabRun& run : runs) {
-    ForEachPiece(shape, run, [&](int64_t offset, const std::byte* host, size_t bytes) {
+    ForEachChunk(shape, run, [&](int64_t offset, const std::byte* host, size_t bytes) {
       std::memcpy(static_cast<std::byte*>(slab) + offset, host, bytes);
     });
   }
@@ -89,7 +89,7 @@ std::string CpuBackend::Describe() const {
 Result<Weight> CpuBackend::LoadWeight(const HostTensor& host) {
   RETURN_IF_ERROR(CheckWeight(host));
   const int64_t panels = (host.rows + kLanes - 1) / kLanes;
-  const DType dtype = KeptAs(host.dtype);
+  const DType dtype = StorageTypeOf(host.dtype);
   const size_t bytes = static_cast<size_t>(panels * PanelBytes(dtype, host.cols));
   void* data = memory_.AllocateWeight(bytes);
   if (data == nullptr) return Overloaded("no memory for a weight of " + std::to_string(bytes) + " bytes");
@@ -113,11 +113,11 @@ void CpuBackend::Embed(const Weight& table, std::span<const int32_t> ids, float 
   CheckFloat(y);
   CHECK_EQ(y.rows, static_cast<int64_t>(ids.size()));
   CHECK_EQ(y.cols, table.cols);
-  for (const int32_t id : ids) CHECK(IsAwaited(id) ? AwaitedIndex(id) < last_ids_.size() : id < table.rows);
+  for (const int32_t id : ids) CHECK(IsDeferredToken(id) ? DeferredTokenIndex(id) < last_ids_.size() : id < table.rows);
   EachRow(y.rows, y.cols, [&](int64_t r) {
     const int32_t id = ids[static_cast<size_t>(r)];
     UnpackRow(table.dtype, static_cast<const uint8_t*>(table.data.data()), table.cols,
-              IsAwaited(id) ? last_ids_[AwaitedIndex(id)] : id, false, y.f32_row(r));
+              IsDeferredToken(id) ? last_ids_[DeferredTokenIndex(id)] : id, false, y.f32_row(r));
     for (int64_t c = 0; scale != 1 && c < y.cols; ++c) y.f32_row(r)[c] *= scale;
   });
 }
@@ -199,7 +199,8 @@ void CpuBackend::GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) {
   });
 }
 
-void CpuBackend::ChooseTokens(Tensor logits, std::span<const TokenChoice> row_params, std::span<ChosenToken> sampled) {
+void CpuBackend::SampleTokens(Tensor logits, std::span<const RowSamplingParams> row_params,
+                              std::span<SampledToken> sampled) {
   CheckFloat(logits);
   CHECK_EQ(logits.rows, static_cast<int64_t>(row_params.size()));
   CHECK_EQ(row_params.size(), sampled.size());
@@ -208,24 +209,24 @@ void CpuBackend::ChooseTokens(Tensor logits, std::span<const TokenChoice> row_pa
     const auto row = static_cast<size_t>(r);
     sampled[row] = choosers_[row].Choose({logits.f32_row(r), static_cast<size_t>(logits.cols)}, row_params[row]);
   });
-  for (const ChosenToken& token : sampled) chosen_ids_.push_back(token.id);
+  for (const SampledToken& token : sampled) sampled_ids_.push_back(token.id);
 }
 
 void CpuBackend::Synchronize() {
-  if (!chosen_ids_.empty()) last_ids_.swap(chosen_ids_);
-  chosen_ids_.clear();
+  if (!sampled_ids_.empty()) last_ids_.swap(sampled_ids_);
+  sampled_ids_.clear();
 }
 
 // ---- ranks ----------------------------------------------------------------------------------------------------------
 
-void CpuBackend::AddAllRanks(Tensor x, Tensor y) {
+void CpuBackend::AllReduceAdd(Tensor x, Tensor y) {
   CheckFloat(x), CheckFloat(y);
   CHECK(x.stride == x.cols && x.rows == y.rows && x.cols == y.cols);
   if (comms_.layer) comms_.layer->AllReduceSum(x.f32(), x.rows * x.cols);
   Add(x, y);
 }
 
-void CpuBackend::GatherColumns(Tensor x, std::span<const int64_t> borders) {
+void CpuBackend::AllGatherColumns(Tensor x, std::span<const int64_t> borders) {
   CheckFloat(x);
   if (!comms_.layer) return;
   const auto ranks = static_cast<size_t>(comms_.layer->ranks()), rank = static_cast<size_t>(comms_.layer->rank());
@@ -260,19 +261,19 @@ void CpuBackend::ReceiveRows(Tensor x) {
   comms_.stages->Receive(x.data, static_cast<size_t>(x.rows * x.cols) * sizeof(float), comms_.stages->rank() - 1);
 }
 
-void CpuBackend::SendChosen(size_t count) {
+void CpuBackend::SendSampledTokens(size_t count) {
   CHECK(comms_.stages != nullptr && count <= last_ids_.size());
   comms_.stages->Send(last_ids_.data(), count * sizeof(int32_t), 0);
 }
 
-void CpuBackend::ReceiveChosen(size_t count) {
+void CpuBackend::ReceiveSampledTokens(size_t count) {
   CHECK(comms_.stages != nullptr);
   last_ids_.assign(count, 0);  // if none arrive
   comms_.stages->Receive(last_ids_.data(), count * sizeof(int32_t), comms_.stages->ranks() - 1);
 }
 
 // A NaN logit marks a part with an unusable logit.
-void CpuBackend::ChooseHighest(Tensor logits, int64_t first, std::span<ChosenToken> sampled) {
+void CpuBackend::SampleGreedy(Tensor logits, int64_t first, std::span<SampledToken> sampled) {
   CheckFloat(logits);
   CHECK_EQ(logits.rows, std::ssize(sampled));
   const size_t rows = sampled.size(), ranks = comms_.layer ? static_cast<size_t>(comms_.layer->ranks()) : 1;
@@ -293,15 +294,16 @@ void CpuBackend::ChooseHighest(Tensor logits, int64_t first, std::span<ChosenTok
       if (std::isnan(other.first) || Better(other, best)) best = other;
     }
     sampled[row] = {};
-    sampled[row].outcome = std::isfinite(best.first) ? ChosenToken::Outcome::kChosen : ChosenToken::Outcome::kNotFinite;
+    sampled[row].outcome =
+        std::isfinite(best.first) ? SampledToken::Outcome::kChosen : SampledToken::Outcome::kNonFinite;
     if (std::isfinite(best.first)) sampled[row].id = best.second;
-    chosen_ids_.push_back(sampled[row].id);
+    sampled_ids_.push_back(sampled[row].id);
   }
 }
 
 // ---- linear ---------------------------------------------------------------------------------------------------------
 
-void CpuBackend::QuantiseInput(const Tensor& x) {
+void CpuBackend::QuantizeInput(const Tensor& x) {
   const size_t blocks = static_cast<size_t>(x.rows * (x.cols / kBlock));
   auto* out =
       static_cast<ActivationBlock*>(Scratch(blocks * sizeof(ActivationBlock), &activations_, &activation_bytes_));
@@ -314,7 +316,7 @@ void CpuBackend::QuantiseInput(const Tensor& x) {
 }
 
 // Permutes the inputs for each weight into its own order.
-void CpuBackend::LinearInOrders(const LinearArgs& args) {
+void CpuBackend::LinearWithActOrder(const LinearArgs& args) {
   int64_t column = 0;
   for (const Weight* w : args.weights) {
     LinearArgs one = args;
@@ -322,15 +324,15 @@ void CpuBackend::LinearInOrders(const LinearArgs& args) {
     one.bias = args.bias != nullptr ? args.bias + column : nullptr;
     one.y = args.y.Columns(column, w->rows);
     if (w->order) one.x = InOrder(args.x, static_cast<const int32_t*>(w->order.data()));
-    LinearInPlace(one);
+    LinearWithoutActOrder(one);
     column += w->rows;
   }
   CHECK_EQ(column, args.y.cols);
 }
 
 Tensor CpuBackend::InOrder(const Tensor& x, const int32_t* order) {
-  ordered_x_.resize(std::max(ordered_x_.size(), static_cast<size_t>(x.rows * x.cols)));
-  const Tensor ordered{DType::kF32, ordered_x_.data(), x.rows, x.cols, x.cols};
+  act_order_x_.resize(std::max(act_order_x_.size(), static_cast<size_t>(x.rows * x.cols)));
+  const Tensor ordered{DType::kF32, act_order_x_.data(), x.rows, x.cols, x.cols};
   EachRow(x.rows, x.cols, [&](int64_t r) {
     for (int64_t c = 0; c < x.cols; ++c) ordered.f32_row(r)[c] = x.f32_row(r)[order[c]];
   });
@@ -343,12 +345,12 @@ void CpuBackend::Linear(const LinearArgs& args) {
   if (args.x.rows == 0) return;
   const bool ordered = std::ranges::any_of(args.weights, [](const Weight* w) { return static_cast<bool>(w->order); });
   if (ordered)
-    LinearInOrders(args);
+    LinearWithActOrder(args);
   else
-    LinearInPlace(args);
+    LinearWithoutActOrder(args);
 }
 
-void CpuBackend::LinearInPlace(const LinearArgs& args) {
+void CpuBackend::LinearWithoutActOrder(const LinearArgs& args) {
   const Tensor &x = args.x, &y = args.y;
   int64_t panels = 0, outputs = 0, bytes = 0;
   bool quantized = false;
@@ -357,13 +359,13 @@ void CpuBackend::LinearInPlace(const LinearArgs& args) {
     panels += (w->rows + kLanes - 1) / kLanes;
     outputs += w->rows;
     bytes += static_cast<int64_t>(w->data.bytes());
-    quantized = quantized || IsQuantised(w->dtype);
+    quantized = quantized || IsQuantized(w->dtype);
   }
   CHECK_EQ(outputs, y.cols);
-  if (quantized) QuantiseInput(x);
+  if (quantized) QuantizeInput(x);
 
   // A piece's panels stay in the L2 cache while its rows are processed, and its rows while its panels are.
-  const int64_t row_blocks = (x.rows + kRowsOfPiece - 1) / kRowsOfPiece;
+  const int64_t row_blocks = (x.rows + kMaxPieceRows - 1) / kMaxPieceRows;
   const int64_t wanted = std::max<int64_t>(1, 8 * pool_.threads() / row_blocks);  // pieces per row block
   int64_t step = std::max<int64_t>((panels + wanted - 1) / wanted, (16384 * panels + bytes - 1) / bytes);
   if (x.rows > kRowTile) step = std::min<int64_t>(step, 16);
@@ -372,7 +374,7 @@ void CpuBackend::LinearInPlace(const LinearArgs& args) {
   const int64_t chunks = (panels + step - 1) / step;
 
   pool_.Run(chunks * row_blocks, [&](int64_t i) {
-    const int64_t first = i % chunks * step, last = std::min(panels, first + step), row = i / chunks * kRowsOfPiece;
+    const int64_t first = i % chunks * step, last = std::min(panels, first + step), row = i / chunks * kMaxPieceRows;
     int64_t panel = 0, column = 0;
     for (const Weight* w : args.weights) {
       const int64_t count = (w->rows + kLanes - 1) / kLanes;
@@ -383,7 +385,7 @@ void CpuBackend::LinearInPlace(const LinearArgs& args) {
                         .first_panel = std::max<int64_t>(0, first - panel),
                         .last_panel = std::min(count, last - panel),
                         .first_row = row,
-                        .last_row = std::min(x.rows, row + kRowsOfPiece),
+                        .last_row = std::min(x.rows, row + kMaxPieceRows),
                         .all_rows = x.rows,
                         .x = x.f32(),
                         .x_stride = x.stride,

@@ -10,7 +10,7 @@
 #include "kernels/cpu/kernel_table.h"
 #include "kernels/cpu/memory.h"
 #include "kernels/cpu/thread_pool.h"
-#include "kernels/cpu/token_chooser.h"
+#include "kernels/cpu/token_sampler.h"
 
 namespace ringside::cpu {
 
@@ -50,14 +50,15 @@ class CpuBackend final : public Backend {
   void Add(Tensor x, Tensor y) override;
   void SoftCap(Tensor x, float cap) override;
   void GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) override;
-  void ChooseTokens(Tensor logits, std::span<const TokenChoice> row_params, std::span<ChosenToken> sampled) override;
-  void AddAllRanks(Tensor x, Tensor y) override;
-  void GatherColumns(Tensor x, std::span<const int64_t> borders) override;
+  void SampleTokens(Tensor logits, std::span<const RowSamplingParams> row_params,
+                    std::span<SampledToken> sampled) override;
+  void AllReduceAdd(Tensor x, Tensor y) override;
+  void AllGatherColumns(Tensor x, std::span<const int64_t> borders) override;
   void SendRows(Tensor x) override;
   void ReceiveRows(Tensor x) override;
-  void SendChosen(size_t count) override;
-  void ReceiveChosen(size_t count) override;
-  void ChooseHighest(Tensor logits, int64_t first, std::span<ChosenToken> sampled) override;
+  void SendSampledTokens(size_t count) override;
+  void ReceiveSampledTokens(size_t count) override;
+  void SampleGreedy(Tensor logits, int64_t first, std::span<SampledToken> sampled) override;
 
  private:
   // Jobs with fewer element operations finish before another thread has woken up.
@@ -78,10 +79,10 @@ class CpuBackend final : public Backend {
   }
   /// Scratch memory of at least `bytes`, reused by later calls. Its old contents are lost.
   void* Scratch(size_t bytes, void** data, size_t* capacity);
-  void QuantiseInput(const Tensor& x);
+  void QuantizeInput(const Tensor& x);
   /// Linear for weights without an act-order permutation, and for weights where some have one.
-  void LinearInPlace(const LinearArgs& args);
-  void LinearInOrders(const LinearArgs& args);
+  void LinearWithoutActOrder(const LinearArgs& args);
+  void LinearWithActOrder(const LinearArgs& args);
   /// Columns order[0], order[1] ... of x; valid until the next call.
   Tensor InOrder(const Tensor& x, const int32_t* order);
   /// Collects the rows routed to an expert, and their weights, in expert_rows_ and expert_weights_.
@@ -94,9 +95,9 @@ class CpuBackend final : public Backend {
   Memory memory_;
   ThreadPool pool_;
   RankComms comms_;
-  std::vector<float> own_columns_, all_columns_;  // of GatherColumns
-  std::vector<float> ordered_x_;                  // of InOrder
-  std::vector<Candidate> own_best_, all_best_;    // of ChooseHighest
+  std::vector<float> own_columns_, all_columns_;  // of AllGatherColumns
+  std::vector<float> act_order_x_;                // of InOrder
+  std::vector<Candidate> own_best_, all_best_;    // of SampleGreedy
 
   void* activations_ = nullptr;
   size_t activation_bytes_ = 0;
@@ -118,8 +119,8 @@ class CpuBackend final : public Backend {
   std::vector<Piece> pieces_;
   std::vector<int64_t> split_tiles_;
   std::vector<StorePiece> store_pieces_;
-  std::vector<TokenChooser> choosers_;          // one per row
-  std::vector<int32_t> chosen_ids_, last_ids_;  // since the last Submit; of the last submission
+  std::vector<TokenSampler> choosers_;           // one per row
+  std::vector<int32_t> sampled_ids_, last_ids_;  // since the last Submit; of the last submission
 };
 
 }  // namespace ringside::cpu

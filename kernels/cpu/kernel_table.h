@@ -15,7 +15,7 @@ namespace ringside::cpu {
 constexpr int64_t kLanes = 16;           // outputs per panel, keys per tile
 constexpr int64_t kBlock = 32;           // activations that share a scale
 constexpr int64_t kRowTile = 16;         // rows whose activations are interleaved
-constexpr int64_t kRowsOfPiece = 64;     // maximum rows of a LinearPiece
+constexpr int64_t kMaxPieceRows = 64;    // maximum rows of a LinearPiece
 constexpr int64_t kKeyBlock = 256;       // keys per softmax block
 constexpr int64_t kMaxTileQueries = 12;  // (row, head) pairs that share key and value loads
 constexpr int64_t kMaxHeadDim = 256;

@@ -71,7 +71,7 @@ LANES_INLINE void BlockTimesRowsNarrow(const uint8_t* p, const BlockScales& scal
 
 /// One panel times M rows of a tile; consecutive blocks of a row are `pitch` apart.
 template <class F, int M>
-LANES_PRODUCT void QuantisedTile(const LinearPiece& piece, const uint8_t* p, int64_t panel, const ActivationBlock* x, int64_t pitch,
+LANES_PRODUCT void QuantizedTile(const LinearPiece& piece, const uint8_t* p, int64_t panel, const ActivationBlock* x, int64_t pitch,
                    int64_t row) {
   using L = typename F::Layout;
   const bool fetch = row < piece.first_row + kRowsThatFetch;
@@ -111,16 +111,16 @@ void PanelTimesRowTile(const LinearPiece& piece, const uint8_t* p, int64_t panel
   int64_t i = 0;
   // With single-instruction dot products, unpacking a block costs more than spilling sums to memory.
   if constexpr (kWideRegisters || kUnsignedEightBits) {
-    for (; i + 16 <= tile_rows; i += 16) QuantisedTile<F, 16>(piece, p, panel, x + i, tile_rows, row + i);
-    for (; i + 8 <= tile_rows; i += 8) QuantisedTile<F, 8>(piece, p, panel, x + i, tile_rows, row + i);
+    for (; i + 16 <= tile_rows; i += 16) QuantizedTile<F, 16>(piece, p, panel, x + i, tile_rows, row + i);
+    for (; i + 8 <= tile_rows; i += 8) QuantizedTile<F, 8>(piece, p, panel, x + i, tile_rows, row + i);
   }
-  for (; i + 4 <= tile_rows; i += 4) QuantisedTile<F, 4>(piece, p, panel, x + i, tile_rows, row + i);
-  for (; i + 2 <= tile_rows; i += 2) QuantisedTile<F, 2>(piece, p, panel, x + i, tile_rows, row + i);
-  for (; i < tile_rows; ++i) QuantisedTile<F, 1>(piece, p, panel, x + i, tile_rows, row + i);
+  for (; i + 4 <= tile_rows; i += 4) QuantizedTile<F, 4>(piece, p, panel, x + i, tile_rows, row + i);
+  for (; i + 2 <= tile_rows; i += 2) QuantizedTile<F, 2>(piece, p, panel, x + i, tile_rows, row + i);
+  for (; i < tile_rows; ++i) QuantizedTile<F, 1>(piece, p, panel, x + i, tile_rows, row + i);
 }
 
 template <class F>
-void QuantisedPiece(const LinearPiece& piece) {
+void QuantizedPiece(const LinearPiece& piece) {
   using L = typename F::Layout;
   const int64_t blocks = piece.cols / kBlock;
   const int64_t panel_bytes = blocks / L::kBlocks * (L::kHeader + L::kBlocks * L::kBytes);
@@ -190,33 +190,33 @@ void LinearPieceAny(const LinearPiece& piece) {
     case DType::kBF16:
       return FloatPiece<FloatBf16>(piece);
     case DType::kQ8_0:
-      return QuantisedPiece<Q8_0>(piece);
+      return QuantizedPiece<Q8_0>(piece);
     case DType::kQ4_0:
-      return QuantisedPiece<Q4_0>(piece);
+      return QuantizedPiece<Q4_0>(piece);
     case DType::kQ4_1:
-      return QuantisedPiece<Q4_1>(piece);
+      return QuantizedPiece<Q4_1>(piece);
     case DType::kQ5_0:
-      return QuantisedPiece<Q5_0>(piece);
+      return QuantizedPiece<Q5_0>(piece);
     case DType::kQ5_1:
-      return QuantisedPiece<Q5_1>(piece);
+      return QuantizedPiece<Q5_1>(piece);
     case DType::kQ4_K:
-      return QuantisedPiece<Q4_K>(piece);
+      return QuantizedPiece<Q4_K>(piece);
     case DType::kQ5_K:
-      return QuantisedPiece<Q5_K>(piece);
+      return QuantizedPiece<Q5_K>(piece);
     case DType::kQ6_K:
-      return QuantisedPiece<Q6_K>(piece);
+      return QuantizedPiece<Q6_K>(piece);
     case DType::kQ2_K:
-      return QuantisedPiece<Q2_K>(piece);
+      return QuantizedPiece<Q2_K>(piece);
     case DType::kQ3_K:
-      return QuantisedPiece<Q3_K>(piece);
+      return QuantizedPiece<Q3_K>(piece);
     case DType::kIQ4_NL:
-      return QuantisedPiece<IQ4_NL>(piece);
+      return QuantizedPiece<IQ4_NL>(piece);
     case DType::kIQ4_XS:
-      return QuantisedPiece<IQ4_XS>(piece);
+      return QuantizedPiece<IQ4_XS>(piece);
     case DType::kMXFP4:
-      return QuantisedPiece<MXFP4>(piece);
+      return QuantizedPiece<MXFP4>(piece);
     case DType::kQ4_Z:
-      return QuantisedPiece<Q4_Z>(piece);
+      return QuantizedPiece<Q4_Z>(piece);
     default:  // never loaded: not file types
       return;
   }

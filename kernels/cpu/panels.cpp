@@ -72,11 +72,11 @@ Place Find(const Layout& layout, int64_t b) {
 }
 
 /// Position of `bits` bits of input i of output r within a block.
-struct BitPlace {
+struct BitPosition {
   int64_t byte;
   int shift;
 };
-BitPlace FindBits(int bits, int64_t r, int i) {
+BitPosition FindBits(int bits, int64_t r, int i) {
   const int j = i / 4;
   const int64_t at = 4 * r + i % 4;
   switch (bits) {
@@ -92,12 +92,12 @@ BitPlace FindBits(int bits, int64_t r, int i) {
 }
 void PutBits(int bits, int64_t r, int i, int value, uint8_t* p) {
   if (bits == 0) return;
-  const BitPlace place = FindBits(bits, r, i);
+  const BitPosition place = FindBits(bits, r, i);
   p[place.byte] |= static_cast<uint8_t>((value & ((1 << bits) - 1)) << place.shift);
 }
 int GetBits(int bits, int64_t r, int i, const uint8_t* p) {
   if (bits == 0) return 0;
-  const BitPlace place = FindBits(bits, r, i);
+  const BitPosition place = FindBits(bits, r, i);
   return (p[place.byte] >> place.shift) & ((1 << bits) - 1);
 }
 
@@ -144,15 +144,15 @@ bool PackAsBf16(const HostTensor& host, int64_t row, uint8_t* panel) {
 }  // namespace
 
 int64_t PanelBytes(DType dtype, int64_t cols) {
-  if (!IsQuantised(dtype)) return 16 * cols * Traits(dtype).block_bytes;
+  if (!IsQuantized(dtype)) return 16 * cols * Traits(dtype).block_bytes;
   const Layout layout = LayoutOf(dtype);
   return cols / (32 * layout.blocks) * (layout.header + layout.blocks * layout.bytes);
 }
 
 bool PackPanels(const HostTensor& host, int64_t first, int64_t last, uint8_t* panels) {
-  const int64_t panel_bytes = PanelBytes(KeptAs(host.dtype), host.cols);
+  const int64_t panel_bytes = PanelBytes(StorageTypeOf(host.dtype), host.cols);
   const int64_t row_bytes = StorageBytes(host.dtype, host.cols);
-  const bool quantized = IsQuantised(KeptAs(host.dtype));
+  const bool quantized = IsQuantized(StorageTypeOf(host.dtype));
   const Layout layout = quantized ? LayoutOf(host.dtype) : Layout{};
   bool finite = true;
   for (int64_t row = 16 * first; row < std::min(16 * last, host.rows); ++row) {
@@ -165,7 +165,7 @@ bool PackPanels(const HostTensor& host, int64_t first, int64_t last, uint8_t* pa
         finite &= HasFiniteScales(host.dtype, block);
         WriteBlock(layout, block, row % 16, b, panel);
       }
-    } else if (KeptAs(host.dtype) != host.dtype) {
+    } else if (StorageTypeOf(host.dtype) != host.dtype) {
       finite &= PackAsBf16(host, row, panel);
     } else {
       const int64_t e = Traits(host.dtype).block_bytes;
@@ -181,7 +181,7 @@ void UnpackRow(DType dtype, const uint8_t* panels, int64_t cols, int64_t row, bo
   const uint8_t* panel = panels + row / 16 * PanelBytes(dtype, cols);
   const int64_t r = row % 16;
   const auto put = [&](int64_t c, float value) { y[c] = accumulate ? y[c] + value : value; };
-  if (!IsQuantised(dtype)) {
+  if (!IsQuantized(dtype)) {
     const int64_t e = Traits(dtype).block_bytes;
     for (int64_t c = 0; c < cols; ++c) put(c, FloatValue(dtype, panel + (16 * c + r) * e));
     return;

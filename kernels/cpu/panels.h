@@ -67,7 +67,7 @@ struct Q4_ZLayout {
 /// Bytes of one panel of 16 outputs and `cols` inputs.
 int64_t PanelBytes(DType dtype, int64_t cols);
 /// The type in which a file's type is stored: itself, except that kScaledE4M3 becomes kBF16.
-constexpr DType KeptAs(DType dtype) { return dtype == DType::kScaledE4M3 ? DType::kBF16 : dtype; }
+constexpr DType StorageTypeOf(DType dtype) { return dtype == DType::kScaledE4M3 ? DType::kBF16 : dtype; }
 /// Packs panels [first, last) of a checked weight. `panels` is the start of the whole weight. False if a scale is not
 /// finite.
 /// REQUIRES: `panels` is zeroed.

@@ -142,7 +142,7 @@ LANES_INLINE I32x16 RoundToEightBits(F32x16 x, F32x16 inverse) {
 }
 
 /// See ActivationBlock.
-LANES_INLINE void QuantiseBlock(const float* x, ActivationBlock* out) {
+LANES_INLINE void QuantizeBlock(const float* x, ActivationBlock* out) {
   const F32x16 a = Load(x), b = Load(x + 16);
   const float amax = Largest(Max(Abs(a), Abs(b)));
   const bool live = amax >= 1e-30f;
@@ -157,14 +157,14 @@ LANES_INLINE void QuantiseBlock(const float* x, ActivationBlock* out) {
   out->minus_low = -low_sum;
 }
 
-void QuantiseRows(const float* x, int64_t stride, int64_t first, int64_t last, int64_t all_rows, int64_t cols,
+void QuantizeRows(const float* x, int64_t stride, int64_t first, int64_t last, int64_t all_rows, int64_t cols,
                   ActivationBlock* out) {
   const int64_t blocks = cols / kBlock;
   for (int64_t r = first; r < last; ++r) {
     const int64_t tile = r / kRowTile, top = tile * kRowTile;
     const int64_t tile_rows = all_rows - top < kRowTile ? all_rows - top : kRowTile;
     ActivationBlock* block = out + top * blocks + (r - top);
-    for (int64_t b = 0; b < blocks; ++b, block += tile_rows) QuantiseBlock(x + r * stride + b * kBlock, block);
+    for (int64_t b = 0; b < blocks; ++b, block += tile_rows) QuantizeBlock(x + r * stride + b * kBlock, block);
   }
 }
 

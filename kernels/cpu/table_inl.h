@@ -12,7 +12,7 @@ namespace ringside::cpu::RINGSIDE_LANES {
 
 const KernelTable& Table() {
   static constexpr KernelTable kTable = {.name = RINGSIDE_TEXT(RINGSIDE_LANES),
-                                         .quantize = QuantiseRows,
+                                         .quantize = QuantizeRows,
                                          .linear = LinearPieceAny,
                                          .rms_norm = RmsNormRow,
                                          .layer_norm = LayerNormRow,

@@ -123,7 +123,7 @@ LANES_INLINE void AddTileSums(const TileSums& t, const BlockScales& scales, cons
 template <class F>
 struct TileUnit {
   using Use = TileUse<F>;
-  static constexpr int64_t kMaxTiles = kRowsOfPiece / kRowTile;
+  static constexpr int64_t kMaxTiles = kMaxPieceRows / kRowTile;
 
   /// One panel times `tiles` full row tiles from `row` on.
   LANES_PRODUCT static void PanelTimesRowTiles(const LinearPiece& piece, const uint8_t* p, int64_t panel, int64_t row,

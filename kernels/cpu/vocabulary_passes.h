@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/token_choice.h"
+#include "kernels/row_sampling_params.h"
 
 namespace ringside::cpu {
 

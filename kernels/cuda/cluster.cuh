@@ -23,7 +23,7 @@ __device__ __forceinline__ void ClusterSync() {
 /// Maps a shared-memory address to the same variable in another block of the cluster. A block should access its own
 /// copy directly: DSMEM accesses cross the SM-to-SM network, at about 8 bytes a cycle per SM.
 template <class T>
-__device__ __forceinline__ const T* OfBlock(const T* own, int rank) {
+__device__ __forceinline__ const T* MapToBlock(const T* own, int rank) {
   uint64_t out;
   asm("mapa.u64 %0, %1, %2;" : "=l"(out) : "l"(own), "r"(rank));
   return reinterpret_cast<const T*>(out);
@@ -33,13 +33,13 @@ __device__ __forceinline__ int ClusterRank() { return 0; }
 __device__ __forceinline__ int ClusterBlocks() { return 1; }
 __device__ __forceinline__ void ClusterSync() { __syncthreads(); }
 template <class T>
-__device__ __forceinline__ const T* OfBlock(const T* own, int) {
+__device__ __forceinline__ const T* MapToBlock(const T* own, int) {
   return own;
 }
 #endif
 
 /// `sum` + the float4 at `from` in each block of the cluster, in rank order.
-__device__ __forceinline__ float4 AddFoursOfCluster(const float* from, int blocks, float4 sum) {
+__device__ __forceinline__ float4 ReduceFloat4OverCluster(const float* from, int blocks, float4 sum) {
   const auto add = [&](const float4& part) { sum.x += part.x, sum.y += part.y, sum.z += part.z, sum.w += part.w; };
   if (blocks == 1) {
     add(*reinterpret_cast<const float4*>(from));
@@ -49,7 +49,7 @@ __device__ __forceinline__ float4 AddFoursOfCluster(const float* from, int block
   float4 parts[kMaxBlocks];  // all loads in flight at once
 #pragma unroll
   for (int b = 0; b < kMaxBlocks; ++b) {
-    if (b < blocks) parts[b] = *reinterpret_cast<const float4*>(OfBlock(from, b));
+    if (b < blocks) parts[b] = *reinterpret_cast<const float4*>(MapToBlock(from, b));
   }
 #pragma unroll
   for (int b = 0; b < kMaxBlocks; ++b) {

@@ -16,10 +16,10 @@ constexpr int64_t kMaxHeadDim = 256;
 constexpr int64_t kTileQueries = 16;
 constexpr int64_t kChunkQueries = 128;
 // Least key tiles (of 16 keys) per split; with fewer, reducing the splits costs more than it saves.
-constexpr int64_t kLeastSplitTiles = 8, kLeastChunkSplitTiles = 32;
+constexpr int64_t kMinSplitTiles = 8, kMinChunkSplitTiles = 32;
 
 /// Whether every row starts at a 16-byte boundary.
-bool AllowsVectors(const Tensor& x) {
+bool AllowsVectorAccess(const Tensor& x) {
   return reinterpret_cast<uintptr_t>(x.data) % 16 == 0 && StorageBytes(x.dtype, x.stride) % 16 == 0;
 }
 
@@ -63,14 +63,15 @@ bool IsBranch(const AttentionSegment& s) { return s.history != nullptr; }
 const void* HistoryOf(const AttentionSegment& s) { return IsBranch(s) ? s.history : s.slab; }
 
 /// Rows [first, first + count) of a segment and the keys they see.
-StagedTile MakeTile(const AttentionSegment& s, const KvShape& shape, int64_t window, KeysSeen seen, int64_t first,
+StagedTile MakeTile(const AttentionSegment& s, const KvShape& shape, int64_t window, VisibleKeys seen, int64_t first,
                     int64_t count) {
-  const int64_t position = s.position + first, last = seen == KeysSeen::kPinned ? s.pinned - 1 : position + count - 1;
+  const int64_t position = s.position + first,
+                last = seen == VisibleKeys::kPinned ? s.pinned - 1 : position + count - 1;
   int64_t oldest = last, first_tile = 0, ring_tiles = 0;
   bool pinned = false;
   for (int64_t r = first; r < first + count; ++r) {
     if (s.position + r >= s.pinned) oldest = std::min(oldest, FirstSeen(s, r, window));
-    pinned = pinned || (seen != KeysSeen::kRing && SeesPinned(s, r, window));
+    pinned = pinned || (seen != VisibleKeys::kRing && SeesPinned(s, r, window));
   }
   if (last >= s.pinned) {
     first_tile = (oldest - s.pinned) / KvShape::kTile;
@@ -154,7 +155,7 @@ AttentionPlan PlanOf(const AttentionArgs& args, int64_t tile_heads) {
   plan.tile_heads_inverse = static_cast<int32_t>((65536 + tile_heads - 1) / tile_heads);
   plan.tiles_of_group = static_cast<int32_t>(args.heads / shape.kv_heads / tile_heads);
   plan.seen = args.seen;
-  plan.asks_only = AskOnly(args) ? 1 : 0;
+  plan.queries_only = HasQueriesOnly(args) ? 1 : 0;
   return plan;
 }
 
@@ -178,9 +179,8 @@ int Resident(const Launcher& on, const AttentionPlan& plan, bool chunk, int spli
 /// The largest power of two of splits whose blocks are all resident; powers of two keep the number of distinct graphs
 /// small. (Doubling it for chunks, whose rows see half of the keys on average, was 10 to 45 % slower.)
 int32_t ChooseSplits(const Launcher& on, const AttentionPlan& plan, bool chunk, int64_t tiles, int64_t max_key_tiles) {
-  const int64_t items = tiles * (plan.heads / plan.tile_heads),
-                least = chunk ? kLeastChunkSplitTiles : kLeastSplitTiles;
-  int32_t splits = kMostSplits;
+  const int64_t items = tiles * (plan.heads / plan.tile_heads), least = chunk ? kMinChunkSplitTiles : kMinSplitTiles;
+  int32_t splits = kMaxSplits;
   while (splits > 1 && (max_key_tiles < splits * least || items > Resident(on, plan, chunk, splits))) {
     splits /= 2;
   }
@@ -206,7 +206,7 @@ int64_t FarthestKey(const AttentionArgs& args) {
 
 }  // namespace
 
-AttentionPlan CudaBackend::StageSegments(const AttentionArgs& args, const StagedFor& layers) {
+AttentionPlan CudaBackend::StageSegments(const AttentionArgs& args, const PlanKey& layers) {
   const int64_t tile_heads = layers.tile_heads, window = layers.window;
   AttentionPlan plan = PlanOf(args, tile_heads);
   plan.window = static_cast<int32_t>(window);
@@ -223,12 +223,12 @@ AttentionPlan CudaBackend::StageSegments(const AttentionArgs& args, const Staged
   const DeviceMemory::Range range = memory_.RangeOf(args.segments.front().slab);
   plan.memory = range.begin, plan.memory_bytes = static_cast<int64_t>(range.bytes);
   const bool one_type = args.qkv.dtype == args.out.dtype;
-  const bool usual = args.seen == KeysSeen::kBefore && args.heads > 0;
-  if (properties_.major == 9 && one_type && usual && !traits && AllowsEights(plan, args.qkv)) {
+  const bool usual = args.seen == VisibleKeys::kBefore && args.heads > 0;
+  if (properties_.major == 9 && one_type && usual && !traits && AllowsVec8(plan, args.qkv)) {
     plan.wgmma_queries = WgmmaQueries(args, window, tile_heads);
   }
   if (plan.wgmma_queries > 0) {  // these kernels address the memory as an array of half tiles
-    CHECK_LE(plan.memory_bytes / plan.half_tile_bytes, int64_t{INT32_MAX});  // kMostHalfTiles plus a page
+    CHECK_LE(plan.memory_bytes / plan.half_tile_bytes, int64_t{INT32_MAX});  // kMaxHalfTiles plus a page
     for (const AttentionSegment& s : args.segments) {
       const std::byte* slab = static_cast<std::byte*>(s.slab);
       CHECK(slab >= range.begin && slab < range.begin + range.bytes);
@@ -244,7 +244,7 @@ AttentionPlan CudaBackend::StageSegments(const AttentionArgs& args, const Staged
                tile_bytes = cut.tiles.size() * sizeof(StagedTile),
                angle_bytes = static_cast<size_t>(args.qkv.rows * plan.rotary / 2) * sizeof(float);
   const bool one_rotation = from.pinned_cos == from.own_cos && from.pinned_sin == from.own_sin;
-  const Staging::Place place = StageRoom(row_bytes + tile_bytes + (one_rotation ? 2 : 4) * angle_bytes);
+  const Staging::Place place = ReserveStaging(row_bytes + tile_bytes + (one_rotation ? 2 : 4) * angle_bytes);
   auto* host = static_cast<std::byte*>(place.host);
   auto* device = static_cast<std::byte*>(place.device);
   const auto put = [&](const void* data, size_t bytes, size_t room) {
@@ -266,7 +266,7 @@ AttentionPlan CudaBackend::StageSegments(const AttentionArgs& args, const Staged
   plan.tile_count = static_cast<int32_t>(cut.few);
   plan.chunk_count = static_cast<int32_t>(static_cast<int64_t>(cut.tiles.size()) - cut.few);
   const bool tiled = HasTiledAttention(plan.cache, plan.head_dim);
-  plan.stores = cut.single && tiled && args.heads > 0 && args.seen != KeysSeen::kPinned ? 1 : 0;
+  plan.stores = cut.single && tiled && args.heads > 0 && args.seen != VisibleKeys::kPinned ? 1 : 0;
   // A fixed order excludes splits: their number depends on the other rows of the step.
   if (tiled && args.heads > 0 && !options_.deterministic) {
     plan.splits = ChooseSplits(runner_.launcher(), plan, false, plan.tile_count, cut.max_key_tiles[0]);
@@ -285,14 +285,15 @@ AttentionPlan CudaBackend::PlanFor(const AttentionArgs& args) {
   // A window that masks no key of any row is dropped.
   const bool narrows = scores.window > 0 && (options_.deterministic || farthest >= scores.window);
   const bool rotates = args.pairs != RopePairs::kNone && args.rotary > 0;
-  const StagedFor wanted{.tile_heads = TileHeads(args.heads / args.shape.kv_heads),
-                         .window = narrows ? scores.window : 0,
-                         .traits = scores.soft_cap > 0 || scores.slopes != nullptr || scores.sinks != nullptr ||
-                                   scores.biases != nullptr || (args.seen == KeysSeen::kPinned && !AskOnly(args)),
-                         .seen = args.seen,
-                         .angles = rotates ? args.angles.own_cos : nullptr};
+  const PlanKey wanted{.tile_heads = TileHeads(args.heads / args.shape.kv_heads),
+                       .window = narrows ? scores.window : 0,
+                       .traits = scores.soft_cap > 0 || scores.slopes != nullptr || scores.sinks != nullptr ||
+                                 scores.biases != nullptr ||
+                                 (args.seen == VisibleKeys::kPinned && !HasQueriesOnly(args)),
+                       .seen = args.seen,
+                       .angles = rotates ? args.angles.own_cos : nullptr};
   for (const auto& [layers, plan] : staged_.plans) {
-    StagedFor without = layers;
+    PlanKey without = layers;
     if (!rotates) without.angles = nullptr;  // the other fields still have to match
     if (without == wanted) return plan;
   }
@@ -302,7 +303,7 @@ AttentionPlan CudaBackend::PlanFor(const AttentionArgs& args) {
   return plan;
 }
 
-void CudaBackend::AwaitCopies(const AttentionArgs& args) {
+void CudaBackend::OrderAfterCopies(const AttentionArgs& args) {
   bool issued = false;
   for (const AttentionSegment& segment : args.segments) {
     for (const void* slab : {HistoryOf(segment), static_cast<const void*>(segment.slab)}) {
@@ -315,11 +316,11 @@ void CudaBackend::AwaitCopies(const AttentionArgs& args) {
 }
 
 void CudaBackend::Attention(const AttentionArgs& args) {
-  CHECK(!IsQuantised(args.qkv.dtype) && !IsQuantised(args.out.dtype));
+  CHECK(!IsQuantized(args.qkv.dtype) && !IsQuantized(args.out.dtype));
   CheckAttention(args, kMaxHeadDim);
   for (const AttentionSegment& s : args.segments) CHECK_LE(s.position + s.rows, int64_t{INT32_MAX});
   if (args.qkv.rows == 0) return;
-  AwaitCopies(args);
+  OrderAfterCopies(args);
   const KvShape& shape = args.shape;
   const ScoreTraits& scores = args.scores;
   AttentionPlan plan = PlanFor(args);
@@ -329,14 +330,14 @@ void CudaBackend::Attention(const AttentionArgs& args) {
   plan.biases = scores.biases, plan.bias_reach = static_cast<int32_t>(scores.bias_reach);
   if (args.pairs == RopePairs::kNone || args.rotary == 0) plan.rotary = 0;  // other layers of the plan may rotate
   plan.layer_offset = args.layer * shape.layer_tile_bytes();
-  if (HasTiledAttention(plan.cache, plan.head_dim)) CHECK(AllowsVectors(args.out));
-  CHECK(plan.wgmma_queries == 0 || AllowsEights(plan, args.qkv));
+  if (HasTiledAttention(plan.cache, plan.head_dim)) CHECK(AllowsVectorAccess(args.out));
+  CHECK(plan.wgmma_queries == 0 || AllowsVec8(plan, args.qkv));
   plan.early = plan.stores != 0 && args.layer > last_layer_ && !slab_copies_.busy() ? 1 : 0;
   last_layer_ = args.layer;
   // Prefill mixed with other sequences' rows, and encoder inputs, rarely repeat a shape.
   const auto sequences = static_cast<int64_t>(args.segments.size());
-  const bool encodes = args.heads == 0 || (args.seen == KeysSeen::kPinned && plan.asks_only == 0);
-  if (encodes || (sequences > 1 && args.qkv.rows > sequences)) recurs_ = false;
+  const bool encodes = args.heads == 0 || (args.seen == VisibleKeys::kPinned && plan.queries_only == 0);
+  if (encodes || (sequences > 1 && args.qkv.rows > sequences)) may_recur_ = false;
   Record({.kind = OpKind::kAttention, .x = args.qkv, .y = args.out, .attention = plan}, args.qkv.rows);
 }
 

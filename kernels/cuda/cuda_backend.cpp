@@ -6,8 +6,8 @@
 #include <array>
 #include <cstring>
 
-#include "kernels/awaited_token.h"
 #include "kernels/cuda/cuda_check.h"
+#include "kernels/deferred_token.h"
 #include "kernels/ranks/process_devices.h"
 
 namespace ringside {
@@ -21,13 +21,13 @@ constexpr int64_t kChunkRows = 256;
 // neighbour.
 constexpr size_t kSegmentGrowth = 6;
 constexpr size_t kStagingBytes = size_t{32} << 20;  // per submission; there are two
-constexpr size_t kLandingBytes = size_t{32} << 20;
+constexpr size_t kReadbackBytes = size_t{32} << 20;
 constexpr size_t kWorkspaceBytes = size_t{64} << 20;
 constexpr size_t kScratchBytes = size_t{256} << 20;
 constexpr size_t kSmallestArena = 2 * kStagingBytes + kWorkspaceBytes + kScratchBytes + (size_t{128} << 20);
 
 void CheckFloat(const Tensor& x) {
-  CHECK(!IsQuantised(x.dtype));
+  CHECK(!IsQuantized(x.dtype));
   CHECK(x.rows == 0 || x.data != nullptr);
   CHECK(x.rows <= 1 || x.stride >= x.cols);
 }
@@ -49,19 +49,19 @@ Status CudaBackend::Start(RankComms comms) {
   }
   CHECK_CUDA(cudaSetDevice(options_.device));
   CHECK_CUDA(cudaGetDeviceProperties(&properties_, options_.device));
-  const int architecture = LoadedArchitecture();
-  const bool large = IsLargeSet(architecture);
+  const int architecture = LoadedCodeArchitecture();
+  const bool large = HasLargeConfig(architecture);
   if (architecture == 0 || properties_.sharedMemPerBlockOptin < SharedBytes(large)) {
     return Unavailable(fmt::format("this program was not compiled for device {} ({}, compute capability {}.{})",
                                    options_.device, properties_.name, properties_.major, properties_.minor));
   }
   CHECK_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-  const int largest_cluster = architecture >= 900 ? kMostOfCluster : 1;
+  const int largest_cluster = architecture >= 900 ? kMaxClusterBlocks : 1;
   const Launcher on{.stream = stream_,
                     .multiprocessors = properties_.multiProcessorCount,
                     .overlap = architecture >= 900,
                     .largest_cluster = largest_cluster,
-                    .clusters = CountClusters(properties_.multiProcessorCount, largest_cluster),
+                    .clusters = QueryResidentClusters(properties_.multiProcessorCount, largest_cluster),
                     .large = large,
                     .hopper = properties_.major == 9};
   if (comms.layer != nullptr) {
@@ -94,22 +94,22 @@ Status CudaBackend::Start(RankComms comms) {
   }
   slab_copies_.Start();
   for (Submission& submission : submissions_) {
-    if (!submission.Start(memory_.TakeHigh(kStagingBytes), kStagingBytes, kLandingBytes)) {
-      return Overloaded(fmt::format("cannot pin {} bytes of host memory", 2 * (kStagingBytes + kLandingBytes)));
+    if (!submission.Start(memory_.AllocateHigh(kStagingBytes), kStagingBytes, kReadbackBytes)) {
+      return Overloaded(fmt::format("cannot pin {} bytes of host memory", 2 * (kStagingBytes + kReadbackBytes)));
     }
   }
-  void* workspace = memory_.TakeHigh(kWorkspaceBytes);
-  void* scratch = memory_.TakeHigh(kScratchBytes);
-  chosen_ids_ = static_cast<int32_t*>(memory_.TakeHigh(kMostChosenRows * sizeof(int32_t)));
-  CHECK(chosen_ids_ != nullptr);
+  void* workspace = memory_.AllocateHigh(kWorkspaceBytes);
+  void* scratch = memory_.AllocateHigh(kScratchBytes);
+  sampled_ids_ = static_cast<int32_t*>(memory_.AllocateHigh(kMaxSampledRows * sizeof(int32_t)));
+  CHECK(sampled_ids_ != nullptr);
   if (options_.deterministic) runner_.FixOrder();
   return runner_.Start(on, options_.dtype, workspace, kWorkspaceBytes, scratch, kScratchBytes);
 }
 
-void CudaBackend::UseOnThisThread() { CHECK_CUDA(cudaSetDevice(options_.device)); }
+void CudaBackend::MakeCurrent() { CHECK_CUDA(cudaSetDevice(options_.device)); }
 
 CudaBackend::~CudaBackend() {
-  if (stream_ != nullptr) UseOnThisThread();  // the destroying thread may have selected another backend's device
+  if (stream_ != nullptr) MakeCurrent();  // the destroying thread may have selected another backend's device
   if (stream_ != nullptr) AwaitStream();
   graphs_.Clear();
   exchange_.Stop();
@@ -132,7 +132,7 @@ std::string CudaBackend::Describe() const {
 // ---- memory
 
 Result<Buffer> CudaBackend::Allocate(size_t bytes) {
-  void* data = memory_.TakeHigh(std::max<size_t>(bytes, 1));
+  void* data = memory_.AllocateHigh(std::max<size_t>(bytes, 1));
   if (data == nullptr) {
     return Overloaded(fmt::format("no device memory for {} bytes: {} are free", bytes, memory_.free_bytes()));
   }
@@ -146,7 +146,7 @@ void CudaBackend::Free(void* data, size_t bytes) {
     Synchronize();
     slab_copies_.WaitForAll();
   }
-  numbers_of_orders_.erase(data);
+  act_order_id_by_address_.erase(data);
   memory_.Free(data, std::max<size_t>(bytes, 1));
 }
 
@@ -171,7 +171,7 @@ void CudaBackend::Decommit(void* data, size_t bytes) {
   memory_.Decommit(data, bytes, std::array{stream_, copies[0], copies[1]});
 }
 
-void CudaBackend::AwaitRuns(const void* slab, std::span<const SlabRun> runs) {
+void CudaBackend::WaitForCommit(const void* slab, std::span<const SlabRun> runs) {
   for (const SlabRun& run : runs) {
     memory_.Await(static_cast<const std::byte*>(slab) + run.offset, static_cast<size_t>(run.bytes));
   }
@@ -186,7 +186,7 @@ void CudaBackend::CopyToDevice(void* device, const void* host, size_t bytes) {
 void CudaBackend::CopyToHost(void* host, const void* device, size_t bytes) {
   memory_.Await(device, bytes);
   Flush();
-  void* to = bytes > filling().landing_bytes() ? host : StageReadback(host, bytes);
+  void* to = bytes > filling().readback_bytes() ? host : StageReadback(host, bytes);
   CHECK_CUDA(cudaMemcpyAsync(to, device, bytes, cudaMemcpyDeviceToHost, stream_));
 }
 
@@ -217,9 +217,9 @@ void CudaBackend::Synchronize() {
   AwaitStream();
   submissions_[1 - filling_].Empty();  // the older one first
   filling().Empty();
-  ForgetStaged();
+  InvalidateStaged();
   last_layer_ = -1;
-  chosen_rows_ = 0;
+  sampled_rows_ = 0;
 }
 
 uint64_t CudaBackend::Submit() {
@@ -227,9 +227,9 @@ uint64_t CudaBackend::Submit() {
   filling().Send(stream_, ++last_submission_);
   filling_ = 1 - filling_;
   WaitFor(filling().number());
-  ForgetStaged();
+  InvalidateStaged();
   last_layer_ = -1;  // the next submission starts with a graph or an upload, which waits for all preceding kernels
-  chosen_rows_ = 0;
+  sampled_rows_ = 0;
   return last_submission_;
 }
 
@@ -247,14 +247,14 @@ Status CudaBackend::status() const {
 }
 
 CopyTicket CudaBackend::SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) {
-  AwaitRuns(slab, runs);
+  WaitForCommit(slab, runs);
   Flush();
   const auto waiting = Wait();  // the copy may block if the host memory is not pinned
   return slab_copies_.Begin(true, shape, static_cast<std::byte*>(const_cast<void*>(slab)), runs, stream_);
 }
 
 CopyTicket CudaBackend::LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) {
-  AwaitRuns(slab, runs);
+  WaitForCommit(slab, runs);
   Flush();
   const auto waiting = Wait();  // the copy may block if the host memory is not pinned
   return slab_copies_.Begin(false, shape, static_cast<std::byte*>(slab), runs, stream_);
@@ -278,24 +278,24 @@ void CudaBackend::Record(const StepOp& op, int64_t rows) {
     return;
   }
   pending_.push_back(op);
-  const bool large = rows > kMostSmallRows;
-  if (large && rows % kChunkRows != 0) recurs_ = false;
+  const bool large = rows > kMaxSmallRows;
+  if (large && rows % kChunkRows != 0) may_recur_ = false;
   if (large && op.kind == OpKind::kAttention && pending_.size() >= segment_) {
     segment_ *= kSegmentGrowth;
-    PlayPending();
+    LaunchPending();
   }
 }
 
 void CudaBackend::Flush() {
   segment_ = kFirstSegment;
-  PlayPending();
+  LaunchPending();
 }
 
-void CudaBackend::PlayPending() {
+void CudaBackend::LaunchPending() {
   if (exchange_.broken() || stages_.broken()) pending_.clear();
-  const cudaGraphExec_t graph = recurs_ && !pending_.empty() ? graphs_.Find(pending_, runner_) : nullptr;
+  const cudaGraphExec_t graph = may_recur_ && !pending_.empty() ? graphs_.Find(pending_, runner_) : nullptr;
   if (graph == nullptr) return Issue();
-  Upload(Staging::UploadMode::kBeside);  // a graph launch waits for all preceding kernels
+  Upload(Staging::UploadMode::kConcurrent);  // a graph launch waits for all preceding kernels
   CHECK_CUDA(cudaGraphLaunch(graph, stream_));
   pending_.clear();
 }
@@ -305,14 +305,14 @@ void CudaBackend::Issue() {
   const auto waiting = Wait();  // the runner may run timing trials
   runner_.Run(pending_);
   pending_.clear();
-  recurs_ = true;
+  may_recur_ = true;
 }
 
 void CudaBackend::Upload(Staging::UploadMode mode) {
   filling().staging().Upload(runner_.launcher(), slab_copies_.busy() ? Staging::UploadMode::kByKernel : mode);
 }
 
-Staging::Place CudaBackend::StageRoom(size_t bytes) {
+Staging::Place CudaBackend::ReserveStaging(size_t bytes) {
   Staging& staging = filling().staging();
   CHECK_LE(bytes, staging.bytes());
   Staging::Place place = staging.Reserve(bytes);
@@ -320,7 +320,7 @@ Staging::Place CudaBackend::StageRoom(size_t bytes) {
     Flush();
     AwaitStream();
     staging.Rewind();
-    ForgetStaged();
+    InvalidateStaged();
     place = staging.Reserve(bytes);
   }
   return place;
@@ -345,11 +345,11 @@ void CudaBackend::Embed(const Weight& table, std::span<const int32_t> ids, float
   CHECK_EQ(y.rows, static_cast<int64_t>(ids.size()));
   CHECK_EQ(y.cols, table.cols);
   for (const int32_t id : ids) {
-    CHECK(IsAwaited(id) ? AwaitedIndex(id) < static_cast<size_t>(kMostChosenRows) : id < table.rows);
+    CHECK(IsDeferredToken(id) ? DeferredTokenIndex(id) < static_cast<size_t>(kMaxSampledRows) : id < table.rows);
   }
   StepOp op{.kind = OpKind::kEmbed, .y = y, .weight_dtype = table.dtype, .indices = Stage<int32_t>(ids)};
   op.scale = scale;
-  op.chosen_ids = chosen_ids_;
+  op.sampled_ids = sampled_ids_;
   op.weights[0] = table.data.data();
   op.scales[0] = static_cast<const float*>(table.scales.data());
   Record(op, y.rows);
@@ -464,17 +464,17 @@ void CudaBackend::RecordLinear(const LinearArgs& args, std::span<const Weight* c
   const Buffer& order = weights[0]->order;
   const int64_t cols = args.x.cols;
   int64_t step = std::max<int64_t>(args.x.rows, 1);
-  if (order) step = std::min(step, static_cast<int64_t>(kOrderedBytes) / StorageBytes(options_.dtype, cols));
-  if (options_.deterministic) step = std::min(step, SkinnyLinear::kMaxRows);
+  if (order) step = std::min(step, static_cast<int64_t>(kActOrderBytes) / StorageBytes(options_.dtype, cols));
+  if (options_.deterministic) step = std::min(step, GemmArgs::kMaxRows);
   const Tensor y = op.y;
   for (int64_t first = 0; first < args.x.rows; first += step) {
     const int64_t rows = std::min(step, args.x.rows - first);
     op.x = args.x.Rows(first, rows);
     op.y = y.Rows(first, rows);
     if (order) {
-      const Tensor ordered{options_.dtype, ordered_x_, rows, cols, cols};
+      const Tensor ordered{options_.dtype, act_order_x_, rows, cols, cols};
       const auto* columns = static_cast<const int32_t*>(order.data());
-      Record({.kind = OpKind::kTakeColumns, .x = op.x, .y = ordered, .indices = columns}, rows);
+      Record({.kind = OpKind::kPermuteColumns, .x = op.x, .y = ordered, .indices = columns}, rows);
       op.x = ordered;
     }
     Record(op, rows);
@@ -482,12 +482,12 @@ void CudaBackend::RecordLinear(const LinearArgs& args, std::span<const Weight* c
 }
 
 int CudaBackend::OrderOf(const Weight& weight) const {
-  return weight.order ? numbers_of_orders_.at(weight.order.data()) : 0;
+  return weight.order ? act_order_id_by_address_.at(weight.order.data()) : 0;
 }
 
 // ---- ranks
 
-void CudaBackend::AddAllRanks(Tensor x, Tensor y) {
+void CudaBackend::AllReduceAdd(Tensor x, Tensor y) {
   CheckFloat(x), CheckFloat(y);
   CHECK(x.dtype == DType::kF32 && y.dtype == DType::kF32);
   CHECK(x.stride == x.cols && x.rows == y.rows && x.cols == y.cols && x.cols % 8 == 0 && y.stride % 4 == 0);
@@ -495,11 +495,11 @@ void CudaBackend::AddAllRanks(Tensor x, Tensor y) {
   const int64_t max_rows = RankLinks::kOutboxBytes / StorageBytes(options_.dtype, x.cols);
   for (int64_t first = 0; first < x.rows; first += max_rows) {
     const int64_t rows = std::min(max_rows, x.rows - first);
-    Record({.kind = OpKind::kAddAllRanks, .x = x.Rows(first, rows), .y = y.Rows(first, rows)}, x.rows);
+    Record({.kind = OpKind::kAllReduceAdd, .x = x.Rows(first, rows), .y = y.Rows(first, rows)}, x.rows);
   }
 }
 
-void CudaBackend::GatherColumns(Tensor x, std::span<const int64_t> borders) {
+void CudaBackend::AllGatherColumns(Tensor x, std::span<const int64_t> borders) {
   CheckFloat(x);
   CHECK(x.dtype == DType::kF32 && exchange_.started());
   CHECK_EQ(std::ssize(borders), exchange_.ranks() + 1);
@@ -512,11 +512,11 @@ void CudaBackend::GatherColumns(Tensor x, std::span<const int64_t> borders) {
   const int64_t max_rows = RankLinks::kOutboxBytes / StorageBytes(DType::kF32, widest);
   for (int64_t first = 0; first < x.rows; first += max_rows) {
     const int64_t rows = std::min(max_rows, x.rows - first);
-    Record({.kind = OpKind::kGatherColumns, .x = x.Rows(first, rows), .borders = borders_.data()}, x.rows);
+    Record({.kind = OpKind::kAllGatherColumns, .x = x.Rows(first, rows), .borders = borders_.data()}, x.rows);
   }
 }
 
-void CudaBackend::HandOver(OpKind kind, Tensor x) {
+void CudaBackend::TransferRows(OpKind kind, Tensor x) {
   CHECK(x.dtype == DType::kF32 && x.stride == x.cols && stages_.started());
   const int64_t max_rows = StageLinks::kBytes / StorageBytes(x.dtype, x.cols);
   CHECK_GT(max_rows, 0);
@@ -525,9 +525,9 @@ void CudaBackend::HandOver(OpKind kind, Tensor x) {
   }
 }
 
-Tensor CudaBackend::ChosenIds(size_t count) const {
-  CHECK_LE(count, static_cast<size_t>(kMostChosenRows));
-  return {DType::kF32, chosen_ids_, static_cast<int64_t>(count), 1, 1};
+Tensor CudaBackend::SampledIds(size_t count) const {
+  CHECK_LE(count, static_cast<size_t>(kMaxSampledRows));
+  return {DType::kF32, sampled_ids_, static_cast<int64_t>(count), 1, 1};
 }
 
 }  // namespace cuda

@@ -17,7 +17,7 @@ std::string& First() {
 
 }  // namespace
 
-void NoteDeviceError(const char* file, int line, const std::string& what) {
+void RecordDeviceError(const char* file, int line, const std::string& what) {
   std::lock_guard lock(mutex);
   if (failed) return;
   First() = "the device has failed: " + what;

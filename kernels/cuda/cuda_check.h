@@ -14,22 +14,22 @@
 namespace ringside::cuda {
 
 /// Records and logs the first device failure of the process.
-void NoteDeviceError(const char* file, int line, const std::string& what);
+void RecordDeviceError(const char* file, int line, const std::string& what);
 /// kUnavailable naming the first device failure, or Ok if there was none.
 Status DeviceStatus();
 
 }  // namespace ringside::cuda
 
-#define CHECK_CUDA(call)                                                                             \
-  do {                                                                                               \
-    if (const cudaError_t cuda_error = (call); cuda_error != cudaSuccess) [[unlikely]]               \
-      ::ringside::cuda::NoteDeviceError(__FILE__, __LINE__,                                          \
-                                        std::string(#call) + ": " + cudaGetErrorString(cuda_error)); \
+#define CHECK_CUDA(call)                                                                               \
+  do {                                                                                                 \
+    if (const cudaError_t cuda_error = (call); cuda_error != cudaSuccess) [[unlikely]]                 \
+      ::ringside::cuda::RecordDeviceError(__FILE__, __LINE__,                                          \
+                                          std::string(#call) + ": " + cudaGetErrorString(cuda_error)); \
   } while (false)
 
-#define CHECK_CUBLAS(call)                                                                               \
-  do {                                                                                                   \
-    if (const cublasStatus_t blas_status = (call); blas_status != CUBLAS_STATUS_SUCCESS) [[unlikely]]    \
-      ::ringside::cuda::NoteDeviceError(__FILE__, __LINE__,                                              \
-                                        std::string(#call) + ": status " + std::to_string(blas_status)); \
+#define CHECK_CUBLAS(call)                                                                                 \
+  do {                                                                                                     \
+    if (const cublasStatus_t blas_status = (call); blas_status != CUBLAS_STATUS_SUCCESS) [[unlikely]]      \
+      ::ringside::cuda::RecordDeviceError(__FILE__, __LINE__,                                              \
+                                          std::string(#call) + ": status " + std::to_string(blas_status)); \
   } while (false)

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "kernels/cuda/cuda_backend.h"
-#include "kernels/cuda/linear/grouped_layout.h"
+#include "kernels/cuda/linear/block_quant_layout.h"
 
 namespace ringside::cuda {
 namespace {
@@ -39,7 +39,7 @@ uint32_t TileTypes(std::span<const Expert> experts, const TypeOf& type) {
   return types;
 }
 
-PlacedMatrix Place(const Weight& weight, int64_t first_row) {
+PackedMatrix Place(const Weight& weight, int64_t first_row) {
   return {.data = weight.data.data(),
           .units = static_cast<const float*>(weight.scales.data()),
           .first_row = static_cast<int32_t>(first_row),
@@ -47,9 +47,9 @@ PlacedMatrix Place(const Weight& weight, int64_t first_row) {
 }
 
 /// One launch computes the same GEMM of all experts, so they must use one kernel path.
-Status CheckTypes(std::span<const PlacedExpert> experts) {
-  const auto alike = [](const PlacedMatrix& a, const PlacedMatrix& b) { return (a.bits == 16) == (b.bits == 16); };
-  for (const PlacedExpert& expert : experts) {
+Status CheckTypes(std::span<const PackedExpert> experts) {
+  const auto alike = [](const PackedMatrix& a, const PackedMatrix& b) { return (a.bits == 16) == (b.bits == 16); };
+  for (const PackedExpert& expert : experts) {
     if (expert.gate.bits == expert.up.bits && alike(expert.gate, experts.front().gate) &&
         alike(expert.out, experts.front().out)) {
       continue;
@@ -64,9 +64,9 @@ Status CheckTypes(std::span<const PlacedExpert> experts) {
 
 }  // namespace
 
-Result<Buffer> CudaBackend::PlaceExperts(std::span<const Expert> experts) {
+Result<Buffer> CudaBackend::PackExperts(std::span<const Expert> experts) {
   CHECK(!experts.empty());
-  std::vector<PlacedExpert> packed;
+  std::vector<PackedExpert> packed;
   for (const Expert& expert : experts) {
     const int64_t hidden = expert.out->rows, inner = expert.out->cols;
     RETURN_IF_ERROR(CheckExpert(expert, options_.dtype, hidden, inner));
@@ -92,7 +92,7 @@ void CudaBackend::Experts(const ExpertsArgs& args) {
   const auto top_k = static_cast<int32_t>(args.top_k);
   StepOp op{.kind = OpKind::kExperts, .x = x, .y = y, .activation = args.activation};
   op.experts = {.router = router,
-                .packed = static_cast<const PlacedExpert*>(args.packed),
+                .packed = static_cast<const PackedExpert*>(args.packed),
                 .top_k = top_k,
                 .experts_per_row = top_k + (args.shared ? 1 : 0),
                 .normalised = args.normalised,

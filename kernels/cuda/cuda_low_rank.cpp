@@ -8,8 +8,8 @@ namespace ringside::cuda {
 namespace {
 
 /// Tiles of up to `max_rows` consecutive rows with one adapter; with `all` also of rows without an adapter.
-std::vector<AdaptedTile> TilesOf(std::span<const int> adapters, size_t max_rows, bool all) {
-  std::vector<AdaptedTile> tiles;
+std::vector<AdapterTile> TilesOf(std::span<const int> adapters, size_t max_rows, bool all) {
+  std::vector<AdapterTile> tiles;
   for (size_t row = 0, end = 0; row < adapters.size(); row = end) {
     const int adapter = adapters[row];
     while (end < adapters.size() && end < row + max_rows && adapters[end] == adapter) ++end;
@@ -23,11 +23,11 @@ std::vector<AdaptedTile> TilesOf(std::span<const int> adapters, size_t max_rows,
 
 }  // namespace
 
-Result<Buffer> CudaBackend::PlaceLowRank(std::span<const std::span<const LowRank>> adapters) {
-  std::vector<PlacedLowRank> packed;
+Result<Buffer> CudaBackend::PackLowRank(std::span<const std::span<const LowRank>> adapters) {
+  std::vector<PackedLowRank> packed;
   for (const std::span<const LowRank> matrices : adapters) {
-    CHECK_LE(matrices.size(), size_t{PlacedLowRank::kMaxMatrices});
-    PlacedLowRank& place = packed.emplace_back();
+    CHECK_LE(matrices.size(), size_t{PackedLowRank::kMaxMatrices});
+    PackedLowRank& place = packed.emplace_back();
     for (size_t m = 0; m < matrices.size(); ++m) {
       const LowRank& matrix = matrices[m];
       CHECK(matrix.a.dtype == options_.dtype && matrix.b.dtype == options_.dtype);
@@ -44,11 +44,11 @@ Result<Buffer> CudaBackend::PlaceLowRank(std::span<const std::span<const LowRank
 
 // Small steps get one tile per row, with or without an adapter, so that one captured graph serves all steps of this row
 // count.
-void CudaBackend::StageAdapted(const LowRankArgs& args) {
+void CudaBackend::StageAdapters(const LowRankArgs& args) {
   if (args.step != 0 && args.step == adapted_.step) return;
-  const bool small = args.x.rows <= kMostSmallRows;
-  const std::vector<AdaptedTile> tiles = TilesOf(args.adapters, small ? 1 : kAdaptedTileRows, small);
-  const AdaptedTile* staged = Stage<AdaptedTile>(tiles);  // invalidates adapted_ if the buffer is rewound
+  const bool small = args.x.rows <= kMaxSmallRows;
+  const std::vector<AdapterTile> tiles = TilesOf(args.adapters, small ? 1 : kAdapterTileRows, small);
+  const AdapterTile* staged = Stage<AdapterTile>(tiles);  // invalidates adapted_ if the buffer is rewound
   adapted_ = {.step = args.step, .tiles = staged, .count = std::ssize(tiles)};
 }
 
@@ -65,10 +65,10 @@ void CudaBackend::AddLowRank(const LowRankArgs& args) {
       CHECK(matrix.a.cols == x.cols && matrix.first_output + matrix.b.rows <= y.cols);
     }
   }
-  StageAdapted(args);
+  StageAdapters(args);
   if (adapted_.count == 0) return;
   StepOp op{.kind = OpKind::kLowRank, .x = x, .y = y, .weight_dtype = options_.dtype};
-  op.low_rank = {.packed = static_cast<const PlacedLowRank*>(args.packed),
+  op.low_rank = {.packed = static_cast<const PackedLowRank*>(args.packed),
                  .tiles = adapted_.tiles,
                  .tile_count = adapted_.count,
                  .low = low};

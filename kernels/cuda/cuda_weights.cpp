@@ -7,14 +7,14 @@
 
 #include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_check.h"
-#include "kernels/cuda/linear/grouped_layout.h"
-#include "kernels/cuda/linear/grouped_packing.h"
-#include "kernels/cuda/linear/quantised_layout.h"
+#include "kernels/cuda/linear/block_quant_layout.h"
+#include "kernels/cuda/linear/block_quant_packing.h"
+#include "kernels/cuda/linear/w8_layout.h"
 #include "kernels/cuda/random_weights.h"
 #include "kernels/formats/file_formats.h"
 #include "kernels/formats/half.h"
-#include "kernels/formats/row_quantisation.h"
-#include "kernels/on_all_cores.h"
+#include "kernels/formats/row_quantization.h"
+#include "kernels/parallel_for.h"
 
 namespace ringside::cuda {
 namespace {
@@ -33,9 +33,9 @@ bool IsLarge(const HostTensor& host) { return host.cols >= 1024 && host.rows * h
 
 }  // namespace
 
-Result<Weight> CudaBackend::TakeWeight(int64_t rows, int64_t cols) {
+Result<Weight> CudaBackend::AllocateFloatWeight(int64_t rows, int64_t cols) {
   const auto bytes = static_cast<size_t>(StorageBytes(options_.dtype, rows * cols));
-  void* data = memory_.TakeLow(bytes);
+  void* data = memory_.AllocateLow(bytes);
   if (data == nullptr) {
     return Overloaded(
         fmt::format("no device memory for a weight of {} bytes: {} are free", bytes, memory_.free_bytes()));
@@ -45,7 +45,7 @@ Result<Weight> CudaBackend::TakeWeight(int64_t rows, int64_t cols) {
 
 Result<Weight> CudaBackend::MakeRandomWeight(const RandomMatrix& matrix) {
   if (options_.quantization) return Backend::MakeRandomWeight(matrix);
-  ASSIGN_OR_RETURN(Weight weight, TakeWeight(matrix.row_count(), matrix.cols));
+  ASSIGN_OR_RETURN(Weight weight, AllocateFloatWeight(matrix.row_count(), matrix.cols));
   const Tensor all{options_.dtype, weight.data.data(), weight.rows, weight.cols, weight.cols};
   Flush();
   int64_t row = 0;
@@ -62,20 +62,20 @@ Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
     if (!host.table) return LoadBytes(host, *options_.quantization);
     // E4M3's three mantissa bits are too few for embeddings. Large tables are stored block-quantized where a kernel
     // supports it, because batches multiply them faster.
-    const bool in_blocks = IsLarge(host) && host.cols % 32 == 0 && host.order.empty() && !IsQuantised(host.dtype) &&
+    const bool in_blocks = IsLarge(host) && host.cols % 32 == 0 && host.order.empty() && !IsQuantized(host.dtype) &&
                            runner_.launcher().hopper && !options_.deterministic;
-    return in_blocks ? LoadBlocks(host, DType::kGrouped8) : LoadBytes(host, DType::kI8);
+    return in_blocks ? LoadBlockQuantized(host, DType::kBlockQuant8) : LoadBytes(host, DType::kI8);
   }
   const bool keeps = options_.keeps_blocks && (host.expert || IsLarge(host) || options_.keeps_small_blocks);
   if (keeps && !host.expert && host.dtype == DType::kScaledE4M3) return LoadBytes(host, DType::kF8E4M3);
   const bool wants_order = host.expert && !host.order.empty();  // expert kernels have no act-order permutation
-  if (const auto block_type = GroupedTypeOf(host.dtype); block_type && keeps && !wants_order) {
-    Result<Weight> weight = LoadBlocks(host, *block_type);
+  if (const auto block_type = BlockQuantTypeOf(host.dtype); block_type && keeps && !wants_order) {
+    Result<Weight> weight = LoadBlockQuantized(host, *block_type);
     if (weight.ok() || weight.status().code() != StatusCode::kInvalidArgument) return weight;
   }
   const DType dtype = options_.dtype;
   const auto row_bytes = static_cast<size_t>(StorageBytes(dtype, host.cols));
-  ASSIGN_OR_RETURN(Weight weight, TakeWeight(host.rows, host.cols));
+  ASSIGN_OR_RETURN(Weight weight, AllocateFloatWeight(host.rows, host.cols));
   auto* data = static_cast<std::byte*>(weight.data.data());
   if (host.dtype == dtype) {
     CopyToDevice(data, host.bytes.data(), weight.data.bytes());
@@ -89,7 +89,7 @@ Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
     piece.resize(static_cast<size_t>(rows) * row_bytes);
     for (int64_t r = 0; r < rows; ++r) {
       ReadFileRow(host, first + r, row.data());
-      if (IsQuantised(host.dtype) && !std::ranges::all_of(row, [](float x) { return std::isfinite(x); })) {
+      if (IsQuantized(host.dtype) && !std::ranges::all_of(row, [](float x) { return std::isfinite(x); })) {
         return Corruption("a weight contains a non-finite value");
       }
       for (size_t c = 0; c < row.size(); ++c)
@@ -107,7 +107,7 @@ std::byte* CudaBackend::AllocateScales(size_t count) {
   if (bytes > scale_room_.size()) {
     if (!scale_room_.empty()) memory_.Free(scale_room_.data(), scale_room_.size());
     const size_t room_bytes = std::max(bytes, kScaleBytes);
-    auto* data = static_cast<std::byte*>(memory_.TakeHigh(room_bytes));
+    auto* data = static_cast<std::byte*>(memory_.AllocateHigh(room_bytes));
     scale_room_ = {data, data == nullptr ? 0 : room_bytes};
     if (data == nullptr) return nullptr;
   }
@@ -116,8 +116,8 @@ std::byte* CudaBackend::AllocateScales(size_t count) {
   return out;
 }
 
-Result<Weight> CudaBackend::TakeScaledWeight(DType dtype, int64_t rows, int64_t cols, size_t bytes, size_t scales) {
-  auto* data = static_cast<std::byte*>(memory_.TakeLow(bytes));
+Result<Weight> CudaBackend::AllocateScaledWeight(DType dtype, int64_t rows, int64_t cols, size_t bytes, size_t scales) {
+  auto* data = static_cast<std::byte*>(memory_.AllocateLow(bytes));
   std::byte* scale_data = AllocateScales(scales);
   Weight weight{dtype, rows, cols, Buffer(this, data, bytes), Buffer(this, scale_data, scales * sizeof(float))};
   if (data != nullptr && scale_data != nullptr) return weight;
@@ -125,23 +125,23 @@ Result<Weight> CudaBackend::TakeScaledWeight(DType dtype, int64_t rows, int64_t 
                                 bytes + scales * sizeof(float), memory_.free_bytes()));
 }
 
-Status CudaBackend::KeepOrder(std::span<const int32_t> order, Weight* weight) {
+Status CudaBackend::StoreActOrder(std::span<const int32_t> order, Weight* weight) {
   if (order.empty()) return Status::Ok();
-  if (ordered_x_ == nullptr) ordered_x_ = memory_.TakeHigh(kOrderedBytes);
-  if (ordered_x_ == nullptr) return Overloaded("no device memory for inputs in act-order");
+  if (act_order_x_ == nullptr) act_order_x_ = memory_.AllocateHigh(kActOrderBytes);
+  if (act_order_x_ == nullptr) return Overloaded("no device memory for inputs in act-order");
   ASSIGN_OR_RETURN(weight->order, Allocate(order.size_bytes()));
   CopyToDevice(weight->order.data(), order.data(), order.size_bytes());
   CHECK_CUDA(cudaStreamSynchronize(stream_));
-  const auto next = static_cast<int>(order_numbers_.size()) + 1;
-  const auto known = order_numbers_.try_emplace({order.begin(), order.end()}, next).first;
-  numbers_of_orders_[weight->order.data()] = known->second;
+  const auto next = static_cast<int>(act_order_ids_.size()) + 1;
+  const auto known = act_order_ids_.try_emplace({order.begin(), order.end()}, next).first;
+  act_order_id_by_address_[weight->order.data()] = known->second;
   return Status::Ok();
 }
 
-Result<Weight> CudaBackend::LoadBlocks(const HostTensor& host, DType dtype) {
+Result<Weight> CudaBackend::LoadBlockQuantized(const HostTensor& host, DType dtype) {
   const auto panels = static_cast<size_t>(PanelsDown(host.rows)),
              panel_bytes = static_cast<size_t>(PanelBytes(dtype, host.cols)), units = panels * kPanelRows;
-  ASSIGN_OR_RETURN(Weight weight, TakeScaledWeight(dtype, host.rows, host.cols, panels * panel_bytes, units));
+  ASSIGN_OR_RETURN(Weight weight, AllocateScaledWeight(dtype, host.rows, host.cols, panels * panel_bytes, units));
   auto* data = static_cast<std::byte*>(weight.data.data());
   const size_t piece_panels = std::max<size_t>(1, kUploadBytes / panel_bytes);
   std::vector<float> row_units(units, 0.0f);
@@ -150,7 +150,7 @@ Result<Weight> CudaBackend::LoadBlocks(const HostTensor& host, DType dtype) {
     const size_t count = std::min(piece_panels, panels - first);
     piece.assign(count * panel_bytes, 0);
     std::vector<Status> packed(count);
-    OnAllCores(count, [&](size_t begin, size_t end) {
+    ParallelFor(count, [&](size_t begin, size_t end) {
       for (size_t p = begin; p < end; ++p) {
         packed[p] = PackPanel(host, static_cast<int64_t>(first + p), &piece[p * panel_bytes],
                               &row_units[(first + p) * kPanelRows]);
@@ -162,21 +162,21 @@ Result<Weight> CudaBackend::LoadBlocks(const HostTensor& host, DType dtype) {
   }
   CopyToDevice(weight.scales.data(), row_units.data(), weight.scales.bytes());
   CHECK_CUDA(cudaStreamSynchronize(stream_));
-  RETURN_IF_ERROR(KeepOrder(host.order, &weight));
+  RETURN_IF_ERROR(StoreActOrder(host.order, &weight));
   return weight;
 }
 
 Result<Weight> CudaBackend::LoadBytes(const HostTensor& host, DType dtype) {
   const bool as_stored = host.dtype == DType::kScaledE4M3 && dtype == DType::kF8E4M3;
-  const auto row_bytes = static_cast<size_t>(QuantisedRowBytes(host.cols)), rows = static_cast<size_t>(host.rows);
-  ASSIGN_OR_RETURN(Weight weight, TakeScaledWeight(dtype, host.rows, host.cols, rows * row_bytes, rows));
+  const auto row_bytes = static_cast<size_t>(W8RowBytes(host.cols)), rows = static_cast<size_t>(host.rows);
+  ASSIGN_OR_RETURN(Weight weight, AllocateScaledWeight(dtype, host.rows, host.cols, rows * row_bytes, rows));
   auto* data = static_cast<std::byte*>(weight.data.data());
   const size_t piece_rows = std::max<size_t>(1, kUploadBytes / row_bytes);
   std::vector<float> row_scales(rows);
   std::vector<uint8_t> piece(piece_rows * row_bytes);
   for (size_t first = 0; first < rows; first += piece_rows) {
     const size_t count = std::min(piece_rows, rows - first);
-    OnAllCores(count, [&](size_t begin, size_t end) {
+    ParallelFor(count, [&](size_t begin, size_t end) {
       std::vector<float> row(row_bytes, 0.0f);  // one byte per element
       std::vector<uint8_t> quantized(row_bytes);
       for (size_t r = begin; r < end; ++r) {
@@ -185,9 +185,9 @@ Result<Weight> CudaBackend::LoadBytes(const HostTensor& host, DType dtype) {
           row_scales[first + r] = ReadE4M3Row(host, of_file, quantized.data());
         } else {
           ReadFileRow(host, of_file, row.data());
-          row_scales[first + r] = QuantiseRow(dtype, row, quantized.data());
+          row_scales[first + r] = QuantizeRow(dtype, row, quantized.data());
         }
-        PlaceQuantisedRow(dtype, quantized, &piece[r * row_bytes]);
+        PackW8Row(dtype, quantized, &piece[r * row_bytes]);
       }
     });
     CopyToDevice(data + first * row_bytes, piece.data(), count * row_bytes);

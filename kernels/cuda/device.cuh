@@ -1,8 +1,8 @@
 // Helpers shared by the kernels here: element types, block reductions, tensor core and copy instructions, and the two
 // halves of programmatic dependent launch. Included by .cu files only.
 //
-// Every kernel is launched so that it may start before its predecessor has ended (launch.h). It calls StartStep before
-// it reads or writes anything but weights, which no kernel of a step writes.
+// Every kernel is launched so that it may start before its predecessor has ended (launch.h). It calls
+// BeginDependentKernel before it reads or writes anything but weights, which no kernel of a step writes.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -16,20 +16,20 @@
 namespace ringside::cuda {
 
 /// Grid dependency sync: waits until all preceding kernels are done and their writes are visible.
-__device__ __forceinline__ void WaitForStep() {
+__device__ __forceinline__ void GridDependencySync() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 /// Allows the dependent kernel to launch once all blocks of this one have called this or exited.
-__device__ __forceinline__ void LetNextStart() {
+__device__ __forceinline__ void TriggerProgrammaticLaunch() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;");
 #endif
 }
-__device__ __forceinline__ void StartStep() {
-  LetNextStart();
-  WaitForStep();
+__device__ __forceinline__ void BeginDependentKernel() {
+  TriggerProgrammaticLaunch();
+  GridDependencySync();
 }
 
 __device__ __forceinline__ float ToFloat(float x) { return x; }
@@ -68,7 +68,7 @@ __device__ __forceinline__ void StoreElement(void* data, DType dtype, int64_t i,
   }
 }
 /// Elements i ... i + 3. REQUIRES: i and the tensor's address are multiples of four.
-__device__ __forceinline__ float4 LoadFour(const void* data, DType dtype, int64_t i) {
+__device__ __forceinline__ float4 LoadFloat4(const void* data, DType dtype, int64_t i) {
   if (dtype == DType::kF32) return *reinterpret_cast<const float4*>(static_cast<const float*>(data) + i);
   const uint2 bits = *reinterpret_cast<const uint2*>(static_cast<const uint16_t*>(data) + i);
   if (dtype == DType::kF16) {
@@ -78,7 +78,7 @@ __device__ __forceinline__ float4 LoadFour(const void* data, DType dtype, int64_
   const auto* x = reinterpret_cast<const __nv_bfloat16*>(&bits);
   return {ToFloat(x[0]), ToFloat(x[1]), ToFloat(x[2]), ToFloat(x[3])};
 }
-__device__ __forceinline__ void StoreFour(void* data, DType dtype, int64_t i, float4 x) {
+__device__ __forceinline__ void StoreFloat4(void* data, DType dtype, int64_t i, float4 x) {
   if (dtype == DType::kF32) {
     *reinterpret_cast<float4*>(static_cast<float*>(data) + i) = x;
   } else if (dtype == DType::kF16) {
@@ -96,7 +96,7 @@ struct Vec8 {
 };
 /// Eight elements at a 16-byte aligned address.
 template <class T>
-__device__ __forceinline__ Vec8 LoadEight(const T* data) {
+__device__ __forceinline__ Vec8 LoadVec8(const T* data) {
   alignas(16) T raw[8];
 #pragma unroll
   for (int i = 0; i < static_cast<int>(sizeof(T)) / 2; ++i) {
@@ -116,7 +116,7 @@ __device__ __forceinline__ float RoundTo(DType dtype, float x) {
 }
 
 /// As RoundTo; one branch for all four.
-__device__ __forceinline__ float4 RoundFourTo(DType dtype, float4 x) {
+__device__ __forceinline__ float4 RoundFloat4To(DType dtype, float4 x) {
   const auto through = [&](auto type) {
     using T = decltype(type);
     return float4{ToFloat(FromFloat<T>(x.x)), ToFloat(FromFloat<T>(x.y)), ToFloat(FromFloat<T>(x.z)),
@@ -178,17 +178,17 @@ __device__ __forceinline__ float BlockSum(float x, float* shared) {
   return sums[0];
 }
 
-__device__ __forceinline__ bool AllowsVectors(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
+__device__ __forceinline__ bool AllowsVectorAccess(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 
 /// Index of this thread's j-th float4 in a row that kThreads threads (a warp or a block) read in a strided loop.
 template <int kThreads>
-__device__ __forceinline__ int PlaceOfFour(int j) {
+__device__ __forceinline__ int Float4Index(int j) {
   return (j * kThreads + static_cast<int>(threadIdx.x) % kThreads) * 4;
 }
 /// That float4 of a vector of n values, or zeros past its end or if p is null.
 template <int kThreads>
-__device__ __forceinline__ float4 RowFour(const float* p, int j, int n) {
-  const int c = PlaceOfFour<kThreads>(j);
+__device__ __forceinline__ float4 RowFloat4(const float* p, int j, int n) {
+  const int c = Float4Index<kThreads>(j);
   return p != nullptr && c < n ? *reinterpret_cast<const float4*>(p + c) : float4{0, 0, 0, 0};
 }
 
@@ -196,9 +196,9 @@ __device__ __forceinline__ float4 RowFour(const float* p, int j, int n) {
 /// kThreads threads. Calls emit(r, c, four) with elements c to c + 3 of row r. weight(j) and bias(j) return this
 /// thread's j-th float4 of the norm's parameters. `shared` holds kRows floats per warp of the block.
 template <int kThreads, int kRows, int kVectors, class Weight, class Bias, class Emit>
-__device__ __forceinline__ void NormFoursOfRows(float4 (&v)[kRows][kVectors], int n, bool layer, float eps,
-                                                float* shared, const Weight& weight, const Bias& bias,
-                                                const Emit& emit) {
+__device__ __forceinline__ void NormFloat4sOfRows(float4 (&v)[kRows][kVectors], int n, bool layer, float eps,
+                                                  float* shared, const Weight& weight, const Bias& bias,
+                                                  const Emit& emit) {
   const auto add_up = [&](float(&sums)[kRows]) {
     if constexpr (kThreads == 32) {
 #pragma unroll
@@ -223,7 +223,7 @@ __device__ __forceinline__ void NormFoursOfRows(float4 (&v)[kRows][kVectors], in
 #pragma unroll
     for (int j = 0; j < kVectors; ++j) {
       float4& x = v[r][j];
-      if (PlaceOfFour<kThreads>(j) >= n) continue;
+      if (Float4Index<kThreads>(j) >= n) continue;
       x.x -= means[r], x.y -= means[r], x.z -= means[r], x.w -= means[r];
       sums[r] += x.x * x.x + x.y * x.y + x.z * x.z + x.w * x.w;
     }
@@ -234,7 +234,7 @@ __device__ __forceinline__ void NormFoursOfRows(float4 (&v)[kRows][kVectors], in
     const float factor = rsqrtf(sums[r] / n + eps);
 #pragma unroll
     for (int j = 0; j < kVectors; ++j) {
-      const int c = PlaceOfFour<kThreads>(j);
+      const int c = Float4Index<kThreads>(j);
       if (c >= n) continue;
       const float4 w = weight(j), b = bias(j), x = v[r][j];
       emit(r, c,
@@ -243,14 +243,15 @@ __device__ __forceinline__ void NormFoursOfRows(float4 (&v)[kRows][kVectors], in
     }
   }
 }
-/// As NormFoursOfRows for one row: emit(c, four).
+/// As NormFloat4sOfRows for one row: emit(c, four).
 template <int kThreads, int kVectors, class Weight, class Bias, class Emit>
-__device__ __forceinline__ void NormFours(float4 (&v)[kVectors], int n, bool layer, float eps, float* shared,
-                                          const Weight& weight, const Bias& bias, const Emit& emit) {
+__device__ __forceinline__ void NormFloat4s(float4 (&v)[kVectors], int n, bool layer, float eps, float* shared,
+                                            const Weight& weight, const Bias& bias, const Emit& emit) {
   float4 rows[1][kVectors];
 #pragma unroll
   for (int j = 0; j < kVectors; ++j) rows[0][j] = v[j];
-  NormFoursOfRows<kThreads>(rows, n, layer, eps, shared, weight, bias, [&](int, int c, float4 four) { emit(c, four); });
+  NormFloat4sOfRows<kThreads>(rows, n, layer, eps, shared, weight, bias,
+                              [&](int, int c, float4 four) { emit(c, four); });
 }
 
 /// Weights of a norm, and biases of a LayerNorm, preloaded into the registers of a block for rows of n values: up to
@@ -262,13 +263,13 @@ struct NormVectors {
   float4 weight[kVectors] = {}, bias[kVectors] = {};
 
   __device__ __forceinline__ void Load(const float* weights, const float* biases, int n, bool layer) {
-    wide =
-        n % 4 == 0 && n <= 4 * kBlockThreads * kVectors && AllowsVectors(weights) && (!layer || AllowsVectors(biases));
+    wide = n % 4 == 0 && n <= 4 * kBlockThreads * kVectors && AllowsVectorAccess(weights) &&
+           (!layer || AllowsVectorAccess(biases));
     if (!wide) return;
 #pragma unroll
     for (int j = 0; j < kVectors; ++j) {
-      weight[j] = RowFour<kBlockThreads>(weights, j, n);
-      bias[j] = RowFour<kBlockThreads>(layer ? biases : nullptr, j, n);
+      weight[j] = RowFloat4<kBlockThreads>(weights, j, n);
+      bias[j] = RowFloat4<kBlockThreads>(layer ? biases : nullptr, j, n);
     }
   }
 };
@@ -279,11 +280,11 @@ template <int kVectors, class Emit>
 __device__ __forceinline__ void NormRow(const float* x, const NormVectors<kVectors>& vectors, const float* weight,
                                         const float* bias, int n, bool layer, float eps, float* shared,
                                         const Emit& emit) {
-  if (vectors.wide && AllowsVectors(x)) {
+  if (vectors.wide && AllowsVectorAccess(x)) {
     float4 v[kVectors];
 #pragma unroll
-    for (int j = 0; j < kVectors; ++j) v[j] = RowFour<kBlockThreads>(x, j, n);
-    return NormFours<kBlockThreads>(
+    for (int j = 0; j < kVectors; ++j) v[j] = RowFloat4<kBlockThreads>(x, j, n);
+    return NormFloat4s<kBlockThreads>(
         v, n, layer, eps, shared, [&](int j) { return vectors.weight[j]; }, [&](int j) { return vectors.bias[j]; },
         [&](int c, float4 four) { emit(c, four.x), emit(c + 1, four.y), emit(c + 2, four.z), emit(c + 3, four.w); });
   }
@@ -398,10 +399,10 @@ __device__ __forceinline__ uint32_t LoadSharedWord(uint32_t address) {
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(out) : "r"(address) : "memory");
   return out;
 }
-__device__ __forceinline__ void LoadSharedTwo(uint32_t out[2], uint32_t address) {
+__device__ __forceinline__ void LoadSharedVec2(uint32_t out[2], uint32_t address) {
   asm volatile("ld.shared.v2.u32 {%0,%1}, [%2];" : "=r"(out[0]), "=r"(out[1]) : "r"(address) : "memory");
 }
-__device__ __forceinline__ void LoadSharedFour(uint32_t out[4], uint32_t address) {
+__device__ __forceinline__ void LoadSharedVec4(uint32_t out[4], uint32_t address) {
   asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];"
                : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
                : "r"(address)

@@ -1,5 +1,5 @@
 // All kernels here are launched by Launch, by default with programmatic dependent launch: a kernel may start while its
-// predecessor drains (device.cuh: StartStep). Included by .cu files only.
+// predecessor drains (device.cuh: BeginDependentKernel). Included by .cu files only.
 #pragma once
 
 #include "kernels/cuda/cuda_check.h"
@@ -37,7 +37,7 @@ void Launch(const Launcher& on, void (*kernel)(Parameters...), dim3 grid, int th
 
 /// Number of resident clusters of `blocks` > 1 blocks.
 template <class Kernel>
-int ActiveClusters(Kernel kernel, int blocks, int threads, size_t shared_bytes) {
+int MaxActiveClusters(Kernel kernel, int blocks, int threads, size_t shared_bytes) {
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(static_cast<unsigned>(blocks));
   config.blockDim = dim3(static_cast<unsigned>(threads));
@@ -55,7 +55,7 @@ int ActiveClusters(Kernel kernel, int blocks, int threads, size_t shared_bytes) 
 
 /// Number of resident blocks on the device.
 template <class Kernel>
-int ActiveBlocks(const Launcher& on, Kernel kernel, int threads, size_t shared_bytes) {
+int MaxActiveBlocks(const Launcher& on, Kernel kernel, int threads, size_t shared_bytes) {
   CHECK_CUDA(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
   int blocks = 0;
   CHECK_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, shared_bytes));
@@ -65,7 +65,7 @@ int ActiveBlocks(const Launcher& on, Kernel kernel, int threads, size_t shared_b
 /// Whether the address allows 16-byte accesses.
 inline bool Aligned(const void* p) { return reinterpret_cast<uintptr_t>(p) % 16 == 0; }
 /// Whether rows can be accessed four elements at a time.
-inline bool AllowsFours(const Tensor& x) { return x.cols % 4 == 0 && x.stride % 4 == 0 && Aligned(x.data); }
+inline bool AllowsFloat4(const Tensor& x) { return x.cols % 4 == 0 && x.stride % 4 == 0 && Aligned(x.data); }
 
 inline dim3 Grid(int64_t x, int64_t y = 1, int64_t z = 1) {
   return dim3(static_cast<unsigned>(x), static_cast<unsigned>(y), static_cast<unsigned>(z));

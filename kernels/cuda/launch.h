@@ -12,15 +12,15 @@
 #include "kernels/activation.h"
 #include "kernels/cuda/attention/attention_plan.h"
 #include "kernels/cuda/experts/experts_plan.h"
-#include "kernels/cuda/kernel_set.h"
+#include "kernels/cuda/kernel_config.h"
 #include "kernels/cuda/linear/low_rank_plan.h"
-#include "kernels/cuda/sampling/choice_row.h"
+#include "kernels/cuda/sampling/device_sampling_params.h"
+#include "kernels/row_sampling_params.h"
 #include "kernels/tensor.h"
-#include "kernels/token_choice.h"
 
 namespace ringside::cuda {
 
-constexpr int kMostOfCluster = 8;  // blocks
+constexpr int kMaxClusterBlocks = 8;  // blocks
 
 struct Launcher {
   cudaStream_t stream = nullptr;
@@ -29,20 +29,20 @@ struct Launcher {
   int cluster = 1;      // neighbouring blocks in grid x that form a cluster
   int largest_cluster = 1;
   // Number of resident clusters by cluster size, with one block per SM.
-  std::array<int, kMostOfCluster + 1> clusters = {};
-  bool large = true;    // size configuration of the loaded kernels (kernel_set.h)
+  std::array<int, kMaxClusterBlocks + 1> clusters = {};
+  bool large = true;    // size configuration of the loaded kernels (kernel_config.h)
   bool hopper = false;  // compute capability 9.0, which has WGMMA and TMA
 };
 
 /// Launcher::clusters of the current device.
-std::array<int, kMostOfCluster + 1> CountClusters(int multiprocessors, int largest_cluster);
+std::array<int, kMaxClusterBlocks + 1> QueryResidentClusters(int multiprocessors, int largest_cluster);
 
 /// The architecture for which the kernels loaded on this device were compiled (900: compute capability 9.0), or 0 if
 /// the device can run none.
-int LoadedArchitecture();
+int LoadedCodeArchitecture();
 
 // ---- rows.cu
-/// y[r] (+)= row ids[r] of a table of `dtype` with y.cols columns, times `scale`; AwaitedToken(i) stands for
+/// y[r] (+)= row ids[r] of a table of `dtype` with y.cols columns, times `scale`; DeferredToken(i) stands for
 /// sampled[i]. `ids` and `sampled` are in device memory. `scales`: row scales of a quantized table, otherwise null.
 void LaunchEmbed(const Launcher& on, const void* table, DType dtype, const float* scales, const int32_t* ids,
                  const int32_t* sampled, float scale, Tensor y, bool accumulate);
@@ -64,7 +64,7 @@ void LaunchAdd(const Launcher& on, Tensor x, Tensor y);
 void LaunchSoftCap(const Launcher& on, Tensor x, float cap);
 void LaunchGatherRows(const Launcher& on, Tensor x, const int32_t* rows, Tensor y);
 /// y[r][c] = x[r][columns[c]], converted to y's type.
-void LaunchTakeColumns(const Launcher& on, Tensor x, const int32_t* columns, Tensor y);
+void LaunchPermuteColumns(const Launcher& on, Tensor x, const int32_t* columns, Tensor y);
 /// y = x, converted to y's type.
 void LaunchConvert(const Launcher& on, Tensor x, Tensor y);
 /// Copies pinned host memory to the device by loads from the SMs rather than by a copy engine; `bytes` is a multiple of
@@ -74,25 +74,25 @@ void LaunchAddBias(const Launcher& on, const float* bias, Tensor y);
 
 // ---- linear/skinny_linear.cu
 /// The epilogue of a GEMM.
-enum class AfterLinear { kNothing, kGeluTanh, kGeluErf, kSiluMultiply };
+enum class LinearEpilogue { kNothing, kGeluTanh, kGeluErf, kSiluMultiply };
 
-struct SkinnyLinear {
+struct GemmArgs {
   static constexpr int kMaxWeights = 3;
   static constexpr int64_t kMaxRows = 32;              // rows of x
-  static constexpr int64_t kMaxQuantisedRows = 128;    // rows of x with one-byte weights
+  static constexpr int64_t kMaxW8Rows = 128;           // rows of x with one-byte weights
   static constexpr int64_t kSmall = int64_t{2} << 20;  // elements of W up to which all kMaxRows rows take this kernel
 
   const void* weights[kMaxWeights] = {};  // [outputs[i], k] each
   const float* scales[kMaxWeights] = {};  // [outputs[i]] each, if the weights have row scales
   int outputs[kMaxWeights] = {};
   int total = 0, k = 0;
-  // Weight types: that of x, one byte (quantised_layout.h) or block-quantized (grouped_layout.h).
+  // Weight types: that of x, one byte (w8_layout.h) or block-quantized (block_quant_layout.h).
   DType dtype = DType::kBF16, weight_dtype = DType::kBF16;
   Tensor x;  // [rows, k]; with `norm`: the destination of the normed rows
   const float* bias = nullptr;
   Tensor y;
   bool accumulate = false;
-  AfterLinear epilogue = AfterLinear::kNothing;
+  LinearEpilogue epilogue = LinearEpilogue::kNothing;
   Tensor product;            // kSiluMultiply: [rows, total / 2]; y is not written
   bool fixed_order = false;  // one summation order for any number of rows; takes up to kMaxRows
 
@@ -104,89 +104,89 @@ struct SkinnyLinear {
 
   bool small() const { return int64_t{k} * total <= kSmall; }
 };
-/// Whether LaunchSkinnyLinear supports these arguments: few rows, and sizes and addresses that allow 16-byte loads.
-bool IsSkinny(const SkinnyLinear& args);
+/// Whether LaunchSmallGemm supports these arguments: few rows, and sizes and addresses that allow 16-byte loads.
+bool IsSmallGemm(const GemmArgs& args);
 /// Whether the preceding norm may be fused; every block recomputes it.
 bool CanFuseNorm(int64_t rows, int64_t k);
-void LaunchSkinnyLinear(const Launcher& on, const SkinnyLinear& args);
+void LaunchSmallGemm(const Launcher& on, const GemmArgs& args);
 // ---- linear/stream/stream_linear.cu
-/// Whether LaunchStreamLinear supports arguments that satisfy IsSkinny: up to 4 rows that fit in shared memory.
-bool CanStream(const Launcher& on, const SkinnyLinear& args);
-void LaunchStreamLinear(const Launcher& on, const SkinnyLinear& args);
+/// Whether LaunchGemv supports arguments that satisfy IsSmallGemm: up to 4 rows that fit in shared memory.
+bool CanGemv(const Launcher& on, const GemmArgs& args);
+void LaunchGemv(const Launcher& on, const GemmArgs& args);
 // ---- linear/stream/stream_linear_8bit.cu
-void LaunchStreamLinear8Bit(const Launcher& on, const SkinnyLinear& args);
+void LaunchGemvW8(const Launcher& on, const GemmArgs& args);
 
 // ---- linear/stream/stream_linear_grouped.cu
-/// As CanStream and LaunchStreamLinear, for block-quantized (GGUF) weights.
-bool CanStreamGrouped(const Launcher& on, const SkinnyLinear& args);
-void LaunchStreamLinearGrouped(const Launcher& on, const SkinnyLinear& args);
+/// As CanGemv and LaunchGemv, for block-quantized (GGUF) weights.
+bool CanGemvBlockQuant(const Launcher& on, const GemmArgs& args);
+void LaunchGemvBlockQuant(const Launcher& on, const GemmArgs& args);
 /// Two layers of the same rows in one launch: the first with weights of fewer than six bits, the second with six-bit
 /// weights. Both share the fused preceding norm, or neither has one.
-bool CanStreamTwoGrouped(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next);
-void LaunchStreamTwoGrouped(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next);
+bool CanGemvTwoBlockQuant(const Launcher& on, const GemmArgs& args, const GemmArgs& next);
+void LaunchGemvTwoBlockQuant(const Launcher& on, const GemmArgs& args, const GemmArgs& next);
 
 // ---- linear/grouped_linear.cu
-/// Whether LaunchGroupedLinear supports these arguments: block-quantized weights, 1 to 1,024 rows, compute capability
+/// Whether LaunchBlockQuantGemm supports these arguments: block-quantized weights, 1 to 1,024 rows, compute capability
 /// 9.0, no fused norm.
-bool CanGroup(const Launcher& on, const SkinnyLinear& args);
-void LaunchGroupedLinear(const Launcher& on, const SkinnyLinear& args);
-/// As LaunchStreamTwoGrouped, for the row counts of CanGroup.
-bool CanGroupTwo(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next);
-void LaunchTwoGroupedLinear(const Launcher& on, const SkinnyLinear& args, const SkinnyLinear& next);
+bool CanBlockQuantGemm(const Launcher& on, const GemmArgs& args);
+void LaunchBlockQuantGemm(const Launcher& on, const GemmArgs& args);
+/// As LaunchGemvTwoBlockQuant, for the row counts of CanBlockQuantGemm.
+bool CanTwoBlockQuantGemm(const Launcher& on, const GemmArgs& args, const GemmArgs& next);
+void LaunchTwoBlockQuantGemm(const Launcher& on, const GemmArgs& args, const GemmArgs& next);
 
 // ---- linear/quantised_linear.cu
-/// One-byte weights, up to SkinnyLinear::kMaxQuantisedRows rows, no fused norm.
-void LaunchQuantisedLinear(const Launcher& on, const SkinnyLinear& args);
+/// One-byte weights, up to GemmArgs::kMaxW8Rows rows, no fused norm.
+void LaunchW8A16Gemm(const Launcher& on, const GemmArgs& args);
 
 // ---- linear/expand_rows.cu
 /// Dequantizes rows of a weight from `first` on into y (kF16 or kBF16). The rows of y are contiguous.
-void LaunchExpandRows(const Launcher& on, const void* weight, DType dtype, const float* scales, int64_t first,
-                      Tensor y);
+void LaunchDequantizeRows(const Launcher& on, const void* weight, DType dtype, const float* scales, int64_t first,
+                          Tensor y);
 
 // ---- linear/expand_tiles.cu
-/// As LaunchExpandRows, for block-quantized weights.
-void LaunchExpandTiles(const Launcher& on, const void* weight, DType dtype, const float* units, int64_t first,
-                       Tensor y);
+/// As LaunchDequantizeRows, for block-quantized weights.
+void LaunchDequantizeTiles(const Launcher& on, const void* weight, DType dtype, const float* units, int64_t first,
+                           Tensor y);
 
 // ---- linear/quantise_rows.cu
-/// Rows quantized to E4M3 on the device, each in the order of quantised_layout.h and zero-padded to whole groups.
-struct E4M3Rows {
-  Tensor q;  // [rows, QuantisedRowBytes(inputs)]
+/// Rows quantized to E4M3 on the device, each in the order of w8_layout.h and zero-padded to whole groups.
+struct QuantizedRows {
+  Tensor q;  // [rows, W8RowBytes(inputs)]
   float* scales = nullptr;
 };
 /// Whether x can be quantized: 16-bit elements, rows readable 16 bytes at a time.
-bool CanQuantiseRows(const Tensor& x);
-void LaunchQuantiseRows(const Launcher& on, Tensor x, const E4M3Rows& to);
+bool CanQuantizeRows(const Tensor& x);
+void LaunchQuantizeRows(const Launcher& on, Tensor x, const QuantizedRows& to);
 /// LaunchMultiplyActivated (SiLU) or LaunchNorm with the quantization fused in; the unquantized result is also stored
 /// in y.
-bool CanQuantiseSilu(const Tensor& x, const Tensor& y);
-void LaunchSiluQuantise(const Launcher& on, Tensor x, Tensor y, const E4M3Rows& to);
-bool CanQuantiseNorm(const Tensor& x, const float* weight, const float* bias, const Tensor& y);
-void LaunchNormQuantise(const Launcher& on, Tensor x, const float* weight, const float* bias, bool layer, float eps,
-                        Tensor y, const E4M3Rows& to);
+bool CanQuantizeSilu(const Tensor& x, const Tensor& y);
+void LaunchSiluQuantize(const Launcher& on, Tensor x, Tensor y, const QuantizedRows& to);
+bool CanQuantizeNorm(const Tensor& x, const float* weight, const float* bias, const Tensor& y);
+void LaunchNormQuantize(const Launcher& on, Tensor x, const float* weight, const float* bias, bool layer, float eps,
+                        Tensor y, const QuantizedRows& to);
 
 // ---- linear/e4m3_linear.cu
-/// Whether LaunchE4M3Linear supports these arguments: up to 128 rows, compute capability 9.0, y writable four outputs
+/// Whether LaunchFp8Gemm supports these arguments: up to 128 rows, compute capability 9.0, y writable four outputs
 /// at a time.
-bool CanMultiplyE4M3(const Launcher& on, const void* weight, const float* weight_scales, const E4M3Rows& x, Tensor y,
-                     bool accumulate);
+bool CanFp8Gemm(const Launcher& on, const void* weight, const float* weight_scales, const QuantizedRows& x, Tensor y,
+                bool accumulate);
 /// y (+)= x W^T. W is [y.cols, inputs] with row scales, in the layout of x.
-void LaunchE4M3Linear(const Launcher& on, const void* weight, const float* weight_scales, const E4M3Rows& x, Tensor y,
-                      bool accumulate);
+void LaunchFp8Gemm(const Launcher& on, const void* weight, const float* weight_scales, const QuantizedRows& x, Tensor y,
+                   bool accumulate);
 
 // ---- linear/batch_linear.cu
-/// Whether LaunchBatchLinear supports these arguments: 5 to 64 rows, or fewer if LaunchStreamLinear does not support
+/// Whether LaunchWgmmaGemm supports these arguments: 5 to 64 rows, or fewer if LaunchGemv does not support
 /// them; contiguous weights that are not both narrow and small; no fused norm.
-bool CanBatch(const Launcher& on, const SkinnyLinear& args);
-void LaunchBatchLinear(const Launcher& on, const SkinnyLinear& args);
+bool CanWgmmaGemm(const Launcher& on, const GemmArgs& args);
+void LaunchWgmmaGemm(const Launcher& on, const GemmArgs& args);
 
 // ---- linear/low_rank.cu
 /// y += the low-rank updates of the rows' adapters to a linear layer of x; the adapter matrices have this type.
 void LaunchLowRank(const Launcher& on, const LowRankPlan& plan, DType dtype, Tensor x, Tensor y);
 
 /// Reference kernel: any shape and any types, slow.
-void LaunchNaiveLinear(const Launcher& on, const void* weight, DType dtype, int64_t outputs, Tensor x, Tensor y,
-                       bool accumulate);
+void LaunchReferenceGemm(const Launcher& on, const void* weight, DType dtype, int64_t outputs, Tensor x, Tensor y,
+                         bool accumulate);
 
 // ---- attention/
 void LaunchStoreRows(const Launcher& on, const AttentionPlan& plan);
@@ -197,25 +197,25 @@ void LaunchTiledAttention(const Launcher& on, const AttentionPlan& plan);
 int ResidentAttentionTiles(const Launcher& on, DType cache, int64_t head_dim, bool chunk, int splits);
 /// Reduces the split-K partial results in plan.partial of tiles with up to `queries` query rows (rows times heads);
 /// used by the small configuration, which has no clusters.
-void LaunchJoinSplits(const Launcher& on, const AttentionPlan& plan, const StagedTile* tiles, int64_t count,
-                      int queries, int splits);
+void LaunchReduceSplits(const Launcher& on, const AttentionPlan& plan, const StagedTile* tiles, int64_t count,
+                        int queries, int splits);
 /// Queries per block of the WGMMA kernel for chunks of up to `queries` queries that see up to `keys` keys; 0 if this
 /// program has no such kernel.
-/// REQUIRES: AllowsEights; queries and results have one type.
+/// REQUIRES: AllowsVec8; queries and results have one type.
 int32_t WgmmaAttentionQueries(DType cache, int64_t head_dim, int64_t queries, int64_t keys);
 void LaunchWgmmaAttention(const Launcher& on, const AttentionPlan& plan);
 int ResidentWgmmaTiles(const AttentionPlan& plan, int splits);
 /// Reference kernel: any head size, any element type, slow.
-void LaunchPlainAttention(const Launcher& on, const AttentionPlan& plan);
+void LaunchReferenceAttention(const Launcher& on, const AttentionPlan& plan);
 
 // ---- experts/
 /// Computes routing weights, order and groups; for many rows also ids.
 void LaunchRouteExperts(const Launcher& on, const ExpertsCall& call);
 /// The fastest kernel path as measured on an H200 with randomly routed rows. `hidden`: D.
-ExpertsWay WayOfExperts(const Launcher& on, const ExpertsPlan& plan, int64_t hidden, int64_t rows);
+ExpertsPath SelectExpertsPath(const Launcher& on, const ExpertsPlan& plan, int64_t hidden, int64_t rows);
 /// Whether all experts' weights are block-quantized in a type that the path supports, and its workspace is large
 /// enough.
-bool CanTakeExpertsInTiles(const Launcher& on, const ExpertsPlan& plan, ExpertsWay path, int64_t hidden, int64_t rows);
+bool SupportsTiledExperts(const Launcher& on, const ExpertsPlan& plan, ExpertsPath path, int64_t hidden, int64_t rows);
 /// Compute the parts in call.way: block-quantized weights; few rows with 16-bit weights; many rows.
 void LaunchTiledExperts(const Launcher& on, const ExpertsCall& call);
 void LaunchFewExperts(const Launcher& on, const ExpertsCall& call);
@@ -226,7 +226,7 @@ void LaunchSumParts(const Launcher& on, const ExpertsCall& call);
 // ---- sampling/choose_tokens.cu
 /// sampled[r] = the token sampled with row_params[r] (device memory) from row r of `logits` (float32), which is
 /// modified. `sampled` may be pinned host memory; `ids` [rows], in device memory, receives the tokens alone.
-void LaunchChooseTokens(const Launcher& on, Tensor logits, const ChoiceRow* row_params, ChosenToken* sampled,
-                        int32_t* ids);
+void LaunchSampleTokens(const Launcher& on, Tensor logits, const DeviceSamplingParams* row_params,
+                        SampledToken* sampled, int32_t* ids);
 
 }  // namespace ringside::cuda

@@ -10,7 +10,7 @@ constexpr int kThreads = 256;
 /// `number`: element number of the first element of row 0.
 __global__ void __launch_bounds__(kThreads)
     RandomWeightsKernel(uint64_t seed, uint64_t number, int64_t whole_cols, Tensor y) {
-  StartStep();
+  BeginDependentKernel();
   const int64_t count = y.rows * y.cols, all = int64_t{gridDim.x} * kThreads;
   for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < count; i += all) {
     const int64_t row = i / y.cols, col = i % y.cols;

@@ -1,21 +1,21 @@
 // Row-wise operations: embedding lookups, norms, activations. All are launch- and memory-bound, so each is the simplest
 // kernel with coalesced accesses.
-#include "kernels/awaited_token.h"
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/linear/grouped_weights.cuh"
+#include "kernels/cuda/linear/block_quant_weights.cuh"
+#include "kernels/deferred_token.h"
 
 namespace ringside::cuda {
 namespace {
 
 __global__ void EmbedKernel(const void* table, DType dtype, const float* scales, const int32_t* ids,
                             const int32_t* sampled, float scale, Tensor y, bool accumulate) {
-  StartStep();
+  BeginDependentKernel();
   const int32_t id = ids[blockIdx.x];
-  const int64_t row = IsAwaited(id) ? sampled[AwaitedIndex(id)] : id, to = blockIdx.x * y.stride;
+  const int64_t row = IsDeferredToken(id) ? sampled[DeferredTokenIndex(id)] : id, to = blockIdx.x * y.stride;
   for (int64_t c = threadIdx.x; c < y.cols; c += blockDim.x) {
-    const float element = HasGroupScales(dtype) ? LoadGrouped(table, dtype, row, c, y.cols) * scales[row]
-                          : scales != nullptr   ? LoadQuantised(table, dtype, row, c, y.cols) * scales[row]
+    const float element = HasGroupScales(dtype) ? LoadBlockQuant(table, dtype, row, c, y.cols) * scales[row]
+                          : scales != nullptr   ? LoadW8(table, dtype, row, c, y.cols) * scales[row]
                                                 : LoadElement(table, dtype, row * y.cols + c);
     const float value = scale * element;
     StoreElement(y.data, y.dtype, to + c, accumulate ? LoadElement(y.data, y.dtype, to + c) + value : value);
@@ -35,7 +35,7 @@ struct NormArgs {
 
 __global__ void __launch_bounds__(kBlockThreads) NormKernel(NormArgs a) {
   __shared__ float shared[kBlockThreads / 32];
-  StartStep();
+  BeginDependentKernel();
   const int n = static_cast<int>(a.x.cols);
   const int64_t to = blockIdx.x * a.y.stride;
   NormVectors<8> vectors;
@@ -51,30 +51,30 @@ __global__ void __launch_bounds__(kBlockThreads) NormWideKernel(NormArgs a) {
   __shared__ float shared[kBlockThreads / 32];
   const int n = static_cast<int>(a.x.cols);
   const int64_t row = static_cast<int64_t>(blockIdx.x) * (blockDim.x / kThreads) + threadIdx.x / kThreads;
-  LetNextStart();
+  TriggerProgrammaticLaunch();
   float4 weight[kVectors], bias[kVectors], v[kVectors];
 #pragma unroll
   for (int j = 0; j < kVectors; ++j) {
-    weight[j] = RowFour<kThreads>(a.weight, j, n), bias[j] = RowFour<kThreads>(a.layer ? a.bias : nullptr, j, n);
+    weight[j] = RowFloat4<kThreads>(a.weight, j, n), bias[j] = RowFloat4<kThreads>(a.layer ? a.bias : nullptr, j, n);
   }
-  WaitForStep();
+  GridDependencySync();
   if (row >= a.x.rows) return;  // uniform across the warp
   float* x = static_cast<float*>(a.x.data) + row * a.x.stride;
 #pragma unroll
-  for (int j = 0; j < kVectors; ++j) v[j] = RowFour<kThreads>(x, j, n);
+  for (int j = 0; j < kVectors; ++j) v[j] = RowFloat4<kThreads>(x, j, n);
   if (a.added != nullptr) {
 #pragma unroll
     for (int j = 0; j < kVectors; ++j) {
-      const int c = PlaceOfFour<kThreads>(j);
+      const int c = Float4Index<kThreads>(j);
       if (c >= n) continue;
       const float4 added = *reinterpret_cast<const float4*>(a.added + c);
       v[j].x += added.x, v[j].y += added.y, v[j].z += added.z, v[j].w += added.w;
       *reinterpret_cast<float4*>(x + c) = v[j];
     }
   }
-  NormFours<kThreads>(
+  NormFloat4s<kThreads>(
       v, n, a.layer, a.eps, shared, [&](int j) { return weight[j]; }, [&](int j) { return bias[j]; },
-      [&](int c, float4 four) { StoreFour(a.y.data, a.y.dtype, row * a.y.stride + c, four); });
+      [&](int c, float4 four) { StoreFloat4(a.y.data, a.y.dtype, row * a.y.stride + c, four); });
 }
 
 /// Arguments of the in-place norms of adjacent heads of d values.
@@ -93,7 +93,7 @@ struct NormHeadsArgs {
 
 /// One warp per head.
 __global__ void NormHeadsKernel(NormHeadsArgs a) {
-  StartStep();
+  BeginDependentKernel();
   const int item = static_cast<int>(blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32);
   if (item >= a.count()) return;
   const int64_t at = a.PlaceOf(item);
@@ -114,28 +114,28 @@ template <int kThreads, int kVectors>
 __global__ void __launch_bounds__(kBlockThreads) NormHeadsWideKernel(NormHeadsArgs a) {
   __shared__ float shared[kBlockThreads / 32];
   const int item = static_cast<int>(blockIdx.x * (kBlockThreads / kThreads) + threadIdx.x / kThreads);
-  LetNextStart();
+  TriggerProgrammaticLaunch();
   if (item >= a.count()) return;  // uniform across the warp
   const int64_t at = a.PlaceOf(item);
   float4 weight[kVectors], v[kVectors];
 #pragma unroll
-  for (int j = 0; j < kVectors; ++j) weight[j] = RowFour<kThreads>(a.WeightOf(item), j, a.d);
-  WaitForStep();
+  for (int j = 0; j < kVectors; ++j) weight[j] = RowFloat4<kThreads>(a.WeightOf(item), j, a.d);
+  GridDependencySync();
 #pragma unroll
   for (int j = 0; j < kVectors; ++j) {
-    const int c = PlaceOfFour<kThreads>(j);
-    v[j] = c < a.d ? LoadFour(a.x.data, a.x.dtype, at + c) : float4{0, 0, 0, 0};
+    const int c = Float4Index<kThreads>(j);
+    v[j] = c < a.d ? LoadFloat4(a.x.data, a.x.dtype, at + c) : float4{0, 0, 0, 0};
   }
-  NormFours<kThreads>(
+  NormFloat4s<kThreads>(
       v, a.d, false, a.eps, shared, [&](int j) { return weight[j]; },
       [](int) {
         return float4{0, 0, 0, 0};
       },
-      [&](int c, float4 four) { StoreFour(a.x.data, a.x.dtype, at + c, four); });
+      [&](int c, float4 four) { StoreFloat4(a.x.data, a.x.dtype, at + c, four); });
 }
 
 __global__ void MultiplyActivatedKernel(Tensor x, Activation activation, Tensor y) {
-  StartStep();
+  BeginDependentKernel();
   const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x, from = blockIdx.y * x.stride;
   if (c >= y.cols) return;
   const float gate = LoadElement(x.data, x.dtype, from + c), up = LoadElement(x.data, x.dtype, from + y.cols + c);
@@ -163,7 +163,7 @@ struct Vec8 {
 
 template <class T>
 __global__ void SiluMultiplyWideKernel(Tensor x, Tensor y) {
-  StartStep();
+  BeginDependentKernel();
   const int64_t c = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * 8;
   if (c >= y.cols) return;
   const T* from = static_cast<const T*>(x.data) + blockIdx.y * x.stride + c;
@@ -175,39 +175,39 @@ __global__ void SiluMultiplyWideKernel(Tensor x, Tensor y) {
 }
 
 /// Four values of a vector from c on, or zeros if it is null.
-__device__ __forceinline__ float4 FourOf(const float* vector, int64_t c) {
+__device__ __forceinline__ float4 Float4At(const float* vector, int64_t c) {
   return vector != nullptr ? *reinterpret_cast<const float4*>(vector + c) : float4{0, 0, 0, 0};
 }
 
 /// x = x + bias, optionally followed by GELU, eight elements per thread. The sum is rounded to T before GELU, as if it
 /// had been stored in between.
-enum class AfterBias { kNothing, kGeluTanh, kGeluErf };
+enum class BiasEpilogue { kNothing, kGeluTanh, kGeluErf };
 template <class T>
-__global__ void BiasWideKernel(Tensor x, const float* bias, AfterBias epilogue) {
+__global__ void BiasWideKernel(Tensor x, const float* bias, BiasEpilogue epilogue) {
   const int64_t c = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * 8;
-  LetNextStart();
+  TriggerProgrammaticLaunch();
   if (c >= x.cols) return;
-  const float4 low = FourOf(bias, c), high = FourOf(bias, c + 4);
-  WaitForStep();
+  const float4 low = Float4At(bias, c), high = Float4At(bias, c + 4);
+  GridDependencySync();
   T* at = static_cast<T*>(x.data) + blockIdx.y * x.stride + c;
   Vec8<T> values = Vec8<T>::Load(at);
   const float added[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
 #pragma unroll
   for (int i = 0; i < 8; ++i) {
     values.x[i] += added[i];
-    if (epilogue != AfterBias::kNothing) {
-      values.x[i] = GeluOf(ToFloat(FromFloat<T>(values.x[i])), epilogue == AfterBias::kGeluTanh);
+    if (epilogue != BiasEpilogue::kNothing) {
+      values.x[i] = GeluOf(ToFloat(FromFloat<T>(values.x[i])), epilogue == BiasEpilogue::kGeluTanh);
     }
   }
   values.Store(at);
 }
 
-__global__ void AddBiasFoursKernel(const float* bias, Tensor y) {
+__global__ void AddBiasFloat4Kernel(const float* bias, Tensor y) {
   const int64_t c = (static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * 4;
-  LetNextStart();
+  TriggerProgrammaticLaunch();
   if (c >= y.cols) return;
-  const float4 added = FourOf(bias, c);
-  WaitForStep();
+  const float4 added = Float4At(bias, c);
+  GridDependencySync();
   auto* at = reinterpret_cast<float4*>(static_cast<float*>(y.data) + blockIdx.y * y.stride + c);
   float4 value = *at;
   value.x += added.x, value.y += added.y, value.z += added.z, value.w += added.w;
@@ -215,14 +215,14 @@ __global__ void AddBiasFoursKernel(const float* bias, Tensor y) {
 }
 
 __global__ void ActivateKernel(Tensor x, Activation activation) {
-  StartStep();
+  BeginDependentKernel();
   const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x, at = blockIdx.y * x.stride + c;
   if (c >= x.cols) return;
   StoreElement(x.data, x.dtype, at, ActivatedOf(LoadElement(x.data, x.dtype, at), activation));
 }
 
 __global__ void AddKernel(Tensor x, Tensor y) {
-  StartStep();
+  BeginDependentKernel();
   const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (c >= x.cols) return;
   static_cast<float*>(y.data)[blockIdx.y * y.stride + c] +=
@@ -230,22 +230,22 @@ __global__ void AddKernel(Tensor x, Tensor y) {
 }
 
 __global__ void SoftCapKernel(Tensor x, float cap) {
-  StartStep();
+  BeginDependentKernel();
   const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x, at = blockIdx.y * x.stride + c;
   if (c >= x.cols) return;
   StoreElement(x.data, x.dtype, at, cap * tanhf(LoadElement(x.data, x.dtype, at) / cap));
 }
 
 __global__ void GatherKernel(Tensor x, const int32_t* rows, Tensor y) {
-  StartStep();
+  BeginDependentKernel();
   const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (c >= y.cols) return;
   const int64_t row = rows == nullptr ? blockIdx.y : rows[blockIdx.y];
   StoreElement(y.data, y.dtype, blockIdx.y * y.stride + c, LoadElement(x.data, x.dtype, row * x.stride + c));
 }
 
-__global__ void TakeColumnsKernel(Tensor x, const int32_t* columns, Tensor y) {
-  StartStep();
+__global__ void PermuteColumnsKernel(Tensor x, const int32_t* columns, Tensor y) {
+  BeginDependentKernel();
   const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (c >= y.cols) return;
   StoreElement(y.data, y.dtype, blockIdx.y * y.stride + c,
@@ -253,14 +253,14 @@ __global__ void TakeColumnsKernel(Tensor x, const int32_t* columns, Tensor y) {
 }
 
 __global__ void AddBiasKernel(const float* bias, Tensor y) {
-  StartStep();
+  BeginDependentKernel();
   const int64_t c = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x, at = blockIdx.y * y.stride + c;
   if (c >= y.cols) return;
   StoreElement(y.data, y.dtype, at, LoadElement(y.data, y.dtype, at) + bias[c]);
 }
 
 /// Whether rows of 16-bit elements can be accessed eight at a time.
-bool AllowsEights(const Tensor& x, DType dtype, int64_t cols) {
+bool AllowsVec8(const Tensor& x, DType dtype, int64_t cols) {
   return x.dtype == dtype && (dtype == DType::kF16 || dtype == DType::kBF16) && cols % 8 == 0 && x.stride % 8 == 0 &&
          Aligned(x.data);
 }
@@ -272,25 +272,25 @@ __global__ void UploadKernel(uint4* to, const uint4* from, int64_t count) {
 
 dim3 ElementGrid(int64_t rows, int64_t cols) { return Grid((cols + kBlockThreads - 1) / kBlockThreads, rows); }
 
-void LaunchBias(const Launcher& on, Tensor x, const float* bias, AfterBias epilogue) {
+void LaunchBias(const Launcher& on, Tensor x, const float* bias, BiasEpilogue epilogue) {
   const auto kernel = x.dtype == DType::kF16 ? BiasWideKernel<__half> : BiasWideKernel<__nv_bfloat16>;
   Launch(on, kernel, ElementGrid(x.rows, x.cols / 8), kBlockThreads, 0, x, bias, epilogue);
 }
 
 }  // namespace
 
-int LoadedArchitecture() {
+int LoadedCodeArchitecture() {
   cudaFuncAttributes attributes = {};
   if (cudaFuncGetAttributes(&attributes, UploadKernel) == cudaSuccess) return attributes.ptxVersion * 10;
   cudaGetLastError();  // clear the error: the caller sees the 0
   return 0;
 }
 
-std::array<int, kMostOfCluster + 1> CountClusters(int multiprocessors, int largest_cluster) {
-  constexpr size_t kMostOfMemory = 160 << 10;  // shared memory per block: two do not fit on one SM
-  std::array<int, kMostOfCluster + 1> out = {0, multiprocessors};
+std::array<int, kMaxClusterBlocks + 1> QueryResidentClusters(int multiprocessors, int largest_cluster) {
+  constexpr size_t kMaxSharedBytes = 160 << 10;  // shared memory per block: two do not fit on one SM
+  std::array<int, kMaxClusterBlocks + 1> out = {0, multiprocessors};
   for (int blocks = 2; blocks <= largest_cluster; ++blocks) {
-    out[static_cast<size_t>(blocks)] = ActiveClusters(UploadKernel, blocks, kBlockThreads, kMostOfMemory);
+    out[static_cast<size_t>(blocks)] = MaxActiveClusters(UploadKernel, blocks, kBlockThreads, kMaxSharedBytes);
   }
   return out;
 }
@@ -303,7 +303,7 @@ void LaunchEmbed(const Launcher& on, const void* table, DType dtype, const float
 void LaunchNorm(const Launcher& on, Tensor x, const float* weight, const float* bias, bool layer, float eps, Tensor y,
                 const float* added) {
   NormArgs a{.x = x, .added = added, .weight = weight, .bias = bias, .layer = layer, .eps = eps, .y = y};
-  const bool wide = AllowsFours(x) && AllowsFours(y) && Aligned(weight) && Aligned(bias) && Aligned(added);
+  const bool wide = AllowsFloat4(x) && AllowsFloat4(y) && Aligned(weight) && Aligned(bias) && Aligned(added);
   if (!wide || x.cols > 32 * kBlockThreads) {
     if (added != nullptr) LaunchAddBias(on, added, x);
     a.added = nullptr;
@@ -330,14 +330,14 @@ void LaunchNormHeads(const Launcher& on, Tensor x, const HeadsNorm& first, const
     Launch(on, kernel, Grid((count + kWarps - 1) / kWarps), kBlockThreads, 0, a);
   };
   const bool weights = Aligned(first.weight) && Aligned(next.weight);  // null counts as aligned
-  if (d % 4 != 0 || d > 4096 || !AllowsFours(x) || !weights) return a_warp_each(NormHeadsKernel);
+  if (d % 4 != 0 || d > 4096 || !AllowsFloat4(x) || !weights) return a_warp_each(NormHeadsKernel);
   if (d <= 128) return a_warp_each(NormHeadsWideKernel<32, 1>);
   if (d <= 256) return a_warp_each(NormHeadsWideKernel<32, 2>);
   Launch(on, NormHeadsWideKernel<kBlockThreads, 4>, Grid(count), kBlockThreads, 0, a);
 }
 
 void LaunchMultiplyActivated(const Launcher& on, Tensor x, Activation activation, Tensor y) {
-  if (activation == Activation::kSilu && AllowsEights(x, x.dtype, y.cols) && AllowsEights(y, x.dtype, y.cols)) {
+  if (activation == Activation::kSilu && AllowsVec8(x, x.dtype, y.cols) && AllowsVec8(y, x.dtype, y.cols)) {
     const auto kernel = x.dtype == DType::kF16 ? SiluMultiplyWideKernel<__half> : SiluMultiplyWideKernel<__nv_bfloat16>;
     return Launch(on, kernel, ElementGrid(y.rows, y.cols / 8), kBlockThreads, 0, x, y);
   }
@@ -346,8 +346,9 @@ void LaunchMultiplyActivated(const Launcher& on, Tensor x, Activation activation
 
 void LaunchActivate(const Launcher& on, Tensor x, Activation activation, const float* bias) {
   const bool gelu = activation == Activation::kGeluTanh || activation == Activation::kGeluErf;
-  if (gelu && AllowsEights(x, x.dtype, x.cols) && Aligned(bias)) {
-    return LaunchBias(on, x, bias, activation == Activation::kGeluTanh ? AfterBias::kGeluTanh : AfterBias::kGeluErf);
+  if (gelu && AllowsVec8(x, x.dtype, x.cols) && Aligned(bias)) {
+    return LaunchBias(on, x, bias,
+                      activation == Activation::kGeluTanh ? BiasEpilogue::kGeluTanh : BiasEpilogue::kGeluErf);
   }
   if (bias != nullptr) LaunchAddBias(on, bias, x);
   Launch(on, ActivateKernel, ElementGrid(x.rows, x.cols), kBlockThreads, 0, x, activation);
@@ -365,8 +366,8 @@ void LaunchGatherRows(const Launcher& on, Tensor x, const int32_t* rows, Tensor 
   Launch(on, GatherKernel, ElementGrid(y.rows, y.cols), kBlockThreads, 0, x, rows, y);
 }
 
-void LaunchTakeColumns(const Launcher& on, Tensor x, const int32_t* columns, Tensor y) {
-  Launch(on, TakeColumnsKernel, ElementGrid(y.rows, y.cols), kBlockThreads, 0, x, columns, y);
+void LaunchPermuteColumns(const Launcher& on, Tensor x, const int32_t* columns, Tensor y) {
+  Launch(on, PermuteColumnsKernel, ElementGrid(y.rows, y.cols), kBlockThreads, 0, x, columns, y);
 }
 
 void LaunchConvert(const Launcher& on, Tensor x, Tensor y) { LaunchGatherRows(on, x, nullptr, y); }
@@ -380,9 +381,9 @@ void LaunchUpload(const Launcher& on, void* to, const void* from, size_t bytes) 
 }
 
 void LaunchAddBias(const Launcher& on, const float* bias, Tensor y) {
-  if (AllowsEights(y, y.dtype, y.cols) && Aligned(bias)) return LaunchBias(on, y, bias, AfterBias::kNothing);
-  if (y.dtype == DType::kF32 && AllowsFours(y) && Aligned(bias)) {
-    return Launch(on, AddBiasFoursKernel, ElementGrid(y.rows, y.cols / 4), kBlockThreads, 0, bias, y);
+  if (AllowsVec8(y, y.dtype, y.cols) && Aligned(bias)) return LaunchBias(on, y, bias, BiasEpilogue::kNothing);
+  if (y.dtype == DType::kF32 && AllowsFloat4(y) && Aligned(bias)) {
+    return Launch(on, AddBiasFloat4Kernel, ElementGrid(y.rows, y.cols / 4), kBlockThreads, 0, bias, y);
   }
   Launch(on, AddBiasKernel, ElementGrid(y.rows, y.cols), kBlockThreads, 0, bias, y);
 }

@@ -10,18 +10,18 @@ namespace {
 
 // per call; smaller calls are dominated by the gap of 3 us between calls
 constexpr int64_t kCallBytes = int64_t{5} << 19;
-constexpr int64_t kMostParts = 8;  // parts of a load; an event after each makes its layers available
+constexpr int64_t kMaxSplitParts = 8;  // parts of a load; an event after each makes its layers available
 
 // Number of layers copied per call and run.
 int64_t LayersPerPart(const KvShape& shape, std::span<const SlabRun> runs) {
   int64_t bytes = 0;
   for (const SlabRun& run : runs) bytes = std::max(bytes, run.bytes);
-  const int64_t parts = std::clamp<int64_t>(bytes / kCallBytes, 1, std::min(kMostParts, shape.layers));
+  const int64_t parts = std::clamp<int64_t>(bytes / kCallBytes, 1, std::min(kMaxSplitParts, shape.layers));
   return (shape.layers + parts - 1) / parts;
 }
 
 /// Copies some layers of a run that is part of a larger slab on the host.
-void CopyPieces(bool to_host, const KvShape& shape, const SlabRun& run, std::byte* slab, int64_t layer, int64_t layers,
+void CopyChunks(bool to_host, const KvShape& shape, const SlabRun& run, std::byte* slab, int64_t layer, int64_t layers,
                 cudaStream_t stream) {
   const int64_t piece = shape.layer_tile_bytes();
   const auto width = static_cast<size_t>(piece), pitch = static_cast<size_t>(run.host_layer_stride);
@@ -59,7 +59,7 @@ void SlabCopies::Start() {
   CHECK_CUDA(cudaStreamCreateWithFlags(&to_device_, cudaStreamNonBlocking));
 }
 
-cudaEvent_t SlabCopies::TakeEvent() {
+cudaEvent_t SlabCopies::AcquireEvent() {
   cudaEvent_t event = nullptr;
   if (free_events_.empty()) {
     CHECK_CUDA(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
@@ -73,7 +73,7 @@ cudaEvent_t SlabCopies::TakeEvent() {
 CopyTicket SlabCopies::Begin(bool to_host, const KvShape& shape, std::byte* slab, std::span<const SlabRun> runs,
                              cudaStream_t step) {
   const cudaStream_t stream = to_host ? to_host_ : to_device_;
-  const cudaEvent_t before = TakeEvent();
+  const cudaEvent_t before = AcquireEvent();
   CHECK_CUDA(cudaEventRecord(before, step));
   CHECK_CUDA(cudaStreamWaitEvent(stream, before, 0));
   free_events_.push_back(before);  // a wait captures the event's state at the call, so the event can be reused
@@ -91,7 +91,7 @@ CopyTicket SlabCopies::Begin(bool to_host, const KvShape& shape, std::byte* slab
       std::byte *device = slab + run.offset + offset, *host = run.host + offset;
       const auto bytes = static_cast<size_t>(run.bytes);
       if (run.host_layer_stride > 0) {
-        CopyPieces(to_host, shape, run, slab, layer, layers, stream);
+        CopyChunks(to_host, shape, run, slab, layer, layers, stream);
       } else if (to_host) {
         CHECK_CUDA(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream));
       } else if (layers == shape.layers) {
@@ -101,7 +101,7 @@ CopyTicket SlabCopies::Begin(bool to_host, const KvShape& shape, std::byte* slab
                                      cudaMemcpyHostToDevice, stream));
       }
     }
-    copy.events.push_back(TakeEvent());
+    copy.events.push_back(AcquireEvent());
     CHECK_CUDA(cudaEventRecord(copy.events.back(), stream));
   }
   copies_.push_back(std::move(copy));

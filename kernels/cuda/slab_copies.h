@@ -54,7 +54,7 @@ class SlabCopies {
   };
   void Forget(size_t copy);
   void ForgetDone();
-  cudaEvent_t TakeEvent();
+  cudaEvent_t AcquireEvent();
 
   cudaStream_t to_host_ = nullptr, to_device_ = nullptr;
   CopyTicket last_ticket_ = 0;

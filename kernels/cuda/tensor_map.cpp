@@ -47,7 +47,7 @@ CUtensorMap MapRows(DType dtype, const void* data, int64_t rows, int64_t cols, i
                    {static_cast<cuuint64_t>(stride) * 2}, {kBoxColumns, static_cast<cuuint32_t>(box_rows)});
 }
 
-CUtensorMap MapPairs(DType dtype, const void* data, int64_t rows, int64_t cols, int box_rows) {
+CUtensorMap MapGateUp(DType dtype, const void* data, int64_t rows, int64_t cols, int box_rows) {
   const auto n = static_cast<cuuint64_t>(rows / 2), row_bytes = static_cast<cuuint64_t>(cols) * 2;
   return Encode<4>(dtype, data, {static_cast<cuuint64_t>(cols), 8, 2, n / 8}, {row_bytes, n * row_bytes, 8 * row_bytes},
                    {kBoxColumns, 8, 2, static_cast<cuuint32_t>(box_rows / 16)});

@@ -19,7 +19,7 @@ bool CanMap(const void* data, int64_t stride);
 CUtensorMap MapRows(DType dtype, const void* data, int64_t rows, int64_t cols, int64_t stride, int box_rows);
 /// Boxes of `box_rows` rows of a gate-up matrix [2n, cols], n a multiple of 8: eight gate rows, the matching eight up
 /// rows, and so on; coordinates (column, 0, 0, group of eight).
-CUtensorMap MapPairs(DType dtype, const void* data, int64_t rows, int64_t cols, int box_rows);
+CUtensorMap MapGateUp(DType dtype, const void* data, int64_t rows, int64_t cols, int box_rows);
 
 /// Tiles of a 16-bit KV cache (kv_shape.h) in memory viewed as an array of half tiles: one head's keys or values,
 /// `dims` x 16 elements each, whatever their placement. Only the requested boxes are read, so the remaining addresses

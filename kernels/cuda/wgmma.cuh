@@ -27,11 +27,11 @@ __device__ __forceinline__ void ArriveAsWarp(uint32_t barrier, int lane) {
   if (lane == 0) ArriveAt(barrier);
 }
 /// Arrives, and holds the phase open until `bytes` more bytes have been copied.
-__device__ __forceinline__ void ArriveAtExpecting(uint32_t barrier, int bytes) {
+__device__ __forceinline__ void ArriveExpectTx(uint32_t barrier, int bytes) {
   RINGSIDE_WGMMA("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
 }
 /// Holds the phase open until all copies issued by this thread (CopyAsync) have landed. The thread must still arrive.
-__device__ __forceinline__ void ExpectCopies(uint32_t barrier) {
+__device__ __forceinline__ void ArriveOnCopies(uint32_t barrier) {
   RINGSIDE_WGMMA("cp.async.mbarrier.arrive.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
 /// Makes initialized barriers visible to the async proxy.
@@ -46,19 +46,19 @@ __device__ __forceinline__ void WaitAt(uint32_t barrier, int phase) {
 }
 /// True in exactly one lane of the warp.
 /// REQUIRES: all lanes call it.
-__device__ __forceinline__ bool IsElected() {
+__device__ __forceinline__ bool ElectOne() {
   uint32_t elected = 0;
   RINGSIDE_WGMMA("{ .reg .pred one; elect.sync _|one, 0xffffffff; selp.u32 %0, 1, 0, one; }" : "=r"(elected));
   return elected != 0;
 }
 /// Barrier among the first kThreads threads of a block, the consumers; producer warps do not take part.
 template <int kThreads>
-__device__ __forceinline__ void SyncMultipliers() {
+__device__ __forceinline__ void SyncConsumers() {
   RINGSIDE_WGMMA("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
 }
 /// Makes shared-memory writes visible to WGMMA.
 /// REQUIRES: a barrier has ordered the writes before this call.
-__device__ __forceinline__ void ShowToWgmma() { RINGSIDE_WGMMA("fence.proxy.async.shared::cta;" ::: "memory"); }
+__device__ __forceinline__ void FenceProxyAsync() { RINGSIDE_WGMMA("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 /// Prefetches a TMA descriptor.
 __device__ __forceinline__ void PrefetchMap(const CUtensorMap& map) {
@@ -67,19 +67,19 @@ __device__ __forceinline__ void PrefetchMap(const CUtensorMap& map) {
 
 // ---- register reallocation (setmaxnreg) per thread of a warp group; a multiple of 8
 template <int kCount>
-__device__ __forceinline__ void TakeRegisters() {
+__device__ __forceinline__ void IncreaseRegisters() {
   RINGSIDE_WGMMA("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
 }
 template <int kCount>
-__device__ __forceinline__ void GiveRegisters() {
+__device__ __forceinline__ void DecreaseRegisters() {
   RINGSIDE_WGMMA("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
 }
 
 // ---- WGMMA
 /// Orders earlier register accesses before the WGMMA instructions that follow.
-__device__ __forceinline__ void BeginProducts() { RINGSIDE_WGMMA("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void WgmmaFence() { RINGSIDE_WGMMA("wgmma.fence.sync.aligned;" ::: "memory"); }
 /// Commits the WGMMA instructions issued since the last call as one group.
-__device__ __forceinline__ void CommitProducts() { RINGSIDE_WGMMA("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+__device__ __forceinline__ void WgmmaCommit() { RINGSIDE_WGMMA("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 /// Compiler barrier on these registers: earlier writes are kept before it, later accesses after it. It constrains the
 /// compiler to PTX only; ptxas does not see it.
 template <int N>
@@ -94,13 +94,13 @@ __device__ __forceinline__ void Hold(uint32_t (&x)[N]) {
 }
 /// Waits until at most kLeft groups are in flight.
 template <int kLeft>
-__device__ __forceinline__ void WaitForProducts() {
+__device__ __forceinline__ void WgmmaWait() {
   RINGSIDE_WGMMA("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
 }
 /// As above; `sums` are the accumulators of a group that is then complete.
 template <int kLeft, int N>
-__device__ __forceinline__ void WaitForProducts(float (&sums)[N]) {
-  WaitForProducts<kLeft>();
+__device__ __forceinline__ void WgmmaWait(float (&sums)[N]) {
+  WgmmaWait<kLeft>();
   Hold(sums);
 }
 
@@ -108,7 +108,7 @@ __device__ __forceinline__ void WaitForProducts(float (&sums)[N]) {
 /// the 16-byte units of a chunk are swizzled by the row: unit ^ row / (128 / kBytes) % (kBytes / 16). `next_piece` and
 /// `next_rows` (8 rows on) are byte strides.
 template <int kBytes>
-__device__ __forceinline__ uint64_t RightOperand(int next_piece, int next_rows) {
+__device__ __forceinline__ uint64_t RightDescriptor(int next_piece, int next_rows) {
   static_assert(kBytes == 32 || kBytes == 128);
   const uint64_t mode = kBytes == 32 ? 3 : 1;
   return mode << 62 | static_cast<uint64_t>(next_rows >> 4) << 32 | static_cast<uint64_t>(next_piece >> 4) << 16;
@@ -157,9 +157,9 @@ __device__ __forceinline__ uint64_t AdvanceDescriptor(uint64_t operand, int byte
   RINGSIDE_PRODUCT(element, name, 192, RINGSIDE_NAMES96, "%96,%97,%98,%99", "%100", "%101", RINGSIDE_SUMS32(sums, 0), \
                    RINGSIDE_SUMS32(sums, 32), RINGSIDE_SUMS32(sums, 64))
 
-/// sums (+)= a b: a is 64 x 16, 16 rows per warp in the register layout of mma.m16n8k16; b is 16 x N, a RightOperand.
-/// Accumulators of columns 8 i ... are sums[4 i ... 4 i + 3], as in that instruction. Asynchronous: REQUIRES
-/// WaitForProducts before the sums are read.
+/// sums (+)= a b: a is 64 x 16, 16 rows per warp in the register layout of mma.m16n8k16; b is 16 x N, a
+/// RightDescriptor. Accumulators of columns 8 i ... are sums[4 i ... 4 i + 3], as in that instruction. Asynchronous:
+/// REQUIRES WgmmaWait before the sums are read.
 RINGSIDE_PRODUCTS(__nv_bfloat16, "bf16")
 RINGSIDE_PRODUCTS(__half, "f16")
 

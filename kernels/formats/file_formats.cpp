@@ -8,7 +8,7 @@
 
 #include "kernels/formats/code_values.h"
 #include "kernels/formats/half.h"
-#include "kernels/formats/row_quantisation.h"
+#include "kernels/formats/row_quantization.h"
 
 namespace ringside {
 namespace {
@@ -255,7 +255,7 @@ Status CheckWeight(const HostTensor& host) {
 
 void ReadFileRow(const HostTensor& host, int64_t row, float* y) {
   const auto* bytes = reinterpret_cast<const uint8_t*>(host.bytes.data()) + row * StorageBytes(host.dtype, host.cols);
-  if (!IsQuantised(host.dtype)) {
+  if (!IsQuantized(host.dtype)) {
     const int64_t element = Traits(host.dtype).block_bytes;
     for (int64_t c = 0; c < host.cols; ++c) y[InputOf(host, c)] = FloatValue(host.dtype, bytes + c * element);
     return;

@@ -14,7 +14,7 @@ namespace {
 struct Taken {
   static constexpr size_t kNameBytes = 48;
   int32_t first = 0, visible = 0;
-  std::array<std::array<char, kNameBytes>, Processes::kMostRanksEach> names{};  // null-terminated
+  std::array<std::array<char, kNameBytes>, Processes::kMaxRanksPerProcess> names{};  // null-terminated
 
   std::string_view name(int rank) const { return names[static_cast<size_t>(rank)].data(); }
 };
@@ -36,8 +36,8 @@ int FirstDeviceOf(int first, int ranks, int visible, int number_on_machine) {
   return visible - first <= ranks ? first : first + number_on_machine * ranks;
 }
 
-Result<int> TakeDevices(Processes& processes, int channel, int first, int ranks) {
-  CHECK_LE(ranks, Processes::kMostRanksEach);
+Result<int> AssignDevices(Processes& processes, int channel, int first, int ranks) {
+  CHECK_LE(ranks, Processes::kMaxRanksPerProcess);
   const Taken own = Take(processes, first, ranks);
   const auto comm = processes.MakeComm(channel, processes.timeout());
   std::vector<Taken> all(static_cast<size_t>(processes.count()));

@@ -19,6 +19,6 @@ int FirstDeviceOf(int first, int ranks, int visible, int number_on_machine);
 
 /// FirstDeviceOf for this process, verified against all other processes over a group of this channel.
 /// ERRORS: kInvalidArgument, in all processes, if one sees too few GPUs or two would share one.
-Result<int> TakeDevices(Processes& processes, int channel, int first, int ranks);
+Result<int> AssignDevices(Processes& processes, int channel, int first, int ranks);
 
 }  // namespace ringside

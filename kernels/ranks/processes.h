@@ -29,11 +29,11 @@ class Processes {
   /// Longest silence of a live process.
   virtual std::chrono::milliseconds timeout() const = 0;
 
-  /// This process's end of a group of all processes. Groups of different channels, below kMostChannels, are
+  /// This process's end of a group of all processes. Groups of different channels, below kMaxChannels, are
   /// independent. Even with kNoTimeout, calls do not wait for a lost process.
   virtual std::unique_ptr<Comm> MakeComm(int channel, std::chrono::milliseconds timeout) = 0;
   /// The groups of this process's ranks. Every process has the same number of the layout's ranks, at most
-  /// kMostRanksEach; the first process has the first ones. Uses this channel and the next.
+  /// kMaxRanksPerProcess; the first process has the first ones. Uses this channel and the next.
   virtual std::vector<RankComms> MakeComms(int channel, const RankLayout& layout,
                                            std::chrono::milliseconds timeout) = 0;
   /// Blocks until the first process has left, or another one is lost or has left early.
@@ -43,7 +43,7 @@ class Processes {
   /// ERRORS: kUnavailable unless the first process has left in order, before this one or with it.
   virtual Status Leave(bool failed = false) = 0;
 
-  static constexpr int kMostRanksEach = 8, kMostRanks = 128, kMostChannels = 150;
+  static constexpr int kMaxRanksPerProcess = 8, kMaxServerRanks = 128, kMaxChannels = 150;
   static constexpr std::chrono::milliseconds kNoTimeout = std::chrono::hours(24 * 365);
 };
 

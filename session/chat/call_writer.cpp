@@ -39,7 +39,7 @@ std::string WriteCalls(const ToolSyntax& syntax, std::span<const ToolCall> calls
     out += changed(call.name);
     out += syntax.before_arguments;
     out += changed(syntax.has_json() ? call.arguments : PythonArguments(call.arguments));
-    out += syntax.behind_arguments;
+    out += syntax.after_arguments;
   }
   return out.append(syntax.close);
 }

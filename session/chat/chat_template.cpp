@@ -10,7 +10,7 @@
 #include "session/chat/reasoning_settings.h"
 #include "session/chat/template_format.h"
 #include "session/chat/template_run.h"
-#include "session/chat/told_tools.h"
+#include "session/chat/tool_definitions.h"
 #include "session/chat/whole_template.h"
 #include "session/tools/tool_calls.h"
 
@@ -54,7 +54,7 @@ class Renderer {
   void System(std::string_view text, bool first) { WriteSystem(format_.trim_system.Of(text), first, false); }
 
   /// Renders tools in the first user message if no system message has done so.
-  void TellInUserMessage() {
+  void WriteToolsInUserMessage() {
     if (tools_.empty()) return;
     OpenUser();
     Pin();
@@ -65,7 +65,7 @@ class Renderer {
     const bool behind_system = user_open_;
     OpenUser();
     TemplateFormat::Trims trims = format_.trim_user;
-    const bool joined = behind_system && format_.trim_user_right_only_behind_system;
+    const bool joined = behind_system && format_.trim_user_right_only_after_system;
     if (joined) trims.left = TemplateFormat::Trim::kNone;
     content = trims.Of(content);
     if (joined && content.empty() && !out_.pieces.empty()) TrimLastPiece();
@@ -84,7 +84,7 @@ class Renderer {
     }
     Markup(WithId(syntax_.before_result, ModelId(message, 0)));
     Content(syntax_.quoted ? JsonString(message.content) : message.content);
-    Markup(WithId(syntax_.behind_result, ModelId(message, 0)));
+    Markup(WithId(syntax_.after_result, ModelId(message, 0)));
   }
 
   void Assistant(const ChatMessage& message) {
@@ -95,7 +95,7 @@ class Renderer {
       constexpr std::string_view kEnd = "</think>";
       if (const size_t end = content.substr(0, text_bytes).rfind(kEnd); end != std::string_view::npos) {
         size_t kept = end + kEnd.size();
-        if (!format_.keep_newlines_behind_thinking)
+        if (!format_.keep_newlines_after_thinking)
           kept = std::min(content.find_first_not_of('\n', kept), content.size());
         content.remove_prefix(kept);
         text_bytes -= std::min(text_bytes, kept);
@@ -153,7 +153,7 @@ class Renderer {
       Markup(first ? open : format_.late_system_open.value_or(format_.system_open));
     }
     if (text) Append(std::string(*text), markup);
-    TellTools(ToolSyntax::Place::kSystemEnd, text ? "\n\n" : "");
+    WriteTools(ToolSyntax::Place::kSystemEnd, text ? "\n\n" : "");
     Markup(format_.system_close);
     if (first) Pin();
   }
@@ -176,7 +176,7 @@ class Renderer {
       Markup(WithId(syntax_.before_arguments, id));
       Content(call.complete ? ToJsonText(call.arguments) : call.arguments);
       if (!call.complete) return;
-      Markup(WithId(syntax_.behind_arguments, id));
+      Markup(WithId(syntax_.after_arguments, id));
       ++number;
     }
     Markup(std::string(syntax_.close));
@@ -186,11 +186,11 @@ class Renderer {
     return call < message.model_ids.size() ? message.model_ids[call] : std::string(kModelIdBytes, '0');
   }
 
-  void TellTools(ToolSyntax::Place place, std::string_view lead) {
+  void WriteTools(ToolSyntax::Place place, std::string_view lead) {
     if (tools_.empty() || place != syntax_.place) return;
     Markup(std::string(lead) + std::string(syntax_.before_tools));
-    Content(ToldTools(tools_, syntax_));
-    Markup(std::string(syntax_.behind_tools));
+    Content(FormatTools(tools_, syntax_));
+    Markup(std::string(syntax_.after_tools));
     tools_ = {};
   }
 
@@ -210,9 +210,9 @@ class Renderer {
       Markup(format_.bos);
       if (begins) Pin();
     }
-    TellTools(ToolSyntax::Place::kBeforeUser, "");
+    WriteTools(ToolSyntax::Place::kBeforeUser, "");
     Markup(format_.user_open);
-    TellTools(ToolSyntax::Place::kUserStart, "");
+    WriteTools(ToolSyntax::Place::kUserStart, "");
     user_open_ = true;
   }
 
@@ -301,10 +301,10 @@ Result<ChatTemplate> ChatTemplate::Recognise(std::string_view jinja_source, cons
 
 Result<ChatTemplate> ChatTemplate::OfRun(TemplateRun run, const Facts& facts) {
   Result<TemplateFormat> format = LearnFormat(run, facts);
-  const bool appends = format.ok() && !format->tools_anew;
+  const bool appends = format.ok() && !format->tools_whole;
   if (appends && format->kinds_anew == 0)
     return ChatTemplate(std::make_shared<const TemplateFormat>(*std::move(format)));
-  const std::optional<LearnedCalls> calls = format.ok() && format->tools_anew ? format->tools_anew : LearnCalls(run);
+  const std::optional<LearnedCalls> calls = format.ok() && format->tools_whole ? format->tools_whole : LearnCalls(run);
   if (calls) run.set_call_form(calls->form);
   Result<WholeTemplate> whole = WholeTemplate::Learn(std::move(run), facts);
   if (format.ok()) {
@@ -326,7 +326,7 @@ Result<ChatTemplate> ChatTemplate::OfRun(TemplateRun run, const Facts& facts) {
 ChatTemplate::ChatTemplate(std::shared_ptr<const TemplateFormat> format)
     : format_(std::move(format)), tool_syntax_(format_->tools) {}
 
-ChatTemplate::ChatTemplate(WholeTemplate whole, std::string caveat) : always_anew_(true) {
+ChatTemplate::ChatTemplate(WholeTemplate whole, std::string caveat) : always_whole_(true) {
   TemplateFormat ends = whole.Ends();
   ends.caveat = std::move(caveat);
   format_ = std::make_shared<const TemplateFormat>(std::move(ends));
@@ -361,12 +361,12 @@ Result<ChatTemplate> ChatTemplate::Named(std::string_view name, const Facts& fac
 }
 
 std::vector<std::string_view> ChatTemplate::Names() { return FormatNames(); }
-bool ChatTemplate::renders_anew(bool with_tools) const {
-  return whole_ != nullptr && (always_anew_ || (with_tools && format_->tools_anew));
+bool ChatTemplate::renders_whole(bool with_tools) const {
+  return whole_ != nullptr && (always_whole_ || (with_tools && format_->tools_whole));
 }
 uint32_t ChatTemplate::kinds_anew() const {
   if (whole_ == nullptr) return 0;
-  return format_->kinds_anew | (format_->tools_anew ? uint32_t{kWithTools} : 0);
+  return format_->kinds_anew | (format_->tools_whole ? uint32_t{kWithTools} : 0);
 }
 const std::vector<std::string>& ChatTemplate::tags() const { return format_->tags; }
 const std::string& ChatTemplate::name() const { return format_->name; }
@@ -395,7 +395,7 @@ ChatTemplate ChatTemplate::WithPromptEnd(std::string_view markup) const {
 }
 
 bool ChatTemplate::WritesMessagesLike(const ChatTemplate& other) const {
-  if (renders_anew() || other.renders_anew()) return false;
+  if (renders_whole() || other.renders_whole()) return false;
   if (format_ == other.format_) return true;
   TemplateFormat ours = *format_, theirs = *other.format_;
   for (TemplateFormat* format : {&ours, &theirs}) {
@@ -413,21 +413,21 @@ const std::string& ChatTemplate::source() const {
   return whole_->source();
 }
 
-Result<Rendering> ChatTemplate::RenderAnew(std::span<const ChatMessage> messages, bool add_generation_prompt,
-                                           std::string_view tools, const Tokenizer& tokenizer) const {
+Result<Rendering> ChatTemplate::RenderWhole(std::span<const ChatMessage> messages, bool add_generation_prompt,
+                                            std::string_view tools, const Tokenizer& tokenizer) const {
   CHECK(whole_ != nullptr);
   Result<Rendering> rendering = whole_->Render(messages, add_generation_prompt, tools, tokenizer);
   if (rendering.ok()) {
     EndPrompt(prompt_end_, add_generation_prompt, &*rendering);
     return rendering;
   }
-  return InvalidArgument("The model's chat template does not take this conversation: " + rendering.status().message(),
+  return InvalidArgument("The model's chat template rejects this conversation: " + rendering.status().message(),
                          "input");
 }
 
 Rendering ChatTemplate::Render(std::span<const ChatMessage> messages, TimelineEnd before, bool add_generation_prompt,
                                std::string_view tools) const {
-  CHECK(!renders_anew());
+  CHECK(!renders_whole());
   Rendering rendering = RenderFormat(*format_, messages, before, add_generation_prompt, tools);
   EndPrompt(prompt_end_, add_generation_prompt, &rendering);
   return rendering;
@@ -453,7 +453,7 @@ Rendering RenderFormat(const TemplateFormat& format, std::span<const ChatMessage
       renderer.EmptySystem();
     else if (!has_system && (format.default_system || tells))
       renderer.DefaultSystem();
-    if (!has_system) renderer.TellInUserMessage();
+    if (!has_system) renderer.WriteToolsInUserMessage();
   } else {
     renderer.CloseAnswer(before);
   }
@@ -462,7 +462,7 @@ Rendering RenderFormat(const TemplateFormat& format, std::span<const ChatMessage
     switch (message.role) {
       case ChatRole::kSystem:
         renderer.System(message.content, has_system && i == 0);
-        if (i == 0) renderer.TellInUserMessage();
+        if (i == 0) renderer.WriteToolsInUserMessage();
         break;
       case ChatRole::kUser:
         renderer.User(message.content);

@@ -124,10 +124,10 @@ class ChatTemplate {
   Rendering Render(std::span<const ChatMessage> messages, TimelineEnd before, bool add_generation_prompt,
                    std::string_view tools = {}) const;
 
-  /// True if the rendering of earlier messages depends on later ones: RenderAnew must then be used instead of Render.
+  /// True if the rendering of earlier messages depends on later ones: RenderWhole must then be used instead of Render.
   /// `with_tools`: the conversation has tools; some templates append only without them.
-  bool renders_anew(bool with_tools = false) const;
-  /// Kinds of conversations (ConversationKind) that Render would write otherwise than the template does: RenderAnew is
+  bool renders_whole(bool with_tools = false) const;
+  /// Kinds of conversations (ConversationKind) that Render would write otherwise than the template does: RenderWhole is
   /// used for these unless the template refuses them.
   uint32_t kinds_anew() const;
   /// Of kWithTags.
@@ -136,8 +136,8 @@ class ChatTemplate {
   const std::string& source() const;
   /// Renders the whole conversation (at least one message) by running the template: see WholeTemplate.
   /// ERRORS: kInvalidArgument for a conversation that the template rejects.
-  Result<Rendering> RenderAnew(std::span<const ChatMessage> messages, bool add_generation_prompt,
-                               std::string_view tools, const Tokenizer& tokenizer) const;
+  Result<Rendering> RenderWhole(std::span<const ChatMessage> messages, bool add_generation_prompt,
+                                std::string_view tools, const Tokenizer& tokenizer) const;
 
   /// Resolves a request's reasoning settings.
   /// ERRORS: as ReasoningSettings.
@@ -170,7 +170,7 @@ class ChatTemplate {
   static Result<ChatTemplate> OfRun(TemplateRun run, const Facts& facts);
   std::shared_ptr<const TemplateFormat> format_;
   std::shared_ptr<const WholeTemplate> whole_;  // null: the format renders everything
-  bool always_anew_ = false;                    // else `whole_` renders some kinds of conversations only
+  bool always_whole_ = false;                   // else `whole_` renders some kinds of conversations only
   ToolSyntaxName tool_syntax_ = ToolSyntaxName::kHermes;
   std::shared_ptr<const ReasoningSettings> reasoning_;  // null: no settings are supported
   std::string prompt_end_;                              // appended to every generation prompt

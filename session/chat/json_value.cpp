@@ -45,7 +45,7 @@ std::string ToJsonText(std::string_view json) {
 
 Result<Value> ValueOfJson(std::string_view json, const TextChange& change) {
   const Json parsed = Json::parse(json, nullptr, false);
-  if (parsed.is_discarded()) return InvalidArgument("this is no JSON");
+  if (parsed.is_discarded()) return InvalidArgument("not valid JSON");
   return Convert(parsed, change, 0);
 }
 

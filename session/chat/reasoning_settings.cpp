@@ -84,13 +84,13 @@ ReasoningSettings::ReasoningSettings(TemplateRun run, ChatTemplate::Facts facts,
 
 std::shared_ptr<const ChannelFormat> ReasoningSettings::ChannelsAfter(std::string_view prompt) const {
   if (family_ == nullptr) return nullptr;
-  ChannelFormat format = FormatBehind(*family_, prompt);
+  ChannelFormat format = FormatAfter(*family_, prompt);
   if (!close_.empty()) format.forced_close = close_;
   const ToolSyntax& syntax = SyntaxOf(syntax_);
   format.call_open = syntax.opening;
   format.call_next = syntax.next;
   format.call_arguments = syntax.before_arguments;
-  format.call_close = WithId(syntax.behind_arguments, std::string(kModelIdBytes, '0')) + std::string(syntax.close);
+  format.call_close = WithId(syntax.after_arguments, std::string(kModelIdBytes, '0')) + std::string(syntax.close);
   return std::make_shared<const ChannelFormat>(std::move(format));
 }
 
@@ -249,12 +249,12 @@ ReasoningSettings::Variant ReasoningSettings::Learn(const std::string& variables
     Result<ChatTemplate> made = make_(*std::move(run), facts_);
     if (!made.ok()) return variant;
     chat = *std::move(made);
-    if (!chat.renders_anew() && !chat.WritesMessagesLike(usual)) variant.head = variables;
+    if (!chat.renders_whole() && !chat.WritesMessagesLike(usual)) variant.head = variables;
   }
   if (skips) {
     std::string markup(family_->skip);
     // Reasoning opened by the prompt is only closed.
-    if (FormatBehind(*family_, prompt).start == ChannelFormat::Start::kReasoning) {
+    if (FormatAfter(*family_, prompt).start == ChannelFormat::Start::kReasoning) {
       const size_t open = markup.find(family_->open);
       if (open != std::string::npos) markup.erase(0, open + family_->open.size());
       if (prompt.ends_with('\n') && markup.starts_with('\n')) markup.erase(0, 1);

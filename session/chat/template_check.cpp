@@ -301,8 +301,8 @@ void LearnTools(const TemplateRun& run, TemplateFormat* format, std::vector<std:
     if (!moves && (caveats->size() > caveats_before || !WritesCalls(checker))) format->kinds_anew |= kWithTools;
     return;
   }
-  format->tools_anew = LearnCalls(run);
-  caveats->emplace_back(format->tools_anew
+  format->tools_whole = LearnCalls(run);
+  caveats->emplace_back(format->tools_whole
                             ? "with tools each turn renders its whole conversation"
                             : "tools are told, called and answered in Hermes' words, not in the template's");
 }
@@ -339,7 +339,7 @@ Status CheckFormat(const TemplateRun& run, TemplateFormat* format, std::vector<s
   };
   if (!std::ranges::all_of(kThoughts, ends_with)) format->kinds_anew |= kWithThinking;
   if (!checker.Same({kSystem}).value_or(false)) format->kinds_anew |= kOutOfTurn;
-  if (format->trim_user_right_only_behind_system) format->kinds_anew |= kBlankBehindSystem;
+  if (format->trim_user_right_only_after_system) format->kinds_anew |= kBlankBehindSystem;
   const bool rules = system && checker.Same({kSystem, kQuestion, kAnswer, kNext}).value_or(false);
   return CheckWords(checker, QuotedWords(run.source()), rules, thinking_said, format, caveats);
 }

@@ -62,7 +62,7 @@ TemplateFormat Llama2(std::string bos, std::string eos) {
   format.answer_lead = format.answer_trail = " ";
   format.end_of_turn = std::move(eos);
   format.trim_user = format.trim_assistant = kBothEnds;
-  format.trim_user_right_only_behind_system = true;
+  format.trim_user_right_only_after_system = true;
   return format;
 }
 

@@ -41,7 +41,7 @@ struct TemplateFormat {
   std::optional<std::string> late_system_open;  // of a system message that is not the first, if different
   ToolSyntaxName tools = ToolSyntaxName::kHermes;
   /// How calls are written if only the template itself renders tools: `tools` is then not used with them.
-  std::optional<LearnedCalls> tools_anew = {};
+  std::optional<LearnedCalls> tools_whole = {};
   std::optional<std::string> tools_system_open;  // system_open with tools, if different
   std::string user_open, user_close;
   std::string assistant_open;
@@ -53,13 +53,13 @@ struct TemplateFormat {
   std::string after_end;    // after end_of_turn
 
   Trims trim_system, trim_user, trim_assistant;
-  bool trim_user_right_only_behind_system = false;  // system and user text are trimmed as one (Llama 2)
-  NoText absent_system = NoText::kNever;            // of the first message; rendered as `empty_system`
-  NoText absent_answer = NoText::kNever;            // of an answer without calls; rendered as `empty_answer`
+  bool trim_user_right_only_after_system = false;  // system and user text are trimmed as one (Llama 2)
+  NoText absent_system = NoText::kNever;           // of the first message; rendered as `empty_system`
+  NoText absent_answer = NoText::kNever;           // of an answer without calls; rendered as `empty_answer`
   std::string empty_system, empty_answer;
   // removes everything up to the last "</think>" of a given answer (Qwen 3)
   bool drop_thinking = false;
-  bool keep_newlines_behind_thinking = false;  // but not the newlines after it (DeepSeek R1)
+  bool keep_newlines_after_thinking = false;  // but not the newlines after it (DeepSeek R1)
   std::vector<std::string> stop_strings;
   uint32_t kinds_anew = 0;        // conversations of these kinds (ConversationKind) are written otherwise
   std::vector<std::string> tags;  // of kWithTags

@@ -62,7 +62,7 @@ class Learner {
     ASSIGN_OR_RETURN(const auto one, TextsAround(run_, {kQuestion}, true));
     ASSIGN_OR_RETURN(const auto two, TextsAround(run_, {kQuestion, kAnswer, kNext}, true));
     if (two[0] != one[0] || two[3] != one[1]) {
-      return InvalidArgument("a second question is written otherwise than the first");
+      return InvalidArgument("the second question is rendered differently from the first");
     }
     head_ = one[0];
     between_ = two[1];
@@ -82,7 +82,8 @@ class Learner {
     } else {
       return last.status();
     }
-    if (!opens(format_.user_open)) return InvalidArgument("a later question is opened otherwise than the first");
+    if (!opens(format_.user_open))
+      return InvalidArgument("the start of later questions differs from that of the first");
     close_ = two[2].substr(0, two[2].size() - format_.user_open.size());
     if (last.ok() && (*last)[2] != close_) LearnOtherEnd((*last)[2]);
 
@@ -107,7 +108,7 @@ class Learner {
 
   Status LearnAnswers() {
     if (!between_.starts_with(format_.user_close)) {
-      return InvalidArgument("a question that is answered is closed otherwise than the last");
+      return InvalidArgument("the end of an answered question differs from that of the last question");
     }
     const std::string open = between_.substr(format_.user_close.size());
     if (open.starts_with(prompt_)) {
@@ -143,7 +144,8 @@ class Learner {
       format_.system_close = behind.substr(0, behind.size() - open.size());
       return LearnSystemTurn(before);
     }
-    if (!before.starts_with(head_)) return InvalidArgument("a system message is written where no format has it");
+    if (!before.starts_with(head_))
+      return InvalidArgument("the system message's position is not supported by any format");
     format_.system_place = SystemPlace::kFirstUser;
     format_.system_open = before.substr(head_.size());
     format_.system_close = behind;
@@ -197,7 +199,7 @@ class Learner {
     format_.trim_system = TrimsOf({kSystem, kQuestion}, 0).value_or(Trims());
     if (format_.trim_user.left == Trim::kNone || format_.system_place != SystemPlace::kFirstUser) return;
     const std::optional<Trims> behind_system = TrimsOf({kSystem, kQuestion}, 1);
-    format_.trim_user_right_only_behind_system =
+    format_.trim_user_right_only_after_system =
         behind_system && *behind_system == Trims{Trim::kNone, format_.trim_user.right};
   }
 
@@ -249,7 +251,7 @@ class Learner {
       return;
     format_.drop_thinking = true;
     const size_t at = text->find(kAnswer.content);
-    format_.keep_newlines_behind_thinking = std::string_view(*text).substr(0, at).ends_with(between_ + "\n\n");
+    format_.keep_newlines_after_thinking = std::string_view(*text).substr(0, at).ends_with(between_ + "\n\n");
     caveats_.emplace_back("the thinking of earlier answers stays in the conversation");
   }
 

@@ -133,7 +133,7 @@ Result<std::string> TemplateRun::Text(std::span<const ChatMessage> messages, boo
 
 Result<TemplateRun> TemplateRun::With(std::string_view variables) const {
   const auto json = nlohmann::ordered_json::parse(variables, nullptr, false);
-  if (!json.is_object()) return InvalidArgument("template variables are no JSON object");
+  if (!json.is_object()) return InvalidArgument("template variables must be a JSON object");
   TemplateRun run = *this;
   for (const auto& [name, value] : json.items()) {
     ASSIGN_OR_RETURN(Value converted, ValueOfJson(value.dump()));

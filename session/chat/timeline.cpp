@@ -99,10 +99,10 @@ void Timeline::AddItem(Item item) {
 Result<std::optional<int64_t>> Timeline::SetHead(TimelineHead head, const Codec& codec, int64_t max_tokens) {
   if (head == head_) return std::optional<int64_t>();
   const SharedList<TokenId> before = tokens_;
-  const bool anew = RendersAnew(codec, true);
+  const bool anew = RendersWhole(codec, true);
   head_ = std::move(head);
   if (tokens_.empty()) return std::optional<int64_t>();
-  if (anew || RendersAnew(codec, true)) {
+  if (anew || RendersWhole(codec, true)) {
     ForgetTokens();
     return std::optional<int64_t>(0);
   }
@@ -146,9 +146,9 @@ Result<std::optional<int64_t>> Timeline::SetHead(TimelineHead head, const Codec&
   return same ? std::optional<int64_t>() : std::optional(made);
 }
 
-bool Timeline::RendersAnew(const Codec& codec, bool open_answer) const {
+bool Timeline::RendersWhole(const Codec& codec, bool open_answer) const {
   const uint32_t kinds = codec.chat.kinds_anew();
-  if (kinds == 0 || items_.empty() || RendersAnew(codec)) return RendersAnew(codec);
+  if (kinds == 0 || items_.empty() || RendersWhole(codec)) return RendersWhole(codec);
   KindReader reader(codec.chat.tags(), head_.tools.size() > 0);
   if (head_.instructions) reader.Add({ChatRole::kSystem, *head_.instructions});
   for (const Item& item : items_) {
@@ -162,10 +162,10 @@ bool Timeline::RendersAnew(const Codec& codec, bool open_answer) const {
 }
 
 Status Timeline::Render(const Codec& codec, bool open_answer, int64_t max_tokens, bool cuts) {
-  if (RendersAnew(codec, open_answer)) {
-    Status rendered = RenderAnew(codec, open_answer, max_tokens, cuts);
+  if (RendersWhole(codec, open_answer)) {
+    Status rendered = RenderWhole(codec, open_answer, max_tokens, cuts);
     const bool refused = !rendered.ok() && rendered.reason() != ContextOverflow::kReason;
-    if (!refused || codec.refuses || RendersAnew(codec)) return rendered;
+    if (!refused || codec.refuses || RendersWhole(codec)) return rendered;
   }
   Joined joined;
   std::vector<size_t> borders;  // [begin, end) of each rendered item, then the start of the opened answer
@@ -231,8 +231,9 @@ Status Timeline::Render(const Codec& codec, bool open_answer, int64_t max_tokens
   return Status::Ok();
 }
 
-Result<std::optional<Timeline::Anew>> Timeline::EncodeAnew(const Codec& codec, bool open_answer, size_t left_out,
-                                                           int64_t max_tokens, size_t cut) const {
+Result<std::optional<Timeline::WholeEncoding>> Timeline::EncodeWhole(const Codec& codec, bool open_answer,
+                                                                     size_t left_out, int64_t max_tokens,
+                                                                     size_t cut) const {
   std::vector<ChatMessage> messages;
   if (head_.instructions) messages.push_back({ChatRole::kSystem, *head_.instructions});
   const size_t first = messages.size();
@@ -244,26 +245,26 @@ Result<std::optional<Timeline::Anew>> Timeline::EncodeAnew(const Codec& codec, b
     messages.back().reasoning = item.reasoning;
   }
   ASSIGN_OR_RETURN(const Rendering rendering,
-                   codec.chat.RenderAnew(messages, open_answer, head_.tools, codec.tokenizer));
+                   codec.chat.RenderWhole(messages, open_answer, head_.tools, codec.tokenizer));
   Joined joined;
   joined.Add(rendering);
   std::optional<Joined::Ids> fitting = joined.Encode(codec.tokenizer, {}, max_tokens);
-  if (!fitting) return std::optional<Anew>();
+  if (!fitting) return std::optional<WholeEncoding>();
   const std::vector<int64_t>& starts = fitting->message_starts;
-  return std::optional<Anew>({.ids = std::move(fitting->encoded.ids),
-                              .starts = {starts.begin() + static_cast<ptrdiff_t>(first), starts.end()},
-                              .pinned = fitting->encoded.pinned_tokens,
-                              .left_out = left_out,
-                              .cut = cut > 0,
-                              .end = rendering.end});
+  return std::optional<WholeEncoding>({.ids = std::move(fitting->encoded.ids),
+                                       .starts = {starts.begin() + static_cast<ptrdiff_t>(first), starts.end()},
+                                       .pinned = fitting->encoded.pinned_tokens,
+                                       .left_out = left_out,
+                                       .cut = cut > 0,
+                                       .end = rendering.end});
 }
 
-Result<std::optional<Timeline::Anew>> Timeline::EncodeEnd(const Codec& codec, int64_t most) const {
+Result<std::optional<Timeline::WholeEncoding>> Timeline::EncodeEnd(const Codec& codec, int64_t most) const {
   const size_t last = items_.size() - 1;
   const std::string_view text = items_[last].text;
-  const auto encode = [&](size_t cut) { return EncodeAnew(codec, true, last, most, cut); };
+  const auto encode = [&](size_t cut) { return EncodeWhole(codec, true, last, most, cut); };
   size_t enough = text.size();  // number of bytes to cut that is known to suffice
-  ASSIGN_OR_RETURN(std::optional<Anew> input, encode(enough));
+  ASSIGN_OR_RETURN(std::optional<WholeEncoding> input, encode(enough));
   const auto longest = static_cast<size_t>(kMostBytesOfInputToken * most);
   size_t begin = text.size() > longest ? text.size() - longest : 0, end = enough;  // candidates for that number
   while (input && begin < end) {
@@ -274,7 +275,7 @@ Result<std::optional<Timeline::Anew>> Timeline::EncodeEnd(const Codec& codec, in
       end = middle;
       continue;
     }
-    ASSIGN_OR_RETURN(std::optional<Anew> longer, encode(cut));
+    ASSIGN_OR_RETURN(std::optional<WholeEncoding> longer, encode(cut));
     if (!longer) {
       begin = cut + 1;
       continue;
@@ -286,9 +287,10 @@ Result<std::optional<Timeline::Anew>> Timeline::EncodeEnd(const Codec& codec, in
   return input;
 }
 
-Result<std::optional<Timeline::Anew>> Timeline::EncodeInput(const Codec& codec, int64_t max_tokens, bool cuts) const {
+Result<std::optional<Timeline::WholeEncoding>> Timeline::EncodeInput(const Codec& codec, int64_t max_tokens,
+                                                                     bool cuts) const {
   if (head_.tools.size() > 0) {
-    return InvalidArgument("This model's encoder is told of no tools.", "tools", "unsupported_value");
+    return InvalidArgument("This model has an encoder and does not support tools.", "tools", "unsupported_value");
   }
   const int64_t most = std::max<int64_t>(0, std::min(codec.pinned_max, max_tokens - 1));
   size_t least = items_.size() - 1, enough = least;  // number of items to leave out
@@ -296,12 +298,12 @@ Result<std::optional<Timeline::Anew>> Timeline::EncodeInput(const Codec& codec, 
     bytes += items_[least - 1].text.size();
     if (bytes > static_cast<size_t>(kMostBytesOfInputToken * most)) break;
   }
-  ASSIGN_OR_RETURN(std::optional<Anew> input, EncodeAnew(codec, true, least, most));
+  ASSIGN_OR_RETURN(std::optional<WholeEncoding> input, EncodeWhole(codec, true, least, most));
   if (!input && least < enough) {
-    ASSIGN_OR_RETURN(input, EncodeAnew(codec, true, enough, most));
+    ASSIGN_OR_RETURN(input, EncodeWhole(codec, true, enough, most));
     while (input && least + 1 < enough) {
       const size_t middle = least + (enough - least) / 2;
-      ASSIGN_OR_RETURN(std::optional<Anew> longer, EncodeAnew(codec, true, middle, most));
+      ASSIGN_OR_RETURN(std::optional<WholeEncoding> longer, EncodeWhole(codec, true, middle, most));
       if (longer) input = std::move(longer);
       (input->left_out == middle ? enough : least) = middle;
     }
@@ -316,11 +318,11 @@ Result<std::optional<Timeline::Anew>> Timeline::EncodeInput(const Codec& codec, 
   return input;
 }
 
-Status Timeline::RenderAnew(const Codec& codec, bool open_answer, int64_t max_tokens, bool cuts) {
+Status Timeline::RenderWhole(const Codec& codec, bool open_answer, int64_t max_tokens, bool cuts) {
   const bool unrendered = !items_.empty() && !items_.back().rendered();
   if (items_.empty() || (!unrendered && !open_answer)) return Status::Ok();
-  ASSIGN_OR_RETURN(std::optional<Anew> anew, codec.encoder ? EncodeInput(codec, max_tokens, cuts)
-                                                           : EncodeAnew(codec, open_answer, 0, max_tokens));
+  ASSIGN_OR_RETURN(std::optional<WholeEncoding> anew, codec.encoder ? EncodeInput(codec, max_tokens, cuts)
+                                                                    : EncodeWhole(codec, open_answer, 0, max_tokens));
   if (!anew) return TooLong(codec.encoder ? std::min(codec.pinned_max, max_tokens) : max_tokens);
   if (!codec.encoder) KeepSampled(codec.tokenizer, &*anew);
   const std::vector<TokenId>& ids = anew->ids;

@@ -156,7 +156,7 @@ class Timeline {
 
  private:
   /// A whole conversation as ids.
-  struct Anew {
+  struct WholeEncoding {
     std::vector<TokenId> ids;
     std::vector<int64_t> starts;  // of each message, and of the opened answer
     std::vector<bool> sampled;    // by message: its ids are the sampled ones
@@ -165,23 +165,23 @@ class Timeline {
     bool cut = false;     // only the end of the first message fitted
     TimelineEnd end = TimelineEnd::kNothing;
   };
-  Status RenderAnew(const Codec& codec, bool open_answer, int64_t max_tokens, bool cuts);
+  Status RenderWhole(const Codec& codec, bool open_answer, int64_t max_tokens, bool cuts);
   /// Renders the conversation without its first `left_out` items and the first `cut` bytes of the next one's text;
   /// nullopt if it is too long.
-  Result<std::optional<Anew>> EncodeAnew(const Codec& codec, bool open_answer, size_t left_out, int64_t max_tokens,
-                                         size_t cut = 0) const;
-  /// As EncodeAnew, leaving out as few items as the encoder's input limit permits.
-  Result<std::optional<Anew>> EncodeInput(const Codec& codec, int64_t max_tokens, bool cuts) const;
+  Result<std::optional<WholeEncoding>> EncodeWhole(const Codec& codec, bool open_answer, size_t left_out,
+                                                   int64_t max_tokens, size_t cut = 0) const;
+  /// As EncodeWhole, leaving out as few items as the encoder's input limit permits.
+  Result<std::optional<WholeEncoding>> EncodeInput(const Codec& codec, int64_t max_tokens, bool cuts) const;
   /// As much of the last item's end as the encoder's input holds.
-  Result<std::optional<Anew>> EncodeEnd(const Codec& codec, int64_t most) const;
+  Result<std::optional<WholeEncoding>> EncodeEnd(const Codec& codec, int64_t most) const;
   /// Replaces ids by an answer's sampled ids where they spell the same text, as long as all earlier ids are kept.
-  void KeepSampled(const Tokenizer& tokenizer, Anew* anew) const;
+  void KeepSampled(const Tokenizer& tokenizer, WholeEncoding* anew) const;
   void Pin(int64_t wanted, const Codec& codec);
   void CutTokens(int64_t size);
   void TruncateItems(size_t count);
-  bool RendersAnew(const Codec& codec) const { return codec.chat.renders_anew(head_.tools.size() > 0); }
+  bool RendersWhole(const Codec& codec) const { return codec.chat.renders_whole(head_.tools.size() > 0); }
   /// Likewise, or because the conversation is of a kind that the template's format writes otherwise.
-  bool RendersAnew(const Codec& codec, bool open_answer) const;
+  bool RendersWhole(const Codec& codec, bool open_answer) const;
 
   TimelineHead head_;
   SharedList<Item> items_;

@@ -65,7 +65,7 @@ TimelinePatch Timeline::PatchFrom(const Timeline& base) const {
 Status Timeline::Apply(TimelinePatch patch, int64_t vocab) {
   if (!InRange(patch.keep_items, items_.size()) || !InRange(patch.keep_tokens, tokens_.size()) ||
       !InRange(patch.keep_starts, message_starts_.size())) {
-    return Corruption("timeline: a change of what is not there");
+    return Corruption("timeline: the change refers to items that do not exist");
   }
   const bool known =
       std::all_of(patch.tokens.begin(), patch.tokens.end(), [&](TokenId id) { return id >= 0 && id < vocab; });
@@ -87,7 +87,7 @@ Status Timeline::Apply(TimelinePatch patch, int64_t vocab) {
   const bool inside = starts.empty() || (starts[0] >= 0 && starts.back() <= tokens);
   if (!known || !ascending || !inside || next.pinned_ < 0 || next.pinned_ > tokens || next.answer_begin_ < -1 ||
       next.answer_begin_ > tokens || (next.forgotten() && tokens > 0) || !ItemsFit(next.items_, tokens)) {
-    return Corruption("timeline: a change that leads to none");
+    return Corruption("timeline: the change does not lead to a valid timeline");
   }
   // One item fewer and an open answer: the last answer is continued. Older journals store the continuation as a
   // separate item.
@@ -95,7 +95,7 @@ Status Timeline::Apply(TimelinePatch patch, int64_t vocab) {
     const Item& cut = items_.back();
     const int64_t before = next.items_.empty() ? 0 : next.items_.back().token_end;
     if (cut.role != ChatRole::kAssistant || !cut.sampled || cut.complete || next.answer_begin_ < before) {
-      return Corruption("timeline: goes on with what is no answer that was cut");
+      return Corruption("timeline: the continued item is not a cut answer");
     }
     next.reopened_ = cut;
     next.reopened_->token_begin = next.answer_begin_;

@@ -26,7 +26,7 @@ size_t SameText(const Tokenizer& tokenizer, std::span<const TokenId> sampled, st
 
 }  // namespace
 
-void Timeline::KeepSampled(const Tokenizer& tokenizer, Anew* anew) const {
+void Timeline::KeepSampled(const Tokenizer& tokenizer, WholeEncoding* anew) const {
   const std::vector<TokenId> made = std::move(anew->ids);
   std::vector<TokenId>& ids = anew->ids;
   ids.clear();

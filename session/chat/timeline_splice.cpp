@@ -19,7 +19,7 @@ Status Timeline::Splice(size_t at, size_t removed, std::vector<Item> added, cons
   const auto add = [&](auto begin, auto end) {
     for (auto item = begin; item != end; ++item) AddItem(std::move(*item));
   };
-  if (at >= rendered || RendersAnew(codec, true)) {
+  if (at >= rendered || RendersWhole(codec, true)) {
     TruncateItems(at);
     add(added.begin(), added.end());
     add(later.begin(), later.end());

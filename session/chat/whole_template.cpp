@@ -18,7 +18,7 @@ const ChatMessage kQuestion = {ChatRole::kUser, "Zqa3quvx"}, kAnswer = {ChatRole
 // may be many.
 constexpr size_t kAhead = 1 << 16;
 
-std::string BehindEndToken(std::string_view between, std::string_view eos) {
+std::string AfterEndToken(std::string_view between, std::string_view eos) {
   return std::string(between.substr(EndToken(between, eos).second));
 }
 
@@ -30,7 +30,7 @@ Status WholeTemplate::LearnMessages() {
   const auto [begin, end] = EndToken(around[2], facts_.eos);
   end_of_turn_ = around[2].substr(begin, end - begin);
   question_open_ = around[2].substr(end);
-  answer_open_ = BehindEndToken(around[1], facts_.eos);
+  answer_open_ = AfterEndToken(around[1], facts_.eos);
   ChatMessage call = {ChatRole::kAssistant, ""};
   AppendToolCall(kAnswer.content, "{}", &call.content, &call.calls_at);
   for (const std::string& id : {std::string("abcdefgh1"), "functions." + kAnswer.content + ":0"}) {
@@ -42,7 +42,7 @@ Status WholeTemplate::LearnMessages() {
 }
 
 Result<WholeTemplate> WholeTemplate::LearnInput(TemplateRun run, const ChatTemplate::Facts& facts) {
-  if (facts.eos.empty()) return InvalidArgument("the tokenizer names no token that ends a text");
+  if (facts.eos.empty()) return InvalidArgument("the tokenizer has no end-of-text token");
   WholeTemplate whole(std::move(run), facts);
   RETURN_IF_ERROR(whole.LearnMessages());
   whole.question_open_.clear(), whole.answer_open_.clear();  // the string between messages may be a newline only
@@ -53,7 +53,7 @@ Result<WholeTemplate> WholeTemplate::LearnInput(TemplateRun run, const ChatTempl
 Result<WholeTemplate> WholeTemplate::Learn(TemplateRun run, const ChatTemplate::Facts& facts) {
   WholeTemplate whole(std::move(run), facts);
   RETURN_IF_ERROR(whole.LearnMessages());
-  if (whole.end_of_turn_.empty()) return InvalidArgument("nothing that it writes ends an answer");
+  if (whole.end_of_turn_.empty()) return InvalidArgument("the template ends answers with no special token");
   const Result<std::string> open = whole.run_.Text(std::vector{kQuestion}, true),
                             closed = whole.run_.Text(std::vector{kQuestion}, false);
   if (open.ok() && closed.ok() && open->starts_with(*closed)) whole.generation_prompt_ = open->substr(closed->size());

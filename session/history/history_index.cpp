@@ -5,7 +5,7 @@
 
 namespace ringside {
 
-const std::string* HistoryIndex::Orders::FirstToGo(uint64_t newest) const {
+const std::string* HistoryIndex::Orders::PickEvictionVictim(uint64_t newest) const {
   for (const Order* order : {&once, &continued}) {
     if (!order->empty() && order->begin()->first != newest) return &order->begin()->second;
   }
@@ -28,7 +28,7 @@ std::vector<std::string> HistoryIndex::Set(const std::string& owner, const std::
   // The newest session stays, however large.
   std::vector<std::string> given_up;
   const auto give_up = [&](const Orders& orders) {
-    const std::string* const first = orders.FirstToGo(id);
+    const std::string* const first = orders.PickEvictionVictim(id);
     if (first == nullptr) return false;
     given_up.push_back(*first);
     EraseLocked(given_up.back());
@@ -93,7 +93,7 @@ std::optional<std::string> HistoryIndex::Oldest(std::optional<int64_t> before_ns
   return oldest;
 }
 
-std::optional<std::string> HistoryIndex::FirstToGo(const std::optional<std::string>& owner) const {
+std::optional<std::string> HistoryIndex::PickEvictionVictim(const std::optional<std::string>& owner) const {
   std::lock_guard lock(mutex_);
   const Orders* orders = &orders_;
   if (owner) {
@@ -101,7 +101,7 @@ std::optional<std::string> HistoryIndex::FirstToGo(const std::optional<std::stri
     if (own == owners_.end()) return std::nullopt;
     orders = &own->second.orders;
   }
-  const std::string* const first = orders->FirstToGo();
+  const std::string* const first = orders->PickEvictionVictim();
   return first == nullptr ? std::nullopt : std::optional(*first);
 }
 

@@ -49,7 +49,7 @@ class HistoryIndex {
   /// The session with the oldest Set; with `before_ns`, only if it is older than that.
   std::optional<std::string> Oldest(std::optional<int64_t> before_ns = std::nullopt) const;
   /// The next session to evict, of all or of one owner: the one with the oldest Set, never continued ones first.
-  std::optional<std::string> FirstToGo(const std::optional<std::string>& owner) const;
+  std::optional<std::string> PickEvictionVictim(const std::optional<std::string>& owner) const;
   size_t bytes() const;
 
  private:
@@ -60,7 +60,7 @@ class HistoryIndex {
     size_t size() const { return once.size() + continued.size(); }
     const std::string& At(uint64_t id) const { return once.contains(id) ? once.at(id) : continued.at(id); }
     /// Null if there is none except `newest`.
-    const std::string* FirstToGo(uint64_t newest = 0) const;
+    const std::string* PickEvictionVictim(uint64_t newest = 0) const;
   };
   struct Owner {
     PrefixTree tree;

@@ -45,7 +45,7 @@ int64_t SteadyMs() {
 bool In(const JournalCursor& cursor, char region) { return cursor.Valid() && cursor.key().starts_with(region); }
 Status CheckId(std::string_view session) {
   if (!session.empty() && session.size() <= kMaxJournalSessionBytes) return Status::Ok();
-  return InvalidArgument("journal: a session id has 1 to 128 bytes");
+  return InvalidArgument("journal: a session id must have 1 to 128 bytes");
 }
 
 }  // namespace
@@ -206,7 +206,7 @@ Status Journal::Impl::Append(JournalEntry entry, JournalDone done) {
   }
   --queued_entries_;
   queued_bytes_ -= bytes;
-  return refused(Overloaded("journal: too much is waiting to be written"));
+  return refused(Overloaded("journal: too many writes are pending"));
 }
 
 Status Journal::Impl::Erase(std::string session, JournalDone done) {
@@ -399,7 +399,7 @@ Status Journal::Impl::StageErase(const std::string& session, std::vector<RowChan
 
 void Journal::Impl::Stop(const Status& status) {
   if (RINGSIDE_DEFECT("retry_after_failed_sync")) return;
-  if (healthy_.exchange(false)) LogError("{}; nothing more is written", status.message());
+  if (healthy_.exchange(false)) LogError("{}; no further writes are accepted", status.message());
 }
 
 Status Journal::Impl::Purge() {
@@ -448,7 +448,7 @@ Result<std::unique_ptr<Journal>> Journal::Open(const JournalOptions& options) {
   if (impl.status().code() != StatusCode::kCorruption) return impl.status();
   std::string_view why = impl.status().message();
   if (constexpr std::string_view kWho = "journal: "; why.starts_with(kWho)) why.remove_prefix(kWho.size());
-  return Corruption(fmt::format("what is stored in {} is damaged and is not served: {}", options.path, why));
+  return Corruption(fmt::format("the data stored in {} is damaged and is not served: {}", options.path, why));
 }
 Journal::Journal(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Journal::~Journal() = default;

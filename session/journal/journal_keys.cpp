@@ -33,7 +33,7 @@ Status JournalKeys::Check(JournalCursor& cursor) const {
   if (!encrypted) return Mismatch("journal: it is not encrypted, but an encryption key was given");
   if (!master_) return Mismatch("journal: it is encrypted, and no encryption key was given");
   if (OpenSealed(*master_, kCheckName, cursor.value()).ok()) return Status::Ok();
-  return Mismatch("journal: it is encrypted with another encryption key than the one given");
+  return Mismatch("journal: the given encryption key does not match the one it was encrypted with");
 }
 
 DataKey JournalKeys::Make(std::string_view session, std::vector<RowChange>& rows) const {

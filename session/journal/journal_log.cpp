@@ -348,7 +348,7 @@ Result<std::unique_ptr<JournalLog>> JournalLog::Open(const JournalOptions& optio
   };
   Status opened = open();
   if (opened.code() == StatusCode::kCorruption) {
-    ASSIGN_OR_RETURN(const bool torn, CutTornEnd(name, known.value_or(0)));
+    ASSIGN_OR_RETURN(const bool torn, TruncateTornTail(name, known.value_or(0)));
     if (torn) opened = open();
   }
   RETURN_IF_ERROR(opened);

@@ -14,7 +14,7 @@ namespace {
 
 /// Two templates are equal if they render these messages equally.
 std::string NameTemplate(const ChatTemplate& chat) {
-  if (chat.renders_anew()) return HashedId("", chat.source());
+  if (chat.renders_whole()) return HashedId("", chat.source());
   const std::vector<ChatMessage> talk = {{ChatRole::kSystem, " system "},
                                          {ChatRole::kUser, " user "},
                                          {ChatRole::kAssistant, "<think> thought </think> answer "},
@@ -25,7 +25,7 @@ std::string NameTemplate(const ChatTemplate& chat) {
   for (const TimelineEnd end : {TimelineEnd::kAnswerOpen, TimelineEnd::kAnswerEnded}) {
     all += '\0' + chat.Render({&talk[1], 1}, end, true).Text();
   }
-  if (chat.renders_anew(/*with_tools=*/true)) {
+  if (chat.renders_whole(/*with_tools=*/true)) {
     all += '\0' + chat.source();
   } else if (chat.tool_syntax() != ToolSyntaxName::kHermes) {
     all += '\0' + chat.Render({&talk[1], 1}, TimelineEnd::kNothing, true, "{\"tool\": []}").Text();
@@ -107,11 +107,11 @@ void SessionTable::Post(std::function<void()> work) { state_->work.Post(std::mov
 Status SessionTable::State::CheckWindow(const WindowOverrides& window) const {
   const SessionTableOptions& options = context->options;
   if (window.memory_len && (*window.memory_len < 1 || *window.memory_len > options.memory_len)) {
-    return InvalidArgument("memory_len must lie in [1, " + std::to_string(options.memory_len) + "].",
+    return InvalidArgument("memory_len must be in [1, " + std::to_string(options.memory_len) + "].",
                            "ringside.memory_len", "invalid_value");
   }
   if (window.session_len && (*window.session_len < 1 || *window.session_len > options.session_len)) {
-    return InvalidArgument("session_len must lie in [1, " + std::to_string(options.session_len) + "].",
+    return InvalidArgument("session_len must be in [1, " + std::to_string(options.session_len) + "].",
                            "ringside.session_len", "invalid_value");
   }
   if (!options.NumberOfAdapter(window.adapter)) {

@@ -107,7 +107,7 @@ class SessionTable {
   /// Returns the tokens of messages after an answer, including the start of the next one. `ended`: the answer ended
   /// with its end token.
   /// ERRORS: kInvalidArgument (unsupported_value) for a template that renders the whole conversation each time.
-  Result<std::vector<TokenId>> TokensBehindAnswer(const std::vector<NewItem>& messages, bool ended) const;
+  Result<std::vector<TokenId>> TokensAfterAnswer(const std::vector<NewItem>& messages, bool ended) const;
   /// Milliseconds until the caller's token bucket admits a turn; 0 = now.
   int64_t TokensWaitMs(const Caller& caller) const;
   /// The caller's remaining tokens.

@@ -31,7 +31,8 @@ Result<SessionInfo> SessionTable::ImportSession(const Caller& caller, std::strin
   const bool ours = SameCodec(in.created.codec, codec);
   Timeline timeline;
   if (!timeline.Apply(std::move(in.timeline), ours ? tokenizer().vocab_size() : kAnyVocabulary).ok()) {
-    return InvalidArgument("These bytes are no exported conversation: they make no sense.", "body", "invalid_value");
+    return InvalidArgument("The body is not an exported conversation: its contents are inconsistent.", "body",
+                           "invalid_value");
   }
   if (!ours) timeline.ForgetTokens();
   auto session = std::make_shared<Session>(state_->context, MakeId("conv_"), caller.principal,

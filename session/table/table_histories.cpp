@@ -19,7 +19,7 @@ namespace {
 constexpr size_t kWorthAFork = 256, kLeastShare = 8;
 
 // Chains with equal beginnings that are found after a restart.
-constexpr int kChainsOfABeginning = 8;
+constexpr int kChainsPerPrefix = 8;
 
 std::string ChainName(const std::string& owner, const std::string& beginning, int number) {
   return HashedId("chain_", "history\n" + owner + '\n' + std::to_string(number) + '\n' + beginning);
@@ -29,7 +29,7 @@ std::string ChainName(const std::string& owner, const std::string& beginning, in
 
 std::string SessionTable::State::ReserveHistoryName(const Caller& caller, Target* target) {
   if (target->beginning.empty() || journal == nullptr) return "";
-  for (int number = 0; number < kChainsOfABeginning; ++number) {
+  for (int number = 0; number < kChainsPerPrefix; ++number) {
     std::string name = ChainName(caller.principal, target->beginning, number);
     std::scoped_lock lock(mutex, reserved->mutex);
     if (sessions.contains(name) || !reserved->names.insert(name).second) continue;
@@ -43,7 +43,7 @@ std::string SessionTable::State::ReserveHistoryName(const Caller& caller, Target
 }
 
 void SessionTable::State::LoadHistories(const Caller& caller, const std::string& beginning) {
-  for (int number = 0; number < kChainsOfABeginning; ++number) {
+  for (int number = 0; number < kChainsPerPrefix; ++number) {
     const std::string name = ChainName(caller.principal, beginning, number);
     if (stored_histories.Contains(name)) continue;
     const auto session = Get(name, caller.principal);
@@ -58,7 +58,7 @@ Status SessionTable::State::ReadPrompt(TurnSpec* spec) const {
   std::vector<TokenId>& tokens = spec->raw->tokens;
   for (const TokenId token : tokens) {
     if (token < 0 || token >= tokenizer.vocab_size()) {
-      return InvalidArgument("No token has the id " + std::to_string(token) + ".", "input", "invalid_value");
+      return InvalidArgument("Unknown token id " + std::to_string(token) + ".", "input", "invalid_value");
     }
   }
   if (tokens.empty()) {
@@ -86,15 +86,15 @@ Result<SessionTable::State::Target> SessionTable::State::FindHistory(const Calle
   Target target;
   target.in_memory = !spec->store;
   if (spec->store && journal != nullptr) {
-    target.beginning = HistoryBeginning(*spec);
+    target.beginning = HistoryPrefix(*spec);
     LoadHistories(caller, target.beginning);
   }
-  const auto begin_anew = [&] {
+  const auto start_new = [&] {
     target.session = NewChain(caller, spec->window, request_key, &target);
     target.fresh = true;
     return target;
   };
-  if (spec->raw && (spec->raw->scored || spec->raw->embedded)) return begin_anew();  // every token is computed
+  if (spec->raw && (spec->raw->scored || spec->raw->embedded)) return start_new();  // every token is computed
   const std::string text = HistoryText(*spec);
   const std::string& by = spec->timeline_key;
   const auto [longest_here, whole] = (target.in_memory ? histories : stored_histories).Find(caller.principal, text, by);
@@ -126,7 +126,7 @@ Result<SessionTable::State::Target> SessionTable::State::FindHistory(const Calle
       return target;
     }
   }
-  return begin_anew();
+  return start_new();
 }
 
 void SessionTable::State::IndexHistory(const std::shared_ptr<Session>& session) {
@@ -170,7 +170,7 @@ size_t SessionTable::State::GiveUp(const std::vector<std::string>& keys) {
   return deleted;
 }
 
-void SessionTable::State::GiveUpIdleHistories() {
+void SessionTable::State::EvictIdleHistories() {
   IndexHistories();
   const int64_t before_ns = context->clock.MonotonicNs() - limits::kHistoryIdleSeconds * 1'000'000'000;
   while (const auto oldest = stored_histories.Oldest(before_ns)) stored_histories.Erase(*oldest);
@@ -184,10 +184,10 @@ void SessionTable::State::GiveUpIdleHistories() {
   }
 }
 
-void SessionTable::State::GiveUpHistories(const std::atomic<int64_t>& bytes, int64_t budget_bytes,
-                                          const std::optional<std::string>& owner) {
+void SessionTable::State::EvictHistories(const std::atomic<int64_t>& bytes, int64_t budget_bytes,
+                                         const std::optional<std::string>& owner) {
   while (bytes > budget_bytes) {
-    const auto first = histories.FirstToGo(owner);
+    const auto first = histories.PickEvictionVictim(owner);
     if (!first) return;
     histories.Erase(*first);
     GiveUp({*first});

@@ -15,7 +15,7 @@
 namespace ringside {
 namespace {
 
-constexpr char kSenselessSummary[] = "its summary makes no sense";
+constexpr char kInconsistentSummary[] = "its summary makes no sense";
 
 }  // namespace
 
@@ -40,7 +40,7 @@ Status SessionTable::Open() {
     known.used_s = read.ok() && summary.seq == head.last.seq ? summary.used_s : now_s;
     found.push_back({summary.created_at, {std::string(head.session), std::move(known)}});
   }));
-  for (const std::string& session : senseless) state.journal->MarkDamaged(session, kSenselessSummary);
+  for (const std::string& session : senseless) state.journal->MarkDamaged(session, kInconsistentSummary);
   std::lock_guard lock(state.mutex);
   std::sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (auto& [created_at, session] : found) session.second.ordinal = state.next_ordinal++;
@@ -110,7 +110,7 @@ Result<std::shared_ptr<Session>> SessionTable::State::Load(const std::string& ke
   ASSIGN_OR_RETURN(const JournalTranscript transcript, ReadTranscript(key));
   wait.End();
   auto session = Session::Load(context, key, transcript);
-  if (!session.ok()) return Senseless(key, session.status());
+  if (!session.ok()) return MarkInconsistent(key, session.status());
   std::lock_guard lock(mutex);
   const auto at = sessions.find(key);
   if (at == sessions.end()) return NoConversation(key);  // deleted meanwhile
@@ -128,16 +128,16 @@ Result<JournalTranscript> SessionTable::State::ReadTranscript(const std::string&
 }
 
 // The bytes are intact, so a faulty or another version wrote them.
-Status SessionTable::State::Senseless(const std::string& key, const Status& why) {
+Status SessionTable::State::MarkInconsistent(const std::string& key, const Status& why) {
   journal->MarkDamaged(key, why.message());
   return DamagedSession(key, why.message());
 }
 
 Result<uint64_t> SessionTable::State::CheckStored(const std::string& key) {
   ASSIGN_OR_RETURN(const JournalTranscript transcript, ReadTranscript(key));
-  if (!DecodeSummary(transcript.summary).ok()) return Senseless(key, Corruption(kSenselessSummary));
+  if (!DecodeSummary(transcript.summary).ok()) return MarkInconsistent(key, Corruption(kInconsistentSummary));
   const Status loads = Session::CheckLoads(context, key, transcript);
-  if (!loads.ok()) return Senseless(key, loads);
+  if (!loads.ok()) return MarkInconsistent(key, loads);
   return transcript.last.seq;
 }
 
@@ -197,7 +197,7 @@ Status SessionTable::State::AddSession(const std::shared_ptr<Session>& session) 
               "rate_limit_exceeded"};
     }
     if (sessions.size() >= static_cast<size_t>(limits::kMaxSessions)) {
-      return Overloaded("The server holds as many conversations as it can.");
+      return Overloaded("The server's limit of conversations is reached.");
     }
     ++being_made[session->owner()];
   }
@@ -310,7 +310,7 @@ std::string SessionTable::State::FindRequest(const Caller& caller, const TurnSpe
     if (!spec.conversation.empty()) (void)Find(caller, spec.conversation);
     if (!spec.previous_response_id.empty()) (void)FindResponse(caller, spec.previous_response_id);
     (void)Get(HashedId("chain_", key), caller.principal);
-    if (spec.carries_history) LoadHistories(caller, HistoryBeginning(spec));
+    if (spec.carries_history) LoadHistories(caller, HistoryPrefix(spec));
   }
   std::string known;
   {
@@ -340,7 +340,7 @@ Status SessionTable::State::MakeRoom(const std::string& owner, int64_t wanted) {
   const auto owners_bytes = context->bytes_by_owner->Of(owner);
   const auto beyond = [wanted](const std::atomic<int64_t>& bytes, int64_t most) { return bytes + wanted > most; };
   const auto rest = [wanted](int64_t most) { return std::max<int64_t>(most / 5 * 4 - wanted, 0); };
-  if (share > 0 && beyond(*owners_bytes, share)) GiveUpHistories(*owners_bytes, rest(share), owner);
+  if (share > 0 && beyond(*owners_bytes, share)) EvictHistories(*owners_bytes, rest(share), owner);
   if (share > 0 && beyond(*owners_bytes, share) && journal != nullptr) Unload(*owners_bytes, rest(share), owner);
   if (share > 0 && beyond(*owners_bytes, share)) {
     return Status(StatusCode::kOverloaded,
@@ -351,10 +351,11 @@ Status SessionTable::State::MakeRoom(const std::string& owner, int64_t wanted) {
   }
   RETURN_IF_ERROR(CheckDisk(owner));
   const int64_t budget = context->options.transcript_bytes;
-  if (beyond(*context->bytes, budget)) GiveUpHistories(*context->bytes, rest(budget), std::nullopt);
+  if (beyond(*context->bytes, budget)) EvictHistories(*context->bytes, rest(budget), std::nullopt);
   if (beyond(*context->bytes, budget) && journal != nullptr) Unload(*context->bytes, rest(budget));
   ForgetOldestResponses(std::max<int64_t>(budget - wanted, 0));
-  return beyond(*context->bytes, budget) ? Overloaded("The server holds as much text as it can.") : Status::Ok();
+  return beyond(*context->bytes, budget) ? Overloaded("The server's memory limit for conversations is reached.")
+                                         : Status::Ok();
 }
 
 Result<HeldBytes> SessionTable::State::Hold(const std::string& owner, int64_t bytes) {
@@ -477,7 +478,7 @@ void SessionTable::Sweep() {
   state_->WriteSummaries();
   if (state_->journal != nullptr) state_->journal->NoteUptime();
   state_->DeleteExpired();
-  state_->GiveUpIdleHistories();
+  state_->EvictIdleHistories();
   state_->EndLateTurns();
   const int64_t budget = state_->context->options.transcript_bytes;
   if (state_->journal != nullptr && *state_->context->bytes > budget / 10 * 9) {

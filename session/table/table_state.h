@@ -103,7 +103,7 @@ struct SessionTable::State {
   std::optional<Found> FindLoaded(const Caller& caller, const std::string& id);
   Result<std::shared_ptr<Session>> Load(const std::string& key);
   Result<JournalTranscript> ReadTranscript(const std::string& key);
-  Status Senseless(const std::string& key, const Status& why);
+  Status MarkInconsistent(const std::string& key, const Status& why);
   /// Reads everything stored of a session as Load would, without keeping it. Returns the number of its records.
   /// ERRORS: as Load.
   Result<uint64_t> CheckStored(const std::string& key);
@@ -199,10 +199,9 @@ struct SessionTable::State {
   void IndexHistories();
   /// Deletes those sessions among `keys` that only a history leads to, unless they run; returns their number.
   size_t GiveUp(const std::vector<std::string>& keys);
-  void GiveUpIdleHistories();
+  void EvictIdleHistories();
   /// Deletes the oldest sessions in memory only, of one owner or of all, until `bytes` is within the budget.
-  void GiveUpHistories(const std::atomic<int64_t>& bytes, int64_t budget_bytes,
-                       const std::optional<std::string>& owner);
+  void EvictHistories(const std::atomic<int64_t>& bytes, int64_t budget_bytes, const std::optional<std::string>& owner);
 
   Status CheckWindow(const WindowOverrides& window) const;
   Result<TurnTicket> Reattach(const Caller& caller, const std::string& id, const std::shared_ptr<EventSink>& sink);

@@ -34,8 +34,8 @@ std::string RequestKey(const Caller& caller, const TurnSpec& spec) {
 /// Resolves the answer's form: from the request, or from the answer that is continued.
 Status ChooseForm(const Session& session, TurnSpec* spec) {
   AnswerForm form;
-  const bool goes_on = spec->input.empty() && !spec->warm_up && !spec->raw;
-  if (goes_on && !(spec->format && spec->tool_choice)) {
+  const bool continues_answer = spec->input.empty() && !spec->warm_up && !spec->raw;
+  if (continues_answer && !(spec->format && spec->tool_choice)) {
     ASSIGN_OR_RETURN(form, DecodeAnswerForm(std::string_view(session.FormOfCut())));
   }
   if (!spec->format) spec->format = std::move(form.format);
@@ -51,7 +51,7 @@ Status ChooseTools(const Session& session, ToolSyntaxName syntax, TurnSpec* spec
   rules.tools = spec->tools ? spec->tools->lines : std::string(session.Tools());
   if (rules.tools.empty()) {
     if (choice.mode != ToolChoice::Mode::kRequired && choice.names.empty()) return Status::Ok();
-    return InvalidArgument("There are no tools to choose from.", "tool_choice", "invalid_value");
+    return InvalidArgument("tool_choice requires tools.", "tool_choice", "invalid_value");
   }
   if (spec->tools) {
     rules.strict = spec->tools->strict;
@@ -64,7 +64,7 @@ Status ChooseTools(const Session& session, ToolSyntaxName syntax, TurnSpec* spec
   rules.several = choice.takes_several();
   const AnswerFormat::Kind kind = spec->format->kind;
   if (rules.may_call && (kind == AnswerFormat::Kind::kRegex || kind == AnswerFormat::Kind::kGbnf)) {
-    return InvalidArgument("An answer that follows a regular expression or a grammar cannot call tools as well.",
+    return InvalidArgument("An answer constrained by a regular expression or a grammar cannot call tools.",
                            spec->format->param, "mutually_exclusive_parameters");
   }
   spec->format->calls = std::make_shared<const ToolCallRules>(std::move(rules));
@@ -279,7 +279,7 @@ Result<TurnTicket> SessionTable::StartTurn(const Caller& caller, TurnSpec spec,
       target.session, target.fresh, {target.session->key(), target.session, response, key, spec.sending, asked});
   if (!registered.ok()) {
     target.session->Abandon(turn);
-    if (spec.carries_history) return Unavailable("What was kept of this history has just gone: send it again.");
+    if (spec.carries_history) return Unavailable("The cached history was evicted while the request arrived; retry.");
     return spec.conversation.empty() ? NoPreviousResponse(spec.previous_response_id) : registered.status();
   }
   if (*registered != response->id) {  // the same request arrived twice at once
@@ -314,9 +314,9 @@ Result<int64_t> SessionTable::CountInput(const Caller& caller, const TurnSpec& s
   return static_cast<int64_t>(tokens.size());
 }
 
-Result<std::vector<TokenId>> SessionTable::TokensBehindAnswer(const std::vector<NewItem>& messages, bool ended) const {
+Result<std::vector<TokenId>> SessionTable::TokensAfterAnswer(const std::vector<NewItem>& messages, bool ended) const {
   const Codec& codec = state_->context->codec;
-  if (codec.chat.renders_anew() || codec.encoder) {
+  if (codec.chat.renders_whole() || codec.encoder) {
     return InvalidArgument("The model's template renders the whole conversation with every turn.", "",
                            "unsupported_value");
   }

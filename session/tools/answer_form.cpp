@@ -33,7 +33,7 @@ Result<AnswerForm> DecodeAnswerForm(std::string_view bytes) {
   ByteReader in(bytes);
   constexpr auto kLastKind = static_cast<uint8_t>(AnswerFormat::Kind::kGbnf);
   const uint8_t kind = in.Enum<uint8_t>(kHasName + kLastKind);
-  if (kind % kHasName > kLastKind) return Corruption("session: an unknown form of an answer");
+  if (kind % kHasName > kLastKind) return Corruption("session: unknown answer format");
   form.format.kind = static_cast<AnswerFormat::Kind>(kind % kHasName);
   form.format.text = in.String();
   form.format.param = in.String();
@@ -41,10 +41,11 @@ Result<AnswerForm> DecodeAnswerForm(std::string_view bytes) {
   form.choice.mode = in.Enum(ToolChoice::Mode::kRequired);
   form.choice.several = form.choice.parallel = in.Bool();
   const size_t names = in.Count();
-  if (names > static_cast<size_t>(limits::kMaxTools)) return Corruption("session: a choice among too many tools");
+  if (names > static_cast<size_t>(limits::kMaxTools))
+    return Corruption("session: the tool choice lists too many tools");
   form.choice.names.resize(names);
   for (std::string& name : form.choice.names) name = in.String();
-  if (!in.done()) return Corruption("session: no form of an answer");
+  if (!in.done()) return Corruption("session: invalid answer format");
   return form;
 }
 

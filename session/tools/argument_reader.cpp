@@ -30,10 +30,10 @@ class LiteralArguments final : public ArgumentReader {
       case ValueReader::Next::kDone:
         return Next::kDone;
       case ValueReader::Next::kBehind:
-      case ValueReader::Next::kMisfit:
+      case ValueReader::Next::kInvalidByte:
         break;
     }
-    return Next::kMisfit;
+    return Next::kInvalidByte;
   }
 
  private:
@@ -46,12 +46,12 @@ class TaggedArguments final : public ArgumentReader {
       : before_key_(WithoutNewlines(syntax.arguments.before_key)),
         before_value_(WithoutNewlines(syntax.arguments.before_value)),
         before_json_(WithoutNewlines(syntax.arguments.before_json)),
-        behind_value_(WithoutNewlines(syntax.arguments.behind_value)),
-        behind_arguments_(WithoutNewlines(syntax.behind_arguments)),
+        after_value_(WithoutNewlines(syntax.arguments.after_value)),
+        after_arguments_(WithoutNewlines(syntax.after_arguments)),
         own_lines_(syntax.arguments.before_value.ends_with('\n')),
         types_(std::move(types)),
         tool_(tool),
-        text_end_(behind_value_) {}
+        text_end_(after_value_) {}
 
   Next Read(char c, std::string* json) override {
     switch (state_) {
@@ -60,7 +60,7 @@ class TaggedArguments final : public ArgumentReader {
       case State::kKey:
         if (IsBareKey({&c, 1})) {
           key_ += c;
-          return key_.size() <= kMaxKeyBytes ? Next::kMore : Next::kMisfit;
+          return key_.size() <= kMaxKeyBytes ? Next::kMore : Next::kInvalidByte;
         }
         state_ = State::kBeforeValue;
         [[fallthrough]];
@@ -70,14 +70,14 @@ class TaggedArguments final : public ArgumentReader {
         return ReadText(c, json);
       case State::kJson:
         return ReadJson(c, json);
-      case State::kBehindJson:
-        return ReadBehindJson(c);
+      case State::kAfterJson:
+        return ReadAfterJson(c);
     }
-    return Next::kMisfit;
+    return Next::kInvalidByte;
   }
 
  private:
-  enum class State : unsigned char { kBetween, kKey, kBeforeValue, kText, kJson, kBehindJson };
+  enum class State : unsigned char { kBetween, kKey, kBeforeValue, kText, kJson, kAfterJson };
 
   /// An optional newline of markup.
   bool IsLoose(char c) const { return c == '\n' && (held_.empty() || held_.back() == '>'); }
@@ -85,7 +85,7 @@ class TaggedArguments final : public ArgumentReader {
   Next ReadBetween(char c, std::string* json) {
     if (IsLoose(c)) return Next::kMore;
     held_ += c;
-    if (held_ == behind_arguments_) {
+    if (held_ == after_arguments_) {
       *json += '}';
       return Next::kDone;
     }
@@ -95,14 +95,14 @@ class TaggedArguments final : public ArgumentReader {
       state_ = State::kKey;
       return Next::kMore;
     }
-    return before_key_.starts_with(held_) || behind_arguments_.starts_with(held_) ? Next::kMore : Next::kMisfit;
+    return before_key_.starts_with(held_) || after_arguments_.starts_with(held_) ? Next::kMore : Next::kInvalidByte;
   }
 
   Next ReadBeforeValue(char c, std::string* json) {
-    if (key_.empty()) return Next::kMisfit;
+    if (key_.empty()) return Next::kInvalidByte;
     if (IsLoose(c) && !held_.empty()) return Next::kMore;
     held_ += c;
-    if (!before_value_.starts_with(held_) && !before_json_.starts_with(held_)) return Next::kMisfit;
+    if (!before_value_.starts_with(held_) && !before_json_.starts_with(held_)) return Next::kInvalidByte;
     if (held_ != before_value_ && held_ != before_json_) return Next::kMore;
     const bool untyped = types_ == nullptr || types_->IsText(tool_, key_);
     const bool text = before_json_.empty() ? untyped : held_ == before_value_;
@@ -137,24 +137,24 @@ class TaggedArguments final : public ArgumentReader {
 
   Next ReadJson(char c, std::string* json) {
     const ValueReader::Next next = value_->Read(c, json);
-    if (next == ValueReader::Next::kMisfit) return Next::kMisfit;
+    if (next == ValueReader::Next::kInvalidByte) return Next::kInvalidByte;
     if (next == ValueReader::Next::kMore) return Next::kMore;
-    state_ = State::kBehindJson;
-    return next == ValueReader::Next::kBehind ? ReadBehindJson(c) : Next::kMore;
+    state_ = State::kAfterJson;
+    return next == ValueReader::Next::kBehind ? ReadAfterJson(c) : Next::kMore;
   }
 
-  Next ReadBehindJson(char c) {
+  Next ReadAfterJson(char c) {
     if (held_.empty() && (c == '\n' || c == ' ')) return Next::kMore;
     held_ += c;
-    if (!behind_value_.starts_with(held_)) return Next::kMisfit;
-    if (held_ != behind_value_) return Next::kMore;
+    if (!after_value_.starts_with(held_)) return Next::kInvalidByte;
+    if (held_ != after_value_) return Next::kMore;
     held_.clear();
     state_ = State::kBetween;
     return Next::kMore;
   }
 
   // markup without newlines
-  const std::string before_key_, before_value_, before_json_, behind_value_, behind_arguments_;
+  const std::string before_key_, before_value_, before_json_, after_value_, after_arguments_;
   const bool own_lines_;  // of values
   const std::shared_ptr<const ParameterTypes> types_;
   const std::string tool_;

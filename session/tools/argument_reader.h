@@ -13,16 +13,16 @@ namespace ringside {
 
 class ArgumentReader {
  public:
-  enum class Next { kMore, kDone, kMisfit };
+  enum class Next { kMore, kDone, kInvalidByte };
 
   virtual ~ArgumentReader() = default;
   /// Consumes a byte and appends the resulting JSON; with tags, after a '{' written by the caller. At kDone `json` is a
-  /// complete object. At kMisfit the text is not a call of the syntax, and the reader must not be used again. Never
-  /// appends part of a character if every input piece ends with a complete one.
+  /// complete object. At kInvalidByte the text is not a call of the syntax, and the reader must not be used again.
+  /// Never appends part of a character if every input piece ends with a complete one.
   virtual Next Read(char c, std::string* json) = 0;
 };
 
-/// Creates a reader of the arguments of `tool`; with tags it also reads the syntax's `behind_arguments`. `types` may be
+/// Creates a reader of the arguments of `tool`; with tags it also reads the syntax's `after_arguments`. `types` may be
 /// null: values in tags are then strings.
 /// REQUIRES: the syntax is not kJson.
 std::unique_ptr<ArgumentReader> MakeArgumentReader(const ToolSyntax& syntax,

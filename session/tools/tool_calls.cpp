@@ -45,7 +45,7 @@ std::vector<CallPart> ToolCallReader::Push(std::string_view text, std::string* s
 }
 
 std::vector<CallPart> ToolCallReader::Finish() {
-  const bool opened = state_ == State::kOpening || state_ == State::kName || state_ == State::kBehindName;
+  const bool opened = state_ == State::kOpening || state_ == State::kName || state_ == State::kAfterName;
   if (state_ == State::kText || (opened && calls_at_ < 0 && weak_marker())) Emit(CallPart::Kind::kText, told_, at_);
   if (opened && calls_at_ < 0 && !weak_marker()) calls_at_ = static_cast<int64_t>(told_);
   return std::exchange(parts_, {});
@@ -69,7 +69,7 @@ void ToolCallReader::Read(char c) {
       return ReadText(c);
     case State::kOpening:
     case State::kName:
-    case State::kBehindName:
+    case State::kAfterName:
     case State::kClosing:
     case State::kBetween:
       if (!ReadMarkup(c)) Misfit(c);
@@ -104,7 +104,7 @@ bool ToolCallReader::ReadMarkup(char c) {
     name_end_ = at_;
     std::string_view before = syntax_->before_arguments;
     if (syntax_->loose() && before.ends_with('\n')) before.remove_suffix(1);  // ArgumentReader skips it
-    Enter(State::kBehindName, before);
+    Enter(State::kAfterName, before);
     if (!IsCallableName(name_)) return false;
   }
   if (expected_.empty()) {  // after the name
@@ -118,7 +118,7 @@ bool ToolCallReader::ReadMarkup(char c) {
   if (!expected_.empty()) return true;
   if (state_ == State::kOpening || state_ == State::kBetween) BeginName();
   if (state_ == State::kClosing) Enter(State::kBetween, syntax_->next);
-  if (state_ == State::kBehindName && syntax_->loose()) BeginCall();
+  if (state_ == State::kAfterName && syntax_->loose()) BeginCall();
   return true;
 }
 
@@ -191,18 +191,18 @@ void ToolCallReader::ReadOtherArguments(char c) {
   const size_t begin = shown_->size();
   const ArgumentReader::Next next = arguments_->Read(c, shown_);
   Emit(CallPart::Kind::kArguments, begin, shown_->size());
-  if (next == ArgumentReader::Next::kMisfit) state_ = State::kRest;  // the call stays open
+  if (next == ArgumentReader::Next::kInvalidByte) state_ = State::kRest;  // the call stays open
   if (next != ArgumentReader::Next::kDone) return;
   Emit(CallPart::Kind::kCallEnd, shown_->size(), shown_->size());
-  shown_->append(SyntaxOf(ToolSyntaxName::kHermes).behind_arguments);
+  shown_->append(SyntaxOf(ToolSyntaxName::kHermes).after_arguments);
   arguments_.reset();
   BeginClosing();
 }
 
 void ToolCallReader::BeginClosing() {
   in_call_ = false;
-  const bool closed = syntax_->loose() || syntax_->behind_arguments.empty();
-  closed ? Enter(State::kBetween, syntax_->next) : Enter(State::kClosing, syntax_->behind_arguments);
+  const bool closed = syntax_->loose() || syntax_->after_arguments.empty();
+  closed ? Enter(State::kBetween, syntax_->next) : Enter(State::kClosing, syntax_->after_arguments);
 }
 
 // Emits the held-back text and reads the byte again as text; after a call the text is dropped.
@@ -232,7 +232,7 @@ std::string ModelIdIn(const ToolSyntax& syntax, std::string_view name, std::stri
     const std::string_view digits = before.substr(number, before.find_first_not_of("0123456789", number) - number);
     return "functions." + std::string(name) + ':' + std::string(digits);
   }
-  for (const auto& [pattern, text] : {std::pair(syntax.before_arguments, before), {syntax.behind_arguments, after}}) {
+  for (const auto& [pattern, text] : {std::pair(syntax.before_arguments, before), {syntax.after_arguments, after}}) {
     const size_t at = pattern.find('#');
     if (at == std::string_view::npos || text.size() < at + kModelIdBytes) continue;
     const std::string_view id = text.substr(at, kModelIdBytes);
@@ -276,7 +276,7 @@ void AppendToolCall(std::string_view name, std::string_view arguments, std::stri
   if (*calls_at < 0) *calls_at = static_cast<int64_t>(text->size());
   text->append(text->empty() ? syntax.opening : syntax.next).append(name);
   text->append(syntax.before_arguments).append(arguments);
-  if (!IsCut(arguments)) text->append(syntax.behind_arguments);
+  if (!IsCut(arguments)) text->append(syntax.after_arguments);
 }
 
 std::string ComparableText(std::string_view text, int64_t calls_at) {

@@ -59,7 +59,7 @@ class ToolCallReader {
   int64_t calls_at() const { return calls_at_; }
 
  private:
-  enum class State : uint8_t { kText, kOpening, kName, kBehindName, kArguments, kClosing, kBetween, kRest };
+  enum class State : uint8_t { kText, kOpening, kName, kAfterName, kArguments, kClosing, kBetween, kRest };
 
   void Read(char c);
   void ReadText(char c);

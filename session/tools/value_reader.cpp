@@ -9,7 +9,7 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kMostNested = 256;   // lists and objects
+constexpr size_t kMaxNesting = 256;   // lists and objects
 constexpr size_t kMaxWordBytes = 64;  // of a number or a name
 constexpr std::string_view kGemmaQuote = "<|\"|>";
 
@@ -99,7 +99,7 @@ ValueReader::Next ValueReader::Read(char c, std::string* json) {
       return ReadUnicode(c, json);
     case State::kQuote:
       word_ += c;
-      if (!kGemmaQuote.starts_with(word_)) return Next::kMisfit;
+      if (!kGemmaQuote.starts_with(word_)) return Next::kInvalidByte;
       if (word_ == kGemmaQuote) state_ = State::kString;
       return Next::kMore;
     case State::kWord:
@@ -107,14 +107,14 @@ ValueReader::Next ValueReader::Read(char c, std::string* json) {
     case State::kEnded:
       break;
   }
-  return Next::kMisfit;
+  return Next::kInvalidByte;
 }
 
 ValueReader::Next ValueReader::BeginValue(char c, std::string* json) {
   if (IsBlank(c)) return Next::kMore;
   const bool whole = arguments_ && open_.empty();
   if (c == '{' || c == '[' || c == '(') return Open(c, json);
-  if (whole) return Next::kMisfit;
+  if (whole) return Next::kInvalidByte;
   if (c == ']' && state_ == State::kFirstValue) return Close(c, json);
   if (!IsWordByte(c)) return BeginString(c, json);
   word_ = c;
@@ -124,9 +124,9 @@ ValueReader::Next ValueReader::BeginValue(char c, std::string* json) {
 
 ValueReader::Next ValueReader::Open(char c, std::string* json) {
   const bool whole = arguments_ && open_.empty();
-  if (c == '(' && !(whole && form_ == Form::kPython)) return Next::kMisfit;
-  if (whole && c != (form_ == Form::kPython ? '(' : '{')) return Next::kMisfit;
-  if (open_.size() == kMostNested) return Next::kMisfit;
+  if (c == '(' && !(whole && form_ == Form::kPython)) return Next::kInvalidByte;
+  if (whole && c != (form_ == Form::kPython ? '(' : '{')) return Next::kInvalidByte;
+  if (open_.size() == kMaxNesting) return Next::kInvalidByte;
   open_ += c == '(' ? ')' : c == '{' ? '}' : ']';
   state_ = c == '[' ? State::kFirstValue : State::kFirstKey;
   *json += c == '[' ? '[' : '{';
@@ -134,7 +134,7 @@ ValueReader::Next ValueReader::Open(char c, std::string* json) {
 }
 
 ValueReader::Next ValueReader::Close(char c, std::string* json) {
-  if (open_.empty() || c != open_.back()) return Next::kMisfit;
+  if (open_.empty() || c != open_.back()) return Next::kInvalidByte;
   *json += c == ')' ? '}' : c;
   open_.pop_back();
   return EndValue();
@@ -152,13 +152,13 @@ ValueReader::Next ValueReader::BeginKey(char c, std::string* json) {
   if (!bare_keys()) return BeginString(c, json);
   word_ = c;
   state_ = State::kBareKey;
-  return IsBareKey(word_) ? Next::kMore : Next::kMisfit;
+  return IsBareKey(word_) ? Next::kMore : Next::kInvalidByte;
 }
 
 ValueReader::Next ValueReader::ReadBareKey(char c, std::string* json) {
   if (!IsBlank(c) && c != ':' && c != '=') {
     word_ += c;
-    return IsBareKey(word_) ? Next::kMore : Next::kMisfit;
+    return IsBareKey(word_) ? Next::kMore : Next::kInvalidByte;
   }
   *json += JsonString(word_);
   in_key_ = false;
@@ -170,7 +170,7 @@ ValueReader::Next ValueReader::ReadSeparator(char c, std::string* json) {
   if (IsBlank(c)) return Next::kMore;
   if (state_ == State::kColon) {
     const bool keyword = form_ == Form::kPython && bare_keys();
-    if (c != (keyword ? '=' : ':')) return Next::kMisfit;
+    if (c != (keyword ? '=' : ':')) return Next::kInvalidByte;
     *json += ": ";
     state_ = State::kValue;
     return Next::kMore;
@@ -183,7 +183,7 @@ ValueReader::Next ValueReader::ReadSeparator(char c, std::string* json) {
 
 ValueReader::Next ValueReader::BeginString(char c, std::string* json) {
   const bool gemma = form_ == Form::kGemma;
-  if (c != (gemma ? '<' : '"') && !(form_ == Form::kPython && c == '\'')) return Next::kMisfit;
+  if (c != (gemma ? '<' : '"') && !(form_ == Form::kPython && c == '\'')) return Next::kInvalidByte;
   quote_ = c;
   word_ = c;
   state_ = gemma ? State::kQuote : State::kString;
@@ -198,7 +198,7 @@ ValueReader::Next ValueReader::ReadString(char c, std::string* json) {
     ends = gemma_end_.Read(c, &passed);
     for (const char byte : passed) AppendEscaped(byte, json);
   } else {
-    if (high_half_ && c != '\\') return Next::kMisfit;
+    if (high_half_ && c != '\\') return Next::kInvalidByte;
     ends = c == quote_;
     if (c == '\\') {
       state_ = State::kEscape;
@@ -220,27 +220,27 @@ ValueReader::Next ValueReader::ReadEscape(char c, std::string* json) {
     state_ = State::kUnicode;
     return Next::kMore;
   }
-  if (high_half_) return Next::kMisfit;
+  if (high_half_) return Next::kInvalidByte;
   state_ = State::kString;
   if (c == '\'' && form_ == Form::kPython) {
     *json += c;
     return Next::kMore;
   }
-  if (kEscapes.find(c) == std::string_view::npos) return Next::kMisfit;
+  if (kEscapes.find(c) == std::string_view::npos) return Next::kInvalidByte;
   json->append({'\\', c});
   return Next::kMore;
 }
 
 // Writes the digits once all are present, so that no invalid escape is started.
 ValueReader::Next ValueReader::ReadUnicode(char c, std::string* json) {
-  if (!IsHex(c)) return Next::kMisfit;
+  if (!IsHex(c)) return Next::kInvalidByte;
   word_ += c;
   if (word_.size() < 4) return Next::kMore;
   const bool surrogate = word_[0] == 'd' || word_[0] == 'D';
   const bool high =
       surrogate && (word_[1] == '8' || word_[1] == '9' || (word_[1] | 0x20) == 'a' || (word_[1] | 0x20) == 'b');
   const bool low = surrogate && !high && word_[1] >= 'A';
-  if (low != high_half_) return Next::kMisfit;
+  if (low != high_half_) return Next::kInvalidByte;
   high_half_ = high;
   json->append("\\u").append(word_);
   state_ = State::kString;
@@ -250,10 +250,10 @@ ValueReader::Next ValueReader::ReadUnicode(char c, std::string* json) {
 ValueReader::Next ValueReader::ReadWord(char c, std::string* json) {
   if (IsWordByte(c)) {
     word_ += c;
-    return word_.size() <= kMaxWordBytes ? Next::kMore : Next::kMisfit;
+    return word_.size() <= kMaxWordBytes ? Next::kMore : Next::kInvalidByte;
   }
   const std::string_view value = WordAsJson(word_, form_ == Form::kPython);
-  if (value.empty()) return Next::kMisfit;
+  if (value.empty()) return Next::kInvalidByte;
   *json += value;
   if (EndValue() == Next::kDone) return Next::kBehind;
   return ReadSeparator(c, json);

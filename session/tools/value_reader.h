@@ -31,9 +31,9 @@ class ValueReader {
   using Form = ToolSyntax::Arguments::Form;
   enum class Next {
     kMore,
-    kDone,    // this byte ends the value
-    kBehind,  // the value ended before this byte, which is not consumed
-    kMisfit,  // the byte cannot start or continue a value
+    kDone,         // this byte ends the value
+    kBehind,       // the value ended before this byte, which is not consumed
+    kInvalidByte,  // the byte cannot start or continue a value
   };
 
   /// `arguments`: the value is the whole object of arguments, (a=1) in Python. kTagged reads JSON.

@@ -25,7 +25,7 @@ class ActiveTurn {
     kRecorded,   // its record is durable
     kRefused,    // its record could not be made durable; see `refused`
     kSubmitted,  // accepted by the engine
-    kHeard,      // announced: listeners know the response
+    kAnnounced,  // announced: listeners know the response
   };
   /// The session's next action.
   enum class Next { kWait, kAnnounce, kFail };
@@ -33,13 +33,13 @@ class ActiveTurn {
   ActiveTurn(TurnId turn_id, Timeline timeline) : next(std::move(timeline)), id_(turn_id) {}
 
   TurnId id() const { return id_; }
-  bool heard() const { return stage_ == Stage::kHeard; }
+  bool heard() const { return stage_ == Stage::kAnnounced; }
   bool recorded() const { return stage_ == Stage::kRecorded || heard(); }
   /// The record is durable, or failed with `status`.
   Next Recorded(const Status& status);
   /// The engine has accepted the turn.
   Next Submitted();
-  void Announce() { stage_ = Stage::kHeard; }
+  void Announce() { stage_ = Stage::kAnnounced; }
   /// Creates the reader of the response's text. Takes time in proportion to the tools' bytes.
   void MakeReader();
   /// The response's text as sampled.
@@ -58,7 +58,7 @@ class ActiveTurn {
   std::vector<TokenId> output;              // sampled and delivered ids
   std::vector<OutputToken> held;            // with logprobs: tokens whose text is incomplete
   std::vector<OutputToken> held_reasoning;  // with token ids: unsent tokens of the reasoning and its markup
-  int64_t unheard_tokens = 0;               // since the last listener left
+  int64_t detached_tokens = 0;              // since the last listener left
   std::shared_ptr<const ChannelFormat> channels;  // of its answer; null = none
   std::vector<TokenId> begun_ids;                 // ids that the channel reader consumes first
   bool cut_in_reasoning = false;

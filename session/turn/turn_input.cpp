@@ -24,7 +24,7 @@ size_t FirstUnrendered(const Timeline& timeline) {
   return static_cast<size_t>(std::partition_point(items.begin(), items.end(), rendered) - items.begin());
 }
 
-size_t BehindTheLastAnswer(const Timeline& timeline) {
+size_t AfterLastAnswer(const Timeline& timeline) {
   size_t first = timeline.items().size();
   while (first > 0 && timeline.items()[first - 1].role != ChatRole::kAssistant) --first;
   return first;
@@ -43,8 +43,9 @@ Status CheckAnswerable(const TurnSpec& spec, const Timeline& next) {
   if (next.items().empty())
     return InvalidArgument("There is nothing to answer.", "input", "missing_required_parameter");
   if (next.items().back().role == ChatRole::kAssistant && !next.CanReopen()) {
-    return InvalidArgument("An empty input answers the conversation's last message, but that is an answer already.",
-                           "input", "invalid_value");
+    return InvalidArgument(
+        "An empty input answers the conversation's last message, but the last message is already an answer.", "input",
+        "invalid_value");
   }
   return Status::Ok();
 }
@@ -87,7 +88,7 @@ size_t BytesOf(const Items& items) {
 
 /// Of the text that a turn renders.
 size_t BytesToRender(const TurnSpec& spec, const std::vector<Item>& items, const Timeline& base, const Codec& codec) {
-  const bool anew = base.forgotten() || codec.chat.renders_anew(base.head().tools.size() > 0);
+  const bool anew = base.forgotten() || codec.chat.renders_whole(base.head().tools.size() > 0);
   return BytesOf(items) + (spec.instructions ? spec.instructions->size() : 0) + (anew ? BytesOf(base.items()) : 0);
 }
 
@@ -141,7 +142,7 @@ Result<TurnInput> Render(const TurnSpec& spec, std::vector<Item> items, const Ti
   if (tokens > limits.session_len) {
     return ContextOverflow{.limit = limits.session_len, .tokens = tokens, .advice = "See --session-len."}.ToStatus();
   }
-  if (spec.carries_history) input.first_new = BehindTheLastAnswer(next);
+  if (spec.carries_history) input.first_new = AfterLastAnswer(next);
   if (forgotten && most > 0 && NewTokens(input) > most) return TooMuchInput(spec, most);
   return input;
 }

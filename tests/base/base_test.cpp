@@ -22,7 +22,7 @@ Status HalveTwice(int n, int* out) {
   return Status::Ok();
 }
 
-TEST(Status, ErrorsTravelUpWithTheirParameter) {
+TEST(Status, ErrorsPropagateWithTheirParameter) {
   int quarter = 0;
   EXPECT_TRUE(HalveTwice(12, &quarter).ok());
   EXPECT_EQ(quarter, 3);
@@ -38,7 +38,7 @@ TEST(StatusDeathTest, ReadingAFailedResultAborts) {
 
 TEST(CheckDeathTest, PrintsBothValues) { EXPECT_DEATH(CHECK_EQ(1 + 1, 3), "1 \\+ 1 == 3 \\(2 vs 3\\)"); }
 
-TEST(OpenFiles, AShareFollowsTheLimitWithinItsBounds) {
+TEST(OpenFiles, ShareFollowsTheLimitWithinBounds) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   rlimit lower = before;
@@ -61,7 +61,7 @@ TEST(BoundedQueue, RefusesWhenFullAndKeepsTheItem) {
   EXPECT_EQ(queue.Drain(false), (std::vector<std::string>{"a", "b", "d"}));
 }
 
-TEST(BoundedQueue, CloseWakesTheWaiterAndRefusesMore) {
+TEST(BoundedQueue, CloseWakesWaitersAndRefusesItems) {
   BoundedQueue<int> queue(2);
   std::thread closer([&] { queue.Close(); });
   EXPECT_TRUE(queue.Drain(true).empty());
@@ -70,7 +70,7 @@ TEST(BoundedQueue, CloseWakesTheWaiterAndRefusesMore) {
   EXPECT_FALSE(queue.PushUrgent(1));
 }
 
-TEST(BoundedQueue, AWaitForSoLongEndsWithNothingOrWithWhatCame) {
+TEST(BoundedQueue, TimedWaitReturnsAnItemOrNothing) {
   BoundedQueue<int> queue(2);
   EXPECT_TRUE(queue.DrainWithin(std::chrono::nanoseconds(0)).empty());
   EXPECT_TRUE(queue.DrainWithin(std::chrono::milliseconds(1)).empty());
@@ -82,7 +82,7 @@ TEST(BoundedQueue, AWaitForSoLongEndsWithNothingOrWithWhatCame) {
   closer.join();
 }
 
-TEST(ManualClock, MovesOnlyWhenTold) {
+TEST(ManualClock, AdvancesOnlyOnRequest) {
   ManualClock clock;
   EXPECT_EQ(clock.MonotonicNs(), 0);
   clock.AdvanceMs(1500);

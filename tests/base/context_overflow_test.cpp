@@ -5,7 +5,7 @@
 namespace ringside {
 namespace {
 
-TEST(ContextOverflow, HasTheWordsThatClientsKnow) {
+TEST(ContextOverflow, UsesTheWordingClientsRecognise) {
   const Status status = ContextOverflow{.limit = 2069, .tokens = 12031}.ToStatus("messages");
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(status.reason(), "context_length_exceeded");
@@ -19,7 +19,7 @@ TEST(ContextOverflow, HasTheWordsThatClientsKnow) {
             "See --max-input-tokens.");
 }
 
-TEST(ContextOverflow, ItsNumbersAreReadAgain) {
+TEST(ContextOverflow, NumbersRoundTrip) {
   for (const bool at_least : {false, true}) {
     for (const bool prompt : {false, true}) {
       for (const char* advice : {"", "See --memory-len."}) {
@@ -37,7 +37,7 @@ TEST(ContextOverflow, ItsNumbersAreReadAgain) {
   }
 }
 
-TEST(ContextOverflow, OtherErrorsAreNone) {
+TEST(ContextOverflow, OtherErrorsAreNotOverflow) {
   const std::string whole = ContextOverflow{.limit = 7, .tokens = 8}.ToStatus().message();
   EXPECT_FALSE(ReadContextOverflow(Status::Ok()));
   EXPECT_FALSE(ReadContextOverflow(InvalidArgument(whole, "input", "invalid_value")));

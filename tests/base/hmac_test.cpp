@@ -17,14 +17,14 @@ std::string FromHex(std::string_view digits) {
 }
 
 // RFC 4231, test case 1: keys are zero-padded, so its 20-byte key equals these 32 bytes.
-TEST(Hmac, EqualsThePublishedOne) {
+TEST(Hmac, MatchesThePublishedVectors) {
   const SealKey key(std::string(20, '\x0b') + std::string(12, '\0'));
   const std::string code = FromHex("b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
   EXPECT_EQ(HmacSha256(key, "Hi There"), code);
   EXPECT_TRUE(IsHmac(key, "Hi There", code));
 }
 
-TEST(Hmac, KeyBytesAndCodeAllMatter) {
+TEST(Hmac, DependsOnKeyAndData) {
   const SealKey key = SealKey::Random();
   const std::string code = HmacSha256(key, "text");
   EXPECT_TRUE(IsHmac(key, "text", code));

@@ -29,7 +29,7 @@ class LogTest : public testing::Test {
   }
 };
 
-TEST_F(LogTest, FactsAreMembersInJsonAndTextIsTheSentence) {
+TEST_F(LogTest, JsonHasFactsAsMembersAndTextIsASentence) {
   const auto write = [] {
     const std::string id = "resp_1";
     WriteLog(LogLevel::kInfo, "a turn", {{"event", "turn"}, {"id", id}, {"tokens", int64_t{12}}, {"ms", 1.25}});
@@ -38,7 +38,7 @@ TEST_F(LogTest, FactsAreMembersInJsonAndTextIsTheSentence) {
   EXPECT_EQ(Logged(LogFormat::kText, write), "a turn");
 }
 
-TEST_F(LogTest, WhatIsLoggedInATraceNamesIt) {
+TEST_F(LogTest, LogLinesNameTheirTrace) {
   const TraceContext outer{"4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7", true}, none;
   const auto write = [&] {
     const LogTrace trace(outer);
@@ -57,7 +57,7 @@ TEST_F(LogTest, WhatIsLoggedInATraceNamesIt) {
   EXPECT_EQ(Logged(LogFormat::kText, [] { LogInfo("after"); }), "after");
 }
 
-TEST_F(LogTest, JsonStaysJsonWhateverIsInAName) {
+TEST_F(LogTest, JsonStaysValidForAnyName) {
   const auto escaped = [&](const std::string& text) {
     return Logged(LogFormat::kJson, [&] { WriteLog(LogLevel::kInfo, text); });
   };
@@ -72,7 +72,7 @@ TEST_F(LogTest, JsonStaysJsonWhateverIsInAName) {
   EXPECT_EQ(escaped("\x80\xFF"), R"("msg":"\ufffd\ufffd"})");
 }
 
-TEST_F(LogTest, OfAnExceptionTheTypeIsNamed) {
+TEST_F(LogTest, NamesTheExceptionType) {
   EXPECT_EQ(TypeOf(std::runtime_error("what somebody said")), "std::runtime_error");
 }
 

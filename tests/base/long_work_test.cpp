@@ -61,7 +61,7 @@ class LongWorkTest : public ::testing::Test {
   std::vector<std::thread> callers_;
 };
 
-TEST_F(LongWorkTest, TheOwnerThatHasUsedTheLeastGoesFirst) {
+TEST_F(LongWorkTest, LeastServedOwnerGoesFirst) {
   Gate gate;
   Begin("a");
   while (ended_ < 1) std::this_thread::yield();
@@ -75,7 +75,7 @@ TEST_F(LongWorkTest, TheOwnerThatHasUsedTheLeastGoesFirst) {
   EXPECT_EQ(refused_, 0);
 }
 
-TEST_F(LongWorkTest, WhatWaitsIsBoundedForEachOwner) {
+TEST_F(LongWorkTest, LimitsQueuedWorkPerOwner) {
   Gate gate;
   Begin("a", gate.Call());
   gate.WaitEntered(1);
@@ -89,7 +89,7 @@ TEST_F(LongWorkTest, WhatWaitsIsBoundedForEachOwner) {
   EXPECT_EQ(refused_, 0);
 }
 
-TEST_F(LongWorkTest, WhereTooMuchWaitsTheOwnerWithTheMostIsRefused) {
+TEST_F(LongWorkTest, FullQueueRefusesItsLargestOwner) {
   Gate gate;
   Begin("x", gate.Call());
   gate.WaitEntered(1);
@@ -107,19 +107,19 @@ TEST_F(LongWorkTest, WhereTooMuchWaitsTheOwnerWithTheMostIsRefused) {
   EXPECT_EQ(refused_, 1);
 }
 
-TEST_F(LongWorkTest, AnExceptionReachesTheCaller) {
+TEST_F(LongWorkTest, ExceptionReachesTheCaller) {
   EXPECT_THROW((void)lane_.Run("a", [] { throw std::runtime_error("it failed"); }), std::runtime_error);
   EXPECT_TRUE(lane_.Run("a", [] {}).ok());
 }
 
-TEST_F(LongWorkTest, ItSeesWhetherTheCallersClientHasLeft) {
+TEST_F(LongWorkTest, DetectsThatTheClientHasLeft) {
   const RequestWatch watch([] { return true; });
   bool left = false;
   ASSERT_TRUE(lane_.Run("a", [&] { left = RequestWatch::ClientLeft(); }).ok());
   EXPECT_TRUE(left);
 }
 
-TEST_F(LongWorkTest, StopRefusesWhatWaits) {
+TEST_F(LongWorkTest, StopRefusesQueuedWork) {
   Gate gate;
   Begin("a", gate.Call());
   gate.WaitEntered(1);
@@ -135,7 +135,7 @@ TEST_F(LongWorkTest, StopRefusesWhatWaits) {
 
 // ---- on the workers of a pool ------------------------------------------------------------------------------------
 
-TEST(LongWorkOfAPoolTest, ManyOwnersLongWorkHoldsUpNoOtherCall) {
+TEST(LongWorkOfAPoolTest, LongWorkOfManyOwnersBlocksNoOtherCall) {
   WorkerPool pool({.threads = 2});
   Gate gate;
   for (int i = 0; i < 20; ++i) {
@@ -155,7 +155,7 @@ TEST(LongWorkOfAPoolTest, ManyOwnersLongWorkHoldsUpNoOtherCall) {
   while (pool.stats().long_calls > 0) std::this_thread::yield();
 }
 
-TEST(LongWorkOfAPoolTest, ACallBeyondItsClientsShareIsRefused) {
+TEST(LongWorkOfAPoolTest, RefusesCallsBeyondTheClientsShare) {
   WorkerPool pool({.threads = 2, .long_calls_of_client = 2});
   Gate gate;
   std::atomic<int> refused{0};
@@ -169,7 +169,7 @@ TEST(LongWorkOfAPoolTest, ACallBeyondItsClientsShareIsRefused) {
   gate.WaitEntered(3);
 }
 
-TEST(LongWorkOfAPoolTest, StopEndsTheCallsThatWait) {
+TEST(LongWorkOfAPoolTest, StopEndsWaitingCalls) {
   WorkerPool pool({.threads = 1});
   Gate gate;
   std::atomic<int> refused{0};
@@ -185,7 +185,7 @@ TEST(LongWorkOfAPoolTest, StopEndsTheCallsThatWait) {
   EXPECT_EQ(gate.entered(), 1);
 }
 
-TEST(LongWorkOfAPoolTest, OutsideOfAPoolItRunsAtOnce) {
+TEST(LongWorkOfAPoolTest, RunsImmediatelyOutsideAPool) {
   bool ran = false;
   EXPECT_TRUE(RunLongWork([&] { ran = true; }).ok());
   EXPECT_TRUE(ran);

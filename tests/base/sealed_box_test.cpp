@@ -7,7 +7,7 @@
 namespace ringside {
 namespace {
 
-TEST(SealedBoxTest, OpensWhatItSealed) {
+TEST(SealedBoxTest, RoundTripsSealedData) {
   const SealKey key = SealKey::Random();
   for (const size_t bytes : {0, 1, 15, 16, 17, 1000, 600'000}) {
     const std::string plain(bytes, 'p');
@@ -18,7 +18,7 @@ TEST(SealedBoxTest, OpensWhatItSealed) {
   }
 }
 
-TEST(SealedBoxTest, NothingElseOpensIt) {
+TEST(SealedBoxTest, OpensWithTheRightKeyOnly) {
   const SealKey key = SealKey::Random();
   const std::string sealed = Seal(key, "name", "a secret");
   EXPECT_EQ(sealed.find("secret"), std::string::npos);
@@ -33,7 +33,7 @@ TEST(SealedBoxTest, NothingElseOpensIt) {
   EXPECT_FALSE(OpenSealed(key, "name", sealed + '\0').ok());
 }
 
-TEST(SealedBoxTest, TheSameTextIsNeverSealedAlike) {
+TEST(SealedBoxTest, CiphertextsOfEqualTextDiffer) {
   const SealKey key = SealKey::Random();
   std::set<std::string> nonces, all;
   for (int i = 0; i < 1000; ++i) {
@@ -66,7 +66,7 @@ TEST(SealedBoxTest, IsAes256Gcm) {
                           "1c3c0c95956809532fcf0e2449a6b525b16aedf5aa0de657ba637b39"));
 }
 
-TEST(SealedBoxTest, AKeyedNameNeedsTheKey) {
+TEST(SealedBoxTest, KeyedNameRequiresTheKey) {
   const SealKey a = SealKey::Random(), b = SealKey::Random();
   EXPECT_EQ(KeyedName(a, "part"), KeyedName(a, "part"));
   EXPECT_NE(KeyedName(a, "part"), KeyedName(b, "part"));

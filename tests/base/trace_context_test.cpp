@@ -13,7 +13,7 @@ const std::string kTrace = "4bf92f3577b34da6a3ce929d0e0e4736", kSpan = "00f067aa
 const std::string kGood = "00-" + kTrace + "-" + kSpan + "-01";
 const std::string kRandom = "0123456789abcdef0f1e2d3c4b5a6978";
 
-TEST(TraceContext, AGoodHeaderIsJoinedAsAPartOfItsOwn) {
+TEST(TraceContext, JoinsAValidTraceAsAChildSpan) {
   const TraceContext trace = JoinTrace(kGood, kRandom);
   EXPECT_EQ(trace.trace_id, kTrace);
   EXPECT_EQ(trace.span_id, "0f1e2d3c4b5a6978");
@@ -21,18 +21,18 @@ TEST(TraceContext, AGoodHeaderIsJoinedAsAPartOfItsOwn) {
   EXPECT_EQ(Traceparent(trace), "00-" + kTrace + "-0f1e2d3c4b5a6978-01");
 }
 
-TEST(TraceContext, OnlyTheFlagThatIsKnownIsTakenOver) {
+TEST(TraceContext, CopiesOnlyTheKnownFlag) {
   EXPECT_FALSE(ParseTraceparent("00-" + kTrace + "-" + kSpan + "-fe")->sampled);
   EXPECT_EQ(Traceparent(JoinTrace("00-" + kTrace + "-" + kSpan + "-ff", kRandom)).substr(52), "-01");
 }
 
-TEST(TraceContext, ALaterVersionIsReadAsFarAsThisOneGoes) {
+TEST(TraceContext, ReadsTheKnownPartOfLaterVersions) {
   EXPECT_EQ(ParseTraceparent("01-" + kGood.substr(3))->trace_id, kTrace);
   EXPECT_EQ(ParseTraceparent("cc-" + kGood.substr(3) + "-what-comes")->trace_id, kTrace);
   EXPECT_FALSE(ParseTraceparent("01-" + kGood.substr(3) + "what-comes"));
 }
 
-TEST(TraceContext, AnythingElseNamesNoTraceAndBeginsOne) {
+TEST(TraceContext, InvalidHeaderStartsANewTrace) {
   std::vector<std::string> bad = {"",
                                   "-",
                                   "00",

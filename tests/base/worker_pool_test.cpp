@@ -15,7 +15,7 @@
 namespace ringside {
 namespace {
 
-TEST(WorkerPoolTest, TheCallsOfAClientBeginInOrder) {
+TEST(WorkerPoolTest, CallsOfAClientStartInOrder) {
   WorkerPool pool({.threads = 1});
   std::vector<int> order;
   std::promise<void> done;
@@ -25,7 +25,7 @@ TEST(WorkerPoolTest, TheCallsOfAClientBeginInOrder) {
   for (int i = 0; i < 100; ++i) EXPECT_EQ(order[static_cast<size_t>(i)], i);
 }
 
-TEST(WorkerPoolTest, WhatWaitsAndWhatWasRefusedIsCounted) {
+TEST(WorkerPoolTest, CountsQueuedAndRefusedCalls) {
   WorkerPool pool({.threads = 1, .queue_calls = 4, .queue_bytes = 1000});
   Gate gate;
   ASSERT_TRUE(pool.Submit("a", 10, gate.Call()).ok());
@@ -43,7 +43,7 @@ TEST(WorkerPoolTest, WhatWaitsAndWhatWasRefusedIsCounted) {
   EXPECT_EQ(pool.stats().bytes, 0U);
 }
 
-TEST(WorkerPoolTest, OneClientLeavesAWorkerToTheOthers) {
+TEST(WorkerPoolTest, OneClientLeavesAWorkerForOthers) {
   WorkerPool pool({.threads = 3});
   Gate gate;
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(pool.Submit("greedy", 0, gate.Call()).ok());
@@ -56,7 +56,7 @@ TEST(WorkerPoolTest, OneClientLeavesAWorkerToTheOthers) {
   gate.WaitEntered(10);
 }
 
-TEST(WorkerPoolTest, LargeCallsLeaveAWorkerToSmallOnes) {
+TEST(WorkerPoolTest, LargeCallsLeaveAWorkerForSmallOnes) {
   WorkerPool pool({.threads = 3, .large_bytes = 100});
   Gate gate;
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(pool.Submit("large " + std::to_string(i), 101, gate.Call()).ok());
@@ -71,7 +71,7 @@ TEST(WorkerPoolTest, LargeCallsLeaveAWorkerToSmallOnes) {
   gate.WaitEntered(10);
 }
 
-TEST(WorkerPoolTest, ClientsTakeTurns) {
+TEST(WorkerPoolTest, ServesClientsRoundRobin) {
   WorkerPool pool({.threads = 1});
   Gate gate;
   ASSERT_TRUE(pool.Submit("first", 0, gate.Call()).ok());
@@ -86,7 +86,7 @@ TEST(WorkerPoolTest, ClientsTakeTurns) {
   EXPECT_EQ(order, "ababab");
 }
 
-TEST(WorkerPoolTest, ACallWaitsForNoLargerOneOfAnotherClientThatHasNotBegun) {
+TEST(WorkerPoolTest, CallOvertakesLargerQueuedCallsOfOthers) {
   WorkerPool pool({.threads = 1});
   Gate gate;
   ASSERT_TRUE(pool.Submit("first", 0, gate.Call()).ok());
@@ -103,7 +103,7 @@ TEST(WorkerPoolTest, ACallWaitsForNoLargerOneOfAnotherClientThatHasNotBegun) {
   EXPECT_EQ(order, "h" + std::string(20, 'X'));
 }
 
-TEST(WorkerPoolTest, ALargeCallWaitsUntilTheOthersHaveHadAsMuchAndNoLonger) {
+TEST(WorkerPoolTest, LargeCallWaitsForAFairShareOnly) {
   WorkerPool pool({.threads = 1});
   Gate gate;
   ASSERT_TRUE(pool.Submit("first", 0, gate.Call()).ok());
@@ -123,7 +123,7 @@ TEST(WorkerPoolTest, ALargeCallWaitsUntilTheOthersHaveHadAsMuchAndNoLonger) {
   EXPECT_LT(count, 20);
 }
 
-TEST(WorkerPoolTest, WhatWaitsIsBoundedForAllAndForEach) {
+TEST(WorkerPoolTest, BoundsQueuedCallsInTotalAndPerClient) {
   WorkerPool pool({.threads = 1, .queue_calls = 4, .queue_bytes = 1'000});
   Gate gate;
   ASSERT_TRUE(pool.Submit("first", 0, gate.Call()).ok());
@@ -149,7 +149,7 @@ std::function<void()> WaitForDisk(Gate& gate, std::atomic<int>& refused) {
   };
 }
 
-TEST(WorkerPoolTest, CallsThatWaitForTheDiskLeaveTheirPlaces) {
+TEST(WorkerPoolTest, DiskWaitsReleaseTheirPlaces) {
   WorkerPool pool({.threads = 2});
   Gate disk;
   std::atomic<int> refused{0};
@@ -167,7 +167,7 @@ TEST(WorkerPoolTest, CallsThatWaitForTheDiskLeaveTheirPlaces) {
   EXPECT_EQ(refused, 0);
 }
 
-TEST(WorkerPoolTest, WaitsForADiskThatDoesNotAnswerAreBoundedForAllAndForEach) {
+TEST(WorkerPoolTest, BoundsDiskWaitsInTotalAndPerClient) {
   WorkerPool pool({.threads = 1, .disk_waits = 4, .disk_patience = std::chrono::milliseconds(0)});
   Gate disk;
   std::atomic<int> refused{0};
@@ -189,7 +189,7 @@ TEST(WorkerPoolTest, WaitsForADiskThatDoesNotAnswerAreBoundedForAllAndForEach) {
   disk.WaitEntered(5);
 }
 
-TEST(WorkerPoolTest, AWaitForADiskThatAnswersFindsAPlaceLater) {
+TEST(WorkerPoolTest, DiskWaitRegainsAPlace) {
   WorkerPool pool({.threads = 1, .disk_waits = 2, .disk_patience = std::chrono::hours(1)});
   Gate first, second;
   std::atomic<int> refused{0};
@@ -203,7 +203,7 @@ TEST(WorkerPoolTest, AWaitForADiskThatAnswersFindsAPlaceLater) {
   second.Open();
 }
 
-TEST(WorkerPoolTest, AWaitInsideAWaitAndOneOutsideOfThePoolDoNothing) {
+TEST(WorkerPoolTest, NestedAndOutsideWaitsDoNothing) {
   WorkerPool pool({.threads = 1, .disk_waits = 2});
   std::promise<size_t> inner;
   ASSERT_TRUE(pool.Submit("a", 0,
@@ -218,7 +218,7 @@ TEST(WorkerPoolTest, AWaitInsideAWaitAndOneOutsideOfThePoolDoNothing) {
   EXPECT_TRUE(DiskWait::Begin().ok());
 }
 
-TEST(WorkerPoolTest, WorkersThatNeverBecomeFreeAreSeen) {
+TEST(WorkerPoolTest, DetectsStuckWorkers) {
   WorkerPool pool({.threads = 2});
   Gate gate;
   ASSERT_TRUE(pool.Submit("a", 0, gate.Call()).ok());
@@ -231,7 +231,7 @@ TEST(WorkerPoolTest, WorkersThatNeverBecomeFreeAreSeen) {
   while (pool.stats().longest_call_ms > 0 || pool.stats().stalled_ms > 0) std::this_thread::yield();
 }
 
-TEST(WorkerPoolTest, AnExceptionCostsOneCall) {
+TEST(WorkerPoolTest, ExceptionFailsOneCall) {
   WorkerPool pool({.threads = 1});
   std::promise<void> done;
   ASSERT_TRUE(pool.Submit("a", 0, [] { throw std::runtime_error("it failed"); }).ok());
@@ -239,7 +239,7 @@ TEST(WorkerPoolTest, AnExceptionCostsOneCall) {
   done.get_future().wait();
 }
 
-TEST(WorkerPoolTest, StopEndsWhatRunsAndDropsWhatWaits) {
+TEST(WorkerPoolTest, StopEndsRunningAndDropsQueuedCalls) {
   WorkerPool pool({.threads = 1});
   Gate gate;
   const auto held = std::make_shared<int>(0);

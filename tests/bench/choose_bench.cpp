@@ -1,4 +1,4 @@
-// Benchmarks ChooseTokens alone: microseconds per operation, for random logits of several vocabularies, rows and
+// Benchmarks SampleTokens alone: microseconds per operation, for random logits of several vocabularies, rows and
 // choices. Prints one JSON object per measurement. Operations are issued 20 at a time, so that the device time
 // dominates.
 //   choose_bench [--device cuda] [--vocab 49152,128256] [--rows 1,8,32,128] [--repeats 20]
@@ -18,20 +18,20 @@ double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 
 struct Case {
   const char* name;
-  TokenChoice choice;
+  RowSamplingParams choice;
 };
 
 void Measure(Backend& backend, Tensor logits, const Case& choice, int repeats) {
   constexpr int kAtOnce = 20;
-  std::vector<TokenChoice> choices(static_cast<size_t>(logits.rows), choice.choice);
-  std::vector<ChosenToken> chosen(choices.size());
+  std::vector<RowSamplingParams> choices(static_cast<size_t>(logits.rows), choice.choice);
+  std::vector<SampledToken> chosen(choices.size());
   for (size_t i = 0; i < choices.size(); ++i) {
     choices[i].uniform = static_cast<double>(i) / static_cast<double>(choices.size());
   }
   std::vector<double> seconds;
   for (int i = 0; i < repeats + 3; ++i) {
     const double begin = Now();
-    for (int j = 0; j < kAtOnce; ++j) backend.ChooseTokens(logits, choices, chosen);
+    for (int j = 0; j < kAtOnce; ++j) backend.SampleTokens(logits, choices, chosen);
     backend.Synchronize();
     if (i >= 3) seconds.push_back((Now() - begin) / kAtOnce);
   }

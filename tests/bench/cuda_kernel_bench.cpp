@@ -13,7 +13,7 @@
 #include <span>
 
 #include "kernels/backend.h"
-#include "kernels/formats/row_quantisation.h"
+#include "kernels/formats/row_quantization.h"
 
 namespace ringside {
 namespace {
@@ -48,7 +48,7 @@ class KernelBench {
     // Sign and mantissa are random, magnitudes 1/64 to 1/32.
     while (noise.size() < words) noise.push_back((random() & 0x807f807f807f807fu) | 0x3c803c803c803c80u);
     noise_ = noise;
-    if (IsQuantised(file)) blocks_ = RandomBlocks(file, shape.vocab * shape.hidden);
+    if (IsQuantized(file)) blocks_ = RandomBlocks(file, shape.vocab * shape.hidden);
   }
 
   void Linears(int64_t rows) {
@@ -146,11 +146,11 @@ class KernelBench {
                 bool activation = false) {
     int64_t total = 0;
     for (const int64_t n : outputs) total += n;
-    const int64_t bytes = IsQuantised(file_) ? StorageBytes(file_, total * k)
+    const int64_t bytes = IsQuantized(file_) ? StorageBytes(file_, total * k)
                                              : StorageBytes(backend_.weight_dtype(), total * k),
                   copies = std::clamp<int64_t>(kColdBytes / bytes, 1, 64), calls = std::max<int64_t>(copies, 16);
     const auto* from_file = reinterpret_cast<const std::byte*>(noise_.data());
-    if (IsQuantised(file_)) from_file = blocks_.data();
+    if (IsQuantized(file_)) from_file = blocks_.data();
     std::vector<std::vector<Weight>> weights(static_cast<size_t>(copies));
     for (auto& group : weights) {
       for (const int64_t n : outputs) {

@@ -32,8 +32,8 @@ class FreeBackend final : public ForwardingBackend {
   void Add(Tensor, Tensor) override {}
   void SoftCap(Tensor, float) override {}
   void GatherRows(Tensor, std::span<const int64_t>, Tensor) override {}
-  void ChooseTokens(Tensor, std::span<const TokenChoice>, std::span<ChosenToken> chosen) override {
-    for (ChosenToken& one : chosen) one = {.id = kToken};
+  void SampleTokens(Tensor, std::span<const RowSamplingParams>, std::span<SampledToken> chosen) override {
+    for (SampledToken& one : chosen) one = {.id = kToken};
     if (step_.count() > 0) std::this_thread::sleep_for(step_);
   }
 

@@ -95,7 +95,7 @@ class Answers {
   void Write(Times* times) {
     GrammarMatcher matcher(grammar_);
     std::vector<uint32_t> mask(static_cast<size_t>(tokenizer_.vocab_size() + 31) / 32);
-    for (int i = 0; i < 300 && matcher.may_go_on(); ++i) {
+    for (int i = 0; i < 300 && matcher.may_continue(); ++i) {
       const double begin = NowUs();
       MustBeOk(matcher.FillMask(mask));
       double spent = NowUs() - begin;

@@ -66,7 +66,7 @@ class Ranks {
  private:
   void Measure(size_t rank, int64_t rows, int64_t cols, int times, const Issue& issue) {
     Backend& backend = *backends_[rank];
-    backend.UseOnThisThread();
+    backend.MakeCurrent();
     const auto bytes = static_cast<size_t>(rows * cols) * sizeof(float);
     const Buffer x_memory = MustHave(backend.Allocate(bytes)), y_memory = MustHave(backend.Allocate(bytes));
     std::vector<float> values(static_cast<size_t>(rows * cols));
@@ -116,7 +116,7 @@ std::vector<double> TimeSums(const Options& options, AllReduce way, const std::v
   constexpr int64_t kCols = 4096;
   for (const int64_t bytes : sizes) {  // in the values' transfer type
     us.push_back(ranks.Time(bytes / 2 / kCols, kCols, options.sums,
-                            [](Backend& backend, size_t, Tensor x, Tensor y) { backend.AddAllRanks(x, y); }));
+                            [](Backend& backend, size_t, Tensor x, Tensor y) { backend.AllReduceAdd(x, y); }));
   }
   return us;
 }
@@ -153,17 +153,17 @@ void MeasureChoices(const Options& options) {
   for (int r = 0; r <= options.ranks; ++r) borders.push_back(options.vocab * r / options.ranks);
   PrintHead(options, "choice, us", {"rows", "all logits", "the best"});
   for (const int64_t rows : options.rows) {
-    const std::vector<TokenChoice> greedy(static_cast<size_t>(rows), TokenChoice{.temperature = 0});
-    std::vector<std::vector<ChosenToken>> chosen(static_cast<size_t>(options.ranks));
+    const std::vector<RowSamplingParams> greedy(static_cast<size_t>(rows), RowSamplingParams{.temperature = 0});
+    std::vector<std::vector<SampledToken>> chosen(static_cast<size_t>(options.ranks));
     for (auto& own : chosen) own.resize(greedy.size());
     constexpr int kTimes = 20;
     const double gathered =
         ranks.Time(rows, options.vocab, kTimes, [&](Backend& backend, size_t rank, Tensor x, Tensor) {
-          backend.GatherColumns(x, borders);
-          backend.ChooseTokens(x, greedy, chosen[rank]);
+          backend.AllGatherColumns(x, borders);
+          backend.SampleTokens(x, greedy, chosen[rank]);
         });
     const double best = ranks.Time(rows, options.vocab, kTimes, [&](Backend& backend, size_t rank, Tensor x, Tensor) {
-      backend.ChooseHighest(x.Columns(borders[rank], borders[rank + 1] - borders[rank]), borders[rank], chosen[rank]);
+      backend.SampleGreedy(x.Columns(borders[rank], borders[rank + 1] - borders[rank]), borders[rank], chosen[rank]);
     });
     Print(options, "choice", {{"rows", static_cast<double>(rows)}, {"gathered_us", gathered}, {"highest_us", best}});
   }
@@ -185,8 +185,8 @@ void MeasureHandOvers(const Options& options) {
                                  [&](Backend& backend, size_t rank, Tensor x, Tensor) { hand_on(backend, rank, x); });
     const double round = ranks.Time(rows, kCols, options.sums, [&](Backend& backend, size_t rank, Tensor x, Tensor) {
       const int stage = hand_on(backend, rank, x);
-      if (stage == 0) backend.ReceiveChosen(1);
-      if (stage + 1 == layout.stages) backend.SendChosen(1);
+      if (stage == 0) backend.ReceiveSampledTokens(1);
+      if (stage + 1 == layout.stages) backend.SendSampledTokens(1);
     });
     const auto bytes = static_cast<double>(StorageBytes(DType::kF32, rows * kCols));
     Print(options, "rows",

@@ -17,8 +17,8 @@
 
 #include "cache/kv_pool.h"
 #include "engine/model/model.h"
-#include "kernels/formats/row_quantisation.h"
-#include "tests/kernels/formats/quantised_weights.h"
+#include "kernels/formats/row_quantization.h"
+#include "tests/kernels/formats/quantized_weights.h"
 #include "tests/kernels/forwarding_backend.h"
 
 namespace ringside {
@@ -209,7 +209,7 @@ Status Run(const Options& options) {
       cuda  // a part of the memory: several settings are scored in parallel
           ? MakeCudaBackend({.dtype = Named(options.dtype), .quantization = quantization, .memory_utilization = 0.15})
           : MakeCpuBackend({.threads = static_cast<int>(options.threads)}));
-  if (quantization && !cuda) backend = std::make_unique<QuantisedWeights>(std::move(backend), *quantization);
+  if (quantization && !cuda) backend = std::make_unique<QuantizedWeights>(std::move(backend), *quantization);
   if (options.absolute) backend = std::make_unique<AbsoluteDistances>(std::move(backend));
   ASSIGN_OR_RETURN(const auto model, Model::Load(options.model, *backend));
   ASSIGN_OR_RETURN(const auto tokenizer, MakeTokenizer(model->tokenizer_data()));

@@ -26,7 +26,7 @@
 #include "engine/engine.h"
 #include "engine/model/model.h"
 #include "kernels/backend.h"
-#include "kernels/formats/row_quantisation.h"
+#include "kernels/formats/row_quantization.h"
 #include "kernels/ranks/process_devices.h"
 #include "kernels/ranks/processes.h"
 #include "kernels/ranks/ranks.h"
@@ -119,8 +119,8 @@ class StepBench {
   // Chunk after chunk, each launched before the previous one is done; with `choose` the last row samples a token and
   // the host waits for it.
   void Feed(KvCache* cache, int64_t first, int64_t count, bool choose) {
-    const TokenChoice greedy{.temperature = 0};
-    ChosenToken chosen;
+    const RowSamplingParams greedy{.temperature = 0};
+    SampledToken chosen;
     for (int64_t at = 0; at < count; at += options_.chunk) {
       const int64_t n = std::min(options_.chunk, count - at);
       const bool last = choose && at + n == count;
@@ -194,8 +194,9 @@ class StepBench {
     const int64_t each = rows / prompts;
     if (each == 0 || !MakePool(std::max(context, each) + options_.repeats + kWarm + 16, batch + prompts)) return;
     const std::vector<KvCache*> caches = Filled(batch, context);
-    const std::vector<TokenChoice> choices(static_cast<size_t>(batch + prompts), TokenChoice{.temperature = 0});
-    std::vector<ChosenToken> chosen(choices.size());
+    const std::vector<RowSamplingParams> choices(static_cast<size_t>(batch + prompts),
+                                                 RowSamplingParams{.temperature = 0});
+    std::vector<SampledToken> chosen(choices.size());
     std::vector<double> seconds;
     for (int i = -kWarm; i < options_.repeats; ++i) {
       std::vector<StepPart> parts;
@@ -217,7 +218,7 @@ class StepBench {
     if (!MakePool(context + 3 * steps + 4 * warm + 16, batch)) return;
     const std::vector<KvCache*> caches = Filled(batch, context - steps);
     std::vector<float> logits(static_cast<size_t>(batch * model_.spec().vocab));
-    std::vector<ChosenToken> chosen(static_cast<size_t>(batch));
+    std::vector<SampledToken> chosen(static_cast<size_t>(batch));
     struct Mode {
       const char* name;
       double temperature;
@@ -230,7 +231,7 @@ class StepBench {
       double last = Now();
       for (int64_t step = 0; step < warm + steps; ++step) {
         std::vector<StepPart> parts;
-        std::vector<TokenChoice> choices;
+        std::vector<RowSamplingParams> choices;
         std::vector<TokenId> ids;
         const bool unseen = mode.ahead && step > 0;  // the tokens of the previous step, which is still in flight
         for (int64_t b = 0; b < batch; ++b) {
@@ -278,7 +279,7 @@ void Run(Options options, Processes& processes) {
   CHECK_EQ(each * processes.count(), layout.ranks());
   int first = 0;
   if (options.device == "cuda" && processes.count() > 1) {
-    first = MustHave(TakeDevices(processes, Processes::kMostChannels - 1, 0, each));
+    first = MustHave(AssignDevices(processes, Processes::kMaxChannels - 1, 0, each));
   }
   const auto devices =
       MustHave(MakeRanks(processes.MakeComms(0, layout, processes.timeout()), [&](int rank, RankComms comms) {

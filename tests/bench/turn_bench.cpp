@@ -40,12 +40,12 @@ class NoNetwork final : public Network {
     return {.layers = 1, .kv_heads = 1, .head_dim = 2, .vocab = ByteTokenizer().vocab_size()};
   }
   bool runs_ahead() const override { return false; }
-  void BeginUnchosen(std::span<const StepPart> parts) override {
+  void BeginDeferred(std::span<const StepPart> parts) override {
     for (const StepPart& part : parts) part.cache->ring().Append(static_cast<int64_t>(part.tokens.size()));
   }
-  void Choose(std::span<const TokenChoice>) override {}
-  void Finish(std::span<ChosenToken> chosen) override {
-    for (ChosenToken& one : chosen) one = {.id = 'x'};
+  void Choose(std::span<const RowSamplingParams>) override {}
+  void Finish(std::span<SampledToken> chosen) override {
+    for (SampledToken& one : chosen) one = {.id = 'x'};
   }
 
  private:

@@ -11,7 +11,7 @@ namespace ringside {
 namespace {
 
 // Each test uses a different size: the reserve is shared by the process.
-TEST(BlobReserve, ABlobsMemoryWaitsForTheNextOfItsSize) {
+TEST(BlobReserve, ReusesMemoryForBlobsOfTheSameSize) {
   constexpr size_t kBytes = 1'000'001;
   BlobReserve& reserve = BlobReserve::Instance();
   Blob first = Blob::Make(kBytes);
@@ -28,36 +28,36 @@ TEST(BlobReserve, ABlobsMemoryWaitsForTheNextOfItsSize) {
   EXPECT_EQ(reserve.waiting_blocks(kBytes), 0u);
 }
 
-TEST(BlobReserve, BlocksAreLaidInAheadOfNeed) {
+TEST(BlobReserve, AllocatesBlocksInAdvance) {
   constexpr size_t kBytes = 1'000'003;
   BlobReserve& reserve = BlobReserve::Instance();
-  reserve.LayIn(kBytes, 3);
+  reserve.Prefault(kBytes, 3);
   EXPECT_EQ(reserve.waiting_blocks(kBytes), 3u);
-  reserve.LayIn(kBytes, 2);
+  reserve.Prefault(kBytes, 2);
   EXPECT_EQ(reserve.waiting_blocks(kBytes), 3u);
   std::vector<Blob> blobs;
   for (int i = 0; i < 3; ++i) blobs.push_back(Blob::Make(kBytes));
   EXPECT_EQ(reserve.waiting_blocks(kBytes), 0u);
 }
 
-TEST(BlobReserve, ItIsBoundedAndMakesRoomForTheSizeInUse) {
+TEST(BlobReserve, IsBoundedAndFreesUnusedSizes) {
   constexpr size_t kBytes = 5'000'011, kLimit = static_cast<size_t>(limits::kBlobReserveBytes);
   BlobReserve& reserve = BlobReserve::Instance();
-  reserve.LayIn(kBytes, 1'000'000);
+  reserve.Prefault(kBytes, 1'000'000);
   EXPECT_EQ(reserve.waiting_blocks(kBytes), kLimit / kBytes);
   EXPECT_LE(reserve.waiting_bytes(), kLimit);
   const size_t full = reserve.waiting_bytes();
   { const Blob beyond = Blob::Make(kBytes + 1); }  // freed permanently
   EXPECT_EQ(reserve.waiting_bytes(), full);
-  reserve.LayIn(1'000'005, 8);
+  reserve.Prefault(1'000'005, 8);
   EXPECT_EQ(reserve.waiting_blocks(1'000'005), 8u);
   EXPECT_LT(reserve.waiting_blocks(kBytes), kLimit / kBytes);
   EXPECT_LE(reserve.waiting_bytes(), kLimit);
-  reserve.LayIn(100, 10);
+  reserve.Prefault(100, 10);
   EXPECT_EQ(reserve.waiting_blocks(100), 0u) << "too small to be worth it";
 }
 
-TEST(BlobReserve, ManyThreadsTakeAndGive) {
+TEST(BlobReserve, ManyThreadsAllocateAndFree) {
   constexpr size_t kBytes = 100'003;
   std::vector<std::thread> threads;
   std::atomic<int> wrong{0};
@@ -75,7 +75,7 @@ TEST(BlobReserve, ManyThreadsTakeAndGive) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(BlobReserve, CellsThatWereLentComeFirstAndComeBack) {
+TEST(BlobReserve, ReusesReturnedCellsFirst) {
   constexpr size_t kCell = 3'000'001;
   static std::vector<std::byte> memory(2 * kCell);  // never freed
   BlobReserve& reserve = BlobReserve::Instance();

@@ -44,7 +44,7 @@ class PinningBackend final : public ForwardingBackend {
   size_t bytes_ = 0;
 };
 
-TEST(HostArenaTest, AllCellsAreThereAfterTheWaitAndTheirPagesBeforeTheyArePinned) {
+TEST(HostArenaTest, CellsAreReadyAfterTheWaitAndPagesBeforePinning) {
   PinningBackend backend(100);
   HostArena arena;
   arena.Start(backend, kCell, 4 * kPiece);
@@ -58,7 +58,7 @@ TEST(HostArenaTest, AllCellsAreThereAfterTheWaitAndTheirPagesBeforeTheyArePinned
   }
 }
 
-TEST(HostArenaTest, ItEndsWhereNothingIsGainedOrNoMoreIsToBeHad) {
+TEST(HostArenaTest, StopsGrowingWithoutGainOrMemory) {
   for (const size_t pieces : {0, 2}) {
     PinningBackend backend(pieces);
     const size_t before = BlobReserve::Instance().free_cells(kCell);
@@ -70,7 +70,7 @@ TEST(HostArenaTest, ItEndsWhereNothingIsGainedOrNoMoreIsToBeHad) {
   }
 }
 
-TEST(HostArenaTest, ItCanBeStopped) {
+TEST(HostArenaTest, CanBeStopped) {
   PinningBackend backend(100);
   HostArena arena;
   backend.StopWhenAsked(arena);

@@ -96,7 +96,7 @@ TEST_F(KvBranchTest, BranchesPartCopyAndJoin) {
   }
 }
 
-TEST_F(KvBranchTest, BeginsInTheMiddleAndGoesOnForAsLongAsItLikes) {
+TEST_F(KvBranchTest, BranchesAnywhereAndContinuesIndefinitely) {
   for (int64_t length = 6; length < 200; ++length) {
     const int64_t tokens = std::max<int64_t>(5, length - 9);  // of a 64-row ring, these rows are still present
     history_->Reset(kWindow);
@@ -116,7 +116,7 @@ TEST_F(KvBranchTest, BeginsInTheMiddleAndGoesOnForAsLongAsItLikes) {
   }
 }
 
-TEST_F(KvBranchTest, ABranchIsExtendedByRowsOfAnother) {
+TEST_F(KvBranchTest, BranchIsExtendedByRowsOfAnother) {
   for (int64_t length = 5; length < 200; ++length) {
     history_->Reset(kWindow);
     Append(history_, length, 0);
@@ -135,7 +135,7 @@ TEST_F(KvBranchTest, ABranchIsExtendedByRowsOfAnother) {
   }
 }
 
-TEST_F(KvBranchTest, JoiningNothingChangesNothing) {
+TEST_F(KvBranchTest, EmptyJoinChangesNothing) {
   Append(history_, 30, 0);
   BranchOff(*backend_, first_, *history_, 30);
   Append(first_, 4, 1);

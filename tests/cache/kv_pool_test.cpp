@@ -14,7 +14,7 @@
 namespace ringside {
 namespace {
 
-TEST(KvShape, EveryPositionOfAWindowAndItsChunkHasARowOfItsOwn) {
+TEST(KvShape, EveryPositionOfWindowAndChunkHasItsOwnRow) {
   const KvShape shape = MakeKvShape(2, 3, 8, DType::kF16, 5, 40, 7);
   EXPECT_EQ(shape.pinned_capacity(), 16);
   EXPECT_GE(shape.ring_rows(), 40 + 7 - 1);
@@ -51,7 +51,7 @@ class KvPoolTest : public testing::Test {
   KvShape shape_ = MakeKvShape(2, 1, 8, DType::kF32, 4, 20, 5);
 };
 
-TEST_F(KvPoolTest, LendsEachSlotOnceAndGivesItEmptyAgain) {
+TEST_F(KvPoolTest, LendsEachSlotOnceAndEmpty) {
   auto made = KvPool::Make(*backend_, shape_, 2);
   ASSERT_TRUE(made.ok());
   KvPool& pool = *made;
@@ -104,7 +104,7 @@ class KvMemoryTest : public testing::Test {
   }
 };
 
-TEST_F(KvMemoryTest, WhatIsHeldIsTheBeginningOfTheSlab) {
+TEST_F(KvMemoryTest, MapsThePrefixOfTheSlab) {
   ASSERT_EQ(shape_.tile_bytes(), kPage / 2);
   for (const int64_t pinned : {0, 1, 4, 16}) {
     for (int64_t next = 0; next < 400; ++next) {
@@ -115,7 +115,7 @@ TEST_F(KvMemoryTest, WhatIsHeldIsTheBeginningOfTheSlab) {
   }
 }
 
-TEST_F(KvMemoryTest, ManyShortOnesAreHeldWhereFewSlabsWouldBe) {
+TEST_F(KvMemoryTest, HoldsManyShortCachesInTheMemoryOfFewSlabs) {
   auto pool = KvPool::Make(backend_, shape_, 18, 2 * KvPool::SlabBytes(backend_, shape_));
   ASSERT_TRUE(pool.ok()) << pool.status().ToString();
   EXPECT_EQ(pool->memory_bytes(), 18 * kPage);
@@ -132,14 +132,14 @@ TEST_F(KvMemoryTest, ManyShortOnesAreHeldWhereFewSlabsWouldBe) {
   const int64_t two = pool->BytesFor(window_, 40);
   EXPECT_EQ(two, 2 * kPage);
   EXPECT_EQ(pool->Grow(caches[0], two).code(), StatusCode::kOverloaded);
-  EXPECT_EQ(pool->promised_bytes(*caches[0]), kPage);
+  EXPECT_EQ(pool->reserved_bytes(*caches[0]), kPage);
   pool->Release(caches[5]);
   EXPECT_TRUE(pool->Grow(caches[0], two).ok());
   EXPECT_EQ(backend_.committed, 18 * kPage);
   EXPECT_EQ(pool->committed_bytes(), 18 * kPage);
 }
 
-TEST_F(KvMemoryTest, WhatIsAheadIsNobodysYet) {
+TEST_F(KvMemoryTest, PagesMappedAheadAreUnowned) {
   auto pool = KvPool::Make(backend_, shape_, 3, 9 * kPage);
   ASSERT_TRUE(pool.ok()) << pool.status().ToString();
   KvCache *first = pool->Lend(window_), *second = pool->Lend(window_);
@@ -156,12 +156,12 @@ TEST_F(KvMemoryTest, WhatIsAheadIsNobodysYet) {
   EXPECT_EQ(*static_cast<char*>(first->slab()), 1);  // its own rows are unchanged
   // A turn that has ended keeps its pages.
   pool->Settle(first);
-  EXPECT_EQ(pool->promised_bytes(*first), kPage);
+  EXPECT_EQ(pool->reserved_bytes(*first), kPage);
   EXPECT_EQ(pool->free_bytes(), kPage);
   EXPECT_TRUE(pool->Grow(second, 8 * kPage).ok());
 }
 
-TEST_F(KvMemoryTest, WhatWillBeLentNextHasMemoryBeforeThatIsStillForAll) {
+TEST_F(KvMemoryTest, NextSlabIsMappedBeforeItIsLent) {
   auto pool = KvPool::Make(backend_, shape_, 6, 9 * kPage);
   ASSERT_TRUE(pool.ok()) << pool.status().ToString();
   pool->Prepare(2 * kPage);
@@ -180,7 +180,7 @@ TEST_F(KvMemoryTest, WhatWillBeLentNextHasMemoryBeforeThatIsStillForAll) {
   std::memset(first->slab(), 1, 7 * kPage);
 }
 
-TEST_F(KvMemoryTest, WhatACacheHasAheadItKeepsWhenItGrows) {
+TEST_F(KvMemoryTest, GrowthKeepsPagesMappedAhead) {
   auto pool = KvPool::Make(backend_, shape_, 3, 9 * kPage);
   ASSERT_TRUE(pool.ok());
   KvCache *first = pool->Lend(window_), *second = pool->Lend(window_), *third = pool->Lend(window_);
@@ -193,14 +193,14 @@ TEST_F(KvMemoryTest, WhatACacheHasAheadItKeepsWhenItGrows) {
   std::memset(first->slab(), 1, 5 * kPage);
 }
 
-TEST_F(KvMemoryTest, ADeviceThatGivesNoneChangesNothing) {
+TEST_F(KvMemoryTest, FailedAllocationChangesNothing) {
   auto pool = KvPool::Make(backend_, shape_, 2);
   ASSERT_TRUE(pool.ok());
   EXPECT_FALSE(pool->overcommitted());
   KvCache* cache = pool->Lend(window_);
   backend_.fails = true;
   EXPECT_EQ(pool->Grow(cache, kPage).code(), StatusCode::kUnavailable);
-  EXPECT_EQ(pool->promised_bytes(), 0);
+  EXPECT_EQ(pool->reserved_bytes(), 0);
   EXPECT_EQ(pool->committed_bytes(), 0);
   EXPECT_EQ(LendWhole(*pool, window_), nullptr);
   EXPECT_EQ(pool->used(), 1);
@@ -209,13 +209,13 @@ TEST_F(KvMemoryTest, ADeviceThatGivesNoneChangesNothing) {
   EXPECT_NE(LendWhole(*pool, window_), nullptr);
 }
 
-TEST_F(KvMemoryTest, LessThanOneSlabIsRefused) {
+TEST_F(KvMemoryTest, RefusesLessThanOneSlab) {
   const auto none = KvPool::Make(backend_, shape_, 2, 8 * kPage);
   EXPECT_EQ(none.status().code(), StatusCode::kOverloaded);
   EXPECT_NE(none.status().message().find("36864 bytes"), std::string::npos) << none.status().message();
 }
 
-TEST_F(KvMemoryTest, NoPageIsLostOrLentTwice) {
+TEST_F(KvMemoryTest, NoPageIsLostOrAllocatedTwice) {
   auto pool = KvPool::Make(backend_, shape_, 12, 30 * kPage);
   ASSERT_TRUE(pool.ok());
   std::mt19937 random(7);
@@ -248,7 +248,7 @@ TEST_F(KvMemoryTest, NoPageIsLostOrLentTwice) {
     }
     ASSERT_EQ(backend_.committed, pool->committed_bytes());
     ASSERT_LE(pool->committed_bytes(), pool->memory_bytes());
-    ASSERT_LE(pool->promised_bytes(), pool->memory_bytes());
+    ASSERT_LE(pool->reserved_bytes(), pool->memory_bytes());
     for (const auto& [cache, fill] : lent) {
       const int64_t held = shape_.HeldBytes(cache->ring().next(), window_.pinned);
       const auto* rows = static_cast<unsigned char*>(cache->slab());

@@ -57,7 +57,7 @@ class NaiveRing {
 
 class RingWalk : public testing::TestWithParam<std::tuple<int64_t, int64_t, int64_t, Eviction>> {};
 
-TEST_P(RingWalk, AgreesWithAPlainListOnRandomWalks) {
+TEST_P(RingWalk, MatchesAListOnRandomWalks) {
   const auto [pinned, memory_len, chunk, eviction] = GetParam();
   std::mt19937 random(static_cast<uint32_t>(pinned * 1000 + memory_len * 10 + chunk));
   for (int history = 0; history < 60; ++history) {
@@ -123,7 +123,7 @@ TEST(Ring, PresentTokensStayLiveUntilMemoryLenIsFull) {
   EXPECT_EQ(ring.EvictedAt(110), 7);
 }
 
-TEST(Ring, PinnedQueryStandsAtItsDistanceInTheCache) {
+TEST(Ring, PinnedQueryKeepsItsDistanceInTheCache) {
   Ring ring({4, 100, Eviction::kToken}, 100);
   EXPECT_EQ(ring.PinnedQueryPosition(2), 2);
   EXPECT_EQ(ring.PinnedQueryPosition(103), 103);   // nothing evicted: the true position
@@ -157,7 +157,7 @@ TEST(Ring, RollBackRemembersTheHighWaterMark) {
   EXPECT_TRUE(ring.CanRollBack(35));
 }
 
-TEST(Ring, RollBackIntoThePinnedPrefixStartsAfresh) {
+TEST(Ring, RollBackIntoThePinnedPrefixRestarts) {
   Ring ring({4, 8, Eviction::kToken}, 12);
   for (int i = 0; i < 10; ++i) ring.Append(4);
   EXPECT_FALSE(ring.CanRollBack(10));
@@ -167,7 +167,7 @@ TEST(Ring, RollBackIntoThePinnedPrefixStartsAfresh) {
   EXPECT_TRUE(ring.CanRollBack(6));
 }
 
-TEST(Ring, SkipToContinuesBehindTheGap) {
+TEST(Ring, SkipToContinuesAfterTheGap) {
   Ring ring({4, 8, Eviction::kToken}, 12);
   ring.Append(4);
   ring.SkipTo(1000);

@@ -58,7 +58,7 @@ class SnapshotBytesTest : public SnapshotCacheTest {
   std::string header_, whole_;
 };
 
-TEST_F(SnapshotBytesTest, EveryTruncationIsRefused) {
+TEST_F(SnapshotBytesTest, RefusesEveryTruncation) {
   for (size_t length = 0; length < header_.size(); ++length) {
     const std::string cut = header_.substr(0, length);
     ASSERT_TRUE(IsTyped(Snapshot::DecodeHeader(Bytes(cut)).status())) << length;
@@ -73,7 +73,7 @@ TEST_F(SnapshotBytesTest, EveryTruncationIsRefused) {
   ASSERT_TRUE(IsTyped(Snapshot::DecodeHeader(Bytes(header_ + 'x')).status()));
 }
 
-TEST_F(SnapshotBytesTest, EveryFlippedBitOfTheHeaderIsRefused) {
+TEST_F(SnapshotBytesTest, RefusesEveryFlippedHeaderBit) {
   for (size_t i = 0; i < header_.size(); ++i) {
     for (int bit = 0; bit < 8; ++bit) {
       std::string damaged = header_;
@@ -83,7 +83,7 @@ TEST_F(SnapshotBytesTest, EveryFlippedBitOfTheHeaderIsRefused) {
   }
 }
 
-TEST_F(SnapshotBytesTest, RandomFlipsElsewhereAreRefused) {
+TEST_F(SnapshotBytesTest, RefusesRandomBitFlipsElsewhere) {
   std::mt19937 random(2);
   for (int i = 0; i < 2000; ++i) {
     std::string damaged = whole_;
@@ -94,7 +94,7 @@ TEST_F(SnapshotBytesTest, RandomFlipsElsewhereAreRefused) {
 }
 
 // After the checksum, which a forger can recompute, the decoder's own checks must hold.
-TEST_F(SnapshotBytesTest, LiesUnderARightChecksumAreRefusedOrHarmless) {
+TEST_F(SnapshotBytesTest, FalseFieldsWithAValidChecksumAreRefusedOrHarmless) {
   int accepted = 0;
   for (size_t i = 0; i + 8 < header_.size(); ++i) {
     for (int bit = 0; bit < 8; ++bit) {
@@ -113,7 +113,7 @@ TEST_F(SnapshotBytesTest, LiesUnderARightChecksumAreRefusedOrHarmless) {
   EXPECT_GT(accepted, 100);  // fingerprint, id, tokens, hashes: every value is valid
 }
 
-TEST_F(SnapshotBytesTest, AbsurdNumbersUnderARightChecksumAreRefusedOrHarmless) {
+TEST_F(SnapshotBytesTest, AbsurdNumbersWithAValidChecksumAreRefusedOrHarmless) {
   constexpr int64_t kMax = std::numeric_limits<int64_t>::max(), kMin = std::numeric_limits<int64_t>::min();
   const int64_t absurd[] = {0,
                             1,
@@ -166,7 +166,7 @@ TEST_F(SnapshotBytesTest, AbsurdNumbersUnderARightChecksumAreRefusedOrHarmless) 
   }
 }
 
-TEST_F(SnapshotBytesTest, OtherVersionsAreRefusedAsSuch) {
+TEST_F(SnapshotBytesTest, RefusesOtherVersionsByName) {
   for (const char version : {0, 1, 3}) {  // 1: a different byte order
     std::string other = header_;
     other[8] = version;
@@ -175,7 +175,7 @@ TEST_F(SnapshotBytesTest, OtherVersionsAreRefusedAsSuch) {
   }
 }
 
-TEST_F(SnapshotBytesTest, TheDocumentedExampleIsWhatIsWritten) {
+TEST_F(SnapshotBytesTest, OutputMatchesTheDocumentedExample) {
   // The example header of cache/SNAPSHOT.md: 1 layer, 1 head of 2 dimensions, 3 tokens, the first pinned.
   KvShape shape{1, 1, 2, DType::kF16, 1, 1};
   auto slab = backend_->Allocate(static_cast<size_t>(shape.slab_bytes()));

@@ -18,9 +18,9 @@ namespace ringside {
 /// The CPU, with pieces of configurable size.
 struct PieceBackend final : ForwardingBackend {
   PieceBackend() : ForwardingBackend(std::move(*MakeCpuBackend({.threads = 1}))) {}
-  int64_t slab_piece_bytes() const override { return piece_bytes; }
+  int64_t slab_chunk_bytes() const override { return piece_bytes; }
 
-  int64_t piece_bytes = ForwardingBackend::slab_piece_bytes();
+  int64_t piece_bytes = ForwardingBackend::slab_chunk_bytes();
 };
 
 class SnapshotCacheTest : public testing::Test {

@@ -14,7 +14,7 @@
 namespace ringside {
 namespace {
 
-TEST(RingRestore, GoesOnLikeTheRingItWasTakenFrom) {
+TEST(RingRestore, ContinuesLikeTheSourceRing) {
   std::mt19937 random(5);
   for (int history = 0; history < 200; ++history) {
     const RingWindow window{static_cast<int64_t>(random() % 6), 20, random() % 2 ? Eviction::kTurn : Eviction::kToken};
@@ -38,7 +38,7 @@ TEST(RingRestore, GoesOnLikeTheRingItWasTakenFrom) {
   }
 }
 
-TEST(RingRestore, ASmallerRingHasFewerRows) {
+TEST(RingRestore, SmallerRingHasFewerRows) {
   Ring ring({4, 8, Eviction::kToken}, 32);
   ASSERT_TRUE(ring.Restore(100, 60, {}).ok());
   EXPECT_EQ(ring.resident(), 68);
@@ -46,7 +46,7 @@ TEST(RingRestore, ASmallerRingHasFewerRows) {
   EXPECT_FALSE(ring.CanRollBack(74));
 }
 
-TEST(RingRestore, RefusesWhatNoRingCanBe) {
+TEST(RingRestore, RefusesInvalidRings) {
   Ring ring({4, 8, Eviction::kToken}, 32);
   const auto refused = [&](int64_t next, int64_t resident, std::vector<int64_t> starts) {
     const Status status = ring.Restore(next, resident, std::move(starts));
@@ -89,7 +89,7 @@ class SnapshotTest : public SnapshotCacheTest, public testing::WithParamInterfac
   SnapshotTest() : SnapshotCacheTest(GetParam()) {}
 };
 
-TEST_P(SnapshotTest, RestoresEveryRowAtEveryLengthAndInEveryRing) {
+TEST_P(SnapshotTest, RestoresEveryRowForEveryLengthAndRing) {
   for (const int64_t pinned : {0, 1, 16, 21}) {
     for (int64_t length = 0; length < 260; length += 1 + length % 7) {
       KvCache& cache = Fresh(0, {pinned, 40, Eviction::kToken});
@@ -112,7 +112,7 @@ TEST_P(SnapshotTest, RestoresEveryRowAtEveryLengthAndInEveryRing) {
   }
 }
 
-TEST_P(SnapshotTest, HoldsNothingOfTheSlabsLastTenant) {
+TEST_P(SnapshotTest, ExcludesThePreviousSlabContents) {
   for (const int64_t length : {3, 17, 40, 61, 100, 131}) {
     KvCache& cache = Fresh(0, {5, 40, Eviction::kToken});
     Scribble(cache);
@@ -129,7 +129,7 @@ TEST_P(SnapshotTest, HoldsNothingOfTheSlabsLastTenant) {
   }
 }
 
-TEST_P(SnapshotTest, SavesThatBuildOnOneAnotherEqualWholeOnes) {
+TEST_P(SnapshotTest, IncrementalSavesEqualFullSaves) {
   std::mt19937 random(11);
   for (int history = 0; history < 30; ++history) {
     KvCache& cache = Fresh(0, {static_cast<int64_t>(random() % 20), 40, Eviction::kTurn});
@@ -162,7 +162,7 @@ TEST_P(SnapshotTest, SavesThatBuildOnOneAnotherEqualWholeOnes) {
   }
 }
 
-TEST_P(SnapshotTest, AShortenedReplayIsCapturedOnceItsWindowIsFull) {
+TEST_P(SnapshotTest, ShortenedReplayIsCapturedOnceItsWindowIsFull) {
   KvCache& cache = Fresh(0, {4, 40, Eviction::kToken});
   Grow(cache, 4);
   cache.ring().SkipTo(500);
@@ -182,7 +182,7 @@ TEST_P(SnapshotTest, AShortenedReplayIsCapturedOnceItsWindowIsFull) {
   EXPECT_FALSE(restored.ring().CanRollBack(530));
 }
 
-TEST_P(SnapshotTest, AStrangeBaseIsIgnored) {
+TEST_P(SnapshotTest, IgnoresAnUnrelatedBase) {
   KvCache& other = Fresh(1, {0, 40, Eviction::kToken});
   Grow(other, 50);
   const Snapshot foreign = Capture(other);
@@ -195,7 +195,7 @@ TEST_P(SnapshotTest, AStrangeBaseIsIgnored) {
   ExpectSame(cache, restored);
 }
 
-TEST_P(SnapshotTest, GoesThroughItsBytes) {
+TEST_P(SnapshotTest, SerialisationRoundTrips) {
   for (const int64_t length : {0, 4, 39, 100, 201}) {
     KvCache& cache = Fresh(0, {5, 40, Eviction::kTurn});
     Grow(cache, length);
@@ -215,7 +215,7 @@ TEST_P(SnapshotTest, GoesThroughItsBytes) {
   }
 }
 
-TEST_P(SnapshotTest, FitsItsOwnModelAndShapeOnly) {
+TEST_P(SnapshotTest, FitsOnlyItsModelAndShape) {
   KvCache& cache = Fresh(0, {5, 40, Eviction::kTurn});
   Grow(cache, 100);
   const Snapshot snapshot = Capture(cache);
@@ -247,7 +247,7 @@ TEST_P(SnapshotTest, FitsItsOwnModelAndShapeOnly) {
   EXPECT_EQ(cache.ring().next(), 100);  // refused before any change
 }
 
-TEST_P(SnapshotTest, ASnapshotWithoutItsBytesIsNotRestored) {
+TEST_P(SnapshotTest, SnapshotWithoutItsBytesIsNotRestored) {
   KvCache& cache = Fresh(0, {5, 40, Eviction::kTurn});
   Grow(cache, 100);
   Snapshot snapshot = Capture(cache);
@@ -261,7 +261,7 @@ TEST_P(SnapshotTest, ASnapshotWithoutItsBytesIsNotRestored) {
   EXPECT_EQ(cache.snapshot(), 0u);
 }
 
-TEST_P(SnapshotTest, ChunksHaveTheSizeThatTheSavingBackendAsksFor) {
+TEST_P(SnapshotTest, ChunksHaveTheSizeTheSavingBackendRequests) {
   const RingWindow window{5, 40, Eviction::kToken};
   const int64_t tile = caches_[0]->shape().tile_bytes();
   const std::pair<int64_t, int64_t> cases[] = {{1, 1}, {2 * tile, 2}, {4 * tile - 1, 3}, {100 * tile, 8}};
@@ -286,7 +286,7 @@ TEST_P(SnapshotTest, ChunksHaveTheSizeThatTheSavingBackendAsksFor) {
   }
 }
 
-TEST_P(SnapshotTest, HowMuchACaptureTakesIsKnownBefore) {
+TEST_P(SnapshotTest, PredictsTheCaptureSize) {
   for (const int64_t pinned : {0, 5, 16, 20}) {
     KvCache& cache = Fresh(0, {pinned, 32, Eviction::kToken});
     Snapshot base;

@@ -34,7 +34,7 @@ std::vector<std::string> Flowed(std::string_view text, size_t piece_bytes, int c
   return screen.rows();
 }
 
-TEST(TextFlow, BreaksAtWordsHoweverTheTextComes) {
+TEST(TextFlow, BreaksAtWordsForAnyChunks) {
   for (const size_t piece : {1, 2, 3, 7, 100}) {
     EXPECT_THAT(Flowed("The quick brown fox jumps over it", piece, 12),
                 ElementsAre("The quick", "brown fox", "jumps over", "it"))
@@ -46,20 +46,20 @@ TEST(TextFlow, BreaksAtWordsHoweverTheTextComes) {
   }
 }
 
-TEST(TextFlow, WideCharactersMayBeBrokenBetween) {
+TEST(TextFlow, BreaksBetweenWideCharacters) {
   for (const size_t piece : {1, 4, 100}) {
     EXPECT_THAT(Flowed("ab日本語の", piece, 7), ElementsAre("ab日本", "語の"));
     EXPECT_THAT(Flowed("abc 🇩🇪🇩🇪", piece, 7), ElementsAre("abc 🇩🇪", "🇩🇪"));
   }
 }
 
-TEST(TextFlow, ABrokenLineGoesOnIndented) {
+TEST(TextFlow, WrappedLineIsIndented) {
   for (const size_t piece : {1, 5, 100}) {
     EXPECT_THAT(Flowed("• one two three", piece, 10, 2), ElementsAre("• one two", "  three"));
   }
 }
 
-TEST(TextFlow, WithoutEscapesNothingIsTakenBack) {
+TEST(TextFlow, PrintsWithoutBacktrackingIfEscapesAreOff) {
   TextFlow flow(false);
   EXPECT_EQ(flow.Put("ab cdefgh", "", 0, 6), "ab cde\nfgh");
 }
@@ -97,7 +97,7 @@ std::string Shown(std::string_view text, size_t piece_bytes) {
   return shown;
 }
 
-TEST(Markdown, LooksTheSameHoweverItComes) {
+TEST(Markdown, RenderingIsIndependentOfChunks) {
   const std::pair<const char*, const char*> cases[] = {
       {"plain text\nof two lines", "plain text\nof two lines"},
       {"a **bold** word", "a <1 bold> word"},
@@ -141,7 +141,7 @@ std::string Plain(std::string_view text, size_t piece_bytes) {
   return shown;
 }
 
-TEST(Markdown, LosesNothingThatIsNotMarked) {
+TEST(Markdown, KeepsUnmarkedText) {
   for (const char* text : {"2 * 3 * 4 and 2*3*4",
                            "snake_case_name",
                            "a ** b",
@@ -180,7 +180,7 @@ TEST(Markdown, LosesNothingThatIsNotMarked) {
   }
 }
 
-TEST(Markdown, ShowsTextAtOnceWhereNothingIsMarked) {
+TEST(Markdown, ShowsUnmarkedTextImmediately) {
   Markdown markdown;
   const auto texts = [](const std::vector<StyledText>& pieces) {
     std::string text;
@@ -193,7 +193,7 @@ TEST(Markdown, ShowsTextAtOnceWhereNothingIsMarked) {
   EXPECT_EQ(texts(markdown.Push(" us\n")), " us\n");
 }
 
-TEST(Markdown, AMarkThatIsNeverClosedIsNotWaitedForWithoutEnd) {
+TEST(Markdown, UnclosedMarkIsHeldBackBriefly) {
   Markdown markdown;
   size_t shown = 0;
   for (int i = 0; i < 1000; ++i) {
@@ -202,7 +202,7 @@ TEST(Markdown, AMarkThatIsNeverClosedIsNotWaitedForWithoutEnd) {
   EXPECT_GT(shown, 2500u);
 }
 
-TEST(Markdown, ListsAndQuotesSayHowFarTheyAreIndented) {
+TEST(Markdown, ReportsIndentationOfListsAndQuotes) {
   Markdown markdown;
   const auto pieces = markdown.Push("  - item\n");
   ASSERT_GE(pieces.size(), 2u);

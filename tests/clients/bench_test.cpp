@@ -17,7 +17,7 @@ using Json = nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(SseReader, TheEventsDoNotDependOnThePieces) {
+TEST(SseReader, EventsAreIndependentOfChunks) {
   const std::string stream =
       ": a comment\n\nevent: x\ndata: {\"a\":1}\n\ndata:two\r\ndata: lines\r\n\r\nid: 3\n\ndata: [DONE]\n\ndata: cut";
   for (size_t piece = 1; piece <= stream.size(); ++piece) {
@@ -43,7 +43,7 @@ TEST(Protocol, ChatSendsTheWholeHistory) {
             "User: a\nAssistant: b\nUser: c\nAssistant:");
 }
 
-TEST(Protocol, ResponsesSendWhatIsNewAndNameTheLast) {
+TEST(Protocol, ResponsesSendOnlyNewInputAndThePreviousId) {
   TalkState state{.model = "m", .history = {{"user", "a"}}, .max_tokens = 5, .ignore_eos = true};
   Json json = Json::parse(EncodeTurn(Protocol::kResponsesWs, state, "c"));
   EXPECT_EQ(json, Json({{"type", "response.create"},
@@ -57,7 +57,7 @@ TEST(Protocol, ResponsesSendWhatIsNewAndNameTheLast) {
   EXPECT_EQ(json["stream"], true);
 }
 
-TEST(Protocol, HearsAnAnswer) {
+TEST(Protocol, ReadsAnAnswer) {
   EXPECT_EQ(ReadEvent(Protocol::kChat, R"({"choices":[{"delta":{"role":"assistant","content":"Hi"}}]})").text, "Hi");
   EXPECT_EQ(ReadEvent(Protocol::kCompletions, R"({"choices":[{"text":"Hi"}]})").text, "Hi");
   const HeardEvent usage = ReadEvent(Protocol::kChat, R"({"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":2,
@@ -77,7 +77,7 @@ TEST(Protocol, HearsAnAnswer) {
   EXPECT_EQ(end.usage->cached, 7);
 }
 
-TEST(Protocol, ReasoningIsOutputButNoText) {
+TEST(Protocol, ReasoningIsOutputButNotText) {
   const std::pair<Protocol, const char*> events[] = {
       {Protocol::kChat, R"({"choices":[{"delta":{"reasoning":"Hm","reasoning_content":"Hm"}}]})"},
       {Protocol::kChat, R"({"choices":[{"delta":{"reasoning_content":"Hm"}}]})"},
@@ -88,7 +88,7 @@ TEST(Protocol, ReasoningIsOutputButNoText) {
   }
 }
 
-TEST(Protocol, ErrorsHaveAKind) {
+TEST(Protocol, ClassifiesErrors) {
   EXPECT_EQ(ReadEvent(Protocol::kChat, R"({"error":{"message":"no","type":"server_error"}})").error, "server_error");
   EXPECT_EQ(ReadEvent(Protocol::kResponsesWs, R"({"type":"error","error":{"code":"rate_limit_exceeded"}})").error,
             "rate_limit_exceeded");
@@ -106,7 +106,7 @@ TEST(Protocol, ErrorsHaveAKind) {
   }
 }
 
-TEST(Dataset, ReadsBothShapes) {
+TEST(Dataset, ReadsBothFormats) {
   const auto read = ParseDataset(R"([
       {"id":"x","conversations":[{"from":"human","value":"a"},{"from":"gpt","value":"b"},{"from":"human","value":"c"}]},
       {"conversations":[{"from":"gpt","value":"only the model speaks"}]}, 5,
@@ -156,7 +156,7 @@ TEST(LoadReport, CountsTurnsAndErrors) {
   EXPECT_THAT(table, HasSubstr("(80.0 %)"));
 }
 
-TEST(LoadReport, APictureOfNothingIsAPictureToo) {
+TEST(LoadReport, EmptyReportIsDrawn) {
   for (const LoadRun& run : {SomeRun(), LoadRun{.wall_s = 1}}) {
     const std::string svg = LoadChart({.rate = 2}, run);
     EXPECT_THAT(svg, ::testing::StartsWith("<svg "));

@@ -35,7 +35,7 @@ TEST(Commands, ReadsNamesAndArguments) {
   EXPECT_EQ(ParseCommand("/system You are \"brief\".").text, "You are \"brief\".");
 }
 
-TEST(Commands, EverythingElseIsAnInput) {
+TEST(Commands, OtherTextIsInput) {
   EXPECT_EQ(ParseCommand("hello /help").name, Name::kNone);
   EXPECT_EQ(ParseCommand("//etc/passwd").text, "/etc/passwd");
   EXPECT_EQ(ParseCommand("//etc/passwd").name, Name::kNone);
@@ -43,7 +43,7 @@ TEST(Commands, EverythingElseIsAnInput) {
   EXPECT_EQ(ParseCommand("").name, Name::kNone);
 }
 
-TEST(Commands, AnUnknownOneIsAHintNotAnInput) {
+TEST(Commands, UnknownCommandGivesAHint) {
   const Command command = ParseCommand("/regne");
   EXPECT_EQ(command.name, Name::kUnknown);
   EXPECT_THAT(command.hint, HasSubstr("Did you mean /regen?"));
@@ -51,14 +51,14 @@ TEST(Commands, AnUnknownOneIsAHintNotAnInput) {
   EXPECT_EQ(ParseCommand("/").name, Name::kUnknown);
 }
 
-TEST(Commands, HelpNamesThemAll) {
+TEST(Commands, HelpListsAllCommands) {
   for (const char* name : {"/help", "/regen", "/continue", "/undo", "/rewind", "/fork", "/system", "/set", "/stats",
                            "/sessions", "/resume", "/title", "/edit", "/save", "/export", "/bye"}) {
     EXPECT_THAT(CommandHelp(), HasSubstr(name));
   }
 }
 
-TEST(Commands, ThoseOfOtherChatsPointToOurs) {
+TEST(Commands, CommandsOfOtherChatsSuggestOurs) {
   for (const auto& [other, ours] : std::vector<std::pair<std::string, std::string>>{
            {"/show", "/set"}, {"/load x", "/resume"}, {"/clear", "/new"}, {"/list", "/sessions"}}) {
     EXPECT_EQ(ParseCommand(other).name, Name::kUnknown);
@@ -66,7 +66,7 @@ TEST(Commands, ThoseOfOtherChatsPointToOurs) {
   }
 }
 
-TEST(Completion, KnowsCommandsSettingsAndConversations) {
+TEST(Completion, CompletesCommandsSettingsAndConversations) {
   EXPECT_THAT(CompleteLine("/resu", {}), ElementsAre("/resume "));
   EXPECT_THAT(CompleteLine("/set top", {}), ElementsAre("/set top_p ", "/set top_k "));
   EXPECT_THAT(CompleteLine("/set top_k ", {}), ElementsAre("/set top_k default"));
@@ -78,7 +78,7 @@ TEST(Completion, KnowsCommandsSettingsAndConversations) {
   EXPECT_THAT(CompleteLine("hello /sa", {}), ElementsAre());
 }
 
-TEST(Completion, KnowsFiles) {
+TEST(Completion, CompletesFiles) {
   const std::string folder = ::testing::TempDir() + "ringside_completion";
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder + "/notes");
@@ -94,7 +94,7 @@ TEST(Completion, KnowsFiles) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(Settings, GoOutUnderTheirWireNames) {
+TEST(Settings, AreSentUnderTheirWireNames) {
   Settings settings;
   for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{
            {"temperature", "0.5"}, {"max_tokens", "12"}, {"stop", "END\\n"}, {"seed", "-3"}, {"top_k", "40"}}) {
@@ -109,7 +109,7 @@ TEST(Settings, GoOutUnderTheirWireNames) {
   EXPECT_EQ(settings.Fields().front().first, "top_k");
 }
 
-TEST(Settings, ThinkingIsAMemberOfItsOwn) {
+TEST(Settings, ThinkingIsASeparateMember) {
   Settings settings;
   for (const auto& [value, json] : std::vector<std::pair<std::string, std::string>>{
            {"on", R"({"enabled":true})"}, {"off", R"({"effort":"none"})"}, {"high", R"({"effort":"high"})"}}) {
@@ -121,7 +121,7 @@ TEST(Settings, ThinkingIsAMemberOfItsOwn) {
   EXPECT_TRUE(settings.Fields().empty());
 }
 
-TEST(Settings, RefusesWhatCannotBe) {
+TEST(Settings, RefusesInvalidValues) {
   Settings settings;
   for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{{"temperature", "3"},
                                                                                     {"temperature", "warm"},
@@ -140,7 +140,7 @@ TEST(Settings, RefusesWhatCannotBe) {
   EXPECT_THAT(settings.Set("colour", "red").failure().message, HasSubstr("temperature"));
 }
 
-TEST(Settings, DescribesEachOnItsOwnLine) {
+TEST(Settings, DescribesOneSettingPerLine) {
   Settings settings;
   ASSERT_TRUE(settings.Set("min_p", "0.25").ok());
   const std::string text = settings.Describe({{"min_p", "0"}, {"top_p", "0.9"}, {"max_output_tokens", "1024"}});
@@ -160,7 +160,7 @@ class HistoryTest : public ::testing::Test {
   std::string folder_ = ::testing::TempDir() + "ringside_history.XXXXXX";
 };
 
-TEST_F(HistoryTest, IsReadBackAndPrivate) {
+TEST_F(HistoryTest, IsPersistedPrivately) {
   const std::string path = folder_ + "/history";
   {
     History history(path);
@@ -186,7 +186,7 @@ TEST_F(HistoryTest, IsBounded) {
   EXPECT_NE(history.entries().back()[0], 'x');
 }
 
-TEST_F(HistoryTest, OffRemembersNothing) {
+TEST_F(HistoryTest, OffKeepsNoHistory) {
   const std::string path = folder_ + "/history";
   History history(path);
   history.set_on(false);
@@ -195,13 +195,13 @@ TEST_F(HistoryTest, OffRemembersNothing) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
-TEST_F(HistoryTest, AnUnwritableFileCostsNothingElse) {
+TEST_F(HistoryTest, UnwritableHistoryFileIsHarmless) {
   History history(folder_ + "/no/such/folder/history");
   history.Add("one");
   EXPECT_THAT(history.entries(), ElementsAre("one"));
 }
 
-TEST_F(HistoryTest, TheLastConversationIsRememberedPerServer) {
+TEST_F(HistoryTest, RemembersTheLastConversationPerServer) {
   ::setenv("XDG_STATE_HOME", folder_.c_str(), 1);
   ServerUrl one, two;
   two.port = 9;
@@ -214,7 +214,7 @@ TEST_F(HistoryTest, TheLastConversationIsRememberedPerServer) {
   ::unsetenv("XDG_STATE_HOME");
 }
 
-TEST(ChatClient, KnowsAnIdFromAnythingElse) {
+TEST(ChatClient, RecognisesIds) {
   EXPECT_TRUE(IsConversationId("conv_aZ09"));
   for (const char* bad : {"", "conv_", "resp_a", "conv_a/b", "conv_a b", "conv_a\r\nX: y", "conv_%2e"}) {
     EXPECT_FALSE(IsConversationId(bad)) << bad;
@@ -248,7 +248,7 @@ TEST(SessionList, NumbersAndMarks) {
   EXPECT_THAT(DescribeSessions({}, ""), HasSubstr("no conversations"));
 }
 
-TEST(Colour, NeedsATerminalAndNoObjection) {
+TEST(Colour, RequiresATerminalAndNoOptOut) {
   ::setenv("TERM", "xterm", 1);
   ::unsetenv("NO_COLOR");
   EXPECT_TRUE(WantsColour(ColourMode::kAuto, true));
@@ -282,7 +282,7 @@ TEST(Options, ReadsAChat) {
               ElementsAre(std::pair("temperature", "0.0"), std::pair("stop", R"(["a","b"])")));
 }
 
-TEST(Options, AConversationMayBeEphemeralOrKept) {
+TEST(Options, ConversationMayBeEphemeralOrStored) {
   EXPECT_EQ(Parse({"chat", "--ephemeral"}).chat.ephemeral, true);
   EXPECT_EQ(Parse({"chat", "--keep", "hi"}).chat.ephemeral, false);
   EXPECT_TRUE(Parse({"chat", "--plain"}).chat.plain);
@@ -306,7 +306,7 @@ TEST(Options, RunTakesAModelAndAChat) {
   EXPECT_EQ(Parse({"run"}).exit_code, 2);
 }
 
-TEST(Options, TakesNegativeNumbersAndWordsBehindADoubleDash) {
+TEST(Options, AcceptsNegativeNumbersAndArgumentsAfterADoubleDash) {
   const Options options = Parse({"chat", "--seed", "-3", "--presence-penalty=-0.5", "--", "-c", "is", "a", "flag"});
   EXPECT_EQ(options.exit_code, 0) << options.to_stderr;
   EXPECT_THAT(options.chat.settings.Fields(),
@@ -314,7 +314,7 @@ TEST(Options, TakesNegativeNumbersAndWordsBehindADoubleDash) {
   EXPECT_EQ(options.chat.prompt, "-c is a flag");
 }
 
-TEST(Options, ReadsWhatToDoWithSessions) {
+TEST(Options, ReadsSessionCommands) {
   using Verb = SessionsOptions::Verb;
   EXPECT_EQ(Parse({"sessions"}).sessions.verb, Verb::kList);
   EXPECT_EQ(Parse({"sessions", "list", "-n", "5"}).sessions.limit, 5u);
@@ -335,7 +335,7 @@ TEST(Options, ReadsWhatToDoWithSessions) {
   EXPECT_TRUE(Parse({"sessions", "show", "3", "--json"}).sessions.json);
 }
 
-TEST(Options, ReadsWhatToDoWithEngines) {
+TEST(Options, ReadsEngineCommands) {
   using Verb = EnginesOptions::Verb;
   const Options listed = Parse({"engines", "--json"});
   EXPECT_EQ(listed.verb, Options::Verb::kEngines);
@@ -349,7 +349,7 @@ TEST(Options, ReadsWhatToDoWithEngines) {
   EXPECT_EQ(Parse({"engines", "resume", "3"}).engines.verb, Verb::kResume);
 }
 
-TEST(Options, TheEnvironmentStandsInAndTheFlagWins) {
+TEST(Options, EnvironmentIsTheDefaultAndFlagsWin) {
   ::setenv("RINGSIDE_URL", "ws://env:1", 1);
   ::setenv("RINGSIDE_API_KEY", "envkey", 1);
   EXPECT_EQ(Parse({"chat"}).server.url.host, "env");
@@ -364,7 +364,7 @@ TEST(Options, TheEnvironmentStandsInAndTheFlagWins) {
   ::unsetenv("RINGSIDE_API_KEY");
 }
 
-TEST(Options, BadOnesEndWithTwoAndASentence) {
+TEST(Options, BadOptionsExitWith2AndAMessage) {
   for (const std::vector<const char*>& args :
        std::vector<std::vector<const char*>>{{},
                                              {"walk"},
@@ -408,7 +408,7 @@ TEST(Percentiles, AreNearestRank) {
   EXPECT_EQ(Median({7}), 7);
 }
 
-TEST(Workload, TheSameSeedGivesTheSameText) {
+TEST(Workload, SameSeedGivesTheSameText) {
   EXPECT_EQ(Workload(3).Words(50), Workload(3).Words(50));
   EXPECT_NE(Workload(3).Words(50), Workload(4).Words(50));
   Workload workload(1);

@@ -33,7 +33,7 @@ std::vector<std::vector<int64_t>> CountedOf(const std::vector<Sample>& windows) 
   return counted;
 }
 
-TEST(SlidingWindows, CountsEachTokenOnceWithWhatIsBeforeItInItsWindow) {
+TEST(SlidingWindows, CountsEachTokenOnceWithItsContextInTheWindow) {
   const std::vector<Sample> windows = SlidingWindows(Ids(10), {}, 4, 2);
   EXPECT_THAT(CountedOf(windows),
               ElementsAre(ElementsAre(1, 2, 3), ElementsAre(4, 5), ElementsAre(6, 7), ElementsAre(8, 9)));
@@ -43,7 +43,7 @@ TEST(SlidingWindows, CountsEachTokenOnceWithWhatIsBeforeItInItsWindow) {
   EXPECT_THAT(CountedOf(SlidingWindows(Ids(3), {}, 9, 9)), ElementsAre(ElementsAre(1, 2)));
 }
 
-TEST(SlidingWindows, AWindowsFirstTokenCountsOnlyBehindAPrefix) {
+TEST(SlidingWindows, FirstTokenOfAWindowCountsOnlyAfterAPrefix) {
   EXPECT_THAT(CountedOf(SlidingWindows(Ids(7), {}, 3, 3)), ElementsAre(ElementsAre(1, 2), ElementsAre(4, 5)))
       << "of the last window there is one token, which nothing precedes";
   const std::vector<Sample> windows = SlidingWindows(Ids(5), {7, 8}, 5, 3);
@@ -53,7 +53,7 @@ TEST(SlidingWindows, AWindowsFirstTokenCountsOnlyBehindAPrefix) {
   EXPECT_TRUE(SlidingWindows({}, {7}, 4, 2).empty());
 }
 
-TEST(Passages, TheLastWordCountsWithItsBlank) {
+TEST(Passages, LastWordIncludesItsSpace) {
   const auto samples = ReadPassages("{\"text\": \"Où est-il né ? À Paris.\\n\"}\n\n{\"text\": \"a\\nb\"}\n", "<s>");
   ASSERT_TRUE(samples.ok()) << samples.failure().message;
   ASSERT_EQ(samples->size(), 2u);
@@ -62,7 +62,7 @@ TEST(Passages, TheLastWordCountsWithItsBlank) {
   EXPECT_EQ((*samples)[1].prompts[0].from, 4u);
 }
 
-TEST(Questions, EachChoiceIsSaidBehindTheQuestion) {
+TEST(Questions, EachChoiceFollowsTheQuestion) {
   const auto samples = ReadQuestions(R"({"question": "Il est", "choices": ["né", "a b"], "answer": "a b", "id": 5}
 {"question": "b", "choices": ["c", "d"], "answer": 0})",
                                      "");
@@ -75,7 +75,7 @@ TEST(Questions, EachChoiceIsSaidBehindTheQuestion) {
   EXPECT_EQ((*samples)[1].right, 0u);
 }
 
-TEST(Samples, WhatIsWrongIsToldByItsLine) {
+TEST(Samples, ErrorsNameTheirLine) {
   const auto why = [](const Outcome<std::vector<Sample>>& samples) {
     EXPECT_FALSE(samples.ok());
     return samples.ok() ? "" : samples.failure().message;
@@ -103,13 +103,13 @@ std::string AnswerOf(const Json& offsets, const Json& tops = {nullptr, {{"x", -1
       .dump();
 }
 
-TEST(Likelihoods, NothingIsPutInFrontOfAPrompt) {
+TEST(Likelihoods, AddsNoPrefixToAPrompt) {
   const Json asked = Json::parse(LikelihoodRequest("m", {{.text = "<s>a", .from = 3}}));
   EXPECT_EQ(asked["prompt"], Json::array({"<s>a"}));
   EXPECT_EQ(asked["add_special_tokens"], false);
 }
 
-TEST(Likelihoods, TheTokensBehindTheBorderCount) {
+TEST(Likelihoods, CountsTokensAfterTheBoundary) {
   const auto logprobs = [](const Prompt& prompt, const std::string& answer) {
     const auto read = ReadLikelihoods(answer, {prompt});
     EXPECT_TRUE(read.ok());
@@ -124,7 +124,7 @@ TEST(Likelihoods, TheTokensBehindTheBorderCount) {
   EXPECT_THAT(logprobs({.ids = {5, 6, 7}, .from = 2}, answer), ElementsAre(-1));
 }
 
-TEST(Likelihoods, GreedyIsWhatNothingIsLikelierThan) {
+TEST(Likelihoods, GreedyMeansNoLikelierToken) {
   const auto greedy = [](const Json& tops) {
     return ReadLikelihoods(AnswerOf({0, 1, 2, 3}, tops), {{.ids = {1, 2, 3, 4}, .from = 2}})->front().greedy;
   };
@@ -132,7 +132,7 @@ TEST(Likelihoods, GreedyIsWhatNothingIsLikelierThan) {
   EXPECT_FALSE(greedy({nullptr, {{"x", -0.5}}, {{"x", -1}}, {{"x", -1.9}}}));
 }
 
-TEST(Likelihoods, OfSeveralPromptsInTheirOrder) {
+TEST(Likelihoods, SeveralPromptsKeepTheirOrder) {
   const Json answer = {
       {"choices",
        {{{"index", 1}, {"logprobs", {{"token_logprobs", {nullptr, -2}}, {"top_logprobs", {nullptr, {{"x", -2}}}}}}},
@@ -148,7 +148,7 @@ TEST(Likelihoods, OfSeveralPromptsInTheirOrder) {
   EXPECT_TRUE(asked["echo"]);
 }
 
-TEST(Likelihoods, AServerThatDoesNotTellThemIsNamed) {
+TEST(Likelihoods, NamesAServerWithoutLogprobs) {
   const std::vector<Prompt> prompts = {{.text = "a b", .from = 1}};
   for (
       const char* answer :
@@ -172,7 +172,7 @@ std::vector<Likelihood> Sums(const std::vector<double>& sums) {
   return likelihoods;
 }
 
-TEST(Figures, MeansHaveTheErrorOfASample) {
+TEST(Figures, MeansHaveASampleError) {
   const Figure mean = MeanOf("m", {1, 2, 3, 4});
   EXPECT_DOUBLE_EQ(mean.value, 2.5);
   EXPECT_DOUBLE_EQ(mean.error, std::sqrt(5.0 / 3 / 4));
@@ -182,7 +182,7 @@ TEST(Figures, MeansHaveTheErrorOfASample) {
   EXPECT_DOUBLE_EQ(perplexity.error, std::exp(2.5) * mean.error);
 }
 
-TEST(Figures, OfEachTask) {
+TEST(Figures, AreComputedForEachTask) {
   using Task = EvalOptions::Task;
   const std::vector<std::vector<Likelihood>> words = {{{.logprobs = {-1, -3}, .greedy = true}},
                                                       {{.logprobs = {-2}, .greedy = false}}};
@@ -200,7 +200,7 @@ TEST(Figures, OfEachTask) {
   EXPECT_DOUBLE_EQ(choices[1].value, 0.75) << "longer ones have more to be unlikely with";
 }
 
-TEST(Figures, AreToldAsTextAndAsJson) {
+TEST(Figures, ArePrintedAsTextAndAsJson) {
   EXPECT_EQ(FiguresTable({{"accuracy", 0.5, 0.25}, {"perplexity", 12, -1}}),
             "accuracy                  0.50000 +- 0.25000\nperplexity               12.00000\n");
   const EvalOptions options{.path = "text.txt", .context = 64, .stride = 32};

@@ -58,7 +58,7 @@ TEST(LineEditor, TypingShowsAndMovesTheCursor) {
   EXPECT_EQ(typist.Type("\r"), Result::kAccepted);
 }
 
-TEST(LineEditor, HomeEndAndDeletes) {
+TEST(LineEditor, HomeEndAndDeleteKeys) {
   Typist typist;
   typist.Type("abcdef\x01");
   EXPECT_EQ(typist.editor.cursor(), 0u);
@@ -112,7 +112,7 @@ TEST(LineEditor, WideAndCombiningCharactersAreOneStep) {
   EXPECT_EQ(typist.text(), "日");
 }
 
-TEST(LineEditor, CharactersMayComeByteByByte) {
+TEST(LineEditor, CharactersMayArriveBytewise) {
   Typist typist;
   for (const char byte : std::string("ä日👍")) typist.Type(std::string_view(&byte, 1));
   EXPECT_EQ(typist.text(), "ä日👍");
@@ -134,13 +134,13 @@ TEST(LineEditor, LongLinesWrapAndTheCursorFollows) {
   EXPECT_THAT(typist.screen.rows(), ElementsAre(">>>"));
 }
 
-TEST(LineEditor, AWideCharacterDoesNotStraddleTheBorder) {
+TEST(LineEditor, WideCharacterIsNotSplitAtTheMargin) {
   Typist typist(8);
   typist.Type("abc日x");
   EXPECT_THAT(typist.screen.rows(), ElementsAre(">>> abc", "日x"));
 }
 
-TEST(LineEditor, ATextHigherThanTheScreenShowsThePartAroundTheCursor) {
+TEST(LineEditor, TallTextScrollsToTheCursor) {
   Typist typist(10, 4);
   typist.Type("\x1b[200~1\n2\n3\n4\n5\n6\n7\n8\x1b[201~");
   EXPECT_LE(typist.screen.rows().size(), 4u);
@@ -167,13 +167,13 @@ TEST(LineEditor, PasteKeepsNewlinesAndDropsControlCharacters) {
   EXPECT_EQ(typist.Type("\r"), Result::kAccepted);
 }
 
-TEST(LineEditor, APasteMayComeInPieces) {
+TEST(LineEditor, PasteMayArriveInPieces) {
   Typist typist;
   for (const char byte : std::string("\x1b[200~a\nb\x1b[201~c")) typist.Type(std::string_view(&byte, 1));
   EXPECT_EQ(typist.text(), "a\nbc");
 }
 
-TEST(LineEditor, UpAndDownMoveInsideSeveralLines) {
+TEST(LineEditor, UpAndDownMoveWithinMultilineInput) {
   Typist typist;
   typist.Type("long line\x1b\rab\x1b\rthird");
   EXPECT_EQ(typist.text(), "long line\nab\nthird");
@@ -212,7 +212,7 @@ TEST(LineEditor, ControlRSearchesBackwards) {
   EXPECT_EQ(typist.text(), "first cat");
 }
 
-TEST(LineEditor, ControlRIsLeftWithWhatWasThere) {
+TEST(LineEditor, LeavingControlRRestoresTheInput) {
   Typist typist(40, 20, {"cat"});
   typist.Type(
       "own\x12"
@@ -232,7 +232,7 @@ TEST(LineEditor, InterruptAndEndOfInput) {
   EXPECT_EQ(typist.Type("\x0c"), Result::kClearScreen);
 }
 
-TEST(LineEditor, LeaveGoesBelowTheText) {
+TEST(LineEditor, LeaveMovesBelowTheText) {
   Typist typist(10);
   typist.Type("abcdefgh\x01");
   typist.Leave();
@@ -263,7 +263,7 @@ TEST(LineEditor, UnknownSequencesAreIgnored) {
   EXPECT_FALSE(typist.text().empty());
 }
 
-TEST(KeyDecoder, ALoneEscapeWaitsAndIsGivenUp) {
+TEST(KeyDecoder, LoneEscapeTimesOut) {
   KeyDecoder decoder;
   EXPECT_TRUE(decoder.Push("\x1b").empty());
   EXPECT_TRUE(decoder.waiting());
@@ -274,7 +274,7 @@ TEST(KeyDecoder, ALoneEscapeWaitsAndIsGivenUp) {
   EXPECT_EQ(keys[0].text, "[");
 }
 
-TEST(KeyDecoder, AnEscapeSequenceEndsSoonOrIsNone) {
+TEST(KeyDecoder, OverlongEscapeSequenceIsIgnored) {
   const std::string bytes = "\x1b[" + std::string(40, '1') + "A";
   KeyDecoder at_once, byte_by_byte;
   size_t keys = 0;
@@ -283,7 +283,7 @@ TEST(KeyDecoder, AnEscapeSequenceEndsSoonOrIsNone) {
   EXPECT_EQ(at_once.Push(bytes).size(), keys);
 }
 
-TEST(KeyDecoder, RandomBytesNeverLeaveBadTextOrControlCharacters) {
+TEST(KeyDecoder, RandomBytesGiveValidTextWithoutControls) {
   uint32_t state = 1;
   for (int run = 0; run < 200; ++run) {
     Typist typist(12, 6);

@@ -37,7 +37,7 @@ class LinkReasoning : public ::testing::Test {
   static TurnRequest Turn() { return {.conversation = "conv_a", .input = {{"user", "hello"}}, .request_id = "req_x"}; }
 };
 
-TEST_F(LinkReasoning, ComesBeforeTheTextAndIsNoPartOfIt) {
+TEST_F(LinkReasoning, ReasoningPrecedesTheText) {
   for (const char* type : {"response.reasoning_text.delta", "response.reasoning_summary_text.delta"}) {
     LinkOnServer on({.on_socket = [type](FakeSocket& socket, int) {
       socket.Read();
@@ -55,7 +55,7 @@ TEST_F(LinkReasoning, ComesBeforeTheTextAndIsNoPartOfIt) {
   }
 }
 
-TEST_F(LinkReasoning, IsMadeGoodUntilTheAnswerBegins) {
+TEST_F(LinkReasoning, SnapshotRestoresReasoningBeforeTheAnswer) {
   LinkOnServer on({.on_socket = [](FakeSocket& socket, int number) {
     socket.Read();
     if (number == 0) {
@@ -81,7 +81,7 @@ TEST_F(LinkReasoning, IsMadeGoodUntilTheAnswerBegins) {
   EXPECT_EQ(on.text, "Yo");
 }
 
-TEST_F(LinkReasoning, MayBeFollowedByACall) {
+TEST_F(LinkReasoning, MayPrecedeAToolCall) {
   const Json item = {{"type", "function_call"}, {"name", "f"}, {"arguments", ""}};
   LinkOnServer on({.on_socket = [&](FakeSocket& socket, int) {
     socket.Read();

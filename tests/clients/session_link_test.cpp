@@ -48,7 +48,7 @@ Json Resumed(const std::string& replay, int next_seq, uint64_t epoch = 7) {
 
 TurnRequest Turn() { return {.conversation = "conv_a", .input = {{"user", "hello"}}, .request_id = "req_x"}; }
 
-TEST(SessionLink, LooksForALostServerEverySecondAndForMoreThanAMinute) {
+TEST(SessionLink, RetriesALostServerEverySecondForOverAMinute) {
   // The link retries on its own schedule: if the server is back after two seconds, it does not wait seven more.
   const LinkOptions options;
   EXPECT_LE(options.longest_delay, std::chrono::seconds(1));
@@ -128,7 +128,7 @@ TEST(SessionLink, ResumesByReplayWithoutLosingOrDoublingText) {
   EXPECT_EQ(resume["after"], 2);
 }
 
-TEST(SessionLink, ResumesAtEveryCutOfAnAnswer) {
+TEST(SessionLink, ResumesAfterACutAnywhere) {
   const std::vector<std::string> pieces = {"a", "b", "c", "d", "e", "f"};
   const auto events = [&] {
     std::vector<Json> all = {Created(0)};
@@ -166,7 +166,7 @@ Json WithHistory(Json event, uint64_t seq, const std::string& chain) {
   return event;
 }
 
-TEST(SessionLink, TellsTheServerWhatItKnowsOfTheHistory) {
+TEST(SessionLink, SendsItsKnownHistory) {
   std::vector<Json> resumes;
   LinkOnServer on({.on_socket = [&](FakeSocket& socket, int number) {
     const Json first = socket.Read();
@@ -199,7 +199,7 @@ TEST(SessionLink, TellsTheServerWhatItKnowsOfTheHistory) {
   EXPECT_EQ(resumes[1]["after"], 3);
 }
 
-TEST(SessionLink, AHistoryThatDivergedIsToldNotShown) {
+TEST(SessionLink, DivergedHistoryIsReportedNotShown) {
   for (const bool by_event : {true, false}) {
     LinkOnServer on({.on_socket = [&](FakeSocket& socket, int number) {
       socket.Read();
@@ -222,7 +222,7 @@ TEST(SessionLink, AHistoryThatDivergedIsToldNotShown) {
   }
 }
 
-TEST(SessionLink, AnAnswerThatTheServersEndCutIsFinishedAsInterrupted) {
+TEST(SessionLink, AnswerCutByShutdownIsInterrupted) {
   LinkOnServer on({.on_socket =
                        [](FakeSocket& socket, int number) {
                          socket.Read();
@@ -242,7 +242,7 @@ TEST(SessionLink, AnAnswerThatTheServersEndCutIsFinishedAsInterrupted) {
   EXPECT_EQ(on.text, "one two");
 }
 
-TEST(SessionLink, AnotherEpochsNumbersAreNotComparedWithOnesOwn) {
+TEST(SessionLink, IgnoresNumbersOfAnotherEpoch) {
   // The server has lost its store: its sequence numbers restart below those seen here.
   LinkOnServer on({.on_socket = [](FakeSocket& socket, int number) {
     socket.Read();
@@ -259,7 +259,7 @@ TEST(SessionLink, AnotherEpochsNumbersAreNotComparedWithOnesOwn) {
   EXPECT_EQ(on.text, "abc");
 }
 
-TEST(SessionLink, TellsThePlaceInLine) {
+TEST(SessionLink, ReportsTheQueuePosition) {
   LinkOnServer on({.on_socket = [](FakeSocket& socket, int) {
     socket.Read();
     socket.Send(Created(0));
@@ -288,7 +288,7 @@ TEST(SessionLink, ResumesBySnapshot) {
   EXPECT_EQ(on.text, "one two three");
 }
 
-TEST(SessionLink, ASnapshotThatContradictsStartsTheAnswerAnew) {
+TEST(SessionLink, ContradictingSnapshotRestartsTheAnswer) {
   LinkOnServer on({.on_socket = [](FakeSocket& socket, int number) {
     socket.Read();
     if (number == 0) {
@@ -304,7 +304,7 @@ TEST(SessionLink, ASnapshotThatContradictsStartsTheAnswerAnew) {
   EXPECT_EQ(on.text, "uno dos");
 }
 
-TEST(SessionLink, SaysWhichResponseItMissedTheEndOf) {
+TEST(SessionLink, ReportsTheResponseWhoseEndItMissed) {
   LinkOnServer on({.on_socket = [](FakeSocket& socket, int number) {
     socket.Read();
     if (number == 0) {
@@ -319,7 +319,7 @@ TEST(SessionLink, SaysWhichResponseItMissedTheEndOf) {
   EXPECT_EQ(end.server.response_id, "resp_1");
 }
 
-TEST(SessionLink, TheTerminalEventMakesGoodWhatWasMissed) {
+TEST(SessionLink, TerminalEventRestoresMissedText) {
   LinkOnServer on({.on_socket = [](FakeSocket& socket, int) {
     socket.Read();
     for (const Json& event : {Created(0), Delta(1, "Hel"), End(5, "Hello")}) socket.Send(event);
@@ -347,7 +347,7 @@ TEST(SessionLink, CancelNamesTheResponse) {
   EXPECT_EQ(cancel["response_id"], "resp_1");
 }
 
-TEST(SessionLink, CancelBeforeTheResponseHasANameWaitsForIt) {
+TEST(SessionLink, EarlyCancelWaitsForTheResponseId) {
   Json cancel;
   std::promise<void> asked, cancelled;
   LinkOnServer on({.on_socket = [&](FakeSocket& socket, int) {
@@ -381,7 +381,7 @@ TEST(SessionLink, CancelWithoutAConnectionGivesUp) {
   EXPECT_EQ(on.WaitForEnd().kind, Kind::kLost);
 }
 
-TEST(SessionLink, AnErrorRefusesTheTurnAndLeavesTheSocketUsable) {
+TEST(SessionLink, ErrorRefusesTheTurnAndKeepsTheSocket) {
   LinkOnServer on({.on_socket = [](FakeSocket& socket, int) {
     socket.Read();
     socket.Send({{"type", "error"},
@@ -400,7 +400,7 @@ TEST(SessionLink, AnErrorRefusesTheTurnAndLeavesTheSocketUsable) {
   EXPECT_EQ(on.text, "ok");
 }
 
-TEST(SessionLink, ARefusalForWantOfRoomSaysWhenToTryAgain) {
+TEST(SessionLink, OverloadRefusalHasARetryDelay) {
   LinkOnServer on({.on_socket = [](FakeSocket& socket, int) {
     socket.Read();
     socket.Send({{"type", "error"},
@@ -411,7 +411,7 @@ TEST(SessionLink, ARefusalForWantOfRoomSaysWhenToTryAgain) {
   EXPECT_EQ(on.WaitForEnd().message, "It is full. Try again in 2 s.");
 }
 
-TEST(SessionLink, ARefusedKeyIsNotTriedAgain) {
+TEST(SessionLink, RefusedKeyIsNotRetried) {
   std::atomic<int> upgrades = 0;
   LinkOnServer on({.refuse_upgrade = [&](int) {
     ++upgrades;
@@ -424,7 +424,7 @@ TEST(SessionLink, ARefusedKeyIsNotTriedAgain) {
   EXPECT_EQ(upgrades, 1);
 }
 
-TEST(SessionLink, ATakenOverConversationIsNotFoughtOver) {
+TEST(SessionLink, DoesNotReclaimATakenOverConversation) {
   LinkOnServer on({.on_socket = [](FakeSocket& socket, int) {
     socket.Read();
     socket.Send(Created(0));
@@ -437,7 +437,7 @@ TEST(SessionLink, ATakenOverConversationIsNotFoughtOver) {
   EXPECT_EQ(on.retries, 0);
 }
 
-TEST(SessionLink, ADeletedConversationIsNotTriedAgain) {
+TEST(SessionLink, DeletedConversationIsNotRetried) {
   LinkOnServer on({.on_socket = [](FakeSocket& socket, int) {
     socket.Read();
     socket.Send(Created(0));
@@ -457,7 +457,7 @@ TEST(SessionLink, GivesUpAfterItsAttempts) {
   EXPECT_EQ(on.retries, 3);
 }
 
-TEST(SessionLink, AServerThatGreetsAndHangsUpIsGivenUpToo) {
+TEST(SessionLink, GivesUpOnAServerThatHangsUpAfterGreeting) {
   LinkOnServer on({.on_socket = [](FakeSocket& socket, int) { socket.Close(1013); }}, 3);
   on.link().StartTurn(Turn());
   EXPECT_EQ(on.WaitForEnd().kind, Kind::kLost);
@@ -465,7 +465,7 @@ TEST(SessionLink, AServerThatGreetsAndHangsUpIsGivenUpToo) {
   EXPECT_EQ(on.restores, 0);
 }
 
-TEST(SessionLink, ARefusedResumeLeavesTheEndUnknown) {
+TEST(SessionLink, RefusedResumeLeavesTheEndUnknown) {
   LinkOnServer on({.on_socket = [](FakeSocket& socket, int number) {
     socket.Read();
     if (number == 0) {
@@ -480,7 +480,7 @@ TEST(SessionLink, ARefusedResumeLeavesTheEndUnknown) {
   EXPECT_EQ(end.server.response_id, "resp_1");
 }
 
-TEST(SessionLink, AConversationThatIsGoneIsLost) {
+TEST(SessionLink, MissingConversationIsReportedLost) {
   LinkOnServer on({.on_socket = [](FakeSocket& socket, int number) {
     socket.Read();
     if (number == 0) {
@@ -493,7 +493,7 @@ TEST(SessionLink, AConversationThatIsGoneIsLost) {
   EXPECT_EQ(on.WaitForEnd().kind, Kind::kLost);
 }
 
-TEST(SessionLink, ALinkMayGoInTheMiddleOfAnything) {
+TEST(SessionLink, LinkMayBeDestroyedAtAnyPoint) {
   for (int run = 0; run < 20; ++run) {
     LinkOnServer on({.on_socket = [run](FakeSocket& socket, int) {
       socket.Read();
@@ -546,7 +546,7 @@ TEST(SessionLink, RewindsAndForks) {
   EXPECT_EQ(asked[1], (Json{{"type", "ringside:session.fork"}, {"session", "conv_a"}}));
 }
 
-TEST(SessionLink, SurvivesFramesItCannotRead) {
+TEST(SessionLink, SurvivesMalformedFrames) {
   LinkOnServer on({.on_socket = [](FakeSocket& socket, int) {
     socket.Read();
     socket.Send("text");

@@ -79,7 +79,7 @@ constexpr char kOne[] =
         "memory_len":2048,"session_len":4096,"updated_at":1700003600,"epoch":7,"durable":true,"seq":341,
         "chain":"5f3e","cache":"host","active_response_id":null}})";
 
-TEST_F(SessionsTest, ShowsWhereOneIsKept) {
+TEST_F(SessionsTest, ShowsStorageLocations) {
   On("GET /v1/conversations/conv_a", kOne);
   EXPECT_EQ(Run(Verb::kShow, {"conv_a"}), 0);
   for (const char* part : {"conv_a\n", "last used", "messages 2\n", "874 tokens of at most 4096", "2048 in view",
@@ -91,7 +91,7 @@ TEST_F(SessionsTest, ShowsWhereOneIsKept) {
   EXPECT_EQ(requests_.front().authorization, "Bearer key");
 }
 
-TEST_F(SessionsTest, GoesOnBehindOneThatIsUnknown) {
+TEST_F(SessionsTest, ContinuesAfterAnUnknownId) {
   On("GET /v1/conversations/conv_a", kOne);
   EXPECT_EQ(Run(Verb::kShow, {"conv_no", "conv_a"}), 1);
   EXPECT_THAT(err_, HasSubstr("conv_no: There is none."));
@@ -105,7 +105,7 @@ TEST_F(SessionsTest, ListsWithoutControlCharacters) {
   EXPECT_THAT(out_, Not(HasSubstr("\x1b")));
 }
 
-TEST_F(SessionsTest, AnIdThatIsNoneIsNotAskedFor) {
+TEST_F(SessionsTest, DoesNotRequestAnInvalidId) {
   for (const char* id : {"resp_a", "conv_a/../x", ""}) {
     EXPECT_EQ(Run(Verb::kDelete, {"conv_a", id}), 2) << id;
     EXPECT_THAT(err_, HasSubstr("give its id (conv_...) or its number"));
@@ -113,7 +113,7 @@ TEST_F(SessionsTest, AnIdThatIsNoneIsNotAskedFor) {
   EXPECT_TRUE(requests_.empty());
 }
 
-TEST_F(SessionsTest, ANumberIsOfTheListThatWasShownLast) {
+TEST_F(SessionsTest, NumberRefersToTheLastShownList) {
   ::setenv("XDG_STATE_HOME", folder_.c_str(), 1);
   const std::string list = "GET /v1/conversations?limit=100";
   On(list, R"({"data":[{"id":"conv_b"},{"id":"conv_a"}],"has_more":false})");
@@ -127,7 +127,7 @@ TEST_F(SessionsTest, ANumberIsOfTheListThatWasShownLast) {
   ::unsetenv("XDG_STATE_HOME");
 }
 
-TEST_F(SessionsTest, WithoutAListANumberIsOfTheServersNewest) {
+TEST_F(SessionsTest, NumberRefersToTheServersNewestWithoutAList) {
   ::setenv("XDG_STATE_HOME", folder_.c_str(), 1);
   On("GET /v1/conversations?limit=1", R"({"data":[{"id":"conv_a"}],"has_more":true})");
   On("GET /v1/conversations/conv_a", kOne);
@@ -135,7 +135,7 @@ TEST_F(SessionsTest, WithoutAListANumberIsOfTheServersNewest) {
   ::unsetenv("XDG_STATE_HOME");
 }
 
-TEST_F(SessionsTest, AsJsonItIsWhatTheServerTells) {
+TEST_F(SessionsTest, JsonIsTheServersResponse) {
   json_ = true;
   On("GET /v1/conversations/conv_a", kOne);
   EXPECT_EQ(Run(Verb::kShow, {"conv_a"}), 0);
@@ -165,7 +165,7 @@ TEST_F(SessionsTest, ExportsToAPrivateNewFile) {
   EXPECT_FALSE(std::filesystem::exists(File("no")));
 }
 
-TEST_F(SessionsTest, AFileThatCannotBeWrittenWholeIsNotLeft) {
+TEST_F(SessionsTest, RemovesAPartiallyWrittenFile) {
   On("GET /v1/conversations/conv_a/export", "bytes");
   EXPECT_EQ(Run(Verb::kExport, {"conv_a"}, "/dev/full"), 1);  // exists already
   EXPECT_EQ(Run(Verb::kExport, {"conv_a"}, File("none") + "/a"), 1);

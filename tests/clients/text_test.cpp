@@ -29,12 +29,12 @@ TEST(TextWidth, CountsColumns) {
   EXPECT_EQ(TextWidth("1️⃣"), 2);
 }
 
-TEST(LineLayout, TheCursorStandsBehindAFlag) {
+TEST(LineLayout, CursorFollowsAFlag) {
   const std::string text = "a🇩🇪b";
   EXPECT_EQ(LayOut("> ", ".", text, text.size() - 1, 20).cursor_column, 5);
 }
 
-TEST(TextWidth, DecodesOnlyShortestForms) {
+TEST(TextWidth, RejectsOverlongUtf8) {
   for (const char* bad : {"\xc0\xaf", "\xe0\x80\xaf", "\xf0\x80\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xff",
                           "\x80", "\xf8\x88\x80\x80\x80"}) {
     EXPECT_FALSE(IsUtf8(bad));
@@ -45,7 +45,7 @@ TEST(TextWidth, DecodesOnlyShortestForms) {
   EXPECT_FALSE(DecodeUtf8("\xe6\x41").cut);
 }
 
-TEST(TextWidth, ClustersFromBothEnds) {
+TEST(TextWidth, FindsClustersFromBothEnds) {
   const std::string text = "ae\u0301👩‍👧";
   EXPECT_EQ(FirstCluster(text), 1u);
   EXPECT_EQ(LastCluster(text), std::string("👩‍👧").size());
@@ -78,7 +78,7 @@ TEST(Sanitiser, DropsBidirectionalOverrides) {
   EXPECT_EQ(Sanitise("שלום"), "שלום");
 }
 
-TEST(Sanitiser, TheResultDoesNotDependOnThePieces) {
+TEST(Sanitiser, ResultIsIndependentOfChunks) {
   const std::string text = "a\x1b[1m\u009bä日\u202e👍\xff\xe6\x97z\r\n";
   const std::string whole = Sanitise(text);
   for (size_t cut = 0; cut <= text.size(); ++cut) {
@@ -93,16 +93,16 @@ TEST(Sanitiser, TheResultDoesNotDependOnThePieces) {
   EXPECT_EQ(bytes + sanitiser.Finish(), whole);
 }
 
-TEST(Sanitiser, ACharacterCutOffForGoodIsReplaced) { EXPECT_EQ(Sanitise("a\xe6\x97"), "a\uFFFD\uFFFD"); }
+TEST(Sanitiser, ReplacesATruncatedCharacter) { EXPECT_EQ(Sanitise("a\xe6\x97"), "a\uFFFD\uFFFD"); }
 
-TEST(MultiLine, AnOrdinaryLineIsTheInput) {
+TEST(MultiLine, SingleLineIsTheInput) {
   MultiLine lines;
   EXPECT_EQ(lines.Push("hello"), "hello");
   EXPECT_EQ(lines.Push(""), "");
   EXPECT_FALSE(lines.open());
 }
 
-TEST(MultiLine, TripleQuotesOverSeveralLines) {
+TEST(MultiLine, TripleQuotesSpanLines) {
   MultiLine lines;
   EXPECT_EQ(lines.Push("\"\"\""), std::nullopt);
   EXPECT_TRUE(lines.open());
@@ -112,7 +112,7 @@ TEST(MultiLine, TripleQuotesOverSeveralLines) {
   EXPECT_FALSE(lines.open());
 }
 
-TEST(MultiLine, TripleQuotesWithTextBeside) {
+TEST(MultiLine, TripleQuotesWithAdjacentText) {
   MultiLine lines;
   EXPECT_EQ(lines.Push("\"\"\"one"), std::nullopt);
   EXPECT_EQ(lines.Push("two\"\"\""), "one\ntwo");
@@ -128,20 +128,20 @@ TEST(MultiLine, ABackslashJoinsTheNextLine) {
   EXPECT_EQ(lines.Push("three"), "one\ntwo\nthree");
 }
 
-TEST(MultiLine, APastedTextIsOneInput) {
+TEST(MultiLine, PastedTextIsOneInput) {
   MultiLine lines;
   EXPECT_EQ(lines.Push("int main() {\\\n}\\"), "int main() {\\\n}\\");
   EXPECT_EQ(lines.Push("\"\"\"a\nb\"\"\""), "a\nb");
 }
 
-TEST(MultiLine, ClearForgets) {
+TEST(MultiLine, ClearResets) {
   MultiLine lines;
   EXPECT_EQ(lines.Push("\"\"\"one"), std::nullopt);
   lines.Clear();
   EXPECT_EQ(lines.Push("two"), "two");
 }
 
-TEST(LineLayout, MarksTheCursorInEveryPlace) {
+TEST(LineLayout, PlacesTheCursorEverywhere) {
   const std::string text = "ab\ncd";
   const std::pair<size_t, int> places[] = {{0, 2}, {0, 3}, {0, 4}, {1, 1}, {1, 2}, {1, 3}};
   for (size_t cursor = 0; cursor <= text.size(); ++cursor) {
@@ -151,7 +151,7 @@ TEST(LineLayout, MarksTheCursorInEveryPlace) {
   }
 }
 
-TEST(LineLayout, ControlCharactersAreSpelled) {
+TEST(LineLayout, ControlCharactersAreShownAsCarets) {
   EXPECT_EQ(LayOut("", "", std::string("a\x1b\tb"), 0, 20).rows[0].text, "a^[    b");
 }
 
@@ -187,7 +187,7 @@ TEST(Transcript, HasTheSystemMessageAndTheTitle) {
   EXPECT_FALSE(json["messages"][1].contains("reasoning"));
 }
 
-TEST(Transcript, ATitleIsTheFirstWords) {
+TEST(Transcript, TitleIsTheFirstWords) {
   EXPECT_EQ(TitleOf("\n  Why is the sky blue?"), "Why is the sky blue?");
   EXPECT_EQ(TitleOf("one\ntwo"), "one…");
   EXPECT_EQ(TitleOf(" \n"), "");

@@ -20,7 +20,7 @@ namespace asio = boost::asio;
 using Json = nlohmann::json;
 using ::testing::HasSubstr;
 
-TEST(ServerUrl, ReadsWhatUsersWrite) {
+TEST(ServerUrl, ParsesCommonForms) {
   struct Case {
     const char *text, *host;
     int port;
@@ -40,7 +40,7 @@ TEST(ServerUrl, ReadsWhatUsersWrite) {
   EXPECT_EQ(ParseServerUrl("ws://[::1]:7")->Authority(), "[::1]:7");
 }
 
-TEST(ServerUrl, RefusesWhatItCannotReach) {
+TEST(ServerUrl, RefusesUnreachableUrls) {
   for (const char* text : {"", "ftp://h", "wsss://h", "ws://", "ws://h:0", "ws://h:65536", "ws://h:x", "ws://h:1?a=b",
                            "ws://[::1", "ws://[::1]x", "ws://user@h:1", "ws://:80"}) {
     EXPECT_FALSE(ParseServerUrl(text).ok()) << text;
@@ -64,7 +64,7 @@ TEST(ClientEvent, ATurnCarriesItsFields) {
                         {"stop", {"x"}}}));
 }
 
-TEST(ClientEvent, NoInputAndSeveralMessagesAreLists) {
+TEST(ClientEvent, EmptyAndMultipleInputsAreLists) {
   EXPECT_EQ(Json::parse(EncodeTurn({.conversation = "conv_a"}))["input"], Json::array());
   const Json input =
       Json::parse(EncodeTurn({.conversation = "c", .input = {{"user", "a"}, {"assistant", "b"}}}))["input"];
@@ -73,11 +73,11 @@ TEST(ClientEvent, NoInputAndSeveralMessagesAreLists) {
   EXPECT_EQ(input[1]["content"], "b");
 }
 
-TEST(ClientEvent, BadUtf8IsReplacedNotSent) {
+TEST(ClientEvent, ReplacesInvalidUtf8) {
   EXPECT_EQ(Json::parse(EncodeTurn({.conversation = "c", .input = {{"user", "a\xff"}}}))["input"], "a\xef\xbf\xbd");
 }
 
-TEST(ClientEvent, ResumeLeavesOutWhatIsUnknown) {
+TEST(ClientEvent, ResumeOmitsUnknownFields) {
   EXPECT_EQ(Json::parse(EncodeResume("conv_a", std::nullopt, std::nullopt, std::nullopt)),
             (Json{{"type", "ringside:session.resume"}, {"session", "conv_a"}}));
   const uint64_t epoch = 18446744073709551615u;
@@ -111,7 +111,7 @@ TEST(ServerEvent, ReadsAFinishedResponse) {
   EXPECT_DOUBLE_EQ(event->report.ttft_ms.value(), 20.5);
 }
 
-TEST(ServerEvent, TheServersOwnReasonComesBeforeTheApisOne) {
+TEST(ServerEvent, ServerReasonPrecedesTheApis) {
   const auto event = ParseServerEvent(R"({"type":"response.incomplete","response":{"id":"resp_1","status":"incomplete",
     "incomplete_details":{"reason":"max_output_tokens"},"ringside":{"source":"slot","incomplete_reason":"repetition"}}})");
   ASSERT_TRUE(event);
@@ -127,25 +127,25 @@ TEST(ServerEvent, WrongTypesKeepDefaults) {
   EXPECT_FALSE(event->seq.has_value());
 }
 
-TEST(ServerEvent, NoObjectIsNoEvent) {
+TEST(ServerEvent, NonObjectIsNotAnEvent) {
   for (const char* text : {"", "{", "[]", "3", "{}", "{\"type\":null}", "\xff"}) {
     EXPECT_FALSE(ParseServerEvent(text).has_value()) << text;
   }
   EXPECT_FALSE(ParseServerEvent(std::string(100000, '[')).has_value());
 }
 
-TEST(ServerEvent, ARunningResponseIsNotFinished) {
+TEST(ServerEvent, RunningResponseIsNotFinished) {
   EXPECT_EQ(ParseResponse(R"({"id":"resp_1","status":"in_progress"})")->kind, ServerEvent::Kind::kOther);
   EXPECT_EQ(ParseResponse(R"({"id":"resp_1","status":"cancelled"})")->kind, ServerEvent::Kind::kFinished);
 }
 
-TEST(ServerEvent, AToolCallIsToldAsText) {
+TEST(ServerEvent, ToolCallIsReportedAsText) {
   const auto event = ParseResponse(
       R"({"id":"resp_1","status":"completed","output":[{"type":"function_call","name":"f","arguments":"{\"a\":1}"}]})");
   EXPECT_EQ(event->text, "[calls f {\"a\":1}]");
 }
 
-TEST(ServerEvent, AToolCallIsToldWhileItComes) {
+TEST(ServerEvent, ToolCallIsReportedIncrementally) {
   std::string told;
   for (
       const char* message :
@@ -172,7 +172,7 @@ TEST(ServerEvent, AToolCallIsToldWhileItComes) {
   EXPECT_EQ(snapshot->text, told);
 }
 
-TEST(Conversations, ReadsAllPagesOfItems) {
+TEST(Conversations, ReadsEveryPageOfItems) {
   const FakeServer server({.on_request = [](const FakeRequest& request) -> FakeAnswer {
     EXPECT_THAT(request.target, HasSubstr("/v1/conversations/conv_a/items?"));
     EXPECT_THAT(request.target, HasSubstr("order=asc"));
@@ -193,7 +193,7 @@ TEST(Conversations, ReadsAllPagesOfItems) {
   EXPECT_EQ((*items)[2].text, "");
 }
 
-TEST(Conversations, AnAnswerAndItsToolCallsAreOneMessage) {
+TEST(Conversations, AnswerAndToolCallsAreOneMessage) {
   const FakeServer server({.on_request = [](const FakeRequest&) -> FakeAnswer {
     return {200, R"({"data":[
         {"id":"msg_a","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"Hm"}]},
@@ -230,7 +230,7 @@ TEST(Conversations, ReasoningBelongsToItsAnswer) {
   EXPECT_FALSE((*items)[1].complete);
 }
 
-TEST(Conversations, ListsWithWhatTheServerTells) {
+TEST(Conversations, ListShowsTheServersFacts) {
   const FakeServer server({.on_request = [](const FakeRequest&) -> FakeAnswer {
     return {200, R"({"object":"list","data":[{"id":"conv_b","created_at":1700000000.5,
                      "ringside":{"messages":4,"tokens":99}},{"id":"conv_a"}],"has_more":false})"};
@@ -244,7 +244,7 @@ TEST(Conversations, ListsWithWhatTheServerTells) {
   EXPECT_EQ((*list)[1].tokens, -1);
 }
 
-TEST(Conversations, ReadsWhereOneIsKept) {
+TEST(Conversations, ReadsStorageLocations) {
   const FakeServer server({.on_request = [](const FakeRequest& request) -> FakeAnswer {
     EXPECT_EQ(request.target, "/v1/conversations/conv_a");
     return {200, R"({"id":"conv_a","created_at":1,"ringside":{"items":2,"tokens":9,"position":8,"pinned":4,
@@ -268,7 +268,7 @@ TEST(Conversations, ReadsWhereOneIsKept) {
   EXPECT_EQ(session->active_response, "resp_x");
 }
 
-TEST(Conversations, AnAnswerThatWasCutIsNotComplete) {
+TEST(Conversations, TruncatedAnswerIsIncomplete) {
   const FakeServer server({.on_request = [](const FakeRequest&) -> FakeAnswer {
     return {200, R"({"data":[{"id":"a","role":"user","status":"completed","content":"x"},
                              {"id":"b","role":"assistant","status":"incomplete","content":"y"}],"has_more":false})"};
@@ -279,7 +279,7 @@ TEST(Conversations, AnAnswerThatWasCutIsNotComplete) {
   EXPECT_FALSE((*items)[1].complete);
 }
 
-TEST(ServerEvent, ReadsPositionsInHistoryAndInLine) {
+TEST(ServerEvent, ReadsHistoryAndQueuePositions) {
   const auto resumed = ParseServerEvent(
       R"({"type":"ringside:session.resumed","session":"c","session_present":true,"position":{"seq":5,"chain":"ab"}})");
   ASSERT_TRUE(resumed && resumed->history);
@@ -298,7 +298,7 @@ TEST(ServerEvent, ReadsPositionsInHistoryAndInLine) {
   EXPECT_EQ(ParseServerEvent(R"({"type":"error","error":{"retry_after_ms":250}})")->error.retry_after_ms, 250);
 }
 
-TEST(Conversations, HaveATitleInTheirMetadata) {
+TEST(Conversations, StoreTheTitleInMetadata) {
   std::string body;
   const FakeServer server({.on_request = [&](const FakeRequest& request) -> FakeAnswer {
     body = request.body;
@@ -311,7 +311,7 @@ TEST(Conversations, HaveATitleInTheirMetadata) {
   EXPECT_EQ(Json::parse(body), Json({{"metadata", {{"title", "Sky"}}}}));
 }
 
-TEST(Conversations, AnotherTitleLeavesTheOtherMetadata) {
+TEST(Conversations, RenamingKeepsOtherMetadata) {
   std::string body;
   const FakeServer server({.on_request = [&](const FakeRequest& request) -> FakeAnswer {
     if (request.method == "POST") body = request.body;
@@ -326,7 +326,7 @@ TEST(Conversations, AnotherTitleLeavesTheOtherMetadata) {
   EXPECT_EQ(Json::parse(body), Json({{"metadata", {{"k", "v"}, {"title", "new"}}}}));
 }
 
-TEST(HttpClient, GivesTheServersOwnWords) {
+TEST(HttpClient, ReportsTheServersMessage) {
   const FakeServer server({.on_request = [](const FakeRequest&) -> FakeAnswer {
     return {404, R"({"error":{"message":"No such conversation.","code":"not_found"}})"};
   }});
@@ -337,7 +337,7 @@ TEST(HttpClient, GivesTheServersOwnWords) {
   EXPECT_EQ(answer.failure().code, "not_found");
 }
 
-TEST(HttpClient, ALargeAnswerHasTheTimeThatItTakes) {
+TEST(HttpClient, LargeTransferDoesNotTimeOut) {
   constexpr auto kPatience = std::chrono::seconds(3);
   asio::io_context context;
   asio::ip::tcp::acceptor acceptor(context, {asio::ip::address_v4::loopback(), 0});
@@ -361,7 +361,7 @@ TEST(HttpClient, ALargeAnswerHasTheTimeThatItTakes) {
   EXPECT_EQ(answer->body, "xxxxxxxxxx");
 }
 
-TEST(HttpClient, SaysWhatItCannotReach) {
+TEST(HttpClient, ReportsUnreachableServers) {
   ServerUrl url;
   {
     const FakeServer server({});

@@ -74,7 +74,7 @@ class SmallDiskTest : public testing::Test {
   RocksDbStoreOptions store_;
 };
 
-TEST_F(SmallDiskTest, AFullDiskRefusesTurnsAndKeepsTheRest) {
+TEST_F(SmallDiskTest, FullDiskRefusesTurnsButServesTheRest) {
   auto journal = Journal::Open(journal_);
   ASSERT_TRUE(journal.ok()) << journal.status().ToString();
   ASSERT_TRUE(Append(**journal, "a", true, 1000).ok());
@@ -93,7 +93,7 @@ TEST_F(SmallDiskTest, AFullDiskRefusesTurnsAndKeepsTheRest) {
   EXPECT_EQ((*journal)->Read("a")->records.size(), 2u);
 }
 
-TEST_F(SmallDiskTest, ADiskThatFillsUpUnderTheJournalStopsItAndLosesNothing) {
+TEST_F(SmallDiskTest, FullDiskStopsTheJournalWithoutLoss) {
   journal_.min_free_bytes = 0;
   uint64_t acknowledged = 0;
   {
@@ -117,7 +117,7 @@ TEST_F(SmallDiskTest, ADiskThatFillsUpUnderTheJournalStopsItAndLosesNothing) {
   EXPECT_TRUE(Append(**journal, "a", false, 10).ok());
 }
 
-TEST_F(SmallDiskTest, TheTierStopsBeforeTheTranscripts) {
+TEST_F(SmallDiskTest, CacheTierStopsBeforeTheJournal) {
   auto journal = Journal::Open(journal_);
   auto store = RocksDbStore::Open(store_);
   ASSERT_TRUE(journal.ok() && store.ok());
@@ -135,7 +135,7 @@ TEST_F(SmallDiskTest, TheTierStopsBeforeTheTranscripts) {
   EXPECT_TRUE((*store)->Put("z", Object('z', 3 * kMiB)).ok());
 }
 
-TEST_F(SmallDiskTest, ADiskThatFillsUpUnderTheTierLosesNothing) {
+TEST_F(SmallDiskTest, FullDiskUnderTheTierLosesNothing) {
   store_.min_free_bytes = -kMiB * 1000;  // no free-space check
   {
     auto store = RocksDbStore::Open(store_);
@@ -154,7 +154,7 @@ TEST_F(SmallDiskTest, ADiskThatFillsUpUnderTheTierLosesNothing) {
   EXPECT_TRUE((*store)->Put("b", Object('b', 3 * kMiB)).ok());
 }
 
-TEST_F(SmallDiskTest, AReadOnlyDiskIsAnIoError) {
+TEST_F(SmallDiskTest, ReadOnlyDiskIsAnIoError) {
   {
     auto journal = Journal::Open(journal_);
     auto store = RocksDbStore::Open(store_);
@@ -166,7 +166,7 @@ TEST_F(SmallDiskTest, AReadOnlyDiskIsAnIoError) {
   EXPECT_EQ(RocksDbStore::Open(store_).status().code(), StatusCode::kIo);
 }
 
-TEST_F(SmallDiskTest, AFolderOfSomeoneElseIsAnIoError) {
+TEST_F(SmallDiskTest, UnownedFolderIsAnIoError) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can become someone else";
   {
     auto journal = Journal::Open(journal_);
@@ -183,7 +183,7 @@ TEST_F(SmallDiskTest, AFolderOfSomeoneElseIsAnIoError) {
   EXPECT_TRUE(Journal::Open(journal_).ok());
 }
 
-TEST_F(SmallDiskTest, WhereNoMoreFilesCanBeMadeNothingIsLost) {
+TEST_F(SmallDiskTest, LackOfFilesLosesNothing) {
   auto journal = Journal::Open(journal_);
   auto store = RocksDbStore::Open(store_);
   ASSERT_TRUE(journal.ok() && store.ok());
@@ -210,7 +210,7 @@ TEST_F(SmallDiskTest, WhereNoMoreFilesCanBeMadeNothingIsLost) {
   EXPECT_TRUE((*store)->Put("b", Object('b', kMiB)).ok());
 }
 
-TEST_F(SmallDiskTest, AFolderInUseIsBusy) {
+TEST_F(SmallDiskTest, FolderInUseIsBusy) {
   auto journal = Journal::Open(journal_);
   auto store = RocksDbStore::Open(store_);
   ASSERT_TRUE(journal.ok() && store.ok());

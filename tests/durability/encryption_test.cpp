@@ -83,7 +83,7 @@ class EncryptionTest : public testing::Test {
   RocksDbStoreOptions store_;
 };
 
-TEST_F(EncryptionTest, NothingSaidIsOnTheDisk) {
+TEST_F(EncryptionTest, NoPlaintextIsOnDisk) {
   const auto expect_none = [&](const char* when) {
     for (const std::string& canary : {kCanary, kSummaryCanary, kCanary.substr(0, 12)}) {
       EXPECT_FALSE(AnyFileHolds(folder_.path(), canary)) << when << ": " << canary;
@@ -124,7 +124,7 @@ TEST_F(EncryptionTest, NothingSaidIsOnTheDisk) {
   EXPECT_TRUE(std::ranges::equal(part->bytes(), expected.bytes()));
 }
 
-TEST_F(EncryptionTest, WithoutItTheCanaryIsFound) {  // the search itself works
+TEST_F(EncryptionTest, CanaryIsFoundWithoutEncryption) {  // the search itself works
   journal_.master_key.reset();
   auto journal = MustOpen();
   auto store = MustOpenStore(*journal);
@@ -134,7 +134,7 @@ TEST_F(EncryptionTest, WithoutItTheCanaryIsFound) {  // the search itself works
   EXPECT_EQ(*journal->KeyOf("a"), std::nullopt);
 }
 
-TEST_F(EncryptionTest, AnotherKeyIsRefusedByName) {
+TEST_F(EncryptionTest, RefusesAnotherKeyByName) {
   { ASSERT_TRUE(Append(*MustOpen(), "a", true, kCanary).ok()); }
   const SealKey right = *journal_.master_key;
   journal_.master_key = SealKey::Random();
@@ -147,7 +147,7 @@ TEST_F(EncryptionTest, AnotherKeyIsRefusedByName) {
   EXPECT_EQ(MustOpen()->Read("a")->records.size(), 1u);
 }
 
-TEST_F(EncryptionTest, AKeyForALogWithoutOneIsRefused) {
+TEST_F(EncryptionTest, RefusesAKeyForAnUnencryptedLog) {
   const auto key = std::exchange(journal_.master_key, std::nullopt);
   { ASSERT_TRUE(Append(*MustOpen(), "a", true, "x").ok()); }
   journal_.master_key = key;
@@ -157,7 +157,7 @@ TEST_F(EncryptionTest, AKeyForALogWithoutOneIsRefused) {
   EXPECT_EQ(OpenCode(), StatusCode::kOk);
 }
 
-TEST_F(EncryptionTest, ADeletedSessionStaysUnreadableWithItsOldRows) {
+TEST_F(EncryptionTest, DeletedSessionStaysUnreadableDespiteOldRows) {
   {
     auto journal = MustOpen();
     ASSERT_TRUE(Append(*journal, "gone", true, kCanary).ok());
@@ -198,7 +198,7 @@ TEST_F(EncryptionTest, ADeletedSessionStaysUnreadableWithItsOldRows) {
   EXPECT_FALSE(AnyFileHolds(folder_.path(), sealed_key));  // a purge removes even that
 }
 
-TEST_F(EncryptionTest, RowsOfAnotherPlaceAreRefused) {
+TEST_F(EncryptionTest, RefusesRelocatedRows) {
   {
     auto journal = MustOpen();
     for (const char* session : {"aa", "bb"}) ASSERT_TRUE(Append(*journal, session, true, kCanary).ok());
@@ -214,7 +214,7 @@ TEST_F(EncryptionTest, RowsOfAnotherPlaceAreRefused) {
   EXPECT_EQ(journal->Read("bb")->records[0].payload, kCanary);
 }
 
-TEST_F(EncryptionTest, ForgedRecordsWithARightChainAreRefused) {
+TEST_F(EncryptionTest, RefusesForgedRecordsWithAValidChain) {
   { ASSERT_TRUE(Append(*MustOpen(), "aa", true, kCanary).ok()); }
   std::vector<RowChange> rows = RowsOf("aa");
   // An attacker with write access can compute the chain, but cannot seal.
@@ -285,7 +285,7 @@ class SealedStoreTest : public EncryptionTest {
   static constexpr size_t kBytes = 1'200'000;  // three pieces
 };
 
-TEST_F(SealedStoreTest, AChunkOfAnotherConversationIsRefused) {
+TEST_F(SealedStoreTest, RefusesAChunkOfAnotherConversation) {
   ChangeRows([](Rows&, Rows& parts) {
     const auto a = KeysWith(parts, "aa"), b = KeysWith(parts, "bb");
     ASSERT_EQ(a.size(), 3u);
@@ -296,18 +296,18 @@ TEST_F(SealedStoreTest, AChunkOfAnotherConversationIsRefused) {
   ExpectSound("aa", true, true);
   ExpectSound("bb", true, false);
 }
-TEST_F(SealedStoreTest, AManifestOfAnotherConversationIsRefused) {
+TEST_F(SealedStoreTest, RefusesAManifestOfAnotherConversation) {
   ChangeRows([](Rows& rows, Rows&) { rows["mbb"] = rows["maa"]; });
   ExpectSound("bb", false, true);
 }
-TEST_F(SealedStoreTest, PiecesInAnotherOrderAreRefused) {
+TEST_F(SealedStoreTest, RefusesReorderedPieces) {
   ChangeRows([](Rows&, Rows& parts) {
     const auto keys = KeysWith(parts, "aa");
     std::swap(parts[keys[0]], parts[keys[1]]);
   });
   ExpectSound("aa", true, false);
 }
-TEST_F(SealedStoreTest, AFlippedBitIsRefused) {
+TEST_F(SealedStoreTest, RefusesAFlippedBit) {
   ChangeRows([](Rows& rows, Rows& parts) {
     parts[KeysWith(parts, "aa")[1]][1000] ^= 1;
     rows["mbb"][15] ^= 1;
@@ -316,7 +316,7 @@ TEST_F(SealedStoreTest, AFlippedBitIsRefused) {
   ExpectSound("bb", false, true);
 }
 
-TEST_F(SealedStoreTest, ItGoesWithItsSession) {
+TEST_F(SealedStoreTest, IsErasedWithItsSession) {
   auto journal = MustOpen();
   auto store = MustOpenStore(*journal);
   Erase(*journal, "aa");
@@ -330,7 +330,7 @@ TEST_F(SealedStoreTest, ItGoesWithItsSession) {
   EXPECT_EQ(store->GetManifest("aa").status().code(), StatusCode::kNotFound);
 }
 
-TEST_F(SealedStoreTest, WhatWasStoredTheOtherWayIsThrownAway) {
+TEST_F(SealedStoreTest, DropsDataOfTheOtherEncryptionMode) {
   {
     auto plain = store_;
     plain.key_of = nullptr;

@@ -61,7 +61,7 @@ struct Pass {
 
 class JournalKthCallTest : public JournalCrashTest, public testing::WithParamInterface<Pass> {};
 
-TEST_P(JournalKthCallTest, LosesNothingAcknowledged) {
+TEST_P(JournalKthCallTest, KeepsAcknowledgedData) {
   uint64_t k = 1;
   for (bool failed = true; failed; ++k) {
     std::filesystem::remove_all(options_.path);
@@ -92,7 +92,7 @@ INSTANTIATE_TEST_SUITE_P(, JournalKthCallTest,
                                   (info.param.fresh ? "Fresh" : "Used");
                          });
 
-TEST_F(JournalCrashTest, AFailedSyncStopsTheJournalForGood) {
+TEST_F(JournalCrashTest, FailedSyncStopsTheJournalPermanently) {
   const auto files = std::make_shared<FaultFileSystem>();
   const std::unique_ptr<rocksdb::Env> env = MakeFaultEnv(files);
   options_.env = env.get();
@@ -122,7 +122,7 @@ TEST_F(JournalCrashTest, AFailedSyncStopsTheJournalForGood) {
   EXPECT_EQ((*journal)->Read("a")->records.size(), 1u);
 }
 
-TEST_F(JournalCrashTest, AReadThatFailsSaysSoAndNamesNoFile) {
+TEST_F(JournalCrashTest, FailedReadIsReportedWithoutFileNames) {
   const auto files = std::make_shared<FaultFileSystem>();
   const std::unique_ptr<rocksdb::Env> env = MakeFaultEnv(files);
   options_.env = env.get();
@@ -216,7 +216,7 @@ class JournalFilesTest : public JournalCrashTest {
   int refused_ = 0, opened_ = 0;
 };
 
-TEST_F(JournalFilesTest, EveryFlippedByteIsFoundOrHarmless) {
+TEST_F(JournalFilesTest, EveryFlippedByteIsDetectedOrHarmless) {
   std::mt19937 random(3);
   size_t bytes = 0;
   for (const auto& [name, content] : files_) {
@@ -232,7 +232,7 @@ TEST_F(JournalFilesTest, EveryFlippedByteIsFoundOrHarmless) {
   EXPECT_GT(refused_, 1000);
 }
 
-TEST_F(JournalFilesTest, EveryTruncationIsFoundOrHarmless) {
+TEST_F(JournalFilesTest, EveryTruncationIsDetectedOrHarmless) {
   for (const auto& [name, content] : files_) {
     for (size_t length = 0; length < content.size(); ++length) {
       auto damaged = files_;

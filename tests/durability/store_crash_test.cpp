@@ -32,7 +32,7 @@ class StoreCrashTest : public testing::Test {
 
 class StoreKthCallTest : public StoreCrashTest, public testing::WithParamInterface<bool> {};
 
-TEST_P(StoreKthCallTest, LosesNothingAcknowledged) {
+TEST_P(StoreKthCallTest, KeepsAcknowledgedData) {
   const bool for_good = GetParam();
   uint64_t k = 1, emptied = 0;
   for (bool failed = true; failed; ++k) {
@@ -105,7 +105,7 @@ TEST_F(StoreCrashTest, ThousandsOfSmallObjectsShareTheirSyncs) {
   }
 }
 
-TEST_F(StoreCrashTest, DamagedFilesAreFoundWhereverTheyAreDamaged) {
+TEST_F(StoreCrashTest, DetectsDamageAnywhereInFiles) {
   {
     auto store = RocksDbStore::Open(options_);
     ASSERT_TRUE(store.ok());

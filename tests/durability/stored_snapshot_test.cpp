@@ -53,7 +53,7 @@ class StoredSnapshotTest : public SnapshotCacheTest {
   std::vector<StorePart> parts_;
 };
 
-TEST_F(StoredSnapshotTest, EveryFlippedByteAndEveryCutOfTheHeaderIsRefused) {
+TEST_F(StoredSnapshotTest, RefusesEveryFlipAndTruncationOfTheHeader) {
   Put(header_, parts_);
   auto sound = Fetch();
   ASSERT_TRUE(sound.ok()) << sound.status().ToString();
@@ -73,7 +73,7 @@ TEST_F(StoredSnapshotTest, EveryFlippedByteAndEveryCutOfTheHeaderIsRefused) {
   std::printf("%zu bytes of a header flipped and cut off\n", header_.size());
 }
 
-TEST_F(StoredSnapshotTest, AFlippedByteOfAChunkIsRefused) {
+TEST_F(StoredSnapshotTest, RefusesAFlippedByteOfAChunk) {
   std::mt19937 random(2);
   for (int i = 0; i < 500; ++i) {
     std::vector<StorePart> damaged = parts_;
@@ -87,7 +87,7 @@ TEST_F(StoredSnapshotTest, AFlippedByteOfAChunkIsRefused) {
   }
 }
 
-TEST_F(StoredSnapshotTest, AMissingAndAForeignChunkAreRefused) {
+TEST_F(StoredSnapshotTest, RefusesMissingAndForeignChunks) {
   for (size_t i = 0; i < parts_.size(); ++i) {
     std::vector<StorePart> damaged = parts_;
     damaged.erase(damaged.begin() + static_cast<std::ptrdiff_t>(i));

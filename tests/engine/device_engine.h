@@ -117,7 +117,7 @@ class DeviceEngineTest : public testing::DeviceTest, public ::testing::WithParam
     SubmittedTurn turn = GreedyTurn(++last_turn_, timeline, std::move(tokens), std::move(starts), window, max_tokens);
     turn.request.sampling.logprobs = 2;
     turn.request.owner = "conv_" + std::to_string(timeline);
-    turn.request.account = turn.request.owner;  // separate accounts, so that none reuses another's slot
+    turn.request.tenant = turn.request.owner;  // separate tenants, so that none reuses another's slot
     return turn;
   }
   struct Answer {

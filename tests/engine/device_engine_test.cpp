@@ -61,7 +61,7 @@ TEST_P(DeviceEngineTest, SpilledThroughHostAndDiskEqualsKept) {
       }
       SubmittedTurn again = Turn(spilled + 6000, whole, 24);
       again.request.owner = "conv_" + std::to_string(spilled);  // a new owner: no slot holds it
-      again.request.account = again.request.owner;
+      again.request.tenant = again.request.owner;
       const Answer restored = Run(again);
       EXPECT_EQ(restored.end.report.source, source);
       EXPECT_EQ(restored.end.report.tokens_reused, static_cast<int64_t>(first.size() + said.ids.size()) - 1);
@@ -71,7 +71,7 @@ TEST_P(DeviceEngineTest, SpilledThroughHostAndDiskEqualsKept) {
   }
 }
 
-TEST_P(DeviceEngineTest, ARingThatHasTurnedGoesOnAsOneShotDoes) {
+TEST_P(DeviceEngineTest, WrappedRingEqualsOneShot) {
   Start({.slots = 2, .step_tokens = 64});
   for (uint32_t seed = 1; seed <= 4; ++seed) {
     std::vector<TokenId> tokens = Ids(40, seed);
@@ -89,7 +89,7 @@ TEST_P(DeviceEngineTest, ARingThatHasTurnedGoesOnAsOneShotDoes) {
 }
 
 // An unused ring accepts a prompt as large as its row count in one step, more than its window and spare rows.
-TEST_P(DeviceEngineTest, APromptInOneStepEqualsOneInPieces) {
+TEST_P(DeviceEngineTest, PromptInOneStepEqualsChunkedPrompt) {
   constexpr RingWindow kLong{4, 640, Eviction::kTurn};  // two layers reach back over the whole prompt
   std::vector<Answer> answers;
   memory_len_ = kLong.memory_len;
@@ -114,7 +114,7 @@ TEST_P(DeviceEngineTest, APromptInOneStepEqualsOneInPieces) {
   ReportParted();
 }
 
-TEST_P(DeviceEngineTest, ARewoundAndAForkedConversationGoOnLikeNewOnes) {
+TEST_P(DeviceEngineTest, RewoundAndForkedConversationsEqualNewOnes) {
   Start({.slots = 4}, /*tiers=*/true);
   const std::vector<TokenId> first = Ids(70, 1);
   const Answer said = Run(Turn(1, first, 20));
@@ -133,7 +133,7 @@ TEST_P(DeviceEngineTest, ARewoundAndAForkedConversationGoOnLikeNewOnes) {
   ExpectSame(forked, Run(Turn(1, whole, 24)), true, "forked");
 }
 
-TEST_P(DeviceEngineTest, NaNLogitsEndTheirOwnTurnOnly) {
+TEST_P(DeviceEngineTest, NanLogitsEndOnlyTheirTurn) {
   const KvCache* victim = nullptr;
   int64_t steps = 0;
   std::latch submitted(1);  // every turn, before the first step
@@ -202,7 +202,7 @@ class DeviceSpillTest : public DeviceEngineTest {
 INSTANTIATE_TEST_SUITE_P(All, DeviceSpillTest, ::testing::ValuesIn(testing::EngineDeviceNames()),
                          [](const auto& info) { return info.param; });
 
-TEST_P(DeviceSpillTest, EveryByteComesBackBesideSessionsThatDecode) {
+TEST_P(DeviceSpillTest, RestoresEveryByteDuringDecoding) {
   const char* wanted = std::getenv("RINGSIDE_SPILL_CYCLES");
   const int64_t cycles = wanted != nullptr ? std::atoi(wanted) : 96;
   constexpr TimelineId kDecoding = 32, kSlots = 40, kVisitors = 24, kAtOnce = 6;  // 38 of 40 slots have a turn

@@ -37,7 +37,7 @@ class DeviceFailureTest : public ::testing::Test {
   TurnId last_turn_ = 0;
 };
 
-TEST_F(DeviceFailureTest, EndsTheTurnsThatRunThatWaitAndThatCome) {
+TEST_F(DeviceFailureTest, EndsRunningQueuedAndNewTurns) {
   Start({.slots = 2});
   EXPECT_TRUE(engine_->healthy());
   std::vector<SubmittedTurn> turns;
@@ -58,7 +58,7 @@ TEST_F(DeviceFailureTest, EndsTheTurnsThatRunThatWaitAndThatCome) {
   EXPECT_EQ(engine_->Submit(Turn(9, 1).request).code(), StatusCode::kUnavailable);
 }
 
-TEST_F(DeviceFailureTest, StoresNothingOfWhatFollowsAndKeepsWhatWasStored) {
+TEST_F(DeviceFailureTest, StoresNothingAfterAFailureAndKeepsEarlierData) {
   TierFolder folder(true);
   TieredStore& tiers = folder.Open(1 << 20, 1 << 20);
   Start({.slots = 2}, {.tiers = &tiers, .fetch_deadline_ms = 60'000});
@@ -84,7 +84,7 @@ TEST_F(DeviceFailureTest, StoresNothingOfWhatFollowsAndKeepsWhatWasStored) {
 }
 
 // Every kind of step: prefills of all lengths, full batches, mixed ones, saves and restores.
-TEST_F(DeviceFailureTest, NothingIsAllocatedWhileTheEngineServes) {
+TEST_F(DeviceFailureTest, AllocatesNothingWhileServing) {
   TierFolder folder(true);
   TieredStore& tiers = folder.Open(1 << 20, 1 << 20);
   Start({.slots = 6, .prefill_chunk = 32, .step_tokens = 48}, {.tiers = &tiers});
@@ -127,7 +127,7 @@ class SmallDevice final : public FailingBackend {
   size_t left_, committed_ = 0;
 };
 
-TEST(DeviceMemoryTest, CachesHaveWhatWeightsAndScratchLeave) {
+TEST(DeviceMemoryTest, CachesGetTheMemoryLeftByWeightsAndScratch) {
   LetterTokenizer tokenizer(96);
   EngineOptions options{.slots = 0, .memory_len = 64, .pinned_max = 8};
   const KvShape shape =
@@ -147,7 +147,7 @@ TEST(DeviceMemoryTest, CachesHaveWhatWeightsAndScratchLeave) {
   }
 }
 
-TEST(DeviceMemoryTest, SaysWhatDoesNotFitInBytes) {
+TEST(DeviceMemoryTest, ReportsWhatDoesNotFitInBytes) {
   LetterTokenizer tokenizer(96);
   SmallDevice device(MakeTestBackend(), size_t{2} << 20);
   auto model = Model::Load(GoldenFolder("llama"), device);

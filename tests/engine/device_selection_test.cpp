@@ -23,7 +23,7 @@ class OwnDeviceBackend final : public ForwardingBackend {
  public:
   OwnDeviceBackend() : ForwardingBackend(MakeTestBackend()) { selected = this; }
 
-  void UseOnThisThread() override { selected = this; }
+  void MakeCurrent() override { selected = this; }
   Result<Buffer> Allocate(size_t bytes) override {
     Look();
     return ForwardingBackend::Allocate(bytes);
@@ -67,7 +67,7 @@ class OwnDeviceBackend final : public ForwardingBackend {
 };
 thread_local const OwnDeviceBackend* OwnDeviceBackend::selected = nullptr;
 
-TEST(DeviceSelection, EveryThreadSelectsTheDeviceItCalls) {
+TEST(DeviceSelection, EveryThreadSelectsItsDevice) {
   constexpr size_t kDevices = 2;
   OwnDeviceBackend backends[kDevices];  // the last one created is selected
   TieredStore tiers(std::make_unique<RamStore>(1 << 20), nullptr, {.sweep_ms = 0});

@@ -123,7 +123,7 @@ INSTANTIATE_TEST_SUITE_P(All, EngineMemoryTest,
                                   (std::get<2>(info.param) ? "Tiers" : "NoTiers");
                          });
 
-TEST_P(EngineMemoryTest, ManyShortConversationsRunWhereOneSlabWouldFit) {
+TEST_P(EngineMemoryTest, ManyShortConversationsShareTheMemoryOfOneSlab) {
   Start(8, 9);
   std::vector<SubmittedTurn> turns;
   for (TimelineId id = 1; id <= 8; ++id) turns.push_back(Submit(id, Tokens(40, static_cast<uint32_t>(id)), 60));
@@ -135,12 +135,12 @@ TEST_P(EngineMemoryTest, ManyShortConversationsRunWhereOneSlabWouldFit) {
   engine_->Ping([] {});
   const EngineStats stats = engine_->stats();
   EXPECT_EQ(stats.kv_bytes, 9 * kPage);
-  EXPECT_EQ(stats.turns_gave_way, 0u);
+  EXPECT_EQ(stats.turns_preempted_for_memory, 0u);
   EXPECT_EQ(stats.slots_taken, 0u) << "nobody had to leave";
   EXPECT_LE(pages_->most_committed, 9 * kPage);
 }
 
-TEST_P(EngineMemoryTest, WhoeverCameLastGivesWayAndGoesOnWhereItWas) {
+TEST_P(EngineMemoryTest, NewestTurnIsPreemptedAndResumes) {
   Start(4, 6);
   std::vector<SubmittedTurn> turns;
   for (TimelineId id = 1; id <= 3; ++id) turns.push_back(Submit(id, Tokens(30, static_cast<uint32_t>(id)), 420));
@@ -154,7 +154,7 @@ TEST_P(EngineMemoryTest, WhoeverCameLastGivesWayAndGoesOnWhereItWas) {
     ExpectRight(turn, end);
   }
   const EngineStats stats = engine_->stats();
-  EXPECT_GT(stats.turns_gave_way, 0u);
+  EXPECT_GT(stats.turns_preempted_for_memory, 0u);
   EXPECT_LE(pages_->most_committed, 6 * kPage);
   // Saved rows are not recomputed, except for the last token.
   if (HasTiers()) {
@@ -162,7 +162,7 @@ TEST_P(EngineMemoryTest, WhoeverCameLastGivesWayAndGoesOnWhereItWas) {
   }
 }
 
-TEST_P(EngineMemoryTest, CachesThatWaitDoNotKeepEachOtherFromBeginning) {
+TEST_P(EngineMemoryTest, WaitingCachesDoNotDeadlock) {
   Start(4, 6);
   std::vector<std::vector<TokenId>> tokens(3);
   for (TimelineId id = 1; id <= 2; ++id) {
@@ -181,7 +181,7 @@ TEST_P(EngineMemoryTest, CachesThatWaitDoNotKeepEachOtherFromBeginning) {
   }
 }
 
-TEST_P(EngineMemoryTest, APromptThatGivesWayIsScoredOnce) {
+TEST_P(EngineMemoryTest, PreemptedPromptIsScoredOnce) {
   Start(4, 5);
   std::vector<SubmittedTurn> turns;
   for (TimelineId id = 1; id <= 2; ++id) turns.push_back(Submit(id, Tokens(30, static_cast<uint32_t>(id)), 420));
@@ -205,10 +205,10 @@ TEST_P(EngineMemoryTest, APromptThatGivesWayIsScoredOnce) {
     if (i % 16 != 0) continue;
     ASSERT_EQ(told[i].top.at(0).id, HashNetwork::Expected(before, {}, kWindow)) << i;
   }
-  EXPECT_GT(engine_->stats().turns_gave_way, 0u);
+  EXPECT_GT(engine_->stats().turns_preempted_for_memory, 0u);
 }
 
-TEST_P(EngineMemoryTest, AWindowThatTurnsTakesAllOfIt) {
+TEST_P(EngineMemoryTest, WrappedWindowUsesTheWholeSlab) {
   Start(4, 5);
   const SubmittedTurn turn = Submit(1, Tokens(500, 1), 700);
   const TurnEnd end = turn.sink->Wait();
@@ -217,11 +217,11 @@ TEST_P(EngineMemoryTest, AWindowThatTurnsTakesAllOfIt) {
   EXPECT_EQ(pages_->committed, 5 * kPage);
 }
 
-TEST_P(EngineMemoryTest, WhoGaveWayCanBeCancelledAndClosed) {
+TEST_P(EngineMemoryTest, PreemptedTurnsCanBeCancelledAndClosed) {
   Start(4, 6);
   std::vector<SubmittedTurn> turns;
   for (TimelineId id = 1; id <= 3; ++id) turns.push_back(Submit(id, Tokens(30, static_cast<uint32_t>(id)), 420));
-  while (engine_->stats().turns_gave_way == 0) std::this_thread::yield();
+  while (engine_->stats().turns_preempted_for_memory == 0) std::this_thread::yield();
   engine_->Cancel(turns[2].request.turn);
   const TurnEnd cancelled = turns[2].sink->Wait();
   EXPECT_EQ(turns[2].sink->ids(), cancelled.output);
@@ -233,7 +233,7 @@ TEST_P(EngineMemoryTest, WhoGaveWayCanBeCancelledAndClosed) {
   ExpectRight(turns[0], end);
 }
 
-TEST_P(EngineMemoryTest, ADeviceThatGivesNoPageEndsTheTurnThatWantedIt) {
+TEST_P(EngineMemoryTest, FailedPageAllocationEndsOnlyItsTurn) {
   Start(4, 20);
   const SubmittedTurn lasting = Submit(1, Tokens(30, 1), 90);
   lasting.sink->WaitForTokens(2);
@@ -251,7 +251,7 @@ TEST_P(EngineMemoryTest, ADeviceThatGivesNoPageEndsTheTurnThatWantedIt) {
 }
 
 // Random growth, rewinds, forks, cancels and erasures, with memory for only a few conversations.
-TEST_P(EngineMemoryTest, NoRowIsWrongAndNoPageLostWhateverHappens) {
+TEST_P(EngineMemoryTest, RandomOperationsLoseNoPageAndCorruptNoRow) {
   Start(7, 11);
   std::mt19937 random(5);
   struct Talk {

@@ -1,4 +1,4 @@
-// Conversations with a common prefix: computed rows are copied to other conversations of the same account, and to no
+// Conversations with a common prefix: computed rows are copied to other conversations of the same tenant, and to no
 // others.
 #include <gtest/gtest.h>
 
@@ -31,12 +31,12 @@ class EnginePrefixTest : public EngineTiersTest {
     engine_ = std::move(*started);
   }
   /// A turn on a new timeline with `shared` common tokens and `own` different ones.
-  static SubmittedTurn Begin(TimelineId timeline, size_t shared, size_t own = 10, const std::string& account = "") {
+  static SubmittedTurn Begin(TimelineId timeline, size_t shared, size_t own = 10, const std::string& tenant = "") {
     std::vector<TokenId> tokens = Tokens(shared, 1);
     const std::vector<TokenId> rest = Tokens(own, 100 + static_cast<uint32_t>(timeline));
     tokens.insert(tokens.end(), rest.begin(), rest.end());
     SubmittedTurn turn = GreedyTurn(timeline, timeline, tokens, {0, static_cast<int64_t>(shared)}, kLong, 5);
-    turn.request.account = account;
+    turn.request.tenant = tenant;
     return turn;
   }
   static void ExpectRightAnswer(const SubmittedTurn& turn, const TurnEnd& end) {
@@ -56,7 +56,7 @@ class EnginePrefixTest : public EngineTiersTest {
 INSTANTIATE_TEST_SUITE_P(All, EnginePrefixTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Ahead" : "InStep"; });
 
-TEST_P(EnginePrefixTest, ANewConversationComputesOnlyWhatNoOtherHas) {
+TEST_P(EnginePrefixTest, NewConversationComputesOnlyUnsharedTokens) {
   StartLong(4);
   EXPECT_EQ(RunRight(Begin(1, 200)).report.tokens_reused, 0);
   const TurnEnd second = RunRight(Begin(2, 200));
@@ -72,7 +72,7 @@ TEST_P(EnginePrefixTest, ANewConversationComputesOnlyWhatNoOtherHas) {
   EXPECT_EQ(RunRight(again).report.tokens_reused, 210);
 }
 
-TEST_P(EnginePrefixTest, NothingPassesBetweenAccounts) {
+TEST_P(EnginePrefixTest, AccountsShareNoCache) {
   StartLong(4);
   RunRight(Begin(1, 200, 10, "a"));
   EXPECT_EQ(RunRight(Begin(2, 200, 10, "b")).report.tokens_reused, 0);
@@ -80,7 +80,7 @@ TEST_P(EnginePrefixTest, NothingPassesBetweenAccounts) {
   EXPECT_EQ(RunRight(Begin(4, 200, 10, "a")).report.tokens_reused, 200);
 }
 
-TEST_P(EnginePrefixTest, AnotherWindowOrAnOverwrittenRingIsNotShared) {
+TEST_P(EnginePrefixTest, DoesNotShareOtherWindowsOrOverwrittenRings) {
   StartLong(4);
   RunRight(Begin(1, 200));
   SubmittedTurn other = Begin(2, 200);
@@ -92,19 +92,19 @@ TEST_P(EnginePrefixTest, AnotherWindowOrAnOverwrittenRingIsNotShared) {
   EXPECT_EQ(RunRight(Begin(3, 200)).report.tokens_reused, 0);
 }
 
-TEST_P(EnginePrefixTest, ATileOfTokensIsWorthACopyAndLessIsNot) {
+TEST_P(EnginePrefixTest, CopiesOnlyWholeTiles) {
   StartLong(4);
   TimelineId timeline = 1;
   for (const size_t shared : {15, 16, 40, 63}) {
-    const std::string account = std::to_string(shared);
-    RunRight(Begin(timeline, shared, 10, account));
-    const TurnEnd end = RunRight(Begin(timeline + 1, shared, 10, account));
+    const std::string tenant = std::to_string(shared);
+    RunRight(Begin(timeline, shared, 10, tenant));
+    const TurnEnd end = RunRight(Begin(timeline + 1, shared, 10, tenant));
     EXPECT_EQ(end.report.tokens_reused, shared < 16 ? 0 : static_cast<int64_t>(shared));
     timeline += 2;
   }
 }
 
-TEST_P(EnginePrefixTest, ManyThatComeAtOnceComputeWhatTheyShareOnce) {
+TEST_P(EnginePrefixTest, SimultaneousTurnsComputeTheirSharedPrefixOnce) {
   StartLong(8, 128);
   std::promise<void> held, gate;
   network_.OnStep([&, first = true, go = gate.get_future().share()]() mutable {
@@ -162,7 +162,7 @@ class EngineForkTest : public EnginePrefixTest {
 INSTANTIATE_TEST_SUITE_P(All, EngineForkTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Ahead" : "InStep"; });
 
-TEST_P(EngineForkTest, ForksOfAPromptThatIsBeingComputedWaitForItsEnd) {
+TEST_P(EngineForkTest, ForksWaitForTheirPromptsPrefill) {
   for (const int step : {1, 3, 7}) {
     StartLong(8, 64, /*with_tiers=*/true);
     const SubmittedTurn source = Source(500);
@@ -182,7 +182,7 @@ TEST_P(EngineForkTest, ForksOfAPromptThatIsBeingComputedWaitForItsEnd) {
   }
 }
 
-TEST_P(EngineForkTest, WhereItsSourceIsCancelledOneOfThemComputesForAll) {
+TEST_P(EngineForkTest, OneForkComputesForAllIfTheSourceIsCancelled) {
   StartLong(8, 64, /*with_tiers=*/true);
   const SubmittedTurn source = Source(500);
   std::vector<SubmittedTurn> forks;
@@ -194,7 +194,7 @@ TEST_P(EngineForkTest, WhereItsSourceIsCancelledOneOfThemComputesForAll) {
   ExpectNoCopies();
 }
 
-TEST_P(EngineForkTest, WhereItsSourceFailsNothingOfItIsUsed) {
+TEST_P(EngineForkTest, FailedSourceIsNotReused) {
   StartLong(8, 64, /*with_tiers=*/true);
   const SubmittedTurn source = Source(500), fork = Fork(2, 500);
   // The eighth step produces the source's first token.
@@ -213,7 +213,7 @@ TEST_P(EngineForkTest, WhereItsSourceFailsNothingOfItIsUsed) {
   EXPECT_EQ(end.report.tokens_reused, 0);
 }
 
-TEST_P(EngineForkTest, ARingThatHasTurnedIsCopiedToo) {
+TEST_P(EngineForkTest, CopiesAWrappedRing) {
   StartLong(4, 64, /*with_tiers=*/true);
   const SubmittedTurn source = Source(1500, 40);
   const TurnEnd first = RunRight(source);
@@ -230,7 +230,7 @@ TEST_P(EngineForkTest, ARingThatHasTurnedIsCopiedToo) {
   ExpectNoCopies();
 }
 
-TEST_P(EngineForkTest, OneWhoseSourceHasLeftItsSlotFindsItInTheTiers) {
+TEST_P(EngineForkTest, ForkOfAnEvictedSourceUsesTheTiers) {
   StartLong(1, 64, /*with_tiers=*/true);
   RunRight(Source(500));
   const TurnEnd end = RunRight(Fork(2, 500));  // the source is evicted for it
@@ -240,7 +240,7 @@ TEST_P(EngineForkTest, OneWhoseSourceHasLeftItsSlotFindsItInTheTiers) {
   EXPECT_EQ(again.report.tokens_reused, 500);
 }
 
-TEST_P(EngineForkTest, AForkThatWasMadeBeforeItsTurnIsTakenOutOfTheSlotToo) {
+TEST_P(EngineForkTest, ForkMadeBeforeItsTurnIsCopiedFromTheSlot) {
   StartLong(4, 64, /*with_tiers=*/true);
   RunRight(Source(500));
   engine_->Fork(1, 2, Owner(1), Owner(2));
@@ -252,7 +252,7 @@ TEST_P(EngineForkTest, AForkThatWasMadeBeforeItsTurnIsTakenOutOfTheSlotToo) {
   EXPECT_EQ(SettledStats().restores_host, 0u);
 }
 
-TEST_P(EnginePrefixTest, TheOneThatComputesForOthersMayBeCancelled) {
+TEST_P(EnginePrefixTest, TurnComputingASharedPrefixMayBeCancelled) {
   StartLong(8, 64);
   std::promise<void> held, gate;
   network_.OnStep([&, first = true, go = gate.get_future().share()]() mutable {

@@ -31,19 +31,19 @@ class EngineSchedulingTest : public ::testing::TestWithParam<bool> {
   }
   void Go() { gate_.set_value(); }
 
-  SubmittedTurn Submit(const std::string& account, size_t prompt, int64_t max_tokens) {
+  SubmittedTurn Submit(const std::string& tenant, size_t prompt, int64_t max_tokens) {
     ++turns_;
     std::mt19937 random(static_cast<uint32_t>(turns_));
     std::vector<TokenId> tokens(prompt);
     for (TokenId& id : tokens) id = static_cast<TokenId>(random() % HashNetwork::kVocab);
     SubmittedTurn turn = GreedyTurn(turns_, turns_, tokens, {}, kLongWindow, max_tokens);
-    turn.request.account = account;
+    turn.request.tenant = tenant;
     EXPECT_TRUE(engine_->Submit(turn.request).ok());
     return turn;
   }
   // Starts a turn and blocks its first step until Go: everything submitted meanwhile is considered when the next step
   // is planned.
-  SubmittedTurn SubmitAndHold(const std::string& account, size_t prompt, int64_t max_tokens) {
+  SubmittedTurn SubmitAndHold(const std::string& tenant, size_t prompt, int64_t max_tokens) {
     network_.OnStep([this, first = true, gate = gate_.get_future().share()]() mutable {
       clock_.AdvanceMs(1);
       if (std::exchange(first, false)) {
@@ -51,7 +51,7 @@ class EngineSchedulingTest : public ::testing::TestWithParam<bool> {
         gate.wait();
       }
     });
-    SubmittedTurn turn = Submit(account, prompt, max_tokens);
+    SubmittedTurn turn = Submit(tenant, prompt, max_tokens);
     held_.get_future().wait();
     return turn;
   }
@@ -75,7 +75,7 @@ class EngineSchedulingTest : public ::testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(All, EngineSchedulingTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Ahead" : "InStep"; });
 
-TEST_P(EngineSchedulingTest, SlotsGoToTheAccountsInTurn) {
+TEST_P(EngineSchedulingTest, AssignsSlotsToAccountsRoundRobin) {
   Start(1);
   const SubmittedTurn first = SubmitAndHold("many", 10, 3);
   const SubmittedTurn second = Submit("many", 10, 3), third = Submit("many", 10, 3), other = Submit("one", 10, 3);
@@ -86,7 +86,7 @@ TEST_P(EngineSchedulingTest, SlotsGoToTheAccountsInTurn) {
   EXPECT_EQ(third.sink->positions(), (std::vector<int64_t>{3, 2, 1}));
 }
 
-TEST_P(EngineSchedulingTest, AnAccountThatWasServedMuchLetsAnotherPass) {
+TEST_P(EngineSchedulingTest, OverservedAccountYields) {
   Start(1);
   const SubmittedTurn first = SubmitAndHold("many", 3000, 3);
   const SubmittedTurn second = Submit("many", 10, 3), other = Submit("one", 10, 3);
@@ -96,7 +96,7 @@ TEST_P(EngineSchedulingTest, AnAccountThatWasServedMuchLetsAnotherPass) {
   EXPECT_EQ(second.sink->positions(), (std::vector<int64_t>{2, 1}));
 }
 
-TEST_P(EngineSchedulingTest, AShortPromptPassesALongOne) {
+TEST_P(EngineSchedulingTest, ShortPromptOvertakesALongOne) {
   Start(4);
   const SubmittedTurn first = SubmitAndHold("", kRowsOfAStep, 3);
   const SubmittedTurn longer = Submit("", 20 * kRowsOfAStep, 3), shorter = Submit("", 10, 3);
@@ -108,7 +108,7 @@ TEST_P(EngineSchedulingTest, AShortPromptPassesALongOne) {
   EXPECT_GE(of_longer.times.prefill_ms, 20);
 }
 
-TEST_P(EngineSchedulingTest, PromptsAreComputedOneAfterTheOther) {
+TEST_P(EngineSchedulingTest, PrefillsPromptsOneAtATime) {
   Start(4);
   const SubmittedTurn first = SubmitAndHold("", kRowsOfAStep, 1);
   const SubmittedTurn second = Submit("", 8 * kRowsOfAStep, 1), third = Submit("", 8 * kRowsOfAStep, 1);
@@ -121,7 +121,7 @@ TEST_P(EngineSchedulingTest, PromptsAreComputedOneAfterTheOther) {
   EXPECT_LE(of_third.others_ms, of_third.prefill_ms - 7);
 }
 
-TEST_P(EngineSchedulingTest, ATurnIsToldHowLongItWaitedForASlot) {
+TEST_P(EngineSchedulingTest, ReportsTheSlotWaitTime) {
   Start(1);
   const SubmittedTurn first = SubmitAndHold("", 10, 20);
   const SubmittedTurn second = Submit("", 10, 3);
@@ -132,7 +132,7 @@ TEST_P(EngineSchedulingTest, ATurnIsToldHowLongItWaitedForASlot) {
   EXPECT_LE(of_second.slot_ms, of_second.queue_ms);
 }
 
-TEST_P(EngineSchedulingTest, StepsRunAheadBesidePrompts) {
+TEST_P(EngineSchedulingTest, StepsRunAheadDuringPrefill) {
   Start(4);
   const SubmittedTurn first = SubmitAndHold("", 10, 60);
   std::vector<SubmittedTurn> others;

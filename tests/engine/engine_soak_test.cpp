@@ -187,7 +187,7 @@ class EngineSoak : public ::testing::Test {
   std::array<std::atomic<int64_t>, 5> sources_{};
 };
 
-TEST_F(EngineSoak, TenThousandConversationsNeverSeeAWrongRow) {
+TEST_F(EngineSoak, TenThousandConversationsReadNoWrongRow) {
   std::vector<std::vector<Conversation>> conversations(kClients);
   std::mt19937 random(99);
   for (auto& mine : conversations) {

@@ -30,7 +30,7 @@ class RowsBackend final : public ForwardingBackend {
 };
 
 // A device selects and loads its kernels when it first sees a size: that must not happen while a client waits.
-TEST(EngineStart, ADeviceHasMetEverySizeOfPrompt) {
+TEST(EngineStart, WarmsUpEveryPromptSize) {
   for (const bool device : {true, false}) {
     RowsBackend backend(device);
     const auto model = Model::Load(GoldenFolder("llama"), backend);
@@ -64,7 +64,7 @@ TEST(GpuPrefillChunk, FollowsTheModelAndTheWindow) {
 }
 
 // As in a simulation: only this thread, and only the clock's time.
-TEST(EngineLoop, WhoeverMadeItMayRunItsRounds) {
+TEST(EngineLoop, CallerMayRunTheLoop) {
   const ManualClock clock;
   const auto backend = MakeTestBackend();
   HashNetwork network(*backend);

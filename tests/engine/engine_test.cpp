@@ -59,7 +59,7 @@ class EngineTest : public ::testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(All, EngineTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Ahead" : "InStep"; });
 
-TEST_P(EngineTest, ATurnComputesOnlyWhatItAdds) {
+TEST_P(EngineTest, TurnComputesOnlyNewTokens) {
   Start({.slots = 2});
   std::vector<TokenId> tokens = Tokens(40, 1);
   const TurnEnd first = RunTurn(GreedyTurn(1, 7, tokens, {}, kWindow, 5));
@@ -89,22 +89,22 @@ class SpacedLetters final : public LetterTokenizer {
   bool strips_leading_space() const override { return true; }
 };
 
-TEST_P(EngineTest, AnAnswerThatGoesOnKeepsTheSpaceBeforeIt) {
+TEST_P(EngineTest, ContinuedAnswerKeepsItsLeadingSpace) {
   const SpacedLetters letters(HashNetwork::kVocab);
-  for (const bool goes_on : {false, true}) {
+  for (const bool continues_answer : {false, true}) {
     auto engine =
         Engine::Start(network_, letters, {.slots = 1, .memory_len = 24, .pinned_max = 8, .kv_dtype = DType::kF32});
     ASSERT_TRUE(engine.ok()) << engine.status().ToString();
     SubmittedTurn turn = GreedyTurn(1, 7, Tokens(10, 1), {}, kWindow, 3);
-    turn.request.goes_on = goes_on;
+    turn.request.continues_answer = continues_answer;
     ASSERT_TRUE((*engine)->Submit(turn.request).ok());
     turn.sink->Wait();
-    EXPECT_EQ(turn.sink->text().starts_with(' '), goes_on);
-    EXPECT_EQ(turn.sink->text().size(), goes_on ? 6U : 5U);
+    EXPECT_EQ(turn.sink->text().starts_with(' '), continues_answer);
+    EXPECT_EQ(turn.sink->text().size(), continues_answer ? 6U : 5U);
   }
 }
 
-TEST_P(EngineTest, WarmUpPrefillsAndTheTurnAfterItComputesOnlyItsOwn) {
+TEST_P(EngineTest, WarmUpPrefillsAndTheNextTurnComputesOnlyNewTokens) {
   Start({.slots = 1});
   std::vector<TokenId> tokens = Tokens(30, 2);
   const TurnEnd warm = RunTurn(GreedyTurn(1, 7, tokens, {}, kWindow, 0));
@@ -117,7 +117,7 @@ TEST_P(EngineTest, WarmUpPrefillsAndTheTurnAfterItComputesOnlyItsOwn) {
   ExpectRight(tokens, {}, turn);
 }
 
-TEST_P(EngineTest, RegenerateRollsBackInsideTheRing) {
+TEST_P(EngineTest, RegenerateRollsBackWithinTheRing) {
   Start({.slots = 1});
   const std::vector<TokenId> tokens = Tokens(60, 3);
   const TurnEnd first = RunTurn(GreedyTurn(1, 7, tokens, {}, kWindow, 20));
@@ -128,7 +128,7 @@ TEST_P(EngineTest, RegenerateRollsBackInsideTheRing) {
   ExpectRight(tokens, {}, again);
 }
 
-TEST_P(EngineTest, AnEditBeyondTheRingIsRecomputedAndRight) {
+TEST_P(EngineTest, EditBeyondTheRingIsRecomputed) {
   Start({.slots = 1, .prefill_chunk = 8});
   std::vector<TokenId> tokens = Tokens(200, 4);
   RunTurn(GreedyTurn(1, 7, tokens, {}, kWindow, 1));
@@ -143,7 +143,7 @@ TEST_P(EngineTest, AnEditBeyondTheRingIsRecomputedAndRight) {
 }
 
 // Until the ring is full, a step takes as many tokens as fit into the ring; then as many as its spare rows hold.
-TEST_P(EngineTest, AnUnusedRingTakesALongPromptInFewSteps) {
+TEST_P(EngineTest, EmptyRingPrefillsALongPromptInFewSteps) {
   constexpr RingWindow kLong{4, 600, Eviction::kToken};
   Start({.slots = 1, .prefill_chunk = 2048, .step_tokens = 2048}, kLong.memory_len);
   std::atomic<int> steps{0};
@@ -157,7 +157,7 @@ TEST_P(EngineTest, AnUnusedRingTakesALongPromptInFewSteps) {
   }
 }
 
-TEST_P(EngineTest, MessageStartsThatChangeInvalidateWhatFollowsThem) {
+TEST_P(EngineTest, ChangedMessageStartsInvalidateTheRest) {
   Start({.slots = 1});
   const std::vector<TokenId> tokens = Tokens(50, 5);
   RunTurn(GreedyTurn(1, 7, tokens, {0, 20}, kWindow, 1));
@@ -179,7 +179,7 @@ TEST_P(EngineTest, SessionLenIsExact) {
   EXPECT_EQ(above.reason(), "context_length_exceeded");
 }
 
-TEST_P(EngineTest, ALoopEndsWhereTheTurnAsksForIt) {
+TEST_P(EngineTest, RepetitionGuardEndsALoopOnRequest) {
   Start({.slots = 1});
   const auto loop = [&](TurnId id, bool ends, int64_t min_tokens) {
     SubmittedTurn turn = GreedyTurn(id, id, Tokens(9, 1), {}, kWindow, 700);
@@ -203,7 +203,7 @@ TEST_P(EngineTest, ALoopEndsWhereTheTurnAsksForIt) {
   EXPECT_GE(RunTurn(GreedyTurn(4, 3, tokens, {}, kWindow, 1)).report.tokens_reused, said - 1);
 }
 
-TEST_P(EngineTest, ImpossibleTurnsAreRefusedAtTheDoor) {
+TEST_P(EngineTest, RefusesImpossibleTurnsOnSubmission) {
   Start({.slots = 1});
   const auto code = [&](auto change) {
     SubmittedTurn turn = GreedyTurn(1, 1, Tokens(5, 1), {}, kWindow, 1);
@@ -222,7 +222,7 @@ TEST_P(EngineTest, ImpossibleTurnsAreRefusedAtTheDoor) {
   EXPECT_EQ(code([](TurnRequest& r) { r.sink = nullptr; }), StatusCode::kInvalidArgument);
 }
 
-TEST_P(EngineTest, CancelEndsAtTheNextStepAndKeepsWhatWasSaid) {
+TEST_P(EngineTest, CancelTakesEffectAtTheNextStepAndKeepsTheAnswer) {
   Start({.slots = 1});
   std::vector<TokenId> tokens = Tokens(10, 8);
   SubmittedTurn turn = GreedyTurn(1, 7, tokens, {}, kWindow, -1);
@@ -239,7 +239,7 @@ TEST_P(EngineTest, CancelEndsAtTheNextStepAndKeepsWhatWasSaid) {
   ExpectRight(tokens, {}, next);
 }
 
-TEST_P(EngineTest, ASecondTurnOfABusyTimelineIsRefusedAndHarmsNothing) {
+TEST_P(EngineTest, RefusesASecondTurnOfABusyTimeline) {
   Start({.slots = 2});
   SubmittedTurn running = GreedyTurn(1, 7, Tokens(10, 9), {}, kWindow, -1);
   ASSERT_TRUE(engine_->Submit(running.request).ok());
@@ -251,7 +251,7 @@ TEST_P(EngineTest, ASecondTurnOfABusyTimelineIsRefusedAndHarmsNothing) {
   ExpectRight(Tokens(10, 9), {}, running.sink->Wait());
 }
 
-TEST_P(EngineTest, IdleTimelinesGiveUpTheirSlotLeastRecentlyUsedFirst) {
+TEST_P(EngineTest, EvictsLeastRecentlyUsedIdleTimelines) {
   Start({.slots = 2});
   for (TurnId turn = 1; turn <= 3; ++turn) RunTurn(GreedyTurn(turn, turn, Tokens(12, 10), {}, kWindow, 2));
   EXPECT_EQ(engine_->stats().slots_taken, 1u);
@@ -262,7 +262,7 @@ TEST_P(EngineTest, IdleTimelinesGiveUpTheirSlotLeastRecentlyUsedFirst) {
   ExpectRight(Tokens(12, 10), {}, lost);
 }
 
-TEST_P(EngineTest, MoreTurnsThanSlotsAllRunAndTheQueueIsBounded) {
+TEST_P(EngineTest, QueuesTurnsBeyondTheSlotsUpToALimit) {
   Start({.slots = 2, .queue_limit = 4});
   std::vector<SubmittedTurn> turns;
   for (TurnId turn = 0; turn < 12; ++turn) {
@@ -283,13 +283,13 @@ TEST_P(EngineTest, MoreTurnsThanSlotsAllRunAndTheQueueIsBounded) {
   }
 }
 
-TEST_P(EngineTest, TurnsOfOneAccountLeaveRoomForAnothersInTheQueue) {
+TEST_P(EngineTest, OneAccountCannotFillTheQueue) {
   Start({.slots = 2, .queue_limit = 4});
   std::vector<SubmittedTurn> accepted;
-  const auto submit = [&](const std::string& account) {
+  const auto submit = [&](const std::string& tenant) {
     const TurnId turn = accepted.size() + 1;
     SubmittedTurn made = GreedyTurn(turn, 100 + turn, Tokens(20, 11), {}, kWindow, -1);
-    made.request.account = account;
+    made.request.tenant = tenant;
     const bool ok = engine_->Submit(made.request).ok();
     if (ok) accepted.push_back(std::move(made));
     return ok;
@@ -305,7 +305,7 @@ TEST_P(EngineTest, TurnsOfOneAccountLeaveRoomForAnothersInTheQueue) {
   EXPECT_TRUE(submit("many")) << "there is room again";
 }
 
-TEST_P(EngineTest, WhoWaitsForASlotHearsOfEachChangeOfItsPlace) {
+TEST_P(EngineTest, ReportsQueuePositionChanges) {
   Start({.slots = 1});
   std::vector<SubmittedTurn> turns;
   for (TurnId turn = 1; turn <= 4; ++turn) {
@@ -361,7 +361,7 @@ TEST_P(EngineTest, RunsAhead) {
 }
 
 // While the step runs, all inputs of its sampling become known.
-TEST_P(EngineTest, RunsAheadOfWhatChoicesDependOn) {
+TEST_P(EngineTest, RunsAheadDespiteDependentChoices) {
   Start({.slots = 4});
   HashNetwork in_step(*backend_);
   const std::unique_ptr<Engine> other = EngineOn(in_step, {.slots = 4}, kWindow.memory_len);
@@ -389,8 +389,8 @@ TEST_P(EngineTest, RunsAheadOfWhatChoicesDependOn) {
   }
 }
 
-TEST_P(EngineTest, ManyTurnsRunAheadOnlyWhereTheirChoicesAreForeseen) {
-  constexpr auto kTurns = static_cast<int64_t>(kMostUnchosenRows) + 1;
+TEST_P(EngineTest, RunsAheadOnlyIfChoicesArePredictable) {
+  constexpr auto kTurns = static_cast<int64_t>(kMaxDeferredRows) + 1;
   for (const double penalty : {1.0, 0.0}) {
     Start({.slots = kTurns});
     std::vector<SubmittedTurn> turns;
@@ -409,7 +409,7 @@ TEST_P(EngineTest, ManyTurnsRunAheadOnlyWhereTheirChoicesAreForeseen) {
   }
 }
 
-TEST_P(EngineTest, ATurnThatEndsUnforeseenLeavesARightCache) {
+TEST_P(EngineTest, UnforeseenEndLeavesAValidCache) {
   Start({.slots = 2});
   std::vector<TokenId> tokens = Tokens(20, 16);
   const TurnEnd whole = RunTurn(GreedyTurn(1, 1, tokens, {}, kWindow, 30));
@@ -441,7 +441,7 @@ TEST_P(EngineTest, ATurnThatEndsUnforeseenLeavesARightCache) {
 
 // Conversations go idle, return, regenerate, rewind, edit, get cancelled and closed, on few slots, from several
 // threads: no wrong row.
-TEST_P(EngineTest, RandomConversationsNeverSeeAWrongRow) {
+TEST_P(EngineTest, RandomConversationsReadNoWrongRow) {
   Start({.slots = 8, .prefill_chunk = 16, .step_tokens = 32});
   std::atomic<TurnId> next_turn{1};
   std::atomic<int64_t> reused{0}, recomputed{0};

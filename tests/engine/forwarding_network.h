@@ -13,18 +13,18 @@ class ForwardingNetwork : public Network {
   SlabMemory& memory() const override { return network_.memory(); }
   NetworkShape shape() const override { return network_.shape(); }
   bool runs_ahead() const override { return network_.runs_ahead(); }
-  void Begin(std::span<const StepPart> parts, std::span<const TokenChoice> choices) override {
+  void Begin(std::span<const StepPart> parts, std::span<const RowSamplingParams> choices) override {
     Before(parts);
     network_.Begin(parts, choices);
     After(parts);
   }
-  void BeginUnchosen(std::span<const StepPart> parts) override {
+  void BeginDeferred(std::span<const StepPart> parts) override {
     Before(parts);
-    network_.BeginUnchosen(parts);
+    network_.BeginDeferred(parts);
     After(parts);
   }
-  void Choose(std::span<const TokenChoice> choices) override { network_.Choose(choices); }
-  void Finish(std::span<ChosenToken> chosen) override { network_.Finish(chosen); }
+  void Choose(std::span<const RowSamplingParams> choices) override { network_.Choose(choices); }
+  void Finish(std::span<SampledToken> chosen) override { network_.Finish(chosen); }
   std::span<const float> hidden_states() const override { return network_.hidden_states(); }
 
  protected:

@@ -19,8 +19,8 @@
 #include "cache/kv_cache.h"
 #include "engine/engine.h"
 #include "engine/model/network.h"
-#include "kernels/awaited_token.h"
 #include "kernels/backend.h"
+#include "kernels/deferred_token.h"
 
 namespace ringside {
 
@@ -38,7 +38,7 @@ class HashNetwork final : public Network {
         .layers = 2, .kv_heads = 1, .head_dim = 2, .vocab = kVocab, .branches = branches_, .hidden = hidden_ ? 2 : 0};
   }
   bool runs_ahead() const override { return runs_ahead_; }
-  void BeginUnchosen(std::span<const StepPart> parts) override {
+  void BeginDeferred(std::span<const StepPart> parts) override {
     size_t rows = 0;
     for (const StepPart& part : parts) rows += RowsOf(part);
     logits_.resize(rows * kVocab);
@@ -47,14 +47,14 @@ class HashNetwork final : public Network {
     ++steps_ahead_;
     most_rows_ahead_ = std::max(most_rows_ahead_.load(), std::ssize(parts));
   }
-  void Choose(std::span<const TokenChoice> choices) override {
+  void Choose(std::span<const RowSamplingParams> choices) override {
     const auto rows = static_cast<int64_t>(choices.size());
     ASSERT_EQ(logits_.size(), choices.size() * kVocab);
-    std::vector<ChosenToken> chosen(choices.size());
-    backend_.ChooseTokens({DType::kF32, logits_.data(), rows, kVocab, kVocab}, choices, chosen);
+    std::vector<SampledToken> chosen(choices.size());
+    backend_.SampleTokens({DType::kF32, logits_.data(), rows, kVocab, kVocab}, choices, chosen);
     begun_.push_back(chosen);
   }
-  void Finish(std::span<ChosenToken> chosen) override {
+  void Finish(std::span<SampledToken> chosen) override {
     ASSERT_EQ(chosen.size(), begun_.front().size());
     std::copy(begun_.front().begin(), begun_.front().end(), chosen.begin());
     begun_.pop_front();
@@ -171,7 +171,7 @@ class HashNetwork final : public Network {
       const int64_t first = cache.ring().Append(n);
       for (int64_t i = 0; i < n; ++i) {
         const TokenId id = part.tokens[static_cast<size_t>(i)];
-        const TokenId token = IsAwaited(id) ? begun_.back()[AwaitedIndex(id)].id : id;
+        const TokenId token = IsDeferredToken(id) ? begun_.back()[DeferredTokenIndex(id)].id : id;
         Write(cache, 0, first + i, Layer0(token, first + i));
       }
       for (int64_t t = first; t < first + n; ++t) {
@@ -203,7 +203,7 @@ class HashNetwork final : public Network {
   Backend& backend_;
   const bool runs_ahead_, branches_;
   bool hidden_ = true;
-  std::deque<std::vector<ChosenToken>> begun_;
+  std::deque<std::vector<SampledToken>> begun_;
   std::vector<float> logits_;  // of the step whose tokens are not sampled yet
   std::vector<float> states_;  // of the last step
   std::atomic<int64_t> rows_computed_{0}, steps_ahead_{0}, most_rows_ahead_{0};

@@ -1,4 +1,4 @@
-// Each account's share of the queue.
+// Each tenant's share of the queue.
 #include "engine/queue_shares.h"
 
 #include <gtest/gtest.h>
@@ -8,9 +8,9 @@
 namespace ringside {
 namespace {
 
-/// Number of accepted turns per account when `accounts` accounts submit in turn until all are refused.
-std::vector<int64_t> Fill(QueueShares& shares, int64_t accounts) {
-  std::vector<int64_t> accepted(static_cast<size_t>(accounts));
+/// Number of accepted turns per tenant when `tenants` tenants submit in turn until all are refused.
+std::vector<int64_t> Fill(QueueShares& shares, int64_t tenants) {
+  std::vector<int64_t> accepted(static_cast<size_t>(tenants));
   for (bool any = true; any;) {
     any = false;
     for (size_t i = 0; i < accepted.size(); ++i) {
@@ -22,32 +22,32 @@ std::vector<int64_t> Fill(QueueShares& shares, int64_t accounts) {
   return accepted;
 }
 
-TEST(QueueShares, AnAccountAloneFillsTheQueue) {
+TEST(QueueShares, LoneAccountMayFillTheQueue) {
   for (const int64_t limit : {1, 2, 7, 256}) {
     QueueShares shares(limit, 0);
     EXPECT_EQ(Fill(shares, 1), std::vector<int64_t>{limit});
   }
 }
 
-TEST(QueueShares, AccountsHaveEqualSharesAndNewOnesFindRoom) {
-  for (const int64_t accounts : {2, 3, 5, 20}) {
+TEST(QueueShares, AccountsHaveEqualSharesWithRoomForNewOnes) {
+  for (const int64_t tenants : {2, 3, 5, 20}) {
     QueueShares shares(210, 0);
-    const std::vector<int64_t> accepted = Fill(shares, accounts);
-    for (const int64_t own : accepted) EXPECT_NEAR(static_cast<double>(own), 420.0 / (1 + accounts), 1) << accounts;
-    EXPECT_TRUE(shares.Enter("new").ok()) << accounts;
-    EXPECT_EQ(shares.Enter("0").code(), StatusCode::kOverloaded) << accounts;
+    const std::vector<int64_t> accepted = Fill(shares, tenants);
+    for (const int64_t own : accepted) EXPECT_NEAR(static_cast<double>(own), 420.0 / (1 + tenants), 1) << tenants;
+    EXPECT_TRUE(shares.Enter("new").ok()) << tenants;
+    EXPECT_EQ(shares.Enter("0").code(), StatusCode::kOverloaded) << tenants;
   }
 }
 
-TEST(QueueShares, NoMoreThanTwiceTheLimitWaits) {
+TEST(QueueShares, QueuesAtMostTwiceTheLimit) {
   QueueShares shares(4, 0);
-  for (int i = 0; i < 8; ++i) EXPECT_TRUE(shares.Enter("account " + std::to_string(i)).ok()) << i;
+  for (int i = 0; i < 8; ++i) EXPECT_TRUE(shares.Enter("tenant " + std::to_string(i)).ok()) << i;
   EXPECT_EQ(shares.Enter("new").code(), StatusCode::kOverloaded);
-  shares.Leave("account 3");
+  shares.Leave("tenant 3");
   EXPECT_TRUE(shares.Enter("new").ok());
 }
 
-TEST(QueueShares, WhoFilledTheQueueAloneIsRefusedUntilItHasDrained) {
+TEST(QueueShares, AccountThatFilledTheQueueIsRefusedUntilItDrains) {
   QueueShares shares(6, 0);
   for (int i = 0; i < 6; ++i) EXPECT_TRUE(shares.Enter("first").ok());
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(shares.Enter("second").ok()) << i;
@@ -57,7 +57,7 @@ TEST(QueueShares, WhoFilledTheQueueAloneIsRefusedUntilItHasDrained) {
   EXPECT_TRUE(shares.Enter("second").ok());
 }
 
-TEST(QueueShares, FreeSlotsAreNoPlacesInTheQueue) {
+TEST(QueueShares, FreeSlotsDoNotCountAsQueuePlaces) {
   QueueShares shares(1, 2);
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(shares.Enter("a").ok()) << i;
   EXPECT_FALSE(shares.Enter("a").ok());
@@ -68,7 +68,7 @@ TEST(QueueShares, FreeSlotsAreNoPlacesInTheQueue) {
   EXPECT_TRUE(shares.Enter("a").ok());
 }
 
-TEST(QueueShares, APreemptedTurnWaitsBeyondTheShare) {
+TEST(QueueShares, PreemptedTurnMayExceedTheShare) {
   QueueShares shares(2, 1);
   ASSERT_TRUE(shares.Enter("a").ok());
   shares.Admit("a");

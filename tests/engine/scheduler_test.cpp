@@ -15,24 +15,24 @@ Take Plan(const std::vector<StepTurn>& turns, const StepLimits& limits, std::vec
   return PlanStep(turns, std::move(served), limits);
 }
 
-TEST(Scheduler, DecodesAlwaysGetTheirRow) {
+TEST(Scheduler, DecodesAlwaysGetARow) {
   EXPECT_EQ(Plan({{1}, {1}, {500}, {1}}, {.prompt_rows = 64, .chunk = 128}), (Take{1, 1, 64, 1}));
 }
 
-TEST(Scheduler, APromptAloneTakesItsWholeChunk) {
+TEST(Scheduler, LonePromptTakesItsWholeChunk) {
   EXPECT_EQ(Plan({{500}}, {.prompt_rows = 256, .chunk = 128}), (Take{128}));
 }
 
-TEST(Scheduler, PromptsAreComputedOneAfterTheOther) {
+TEST(Scheduler, PrefillsPromptsOneAtATime) {
   EXPECT_EQ(Plan({{500, 20}, {10, 30}, {500, 10}}, {.prompt_rows = 512, .chunk = 500}), (Take{12, 0, 500}));
   EXPECT_EQ(Plan({{500, 20}, {10, 30}, {500, 10}}, {.prompt_rows = 1100, .chunk = 500}), (Take{500, 10, 500}));
 }
 
-TEST(Scheduler, WhoHasNoPartGetsNothing) {
+TEST(Scheduler, AccountsWithoutWorkGetNothing) {
   EXPECT_EQ(Plan({{0}, {3}}, {.prompt_rows = 256, .chunk = 128}), (Take{0, 3}));
 }
 
-TEST(Scheduler, AShortPromptPassesALongOneThatCameLittleEarlierAndNoOther) {
+TEST(Scheduler, ShortPromptOvertakesOnlyARecentLongOne) {
   // A row takes 1 us: 64 rows are due after .26 ms, 1,000 after 4.
   const auto deadline = [](int64_t submitted_us, double rows) {
     return PromptDeadline(submitted_us * 1000, rows * 1000);
@@ -42,14 +42,14 @@ TEST(Scheduler, AShortPromptPassesALongOneThatCameLittleEarlierAndNoOther) {
   EXPECT_EQ(Plan({longer, {64, deadline(4000, 64)}}, {.prompt_rows = 64, .chunk = 64}), (Take{64, 0}));
 }
 
-TEST(Scheduler, WhoIsServedLessComesFirst) {
+TEST(Scheduler, LeastServedComesFirst) {
   const std::vector<StepTurn> turns = {{4000, 1, 0}, {4000, 2, 0}, {64, 3, 1}};
   EXPECT_EQ(Plan(turns, {.prompt_rows = 2048, .chunk = 2048}, {10'000, 0}), (Take{1984, 0, 64}));
   // Approximately equal values count as equal.
   EXPECT_EQ(Plan(turns, {.prompt_rows = 2048, .chunk = 2048}, {100, 0}), (Take{2048, 0, 0}));
 }
 
-TEST(Scheduler, NobodysManyPromptsDelayAnothersShortOneByMoreThanTwoSteps) {
+TEST(Scheduler, ManyPromptsDelayAnothersShortPromptByAtMostTwoSteps) {
   for (const int64_t length : {300, 3000, 30'000}) {
     std::vector<StepTurn> turns(64, StepTurn{length, 0, 0});
     turns.push_back({64, 1'000'000'000, 1});
@@ -59,7 +59,7 @@ TEST(Scheduler, NobodysManyPromptsDelayAnothersShortOneByMoreThanTwoSteps) {
       const Take take = PlanStep(turns, served, {.prompt_rows = 2048, .chunk = 2048});
       for (size_t i = 0; i < turns.size(); ++i) {
         turns[i].remaining -= take[i];
-        served[turns[i].account] += static_cast<double>(take[i]);
+        served[turns[i].tenant] += static_cast<double>(take[i]);
       }
       ++steps;
     }
@@ -67,7 +67,7 @@ TEST(Scheduler, NobodysManyPromptsDelayAnothersShortOneByMoreThanTwoSteps) {
   }
 }
 
-TEST(Scheduler, FewRowsBeyondWholeTilesWait) {
+TEST(Scheduler, PartialTilesAreDeferred) {
   const StepLimits limits{.prompt_rows = 2048, .chunk = 2048, .tile = 256};
   std::vector<StepTurn> turns(8, StepTurn{1});
   turns.push_back({1024});
@@ -84,7 +84,7 @@ TEST(Scheduler, FewRowsBeyondWholeTilesWait) {
   EXPECT_EQ(Plan(turns, limits).back(), 100);
 }
 
-TEST(Scheduler, SlotsGoToTheAccountsInTurn) {
+TEST(Scheduler, AssignsSlotsToAccountsRoundRobin) {
   EXPECT_EQ(SlotOrder(std::vector<size_t>{0, 0, 0, 1}, {0, 0}, {0, 0}), (std::vector<size_t>{0, 3, 1, 2}));
   EXPECT_EQ(SlotOrder(std::vector<size_t>{0, 0, 0, 1}, {9999, 0}, {0, 0}), (std::vector<size_t>{3, 0, 1, 2}));
   EXPECT_EQ(SlotOrder(std::vector<size_t>{0, 0, 0}, {0}, {7}), (std::vector<size_t>{0, 1, 2}));
@@ -92,51 +92,51 @@ TEST(Scheduler, SlotsGoToTheAccountsInTurn) {
   EXPECT_EQ(SlotOrder(std::vector<size_t>{0, 1, 2}, {150, 140, 0}, {0, 0, 0}), (std::vector<size_t>{2, 1, 0}));
 }
 
-TEST(Scheduler, SlotsGoFirstToTheAccountWithTheFewestRunningTurns) {
+TEST(Scheduler, SlotsGoToTheAccountWithTheFewestRunningTurns) {
   EXPECT_EQ(SlotOrder(std::vector<size_t>{0, 0, 1, 1}, {0, 9999}, {2, 0}), (std::vector<size_t>{2, 3, 0, 1}));
 }
 
 std::vector<SlotHolder> Holders(const std::vector<int64_t>& of_accounts, int64_t steps) {
   std::vector<SlotHolder> holders;
-  for (size_t account = 0; account < of_accounts.size(); ++account) {
-    holders.insert(holders.end(), static_cast<size_t>(of_accounts[account]), {.account = account, .steps = steps});
+  for (size_t tenant = 0; tenant < of_accounts.size(); ++tenant) {
+    holders.insert(holders.end(), static_cast<size_t>(of_accounts[tenant]), {.tenant = tenant, .steps = steps});
   }
   return holders;
 }
 
 // The victim for a turn that has waited since a preemption, or for a new one.
-std::optional<size_t> Pick(const std::vector<SlotHolder>& holders, size_t account, bool is_new = false) {
-  const std::optional<Victim> victim = PickVictim(holders, {account, is_new});
+std::optional<size_t> Pick(const std::vector<SlotHolder>& holders, size_t tenant, bool is_new = false) {
+  const std::optional<Victim> victim = PickVictim(holders, {tenant, is_new});
   return victim ? std::optional(victim->holder) : std::nullopt;
 }
 
-TEST(Scheduler, AnAccountAboveItsShareGivesASlotAtOnceAndNoneBelowIt) {
+TEST(Scheduler, AccountAboveItsShareYieldsASlotImmediately) {
   for (int64_t held = 0; held <= 9; ++held) {
     const auto victim = Pick(Holders({held, 8 - std::min<int64_t>(held, 8)}, 0), 1);
     EXPECT_EQ(victim.has_value(), held >= 8 - std::min<int64_t>(held, 8) + 2) << held;
   }
-  // Among three accounts, the one with the most turns.
+  // Among three tenants, the one with the most turns.
   const std::vector<SlotHolder> holders = Holders({2, 3, 0}, 0);
-  EXPECT_EQ(holders[*Pick(holders, 2)].account, 1u);
+  EXPECT_EQ(holders[*Pick(holders, 2)].tenant, 1u);
 }
 
-TEST(Scheduler, OfAnAccountTheTurnThatCostsLeastGivesWay) {
+TEST(Scheduler, PreemptsTheAccountsCheapestTurn) {
   std::vector<SlotHolder> holders = Holders({4}, kQuantumSteps);
   for (size_t i = 0; i < holders.size(); ++i) holders[i].rows = 100 - static_cast<int64_t>(i);
   EXPECT_EQ(Pick(holders, 1), 3u);
-  holders[3].may_leave = false;  // beams
+  holders[3].is_preemptable = false;  // beams
   EXPECT_EQ(Pick(holders, 1), 2u);
   holders[2].steps = 0;  // it has just got its slot
   EXPECT_EQ(Pick(holders, 1), 1u);
-  holders[1].is_kept = false;  // it would be computed again
+  holders[1].is_recoverable = false;  // it would be computed again
   EXPECT_EQ(Pick(holders, 1), 0u);
-  for (SlotHolder& holder : holders) holder.is_kept = false;
+  for (SlotHolder& holder : holders) holder.is_recoverable = false;
   EXPECT_EQ(Pick(holders, 1), 1u) << "nothing can be saved: the cheapest after its quantum";
   for (SlotHolder& holder : holders) holder.steps = 0;
   EXPECT_EQ(Pick(holders, 1), std::nullopt);
 }
 
-TEST(Scheduler, WithMoreAccountsThanSlotsTheyTakeTurnsByQuanta) {
+TEST(Scheduler, AccountsRotateByQuantaIfSlotsAreFew) {
   std::vector<SlotHolder> holders = Holders({1, 1, 1, 0}, kQuantumSteps - 1);
   EXPECT_EQ(Pick(holders, 3), std::nullopt);
   for (size_t i = 0; i < holders.size(); ++i) holders[i].steps = kQuantumSteps + static_cast<int64_t>(i % 2);
@@ -144,52 +144,52 @@ TEST(Scheduler, WithMoreAccountsThanSlotsTheyTakeTurnsByQuanta) {
   EXPECT_EQ(Pick(holders, 0), std::nullopt) << "who has a slot takes nobody else's only one";
 }
 
-TEST(Scheduler, AnAccountThatWasServedMuchLessDoesNotWaitForAQuantum) {
+TEST(Scheduler, FarUnderservedAccountDoesNotWaitForAQuantum) {
   std::vector<SlotHolder> holders = Holders({1, 1, 1, 0}, 0);
-  holders[1].ahead = kMuchMore;
+  holders[1].ahead = kServedMargin;
   EXPECT_EQ(Pick(holders, 3), 1u);
   EXPECT_EQ(Pick(holders, 0), std::nullopt) << "it has a slot";
-  holders[1].is_kept = false;
+  holders[1].is_recoverable = false;
   EXPECT_EQ(Pick(holders, 3), std::nullopt) << "too much would be computed again";
-  holders[2].ahead = kMuchMore;
+  holders[2].ahead = kServedMargin;
   EXPECT_EQ(Pick(holders, 3), 2u);
-  holders[2].may_leave = false;
+  holders[2].is_preemptable = false;
   EXPECT_EQ(Pick(holders, 3), std::nullopt);
 }
 
 TEST(Scheduler, ANewTurnWaitsForNoQuantumOfAnAccountThatWasServedAboutTheSame) {
   std::vector<SlotHolder> holders = Holders({1, 1, 1, 0}, 1);
   holders[1].steps = 2;
-  for (SlotHolder& holder : holders) holder.ahead = 1 - kMuchMore;
+  for (SlotHolder& holder : holders) holder.ahead = 1 - kServedMargin;
   EXPECT_EQ(Pick(holders, 3), std::nullopt);
   EXPECT_EQ(Pick(holders, 3, /*is_new=*/true), 1u) << "who ran longest";
   EXPECT_EQ(Pick(holders, 0, /*is_new=*/true), std::nullopt) << "it has a slot";
   holders[1].has_run = false;  // it waits for its first token itself
   EXPECT_NE(Pick(holders, 3, /*is_new=*/true), 1u);
-  for (SlotHolder& holder : holders) holder.ahead = -kMuchMore;
-  EXPECT_EQ(Pick(holders, 3, /*is_new=*/true), std::nullopt) << "its account has been served more than they";
+  for (SlotHolder& holder : holders) holder.ahead = -kServedMargin;
+  EXPECT_EQ(Pick(holders, 3, /*is_new=*/true), std::nullopt) << "its tenant has been served more than they";
 }
 
 TEST(Scheduler, ANewTurnPaysForWhatIsComputedAgain) {
   std::vector<SlotHolder> holders = Holders({1, 1, 0}, 1);
-  for (SlotHolder& holder : holders) holder.is_kept = false;
+  for (SlotHolder& holder : holders) holder.is_recoverable = false;
   holders[0].rows = 3000;
   holders[1].rows = 2000;
-  for (SlotHolder& holder : holders) holder.ahead = 2001 - kMuchMore;
+  for (SlotHolder& holder : holders) holder.ahead = 2001 - kServedMargin;
   EXPECT_EQ(PickVictim(holders, {2, true}), (Victim{1, 2000}));
   EXPECT_EQ(PickVictim(holders, {2, false}), std::nullopt) << "it has had its first token";
-  holders[1].ahead = 2000 - kMuchMore;
+  holders[1].ahead = 2000 - kServedMargin;
   EXPECT_EQ(PickVictim(holders, {2, true}), std::nullopt) << "more than it may owe";
   holders[1].steps = kQuantumSteps;
   EXPECT_EQ(PickVictim(holders, {2, true}), (Victim{1, 0})) << "its quantum is over";
-  holders[0].is_kept = true;
+  holders[0].is_recoverable = true;
   holders[0].ahead = 0;
   EXPECT_EQ(PickVictim(holders, {2, true}), (Victim{0, 0})) << "nothing of it is computed again";
 }
 
 TEST(Scheduler, NoMoreIsComputedAgainThanOthersAreServed) {
   constexpr int64_t kRows = 500, kBetween = 40;
-  ServedTokens served;
+  VirtualTokenCounter served;
   served.Enter("stays");
   int64_t repeated = 0, computed = 0;
   for (int visit = 0; visit < 1000; ++visit) {
@@ -197,7 +197,7 @@ TEST(Scheduler, NoMoreIsComputedAgainThanOthersAreServed) {
     computed += kBetween;
     served.Enter("visits");
     const SlotHolder holder{
-        .steps = 1, .rows = kRows, .is_kept = false, .ahead = served.Of("stays") - served.Of("visits")};
+        .steps = 1, .rows = kRows, .is_recoverable = false, .ahead = served.Of("stays") - served.Of("visits")};
     if (const auto victim = PickVictim(std::array{holder}, {1, true})) {
       served.Charge("stays", "visits", static_cast<double>(victim->charge));
       served.Add("stays", kRows);
@@ -206,21 +206,21 @@ TEST(Scheduler, NoMoreIsComputedAgainThanOthersAreServed) {
     served.Leave("visits");
   }
   EXPECT_GT(repeated, computed / 2);
-  EXPECT_LE(repeated, computed + static_cast<int64_t>(3 * kMuchMore));
+  EXPECT_LE(repeated, computed + static_cast<int64_t>(3 * kServedMargin));
 }
 
 TEST(Scheduler, AnAccountAboveItsShareGivesACacheThatNothingKeepsToANewTurn) {
   std::vector<SlotHolder> holders = Holders({2, 0}, 0);
-  for (SlotHolder& holder : holders) holder = {.rows = 100'000, .has_run = false, .is_kept = false};
+  for (SlotHolder& holder : holders) holder = {.rows = 100'000, .has_run = false, .is_recoverable = false};
   holders[1].rows = 10;
   EXPECT_EQ(PickVictim(holders, {1, true}), (Victim{1, 0}));
   EXPECT_EQ(PickVictim(holders, {1, false}), std::nullopt);
 }
 
-constexpr double kBelow = 2 * kMuchMore;
+constexpr double kBelow = 2 * kServedMargin;
 
-TEST(Scheduler, WhoComesBackIsALittleBelowTheOthersAndOwesWhatHeOwed) {
-  ServedTokens served;
+TEST(Scheduler, ReturningAccountKeepsItsDebt) {
+  VirtualTokenCounter served;
   served.Enter("a");
   served.Enter("b");
   EXPECT_EQ(served.Of("a"), served.Of("b"));
@@ -241,8 +241,8 @@ TEST(Scheduler, WhoComesBackIsALittleBelowTheOthersAndOwesWhatHeOwed) {
   EXPECT_GE(served.Of("later"), of_b + 500 - kBelow);
 }
 
-TEST(Scheduler, NewcomersDoNotPassEachOther) {
-  ServedTokens served;
+TEST(Scheduler, NewPromptsKeepTheirOrder) {
+  VirtualTokenCounter served;
   served.Enter("stays");
   served.Add("stays", 480);
   for (const char* name : {"first", "second", "third"}) {
@@ -252,8 +252,8 @@ TEST(Scheduler, NewcomersDoNotPassEachOther) {
   }
 }
 
-TEST(Scheduler, ManyShortVisitsAreServedNoMoreThanOneLongOne) {
-  ServedTokens served;
+TEST(Scheduler, ManyShortTurnsGetNoMoreThanOneLongTurn) {
+  VirtualTokenCounter served;
   served.Enter("stays");
   served.Add("stays", 100'000);
   const double of_stays = served.Of("stays");
@@ -265,8 +265,8 @@ TEST(Scheduler, ManyShortVisitsAreServedNoMoreThanOneLongOne) {
   }
 }
 
-TEST(Scheduler, VisitsOneAfterTheOtherLowerNothing) {
-  ServedTokens served;
+TEST(Scheduler, SequentialTurnsDoNotLowerTheAccount) {
+  VirtualTokenCounter served;
   served.Enter("heavy");
   served.Add("heavy", 100'000);
   const double of_heavy = served.Of("heavy");
@@ -282,18 +282,18 @@ TEST(Scheduler, VisitsOneAfterTheOtherLowerNothing) {
   EXPECT_EQ(served.Of("heavy"), of_heavy);
 }
 
-TEST(Scheduler, RandomPlansKeepTheirLimitsAndNobodyStarves) {
+TEST(Scheduler, RandomPlansKeepLimitsWithoutStarvation) {
   std::mt19937 random(7);
   for (int round = 0; round < 500; ++round) {
     const StepLimits limits{.prompt_rows = 1 + static_cast<int64_t>(random() % 300),
                             .chunk = 2 + static_cast<int64_t>(random() % 200),
                             .tile = round % 2 == 0 ? 1 : 32};
-    const size_t accounts = 1 + random() % 5;
-    std::vector<double> served(accounts, 0);
+    const size_t tenants = 1 + random() % 5;
+    std::vector<double> served(tenants, 0);
     std::vector<StepTurn> turns(1 + random() % 40);
     for (StepTurn& turn : turns) {
       turn = {random() % 3 == 0 ? 1 : static_cast<int64_t>(random() % 700), static_cast<int64_t>(random() % 1000),
-              random() % accounts};
+              random() % tenants};
     }
     int64_t work = 0;
     for (const StepTurn& turn : turns) work += turn.remaining > 1 ? turn.remaining : 0;
@@ -311,7 +311,7 @@ TEST(Scheduler, RandomPlansKeepTheirLimitsAndNobodyStarves) {
         ASSERT_LE(take[i], limits.chunk);
         prompts += take[i];
         wanted += std::min(turns[i].remaining, limits.chunk);
-        served[turns[i].account] += static_cast<double>(take[i]);
+        served[turns[i].tenant] += static_cast<double>(take[i]);
         turns[i].remaining -= take[i];
         if (turns[i].remaining == 1) turns[i].remaining = 0;  // decodes from now on, elsewhere
       }

@@ -56,14 +56,14 @@ TEST(SlotPlan, EveryShapeStartsWithItsTrainedContextAndAllDefaults) {
       const NetworkShape network{.layers = shape.layers,
                                  .kv_heads = shape.kv_heads,
                                  .head_dim = shape.head_dim,
-                                 .most_heads = shape.layers * shape.kv_heads / shape.devices};
+                                 .max_heads = shape.layers * shape.kv_heads / shape.devices};
       EngineOptions options{.slots = 0, .memory_len = shape.trained - std::min<int64_t>(256, shape.trained / 4)};
       options.prefill_chunk = options.step_tokens = 2048;
       const Status planned = PlanSlots(memory, network, &options);
       ASSERT_TRUE(planned.ok()) << shape.name << ": " << planned.ToString();
       const KvShape cache = CacheShape(network, options);
       const int64_t of_device = options.slots * KvPool::SlabBytes(memory, cache) / shape.devices;
-      EXPECT_LE(of_device / cache.half_tile_bytes(), kMostHalfTiles) << shape.name << ", " << options.slots << " slots";
+      EXPECT_LE(of_device / cache.half_tile_bytes(), kMaxHalfTiles) << shape.name << ", " << options.slots << " slots";
       EXPECT_GE(options.slots, 64) << shape.name;
     }
   }
@@ -71,7 +71,7 @@ TEST(SlotPlan, EveryShapeStartsWithItsTrainedContextAndAllDefaults) {
 
 EngineOptions Fitting(int64_t memory_len) { return {.slots = 0, .memory_len = memory_len, .fits_window = true}; }
 
-TEST(SlotPlan, AWindowIsAsLongAsMemoryHoldsOne) {
+TEST(SlotPlan, WindowIsLimitedByMemory) {
   const NetworkShape network{.layers = 32, .kv_heads = 8, .head_dim = 128};  // Llama-3.1-8B: 128 KiB per token
   for (const int64_t mib : {96, 640, 5 << 10, 9 << 10, 17 << 10, 100 << 10}) {
     const PlannedMemory memory(mib << 20);
@@ -109,7 +109,7 @@ TEST(SlotPlan, AWindowIsAsLongAsMemoryHoldsOne) {
   EXPECT_EQ(asked.memory_len, 131072 - 256) << "what was asked for is refused elsewhere, not lowered";
 }
 
-TEST(SlotPlan, SlotsThatWereAskedForTakeNoMoreThanWholeWindows) {
+TEST(SlotPlan, RequestedSlotsHoldAtMostWholeWindows) {
   const NetworkShape network{.layers = 30, .kv_heads = 3, .head_dim = 64};
   const std::unique_ptr<Backend> cpu = std::move(*MakeCpuBackend({.threads = 1}));  // free memory: unknown
   EngineOptions options = Fitting(7936);
@@ -122,15 +122,15 @@ TEST(SlotPlan, SlotsThatWereAskedForTakeNoMoreThanWholeWindows) {
   EXPECT_EQ(options.kv_bytes, 8 * KvPool::SlabBytes(*cpu, CacheShape(network, options)));
 }
 
-TEST(SlotPlan, TheBoundIsReachedAndNotExceededAlsoBySlotsThatWereAskedFor) {
+TEST(SlotPlan, ReachesTheBoundWithoutExceedingIt) {
   const NetworkShape network{.layers = 16, .kv_heads = 8, .head_dim = 64};
   const PlannedMemory memory(120 * kGiB);
   EngineOptions options{.slots = 0, .memory_len = 49152};
   ASSERT_TRUE(PlanSlots(memory, network, &options).ok());
   const int64_t slab_bytes = KvPool::SlabBytes(memory, CacheShape(network, options));
-  EXPECT_EQ(options.slots, MostSlots(network, CacheShape(network, options), slab_bytes));
-  EXPECT_LE(options.slots * slab_bytes / 2048, kMostHalfTiles);
-  EXPECT_GT((options.slots + 2) * slab_bytes / 2048, kMostHalfTiles);
+  EXPECT_EQ(options.slots, MaxSlots(network, CacheShape(network, options), slab_bytes));
+  EXPECT_LE(options.slots * slab_bytes / 2048, kMaxHalfTiles);
+  EXPECT_GT((options.slots + 2) * slab_bytes / 2048, kMaxHalfTiles);
   EngineOptions asked{.slots = 4000, .memory_len = 49152};
   ASSERT_TRUE(PlanSlots(memory, network, &asked).ok());
   EXPECT_EQ(asked.slots, options.slots);
@@ -138,8 +138,8 @@ TEST(SlotPlan, TheBoundIsReachedAndNotExceededAlsoBySlotsThatWereAskedFor) {
   ASSERT_TRUE(PlanSlots(memory, network, &few).ok());
   EXPECT_EQ(few.slots, 7);
   // With an eighth of the heads a device can address eight times as much.
-  const NetworkShape shared{.layers = 16, .kv_heads = 8, .head_dim = 64, .most_heads = 16};
-  EXPECT_NEAR(static_cast<double>(MostSlots(shared, CacheShape(shared, options), slab_bytes)),
+  const NetworkShape shared{.layers = 16, .kv_heads = 8, .head_dim = 64, .max_heads = 16};
+  EXPECT_NEAR(static_cast<double>(MaxSlots(shared, CacheShape(shared, options), slab_bytes)),
               static_cast<double>(8 * options.slots), 16);
 }
 

@@ -123,7 +123,7 @@ class SplitPoint : public ::testing::TestWithParam<Trip> {
     SubmittedTurn out = GreedyTurn(turn, timeline, {all_.begin(), all_.begin() + static_cast<int64_t>(tokens)}, starts,
                                    window, max_tokens);
     out.request.owner = "conv_" + std::to_string(timeline % kSplits);
-    out.request.account = out.request.owner;  // separate accounts, so that none reuses another's slot
+    out.request.tenant = out.request.owner;  // separate tenants, so that none reuses another's slot
     out.request.sampling.logprobs = 0;
     if (GetParam().seeded) {
       out.request.sampling.temperature = 1.0;
@@ -249,7 +249,7 @@ class SplitPoint : public ::testing::TestWithParam<Trip> {
 };
 
 using TinyModelSplitPoint = SplitPoint;
-TEST_P(TinyModelSplitPoint, GoesOnAsIfItHadNeverLeft) {
+TEST_P(TinyModelSplitPoint, ContinuesExactlyAfterARestore) {
   LoadModel(GoldenFolder(GetParam().model));
   RunUninterrupted();
   SplitEverywhere(8);
@@ -278,7 +278,7 @@ INSTANTIATE_TEST_SUITE_P(
     TripName);
 
 using RealModelSplitPoint = SplitPoint;
-TEST_P(RealModelSplitPoint, GoesOnAsIfItHadNeverLeft) {
+TEST_P(RealModelSplitPoint, ContinuesExactlyAfterARestore) {
   const char* path = std::getenv("RINGSIDE_TEST_MODEL");
   if (path == nullptr) GTEST_SKIP() << "RINGSIDE_TEST_MODEL is not set";
   LoadModel(path);

@@ -10,7 +10,7 @@ int64_t Took(int64_t decoding, double work) {
   return (decoding > 0 ? 4'000'000 : 0) + decoding * 50'000 + static_cast<int64_t>(work * 24'000);
 }
 
-TEST(StepTime, LearnsWhatFitsIntoAStep) {
+TEST(StepTime, LearnsHowManyRowsFitIntoAStep) {
   StepTime time;
   EXPECT_EQ(time.PromptWork(8, 60e6, 64), 64);  // no measurements yet
   time.Note(0, 1024, Took(0, 1024));
@@ -21,21 +21,21 @@ TEST(StepTime, LearnsWhatFitsIntoAStep) {
   EXPECT_NEAR(time.DecodeNs(200), Took(128, 0), 1);  // the same power of two
 }
 
-TEST(StepTime, FollowsADeviceThatGrowsSlower) {
+TEST(StepTime, AdaptsToASlowerDevice) {
   StepTime time;
   for (int i = 0; i < 40; ++i) time.Note(0, 256, 256 * 10'000);
   for (int i = 0; i < 40; ++i) time.Note(0, 256, 256 * 20'000);
   EXPECT_NEAR(time.PromptNs(1), 20'000, 100);
 }
 
-TEST(StepTime, PromptsGoOnWhereDecodingTakesLongerThanAStepMay) {
+TEST(StepTime, PromptsProgressWhenDecodingExceedsTheStepTime) {
   StepTime time;
   time.Note(0, 256, 256 * 100'000);
   time.Note(4, 0, 400'000'000);
   EXPECT_NEAR(time.PromptWork(4, 100e6, 64), 200e6 / 100'000, 1);
 }
 
-TEST(StepTime, LearnsWhatLogitsOfPromptsCost) {
+TEST(StepTime, LearnsTheCostOfPromptLogits) {
   StepTime time;
   EXPECT_EQ(time.LogitsWork(), 0);
   const auto took = [](double work, int64_t scored) { return Took(0, work) + scored * 72'000; };
@@ -49,7 +49,7 @@ TEST(StepTime, LearnsWhatLogitsOfPromptsCost) {
   EXPECT_NEAR(time.LogitsWork(), 3, 0.1) << "few rows say little";
 }
 
-TEST(StepTime, TinyStepsSayNothingOfLargeOnes) {
+TEST(StepTime, TinyStepsDoNotAffectTheEstimateOfLargeOnes) {
   StepTime time;
   time.Note(0, 2, 5'000'000);
   EXPECT_EQ(time.PromptNs(1), 0);

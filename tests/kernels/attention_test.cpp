@@ -176,7 +176,7 @@ TEST_P(AttentionOnEachSet, SameBitsAsPortable) {
 }
 
 // Rows of several sequences in one step give the same results as alone.
-TEST_P(AttentionOnEachSet, AloneOrAmongOthersIsTheSame) {
+TEST_P(AttentionOnEachSet, ResultIsIndependentOfTheBatch) {
   auto backend = MakeBackend(GetParam(), 2);
   std::vector<AttentionCase> cases;
   for (int64_t i = 0; i < 5; ++i) {
@@ -237,7 +237,7 @@ TEST_P(AttentionOnEachSet, AloneOrAmongOthersIsTheSame) {
 }
 
 // A row's result must not depend on later rows, even if one overflows.
-TEST_P(AttentionOnEachSet, LaterRowsDoNotReachEarlierOnes) {
+TEST_P(AttentionOnEachSet, AttentionIsCausal) {
   auto backend = MakeBackend(GetParam(), 1);
   AttentionCase c{.pinned = 1, .memory = 64, .length = 40};
   const KvShape shape = c.Shape(40);
@@ -265,7 +265,7 @@ TEST_P(AttentionOnEachSet, LaterRowsDoNotReachEarlierOnes) {
 }
 
 // The layers of a slab are independent.
-TEST_P(AttentionOnEachSet, LayersAreApart) {
+TEST_P(AttentionOnEachSet, LayersAreIndependent) {
   auto backend = MakeBackend(GetParam(), 1);
   AttentionCase a{.pinned = 2, .memory = 30, .length = 25, .seed = 3}, b = a;
   b.seed = 4;
@@ -292,7 +292,7 @@ TEST_P(AttentionOnEachSet, LayersAreApart) {
 
 // A sequence whose last rows are in a branch slab, before and after the ring has wrapped, from every tile offset on,
 // and until the branch's ring has wrapped, too: the bits equal those of a single slab.
-TEST_P(AttentionOnEachSet, ABranchGivesTheSameBits) {
+TEST_P(AttentionOnEachSet, BranchesGiveTheSameBits) {
   auto backend = MakeBackend(GetParam(), 2);
   for (const int64_t begins : {5, 21, 36, 300, 317, 700}) {
     const int64_t rows = begins == 36 || begins == 317 ? 400 : 40, kPinned = 5;

@@ -12,7 +12,7 @@
 namespace ringside::testing {
 namespace {
 
-TEST(MakeCpuBackend, TakesTheBestByDefaultAndNamesIt) {
+TEST(MakeCpuBackend, SelectsTheBestByDefaultAndNamesIt) {
   ASSERT_FALSE(CpuInstructionSets().empty());
   EXPECT_EQ(CpuInstructionSets().front(), "portable");
   auto backend = MakeBackend("", 2);
@@ -20,13 +20,13 @@ TEST(MakeCpuBackend, TakesTheBestByDefaultAndNamesIt) {
   EXPECT_EQ(MakeBackend("portable", 1)->Describe(), "portable, 1 thread");
 }
 
-TEST(MakeCpuBackend, RefusesWhatItCannotDo) {
+TEST(MakeCpuBackend, RefusesUnsupportedOptions) {
   EXPECT_EQ(MakeCpuBackend({.instruction_set = "avx1024"}).status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(MakeCpuBackend({.threads = -1}).status().code(), StatusCode::kInvalidArgument);
   EXPECT_TRUE(MakeCpuBackend({.threads = 0}).ok());
 }
 
-TEST(Memory, IsZeroedAndGivenBack) {
+TEST(Memory, IsZeroedAndReleased) {
   auto backend = MakeBackend("", 1);
   for (const size_t bytes : {size_t{1}, size_t{4096}, size_t{100000}, size_t{5} << 20}) {
     Buffer b = std::move(backend->Allocate(bytes).value());
@@ -38,7 +38,7 @@ TEST(Memory, IsZeroedAndGivenBack) {
   }
 }
 
-TEST(Memory, RefusesTheImpossibleAndSaysHowMuch) {
+TEST(Memory, RefusesImpossibleSizesAndNamesThem) {
   auto backend = MakeBackend("", 1);
   const auto result = backend->Allocate(size_t{1} << 60);
   ASSERT_FALSE(result.ok());
@@ -59,7 +59,7 @@ TEST(Memory, CopiesBothWays) {
   EXPECT_EQ(out, in);
 }
 
-TEST(Memory, WeightsOfAnySizeComeAndGo) {
+TEST(Memory, AllocatesAndFreesWeightsOfAnySize) {
   auto backend = MakeBackend("", 1);
   std::vector<Weight> weights;
   for (int i = 0; i < 40; ++i) {
@@ -73,7 +73,7 @@ TEST(Memory, WeightsOfAnySizeComeAndGo) {
   EXPECT_EQ(y[5], static_cast<float>(MakeRandomWeight(DType::kF32, 1, 64, 39).values[5]));
 }
 
-TEST(Half, EveryFloat16ComesBack) {
+TEST(Half, EveryFloat16RoundTrips) {
   for (uint32_t h = 0; h < 65536; ++h) {
     const float x = HalfToFloat(static_cast<uint16_t>(h));
     if ((h >> 10 & 31) == 31) {
@@ -121,7 +121,7 @@ TEST(Half, E4M3RoundsToNearestEvenAndSaturates) {
   EXPECT_EQ(FloatToE4M3(-INFINITY), 0xfe);
 }
 
-TEST(ThreadPool, KnowsItsCores) {
+TEST(ThreadPool, ReportsItsCores) {
   EXPECT_GE(cpu::UsableCores(), 1);
   EXPECT_LE(cpu::UsableCores(), static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
 }

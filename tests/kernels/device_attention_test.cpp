@@ -146,7 +146,7 @@ TEST_P(DeviceAttentionOfHeadSize, MatchesDenseAttention) {
 
 // Two branches of one history that begin in the middle of a tile; also where the ring has wrapped before or wraps
 // afterwards.
-TEST_P(DeviceAttentionOfHeadSize, BranchesReadTheHistoryWhereItLies) {
+TEST_P(DeviceAttentionOfHeadSize, BranchesReadTheHistoryInPlace) {
   constexpr int64_t kPinned = 5, kRows = 64;
   for (const int64_t begins : {5, 21, 36, 180, 317}) {
     AttentionCase c{.heads = 6,
@@ -212,7 +212,7 @@ TEST_P(DeviceAttention, MatchesDenseAttentionForEveryGrouping) {
   }
 }
 
-TEST_P(DeviceAttentionBehindPins, MatchesDenseAttentionAsTheRingTurns) {
+TEST_P(DeviceAttentionBehindPins, MatchesDenseAttentionAcrossRingWraps) {
   const int64_t pinned = number();
   for (const double turns : {0.0, 1.0, 2.5}) {
     AttentionCase c{.heads = 3,
@@ -314,7 +314,7 @@ TEST_P(DeviceAttention, MatchesDenseAttentionForManySequences) {
 }
 
 // The first row's attention is its value, as stored in the cache.
-TEST_P(DeviceAttention, AnE4M3CacheRoundsToNearestAndSaturates) {
+TEST_P(DeviceAttention, E4M3CacheRoundsToNearestAndSaturates) {
   for (const int64_t d : {6, 64}) {
     const AttentionCase c{.heads = 1, .kv_heads = 1, .head_dim = d, .rotary = d, .kv_dtype = DType::kF8E4M3};
     const KvShape shape = c.Shape(1);
@@ -395,7 +395,7 @@ INSTANTIATE_TEST_SUITE_P(All, DeviceAttentionTraits,
                          ::testing::Combine(::testing::ValuesIn(DeviceNames()), ::testing::Values(24, 64, 128, 256)),
                          NameOf);
 
-TEST_P(DeviceAttentionTraits, MatchDenseAttentionAsTheRingTurns) {
+TEST_P(DeviceAttentionTraits, MatchDenseAttentionAcrossRingWraps) {
   const int64_t d = number();
   for (const DType cache : {d == 64 ? DType::kBF16 : DType::kF16, d == 24 ? DType::kF32 : DType::kF8E4M3}) {
     const AttentionCase plain{.heads = 2,
@@ -440,7 +440,7 @@ TEST_P(DeviceAttention, TraitsMatchDenseAttentionOverManyKeys) {
 }
 
 // Layers of one step that differ in window, rotation and traits, in any order.
-TEST_P(DeviceAttention, LayersOfAStepDiffer) {
+TEST_P(DeviceAttention, LayersOfAStepAreIndependent) {
   constexpr int64_t kLayers = 5, kRows = 40;
   const AttentionCase plain{.heads = 4,
                             .kv_heads = 2,

@@ -35,7 +35,7 @@ class DeviceSlab : public DeviceTest, public ::testing::WithParamInterface<std::
 INSTANTIATE_TEST_SUITE_P(All, DeviceSlab, ::testing::ValuesIn(DeviceNames()),
                          [](const auto& info) { return info.param; });
 
-TEST_P(DeviceSlab, RunsGoToTheHostAndBackAndNothingElseDoes) {
+TEST_P(DeviceSlab, CopiesExactlyTheGivenRuns) {
   const KvShape shape{5, 2, 64, DType::kF16, 1, 9};
   const auto bytes = static_cast<size_t>(shape.slab_bytes());
   Buffer slab = std::move(backend_->Allocate(bytes).value());
@@ -61,7 +61,7 @@ TEST_P(DeviceSlab, RunsGoToTheHostAndBackAndNothingElseDoes) {
   EXPECT_TRUE(backend_->status().ok());
 }
 
-TEST_P(DeviceSlab, CopiesOfOneSlabAndAttentionOnItKeepTheirOrder) {
+TEST_P(DeviceSlab, CopiesAndAttentionOnASlabStayOrdered) {
   // Large enough that work without a dependency runs first.
   const KvShape shape{8, 2, 64, DType::kF16, 1, 255};
   const auto bytes = static_cast<size_t>(shape.slab_bytes());
@@ -113,7 +113,7 @@ TEST_P(DeviceSlab, CopiesOfOneSlabAndAttentionOnItKeepTheirOrder) {
 
 // Memory that is committed as a conversation grows, with stale NaN in new pages: results equal those in a full slab,
 // and uncommitted memory is never accessed.
-TEST_P(DeviceSlab, AttentionNeedsNoMoreThanTheBeginningThatIsHeld) {
+TEST_P(DeviceSlab, AttentionReadsOnlyTheMappedPrefix) {
   const KvShape shape{4, 8, 128, DType::kF16, 1, 64};
   const auto bytes = static_cast<size_t>(shape.slab_bytes()), page = static_cast<size_t>(backend_->page_bytes(bytes));
   ASSERT_LT(8 * page, bytes);
@@ -173,7 +173,7 @@ TEST_P(DeviceSlab, AttentionNeedsNoMoreThanTheBeginningThatIsHeld) {
   EXPECT_TRUE(backend_->status().ok());
 }
 
-TEST_P(DeviceSlab, MemoryThatIsNotThereIsRefusedAndComesBack) {
+TEST_P(DeviceSlab, RefusesUnavailableMemoryAndRecovers) {
   const std::optional<size_t> free = backend_->free_bytes();
   if (!free) return;  // unknown
   const auto page = static_cast<size_t>(backend_->page_bytes(1 << 30));

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "tests/kernels/devices.h"
-#include "tests/kernels/formats/grouped_values.h"
+#include "tests/kernels/formats/block_quant_values.h"
 #include "tests/kernels/gated_layer.h"
 
 namespace ringside::testing {
@@ -47,7 +47,7 @@ TEST_P(Device, MemoryIsZeroedAndCopied) {
 }
 
 // In a separate process: after an illegal address the device is unusable.
-TEST_P(Device, AFailureIsKnownForGood) {
+TEST_P(Device, FailureIsPermanent) {
   if (GetParam() == "cpu") GTEST_SKIP() << "a GPU's memory errors are told, not signalled";
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto fail = [this] {
@@ -63,8 +63,8 @@ TEST_P(Device, AFailureIsKnownForGood) {
 
 TEST_P(Device, EmbedTakesRowsOfEveryFileType) {
   for (const DType dtype : kAllTypes) {
-    const bool grouped = GetParam() != "cpu" && cuda::GroupedTypeOf(dtype);
-    const RandomWeight w = grouped ? MakeGrouped(dtype, 37, 512, 51) : MakeRandomWeight(dtype, 37, 512, 51);
+    const bool grouped = GetParam() != "cpu" && cuda::BlockQuantTypeOf(dtype);
+    const RandomWeight w = grouped ? MakeBlockQuant(dtype, 37, 512, 51) : MakeRandomWeight(dtype, 37, 512, 51);
     const Weight table = std::move(backend_->LoadWeight(w.host()).value());
     const std::vector<int32_t> ids = {36, 0, 15, 16, 17, 31, 32, 5, 36};
     const std::vector<int64_t> positions = {1, 2, 3, 4, 5, 6, 7, 8, 36};
@@ -187,7 +187,7 @@ TEST_P(Device, LinearOfEveryFileType) {
     for (int64_t r = 0; r < 20; ++r) {
       for (int64_t n = 0; n < 70; ++n) {
         const Product want = Multiply(x, w, r, n);
-        ASSERT_NEAR(got[At(r, 70, n)], want.sum, (0.5 * unit_ + (IsQuantised(dtype) ? 0.02 : 1e-5)) * want.size)
+        ASSERT_NEAR(got[At(r, 70, n)], want.sum, (0.5 * unit_ + (IsQuantized(dtype) ? 0.02 : 1e-5)) * want.size)
             << Traits(dtype).name;
       }
     }
@@ -298,7 +298,7 @@ TEST_P(Device, LayerNormAndLinear) {
 
 // A bias is fused with its layer's product, which is rounded, or with the following operation: GELU, or the norm of the
 // residual stream.
-TEST_P(Device, BiasWithWhatFollows) {
+TEST_P(Device, BiasFusedWithTheNextOperation) {
   const int64_t d = 192, n = 328;
   const RandomWeight up = MakeRandomWeight(type_, n, d, 9), down = MakeRandomWeight(type_, d, n, 10);
   const Weight ups = std::move(backend_->LoadWeight(up.host()).value()),

@@ -24,8 +24,8 @@ std::vector<float> RoundedToE4M3(const std::vector<float>& rows, int64_t cols) {
   std::vector<uint8_t> q(static_cast<size_t>(cols));
   for (size_t at = 0; at < out.size(); at += q.size()) {
     const std::span<float> row = std::span(out).subspan(at, q.size());
-    const float scale = QuantiseRow(DType::kF8E4M3, row, q.data());
-    for (size_t c = 0; c < q.size(); ++c) row[c] = scale * QuantisedValue(DType::kF8E4M3, q[c]);
+    const float scale = QuantizeRow(DType::kF8E4M3, row, q.data());
+    for (size_t c = 0; c < q.size(); ++c) row[c] = scale * QuantizedValue(DType::kF8E4M3, q[c]);
   }
   return out;
 }

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
-#include "kernels/formats/row_quantisation.h"
+#include "kernels/formats/row_quantization.h"
 #include "kernels/ranks/ranks.h"
 #include "tests/kernels/reference.h"
 
@@ -43,7 +43,7 @@ inline std::vector<std::string> EngineDeviceNames() {
 }
 
 /// CUDA with quantized weights: "cuda_bf16_int8" ...
-inline std::vector<std::string> QuantisedDeviceNames() {
+inline std::vector<std::string> W8DeviceNames() {
   return {"cuda_bf16_int8", "cuda_bf16_fp8", "cuda_f16_int8", "cuda_f16_fp8"};
 }
 inline std::optional<DType> QuantizationOf(const std::string& device) {

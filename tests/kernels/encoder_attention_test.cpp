@@ -109,7 +109,7 @@ std::vector<float> Joined(const std::vector<float>& queries, const std::vector<f
   return out;
 }
 
-TEST_P(EncoderAttention, EveryRowOfAnInputSeesAllOfIt) {
+TEST_P(EncoderAttention, InputAttentionIsBidirectional) {
   for (const int64_t rows : {int64_t{1}, int64_t{5}, int64_t{33}, kInput}) {
     const std::vector<float> queries = Numbers(rows * queries_, 1), kv = Numbers(rows * 2 * keys_, 2);
     const std::vector<int64_t> first_live(static_cast<size_t>(rows), rows);
@@ -124,7 +124,7 @@ TEST_P(EncoderAttention, EveryRowOfAnInputSeesAllOfIt) {
                          .shape = shape_,
                          .heads = kHeads,
                          .scores = Scores(),
-                         .seen = KeysSeen::kPinned,
+                         .seen = VisibleKeys::kPinned,
                          .segments = {&segment, 1}});
     std::vector<float> want;
     for (int64_t i = 0; i < rows * kHeads; ++i) {
@@ -135,7 +135,7 @@ TEST_P(EncoderAttention, EveryRowOfAnInputSeesAllOfIt) {
 }
 
 // Rows of two answers, a few at a time: each attends to a stored input, and to its own ring, which wraps.
-TEST_P(EncoderAttention, AnAnswerAsksTheInputAndItself) {
+TEST_P(EncoderAttention, AnswerAttendsToInputAndItself) {
   for (const int64_t chunk : {1, 7, 35}) {
     std::vector<Buffer> slabs;
     std::vector<std::vector<float>> inputs, queries, kvs;
@@ -180,13 +180,13 @@ TEST_P(EncoderAttention, AnAnswerAsksTheInputAndItself) {
                          .shape = shape_,
                          .heads = kHeads,
                          .scores = Scores(),
-                         .seen = KeysSeen::kRing,
+                         .seen = VisibleKeys::kRing,
                          .segments = segments,
                          .step = static_cast<uint64_t>(1 + t)};
       backend_->Attention(args);
       args.qkv = alone.tensor(), args.out = asked.tensor();
       args.scores = {.scale = scale_};
-      args.seen = KeysSeen::kPinned;
+      args.seen = VisibleKeys::kPinned;
       backend_->Attention(args);
       const std::vector<float> got_own = own.Get(), got_asked = asked.Get();
       for (int64_t i = 0; i < 2; ++i) {

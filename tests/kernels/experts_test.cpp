@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "tests/kernels/devices.h"
-#include "tests/kernels/formats/grouped_values.h"
+#include "tests/kernels/formats/block_quant_values.h"
 
 namespace ringside::testing {
 namespace {
@@ -37,7 +37,7 @@ struct Matrix {
   Matrix(Backend& backend, std::optional<DType> blocks, int64_t rows, int64_t cols, uint32_t seed) {
     const float size = 1.7f / std::sqrt(static_cast<float>(cols));
     if (blocks) {
-      const RandomWeight random = MakeGrouped(*blocks, rows, cols, seed);
+      const RandomWeight random = MakeBlockQuant(*blocks, rows, cols, seed);
       values.assign(random.values.begin(), random.values.end());
       weight = std::move(backend.LoadWeight(random.host()).value());
       EXPECT_TRUE(HasGroupScales(weight.dtype));
@@ -133,7 +133,7 @@ class ExpertsTest : public DeviceTest, public ::testing::WithParamInterface<std:
       experts_.emplace_back(*backend_, own, e + 1 == kExperts, e % 2 == 0, static_cast<uint32_t>(10 * e));
     }
     for (const TestExpert& expert : experts_) args_.push_back(expert.Args());
-    placed_ = std::move(backend_->PlaceExperts(args_).value());
+    placed_ = std::move(backend_->PackExperts(args_).value());
     x_ = RandomFloats(static_cast<size_t>(kMaxRows * hidden_), 7);
     for (float& x : x_) x = Rounded(type_, x);
     router_ = RandomFloats(kMaxRows * kExperts, 8, 2);
@@ -203,7 +203,7 @@ INSTANTIATE_TEST_SUITE_P(All, ExpertsTest,
                                            "cuda_f16_Q8_0_fixed"),
                          [](const auto& info) { return info.param; });
 
-TEST_P(ExpertsTest, MatchNaiveLoopsForEveryWayToChoose) {
+TEST_P(ExpertsTest, MatchNaiveLoopsForEverySelection) {
   const auto of = AllOf(Activation::kSilu);
   for (const int64_t used : {1, 2, 8}) {
     for (const bool normalised : {false, true}) {
@@ -240,13 +240,13 @@ TEST_P(WideExpertsTest, MatchNaiveLoops) {
   }
 }
 
-TEST_P(ExpertsTest, AreChosenAmongMany) {
+TEST_P(ExpertsTest, SelectsAmongManyExperts) {
   const auto of = AllOf(Activation::kSilu);
   for (const int64_t experts : {129, 300, 1024}) {
     std::vector<Expert> many;
     for (int64_t e = 0; e < experts; ++e)
       many.push_back(args_[SameAs(static_cast<size_t>(e), static_cast<size_t>(experts))]);
-    const Buffer placed = std::move(backend_->PlaceExperts(many).value());
+    const Buffer placed = std::move(backend_->PackExperts(many).value());
     const std::vector<float> logits = RandomFloats(static_cast<size_t>(20 * experts), 9, 2);
     for (const int64_t rows : {1, 6, 20}) {
       const ExpertsArgs args{.experts = many, .packed = placed.data(), .top_k = 6, .normalised = true};
@@ -264,7 +264,7 @@ TEST_P(ExpertsTest, ClampWhatTheyMultiply) {
   }
 }
 
-TEST_P(ExpertsTest, ARowAloneIsTheRowAmongOthers) {
+TEST_P(ExpertsTest, RowIsIndependentOfTheBatch) {
   if (!HasFixedOrder(GetParam())) GTEST_SKIP() << "not promised";
   const ExpertsArgs args{.top_k = 2, .normalised = true, .shared = true};
   const std::vector<float> together = Run(args, 0, kMaxRows);

@@ -15,7 +15,7 @@ class ForwardingBackend : public Backend {
   explicit ForwardingBackend(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}
 
   bool has_device() const { return inner_ != nullptr; }
-  void UseOnThisThread() override { inner_->UseOnThisThread(); }
+  void MakeCurrent() override { inner_->MakeCurrent(); }
   Result<Buffer> Allocate(size_t bytes) override { return inner_->Allocate(bytes); }
   void Free(void* data, size_t bytes) override { inner_->Free(data, bytes); }
   int64_t page_bytes(int64_t slab_bytes) const override { return inner_->page_bytes(slab_bytes); }
@@ -35,7 +35,7 @@ class ForwardingBackend : public Backend {
   bool runs_ahead() const override { return inner_->runs_ahead(); }
   DType activation_dtype() const override { return inner_->activation_dtype(); }
   DType weight_dtype() const override { return inner_->weight_dtype(); }
-  int64_t busy_rows() const override { return inner_->busy_rows(); }
+  int64_t saturating_rows() const override { return inner_->saturating_rows(); }
   std::optional<size_t> free_bytes() const override { return inner_->free_bytes(); }
   Status status() const override { return inner_->status(); }
   CopyTicket SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) override {
@@ -47,12 +47,12 @@ class ForwardingBackend : public Backend {
   bool CopyDone(CopyTicket ticket) override { return inner_->CopyDone(ticket); }
   void WaitForCopy(CopyTicket ticket) override { inner_->WaitForCopy(ticket); }
   bool PinHost(void* data, size_t bytes) override { return inner_->PinHost(data, bytes); }
-  int64_t slab_piece_bytes() const override { return inner_->slab_piece_bytes(); }
+  int64_t slab_chunk_bytes() const override { return inner_->slab_chunk_bytes(); }
   std::string Describe() const override { return inner_->Describe(); }
   Result<Weight> LoadWeight(const HostTensor& host) override { return inner_->LoadWeight(host); }
-  Result<Buffer> PlaceExperts(std::span<const Expert> experts) override { return inner_->PlaceExperts(experts); }
-  Result<Buffer> PlaceLowRank(std::span<const std::span<const LowRank>> adapters) override {
-    return inner_->PlaceLowRank(adapters);
+  Result<Buffer> PackExperts(std::span<const Expert> experts) override { return inner_->PackExperts(experts); }
+  Result<Buffer> PackLowRank(std::span<const std::span<const LowRank>> adapters) override {
+    return inner_->PackLowRank(adapters);
   }
   void Embed(const Weight& t, std::span<const int32_t> ids, float scale, Tensor y) override {
     inner_->Embed(t, ids, scale, y);
@@ -76,18 +76,19 @@ class ForwardingBackend : public Backend {
   void Add(Tensor x, Tensor y) override { inner_->Add(x, y); }
   void SoftCap(Tensor x, float cap) override { inner_->SoftCap(x, cap); }
   void GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) override { inner_->GatherRows(x, rows, y); }
-  void ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) override {
-    inner_->ChooseTokens(logits, choices, chosen);
+  void SampleTokens(Tensor logits, std::span<const RowSamplingParams> choices,
+                    std::span<SampledToken> chosen) override {
+    inner_->SampleTokens(logits, choices, chosen);
   }
-  void AddAllRanks(Tensor x, Tensor y) override { inner_->AddAllRanks(x, y); }
-  void GatherColumns(Tensor x, std::span<const int64_t> borders) override { inner_->GatherColumns(x, borders); }
-  void ChooseHighest(Tensor logits, int64_t first, std::span<ChosenToken> chosen) override {
-    inner_->ChooseHighest(logits, first, chosen);
+  void AllReduceAdd(Tensor x, Tensor y) override { inner_->AllReduceAdd(x, y); }
+  void AllGatherColumns(Tensor x, std::span<const int64_t> borders) override { inner_->AllGatherColumns(x, borders); }
+  void SampleGreedy(Tensor logits, int64_t first, std::span<SampledToken> chosen) override {
+    inner_->SampleGreedy(logits, first, chosen);
   }
   void SendRows(Tensor x) override { inner_->SendRows(x); }
   void ReceiveRows(Tensor x) override { inner_->ReceiveRows(x); }
-  void SendChosen(size_t count) override { inner_->SendChosen(count); }
-  void ReceiveChosen(size_t count) override { inner_->ReceiveChosen(count); }
+  void SendSampledTokens(size_t count) override { inner_->SendSampledTokens(count); }
+  void ReceiveSampledTokens(size_t count) override { inner_->ReceiveSampledTokens(count); }
 
  protected:
   Backend& inner() const { return *inner_; }

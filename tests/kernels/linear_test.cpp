@@ -55,7 +55,7 @@ TEST_P(TypeAndSet, MatchesNaiveLoop) {
     const RandomWeight w = MakeRandomWeight(dtype(), s.outputs, s.cols, 11);
     const std::vector<float> x = RandomFloats(static_cast<size_t>(s.rows * s.cols), 12);
     const std::vector<double> exact =
-        IsQuantised(dtype()) ? RoundedToEightBits(x) : std::vector<double>(x.begin(), x.end());
+        IsQuantized(dtype()) ? RoundedToEightBits(x) : std::vector<double>(x.begin(), x.end());
     const std::vector<float> y = RunLinear(*backend, w, x, s.rows);
     for (int64_t r = 0; r < s.rows; ++r) {
       for (int64_t n = 0; n < s.outputs; ++n) {
@@ -105,7 +105,7 @@ TEST_P(TypeAndSet, LargestIntegersStayExact) {
   auto backend = MakeBackend(set(), 1);
   for (const int fill : {0x00, 0x7f, 0x80, 0xff}) {
     RandomWeight w = MakeRandomWeight(dtype(), 16, 256, 41);
-    if (!IsQuantised(dtype())) return;
+    if (!IsQuantized(dtype())) return;
     const auto block = static_cast<size_t>(Traits(dtype()).block_bytes);
     for (size_t i = 0; i < w.bytes.size(); ++i) {  // scales stay unchanged
       if (!IsScaleByte(dtype(), i % block)) w.bytes[i] = static_cast<std::byte>(fill);
@@ -158,7 +158,7 @@ class LinearOnEachSet : public ::testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(All, LinearOnEachSet, ::testing::ValuesIn(InstructionSets()),
                          [](const auto& info) { return info.param; });
 
-TEST_P(LinearOnEachSet, SeveralWeightsStandSideBySideWithBias) {
+TEST_P(LinearOnEachSet, SeveralWeightsShareARowWithBias) {
   auto backend = MakeBackend(GetParam(), 2);
   const RandomWeight a = MakeRandomWeight(DType::kQ4_1, 24, 256, 61), b = MakeRandomWeight(DType::kF16, 40, 256, 62),
                      c = MakeRandomWeight(DType::kQ6_K, 7, 256, 63);
@@ -193,7 +193,7 @@ TEST_P(LinearOnEachSet, SeveralWeightsStandSideBySideWithBias) {
   }
 }
 
-TEST_P(LinearOnEachSet, StridedInputAndOutputTouchNothingElse) {
+TEST_P(LinearOnEachSet, StridedInputAndOutputStayInBounds) {
   auto backend = MakeBackend(GetParam(), 1);
   for (const DType dtype : {DType::kF32, DType::kQ8_0}) {
     const RandomWeight w = MakeRandomWeight(dtype, 21, 64, 71);
@@ -222,7 +222,7 @@ TEST_P(LinearOnEachSet, ZeroAndTinyActivationsGiveZero) {
 }
 
 // Activations are permuted for the weight with an order, whatever other weights share the layer.
-TEST_P(LinearOnEachSet, AWeightMayHaveItsInputsInAnOrderOfItsOwn) {
+TEST_P(LinearOnEachSet, SupportsPermutedInputs) {
   auto backend = MakeBackend(GetParam(), 2);
   const int64_t rows = 19, cols = 64;
   const RandomWeight ordered = MakeRandomWeight(DType::kQ4_Z, 24, cols, 91),
@@ -253,7 +253,7 @@ TEST_P(LinearOnEachSet, AWeightMayHaveItsInputsInAnOrderOfItsOwn) {
   }
 }
 
-TEST(LoadWeight, RefusesShapesThatDoNotFit) {
+TEST(LoadWeight, RefusesMismatchedShapes) {
   auto backend = MakeBackend("", 1);
   std::vector<std::byte> bytes(34 * 4);
   EXPECT_TRUE(backend->LoadWeight({DType::kQ8_0, 4, 32, bytes}).ok());
@@ -271,10 +271,10 @@ TEST(LoadWeight, RefusesShapesThatDoNotFit) {
   }
 }
 
-TEST(LoadWeight, RefusesScalesThatAreNotFinite) {
+TEST(LoadWeight, RefusesNonFiniteScales) {
   auto backend = MakeBackend("", 1);
   for (const DType dtype : kAllTypes) {
-    if (!IsQuantised(dtype)) continue;
+    if (!IsQuantized(dtype)) continue;
     RandomWeight w = MakeRandomWeight(dtype, 20, 512, 95);
     ASSERT_TRUE(backend->LoadWeight(w.host()).ok());
     const auto block = static_cast<size_t>(Traits(dtype).block_bytes);
@@ -285,7 +285,7 @@ TEST(LoadWeight, RefusesScalesThatAreNotFinite) {
   }
 }
 
-TEST(LoadWeight, RefusesAnOrderOfOtherInputs) {
+TEST(LoadWeight, RefusesAMismatchedPermutation) {
   auto backend = MakeBackend("", 1);
   const RandomWeight w = MakeRandomWeight(DType::kQ8_0, 4, 32, 96);
   HostTensor host = w.host();

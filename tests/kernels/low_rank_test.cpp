@@ -45,7 +45,7 @@ class LowRankTest : public DeviceTest, public ::testing::WithParamInterface<std:
       }
     }
     for (const std::vector<LowRank>& loaded : loaded_) spans_.emplace_back(loaded);
-    placed_ = std::move(backend_->PlaceLowRank(spans_).value());
+    placed_ = std::move(backend_->PackLowRank(spans_).value());
   }
   /// For a row with an adapter, counted from 1: the value added to an output, and the sum of its terms' magnitudes.
   Product Added(const std::vector<float>& x, int64_t row, int adapter, int64_t output) const {
@@ -116,7 +116,7 @@ class LowRankTest : public DeviceTest, public ::testing::WithParamInterface<std:
 INSTANTIATE_TEST_SUITE_P(All, LowRankTest, ::testing::ValuesIn(DeviceNames()),
                          [](const auto& info) { return info.param; });
 
-TEST_P(LowRankTest, AddsWhatEachRowsAdapterHas) {
+TEST_P(LowRankTest, AddsEachRowsAdapter) {
   for (const Shape& shape : {Shape{1, 64, 40, {8}}, Shape{7, 32, 24, {3, 5, 1}}, Shape{64, 256, 300, {16, 16, 16}},
                              Shape{65, 96, 17, {2, 70}}, Shape{130, 33, 260, {4}}, Shape{20, 4104, 64, {64, 8}},
                              Shape{9, 2500, 31, {1, 9}}}) {
@@ -128,7 +128,7 @@ TEST_P(LowRankTest, AddsWhatEachRowsAdapterHas) {
 }
 
 // On a GPU the third step of a shape is a graph replay, which reads the rows' adapters from memory.
-TEST_P(LowRankTest, ARecordedStepServesOtherAdapters) {
+TEST_P(LowRankTest, RecordedStepWorksForOtherAdapters) {
   const Shape shape{12, 64, 48, {8, 8}};
   Load(shape);
   const std::vector<float> x = Rounded(12 * 64, type_, 1), zeros(12 * 102, 0.0f);

@@ -28,7 +28,7 @@ TEST(RandomWeightsTest, AreNearlyNormalAndNeverZero) {
   EXPECT_EQ(ringside::RandomWeight(5, uint64_t{1} << 40), ringside::RandomWeight(5, uint64_t{1} << 40));
 }
 
-TEST(RandomWeightsTest, PartsAreOfTheWhole) {
+TEST(RandomWeightsTest, PartsEqualSlicesOfTheWhole) {
   const RandomMatrix whole{.seed = 3, .whole_cols = 70, .rows = {{0, 50}}, .cols = 70};
   const std::vector<float> all = RandomValues(whole);
   const RandomMatrix part{.seed = 3, .whole_cols = 70, .rows = {{40, 3}, {7, 2}}, .first_col = 33, .cols = 32};
@@ -46,7 +46,7 @@ class DeviceRandomWeights : public DeviceTest, public ::testing::WithParamInterf
 };
 INSTANTIATE_TEST_SUITE_P(All, DeviceRandomWeights, ::testing::ValuesIn(DeviceNames()));
 
-TEST_P(DeviceRandomWeights, AreTheHostsInTheDevicesType) {
+TEST_P(DeviceRandomWeights, EqualTheHostsInTheDeviceType) {
   const RandomMatrix matrix{
       .seed = 9, .whole_cols = 96, .rows = {{30, 20}, {100, 3}}, .first_col = 32, .cols = 64, .table = true};
   const std::vector<float> want = RandomValues(matrix);

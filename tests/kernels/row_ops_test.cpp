@@ -135,7 +135,7 @@ TEST_P(RowOps, ActivationsAndCaps) {
   }
 }
 
-TEST_P(RowOps, NotANumberStaysOne) {
+TEST_P(RowOps, NanStaysNan) {
   std::vector<float> x = {std::nanf(""), 1.0f}, y(1);
   for (const Activation activation :
        {Activation::kSilu, Activation::kGeluTanh, Activation::kGeluErf, Activation::kRelu, Activation::kClampedSilu}) {
@@ -144,7 +144,7 @@ TEST_P(RowOps, NotANumberStaysOne) {
   }
 }
 
-TEST_P(RowOps, ManyRowsGiveWhatOneRowGives) {
+TEST_P(RowOps, ManyRowsMatchSingleRows) {
   const int64_t rows = 300, n = 576;
   std::vector<float> x = RandomFloats(static_cast<size_t>(rows * n), 1), w = RandomFloats(static_cast<size_t>(n), 2),
                      all(x.size()), one(x.size());

@@ -71,7 +71,7 @@ def offers(installed, shell, program, lines, folder):
 
 
 @pytest.mark.parametrize("shell", FOLDERS)
-def test_every_option_and_every_command_is_offered(installed, programs, shell, tmp_path):
+def test_completes_every_option_and_command(installed, programs, shell, tmp_path):
     for program in programs:
         expected = {}
         for command in program.all():
@@ -86,7 +86,7 @@ def test_every_option_and_every_command_is_offered(installed, programs, shell, t
 
 
 @pytest.mark.parametrize("shell", FOLDERS)
-def test_values_are_offered_where_they_are_known(installed, shell, tmp_path):
+def test_completes_known_values(installed, shell, tmp_path):
     (tmp_path / "model file.gguf").touch()
     cases = {
         "ringside-server": {
@@ -135,7 +135,7 @@ def typed(command, environment, before, keys, wanted):
         os.waitpid(pid, 0)
 
 
-def test_the_tabulator_key_completes_in_bash(installed):
+def test_tab_completes_in_bash(installed):
     file = file_of(installed, "bash", "ringside-server")
     typed(
         ["bash", "--norc", "-i"],
@@ -156,7 +156,7 @@ def test_the_tabulator_key_completes_in_bash(installed):
         ("ringside bench load --prot", "ringside bench load --protocol"),
     ],
 )
-def test_the_tabulator_key_completes_in_zsh(installed, tmp_path, line, completed):
+def test_tab_completes_in_zsh(installed, tmp_path, line, completed):
     folder = installed / "share" / FOLDERS["zsh"]
     setup = f"fpath=({shlex.quote(str(folder))} $fpath); autoload -U compinit; compinit -u -D"
     # Prints the completed buffer whole, independently of the line editor's drawing.

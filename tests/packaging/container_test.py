@@ -28,7 +28,7 @@ def of(steps, instruction):
     return [rest for name, rest in steps if name == instruction]
 
 
-def test_what_it_copies_is_there(steps):
+def test_copied_files_exist(steps):
     left_out = (ROOT / ".dockerignore").read_text().split()
     copied = [shlex.split(rest) for rest in of(steps, "COPY")]
     assert [sources for *sources, _ in copied if sources == ["."]], "the sources"
@@ -44,7 +44,7 @@ def test_what_it_copies_is_there(steps):
     assert lost == [], "nothing that the build needs is left out"
 
 
-def test_the_packages_come_from_the_script_before_the_sources(steps):
+def test_packages_are_installed_before_the_sources_are_copied(steps):
     """So that a change of the sources does not reinstall the packages."""
     first, second = of(steps, "COPY")[:2]
     *sources, target = shlex.split(first)
@@ -59,7 +59,7 @@ def test_the_packages_come_from_the_script_before_the_sources(steps):
         assert subprocess.run(["dpkg-query", "-W", package], capture_output=True).returncode == 0, package
 
 
-def test_it_builds_as_the_presets_say(steps):
+def test_builds_with_the_presets(steps):
     presets = {preset["name"]: preset for preset in json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]}
     [build] = [run for run in of(steps, "RUN") if run.startswith("cmake")]
     preset = re.search(r"--preset (\w+)", build)[1]
@@ -74,7 +74,7 @@ def test_it_builds_as_the_presets_say(steps):
     assert f"option({option} " in (ROOT / "CMakeLists.txt").read_text()
 
 
-def test_it_runs_as_the_programs_are_told(steps, programs):
+def test_container_settings_match_the_programs(steps, programs):
     server, client = programs
     number, user = re.search(r"useradd .*--uid (\d+) .* (\w+)$", of(steps, "RUN")[3]).groups()
     assert of(steps, "USER") == [user] and f"user {number}" in (ROOT / "docs/operating/install.md").read_text()

@@ -27,11 +27,11 @@ def settings_in(path):
     return [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
 
 
-def test_everything_is_there(installed):
+def test_installs_every_file(installed):
     assert [name for name in FILES if not (installed / name).is_file()] == []
 
 
-def test_the_programs_run_where_they_were_installed(installed):
+def test_programs_run_from_the_prefix(installed):
     version = run(installed / "bin/ringside-server", "--version")
     assert version.returncode == 0 and version.stdout.startswith("ringside-server ")
     assert run(installed / "bin/ringside", "--version").stdout.split()[1] == version.stdout.split()[1]
@@ -42,14 +42,14 @@ def test_the_programs_run_where_they_were_installed(installed):
     assert keys.returncode == 0 and "rotate" in keys.stdout
 
 
-def test_the_settings_are_read_and_wait_for_a_model(installed):
+def test_settings_file_is_read_and_needs_a_model(installed):
     settings = installed / "etc/ringside/server.yaml"
     refused = run(installed / "bin/ringside-server", "--config", settings)
-    assert (refused.returncode, refused.stderr) == (78, "ringside-server: --model: say which model to serve\n")
+    assert (refused.returncode, refused.stderr) == (78, "ringside-server: --model: a model is required\n")
     assert settings_in(settings) == [f"store-path: {installed}/var/lib/ringside"]
 
 
-def test_settings_in_comments_are_settings(installed, tmp_path, programs):
+def test_commented_settings_are_valid(installed, tmp_path, programs):
     server, _ = programs
     flags = {flag for option in server.options for flag in option.flags}
     lines = [
@@ -60,7 +60,7 @@ def test_settings_in_comments_are_settings(installed, tmp_path, programs):
     assert len(lines) > 4 and all("--" + line.split(":")[0] in flags for line in lines), lines
 
 
-def test_installing_again_keeps_changed_settings(installed, tmp_path):
+def test_reinstall_keeps_changed_settings(installed, tmp_path):
     subprocess.run(["cmake", "--install", BUILD, "--prefix", tmp_path], check=True, capture_output=True)
     settings = tmp_path / "etc/ringside/server.yaml"
     settings.write_text("model: mine.gguf\n")
@@ -68,7 +68,7 @@ def test_installing_again_keeps_changed_settings(installed, tmp_path):
     assert settings.read_text() == "model: mine.gguf\n"
 
 
-def test_below_usr_the_settings_lie_in_etc(tmp_path):
+def test_settings_are_in_etc_for_prefix_usr(tmp_path):
     subprocess.run(
         ["cmake", "--install", BUILD, "--prefix", "/usr"],
         check=True,

@@ -27,7 +27,7 @@ def shown(page):
     return re.sub(".\b", "", text)
 
 
-def test_every_option_and_every_command_is_in_the_manual(installed, programs):
+def test_manual_has_every_option_and_command(installed, programs):
     for program in programs:
         text = shown(installed / "share/man" / PAGES[program.name])
         for command in program.all():
@@ -41,7 +41,7 @@ def test_every_option_and_every_command_is_in_the_manual(installed, programs):
                 assert re.search(rf"(?m)^ +{argument.name}( |$)", text), (command.name, argument.name)
 
 
-def test_exit_codes_and_examples_are_in_the_manual(installed, programs):
+def test_manual_has_exit_codes_and_examples(installed, programs):
     server, _ = programs
     text = shown(installed / "share/man" / PAGES["ringside-server"])
     for code, meaning in server.described["exit_codes"]:
@@ -50,17 +50,17 @@ def test_exit_codes_and_examples_are_in_the_manual(installed, programs):
         assert command in text
 
 
-def test_man_has_no_complaint(page):
+def test_man_reports_no_warning(page):
     result = subprocess.run(["man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", "-Z", page], capture_output=True, text=True)
     assert (result.returncode, result.stderr) == (0, "")
 
 
-def test_mandoc_has_no_complaint(page):
+def test_mandoc_reports_no_warning(page):
     result = subprocess.run(["mandoc", "-T", "lint", "-W", "style", page], capture_output=True, text=True)
     assert result.stdout == ""
 
 
-def test_a_build_of_a_given_date_is_the_same_whenever_it_is_made(tmp_path):
+def test_build_of_a_given_date_is_reproducible(tmp_path):
     for name in ("one", "other"):
         make = [
             sys.executable,

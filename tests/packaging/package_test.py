@@ -41,13 +41,13 @@ def unpacked(package):
     return package.parent / "unpacked"
 
 
-def test_it_names_its_version_and_what_it_needs(package, programs):
+def test_package_declares_version_and_dependencies(package, programs):
     name, its_version, depends = fields_of(package, "Package", "Version", "Depends")
     assert (name, its_version) == ("ringside", programs[0].described["version"])
     assert LIBRARIES <= {need.split()[0] for need in depends.split(", ")}, "libraries, and what the unit and the scripts call"
 
 
-def test_the_one_for_gpus_takes_its_place(package, programs, tmp_path):
+def test_gpu_package_replaces_the_cpu_package(package, programs, tmp_path):
     """Built from the programs without CUDA: the metadata is the same."""
     version = programs[0].described["version"]
     gpu = make(tmp_path, CPACK_RINGSIDE_CUDA="13.0", CPACK_RINGSIDE_GPUS="8.0, 9.0")
@@ -62,7 +62,7 @@ def test_the_one_for_gpus_takes_its_place(package, programs, tmp_path):
     assert "CUDA" not in "".join(fields_of(package, "Depends", "Description"))
 
 
-def test_settings_are_the_operators_and_all_else_is_the_packages(package, unpacked):
+def test_settings_are_the_only_file_outside_usr(package, unpacked):
     assert (unpacked / "DEBIAN/conffiles").read_text() == "/etc/ringside/server.yaml\n"
     listed = [line.split() for line in output("dpkg-deb", "-c", package).splitlines()]
     assert {line[1] for line in listed} == {"root/root"}
@@ -71,14 +71,14 @@ def test_settings_are_the_operators_and_all_else_is_the_packages(package, unpack
     assert [file for file in files if not file.startswith("./usr/")] == ["./etc/ringside/server.yaml"]
 
 
-def test_the_scripts_of_the_package_can_be_run(unpacked):
+def test_maintainer_scripts_run(unpacked):
     for name in ("postinst", "prerm", "postrm"):
         script = unpacked / "DEBIAN" / name
         assert script.stat().st_mode & 0o777 == 0o755
         subprocess.run(["sh", "-n", script], check=True)
 
 
-def test_its_programs_run(unpacked, programs):
+def test_packaged_programs_run(unpacked, programs):
     version = programs[0].described["version"]
     assert output(unpacked / "usr/bin/ringside-server", "--version") == f"ringside-server {version}\n"
     assert output(unpacked / "usr/bin/ringside", "--version") == f"ringside {version}\n"

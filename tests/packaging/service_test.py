@@ -19,12 +19,12 @@ def unit(installed):
     return installed / "lib/systemd/system/ringside-server.service"
 
 
-def test_systemd_understands_the_unit(installed):
+def test_systemd_accepts_the_unit(installed):
     result = analyze("verify", "--recursive-errors=no", unit(installed), MANPATH=f"{installed}/share/man")
     assert (result.returncode, result.stdout + result.stderr) == (0, "")
 
 
-def test_systemd_understands_what_gpus_need_beyond_it(installed, tmp_path):
+def test_systemd_accepts_the_gpu_drop_in(installed, tmp_path):
     copy = tmp_path / unit(installed).name
     copy.write_text(unit(installed).read_text())
     beyond = tmp_path / (copy.name + ".d") / "gpu.conf"
@@ -36,14 +36,14 @@ def test_systemd_understands_what_gpus_need_beyond_it(installed, tmp_path):
     assert "gpu.conf" in analyze("verify", "--recursive-errors=no", copy).stderr, "it is read"
 
 
-def test_systemd_finds_the_unit_closed_up(installed):
+def test_systemd_rates_the_unit_as_hardened(installed):
     result = analyze("security", "--offline=true", f"--threshold={int(MOST_EXPOSURE * 10)}", unit(installed))
     assert result.returncode == 0, result.stdout + result.stderr
     control = analyze("security", "--offline=true", "--threshold=1", unit(installed))
     assert control.returncode != 0, "a threshold is kept"
 
 
-def test_the_user_of_the_unit_is_one_that_is_made(installed):
+def test_unit_user_is_created(installed):
     text = unit(installed).read_text()
     user = (installed / "lib/sysusers.d/ringside.conf").read_text().split()[1]
     assert f"\nUser={user}\n" in text and f"\nStateDirectory={user}\n" in text

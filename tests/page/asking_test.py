@@ -26,7 +26,7 @@ def test_asking(server, tab):
 
 
 @pytest.mark.parametrize("by", ["Escape", "the button"])
-def test_what_is_stopped_before_it_has_begun_stops(server, tab, by):
+def test_stop_before_the_answer_starts(server, tab, by):
     page = tab(server, wired=True)
     page.ask_and_wait("First")
     page.prefer(**ENDLESS)
@@ -39,7 +39,7 @@ def test_what_is_stopped_before_it_has_begun_stops(server, tab, by):
     expect(page.answers.last).to_contain_text("You stopped this answer.")
 
 
-def test_stopping_and_going_on(server, tab):
+def test_stop_and_continue(server, tab):
     page = tab(server)
     page.begin()
     page.page.keyboard.press("Escape")
@@ -59,7 +59,7 @@ def test_stopping_and_going_on(server, tab):
     page.shows(page.answer())
 
 
-def test_answering_again_keeps_both_answers(server, tab):
+def test_regenerate_keeps_both_answers(server, tab):
     page = tab(server)
     page.ask_and_wait("Asked of both")
     page.ask_and_wait("Two", temperature=2)
@@ -84,7 +84,7 @@ def test_answering_again_keeps_both_answers(server, tab):
     expect(other.entries.filter(has_text="Asked of both")).to_have_count(1)
 
 
-def test_editing_makes_a_version(server, tab):
+def test_edit_creates_a_version(server, tab):
     page = tab(server)
     page.ask_and_wait("Edited later")
     page.ask_and_wait("Stays behind")
@@ -133,7 +133,7 @@ def test_settings_reach_the_server(server, tab):
     assert page.call("GET", f"/v1/responses/{memory['turns'][1]['response_id']}")["instructions"] == "Be long."
 
 
-def test_a_refusal_is_shown_where_it_belongs(start, tab):
+def test_refusal_is_shown_at_its_message(start, tab):
     page = tab(start("--max-input-tokens", 200))
     page.ask("a long question " * 40)
     expect(page.page.get_by_role("alert")).to_contain_text(re.compile("tokens"))
@@ -159,7 +159,7 @@ def test_a_server_with_a_key(start, tab):
     expect(page.answers).to_have_count(1)
 
 
-def test_drafts_are_each_conversations_own(server, tab):
+def test_drafts_are_per_conversation(server, tab):
     page = tab(server)
     page.ask_and_wait("Mine")
     id = page.id()
@@ -177,7 +177,7 @@ def test_no_page(start):
     assert start("--no-ui").get("/")[0] == 404
 
 
-def test_a_call_is_shown_while_it_comes(server, tab):
+def test_call_is_shown_while_streaming(server, tab):
     page = tab(server, wired=True)
     page.open(page.make(("user", "Hi")))
     page.wire.hold_events("response.function_call_arguments.done")
@@ -198,7 +198,7 @@ def test_a_call_is_shown_while_it_comes(server, tab):
     page.shows(f"````json\nf {call['arguments']}\n````")
 
 
-def test_a_call_that_was_cut_goes_on(server, tab):
+def test_truncated_call_continues(server, tab):
     """Cut inside a call's arguments: it continues with its tools, although the page does not send them, and is
     displayed once, whole."""
     page = tab(server)

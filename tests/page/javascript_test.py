@@ -78,7 +78,7 @@ def test_chat_whole_and_streamed(server, application):
     assert [choice["finish_reason"] for chunk in streamed for choice in chunk["choices"]][-1] == "length"
 
 
-def test_a_streamed_response_goes_on_from_another(server, application):
+def test_streamed_response_continues_another(server, application):
     first, events = application(server, f"""
       const body = {{ model: "tiny", input: "Speak", max_output_tokens: 10, temperature: 0 }};
       const first = await (await client.post(base, "/v1/responses", body)).json();
@@ -94,7 +94,7 @@ def test_a_streamed_response_goes_on_from_another(server, application):
     assert final["usage"]["input_tokens_details"]["cached_tokens"] >= first["usage"]["input_tokens"]
 
 
-def test_an_abort_ends_what_nobody_else_can_see(server, application):
+def test_abort_ends_an_unstored_turn(server, application):
     heard = application(server, f"""
       const stop = new AbortController();
       const body = {{ ...{CHAT!r}, max_completion_tokens: 1_000_000, stream: true }};
@@ -109,7 +109,7 @@ def test_an_abort_ends_what_nobody_else_can_see(server, application):
     wait_for(lambda: running(server) == 0, "the turn ends with its client")
 
 
-def test_an_abort_leaves_what_is_stored_until_it_is_cancelled(server, application):
+def test_abort_keeps_a_stored_turn_running(server, application):
     status, cancelled, again = application(server, """
       const stop = new AbortController();
       const body = { model: "tiny", input: "Speak", temperature: 0, max_output_tokens: 1_000_000, stream: true, background: true };
@@ -186,7 +186,7 @@ def test_a_ticket_opens_one_socket(server, application):
     assert (first, second) == ("open", "refused")
 
 
-def test_another_origin_gets_nothing(start, application):
+def test_other_origins_are_refused(start, application):
     server = start("--api-key", "open-sesame", "--allowed-origins", "https://app.example")
     got = application(server, """
       const refused = (promise) => promise.then(() => "answered", () => "refused");

@@ -58,7 +58,7 @@ def test_saved_as_text(server, tab, tmp_path):
     assert (tmp_path / "saved.md").read_text() == "# Saved\n\n## You\n\nIn words?\n\n## Answer\n\n**Yes**, in words.\n"
 
 
-def test_a_version_is_in_the_list_once_and_goes_with_its_family(server, tab):
+def test_versions_are_one_list_entry(server, tab):
     page = tab(server)
     page.ask_and_wait("Of one family")
     first = page.id()

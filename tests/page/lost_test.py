@@ -22,7 +22,7 @@ def test_reload_in_mid_answer(server, tab):
     page.shows(page.answer())
 
 
-def test_a_server_that_stops_in_mid_answer_goes_on_after_its_restart(start, tab, tmp_path):
+def test_answer_continues_after_a_restart(start, tab, tmp_path):
     """A stopping server reports the end of the answer before it exits, and accepts no further turn."""
     flags = ("--store-path", tmp_path / "store", "--shutdown-timeout", 1)
     server = start(*flags)
@@ -44,7 +44,7 @@ def test_a_server_that_stops_in_mid_answer_goes_on_after_its_restart(start, tab,
 
 @pytest.mark.parametrize("durability", ["token", "turn"])
 @pytest.mark.parametrize("reloaded", [False, True], ids=["kept open", "loaded again"])
-def test_the_server_is_killed_in_mid_answer(start, tab, tmp_path, durability, reloaded):
+def test_server_killed_during_an_answer(start, tab, tmp_path, durability, reloaded):
     flags = ("--store-path", tmp_path / "store", "--durability", durability)
     server = start(*flags)
     page = tab(server, lost_lines=True, wired=True)
@@ -77,7 +77,7 @@ def test_the_server_is_killed_in_mid_answer(start, tab, tmp_path, durability, re
 
 
 @pytest.mark.parametrize("connected", [False, True], ids=["no connection", "reading"])
-def test_what_is_stopped_while_the_server_is_away_does_not_go_on(start, tab, tmp_path, connected):
+def test_stop_during_an_outage_is_honoured(start, tab, tmp_path, connected):
     # With "turn" the messages are reloaded; with "token" the end of the answer is delivered.
     flags = ("--store-path", tmp_path / "store", "--durability", "turn" if connected else "token")
     server = start(*flags)
@@ -100,7 +100,7 @@ def test_what_is_stopped_while_the_server_is_away_does_not_go_on(start, tab, tmp
     assert [event["type"] for event in page.wire.get("asked")].count("response.create") == 1
 
 
-def test_what_is_stopped_without_a_connection_stops(start, tab):
+def test_stop_without_a_connection(start, tab):
     server = start("--max-detached-tokens", 0)  # no detached limit, so that only the stop ends the answer
     page = tab(server, wired=True)
     page.begin()
@@ -114,7 +114,7 @@ def test_what_is_stopped_without_a_connection_stops(start, tab):
     expect(page.answers).to_contain_text("You stopped this answer.")
 
 
-def test_a_question_asked_of_a_dead_server_is_asked_once(start, tab, tmp_path):
+def test_question_to_a_dead_server_is_sent_once(start, tab, tmp_path):
     server = start("--store-path", tmp_path / "store")
     page = tab(server, lost_lines=True)
     page.ask_and_wait("First")

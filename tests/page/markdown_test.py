@@ -76,7 +76,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("source,markup", CASES, ids=[str(i) for i in range(len(CASES))])
-def test_what_it_makes(page, source, markup):
+def test_rendered_html(page, source, markup):
     assert page.evaluate("(text) => whole(text)", source) == markup
 
 
@@ -138,7 +138,7 @@ last words *open
 """
 
 
-def test_a_text_that_grows_ends_like_one_that_came_whole(page):
+def test_streamed_text_renders_like_complete_text(page):
     whole = page.evaluate("(text) => whole(text)", TEXT)
     ends = list(range(len(TEXT) + 1))
     assert page.evaluate("([text, ends]) => grown(text, ends)", [TEXT, ends]) == whole
@@ -151,7 +151,7 @@ def test_a_text_that_grows_ends_like_one_that_came_whole(page):
         assert page.evaluate("([text, ends]) => grown(text, ends)", [text, ends]) == page.evaluate("(text) => whole(text)", text), (text, ends)
 
 
-def test_hostile_texts_take_no_long_time(page):
+def test_hostile_texts_render_quickly(page):
     """Rendering is linear in the text: ten times the text must not take a hundred times as long. No timing is needed; a
     quadratic implementation would take hours here."""
     for piece in ("*", "**a", "`", "`" * 3 + "a ", "[", "![", "](", "[a](", "<", "~~", "_a", "> ", "- ", "1. ", "|", "\\", "&", "* a\n", ">\n",

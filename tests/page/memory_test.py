@@ -42,7 +42,7 @@ def rows_of(page, kind, size):
     return rows
 
 
-def test_each_message_is_where_it_lies_in_the_ring(remembering):
+def test_messages_are_drawn_at_their_ring_positions(remembering):
     memory = turn_on(remembering)
     pinned, size = memory["pinned"], memory["pinned"] + MEMORY_LEN
     expect(remembering.page.locator("#memory .turns li")).to_have_count(5)
@@ -55,7 +55,7 @@ def test_each_message_is_where_it_lies_in_the_ring(remembering):
     assert rows_of(remembering, "pinned", size) == set(range(pinned))
 
 
-def test_the_numbers_beside_it(remembering):
+def test_memory_numbers(remembering):
     number = lambda name: remembering.page.get_by_role("complementary").get_by_text(name, exact=True).locator("xpath=..")
     expect(number("Left the window")).to_contain_text(re.compile(r"window\s*0$"))
     memory = turn_on(remembering)
@@ -65,7 +65,7 @@ def test_the_numbers_beside_it(remembering):
         expect(number(name)).to_contain_text(re.compile(rf"{name}\s*{tokens}$"))
 
 
-def test_what_each_turn_found_and_computed(remembering):
+def test_cached_and_computed_tokens_per_turn(remembering):
     memory = turn_on(remembering)
     turns = remembering.page.locator("#memory .turns li")
     expect(turns).to_have_count(5)
@@ -80,7 +80,7 @@ def test_what_each_turn_found_and_computed(remembering):
 
 @pytest.mark.parametrize(("cache", "label", "note"), [
     ("slot", "Slot", "ready"), ("host", "Host", "in memory"), ("disk", "Disk", "on disk"), ("new", None, "reads the conversation again")])
-def test_where_the_cache_is(server, tab, cache, label, note):
+def test_cache_location(server, tab, cache, label, note):
     page = tab(server, viewport={"width": 1400, "height": 900})
     page.ask_and_wait("Where are you?")
 

@@ -40,7 +40,7 @@ def answering(server, tab):
 
 @pytest.mark.parametrize("at_once", [True, False], ids=["read before", "read after"])
 @pytest.mark.parametrize("path", ["/items", "/input_items", "/memory"])
-def test_it_is_over_before_the_messages_are_read(answering, path, at_once):
+def test_turn_ends_before_messages_load(answering, path, at_once):
     page = answering("response.completed", path, at_once)
     page.cancel()
     page.wire.wait_told("response.incomplete")
@@ -49,7 +49,7 @@ def test_it_is_over_before_the_messages_are_read(answering, path, at_once):
 
 
 @pytest.mark.parametrize("events", ["ringside:session.snapshot", "response.output_text.delta", "response.output_text.done", "response.incomplete"])
-def test_it_is_over_and_read_before_it_is_told(answering, events):
+def test_turn_is_loaded_before_its_end_event(answering, events):
     page = answering(events, "/items", at_once=False)
     page.cancel()
     page.wire.wait_held("response.incomplete")
@@ -60,7 +60,7 @@ def test_it_is_over_and_read_before_it_is_told(answering, events):
     shown_once(page, [GOES_ON])
 
 
-def test_it_is_read_while_it_is_written_and_told_later(answering):
+def test_turn_is_loaded_while_running_and_events_follow(answering):
     page = answering("ringside:session.snapshot", "/items", at_once=True)
     page.wire.release_reads()
     expect(page.questions).to_have_count(1)
@@ -73,7 +73,7 @@ def test_it_is_read_while_it_is_written_and_told_later(answering):
     shown_once(page, [GOES_ON])
 
 
-def test_the_connection_is_lost_while_the_messages_are_read(answering):
+def test_connection_loss_while_messages_load(answering):
     page = answering("response.completed", "/items", at_once=True, lost_lines=True)
     page.wire.cut()
     page.wire.until("sockets === 2")
@@ -85,7 +85,7 @@ def test_the_connection_is_lost_while_the_messages_are_read(answering):
     shown_once(page, [GOES_ON])
 
 
-def test_the_connection_is_lost_in_mid_answer(server, tab):
+def test_connection_loss_during_an_answer(server, tab):
     page = tab(server, wired=True)
     page.prefer(**SHORT)
     page.wire.hold_events("response.output_text.delta", text=10)
@@ -97,7 +97,7 @@ def test_the_connection_is_lost_in_mid_answer(server, tab):
 
 
 @pytest.mark.parametrize("events", ["response.created", "response.in_progress", "response.incomplete"])
-def test_what_was_asked_arrived_but_nobody_was_told(server, tab, events):
+def test_question_arrives_but_its_acknowledgement_is_lost(server, tab, events):
     page = tab(server, wired=True)
     page.prefer(**SHORT)
     page.wire.hold_events(events)
@@ -109,7 +109,7 @@ def test_what_was_asked_arrived_but_nobody_was_told(server, tab, events):
 
 
 @pytest.mark.parametrize("running", [True, False])
-def test_what_is_asked_again_is_shown_once_meanwhile(server, tab, running):
+def test_resent_question_is_shown_once(server, tab, running):
     page = tab(server, wired=True)
     page.prefer(**(ENDLESS if running else SHORT))
     page.wire.hold_events("response.created")
@@ -128,7 +128,7 @@ def test_what_is_asked_again_is_shown_once_meanwhile(server, tab, running):
     shown_once(page, [GOES_ON])
 
 
-def test_somebody_else_asks(server, tab):
+def test_another_client_asks(server, tab):
     page = tab(server, wired=True)
     page.ask_and_wait("Asked here")
     page.wire.hold_reads("/items", at_once=False)
@@ -141,7 +141,7 @@ def test_somebody_else_asks(server, tab):
     expect(page.page.locator("#live")).to_contain_text("The answer is complete.")
 
 
-def test_somebody_elses_answer_that_nobody_may_read(server, tab):
+def test_answer_of_another_client_is_unreadable(server, tab):
     page = tab(server, wired=True, lost_lines=True)
     page.ask_and_wait("Asked here")
     page.call("POST", "/v1/responses", {"conversation": page.id(), "input": "Asked elsewhere", "store": False, **SHORT})
@@ -149,7 +149,7 @@ def test_somebody_elses_answer_that_nobody_may_read(server, tab):
     shown_once(page, ["Asked here", "Asked elsewhere"])
 
 
-def test_messages_that_were_added_without_a_word(server, tab):
+def test_messages_added_without_an_event(server, tab):
     page = tab(server)
     page.ask_and_wait("First")
     page.call("POST", f"/v1/conversations/{page.id()}/items", {"items": [
@@ -159,7 +159,7 @@ def test_messages_that_were_added_without_a_word(server, tab):
     shown_once(page, ["First", "Second", "Third"])
 
 
-def test_the_memory_of_an_earlier_turn_comes_late(server, tab):
+def test_memory_of_an_earlier_turn_arrives_late(server, tab):
     page = tab(server, wired=True)
     page.ask_and_wait("First")
     page.wire.hold_reads("/memory", at_once=True)
@@ -176,7 +176,7 @@ def test_the_memory_of_an_earlier_turn_comes_late(server, tab):
 
 
 @pytest.mark.parametrize("edited", [True, False], ids=["edited", "answered again"])
-def test_a_version_is_answered_while_it_is_read(server, tab, edited):
+def test_version_is_answered_while_loading(server, tab, edited):
     page = tab(server, wired=True)
     page.ask_and_wait("Before")
     page.prefer(**SHORT)
@@ -192,7 +192,7 @@ def test_a_version_is_answered_while_it_is_read(server, tab, edited):
     expect(page.page.locator("#live")).to_contain_text("The answer is complete.")
 
 
-def test_an_answer_that_runs_does_not_keep_from_editing(server, tab):
+def test_running_answer_does_not_block_editing(server, tab):
     page = tab(server)
     page.begin()
     page.prefer(**SHORT)
@@ -210,7 +210,7 @@ def test_an_answer_that_runs_does_not_keep_from_editing(server, tab):
     shown_once(page, [GOES_ON])
 
 
-def test_what_is_being_edited_stays(server, tab):
+def test_open_editor_survives_updates(server, tab):
     page = tab(server, wired=True, lost_lines=True)
     page.ask_and_wait("First")
     page.begin_edit().fill("Not yet sent")
@@ -228,7 +228,7 @@ def test_what_is_being_edited_stays(server, tab):
 
 
 @pytest.mark.parametrize("reloaded", [True, False])
-def test_an_answer_that_fails_leaves_its_question_to_be_asked_again(server, tab, reloaded):
+def test_failed_answer_allows_a_retry(server, tab, reloaded):
     page = tab(server, wired=True)
     page.ask_and_wait("First")
     page.begin()
@@ -247,7 +247,7 @@ def test_an_answer_that_fails_leaves_its_question_to_be_asked_again(server, tab,
     expect(page.questions).to_have_count(1)
 
 
-def test_a_list_that_was_read_before(server, tab):
+def test_stale_list_is_ignored(server, tab):
     page = tab(server, wired=True)
     page.ask_and_wait("Will be deleted")
     page.wire.hold_reads("/v1/conversations", at_once=True)
@@ -266,7 +266,7 @@ def test_a_list_that_was_read_before(server, tab):
     expect(page.entries.filter(has_text="Will be deleted")).to_have_count(0)
 
 
-def test_items_of_a_kind_that_is_not_known(server, tab):
+def test_unknown_item_types(server, tab):
     page = tab(server)
     id = page.make(("user", "What is the weather?"), ("assistant", "It rains."))
 

@@ -77,7 +77,7 @@ def test_keys(server, tab):
     expect(page.page.get_by_role("button", name="More for Keys")).to_be_focused()
 
 
-def test_the_theme_is_kept(server, tab):
+def test_theme_is_persisted(server, tab):
     page = tab(server, color_scheme="light")
     body = page.page.locator("body")
     paper = lambda: page.page.evaluate("() => getComputedStyle(document.body).backgroundColor")
@@ -96,7 +96,7 @@ def test_the_theme_is_kept(server, tab):
     expect(body).to_have_css("background-color", dark)
 
 
-def test_what_is_read_out(server, tab):
+def test_screen_reader_announcements(server, tab):
     page = tab(server)
     # The first tab stop skips the list.
     page.page.keyboard.press("Tab")

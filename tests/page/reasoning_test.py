@@ -55,7 +55,7 @@ def test_reasoning_streams_and_folds(thinker, tab):
     assert [item["type"] for item in page.server_items(page.id())] == ["message", "reasoning", "message"]
 
 
-def test_a_block_that_its_reader_folded_stays_folded(thinker, tab):
+def test_folded_block_stays_folded(thinker, tab):
     page = held_at("response.reasoning_text.done", thinker, tab)
     block(page).locator("summary").click()
     expect(block(page)).not_to_have_attribute("open", "")
@@ -66,7 +66,7 @@ def test_a_block_that_its_reader_folded_stays_folded(thinker, tab):
     expect(block(page)).to_have_attribute("open", "")
 
 
-def test_an_answer_that_is_cut_in_its_reasoning_continues(thinker, tab):
+def test_answer_truncated_in_reasoning_continues(thinker, tab):
     page = tab(thinker)
     page.ask_and_wait("Which number?", max_output_tokens=3)
     expect(page.answers.last).to_contain_text("The model was still thinking.")
@@ -79,7 +79,7 @@ def test_an_answer_that_is_cut_in_its_reasoning_continues(thinker, tab):
     expect(block(page).locator(".thoughts")).to_have_text(REASONING)
 
 
-def test_the_whole_answer_comes_from_a_snapshot(thinker, tab):
+def test_snapshot_restores_the_whole_answer(thinker, tab):
     """The page is reloaded in the middle of the reasoning."""
     page = held_at("response.output_item.added", thinker, tab)
     page.page.reload()

@@ -56,7 +56,7 @@ def check(page, foreign):
     assert found == []
 
 
-def test_what_a_model_says_stays_text(server, tab):
+def test_model_output_stays_text(server, tab):
     page = tab(server)
     foreign = watch(page.page)
     page.open(page.make(*((role, text) for text in HOSTILE[:10] for role in ("user", "assistant")), title="Hostile 1"))
@@ -71,7 +71,7 @@ def test_what_a_model_says_stays_text(server, tab):
     assert "<script>pwned()</script>" in page.page.locator("#thread").inner_text()
 
 
-def test_tool_calls_and_what_they_gave_are_text(server, tab):
+def test_tool_calls_and_results_stay_text(server, tab):
     page = tab(server)
     foreign = watch(page.page)
     id = page.make(("user", "What is it?"), title="Tools")
@@ -88,7 +88,7 @@ def test_tool_calls_and_what_they_gave_are_text(server, tab):
     page.ask_and_wait("And now?")
 
 
-def test_the_same_while_it_is_written(server, tab):
+def test_model_output_stays_text_while_streaming(server, tab):
     page = tab(server)
     foreign = watch(page.page)
     for text in HOSTILE:
@@ -126,17 +126,17 @@ def test_titles_and_versions_stay_text(server, tab):
 
 
 @pytest.mark.parametrize("address", ["#/<script>pwned()</script>", "#/javascript:pwned()", "#/conv_../../etc/passwd", "#/conv_x%0d%0aSet-Cookie:a=b", "#//evil.example"])
-def test_an_address_that_is_none_shows_the_beginning(server, tab, address):
+def test_invalid_address_shows_the_start_page(server, tab, address):
     page = tab(server, "/" + address)
     expect(page.page.get_by_role("heading", name="What is on your mind?")).to_be_visible()
 
 
-def test_a_conversation_that_is_not_there(server, tab):
+def test_missing_conversation(server, tab):
     page = tab(server, "/#/conv_doesNotExist")
     expect(page.page.get_by_role("heading", name="Conversation not found")).to_be_visible()
 
 
-def test_the_browser_is_told_what_the_page_may_do(server, browser):
+def test_content_security_policy(server, browser):
     context = browser.new_context()
     page = context.new_page()
     page.goto(f"http://127.0.0.1:{server.port}/")
@@ -222,7 +222,7 @@ def test_accessibility(server, tab, scheme, width):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_accessibility_of_what_comes_and_goes(server, tab, scheme):
+def test_accessibility_of_dynamic_parts(server, tab, scheme):
     page = tab(server, viewport={"width": 1440, "height": 844}, color_scheme=scheme, bypass_csp=True, reduced_motion="reduce", wired=True)
     page.begin()
     assert violations(page.page) == []

@@ -36,13 +36,13 @@ class RanksTest : public ::testing::TestWithParam<int> {
 };
 INSTANTIATE_TEST_SUITE_P(Each, RanksTest, ::testing::Values(1, 2));
 
-TEST_P(RanksTest, SumsAreTakenInTheOrderOfTheRanks) { OnAll(testing::CheckSums); }
+TEST_P(RanksTest, SumsInRankOrder) { OnAll(testing::CheckSums); }
 TEST_P(RanksTest, ManyCallsInARow) { OnAll(testing::CheckManyCalls); }
 TEST_P(RanksTest, MessagesArriveInTheirOrder) { OnAll(testing::CheckMessages); }
 
 // Each stage is a process with its ranks: every rank communicates with the ranks of its layers, and with those at its
 // position in other stages.
-TEST(ProcessesTest, StagesHaveGroupsOfTheirOwn) {
+TEST(ProcessesTest, StagesHaveTheirOwnGroups) {
   const RankLayout layout{.tensor = 2, .stages = processes->count()};
   auto comms = processes->MakeComms(NextChannel(), layout, kLong);
   std::vector<std::thread> threads;
@@ -65,7 +65,7 @@ TEST(ProcessesTest, StagesHaveGroupsOfTheirOwn) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(ProcessesFailureTest, ARankThatDoesNotComeFailsTheGroup) {
+TEST(ProcessesFailureTest, MissingRankFailsTheGroup) {
   const auto all = processes->MakeComm(NextChannel(), kLong);
   const auto some = processes->MakeComm(NextChannel(), std::chrono::milliseconds(50));
   Comm& comm = *some;
@@ -80,7 +80,7 @@ TEST(ProcessesFailureTest, ARankThatDoesNotComeFailsTheGroup) {
   EXPECT_TRUE(all->status().ok()) << "another group";
 }
 
-TEST(ProcessesFailureTest, AMessageThatNobodySendsFailsTheGroup) {
+TEST(ProcessesFailureTest, MissingMessageFailsTheGroup) {
   const auto all = processes->MakeComm(NextChannel(), kLong);
   const auto some = processes->MakeComm(NextChannel(), std::chrono::milliseconds(20));
   if (processes->number() == 0) {
@@ -91,7 +91,7 @@ TEST(ProcessesFailureTest, AMessageThatNobodySendsFailsTheGroup) {
   all->Barrier();
 }
 
-TEST(ProcessesFailureTest, ARankThatLeavesFailsTheGroup) {
+TEST(ProcessesFailureTest, LeavingRankFailsTheGroup) {
   const auto comm = processes->MakeComm(NextChannel(), kLong);
   comm->Barrier();
   if (processes->number() == 1) return;
@@ -100,7 +100,7 @@ TEST(ProcessesFailureTest, ARankThatLeavesFailsTheGroup) {
   EXPECT_EQ(comm->status().message(), "rank 1 has left its group");
 }
 
-TEST(ProcessesFailureTest, WhatWasSentBeforeArrivesAllTheSame) {
+TEST(ProcessesFailureTest, EarlierMessagesStillArrive) {
   const auto comm = processes->MakeComm(NextChannel(), kLong);
   int sent = processes->number();
   if (sent == 1) comm->Send(&sent, sizeof(sent), 0);

@@ -32,7 +32,7 @@ def begin(connection, request):
     return event.response.id
 
 
-def test_a_turn_that_waits_hears_its_place_and_one_too_many_is_refused():
+def test_queued_turn_gets_its_position_and_excess_is_refused():
     with running("--slots", "1", "--queue-limit", "2") as server, client_of(server) as client:
         with client.responses.connect() as a, client.responses.connect() as b, client.responses.connect() as c:
             first = begin(a, LONG)

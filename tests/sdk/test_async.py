@@ -57,7 +57,7 @@ def test_turns_by_previous_response_id(run):
     run(scenario)
 
 
-def test_a_response_is_streamed_in_mid_answer_and_finished(run):
+def test_response_is_streamed_during_and_after_its_turn(run):
     async def scenario(client):
         async with client.responses.connect() as connection:
             await connection.response.create(input="Count up.", temperature=0, max_output_tokens=48)
@@ -134,7 +134,7 @@ def test_warm_up_cancel_and_steer(run):
     run(scenario)
 
 
-def test_bad_parameters_and_ids_leave_the_socket_usable(run):
+def test_bad_parameters_and_ids_keep_the_socket_open(run):
     async def scenario(client):
         async with client.responses.connect() as connection:
             for fields, param in (
@@ -151,7 +151,7 @@ def test_bad_parameters_and_ids_leave_the_socket_usable(run):
     run(scenario)
 
 
-def test_eight_sockets_at_once_say_what_each_says_alone(run):
+def test_eight_concurrent_sockets_answer_as_alone(run):
     async def scenario(client):
         async def answer(number):
             async with client.responses.connect() as connection:

@@ -11,7 +11,7 @@ GREEDY = {"temperature": 0, "max_tokens": 16}
 QUESTION = [{"role": "system", "content": "You are brief."}, {"role": "user", "content": "Name three colours."}]
 
 
-def test_a_chat_with_its_history_costs_new_tokens_only(client):
+def test_chat_with_history_computes_only_new_tokens(client):
     model = model_of(client)
     messages = list(QUESTION)
     before = 0
@@ -96,7 +96,7 @@ def test_the_asynchronous_client(server):
     asyncio.run(talk())
 
 
-def test_an_answer_in_a_given_form(client):
+def test_answer_format(client):
     schema = {"type": "object", "properties": {"colour": {"enum": ["red", "green"]}, "size": {"type": "integer", "maximum": 9}},
               "required": ["colour", "size"], "additionalProperties": False}
     answer = client.chat.completions.create(
@@ -107,7 +107,7 @@ def test_an_answer_in_a_given_form(client):
     assert thing["colour"] in ("red", "green") and thing["size"] <= 9 and len(thing) == 2
 
 
-def test_what_is_refused_says_which_field(client):
+def test_errors_name_the_field(client):
     model = model_of(client)
     image = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]}
     cases = [({"messages": [image]}, "messages[0].content[0].type"),

@@ -48,7 +48,7 @@ def test_openai(client, server, model):
     assert asyncio.run(alone()).data[0].embedding == vectors[1]
 
 
-def test_as_many_as_a_client_sends_at_once(client, model):
+def test_large_batch_of_texts(client, model):
     answer = client.embeddings.create(model=model, input=[f"Number {i}." for i in range(300)])
     assert len(answer.data) == 300 and len({tuple(datum.embedding) for datum in answer.data}) == 300
 

@@ -17,7 +17,7 @@ def test_models(client):
     assert error.value.code == "model_not_found"
 
 
-def test_the_model_may_be_named_in_a_request(client, connection):
+def test_request_may_name_the_model(client, connection):
     name = next(iter(client.models.list())).id
     assert ask(connection, "Hello.", model=name).model == name
 
@@ -79,7 +79,7 @@ def test_a_finished_response_can_be_read_and_deleted(client, connection):
         client.responses.retrieve(answer.id)
 
 
-def test_a_response_is_streamed_in_mid_answer_and_finished(client, connection):
+def test_response_is_streamed_during_and_after_its_turn(client, connection):
     connection.response.create(input="Tell me a story about a fox.", temperature=0, max_output_tokens=48)
     live = [connection.recv()]
     while live[-1].type != "response.output_text.delta":
@@ -98,7 +98,7 @@ def test_a_response_is_streamed_in_mid_answer_and_finished(client, connection):
     assert helped[0].sequence_number == 4 and helped[-1].type == live[-1].type
 
 
-def test_a_reader_who_leaves_a_stream_stops_nothing(client, connection):
+def test_leaving_reader_stops_nothing(client, connection):
     connection.response.create(input="Tell me a story about a cat.", temperature=0, max_output_tokens=48)
     first = connection.recv()
     with client.responses.retrieve(first.response.id, stream=True) as stream:

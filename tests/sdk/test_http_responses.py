@@ -23,7 +23,7 @@ def run(server):
     return run
 
 
-def test_a_whole_answer_is_the_websockets(client, connection):
+def test_http_answer_equals_the_websocket_answer(client, connection):
     answer = client.responses.create(input="Say hello.", **GREEDY)
     assert answer.output_text == ask(connection, "Say hello.").output_text != ""
     assert answer.status in ("completed", "incomplete") and answer.usage.output_tokens > 0
@@ -72,14 +72,14 @@ def test_background_poll_and_cancel(client):
     assert client.responses.retrieve(endless.id).status == "cancelled"
 
 
-def test_what_is_not_stored_is_not_found(client):
+def test_unstored_response_is_not_found(client):
     answer = client.responses.create(input="Say hello.", store=False, **GREEDY)
     assert answer.output_text
     with pytest.raises(openai.NotFoundError):
         client.responses.retrieve(answer.id)
 
 
-def test_input_tokens_are_counted(client):
+def test_counts_input_tokens(client):
     first = client.responses.create(input="Say hello.", instructions="Be brief.", **GREEDY)
     counted = client.responses.input_tokens.count(
         input="And now?", previous_response_id=first.id, instructions="Be brief.")
@@ -89,7 +89,7 @@ def test_input_tokens_are_counted(client):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_errors_are_statuses(client, stream):
+def test_errors_are_status_codes(client, stream):
     with pytest.raises(openai.BadRequestError) as error:
         client.responses.create(input="x", previous_response_id="resp_none", stream=stream)
     assert error.value.code == "previous_response_not_found" and error.value.param == "previous_response_id"
@@ -101,7 +101,7 @@ def test_errors_are_statuses(client, stream):
     assert error.value.param == "grammar"
 
 
-def test_a_request_with_the_retry_header_is_the_first_one(client):
+def test_retry_header_returns_the_first_response(client):
     first = client.responses.create(input="Say hello.", **GREEDY)
     again = client.responses.create(input="Say hello.", extra_headers={"x-stainless-retry-count": "1"}, **GREEDY)
     assert again == first
@@ -146,7 +146,7 @@ class LosesAnswers:
                 pass
 
 
-def test_the_sdks_own_retries_generate_nothing_twice(client, server):
+def test_sdk_retries_generate_once(client, server):
     proxy = LosesAnswers(server, losses=2)
     conversation = client.conversations.create()
     with openai.OpenAI(base_url=proxy.url, api_key="anything", max_retries=2) as retrying:

@@ -18,7 +18,7 @@ def client_of(server, key):
     return openai.OpenAI(base_url=server.url + "/v1", api_key=key, max_retries=0)
 
 
-def test_without_the_key_nothing_is_answered(locked):
+def test_every_request_requires_the_key(locked):
     with client_of(locked, "wrong") as client:
         with pytest.raises(openai.AuthenticationError):
             client.models.list()
@@ -34,7 +34,7 @@ def test_a_key_works_over_http_and_websocket(locked):
         assert ask(connection, "Hello.").output_text
 
 
-def test_another_keys_ids_look_unknown(locked):
+def test_ids_of_other_keys_look_unknown(locked):
     with client_of(locked, "alpha-key") as alpha, client_of(locked, "beta-key") as beta:
         conversation = alpha.conversations.create()
         with alpha.responses.connect() as connection:

@@ -76,7 +76,7 @@ class Choice(pydantic.BaseModel):
     sure: bool
 
 
-def test_anthropics_parsed_answers_and_models(server, model):
+def test_anthropic_parsed_answers_and_models(server, model):
     with anthropic.Anthropic(base_url=server.url, api_key="anything", max_retries=0) as client:
         parsed = client.messages.parse(model=model, max_tokens=300, messages=[{"role": "user", "content": QUESTION}], output_format=Choice)
         assert isinstance(parsed.parsed_output, Choice) and parsed.stop_reason == "end_turn"

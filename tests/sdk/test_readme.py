@@ -38,13 +38,13 @@ def test_prints_an_answer(model):
     assert len(done.stdout) > 10 and done.stderr == ""
 
 
-def test_ends_with_the_servers_words_when_the_turn_is_refused(model):
+def test_prints_the_servers_message_on_refusal(model):
     done = run(model, "--session-len", "16")
     assert done.returncode != 0
     assert "maximum context length is 16 tokens" in done.stderr, done.stderr
 
 
-def test_names_the_package_that_it_needs():
+def test_names_the_missing_package():
     wanted = Path(ROOT / "scripts/requirements.txt").read_text()
     package = re.search(r"pip install ['\"]([^'\"]+)['\"]", SECTION)[1]
     assert package == "openai[realtime]" and f"\n{package}==" in wanted

@@ -71,7 +71,7 @@ def test_a_session_remembers(session):
     assert second.conversation_id == response.conversation_id
 
 
-def test_its_conversation_is_found_over_http(session, client):
+def test_conversation_is_readable_over_http(session, client):
     conversation = ask(session, "Hello.")[-1].response.conversation_id
     items = list(client.conversations.items.list(conversation, order="asc"))
     assert [item.role for item in items] == ["user", "assistant"]
@@ -92,7 +92,7 @@ def test_items(session):
     assert read_to(session, "error")[-1].error.code == "item_not_found"
 
 
-def test_beside_the_conversation(session):
+def test_out_of_band_response(session):
     session.conversation.item.create(item={**message("My cat is called Tom."), "id": "cat"})
     read_to(session, "conversation.item.done")
     session.response.create(response={
@@ -152,7 +152,7 @@ def test_async(server):
     asyncio.run(asyncio.wait_for(main(), 300))
 
 
-def test_a_client_secret_opens_the_session_that_it_was_made_for(client, server):
+def test_client_secret_opens_its_session(client, server):
     given = {"type": "realtime", "instructions": "You are brief.", "max_output_tokens": 12,
              "truncation": {"type": "retention_ratio", "retention_ratio": 0.8, "token_limits": {"post_instructions": 200}}}
     secret = client.realtime.client_secrets.create(expires_after={"anchor": "created_at", "seconds": 60}, session=given)

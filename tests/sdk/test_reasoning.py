@@ -161,7 +161,7 @@ def test_anthropic(server):
         assert kinds.index("signature") < kinds.index("content_block_stop") < kinds.index("text")
 
 
-def test_anthropic_omits_the_text_and_reads_it_from_the_signature(server):
+def test_anthropic_omitted_thinking_is_read_from_the_signature(server):
     with anthropic_client(server) as client:
         fields = {"model": MODEL, "max_tokens": 100, "extra_body": GREEDY, "thinking": {"type": "adaptive", "display": "omitted"}}
         with client.messages.stream(messages=QUESTION, **fields) as stream:
@@ -187,7 +187,7 @@ def test_ollama(server):
     assert (again.thinking, again.response) == (REASONING, ANSWER)
 
 
-def test_realtime_sends_the_answer_alone(server):
+def test_realtime_sends_only_the_answer(server):
     with openai_client(server) as client, client.realtime.connect(model=MODEL) as connection:
         connection.session.update(session={"type": "realtime", "output_modalities": ["text"], "temperature": 0})
         connection.conversation.item.create(item={
@@ -215,7 +215,7 @@ def test_litellm(server, provider, path):
 
 
 # ---- truncation -------------------------------------------------------------------------------------------------------
-def test_an_answer_that_is_cut_in_its_reasoning_says_so(thinker):
+def test_answer_truncated_in_reasoning_reports_it(thinker):
     with openai_client(thinker) as client:
         cut = client.chat.completions.create(model=MODEL, messages=QUESTION, temperature=0, max_tokens=3)
         choice = cut.choices[0]
@@ -234,7 +234,7 @@ def test_an_answer_that_is_cut_in_its_reasoning_says_so(thinker):
             assert [block.type for block in stream.get_final_message().content] == ["thinking"]
 
 
-def test_a_budget_ends_the_reasoning_and_the_answer_follows(server):
+def test_budget_ends_reasoning_and_the_answer_follows(server):
     with openai_client(server) as client:
         answer = client.chat.completions.create(
             model=MODEL, messages=QUESTION, temperature=0, extra_body={"reasoning_budget": 3})
@@ -259,7 +259,7 @@ OFF = [
 
 
 @pytest.mark.parametrize("path, fields", OFF)
-def test_reasoning_is_switched_off(thinker, path, fields):
+def test_reasoning_is_disabled(thinker, path, fields):
     body = {"model": MODEL, "messages": QUESTION, "temperature": 0} | fields
     if path == "/v1/responses":
         del body["messages"]
@@ -296,12 +296,12 @@ def test_an_effort_without_a_switch_is_reported(harmony, path, fields, name):
     assert headers["X-Ringside-Ignored"] == name and answer["ringside"]["ignored"] == [name]
 
 
-def test_what_the_template_does_not_know_is_reported(thinker):
+def test_settings_unknown_to_the_template_are_reported(thinker):
     answer, headers = ask_with(thinker, "/v1/chat/completions", {"chat_template_kwargs": {"mood": 1}})
     assert headers["X-Ringside-Ignored"] == "chat_template_kwargs.mood" == answer["ringside"]["ignored"][0]
 
 
-def test_reasoning_can_be_left_out(thinker):
+def test_reasoning_can_be_omitted(thinker):
     answer, _ = post(thinker, "/v1/chat/completions",
                      {"model": MODEL, "messages": QUESTION, "temperature": 0, "include_reasoning": False})
     message = answer["choices"][0]["message"]
@@ -310,7 +310,7 @@ def test_reasoning_can_be_left_out(thinker):
 
 
 # ---- history ----------------------------------------------------------------------------------------------------------
-def test_reasoning_is_sent_back(server):
+def test_returned_reasoning_is_accepted(server):
     """The reasoning is returned in the next request, and its tokens are found in the cache."""
     with openai_client(server) as client:
         first = client.chat.completions.create(model=MODEL, messages=QUESTION, temperature=0)

@@ -31,7 +31,7 @@ def text_of(events):
     return "".join(event.delta for event in events if event.type == "response.output_text.delta")
 
 
-def test_a_killed_server_keeps_what_it_told_and_goes_on_with_it(client, server):
+def test_killed_server_keeps_sent_text_and_continues(client, server):
     conversation = client.conversations.create().id
     with client.responses.connect() as connection:
         ask(connection, "My name is Ada.", conversation=conversation)
@@ -56,7 +56,7 @@ def test_a_killed_server_keeps_what_it_told_and_goes_on_with_it(client, server):
     assert more.output_text and response.output_text + more.output_text == whole.output_text
 
 
-def test_the_sdk_reconnects_by_itself_and_gets_the_rest(client, server):
+def test_sdk_reconnects_and_gets_the_rest(client, server):
     """Uses the SDK's own on_reconnecting hook; its query resumes the session at the upgrade."""
     conversation, last = client.conversations.create().id, None
 
@@ -83,7 +83,7 @@ def test_the_sdk_reconnects_by_itself_and_gets_the_rest(client, server):
     assert text_of(events) == events[-1].response.output_text
 
 
-def test_an_orderly_stop_loses_nothing_and_the_chain_goes_on(client, server):
+def test_orderly_stop_loses_nothing_and_the_chain_continues(client, server):
     with client.responses.connect() as connection:
         connection.response.create(input="The secret word is banana.", temperature=0, max_output_tokens=24)
         live = read_answer(connection)
@@ -99,7 +99,7 @@ def test_an_orderly_stop_loses_nothing_and_the_chain_goes_on(client, server):
     assert second.usage.input_tokens > first.usage.total_tokens
 
 
-def test_a_repeated_request_after_a_restart_is_answered_with_the_first_one(client, server):
+def test_repeated_request_after_a_restart_returns_the_first_answer(client, server):
     conversation = client.conversations.create().id
     request = {"conversation": conversation, "input": "Say hello.", "metadata": {"client_request_id": "once"}}
     with client.responses.connect() as connection:

@@ -71,7 +71,7 @@ BAD_MESSAGES = [
 
 
 @pytest.mark.parametrize("message, code", BAD_MESSAGES, ids=[repr(m[:40]) + str(len(m)) for m, _ in BAD_MESSAGES])
-def test_an_unreadable_message_is_a_typed_error(raw, message, code):
+def test_malformed_message_is_a_typed_error(raw, message, code):
     raw.send(message)
     event = raw.recv()
     assert event["type"] == "error", event
@@ -131,7 +131,7 @@ def test_unknown_fields_inside_items_do_not_crash(raw):
     raw.check_usable()
 
 
-def test_no_special_token_can_be_written_by_a_user(raw):
+def test_users_cannot_inject_special_tokens(raw):
     plain = raw.ask("x")["response"]["usage"]["input_tokens"]
     marked = raw.ask("<|im_end|>")["response"]["usage"]["input_tokens"]
     assert marked > plain + 1, "the marker must be ordinary text of several tokens"
@@ -159,7 +159,7 @@ def test_broken_http_gets_an_error_status_or_a_closed_socket(server, raw, reques
 
 
 @pytest.mark.parametrize("when", ["at once", "at the first delta"])
-def test_a_client_that_vanishes_leaves_the_others_alone(server, raw, when):
+def test_vanished_client_does_not_affect_others(server, raw, when):
     prompt, fields = "Tell me about the sea.", {"max_output_tokens": 60}
     alone = text_of(raw.ask(prompt, **fields))
     result = {}
@@ -186,7 +186,7 @@ def test_a_client_that_vanishes_leaves_the_others_alone(server, raw, when):
     assert text_of(raw.ask(prompt, **fields)) == alone
 
 
-def test_an_answer_runs_on_without_its_client(server, raw):
+def test_answer_continues_without_its_client(server, raw):
     with Socket(server) as gone:
         gone.send({"type": "response.create", "input": "Count to twenty.", "temperature": 0, "max_output_tokens": 40})
         first = gone.recv()["response"]["id"]
@@ -201,7 +201,7 @@ def test_an_answer_runs_on_without_its_client(server, raw):
     assert raw.ask("Go on.", previous_response_id=first)["type"] != "error"
 
 
-def test_a_slow_reader_does_not_hold_up_the_others(server, raw):
+def test_slow_reader_does_not_block_others(server, raw):
     with Socket(server, max_queue=1) as slow:
         slow.send({"type": "response.create", "input": "A long story.", "temperature": 0, "max_output_tokens": 300,
                    "ignore_eos": True})

@@ -22,7 +22,7 @@ def test_is_the_newest_sdk():
     assert openai.__version__ == "3.52.0"
 
 
-def test_events_come_in_the_standard_order(connection):
+def test_events_are_in_the_standard_order(connection):
     connection.response.create(input="Say hello.", **GREEDY)
     check_order(read_answer(connection))
 
@@ -38,7 +38,7 @@ def test_every_event_satisfies_the_sdks_own_types(connection):
     assert kind != "error"
 
 
-def test_turns_by_previous_response_id_remember_and_compute_only_what_is_new(connection):
+def test_chained_turns_compute_only_new_tokens(connection):
     first = ask(connection, "The secret word is banana.")
     second = ask(connection, "What is the secret word?", previous_response_id=first.id)
     third = ask(connection, "Please say it once more.", previous_response_id=second.id)
@@ -81,7 +81,7 @@ def test_turns_by_conversation(client, connection):
         assert third.usage.input_tokens_details.cached_tokens >= second.usage.total_tokens - 2
 
 
-def test_instructions_are_a_system_message_of_this_request(connection):
+def test_instructions_apply_to_their_request(connection):
     answer = ask(connection, "Who are you?", instructions="You are a parrot called Polly. Say your name.")
     assert answer.instructions == "You are a parrot called Polly. Say your name."
     assert "Polly" in answer.output_text
@@ -125,7 +125,7 @@ def test_two_lanes_through_the_lane_helper(client):
         assert session.default.get_final_response(timeout=PATIENCE_S).output_text
 
 
-def test_lane_events_are_ordered_and_named_and_the_accumulator_agrees(client):
+def test_lane_events_are_ordered_and_named(client):
     with client.responses.connect() as connection, ResponsesWebSocketSession(connection, limits=LIMITS) as session:
         lane = session.lane("a.b-c_1")
         lane.send({"type": "response.create", "input": "Count to five.", **GREEDY})
@@ -137,7 +137,7 @@ def test_lane_events_are_ordered_and_named_and_the_accumulator_agrees(client):
         assert accumulator.snapshot().output_text == events[-1].response.output_text
 
 
-def test_an_error_on_one_lane_leaves_the_other_alone(client):
+def test_error_on_one_lane_does_not_affect_another(client):
     with client.responses.connect() as connection, ResponsesWebSocketSession(connection, limits=LIMITS) as session:
         good, bad = session.lane("good"), session.lane("bad")
         good.send({"type": "response.create", "input": "Tell me a story.", "temperature": 0, "max_output_tokens": 80})
@@ -188,7 +188,7 @@ def test_cancel_ends_the_answer_and_keeps_the_conversation(connection):
     assert after.usage.input_tokens_details.cached_tokens >= last.response.usage.total_tokens - 2
 
 
-def test_steering_is_refused_and_the_answer_goes_on(connection):
+def test_steering_is_refused_and_the_answer_continues(connection):
     connection.response.create(input="Tell me a story.", temperature=0, max_output_tokens=60)
     created = connection.recv()
     connection.response.steer(previous_response_id=created.response.id, input="Shorter!")
@@ -239,7 +239,7 @@ BAD_FIELDS = [
 
 
 @pytest.mark.parametrize("fields, param", BAD_FIELDS, ids=lambda value: str(value)[:40])
-def test_a_bad_parameter_is_a_typed_error_and_the_socket_stays_usable(connection, fields, param):
+def test_bad_parameter_is_a_typed_error_and_keeps_the_socket(connection, fields, param):
     connection.send({"type": "response.create", "input": "Hello.", **GREEDY, **fields})
     event = connection.recv()
     assert event.type == "error", event
@@ -257,7 +257,7 @@ IGNORED = {
 }
 
 
-def test_what_is_ignored_is_reported(connection):
+def test_ignored_fields_are_reported(connection):
     response = completed(send(connection, input="Hello.", **IGNORED))
     ignored = response.model_extra["ringside"]["ignored"]
     assert ignored == ["colour", "metadata", "client_metadata", "tools[0].web_search", "reasoning.effort"]
@@ -271,7 +271,7 @@ HARMLESS = {
 }
 
 
-def test_known_fields_at_their_harmless_values_are_accepted(connection):
+def test_harmless_values_of_known_fields_are_accepted(connection):
     response = completed(send(connection, input="Hello.", **HARMLESS))
     assert response.metadata == {"a": "b"}
 
@@ -286,7 +286,7 @@ def test_an_unknown_previous_response_is_a_typed_error(connection, bad):
     assert ask(connection, "Hello.", max_output_tokens=4).output_text
 
 
-def test_an_unknown_conversation_and_a_clash_of_both_are_typed_errors(client, connection):
+def test_unknown_or_conflicting_conversation_is_a_typed_error(client, connection):
     connection.response.create(input="Hello.", conversation="conv_doesnotexist", **GREEDY)
     event = connection.recv()
     assert event.type == "error" and event.error.param == "conversation", event
@@ -323,7 +323,7 @@ def test_the_33rd_lane_is_refused(connection):
     assert ask(connection, "Hello.", stream_id="lane0", max_output_tokens=4).output_text
 
 
-def test_one_lane_answers_its_requests_one_after_another(connection):
+def test_lane_answers_in_order(connection):
     for i in range(3):
         connection.response.create(input=f"Say {i}.", temperature=0, max_output_tokens=8)
     answers = [read_answer(connection) for _ in range(3)]
@@ -331,7 +331,7 @@ def test_one_lane_answers_its_requests_one_after_another(connection):
         check_order(events)
 
 
-def test_eight_sockets_at_once_say_what_each_says_alone(client):
+def test_eight_concurrent_sockets_answer_as_alone(client):
     prompts = [f"Tell me a fact about the number {n}." for n in range(8)]
 
     def answer(prompt):
@@ -350,7 +350,7 @@ def test_eight_sockets_at_once_say_what_each_says_alone(client):
     assert together == alone
 
 
-def test_sampling_fields_go_by_chats_names(connection):
+def test_sampling_fields_have_the_chat_names(connection):
     base = {"input": "Write a sentence.", "temperature": 1.5, "max_output_tokens": 16}
     texts = [completed(send(connection, **base, seed=seed)).output_text for seed in (7, 7, 8)]
     assert texts[0] == texts[1] != texts[2]
@@ -366,7 +366,7 @@ def test_a_stop_string_ends_the_answer_and_is_not_shown(connection):
     assert completed(events).output_text == whole[: whole.index(stop)]
 
 
-def test_logprobs_belong_to_the_tokens(connection):
+def test_logprobs_match_the_tokens(connection):
     events = send(connection, input="Say hello.", top_logprobs=3, include=["message.output_text.logprobs"])
     entries = [entry for event in events if event.type == "response.output_text.delta" for entry in event.logprobs]
     text = completed(events).output_text
@@ -381,7 +381,7 @@ def test_logprobs_belong_to_the_tokens(connection):
     assert [bytes(entry.bytes).decode() for entry in final] == [entry.token for entry in final]
 
 
-def test_max_output_tokens_is_an_incomplete_answer(connection):
+def test_max_output_tokens_gives_an_incomplete_answer(connection):
     events = send(connection, input="Tell me a long story.", max_output_tokens=5)
     assert events[-1].type == "response.incomplete"
     response = completed(events)
@@ -394,7 +394,7 @@ def test_binary_frames_are_accepted(connection):
     check_order(read_answer(connection))
 
 
-def test_store_false_is_for_this_connection_only(client, connection):
+def test_store_false_is_visible_to_its_connection_only(client, connection):
     first = ask(connection, "Hello.", store=False)
     assert ask(connection, "Again.", previous_response_id=first.id, store=False).output_text
     fresh = ask(connection, "Hello.", store=False)

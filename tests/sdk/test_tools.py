@@ -42,7 +42,7 @@ def test_a_choice_is_followed(client, choice):
     assert choice == "required" or answer.output[0].name == "get_time"
 
 
-def test_none_is_text_and_auto_is_either(client):
+def test_choice_none_gives_text_and_auto_either(client):
     for choice in ("none", "auto"):
         answer = client.responses.create(model=model_of(client), input=QUESTION, tools=TOOLS, tool_choice=choice, **LIMITS)
         calls = [item for item in answer.output if item.type == "function_call"]
@@ -71,7 +71,7 @@ def test_a_round_trip_over_responses(client):
     assert items[1].call_id == items[2].call_id == call.call_id
 
 
-def test_the_events_of_a_stream_are_of_the_sdks_types(client):
+def test_stream_events_have_the_sdk_types(client):
     with client.responses.stream(model=model_of(client), input=QUESTION, tools=TOOLS, tool_choice="required", **LIMITS) as stream:
         events = list(stream)
         final = stream.get_final_response()
@@ -86,7 +86,7 @@ def test_the_events_of_a_stream_are_of_the_sdks_types(client):
             check(item.name, item.arguments)
 
 
-def test_a_socket_tells_the_same(client, connection):
+def test_websocket_sends_the_same_events(client, connection):
     connection.response.create(input=QUESTION, tools=TOOLS, tool_choice="required", parallel_tool_calls=False, **LIMITS)
     types = []
     for event in connection:
@@ -99,7 +99,7 @@ def test_a_socket_tells_the_same(client, connection):
     check(event.response.output[0].name, event.response.output[0].arguments)
 
 
-def test_a_round_trip_over_chat_finds_its_cache(client):
+def test_chat_round_trip_reuses_the_cache(client):
     model, messages = model_of(client), [{"role": "user", "content": QUESTION}]
     ask = {"model": model, "tools": CHAT_TOOLS, "temperature": 0, "max_tokens": 120}
     first = client.chat.completions.create(messages=messages, tool_choice="required", **ask)
@@ -119,7 +119,7 @@ def test_a_round_trip_over_chat_finds_its_cache(client):
     assert second.usage.prompt_tokens - second.usage.prompt_tokens_details.cached_tokens < 40
 
 
-def test_a_cut_call_may_come_back(client):
+def test_truncated_call_may_be_returned(client):
     """A cut call appears in the next request together with the tool's answer: agents' histories contain such calls."""
     model, messages = model_of(client), [{"role": "user", "content": QUESTION}]
     named = {"type": "function", "function": {"name": "get_weather"}}
@@ -187,7 +187,7 @@ def test_anthropic_uses_tools(client, server):
         check(block.name, block.input)
 
 
-def test_anthropics_tool_runner(client, server):
+def test_anthropic_tool_runner(client, server):
     """The runner asks for a thread first, and continues without one."""
     cities = []
 

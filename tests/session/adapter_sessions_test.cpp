@@ -44,7 +44,7 @@ class AdapterSessions : public DurableSessionTest {
   static std::pair<int, std::string> Is(int number, std::string name) { return {number, std::move(name)}; }
 };
 
-TEST_F(AdapterSessions, AConversationHasTheOneItBeganWith) {
+TEST_F(AdapterSessions, ConversationKeepsItsInitialAdapter) {
   const std::string id = NewUnder("sql");
   EXPECT_EQ(AdapterOf(Ask("1", id)), Is(2, "sql"));
   EXPECT_EQ(table->GetSession(me, id)->adapter, "sql");
@@ -55,7 +55,7 @@ TEST_F(AdapterSessions, AConversationHasTheOneItBeganWith) {
   EXPECT_EQ(unknown.status().param(), "ringside.adapter");
 }
 
-TEST_F(AdapterSessions, ATurnChoosesForThoseBehindIt) {
+TEST_F(AdapterSessions, TurnSetsTheAdapterOfLaterTurns) {
   const std::string id = NewConversation();
   EXPECT_EQ(AdapterOf(AskUnder("law", "1", id)), Is(1, "law"));
   EXPECT_EQ(AdapterOf(Ask("2", id)), Is(1, "law"));
@@ -69,7 +69,7 @@ TEST_F(AdapterSessions, ATurnChoosesForThoseBehindIt) {
   EXPECT_EQ(AdapterOf(Ask("6", id)), Is(0, ""));
 }
 
-TEST_F(AdapterSessions, ItIsKeptOverARestart) {
+TEST_F(AdapterSessions, AdapterSurvivesARestart) {
   const std::string began = NewUnder("sql"), chose = NewConversation();
   const std::string response = Turn(AskUnder("law", "1", chose), "Yes."), chain = Turn(AskUnder("sql", "1"), "Yes.");
   Serve({"sql", "law"});                      // the indices have changed
@@ -84,7 +84,7 @@ TEST_F(AdapterSessions, ItIsKeptOverARestart) {
   EXPECT_EQ(AdapterOf(Ask("2", "", chain)), Is(1, "sql"));
 }
 
-TEST_F(AdapterSessions, OneThatIsGoneIsNamedAndAnotherMayBeChosen) {
+TEST_F(AdapterSessions, NamesAMissingAdapterAndAllowsAnother) {
   const std::string id = NewUnder("sql");
   Turn(Ask("1", id), "Yes.");
   Serve({"law"});
@@ -100,7 +100,7 @@ TEST_F(AdapterSessions, OneThatIsGoneIsNamedAndAnotherMayBeChosen) {
   EXPECT_EQ(AdapterOf(Ask("4", id)), Is(0, ""));
 }
 
-TEST_F(AdapterSessions, ForksAndCopiesInheritIt) {
+TEST_F(AdapterSessions, ForksAndCopiesInheritTheAdapter) {
   const std::string id = NewUnder("law");
   const std::string first = Turn(AskUnder("sql", "1", id), "Yes.");
   EXPECT_EQ(AdapterOf(Ask("2", table->Fork(me, id, {})->id)), Is(2, "sql"));
@@ -115,7 +115,7 @@ TEST_F(AdapterSessions, ForksAndCopiesInheritIt) {
   EXPECT_EQ(table->StartTurn(me, Ask("3", imported->id), sink).status().reason(), "model_not_found");
 }
 
-TEST_F(AdapterSessions, HistoriesUnderDifferentAdaptersShareNothing) {
+TEST_F(AdapterSessions, DifferentAdaptersShareNoPrefix) {
   const std::string text(400, 'x');
   const auto history = [&](const std::string& adapter, std::vector<std::string> texts) {
     TurnSpec spec;
@@ -149,7 +149,7 @@ TEST_F(AdapterSessions, HistoriesUnderDifferentAdaptersShareNothing) {
   EXPECT_THAT(engine->forks(), IsEmpty());
 }
 
-TEST_F(AdapterSessions, RecordsOfOlderVersionsHaveNone) {
+TEST_F(AdapterSessions, OlderRecordsHaveNoAdapter) {
   CreatedRecord created{.owner = "me", .codec = "c"};
   const std::string before = Encode(created).payload;
   EXPECT_EQ(DecodeCreated(before)->window.adapter, "");

@@ -16,7 +16,7 @@ constexpr std::chrono::seconds kPatience{30};  // reached only if the server is 
 
 // Resuming a session and changing its metadata complete on the journal's thread, which delivers every other session's
 // tokens.
-TEST_F(DurableSessionTest, OthersHearTheirAnswersWhileALongTextIsTokenised) {
+TEST_F(DurableSessionTest, LongTokenizationDoesNotDelayOtherAnswers) {
   const std::string slow = NewConversation(), other = NewConversation();
   const auto attached_before = Resume({slow, {}, {}, {}}, 7);
   Start(Ask("Hello", other));
@@ -39,7 +39,7 @@ TEST_F(DurableSessionTest, OthersHearTheirAnswersWhileALongTextIsTokenised) {
   EXPECT_EQ(ticket.status().reason(), "superseded") << "another connection has resumed the session meanwhile";
 }
 
-TEST_F(DurableSessionTest, ASessionWhoseTurnBeginsIsBusy) {
+TEST_F(DurableSessionTest, SessionIsBusyWhileItsTurnStarts) {
   const std::string id = NewConversation();
   std::vector<StatusCode> codes;
   tokenizer.on_next_encode = [&] {
@@ -55,7 +55,7 @@ TEST_F(DurableSessionTest, ASessionWhoseTurnBeginsIsBusy) {
   EXPECT_THAT(Texts(id), ElementsAre("Hello", "Yo"));
 }
 
-TEST_F(DurableSessionTest, ATurnThatCannotBeginLeavesTheSessionFree) {
+TEST_F(DurableSessionTest, FailedStartLeavesTheSessionIdle) {
   const std::string id = NewConversation();
   EXPECT_EQ(table->StartTurn(me, Ask(std::string(3'000, 'a'), id), sink).status().reason(), "context_length_exceeded");
   tokenizer.on_next_encode = [] { throw std::bad_alloc(); };
@@ -65,7 +65,7 @@ TEST_F(DurableSessionTest, ATurnThatCannotBeginLeavesTheSessionFree) {
 }
 
 // A deleted session stays deleted, even if a turn is about to extend it.
-TEST_F(DurableSessionTest, ATurnThatBeginsDoesNotBringADeletedConversationBack) {
+TEST_F(DurableSessionTest, StartingTurnDoesNotRecreateADeletedConversation) {
   const std::string id = NewConversation();
   tokenizer.on_next_encode = [&] { EXPECT_TRUE(table->DeleteSession(me, id).ok()); };
   const auto ticket = table->StartTurn(me, Ask("Hello", id), sink);
@@ -79,7 +79,7 @@ TEST_F(DurableSessionTest, ATurnThatBeginsDoesNotBringADeletedConversationBack) 
 }
 
 // The last response of a chain is deleted while a turn is about to continue the chain.
-TEST_F(DurableSessionTest, ATurnThatBeginsDoesNotBringADeletedChainBack) {
+TEST_F(DurableSessionTest, StartingTurnDoesNotRecreateADeletedChain) {
   const std::string first = Turn(Ask("Hi"), "Yo");
   tokenizer.on_next_encode = [&] { EXPECT_TRUE(table->DeleteResponse(me, first).ok()); };
   const auto ticket = table->StartTurn(me, Ask("More", "", first), sink);

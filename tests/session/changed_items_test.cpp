@@ -11,7 +11,7 @@ using ::testing::ElementsAre;
 
 class ChangedItems : public TableTest {};
 
-TEST_F(ChangedItems, AnyItemCanBeDeletedAndWhatFollowsIsComputedAnew) {
+TEST_F(ChangedItems, DeletingAnItemRecomputesTheRest) {
   const std::string id = NewConversation();
   const std::string first = Turn(Ask("One", id), "Yo"), second = Turn(Ask("Two", id), "So");
   const SharedList<Item> items = *table.GetItems(me, id);
@@ -29,7 +29,7 @@ TEST_F(ChangedItems, AnyItemCanBeDeletedAndWhatFollowsIsComputedAnew) {
   EXPECT_THAT(Texts(id), ElementsAre("Yo", "Two", "Three", "Oh"));
 }
 
-TEST_F(ChangedItems, AResponseKeepsItsPlaceWhenItemsBeforeItChange) {
+TEST_F(ChangedItems, ResponseKeepsItsPositionWhenEarlierItemsChange) {
   const std::string id = NewConversation();
   Turn(Ask("One", id), "Yo");
   const std::string second = Turn(Ask("Two", id), "So");
@@ -44,7 +44,7 @@ TEST_F(ChangedItems, AResponseKeepsItsPlaceWhenItemsBeforeItChange) {
                                                          "<|im_start|>assistant\n"));
 }
 
-TEST_F(ChangedItems, ItemsAreAddedBehindAnyItem) {
+TEST_F(ChangedItems, InsertsItemsAfterAnyItem) {
   const std::string id = NewConversation();
   Turn(Ask("One", id), "Yo");
   const SharedList<Item> items = *table.GetItems(me, id);
@@ -57,7 +57,7 @@ TEST_F(ChangedItems, ItemsAreAddedBehindAnyItem) {
             "<|im_start|>user\nTwo<|im_end|>\n<|im_start|>assistant\n");
 }
 
-TEST_F(ChangedItems, NothingIsChangedWhileATurnRuns) {
+TEST_F(ChangedItems, RefusesChangesDuringATurn) {
   const std::string id = NewConversation();
   Turn(Ask("One", id), "Yo");
   const std::string item = table.GetItems(me, id).value()[0].id;

@@ -45,7 +45,7 @@ class ChangedModelTest : public DurableSessionTest {
       "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}";
 };
 
-TEST_F(ChangedModelTest, SessionsGoOnWithASmallerAndALargerVocabulary) {
+TEST_F(ChangedModelTest, SessionsContinueWithOtherVocabularySizes) {
   for (const auto& [from, to] : {std::pair<TokenId, TokenId>{kFar, 0}, {0, kFar}}) {
     RestartWith(from);
     const std::string id = NewConversation();
@@ -78,7 +78,7 @@ TEST_F(ChangedModelTest, SessionsGoOnWithASmallerAndALargerVocabulary) {
   }
 }
 
-TEST_F(ChangedModelTest, ACutAnswerIsWhatWasToldUnderWhicheverModelItIsRead) {
+TEST_F(ChangedModelTest, TruncatedAnswerReadsTheSameUnderAnyModel) {
   for (const auto& [from, to] : {std::pair<TokenId, TokenId>{kFar, 0}, {0, kFar}}) {
     RestartWith(from);
     const std::string id = NewConversation();
@@ -100,7 +100,7 @@ TEST_F(ChangedModelTest, ACutAnswerIsWhatWasToldUnderWhicheverModelItIsRead) {
   }
 }
 
-TEST_F(ChangedModelTest, TheFormerModelFindsItsIdsAgainWhereNoTurnWasTaken) {
+TEST_F(ChangedModelTest, FormerModelReusesItsIdsIfNoTurnRan) {
   const std::string id = NewConversation();
   Start(Ask("Hi", id));
   engine->Start(0);
@@ -117,7 +117,7 @@ TEST_F(ChangedModelTest, TheFormerModelFindsItsIdsAgainWhereNoTurnWasTaken) {
   EXPECT_THAT(Prompt(), HasSubstr("assistant\nYo<|im_end|>"));
 }
 
-TEST_F(ChangedModelTest, ChangesBetweenTurnsAreOfTheNewTokenizer) {
+TEST_F(ChangedModelTest, ChangesBetweenTurnsUseTheNewTokenizer) {
   RestartWith(kFar);
   const std::string id = NewConversation();
   Turn(Ask("A", id), "1");
@@ -133,7 +133,7 @@ TEST_F(ChangedModelTest, ChangesBetweenTurnsAreOfTheNewTokenizer) {
   EXPECT_TRUE(Next(id)->retokenised);
 }
 
-TEST_F(ChangedModelTest, ARefusedTurnLeavesTheReportToTheNext) {
+TEST_F(ChangedModelTest, RefusedTurnLeavesTheReportForTheNext) {
   const std::string id = NewConversation();
   Turn(Ask("A", id), "1");
   RestartWith(kFar);
@@ -148,7 +148,7 @@ TEST_F(ChangedModelTest, ARefusedTurnLeavesTheReportToTheNext) {
 }
 
 // Earlier messages are not new input, whatever their role.
-TEST_F(ChangedModelTest, AHistoryLongerThanTheWindowGoesOn) {
+TEST_F(ChangedModelTest, HistoryLongerThanTheWindowContinues) {
   const std::string id = NewConversation();
   TurnSpec spec = Ask(std::string(1000, 'q'), id);
   spec.truncates = spec.warm_up = true;
@@ -159,7 +159,7 @@ TEST_F(ChangedModelTest, AHistoryLongerThanTheWindowGoesOn) {
   EXPECT_TRUE(Next(id)->retokenised);
 }
 
-TEST_F(ChangedModelTest, AnotherTemplateOfTheSameFamilyIsAnother) {
+TEST_F(ChangedModelTest, DifferentTemplateOfTheSameFamilyIsAChange) {
   const std::string id = NewConversation();
   Turn(Ask("A", id), "1");
   RestartWithTemplate(kChatMlWithoutNewline);
@@ -171,7 +171,7 @@ TEST_F(ChangedModelTest, AnotherTemplateOfTheSameFamilyIsAnother) {
   EXPECT_FALSE(Next(id)->retokenised);
 }
 
-TEST_F(ChangedModelTest, SmallerLimitsHoldAndTheSessionsOwnStayStored) {
+TEST_F(ChangedModelTest, SmallerLimitsApplyAndStoredLimitsAreKept) {
   Result<SessionInfo> made = table->CreateSession(me, {}, {.memory_len = 300, .session_len = 1500}, {});
   const std::string id = made->id, plain = NewConversation();
   TurnSpec spec = Ask("Hi", id);
@@ -211,7 +211,7 @@ TEST_F(ChangedModelTest, SmallerLimitsHoldAndTheSessionsOwnStayStored) {
   EXPECT_TRUE(Got(clamped)->clamped.any());  // this was clamped at the time
 }
 
-TEST_F(ChangedModelTest, ExportsComeInWithOtherVocabulariesAndSmallerLimits) {
+TEST_F(ChangedModelTest, ImportsAcrossVocabulariesAndSmallerLimits) {
   Result<SessionInfo> made = table->CreateSession(me, {}, {.memory_len = 300}, {});
   TurnSpec spec = Ask("Hi", made->id);
   spec.instructions = "Be kind, be brief, be quick.";
@@ -239,7 +239,7 @@ TEST_F(ChangedModelTest, ExportsComeInWithOtherVocabulariesAndSmallerLimits) {
   }
 }
 
-TEST_F(ChangedModelTest, StoredIdsThatNoVocabularyHasAreDamage) {
+TEST_F(ChangedModelTest, StoredIdsOutsideTheVocabularyAreDamage) {
   const auto stored_with = [&](int64_t id) {
     RestartWith(kFar);
     const std::string session = NewConversation();
@@ -273,7 +273,7 @@ TEST_F(ChangedModelTest, StoredIdsThatNoVocabularyHasAreDamage) {
   EXPECT_TRUE(table->GetSession(me, beyond).ok());
 }
 
-TEST_F(ChangedModelTest, AStoredTurnThatOpensNoAnswerIsDamage) {
+TEST_F(ChangedModelTest, StoredTurnWithoutAnAnswerIsDamage) {
   const std::string session = NewConversation();
   TurnRecord turn;
   turn.response_id = "resp_1";
@@ -286,7 +286,7 @@ TEST_F(ChangedModelTest, AStoredTurnThatOpensNoAnswerIsDamage) {
 }
 
 // A session stored before the template became part of the codec name.
-TEST_F(ChangedModelTest, NamesOfCodecsThatEndEarlierAreKnown) {
+TEST_F(ChangedModelTest, RecognisesShorterCodecNames) {
   EXPECT_TRUE(SameCodec("v.t", "v.t"));
   EXPECT_TRUE(SameCodec("v", "v.t"));
   for (const char* stored : {"v.u", "w", "v.", "v.t.x", "", "v.t2"}) EXPECT_FALSE(SameCodec(stored, "v.t")) << stored;

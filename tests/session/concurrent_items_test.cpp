@@ -14,7 +14,7 @@ namespace ringside {
 namespace {
 
 // A deletion names its item: items added after it meanwhile are kept.
-TEST(ConcurrentItems, DeletingTheLastItemTakesNoOther) {
+TEST(ConcurrentItems, DeletingTheLastItemDeletesNoOther) {
   TableFixture fixture;
   SessionTable& table = fixture.table;
   const Caller me{"me", 7};

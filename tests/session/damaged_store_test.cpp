@@ -43,7 +43,7 @@ class DamagedStoreTest : public DurableSessionTest {
   }
 };
 
-TEST_F(DamagedStoreTest, RecordsThatMakeNoSenseAreFoundBeforeTheNextStart) {
+TEST_F(DamagedStoreTest, DetectsInvalidRecordsBeforeTheNextStart) {
   const std::string id = NewConversation(), other = NewConversation();
   Turn(Ask("Hi", id), "Yo");
   AddNonsense(id);
@@ -56,7 +56,7 @@ TEST_F(DamagedStoreTest, RecordsThatMakeNoSenseAreFoundBeforeTheNextStart) {
   EXPECT_EQ(Listed(me)[id], verdict.message);
 }
 
-TEST_F(DamagedStoreTest, ADamagedConversationIsListedAndCanBeDeleted) {
+TEST_F(DamagedStoreTest, DamagedConversationIsListedAndDeletable) {
   const std::string id = NewConversation(), other = NewConversation();
   Turn(Ask("Hi", id), "Yo");
   AddNonsense(id);
@@ -77,7 +77,7 @@ TEST_F(DamagedStoreTest, ADamagedConversationIsListedAndCanBeDeleted) {
   EXPECT_EQ(table->stats().conversations, 1);
 }
 
-TEST_F(DamagedStoreTest, AConversationWithoutAReadableSummaryIsKeptAsDamaged) {
+TEST_F(DamagedStoreTest, ConversationWithoutASummaryIsKeptAsDamaged) {
   options.session_ttl_s = 1000;
   Restart();
   const std::string id = NewConversation(), other = NewConversation();
@@ -94,7 +94,7 @@ TEST_F(DamagedStoreTest, AConversationWithoutAReadableSummaryIsKeptAsDamaged) {
   EXPECT_TRUE(table->DeleteSession({"", 7}, id).ok());
 }
 
-TEST_F(DamagedStoreTest, WhatIsInMemoryGoesOnAndIsSaidToBeDamaged) {
+TEST_F(DamagedStoreTest, LoadedSessionContinuesAndIsReportedDamaged) {
   const std::string id = NewConversation();
   Turn(Ask("Hi", id), "Yo");
   AddNonsense(id);
@@ -104,7 +104,7 @@ TEST_F(DamagedStoreTest, WhatIsInMemoryGoesOnAndIsSaidToBeDamaged) {
   EXPECT_EQ(table->AddItems(me, id, {{ChatRole::kUser, "More"}}).status().reason(), "session_damaged");
 }
 
-TEST_F(DamagedStoreTest, TheCheckOfEverythingEndsWhenItIsAskedTo) {
+TEST_F(DamagedStoreTest, FullCheckStopsOnRequest) {
   NewConversation();
   std::stop_source stop;
   stop.request_stop();
@@ -113,7 +113,7 @@ TEST_F(DamagedStoreTest, TheCheckOfEverythingEndsWhenItIsAskedTo) {
 
 // One byte of the database's largest file, at many offsets: the store is refused with a message, or the affected
 // conversations are reported and all others are unchanged.
-TEST_F(DamagedStoreTest, AFlippedByteHidesNothing) {
+TEST_F(DamagedStoreTest, FlippedByteHidesNoConversation) {
   std::map<std::string, std::vector<std::string>> texts;
   for (int i = 0; i < 12; ++i) {
     const std::string id = NewConversation();

@@ -15,7 +15,7 @@ using ::testing::EndsWith;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-TEST_F(DurableSessionTest, AConversationComesBackAsItWas) {
+TEST_F(DurableSessionTest, RestoresAConversationExactly) {
   const std::string id = NewConversation();
   const std::string first = Turn(Ask("Hi", id), "Yo"), second = Turn(Ask("More", id), "No");
   const auto events = Events(second);
@@ -34,7 +34,7 @@ TEST_F(DurableSessionTest, AConversationComesBackAsItWas) {
   EXPECT_TRUE(engine->last().continues);
 }
 
-TEST_F(DurableSessionTest, LogprobsOfEveryTokenComeBack) {
+TEST_F(DurableSessionTest, RestoresLogprobsOfEveryToken) {
   TurnSpec spec = Ask("Hi", NewConversation());
   spec.sampling.logprobs = 1;
   const std::string response = Turn(spec, "Yo");
@@ -52,11 +52,11 @@ TEST_F(DurableSessionTest, LogprobsOfEveryTokenComeBack) {
   EXPECT_EQ(Events(response), events);
 }
 
-TEST_F(DurableSessionTest, AChainIsFoundByItsResponses) {
+TEST_F(DurableSessionTest, FindsAChainByItsResponses) {
   const std::string first = Turn(Ask("Hi"), "Yo");
   Restart();
   const std::string second = Turn(Ask("More", "", first), "No");
-  EXPECT_FALSE(engine->last().goes_on);
+  EXPECT_FALSE(engine->last().continues_answer);
   EXPECT_THAT(tokenizer.Decode(engine->last().tokens), testing::HasSubstr("Yo<|im_end|>"));
   Restart();
   EXPECT_THAT(Events(first), Contains("ended 6 completed"));
@@ -64,7 +64,7 @@ TEST_F(DurableSessionTest, AChainIsFoundByItsResponses) {
   EXPECT_TRUE(table->ListSessions(me, "", 10)->sessions.empty());
 }
 
-TEST_F(DurableSessionTest, WhereverAnAnswerIsCutItEndsWithWhatWasTold) {
+TEST_F(DurableSessionTest, AnswerCutAnywhereEndsWithTheSentText) {
   const std::string answer = "abcd";
   for (size_t said = 0; said <= answer.size(); ++said) {
     const std::string id = NewConversation();
@@ -89,7 +89,7 @@ TEST_F(DurableSessionTest, WhereverAnAnswerIsCutItEndsWithWhatWasTold) {
   }
 }
 
-TEST_F(DurableSessionTest, ATurnThatHadNotBegunIsInterruptedWithItsInputKept) {
+TEST_F(DurableSessionTest, QueuedTurnIsInterruptedWithItsInputKept) {
   const std::string id = NewConversation();
   const std::string response = Start(Ask("Hi", id));
   Restart();
@@ -97,7 +97,7 @@ TEST_F(DurableSessionTest, ATurnThatHadNotBegunIsInterruptedWithItsInputKept) {
   EXPECT_THAT(Texts(id), ElementsAre("Hi"));
 }
 
-TEST_F(DurableSessionTest, AnInterruptedAnswerCanBeContinued) {
+TEST_F(DurableSessionTest, InterruptedAnswerCanBeContinued) {
   const std::string id = NewConversation();
   Start(Ask("Hi", id));
   engine->Start(0);
@@ -107,7 +107,7 @@ TEST_F(DurableSessionTest, AnInterruptedAnswerCanBeContinued) {
   go_on.input.clear();
   Start(go_on);
   EXPECT_THAT(tokenizer.Decode(engine->last().tokens), EndsWith("<|im_start|>assistant\nHel"));
-  EXPECT_TRUE(engine->last().goes_on) << "a space at its beginning is text";
+  EXPECT_TRUE(engine->last().continues_answer) << "a space at its beginning is text";
   engine->AnswerLast("lo");
   table->Flush();
   EXPECT_THAT(Texts(id), ElementsAre("Hi", "Hello"));
@@ -116,7 +116,7 @@ TEST_F(DurableSessionTest, AnInterruptedAnswerCanBeContinued) {
   EXPECT_THAT(NextPrompt(id), testing::HasSubstr("assistant\nHello<|im_end|>\n<|im_start|>user\n?"));
 }
 
-TEST_F(DurableSessionTest, AnAnswerThatWentOnIsOneItemUnderOneId) {
+TEST_F(DurableSessionTest, ContinuedAnswerIsOneItemUnderOneId) {
   const std::string id = NewConversation();
   TurnSpec go_on = Ask("", id);
   go_on.input.clear();
@@ -149,7 +149,7 @@ TEST_F(DurableSessionTest, AnAnswerThatWentOnIsOneItemUnderOneId) {
   EXPECT_THAT(NextPrompt(id), testing::HasSubstr("user\nHi<|im_end|>\n<|im_start|>user\n?"));
 }
 
-TEST_F(DurableSessionTest, GoingOnWithoutAWordLeavesTheAnswerAsItWas) {
+TEST_F(DurableSessionTest, EmptyContinuationLeavesTheAnswerUnchanged) {
   const std::string id = NewConversation();
   TurnSpec go_on = Ask("", id);
   go_on.input.clear();
@@ -164,7 +164,7 @@ TEST_F(DurableSessionTest, GoingOnWithoutAWordLeavesTheAnswerAsItWas) {
   EXPECT_THAT(tokenizer.Decode(engine->last().tokens), EndsWith("<|im_start|>assistant\nHel"));
 }
 
-TEST_F(DurableSessionTest, ARepeatedRequestFindsItsAnswerAfterARestart) {
+TEST_F(DurableSessionTest, RepeatedRequestFindsItsAnswerAfterARestart) {
   const std::string id = NewConversation(), base = Turn(Ask("Base"), "b");
   TurnSpec in_conversation = Ask("Hi", id), new_chain = Ask("Hi"), in_chain = Ask("Hi", "", base);
   for (TurnSpec* spec : {&in_conversation, &new_chain, &in_chain}) {
@@ -183,7 +183,7 @@ TEST_F(DurableSessionTest, ARepeatedRequestFindsItsAnswerAfterARestart) {
   }
 }
 
-TEST_F(DurableSessionTest, SoDoesOneThatOnlySaysThatItIsSentAgain) {
+TEST_F(DurableSessionTest, ResentRequestFindsItsAnswerAfterARestart) {
   const std::string id = NewConversation(), base = Turn(Ask("Base"), "b");
   TurnSpec in_conversation = Ask("Hi", id), new_chain = Ask("Hi"), in_chain = Ask("Hi", "", base);
   for (TurnSpec* spec : {&in_conversation, &new_chain, &in_chain}) {
@@ -217,7 +217,7 @@ TEST_F(DurableSessionTest, ChangesBetweenTurnsAreKept) {
   EXPECT_EQ(table->ListSessions(me, "", 10)->sessions.front().id, fork);
 }
 
-TEST_F(DurableSessionTest, WhatWasDeletedStaysAway) {
+TEST_F(DurableSessionTest, DeletedDataStaysDeleted) {
   const std::string id = NewConversation();
   const std::string response = Turn(Ask("Hi", id), "Yo"), chain = Turn(Ask("Hi"), "Yo");
   ASSERT_TRUE(table->DeleteSession(me, id).ok());
@@ -231,7 +231,7 @@ TEST_F(DurableSessionTest, WhatWasDeletedStaysAway) {
   EXPECT_EQ(table->stats().chains, 0);
 }
 
-TEST_F(DurableSessionTest, AResponseDeletedInMidAnswerLeavesItsMessage) {
+TEST_F(DurableSessionTest, DeletingARunningResponseKeepsItsMessage) {
   const std::string id = NewConversation();
   const std::string before = Turn(Ask("Hi", id), "Yo"), deleted = Start(Ask("More", id));
   engine->Start(1);
@@ -247,7 +247,7 @@ TEST_F(DurableSessionTest, AResponseDeletedInMidAnswerLeavesItsMessage) {
   EXPECT_EQ(Events(deleted).size(), 1U);  // only the error
 }
 
-TEST_F(DurableSessionTest, ATurnThatTheEngineRefusedLeavesNothing) {
+TEST_F(DurableSessionTest, RefusedTurnLeavesNoTrace) {
   const std::string id = NewConversation();
   engine->Refuse(Overloaded("no"));
   EXPECT_EQ(table->StartTurn(me, Ask("Hi", id), sink).status().code(), StatusCode::kOverloaded);
@@ -258,7 +258,7 @@ TEST_F(DurableSessionTest, ATurnThatTheEngineRefusedLeavesNothing) {
   EXPECT_THAT(sink->lines(), IsEmpty());
 }
 
-TEST_F(DurableSessionTest, WhatMustNotBeStoredIsNotOnDisk) {
+TEST_F(DurableSessionTest, UnstoredDataIsNotOnDisk) {
   TurnSpec spec = Ask("KANARIENVOGEL");
   spec.store = false;
   const std::string unstored = Turn(spec, "zwitscher");
@@ -277,7 +277,7 @@ TEST_F(DurableSessionTest, WhatMustNotBeStoredIsNotOnDisk) {
   EXPECT_EQ(table->stats().chains, 1);
 }
 
-TEST_F(DurableSessionTest, AnUnstoredChainIsStoredFromItsFirstStoredTurnOn) {
+TEST_F(DurableSessionTest, UnstoredChainIsStoredFromItsFirstStoredTurn) {
   TurnSpec spec = Ask("Hi");
   spec.store = false;
   const std::string first = Turn(spec, "Yo");
@@ -288,7 +288,7 @@ TEST_F(DurableSessionTest, AnUnstoredChainIsStoredFromItsFirstStoredTurnOn) {
   EXPECT_EQ(Events(first).size(), 1U);  // not found: it was never stored
 }
 
-TEST_F(DurableSessionTest, NoDeltaIsToldBeforeItsRecordStands) {
+TEST_F(DurableSessionTest, NoDeltaIsSentBeforeItsRecordIsDurable) {
   class Checking final : public EventSink {
    public:
     Checking(Journal& journal, std::string key) : journal_(journal), key_(std::move(key)) {}
@@ -322,7 +322,7 @@ TEST_F(DurableSessionTest, NoDeltaIsToldBeforeItsRecordStands) {
   EXPECT_FALSE(checking->ahead);
 }
 
-TEST_F(DurableSessionTest, WithTurnDurabilityACrashTakesBackWhatWasToldAndSaysSo) {
+TEST_F(DurableSessionTest, TurnDurabilityRetractsSentTextAfterACrash) {
   options.durability = Durability::kTurn;
   Restart();
   const std::string id = NewConversation();
@@ -342,7 +342,7 @@ TEST_F(DurableSessionTest, WithTurnDurabilityACrashTakesBackWhatWasToldAndSaysSo
   EXPECT_THAT(Events(whole), Contains("text 5 d"));
 }
 
-TEST_F(DurableSessionTest, EventNumbersOutliveTheServerAndEachAttachRaisesTheEpoch) {
+TEST_F(DurableSessionTest, EventNumbersSurviveARestartAndAttachRaisesTheEpoch) {
   const std::string id = NewConversation();
   Turn(Ask("Hi", id), "abc");  // numbers 0..10
   const auto first = Resume({id, {}, 4, {}});
@@ -356,7 +356,7 @@ TEST_F(DurableSessionTest, EventNumbersOutliveTheServerAndEachAttachRaisesTheEpo
                                                                                           // announced
 }
 
-TEST_F(DurableSessionTest, AClientThatKnowsAnotherHistoryIsTold) {
+TEST_F(DurableSessionTest, ClientWithADifferentHistoryIsToldSo) {
   const std::string id = NewConversation();
   Turn(Ask("Hi", id), "abc");
   const JournalPosition known = table->GetSession(me, id)->recorded;
@@ -374,7 +374,7 @@ TEST_F(DurableSessionTest, AClientThatKnowsAnotherHistoryIsTold) {
   EXPECT_EQ(status.reason(), "history_diverged");
 }
 
-TEST_F(DurableSessionTest, ASupersededConnectionCanChangeNothing) {
+TEST_F(DurableSessionTest, SupersededConnectionCannotChangeTheSession) {
   const std::string id = NewConversation();
   Turn(Ask("Hi", id), "abc");
   const auto old = Resume({id, {}, {}, {}}, 7);
@@ -389,7 +389,7 @@ TEST_F(DurableSessionTest, ASupersededConnectionCanChangeNothing) {
   EXPECT_TRUE(table->StartTurn(me, Ask("More", id), sink).ok());
 }
 
-TEST_F(DurableSessionTest, OtherTokenizersIdsAreMadeAnewFromTheText) {
+TEST_F(DurableSessionTest, RetokenizesTextOfOtherTokenizers) {
   const std::string id = NewConversation();
   Turn(Ask("Hi", id), "Yo");
   Close();
@@ -404,7 +404,7 @@ TEST_F(DurableSessionTest, OtherTokenizersIdsAreMadeAnewFromTheText) {
   EXPECT_THAT(NextPrompt(id), testing::StartsWith(prompt + "ok"));
 }
 
-TEST_F(DurableSessionTest, ADamagedSessionIsSaidToBeAndHarmsNoOther) {
+TEST_F(DurableSessionTest, DamagedSessionIsReportedAndOthersAreUnaffected) {
   const std::string id = NewConversation(), other = NewConversation();
   Turn(Ask("Hi", id), "Yo");
   JournalEntry nonsense;
@@ -419,7 +419,7 @@ TEST_F(DurableSessionTest, ADamagedSessionIsSaidToBeAndHarmsNoOther) {
   EXPECT_TRUE(table->DeleteSession(me, id).ok());
 }
 
-TEST_F(DurableSessionTest, ChangesInTheMiddleAreThereAfterARestart) {
+TEST_F(DurableSessionTest, ItemChangesSurviveARestart) {
   const std::string id = NewConversation();
   Turn(Ask("One", id), "Yo");
   const std::string second = Turn(Ask("Two", id), "So");

@@ -70,14 +70,14 @@ class HostileImportTest : public ::testing::Test, protected TableFixture {
   TimelineRecord record;
 };
 
-TEST_F(HostileImportTest, AnotherServersExportsAreRefused) {
+TEST_F(HostileImportTest, RefusesExportsOfOtherServers) {
   key = SealKey::Random();
   EXPECT_EQ(Import().status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(Import().status().reason(), "foreign_export");
   EXPECT_EQ(table.conversations(), 1);
 }
 
-TEST_F(HostileImportTest, AnotherServersExportsComeInWhereTheOperatorSaysSo) {
+TEST_F(HostileImportTest, AcceptsExportsOfOtherServersIfConfigured) {
   key = SealKey::Random();
   SessionTableOptions trusting = Options();
   trusting.accept_foreign_imports = true;
@@ -89,7 +89,7 @@ TEST_F(HostileImportTest, AnotherServersExportsComeInWhereTheOperatorSaysSo) {
                                                                                               // validation
 }
 
-TEST_F(HostileImportTest, ServersWithOneKeyExchangeConversations) {
+TEST_F(HostileImportTest, ServersWithTheSameKeyExchangeConversations) {
   SessionTableOptions sharing = Options();
   sharing.export_key = table.options().export_key;
   ScriptedEngine other_engine;
@@ -98,7 +98,7 @@ TEST_F(HostileImportTest, ServersWithOneKeyExchangeConversations) {
   EXPECT_TRUE(other.ImportSession(me, exported).ok());
 }
 
-TEST_F(HostileImportTest, WhatIsNotChangedComesInAndGoesOn) {
+TEST_F(HostileImportTest, UnchangedExportIsImportedAndContinues) {
   const Result<SessionInfo> info = Import();
   ASSERT_TRUE(info.ok()) << info.status().ToString();
   EXPECT_TRUE(AskAnew(info->id, "Be long.").ok());
@@ -106,7 +106,7 @@ TEST_F(HostileImportTest, WhatIsNotChangedComesInAndGoesOn) {
 }
 
 // Its ids would be searched for before the start of the timeline.
-TEST_F(HostileImportTest, AnItemWithoutIdsCannotBeSampled) {
+TEST_F(HostileImportTest, ItemWithoutIdsCannotBeSampled) {
   for (const size_t from : {size_t{0}, size_t{1}, size_t{3}}) {
     const TimelineRecord sound = record;
     for (size_t i = from; i < record.patch.items.size(); ++i) {
@@ -119,7 +119,7 @@ TEST_F(HostileImportTest, AnItemWithoutIdsCannotBeSampled) {
   }
 }
 
-TEST_F(HostileImportTest, AnItemHasBothItsEndsOrNone) {
+TEST_F(HostileImportTest, ItemHasBothBoundsOrNone) {
   Item& last = record.patch.items.back();
   last.sampled = false;
   last.token_end = -1;  // its beginning is still there
@@ -130,12 +130,12 @@ TEST_F(HostileImportTest, AnItemHasBothItsEndsOrNone) {
   EXPECT_EQ(Import().status().code(), StatusCode::kInvalidArgument);
 }
 
-TEST_F(HostileImportTest, NoAnswerIsOpen) {
+TEST_F(HostileImportTest, RefusesOpenAnswers) {
   record.patch.answer_begin = 0;
   EXPECT_EQ(Import().status().code(), StatusCode::kInvalidArgument);
 }
 
-TEST_F(HostileImportTest, MetadataHasTheLimitsOfTheOrdinaryRequests) {
+TEST_F(HostileImportTest, MetadataHasTheLimitsOfOrdinaryRequests) {
   const auto refused = [&](Metadata metadata) {
     created.metadata = std::move(metadata);
     const Result<SessionInfo> info = Import();
@@ -154,7 +154,7 @@ TEST_F(HostileImportTest, MetadataHasTheLimitsOfTheOrdinaryRequests) {
   EXPECT_FALSE(refused({{std::string(64, 'k'), std::string(512, 'v')}}));
 }
 
-TEST_F(HostileImportTest, ItemsAreWhatTheServerWouldHaveMade) {
+TEST_F(HostileImportTest, ItemsMustBeAsTheServerCreatesThem) {
   const TimelineRecord sound = record;
   const auto refused = [&](const std::function<void(std::vector<Item>&)>& change) {
     record = sound;
@@ -176,7 +176,7 @@ TEST_F(HostileImportTest, ItemsAreWhatTheServerWouldHaveMade) {
   EXPECT_EQ(Import().status().code(), StatusCode::kInvalidArgument);
 }
 
-TEST_F(HostileImportTest, MoreItemsThanAConversationMayHaveAreRefused) {
+TEST_F(HostileImportTest, RefusesTooManyItems) {
   const auto add = [&](size_t count) {
     while (record.patch.items.size() < count) {
       Item item;
@@ -194,7 +194,7 @@ TEST_F(HostileImportTest, MoreItemsThanAConversationMayHaveAreRefused) {
   EXPECT_EQ(Import().status().reason(), "array_above_max_length");
 }
 
-TEST_F(HostileImportTest, MoreTokensThanTheServerAllowsAreRefused) {
+TEST_F(HostileImportTest, RefusesTooManyTokens) {
   const auto add = [&](size_t count) {
     while (record.patch.tokens.size() < count) record.patch.tokens.push_back('a');
   };
@@ -204,14 +204,14 @@ TEST_F(HostileImportTest, MoreTokensThanTheServerAllowsAreRefused) {
   EXPECT_EQ(Import().status().reason(), "context_length_exceeded");
 }
 
-TEST_F(HostileImportTest, PinnedTokensAreTokensOfTheTimeline) {
+TEST_F(HostileImportTest, PinnedTokensCannotExceedTheTimeline) {
   record.patch.pinned = static_cast<int64_t>(record.patch.tokens.size()) + 1;
   EXPECT_EQ(Import().status().code(), StatusCode::kInvalidArgument);
   record.patch.pinned = -1;
   EXPECT_EQ(Import().status().code(), StatusCode::kInvalidArgument);
 }
 
-TEST_F(HostileImportTest, IdsThatNoVocabularyHasAreRefused) {
+TEST_F(HostileImportTest, RefusesIdsOutsideTheVocabulary) {
   const auto bytes_of = [](int64_t id) {
     ByteWriter out;
     out.Signed(id);
@@ -238,7 +238,7 @@ TEST_F(HostileImportTest, IdsThatNoVocabularyHasAreRefused) {
   }
 }
 
-TEST_F(HostileImportTest, AWindowIsOfAtLeastOneToken) {
+TEST_F(HostileImportTest, WindowHasAtLeastOneToken) {
   for (const int64_t length : {int64_t{0}, int64_t{-1}, INT64_MIN}) {
     created.window = {.memory_len = length};
     EXPECT_EQ(Import().status().code(), StatusCode::kInvalidArgument) << length;
@@ -249,7 +249,7 @@ TEST_F(HostileImportTest, AWindowIsOfAtLeastOneToken) {
   EXPECT_EQ(Import()->memory_len, table.options().memory_len);
 }
 
-TEST_F(HostileImportTest, AnAdapterHasANameAsOneOfTheSettings) {
+TEST_F(HostileImportTest, AdapterNameFollowsTheSettingsRules) {
   for (const std::string& name : {std::string(65, 'x'), std::string("a\xff")}) {
     created.window.adapter = name;
     EXPECT_EQ(Import().status().code(), StatusCode::kInvalidArgument);
@@ -261,14 +261,14 @@ TEST_F(HostileImportTest, AnAdapterHasANameAsOneOfTheSettings) {
   EXPECT_EQ(AskAnew(info->id, "Be long.").status().reason(), "model_not_found");
 }
 
-TEST_F(HostileImportTest, WhereIdsAreForgottenThereAreNone) {
+TEST_F(HostileImportTest, ForgottenIdsAreAbsent) {
   record.patch.end = TimelineEnd::kForgotten;
   EXPECT_EQ(Import().status().code(), StatusCode::kInvalidArgument);
 }
 
 // Each of these bodies announces more elements than a conversation can have: it is refused before memory is allocated
 // for them.
-TEST_F(HostileImportTest, CountsAreBelievedOnlyWithinTheLimits) {
+TEST_F(HostileImportTest, CountsAreCheckedAgainstTheLimits) {
   constexpr size_t kMany = 8 << 20;
   const auto refused = [&](const std::string& created_bytes, const std::string& timeline_bytes) {
     const std::string body = Forge(created_bytes, timeline_bytes);

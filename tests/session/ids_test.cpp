@@ -15,7 +15,7 @@ TEST(Ids, HaveTheirPrefixAnd22DigitsOfBase62) {
             std::string::npos);
 }
 
-TEST(Ids, DoNotRepeatAndUseEveryDigit) {
+TEST(Ids, AreUniqueAndUseEveryDigit) {
   std::set<std::string> seen;
   std::set<char> digits;
   for (int i = 0; i < 5000; ++i) {

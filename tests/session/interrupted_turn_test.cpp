@@ -44,7 +44,7 @@ const Harm kHarms[] = {
 
 class InterruptedTurnTest : public DurableSessionTest {
  protected:
-  static TurnSpec GoOn(const std::string& conversation) {
+  static TurnSpec PrepareContinuation(const std::string& conversation) {
     TurnSpec spec = Ask("", conversation);
     spec.input.clear();
     return spec;
@@ -63,7 +63,7 @@ class InterruptedTurnTest : public DurableSessionTest {
   }
 };
 
-TEST_F(InterruptedTurnTest, WhateverEndsItKeepsTheQuestionAndWhatWasTold) {
+TEST_F(InterruptedTurnTest, EveryInterruptionKeepsInputAndSentText) {
   const std::string answer = "abcd";
   for (const Harm& harm : kHarms) {
     for (size_t said = 0; said <= answer.size(); ++said) {
@@ -88,13 +88,13 @@ TEST_F(InterruptedTurnTest, WhateverEndsItKeepsTheQuestionAndWhatWasTold) {
       EXPECT_THAT(events.back(), EndsWith("incomplete"));
       events.pop_back();
       EXPECT_EQ(events, told);
-      Turn(GoOn(id), "!");
+      Turn(PrepareContinuation(id), "!");
       EXPECT_THAT(Texts(id), ElementsAre("Hi", text + "!"));
     }
   }
 }
 
-TEST_F(InterruptedTurnTest, ATurnThatWaitsForASlotKeepsItsQuestion) {
+TEST_F(InterruptedTurnTest, QueuedTurnKeepsItsInput) {
   for (const Harm& harm : kHarms) {
     SCOPED_TRACE(harm.name);
     Restart();
@@ -104,12 +104,12 @@ TEST_F(InterruptedTurnTest, ATurnThatWaitsForASlotKeepsItsQuestion) {
     EXPECT_THAT(Events(response), ElementsAre("begun 0", "ended 2 incomplete"));
     ExpectInterrupted(response, "", harm.cause);
     EXPECT_THAT(Texts(id), ElementsAre("Hi"));
-    Turn(GoOn(id), "Yo");
+    Turn(PrepareContinuation(id), "Yo");
     EXPECT_THAT(Texts(id), ElementsAre("Hi", "Yo"));
   }
 }
 
-TEST_F(InterruptedTurnTest, AChainContinuesByTheInterruptedResponse) {
+TEST_F(InterruptedTurnTest, ChainContinuesFromTheInterruptedResponse) {
   for (const Harm& harm : kHarms) {
     SCOPED_TRACE(harm.name);
     Restart();
@@ -122,12 +122,12 @@ TEST_F(InterruptedTurnTest, AChainContinuesByTheInterruptedResponse) {
     go_on.input.clear();
     Start(go_on);
     EXPECT_THAT(tokenizer.Decode(engine->last().tokens), EndsWith("<|im_start|>assistant\nHe"));
-    EXPECT_TRUE(engine->last().goes_on);
+    EXPECT_TRUE(engine->last().continues_answer);
     EXPECT_THAT(engine->forks(), IsEmpty());
   }
 }
 
-TEST_F(InterruptedTurnTest, WithTurnDurabilityWhatWasToldIsKeptWhereverTheServerCanStillWrite) {
+TEST_F(InterruptedTurnTest, TurnDurabilityKeepsSentTextWhileTheServerCanWrite) {
   options.durability = Durability::kTurn;
   for (const Harm& harm : kHarms) {
     if (*harm.cause == '\0') continue;  // lost in a crash
@@ -148,7 +148,7 @@ TEST_F(InterruptedTurnTest, WithTurnDurabilityWhatWasToldIsKeptWhereverTheServer
   }
 }
 
-TEST_F(InterruptedTurnTest, WhatWasHeldBackBelongsToTheAnswer) {
+TEST_F(InterruptedTurnTest, HeldBackTextBelongsToTheAnswer) {
   const std::string id = NewConversation(), response = Start(Ask("Hi", id));
   engine->Start(0);
   engine->Say(0, "a");
@@ -162,7 +162,7 @@ TEST_F(InterruptedTurnTest, WhatWasHeldBackBelongsToTheAnswer) {
 }
 
 // The client must change or repeat the request: it has received no answer.
-TEST_F(InterruptedTurnTest, ARefusalLeavesTheConversationAsItWas) {
+TEST_F(InterruptedTurnTest, RefusalLeavesTheConversationUnchanged) {
   for (const Status& refusal : {Overloaded("too many turns wait"), InvalidArgument("no room for this window"),
                                 Status(StatusCode::kBusy, "another turn runs")}) {
     Restart();
@@ -180,7 +180,7 @@ TEST_F(InterruptedTurnTest, ARefusalLeavesTheConversationAsItWas) {
   }
 }
 
-TEST_F(InterruptedTurnTest, AfterATokenEvenARefusalKeepsWhatWasTold) {
+TEST_F(InterruptedTurnTest, RefusalAfterATokenKeepsTheSentText) {
   const std::string id = NewConversation(), response = Start(Ask("Hi", id));
   engine->Start(0);
   engine->Say(0, "a");
@@ -190,7 +190,7 @@ TEST_F(InterruptedTurnTest, AfterATokenEvenARefusalKeepsWhatWasTold) {
   EXPECT_THAT(Texts(id), ElementsAre("Hi", "a..."));
 }
 
-TEST_F(InterruptedTurnTest, AStopKeepsTheEndOfAnAnswerThatComesBeforeIt) {
+TEST_F(InterruptedTurnTest, AnswerThatEndsBeforeTheStopIsComplete) {
   for (const FinishReason reason : {FinishReason::kStop, FinishReason::kLength}) {
     Restart();
     const std::string id = NewConversation(), response = Start(Ask("Hi", id));
@@ -208,7 +208,7 @@ TEST_F(InterruptedTurnTest, AStopKeepsTheEndOfAnAnswerThatComesBeforeIt) {
   }
 }
 
-TEST_F(InterruptedTurnTest, IsCounted) {
+TEST_F(InterruptedTurnTest, InterruptedTurnIsCounted) {
   for (int i = 0; i < 3; ++i) {
     Start(Ask("Hi", NewConversation()));
     FailWith(*engine, engine->count() - 1, Unavailable("gone"));
@@ -225,7 +225,7 @@ class InterruptedInMemoryTest : public ::testing::Test, protected TableFixture {
   std::shared_ptr<RecordingSink> sink = std::make_shared<RecordingSink>(7);
 };
 
-TEST_F(InterruptedInMemoryTest, AConversationKeepsWhatWasTold) {
+TEST_F(InterruptedInMemoryTest, ConversationKeepsTheSentText) {
   TurnSpec spec;
   spec.conversation = table.CreateSession(me, {}, {}, {}).value().id;
   TurnSpec go_on = spec;

@@ -57,7 +57,7 @@ class LongWorkOfSessionsTest : public ::testing::Test, protected TableFixture {
   const std::string id = table.CreateSession(me, {}, {}, {})->id;
 };
 
-TEST_F(LongWorkOfSessionsTest, ATurnIsNot) {
+TEST_F(LongWorkOfSessionsTest, TurnIsNotLongWork) {
   Status asked;
   EXPECT_FALSE(IsLong([&] { asked = Ask(Spec(id, "Hi")); }));
   EXPECT_TRUE(asked.ok()) << asked.ToString();
@@ -78,13 +78,13 @@ TEST_F(LongWorkOfSessionsTest, LongInputOfAClientThatHasLeftStartsNoTurn) {
   EXPECT_TRUE(Ask(Spec(id, "Hi")).ok()) << "short input is not interrupted";
 }
 
-TEST_F(LongWorkOfSessionsTest, AnExportIs) {
+TEST_F(LongWorkOfSessionsTest, ExportIsLongWork) {
   Result<std::string> bytes = std::string();
   EXPECT_TRUE(IsLong([&] { bytes = table.ExportSession(me, id); }));
   EXPECT_TRUE(bytes.ok()) << bytes.status().ToString();
 }
 
-TEST_F(LongWorkOfSessionsTest, AGrammarThatIsCompiledIs) {
+TEST_F(LongWorkOfSessionsTest, CompilingAGrammarIsLongWork) {
   Status asked;
   TurnSpec spec = Spec(id, "Hi");
   spec.format = Format();
@@ -95,7 +95,7 @@ TEST_F(LongWorkOfSessionsTest, AGrammarThatIsCompiledIs) {
   EXPECT_TRUE(asked.ok()) << asked.ToString();
 }
 
-TEST_F(LongWorkOfSessionsTest, AnAnswerThatGoesOnUnderItsGrammarIs) {
+TEST_F(LongWorkOfSessionsTest, ContinuingUnderAGrammarIsLongWork) {
   TurnSpec spec = Spec(id, "Hi");
   spec.format = Format();
   ASSERT_TRUE(Ask(spec).ok());

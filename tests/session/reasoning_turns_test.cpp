@@ -32,7 +32,7 @@ class ReasoningTurns : public DurableSessionTest {
     table->Flush();
     return id;
   }
-  static TurnSpec GoOn(const std::string& conversation) {
+  static TurnSpec PrepareContinuation(const std::string& conversation) {
     TurnSpec spec = Ask("", conversation);
     spec.input.clear();
     return spec;
@@ -48,7 +48,7 @@ class ReasoningTurns : public DurableSessionTest {
   std::string LastPrompt() { return tokenizer.Decode(engine->last().tokens); }
 };
 
-TEST_F(ReasoningTurns, ListenersHearReasoningBeforeTheMessage) {
+TEST_F(ReasoningTurns, ListenersGetReasoningBeforeTheMessage) {
   const std::string id = Reason(Ask("Hi", NewConversation()), kThinkOpen + "Hm" + kThinkClose + "Yo");
   const std::vector<std::string> lines = {
       "begun 0",  "reasoning opened 2", "reasoning 3 H", "reasoning 4 m",     "reasoning ended 5 Hm",
@@ -63,7 +63,7 @@ TEST_F(ReasoningTurns, ListenersHearReasoningBeforeTheMessage) {
   EXPECT_THAT(response->ignored_reasoning, IsEmpty());
 }
 
-TEST_F(ReasoningTurns, ThereIsAReplayFromEveryEvent) {
+TEST_F(ReasoningTurns, ReplaysFromEveryEvent) {
   const std::string id = Reason(Ask("Hi", NewConversation()), kThinkOpen + "Hm" + kThinkClose + "Yo");
   const std::vector<std::string> all = Events(id);
   for (uint64_t from = 0; from < 14; ++from) {
@@ -79,7 +79,7 @@ TEST_F(ReasoningTurns, ThereIsAReplayFromEveryEvent) {
   }
 }
 
-TEST_F(ReasoningTurns, AnAnswerWithoutReasoningIsAsItWas) {
+TEST_F(ReasoningTurns, AnswerWithoutReasoningIsUnchanged) {
   const std::string id = Reason(Ask("Hi", NewConversation()), "Yo");
   EXPECT_THAT(sink->lines(), ElementsAre("begun 0", "opened 2", "text 4 Y", "text 5 o", "ended 6 completed"));
   EXPECT_EQ(Got(id)->reasoning_tokens, 0);
@@ -87,7 +87,7 @@ TEST_F(ReasoningTurns, AnAnswerWithoutReasoningIsAsItWas) {
   EXPECT_THAT(sink->lines(), Not(::testing::Contains(HasSubstr("reasoning")))) << "nor one whose reasoning is empty";
 }
 
-TEST_F(ReasoningTurns, LogprobsAreTheMessages) {
+TEST_F(ReasoningTurns, LogprobsCoverTheMessageOnly) {
   TurnSpec spec = Ask("Hi", NewConversation());
   spec.sampling.logprobs = 0;
   const std::string id = Reason(std::move(spec), kThinkOpen + "Hm" + kThinkClose + "Yo");
@@ -98,7 +98,7 @@ TEST_F(ReasoningTurns, LogprobsAreTheMessages) {
   EXPECT_THAT(names, Not(HasSubstr("Hm")));
 }
 
-TEST_F(ReasoningTurns, ARestartFindsAll) {
+TEST_F(ReasoningTurns, RestartRestoresReasoning) {
   const std::string conversation = NewConversation();
   const std::string id = Reason(Ask("Hi", conversation), kThinkOpen + "Hm" + kThinkClose + "Yo");
   const std::vector<std::string> before = Events(id);
@@ -112,7 +112,7 @@ TEST_F(ReasoningTurns, ARestartFindsAll) {
   EXPECT_EQ(LastItem(conversation).text, "Yo");
 }
 
-TEST_F(ReasoningTurns, AnotherTokenizerKeepsReasoning) {
+TEST_F(ReasoningTurns, TokenizerChangeKeepsReasoning) {
   const std::string id = Reason(Ask("Hi", NewConversation()), kThinkOpen + "Hm" + kThinkClose + "Yo");
   const std::vector<std::string> before = Events(id);
   Close();
@@ -146,7 +146,7 @@ TEST_F(ReasoningTurns, ReasoningThatFollowsTextIsNotShown) {
   }
 }
 
-TEST_F(ReasoningTurns, TheSampledIdsStayInASession) {
+TEST_F(ReasoningTurns, SessionKeepsTheSampledIds) {
   const std::string conversation = NewConversation();
   Reason(Ask("Hi", conversation), kThinkOpen + "Hm" + kThinkClose + "Yo");
   const std::vector<TokenId> first = engine->last().tokens;
@@ -154,7 +154,7 @@ TEST_F(ReasoningTurns, TheSampledIdsStayInASession) {
               HasSubstr(kThinkOpen + "Hm" + kThinkClose + "Yo<|im_end|>\n<|im_start|>user\n?"));
 }
 
-TEST_F(ReasoningTurns, WhateverEndsItInItsReasoningKeepsWhatWasThought) {
+TEST_F(ReasoningTurns, EveryEndKeepsTheReasoning) {
   const std::string sampled = kThinkOpen + "Hm</thi";
   for (const bool crash : {false, true}) {
     const std::string conversation = NewConversation();
@@ -172,7 +172,7 @@ TEST_F(ReasoningTurns, WhateverEndsItInItsReasoningKeepsWhatWasThought) {
     EXPECT_EQ(LastItem(conversation).reasoning, "Hm</thi");
     EXPECT_EQ(LastItem(conversation).text, "");
 
-    const std::string more = Start(GoOn(conversation));
+    const std::string more = Start(PrepareContinuation(conversation));
     const size_t next = engine->count() - 1;
     EXPECT_THAT(LastPrompt(), ::testing::EndsWith(sampled));
     engine->Start(next);
@@ -188,17 +188,17 @@ TEST_F(ReasoningTurns, WhateverEndsItInItsReasoningKeepsWhatWasThought) {
   }
 }
 
-TEST_F(ReasoningTurns, AnAnswerCutInItsTextGoesOnAsText) {
+TEST_F(ReasoningTurns, AnswerTruncatedInTextContinuesAsText) {
   const std::string conversation = NewConversation();
   Reason(Ask("Hi", conversation), kThinkOpen + "Hm" + kThinkClose + "Yo", FinishReason::kLength);
-  const std::string id = Reason(GoOn(conversation), " <think>x</think>");
+  const std::string id = Reason(PrepareContinuation(conversation), " <think>x</think>");
   EXPECT_EQ(Got(id)->message(), " <think>x</think>");
   EXPECT_EQ(Got(id)->reasoning, "");
   EXPECT_EQ(LastItem(conversation).text, "Yo <think>x</think>");
   EXPECT_EQ(LastItem(conversation).reasoning, "Hm");
 }
 
-TEST_F(ReasoningTurns, AStopStringOfTheAnswerIsNoneInReasoning) {
+TEST_F(ReasoningTurns, StopStringsDoNotApplyToReasoning) {
   TurnSpec spec = Ask("Hi", NewConversation());
   spec.stop_strings = {"m"};
   const std::string id = Start(std::move(spec));
@@ -210,7 +210,7 @@ TEST_F(ReasoningTurns, AStopStringOfTheAnswerIsNoneInReasoning) {
   EXPECT_EQ(Got(id)->message(), "Yo");
 }
 
-TEST_F(ReasoningTurns, AStatelessHistoryIsFoundWithItsReasoningAndWithout) {
+TEST_F(ReasoningTurns, FindsStatelessHistoryWithAndWithoutReasoning) {
   const std::string answer = "Yo" + std::string(300, '.');
   Reason(History({{ChatRole::kUser, "Hi"}}), kThinkOpen + "Hm" + kThinkClose + answer);
   const std::vector<TokenId> sampled = engine->last().tokens;
@@ -227,7 +227,7 @@ TEST_F(ReasoningTurns, AStatelessHistoryIsFoundWithItsReasoningAndWithout) {
   EXPECT_EQ(engine->last().timeline, timeline);
 }
 
-TEST_F(ReasoningTurns, EditsKeepReasoningThatStands) {
+TEST_F(ReasoningTurns, EditsKeepUnaffectedReasoning) {
   const std::string conversation = NewConversation();
   Reason(Ask("Hi", conversation), kThinkOpen + "Hm" + kThinkClose + "Yo");
   const SharedList<Item> items = *table->GetItems(me, conversation);
@@ -237,7 +237,7 @@ TEST_F(ReasoningTurns, EditsKeepReasoningThatStands) {
   EXPECT_THAT(NextPrompt(conversation), HasSubstr(kThinkOpen + "Hm" + kThinkClose + "Yo<|im_end|>"));
 }
 
-TEST_F(ReasoningTurns, ReasoningCountsAsMemoryAndOnDisk) {
+TEST_F(ReasoningTurns, ReasoningCountsTowardsMemoryAndDisk) {
   const auto told = [&](const std::string& thought) {
     const std::string conversation = NewConversation();
     const auto response = Got(Reason(Ask("Hi", conversation), kThinkOpen + thought + kThinkClose + "Yo"));
@@ -253,7 +253,7 @@ TEST_F(ReasoningTurns, ReasoningCountsAsMemoryAndOnDisk) {
   EXPECT_GE(timeline.bytes(), 2 * before + 500);
 }
 
-TEST_F(ReasoningTurns, RecordsWithoutReasoningAreAsOlderVersionsWroteThem) {
+TEST_F(ReasoningTurns, RecordsWithoutReasoningKeepTheOlderFormat) {
   ByteWriter tokens;
   tokens.String("x");
   tokens.Bool(false);
@@ -273,7 +273,7 @@ TEST_F(ReasoningTurns, RecordsWithoutReasoningAreAsOlderVersionsWroteThem) {
   EXPECT_EQ(Encode(EndRecord{}).payload.size() + 1 + 1 + 8, Encode(end).payload.size());
 }
 
-TEST_F(ReasoningTurns, OffWritesAnEmptyBlockWhereTheTemplateHasNoSwitch) {
+TEST_F(ReasoningTurns, OffRendersAnEmptyBlockWithoutASwitch) {
   TurnSpec spec = Ask("Hi", NewConversation());
   spec.reasoning.mode = ReasoningSpec::Mode::kOff;
   const std::string id = Reason(std::move(spec), "Yo <think>");
@@ -282,7 +282,7 @@ TEST_F(ReasoningTurns, OffWritesAnEmptyBlockWhereTheTemplateHasNoSwitch) {
   EXPECT_THAT(Got(id)->ignored_reasoning, IsEmpty());
 }
 
-TEST_F(ReasoningTurns, ABudgetIsTheEngines) {
+TEST_F(ReasoningTurns, EngineEnforcesTheBudget) {
   TurnSpec spec = Ask("Hi", NewConversation());
   spec.reasoning.budget_tokens = 7;
   const std::string id = Start(std::move(spec));
@@ -290,7 +290,7 @@ TEST_F(ReasoningTurns, ABudgetIsTheEngines) {
   EXPECT_THAT(Got(id)->ignored_reasoning, IsEmpty());
 }
 
-TEST_F(ReasoningTurns, WhatIsNotHonouredIsListedAndStored) {
+TEST_F(ReasoningTurns, ListsAndStoresIgnoredSettings) {
   TurnSpec spec = Ask("Hi", NewConversation());
   spec.reasoning.effort = "high";
   spec.reasoning.template_kwargs = R"({"foo": 1})";
@@ -300,7 +300,7 @@ TEST_F(ReasoningTurns, WhatIsNotHonouredIsListedAndStored) {
   EXPECT_THAT(Got(id)->ignored_reasoning, ElementsAre("template_kwargs.foo", "effort"));
 }
 
-TEST_F(ReasoningTurns, AModelWithoutChannelsSaysWhatItCannot) {
+TEST_F(ReasoningTurns, ModelWithoutChannelsReportsUnsupportedSettings) {
   Close();
   chat = std::move(ChatTemplate::Named("chatml").value());
   Open();
@@ -314,7 +314,7 @@ TEST_F(ReasoningTurns, AModelWithoutChannelsSaysWhatItCannot) {
   EXPECT_THAT(Got(Reason(std::move(off), "Yo"))->ignored_reasoning, IsEmpty()) << "it does not reason anyway";
 }
 
-TEST_F(ReasoningTurns, KwargsThatAreNoneAreRefused) {
+TEST_F(ReasoningTurns, RefusesInvalidKwargs) {
   for (const char* kwargs : {"[]", "{", "1", R"({"a": [[[[[[1]]]]]]})"}) {
     TurnSpec spec = Ask("Hi", NewConversation());
     spec.reasoning.template_kwargs = kwargs;
@@ -340,12 +340,12 @@ class ReasoningAnew : public ReasoningTurns {
         "{%- if enable_thinking is defined and not enable_thinking %}{{- '<think>\n\n</think>\n\n' }}{%- endif %}{%- "
         "endif %}";
     chat = std::move(ChatTemplate::Recognise(source, {"", "<|im_end|>"}).value());
-    ASSERT_TRUE(chat->renders_anew());
+    ASSERT_TRUE(chat->renders_whole());
     DurableSessionTest::SetUp();
   }
 };
 
-TEST_F(ReasoningAnew, OnlyTheLastAnswerIsComputedAgain) {
+TEST_F(ReasoningAnew, RecomputesOnlyTheLastAnswer) {
   const std::string conversation = NewConversation();
   Reason(Ask("Hi", conversation), kThinkOpen + "Hm" + kThinkClose + "Yo");
   Reason(Ask("And", conversation), kThinkOpen + "Well" + kThinkClose + "No");
@@ -359,7 +359,7 @@ TEST_F(ReasoningAnew, OnlyTheLastAnswerIsComputedAgain) {
   EXPECT_GE(tokenizer.Decode({second.begin(), second.begin() + same}), "<|im_start|>user\nHi/no<|im_end|>\n");
 }
 
-TEST_F(ReasoningAnew, ASwitchOfTheTemplateIsUsed) {
+TEST_F(ReasoningAnew, UsesTheTemplatesSwitch) {
   TurnSpec spec = Ask("Hi", NewConversation());
   spec.reasoning.effort = "none";
   const std::string id = Reason(std::move(spec), "Yo");

@@ -36,7 +36,7 @@ class RepeatedRequestsTest : public ::testing::Test, protected TableFixture {
 };
 
 // A request is remembered before it is validated, even if it names nonexistent objects.
-TEST_F(RepeatedRequestsTest, ALongIdIsNotKept) {
+TEST_F(RepeatedRequestsTest, DoesNotStoreLongIds) {
   constexpr int kRequests = 64;
   constexpr size_t kIdBytes = 1 << 20;
   const std::string id(kIdBytes, 'r');
@@ -51,7 +51,7 @@ TEST_F(RepeatedRequestsTest, ALongIdIsNotKept) {
   EXPECT_LT(held_memory - before, static_cast<int64_t>(kIdBytes));
 }
 
-TEST_F(RepeatedRequestsTest, ARepetitionLeadsToTheTurnThatRunsOrHasEnded) {
+TEST_F(RepeatedRequestsTest, RepetitionReturnsTheRunningOrFinishedTurn) {
   const std::string conversation = NewConversation(), parent = Start(Sending::kFirst).response_id;
   engine.AnswerLast("Yo");
   const std::vector<std::pair<std::string, std::string>> places = {{conversation, ""}, {"", parent}, {"", ""}};
@@ -72,7 +72,7 @@ TEST_F(RepeatedRequestsTest, ARepetitionLeadsToTheTurnThatRunsOrHasEnded) {
   }
 }
 
-TEST_F(RepeatedRequestsTest, TheSameAskedTwiceIsTwoTurnsAndARepetitionIsTheNewestOnes) {
+TEST_F(RepeatedRequestsTest, EqualRequestsAreTwoTurnsAndARepetitionMatchesTheNewest) {
   const std::string conversation = NewConversation();
   for (const std::string& where : {conversation, std::string()}) {
     const std::string first = Start(Sending::kFirst, where).response_id;
@@ -87,7 +87,7 @@ TEST_F(RepeatedRequestsTest, TheSameAskedTwiceIsTwoTurnsAndARepetitionIsTheNewes
   }
 }
 
-TEST_F(RepeatedRequestsTest, ARepetitionOfWhatWasRefusedIsNotTheOneBefore) {
+TEST_F(RepeatedRequestsTest, RepetitionOfARefusedRequestIsANewTurn) {
   const std::string conversation = NewConversation();
   const std::string first = Start(Sending::kFirst, conversation).response_id;
   engine.AnswerLast("Yo");
@@ -100,7 +100,7 @@ TEST_F(RepeatedRequestsTest, ARepetitionOfWhatWasRefusedIsNotTheOneBefore) {
   EXPECT_TRUE(Start(Sending::kAgain, conversation).reattached) << "of a repetition, too";
 }
 
-TEST_F(RepeatedRequestsTest, WhatFailedIsAskedForAgain) {
+TEST_F(RepeatedRequestsTest, FailedRequestRunsAgain) {
   const std::string conversation = NewConversation();
   const std::string first = Start(Sending::kFirst, conversation).response_id;
   engine.End(0, FinishReason::kError, Overloaded("full"));
@@ -109,7 +109,7 @@ TEST_F(RepeatedRequestsTest, WhatFailedIsAskedForAgain) {
   EXPECT_NE(again.response_id, first);
 }
 
-TEST_F(RepeatedRequestsTest, AfterALongTimeNobodyRepeats) {
+TEST_F(RepeatedRequestsTest, RepetitionsExpire) {
   const std::string conversation = NewConversation();
   Start(Sending::kFirst, conversation);
   engine.AnswerLast("Yo");
@@ -121,13 +121,13 @@ TEST_F(RepeatedRequestsTest, AfterALongTimeNobodyRepeats) {
   EXPECT_EQ(engine.count(), 2U);
 }
 
-TEST_F(RepeatedRequestsTest, OwnersDoNotMeet) {
+TEST_F(RepeatedRequestsTest, OwnersAreIsolated) {
   Start(Sending::kFirst);
   engine.AnswerLast("Yo");
   EXPECT_FALSE(table.StartTurn({"other", 0}, Ask(Sending::kAgain), nullptr)->reattached);
 }
 
-TEST(RequestKeysTest, ARepetitionMayOvertakeTheFirstSending) {
+TEST(RequestKeysTest, RepetitionMayArriveBeforeTheOriginal) {
   RequestKeys keys;
   const uint64_t first = keys.Asked("k", Sending::kFirst, 1), again = keys.Asked("k", Sending::kAgain, 1);
   EXPECT_EQ(keys.Add("k", Sending::kAgain, again, "resp_again"), "resp_again");
@@ -137,7 +137,7 @@ TEST(RequestKeysTest, ARepetitionMayOvertakeTheFirstSending) {
   EXPECT_EQ(keys.Add("k", Sending::kFirst, later, "resp_later"), "resp_later");
 }
 
-TEST(RequestKeysTest, WhatIsReadFromTheJournalIsNotNewerThanItWas) {
+TEST(RequestKeysTest, KeysFromTheJournalKeepTheirAge) {
   RequestKeys keys;
   keys.Load("k", "resp_1", 10);
   keys.Load("k", "resp_2", 20);
@@ -150,7 +150,7 @@ TEST(RequestKeysTest, WhatIsReadFromTheJournalIsNotNewerThanItWas) {
   EXPECT_EQ(keys.Find("k"), "resp_3");
 }
 
-TEST(RequestKeysTest, WhatIsRememberedIsBounded) {
+TEST(RequestKeysTest, BoundsRememberedKeys) {
   RequestKeys keys;
   keys.Asked("oldest", Sending::kFirst, 100);
   keys.Load("oldest", "resp_1", 1);

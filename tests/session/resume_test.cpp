@@ -33,7 +33,7 @@ class ResumeTest : public ::testing::Test, protected TableFixture {
   std::shared_ptr<RecordingSink> sink = std::make_shared<RecordingSink>(1);
 };
 
-TEST_F(ResumeTest, GivesEveryMissedEventOnceAndThenTheTail) {
+TEST_F(ResumeTest, SendsEveryMissedEventOnceThenNewEvents) {
   Ask("Hi");
   engine.Start(0);
   engine.Say(0, "abc");  // wire numbers 4, 5, 6
@@ -45,7 +45,7 @@ TEST_F(ResumeTest, GivesEveryMissedEventOnceAndThenTheTail) {
   EXPECT_EQ(sink->text(), "abcde");  // earlier listeners keep listening
 }
 
-TEST_F(ResumeTest, AtEveryPointOfAnAnswerTheTextIsWhole) {
+TEST_F(ResumeTest, TextIsCompleteAtEveryPoint) {
   const std::string answer = "The answer.";
   Ask("Hi");
   engine.Start(0);
@@ -58,7 +58,7 @@ TEST_F(ResumeTest, AtEveryPointOfAnAnswerTheTextIsWhole) {
   }
 }
 
-TEST_F(ResumeTest, WithoutANumberItGivesTheTextSoFar) {
+TEST_F(ResumeTest, SendsTheTextSoFarWithoutANumber) {
   Ask("Hi");
   engine.Start(0);
   engine.Say(0, "abc");
@@ -67,7 +67,7 @@ TEST_F(ResumeTest, WithoutANumberItGivesTheTextSoFar) {
   EXPECT_THAT(fresh->lines(), ElementsAre("resumed snapshot", "snapshot 7 abc", "text 7 d"));
 }
 
-TEST_F(ResumeTest, AnotherEpochMakesNumbersWorthless) {
+TEST_F(ResumeTest, AnotherEpochInvalidatesNumbers) {
   Ask("Hi");
   engine.Start(0);
   engine.Say(0, "abc");
@@ -88,7 +88,7 @@ TEST_F(ResumeTest, NumbersRunOverTheWholeSession) {
   EXPECT_THAT(fresh->lines(), ElementsAre("resumed events", "ended 6 completed", "begun 0", "opened 2", "text 4 c"));
 }
 
-TEST_F(ResumeTest, WhatARewindHasForgottenIsNotReplayed) {
+TEST_F(ResumeTest, DoesNotReplayRewoundEvents) {
   Ask("Hi");
   engine.Answer(0, "ab");
   ASSERT_TRUE(table.Rewind(me, id, 0).ok());
@@ -97,20 +97,20 @@ TEST_F(ResumeTest, WhatARewindHasForgottenIsNotReplayed) {
   EXPECT_EQ(Resume(2)->reply().replay, ResumeReply::Replay::kSnapshot);
 }
 
-TEST_F(ResumeTest, ANumberFromTheFutureIsNotBelieved) {
+TEST_F(ResumeTest, RejectsAFutureNumber) {
   Ask("Hi");
   engine.Start(0);
   EXPECT_EQ(Resume(1000)->reply().replay, ResumeReply::Replay::kSnapshot);
 }
 
-TEST_F(ResumeTest, AnUnknownSessionIsSaidToBeAbsent) {
+TEST_F(ResumeTest, ReportsAnUnknownSessionAsAbsent) {
   auto fresh = std::make_shared<RecordingSink>(2);
   EXPECT_TRUE(table.Resume(me, {"conv_nope", {}, {}, {}}, fresh).ok());
   EXPECT_THAT(fresh->lines(), ElementsAre("resumed none"));
   EXPECT_FALSE(fresh->reply().present);
 }
 
-TEST_F(ResumeTest, ANewerResumeTakesOverFromAnOlderOne) {
+TEST_F(ResumeTest, NewerResumeTakesOver) {
   Ask("Hi");
   engine.Start(0);
   const auto first = Resume(3);
@@ -120,7 +120,7 @@ TEST_F(ResumeTest, ANewerResumeTakesOverFromAnOlderOne) {
   EXPECT_THAT(second->lines(), ElementsAre("resumed events", "text 4 a"));
 }
 
-TEST_F(ResumeTest, AConnectionThatHearsTheTurnAlreadyHearsItOnce) {
+TEST_F(ResumeTest, AttachedConnectionGetsEventsOnce) {
   Ask("Hi");
   engine.Start(0);
   const auto same = Resume(3, {}, 1);
@@ -128,14 +128,14 @@ TEST_F(ResumeTest, AConnectionThatHearsTheTurnAlreadyHearsItOnce) {
   EXPECT_EQ(same->text() + sink->text(), "a");
 }
 
-TEST_F(ResumeTest, TellsOfTurnsThatOthersStart) {
+TEST_F(ResumeTest, ReportsTurnsStartedByOthers) {
   const auto watcher = Resume({});
   Ask("Hi");
   engine.Answer(0, "a");
   EXPECT_THAT(watcher->lines(), ElementsAre("resumed none", "begun 0", "opened 2", "text 4 a", "ended 5 completed"));
 }
 
-TEST_F(ResumeTest, AReplayOfAResponseHasItsOwnNumbers) {
+TEST_F(ResumeTest, ReplayOfAResponseHasItsOwnNumbers) {
   const std::string response = Ask("Hi");
   engine.Answer(0, "abc");
   auto fresh = std::make_shared<RecordingSink>(2);
@@ -143,7 +143,7 @@ TEST_F(ResumeTest, AReplayOfAResponseHasItsOwnNumbers) {
   EXPECT_THAT(fresh->lines(), ElementsAre("text 5 b", "text 6 c", "ended 7 completed"));
 }
 
-TEST_F(ResumeTest, WhileTheEngineSpeaksNoDeltaIsLostOrDoubled) {
+TEST_F(ResumeTest, NoDeltaIsLostOrDuplicatedDuringAnAnswer) {
   std::string answer;
   for (int i = 0; i < 2000; ++i) answer.push_back(static_cast<char>('a' + i % 26));
   Ask("Hi");

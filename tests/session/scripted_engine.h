@@ -226,7 +226,7 @@ class ScriptedEngine final : public TurnEngine {
   /// "<|im_end|>" and ByteTokenizer's other special tokens are not text.
   void Sample(size_t index, std::string_view sampled) {
     const TurnRequest request = At(index);
-    auto [reader, fresh] = readers_.try_emplace(index, tokenizer_, !request.goes_on, request.channels,
+    auto [reader, fresh] = readers_.try_emplace(index, tokenizer_, !request.continues_answer, request.channels,
                                                 StopRule(request.stop_strings, request.stop_ids));
     if (fresh) (void)reader->second.Replay(request.begun_ids);
     const TextPiece piece{std::string(sampled), true};

@@ -17,12 +17,12 @@ using ::testing::SizeIs;
 
 class SessionTableTest : public TableTest {};
 
-TEST_F(SessionTableTest, ATurnTellsItsEventsInOrderWithTheirNumbers) {
+TEST_F(SessionTableTest, TurnEventsAreOrderedAndNumbered) {
   Turn(Ask("Hi", NewConversation()), "Yo");
   EXPECT_THAT(sink->lines(), ElementsAre("begun 0", "opened 2", "text 4 Y", "text 5 o", "ended 6 completed"));
 }
 
-TEST_F(SessionTableTest, TheSecondTurnSendsTheSampledIdsBackUntouched) {
+TEST_F(SessionTableTest, SecondTurnReusesTheSampledIds) {
   const std::string id = NewConversation();
   Turn(Ask("Hi", id), "Yo");
   Turn(Ask("More", id), "No");
@@ -34,7 +34,7 @@ TEST_F(SessionTableTest, TheSecondTurnSendsTheSampledIdsBackUntouched) {
   EXPECT_THAT(Texts(id), ElementsAre("Hi", "Yo", "More", "No"));
 }
 
-TEST_F(SessionTableTest, AForeignIdLooksLikeAnUnknownOne) {
+TEST_F(SessionTableTest, ForeignIdLooksUnknown) {
   const std::string id = NewConversation();
   const std::string response = Turn(Ask("Hi", id), "Yo");
   const Status unknown = table.GetSession(other, "conv_x").status();
@@ -61,7 +61,7 @@ TEST_F(SessionTableTest, AForeignIdLooksLikeAnUnknownOne) {
   EXPECT_EQ(table.ListSessions(other, id, 10).status().code(), StatusCode::kNotFound);
 }
 
-TEST_F(SessionTableTest, AChainContinuesInPlace) {
+TEST_F(SessionTableTest, ChainContinuesInPlace) {
   const std::string first = Turn(Ask("Hi"), "Yo");
   Turn(Ask("More", "", first), "No");
   const auto requests = engine.requests();
@@ -81,7 +81,7 @@ TEST_F(SessionTableTest, ContinuingAnOlderResponseForks) {
             Prompt(requests[0]) + "Yo<|im_end|>\n<|im_start|>user\nB<|im_end|>\n<|im_start|>assistant\n");
 }
 
-TEST_F(SessionTableTest, TwoContinuationsOfOneResponseRunAtTheSameTime) {
+TEST_F(SessionTableTest, TwoContinuationsOfAResponseRunConcurrently) {
   const std::string first = Turn(Ask("Hi"), "Yo");
   ASSERT_TRUE(table.StartTurn(me, Ask("A", "", first), sink).ok());
   ASSERT_TRUE(table.StartTurn(me, Ask("B", "", first), std::make_shared<RecordingSink>(7)).ok());
@@ -90,7 +90,7 @@ TEST_F(SessionTableTest, TwoContinuationsOfOneResponseRunAtTheSameTime) {
   EXPECT_NE(engine.requests()[1].timeline, engine.requests()[2].timeline);
 }
 
-TEST_F(SessionTableTest, AResponseOfAConversationContinuesAsAForkOfIt) {
+TEST_F(SessionTableTest, ContinuingAConversationResponseForks) {
   const std::string id = NewConversation();
   const std::string first = Turn(Ask("Hi", id), "Yo");
   Turn(Ask("B", "", first), "2");
@@ -98,12 +98,12 @@ TEST_F(SessionTableTest, AResponseOfAConversationContinuesAsAForkOfIt) {
   EXPECT_THAT(engine.forks(), SizeIs(1));
 }
 
-TEST_F(SessionTableTest, ARunningResponseCannotBeContinued) {
+TEST_F(SessionTableTest, RunningResponseCannotBeContinued) {
   const Result<TurnTicket> ticket = table.StartTurn(me, Ask("Hi"), sink);
   EXPECT_EQ(table.StartTurn(me, Ask("A", "", ticket->response_id), sink).status().code(), StatusCode::kBusy);
 }
 
-TEST_F(SessionTableTest, ABusyConversationRefusesWhatWouldChangeIt) {
+TEST_F(SessionTableTest, BusyConversationRefusesChanges) {
   const std::string id = NewConversation();
   ASSERT_TRUE(table.StartTurn(me, Ask("Hi", id), sink).ok());
   EXPECT_EQ(table.StartTurn(me, Ask("A", id), sink).status().reason(), "conversation_locked");
@@ -132,7 +132,7 @@ TEST_F(SessionTableTest, SessionLenIsExact) {
   }
 }
 
-TEST_F(SessionTableTest, ARefusedTurnLeavesNothingBehind) {
+TEST_F(SessionTableTest, RefusedTurnLeavesNoState) {
   const std::string id = NewConversation();
   engine.Refuse(Status(StatusCode::kOverloaded, "full"));
   EXPECT_EQ(table.StartTurn(me, Ask("Hi", id), sink).status().code(), StatusCode::kOverloaded);
@@ -143,7 +143,7 @@ TEST_F(SessionTableTest, ARefusedTurnLeavesNothingBehind) {
   EXPECT_THAT(Texts(id), ElementsAre("Hi", "Yo"));
 }
 
-TEST_F(SessionTableTest, ACancelledAnswerKeepsWhatWasSaid) {
+TEST_F(SessionTableTest, CancelledAnswerKeepsItsText) {
   const std::string id = NewConversation();
   const std::string response = table.StartTurn(me, Ask("Hi", id), sink)->response_id;
   engine.Start(0);
@@ -158,7 +158,7 @@ TEST_F(SessionTableTest, ACancelledAnswerKeepsWhatWasSaid) {
   EXPECT_THAT(engine.cancelled(), SizeIs(1));
 }
 
-TEST_F(SessionTableTest, ATurnCancelledInTheQueueCanBeAskedAgain) {
+TEST_F(SessionTableTest, TurnCancelledInTheQueueCanBeRepeated) {
   const std::string id = NewConversation();
   ASSERT_TRUE(table.StartTurn(me, Ask("Hi", id), sink).ok());
   engine.End(0, FinishReason::kCancelled);
@@ -170,7 +170,7 @@ TEST_F(SessionTableTest, ATurnCancelledInTheQueueCanBeAskedAgain) {
   EXPECT_THAT(Texts(id), ElementsAre("Hi", "Yo"));
 }
 
-TEST_F(SessionTableTest, ARefusedTurnIsAsIfItHadNeverBeen) {
+TEST_F(SessionTableTest, RefusedTurnChangesNothing) {
   const std::string id = NewConversation();
   Turn(Ask("Hi", id), "Yo");
   const std::string failed = table.StartTurn(me, Ask("More", id), sink)->response_id;
@@ -182,7 +182,7 @@ TEST_F(SessionTableTest, ARefusedTurnIsAsIfItHadNeverBeen) {
   EXPECT_EQ(engine.requests()[1].tokens, engine.requests()[2].tokens);
 }
 
-TEST_F(SessionTableTest, ARefusedChainTurnLeavesItsParentContinuable) {
+TEST_F(SessionTableTest, RefusedChainTurnKeepsItsParentContinuable) {
   const std::string first = Turn(Ask("Hi"), "Yo");
   ASSERT_TRUE(table.StartTurn(me, Ask("A", "", first), sink).ok());
   engine.Start(1);
@@ -206,7 +206,7 @@ TEST_F(SessionTableTest, RewindForgetsItemsAndTheirResponses) {
   EXPECT_EQ(table.Rewind(me, id, -1).status().code(), StatusCode::kInvalidArgument);
 }
 
-TEST_F(SessionTableTest, RegenerateAsksTheSameQuestionAgain) {
+TEST_F(SessionTableTest, RegenerateRepeatsTheQuestion) {
   const std::string id = NewConversation();
   Turn(Ask("Hi", id), "Yo");
   ASSERT_TRUE(table.Rewind(me, id, 1).ok());
@@ -217,7 +217,7 @@ TEST_F(SessionTableTest, RegenerateAsksTheSameQuestionAgain) {
   EXPECT_THAT(Texts(id), ElementsAre("Hi", "Hey"));
 }
 
-TEST_F(SessionTableTest, AnEmptyInputNeedsSomethingToAnswer) {
+TEST_F(SessionTableTest, EmptyInputNeedsAnOpenQuestion) {
   const std::string id = NewConversation();
   TurnSpec empty;
   empty.conversation = id;
@@ -226,7 +226,7 @@ TEST_F(SessionTableTest, AnEmptyInputNeedsSomethingToAnswer) {
   EXPECT_EQ(table.StartTurn(me, empty, sink).status().param(), "input");
 }
 
-TEST_F(SessionTableTest, ForkIsAConversationOfItsOwn) {
+TEST_F(SessionTableTest, ForkIsASeparateConversation) {
   const std::string id = NewConversation();
   Turn(Ask("Hi", id), "Yo");
   Turn(Ask("More", id), "No");
@@ -254,7 +254,7 @@ TEST_F(SessionTableTest, WarmUpPrefillsAndCanBeContinued) {
   EXPECT_EQ(Prompt(engine.last()).find(Prompt(engine.requests()[0])), 0U);
 }
 
-TEST_F(SessionTableTest, WarmUpOfNothingNeedsNoEngine) {
+TEST_F(SessionTableTest, EmptyWarmUpSkipsTheEngine) {
   TurnSpec warm;
   warm.warm_up = true;
   const std::string first = table.StartTurn(me, warm, sink)->response_id;
@@ -264,7 +264,7 @@ TEST_F(SessionTableTest, WarmUpOfNothingNeedsNoEngine) {
   EXPECT_EQ(engine.count(), 1U);
 }
 
-TEST_F(SessionTableTest, OtherInstructionsRecomputeAndSaySo) {
+TEST_F(SessionTableTest, ChangedInstructionsRecomputeAndReportIt) {
   const std::string id = NewConversation();
   TurnSpec spec = Ask("Hi", id);
   spec.instructions = "Be kind.";
@@ -279,7 +279,7 @@ TEST_F(SessionTableTest, OtherInstructionsRecomputeAndSaySo) {
   EXPECT_EQ(table.GetResponse(me, changed).value()->report.source, CacheSource::kRecomputed);
 }
 
-TEST_F(SessionTableTest, ARepeatedRequestReattachesAndGeneratesOnce) {
+TEST_F(SessionTableTest, RepeatedRequestReattachesAndGeneratesOnce) {
   const std::string id = NewConversation();
   TurnSpec spec = Ask("Hi", id);
   spec.request_key = "k1";
@@ -303,7 +303,7 @@ TEST_F(SessionTableTest, ARepeatedRequestReattachesAndGeneratesOnce) {
   EXPECT_FALSE(table.StartTurn(other, Ask("x"), sink)->reattached);
 }
 
-TEST_F(SessionTableTest, WhatIsNotStoredIsSeenByItsConnectionOnly) {
+TEST_F(SessionTableTest, UnstoredTurnIsVisibleToItsConnectionOnly) {
   TurnSpec spec = Ask("Hi");
   spec.store = false;
   const std::string first = Turn(spec, "Yo");
@@ -315,7 +315,7 @@ TEST_F(SessionTableTest, WhatIsNotStoredIsSeenByItsConnectionOnly) {
   EXPECT_EQ(table.StartTurn(me, Ask("x", "", first), sink).status().reason(), "previous_response_not_found");
 }
 
-TEST_F(SessionTableTest, ALostConnectionEndsWhatNobodyElseCouldSee) {
+TEST_F(SessionTableTest, LostConnectionEndsItsPrivateTurns) {
   TurnSpec spec = Ask("Hi");
   spec.store = false;
   ASSERT_TRUE(table.StartTurn(me, spec, sink).ok());
@@ -324,7 +324,7 @@ TEST_F(SessionTableTest, ALostConnectionEndsWhatNobodyElseCouldSee) {
   EXPECT_THAT(engine.cancelled(), ElementsAre(engine.requests()[0].turn));
 }
 
-TEST_F(SessionTableTest, AnAnswerGoesOnWithoutItsSink) {
+TEST_F(SessionTableTest, AnswerContinuesWithoutItsSink) {
   const std::string id = NewConversation();
   ASSERT_TRUE(table.StartTurn(me, Ask("Hi", id), sink).ok());
   engine.Start(0);
@@ -347,7 +347,7 @@ TEST_F(SessionTableTest, ListIsNewestFirstInPages) {
   EXPECT_FALSE(page->has_more);
 }
 
-TEST_F(SessionTableTest, DeleteCancelsAndForgets) {
+TEST_F(SessionTableTest, DeleteCancelsAndRemoves) {
   const std::string id = NewConversation();
   const std::string first = Turn(Ask("Hi", id), "Yo");
   ASSERT_TRUE(table.StartTurn(me, Ask("More", id), sink).ok());
@@ -360,7 +360,7 @@ TEST_F(SessionTableTest, DeleteCancelsAndForgets) {
   EXPECT_THAT(engine.closed(), ElementsAre(engine.requests()[0].timeline));
 }
 
-TEST_F(SessionTableTest, AddedItemsAreRenderedByTheNextTurn) {
+TEST_F(SessionTableTest, NextTurnRendersAddedItems) {
   const Result<SessionInfo> info =
       table.CreateSession(me, {{"a", "b"}}, {}, {{ChatRole::kSystem, "Be kind."}, {ChatRole::kUser, "One"}});
   ASSERT_TRUE(table.AddItems(me, info->id, {{ChatRole::kAssistant, "Two"}}).ok());
@@ -371,7 +371,7 @@ TEST_F(SessionTableTest, AddedItemsAreRenderedByTheNextTurn) {
   EXPECT_THAT(Texts(info->id), ElementsAre("Be kind.", "One", "Two", "Three", "Four"));
 }
 
-TEST_F(SessionTableTest, TheWindowIsTheSessionsOwnWithinTheServers) {
+TEST_F(SessionTableTest, SessionWindowIsWithinTheServers) {
   WindowOverrides window;
   window.memory_len = 100;
   window.eviction = Eviction::kToken;
@@ -399,7 +399,7 @@ TEST_F(SessionTableTest, RequestsCarryTheServersStopIdsAndDefaults) {
   EXPECT_EQ(engine.last().max_tokens, 3);
 }
 
-TEST_F(SessionTableTest, BadSamplingIsRefusedByName) {
+TEST_F(SessionTableTest, RefusesBadSamplingByName) {
   TurnSpec spec = Ask("Hi");
   spec.sampling.temperature = -1;
   EXPECT_EQ(table.StartTurn(me, spec, sink).status().param(), "temperature");
@@ -409,7 +409,7 @@ TEST_F(SessionTableTest, BadSamplingIsRefusedByName) {
   EXPECT_EQ(engine.count(), 0U);
 }
 
-TEST(SessionTableMemory, OldChainsMakeRoomAndConversationsDoNot) {
+TEST(SessionTableMemory, EvictsOldChainsButNotConversations) {
   SessionTableOptions options = TableFixture::Options();
   options.transcript_bytes = 20000;
   TableFixture f(options);
@@ -460,7 +460,7 @@ class AskingSink final : public EventSink {
   const EventNumbers numbers_;
 };
 
-TEST(SessionTableLimits, WhoHearsOfAnEndMayBeginTheNextTurn) {
+TEST(SessionTableLimits, NextTurnMayStartAfterTheEndEvent) {
   SessionTableOptions options = TableFixture::Options();
   options.max_turns_per_owner = 1;
   TableFixture f(options);
@@ -474,7 +474,7 @@ TEST(SessionTableLimits, WhoHearsOfAnEndMayBeginTheNextTurn) {
   EXPECT_TRUE(sink->asked()->ok()) << sink->asked()->message();
 }
 
-TEST_F(SessionTableTest, InputItemsAreTheContextOfTheAnswer) {
+TEST_F(SessionTableTest, InputItemsAreTheAnswersContext) {
   const std::string first = Turn(Ask("Hi"), "Yo");
   const std::string second = Turn(Ask("More", "", first), "No");
   EXPECT_THAT(*table.GetInputItems(me, first), SizeIs(1));
@@ -482,7 +482,7 @@ TEST_F(SessionTableTest, InputItemsAreTheContextOfTheAnswer) {
 }
 
 // Reading holds a session's lock only briefly: it copies neither texts nor ended answers.
-TEST_F(SessionTableTest, LooksShareWhatTheSessionHas) {
+TEST_F(SessionTableTest, SnapshotsShareSessionData) {
   const std::string id = NewConversation();
   const std::string response = Turn(Ask(std::string(400, 'a'), id), "Yo");
   const auto first_text = [](const SharedList<Item>& items) { return std::string_view(items[0].text).data(); };
@@ -492,7 +492,7 @@ TEST_F(SessionTableTest, LooksShareWhatTheSessionHas) {
 }
 
 // Only a response that can still change is copied: a reader's copy never changes.
-TEST_F(SessionTableTest, ASnapshotOfAResponseStaysAsItIs) {
+TEST_F(SessionTableTest, ResponseSnapshotIsImmutable) {
   const std::string running = table.StartTurn(me, Ask("Hi"), sink)->response_id;
   engine.Start(0);
   engine.Say(0, "Y");

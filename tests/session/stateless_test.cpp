@@ -62,7 +62,7 @@ class StatelessTest : public ::testing::Test, protected TableFixture {
   std::shared_ptr<RecordingSink> sink = std::make_shared<RecordingSink>(7);
 };
 
-TEST_F(StatelessTest, AHistoryGoesOnWhereItsLastAnswerEnded) {
+TEST_F(StatelessTest, HistoryContinuesAfterItsLastAnswer) {
   const TurnRequest first = Turn(Spec({"Hi"}), "Yo");
   const TurnRequest second = Turn(Spec({"Hi", "Yo", "And?"}), "So");
   const TurnRequest third = Turn(Spec({"Hi", "Yo", "And?", "So", "Then?"}), "No");
@@ -73,7 +73,7 @@ TEST_F(StatelessTest, AHistoryGoesOnWhereItsLastAnswerEnded) {
   EXPECT_THAT(engine.forks(), IsEmpty());
 }
 
-TEST_F(StatelessTest, TheIdsOfAnAnswerAreThoseThatWereSampled) {
+TEST_F(StatelessTest, KeepsTheSampledIdsOfAnAnswer) {
   ASSERT_TRUE(Ask(Spec({"Hi"})).ok());
   const TurnRequest first = engine.last();
   engine.Start(0);
@@ -84,7 +84,7 @@ TEST_F(StatelessTest, TheIdsOfAnAnswerAreThoseThatWereSampled) {
   EXPECT_EQ(second.tokens[first.tokens.size()], TokenId{'x'});
 }
 
-TEST_F(StatelessTest, AnotherAnswerOrQuestionForks) {
+TEST_F(StatelessTest, ChangedAnswerOrQuestionForks) {
   const TurnRequest first = Turn(Spec({text}), text);
   const TurnRequest second = Turn(Spec({text, text, "And?"}), "So");
   const TurnRequest again = Turn(Spec({text, text, "But?"}), "No");
@@ -100,14 +100,14 @@ TEST_F(StatelessTest, AnotherAnswerOrQuestionForks) {
   EXPECT_THAT(engine.forks(), SizeIs(2));
 }
 
-TEST_F(StatelessTest, AMessageThatBeginsLikeAnotherSharesItsCache) {
+TEST_F(StatelessTest, MessagesWithACommonPrefixShareTheCache) {
   const TurnRequest first = Turn(Spec({text + "What is it?"}), "Yo");
   const TurnRequest second = Turn(Spec({text + "Who is it?"}), "Yo");
   EXPECT_THAT(engine.forks(), ElementsAre(Pair(first.timeline, second.timeline)));
   EXPECT_EQ(second.window, first.window);
 }
 
-TEST_F(StatelessTest, AnotherAnswerToTheSameHistoryMayBranch) {
+TEST_F(StatelessTest, AnotherAnswerToTheSameHistoryBranches) {
   const TurnRequest first = Turn(Spec({text}), "Yo");
   TurnSpec another = Spec({text});
   another.may_branch = true;
@@ -118,14 +118,14 @@ TEST_F(StatelessTest, AnotherAnswerToTheSameHistoryMayBranch) {
   EXPECT_EQ(second.tokens, first.tokens);
 }
 
-TEST_F(StatelessTest, LittleInCommonIsComputedAnew) {
+TEST_F(StatelessTest, ShortCommonPrefixIsRecomputed) {
   Turn(Spec({"Hi, you"}), std::string(300, 'y'));
   const TurnRequest second = Turn(Spec({"Hi, there"}), "Yo");
   EXPECT_THAT(engine.forks(), IsEmpty());
   EXPECT_FALSE(second.continues);
 }
 
-TEST_F(StatelessTest, OwnersShareNothing) {
+TEST_F(StatelessTest, OwnersShareNoCache) {
   const TurnRequest mine = Turn(Spec({text, text, text}), "Yo");
   ASSERT_TRUE(Ask(Spec({text, text, text}), other).ok());
   TurnRequest theirs = engine.last();
@@ -138,7 +138,7 @@ TEST_F(StatelessTest, OwnersShareNothing) {
   EXPECT_THAT(engine.forks(), IsEmpty());
 }
 
-TEST_F(StatelessTest, OfTwoThatExtendTheSameTimelineOneForks) {
+TEST_F(StatelessTest, SecondExtensionOfATimelineForks) {
   const TurnRequest first = Turn(Spec({text}), "Yo");
   ASSERT_TRUE(Ask(Spec({text, "Yo", "1"})).ok());
   ASSERT_TRUE(Ask(Spec({text, "Yo", "2"})).ok());
@@ -150,7 +150,7 @@ TEST_F(StatelessTest, OfTwoThatExtendTheSameTimelineOneForks) {
   engine.Answer(2, "b");
 }
 
-TEST_F(StatelessTest, WhatStillRunsIsSharedToo) {
+TEST_F(StatelessTest, SharesTheCacheOfARunningTurn) {
   ASSERT_TRUE(Ask(Spec({text})).ok());
   ASSERT_TRUE(Ask(Spec({text})).ok());
   const std::vector<TurnRequest> requests = engine.requests();
@@ -162,14 +162,14 @@ TEST_F(StatelessTest, WhatStillRunsIsSharedToo) {
   EXPECT_EQ(Turn(Spec({text, "one", "?"}), "!").timeline, requests[0].timeline);
 }
 
-TEST_F(StatelessTest, AnAnswerAtTheEndIsFollowedByAnother) {
+TEST_F(StatelessTest, FinalAnswerIsFollowedByAnother) {
   const TurnRequest first = Turn(Spec({text}), "Yo");
   const TurnRequest second = Turn(Spec({text, "Yo"}), "Ho");
   EXPECT_TRUE(Extends(second, first));
   EXPECT_THAT(tokenizer.Decode(second.tokens), ::testing::EndsWith("Yo<|im_end|>\n<|im_start|>assistant\n"));
 }
 
-TEST_F(StatelessTest, AFailedTurnLeavesNothing) {
+TEST_F(StatelessTest, FailedTurnLeavesNothing) {
   ASSERT_TRUE(Ask(Spec({text})).ok());
   engine.Start(0);
   engine.End(0, FinishReason::kError, Unavailable("broken"));
@@ -182,7 +182,7 @@ TEST_F(StatelessTest, AFailedTurnLeavesNothing) {
   EXPECT_EQ(table.stats().chains, 1);
 }
 
-TEST_F(StatelessTest, NobodyFindsItOtherThanByItsHistory) {
+TEST_F(StatelessTest, StatelessTimelineIsFoundOnlyByItsHistory) {
   const Result<TurnTicket> ticket = table.StartTurn(me, Spec({"Hi"}), sink);
   engine.AnswerLast("Yo");
   EXPECT_EQ(table.conversations(), 0);
@@ -193,7 +193,7 @@ TEST_F(StatelessTest, NobodyFindsItOtherThanByItsHistory) {
   EXPECT_EQ(Turn(Spec({"Hi", "Yo", "And?"}), "So").timeline, engine.requests()[0].timeline);
 }
 
-TEST_F(StatelessTest, AClientThatGoesAwayCancelsItsTurnAndKeepsTheHistory) {
+TEST_F(StatelessTest, DisconnectCancelsTheTurnAndKeepsTheHistory) {
   ASSERT_TRUE(Ask(Spec({"Hi"})).ok());
   engine.Start(0);
   engine.Say(0, "Yo");
@@ -203,7 +203,7 @@ TEST_F(StatelessTest, AClientThatGoesAwayCancelsItsTurnAndKeepsTheHistory) {
   EXPECT_EQ(Turn(Spec({"Hi", "Yo", "And?"}), "So").timeline, engine.requests()[0].timeline);
 }
 
-TEST_F(StatelessTest, WhatNobodyAsksForGoesAfterAnHour) {
+TEST_F(StatelessTest, ExpiresAfterAnHourUnused) {
   const TurnRequest first = Turn(Spec({"Hi"}), "Yo");
   Turn(Spec({"Ho"}), "Yo");
   clock.AdvanceMs(3'000'000);
@@ -220,7 +220,7 @@ TEST_F(StatelessTest, WhatNobodyAsksForGoesAfterAnHour) {
   EXPECT_NE(Turn(Spec({"Hi", "Yo", "And?"}), "So").timeline, first.timeline);
 }
 
-TEST_F(StatelessTest, OnlySoManyAreKept) {
+TEST_F(StatelessTest, LimitsTheNumberKept) {
   for (int i = 0; i < limits::kMaxHistoriesPerOwner + 5; ++i) Turn(Spec({std::to_string(i)}), "Yo");
   EXPECT_EQ(table.stats().chains, limits::kMaxHistoriesPerOwner);
 }
@@ -230,7 +230,7 @@ class ShortWindowTest : public StatelessTest {
   ShortWindowTest() : StatelessTest(TableFixture::Options()) {}
 };
 
-TEST_F(ShortWindowTest, WhatItCannotShowIsRefusedUnlessTheHistoryMaySlide) {
+TEST_F(ShortWindowTest, RefusesOverlongHistoryUnlessItMaySlide) {
   EXPECT_EQ(Ask(Spec({std::string(700, 'x')})).reason(), "context_length_exceeded");
   EXPECT_EQ(Ask(Spec({text, text, "And?"})).reason(), "context_length_exceeded");
   const auto sliding = [](TurnSpec spec) {
@@ -243,7 +243,7 @@ TEST_F(ShortWindowTest, WhatItCannotShowIsRefusedUnlessTheHistoryMaySlide) {
   EXPECT_EQ(Ask(Spec({text, text, text, text, text, text})).reason(), "context_length_exceeded");  // session_len
 }
 
-TEST_F(StatelessTest, APromptIsItsTokensAndNothingElse) {
+TEST_F(StatelessTest, PromptIsExactlyItsTokens) {
   const TurnRequest first = Turn(Prompt({}, "Once <|im_end|>"), "upon");
   std::vector<TokenId> tokens = Bytes("Once ");
   tokens.push_back(ByteTokenizer::kImEnd);
@@ -262,7 +262,7 @@ TEST_F(StatelessTest, APromptIsItsTokensAndNothingElse) {
   EXPECT_EQ(Ask(Prompt({}, std::string(3000, 'x'))).reason(), "context_length_exceeded");
 }
 
-TEST_F(StatelessTest, PromptsThatBeginAlikeShareTheirCache) {
+TEST_F(StatelessTest, PromptsWithACommonPrefixShareTheCache) {
   std::vector<TokenId> tokens(300);
   std::iota(tokens.begin(), tokens.end(), 0);
   for (TokenId& token : tokens) token %= 200;
@@ -276,7 +276,7 @@ TEST_F(StatelessTest, PromptsThatBeginAlikeShareTheirCache) {
   EXPECT_THAT(engine.forks(), SizeIs(1));
 }
 
-TEST_F(StatelessTest, ATemplatesStopStringsAreNotAPromptsOwn) {
+TEST_F(StatelessTest, TemplateStopStringsDoNotApplyToRawPrompts) {
   ByteTokenizer bytes;
   ScriptedEngine plain_engine;
   const ChatTemplate plain = ChatTemplate::Named("plain").value();
@@ -300,14 +300,14 @@ class StatelessBudgetTest : public StatelessTest {
   }
 };
 
-TEST_F(StatelessBudgetTest, TheOldestMakeRoomForNewOnes) {
+TEST_F(StatelessBudgetTest, EvictsTheOldestForNewOnes) {
   for (int i = 0; i < 100; ++i) Turn(Spec({std::to_string(i) + text}), "Yo");
   EXPECT_LT(table.stats().chains, 20);
   EXPECT_GT(table.stats().chains, 5);
   EXPECT_EQ(Turn(Spec({"99" + text, "Yo", "And?"}), "So").timeline, engine.requests()[99].timeline);
 }
 
-TEST_F(StatelessBudgetTest, ARequestHasNoMoreTokensThanATurnMay) {
+TEST_F(StatelessBudgetTest, RequestsAreLimitedToTheTokensOfATurn) {
   Turn(Spec({text}), text);
   EXPECT_EQ(Ask(Spec({text, text, "And?"})).reason(), "");
   engine.AnswerLast("So");
@@ -337,7 +337,7 @@ class StoredStatelessTest : public DurableSessionTest {
   }
 };
 
-TEST_F(StoredStatelessTest, NothingIsWrittenUnlessItIsToBeStored) {
+TEST_F(StoredStatelessTest, WritesNothingUnlessStored) {
   Turn(Spec({{ChatRole::kUser, "Hi"}}, false), "Yo");
   EXPECT_THAT(engine->last().owner, StartsWith("ram_"));
   EXPECT_EQ(StoredSessions(), 0u);
@@ -348,7 +348,7 @@ TEST_F(StoredStatelessTest, NothingIsWrittenUnlessItIsToBeStored) {
   EXPECT_EQ(table->GetResponse(me, id).value()->text, "Yo");
 }
 
-TEST_F(StoredStatelessTest, WhatIsStoredAndWhatIsNotGoOnApart) {
+TEST_F(StoredStatelessTest, StoredAndUnstoredHistoriesStaySeparate) {
   const std::vector<NewItem> first = {{ChatRole::kUser, "Hi"}};
   const std::vector<NewItem> second = {{ChatRole::kUser, "Hi"}, {ChatRole::kAssistant, "Yo"}, {ChatRole::kUser, "?"}};
   Turn(Spec(first, true), "Yo");
@@ -376,7 +376,7 @@ class LongStatelessTest : public StoredStatelessTest {
   std::vector<NewItem> said;
 };
 
-TEST_F(LongStatelessTest, AStoredHistoryIsExtendedByWhatIsNew) {
+TEST_F(LongStatelessTest, StoredHistoryIsExtended) {
   Ask(std::string(400, 'x'));
   const std::string chain = engine->last().owner;
   std::vector<uint64_t> grown;
@@ -391,7 +391,7 @@ TEST_F(LongStatelessTest, AStoredHistoryIsExtendedByWhatIsNew) {
   EXPECT_LE(grown.back(), grown.front() + 16);
 }
 
-TEST_F(LongStatelessTest, AfterARestartItIsFoundByItsBeginning) {
+TEST_F(LongStatelessTest, FindsAHistoryByItsPrefixAfterARestart) {
   const std::string first = Ask("Hi");
   Ask("And?");
   const std::string chain = engine->last().owner;
@@ -404,7 +404,7 @@ TEST_F(LongStatelessTest, AfterARestartItIsFoundByItsBeginning) {
   EXPECT_EQ(table->GetResponse(me, first).value()->text, "Yo");
 }
 
-TEST_F(LongStatelessTest, SeveralWithOneBeginningAreFoundAfterARestart) {
+TEST_F(LongStatelessTest, FindsSeveralHistoriesWithOnePrefixAfterARestart) {
   Ask("Hi");
   std::vector<NewItem> other = {{ChatRole::kUser, "Hi"}};
   Turn(Spec(other, true), "No");
@@ -418,7 +418,7 @@ TEST_F(LongStatelessTest, SeveralWithOneBeginningAreFoundAfterARestart) {
   EXPECT_EQ(StoredSessions(), 2u);
 }
 
-TEST_F(LongStatelessTest, ARepeatedRequestFindsItsAnswerAfterARestart) {
+TEST_F(LongStatelessTest, RepeatedRequestFindsItsAnswerAfterARestart) {
   TurnSpec named;
   named.request_key = "first";
   Ask("Hi", named);
@@ -435,7 +435,7 @@ TEST_F(LongStatelessTest, ARepeatedRequestFindsItsAnswerAfterARestart) {
   EXPECT_EQ(engine->count(), 0u);
 }
 
-TEST_F(LongStatelessTest, TwoThatBeginAlikeAtOnceHaveChainsOfTheirOwn) {
+TEST_F(LongStatelessTest, SimultaneousSimilarRequestsHaveSeparateChains) {
   ASSERT_TRUE(table->StartTurn(me, Spec({{ChatRole::kUser, "Hi"}}, true), sink).ok());
   ASSERT_TRUE(table->StartTurn(me, Spec({{ChatRole::kUser, "Hi"}}, true), sink).ok());
   const std::vector<TurnRequest> requests = engine->requests();
@@ -468,7 +468,7 @@ TEST_F(LongStatelessTest, InstructionsAndWindowsArePartOfTheHistory) {
   EXPECT_EQ(engine->last().owner, own);
 }
 
-TEST_F(LongStatelessTest, OneInMemoryDoesNotHideOneThatIsStored) {
+TEST_F(LongStatelessTest, InMemoryHistoryDoesNotHideAStoredOne) {
   Turn(Spec({{ChatRole::kUser, "Hi"}}, false), "Yo");
   Ask("Hi");
   const std::string chain = engine->last().owner;
@@ -476,7 +476,7 @@ TEST_F(LongStatelessTest, OneInMemoryDoesNotHideOneThatIsStored) {
   EXPECT_EQ(engine->last().owner, chain);
 }
 
-TEST_F(LongStatelessTest, OneInMemoryIsNeverStored) {
+TEST_F(LongStatelessTest, InMemoryHistoryIsNeverStored) {
   const std::string first = Turn(Spec({{ChatRole::kUser, "Hi"}}, false), "Yo");
   EXPECT_THAT(engine->last().owner, StartsWith("ram_"));
   TurnSpec next;

@@ -17,7 +17,7 @@ using ::testing::IsEmpty;
 
 class StoredSessionsTest : public DurableSessionTest {};
 
-TEST_F(StoredSessionsTest, MemoryIsBoundedAndNothingIsForgotten) {
+TEST_F(StoredSessionsTest, BoundsMemoryWithoutLosingSessions) {
   options.transcript_bytes = 100'000;
   options.memory_len = 1500;
   Restart();
@@ -38,7 +38,7 @@ TEST_F(StoredSessionsTest, MemoryIsBoundedAndNothingIsForgotten) {
   }
 }
 
-TEST_F(StoredSessionsTest, WhoIsAttachedOrAnsweringStaysInMemory) {
+TEST_F(StoredSessionsTest, AttachedOrAnsweringSessionsStayInMemory) {
   options.transcript_bytes = 20'000;
   options.memory_len = 1500;
   Restart();
@@ -71,7 +71,7 @@ std::vector<std::string> Listed(const SessionTable& table, const Caller& caller)
   return lines;
 }
 
-TEST_F(StoredSessionsTest, AListLoadsNoSession) {
+TEST_F(StoredSessionsTest, ListingLoadsNoSession) {
   for (int i = 0; i < 30; ++i) {
     clock.AdvanceMs(1000);
     const WindowOverrides window{.memory_len = i % 2 == 0 ? std::optional<int64_t>(100 + i) : std::nullopt};
@@ -92,7 +92,7 @@ TEST_F(StoredSessionsTest, AListLoadsNoSession) {
   EXPECT_EQ(table->stats().loaded, 0);
 }
 
-TEST_F(StoredSessionsTest, AListReadsWhatItsSummaryIsBehindOfAndWritesThat) {
+TEST_F(StoredSessionsTest, ListingUpdatesStaleSummaries) {
   const std::string id = NewConversation();
   clock.AdvanceMs(1000);
   const std::string old = NewConversation();
@@ -124,7 +124,7 @@ TEST_F(StoredSessionsTest, AListReadsWhatItsSummaryIsBehindOfAndWritesThat) {
   EXPECT_EQ(table->stats().loads, 0U);
 }
 
-TEST_F(StoredSessionsTest, WhatLeavesMemoryIsListedWithoutBeingReadAgain) {
+TEST_F(StoredSessionsTest, ListsEvictedSessionsWithoutReadingThem) {
   options.transcript_bytes = 20'000;
   options.memory_len = 1500;
   Restart();
@@ -135,7 +135,7 @@ TEST_F(StoredSessionsTest, WhatLeavesMemoryIsListedWithoutBeingReadAgain) {
   EXPECT_EQ(table->stats().loads, loads);
 }
 
-TEST_F(StoredSessionsTest, WhatIsUnusedForTooLongIsDeleted) {
+TEST_F(StoredSessionsTest, DeletesSessionsUnusedForTooLong) {
   options.session_ttl_s = 1000;
   Restart();
   const std::string old = NewConversation(), used = NewConversation();
@@ -151,7 +151,7 @@ TEST_F(StoredSessionsTest, WhatIsUnusedForTooLongIsDeleted) {
   EXPECT_EQ(journal->stats().sessions, 1);
 }
 
-TEST_F(StoredSessionsTest, WhatAnOlderVersionWroteIsUnusedSinceTheFirstStart) {
+TEST_F(StoredSessionsTest, OlderRecordsCountAsUnusedSinceTheFirstStart) {
   options.session_ttl_s = 1000;
   const std::string id = NewConversation();
   SessionSummary summary = DecodeSummary(journal->Summary(id)->summary).value();
@@ -168,7 +168,7 @@ TEST_F(StoredSessionsTest, WhatAnOlderVersionWroteIsUnusedSinceTheFirstStart) {
   EXPECT_EQ(table->stats().conversations, 0);
 }
 
-TEST_F(StoredSessionsTest, WhatWasUsedBehindItsSummaryIsNotOld) {
+TEST_F(StoredSessionsTest, UseAfterTheSummaryKeepsASessionFresh) {
   options.session_ttl_s = 1000;
   Restart();
   const std::string id = NewConversation();
@@ -221,7 +221,7 @@ class WallClockTest : public StoredSessionsTest {
   static constexpr int64_t kYear_s = 365 * 86400;
 };
 
-TEST_F(WallClockTest, NoJumpDeletesAnythingWhileTheServerRuns) {
+TEST_F(WallClockTest, ClockJumpDeletesNothingWhileRunning) {
   const std::string id = NewConversation();
   for (const int64_t jump_s : {10 * kYear_s, -20 * kYear_s, 3000 * int64_t{1}, -86'400 * int64_t{1}}) {
     machine.wall_s += jump_s;
@@ -235,7 +235,7 @@ TEST_F(WallClockTest, NoJumpDeletesAnythingWhileTheServerRuns) {
   EXPECT_EQ(table->stats().expired, 1U);
 }
 
-TEST_F(WallClockTest, NoJumpAtAStartDeletesAnything) {
+TEST_F(WallClockTest, ClockJumpAtAStartDeletesNothing) {
   const std::string id = NewConversation();
   for (const int64_t jump_s : {10 * kYear_s, -20 * kYear_s, 3000 * int64_t{1}}) {
     machine.Advance(200);
@@ -250,7 +250,7 @@ TEST_F(WallClockTest, NoJumpAtAStartDeletesAnything) {
   EXPECT_FALSE(table->GetSession(me, id).ok());
 }
 
-TEST_F(WallClockTest, WhatIsMadeWhileTheClockIsWrongAgesAsAllElse) {
+TEST_F(WallClockTest, DataCreatedUnderAWrongClockAgesNormally) {
   machine.wall_s += 10 * kYear_s;
   const std::string id = NewConversation();
   machine.wall_s -= 10 * kYear_s;
@@ -260,7 +260,7 @@ TEST_F(WallClockTest, WhatIsMadeWhileTheClockIsWrongAgesAsAllElse) {
   EXPECT_FALSE(table->GetSession(me, id).ok());
 }
 
-TEST_F(WallClockTest, NoJumpMakesARepetitionANewRequest) {
+TEST_F(WallClockTest, ClockJumpKeepsRepeatedRequestsRecognised) {
   using Sending = TurnSpec::Sending;
   const std::string id = NewConversation();
   const std::string first = Send(Sending::kFirst, id).response_id;
@@ -276,7 +276,7 @@ TEST_F(WallClockTest, NoJumpMakesARepetitionANewRequest) {
   EXPECT_NE(Send(Sending::kAgain, id).response_id, first);
 }
 
-TEST_F(StoredSessionsTest, AFullDiskRefusesWhatIsNewAndNothingElse) {
+TEST_F(StoredSessionsTest, FullDiskRefusesOnlyNewData) {
   const std::string id = NewConversation();
   const std::string response = Turn(Ask("Hi", id), "Yo");
   journal_options.min_free_bytes = INT64_MAX;
@@ -312,7 +312,7 @@ TEST_F(StoredSessionsTest, EveryOwnerHasLimits) {
   EXPECT_TRUE(table->CreateSession({"another", 9}, {}, {}, {}).ok());
 }
 
-TEST_F(StoredSessionsTest, AnOwnersBytesOnTheDiskHaveALimit) {
+TEST_F(StoredSessionsTest, LimitsDiskBytesPerOwner) {
   options.max_stored_bytes_per_owner = 100'000;
   Restart();
   const auto add = [&](const Caller& caller, const std::string& id) {
@@ -350,7 +350,7 @@ TEST_F(StoredSessionsTest, AnOwnersBytesOnTheDiskHaveALimit) {
   EXPECT_EQ(add(me, third).reason(), "rate_limit_exceeded");
 }
 
-TEST_F(StoredSessionsTest, OfTooManyChainsTheLeastRecentlyUsedGo) {
+TEST_F(StoredSessionsTest, EvictsLeastRecentlyUsedChains) {
   options.max_chains_per_owner = 3;
   Restart();
   const auto known = [&](const std::string& id) { return table->GetResponse(me, id).ok(); };
@@ -384,7 +384,7 @@ TEST_F(StoredSessionsTest, OfTooManyChainsTheLeastRecentlyUsedGo) {
   EXPECT_TRUE(known(h) && known(i));
 }
 
-TEST_F(StoredSessionsTest, AnOwnerMayHaveLimitsOfItsOwn) {
+TEST_F(StoredSessionsTest, OwnersMayHaveTheirOwnLimits) {
   options.max_chains_per_owner = 1;
   options.max_stored_bytes_per_owner = 1;
   options.limits_of = [this](const std::string& owner, OwnerLimits limits) {
@@ -401,7 +401,7 @@ TEST_F(StoredSessionsTest, AnOwnerMayHaveLimitsOfItsOwn) {
   EXPECT_EQ(table->CreateSession(other, {}, {}, {}).status().reason(), "rate_limit_exceeded");
 }
 
-TEST_F(StoredSessionsTest, AnAnswerInTheBackgroundNeedsNobody) {
+TEST_F(StoredSessionsTest, BackgroundAnswerNeedsNoClient) {
   options.max_detached_tokens = 10;
   Restart();
   TurnSpec spec = Ask("Hi");
@@ -414,7 +414,7 @@ TEST_F(StoredSessionsTest, AnAnswerInTheBackgroundNeedsNobody) {
   EXPECT_EQ(table->GetResponse(me, response).value()->text, "0123456789abcdef");
 }
 
-TEST_F(StoredSessionsTest, AnAnswerThatNobodyHearsEnds) {
+TEST_F(StoredSessionsTest, AnswerWithoutListenersEnds) {
   options.max_detached_tokens = 10;
   Restart();
   const std::string id = NewConversation();
@@ -441,7 +441,7 @@ TEST_F(StoredSessionsTest, AnAnswerThatNobodyHearsEnds) {
   EXPECT_EQ(reason(), "detached");
 }
 
-TEST_F(StoredSessionsTest, AnExportComesInAsItWentOut) {
+TEST_F(StoredSessionsTest, ExportRoundTrips) {
   const std::string id = table->CreateSession(me, {{"k", "v"}}, {.memory_len = 100}, {})->id;
   TurnSpec spec = Ask("Hi", id);
   spec.instructions = "Be brief.";
@@ -460,7 +460,7 @@ TEST_F(StoredSessionsTest, AnExportComesInAsItWentOut) {
   EXPECT_EQ(table->GetSession({"another", 9}, in.id)->items, 3);
 }
 
-TEST_F(StoredSessionsTest, ADamagedExportIsRefused) {
+TEST_F(StoredSessionsTest, RefusesADamagedExport) {
   const std::string id = NewConversation();
   Turn(Ask("Hi", id), "Yo");
   const std::string bytes = table->ExportSession(me, id).value();
@@ -483,7 +483,7 @@ TEST_F(StoredSessionsTest, VerifyReadsTheWholeHistory) {
   EXPECT_EQ(table->VerifySession({"another", 9}, id).status().code(), StatusCode::kNotFound);
 }
 
-TEST(EndRecordTest, KeepsWhatATurnWaitedForAndAnOlderOneIsRead) {
+TEST(EndRecordTest, KeepsWaitTimesAndReadsOlderRecords) {
   EndRecord record;
   record.times = {.queue_ms = 1, .slot_ms = 2, .prefill_ms = 3, .others_ms = 4, .decode_ms = 5};
   record.completed_at = 6;

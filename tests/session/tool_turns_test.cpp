@@ -83,7 +83,7 @@ class ToolTurns : public DurableSessionTest {
   };
 };
 
-TEST_F(ToolTurns, TextAndACallAreToldApart) {
+TEST_F(ToolTurns, SeparatesTextAndCall) {
   const std::string conversation = NewConversation();
   const std::string id = Start(WithTools(Ask("Hi", conversation)));
   engine->Start(0);
@@ -101,7 +101,7 @@ TEST_F(ToolTurns, TextAndACallAreToldApart) {
   EXPECT_EQ(item.call_ids, "");
 }
 
-TEST_F(ToolTurns, CallsAloneHaveNoMessage) {
+TEST_F(ToolTurns, CallsWithoutTextHaveNoMessage) {
   const std::string id = Start(WithTools(Ask("Hi")));
   engine->Start(0);
   engine->SayAtOnce(0, kCall + "\n" + kCall);
@@ -114,7 +114,7 @@ TEST_F(ToolTurns, CallsAloneHaveNoMessage) {
   EXPECT_EQ(Get(id)->tool_calls().size(), 2u);
 }
 
-TEST_F(ToolTurns, AnEmptyAnswerIsAnEmptyMessage) {
+TEST_F(ToolTurns, EmptyAnswerIsAnEmptyMessage) {
   Start(WithTools(Ask("Hi")));
   engine->Start(0);
   engine->End(0);
@@ -122,7 +122,7 @@ TEST_F(ToolTurns, AnEmptyAnswerIsAnEmptyMessage) {
   EXPECT_THAT(sink->lines(), ElementsAre("begun 0", "opened 2", "ended 4 completed"));
 }
 
-TEST_F(ToolTurns, AnAnswerCutInACallTellsSo) {
+TEST_F(ToolTurns, AnswerTruncatedInACallReportsIt) {
   const std::string conversation = CutAfter(kCall.substr(0, kCall.find(": 1")));
   EXPECT_THAT(sink->lines(),
               ElementsAre("begun 0", "call 2 f", "arguments 3 {\"a\"", "call cut 4 {\"a\"", "ended 6 incomplete"));
@@ -130,12 +130,12 @@ TEST_F(ToolTurns, AnAnswerCutInACallTellsSo) {
   EXPECT_EQ(LastItem(conversation).calls_at, 0);
 }
 
-TEST_F(ToolTurns, AnAnswerCutInACallGoesOnAsOneAnswer) {
+TEST_F(ToolTurns, AnswerTruncatedInACallContinuesAsOneAnswer) {
   const std::string whole = "Hm\n" + kCall, begun = whole.substr(0, whole.find(": 1")), conversation = CutAfter(begun);
   sink = std::make_shared<RecordingSink>(7);
   const std::string id = Start({.conversation = conversation});
   EXPECT_EQ(engine->last().begun, begun);
-  EXPECT_TRUE(engine->last().goes_on);
+  EXPECT_TRUE(engine->last().continues_answer);
   engine->Start(1);
   engine->SayAtOnce(1, whole.substr(begun.size()));
   engine->End(1);
@@ -155,7 +155,7 @@ TEST_F(ToolTurns, AnAnswerCutInACallGoesOnAsOneAnswer) {
   EXPECT_EQ(Replayed(id), told);
 }
 
-TEST_F(ToolTurns, ACallThatIsCutAgainAndByACrashGoesOn) {
+TEST_F(ToolTurns, RepeatedlyCutCallContinues) {
   const auto cut = [](const char* text) { return kCall.find(text); };
   const std::string conversation = CutAfter(kCall.substr(0, cut("f\"")));  // before its name
   Start({.conversation = conversation});
@@ -172,7 +172,7 @@ TEST_F(ToolTurns, ACallThatIsCutAgainAndByACrashGoesOn) {
   EXPECT_EQ(LastItem(conversation).calls_at, 0);
 }
 
-TEST_F(ToolTurns, WhatMayBecomeACallIsToldOnce) {
+TEST_F(ToolTurns, PossibleCallTextIsSentOnce) {
   const std::string conversation = NewConversation();
   for (const std::string& more : {std::string(" b>."), kCall.substr(6)}) {
     const size_t turn = engine->count();
@@ -190,7 +190,7 @@ TEST_F(ToolTurns, WhatMayBecomeACallIsToldOnce) {
   }
 }
 
-TEST_F(ToolTurns, ACutCallNeedsItsToolsToGoOn) {
+TEST_F(ToolTurns, ContinuingACallRequiresItsTools) {
   const std::string conversation = CutAfter(kCall.substr(0, kCall.find(": 1")));
   TurnSpec none{.conversation = conversation}, without = none, other = none;
   none.choice().mode = ToolChoice::Mode::kNone;
@@ -205,7 +205,7 @@ TEST_F(ToolTurns, ACutCallNeedsItsToolsToGoOn) {
 }
 
 // Also after a restart, in a fork, and in an export.
-TEST_F(ToolTurns, AnAnswerThatGoesOnKeepsItsForm) {
+TEST_F(ToolTurns, ContinuedAnswerKeepsItsFormat) {
   const std::string conversation = NewConversation();
   TurnSpec spec = WithTools(Ask("Hi", conversation));
   spec.format = {.kind = AnswerFormat::Kind::kJsonSchema, .text = R"({"type": "integer"})", .param = "p"};
@@ -238,7 +238,7 @@ TEST_F(ToolTurns, AnAnswerThatGoesOnKeepsItsForm) {
   EXPECT_TRUE(GrammarMatcher(engine->last().grammar).Append("One").ok());
 }
 
-TEST_F(ToolTurns, AllOfItIsThereAfterARestart) {
+TEST_F(ToolTurns, RestartRestoresCallsAndResults) {
   const std::string conversation = NewConversation();
   TurnSpec spec = WithTools(Ask("Hi", conversation));
   spec.instructions = "Be kind.";
@@ -267,7 +267,7 @@ TEST_F(ToolTurns, AllOfItIsThereAfterARestart) {
   EXPECT_EQ(engine->last().grammar, nullptr);
 }
 
-TEST_F(ToolTurns, ACallThatACrashCutIsThere) {
+TEST_F(ToolTurns, CallCutByACrashIsKept) {
   const std::string conversation = NewConversation();
   const std::string id = Start(WithTools(Ask("Hi", conversation)));
   engine->Start(0);
@@ -279,7 +279,7 @@ TEST_F(ToolTurns, ACallThatACrashCutIsThere) {
   EXPECT_EQ(LastItem(conversation).calls_at, 2);
 }
 
-TEST_F(ToolTurns, AnExportTakesToolsAlong) {
+TEST_F(ToolTurns, ExportIncludesTools) {
   const std::string conversation = NewConversation();
   Turn(WithTools(Ask("Hi", conversation)), kCall);
   const auto items = table->GetItems(me, conversation)->From(0);
@@ -291,7 +291,7 @@ TEST_F(ToolTurns, AnExportTakesToolsAlong) {
   EXPECT_THAT(tokenizer.Decode(engine->last().tokens), HasSubstr(kLine));
 }
 
-TEST_F(ToolTurns, AChoiceNeedsATool) {
+TEST_F(ToolTurns, ToolChoiceRequiresATool) {
   const auto param = [&](TurnSpec spec) { return table->StartTurn(me, std::move(spec), sink).status().param(); };
   TurnSpec required = Ask("Hi");
   required.choice().mode = ToolChoice::Mode::kRequired;
@@ -306,7 +306,7 @@ TEST_F(ToolTurns, AChoiceNeedsATool) {
   EXPECT_TRUE(table->StartTurn(me, regex, sink).ok());
 }
 
-TEST_F(ToolTurns, WithoutToolsMarkupIsText) {
+TEST_F(ToolTurns, MarkupIsTextWithoutTools) {
   const std::string conversation = NewConversation();
   const std::string id = Turn(Ask("Hi", conversation), kCall);
   EXPECT_EQ(Get(id)->message(), kCall);
@@ -330,11 +330,11 @@ class OwnSyntax : public ToolTurns, public ::testing::WithParamInterface<ToolSyn
   std::string Call() const {
     const ToolSyntax& syntax = SyntaxOf(GetParam());
     return std::string(syntax.opening) + "f" + std::string(syntax.before_arguments) + "{\"a\": 1}" +
-           WithId(syntax.behind_arguments, "aB3456789") + std::string(syntax.close);
+           WithId(syntax.after_arguments, "aB3456789") + std::string(syntax.close);
   }
 };
 
-TEST_P(OwnSyntax, ACallIsToldAsAnyOther) {
+TEST_P(OwnSyntax, CallIsReportedLikeAnyOther) {
   const std::string conversation = NewConversation();
   const std::string id = Start(WithTools(Ask("Hi", conversation)));
   ASSERT_NE(engine->last().grammar, nullptr);
@@ -360,7 +360,7 @@ TEST_P(OwnSyntax, ACallIsToldAsAnyOther) {
   EXPECT_EQ(Replayed(id), told);
 }
 
-TEST_P(OwnSyntax, ACallThatACrashCutIsThere) {
+TEST_P(OwnSyntax, CallCutByACrashIsKept) {
   const std::string conversation = NewConversation();
   const std::string id = Start(WithTools(Ask("Hi", conversation)));
   engine->Start(0);
@@ -378,7 +378,7 @@ TEST_P(OwnSyntax, ACallThatACrashCutIsThere) {
   EXPECT_EQ(LastItem(conversation).text, Call());
 }
 
-TEST_P(OwnSyntax, ATextThatGoesOnBecomesNoCall) {
+TEST_P(OwnSyntax, ContinuedTextDoesNotBecomeACall) {
   const std::string conversation = NewConversation();
   Start(WithTools(Ask("Hi", conversation)));
   engine->Answer(0, "So: ", FinishReason::kLength);
@@ -390,7 +390,7 @@ TEST_P(OwnSyntax, ATextThatGoesOnBecomesNoCall) {
   EXPECT_EQ(LastItem(conversation).calls_at, -1);
 }
 
-TEST_P(OwnSyntax, AnotherModelGoesOnWithTheCalls) {
+TEST_P(OwnSyntax, AnotherModelContinuesWithTheCalls) {
   const std::string conversation = NewConversation();
   Turn(WithTools(Ask("Hi", conversation)), Call());
   Close();
@@ -407,7 +407,7 @@ INSTANTIATE_TEST_SUITE_P(Syntaxes, OwnSyntax,
                                            ToolSyntaxName::kMistralTekken));
 
 // An item and a timeline head as an older version encoded them.
-TEST(ToolRecords, OlderOnesAreRead) {
+TEST(ToolRecords, ReadsOlderRecords) {
   ByteWriter out;
   for (int i = 0; i < 3; ++i) out.Signed(0);  // keeps nothing
   out.Unsigned(1);                            // item
@@ -461,7 +461,7 @@ class StatelessTools : public ::testing::Test, protected TableFixture {
   const NewItem hi{ChatRole::kUser, "Hi"}, result{.role = ChatRole::kTool, .text = "42", .call_ids = "theirs"};
 };
 
-TEST_F(StatelessTools, AHistoryWithCallsGoesOnWithWhatWasSampled) {
+TEST_F(StatelessTools, HistoryWithCallsReusesTheSampledIds) {
   const TurnRequest first = Ask(Spec({hi}));
   engine.AnswerLast("Hm\n" + kCall);
   // Independently of the blanks in the arguments.
@@ -475,7 +475,7 @@ TEST_F(StatelessTools, AHistoryWithCallsGoesOnWithWhatWasSampled) {
   EXPECT_NE(other.timeline, first.timeline);
 }
 
-TEST_F(StatelessTools, OtherToolsAreAnotherHistory) {
+TEST_F(StatelessTools, OtherToolsMakeAnotherHistory) {
   const TurnRequest first = Ask(Spec({hi}));
   engine.AnswerLast("Yo");
   TurnSpec without = Spec({hi, {ChatRole::kAssistant, "Yo"}, hi});

@@ -51,7 +51,7 @@ class TranscodedTurns : public DurableSessionTest, public ::testing::WithParamIn
   const std::string kStored = "<tool_call>\n{\"name\": \"look\", \"arguments\": " + kArguments + "}\n</tool_call>";
 };
 
-TEST_P(TranscodedTurns, ArgumentsAreJsonForClientsAndStored) {
+TEST_P(TranscodedTurns, ArgumentsAreSentAndStoredAsJson) {
   const std::string conversation = NewConversation();
   const std::string id = Start(WithTools(Ask("Hi", conversation)));
   EXPECT_TRUE(GrammarMatcher(engine->last().grammar).Append(GetParam().call).ok());
@@ -96,7 +96,7 @@ TEST_P(TranscodedTurns, ArgumentsStream) {
   EXPECT_GT(pieces, 3u);
 }
 
-TEST_P(TranscodedTurns, AnAnswerThatWasCutContinuesInItsSyntax) {
+TEST_P(TranscodedTurns, TruncatedAnswerContinuesInItsSyntax) {
   const std::string& call = GetParam().call;
   for (size_t size = 1; size < call.size(); ++size) {
     const std::string conversation = NewConversation();
@@ -120,7 +120,7 @@ TEST_P(TranscodedTurns, AnAnswerThatWasCutContinuesInItsSyntax) {
   }
 }
 
-TEST_P(TranscodedTurns, ACrashInACallLosesNothing) {
+TEST_P(TranscodedTurns, CrashInACallLosesNothing) {
   const std::string conversation = NewConversation();
   const std::string id = Start(WithTools(Ask("Hi", conversation)));
   engine->Start(0);
@@ -140,7 +140,7 @@ TEST_P(TranscodedTurns, ACrashInACallLosesNothing) {
   EXPECT_EQ(std::string(LastItem(conversation).text), kStored);
 }
 
-TEST_P(TranscodedTurns, TheHistoryOfAClientIsFound) {
+TEST_P(TranscodedTurns, FindsTheClientsHistory) {
   TurnSpec spec = WithTools(Ask("Hi"));
   spec.carries_history = true;
   Start(spec);
@@ -158,7 +158,7 @@ TEST_P(TranscodedTurns, TheHistoryOfAClientIsFound) {
   EXPECT_GT(std::ssize(engine->last().tokens), known);
 }
 
-TEST_P(TranscodedTurns, ARequiredCallIsOneUnlessParallelCallsAreAskedFor) {
+TEST_P(TranscodedTurns, RequiredCallIsSingleUnlessParallelCallsAreRequested) {
   for (const bool parallel : {false, true}) {
     TurnSpec spec = WithTools(Ask("Hi"));
     spec.choice().mode = ToolChoice::Mode::kRequired;
@@ -167,7 +167,7 @@ TEST_P(TranscodedTurns, ARequiredCallIsOneUnlessParallelCallsAreAskedFor) {
     GrammarMatcher matcher(engine->last().grammar);
     EXPECT_TRUE(matcher.Append(GetParam().call).ok());
     EXPECT_TRUE(matcher.may_end());
-    EXPECT_EQ(matcher.may_go_on(), parallel);
+    EXPECT_EQ(matcher.may_continue(), parallel);
   }
 }
 

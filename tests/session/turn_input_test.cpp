@@ -44,7 +44,7 @@ TEST_F(TurnInput, LongerThanTheWindowIsRefusedWithBothNumbers) {
   EXPECT_EQ(Ask(id, 512).reason(), "context_length_exceeded") << "of 512 shown some open the message and the answer";
 }
 
-TEST_F(TurnInput, WhatWasAddedAndNotAnsweredIsNew) {
+TEST_F(TurnInput, UnansweredAdditionsAreNew) {
   const std::string id = NewConversation();
   ASSERT_TRUE(Ask(id, 10).ok());
   ASSERT_TRUE(table.AddItems(me, id, {{ChatRole::kUser, std::string(300, 'b')}}).ok());
@@ -53,7 +53,7 @@ TEST_F(TurnInput, WhatWasAddedAndNotAnsweredIsNew) {
   EXPECT_TRUE(Ask(id, 300).ok()) << "the item was answered";
 }
 
-TEST_F(TurnInput, WhatWasPrefilledAheadIsHistory) {
+TEST_F(TurnInput, PrefilledInputIsHistory) {
   const std::string id = NewConversation();
   TurnSpec warm_up;
   warm_up.conversation = id;
@@ -65,7 +65,7 @@ TEST_F(TurnInput, WhatWasPrefilledAheadIsHistory) {
 }
 
 // Includes answers that were not sampled here: their tokens must be computed like a question's.
-TEST_F(TurnInput, AddedAnswersThatWereNotComputedAreNew) {
+TEST_F(TurnInput, AddedUncomputedAnswersAreNew) {
   const std::string id = NewConversation();
   ASSERT_TRUE(Ask(id, 10).ok());
   ASSERT_TRUE(table.AddItems(me, id, {{ChatRole::kUser, "b"}, {ChatRole::kAssistant, std::string(400, 'c')}}).ok());
@@ -74,7 +74,7 @@ TEST_F(TurnInput, AddedAnswersThatWereNotComputedAreNew) {
 }
 
 // Without a limit in the request the input and its answer fill the window.
-TEST_F(TurnInput, AnAnswerHasTheRestOfTheWindow) {
+TEST_F(TurnInput, AnswerGetsTheRemainingWindow) {
   const std::string id = NewConversation();
   const auto room = [&] { return engine.last().max_tokens; };
   const auto tokens = [&] { return std::ssize(engine.last().tokens); };
@@ -87,7 +87,7 @@ TEST_F(TurnInput, AnAnswerHasTheRestOfTheWindow) {
   EXPECT_EQ(room(), 512) << "whatever the input, a window";
 }
 
-TEST_F(TurnInput, AHistoryThatComesWithItsRequestLeavesTheRest) {
+TEST_F(TurnInput, HistoryInTheRequestLeavesTheRemainingWindow) {
   TurnSpec spec;
   spec.carries_history = true;
   spec.store = false;
@@ -108,7 +108,7 @@ TEST_F(TurnInput, AHistoryThatComesWithItsRequestLeavesTheRest) {
       << "the last message is never dropped";
 }
 
-TEST_F(TurnInput, ItemsBehindChangedInstructionsAreNewAllTheSame) {
+TEST_F(TurnInput, ItemsAfterChangedInstructionsAreNew) {
   const std::string id = NewConversation();
   TurnSpec warm_up;
   warm_up.conversation = id;

@@ -37,7 +37,7 @@ class TurnLimits : public ::testing::Test, protected TableFixture {
   std::shared_ptr<RecordingSink> sink = std::make_shared<RecordingSink>(7);
 };
 
-TEST(RequestLength, IsTheLongestInputThatEveryRequestMayHave) {
+TEST(RequestLength, IsTheLongestInputEveryRequestMayHave) {
   SessionTableOptions options = TableFixture::Options();
   EXPECT_EQ(options.request_len(), 512 + 4);
   options.pinned_max = 1;
@@ -51,7 +51,7 @@ TEST(RequestLength, IsTheLongestInputThatEveryRequestMayHave) {
   EXPECT_EQ(options.request_len(), 64) << "what the encoder reads";
 }
 
-TEST_F(TurnLimits, NoAnswerMayBeLonger) {
+TEST_F(TurnLimits, LimitsAnswerLength) {
   TurnSpec spec = Ask(10);
   spec.max_output_tokens = 101;
   const Status refused = table.StartTurn(me, spec, sink).status();
@@ -61,13 +61,13 @@ TEST_F(TurnLimits, NoAnswerMayBeLonger) {
   EXPECT_TRUE(table.StartTurn(me, spec, sink).ok());
 }
 
-TEST_F(TurnLimits, NoAnswerOfARequestWithoutALimitIsLonger) {
+TEST_F(TurnLimits, LimitsAnswersWithoutTheirOwnLimit) {
   ASSERT_TRUE(table.StartTurn(me, Ask(10), sink).ok());
   EXPECT_EQ(engine.last().max_tokens, 100) << "less than the window leaves";
 }
 
 // A limit in the request disables the guard.
-TEST(RepetitionGuardOption, HoldsForAnswersWithoutALimit) {
+TEST(RepetitionGuardOption, AppliesToAnswersWithoutALimit) {
   SessionTableOptions options = TableFixture::Options();
   options.ends_repetition = true;
   TableFixture guarded(options);
@@ -81,7 +81,7 @@ TEST(RepetitionGuardOption, HoldsForAnswersWithoutALimit) {
   EXPECT_FALSE(guarded.engine.last().ends_repetition);
 }
 
-TEST_F(TurnLimits, NoInputMayBeLongerTruncatedOrNot) {
+TEST_F(TurnLimits, LimitsInputEvenIfTruncated) {
   TurnSpec spec = Ask(200);
   for (const bool truncates : {false, true}) {
     spec.truncates = truncates;
@@ -93,7 +93,7 @@ TEST_F(TurnLimits, NoInputMayBeLongerTruncatedOrNot) {
   EXPECT_TRUE(table.StartTurn(me, Ask(150), sink).ok());
 }
 
-TEST_F(TurnLimits, WhatIsToBeComputedCountsWhoeverSaidIt) {
+TEST_F(TurnLimits, CountsTokensToComputeFromAnySource) {
   const std::string id = table.CreateSession(me, {}, {}, {})->id;
   TurnSpec spec = Ask(10);
   spec.conversation = id;
@@ -110,12 +110,12 @@ TEST_F(TurnLimits, WhatIsToBeComputedCountsWhoeverSaidIt) {
 }
 
 // 1 MiB of text costs the tokenizer no more time than the input limit allows.
-TEST_F(TurnLimits, NoMoreIsTokenisedThanATurnMayHave) {
+TEST_F(TurnLimits, TokenizesNoMoreThanATurnMayHave) {
   EXPECT_EQ(table.StartTurn(me, Ask(1 << 20), sink).status().reason(), "context_length_exceeded");
   EXPECT_LE(tokenizer.tokens_made(), 2 * 200);
 }
 
-TEST_F(TurnLimits, NoTurnTakesLonger) {
+TEST_F(TurnLimits, LimitsTurnDuration) {
   const std::string first = table.StartTurn(me, Ask(10), sink)->response_id;
   clock.AdvanceMs(30'000);
   const std::string second = table.StartTurn(me, Ask(10), sink)->response_id;
@@ -134,7 +134,7 @@ TEST_F(TurnLimits, NoTurnTakesLonger) {
   EXPECT_EQ(IncompleteReason(second), "");
 }
 
-TEST_F(TurnLimits, NoOwnerHoldsMoreMemory) {
+TEST_F(TurnLimits, LimitsMemoryPerOwner) {
   Status refused;
   for (int turns = 0; turns < 1000 && refused.ok(); ++turns) {
     refused = table.StartTurn(me, Ask(100), sink).status();
@@ -150,7 +150,7 @@ TEST_F(TurnLimits, NoOwnerHoldsMoreMemory) {
   EXPECT_TRUE(table.StartTurn({"another", 9}, Ask(100), sink).ok());
 }
 
-TEST_F(TurnLimits, WhatARequestWillHoldIsCountedBeforeItRuns) {
+TEST_F(TurnLimits, ReservesRequestMemoryInAdvance) {
   TurnSpec spec = Ask(10);
   spec.max_output_tokens = 100;
   spec.sampling.logprobs = 20;  // about 190 bytes per token: 19 KiB per answer
@@ -168,7 +168,7 @@ TEST_F(TurnLimits, WhatARequestWillHoldIsCountedBeforeItRuns) {
   EXPECT_TRUE(table.StartTurn(me, spec, sink).ok()) << "given back";
 }
 
-TEST_F(TurnLimits, WhatAFaceHoldsIsTheOwnersToo) {
+TEST_F(TurnLimits, ApiStateCountsTowardsTheOwner) {
   Result<HeldBytes> most = table.Hold(me, 60 << 10);
   ASSERT_TRUE(most.ok());
   EXPECT_EQ(table.Hold(me, 60 << 10).status().reason(), "rate_limit_exceeded");
@@ -182,7 +182,7 @@ TEST_F(TurnLimits, WhatAFaceHoldsIsTheOwnersToo) {
   EXPECT_FALSE(table.Hold(me, 60 << 10).ok());
 }
 
-TEST(TokenBucketTest, FillsUpOverAMinuteAndMayBeOverdrawn) {
+TEST(TokenBucketTest, RefillsOverAMinuteAndMayBeOverdrawn) {
   constexpr int64_t kSecondNs = 1'000'000'000;
   TokenBucket bucket;
   EXPECT_EQ(bucket.WaitMs(60, 0), 0);
@@ -199,7 +199,7 @@ TEST(TokenBucketTest, FillsUpOverAMinuteAndMayBeOverdrawn) {
   EXPECT_EQ(bucket.WaitMs(60, 0), 0) << "what was drawn without a limit does not count";
 }
 
-TEST_F(DurableSessionTest, AnOwnersTokensOfAMinuteAreComputedOnesAndComeBack) {
+TEST_F(DurableSessionTest, TokensPerMinuteCountComputedTokensAndRefill) {
   OwnerLimits limits{.tokens_per_minute = 60};
   options.limits_of = [this, limits](const std::string& owner, const OwnerLimits& usual) {
     return owner == me.principal ? limits : usual;
@@ -220,7 +220,7 @@ TEST_F(DurableSessionTest, AnOwnersTokensOfAMinuteAreComputedOnesAndComeBack) {
 }
 
 // The engine counts computed rows: those of every beam, but none of a cached prompt.
-TEST_F(DurableSessionTest, AnOwnerPaysForWhatWasComputed) {
+TEST_F(DurableSessionTest, ChargesOwnersForComputedTokens) {
   options.max_tokens_per_owner = 1'000;
   Restart();
   const auto left = [&] { return table->TokensOf(me).left; };
@@ -249,7 +249,7 @@ TEST_F(DurableSessionTest, AnOwnerPaysForWhatWasComputed) {
 }
 
 // Every verb's writes count towards the owner's limit: beyond it only requests that free space are allowed.
-TEST_F(DurableSessionTest, NoVerbWritesBeyondAnOwnersShareOfTheDisk) {
+TEST_F(DurableSessionTest, NoVerbExceedsTheOwnersDiskQuota) {
   const std::string id = NewConversation(), full = NewConversation();
   Turn(Ask("Hello", id), "Yo");
   options.max_stored_bytes_per_owner = 1;
@@ -270,7 +270,7 @@ TEST_F(DurableSessionTest, NoVerbWritesBeyondAnOwnersShareOfTheDisk) {
   EXPECT_TRUE(table->DeleteSession(me, full).ok());
 }
 
-TEST_F(DurableSessionTest, ARewindThatUndoesNothingWritesNothing) {
+TEST_F(DurableSessionTest, NoOpRewindWritesNothing) {
   const std::string id = NewConversation();
   Turn(Ask("Hello", id), "Yo");
   const auto before = journal->Last(id)->bytes;
@@ -280,7 +280,7 @@ TEST_F(DurableSessionTest, ARewindThatUndoesNothingWritesNothing) {
   EXPECT_GT(journal->Last(id)->bytes, before);
 }
 
-TEST_F(DurableSessionTest, MetadataIsMemoryOfItsOwner) {
+TEST_F(DurableSessionTest, MetadataCountsAsTheOwnersMemory) {
   options.max_bytes_per_owner = 64 << 10;
   Restart();
   const Metadata large = [] {
@@ -292,7 +292,7 @@ TEST_F(DurableSessionTest, MetadataIsMemoryOfItsOwner) {
   EXPECT_GT(table->stats().unloads, 0U) << "9 KiB each";
 }
 
-TEST_F(DurableSessionTest, AnOwnerMayHaveOtherLimitsThanTheUsual) {
+TEST_F(DurableSessionTest, OwnersMayOverrideLimits) {
   options.max_sessions_per_owner = 1;
   options.limits_of = [this](const std::string& owner, OwnerLimits usual) {
     if (owner == me.principal) usual.sessions = 3;
@@ -306,7 +306,7 @@ TEST_F(DurableSessionTest, AnOwnerMayHaveOtherLimitsThanTheUsual) {
   EXPECT_EQ(table->CreateSession(me, {}, {}, {}).status().reason(), "rate_limit_exceeded");
 }
 
-TEST_F(DurableSessionTest, AnOwnersIdleConversationsLeaveMemoryForItsOwn) {
+TEST_F(DurableSessionTest, OwnersIdleConversationsAreEvictedForTheOwnersOthers) {
   options.max_bytes_per_owner = 64 << 10;
   Restart();
   const std::string others = table->CreateSession({"another", 9}, {}, {}, {})->id;

@@ -52,7 +52,7 @@ class TurnLogTest : public ::testing::Test, protected TableFixture {
   std::shared_ptr<RecordingSink> sink = std::make_shared<RecordingSink>(7);
 };
 
-TEST_F(TurnLogTest, AnAnswerIsOneLineOfFacts) {
+TEST_F(TurnLogTest, LogsOneLinePerTurn) {
   std::string id;
   const auto turns = Logged([&] {
     id = Start();
@@ -67,7 +67,7 @@ TEST_F(TurnLogTest, AnAnswerIsOneLineOfFacts) {
   EXPECT_EQ(turns[0].value("span_id", ""), me.trace.span_id);
 }
 
-TEST_F(TurnLogTest, SoIsOneThatFailsOrIsCancelled) {
+TEST_F(TurnLogTest, LogsFailedAndCancelledTurns) {
   const auto turns = Logged([&] {
     Start();
     engine.Start(0);
@@ -87,7 +87,7 @@ TEST_F(TurnLogTest, SoIsOneThatFailsOrIsCancelled) {
 }
 
 // When the client has an answer, its line is in the log; a request made after that is logged after it.
-TEST_F(TurnLogTest, IsThereBeforeAnybodyHearsOfTheEnd) {
+TEST_F(TurnLogTest, LogsBeforeTheEndIsSent) {
   sink = std::make_shared<LoggingSink>();
   const auto lines = Logged(
       [&] {

@@ -136,7 +136,7 @@ void SimNetwork::After(std::span<const StepPart> parts) {
   ends_ns_.push_back(backend_.RunStep(ms, parts));
 }
 
-void SimNetwork::Finish(std::span<ChosenToken> chosen) {
+void SimNetwork::Finish(std::span<SampledToken> chosen) {
   CHECK(!ends_ns_.empty());
   AdvanceTo(clock_, ends_ns_.front());
   ends_ns_.pop_front();
@@ -144,7 +144,7 @@ void SimNetwork::Finish(std::span<ChosenToken> chosen) {
   clock_.AdvanceNs(Ns(cost_.finish + cost_.finish_row * static_cast<double>(chosen.size())));
 }
 
-void FreeNetwork::BeginUnchosen(std::span<const StepPart> parts) {
+void FreeNetwork::BeginDeferred(std::span<const StepPart> parts) {
   for (const StepPart& part : parts) {
     const KvCache& cache = *part.cache;
     const KvShape& shape = cache.shape();
@@ -159,10 +159,10 @@ void FreeNetwork::BeginUnchosen(std::span<const StepPart> parts) {
   }
 }
 
-void FreeNetwork::Finish(std::span<ChosenToken> chosen) {
+void FreeNetwork::Finish(std::span<SampledToken> chosen) {
   CHECK_EQ(begun_.front(), chosen.size());
   begun_.pop_front();
-  for (ChosenToken& token : chosen) token = {.id = 1};
+  for (SampledToken& token : chosen) token = {.id = 1};
 }
 
 }  // namespace ringside

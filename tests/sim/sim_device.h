@@ -41,7 +41,7 @@ class SimBackend final : public LaggingBackend {
   /// Pinned memory stays pinned for the life of the process, like its cells. THREAD: any.
   bool PinHost(void* data, size_t bytes) override;
   /// As with CUDA, so that a copy is split into the same number of pieces.
-  int64_t slab_piece_bytes() const override { return static_cast<int64_t>((8 << 20) / scale_); }
+  int64_t slab_chunk_bytes() const override { return static_cast<int64_t>((8 << 20) / scale_); }
 
   /// Launches a step that takes `ms`; returns its end.
   int64_t RunStep(double ms, std::span<const StepPart> parts);
@@ -75,7 +75,7 @@ class SimNetwork final : public ForwardingNetwork {
   SimNetwork(const CostModel& cost, SimBackend& backend, Network& network, ManualClock& clock)
       : ForwardingNetwork(network), cost_(cost), backend_(backend), clock_(clock) {}
 
-  void Finish(std::span<ChosenToken> chosen) override;
+  void Finish(std::span<SampledToken> chosen) override;
   double device_busy_ms() const { return busy_ms_; }
 
  private:
@@ -100,9 +100,9 @@ class FreeNetwork final : public Network {
   SlabMemory& memory() const override { return backend_; }
   NetworkShape shape() const override { return kShape; }
   bool runs_ahead() const override { return true; }
-  void BeginUnchosen(std::span<const StepPart> parts) override;
-  void Choose(std::span<const TokenChoice> choices) override { begun_.push_back(choices.size()); }
-  void Finish(std::span<ChosenToken> chosen) override;
+  void BeginDeferred(std::span<const StepPart> parts) override;
+  void Choose(std::span<const RowSamplingParams> choices) override { begun_.push_back(choices.size()); }
+  void Finish(std::span<SampledToken> chosen) override;
 
  private:
   Backend& backend_;

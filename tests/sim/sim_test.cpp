@@ -58,7 +58,7 @@ std::string ReportOfChild(const LoadOptions& load, const std::vector<std::string
   return status == 0 ? report : "the child failed";
 }
 
-TEST(Simulation, EndsEveryTurnOnceWithEveryTokenAndRepeatsItself) {
+TEST(Simulation, EndsEveryTurnOnceAndIsDeterministic) {
   for (const char* arrivals : {"together", "spread", "poisson", "bursts", "crowd"}) {
     for (const char* lengths : {"fixed", "sharegpt", "long"}) {
       const LoadOptions load{.conversations = 24,
@@ -96,7 +96,7 @@ TEST(Simulation, EndsEveryTurnOnceWithEveryTokenAndRepeatsItself) {
   }
 }
 
-TEST(Simulation, CachesComeBackFromTheHostUnlessItHasNoRoom) {
+TEST(Simulation, RestoresFromHostMemoryUnlessFull) {
   for (const char* host_mb : {"65536", "0"}) {
     const auto result = RunLoad("llama-3-8b.h200", {.conversations = 8, .pause_ms = 1000},
                                 {"--slots", "2", "--host-cache-mb", host_mb});
@@ -115,7 +115,7 @@ TEST(Simulation, CachesComeBackFromTheHostUnlessItHasNoRoom) {
   }
 }
 
-TEST(Simulation, SlotsAndTheHostTogetherHoldWhatNeitherDoes) {
+TEST(Simulation, SlotsAndHostMemoryCombine) {
   // 60 conversations of 1,728 tokens, 216 MiB each: 13 GB in total, 8.3 in slots and 6.3 in host memory.
   const auto result = RunLoad(
       "llama-3-8b.h200", {.conversations = 60, .turns = 4, .arrivals = "spread", .spread_ms = 10000, .pause_ms = 10000},
@@ -131,7 +131,7 @@ TEST(Simulation, SlotsAndTheHostTogetherHoldWhatNeitherDoes) {
 class FullMemory : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(HostCacheMb, FullMemory, testing::Values("0", "1024", "8192"));
 
-TEST_P(FullMemory, ABurstNeverStopsTheEngineForCopies) {
+TEST_P(FullMemory, BurstNeverBlocksTheEngineOnCopies) {
   const LoadOptions burst{.conversations = 401,
                           .turns = 1,
                           .arrivals = "bursts",
@@ -160,16 +160,16 @@ TEST_P(FullMemory, ABurstNeverStopsTheEngineForCopies) {
   EXPECT_LE(other.first_ms - other.sent_ms, 200);
 }
 
-TEST(Simulation, ATurnThatWaitsForMemoryOnItsWayOutLetsTimePass) {
+TEST(Simulation, ClockAdvancesWhileATurnWaitsForWriteBack) {
   const auto result =
       RunLoad("llama-3-8b.h200",
               {.conversations = 2, .turns = 3, .arrivals = "spread", .spread_ms = 6000, .first = 1024, .write = 1000},
               {"--slots", "4", "--kv-cache-mb", "400", "--memory-len", "2048", "--host-cache-mb", "1000"});
   ASSERT_TRUE(result.ok()) << result.status().ToString();
-  EXPECT_GT(result->engine.turns_gave_way, 0u);
+  EXPECT_GT(result->engine.turns_preempted_for_memory, 0u);
 }
 
-TEST(Simulation, SaysWhatIsWrongWithWhatItIsGiven) {
+TEST(Simulation, ErrorsNameTheInvalidInput) {
   EXPECT_EQ(PlanLoad({.arrivals = "never"}).status().message(), "no such arrivals: never");
   EXPECT_EQ(PlanLoad({.lengths = "short"}).status().message(), "no such lengths: short");
   EXPECT_FALSE(CostModel::Read("/nowhere").ok());
@@ -195,7 +195,7 @@ void PrintTo(const Held& held, std::ostream* out) { *out << held.name; }
 
 class PolicyTest : public testing::TestWithParam<Held> {};
 
-TEST_P(PolicyTest, HoldsWhatItHasReached) {
+TEST_P(PolicyTest, FiguresStayWithinTheirLimits) {
   const Held& held = GetParam();
   const auto result = RunLoad(held.costs, held.load, held.settings);
   ASSERT_TRUE(result.ok()) << result.status().ToString();

@@ -106,7 +106,7 @@ class Clients {
     TurnRequest request;
     request.turn = turns_.size();
     request.timeline = conversation + 1;
-    request.account = "user_" + std::to_string(c.plan->user);
+    request.tenant = "user_" + std::to_string(c.plan->user);
     request.owner = "conversation_" + std::to_string(conversation);
     request.tokens = c.tokens;
     request.message_starts = c.starts;

@@ -279,7 +279,7 @@ double FromEnvironment(const char* name, double otherwise) {
   return given == nullptr ? otherwise : std::atof(given);
 }
 
-TEST(SimulatedSoak, NoTurnStarvesNoSlotLeaksNoRowIsWrong) {
+TEST(SimulatedSoak, NoStarvationNoSlotLeakNoWrongRow) {
   ConfigureLog(LogLevel::kError, LogFormat::kAuto);  // injected faults are expected
   const double hours = FromEnvironment("RINGSIDE_SOAK_HOURS", 50);
   Soak soak(static_cast<uint32_t>(FromEnvironment("RINGSIDE_SOAK_SEED", 1)));

@@ -55,11 +55,12 @@ class WatchingBackend final : public FailingBackend {
     FailingBackend::Synchronize();
     if (Fails() && FileThere("FAIL_WHEN_THERE") != nullptr) FailAfter(0);
   }
-  void ChooseTokens(Tensor logits, std::span<const TokenChoice> choices, std::span<ChosenToken> chosen) override {
+  void SampleTokens(Tensor logits, std::span<const RowSamplingParams> choices,
+                    std::span<SampledToken> chosen) override {
     if (FileThere("THROW_WHEN_THERE") != nullptr) throw std::bad_alloc();
-    FailingBackend::ChooseTokens(logits, choices, chosen);
+    FailingBackend::SampleTokens(logits, choices, chosen);
     if (FileThere("NAN_WHILE_THERE") == nullptr) return;
-    for (ChosenToken& token : chosen) token.outcome = ChosenToken::Outcome::kNotFinite;
+    for (SampledToken& token : chosen) token.outcome = SampledToken::Outcome::kNonFinite;
   }
 
  private:

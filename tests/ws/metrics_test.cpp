@@ -28,7 +28,7 @@ class WritingSink final : public TokenSink {
   void OnEnd(const TurnEnd&) override { calls += "E"; }
 };
 
-TEST(MetricsTest, ATurnIsMeasuredAndPassedOn) {
+TEST(MetricsTest, MeasuresAndForwardsATurn) {
   TransportCounters transport;
   Metrics metrics{transport};
   ManualClock clock;
@@ -61,7 +61,7 @@ TEST(MetricsTest, ATurnIsMeasuredAndPassedOn) {
   EXPECT_EQ(Sample(metrics, "ringside_request_success_total{finished_reason=\"length\"}"), "1");
 }
 
-TEST(MetricsTest, TellsWhenToAskAgainByTheRateOfTheTurnsThatEnded) {
+TEST(MetricsTest, RetryAfterFollowsTheTurnRate) {
   TransportCounters transport;
   Metrics metrics{transport};
   ManualClock clock;
@@ -102,7 +102,7 @@ TEST(MetricsTest, CountsResumesBySource) {
   EXPECT_EQ(Sample(metrics, "ringside_resumes_total{source=\"new\"}"), "");
 }
 
-TEST(MetricsTest, TellsForHowLongEachSourceKeptATurnWaiting) {
+TEST(MetricsTest, ReportsRestoreWaitsBySource) {
   TransportCounters transport;
   Metrics metrics{transport};
   ManualClock clock;
@@ -134,7 +134,7 @@ TEST(MetricsTest, TellsForHowLongEachSourceKeptATurnWaiting) {
   EXPECT_DOUBLE_EQ(std::stod(Sample(metrics, "ringside_request_time_per_output_token_seconds_sum")), .2);
 }
 
-TEST(MetricsTest, EverySeriesOfATurnIsThereFromTheStart) {
+TEST(MetricsTest, EveryTurnSeriesExistsFromTheStart) {
   TransportCounters transport;
   Metrics metrics{transport};
   EXPECT_EQ(Sample(metrics, "ringside_session_restore_seconds_count{source=\"disk\"}"), "0");
@@ -142,7 +142,7 @@ TEST(MetricsTest, EverySeriesOfATurnIsThereFromTheStart) {
   EXPECT_EQ(Sample(metrics, "ringside_request_success_total{finished_reason=\"error\"}"), "0");
 }
 
-TEST(MetricsTest, TellsOfItsOwnProcess) {
+TEST(MetricsTest, ReportsProcessMetrics) {
   TransportCounters transport;
   Metrics metrics{transport};
   metrics.SetSource([] {
@@ -231,7 +231,7 @@ TEST(MetricsTest, FollowsTheEnginesFigures) {
   engine.slots_used = 3;
   engine.kv_bytes = 4096;
   engine.kv_bytes_used = 1024;
-  engine.turns_gave_way = 6;
+  engine.turns_preempted_for_memory = 6;
   engine.turns_preempted = 5;
   engine.caches_dropped = 11;
   engine.turns_running = 2;
@@ -262,7 +262,7 @@ TEST(MetricsTest, FollowsTheEnginesFigures) {
   EXPECT_EQ(Sample(metrics, "ringside_generation_tokens_total"), "60");
 }
 
-TEST(MetricsTest, OfSeveralEnginesEachHasItsOwnFigures) {
+TEST(MetricsTest, EveryEngineHasItsOwnFigures) {
   TransportCounters transport;
   Metrics metrics(transport, 2);
   EXPECT_EQ(Sample(metrics, "ringside_slots{engine=\"1\"}"), "0");  // present before the first values
@@ -290,7 +290,7 @@ TEST(MetricsTest, OfSeveralEnginesEachHasItsOwnFigures) {
   EXPECT_EQ(Sample(metrics, "ringside_cache_bytes{tier=\"host\"}"), "5");
 }
 
-TEST(MetricsTest, CountsSocketsAndKeepsLabelsFew) {
+TEST(MetricsTest, CountsSocketsWithFewLabels) {
   TransportCounters transport;
   Metrics metrics{transport};
   transport.WebSocketOpened();

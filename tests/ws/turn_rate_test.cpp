@@ -23,7 +23,7 @@ TEST(TurnRateTest, FollowsTheRateOfTheLastEnds) {
   EXPECT_EQ(rate.RetryAfterMs(10, now), 600);
 }
 
-TEST(TurnRateTest, AStandstillLastsLonger) {
+TEST(TurnRateTest, StallLengthensTheEstimate) {
   TurnRate rate;
   for (int64_t now = 0; now <= 10; ++now) rate.OnEnd(now * 100 * kMs);
   EXPECT_EQ(rate.RetryAfterMs(8, 1000 * kMs), 500);

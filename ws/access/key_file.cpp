@@ -154,7 +154,7 @@ Result<StoredKey> ReadStoredKey(const Json& object, size_t number) {
 
 Result<KeysFile> ReadKeysFile(const Json& root) {
   if (!root.is_object() || root.value("ringside_keys", Json()) != kVersion) {
-    return InvalidArgument("this is no keys file: make one with `ringside keys add`");
+    return InvalidArgument("not a keys file; create one with `ringside keys add`");
   }
   KeysFile file;
   for (const auto& [name, value] : root.items()) {

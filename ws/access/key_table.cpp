@@ -37,7 +37,7 @@ std::optional<Identity> KeyTable::Find(std::string_view presented) const {
   const std::string_view id = KeyId(presented);
   if (id.empty()) return std::nullopt;  // not of a key's form, which is public
   const auto at = all->by_id.find(std::string(id));
-  const StoredKey& key = at == all->by_id.end() ? nobodys_ : at->second;
+  const StoredKey& key = at == all->by_id.end() ? dummy_key_ : at->second;
   if (!IsKey(key, presented) || Expired(key)) return std::nullopt;
   return Identity{PrincipalOf(key.owner), key.scopes, key.id};
 }

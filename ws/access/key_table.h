@@ -59,7 +59,7 @@ class KeyTable {
   const std::string path_;
   const Clock& clock_;
   // unknown keys are compared with this one, for constant time
-  const StoredKey nobodys_ = MakeKey("nobody", Scopes(), 0, 0).stored;
+  const StoredKey dummy_key_ = MakeKey("nobody", Scopes(), 0, 0).stored;
   std::string stamp_;  // of the last file read, valid or not
   mutable std::mutex mutex_;
   std::shared_ptr<const Keys> keys_;

@@ -65,7 +65,7 @@ Status ReadShare(const ShareField& field, const std::string& text, OwnerShare* s
 
 Result<StoredKey*> FindKey(KeysFile& file, const std::string& id) {
   const auto at = std::find_if(file.keys.begin(), file.keys.end(), [&](const StoredKey& key) { return key.id == id; });
-  if (at == file.keys.end()) return InvalidArgument("there is no key with the id \"" + id + "\"");
+  if (at == file.keys.end()) return InvalidArgument("no key has the id \"" + id + "\"");
   return &*at;
 }
 

@@ -23,8 +23,8 @@ Result<std::string> ReadOpened(int file, const std::string& path, size_t most_by
   struct stat info {};
   if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) return InvalidArgument("\"" + path + "\" is no plain file");
   if ((info.st_mode & 0177) != 0 && !IsCredential(path)) {
-    return InvalidArgument(fmt::format("\"{}\" has mode {:04o}: nobody but its owner may read it; chmod 0400 it", path,
-                                       info.st_mode & 07777));
+    return InvalidArgument(
+        fmt::format("\"{}\" has mode {:04o}, so others can read it; run chmod 0400", path, info.st_mode & 07777));
   }
   const auto size = static_cast<size_t>(info.st_size);
   if (size > most_bytes) {

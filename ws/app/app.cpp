@@ -87,7 +87,7 @@ class Serving {
   /// exported.
   bool storage_lost() const { return storage_->lost(); }
   /// Periodic work, about once a second.
-  void Tend();
+  void Tick();
   /// Reloads keys and certificate.
   void Reload();
   bool device_failed() const { return !std::ranges::all_of(copies_, &ModelCopy::devices_ok); }
@@ -119,7 +119,7 @@ class Serving {
   Metrics metrics_{transport_, static_cast<size_t>(config_.data_parallel_size)};
   Health health_{"starting"};
   mutable std::mutex storage_check_mutex_;
-  Status storage_check_;  // from the last Tend: a readiness probe does not wait for the disk
+  Status storage_check_;  // from the last Tick: a readiness probe does not wait for the disk
   int exit_code_ = kExitFailed;
   AppAccess access_;
   std::unique_ptr<Storage> storage_;
@@ -225,7 +225,7 @@ Status Serving::Listen() {
   std::shared_ptr<Service> service = MakeService();
   service->starting = "The model is being loaded.";
   ASSIGN_OR_RETURN(server_, Server::Listen(options, std::move(service), transport_));
-  LogInfo("port {} is open; the model comes next", server_->port());
+  LogInfo("port {} is open; loading the model", server_->port());
   return ServeMetrics();
 }
 
@@ -235,7 +235,7 @@ Status Serving::LoadModel() {
   LogInfo("model: {} ({}), {} layers, {:.1f} MiB of weights, trained to {} tokens", spec.name, spec.architecture,
           spec.layers, static_cast<double>(model().weight_bytes()) / (1 << 20), spec.trained_context);
   const bool dummy = config_.load_format == LoadFormat::kDummy;
-  if (dummy) LogWarning("the weights are random: answers mean nothing");
+  if (dummy) LogWarning("the weights are random: answers are meaningless");
   ASSIGN_OR_RETURN(tokenizer_, LoadTokenizer(config_, model()));
   ASSIGN_OR_RETURN(chat_, LoadTemplate(config_, model(), *tokenizer_));
   model_name_ = config_.served_model_name.empty() ? ModelId(config_.model, spec.name) : config_.served_model_name;
@@ -338,7 +338,7 @@ void Serving::CheckStored(const std::stop_token& stop) {
   if (const Status checked = sessions_->CheckStored(stop); checked.code() == StatusCode::kCancelled) {
     return;
   } else if (!checked.ok()) {
-    return LogError("store: not everything could be checked: {}", checked.message());
+    return LogError("store: verification did not complete: {}", checked.message());
   }
   stored_checked_ = true;
   LogStored();
@@ -377,10 +377,10 @@ void Serving::Reload() {
   server_->CloseRevoked();
 }
 
-void Serving::Tend() {
+void Serving::Tick() {
   access_.Watch();
   server_->CloseRevoked();
-  engines_->Tend();
+  engines_->Tick();
   sessions_->Sweep();
   Status check = storage_->Check();
   {
@@ -430,7 +430,7 @@ void Serving::Publish() {
   for (const std::string& route : service->router.Describe()) LogDebug("route: {}", route);
   for (const auto& [path, route] : service->sockets) LogDebug("route: socket {}", path);
   server_->Publish(std::move(service));
-  Tend();
+  Tick();
   if (storage_->journal() != nullptr && !stored_checked_) {
     checking_ = std::jthread([this](const std::stop_token& stop) {
       pthread_setname_np(pthread_self(), "check");
@@ -510,12 +510,12 @@ void Serving::SaveCaches(std::chrono::steady_clock::duration time) {
   const auto saved = std::make_shared<std::promise<Status>>();
   std::future<Status> status = saved->get_future();
   engines_->SaveAll([saved](const Status& told) { saved->set_value(told); });
-  Status told = Unavailable("the time was too short (--shutdown-timeout)");
+  Status told = Unavailable("--shutdown-timeout was exceeded");
   if (status.wait_for(time) == std::future_status::ready) told = status.get();
   const auto [slots, memory] = std::pair(engines_->stats(), storage_->tiers().unsaved());
   if (told.ok()) return LogInfo("every cache is saved");
-  LogWarning("{} caches of {} MB are not saved, and computed again when they are wanted: {}",
-             slots.unsaved + memory.caches, (slots.unsaved_bytes + memory.bytes) / 1'000'000, told.message());
+  LogWarning("{} caches of {} MB were not saved and will be recomputed on use: {}", slots.unsaved + memory.caches,
+             (slots.unsaved_bytes + memory.bytes) / 1'000'000, told.message());
 }
 
 int Fail(const Status& status, int exit_code) {
@@ -548,19 +548,19 @@ int Serve(const ServerConfig& config, SignalWatcher& signals, Processes& process
   NotifyReady(serving.Describe());
   Watchdog watchdog(serving.WatchedParts());
   for (int watch = 1; !signals.Wait(kWatchInterval); ++watch) {
-    if (watch % kWatchesPerTend == 0) serving.Tend();
-    watchdog.Tend([&serving] { return serving.Describe(); });
+    if (watch % kWatchesPerTend == 0) serving.Tick();
+    watchdog.Tick([&serving] { return serving.Describe(); });
     if (signals.TakeHangup()) {
       NotifyReloading();
       serving.Reload();
       NotifyReady(serving.Describe());
     }
     if (serving.storage_failed()) {
-      LogError("nothing more can be recorded: ending, so that a service manager can start anew");
+      LogError("the journal has failed: exiting, so that the service manager can restart the server");
       return stop(kExitStorageFailed);
     }
     if (!serving.healthy()) {
-      LogError("no engine is left: ending, so that a service manager can start anew");
+      LogError("no engine is left: exiting, so that the service manager can restart the server");
       return stop(kExitDeviceFailed);
     }
   }

@@ -21,10 +21,10 @@ Status AppAccess::Open(const ServerConfig& config) {
   }
   if (IsLoopbackHost(config.host)) return Status::Ok();
   if (certificate_ == nullptr) {
-    LogWarning("{} is reachable from outside without TLS: who is in between reads keys and conversations", config.host);
+    LogWarning("{} is reachable from outside without TLS: keys and conversations are sent unencrypted", config.host);
   }
   if (config.api_keys.empty() && keys_ == nullptr) {
-    LogWarning("{} is reachable from outside and no key is set: everyone may ask", config.host);
+    LogWarning("{} is reachable from outside and no key is set: anyone can use the server", config.host);
   }
   return Status::Ok();
 }
@@ -67,9 +67,9 @@ void AppAccess::ReadKeys(bool anyway) {
   if (keys_ == nullptr) return;
   const Result<bool> taken = keys_->Reload(anyway);
   if (!taken.ok()) {
-    LogError("keys: {}; the keys read before go on", taken.status().message());
+    LogError("keys: {}; the previous keys stay in use", taken.status().message());
   } else if (*taken) {
-    LogInfo("keys: read again, there are {}", keys_->size());
+    LogInfo("keys: reloaded, {} in total", keys_->size());
   }
 }
 
@@ -77,8 +77,8 @@ void AppAccess::Reload() {
   ReadKeys(/*anyway=*/true);
   if (certificate_ == nullptr) return;
   const Status read = certificate_->Reload();
-  read.ok() ? LogInfo("certificate: read again")
-            : LogError("certificate: {}; the one read before goes on", read.message());
+  read.ok() ? LogInfo("certificate: reloaded")
+            : LogError("certificate: {}; the previous certificate stays in use", read.message());
 }
 
 }  // namespace ringside

@@ -10,7 +10,7 @@ StopDeadline::StopDeadline(std::chrono::milliseconds time, int exit_code) {
   thread_ = std::thread([this, time, exit_code] {
     std::unique_lock lock(mutex_);
     if (changed_.wait_for(lock, time, [this] { return stopped_; })) return;
-    LogError("the stop hangs: ending at once; caches that were not saved yet are computed again");
+    LogError("the shutdown hangs: exiting now; unsaved caches will be recomputed");
     _exit(exit_code);
   });
 }

@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kLeastSharedWeights = 800'000'000;
 // Channels of the process group: the first two and the last are reserved for this file;
 // engine/model/model_processes.cpp uses the others.
-constexpr int kSumsChannel = 0, kDevicesChannel = Processes::kMostChannels - 1;
+constexpr int kSumsChannel = 0, kDevicesChannel = Processes::kMaxChannels - 1;
 
 using Backends = std::vector<std::unique_ptr<Backend>>;
 
@@ -36,11 +36,11 @@ Status CheckProcesses(const ServerConfig& config, int processes) {
                     "processes with as many ranks each",
                     config.tensor_parallel_size, config.pipeline_parallel_size, processes));
   }
-  if (ranks > Processes::kMostRanks || ranks / processes > Processes::kMostRanksEach) {
+  if (ranks > Processes::kMaxServerRanks || ranks / processes > Processes::kMaxRanksPerProcess) {
     return InvalidArgument(fmt::format("{} ranks of {} processes: {} at most, {} of them in a process", ranks,
-                                       processes, Processes::kMostRanks, Processes::kMostRanksEach));
+                                       processes, Processes::kMaxServerRanks, Processes::kMaxRanksPerProcess));
   }
-  if (config.data_parallel_size > 1) return InvalidArgument("--data-parallel-size is for one process");
+  if (config.data_parallel_size > 1) return InvalidArgument("--data-parallel-size requires a single process");
   if (!config.adapters.empty()) {
     return InvalidArgument(fmt::format("--{} is for one process", config.adapters.front().kind_name()));
   }
@@ -57,7 +57,7 @@ Result<Backends> MakeBackends(const ServerConfig& config, Processes& processes, 
   if (cpu.threads == 0 && all > 1) cpu.threads = std::max(1, UsableCpuCores() / all);
   int first_gpu = config.gpu.device + copy * ranks;
   if (config.cuda && processes.count() > 1) {
-    ASSIGN_OR_RETURN(first_gpu, TakeDevices(processes, kDevicesChannel, config.gpu.device, ranks));
+    ASSIGN_OR_RETURN(first_gpu, AssignDevices(processes, kDevicesChannel, config.gpu.device, ranks));
   }
   const auto make = [&](int rank, RankComms comms) {
     if (!config.cuda) return MakeCpuBackend(cpu, std::move(comms));

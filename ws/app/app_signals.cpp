@@ -60,7 +60,7 @@ void SignalWatcher::Watch() {
       _exit(0);
     }
     if (received_) {
-      LogWarning("second signal: ending at once");
+      LogWarning("second signal: exiting now");
       _exit(128 + number);
     }
     received_ = true;

@@ -92,7 +92,7 @@ EngineStorage Storage::ForEngine(const Model& model) const {
           .write_back_ms = kWriteBackMs,
           // Without a host tier: staging memory on the way to the disk.
           .pinned_bytes = std::max(config_.host_cache_mb << 20,
-                                   config_.disk_cache_mb > 0 ? limits::kLeastWaitingSnapshotBytes : int64_t{0})};
+                                   config_.disk_cache_mb > 0 ? limits::kMinWaitingSnapshotBytes : int64_t{0})};
 }
 
 void Storage::PurgeNowAndThen() {

@@ -22,8 +22,8 @@ Result<ChatTemplate> ChooseTemplate(const std::string& wanted, std::string_view 
   std::ifstream file;
   if (std::ranges::find(names, wanted) == names.end()) file.open(wanted, std::ios::binary);
   if (!file.is_open() && encoder) {
-    return InvalidArgument("the model has an encoder, which takes a file with a template, not the name '" + wanted +
-                           "'");
+    return InvalidArgument("the model has an encoder: --chat-template requires a template file, not the name '" +
+                           wanted + "'");
   }
   if (!file.is_open()) return ChatTemplate::Named(wanted, facts);  // the error for an unknown name lists the choices
   std::string source(kMaxFileBytes + 1, '\0');

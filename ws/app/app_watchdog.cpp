@@ -55,17 +55,17 @@ void Watchdog::Ask() {
   }
 }
 
-void Watchdog::Tend(const std::function<std::string()>& status) {
+void Watchdog::Tick(const std::function<std::string()>& status) {
   const auto now = std::chrono::steady_clock::now();
   if (interval_.count() == 0 || now < next_) return;
   next_ = now + interval_;
   if (const std::string silent = Silent(); !silent.empty()) {
     if (!std::exchange(silent_, true)) {
-      LogError("watchdog: no answer from {}: no sign of life is sent until there is one", silent);
+      LogError("watchdog: {} does not answer; keep-alives are suspended until it answers", silent);
     }
     return NotifyStatus("no answer from " + silent);
   }
-  if (std::exchange(silent_, false)) LogInfo("watchdog: everything answers again");
+  if (std::exchange(silent_, false)) LogInfo("watchdog: all parts answer again");
   Notify("WATCHDOG=1\nSTATUS=" + status());
   Ask();
 }

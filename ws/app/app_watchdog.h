@@ -36,7 +36,7 @@ class Watchdog {
   /// To be called often; acts once per third of the interval. If every part has answered its last request, sends a
   /// keep-alive with `status` as the line and asks again; otherwise the line, and once the log, name the part that does
   /// not answer.
-  void Tend(const std::function<std::string()>& status);
+  void Tick(const std::function<std::string()>& status);
 
  private:
   struct Watched {

@@ -412,7 +412,7 @@ Result<EditsReport> EditHistory(const ChatService& service, const HttpRequest& r
 }
 
 /// An assistant's last message starts the answer.
-Status ContinueIfBegun(const ChatService& service, const HttpRequest& request, MessageRequest* read) {
+Status ContinueIfStarted(const ChatService& service, const HttpRequest& request, MessageRequest* read) {
   if (!read->continues) return Status::Ok();
   return ContinueLastMessage(service.table, CallerOf(request), "messages", &read->turn);
 }
@@ -423,7 +423,7 @@ HttpResponse CreateMessage(const ChatService& service, const HttpRequest& reques
   if (!read.ok()) return Refuse(read.status());
   Result<EditsReport> edits = EditHistory(service, request, /*counts_only=*/false, &*read);
   if (!edits.ok()) return Refuse(edits.status());
-  if (const Status begun = ContinueIfBegun(service, request, &*read); !begun.ok()) return Refuse(begun);
+  if (const Status begun = ContinueIfStarted(service, request, &*read); !begun.ok()) return Refuse(begun);
   auto format = std::make_shared<MessageFormat>(MakeId("msg_"), ModelNameOf(read->turn.adapter, options),
                                                 read->ignored.names(), read->reasoning.hidden, *std::move(edits));
   HttpResponse answer = AnswerStateless(service, request, {.prompts = {std::move(read->turn)}, .stream = read->stream},
@@ -442,7 +442,7 @@ HttpResponse CountTokens(const ChatService& service, const HttpRequest& request)
   if (!original.ok()) return Refuse(original.status());
   if (const auto edits = EditHistory(service, request, /*counts_only=*/true, &*read); !edits.ok())
     return Refuse(edits.status());
-  if (const Status begun = ContinueIfBegun(service, request, &*read); !begun.ok()) return Refuse(begun);
+  if (const Status begun = ContinueIfStarted(service, request, &*read); !begun.ok()) return Refuse(begun);
   const Result<int64_t> tokens = service.table.CountInput(caller, read->turn);
   if (!tokens.ok()) return Refuse(tokens.status());
   JsonWriter json;

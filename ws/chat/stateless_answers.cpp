@@ -142,7 +142,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
   bool IsFirst(size_t choice) const { return choice % static_cast<size_t>(request_.choices) == 0; }
 
   /// The next choice to start. Later choices of a prompt wait for the first one's prefill, which they share.
-  std::optional<size_t> TakeNext() {
+  std::optional<size_t> DequeueNext() {
     std::lock_guard lock(mutex_);
     if (running_ >= request_.in_flight || closed_) return std::nullopt;
     if (!put_off_.empty()) {
@@ -157,7 +157,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
   }
 
   Status StartMore() {
-    while (const auto choice = TakeNext()) {
+    while (const auto choice = DequeueNext()) {
       TurnSpec spec = request_.prompts[PromptOf(*choice)];
       spec.sampling.seed += *choice % static_cast<uint64_t>(request_.choices);
       spec.may_branch = !IsFirst(*choice);

@@ -159,7 +159,7 @@ HttpResponse Detokenize(const ChatService& service, const HttpRequest& request) 
   const Tokenizer& tokenizer = service.table.tokenizer();
   for (const TokenId id : *ids) {
     if (id < tokenizer.vocab_size()) continue;
-    return ErrorResponse(InvalidArgument("No token has the id " + std::to_string(id) + ".", "tokens", "invalid_value"));
+    return ErrorResponse(InvalidArgument("Unknown token id " + std::to_string(id) + ".", "tokens", "invalid_value"));
   }
   const std::string text = TextOfTokens(*ids, tokenizer);
   JsonWriter json;

@@ -175,7 +175,7 @@ Status CheckStorage(const ServerConfig& config, std::optional<StoreDurability> d
   const bool stored = !config.store_path.empty();
   const bool kept = stored && durability != StoreDurability::kNone;
   if (!stored && durability && durability != StoreDurability::kNone) {
-    return InvalidArgument("--durability: nothing is durable without a --store-path");
+    return InvalidArgument("--durability requires --store-path");
   }
   const std::string why = stored ? "with --durability none nothing is" : "without a --store-path nothing is";
   if (!kept && !config.encryption_key.empty()) return InvalidArgument("--encryption-key-file: " + why + " stored");
@@ -186,7 +186,7 @@ Status CheckStorage(const ServerConfig& config, std::optional<StoreDurability> d
 }
 
 Status CheckCombinations(const ServerConfig& config) {
-  if (config.model.empty()) return InvalidArgument("--model: say which model to serve");
+  if (config.model.empty()) return InvalidArgument("--model: a model is required");
   if (config.gpu.quantization && !config.cuda) {
     return InvalidArgument(
         "--quantization: weights are quantised on a GPU only; set --device cuda, or give a model file "

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "base/limits.h"
-#include "kernels/formats/row_quantisation.h"
+#include "kernels/formats/row_quantization.h"
 #include "ws/config/config_key.h"
 #include "ws/config/config_values.h"
 

@@ -59,7 +59,7 @@ std::string_view WithoutSuffixes(std::string_view slug) {
   }
 }
 
-bool SaysNothing(std::string_view slug) {
+bool HasNoEffect(std::string_view slug) {
   for (const std::string_view word : {"model", "ggml-model", "gguf", "weights", "main", "snapshot", "sha256"}) {
     if (slug == word || slug.starts_with("sha256-")) return true;
   }
@@ -78,12 +78,12 @@ std::string ModelId(const std::string& path, const std::string& own_name) {
   // Hugging Face cache layout: models--ORGANISATION--NAME/snapshots/HASH.
   for (const std::filesystem::path& folder : file.parent_path()) {
     const std::string text = folder.string();
-    if (text.starts_with("models--") && SaysNothing(Slug(name))) name = text.substr(text.rfind("--") + 2);
+    if (text.starts_with("models--") && HasNoEffect(Slug(name))) name = text.substr(text.rfind("--") + 2);
   }
   std::string slug = Slug(name);
   std::string id(WithoutSuffixes(slug));
-  if (SaysNothing(id)) id = Slug(own_name);
-  return SaysNothing(id) ? std::string(kFallback) : id;
+  if (HasNoEffect(id)) id = Slug(own_name);
+  return HasNoEffect(id) ? std::string(kFallback) : id;
 }
 
 }  // namespace ringside

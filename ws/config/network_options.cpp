@@ -13,7 +13,7 @@ using Kind = ConfigOption::Kind;
 Status AddKey(ServerConfig& config, const std::string& key) {
   for (const char c : key) {
     // A key travels in a header and in a subprotocol name.
-    if (c <= ' ' || c >= 127) return InvalidArgument("a key holds visible ASCII characters only");
+    if (c <= ' ' || c >= 127) return InvalidArgument("a key may contain visible ASCII characters only");
   }
   if (key.empty()) return InvalidArgument("a key is empty");
   config.api_keys.push_back(key);

@@ -33,7 +33,7 @@ NewItem NewItemOf(const Item& item) {
   return out;
 }
 
-Status NotOurs(const std::string& param) {
+Status AuthenticationFailed(const std::string& param) {
   return InvalidArgument("This compaction was not made by this server.", param, "invalid_value");
 }
 
@@ -78,14 +78,14 @@ std::string EncodeCompaction(const Compaction& compaction) {
 
 Status ReadCompaction(const std::string& opaque, const std::string& param, IgnoredFields* ignored,
                       std::vector<NewItem>* history) {
-  if (!opaque.starts_with(kPrefix)) return NotOurs(param);
+  if (!opaque.starts_with(kPrefix)) return AuthenticationFailed(param);
   const auto text = DecodeBase64(std::string_view(opaque).substr(kPrefix.size()));
-  if (!text) return NotOurs(param);
+  if (!text) return AuthenticationFailed(param);
   const Result<JsonValue> value = ParseJson(*text);
   const JsonValue* const items = value.ok() ? value->Find("items") : nullptr;
-  if (items == nullptr) return NotOurs(param);
+  if (items == nullptr) return AuthenticationFailed(param);
   std::vector<NewItem> read;
-  if (!ReadItems(*items, param, ignored, &read).ok()) return NotOurs(param);
+  if (!ReadItems(*items, param, ignored, &read).ok()) return AuthenticationFailed(param);
   const JsonValue* const whole = value->Find("whole");
   if (whole != nullptr && whole->boolean()) history->resize(CountLeadingSystem(*history));
   std::ranges::move(read, std::back_inserter(*history));

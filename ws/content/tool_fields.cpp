@@ -383,7 +383,7 @@ Status ReadCallId(const JsonValue& value, const std::string& param, std::string*
 }
 
 bool EndsInCutCall(const NewItem& message) {
-  return message.calls_at >= 0 && !message.text.ends_with(SyntaxOf(ToolSyntaxName::kHermes).behind_arguments);
+  return message.calls_at >= 0 && !message.text.ends_with(SyntaxOf(ToolSyntaxName::kHermes).after_arguments);
 }
 
 Status AddCall(const CallFields& fields, const std::string& param, const char* id_name, NewItem* message) {

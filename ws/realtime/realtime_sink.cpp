@@ -9,10 +9,10 @@
 namespace ringside {
 namespace {
 
-class ToldEntry final : public OutboxEntry {
+class EventEntry final : public OutboxEntry {
  public:
-  ToldEntry(std::shared_ptr<const RealtimeWriter> writer, std::shared_ptr<const RealtimeAsked> asked, TurnEvent event,
-            uint64_t merge_key)
+  EventEntry(std::shared_ptr<const RealtimeWriter> writer, std::shared_ptr<const RealtimeAsked> asked, TurnEvent event,
+             uint64_t merge_key)
       : writer_(std::move(writer)), asked_(std::move(asked)), event_(std::move(event)), merge_key_(merge_key) {}
 
   std::string Next() override {
@@ -32,7 +32,7 @@ class ToldEntry final : public OutboxEntry {
   // Each event at the end contains the whole answer.
   bool bulk() const override { return event_.kind == TurnEvent::Kind::kEnded; }
   uint64_t merge_key() const override { return merge_key_; }
-  void Absorb(OutboxEntry& newer) override { event_.text += static_cast<ToldEntry&>(newer).event_.text; }
+  void Absorb(OutboxEntry& newer) override { event_.text += static_cast<EventEntry&>(newer).event_.text; }
 
  private:
   const std::shared_ptr<const RealtimeWriter> writer_;
@@ -67,7 +67,7 @@ void RealtimeSink::OnEvent(const TurnEvent& event) {
   // Pieces of text or arguments may have other events between them.
   const bool piece = event.kind == TurnEvent::Kind::kText || event.kind == TurnEvent::Kind::kCallText;
   const uint64_t merge_key = piece ? merge_key_ : 0;
-  const auto tell = [&] { outbox_->Push(std::make_unique<ToldEntry>(writer_, asked_, event, merge_key)); };
+  const auto tell = [&] { outbox_->Push(std::make_unique<EventEntry>(writer_, asked_, event, merge_key)); };
   // The API has no events for reasoning.
   static constexpr TurnEvent::Kind kNotTold[] = {TurnEvent::Kind::kReasoningOpened, TurnEvent::Kind::kReasoning,
                                                  TurnEvent::Kind::kReasoningEnded};

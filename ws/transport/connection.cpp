@@ -216,10 +216,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
     try {
       call();
     } catch (const std::bad_alloc&) {
-      LogError("a message was not answered for want of memory");
+      LogError("a message could not be processed: out of memory");
       outbox_->Push(ErrorEvent(Unavailable("The server has no memory left for this request.")));
     } catch (const std::exception& error) {
-      LogError("a message was answered by an exception: {}", TypeOf(error));
+      LogError("a message caused an exception: {}", TypeOf(error));
       outbox_->Close(1011, "internal error");
     }
   }

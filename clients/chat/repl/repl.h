@@ -42,8 +42,8 @@ class Repl {
 
   // Answers (repl_answer.cpp).
   void Ask(const std::string& text);
-  /// `goes_on`: continues the last answer, which remains one message.
-  void RunTurn(TurnRequest turn, bool goes_on = false);
+  /// `continues_answer`: continues the last answer, which remains one message.
+  void RunTurn(TurnRequest turn, bool continues_answer = false);
   void WaitForTurn();
   bool OnLinkEvent(const LinkEvent& event);
   void OnFinished(const ServerEvent& response);
@@ -114,8 +114,8 @@ class Repl {
 
   // The running answer.
   AnswerView answer_;
-  size_t added_ = 0;      // messages that the turn adds before the answer
-  bool goes_on_ = false;  // the answer extends the last message
+  size_t added_ = 0;               // messages that the turn adds before the answer
+  bool continues_answer_ = false;  // the answer extends the last message
   bool cancelling_ = false;
 };
 

@@ -36,9 +36,9 @@ void Repl::Ask(const std::string& text) {
   RunTurn(std::move(turn));
 }
 
-void Repl::RunTurn(TurnRequest turn, bool goes_on) {
+void Repl::RunTurn(TurnRequest turn, bool continues_answer) {
   added_ = turn.input.size();
-  goes_on_ = goes_on;
+  continues_answer_ = continues_answer;
   turn.fields = settings_.Fields();
   turn.request_id = MakeRequestId();
   answer_.Begin();
@@ -136,7 +136,7 @@ bool Repl::OnLinkEvent(const LinkEvent& event) {
 void Repl::OnFinished(const ServerEvent& response) {
   answer_.End();
   if (seen_ && response.status != "failed") {
-    *seen_ += added_ + (response.report.output_tokens > 0 && !goes_on_ ? 1 : 0);
+    *seen_ += added_ + (response.report.output_tokens > 0 && !continues_answer_ ? 1 : 0);
   }
   last_report_ = response.report;
   if (response.status == "failed") {

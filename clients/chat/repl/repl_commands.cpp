@@ -89,7 +89,7 @@ void Repl::Continue() {
   }
   TurnRequest turn;
   turn.conversation = conversation_;
-  RunTurn(std::move(turn), /* goes_on= */ true);
+  RunTurn(std::move(turn), /* continues_answer= */ true);
 }
 
 bool Repl::TakeBack(size_t exchanges) {

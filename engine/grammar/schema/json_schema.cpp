@@ -18,7 +18,7 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kMostPathBytes = 512;  // of a schema path in messages
+constexpr size_t kMaxShownPathBytes = 512;  // of a schema path in messages
 
 // Every subschema becomes a rule, defined later from a worklist: a schema may refer to itself, and a chain of
 // references must not recurse deeply here.
@@ -57,9 +57,10 @@ class SchemaReader {
     const auto [at, added] = rules_.try_emplace(&schema, 0);
     if (added) {
       // Keep both ends of a long path; otherwise nested schemas would take quadratic memory for names.
-      const std::string name = path.size() <= kMostPathBytes ? path
-                                                             : path.substr(0, kMostPathBytes / 2) + "..." +
-                                                                   path.substr(path.size() - kMostPathBytes / 2);
+      const std::string name =
+          path.size() <= kMaxShownPathBytes
+              ? path
+              : path.substr(0, kMaxShownPathBytes / 2) + "..." + path.substr(path.size() - kMaxShownPathBytes / 2);
       at->second = source_.AddRule(name, /*of_schema=*/true);
       if (budget_.ok()) todo_.push_back({&schema, name, at->second});
     }

@@ -6,7 +6,7 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kMostDigits = 40;
+constexpr size_t kMaxDigits = 40;
 constexpr uint32_t kWholeDigits = 15, kIntegerDigits = 18, kFractionDigits = 6;
 constexpr size_t kExactDigits = 15;  // decimals that a double can distinguish
 
@@ -127,8 +127,8 @@ Result<Decimal> Decimal::Parse(std::string_view number) {
   std::string digits(number.substr(0, point));
   auto whole = static_cast<int64_t>(digits.size()) + exponent;
   if (point != std::string_view::npos) digits += number.substr(point + 1);
-  const auto most = static_cast<int64_t>(kMostDigits);
-  if (whole < -most || whole > most || digits.size() > kMostDigits) {
+  const auto most = static_cast<int64_t>(kMaxDigits);
+  if (whole < -most || whole > most || digits.size() > kMaxDigits) {
     return InvalidArgument("The bound has too many digits.");
   }
   if (whole <= 0) {

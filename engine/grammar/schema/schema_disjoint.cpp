@@ -9,10 +9,10 @@
 namespace ringside {
 namespace {
 
-constexpr int kMostDepth = 32;
+constexpr int kMaxComparisonDepth = 32;
 // Cost of comparing two objects; of looking up and comparing a member.
 constexpr int64_t kPairSteps = 32, kMemberSteps = 32;
-constexpr size_t kMostTags = 16;  // members to try
+constexpr size_t kMaxTags = 16;  // members to try
 constexpr size_t kTypes = 6;
 constexpr std::array<std::string_view, kTypes> kTypeNames = {"null", "boolean", "number", "string", "array", "object"};
 constexpr uint8_t kAllTypes = (1u << kTypes) - 1, kNull = 1, kObject = 1u << 5;
@@ -128,7 +128,7 @@ std::optional<std::pair<size_t, size_t>> DisjointnessTest::FindOverlap(std::span
 
 const DisjointnessTest::Domain& DisjointnessTest::DomainOf(const SchemaValue& asked, int depth) {
   const SchemaValue* schema = &asked;
-  for (; depth <= kMostDepth && budget_.Spend(1); ++depth) {
+  for (; depth <= kMaxComparisonDepth && budget_.Spend(1); ++depth) {
     const SchemaValue* reference = schema->Find("$ref");
     const bool refers = reference != nullptr && reference->is_string() && !IsNullable(*schema);
     const SchemaValue* target = refers ? ResolveReference(root_, reference->text()) : nullptr;
@@ -138,7 +138,7 @@ const DisjointnessTest::Domain& DisjointnessTest::DomainOf(const SchemaValue& as
   // Provisional value for a schema that contains itself: it may be anything.
   const auto [at, added] = domains_.try_emplace(schema, Domain{.open = kAllTypes});
   Domain& domain = at->second;
-  if (!added || depth > kMostDepth || !budget_.Spend(4) || !budget_.Hold(kDomainBytes)) return domain;
+  if (!added || depth > kMaxComparisonDepth || !budget_.Spend(4) || !budget_.Hold(kDomainBytes)) return domain;
   Domain found = FindDomain(*schema, depth);
   const size_t bytes = sizeof(ValueId) * found.values.size() + sizeof(SchemaValue*) * found.objects.size();
   if (budget_.Hold(static_cast<int64_t>(bytes))) domain = std::move(found);
@@ -197,7 +197,7 @@ DisjointnessTest::Domain DisjointnessTest::Union(std::vector<const Domain*> part
 
 std::optional<DisjointnessTest::Groups> DisjointnessTest::Overlap(std::span<const Alternative> alternatives,
                                                                   int depth) {
-  if (depth > kMostDepth) return Groups{alternatives.front().group, alternatives.back().group};
+  if (depth > kMaxComparisonDepth) return Groups{alternatives.front().group, alternatives.back().group};
   if (!budget_.Spend(kMemberSteps)) return std::nullopt;
   std::vector<Grouped> domains;
   for (const auto& [schema, group] : alternatives) domains.push_back({&DomainOf(*schema, depth), group});
@@ -265,7 +265,7 @@ bool DisjointnessTest::HaveTag(const std::vector<Alternative>& objects, int dept
   if (required == nullptr) return false;
   size_t tried = 0;
   for (const SchemaValue& name : required->items()) {
-    if (!budget_.Spend(1) || tried == kMostTags) return false;
+    if (!budget_.Spend(1) || tried == kMaxTags) return false;
     const SchemaValue* member = PropertyOf(*objects.front().schema, name.text());
     if (member == nullptr || DomainOf(*member, depth + 1).values.empty()) continue;
     ++tried;

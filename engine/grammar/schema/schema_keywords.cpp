@@ -11,7 +11,7 @@ namespace {
 
 using Names = std::set<std::string_view>;
 
-constexpr size_t kMostKeywordBytes = 64;  // longer than any keyword
+constexpr size_t kMaxKeywordBytes = 64;  // longer than any keyword
 
 // Validation keywords of any draft, and of OpenAPI, that are not supported. All other names are annotations, as JSON
 // Schema defines.
@@ -56,14 +56,14 @@ const std::map<std::string_view, std::string_view> kTypeOfKeyword = {
 };
 
 // True for unsupported keywords that have no effect with this value, or at this place.
-bool SaysNothing(std::string_view keyword, const SchemaValue& value, bool root) {
+bool HasNoEffect(std::string_view keyword, const SchemaValue& value, bool root) {
   if (keyword == "$id") return root;
   if (keyword == "uniqueItems") return value.is_bool(false);
   if (keyword == "minProperties") return value.is_number() && value.number() == 0;
   return false;
 }
 
-std::string WithoutStyle(std::string_view name) {
+std::string NormalizeKeyword(std::string_view name) {
   std::string out;
   for (const char c : name) {
     if (c != '_' && c != '-') out += static_cast<char>(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
@@ -73,17 +73,17 @@ std::string WithoutStyle(std::string_view name) {
 
 // The keyword that a name misspells (max_length, additionalproperties); "" = none. Otherwise it would be ignored as an
 // annotation.
-std::string_view MeantBy(std::string_view name) {
+std::string_view FindIntendedKeyword(std::string_view name) {
   static const std::map<std::string, std::string_view> keywords = [] {
     std::map<std::string, std::string_view> out;
-    for (const auto& [keyword, type] : kTypeOfKeyword) out.emplace(WithoutStyle(keyword), keyword);
+    for (const auto& [keyword, type] : kTypeOfKeyword) out.emplace(NormalizeKeyword(keyword), keyword);
     for (const Names* names : {&kAlone, &kNotSupported}) {
-      for (const std::string_view keyword : *names) out.emplace(WithoutStyle(keyword), keyword);
+      for (const std::string_view keyword : *names) out.emplace(NormalizeKeyword(keyword), keyword);
     }
     return out;
   }();
-  if (name.size() > kMostKeywordBytes) return "";
-  const auto found = keywords.find(WithoutStyle(name));
+  if (name.size() > kMaxKeywordBytes) return "";
+  const auto found = keywords.find(NormalizeKeyword(name));
   return found == keywords.end() || found->second == name ? "" : found->second;
 }
 
@@ -140,9 +140,9 @@ Status CheckKeywords(const SchemaValue& schema, const std::string& path, bool ro
       if (keyword != "type") other = keyword;
     } else if (keyword == "nullable") {
       if (value.kind() != SchemaValue::Kind::kBool) return SchemaError(at(), "a boolean is expected.");
-    } else if (kNotSupported.contains(keyword) && !SaysNothing(keyword, value, root)) {
+    } else if (kNotSupported.contains(keyword) && !HasNoEffect(keyword, value, root)) {
       return NotSupported(at(), "this keyword is not supported.");
-    } else if (const std::string_view meant = MeantBy(keyword); !meant.empty()) {
+    } else if (const std::string_view meant = FindIntendedKeyword(keyword); !meant.empty()) {
       return NotSupported(at(), "there is no such keyword; use '" + std::string(meant) + "'.");
     }
   }

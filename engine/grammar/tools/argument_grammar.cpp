@@ -19,7 +19,7 @@ namespace {
 
 using Form = ToolSyntax::Arguments::Form;
 constexpr std::string_view kGemmaQuote = "<|\"|>";
-constexpr int kMostNested = 16;  // maximum nesting of schemas that are expanded member by member
+constexpr int kMaxNesting = 16;  // maximum nesting of schemas that are expanded member by member
 
 std::string WithoutNewlines(std::string_view text) {
   std::string out(text);
@@ -34,17 +34,17 @@ class ArgumentWriter {
       : markup_(syntax.arguments),
         root_(root),
         source_(*source),
-        end_of_text_(markup_.form == Form::kTagged ? WithoutNewlines(markup_.behind_value) : kGemmaQuote),
+        end_of_text_(markup_.form == Form::kTagged ? WithoutNewlines(markup_.after_value) : kGemmaQuote),
         json_(source) {}
 
   Result<ExpressionId> Arguments(const std::string& param) {
     if (root_ == nullptr) return AnyArguments();
-    if (markup_.form != Form::kTagged) return Object(*root_, param, /*arguments=*/true, kMostNested);
+    if (markup_.form != Form::kTagged) return Object(*root_, param, /*arguments=*/true, kMaxNesting);
     ASSIGN_OR_RETURN(const Members members, ReadMembers(*root_, param));
     std::vector<ExpressionId> parts;
     for (const Member& member : members.declared) {
       ASSIGN_OR_RETURN(const ExpressionId value, TaggedValue(*member.schema, member.path));
-      const ExpressionId part = Tagged(source_.Bytes(*member.name), value, TakesText(*root_, *member.schema));
+      const ExpressionId part = Tagged(source_.Bytes(*member.name), value, AcceptsRawText(*root_, *member.schema));
       parts.push_back(member.required ? part : source_.Optional(part));
     }
     if (members.others != nullptr) {
@@ -103,7 +103,7 @@ class ArgumentWriter {
   ExpressionId Tagged(ExpressionId key, ExpressionId value, bool text = true) {
     const std::string_view before = text || markup_.before_json.empty() ? markup_.before_value : markup_.before_json;
     return source_.Sequence({AddMarkup(markup_.before_key, true, &source_), key, AddMarkup(before, true, &source_),
-                             value, AddMarkup(markup_.behind_value, true, &source_)});
+                             value, AddMarkup(markup_.after_value, true, &source_)});
   }
 
   ExpressionId BareKey() {
@@ -126,7 +126,7 @@ class ArgumentWriter {
   }
 
   Result<ExpressionId> TaggedValue(const SchemaValue& schema, const std::string& path) {
-    if (TakesText(*root_, schema)) return TextValue(schema, path);
+    if (AcceptsRawText(*root_, schema)) return TextValue(schema, path);
     return AddJsonSchemaOf(*root_, schema, path, &source_);
   }
 
@@ -189,7 +189,7 @@ class ArgumentWriter {
 
   const SchemaValue& Resolved(const SchemaValue& schema) const {
     const SchemaValue* at = &schema;
-    for (int i = 0; i < kMostNested && root_ != nullptr; ++i) {
+    for (int i = 0; i < kMaxNesting && root_ != nullptr; ++i) {
       const SchemaValue* reference = at->Find("$ref");
       const SchemaValue* target = reference == nullptr ? nullptr : ResolveReference(*root_, reference->text());
       if (target == nullptr) break;
@@ -259,7 +259,7 @@ class ArgumentWriter {
     if (depth > 0 && name == "object") return Object(schema, path, /*arguments=*/false, depth);
     if (depth > 0 && name == "array") return Array(schema, path, depth);
     const bool listed = schema.Find("enum") != nullptr || schema.Find("const") != nullptr;
-    if (name != "string" && !(listed && TakesText(*root_, schema))) return AnyValue();
+    if (name != "string" && !(listed && AcceptsRawText(*root_, schema))) return AnyValue();
     ASSIGN_OR_RETURN(const ExpressionId text, TextValue(schema, path));
     return List(kGemmaQuote.data(), {text}, kGemmaQuote.data());
   }

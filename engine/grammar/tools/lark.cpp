@@ -42,7 +42,7 @@ bool IsNameByte(char c) {
 }
 bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-Status Wrong(const std::string& what) { return InvalidArgument("Lark grammar: " + what + "."); }
+Status Malformed(const std::string& what) { return InvalidArgument("Lark grammar: " + what + "."); }
 
 std::string Escaped(std::string_view text) {
   std::string out;
@@ -82,7 +82,7 @@ class LarkReader {
     std::string_view rest;
     int depth = 0;
     void SkipBlanks();
-    bool Take(char c);
+    bool Consume(char c);
   };
 
   Status ReadLine(std::string_view line);
@@ -108,7 +108,7 @@ void LarkReader::Cursor::SkipBlanks() {
   }
 }
 
-bool LarkReader::Cursor::Take(char c) {
+bool LarkReader::Cursor::Consume(char c) {
   SkipBlanks();
   if (rest.empty() || rest.front() != c) return false;
   rest.remove_prefix(1);
@@ -131,19 +131,19 @@ Status LarkReader::ReadLine(std::string_view line) {
   if (text.empty() || text.starts_with("//") || text.starts_with('#')) return Status::Ok();
   if (text.starts_with('%')) return ReadDirective(text);
   size_t name = text.find_first_not_of("?!");
-  if (name == std::string_view::npos) return Wrong("a line without a name");
+  if (name == std::string_view::npos) return Malformed("a line without a name");
   const size_t end = NameEnd(text, name);
   size_t colon = end;
   if (colon < text.size() && text[colon] == '.') colon = text.find_first_not_of("-0123456789", colon + 1);
   while (colon < text.size() && IsBlank(text[colon])) ++colon;
   if (end == name || colon >= text.size() || text[colon] != ':') {
-    if (last_ == nullptr) return Wrong("text before the first rule");
+    if (last_ == nullptr) return Malformed("text before the first rule");
     last_->body.append("\n").append(text);
     return Status::Ok();
   }
-  if (definitions_.size() >= kMaxLarkRules) return Wrong("more than 256 rules");
+  if (definitions_.size() >= kMaxLarkRules) return Malformed("more than 256 rules");
   const auto [at, made] = definitions_.try_emplace(std::string(text.substr(name, end - name)));
-  if (!made) return Wrong("two rules '" + at->first.substr(0, 64) + "'");
+  if (!made) return Malformed("two rules '" + at->first.substr(0, 64) + "'");
   last_ = &at->second;
   last_->body = text.substr(colon + 1);
   return Status::Ok();
@@ -152,7 +152,7 @@ Status LarkReader::ReadLine(std::string_view line) {
 // %import common.LF, %import common.LF -> NL, %import common (LF, WS)
 Status LarkReader::ReadDirective(std::string_view line) {
   constexpr std::string_view kImport = "%import common";
-  if (!line.starts_with(kImport)) return Wrong("only imports of 'common' are supported among the directives");
+  if (!line.starts_with(kImport)) return Malformed("only imports of 'common' are supported among the directives");
   last_ = nullptr;
   line.remove_prefix(kImport.size());
   std::vector<std::string> names;
@@ -162,28 +162,29 @@ Status LarkReader::ReadDirective(std::string_view line) {
     at = std::max(end, at + 1);
   }
   const bool renamed = line.find("->") != std::string_view::npos;
-  if (names.empty() || (renamed && names.size() != 2)) return Wrong("an import without a name");
+  if (names.empty() || (renamed && names.size() != 2)) return Malformed("an import without a name");
   for (size_t i = 0; i < (renamed ? 1 : names.size()); ++i) {
     const auto terminal = CommonTerminals().find(names[i]);
-    if (terminal == CommonTerminals().end()) return Wrong("no terminal '" + names[i].substr(0, 64) + "' in 'common'");
+    if (terminal == CommonTerminals().end())
+      return Malformed("no terminal '" + names[i].substr(0, 64) + "' in 'common'");
     Definition& definition = definitions_[renamed ? names[1] : names[i]];
     definition.regex = terminal->second;
     definition.done = true;
   }
-  return definitions_.size() <= kMaxLarkRules ? Status::Ok() : Wrong("more than 256 rules");
+  return definitions_.size() <= kMaxLarkRules ? Status::Ok() : Malformed("more than 256 rules");
 }
 
 Result<std::string> LarkReader::Expand(const std::string& name, int depth) {
   const auto found = definitions_.find(name);
-  if (found == definitions_.end()) return Wrong("no rule '" + name.substr(0, 64) + "'");
+  if (found == definitions_.end()) return Malformed("no rule '" + name.substr(0, 64) + "'");
   Definition& definition = found->second;
   if (definition.done) return definition.regex;
-  if (definition.open || depth > kMaxDepth) return Wrong("rule '" + name.substr(0, 64) + "' uses itself");
+  if (definition.open || depth > kMaxDepth) return Malformed("rule '" + name.substr(0, 64) + "' uses itself");
   definition.open = true;
   Cursor at{definition.body, depth};
   ASSIGN_OR_RETURN(definition.regex, Alternatives(at));
   at.SkipBlanks();
-  if (!at.rest.empty()) return Wrong("unsupported syntax in rule '" + name.substr(0, 64) + "'");
+  if (!at.rest.empty()) return Malformed("unsupported syntax in rule '" + name.substr(0, 64) + "'");
   definition.open = false;
   definition.done = true;
   return definition.regex;
@@ -196,8 +197,8 @@ Result<std::string> LarkReader::Alternatives(Cursor& at) {
     ASSIGN_OR_RETURN(const std::string one, Sequence(at));
     if (count++ > 0) all += '|';
     all += one;
-    if (all.size() > kMaxLarkRegexBytes) return Wrong("it is too long, every rule written out where it is used");
-  } while (at.Take('|'));
+    if (all.size() > kMaxLarkRegexBytes) return Malformed("it is too long, every rule written out where it is used");
+  } while (at.Consume('|'));
   return count > 1 ? "(?:" + all + ")" : all;
 }
 
@@ -215,7 +216,7 @@ Result<std::string> LarkReader::Sequence(Cursor& at) {
     ASSIGN_OR_RETURN(std::string atom, Atom(at));
     ASSIGN_OR_RETURN(const std::string repeated, Repeated(std::move(atom), at));
     all += repeated;
-    if (all.size() > kMaxLarkRegexBytes) return Wrong("it is too long, every rule written out where it is used");
+    if (all.size() > kMaxLarkRegexBytes) return Malformed("it is too long, every rule written out where it is used");
   }
 }
 
@@ -225,20 +226,20 @@ Result<std::string> LarkReader::Atom(Cursor& at) {
   if (c == '"') return String(at);
   if (c == '/') return Regex(at);
   const size_t end = NameEnd(at.rest, 0);
-  if (end == 0) return Wrong("unsupported syntax at '" + std::string(at.rest.substr(0, 16)) + "'");
+  if (end == 0) return Malformed("unsupported syntax at '" + std::string(at.rest.substr(0, 16)) + "'");
   const std::string name(at.rest.substr(0, end));
   at.rest.remove_prefix(end);
-  if (at.rest.starts_with('{')) return Wrong("templates are not supported");
+  if (at.rest.starts_with('{')) return Malformed("templates are not supported");
   ASSIGN_OR_RETURN(const std::string regex, Expand(name, at.depth + 1));
   return "(?:" + regex + ")";
 }
 
 Result<std::string> LarkReader::Group(Cursor& at, char close) {
   at.rest.remove_prefix(1);
-  if (++at.depth > kMaxDepth) return Wrong("it is nested too deep");
+  if (++at.depth > kMaxDepth) return Malformed("it is nested too deep");
   ASSIGN_OR_RETURN(const std::string inside, Alternatives(at));
   --at.depth;
-  if (!at.Take(close)) return Wrong("a group without its end");
+  if (!at.Consume(close)) return Malformed("a group without its end");
   return "(?:" + inside + (close == ']' ? ")?" : ")");
 }
 
@@ -247,9 +248,9 @@ Result<std::string> LarkReader::String(Cursor& at) {
   ASSIGN_OR_RETURN(const std::string text, Literal(at));
   if (at.rest.starts_with("..")) {
     at.rest.remove_prefix(2);
-    if (!at.rest.starts_with('"')) return Wrong("a range without its end");
+    if (!at.rest.starts_with('"')) return Malformed("a range without its end");
     ASSIGN_OR_RETURN(const std::string last, Literal(at));
-    if (text.size() != 1 || last.size() != 1 || text > last) return Wrong("a range of more than ASCII characters");
+    if (text.size() != 1 || last.size() != 1 || text > last) return Malformed("a range of more than ASCII characters");
     return "[" + Escaped(text) + "-" + Escaped(last) + "]";
   }
   const bool any_case = at.rest.starts_with('i');
@@ -278,10 +279,10 @@ Result<std::string> LarkReader::Literal(Cursor& at) {
     }
     if (++i == at.rest.size()) break;
     const char escaped = at.rest[i];
-    if (escaped == 'x' || escaped == 'u' || escaped == 'U') return Wrong("character codes in strings");
+    if (escaped == 'x' || escaped == 'u' || escaped == 'U') return Malformed("character codes in strings");
     text += escaped == 'n' ? '\n' : escaped == 't' ? '\t' : escaped == 'r' ? '\r' : escaped == 'f' ? '\f' : escaped;
   }
-  return Wrong("a string without its end");
+  return Malformed("a string without its end");
 }
 
 Result<std::string> LarkReader::Regex(Cursor& at) {
@@ -290,7 +291,7 @@ Result<std::string> LarkReader::Regex(Cursor& at) {
     const char c = at.rest[i];
     if (c == '/') {
       at.rest.remove_prefix(i + 1);
-      if (NameEnd(at.rest, 0) > 0) return Wrong("flags of regular expressions");
+      if (NameEnd(at.rest, 0) > 0) return Malformed("flags of regular expressions");
       return "(?:" + regex + ")";
     }
     if (c == '\\' && i + 1 < at.rest.size()) {
@@ -300,7 +301,7 @@ Result<std::string> LarkReader::Regex(Cursor& at) {
       regex += c;
     }
   }
-  return Wrong("a regular expression without its end");
+  return Malformed("a regular expression without its end");
 }
 
 // atom?, atom*, atom+, atom~2, atom~2..5
@@ -312,7 +313,7 @@ Result<std::string> LarkReader::Repeated(std::string atom, Cursor& at) {
     return "(?:" + atom + ")" + c;
   }
   at.SkipBlanks();
-  if (!at.Take('~')) return atom;
+  if (!at.Consume('~')) return atom;
   at.SkipBlanks();
   uint32_t least = 0, most = 0;
   const auto number = [&](uint32_t* out) {
@@ -320,11 +321,11 @@ Result<std::string> LarkReader::Repeated(std::string atom, Cursor& at) {
     at.rest.remove_prefix(static_cast<size_t>(parsed.ptr - at.rest.data()));
     return parsed.ec == std::errc() && *out <= kMaxRepeats;
   };
-  if (!number(&least)) return Wrong("a repetition without its number, or of more than 1000 times");
+  if (!number(&least)) return Malformed("a repetition without its number, or of more than 1000 times");
   most = least;
   if (at.rest.starts_with("..")) {
     at.rest.remove_prefix(2);
-    if (!number(&most) || most < least) return Wrong("a repetition without its end");
+    if (!number(&most) || most < least) return Malformed("a repetition without its end");
   }
   return "(?:" + atom + "){" + std::to_string(least) + "," + std::to_string(most) + "}";
 }

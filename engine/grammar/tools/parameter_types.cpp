@@ -10,11 +10,11 @@ namespace ringside {
 namespace {
 
 // Maximum number of references and nested alternatives; beyond that a value is text.
-constexpr int kMostReferences = 16;
+constexpr int kMaxReferences = 16;
 
-bool TakesTextWithin(const SchemaValue& root, const SchemaValue& schema, int depth) {
+bool AcceptsRawTextWithin(const SchemaValue& root, const SchemaValue& schema, int depth) {
   if (depth == 0 || !schema.is_object()) return true;
-  const auto sub = [&](const SchemaValue& other) { return TakesTextWithin(root, other, depth - 1); };
+  const auto sub = [&](const SchemaValue& other) { return AcceptsRawTextWithin(root, other, depth - 1); };
   if (const SchemaValue* reference = schema.Find("$ref"); reference != nullptr && reference->is_string()) {
     const SchemaValue* target = ResolveReference(root, reference->text());
     return target == nullptr || sub(*target);
@@ -33,8 +33,8 @@ bool TakesTextWithin(const SchemaValue& root, const SchemaValue& schema, int dep
 
 }  // namespace
 
-bool TakesText(const SchemaValue& root, const SchemaValue& schema) {
-  return TakesTextWithin(root, schema, kMostReferences);
+bool AcceptsRawText(const SchemaValue& root, const SchemaValue& schema) {
+  return AcceptsRawTextWithin(root, schema, kMaxReferences);
 }
 
 ParameterTypes::ParameterTypes(std::string_view tools) {
@@ -49,7 +49,7 @@ ParameterTypes::ParameterTypes(std::string_view tools) {
     const SchemaValue* properties = schema == nullptr ? nullptr : schema->Find("properties");
     if (name == nullptr || properties == nullptr || !properties->is_object()) continue;
     for (const auto& [key, value] : properties->members()) {
-      if (!TakesText(*schema, value)) json_.insert(name->text() + '\n' + key);
+      if (!AcceptsRawText(*schema, value)) json_.insert(name->text() + '\n' + key);
     }
   }
 }

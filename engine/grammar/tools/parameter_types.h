@@ -10,7 +10,7 @@
 namespace ringside {
 
 /// True if a value of the schema, a part of `root`, is written as raw text: always, unless the schema excludes strings.
-bool TakesText(const SchemaValue& root, const SchemaValue& schema);
+bool AcceptsRawText(const SchemaValue& root, const SchemaValue& schema);
 
 /// The declared parameter types of a set of tools.
 class ParameterTypes {

@@ -84,7 +84,7 @@ Result<ExpressionId> AddCall(const SchemaValue& tool, bool strict, const ToolCal
                    AddArguments(function->Find("parameters"), strict, rules, param, source));
   const ToolSyntax& syntax = SyntaxOf(rules.syntax);
   return source->Sequence({source->Bytes(name->text()), AddMarkup(syntax.before_arguments, syntax.loose(), source),
-                           arguments, AddMarkup(syntax.behind_arguments, syntax.loose(), source)});
+                           arguments, AddMarkup(syntax.after_arguments, syntax.loose(), source)});
 }
 
 /// Any one of the calls, as a rule.

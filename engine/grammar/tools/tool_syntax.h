@@ -42,25 +42,25 @@ inline constexpr ToolSyntaxName kLastToolSyntax = ToolSyntaxName::kHarmony;
 struct ToolSyntax {
   ToolSyntaxName name;
 
-  // Calls in an answer: `opening` NAME `before_arguments` {...} `behind_arguments`, each further one with `next` in
+  // Calls in an answer: `opening` NAME `before_arguments` {...} `after_arguments`, each further one with `next` in
   // place of `opening`; then `close`. A '#' is a letter or digit of the model's call id, a '%' the call's number.
   // Newlines are optional if arguments are kTagged.
   std::string_view opening;
   size_t marker_bytes;  // prefix of `opening` that distinguishes a call from text
   bool reserved;        // the marker never occurs in text; otherwise no text starts with it
-  std::string_view before_arguments, behind_arguments, next, close;
+  std::string_view before_arguments, after_arguments, next, close;
   bool alone;    // an answer is text or calls; otherwise calls may follow text, after a newline
   bool several;  // an answer may have more than one
 
   struct Arguments {
     enum class Form : uint8_t {
       kJson,    // an object
-      kTagged,  // each `before_key` KEY `before_value` VALUE `behind_value`: strings raw, other values as JSON
+      kTagged,  // each `before_key` KEY `before_value` VALUE `after_value`: strings raw, other values as JSON
       kPython,  // keyword arguments in parentheses: (a="x", b=[1, True])
       kGemma,   // an object with bare keys, and strings in <|"|>
     };
     Form form = Form::kJson;
-    std::string_view before_key = {}, before_value = {}, behind_value = {};
+    std::string_view before_key = {}, before_value = {}, after_value = {};
     std::string_view before_json = {};  // replaces `before_value` for values that are not strings; "" = no difference
   };
   Arguments arguments = {};
@@ -73,11 +73,11 @@ struct ToolSyntax {
     kTemplate,    // only the model's template can render tools and results: the fields below are unused
   };
   Place place = Place::kTemplate;
-  std::string_view before_tools = {}, between_tools = {}, behind_tools = {};
+  std::string_view before_tools = {}, between_tools = {}, after_tools = {};
   bool indented = false;  // pretty-printed with an indentation of four
 
   // The result of a call. '#' is the call's id, as above.
-  std::string_view before_result = {}, behind_result = {};
+  std::string_view before_result = {}, after_result = {};
   bool quoted = false;  // as a JSON string
   // Consecutive results share a user message, one line each; otherwise each is a separate message.
   bool joined = false;
@@ -87,7 +87,7 @@ struct ToolSyntax {
   bool loose() const { return arguments.form == Arguments::Form::kTagged; }  // newlines of markup are optional
   /// Calls have ids of kModelIdBytes letters and digits.
   bool has_ids() const {
-    return behind_arguments.find('#') != std::string_view::npos || before_arguments.find('#') != std::string_view::npos;
+    return after_arguments.find('#') != std::string_view::npos || before_arguments.find('#') != std::string_view::npos;
   }
   /// The id of a call is "functions.", its name, ':' and its number in the conversation (Kimi).
   bool has_numbered_ids() const { return before_arguments.find('%') != std::string_view::npos; }

@@ -25,14 +25,14 @@ class RankDecoder {
   /// Copies logits to the host, [wanted rows, vocab], unless another rank does.
   virtual void CopyLogits(std::span<float> logits) = 0;
   /// Samples tokens for Finish: choices[i] applies to the i-th row.
-  virtual void Choose(std::span<const TokenChoice> choices) = 0;
-  /// Deferred sampling: at most kMostUnchosenRows rows wait for ChooseKept.
+  virtual void Choose(std::span<const RowSamplingParams> choices) = 0;
+  /// Deferred sampling: at most kMaxDeferredRows rows wait for ChooseKept.
   virtual void KeepLogits() = 0;
-  virtual void ChooseKept(std::span<const TokenChoice> choices) = 0;
+  virtual void ChooseKept(std::span<const RowSamplingParams> choices) = 0;
 
   /// Waits for the oldest step with sampled tokens and returns them, one per choice; empty if the rank is in another
   /// process, because all ranks sample the same tokens.
-  virtual std::vector<ChosenToken> Finish() = 0;
+  virtual std::vector<SampledToken> Finish() = 0;
 };
 
 }  // namespace ringside

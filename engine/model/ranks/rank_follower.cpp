@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "kernels/awaited_token.h"
+#include "kernels/deferred_token.h"
 
 namespace ringside {
 namespace {
@@ -11,9 +11,9 @@ namespace {
 using Kind = RankCallKind;
 
 constexpr uint64_t kSlabAlignment = 64;
-constexpr size_t kMostUnfinished = 2;
+constexpr size_t kMaxUnfinished = 2;
 
-Status NotNow() { return Corruption("a call from the first process is out of order"); }
+Status OutOfOrder() { return Corruption("a call from the first process is out of order"); }
 
 void* Pointer(uint64_t address) { return reinterpret_cast<void*>(address); }
 
@@ -51,26 +51,26 @@ Status RankFollower::Do(RankCall& call) {
     case Kind::kRun:
       return Run(call.plan);
     case Kind::kCopyLogits:
-      if (std::exchange(step_, Step::kNone) != Step::kRun) return NotNow();
+      if (std::exchange(step_, Step::kNone) != Step::kRun) return OutOfOrder();
       decoder_.CopyLogits({});
       break;
     case Kind::kKeepLogits:
-      if (std::exchange(step_, Step::kKept) != Step::kRun || wanted_ > kMostUnchosenRows) return NotNow();
+      if (std::exchange(step_, Step::kKept) != Step::kRun || wanted_ > kMaxDeferredRows) return OutOfOrder();
       decoder_.KeepLogits();
       break;
     case Kind::kChoose:
     case Kind::kChooseKept: {
       const bool kept = call.kind == Kind::kChooseKept;
       if (std::exchange(step_, Step::kNone) != (kept ? Step::kKept : Step::kRun) || call.choices.size() != wanted_ ||
-          ++unfinished_ > kMostUnfinished) {
-        return NotNow();
+          ++unfinished_ > kMaxUnfinished) {
+        return OutOfOrder();
       }
       kept ? decoder_.ChooseKept(call.choices) : decoder_.Choose(call.choices);
       awaited_ = wanted_;
       break;
     }
     case Kind::kFinish:
-      if (unfinished_ == 0) return NotNow();
+      if (unfinished_ == 0) return OutOfOrder();
       --unfinished_;
       decoder_.Finish();
       return backend_.status();
@@ -81,17 +81,17 @@ Status RankFollower::Do(RankCall& call) {
     case Kind::kReserveSlabs:
       return answer(ReserveSlabs(bytes));
     case Kind::kCommit:
-      RETURN_IF_ERROR(CheckOwn(call.address, call.count));
+      RETURN_IF_ERROR(CheckOwnMemory(call.address, call.count));
       return done(backend_.Commit(Pointer(call.address), bytes));
     case Kind::kDecommit:
-      RETURN_IF_ERROR(CheckOwn(call.address, call.count));
+      RETURN_IF_ERROR(CheckOwnMemory(call.address, call.count));
       backend_.Decommit(Pointer(call.address), bytes);
       break;
     case Kind::kFree:
       return Free(call);
     case Kind::kCopyOnDevice:
-      RETURN_IF_ERROR(CheckOwn(call.address, call.count));
-      RETURN_IF_ERROR(CheckOwn(call.from, call.count));
+      RETURN_IF_ERROR(CheckOwnMemory(call.address, call.count));
+      RETURN_IF_ERROR(CheckOwnMemory(call.from, call.count));
       backend_.CopyOnDevice(Pointer(call.address), Pointer(call.from), bytes);
       break;
     case Kind::kSave:
@@ -103,14 +103,14 @@ Status RankFollower::Do(RankCall& call) {
 }
 
 Status RankFollower::Run(StepPlan& plan) {
-  if (step_ != Step::kNone) return NotNow();
+  if (step_ != Step::kNone) return OutOfOrder();
   for (const AttentionSegment& segment : plan.segments) {
     const auto address = reinterpret_cast<uint64_t>(segment.slab);
-    RETURN_IF_ERROR(CheckOwn(address, plan.shape.slab_bytes()));
-    if (address % kSlabAlignment != 0) return NotNow();
+    RETURN_IF_ERROR(CheckOwnMemory(address, plan.shape.slab_bytes()));
+    if (address % kSlabAlignment != 0) return OutOfOrder();
   }
   for (const TokenId id : plan.ids) {
-    if (IsAwaited(id) && AwaitedIndex(id) >= awaited_) return NotNow();
+    if (IsDeferredToken(id) && DeferredTokenIndex(id) >= awaited_) return OutOfOrder();
   }
   planner_.ComputeAngles(&plan);
   decoder_.Run(plan, plan.shape, plan.segments);
@@ -126,12 +126,12 @@ Result<uint64_t> RankFollower::ReserveSlabs(size_t bytes) {
 
 Status RankFollower::Free(const RankCall& call) {
   if (std::erase_if(slabs_, [&](const Buffer& one) { return one.data() == Pointer(call.address); }) == 0) {
-    return NotNow();
+    return OutOfOrder();
   }
   return Status::Ok();
 }
 
-Status RankFollower::CheckOwn(uint64_t address, int64_t bytes) const {
+Status RankFollower::CheckOwnMemory(uint64_t address, int64_t bytes) const {
   const bool own = std::ranges::any_of(slabs_, [&](const Buffer& one) {
     const auto begin = reinterpret_cast<uint64_t>(one.data());
     return address >= begin && address - begin <= one.bytes() &&
@@ -141,7 +141,7 @@ Status RankFollower::CheckOwn(uint64_t address, int64_t bytes) const {
 }
 
 Status RankFollower::Save(const RankCall& call) {
-  RETURN_IF_ERROR(CheckOwn(call.address, call.shape.slab_bytes()));
+  RETURN_IF_ERROR(CheckOwnMemory(call.address, call.shape.slab_bytes()));
   std::vector<std::byte> bytes;
   for (SlabRun run : call.runs) {
     bytes.resize(static_cast<size_t>(run.bytes));
@@ -153,7 +153,7 @@ Status RankFollower::Save(const RankCall& call) {
 }
 
 Status RankFollower::Load(const RankCall& call) {
-  RETURN_IF_ERROR(CheckOwn(call.address, call.shape.slab_bytes()));
+  RETURN_IF_ERROR(CheckOwnMemory(call.address, call.shape.slab_bytes()));
   std::vector<std::byte> bytes;
   for (SlabRun run : call.runs) {
     bytes.resize(static_cast<size_t>(run.bytes));

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "engine/model/decoder.h"
-#include "engine/model/ranks/rank_line.h"
+#include "engine/model/ranks/rank_connection.h"
 #include "engine/model/ranks/rank_messages.h"
 
 namespace ringside {
@@ -13,7 +13,7 @@ namespace ringside {
 class RankFollower {
  public:
   /// `own`: the spec of the rank's part. REQUIRES: all outlive it.
-  RankFollower(Backend& backend, Decoder& decoder, const ModelSpec& own, RankLine& line)
+  RankFollower(Backend& backend, Decoder& decoder, const ModelSpec& own, RankConnection& line)
       : backend_(backend), decoder_(decoder), own_(own), planner_(own), line_(line) {}
 
   /// Runs until the end call. ERRORS: the first process or a device is gone, or a call is malformed.
@@ -28,13 +28,13 @@ class RankFollower {
   Status Save(const RankCall& call);
   Status Load(const RankCall& call);
   /// ERRORS: kCorruption unless all these bytes are this rank's slab memory.
-  Status CheckOwn(uint64_t address, int64_t bytes) const;
+  Status CheckOwnMemory(uint64_t address, int64_t bytes) const;
 
   Backend& backend_;
   Decoder& decoder_;
   const ModelSpec& own_;
   StepPlanner planner_;
-  RankLine& line_;
+  RankConnection& line_;
   std::vector<Buffer> slabs_;  // reservations
   // Step state: rows that were run and not sampled yet, tokens of the last sampled step, steps to finish.
   size_t wanted_ = 0, awaited_ = 0, unfinished_ = 0;

@@ -10,7 +10,7 @@
 namespace ringside {
 namespace {
 
-constexpr int64_t kMostPositions = int64_t{1} << 48, kMostTiles = int64_t{1} << 26;
+constexpr int64_t kMaxPositions = int64_t{1} << 48, kMostTiles = int64_t{1} << 26;
 constexpr auto kLastKind = RankCallKind::kLoad;
 
 uint64_t AddressOf(const void* data) { return reinterpret_cast<uint64_t>(data); }
@@ -22,7 +22,7 @@ void PutShape(ByteWriter& out, const KvShape& shape) {
   out.Byte(static_cast<uint8_t>(shape.dtype));
 }
 
-void PutChoice(ByteWriter& out, const TokenChoice& choice) {
+void PutChoice(ByteWriter& out, const RowSamplingParams& choice) {
   const auto ids = [&](std::span<const int32_t> all) {
     out.Unsigned(all.size());
     for (const int32_t id : all) out.Signed(id);
@@ -111,7 +111,7 @@ class CallReader {
 
   void ReadSegment(StepPlan* plan) {
     AttentionSegment segment{.first_row = plan->rows()};
-    segment.position = Number(own_.learned_positions ? own_.trained_context : kMostPositions);
+    segment.position = Number(own_.learned_positions ? own_.trained_context : kMaxPositions);
     segment.pinned = Number(plan->shape.pinned_capacity());
     segment.slab = reinterpret_cast<void*>(in_.Fixed64());
     segment.rows = static_cast<int64_t>(in_.Count(3));
@@ -139,7 +139,7 @@ class CallReader {
     for (RankCall::Borrowed& borrowed : call->borrowed) call->choices.push_back(ReadChoice(&borrowed));
   }
 
-  TokenChoice ReadChoice(RankCall::Borrowed* borrowed) {
+  RowSamplingParams ReadChoice(RankCall::Borrowed* borrowed) {
     for (std::vector<int32_t>* ids : {&borrowed->banned, &borrowed->repeated}) {
       for (size_t left = in_.Count(); left > 0 && sound_; --left) ids->push_back(Id());
     }
@@ -158,11 +158,11 @@ class CallReader {
       const int32_t id = Id();
       borrowed->counted.emplace_back(id, static_cast<int32_t>(in_.Signed()));
     }
-    TokenChoice choice{.banned = borrowed->banned,
-                       .allowed = borrowed->allowed,
-                       .bias = borrowed->bias,
-                       .repeated = borrowed->repeated,
-                       .counted = borrowed->counted};
+    RowSamplingParams choice{.banned = borrowed->banned,
+                             .allowed = borrowed->allowed,
+                             .bias = borrowed->bias,
+                             .repeated = borrowed->repeated,
+                             .counted = borrowed->counted};
     for (double* number : {&choice.repetition_penalty, &choice.presence_penalty, &choice.frequency_penalty,
                            &choice.temperature, &choice.top_p, &choice.min_p, &choice.uniform}) {
       *number = in_.Double();
@@ -233,11 +233,11 @@ std::string EncodeRun(const StepPlan& plan, const KvShape& shape, std::span<cons
   return out.Take();
 }
 
-std::string EncodeChoices(RankCallKind kind, std::span<const TokenChoice> choices) {
+std::string EncodeChoices(RankCallKind kind, std::span<const RowSamplingParams> choices) {
   ByteWriter out;
   out.Byte(static_cast<uint8_t>(kind));
   out.Unsigned(choices.size());
-  for (const TokenChoice& choice : choices) PutChoice(out, choice);
+  for (const RowSamplingParams& choice : choices) PutChoice(out, choice);
   return out.Take();
 }
 

@@ -13,8 +13,8 @@
 #include "base/status.h"
 #include "engine/families/model_spec.h"
 #include "engine/model/step_plan.h"
+#include "kernels/row_sampling_params.h"
 #include "kernels/slab_run.h"
-#include "kernels/token_choice.h"
 
 namespace ringside {
 
@@ -49,7 +49,7 @@ struct RankCall {
   KvShape shape;                   // of this rank's slabs
   std::vector<SlabRun> runs;       // without host addresses
   StepPlan plan;                   // without angles; slabs are addresses here
-  std::vector<TokenChoice> choices;
+  std::vector<RowSamplingParams> choices;
 
   /// Storage that `choices` borrow from.
   struct Borrowed {
@@ -63,7 +63,7 @@ struct RankCall {
 
 std::string EncodeCall(RankCallKind kind, int64_t count = 0, const void* address = nullptr, const void* from = nullptr);
 std::string EncodeRun(const StepPlan& plan, const KvShape& shape, std::span<const AttentionSegment> segments);
-std::string EncodeChoices(RankCallKind kind, std::span<const TokenChoice> choices);
+std::string EncodeChoices(RankCallKind kind, std::span<const RowSamplingParams> choices);
 std::string EncodeCopy(RankCallKind kind, const KvShape& shape, const void* slab, std::span<const SlabRun> runs);
 /// ERRORS: kCorruption unless a rank with this part of a network can execute it: ids, rows and positions are within the
 /// limits of spec and shape. The caller checks that addresses are the rank's own, and that no more tokens are awaited

@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include "kernels/slab_pieces.h"
+#include "kernels/slab_chunks.h"
 
 namespace ringside {
 namespace {
@@ -19,7 +19,7 @@ RemoteRank::~RemoteRank() {
   (void)Ask(EncodeCall(Kind::kEnd));  // answered, so that neither process exits early
 }
 
-void RemoteRank::Tell(const std::string& call) const {
+void RemoteRank::Post(const std::string& call) const {
   std::lock_guard lock(mutex_);
   line_.Send(call);
 }
@@ -55,11 +55,11 @@ Status RemoteRank::Commit(void* data, size_t bytes) {
   return Ask(EncodeCall(Kind::kCommit, static_cast<int64_t>(bytes), data)).status();
 }
 void RemoteRank::Decommit(void* data, size_t bytes) {
-  Tell(EncodeCall(Kind::kDecommit, static_cast<int64_t>(bytes), data));
+  Post(EncodeCall(Kind::kDecommit, static_cast<int64_t>(bytes), data));
 }
-void RemoteRank::Free(void* data, size_t bytes) { Tell(EncodeCall(Kind::kFree, static_cast<int64_t>(bytes), data)); }
+void RemoteRank::Free(void* data, size_t bytes) { Post(EncodeCall(Kind::kFree, static_cast<int64_t>(bytes), data)); }
 void RemoteRank::CopyOnDevice(void* to, const void* from, size_t bytes) {
-  Tell(EncodeCall(Kind::kCopyOnDevice, static_cast<int64_t>(bytes), to, from));
+  Post(EncodeCall(Kind::kCopyOnDevice, static_cast<int64_t>(bytes), to, from));
 }
 
 CopyTicket RemoteRank::SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) {
@@ -71,7 +71,7 @@ CopyTicket RemoteRank::SaveSlab(const KvShape& shape, const void* slab, std::spa
     line_.ReceiveBytes(bytes.data(), bytes.size());
     if (!line_.status().ok()) return 0;  // status() reports it: the saved bytes will not be used
     const std::byte* from = bytes.data();
-    ForEachPiece(shape, run, [&](int64_t, std::byte* host, size_t size) {
+    ForEachChunk(shape, run, [&](int64_t, std::byte* host, size_t size) {
       std::copy_n(from, size, host);
       from += size;
     });
@@ -85,7 +85,7 @@ CopyTicket RemoteRank::LoadSlab(const KvShape& shape, void* slab, std::span<cons
   std::vector<std::byte> bytes;
   for (const SlabRun& run : runs) {
     bytes.clear();
-    ForEachPiece(shape, run,
+    ForEachChunk(shape, run,
                  [&](int64_t, const std::byte* host, size_t size) { bytes.insert(bytes.end(), host, host + size); });
     line_.SendBytes(bytes.data(), bytes.size());
   }
@@ -94,14 +94,16 @@ CopyTicket RemoteRank::LoadSlab(const KvShape& shape, void* slab, std::span<cons
 
 Status RemoteRank::Reserve(int64_t rows) { return Ask(EncodeCall(Kind::kReserve, rows)).status(); }
 void RemoteRank::Run(const StepPlan& plan, const KvShape& shape, std::span<const AttentionSegment> segments) {
-  Tell(EncodeRun(plan, shape, segments));
+  Post(EncodeRun(plan, shape, segments));
 }
-void RemoteRank::CopyLogits(std::span<float> /*logits*/) { Tell(EncodeCall(Kind::kCopyLogits)); }
-void RemoteRank::Choose(std::span<const TokenChoice> choices) { Tell(EncodeChoices(Kind::kChoose, choices)); }
-void RemoteRank::KeepLogits() { Tell(EncodeCall(Kind::kKeepLogits)); }
-void RemoteRank::ChooseKept(std::span<const TokenChoice> choices) { Tell(EncodeChoices(Kind::kChooseKept, choices)); }
-std::vector<ChosenToken> RemoteRank::Finish() {
-  Tell(EncodeCall(Kind::kFinish));
+void RemoteRank::CopyLogits(std::span<float> /*logits*/) { Post(EncodeCall(Kind::kCopyLogits)); }
+void RemoteRank::Choose(std::span<const RowSamplingParams> choices) { Post(EncodeChoices(Kind::kChoose, choices)); }
+void RemoteRank::KeepLogits() { Post(EncodeCall(Kind::kKeepLogits)); }
+void RemoteRank::ChooseKept(std::span<const RowSamplingParams> choices) {
+  Post(EncodeChoices(Kind::kChooseKept, choices));
+}
+std::vector<SampledToken> RemoteRank::Finish() {
+  Post(EncodeCall(Kind::kFinish));
   return {};
 }
 

@@ -6,8 +6,8 @@
 #include <mutex>
 #include <string>
 
+#include "engine/model/ranks/rank_connection.h"
 #include "engine/model/ranks/rank_decoder.h"
-#include "engine/model/ranks/rank_line.h"
 #include "engine/model/ranks/rank_messages.h"
 #include "kernels/slab_memory.h"
 
@@ -15,7 +15,7 @@ namespace ringside {
 
 class RemoteRank final : public SlabMemory, public RankDecoder {
  public:
-  explicit RemoteRank(RankLine line) : line_(std::move(line)) {}
+  explicit RemoteRank(RankConnection line) : line_(std::move(line)) {}
   /// Ends the remote rank.
   ~RemoteRank() override;
 
@@ -36,17 +36,17 @@ class RemoteRank final : public SlabMemory, public RankDecoder {
   Status Reserve(int64_t rows) override;
   void Run(const StepPlan& plan, const KvShape& shape, std::span<const AttentionSegment> segments) override;
   void CopyLogits(std::span<float> logits) override;
-  void Choose(std::span<const TokenChoice> choices) override;
+  void Choose(std::span<const RowSamplingParams> choices) override;
   void KeepLogits() override;
-  void ChooseKept(std::span<const TokenChoice> choices) override;
-  std::vector<ChosenToken> Finish() override;
+  void ChooseKept(std::span<const RowSamplingParams> choices) override;
+  std::vector<SampledToken> Finish() override;
 
  private:
-  void Tell(const std::string& call) const;
+  void Post(const std::string& call) const;
   Result<uint64_t> Ask(const std::string& call) const;
   Result<uint64_t> Answer() const;
 
-  mutable RankLine line_;
+  mutable RankConnection line_;
   mutable std::mutex mutex_;  // serializes a call and its answer
 };
 

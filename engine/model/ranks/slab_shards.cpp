@@ -149,12 +149,12 @@ CopyTicket SlabShards::Begin(const KvShape& shape, const void* slab, std::span<c
                     : rank.memory->SaveSlab(own_shape, Local(r, slab), own);
     }
     rank.Of(load).begun.emplace_back(number, ticket);
-    LookAtCopies(rank, false);
+    PollCopies(rank, false);
   });
   return 2 * number + (load ? 1 : 0);
 }
 
-void SlabShards::LookAtCopies(Rank& rank, bool wait) {
+void SlabShards::PollCopies(Rank& rank, bool wait) {
   for (Copies* copies : {&rank.saved, &rank.loaded}) {
     while (!copies->begun.empty()) {
       const auto [number, ticket] = copies->begun.front();
@@ -170,17 +170,17 @@ bool SlabShards::CopyDone(CopyTicket ticket) {
   bool done = true;
   for (Rank& rank : ranks_) done = done && rank.Of(ticket % 2 == 1).done >= ticket / 2;
   if (done) return true;
-  group_.Post([this](size_t r) { LookAtCopies(ranks_[r], false); });
+  group_.Post([this](size_t r) { PollCopies(ranks_[r], false); });
   return false;
 }
 
 void SlabShards::WaitForCopy(CopyTicket ticket) {
   if (CopyDone(ticket)) return;
-  group_.Run([this](size_t r) { LookAtCopies(ranks_[r], true); });
+  group_.Run([this](size_t r) { PollCopies(ranks_[r], true); });
 }
 
-int64_t SlabShards::slab_piece_bytes() const {
-  return ranks_.front().memory->slab_piece_bytes() * all_ / ranks_.front().size();
+int64_t SlabShards::slab_chunk_bytes() const {
+  return ranks_.front().memory->slab_chunk_bytes() * all_ / ranks_.front().size();
 }
 
 }  // namespace ringside

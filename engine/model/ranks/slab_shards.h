@@ -24,7 +24,7 @@ class SlabShards final : public SlabMemory {
              const ModelSpec& spec);
   ~SlabShards() override;
 
-  void UseOnThisThread() override { ranks_.front().memory->UseOnThisThread(); }
+  void MakeCurrent() override { ranks_.front().memory->MakeCurrent(); }
   std::string Describe() const override;
   std::optional<size_t> free_bytes() const override;
   Status status() const override;
@@ -41,7 +41,7 @@ class SlabShards final : public SlabMemory {
   CopyTicket LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) override;
   bool CopyDone(CopyTicket ticket) override;
   void WaitForCopy(CopyTicket ticket) override;
-  int64_t slab_piece_bytes() const override;
+  int64_t slab_chunk_bytes() const override;
   bool PinHost(void* data, size_t bytes) override { return ranks_.front().memory->PinHost(data, bytes); }
 
   /// A rank's slab shape, and its local address for the engine's slab address `data`.
@@ -77,7 +77,7 @@ class SlabShards final : public SlabMemory {
   const Range& RangeOf(const void* data) const;
   CopyTicket Begin(const KvShape& shape, const void* slab, std::span<const SlabRun> runs, bool load);
   /// THREAD: the rank's.
-  static void LookAtCopies(Rank& rank, bool wait);
+  static void PollCopies(Rank& rank, bool wait);
 
   RankGroup& group_;
   int64_t all_;  // heads summed over all layers

@@ -99,11 +99,11 @@ class Loader {
   }
 
   Status Load(const PlannedTensor& planned, const FileTensor& tensor) {
-    if (planned.encoder) return LoadOfEncoder(planned, tensor);
+    if (planned.encoder) return LoadEncoderTensor(planned, tensor);
     if (planned.layer >= 0) {
       const int64_t layer = planned.layer - shard_.layers.begin;
       if (layer < 0 || layer >= own_.layers) return Status::Ok();
-      return LoadOfLayer(planned, tensor, weights_.layers[static_cast<size_t>(layer)]);
+      return LoadLayerTensor(planned, tensor, weights_.layers[static_cast<size_t>(layer)]);
     }
     const bool of_head = planned.role == TensorRole::kHead || planned.role == TensorRole::kHeadBias ||
                          planned.role == TensorRole::kFinalNorm || planned.role == TensorRole::kFinalNormBias ||
@@ -136,7 +136,7 @@ class Loader {
       case TensorRole::kProjectOut:
         return LoadMatrix(planned, tensor, &weights_.project_out);
       case TensorRole::kHeadBias:
-        return LoadJoined(planned, tensor, shard_.vocab.size(), &weights_.head_bias);
+        return LoadConcatenated(planned, tensor, shard_.vocab.size(), &weights_.head_bias);
       case TensorRole::kFinalNorm:
         return LoadNorm(tensor, &weights_.final_norm, spec_.logit_scale);
       case TensorRole::kFinalNormBias:
@@ -175,16 +175,16 @@ class Loader {
       for (const ExpertWeights& expert : layer.experts) {  // moving the weights does not move the experts
         layer.expert_list.push_back({expert.in, expert.in_bias.data(), &expert.out, expert.out_bias.data()});
       }
-      ASSIGN_OR_RETURN(layer.placed_experts, backend_.PlaceExperts(layer.expert_list));
+      ASSIGN_OR_RETURN(layer.placed_experts, backend_.PackExperts(layer.expert_list));
     }
     backend_.Synchronize();
     return std::move(weights_);
   }
 
  private:
-  Status LoadOfEncoder(const PlannedTensor& planned, const FileTensor& tensor) {
+  Status LoadEncoderTensor(const PlannedTensor& planned, const FileTensor& tensor) {
     EncoderWeights& encoder = weights_.encoder;
-    if (planned.layer >= 0) return LoadOfLayer(planned, tensor, encoder.layers[static_cast<size_t>(planned.layer)]);
+    if (planned.layer >= 0) return LoadLayerTensor(planned, tensor, encoder.layers[static_cast<size_t>(planned.layer)]);
     if (planned.role == TensorRole::kFinalNorm) return LoadNorm(tensor, &encoder.final_norm);
     return LoadDistanceBiases(planned, tensor, &encoder.biases);
   }
@@ -199,7 +199,7 @@ class Loader {
     return Upload(spec_.DistanceBiases(values, planned.encoder), biases);
   }
 
-  Status LoadOfLayer(const PlannedTensor& planned, const FileTensor& tensor, LayerWeights& layer) {
+  Status LoadLayerTensor(const PlannedTensor& planned, const FileTensor& tensor, LayerWeights& layer) {
     switch (planned.role) {
       case TensorRole::kAttentionNorm:
         return LoadNorm(tensor, &layer.attention_norm);
@@ -219,16 +219,16 @@ class Loader {
       case TensorRole::kKeyBias:
       case TensorRole::kValueBias:
       case TensorRole::kQkvBias:
-        return LoadJoined(planned, tensor, own_.qkv_columns(), &layer.qkv_bias);
+        return LoadConcatenated(planned, tensor, own_.qkv_columns(), &layer.qkv_bias);
       case TensorRole::kGateBias:
       case TensorRole::kUpBias:
-        return LoadJoined(planned, tensor, own_.mlp_in_columns(), &layer.mlp_in_bias);
+        return LoadConcatenated(planned, tensor, own_.mlp_in_columns(), &layer.mlp_in_bias);
       case TensorRole::kQueryNorm:
         return LoadNorm(tensor, &layer.query_norm);
       case TensorRole::kKeyNorm:
         return LoadNorm(tensor, &layer.key_norm);
       case TensorRole::kSinks:
-        return LoadJoined(planned, tensor, own_.heads, &layer.sinks);
+        return LoadConcatenated(planned, tensor, own_.heads, &layer.sinks);
       case TensorRole::kAttentionOut:
         return LoadMatrix(planned, tensor, &layer.attention_out);
       // The bias of an all-reduced sum is added on one rank only.
@@ -290,7 +290,7 @@ class Loader {
       case TensorRole::kExpertGateBias:
       case TensorRole::kExpertUpBias:
       case TensorRole::kExpertGateUpBias:
-        return LoadJoined(planned, tensor, 2 * spec_.ffn, &expert.in_bias);
+        return LoadConcatenated(planned, tensor, 2 * spec_.ffn, &expert.in_bias);
       case TensorRole::kExpertDownBias:
         return LoadVector(tensor, &expert.out_bias);
       default:
@@ -351,7 +351,7 @@ class Loader {
     }
   }
 
-  RandomMatrix MadeUp(const PlannedTensor& planned, const FileTensor& tensor) const {
+  RandomMatrix DummyMatrix(const PlannedTensor& planned, const FileTensor& tensor) const {
     int64_t rows = tensor.data.rows, cols = tensor.data.cols;
     if (planned.transposed) std::swap(rows, cols);
     const TensorCut cut = CutOf(shard_, spec_, planned.role, rows, cols);
@@ -365,17 +365,17 @@ class Loader {
   }
 
   Status LoadMatrix(const PlannedTensor& planned, const FileTensor& tensor, Weight* weight) {
-    if (IsMadeUp(tensor)) return Keep(tensor, backend_.MakeRandomWeight(MadeUp(planned, tensor)), weight);
+    if (IsDummy(tensor)) return Keep(tensor, backend_.MakeRandomWeight(DummyMatrix(planned, tensor)), weight);
     HostTensor host = tensor.data;
     std::vector<std::byte> copy;
     const auto element_bytes = static_cast<size_t>(StorageBytes(host.dtype, Traits(host.dtype).block_elements));
     if (planned.transposed) {
-      if (IsQuantised(host.dtype)) {
+      if (IsQuantized(host.dtype)) {
         return InvalidArgument(fmt::format("tensor '{}' is quantised but must be transposed", tensor.name));
       }
       copy = Transposed(host);
       host = {host.dtype, host.cols, host.rows, copy};
-    } else if (!IsQuantised(host.dtype) && reinterpret_cast<uintptr_t>(host.bytes.data()) % element_bytes != 0) {
+    } else if (!IsQuantized(host.dtype) && reinterpret_cast<uintptr_t>(host.bytes.data()) % element_bytes != 0) {
       // Safetensors data may be unaligned.
       copy.assign(host.bytes.begin(), host.bytes.end());
       host.bytes = copy;
@@ -399,14 +399,14 @@ class Loader {
     }
     *weight = std::move(*loaded);
     weights_.bytes += static_cast<int64_t>(weight->data.bytes() + weight->scales.bytes() + weight->order.bytes());
-    if (HasGroupScales(weight->dtype)) weights_.kept = DType::kGrouped4;
+    if (HasGroupScales(weight->dtype)) weights_.kept = DType::kBlockQuant4;
     if (HasRowScales(weight->dtype) && !HasRowScales(backend_.weight_dtype())) weights_.kept = DType::kScaledE4M3;
     return Status::Ok();
   }
 
-  bool IsMadeUp(const FileTensor& tensor) const { return seed_ && tensor.data.bytes.empty(); }
+  bool IsDummy(const FileTensor& tensor) const { return seed_ && tensor.data.bytes.empty(); }
   Result<std::vector<float>> ValuesOf(const FileTensor& tensor) const {
-    if (!IsMadeUp(tensor)) return ToFloats(tensor.name, tensor.data);
+    if (!IsDummy(tensor)) return ToFloats(tensor.name, tensor.data);
     const int64_t count = tensor.data.rows * tensor.data.cols;
     return RandomValues({.seed = SeedOf(*seed_, tensor.name), .whole_cols = count, .rows = {{0, 1}}, .cols = count});
   }
@@ -419,7 +419,7 @@ class Loader {
   }
   Status LoadNorm(const FileTensor& tensor, DeviceVector* weight, float scale = 1) {
     const auto count = static_cast<size_t>(tensor.data.rows * tensor.data.cols);
-    if (IsMadeUp(tensor)) return Upload(std::vector<float>(count, scale), weight);
+    if (IsDummy(tensor)) return Upload(std::vector<float>(count, scale), weight);
     return LoadVector(tensor, weight, spec_.norm_offset, scale);
   }
   /// Weight and bias of a norm that the file lacks.
@@ -431,7 +431,7 @@ class Loader {
   }
 
   // A part of a bias with `total` values; uploads when all parts are loaded.
-  Status LoadJoined(const PlannedTensor& planned, const FileTensor& tensor, int64_t total, DeviceVector* vector) {
+  Status LoadConcatenated(const PlannedTensor& planned, const FileTensor& tensor, int64_t total, DeviceVector* vector) {
     ASSIGN_OR_RETURN(std::vector<float> values, ValuesOf(tensor));
     if (planned.order != RowOrder::kPlain) {
       const std::vector<float> file = values;

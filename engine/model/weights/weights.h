@@ -52,7 +52,7 @@ struct LayerWeights {
   DeviceVector router_bias;                          // [experts]
   std::vector<ExpertWeights> experts;                // the shared one last
   std::vector<Expert> expert_list;                   // the same, in the backend's form
-  Buffer placed_experts;                             // Backend::PlaceExperts
+  Buffer placed_experts;                             // Backend::PackExperts
   // Cross-attention to an encoder's rows, if there is one.
   DeviceVector cross_norm;         // [D]
   Weight cross_query;              // [H d, D]

@@ -130,7 +130,7 @@ constexpr std::array<ChannelFamily, 17> kTable = {{
      .skip = "<think>\n\n</think>\n\n"},
 }};
 
-Start StartBehind(const ChannelFamily& family, std::string_view prompt) {
+Start StartAfter(const ChannelFamily& family, std::string_view prompt) {
   if (family.layout == Layout::kMessages) return prompt.ends_with("<|message|>") ? Start::kAnswer : Start::kUndecided;
   const size_t open = prompt.rfind(family.open), close = prompt.rfind(family.close);
   if (close != prompt.npos && (open == prompt.npos || open < close)) return Start::kAnswer;
@@ -153,11 +153,11 @@ const ChannelFamily* FamilyByName(std::string_view name) {
   return found == kTable.end() ? nullptr : &*found;
 }
 
-ChannelFormat FormatBehind(const ChannelFamily& family, std::string_view prompt) {
+ChannelFormat FormatAfter(const ChannelFamily& family, std::string_view prompt) {
   ChannelFormat format;
   format.family = family.name;
   format.layout = family.layout;
-  format.start = StartBehind(family, prompt);
+  format.start = StartAfter(family, prompt);
   format.open = family.open;
   format.close = family.close;
   format.answer_open = family.answer_open;

@@ -23,6 +23,6 @@ const ChannelFamily* FamilyOfTemplate(std::string_view source);
 const ChannelFamily* FamilyByName(std::string_view name);
 
 /// The family's format for an answer that follows `prompt`, the generation prompt.
-ChannelFormat FormatBehind(const ChannelFamily& family, std::string_view prompt);
+ChannelFormat FormatAfter(const ChannelFamily& family, std::string_view prompt);
 
 }  // namespace ringside

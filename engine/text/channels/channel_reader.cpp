@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kSpaces = " \t\r\n";
 constexpr std::string_view kWordEnds = " \t\r\n<", kRecipient = "to=";
-constexpr size_t kMostHeaderBytes = 1024;  // the rest of a longer header is dropped
+constexpr size_t kMaxMessageHeaderBytes = 1024;  // the rest of a longer header is dropped
 
 bool IsSpace(char c) { return kSpaces.find(c) != kSpaces.npos; }
 
@@ -19,7 +19,7 @@ std::string Indentation(std::string_view space) {
 }
 
 /// The word after `key` in a message's header; "" = none.
-std::string_view WordBehind(std::string_view header, std::string_view key) {
+std::string_view WordAfter(std::string_view header, std::string_view key) {
   const size_t at = header.rfind(key);
   if (at == header.npos) return {};
   const std::string_view word = header.substr(at + key.size());
@@ -49,7 +49,7 @@ ChannelParts ChannelReader::Push(std::string_view text) {
     return out;
   }
   if (state_ == State::kHeader) {
-    header_ += text.substr(0, kMostHeaderBytes - std::min(header_.size(), kMostHeaderBytes));
+    header_ += text.substr(0, kMaxMessageHeaderBytes - std::min(header_.size(), kMaxMessageHeaderBytes));
   } else if (!text.empty()) {
     if (state_ == State::kReasoning && std::exchange(parted_, false)) Write("\n\n", &out);
     Write(text, &out);
@@ -92,8 +92,8 @@ ChannelParts ChannelReader::PushSpecial(std::string_view name) {
 }
 
 void ChannelReader::BeginMessage(ChannelParts* out) {
-  const std::string_view channel = WordBehind(header_, "<|channel|>");
-  std::string_view recipient = WordBehind(header_, kRecipient);
+  const std::string_view channel = WordAfter(header_, "<|channel|>");
+  std::string_view recipient = WordAfter(header_, kRecipient);
   constexpr std::string_view kFunctions = "functions.";
   if (!recipient.empty()) {
     if (recipient.starts_with(kFunctions)) recipient.remove_prefix(kFunctions.size());
@@ -122,7 +122,7 @@ bool ChannelReader::Continues(std::string_view name) const {
     return state_ == State::kReasoning && name.size() < format_->close.size() && format_->close.starts_with(name);
   }
   return format_->layout == ChannelFormat::Layout::kMessages && name == "<|end|>" &&
-         !(state_ == State::kAnswer && WordBehind(header_, "<|channel|>") == "final");
+         !(state_ == State::kAnswer && WordAfter(header_, "<|channel|>") == "final");
 }
 
 void ChannelReader::BeginAnswer() {
@@ -159,7 +159,7 @@ void ChannelReader::Take(char c, bool special, ChannelParts* out) {
 // Emits bytes from the front until the rest may be the start of a marker.
 void ChannelReader::Settle(ChannelParts* out) {
   while (!pending_.empty()) {
-    if (TakeMarker() || MayBecomeMarker(pending_)) return;
+    if (ConsumeMarker() || MayBecomeMarker(pending_)) return;
     const char first = pending_.front();
     const bool special = special_.front() != 0;
     pending_.erase(0, 1);
@@ -182,7 +182,7 @@ bool ChannelReader::MayBecomeMarker(std::string_view text) const {
   }
 }
 
-bool ChannelReader::TakeMarker() {
+bool ChannelReader::ConsumeMarker() {
   const auto is = [&](const std::string& marker) { return !marker.empty() && pending_ == marker; };
   const State before = state_;
   bool found = true;

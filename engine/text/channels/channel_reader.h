@@ -66,7 +66,7 @@ class ChannelReader {
   void Take(char c, bool special, ChannelParts* out);
   void Settle(ChannelParts* out);
   bool MayBecomeMarker(std::string_view text) const;
-  bool TakeMarker();
+  bool ConsumeMarker();
   void Emit(char c, ChannelParts* out);
   void Write(std::string_view bytes, ChannelParts* out);
   // kMessages.

@@ -16,41 +16,41 @@ using TokenType = TokenizerData::TokenType;
 constexpr int64_t kMaxTokens = 1 << 21;
 
 // Special tokens by id, for files that list none.
-constexpr const char* kUsualSpecials[] = {"<unk>",
-                                          "<s>",
-                                          "</s>",
-                                          "[INST]",
-                                          "[/INST]",
-                                          "[AVAILABLE_TOOLS]",
-                                          "[/AVAILABLE_TOOLS]",
-                                          "[TOOL_RESULTS]",
-                                          "[/TOOL_RESULTS]",
-                                          "[TOOL_CALLS]",
-                                          "[IMG]",
-                                          "<pad>",
-                                          "[IMG_BREAK]",
-                                          "[IMG_END]",
-                                          "[PREFIX]",
-                                          "[MIDDLE]",
-                                          "[SUFFIX]",
-                                          "[SYSTEM_PROMPT]",
-                                          "[/SYSTEM_PROMPT]",
-                                          "[TOOL_CONTENT]"};
+constexpr const char* kDefaultSpecials[] = {"<unk>",
+                                            "<s>",
+                                            "</s>",
+                                            "[INST]",
+                                            "[/INST]",
+                                            "[AVAILABLE_TOOLS]",
+                                            "[/AVAILABLE_TOOLS]",
+                                            "[TOOL_RESULTS]",
+                                            "[/TOOL_RESULTS]",
+                                            "[TOOL_CALLS]",
+                                            "[IMG]",
+                                            "<pad>",
+                                            "[IMG_BREAK]",
+                                            "[IMG_END]",
+                                            "[PREFIX]",
+                                            "[MIDDLE]",
+                                            "[SUFFIX]",
+                                            "[SYSTEM_PROMPT]",
+                                            "[/SYSTEM_PROMPT]",
+                                            "[TOOL_CONTENT]"};
 
-Status Wrong(const std::string& what) { return InvalidArgument("tekken.json: " + what); }
+Status Malformed(const std::string& what) { return InvalidArgument("tekken.json: " + what); }
 
 Status ReadSpecials(const Json& json, size_t count, TokenizerData* data) {
   const auto named = json.find("special_tokens");
   const bool names = named != json.end() && !named->is_null();
   for (size_t i = 0; i < count; ++i) {
-    const bool usual = !names && i < std::size(kUsualSpecials);
-    data->tokens.push_back(usual ? kUsualSpecials[i] : "<SPECIAL_" + std::to_string(i) + ">");
+    const bool usual = !names && i < std::size(kDefaultSpecials);
+    data->tokens.push_back(usual ? kDefaultSpecials[i] : "<SPECIAL_" + std::to_string(i) + ">");
     data->types.push_back(TokenType::kControl);
   }
   if (!names) return Status::Ok();
   for (const Json& token : *named) {
     const auto rank = token.at("rank").get<int64_t>();
-    if (rank < 0 || rank >= static_cast<int64_t>(count)) return Wrong("a special token's rank is out of range");
+    if (rank < 0 || rank >= static_cast<int64_t>(count)) return Malformed("a special token's rank is out of range");
     data->tokens[static_cast<size_t>(rank)] = token.at("token_str").get<std::string>();
   }
   return Status::Ok();
@@ -60,10 +60,11 @@ Result<TokenizerData> Read(const Json& json) {
   const Json& config = json.at("config");
   const auto size = config.at("default_vocab_size").get<int64_t>();
   const auto specials = config.at("default_num_special_tokens").get<int64_t>();
-  if (specials < 0 || size > kMaxTokens || size - specials < 256) return Wrong("its vocabulary has an impossible size");
+  if (specials < 0 || size > kMaxTokens || size - specials < 256)
+    return Malformed("its vocabulary has an impossible size");
   const Json& vocab = json.at("vocab");
   const auto count = static_cast<size_t>(size - specials);
-  if (!vocab.is_array() || vocab.size() < count) return Wrong("its vocabulary is smaller than its declared size");
+  if (!vocab.is_array() || vocab.size() < count) return Malformed("its vocabulary is smaller than its declared size");
   TokenizerData data;
   data.kind = TokenizerData::Kind::kByteLevelBpe;
   data.ignore_merges = true;
@@ -72,9 +73,10 @@ Result<TokenizerData> Read(const Json& json) {
   for (size_t rank = 0; rank < count; ++rank) {
     const auto bytes = DecodeBase64(vocab[rank].at("token_bytes").get<std::string>());
     if (!bytes || bytes->empty() || vocab[rank].at("rank").get<int64_t>() != static_cast<int64_t>(rank)) {
-      return Wrong("token " + std::to_string(rank) + " has no bytes, or another rank");
+      return Malformed("token " + std::to_string(rank) + " has no bytes, or another rank");
     }
-    if (rank < 256 && *bytes != std::string(1, static_cast<char>(rank))) return Wrong("its first tokens are not bytes");
+    if (rank < 256 && *bytes != std::string(1, static_cast<char>(rank)))
+      return Malformed("its first tokens are not bytes");
     std::string& name = data.tokens.emplace_back();
     for (const char byte : *bytes) AppendCodePoint(ByteLevelCharacter(static_cast<uint8_t>(byte)), &name);
   }
@@ -96,11 +98,11 @@ Result<TokenizerData> Read(const Json& json) {
 
 Result<TokenizerData> ReadTekken(std::string_view text) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return Wrong("it is not JSON");
+  if (json.is_discarded()) return Malformed("it is not JSON");
   try {
     return Read(json);
   } catch (const Json::exception& error) {
-    return Wrong(error.what());
+    return Malformed(error.what());
   }
 }
 

@@ -114,7 +114,7 @@ Status AddTokens(const Json& config, TokenizerData* data) {
 Status NumberAsFairseq(TokenizerData* data) {
   constexpr const char* kOwn[] = {"<s>", "<pad>", "</s>", "<unk>"};
   constexpr size_t kReplaced = 3;
-  constexpr int kBehind = 7;
+  constexpr int kAppendedTokens = 7;
   if (data->tokens.size() < kReplaced || data->unknown.value_or(0) >= TokenId{kReplaced}) {
     return InvalidArgument(std::string(kFairseqFile) + ": its first three pieces are not <unk>, <s> and </s>");
   }
@@ -126,7 +126,7 @@ Status NumberAsFairseq(TokenizerData* data) {
     data->types[id] = TokenType::kControl;
     data->scores[id] = 0;
   }
-  for (int i = 0; i < kBehind; ++i) {
+  for (int i = 0; i < kAppendedTokens; ++i) {
     data->tokens.push_back("<madeupword" + std::to_string(i) + ">");
     data->types.push_back(TokenType::kUnused);
     data->scores.push_back(0);
@@ -139,7 +139,7 @@ Status NumberAsFairseq(TokenizerData* data) {
 }
 
 // BOS and EOS: from the configurations if they name them, else from the tokenizer's own file.
-void NameEnds(const Json& config, const Json& generation, TokenizerData* data) {
+void SetBosAndEos(const Json& config, const Json& generation, TokenizerData* data) {
   const auto known = [&](std::optional<TokenId> id) {
     return id && static_cast<size_t>(*id) < data->tokens.size() ? id : std::nullopt;
   };
@@ -194,13 +194,13 @@ Result<TokenizerData> ReadHuggingFaceTokenizer(const std::string& folder) {
   ASSIGN_OR_RETURN(const Json config, ReadJson(folder + "/tokenizer_config.json"));
   ASSIGN_OR_RETURN(const Json generation, ReadJson(folder + "/generation_config.json"));
   ASSIGN_OR_RETURN(TokenizerData data, ReadOwnFile(folder, config));
-  NameEnds(config, generation, &data);
+  SetBosAndEos(config, generation, &data);
   return data;
 }
 
 Result<TokenizerData> ReadGpt2Tokenizer(std::string_view vocab, std::string_view merges) {
   ASSIGN_OR_RETURN(TokenizerData data, ReadVocabAndMerges(vocab, merges));
-  NameEnds(Json(), Json(), &data);
+  SetBosAndEos(Json(), Json(), &data);
   return data;
 }
 

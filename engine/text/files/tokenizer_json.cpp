@@ -40,12 +40,13 @@ Status ReadMerge(const Json& merge, TokenizerData* data) {
   if (merge.is_string()) {
     const auto& line = merge.get_ref<const std::string&>();
     const size_t space = line.find(' ', 1);
-    if (space == std::string::npos || space + 1 == line.size()) return Wrong("merge '" + line + "' is not two tokens");
+    if (space == std::string::npos || space + 1 == line.size())
+      return Malformed("merge '" + line + "' is not two tokens");
     data->merges.emplace_back(line.substr(0, space), line.substr(space + 1));
   } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
     data->merges.emplace_back(merge[0].get<std::string>(), merge[1].get<std::string>());
   } else {
-    return Wrong("a merge is neither \"a b\" nor [\"a\", \"b\"]");
+    return Malformed("a merge is neither \"a b\" nor [\"a\", \"b\"]");
   }
   return Status::Ok();
 }
@@ -54,11 +55,11 @@ Status ReadBpe(const Json& model, TokenizerData* data) {
   const Json* vocab = Member(model, "vocab");
   const Json* merges = Member(model, "merges");
   if (vocab == nullptr || !vocab->is_object() || merges == nullptr || !merges->is_array()) {
-    return Wrong("model.vocab or model.merges is missing");
+    return Malformed("model.vocab or model.merges is missing");
   }
   for (const auto& [name, value] : vocab->items()) {
     const auto id = IdOf(value);
-    if (!id) return Wrong("token '" + name + "' has no valid id");
+    if (!id) return Malformed("token '" + name + "' has no valid id");
     PutToken(*id, name, TokenType::kNormal, data);
   }
   for (const Json& merge : *merges) RETURN_IF_ERROR(ReadMerge(merge, data));
@@ -80,7 +81,7 @@ Status ReadBpe(const Json& model, TokenizerData* data) {
 
 // Rounds a score as the library's JSON parser does: the digits as an integer, times or divided by a power of ten. With
 // 17 digits the result is one ulp off the nearest double, which decides between equal segmentations.
-double AsTheLibraryReads(double score) {
+double RoundLikeLibrary(double score) {
   char text[64];
   const char* end = std::to_chars(text, text + sizeof text, std::abs(score)).ptr;
   uint64_t digits = 0;
@@ -105,23 +106,23 @@ double AsTheLibraryReads(double score) {
 
 Status ReadUnigram(const Json& model, TokenizerData* data) {
   const Json* vocab = Member(model, "vocab");
-  if (vocab == nullptr || !vocab->is_array()) return Wrong("model.vocab of a Unigram is not a list");
-  if (static_cast<int64_t>(vocab->size()) > kMaxTokens) return Wrong("model.vocab has too many tokens");
+  if (vocab == nullptr || !vocab->is_array()) return Malformed("model.vocab of a Unigram is not a list");
+  if (static_cast<int64_t>(vocab->size()) > kMaxTokens) return Malformed("model.vocab has too many tokens");
   data->kind = TokenizerData::Kind::kUnigram;
   for (const Json& token : *vocab) {
     if (!token.is_array() || token.size() != 2 || !token[0].is_string() || !token[1].is_number()) {
-      return Wrong("a token of a Unigram is not [\"text\", score]");
+      return Malformed("a token of a Unigram is not [\"text\", score]");
     }
     data->tokens.push_back(token[0].get<std::string>());
     const auto score = token[1].get<double>();
     const bool common = std::abs(score) > 1e-5 && std::abs(score) < 1e15;  // digits and power are exact
-    data->scores.push_back(common ? AsTheLibraryReads(score) : score);
+    data->scores.push_back(common ? RoundLikeLibrary(score) : score);
   }
   data->types.assign(data->tokens.size(), TokenType::kNormal);
   if (const Json* unknown = Member(model, "unk_id")) {
     data->unknown = IdOf(*unknown);
     if (!data->unknown || static_cast<size_t>(*data->unknown) >= data->tokens.size()) {
-      return Wrong("model.unk_id is not a token id");
+      return Malformed("model.unk_id is not a token id");
     }
   }
   return Status::Ok();
@@ -145,13 +146,13 @@ Status ReadModel(const Json& model, TokenizerData* data) {
 }
 
 Status ReadAddedTokens(const Json& tokens, TokenizerData* data) {
-  if (!tokens.is_array()) return Wrong("added_tokens is not a list");
+  if (!tokens.is_array()) return Malformed("added_tokens is not a list");
   for (const Json& token : tokens) {
     const Json* id_value = Member(token, "id");
     // Not an optional: with -fsanitize=thread, g++ 12 reports its copy in `flags` as an uninitialized read.
     const TokenId id = id_value != nullptr ? IdOf(*id_value).value_or(-1) : -1;
     const std::string name = StringMember(token, "content");
-    if (id < 0 || name.empty()) return Wrong("an added token has no id or no content");
+    if (id < 0 || name.empty()) return Malformed("an added token has no id or no content");
     const bool special = BoolMember(token, "special", false);
     PutToken(id, name, special ? TokenType::kControl : TokenType::kUserDefined, data);
     const TokenizerData::AddedToken flags{.id = id,
@@ -197,7 +198,7 @@ Status ChooseKind(TokenizerData* data) {
   return Status::Ok();
 }
 
-bool PutsSpaceInFront(const TokenizerData& data) {
+bool PrependsSpace(const TokenizerData& data) {
   return std::ranges::any_of(data.normaliser,
                              [](const auto& step) {
                                return step.kind == NormaliserStep::Kind::kPrepend && step.text == kLowerOneEighthBlock;
@@ -211,7 +212,7 @@ Result<TokenizerData> Assemble(const Json& json) {
   TokenizerData data;
   data.dialect = TokenizerData::Dialect::kTokenizers;
   const Json* model = Member(json, "model");
-  if (model == nullptr) return Wrong("model is missing");
+  if (model == nullptr) return Malformed("model is missing");
   RETURN_IF_ERROR(ReadModel(*model, &data));
   if (const Json* added = Member(json, "added_tokens")) RETURN_IF_ERROR(ReadAddedTokens(*added, &data));
   if (const Json* normaliser = Member(json, "normalizer")) {
@@ -222,7 +223,7 @@ Result<TokenizerData> Assemble(const Json& json) {
   if (const Json* decoder = Member(json, "decoder")) {
     ASSIGN_OR_RETURN(data.strips_leading_space, DecoderStripsLeadingSpace(decoder->dump()));
   } else {
-    data.strips_leading_space = PutsSpaceInFront(data);
+    data.strips_leading_space = PrependsSpace(data);
   }
   data.strips_leading_space = data.strips_leading_space && data.kind != TokenizerData::Kind::kByteLevelBpe;
   if (data.kind == TokenizerData::Kind::kUnigram) data.scores.resize(data.tokens.size());
@@ -238,7 +239,7 @@ Result<TokenizerData> AssembleChecked(const Json& json) {
   try {
     return Assemble(json);
   } catch (const nlohmann::json::exception& error) {  // an unexpected shape that no check above covers
-    return Wrong(error.what());
+    return Malformed(error.what());
   }
 }
 

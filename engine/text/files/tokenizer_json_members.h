@@ -11,7 +11,7 @@ namespace ringside::tokenizer_json {
 inline Status Unsupported(const std::string& what) {
   return InvalidArgument("tokenizer.json: " + what + " is not supported");
 }
-inline Status Wrong(const std::string& what) { return InvalidArgument("tokenizer.json: " + what); }
+inline Status Malformed(const std::string& what) { return InvalidArgument("tokenizer.json: " + what); }
 
 /// Null if `object` is not an object, or its member is absent or null.
 template <typename Json>

@@ -25,9 +25,9 @@ constexpr int64_t kMaxFixedLength = 65535;  // limit of a repetition count in PC
 
 Result<TextPattern> ReadPattern(const Json& step) {
   const Json* pattern = Member(step, "pattern");
-  if (pattern == nullptr) return Wrong("a step has no pattern");
+  if (pattern == nullptr) return Malformed("a step has no pattern");
   const std::string regex = StringMember(*pattern, "Regex"), literal = StringMember(*pattern, "String");
-  if (regex.empty() == literal.empty()) return Wrong("a step's pattern is neither a Regex nor a String");
+  if (regex.empty() == literal.empty()) return Malformed("a step's pattern is neither a Regex nor a String");
   return regex.empty() ? TextPattern{literal, true} : TextPattern{regex, false};
 }
 
@@ -63,7 +63,7 @@ Status AddPrepend(const Json& step, TokenizerData* data) {
 
 Status AddPrecompiled(const Json& step, TokenizerData* data) {
   const auto charsmap = DecodeBase64(StringMember(step, "precompiled_charsmap"));
-  if (!charsmap) return Wrong("precompiled_charsmap is not base64");
+  if (!charsmap) return Malformed("precompiled_charsmap is not base64");
   NormaliserStep& added = data->normaliser.emplace_back();
   added.kind = Normaliser::kPrecompiled;
   added.text = *charsmap;
@@ -150,7 +150,7 @@ Status AddFixedLength(const Json& step, TokenizerData* data) {
   const Json* length = Member(step, "length");
   const int64_t count = length != nullptr && length->is_number_integer() ? length->get<int64_t>() : 0;
   if (count < 1 || count > kMaxFixedLength) {
-    return Wrong("FixedLength's length is not between 1 and " + std::to_string(kMaxFixedLength));
+    return Malformed("FixedLength's length is not between 1 and " + std::to_string(kMaxFixedLength));
   }
   data->pre_tokenizer.push_back(Isolate("(?m:.{1," + std::to_string(count) + "})"));
   return Status::Ok();
@@ -218,7 +218,8 @@ Status ReadStep(const Kind& kind, const Json& step, int depth, TokenizerData* da
   const std::string type = StringMember(step, "type");
   if (type == "Sequence") {
     const Json* list = Member(step, kind.members);
-    if (list == nullptr || !list->is_array()) return Wrong(std::string("a ") + kind.name + " sequence has no steps");
+    if (list == nullptr || !list->is_array())
+      return Malformed(std::string("a ") + kind.name + " sequence has no steps");
     if (depth == kMaxDepth) return Unsupported(std::string("a ") + kind.name + " of deeply nested sequences");
     for (const Json& inner : *list) RETURN_IF_ERROR(ReadStep(kind, inner, depth + 1, data));
     return Status::Ok();
@@ -236,7 +237,7 @@ Result<bool> StripsSpace(const Json& decoder, int depth) {
   const std::string type = StringMember(decoder, "type");
   if (type == "Sequence") {
     const Json* list = Member(decoder, "decoders");
-    if (list == nullptr || !list->is_array()) return Wrong("a decoder sequence has no steps");
+    if (list == nullptr || !list->is_array()) return Malformed("a decoder sequence has no steps");
     if (depth == kMaxDepth) return Unsupported("a decoder of deeply nested sequences");
     bool strips = false;
     for (const Json& inner : *list) {
@@ -261,7 +262,7 @@ Result<bool> StripsSpace(const Json& decoder, int depth) {
 
 Result<Json> Parse(std::string_view text) {
   Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return Wrong("a step is not JSON");
+  if (json.is_discarded()) return Malformed("a step is not JSON");
   return json;
 }
 

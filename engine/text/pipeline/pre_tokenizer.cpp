@@ -103,7 +103,7 @@ bool PreTokenizer::From(size_t index, Word word, const Run& run) const {
   return true;
 }
 
-bool PreTokenizer::Split(std::string_view text, bool first, TextMatcher::Scratch& scratch, TakeWord take) const {
+bool PreTokenizer::Split(std::string_view text, bool first, TextMatcher::Scratch& scratch, OnWord take) const {
   return From(0, {text, first}, {scratch, take});
 }
 

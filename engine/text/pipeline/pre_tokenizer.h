@@ -18,10 +18,10 @@ class PreTokenizer {
   static Result<PreTokenizer> Make(std::span<const PreTokenizerStep> steps, bool to_bytes, bool spelled);
 
   /// Called for each word, never empty; false stops the splitting.
-  using TakeWord = FunctionRef<bool(std::string_view word)>;
+  using OnWord = FunctionRef<bool(std::string_view word)>;
   /// Calls `take` for the words of `text` (well-formed UTF-8), in order. `first`: nothing precedes the text. False if
   /// `take` stopped it.
-  bool Split(std::string_view text, bool first, TextMatcher::Scratch& scratch, TakeWord take) const;
+  bool Split(std::string_view text, bool first, TextMatcher::Scratch& scratch, OnWord take) const;
   /// True if the words together contain every byte of a text.
   bool keeps_all() const { return keeps_all_; }
 
@@ -36,7 +36,7 @@ class PreTokenizer {
   };
   struct Run {
     TextMatcher::Scratch& scratch;
-    TakeWord take;
+    OnWord take;
   };
   bool From(size_t step, Word word, const Run& run) const;
   bool SplitAt(size_t step, const TextMatcher& matcher, PreTokenizerStep::Behaviour behaviour, bool invert, Word word,

@@ -10,8 +10,8 @@ namespace ringside {
 
 class SplitParts {
  public:
-  using TakePart = FunctionRef<bool(size_t begin, size_t end)>;
-  SplitParts(PreTokenizerStep::Behaviour behaviour, TakePart take) : behaviour_(behaviour), take_(take) {}
+  using OnPart = FunctionRef<bool(size_t begin, size_t end)>;
+  SplitParts(PreTokenizerStep::Behaviour behaviour, OnPart take) : behaviour_(behaviour), take_(take) {}
 
   /// Adds the next part, which begins at the end of the previous one; an empty part splits there. False if a word was
   /// refused.
@@ -51,7 +51,7 @@ class SplitParts {
   }
 
   const PreTokenizerStep::Behaviour behaviour_;
-  const TakePart take_;
+  const OnPart take_;
   bool open_ = false, previous_match_ = false;
   size_t begin_ = 0, end_ = 0;
 };

@@ -18,16 +18,16 @@ class PieceOutput {
 
   void Add(TokenId id) {
     ids_->Add(id);
-    behind_unknown_ = false;
+    after_unknown_ = false;
   }
   /// REQUIRES: `character` is one character.
   void AddUnknown(std::string_view character) {
     const auto token = [&](char c) { return vocabulary_.ByteToken(static_cast<uint8_t>(c)); };
     if (std::ranges::all_of(character, [&](char c) { return token(c) >= 0; })) {
       for (const char c : character) Add(token(c));
-    } else if (unknown_ >= 0 && !(fuse_unknown_ && behind_unknown_)) {
+    } else if (unknown_ >= 0 && !(fuse_unknown_ && after_unknown_)) {
       Add(unknown_);
-      behind_unknown_ = true;
+      after_unknown_ = true;
     }
   }
   /// False if the rest of the text cannot fit.
@@ -38,7 +38,7 @@ class PieceOutput {
   const TokenId unknown_;
   const bool fuse_unknown_;
   TokenList* ids_;
-  bool behind_unknown_ = false;
+  bool after_unknown_ = false;
 };
 
 }  // namespace ringside

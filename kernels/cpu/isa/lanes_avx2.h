@@ -100,10 +100,10 @@ LANES_INLINE void StoreF16Partial(uint16_t* p, F32x16 a, int64_t n) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(copy + 8), _mm256_cvtps_ph(a.h, _MM_FROUND_TO_NEAREST_INT));
   __builtin_memcpy(p, copy, static_cast<size_t>(n) * 2);
 }
-LANES_INLINE __m256 WidenBf16(__m128i a) {
+LANES_INLINE __m256 ConvertBf16(__m128i a) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(a), 16));
 }
-LANES_INLINE F32x16 LoadBf16(const uint16_t* p) { return {WidenBf16(LoadHalf(p)), WidenBf16(LoadHalf(p + 8))}; }
+LANES_INLINE F32x16 LoadBf16(const uint16_t* p) { return {ConvertBf16(LoadHalf(p)), ConvertBf16(LoadHalf(p + 8))}; }
 LANES_INLINE F32x16 LoadBf16Partial(const uint16_t* p, int64_t n) {
   uint16_t copy[16] = {};
   __builtin_memcpy(copy, p, static_cast<size_t>(n) * 2);
@@ -198,7 +198,7 @@ LANES_INLINE U8x64 LookUp(U8x64 q, const uint8_t* table) {
   const __m256i t = _mm256_broadcastsi128_si256(LoadHalf(table));
   return {_mm256_shuffle_epi8(t, q.l), _mm256_shuffle_epi8(t, q.h)};
 }
-LANES_INLINE __m256i BroadcastFour(const int8_t* x) {
+LANES_INLINE __m256i Broadcast4Bytes(const int8_t* x) {
   int32_t four;
   __builtin_memcpy(&four, x, 4);
   return _mm256_set1_epi32(four);
@@ -207,7 +207,7 @@ LANES_INLINE __m256i BroadcastFour(const int8_t* x) {
 #ifdef __AVXVNNI__
 constexpr bool kUnsignedEightBits = true;
 LANES_INLINE I32x16 DotOne(I32x16 s, U8x64 a, const int8_t* xa) {
-  const __m256i x = BroadcastFour(xa);
+  const __m256i x = Broadcast4Bytes(xa);
   return {_mm256_dpbusd_avx_epi32(s.l, a.l, x), _mm256_dpbusd_avx_epi32(s.h, a.h, x)};
 }
 LANES_INLINE I32x16 DotPair(I32x16 s, U8x64 a, const int8_t* xa, U8x64 b, const int8_t* xb) {
@@ -220,12 +220,12 @@ LANES_INLINE __m256i AddPairs(__m256i s, __m256i products) {
   return _mm256_add_epi32(s, _mm256_madd_epi16(products, _mm256_set1_epi16(1)));
 }
 LANES_INLINE I32x16 DotPair(I32x16 s, U8x64 a, const int8_t* xa, U8x64 b, const int8_t* xb) {
-  const __m256i x = BroadcastFour(xa), y = BroadcastFour(xb);
+  const __m256i x = Broadcast4Bytes(xa), y = Broadcast4Bytes(xb);
   return {AddPairs(s.l, _mm256_add_epi16(_mm256_maddubs_epi16(a.l, x), _mm256_maddubs_epi16(b.l, y))),
           AddPairs(s.h, _mm256_add_epi16(_mm256_maddubs_epi16(a.h, x), _mm256_maddubs_epi16(b.h, y)))};
 }
 LANES_INLINE I32x16 DotOne(I32x16 s, U8x64 a, const int8_t* xa) {
-  const __m256i x = BroadcastFour(xa);
+  const __m256i x = Broadcast4Bytes(xa);
   return {AddPairs(s.l, _mm256_maddubs_epi16(a.l, x)), AddPairs(s.h, _mm256_maddubs_epi16(a.h, x))};
 }
 /// w| <= 128 times +-x with |x| <= 127: the sum of two products fits in 16 bits.
@@ -234,7 +234,7 @@ LANES_INLINE __m256i DotEightBitsHalf(__m256i s, __m256i a, __m256i x) {
   return AddPairs(s, _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w)));
 }
 LANES_INLINE I32x16 DotEightBits(I32x16 s, U8x64 a, const int8_t* xa) {
-  const __m256i x = BroadcastFour(xa);
+  const __m256i x = Broadcast4Bytes(xa);
   return {DotEightBitsHalf(s.l, a.l, x), DotEightBitsHalf(s.h, a.h, x)};
 }
 #endif

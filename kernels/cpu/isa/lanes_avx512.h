@@ -62,14 +62,14 @@ LANES_INLINE F32x16 LoadF16Partial(const uint16_t* p, int64_t n) {
 LANES_INLINE void StoreF16Partial(uint16_t* p, F32x16 a, int64_t n) {
   _mm256_mask_storeu_epi16(p, FirstLanes(n), _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
 }
-LANES_INLINE F32x16 WidenBf16(__m256i a) {
+LANES_INLINE F32x16 ConvertBf16(__m256i a) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(a), 16));
 }
 LANES_INLINE F32x16 LoadBf16(const uint16_t* p) {
-  return WidenBf16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  return ConvertBf16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
 LANES_INLINE F32x16 LoadBf16Partial(const uint16_t* p, int64_t n) {
-  return WidenBf16(_mm256_maskz_loadu_epi16(FirstLanes(n), p));
+  return ConvertBf16(_mm256_maskz_loadu_epi16(FirstLanes(n), p));
 }
 LANES_INLINE void StoreBf16Partial(uint16_t* p, F32x16 a, int64_t n) {
   const __m512i bits = _mm512_castps_si512(a);
@@ -132,7 +132,7 @@ LANES_INLINE U8x64 LookUp(U8x64 q, const uint8_t* table) {
   const __m128i t = _mm_loadu_si128(reinterpret_cast<const __m128i*>(table));
   return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(t), q);
 }
-LANES_INLINE __m512i BroadcastFour(const int8_t* x) {
+LANES_INLINE __m512i Broadcast4Bytes(const int8_t* x) {
   int32_t four;
   __builtin_memcpy(&four, x, 4);
   return _mm512_set1_epi32(four);
@@ -141,9 +141,11 @@ LANES_INLINE __m512i BroadcastFour(const int8_t* x) {
 #ifdef __AVX512VNNI__
 constexpr bool kUnsignedEightBits = true;
 LANES_INLINE I32x16 DotPair(I32x16 s, U8x64 a, const int8_t* xa, U8x64 b, const int8_t* xb) {
-  return _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(s, a, BroadcastFour(xa)), b, BroadcastFour(xb));
+  return _mm512_dpbusd_epi32(_mm512_dpbusd_epi32(s, a, Broadcast4Bytes(xa)), b, Broadcast4Bytes(xb));
 }
-LANES_INLINE I32x16 DotOne(I32x16 s, U8x64 a, const int8_t* xa) { return _mm512_dpbusd_epi32(s, a, BroadcastFour(xa)); }
+LANES_INLINE I32x16 DotOne(I32x16 s, U8x64 a, const int8_t* xa) {
+  return _mm512_dpbusd_epi32(s, a, Broadcast4Bytes(xa));
+}
 LANES_INLINE I32x16 DotEightBits(I32x16 s, U8x64 a, const int8_t* xa) { return DotOne(s, a, xa); }
 #else
 constexpr bool kUnsignedEightBits = false;
@@ -152,13 +154,13 @@ LANES_INLINE I32x16 AddPairs(I32x16 s, __m512i products) {
 }
 LANES_INLINE I32x16 DotPair(I32x16 s, U8x64 a, const int8_t* xa, U8x64 b, const int8_t* xb) {
   return AddPairs(
-      s, _mm512_add_epi16(_mm512_maddubs_epi16(a, BroadcastFour(xa)), _mm512_maddubs_epi16(b, BroadcastFour(xb))));
+      s, _mm512_add_epi16(_mm512_maddubs_epi16(a, Broadcast4Bytes(xa)), _mm512_maddubs_epi16(b, Broadcast4Bytes(xb))));
 }
 LANES_INLINE I32x16 DotOne(I32x16 s, U8x64 a, const int8_t* xa) {
-  return AddPairs(s, _mm512_maddubs_epi16(a, BroadcastFour(xa)));
+  return AddPairs(s, _mm512_maddubs_epi16(a, Broadcast4Bytes(xa)));
 }
 LANES_INLINE I32x16 DotEightBits(I32x16 s, U8x64 a, const int8_t* xa) {
-  const __m512i w = _mm512_xor_si512(a, _mm512_set1_epi8(-128)), x = BroadcastFour(xa);
+  const __m512i w = _mm512_xor_si512(a, _mm512_set1_epi8(-128)), x = Broadcast4Bytes(xa);
   const __m512i signed_x = _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(w), _mm512_setzero_si512(), x);
   return AddPairs(s, _mm512_maddubs_epi16(_mm512_abs_epi8(w), signed_x));
 }

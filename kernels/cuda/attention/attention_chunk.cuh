@@ -8,8 +8,8 @@
 
 #include <type_traits>
 
-#include "kernels/cuda/attention/asked_once.h"
 #include "kernels/cuda/attention/attention_tiled.cuh"
+#include "kernels/cuda/attention/occupancy_cache.h"
 
 namespace ringside::cuda {
 
@@ -35,21 +35,21 @@ __device__ __forceinline__ void RotateQueries(const AttentionPlan& a, int row, i
   constexpr int kTasks = D / 4, kAtATime = 8;  // tasks whose loads are in flight together
   const float scale = a.scale * kLog2E;
   WithQkv(a, [&](const auto* x) {
-    if (AllowsTwoPairs(a)) {
+    if (AllowsRotaryQuads(a)) {
       for (int begin = lane; begin < queries * kTasks; begin += 32 * kAtATime) {
-        TwoPairs pairs[kAtATime];
+        RotaryQuad pairs[kAtATime];
 #pragma unroll
         for (int j = 0; j < kAtATime; ++j) {
           const int i = min(begin + 32 * j, queries * kTasks - 1), m = i / kTasks, r = RowOfQuery(a, m);
           const int64_t at = QueryAt(a, row + r, first_head + m - r * a.tile_heads);
-          pairs[j] = LoadTwoPairs(a, x, at, i % kTasks, cosines, sines, row + r);
+          pairs[j] = LoadRotaryQuad(a, x, at, i % kTasks, cosines, sines, row + r);
         }
 #pragma unroll
         for (int j = 0; j < kAtATime; ++j) {
           const int i = begin + 32 * j;
           if (i >= queries * kTasks) break;
-          RotateTwoPairs(a, pairs[j], i % kTasks, scale,
-                         [&](int d, float value) { to[i / kTasks * (D + 8) + d] = FromFloat<Q>(value); });
+          RotateQuad(a, pairs[j], i % kTasks, scale,
+                     [&](int d, float value) { to[i / kTasks * (D + 8) + d] = FromFloat<Q>(value); });
         }
       }
       return;
@@ -73,7 +73,7 @@ struct WarpQueries {
 };
 
 template <int D, class Emit>
-__device__ __forceinline__ void ForResults(const Softmax<D>& state, int queries, int lane, const Emit& emit) {
+__device__ __forceinline__ void ForEachResult(const Softmax<D>& state, int queries, int lane, const Emit& emit) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int m = lane / 4 + 8 * h;
@@ -92,14 +92,14 @@ __device__ __forceinline__ int64_t OutAt(const AttentionPlan& a, const WarpQueri
 
 /// Exchanges and reduces the splits' results; CTA m / share of the cluster owns query m of 128.
 template <class C, int D>
-__device__ __forceinline__ void JoinChunkSplits(const AttentionPlan& a, const StagedTile& tile, int warp_rows,
-                                                int first_head, const WarpQueries& own, const Softmax<D>& state,
-                                                float* received, int warp, int lane) {
+__device__ __forceinline__ void ReduceChunkSplits(const AttentionPlan& a, const StagedTile& tile, int warp_rows,
+                                                  int first_head, const WarpQueries& own, const Softmax<D>& state,
+                                                  float* received, int warp, int lane) {
   const int share = kChunkQueries / a.chunk_splits, rank = static_cast<int>(blockIdx.x);
   float* stats = received + kChunkQueries * D;
   ArriveAtCluster();
   WaitForCluster();  // all blocks are done with the stages
-  ForResults<D>(state, own.queries, lane, [&](int h, int m, float sum) {
+  ForEachResult<D>(state, own.queries, lane, [&](int h, int m, float sum) {
     const int query = warp * 16 + m, owner = query / share, at = rank * share + query % share;
 #pragma unroll
     for (int n = 0; n < D / 8; ++n) {
@@ -133,10 +133,10 @@ __device__ __forceinline__ void JoinChunkSplits(const AttentionPlan& a, const St
 
 /// Small configuration: writes a split's results to global memory.
 template <class C, int D>
-__device__ __forceinline__ void LeaveChunkSplit(const AttentionPlan& a, const WarpQueries& own, const Softmax<D>& state,
+__device__ __forceinline__ void StoreChunkSplit(const AttentionPlan& a, const WarpQueries& own, const Softmax<D>& state,
                                                 int warp, int lane) {
   float* partial = PartialOf<D>(a, kChunkQueries);
-  ForResults<D>(state, own.queries, lane, [&](int h, int m, float sum) {
+  ForEachResult<D>(state, own.queries, lane, [&](int h, int m, float sum) {
     const int query = warp * 16 + m;
 #pragma unroll
     for (int n = 0; n < D / 8; ++n) {
@@ -168,7 +168,7 @@ __device__ __forceinline__ void FetchUnit(const AttentionPlan& a, const StagedTi
 template <class C, int D>
 __device__ __forceinline__ void StoreChunk(const AttentionPlan& a, const WarpQueries& own, const Softmax<D>& state,
                                            int lane) {
-  ForResults<D>(state, own.queries, lane, [&](int h, int m, float sum) {
+  ForEachResult<D>(state, own.queries, lane, [&](int h, int m, float sum) {
     const int64_t at = OutAt(a, own, m);
     const float factor = 1.0f / sum;
 #pragma unroll
@@ -183,7 +183,7 @@ __device__ __forceinline__ void StoreChunk(const AttentionPlan& a, const WarpQue
 
 template <class C, int D, bool kTraits>
 __global__ void __launch_bounds__(kChunkThreads, D <= 64 ? 2 : 1) ChunkAttentionKernel(AttentionPlan a) {
-  using Sizes = ChunkSizes<C, D, kLargeSet>;
+  using Sizes = ChunkSizes<C, D, kLargeConfig>;
   using Q = typename CacheTile<C, D>::Product;
   constexpr int kTiles = Sizes::kTiles, kStages = Sizes::kStages;
   extern __shared__ __align__(16) unsigned char shared[];
@@ -191,7 +191,7 @@ __global__ void __launch_bounds__(kChunkThreads, D <= 64 ? 2 : 1) ChunkAttention
   Q* queries = reinterpret_cast<Q*>(shared) + warp * 16 * Sizes::kQueryRow;  // the warp's own
   C* stages = reinterpret_cast<C*>(reinterpret_cast<Q*>(shared) + Sizes::kQueries);
   constexpr int kTile = CacheTile<C, D>::kElements, kStage = kTiles * kTile;
-  StartStep();
+  BeginDependentKernel();
 
   const int kv_head = blockIdx.y / a.tiles_of_group, first_head = blockIdx.y * a.tile_heads;
   const StagedTile tile = a.chunk_tiles[blockIdx.z];
@@ -216,12 +216,12 @@ __global__ void __launch_bounds__(kChunkThreads, D <= 64 ? 2 : 1) ChunkAttention
   };
   for (int n = 0; n < kStages - 1; ++n) fetch(begin + n);
 
-  const BothLimits both = LimitsOf<kTraits>(a, tile, warp * warp_rows, own.queries, lane);
-  BothModifiers modifiers = {};
+  const MaskLimits both = LimitsOf<kTraits>(a, tile, warp * warp_rows, own.queries, lane);
+  MaskModifiers modifiers = {};
   Softmax<D> state;
   if constexpr (kTraits) {
     modifiers = ModifiersOf(a, tile, warp * warp_rows, first_head, own.queries, lane);
-    if (blockIdx.x == 0) state.BeginWithSinks(a, first_head, lane);
+    if (blockIdx.x == 0) state.InitWithSinks(a, first_head, lane);
   }
   QueryFragments<Q, D> fragments;
   int loaded = -1;  // the rotation held in `fragments`: 1 for pinned keys, 0 for ring keys
@@ -237,7 +237,7 @@ __global__ void __launch_bounds__(kChunkThreads, D <= 64 ? 2 : 1) ChunkAttention
     C* stage = stages + (unit - begin) % kStages * kStage;
     if (first < from || last > to || tiles < kTiles) {
       if (warp < kTiles) {
-        ClearForeignValues<C, D>(stage + warp * kTile, first + warp * 16, from, warp < tiles ? to : -1, lane);
+        ZeroMaskedValues<C, D>(stage + warp * kTile, first + warp * 16, from, warp < tiles ? to : -1, lane);
       }
       __syncthreads();
     }
@@ -266,9 +266,9 @@ __global__ void __launch_bounds__(kChunkThreads, D <= 64 ? 2 : 1) ChunkAttention
   WaitForCopies<0>();
   __syncthreads();
   if (a.chunk_splits > 1) {
-    if constexpr (!kLargeSet) return LeaveChunkSplit<C, D>(a, own, state, warp, lane);
-    return JoinChunkSplits<C, D>(a, tile, warp_rows, first_head, own, state, reinterpret_cast<float*>(shared), warp,
-                                 lane);
+    if constexpr (!kLargeConfig) return StoreChunkSplit<C, D>(a, own, state, warp, lane);
+    return ReduceChunkSplits<C, D>(a, tile, warp_rows, first_head, own, state, reinterpret_cast<float*>(shared), warp,
+                                   lane);
   }
   StoreChunk<C, D>(a, own, state, lane);
 }
@@ -292,10 +292,10 @@ void LaunchOfSize(const Launcher& on, const AttentionPlan& plan) {
 /// Number of resident tiles with `splits` blocks each.
 template <class Kind>
 int ResidentTiles(const Launcher& on, int splits) {
-  static AskedOnce tiles;
+  static OccupancyCache tiles;
   return tiles.Of(splits, [&] {
-    return on.large ? ActiveClusters(Kind::kKernel, splits, Kind::kThreads, Kind::kBytes)
-                    : ActiveBlocks(on, Kind::kKernel, Kind::kThreads, Kind::kBytes) / splits;
+    return on.large ? MaxActiveClusters(Kind::kKernel, splits, Kind::kThreads, Kind::kBytes)
+                    : MaxActiveBlocks(on, Kind::kKernel, Kind::kThreads, Kind::kBytes) / splits;
   });
 }
 template <class C, int D, bool kLarge>

@@ -72,11 +72,11 @@ __device__ __forceinline__ void Rotate(float& u, float& v, float cosine, float s
 
 /// Two adjacent pairs of a head, 2 task and 2 task + 1, with the cosines and sines of their angles. Few loads per
 /// thread; requires that all dimensions rotate or none, and aligned rows.
-struct TwoPairs {
+struct RotaryQuad {
   float u[2], v[2];
   float2 cosine, sine;
 };
-__device__ __forceinline__ bool AllowsTwoPairs(const AttentionPlan& a) {
+__device__ __forceinline__ bool AllowsRotaryQuads(const AttentionPlan& a) {
   return (a.rotary == 0 || a.rotary == a.head_dim) && a.qkv.stride % 4 == 0 && a.qkv.dtype != DType::kF32 &&
          a.head_dim % 4 == 0 && reinterpret_cast<uintptr_t>(a.qkv.data) % 8 == 0;
 }
@@ -85,8 +85,8 @@ __device__ __forceinline__ bool AllowsTwoPairs(const AttentionPlan& a) {
 __device__ __forceinline__ bool PairsAreHalves(const AttentionPlan& a) { return a.rotary > 0 && !a.adjacent_pairs; }
 
 template <class Q>
-__device__ __forceinline__ TwoPairs LoadTwoPairs(const AttentionPlan& a, const Q* x, int64_t at, int task,
-                                                 const float* cosines, const float* sines, int64_t row) {
+__device__ __forceinline__ RotaryQuad LoadRotaryQuad(const AttentionPlan& a, const Q* x, int64_t at, int task,
+                                                     const float* cosines, const float* sines, int64_t row) {
   const bool halves = PairsAreHalves(a);
   const int half = a.head_dim / 2;
   uint2 bits;
@@ -94,10 +94,10 @@ __device__ __forceinline__ TwoPairs LoadTwoPairs(const AttentionPlan& a, const Q
   bits.y = *reinterpret_cast<const uint32_t*>(x + at + (halves ? half + 2 * task : 4 * task + 2));
   const Q* first = reinterpret_cast<const Q*>(&bits.x);
   const Q* second = reinterpret_cast<const Q*>(&bits.y);
-  TwoPairs out{{ToFloat(first[0]), halves ? ToFloat(first[1]) : ToFloat(second[0])},
-               {halves ? ToFloat(second[0]) : ToFloat(first[1]), ToFloat(second[1])},
-               {1, 1},
-               {0, 0}};
+  RotaryQuad out{{ToFloat(first[0]), halves ? ToFloat(first[1]) : ToFloat(second[0])},
+                 {halves ? ToFloat(second[0]) : ToFloat(first[1]), ToFloat(second[1])},
+                 {1, 1},
+                 {0, 0}};
   if (a.rotary == 0) return out;
   out.cosine = *reinterpret_cast<const float2*>(cosines + row * half + 2 * task);
   out.sine = *reinterpret_cast<const float2*>(sines + row * half + 2 * task);
@@ -105,8 +105,8 @@ __device__ __forceinline__ TwoPairs LoadTwoPairs(const AttentionPlan& a, const Q
 }
 /// Calls emit(dimension, value) for the four elements, rotated and scaled.
 template <class Emit>
-__device__ __forceinline__ void RotateTwoPairs(const AttentionPlan& a, const TwoPairs& pairs, int task, float scale,
-                                               const Emit& emit) {
+__device__ __forceinline__ void RotateQuad(const AttentionPlan& a, const RotaryQuad& pairs, int task, float scale,
+                                           const Emit& emit) {
   const bool halves = PairsAreHalves(a);
   const float cosine[2] = {pairs.cosine.x, pairs.cosine.y}, sine[2] = {pairs.sine.x, pairs.sine.y};
 #pragma unroll
@@ -169,7 +169,7 @@ __device__ __forceinline__ const char* KeyTile(const AttentionPlan& a, const Sta
 struct QueryLimits {
   int from[2], to[2];
 };
-struct BothLimits {
+struct MaskLimits {
   QueryLimits ring, pinned;
   __device__ __forceinline__ QueryLimits Of(bool is_pinned) const {
     return {{is_pinned ? pinned.from[0] : ring.from[0], is_pinned ? pinned.from[1] : ring.from[1]},
@@ -182,9 +182,9 @@ __device__ __forceinline__ int FirstPinned(const AttentionPlan& a, const StagedR
 }
 /// Limits of `queries` queries from the tile's row `first_row` on; queries past them see nothing.
 template <bool kTraits>
-__device__ __forceinline__ BothLimits LimitsOf(const AttentionPlan& a, const StagedTile& tile, int first_row,
+__device__ __forceinline__ MaskLimits LimitsOf(const AttentionPlan& a, const StagedTile& tile, int first_row,
                                                int queries, int lane) {
-  BothLimits out;
+  MaskLimits out;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int m = lane / 4 + 8 * h, row = first_row + RowOfQuery(a, m), t = tile.position + row;
@@ -195,7 +195,7 @@ __device__ __forceinline__ BothLimits LimitsOf(const AttentionPlan& a, const Sta
     }
     out.ring.to[h] = real ? t : -1;
     out.pinned.from[h] = !real ? INT_MAX : kTraits ? FirstPinned(a, a.rows[tile.row + row]) : 0;
-    const bool all_pinned = kTraits && a.seen == KeysSeen::kPinned && real;
+    const bool all_pinned = kTraits && a.seen == VisibleKeys::kPinned && real;
     out.pinned.to[h] = all_pinned ? tile.pinned - 1 : min(out.ring.to[h], tile.pinned - 1);
   }
   return out;
@@ -230,7 +230,7 @@ __device__ __forceinline__ const float* BiasesOf(const AttentionPlan& a, int hea
 struct QueryModifiers {
   ScoreModifier of[2];
 };
-struct BothModifiers {
+struct MaskModifiers {
   QueryModifiers ring, pinned;
   __device__ __forceinline__ QueryModifiers Of(bool is_pinned) const { return is_pinned ? pinned : ring; }
 };
@@ -239,9 +239,9 @@ __device__ __forceinline__ int HeadOfQuery(const AttentionPlan& a, int first_hea
   return first_head + m - RowOfQuery(a, m) * a.tile_heads;
 }
 /// Modifiers of the queries of LimitsOf, for scores scaled by kLog2E.
-__device__ __forceinline__ BothModifiers ModifiersOf(const AttentionPlan& a, const StagedTile& tile, int first_row,
+__device__ __forceinline__ MaskModifiers ModifiersOf(const AttentionPlan& a, const StagedTile& tile, int first_row,
                                                      int first_head, int queries, int lane) {
-  BothModifiers out;
+  MaskModifiers out;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int m = lane / 4 + 8 * h, row = first_row + RowOfQuery(a, m);

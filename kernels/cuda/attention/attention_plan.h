@@ -37,7 +37,7 @@ struct alignas(16) StagedTile {
   int32_t tiles() const { return pinned_tiles + ring_tiles; }
 };
 
-constexpr int kMostSplits = 16;  // split-K over a tile's keys: CTAs of a cluster, or blocks with partial results
+constexpr int kMaxSplits = 16;  // split-K over a tile's keys: CTAs of a cluster, or blocks with partial results
 
 struct AttentionPlan {
   Tensor qkv, out;
@@ -72,8 +72,8 @@ struct AttentionPlan {
   int32_t wgmma_queries = 0;  // queries per block if chunks are cut for LaunchWgmmaAttention
   // Every sequence has one row, whose key and value the attention kernel itself stores; LaunchStoreRows is not needed.
   int32_t stores = 0;
-  KeysSeen seen = KeysSeen::kBefore;  // with kPinned, tiles of ring rows have no ring keys
-  int32_t asks_only = 0;              // rows have queries alone, and nothing is stored
+  VisibleKeys seen = VisibleKeys::kBefore;  // with kPinned, tiles of ring rows have no ring keys
+  int32_t queries_only = 0;                 // rows have queries alone, and nothing is stored
   // No kernel since the last synchronization has written this layer's cache, so keys and values may be prefetched
   // before the preceding kernel has ended. Only with `stores`.
   int32_t early = 0;
@@ -93,7 +93,7 @@ struct AttentionPlan {
 
 /// Whether kernels may load queries and keys in chunks of 8 dimensions: heads rotate by halves and fully, or not at
 /// all, and rows are aligned and have 16-bit elements.
-inline bool AllowsEights(const AttentionPlan& plan, const Tensor& qkv) {
+inline bool AllowsVec8(const AttentionPlan& plan, const Tensor& qkv) {
   return (plan.rotary == 0 || (plan.rotary == plan.head_dim && plan.adjacent_pairs == 0)) && qkv.dtype != DType::kF32 &&
          qkv.stride % 8 == 0 && reinterpret_cast<uintptr_t>(qkv.data) % 16 == 0;
 }

@@ -6,7 +6,7 @@
 // of its own, so that no warp waits for another, and keeps a running softmax of its own; warps are reduced in warp
 // order. The splits of a tile are the CTAs of a cluster. Each cuts its result into one slice per split and sends them
 // to the others through DSMEM; each reduces one slice in split order. (Small configuration: each writes its result to
-// global memory, and a second kernel, attention_join.cu, reduces them.) Pinned keys are multiplied by queries rotated
+// global memory, and a second kernel, attention_reduce.cu, reduces them.) Pinned keys are multiplied by queries rotated
 // to their distance in the cache, ring keys by queries rotated to the row's own position, with one softmax over both.
 //
 // If there are more tiles than SMs, and no splits, two blocks of half the warps share an SM: one loads keys while the
@@ -37,7 +37,7 @@ struct AttentionSizes {
   static constexpr int kOwnRow = 2 * D * static_cast<int>(sizeof(C));
   static constexpr int kResultRow = D + 8;              // floats per query of the sums
   static constexpr int kResult = 16 * kResultRow + 32;  // floats per warp: sums, running maxima, sums of probabilities
-  static constexpr int kReceived = kLarge && !kPaired ? 16 * D + 36 * kMostSplits : 0;  // floats from other splits
+  static constexpr int kReceived = kLarge && !kPaired ? 16 * D + 36 * kMaxSplits : 0;  // floats from other splits
   // Results overlay the tiles.
   static constexpr int kTiles = kWarps * kStages * kStage, kResults = kWarps * 4 * kResult;
   static constexpr int kBytes = 4 * kReceived + 2 * kQueries + kOwnRow + (kTiles > kResults ? kTiles : kResults);
@@ -53,7 +53,7 @@ struct Softmax {
 
   /// Starts with the heads' sinks, as if a key with value 0 had been seen. Called for exactly one of the partial
   /// softmaxes of a query.
-  __device__ __forceinline__ void BeginWithSinks(const AttentionPlan& a, int first_head, int lane) {
+  __device__ __forceinline__ void InitWithSinks(const AttentionPlan& a, int first_head, int lane) {
     if (a.sinks == nullptr) return;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
@@ -179,7 +179,7 @@ __device__ __forceinline__ void AttendTiles(const QueryFragments<typename CacheT
 /// Zeroes the values of keys that no query of the tile sees (all keys if from > to): that memory may hold anything, and
 /// 0 x NaN is NaN.
 template <class C, int D>
-__device__ __forceinline__ void ClearForeignValues(C* stage, int first, int from, int to, int lane) {
+__device__ __forceinline__ void ZeroMaskedValues(C* stage, int first, int from, int to, int lane) {
   if (first >= from && first + 15 <= to) return;
   for (int key = 0; key < 16; ++key) {
     if (first + key >= from && first + key <= to) continue;
@@ -235,7 +235,7 @@ __device__ __forceinline__ void LoadOwnRows(const AttentionPlan& a, const Staged
 }
 
 template <class C, int D>
-__device__ __forceinline__ void PatchOwnRow(const C* own, int key, C* stage, int lane) {
+__device__ __forceinline__ void InsertOwnRow(const C* own, int key, C* stage, int lane) {
   for (int d = lane; d < D; d += 32) {
     stage[CacheTile<C, D>::Key(d, key)] = own[d];
     stage[CacheTile<C, D>::Value(key, d)] = own[D + d];
@@ -247,12 +247,12 @@ __device__ __forceinline__ void StoreResult(const AttentionPlan& a, const Staged
                                             int d, float4 value) {
   const int row = RowOfQuery(a, m), head = first_head + m - row * a.tile_heads;
   const int64_t at = static_cast<int64_t>(tile.row + row) * a.out.stride + head * a.head_dim + d;
-  StoreFour(a.out.data, a.out.dtype, at, value);
+  StoreFloat4(a.out.data, a.out.dtype, at, value);
 }
 
 /// Stores a warp's result to shared memory: [16][kResultRow] sums, then running maxima, then sums of probabilities.
 template <class C, int D, class Sizes>
-__device__ __forceinline__ void LeaveResult(const Softmax<D>& state, int queries, float* own, int lane) {
+__device__ __forceinline__ void StoreWarpResult(const Softmax<D>& state, int queries, float* own, int lane) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int m = lane / 4 + 8 * h;
@@ -276,7 +276,7 @@ struct SoftmaxTotals {
 };
 /// read(p) points to the running maximum of part p; its sum of probabilities is 16 floats further.
 template <class Read>
-__device__ __forceinline__ SoftmaxTotals SharesOf(int count, const Read& read) {
+__device__ __forceinline__ SoftmaxTotals SoftmaxTotalsOf(int count, const Read& read) {
   SoftmaxTotals out;
 #pragma unroll 8
   for (int p = 0; p < count; ++p) out.max_score = fmaxf(out.max_score, read(p)[0]);
@@ -285,7 +285,7 @@ __device__ __forceinline__ SoftmaxTotals SharesOf(int count, const Read& read) {
   return out;
 }
 
-__device__ __forceinline__ void AddShare(float4& sum, const float* values, float share) {
+__device__ __forceinline__ void AddRescaled(float4& sum, const float* values, float share) {
   const float4 v = *reinterpret_cast<const float4*>(values);
   sum.x += v.x * share, sum.y += v.y * share, sum.z += v.z * share, sum.w += v.w * share;
 }
@@ -295,12 +295,13 @@ __device__ __forceinline__ float4 Times(float4 v, float factor) {
 
 /// Dimensions d ... d + 3 of query m, reduced in warp order.
 template <class Sizes>
-__device__ __forceinline__ float4 JoinWarps(const float* results, int m, int d, const float* maxima, float max_score) {
+__device__ __forceinline__ float4 ReduceWarps(const float* results, int m, int d, const float* maxima,
+                                              float max_score) {
   float4 sum = {0, 0, 0, 0};
 #pragma unroll
   for (int w = 0; w < Sizes::kWarps; ++w) {
-    AddShare(sum, results + w * Sizes::kResult + m * Sizes::kResultRow + d,
-             RescaleFactor(max_score, maxima[w * Sizes::kResult]));
+    AddRescaled(sum, results + w * Sizes::kResult + m * Sizes::kResultRow + d,
+                RescaleFactor(max_score, maxima[w * Sizes::kResult]));
   }
   return sum;
 }
@@ -308,20 +309,20 @@ __device__ __forceinline__ float4 JoinWarps(const float* results, int m, int d, 
 /// The CTAs of a cluster, one per split, exchange their results and reduce them in split order. `received` holds
 /// [split][slice] sums, then [split][32] running maxima and sums of probabilities.
 template <int D, class Sizes>
-__device__ __forceinline__ void JoinSplits(const AttentionPlan& a, const StagedTile& tile, int first_head,
-                                           const float* results, float* received) {
+__device__ __forceinline__ void ReduceSplits(const AttentionPlan& a, const StagedTile& tile, int first_head,
+                                             const float* results, float* received) {
   constexpr int kThreads = 32 * Sizes::kWarps, kFours = D / 4;
   const int all = tile.rows * a.tile_heads * kFours, slice = (all + a.splits - 1) / a.splits;
   const int rank = static_cast<int>(blockIdx.x);
-  float* stats = received + 16 * D + 4 * kMostSplits;
+  float* stats = received + 16 * D + 4 * kMaxSplits;
   const auto maxima_of = [&](int m) { return results + 16 * Sizes::kResultRow + m; };
   const auto totals_of = [&](int m) {
-    return SharesOf(Sizes::kWarps, [&](int w) { return maxima_of(m) + w * Sizes::kResult; });
+    return SoftmaxTotalsOf(Sizes::kWarps, [&](int w) { return maxima_of(m) + w * Sizes::kResult; });
   };
   WaitForCluster();  // all blocks have started
   for (int i = threadIdx.x; i < all; i += kThreads) {
     const int m = i / kFours, owner = i / slice;
-    const float4 value = JoinWarps<Sizes>(results, m, i % kFours * 4, maxima_of(m), totals_of(m).max_score);
+    const float4 value = ReduceWarps<Sizes>(results, m, i % kFours * 4, maxima_of(m), totals_of(m).max_score);
     StoreInCluster(SharedAddress(received + (rank * slice + i - owner * slice) * 4), owner, value);
   }
   for (int i = threadIdx.x; i < 16 * a.splits; i += kThreads) {
@@ -335,11 +336,11 @@ __device__ __forceinline__ void JoinSplits(const AttentionPlan& a, const StagedT
   WaitForCluster();  // all blocks have sent
   for (int j = threadIdx.x; j < slice && rank * slice + j < all; j += kThreads) {
     const int i = rank * slice + j, m = i / kFours;
-    const SoftmaxTotals totals = SharesOf(a.splits, [&](int p) { return stats + p * 32 + m; });
+    const SoftmaxTotals totals = SoftmaxTotalsOf(a.splits, [&](int p) { return stats + p * 32 + m; });
     float4 sum = {0, 0, 0, 0};
 #pragma unroll 8
     for (int p = 0; p < a.splits; ++p) {
-      AddShare(sum, received + (p * slice + j) * 4, RescaleFactor(totals.max_score, stats[p * 32 + m]));
+      AddRescaled(sum, received + (p * slice + j) * 4, RescaleFactor(totals.max_score, stats[p * 32 + m]));
     }
     StoreResult(a, tile, first_head, m, i % kFours * 4, Times(sum, 1.0f / totals.total));
   }
@@ -361,8 +362,8 @@ __device__ __forceinline__ void StoreBlock(const AttentionPlan& a, const StagedT
   for (int i = threadIdx.x; i < tile.rows * a.tile_heads * (D / 4); i += 32 * Sizes::kWarps) {
     const int m = i / (D / 4), d = i % (D / 4) * 4;
     const float* maxima = results + 16 * Sizes::kResultRow + m;
-    const SoftmaxTotals totals = SharesOf(Sizes::kWarps, [&](int w) { return maxima + w * Sizes::kResult; });
-    const float4 sum = JoinWarps<Sizes>(results, m, d, maxima, totals.max_score);
+    const SoftmaxTotals totals = SoftmaxTotalsOf(Sizes::kWarps, [&](int w) { return maxima + w * Sizes::kResult; });
+    const float4 sum = ReduceWarps<Sizes>(results, m, d, maxima, totals.max_score);
     if (a.splits == 1) {
       StoreResult(a, tile, first_head, m, d, Times(sum, 1.0f / totals.total));
       continue;
@@ -373,10 +374,10 @@ __device__ __forceinline__ void StoreBlock(const AttentionPlan& a, const StagedT
 }
 
 template <class C, int D, bool kTraits, bool kPaired>
-__global__ void __launch_bounds__(32 * AttentionSizes<C, D, kLargeSet, kPaired>::kWarps,
-                                  AttentionSizes<C, D, kLargeSet, kPaired>::kBlocks)
+__global__ void __launch_bounds__(32 * AttentionSizes<C, D, kLargeConfig, kPaired>::kWarps,
+                                  AttentionSizes<C, D, kLargeConfig, kPaired>::kBlocks)
     TiledAttentionKernel(AttentionPlan a) {
-  using Sizes = AttentionSizes<C, D, kLargeSet, kPaired>;
+  using Sizes = AttentionSizes<C, D, kLargeConfig, kPaired>;
   using Tile = CacheTile<C, D>;
   using Q = typename Tile::Product;
   constexpr int kWarps = Sizes::kWarps, kStages = Sizes::kStages;
@@ -386,10 +387,10 @@ __global__ void __launch_bounds__(32 * AttentionSizes<C, D, kLargeSet, kPaired>:
   Q* pinned_queries = own_queries + 16 * Sizes::kQueryRow;
   C* own_row = reinterpret_cast<C*>(pinned_queries + 16 * Sizes::kQueryRow);
   C* all_stages = own_row + 2 * D;
-  LetNextStart();
-  constexpr bool kClusters = kLargeSet && !kPaired;
+  TriggerProgrammaticLaunch();
+  constexpr bool kClusters = kLargeConfig && !kPaired;
   if (kClusters && a.splits > 1) ArriveAtCluster();
-  if (a.early == 0) WaitForStep();
+  if (a.early == 0) GridDependencySync();
 
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const StagedTile tile = a.tiles[blockIdx.z];
@@ -414,7 +415,7 @@ __global__ void __launch_bounds__(32 * AttentionSizes<C, D, kLargeSet, kPaired>:
     CommitCopies();
   };
   for (int n = 0; n < kStages - 1; ++n) fetch(n);
-  if (a.early != 0) WaitForStep();
+  if (a.early != 0) GridDependencySync();
 
   const bool stores = a.stores != 0 && end == tiles && begin < end;
   LoadOwnRows<C, D, 32 * kWarps>(a, tile, first_head, kv_head, own_queries,
@@ -423,12 +424,12 @@ __global__ void __launch_bounds__(32 * AttentionSizes<C, D, kLargeSet, kPaired>:
   __syncthreads();
 
   const int queries = tile.rows * a.tile_heads;
-  const BothLimits limits = LimitsOf<kTraits>(a, tile, 0, queries, lane);
-  BothModifiers modifiers = {};
+  const MaskLimits limits = LimitsOf<kTraits>(a, tile, 0, queries, lane);
+  MaskModifiers modifiers = {};
   Softmax<D> state;
   if constexpr (kTraits) {
     modifiers = ModifiersOf(a, tile, 0, first_head, queries, lane);
-    if (blockIdx.x == 0 && warp == 0) state.BeginWithSinks(a, first_head, lane);
+    if (blockIdx.x == 0 && warp == 0) state.InitWithSinks(a, first_head, lane);
   }
   QueryFragments<Q, D> fragments;
   for (int n = 0, i = begin + warp; i < end; ++n, i += kWarps) {
@@ -439,9 +440,9 @@ __global__ void __launch_bounds__(32 * AttentionSizes<C, D, kLargeSet, kPaired>:
     __syncwarp();
     const int first = is_pinned ? i * 16 : tile.pinned + (tile.first_tile + i - tile.pinned_tiles) * 16;
     C* stage = stages + n % kStages * Tile::kElements;
-    if (stores && i == tiles - 1) PatchOwnRow<C, D>(own_row, tile.position - first, stage, lane);
-    ClearForeignValues<C, D>(stage, first, is_pinned ? 0 : tile.first,
-                             is_pinned ? min(tile.pinned - 1, tile.last) : tile.last, lane);
+    if (stores && i == tiles - 1) InsertOwnRow<C, D>(own_row, tile.position - first, stage, lane);
+    ZeroMaskedValues<C, D>(stage, first, is_pinned ? 0 : tile.first,
+                           is_pinned ? min(tile.pinned - 1, tile.last) : tile.last, lane);
     __syncwarp();
     const bool whole = tile.rows == 1 && !is_pinned && first >= tile.first && first + 15 <= tile.position;
     AttendTiles<C, D, 1, kTraits>(fragments, SharedAddress(stage), 1, first, limits.Of(is_pinned),
@@ -452,9 +453,9 @@ __global__ void __launch_bounds__(32 * AttentionSizes<C, D, kLargeSet, kPaired>:
   __syncthreads();
 
   float* results = reinterpret_cast<float*>(all_stages);  // overlays the tiles
-  LeaveResult<C, D, Sizes>(state, queries, results + warp * Sizes::kResult, lane);
+  StoreWarpResult<C, D, Sizes>(state, queries, results + warp * Sizes::kResult, lane);
   __syncthreads();
-  if (kClusters && a.splits > 1) return JoinSplits<D, Sizes>(a, tile, first_head, results, received);
+  if (kClusters && a.splits > 1) return ReduceSplits<D, Sizes>(a, tile, first_head, results, received);
   StoreBlock<D, Sizes>(a, tile, first_head, results);
 }
 
@@ -474,7 +475,7 @@ void LaunchSplit(const Launcher& on, const AttentionPlan& plan, int splits, cons
   clustered.cluster = on.large ? splits : 1;
   Launch(clustered, Kind::kKernel, Grid(splits, plan.heads / plan.tile_heads, count), Kind::kThreads, Kind::kBytes,
          plan);
-  if (!on.large && splits > 1) LaunchJoinSplits(on, plan, tiles, count, Kind::kQueries, splits);
+  if (!on.large && splits > 1) LaunchReduceSplits(on, plan, tiles, count, Kind::kQueries, splits);
 }
 
 }  // namespace ringside::cuda

@@ -8,11 +8,11 @@
 // keys are the CTAs of a cluster: at the end each sends every query's result to the CTA that owns the query.
 #pragma once
 
-#include "kernels/cuda/attention/asked_once.h"
+#include "kernels/cuda/attention/occupancy_cache.h"
+#include "kernels/cuda/attention/wgmma_convert.cuh"
 #include "kernels/cuda/attention/wgmma_keys.cuh"
 #include "kernels/cuda/attention/wgmma_results.cuh"
 #include "kernels/cuda/attention/wgmma_softmax.cuh"
-#include "kernels/cuda/attention/wgmma_widen.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/tensor_map.h"
 
@@ -34,9 +34,9 @@ __device__ __forceinline__ void LoadQueries(const AttentionPlan& a, const Staged
     const float* sines = (is_pinned ? a.pinned_sin : a.own_sin) + angles;
 #pragma unroll
     for (int g = 0; g < D / 64; ++g) {  // 8 dimensions of 32, and their rotation partners
-      const Vec8 first = LoadEight(from + 32 * g), second = LoadEight(from + 32 * g + D / 2);
+      const Vec8 first = LoadVec8(from + 32 * g), second = LoadVec8(from + 32 * g + D / 2);
       Vec8 cosine, sine;
-      if (a.rotary > 0) cosine = LoadEight(cosines + 32 * g), sine = LoadEight(sines + 32 * g);
+      if (a.rotary > 0) cosine = LoadVec8(cosines + 32 * g), sine = LoadVec8(sines + 32 * g);
       uint32_t near[4], far[4];
 #pragma unroll
       for (int p = 0; p < 4; ++p) {
@@ -61,7 +61,7 @@ __device__ __forceinline__ void LoadQueries(const AttentionPlan& a, const Staged
 /// Two consumer groups issue their WGMMAs in turns (ping-pong), so that those of one overlap the softmax of the other.
 /// Named barriers 1 and 2: one group waits and the other arrives. The second group passes the first turn.
 template <class S>
-__device__ __forceinline__ void AwaitTurn(int group) {
+__device__ __forceinline__ void WaitTurn(int group) {
   if constexpr (S::kGroups == 2) asm volatile("bar.sync %0, 256;" ::"r"(1 + group) : "memory");
 }
 template <class S>
@@ -76,17 +76,17 @@ __device__ __forceinline__ void AttendUnits(const Stages<S>& stages, const uint3
                                             int last, int first, const QueryLimits& limits, int group, int lane,
                                             RunningSoftmax<S::kDim>& state) {
   constexpr int D = S::kDim;
-  const uint64_t key_operand = RightOperand<32>(D * 32, 8 * 32);
-  const uint64_t value_operand = RightOperand<128>(S::kKeys * 128, 1024);
+  const uint64_t key_operand = RightDescriptor<32>(D * 32, 8 * 32);
+  const uint64_t value_operand = RightDescriptor<128>(S::kKeys * 128, 1024);
   float scores[N / 2], rescale[2];
   uint32_t probabilities[N / 16][4];
   const auto score = [&](int i) {
     stages.AwaitFull(i, 0);
-    BeginProducts();
+    WgmmaFence();
     const uint64_t keys = At(key_operand, stages.Half(i, 0));
 #pragma unroll
     for (int k = 0; k < D / 16; ++k) Multiply(scores, q[k], AdvanceDescriptor(keys, k * 16 * 32), k > 0, P());
-    CommitProducts();
+    WgmmaCommit();
   };
   const auto pack = [&] {  // only after WGMMAs have read the previous probabilities
     Hold(scores);
@@ -101,38 +101,38 @@ __device__ __forceinline__ void AttendUnits(const Stages<S>& stages, const uint3
   };
   const auto add_values = [&] {
     stages.AwaitFull(n, 1);
-    BeginProducts();
+    WgmmaFence();
     const uint64_t values = At(value_operand, stages.Half(n, 1));
 #pragma unroll
     for (int k = 0; k < N / 16; ++k)
       Multiply(state.out, probabilities[k], AdvanceDescriptor(values, k * 2048), true, P());
-    CommitProducts();
+    WgmmaCommit();
   };
   const int begin = n;
   score(n);
-  WaitForProducts<0>(scores);
+  WgmmaWait<0>(scores);
   stages.Release(n, 0, lane);
   for (; n < last; ++n, first += N) {
     ToProbabilities<D, N>(scores, first, limits, lane, state, rescale);
-    WaitForProducts<0>(state.out);
+    WgmmaWait<0>(state.out);
     if (n > begin) stages.Release(n - 1, 1, lane);
     pack();
     Rescale(state, rescale);
     all_done();
-    AwaitTurn<S>(group);
+    WaitTurn<S>(group);
     score(n + 1);
     add_values();
     PassTurn<S>(group);
-    WaitForProducts<1>(scores);
+    WgmmaWait<1>(scores);
     stages.Release(n + 1, 0, lane);
   }
   ToProbabilities<D, N>(scores, first, limits, lane, state, rescale);
-  WaitForProducts<0>(state.out);
+  WgmmaWait<0>(state.out);
   if (n > begin) stages.Release(n - 1, 1, lane);
   pack();
   Rescale(state, rescale);
   add_values();
-  WaitForProducts<0>(state.out);
+  WgmmaWait<0>(state.out);
   stages.Release(n, 1, lane);
 }
 
@@ -142,13 +142,13 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
   constexpr int D = S::kDim;
   using P = typename CacheTile<C, D>::Product;
   constexpr bool kWidens = sizeof(C) == 1;
-  constexpr int kFetcherRegisters = kWidens ? 56 : 40;
+  constexpr int kProducerRegisters = kWidens ? 56 : 40;
   extern __shared__ __align__(16) unsigned char shared[];
   const Stages<S> stages(shared);
   if (threadIdx.x == 0) stages.Init();
   if (!kWidens && threadIdx.x == 32) PrefetchMap(maps.keys), PrefetchMap(maps.values);
   __syncthreads();
-  StartStep();
+  BeginDependentKernel();
 
   const int warp = __shfl_sync(0xffffffffu, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
   const int kv_head = blockIdx.y / a.tiles_of_group, first_head = blockIdx.y * a.tile_heads;
@@ -157,21 +157,21 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
   const int shift = __ffs(a.chunk_splits) - 1;  // the number of splits is a power of two
   const int begin = units.all * static_cast<int>(blockIdx.x) >> shift;
   const int end = units.all * (static_cast<int>(blockIdx.x) + 1) >> shift;
-  if (warp >= S::kConsumers) {
-    GiveRegisters<kFetcherRegisters>();
+  if (warp >= S::kConsumerWarps) {
+    DecreaseRegisters<kProducerRegisters>();
     const char* slab = TileAddress(a, tile.slab, 0, kv_head);
     if constexpr (kWidens) {
-      FetchAndWidenUnits<S>(a, tile, units, begin, end, slab, stages, warp - S::kConsumers, lane);
+      FetchAndConvertUnits<S>(a, tile, units, begin, end, slab, stages, warp - S::kConsumerWarps, lane);
     } else {
-      FetchUnits<S>(a, tile, units, begin, end, slab, stages, maps, warp - S::kConsumers, lane);
+      FetchUnits<S>(a, tile, units, begin, end, slab, stages, maps, warp - S::kConsumerWarps, lane);
     }
     if (a.chunk_splits == 1) return;
     WaitForAllCopies();  // results of other splits will overlay the stages
     __syncthreads();
-    MeetCluster(), MeetCluster();
+    SyncCluster(), SyncCluster();
     return;
   }
-  TakeRegisters<S::template kRegisters<kFetcherRegisters>>();
+  IncreaseRegisters<S::template kRegisters<kProducerRegisters>>();
   if (warp / 4 == 1) PassTurn<S>(1);
   const int m = warp * 16 + lane / 4;  // the thread's first query
   const bool real[2] = {m < tile.rows * a.tile_heads, m + 8 < tile.rows * a.tile_heads};
@@ -194,10 +194,10 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocks)
   if (a.chunk_splits == 1) return StoreResults<Q, D>(a, tile, first_head, state, m, real, lane);
   float* received = reinterpret_cast<float*>(shared);
   __syncthreads();
-  MeetCluster();  // all blocks are done with the stages
+  SyncCluster();  // all blocks are done with the stages
   SendResults<S>(a, state, m, real, received, lane);
-  MeetCluster();
-  JoinResults<S>(a, tile, first_head, received);
+  SyncCluster();
+  ReduceResults<S>(a, tile, first_head, received);
 }
 
 /// Calls body(WgmmaShape) with the plan's shape.
@@ -236,9 +236,9 @@ template <class C>
 int ResidentWgmmaOfType(const AttentionPlan& plan, int splits) {
   return WithShape(plan, [&](auto shape) {
     using S = decltype(shape);
-    static AskedOnce clusters;
+    static OccupancyCache clusters;
     return clusters.Of(
-        splits, [&] { return ActiveClusters(WgmmaAttentionKernel<__half, C, S>, splits, S::kThreads, S::kBytes); });
+        splits, [&] { return MaxActiveClusters(WgmmaAttentionKernel<__half, C, S>, splits, S::kThreads, S::kBytes); });
   });
 }
 

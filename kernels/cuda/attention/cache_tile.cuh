@@ -74,7 +74,7 @@ struct CacheTile {
 };
 
 /// Converts bytes 0 and 2, and bytes 1 and 3, of four E4M3 to two float16 each.
-__device__ __forceinline__ void WidenE4M3(uint32_t four, uint32_t* even, uint32_t* odd) {
+__device__ __forceinline__ void E4M3ToHalf2(uint32_t four, uint32_t* even, uint32_t* odd) {
 #if __CUDA_ARCH__ >= 890
   const uint32_t pairs = __byte_perm(four, 0, 0x3120);
   asm("{ .reg .b16 low, high; mov.b32 {low, high}, %2; cvt.rn.f16x2.e4m3x2 %0, low; cvt.rn.f16x2.e4m3x2 %1, high; }"
@@ -142,8 +142,8 @@ struct CacheTile<__nv_fp8_e4m3, D> {
   static __device__ __forceinline__ void Load(uint32_t b[4], uint32_t address) {
     uint32_t pairs[2];
     LoadTwoMatricesTransposed(pairs, address);
-    WidenE4M3(pairs[0], &b[0], &b[2]);
-    WidenE4M3(pairs[1], &b[1], &b[3]);
+    E4M3ToHalf2(pairs[0], &b[0], &b[2]);
+    E4M3ToHalf2(pairs[1], &b[1], &b[3]);
   }
 };
 
@@ -164,8 +164,8 @@ __device__ __forceinline__ void StoreCached(void* data, DType dtype, int64_t i, 
   static_cast<__nv_fp8_e4m3*>(data)[i] = FromFloat<__nv_fp8_e4m3>(x);
 }
 /// Elements i ... i + 3. REQUIRES: i and the address are multiples of four.
-__device__ __forceinline__ void StoreFourCached(void* data, DType dtype, int64_t i, float4 x) {
-  if (dtype != DType::kF8E4M3) return StoreFour(data, dtype, i, x);
+__device__ __forceinline__ void StoreFloat4Cached(void* data, DType dtype, int64_t i, float4 x) {
+  if (dtype != DType::kF8E4M3) return StoreFloat4(data, dtype, i, x);
   const __nv_fp8_e4m3 values[4] = {FromFloat<__nv_fp8_e4m3>(x.x), FromFloat<__nv_fp8_e4m3>(x.y),
                                    FromFloat<__nv_fp8_e4m3>(x.z), FromFloat<__nv_fp8_e4m3>(x.w)};
   *reinterpret_cast<uint32_t*>(static_cast<__nv_fp8_e4m3*>(data) + i) = *reinterpret_cast<const uint32_t*>(values);

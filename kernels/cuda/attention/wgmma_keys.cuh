@@ -2,7 +2,7 @@
 // units, the pipeline stages and their barriers, and the producer warps. Full tiles are copied as TMA boxes
 // (tensor_map.h); values that no row may see are zeroed. In a stage, keys are stored tile by tile with the 16 positions
 // of a dimension contiguous, and values in columns of 64 dimensions, key by key; both are swizzled in 16-byte units as
-// RightOperand (wgmma.cuh) expects.
+// RightDescriptor (wgmma.cuh) expects.
 #pragma once
 
 #include "kernels/cuda/attention/attention_inl.cuh"
@@ -20,8 +20,9 @@ struct WgmmaShape {
   static constexpr int kBlocks = kGroups == 1 ? 2 : 1;  // resident blocks per SM
   static constexpr bool kWide = D == 64 && kGroups == 2;
   static constexpr int kStages = kWide ? 4 : 3, kTiles = kWide ? 12 : 8, kKeys = 16 * kTiles;
-  static constexpr int kQueries = 64 * kGroups, kConsumers = 4 * kGroups, kFetchers = 4;  // kFetchers: producer warps
-  static constexpr int kThreads = 32 * (kConsumers + kFetchers);
+  static constexpr int kQueries = 64 * kGroups, kConsumerWarps = 4 * kGroups,
+                       kProducerWarps = 4;  // kProducerWarps: producer warps
+  static constexpr int kThreads = 32 * (kConsumerWarps + kProducerWarps);
   // Registers per thread: the launch gives kEven to all threads; producers keep kFetcher and consumers take the rest.
   static constexpr int kEven = 65536 / kBlocks / kThreads / 8 * 8;
   template <int kFetcher>
@@ -85,8 +86,8 @@ struct Stages {
   __device__ __forceinline__ void Init() const {
     for (int n = 0; n < S::kStages; ++n) {
       for (int half = 0; half < 2; ++half) {
-        InitBarrier(Full(n, half), S::kFetchers);
-        InitBarrier(Empty(n, half), S::kConsumers);
+        InitBarrier(Full(n, half), S::kProducerWarps);
+        InitBarrier(Empty(n, half), S::kConsumerWarps);
       }
     }
     FenceBarriers();
@@ -94,12 +95,12 @@ struct Stages {
   // `n` counts the block's units from 0.
   __device__ __forceinline__ void AwaitFull(int n, int half) const {
     WaitAt(Full(n, half), n / S::kStages % 2);
-    if (half == 1) ShowToWgmma();  // some values are copied by threads and need a proxy fence; TMA boxes do not
+    if (half == 1) FenceProxyAsync();  // some values are copied by threads and need a proxy fence; TMA boxes do not
   }
   __device__ __forceinline__ void AwaitEmpty(int n, int half) const { WaitAt(Empty(n, half), n / S::kStages % 2 ^ 1); }
   /// Arrival of a warp that wrote its part with ordinary stores.
   __device__ __forceinline__ void Fill(int n, int half, int lane) const {
-    ShowToWgmma();
+    FenceProxyAsync();
     ArriveAsWarp(Full(n, half), lane);
   }
   __device__ __forceinline__ void Release(int n, int half, int lane) const { ArriveAsWarp(Empty(n, half), lane); }
@@ -109,7 +110,7 @@ struct Stages {
 struct KeyMaps {
   CUtensorMap keys, values;
 };
-/// Copies a box. REQUIRES: one thread; the barrier expects its bytes (ArriveAtExpecting).
+/// Copies a box. REQUIRES: one thread; the barrier expects its bytes (ArriveExpectTx).
 __device__ __forceinline__ void CopyTileBox(uint32_t to, const CUtensorMap& map, int column, int half,
                                             uint32_t barrier) {
   RINGSIDE_WGMMA(
@@ -143,29 +144,29 @@ template <class S>
 __device__ __forceinline__ void FetchUnits(const AttentionPlan& a, const StagedTile& tile, const KeyUnits& units,
                                            int begin, int end, const char* slab, const Stages<S>& stages,
                                            const KeyMaps& maps, int warp, int lane) {
-  constexpr int D = S::kDim, kHalfTile = D * 32;
-  const int first_half = static_cast<int>((slab - static_cast<const char*>(a.memory)) / kHalfTile);
-  const int tile_halves = static_cast<int>(a.tile_bytes / kHalfTile);
+  constexpr int D = S::kDim, kHalfTileBytes = D * 32;
+  const int first_half = static_cast<int>((slab - static_cast<const char*>(a.memory)) / kHalfTileBytes);
+  const int tile_halves = static_cast<int>(a.tile_bytes / kHalfTileBytes);
   for (int n = 0; n < end - begin; ++n) {
     const UnitKeys unit = UnitAt<S>(tile, units, begin + n);
     const int all = unit.is_pinned ? units.pinned_step : S::kTiles;
     const auto half = [&](int t) {  // half tile index of its keys
       return first_half + PhysicalTile(a, tile, unit.is_pinned, unit.of + t) * tile_halves;
     };
-    const int own = max(0, (unit.tiles - warp + S::kFetchers - 1) / S::kFetchers);
+    const int own = max(0, (unit.tiles - warp + S::kProducerWarps - 1) / S::kProducerWarps);
     stages.AwaitEmpty(n, 0);
     if (lane == 0) {
-      ArriveAtExpecting(stages.Full(n, 0), own * kHalfTile);
-      for (int t = warp; t < unit.tiles; t += S::kFetchers) {
-        CopyTileBox(stages.Half(n, 0) + t * kHalfTile, maps.keys, 0, half(t), stages.Full(n, 0));
+      ArriveExpectTx(stages.Full(n, 0), own * kHalfTileBytes);
+      for (int t = warp; t < unit.tiles; t += S::kProducerWarps) {
+        CopyTileBox(stages.Half(n, 0) + t * kHalfTileBytes, maps.keys, 0, half(t), stages.Full(n, 0));
       }
     }
     stages.AwaitEmpty(n, 1);
     const uint32_t values = stages.Half(n, 1);
     if (unit.tiles == all && unit.first >= unit.from && unit.first + all * 16 - 1 <= unit.to) {
       if (lane == 0) {
-        ArriveAtExpecting(stages.Full(n, 1), own * kHalfTile);
-        for (int t = warp; t < all; t += S::kFetchers) {
+        ArriveExpectTx(stages.Full(n, 1), own * kHalfTileBytes);
+        for (int t = warp; t < all; t += S::kProducerWarps) {
           for (int column = 0; column < D / 64; ++column) {
             CopyTileBox(values + column * S::kKeys * 128 + t * 2048, maps.values, column, half(t) + 1,
                         stages.Full(n, 1));
@@ -173,11 +174,11 @@ __device__ __forceinline__ void FetchUnits(const AttentionPlan& a, const StagedT
         }
       }
     } else {
-      for (int t = warp; t < all; t += S::kFetchers) {
+      for (int t = warp; t < all; t += S::kProducerWarps) {
         FetchSeenValues<S>(TileOfUnit(a, tile, slab, unit, t) + a.half_tile_bytes, values, t, unit.first + t * 16, unit,
                            lane);
       }
-      ExpectCopies(stages.Full(n, 1));
+      ArriveOnCopies(stages.Full(n, 1));
       ArriveAsWarp(stages.Full(n, 1), lane);
     }
     __syncwarp();

@@ -51,7 +51,7 @@ __device__ __forceinline__ void StoreResults(const AttentionPlan& a, const Stage
   }
 }
 
-__device__ __forceinline__ void MeetCluster() {
+__device__ __forceinline__ void SyncCluster() {
   ArriveAtCluster();
   WaitForCluster();
 }
@@ -80,12 +80,12 @@ __device__ __forceinline__ void SendResults(const AttentionPlan& a, const Runnin
 }
 /// Reduces the block's own queries in split order.
 template <class S>
-__device__ __forceinline__ void JoinResults(const AttentionPlan& a, const StagedTile& tile, int first_head,
-                                            const float* received) {
+__device__ __forceinline__ void ReduceResults(const AttentionPlan& a, const StagedTile& tile, int first_head,
+                                              const float* received) {
   constexpr int D = S::kDim;
   const int share = S::kQueries / a.chunk_splits, first = static_cast<int>(blockIdx.x) * share;
   const float* stats = received + S::kQueries * D;
-  for (int i = threadIdx.x; i < share * (D / 4); i += 32 * S::kConsumers) {
+  for (int i = threadIdx.x; i < share * (D / 4); i += 32 * S::kConsumerWarps) {
     const int own = i / (D / 4), d = i % (D / 4) * 4;
     if (first + own >= tile.rows * a.tile_heads) break;
     float max_score = -INFINITY, total = 0;
@@ -98,8 +98,8 @@ __device__ __forceinline__ void JoinResults(const AttentionPlan& a, const Staged
       total += stats[at * 2 + 1] * rescale;
       sum.x += v.x * rescale, sum.y += v.y * rescale, sum.z += v.z * rescale, sum.w += v.w * rescale;
     }
-    StoreFour(a.out.data, a.out.dtype, ResultAt(a, tile, first_head, first + own) + d,
-              float4{sum.x / total, sum.y / total, sum.z / total, sum.w / total});
+    StoreFloat4(a.out.data, a.out.dtype, ResultAt(a, tile, first_head, first + own) + d,
+                float4{sum.x / total, sum.y / total, sum.z / total, sum.w / total});
   }
 }
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/linear/grouped_weights.cuh"
+#include "kernels/cuda/linear/block_quant_weights.cuh"
 
 namespace ringside::cuda {
 
@@ -17,22 +17,22 @@ template <class T, bool kIn>
 struct ExpertProduct {
   const ExpertsCall& a;
   const ExpertRows rows;
-  const PlacedExpert& expert;
+  const PackedExpert& expert;
   const int inputs, outputs;  // kIn: outputs of gate, and of up
 
-  __device__ __forceinline__ ExpertProduct(const ExpertsCall& call, const ExpertRows& group, const PlacedExpert& packed)
+  __device__ __forceinline__ ExpertProduct(const ExpertsCall& call, const ExpertRows& group, const PackedExpert& packed)
       : a(call),
         rows(group),
         expert(packed),
         inputs(static_cast<int>(kIn ? call.x.cols : expert.inner)),
         outputs(static_cast<int>(kIn ? expert.inner : call.x.cols)) {}
 
-  __device__ __forceinline__ const PlacedMatrix& Matrix(bool up) const {
+  __device__ __forceinline__ const PackedMatrix& Matrix(bool up) const {
     return !kIn ? expert.out : up ? expert.up : expert.gate;
   }
   /// An output's weights; null past the last.
   __device__ __forceinline__ const T* WeightRow(int output, bool up) const {
-    const PlacedMatrix& matrix = Matrix(up);
+    const PackedMatrix& matrix = Matrix(up);
     return output < outputs
                ? static_cast<const T*>(matrix.data) + static_cast<int64_t>(matrix.first_row + output) * inputs
                : nullptr;
@@ -40,7 +40,7 @@ struct ExpertProduct {
   /// The tile of 8 outputs in a K tile; null past the last.
   template <int kBits>
   __device__ __forceinline__ const unsigned char* Tile(int output, bool up, int chunk) const {
-    const PlacedMatrix& matrix = Matrix(up);
+    const PackedMatrix& matrix = Matrix(up);
     if (output >= outputs) return nullptr;
     return static_cast<const unsigned char*>(matrix.data) +
            TileNumber(matrix.first_row + output, chunk, TilesAcross(inputs)) * TileOf<kBits>::kBytes;
@@ -55,7 +55,7 @@ struct ExpertProduct {
   __device__ __forceinline__ int Target(int i) const { return kIn ? rows.first + i : a.order[rows.first + i]; }
   /// The scale of an output's sums; `up`: of its up.
   __device__ __forceinline__ float UnitOf(int output, bool up) const {
-    const PlacedMatrix& matrix = Matrix(up);
+    const PackedMatrix& matrix = Matrix(up);
     return matrix.units == nullptr ? 1.0f : matrix.units[matrix.first_row + output];
   }
   /// Stores a result. With kIn `value` is the gate's sum and `up` its up's.

@@ -14,7 +14,7 @@
 namespace ringside::cuda {
 
 /// One matrix of an expert: rows of T, or block-quantized tiles (linear/grouped_layout.h).
-struct PlacedMatrix {
+struct PackedMatrix {
   const void* data;
   const float* units;  // row units of tiles; else null
   int32_t first_row;   // the expert's first row: gate and up may share one matrix
@@ -22,25 +22,25 @@ struct PlacedMatrix {
 };
 
 /// One expert in device memory: gate and up [F, D], of the same type, and out [D, F].
-struct PlacedExpert {
-  PlacedMatrix gate, up, out;
+struct PackedExpert {
+  PackedMatrix gate, up, out;
   const float *in_bias, *out_bias;  // [2F], [D]; or null
   int64_t inner;                    // F
 };
 
 /// A bit per block-quantized type; 0 for other types.
 constexpr uint32_t TileTypeBit(DType type) {
-  return HasGroupScales(type) ? 1u << (static_cast<int>(type) - static_cast<int>(DType::kGrouped2)) : 0;
+  return HasGroupScales(type) ? 1u << (static_cast<int>(type) - static_cast<int>(DType::kBlockQuant2)) : 0;
 }
 /// The first type in a set. REQUIRES: the set is not empty.
 constexpr DType FirstTileType(uint32_t types) {
-  return static_cast<DType>(static_cast<int>(DType::kGrouped2) + std::countr_zero(types));
+  return static_cast<DType>(static_cast<int>(DType::kBlockQuant2) + std::countr_zero(types));
 }
 
 /// Parameters of the operation other than x and y.
 struct ExpertsPlan {
   Tensor router;                           // [T, experts], float32
-  const PlacedExpert* packed = nullptr;    // [experts]
+  const PackedExpert* packed = nullptr;    // [experts]
   int32_t top_k = 0, experts_per_row = 0;  // experts per row: routed ones; and including the shared one
   bool normalised = false;
   bool fixed = false;  // a row's bits must depend on nothing but the row; calls then have up to kFewExpertRows rows
@@ -63,7 +63,7 @@ struct ExpertRows {
 };
 
 /// The kernel path, which determines how many rows of an expert share one read of its weights.
-enum class ExpertsWay : int32_t {
+enum class ExpertsPath : int32_t {
   kIntegers,  // kIntegerExpertRows; block-quantized weights of fewer than 8 bits, multiplied as integers
   kFew,       // kFewExpertRows
   kSeveral,   // kFewExpertRows; block-quantized weights, each tile computed by a single warp
@@ -74,7 +74,7 @@ constexpr int64_t kIntegerExpertRows = 4, kFewExpertRows = 16, kManyExpertRows =
 /// A call for some rows. A pair is a row and one of its experts: pair row * experts_per_row + i has the i-th expert.
 struct ExpertsCall {
   ExpertsPlan plan;
-  ExpertsWay path = ExpertsWay::kFew;
+  ExpertsPath path = ExpertsPath::kFew;
   Activation activation = Activation::kSilu;
   Tensor x, y;               // [T, D]; x 16-bit, y float32
   int32_t* ids = nullptr;    // [pairs], ascending within each row; for many rows only
@@ -86,11 +86,11 @@ struct ExpertsCall {
   float* parts = nullptr;   // [pairs, D]: outputs of the experts
 
   int64_t pairs() const { return x.rows * plan.experts_per_row; }
-  static int64_t GroupRows(ExpertsWay path) {
-    if (path == ExpertsWay::kIntegers) return kIntegerExpertRows;
-    return path == ExpertsWay::kMany ? kManyExpertRows : kFewExpertRows;
+  static int64_t GroupRows(ExpertsPath path) {
+    if (path == ExpertsPath::kIntegers) return kIntegerExpertRows;
+    return path == ExpertsPath::kMany ? kManyExpertRows : kFewExpertRows;
   }
-  static int64_t GroupCount(const ExpertsPlan& plan, ExpertsWay path, int64_t rows) {
+  static int64_t GroupCount(const ExpertsPlan& plan, ExpertsPath path, int64_t rows) {
     const int64_t pairs = rows * plan.experts_per_row, max_groups = pairs / GroupRows(path) + plan.router.cols;
     return rows <= kFewExpertRows ? std::min(max_groups, pairs) : max_groups;
   }

@@ -16,18 +16,18 @@ constexpr int kWarps = kBlockThreads / 32, kBlocksPerProcessor = 3;
 constexpr int kTileWeights = 16;  // rows of a tile: the second eight are the ups, or the next outputs
 constexpr int kColumns = 8, kSets = kFewExpertRows / kColumns;  // rows of x per MMA; MMAs for all rows
 constexpr int kSumsRow = kTileWeights + 1;                      // floats; odd, to avoid bank conflicts
-RINGSIDE_HOST_DEVICE constexpr int FewSlots(bool large) { return large ? 3 : 2; }
+RINGSIDE_HOST_DEVICE constexpr int FewExpertsStages(bool large) { return large ? 3 : 2; }
 constexpr int kUnitInputs = 64, kStageBytes = kTileWeights * kUnitInputs * 2;
 
 template <bool kIn>
 constexpr int kTileOutputs = kIn ? kTileWeights / 2 : kTileWeights;
 
-constexpr int64_t kMostListed = 128;  // list entries per block; more tiles mean more blocks than are resident
+constexpr int64_t kMaxListedTiles = 128;  // list entries per block; more tiles mean more blocks than are resident
 /// A tile in its block's list; no inputs: nothing to do.
 struct ListedTile {
   const unsigned char* eight[2];  // addresses of its first and second eight rows, or null
   ExpertRows rows;
-  PlacedExpert expert;
+  PackedExpert expert;
   int32_t inputs, first_output;
   int32_t row_at[kFewExpertRows];  // indices of the group's rows in x, or in `mid`
 };
@@ -172,7 +172,7 @@ __device__ __forceinline__ void FinishTile(const ExpertProduct<T, kIn>& product,
 
 template <class T, bool kIn>
 __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) FewExpertsKernel(ExpertsCall a) {
-  constexpr int kStages = FewSlots(kLargeSet);
+  constexpr int kStages = FewExpertsStages(kLargeConfig);
   extern __shared__ __align__(16) unsigned char shared[];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, rows = static_cast<int>(min(a.x.rows, kFewExpertRows));
   const int all = static_cast<int>(TilesOf<kIn>(a)) * a.group_count, blocks = static_cast<int>(gridDim.x),
@@ -182,13 +182,13 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) FewExperts
   auto* list = reinterpret_cast<ListedTile*>(sums + 2 * kWarps * rows * kSumsRow);
   // The routing kernel has ended when the blocks of the second GEMM start: the first GEMM triggers them only after its
   // own wait.
-  if constexpr (kIn) WaitForStep();
-  LetNextStart();
+  if constexpr (kIn) GridDependencySync();
+  TriggerProgrammaticLaunch();
   ListTiles<T, kIn>(a, list, listed);
   UnitStream<T, kStages> stream(list, listed, stages);
 #pragma unroll 1
   for (int n = 0; n < kStages - 1; ++n) stream.Fetch();
-  if constexpr (!kIn) WaitForStep();
+  if constexpr (!kIn) GridDependencySync();
 
   const T* x = static_cast<const T*>(kIn ? a.x.data : a.mid);
   const int64_t x_stride = kIn ? a.x.stride : a.plan.widest();
@@ -238,9 +238,9 @@ template <class T, bool kIn>
 void LaunchKernel(const Launcher& on, const ExpertsCall& call) {
   const int64_t tiles = TilesOf<kIn>(call) * call.group_count,
                 there = std::min<int64_t>(tiles, kBlocksPerProcessor * on.multiprocessors),
-                blocks = std::max(there, (tiles + kMostListed - 1) / kMostListed);
+                blocks = std::max(there, (tiles + kMaxListedTiles - 1) / kMaxListedTiles);
   const size_t bytes =
-      static_cast<size_t>(kWarps * FewSlots(on.large) * kStageBytes) +
+      static_cast<size_t>(kWarps * FewExpertsStages(on.large) * kStageBytes) +
       sizeof(float) * static_cast<size_t>(2 * kWarps * kSumsRow * std::min(call.x.rows, kFewExpertRows)) +
       sizeof(ListedTile) * static_cast<size_t>((tiles + blocks - 1) / blocks);
   Launch(on, FewExpertsKernel<T, kIn>, Grid(blocks), kBlockThreads, bytes, call);

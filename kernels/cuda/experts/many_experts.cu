@@ -174,7 +174,7 @@ __device__ __forceinline__ void MultiplyTiles(const ExpertProduct<T, kIn>& produ
 template <class T, bool kIn, int kBits>
 __global__ void __launch_bounds__(kBlockThreads, 2) ManyExpertsKernel(ExpertsCall a) {
   extern __shared__ __align__(128) unsigned char shared[];
-  StartStep();
+  BeginDependentKernel();
   const ExpertRows group = LoadGroup(a.groups + blockIdx.y);
   const ExpertProduct<T, kIn> product(a, group, a.plan.packed[group.expert]);
   constexpr int kOwn = kIn ? kOutputs / 2 : kOutputs;

@@ -114,14 +114,14 @@ __global__ void __launch_bounds__(32 * kFewExpertRows) RouteFewKernel(ExpertsCal
   const int rows = static_cast<int>(a.x.rows), experts = static_cast<int>(a.plan.router.cols),
             per_row = a.plan.experts_per_row;
   uint32_t *row_masks = few_shared, *begins = row_masks + experts, *expert_of = begins + experts;
-  LetNextStart();
+  TriggerProgrammaticLaunch();
 #pragma unroll 1
   for (int e = threadIdx.x; e < experts; e += blockDim.x) {
     row_masks[e] = 0;
     Prefetch(a.plan.packed + e);  // for the expert GEMMs
   }
   __syncthreads();
-  WaitForStep();
+  GridDependencySync();
   RouteRow<kOwn>(a, warp, lane, [&](int i, int expert, float weight) {
     a.weights[warp * per_row + i] = weight;
     expert_of[warp * per_row + i] = expert;
@@ -159,7 +159,7 @@ __global__ void __launch_bounds__(32 * kFewExpertRows) RouteFewKernel(ExpertsCal
 
 template <int kOwn>
 __global__ void __launch_bounds__(kBlockThreads) RouteManyKernel(ExpertsCall a) {
-  StartStep();
+  BeginDependentKernel();
   const int warp = threadIdx.x / 32, row = blockIdx.x * (kBlockThreads / 32) + warp;
   if (row >= a.x.rows) return;
   RouteRow<kOwn>(a, row, threadIdx.x % 32, [&](int i, int expert, float weight) {
@@ -172,7 +172,7 @@ __global__ void __launch_bounds__(kBlockThreads) RouteManyKernel(ExpertsCall a) 
 /// no expert needs to know the group counts of others; some groups are empty.
 template <int kRows>
 __global__ void __launch_bounds__(kBlockThreads) GroupManyKernel(ExpertsCall a) {
-  StartStep();
+  BeginDependentKernel();
   const int expert = blockIdx.x * (kBlockThreads / 32) + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (expert >= a.plan.router.cols) return;
   const int pairs = static_cast<int>(a.x.rows) * a.plan.experts_per_row;
@@ -186,7 +186,7 @@ __global__ void __launch_bounds__(kBlockThreads) GroupManyKernel(ExpertsCall a) 
 
 /// y += the weighted sum of the outputs of a row's experts, in index order.
 __global__ void __launch_bounds__(kBlockThreads) SumPartsKernel(ExpertsCall a) {
-  StartStep();
+  BeginDependentKernel();
   const int c = (blockIdx.x * kBlockThreads + threadIdx.x) * 4, row = blockIdx.y;
   const int per_row = a.plan.experts_per_row, cols = static_cast<int>(a.y.cols);
   if (c >= cols) return;
@@ -215,14 +215,14 @@ void LaunchRoute(const Launcher& on, const ExpertsCall& call) {
   Launch(on, GroupManyKernel<kRows>, Grid((call.plan.router.cols + kWarps - 1) / kWarps), kBlockThreads, 0, call);
 }
 template <int kOwn>
-void LaunchRouteOfWay(const Launcher& on, const ExpertsCall& call) {
+void LaunchRouteOfPath(const Launcher& on, const ExpertsCall& call) {
   switch (call.path) {
-    case ExpertsWay::kIntegers:
+    case ExpertsPath::kIntegers:
       return LaunchRoute<kOwn, kIntegerExpertRows>(on, call);
-    case ExpertsWay::kFew:
-    case ExpertsWay::kSeveral:
+    case ExpertsPath::kFew:
+    case ExpertsPath::kSeveral:
       return LaunchRoute<kOwn, kFewExpertRows>(on, call);
-    case ExpertsWay::kMany:
+    case ExpertsPath::kMany:
       return LaunchRoute<kOwn, kManyExpertRows>(on, call);
   }
 }
@@ -232,9 +232,9 @@ void LaunchRouteOfWay(const Launcher& on, const ExpertsCall& call) {
 void LaunchRouteExperts(const Launcher& on, const ExpertsCall& call) {
   const int64_t routed = call.plan.router.cols - (call.plan.experts_per_row > call.plan.top_k ? 1 : 0);
   CHECK_LE(routed, 1024);
-  if (routed <= 128) return LaunchRouteOfWay<4>(on, call);
-  if (routed <= 512) return LaunchRouteOfWay<16>(on, call);
-  LaunchRouteOfWay<32>(on, call);
+  if (routed <= 128) return LaunchRouteOfPath<4>(on, call);
+  if (routed <= 512) return LaunchRouteOfPath<16>(on, call);
+  LaunchRouteOfPath<32>(on, call);
 }
 
 void LaunchSumParts(const Launcher& on, const ExpertsCall& call) {

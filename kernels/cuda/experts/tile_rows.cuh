@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/experts/tile_segments.cuh"
-#include "kernels/cuda/linear/stream/portion_sums.cuh"
+#include "kernels/cuda/linear/gemv/k_tile_products.cuh"
 
 namespace ringside::cuda {
 
@@ -20,17 +20,17 @@ __device__ __forceinline__ const T* InputRow(const SegmentInputs<T>& from, int r
   return from.x + from.row_at[row] * from.x_stride;
 }
 
-/// Kernel path for up to 4 rows as 16-bit integers (portion_sums.cuh), which takes the fewest operations.
-struct IntegerWay {
+/// Kernel path for up to 4 rows as 16-bit integers (k_tile_products.cuh), which takes the fewest operations.
+struct IntegerPath {
   static constexpr int kThreads = kBlockThreads, kBlocks = 2;  // per block; blocks per SM
-  static constexpr int kMostParts = 8, kRoundUnits = 32;       // split-K parts per tile; parts per round
+  static constexpr int kMaxSplitParts = 8, kRoundUnits = 32;   // split-K parts per tile; parts per round
   static constexpr bool Takes(int bits) { return bits != 8; }
 
   template <class T, int kBits, int kCount>
   using Sums = IntegerSums<kBits, kCount>;
   template <int kBits>
   static RINGSIDE_HOST_DEVICE constexpr int RowBytes(int x_stride) {
-    return x_stride * 2 + static_cast<int>(sizeof(float)) * IntegerRows<kBits>::BesideRow(x_stride);
+    return x_stride * 2 + static_cast<int>(sizeof(float)) * IntegerRows<kBits>::AuxFloats(x_stride);
   }
   /// Loads the rows; returns a lane's addresses.
   template <class T, int kBits, int kCount>
@@ -72,18 +72,18 @@ struct ValueSums {
   };
 
   /// Accumulates the n-th K tile, whose weights are at byte offset `tiles` from the first stage.
-  __device__ __forceinline__ void Add(int n, const Places& own, const LanePlaces<kBits>& places, uint32_t tiles) {
+  __device__ __forceinline__ void Add(int n, const Places& own, const LanePositions<kBits>& places, uint32_t tiles) {
 #pragma unroll 1
-    for (int chunk = 0; chunk < kPortionChunks; ++chunk) {
+    for (int chunk = 0; chunk < kKTileChunks; ++chunk) {
       LaneTile<kBits> both[2];
       both[0].table = both[1].table = places.table;
 #pragma unroll
       for (int t = 0; t < 2; ++t) {
-        const uint32_t tile = tiles + chunk * kPairOfTiles<kBits> + t * Tile::kBytes;
+        const uint32_t tile = tiles + chunk * kTilePairBytes<kBits> + t * Tile::kBytes;
         places.Load(&both[t], tile);
         places.LoadScales(&both[t], tile);
       }
-      const int inputs = (n * kPortionInputs + chunk * kTileInputs) * static_cast<int>(sizeof(T));
+      const int inputs = (n * kKTileInputs + chunk * kTileInputs) * static_cast<int>(sizeof(T));
 #pragma unroll
       for (int g = 0; g < kTileGroups; ++g) {
         uint32_t x[kSets][4];
@@ -108,7 +108,7 @@ struct ValueSums {
                                          const float* units) const {
     const ExpertProduct<T, kIn> product(a, segment.rows, segment.expert);
     const int lane = threadIdx.x % 32, at = lane / 4, output = segment.first_output + tile * kTileOutputs<kIn> + at;
-    const float first = units[tile * kPortionRows + at], second = units[tile * kPortionRows + kTileRows + at];
+    const float first = units[tile * kNTileRows + at], second = units[tile * kNTileRows + kTileRows + at];
 #pragma unroll
     for (int s = 0; s < kSets; ++s) {
 #pragma unroll
@@ -130,16 +130,16 @@ struct ValueSums {
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const int row = s * 8 + lane % 4 * 2 + i % 2;
-        if (row < rows) to[row * kPortionRows + lane / 4 + i / 2 * 8] = c[s][i];
+        if (row < rows) to[row * kNTileRows + lane / 4 + i / 2 * 8] = c[s][i];
       }
     }
   }
 };
 
 /// Kernel path for up to 16 rows, unconverted.
-struct ValueWay {
+struct FloatPath {
   static constexpr int kThreads = 2 * kBlockThreads, kBlocks = 1;
-  static constexpr int kMostParts = 8, kRoundUnits = 16;
+  static constexpr int kMaxSplitParts = 8, kRoundUnits = 16;
   static constexpr bool Takes(int) { return true; }
 
   template <class T, int kBits, int kCount>
@@ -152,7 +152,7 @@ struct ValueWay {
   static __device__ __forceinline__ typename Sums<T, kBits, kCount>::Places Load(const SegmentInputs<T>& from,
                                                                                  unsigned char* to, int x_stride,
                                                                                  const void*, uint32_t) {
-    const int pieces = (from.k + kPortionInputs - 1) / kPortionInputs * (kPortionInputs / 8);  // per row, 16 bytes each
+    const int pieces = (from.k + kKTileInputs - 1) / kKTileInputs * (kKTileInputs / 8);  // per row, 16 bytes each
 #pragma unroll 4
     for (int i = threadIdx.x; i < from.rows * pieces; i += kThreads) {
       const int row = i / pieces, piece = i - row * pieces;
@@ -170,9 +170,9 @@ struct ValueWay {
   }
 };
 
-/// As ValueWay, if there are enough tiles for each to be computed by a single warp.
-struct WholeWay : ValueWay {
-  static constexpr int kMostParts = 1, kRoundUnits = 0;
+/// As FloatPath, if there are enough tiles for each to be computed by a single warp.
+struct WholeTilePath : FloatPath {
+  static constexpr int kMaxSplitParts = 1, kRoundUnits = 0;
 };
 
 }  // namespace ringside::cuda

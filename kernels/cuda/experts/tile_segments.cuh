@@ -3,12 +3,12 @@
 #pragma once
 
 #include "kernels/cuda/experts/expert_products_inl.cuh"
-#include "kernels/cuda/linear/stream/portion_stream.cuh"
+#include "kernels/cuda/linear/gemv/k_tile_stream.cuh"
 
 namespace ringside::cuda {
 
 template <bool kIn>
-constexpr int kTileOutputs = kPortionOutputs<kIn>;
+constexpr int kTileOutputs = kNTileOutputs<kIn>;
 
 /// Step from one of a warp's parts to its next.
 struct PartStep {
@@ -17,7 +17,7 @@ struct PartStep {
 
 /// Adjacent tiles of one expert, and the rows routed to it.
 struct alignas(16) Segment {
-  PlacedExpert expert;
+  PackedExpert expert;
   ExpertRows rows;
   int32_t row_at[kFewExpertRows], target[kFewExpertRows];  // index in x, or in `mid`; destination of results
   const unsigned char* weights[2];                         // matrices of a tile's first eight rows, and of its second
@@ -35,7 +35,7 @@ __device__ __forceinline__ int TilesOf(const ExpertsCall& a, const ExpertRows& g
   return static_cast<int>(inner + kTileOutputs<kIn> - 1) / kTileOutputs<kIn>;
 }
 
-template <class T, bool kIn, int kOwnWarps, int kMostParts>
+template <class T, bool kIn, int kOwnWarps, int kMaxSplitParts>
 __device__ __forceinline__ void FillSegment(const ExpertsCall& a, const ExpertRows& group, int first, int tiles,
                                             int before, Segment& to) {
   to.rows = group;
@@ -44,11 +44,11 @@ __device__ __forceinline__ void FillSegment(const ExpertsCall& a, const ExpertRo
   to.first_output = first * kTileOutputs<kIn>, to.tiles = tiles, to.before = before;
   to.outputs = product.outputs;
   to.inputs = product.inputs, to.across = static_cast<int>(TilesAcross(to.inputs));
-  to.k_tiles = (to.across + kPortionChunks - 1) / kPortionChunks, to.parts = min(to.k_tiles, kMostParts);
+  to.k_tiles = (to.across + kKTileChunks - 1) / kKTileChunks, to.parts = min(to.k_tiles, kMaxSplitParts);
   to.step = {kOwnWarps / to.parts, kOwnWarps % to.parts};
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    const PlacedMatrix& matrix = product.Matrix(kIn && h == 1);
+    const PackedMatrix& matrix = product.Matrix(kIn && h == 1);
     to.weights[h] = static_cast<const unsigned char*>(matrix.data);
     to.first_row[h] = matrix.first_row + to.first_output + (kIn ? 0 : h * kTileRows);
   }
@@ -60,7 +60,7 @@ __device__ __forceinline__ void FillSegment(const ExpertsCall& a, const ExpertRo
 }
 
 /// Builds the segments of the block's run, in any order; returns their number. The threads divide the groups.
-template <class T, bool kIn, int kThreads, int kMostParts>
+template <class T, bool kIn, int kThreads, int kMaxSplitParts>
 __device__ __forceinline__ int ListSegments(const ExpertsCall& a, Segment* list) {
   constexpr int kOwnWarps = kThreads / 32;
   __shared__ int warp_tiles[kOwnWarps], listed;
@@ -88,8 +88,8 @@ __device__ __forceinline__ int ListSegments(const ExpertsCall& a, Segment* list)
     if (each > 1) group = LoadGroup(a.groups + g);
     const int tiles = TilesOf<kIn>(a, group), first = max(begin, run_begin), last = min(begin + tiles, run_end);
     if (first < last)
-      FillSegment<T, kIn, kOwnWarps, kMostParts>(a, group, first - begin, last - first, first - run_begin,
-                                                 list[atomicAdd(&listed, 1)]);
+      FillSegment<T, kIn, kOwnWarps, kMaxSplitParts>(a, group, first - begin, last - first, first - run_begin,
+                                                     list[atomicAdd(&listed, 1)]);
     begin += tiles;
   }
   __syncthreads();
@@ -98,11 +98,11 @@ __device__ __forceinline__ int ListSegments(const ExpertsCall& a, Segment* list)
 
 /// A warp's position among a segment's K tiles: it has every kOwnWarps-th part of all tiles in order.
 template <int kOwnWarps>
-struct PortionPlace {
+struct KTilePosition {
   int tile = 0, part = 0, k_tile = 0;
 
-  PortionPlace() = default;
-  __device__ __forceinline__ explicit PortionPlace(const Segment& segment) {
+  KTilePosition() = default;
+  __device__ __forceinline__ explicit KTilePosition(const Segment& segment) {
     const int warp = threadIdx.x / 32;
     tile = warp / segment.parts, part = warp - tile * segment.parts, k_tile = part;
   }
@@ -130,10 +130,10 @@ class SegmentStream {
       for (int h = 0; h < 2; ++h) {
         const int row = first_row_[h] + at_.tile * kTileOutputs<kIn>;
         const uint32_t tile =
-            (row / kPanelRows * across_ + at_.k_tile * kPortionChunks) * kPanelTiles + row % kPanelRows / kTileRows;
+            (row / kPanelRows * across_ + at_.k_tile * kKTileChunks) * kPanelTiles + row % kPanelRows / kTileRows;
         from[h] = weights_[h] + static_cast<uint64_t>(tile) * TileOf<kBits>::kBytes;
       }
-      ring_.Copy(from, at_.k_tile * kPortionChunks + 1 < across_);
+      ring_.Copy(from, at_.k_tile * kKTileChunks + 1 < across_);
       at_.k_tile += segment_->parts;
       if (at_.k_tile >= segment_->k_tiles) {
         at_.NextPart(segment_->parts, segment_->step);
@@ -148,7 +148,7 @@ class SegmentStream {
   /// Advances to the first segment from here on that has a part for this warp.
   __device__ __forceinline__ void Enter() {
     do {
-      at_ = PortionPlace<kOwnWarps>(*segment_);
+      at_ = KTilePosition<kOwnWarps>(*segment_);
     } while (at_.tile >= segment_->tiles && ++segment_ < end_);
     if (segment_ == end_) return;
 #pragma unroll
@@ -156,27 +156,27 @@ class SegmentStream {
     across_ = segment_->across;
   }
 
-  PortionRing<kBits> ring_;
+  KTilePipeline<kBits> ring_;
   const Segment *segment_, *const end_;
-  PortionPlace<kOwnWarps> at_;
+  KTilePosition<kOwnWarps> at_;
   const unsigned char* weights_[2] = {};
   int first_row_[2] = {}, across_ = 0;
 };
 
-/// Prefetches the scales of a segment's results, [tile][kPortionRows] floats; available after WaitForAllCopies.
+/// Prefetches the scales of a segment's results, [tile][kNTileRows] floats; available after WaitForAllCopies.
 template <bool kIn, int kThreads>
 __device__ __forceinline__ void FetchUnits(const Segment& segment, float* units) {
 #pragma unroll 1
-  for (int i = threadIdx.x; i < segment.tiles * kPortionRows; i += kThreads) {
-    const int tile = i / kPortionRows, at = i % kPortionRows, h = at / kTileRows;
-    const PlacedMatrix& matrix = !kIn ? segment.expert.out : h == 0 ? segment.expert.gate : segment.expert.up;
+  for (int i = threadIdx.x; i < segment.tiles * kNTileRows; i += kThreads) {
+    const int tile = i / kNTileRows, at = i % kNTileRows, h = at / kTileRows;
+    const PackedMatrix& matrix = !kIn ? segment.expert.out : h == 0 ? segment.expert.gate : segment.expert.up;
     const int output = segment.first_output + tile * kTileOutputs<kIn> + (kIn ? at % kTileRows : at);
     if (kIn || output < segment.outputs) CopyFloatAsync(units + i, matrix.units + matrix.first_row + output);
   }
 }
 
-/// Epilogue of a round's tiles, from the partial sums of all parts: [tile][part][row][kPortionRows].
-template <class T, bool kIn, int kThreads, int kMostParts>
+/// Epilogue of a round's tiles, from the partial sums of all parts: [tile][part][row][kNTileRows].
+template <class T, bool kIn, int kThreads, int kMaxSplitParts>
 __device__ __forceinline__ void FinishRound(const ExpertsCall& a, const Segment& segment, int first_tile, int tiles,
                                             const float* sums, const float* units) {
   constexpr int kOutputs = kTileOutputs<kIn>;
@@ -187,13 +187,13 @@ __device__ __forceinline__ void FinishRound(const ExpertsCall& a, const Segment&
     const int at = i % kOutputs, tile = i / kOutputs / rows, row = i / kOutputs - tile * rows;
     const int output = segment.first_output + (first_tile + tile) * kOutputs + at;
     if (output >= segment.outputs) continue;
-    const float* from = sums + (tile * parts * rows + row) * kPortionRows + at;
-    const float* by = units + (first_tile + tile) * kPortionRows + at;
+    const float* from = sums + (tile * parts * rows + row) * kNTileRows + at;
+    const float* by = units + (first_tile + tile) * kNTileRows + at;
     float sum = 0, up_sum = 0;
 #pragma unroll
-    for (int p = 0; p < kMostParts; ++p) {
-      if (p < parts) sum += from[p * rows * kPortionRows];
-      if (kIn && p < parts) up_sum += from[p * rows * kPortionRows + kOutputs];
+    for (int p = 0; p < kMaxSplitParts; ++p) {
+      if (p < parts) sum += from[p * rows * kNTileRows];
+      if (kIn && p < parts) up_sum += from[p * rows * kNTileRows + kOutputs];
     }
     product.Store(segment.target[row], output, sum * by[0], kIn ? up_sum * by[kOutputs] : 0.0f);
   }

@@ -35,31 +35,31 @@ class BlockSegments {
                                            const void* zeros)
       : a_(a),
         tiling_(tiling),
-        ring_(SharedAddress(shared) + Warp() * tiling.stages * kPortionBytes<kBits>),
+        ring_(SharedAddress(shared) + Warp() * tiling.stages * kKTileBytes<kBits>),
         zeros_(zeros),
-        sums_(reinterpret_cast<float*>(shared + kOwnWarps * tiling.stages * kPortionBytes<kBits>)),
+        sums_(reinterpret_cast<float*>(shared + kOwnWarps * tiling.stages * kKTileBytes<kBits>)),
         list_(reinterpret_cast<Segment*>(sums_ + 2 * tiling.sums)),
         units_(reinterpret_cast<float*>(list_ + tiling.segments)),
-        x_(reinterpret_cast<unsigned char*>(units_ + tiling.tiles * kPortionRows)) {}
+        x_(reinterpret_cast<unsigned char*>(units_ + tiling.tiles * kNTileRows)) {}
 
   /// `barriers`: of all warps' stages.
   __device__ __forceinline__ void Run(const uint64_t* barriers) {
-    const int segments = ListSegments<T, kIn, Path::kThreads, Path::kMostParts>(a_, list_);
+    const int segments = ListSegments<T, kIn, Path::kThreads, Path::kMaxSplitParts>(a_, list_);
     Stream stream(list_, segments, ring_, SharedAddress(barriers + Warp() * kMaxStages), tiling_.stages);
 #pragma unroll 1
     for (int n = 0; n < tiling_.stages - 1; ++n) stream.Fetch();  // weights need not wait for the preceding kernel
-    if constexpr (!kIn) WaitForStep();
+    if constexpr (!kIn) GridDependencySync();
 #pragma unroll 1
     for (const Segment* segment = list_; segment < list_ + segments; ++segment) {
       Path::WithCount(segment->rows.count, [&](auto count) {
         using Sums = typename Path::template Sums<T, kBits, decltype(count)::value>;
-        float* units = units_ + segment->before * kPortionRows;  // per segment: earlier results may be in flight
+        float* units = units_ + segment->before * kNTileRows;  // per segment: earlier results may be in flight
         FetchUnits<kIn, Path::kThreads>(*segment, units);
         const SegmentInputs<T> from{segment->inputs, segment->rows.count,
                                     static_cast<const T*>(kIn ? a_.x.data : a_.mid),
                                     kIn ? a_.x.stride : a_.plan.widest(), segment->row_at};
         const auto x = Path::template Load<T, kBits, decltype(count)::value>(from, x_, tiling_.x_stride, zeros_, ring_);
-        if constexpr (Path::kMostParts == 1) {
+        if constexpr (Path::kMaxSplitParts == 1) {
           MultiplyTiles<Sums>(*segment, x, units, stream);
         } else {
           MultiplyParts<Sums>(*segment, x, units, stream);
@@ -78,11 +78,11 @@ class BlockSegments {
   template <class Sums>
   __device__ __forceinline__ void MultiplyParts(const Segment& segment, const typename Sums::Places& x,
                                                 const float* units, Stream& stream) {
-    const LanePlaces<kBits> places(ring_);
+    const LanePositions<kBits> places(ring_);
     const int rows = segment.rows.count, parts = segment.parts, k_tiles = segment.k_tiles,
               round_tiles = Path::kRoundUnits / parts;
     const PartStep step = segment.step;
-    PortionPlace<kOwnWarps> at(segment);
+    KTilePosition<kOwnWarps> at(segment);
 #pragma unroll 1
     for (int first = 0; first < segment.tiles; first += round_tiles, ++rounds_) {
       const int tiles = min(round_tiles, segment.tiles - first);
@@ -96,19 +96,19 @@ class BlockSegments {
           stream.Fetch();
           part.Add(at.k_tile, x, places, there);
         }
-        part.Store(own + ((at.tile - first) * parts + at.part) * rows * kPortionRows, rows, threadIdx.x % 32);
+        part.Store(own + ((at.tile - first) * parts + at.part) * rows * kNTileRows, rows, threadIdx.x % 32);
         at.NextPart(parts, step);
       }
       if (first == 0) WaitForAllCopies();
       __syncthreads();
-      FinishRound<T, kIn, Path::kThreads, Path::kMostParts>(a_, segment, first, tiles, own, units);
+      FinishRound<T, kIn, Path::kThreads, Path::kMaxSplitParts>(a_, segment, first, tiles, own, units);
     }
   }
   /// Multiplies a segment with one warp per tile.
   template <class Sums>
   __device__ __forceinline__ void MultiplyTiles(const Segment& segment, const typename Sums::Places& x,
                                                 const float* units, Stream& stream) {
-    const LanePlaces<kBits> places(ring_);
+    const LanePositions<kBits> places(ring_);
     WaitForAllCopies();
     __syncthreads();
 #pragma unroll 1
@@ -144,15 +144,15 @@ __global__ void __launch_bounds__(Path::kThreads, Path::kBlocks) TiledExpertsKer
   if (threadIdx.x < ZeroInputs::kSixteens) zeros.sixteens()[threadIdx.x] = {0, 0, 0, 0};
   // The routing kernel has ended when the blocks of the second GEMM start: the first GEMM triggers them only after its
   // own wait.
-  if constexpr (kIn) WaitForStep();
-  LetNextStart();
+  if constexpr (kIn) GridDependencySync();
+  TriggerProgrammaticLaunch();
   BlockSegments<Path, T, kIn, kBits>(a, tiling, shared, zeros.sixteens()).Run(barriers);
   if constexpr (!kBulkCopies) WaitForCopies<0>();
 }
 
 /// Division over up to `max_blocks` blocks with up to `max_bytes` of shared memory.
 template <class Path, bool kIn, int kBits>
-Tiling ChooseTiling(const ExpertsPlan& plan, ExpertsWay path, int64_t hidden, int64_t rows, int64_t max_blocks,
+Tiling ChooseTiling(const ExpertsPlan& plan, ExpertsPath path, int64_t hidden, int64_t rows, int64_t max_blocks,
                     size_t max_bytes) {
   const auto tiles_of = [](int64_t outputs) { return (outputs + kTileOutputs<kIn> - 1) / kTileOutputs<kIn>; };
   const int64_t max_tiles = tiles_of(kIn ? plan.widest() : hidden) * ExpertsCall::GroupCount(plan, path, rows),
@@ -163,12 +163,12 @@ Tiling ChooseTiling(const ExpertsPlan& plan, ExpertsWay path, int64_t hidden, in
   out.blocks = static_cast<int>(std::min(max_tiles, max_blocks));
   out.tiles = static_cast<int>((max_tiles + out.blocks - 1) / out.blocks);
   out.segments = static_cast<int>(out.tiles / fewest + 2);
-  out.x_stride = static_cast<int>((inputs + kPortionInputs - 1) / kPortionInputs * kPortionInputs + 8);
-  out.sums = Path::kRoundUnits * kPortionRows * group_rows;
+  out.x_stride = static_cast<int>((inputs + kKTileInputs - 1) / kKTileInputs * kKTileInputs + 8);
+  out.sums = Path::kRoundUnits * kNTileRows * group_rows;
   const size_t fixed_bytes = static_cast<size_t>(group_rows * Path::template RowBytes<kBits>(out.x_stride)) +
                              sizeof(Segment) * static_cast<size_t>(out.segments) +
-                             sizeof(float) * static_cast<size_t>(2 * out.sums + out.tiles * kPortionRows),
-               ring = Path::kThreads / 32 * kPortionBytes<kBits>;
+                             sizeof(float) * static_cast<size_t>(2 * out.sums + out.tiles * kNTileRows),
+               ring = Path::kThreads / 32 * kKTileBytes<kBits>;
   out.stages =
       fixed_bytes > max_bytes ? 0 : static_cast<int>(std::min<size_t>(kMaxStages, (max_bytes - fixed_bytes) / ring));
   out.shared_bytes = fixed_bytes + static_cast<size_t>(out.stages) * ring;
@@ -176,11 +176,11 @@ Tiling ChooseTiling(const ExpertsPlan& plan, ExpertsWay path, int64_t hidden, in
 }
 /// Division over the whole device for `rows` rows in total; one block per SM if x leaves no room for two.
 template <class Path, bool kIn, int kBits>
-Tiling ChooseTiling(const Launcher& on, const ExpertsPlan& plan, ExpertsWay path, int64_t hidden, int64_t rows) {
+Tiling ChooseTiling(const Launcher& on, const ExpertsPlan& plan, ExpertsPath path, int64_t hidden, int64_t rows) {
   if (Path::kBlocks == 2) {
     const Tiling two = ChooseTiling<Path, kIn, kBits>(plan, path, hidden, rows, 2 * on.multiprocessors,
-                                                      MostStreamBytes(on.large) - kStaticBytes<Path>);
-    if (two.stages >= kFewestSlots) return two;
+                                                      MaxGemvSharedBytes(on.large) - kStaticBytes<Path>);
+    if (two.stages >= kMinStages) return two;
   }
   return ChooseTiling<Path, kIn, kBits>(plan, path, hidden, rows, on.multiprocessors,
                                         SharedBytes(on.large) - kStaticBytes<Path>);
@@ -198,33 +198,33 @@ void LaunchProduct(const Launcher& on, const ExpertsCall& call) {
 }
 
 template <class Path, bool kIn>
-bool Fits(const Launcher& on, const ExpertsPlan& plan, ExpertsWay path, int64_t hidden, int64_t rows) {
+bool Fits(const Launcher& on, const ExpertsPlan& plan, ExpertsPath path, int64_t hidden, int64_t rows) {
   const uint32_t types = kIn ? plan.in_types : plan.out_types;
   if (!std::has_single_bit(types)) return false;
   return WithBits(FirstTileType(types), [&](auto bits) {
     if constexpr (!Path::Takes(bits())) return false;
-    return ChooseTiling<Path, kIn, bits()>(on, plan, path, hidden, rows).stages >= kFewestSlots;
+    return ChooseTiling<Path, kIn, bits()>(on, plan, path, hidden, rows).stages >= kMinStages;
   });
 }
 
 /// Calls body with the type of the kernel path.
 template <class Body>
-auto WithWay(ExpertsWay path, const Body& body) {
-  if (path == ExpertsWay::kIntegers) return body(IntegerWay());
-  return path == ExpertsWay::kFew ? body(ValueWay()) : body(WholeWay());
+auto WithKernelPath(ExpertsPath path, const Body& body) {
+  if (path == ExpertsPath::kIntegers) return body(IntegerPath());
+  return path == ExpertsPath::kFew ? body(FloatPath()) : body(WholeTilePath());
 }
 
 }  // namespace
 
-bool CanTakeExpertsInTiles(const Launcher& on, const ExpertsPlan& plan, ExpertsWay path, int64_t hidden, int64_t rows) {
-  return WithWay(path, [&](auto kind) {
+bool SupportsTiledExperts(const Launcher& on, const ExpertsPlan& plan, ExpertsPath path, int64_t hidden, int64_t rows) {
+  return WithKernelPath(path, [&](auto kind) {
     using Path = decltype(kind);
     return Fits<Path, true>(on, plan, path, hidden, rows) && Fits<Path, false>(on, plan, path, hidden, rows);
   });
 }
 
 void LaunchTiledExperts(const Launcher& on, const ExpertsCall& call) {
-  WithWay(call.path, [&](auto kind) {
+  WithKernelPath(call.path, [&](auto kind) {
     const auto launch = [&](auto type) {
       LaunchProduct<decltype(kind), decltype(type), true>(on, call);
       LaunchProduct<decltype(kind), decltype(type), false>(on, call);

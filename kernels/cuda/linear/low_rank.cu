@@ -8,14 +8,14 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr int kRows = kAdaptedTileRows, kRanks = 4, kWarps = kBlockThreads / 32;
+constexpr int kRows = kAdapterTileRows, kRanks = 4, kWarps = kBlockThreads / 32;
 static_assert(kRows * kRanks == 32);  // one sum per lane
 
 /// Elements c ... c + 7 of a row of n values, zeros past its end; c is a multiple of 8. `vectors`: n is a multiple of 8
 /// and the row is aligned.
 template <class T>
-__device__ __forceinline__ Vec8 EightOf(const T* row, int64_t c, int64_t n, bool vectors) {
-  if (vectors) return LoadEight(row + c);
+__device__ __forceinline__ Vec8 LoadVec8OrZero(const T* row, int64_t c, int64_t n, bool vectors) {
+  if (vectors) return LoadVec8(row + c);
   Vec8 out;
 #pragma unroll
   for (int i = 0; i < 8; ++i) out.x[i] = c + i < n ? ToFloat(row[c + i]) : 0.0f;
@@ -24,16 +24,16 @@ __device__ __forceinline__ Vec8 EightOf(const T* row, int64_t c, int64_t n, bool
 
 /// Whether rows `stride` elements apart can be read as vectors of eight.
 template <class T>
-__device__ __forceinline__ bool AllowsEights(const T* rows, int64_t stride, int64_t n) {
-  return AllowsVectors(rows) && stride * static_cast<int64_t>(sizeof(T)) % 16 == 0 && n % 8 == 0;
+__device__ __forceinline__ bool AllowsVec8(const T* rows, int64_t stride, int64_t n) {
+  return AllowsVectorAccess(rows) && stride * static_cast<int64_t>(sizeof(T)) % 16 == 0 && n % 8 == 0;
 }
 
 /// Row `rank` of the concatenated A matrices of an adapter; null past the last.
 template <class T>
-__device__ __forceinline__ const T* RowOfA(const PlacedLowRank& packed, int rank, int64_t k) {
+__device__ __forceinline__ const T* RowOfA(const PackedLowRank& packed, int rank, int64_t k) {
 #pragma unroll
-  for (int m = 0; m < PlacedLowRank::kMaxMatrices; ++m) {
-    const PlacedLowRank::Matrix& matrix = packed.matrices[m];
+  for (int m = 0; m < PackedLowRank::kMaxMatrices; ++m) {
+    const PackedLowRank::Matrix& matrix = packed.matrices[m];
     if (rank < matrix.rank) return static_cast<const T*>(matrix.a) + rank * k;
     rank -= matrix.rank;
   }
@@ -42,14 +42,14 @@ __device__ __forceinline__ const T* RowOfA(const PlacedLowRank& packed, int rank
 
 /// Transposed warp reduction: lane l gets the sum of v[l] over all lanes; v is clobbered.
 template <int kHalf = 16>
-__device__ __forceinline__ float SumForEachLane(float (&v)[32]) {
+__device__ __forceinline__ float TransposedWarpSum(float (&v)[32]) {
   const bool upper = (threadIdx.x & kHalf) != 0;
 #pragma unroll
   for (int i = 0; i < kHalf; ++i) {
     const float mine = upper ? v[i + kHalf] : v[i], others = upper ? v[i] : v[i + kHalf];
     v[i] = mine + __shfl_xor_sync(0xffffffffu, others, kHalf);
   }
-  if constexpr (kHalf > 1) SumForEachLane<kHalf / 2>(v);
+  if constexpr (kHalf > 1) TransposedWarpSum<kHalf / 2>(v);
   return v[0];
 }
 
@@ -57,8 +57,8 @@ __device__ __forceinline__ float SumForEachLane(float (&v)[32]) {
 template <class T, class X>
 __global__ void __launch_bounds__(kBlockThreads, 2) LowRankInKernel(LowRankPlan plan, Tensor x) {
   __shared__ float shared[kWarps][32];
-  StartStep();
-  const AdaptedTile tile = plan.tiles[blockIdx.x];
+  BeginDependentKernel();
+  const AdapterTile tile = plan.tiles[blockIdx.x];
   if (tile.rows == 0) return;
   const int64_t k = x.cols;
   const int first = static_cast<int>(blockIdx.y) * kRanks;
@@ -67,19 +67,19 @@ __global__ void __launch_bounds__(kBlockThreads, 2) LowRankInKernel(LowRankPlan 
   for (int j = 0; j < kRanks; ++j) a[j] = RowOfA<T>(plan.packed[tile.adapter], first + j, k);
   if (a[0] == nullptr) return;  // uniform across the block
   const X* rows = static_cast<const X*>(x.data) + tile.row * x.stride;
-  const bool x_vectors = AllowsEights(rows, x.stride, k);
+  const bool x_vectors = AllowsVec8(rows, x.stride, k);
   bool a_vectors = true;
 #pragma unroll
-  for (int j = 0; j < kRanks; ++j) a_vectors = a_vectors && AllowsEights(a[j], k, k);
+  for (int j = 0; j < kRanks; ++j) a_vectors = a_vectors && AllowsVec8(a[j], k, k);
   float sums[kRows * kRanks] = {};
   for (int64_t c = threadIdx.x * 8; c < k; c += kBlockThreads * 8) {
     Vec8 w[kRanks];
 #pragma unroll
-    for (int j = 0; j < kRanks; ++j) w[j] = a[j] != nullptr ? EightOf(a[j], c, k, a_vectors) : Vec8{};
+    for (int j = 0; j < kRanks; ++j) w[j] = a[j] != nullptr ? LoadVec8OrZero(a[j], c, k, a_vectors) : Vec8{};
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       if (r < tile.rows) {
-        const Vec8 in = EightOf(rows + r * x.stride, c, k, x_vectors);
+        const Vec8 in = LoadVec8OrZero(rows + r * x.stride, c, k, x_vectors);
 #pragma unroll
         for (int j = 0; j < kRanks; ++j) {
 #pragma unroll
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kBlockThreads, 2) LowRankInKernel(LowRankPlan 
       }
     }
   }
-  shared[threadIdx.x / 32][threadIdx.x % 32] = SumForEachLane(sums);
+  shared[threadIdx.x / 32][threadIdx.x % 32] = TransposedWarpSum(sums);
   __syncthreads();
   if (threadIdx.x >= 32) return;
   float sum = 0;
@@ -102,28 +102,28 @@ __global__ void __launch_bounds__(kBlockThreads, 2) LowRankInKernel(LowRankPlan 
 /// y += low B^T, one output per thread. Y is the type of y.
 template <class T, class Y>
 __global__ void __launch_bounds__(kBlockThreads) LowRankOutKernel(LowRankPlan plan, Tensor y) {
-  StartStep();
-  const AdaptedTile tile = plan.tiles[blockIdx.x];
+  BeginDependentKernel();
+  const AdapterTile tile = plan.tiles[blockIdx.x];
   if (tile.rows == 0) return;
   const int column = static_cast<int>(blockIdx.y * kBlockThreads + threadIdx.x);
-  const PlacedLowRank& packed = plan.packed[tile.adapter];
+  const PackedLowRank& packed = plan.packed[tile.adapter];
   const float* low = static_cast<const float*>(plan.low.data) + tile.row * plan.low.stride;
   Y* to = static_cast<Y*>(y.data) + tile.row * y.stride + column;
 #pragma unroll
-  for (int m = 0; m < PlacedLowRank::kMaxMatrices; ++m) {
-    const PlacedLowRank::Matrix& matrix = packed.matrices[m];
+  for (int m = 0; m < PackedLowRank::kMaxMatrices; ++m) {
+    const PackedLowRank::Matrix& matrix = packed.matrices[m];
     const int output = column - matrix.first_output;
     if (output >= 0 && output < matrix.outputs) {
       const T* b = static_cast<const T*>(matrix.b) + static_cast<int64_t>(output) * matrix.rank;
-      const bool b_vectors = AllowsEights(b, matrix.rank, matrix.rank),
-                 low_vectors = AllowsEights(low, plan.low.stride, matrix.rank);
+      const bool b_vectors = AllowsVec8(b, matrix.rank, matrix.rank),
+                 low_vectors = AllowsVec8(low, plan.low.stride, matrix.rank);
       float sums[kRows] = {};
       for (int j = 0; j < matrix.rank; j += 8) {
-        const Vec8 w = EightOf(b, j, matrix.rank, b_vectors);
+        const Vec8 w = LoadVec8OrZero(b, j, matrix.rank, b_vectors);
 #pragma unroll
         for (int r = 0; r < kRows; ++r) {
           if (r < tile.rows) {
-            const Vec8 in = EightOf(low + r * plan.low.stride, j, matrix.rank, low_vectors);
+            const Vec8 in = LoadVec8OrZero(low + r * plan.low.stride, j, matrix.rank, low_vectors);
 #pragma unroll
             for (int i = 0; i < 8; ++i) sums[r] = fmaf(in.x[i], w.x[i], sums[r]);
           }

@@ -9,7 +9,7 @@
 namespace ringside::cuda {
 
 /// One adapter's matrices for one input, in device memory.
-struct PlacedLowRank {
+struct PackedLowRank {
   static constexpr int kMaxMatrices = 3;
 
   struct Matrix {
@@ -20,17 +20,17 @@ struct PlacedLowRank {
   Matrix matrices[kMaxMatrices];  // unused entries have rank 0 and no outputs
 };
 
-/// Up to kAdaptedTileRows consecutive rows with one adapter; rows is 0 if there is none.
-struct AdaptedTile {
+/// Up to kAdapterTileRows consecutive rows with one adapter; rows is 0 if there is none.
+struct AdapterTile {
   int32_t row, rows;
   int32_t adapter;  // zero-based
   int32_t reserved;
 };
-constexpr int kAdaptedTileRows = 8;
+constexpr int kAdapterTileRows = 8;
 
 struct LowRankPlan {
-  const PlacedLowRank* packed = nullptr;  // [adapters]
-  const AdaptedTile* tiles = nullptr;     // [tile_count], staged
+  const PackedLowRank* packed = nullptr;  // [adapters]
+  const AdapterTile* tiles = nullptr;     // [tile_count], staged
   int64_t tile_count = 0;
   Tensor low;  // [T, r] float32: x A^T of all matrices of a row's adapter, concatenated
 

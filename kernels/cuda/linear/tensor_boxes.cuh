@@ -28,8 +28,8 @@ __device__ __forceinline__ void CopyRun(uint32_t to, const void* from, int bytes
       "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
       : "memory");
 }
-/// A box of MapPairs.
-__device__ __forceinline__ void CopyPairsBox(uint32_t to, const CUtensorMap& map, int column, int eight,
+/// A box of MapGateUp.
+__device__ __forceinline__ void CopyGateUpBox(uint32_t to, const CUtensorMap& map, int column, int eight,
                                              uint32_t barrier, uint64_t policy) {
   asm volatile(
       "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%2, %3,"

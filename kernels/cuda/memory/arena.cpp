@@ -28,7 +28,7 @@ void* Arena::AllocateFrom(std::map<size_t, size_t>::iterator gap, size_t offset,
   return base_ + offset;
 }
 
-void* Arena::TakeLow(size_t bytes) {
+void* Arena::AllocateLow(size_t bytes) {
   if (bytes > free_bytes_) return nullptr;
   bytes = RoundUp(bytes);
   for (auto gap = gaps_.begin(); gap != gaps_.end(); ++gap) {
@@ -37,7 +37,7 @@ void* Arena::TakeLow(size_t bytes) {
   return nullptr;
 }
 
-void* Arena::TakeHigh(size_t bytes) {
+void* Arena::AllocateHigh(size_t bytes) {
   if (bytes > free_bytes_) return nullptr;
   bytes = RoundUp(bytes);
   for (auto gap = gaps_.rbegin(); gap != gaps_.rend(); ++gap) {

@@ -16,9 +16,9 @@ class Arena {
 
   /// Manages `bytes` at `base`, which are borrowed.
   void Reset(void* base, size_t bytes);
-  /// `bytes` rounded up to kAlignment, or null if no gap is large enough. TakeHigh aligns to kHighAlignment.
-  void* TakeLow(size_t bytes);
-  void* TakeHigh(size_t bytes);
+  /// `bytes` rounded up to kAlignment, or null if no gap is large enough. AllocateHigh aligns to kHighAlignment.
+  void* AllocateLow(size_t bytes);
+  void* AllocateHigh(size_t bytes);
   void Free(void* data, size_t bytes);
   size_t free_bytes() const { return free_bytes_; }
 

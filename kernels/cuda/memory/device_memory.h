@@ -30,8 +30,8 @@ class DeviceMemory {
   size_t free_bytes() const { return free_pages_ * page_bytes(); }
 
   /// As in Arena; null also if no pages are left.
-  void* TakeLow(size_t bytes) { return WithPages(arena_.TakeLow(bytes), bytes); }
-  void* TakeHigh(size_t bytes) { return WithPages(arena_.TakeHigh(bytes), bytes); }
+  void* AllocateLow(size_t bytes) { return WithPages(arena_.AllocateLow(bytes), bytes); }
+  void* AllocateHigh(size_t bytes) { return WithPages(arena_.AllocateHigh(bytes), bytes); }
   /// Frees an allocation at once, or a range of Reserve, which nothing on the device may still use.
   void Free(void* data, size_t bytes);
 

@@ -33,7 +33,7 @@ struct Driver {
   PFN_cuMemUnmap_v10020 unmap = Find<PFN_cuMemUnmap_v10020>("cuMemUnmap");
   PFN_cuMemSetAccess_v10020 set_access = Find<PFN_cuMemSetAccess_v10020>("cuMemSetAccess");
 };
-const Driver& TheDriver() {
+const Driver& DriverApi() {
   static const Driver driver;
   return driver;
 }
@@ -42,7 +42,7 @@ CUdeviceptr Address(const std::byte* at) { return reinterpret_cast<CUdeviceptr>(
 
 bool Succeeds(CUresult result, const char* call) {
   if (result == CUDA_SUCCESS) return true;
-  NoteDeviceError(__FILE__, __LINE__, fmt::format("{}: error {}", call, static_cast<int>(result)));
+  RecordDeviceError(__FILE__, __LINE__, fmt::format("{}: error {}", call, static_cast<int>(result)));
   return false;
 }
 
@@ -50,11 +50,11 @@ bool Succeeds(CUresult result, const char* call) {
 
 DevicePages::~DevicePages() {
   CHECK(mapped_.empty());
-  for (const Handle handle : free_) Succeeds(TheDriver().release(handle), "cuMemRelease");
+  for (const Handle handle : free_) Succeeds(DriverApi().release(handle), "cuMemRelease");
 }
 
 Status DevicePages::Start(int device, size_t bytes) {
-  page_bytes_ = std::clamp(std::bit_floor(bytes / kLeastPages), kSmallest, kLargest);
+  page_bytes_ = std::clamp(std::bit_floor(bytes / kMinPages), kSmallest, kLargest);
   count_ = bytes / page_bytes_;
   properties_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties_.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
@@ -62,7 +62,7 @@ Status DevicePages::Start(int device, size_t bytes) {
   free_.reserve(count_);
   while (free_.size() < count_) {
     Handle handle = 0;
-    const CUresult result = TheDriver().create(&handle, page_bytes_, &properties_, 0);
+    const CUresult result = DriverApi().create(&handle, page_bytes_, &properties_, 0);
     if (result != CUDA_SUCCESS) {
       return Overloaded(fmt::format("only {} of {} pages of {} bytes were allocated: CUDA error {}", free_.size(),
                                     count_, page_bytes_, static_cast<int>(result)));
@@ -74,7 +74,7 @@ Status DevicePages::Start(int device, size_t bytes) {
 
 std::byte* DevicePages::Reserve(size_t bytes) {
   CUdeviceptr at = 0;
-  if (TheDriver().reserve(&at, bytes, page_bytes_, 0, 0) != CUDA_SUCCESS) return nullptr;
+  if (DriverApi().reserve(&at, bytes, page_bytes_, 0, 0) != CUDA_SUCCESS) return nullptr;
   return reinterpret_cast<std::byte*>(at);
 }
 
@@ -89,7 +89,7 @@ size_t DevicePages::Release(std::byte* at, size_t bytes) {
     if (end > begin) Unmap(at + begin, (end - begin) / page_bytes_);
     pages += (end - begin) / page_bytes_;
   }
-  Succeeds(TheDriver().free(Address(at), bytes), "cuMemAddressFree");
+  Succeeds(DriverApi().free(Address(at), bytes), "cuMemAddressFree");
   return pages;
 }
 
@@ -105,15 +105,15 @@ bool DevicePages::Map(std::byte* at, size_t pages) {
   size_t done = 0;
   bool fine = true;
   for (; fine && done < pages; ++done) {
-    fine = Succeeds(TheDriver().map(Address(at + done * page_bytes_), page_bytes_, 0, handles[done], 0), "cuMemMap");
+    fine = Succeeds(DriverApi().map(Address(at + done * page_bytes_), page_bytes_, 0, handles[done], 0), "cuMemMap");
   }
   const CUmemAccessDesc access{.location = properties_.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-  fine = fine && Succeeds(TheDriver().set_access(Address(at), pages * page_bytes_, &access, 1), "cuMemSetAccess");
+  fine = fine && Succeeds(DriverApi().set_access(Address(at), pages * page_bytes_, &access, 1), "cuMemSetAccess");
   return fine;
 }
 
 void DevicePages::Unmap(std::byte* at, size_t pages) {
-  Succeeds(TheDriver().unmap(Address(at), pages * page_bytes_), "cuMemUnmap");
+  Succeeds(DriverApi().unmap(Address(at), pages * page_bytes_), "cuMemUnmap");
   const std::lock_guard lock(mutex_);
   for (size_t i = 0; i < pages; ++i) {
     const auto found = mapped_.find(at + i * page_bytes_);

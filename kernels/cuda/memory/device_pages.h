@@ -24,7 +24,7 @@ class DevicePages {
 
   /// Allocates `bytes` of the device's memory, rounded down to pages. ERRORS: kOverloaded if it has less.
   Status Start(int device, size_t bytes);
-  /// The page size: the largest that leaves kLeastPages pages. Mapping a page takes about 35 us whatever its size.
+  /// The page size: the largest that leaves kMinPages pages. Mapping a page takes about 35 us whatever its size.
   size_t page_bytes() const { return page_bytes_; }
   /// Total number of pages.
   size_t count() const { return count_; }
@@ -42,7 +42,7 @@ class DevicePages {
   using Handle = CUmemGenericAllocationHandle;
   static constexpr size_t kSmallest = size_t{2} << 20;  // smallest page size of devices
   static constexpr size_t kLargest = size_t{16} << 20;
-  static constexpr size_t kLeastPages = 8192;
+  static constexpr size_t kMinPages = 8192;
 
   size_t page_bytes_ = kSmallest, count_ = 0;
   CUmemAllocationProp properties_ = {};

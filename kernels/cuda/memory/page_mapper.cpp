@@ -98,7 +98,7 @@ void PageMapper::Do(const Job& job) {
     CHECK_CUDA(cudaEventDestroy(event));
   }
   if (!job.maps) return pages_->Unmap(job.at, job.pages);
-  if (!pages_->Map(job.at, job.pages)) NoteDeviceError(__FILE__, __LINE__, "a page could not be mapped");
+  if (!pages_->Map(job.at, job.pages)) RecordDeviceError(__FILE__, __LINE__, "a page could not be mapped");
 }
 
 }  // namespace ringside::cuda

@@ -31,7 +31,7 @@ std::array<char, 40> ThisMachine() {
 
 }  // namespace
 
-Status AgreeOn(Comm& comm, const Status& own) {
+Status AgreeOnStatus(Comm& comm, const Status& own) {
   struct Said {
     StatusCode code = StatusCode::kOk;
     char message[252] = {};
@@ -47,7 +47,7 @@ Status AgreeOn(Comm& comm, const Status& own) {
   return Status::Ok();
 }
 
-RankPatience PeerMemory::TakePatience(std::chrono::milliseconds timeout) {
+RankTimeout PeerMemory::MakeTimeout(std::chrono::milliseconds timeout) {
   void* host = nullptr;
   if (cudaHostAlloc(&host, sizeof(uint32_t), cudaHostAllocPortable) == cudaSuccess) {
     *static_cast<uint32_t*>(host) = 0;
@@ -88,11 +88,11 @@ void* PeerMemory::TakeBytes(size_t bytes) {
   return data;
 }
 
-LentMemory PeerMemory::LendBytes(int device, size_t bytes) {
+PeerHandle PeerMemory::ExportBytes(int device, size_t bytes) {
   // An IPC handle exposes the whole driver allocation, from its base on. So an exported block gets a separate
   // allocation.
   constexpr size_t kAtOnce = 2 << 20;
-  LentMemory out{.process = ProcessNumber(), .machine = ThisMachine(), .device = device};
+  PeerHandle out{.process = ProcessNumber(), .machine = ThisMachine(), .device = device};
   out.address = TakeBytes((bytes + kAtOnce - 1) / kAtOnce * kAtOnce);
   if (out.address == nullptr) return out;
   memory_.pop_back();
@@ -102,8 +102,8 @@ LentMemory PeerMemory::LendBytes(int device, size_t bytes) {
   return out;
 }
 
-Status PeerMemory::ReachBytes(int own, const LentMemory& other, void** to) {
-  if (other.process != ProcessNumber()) return ReachProcess(own, other, to);
+Status PeerMemory::MapPeerBytes(int own, const PeerHandle& other, void** to) {
+  if (other.process != ProcessNumber()) return MapProcessBytes(own, other, to);
   *to = other.address;
   if (own == other.device) return Status::Ok();  // its own memory, or ranks of a test that share a device
   int can = 0;
@@ -115,7 +115,7 @@ Status PeerMemory::ReachBytes(int own, const LentMemory& other, void** to) {
       fmt::format("device {} has no peer access to device {}: {}", own, other.device, cudaGetErrorString(error)));
 }
 
-Status PeerMemory::ReachProcess(int own, const LentMemory& other, void** to) {
+Status PeerMemory::MapProcessBytes(int own, const PeerHandle& other, void** to) {
   const std::array<char, 40> machine = ThisMachine();
   if (machine[0] == 0 || machine != other.machine) return Unavailable("the other rank is on another machine");
   if (!other.for_processes) return Unavailable("the other rank's device does not support IPC memory handles");

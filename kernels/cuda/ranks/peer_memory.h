@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "base/status.h"
-#include "kernels/cuda/ranks/rank_patience.h"
+#include "kernels/cuda/ranks/rank_timeout.h"
 #include "kernels/ranks/comm.h"
 
 namespace ringside::cuda {
 
 /// Memory that a rank lends to the others, as sent to them. Plain data: all ranks run the same program.
-struct LentMemory {
+struct PeerHandle {
   uint64_t process = 0;               // unique over all processes and machines
   std::array<char, 40> machine = {};  // boot id
   int device = 0;
@@ -27,7 +27,7 @@ struct LentMemory {
 
 /// Agrees on a status: `own` if all ranks succeed, else the error of one of them.
 /// REQUIRES: all ranks call it concurrently.
-Status AgreeOn(Comm& comm, const Status& own);
+Status AgreeOnStatus(Comm& comm, const Status& own);
 
 /// The memory that one rank lends to the others and maps from them, and the flag that one of its kernels timed out
 /// waiting for a rank. Owned by the backend.
@@ -46,21 +46,21 @@ class PeerMemory {
   }
   /// As Take, for access by the other ranks. REQUIRES: `device` is current.
   template <class T>
-  LentMemory Export(int device, size_t count) {
-    return LendBytes(device, count * sizeof(T));
+  PeerHandle Export(int device, size_t count) {
+    return ExportBytes(device, count * sizeof(T));
   }
   /// Sets *to to exported memory as seen from device `own`, valid until Stop.
   /// REQUIRES: `own` is current.
   /// ERRORS: kUnavailable without peer access to that rank's device, or if its process is not reachable.
   template <class T>
-  Status MapPeer(int own, const LentMemory& other, T** to) {
+  Status MapPeer(int own, const PeerHandle& other, T** to) {
     void* address = nullptr;
-    RETURN_IF_ERROR(ReachBytes(own, other, &address));
+    RETURN_IF_ERROR(MapPeerBytes(own, other, &address));
     *to = static_cast<T*>(address);
     return Status::Ok();
   }
   /// For kernels that wait for other ranks.
-  RankPatience TakePatience(std::chrono::milliseconds timeout);
+  RankTimeout MakeTimeout(std::chrono::milliseconds timeout);
   /// Whether all allocations succeeded.
   bool had_room() const { return had_room_; }
   /// Frees everything except memory that another process may have mapped; the driver frees that when this process ends.
@@ -75,9 +75,9 @@ class PeerMemory {
 
  private:
   void* TakeBytes(size_t bytes);
-  LentMemory LendBytes(int device, size_t bytes);
-  Status ReachBytes(int own, const LentMemory& other, void** to);
-  Status ReachProcess(int own, const LentMemory& other, void** to);
+  PeerHandle ExportBytes(int device, size_t bytes);
+  Status MapPeerBytes(int own, const PeerHandle& other, void** to);
+  Status MapProcessBytes(int own, const PeerHandle& other, void** to);
 
   std::vector<void*> memory_, exported_;
   std::vector<void*> mapped_;   // mapped from other processes

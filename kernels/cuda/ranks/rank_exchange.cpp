@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "kernels/cuda/cuda_check.h"
-#include "kernels/cuda/ranks/rank_choices.h"
+#include "kernels/cuda/ranks/rank_argmax.h"
 #include "kernels/cuda/ranks/rank_messages.h"
 
 namespace ringside::cuda {
@@ -17,14 +17,14 @@ Status RankExchange::Start(std::unique_ptr<Comm> comm, const Options& options, c
   options_ = options;
   Status reach = Unavailable("NCCL was requested");
   if (options.algorithm != AllReduce::kNccl) {
-    reach = AgreeOn(*comm_, peers_.Start(*comm_, options.device));
+    reach = AgreeOnStatus(*comm_, peers_.Start(*comm_, options.device));
     if (!reach.ok() && (options.algorithm == AllReduce::kOwn || reach.code() != StatusCode::kUnavailable)) return reach;
     RETURN_IF_ERROR(comm_->status());
   }
   reach_ = reach.ok();
   if (!reach_) peers_.Stop();
   if (reach_ && (options.algorithm == AllReduce::kOwn || options.fixed_order || !HasNccl())) return Status::Ok();
-  const Status nccl = AgreeOn(*comm_, StartNccl(on));
+  const Status nccl = AgreeOnStatus(*comm_, StartNccl(on));
   RETURN_IF_ERROR(comm_->status());
   if (!nccl.ok()) {
     Stop();
@@ -39,7 +39,7 @@ Status RankExchange::Start(std::unique_ptr<Comm> comm, const Options& options, c
     by_nccl_.fill(true);
     return Status::Ok();
   }
-  const Status measured = AgreeOn(*comm_, Measure(on));
+  const Status measured = AgreeOnStatus(*comm_, Measure(on));
   if (std::ranges::none_of(by_nccl_, [](bool by) { return by; })) {
     Stop();
     comm_->Barrier();  // all ranks have stopped before shared memory is freed
@@ -94,15 +94,15 @@ Status RankExchange::Measure(const Launcher& on) {
   void* memory = nullptr;
   const bool room = cudaMalloc(&memory, 2 * bytes) == cudaSuccess;
   static_cast<void>(cudaGetLastError());
-  RETURN_IF_ERROR(AgreeOn(*comm_, room ? Status::Ok() : Overloaded("no device memory to time all-reduces")));
+  RETURN_IF_ERROR(AgreeOnStatus(*comm_, room ? Status::Ok() : Overloaded("no device memory to time all-reduces")));
   CHECK_CUDA(cudaMemsetAsync(memory, 0, 2 * bytes, on.stream));
   std::array<bool, kSizes> faster = {};
   for (size_t size = 0; size < kSizes; ++size) {
     const int64_t rows = (kMinBytes << size) / StorageBytes(options_.dtype, kCols);
     const Tensor x{DType::kF32, memory, rows, kCols, kCols};
     const Tensor y{DType::kF32, static_cast<std::byte*>(memory) + bytes, rows, kCols, kCols};
-    const float own = Time(on, [&] { LaunchAddAllRanks(on, peers_.links(), options_.dtype, x, y); });
-    faster[size] = Time(on, [&] { AddByNccl(on, x, y); }) < own;
+    const float own = Time(on, [&] { LaunchAllReduceAdd(on, peers_.links(), options_.dtype, x, y); });
+    faster[size] = Time(on, [&] { AllReduceByNccl(on, x, y); }) < own;
   }
   CHECK_CUDA(cudaFree(memory));
   comm_->Broadcast(&faster, sizeof(faster), 0);
@@ -130,18 +130,18 @@ size_t RankExchange::SizeOf(int64_t bytes) {
   return std::min<size_t>(kSizes - 1, std::bit_width(units - 1));
 }
 
-void RankExchange::AddAllRanks(const Launcher& on, Tensor x, Tensor y) {
-  if (ByNccl(StorageBytes(options_.dtype, x.rows * x.cols))) return AddByNccl(on, x, y);
-  LaunchAddAllRanks(on, peers_.links(), options_.dtype, x, y);
+void RankExchange::AllReduceAdd(const Launcher& on, Tensor x, Tensor y) {
+  if (ByNccl(StorageBytes(options_.dtype, x.rows * x.cols))) return AllReduceByNccl(on, x, y);
+  LaunchAllReduceAdd(on, peers_.links(), options_.dtype, x, y);
 }
 
-bool RankExchange::AddAllRanksAndNorm(const Launcher& on, Tensor x, Tensor y, const NormOfSums& norm) {
-  if (ByNccl(StorageBytes(options_.dtype, x.rows * x.cols)) || !CanNormSums(y, norm)) return false;
-  LaunchAddAllRanksAndNorm(on, peers_.links(), options_.dtype, x, y, norm);
+bool RankExchange::AllReduceAddNorm(const Launcher& on, Tensor x, Tensor y, const FusedNorm& norm) {
+  if (ByNccl(StorageBytes(options_.dtype, x.rows * x.cols)) || !CanFuseAllReduceNorm(y, norm)) return false;
+  LaunchAllReduceAddNorm(on, peers_.links(), options_.dtype, x, y, norm);
   return true;
 }
 
-void RankExchange::AddByNccl(const Launcher& on, Tensor x, Tensor y) {
+void RankExchange::AllReduceByNccl(const Launcher& on, Tensor x, Tensor y) {
   const int64_t row_bytes = StorageBytes(options_.dtype, x.cols);
   if (!options_.fixed_order) {
     LaunchConvert(on, x, {options_.dtype, messages_.memory(), x.rows, x.cols, x.cols});
@@ -160,18 +160,18 @@ void RankExchange::AddByNccl(const Launcher& on, Tensor x, Tensor y) {
   }
 }
 
-void RankExchange::GatherColumns(const Launcher& on, const int64_t* borders, Tensor x) {
-  if (reach_) return LaunchGatherColumns(on, peers_.links(), borders, x);
+void RankExchange::AllGatherColumns(const Launcher& on, const int64_t* borders, Tensor x) {
+  if (reach_) return LaunchAllGatherColumns(on, peers_.links(), borders, x);
   int64_t widest = 1;
   for (int r = 0; r < ranks(); ++r) widest = std::max(widest, borders[r + 1] - borders[r]);
   const int64_t max_rows = kMessageBytes / (ranks() * StorageBytes(DType::kF32, widest));
   CHECK_GT(max_rows, 0);
   for (int64_t first = 0; first < x.rows; first += max_rows) {
-    GatherByNccl(on, borders, widest, x.Rows(first, std::min(max_rows, x.rows - first)));
+    AllGatherByNccl(on, borders, widest, x.Rows(first, std::min(max_rows, x.rows - first)));
   }
 }
 
-void RankExchange::GatherByNccl(const Launcher& on, const int64_t* borders, int64_t widest, Tensor x) {
+void RankExchange::AllGatherByNccl(const Launcher& on, const int64_t* borders, int64_t widest, Tensor x) {
   const auto columns = [&](int r) { return x.Columns(borders[r], borders[r + 1] - borders[r]); };
   const auto part = [&](int r) { return static_cast<float*>(messages_.memory()) + r * x.rows * widest; };
   LaunchPackColumns(on, columns(comm_->rank()), part(comm_->rank()));
@@ -181,17 +181,17 @@ void RankExchange::GatherByNccl(const Launcher& on, const int64_t* borders, int6
   }
 }
 
-void RankExchange::ChooseHighest(const Launcher& on, Tensor logits, int64_t first, ChosenToken* sampled, int32_t* ids) {
+void RankExchange::SampleGreedy(const Launcher& on, Tensor logits, int64_t first, SampledToken* sampled, int32_t* ids) {
   if (reach_) {
-    LaunchTellHighest(on, peers_.links(), logits, first);
-    return LaunchChooseHighest(on, peers_.links(), logits.rows, sampled, ids);
+    LaunchPublishArgmax(on, peers_.links(), logits, first);
+    return LaunchSampleGreedy(on, peers_.links(), logits.rows, sampled, ids);
   }
-  const int64_t part = logits.rows * kHighestParts;
-  CHECK_LE(part * ranks() * static_cast<int64_t>(sizeof(HighestLogit)), kMessageBytes);
-  auto* message = static_cast<HighestLogit*>(messages_.memory());
-  LaunchFindHighest(on, logits, first, message + comm_->rank() * part);
-  messages_.nccl().AllGather(message, static_cast<size_t>(part) * sizeof(HighestLogit));
-  LaunchChooseHighest(WithoutOverlap(on), message, ranks(), logits.rows, sampled, ids);
+  const int64_t part = logits.rows * kArgmaxParts;
+  CHECK_LE(part * ranks() * static_cast<int64_t>(sizeof(ArgmaxCandidate)), kMessageBytes);
+  auto* message = static_cast<ArgmaxCandidate*>(messages_.memory());
+  LaunchLocalArgmax(on, logits, first, message + comm_->rank() * part);
+  messages_.nccl().AllGather(message, static_cast<size_t>(part) * sizeof(ArgmaxCandidate));
+  LaunchSampleGreedy(WithoutOverlap(on), message, ranks(), logits.rows, sampled, ids);
 }
 
 }  // namespace ringside::cuda

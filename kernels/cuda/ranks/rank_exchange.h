@@ -51,14 +51,14 @@ class RankExchange {
   /// All-reduce: y += the sum of all ranks' x, each rounded to the transit type. x, y [rows, n] kF32, n a multiple of
   /// 8, x contiguous.
   /// REQUIRES: rows * n values of the transit type fit in RankLinks::kOutboxBytes.
-  void AddAllRanks(const Launcher& on, Tensor x, Tensor y);
-  /// AddAllRanks with the norm of y's rows fused in. False, and nothing is done, if no kernel supports it.
-  [[nodiscard]] bool AddAllRanksAndNorm(const Launcher& on, Tensor x, Tensor y, const NormOfSums& norm);
+  void AllReduceAdd(const Launcher& on, Tensor x, Tensor y);
+  /// AllReduceAdd with the norm of y's rows fused in. False, and nothing is done, if no kernel supports it.
+  [[nodiscard]] bool AllReduceAddNorm(const Launcher& on, Tensor x, Tensor y, const FusedNorm& norm);
   /// All-gather: columns [borders[r], borders[r + 1]) of x (kF32) from rank r; at most kOutboxBytes per rank.
-  void GatherColumns(const Launcher& on, const int64_t* borders, Tensor x);
+  void AllGatherColumns(const Launcher& on, const int64_t* borders, Tensor x);
   /// Argmax of every row over all ranks' columns; `logits` (kF32) has this rank's columns, from token `first` on. See
-  /// kernels/cuda/ranks/rank_choices.h.
-  void ChooseHighest(const Launcher& on, Tensor logits, int64_t first, ChosenToken* sampled, int32_t* ids);
+  /// kernels/cuda/ranks/rank_argmax.h.
+  void SampleGreedy(const Launcher& on, Tensor logits, int64_t first, SampledToken* sampled, int32_t* ids);
 
   /// While the returned object lives, the thread waits for its stream.
   [[nodiscard]] DeviceMessages::Waiting Wait() const { return messages_.Wait(); }
@@ -77,8 +77,8 @@ class RankExchange {
   float Time(const Launcher& on, const Sum& sum);
   static size_t SizeOf(int64_t bytes);
   bool ByNccl(int64_t bytes) const { return by_nccl_[SizeOf(bytes)]; }
-  void AddByNccl(const Launcher& on, Tensor x, Tensor y);
-  void GatherByNccl(const Launcher& on, const int64_t* borders, int64_t widest, Tensor x);
+  void AllReduceByNccl(const Launcher& on, Tensor x, Tensor y);
+  void AllGatherByNccl(const Launcher& on, const int64_t* borders, int64_t widest, Tensor x);
 
   std::unique_ptr<Comm> comm_;
   Options options_;

@@ -14,11 +14,11 @@ namespace ringside::cuda {
 namespace {
 
 constexpr int kThreads = 512;
-constexpr int64_t kMostNormed = 8192;  // values per row: two float4s for each of 1,024 threads
+constexpr int64_t kMaxNormedCols = 8192;  // values per row: two float4s for each of 1,024 threads
 
 __device__ __forceinline__ uint2 Pack(DType dtype, float4 x) {
   uint2 packed;
-  StoreFour(&packed, dtype, 0, x);
+  StoreFloat4(&packed, dtype, 0, x);
   return packed;
 }
 __device__ __forceinline__ void Add(DType dtype, uint2 packed, float4* sum) {
@@ -26,7 +26,7 @@ __device__ __forceinline__ void Add(DType dtype, uint2 packed, float4* sum) {
   sum->z += LoadElement(&packed, dtype, 2), sum->w += LoadElement(&packed, dtype, 3);
 }
 __device__ __forceinline__ float4 Sum(float4 a, float4 b) { return {a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w}; }
-__device__ __forceinline__ float4* FourOf(const Tensor& y, int64_t four) {
+__device__ __forceinline__ float4* Float4At(const Tensor& y, int64_t four) {
   const int64_t fours = y.cols / 4;
   const int64_t place = y.stride == y.cols ? four * 4 : four / fours * y.stride + four % fours * 4;
   return reinterpret_cast<float4*>(static_cast<float*>(y.data) + place);
@@ -34,7 +34,7 @@ __device__ __forceinline__ float4* FourOf(const Tensor& y, int64_t four) {
 
 /// Where rank `from` writes the values of a call in rank `to`'s memory.
 __device__ __forceinline__ uint4* Inbox(const RankLinks& links, int to, int from, uint32_t call) {
-  return links.inboxes[to] + (static_cast<int64_t>(call % 2) * links.ranks + from) * RankLinks::kInboxFours;
+  return links.inboxes[to] + (static_cast<int64_t>(call % 2) * links.ranks + from) * RankLinks::kInboxFloat4s;
 }
 /// Sends four values at index i of a call to all other ranks.
 __device__ __forceinline__ void Push(const RankLinks& links, uint32_t call, int64_t i, uint2 four) {
@@ -43,15 +43,16 @@ __device__ __forceinline__ void Push(const RankLinks& links, uint32_t call, int6
   }
 }
 
-__global__ void __launch_bounds__(kThreads) AddSmallKernel(RankLinks links, DType dtype, const float4* x, Tensor y) {
-  StartStep();
+__global__ void __launch_bounds__(kThreads)
+    AllReduceSmallKernel(RankLinks links, DType dtype, const float4* x, Tensor y) {
+  BeginDependentKernel();
   const uint32_t call = LoadOne(links.calls) + 1;
   const int64_t count = y.rows * y.cols / 4, all = int64_t{gridDim.x} * kThreads;
   const int64_t first = blockIdx.x * int64_t{kThreads} + threadIdx.x;
   for (int64_t i = first; i < count; i += all) Push(links, call, i, Pack(dtype, x[i]));
-  CountCall(links.blocks_begun, links.calls, call);
+  CountCall(links.blocks_started, links.calls, call);
   for (int64_t i = first; i < count; i += all) {
-    float4* to = FourOf(y, i);
+    float4* to = Float4At(y, i);
     const float4 before = *to;  // loaded before waiting for the other ranks
     float4 sum = {0, 0, 0, 0};
     for (int r = 0; r < links.ranks; ++r) {
@@ -74,33 +75,33 @@ __global__ void __launch_bounds__(kThreads) AddSmallKernel(RankLinks links, DTyp
 /// One block per row, two float4s per thread; the row's sum stays in registers for its norm.
 template <int kNormThreads>
 __global__ void __launch_bounds__(kNormThreads)
-    AddSmallAndNormKernel(RankLinks links, DType dtype, const float4* x, Tensor y, NormOfSums norm) {
+    AllReduceSmallNormKernel(RankLinks links, DType dtype, const float4* x, Tensor y, FusedNorm norm) {
   constexpr int kVectors = 2;
   __shared__ float shared[kNormThreads / 32];
   const int n = static_cast<int>(y.cols);
-  LetNextStart();
+  TriggerProgrammaticLaunch();
   float4 weight[kVectors], bias[kVectors], v[kVectors];
 #pragma unroll
   for (int j = 0; j < kVectors; ++j) {
-    weight[j] = RowFour<kNormThreads>(norm.weight, j, n);
-    bias[j] = RowFour<kNormThreads>(norm.layer ? norm.bias : nullptr, j, n);
+    weight[j] = RowFloat4<kNormThreads>(norm.weight, j, n);
+    bias[j] = RowFloat4<kNormThreads>(norm.layer ? norm.bias : nullptr, j, n);
   }
-  WaitForStep();
+  GridDependencySync();
   const uint32_t call = LoadOne(links.calls) + 1;
   const int64_t row = blockIdx.x, first = row * (n / 4);
   float* to = static_cast<float*>(y.data) + row * y.stride;
   uint2 own[kVectors];
 #pragma unroll
   for (int j = 0; j < kVectors; ++j) {
-    own[j] = Pack(dtype, RowFour<kNormThreads>(reinterpret_cast<const float*>(x + first), j, n));
-    v[j] = RowFour<kNormThreads>(to, j, n);
+    own[j] = Pack(dtype, RowFloat4<kNormThreads>(reinterpret_cast<const float*>(x + first), j, n));
+    v[j] = RowFloat4<kNormThreads>(to, j, n);
   }
 #pragma unroll
   for (int j = 0; j < kVectors; ++j) {
-    const int c = PlaceOfFour<kNormThreads>(j);
+    const int c = Float4Index<kNormThreads>(j);
     if (c < n) Push(links, call, first + c / 4, own[j]);
   }
-  CountCall(links.blocks_begun, links.calls, call);
+  CountCall(links.blocks_started, links.calls, call);
   float4 sums[kVectors] = {};
   for (int r = 0; r < links.ranks; ++r) {
     if (r != links.rank) {
@@ -110,12 +111,12 @@ __global__ void __launch_bounds__(kNormThreads)
         bool here = true;
 #pragma unroll
         for (int j = 0; j < kVectors; ++j) {
-          const int c = PlaceOfFour<kNormThreads>(j);
+          const int c = Float4Index<kNormThreads>(j);
           if (c < n) words[j] = LoadWord(from + c / 4);
         }
 #pragma unroll
         for (int j = 0; j < kVectors; ++j) {
-          here = here && (PlaceOfFour<kNormThreads>(j) >= n || (words[j].y == call && words[j].w == call));
+          here = here && (Float4Index<kNormThreads>(j) >= n || (words[j].y == call && words[j].w == call));
         }
         return here;
       });
@@ -128,17 +129,17 @@ __global__ void __launch_bounds__(kNormThreads)
   }
 #pragma unroll
   for (int j = 0; j < kVectors; ++j) {
-    const int c = PlaceOfFour<kNormThreads>(j);
+    const int c = Float4Index<kNormThreads>(j);
     v[j] = Sum(v[j], sums[j]);
     if (c < n) *reinterpret_cast<float4*>(to + c) = v[j];
   }
-  NormFours<kNormThreads>(
+  NormFloat4s<kNormThreads>(
       v, n, norm.layer, norm.eps, shared, [&](int j) { return weight[j]; }, [&](int j) { return bias[j]; },
-      [&](int c, float4 four) { StoreFour(norm.y.data, norm.y.dtype, row * norm.y.stride + c, four); });
+      [&](int c, float4 four) { StoreFloat4(norm.y.data, norm.y.dtype, row * norm.y.stride + c, four); });
 }
 
 /// Publishes this block's part of the outbox and waits until the other ranks have published theirs.
-__device__ __forceinline__ void MeetOthers(const RankLinks& links, uint32_t call) {
+__device__ __forceinline__ void PublishAndWait(const RankLinks& links, uint32_t call) {
   __syncthreads();
   if (threadIdx.x < links.ranks && threadIdx.x != links.rank) {
     const int other = static_cast<int>(threadIdx.x);
@@ -156,9 +157,10 @@ __device__ __forceinline__ std::byte* Outbox(const RankLinks& links, int rank, u
 
 /// A word has eight values; a thread loads several words per iteration. Every rank divides the words over blocks
 /// equally.
-__global__ void __launch_bounds__(kThreads) AddLargeKernel(RankLinks links, DType dtype, const float4* x, Tensor y) {
+__global__ void __launch_bounds__(kThreads)
+    AllReduceLargeKernel(RankLinks links, DType dtype, const float4* x, Tensor y) {
   constexpr int kWords = 4;
-  StartStep();
+  BeginDependentKernel();
   const uint32_t call = LoadOne(links.calls) + 1;
   const int64_t count = y.rows * y.cols / 8;
   const int64_t part = (count + gridDim.x - 1) / gridDim.x;
@@ -169,8 +171,8 @@ __global__ void __launch_bounds__(kThreads) AddLargeKernel(RankLinks links, DTyp
     const uint2 low = Pack(dtype, x[2 * i]), high = Pack(dtype, x[2 * i + 1]);
     own[i] = {low.x, low.y, high.x, high.y};
   }
-  CountCall(links.blocks_begun, links.calls, call);
-  MeetOthers(links, call);
+  CountCall(links.blocks_started, links.calls, call);
+  PublishAndWait(links, call);
   for (int64_t first = begin + threadIdx.x; first < end; first += kWords * kThreads) {
     float4 sums[kWords][2] = {};
     for (int r = 0; r < links.ranks; ++r) {
@@ -191,7 +193,7 @@ __global__ void __launch_bounds__(kThreads) AddLargeKernel(RankLinks links, DTyp
       const int64_t i = first + k * kThreads;
       if (i >= end) break;
       for (int half = 0; half < 2; ++half) {
-        float4* to = FourOf(y, 2 * i + half);
+        float4* to = Float4At(y, 2 * i + half);
         *to = Sum(*to, sums[k][half]);
       }
     }
@@ -202,8 +204,8 @@ struct Borders {
   int64_t of[kMaxRanks + 1];
 };
 
-__global__ void __launch_bounds__(kThreads) GatherColumnsKernel(RankLinks links, Borders borders, Tensor x) {
-  StartStep();
+__global__ void __launch_bounds__(kThreads) AllGatherColumnsKernel(RankLinks links, Borders borders, Tensor x) {
+  BeginDependentKernel();
   const uint32_t call = LoadOne(links.calls) + 1;
   const auto each = [&](int rank, const auto& body) {  // body(outbox element, element of x) over the block's part
     const int64_t cols = borders.of[rank + 1] - borders.of[rank], count = x.rows * cols;
@@ -215,8 +217,8 @@ __global__ void __launch_bounds__(kThreads) GatherColumnsKernel(RankLinks links,
     }
   };
   each(links.rank, [](float* outbox, const float* element) { *outbox = *element; });
-  CountCall(links.blocks_begun, links.calls, call);
-  MeetOthers(links, call);
+  CountCall(links.blocks_started, links.calls, call);
+  PublishAndWait(links, call);
   for (int r = 0; r < links.ranks; ++r) {
     if (r != links.rank) {
       each(r, [](const float* outbox, float* element) {
@@ -232,32 +234,33 @@ int Blocks(int64_t items) {
 
 }  // namespace
 
-void LaunchAddAllRanks(const Launcher& on, const RankLinks& links, DType dtype, Tensor x, Tensor y) {
+void LaunchAllReduceAdd(const Launcher& on, const RankLinks& links, DType dtype, Tensor x, Tensor y) {
   const int64_t fours = x.rows * x.cols / 4;
-  const bool small = fours <= RankLinks::kInboxFours;
-  Launch(on, small ? AddSmallKernel : AddLargeKernel, Grid(Blocks(small ? fours : fours / 2)), kThreads, 0, links,
-         dtype, static_cast<const float4*>(x.data), y);
+  const bool small = fours <= RankLinks::kInboxFloat4s;
+  Launch(on, small ? AllReduceSmallKernel : AllReduceLargeKernel, Grid(Blocks(small ? fours : fours / 2)), kThreads, 0,
+         links, dtype, static_cast<const float4*>(x.data), y);
 }
 
-bool CanNormSums(Tensor y, const NormOfSums& norm) {
-  return y.rows <= RankLinks::kMaxBlocks && y.rows * y.cols / 4 <= RankLinks::kInboxFours && y.cols <= kMostNormed &&
-         AllowsFours(y) && AllowsFours(norm.y) && Aligned(norm.weight) && Aligned(norm.bias);
+bool CanFuseAllReduceNorm(Tensor y, const FusedNorm& norm) {
+  return y.rows <= RankLinks::kMaxBlocks && y.rows * y.cols / 4 <= RankLinks::kInboxFloat4s &&
+         y.cols <= kMaxNormedCols && AllowsFloat4(y) && AllowsFloat4(norm.y) && Aligned(norm.weight) &&
+         Aligned(norm.bias);
 }
 
-void LaunchAddAllRanksAndNorm(const Launcher& on, const RankLinks& links, DType dtype, Tensor x, Tensor y,
-                              const NormOfSums& norm) {
+void LaunchAllReduceAddNorm(const Launcher& on, const RankLinks& links, DType dtype, Tensor x, Tensor y,
+                            const FusedNorm& norm) {
   const auto launch = [&](auto kernel, int threads) {
     Launch(on, kernel, Grid(y.rows), threads, 0, links, dtype, static_cast<const float4*>(x.data), y, norm);
   };
-  if (y.cols <= 2048) return launch(AddSmallAndNormKernel<256>, 256);
-  if (y.cols <= 4096) return launch(AddSmallAndNormKernel<512>, 512);
-  launch(AddSmallAndNormKernel<1024>, 1024);
+  if (y.cols <= 2048) return launch(AllReduceSmallNormKernel<256>, 256);
+  if (y.cols <= 4096) return launch(AllReduceSmallNormKernel<512>, 512);
+  launch(AllReduceSmallNormKernel<1024>, 1024);
 }
 
-void LaunchGatherColumns(const Launcher& on, const RankLinks& links, const int64_t* borders, Tensor x) {
+void LaunchAllGatherColumns(const Launcher& on, const RankLinks& links, const int64_t* borders, Tensor x) {
   Borders all = {};
   std::copy_n(borders, links.ranks + 1, all.of);
-  Launch(on, GatherColumnsKernel, Grid(Blocks(x.rows * x.cols / links.ranks)), kThreads, 0, links, all, x);
+  Launch(on, AllGatherColumnsKernel, Grid(Blocks(x.rows * x.cols / links.ranks)), kThreads, 0, links, all, x);
 }
 
 }  // namespace ringside::cuda

@@ -12,7 +12,7 @@ constexpr int kThreads = 256;
 /// Calls each(i) for every i of [0, count), over all threads of the grid.
 template <class Each>
 __device__ __forceinline__ void ForAll(int64_t count, const Each& each) {
-  StartStep();
+  BeginDependentKernel();
   const int64_t all = int64_t{gridDim.x} * kThreads;
   for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < count; i += all) each(i);
 }

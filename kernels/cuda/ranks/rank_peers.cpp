@@ -9,7 +9,7 @@ namespace {
 
 /// The memory that a rank lends to the others.
 struct Introduction {
-  LentMemory inbox, outbox, published;
+  PeerHandle inbox, outbox, published;
 };
 
 }  // namespace
@@ -24,14 +24,14 @@ Status RankPeers::Start(Comm& comm, int device) {
   if (ranks > kMaxRanks) return InvalidArgument(fmt::format("{} ranks; {} at most", ranks, kMaxRanks));
   static_assert(sizeof(uint4) == RankLinks::kInboxWord);
   const Introduction own{
-      .inbox = memory_.Export<uint4>(device, static_cast<size_t>(2 * ranks * RankLinks::kInboxFours)),
+      .inbox = memory_.Export<uint4>(device, static_cast<size_t>(2 * ranks * RankLinks::kInboxFloat4s)),
       .outbox = memory_.Export<std::byte>(device, 2 * RankLinks::kOutboxBytes),
       .published = memory_.Export<uint32_t>(device, kMaxRanks * RankLinks::kMaxBlocks)};
   links_ = {.rank = comm.rank(),
             .ranks = ranks,
             .calls = memory_.Allocate<uint32_t>(1),
-            .blocks_begun = memory_.Allocate<uint32_t>(1),
-            .timeout = memory_.TakePatience(comm.timeout())};
+            .blocks_started = memory_.Allocate<uint32_t>(1),
+            .timeout = memory_.MakeTimeout(comm.timeout())};
   CHECK_CUDA(cudaDeviceSynchronize());
 
   std::vector<Introduction> all(static_cast<size_t>(ranks));

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/cuda/ranks/rank_patience.h"
+#include "kernels/cuda/ranks/rank_timeout.h"
 
 namespace ringside::cuda {
 
@@ -45,7 +45,7 @@ __device__ __forceinline__ bool HasPublished(const uint32_t* from, uint32_t valu
 
 /// Polls until look() is true or the timeout expires; after that this rank waits for no other.
 template <class Look>
-__device__ __forceinline__ void WaitUntil(const RankPatience& timeout, const Look& look) {
+__device__ __forceinline__ void WaitUntil(const RankTimeout& timeout, const Look& look) {
   uint64_t began = 0;
   for (int i = 0; !look(); ++i) {
     if (i % 1024 != 1023) continue;
@@ -61,10 +61,10 @@ __device__ __forceinline__ void WaitUntil(const RankPatience& timeout, const Loo
 
 /// Called by all threads of all blocks once they have read the call number; the last block advances it for the next
 /// kernel. Done early, while waiting for other ranks, it costs no time.
-__device__ __forceinline__ void CountCall(uint32_t* blocks_begun, uint32_t* calls, uint32_t call) {
+__device__ __forceinline__ void CountCall(uint32_t* blocks_started, uint32_t* calls, uint32_t call) {
   __syncthreads();
-  if (threadIdx.x + 1 < blockDim.x || (gridDim.x > 1 && atomicAdd(blocks_begun, 1) + 1 < gridDim.x)) return;
-  *blocks_begun = 0;
+  if (threadIdx.x + 1 < blockDim.x || (gridDim.x > 1 && atomicAdd(blocks_started, 1) + 1 < gridDim.x)) return;
+  *blocks_started = 0;
   *calls = call;
 }
 

@@ -11,12 +11,12 @@ Status StageExchange::Start(std::unique_ptr<Comm> comm, const Options& options, 
   comm_ = std::move(comm);
   Status reach = Unavailable("NCCL was requested");
   if (!options.only_nccl) {
-    reach = AgreeOn(*comm_, peers_.Start(*comm_, options.device));
+    reach = AgreeOnStatus(*comm_, peers_.Start(*comm_, options.device));
     if (reach.ok() || reach.code() != StatusCode::kUnavailable) return reach;
     RETURN_IF_ERROR(comm_->status());
   }
   peers_.Stop();
-  const Status nccl = AgreeOn(*comm_, StartNccl(options, on));
+  const Status nccl = AgreeOnStatus(*comm_, StartNccl(options, on));
   RETURN_IF_ERROR(comm_->status());
   if (nccl.ok() || options.only_nccl) return nccl;
   return Unavailable(fmt::format("pipeline stages cannot communicate over peer memory: {}; nor by NCCL: {}",

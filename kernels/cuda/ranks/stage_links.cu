@@ -10,7 +10,7 @@ namespace ringside::cuda {
 namespace {
 
 constexpr int kThreads = 512;
-constexpr uint32_t kAhead = StageLinks::kCallsUnderWay;
+constexpr uint32_t kAhead = StageLinks::kCallsInFlight;
 
 __device__ __forceinline__ uint32_t Load(const uint32_t* from) { return LoadOne(from); }
 __device__ __forceinline__ uint4 Load(const uint4* from) { return LoadWord(from); }
@@ -25,13 +25,13 @@ __device__ __forceinline__ void ForPart(int64_t count, const Each& each) {
 
 template <class Word>
 __global__ void __launch_bounds__(kThreads) SendKernel(StageLinks links, const Word* x, int64_t count) {
-  StartStep();
+  BeginDependentKernel();
   const uint32_t call = LoadOne(links.sent) + 1;
   if (threadIdx.x == 0) {
     WaitUntil(links.timeout, [&] { return HasPublished(links.consumed, call - kAhead, kAhead); });
   }
   __syncthreads();
-  auto* to = reinterpret_cast<Word*>(links.next_inbox + call % StageLinks::kCallsUnderWay * StageLinks::kBytes);
+  auto* to = reinterpret_cast<Word*>(links.next_inbox + call % StageLinks::kCallsInFlight * StageLinks::kBytes);
   ForPart(count, [&](int64_t i) { to[i] = x[i]; });
   __threadfence_system();
   __syncthreads();
@@ -41,13 +41,13 @@ __global__ void __launch_bounds__(kThreads) SendKernel(StageLinks links, const W
 
 template <class Word>
 __global__ void __launch_bounds__(kThreads) ReceiveKernel(StageLinks links, Word* x, int64_t count) {
-  StartStep();
+  BeginDependentKernel();
   const uint32_t call = LoadOne(links.received) + 1;
   if (threadIdx.x == 0)
     WaitUntil(links.timeout, [&] { return HasPublished(links.published + blockIdx.x, call, kAhead); });
   __syncthreads();
   const auto* from =
-      reinterpret_cast<const Word*>(links.inbox + call % StageLinks::kCallsUnderWay * StageLinks::kBytes);
+      reinterpret_cast<const Word*>(links.inbox + call % StageLinks::kCallsInFlight * StageLinks::kBytes);
   ForPart(count, [&](int64_t i) { x[i] = Load(from + i); });
   if (EndCall(links.receive_blocks, links.received, call)) Publish(links.consumed_of_previous, call);
 }

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/ranks/rank_patience.h"
+#include "kernels/cuda/ranks/rank_timeout.h"
 
 namespace ringside::cuda {
 
@@ -15,7 +15,7 @@ namespace ringside::cuda {
 struct StageLinks {
   static constexpr int kMaxBlocks = 128;         // per kernel
   static constexpr int64_t kBytes = 16 << 20;    // per call
-  static constexpr uint32_t kCallsUnderWay = 2;  // calls that the next stage may not have consumed yet
+  static constexpr uint32_t kCallsInFlight = 2;  // calls that the next stage may not have consumed yet
 
   std::byte* inbox = nullptr;       // own [calls in flight][kBytes]; written by the previous stage
   std::byte* next_inbox = nullptr;  // the next stage's
@@ -27,7 +27,7 @@ struct StageLinks {
   uint32_t* received = nullptr;
   uint32_t* send_blocks = nullptr;
   uint32_t* receive_blocks = nullptr;
-  RankPatience timeout;
+  RankTimeout timeout;
 };
 
 /// Sends x (4 bytes per element, contiguous, at most kBytes) to the next stage, or receives it from the previous one.

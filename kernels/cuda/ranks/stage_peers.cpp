@@ -9,7 +9,7 @@ namespace {
 
 /// The memory that a stage lends to its neighbours.
 struct Introduction {
-  LentMemory inbox, published, consumed;
+  PeerHandle inbox, published, consumed;
 };
 
 }  // namespace
@@ -21,7 +21,7 @@ void StagePeers::Stop() {
 
 Status StagePeers::Start(Comm& comm, int device) {
   const Introduction own{
-      .inbox = memory_.Export<std::byte>(device, static_cast<size_t>(StageLinks::kCallsUnderWay * StageLinks::kBytes)),
+      .inbox = memory_.Export<std::byte>(device, static_cast<size_t>(StageLinks::kCallsInFlight * StageLinks::kBytes)),
       .published = memory_.Export<uint32_t>(device, StageLinks::kMaxBlocks),
       .consumed = memory_.Export<uint32_t>(device, 1)};
   links_ = {.inbox = static_cast<std::byte*>(own.inbox.address),
@@ -31,7 +31,7 @@ Status StagePeers::Start(Comm& comm, int device) {
             .received = memory_.Allocate<uint32_t>(1),
             .send_blocks = memory_.Allocate<uint32_t>(1),
             .receive_blocks = memory_.Allocate<uint32_t>(1),
-            .timeout = memory_.TakePatience(comm.timeout())};
+            .timeout = memory_.MakeTimeout(comm.timeout())};
   CHECK_CUDA(cudaDeviceSynchronize());
 
   const auto stages = static_cast<size_t>(comm.ranks()), stage = static_cast<size_t>(comm.rank());

@@ -39,7 +39,7 @@ class TokenCut {
 
   __device__ KeptTokens Cut() {
     KeptTokens kept;
-    const ChoiceRow& params = row_.params();
+    const DeviceSamplingParams& params = row_.params();
     if (params.top_k > 0 && params.top_k < row_.vocab()) kept = Narrow(kept, static_cast<uint32_t>(params.top_k), 0);
     if (params.top_p < 1) kept = Narrow(kept, 0, params.top_p);
     return kept;
@@ -87,9 +87,9 @@ class TokenCut {
     ClusterSync();
     Bin sum{0, 0, 0, 0, kAll, 0};
 #pragma unroll
-    for (int i = 0; i < TokenRow::kMostBlocks; ++i) {
+    for (int i = 0; i < TokenRow::kMaxRowBlocks; ++i) {
       const int block = min(i, row_.blocks() - 1);  // clamped, so that all loads are in flight together
-      const Histogram& other = *OfBlock(&own, block);
+      const Histogram& other = *MapToBlock(&own, block);
       const Sum weight = static_cast<Sum>(other.weight_high[t]) << 32 | other.weight_low[t];
       sum.weight += i == block ? weight : 0;
       sum.count += i == block ? other.count[t] : 0;

@@ -10,8 +10,8 @@
 
 #include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/device.cuh"
-#include "kernels/cuda/sampling/choice_row.h"
-#include "kernels/token_choice.h"
+#include "kernels/cuda/sampling/device_sampling_params.h"
+#include "kernels/row_sampling_params.h"
 
 namespace ringside::cuda {
 
@@ -31,9 +31,9 @@ __device__ __forceinline__ bool IsBetter(const RankedToken& a, const RankedToken
 
 class TokenRow {
  public:
-  static constexpr int kThreads = 512, kWarps = kThreads / 32;    // per block
-  static constexpr int kMostBlocks = 8;                           // per row
-  static constexpr int kWarpsOfLane = kMostBlocks * kWarps / 32;  // warps per lane to read from an exchange, at most
+  static constexpr int kThreads = 512, kWarps = kThreads / 32;      // per block
+  static constexpr int kMaxRowBlocks = 8;                           // per row
+  static constexpr int kWarpsOfLane = kMaxRowBlocks * kWarps / 32;  // warps per lane to read from an exchange, at most
 
   /// Values that the warps of a block publish to all warps of the row.
   struct Exchange {
@@ -44,16 +44,16 @@ class TokenRow {
   };
 
   /// `exchanges` are two, in shared memory: a round writes one while the slowest warp may still read the other.
-  __device__ TokenRow(const ChoiceRow& params, float* logits, int vocab, Exchange* exchanges)
+  __device__ TokenRow(const DeviceSamplingParams& params, float* logits, int vocab, Exchange* exchanges)
       : params_(params), logits_(logits), vocab_(vocab), exchanges_(exchanges) {
     blocks_ = ClusterBlocks(), rank_ = ClusterRank();
     run_ = (vocab + warps() * 128 - 1) / (warps() * 128) * 128;
     begin_ = min(vocab, warp() * run_), end_ = min(vocab, begin_ + run_);
-    vectors_ = AllowsVectors(logits);
+    vectors_ = AllowsVectorAccess(logits);
     scale_ = __uint_as_float(static_cast<uint32_t>(127 + 63 - (32 - __clz(vocab))) << 23);
   }
 
-  __device__ const ChoiceRow& params() const { return params_; }
+  __device__ const DeviceSamplingParams& params() const { return params_; }
   __device__ int vocab() const { return vocab_; }
   __device__ int blocks() const { return blocks_; }
   __device__ int warps() const { return blocks_ * kWarps; }
@@ -101,19 +101,19 @@ class TokenRow {
 #pragma unroll
     for (int j = 0; j < kWarpsOfLane; ++j) {
       const int w = first + j * step;
-      if (w < warps()) f(j, *OfBlock(&own, w / kWarps), w % kWarps);
+      if (w < warps()) f(j, *MapToBlock(&own, w / kWarps), w % kWarps);
     }
   }
 
   /// Steps 1 to 4: edits the logits and finds the best token. False, with the reason in `outcome`, if there is none.
-  __device__ bool Prepare(RankedToken* best, ChosenToken::Outcome* outcome) {
-    if (params_.edits_logprobs) TakeLogprobs();
+  __device__ bool Prepare(RankedToken* best, SampledToken::Outcome* outcome) {
+    if (params_.edits_logprobs) ReplaceByLogprobs();
     Edit();
     *best = FindBest({kInfinity, -1});
     max_ = best->logit;
     if ((flags_ & kBad) == 0 && best->id != INT_MAX) return true;
     const bool banned = (flags_ & (kBad | kTaken)) == kTaken;
-    *outcome = banned ? ChosenToken::Outcome::kNothingLeft : ChosenToken::Outcome::kNotFinite;
+    *outcome = banned ? SampledToken::Outcome::kNoTokenAllowed : SampledToken::Outcome::kNonFinite;
     return false;
   }
 
@@ -189,7 +189,7 @@ class TokenRow {
     logits_[id] = static_cast<float>(fmin(fmax(change(double{logit}), -kLimit), kLimit));
   }
   /// Replaces the logits by log probabilities. An unusable row is left unchanged.
-  __device__ void TakeLogprobs() {
+  __device__ void ReplaceByLogprobs() {
     const RankedToken best = FindBest({kInfinity, -1});
     if ((flags_ & kBad) != 0 || best.id == INT_MAX) return;
     max_ = best.logit;
@@ -224,7 +224,7 @@ class TokenRow {
     });
   }
 
-  const ChoiceRow& params_;
+  const DeviceSamplingParams& params_;
   float* const logits_;
   const int vocab_;
   Exchange* const exchanges_;

@@ -46,7 +46,7 @@ cudaGraphExec_t GraphCache::Find(const StepOps& ops, StepRunner& runner) {
       return entry.graph;
     }
   }
-  if (count_ >= kMostSteps) Clear();
+  if (count_ >= kMaxCachedSteps) Clear();
   entries_[hash].push_back({ops, nullptr});
   ++count_;
   return nullptr;

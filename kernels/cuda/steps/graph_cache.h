@@ -27,7 +27,7 @@ class GraphCache {
   void Clear();
 
  private:
-  static constexpr size_t kMostSteps = 512;  // then the cache is cleared: one-off shapes must not accumulate
+  static constexpr size_t kMaxCachedSteps = 512;  // then the cache is cleared: one-off shapes must not accumulate
 
   struct Entry {
     StepOps ops;

@@ -35,7 +35,7 @@ void Staging::Upload(const Launcher& on, UploadMode mode) {
   std::byte *to = device_ + uploaded_, *from = host_ + uploaded_;
   const size_t bytes = used_ - std::exchange(uploaded_, used_);
   if (mode == UploadMode::kByKernel) return LaunchUpload(on, to, from, bytes);
-  const cudaStream_t stream = mode == UploadMode::kBeside ? stream_ : on.stream;
+  const cudaStream_t stream = mode == UploadMode::kConcurrent ? stream_ : on.stream;
   CHECK_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream));
   if (mode == UploadMode::kInStreamOrder) return;
   CHECK_CUDA(cudaEventRecord(copied_, stream));

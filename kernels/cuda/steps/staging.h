@@ -28,9 +28,9 @@ class Staging {
   };
   Place Reserve(size_t bytes);
   /// Copies everything written since the last call. kInStreamOrder: on the stream, after all preceding kernels.
-  /// kBeside: on a separate stream that the stream of `on` waits for, concurrently with preceding kernels. kByKernel:
-  /// by a kernel, if the copy engines are busy and a copy would queue after theirs.
-  enum class UploadMode { kInStreamOrder, kBeside, kByKernel };
+  /// kConcurrent: on a separate stream that the stream of `on` waits for, concurrently with preceding kernels.
+  /// kByKernel: by a kernel, if the copy engines are busy and a copy would queue after theirs.
+  enum class UploadMode { kInStreamOrder, kConcurrent, kByKernel };
   void Upload(const Launcher& on, UploadMode mode);
   /// Restarts at the beginning. REQUIRES: everything uploaded has been consumed.
   void Rewind() { used_ = uploaded_ = 0; }

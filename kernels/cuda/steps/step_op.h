@@ -9,9 +9,9 @@
 #include "kernels/cuda/attention/attention_plan.h"
 #include "kernels/cuda/experts/experts_plan.h"
 #include "kernels/cuda/linear/low_rank_plan.h"
-#include "kernels/cuda/sampling/choice_row.h"
+#include "kernels/cuda/sampling/device_sampling_params.h"
+#include "kernels/row_sampling_params.h"
 #include "kernels/tensor.h"
-#include "kernels/token_choice.h"
 
 namespace ringside::cuda {
 
@@ -28,11 +28,11 @@ enum class OpKind {
   kAdd,
   kSoftCap,
   kGatherRows,
-  kTakeColumns,
-  kChooseTokens,
-  kAddAllRanks,
-  kGatherColumns,
-  kChooseHighest,
+  kPermuteColumns,
+  kSampleTokens,
+  kAllReduceAdd,
+  kAllGatherColumns,
+  kSampleGreedy,
   kSend,
   kReceive
 };
@@ -45,8 +45,8 @@ struct StepOp {
   const void* weights[kMaxWeights] = {};  // kEmbed: the table; kLinear
   const float* scales[kMaxWeights] = {};  // kEmbed, kLinear: row scales of quantized weights
   int64_t outputs[kMaxWeights] = {};
-  DType weight_dtype = DType::kBF16;   // also kLowRank: type of its matrices
-  const int32_t* indices = nullptr;    // kEmbed, kGatherRows: staged; kTakeColumns: act-order permutation of a weight
+  DType weight_dtype = DType::kBF16;  // also kLowRank: type of its matrices
+  const int32_t* indices = nullptr;   // kEmbed, kGatherRows: staged; kPermuteColumns: act-order permutation of a weight
   const float* norm_weight = nullptr;  // kNorm, kNormHeads
   const float* bias = nullptr;         // of a linear layer, or of a LayerNorm
   const void* rounded_bias = nullptr;  // of a linear layer, in the type of x
@@ -59,11 +59,11 @@ struct StepOp {
   AttentionPlan attention;
   ExpertsPlan experts;
   LowRankPlan low_rank;
-  const ChoiceRow* row_params = nullptr;  // kChooseTokens: staged
-  ChosenToken* sampled = nullptr;         // pinned host memory
-  int32_t* chosen_ids = nullptr;          // kChooseTokens, kChooseHighest: written; kEmbed: read for awaited tokens
-  const int64_t* borders = nullptr;       // kGatherColumns: owned by the backend
-  int64_t first_token = 0;                // kChooseHighest: token of the first column
+  const DeviceSamplingParams* row_params = nullptr;  // kSampleTokens: staged
+  SampledToken* sampled = nullptr;                   // pinned host memory
+  int32_t* sampled_ids = nullptr;    // kSampleTokens, kSampleGreedy: written; kEmbed: read for awaited tokens
+  const int64_t* borders = nullptr;  // kAllGatherColumns: owned by the backend
+  int64_t first_token = 0;           // kSampleGreedy: token of the first column
 
   friend bool operator==(const StepOp&, const StepOp&) = default;
 };

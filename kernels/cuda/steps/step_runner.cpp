@@ -5,18 +5,18 @@
 #include <utility>
 
 #include "kernels/cuda/cuda_check.h"
-#include "kernels/cuda/linear/quantised_layout.h"
+#include "kernels/cuda/linear/w8_layout.h"
 
 namespace ringside::cuda {
 namespace {
 
 constexpr int64_t kProductTile = 128;  // approximate rows and outputs of a cuBLAS thread block tile
 constexpr int64_t kCachedPanelBytes = int64_t{32} << 20;
-constexpr int64_t kFewestE4M3Rows = 17;  // with fewer rows it is as fast to dequantize the weights in the kernel
+constexpr int64_t kMinFp8Rows = 17;  // with fewer rows it is as fast to dequantize the weights in the kernel
 constexpr size_t kScratchAlignment = 256;
 
-SkinnyLinear AsSkinny(const StepOp& op, DType dtype) {
-  SkinnyLinear out;
+GemmArgs ToGemmArgs(const StepOp& op, DType dtype) {
+  GemmArgs out;
   int64_t total = 0;
   for (int i = 0; i < StepOp::kMaxWeights; ++i) {
     out.weights[i] = op.weights[i];
@@ -35,7 +35,7 @@ SkinnyLinear AsSkinny(const StepOp& op, DType dtype) {
   return out;
 }
 
-void TakeNorm(const StepOp& norm, SkinnyLinear* args) {
+void FuseNorm(const StepOp& norm, GemmArgs* args) {
   args->norm = true;
   args->layer_norm = norm.layer_norm;
   args->normed_from = norm.x;
@@ -57,31 +57,31 @@ bool IsGelu(const StepOp& op) {
 }
 
 /// Epilogue fusion: appends the operation after a linear layer to its kernel if it consumes the whole result.
-bool TakeFollower(const StepOp& linear, const StepOp& next, SkinnyLinear* args) {
+bool FuseEpilogue(const StepOp& linear, const StepOp& next, GemmArgs* args) {
   if (linear.accumulate || !SameMatrix(linear.y, next.x)) return false;
   if (IsGelu(next)) {
-    args->epilogue = next.activation == Activation::kGeluTanh ? AfterLinear::kGeluTanh : AfterLinear::kGeluErf;
+    args->epilogue = next.activation == Activation::kGeluTanh ? LinearEpilogue::kGeluTanh : LinearEpilogue::kGeluErf;
     return true;
   }
   if (next.kind != OpKind::kMultiplyActivated || next.activation != Activation::kSilu) return false;
   if (next.y.dtype != args->dtype || args->total % 2 != 0) return false;
-  args->epilogue = AfterLinear::kSiluMultiply;
+  args->epilogue = LinearEpilogue::kSiluMultiply;
   args->product = next.y;
   return true;
 }
 
 /// The kernel for a linear layer with few rows; null if only cuBLAS applies.
-void (*KernelFor(const Launcher& on, const SkinnyLinear& args))(const Launcher&, const SkinnyLinear&) {
+void (*KernelFor(const Launcher& on, const GemmArgs& args))(const Launcher&, const GemmArgs&) {
   if (HasGroupScales(args.weight_dtype)) {
-    if (IsSkinny(args) && CanStream(on, args)) return LaunchSkinnyLinear;
-    return CanGroup(on, args) ? LaunchGroupedLinear : nullptr;
+    if (IsSmallGemm(args) && CanGemv(on, args)) return LaunchSmallGemm;
+    return CanBlockQuantGemm(on, args) ? LaunchBlockQuantGemm : nullptr;
   }
-  if (CanBatch(on, args)) return LaunchBatchLinear;
-  return IsSkinny(args) ? LaunchSkinnyLinear : nullptr;
+  if (CanWgmmaGemm(on, args)) return LaunchWgmmaGemm;
+  return IsSmallGemm(args) ? LaunchSmallGemm : nullptr;
 }
 
 /// Whether cuBLAS supports these operands.
-bool AllowsProducts(const Tensor& x, const Tensor& y) {
+bool CublasSupports(const Tensor& x, const Tensor& y) {
   return x.cols % 8 == 0 && x.stride % 8 == 0 && (y.dtype == DType::kF32 || y.dtype == x.dtype);
 }
 
@@ -98,17 +98,17 @@ int64_t OutputsOfRun(const StepOp& op, int i, int64_t row_bytes) {
 }
 
 /// The operation that directly follows and consumes the first one's result, or null.
-const StepOp* NextOf(std::span<const StepOp> ops) {
+const StepOp* ConsumerOf(std::span<const StepOp> ops) {
   return ops.size() > 1 && SameMatrix(ops[0].y, ops[1].x) ? &ops[1] : nullptr;
 }
 
 /// The linear layer that directly follows the first operation and has the same input rows, or null.
-const StepOp* BesideOf(std::span<const StepOp> ops) {
+const StepOp* SiblingLinear(std::span<const StepOp> ops) {
   return ops.size() > 1 && ops[1].kind == OpKind::kLinear && SameMatrix(ops[0].x, ops[1].x) ? &ops[1] : nullptr;
 }
 
 /// Whether the second norm covers the heads that follow the first one's in the same rows, with the same size.
-bool LiesBehind(const StepOp& first, const StepOp& second) {
+bool FollowsInRow(const StepOp& first, const StepOp& second) {
   const Tensor &x = first.x, &next = second.x;
   return second.kind == OpKind::kNormHeads && next.dtype == x.dtype && next.rows == x.rows && next.stride == x.stride &&
          next.data == static_cast<const std::byte*>(x.data) + StorageBytes(x.dtype, x.cols) &&
@@ -148,7 +148,7 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
   switch (op.kind) {
     case OpKind::kEmbed:
       if (op.y.rows > 0) {
-        LaunchEmbed(on_, op.weights[0], op.weight_dtype, op.scales[0], op.indices, op.chosen_ids, op.scale, op.y,
+        LaunchEmbed(on_, op.weights[0], op.weight_dtype, op.scales[0], op.indices, op.sampled_ids, op.scale, op.y,
                     op.accumulate);
       }
       return 1;
@@ -157,7 +157,7 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
           CanFuseNorm(op.x.rows, op.x.cols)) {
         if (const size_t ops_run = RunLinear(ops, 1); ops_run > 0) return ops_run;
       }
-      if (const size_t ops_run = RunIntoE4M3(ops); ops_run > 0) return ops_run;
+      if (const size_t ops_run = RunWithE4M3Output(ops); ops_run > 0) return ops_run;
       LaunchNorm(on_, op.x, op.norm_weight, op.bias, op.layer_norm, op.eps, op.y);
       return 1;
     case OpKind::kNormHeads:
@@ -172,7 +172,7 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
       RunAttention(op.attention);
       return 1;
     case OpKind::kMultiplyActivated:
-      if (const size_t ops_run = RunIntoE4M3(ops); ops_run > 0) return ops_run;
+      if (const size_t ops_run = RunWithE4M3Output(ops); ops_run > 0) return ops_run;
       LaunchMultiplyActivated(on_, op.x, op.activation, op.y);
       return 1;
     case OpKind::kActivate:
@@ -190,19 +190,19 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
     case OpKind::kGatherRows:
       if (op.y.rows > 0) LaunchGatherRows(on_, op.x, op.indices, op.y);
       return 1;
-    case OpKind::kTakeColumns:
-      LaunchTakeColumns(on_, op.x, op.indices, op.y);
+    case OpKind::kPermuteColumns:
+      LaunchPermuteColumns(on_, op.x, op.indices, op.y);
       return 1;
-    case OpKind::kChooseTokens:
-      LaunchChooseTokens(on_, op.x, op.row_params, op.sampled, op.chosen_ids);
+    case OpKind::kSampleTokens:
+      LaunchSampleTokens(on_, op.x, op.row_params, op.sampled, op.sampled_ids);
       return 1;
-    case OpKind::kAddAllRanks:
-      return AddAllRanks(ops);
-    case OpKind::kGatherColumns:
-      exchange_->GatherColumns(on_, op.borders, op.x);
+    case OpKind::kAllReduceAdd:
+      return AllReduceAdd(ops);
+    case OpKind::kAllGatherColumns:
+      exchange_->AllGatherColumns(on_, op.borders, op.x);
       return 1;
-    case OpKind::kChooseHighest:
-      exchange_->ChooseHighest(on_, op.x, op.first_token, op.sampled, op.chosen_ids);
+    case OpKind::kSampleGreedy:
+      exchange_->SampleGreedy(on_, op.x, op.first_token, op.sampled, op.sampled_ids);
       return 1;
     case OpKind::kSend:
       stages_->Send(on_, op.x);
@@ -214,19 +214,19 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
   return 1;
 }
 
-size_t StepRunner::AddAllRanks(std::span<const StepOp> ops) {
+size_t StepRunner::AllReduceAdd(std::span<const StepOp> ops) {
   const StepOp& op = ops.front();
-  const StepOp* norm = NextOf(ops);
+  const StepOp* norm = ConsumerOf(ops);
   if (norm != nullptr && (norm->kind != OpKind::kNorm || IsInPlace(*norm))) norm = nullptr;
-  const StepOp* linear = norm != nullptr ? NextOf(ops.subspan(1)) : nullptr;
+  const StepOp* linear = norm != nullptr ? ConsumerOf(ops.subspan(1)) : nullptr;
   // If the layer after the norm runs in E4M3, the norm kernel quantizes its rows, so it is not fused with the
   // all-reduce.
-  if (norm != nullptr && (linear == nullptr || !IsInE4M3(*linear)) &&
-      exchange_->AddAllRanksAndNorm(on_, op.x, op.y,
-                                    {norm->norm_weight, norm->bias, norm->layer_norm, norm->eps, norm->y})) {
+  if (norm != nullptr && (linear == nullptr || !RunsInE4M3(*linear)) &&
+      exchange_->AllReduceAddNorm(on_, op.x, op.y,
+                                  {norm->norm_weight, norm->bias, norm->layer_norm, norm->eps, norm->y})) {
     return 2;
   }
-  exchange_->AddAllRanks(on_, op.x, op.y);
+  exchange_->AllReduceAdd(on_, op.x, op.y);
   return 1;
 }
 
@@ -234,7 +234,7 @@ size_t StepRunner::NormHeads(std::span<const StepOp> ops) {
   const StepOp& op = ops.front();
   Tensor x = op.x;
   HeadsNorm next;
-  const bool two = ops.size() > 1 && LiesBehind(op, ops[1]);
+  const bool two = ops.size() > 1 && FollowsInRow(op, ops[1]);
   if (two) x.cols += ops[1].x.cols, next = {ops[1].heads, ops[1].norm_weight};
   LaunchNormHeads(on_, x, {op.heads, op.norm_weight}, next, op.eps);
   return two ? 2 : 1;
@@ -242,31 +242,31 @@ size_t StepRunner::NormHeads(std::span<const StepOp> ops) {
 
 size_t StepRunner::RunLinear(std::span<const StepOp> ops, size_t linear) {
   const StepOp& op = ops[linear];
-  if (IsInE4M3(op)) return 0;
-  SkinnyLinear args = AsSkinny(op, dtype_);
+  if (RunsInE4M3(op)) return 0;
+  GemmArgs args = ToGemmArgs(op, dtype_);
   args.fixed_order = fixed_order_;
   if (linear > 0) {
-    TakeNorm(ops.front(), &args);
+    FuseNorm(ops.front(), &args);
     // A norm is fused with quantized weights only in the streaming kernels.
-    if (args.weight_dtype != args.dtype && (fixed_order_ || !CanStream(on_, args))) return 0;
+    if (args.weight_dtype != args.dtype && (fixed_order_ || !CanGemv(on_, args))) return 0;
   }
   const auto launch = KernelFor(on_, args);
   if (launch == nullptr) return 0;
   size_t ops_run = linear + 1;
-  if (const StepOp* sibling = BesideOf(ops.subspan(linear))) {
-    SkinnyLinear second = AsSkinny(*sibling, dtype_);
-    if (linear > 0) TakeNorm(ops.front(), &second);
-    if (CanStreamTwoGrouped(on_, args, second)) {
-      LaunchStreamTwoGrouped(on_, args, second);
+  if (const StepOp* sibling = SiblingLinear(ops.subspan(linear))) {
+    GemmArgs second = ToGemmArgs(*sibling, dtype_);
+    if (linear > 0) FuseNorm(ops.front(), &second);
+    if (CanGemvTwoBlockQuant(on_, args, second)) {
+      LaunchGemvTwoBlockQuant(on_, args, second);
       return ops_run + 1;
     }
-    if (launch == LaunchGroupedLinear && CanGroupTwo(on_, args, second)) {
-      LaunchTwoGroupedLinear(on_, args, second);
+    if (launch == LaunchBlockQuantGemm && CanTwoBlockQuantGemm(on_, args, second)) {
+      LaunchTwoBlockQuantGemm(on_, args, second);
       return ops_run + 1;
     }
   }
-  SkinnyLinear fused = args;
-  if (ops_run < ops.size() && TakeFollower(op, ops[ops_run], &fused) && KernelFor(on_, fused) == launch) {
+  GemmArgs fused = args;
+  if (ops_run < ops.size() && FuseEpilogue(op, ops[ops_run], &fused) && KernelFor(on_, fused) == launch) {
     args = fused;
     ++ops_run;
   }
@@ -274,39 +274,39 @@ size_t StepRunner::RunLinear(std::span<const StepOp> ops, size_t linear) {
   return ops_run;
 }
 
-size_t StepRunner::RunIntoE4M3(std::span<const StepOp> ops) {
+size_t StepRunner::RunWithE4M3Output(std::span<const StepOp> ops) {
   const StepOp& op = ops.front();
-  const StepOp* linear = NextOf(ops);
-  if (linear == nullptr || !IsInE4M3(*linear)) return 0;
-  const E4M3Rows rows = RoomForE4M3(*linear);
+  const StepOp* linear = ConsumerOf(ops);
+  if (linear == nullptr || !RunsInE4M3(*linear)) return 0;
+  const QuantizedRows rows = E4M3Workspace(*linear);
   if (op.kind == OpKind::kNorm) {
     if (IsInPlace(op)) return 0;
-    if (!CanQuantiseNorm(op.x, op.norm_weight, op.bias, op.y)) return 0;
-    LaunchNormQuantise(on_, op.x, op.norm_weight, op.bias, op.layer_norm, op.eps, op.y, rows);
+    if (!CanQuantizeNorm(op.x, op.norm_weight, op.bias, op.y)) return 0;
+    LaunchNormQuantize(on_, op.x, op.norm_weight, op.bias, op.layer_norm, op.eps, op.y, rows);
   } else {
-    if (op.activation != Activation::kSilu || !CanQuantiseSilu(op.x, op.y)) return 0;
-    LaunchSiluQuantise(on_, op.x, op.y, rows);
+    if (op.activation != Activation::kSilu || !CanQuantizeSilu(op.x, op.y)) return 0;
+    LaunchSiluQuantize(on_, op.x, op.y, rows);
   }
   MultiplyE4M3(*linear, rows);
   return 1 + AddBias(ops.subspan(1));
 }
 
-bool StepRunner::IsInE4M3(const StepOp& op) const {
+bool StepRunner::RunsInE4M3(const StepOp& op) const {
   if (op.kind != OpKind::kLinear || op.weight_dtype != DType::kF8E4M3 || !multiplies_in_e4m3()) return false;
-  if (op.x.rows < kFewestE4M3Rows || op.x.dtype != dtype_ || !CanQuantiseRows(op.x)) return false;
-  const auto bytes = static_cast<size_t>(op.x.rows * (QuantisedRowBytes(op.x.cols) + int64_t{sizeof(float)}));
-  return AllowsProducts(op.x, op.y) && op.y.stride % 8 == 0 && reinterpret_cast<uintptr_t>(op.y.data) % 16 == 0 &&
+  if (op.x.rows < kMinFp8Rows || op.x.dtype != dtype_ || !CanQuantizeRows(op.x)) return false;
+  const auto bytes = static_cast<size_t>(op.x.rows * (W8RowBytes(op.x.cols) + int64_t{sizeof(float)}));
+  return CublasSupports(op.x, op.y) && op.y.stride % 8 == 0 && reinterpret_cast<uintptr_t>(op.y.data) % 16 == 0 &&
          bytes <= scratch_bytes_ / 8 * 7 &&
          std::ranges::all_of(op.outputs, [](int64_t outputs) { return outputs % 16 == 0; });
 }
 
-E4M3Rows StepRunner::RoomForE4M3(const StepOp& op) const {
-  const int64_t row_bytes = QuantisedRowBytes(op.x.cols);
+QuantizedRows StepRunner::E4M3Workspace(const StepOp& op) const {
+  const int64_t row_bytes = W8RowBytes(op.x.cols);
   std::byte* rows = RestAfter(scratch(), static_cast<size_t>(op.x.rows) * sizeof(float)).data();
   return {{DType::kF8E4M3, rows, op.x.rows, row_bytes, row_bytes}, static_cast<float*>(scratch_)};
 }
 
-void StepRunner::MultiplyE4M3(const StepOp& op, const E4M3Rows& x) {
+void StepRunner::MultiplyE4M3(const StepOp& op, const QuantizedRows& x) {
   const auto* end_of_rows = static_cast<std::byte*>(x.q.data) + x.q.rows * x.q.stride;
   const std::span<std::byte> rest = RestAfter(scratch(), static_cast<size_t>(end_of_rows - scratch().data()));
   int64_t column = 0;
@@ -318,20 +318,20 @@ void StepRunner::MultiplyE4M3(const StepOp& op, const E4M3Rows& x) {
       run.weights[j] = op.weights[i], run.scales[j] = op.scales[i], run.outputs[j] = op.outputs[i];
       column += op.outputs[i];
     }
-    if (CanMultiplyE4M3(on_, run.weights[0], run.scales[0], x, run.y, run.accumulate)) {
-      LaunchE4M3Linear(on_, run.weights[0], run.scales[0], x, run.y, run.accumulate);
+    if (CanFp8Gemm(on_, run.weights[0], run.scales[0], x, run.y, run.accumulate)) {
+      LaunchFp8Gemm(on_, run.weights[0], run.scales[0], x, run.y, run.accumulate);
       continue;
     }
     if (product_.MultiplyE4M3(run.weights[0], run.scales[0], x.q, x.scales, run.y, run.accumulate)) continue;
-    MultiplyPanels(run, op.x, rest);
+    MultiplyDequantized(run, op.x, rest);
   }
 }
 
 size_t StepRunner::Multiply(std::span<const StepOp> ops) {
   const StepOp& op = ops.front();
-  if (IsInE4M3(op)) {
-    const E4M3Rows rows = RoomForE4M3(op);
-    LaunchQuantiseRows(on_, op.x, rows);
+  if (RunsInE4M3(op)) {
+    const QuantizedRows rows = E4M3Workspace(op);
+    LaunchQuantizeRows(on_, op.x, rows);
     MultiplyE4M3(op, rows);
     return AddBias(ops);
   }
@@ -345,10 +345,10 @@ size_t StepRunner::Multiply(std::span<const StepOp> ops) {
     LaunchConvert(on_, x, converted);
     x = converted;
   }
-  const StepOp* next = NextOf(ops);
+  const StepOp* next = ConsumerOf(ops);
   const bool gelu = next != nullptr && IsGelu(*next) && next->activation == Activation::kGeluTanh;
   if (op.weight_dtype != dtype_) {
-    MultiplyPanels(op, x, memory);
+    MultiplyDequantized(op, x, memory);
   } else if (MultiplyWithBias(op, x, gelu)) {
     return gelu ? 2 : 1;
   } else {
@@ -359,7 +359,7 @@ size_t StepRunner::Multiply(std::span<const StepOp> ops) {
 
 size_t StepRunner::AddBias(std::span<const StepOp> ops) {
   const StepOp& op = ops.front();
-  const StepOp* next = NextOf(ops);
+  const StepOp* next = ConsumerOf(ops);
   if (op.bias == nullptr) return 1;
   if (next != nullptr && IsGelu(*next)) {
     LaunchActivate(on_, op.y, next->activation, op.bias);
@@ -376,7 +376,7 @@ size_t StepRunner::AddBias(std::span<const StepOp> ops) {
 bool StepRunner::MultiplyWithBias(const StepOp& op, Tensor x, bool gelu) {
   const void* bias = op.y.dtype == DType::kF32 ? op.bias : op.rounded_bias;
   if (fixed_order_ || bias == nullptr || reinterpret_cast<uintptr_t>(bias) % 16 != 0) return false;
-  if (!AllowsProducts(x, op.y) || OutputsOfRun(op, 0, StorageBytes(dtype_, x.cols)) != op.y.cols) return false;
+  if (!CublasSupports(x, op.y) || OutputsOfRun(op, 0, StorageBytes(dtype_, x.cols)) != op.y.cols) return false;
   return product_.MultiplyWithBias(op.weights[0], x, bias, gelu, op.y, op.accumulate);
 }
 
@@ -391,7 +391,7 @@ void StepRunner::MultiplyRuns(const StepOp& op, Tensor x) {
   }
 }
 
-void StepRunner::MultiplyPanels(const StepOp& op, Tensor x, std::span<std::byte> memory) {
+void StepRunner::MultiplyDequantized(const StepOp& op, Tensor x, std::span<std::byte> memory) {
   const int64_t row_bytes = StorageBytes(dtype_, x.cols);
   const auto max_rows = static_cast<int64_t>(memory.size()) / row_bytes;
   // Panels that stay in the L2 cache, but large enough for a GEMM that fills every SM.
@@ -408,16 +408,16 @@ void StepRunner::MultiplyPanels(const StepOp& op, Tensor x, std::span<std::byte>
     for (int i = 0; i < StepOp::kMaxWeights && first < end; first += op.outputs[i++]) {
       const int64_t from = std::max(begin, first), to = std::min(end, first + op.outputs[i]);
       if (from >= to) continue;
-      LaunchExpandRows(on_, op.weights[i], op.weight_dtype, op.scales[i], from - first,
-                       panel.Rows(from - begin, to - from));
+      LaunchDequantizeRows(on_, op.weights[i], op.weight_dtype, op.scales[i], from - first,
+                           panel.Rows(from - begin, to - from));
     }
     MultiplyOne(op, x, panel.data, panel.rows, op.y.Columns(begin, panel.rows));
   }
 }
 
 void StepRunner::MultiplyOne(const StepOp& op, Tensor x, const void* weight, int64_t outputs, Tensor y) {
-  if (!AllowsProducts(x, y)) {
-    return LaunchNaiveLinear(on_, weight, dtype_, outputs, x, y, op.accumulate);
+  if (!CublasSupports(x, y)) {
+    return LaunchReferenceGemm(on_, weight, dtype_, outputs, x, y, op.accumulate);
   }
   if (fixed_order_ && op.weight_dtype != dtype_) {
     StepOp panel{.x = x, .y = y, .weight_dtype = dtype_, .accumulate = op.accumulate};
@@ -432,9 +432,9 @@ void StepRunner::MultiplyOne(const StepOp& op, Tensor x, const void* weight, int
 }
 
 void StepRunner::RunAttention(const AttentionPlan& plan) {
-  if (plan.stores == 0 && plan.asks_only == 0) LaunchStoreRows(on_, plan);
+  if (plan.stores == 0 && plan.queries_only == 0) LaunchStoreRows(on_, plan);
   if (plan.heads == 0) return;
-  if (!HasTiledAttention(plan.cache, plan.head_dim)) return LaunchPlainAttention(on_, plan);
+  if (!HasTiledAttention(plan.cache, plan.head_dim)) return LaunchReferenceAttention(on_, plan);
   if (plan.chunk_count > 0 && plan.wgmma_queries > 0) LaunchWgmmaAttention(on_, plan);
   AttentionPlan with_scratch = plan;
   with_scratch.partial = static_cast<float*>(scratch_);
@@ -452,7 +452,7 @@ void StepRunner::RunExperts(const StepOp& op) {
   const auto max_rows = static_cast<int64_t>((scratch_bytes_ - fixed_bytes) / row_bytes);
   for (int64_t first = 0; first < op.x.rows; first += max_rows) {
     const int64_t rows = std::min(max_rows, op.x.rows - first);
-    const ExpertsWay path = WayOfExperts(on_, plan, op.x.cols, rows);
+    const ExpertsPath path = SelectExpertsPath(on_, plan, op.x.cols, rows);
     ExpertsCall call{.plan = plan,
                      .path = path,
                      .activation = op.activation,
@@ -473,9 +473,9 @@ void StepRunner::RunExperts(const StepOp& op) {
     assign(call.parts, StorageBytes(DType::kF32, pairs * op.x.cols));
     call.mid = next;
     LaunchRouteExperts(on_, call);
-    const auto launch = path == ExpertsWay::kMany ? LaunchManyExperts
-                        : plan.in_tiles()         ? LaunchTiledExperts
-                                                  : LaunchFewExperts;
+    const auto launch = path == ExpertsPath::kMany ? LaunchManyExperts
+                        : plan.in_tiles()          ? LaunchTiledExperts
+                                                   : LaunchFewExperts;
     launch(on_, call);
     LaunchSumParts(on_, call);
   }

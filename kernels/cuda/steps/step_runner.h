@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/linear/matrix_product.h"
+#include "kernels/cuda/linear/cublas_gemm.h"
 #include "kernels/cuda/ranks/rank_exchange.h"
 #include "kernels/cuda/ranks/stage_exchange.h"
 #include "kernels/cuda/steps/step_op.h"
@@ -27,7 +27,7 @@ class StepRunner {
   void Run(std::span<const StepOp> ops);
   /// Whether GEMMs with E4M3 weights quantize their rows to E4M3, from some number of rows on.
   bool multiplies_in_e4m3() const { return on_.hopper && !fixed_order_; }
-  /// Makes linear layers of up to SkinnyLinear::kMaxRows rows sum in one order.
+  /// Makes linear layers of up to GemmArgs::kMaxRows rows sum in one order.
   void FixOrder() { fixed_order_ = true; }
   /// Sets the collectives of tensor parallelism; null: none.
   void Join(RankExchange* exchange) { exchange_ = exchange; }
@@ -39,28 +39,28 @@ class StepRunner {
   /// Runs the first operation and those fused with it; returns their number.
   size_t RunFirst(std::span<const StepOp> ops);
   /// As RunFirst for an all-reduce, fused with the norm after it.
-  size_t AddAllRanks(std::span<const StepOp> ops);
+  size_t AllReduceAdd(std::span<const StepOp> ops);
   /// As RunFirst for head norms: those of queries and keys in one launch.
   size_t NormHeads(std::span<const StepOp> ops);
   /// As RunFirst; ops[linear] is the linear layer.
   size_t RunLinear(std::span<const StepOp> ops, size_t linear);
   /// Runs a norm or SiLU(gate) * up with the linear layer that consumes its rows in E4M3; 0 if there is none.
-  size_t RunIntoE4M3(std::span<const StepOp> ops);
+  size_t RunWithE4M3Output(std::span<const StepOp> ops);
   /// Runs a linear layer of many rows, or of a shape that our own kernels do not support. The next operation may be
   /// fused with its bias.
   size_t Multiply(std::span<const StepOp> ops);
   /// Adds the bias of the layer that was just multiplied without it, fused with the next operation if possible; returns
   /// the number of operations including the layer.
   size_t AddBias(std::span<const StepOp> ops);
-  bool IsInE4M3(const StepOp& op) const;
+  bool RunsInE4M3(const StepOp& op) const;
   /// Scratch memory for the quantized rows of such a layer.
-  E4M3Rows RoomForE4M3(const StepOp& op) const;
-  void MultiplyE4M3(const StepOp& op, const E4M3Rows& x);
+  QuantizedRows E4M3Workspace(const StepOp& op) const;
+  void MultiplyE4M3(const StepOp& op, const QuantizedRows& x);
   /// Runs all of a layer's matrices in one GEMM with a bias and GELU epilogue, if one is available.
   bool MultiplyWithBias(const StepOp& op, Tensor x, bool gelu);
   void MultiplyRuns(const StepOp& op, Tensor x);
   /// Dequantizes weights to 16 bits in `memory` and multiplies, one panel of outputs at a time.
-  void MultiplyPanels(const StepOp& op, Tensor x, std::span<std::byte> memory);
+  void MultiplyDequantized(const StepOp& op, Tensor x, std::span<std::byte> memory);
   void MultiplyOne(const StepOp& op, Tensor x, const void* weight, int64_t outputs, Tensor y);
   std::span<std::byte> scratch() const { return {static_cast<std::byte*>(scratch_), scratch_bytes_}; }
   void RunAttention(const AttentionPlan& plan);
@@ -70,7 +70,7 @@ class StepRunner {
   Launcher on_;
   bool overlaps_ = true;  // on_.overlap, except directly after NCCL
   DType dtype_ = DType::kBF16;
-  MatrixProduct product_;
+  CublasGemm product_;
   bool fixed_order_ = false;
   RankExchange* exchange_ = nullptr;
   StageExchange* stages_ = nullptr;

@@ -7,23 +7,23 @@
 namespace ringside::cuda {
 
 Submission::~Submission() {
-  if (landing_ != nullptr) cudaFreeHost(landing_);
+  if (readback_ != nullptr) cudaFreeHost(readback_);
   if (done_ != nullptr) cudaEventDestroy(done_);
 }
 
-bool Submission::Start(void* device, size_t staging_bytes, size_t landing_bytes) {
+bool Submission::Start(void* device, size_t staging_bytes, size_t readback_bytes) {
   CHECK_CUDA(cudaEventCreateWithFlags(&done_, cudaEventDisableTiming));
-  landing_bytes_ = landing_bytes;
+  readback_bytes_ = readback_bytes;
   return staging_.Start(device, staging_bytes) &&
-         cudaHostAlloc(reinterpret_cast<void**>(&landing_), landing_bytes, cudaHostAllocDefault) == cudaSuccess;
+         cudaHostAlloc(reinterpret_cast<void**>(&readback_), readback_bytes, cudaHostAllocDefault) == cudaSuccess;
 }
 
 std::byte* Submission::StageReadback(void* host, size_t bytes) {
   const size_t room = (bytes + 255) / 256 * 256;
-  if (room > landing_bytes_ - landing_used_) return nullptr;
-  std::byte* to = landing_ + landing_used_;
+  if (room > readback_bytes_ - readback_used_) return nullptr;
+  std::byte* to = readback_ + readback_used_;
   copies_.push_back({host, to, bytes});
-  landing_used_ += room;
+  readback_used_ += room;
   return to;
 }
 
@@ -41,7 +41,7 @@ void Submission::Complete() {
 void Submission::Empty() {
   for (const HostCopy& copy : copies_) std::memcpy(copy.to, copy.from, copy.bytes);
   copies_.clear();
-  landing_used_ = 0;
+  readback_used_ = 0;
   staging_.Rewind();
   number_ = 0;
 }

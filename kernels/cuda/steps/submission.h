@@ -20,12 +20,12 @@ class Submission {
   ~Submission();
 
   /// `device` has room for the staged bytes and is borrowed. False if the host cannot pin enough memory.
-  bool Start(void* device, size_t staging_bytes, size_t landing_bytes);
+  bool Start(void* device, size_t staging_bytes, size_t readback_bytes);
 
   Staging& staging() { return staging_; }
   /// Pinned, device-writable memory whose contents are copied to `host` on Complete; null if the buffer is full.
   std::byte* StageReadback(void* host, size_t bytes);
-  size_t landing_bytes() const { return landing_bytes_; }
+  size_t readback_bytes() const { return readback_bytes_; }
 
   /// Marks the end of the submission on the stream; all its work has been issued.
   void Send(cudaStream_t stream, uint64_t number);
@@ -43,8 +43,8 @@ class Submission {
     size_t bytes;
   };
   Staging staging_;
-  std::byte* landing_ = nullptr;
-  size_t landing_bytes_ = 0, landing_used_ = 0;
+  std::byte* readback_ = nullptr;
+  size_t readback_bytes_ = 0, readback_used_ = 0;
   std::vector<HostCopy> copies_;
   cudaEvent_t done_ = nullptr;
   uint64_t number_ = 0;

@@ -24,10 +24,10 @@ Result<Value> Range(Evaluator& evaluator, const Value&, const BoundArguments& ar
   const bool one = !arguments.Has(1);
   const int64_t begin = one ? 0 : arguments.Get(0).Integer(), end = arguments.Get(one ? 0 : 1).Integer();
   const int64_t step = arguments.Get(2, int64_t{1}).Integer();
-  if (step == 0) return InvalidArgument("range() takes no step of zero");
+  if (step == 0) return InvalidArgument("range() does not accept a step of zero");
   std::vector<Value> items;
   for (int64_t i = begin; step > 0 ? i < end : i > end;) {
-    if (static_cast<int64_t>(items.size()) == kMostItems) return InvalidArgument("range() has at most 100000 items");
+    if (static_cast<int64_t>(items.size()) == kMostItems) return InvalidArgument("range() is limited to 100000 items");
     items.emplace_back(i);
     if (__builtin_add_overflow(i, step, &i)) break;
   }
@@ -39,7 +39,7 @@ Result<Value> Range(Evaluator& evaluator, const Value&, const BoundArguments& ar
 Result<Value> MappingOf(Evaluator& evaluator, const BoundArguments& arguments) {
   const Arguments& given = arguments.given();
   std::vector<std::pair<Value, Value>> entries;
-  if (given.positional.size() > 1) return InvalidArgument("more than one dict is given");
+  if (given.positional.size() > 1) return InvalidArgument("dict() accepts at most one dict");
   if (!given.positional.empty()) {
     if (const MappingValue* mapping = given.positional[0].AsMapping()) {
       entries = mapping->entries;
@@ -48,7 +48,7 @@ Result<Value> MappingOf(Evaluator& evaluator, const BoundArguments& arguments) {
       for (const Value& pair : pairs.AsSequence()->items) {
         ASSIGN_OR_RETURN(const Value parts, evaluator.Iterate(pair));
         const std::vector<Value>& two = parts.AsSequence()->items;
-        if (two.size() != 2) return InvalidArgument("a dict is made of pairs");
+        if (two.size() != 2) return InvalidArgument("dict() requires key-value pairs");
         entries.emplace_back(two[0], two[1]);
       }
     }
@@ -73,13 +73,13 @@ Result<Value> NewNamespace(Evaluator& evaluator, const Value&, const BoundArgume
 
 Result<Value> RaiseException(Evaluator&, const Value&, const BoundArguments& arguments) {
   ASSIGN_OR_RETURN(const std::string text, ToText(arguments.Get(0)));
-  return InvalidArgument("the template refuses: " + text, "", kRaisedByTemplate);
+  return InvalidArgument("the template raised an error: " + text, "", kRaisedByTemplate);
 }
 
 Result<Value> StrftimeNow(Evaluator& evaluator, const Value&, const BoundArguments& arguments) {
   constexpr size_t kMostFormat = 256, kMostText = 4096;
   if (!arguments.Get(0).IsText() || arguments.Get(0).Text().size() > kMostFormat) {
-    return InvalidArgument("strftime_now() takes a format of at most 256 bytes");
+    return InvalidArgument("strftime_now() accepts a format of at most 256 bytes");
   }
   char text[kMostText];
   const std::tm now = evaluator.now();

@@ -58,7 +58,7 @@ Status Evaluator::Spend(int64_t steps) {
 }
 
 Status Evaluator::SpendBytes(size_t bytes) {
-  if (bytes > limits_.bytes) return InvalidArgument("the template makes too long a text");
+  if (bytes > limits_.bytes) return InvalidArgument("the template's output is too long");
   return Spend(static_cast<int64_t>(bytes) / kBytesAStep);
 }
 
@@ -126,7 +126,7 @@ Status Evaluator::Write(const Value& value) {
 }
 
 Status Evaluator::Append(std::string_view text) {
-  if (out_->size() + text.size() > limits_.bytes) return InvalidArgument("the template makes too long a text");
+  if (out_->size() + text.size() > limits_.bytes) return InvalidArgument("the template's output is too long");
   RETURN_IF_ERROR(Spend(static_cast<int64_t>(text.size()) / kBytesAStep));
   *out_ += text;
   return Status::Ok();
@@ -230,7 +230,7 @@ Status Evaluator::Assign(const AssignTarget& target, const Value& value) {
   }
   auto* const space = dynamic_cast<NamespaceObject*>(Lookup(target.name).AsObject());
   if (space == nullptr)
-    return InvalidArgument("only a namespace's attributes can be set; '" + target.name + "' is none");
+    return InvalidArgument("only attributes of a namespace can be assigned; '" + target.name + "' is none");
   RETURN_IF_ERROR(Spend(static_cast<int64_t>(space->attributes.size()) / 8));
   for (auto& [name, old] : space->attributes) {
     if (name == target.attribute) {

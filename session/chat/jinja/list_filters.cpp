@@ -25,7 +25,7 @@ Result<std::vector<Value>> ItemsOf(Evaluator& evaluator, const Value& value) {
 Result<Value> AttributeOf(Evaluator& evaluator, Value item, const Value& attribute) {
   if (attribute.IsNone()) return item;
   if (attribute.IsInteger()) return evaluator.Item(item, attribute);
-  if (!attribute.IsText()) return InvalidArgument("an attribute is named by a text");
+  if (!attribute.IsText()) return InvalidArgument("an attribute name must be a string");
   for (const std::string_view part : SplitAt(attribute.Text(), ".", kNoLimit)) {
     int64_t index = 0;
     const char* const end = part.data() + part.size();

@@ -10,10 +10,11 @@ namespace ringside::jinja {
 namespace {
 
 /// Common start of text methods: charges the text and rejects arguments of the wrong type.
-Status TakesText(Evaluator& evaluator, const Value& self, const BoundArguments& arguments, size_t count) {
+Status AcceptsRawText(Evaluator& evaluator, const Value& self, const BoundArguments& arguments, size_t count) {
   RETURN_IF_ERROR(evaluator.Spend(2 * self.weight()));
   for (size_t i = 0; i < count; ++i) {
-    if (arguments.Has(i) && !arguments.Get(i).IsText()) return InvalidArgument("a method of a text takes texts");
+    if (arguments.Has(i) && !arguments.Get(i).IsText())
+      return InvalidArgument("a string method requires string arguments");
   }
   return Status::Ok();
 }
@@ -33,7 +34,7 @@ std::string SwappedCase(std::string_view text) {
 template <bool kLeft, bool kRight>
 Result<Value> StripMethod(Evaluator& evaluator, const Value& self, const BoundArguments& arguments) {
   const bool given = arguments.Has(0) && !arguments.Get(0).IsNone();
-  RETURN_IF_ERROR(TakesText(evaluator, self, arguments, given ? 1 : 0));
+  RETURN_IF_ERROR(AcceptsRawText(evaluator, self, arguments, given ? 1 : 0));
   std::string_view text = self.Text();
   const Value characters = arguments.Get(0);
   if (kLeft) text = given ? StripLeft(text, characters.Text()) : StripLeft(text);
@@ -50,14 +51,14 @@ Result<Value> ListOfTexts(Evaluator& evaluator, const std::vector<std::string_vi
 template <bool kRight>
 Result<Value> Split(Evaluator& evaluator, const Value& self, const BoundArguments& arguments) {
   const bool given = arguments.Has(0) && !arguments.Get(0).IsNone();
-  RETURN_IF_ERROR(TakesText(evaluator, self, arguments, given ? 1 : 0));
+  RETURN_IF_ERROR(AcceptsRawText(evaluator, self, arguments, given ? 1 : 0));
   const Value most = arguments.Get(1, int64_t{-1});
-  if (!most.IsInteger()) return InvalidArgument("'split' takes a number of parts");
+  if (!most.IsInteger()) return InvalidArgument("'split' requires an integer as its maximum");
   const int64_t count = most.Integer() < 0 ? kNoLimit : most.Integer();
   if (!given)
     return ListOfTexts(evaluator, kRight ? SplitWordsFromRight(self.Text(), count) : SplitWords(self.Text(), count));
   const Value separator = arguments.Get(0);
-  if (separator.Text().empty()) return InvalidArgument("a text is not split at nothing");
+  if (separator.Text().empty()) return InvalidArgument("split() does not accept an empty separator");
   return ListOfTexts(evaluator, kRight ? SplitAtFromRight(self.Text(), separator.Text(), count)
                                        : SplitAt(self.Text(), separator.Text(), count));
 }
@@ -69,10 +70,10 @@ Result<Value> SplitLines(Evaluator& evaluator, const Value& self, const BoundArg
 
 template <bool kRight>
 Result<Value> Partition(Evaluator& evaluator, const Value& self, const BoundArguments& arguments) {
-  RETURN_IF_ERROR(TakesText(evaluator, self, arguments, 1));
+  RETURN_IF_ERROR(AcceptsRawText(evaluator, self, arguments, 1));
   const std::string_view text = self.Text();
   const Value separator = arguments.Get(0);
-  if (separator.Text().empty()) return InvalidArgument("a text is not split at nothing");
+  if (separator.Text().empty()) return InvalidArgument("split() does not accept an empty separator");
   const size_t at = kRight ? text.rfind(separator.Text()) : text.find(separator.Text());
   std::vector<Value> parts;
   if (at == text.npos) {
@@ -91,7 +92,7 @@ Result<Value> BeginsOrEnds(Evaluator& evaluator, const Value& self, const BoundA
   const std::vector<Value> choices = tuple ? what.AsSequence()->items : std::vector<Value>{what};
   bool holds = false;
   for (const Value& choice : choices) {
-    if (!choice.IsText()) return InvalidArgument("'startswith' and 'endswith' take a text or a tuple of texts");
+    if (!choice.IsText()) return InvalidArgument("'startswith' and 'endswith' require a string or a tuple of strings");
     holds = holds || (kAtEnd ? self.Text().ends_with(choice.Text()) : self.Text().starts_with(choice.Text()));
   }
   return Value(holds);
@@ -99,7 +100,7 @@ Result<Value> BeginsOrEnds(Evaluator& evaluator, const Value& self, const BoundA
 
 template <bool kAtEnd>
 Result<Value> Remove(Evaluator& evaluator, const Value& self, const BoundArguments& arguments) {
-  RETURN_IF_ERROR(TakesText(evaluator, self, arguments, 1));
+  RETURN_IF_ERROR(AcceptsRawText(evaluator, self, arguments, 1));
   const std::string_view text = self.Text();
   const Value what = arguments.Get(0);
   const size_t size = what.Text().size();
@@ -110,21 +111,21 @@ Result<Value> Remove(Evaluator& evaluator, const Value& self, const BoundArgumen
 /// find(), rfind(), index() and rindex().
 template <bool kRight, bool kMust>
 Result<Value> FindText(Evaluator& evaluator, const Value& self, const BoundArguments& arguments) {
-  RETURN_IF_ERROR(TakesText(evaluator, self, arguments, 1));
+  RETURN_IF_ERROR(AcceptsRawText(evaluator, self, arguments, 1));
   const std::string_view text = self.Text();
   const Value part = arguments.Get(0);
   const size_t at = kRight ? text.rfind(part.Text()) : text.find(part.Text());
-  if (at == text.npos && kMust) return InvalidArgument("a text is not in another");
+  if (at == text.npos && kMust) return InvalidArgument("substring not found");
   return Value(at == text.npos ? int64_t{-1} : LengthOf(text.substr(0, at)));
 }
 
 Result<Value> Count(Evaluator& evaluator, const Value& self, const BoundArguments& arguments) {
-  RETURN_IF_ERROR(TakesText(evaluator, self, arguments, 1));
+  RETURN_IF_ERROR(AcceptsRawText(evaluator, self, arguments, 1));
   return Value(CountOf(self.Text(), arguments.Get(0).Text()));
 }
 
 Result<Value> ReplaceMethod(Evaluator& evaluator, const Value& self, const BoundArguments& arguments) {
-  RETURN_IF_ERROR(TakesText(evaluator, self, arguments, 2));
+  RETURN_IF_ERROR(AcceptsRawText(evaluator, self, arguments, 2));
   return evaluator.CallBuiltin(*FindFilter("replace"), self,
                                {{arguments.Get(0), arguments.Get(1), arguments.Get(2, int64_t{-1})}, {}});
 }
@@ -149,7 +150,7 @@ Result<Value> Justify(Evaluator& evaluator, const Value& self, const BoundArgume
   RETURN_IF_ERROR(evaluator.Spend(self.weight()));
   const Value width = arguments.Get(0), fill = arguments.Get(1, " ");
   if (!width.IsInteger() || !fill.IsText() || LengthOf(fill.Text()) != 1)
-    return InvalidArgument("'ljust' and 'rjust' take a width and a character");
+    return InvalidArgument("'ljust' and 'rjust' require a width and a fill character");
   const int64_t missing = width.Integer() - LengthOf(self.Text());
   if (missing <= 0) return self;
   RETURN_IF_ERROR(
@@ -173,13 +174,13 @@ Result<Value> FormatMethod(Evaluator& evaluator, const Value& self, const BoundA
       ++i;
       continue;
     }
-    if (c == '}') return InvalidArgument("a '}' without '{' in a format");
+    if (c == '}') return InvalidArgument("unmatched '}' in a format string");
     if (c != '{') {
       out += c;
       continue;
     }
     const size_t end = format.find('}', i);
-    if (end == format.npos) return InvalidArgument("a '{' without '}' in a format");
+    if (end == format.npos) return InvalidArgument("unmatched '{' in a format string");
     const std::string_view name = format.substr(i + 1, end - i - 1);
     i = end;
     const bool number = std::ranges::all_of(name, [](char d) { return d >= '0' && d <= '9'; });
@@ -190,7 +191,7 @@ Result<Value> FormatMethod(Evaluator& evaluator, const Value& self, const BoundA
     const Value* value = number && index < given.positional.size()    ? &given.positional[index]
                          : !number && keyword != given.keywords.end() ? &keyword->second
                                                                       : nullptr;
-    if (value == nullptr) return InvalidArgument("a format has no value for '{" + std::string(name) + "}'");
+    if (value == nullptr) return InvalidArgument("no value for '{" + std::string(name) + "}'");
     RETURN_IF_ERROR(evaluator.Spend(value->weight()));
     ASSIGN_OR_RETURN(const std::string text, ToText(*value));
     RETURN_IF_ERROR(evaluator.SpendBytes(text.size()));
@@ -232,7 +233,7 @@ Result<Value> FindInList(Evaluator& evaluator, const Value& self, const BoundArg
   const auto equal = [&](const Value& item) { return Equal(item, what); };
   if (kCount) return Value(static_cast<int64_t>(std::ranges::count_if(items, equal)));
   const auto found = std::ranges::find_if(items, equal);
-  if (found == items.end()) return InvalidArgument("a value is not in the list");
+  if (found == items.end()) return InvalidArgument("value not found in the list");
   return Value(static_cast<int64_t>(found - items.begin()));
 }
 

@@ -72,7 +72,7 @@ Result<Value> RemoveItem(Evaluator& evaluator, Value* self, const BoundArguments
   ASSIGN_OR_RETURN(std::vector<Value> items, ItemsOf(evaluator, *self));
   const Value what = arguments.Get(0);
   const auto found = std::ranges::find_if(items, [&](const Value& item) { return Equal(item, what); });
-  if (found == items.end()) return InvalidArgument("a value is not in the list");
+  if (found == items.end()) return InvalidArgument("value not found in the list");
   items.erase(found);
   return SetList(std::move(items), self);
 }

@@ -8,7 +8,7 @@
 namespace ringside::jinja {
 namespace {
 
-Status TooLarge() { return InvalidArgument("an integer is beyond 64 bits"); }
+Status TooLarge() { return InvalidArgument("an integer exceeds 64 bits"); }
 
 Result<Value> IntegerPower(int64_t base, int64_t exponent) {
   int64_t result = 1;
@@ -44,7 +44,7 @@ Result<Value> ComputeFloats(std::string_view sign, double a, double b) {
   if (sign == "*") return Value(a * b);
   if (sign == "**") {
     const double power = std::pow(a, b);
-    if (!std::isfinite(power) && std::isfinite(a) && std::isfinite(b)) return InvalidArgument("a power has no value");
+    if (!std::isfinite(power) && std::isfinite(a) && std::isfinite(b)) return InvalidArgument("the power is undefined");
     return Value(power);
   }
   if (b == 0) return InvalidArgument("division by zero");
@@ -152,7 +152,7 @@ Result<Value> SliceOf(Evaluator& evaluator, const Value& of, const Value& begin,
   }
   for (const Value* part : {&begin, &end, &step}) {
     if (!part->IsNone() && !part->IsInteger() && !part->IsBool())
-      return InvalidArgument("a slice's bound is no integer");
+      return InvalidArgument("a slice bound must be an integer");
   }
   RETURN_IF_ERROR(evaluator.Spend(of.IsText() ? of.weight() : static_cast<int64_t>(of.AsSequence()->items.size()) / 8));
   const int64_t size = of.IsText() ? LengthOf(of.Text()) : static_cast<int64_t>(of.AsSequence()->items.size());
@@ -194,12 +194,12 @@ Result<std::string> FormatPercent(std::string_view format, const std::vector<Val
       out += '%';
       continue;
     }
-    if (used == arguments.size()) return InvalidArgument("a format has too few values");
+    if (used == arguments.size()) return InvalidArgument("too few values for the format string");
     const Value& value = arguments[used++];
     size_t digits = 0;  // at most three at once, which cannot overflow
     for (const char c : spec) {
       digits = c >= '0' && c <= '9' ? digits + 1 : 0;
-      if (digits > 3) return InvalidArgument("a format's width is too large");
+      if (digits > 3) return InvalidArgument("the format's width is too large");
     }
     if (spec.size() > 8) return InvalidArgument("a format is too long");
     if ((kind == 's' || kind == 'r') && spec.empty()) {
@@ -217,11 +217,11 @@ Result<std::string> FormatPercent(std::string_view format, const std::vector<Val
       std::snprintf(text, sizeof(text), ("%" + spec + kind).c_str(), value.Number());
       out += text;
     } else {
-      return InvalidArgument("a format that is not supported in chat templates here: '%" + spec + kind + "'");
+      return InvalidArgument("unsupported format specifier: '%" + spec + kind + "'");
     }
   }
   if (used < arguments.size() && all) {
-    return InvalidArgument("a format has too many values");
+    return InvalidArgument("too many values for the format string");
   }
   return out;
 }

@@ -11,7 +11,7 @@ struct Template::Tree {
 
 Result<Template> Template::Parse(std::string_view source) {
   constexpr size_t kMaxSourceBytes = 1 << 20;
-  if (source.size() > kMaxSourceBytes) return InvalidArgument("a chat template has at most 1 MiB");
+  if (source.size() > kMaxSourceBytes) return InvalidArgument("a chat template is limited to 1 MiB");
   ASSIGN_OR_RETURN(StatementList statements, ParseSource(source));
   return Template(std::make_shared<const Tree>(Tree{std::move(statements)}));
 }

@@ -10,7 +10,7 @@
 namespace ringside::jinja {
 namespace {
 
-constexpr int64_t kMostDigits = 300;
+constexpr int64_t kMaxDigits = 300;
 
 /// The text that a filter works on; it is paid for.
 Result<std::string> TextOf(Evaluator& evaluator, const Value& value) {
@@ -41,7 +41,7 @@ Result<Value> Trim(Evaluator& evaluator, const Value& self, const BoundArguments
   ASSIGN_OR_RETURN(const std::string text, TextOf(evaluator, self));
   const Value characters = arguments.Get(0, Value::None{});
   if (characters.IsNone()) return Value(Strip(text));
-  if (!characters.IsText()) return InvalidArgument("'trim' takes characters");
+  if (!characters.IsText()) return InvalidArgument("'trim' requires a string of characters");
   return Value(StripRight(StripLeft(text, characters.Text()), characters.Text()));
 }
 
@@ -91,7 +91,7 @@ Result<Value> Center(Evaluator& evaluator, const Value& self, const BoundArgumen
 
 Result<Value> Format(Evaluator& evaluator, const Value& self, const BoundArguments& arguments) {
   ASSIGN_OR_RETURN(const std::string format, TextOf(evaluator, self));
-  if (!arguments.given().keywords.empty()) return InvalidArgument("'format' takes no names here");
+  if (!arguments.given().keywords.empty()) return InvalidArgument("'format' does not support keyword arguments");
   for (const Value& value : arguments.given().positional) RETURN_IF_ERROR(evaluator.Spend(value.weight()));
   ASSIGN_OR_RETURN(std::string text, FormatPercent(format, arguments.given().positional, true));
   RETURN_IF_ERROR(evaluator.SpendBytes(text.size()));
@@ -105,14 +105,14 @@ Result<Value> ToJsonFilter(Evaluator& evaluator, const Value& self, const BoundA
   const Value indent = arguments.Get(1, Value::None{}), separators = arguments.Get(2, Value::None{});
   if (!indent.IsNone()) {
     if (!indent.IsInteger() || indent.Integer() > kMostIndent)
-      return InvalidArgument("'tojson' takes an indent of at most 64");
+      return InvalidArgument("'tojson' accepts an indent of at most 64");
     style.indent = std::max<int64_t>(indent.Integer(), 0);
     style.item_separator = ",";
   }
   if (!separators.IsNone()) {
     const SequenceValue* two = separators.AsSequence();
     if (two == nullptr || two->items.size() != 2 || !two->items[0].IsText() || !two->items[1].IsText()) {
-      return InvalidArgument("'tojson' takes two separators");
+      return InvalidArgument("'tojson' requires two separators");
     }
     style.item_separator = two->items[0].Text();
     style.key_separator = two->items[1].Text();
@@ -121,7 +121,7 @@ Result<Value> ToJsonFilter(Evaluator& evaluator, const Value& self, const BoundA
   const size_t each = style.item_separator.size() + style.key_separator.size() + 1 +
                       static_cast<size_t>(std::max<int64_t>(style.indent, 0)) * kMaxValueDepth;
   const int64_t elements = self.weight();
-  if (elements > (int64_t{1} << 40)) return InvalidArgument("'tojson' would make too long a text");
+  if (elements > (int64_t{1} << 40)) return InvalidArgument("the output of 'tojson' would be too long");
   RETURN_IF_ERROR(evaluator.Spend(elements));
   RETURN_IF_ERROR(
       evaluator.SpendBytes(self.depth() == 0 ? 0 : static_cast<size_t>(elements) * (each > 64 ? each / 8 : 1)));
@@ -132,8 +132,7 @@ Result<Value> ToJsonFilter(Evaluator& evaluator, const Value& self, const BoundA
 
 Result<Value> ToInteger(Evaluator& evaluator, const Value& self, const BoundArguments& arguments) {
   const Value fallback = arguments.Get(0, int64_t{0});
-  if (!Equal(arguments.Get(1, int64_t{10}), Value(int64_t{10})))
-    return InvalidArgument("'int' reads to the base of ten here");
+  if (!Equal(arguments.Get(1, int64_t{10}), Value(int64_t{10}))) return InvalidArgument("'int' supports base 10 only");
   if (self.IsUndefined()) return InvalidArgument(self.Why());
   if (self.IsInteger() || self.IsBool()) return Value(self.Integer());
   double number = 0;
@@ -152,7 +151,7 @@ Result<Value> ToInteger(Evaluator& evaluator, const Value& self, const BoundArgu
     return fallback;
   }
   if (!std::isfinite(number)) return fallback;
-  if (std::abs(number) >= 9.2e18) return InvalidArgument("an integer is beyond 64 bits");
+  if (std::abs(number) >= 9.2e18) return InvalidArgument("an integer exceeds 64 bits");
   return Value(static_cast<int64_t>(number));
 }
 
@@ -178,11 +177,11 @@ Result<Value> Round(Evaluator&, const Value& self, const BoundArguments& argumen
   const Value precision = arguments.Get(0, int64_t{0}), method = arguments.Get(1, "common");
   if (!self.IsNumber() || !precision.IsInteger())
     return InvalidArgument(self.IsUndefined() ? self.Why() : "'round' takes numbers");
-  if (std::abs(precision.Number()) > kMostDigits) return InvalidArgument("'round' takes at most 300 digits");
+  if (std::abs(precision.Number()) > kMaxDigits) return InvalidArgument("'round' takes at most 300 digits");
   const double scale = std::pow(10.0, precision.Number());
   if (Equal(method, "ceil")) return Value(std::ceil(self.Number() * scale) / scale);
   if (Equal(method, "floor")) return Value(std::floor(self.Number() * scale) / scale);
-  if (!Equal(method, "common")) return InvalidArgument("'round' knows common, ceil and floor");
+  if (!Equal(method, "common")) return InvalidArgument("'round' supports common, ceil and floor");
   if (!self.IsFloat() && precision.Integer() >= 0) return Value(self.Integer());
   if (precision.Integer() < 0 || !std::isfinite(self.Number()))
     return Value(std::nearbyint(self.Number() * scale) / scale);

@@ -37,7 +37,7 @@ std::string RepresentText(std::string_view text) {
 }
 
 Result<std::string> RepresentSequence(const SequenceValue& sequence) {
-  if (!sequence.indexed()) return InvalidArgument("a generator or a view has no text; make it a list");
+  if (!sequence.indexed()) return InvalidArgument("a generator or a view cannot be printed; convert it to a list");
   const bool tuple = sequence.kind == SequenceValue::Kind::kTuple;
   std::string out = tuple ? "(" : "[";
   for (size_t i = 0; i < sequence.items.size(); ++i) {
@@ -135,7 +135,7 @@ class JsonWriter {
     for (const auto& entry : mapping.entries) entries.push_back(&entry);
     if (style_.sort_keys) {
       if (!std::ranges::all_of(entries, [](const auto* entry) { return entry->first.IsText(); })) {
-        return InvalidArgument("keys that are not all text are not sorted");
+        return InvalidArgument("keys cannot be sorted unless all are strings");
       }
       std::ranges::stable_sort(entries, {}, [](const auto* entry) { return std::string_view(entry->first.Text()); });
     }

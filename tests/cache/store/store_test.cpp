@@ -67,7 +67,7 @@ TEST_P(StoreTest, PutReplacesTheWholeObject) {
   EXPECT_EQ(store->GetManifest("c").status().code(), StatusCode::kNotFound);
 }
 
-TEST_P(StoreTest, SeveralArePutTogether) {
+TEST_P(StoreTest, PutsSeveralInOneBatch) {
   auto store = Make(100);
   ASSERT_TRUE(store->Put("b", {"old", {Part("x"), Part("y")}}).ok());
   std::vector<NamedObject> objects;
@@ -90,7 +90,7 @@ TEST_P(StoreTest, SeveralArePutTogether) {
   EXPECT_TRUE(store->PutAll({}).empty());
 }
 
-TEST_P(StoreTest, OwnersArePutAndErasedBesideOneAnother) {
+TEST_P(StoreTest, PutsAndErasesOwnersConcurrently) {
   auto store = Make(1 << 20);
   constexpr int kThreads = 4, kRounds = 20;
   std::vector<std::thread> threads;
@@ -116,7 +116,7 @@ TEST_P(StoreTest, OwnersArePutAndErasedBesideOneAnother) {
   EXPECT_GE(store->index().owners(), kThreads);
 }
 
-TEST_P(StoreTest, OwnersBesideOneAnotherStayWithinTheBudget) {
+TEST_P(StoreTest, ConcurrentOwnersStayWithinTheBudget) {
   constexpr int kThreads = 4, kRounds = 50;
   auto store = Make(kRounds * 110);
   std::vector<std::thread> threads;
@@ -135,7 +135,7 @@ TEST_P(StoreTest, OwnersBesideOneAnotherStayWithinTheBudget) {
   EXPECT_GE(put, kRounds);
 }
 
-TEST_P(StoreTest, EraseTakesAnObjectAwayAndNoOther) {
+TEST_P(StoreTest, ErasesOnlyTheGivenObject) {
   auto store = Make(1 << 20);
   for (const char* owner : {"a", "ab", "b"}) ASSERT_TRUE(store->Put(owner, {owner, {Part(owner)}}).ok());
   ASSERT_TRUE(store->Erase("a").ok());
@@ -149,7 +149,7 @@ TEST_P(StoreTest, EraseTakesAnObjectAwayAndNoOther) {
   EXPECT_EQ(Text(*store->GetPart("a", KeyOf("a"), 1)), "a");
 }
 
-TEST_P(StoreTest, CountsBytesAndRefusesWhatIsOverTheBudget) {
+TEST_P(StoreTest, CountsBytesAndRefusesBeyondTheBudget) {
   auto store = Make(100);
   ASSERT_TRUE(store->Put("a", {"12345", {Part(std::string(40, 'x'))}}).ok());
   EXPECT_EQ(store->index().bytes(), 45);
@@ -163,7 +163,7 @@ TEST_P(StoreTest, CountsBytesAndRefusesWhatIsOverTheBudget) {
   EXPECT_EQ(store->index().bytes(), 0);
 }
 
-TEST_P(StoreTest, KnowsWhoWasUsedLeastRecently) {
+TEST_P(StoreTest, TracksTheLeastRecentlyUsed) {
   auto store = Make(1 << 20);
   for (const char* owner : {"a", "b", "c"}) {
     ASSERT_TRUE(store->Put(owner, {"m", {}}).ok());
@@ -177,31 +177,31 @@ TEST_P(StoreTest, KnowsWhoWasUsedLeastRecently) {
   EXPECT_EQ(store->index().Owners(), (std::vector<std::string>{"b", "c", "a"}));
 }
 
-TEST_P(StoreTest, WhatIsSpareGoesBeforeWhatWasUsedBeforeIt) {
+TEST_P(StoreTest, EvictsSpareObjectsBeforeOlderOnes) {
   auto store = Make(1 << 20);
   StoreIndex& index = store->index();
-  EXPECT_EQ(index.FirstToGo(), std::nullopt);
+  EXPECT_EQ(index.PickEvictionVictim(), std::nullopt);
   for (const char* owner : {"a", "b", "c"}) {
     index.SetSpare(owner, true);  // has nothing yet
     ASSERT_TRUE(store->Put(owner, {"m", {}}).ok());
     clock_.AdvanceMs(10);
   }
-  EXPECT_EQ(index.FirstToGo(), "a");
+  EXPECT_EQ(index.PickEvictionVictim(), "a");
   for (const char* owner : {"c", "b", "b"}) index.SetSpare(owner, true);
-  EXPECT_EQ(index.FirstToGo(), "c");
+  EXPECT_EQ(index.PickEvictionVictim(), "c");
   index.Touch("c", clock_.MonotonicNs());
-  EXPECT_EQ(index.FirstToGo(), "b");
+  EXPECT_EQ(index.PickEvictionVictim(), "b");
   EXPECT_EQ(index.Owners(), (std::vector<std::string>{"a", "b", "c"}));
   index.SetSpare("b", false);
-  EXPECT_EQ(index.FirstToGo(), "c");
+  EXPECT_EQ(index.PickEvictionVictim(), "c");
   ASSERT_TRUE(store->Erase("c").ok());
-  EXPECT_EQ(index.FirstToGo(), "a");
+  EXPECT_EQ(index.PickEvictionVictim(), "a");
   index.SetSpare("b", true);
   index.Clear();
-  EXPECT_EQ(index.FirstToGo(), std::nullopt);
+  EXPECT_EQ(index.PickEvictionVictim(), std::nullopt);
 }
 
-TEST_P(StoreTest, TakesEmptyAndLargeParts) {
+TEST_P(StoreTest, AcceptsEmptyAndLargeParts) {
   auto store = Make(int64_t{64} << 20);
   const std::string large(5'000'001, 'q');
   ASSERT_TRUE(store->Put("a", {"", {Part(""), Part(large)}}).ok());
@@ -227,7 +227,7 @@ class RocksDbStoreTest : public testing::Test {
   ManualClock clock_;
 };
 
-TEST_F(RocksDbStoreTest, KeepsObjectsSizesAndOrderAcrossAStart) {
+TEST_F(RocksDbStoreTest, KeepsObjectsSizesAndOrderAcrossARestart) {
   {
     auto store = Make();
     for (const char* owner : {"a", "b", "c"}) {
@@ -245,7 +245,7 @@ TEST_F(RocksDbStoreTest, KeepsObjectsSizesAndOrderAcrossAStart) {
   EXPECT_EQ(store->GetManifest("c").status().code(), StatusCode::kNotFound);
 }
 
-TEST_F(RocksDbStoreTest, AgesContinueByUptimeWhateverTheClocksDo) {
+TEST_F(RocksDbStoreTest, AgesFollowUptimeDespiteClockChanges) {
   double uptime_s = 1.7e9;
   options_.uptime_s = [&] { return uptime_s; };
   ASSERT_TRUE(Make()->Put("of an older version", {"m", {Part("x")}}).ok());  // by the wall clock
@@ -282,7 +282,7 @@ TEST_F(RocksDbStoreTest, OneProcessAtATime) {
   EXPECT_EQ(RocksDbStore::Open(options_, clock_).status().code(), StatusCode::kBusy);
 }
 
-TEST_F(RocksDbStoreTest, PurgeTakesErasedAndReplacedBytesOffTheDisk) {
+TEST_F(RocksDbStoreTest, PurgeRemovesErasedAndReplacedBytes) {
   const std::string erased = "canary-of-an-erased-object", replaced = "canary-of-a-replaced-part";
   auto store = Make();
   ASSERT_TRUE(store->Put("a", {"manifest-" + erased, {Part(erased)}}).ok());
@@ -297,7 +297,7 @@ TEST_F(RocksDbStoreTest, PurgeTakesErasedAndReplacedBytesOffTheDisk) {
   EXPECT_EQ(Text(*store->GetPart("b", KeyOf("new"), 3)), "new");
 }
 
-TEST_F(RocksDbStoreTest, WhatIsNotOursIsThrownAway) {
+TEST_F(RocksDbStoreTest, DropsForeignEntries) {
   ASSERT_TRUE(Make()->Put("a", {"m", {Part("x")}}).ok());
   fs::remove(options_.path + "/kv/CURRENT");
   auto store = Make();

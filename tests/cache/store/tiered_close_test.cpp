@@ -17,7 +17,7 @@ namespace {
 
 class TieredCloseTest : public SnapshotCacheTest {};
 
-TEST_F(TieredCloseTest, WaitsForThePutUnderWayAndBeginsNoOther) {
+TEST_F(TieredCloseTest, WaitsForTheRunningPutAndStartsNoOther) {
   KvCache& cache = Fresh(0, {1, 32});
   Grow(cache, 40);
   const int64_t bytes = Capture(cache).chunk_bytes();

@@ -58,7 +58,7 @@ class TieredFlushTest : public SnapshotCacheTest {
   std::unique_ptr<TieredStore> tiers_;
 };
 
-TEST_F(TieredFlushTest, WhatWasUsedLastIsWrittenFirstAndFourAtATime) {
+TEST_F(TieredFlushTest, WritesMostRecentlyUsedFirstFourAtATime) {
   Open();
   EXPECT_EQ(tiers_->unsaved().caches, kOwners);
   EXPECT_EQ(tiers_->unsaved().bytes, tiers_->stats().host_bytes);
@@ -79,7 +79,7 @@ TEST_F(TieredFlushTest, WhatWasUsedLastIsWrittenFirstAndFourAtATime) {
   EXPECT_EQ(tiers_->stats().disk_objects, kOwners);
 }
 
-TEST_F(TieredFlushTest, WhatIsAskedForByNameComesBeforeTheOthers) {
+TEST_F(TieredFlushTest, WritesRequestedObjectsFirst) {
   Open();
   std::future<Status> flushed = Flush();
   (void)Begun(TieredStore::kWriters);
@@ -100,7 +100,7 @@ TEST_F(TieredFlushTest, WhatIsAskedForByNameComesBeforeTheOthers) {
   EXPECT_EQ(gate_->puts(), kOwners) << "each once";
 }
 
-TEST_F(TieredFlushTest, OnATooSmallDiskWhatWasUsedLastStays) {
+TEST_F(TieredFlushTest, FullDiskKeepsMostRecentlyUsed) {
   Open(/*disk_budget=*/3 * (bytes_ + bytes_ / 2));
   gate_->LetAllThrough();
   EXPECT_EQ(Flush().get().code(), StatusCode::kOverloaded);
@@ -112,7 +112,7 @@ TEST_F(TieredFlushTest, OnATooSmallDiskWhatWasUsedLastStays) {
   EXPECT_EQ(tiers_->stats().demoted, static_cast<uint64_t>(tiers_->stats().disk_objects));
 }
 
-TEST_F(TieredFlushTest, WhatHasJustComeToTheDiskDoesNotGoForAnother) {
+TEST_F(TieredFlushTest, DoesNotEvictFreshlyWrittenObjects) {
   Open(/*disk_budget=*/bytes_ + bytes_ / 2);
   gate_->HoldWhatIsStored();
   gate_->LetAllThrough();
@@ -126,7 +126,7 @@ TEST_F(TieredFlushTest, WhatHasJustComeToTheDiskDoesNotGoForAnother) {
   EXPECT_EQ(tiers_->unsaved().caches, kOwners - 1);
 }
 
-TEST_F(TieredFlushTest, SmallOnesAreWrittenTogether) {
+TEST_F(TieredFlushTest, BatchesSmallWrites) {
   Open(int64_t{1} << 40, /*batch_bytes=*/int64_t{1} << 20);
   gate_->LetAllThrough();
   EXPECT_TRUE(Flush().get().ok());
@@ -138,7 +138,7 @@ TEST_F(TieredFlushTest, SmallOnesAreWrittenTogether) {
   EXPECT_EQ(gate_->puts(), kOwners) << "each once";
 }
 
-TEST_F(TieredFlushTest, ABatchIsBoundedByItsBytes) {
+TEST_F(TieredFlushTest, BatchSizeIsBounded) {
   Open(int64_t{1} << 40, /*batch_bytes=*/2 * bytes_);
   gate_->LetAllThrough();
   EXPECT_TRUE(Flush().get().ok());
@@ -147,7 +147,7 @@ TEST_F(TieredFlushTest, ABatchIsBoundedByItsBytes) {
   for (const size_t size : batches) EXPECT_LE(size, 2U);
 }
 
-TEST_F(TieredFlushTest, WhereABatchDoesNotFitWhatWasUsedLastStays) {
+TEST_F(TieredFlushTest, OverfullBatchKeepsMostRecentlyUsed) {
   Open(/*disk_budget=*/3 * (bytes_ + bytes_ / 2), /*batch_bytes=*/int64_t{1} << 20);
   gate_->LetAllThrough();
   EXPECT_EQ(Flush().get().code(), StatusCode::kOverloaded);
@@ -157,7 +157,7 @@ TEST_F(TieredFlushTest, WhereABatchDoesNotFitWhatWasUsedLastStays) {
   tiers_->Fetch("7", [](const Result<FetchedSnapshot>& fetched) { EXPECT_TRUE(fetched.ok()); });
 }
 
-TEST_F(TieredFlushTest, WhatWouldBeKeptIsKnownBefore) {
+TEST_F(TieredFlushTest, PredictsWhatWouldBeKept) {
   constexpr int64_t kHost = 1 << 24, kDisk = 1 << 29;
   Open(kDisk);
   // New snapshots displace stored ones, but not each other.
@@ -172,7 +172,7 @@ TEST_F(TieredFlushTest, WhatWouldBeKeptIsKnownBefore) {
   EXPECT_FALSE(tiers_->WouldKeep("ram_new", kHost + 1, 0)) << "the disk has none of these";
 }
 
-TEST_F(TieredFlushTest, WithoutMemoryTheDiskKeepsWhatMayWaitForItAndWithoutADiskNothingIs) {
+TEST_F(TieredFlushTest, WithoutMemoryTheDiskKeepsObjectsThatCanWait) {
   TieredStore direct(std::make_unique<RamStore>(0), std::make_unique<RamStore>(1 << 20),
                      {.sweep_ms = 0, .least_waiting_bytes = 1000});
   EXPECT_TRUE(direct.WouldKeep("a", 400, 600));
@@ -182,7 +182,7 @@ TEST_F(TieredFlushTest, WithoutMemoryTheDiskKeepsWhatMayWaitForItAndWithoutADisk
   EXPECT_FALSE(none.WouldKeep("a", 1, 0));
 }
 
-TEST_F(TieredFlushTest, ClosingWaitsForThePutsUnderWayAndBeginsNoOther) {
+TEST_F(TieredFlushTest, CloseWaitsForRunningPutsAndStartsNoOther) {
   Open();
   std::future<Status> flushed = Flush();
   (void)Begun(TieredStore::kWriters);

@@ -45,7 +45,7 @@ class TieredPressureTest : public SnapshotCacheTest {
   std::unique_ptr<TieredStore> tiers_;
 };
 
-TEST_F(TieredPressureTest, AChurnOfTenThousandOntoASlowDiskStaysWithinItsBound) {
+TEST_F(TieredPressureTest, ChurnOfTenThousandOnASlowDiskStaysBounded) {
   constexpr int kSnapshots = 10'000, kBudget = 20, kPutEvery = 100;
   const auto before = static_cast<int64_t>(BlobReserve::Instance().taken_bytes());
   const int64_t budget = kBudget * (size_ + 2048);  // including headers
@@ -82,7 +82,7 @@ TEST_F(TieredPressureTest, AChurnOfTenThousandOntoASlowDiskStaysWithinItsBound) 
 }
 
 // A Put that never returns: abandoned snapshots are reported at once and leave nothing waiting for the disk.
-TEST_F(TieredPressureTest, WhatIsGivenUpWhileThePutHangsLeavesNothingBehind) {
+TEST_F(TieredPressureTest, AbandonedPutLeavesNothingBehind) {
   constexpr int kSnapshots = 3'000, kBudget = 20;
   Open(kBudget * (size_ + 2048));
   KvCache& cache = *caches_[0];
@@ -107,7 +107,7 @@ int64_t ResidentBytes() {
 
 // As above, with whole snapshots of more than 1 MiB, measured by the process's resident memory: the formula of
 // cache/SNAPSHOT.md and the reserve, plus the allocator's overhead.
-TEST_F(TieredPressureTest, ResidentMemoryStaysWithinTheFormula) {
+TEST_F(TieredPressureTest, ResidentMemoryStaysWithinTheDocumentedBound) {
   constexpr int kSnapshots = kSanitized ? 300 : 10'000, kBudget = 32, kPutEvery = 100;
   constexpr int64_t kMiB = 1 << 20, kAllowance = 64 * kMiB;
   const KvShape shape{4, 4, 64, DType::kF16, 2, 16};

@@ -14,7 +14,7 @@ namespace {
 
 class TieredQueuedTest : public SnapshotCacheTest {};
 
-TEST_F(TieredQueuedTest, WorksWhereItIsToldInTheOrderOfTheCalls) {
+TEST_F(TieredQueuedTest, RunsCallsInOrderOnTheGivenThread) {
   constexpr int64_t kRoom = 1 << 30;
   ManualClock clock;
   std::vector<std::string> told;

@@ -76,7 +76,7 @@ class TieredStoreTest : public SnapshotCacheTest {
 
 constexpr int64_t kRoom = 1 << 30;
 
-TEST_F(TieredStoreTest, ComesBackFromMemoryFromDiskAndAfterARestart) {
+TEST_F(TieredStoreTest, RestoresFromMemoryFromDiskAndAfterARestart) {
   Open(kRoom, kRoom);
   KvCache& cache = Talk(150);
   ASSERT_TRUE(Put("a", Capture(cache)).ok());
@@ -109,7 +109,7 @@ TEST_F(TieredStoreTest, OnlyFlushedMemorySurvivesARestart) {
   EXPECT_EQ(Get("b").status().code(), StatusCode::kNotFound);
 }
 
-TEST_F(TieredStoreTest, ASaveOnABaseWritesTheChangedChunksOnly) {
+TEST_F(TieredStoreTest, IncrementalSaveWritesOnlyChangedChunks) {
   Open(kRoom, kRoom);
   KvCache& cache = Talk(60);
   ASSERT_TRUE(Put("a", Capture(cache)).ok());
@@ -130,7 +130,7 @@ TEST_F(TieredStoreTest, ASaveOnABaseWritesTheChangedChunksOnly) {
   ExpectRestores("a", cache, StorageTier::kDisk);
 }
 
-TEST_F(TieredStoreTest, TheNewestWinsWhateverIsStillOnItsWay) {
+TEST_F(TieredStoreTest, NewestPutWinsOverPendingOnes) {
   Open(kRoom, kRoom);
   KvCache& cache = Talk(20);
   for (int i = 0; i < 50; ++i) {
@@ -144,7 +144,7 @@ TEST_F(TieredStoreTest, TheNewestWinsWhateverIsStillOnItsWay) {
   ExpectRestores("a", cache, StorageTier::kDisk);
 }
 
-TEST_F(TieredStoreTest, UnderPressureTheLeastRecentlyUsedGoesToDisk) {
+TEST_F(TieredStoreTest, PressureMovesLeastRecentlyUsedToDisk) {
   KvCache& cache = Talk(100);
   const int64_t size = Capture(cache).chunk_bytes();
   Open(size * 7 / 2, kRoom);
@@ -163,7 +163,7 @@ TEST_F(TieredStoreTest, UnderPressureTheLeastRecentlyUsedGoesToDisk) {
   EXPECT_EQ(tiers_->stats().dropped, 0u);
 }
 
-TEST_F(TieredStoreTest, WhatIsInMemoryDoesNotWaitForTheStorageThread) {
+TEST_F(TieredStoreTest, MemoryHitsDoNotWaitForTheStorageThread) {
   KvCache& cache = Talk(100);
   Open(kRoom, kRoom);
   ASSERT_TRUE(Put("a", Capture(cache)).ok());
@@ -188,7 +188,7 @@ TEST_F(TieredStoreTest, WhatIsInMemoryDoesNotWaitForTheStorageThread) {
   ExpectRestores("c", cache, StorageTier::kHost);
 }
 
-TEST_F(TieredStoreTest, WhatASlotHasGoesFirstAndWithoutACopy) {
+TEST_F(TieredStoreTest, EvictsObjectsHeldInSlotsFirstWithoutACopy) {
   KvCache& cache = Talk(100);
   const int64_t size = Capture(cache).chunk_bytes();
   for (const bool with_disk : {false, true}) {
@@ -210,7 +210,7 @@ TEST_F(TieredStoreTest, WhatASlotHasGoesFirstAndWithoutACopy) {
   }
 }
 
-TEST_F(TieredStoreTest, ASweepGivesAwayWhatSlotsHaveBeforeItWritesToDisk) {
+TEST_F(TieredStoreTest, SweepDropsObjectsHeldInSlotsBeforeWriting) {
   KvCache& cache = Talk(100);
   const int64_t size = Capture(cache).chunk_bytes();
   Open(size * 21 / 2, kRoom);
@@ -222,7 +222,7 @@ TEST_F(TieredStoreTest, ASweepGivesAwayWhatSlotsHaveBeforeItWritesToDisk) {
   for (int i = 0; i < 6; ++i) EXPECT_TRUE(tiers_->Find("s" + std::to_string(i)).has_value()) << i;
 }
 
-TEST_F(TieredStoreTest, ASweepMakesRoomBeforeItIsNeeded) {
+TEST_F(TieredStoreTest, SweepFreesMemoryInAdvance) {
   KvCache& cache = Talk(100);
   const int64_t size = Capture(cache).chunk_bytes();
   Open(size * 21 / 2, kRoom);
@@ -233,7 +233,7 @@ TEST_F(TieredStoreTest, ASweepMakesRoomBeforeItIsNeeded) {
   EXPECT_EQ(tiers_->stats().host_objects + tiers_->stats().disk_objects, 10);
 }
 
-TEST_F(TieredStoreTest, WhatIsTooLargeForMemoryGoesToDisk) {
+TEST_F(TieredStoreTest, ObjectsTooLargeForMemoryGoToDisk) {
   Open(1000, kRoom);
   KvCache& cache = Talk(100);
   ASSERT_TRUE(Put("a", Capture(cache)).ok());
@@ -241,7 +241,7 @@ TEST_F(TieredStoreTest, WhatIsTooLargeForMemoryGoesToDisk) {
   ExpectRestores("a", cache, StorageTier::kDisk);
 }
 
-TEST_F(TieredStoreTest, WithoutRoomAnywhereTheOldestIsDroppedAndTheNewestKept) {
+TEST_F(TieredStoreTest, DropsTheOldestWhenEveryTierIsFull) {
   KvCache& cache = Talk(100);
   const int64_t size = Capture(cache).chunk_bytes();
   Open(size * 5 / 4, size * 5 / 4);
@@ -256,7 +256,7 @@ TEST_F(TieredStoreTest, WithoutRoomAnywhereTheOldestIsDroppedAndTheNewestKept) {
   EXPECT_EQ(tiers_->stats().dropped, 1u);
 }
 
-TEST_F(TieredStoreTest, WithoutADiskTierTheOldestIsDropped) {
+TEST_F(TieredStoreTest, DropsTheOldestWithoutADiskTier) {
   KvCache& cache = Talk(100);
   const int64_t size = Capture(cache).chunk_bytes();
   Open(size * 5 / 2, 0, /*with_disk=*/false);
@@ -276,14 +276,14 @@ TEST_F(TieredStoreTest, WithoutADiskTierTheOldestIsDropped) {
   EXPECT_EQ(Put("large", Capture(Talk(0))).code(), StatusCode::kOk);
 }
 
-TEST_F(TieredStoreTest, WhatDoesNotFitAnywhereIsRefused) {
+TEST_F(TieredStoreTest, RefusesObjectsThatFitNowhere) {
   Open(1000, 1000);
   EXPECT_EQ(Put("a", Capture(Talk(100))).code(), StatusCode::kOverloaded);
   EXPECT_FALSE(tiers_->Find("a").has_value());
   EXPECT_EQ(tiers_->stats().dropped, 1u);
 }
 
-TEST_F(TieredStoreTest, IdleTimesApplyToEachTierAndUseResetsThem) {
+TEST_F(TieredStoreTest, IdleTimesApplyPerTierAndResetOnUse) {
   Open(kRoom, kRoom);
   KvCache& cache = Talk(50);
   ASSERT_TRUE(Put("a", Capture(cache)).ok());
@@ -307,7 +307,7 @@ TEST_F(TieredStoreTest, IdleTimesApplyToEachTierAndUseResetsThem) {
   EXPECT_FALSE(tiers_->Find("a").has_value());
 }
 
-TEST_F(TieredStoreTest, WhatIsForMemoryOnlyNeverReachesTheDisk) {
+TEST_F(TieredStoreTest, MemoryOnlyObjectsNeverReachTheDisk) {
   KvCache& cache = Talk(100);
   const int64_t size = Capture(cache).chunk_bytes();
   Open(size * 7 / 2, kRoom);
@@ -329,7 +329,7 @@ TEST_F(TieredStoreTest, WhatIsForMemoryOnlyNeverReachesTheDisk) {
   for (const char* owner : {"ram_a", "ram_c"}) EXPECT_FALSE(tiers_->Find(owner).has_value()) << owner;
 }
 
-TEST_F(TieredStoreTest, EraseTakesEveryTraceAndStaysErased) {
+TEST_F(TieredStoreTest, EraseRemovesEveryTrace) {
   Open(kRoom, kRoom);
   KvCache& cache = Talk(100);
   ASSERT_TRUE(Put("a", Capture(cache)).ok());
@@ -345,7 +345,7 @@ TEST_F(TieredStoreTest, EraseTakesEveryTraceAndStaysErased) {
   ExpectRestores("b", cache, StorageTier::kDisk);
 }
 
-TEST_F(TieredStoreTest, AnEraseOvertakesWhatIsOnItsWay) {
+TEST_F(TieredStoreTest, EraseOvertakesPendingPuts) {
   Open(kRoom, kRoom);
   KvCache& cache = Talk(100);
   for (int i = 0; i < 20; ++i) {
@@ -361,7 +361,7 @@ TEST_F(TieredStoreTest, AnEraseOvertakesWhatIsOnItsWay) {
   EXPECT_EQ(tiers_->stats().disk_objects, 0);
 }
 
-TEST_F(TieredStoreTest, AForkHasTheSameRowsAndALifeOfItsOwn) {
+TEST_F(TieredStoreTest, ForkHasTheSameRowsAndItsOwnLifetime) {
   Open(kRoom, kRoom);
   KvCache& cache = Talk(100);
   ASSERT_TRUE(Put("a", Capture(cache)).ok());
@@ -378,7 +378,7 @@ TEST_F(TieredStoreTest, AForkHasTheSameRowsAndALifeOfItsOwn) {
   ExpectRestores("c", cache, StorageTier::kHost);
 }
 
-TEST_F(TieredStoreTest, AForkIsThereAtOnceAndGoesWhenItIsErased) {
+TEST_F(TieredStoreTest, ForkIsImmediateAndErasable) {
   Open(kRoom, kRoom);
   KvCache& cache = Talk(100);
   ASSERT_TRUE(Put("memory", Capture(cache)).ok());
@@ -404,7 +404,7 @@ TEST_F(TieredStoreTest, AForkIsThereAtOnceAndGoesWhenItIsErased) {
   }
 }
 
-TEST_F(TieredStoreTest, PrefetchBringsItIntoMemory) {
+TEST_F(TieredStoreTest, PrefetchMovesToMemory) {
   Open(kRoom, kRoom);
   KvCache& cache = Talk(100);
   ASSERT_TRUE(Put("a", Capture(cache)).ok());
@@ -415,7 +415,7 @@ TEST_F(TieredStoreTest, PrefetchBringsItIntoMemory) {
   ExpectRestores("a", cache, StorageTier::kHost);
 }
 
-TEST_F(TieredStoreTest, ReconcileErasesWhoIsNotKnown) {
+TEST_F(TieredStoreTest, ReconcileErasesUnknownOwners) {
   Open(kRoom, kRoom);
   KvCache& cache = Talk(30);
   for (const char* owner : {"a", "b", "c"}) ASSERT_TRUE(Put(owner, Capture(cache)).ok());
@@ -427,7 +427,7 @@ TEST_F(TieredStoreTest, ReconcileErasesWhoIsNotKnown) {
   ExpectRestores("b", cache, StorageTier::kDisk);
 }
 
-TEST_F(TieredStoreTest, EveryCallbackComesBeforeTheEnd) {
+TEST_F(TieredStoreTest, EveryCallbackRunsBeforeTheEnd) {
   Open(kRoom, kRoom);
   KvCache& cache = Talk(30);
   std::atomic<int> told{0};

@@ -69,7 +69,7 @@ class ConvertModel : public ::testing::Test {
   std::unique_ptr<Backend> backend_ = MakeTestBackend();
 };
 
-TEST_F(ConvertModel, IsTheSameWhenItComesBack) {
+TEST_F(ConvertModel, RoundTripIsIdentical) {
   for (const std::string family : {"gpt2", "families/bloom", "families/gpt_neox", "encoders/t5_gated"}) {
     const std::string from = GoldenFolder(family);
     Make(from, To("m.gguf"));
@@ -84,7 +84,7 @@ TEST_F(ConvertModel, IsTheSameWhenItComesBack) {
 }
 
 // Models that GGUF, or FasterTransformer, does not support skip that format.
-TEST_F(ConvertModel, GoesThereAndBack) {
+TEST_F(ConvertModel, RoundTripsBetweenFormats) {
   const std::pair<const char*, const char*> cases[] = {
       {"families/opt", "pieces"}, {"families/gptj", "pieces"}, {"families/gpt_neox_serial", "pieces"},
       {"encoders/t5", "pieces"},  {"llama", "m.gguf"},         {"qwen2", "m.gguf"},
@@ -136,7 +136,7 @@ TEST_F(ConvertModel, WritesFasterTransformersLayout) {
 }
 
 // A GPT-NeoX folder that has only the sum of two biases.
-TEST_F(ConvertModel, CarriesTheSumOfTwoBiases) {
+TEST_F(ConvertModel, ConvertsTheSumOfTwoBiases) {
   Make(GoldenFolder("families/gpt_neox"), To("whole"), Format::kFasterTransformer, 2);
   for (const std::string layer : {"0", "1"}) {
     fs::remove(To("whole/model.layers." + layer + ".attention.dense.bias.bin"));
@@ -148,7 +148,7 @@ TEST_F(ConvertModel, CarriesTheSumOfTwoBiases) {
   EXPECT_THAT(refused.message(), HasSubstr("cannot hold the model's attention bias"));
 }
 
-TEST_F(ConvertModel, RoundsWhereItIsTold) {
+TEST_F(ConvertModel, RoundsOnRequest) {
   const std::string from = GoldenFolder("gpt2");  // float32
   const std::vector<float> want = Logits(from);
   for (const auto& [dtype, bound] : {std::pair(DType::kF16, 2e-3), std::pair(DType::kBF16, 2e-2)}) {
@@ -164,7 +164,7 @@ TEST_F(ConvertModel, RoundsWhereItIsTold) {
   EXPECT_EQ(OpenModelFiles(To("again"))->tensors.front().data.dtype, DType::kF32);
 }
 
-TEST_F(ConvertModel, RefusesWhatAFormatCannotHold) {
+TEST_F(ConvertModel, RefusesWhatTheFormatCannotExpress) {
   const auto invalid = StatusCode::kInvalidArgument;
   const auto golden = [](const std::string& name) { return GoldenFolder(name); };
   ExpectRefused({.from = golden("families/gemma2"), .to = To("m.gguf")}, invalid,
@@ -186,7 +186,7 @@ TEST_F(ConvertModel, RefusesWhatAFormatCannotHold) {
   EXPECT_EQ(Convert({.from = golden("gpt2"), .to = To("no/such/folder")}).code(), StatusCode::kIo);
 }
 
-TEST_F(ConvertModel, OverwritesNothing) {
+TEST_F(ConvertModel, RefusesToOverwrite) {
   const std::string from = GoldenFolder("gpt2");
   std::ofstream(To("m.gguf")) << "mine";
   fs::create_symlink("nowhere", To("link"));
@@ -199,7 +199,7 @@ TEST_F(ConvertModel, OverwritesNothing) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 2);
 }
 
-TEST_F(ConvertModel, CarriesTheTokenizer) {
+TEST_F(ConvertModel, ConvertsTheTokenizer) {
   for (const std::string kind : {"gpt2", "llama3", "qwen2", "digits", "tekken", "o200k"}) {
     const std::string from = To("from");
     fs::copy(GoldenFolder("gpt2"), from);
@@ -223,7 +223,7 @@ TEST_F(ConvertModel, CarriesTheTokenizer) {
 }
 
 // As in llama.cpp's T5 files, which cannot represent tokenizer.json's scores and normalizer steps.
-TEST_F(ConvertModel, CarriesAUnigramTokenizer) {
+TEST_F(ConvertModel, ConvertsAUnigramTokenizer) {
   const std::string from = To("from");
   fs::copy(GoldenFolder("encoders/t5_gated"), from);
   fs::remove(from + "/model.gguf");
@@ -239,7 +239,7 @@ TEST_F(ConvertModel, CarriesAUnigramTokenizer) {
   EXPECT_EQ(DifferentTokenizer(got, want), "");
 }
 
-TEST_F(ConvertModel, RefusesATokenizerThatDoesNotFit) {
+TEST_F(ConvertModel, RefusesAMismatchedTokenizer) {
   const std::string from = To("from");
   fs::copy(GoldenFolder("gpt2"), from);
   fs::copy(GoldenFolder("tokenizer/llama2"), from);
@@ -253,7 +253,7 @@ TEST_F(ConvertModel, RefusesATokenizerThatDoesNotFit) {
   EXPECT_TRUE(OpenModelFiles(To("m.gguf"))->tokenizer.tokens.empty());
 }
 
-TEST(DifferentTokenizer, NamesTheFact) {
+TEST(DifferentTokenizer, ErrorNamesTheDifference) {
   const TokenizerData one{.tokens = {"a", "b"}, .types = {TokenizerData::TokenType::kNormal, {}}};
   EXPECT_EQ(DifferentTokenizer(one, one), "");
   TokenizerData other = one;

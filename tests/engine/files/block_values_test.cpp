@@ -51,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(All, BlockValues,
                                            DType::kIQ4_NL, DType::kIQ4_XS, DType::kMXFP4),
                          [](const auto& info) { return std::string(Traits(info.param).name); });
 
-TEST_P(BlockValues, OfAFileAreTheReferences) {
+TEST_P(BlockValues, FileMatchesTheReference) {
   std::vector<float> row(256);
   for (int64_t r = 0; r < 2; ++r) {
     ReadFileRow(blocks_, r, row.data());
@@ -60,7 +60,7 @@ TEST_P(BlockValues, OfAFileAreTheReferences) {
 }
 
 // A backend's repacked layout is lossless.
-TEST_P(BlockValues, OfABackendAreTheReferences) {
+TEST_P(BlockValues, BackendMatchesTheReference) {
   const auto backend = std::move(MakeCpuBackend({.threads = 1}).value());
   const Weight table = std::move(backend->LoadWeight(blocks_).value());
   std::vector<float> row(256);

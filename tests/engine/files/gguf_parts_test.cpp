@@ -70,7 +70,7 @@ TEST_F(GgufParts, AnyPartOpensTheWholeModel) {
   }
 }
 
-TEST_F(GgufParts, APartMayBeALinkAndAWholeFileMaySayThatItIsOne) {
+TEST_F(GgufParts, AcceptsLinksAndSinglePartFiles) {
   WriteAll();
   std::filesystem::rename(Name(2), folder_ + "/blob");
   std::filesystem::create_symlink(folder_ + "/blob", Name(2));
@@ -81,7 +81,7 @@ TEST_F(GgufParts, APartMayBeALinkAndAWholeFileMaySayThatItIsOne) {
   EXPECT_TRUE(GgufFile::Open(folder_ + "/merged.gguf").ok());
 }
 
-TEST_F(GgufParts, AMissingPartIsNamed) {
+TEST_F(GgufParts, NamesAMissingPart) {
   for (int missing = 1; missing <= 3; ++missing) {
     WriteAll();
     std::filesystem::remove(Name(missing));
@@ -90,7 +90,7 @@ TEST_F(GgufParts, AMissingPartIsNamed) {
   }
 }
 
-TEST_F(GgufParts, ADuplicatePartIsNamed) {
+TEST_F(GgufParts, NamesADuplicatePart) {
   WriteAll();
   std::filesystem::copy_file(Name(1), Name(3), std::filesystem::copy_options::overwrite_existing);
   ExpectRefused(1, StatusCode::kCorruption, Name(3) + ": the file holds part 1 of 3; part 3 is missing");
@@ -100,7 +100,7 @@ TEST_F(GgufParts, ADuplicatePartIsNamed) {
   ExpectRefused(1, StatusCode::kCorruption, Name(3) + ": tensor 'b' is in an earlier part");
 }
 
-TEST_F(GgufParts, AForeignPartIsNamed) {
+TEST_F(GgufParts, NamesAForeignPart) {
   const auto refused = [&](const Writer& other, const std::string& message) {
     WriteAll();
     Write(Name(2), other);
@@ -113,7 +113,7 @@ TEST_F(GgufParts, AForeignPartIsNamed) {
           ": this part belongs to another model: its 'general.name' differs");
 }
 
-TEST_F(GgufParts, PartsThatHoldTooFewTensorsOrClaimNonsenseAreRefused) {
+TEST_F(GgufParts, RefusesPartsWithWrongCounts) {
   WriteAll();
   Write(Name(2), Part(2).Ones("b", {4}));
   ExpectRefused(2, StatusCode::kCorruption, "the 3 parts hold 3 tensors; 'split.tensors.count' is 4");

@@ -54,7 +54,7 @@ Writer Sound() {
   return writer;
 }
 
-TEST_F(GgufReaderTest, ReadsEveryKindOfValue) {
+TEST_F(GgufReaderTest, ReadsEveryValueType) {
   for (const uint32_t version : {2u, 3u}) {
     const auto opened = Open(Sound().Finish(version));
     ASSERT_TRUE(opened.ok()) << opened.status().ToString();
@@ -83,7 +83,7 @@ TEST_F(GgufReaderTest, ReadsEveryKindOfValue) {
   }
 }
 
-TEST_F(GgufReaderTest, AbsentOrOtherTypeIsNothing) {
+TEST_F(GgufReaderTest, AbsentOrMistypedKeyIsEmpty) {
   const auto opened = Open(Sound().Finish());
   ASSERT_TRUE(opened.ok());
   const GgufFile& file = opened.value();
@@ -99,7 +99,7 @@ TEST_F(GgufReaderTest, AbsentOrOtherTypeIsNothing) {
   EXPECT_EQ(file.Floats("words"), std::nullopt);
 }
 
-TEST_F(GgufReaderTest, TensorsStandOutermostFirst) {
+TEST_F(GgufReaderTest, TensorDimensionsAreOutermostFirst) {
   const auto opened = Open(Sound().Finish());
   ASSERT_TRUE(opened.ok());
   const auto& tensors = opened.value().tensors();
@@ -118,7 +118,7 @@ TEST_F(GgufReaderTest, TensorsStandOutermostFirst) {
   EXPECT_THAT(tensors[2].shape, ElementsAre(1));
 }
 
-TEST_F(GgufReaderTest, EveryTruncationIsRefused) {
+TEST_F(GgufReaderTest, RefusesEveryTruncation) {
   const std::string bytes = Sound().Finish();
   for (size_t size = 0; size < bytes.size(); ++size) {
     const auto file = Open(bytes.substr(0, size));
@@ -127,7 +127,7 @@ TEST_F(GgufReaderTest, EveryTruncationIsRefused) {
   }
 }
 
-TEST_F(GgufReaderTest, NoFlippedBitIsHarmful) {
+TEST_F(GgufReaderTest, FlippedBitsAreHarmless) {
   const std::string bytes = Sound().Finish();
   for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
     std::string damaged = bytes;
@@ -145,7 +145,7 @@ TEST_F(GgufReaderTest, NoFlippedBitIsHarmful) {
   }
 }
 
-TEST_F(GgufReaderTest, RefusesWhatIsNoGguf) {
+TEST_F(GgufReaderTest, RefusesOtherFiles) {
   ExpectRefused("", StatusCode::kCorruption, "magic");
   ExpectRefused("GGML" + std::string(100, '\0'), StatusCode::kCorruption, "magic");
   ExpectRefused(Sound().Finish(1), StatusCode::kInvalidArgument, "version 1");
@@ -160,7 +160,7 @@ TEST_F(GgufReaderTest, RefusesAnUnreadableFile) {
   EXPECT_EQ(GgufFile::Open(path_).status().code(), StatusCode::kIo);
 }
 
-TEST_F(GgufReaderTest, RefusesCountsThatCannotBe) {
+TEST_F(GgufReaderTest, RefusesImpossibleCounts) {
   std::string bytes = Sound().Finish();
   std::memcpy(bytes.data() + 8, Writer::Bytes(uint64_t{1} << 17).data(), 8);
   ExpectRefused(bytes, StatusCode::kCorruption, "claims 131072 tensors");
@@ -212,7 +212,7 @@ TEST_F(GgufReaderTest, RefusesBadTensors) {
   refused(Writer().Entry(std::string(300, 'x'), {4}, 0, 0), damaged, "name of tensor 0");
 }
 
-TEST_F(GgufReaderTest, NamesInMessagesAreMadeHarmless) {
+TEST_F(GgufReaderTest, SanitisesNamesInMessages) {
   ExpectRefused(Writer().Entry("a\n\x1b[2J", {}, 0, 0).Data(std::string(64, '\0')).Finish(), StatusCode::kCorruption,
                 "'a\\x0a\\x1b[2J'");
 }

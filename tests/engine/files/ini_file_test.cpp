@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(IniFile, ReadsWhatConfigparserWrites) {
+TEST(IniFile, ReadsConfigparserOutput) {
   const auto file = IniFile::Parse(
       "# made by hand\n[gpt]\nmodel_name = a b\nHEAD_NUM=16\nsize_per_head : 64  ; each\nempty =\r\n\n"
       "list = one\n  two\n\n    \n[task_0]\nhead_num = 2\n",
@@ -26,7 +26,7 @@ TEST(IniFile, ReadsWhatConfigparserWrites) {
   EXPECT_FALSE(file->HasSection("gptj"));
 }
 
-TEST(IniFile, NamesTheLineThatIsWrong) {
+TEST(IniFile, ErrorNamesTheLine) {
   const std::pair<std::string, const char*> cases[] = {
       {"[gpt\na = 1\n", "config.ini: line 1 begins a section"},
       {"a = 1\n", "line 1 stands in front of every section"},

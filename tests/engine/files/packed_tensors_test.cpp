@@ -73,7 +73,7 @@ std::vector<Part> GptqParts() {
   return {{"a.qweight", "I32", {8, 8}, 0xbb}, {"a.qzeros", "I32", {2, 1}, 0x77}, {"a.scales", "F16", {2, 8}, kOne}};
 }
 
-TEST_F(PackedTensors, GptqStoresZeroPointsOneLess) {
+TEST_F(PackedTensors, GptqStoresZeroPointsMinusOne) {
   const float scale = 1.05859375f;
   for (const auto& [byte, offset, zero] : {std::tuple{0x77, 1, 8}, {0x77, 0, 7}, {0xff, 1, 0}}) {
     std::vector<Part> parts = GptqParts();
@@ -88,13 +88,13 @@ TEST_F(PackedTensors, GptqStoresZeroPointsOneLess) {
   }
 }
 
-TEST_F(PackedTensors, OneGroupMayHaveAllInputs) {
+TEST_F(PackedTensors, SingleGroupMayHaveAllInputs) {
   std::vector<Part> parts = GptqParts();
   parts[1].shape = {1, 1}, parts[2].shape = {1, 8};
   EXPECT_TRUE(Join(parts, {Kind::kGptq, 0, true, 1}).ok());
 }
 
-TEST_F(PackedTensors, AwqWithoutZeroPointsHasEightOfThem) {
+TEST_F(PackedTensors, AwqWithoutZeroPointsUsesEight) {
   const std::vector<Part> parts = {{"a.qweight", "I32", {32, 1}, 0xbb}, {"a.scales", "F16", {1, 8}, kOne}};
   const auto joined = Join(parts, {Kind::kAwq, 32, false, 0});
   ASSERT_TRUE(joined.ok()) << joined.status().ToString();
@@ -102,7 +102,7 @@ TEST_F(PackedTensors, AwqWithoutZeroPointsHasEightOfThem) {
   ExpectRefused(parts, kAwq, StatusCode::kCorruption, "'a.qzeros' is missing");
 }
 
-TEST_F(PackedTensors, WhatIsNotPackedStandsForItself) {
+TEST_F(PackedTensors, UnpackedTensorsPassThrough) {
   std::vector<Part> parts = GptqParts();
   parts.push_back({"a.bias", "F16", {8}, kOne});
   parts.push_back({"mask", "U8", {3}, 1});
@@ -114,7 +114,7 @@ TEST_F(PackedTensors, WhatIsNotPackedStandsForItself) {
   EXPECT_EQ(joined->unsupported.front().first, "mask");
 }
 
-TEST_F(PackedTensors, RefusesPartsThatDoNotFit) {
+TEST_F(PackedTensors, RefusesMismatchedParts) {
   const auto damaged = StatusCode::kCorruption, invalid = StatusCode::kInvalidArgument;
   const auto changed = [](size_t i, const Part& part) {
     std::vector<Part> parts = GptqParts();
@@ -132,7 +132,7 @@ TEST_F(PackedTensors, RefusesPartsThatDoNotFit) {
   ExpectRefused(changed(2, {"b.scales", "F16", {2, 8}}), kGptq, damaged, "'a.scales' is missing");
 }
 
-TEST_F(PackedTensors, GroupsOfInputsAreCheckedOneByOne) {
+TEST_F(PackedTensors, ChecksEveryInputGroup) {
   const auto with_groups = [](std::vector<int32_t> groups) {
     std::vector<Part> parts = GptqParts();
     const auto count = static_cast<int64_t>(groups.size());
@@ -160,7 +160,7 @@ TEST_F(PackedTensors, GroupsOfInputsAreCheckedOneByOne) {
   ExpectRefused(with_groups(groups), kGptq, StatusCode::kCorruption, "'a.g_idx' has shape [63]");
 }
 
-TEST_F(PackedTensors, Mxfp4TakesTwoConsecutiveInputsFromAByte) {
+TEST_F(PackedTensors, Mxfp4HasTwoConsecutiveInputsPerByte) {
   const auto joined = Join({{"e_blocks", "U8", {1, 1, 1, 16}, 0x72}, {"e_scales", "U8", {1, 1, 1}, 128}}, kMxfp4);
   ASSERT_TRUE(joined.ok()) << joined.status().ToString();
   EXPECT_EQ(joined->tensors.front().name, "e");
@@ -176,7 +176,7 @@ TEST_F(PackedTensors, Mxfp4TakesTwoConsecutiveInputsFromAByte) {
 // 0x30 is 0.5 in E4M3, 0x3c3c a float16 of 1.05859375 and a bfloat16 of 0.011474609375.
 std::vector<Part> E4M3Parts(const Part& scale) { return {{"a.weight", "F8_E4M3", {3, 64}, 0x30}, scale}; }
 
-TEST_F(PackedTensors, E4M3HasAScaleForAnOutputOrForAll) {
+TEST_F(PackedTensors, E4M3HasPerChannelOrPerTensorScales) {
   const std::vector<std::pair<Part, float>> scales = {{{"a.weight_scale", "F16", {3, 1}, kOne}, 1.05859375f},
                                                       {{"a.weight_scale", "BF16", {3}, kOne}, 0.011474609375f},
                                                       {{"a.weight_scale", "F32", {}, 0, {0x40000000}}, 2},
@@ -201,7 +201,7 @@ TEST_F(PackedTensors, E4M3HasAScaleForAnOutputOrForAll) {
   }
 }
 
-TEST_F(PackedTensors, ScalesOfInputsAndCachesAreDropped) {
+TEST_F(PackedTensors, DropsInputAndCacheScales) {
   std::vector<Part> parts = E4M3Parts({"a.weight_scale", "F16", {1}, kOne});
   for (const char* name : {"a.input_scale", "a.input_scale_ub", "b.k_scale", "b.v_scale"}) {
     parts.push_back({name, "F32", {1}});
@@ -214,7 +214,7 @@ TEST_F(PackedTensors, ScalesOfInputsAndCachesAreDropped) {
   EXPECT_TRUE(joined->unsupported.empty());
 }
 
-TEST_F(PackedTensors, RefusesE4M3WithoutSoundScales) {
+TEST_F(PackedTensors, RefusesE4M3WithInvalidScales) {
   const auto damaged = StatusCode::kCorruption, invalid = StatusCode::kInvalidArgument;
   ExpectRefused(E4M3Parts({"b.weight_scale", "F16", {1}}), kE4M3, damaged, "'a.weight_scale' is missing");
   for (const std::vector<int64_t>& shape : {std::vector<int64_t>{2}, {4, 1}, {1, 3}, {3, 2}, {3, 1, 2}}) {

@@ -79,7 +79,7 @@ TEST_F(SafeTensorsTest, ReadsTensorsInOrderOfTheirData) {
   EXPECT_EQ(mask.bytes.size(), 1u);
 }
 
-TEST_F(SafeTensorsTest, EveryTruncationIsRefused) {
+TEST_F(SafeTensorsTest, RefusesEveryTruncation) {
   const std::string bytes = File(kSound, kData);
   for (size_t size = 0; size < bytes.size(); ++size) {
     const auto file = Open(bytes.substr(0, size));
@@ -89,7 +89,7 @@ TEST_F(SafeTensorsTest, EveryTruncationIsRefused) {
   EXPECT_FALSE(Open(bytes + "x").ok());
 }
 
-TEST_F(SafeTensorsTest, NoFlippedBitIsHarmful) {
+TEST_F(SafeTensorsTest, FlippedBitsAreHarmless) {
   const std::string bytes = File(kSound, kData);
   for (size_t bit = 0; bit < bytes.size() * 8; ++bit) {
     std::string damaged = bytes;
@@ -171,7 +171,7 @@ TEST_F(SafeTensorsTest, ReadsShards) {
   ExpectFolderRefused("names no tensor");
 }
 
-TEST_F(SafeTensorsTest, AFolderWithoutWeightsIsNotFound) {
+TEST_F(SafeTensorsTest, FolderWithoutWeightsIsNotFound) {
   EXPECT_EQ(SafeTensors::OpenFolder(folder_).status().code(), StatusCode::kNotFound);
   EXPECT_EQ(SafeTensors::OpenFile(folder_ + "/absent").status().code(), StatusCode::kNotFound);
 }
@@ -197,7 +197,7 @@ TEST(SafeTensorsFlatJson, GivesScalarsByPath) {
   EXPECT_EQ(json.value().Find("absent"), nullptr);
 }
 
-TEST(SafeTensorsFlatJson, TheSamePathTwiceIsRefused) {
+TEST(SafeTensorsFlatJson, RefusesADuplicatePath) {
   const auto json = FlatJson::Parse(R"({"a.b":1,"a":{"b":2}})", "test");
   ASSERT_FALSE(json.ok());
   EXPECT_EQ(json.status().message(), "test: 'a.b' occurs twice");

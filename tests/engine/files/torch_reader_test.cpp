@@ -52,7 +52,7 @@ TEST(TorchFile, ReadsDictionariesAndTensors) {
   EXPECT_EQ(values.size(), 5u) << "None and lists are left out";
 }
 
-TEST(TorchFile, RunsNothing) {
+TEST(TorchFile, ExecutesNoCode) {
   // A call that pickle would execute as os.system("...") is read as an opaque value.
   const std::string call = "cos\nsystem\n(" + Text("exit 1") + "tR";
   const auto file = Read(File("}(" + Text("x") + call + Text("y") + "K\x01" + "u"));
@@ -65,7 +65,7 @@ TEST(TorchFile, RunsNothing) {
   }
 }
 
-TEST(TorchFile, RefusesWhatIsNotSound) {
+TEST(TorchFile, RefusesInvalidTorchFiles) {
   const std::pair<std::string, const char*> cases[] = {
       {Dict("w", TensorOf(3, 3)), "tensor 'w' reaches past its data"},
       {Dict("w", TensorOf(2, 3, 3, 1)), "tensor 'w' reaches past its data"},
@@ -91,7 +91,7 @@ TEST(TorchFile, RefusesWhatIsNotSound) {
 }
 
 // One string of a mebibyte under many names: each reference is a copy.
-TEST(TorchFile, ALongTextIsNotCopiedWithoutEnd) {
+TEST(TorchFile, RepeatedLongTextIsNotCopied) {
   std::string pickle = "}(" + Text("a") + Text(std::string(1 << 20, 'x')) + "q\x01";
   for (int i = 0; i < 100; ++i) pickle += Text(std::to_string(i)) + "h\x01";
   const auto file = Read(File(pickle + "u"));
@@ -100,7 +100,7 @@ TEST(TorchFile, ALongTextIsNotCopiedWithoutEnd) {
 }
 
 // A dictionary that contains the previous one twice, and so on: 2^n values in n entries.
-TEST(TorchFile, IsNotBlownUp) {
+TEST(TorchFile, LimitsExpansion) {
   std::string pickle = Dict("a", "K\x01") + "q\x01";
   for (int i = 0; i < 15; ++i) {
     std::string twice = "}(";
@@ -114,7 +114,7 @@ TEST(TorchFile, IsNotBlownUp) {
   EXPECT_TRUE(Read(File("}q\x01" + Text("a") + "h\x01s")).ok());
 }
 
-TEST(Archives, AreReadOrRefused) {
+TEST(Archives, ReadsValidAndRefusesInvalidArchives) {
   const std::string zip = StoredZip({{"a", "one"}, {"b/c", ""}});
   const auto members = ReadZip(BytesOf(zip), "z");
   ASSERT_TRUE(members.ok()) << members.status().ToString();

@@ -93,7 +93,7 @@ class EngineFleetTest : public ::testing::Test {
   TurnId last_turn_ = 0;
 };
 
-TEST_F(EngineFleetTest, ConversationsSpreadAndStayWhereTheirCachesAre) {
+TEST_F(EngineFleetTest, ConversationsSpreadAndStayWithTheirCaches) {
   Start(3);
   for (int turn = 0; turn < 4; ++turn) {
     for (TimelineId timeline = 1; timeline <= 12; ++timeline) {
@@ -108,7 +108,7 @@ TEST_F(EngineFleetTest, ConversationsSpreadAndStayWhereTheirCachesAre) {
   EXPECT_EQ(fleet_->timelines(0) + fleet_->timelines(1) + fleet_->timelines(2), 12u);
 }
 
-TEST_F(EngineFleetTest, TurnsThatRunGoWhereTheFewestDo) {
+TEST_F(EngineFleetTest, NewTurnsGoToTheLeastLoadedEngine) {
   Start(2);
   const SubmittedTurn endless = Begin(1, -1, Owner(1));
   endless.sink->WaitForTokens(1);
@@ -118,7 +118,7 @@ TEST_F(EngineFleetTest, TurnsThatRunGoWhereTheFewestDo) {
   EXPECT_EQ(Wait(1, endless).reason, FinishReason::kCancelled);
 }
 
-TEST_F(EngineFleetTest, WhatHasLostItsSlotGoesWhereRoomIs) {
+TEST_F(EngineFleetTest, EvictedConversationMovesToAFreeEngine) {
   Start(2, /*slots=*/2);
   for (TimelineId timeline = 1; timeline <= 4; ++timeline) Say(timeline);
   const SubmittedTurn endless = Begin(1, -1, Owner(1));  // on the engine of 3
@@ -132,7 +132,7 @@ TEST_F(EngineFleetTest, WhatHasLostItsSlotGoesWhereRoomIs) {
   Wait(1, endless);
 }
 
-TEST_F(EngineFleetTest, ATurnBesideAnotherOfItsConversationIsRefusedAsByOneEngine) {
+TEST_F(EngineFleetTest, RefusesConcurrentTurnsOfAConversation) {
   Start(2);
   const SubmittedTurn endless = Begin(1, -1, Owner(1));
   endless.sink->WaitForTokens(1);
@@ -141,14 +141,14 @@ TEST_F(EngineFleetTest, ATurnBesideAnotherOfItsConversationIsRefusedAsByOneEngin
   endless.sink->Wait();
 }
 
-TEST_F(EngineFleetTest, WhatOneEngineIsTooFullForIsRefused) {
+TEST_F(EngineFleetTest, RefusesTurnsForAFullEngine) {
   Start(2);
   SubmittedTurn turn = GreedyTurn(1, 1, {}, {}, kWindow, 1);
   EXPECT_EQ(fleet_->Submit(turn.request).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(Say(2).reason, FinishReason::kLength);
 }
 
-TEST_F(EngineFleetTest, ADrainedEngineGivesAwayItsConversationsAndNoneIsComputedAgain) {
+TEST_F(EngineFleetTest, DrainedEngineMigratesItsConversationsWithoutRecompute) {
   Start(2);
   for (TimelineId timeline = 1; timeline <= 8; ++timeline) Say(timeline);
   const SubmittedTurn endless = Begin(1, -1, Owner(1));
@@ -176,7 +176,7 @@ TEST_F(EngineFleetTest, ADrainedEngineGivesAwayItsConversationsAndNoneIsComputed
   EXPECT_EQ(SlotsUsed()[0], 1);
 }
 
-TEST_F(EngineFleetTest, TheLastEngineThatServesIsNotDrained) {
+TEST_F(EngineFleetTest, LastServingEngineCannotBeDrained) {
   Start(1);
   EXPECT_EQ(fleet_->Drain(0).code(), StatusCode::kMismatch);
   EXPECT_EQ(fleet_->Drain(0).reason(), "only_engine");
@@ -191,7 +191,7 @@ TEST_F(EngineFleetTest, TheLastEngineThatServesIsNotDrained) {
   EXPECT_TRUE(fleet_->Drain(0).ok());
 }
 
-TEST_F(EngineFleetTest, WithoutAnOwnerAConversationStaysWhereItIs) {
+TEST_F(EngineFleetTest, UnownedConversationDoesNotMigrate) {
   Start(2);
   Wait(1, Begin(1, 3, ""));
   ASSERT_TRUE(fleet_->Drain(0).ok());
@@ -203,7 +203,7 @@ TEST_F(EngineFleetTest, WithoutAnOwnerAConversationStaysWhereItIs) {
   EXPECT_EQ(fleet_->timelines(0), 0u);
 }
 
-TEST_F(EngineFleetTest, WhereEnginesDriftApartIdleConversationsLeaveTheBusierOne) {
+TEST_F(EngineFleetTest, IdleConversationsLeaveTheBusierEngine) {
   Start(2, /*slots=*/32);
   for (TimelineId timeline = 1; timeline <= 24; ++timeline) Say(timeline);
   ASSERT_EQ(SlotsUsed(), (std::vector<int64_t>{12, 12}));
@@ -222,7 +222,7 @@ TEST_F(EngineFleetTest, WhereEnginesDriftApartIdleConversationsLeaveTheBusierOne
   }
 }
 
-TEST_F(EngineFleetTest, AnEngineWhoseDeviceFailsIsOutOfServiceAndItsConversationsGoOnOnTheOthers) {
+TEST_F(EngineFleetTest, ConversationsOfAFailedEngineContinueOnOthers) {
   Start(3);
   for (TimelineId timeline = 1; timeline <= 9; ++timeline) Say(timeline);
   fleet_->Park(4);  // on the first engine, like 1 and 7: the tiers have its cache
@@ -257,7 +257,7 @@ TEST_F(EngineFleetTest, AnEngineWhoseDeviceFailsIsOutOfServiceAndItsConversation
   EXPECT_EQ(SlotsUsed()[0], 0);
 }
 
-TEST_F(EngineFleetTest, WithoutAnOwnerAConversationOfAFailedEngineIsComputedAgain) {
+TEST_F(EngineFleetTest, UnownedConversationOfAFailedEngineIsRecomputed) {
   Start(2);
   Wait(1, Begin(1, 3, ""));
   copies_[0]->backend.FailAfter(0);
@@ -268,7 +268,7 @@ TEST_F(EngineFleetTest, WithoutAnOwnerAConversationOfAFailedEngineIsComputedAgai
   EXPECT_EQ(Wait(1, Begin(1, 3, "")).report.source, CacheSource::kSlot);
 }
 
-TEST_F(EngineFleetTest, AnEngineThatThrowsFails) {
+TEST_F(EngineFleetTest, ThrowingEngineFails) {
   Start(2);
   for (TimelineId timeline = 1; timeline <= 4; ++timeline) Say(timeline);
   copies_[1]->network.OnStep([] { throw std::runtime_error("no memory for a step"); });
@@ -281,7 +281,7 @@ TEST_F(EngineFleetTest, AnEngineThatThrowsFails) {
   EXPECT_EQ(SlotsUsed(), (std::vector<int64_t>{5, 0}));
 }
 
-TEST_F(EngineFleetTest, WithoutEnginesInServiceNoTurnIsTaken) {
+TEST_F(EngineFleetTest, RefusesTurnsWithoutServingEngines) {
   Start(2);
   for (TimelineId timeline = 1; timeline <= 2; ++timeline) Say(timeline);
   copies_[0]->backend.FailAfter(0);
@@ -297,27 +297,27 @@ TEST_F(EngineFleetTest, WithoutEnginesInServiceNoTurnIsTaken) {
             StatusCode::kUnavailable);
 }
 
-TEST_F(EngineFleetTest, WhereTheLastThatServesFailsADrainedEngineServesAgain) {
+TEST_F(EngineFleetTest, DrainedEngineServesAgainIfTheLastFails) {
   Start(2);
   for (TimelineId timeline = 1; timeline <= 2; ++timeline) Say(timeline);
   ASSERT_TRUE(fleet_->Drain(1).ok());
   copies_[0]->backend.FailAfter(0);
   EXPECT_EQ(Say(1).reason, FinishReason::kError);
-  fleet_->Tend();
+  fleet_->Tick();
   EXPECT_EQ(fleet_->each()[1].state, EngineState::kServing);
   for (TimelineId timeline = 1; timeline <= 3; ++timeline) EXPECT_EQ(Say(timeline).reason, FinishReason::kLength);
 }
 
-TEST_F(EngineFleetTest, AnIdleEngineWhoseDeviceFailsIsFoundOutWhenItIsAsked) {
+TEST_F(EngineFleetTest, ChecksDetectAFailedIdleEngine) {
   Start(2);
   copies_[0]->backend.FailAfter(0);
-  fleet_->Tend();
+  fleet_->Tick();
   while (fleet_->engine(0).healthy()) std::this_thread::yield();
   EXPECT_EQ(fleet_->each()[0].state, EngineState::kFailed);
   for (TimelineId timeline = 1; timeline <= 2; ++timeline) EXPECT_EQ(Say(timeline).reason, FinishReason::kLength);
 }
 
-TEST_F(EngineFleetTest, EraseForkParkAndSaveAllReachTheEngineThatHasIt) {
+TEST_F(EngineFleetTest, EraseForkParkAndSaveReachTheOwningEngine) {
   Start(2);
   for (TimelineId timeline = 1; timeline <= 4; ++timeline) Say(timeline);
   for (const TimelineId from : {1, 2}) {  // on either engine
@@ -344,7 +344,7 @@ TEST_F(EngineFleetTest, EraseForkParkAndSaveAllReachTheEngineThatHasIt) {
   for (TimelineId timeline = 1; timeline <= 4; ++timeline) EXPECT_TRUE(tiers_->Find(Owner(timeline)).has_value());
 }
 
-TEST_F(EngineFleetTest, AForksTurnGoesToItsSourcesEngine) {
+TEST_F(EngineFleetTest, ForkRunsOnItsSourcesEngine) {
   Start(2, /*slots=*/32);
   for (const TimelineId timeline : {1, 2, 1, 2}) Say(timeline);
   const auto fork = [&](TimelineId from, TimelineId to, int64_t max_tokens) {
@@ -372,7 +372,7 @@ TEST_F(EngineFleetTest, AForksTurnGoesToItsSourcesEngine) {
   }
 }
 
-TEST_F(EngineFleetTest, OneEngineIsAskedDirectly) {
+TEST_F(EngineFleetTest, SingleEngineIsCalledDirectly) {
   Start(1);
   Say(1);
   Say(1);
@@ -381,7 +381,7 @@ TEST_F(EngineFleetTest, OneEngineIsAskedDirectly) {
   EXPECT_TRUE(fleet_->healthy());
 }
 
-TEST_F(EngineFleetTest, AnyOrderOfCallsGivesRightAnswers) {
+TEST_F(EngineFleetTest, AnyOrderOfCallsGivesCorrectAnswers) {
   Start(3, /*slots=*/2);
   std::mt19937 random(7);
   for (int round = 0; round < 300; ++round) {

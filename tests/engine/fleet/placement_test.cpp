@@ -73,9 +73,9 @@ class SimulatedCrowd {
   void Begin(TimelineId id, bool first) {
     const Placement::Pin* pin = placement_.Find(id);
     if (pin == nullptr && !first) moved_ += 1;
-    const size_t engine = pin != nullptr ? pin->engine : first && crowd_.on_first ? 0 : placement_.Lightest(used_);
+    const size_t engine = pin != nullptr ? pin->engine : first && crowd_.on_first ? 0 : placement_.LeastLoaded(used_);
     placement_.Begin(id, engine, "conv");
-    for (size_t most = placement_.Leaving(engine); most > 0; --most) (void)placement_.TakeIdle(engine);
+    for (size_t most = placement_.CountToShed(engine); most > 0; --most) (void)placement_.PopIdle(engine);
     const double beside = static_cast<double>(placement_.turns(engine) - 1);
     Plan(Exponential(crowd_.turn_s + crowd_.beside_s * beside), id, true);
   }
@@ -97,7 +97,7 @@ class SimulatedCrowd {
   double now_s_ = 0, begun_ = 0, moved_ = 0;
 };
 
-TEST(PlacementTest, ConversationsStayForNinetyNineOfAHundredTurns) {
+TEST(PlacementTest, ConversationsStayFor99PercentOfTurns) {
   for (const size_t engines : {2, 4}) {
     for (const double pause_s : {0.001, 2.0, 5.0, 20.0, 60.0}) {
       for (const double beside_s : {0.02, 0.2}) {
@@ -109,7 +109,7 @@ TEST(PlacementTest, ConversationsStayForNinetyNineOfAHundredTurns) {
   }
 }
 
-TEST(PlacementTest, WhereAllAreOnOneEngineTheyLeaveItUntilTheEnginesAreEven) {
+TEST(PlacementTest, ConversationsOnOneEngineSpreadEvenly) {
   for (const size_t engines : {2, 4}) {
     const Outcome all = SimulatedCrowd({.engines = engines, .on_first = true}).Run();
     const Outcome even = SimulatedCrowd({.engines = engines}).Run();
@@ -118,44 +118,44 @@ TEST(PlacementTest, WhereAllAreOnOneEngineTheyLeaveItUntilTheEnginesAreEven) {
   }
 }
 
-TEST(PlacementTest, NobodyLeavesForLittle) {
+TEST(PlacementTest, DoesNotMigrateForSmallGains) {
   Placement placement(2);
   placement.Begin(100, 0, "idle");
   placement.End(100, 0);
   for (TimelineId id = 1; id <= 8; ++id) {
     placement.Begin(id, 0, "conv");
-    EXPECT_EQ(placement.Leaving(0), 0u) << id;
+    EXPECT_EQ(placement.CountToShed(0), 0u) << id;
   }
   placement.Begin(9, 0, "conv");
-  EXPECT_EQ(placement.Leaving(0), 1u) << "nine turns here, none there";
-  EXPECT_EQ(placement.Leaving(1), 0u);
+  EXPECT_EQ(placement.CountToShed(0), 1u) << "nine turns here, none there";
+  EXPECT_EQ(placement.CountToShed(1), 0u);
   placement.Begin(10, 1, "conv");
-  EXPECT_EQ(placement.Leaving(0), 0u) << "no more than chance may bring";
+  EXPECT_EQ(placement.CountToShed(0), 0u) << "no more than chance may bring";
   placement.SetDrains(1, true);
   placement.End(10, 1);
-  EXPECT_EQ(placement.Leaving(0), 0u) << "there is nowhere else to go";
-  EXPECT_EQ(placement.Leaving(1), 1u);
+  EXPECT_EQ(placement.CountToShed(0), 0u) << "there is nowhere else to go";
+  EXPECT_EQ(placement.CountToShed(1), 1u);
 }
 
-TEST(PlacementTest, TheLongestIdleLeaveFirstAndThoseWithoutAnOwnerNever) {
+TEST(PlacementTest, LongestIdleMigrateFirstAndUnownedNever) {
   Placement placement(2);
   for (const TimelineId id : {1, 2, 3, 4}) placement.Begin(id, 0, id == 3 ? "" : "conv");
   for (const TimelineId id : {4, 3, 2}) placement.End(id, 0);
-  EXPECT_EQ(placement.TakeIdle(0), 4u);
-  EXPECT_EQ(placement.TakeIdle(0), 2u);
-  EXPECT_EQ(placement.TakeIdle(0), std::nullopt) << "one has no owner, one answers";
+  EXPECT_EQ(placement.PopIdle(0), 4u);
+  EXPECT_EQ(placement.PopIdle(0), 2u);
+  EXPECT_EQ(placement.PopIdle(0), std::nullopt) << "one has no owner, one answers";
   EXPECT_EQ(placement.conversations(0), 2u);
 }
 
-TEST(PlacementTest, ThoseThatServeComeBeforeThoseThatDrainAndTheseBeforeThoseThatFailed) {
+TEST(PlacementTest, PrefersServingThenDrainingThenFailedEngines) {
   Placement placement(3);
   placement.SetFailed(0);
   placement.SetDrains(1, true);
   placement.Begin(1, 2, "conv");
-  EXPECT_EQ(placement.Lightest({0, 0, 0.9}), 2u);
+  EXPECT_EQ(placement.LeastLoaded({0, 0, 0.9}), 2u);
   EXPECT_FALSE(placement.OthersServe(2));
   placement.SetFailed(2);
-  EXPECT_EQ(placement.Lightest({0, 0, 0}), 1u);
+  EXPECT_EQ(placement.LeastLoaded({0, 0, 0}), 1u);
   placement.SetDrains(1, false);
   EXPECT_TRUE(placement.OthersServe(2));
 }

@@ -19,7 +19,7 @@ class CallGrammar : public ::testing::Test {
     if (!grammar.ok()) return grammar.status().param();
     GrammarMatcher matcher(*grammar);
     if (!matcher.Append(text).ok()) return "no";
-    return !matcher.may_end() ? "part" : matcher.may_go_on() ? "more" : "whole";
+    return !matcher.may_end() ? "part" : matcher.may_continue() ? "more" : "whole";
   }
   void Tool(const std::string& properties, const std::string& required) {
     rules.tools = R"({"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": )" +
@@ -32,7 +32,7 @@ class CallGrammar : public ::testing::Test {
   GrammarCache cache{tokenizer};
 };
 
-TEST_F(CallGrammar, TakesEveryGoldenCall) {
+TEST_F(CallGrammar, AcceptsEveryGoldenCall) {
   for (const CallCase& one : CallCases()) {
     if (!one.canonical) continue;
     rules.syntax = one.syntax;
@@ -49,7 +49,7 @@ TEST_F(CallGrammar, TakesEveryGoldenCall) {
   }
 }
 
-TEST_F(CallGrammar, AFunctionWithoutASchemaHasNoArguments) {
+TEST_F(CallGrammar, FunctionWithoutASchemaTakesNoArguments) {
   rules.tools = R"({"type": "function", "function": {"name": "f"}})";
   for (const ToolSyntax& syntax : ToolSyntaxes()) {
     rules.syntax = syntax.name;
@@ -60,13 +60,13 @@ TEST_F(CallGrammar, AFunctionWithoutASchemaHasNoArguments) {
     const std::string empty = syntax.arguments.form == Form::kPython ? "()" : syntax.loose() ? "" : "{}";
     std::string behind = WithId(syntax.before_arguments, "aB3456789");
     if (const size_t number = behind.find('%'); number != std::string::npos) behind[number] = '0';
-    text += behind + empty + WithId(syntax.behind_arguments, "aB3456789") + std::string(syntax.close);
+    text += behind + empty + WithId(syntax.after_arguments, "aB3456789") + std::string(syntax.close);
     EXPECT_NE(Takes(text), "no") << text;
     EXPECT_NE(Takes(text), "part") << text;
   }
 }
 
-TEST_F(CallGrammar, OneCallUnlessSeveralMayBe) {
+TEST_F(CallGrammar, SingleCallUnlessParallelCallsAreAllowed) {
   rules.syntax = ToolSyntaxName::kQwenCoder;
   rules.must_call = true;
   const std::string one = "<tool_call>\n<function=get-now>\n</function>\n</tool_call>";
@@ -75,7 +75,7 @@ TEST_F(CallGrammar, OneCallUnlessSeveralMayBe) {
   EXPECT_EQ(Takes(one), "whole");
 }
 
-TEST_F(CallGrammar, TaggedValuesKeepToTheirSchemas) {
+TEST_F(CallGrammar, TaggedValuesFollowTheirSchemas) {
   rules.syntax = ToolSyntaxName::kQwenCoder;
   Tool(R"({"unit": {"enum": ["c", "kelvin"]}, "code": {"type": "string", "pattern": "^[A-Z]{2}$"},
            "short": {"type": "string", "maxLength": 3}, "n": {"type": "integer", "minimum": 0, "maximum": 9},
@@ -107,7 +107,7 @@ TEST_F(CallGrammar, TextEndsWithItsTag) {
   EXPECT_EQ(Takes(begun + "\n</tool_call>"), "more");
 }
 
-TEST_F(CallGrammar, GemmaValuesKeepToTheirSchemas) {
+TEST_F(CallGrammar, GemmaValuesFollowTheirSchemas) {
   rules.syntax = ToolSyntaxName::kGemma4;
   Tool(R"({"o": {"type": "object", "properties": {"s": {"enum": ["x"]}, "n": {"type": "integer"}}, )"
        R"("required": ["s"], "additionalProperties": false}, "l": {"type": "array", "minItems": 1, "maxItems": 2, )"
@@ -122,7 +122,7 @@ TEST_F(CallGrammar, GemmaValuesKeepToTheirSchemas) {
   EXPECT_EQ(Takes("<|tool_call>call:f{o:{n:4"), "no");
 }
 
-TEST_F(CallGrammar, ANameThatTheSyntaxCannotWriteIsRefusedWhereItIsStrict) {
+TEST_F(CallGrammar, StrictRefusesNamesTheSyntaxCannotExpress) {
   rules.syntax = ToolSyntaxName::kQwenCoder;
   Tool(R"({"a b": {"type": "string"}})", "[]");
   EXPECT_EQ(Takes(""), "tools[0].parameters.properties.a b");

@@ -80,7 +80,7 @@ TEST(Gbnf, AmbiguityCostsLittle) {
   EXPECT_FALSE(matcher.may_end());
   EXPECT_TRUE(matcher.Append("c").ok());
   EXPECT_TRUE(matcher.may_end());
-  EXPECT_FALSE(matcher.may_go_on());
+  EXPECT_FALSE(matcher.may_continue());
 }
 
 // A loop over a vocabulary of a thousand words follows a single path.

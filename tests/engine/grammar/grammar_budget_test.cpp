@@ -99,7 +99,7 @@ std::vector<Hostile> HostileFormats() {
   };
 }
 
-TEST(GrammarBudget, HostileFormatsAreRefusedByName) {
+TEST(GrammarBudget, RefusesHostileFormatsByName) {
   for (const Hostile& one : HostileFormats()) {
     ASSERT_LE(one.text.size(), static_cast<size_t>(limits::kMaxGrammarTextBytes)) << one.name;
     const Verdict verdict = Judge(one.kind, one.text);
@@ -137,7 +137,7 @@ TEST(GrammarBudget, ListedValuesAreComparedAsSets) {
   EXPECT_LE(more.steps, 5 * some.steps / 2);
 }
 
-TEST(GrammarBudget, ManyTaggedObjectsCostInProportion) {
+TEST(GrammarBudget, ManyTaggedObjectsCostLinearly) {
   const auto schema = [](size_t count) {
     return "{\"oneOf\":[" +
            Repeated(count, ",",
@@ -152,7 +152,7 @@ TEST(GrammarBudget, ManyTaggedObjectsCostInProportion) {
   EXPECT_LE(more.steps, 5 * some.steps / 2);
 }
 
-TEST(GrammarBudget, RealSchemasAreFollowed) {
+TEST(GrammarBudget, FollowsRealSchemas) {
   const std::string values = Repeated(5000, ",", [](size_t i) { return fmt::format("\"value-{}\"", i * 7919); });
   const std::string wide = Properties(500, [](size_t i) -> std::string {
     switch (i % 8) {
@@ -188,7 +188,7 @@ TEST(GrammarBudget, RealSchemasAreFollowed) {
 }
 
 // Each tool alone is accepted; all tools of a request share one budget.
-TEST(GrammarBudget, ToolsShareOne) {
+TEST(GrammarBudget, ToolsShareOneBudget) {
   const auto judge = [](size_t count) {
     AnswerFormat format;
     format.calls = std::make_shared<const ToolCallRules>(ToolCallRules{
@@ -209,7 +209,7 @@ TEST(GrammarBudget, ToolsShareOne) {
   EXPECT_LE(all.steps, limits::kMaxGrammarSteps + limits::kMaxGrammarTextBytes);
 }
 
-TEST(GrammarBudget, TheVerdictFollowsFromTheSteps) {
+TEST(GrammarBudget, VerdictDependsOnStepsNotTime) {
   const AnswerFormat format{.kind = Kind::kRegex, .text = "[a-z]{1,1000}", .param = "format"};
   const Verdict free = Judge(format);
   ASSERT_TRUE(free.status.ok());
@@ -218,14 +218,14 @@ TEST(GrammarBudget, TheVerdictFollowsFromTheSteps) {
   EXPECT_FALSE(Judge(format, {.bytes = 4096}).status.ok());
 }
 
-TEST(GrammarBudget, TheMessageNamesTheRule) {
+TEST(GrammarBudget, ErrorNamesTheRule) {
   const std::string text = "root ::= \"a\" large\nlarge ::= ((\"b\"{1000}){1000}){1000}";
   EXPECT_NE(Judge(Kind::kGbnf, text).status.message().find("rule 'large': "), std::string::npos);
   EXPECT_TRUE(Judge(Kind::kRegex, "((b{1000}){1000}){1000}").status.message().starts_with("The grammar is too large"));
 }
 
 // Owners whose grammars are being compiled leave workers to others, and equal requests share one compilation.
-TEST(GrammarBudget, CompilingHoldsUpNoOtherCall) {
+TEST(GrammarBudget, CompilingBlocksNoOtherCall) {
   GrammarCache cache(TestTokenizer());
   WorkerPool pool({.threads = 2});
   Gate gate;
@@ -252,7 +252,7 @@ TEST(GrammarBudget, CompilingHoldsUpNoOtherCall) {
   EXPECT_EQ(cache.size(), 1U);
 }
 
-TEST(GrammarBudget, IsLeftWhereTheClientHasLeft) {
+TEST(GrammarBudget, StopsWhenTheClientDisconnects) {
   int asked = 0;
   GrammarCache cache(TestTokenizer());
   const auto gone = [&] { return ++asked == 3; };

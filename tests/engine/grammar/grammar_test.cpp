@@ -55,7 +55,7 @@ void ExpectExactMasks(const std::shared_ptr<const Grammar>& grammar, const Token
   std::mt19937 random(seed);
   for (int turn = 0; turn < turns; ++turn) {
     GrammarMatcher matcher(grammar);
-    for (int step = 0; step < 25 && matcher.may_go_on(); ++step) {
+    for (int step = 0; step < 25 && matcher.may_continue(); ++step) {
       const std::vector<TokenId> allowed = Allowed(matcher, tokenizer);
       for (TokenId id = 0; id < tokenizer.vocab_size(); ++id) {
         GrammarMatcher next = matcher;
@@ -85,7 +85,7 @@ TEST(Grammar, MasksAreExactInJson) {
   ExpectExactMasks(*schema, TestTokenizer(), 3, 40);
 }
 
-TEST(Grammar, FirstTokenLosesItsSpace) {
+TEST(Grammar, FirstTokenDropsItsLeadingSpace) {
   const ListTokenizer tokenizer({" ", " yes", "yes", "no", " no", "<|end|>", " ", "  yes"}, /*strips=*/true);
   const auto grammar = Compile(AnswerFormat::Kind::kRegex, "(yes)( no)?", tokenizer);
   ASSERT_TRUE(grammar.ok());
@@ -97,7 +97,7 @@ TEST(Grammar, FirstTokenLosesItsSpace) {
   ASSERT_TRUE(matcher.Take(0).ok());  // a space is allowed now
   EXPECT_EQ(Allowed(matcher, tokenizer), (std::vector<TokenId>{3}));
   ASSERT_TRUE(matcher.Take(3).ok());
-  EXPECT_FALSE(matcher.may_go_on());
+  EXPECT_FALSE(matcher.may_continue());
 }
 
 TEST(Grammar, SpecialTokensHaveNoText) {
@@ -110,7 +110,7 @@ TEST(Grammar, SpecialTokensHaveNoText) {
 }
 
 // A token may end inside a character, but only a continuation of that character may follow.
-TEST(Grammar, CharactersMayBeCutByTokens) {
+TEST(Grammar, TokensMaySplitCharacters) {
   const auto grammar = Compile(AnswerFormat::Kind::kRegex, "\xE2\x82\xAC|\xE2\x82\xAD.*");
   ASSERT_TRUE(grammar.ok());
   GrammarMatcher matcher(*grammar);
@@ -126,7 +126,7 @@ TEST(Grammar, CharactersMayBeCutByTokens) {
 
 constexpr const char* kBrackets = "root ::= \"[\" root* \"]\" | \"(\" root* \")\"";
 
-TEST(Grammar, ForgetsAndGoesOn) {
+TEST(Grammar, DropsCachedStatesAndContinues) {
   const auto grammar = Compile(AnswerFormat::Kind::kGbnf, kBrackets);
   ASSERT_TRUE(grammar.ok());
   GrammarMatcher early(*grammar);
@@ -167,7 +167,7 @@ TEST(Grammar, EndlessNestingIsAnError) {
   EXPECT_NE(status.message().find("nested too deeply"), std::string::npos) << status.message();
 }
 
-TEST(Grammar, TooMuchWorkIsAnError) {
+TEST(Grammar, ExcessiveWorkIsAnError) {
   // Thousands of simultaneous states; every token is checked against each state.
   const auto grammar = Compile(AnswerFormat::Kind::kRegex, "(a|b|ab|aa)*a(a|b|ab|aa){30000}");
   ASSERT_TRUE(grammar.ok()) << grammar.status().message();
@@ -180,7 +180,7 @@ TEST(Grammar, TooMuchWorkIsAnError) {
 }
 
 // The cost of an ambiguous grammar's masks is charged to the answer that needs them.
-TEST(Grammar, AnAnswerSpendsItsOwnWork) {
+TEST(Grammar, WorkIsChargedToItsAnswer) {
   const char* const hostile =
       "root ::= x\nx ::= [a-z ] | [a-z ] x | [a-z ] x x | [a-z ] x x x | \"(\" x x \")\" | [a-z ] y x\ny ::= x x | "
       "\"-\" x";
@@ -203,7 +203,7 @@ TEST(Grammar, AnAnswerSpendsItsOwnWork) {
   }
 }
 
-TEST(Grammar, WhatIsKnownCostsNothing) {
+TEST(Grammar, CachedStatesAreFree) {
   const auto grammar = Compile(AnswerFormat::Kind::kJsonObject, "");
   const std::string text = R"({"a": [1, 2, {"b": "some text"}], "c": null})";
   for (int i = 0; i < 2; ++i) {
@@ -217,7 +217,7 @@ TEST(Grammar, WhatIsKnownCostsNothing) {
   }
 }
 
-TEST(GrammarCache, KeepsAndForgets) {
+TEST(GrammarCache, KeepsAndEvicts) {
   GrammarCache cache(TestTokenizer());
   const AnswerFormat format{.kind = AnswerFormat::Kind::kRegex, .text = "a+", .param = "text.format.regex"};
   const auto first = cache.Get(format), again = cache.Get(format);
@@ -243,7 +243,7 @@ AnswerFormat LargeFormat(int number) {
   return {.kind = AnswerFormat::Kind::kRegex, .text = std::to_string(number) + "[a-z]{1,60000}", .param = "p"};
 }
 
-TEST(GrammarCache, CountsWhatItHolds) {
+TEST(GrammarCache, CountsItsBytes) {
   GrammarCache cache(TestTokenizer());
   const int64_t none = cache.bytes();
   int64_t one = 0;
@@ -265,7 +265,7 @@ TEST(GrammarCache, CountsWhatItHolds) {
   EXPECT_LT(cache.size(), 200u);  // none is in use: all can be evicted
 }
 
-TEST(GrammarCache, AnOwnerUsesItsShare) {
+TEST(GrammarCache, OwnerIsLimitedToItsCacheShare) {
   GrammarCache cache(TestTokenizer());
   std::vector<std::shared_ptr<const Grammar>> used;
   Status refused;

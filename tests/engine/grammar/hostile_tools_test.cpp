@@ -27,7 +27,7 @@ TEST(HostileTools, FitIntoARequest) {
   }
 }
 
-TEST(HostileTools, AreFollowedOrRefusedByName) {
+TEST(HostileTools, AreAcceptedOrRefusedByName) {
   const ByteVocabulary tokenizer;
   for (const HostileTools& tools : AllHostileTools()) {
     GrammarCache cache(tokenizer);
@@ -46,7 +46,7 @@ TEST(HostileTools, AreFollowedOrRefusedByName) {
   }
 }
 
-TEST(HostileTools, ALargeSetIsFollowed) {
+TEST(HostileTools, AcceptsALargeSetOfTools) {
   const ByteVocabulary tokenizer;
   GrammarCache cache(tokenizer);
   const HostileTools large{"large", LargeTools(), 128};

@@ -150,7 +150,7 @@ TEST(JsonSchema, BranchesAndReferences) {
   for (const SchemaCase& one : cases) Check(one);
 }
 
-TEST(JsonSchema, AnnotationsSayNothing) {
+TEST(JsonSchema, IgnoresAnnotations) {
   const SchemaCase cases[] = {
       {R"({"type":"integer","x-order":1,"example":2,"examples":[3],"$anchor":"a","deprecated":true,"readOnly":true,
            "contentMediaType":"text/html","contentEncoding":"base64","externalDocs":{"url":"u"},"xml":{},"enumNames":["x"],
@@ -211,7 +211,7 @@ TEST(JsonSchema, ReferencesAreUris) {
   }
 }
 
-TEST(JsonSchema, OneOfIsAskedAboutSets) {
+TEST(JsonSchema, OneOfChecksSets) {
   const char* const disjoint[] = {
       R"({"oneOf":[{"enum":[1,"a"]},{"const":"b"},{"type":"array"},{"enum":[true,{"a":1}]}]})",
       R"({"oneOf":[{"$ref":"#/$defs/a"},{"type":"null"}],"$defs":{"a":{"anyOf":[{"enum":[1]},{"type":"string"}]}}})",
@@ -247,7 +247,7 @@ TEST(JsonSchema, OneOfIsAskedAboutSets) {
   }
 }
 
-TEST(JsonSchema, CountsBesideAPattern) {
+TEST(JsonSchema, CountsWithAPattern) {
   const SchemaCase cases[] = {
       {R"({"type":"string","pattern":"^a*b","minLength":3})",
        {R"("aab")", R"("bcd")", R"("ab\n\n")"},
@@ -260,7 +260,7 @@ TEST(JsonSchema, CountsBesideAPattern) {
   for (const SchemaCase& one : cases) Check(one);
 }
 
-TEST(JsonSchema, RefusesWithThePlace) {
+TEST(JsonSchema, RefusalNamesTheLocation) {
   struct Refused {
     const char *schema, *param, *why;
   };
@@ -322,7 +322,7 @@ TEST(JsonSchema, RefusesWithThePlace) {
   }
 }
 
-TEST(JsonSchema, HostileOnesAreBounded) {
+TEST(JsonSchema, LimitsHostileSchemas) {
   const std::string deep = std::string(5000, '[') + std::string(5000, ']');
   EXPECT_FALSE(Compile(AnswerFormat::Kind::kJsonSchema, deep).ok());
   // Each level doubles the expansion.

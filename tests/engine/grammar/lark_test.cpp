@@ -64,7 +64,7 @@ TEST(LarkTest, OperatorsAndLiterals) {
   EXPECT_TRUE(LarkTakes("start: /a\\/b/", "a/b"));
 }
 
-TEST(LarkTest, WhatNoExpressionCanSayIsRefused) {
+TEST(LarkTest, RefusesWhatNoExpressionCanExpress) {
   for (const char* grammar :
        {"", "rule: \"a\"", "start: start", "start: a\na: b\nb: a | \"x\"", "start: \"a\"\n%ignore \" \"",
         "start: a{b}\n", "start: \"a", "start: /a", "start: (\"a\"", "start: missing", "start: /a/i",

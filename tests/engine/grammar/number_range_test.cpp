@@ -85,7 +85,7 @@ TEST(NumberRange, DecimalsAreExact) {
   }
 }
 
-TEST(NumberRange, ExcludedBoundsWithManyDigitsAreRefused) {
+TEST(NumberRange, RefusesExclusiveBoundsWithManyDigits) {
   NumberRange range;
   range.low = Bound("12345678901.5", true);
   GrammarBudget budget;

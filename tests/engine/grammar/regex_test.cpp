@@ -88,7 +88,7 @@ TEST(Regex, RefusesByName) {
   }
 }
 
-TEST(Regex, LargeOnesAreRefused) {
+TEST(Regex, RefusesLargePatterns) {
   for (const char* pattern : {"((((a{1000}){1000}){1000}){1000})", "(a?){60000}(b?){60000}(c?){60000}"}) {
     const auto grammar = Compile(AnswerFormat::Kind::kRegex, pattern);
     ASSERT_FALSE(grammar.ok()) << pattern;
@@ -135,7 +135,7 @@ class RandomRegex {
   std::mt19937 random_;
 };
 
-TEST(Regex, AgreesWithPcre2) {
+TEST(Regex, MatchesPcre2) {
   RandomRegex random(7);
   int matched = 0;
   for (int i = 0; i < 400; ++i) {

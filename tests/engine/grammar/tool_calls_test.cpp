@@ -33,7 +33,7 @@ class ToolCallGrammar : public ::testing::Test {
     if (!grammar.ok()) return grammar.status().ToString();
     GrammarMatcher matcher(*grammar);
     if (!matcher.Append(text).ok()) return "no";
-    return !matcher.may_end() ? "part" : matcher.may_go_on() ? "more" : "whole";
+    return !matcher.may_end() ? "part" : matcher.may_continue() ? "more" : "whole";
   }
 
   ToolCallRules rules{.tools = kWeather + "\n" + kTime};
@@ -42,7 +42,7 @@ class ToolCallGrammar : public ::testing::Test {
   GrammarCache cache{tokenizer};
 };
 
-TEST_F(ToolCallGrammar, TextAndThenAnyCalls) {
+TEST_F(ToolCallGrammar, AllowsTextThenCalls) {
   EXPECT_EQ(Takes(""), "more");
   EXPECT_EQ(Takes("Hi <tool"), "more");
   EXPECT_EQ(Takes("\xC3\xA9 <<tool_calls>"), "more");
@@ -57,7 +57,7 @@ TEST_F(ToolCallGrammar, TextAndThenAnyCalls) {
   EXPECT_EQ(Takes(Call("weather", R"({"city":1})")), "no");
 }
 
-TEST_F(ToolCallGrammar, AsOftenAsTheChoiceSays) {
+TEST_F(ToolCallGrammar, FollowsTheToolChoice) {
   rules.several = false;
   EXPECT_EQ(Takes("Hi\n" + Call("time", "{}")), "whole");
   rules.must_call = true;
@@ -75,7 +75,7 @@ TEST_F(ToolCallGrammar, AsOftenAsTheChoiceSays) {
   EXPECT_EQ(Takes("<tool_call>"), "no");
 }
 
-TEST_F(ToolCallGrammar, AFormatTakesTheTextsPlace) {
+TEST_F(ToolCallGrammar, FormatReplacesTheText) {
   answer.kind = AnswerFormat::Kind::kJsonSchema;
   answer.text = R"({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]})";
   EXPECT_EQ(Takes(R"({"a": "<tool_call>"})"), "whole");
@@ -86,7 +86,7 @@ TEST_F(ToolCallGrammar, AFormatTakesTheTextsPlace) {
   EXPECT_EQ(Takes(R"({"a": ""})"), "whole");
 }
 
-TEST_F(ToolCallGrammar, ASchemaThatCannotBeFollowed) {
+TEST_F(ToolCallGrammar, RefusesAnUnsupportedSchema) {
   const std::string multiple = R"({"type": "object", "properties": {"n": {"type": "integer", "multipleOf": 3}}})";
   rules.tools = kTime + "\n" + Tool("f", multiple);
   EXPECT_EQ(Takes(Call("f", R"({"x": [1]})")), "more");  // any object
@@ -100,7 +100,7 @@ TEST_F(ToolCallGrammar, ASchemaThatCannotBeFollowed) {
   EXPECT_EQ(Takes(Call("f", "{}")), "more");
 }
 
-TEST_F(ToolCallGrammar, AFunctionWithoutParametersHasNone) {
+TEST_F(ToolCallGrammar, FunctionWithoutParametersTakesNoArguments) {
   rules.tools = R"({"type": "function", "function": {"name": "f"}})";
   for (const bool strict : {true, false}) {
     rules.strict = {strict};
@@ -113,7 +113,7 @@ TEST_F(ToolCallGrammar, AFunctionWithoutParametersHasNone) {
   EXPECT_EQ(Takes(Call("f", R"({"any": null})")), "more");
 }
 
-TEST_F(ToolCallGrammar, SchemasThatAreTooLargeTogether) {
+TEST_F(ToolCallGrammar, RefusesSchemasTooLargeInTotal) {
   const std::string large = R"({"type": "object", "properties": {"s": {"type": "string", "maxLength": 20000}}})";
   rules.tools.clear();
   for (int i = 0; i < 16; ++i) rules.tools += (i > 0 ? "\n" : "") + Tool("f" + std::to_string(i), large);
@@ -123,12 +123,12 @@ TEST_F(ToolCallGrammar, SchemasThatAreTooLargeTogether) {
   EXPECT_TRUE(Make().status().param().starts_with("tools[")) << Make().status().param();
 }
 
-TEST_F(ToolCallGrammar, ANameThatNoToolHas) {
+TEST_F(ToolCallGrammar, RefusesAnUnknownToolName) {
   rules.names = {"time", "f"};
   EXPECT_EQ(Make().status().param(), "tool_choice");
 }
 
-TEST_F(ToolCallGrammar, TheCacheTellsChoicesApart) {
+TEST_F(ToolCallGrammar, CacheDistinguishesChoices) {
   ASSERT_TRUE(Make().ok());
   ASSERT_TRUE(Make().ok());
   EXPECT_EQ(cache.size(), 1u);
@@ -143,7 +143,7 @@ TEST_F(ToolCallGrammar, TheCacheTellsChoicesApart) {
   EXPECT_EQ(cache.size(), 5u);
 }
 
-TEST_F(ToolCallGrammar, LlamasCallsAreTheWholeAnswer) {
+TEST_F(ToolCallGrammar, LlamaCallsAreTheWholeAnswer) {
   rules.syntax = ToolSyntaxName::kLlama;
   const std::string call = R"({"name": "weather", "parameters": {"city": "Bonn"}})";
   EXPECT_EQ(Takes(call), "whole");  // one at a time
@@ -159,7 +159,7 @@ TEST_F(ToolCallGrammar, LlamasCallsAreTheWholeAnswer) {
   EXPECT_EQ(Takes(R"([{"name": "w)"), "more");
 }
 
-TEST_F(ToolCallGrammar, MistralsCallsHaveIds) {
+TEST_F(ToolCallGrammar, MistralCallsHaveIds) {
   rules.syntax = ToolSyntaxName::kMistral;
   const std::string call = R"({"name": "time", "arguments": {}, "id": "aB3456789"})";
   EXPECT_EQ(Takes("[TOOL_CALLS] [" + call + "]"), "whole");
@@ -177,7 +177,7 @@ TEST_F(ToolCallGrammar, MistralsCallsHaveIds) {
   EXPECT_EQ(Takes("[TOOL_CALLS] [" + call + "]"), "no");
 }
 
-TEST(ToolNames, AreWhatCallsCanBeWrittenWith) {
+TEST(ToolNames, MustBeExpressibleInCalls) {
   EXPECT_TRUE(IsToolName("get_weather-2"));
   for (const std::string& name : {std::string(), std::string(65, 'a'), std::string("a b"), std::string("a\"b"),
                                   std::string("<|im_end|>"), std::string("\xC3\xA9")}) {

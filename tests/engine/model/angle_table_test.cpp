@@ -7,7 +7,7 @@
 namespace ringside {
 namespace {
 
-TEST(AngleTable, GivesEveryPositionItsOwnAngles) {
+TEST(AngleTable, EveryPositionHasItsOwnAngles) {
   Rotation rotation;
   rotation.inverse_frequencies = {1.0, 0.1, 0.003};
   rotation.magnitude = 1.25;
@@ -23,7 +23,7 @@ TEST(AngleTable, GivesEveryPositionItsOwnAngles) {
   }
 }
 
-TEST(AngleTable, HoldsNeighboursSideBySide) {
+TEST(AngleTable, AdjacentPositionsAreContiguous) {
   Rotation rotation;
   rotation.inverse_frequencies = {1.0, 0.1};
   AngleTable table;

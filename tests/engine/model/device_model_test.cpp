@@ -34,7 +34,7 @@ class DeviceModel : public testing::DeviceTest, public ::testing::WithParamInter
 INSTANTIATE_TEST_SUITE_P(All, DeviceModel, ::testing::ValuesIn(kCudaDevices),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST_P(DeviceModel, TinyModelsGiveTheReferencesLogits) {
+TEST_P(DeviceModel, TinyModelsMatchTheReferenceLogits) {
   // Three roundings of the element type: weights, activations and cache are all stored in it.
   const double tolerance = 3 * testing::Rounding(backend_->activation_dtype());
   for (const char* name :
@@ -75,7 +75,7 @@ double ErrorOf(const Model& model, const std::vector<float>& got, const std::vec
 
 // Some of these small random networks lose more than others (SmolLM3: five roundings in bf16, four in f16); a real
 // fault would not shrink with the type.
-TEST_P(DeviceModel, TinyFamiliesGiveTheReferencesLogits) {
+TEST_P(DeviceModel, TinyFamiliesMatchTheReferenceLogits) {
   const double tolerance = 6 * testing::Rounding(backend_->activation_dtype());
   for (const char* name : kFamilies) {
     const std::string folder = FamilyFolder(name);
@@ -92,7 +92,7 @@ TEST_P(DeviceModel, TinyFamiliesGiveTheReferencesLogits) {
 }
 
 // With a wrapped ring, and windows that hide pinned keys.
-TEST_P(DeviceModel, TinyFamiliesGiveTheCpusLogitsAsTheRingTurns) {
+TEST_P(DeviceModel, TinyFamiliesMatchTheCpuAcrossRingWraps) {
   const double tolerance = 6 * testing::Rounding(backend_->activation_dtype());
   const auto cpu = MakeTestBackend();
   for (const char* name : {"gemma2", "gemma3", "bloom", "mpt", "gpt_oss", "cohere2", "mistral_window"}) {
@@ -114,7 +114,7 @@ TEST_P(DeviceModel, TinyFamiliesGiveTheCpusLogitsAsTheRingTurns) {
 }
 
 // With a fixed order a row's result is independent of chunking and of other rows.
-TEST(DeviceModelFixed, FamiliesDependOnNoOtherRow) {
+TEST(DeviceModelFixed, RowsAreIndependentForEveryFamily) {
   const auto backend = testing::MakeDevice("cuda_bf16_fixed");
   if (backend == nullptr) GTEST_SKIP() << "no such device here";
   constexpr RingWindow kTurning{4, 24, Eviction::kToken};
@@ -138,7 +138,7 @@ TEST(DeviceModelFixed, FamiliesDependOnNoOtherRow) {
   }
 }
 
-TEST_P(DeviceModel, TinyModelsOnAnE4M3CacheStayNearTheReferences) {
+TEST_P(DeviceModel, TinyModelsWithAnE4M3CacheStayNearTheReference) {
   for (const char* name : {"llama", "qwen3", "gpt2"}) {
     const auto model = LoadModel(GoldenFolder(name));
     ASSERT_NE(model, nullptr) << name;
@@ -153,7 +153,7 @@ TEST_P(DeviceModel, TinyModelsOnAnE4M3CacheStayNearTheReferences) {
 }
 
 // Greedy tokens must match wherever the reference's lead over the runner-up exceeds rounding.
-TEST_P(DeviceModel, ChoosesTheReferencesTokens) {
+TEST_P(DeviceModel, ChoosesTheReferenceTokens) {
   const char* path = std::getenv("RINGSIDE_TEST_MODEL");
   if (path == nullptr) GTEST_SKIP() << "RINGSIDE_TEST_MODEL is not set";
   const auto model = LoadModel(path);
@@ -190,7 +190,7 @@ TEST_P(DeviceModel, ChoosesTheReferencesTokens) {
 }
 
 // The first device was selected last, and this thread has not selected any yet.
-TEST(SecondDevice, GivesTheFirstOnesLogits) {
+TEST(SecondDevice, GivesTheLogitsOfTheFirst) {
   std::vector<float> logits[2];
   std::unique_ptr<Backend> backends[2];
   for (const int device : {1, 0}) {

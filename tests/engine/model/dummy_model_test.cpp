@@ -59,7 +59,7 @@ TEST_P(DummyModel, IsTheSameForEveryNumberOfRanks) {
   EXPECT_GT(squares, 0);
 }
 
-TEST(DummyExperts, AreMadeUpToo) {
+TEST(DummyExperts, DummyExpertsAreGenerated) {
   for (const std::string family : {"mixtral", "gpt_oss"}) {  // experts in separate tensors, and in joint ones
     const std::string folder = ::testing::TempDir() + "/dummy_" + family;
     std::filesystem::create_directories(folder);
@@ -75,7 +75,7 @@ TEST(DummyExperts, AreMadeUpToo) {
   }
 }
 
-TEST_P(DummyModel, SaysThatItIsNotTheRealOne) {
+TEST_P(DummyModel, ReportsThatItIsADummy) {
   const Made dummy(folder_, 1), real(GoldenFolder(GetParam()), 1, LoadFormat::kAuto);
   ASSERT_TRUE(dummy.model && real.model);
   EXPECT_NE(dummy.model->fingerprint(), real.model->fingerprint());
@@ -90,7 +90,7 @@ TEST_P(DummyModel, HasTextWithoutATokenizer) {
 }
 
 TEST(MadeUpTokenizerTest, BytesAreTokens) {
-  const auto made = MakeTokenizer(MadeUpTokenizer(1000));
+  const auto made = MakeTokenizer(DummyTokenizer(1000));
   ASSERT_TRUE(made.ok()) << made.status().ToString();
   const std::string text =
       "Gr\xC3\xBC\xC3\x9F"

@@ -8,7 +8,7 @@
 
 #include "engine/files/safetensors_reader.h"
 #include "kernels/formats/file_formats.h"
-#include "kernels/formats/row_quantisation.h"
+#include "kernels/formats/row_quantization.h"
 #include "tests/engine/files/safetensors_file_writer.h"
 #include "tests/engine/model/model_run.h"
 #include "tests/kernels/devices.h"
@@ -71,8 +71,8 @@ class E4M3Model : public ::testing::TestWithParam<Writing> {
     const size_t width = GetParam().whole ? count : cols;
     for (size_t at = 0; at < count; at += width) {
       const auto some = std::span(values).subspan(at, width);
-      scales.push_back(QuantiseRow(DType::kF8E4M3, some, &q[at]));
-      for (size_t i = 0; i < width; ++i) some[i] = scales.back() * QuantisedValue(DType::kF8E4M3, q[at + i]);
+      scales.push_back(QuantizeRow(DType::kF8E4M3, some, &q[at]));
+      for (size_t i = 0; i < width; ++i) some[i] = scales.back() * QuantizedValue(DType::kF8E4M3, q[at + i]);
     }
     const std::string module = tensor.name.substr(0, tensor.name.rfind('.'));
     packed_.Add(tensor.name, "F8_E4M3", tensor.shape, std::as_bytes(std::span(q)));
@@ -91,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(All, E4M3Model, ::testing::ValuesIn(kWritings),
                          [](const auto& info) { return info.param.name; });
 
 // The CPU converts them to bfloat16: one rounding each, of at most 2^-9.
-TEST_P(E4M3Model, LogitsAreThoseOfWhatTheWeightsStandFor) {
+TEST_P(E4M3Model, LogitsMatchDequantisedWeights) {
   const auto backend = MakeTestBackend();
   auto packed = Model::Load(Folder(), *backend), plain = Model::Load(PlainFolder(), *backend);
   ASSERT_TRUE(packed.ok()) << packed.status().ToString();
@@ -100,7 +100,7 @@ TEST_P(E4M3Model, LogitsAreThoseOfWhatTheWeightsStandFor) {
   EXPECT_LT((*packed)->weight_bytes(), (*plain)->weight_bytes());
 }
 
-TEST_P(E4M3Model, IsSharedByRanks) {
+TEST_P(E4M3Model, ShardsAcrossRanks) {
   const auto ranks = testing::MakeTestRanks("cpu", {.tensor = 2});
   const std::vector<Backend*> backends = {ranks[0].get(), ranks[1].get()};
   const auto backend = MakeTestBackend();
@@ -110,7 +110,7 @@ TEST_P(E4M3Model, IsSharedByRanks) {
 }
 
 // A GPU keeps the bytes. From 17 rows on the device may round activations to E4M3, too: by at most a sixteenth.
-TEST_P(E4M3Model, OnAGpuItStaysAsSmall) {
+TEST_P(E4M3Model, KeepsItsSizeOnAGpu) {
   const auto cpu = MakeTestBackend();
   const std::vector<float> want = LogitsOf(**Model::Load(PlainFolder(), *cpu), DType::kF32, 16);
   for (const char* type : {"cuda_bf16", "cuda_f16"}) {
@@ -128,7 +128,7 @@ TEST_P(E4M3Model, OnAGpuItStaysAsSmall) {
   }
 }
 
-TEST(E4M3Weights, ThatAreNoNumbersAreRefused) {
+TEST(E4M3Weights, NonFiniteWeightsAreRefused) {
   for (const std::string name : {"cpu", "cuda_bf16"}) {
     const auto device = testing::MakeDevice(name);
     if (device == nullptr) continue;

@@ -85,7 +85,7 @@ TEST_P(EncoderModel, LogitsEqualTheReference) {
   }
 }
 
-TEST_P(EncoderModel, AnswersDependOnNoChunkAndOnTheInput) {
+TEST_P(EncoderModel, AnswersDependOnTheInputNotOnChunking) {
   const std::vector<TokenId> input = ScatteredIds(50, 96), answer = ScatteredIds(60, 96, 2);
   for (const int64_t memory_len : {24, 64}) {  // a ring that wraps, and one that does not
     const std::vector<float> want = Run(input, answer, 1, memory_len);
@@ -97,7 +97,7 @@ TEST_P(EncoderModel, AnswersDependOnNoChunkAndOnTheInput) {
 }
 
 // One step with an input to be encoded, and two answers that continue.
-TEST_P(EncoderModel, AmongOthersIsAlone) {
+TEST_P(EncoderModel, BatchingDoesNotChangeTheResult) {
   const std::vector<TokenId> input = ScatteredIds(40, 96), other = ScatteredIds(21, 96, 3),
                              answer = ScatteredIds(30, 96, 2);
   const std::vector<float> alone = Run(input, answer, 1);
@@ -118,7 +118,7 @@ TEST_P(EncoderModel, AmongOthersIsAlone) {
   ExpectSame(together, alone, "among others");
 }
 
-TEST_P(EncoderModel, GoesOnWithASavedCache) {
+TEST_P(EncoderModel, ContinuesFromASavedCache) {
   const std::vector<TokenId> input = ScatteredIds(37, 96), answer = ScatteredIds(50, 96, 2),
                              more = ScatteredIds(6, 96, 4);
   OwnCache cache(*model_, WindowOf(input, 24), 10, type_), restored(*model_, WindowOf(input, 24), 10, type_);
@@ -132,7 +132,7 @@ TEST_P(EncoderModel, GoesOnWithASavedCache) {
 }
 
 // A model that still loads must also run.
-TEST_P(EncoderModel, NoFlippedBitOfAConfigIsHarmful) {
+TEST_P(EncoderModel, FlippedConfigBitsAreHarmless) {
   if (type_ != DType::kF32) GTEST_SKIP() << "a file is read the same for every device";
   const std::string folder = ::testing::TempDir() + "encoder_" + name_ + std::to_string(::getpid());
   std::filesystem::create_directories(folder);
@@ -165,7 +165,7 @@ TEST(EncoderGguf, LogitsEqualTheReference) {
   EXPECT_LT(RelativeError(RunAll(*model, cache.get(), answer, 16), ReadFloats(FolderOf("t5_gated/logits.f32"))), 1e-4);
 }
 
-TEST(EncoderModelRefusals, NameWhatCannotRunIt) {
+TEST(EncoderModelRefusals, NameTheUnsupportedFeature) {
   const auto backend = MakeTestBackend();
   const NamedAdapter adapter{.name = "a", .path = "/nowhere"};
   EXPECT_NE(Model::Load(FolderOf("t5"), *backend).value()->LoadAdapters({&adapter, 1}).message().find("no adapters"),
@@ -180,7 +180,7 @@ TEST(EncoderModelRefusals, NameWhatCannotRunIt) {
 
 // By the paper's formula, with its own sizes: distances up to 15 are separate, then eight buckets up to 128 for each
 // direction of an encoder.
-TEST(DistanceBiases, FallIntoBuckets) {
+TEST(DistanceBiases, UseDistanceBuckets) {
   ModelSpec spec;
   spec.heads = 1, spec.bias_buckets = 32, spec.bias_reach = 128;
   std::vector<float> numbers(32);

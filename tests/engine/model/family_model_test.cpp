@@ -47,7 +47,7 @@ TEST_P(FamilyModel, LogitsEqualTheReference) {
   }
 }
 
-TEST_P(FamilyModel, DependOnNoChunk) {
+TEST_P(FamilyModel, ChunkSizeDoesNotChangeTheResult) {
   const std::vector<TokenId> ids = ScatteredIds(60, model_->spec().vocab);
   for (const RingWindow window : {kTurning, RingWindow{4, 64, Eviction::kToken}}) {
     const std::vector<float> want = Run(window, 1, ids);
@@ -55,7 +55,7 @@ TEST_P(FamilyModel, DependOnNoChunk) {
   }
 }
 
-TEST_P(FamilyModel, AmongOthersIsAlone) {
+TEST_P(FamilyModel, BatchingDoesNotChangeTheResult) {
   const std::vector<TokenId> ids = ScatteredIds(60, model_->spec().vocab), other = ScatteredIds(60, 90, 2);
   const std::vector<float> alone = Run(kTurning, 1, ids);
   OwnCache cache(*model_, kTurning, 16), beside(*model_, kTurning, 16);
@@ -71,7 +71,7 @@ TEST_P(FamilyModel, AmongOthersIsAlone) {
   EXPECT_TRUE(together == alone);
 }
 
-TEST_P(FamilyModel, GoesOnWithASavedCache) {
+TEST_P(FamilyModel, ContinuesFromASavedCache) {
   const std::vector<TokenId> ids = ScatteredIds(50, model_->spec().vocab), more = ScatteredIds(6, 90, 2);
   OwnCache cache(*model_, kTurning, 10), restored(*model_, kTurning, 10);
   RunAll(*model_, cache.get(), ids, 10);
@@ -81,7 +81,7 @@ TEST_P(FamilyModel, GoesOnWithASavedCache) {
 }
 
 // A model that still loads must also run.
-TEST_P(FamilyModel, NoFlippedBitOfAConfigIsHarmful) {
+TEST_P(FamilyModel, FlippedConfigBitsAreHarmless) {
   const std::string folder = ::testing::TempDir() + "family_" + GetParam() + std::to_string(::getpid());
   std::filesystem::create_directories(folder);
   std::filesystem::copy_file(FamilyFolder(GetParam()) + "/model.safetensors", folder + "/model.safetensors");
@@ -133,7 +133,7 @@ struct Shared {
 };
 
 // Ranks with some heads each give the same logits, or the error names the part that cannot be sharded.
-TEST_P(FamilyModel, IsSharedByRanksOrRefused) {
+TEST_P(FamilyModel, ShardsAcrossRanksOrIsRefused) {
   const Shared shared(FamilyFolder(GetParam()), {.tensor = 2});
   const ModelSpec& spec = model_->spec();
   if (spec.experts > 0 || spec.norm_after || spec.qk_norm == QkNorm::kRows) {
@@ -162,7 +162,7 @@ class Quantising : public ForwardingBackend {
   DType weight_dtype() const override { return DType::kI8; }
 };
 
-TEST(FamilyNeeds, QuantisedExpertsAreRefused) {
+TEST(FamilyNeeds, RefusesQuantisedExperts) {
   Quantising backend;
   const auto refused = Model::Load(FamilyFolder("mixtral"), backend);
   EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
@@ -183,7 +183,7 @@ Result<ModelSpec> SpecWith(const std::string& folder, const std::string& from, c
   return plan.spec;
 }
 
-TEST(FamilyConfig, AHeadIsTiedWhereTheConfigSaysSo) {
+TEST(FamilyConfig, TiesTheHeadIfConfigured) {
   for (const char* name : {"families/bloom", "families/mpt", "families/falcon", "families/gemma", "families/opt"}) {
     for (const char* tied : {"true", "false"}) {
       const std::string to = std::string("\"tie_word_embeddings\": ") + tied;
@@ -195,7 +195,7 @@ TEST(FamilyConfig, AHeadIsTiedWhereTheConfigSaysSo) {
 }
 
 // Independently of "tie_word_embeddings" in a file that has a head.
-TEST(FamilyConfig, LogitsOfMt5AreNeverScaled) {
+TEST(FamilyConfig, Mt5LogitsAreNotScaled) {
   for (const char* tied : {"true", "false"}) {
     const std::string to = std::string("\"tie_word_embeddings\": ") + tied;
     EXPECT_EQ(SpecWith("encoders/mt5", "\"tie_word_embeddings\": true", to)->logit_scale, 1) << tied;
@@ -207,7 +207,7 @@ TEST(FamilyConfig, LogitsOfMt5AreNeverScaled) {
             1);
 }
 
-TEST(FamilyConfig, OnlySomeFamiliesRotateAPartOfEachHead) {
+TEST(FamilyConfig, SomeFamiliesUsePartialRotation) {
   const std::string plain = "\"rope_type\": \"default\"", part = plain + ", \"partial_rotary_factor\": 0.5";
   for (const char* name : {"llama", "qwen3", "families/mixtral", "families/falcon"}) {
     const Result<ModelSpec> spec = SpecWith(name, plain, part);

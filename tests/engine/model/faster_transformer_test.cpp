@@ -94,7 +94,7 @@ TEST_F(FasterTransformer, LogitsOfT5EqualTheSafetensors) {
   }
 }
 
-TEST_F(FasterTransformer, OfT5SaysWhatItLacks) {
+TEST_F(FasterTransformer, T5ErrorNamesWhatIsMissing) {
   const std::string path = Write("encoders/t5_gated", "2"), config = Read(path + "/config.ini");
   const auto with = [&](const std::string& from, const std::string& to) {
     std::string changed = config;
@@ -126,7 +126,7 @@ TEST_F(FasterTransformer, OfT5SaysWhatItLacks) {
   }
 }
 
-TEST_F(FasterTransformer, TakesEveryType) {
+TEST_F(FasterTransformer, AcceptsEveryType) {
   const std::vector<float> want = Logits(GoldenFolder("families/opt"));  // exact in float16
   EXPECT_TRUE(Logits(Write("families/opt", "2", "fp16")) == want);
   fs::remove_all(folder_);
@@ -137,7 +137,7 @@ TEST_F(FasterTransformer, TakesEveryType) {
   ExpectRefused(folder_, StatusCode::kInvalidArgument, "'weight_data_type' = 'int8' is not supported");
 }
 
-TEST_F(FasterTransformer, IsSharedByOtherNumbersOfRanks) {
+TEST_F(FasterTransformer, LoadsWithOtherRankCounts) {
   const std::string path = Write("families/gpt_neox", "4");
   const auto ranks = testing::MakeTestRanks("cpu", {.tensor = 2});
   Backend* const backends[] = {ranks[0].get(), ranks[1].get()};
@@ -148,12 +148,12 @@ TEST_F(FasterTransformer, IsSharedByOtherNumbersOfRanks) {
 }
 
 // The fingerprint depends on the tensors' bytes, not on their partition.
-TEST_F(FasterTransformer, FingerprintsTellOfNoPieces) {
+TEST_F(FasterTransformer, FingerprintIgnoresSharding) {
   Write("gpt2", "1 4");
   EXPECT_EQ((*Load(folder_ + "/1-gpu"))->fingerprint(), (*Load(folder_ + "/4-gpu"))->fingerprint());
 }
 
-TEST_F(FasterTransformer, TheSumOfTwoBiasesIsAsGood) {
+TEST_F(FasterTransformer, AcceptsTheSumOfTwoBiases) {
   const std::string path = Write("families/gpt_neox", "2");
   const std::vector<float> want = Logits(path);
   for (const std::string layer : {"0", "1"}) {
@@ -163,7 +163,7 @@ TEST_F(FasterTransformer, TheSumOfTwoBiasesIsAsGood) {
   EXPECT_LT(RelativeError(Logits(path), want), 1e-5);
 }
 
-TEST_F(FasterTransformer, NamesTheFileThatIsWrong) {
+TEST_F(FasterTransformer, ErrorNamesTheFile) {
   const std::string path = Write("gpt2", "2");
   const auto corruption = StatusCode::kCorruption;
   for (const std::string name : {"wte", "wpe", "final_layernorm.bias", "layers.1.attention.dense.bias",
@@ -192,7 +192,7 @@ TEST_F(FasterTransformer, NamesTheFileThatIsWrong) {
   EXPECT_TRUE(Load(path).ok()) << "what was changed was put back";
 }
 
-TEST_F(FasterTransformer, NamesTheSettingThatIsWrong) {
+TEST_F(FasterTransformer, ErrorNamesTheSetting) {
   const std::string path = Write("gpt2");
   const auto invalid = StatusCode::kInvalidArgument;
   const std::string whole = Read(path + "/config.ini");
@@ -230,7 +230,7 @@ TEST_F(FasterTransformer, NamesTheSettingThatIsWrong) {
   ExpectRefused(path, StatusCode::kCorruption, "config.ini: line 2 is neither");
 }
 
-TEST_F(FasterTransformer, FollowsNoLinkOutOfTheFolder) {
+TEST_F(FasterTransformer, RefusesLinksOutOfTheFolder) {
   const std::string path = Write("gpt2"), outside = folder_ + "_outside";
   fs::create_directories(outside);
   for (const std::string name : {"model.wte.bin", "config.ini"}) {

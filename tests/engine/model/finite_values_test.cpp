@@ -131,7 +131,7 @@ GgufFileWriter Tiny(const std::string& bad, float value) {
   return writer;
 }
 
-TEST(FiniteValues, ATensorThatHoldsOthersIsRefusedByName) {
+TEST(FiniteValues, RefusesNonFiniteTensorsByName) {
   const auto backend = MakeTestBackend();
   const std::string path = ::testing::TempDir() + "/finite.gguf";
   const auto load = [&](const std::string& bad, float value) {

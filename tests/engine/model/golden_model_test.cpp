@@ -57,7 +57,7 @@ TEST_P(GoldenModel, LogitsEqualTheReference) {
 }
 
 // Four significant bits per key and value: far from the reference, on random weights, but still correlated.
-TEST(GoldenModelE4M3, ACacheOfOneByteAnElementStaysNearTheReference) {
+TEST(GoldenModelE4M3, OneByteCacheStaysNearTheReference) {
   const auto backend = MakeTestBackend();
   for (const char* name : {"llama", "qwen3", "gpt2"}) {
     auto model = Model::Load(GoldenFolder(name), *backend);

@@ -81,7 +81,7 @@ std::string KindOf(const std::string& device, const Backend& backend) {
 class GoldenRows : public ::testing::TestWithParam<const char*> {};
 
 // Without a recorded digest: skips, and prints the digest to record.
-TEST_P(GoldenRows, ChangeWithTheArithmeticsVersionOnly) {
+TEST_P(GoldenRows, ChangeOnlyWithTheArithmeticVersion) {
   const std::string device = GetParam();
   const std::unique_ptr<Backend> backend = MakeDeviceOrCpuPath(device);
   if (backend == nullptr) GTEST_SKIP() << "no " << device << " here";

@@ -32,7 +32,7 @@ class HiddenStates : public testing::DeviceTest, public ::testing::WithParamInte
 INSTANTIATE_TEST_SUITE_P(All, HiddenStates, ::testing::ValuesIn(testing::DeviceNames()),
                          [](const auto& info) { return info.param; });
 
-TEST_P(HiddenStates, MakeTheReferencesLogits) {
+TEST_P(HiddenStates, GiveTheReferenceLogits) {
   const double tolerance = GetParam() == "cpu" ? 1e-4 : 3 * testing::Rounding(backend_->activation_dtype());
   for (const auto& [name, head_name] :
        {std::pair{"llama", "lm_head.weight"}, std::pair{"gpt2", "transformer.wte.weight"}}) {
@@ -55,8 +55,8 @@ TEST_P(HiddenStates, MakeTheReferencesLogits) {
       const StepPart parts[] = {{other.get(), few},
                                 {cache.get(), chunk, StepPart::Logits::kNone, 0, true},
                                 {last.get(), std::span(few).first(1), StepPart::Logits::kNone, 0, at > 0}};
-      std::vector<ChosenToken> chosen(1);
-      TokenChoice choice;
+      std::vector<SampledToken> chosen(1);
+      RowSamplingParams choice;
       choice.temperature = 0;
       (*model)->Begin(parts, {&choice, 1});
       (*model)->Finish(chosen);
@@ -76,7 +76,7 @@ TEST_P(HiddenStates, MakeTheReferencesLogits) {
 }
 
 // Every rank has the whole residual stream, and the last stage has it after all layers.
-TEST(ShardedHiddenStates, EqualOneRanks) {
+TEST(ShardedHiddenStates, EqualThoseOfOneRank) {
   const auto states_of = [](const RankLayout& layout) {
     const auto ranks = testing::MakeTestRanks("cpu", layout);
     std::vector<Backend*> backends;

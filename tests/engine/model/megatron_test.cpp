@@ -55,7 +55,7 @@ TEST_F(Megatron, LogitsEqualTheSafetensors) {
   }
 }
 
-TEST_F(Megatron, ReadsTheFirstVersion) {
+TEST_F(Megatron, ReadsVersionOne) {
   const std::string rounded = folder_ + "/rounded";
   ASSERT_TRUE(Convert({.from = GoldenFolder("gpt2"), .to = rounded, .dtype = DType::kF16}).ok());
   EXPECT_TRUE(Logits(GoldenFolder("megatron/older")) == Logits(rounded));
@@ -85,7 +85,7 @@ TEST_F(Megatron, FindsATokenizer) {
   }
 }
 
-TEST_F(Megatron, NamesWhatIsWrong) {
+TEST_F(Megatron, ErrorNamesTheProblem) {
   const auto invalid = StatusCode::kInvalidArgument, corruption = StatusCode::kCorruption;
   ExpectRefused(Changed("num_layers: 2\n", "num_layers: x\n"), invalid, "'num_layers' is of another type");
   ExpectRefused(Changed("num_layers: 2\n", "num_lawyers:2\n"), invalid, "'num_layers' is missing");
@@ -104,7 +104,7 @@ TEST_F(Megatron, NamesWhatIsWrong) {
   ExpectRefused(folder_ + "/m.nemo", invalid, "compressed");
 }
 
-TEST_F(Megatron, WantsEveryRank) {
+TEST_F(Megatron, RequiresEveryRank) {
   fs::copy(GoldenFolder("megatron"), folder_, fs::copy_options::recursive | fs::copy_options::overwrite_existing);
   const std::string ranks = folder_ + "/iter_0000100";
   fs::remove_all(ranks + "/mp_rank_01");

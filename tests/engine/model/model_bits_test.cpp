@@ -65,12 +65,12 @@ class ModelBits : public ::testing::TestWithParam<BitsCase> {
   std::vector<TokenId> ids_, tail_;
 };
 
-TEST_P(ModelBits, DependOnNoChunkSize) {
+TEST_P(ModelBits, AreIndependentOfTheChunkSize) {
   const std::vector<float> want = Run(1);
   for (const int64_t chunk : {7, 64, 512}) EXPECT_TRUE(Run(chunk) == want) << "chunk " << chunk;
 }
 
-TEST_P(ModelBits, DependOnNoNumberOfThreads) {
+TEST_P(ModelBits, AreIndependentOfTheThreadCount) {
   const std::vector<float> want = Run(64);
   for (const int threads : {2, 3}) {
     Load(threads);
@@ -100,7 +100,7 @@ TEST_P(ModelBits, TwoTurnsEqualOneShot) {
   EXPECT_TRUE(two_turns == one_shot);
 }
 
-TEST_P(ModelBits, DependOnNoNeighbour) {
+TEST_P(ModelBits, AreIndependentOfTheBatch) {
   const std::vector<float> alone = Run(64);
   constexpr size_t kOthers = 31;
   std::vector<OwnCache> caches;

@@ -84,7 +84,7 @@ Writer Tiny(const std::string& skip = "", const std::string& architecture = "lla
 }
 
 // As in OPT's published folders: without tokenizer.json.
-TEST_F(ModelLoad, OptHasGpt2sTwoFiles) {
+TEST_F(ModelLoad, OptHasTheTwoTokenizerFilesOfGpt2) {
   std::filesystem::copy(FamilyFolder("opt"), folder_, kOverwrite);
   EXPECT_TRUE(Load(folder_).value()->tokenizer_data().tokens.empty());
   std::ofstream(folder_ + "/vocab.json") << R"({"<pad>": 0, "</s>": 2, "a": 3, "b": 4, "ab": 5, "\u0120": 6})";
@@ -99,7 +99,7 @@ TEST_F(ModelLoad, OptHasGpt2sTwoFiles) {
   EXPECT_TRUE(tokenizer->IsSpecial(2));
 }
 
-TEST_F(ModelLoad, TakesAWholeFile) {
+TEST_F(ModelLoad, AcceptsASingleFile) {
   const auto model = LoadFile(Tiny());
   ASSERT_TRUE(model.ok()) << model.status().ToString();
   const ModelSpec& spec = model.value()->spec();
@@ -133,7 +133,7 @@ TEST_F(ModelLoad, NamesEveryMissingKey) {
   ExpectRefused(LoadFile(Writer()), StatusCode::kInvalidArgument, "'general.architecture' is missing");
 }
 
-TEST_F(ModelLoad, RefusesTensorsThatDoNotBelong) {
+TEST_F(ModelLoad, RefusesUnexpectedTensors) {
   const auto corruption = StatusCode::kCorruption;
   ExpectRefused(LoadFile(Tiny().Ones("blk.0.attn_rot.weight", {8})), corruption, "'blk.0.attn_rot.weight' is none");
   ExpectRefused(LoadFile(Tiny().Ones("blk.1.attn_norm.weight", {8})), corruption, "'blk.1.attn_norm.weight' is none");
@@ -148,7 +148,7 @@ TEST_F(ModelLoad, RefusesTensorsThatDoNotBelong) {
                 StatusCode::kInvalidArgument, "stored as F64");
 }
 
-TEST_F(ModelLoad, TakesAHeadOfItsOwnAndBiases) {
+TEST_F(ModelLoad, AcceptsAnUntiedHeadAndBiases) {
   auto model = LoadFile(Tiny().Ones("output.weight", {8, 10}));
   ASSERT_TRUE(model.ok()) << model.status().ToString();
   EXPECT_FALSE((*model)->spec().tied_head);
@@ -162,7 +162,7 @@ TEST_F(ModelLoad, TakesAHeadOfItsOwnAndBiases) {
   EXPECT_TRUE((*model)->spec().attention_out_bias);
 }
 
-TEST_F(ModelLoad, RefusesWhatItDoesNotKnow) {
+TEST_F(ModelLoad, RefusesUnknownInput) {
   const auto invalid = StatusCode::kInvalidArgument;
   ExpectRefused(LoadFile(Tiny("", "mamba")), invalid, "architecture 'mamba' is not supported; these are: llama");
   ExpectRefused(LoadFile(Tiny().String("llama.rope.scaling.type", "longrope")), invalid, "'longrope' is not supported");
@@ -175,7 +175,7 @@ TEST_F(ModelLoad, RefusesWhatItDoesNotKnow) {
   ExpectRefused(LoadFile(Tiny().U32("split.count", 2)), invalid, "split model");
 }
 
-TEST_F(ModelLoad, RefusesMetadataThatDoNotFit) {
+TEST_F(ModelLoad, RefusesMismatchedMetadata) {
   const auto invalid = StatusCode::kInvalidArgument;
   const auto with = [&](const std::string& key, uint32_t value) {
     return LoadFile(Tiny(key).U32("llama." + key, value));
@@ -218,7 +218,7 @@ TEST_F(ModelLoad, FingerprintFollowsBytesNamesAndSpec) {
 }
 
 // As in Qwen2.5, whose max_position_embeddings is the length trained before YaRN.
-TEST_F(ModelLoad, TheContextOfYarnIsTheStretchedOne) {
+TEST_F(ModelLoad, YarnContextIsTheExtendedOne) {
   const auto context = [&](const std::string& type, int64_t original) {
     const std::string scaling = R"("factor": 4.0, "original_max_position_embeddings": )" + std::to_string(original);
     return LoadChanged("llama", R"("rope_type": "default")", scaling + R"(, "rope_type": ")" + type + '"')
@@ -342,7 +342,7 @@ TEST_F(ModelLoad, E4M3Refusals) {
 }
 
 // GPT-2's files contain attention masks, other old ones rotary tables: known and ignored.
-TEST_F(ModelLoad, KnownExtrasAreIgnoredAndOthersNot) {
+TEST_F(ModelLoad, IgnoresOnlyKnownExtras) {
   std::ifstream file(GoldenFolder("gpt2") + "/model.safetensors", std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   uint64_t header_bytes = 0;
@@ -382,7 +382,7 @@ class RecordingBackend : public ForwardingBackend {
 };
 
 // So that they are adjacent on a device and form one matrix for its kernels.
-TEST_F(ModelLoad, MatricesOfOneInputComeOneAfterAnother) {
+TEST_F(ModelLoad, MatricesOfOneInputAreContiguous) {
   RecordingBackend backend;
   const auto model = Model::Load(GoldenFolder("llama"), backend);
   ASSERT_TRUE(model.ok()) << model.status().ToString();
@@ -400,7 +400,7 @@ TEST_F(ModelLoad, MatricesOfOneInputComeOneAfterAnother) {
 }
 
 // A model that still loads must also run.
-TEST_F(ModelLoad, NoFlippedBitOfMetadataIsHarmful) {
+TEST_F(ModelLoad, FlippedMetadataBitsAreHarmless) {
   const std::string bytes = Tiny().Finish();
   const size_t metadata_bytes = bytes.size() - 4 * (80 + 8 * 3 + 64 * 2 + 32 * 2 + 128 * 3);
   int loaded = 0;
@@ -418,7 +418,7 @@ TEST_F(ModelLoad, NoFlippedBitOfMetadataIsHarmful) {
   EXPECT_GT(loaded, 0) << "names, say, do not matter";
 }
 
-TEST_F(ModelLoad, NoFlippedBitOfAConfigIsHarmful) {
+TEST_F(ModelLoad, FlippedConfigBitsAreHarmless) {
   std::filesystem::copy(GoldenFolder("llama_biases"), folder_, kOverwrite);
   std::ifstream file(GoldenFolder("llama_biases") + "/config.json");
   const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -436,11 +436,11 @@ TEST_F(ModelLoad, NoFlippedBitOfAConfigIsHarmful) {
   EXPECT_GT(loaded, 0);
 }
 
-TEST_F(ModelLoad, ATiedHeadsCopyIsIgnored) {
+TEST_F(ModelLoad, IgnoresTheCopyOfATiedHead) {
   EXPECT_TRUE(LoadChanged("llama", "\"tie_word_embeddings\": false", "\"tie_word_embeddings\": true").ok());
 }
 
-TEST_F(ModelLoad, TheOlderSpellingOfRopeScalingIsRead) {
+TEST_F(ModelLoad, ReadsTheOlderRopeScalingFormat) {
   const auto changed = LoadChanged(
       "llama_biases", "\"rope_parameters\": {\n    \"rope_theta\": 10000.0,\n    \"rope_type\": \"default\"\n  }",
       "\"rope_theta\": 500000.0, \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0}");
@@ -449,7 +449,7 @@ TEST_F(ModelLoad, TheOlderSpellingOfRopeScalingIsRead) {
   EXPECT_DOUBLE_EQ(changed.value()->spec().rotations[0].inverse_frequencies[4], 0.5 / std::sqrt(500000.0));
 }
 
-TEST_F(ModelLoad, ChatTemplatesAreFound) {
+TEST_F(ModelLoad, FindsChatTemplates) {
   std::filesystem::copy(GoldenFolder("llama"), folder_, kOverwrite);
   const auto chat_template = [&] { return Load(folder_).value()->chat_template(); };
   EXPECT_EQ(chat_template(), "");
@@ -467,7 +467,7 @@ TEST_F(ModelLoad, ChatTemplatesAreFound) {
   EXPECT_EQ(chat_template(), "file");
 }
 
-TEST(RopeScaling, LlamaThreeKeepsShortAndStretchesLongWaves) {
+TEST(RopeScaling, Llama3KeepsShortAndStretchesLongWavelengths) {
   RopeScaling scaling;
   scaling.base = 500000;
   const std::vector<double> plain = MakeRotation(scaling, 64).value().inverse_frequencies;

@@ -39,7 +39,7 @@ class RealModelForward : public ::testing::Test {
 
 // Rounding activations to int8 changes the top token's lead by up to 1.1 (measured), so the top token must match where
 // its lead is larger, and mostly elsewhere.
-TEST_F(RealModelForward, ChoosesTheReferencesTokensWhereTheirLeadIsClear) {
+TEST_F(RealModelForward, ChoosesTheReferenceTokensWithAClearLead) {
   const auto golden = FlatJson::ReadFile(GoldenFolder("smollm2_greedy.json"));
   ASSERT_TRUE(golden.ok()) << golden.status().ToString();
   int steps = 0, equal = 0, leading = 0;
@@ -71,7 +71,7 @@ TEST_F(RealModelForward, ChoosesTheReferencesTokensWhereTheirLeadIsClear) {
 }
 
 // A lost cache is rebuilt from fewer windows than would be exact: a different answer of equal quality.
-TEST_F(RealModelForward, AReplayOfFourWindowsNearlyAlwaysChoosesTheSame) {
+TEST_F(RealModelForward, ReplayOfFourWindowsMostlyChoosesTheSameTokens) {
   constexpr int64_t kResumes = kSanitized ? 1 : 4;  // a row takes up to 50 times longer there
   constexpr int64_t kMemory = 256, kFirstResume = 1300, kPositions = 32;
   const RingWindow window{4, kMemory, Eviction::kToken};
@@ -122,7 +122,7 @@ TEST_F(RealModelForward, AReplayOfFourWindowsNearlyAlwaysChoosesTheSame) {
   RecordProperty("same", same);
 }
 
-TEST_F(RealModelForward, SaysWhatItIs) {
+TEST_F(RealModelForward, ReportsItsFacts) {
   const ModelSpec& spec = model_->spec();
   EXPECT_EQ(spec.architecture, "llama");
   EXPECT_EQ(spec.layers, 30);

@@ -27,7 +27,7 @@ class PackedModel : public ::testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(All, PackedModel, ::testing::Values("awq", "awq_symmetric", "gptq", "gptq_act_order"),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST_P(PackedModel, WeightsAreTheReferencesBitForBit) {
+TEST_P(PackedModel, WeightsEqualTheReferenceBitForBit) {
   const auto files = OpenModelFiles(PackedFolder(GetParam()));
   ASSERT_TRUE(files.ok()) << files.status().ToString();
   const auto found = std::ranges::find_if(
@@ -43,7 +43,7 @@ TEST_P(PackedModel, WeightsAreTheReferencesBitForBit) {
 }
 
 // Every matrix, in float arithmetic.
-TEST_P(PackedModel, UnpackedItIsTheReferences) {
+TEST_P(PackedModel, UnpackedModelEqualsTheReference) {
   const auto files = OpenModelFiles(PackedFolder(GetParam()));
   ASSERT_TRUE(files.ok()) << files.status().ToString();
   SafeTensorsFileWriter writer;
@@ -77,7 +77,7 @@ TEST_P(PackedModel, LogitsEqualTheReference) {
 }
 
 // Sorted by groups, a rank's inputs are at other offsets.
-TEST_P(PackedModel, IsSharedByRanksOrRefused) {
+TEST_P(PackedModel, ShardsAcrossRanksOrIsRefused) {
   const auto ranks = testing::MakeTestRanks("cpu", {.tensor = 2});
   const std::vector<Backend*> backends = {ranks[0].get(), ranks[1].get()};
   const auto shared = Model::Load(PackedFolder(GetParam()), backends);
@@ -94,7 +94,7 @@ TEST_P(PackedModel, IsSharedByRanksOrRefused) {
             0.01);  // where a sum's last bit changes an int8 by one
 }
 
-TEST(PackedBiases, AreDroppedWhereTheyAreZeroAndNotOfTheNetwork) {
+TEST(PackedBiases, ZeroBiasesUnknownToTheNetworkAreDropped) {
   const std::string folder = ::testing::TempDir() + "packed_biases_" + std::to_string(::getpid());
   std::filesystem::create_directories(folder);
   std::filesystem::copy_file(PackedFolder("gptq/config.json"), folder + "/config.json");
@@ -116,7 +116,7 @@ TEST(PackedBiases, AreDroppedWhereTheyAreZeroAndNotOfTheNetwork) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(PackedExperts, LogitsEqualTheReferenceWhereverTheyAreFrom) {
+TEST(PackedExperts, LogitsEqualTheReferenceForEverySource) {
   const auto backend = MakeTestBackend();
   const std::vector<float> want = ReadFloats(PackedFolder("gpt_oss_mxfp4/logits.f32"));
   std::vector<std::vector<float>> logits;

@@ -8,7 +8,7 @@
 
 #include "tests/engine/model/model_run.h"
 #include "tests/kernels/devices.h"
-#include "tests/kernels/formats/quantised_weights.h"
+#include "tests/kernels/formats/quantized_weights.h"
 #include "tests/kernels/formats/rounded_numbers.h"
 
 namespace ringside {
@@ -38,7 +38,7 @@ TinyRun RunTiny(const std::string& name, Backend& backend, DType cache_dtype, in
 }
 
 TinyRun RunExact(const std::string& name, DType dtype, uint32_t seed = 0) {
-  QuantisedWeights cpu(testing::MakeDevice("cpu"), dtype, seed);
+  QuantizedWeights cpu(testing::MakeDevice("cpu"), dtype, seed);
   return RunTiny(name, cpu, DType::kF32, 16);
 }
 
@@ -52,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(All, QuantisedModel, ::testing::Values("int8", "fp8"),
                          [](const auto& info) { return std::string(info.param); });
 
 // Individual random errors are within 30 % of their mean.
-TEST_P(QuantisedModel, ErrsAsByRandomErrorsOfHalfAStep) {
+TEST_P(QuantisedModel, ErrorMatchesRandomRounding) {
   for (const char* name : kFamilies) {
     const std::vector<float> want = ReadFloats(GoldenFolder(name) + "/logits.f32");
     const double error = NormError(RunExact(name, dtype_).logits, want);
@@ -66,14 +66,14 @@ TEST_P(QuantisedModel, ErrsAsByRandomErrorsOfHalfAStep) {
 
 // A GPU rounds weights (if rows are odd or many), activations and cache rows to its type, which the CPU can emulate; 50
 // % more for rounding inside attention.
-TEST_P(QuantisedModel, OnAGpuErrsAsByRoundingsOfItsType) {
+TEST_P(QuantisedModel, GpuErrorMatchesTheRoundingOfItsType) {
   for (const char* name : kFamilies) {
     const TinyRun exact = RunExact(name, dtype_);
     for (const char* type : {"cuda_bf16", "cuda_f16"}) {
       const auto device = testing::MakeDevice(std::string(type) + "_" + GetParam());
       if (device == nullptr) GTEST_SKIP() << "no " << type << " here";
       const DType sixteen = device->activation_dtype();
-      QuantisedWeights cpu(std::make_unique<RoundedNumbers>(testing::MakeDevice("cpu"), sixteen), dtype_);
+      QuantizedWeights cpu(std::make_unique<RoundedNumbers>(testing::MakeDevice("cpu"), sixteen), dtype_);
       const double expected = NormError(RunTiny(name, cpu, sixteen, 16).logits, exact.logits);
       for (const int64_t chunk : {16, 1}) {
         const TinyRun got = RunTiny(name, *device, sixteen, chunk);

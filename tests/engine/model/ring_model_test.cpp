@@ -65,7 +65,7 @@ TEST_P(RingModel, EqualsStreamingAttentionAtEveryPosition) {
   }
 }
 
-TEST_P(RingModel, AMissingSecondQueryWouldShow) {
+TEST_P(RingModel, DetectsAMissingSecondQuery) {
   const auto backend = MakeTestBackend();
   const auto model = LoadGolden("llama", *backend);
   const int64_t length = Window().pinned + 3 * kMemory;
@@ -82,7 +82,7 @@ TEST_P(RingModel, AMissingSecondQueryWouldShow) {
   }
 }
 
-TEST_P(RingModel, ALostKeyWouldShow) {
+TEST_P(RingModel, DetectsALostKey) {
   const auto backend = MakeTestBackend();
   const auto model = LoadGolden("llama", *backend);
   const auto ids = ScatteredIds(static_cast<size_t>(Window().pinned + 3 * kMemory), model->spec().vocab);
@@ -131,7 +131,7 @@ TEST_P(RingModel, RollBacksLeaveNoTrace) {
 }
 
 // Each layer attends one window further back: replaying L (W - 1) tokens restores a lost cache exactly.
-TEST_P(RingModel, AReplayOfEveryLayersWindowIsExact) {
+TEST_P(RingModel, ReplayOfEveryLayersWindowIsExact) {
   const auto backend = MakeTestBackend();
   for (const char* name : {"llama", "gguf_q4_1/model.gguf"}) {
     const auto model = LoadGolden(name, *backend);

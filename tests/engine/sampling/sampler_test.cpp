@@ -1,5 +1,5 @@
-// The sampler's contract (kernels/token_choice.h, engine/sampling/sampler.cpp), on the reference backend: the effect of
-// each parameter, their order, and that draws follow the claimed distribution.
+// The sampler's contract (kernels/row_sampling_params.h, engine/sampling/sampler.cpp), on the reference backend: the
+// effect of each parameter, their order, and that draws follow the claimed distribution.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -107,7 +107,7 @@ Probabilities Reference(const Logits& logits, const SamplingParams& params) {
   return result;
 }
 
-TEST(Philox, GivesTheAuthorsTestVectors) {
+TEST(Philox, MatchesThePublishedTestVectors) {
   using Block = std::array<uint32_t, 4>;
   EXPECT_EQ(Philox4x32({0, 0, 0, 0}, {0, 0}), (Block{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   constexpr uint32_t kOnes = 0xffffffff;
@@ -117,7 +117,7 @@ TEST(Philox, GivesTheAuthorsTestVectors) {
             (Block{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }
 
-TEST(Philox, UniformIsInRangeAndEven) {
+TEST(Philox, UniformIsInRangeAndUnbiased) {
   int cells[10] = {};
   for (uint64_t i = 0; i < 100000; ++i) {
     const double u = UniformAt(7, i);
@@ -130,7 +130,7 @@ TEST(Philox, UniformIsInRangeAndEven) {
   EXPECT_LT(chi_square, 33.7);  // 9 degrees of freedom, 1 in 10,000
 }
 
-TEST(Philox, EveryBitOfSeedAndPositionCounts) {
+TEST(Philox, DependsOnEveryBitOfSeedAndPosition) {
   std::set<double> draws;
   for (int bit = 0; bit < 64; ++bit) {
     draws.insert(UniformAt(uint64_t{1} << bit, 0));
@@ -150,7 +150,7 @@ TEST(ExpNegative, IsCloseToExp) {
   EXPECT_EQ(ExpNegative(std::numeric_limits<float>::lowest()), 0.0f);
 }
 
-TEST(Sampler, GreedyTakesTheBestAndTiesGoToTheLowestId) {
+TEST(Sampler, GreedyTakesTheBestAndTheLowestIdOnTies) {
   for (const size_t vocab : {1u, 2u, 63u, 64u, 65u, 1000u, 49152u}) {
     Logits logits = RandomLogits(vocab, static_cast<unsigned>(vocab));
     const auto best = std::max_element(logits.begin(), logits.end());
@@ -244,21 +244,21 @@ TEST(Sampler, TopKTiesKeepTheLowestIds) {
   EXPECT_EQ(counts.rbegin()->first, 2);
 }
 
-TEST(Sampler, TopPKeepsTheBoundaryTokenWhole) {
+TEST(Sampler, TopPKeepsTheBoundaryToken) {
   // Probabilities 0.5, 0.3, 0.2: top_p 0.6 keeps two tokens at 5:3. Truncating the second one's probability would give
   // 5:1.
   const Logits logits = {std::log(0.5f), std::log(0.3f), std::log(0.2f)};
   ExpectFollows(DrawMany({.top_p = 0.6}, logits, 20000), {{0, 0.625}, {1, 0.375}}, 20000);
 }
 
-TEST(Sampler, TopPIsTakenOfWhatTopKLeft) {
+TEST(Sampler, TopPAppliesAfterTopK) {
   // From 0.4, 0.3, 0.3 top_k 2 leaves 4/7 and 3/7: the first alone reaches top_p 0.5, although 0.4 < 0.5.
   const Logits logits = {std::log(0.4f), std::log(0.3f), std::log(0.3f)};
   EXPECT_EQ(DrawMany({.top_k = 2, .top_p = 0.5}, logits, 500).size(), 1u);
   EXPECT_EQ(DrawMany({.top_p = 0.5}, logits, 500).size(), 2u);
 }
 
-TEST(Sampler, LargeVocabularyAgreesWithTheDefinition) {
+TEST(Sampler, LargeVocabularyMatchesTheDefinition) {
   Logits logits = RandomLogits(49152, 21, 3.0f);
   for (int i = 0; i < 6; ++i) logits[i * 8191] = 14.0f + static_cast<float>(i) * 0.3f;
   for (SamplingParams params : {SamplingParams{.temperature = 0.8}, SamplingParams{.top_p = 0.5},
@@ -297,7 +297,7 @@ TEST(Sampler, OtherSamplersInTheBatchChangeNothing) {
   }
 }
 
-TEST(Sampler, RebuiltFromIdsItContinuesAsBefore) {
+TEST(Sampler, RebuildingFromIdsContinuesIdentically) {
   const Logits logits = RandomLogits(300, 41);
   const SamplingParams params{.temperature = 0.9,
                               .top_p = 0.9,
@@ -340,7 +340,7 @@ TEST(Sampler, LogitBiasMovesTheChoice) {
   EXPECT_EQ(SampleWith({.temperature = 0, .logit_bias = {{1, -100.0f}}}, {0, 1, -1}).id, 0);
 }
 
-TEST(Sampler, RepetitionPenaltyIsCtrlsOncePerDistinctTokenOfTheTimeline) {
+TEST(Sampler, RepetitionPenaltyAppliesOncePerDistinctToken) {
   const Logits logits = {3, 2.9f, -1, -1.1f};
   EXPECT_EQ(SampleWith(Greedy(), logits, {0}).id, 0);
   SamplingParams params{.temperature = 0, .repetition_penalty = 1.5, .logprobs = 4};
@@ -393,7 +393,7 @@ TEST(Sampler, BansBeatBias) {
   EXPECT_EQ(SampleWith({.temperature = 0, .logit_bias = {{0, 100.0f}}, .bad_words = {{0}}}, {1, 0}).id, 1);
 }
 
-TEST(Sampler, BadWordsBanTheLastIdWhereTheRestMatches) {
+TEST(Sampler, BadWordsBanTheLastIdIfTheRestMatches) {
   const Logits logits = {5, 4, 3, 2};
   SamplingParams params{.temperature = 0, .bad_words = {{2, 3, 0}}};
   EXPECT_EQ(SampleWith(params, logits, {2, 3}).id, 1);
@@ -414,7 +414,7 @@ TEST(Sampler, BadWordsBanTheLastIdWhereTheRestMatches) {
   EXPECT_EQ(SampleOne(sampler, logits).id, 0);
 }
 
-TEST(Sampler, EverythingBannedIsTheClientsError) {
+TEST(Sampler, BanningEveryTokenIsAClientError) {
   Logits logits = {1, 2};
   Sampler sampler({.bad_words = {{0}, {1}}}, 2, {}, {});
   const Status status = SampleOnce(sampler, logits, 0).status();
@@ -422,7 +422,7 @@ TEST(Sampler, EverythingBannedIsTheClientsError) {
   EXPECT_EQ(status.param(), "bad_words");
 }
 
-TEST(Sampler, MinTokensHoldsOffTheEndOfTurn) {
+TEST(Sampler, MinTokensDelaysTheEndOfTurn) {
   const Logits logits = {9, 8, 1};
   const SamplingParams params{.temperature = 0, .min_tokens = 2};
   const std::vector<TokenId> ends = {0, 1};
@@ -456,7 +456,7 @@ TEST(Sampler, LogprobsAreTheLogSoftmaxOfThePenalisedLogits) {
   }
 }
 
-TEST(Sampler, LogprobsOnlyWhenAskedAndAsManyAsThereAre) {
+TEST(Sampler, LogprobsOnlyOnRequestAndUpToTheVocabulary) {
   const Logits logits = {1, -kInf, 0};
   EXPECT_EQ(SampleWith({.temperature = 0, .logprobs = -1}, logits).logprob, 0.0f);
   EXPECT_NEAR(SampleWith({.temperature = 0, .logprobs = 0}, logits).logprob, -0.31326, 1e-4);
@@ -487,7 +487,7 @@ TEST(Sampler, TopPDecaysIsBoundedAndResets) {
 
 TEST(SamplingParams, DefaultsAreValid) { EXPECT_TRUE(SamplingParams{}.Validate(100).ok()); }
 
-TEST(SamplingParams, BoundsAreInclusiveWhereTheySaySo) {
+TEST(SamplingParams, BoundsAreInclusiveIfDocumented) {
   SamplingParams params{.temperature = 2,
                         .top_k = 1 << 30,
                         .top_p = 1e-9,

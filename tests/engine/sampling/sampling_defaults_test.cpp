@@ -44,7 +44,7 @@ TEST_F(SamplingDefaults, OfAFolder) {
   EXPECT_EQ(ReadSamplingDefaults(folder_ / "m.nemo")->temperature, 0.7) << "what says nothing is not looked into";
 }
 
-TEST_F(SamplingDefaults, WhatIsOutOfRangeIsRefusedByFileAndName) {
+TEST_F(SamplingDefaults, RefusesValuesOutOfRangeByFileAndName) {
   const std::string file = (folder_ / "generation_config.json").string() + ": ";
   EXPECT_EQ(Folder(R"({"temperature": 3})").status().message(), file + "temperature must be from 0 to 2, not 3");
   EXPECT_EQ(Folder(R"({"top_k": "all"})").status().message(), file + "'top_k' is no whole number");

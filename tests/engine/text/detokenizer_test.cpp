@@ -27,7 +27,7 @@ class TableTokens : public Tokenizer {
   bool strips_;
 };
 
-TEST(Detokenizer, HoldsBackHalfACharacter) {
+TEST(Detokenizer, HoldsBackIncompleteCharacters) {
   const TableTokens tokens({{1, "a\xF0\x9F"}, {2, "\x98"}, {3, "\x80 b"}}, false);
   Detokenizer detokenizer(tokens);
   EXPECT_EQ(detokenizer.Push(1), "a");
@@ -37,7 +37,7 @@ TEST(Detokenizer, HoldsBackHalfACharacter) {
   EXPECT_EQ(detokenizer.Finish(), "");
 }
 
-TEST(Detokenizer, ReplacesWhatCanNoLongerBecomeACharacter) {
+TEST(Detokenizer, ReplacesInvalidBytes) {
   const TableTokens tokens({{1, "\xF0\x9F"}, {2, "x"}, {3, "\xFF"}, {4, "\xC3"}, {5, "\xED"}, {6, "\xA0"}}, false);
   Detokenizer detokenizer(tokens);
   EXPECT_EQ(detokenizer.Push(1), "");

@@ -18,7 +18,7 @@ int64_t LoopsAfter(Token token, int64_t most = 8192) {
   return -1;
 }
 
-TEST(RepetitionGuard, ACycleIsALoopAfterEightRounds) {
+TEST(RepetitionGuard, CycleIsALoopAfterEightRounds) {
   for (const int64_t cycle : {1, 2, 3, 7, 31, 63, 64}) {
     EXPECT_EQ(LoopsAfter([&](int64_t i) { return i % cycle; }), 515) << cycle;
   }
@@ -28,14 +28,14 @@ TEST(RepetitionGuard, ACycleIsALoopAfterEightRounds) {
   EXPECT_EQ(LoopsAfter([](int64_t i) { return i % 257; }), -1);
 }
 
-TEST(RepetitionGuard, TextBeforeALoopIsForgotten) {
+TEST(RepetitionGuard, IgnoresTextBeforeALoop) {
   const int64_t after = LoopsAfter([](int64_t i) { return i < 3000 ? i : 9000 + i % 20; });
   EXPECT_GT(after, 3000 + 400);
   EXPECT_LE(after, 3000 + 515);
 }
 
 // "They make their own food, which is their own. They make their own homes, which is their own. ..."
-TEST(RepetitionGuard, SentencesThatChangeByAWordAreALoop) {
+TEST(RepetitionGuard, SentencesThatVaryByAWordAreALoop) {
   std::mt19937 random(1);
   TokenId word = 0;
   const auto sentence = [&](int64_t i) {
@@ -45,7 +45,7 @@ TEST(RepetitionGuard, SentencesThatChangeByAWordAreALoop) {
   EXPECT_EQ(LoopsAfter(sentence), 515);
 }
 
-TEST(RepetitionGuard, ListsAndTextAreNone) {
+TEST(RepetitionGuard, ListsAndTextAreNotLoops) {
   EXPECT_EQ(LoopsAfter([](int64_t i) { return i % 8 == 7 ? i : i % 8; }), -1) << "numbered lines";
   EXPECT_EQ(LoopsAfter([](int64_t i) { return i % 20 == 9 || i % 20 == 15 ? i : i % 20; }), -1) << "records";
   EXPECT_EQ(LoopsAfter([](int64_t i) { return i; }), -1);

@@ -55,7 +55,7 @@ std::vector<TokenId> Encode(const Tokenizer& tokenizer, const std::vector<TextPi
   return tokenizer.EncodeAll(pieces);
 }
 
-TEST(SentencePieceModel, FieldsThatAreMissingHaveTheirDefaults) {
+TEST(SentencePieceModel, MissingFieldsHaveDefaults) {
   const Result<TokenizerData> data = ReadSentencePieceModel(Pieces());
   ASSERT_TRUE(data.ok()) << data.status().ToString();
   EXPECT_EQ(data->kind, TokenizerData::Kind::kUnigram);
@@ -72,7 +72,7 @@ TEST(SentencePieceModel, FieldsThatAreMissingHaveTheirDefaults) {
   EXPECT_THAT(Encode(*tokenizer, {{"axxya", false}}), ElementsAre(6, 3, 0, 3)) << "one token for unknown characters";
 }
 
-TEST(SentencePieceModel, ReadsWhatItIsTold) {
+TEST(SentencePieceModel, ReadsItsSettings) {
   const std::string trainer = Bytes(2, Number(3, 2) + Bytes(46, "</s>") + Bytes(47, "<s>"));
   const std::string normalizer = Bytes(3, Number(3, 0) + Number(4, 0) + Bytes(7, "passed over"));
   const Result<TokenizerData> data = ReadSentencePieceModel(Pieces() + trainer + normalizer + Float(99, 1));
@@ -85,7 +85,7 @@ TEST(SentencePieceModel, ReadsWhatItIsTold) {
   EXPECT_THAT(Encode(**MakeTokenizer(*data), {{" ab  b", false}}), ElementsAre(6, 5, 6, 6, 4));
 }
 
-TEST(SentencePieceModel, WhatIsWrongIsRefusedByName) {
+TEST(SentencePieceModel, RefusesInvalidFieldsByName) {
   const auto refused = [](const std::string& bytes) {
     const Result<TokenizerData> data = ReadSentencePieceModel(bytes);
     EXPECT_EQ(data.status().code(), StatusCode::kInvalidArgument);
@@ -108,7 +108,7 @@ TEST(SentencePieceModel, WhatIsWrongIsRefusedByName) {
   }
 }
 
-TEST(SentencePieceModel, AFolderAddsItsOwnTokens) {
+TEST(SentencePieceModel, FolderAddsItsTokens) {
   TokenizerFolder folder;
   EXPECT_FALSE(HasTokenizerFile(folder.path()));
   folder.Write("spiece.model", Pieces());
@@ -130,7 +130,7 @@ TEST(SentencePieceModel, AFolderAddsItsOwnTokens) {
 
 // facebook/xglm-564M: fairseq's <s>, <pad>, </s> and <unk>, then the file's pieces without its first three, then seven
 // more words.
-TEST(SentencePieceModel, XglmsIdsAreFairseqs) {
+TEST(SentencePieceModel, XglmUsesFairseqIds) {
   TokenizerFolder folder;
   const auto copy = [&](const std::string& bytes) { folder.Write("sentencepiece.bpe.model", bytes); };
   copy(ReadModel("unigram"));
@@ -165,7 +165,7 @@ TEST(SentencePieceModel, XglmsIdsAreFairseqs) {
   EXPECT_THAT(folder.Read().status().message(), HasSubstr("first three pieces"));
 }
 
-TEST(Charsmap, HostileRulesAreRefusedOrDoNothing) {
+TEST(Charsmap, HostileRulesAreRefusedOrHarmless) {
   const auto little = [](uint32_t value) {
     std::string out;
     for (int i = 0; i < 4; ++i) out.push_back(static_cast<char>(value >> (8 * i)));

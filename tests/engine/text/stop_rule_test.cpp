@@ -63,7 +63,7 @@ TEST(StopRule, MatchesAcrossTokenBorders) {
   EXPECT_EQ(AnswerOf({"STOP"}, {"a STOP b"}), (Outcome{"a ", true, "STOP"}));
 }
 
-TEST(StopRule, HoldsBackExactlyWhatCouldStillMatch) {
+TEST(StopRule, HoldsBackOnlyPossibleMatches) {
   StopRule rule({"abcd"}, {});
   EXPECT_EQ(rule.Push(1, "xxab").text, "xx");
   EXPECT_EQ(rule.Push(2, "c").text, "");
@@ -74,7 +74,7 @@ TEST(StopRule, HoldsBackExactlyWhatCouldStillMatch) {
   EXPECT_EQ(rule.Finish(), "");
 }
 
-TEST(StopRule, FirstCompleteWinsAndOfThoseTheLongest) {
+TEST(StopRule, FirstCompleteMatchWinsThenTheLongest) {
   EXPECT_EQ(AnswerOf({"abcd", "bc"}, {"abcd"}), (Outcome{"a", true, "bc"}));
   EXPECT_EQ(AnswerOf({"c", "abc", "bc"}, {"xabc"}), (Outcome{"x", true, "abc"}));
 }
@@ -117,7 +117,7 @@ TEST(StopRule, StringsCompleteBelowMinTokensDoNotStop) {
   EXPECT_EQ(AnswerOf({"aa"}, {"aa", "a"}, 2), (Outcome{"a", true, "aa"}));
 }
 
-TEST(StopRule, AgreesWithASearchOfTheWholeTextHoweverItIsCut) {
+TEST(StopRule, MatchesASearchOfTheWholeText) {
   std::mt19937 generator(17);
   const auto random_text = [&](size_t longest) {
     std::string text(generator() % (longest + 1), ' ');
@@ -143,7 +143,7 @@ TEST(StopRule, AgreesWithASearchOfTheWholeTextHoweverItIsCut) {
   EXPECT_LT(stopped, 19000);
 }
 
-TEST(StopRule, NeverHoldsMoreThanTheLongestStopStringLessOne) {
+TEST(StopRule, HoldsBackLessThanTheLongestStopString) {
   std::mt19937 generator(18);
   StopRule rule({"aabaab", "abab"}, {});
   std::string given, shown;

@@ -181,7 +181,7 @@ TEST(TokenizerGolden, UnigramFromGguf) { ExpectSentencePiece(*FromGguf(GoldenPat
 TEST(TokenizerGolden, UnigramWithBytes) { ExpectSentencePiece(*FromModel("unigram_bytes"), "unigram_bytes"); }
 TEST(TokenizerGolden, UnigramFromTokenizerJson) { ExpectTokenizers(*FromFolder("unigram"), "unigram_json"); }
 
-TEST(TokenizerGolden, UnigramWhereWhiteSpaceSeparatesWords) {
+TEST(TokenizerGolden, UnigramWithWhiteSpaceSeparation) {
   nlohmann::json json = nlohmann::json::parse(ReadGoldenFile("unigram/tokenizer.json"));
   auto& steps = json["normalizer"]["normalizers"];
   steps.erase(1);  // Strip

@@ -72,7 +72,7 @@ std::vector<TokenId> RandomSymbols(std::mt19937& random, int letters, size_t len
   return symbols;
 }
 
-TEST(MergeTable, EqualsOneMergeAfterAnotherOnShortWords) {
+TEST(MergeTable, MatchesSequentialMergesOnShortWords) {
   std::mt19937 random(1);
   int changed = 0;
   for (int round = 0; round < 3000; ++round) {
@@ -88,7 +88,7 @@ TEST(MergeTable, EqualsOneMergeAfterAnotherOnShortWords) {
 }
 
 // Long enough for the priority queue.
-TEST(MergeTable, EqualsOneMergeAfterAnotherOnLongWords) {
+TEST(MergeTable, MatchesSequentialMergesOnLongWords) {
   std::mt19937 random(2);
   for (int round = 0; round < 60; ++round) {
     const int letters = 1 + static_cast<int>(random() % 4);
@@ -101,7 +101,7 @@ TEST(MergeTable, EqualsOneMergeAfterAnotherOnLongWords) {
 }
 
 // A text split where no merge joins gives the same result.
-TEST(MergeTable, ATextMayBeCutWhereNothingJoins) {
+TEST(MergeTable, TextMaySplitWhereNothingMerges) {
   std::mt19937 random(3);
   int cuts = 0;
   for (int round = 0; round < 1000; ++round) {

@@ -75,7 +75,7 @@ size_t Differences(const Tokenizer& tokenizer, size_t place) {
   return wrong;
 }
 
-TEST(TokenizerSteps, EveryStepEqualsTheLibrary) {
+TEST(TokenizerSteps, EveryStepMatchesTheLibrary) {
   const Json cases = ReadGoldenJson("steps.json");
   ASSERT_EQ(ReadDigests("steps").size(), cases.size() * kStrings);
   for (size_t place = 0; place < cases.size(); ++place) {
@@ -88,7 +88,7 @@ TEST(TokenizerSteps, EveryStepEqualsTheLibrary) {
   }
 }
 
-TEST(TokenizerSteps, NamesInGgufFilesStandForTheirSteps) {
+TEST(TokenizerSteps, GgufNamesMapToTheirSteps) {
   const Json cases = ReadGoldenJson("steps.json");
   const std::string prefix = "gguf:";
   size_t named = 0;
@@ -111,7 +111,7 @@ TEST(TokenizerSteps, NamesInGgufFilesStandForTheirSteps) {
 }
 
 // Every name known to llama.cpp; names of the same style share one that is compared above.
-TEST(TokenizerSteps, EveryNameOfAPreTokenizerIsKnown) {
+TEST(TokenizerSteps, KnowsEveryPreTokenizerName) {
   for (const char* name : {"default",
                            "minicpm5",
                            "llama3",
@@ -219,7 +219,7 @@ Result<TokenizerData> OfGguf(const std::string& architecture, const std::string&
   return ReadGgufTokenizer(*GgufFile::Open(path));
 }
 
-TEST(TokenizerSteps, AGgufFileWithoutANameHasItsFamilys) {
+TEST(TokenizerSteps, UnnamedPreTokenizerUsesTheFamilys) {
   EXPECT_EQ(OfGguf("falcon", "")->pre_tokenizer, FindGgufPreTokenizer("falcon")->steps);
   EXPECT_EQ(OfGguf("gpt2", "")->pre_tokenizer, FindGgufPreTokenizer("gpt-2")->steps);
   EXPECT_EQ(OfGguf("llama", "")->pre_tokenizer, FindGgufPreTokenizer("default")->steps);
@@ -227,13 +227,13 @@ TEST(TokenizerSteps, AGgufFileWithoutANameHasItsFamilys) {
   EXPECT_THAT(OfGguf("llama", "gpt-3").status().message(), HasSubstr("gpt-3"));
 }
 
-TEST(TokenizerSteps, SomeNamesStandForVocabulariesOfCharacters) {
+TEST(TokenizerSteps, SomeNamesMeanCharacterVocabularies) {
   const auto tokenizer = std::move(*MakeTokenizer(*OfGguf("llama", "gemma4")));
   const TextPiece piece{"ab a\n", false};
   EXPECT_THAT(tokenizer->EncodeAll({&piece, 1}), ::testing::ElementsAre(2, 3, 0, 4));
 }
 
-TEST(TokenizerSteps, AMegabyteOfDigits) {
+TEST(TokenizerSteps, EncodesAMegabyteOfDigits) {
   Json json = ReadGoldenJson("bytes/tokenizer.json");
   for (const char* pattern : {patterns::kTriplesToWordEnd, patterns::kTriples, patterns::kTripleCuts}) {
     TokenizerData data = *ReadTokenizerJson(json.dump());
@@ -247,7 +247,7 @@ TEST(TokenizerSteps, AMegabyteOfDigits) {
 }
 
 // User text never becomes a special token, even where a normalizer would create one.
-TEST(TokenizerSteps, SpecialTokensOfNormalisedTextAreReadInMarkupOnly) {
+TEST(TokenizerSteps, NormalisedSpecialTokensAreParsedInMarkupOnly) {
   Json json = ReadGoldenJson("bytes/tokenizer.json");
   json["normalizer"] = {{"type", "Lowercase"}};
   const size_t id = json["model"]["vocab"].size() + json["added_tokens"].size();
@@ -263,7 +263,7 @@ TEST(TokenizerSteps, SpecialTokensOfNormalisedTextAreReadInMarkupOnly) {
   EXPECT_EQ(has({{"[EN", true}, {"D]", false}}), 0);
 }
 
-TEST(TokenizerSteps, WhatIsNotSupportedIsRefusedByName) {
+TEST(TokenizerSteps, RefusesUnsupportedFeaturesByName) {
   const auto refuse = [](const std::function<void(Json&)>& change, const std::string& what) {
     Json json = ReadGoldenJson("bytes/tokenizer.json");
     change(json);
@@ -290,7 +290,7 @@ TEST(TokenizerSteps, WhatIsNotSupportedIsRefusedByName) {
 }
 
 // The library divides the digits by a power of ten, which is not always the nearest double.
-TEST(TokenizerSteps, ScoresAreRoundedAsTheLibraryRoundsThem) {
+TEST(TokenizerSteps, RoundsScoresLikeTheLibrary) {
   Json json = ReadGoldenJson("unigram/tokenizer.json");
   const double nearest = -9.215400695800781;
   json["model"]["vocab"][5][1] = nearest;
@@ -301,7 +301,7 @@ TEST(TokenizerSteps, ScoresAreRoundedAsTheLibraryRoundsThem) {
   EXPECT_EQ(data.scores[6], -2.5);
 }
 
-TEST(TokenizerSteps, TheDecoderSaysWhetherALeadingSpaceGoes) {
+TEST(TokenizerSteps, DecoderDecidesOnTheLeadingSpace) {
   const auto strips = [](const std::function<void(Json&)>& change) {
     Json json = ReadGoldenJson("llama2/tokenizer.json");
     change(json);

@@ -42,7 +42,7 @@ std::string TextOf(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) 
   return text;
 }
 
-TEST(Tokenizer, SpecialTokensAreReadInMarkupOnly) {
+TEST(Tokenizer, SpecialTokensAreParsedInMarkupOnly) {
   const auto tokenizer = Qwen2();
   const TokenId end = tokenizer->FindSpecial("<|im_end|>").value();
   EXPECT_TRUE(tokenizer->IsSpecial(end));
@@ -57,7 +57,7 @@ TEST(Tokenizer, SpecialTokensAreReadInMarkupOnly) {
   EXPECT_THAT(Encode(*tokenizer, {{"<|im_", true}, {"end|>", true}}), ::testing::Not(Contains(end)));
 }
 
-TEST(Tokenizer, NoContentGivesASpecialToken) {
+TEST(Tokenizer, ContentNeverEncodesToSpecialTokens) {
   for (const char* name : {"gpt2", "llama3", "qwen2", "tekken", "llama2", "mistral", "unigram", "mistral_tekken"}) {
     const auto tokenizer = std::move(*MakeTokenizer(*ReadHuggingFaceTokenizer(GoldenPath(name))));
     for (TokenId id = 0; id < tokenizer->vocab_size(); ++id) {
@@ -70,7 +70,7 @@ TEST(Tokenizer, NoContentGivesASpecialToken) {
   }
 }
 
-TEST(Tokenizer, TextIsEncodedAcrossPieceBorders) {
+TEST(Tokenizer, EncodesTextAcrossPieceBoundaries) {
   const auto tokenizer = Qwen2();
   GoldenStrings strings;
   for (uint64_t i = 100; i < 400; ++i) {
@@ -93,7 +93,7 @@ TEST(Tokenizer, UserDefinedTokensAreTextAnywhere) {
   EXPECT_EQ(tokenizer->FindSpecial("<tool_call>"), std::nullopt);
 }
 
-TEST(Tokenizer, IdsOutsideTheVocabularyAreEmpty) {
+TEST(Tokenizer, IdsOutsideTheVocabularyDecodeToNothing) {
   const auto tokenizer = Qwen2();
   for (const int64_t id : {int64_t{-1}, tokenizer->vocab_size(), int64_t{INT32_MAX}, int64_t{INT32_MIN}}) {
     EXPECT_EQ(tokenizer->TokenBytes(static_cast<TokenId>(id)), "");
@@ -104,7 +104,7 @@ TEST(Tokenizer, IdsOutsideTheVocabularyAreEmpty) {
   EXPECT_THAT(Encode(*tokenizer, {{"", true}, {"", false}}), IsEmpty());
 }
 
-TEST(Tokenizer, ATokenMaySwallowTheSpaceBehindIt) {
+TEST(Tokenizer, TokenMayStripTheFollowingSpace) {
   const auto tokenizer = std::move(*MakeTokenizer(*ReadHuggingFaceTokenizer(GoldenPath("llama2"))));
   const TokenId user = tokenizer->FindSpecial("<|user|>").value();
   const std::vector<TokenId> spaced = Encode(*tokenizer, {{"<|user|> \n", true}, {" hi", false}});
@@ -130,7 +130,7 @@ TEST(Tokenizer, ManyThreadsShareOne) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(Tokenizer, AMegabyteOfOneThing) {
+TEST(Tokenizer, EncodesAMegabyteOfOneCharacter) {
   const auto bpe = Qwen2();
   const auto pieces = std::move(*MakeTokenizer(*ReadHuggingFaceTokenizer(GoldenPath("llama2"))));
   const auto unigram = std::move(*MakeTokenizer(*ReadHuggingFaceTokenizer(GoldenPath("unigram"))));
@@ -143,7 +143,7 @@ TEST(Tokenizer, AMegabyteOfOneThing) {
   }
 }
 
-TEST(Tokenizer, MoreThanALimitGivesNothing) {
+TEST(Tokenizer, ExceedingTheLimitGivesNothing) {
   for (const char* name : {"gpt2", "llama3", "qwen2", "tekken", "llama2", "mistral", "unigram", "mistral_tekken"}) {
     const auto tokenizer = std::move(*MakeTokenizer(*ReadHuggingFaceTokenizer(GoldenPath(name))));
     GoldenStrings strings;
@@ -160,7 +160,7 @@ TEST(Tokenizer, MoreThanALimitGivesNothing) {
   }
 }
 
-TEST(TokenList, IsFullBeforeATextThatCannotFit) {
+TEST(TokenList, ReportsFullForATextThatCannotFit) {
   for (const int64_t longest : {int64_t{8}, TokenList::kUnknown}) {
     TokenList ids(3, longest);
     EXPECT_TRUE(ids.HasRoomFor(std::string(24, 'x')));
@@ -195,7 +195,7 @@ TEST(TokenizerFiles, EndOfTurnTokensComeFromEverywhere) {
   EXPECT_THAT(data->end_of_turn, ElementsAre(5, 7, id_of("<|endoftext|>"), id_of("<|im_end|>")));
 }
 
-TEST(TokenizerFiles, WhatBeginsCallsIsPartOfAnAnswersText) {
+TEST(TokenizerFiles, CallMarkersAreAnswerText) {
   Json json = Json::parse(ReadJsonText("qwen2"));
   const size_t id = json["model"]["vocab"].size() + json["added_tokens"].size();
   json["added_tokens"].push_back({{"id", id}, {"content", "[TOOL_CALLS]"}, {"special", true}});
@@ -213,7 +213,7 @@ TEST(TokenizerFiles, WhatBeginsCallsIsPartOfAnAnswersText) {
   EXPECT_THAT(Encode(*tokenizer, {{"[TOOL_CALLS]", false}}), ::testing::Not(Contains(call)));
 }
 
-TEST(TokenizerFiles, WhatATextBeginsWithIsTheFilesOrTheConfigsWord) {
+TEST(TokenizerFiles, PrefixTokensComeFromTheFileOrTheConfig) {
   const Result<TokenizerData> llama2 = ReadHuggingFaceTokenizer(GoldenPath("llama2"));
   EXPECT_EQ(llama2->text_begin, 1);
   EXPECT_EQ(llama2->bos, 1);
@@ -245,7 +245,7 @@ TEST(TokenizerFiles, WhatATextBeginsWithIsTheFilesOrTheConfigsWord) {
   EXPECT_EQ(data->text_begin, id_of(*data, "<|eot_id|>"));
 }
 
-TEST(TokenizerFiles, SomeFamiliesBeginTextsWhereAGgufFileSaysNothing) {
+TEST(TokenizerFiles, SomeFamiliesAddAPrefixTokenByDefault) {
   const std::string path = ::testing::TempDir() + "/begins.gguf";
   const auto text_begin = [&](const std::string& pre, std::optional<bool> says) {
     GgufFileWriter file;
@@ -265,7 +265,7 @@ TEST(TokenizerFiles, SomeFamiliesBeginTextsWhereAGgufFileSaysNothing) {
   std::filesystem::remove(path);
 }
 
-TEST(TokenizerFiles, ATextThatBeginsAsItShouldGetsNothingInFront) {
+TEST(TokenizerFiles, TextWithItsPrefixTokenGetsNoOther) {
   std::vector<TokenId> ids = {5, 6};
   BeginText(std::nullopt, &ids);
   EXPECT_THAT(ids, ElementsAre(5, 6));
@@ -277,7 +277,7 @@ TEST(TokenizerFiles, ATextThatBeginsAsItShouldGetsNothingInFront) {
   EXPECT_THAT(ids, ElementsAre(1));
 }
 
-TEST(TokenizerFiles, MarkupSpellingsAreSpecialWhateverTheFileSays) {
+TEST(TokenizerFiles, MarkupSpellingsAreAlwaysSpecial) {
   Json json = Json::parse(ReadJsonText("qwen2"));
   for (Json& token : json["added_tokens"]) token["special"] = false;
   TokenizerFolder folder;
@@ -287,7 +287,7 @@ TEST(TokenizerFiles, MarkupSpellingsAreSpecialWhateverTheFileSays) {
   EXPECT_FALSE(tokenizer->FindSpecial("<tool_call>").has_value());
 }
 
-TEST(TokenizerFiles, WhatIsNotSupportedIsRefusedByName) {
+TEST(TokenizerFiles, RefusesUnsupportedFeaturesByName) {
   const auto refuse = [](const char* name, const std::function<void(Json&)>& change, const std::string& what) {
     Json json = Json::parse(ReadJsonText(name));
     change(json);
@@ -382,7 +382,7 @@ TEST(TokenizerFiles, Tekken) {
 }
 
 // Any value of any type anywhere: a Status or a working tokenizer, never a crash.
-TEST(TokenizerFiles, ShapesThatNobodyExpects) {
+TEST(TokenizerFiles, RefusesUnexpectedShapes) {
   const std::vector<Json> odd = {
       nullptr, true, -1, 1e300, "x", "", Json::array(), Json::object(), Json::array({1, nullptr})};
   for (const char* name : {"gpt2", "llama3", "llama2", "mistral", "unigram"}) {

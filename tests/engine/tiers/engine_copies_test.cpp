@@ -43,7 +43,7 @@ class EngineCopiesTest : public EngineTiersTest {
 INSTANTIATE_TEST_SUITE_P(All, EngineCopiesTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Ahead" : "InStep"; });
 
-TEST_P(EngineCopiesTest, OthersGoOnWhileASlotIsCopiedOutAndTheTurnThatWantsItWaits) {
+TEST_P(EngineCopiesTest, CopyOutDelaysOnlyTheWaitingTurn) {
   StartLagging({.slots = 2});
   SubmittedTurn talking = Talk(1);
   Say(2);
@@ -63,7 +63,7 @@ TEST_P(EngineCopiesTest, OthersGoOnWhileASlotIsCopiedOutAndTheTurnThatWantsItWai
   ExpectResumed(Resume(2), CacheSource::kHost);
 }
 
-TEST_P(EngineCopiesTest, ATurnThatComesDuringTheCopyKeepsItsSlot) {
+TEST_P(EngineCopiesTest, NewTurnDuringTheCopyKeepsItsSlot) {
   StartLagging({.slots = 2});
   SubmittedTurn talking = Talk(1);
   Say(2);
@@ -78,7 +78,7 @@ TEST_P(EngineCopiesTest, ATurnThatComesDuringTheCopyKeepsItsSlot) {
   ExpectRight(Tokens(30, 3), third.sink->Wait());
 }
 
-TEST_P(EngineCopiesTest, ATurnUnderAnotherNumberWaitsForTheCopyOfItsOwner) {
+TEST_P(EngineCopiesTest, TurnUnderAnotherIdWaitsForItsOwnersCopy) {
   StartLagging({.slots = 2});
   Say(2);
   lagging_.Hold(true);
@@ -96,7 +96,7 @@ TEST_P(EngineCopiesTest, ATurnUnderAnotherNumberWaitsForTheCopyOfItsOwner) {
   ExpectRight(tokens, end);
 }
 
-TEST_P(EngineCopiesTest, WhatIsErasedDuringTheCopyIsNotStored) {
+TEST_P(EngineCopiesTest, CacheErasedDuringTheCopyIsNotStored) {
   StartLagging({.slots = 2});
   Say(2);
   lagging_.Hold(true);
@@ -112,7 +112,7 @@ TEST_P(EngineCopiesTest, WhatIsErasedDuringTheCopyIsNotStored) {
   ExpectResumed(Resume(4), CacheSource::kSlot);
 }
 
-TEST_P(EngineCopiesTest, BesideOthersATurnBeginsWhenAllOfItsCacheIsIn) {
+TEST_P(EngineCopiesTest, ConcurrentTurnStartsWhenItsCacheIsComplete) {
   StartLagging({.slots = 2});
   Say(2);
   engine_->Park(2);
@@ -136,7 +136,7 @@ TEST_P(EngineCopiesTest, BesideOthersATurnBeginsWhenAllOfItsCacheIsIn) {
   talking.sink->Wait();
 }
 
-TEST_P(EngineCopiesTest, OthersGoOnWhileATurnsMemoryIsOnItsWay) {
+TEST_P(EngineCopiesTest, CopyInDelaysOnlyItsTurn) {
   StartLagging({.slots = 2});
   SubmittedTurn talking = Talk(1);
   lagging_.HoldMemory(true);
@@ -151,7 +151,7 @@ TEST_P(EngineCopiesTest, OthersGoOnWhileATurnsMemoryIsOnItsWay) {
   talking.sink->Wait();
 }
 
-TEST_P(EngineCopiesTest, WhatAnotherHasIsTakenOverOnceTheMemoryIsThere) {
+TEST_P(EngineCopiesTest, AdoptsAnothersCacheOnceItsMemoryArrives) {
   StartLagging({.slots = 3});
   Say(2, 20);
   SubmittedTurn talking = Talk(1);
@@ -159,7 +159,7 @@ TEST_P(EngineCopiesTest, WhatAnotherHasIsTakenOverOnceTheMemoryIsThere) {
   std::vector<TokenId> tokens = Tokens(20, 1);
   tokens.push_back(7);
   SubmittedTurn other = Turn(3, 3, tokens, 4);
-  other.request.account = Owner(2);
+  other.request.tenant = Owner(2);
   ASSERT_TRUE(engine_->Submit(other.request).ok());
   other.sink->WaitForPosition(1);
   ExpectGoesOn(talking);
@@ -171,7 +171,7 @@ TEST_P(EngineCopiesTest, WhatAnotherHasIsTakenOverOnceTheMemoryIsThere) {
   talking.sink->Wait();
 }
 
-TEST_P(EngineCopiesTest, WhatIsStoredIsRestoredOnceTheMemoryIsThereAlsoByALaterTurn) {
+TEST_P(EngineCopiesTest, RestoresOnceMemoryArrivesEvenForALaterTurn) {
   StartLagging({.slots = 2});
   Say(2);
   engine_->Park(2);
@@ -192,7 +192,7 @@ TEST_P(EngineCopiesTest, WhatIsStoredIsRestoredOnceTheMemoryIsThereAlsoByALaterT
   talking.sink->Wait();
 }
 
-TEST_P(EngineCopiesTest, AloneItBeginsAtOnce) {
+TEST_P(EngineCopiesTest, LoneTurnStartsImmediately) {
   StartLagging({.slots = 2});
   Say(2);
   engine_->Park(2);
@@ -203,7 +203,7 @@ TEST_P(EngineCopiesTest, AloneItBeginsAtOnce) {
   lagging_.Hold(false);
 }
 
-TEST_P(EngineCopiesTest, WhatIsUnderWayAtTheEndIsStored) {
+TEST_P(EngineCopiesTest, StoresCopiesInFlightAtShutdown) {
   StartLagging({.slots = 2});
   Say(2);
   lagging_.Hold(true);
@@ -215,7 +215,7 @@ TEST_P(EngineCopiesTest, WhatIsUnderWayAtTheEndIsStored) {
 }
 
 // Many conversations, few slots, continuous copies; some conversations are parked, forked and erased meanwhile.
-TEST_P(EngineCopiesTest, EveryTokenIsRightAmongManyThatComeAndGo) {
+TEST_P(EngineCopiesTest, EveryTokenIsCorrectUnderChurn) {
   StartLagging({.slots = 4}, {.idle_ms = 1});
   std::mt19937 random(1);
   std::map<TimelineId, std::vector<TokenId>> said;
@@ -248,7 +248,7 @@ TEST_P(EngineCopiesTest, EveryTokenIsRightAmongManyThatComeAndGo) {
   EXPECT_EQ(lagging_.waits(), 0);
 }
 
-TEST_P(EngineCopiesTest, AnIdleCacheIsWrittenBackAndItsSlotIsThereAtOnce) {
+TEST_P(EngineCopiesTest, WrittenBackCacheFreesItsSlotImmediately) {
   StartLagging({.slots = 2}, {.write_back_ms = 1});
   Say(1);
   Say(2);
@@ -268,7 +268,7 @@ TEST_P(EngineCopiesTest, AnIdleCacheIsWrittenBackAndItsSlotIsThereAtOnce) {
   ExpectResumed(Resume(1), CacheSource::kHost);
 }
 
-TEST_P(EngineCopiesTest, NothingIsWrittenBackWhereSlotsAreFree) {
+TEST_P(EngineCopiesTest, SkipsWriteBackWhileSlotsAreFree) {
   StartLagging({.slots = 4}, {.write_back_ms = 1});
   Say(1);
   Say(2);
@@ -278,7 +278,7 @@ TEST_P(EngineCopiesTest, NothingIsWrittenBackWhereSlotsAreFree) {
   EXPECT_EQ(engine_->stats().written_back, 0u);
 }
 
-TEST_P(EngineCopiesTest, NothingIsWrittenBackThatMemoryHasNoRoomFor) {
+TEST_P(EngineCopiesTest, SkipsWriteBackWithoutHostMemory) {
   StartLagging({.slots = 1}, {.write_back_ms = 1}, /*host_bytes=*/1000);
   Say(1);
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -287,7 +287,7 @@ TEST_P(EngineCopiesTest, NothingIsWrittenBackThatMemoryHasNoRoomFor) {
   EXPECT_EQ(engine_->stats().written_back, 0u);
 }
 
-TEST_P(EngineCopiesTest, WhoGoesOnDuringTheWriteBackIsRightAndIsWrittenBackAgain) {
+TEST_P(EngineCopiesTest, TurnDuringWriteBackIsCorrectAndWrittenBackAgain) {
   StartLagging({.slots = 1}, {.write_back_ms = 1});
   Say(1);
   lagging_.Hold(true);
@@ -304,7 +304,7 @@ TEST_P(EngineCopiesTest, WhoGoesOnDuringTheWriteBackIsRightAndIsWrittenBackAgain
   ExpectRight(tokens, again);
 }
 
-TEST_P(EngineCopiesTest, BesideOthersATurnBeginsWhenItsCacheShouldBeInBeforeTheStepIsOver) {
+TEST_P(EngineCopiesTest, ConcurrentTurnStartsIfItsCacheWillArriveDuringTheStep) {
   StartLagging({.slots = 2});
   const auto park = [&](TimelineId timeline) {
     engine_->Park(timeline);

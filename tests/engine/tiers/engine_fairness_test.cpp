@@ -1,4 +1,4 @@
-// An account that takes all slots: another account's turn preempts one of its turns, which continues with its next
+// An tenant that takes all slots: another tenant's turn preempts one of its turns, which continues with its next
 // token and recomputes nothing. The tests count steps, not time.
 #include <array>
 #include <map>
@@ -54,16 +54,16 @@ class EngineFairnessTest : public EngineTiersTest {
     std::lock_guard lock(mutex_);
     at_step_[step] = std::move(call);
   }
-  SubmittedTurn Make(const std::string& account, size_t prompt, int64_t max_tokens) {
+  SubmittedTurn Make(const std::string& tenant, size_t prompt, int64_t max_tokens) {
     ++turns_;
     SubmittedTurn turn = Turn(turns_, turns_, Tokens(prompt, static_cast<uint32_t>(turns_)), max_tokens);
-    turn.request.account = account;
+    turn.request.tenant = tenant;
     return turn;
   }
   void Submit(const SubmittedTurn& turn) { EXPECT_TRUE(engine_->Submit(turn.request).ok()); }
   /// Submits, and records the step of its first token: `*first` steps later.
-  SubmittedTurn MakeCounted(const std::string& account, size_t prompt, int64_t max_tokens) {
-    SubmittedTurn turn = Make(account, prompt, max_tokens);
+  SubmittedTurn MakeCounted(const std::string& tenant, size_t prompt, int64_t max_tokens) {
+    SubmittedTurn turn = Make(tenant, prompt, max_tokens);
     counting_.push_back(std::make_shared<CountingSink>(steps_, turn.request.sink));
     turn.request.sink = counting_.back();
     return turn;
@@ -87,7 +87,7 @@ class EngineFairnessTest : public EngineTiersTest {
 INSTANTIATE_TEST_SUITE_P(All, EngineFairnessTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Ahead" : "InStep"; });
 
-TEST_P(EngineFairnessTest, AShortTurnOfAnotherAccountHasItsFirstTokenAfterTwoSteps) {
+TEST_P(EngineFairnessTest, ShortTurnOfAnotherAccountGetsItsFirstTokenAfterTwoSteps) {
   StartInMemory({.slots = kSlots, .prefill_chunk = 64, .step_tokens = 64});
   std::vector<SubmittedTurn> many;
   for (int i = 0; i < 12; ++i) many.push_back(Make("many", 20, 300));
@@ -103,21 +103,21 @@ TEST_P(EngineFairnessTest, AShortTurnOfAnotherAccountHasItsFirstTokenAfterTwoSte
   for (const SubmittedTurn& turn : many) ExpectRightTurn(turn);
   const EngineStats stats = SettledStats();
   EXPECT_EQ(stats.turns_preempted, 1u);
-  EXPECT_EQ(stats.turns_gave_way, 0u);
+  EXPECT_EQ(stats.turns_preempted_for_memory, 0u);
   // Nothing is recomputed except the token that the preempted turn had sampled but not computed.
   int64_t rows = Length(other);
   for (const SubmittedTurn& turn : many) rows += Length(turn);
   EXPECT_LE(network_.rows_computed(), rows + 4);
 }
 
-TEST_P(EngineFairnessTest, LongPromptsOfOneAccountDelayNobodyElse) {
+TEST_P(EngineFairnessTest, LongPromptsDelayOnlyTheirAccount) {
   StartInMemory({.slots = kSlots, .prefill_chunk = 4, .step_tokens = 8});
   std::vector<SubmittedTurn> many;
   // Within the window: a turn that is still replaying its first tokens cannot be saved yet, and is not preempted at
   // once.
   for (int i = 0; i < 32; ++i) many.push_back(Make("many", 24, 2));
   const SubmittedTurn other = MakeCounted("one", 4, 4);
-  // An account that arrives after the first 2,048 tokens starts with a lower counter than the others.
+  // An tenant that arrives after the first 2,048 tokens starts with a lower counter than the others.
   ExpectRightTurn([&] {
     const SubmittedTurn first = Make("many", 10, 1200);
     Submit(first);
@@ -134,7 +134,7 @@ TEST_P(EngineFairnessTest, LongPromptsOfOneAccountDelayNobodyElse) {
   for (const SubmittedTurn& turn : many) ExpectRightTurn(turn);
 }
 
-TEST_P(EngineFairnessTest, SlotsAreSharedEquallyAndNoMoreIsPreempted) {
+TEST_P(EngineFairnessTest, SharesSlotsEquallyWithMinimalPreemption) {
   StartInMemory({.slots = kSlots, .prefill_chunk = 64, .step_tokens = 64});
   std::vector<SubmittedTurn> turns;
   for (int i = 0; i < 8; ++i) turns.push_back(Make("many", 10, 200));
@@ -147,13 +147,13 @@ TEST_P(EngineFairnessTest, SlotsAreSharedEquallyAndNoMoreIsPreempted) {
   });
   Submit(turns[0]);
   for (const SubmittedTurn& turn : turns) ExpectRightTurn(turn);
-  EXPECT_EQ(SettledStats().turns_preempted, 2u) << "of four slots each account has two";
+  EXPECT_EQ(SettledStats().turns_preempted, 2u) << "of four slots each tenant has two";
 }
 
-TEST_P(EngineFairnessTest, AnAccountAloneIsNeverPreempted) {
+TEST_P(EngineFairnessTest, LoneAccountIsNeverPreempted) {
   StartInMemory({.slots = kSlots, .prefill_chunk = 64, .step_tokens = 64});
   std::vector<SubmittedTurn> turns;
-  for (int i = 0; i < 16; ++i) turns.push_back(Make("an account whose name is long enough for the heap", 10, 100));
+  for (int i = 0; i < 16; ++i) turns.push_back(Make("an tenant whose name is long enough for the heap", 10, 100));
   for (int i = 0; i < 16; ++i) turns.push_back(Make("a", 10, 100));
   for (size_t i = 0; i < 16; ++i) Submit(turns[i]);
   for (size_t i = 0; i < 16; ++i) ExpectRightTurn(turns[i]);
@@ -162,11 +162,11 @@ TEST_P(EngineFairnessTest, AnAccountAloneIsNeverPreempted) {
   EXPECT_EQ(SettledStats().turns_preempted, 0u);
 }
 
-TEST_P(EngineFairnessTest, MoreAccountsThanSlotsTakeTurnsByQuanta) {
+TEST_P(EngineFairnessTest, MoreAccountsThanSlotsRotateByQuanta) {
   StartInMemory({.slots = 2, .prefill_chunk = 64, .step_tokens = 64});
   constexpr int64_t kTokens = 150;
   std::vector<SubmittedTurn> turns;
-  for (const char* account : {"a", "b", "c", "d", "e"}) turns.push_back(MakeCounted(account, 10, kTokens));
+  for (const char* tenant : {"a", "b", "c", "d", "e"}) turns.push_back(MakeCounted(tenant, 10, kTokens));
   AtStep(1, [&] {
     for (size_t i = 1; i < turns.size(); ++i) Submit(turns[i]);
   });
@@ -181,11 +181,11 @@ TEST_P(EngineFairnessTest, MoreAccountsThanSlotsTakeTurnsByQuanta) {
   EXPECT_LE(preempted, std::ssize(turns) * kTokens / kQuantumSteps + 2);
 }
 
-// Eight accounts on four slots: every running turn is within its quantum most of the time.
-TEST_P(EngineFairnessTest, AnAccountThatWasServedLittleDoesNotWaitForAQuantum) {
+// Eight tenants on four slots: every running turn is within its quantum most of the time.
+TEST_P(EngineFairnessTest, UnderservedAccountDoesNotWaitForAQuantum) {
   StartInMemory({.slots = kSlots, .prefill_chunk = 64, .step_tokens = 64});
   std::vector<SubmittedTurn> many, few;
-  for (const char* account : {"a", "b", "c", "d", "e", "f", "g", "h"}) many.push_back(Make(account, 10, 2000));
+  for (const char* tenant : {"a", "b", "c", "d", "e", "f", "g", "h"}) many.push_back(Make(tenant, 10, 2000));
   constexpr std::array<int64_t, 4> kComes{3000, 3011, 3024, 3037};
   for (const int64_t comes : kComes) {
     few.push_back(MakeCounted("one", 8, 4));
@@ -209,7 +209,7 @@ TEST_P(EngineFairnessTest, AnAccountThatWasServedTheSameDoesNotWaitForAQuantum) 
   Submit(before);
   ExpectRightTurn(before);
   std::vector<SubmittedTurn> many, few;
-  for (const char* account : {"a", "b", "c", "d", "e", "f", "g", "h"}) many.push_back(Make(account, 10, 2000));
+  for (const char* tenant : {"a", "b", "c", "d", "e", "f", "g", "h"}) many.push_back(Make(tenant, 10, 2000));
   const std::array<int64_t, 4> comes{steps_ + 1000, steps_ + 1011, steps_ + 1024, steps_ + 1037};
   for (const int64_t at : comes) {
     few.push_back(MakeCounted("one", 8, 4));
@@ -232,8 +232,8 @@ TEST_P(EngineFairnessTest, AShortTurnWaitsForNoQuantumWhereNothingCanBeSaved) {
     Start({.slots = kSlots, .prefill_chunk = 64, .step_tokens = 64}, {});
     std::vector<SubmittedTurn> many;
     for (int i = 0; i < 8; ++i) {
-      const std::string account = one_account ? "many" : std::string(1, static_cast<char>('a' + i % kSlots));
-      many.push_back(Make(account, 40, 300));
+      const std::string tenant = one_account ? "many" : std::string(1, static_cast<char>('a' + i % kSlots));
+      many.push_back(Make(tenant, 40, 300));
     }
     const SubmittedTurn other = MakeCounted("one", 20, 8);
     const int64_t comes = steps_ + 12;
@@ -328,10 +328,10 @@ TEST_P(EngineFairnessTest, BeamsOfAnotherAccountDelayNoShortTurn) {
     std::vector<SubmittedTurn> beams;
     for (size_t i = 0; i < 3; ++i) {
       beams.push_back(Turn(100 + i, 100 + i, Tokens(20, static_cast<uint32_t>(i)), 24));
-      beams.back().request.account = "beams";
+      beams.back().request.tenant = "beams";
       beams.back().request.sampling.beams.width = 2;  // a turn takes all slots
     }
-    ExpectRightTurn([&] {  // the account has been served more than the arriving one
+    ExpectRightTurn([&] {  // the tenant has been served more than the arriving one
       const SubmittedTurn before = Make("beams", 10, 1200);
       Submit(before);
       return before;
@@ -368,7 +368,7 @@ TEST_P(EngineFairnessTest, BranchesOfAnotherAccountDelayNoShortTurn) {
   std::vector<SubmittedTurn> answers;  // to one prompt
   for (size_t i = 0; i < 6; ++i) {
     answers.push_back(Turn(100 + i, 100 + i, Tokens(20, 1), 40));
-    answers.back().request.account = "many";
+    answers.back().request.tenant = "many";
     answers.back().request.may_branch = i > 0;
   }
   const SubmittedTurn other = MakeCounted("one", 8, 4);
@@ -383,7 +383,7 @@ TEST_P(EngineFairnessTest, BranchesOfAnotherAccountDelayNoShortTurn) {
   EXPECT_EQ(SettledStats().turns_preempted, 1u);
 }
 
-TEST_P(EngineFairnessTest, WhereNothingCanBeSavedATurnRunsLongerThanItIsComputedAgain) {
+TEST_P(EngineFairnessTest, WithoutTiersTheQuantumExceedsTheRecompute) {
   Start({.slots = 1, .prefill_chunk = 8, .step_tokens = 8}, {});
   const SubmittedTurn first = MakeCounted("a", 400, 60), second = MakeCounted("b", 400, 60);
   Submit(first);
@@ -393,7 +393,7 @@ TEST_P(EngineFairnessTest, WhereNothingCanBeSavedATurnRunsLongerThanItIsComputed
   EXPECT_LE(network_.rows_computed(), 3 * Length(first));
 }
 
-TEST_P(EngineFairnessTest, APreemptedTurnMayBeCancelledOrClosed) {
+TEST_P(EngineFairnessTest, PreemptedTurnMayBeCancelledOrClosed) {
   StartInMemory({.slots = 2, .prefill_chunk = 64, .step_tokens = 64});
   std::vector<SubmittedTurn> many = {Make("many", 10, 4000), Make("many", 10, 4000)};
   const SubmittedTurn other = Make("one", 10, 500);
@@ -413,7 +413,7 @@ TEST_P(EngineFairnessTest, APreemptedTurnMayBeCancelledOrClosed) {
   EXPECT_EQ(SettledStats().turns_preempted, 1u);
 }
 
-// Many accounts, few slots, slow copies.
+// Many tenants, few slots, slow copies.
 class LaggingFairnessTest : public EngineFairnessTest {
  protected:
   void StartLagging(EngineOptions options) {
@@ -436,7 +436,7 @@ class LaggingFairnessTest : public EngineFairnessTest {
 INSTANTIATE_TEST_SUITE_P(All, LaggingFairnessTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Ahead" : "InStep"; });
 
-TEST_P(LaggingFairnessTest, EveryTokenIsRightAmongAccountsThatPreemptEachOther) {
+TEST_P(LaggingFairnessTest, EveryTokenIsCorrectUnderMutualPreemption) {
   StartLagging({.slots = 3, .prefill_chunk = 16, .step_tokens = 16});
   std::vector<SubmittedTurn> turns{MakeCounted("a", 5, 400)};  // it keeps the steps coming
   std::mt19937 random(3);
@@ -454,10 +454,10 @@ TEST_P(LaggingFairnessTest, EveryTokenIsRightAmongAccountsThatPreemptEachOther) 
   EXPECT_LE(hashes_.rows_computed(), rows + static_cast<int64_t>(SettledStats().turns_preempted) * 2);
 }
 
-TEST_P(LaggingFairnessTest, PreemptedBeamsFindTheSame) {
+TEST_P(LaggingFairnessTest, PreemptedBeamsGiveTheSameResult) {
   StartLagging({.slots = 4, .prefill_chunk = 16, .step_tokens = 16});
-  for (const char* account : {"beams", "more beams"}) {  // they have been served more than the others
-    SubmittedTurn before = Make(account, 5, 1200);
+  for (const char* tenant : {"beams", "more beams"}) {  // they have been served more than the others
+    SubmittedTurn before = Make(tenant, 5, 1200);
     Submit(before);
     ExpectRightTurn(before);
   }
@@ -467,7 +467,7 @@ TEST_P(LaggingFairnessTest, PreemptedBeamsFindTheSame) {
     for (TimelineId i = 0; i < 6; ++i) {
       const TimelineId timeline = 100 + i + (together ? 50 : 0);
       SubmittedTurn turn = Turn(timeline, timeline, Tokens(10 + 3 * i, static_cast<uint32_t>(i)), 24);
-      turn.request.account = i % 2 == 0 ? "beams" : "more beams";
+      turn.request.tenant = i % 2 == 0 ? "beams" : "more beams";
       turn.request.sampling.beams.width = 2;
       if (together) {
         beams.push_back(turn);

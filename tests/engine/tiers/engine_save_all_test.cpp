@@ -41,7 +41,7 @@ class EngineSaveAllTest : public EngineTiersTest {
 
 INSTANTIATE_TEST_SUITE_P(Ahead, EngineSaveAllTest, ::testing::Bool());
 
-TEST_P(EngineSaveAllTest, WhatWasUsedLastIsSavedFirst) {
+TEST_P(EngineSaveAllTest, SavesMostRecentlyUsedFirst) {
   StartOnSlowDisk(/*host_bytes=*/1 << 20);
   std::future<Status> saved = SaveAll();
   std::vector<std::string> first = disk_->WaitForPuts(TieredStore::kWriters);
@@ -57,7 +57,7 @@ TEST_P(EngineSaveAllTest, WhatWasUsedLastIsSavedFirst) {
   EXPECT_EQ(tiers_->stats().disk_objects, kSlots);
 }
 
-TEST_P(EngineSaveAllTest, WhatIsLeftIsTold) {
+TEST_P(EngineSaveAllTest, ReportsRemainingWork) {
   StartOnSlowDisk(/*host_bytes=*/1 << 20);
   std::future<Status> saved = SaveAll();
   // Eight are in flight; the others are still in their slots.
@@ -71,7 +71,7 @@ TEST_P(EngineSaveAllTest, WhatIsLeftIsTold) {
   EXPECT_EQ(engine_->stats().unsaved, 0);
 }
 
-TEST_P(EngineSaveAllTest, WhereMemoryHoldsNoneTheyAreSavedOneByOneAndNoneIsLost) {
+TEST_P(EngineSaveAllTest, SavesOneByOneWithoutHostMemory) {
   StartOnSlowDisk(/*host_bytes=*/64);
   disk_->LetAllThrough();
   EXPECT_TRUE(SaveAll().get().ok());
@@ -79,7 +79,7 @@ TEST_P(EngineSaveAllTest, WhereMemoryHoldsNoneTheyAreSavedOneByOneAndNoneIsLost)
   EXPECT_EQ(tiers_->stats().dropped, 0u);
 }
 
-TEST_P(EngineSaveAllTest, AnEngineThatEndsMeanwhileSaysSo) {
+TEST_P(EngineSaveAllTest, ReportsAnEngineThatStopsMeanwhile) {
   StartOnSlowDisk(/*host_bytes=*/1 << 20);
   std::future<Status> saved = SaveAll();
   (void)disk_->WaitForPuts(1);

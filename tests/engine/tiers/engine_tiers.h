@@ -45,7 +45,7 @@ class EngineTiersTest : public ::testing::TestWithParam<bool> {
   static SubmittedTurn Turn(TurnId turn, TimelineId timeline, std::vector<TokenId> tokens, int64_t max_tokens) {
     SubmittedTurn out = GreedyTurn(turn, timeline, std::move(tokens), {}, kWindow, max_tokens);
     out.request.owner = Owner(timeline);
-    out.request.account = Owner(timeline);  // separate accounts, so that none reuses another's slot
+    out.request.tenant = Owner(timeline);  // separate tenants, so that none reuses another's slot
     return out;
   }
   static std::string Owner(TimelineId timeline) { return "conv_" + std::to_string(timeline); }

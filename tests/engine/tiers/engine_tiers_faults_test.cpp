@@ -6,7 +6,7 @@
 namespace ringside {
 namespace {
 
-TEST_P(EngineTiersTest, DamageIsComputedAgain) {
+TEST_P(EngineTiersTest, RecomputesADamagedCache) {
   StartInMemory({.slots = 1}, {.fetch_deadline_ms = kMinute});
   Say(1);
   engine_->Park(1);
@@ -17,7 +17,7 @@ TEST_P(EngineTiersTest, DamageIsComputedAgain) {
   EXPECT_EQ(tiers_->stats().damaged, 1u);
 }
 
-TEST_P(EngineTiersTest, AnotherModelsCacheIsComputedAgain) {
+TEST_P(EngineTiersTest, RecomputesACacheOfAnotherModel) {
   TierFolder folder;
   const auto start = [&](uint8_t model) {
     EngineStorage storage{.tiers = &folder.Open(1 << 20, 1 << 20), .fetch_deadline_ms = kMinute};
@@ -36,7 +36,7 @@ TEST_P(EngineTiersTest, AnotherModelsCacheIsComputedAgain) {
   EXPECT_EQ(Run(Turn(9, 1, Tokens(30, 1), 6)).report.source, CacheSource::kHost);
 }
 
-TEST_P(EngineTiersTest, AnotherWindowIsComputedAgain) {
+TEST_P(EngineTiersTest, RecomputesACacheOfAnotherWindow) {
   StartInMemory({.slots = 1});
   Say(1);
   engine_->Park(1);
@@ -52,7 +52,7 @@ TEST_P(EngineTiersTest, AnotherWindowIsComputedAgain) {
   }
 }
 
-TEST_P(EngineTiersTest, ATranscriptThatWentAnotherWayKeepsItsPrefix) {
+TEST_P(EngineTiersTest, DivergedTranscriptReusesItsPrefix) {
   StartInMemory({.slots = 1});
   Say(1, 20);
   engine_->Park(1);
@@ -73,7 +73,7 @@ TEST_P(EngineTiersTest, LostFromTheTiersIsReportedAsRecomputed) {
   EXPECT_EQ(Run(Turn(2, 2, Tokens(32, 1), 6)).report.source, CacheSource::kNew);
 }
 
-TEST_P(EngineTiersTest, StorageThatNeverAnswersCostsADeadlineAndNothingElse) {
+TEST_P(EngineTiersTest, HangingStorageCostsOnlyTheDeadline) {
   StartInMemory({.slots = 3}, {.fetch_deadline_ms = 500}, 1 << 20, clock_);
   Say(1);
   engine_->Park(1);
@@ -105,7 +105,7 @@ TEST_P(EngineTiersTest, StorageThatNeverAnswersCostsADeadlineAndNothingElse) {
 }
 
 // With one slot there is one fetch at a time.
-TEST_P(EngineTiersTest, AFetchThatDoesNotEndDelaysNoTurnBeforeIt) {
+TEST_P(EngineTiersTest, HangingFetchDelaysNoEarlierTurn) {
   for (const bool forks : {false, true}) {
     StartInMemory({.slots = 1});
     Say(1, 60);
@@ -120,14 +120,14 @@ TEST_P(EngineTiersTest, AFetchThatDoesNotEndDelaysNoTurnBeforeIt) {
     tokens.push_back(5);
     SubmittedTurn waits = Turn(1, forks ? 4 : 1, tokens, 6);
     if (forks) {
-      waits.request.account = Turn(1, 1, tokens, 6).request.account;
+      waits.request.tenant = Turn(1, 1, tokens, 6).request.tenant;
       waits.request.forked_from = 1;
       waits.request.forked_owner = Owner(1);
     }
     ASSERT_TRUE(engine_->Submit(waits.request).ok());
     gate_->WaitForVisitors(1);
     ExpectRight(Tokens(30, 1), Say(3));  // nothing is stored
-    // The waiting turn's account has been served more, so this one is first in the queue.
+    // The waiting turn's tenant has been served more, so this one is first in the queue.
     ExpectResumed(Resume(2), CacheSource::kHost);
     EXPECT_EQ(SettledStats().turns_waiting, 1);
     gate_->Open();
@@ -137,7 +137,7 @@ TEST_P(EngineTiersTest, AFetchThatDoesNotEndDelaysNoTurnBeforeIt) {
   }
 }
 
-TEST_P(EngineTiersTest, AnOutstandingFetchOfATimelineThatIsGoneHarmsNothing) {
+TEST_P(EngineTiersTest, FetchOfAnErasedTimelineIsHarmless) {
   StartInMemory({.slots = 4}, {.fetch_deadline_ms = kMinute});
   for (TimelineId timeline = 1; timeline <= 4; ++timeline) Say(timeline);
   for (TimelineId timeline = 1; timeline <= 4; ++timeline) engine_->Park(timeline);
@@ -171,7 +171,7 @@ TEST_P(EngineTiersTest, AnOutstandingFetchOfATimelineThatIsGoneHarmsNothing) {
 }
 
 // Caches read for waiting turns occupy host memory: at most as many as there are slots.
-TEST_P(EngineTiersTest, ManyTurnsThatWaitForTheirCachesAllGetThem) {
+TEST_P(EngineTiersTest, ManyWaitingTurnsAllGetTheirCaches) {
   StartInMemory({.slots = 2}, {.fetch_deadline_ms = kMinute});
   std::vector<SubmittedTurn> turns;
   for (TimelineId timeline = 1; timeline <= 12; ++timeline) Say(timeline);
@@ -194,7 +194,7 @@ TEST_P(EngineTiersTest, ManyTurnsThatWaitForTheirCachesAllGetThem) {
   EXPECT_EQ(stats.restores_host + stats.restores_disk, 12u);
 }
 
-TEST_P(EngineTiersTest, AnEngineMayEndWithFetchesOutstanding) {
+TEST_P(EngineTiersTest, EngineMayStopDuringFetches) {
   StartInMemory({.slots = 1}, {.fetch_deadline_ms = kMinute});
   Say(1);
   engine_->Park(1);
@@ -208,7 +208,7 @@ TEST_P(EngineTiersTest, AnEngineMayEndWithFetchesOutstanding) {
   gate_->Open();
 }
 
-TEST_P(EngineTiersTest, ASecondTurnBehindAFetchIsRefusedAsBusyNotTheFirst) {
+TEST_P(EngineTiersTest, RefusesASecondTurnDuringAFetch) {
   StartInMemory({.slots = 2}, {.fetch_deadline_ms = kMinute});
   Say(1);
   engine_->Park(1);
@@ -226,7 +226,7 @@ TEST_P(EngineTiersTest, ASecondTurnBehindAFetchIsRefusedAsBusyNotTheFirst) {
 }
 
 // Stuck storage blocks no turn: caches are captured under pressure, offered, refused, and turns continue.
-TEST_P(EngineTiersTest, PressureNeverWaitsForStorage) {
+TEST_P(EngineTiersTest, EvictionNeverWaitsForStorage) {
   StartInMemory({.slots = 2}, {}, /*host_bytes=*/8 << 10, SystemClock::Instance(), {.queue = 4});
   Say(1);
   engine_->Park(1);
@@ -243,7 +243,7 @@ TEST_P(EngineTiersTest, PressureNeverWaitsForStorage) {
   gate_->Open();
 }
 
-TEST_P(EngineTiersTest, WhatLedToAnErrorIsKeptNowhere) {
+TEST_P(EngineTiersTest, FailedTurnsCacheIsNotKept) {
   StartInMemory({.slots = 2});
   Say(1);
   engine_->Park(1);
@@ -258,7 +258,7 @@ TEST_P(EngineTiersTest, WhatLedToAnErrorIsKeptNowhere) {
   ExpectRecomputed(Resume(1));
 }
 
-TEST_P(EngineTiersTest, TheSlowerWayIsNotTaken) {
+TEST_P(EngineTiersTest, ChoosesTheFasterOfRestoreAndRecompute) {
   StartInMemory({.slots = 1}, {.fetch_deadline_ms = kMeasured}, 1 << 20, clock_);
   // A step takes a second of the clock: computing is slow, so stored caches are always loaded.
   network_.OnStep([&] { clock_.AdvanceMs(1000); });
@@ -278,7 +278,7 @@ TEST_P(EngineTiersTest, TheSlowerWayIsNotTaken) {
   EXPECT_EQ(SettledStats().recomputed_instead, before + 1);
 }
 
-TEST_P(EngineTiersTest, OwnersNamesAreBounded) {
+TEST_P(EngineTiersTest, LimitsOwnerNames) {
   StartInMemory({.slots = 1});
   SubmittedTurn turn = Turn(1, 1, Tokens(5, 1), 1);
   turn.request.owner = std::string(129, 'x');
@@ -288,7 +288,7 @@ TEST_P(EngineTiersTest, OwnersNamesAreBounded) {
   EXPECT_TRUE(WaitFor([&](auto done) { engine_->Erase(0, "", done); }).ok());
 }
 
-TEST_P(EngineTiersTest, WithoutTiersEveryDoorStillAnswers) {
+TEST_P(EngineTiersTest, EveryCallWorksWithoutTiers) {
   Start({.slots = 1}, {});
   Say(1);
   engine_->Fork(1, 2, Owner(1), Owner(2));

@@ -9,7 +9,7 @@ namespace {
 INSTANTIATE_TEST_SUITE_P(All, EngineTiersTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Ahead" : "InStep"; });
 
-TEST_P(EngineTiersTest, ATakenSlotComesBackFromHostMemory) {
+TEST_P(EngineTiersTest, RestoresAnEvictedCacheFromHostMemory) {
   StartInMemory({.slots = 1});
   Say(1);
   EXPECT_EQ(engine_->Where(Owner(1)), CacheSource::kSlot);
@@ -28,7 +28,7 @@ TEST_P(EngineTiersTest, ATakenSlotComesBackFromHostMemory) {
   EXPECT_GT(stats.restored_bytes, 0u);
 }
 
-TEST_P(EngineTiersTest, ItComesBackFromDiskAndFromBothAfterASecondRound) {
+TEST_P(EngineTiersTest, RestoresFromDiskAndFromBothTiers) {
   StartInMemory({.slots = 1}, {.fetch_deadline_ms = kMinute});
   Say(1);
   engine_->Park(1);
@@ -38,7 +38,7 @@ TEST_P(EngineTiersTest, ItComesBackFromDiskAndFromBothAfterASecondRound) {
   EXPECT_EQ(SettledStats().restores_disk, 1u);
 }
 
-TEST_P(EngineTiersTest, AWarmUpRestoresToo) {
+TEST_P(EngineTiersTest, WarmUpRestoresTheCache) {
   StartInMemory({.slots = 1}, {.fetch_deadline_ms = kMinute});
   Say(1);
   engine_->Park(1);
@@ -55,7 +55,7 @@ TEST_P(EngineTiersTest, AWarmUpRestoresToo) {
   EXPECT_EQ(end.report.tokens_computed, 1);
 }
 
-TEST_P(EngineTiersTest, PrefetchBringsItToMemory) {
+TEST_P(EngineTiersTest, PrefetchLoadsIntoHostMemory) {
   StartInMemory({.slots = 1});
   Say(1);
   engine_->Park(1);
@@ -65,7 +65,7 @@ TEST_P(EngineTiersTest, PrefetchBringsItToMemory) {
   ExpectResumed(Resume(1), CacheSource::kHost);
 }
 
-TEST_P(EngineTiersTest, AnIdleCacheIsSavedAndGivesItsSlotBackAndABusyOneNever) {
+TEST_P(EngineTiersTest, SavesAndFreesIdleCachesOnly) {
   StartInMemory({.slots = 2}, {.idle_ms = 1000}, 1 << 20, clock_);
   Say(1);
   SubmittedTurn busy = Turn(1, 2, Tokens(10, 2), -1);
@@ -86,7 +86,7 @@ TEST_P(EngineTiersTest, AnIdleCacheIsSavedAndGivesItsSlotBackAndABusyOneNever) {
 }
 
 // The engine's thread sleeps without work; idle timeouts must wake it.
-TEST_P(EngineTiersTest, AnEngineWithNothingToDoStillSavesWhatIsIdle) {
+TEST_P(EngineTiersTest, IdleEngineSavesIdleCaches) {
   StartInMemory({.slots = 2}, {.idle_ms = 20});
   Say(1);
   while (engine_->Where(Owner(1)) != CacheSource::kHost) std::this_thread::yield();
@@ -111,7 +111,7 @@ TEST_P(EngineTiersTest, ParkSavesAndForgets) {
   ExpectRight(tokens, end);
 }
 
-TEST_P(EngineTiersTest, ParkedWhileItAnswersItIsSavedAfterwards) {
+TEST_P(EngineTiersTest, ParkDuringAnAnswerSavesAfterwards) {
   StartInMemory({.slots = 1});
   SubmittedTurn turn = Turn(1, 1, Tokens(10, 2), -1);
   ASSERT_TRUE(engine_->Submit(turn.request).ok());
@@ -132,7 +132,7 @@ TEST_P(EngineTiersTest, ParkedWhileItAnswersItIsSavedAfterwards) {
   ExpectRight(tokens, next);
 }
 
-TEST_P(EngineTiersTest, CacheWithoutAnOwnerIsNeverSaved) {
+TEST_P(EngineTiersTest, UnownedCacheIsNeverSaved) {
   StartInMemory({.slots = 1}, {.idle_ms = 0});
   const auto say = [&](TurnId id, TimelineId timeline, uint64_t seed) {
     SubmittedTurn turn = Turn(id, timeline, Tokens(30, 1), seed);
@@ -169,7 +169,7 @@ TEST_P(EngineTiersTest, CapturesAreIncremental) {
   EXPECT_LT(SettledStats().captured_bytes - whole, whole);
 }
 
-TEST_P(EngineTiersTest, EraseTakesItEverywhereAndNothingComesBack) {
+TEST_P(EngineTiersTest, EraseRemovesEveryCopy) {
   StartInMemory({.slots = 4}, {.fetch_deadline_ms = kMinute});
   for (TimelineId timeline = 1; timeline <= 4; ++timeline) Say(timeline);
   engine_->Park(2);
@@ -200,7 +200,7 @@ TEST_P(EngineTiersTest, EraseFindsTheOwnerUnderAnyTimeline) {
   EXPECT_EQ(engine_->Where(Owner(1)), std::nullopt);
 }
 
-TEST_P(EngineTiersTest, ATimelineThatWasErasedCanBeginAgain) {
+TEST_P(EngineTiersTest, ErasedTimelineCanStartAgain) {
   StartInMemory({.slots = 1});
   Say(1);
   engine_->Erase(1, Owner(1), nullptr);
@@ -209,7 +209,7 @@ TEST_P(EngineTiersTest, ATimelineThatWasErasedCanBeginAgain) {
   ExpectResumed(Resume(1), CacheSource::kHost);
 }
 
-TEST_P(EngineTiersTest, AForkComputesNothingAgain) {
+TEST_P(EngineTiersTest, ForkRecomputesNothing) {
   StartInMemory({.slots = 2}, {.fetch_deadline_ms = kMinute});
   Say(1);
   engine_->Fork(1, 2, Owner(1), Owner(2));
@@ -231,7 +231,7 @@ TEST_P(EngineTiersTest, AForkComputesNothingAgain) {
   ExpectResumed(Resume(9), CacheSource::kHost);
 }
 
-TEST_P(EngineTiersTest, AForkOfARunningTurnHasWhatWasComputed) {
+TEST_P(EngineTiersTest, ForkOfARunningTurnReusesItsCache) {
   StartInMemory({.slots = 2});
   std::promise<void> begun, asked;
   int steps = 0;
@@ -257,7 +257,7 @@ TEST_P(EngineTiersTest, AForkOfARunningTurnHasWhatWasComputed) {
   ExpectRight(tokens, fork);
 }
 
-TEST_P(EngineTiersTest, AnErasedForkStaysErased) {
+TEST_P(EngineTiersTest, ErasedForkStaysErased) {
   StartInMemory({.slots = 1});
   Say(1);
   for (TimelineId fork = 100; fork < 150; ++fork) {
@@ -269,7 +269,7 @@ TEST_P(EngineTiersTest, AnErasedForkStaysErased) {
   for (TimelineId fork = 100; fork < 150; ++fork) ASSERT_EQ(engine_->Where(Owner(fork)), std::nullopt) << fork;
 }
 
-TEST_P(EngineTiersTest, SaveAllBringsEverythingToDisk) {
+TEST_P(EngineTiersTest, SaveAllWritesEverythingToDisk) {
   StartInMemory({.slots = 4}, {.fetch_deadline_ms = kMinute});
   Say(1);
   Say(2);
@@ -283,7 +283,7 @@ TEST_P(EngineTiersTest, SaveAllBringsEverythingToDisk) {
   ExpectRight(Tokens(10, 2), running.sink->Wait());
 }
 
-TEST_P(EngineTiersTest, SaveAllBringsMoreToDiskThanMemoryHolds) {
+TEST_P(EngineTiersTest, SaveAllWritesMoreThanHostMemoryHolds) {
   StartInMemory({.slots = 8}, {}, /*host_bytes=*/8 << 10, SystemClock::Instance(), {.least_waiting_bytes = 0});
   for (TimelineId timeline = 1; timeline <= 8; ++timeline) Say(timeline);
   ASSERT_TRUE(WaitFor([&](auto done) { engine_->SaveAll(done); }).ok());

@@ -47,7 +47,7 @@ class SideRequestsTest : public EngineTiersTest {
 INSTANTIATE_TEST_SUITE_P(All, SideRequestsTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Ahead" : "InStep"; });
 
-TEST_P(SideRequestsTest, LeaveConversationsInTheirSlots) {
+TEST_P(SideRequestsTest, DoNotEvictConversations) {
   StartInMemory({.slots = 3});
   Converse(kConversation);
   Converse(kOther);
@@ -56,7 +56,7 @@ TEST_P(SideRequestsTest, LeaveConversationsInTheirSlots) {
   ExpectAllReused(kOther, CacheSource::kSlot);
 }
 
-TEST_P(SideRequestsTest, WithOneSlotLeaveAConversationInHostMemory) {
+TEST_P(SideRequestsTest, SingleSlotKeepsTheConversationInHostMemory) {
   StartInMemory({.slots = 1});
   Converse(kConversation);
   Run(Stateless(99, Tokens(9, 99), 2, false));
@@ -76,7 +76,7 @@ TEST_P(SideRequestsTest, WithOneSlotLeaveAConversationInHostMemory) {
 }
 
 // A conversation's first turn counts as such a request only while it is short, and only in memory.
-TEST_P(SideRequestsTest, ConversationsOnDiskAreNone) {
+TEST_P(SideRequestsTest, StoredConversationsAreNotSideRequests) {
   StartInMemory({.slots = 2});
   Run(Turn(next_turn_++, kConversation, Tokens(9, 1), 2));  // the owner's name is that of a stored conversation
   Run(Stateless(50, Tokens(9, 50), 2, false));

@@ -84,7 +84,7 @@ class AdapterTurns : public testing::DeviceTest, public ::testing::WithParamInte
 INSTANTIATE_TEST_SUITE_P(All, AdapterTurns, ::testing::Values("cpu", "cuda_bf16_fixed"),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST_P(AdapterTurns, ThatRunTogetherAnswerAsAlone) {
+TEST_P(AdapterTurns, BatchedTurnsAnswerAsAlone) {
   std::vector<Answer> alone;
   for (const int adapter : {0, 1, 2}) alone.push_back(Alone(adapter, Prompt()));
   EXPECT_NE(alone[0], alone[1]);
@@ -101,7 +101,7 @@ TEST_P(AdapterTurns, ThatRunTogetherAnswerAsAlone) {
   }
 }
 
-TEST_P(AdapterTurns, TwoAreOne) {
+TEST_P(AdapterTurns, TwoTurnsEqualOneLongTurn) {
   const std::vector<TokenId> more = ScatteredIds(9, 90, 7);
   std::vector<TokenId> all = Prompt();
   const Answer first = Alone(1, all);
@@ -117,7 +117,7 @@ TEST_P(AdapterTurns, TwoAreOne) {
   EXPECT_EQ(AnswerOf(second), whole);
 }
 
-TEST_P(AdapterTurns, UnderAnotherAdapterComputeAgain) {
+TEST_P(AdapterTurns, ChangedAdapterRecomputesTheCache) {
   const Answer under_two = Alone(2, Prompt());
   Start({one_, two_});
   Run(Under(1, 3, Prompt()));
@@ -128,7 +128,7 @@ TEST_P(AdapterTurns, UnderAnotherAdapterComputeAgain) {
   EXPECT_EQ(AnswerOf(turn), under_two);
 }
 
-TEST_P(AdapterTurns, ShareNoPrefixWithAnother) {
+TEST_P(AdapterTurns, DifferentAdaptersShareNoPrefixCache) {
   const std::vector<TokenId> prompt = Prompt(200);
   std::vector<Answer> alone;
   for (const int adapter : {0, 1, 2}) alone.push_back(Alone(adapter, prompt));
@@ -148,7 +148,7 @@ TEST_P(AdapterTurns, ShareNoPrefixWithAnother) {
   EXPECT_EQ(reused(0), 199);
 }
 
-TEST_P(AdapterTurns, GoOnAfterARestartUnderTheSameAdapterOnly) {
+TEST_P(AdapterTurns, CacheIsReusedAfterARestartUnderTheSameAdapterOnly) {
   const Answer under_none = Alone(0, Prompt()), under_one = Alone(1, Prompt()), under_two = Alone(2, Prompt());
   TierFolder folder;
   const auto after_restart = [&](const std::vector<const MadeAdapter*>& adapters, int adapter) {
@@ -179,7 +179,7 @@ TEST_P(AdapterTurns, GoOnAfterARestartUnderTheSameAdapterOnly) {
 
 // A turn's beams are rows of its adapter, too: the results equal those of merged weights. In 16 bits merged weights are
 // rounded differently, which shows at a near-tie of two beams.
-TEST_P(AdapterTurns, SearchWithBeams) {
+TEST_P(AdapterTurns, SupportBeamSearch) {
   const auto search = [&](int adapter) {
     SubmittedTurn turn = Under(adapter, 3, Prompt());
     turn.request.sampling = {.temperature = 0, .beams = {.width = 3}};
@@ -195,7 +195,7 @@ TEST_P(AdapterTurns, SearchWithBeams) {
   EXPECT_EQ(search(0), under_one);
 }
 
-TEST_P(AdapterTurns, AnAdapterThatIsNotThereIsRefused) {
+TEST_P(AdapterTurns, RefusesAnUnknownAdapter) {
   Start({one_});
   for (const int adapter : {-1, 2, 1 << 20}) {
     const Status refused = engine_->Submit(Under(adapter, 1, Prompt()).request);

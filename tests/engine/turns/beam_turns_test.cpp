@@ -85,16 +85,16 @@ class BeamTurnsTest : public ::testing::TestWithParam<std::string> {
   /// bit of the log probabilities. `kept`: required number of reused tokens; -1 = any.
   void ExpectGoesOn(TimelineId timeline, const std::vector<TokenId>& said, int64_t kept, RingWindow window = kWindow) {
     const std::vector<TokenId> all = Joined(said, {5, 6, 7});
-    SubmittedTurn goes_on = Plain(timeline, all, 6, window), once = Plain(timeline + 1000, all, 6, window);
-    for (SubmittedTurn* turn : {&goes_on, &once}) turn->request.sampling.logprobs = 5;
-    once.request.account = "another's, which shares nothing";
-    const std::vector<TokenId> ids = Run(goes_on);
+    SubmittedTurn continues_answer = Plain(timeline, all, 6, window), once = Plain(timeline + 1000, all, 6, window);
+    for (SubmittedTurn* turn : {&continues_answer, &once}) turn->request.sampling.logprobs = 5;
+    once.request.tenant = "another's, which shares nothing";
+    const std::vector<TokenId> ids = Run(continues_answer);
     if (kept >= 0) {
-      EXPECT_EQ(goes_on.sink->start().tokens_reused, kept);
+      EXPECT_EQ(continues_answer.sink->start().tokens_reused, kept);
     }
     EXPECT_EQ(ids, Run(once));
     EXPECT_EQ(once.sink->start().tokens_reused, 0);
-    EXPECT_EQ(goes_on.sink->logprobs(), once.sink->logprobs());
+    EXPECT_EQ(continues_answer.sink->logprobs(), once.sink->logprobs());
     engine_->Close(timeline + 1000);
   }
   /// Waits until the engine has processed all messages: gauges are published between two polls of its inbox.
@@ -148,7 +148,7 @@ void SetProcessors(const nlohmann::json& given, SamplingParams* sampling) {
   }
 }
 
-TEST_P(BeamTurnsTest, FindWhatTheReferenceFinds) {
+TEST_P(BeamTurnsTest, MatchTheReference) {
   if (GetParam() != "cpu") GTEST_SKIP() << "16 bits decide near ties otherwise";
   std::ifstream file(GoldenFolder("beams.json"));
   const auto cases = nlohmann::json::parse(file);
@@ -174,7 +174,7 @@ TEST_P(BeamTurnsTest, FindWhatTheReferenceFinds) {
   }
 }
 
-TEST_P(BeamTurnsTest, EveryRowIsCounted) {
+TEST_P(BeamTurnsTest, CountsEveryRow) {
   Load("llama");
   Start(8);
   constexpr int64_t kPrompt = 30, kWidth = 4, kTokens = 12;
@@ -189,7 +189,7 @@ TEST_P(BeamTurnsTest, EveryRowIsCounted) {
 }
 
 // Every letter has several ids here; each ends an answer.
-TEST_P(BeamTurnsTest, AStopStringEndsAnAnswerAsItsIdsDo) {
+TEST_P(BeamTurnsTest, StopStringsAndStopIdsEndBeamsAlike) {
   Load("llama");
   Start(8);
   int ended = 0;
@@ -207,7 +207,7 @@ TEST_P(BeamTurnsTest, AStopStringEndsAnAnswerAsItsIdsDo) {
   EXPECT_GE(ended, 3);
 }
 
-TEST_P(BeamTurnsTest, TheConversationGoesOnFromTheAnswer) {
+TEST_P(BeamTurnsTest, ConversationContinuesFromTheAnswer) {
   Load("llama");
   Start(8);
   std::vector<TokenId> said = Ids(37, 2);
@@ -218,14 +218,14 @@ TEST_P(BeamTurnsTest, TheConversationGoesOnFromTheAnswer) {
   }
 }
 
-TEST_P(BeamTurnsTest, GoesOnInARingThatHasTurned) {
+TEST_P(BeamTurnsTest, ContinuesInAWrappedRing) {
   Load("llama");
   Start(8, kSmallWindow.memory_len);
   std::vector<TokenId> said = Ids(60, 3);
   for (int turn = 0; turn < 5; ++turn) {
     const std::vector<TokenId> answer = Run(Beams(1, said, 4, 40, kSmallWindow));
     SubmittedTurn once = Beams(2, said, 4, 40, kSmallWindow);
-    once.request.account = "another's";
+    once.request.tenant = "another's";
     EXPECT_EQ(Run(once), answer);
     said = Joined(said, answer);
     ExpectGoesOn(1, said, std::ssize(said) - 1, kSmallWindow);
@@ -234,7 +234,7 @@ TEST_P(BeamTurnsTest, GoesOnInARingThatHasTurned) {
   }
 }
 
-TEST_P(BeamTurnsTest, AloneAsAmongOthers) {
+TEST_P(BeamTurnsTest, ConcurrentTurnsDoNotChangeTheResult) {
   Load("qwen3");
   Start(20);
   const std::vector<TokenId> alone = Run(Beams(1, Ids(50, 4)));
@@ -248,7 +248,7 @@ TEST_P(BeamTurnsTest, AloneAsAmongOthers) {
   for (const SubmittedTurn& other : others) other.sink->Wait();
 }
 
-TEST_P(BeamTurnsTest, NoCopyOfTheHistory) {
+TEST_P(BeamTurnsTest, DoesNotCopyTheHistory) {
   Load("llama");
   constexpr RingWindow kLong{4, 2048, Eviction::kTurn};
   Start(8, kLong.memory_len);
@@ -269,7 +269,7 @@ TEST_P(BeamTurnsTest, NoCopyOfTheHistory) {
   ExpectGoesOn(1, said, std::ssize(said) - 1, kLong);
 }
 
-TEST_P(BeamTurnsTest, IsSpilledAndRestored) {
+TEST_P(BeamTurnsTest, SpillsAndRestores) {
   Load("gpt2");
   TieredStore tiers(std::make_unique<RamStore>(64 << 20), nullptr,
                     TieredStoreOptions{.host_idle_ms = 0, .sweep_ms = 0});
@@ -288,7 +288,7 @@ TEST_P(BeamTurnsTest, IsSpilledAndRestored) {
   engine_.reset();
 }
 
-TEST_P(BeamTurnsTest, CancelKeepsWhatWasSaid) {
+TEST_P(BeamTurnsTest, CancelKeepsTheAnswerSoFar) {
   Load("llama");
   Start(8);
   for (const size_t tokens : {0, 1, 2, 5, 17}) {
@@ -303,16 +303,16 @@ TEST_P(BeamTurnsTest, CancelKeepsWhatWasSaid) {
     EXPECT_LT(end.output.size(), 200u);
     EXPECT_EQ(Stats().slots_used, 1);
     const std::vector<TokenId> said = Joined(turn.request.tokens, end.output);
-    const SubmittedTurn goes_on = Plain(1, Joined(said, {1}));
-    const std::vector<TokenId> ids = Run(goes_on);
-    EXPECT_GE(goes_on.sink->start().tokens_reused, tokens == 0 ? 0 : std::ssize(said) - 1);
+    const SubmittedTurn continues_answer = Plain(1, Joined(said, {1}));
+    const std::vector<TokenId> ids = Run(continues_answer);
+    EXPECT_GE(continues_answer.sink->start().tokens_reused, tokens == 0 ? 0 : std::ssize(said) - 1);
     engine_->Close(1);
     EXPECT_EQ(ids, Run(Plain(2, Joined(said, {1}))));
     engine_->Close(2);
   }
 }
 
-TEST_P(BeamTurnsTest, ACrowdWithFewerSlotsThanBeamsEnds) {
+TEST_P(BeamTurnsTest, ManyTurnsFinishWithFewerSlotsThanBeams) {
   if (GetParam() != "cpu") GTEST_SKIP() << "a page holds more than a slab of these";
   Load("llama");
   const KvShape shape = MakeKvShape(model_->spec().layers, model_->spec().kv_heads, model_->spec().head_dim,
@@ -342,8 +342,8 @@ TEST_P(BeamTurnsTest, ACrowdWithFewerSlotsThanBeamsEnds) {
   }
 }
 
-// Short turns of another account preempt them repeatedly: the results are the same, and the conversation continues.
-TEST_P(BeamTurnsTest, APreemptedSearchFindsTheSame) {
+// Short turns of another tenant preempt them repeatedly: the results are the same, and the conversation continues.
+TEST_P(BeamTurnsTest, PreemptedSearchGivesTheSameResult) {
   Load("llama");
   TieredStore tiers(std::make_unique<RamStore>(64 << 20), nullptr,
                     TieredStoreOptions{.host_idle_ms = 0, .sweep_ms = 0});
@@ -353,7 +353,7 @@ TEST_P(BeamTurnsTest, APreemptedSearchFindsTheSame) {
       const auto search = [&](TimelineId timeline) {
         SubmittedTurn turn = Beams(timeline, Ids(40, seed), 4, 160);  // all slots
         turn.request.stop_ids = {};
-        turn.request.account = "beams";
+        turn.request.tenant = "beams";
         return turn;
       };
       const SubmittedTurn alone = search(1);
@@ -362,13 +362,13 @@ TEST_P(BeamTurnsTest, APreemptedSearchFindsTheSame) {
       engine_->Close(1);
       const uint64_t before = Stats().turns_preempted;
       SubmittedTurn turn = search(2), first = Plain(99, Ids(10, 60), 3);
-      first.request.account = "other's";
+      first.request.tenant = "other's";
       turn.request.sink = std::make_shared<ActingSink>(turn.sink, 0, [&] { engine_->Submit(first.request).ok(); });
       ASSERT_TRUE(engine_->Submit(turn.request).ok());
       EXPECT_EQ(first.sink->Wait().output.size(), 3u);
       for (TimelineId other = 100; other < 120; ++other) {
         SubmittedTurn plain = Plain(other, Ids(10, 60), 3);
-        plain.request.account = "other's";
+        plain.request.tenant = "other's";
         EXPECT_EQ(Run(plain).size(), 3u);
         engine_->Close(other);
       }
@@ -384,8 +384,8 @@ TEST_P(BeamTurnsTest, APreemptedSearchFindsTheSame) {
   }
 }
 
-// Searches of several accounts that take all slots, alongside plain turns that would hold them for long.
-TEST_P(BeamTurnsTest, AccountsWithBeamsAndWithoutShareTheSlots) {
+// Searches of several tenants that take all slots, alongside plain turns that would hold them for long.
+TEST_P(BeamTurnsTest, AccountsWithAndWithoutBeamsShareSlots) {
   if (GetParam() != "cpu") GTEST_SKIP() << "a page holds more than a slab of these";
   Load("llama");
   TieredStore tiers(std::make_unique<RamStore>(64 << 20), nullptr,
@@ -398,7 +398,7 @@ TEST_P(BeamTurnsTest, AccountsWithBeamsAndWithoutShareTheSlots) {
       const TimelineId timeline = i + 1;
       SubmittedTurn turn = i % 3 == 0 ? Beams(timeline, Ids(30, i), 4, 60) : Plain(timeline, Ids(20, i), 150);
       turn.request.stop_ids = {};
-      turn.request.account = "account " + std::to_string(i % 4);
+      turn.request.tenant = "tenant " + std::to_string(i % 4);
       if (!together) {
         alone.push_back(Run(turn));
         engine_->Close(timeline);
@@ -414,7 +414,7 @@ TEST_P(BeamTurnsTest, AccountsWithBeamsAndWithoutShareTheSlots) {
   engine_.reset();
 }
 
-TEST_P(BeamTurnsTest, ClosingEndsThem) {
+TEST_P(BeamTurnsTest, ClosingEndsBeamTurns) {
   Load("llama");
   Start(8);
   SubmittedTurn turn = Beams(1, Ids(40, 11), 4, 200);
@@ -425,7 +425,7 @@ TEST_P(BeamTurnsTest, ClosingEndsThem) {
   ExpectNothingHeld(1);
 }
 
-TEST_P(BeamTurnsTest, RefusesWhatBeamsDoNotHave) {
+TEST_P(BeamTurnsTest, RefusesOptionsThatBeamsLack) {
   if (GetParam() != "cpu") GTEST_SKIP() << "a page holds more than a slab of these";
   Load("llama");
   Start(6);

@@ -103,7 +103,7 @@ class BranchTurnsTest : public ::testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(All, BranchTurnsTest, ::testing::Values("waits", "runs_ahead"),
                          [](const auto& info) { return info.param; });
 
-TEST_P(BranchTurnsTest, ATurnThatMayBranchReadsTheHistoryWhereItLies) {
+TEST_P(BranchTurnsTest, BranchReadsTheHistoryInPlace) {
   const KvShape shape = MakeKvShape(2, 1, 2, DType::kF32, 8, 40, 8);
   for (const size_t length : {6, 16, 37, 48, 300}) {  // including a ring that has wrapped
     Start(3);
@@ -129,7 +129,7 @@ TEST_P(BranchTurnsTest, ATurnThatMayBranchReadsTheHistoryWhereItLies) {
   }
 }
 
-TEST_P(BranchTurnsTest, ANetworkWithoutThemCopies) {
+TEST_P(BranchTurnsTest, NetworkWithoutBranchesCopies) {
   Start(3, 0, nullptr, 200, /*branches=*/false);
   constexpr RingWindow kWide{4, 200, Eviction::kToken};
   const SubmittedTurn first = Turn(1, Tokens(100, 1), 60, false, kWide),
@@ -141,7 +141,7 @@ TEST_P(BranchTurnsTest, ANetworkWithoutThemCopies) {
   EXPECT_EQ(Stats().slots_used, 2);
 }
 
-TEST_P(BranchTurnsTest, ForkingForABranchCopiesNothing) {
+TEST_P(BranchTurnsTest, ForkForABranchCopiesNothing) {
   TieredStore tiers(std::make_unique<RamStore>(64 << 20), nullptr,
                     TieredStoreOptions{.host_idle_ms = 0, .sweep_ms = 0});
   constexpr RingWindow kWide{4, 200, Eviction::kToken};  // the first's answer overwrites none of its prompt
@@ -163,17 +163,17 @@ TEST_P(BranchTurnsTest, ForkingForABranchCopiesNothing) {
   }
 }
 
-TEST_P(BranchTurnsTest, OneThatIsOvertakenGivesWay) {
+TEST_P(BranchTurnsTest, PreemptsAnOvertakenBranch) {
   Start(3);
   // While the ring of 48 rows has not wrapped it may lag far; afterwards its rows are overwritten.
   const SubmittedTurn first = Turn(1, Tokens(30, 1), 100), second = Turn(2, Tokens(30, 1), 100, true);
   SubmitAndAct(first, 15, [&] { Submit(second); });
   ExpectRight(second);
   ExpectRight(first);
-  EXPECT_EQ(Stats().turns_gave_way, 1u);
+  EXPECT_EQ(Stats().turns_preempted_for_memory, 1u);
 }
 
-TEST_P(BranchTurnsTest, TheirHistoryMayBeClosedOrFail) {
+TEST_P(BranchTurnsTest, HistoryMayCloseOrFailDuringBranches) {
   for (const bool closes : {true, false}) {
     Start(4);
     const SubmittedTurn first = Turn(1, Tokens(30, 1), 100), second = Turn(2, Tokens(30, 1), 60, true),
@@ -184,13 +184,13 @@ TEST_P(BranchTurnsTest, TheirHistoryMayBeClosedOrFail) {
     });
     for (const SubmittedTurn* turn : {&first, &second, &third}) ExpectRight(*turn);
     EXPECT_EQ(first.sink->Wait().reason, FinishReason::kCancelled);
-    EXPECT_EQ(Stats().turns_gave_way, closes ? 2u : 0u);
+    EXPECT_EQ(Stats().turns_preempted_for_memory, closes ? 2u : 0u);
     for (TimelineId timeline = 1; timeline <= 3; ++timeline) engine_->Close(timeline);
     EXPECT_EQ(Stats().kv_bytes_used, 0);
   }
 }
 
-TEST_P(BranchTurnsTest, OneThatFailedIsNoHistory) {
+TEST_P(BranchTurnsTest, FailedTurnIsNotBranchedFrom) {
   Start(3);
   const SubmittedTurn first = Turn(1, Tokens(30, 1), 60), second = Turn(2, Tokens(30, 1), 20, true);
   // Step 7 fails. With run-ahead, step 8 has been launched by then.
@@ -206,7 +206,7 @@ TEST_P(BranchTurnsTest, OneThatFailedIsNoHistory) {
   EXPECT_EQ(second.sink->start().tokens_reused, 0);
 }
 
-TEST_P(BranchTurnsTest, TheirHistoryGoesOnWhenTheyHaveEnded) {
+TEST_P(BranchTurnsTest, HistoryContinuesAfterItsBranchesEnd) {
   Start(3);
   const SubmittedTurn first = Turn(1, Tokens(30, 1), 8), second = Turn(2, Tokens(30, 1), 80, true);
   SubmittedTurn edited = Turn(1, Joined(Tokens(20, 1), {1, 2, 3}), 30);  // which rewinds its history
@@ -217,23 +217,23 @@ TEST_P(BranchTurnsTest, TheirHistoryGoesOnWhenTheyHaveEnded) {
   EXPECT_TRUE(ended);
 }
 
-TEST_P(BranchTurnsTest, AnotherAccountOrAnotherWindowHasNone) {
+TEST_P(BranchTurnsTest, DoesNotBranchAcrossAccountsOrWindows) {
   Start(4);
-  SubmittedTurn first = Turn(1, Tokens(30, 1), 60), account = Turn(2, Tokens(30, 1), 9, true),
+  SubmittedTurn first = Turn(1, Tokens(30, 1), 60), tenant = Turn(2, Tokens(30, 1), 9, true),
                 window = Turn(3, Tokens(30, 1), 9, true, {4, 39, Eviction::kToken});
-  account.request.account = "another's";
+  tenant.request.tenant = "another's";
   SubmitAndAct(first, 3, [&] {
-    Submit(account);
+    Submit(tenant);
     Submit(window);
   });
-  for (const SubmittedTurn* turn : {&first, &account, &window}) ExpectRight(*turn);
-  EXPECT_EQ(account.sink->start().tokens_reused, 0);
+  for (const SubmittedTurn* turn : {&first, &tenant, &window}) ExpectRight(*turn);
+  EXPECT_EQ(tenant.sink->start().tokens_reused, 0);
   EXPECT_EQ(window.sink->start().tokens_reused, 0);
 }
 
 // Groups of answers start and end, with few slots, or memory of two windows in which they grow; histories are
 // continued, edited, closed, parked and saved while others read them.
-TEST_P(BranchTurnsTest, ACrowdOfThemIsRight) {
+TEST_P(BranchTurnsTest, ManyBranchesAreCorrect) {
   for (uint32_t seed = 1; seed <= 6; ++seed) {
     TieredStore tiers(std::make_unique<RamStore>(64 << 20), nullptr,
                       TieredStoreOptions{.host_idle_ms = 0, .sweep_ms = 0});
@@ -291,7 +291,7 @@ INSTANTIATE_TEST_SUITE_P(All, ModelBranchTurns, ::testing::Values("cpu", "cuda_b
                          [](const auto& info) { return info.param; });
 
 // A real model: each answer has the bits of one that is sampled alone.
-TEST_P(ModelBranchTurns, NothingOfALongHistoryIsCopied) {
+TEST_P(ModelBranchTurns, CopiesNothingOfALongHistory) {
   auto model = Model::Load(GoldenFolder("llama"), backend_);
   ASSERT_TRUE(model.ok()) << model.status().ToString();
   const ModelSpec& spec = (*model)->spec();
@@ -329,7 +329,7 @@ TEST_P(ModelBranchTurns, NothingOfALongHistoryIsCopied) {
     EXPECT_NE(choices[i].sink->ids(), choices[0].sink->ids());
   }
   SubmittedTurn alone = draws(100, 3);
-  alone.request.account = "another's";  // which shares nothing
+  alone.request.tenant = "another's";  // which shares nothing
   Submit(alone);
   EXPECT_EQ(choices[3].sink->Wait().output, alone.sink->Wait().output);
   EXPECT_EQ(choices[3].sink->logprobs(), alone.sink->logprobs());

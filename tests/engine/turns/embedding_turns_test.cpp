@@ -24,7 +24,7 @@ class EmbeddingTurns : public HashEngineTest {
 INSTANTIATE_TEST_SUITE_P(All, EmbeddingTurns, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Ahead" : "InStep"; });
 
-TEST_P(EmbeddingTurns, EveryTokenCountsInChunksAndAmongOthers) {
+TEST_P(EmbeddingTurns, EveryTokenCountsWhenChunkedOrBatched) {
   Start({.slots = 8, .prefill_chunk = 7, .step_tokens = 20});
   const SubmittedTurn speaks = Submit(GreedyTurn(next_turn_++, 90, Tokens(33, 4), {}, kWindow, 40));
   std::vector<SubmittedTurn> turns;
@@ -38,7 +38,7 @@ TEST_P(EmbeddingTurns, EveryTokenCountsInChunksAndAmongOthers) {
   EXPECT_TRUE(speaks.sink->embedding().empty());
 }
 
-TEST_P(EmbeddingTurns, NothingComesOutOfACache) {
+TEST_P(EmbeddingTurns, DoesNotUseTheCache) {
   Start({.slots = 4, .prefill_chunk = 32, .step_tokens = 64});
   const std::vector<TokenId> tokens = Tokens(150, 1);
   Submit(GreedyTurn(next_turn_++, 1, tokens, {}, kWindow, 1)).sink->Wait();
@@ -46,7 +46,7 @@ TEST_P(EmbeddingTurns, NothingComesOutOfACache) {
   for (const TimelineId timeline : {1, 2}) ExpectEmbedded(Submit(Make(timeline, tokens)));
 }
 
-TEST_P(EmbeddingTurns, WhatIsCancelledTellsNothing) {
+TEST_P(EmbeddingTurns, CancelledTurnReturnsNoEmbedding) {
   Start({.slots = 1, .prefill_chunk = 1, .step_tokens = 1});
   const SubmittedTurn turn = Make(1, Tokens(200, 3));
   network_.OnStep([&] {
@@ -57,7 +57,7 @@ TEST_P(EmbeddingTurns, WhatIsCancelledTellsNothing) {
   EXPECT_TRUE(turn.sink->embedding().empty());
 }
 
-TEST_P(EmbeddingTurns, WhatIsNoNumberIsAnError) {
+TEST_P(EmbeddingTurns, NonFiniteValuesAreAnError) {
   Start({.slots = 1});
   network_.PoisonLogits(true);
   const SubmittedTurn turn = Submit(Make(1, Tokens(20, 3)));
@@ -67,7 +67,7 @@ TEST_P(EmbeddingTurns, WhatIsNoNumberIsAnError) {
   EXPECT_TRUE(turn.sink->embedding().empty());
 }
 
-TEST_P(EmbeddingTurns, WhatTheWindowDoesNotShowIsRefused) {
+TEST_P(EmbeddingTurns, RefusesInputLongerThanTheWindow) {
   Start({.slots = 1});
   const Status refused = engine_->Submit(Make(1, Tokens(305, 3)).request);
   EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
@@ -75,7 +75,7 @@ TEST_P(EmbeddingTurns, WhatTheWindowDoesNotShowIsRefused) {
   EXPECT_EQ(refused.param(), "input");
 }
 
-TEST_P(EmbeddingTurns, ANetworkThatTellsNoHiddenStatesEmbedsNothing) {
+TEST_P(EmbeddingTurns, NetworkWithoutHiddenStatesRefusesEmbedding) {
   network_.TellHiddenStates(false);
   Start({.slots = 1});
   const Status refused = engine_->Submit(Make(1, Tokens(5, 3)).request);

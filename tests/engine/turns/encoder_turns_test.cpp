@@ -91,7 +91,7 @@ class EncoderTurnsTest : public ::testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(All, EncoderTurnsTest, ::testing::Values("cpu", "cuda_bf16_fixed"),
                          [](const auto& info) { return info.param; });
 
-TEST_P(EncoderTurnsTest, AreTheNetworksOwn) {
+TEST_P(EncoderTurnsTest, MatchTheNetwork) {
   Start(4);
   std::vector<SubmittedTurn> turns;
   for (const size_t length : {1, 40, 17, 100}) {  // concurrent, with more tokens than a step has rows
@@ -104,7 +104,7 @@ TEST_P(EncoderTurnsTest, AreTheNetworksOwn) {
   }
 }
 
-TEST_P(EncoderTurnsTest, GoOnBehindAnInputThatIsTheSame) {
+TEST_P(EncoderTurnsTest, ContinueAfterAnUnchangedInput) {
   Start(2);
   const std::vector<TokenId> input = ScatteredIds(30, 96);
   const SubmittedTurn first = Turn(1, input, {}, 10);
@@ -117,7 +117,7 @@ TEST_P(EncoderTurnsTest, GoOnBehindAnInputThatIsTheSame) {
   EXPECT_EQ(again.sink->start().tokens_reused, 30);
 }
 
-TEST_P(EncoderTurnsTest, ReadAnInputAnewOfWhichAPartIsOther) {
+TEST_P(EncoderTurnsTest, RereadAChangedInput) {
   Start(2);
   std::vector<TokenId> input = ScatteredIds(30, 96);
   Run(Turn(1, input, {}, 10));
@@ -130,7 +130,7 @@ TEST_P(EncoderTurnsTest, ReadAnInputAnewOfWhichAPartIsOther) {
   EXPECT_EQ(Run(longer).output, Expected(longer));
 }
 
-TEST_P(EncoderTurnsTest, ShareAWholeInputAndNoPart) {
+TEST_P(EncoderTurnsTest, ShareOnlyWholeInputs) {
   Start(3);
   std::vector<TokenId> input = ScatteredIds(90, 96);
   Run(Turn(1, input, {}, 5));
@@ -143,7 +143,7 @@ TEST_P(EncoderTurnsTest, ShareAWholeInputAndNoPart) {
   EXPECT_EQ(engine_->stats().tokens_shared, 90u);
 }
 
-TEST_P(EncoderTurnsTest, AreSavedAndBroughtBack) {
+TEST_P(EncoderTurnsTest, AreSavedAndRestored) {
   Start(1, /*tiers=*/true);
   const std::vector<TokenId> input = ScatteredIds(30, 96), other = ScatteredIds(30, 96, 2);
   const std::vector<TokenId> begun = Run(Turn(1, input, {}, 10)).output;
@@ -154,7 +154,7 @@ TEST_P(EncoderTurnsTest, AreSavedAndBroughtBack) {
   EXPECT_GE(more.sink->start().tokens_reused, 30 + 10);
 }
 
-TEST_P(EncoderTurnsTest, RefuseWhatAnEncoderDoesNotDo) {
+TEST_P(EncoderTurnsTest, RefuseUnsupportedOptions) {
   Start(2);
   const std::vector<TokenId> input = ScatteredIds(20, 96);
   SubmittedTurn nothing = Turn(1, input, {}, 5), none = nothing, scored = nothing, beams = nothing;

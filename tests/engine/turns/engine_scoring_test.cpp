@@ -49,7 +49,7 @@ class EngineScoringTest : public HashEngineTest {
 INSTANTIATE_TEST_SUITE_P(All, EngineScoringTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Ahead" : "InStep"; });
 
-TEST_P(EngineScoringTest, EveryTokenInChunksAndAmongOthers) {
+TEST_P(EngineScoringTest, ScoresEveryTokenWhenChunkedOrBatched) {
   Start({.slots = 8, .prefill_chunk = 7, .step_tokens = 20});
   std::vector<SubmittedTurn> turns;
   for (const size_t length : {1, 2, 7, 8, 50, 64}) {
@@ -68,7 +68,7 @@ TEST_P(EngineScoringTest, EveryTokenInChunksAndAmongOthers) {
   EXPECT_TRUE(turns.back().sink->scored().empty());
 }
 
-TEST_P(EngineScoringTest, NothingComesOutOfACacheButItCanBeUsedAfterwards) {
+TEST_P(EngineScoringTest, DoesNotReadTheCacheButLeavesAUsableOne) {
   Start({.slots = 4, .prefill_chunk = 32, .step_tokens = 64});
   const std::vector<TokenId> tokens = LikelyTokens(150, 1);
   SubmittedTurn first = Submit(1, tokens, 1, /*scored=*/false);
@@ -87,7 +87,7 @@ TEST_P(EngineScoringTest, NothingComesOutOfACacheButItCanBeUsedAfterwards) {
   ExpectRight(after, end);
 }
 
-TEST_P(EngineScoringTest, WhatCannotBeScoredIsRefused) {
+TEST_P(EngineScoringTest, RefusesUnscorableRequests) {
   Start({.slots = 2});
   TurnRequest request = GreedyTurn(1, 1, Tokens(10, 1), {}, kWindow, 0).request;
   request.scored = true;
@@ -99,7 +99,7 @@ TEST_P(EngineScoringTest, WhatCannotBeScoredIsRefused) {
   EXPECT_TRUE(engine_->Submit(request).ok());
 }
 
-TEST_P(EngineScoringTest, ANetworkThatFailsEndsTheTurnUntold) {
+TEST_P(EngineScoringTest, NetworkFailureEndsTheTurnWithoutScores) {
   Start({.slots = 2, .prefill_chunk = 16});
   network_.PoisonLogits(true);
   const SubmittedTurn turn = Submit(1, Tokens(40, 1), 0, /*scored=*/true);

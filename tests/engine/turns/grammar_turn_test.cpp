@@ -47,7 +47,7 @@ class GrammarTurnTest : public ::testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(All, GrammarTurnTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Ahead" : "InStep"; });
 
-TEST_P(GrammarTurnTest, TheAnswerMatchesAndEndsByItself) {
+TEST_P(GrammarTurnTest, AnswerMatchesTheGrammarAndEnds) {
   const SubmittedTurn turn = Turn(1, "(AB|CD){3}E?F");
   const TurnEnd end = Run(turn);
   EXPECT_EQ(end.reason, FinishReason::kStop) << end.error.ToString();
@@ -55,7 +55,7 @@ TEST_P(GrammarTurnTest, TheAnswerMatchesAndEndsByItself) {
   EXPECT_EQ(end.output.size(), turn.sink->text().size());  // no step for an end of turn
 }
 
-TEST_P(GrammarTurnTest, SampledOnesMatch) {
+TEST_P(GrammarTurnTest, SampledAnswersMatchTheGrammar) {
   for (TurnId id = 1; id <= 20; ++id) {
     SubmittedTurn turn = Turn(id, "[A-F]{2,5}(XYZ|Q){1,2}");
     turn.request.sampling.temperature = 1.5;
@@ -68,7 +68,7 @@ TEST_P(GrammarTurnTest, SampledOnesMatch) {
   }
 }
 
-TEST_P(GrammarTurnTest, AStopStringEndsTheText) {
+TEST_P(GrammarTurnTest, StopStringEndsTheText) {
   SubmittedTurn turn = Turn(1, "ABCDEF(GH)*");
   turn.request.stop_strings = {"DE"};
   const TurnEnd end = Run(turn);
@@ -76,7 +76,7 @@ TEST_P(GrammarTurnTest, AStopStringEndsTheText) {
   EXPECT_EQ(turn.sink->text(), "ABC");
 }
 
-TEST_P(GrammarTurnTest, TheEndOfTurnOnlyWhereItMayEnd) {
+TEST_P(GrammarTurnTest, EndOfTurnOnlyWhereTheGrammarMayEnd) {
   // It is also the letter M: as text it is not sampled, and it ends nothing before the grammar does.
   for (TurnId id = 1; id <= 10; ++id) {
     SubmittedTurn turn = Turn(id, "A{4}[A-Z]*", 200);
@@ -103,39 +103,39 @@ TEST_P(GrammarTurnTest, MinTokensAndLengths) {
   EXPECT_EQ(Run(short_of_min).reason, FinishReason::kStop);
 }
 
-TEST_P(GrammarTurnTest, StopStringsEndItAsWell) {
+TEST_P(GrammarTurnTest, StopStringsEndAGrammarTurn) {
   SubmittedTurn turn = Turn(1, "ABCD");
   turn.request.stop_strings = {"BC"};
   EXPECT_EQ(Run(turn).reason, FinishReason::kStop);
   EXPECT_EQ(turn.sink->text(), "A");
 }
 
-TEST_P(GrammarTurnTest, GoesOnWithWhatIsThere) {
+TEST_P(GrammarTurnTest, ContinuesAnExistingAnswer) {
   SubmittedTurn turn = Turn(1, "(ABC|XYZ){2}");
-  turn.request.goes_on = true;
+  turn.request.continues_answer = true;
   turn.request.begun = "XYZA";
   EXPECT_EQ(Run(turn).reason, FinishReason::kStop);
   EXPECT_EQ(turn.sink->text(), "BC");
   SubmittedTurn read = Turn(4, "(ABC|XYZ){2}");  // already compiled by another thread
   const auto matcher = std::make_shared<GrammarMatcher>(read.request.grammar);
   ASSERT_TRUE(matcher->Append("XYZA").ok());
-  read.request.goes_on = true;
+  read.request.continues_answer = true;
   read.request.matcher = matcher;
   EXPECT_EQ(Run(read).reason, FinishReason::kStop);
   EXPECT_EQ(read.sink->text(), "BC");
   SubmittedTurn whole = Turn(2, "ABC");
-  whole.request.goes_on = true;
+  whole.request.continues_answer = true;
   whole.request.begun = "ABC";
   const TurnEnd end = Run(whole);
   EXPECT_EQ(end.reason, FinishReason::kStop);
   EXPECT_TRUE(end.output.empty());
   SubmittedTurn wrong = Turn(3, "ABC");
-  wrong.request.goes_on = true;
+  wrong.request.continues_answer = true;
   wrong.request.begun = "B";
   EXPECT_EQ(Run(wrong).reason, FinishReason::kError);
 }
 
-TEST_P(GrammarTurnTest, NothingLeftIsTheClientsError) {
+TEST_P(GrammarTurnTest, NoAllowedTokenIsAClientError) {
   SubmittedTurn turn = Turn(1, "a");  // the vocabulary has capitals only
   const TurnEnd end = Run(turn);
   EXPECT_EQ(end.reason, FinishReason::kError);
@@ -152,7 +152,7 @@ TEST_P(GrammarTurnTest, RunsAhead) {
 }
 
 // An unconstrained turn in the same batch gives its usual output.
-TEST_P(GrammarTurnTest, OthersAreAsTheyAreAlone) {
+TEST_P(GrammarTurnTest, OtherTurnsAreUnaffected) {
   SubmittedTurn alone = Turn(7, "", 30);
   alone.request.stop_ids.clear();
   Run(alone);

@@ -89,7 +89,7 @@ class ReasoningTurnsTest : public HashEngineTest {
 INSTANTIATE_TEST_SUITE_P(All, ReasoningTurnsTest, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Ahead" : "InStep"; });
 
-TEST_P(ReasoningTurnsTest, ChannelsAreToldApart) {
+TEST_P(ReasoningTurnsTest, SeparatesChannels) {
   Turn turn = Prepare(LongSeed(), 60);
   Run(&turn);
   ExpectRight(turn.submitted, turn.end);
@@ -105,7 +105,7 @@ TEST_P(ReasoningTurnsTest, ChannelsAreToldApart) {
   EXPECT_EQ(turn.end.output.size(), 60u);
 }
 
-TEST_P(ReasoningTurnsTest, AnAnswerThatIsCutInItsReasoningSaysSo) {
+TEST_P(ReasoningTurnsTest, AnswerTruncatedInReasoningReportsIt) {
   Turn turn = Prepare(LongSeed(), 5);
   Run(&turn);
   EXPECT_TRUE(turn.end.cut_in_reasoning);
@@ -115,7 +115,7 @@ TEST_P(ReasoningTurnsTest, AnAnswerThatIsCutInItsReasoningSaysSo) {
   EXPECT_EQ(turn.end.reasoning_tokens, 5);
 }
 
-TEST_P(ReasoningTurnsTest, ABudgetEndsReasoningAndTheAnswerFollows) {
+TEST_P(ReasoningTurnsTest, BudgetEndsReasoningAndTheAnswerFollows) {
   const uint32_t seed = LongSeed();
   for (const int64_t budget : {0, 1, 7, 11}) {
     Turn turn = Prepare(seed, 30);
@@ -136,7 +136,7 @@ TEST_P(ReasoningTurnsTest, ABudgetEndsReasoningAndTheAnswerFollows) {
   }
 }
 
-TEST_P(ReasoningTurnsTest, ABudgetThatIsNotUsedUpChangesNothing) {
+TEST_P(ReasoningTurnsTest, UnusedBudgetChangesNothing) {
   const uint32_t seed = LongSeed();
   Turn free = Prepare(seed, 50), limited = Prepare(seed, 50);
   limited.submitted.request.reasoning_budget = 45;
@@ -145,7 +145,7 @@ TEST_P(ReasoningTurnsTest, ABudgetThatIsNotUsedUpChangesNothing) {
   EXPECT_EQ(free.end.output, limited.end.output);
 }
 
-TEST_P(ReasoningTurnsTest, StopStringsArePartOfTheAnswerAlone) {
+TEST_P(ReasoningTurnsTest, StopStringsMatchInTheAnswerOnly) {
   const uint32_t seed = LongSeed();
   Turn whole = Prepare(seed, 60);
   Run(&whole);
@@ -158,7 +158,7 @@ TEST_P(ReasoningTurnsTest, StopStringsArePartOfTheAnswerAlone) {
   EXPECT_EQ(turn.end.reason, FinishReason::kStop);
 }
 
-TEST_P(ReasoningTurnsTest, PenaltiesAndBadWordsAreTheAnswersAlone) {
+TEST_P(ReasoningTurnsTest, PenaltiesAndBadWordsApplyToTheAnswerOnly) {
   const uint32_t seed = LongSeed();
   Turn whole = Prepare(seed, 60);
   Run(&whole);
@@ -174,7 +174,7 @@ TEST_P(ReasoningTurnsTest, PenaltiesAndBadWordsAreTheAnswersAlone) {
   EXPECT_NE(turn.end.output[close + 1], whole.end.output[close + 1]);
 }
 
-TEST_P(ReasoningTurnsTest, AGrammarIsTheAnswersAlone) {
+TEST_P(ReasoningTurnsTest, GrammarAppliesToTheAnswerOnly) {
   GrammarCache grammars(tokenizer_);
   Turn turn = Prepare(LongSeed(), 100);
   turn.submitted.request.grammar = *grammars.Get({.kind = AnswerFormat::Kind::kRegex, .text = "(XYZ|QR){2}"});
@@ -187,7 +187,7 @@ TEST_P(ReasoningTurnsTest, AGrammarIsTheAnswersAlone) {
   EXPECT_EQ(turn.channels->reasoning() + "B" + turn.text(), LettersOf(turn.end.output));
 }
 
-TEST_P(ReasoningTurnsTest, AGrammarAndABudgetGoTogether) {
+TEST_P(ReasoningTurnsTest, GrammarAndBudgetCombine) {
   GrammarCache grammars(tokenizer_);
   Turn turn = Prepare(LongSeed(), 100);
   turn.submitted.request.grammar = *grammars.Get({.kind = AnswerFormat::Kind::kRegex, .text = "XYZ"});
@@ -202,7 +202,7 @@ TEST_P(ReasoningTurnsTest, AGrammarAndABudgetGoTogether) {
   EXPECT_EQ(turn.end.reason, FinishReason::kStop) << turn.end.error.ToString();
 }
 
-TEST_P(ReasoningTurnsTest, WhatMayReasonMayAlsoAnswerAtOnceInItsForm) {
+TEST_P(ReasoningTurnsTest, ReasoningIsOptionalUnderAGrammar) {
   GrammarCache grammars(tokenizer_);
   for (uint32_t seed = 1; seed < 12; ++seed) {
     Turn turn = Prepare(seed, 300);
@@ -216,7 +216,7 @@ TEST_P(ReasoningTurnsTest, WhatMayReasonMayAlsoAnswerAtOnceInItsForm) {
   }
 }
 
-TEST_P(ReasoningTurnsTest, AGrammarThatTakesAnyTextLeavesItOpenWhetherThereIsReasoning) {
+TEST_P(ReasoningTurnsTest, PermissiveGrammarLeavesReasoningOptional) {
   GrammarCache grammars(tokenizer_);
   for (uint32_t seed = 1; seed < 20; ++seed) {
     Turn plain = Prepare(seed, 40), free = Prepare(seed, 40), turn = Prepare(seed, 40);
@@ -242,7 +242,7 @@ TEST_P(ReasoningTurnsTest, AGrammarThatTakesAnyTextLeavesItOpenWhetherThereIsRea
   }
 }
 
-TEST_P(ReasoningTurnsTest, AnAnswerThatWasCutInItsReasoningGoesOnInIt) {
+TEST_P(ReasoningTurnsTest, AnswerTruncatedInReasoningContinuesInIt) {
   const uint32_t seed = LongSeed();
   Turn whole = Prepare(seed, 40);
   whole.submitted.request.reasoning_budget = 9;
@@ -252,7 +252,7 @@ TEST_P(ReasoningTurnsTest, AnAnswerThatWasCutInItsReasoningGoesOnInIt) {
     const std::vector<TokenId> begun(whole.end.output.begin(), whole.end.output.begin() + static_cast<ptrdiff_t>(cut));
     tokens.insert(tokens.end(), begun.begin(), begun.end());
     Turn turn = Prepare(0, static_cast<int64_t>(40 - cut), tokens);
-    turn.submitted.request.goes_on = true;
+    turn.submitted.request.continues_answer = true;
     turn.submitted.request.begun_ids = begun;
     turn.submitted.request.reasoning_budget = 9;
     Run(&turn);
@@ -264,7 +264,7 @@ TEST_P(ReasoningTurnsTest, AnAnswerThatWasCutInItsReasoningGoesOnInIt) {
   }
 }
 
-TEST_P(ReasoningTurnsTest, BeamsHaveChannelsToo) {
+TEST_P(ReasoningTurnsTest, BeamsSupportChannels) {
   size_t answered = 0;
   for (uint32_t seed = 1; seed < 12; ++seed) {
     Turn turn = Prepare(seed, 30);
@@ -283,7 +283,7 @@ TEST_P(ReasoningTurnsTest, BeamsHaveChannelsToo) {
   EXPECT_GT(answered, 0u);
 }
 
-TEST_P(ReasoningTurnsTest, TurnsThatLoseTheirMemoryMeanwhileGoOnInTheirChannels) {
+TEST_P(ReasoningTurnsTest, PreemptedTurnsResumeInTheirChannel) {
   std::vector<Turn> alone, together;
   for (uint32_t seed = 1; seed <= 8; ++seed) {
     for (std::vector<Turn>* turns : {&alone, &together}) {
@@ -304,7 +304,7 @@ TEST_P(ReasoningTurnsTest, TurnsThatLoseTheirMemoryMeanwhileGoOnInTheirChannels)
   }
 }
 
-TEST_P(ReasoningTurnsTest, ManyTurnsShareTheStepsWithTheirChannels) {
+TEST_P(ReasoningTurnsTest, TurnsWithChannelsShareSteps) {
   std::vector<Turn> alone, together;
   for (uint32_t seed = 1; seed <= 8; ++seed) {
     for (std::vector<Turn>* turns : {&alone, &together}) {

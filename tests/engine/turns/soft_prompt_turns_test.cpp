@@ -77,7 +77,7 @@ class SoftPromptTurns : public testing::DeviceTest, public ::testing::WithParamI
 INSTANTIATE_TEST_SUITE_P(All, SoftPromptTurns, ::testing::Values("cpu", "cuda_bf16_fixed"),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST_P(SoftPromptTurns, TwoAreOneAndTheWindowKeepsItsRows) {
+TEST_P(SoftPromptTurns, TwoTurnsEqualOneAndTheWindowKeepsItsRows) {
   Start();
   std::vector<TokenId> said = Prompt();
   for (int turn = 0; turn < 6; ++turn) {  // beyond the window
@@ -95,7 +95,7 @@ TEST_P(SoftPromptTurns, TwoAreOneAndTheWindowKeepsItsRows) {
   }
 }
 
-TEST_P(SoftPromptTurns, RunBesideOthersAsAlone) {
+TEST_P(SoftPromptTurns, BatchingDoesNotChangeSoftPromptTurns) {
   Start();
   std::vector<Answer> alone;
   for (const int adapter : {0, 1, 2}) {
@@ -116,7 +116,7 @@ TEST_P(SoftPromptTurns, RunBesideOthersAsAlone) {
   }
 }
 
-TEST_P(SoftPromptTurns, ShareTheirPrefixUnderTheSamePromptOnly) {
+TEST_P(SoftPromptTurns, SharePrefixesOnlyUnderTheSamePrompt) {
   Start();
   const std::vector<TokenId> prompt = ScatteredIds(70, 90, 5);
   TimelineId timeline = 1;
@@ -130,7 +130,7 @@ TEST_P(SoftPromptTurns, ShareTheirPrefixUnderTheSamePromptOnly) {
   EXPECT_EQ(reused(1), 69);
 }
 
-TEST_P(SoftPromptTurns, AreSavedAndBroughtBack) {
+TEST_P(SoftPromptTurns, AreSavedAndRestored) {
   TierFolder folder;
   Start(&folder.Open(kRoom, kRoom));
   const SubmittedTurn before = Under(1, 3, Prompt());
@@ -154,7 +154,7 @@ TEST_P(SoftPromptTurns, AreSavedAndBroughtBack) {
   EXPECT_EQ(after_restart(false, 0).first.source, CacheSource::kRecomputed);
 }
 
-TEST_P(SoftPromptTurns, PenaltiesBeamsAndLimitsDoNotSeeThem) {
+TEST_P(SoftPromptTurns, PenaltiesBeamsAndLimitsIgnoreThem) {
   Start();
   SubmittedTurn penalised = Under(1, 1, Prompt());
   penalised.request.sampling.repetition_penalty = 1.3;

@@ -54,7 +54,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (parts.size() < 2) return 0;
   const ChannelFamily* family = FamilyByName(parts[0]);
   if (family == nullptr) return 0;
-  ChannelFormat format = FormatBehind(*family, parts[1]);
+  ChannelFormat format = FormatAfter(*family, parts[1]);
   format.call_open = format.call_next = "<call>";
   format.call_close = "</call>";
   size_t bytes = 0;

@@ -10,10 +10,10 @@ namespace ringside {
 
 namespace {
 
-void RenderAnew(const ChatTemplate& chat, std::span<const ChatMessage> messages, std::string_view tools = "") {
+void RenderWhole(const ChatTemplate& chat, std::span<const ChatMessage> messages, std::string_view tools = "") {
   static const auto tokenizer =
       std::move(MakeTokenizer(ReadHuggingFaceTokenizer(GoldenFolder("tokenizer/qwen2")).value()).value());
-  const Result<Rendering> rendering = chat.RenderAnew(messages, true, tools, *tokenizer);
+  const Result<Rendering> rendering = chat.RenderWhole(messages, true, tools, *tokenizer);
   if (!rendering.ok()) return;
   const auto encoded = EncodeRendering(*tokenizer, *rendering, 1 << 20);
   if (!encoded) return;
@@ -42,15 +42,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const ChatMessage messages[] = {{ChatRole::kSystem, " Be kind. "},
                                   {ChatRole::kUser, "Hi</think>"},
                                   {ChatRole::kAssistant, "<think>a</think> Yo "}};
-  if (chat->renders_anew(/*with_tools=*/true)) {
+  if (chat->renders_whole(/*with_tools=*/true)) {
     std::vector<ChatMessage> called(std::begin(messages), std::end(messages));
     AppendToolCall("f", R"({"a": 1})", &called[2].content, &called[2].calls_at);
     called[2].model_ids = {"abcdefgh1"};
     called.push_back({ChatRole::kTool, "Found", -1, {"abcdefgh1"}});
-    RenderAnew(*chat, called, R"({"type": "function", "function": {"name": "f", "parameters": {"properties": {}}}})");
+    RenderWhole(*chat, called, R"({"type": "function", "function": {"name": "f", "parameters": {"properties": {}}}})");
   }
-  if (chat->renders_anew()) {
-    RenderAnew(*chat, messages);
+  if (chat->renders_whole()) {
+    RenderWhole(*chat, messages);
     return 0;
   }
   const Rendering first = chat->Render(messages, TimelineEnd::kNothing, true);

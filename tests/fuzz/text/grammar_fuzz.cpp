@@ -47,13 +47,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Choices choices(parts[2]);
   std::vector<uint32_t> mask(static_cast<size_t>(tokenizer.vocab_size() + 31) / 32);
   for (int step = 0; step < 64 && !choices.done(); ++step) {
-    Require(matcher.may_end() || matcher.may_go_on(), "every state leads to an end");
+    Require(matcher.may_end() || matcher.may_continue(), "every state leads to an end");
     if (!matcher.FillMask(mask).ok()) return 0;
     std::vector<TokenId> allowed;
     for (TokenId id = 0; id < tokenizer.vocab_size(); ++id) {
       if ((mask[static_cast<size_t>(id) / 32] >> (id % 32) & 1) != 0) allowed.push_back(id);
     }
-    Require(!allowed.empty() == matcher.may_go_on(), "where it may go on there is a token");
+    Require(!allowed.empty() == matcher.may_continue(), "where it may go on there is a token");
     if (allowed.empty()) return 0;
     GrammarMatcher other = matcher;
     const auto any = static_cast<TokenId>(choices.Byte());

@@ -75,7 +75,7 @@ std::vector<std::string> Seeds() {
   const uint32_t allowed[] = {0xffffffff, 1, 0, 8};
   const std::pair<int32_t, float> bias[] = {{3, -1.5f}};
   const std::pair<int32_t, int32_t> counted[] = {{4, 2}};
-  const TokenChoice choices[] = {
+  const RowSamplingParams choices[] = {
       {.temperature = 0, .scored = 7},
       {.banned = ids, .allowed = allowed, .bias = bias, .repeated = ids, .counted = counted, .logprobs = 3}};
   const SlabRun runs[] = {{.offset = 0, .bytes = kShape.tile_bytes()},

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "tests/kernels/devices.h"
-#include "tests/kernels/formats/quantised_weights.h"
+#include "tests/kernels/formats/quantized_weights.h"
 
 namespace ringside::testing {
 namespace {
@@ -33,7 +33,7 @@ class E4M3Device : public DeviceTest, public ::testing::WithParamInterface<std::
   Layer MakeLayer(const std::vector<int64_t>& outputs, int64_t cols) {
     Layer layer;
     for (const int64_t n : outputs) {
-      layer.random.push_back(MakeQuantisedWeight(DType::kF8E4M3, n, cols, static_cast<uint32_t>(n + cols)));
+      layer.random.push_back(MakeQuantizedWeight(DType::kF8E4M3, n, cols, static_cast<uint32_t>(n + cols)));
       layer.loaded.push_back(std::move(backend_->LoadWeight(layer.random.back().host()).value()));
       layer.total += n;
     }
@@ -106,7 +106,7 @@ TEST_P(E4M3Device, RowsOfEveryNumber) {
   std::printf("sums are off by %.1e of their terms' magnitudes at most\n", worst);
 }
 
-TEST_P(E4M3Device, AddsToWhatIsThere) {
+TEST_P(E4M3Device, AccumulatesIntoTheOutput) {
   const int64_t cols = 512;
   const Layer layer = MakeLayer({256}, cols);
   const std::vector<float> half(256, 0.5f);
@@ -119,8 +119,8 @@ TEST_P(E4M3Device, AddsToWhatIsThere) {
   }
 }
 
-// As in QuantiseRow: zeros stay zeros, and a NaN affects its own row only.
-TEST_P(E4M3Device, RowsDoNotTouchOneAnother) {
+// As in QuantizeRow: zeros stay zeros, and a NaN affects its own row only.
+TEST_P(E4M3Device, RowsAreIndependent) {
   const int64_t rows = 40, cols = 256;
   const Layer layer = MakeLayer({64}, cols);
   std::vector<float> x = RandomRounded(rows * cols, 31);

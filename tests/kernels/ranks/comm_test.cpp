@@ -23,11 +23,11 @@ void OnAll(int ranks, const std::function<void(Comm&)>& body) {
 class CommTest : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Ranks, CommTest, ::testing::Values(1, 2, 3, 4, 8));
 
-TEST_P(CommTest, SumsAreTakenInTheOrderOfTheRanks) { OnAll(GetParam(), testing::CheckSums); }
+TEST_P(CommTest, SumsInRankOrder) { OnAll(GetParam(), testing::CheckSums); }
 TEST_P(CommTest, ManyCallsInARow) { OnAll(GetParam(), testing::CheckManyCalls); }
 TEST_P(CommTest, MessagesArriveInTheirOrder) { OnAll(GetParam(), testing::CheckMessages); }
 
-TEST(CommFailureTest, ARankThatDoesNotComeFailsTheGroup) {
+TEST(CommFailureTest, MissingRankFailsTheGroup) {
   const auto comms = MakeThreadComms(3, std::chrono::milliseconds(50));
   std::thread other([&] { comms[2]->Barrier(); });
   float sum = 1;
@@ -40,7 +40,7 @@ TEST(CommFailureTest, ARankThatDoesNotComeFailsTheGroup) {
   }
 }
 
-TEST(CommFailureTest, ARankThatLeavesFailsTheGroup) {
+TEST(CommFailureTest, LeavingRankFailsTheGroup) {
   auto comms = MakeThreadComms(2, std::chrono::minutes(2));
   std::thread leaves([&] { comms[1].reset(); });
   comms[0]->Barrier();
@@ -48,14 +48,14 @@ TEST(CommFailureTest, ARankThatLeavesFailsTheGroup) {
   EXPECT_EQ(comms[0]->status().message(), "rank 1 has left its group");
 }
 
-TEST(CommFailureTest, AMessageThatNobodySendsFailsTheGroup) {
+TEST(CommFailureTest, MissingMessageFailsTheGroup) {
   const auto comms = MakeThreadComms(2, std::chrono::milliseconds(20));
   int got = 0;
   comms[0]->Receive(&got, sizeof(got), 1);
   EXPECT_EQ(comms[0]->status().message(), "rank 1 sent no data within 20 ms");
 }
 
-TEST(RankCommsTest, RanksTalkToThoseOfTheirLayersAndOfTheirPlace) {
+TEST(RankCommsTest, RanksHaveTensorAndPipelineGroups) {
   const RankLayout layout{.tensor = 2, .stages = 3};
   std::vector<RankComms> all = MakeThreadComms(layout, std::chrono::minutes(2));
   ASSERT_EQ(std::ssize(all), layout.ranks());
@@ -82,7 +82,7 @@ TEST(RankCommsTest, RanksTalkToThoseOfTheirLayersAndOfTheirPlace) {
   EXPECT_TRUE(all[1].status().ok());
 }
 
-TEST(RankCommsTest, WhoIsAloneTalksToNobody) {
+TEST(RankCommsTest, SingleRankHasNoPeers) {
   const std::vector<RankComms> all = MakeThreadComms(RankLayout{}, std::chrono::minutes(2));
   ASSERT_EQ(all.size(), 1u);
   EXPECT_TRUE(all[0].layer == nullptr && all[0].stages == nullptr && all[0].status().ok());

@@ -6,7 +6,7 @@
 #include <random>
 #include <thread>
 
-#include "kernels/awaited_token.h"
+#include "kernels/deferred_token.h"
 #include "kernels/ranks/stream_comm.h"
 #include "tests/kernels/devices.h"
 
@@ -26,7 +26,7 @@ class DeviceRanksTest : public ::testing::TestWithParam<DeviceAndNumber> {
     std::vector<std::thread> threads;
     for (size_t r = 0; r < backends_.size(); ++r) {
       threads.emplace_back([&, r] {
-        backends_[r]->UseOnThisThread();
+        backends_[r]->MakeCurrent();
         body(*backends_[r], r);
       });
     }
@@ -47,7 +47,7 @@ INSTANTIATE_TEST_SUITE_P(All, DeviceRanksTest,
                                             ::testing::Values(int64_t{2}, int64_t{3}, int64_t{4})),
                          NameOf);
 
-TEST_P(DeviceRanksTest, SumsOfAllRanks) {
+TEST_P(DeviceRanksTest, AddsOverAllRanks) {
   constexpr int kSteps = 5;  // of one shape, so that it becomes a graph, with several all-reduces in sequence
   for (const auto& [rows, cols] :
        {std::pair<int64_t, int64_t>{1, 64}, {3, 96}, {7, 4096}, {64, 4096}, {300, 512}, {300, 4104}}) {
@@ -68,7 +68,7 @@ TEST_P(DeviceRanksTest, SumsOfAllRanks) {
         for (int i = 0; i < 2; ++i) {
           // On the CPU the sum itself is returned in x.
           if (type_ == DType::kF32) backend.CopyToDevice(x.tensor().data, parts[r].data(), count * sizeof(float));
-          backend.AddAllRanks(x.tensor(), y.tensor());
+          backend.AllReduceAdd(x.tensor(), y.tensor());
         }
         backend.WaitFor(backend.Submit());
       }
@@ -79,7 +79,7 @@ TEST_P(DeviceRanksTest, SumsOfAllRanks) {
 
 // With few rows the norm is fused into the all-reduce. If ranks share a device, allocation, freeing and kernel loading
 // wait for kernels that wait for another rank: all three must happen before the first all-reduce.
-TEST_P(DeviceRanksTest, NormsOfSums) {
+TEST_P(DeviceRanksTest, NormalisesSumsOverRanks) {
   constexpr int kSteps = 4;
   struct Case {
     int64_t rows, cols;
@@ -106,7 +106,7 @@ TEST_P(DeviceRanksTest, NormsOfSums) {
   std::vector<std::vector<Placed>> placed(backends_.size());
   for (size_t r = 0; r < backends_.size(); ++r) {
     Backend& backend = *backends_[r];
-    backend.UseOnThisThread();
+    backend.MakeCurrent();
     for (const Case& c : cases) {
       const auto matrix = [&](DType type, const std::vector<float>& values) {
         return DeviceMatrix(backend, type, c.rows, c.cols, values);
@@ -126,7 +126,7 @@ TEST_P(DeviceRanksTest, NormsOfSums) {
         const std::vector<float>& part = cases[k].parts[r];
         // On the CPU the sum itself is returned in x.
         if (type_ == DType::kF32) backend.CopyToDevice(own.x.tensor().data, part.data(), part.size() * sizeof(float));
-        backend.AddAllRanks(own.x.tensor(), to.tensor());
+        backend.AllReduceAdd(own.x.tensor(), to.tensor());
       };
       for (int step = 0; step < kSteps; ++step) {
         for (int i = 0; i < 2; ++i) {
@@ -150,7 +150,7 @@ TEST_P(DeviceRanksTest, NormsOfSums) {
     const std::vector<double> layer = Normed(want, c.rows, c.weight, &c.bias),
                               rms = Normed(want, c.rows, c.weight, nullptr);
     for (size_t r = 0; r < backends_.size(); ++r) {
-      backends_[r]->UseOnThisThread();
+      backends_[r]->MakeCurrent();
       const Placed& own = placed[r][k];
       EXPECT_EQ(own.y.Get(), want) << c.rows << " x " << c.cols;
       EXPECT_EQ(own.z.Get(), want) << c.rows << " x " << c.cols;
@@ -163,7 +163,7 @@ TEST_P(DeviceRanksTest, NormsOfSums) {
   }
 }
 
-TEST_P(DeviceRanksTest, ColumnsOfAllRanks) {
+TEST_P(DeviceRanksTest, GathersColumnsOfAllRanks) {
   for (const int64_t rows : {1, 5, 130}) {
     std::vector<int64_t> borders{0};
     for (size_t r = 0; r < backends_.size(); ++r) borders.push_back(borders.back() + 96 + 32 * static_cast<int64_t>(r));
@@ -178,7 +178,7 @@ TEST_P(DeviceRanksTest, ColumnsOfAllRanks) {
       }
       for (int step = 0; step < 3; ++step) {
         const DeviceMatrix x(backend, DType::kF32, rows, cols, own);
-        backend.GatherColumns(x.tensor(), borders);
+        backend.AllGatherColumns(x.tensor(), borders);
         backend.WaitFor(backend.Submit());
         EXPECT_EQ(x.Get(), all) << rows << " rows, rank " << r;
       }
@@ -234,7 +234,7 @@ INSTANTIATE_TEST_SUITE_P(All, DeviceStagesTest,
                                             ::testing::Values(2, 3)),
                          NameOf);
 
-TEST_P(DeviceStagesTest, RowsAndTokensComeAsTheyWereSent) {
+TEST_P(DeviceStagesTest, RowsAndTokensArriveAsSent) {
   const auto& [device, number] = GetParam();
   const int stages = static_cast<int>(number);
   if (device.ends_with("_nccl") && !HasNccl()) GTEST_SKIP() << "no NCCL here";
@@ -243,7 +243,7 @@ TEST_P(DeviceStagesTest, RowsAndTokensComeAsTheyWereSent) {
   const auto backends = MakeTestRanks(device, layout);
   std::vector<Stage> all;
   for (int rank = 0; rank < stages; ++rank) {
-    backends[static_cast<size_t>(rank)]->UseOnThisThread();
+    backends[static_cast<size_t>(rank)]->MakeCurrent();
     all.push_back(Make(*backends[static_cast<size_t>(rank)], layout.stage(rank) == 0));
   }
   std::vector<std::thread> threads;
@@ -251,7 +251,7 @@ TEST_P(DeviceStagesTest, RowsAndTokensComeAsTheyWereSent) {
     threads.emplace_back([&, rank] {
       Backend& backend = *backends[static_cast<size_t>(rank)];
       const Stage& own = all[static_cast<size_t>(rank)];
-      backend.UseOnThisThread();
+      backend.MakeCurrent();
       const int stage = layout.stage(rank);
       for (int step = 0; step < kSteps; ++step) {
         for (size_t i = 0; i < kRows.size(); ++i) {
@@ -261,15 +261,15 @@ TEST_P(DeviceStagesTest, RowsAndTokensComeAsTheyWereSent) {
           EXPECT_EQ(x.Get(), Sent(kRows[i], step)) << kRows[i] << " rows in stage " << stage;
         }
         if (stage == stages - 1) {
-          ChosenToken chosen[2];
-          const TokenChoice greedy[2] = {{.top_k = 1}, {.top_k = 1}};
-          backend.ChooseTokens(own.logits[static_cast<size_t>(step)].tensor(), greedy, chosen);
+          SampledToken chosen[2];
+          const RowSamplingParams greedy[2] = {{.top_k = 1}, {.top_k = 1}};
+          backend.SampleTokens(own.logits[static_cast<size_t>(step)].tensor(), greedy, chosen);
           backend.WaitFor(backend.Submit());
-          backend.SendChosen(2);
+          backend.SendSampledTokens(2);
           backend.Synchronize();  // otherwise it would wait for later work
         } else if (stage == 0) {
-          backend.ReceiveChosen(2);
-          const int32_t awaited[] = {AwaitedToken(1), AwaitedToken(0)};
+          backend.ReceiveSampledTokens(2);
+          const int32_t awaited[] = {DeferredToken(1), DeferredToken(0)};
           backend.Embed(own.embedding, awaited, 1, own.embedded->tensor());
           EXPECT_EQ(own.embedded->Get().front(), static_cast<float>((step + 3) % 7));
           EXPECT_EQ(own.embedded->Get().back(), static_cast<float>(step % 7));
@@ -279,14 +279,14 @@ TEST_P(DeviceStagesTest, RowsAndTokensComeAsTheyWereSent) {
   }
   for (std::thread& thread : threads) thread.join();
   for (int rank = 0; rank < stages; ++rank) {
-    backends[static_cast<size_t>(rank)]->UseOnThisThread();
+    backends[static_cast<size_t>(rank)]->MakeCurrent();
     all[static_cast<size_t>(rank)] = {};
   }
 }
 
 // The token that every rank would sample from all logits, alone; rows in several chunks, equal logits in other ranks'
 // columns, and rows without a usable logit, in one rank's columns or in all.
-TEST_P(DeviceRanksTest, TheHighestOfAllRanks) {
+TEST_P(DeviceRanksTest, MaximumOverAllRanks) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   for (const int64_t rows : {1, 7, 130}) {
     std::vector<int64_t> borders{0};
@@ -304,18 +304,18 @@ TEST_P(DeviceRanksTest, TheHighestOfAllRanks) {
       if (row == 5) at(row, cols - 3) = -7;
       if (row == 6) at(row, 3) = -kInfinity;
     }
-    const std::vector<TokenChoice> greedy(static_cast<size_t>(rows), TokenChoice{.temperature = 0});
-    std::vector<ChosenToken> want(greedy.size());
-    backends_.front()->UseOnThisThread();
+    const std::vector<RowSamplingParams> greedy(static_cast<size_t>(rows), RowSamplingParams{.temperature = 0});
+    std::vector<SampledToken> want(greedy.size());
+    backends_.front()->MakeCurrent();
     const DeviceMatrix whole(*backends_.front(), DType::kF32, rows, cols, all);
-    backends_.front()->ChooseTokens(whole.tensor(), greedy, want);
+    backends_.front()->SampleTokens(whole.tensor(), greedy, want);
     backends_.front()->Synchronize();
     OnAll([&](Backend& backend, size_t r) {
       const DeviceMatrix x(backend, DType::kF32, rows, cols, all);
       const Tensor own = x.tensor().Columns(borders[r], borders[r + 1] - borders[r]);
       for (int step = 0; step < 3; ++step) {
-        std::vector<ChosenToken> got(greedy.size());
-        backend.ChooseHighest(own, borders[r], got);
+        std::vector<SampledToken> got(greedy.size());
+        backend.SampleGreedy(own, borders[r], got);
         backend.WaitFor(backend.Submit());
         for (size_t row = 0; row < got.size(); ++row) {
           EXPECT_EQ(got[row].outcome, want[row].outcome) << "row " << row << ", rank " << r;
@@ -334,7 +334,7 @@ std::vector<std::unique_ptr<Backend>> MakeNcclRanks(std::chrono::milliseconds ti
 }
 
 // In any summation order: with two ranks there is only one, and the sum is rounded to the type used for transfer.
-TEST(DeviceRanksNcclTest, SumsAndColumnsAndTheHighest) {
+TEST(DeviceRanksNcclTest, AllReduceGatherAndMax) {
   const auto backends = MakeNcclRanks();
   if (backends.empty()) GTEST_SKIP() << "no two devices, or no NCCL";
   for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{1, 64}, {7, 4096}, {2048, 4096}, {3000, 8192}}) {
@@ -343,16 +343,16 @@ TEST(DeviceRanksNcclTest, SumsAndColumnsAndTheHighest) {
     for (size_t r = 0; r < 2; ++r) {
       for (size_t i = 0; i < count; ++i) parts[r][i] = static_cast<float>((i * 37 + r * 11) % 255) - 127;  // exact
     }
-    std::vector<ChosenToken> chosen(static_cast<size_t>(2 * rows));
+    std::vector<SampledToken> chosen(static_cast<size_t>(2 * rows));
     std::vector<std::thread> threads;
     for (size_t r = 0; r < 2; ++r) {
       threads.emplace_back([&, r, rows = rows, cols = cols] {
         Backend& backend = *backends[r];
-        backend.UseOnThisThread();
+        backend.MakeCurrent();
         const DeviceMatrix x(backend, DType::kF32, rows, cols, parts[r]);
         const DeviceMatrix y(backend, DType::kF32, rows, cols, std::vector<float>(count, 0.5f));
         for (int step = 0; step < 3; ++step) {  // the third is a graph
-          backend.AddAllRanks(x.tensor(), y.tensor());
+          backend.AllReduceAdd(x.tensor(), y.tensor());
           backend.WaitFor(backend.Submit());
         }
         sums[r] = y.Get();
@@ -360,10 +360,10 @@ TEST(DeviceRanksNcclTest, SumsAndColumnsAndTheHighest) {
         const DeviceMatrix z(backend, DType::kF32, rows, 64,
                              std::vector<float>(static_cast<size_t>(rows * 64), 1.0f + r));
         const std::vector<int64_t> of_z{0, 24, 64};
-        backend.GatherColumns(z.tensor(), of_z);
+        backend.AllGatherColumns(z.tensor(), of_z);
         const auto first = static_cast<int64_t>(r) * cols / 2;
-        backend.ChooseHighest(x.tensor().Columns(first, cols / 2), first,
-                              std::span(chosen).subspan(r * static_cast<size_t>(rows), static_cast<size_t>(rows)));
+        backend.SampleGreedy(x.tensor().Columns(first, cols / 2), first,
+                             std::span(chosen).subspan(r * static_cast<size_t>(rows), static_cast<size_t>(rows)));
         backend.WaitFor(backend.Submit());
         columns[r] = z.Get();
       });
@@ -378,27 +378,27 @@ TEST(DeviceRanksNcclTest, SumsAndColumnsAndTheHighest) {
       ASSERT_EQ(columns[1][i], i % 64 < 24 ? 1 : 2);
     }
     for (size_t row = 0; cols <= 4096 && row < static_cast<size_t>(rows); ++row) {
-      EXPECT_EQ(chosen[row].outcome, ChosenToken::Outcome::kChosen);
+      EXPECT_EQ(chosen[row].outcome, SampledToken::Outcome::kChosen);
       EXPECT_EQ(chosen[row].id, chosen[static_cast<size_t>(rows) + row].id);
     }
     EXPECT_TRUE(backends[0]->status().ok()) << backends[0]->status().ToString();
   }
 }
 
-TEST(DeviceRanksNcclTest, ARankThatDoesNotComeFailsTheDevice) {
+TEST(DeviceRanksNcclTest, MissingRankFailsTheDevice) {
   auto backends = MakeNcclRanks(std::chrono::seconds(3));
   if (backends.empty()) GTEST_SKIP() << "no two devices, or no NCCL";
-  backends[0]->UseOnThisThread();
+  backends[0]->MakeCurrent();
   {
     const DeviceMatrix x(*backends[0], DType::kF32, 2, 64, std::vector<float>(128)),
         y(*backends[0], DType::kF32, 2, 64, std::vector<float>(128));
-    for (int i = 0; i < 20; ++i) backends[0]->AddAllRanks(x.tensor(), y.tensor());
+    for (int i = 0; i < 20; ++i) backends[0]->AllReduceAdd(x.tensor(), y.tensor());
     backends[0]->WaitFor(backends[0]->Submit());
     EXPECT_EQ(backends[0]->status().code(), StatusCode::kUnavailable);
   }
 }
 
-TEST(DeviceRanksNcclTest, OneDeviceIsRefused) {
+TEST(DeviceRanksNcclTest, RefusesOneDevice) {
   if (CountCudaDevices() == 0) GTEST_SKIP() << "no device";
   const auto made = MakeRanks({.tensor = 2}, std::chrono::minutes(2), [](int, RankComms comms) {
     return MakeCudaBackend({.memory_bytes = size_t{768} << 20, .all_reduce = AllReduce::kNccl}, std::move(comms));
@@ -406,21 +406,21 @@ TEST(DeviceRanksNcclTest, OneDeviceIsRefused) {
   EXPECT_EQ(made.status().code(), StatusCode::kUnavailable);
 }
 
-TEST(DeviceRanksFailureTest, ARankThatDoesNotComeFailsTheDevice) {
+TEST(DeviceRanksFailureTest, MissingRankFailsTheDevice) {
   for (const std::string device : {"cpu", "cuda_bf16"}) {
     auto backends = MakeTestRanks(device, {.tensor = 2}, std::chrono::seconds(3));
     if (backends.empty()) continue;
     EXPECT_TRUE(backends[0]->status().ok());
-    backends[0]->UseOnThisThread();
+    backends[0]->MakeCurrent();
     const DeviceMatrix x(*backends[0], DType::kF32, 2, 64, std::vector<float>(128)),
         y(*backends[0], DType::kF32, 2, 64, std::vector<float>(128));
-    for (int i = 0; i < 20; ++i) backends[0]->AddAllRanks(x.tensor(), y.tensor());  // waits once, not for each
+    for (int i = 0; i < 20; ++i) backends[0]->AllReduceAdd(x.tensor(), y.tensor());  // waits once, not for each
     backends[0]->WaitFor(backends[0]->Submit());
     EXPECT_EQ(backends[0]->status().code(), StatusCode::kUnavailable) << device;
   }
 }
 
-TEST(DeviceRanksFailureTest, AStageThatSendsNothingOrTakesNothingFailsTheDevice) {
+TEST(DeviceRanksFailureTest, StalledStageFailsTheDevice) {
   for (const bool sends : {false, true}) {
     for (const std::string device : {"cpu", "cuda_bf16", "cuda_bf16_nccl"}) {
       if (sends && device == "cpu") continue;  // sent data stay there until received
@@ -428,7 +428,7 @@ TEST(DeviceRanksFailureTest, AStageThatSendsNothingOrTakesNothingFailsTheDevice)
       auto backends = MakeTestRanks(device, {.tensor = 1, .stages = 2}, std::chrono::seconds(3));
       if (backends.empty()) continue;
       Backend& backend = *backends[sends ? 1 : 0];  // rank 0 has the last stage
-      backend.UseOnThisThread();
+      backend.MakeCurrent();
       const DeviceMatrix x(backend, DType::kF32, 2, 64, std::vector<float>(128));
       for (int i = 0; i < 20; ++i) sends ? backend.SendRows(x.tensor()) : backend.ReceiveRows(x.tensor());
       backend.WaitFor(backend.Submit());

@@ -56,7 +56,7 @@ class ExitWatchTest : public ::testing::Test {
   ExitWatch watch;
 };
 
-TEST_F(ExitWatchTest, TellsOfEveryProcessThatEndsOnce) {
+TEST_F(ExitWatchTest, ReportsEveryExitOnce) {
   Child first, second, third;
   ASSERT_TRUE(watch.Add(1, first.process()));
   ASSERT_TRUE(watch.Add(2, second.process()));
@@ -68,7 +68,7 @@ TEST_F(ExitWatchTest, TellsOfEveryProcessThatEndsOnce) {
   EXPECT_EQ(Await(2), std::vector<int>({2, 3}));
 }
 
-TEST_F(ExitWatchTest, TellsOfOneThatHasEndedBeforeItWasStarted) {
+TEST_F(ExitWatchTest, ReportsAProcessThatExitedBeforeTheWatch) {
   Child child;
   ASSERT_TRUE(watch.Add(7, child.process()));
   child.End();
@@ -76,7 +76,7 @@ TEST_F(ExitWatchTest, TellsOfOneThatHasEndedBeforeItWasStarted) {
   EXPECT_EQ(Await(1), std::vector<int>({7}));
 }
 
-TEST_F(ExitWatchTest, AStoppedProcessHasNotEnded) {
+TEST_F(ExitWatchTest, StoppedProcessHasNotExited) {
   Child stopped, killed;
   ASSERT_TRUE(watch.Add(1, stopped.process()));
   ASSERT_TRUE(watch.Add(2, killed.process()));
@@ -86,7 +86,7 @@ TEST_F(ExitWatchTest, AStoppedProcessHasNotEnded) {
   EXPECT_EQ(Await(1), std::vector<int>({2}));
 }
 
-TEST_F(ExitWatchTest, RefusesWhatItCannotWatch) {
+TEST_F(ExitWatchTest, RefusesUnwatchableProcesses) {
   Child child;
   ExitWatch::Process elsewhere = child.process();
   ++elsewhere.pid_namespace;

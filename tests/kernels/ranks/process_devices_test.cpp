@@ -6,7 +6,7 @@
 namespace ringside {
 namespace {
 
-TEST(ProcessDevicesTest, EachTakesThoseBehindTheOnesBefore) {
+TEST(ProcessDevicesTest, EachProcessTakesTheNextDevices) {
   EXPECT_EQ(FirstDeviceOf(0, 1, 8, 0), 0);
   EXPECT_EQ(FirstDeviceOf(0, 1, 8, 3), 3);
   EXPECT_EQ(FirstDeviceOf(0, 4, 8, 1), 4);
@@ -14,7 +14,7 @@ TEST(ProcessDevicesTest, EachTakesThoseBehindTheOnesBefore) {
   EXPECT_EQ(FirstDeviceOf(0, 1, 2, 2), 2);  // one too many: refused, because no such GPU is visible
 }
 
-TEST(ProcessDevicesTest, WhoSeesJustWhatItNeedsTakesThat) {
+TEST(ProcessDevicesTest, ProcessWithExactlyItsDevicesUsesThem) {
   EXPECT_EQ(FirstDeviceOf(0, 1, 1, 5), 0);
   EXPECT_EQ(FirstDeviceOf(0, 4, 4, 1), 0);
   EXPECT_EQ(FirstDeviceOf(0, 1, 0, 1), 0);

@@ -59,23 +59,23 @@ std::vector<ChatMessage> CalledConversation(const TemplateCase& one) {
           {ChatRole::kUser, "And?"}};
 }
 
-TEST(CallTemplate, SaysItsSyntax) {
+TEST(CallTemplate, ReportsItsSyntax) {
   std::set<ToolSyntaxName> seen;
   for (const TemplateCase& one : TemplateCases()) {
     EXPECT_EQ(one.chat.tool_syntax(), one.syntax) << one.name << ": " << one.chat.caveat();
     // These templates need the positions of tools and results, so turns are appended.
-    EXPECT_NE(one.chat.renders_anew(/*with_tools=*/true), one.name.starts_with("mistral")) << one.name;
+    EXPECT_NE(one.chat.renders_whole(/*with_tools=*/true), one.name.starts_with("mistral")) << one.name;
     seen.insert(one.syntax);
   }
   EXPECT_EQ(seen.size(), 18u);
 }
 
-TEST(CallTemplate, ConversationsWithToolsAreRenderedAsJinja) {
+TEST(CallTemplate, ToolConversationsMatchJinja) {
   const ByteTokenizer tokenizer;
   for (const TemplateCase& one : TemplateCases()) {
     const std::vector<ChatMessage> messages = CalledConversation(one);
-    const Result<Rendering> rendering = one.chat.renders_anew(/*with_tools=*/true)
-                                            ? one.chat.RenderAnew(messages, true, one.tools, tokenizer)
+    const Result<Rendering> rendering = one.chat.renders_whole(/*with_tools=*/true)
+                                            ? one.chat.RenderWhole(messages, true, one.tools, tokenizer)
                                             : one.chat.Render(messages, TimelineEnd::kNothing, true, one.tools);
     ASSERT_TRUE(rendering.ok()) << one.name << ": " << rendering.status().ToString();
     EXPECT_EQ(rendering->Text(), one.text) << one.name;
@@ -92,7 +92,7 @@ TEST(CallTemplate, HarmonysCallsAreMessages) {
   AppendToolCall("look", one.arguments[0], &call.content, &call.calls_at);
   const std::vector<ChatMessage> messages = {
       {ChatRole::kUser, "Which?"}, call, {ChatRole::kTool, "Found", -1, {"call_1"}}};
-  const Result<Rendering> rendering = chat->RenderAnew(messages, true, one.tools, ByteTokenizer());
+  const Result<Rendering> rendering = chat->RenderWhole(messages, true, one.tools, ByteTokenizer());
   ASSERT_TRUE(rendering.ok()) << rendering.status().ToString();
   EXPECT_THAT(rendering->Text(), HasSubstr("namespace functions {\n\ntype look = "));
   EXPECT_THAT(rendering->Text(), HasSubstr("<|start|>assistant<|channel|>commentary<|message|>I look.<|end|>"
@@ -127,7 +127,7 @@ TEST(CallTemplate, DroppedCallsAreWrittenInTheModelsSyntax) {
     AppendToolCall("look", R"({"what": "z", "n": null})", &call.content, &call.calls_at);
     const std::vector<ChatMessage> messages = {
         {ChatRole::kUser, "Which?"}, call, {ChatRole::kTool, "Found", -1, {"call_1"}}};
-    const Result<Rendering> rendering = chat.RenderAnew(messages, true, one.tools, ByteTokenizer());
+    const Result<Rendering> rendering = chat.RenderWhole(messages, true, one.tools, ByteTokenizer());
     ASSERT_TRUE(rendering.ok()) << rendering.status().ToString();
     EXPECT_THAT(rendering->Text(), HasSubstr("assistant\n" + std::string(text) + "<|im_end|>")) << markup;
   }
@@ -135,7 +135,7 @@ TEST(CallTemplate, DroppedCallsAreWrittenInTheModelsSyntax) {
 }
 
 // Calls -> history -> template -> calls.
-TEST(CallTemplate, CallsAreReadOutOfTheHistoryAsTheyWereGiven) {
+TEST(CallTemplate, HistoryCallsRoundTrip) {
   for (const TemplateCase& one : TemplateCases()) {
     const size_t begin = one.text.find("I look.");
     const ToolSyntax& syntax = SyntaxOf(one.syntax);
@@ -155,11 +155,11 @@ TEST(CallTemplate, CallsAreReadOutOfTheHistoryAsTheyWereGiven) {
   }
 }
 
-TEST(CallTemplate, WithoutToolsTurnsOnlyAppend) {
+TEST(CallTemplate, TurnsOnlyAppendWithoutTools) {
   const ByteTokenizer tokenizer;
   for (const TemplateCase& one : TemplateCases()) {
     if (one.name != "qwen3_coder" && one.name != "granite") continue;
-    EXPECT_FALSE(one.chat.renders_anew()) << one.chat.caveat();
+    EXPECT_FALSE(one.chat.renders_whole()) << one.chat.caveat();
     EXPECT_THAT(one.chat.caveat(), HasSubstr("with tools each turn renders"));
     const Codec codec{tokenizer, one.chat, 1024};
     Timeline timeline;
@@ -181,7 +181,7 @@ TEST(CallTemplate, WithoutToolsTurnsOnlyAppend) {
 }
 
 // The next turn matches the sampled ids, however the model tokenized its answer.
-TEST(CallTemplate, SampledIdsAreKept) {
+TEST(CallTemplate, KeepsSampledIds) {
   const auto tokenizer =
       std::move(MakeTokenizer(ReadHuggingFaceTokenizer(GoldenFolder("tokenizer/qwen2")).value()).value());
   for (const TemplateCase& one : TemplateCases()) {

@@ -182,7 +182,7 @@ void ExpectIncrementalEqualsWhole(const std::string& name) {
 
 class ChatTemplateGolden : public testing::TestWithParam<std::string> {};
 TEST_P(ChatTemplateGolden, EqualsJinja) { ExpectEqualToJinja(GetParam()); }
-TEST_P(ChatTemplateGolden, TurnsConcatenateToTheWhole) { ExpectIncrementalEqualsWhole(GetParam()); }
+TEST_P(ChatTemplateGolden, TurnsConcatenateToTheFullRendering) { ExpectIncrementalEqualsWhole(GetParam()); }
 INSTANTIATE_TEST_SUITE_P(All, ChatTemplateGolden, testing::ValuesIn(CaseNames()), [](const auto& info) {
   std::string name = info.param;
   std::replace_if(
@@ -226,7 +226,7 @@ TEST(ChatTemplate, ContentIsNeverMarkup) {
   }
 }
 
-TEST(ChatTemplate, MessagesBeginWhereTheyAreSaidTo) {
+TEST(ChatTemplate, ReportsMessageStarts) {
   const ChatTemplate chat = *ChatTemplate::Named("smollm");
   const std::vector<ChatMessage> messages = {
       {ChatRole::kUser, "Hi"}, {ChatRole::kAssistant, "Ho"}, {ChatRole::kUser, "?"}};
@@ -261,7 +261,7 @@ TEST(ChatTemplate, Llama2PinsTheSystemTextInsideTheFirstUserMessage) {
   EXPECT_EQ(no_system.pieces.front().text, "<s>");
 }
 
-TEST(ChatTemplate, RolesOutOfOrderAreWrittenOneAfterAnother) {
+TEST(ChatTemplate, RendersRolesInAnyOrder) {
   const ChatTemplate gemma = *ChatTemplate::Named("gemma");
   const std::vector<ChatMessage> odd = {{ChatRole::kAssistant, "A"}, {ChatRole::kUser, "B"}, {ChatRole::kUser, "C"}};
   EXPECT_EQ(gemma.Render(odd, TimelineEnd::kNothing, true).Text(),
@@ -273,7 +273,7 @@ TEST(ChatTemplate, RolesOutOfOrderAreWrittenOneAfterAnother) {
             "<start_of_turn>model\nB<end_of_turn>\n");
 }
 
-TEST(ChatTemplate, NothingNewIsNothing) {
+TEST(ChatTemplate, NoNewMessagesRenderNothing) {
   for (const std::string_view name : ChatTemplate::Names()) {
     const ChatTemplate chat = *ChatTemplate::Named(name);
     for (const TimelineEnd end : {TimelineEnd::kNothing, TimelineEnd::kUserOpen, TimelineEnd::kMessageDone,
@@ -285,7 +285,7 @@ TEST(ChatTemplate, NothingNewIsNothing) {
   }
 }
 
-TEST(ChatTemplate, AnUnknownTemplateNamesTheChoices) {
+TEST(ChatTemplate, UnknownTemplateErrorListsTheChoices) {
   for (const std::string source : {"", "{{ messages }}", "<|im_start|>", "{% for m in messages %}{{ m }}{% endfor %}",
                                    "{{", "{%-", "{{ '", "{#", "\x01\xff"}) {
     const Result<ChatTemplate> chat = ChatTemplate::Recognise(source, {});
@@ -296,7 +296,7 @@ TEST(ChatTemplate, AnUnknownTemplateNamesTheChoices) {
   EXPECT_THAT(ChatTemplate::Named("alpaca").status().message(), HasSubstr("zephyr"));
 }
 
-TEST(ChatTemplate, EveryPrefixOfATemplateIsReadSafely) {
+TEST(ChatTemplate, ReadsEveryTemplatePrefixSafely) {
   for (const std::string& name : CaseNames()) {
     const std::string source = ReadFile(name + ".jinja");
     for (size_t length = 0; length < source.size(); length += 7) {
@@ -308,7 +308,7 @@ TEST(ChatTemplate, EveryPrefixOfATemplateIsReadSafely) {
   }
 }
 
-TEST(ChatTemplate, RolesByName) {
+TEST(ChatTemplate, ParsesRoleNames) {
   EXPECT_EQ(*ParseChatRole("developer"), ChatRole::kSystem);
   for (const ChatRole role : {ChatRole::kSystem, ChatRole::kUser, ChatRole::kAssistant}) {
     EXPECT_EQ(*ParseChatRole(ChatRoleName(role)), role);
@@ -316,7 +316,7 @@ TEST(ChatTemplate, RolesByName) {
   EXPECT_EQ(ParseChatRole("tool").status().code(), StatusCode::kInvalidArgument);
 }
 
-TEST(ChatTemplate, NamedTemplatesTakeTheModelsOwnTokens) {
+TEST(ChatTemplate, NamedTemplatesUseTheModelsTokens) {
   const ChatTemplate chat = *ChatTemplate::Named("zephyr", {"", "<|endoftext|>"});
   EXPECT_EQ(chat.end_of_turn(), "<|endoftext|>");
   EXPECT_EQ(chat.Render({{{ChatRole::kUser, "Hi"}}}, TimelineEnd::kNothing, true).Text(),
@@ -329,7 +329,7 @@ TEST(ChatTemplate, NamedTemplatesTakeTheModelsOwnTokens) {
   EXPECT_EQ(begun.Render(hi, TimelineEnd::kNothing, true).Text(), "<bos>User: Hi\nAssistant:");
 }
 
-TEST(RealModelChatTemplate, BordersAreTokens) {
+TEST(RealModelChatTemplate, BoundariesAreTokens) {
   const char* model = std::getenv("RINGSIDE_TEST_MODEL");
   if (model == nullptr) GTEST_SKIP() << "RINGSIDE_TEST_MODEL is not set";
   const Result<GgufFile> file = GgufFile::Open(model);

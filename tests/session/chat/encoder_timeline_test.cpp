@@ -40,7 +40,7 @@ class EncoderTimelineTest : public ::testing::Test {
   Timeline timeline_;
 };
 
-TEST_F(EncoderTimelineTest, AnInputIsAllThatWasSaid) {
+TEST_F(EncoderTimelineTest, InputIsTheWholeConversation) {
   ASSERT_TRUE(Ask("Hi").ok());
   EXPECT_EQ(Parts(), Two("Hi<|im_end|>", "<|im_start|>"));
   Answer("Hello");
@@ -51,7 +51,7 @@ TEST_F(EncoderTimelineTest, AnInputIsAllThatWasSaid) {
   EXPECT_EQ(timeline_.items().size(), 4U);
 }
 
-TEST_F(EncoderTimelineTest, AnAnswerThatWasCutGoesOnBehindTheSameInput) {
+TEST_F(EncoderTimelineTest, TruncatedAnswerContinuesAfterTheSameInput) {
   ASSERT_TRUE(Ask("Hi").ok());
   Answer("Hel", /*cut=*/true);
   ASSERT_TRUE(timeline_.CanReopen());
@@ -62,7 +62,7 @@ TEST_F(EncoderTimelineTest, AnAnswerThatWasCutGoesOnBehindTheSameInput) {
   EXPECT_EQ(Parts(), Two("Hi<|im_end|>", "<|im_start|>Hello<|im_end|>"));
 }
 
-TEST_F(EncoderTimelineTest, WhatIsTooMuchIsLeftOutFromTheBeginning) {
+TEST_F(EncoderTimelineTest, DropsTheOldestHistoryFirst) {
   for (const char* text : {"0123456789", "abcdefghij", "klmnopqrst"}) {
     ASSERT_TRUE(Ask(text).ok());
     EXPECT_EQ(timeline_.left_out(), text[0] == 'k' ? 1 : 0) << text;
@@ -84,7 +84,7 @@ TEST_F(EncoderTimelineTest, WhatIsTooMuchIsLeftOutFromTheBeginning) {
 
 // Only the end of an overlong message is read, after the tokens that precede all messages; if not even one token
 // fits, the message is refused as usual.
-TEST_F(EncoderTimelineTest, OfAMessageThatIsTooLongTheEndIsReadWhereThatIsAskedFor) {
+TEST_F(EncoderTimelineTest, TruncatesAnOverlongMessageAtItsStartOnRequest) {
   ASSERT_TRUE(Ask("Hi").ok());
   Answer("Hello");
   Timeline other = timeline_;
@@ -127,7 +127,7 @@ TEST_F(EncoderTimelineTest, OfAMessageThatIsTooLongTheEndIsReadWhereThatIsAskedF
   EXPECT_EQ(Parts(), Two(text.substr(text.size() - 39) + "<|im_end|>", "<|im_start|>"));
 }
 
-TEST_F(EncoderTimelineTest, InstructionsStandBeforeWhatIsLeft) {
+TEST_F(EncoderTimelineTest, InstructionsPrecedeTheKeptHistory) {
   ASSERT_TRUE(timeline_.SetHead({"Be kind.", {}}, codec_, kEncoderRoom).ok());
   ASSERT_TRUE(Ask("0123456789").ok());
   Answer("0123456789");
@@ -135,7 +135,7 @@ TEST_F(EncoderTimelineTest, InstructionsStandBeforeWhatIsLeft) {
   EXPECT_EQ(Parts().first, "Be kind.\n0123456789\nnow then!<|im_end|>");
 }
 
-TEST_F(EncoderTimelineTest, LongHistoriesAreNotReadToTheirBeginning) {
+TEST_F(EncoderTimelineTest, LongHistoriesAreNotReadEntirely) {
   for (int i = 0; i < 200; ++i) {
     ASSERT_TRUE(Ask(std::string(39, 'x')).ok());
     Answer(std::string(100'000, 'y'));
@@ -145,7 +145,7 @@ TEST_F(EncoderTimelineTest, LongHistoriesAreNotReadToTheirBeginning) {
 }
 
 // Messages with equal text are kept apart.
-TEST_F(EncoderTimelineTest, ItemsAreWhereTheirTextsAre) {
+TEST_F(EncoderTimelineTest, ItemPositionsMatchTheirTexts) {
   ASSERT_TRUE(Ask("Hi").ok());
   Answer("Hi");
   ASSERT_TRUE(Ask("Hi").ok());
@@ -154,14 +154,14 @@ TEST_F(EncoderTimelineTest, ItemsAreWhereTheirTextsAre) {
   EXPECT_EQ(places, (std::vector<std::pair<int64_t, int64_t>>{{0, 2}, {2, 5}, {5, 9}}));
 }
 
-TEST_F(EncoderTimelineTest, ToolsAreRefusedByName) {
+TEST_F(EncoderTimelineTest, RefusesToolsByName) {
   ASSERT_TRUE(timeline_.SetHead({{}, SharedText("{\"name\":\"f\"}")}, codec_, kEncoderRoom).ok());
   const Status refused = Ask("Hi");
   EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
   EXPECT_NE(refused.message().find("tools"), std::string::npos) << refused.message();
 }
 
-TEST_F(EncoderTimelineTest, ARawPromptIsAnInput) {
+TEST_F(EncoderTimelineTest, RawPromptIsTheInput) {
   timeline_ = std::move(Timeline::OfPrompt(Bytes("translate"), codec_).value());
   EXPECT_EQ(Parts(), Two("translate<|im_end|>", "<|im_start|>"));
   Answer("ja");

@@ -61,7 +61,7 @@ TEST(Jinja, EqualsJinja2) {
 }
 
 // Unsupported constructs are refused when the template is parsed, with their line.
-TEST(Jinja, ConstructsThatAreNotHereAreRefusedByName) {
+TEST(Jinja, RefusesUnsupportedConstructsByName) {
   const std::pair<const char*, const char*> sources[] = {
       {"a\n{% include 'x' %}", "line 2: 'include'"},
       {"{% import 'x' as y %}", "'import'"},
@@ -89,7 +89,7 @@ TEST(Jinja, ConstructsThatAreNotHereAreRefusedByName) {
 }
 
 // As in jinja2: a branch that never runs may use unknown filters and tests.
-TEST(Jinja, AnUnknownFilterOrTestInABranchFailsWhereItRuns) {
+TEST(Jinja, UnknownFilterFailsOnlyWhenItRuns) {
   for (const char* source :
        {"{% if x %}{{ x | pprint }}{% endif %}y", "{% if x is defined %}{{ x is weird }}{% endif %}y",
         "{% if not x %}{% else %}{% for i in x %}{{ i | pprint }}{% endfor %}{% endif %}y"}) {
@@ -139,7 +139,7 @@ TEST(Jinja, GrowingListsIsBounded) {
   EXPECT_FALSE(Rendered("{% set x = [] %}{% for i in range(100) %}{% set _ = x.append(x) %}{% endfor %}").ok());
 }
 
-TEST(Jinja, AnErrorNamesItsLineAndARefusalIsKnown) {
+TEST(Jinja, ErrorsNameTheLineAndRefusalsAreDistinct) {
   EXPECT_THAT(Rendered("a\n{% if true %}\n{{ x.y }}{% endif %}").status().message(),
               HasSubstr("line 3: 'x' is undefined"));
   const Status refused = Rendered("{{ raise_exception('no tools') }}").status();
@@ -189,7 +189,7 @@ TEST(Jinja, WorkAndMemoryAreBounded) {
   EXPECT_FALSE(Rendered("{{ (-9223372036854775807 - 1) // -1 }}").ok());
 }
 
-TEST(Jinja, WhatIsNestedDeeplyIsRefused) {
+TEST(Jinja, RefusesDeepNesting) {
   const auto repeated = [](const std::string& text, int times) {
     std::string all;
     for (int i = 0; i < times; ++i) all += text;
@@ -223,7 +223,7 @@ TEST(Jinja, WhatIsNestedDeeplyIsRefused) {
   EXPECT_FALSE(ValueOfJson(repeated("[", 1000) + repeated("]", 1000)).ok());
 }
 
-TEST(Jinja, EveryBeginningOfATemplateIsReadSafely) {
+TEST(Jinja, ParsesEveryTemplatePrefixSafely) {
   const std::string source =
       "{%- set ns = namespace(a=1) -%}{# c #}{% for m in ms if m.x %}{{ m['y'] | trim ~ 'a\\n' }}{% else %}{% raw %}{{"
       "{% endraw %}{% endfor %}{% macro f(a, b=1) %}{{ a[1:2] }}{% endmacro %}{% call f('xyz') %}{% endcall %}";

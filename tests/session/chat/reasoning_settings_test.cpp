@@ -39,7 +39,7 @@ ChatTemplate GoldenChat(const std::string& name) {
 }
 
 std::string PromptWith(const ChatTemplate& chat) {
-  if (chat.renders_anew()) return chat.RenderAnew(kOneQuestion, true, "", ByteTokenizer())->Text();
+  if (chat.renders_whole()) return chat.RenderWhole(kOneQuestion, true, "", ByteTokenizer())->Text();
   return chat.Render(kOneQuestion, TimelineEnd::kNothing, true).Text();
 }
 
@@ -63,7 +63,7 @@ const std::string kChatMlSource =
     "{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}";
 const std::string kThinkSource = kChatMlSource + "{{- '<think>\n' }}{%- endif %}{#- </think> #}";
 
-TEST(ReasoningSettings, ASwitchThatTheTemplateHasIsUsed) {
+TEST(ReasoningSettings, UsesASwitchOfTheTemplate) {
   const ChatTemplate qwen3 = GoldenChat("qwen3");
   const Reached usual = Reach(qwen3, {}), off = Reach(qwen3, {.mode = Mode::kOff}),
                 on = Reach(qwen3, {.mode = Mode::kOn});
@@ -92,7 +92,7 @@ TEST(ReasoningSettings, WithoutEffortsASwitchIsOnOrOff) {
   EXPECT_THAT(Reach(qwen3, {.effort = "enormous"}).ignored, ElementsAre("effort"));
 }
 
-TEST(ReasoningSettings, WithoutASwitchTheFamilysMarkupEndsReasoning) {
+TEST(ReasoningSettings, FamilyMarkupEndsReasoningWithoutASwitch) {
   const Reached off = Reach(LearnedFrom(kThinkSource), {.mode = Mode::kOff});
   EXPECT_THAT(off.prompt, EndsWith("<|im_start|>assistant\n<think>\n\n</think>\n\n"));
   EXPECT_EQ(off.start, Start::kAnswer);
@@ -103,7 +103,7 @@ TEST(ReasoningSettings, WithoutASwitchTheFamilysMarkupEndsReasoning) {
   EXPECT_THAT(harmony.ignored, IsEmpty());
 }
 
-TEST(ReasoningSettings, EffortsReachTheTemplatesOwnWords) {
+TEST(ReasoningSettings, MapsEffortsToTheTemplatesNames) {
   const std::string source =
       "{{- '<|im_start|>system\nReasoning: ' + (reasoning_effort if reasoning_effort is defined else "
       "'medium') + '<|im_end|>\n' }}" +
@@ -120,7 +120,7 @@ TEST(ReasoningSettings, EffortsReachTheTemplatesOwnWords) {
   EXPECT_THAT(Reach(LearnedFrom(kThinkSource), {.effort = "high"}).ignored, ElementsAre("effort"));
 }
 
-TEST(ReasoningSettings, ATemplateThatRefusesAnEffortGetsTheNearest) {
+TEST(ReasoningSettings, UsesTheNearestEffortTheTemplateAccepts) {
   const ChatTemplate chat = LearnedFrom(
       "{%- if reasoning_effort is defined and reasoning_effort not in ['low', 'max'] %}{{- raise_exception('no') }}"
       "{%- endif %}{{- '<|im_start|>system\n' + (reasoning_effort | default('low')) + '<|im_end|>\n' }}" +
@@ -133,7 +133,7 @@ TEST(ReasoningSettings, ATemplateThatRefusesAnEffortGetsTheNearest) {
               ElementsAre("template_kwargs.reasoning_effort"));
 }
 
-TEST(ReasoningSettings, AnEffortMayTurnReasoningOff) {
+TEST(ReasoningSettings, EffortMayDisableReasoning) {
   const ChatTemplate chat = LearnedFrom(
       "{%- set effort = reasoning_effort | default('high') %}{{- '<|im_start|>system\n' + effort + '<|im_end|>\n' }}" +
       kChatMlSource + "{{- '<think></think>' if effort == 'no_think' else '<think>' }}{%- endif %}");
@@ -143,7 +143,7 @@ TEST(ReasoningSettings, AnEffortMayTurnReasoningOff) {
   EXPECT_THAT(off.ignored, IsEmpty());
 }
 
-TEST(ReasoningSettings, CallsWithAMessageOfTheirOwnAreWrittenAsTheTemplatesTools) {
+TEST(ReasoningSettings, RendersCallsWithAMessageAsTheTemplateDoes) {
   const Result<SettledReasoning> settled = GoldenChat("harmony").Settle({});
   const std::string call =
       settled->channels->call_open + "f" + settled->channels->call_arguments + "{}" + settled->channels->call_close;
@@ -154,7 +154,7 @@ TEST(ReasoningSettings, CallsWithAMessageOfTheirOwnAreWrittenAsTheTemplatesTools
   EXPECT_TRUE(calls[0].complete);
 }
 
-TEST(ReasoningSettings, BudgetsReachTheTemplateAndTheEngine) {
+TEST(ReasoningSettings, PassesBudgetsToTemplateAndEngine) {
   const ChatTemplate chat = LearnedFrom(
       "{%- if thinking_budget is defined %}{{- '<|im_start|>system\nbudget ' ~ thinking_budget ~ '<|im_end|>\n' }}"
       "{%- endif %}" +
@@ -167,7 +167,7 @@ TEST(ReasoningSettings, BudgetsReachTheTemplateAndTheEngine) {
   EXPECT_EQ(Reach(LearnedFrom(kThinkSource), {}).budget, -1);
 }
 
-TEST(ReasoningSettings, KwargsReachWhatTheTemplateReadsAndNothingElse) {
+TEST(ReasoningSettings, PassesOnlyKwargsTheTemplateReads) {
   const ChatTemplate chat =
       LearnedFrom("{{- '<|im_start|>system\n' ~ (mood | default('calm')) ~ '<|im_end|>\n' }}" + kThinkSource);
   EXPECT_THAT(Reach(chat, {.template_kwargs = R"({"mood": "wild", "odd": 1})"}).prompt, HasSubstr("system\nwild"));
@@ -181,7 +181,7 @@ TEST(ReasoningSettings, KwargsReachWhatTheTemplateReadsAndNothingElse) {
   }
 }
 
-TEST(ReasoningSettings, KwargsAreBounded) {
+TEST(ReasoningSettings, LimitsKwargs) {
   const ChatTemplate chat = LearnedFrom(kThinkSource);
   const std::string wide = "{\"a\": \"" + std::string(kMaxTemplateKwargsBytes, 'x') + "\"}";
   std::string deep = "1";
@@ -193,7 +193,7 @@ TEST(ReasoningSettings, KwargsAreBounded) {
   }
 }
 
-TEST(ReasoningSettings, OnlySoManyTemplatesAreKept) {
+TEST(ReasoningSettings, LimitsCachedTemplates) {
   const std::string source = "{{- '<|im_start|>system\n' ~ (mood | default('calm')) ~ '<|im_end|>\n' }}" + kThinkSource;
   const ChatTemplate usual = LearnedFrom(source);
   const ReasoningSettings settings(
@@ -205,7 +205,7 @@ TEST(ReasoningSettings, OnlySoManyTemplatesAreKept) {
   EXPECT_LE(settings.kept(), 16u);
 }
 
-TEST(ReasoningSettings, ReasoningOfEarlierAnswersIsWrittenWhereTheTemplateDoes) {
+TEST(ReasoningSettings, RendersEarlierReasoningAsTheTemplateDoes) {
   const std::string keeps =
       "{%- for m in messages %}{{- '<|im_start|>' + m.role + '\n' }}{%- if m.role == 'assistant' and "
       "m.reasoning_content %}"
@@ -215,7 +215,7 @@ TEST(ReasoningSettings, ReasoningOfEarlierAnswersIsWrittenWhereTheTemplateDoes) 
   answer.reasoning = "R <|im_end|>";
   const std::vector<ChatMessage> talk = {kOneQuestion[0], answer, {ChatRole::kUser, "N"}};
   const ChatTemplate chat = LearnedFrom(keeps);
-  ASSERT_FALSE(chat.renders_anew());
+  ASSERT_FALSE(chat.renders_whole());
   const Rendering kept = chat.Render(talk, TimelineEnd::kNothing, true);
   EXPECT_THAT(kept.Text(), HasSubstr("assistant\n<think>\nR <|im_end|>\n</think>\n\nA<|im_end|>"));
   const auto encoded = EncodeRendering(ByteTokenizer(), kept, 10000);
@@ -223,7 +223,7 @@ TEST(ReasoningSettings, ReasoningOfEarlierAnswersIsWrittenWhereTheTemplateDoes) 
   EXPECT_THAT(GoldenChat("qwen3").Render(talk, TimelineEnd::kNothing, true).Text(), Not(HasSubstr("R ")));
 }
 
-TEST(ReasoningSettings, ReasoningThatATemplateKeepsUntilTheNextQuestionIsWrittenUntilThen) {
+TEST(ReasoningSettings, RendersReasoningUntilTheNextQuestionAsTheTemplateDoes) {
   const ChatTemplate chat = LearnedFrom(
       "{%- set ns = namespace(last=-1) %}{%- for m in messages %}{%- if m.role == 'user' %}"
       "{%- set ns.last = loop.index0 %}{%- endif %}{%- endfor %}"
@@ -231,7 +231,7 @@ TEST(ReasoningSettings, ReasoningThatATemplateKeepsUntilTheNextQuestionIsWritten
       "{%- if m.role == 'assistant' and m.reasoning_content and loop.index0 > ns.last %}"
       "{{- '<think>\n' + m.reasoning_content + '\n</think>\n' }}{%- endif %}{{- m.content + '<|im_end|>\n' }}"
       "{%- endfor %}{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{%- endif %}");
-  ASSERT_FALSE(chat.renders_anew());
+  ASSERT_FALSE(chat.renders_whole());
   EXPECT_EQ(chat.Settle({})->channels->forced_close, "\n</think>\n") << "a budget ends it in the template's words";
   const ByteTokenizer tokenizer;
   const Codec codec{tokenizer, chat, 64};
@@ -248,7 +248,7 @@ TEST(ReasoningSettings, ReasoningThatATemplateKeepsUntilTheNextQuestionIsWritten
   }
 }
 
-TEST(ReasoningSettings, AChangedHeadIsRenderedOnce) {
+TEST(ReasoningSettings, RendersAChangedHeadOnce) {
   const ChatTemplate usual =
       LearnedFrom("{{- '<|im_start|>system\n' ~ (mood | default('calm')) ~ '<|im_end|>\n' }}" + kThinkSource);
   const Result<SettledReasoning> wild = usual.Settle({.template_kwargs = R"({"mood": "wild"})"});

@@ -24,7 +24,7 @@ void ExpectEqual(const Pair& pair) {
             std::vector<std::string>(pair.vector.begin() + static_cast<ptrdiff_t>(half), pair.vector.end()));
 }
 
-TEST(SharedList, EqualsAVectorHoweverItIsCopiedCutAndGrown) {
+TEST(SharedList, MatchesAVectorUnderRandomOperations) {
   std::mt19937 random(1);
   std::vector<Pair> pairs(4);
   for (int step = 0; step < 2000; ++step) {
@@ -57,7 +57,7 @@ TEST(SharedList, EqualsAVectorHoweverItIsCopiedCutAndGrown) {
   }
 }
 
-TEST(SharedList, ACopyHasTheSameElementsInTheSamePlace) {
+TEST(SharedList, CopySharesItsElements) {
   SharedList<std::string> list;
   for (size_t i = 0; i < 3 * SharedList<std::string>::kBlock; ++i) list.push_back("x");
   const SharedList<std::string> copy = list;

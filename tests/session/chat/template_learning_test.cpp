@@ -39,7 +39,7 @@ std::string Rendered(const ChatTemplate& chat, std::span<const ChatMessage> mess
   return chat.Render(messages, TimelineEnd::kNothing, true).Text();
 }
 
-TEST(TemplateLearning, AnyMarkupIsLearned) {
+TEST(TemplateLearning, LearnsAnyMarkup) {
   const ChatTemplate chat = Learned(
       "{{ bos_token }}{% for m in messages %}{{ {'system': '(rules)', 'user': '(asks)', 'assistant': '(says)'}[m.role] "
       "}} "
@@ -52,7 +52,7 @@ TEST(TemplateLearning, AnyMarkupIsLearned) {
   EXPECT_EQ(Rendered(chat, kTalk), "<s>(rules) S (over)\n(asks) Q (over)\n(says) A <end>\n(asks) R (over)\n(says) ");
 }
 
-TEST(TemplateLearning, AnAnswerThatIsSampledMayBeOpenedOtherwiseThanAGivenOne) {
+TEST(TemplateLearning, SampledAndGivenAnswersMayOpenDifferently) {
   const ChatTemplate chat = Learned(Golden("deepseek_r1"), {"<b>", "<e>"});
   EXPECT_TRUE(Rendered(chat, kTalk).ends_with("><think>\n"));
   EXPECT_EQ(chat.assistant_open().find("<think>"), std::string::npos);
@@ -60,7 +60,7 @@ TEST(TemplateLearning, AnAnswerThatIsSampledMayBeOpenedOtherwiseThanAGivenOne) {
   EXPECT_THAT(Rendered(chat, thinks), AllOf(HasSubstr("\n\nA"), testing::Not(HasSubstr("hm"))));
 }
 
-TEST(TemplateLearning, TheLastAnswersEndIsAnEndAsWell) {
+TEST(TemplateLearning, EndOfTheLastAnswerIsAnEnd) {
   const ChatTemplate chat = Learned(Golden("harmony"), {"<|startoftext|>", "<|return|>"});
   EXPECT_EQ(chat.end_of_turn(), "<|end|>");
   EXPECT_TRUE(chat.EndsAnswer("<|end|>"));
@@ -68,7 +68,7 @@ TEST(TemplateLearning, TheLastAnswersEndIsAnEndAsWell) {
   EXPECT_FALSE(chat.EndsAnswer("<|start|>"));
 }
 
-TEST(TemplateLearning, WhatCannotBeFollowedIsSaid) {
+TEST(TemplateLearning, ReportsUnsupportedTemplates) {
   const std::pair<const char*, const char*> caveats[] = {
       {"gemma", "system messages, which the template refuses"},
       {"phi3_first", "system messages, which the template drops"},
@@ -84,7 +84,7 @@ TEST(TemplateLearning, WhatCannotBeFollowedIsSaid) {
   }
 }
 
-TEST(TemplateLearning, ADateIsThatOfTheStart) {
+TEST(TemplateLearning, DateIsThatOfTheStart) {
   const std::string source =
       "{% if strftime_now is defined %}{% set date = strftime_now('%d %b %Y') %}{% else %}{% set date = '1 Jan 2000' %}"
       "{% endif %}<|sys|>{{ date }}\n\n{% if messages[0].role == 'system' %}{{ messages[0].content }}"
@@ -95,7 +95,7 @@ TEST(TemplateLearning, ADateIsThatOfTheStart) {
   EXPECT_THAT(Rendered(chat, kTalk), AllOf(HasSubstr("\n\nS<|end|>"), testing::Not(HasSubstr("1 Jan 2000"))));
 }
 
-TEST(TemplateLearning, ATemplateWithoutAFormatRendersAnew) {
+TEST(TemplateLearning, TemplateWithoutALearnedFormatRerenders) {
   const std::pair<std::string, const char*> sources[] = {
       {"{% for m in messages %}{% if loop.last %}[LAST]{% endif %}{{ m.role }}: {{ m.content }}\n{% endfor %}A:",
        "a second question is written otherwise"},
@@ -105,16 +105,16 @@ TEST(TemplateLearning, ATemplateWithoutAFormatRendersAnew) {
   };
   for (const auto& [source, words] : sources) {
     const ChatTemplate chat = Learned(source);
-    EXPECT_TRUE(chat.renders_anew()) << source;
+    EXPECT_TRUE(chat.renders_whole()) << source;
     EXPECT_EQ(chat.name(), "own");
     EXPECT_THAT(chat.caveat(), AllOf(HasSubstr("renders its whole conversation anew"), HasSubstr(words)));
   }
-  EXPECT_FALSE(Learned(Golden("chatml")).renders_anew());
+  EXPECT_FALSE(Learned(Golden("chatml")).renders_whole());
 }
 
 // The text equals the template's output, message starts are at the beginnings of messages, and message text never
 // becomes markup.
-TEST(TemplateLearning, WhatIsRenderedAnewIsTheTemplatesOwnText) {
+TEST(TemplateLearning, RerenderingGivesTheTemplatesText) {
   const ByteTokenizer tokenizer;
   const ChatTemplate::Facts facts = {"", "<|im_end|>"};
   const ChatTemplate chat = Learned(Golden("dated_modes"), facts);
@@ -135,7 +135,7 @@ TEST(TemplateLearning, WhatIsRenderedAnewIsTheTemplatesOwnText) {
       say(ChatRole::kUser);
       if (turns > 1) say(ChatRole::kAssistant);
     }
-    const auto rendering = chat.RenderAnew(messages, true, "", tokenizer);
+    const auto rendering = chat.RenderWhole(messages, true, "", tokenizer);
     ASSERT_TRUE(rendering.ok()) << rendering.status().ToString();
     ASSERT_EQ(rendering->Text(), *run.Text(messages, true));
     const bool system = messages.front().role == ChatRole::kSystem;
@@ -148,36 +148,36 @@ TEST(TemplateLearning, WhatIsRenderedAnewIsTheTemplatesOwnText) {
     EXPECT_GT(encoded->pinned_tokens, 30) << "the system message, with the date and the mode";
   }
   const std::vector<ChatMessage> simple = {{ChatRole::kUser, "Q"}, {ChatRole::kAssistant, "A"}, {ChatRole::kUser, "R"}};
-  const auto encoded = EncodeRendering(tokenizer, *chat.RenderAnew(simple, true, "", tokenizer), 1 << 20);
+  const auto encoded = EncodeRendering(tokenizer, *chat.RenderWhole(simple, true, "", tokenizer), 1 << 20);
   for (const int64_t start : encoded->message_starts) {
     EXPECT_EQ(encoded->ids[static_cast<size_t>(start) - 1], ByteTokenizer::kImEnd) << start;
   }
 }
 
-TEST(TemplateLearning, NothingThatToolsAreCalledIsMarkup) {
+TEST(TemplateLearning, ToolNamesAreNotMarkup) {
   const ByteTokenizer tokenizer;
   const ChatTemplate chat = Learned(Golden("dated_modes"), {"", "<|im_end|>"});
   const std::vector<ChatMessage> question = {{ChatRole::kUser, "Q"}};
   const std::string tools =
       R"({"name": "a<|im_end|>", "<|im_start|>": ["\u003c|im_start|>system", {"x": "<|im_end|>"}]})";
-  const auto rendering = chat.RenderAnew(question, true, tools, tokenizer);
+  const auto rendering = chat.RenderWhole(question, true, tools, tokenizer);
   EXPECT_THAT(rendering->Text(), AllOf(HasSubstr("a<|im_end|>"), HasSubstr("<|im_start|>system\", {")));
   const auto encoded = EncodeRendering(tokenizer, *rendering, 1 << 20);
   EXPECT_EQ(std::ranges::count(encoded->ids, ByteTokenizer::kImStart), 3);
   EXPECT_EQ(std::ranges::count(encoded->ids, ByteTokenizer::kImEnd), 2);
 }
 
-TEST(TemplateLearning, ATemplateMayRefuseAConversation) {
+TEST(TemplateLearning, TemplateMayRefuseAConversation) {
   const ChatTemplate chat = Learned(
       "{% for m in messages %}{% if loop.last %}[LAST]{% endif %}{% if m.role == 'system' %}"
       "{{ raise_exception('no orders') }}{% endif %}{{ m.role }}: {{ m.content }}\n{% endfor %}A:");
-  const Status status = chat.RenderAnew(kTalk, true, "", ByteTokenizer()).status();
+  const Status status = chat.RenderWhole(kTalk, true, "", ByteTokenizer()).status();
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(status.param(), "input");
   EXPECT_THAT(status.message(), HasSubstr("no orders"));
 }
 
-TEST(TemplateLearning, ATemplateThatDoesNotWriteWhatIsSaidIsRefusedSayingWhy) {
+TEST(TemplateLearning, RefusesATemplateThatDropsTextAndSaysWhy) {
   const std::pair<std::string, const char*> sources[] = {
       {"{% for m in messages %}{{ m.role }}:{{ m.content }}{{ m.content }}</s>{% endfor %}", "role user"},
       {"{% for m in messages %}{{ m.role }}{% endfor %}", "role user"},

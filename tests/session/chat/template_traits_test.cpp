@@ -94,18 +94,18 @@ std::vector<Trait> Traits() {
 
 Rendering Rendered(const ChatTemplate& chat, const Messages& messages) {
   static const ByteTokenizer tokenizer;
-  return chat.renders_anew() ? chat.RenderAnew(messages, true, "", tokenizer).value()
-                             : chat.Render(messages, TimelineEnd::kNothing, true);
+  return chat.renders_whole() ? chat.RenderWhole(messages, true, "", tokenizer).value()
+                              : chat.Render(messages, TimelineEnd::kNothing, true);
 }
 
-TEST(TemplateTraits, EveryTextIsWrittenAsTheTemplateWritesIt) {
+TEST(TemplateTraits, RendersTextAsTheTemplateDoes) {
   const std::vector<Messages> conversations = Conversations();
   ASSERT_EQ(conversations.size(), 192u);
   for (const Trait& trait : Traits()) {
     const Result<ChatTemplate> chat = ChatTemplate::Recognise(trait.source, kFacts);
     const Result<TemplateRun> run = TemplateRun::FromSource(trait.source, kFacts);
     ASSERT_TRUE(chat.ok() && run.ok()) << trait.name << chat.status().ToString();
-    EXPECT_EQ(chat->renders_anew(), trait.anew) << trait.name << ": " << chat->caveat();
+    EXPECT_EQ(chat->renders_whole(), trait.anew) << trait.name << ": " << chat->caveat();
     if (trait.anew) {
       EXPECT_THAT(chat->caveat(), HasSubstr("empty texts and white space")) << trait.name;
     }
@@ -116,7 +116,7 @@ TEST(TemplateTraits, EveryTextIsWrittenAsTheTemplateWritesIt) {
 }
 
 // One message at a time, as with conversation items and Realtime.
-TEST(TemplateTraits, MessagesOneByOneAreTheWhole) {
+TEST(TemplateTraits, MessagesConcatenateToTheWhole) {
   const ByteTokenizer tokenizer;
   for (const Trait& trait : Traits()) {
     const ChatTemplate chat = ChatTemplate::Recognise(trait.source, kFacts).value();
@@ -137,7 +137,7 @@ TEST(TemplateTraits, MessagesOneByOneAreTheWhole) {
 
 // Special tokens spelled by the template are tokens, also in its default system message; in messages they are plain
 // text.
-TEST(TemplateTraits, SpecialTokensAreTheTemplatesAlone) {
+TEST(TemplateTraits, OnlyTheTemplateEmitsSpecialTokens) {
   const ByteTokenizer tokenizer;
   for (const std::string& system :
        {"{% if s is not defined %}" + kOwn + "{% endif %}" + kSystem,
@@ -145,7 +145,7 @@ TEST(TemplateTraits, SpecialTokensAreTheTemplatesAlone) {
     const std::string source = Source(system);
     const ChatTemplate chat = ChatTemplate::Recognise(source, kFacts).value();
     const TemplateRun run = TemplateRun::FromSource(source, kFacts).value();
-    ASSERT_FALSE(chat.renders_anew());
+    ASSERT_FALSE(chat.renders_whole());
     const Messages own = {{ChatRole::kUser, "Q"}};
     const std::vector<TextPiece> whole = {{run.Text(own, true).value(), true}};
     EXPECT_EQ(tokenizer.EncodeAll(Rendered(chat, own).pieces), tokenizer.EncodeAll(whole));
@@ -157,7 +157,7 @@ TEST(TemplateTraits, SpecialTokensAreTheTemplatesAlone) {
   }
 }
 
-TEST(TemplateTraits, AnEmptySystemTextIsNoneWhereSystemMessagesAreRefused) {
+TEST(TemplateTraits, EmptySystemTextIsAbsentIfSystemMessagesAreRefused) {
   const std::string source =
       "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no') }}{% endif %}"
       "{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}"
@@ -167,7 +167,7 @@ TEST(TemplateTraits, AnEmptySystemTextIsNoneWhereSystemMessagesAreRefused) {
   EXPECT_EQ(Rendered(chat, silent).Text(), Rendered(chat, asked).Text());
 }
 
-TEST(TemplateTraits, ContentPartsAreJoinedAsTheTemplateDoesIt) {
+TEST(TemplateTraits, JoinsContentPartsAsTheTemplateDoes) {
   const auto parts = [](const std::string& write) {
     const std::string source =
         Source(kSystem, "{% if m.content is string %}{{ m.content }}{% else %}{% for p in m.content %}" + write +
@@ -189,7 +189,7 @@ TEST(TemplateTraits, ContentPartsAreJoinedAsTheTemplateDoesIt) {
   EXPECT_EQ(ChatTemplate::Named("chatml").value().part_separator(ChatRole::kUser), "\n");
 }
 
-TEST(TemplateTraits, JoinedPartsMoveWhatFollowsThem) {
+TEST(TemplateTraits, JoinedPartsShiftLaterPositions) {
   NewItem item;
   for (const char* text : {"", "one", "two"}) AddPart(text, &item);
   item.calls_at = 6;
@@ -207,7 +207,7 @@ TEST(TemplateTraits, JoinedPartsMoveWhatFollowsThem) {
 }
 
 // If the template splits a text at special tokens, the rendered parts are trimmed as the template trims them.
-TEST(TemplateTraits, PartsOfATextThatSpellsSpecialTokensAreTrimmed) {
+TEST(TemplateTraits, TrimsTextPartsThatSpellSpecialTokens) {
   const ByteTokenizer tokenizer;
   const std::string source =
       Source(kSystem,
@@ -215,7 +215,7 @@ TEST(TemplateTraits, PartsOfATextThatSpellsSpecialTokensAreTrimmed) {
              "{{ parts[0].rstrip() + '/' + parts[-1].lstrip() }}{% else %}{{ m.content.strip(' ') }}{% endif %}");
   const ChatTemplate chat = ChatTemplate::Recognise(source, kFacts).value();
   const TemplateRun run = TemplateRun::FromSource(source, kFacts).value();
-  ASSERT_TRUE(chat.renders_anew());
+  ASSERT_TRUE(chat.renders_whole());
   for (const char* said : {"a \n<|im_end|>\n b", "<|im_start|>\n\n<|im_end|> <|im_start|>", "\n<|im_end|>",
                            "<|im_start|> <", "\xEF\xB7\x90 <|im_end|>\n\xEF\xB7\x90<|im_start|>", "x<|im_end|>"}) {
     const Messages messages = {{ChatRole::kUser, "Q"}, {ChatRole::kAssistant, said}, {ChatRole::kUser, said}};
@@ -228,14 +228,14 @@ TEST(TemplateTraits, PartsOfATextThatSpellsSpecialTokensAreTrimmed) {
 }
 
 // A caveat names a tag that the template searches for in texts; searching for a word makes it run on every turn.
-TEST(TemplateTraits, TextsThatTheTemplateLooksForAreNamed) {
+TEST(TemplateTraits, NamesTextsTheTemplateSearchesFor) {
   const auto chat = [](const char* word) {
     const std::string look = std::string("{{ 'odd ' if '") + word + "' in m.content }}";
     return ChatTemplate::Recognise(Source(kSystem, look + "{{ m.content }}"), kFacts).value();
   };
-  EXPECT_FALSE(chat("<result>").renders_anew());
+  EXPECT_FALSE(chat("<result>").renders_whole());
   EXPECT_THAT(chat("<result>").caveat(), HasSubstr("texts with '<result>'"));
-  EXPECT_TRUE(chat("/quick").renders_anew());
+  EXPECT_TRUE(chat("/quick").renders_whole());
 }
 
 }  // namespace

@@ -52,14 +52,14 @@ TEST_F(TimelineTest, TurnsConcatenateToTheWholeConversation) {
   }
 }
 
-TEST_F(TimelineTest, AnAnswerCutShortIsClosedByTheNextTurn) {
+TEST_F(TimelineTest, NextTurnClosesATruncatedAnswer) {
   Turn("Hi", "Hel", true);
   Turn("Go on", "lo");
   EXPECT_NE(Text().find("assistant\nHel<|im_end|>\n<|im_start|>user\nGo on"), std::string::npos);
 }
 
 // Counted incrementally: a walk over a long conversation would hold its session's lock too long.
-TEST_F(TimelineTest, ItsBytesAreThoseOfWhatItHas) {
+TEST_F(TimelineTest, CountsItsOwnBytes) {
   const auto expect_counted = [](const Timeline& timeline) {
     size_t bytes = timeline.tokens().size() * sizeof(TokenId) + timeline.message_starts().size() * sizeof(int64_t);
     for (const Item& item : timeline.items()) bytes += sizeof(Item) + item.id.size() + item.text.size();
@@ -99,7 +99,7 @@ TEST_F(TimelineTest, PinsFourTokensWithoutASystemMessage) {
   EXPECT_EQ(timeline_.pinned(), 4);
 }
 
-TEST_F(TimelineTest, KeepItemsCutsTheIdsToTheItem) {
+TEST_F(TimelineTest, KeepItemsTruncatesTheIds) {
   Turn("Hi", "Hello");
   const SharedList<TokenId> one_turn = timeline_.tokens();
   Turn("Bye", "Ciao");
@@ -111,7 +111,7 @@ TEST_F(TimelineTest, KeepItemsCutsTheIdsToTheItem) {
             std::string::npos);
 }
 
-TEST_F(TimelineTest, RegeneratingBehindAUserMessageOpensTheSameAnswer) {
+TEST_F(TimelineTest, RegenerateOpensTheSameAnswer) {
   Turn("Hi", "Hello");
   std::vector<TokenId> prompt = timeline_.tokens().From(0);
   prompt.resize(prompt.size() - 6);  // Hello<|im_end|>
@@ -120,7 +120,7 @@ TEST_F(TimelineTest, RegeneratingBehindAUserMessageOpensTheSameAnswer) {
   EXPECT_EQ(timeline_.tokens().From(0), prompt);
 }
 
-TEST_F(TimelineTest, AnEmptyAnswerLeavesNoTrace) {
+TEST_F(TimelineTest, EmptyAnswerLeavesNoItem) {
   timeline_.AddItem(Message(ChatRole::kUser, "Hi"));
   ASSERT_TRUE(timeline_.Render(codec_, true, kRoom).ok());
   timeline_.CloseAnswer(Message(ChatRole::kAssistant, ""), {}, codec_);
@@ -128,7 +128,7 @@ TEST_F(TimelineTest, AnEmptyAnswerLeavesNoTrace) {
   EXPECT_EQ(Text().substr(Text().size() - 13), "Hi<|im_end|>\n");
 }
 
-TEST_F(TimelineTest, OtherInstructionsKeepTheSampledIds) {
+TEST_F(TimelineTest, ChangedInstructionsKeepTheSampledIds) {
   ASSERT_TRUE(timeline_.SetHead({"Be kind.", {}}, codec_, kRoom).ok());
   Turn("Hi", "Hello");
   Turn("Bye", "Ciao");
@@ -146,7 +146,7 @@ TEST_F(TimelineTest, OtherInstructionsKeepTheSampledIds) {
   EXPECT_EQ(timeline_.tokens().size(), fresh.tokens().size() + 9);
 }
 
-TEST_F(TimelineTest, WhatIsTooLongIsRefusedAndChangesNothing) {
+TEST_F(TimelineTest, RefusesOverlongInputWithoutChanges) {
   Turn("Hi", "Hello");
   const Timeline before = timeline_;
   timeline_.AddItem(Message(ChatRole::kUser, "Bye"));
@@ -181,7 +181,7 @@ TEST_F(TimelineTest, KeepingNothingStartsOver) {
 }
 
 // Items before the first sampled answer have no ids: code must not run past them.
-TEST_F(TimelineTest, OtherInstructionsLeaveItemsWithoutIdsAlone) {
+TEST_F(TimelineTest, ChangedInstructionsLeaveItemsWithoutIds) {
   ASSERT_TRUE(timeline_.SetHead({"Be kind.", {}}, codec_, kRoom).ok());
   ASSERT_TRUE(timeline_.Render(codec_, false, kRoom).ok());
   timeline_.AddItem(Message(ChatRole::kUser, "Hi"));
@@ -195,7 +195,7 @@ TEST_F(TimelineTest, OtherInstructionsLeaveItemsWithoutIdsAlone) {
             "Hello<|im_end|>\n");
 }
 
-TEST_F(TimelineTest, AnAnswerThatGoesOnIsOneItem) {
+TEST_F(TimelineTest, ContinuedAnswerIsOneItem) {
   Turn("Hi", "Hel", true);
   const Item cut = timeline_.items().back();
   Timeline base = timeline_;
@@ -216,7 +216,7 @@ TEST_F(TimelineTest, AnAnswerThatGoesOnIsOneItem) {
   }
 }
 
-TEST_F(TimelineTest, APatchCannotGoOnWithAWholeAnswer) {
+TEST_F(TimelineTest, PatchCannotContinueACompleteAnswer) {
   Turn("Hi", "Hel", true);
   Timeline next = timeline_;
   next.ReopenAnswer();
@@ -231,7 +231,7 @@ TEST_F(TimelineTest, APatchCannotGoOnWithAWholeAnswer) {
   EXPECT_EQ(whole.Apply(patch, tokenizer_.vocab_size()).code(), StatusCode::kCorruption);
 }
 
-TEST_F(TimelineTest, APatchCannotHoldASampledItemWithoutIds) {
+TEST_F(TimelineTest, PatchCannotHaveASampledItemWithoutIds) {
   Turn("Hi", "Hello");
   TimelinePatch patch = timeline_.PatchFrom(Timeline());
   patch.items[1].token_begin = patch.items[1].token_end = -1;
@@ -271,7 +271,7 @@ class SpliceTest : public TimelineTest {
   }
 };
 
-TEST_F(SpliceTest, AnyItemCanBeTakenOut) {
+TEST_F(SpliceTest, RemovesAnyItem) {
   const Timeline whole = timeline_;
   for (size_t at = 0; at < whole.items().size(); ++at) {
     timeline_ = whole;
@@ -280,7 +280,7 @@ TEST_F(SpliceTest, AnyItemCanBeTakenOut) {
   }
 }
 
-TEST_F(SpliceTest, ItemsCanBeAddedAnywhere) {
+TEST_F(SpliceTest, InsertsItemsAnywhere) {
   const Timeline whole = timeline_;
   for (const ChatRole role : {ChatRole::kUser, ChatRole::kAssistant, ChatRole::kSystem}) {
     for (size_t at = 0; at < whole.items().size(); ++at) {
@@ -290,12 +290,12 @@ TEST_F(SpliceTest, ItemsCanBeAddedAnywhere) {
   }
 }
 
-TEST_F(SpliceTest, AnItemCanBeReplaced) {
+TEST_F(SpliceTest, ReplacesAnItem) {
   Splice(2, 1, {Message(ChatRole::kUser, "Four")});
   EXPECT_NE(Text().find("Four<|im_end|>\n<|im_start|>assistant\nre Two"), std::string::npos);
 }
 
-TEST_F(SpliceTest, WithoutInstructionsTheFirstTokensArePinned) {
+TEST_F(SpliceTest, PinsTheFirstTokensWithoutInstructions) {
   timeline_ = {};
   for (const char* word : {"One", "Two"}) Turn(word, word);
   ASSERT_TRUE(timeline_.Splice(0, 1, {}, codec_, kRoom).ok());
@@ -307,7 +307,7 @@ TEST_F(SpliceTest, WithoutInstructionsTheFirstTokensArePinned) {
 }
 
 // A sampled id that no tokenizer produces for the answer's text.
-TEST_F(SpliceTest, IdsOfLaterAnswersAreThoseThatWereSampled) {
+TEST_F(SpliceTest, KeepsSampledIdsOfLaterAnswers) {
   timeline_.AddItem(Message(ChatRole::kUser, "Odd"));
   ASSERT_TRUE(timeline_.Render(codec_, true, kRoom).ok());
   timeline_.CloseAnswer(Message(ChatRole::kAssistant, "answer"), std::vector<TokenId>{'~'}, codec_);
@@ -318,7 +318,7 @@ TEST_F(SpliceTest, IdsOfLaterAnswersAreThoseThatWereSampled) {
   EXPECT_TRUE(timeline_.items().back().sampled);
 }
 
-TEST_F(SpliceTest, ItIsHeldToALimit) {
+TEST_F(SpliceTest, RespectsTheLimit) {
   const auto tokens = static_cast<int64_t>(timeline_.tokens().size());
   Timeline next = timeline_;
   EXPECT_EQ(next.Splice(2, 0, {Message(ChatRole::kUser, std::string(100, 'x'))}, codec_, tokens + 99).reason(),

@@ -68,7 +68,7 @@ ChatTemplate TemplateOf(const std::string& name) {
   return known.emplace(name, std::move(*chat)).first->second;
 }
 
-TEST(ToolTemplate, SaysItsSyntax) {
+TEST(ToolTemplate, ReportsItsSyntax) {
   EXPECT_EQ(TemplateOf("qwen2.5").tool_syntax(), ToolSyntaxName::kHermes);
   EXPECT_EQ(TemplateOf("llama3.1").tool_syntax(), ToolSyntaxName::kLlama);
   EXPECT_EQ(TemplateOf("mistral_v3").tool_syntax(), ToolSyntaxName::kMistral);
@@ -88,7 +88,7 @@ TEST(ToolTemplate, SaysItsSyntax) {
   EXPECT_THAT(TemplateOf("mistral_v3_first").caveat(), ::testing::Not(::testing::HasSubstr("tools are told")));
 }
 
-TEST(ToolTemplate, WholeAsJinja) {
+TEST(ToolTemplate, WholeConversationMatchesJinja) {
   const std::vector<Case> cases = Cases();
   ASSERT_EQ(cases.size(), 84u);
   for (const Case& one : cases) {
@@ -97,7 +97,7 @@ TEST(ToolTemplate, WholeAsJinja) {
   }
 }
 
-TEST(ToolTemplate, TurnByTurnAsJinja) {
+TEST(ToolTemplate, TurnByTurnMatchesJinja) {
   std::mt19937 random(3);
   for (const Case& one : Cases()) {
     const ChatTemplate chat = TemplateOf(one.name);
@@ -116,7 +116,7 @@ TEST(ToolTemplate, TurnByTurnAsJinja) {
   }
 }
 
-TEST(ToolTemplate, CallsInItsSyntaxStandAsTheyAre) {
+TEST(ToolTemplate, KeepsCallsInItsSyntax) {
   for (const Case& one : Cases()) {
     if (one.name != "llama3.1" && one.name != "mistral_v3" && one.name != "mistral_tekken") continue;
     const ChatTemplate chat = TemplateOf(one.name);
@@ -134,7 +134,7 @@ TEST(ToolTemplate, CallsInItsSyntaxStandAsTheyAre) {
   }
 }
 
-TEST(ToolTemplate, ToolsInAUserMessageArePinned) {
+TEST(ToolTemplate, PinsToolsInAUserMessage) {
   for (const char* name : {"llama3.1", "mistral_v3", "mistral_tekken"}) {
     const ChatTemplate chat = TemplateOf(name);
     for (const bool system : {true, false}) {
@@ -149,7 +149,7 @@ TEST(ToolTemplate, ToolsInAUserMessageArePinned) {
   }
 }
 
-TEST(ToolTemplate, NothingThatIsSaidIsMarkup) {
+TEST(ToolTemplate, ContentIsNotMarkup) {
   const ChatTemplate chat = std::move(ChatTemplate::Named("chatml").value());
   const ChatMessage messages[] = {{ChatRole::kTool, "<|im_end|>"}, {ChatRole::kTool, "</tool_response>"}};
   const Rendering rendering = chat.Render(messages, TimelineEnd::kNothing, false, "<|im_start|>");
@@ -162,7 +162,7 @@ TEST(ToolTemplate, NothingThatIsSaidIsMarkup) {
   EXPECT_EQ(said, 3);
 }
 
-TEST(ToolTemplate, EveryTemplateTellsAndAnswers) {
+TEST(ToolTemplate, EveryTemplateRendersToolsAndResults) {
   const std::string tools = R"({"type": "function", "function": {"name": "f"}})";
   std::vector<ChatMessage> messages = {{ChatRole::kUser, "Hi"},
                                        {ChatRole::kAssistant, ""},
@@ -207,7 +207,7 @@ class ToolTimeline : public ::testing::Test {
   Timeline timeline_;
 };
 
-TEST_F(ToolTimeline, ToolsAreToldAtTheHead) {
+TEST_F(ToolTimeline, RendersToolsAtTheStart) {
   timeline_.AddItem(Said(ChatRole::kUser, "Hi"));
   ASSERT_TRUE(timeline_.SetHead({{}, "T"}, codec_, 2000).ok());
   ASSERT_TRUE(timeline_.Render(codec_, true, 2000).ok());
@@ -226,7 +226,7 @@ TEST_F(ToolTimeline, ToolsAreToldAtTheHead) {
   EXPECT_TRUE(Text().ends_with("<|im_start|>assistant\nYo"));
 }
 
-TEST_F(ToolTimeline, ResultsThatFollowOneAnotherAreOneMessage) {
+TEST_F(ToolTimeline, ConsecutiveResultsAreOneMessage) {
   for (const char* text : {"A", "B"}) timeline_.AddItem(Said(ChatRole::kTool, text));
   ASSERT_TRUE(timeline_.Render(codec_, true, 2000).ok());
   EXPECT_EQ(timeline_.message_starts().size(), 2u);  // its own, and the answer's
@@ -240,7 +240,7 @@ TEST_F(ToolTimeline, ResultsThatFollowOneAnotherAreOneMessage) {
   EXPECT_EQ(tokenizer_.Decode(cut.tokens().From(0)), text);
 }
 
-TEST_F(ToolTimeline, AnAnswerCutInACallGoesOnLikeAny) {
+TEST_F(ToolTimeline, AnswerTruncatedInACallContinues) {
   const auto cut = [&](const std::string& text, int64_t calls_at) {
     Timeline timeline;
     EXPECT_TRUE(timeline.SetHead({std::nullopt, "T"}, codec_, 2000).ok());
@@ -278,7 +278,7 @@ class MistralTimeline : public ::testing::Test {
   Timeline timeline_;
 };
 
-TEST_F(MistralTimeline, ResultsNameTheCallsThatTheModelHasMade) {
+TEST_F(MistralTimeline, ResultsNameTheModelsCalls) {
   timeline_.AddItem(Said(ChatRole::kUser, "Hi"));
   ASSERT_TRUE(timeline_.SetHead({std::nullopt, "{\"t\": 1}"}, codec_, 4000).ok());
   EXPECT_EQ(Rendered(), "<s>[AVAILABLE_TOOLS] [{\"t\": 1}][/AVAILABLE_TOOLS][INST] Hi[/INST]");
@@ -297,7 +297,7 @@ TEST_F(MistralTimeline, ResultsNameTheCallsThatTheModelHasMade) {
       << Rendered();
 }
 
-TEST_F(MistralTimeline, CallsOfAClientHaveIdsThatFollowFromTheirs) {
+TEST_F(MistralTimeline, ClientCallIdsAreDerived) {
   timeline_.AddItem(Said(ChatRole::kUser, "Hi"));
   std::string text = "dropped";
   Item calls = Said(ChatRole::kAssistant, "", "chatcmpl-tool-12345678\n\n");

@@ -9,7 +9,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST(HistoryIndexTest, AnOwnersHistoriesAreFoundForThatOwnerOnly) {
+TEST(HistoryIndexTest, HistoriesAreFoundOnlyForTheirOwner) {
   HistoryIndex index(10, 1 << 20);
   EXPECT_THAT(index.Set("me", "s1", "hello there", 0), IsEmpty());
   EXPECT_THAT(index.Set("other", "s2", "hello there, friend", 0), IsEmpty());
@@ -21,15 +21,15 @@ TEST(HistoryIndexTest, AnOwnersHistoriesAreFoundForThatOwnerOnly) {
   EXPECT_FALSE(index.Find("me", "hello there").longest.has_value());
 }
 
-TEST(HistoryIndexTest, TheOnesSetLongestAgoAreGivenUp) {
+TEST(HistoryIndexTest, EvictsTheOldest) {
   HistoryIndex index(2, 1 << 20);
   index.Set("me", "s1", "one", 1);
   index.Set("me", "s2", "two", 2);
   index.Set("other", "s3", "three", 3);
   index.Set("me", "s1", "one, and more", 4);
   EXPECT_EQ(index.Oldest(), "s2");
-  EXPECT_EQ(index.FirstToGo("other"), "s3");
-  EXPECT_FALSE(index.FirstToGo("nobody").has_value());
+  EXPECT_EQ(index.PickEvictionVictim("other"), "s3");
+  EXPECT_FALSE(index.PickEvictionVictim("nobody").has_value());
   EXPECT_FALSE(index.Oldest(2).has_value());
   EXPECT_EQ(index.Oldest(3), "s2");
   EXPECT_THAT(index.Set("me", "s4", "four", 5), ElementsAre("s2"));
@@ -37,7 +37,7 @@ TEST(HistoryIndexTest, TheOnesSetLongestAgoAreGivenUp) {
   EXPECT_TRUE(index.Find("me", "one, and more").whole.has_value());
 }
 
-TEST(HistoryIndexTest, RequestsThatNothingContinuesGoBeforeConversations) {
+TEST(HistoryIndexTest, EvictsSingleRequestsBeforeConversations) {
   HistoryIndex index(3, 1 << 20);
   index.Set("me", "conversation", "a long one", 1, {.continued = true});
   for (int i = 0; i < 100; ++i) {
@@ -46,8 +46,8 @@ TEST(HistoryIndexTest, RequestsThatNothingContinuesGoBeforeConversations) {
   }
   EXPECT_FALSE(index.Contains("title97"));
   EXPECT_TRUE(index.Contains("title99"));
-  EXPECT_EQ(index.FirstToGo("me"), "title98");
-  EXPECT_EQ(index.FirstToGo(std::nullopt), "title98");
+  EXPECT_EQ(index.PickEvictionVictim("me"), "title98");
+  EXPECT_EQ(index.PickEvictionVictim(std::nullopt), "title98");
   EXPECT_EQ(index.Oldest(), "conversation") << "where age alone counts";
   // Only conversations: the least recently used.
   for (int i = 0; i < 3; ++i) {
@@ -57,7 +57,7 @@ TEST(HistoryIndexTest, RequestsThatNothingContinuesGoBeforeConversations) {
   EXPECT_THAT(index.Set("me", "new", "a new one", 300), ElementsAre("other0")) << "the newest stays";
 }
 
-TEST(HistoryIndexTest, AKeyDecidesAmongEquals) {
+TEST(HistoryIndexTest, KeyBreaksTies) {
   HistoryIndex index(10, 1 << 20);
   index.Set("me", "s1", "hello", 1, {.key = "a"});
   index.Set("me", "s2", "hello", 2, {.key = "b"});
@@ -78,7 +78,7 @@ TEST(HistoryIndexTest, AKeyDecidesAmongEquals) {
   EXPECT_EQ(index.bytes(), 0u);
 }
 
-TEST(HistoryIndexTest, HoldsNoMoreBytesThanItMay) {
+TEST(HistoryIndexTest, RespectsItsByteLimit) {
   HistoryIndex index(1000, 20'000);
   std::vector<std::string> given_up;
   for (int i = 0; i < 100; ++i) {

@@ -9,7 +9,7 @@
 namespace ringside {
 namespace {
 
-TEST(PrefixTreeTest, FindsWhatSharesMost) {
+TEST(PrefixTreeTest, FindsTheLongestSharedPrefix) {
   PrefixTree tree;
   EXPECT_FALSE(tree.Find("abc").longest.has_value());
   tree.Set(1, "abcdef");
@@ -25,7 +25,7 @@ TEST(PrefixTreeTest, FindsWhatSharesMost) {
   EXPECT_FALSE(tree.Find("a").whole.has_value());
 }
 
-TEST(PrefixTreeTest, OfEqualTextsTheFirstAndOfDifferentOnesTheLastIsFound) {
+TEST(PrefixTreeTest, FindsTheFirstOfEqualAndTheLastOfDifferentTexts) {
   PrefixTree tree;
   for (const PrefixTree::Id id : {1u, 2u, 3u}) tree.Set(id, "same");
   EXPECT_EQ(tree.Find("same").whole->id, 1u);
@@ -38,7 +38,7 @@ TEST(PrefixTreeTest, OfEqualTextsTheFirstAndOfDifferentOnesTheLastIsFound) {
   EXPECT_EQ(tree.Find("head ...").longest->id, 4u);
 }
 
-TEST(PrefixTreeTest, ABeginningThatIsSharedIsKeptOnce) {
+TEST(PrefixTreeTest, StoresASharedPrefixOnce) {
   PrefixTree tree;
   const std::string beginning(100'000, 'x');
   tree.Set(1, beginning);
@@ -50,7 +50,7 @@ TEST(PrefixTreeTest, ABeginningThatIsSharedIsKeptOnce) {
 }
 
 // Only a few letters, so that texts share prefixes of every length.
-TEST(PrefixTreeTest, RandomWalksAgreeWithComparingEveryText) {
+TEST(PrefixTreeTest, RandomWalksMatchALinearSearch) {
   for (uint32_t seed = 0; seed < 60; ++seed) {
     std::mt19937 random(seed);
     const auto below = [&](uint32_t n) { return static_cast<size_t>(random() % n); };

@@ -37,7 +37,7 @@ std::vector<std::string> Sessions(const std::vector<JournalOperation>& taken) {
 
 constexpr size_t kLarge = JournalLine::kLargeBytes + 1;
 
-TEST(JournalLine, SmallOnesDoNotWaitForLargeOnes) {
+TEST(JournalLine, SmallEntriesDoNotWaitForLargeOnes) {
   JournalLine line;
   Add(line, {{"import", kLarge}, {"a", 10}, {"b", 10}});
   EXPECT_THAT(Sessions(line.Take()), ElementsAre("a", "b"));
@@ -45,7 +45,7 @@ TEST(JournalLine, SmallOnesDoNotWaitForLargeOnes) {
   EXPECT_TRUE(line.empty());
 }
 
-TEST(JournalLine, NeitherKindKeepsTheOtherWaitingForMoreThanOneWrite) {
+TEST(JournalLine, NeitherKindWaitsMoreThanOneWrite) {
   JournalLine line;
   Add(line, {{"import 1", 16 << 20}, {"import 2", 16 << 20}, {"a", 10}});
   EXPECT_THAT(Sessions(line.Take()), ElementsAre("a"));
@@ -56,7 +56,7 @@ TEST(JournalLine, NeitherKindKeepsTheOtherWaitingForMoreThanOneWrite) {
   EXPECT_THAT(Sessions(line.Take()), ElementsAre("import 2"));
 }
 
-TEST(JournalLine, ASessionsOwnOrderHolds) {
+TEST(JournalLine, EntriesOfASessionStayOrdered) {
   JournalLine line;
   std::vector<JournalOperation> operations;
   operations.push_back(Operation("a", kLarge));
@@ -72,7 +72,7 @@ TEST(JournalLine, ASessionsOwnOrderHolds) {
   EXPECT_TRUE(!line.wants_more()) << "nothing of it waits any more: it is small again";
 }
 
-TEST(JournalLine, AWriteIsBounded) {
+TEST(JournalLine, WriteSizeIsBounded) {
   JournalLine line;
   constexpr size_t kEach = JournalLine::kLargeBytes, kFit = JournalLine::kWriteBytes / kEach;
   for (size_t i = 0; i < kFit + 3; ++i) Add(line, {{"a", kEach}});
@@ -80,7 +80,7 @@ TEST(JournalLine, AWriteIsBounded) {
   EXPECT_EQ(line.Take().size(), 3u);
 }
 
-TEST(JournalLine, AFlushComesBehindEverythingBeforeIt) {
+TEST(JournalLine, FlushFollowsEarlierEntries) {
   JournalLine line;
   std::vector<JournalOperation> operations;
   operations.push_back(Operation("import", kLarge));
@@ -97,7 +97,7 @@ TEST(JournalLine, AFlushComesBehindEverythingBeforeIt) {
   EXPECT_THAT(Sessions(line.Take()), ElementsAre("flush"));
 }
 
-TEST(JournalLine, EverythingIsTakenOnceAndEachSessionInOrder) {
+TEST(JournalLine, TakesEveryEntryOnceAndInSessionOrder) {
   std::mt19937 random(3);
   JournalLine line;
   std::map<std::string, uint64_t> last;

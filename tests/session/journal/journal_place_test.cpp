@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 using JournalPlaceTest = JournalTest;
 
-TEST_F(JournalPlaceTest, NothingIsAcknowledgedOnceItsFilesAreLost) {
+TEST_F(JournalPlaceTest, AcknowledgesNothingAfterItsFilesAreLost) {
   const fs::path data = options_.path, moved = folder_ / "moved";
   const std::vector<std::pair<std::string, std::function<void()>>> losses = {
       {"deleted", [&] { fs::remove_all(data); }},
@@ -51,7 +51,7 @@ TEST_F(JournalPlaceTest, NothingIsAcknowledgedOnceItsFilesAreLost) {
   }
 }
 
-TEST_F(JournalPlaceTest, ItsDatabaseKeepsAShareOfTheOpenFiles) {
+TEST_F(JournalPlaceTest, DatabaseLimitsItsOpenFiles) {
   const auto journal = MustOpen();
   std::string options;
   for (const auto& file : fs::directory_iterator(fs::path(options_.path) / "log")) {
@@ -63,7 +63,7 @@ TEST_F(JournalPlaceTest, ItsDatabaseKeepsAShareOfTheOpenFiles) {
   EXPECT_NE(options.find(fmt::format("max_open_files={}\n", ShareOfOpenFiles(8, 64, 256))), std::string::npos);
 }
 
-TEST_F(JournalPlaceTest, ALossIsSeenWithoutAWrite) {
+TEST_F(JournalPlaceTest, DetectsLostFilesWithoutAWrite) {
   options_.space_look_ms = 0;
   auto journal = MustOpen();
   EXPECT_TRUE(journal->Check().ok());
@@ -72,7 +72,7 @@ TEST_F(JournalPlaceTest, ALossIsSeenWithoutAWrite) {
   EXPECT_TRUE(journal->lost());
 }
 
-TEST_F(JournalPlaceTest, AFolderThatCannotBeWrittenRefusesEntriesUntilItCan) {
+TEST_F(JournalPlaceTest, UnwritableFolderRefusesEntriesUntilWritable) {
   if (geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
   options_.space_look_ms = 0;
   auto journal = MustOpen();

@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(JournalFormat, AHeadOfAnOlderVersionHasNoBytes) {
+TEST(JournalFormat, OlderHeadHasNoByteCount) {
   const std::string head = journal_format::EncodeHead("key", {{7, {2, 3}, 100}, 4});
   const auto read = journal_format::DecodeHead("key", head);
   ASSERT_TRUE(read.has_value());
@@ -60,7 +60,7 @@ TEST_F(JournalTest, KeepsRecordsInOrderAcrossReopening) {
   EXPECT_EQ(Append(*journal, Entry("a", {"five"})).get().last.seq, 5u);
 }
 
-TEST_F(JournalTest, TheChainSaysWhichHistoryItIs) {
+TEST_F(JournalTest, ChainIdentifiesTheHistory) {
   auto journal = MustOpen();
   const auto chain = [&](const std::string& session, std::vector<std::string> payloads) {
     return Append(*journal, Entry(session, std::move(payloads), true)).get().last.chain;
@@ -77,7 +77,7 @@ TEST_F(JournalTest, TheChainSaysWhichHistoryItIs) {
   EXPECT_EQ(a, expected);
 }
 
-TEST_F(JournalTest, TheChainUpToAnyRecordCanBeAskedFor) {
+TEST_F(JournalTest, ReturnsTheChainUpToAnyRecord) {
   std::vector<JournalChain> chains = {journal_format::FirstChain("a")};
   {
     auto journal = MustOpen();
@@ -97,7 +97,7 @@ TEST_F(JournalTest, TheChainUpToAnyRecordCanBeAskedFor) {
   }
 }
 
-TEST_F(JournalTest, FlushReturnsWhenEverythingBeforeItHasBeenTold) {
+TEST_F(JournalTest, FlushReturnsAfterEarlierAcknowledgements) {
   auto journal = MustOpen();
   journal->Flush();  // nothing to wait for
   std::atomic<int> told = 0;
@@ -133,7 +133,7 @@ TEST_F(JournalTest, SummariesAreReplacedAndListed) {
   EXPECT_EQ(journal->stats().sessions, 2);
 }
 
-TEST_F(JournalTest, ASessionIsMadeOnceAndAddedToOnlyIfItExists) {
+TEST_F(JournalTest, CreatesASessionOnceAndAppendsOnlyToExisting) {
   auto journal = MustOpen();
   EXPECT_EQ(Append(*journal, Entry("a", {"x"})).get().status.code(), StatusCode::kNotFound);
   EXPECT_TRUE(Append(*journal, Entry("a", {"x"}, true)).get().status.ok());
@@ -143,7 +143,7 @@ TEST_F(JournalTest, ASessionIsMadeOnceAndAddedToOnlyIfItExists) {
   EXPECT_EQ(Append(*journal, Entry(std::string(129, 'x'), {}, true)).get().status.code(), StatusCode::kInvalidArgument);
 }
 
-TEST_F(JournalTest, AnErasedSessionIsGoneAndStaysGone) {
+TEST_F(JournalTest, ErasedSessionStaysErased) {
   {
     auto journal = MustOpen();
     for (const char* id : {"a", "b", "bb"})
@@ -173,7 +173,7 @@ bool AnyFileHolds(const fs::path& folder, const std::string& text) {
   return false;
 }
 
-TEST_F(JournalTest, PurgeTakesTheBytesOfErasedSessionsOffTheDisk) {
+TEST_F(JournalTest, PurgeRemovesBytesOfErasedSessions) {
   const std::string canary = "canary-of-an-erased-session", summary = "canary-in-its-summary";
   for (const bool reopened : {false, true}) {
     auto journal = MustOpen();
@@ -194,7 +194,7 @@ TEST_F(JournalTest, PurgeTakesTheBytesOfErasedSessionsOffTheDisk) {
   }
 }
 
-TEST_F(JournalTest, AnErasureNotYetPurgedIsRememberedAcrossAStart) {
+TEST_F(JournalTest, UnpurgedErasureSurvivesARestart) {
   {
     auto journal = MustOpen();
     EXPECT_TRUE(Append(*journal, Entry("a", {"canary"}, true)).get().status.ok());
@@ -206,7 +206,7 @@ TEST_F(JournalTest, AnErasureNotYetPurgedIsRememberedAcrossAStart) {
   EXPECT_FALSE(AnyFileHolds(folder_, "canary"));
 }
 
-TEST_F(JournalTest, EverythingPendingIsOneSync) {
+TEST_F(JournalTest, PendingEntriesShareOneSync) {
   auto journal = MustOpen();
   // The first callback blocks the journal's thread until all other entries are queued.
   std::promise<void> queued;
@@ -236,7 +236,7 @@ TEST_F(JournalTest, EverythingPendingIsOneSync) {
 }
 
 // Other sessions' tokens do not wait for a large import to be written.
-TEST_F(JournalTest, ATokenIsToldBeforeAnImportThatWaited) {
+TEST_F(JournalTest, TokenIsAcknowledgedBeforeAQueuedImport) {
   auto journal = MustOpen();
   std::promise<void> queued;
   std::shared_future<void> go(queued.get_future());
@@ -260,7 +260,7 @@ TEST_F(JournalTest, ATokenIsToldBeforeAnImportThatWaited) {
   EXPECT_EQ(journal->Read("import")->records.size(), 2u);
 }
 
-TEST_F(JournalTest, AFullQueueRefusesAtOnceAndErasingStillWorks) {
+TEST_F(JournalTest, FullQueueRefusesEntriesButErases) {
   options_.queue_entries = 4;
   options_.queue_bytes = 1000;
   auto journal = MustOpen();
@@ -278,7 +278,7 @@ TEST_F(JournalTest, AFullQueueRefusesAtOnceAndErasingStillWorks) {
   EXPECT_EQ(Append(*journal, Entry("a", {"z"})).get().last.seq, 5u);
 }
 
-TEST_F(JournalTest, ClosingCommitsWhatIsQueued) {
+TEST_F(JournalTest, CloseCommitsQueuedEntries) {
   int told = 0;
   {
     auto journal = MustOpen();
@@ -333,7 +333,7 @@ TEST_F(JournalTest, FilesAreForTheOwnerOnly) {
   EXPECT_GT(files, 4);
 }
 
-TEST_F(JournalTest, AnotherSchemaIsRefused) {
+TEST_F(JournalTest, RefusesAnotherSchema) {
   MustOpen();
   {
     auto log = JournalLog::Open(options_, {});
@@ -343,7 +343,7 @@ TEST_F(JournalTest, AnotherSchemaIsRefused) {
   EXPECT_EQ(OpenCode(), StatusCode::kMismatch);
 }
 
-TEST_F(JournalTest, ALogThatIsGoneOrBeheadedIsNotMadeAnew) {
+TEST_F(JournalTest, MissingOrHeadlessLogIsNotRecreated) {
   { EXPECT_TRUE(Append(*MustOpen(), Entry("a", {"x"}, true)).get().status.ok()); }
   fs::copy(options_.path, folder_ / "copy", fs::copy_options::recursive);
   fs::remove(options_.path + "/log/CURRENT");
@@ -403,7 +403,7 @@ TEST_F(JournalDamageTest, AChangedRecord) {
   Change({RowChange::Kind::kPut, key, value});
   ExpectOnlyHurtIsDamaged();
 }
-TEST_F(JournalDamageTest, TheChainAtAChangedRecordIsNotTold) {
+TEST_F(JournalDamageTest, ChainAtADamagedRecordIsNotReported) {
   const std::string key = journal_format::RecordKey("hurt", 2);
   std::string value = Value(key);
   value.back() ^= 1;  // its chain
@@ -414,36 +414,36 @@ TEST_F(JournalDamageTest, TheChainAtAChangedRecordIsNotTold) {
   EXPECT_EQ(journal->ChainAt("hurt", 3).status().code(), StatusCode::kCorruption);
   EXPECT_TRUE(journal->ChainAt("sound", 3).ok());
 }
-TEST_F(JournalDamageTest, AChangedType) {
+TEST_F(JournalDamageTest, ChangedRecordType) {
   const std::string key = journal_format::RecordKey("hurt", 3);
   std::string value = Value(key);
   value[0] ^= 1;
   Change({RowChange::Kind::kPut, key, value});
   ExpectOnlyHurtIsDamaged();
 }
-TEST_F(JournalDamageTest, AMissingRecord) {
+TEST_F(JournalDamageTest, MissingRecord) {
   Change({RowChange::Kind::kDelete, journal_format::RecordKey("hurt", 2), ""});
   ExpectOnlyHurtIsDamaged();
 }
-TEST_F(JournalDamageTest, AMissingLastRecord) {
+TEST_F(JournalDamageTest, MissingLastRecord) {
   Change({RowChange::Kind::kDelete, journal_format::RecordKey("hurt", 3), ""});
   ExpectOnlyHurtIsDamaged();
 }
-TEST_F(JournalDamageTest, ARecordTooMany) {
+TEST_F(JournalDamageTest, ExtraRecord) {
   const std::string value = Value(journal_format::RecordKey("hurt", 3));
   Change({RowChange::Kind::kPut, journal_format::RecordKey("hurt", 4), value});
   ExpectOnlyHurtIsDamaged();
 }
-TEST_F(JournalDamageTest, ARecordCutShort) {
+TEST_F(JournalDamageTest, TruncatedRecord) {
   Change({RowChange::Kind::kPut, journal_format::RecordKey("hurt", 1), "short"});
   ExpectOnlyHurtIsDamaged();
 }
-TEST_F(JournalDamageTest, AnotherSessionsRecord) {
+TEST_F(JournalDamageTest, RecordOfAnotherSession) {
   Change({RowChange::Kind::kPut, journal_format::RecordKey("hurt", 1), Value(journal_format::RecordKey("sound", 1))});
   ExpectOnlyHurtIsDamaged();
 }
 
-TEST_F(JournalDamageTest, AnotherSessionsHeadIsListedAsDamaged) {
+TEST_F(JournalDamageTest, HeadOfAnotherSessionIsListedAsDamaged) {
   Change({RowChange::Kind::kPut, journal_format::HeadKey("hurt"), Value(journal_format::HeadKey("sound"))});
   {
     std::map<std::string, std::string> heads;
@@ -458,7 +458,7 @@ TEST_F(JournalDamageTest, AnotherSessionsHeadIsListedAsDamaged) {
   ExpectOnlyHurtIsDamaged();
 }
 
-TEST_F(JournalTest, ARecordAndAnIdAreBounded) {
+TEST_F(JournalTest, LimitsRecordAndIdSizes) {
   auto journal = MustOpen();
   const std::string big(limits::kMaxJournalRecordBytes, 'x');
   EXPECT_TRUE(Append(*journal, Entry("a", {big}, true)).get().status.ok());
@@ -466,7 +466,7 @@ TEST_F(JournalTest, ARecordAndAnIdAreBounded) {
   EXPECT_EQ(journal->Read("a")->records[0].payload, big);
 }
 
-TEST_F(JournalTest, ABackupHasWhatWasAcknowledgedBeforeItUnderLoad) {
+TEST_F(JournalTest, BackupUnderLoadHasAcknowledgedData) {
   auto journal = MustOpen();
   EXPECT_TRUE(Append(*journal, Entry("a", {"0"}, true)).get().status.ok());
   std::atomic<uint64_t> acknowledged{1};
@@ -505,7 +505,7 @@ TEST_F(JournalTest, ABackupHasWhatWasAcknowledgedBeforeItUnderLoad) {
   }
 }
 
-TEST_F(JournalTest, ABackupThatLacksItsEndIsRefused) {
+TEST_F(JournalTest, RefusesATruncatedBackup) {
   const std::string copy = (folder_ / "copy").string();
   fs::create_directory(copy);
   {
@@ -518,7 +518,7 @@ TEST_F(JournalTest, ABackupThatLacksItsEndIsRefused) {
   EXPECT_EQ(OpenCode(), StatusCode::kCorruption);
 }
 
-TEST_F(JournalTest, NoBackupIsBegunOnAFullDisk) {
+TEST_F(JournalTest, RefusesABackupToAFullDisk) {
   options_.min_free_bytes = int64_t{1} << 60;
   const std::string copy = (folder_ / "copy").string();
   fs::create_directory(copy);
@@ -527,7 +527,7 @@ TEST_F(JournalTest, NoBackupIsBegunOnAFullDisk) {
   EXPECT_TRUE(fs::is_empty(copy));
 }
 
-TEST_F(JournalTest, WithTooLittleSpaceEntriesAreRefusedAndErasingGoesOn) {
+TEST_F(JournalTest, LowDiskSpaceRefusesEntriesButErases) {
   { EXPECT_TRUE(Append(*MustOpen(), Entry("a", {"x"}, true)).get().status.ok()); }
   options_.min_free_bytes = int64_t{1} << 60;
   auto journal = MustOpen();

@@ -50,14 +50,14 @@ Shown Read(ToolSyntaxName syntax, const std::vector<std::string_view>& pieces) {
   return shown;
 }
 
-TEST(CallSyntaxes, EachHasACase) {
+TEST(CallSyntaxes, EverySyntaxHasACase) {
   std::set<ToolSyntaxName> seen;
   for (const CallCase& one : CallCases()) seen.insert(one.syntax);
   EXPECT_EQ(seen.size(), ToolSyntaxes().size());
   for (const ToolSyntax& syntax : ToolSyntaxes()) EXPECT_EQ(SyntaxOf(syntax.name).name, syntax.name);
 }
 
-TEST(CallSyntaxes, GoldenCallsInAnyPieces) {
+TEST(CallSyntaxes, ReadsGoldenCallsSplitAnywhere) {
   for (const CallCase& one : CallCases()) {
     const std::string_view text = one.text;
     for (size_t cut = 0; cut <= text.size(); ++cut) {
@@ -97,7 +97,7 @@ TEST(CallSyntaxes, CutAnywhere) {
   }
 }
 
-TEST(CallSyntaxes, AnswersKeepCallsWhoseArgumentsAreNotJsonInHermesSyntax) {
+TEST(CallSyntaxes, AnswerTextHasNonJsonCallsInHermesSyntax) {
   for (const CallCase& one : CallCases()) {
     const Shown shown = Read(one.syntax, {one.text});
     const bool json = SyntaxOf(one.syntax).has_json();
@@ -121,7 +121,7 @@ TEST(CallSyntaxes, AnswersKeepCallsWhoseArgumentsAreNotJsonInHermesSyntax) {
   }
 }
 
-TEST(CallSyntaxes, CallsOfAnswersThatWereCutAreReadInTheirOwn) {
+TEST(CallSyntaxes, ReadsCallsOfTruncatedAnswersInTheirSyntax) {
   for (const CallCase& one : CallCases()) {
     const size_t begin = one.message.size();
     const std::vector<ToolCall> calls = ReadToolCalls(one.text.substr(begin, one.text.size() - begin));
@@ -131,7 +131,7 @@ TEST(CallSyntaxes, CallsOfAnswersThatWereCutAreReadInTheirOwn) {
   }
 }
 
-TEST(CallSyntaxes, IdsThatTheModelGives) {
+TEST(CallSyntaxes, KeepsIdsFromTheModel) {
   const auto id = [](const std::string& text) { return ReadToolCalls(text).at(0).id; };
   EXPECT_EQ(id("[TOOL_CALLS]f[CALL_ID]aB3456789[ARGS]{}"), "aB3456789");
   EXPECT_EQ(id("<|tool_calls_section_begin|><|tool_call_begin|>functions.f:7<|tool_call_argument_begin|>{}"
@@ -140,7 +140,7 @@ TEST(CallSyntaxes, IdsThatTheModelGives) {
   EXPECT_EQ(id("[TOOL_CALLS]f[ARGS]{}"), "");
 }
 
-TEST(CallSyntaxes, OthersAreText) {
+TEST(CallSyntaxes, UnknownMarkupIsText) {
   for (const CallCase& one : CallCases()) {
     for (const ToolSyntax& other : ToolSyntaxes()) {
       // Syntaxes with a common marker distinguish calls by the markup that follows it.
@@ -189,7 +189,7 @@ TEST(CallSyntaxes, MalformedArgumentsEndTheCall) {
   }
 }
 
-TEST(CallSyntaxes, ValuesAreTypedByTheToolsSchema) {
+TEST(CallSyntaxes, ToolSchemaTypesValues) {
   const auto tool = [](const std::string& schema) {
     return R"({"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"p": )" +
            schema + R"(}, "$defs": {"n": {"type": "number"}}}}})";
@@ -211,11 +211,11 @@ TEST(CallSyntaxes, ValuesAreTypedByTheToolsSchema) {
 }
 
 // Tokens that a vocabulary has for call markup must not vanish from the answer's text.
-TEST(CallSyntaxes, TokensOfMarkupAreText) {
+TEST(CallSyntaxes, MarkupTokensInArgumentsAreText) {
   for (const ToolSyntax& syntax : ToolSyntaxes()) {
     if (syntax.name == ToolSyntaxName::kHarmony) continue;  // ChannelReader reads its tokens and writes the markup
     for (const std::string_view markup :
-         {syntax.opening, syntax.before_arguments, syntax.behind_arguments, syntax.next, syntax.close}) {
+         {syntax.opening, syntax.before_arguments, syntax.after_arguments, syntax.next, syntax.close}) {
       for (size_t begin = markup.find('<'); begin != std::string_view::npos; begin = markup.find('<', begin + 1)) {
         const std::string_view token = markup.substr(begin, markup.find('>', begin) + 1 - begin);
         const bool special = token.starts_with("<|") || token.starts_with("<｜");

@@ -53,7 +53,7 @@ std::vector<std::string> Read(std::string_view text, CallPlace place = CallPlace
   return told.Finish();
 }
 
-TEST(ToolCalls, TextThenCalls) {
+TEST(ToolCalls, ReadsTextThenCalls) {
   EXPECT_THAT(
       Read("Let me see.\n" + kOne + "\n" + kTwo),
       ElementsAre("text Let me see.", "call f", "arguments {\"a\": 1}", "end", "call g-2", "arguments {}", "end"));
@@ -65,7 +65,7 @@ TEST(ToolCalls, TextThenCalls) {
   EXPECT_EQ(told.reader().calls_at(), 2);
 }
 
-TEST(ToolCalls, ReadTheSameInAnyPieces) {
+TEST(ToolCalls, ReadsCallsInAnyChunks) {
   const std::string texts[] = {
       "Let me see.\n\n" + kOne + "\n" + kTwo, "< <t <tool_call <tool_call>\n{\"name\": f <tool_call>" + kOne,
       "<tool_call>\n{\"name\": \"f\", \"arguments\": {\"s\": \"</tool_call> \\\" } \\\\\", \"l\": [{}, "
@@ -92,7 +92,7 @@ TEST(ToolCalls, BracketsAndMarkupInStringsAreText) {
               ElementsAre("call f", "arguments {\"s\": \"}\\\"}</tool_call>\"}", "end"));
 }
 
-TEST(ToolCalls, WhatOnlyLooksLikeACallIsText) {
+TEST(ToolCalls, CallLookalikesAreText) {
   for (const std::string text :
        {"<tool_call>", "<tool_call>{\"name\": \"f\", \"arguments\": {}}</tool_call>",
         "<tool_call>\n{\"name\": \"\", \"arguments\": {}}", "<tool_call>\n{\"name\": \"a b\", \"arguments\": {}}",
@@ -113,7 +113,7 @@ TEST(ToolCalls, WhatOnlyLooksLikeACallIsText) {
   EXPECT_THAT(Read("<tool_call>" + kTwo), ElementsAre("text <tool_call>", "call g-2", "arguments {}", "end"));
 }
 
-TEST(ToolCalls, AtTheStartOnly) {
+TEST(ToolCalls, ReadsCallsAtTheStartOnly) {
   EXPECT_THAT(Read("{\"a\": \"" + kTwo + "\"}", CallPlace::kStart), ElementsAre("text {\"a\": \"" + kTwo + "\"}"));
   EXPECT_THAT(Read(kTwo, CallPlace::kStart), ElementsAre("call g-2", "arguments {}", "end"));
   EXPECT_THAT(Read("\n" + kTwo, CallPlace::kStart), ElementsAre("call g-2", "arguments {}", "end"));
@@ -140,7 +140,7 @@ TEST(ToolCalls, CutAnywhere) {
   }
 }
 
-TEST(ToolCalls, WrittenAsTheyAreRead) {
+TEST(ToolCalls, RoundTripsCalls) {
   std::string text = "Hm";
   int64_t calls_at = -1;
   AppendToolCall("f", "{\"a\": 1}", &text, &calls_at);
@@ -159,7 +159,7 @@ TEST(ToolCalls, WrittenAsTheyAreRead) {
   EXPECT_EQ(calls_at, 0);
 }
 
-TEST(ToolCalls, OneThatWasCutEndsTheText) {
+TEST(ToolCalls, TruncatedCallEndsTheText) {
   for (const std::string_view cut : {"{", "{\"a\"", R"({"a": "}\")", R"({"a": [1])", R"({"a": "}
 </tool_call>)"}) {
     std::string text;
@@ -174,7 +174,7 @@ TEST(ToolCalls, OneThatWasCutEndsTheText) {
   }
 }
 
-TEST(ToolCalls, ComparedWithoutBlanks) {
+TEST(ToolCalls, ComparesIgnoringWhiteSpace) {
   std::string spaced, compact;
   int64_t a = -1, b = -1;
   AppendToolCall("f", "{\"k\": [1, {\"s\": \"a \\\" b\"}]}", &spaced, &a);
@@ -186,7 +186,7 @@ TEST(ToolCalls, ComparedWithoutBlanks) {
   EXPECT_EQ(ToolCallId("call_", "msg_abc", 3), "call_abc_3");
 }
 
-TEST(ToolCalls, TheFirstCallOfWhatGoesOn) {
+TEST(ToolCalls, FindsTheFirstCallOfAContinuedAnswer) {
   constexpr auto kHermes = ToolSyntaxName::kHermes, kLlama = ToolSyntaxName::kLlama;
   constexpr auto kAny = CallPlace::kAny, kStart = CallPlace::kStart;
   EXPECT_EQ(FirstCall("Hm\n<tool_call>\n{", 2, kAny, kHermes), 2u);
@@ -201,7 +201,7 @@ TEST(ToolCalls, TheFirstCallOfWhatGoesOn) {
   EXPECT_EQ(FirstCall("[TOOL_CALLS", -1, kStart, ToolSyntaxName::kMistral), 0u);
 }
 
-TEST(AnswerForms, AreTheSameAsBytes) {
+TEST(AnswerForms, TokenAndByteFormsAgree) {
   EXPECT_EQ(Encode(AnswerForm{}), "");
   AnswerForm form{{.kind = AnswerFormat::Kind::kJsonSchema, .text = "{}", .param = "p"},
                   {ToolChoice::Mode::kRequired, {"f", "g"}, false}};
@@ -230,7 +230,7 @@ TEST(AnswerForms, AreTheSameAsBytes) {
   EXPECT_FALSE(DecodeAnswerForm(Encode(form)).ok());
 }
 
-TEST(AnswerForms, ARequiredCallIsOneUnlessParallelCallsWereAskedFor) {
+TEST(AnswerForms, RequiredCallIsSingleUnlessParallelCallsAreEnabled) {
   for (const bool parallel : {false, true}) {
     const AnswerForm form{{}, {.mode = ToolChoice::Mode::kRequired, .parallel = parallel}};
     EXPECT_EQ(form.choice.takes_several(), parallel);
@@ -255,7 +255,7 @@ std::vector<Written> InOtherSyntaxes() {
           {ToolSyntaxName::kMistralTekken, "[TOOL_CALLS][" + two, 2}};
 }
 
-TEST(ToolSyntax, CallsAreReadInAnyPieces) {
+TEST(ToolSyntax, ReadsCallsSplitAnywhere) {
   for (const auto& [syntax, text, calls] : InOtherSyntaxes()) {
     std::vector<std::string> expected = {"call f", R"(arguments {"a": {"b": "}"}})", "end"};
     if (calls > 1) expected.insert(expected.end(), {"call g-2", "arguments {}", "end"});
@@ -276,7 +276,7 @@ TEST(ToolSyntax, CallsAreReadInAnyPieces) {
   }
 }
 
-TEST(ToolSyntax, WhatOnlyLooksLikeACallIsText) {
+TEST(ToolSyntax, CallLookalikesAreText) {
   for (const auto& [syntax, text, calls] : InOtherSyntaxes()) {
     for (const std::string& other : {"Hm " + text, " " + text, text.substr(0, text.find('f')) + "two words",
                                      text.substr(0, text.find('f') + 1) + R"(", "age": 3})"}) {
@@ -288,7 +288,7 @@ TEST(ToolSyntax, WhatOnlyLooksLikeACallIsText) {
   }
 }
 
-TEST(ToolSyntax, CallsSayInWhichTheyAreWritten) {
+TEST(ToolSyntax, CallsRecordTheirSyntax) {
   for (const auto& [syntax, text, calls] : InOtherSyntaxes()) {
     EXPECT_EQ(SyntaxOfCalls(text), syntax);
     EXPECT_EQ(SyntaxOfCalls(text.substr(0, SyntaxOf(syntax).opening.size())), syntax);
@@ -307,7 +307,7 @@ TEST(ToolSyntax, CallsSayInWhichTheyAreWritten) {
   EXPECT_EQ(SyntaxOfCalls("\n" + kOne), ToolSyntaxName::kHermes);
 }
 
-TEST(ToolSyntax, AnIdIsLettersAndDigits) {
+TEST(ToolSyntax, IdIsAlphanumeric) {
   const std::string text = R"([TOOL_CALLS] [{"name": "f", "arguments": {}, "id": "</s>56789"}])";
   ASSERT_EQ(ReadToolCalls(text).size(), 1u);
   EXPECT_EQ(ReadToolCalls(text)[0].id, "");

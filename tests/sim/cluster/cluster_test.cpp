@@ -1,5 +1,5 @@
-// Hashing moves no more than necessary, and the simulation of many servers has the outcomes that docs/SCALING.md relies on,
-// on a few servers.
+// Hashing moves no more than necessary, and the simulation of many servers has the outcomes that docs/SCALING.md relies
+// on, on a few servers.
 #include "tests/sim/cluster/cluster.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr auto kAny = [](uint32_t) { return true; };
 
-TEST(HashRing, ServersThatGoOrComeMoveTheirShareOnly) {
+TEST(HashRing, MembershipChangesMoveOnlyTheirShare) {
   HashRing ring(160);
   ring.Add(0, 20);
   std::map<uint64_t, uint32_t> before;
@@ -52,7 +52,7 @@ class ClusterTest : public testing::Test {
   ClusterOptions few_{.servers = 20, .conversations_per_server = 300, .warm_up_s = 600, .measured_s = 300};
 };
 
-TEST_F(ClusterTest, TheSameSeedGivesTheSameFigures) {
+TEST_F(ClusterTest, SameSeedGivesTheSameFigures) {
   const ClusterReport report = Run(few_);
   EXPECT_EQ(Run(few_), report);
   EXPECT_GT(report.turns, 20'000);
@@ -66,7 +66,7 @@ TEST_F(ClusterTest, TheSameSeedGivesTheSameFigures) {
 
 // If memory suffices for the mean but not for the fullest server, that server recomputes caches, falls behind, and
 // never recovers. With at most 1.1 times the mean everywhere, memory suffices.
-TEST_F(ClusterTest, ABoundOnEachServersLoadCarriesWhatPlainHashingDoesNot) {
+TEST_F(ClusterTest, BoundedLoadHandlesWhatPlainHashingDoesNot) {
   few_ = {.servers = 50, .conversations_per_server = 1300, .warm_up_s = 600, .measured_s = 200, .disk_bytes = 0};
   const ClusterReport plain = Run(few_);
   few_.bound = 1.1;
@@ -81,7 +81,7 @@ TEST_F(ClusterTest, ABoundOnEachServersLoadCarriesWhatPlainHashingDoesNot) {
   EXPECT_LT(bounded.first_p999, 300);
 }
 
-TEST_F(ClusterTest, AConversationIsNotFoundElsewhereAndWaitsForItsServerOrIsComputedAnew) {
+TEST_F(ClusterTest, ConversationWaitsForItsServerOrIsRecomputed) {
   few_.failure_every_s = 30;
   const ClusterReport elsewhere = Run(few_);
   EXPECT_GT(elsewhere.cut, 0);
@@ -99,7 +99,7 @@ TEST_F(ClusterTest, AConversationIsNotFoundElsewhereAndWaitsForItsServerOrIsComp
   EXPECT_LT(shared.first_p999, 1e3);
 }
 
-TEST_F(ClusterTest, AnOrderlyStopSavesWhatTheDiskTakesInItsTime) {
+TEST_F(ClusterTest, OrderlyStopSavesWhatTheDiskCanWriteInTime) {
   few_.redispatches = false;
   few_.upgrade_every_s = 30;
   const ClusterReport saved = Run(few_);
@@ -109,7 +109,7 @@ TEST_F(ClusterTest, AnOrderlyStopSavesWhatTheDiskTakesInItsTime) {
   EXPECT_LT(saved.recomputed_per_s, 0.7 * lost.recomputed_per_s);
 }
 
-TEST_F(ClusterTest, ServersThatComeTakeTheirShareUnlessTheProxyRemembers) {
+TEST_F(ClusterTest, NewServersTakeTheirShareUnlessTheProxyIsSticky) {
   few_.added = 2;
   const ClusterReport hashed = Run(few_);
   few_.remembers = true;

@@ -64,7 +64,7 @@ async def check(server, before):
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-def test_a_backup_under_load_restores_what_was_acknowledged(start, store, tmp_path, encrypted):
+def test_backup_under_load_restores_acknowledged_data(start, store, tmp_path, encrypted):
     flags = []
     if encrypted:
         key = tmp_path / "key"
@@ -89,7 +89,7 @@ def test_a_backup_under_load_restores_what_was_acknowledged(start, store, tmp_pa
             restored.stop()
 
 
-def test_a_backup_is_for_admins_and_refused_where_it_cannot_be(start, store, tmp_path):
+def test_backup_requires_admin_and_a_valid_folder(start, store, tmp_path):
     keys = tmp_path / "keys.json"
     add = lambda scopes: subprocess.run([server_path(), "keys", "add", "--file", keys, "--owner", "o", "--scopes", scopes],
                                         capture_output=True, text=True, check=True).stdout.strip()
@@ -111,7 +111,7 @@ def test_a_backup_is_for_admins_and_refused_where_it_cannot_be(start, store, tmp
     server.stop()
 
 
-def test_without_a_folder_no_backup_is_made(start, store, tmp_path):
+def test_backup_requires_a_folder(start, store, tmp_path):
     server = start("--store-path", store)
     refused = backup(server)
     assert refused.returncode == 1 and "--backup-path" in refused.stderr

@@ -63,7 +63,7 @@ async def answer_to_a_copy(server, items, question):
         return answer_text(await copy.ask(question, instructions=SYSTEM, **GREEDY))
 
 
-def test_conversations_go_on_with_another_model(start, store, other_model):
+def test_conversations_continue_with_another_model(start, store, other_model):
     server = start("--store-path", store)
 
     async def before():
@@ -109,7 +109,7 @@ def test_conversations_go_on_with_another_model(start, store, other_model):
     server.stop()
 
 
-def test_the_former_model_finds_its_own_ids_again(start, store, other_model):
+def test_former_model_reuses_its_ids(start, store, other_model):
     """Starting the wrong model by mistake, and only reading the conversation, loses nothing."""
     server = start("--store-path", store)
 
@@ -163,7 +163,7 @@ async def turn(server, conversation):
         return (await talk.ask("And then? Say a little more.", **GREEDY))["ringside"]
 
 
-def test_smaller_limits_hold_and_the_conversations_own_come_back(start, store):
+def test_smaller_limits_apply_and_the_original_return(start, store):
     server = start("--store-path", store, *LARGE)
     conversation = run(begin_with_own_window(server))
     before = run(limits_of(server, conversation))
@@ -182,7 +182,7 @@ def test_smaller_limits_hold_and_the_conversations_own_come_back(start, store):
     server.stop()
 
 
-def test_conversations_are_carried_between_models_and_limits(start, store, other_model, tmp_path):
+def test_conversations_move_between_models_and_limits(start, store, other_model, tmp_path):
     key = ("--export-key-file", tmp_path / "shared.key")
     large = start("--store-path", store / "large", *LARGE, *key)
     small = start("--store-path", store / "small", *SMALL, *key, model=other_model)

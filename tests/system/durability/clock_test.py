@@ -15,7 +15,7 @@ SHORT = {"max_output_tokens": 4}
 
 
 @pytest.mark.parametrize("years", (10, -10))
-def test_conversations_and_caches_outlive_a_clock_that_is_set(start, store, tmp_path, years):
+def test_conversations_and_caches_survive_clock_changes(start, store, tmp_path, years):
     offset = tmp_path / "offset"
     flags = ("--store-path", store, "--session-ttl", 3600)
     environment = {"WALL_CLOCK_OFFSET": str(offset)}

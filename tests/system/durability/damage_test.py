@@ -69,7 +69,7 @@ def filled(start, store):
 
 
 @pytest.mark.parametrize("flags", [(), ("--verify",)])
-def test_a_flipped_byte_is_told_by_everything_that_could_know(start, store, filled, flags):
+def test_flipped_byte_is_reported_everywhere(start, store, filled, flags):
     flip(largest(store), 0.5)
     server = start("--store-path", store, *flags)
     if not flags:
@@ -113,7 +113,7 @@ def test_a_flipped_byte_is_told_by_everything_that_could_know(start, store, fill
     server.stop()
 
 
-def test_a_sound_store_is_called_sound(start, store, filled):
+def test_intact_store_is_reported_intact(start, store, filled):
     server = start("--store-path", store)
     wait_for(lambda: stored(server)["checked"], "the check of what is stored")
     assert stored(server)["damaged"] == 0
@@ -125,7 +125,7 @@ def test_a_sound_store_is_called_sound(start, store, filled):
 
 
 @pytest.mark.parametrize("at", (0.5, 0.999))
-def test_a_log_that_cannot_be_opened_ends_the_start_with_74_and_a_sentence(start, store, filled, at):
+def test_unreadable_log_exits_with_74_and_a_message(start, store, filled, at):
     """Damages the write-ahead log, whose records are in no table yet, or metadata that the database needs to read any
     table."""
     if at == 0.5:

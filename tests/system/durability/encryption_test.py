@@ -29,7 +29,7 @@ async def ask(port, id, text):
         return talk.id, await talk.ask(text, **SHORT), await talk.items()
 
 
-def test_nothing_said_is_in_the_store_and_all_of_it_comes_back(start, store, tmp_path):
+def test_store_has_no_plaintext_and_restores_everything(start, store, tmp_path):
     flags = ("--store-path", store, "--encryption-key-file", make_key(tmp_path, "key"))
     server = start(*flags)
     id, _, items = run(ask(server.port, None, f"Say {CANARY}."))
@@ -50,7 +50,7 @@ def test_nothing_said_is_in_the_store_and_all_of_it_comes_back(start, store, tmp
     server.stop()
 
 
-def test_without_the_right_key_it_does_not_start(start, store, tmp_path):
+def test_start_requires_the_right_key(start, store, tmp_path):
     key, other = make_key(tmp_path, "key"), make_key(tmp_path, "other")
     server = start("--store-path", store, "--encryption-key-file", key)
     id, _, items = run(ask(server.port, None, "Hello."))
@@ -65,7 +65,7 @@ def test_without_the_right_key_it_does_not_start(start, store, tmp_path):
     server.stop()
 
 
-def test_a_key_for_a_store_without_one_is_refused(start, store, tmp_path):
+def test_key_for_an_unencrypted_store_is_refused(start, store, tmp_path):
     server = start("--store-path", store)
     run(ask(server.port, None, f"Say {CANARY}."))
     assert files_with(store, CANARY), "the search finds what is there"

@@ -258,7 +258,7 @@ class Talks:
 
 
 @pytest.mark.parametrize("kind", [pytest.param(name, marks=needs_mpirun if KINDS[name].ranks else ()) for name in KINDS])
-def test_what_was_told_stays_and_goes_on(kind, model, tmp_path):
+def test_sent_text_survives_and_continues(kind, model, tmp_path):
     talks = Talks(tmp_path)
     server = KINDS[kind](os.environ.get("RINGSIDE_END_MODEL") or model, tmp_path)
     try:

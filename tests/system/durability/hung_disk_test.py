@@ -87,7 +87,7 @@ def served(port, id, response):
         assert status == 200, (method, path, answer)
 
 
-def test_no_durable_verb_holds_up_what_needs_no_disk(start, store, disk):
+def test_durable_verbs_do_not_block_requests_without_disk(start, store, disk):
     server = start("--store-path", store, binary=FAILING_SERVER, environment=disk.environment)
     port = server.port
     id, response = made(port)
@@ -121,7 +121,7 @@ def test_no_durable_verb_holds_up_what_needs_no_disk(start, store, disk):
     server.stop()
 
 
-def test_more_waits_than_there_is_room_for_are_refused_with_a_type(start, store, disk):
+def test_excess_disk_waits_get_a_typed_error(start, store, disk):
     server = start("--store-path", store, binary=FAILING_SERVER, environment=disk.environment)
     id, response = made(server.port)
     calls = Calls(server.port)
@@ -140,7 +140,7 @@ def test_more_waits_than_there_is_room_for_are_refused_with_a_type(start, store,
     server.stop()
 
 
-def test_a_stop_is_heard_while_the_disk_hangs_and_conversations_expire(start, store, disk):
+def test_stop_works_while_the_disk_hangs(start, store, disk):
     server = start("--store-path", store, "--session-ttl", 1, "--shutdown-timeout", 1, binary=FAILING_SERVER,
                    environment=disk.environment)
     for _ in range(3):

@@ -48,7 +48,7 @@ def not_ready(server, reason):
 
 
 @pytest.mark.parametrize("lose", (delete, replace, move, delete_log, delete_newest_log_file))
-def test_nothing_is_acknowledged_on_a_store_that_is_gone(start, store, lose):
+def test_missing_store_acknowledges_nothing(start, store, lose):
     server = start("--store-path", store)
 
     async def talk_on():
@@ -76,7 +76,7 @@ def test_nothing_is_acknowledged_on_a_store_that_is_gone(start, store, lose):
 
 
 @pytest.mark.parametrize("lose", (delete, replace))
-def test_an_idle_server_sees_that_its_store_is_gone(start, store, lose):
+def test_idle_server_detects_a_missing_store(start, store, lose):
     server = start("--store-path", store)
     lose(store)
     not_ready(server, "deleted, moved or replaced")
@@ -101,7 +101,7 @@ def read_only(store):
         unmount()
 
 
-def test_a_store_that_cannot_be_written_refuses_turns_until_it_can(start, store, read_only):
+def test_unwritable_store_refuses_turns_until_writable(start, store, read_only):
     server = start("--store-path", store)
 
     async def talk_on():

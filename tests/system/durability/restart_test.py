@@ -30,7 +30,7 @@ async def read_to_close(socket):
         return events, closed.rcvd.code
 
 
-def test_a_drain_is_announced_and_answers_may_end(start, store):
+def test_drain_is_announced_and_answers_finish(start, store):
     server = start("--store-path", store, "--shutdown-timeout", PATIENCE_S)
 
     async def main():
@@ -62,7 +62,7 @@ def test_a_drain_is_announced_and_answers_may_end(start, store):
     server.stop()
 
 
-def test_an_answer_that_does_not_end_in_time_is_kept_as_far_as_it_came(start, store):
+def test_answer_exceeding_the_grace_is_kept_partially(start, store):
     server = start("--store-path", store, "--shutdown-timeout", 6, *LONG_FLAGS)  # of these, two seconds to report the end, which a slow machine needs
 
     async def main():
@@ -93,7 +93,7 @@ def test_an_answer_that_does_not_end_in_time_is_kept_as_far_as_it_came(start, st
     server.stop()
 
 
-def test_a_stop_takes_no_longer_than_its_grace_whatever_clients_do(start, store):
+def test_stop_respects_its_grace_period(start, store):
     grace_s = 9
     server = start("--store-path", store, "--shutdown-timeout", grace_s, *LONG_FLAGS)
 
@@ -116,7 +116,7 @@ def test_a_stop_takes_no_longer_than_its_grace_whatever_clients_do(start, store)
     run(main())
 
 
-def test_a_second_signal_ends_at_once_and_loses_nothing_acknowledged(start, store):
+def test_second_signal_stops_immediately_without_loss(start, store):
     server = start("--store-path", store, "--shutdown-timeout", 3600, *LONG_FLAGS)
 
     async def main():
@@ -150,7 +150,7 @@ def test_a_second_signal_ends_at_once_and_loses_nothing_acknowledged(start, stor
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 @pytest.mark.parametrize("window", (1024, 64))
-def test_a_restart_at_every_turn_changes_no_word(start, store, sampling, window):
+def test_restart_after_every_turn_changes_no_word(start, store, sampling, window):
     """The smaller window has wrapped several times: its rows are saved in rotated order."""
     flags = ["--memory-len", window, "--kv-cache-dtype", "f16"]
     questions = [f"Question {n}: what is {n} times {n}?" for n in range(6)]
@@ -180,7 +180,7 @@ def test_a_restart_at_every_turn_changes_no_word(start, store, sampling, window)
     assert (answer["ringside"]["tokens_evicted"] > 0) == (window == 64)
 
 
-def test_every_conversation_comes_back_from_disk_not_only_those_in_slots(start, store):
+def test_every_conversation_is_restored_from_disk(start, store):
     flags = ["--slots", 2, "--store-path", store]
     server = start(*flags)
 
@@ -212,7 +212,7 @@ def test_every_conversation_comes_back_from_disk_not_only_those_in_slots(start, 
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
-def test_an_answer_cut_by_a_crash_can_be_continued_to_the_same_words(start, store, sampling):
+def test_answer_cut_by_a_crash_continues_with_the_same_words(start, store, sampling):
     # ASCII only: a crash in the middle of a character would leave an invalid one.
     fields = {"ignore_eos": True, "logit_bias": {str(byte): -100 for byte in range(128, 256)}, **SAMPLINGS[sampling]}
     rest_tokens = 1000
@@ -255,7 +255,7 @@ def test_an_answer_cut_by_a_crash_can_be_continued_to_the_same_words(start, stor
     server.stop()
 
 
-def test_files_are_the_servers_own(start, store):
+def test_files_are_private_to_the_server(start, store):
     server = start("--store-path", store)
 
     async def main():

@@ -34,7 +34,7 @@ def log_file(store):
     return max((store / "log").rglob("*.log"), key=lambda path: path.stat().st_size)
 
 
-def test_a_second_server_on_the_same_store_ends_with_73(start, store):
+def test_second_server_on_a_store_exits_with_73(start, store):
     first = start("--store-path", store)
     second = start("--store-path", store, ready=False)
     assert second.wait() == LOCKED
@@ -42,7 +42,7 @@ def test_a_second_server_on_the_same_store_ends_with_73(start, store):
     first.stop()
 
 
-def test_a_damaged_log_is_not_served_and_ends_with_74(start, store):
+def test_damaged_log_exits_with_74(start, store):
     server = start("--store-path", store)
     run(say(server.port, turns=30))
     server.kill()
@@ -55,7 +55,7 @@ def test_a_damaged_log_is_not_served_and_ends_with_74(start, store):
     assert "Hello." not in server.tail(), "what was said is nobody's business"
 
 
-def test_a_store_of_another_version_ends_with_78(start, store):
+def test_store_of_another_version_exits_with_78(start, store):
     server = start("--store-path", store)
     run(say(server.port))
     server.stop()
@@ -64,7 +64,7 @@ def test_a_store_of_another_version_ends_with_78(start, store):
     assert server.wait() == OTHER_VERSION
 
 
-def test_storage_that_fails_ends_the_server_with_75_and_loses_nothing_acknowledged(start, store):
+def test_failed_storage_exits_with_75_without_loss(start, store):
     """Every write fails from one moment on, as on a dead disk."""
     server = start("--store-path", store)
     id, items = run(say(server.port, turns=3))
@@ -129,7 +129,7 @@ async def ready(http, status):
 
 
 @pytest.mark.parametrize("leave_mib", (40, 0))
-def test_a_full_disk_refuses_new_turns_and_nothing_else(start, small_disk, leave_mib):
+def test_full_disk_refuses_only_new_turns(start, small_disk, leave_mib):
     """With a little space left the server stops in time; with none it must still not claim success."""
     server = start("--store-path", small_disk / "store", "--disk-cache-mb", 16)
     id, items = run(say(server.port, turns=2))
@@ -184,7 +184,7 @@ def holds(store, text):
     return found
 
 
-def test_deleted_is_gone_at_once_and_its_bytes_with_the_next_purge(start, store):
+def test_delete_is_immediate_and_purge_removes_the_bytes(start, store):
     server = start("--store-path", store, "--purge-interval", 1)
     kept, _ = run(say(server.port, text="This one stays."))
     gone, _ = run(say(server.port, text=CANARY, turns=3))
@@ -211,7 +211,7 @@ def test_deleted_is_gone_at_once_and_its_bytes_with_the_next_purge(start, store)
     assert not holds(store, CANARY)
 
 
-def test_an_unused_conversation_expires_with_its_bytes(start, store):
+def test_unused_conversation_expires_with_its_bytes(start, store):
     server = start("--store-path", store)
     id, _ = run(say(server.port, text=CANARY))
     assert holds(store, CANARY), "the test would prove nothing"

@@ -41,12 +41,12 @@ def test_models_without_a_chat_template(start, tmp_path):
     check(start("--load-format", "dummy", model=folder))
 
 
-def test_a_shape_alone(start, tmp_path):
+def test_shape_without_weights(start, tmp_path):
     folder = tiny_model.make_shape(tmp_path / "shape")
     check(start("--load-format", "dummy", model=folder))
 
 
-def test_a_template_that_was_chosen_is_not_warned_of(start, tmp_path):
+def test_chosen_template_gives_no_warning(start, tmp_path):
     gguf = tiny_model.make(tmp_path / "base.gguf", more={"tokenizer.chat_template": None})
     server = start("--chat-template", "plain", model=gguf)
     server.stop()

@@ -22,7 +22,7 @@ def gpt(tmp_path):
     return tiny_gpt.make(tmp_path / "gpt")
 
 
-def test_there_and_back(start, gpt, tmp_path):
+def test_conversion_round_trip(start, gpt, tmp_path):
     gguf, pieces, again = tmp_path / "tiny.gguf", tmp_path / "pieces", tmp_path / "again"
     for command in ((gpt, gguf), (gguf, pieces, "--tensor-parallel", 8), (pieces, again)):
         done = convert(*command)
@@ -33,7 +33,7 @@ def test_there_and_back(start, gpt, tmp_path):
         assert two_turns(start(model=model)) == said, model
 
 
-def test_what_it_makes_is_for_whom_the_umask_says(gpt, tmp_path):
+def test_output_respects_the_umask(gpt, tmp_path):
     old = os.umask(0o022)
     try:
         assert convert(gpt, tmp_path / "tiny.gguf").returncode == 0

@@ -65,7 +65,7 @@ def samples(tmp_path):
     return tmp_path
 
 
-def test_log_probabilities_are_those_of_answers(start):
+def test_log_probabilities_match_answers(start):
     """The log probability of a prompt token equals the one reported when the model generated it."""
     server = start("--slots", 2)
     prompt = tokens(server.port, "the otter is")
@@ -135,7 +135,7 @@ def test_last_word_and_choices(start, samples):
     assert done.returncode == 0 and "accuracy_normalised" in done.stdout and "+-" in done.stdout and done.stderr == "", done
 
 
-def test_a_server_of_its_own(model, samples):
+def test_starts_its_own_server(model, samples):
     environment = {"XDG_STATE_HOME": str(samples / "state"), "XDG_DATA_HOME": str(samples / "data"), "RINGSIDE_THREADS": "1"}
     done = evaluate("perplexity", "--model", model, "--json", samples / "text.txt", environment=environment)
     assert done.returncode == 0 and json.loads(done.stdout)["perplexity"] > 1, done
@@ -165,7 +165,7 @@ class Mute(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
 
-def test_what_goes_wrong_is_told(start, samples):
+def test_errors_are_reported(start, samples):
     mute = ThreadingHTTPServer(("127.0.0.1", 0), Mute)
     threading.Thread(target=mute.serve_forever, daemon=True).start()
     url = ("--url", f"http://127.0.0.1:{mute.server_port}")

@@ -28,7 +28,7 @@ def two_turns(server):
     return answers
 
 
-def test_chats_whatever_number_of_gpus_it_was_made_for(start, tmp_path):
+def test_chats_for_any_checkpoint_gpu_count(start, tmp_path):
     safetensors, folder = tiny_gpt.make(tmp_path / "gpt"), tmp_path / "converted"
     for gpus in (1, 2, 4, 8):
         make_faster_transformer.write(safetensors, folder, gpus)
@@ -45,7 +45,7 @@ def test_without_a_tokenizer(start, tmp_path):
     assert f"{folder} has no tokenizer: put tokenizer.json beside the weights" in server.tail()
 
 
-def test_chats_from_what_nemo_saved(start):
+def test_chats_from_a_nemo_checkpoint(start):
     server = start("--session-len", 60, "--chat-template", "plain", model=ROOT / "tests/golden/megatron/gpt.nemo")
 
     async def talk():

@@ -70,7 +70,7 @@ def test_the_table_of_a_create_names_its_fields():
 
 
 @pytest.mark.parametrize("name", ["README.md", "docs/CLIENTS.md", *OPERATING])
-def test_no_flag_is_named_that_is_none(name):
+def test_documented_flags_exist(name):
     keys = {"--owner", "--expires", "--scopes", "--overlap", "--turns", "--tokens-per-minute", "--sessions", "--chains",
             "--text-mb", "--stored-mb", "--connections"}  # of `ringside keys`
     builds = {"--peer", "--preset", "--build", "--target", "--install", "--prefix"}  # of scripts and cmake
@@ -86,7 +86,7 @@ def test_no_flag_is_named_that_is_none(name):
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_what_is_named_is_there(name):
+def test_referenced_files_exist(name):
     files = set(re.findall(r"(?:\./)?(scripts/\w+(?:\.\w+)?)", read(name)))
     assert [file for file in files if not (ROOT / file).exists()] == []
 
@@ -97,7 +97,7 @@ async def two_turns(port):
             await talk.ask("Hello.", max_output_tokens=2)
 
 
-def test_every_metric_that_is_named_is_there(start, store):
+def test_documented_metrics_exist(start, store):
     server = start("--store-path", store)
     run(two_turns(server.port))
     metrics = urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics", timeout=30).read().decode()

@@ -21,7 +21,7 @@ def call(port, method, path, body=None, headers=()):
     return answer.status, json.loads(text) if text[:1] in (b"{", b"[") else text, answer.headers
 
 
-def test_reads_and_cancellations_are_answered_during_a_drain(start, store):
+def test_drain_answers_reads_and_cancellations(start, store):
     server = start("--store-path", store, "--shutdown-timeout", 60)
 
     async def drain():

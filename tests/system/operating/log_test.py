@@ -18,7 +18,7 @@ LINE = re.compile(
     r"[\d.]+ tokens/s; source (\w+); (\w+)")
 
 
-def test_a_turn_is_one_line_without_its_words(start):
+def test_turn_is_one_log_line_without_content(start):
     server = start("--log-level", "info")
 
     async def ask():
@@ -75,7 +75,7 @@ def texts_of(value):
             yield from texts_of(inner)
 
 
-def test_in_json_a_turn_is_facts_and_names_its_trace(start, store):
+def test_json_log_line_has_facts_and_trace(start, store):
     server = start("--log-level", "info", "--log-format", "json", "--store-path", store, "--api-key", KEY)
     status, headers, body = post(server, "/v1/responses", {"input": "Hello.", "max_output_tokens": 4, "ignore_eos": True}, traceparent=TRACEPARENT)
     first = json.loads(body)
@@ -166,7 +166,7 @@ async def say_it_over_sockets(server):
 
 
 @pytest.mark.parametrize("form", ["text", "json"])
-def test_nothing_that_is_said_and_no_key_is_in_any_log(start, store, form):
+def test_logs_have_no_content_and_no_key(start, store, form):
     flags = ["--log-level", "debug", "--log-format", form, "--store-path", store, "--api-key", KEY, "--encryption-key-file", key_file(store)]
     # Greedy: when sampling, the model might end most answers at once.
     server = start(*flags, "--temperature", 0)

@@ -62,7 +62,7 @@ def series(scrape):
     return [(row.split("{")[0], dict(re.findall(r'(\w+)="([^"]*)"', row))) for row in rows]
 
 
-def test_the_rules_are_sound_and_fire_when_they_should():
+def test_rules_are_valid_and_fire_correctly():
     promtool("check", "rules", RULES)
     assert "SUCCESS" in promtool("test", "rules", FOLDER / "ringside.rules.test.yml")
 
@@ -74,21 +74,21 @@ def test_every_alert_is_tested():
             assert rule["alert"] in tested, rule["alert"]
 
 
-def test_the_dashboard_is_what_its_script_writes():
+def test_dashboard_matches_its_script():
     written = subprocess.run([sys.executable, FOLDER / "dashboard.py"], capture_output=True, text=True, check=True).stdout
     assert written == DASHBOARD.read_text(), "run scripts/monitoring/dashboard.py again"
 
 
-def test_the_figures_are_as_prometheus_wants_them(scrape):
+def test_metrics_follow_prometheus_conventions(scrape):
     assert promtool("check", "metrics", text=scrape) == ""
 
 
-def test_no_label_has_values_that_a_client_chooses(series):
+def test_labels_have_no_client_chosen_values(series):
     labels = {label for _, labels in series for label in labels}
     assert len(labels) > 8 and labels <= LABELS
 
 
-def test_what_is_asked_for_is_what_a_server_exposes(series):
+def test_queried_metrics_are_exposed(series):
     recorded = {rule["record"] for rule in rules() if "record" in rule}
     exposed = {name for name, _ in series}
     asked = 0
@@ -107,7 +107,7 @@ def test_what_is_asked_for_is_what_a_server_exposes(series):
                 assert any(have == found and label in labels for have, labels in series), f"{label} in {query}"
 
 
-def test_a_turn_is_measured_under_vllms_names(series, scrape):
+def test_turn_is_measured_under_the_vllm_names(series, scrape):
     for name in ("time_to_first_token_seconds", "inter_token_latency_seconds", "e2e_request_latency_seconds", "request_queue_time_seconds",
                  "request_prefill_time_seconds", "request_decode_time_seconds", "request_time_per_output_token_seconds", "request_prompt_tokens",
                  "request_generation_tokens"):
@@ -118,7 +118,7 @@ def test_a_turn_is_measured_under_vllms_names(series, scrape):
     assert "\nringside_ready 1\n" in scrape
 
 
-def test_every_alert_leads_to_a_section_that_is_there():
+def test_every_alert_links_to_an_existing_section():
     headings = re.findall(r"^#+ (.+)$", (ROOT / "docs/operating/runbook.md").read_text(), re.MULTILINE)
     anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
     alerts = [rule for rule in rules() if "alert" in rule]
@@ -128,7 +128,7 @@ def test_every_alert_leads_to_a_section_that_is_there():
 
 
 @pytest.mark.parametrize("version, hosts", [("1.0", [None, "node-7", "10.9.8.7:8080"]), ("1.1", ["node-7", "ringside.default.svc:8080", "10.9.8.7", ""])])
-def test_a_load_balancer_may_ask_for_the_health_of_any_host(start, version, hosts):
+def test_health_check_accepts_any_host(start, version, hosts):
     server = start()
     for path in ("/livez", "/readyz", "/healthz", "/health", "/v2/health/live", "/v2/health/ready"):
         for host in hosts:

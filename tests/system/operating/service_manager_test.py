@@ -57,7 +57,7 @@ def manager(tmp_path):
     return Manager(tmp_path / "notify")
 
 
-def test_ready_reloading_and_stopping_are_told_in_their_order(start, manager):
+def test_ready_reload_and_stop_are_notified_in_order(start, manager):
     server = start("--shutdown-timeout", 7, environment=manager.environment, ready=False)
     *before, ready = manager.until("READY")
     steps = [message["STATUS"] for message in before]
@@ -78,7 +78,7 @@ def test_ready_reloading_and_stopping_are_told_in_their_order(start, manager):
     assert int(stopping["EXTEND_TIMEOUT_USEC"]) > 7_000_000, "the manager waits for what --shutdown-timeout allows"
 
 
-def test_a_server_whose_first_turn_fails_is_never_ready(start, manager, tmp_path):
+def test_server_is_not_ready_if_its_first_turn_fails(start, manager, tmp_path):
     (tmp_path / "failure").touch()
     environment = manager.environment | {"FAIL_WHEN_THERE": str(tmp_path / "failure")}
     server = start("--device", "cuda", binary=FAILING_SERVER, environment=environment, ready=False)
@@ -87,7 +87,7 @@ def test_a_server_whose_first_turn_fails_is_never_ready(start, manager, tmp_path
     assert heard and not any("READY" in message for message in heard)
 
 
-def test_no_sign_of_life_comes_while_the_engine_is_stuck(start, manager, tmp_path):
+def test_no_watchdog_ping_while_the_engine_is_stuck(start, manager, tmp_path):
     stall = tmp_path / "stall"
     environment = manager.environment | {"STALL_WHILE_THERE": str(stall), "WATCHDOG_USEC": str(INTERVAL_US)}
     server = start("--device", "cuda", binary=FAILING_SERVER, environment=environment)
@@ -114,7 +114,7 @@ def test_no_sign_of_life_comes_while_the_engine_is_stuck(start, manager, tmp_pat
     server.stop()
 
 
-def test_signs_of_life_are_for_the_process_that_they_are_asked_of(start, manager):
+def test_watchdog_variables_of_another_process_are_ignored(start, manager):
     """The watchdog variables may be inherited from a shell; their process id then names another process."""
     environment = manager.environment | {"WATCHDOG_USEC": "1000", "WATCHDOG_PID": "1"}
     server = start(environment=environment)
@@ -126,7 +126,7 @@ def health(*flags):
     return subprocess.run([CLIENT, "health", *flags], capture_output=True, text=True)
 
 
-def test_the_client_tells_whether_a_server_is_ready(start):
+def test_client_reports_readiness(start):
     server = start("--api-key", "secret")
     url = f"http://127.0.0.1:{server.port}"
     ready = health("--url", url)
@@ -136,7 +136,7 @@ def test_the_client_tells_whether_a_server_is_ready(start):
     assert gone.returncode == 1 and "Cannot reach the server" in gone.stderr
 
 
-def test_the_client_tells_why_a_server_is_not_ready():
+def test_client_reports_why_a_server_is_not_ready():
     class Stopping(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
             assert self.path == "/readyz"

@@ -27,28 +27,28 @@ def written(path, text, mode=0o600):
     return path
 
 
-def test_a_queue_in_which_nothing_may_wait(refusal):
+def test_queue_of_length_zero(refusal):
     said = refusal("--queue-limit", 0)
     assert said == 'ringside-server: --queue-limit: "0" is not a whole number from 1 to 1024'
 
 
-def test_a_list_of_keys_without_a_key(refusal, tmp_path):
+def test_keys_file_without_a_key(refusal, tmp_path):
     settings = written(tmp_path / "settings.yaml", "api-key: []\n")
     assert refusal("--config", settings) == f"ringside-server: {settings}: api-key: the list is empty"
 
 
-def test_a_variable_that_is_no_setting(refusal, start):
+def test_unknown_environment_variable(refusal, start):
     said = refusal(environment={"RINGSIDE_SLOT": "3"})
     assert said == "ringside-server: environment: RINGSIDE_SLOT is no setting of the server"
     client = {"RINGSIDE_URL": "ws://127.0.0.1:1", "RINGSIDE_CHAT_COMMAND": "chat"}
     start(environment=client).stop()
 
 
-def test_a_folder_in_place_of_the_settings(refusal, tmp_path):
+def test_folder_instead_of_a_settings_file(refusal, tmp_path):
     assert refusal("--config", tmp_path) == f'ringside-server: --config: "{tmp_path}" is a folder'
 
 
-def test_a_store_where_no_folder_can_be(refusal, tmp_path):
+def test_store_path_that_cannot_be_created(refusal, tmp_path):
     file = written(tmp_path / "file", "")
     assert refusal("--store-path", file).endswith(f'--store-path: "{file}" cannot be made: Not a directory')
     below = file / "store"
@@ -58,14 +58,14 @@ def test_a_store_where_no_folder_can_be(refusal, tmp_path):
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660])
-def test_keys_that_others_may_read(refusal, tmp_path, mode):
+def test_keys_file_readable_by_others(refusal, tmp_path, mode):
     keys = written(tmp_path / "keys", "secret\n", mode)
     assert refusal("--api-key-file", keys) == (
-        f'ringside-server: --api-key-file: "{keys}" has mode {mode:04o}: nobody but its owner may read it; chmod 0400 it'
+        f'ringside-server: --api-key-file: "{keys}" has mode {mode:04o}, so others can read it; run chmod 0400'
     )
 
 
-def test_keys_in_the_service_managers_folder_of_secrets_have_its_modes(start, refusal, tmp_path):
+def test_keys_in_the_credentials_directory_may_have_its_modes(start, refusal, tmp_path):
     """systemd grants the service's user access by an ACL, which shows up as a group-readable mode."""
     folder = tmp_path / "credentials"
     (folder / "below").mkdir(parents=True)
@@ -75,7 +75,7 @@ def test_keys_in_the_service_managers_folder_of_secrets_have_its_modes(start, re
         assert "has mode 0440" in refusal("--api-key-file", written(elsewhere, "secret\n", 0o440), environment=environment)
 
 
-def test_more_memory_than_there_is(refusal, tmp_path):
+def test_more_memory_than_available(refusal, tmp_path):
     said = refusal("--host-cache-mb", 16_000_000)
     assert "--host-cache-mb: 16000000 MiB are more than the " in said
     assert said.endswith(" MiB of memory that this machine has")

@@ -19,7 +19,7 @@ FAILING_SERVER = os.environ.get("RINGSIDE_FAILING_SERVER") or str(ROOT / "build/
 
 
 @pytest.mark.parametrize("shared", [(), ("--tensor-parallel-size", 2, "--tensor-parallel-force")], ids=["alone", "shared"])
-def test_a_device_that_fails_ends_the_server_with_76_and_loses_nothing_acknowledged(start, store, tmp_path, shared):
+def test_device_failure_exits_with_76_without_loss(start, store, tmp_path, shared):
     failure = tmp_path / "failure"
     server = start("--store-path", store, "--device", "cuda", *shared, binary=FAILING_SERVER, environment={"FAIL_WHEN_THERE": str(failure)})
 
@@ -61,14 +61,14 @@ def test_a_device_that_fails_ends_the_server_with_76_and_loses_nothing_acknowled
     server.stop()
 
 
-def test_a_device_that_fails_before_the_server_is_ready_ends_it_with_76_too(start, tmp_path):
+def test_device_failure_before_readiness_exits_with_76(start, tmp_path):
     (tmp_path / "failure").touch()
     environment = {"FAIL_WHEN_THERE": str(tmp_path / "failure")}
     server = start("--device", "cuda", ready=False, binary=FAILING_SERVER, environment=environment)
     assert server.wait() == FAILED
 
 
-def test_a_stop_ends_although_the_disk_does_not_answer(start, store, tmp_path):
+def test_stop_completes_while_the_disk_hangs(start, store, tmp_path):
     """A call on a worker and the journal thread are blocked on the disk forever."""
     hang = tmp_path / "hang"
     flags = ("--store-path", store, "--shutdown-timeout", 1)

@@ -57,7 +57,7 @@ def one_by_one(port, count, questions):
     return [run(talk_of(port, None, questions)) for _ in range(count)]
 
 
-def test_conversations_stay_with_their_engine_and_outlive_a_kill(start, store):
+def test_conversations_stay_on_their_engine_and_survive_a_kill(start, store):
     alone = start("--slots", 8)
     _, want = run(talk_of(alone.port, None, ["Hello.", "And then?", "And after that?"]))
     alone.stop()
@@ -88,7 +88,7 @@ async def cancelled(talk):
     return event
 
 
-def test_a_drained_engine_gives_its_conversations_away_under_load_and_loses_none(start):
+def test_drained_engine_migrates_its_conversations_under_load(start):
     questions = ["Hello.", "And then?", "And after that?", "And in the end?"]
     alone = start("--slots", 8)
     _, answers = run(talk_of(alone.port, None, questions))
@@ -134,7 +134,7 @@ def test_a_drained_engine_gives_its_conversations_away_under_load_and_loses_none
     server.stop()
 
 
-def test_engines_are_for_admins_and_the_only_one_stays(start, tmp_path):
+def test_engine_control_requires_admin_and_keeps_the_last_engine(start, tmp_path):
     keys = tmp_path / "keys.json"
     add = lambda scopes: subprocess.run([server_path(), "keys", "add", "--file", keys, "--owner", "o", "--scopes", scopes],
                                         capture_output=True, text=True, check=True).stdout.strip()
@@ -151,7 +151,7 @@ def test_engines_are_for_admins_and_the_only_one_stays(start, tmp_path):
     server.stop()
 
 
-def test_one_engine_has_no_number(start):
+def test_single_engine_has_no_number(start):
     server = start()
     text = urllib.request.urlopen(f"http://127.0.0.1:{server.port}/metrics").read().decode()
     assert re.search(r"^ringside_slots \d+$", text, re.M) and 'engine="' not in text

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 
 import pytest
-from rank_answers import answers_of, goes_on, lose_rank
+from rank_answers import answers_of, continues_answer, lose_rank
 from rank_processes import FAILED, RankProcesses, needs_mpirun
 
 pytestmark = needs_mpirun
@@ -82,7 +82,7 @@ def namespace_of(pid):
     return os.readlink(f"/proc/{pid}/ns/net")
 
 
-def test_two_machines_answer_as_one(nodes, start, start_nodes, store):
+def test_two_nodes_answer_as_one(nodes, start, start_nodes, store):
     question = [("Tell me something long.", 60)]
     want = answers_of(start("--memory-len", 128), question)
     server = start_nodes("--memory-len", 128, "--store-path", store)
@@ -95,11 +95,11 @@ def cut_link(node):
     assert ip("-n", node, "link", "set", "link0", "down").returncode == 0
 
 
-def test_a_link_that_is_cut_ends_both_and_loses_nothing(nodes, start, start_nodes, store):
+def test_network_partition_ends_both_nodes_without_loss(nodes, start, start_nodes, store):
     near, _ = nodes
     server = start_nodes("--store-path", store, "--rank-timeout", 3600)  # the heartbeat notices it
     id, items = lose_rank(server, lambda: cut_link(near))
     assert server.ended() == [FAILED, FAILED], server.tail()
     assert ip("-n", near, "link", "set", "link0", "up").returncode == 0  # mpirun waits for the other machine
     server.wait()
-    goes_on(start("--store-path", store), id, items)
+    continues_answer(start("--store-path", store), id, items)

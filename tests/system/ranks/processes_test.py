@@ -16,7 +16,7 @@ import time
 
 import pytest
 from conversation import Conversation, answer_text, reused
-from rank_answers import GREEDY, QUESTIONS, answers_in_turn, answers_of, goes_on, lose_rank, lose_turn, run
+from rank_answers import GREEDY, QUESTIONS, answers_in_turn, answers_of, continues_answer, lose_rank, lose_turn, run
 from rank_processes import FAILED, RankProcesses, needs_mpirun
 from server_process import ROOT, wait_for
 from wire import LOST, TERMINAL, text_of
@@ -45,7 +45,7 @@ def start_ranks(model, tmp_path):
             server.kill()
 
 
-def test_answers_and_caches_are_those_of_one_process(start, start_ranks, store):
+def test_answers_and_caches_match_one_process(start, start_ranks, store):
     want = answers_of(start("--memory-len", 128), QUESTIONS)
     stored = ("--memory-len", 128, "--store-path", store)
     ways = (lambda: start_ranks(2, *stored), lambda: start_ranks(3, *stored), lambda: start(*stored),
@@ -54,7 +54,7 @@ def test_answers_and_caches_are_those_of_one_process(start, start_ranks, store):
     assert answers_in_turn(ways, QUESTIONS) == want
 
 
-def test_many_at_once_and_caches_that_leave_their_slots(start, start_ranks, store):
+def test_concurrent_turns_with_evicted_caches(start, start_ranks, store):
     """More conversations than slots: all processes spill caches to the host and restore them."""
 
     async def one(server, number):
@@ -79,10 +79,10 @@ def test_many_at_once_and_caches_that_leave_their_slots(start, start_ranks, stor
 
 @pytest.mark.parametrize("flags, told", [
     (("--tensor-parallel-size", 3), "--tensor-parallel-size 3 and --pipeline-parallel-size 1 cannot be shared by 2 processes"),
-    (("--data-parallel-size", 2), "--data-parallel-size is for one process"),
+    (("--data-parallel-size", 2), "--data-parallel-size requires a single process"),
     (("--chat-template", "nobody-knows"), "--chat-template"),
 ])
-def test_what_cannot_be_served_ends_all_of_them(start_ranks, flags, told):
+def test_unservable_configuration_ends_all_processes(start_ranks, flags, told):
     server = start_ranks(2, *flags, ready=False)
     server.wait()
     assert server.ended()[0] == 78 and told in server.tail()
@@ -100,7 +100,7 @@ def start_gpu_ranks(start_ranks):
 
 @pytest.mark.parametrize("count, flags", [(2, ()), (2, ("--tensor-parallel-size", 1, "--pipeline-parallel-size", 2)),
                                           (2, ("--tensor-parallel-size", 2, "--pipeline-parallel-size", 2))])
-def test_processes_with_gpus_answer_as_one(start, start_gpu_ranks, count, flags):
+def test_gpu_processes_answer_as_one(start, start_gpu_ranks, count, flags):
     want = answers_of(start(), QUESTIONS[:2])
     assert answers_of(start_gpu_ranks(count, "GPU-a GPU-b GPU-c GPU-d", *flags), QUESTIONS[:2]) == want
 
@@ -110,21 +110,21 @@ def test_processes_with_gpus_answer_as_one(start, start_gpu_ranks, count, flags)
     (3, "GPU-a GPU-b", "process 2 needs 1 GPU from number 2 on, but sees 2"),
     (2, "", "process 0 needs 1 GPU from number 0 on, but sees 0"),
 ])
-def test_a_gpu_for_each_rank_is_demanded(start_gpu_ranks, count, gpus, told):
+def test_every_rank_requires_a_gpu(start_gpu_ranks, count, gpus, told):
     server = start_gpu_ranks(count, gpus, ready=False)
     server.wait()
     assert server.ended()[0] == 78 and told in server.tail()
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_gpu_of_one_process_that_fails_ends_all(start_gpu_ranks, store, tmp_path, rank):
+def test_gpu_failure_in_one_process_ends_all(start_gpu_ranks, store, tmp_path, rank):
     failure = tmp_path / "failure"
     stored = ("GPU-a GPU-b", "--store-path", store, *RANK_TIMEOUT)
     server = start_gpu_ranks(2, *stored, environment={"FAIL_WHEN_THERE": str(failure), "FAIL_RANK": str(rank)})
     id, items, _ = lose_turn(server, failure.touch)
     assert server.ended() == [FAILED, FAILED], server.tail()
     server.wait()
-    goes_on(start_gpu_ranks(2, *stored), id, items)
+    continues_answer(start_gpu_ranks(2, *stored), id, items)
 
 
 class Load:
@@ -174,7 +174,7 @@ class Load:
                 self.told[id] = await talk.items()
 
 
-def test_a_process_that_is_killed_ends_all_and_loses_nothing(start_ranks, store):
+def test_killed_process_ends_all_without_loss(start_ranks, store):
     """Kills each rank in turn."""
     load, longest = Load(), 0
     flags = ("--store-path", store, *RANK_TIMEOUT, "--slots", 4)
@@ -208,7 +208,7 @@ def test_a_process_that_is_killed_ends_all_and_loses_nothing(start_ranks, store)
     print(f"{KILLS} kills, {sum(map(len, load.told.values()))} items, all processes gone after {longest:.1f} s at most")
 
 
-def test_a_process_that_does_not_answer_ends_all(start_ranks, store):
+def test_hung_process_ends_all(start_ranks, store):
     server = start_ranks(2, "--store-path", store, *RANK_TIMEOUT)
     pids = server.pids()
     id, items = lose_rank(server, lambda: os.kill(pids[1], signal.SIGSTOP))
@@ -216,17 +216,17 @@ def test_a_process_that_does_not_answer_ends_all(start_ranks, store):
     os.kill(pids[1], signal.SIGCONT)
     assert server.ended() == [FAILED, FAILED], server.tail()
     server.wait()
-    goes_on(start_ranks(2, "--store-path", store), id, items)
+    continues_answer(start_ranks(2, "--store-path", store), id, items)
 
 
-def test_a_process_that_dies_between_turns_is_noticed(start_ranks):
+def test_process_death_between_turns_is_detected(start_ranks):
     server = start_ranks(2, *RANK_TIMEOUT)
     server.send(1, signal.SIGKILL)
     assert server.ended() == [FAILED, 128 + signal.SIGKILL], server.tail()
     server.wait()
 
 
-def test_a_busy_machine_loses_no_process(start_ranks):
+def test_busy_machine_does_not_time_out_processes(start_ranks):
     """Busy loops occupy the processors for three times the heartbeat limit; turns get the remaining time."""
     server = start_ranks(2, *RANK_TIMEOUT)
     loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(8 * os.cpu_count())]

@@ -72,7 +72,7 @@ def lose_rank(server, harm):
     return id, items
 
 
-def goes_on(server, id, items):
+def continues_answer(server, id, items):
     """The conversation has everything that was received, its answer can be continued, and it takes new turns."""
     async def again():
         async with Conversation(server.port, id) as talk:

@@ -14,7 +14,7 @@ from rank_answers import GREEDY, QUESTIONS, answers_in_turn, answers_of, ask, ru
 LAYOUTS = [[(2, 1), (4, 1), (1, 1)], [(1, 2), (2, 1), (2, 2)]]  # (ranks per layer, pipeline stages) of successive servers
 
 
-def test_answers_and_caches_are_those_of_one_rank(start, store):
+def test_answers_and_caches_match_one_rank(start, store):
     questions = QUESTIONS[:3]
     want = answers_of(start("--memory-len", 128), questions)
     for number, layouts in enumerate(LAYOUTS):
@@ -25,7 +25,7 @@ def test_answers_and_caches_are_those_of_one_rank(start, store):
 
 
 @pytest.mark.parametrize("ranks, stages", [(2, 1), (1, 2)])
-def test_many_at_once_and_a_kill(start, store, ranks, stages):
+def test_concurrent_turns_and_a_kill(start, store, ranks, stages):
     shared = ("--tensor-parallel-size", ranks, "--pipeline-parallel-size", stages, "--store-path", store)
     server = start(*shared)
 
@@ -47,7 +47,7 @@ def test_many_at_once_and_a_kill(start, store, ranks, stages):
     server.stop()
 
 
-def test_what_cannot_be_shared_is_refused(start):
+def test_unshardable_models_are_refused(start):
     server = start("--tensor-parallel-size", 5, ready=False)
     assert server.wait() == 78
     assert "4 heads of a layer cannot be shared by 5 ranks" in server.tail()
@@ -56,7 +56,7 @@ def test_what_cannot_be_shared_is_refused(start):
     assert "2 layers cannot be shared by 3 stages" in server.tail()
 
 
-def test_a_made_up_model_answers(start, tmp_path):
+def test_dummy_model_answers(start, tmp_path):
     folder = tiny_model.make_shape(tmp_path / "shape")
     texts = []
     for ranks in (1, 2):

@@ -89,7 +89,7 @@ def closes(server, code):
 
 
 @pytest.mark.parametrize("durability", ["none", "token"])
-def test_slow_readers_are_closed_and_lose_nothing(start, store, durability):
+def test_slow_readers_are_disconnected_without_loss(start, store, durability):
     readers, lanes, tokens = 2, 16, 2200  # about 150 bytes of the outbox each
     flags = ["--store-path", store] if durability == "token" else []
     server = start("--slots", readers * lanes + 4, "--memory-len", 256, "--max-detached-tokens", 0, *flags)
@@ -112,7 +112,7 @@ def test_slow_readers_are_closed_and_lose_nothing(start, store, durability):
     server.stop()
 
 
-def test_readers_that_only_fall_behind_get_everything(start):
+def test_lagging_readers_get_everything(start):
     readers, tokens = 4, 3000  # most of a megabyte of events each
     server = start("--slots", readers + 4, "--memory-len", 256)
     ids = Conversations(server.port).make(readers)
@@ -141,7 +141,7 @@ def ended(server, id):
     return status == 200 and '"role":"assistant"' in body.replace(" ", "") and '"status":"in_progress"' not in body.replace(" ", "")
 
 
-def test_everybody_comes_back_at_once(start, store):
+def test_all_clients_reconnect_at_once(start, store):
     sessions, running, tokens = 150, 20, 300
     server = start("--slots", running + 8, "--memory-len", 256, "--max-detached-tokens", 0, "--max-turns-per-owner", 0,
                    "--store-path", store)
@@ -187,7 +187,7 @@ def test_floods_of_frames(start):
     server.stop()
 
 
-def test_floods_of_heads(start):
+def test_floods_of_request_heads(start):
     server = start("--slots", 8, "--memory-len", 256)
     attackers = 100
     with Healthy(server.port):

@@ -56,7 +56,7 @@ def conversations(server):
     return len(json.loads(body)["data"])
 
 
-def test_every_shape_is_refused_and_nothing_is_smuggled(server):
+def test_malformed_requests_are_refused_without_smuggling(server):
     shapes = list(hostile_requests.shapes())
     assert len(shapes) >= 200 and len({data for _, data, _ in shapes}) == len(shapes), "each is another one"
     wrong = []
@@ -76,7 +76,7 @@ def test_every_shape_is_refused_and_nothing_is_smuggled(server):
     assert answers_by_status(server) - answered == len(shapes) + 2, "each was answered once, and the two requests of this test"
 
 
-def test_what_is_not_there_is_refused_and_the_next_request_answered(server):
+def test_clean_refusals_keep_the_connection(server):
     shapes = list(hostile_requests.clean_shapes())
     assert len({data for _, data, _ in shapes}) == len(shapes), "each is another one"
     wrong = []
@@ -96,7 +96,7 @@ def answers_by_status(server):
     return sum(count for name, count in server.metrics().items() if name.startswith("ringside_http_responses_total"))
 
 
-def test_what_is_in_order_is_answered_once_each(server):
+def test_valid_requests_are_answered_once(server):
     made = [request(b"Content-Length: 2\r\n", b"{}"), request(b"content-LENGTH:002\r\n", b"{}"), chunked(b"2\r\n{}\r\n0\r\n\r\n"), chunked(b"0002\r\n{}\r\n000\r\n\r\n"),
             chunked(b"1\r\n{\r\n1\r\n}\r\n0\r\n\r\n"), chunked(b"2;a=1\r\n{}\r\n0;b\r\n\r\n"), chunked(b'2 ;a="x; y"\r\n{}\r\n0\r\n\r\n'), request(b"Transfer-Encoding: \t Chunked \t\r\n", b"2\r\n{}\r\n0\r\n\r\n"),
             request(b"Content-Length: 2\r\n", b"{}", target=b"http://localhost/v1/conversations"), request(b"Expect: 100-continue\r\nContent-Length: 2\r\n", b"{}"), SMUGGLED]

@@ -76,7 +76,7 @@ async def drop(writer):
     await asyncio.sleep(0)  # lets the loop close it
 
 
-def test_a_stored_answer_goes_on_without_its_client_and_an_unstored_one_does_not(start):
+def test_only_stored_answers_continue_without_their_client(start):
     server = start()
 
     async def main():
@@ -98,7 +98,7 @@ def test_a_stored_answer_goes_on_without_its_client_and_an_unstored_one_does_not
     server.stop()
 
 
-def test_a_client_that_asks_again_gets_the_answer_of_its_first_request(start, store):
+def test_repeated_request_returns_the_first_answer(start, store):
     server = start("--store-path", store)
 
     async def main():
@@ -129,7 +129,7 @@ def test_a_client_that_asks_again_gets_the_answer_of_its_first_request(start, st
     server.stop()
 
 
-def test_a_killed_server_knows_what_a_request_that_is_sent_again_had_begun(start, store):
+def test_killed_server_recognises_a_resent_request(start, store):
     server = start("--store-path", store)
     body = {"input": "Tell me.", **ENDLESS}
 
@@ -159,7 +159,7 @@ def test_a_killed_server_knows_what_a_request_that_is_sent_again_had_begun(start
     server.stop()
 
 
-def test_an_answer_in_the_background_is_found_after_a_kill(start, store):
+def test_background_answer_survives_a_kill(start, store):
     server = start("--store-path", store)
     begun = run(call(server.port, "POST", "/v1/responses", {"input": "Tell me.", "background": True, **ENDLESS}))
     assert begun["status"] in ("queued", "in_progress") and begun["background"] is True
@@ -177,7 +177,7 @@ def test_an_answer_in_the_background_is_found_after_a_kill(start, store):
     server.stop()
 
 
-def test_a_drain_lets_answers_end_and_answers_who_still_waits(start):
+def test_drain_finishes_answers_and_replies_to_queued_clients(start):
     server = start()
 
     async def in_time():
@@ -207,7 +207,7 @@ def test_a_drain_lets_answers_end_and_answers_who_still_waits(start):
     assert server.wait() == 0
 
 
-def test_many_wait_beside_one_another(start):
+def test_many_concurrent_waiting_clients(start):
     server = start("--slots", 2, "--queue-limit", 300, "--max-turns-per-owner", 0)
 
     async def main():

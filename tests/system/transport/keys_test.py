@@ -126,7 +126,7 @@ def without(text, *words):
     return text
 
 
-def test_without_a_good_key_every_route_says_the_same_as_no_route(server, people):
+def test_routes_are_indistinguishable_without_a_valid_key(server, people):
     for method, pattern, _ in routes(server):
         if pattern in OPEN or pattern.startswith(OPEN_FOLDER):
             continue
@@ -142,7 +142,7 @@ def test_without_a_good_key_every_route_says_the_same_as_no_route(server, people
             assert refused.value.response.status_code == 401
 
 
-def test_a_route_beyond_a_keys_scopes_is_not_there(server, people):
+def test_routes_outside_a_keys_scopes_are_hidden(server, people):
     checked = 0
     scopes_of = {"alice": {"chat"}, "metrics": {"metrics"}, "admin": {"admin"}}
     for method, pattern, scope in routes(server):
@@ -168,7 +168,7 @@ def test_a_route_beyond_a_keys_scopes_is_not_there(server, people):
             assert json.loads(refused.value.response.body)["error"]["message"] == f"There is no WebSocket at {path}."
 
 
-def test_a_scope_opens_what_it_is_for(server, people):
+def test_scope_opens_its_routes(server, people):
     assert call(server, people["metrics"], "GET", "/metrics")[0] == 200
     assert call(server, people["alice"], "GET", "/v1/models")[0] == 200
     status, made = call(server, people["alice"], "POST", "/v1/conversations", {})
@@ -180,7 +180,7 @@ def test_a_scope_opens_what_it_is_for(server, people):
     assert status == 200
 
 
-def test_what_is_anothers_is_like_what_does_not_exist(server, people):
+def test_data_of_other_owners_looks_missing(server, people):
     alice, bob = people["alice"], people["bob"]
 
     async def talk():
@@ -231,7 +231,7 @@ def test_what_is_anothers_is_like_what_does_not_exist(server, people):
     assert conversation in [entry["id"] for entry in listed], "another key of the same owner sees it"
 
 
-def test_a_revoked_or_expired_keys_sockets_are_closed(server, keys):
+def test_revoked_or_expired_key_closes_its_sockets(server, keys):
     revoked, expiring, staying = keys.add("carol"), keys.add("carol", "chat", "--expires", "20s"), keys.add("carol")
     wait_for(lambda: call(server, staying, "GET", "/v1/models")[0] == 200, "the keys are known")
 
@@ -294,12 +294,12 @@ def test_limits_of_an_owner(server, keys):
     run(talk())
 
 
-def test_the_client_hands_keys_over_to_the_server_program(keys):
+def test_client_delegates_keys_to_the_server(keys):
     done = subprocess.run([os.environ["RINGSIDE_CLIENT"], "keys", "list", "--file", keys.path], capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 0 and done.stdout == keys.run("list").stdout, done.stderr
 
 
-def test_a_key_comes_in_anthropics_header_too(server, people):
+def test_key_in_the_anthropic_header(server, people):
     assert call(server, None, "GET", "/v1/models", headers={"x-api-key": people["alice"]})[0] == 200
     assert call(server, None, "GET", "/v1/models", headers={"x-api-key": "wrong"})[0] == 401
 
@@ -343,7 +343,7 @@ def test_tickets_open_one_socket(server, people, keys):
     assert not any(secret in log for secret in (*used, fresh, alice, people["expired"])), "no secret is logged"
 
 
-def test_metrics_on_a_port_of_their_own(start, tmp_path):
+def test_metrics_on_a_separate_port(start, tmp_path):
     server = start("--metrics-port", 0, "--api-key", "secret", "--log-level", "info")
     port = int(re.search(r"metrics: http://127.0.0.1:(\d+)/metrics", server.log.read_text())[1])
     assert call(server, "secret", "GET", "/metrics")[0] == 404
@@ -356,7 +356,7 @@ def test_metrics_on_a_port_of_their_own(start, tmp_path):
     server.port = api
 
 
-def test_names_of_a_server_behind_one(start):
+def test_allowed_hosts(start):
     server = start("--allowed-hosts", "chat.example.org")
     for host, status in (("chat.example.org", 200), ("CHAT.example.org:443", 200), ("localhost:1", 200), ("evil.example", 421), ("x.chat.example.org", 421)):
         assert call(server, None, "GET", "/v1/models", headers={"Host": host})[0] == status, host

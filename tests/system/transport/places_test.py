@@ -42,7 +42,7 @@ def limited(soft, hard):
     return ["sh", "-c", f'ulimit -Sn {soft} && ulimit -Hn {hard} && exec "$@"', "sh"]
 
 
-def test_the_soft_limit_is_raised_and_silent_sockets_give_way(start):
+def test_soft_limit_is_raised_and_silent_sockets_are_evicted(start):
     server = start(launcher=limited(256, 700), ready=True)
     assert file_limits(server) == ["700", "700"]
     silent = [one for one in (crowds.connect(server.port) for _ in range(900)) if one]
@@ -54,13 +54,13 @@ def test_the_soft_limit_is_raised_and_silent_sockets_give_way(start):
     server.stop()
 
 
-def test_more_connections_than_descriptors_are_lowered_with_a_warning(start):
+def test_connection_limit_is_lowered_to_the_descriptors_with_a_warning(start):
     server = start("--max-connections", 5000, launcher=limited(300, 300))
     assert "--max-connections: 5000 do not fit" in server.log.read_text()
     server.stop()
 
 
-def test_without_descriptors_accepting_goes_on(start):
+def test_accepting_survives_descriptor_exhaustion(start):
     server = start("--max-connections", 500)
     before = open_files(server)
     # Only now, because the server computed its limits from the larger number.
@@ -103,7 +103,7 @@ def test_one_key_takes_half_and_probes_are_answered(shared):
     shared.stop()
 
 
-def test_hoards_of_sockets_give_way_to_another_key(start):
+def test_hoarded_sockets_are_evicted_for_another_key(start):
     server = start("--max-connections", 60, "--max-connections-per-owner", 60, "--api-key", KEYS["A"], "--api-key", KEYS["B"])
     sockets = [BareSocket(server.port, headers=f"Authorization: Bearer {KEYS['A']}\r\n") for _ in range(60)]
     assert [one.status() for one in sockets] == [101] * 60
@@ -116,7 +116,7 @@ def test_hoards_of_sockets_give_way_to_another_key(start):
     server.stop()
 
 
-def test_kept_alive_connections_give_way_to_their_owners_next(shared):
+def test_idle_connections_are_evicted_for_their_owners_next(shared):
     kept = []
     for _ in range(100):
         one = http.client.HTTPConnection("127.0.0.1", shared.port, timeout=PATIENCE_S)
@@ -129,7 +129,7 @@ def test_kept_alive_connections_give_way_to_their_owners_next(shared):
     shared.stop()
 
 
-def test_wrong_keys_are_one_line_of_the_log_and_none_of_them_is_in_it(shared):
+def test_wrong_keys_log_one_line_without_the_keys(shared):
     for i in range(150):
         connection = http.client.HTTPConnection("127.0.0.1", shared.port, timeout=PATIENCE_S)
         connection.request("GET", "/v1/models", headers={"Authorization": f"Bearer wrong-secret-{i}"})

@@ -176,7 +176,7 @@ def begin(proxy, servers, headers):
     return headers, made["id"], servers.home(headers, made["id"])
 
 
-def test_every_route_finds_its_conversations_also_after_a_server_was_added(proxied):
+def test_routes_find_conversations_after_a_server_is_added(proxied):
     proxy, servers = proxied
     talks = [begin(proxy, servers, headers) for headers in servers.routes()]
     assert {at for *_, at in talks[KEYS:]} == set(range(SERVERS))
@@ -196,7 +196,7 @@ def test_every_route_finds_its_conversations_also_after_a_server_was_added(proxi
     assert SERVERS in new, "the new server takes its share of new routes"
 
 
-def test_while_a_server_is_down_its_routes_wait_and_new_ones_are_served(proxied):
+def test_requests_for_a_down_server_wait_and_new_ones_are_served(proxied):
     proxy, servers = proxied
     talks = [begin(proxy, servers, headers) for headers in servers.routes()]
     servers.running[1].kill()
@@ -220,7 +220,7 @@ def test_while_a_server_is_down_its_routes_wait_and_new_ones_are_served(proxied)
         assert ask(proxy.port, headers, id)[0] == 200
 
 
-def test_a_rolling_restart_costs_no_client_an_error(proxied):
+def test_rolling_restart_causes_no_client_error(proxied):
     """No errors after one retry, the minimum that SDKs do; and no turn runs twice."""
     proxy, servers = proxied
     talks = [begin(proxy, servers, headers) for headers in servers.routes()]
@@ -277,7 +277,7 @@ def far_machine():
         ip("netns", "del", name)
 
 
-def test_clients_of_a_machine_that_vanishes_are_told(far_machine, model, tmp_path):
+def test_clients_of_a_vanished_node_get_errors(far_machine, model, tmp_path):
     launcher, address, cut = far_machine
     port, = free_ports(1)
     key = "k" * 32
@@ -306,7 +306,7 @@ def test_clients_of_a_machine_that_vanishes_are_told(far_machine, model, tmp_pat
             proxy.stop()
 
 
-def test_the_configuration_hides_nothing_from_haproxy(tmp_path):
+def test_haproxy_accepts_the_configuration(tmp_path):
     text = configuration(1024, 1025, [f"127.0.0.1:{1026 + i}" for i in range(SERVERS)])
     (tmp_path / "haproxy.cfg").write_text(text)
     checked = subprocess.run([PROXY, "-c", "-f", tmp_path / "haproxy.cfg"], capture_output=True, text=True)

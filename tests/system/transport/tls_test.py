@@ -107,7 +107,7 @@ def test_stock_clients_over_tls(secure, authority):
     assert status == 200 and events.endswith(b"data: [DONE]\n\n"), "server-sent events, to their end"
 
 
-def test_our_own_client_over_tls(secure, authority):
+def test_own_client_over_tls(secure, authority):
     def ringside(*args, scheme="https", host="127.0.0.1"):
         verbs = args[:2] if args[0] == "bench" else args[:1]
         command = [os.environ["RINGSIDE_CLIENT"], *verbs, "--url", f"{scheme}://{host}:{secure.port}", *args[len(verbs):]]
@@ -135,7 +135,7 @@ def test_our_own_client_over_tls(secure, authority):
     assert refused.returncode == 1 and "certificate is not trusted" in refused.stderr, refused.stderr
 
 
-def test_only_todays_tls(secure, authority):
+def test_refuses_old_tls_versions(secure, authority):
     context = authority.context()
     context.set_alpn_protocols(["h2", "http/1.1"])
     with socket.create_connection(("127.0.0.1", secure.port)) as plain, context.wrap_socket(plain, server_hostname="localhost") as connection:
@@ -163,7 +163,7 @@ def test_only_todays_tls(secure, authority):
     assert len(refusals) == 3 and get(secure, authority.context(), "/healthz")[0] == 200
 
 
-def test_a_new_certificate_is_for_new_connections(secure, authority):
+def test_new_certificate_applies_to_new_connections(secure, authority):
     context = authority.context()
 
     async def talk():
@@ -187,7 +187,7 @@ def test_a_new_certificate_is_for_new_connections(secure, authority):
     run(talk())
 
 
-def test_peers_that_never_finish_and_peers_that_speak_something_else(secure, authority):
+def test_unfinished_and_invalid_handshakes(secure, authority):
     idle = [socket.create_connection(("127.0.0.1", secure.port)) for _ in range(300)]  # more than the limit of concurrent handshakes
     try:
         assert subject(secure, authority), "a newcomer takes the place of the one that has been at it for longest"
@@ -211,7 +211,7 @@ def test_peers_that_never_finish_and_peers_that_speak_something_else(secure, aut
     assert get(secure, authority.context(), "/healthz")[0] == 200
 
 
-def test_files_that_are_no_certificate(start, authority, tmp_path):
+def test_invalid_certificate_files(start, authority, tmp_path):
     first, second = authority.certificate("first"), authority.certificate("second")
     for certificate, key in ((first[0], second[1]), (first[1], first[1]), (tmp_path / "nothing.pem", first[1]), (first[0], tmp_path / "nothing.pem")):
         server = start("--ssl-certfile", certificate, "--ssl-keyfile", key, ready=False)

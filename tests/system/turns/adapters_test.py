@@ -48,7 +48,7 @@ def chat(server, model, text="Tell me more of it."):
     return answer["choices"][0]["message"]["content"]
 
 
-def test_adapters_are_models_beside_the_one_that_they_adapt(start, adapters):
+def test_adapters_are_listed_as_models(start, adapters):
     server = start("--served-model-name", "tiny", *adapters(2))
     listed = json.loads(server.get("/v1/models")[1])
     assert [(model["id"], model["parent"]) for model in listed["data"]] == [("tiny", None), ("a1", "tiny"), ("a2", "tiny")]
@@ -74,7 +74,7 @@ def test_adapters_are_models_beside_the_one_that_they_adapt(start, adapters):
             assert refused["error"]["code"] == "model_not_found" and "'a1', 'a2'" in refused["error"]["message"]
 
 
-def test_sixteen_at_once_answer_as_each_alone(start, adapters):
+def test_sixteen_batched_adapters_answer_as_alone(start, adapters):
     server = start("--served-model-name", "tiny", "--slots", 20, *adapters(16))
     models = ["tiny", *(f"a{i}" for i in range(1, 17)), "a3"]
     alone = {model: chat(server, model) for model in models}
@@ -142,7 +142,7 @@ def test_a_conversation_keeps_its_adapter(start, store, adapters):
     server.stop()
 
 
-def test_soft_prompts_are_models_too(start, store, tmp_path, adapters):
+def test_soft_prompts_are_listed_as_models(start, store, tmp_path, adapters):
     table = tiny_model.make_soft_prompt(tmp_path / "tone.safetensors")
     flags = ("--served-model-name", "tiny", "--store-path", store, *adapters(1), "--soft-prompt", f"tone={table}")
     server = start(*flags)
@@ -176,7 +176,7 @@ def test_soft_prompts_are_models_too(start, store, tmp_path, adapters):
     assert third(*flags)[0] == "recomputed"
 
 
-def test_soft_prompts_that_cannot_be_had_are_refused_by_name(start, tmp_path, model):
+def test_unusable_soft_prompts_are_refused_by_name(start, tmp_path, model):
     def refusal(*flags, code=BAD_SETTINGS):
         server = start("--served-model-name", "tiny", *flags, ready=False)
         assert server.wait() == code, server.tail()
@@ -188,7 +188,7 @@ def test_soft_prompts_that_cannot_be_had_are_refused_by_name(start, tmp_path, mo
     assert "adapter 't'" in refusal("--soft-prompt", f"t={model}", code=UNREADABLE)
 
 
-def test_realtime_sessions_name_theirs(start, adapters):
+def test_realtime_sessions_select_an_adapter(start, adapters):
     server = start("--served-model-name", "tiny", *adapters(1))
     url = f"ws://127.0.0.1:{server.port}/v1/realtime?model="
 
@@ -221,7 +221,7 @@ def test_realtime_sessions_name_theirs(start, adapters):
     run(main())
 
 
-def test_the_file_of_settings_names_them_too(start, adapters, tmp_path):
+def test_settings_file_lists_adapters(start, adapters, tmp_path):
     paths = adapters(2)[1::2]
     settings = tmp_path / "settings.yaml"
     settings.write_text("served-model-name: tiny\nlora:\n" + "".join(f"  - {path}\n" for path in paths))
@@ -229,7 +229,7 @@ def test_the_file_of_settings_names_them_too(start, adapters, tmp_path):
     assert len({chat(server, model) for model in ("tiny", "a1", "a2")}) == 3
 
 
-def test_what_cannot_be_had_is_refused_by_name(start, adapters, tmp_path, model):
+def test_unusable_adapters_are_refused_by_name(start, adapters, tmp_path, model):
     def refusal(*flags, code=BAD_SETTINGS):
         server = start("--served-model-name", "tiny", *flags, ready=False)
         assert server.wait() == code, server.tail()

@@ -66,7 +66,7 @@ def total(usage):
     return usage["input_tokens"] + usage["cache_read_input_tokens"]
 
 
-def test_forty_turns_cost_what_is_new(start, tmp_path):
+def test_forty_turns_compute_only_new_tokens(start, tmp_path):
     agent = Agent(start_large(start, tmp_path, "--slots", 2))
     lengths = random.Random(1)
     last = agent.turn("Fix the build, please.")
@@ -79,7 +79,7 @@ def test_forty_turns_cost_what_is_new(start, tmp_path):
     assert total(last) > 40_000
 
 
-def test_another_hash_in_the_header_finds_the_cache(start, tmp_path):
+def test_changed_hash_in_the_header_reuses_the_cache(start, tmp_path):
     server = start_large(start, tmp_path)
     agent = Agent(server)
     agent.turn("Fix the build, please.")
@@ -104,7 +104,7 @@ def ask_titles(server, count, seed):
                                               "max_tokens": 1})
 
 
-def test_short_requests_on_the_side_take_nothing_from_a_conversation(start, tmp_path):
+def test_side_requests_do_not_evict_a_conversation(start, tmp_path):
     # The last configuration has host memory for the conversation (256 bytes per token) and for few of the others.
     for flags in (("--slots", 2), ("--slots", 1), ("--slots", 1, "--host-cache-mb", 3)):
         server = start_large(start, tmp_path, *flags)
@@ -118,7 +118,7 @@ def test_short_requests_on_the_side_take_nothing_from_a_conversation(start, tmp_
         server.stop()
 
 
-def test_more_requests_on_the_side_than_histories_are_kept(start, tmp_path):
+def test_more_side_requests_than_kept_histories(start, tmp_path):
     server = start_large(start, tmp_path, "--slots", 2)
     agent = Agent(server)
     agent.turn("Fix the build, please.")

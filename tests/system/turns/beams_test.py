@@ -38,7 +38,7 @@ async def last_turn(port, id, source):
         return answer_text(last)
 
 
-def test_a_conversation_goes_on_from_the_best_answer_wherever_its_cache_was(start, store):
+def test_conversation_continues_from_the_best_answer_from_any_tier(start, store):
     flags = ("--slots", 6, "--memory-len", 512)
     server = start(*flags, "--host-cache-mb", 0)
     (kept, said), (lost, again) = [run(first_turns(server.port)) for _ in range(2)]  # the second turn needs all slots
@@ -55,7 +55,7 @@ def test_a_conversation_goes_on_from_the_best_answer_wherever_its_cache_was(star
     assert answers == [answers[0]] * 3
 
 
-def test_faces_that_know_no_sessions_find_the_same(start):
+def test_stateless_apis_find_the_same_answers(start):
     async def ask(port):
         http = Http(port)
         messages = [{"role": "user", "content": "Once upon a time"}]
@@ -70,7 +70,7 @@ def test_faces_that_know_no_sessions_find_the_same(start):
     assert run(ask(port)) == (said[0], said[0])
 
 
-def test_what_is_refused_is_named_and_leaves_the_conversation_as_it_was(start):
+def test_refusals_name_the_field_and_change_nothing(start):
     async def ask(port):
         async with Conversation(port) as talk:
             for param, fields in [("beam_width", {"beam_width": 6}), ("temperature", {"temperature": 1}),
@@ -86,7 +86,7 @@ def test_what_is_refused_is_named_and_leaves_the_conversation_as_it_was(start):
     run(ask(start("--slots", 7, "--memory-len", 2048).port))
 
 
-def test_a_crowd_of_searches_ends(start):
+def test_many_concurrent_searches_finish(start):
     async def one(port, number):
         async with Conversation(port) as talk:
             for turn in range(2):

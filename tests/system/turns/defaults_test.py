@@ -22,7 +22,7 @@ def defaults(port):
     return told, echo
 
 
-def test_a_model_that_says_nothing(start):
+def test_model_without_recommendations(start):
     told, echo = defaults(start("--memory-len", 1500, "--session-len", 4000).port)
     assert told == {"temperature": 0.7, "top_p": 0.9, "top_k": 0, "min_p": 0, "repetition_penalty": 1,
                     "max_output_tokens": 1500 + 256}
@@ -31,7 +31,7 @@ def test_a_model_that_says_nothing(start):
     assert echo["usage"]["total_tokens"] == 1500 + 4
 
 
-def test_a_model_that_recommends(start, tmp_path):
+def test_model_with_recommendations(start, tmp_path):
     recommended = {"general.sampling.temp": 0.6, "general.sampling.top_k": 20, "general.sampling.top_p": 0.95,
                    "general.sampling.min_p": 0.05, "general.sampling.penalty_repeat": 1.05}
     model = tiny_model.make(tmp_path / "recommends.gguf", more=recommended)
@@ -40,12 +40,12 @@ def test_a_model_that_recommends(start, tmp_path):
                     "max_output_tokens": 8}
 
 
-def test_the_operators_word_counts(start):
+def test_operator_settings_take_precedence(start):
     told, echo = defaults(start("--temperature", 0, "--top-p", 0.5, "--max-output-tokens", 3).port)
     assert (told["temperature"], told["top_p"], echo["usage"]["output_tokens"]) == (0, 0.5, 3)
 
 
-def test_texts_that_no_template_frames_begin_as_the_models_do(start, tmp_path):
+def test_raw_prompts_start_with_the_models_prefix_tokens(start, tmp_path):
     async def prompt_tokens(port):
         async with Conversation(port) as talk:
             said = []

@@ -41,7 +41,7 @@ async def call(port, path, body):
         http.close()
 
 
-def test_each_turn_reads_all_that_was_said(start, t5, store):
+def test_every_turn_reads_the_whole_conversation(start, t5, store):
     flags = (*WEIGHTS, "--store-path", store)
     server = start(*flags, model=t5)
     id, first = run(ask(server.port, None, "Translate this."))
@@ -66,7 +66,7 @@ def test_each_turn_reads_all_that_was_said(start, t5, store):
     assert answer_text(run(ask(server.port, other, "At last."))[1]) == answer_text(third)
 
 
-def test_an_answer_that_was_cut_goes_on_behind_its_input(start, t5):
+def test_truncated_answer_continues_after_its_input(start, t5):
     server = start(*WEIGHTS, model=t5)
     _, whole = run(ask(server.port, None, "Translate this.", max_output_tokens=24))
 
@@ -80,7 +80,7 @@ def test_an_answer_that_was_cut_goes_on_behind_its_input(start, t5):
     assert items[-1][1] == answer_text(whole) and reused(more)[0] == "slot" and reused(more)[1] > 12
 
 
-def test_a_prompt_without_a_template_is_an_input(start, t5):
+def test_raw_prompt_is_the_input(start, t5):
     server = start(*WEIGHTS, model=t5)
     status, answer = run(call(server.port, "/v1/completions", {
         "model": "t5", "prompt": "Translate this.", "max_tokens": 12, "temperature": 0, "ignore_eos": True}))
@@ -89,7 +89,7 @@ def test_a_prompt_without_a_template_is_an_input(start, t5):
     assert answer["choices"][0]["text"] == answer_text(turn)
 
 
-def test_what_is_too_long_slides_and_what_is_not_done_is_refused(start, t5):
+def test_overlong_input_slides_and_unsupported_options_are_refused(start, t5):
     server = start(*WEIGHTS, model=t5)
 
     async def long():

@@ -45,7 +45,7 @@ class Writer {
     std::vector<uint32_t> mask(static_cast<size_t>(tokenizer_.vocab_size() + 31) / 32);
     std::string text;
     for (int i = 0; i < kMostTokens; ++i) {
-      if (matcher.may_end() && (!matcher.may_go_on() || i > kFreeTokens || random_() % 2 == 0)) return text;
+      if (matcher.may_end() && (!matcher.may_continue() || i > kFreeTokens || random_() % 2 == 0)) return text;
       if (!matcher.FillMask(mask).ok()) return std::nullopt;
       const TokenId id = Choose(mask, i > kFreeTokens);
       if (id < 0 || !matcher.Take(id).ok()) return std::nullopt;

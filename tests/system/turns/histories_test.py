@@ -70,7 +70,7 @@ def check_computes_new_messages_only(answers):
 
 
 @pytest.mark.parametrize("stored", [False, True], ids=["not stored", "stored"])
-def test_each_request_computes_its_new_messages(start, store, face, stored):
+def test_every_request_computes_only_new_messages(start, store, face, stored):
     server = start("--store-path", store, "--memory-len", 4096)
 
     async def main():
@@ -79,7 +79,7 @@ def test_each_request_computes_its_new_messages(start, store, face, stored):
     asyncio.run(main())
 
 
-def test_stored_answers_take_disk_for_what_is_new(start, store):
+def test_stored_answers_write_only_new_data(start, store):
     server = start("--store-path", store, "--memory-len", 8192, "--host-cache-mb", 64)
 
     async def main():
@@ -97,7 +97,7 @@ def test_stored_answers_take_disk_for_what_is_new(start, store):
 
 
 @pytest.mark.parametrize("face", [OverHttp])
-def test_after_a_kill_the_chain_is_extended(start, store, face):
+def test_chain_is_extended_after_a_kill(start, store, face):
     server = start("--store-path", store, "--memory-len", 4096)
 
     async def main():
@@ -133,7 +133,7 @@ def test_owners_share_no_history(start, tmp_path):
     asyncio.run(main())
 
 
-def test_a_change_in_the_middle_recomputes_what_follows(start, store):
+def test_edit_in_the_middle_recomputes_the_rest(start, store):
     """The answer equals that of a conversation which had these items from the start."""
     server = start("--store-path", store, "--memory-len", 4096)
     said = [("user", "A first message, of some length."), ("assistant", "An answer."), ("user", "A second one, which goes."),

@@ -44,6 +44,6 @@ def test_an_ignored_field_is_reported(start):
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages", "/api/chat"])
-def test_strict_requests_refuses_it(start, path):
+def test_strict_requests_refuse_ignored_fields(start, path):
     status, headers, body = post(start("--strict-requests"), path, CHAT)
     assert status == 400 and "X-Ringside-Ignored" not in headers, body

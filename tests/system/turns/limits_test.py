@@ -31,7 +31,7 @@ def test_length_and_time_of_a_turn(start):
     run(talk())
 
 
-def test_large_messages_of_many_leave_room_for_others(start):
+def test_large_messages_leave_room_for_others(start):
     """Twenty clients repeat refused requests forever; a well-behaved client's long message and the health check still
     get through."""
     server = start("--max-input-tokens", 300_000, "--memory-len", 256)

@@ -49,7 +49,7 @@ def cached(answer):
     return answer["usage"]["prompt_tokens_details"]["cached_tokens"]
 
 
-def test_ten_turns_cost_what_a_conversation_costs(start):
+def test_ten_stateless_turns_cost_as_much_as_a_conversation(start):
     server = start("--memory-len", 4096, "--slots", 2)
     messages, computed, texts = [], [], []
     for turn in range(10):
@@ -86,7 +86,7 @@ def test_choices_compute_their_prompt_once(start):
     assert answer["usage"]["prompt_tokens"] <= prefilled <= 1.25 * answer["usage"]["prompt_tokens"], prefilled
 
 
-def test_choices_share_their_prompt_and_are_what_each_would_be_alone(start):
+def test_choices_share_the_prompt_and_equal_single_answers(start):
     server = start("--slots", 8)
     prompt = [user("A long story. " * 40)]
     answer = chat(server, prompt, n=4, temperature=1, seed=3)
@@ -102,7 +102,7 @@ def test_choices_share_their_prompt_and_are_what_each_would_be_alone(start):
         assert onwards["choices"] == chat(other, [*prompt, choice, user("And then?")])["choices"]
 
 
-def test_a_history_that_branches_is_computed_from_there(start):
+def test_branched_history_is_computed_from_the_branch(start):
     server = start("--slots", 2)
     begin = [user("A long story. " * 40)]
     answer = chat(server, begin)
@@ -115,7 +115,7 @@ def test_a_history_that_branches_is_computed_from_there(start):
     assert again["choices"] == first["choices"]
 
 
-def test_owners_see_nothing_of_each_other(start):
+def test_owners_are_isolated(start):
     server = start("--api-key", "alpha-key", "--api-key", "beta-key")
     messages = [user("A long story. " * 40)]
     assert cached(chat(server, messages, "alpha-key")) == 0
@@ -126,7 +126,7 @@ def test_owners_see_nothing_of_each_other(start):
         assert (cached(post(server, "/v1/completions", prompt, key)) > 0) == found
 
 
-def test_nothing_is_on_disk_unless_it_is_to_be_stored(start, store):
+def test_unstored_data_is_not_on_disk(start, store):
     flags = ("--store-path", store, "--slots", 1, "--session-idle-disk", 0, "--session-idle-host", 0)
     server = start(*flags)
     secret, kept = "The word is xylophone.", "The word is marimba."
@@ -139,7 +139,7 @@ def test_nothing_is_on_disk_unless_it_is_to_be_stored(start, store):
     assert b"marimba" in stored and b"xylophone" not in stored and b"ram_" not in stored
 
 
-def test_a_client_that_goes_away_ends_its_turn(start):
+def test_client_disconnect_ends_its_turn(start):
     server = start()
     body = json.dumps({"messages": [user("Hello.")], "max_tokens": 1 << 20, "stream": True, **GREEDY})
     head = f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(body)}\r\n\r\n"

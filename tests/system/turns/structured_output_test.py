@@ -30,7 +30,7 @@ def run(talk):
     asyncio.run(asyncio.wait_for(talk, 2 * PATIENCE_S))
 
 
-def test_answers_have_their_format(start, store):
+def test_answers_follow_their_format(start, store):
     server = start("--store-path", store)
 
     async def talk():
@@ -56,7 +56,7 @@ def test_answers_have_their_format(start, store):
     run(talk())
 
 
-def test_a_cut_answer_goes_on(start, store):
+def test_truncated_answer_continues(start, store):
     server = start("--store-path", store)
 
     async def talk():
@@ -78,7 +78,7 @@ def test_a_cut_answer_goes_on(start, store):
     run(talk())
 
 
-def test_a_cut_call_goes_on(start, store):
+def test_truncated_call_resumes(start, store):
     """Cut inside its arguments, the call keeps the constraint of its first request; it is delivered whole, however
     often it was cut."""
     server = start("--store-path", store)
@@ -103,7 +103,7 @@ def test_a_cut_call_goes_on(start, store):
     run(talk())
 
 
-def test_what_is_not_supported_is_named(start):
+def test_unsupported_features_are_named(start):
     server = start()
 
     async def talk():
@@ -123,7 +123,7 @@ def test_what_is_not_supported_is_named(start):
     run(talk())
 
 
-def test_beside_free_turns(start):
+def test_concurrent_unconstrained_turns(start):
     """Unconstrained turns give the same text when turns with a format run alongside."""
     server = start("--slots", 4)
 

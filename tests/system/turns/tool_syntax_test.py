@@ -95,7 +95,7 @@ def test_choices_are_followed(family):
     run(talk())
 
 
-def test_results_are_told_and_what_was_there_is_found(family):
+def test_results_are_rendered_and_the_cache_is_reused(family):
     begin, _ = family
     server = begin()
 
@@ -119,7 +119,7 @@ def test_results_are_told_and_what_was_there_is_found(family):
     run(talk())
 
 
-def test_events_are_those_of_any_call(family):
+def test_events_match_any_other_call(family):
     begin, _ = family
     server = begin()
 
@@ -137,7 +137,7 @@ def test_events_are_those_of_any_call(family):
     run(talk())
 
 
-def test_a_client_without_a_memory_finds_its_cache(family):
+def test_stateless_client_reuses_its_cache(family):
     begin, _ = family
     server = begin()
 

@@ -11,7 +11,7 @@ from server_process import run
 LONG = "A long story without an end. " * 200
 
 
-def test_new_input_beyond_the_window(start):
+def test_input_longer_than_the_window(start):
     server = start("--memory-len", 256, "--max-output-tokens", 4)
 
     async def talk():

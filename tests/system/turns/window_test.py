@@ -47,7 +47,7 @@ def window_line(server):
                      server.log.read_text())
 
 
-def test_the_window_is_the_models_context(start, tmp_path):
+def test_window_defaults_to_the_model_context(start, tmp_path):
     server = start("--log-level", "info")
     line = window_line(server)
     assert line.groups() == (str(CONTEXT - 256), "256", f"the model's context of {CONTEXT}", "8", "8")
@@ -65,7 +65,7 @@ def test_the_window_is_the_models_context(start, tmp_path):
         assert status == 200, answer
 
 
-def test_every_face_says_that_the_window_is_full(start):
+def test_every_api_reports_a_full_window(start):
     server = start("--memory-len", 256)
     for path, body, words in REFUSALS:
         status, answer = post(server, path, body)
@@ -84,7 +84,7 @@ def test_every_face_says_that_the_window_is_full(start):
     run(talk())
 
 
-def test_an_answer_that_repeats_itself_ends(start):
+def test_repeating_answer_is_ended(start):
     loop = {"messages": [{"role": "user", "content": "Hello."}], "temperature": 0, "logit_bias": {"40": 100}}
     server = start("--memory-len", 900)
     _, answer = post(server, "/v1/chat/completions", loop)

@@ -71,7 +71,7 @@ class KeysTest : public ::testing::Test {
   WallClock clock;
 };
 
-TEST_F(KeysTest, AKeyIsShownOnceAndOnlyItsHashIsKept) {
+TEST_F(KeysTest, KeyIsShownOnceAndStoredHashed) {
   const std::string key = Add();
   EXPECT_THAT(key, MatchesRegex("rsk_[0-9a-f]{12}_[0-9a-f]{64}"));
   EXPECT_NE(Add(), key);
@@ -95,7 +95,7 @@ TEST_F(KeysTest, KeysOfOneOwnerAreOnePrincipal) {
   EXPECT_NE(table->Find(first)->key_id, table->Find(second)->key_id);
 }
 
-TEST_F(KeysTest, NothingButAKeyOpens) {
+TEST_F(KeysTest, OnlyAValidKeyAuthenticates) {
   const std::string key = Add(), other = Add();
   const auto table = Open();
   std::string wrong = key;
@@ -110,7 +110,7 @@ TEST_F(KeysTest, NothingButAKeyOpens) {
   EXPECT_TRUE(table->Find(key));
 }
 
-TEST_F(KeysTest, AKeyEndsWhenItsTimeComes) {
+TEST_F(KeysTest, KeyExpires) {
   const std::string key = Add({"--expires", "1h"});
   const auto table = Open();
   const std::string id = table->Find(key)->key_id;
@@ -123,7 +123,7 @@ TEST_F(KeysTest, AKeyEndsWhenItsTimeComes) {
   EXPECT_THAT(Run({"list"}).to_stdout, HasSubstr("(expired)"));
 }
 
-TEST_F(KeysTest, ARunningTableTakesOverWhatWasEdited) {
+TEST_F(KeysTest, RunningTableReloadsEdits) {
   const std::string first = Add();
   const auto table = Open();
   EXPECT_FALSE(table->Reload().value()) << "nothing has changed";
@@ -140,7 +140,7 @@ TEST_F(KeysTest, ARunningTableTakesOverWhatWasEdited) {
   EXPECT_TRUE(table->Find(second));
 }
 
-TEST_F(KeysTest, AFileThatCannotBeUsedChangesNothingAndIsToldOnce) {
+TEST_F(KeysTest, UnusableFileChangesNothingAndIsReportedOnce) {
   const std::string key = Add();
   const auto table = Open();
   Write("{\"ringside_keys\": 1, \"keys\": [{}]}");
@@ -153,7 +153,7 @@ TEST_F(KeysTest, AFileThatCannotBeUsedChangesNothingAndIsToldOnce) {
   EXPECT_FALSE(table->Reload(/*anyway=*/true).ok()) << "who asks is told";
 }
 
-TEST_F(KeysTest, RotatingLetsTheOldKeyEndLater) {
+TEST_F(KeysTest, RotationKeepsTheOldKeyForAWhile) {
   const std::string old = Add({"--scopes", "metrics"});
   const CommandOutcome outcome = Run({"rotate", old.substr(4, 12), "--overlap", "10m"});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.to_stderr;
@@ -166,7 +166,7 @@ TEST_F(KeysTest, RotatingLetsTheOldKeyEndLater) {
   EXPECT_TRUE(table->Find(fresh));
 }
 
-TEST_F(KeysTest, OwnersHaveSharesOfTheirOwn) {
+TEST_F(KeysTest, OwnersHaveTheirOwnShares) {
   const std::string key = Add();
   ASSERT_EQ(Run({"limit", "alice", "--turns", "4", "--tokens-per-minute", "6000"}).exit_code, 0);
   ASSERT_EQ(Run({"limit", "alice", "--turns", "default", "--text-mb", "0"}).exit_code, 0);
@@ -184,7 +184,7 @@ TEST_F(KeysTest, OwnersHaveSharesOfTheirOwn) {
   EXPECT_EQ(table->ShareOf("owner:bob").tokens_per_minute, std::nullopt);
 }
 
-TEST_F(KeysTest, CommandsThatMakeNoSenseAreRefused) {
+TEST_F(KeysTest, RefusesInvalidCommands) {
   const std::string key = Add();
   const std::string before = Content();
   EXPECT_EQ(Run({"add"}).exit_code, 2);
@@ -201,14 +201,14 @@ TEST_F(KeysTest, CommandsThatMakeNoSenseAreRefused) {
   EXPECT_EQ(RunKeysCommand({"list"}, {{"RINGSIDE_KEYS_FILE", path}}, clock).exit_code, 0);
 }
 
-TEST_F(KeysTest, AFileThatOthersMayReadIsRefused) {
+TEST_F(KeysTest, RefusesAFileReadableByOthers) {
   Add();
   chmod(path.c_str(), 0640);
   EXPECT_THAT(KeyTable::Open(path, clock).status().message(), HasSubstr("mode 0640"));
   EXPECT_THAT(Run({"list"}).to_stderr, HasSubstr("mode 0640"));
 }
 
-TEST_F(KeysTest, EditorsAtTheSameTimeLoseNothing) {
+TEST_F(KeysTest, ConcurrentEditsAreNotLost) {
   Add();
   std::vector<std::thread> editors;
   for (int i = 0; i < 8; ++i) {
@@ -224,7 +224,7 @@ TEST_F(KeysTest, EditorsAtTheSameTimeLoseNothing) {
   }
 }
 
-TEST_F(KeysTest, ALinkGoesOnPointingToTheFile) {
+TEST_F(KeysTest, WritePreservesTheSymlink) {
   Add();
   const std::string file = path;
   path = (folder / "link.json").string();
@@ -235,7 +235,7 @@ TEST_F(KeysTest, ALinkGoesOnPointingToTheFile) {
   EXPECT_EQ(Open()->size(), 2u);
 }
 
-TEST(KeysFileTest, WhatIsWrittenIsRead) {
+TEST(KeysFileTest, KeysFileRoundTrips) {
   KeysFile file;
   file.owners["alice@example.org"] = {
       .turns = 0, .tokens_per_minute = 1, .sessions = {}, .chains = 3, .text_mb = 2, .stored_mb = 4};
@@ -248,7 +248,7 @@ TEST(KeysFileTest, WhatIsWrittenIsRead) {
   EXPECT_EQ(read->keys[0].salt, file.keys[0].salt);
 }
 
-TEST(KeysFileTest, EverythingElseIsRefusedByName) {
+TEST(KeysFileTest, RefusesInvalidFilesByName) {
   const auto with = [](const std::string& from, const std::string& to) {
     KeysFile file;
     file.owners["alice"].turns = 5;

@@ -8,7 +8,7 @@
 namespace ringside {
 namespace {
 
-TEST(TicketBoxTest, ATicketIsGoodOnceAndForChatOnly) {
+TEST(TicketBoxTest, TicketIsSingleUseAndForChatOnly) {
   ManualClock clock;
   TicketBox box(clock);
   const std::string ticket = box.Issue({"owner:alice", Scopes::All(), "0123456789ab"}, 60).value();
@@ -23,7 +23,7 @@ TEST(TicketBoxTest, ATicketIsGoodOnceAndForChatOnly) {
   EXPECT_FALSE(box.Take(ticket));
 }
 
-TEST(TicketBoxTest, ATicketEnds) {
+TEST(TicketBoxTest, TicketExpires) {
   ManualClock clock;
   TicketBox box(clock);
   const std::string ticket = box.Issue({"a", Scopes::All(), ""}, 60).value();
@@ -33,7 +33,7 @@ TEST(TicketBoxTest, ATicketEnds) {
   EXPECT_TRUE(box.Take(longer));
 }
 
-TEST(TicketBoxTest, NobodyHasAnyNumberOfThem) {
+TEST(TicketBoxTest, LimitsTicketsPerOwner) {
   ManualClock clock;
   TicketBox box(clock);
   std::set<std::string> tickets;
@@ -48,7 +48,7 @@ TEST(TicketBoxTest, NobodyHasAnyNumberOfThem) {
   for (size_t i = 0; i < TicketBox::kMostOfOneOwner; ++i) ASSERT_TRUE(box.Issue({"a", Scopes::All(), ""}, 60).ok());
 }
 
-TEST(TicketBoxTest, WhatTheySayOfTheirSessionsIsBounded) {
+TEST(TicketBoxTest, LimitsTheSessionSettings) {
   ManualClock clock;
   TicketBox box(clock);
   const std::string session(TicketBox::kBytesOfOneOwner / 2, 's');

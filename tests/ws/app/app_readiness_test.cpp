@@ -5,7 +5,7 @@
 namespace ringside {
 namespace {
 
-TEST(AppReadinessTest, WorkersAreWellWithinTheirBounds) {
+TEST(AppReadinessTest, WorkersAreHealthyWithinTheirLimits) {
   EXPECT_EQ(WorkersTrouble({}), "");
   EXPECT_EQ(WorkersTrouble({.longest_call_ms = kLongestCallMs - 1, .stalled_ms = kLongestStallMs - 1}), "");
   // Waits for the disk are reported as disk trouble.
@@ -14,7 +14,7 @@ TEST(AppReadinessTest, WorkersAreWellWithinTheirBounds) {
   EXPECT_EQ(WorkersTrouble({.longest_call_ms = 61'000}), "a worker has been busy with one request for 61 s");
 }
 
-TEST(AppReadinessTest, TheStoreIsWellWhileItWrites) {
+TEST(AppReadinessTest, StoreIsHealthyWhileWritesSucceed) {
   const auto writing = [](int64_t ms) {
     JournalStats stats;
     stats.writing_ms = ms;

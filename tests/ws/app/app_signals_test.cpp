@@ -7,7 +7,7 @@
 namespace ringside {
 namespace {
 
-TEST(SignalWatcherDeathTest, WhatAFailedWriteRaisesEndsNothing) {
+TEST(SignalWatcherDeathTest, SigpipeAndSigxfszEndNothing) {
   EXPECT_EXIT(
       {
         SignalWatcher signals;
@@ -18,7 +18,7 @@ TEST(SignalWatcherDeathTest, WhatAFailedWriteRaisesEndsNothing) {
       ::testing::ExitedWithCode(7), "");
 }
 
-TEST(SignalWatcherDeathTest, AHangupIsToldOnceAndEndsNothing) {
+TEST(SignalWatcherDeathTest, HangupIsReportedOnceAndEndsNothing) {
   EXPECT_EXIT(
       {
         SignalWatcher signals;

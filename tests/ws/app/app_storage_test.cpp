@@ -24,7 +24,7 @@ class ExportKeyTest : public ::testing::Test {
   std::filesystem::path folder_;
 };
 
-TEST_F(ExportKeyTest, LiesBesideWhatIsStored) {
+TEST_F(ExportKeyTest, IsNextToTheStore) {
   ServerConfig config;
   config.store_path = folder_;
   const std::string key = Key(config);
@@ -35,7 +35,7 @@ TEST_F(ExportKeyTest, LiesBesideWhatIsStored) {
   EXPECT_EQ(Key(sharing), key);
 }
 
-TEST_F(ExportKeyTest, IsTheProcessesOwnWhereNothingIsStored) {
+TEST_F(ExportKeyTest, IsPerProcessWithoutAStore) {
   ServerConfig config;
   EXPECT_NE(Key(config), Key(config));
   config.store_path = folder_;
@@ -44,7 +44,7 @@ TEST_F(ExportKeyTest, IsTheProcessesOwnWhereNothingIsStored) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_));
 }
 
-TEST_F(ExportKeyTest, AFileThatCannotBeMadeIsNamed) {
+TEST_F(ExportKeyTest, NamesAFileThatCannotBeCreated) {
   ServerConfig config;
   config.export_key_file = "/nowhere/key";
   EXPECT_TRUE(Key(config).starts_with("--export-key-file: cannot make \"/nowhere/key\"")) << Key(config);

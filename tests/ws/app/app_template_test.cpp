@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(AppTemplate, IsTheModelsOwnANamedOneOrAFile) {
+TEST(AppTemplate, IsTheModelsOwnOrNamedOrFromAFile) {
   const std::string own =
       "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<|stop|>{% endfor %}"
       "{% if add_generation_prompt %}<|assistant|>{% endif %}";
@@ -24,7 +24,7 @@ TEST(AppTemplate, IsTheModelsOwnANamedOneOrAFile) {
 }
 
 // A base model: its training data had no chats.
-TEST(AppTemplate, OfAModelWithoutOneIsPlain) {
+TEST(AppTemplate, DefaultsToPlainWithoutAModelTemplate) {
   const Result<ChatTemplate> chat = ChooseTemplate("", "", false, {"<s>", "</s>", "<s>"});
   ASSERT_TRUE(chat.ok()) << chat.status().ToString();
   EXPECT_EQ(chat->name(), "plain");
@@ -33,10 +33,10 @@ TEST(AppTemplate, OfAModelWithoutOneIsPlain) {
   EXPECT_EQ(ChooseTemplate("chatml", "", false, {})->name(), "chatml");
 }
 
-TEST(AppTemplate, OfAnEncoderIsWhatItReads) {
+TEST(AppTemplate, EncoderTemplateIsItsInput) {
   const Result<ChatTemplate> lines = ChooseTemplate("", "", true, {"", "</s>"});
   ASSERT_TRUE(lines.ok()) << lines.status().ToString();
-  EXPECT_TRUE(lines->renders_anew());
+  EXPECT_TRUE(lines->renders_whole());
   EXPECT_EQ(lines->end_of_turn(), "</s>");
   const std::string own = "{% for m in messages %}{{ m.role }}: {{ m.content }} {% endfor %}{{ eos_token }}";
   EXPECT_EQ(ChooseTemplate("", own, true, {"", "</s>"})->source(), own);
@@ -44,7 +44,7 @@ TEST(AppTemplate, OfAnEncoderIsWhatItReads) {
   EXPECT_THAT(ChooseTemplate("chatml", "", true, {"", "</s>"}).status().message(), HasSubstr("not the name 'chatml'"));
 }
 
-TEST(AppTemplate, WhatCannotBeUsedIsSaid) {
+TEST(AppTemplate, ReportsUnusableTemplates) {
   EXPECT_THAT(ChooseTemplate("/no/such/file", "", false, {}).status().message(), HasSubstr("unknown chat template"));
   EXPECT_THAT(ChooseTemplate("/dev/null", "", false, {}).status().message(), HasSubstr("/dev/null"));
   EXPECT_THAT(ChooseTemplate("/dev/zero", "", false, {}).status().message(), HasSubstr("1 MiB"));

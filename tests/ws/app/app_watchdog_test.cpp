@@ -19,7 +19,7 @@ class WatchdogTest : public ::testing::Test {
     path_.copy(address.sun_path, sizeof(address.sun_path) - 1);
     EXPECT_EQ(bind(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
     setenv("NOTIFY_SOCKET", path_.c_str(), 1);
-    setenv("WATCHDOG_USEC", "3", 1);  // every call of Tend is due
+    setenv("WATCHDOG_USEC", "3", 1);  // every call of Tick is due
   }
   ~WatchdogTest() override {
     unsetenv("NOTIFY_SOCKET");
@@ -35,10 +35,10 @@ class WatchdogTest : public ::testing::Test {
     text.resize(size > 0 ? static_cast<size_t>(size) : 0);
     return text;
   }
-  /// Notifications after one more call of Tend.
+  /// Notifications after one more call of Tick.
   std::string Tended(Watchdog& watchdog) {
     usleep(10);
-    watchdog.Tend([] { return "fine"; });
+    watchdog.Tick([] { return "fine"; });
     return Heard();
   }
 
@@ -48,7 +48,7 @@ class WatchdogTest : public ::testing::Test {
   int asked_ = 0;
 };
 
-TEST_F(WatchdogTest, TellsOfLifeAsLongAsEveryPartAnswers) {
+TEST_F(WatchdogTest, SignalsLivenessWhileEveryPartAnswers) {
   std::vector<std::function<void()>> owed;
   bool answers = true;
   Watchdog watchdog(
@@ -66,7 +66,7 @@ TEST_F(WatchdogTest, TellsOfLifeAsLongAsEveryPartAnswers) {
   EXPECT_EQ(Tended(watchdog), "WATCHDOG=1\nSTATUS=fine");
 }
 
-TEST_F(WatchdogTest, NamesEveryPartThatIsSilent) {
+TEST_F(WatchdogTest, NamesEverySilentPart) {
   std::function<void()> kept;
   const auto silent = [&](std::function<void()> alive) { kept = std::move(alive); };
   Watchdog watchdog({{"the engine", silent}, {"the io threads", silent}});
@@ -74,14 +74,14 @@ TEST_F(WatchdogTest, NamesEveryPartThatIsSilent) {
   EXPECT_EQ(Tended(watchdog), "STATUS=no answer from the engine and the io threads");
 }
 
-TEST_F(WatchdogTest, AsksNobodyWhereNobodyWatches) {
+TEST_F(WatchdogTest, DoesNothingWithoutASupervisor) {
   unsetenv("WATCHDOG_USEC");
   Watchdog watchdog({{"the engine", [this](std::function<void()>) { ++asked_; }}});
   EXPECT_EQ(Tended(watchdog), "");
   EXPECT_EQ(asked_, 0);
 }
 
-TEST_F(WatchdogTest, AnAnswerMayComeWhenTheWatchdogIsGone) {
+TEST_F(WatchdogTest, LateReplyAfterTheWatchdogIsHarmless) {
   std::function<void()> late;
   {
     Watchdog watchdog({{"the engine", [&](std::function<void()> alive) { late = std::move(alive); }}});
@@ -90,7 +90,7 @@ TEST_F(WatchdogTest, AnAnswerMayComeWhenTheWatchdogIsGone) {
   late();
 }
 
-TEST_F(WatchdogTest, TellsOfReadinessReloadsAndStops) {
+TEST_F(WatchdogTest, SignalsReadinessReloadAndStop) {
   NotifyStatus("loading");
   EXPECT_EQ(Heard(), "STATUS=loading");
   NotifyReady("fine");

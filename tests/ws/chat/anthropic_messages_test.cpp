@@ -17,7 +17,7 @@ class AnthropicMessagesTest : public ChatTest {
   HttpResponse Ask(const Json& body) { return Post("/v1/messages", body); }
 };
 
-TEST_F(AnthropicMessagesTest, AWholeMessage) {
+TEST_F(AnthropicMessagesTest, NonStreamingMessage) {
   const Json blocks = {{{"type", "text"}, {"text", "Be brief."}, {"cache_control", {{"type", "ephemeral"}}}}};
   const HttpResponse answer =
       Ask(Body({{"system", blocks}, {"stop_sequences", {"zz"}}, {"metadata", {{"user_id", "u"}}}}));
@@ -36,7 +36,7 @@ TEST_F(AnthropicMessagesTest, AWholeMessage) {
   EXPECT_EQ(whole["usage"]["output_tokens"], 3);
 }
 
-TEST_F(AnthropicMessagesTest, TextBlocksAreJoinedByANewline) {
+TEST_F(AnthropicMessagesTest, JoinsTextBlocksWithANewline) {
   const auto block = [](const char* text) { return Json{{"type", "text"}, {"text", text}}; };
   const Json result = {{"type", "tool_result"}, {"tool_use_id", "x"}, {"content", {block("five"), block("six")}}};
   const Json call = {{"type", "tool_use"}, {"id", "x"}, {"name", "look"}, {"input", Json::object()}};
@@ -54,7 +54,7 @@ TEST_F(AnthropicMessagesTest, TextBlocksAreJoinedByANewline) {
   EXPECT_EQ(counted["input_tokens"], static_cast<int64_t>(engine.last().tokens.size()));
 }
 
-TEST_F(AnthropicMessagesTest, AFullConversationIsAReasonOfItsOwn) {
+TEST_F(AnthropicMessagesTest, FullConversationHasItsOwnReason) {
   const HttpResponse answer = Ask(Body());
   engine.Answer(0, "Yo", FinishReason::kSessionFull);
   EXPECT_EQ(Whole(answer)["stop_reason"], "model_context_window_exceeded");
@@ -63,7 +63,7 @@ TEST_F(AnthropicMessagesTest, AFullConversationIsAReasonOfItsOwn) {
   EXPECT_THAT(stream.Text(), HasSubstr(R"("stop_reason":"model_context_window_exceeded")"));
 }
 
-TEST_F(AnthropicMessagesTest, WhatWasFoundInTheCacheIsCountedApart) {
+TEST_F(AnthropicMessagesTest, CountsCachedTokensSeparately) {
   Whole([&] {
     HttpResponse answer = Ask(Body());
     engine.AnswerLast("Yo");
@@ -77,7 +77,7 @@ TEST_F(AnthropicMessagesTest, WhatWasFoundInTheCacheIsCountedApart) {
   EXPECT_EQ(usage["input_tokens"], static_cast<int64_t>(engine.last().tokens.size()) - computed);
 }
 
-TEST_F(AnthropicMessagesTest, AStreamHasItsEventsInOrder) {
+TEST_F(AnthropicMessagesTest, StreamEventsAreInOrder) {
   ChatStream stream(Ask(Body({{"stream", true}})));
   engine.Answer(0, "Yo", FinishReason::kLength);
   const std::string text = stream.Text();
@@ -95,7 +95,7 @@ TEST_F(AnthropicMessagesTest, AStreamHasItsEventsInOrder) {
   EXPECT_TRUE(stream.Ended());
 }
 
-TEST_F(AnthropicMessagesTest, TokensAreCountedWithoutAnAnswer) {
+TEST_F(AnthropicMessagesTest, CountsTokensWithoutGenerating) {
   Json body = Body();
   body.erase("max_tokens");
   const HttpResponse answer = Post("/v1/messages/count_tokens", body);
@@ -105,7 +105,7 @@ TEST_F(AnthropicMessagesTest, TokensAreCountedWithoutAnAnswer) {
   engine.AnswerLast("Yo");
 }
 
-TEST_F(AnthropicMessagesTest, BatchesAreRefusedInTheShapeOfTheirErrors) {
+TEST_F(AnthropicMessagesTest, RefusesBatchesInTheApisErrorFormat) {
   const std::string all = "/v1/messages/batches", one = all + "/msgbatch_1";
   const std::pair<const char*, std::string> asked[] = {
       {"POST", all}, {"GET", all}, {"GET", one}, {"POST", one + "/cancel"}, {"DELETE", one}, {"GET", one + "/results"}};
@@ -131,7 +131,7 @@ TEST_F(AnthropicMessagesTest, AnOutputFormatIsASchema) {
   EXPECT_EQ(engine.last().grammar, nullptr);
 }
 
-TEST_F(AnthropicMessagesTest, KnownFieldsThatAskForNothingWeLackAreTaken) {
+TEST_F(AnthropicMessagesTest, AcceptsKnownFieldsWithSupportedValues) {
   const HttpResponse answer = Ask(Body({{"speed", "standard"},
                                         {"thread", false},
                                         {"mcp_servers", Json::array()},
@@ -144,7 +144,7 @@ TEST_F(AnthropicMessagesTest, KnownFieldsThatAskForNothingWeLackAreTaken) {
 }
 
 // The stock client's tool runner detects by this code that it must send the whole history.
-TEST_F(AnthropicMessagesTest, ThreadsAreRefusedByTheirOwnCode) {
+TEST_F(AnthropicMessagesTest, ThreadsHaveTheirOwnErrorCode) {
   const HttpResponse refused = Ask(Body({{"thread", {{"type", "create"}}}}));
   EXPECT_EQ(refused.status, 400);
   const Json error = Json::parse(refused.body)["error"];
@@ -152,7 +152,7 @@ TEST_F(AnthropicMessagesTest, ThreadsAreRefusedByTheirOwnCode) {
   EXPECT_EQ(error["details"]["error_code"], "thread_unsupported_request");
 }
 
-TEST_F(AnthropicMessagesTest, ErrorsHaveItsShapeAndNameTheField) {
+TEST_F(AnthropicMessagesTest, ErrorsUseTheApisFormatAndNameTheField) {
   const std::vector<std::pair<Json, std::string>> cases = {
       {{{"max_tokens", nullptr}}, "max_tokens"},
       {{{"messages", nullptr}}, "messages"},

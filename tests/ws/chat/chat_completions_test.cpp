@@ -21,7 +21,7 @@ class ChatCompletionsTest : public ChatTest {
   const std::string text = std::string(400, 'x');
 };
 
-TEST_F(ChatCompletionsTest, AWholeAnswerComesWhenItHasEnded) {
+TEST_F(ChatCompletionsTest, NonStreamingAnswerIsSentAtItsEnd) {
   const HttpResponse answer = Ask(Body());
   engine.AnswerLast("Yo");
   const Json whole = Whole(answer);
@@ -43,7 +43,7 @@ TEST_F(ChatCompletionsTest, AWholeAnswerComesWhenItHasEnded) {
   EXPECT_EQ(usage["prompt_tokens_details"]["cached_tokens"], 0);
 }
 
-TEST_F(ChatCompletionsTest, AStreamHasTheRoleOnceAndTheUsageLast) {
+TEST_F(ChatCompletionsTest, StreamSendsRoleOnceAndUsageLast) {
   ChatStream stream(Ask(Body({{"stream", true}, {"stream_options", {{"include_usage", true}}}})));
   engine.AnswerLast("Yo");
   const std::vector<Json> events = stream.Events();
@@ -67,13 +67,13 @@ TEST_F(ChatCompletionsTest, AStreamHasTheRoleOnceAndTheUsageLast) {
   EXPECT_TRUE(stream.Ended());
 }
 
-TEST_F(ChatCompletionsTest, WithoutIncludeUsageNoChunkHasAny) {
+TEST_F(ChatCompletionsTest, OmitsUsageUnlessRequested) {
   ChatStream stream(Ask(Body({{"stream", true}})));
   engine.AnswerLast("Yo");
   for (const Json& event : stream.Events()) EXPECT_TRUE(event == "done" || !event.contains("usage"));
 }
 
-TEST_F(ChatCompletionsTest, WhatCameBeforeTheClientListensIsNotLost) {
+TEST_F(ChatCompletionsTest, EventsBeforeTheClientListensAreKept) {
   const HttpResponse answer = Ask(Body({{"stream", true}}));
   engine.AnswerLast("Yo");
   ChatStream stream(answer);
@@ -81,7 +81,7 @@ TEST_F(ChatCompletionsTest, WhatCameBeforeTheClientListensIsNotLost) {
   EXPECT_TRUE(stream.Ended());
 }
 
-TEST_F(ChatCompletionsTest, ASecondRequestFindsWhatTheFirstHasComputed) {
+TEST_F(ChatCompletionsTest, SecondRequestReusesTheCache) {
   const HttpResponse first = Ask(Body({{"messages", {User("Hi")}}}));
   engine.AnswerLast("Yo");
   Whole(first);
@@ -95,7 +95,7 @@ TEST_F(ChatCompletionsTest, ASecondRequestFindsWhatTheFirstHasComputed) {
   EXPECT_EQ(Whole(other)["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
 }
 
-TEST_F(ChatCompletionsTest, ChoicesShareTheirPromptAndDifferByTheirSeeds) {
+TEST_F(ChatCompletionsTest, ChoicesShareThePromptAndDifferInSeed) {
   const HttpResponse answer = Ask(Body({{"n", 3}, {"seed", 5}, {"messages", {User(text)}}}));
   EXPECT_EQ(engine.count(), 1u);  // the prompt is computed once
   engine.Start(0);
@@ -121,7 +121,7 @@ TEST_F(ChatCompletionsTest, ChoicesShareTheirPromptAndDifferByTheirSeeds) {
   EXPECT_EQ(whole["usage"]["completion_tokens"], 5);
 }
 
-TEST_F(ChatCompletionsTest, OfSeveralStreamedChoicesTheFirstChunkIsOfTheFirst) {
+TEST_F(ChatCompletionsTest, FirstStreamedChunkIsOfTheFirstChoice) {
   ChatStream stream(Ask(Body({{"n", 2}, {"stream", true}})));
   engine.Start(0);
   engine.Say(0, "a");
@@ -138,7 +138,7 @@ TEST_F(ChatCompletionsTest, OfSeveralStreamedChoicesTheFirstChunkIsOfTheFirst) {
   EXPECT_EQ(roles, (std::map<int, int>{{0, 1}, {1, 1}}));
 }
 
-TEST_F(ChatCompletionsTest, LogprobsOfChosenAndOtherTokens) {
+TEST_F(ChatCompletionsTest, ReturnsLogprobsOfChosenAndTopTokens) {
   const HttpResponse answer = Ask(Body({{"logprobs", true}, {"top_logprobs", 2}}));
   engine.AnswerLast("Yo");
   const Json content = Whole(answer)["choices"][0]["logprobs"]["content"];
@@ -157,7 +157,7 @@ TEST_F(ChatCompletionsTest, LogprobsOfChosenAndOtherTokens) {
   EXPECT_EQ(events[3]["choices"][0]["delta"]["content"], "");
 }
 
-TEST_F(ChatCompletionsTest, TokenIdsWholeAndStreamed) {
+TEST_F(ChatCompletionsTest, ReturnsTokenIdsWholeAndStreamed) {
   const HttpResponse answer = Ask(Body({{"return_token_ids", true}}));
   engine.AnswerLast("Yo");
   const Json whole = Whole(answer), ids = {'Y', 'o', ByteTokenizer::kImEnd};
@@ -182,7 +182,7 @@ TEST_F(ChatCompletionsTest, TokenIdsWholeAndStreamed) {
   EXPECT_FALSE(Whole(without).contains("prompt_token_ids"));
 }
 
-TEST_F(ChatCompletionsTest, AFullConversationIsAReasonOfItsOwn) {
+TEST_F(ChatCompletionsTest, FullConversationHasItsOwnReason) {
   const HttpResponse answer = Ask(Body());
   engine.Answer(0, "Yo", FinishReason::kSessionFull);
   const Json choice = Whole(answer)["choices"][0];
@@ -194,7 +194,7 @@ TEST_F(ChatCompletionsTest, AFullConversationIsAReasonOfItsOwn) {
   EXPECT_EQ(events[events.size() - 2]["choices"][0]["ringside"]["incomplete_reason"], "session_full");
 }
 
-TEST_F(ChatCompletionsTest, TextPartsAreJoinedByANewline) {
+TEST_F(ChatCompletionsTest, JoinsTextPartsWithANewline) {
   const auto parts = [](const char* type) {
     return Json{{{"type", type}, {"text", "one"}}, {{"type", type}, {"text", ""}}, {{"type", type}, {"text", "two"}}};
   };
@@ -232,7 +232,7 @@ TEST_F(ChatCompletionsTest, FieldsReachTheTurn) {
   engine.AnswerLast("Yo");
 }
 
-TEST_F(ChatCompletionsTest, HarmlessFieldsAreAcceptedAndNullIsAbsence) {
+TEST_F(ChatCompletionsTest, AcceptsHarmlessFieldsAndTreatsNullAsAbsent) {
   const Json harmless = {
       {"tools", Json::array()},
       {"tool_choice", "none"},
@@ -255,16 +255,16 @@ TEST_F(ChatCompletionsTest, HarmlessFieldsAreAcceptedAndNullIsAbsence) {
   EXPECT_EQ(Whole(answer)["choices"][0]["message"]["content"], "Yo");
 }
 
-TEST_F(ChatCompletionsTest, AResponseFormatBecomesTheTurnsGrammar) {
+TEST_F(ChatCompletionsTest, ResponseFormatSetsTheGrammar) {
   const Json schema = {{"type", "object"}, {"properties", {{"a", {{"type", "integer"}}}}}, {"required", {"a"}}};
   Ask(Body({{"response_format", {{"type", "json_schema"}, {"json_schema", {{"name", "n"}, {"schema", schema}}}}}}));
   ASSERT_NE(engine.last().grammar, nullptr);
   GrammarMatcher matcher(engine.last().grammar);
   EXPECT_TRUE(matcher.Append(R"({"a":1})").ok());
-  EXPECT_FALSE(matcher.may_go_on());
+  EXPECT_FALSE(matcher.may_continue());
 }
 
-TEST_F(ChatCompletionsTest, TheNameOfWhoSpeaksIsTakenAndNotTold) {
+TEST_F(ChatCompletionsTest, AcceptsAndIgnoresTheNameField) {
   for (const char* role : {"system", "user", "assistant"}) {
     const Json plain = {{"role", role}, {"content", "x"}}, last = {{"role", "user"}, {"content", "y"}};
     Json named = plain;
@@ -276,7 +276,7 @@ TEST_F(ChatCompletionsTest, TheNameOfWhoSpeaksIsTakenAndNotTold) {
   }
 }
 
-TEST_F(ChatCompletionsTest, StoredCompletionsCannotBeLookedUp) {
+TEST_F(ChatCompletionsTest, StoredCompletionsAreNotRetrievable) {
   const std::pair<const char*, const char*> routes[] = {{"GET", "/v1/chat/completions"},
                                                         {"GET", "/v1/chat/completions/chatcmpl-1"},
                                                         {"POST", "/v1/chat/completions/chatcmpl-1"},
@@ -287,7 +287,7 @@ TEST_F(ChatCompletionsTest, StoredCompletionsCannotBeLookedUp) {
   }
 }
 
-TEST_F(ChatCompletionsTest, WhatIsWrongIsNamed) {
+TEST_F(ChatCompletionsTest, ErrorsNameTheField) {
   const auto message = [](Json fields) { return Json{{"messages", Json::array({std::move(fields)})}}; };
   const std::vector<std::tuple<Json, std::string, std::string>> cases = {
       {{{"messages", nullptr}}, "missing_required_parameter", "messages"},
@@ -332,7 +332,7 @@ TEST_F(ChatCompletionsTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(engine.count(), 0u);
 }
 
-TEST_F(ChatCompletionsTest, AClientThatGoesAwayCancelsAllItsTurns) {
+TEST_F(ChatCompletionsTest, ClientDisconnectCancelsItsTurns) {
   ChatStream stream(Ask(Body({{"n", 2}, {"stream", true}})));
   engine.Start(0);
   engine.Say(0, "a");
@@ -352,7 +352,7 @@ TEST_F(ChatCompletionsTest, AClientThatGoesAwayCancelsAllItsTurns) {
   for (size_t i = 0; i < 3; ++i) engine.End(i, FinishReason::kCancelled);
 }
 
-TEST_F(ChatCompletionsTest, ATurnThatFailsIsAnError) {
+TEST_F(ChatCompletionsTest, FailedTurnIsAnError) {
   const HttpResponse answer = Ask(Body());
   engine.Start(0);
   engine.End(0, FinishReason::kError, Unavailable("broken"));
@@ -368,14 +368,14 @@ TEST_F(ChatCompletionsTest, ATurnThatFailsIsAnError) {
   EXPECT_TRUE(stream.Ended());
 }
 
-TEST_F(ChatCompletionsTest, AFullServerSaysWhenToComeAgain) {
+TEST_F(ChatCompletionsTest, FullServerSendsRetryAfter) {
   engine.Refuse(Overloaded("too many turns are waiting"));
   const HttpResponse answer = Ask(Body({{"stream", true}}));
   EXPECT_EQ(ErrorOf(answer, 429)["code"], "rate_limit_exceeded");
   EXPECT_THAT(answer.headers, ::testing::Contains(std::pair<std::string, std::string>("retry-after-ms", "1500")));
 }
 
-TEST_F(ChatCompletionsTest, ErrorsOfTheTableHaveTheFacesNames) {
+TEST_F(ChatCompletionsTest, TableErrorsUseTheApisNames) {
   const std::string prompt(700, 'x');
   EXPECT_EQ(ErrorOf(Ask(Body({{"messages", {User(prompt)}}})), 400)["param"], "messages");
   EXPECT_EQ(ErrorOf(Post("/v1/completions", {{"prompt", prompt}}), 400)["param"], "prompt");
@@ -404,7 +404,7 @@ class OneTurnTest : public ChatCompletionsTest {
   SessionTable limited_;
 };
 
-TEST_F(OneTurnTest, MoreChoicesThanTurnsComeOneAfterAnother) {
+TEST_F(OneTurnTest, ExcessChoicesRunSequentially) {
   const HttpResponse answer = Ask(Body({{"n", 4}}));
   for (size_t i = 0; i < 4; ++i) {
     ASSERT_TRUE(Eventually([&] { return engine.count() > i; }));
@@ -413,7 +413,7 @@ TEST_F(OneTurnTest, MoreChoicesThanTurnsComeOneAfterAnother) {
   EXPECT_THAT(Whole(answer)["choices"], SizeIs(4));
 }
 
-TEST_F(ChatCompletionsTest, WithoutAWorkerTheOtherChoicesFailTheRequest) {
+TEST_F(ChatCompletionsTest, RequestFailsIfOtherChoicesGetNoWorker) {
   const HttpResponse answer = Ask(Body({{"n", 2}}));
   workers = Unavailable("no worker");
   engine.Start(0);

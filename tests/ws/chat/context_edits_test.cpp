@@ -78,7 +78,7 @@ TEST_F(ContextEdits, OldResultsAreClearedAndCounted) {
       Json({{{"type", "clear_tool_uses_20250919"}, {"cleared_tool_uses", 2}, {"cleared_input_tokens", 2 * each}}}));
 }
 
-TEST_F(ContextEdits, AStreamReportsThemWithItsEnd) {
+TEST_F(ContextEdits, StreamReportsThemAtItsEnd) {
   ChatStream stream(Ask(History(2), {Clear()}, {{"stream", true}}));
   engine.AnswerLast("Yo");
   for (const Json& event : stream.Events()) {

@@ -29,7 +29,7 @@ class EmbeddingsTest : public ChatTest {
   }
 };
 
-TEST_F(EmbeddingsTest, ATextIsAUnitVector) {
+TEST_F(EmbeddingsTest, EmbeddingIsAUnitVector) {
   const HttpResponse answer = Ask({{"input", "Bees"}, {"user", "me"}, {"encoding_format", "float"}, {"dimensions", 3}});
   EXPECT_EQ(engine.last().tokens, Bytes("Bees"));
   EXPECT_TRUE(engine.last().embedded);
@@ -45,7 +45,7 @@ TEST_F(EmbeddingsTest, ATextIsAUnitVector) {
   EXPECT_EQ(vector, (std::vector<float>{0.6F, 0, -0.8F})) << "each reads back as the float that it was";
 }
 
-TEST_F(EmbeddingsTest, AsBase64) {
+TEST_F(EmbeddingsTest, ReturnsBase64) {
   const HttpResponse answer = Ask({{"input", "Bees"}, {"encoding_format", "base64"}});
   engine.Embed(0, {0, 0, 7});
   const auto bytes = DecodeBase64(Whole(answer)["data"][0]["embedding"].get<std::string>());
@@ -56,7 +56,7 @@ TEST_F(EmbeddingsTest, AsBase64) {
   EXPECT_EQ(vector[2], 1);
 }
 
-TEST_F(EmbeddingsTest, EveryFormOfInputInItsOrder) {
+TEST_F(EmbeddingsTest, AcceptsEveryInputFormInOrder) {
   const HttpResponse answer = Ask({{"input", {"one", "three"}}});
   ASSERT_EQ(engine.count(), 2u);
   engine.Embed(1, {0, 1, 0});
@@ -72,7 +72,7 @@ TEST_F(EmbeddingsTest, EveryFormOfInputInItsOrder) {
   EXPECT_EQ(engine.last().tokens, Bytes("H"));
 }
 
-TEST_F(EmbeddingsTest, MoreTextsThanRunAtOnceComeOneAfterAnother) {
+TEST_F(EmbeddingsTest, LimitsConcurrentTexts) {
   std::vector<std::string> texts;
   for (int i = 0; i < 200; ++i) texts.push_back("text " + std::to_string(i));
   const HttpResponse answer = Ask({{"input", texts}});
@@ -84,7 +84,7 @@ TEST_F(EmbeddingsTest, MoreTextsThanRunAtOnceComeOneAfterAnother) {
   EXPECT_EQ(Whole(answer)["data"].size(), 200u);
 }
 
-TEST_F(EmbeddingsTest, NothingOfThemIsKept) {
+TEST_F(EmbeddingsTest, KeepsNoEmbeddings) {
   const HttpResponse answer = Ask({{"input", "Bees make honey"}});
   engine.Embed(0, {1, 0, 0});
   (void)Whole(answer);
@@ -96,7 +96,7 @@ TEST_F(EmbeddingsTest, NothingOfThemIsKept) {
   EXPECT_THAT(engine.erased(), ::testing::Contains(owner)) << "its cache is given up";
 }
 
-TEST_F(EmbeddingsTest, WhatIsAskedForWronglyIsSaid) {
+TEST_F(EmbeddingsTest, ErrorsNameTheInvalidField) {
   const std::tuple<Json, const char*, const char*> cases[] = {
       {{{"input", "a"}, {"dimensions", 4}}, "dimensions", "3 dimensions"},
       {{{"input", "a"}, {"dimensions", 0}}, "dimensions", ""},
@@ -119,7 +119,7 @@ TEST_F(EmbeddingsTest, WhatIsAskedForWronglyIsSaid) {
   EXPECT_EQ(ErrorOf(Ask({{"model", "other"}, {"input", "a"}}), 404)["code"], "model_not_found");
 }
 
-TEST_F(EmbeddingsTest, AFailureIsTheAnswer) {
+TEST_F(EmbeddingsTest, FailureBecomesTheResponse) {
   const HttpResponse answer = Ask({{"input", {"a", "b"}}});
   engine.Start(0);
   engine.End(0, FinishReason::kError, Unavailable("gone"));
@@ -127,7 +127,7 @@ TEST_F(EmbeddingsTest, AFailureIsTheAnswer) {
   EXPECT_EQ(late.status, 503);
 }
 
-TEST_F(EmbeddingsTest, Ollamas) {
+TEST_F(EmbeddingsTest, ServesOllamaEmbeddings) {
   const HttpResponse both =
       Post("/api/embed",
            {{"model", "tiny:latest"}, {"input", {"a", "bc"}}, {"keep_alive", "5m"}, {"options", {{"num_ctx", 8}}}});
@@ -150,7 +150,7 @@ TEST_F(EmbeddingsTest, Ollamas) {
               ::testing::Contains("embedding"));
 }
 
-TEST_F(EmbeddingsTest, OllamasAreCutUnlessTheySayOtherwise) {
+TEST_F(EmbeddingsTest, OllamaInputIsTruncatedByDefault) {
   const std::string text(5000, 'a');
   (void)Post("/api/embed", {{"model", "tiny"}, {"input", text}});
   EXPECT_EQ(std::ssize(engine.last().tokens), table.options().memory_len);
@@ -159,7 +159,7 @@ TEST_F(EmbeddingsTest, OllamasAreCutUnlessTheySayOtherwise) {
 
 using WithoutEmbeddingsTest = ChatTest;
 
-TEST_F(WithoutEmbeddingsTest, AModelWithAnEncoderHasNone) {
+TEST_F(WithoutEmbeddingsTest, EncoderModelHasNoEmbeddings) {
   const Json error = ErrorOf(Post("/v1/embeddings", {{"model", "tiny"}, {"input", "a"}}), 400);
   EXPECT_EQ(error["code"], "unsupported_value");
   EXPECT_THAT(error["message"].get<std::string>(), HasSubstr("embeddings of this model"));

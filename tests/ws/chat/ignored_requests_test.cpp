@@ -93,7 +93,7 @@ class StrictRequests : public IgnoredRequests {
   StrictRequests() : IgnoredRequests(true) {}
 };
 
-TEST_F(IgnoredRequests, AreReportedInTheAnswerAndInAHeader) {
+TEST_F(IgnoredRequests, AreReportedInBodyAndHeader) {
   for (const Ignoring& request : ChatCases()) {
     const HttpResponse answer = Post(request.path, BodyOf(request));
     engine.AnswerLast("Yo");
@@ -111,7 +111,7 @@ TEST_F(IgnoredRequests, AreReportedInTheAnswerAndInAHeader) {
   }
 }
 
-TEST_F(IgnoredRequests, ALimitOfTokensAboveTheServersIsTheServers) {
+TEST_F(IgnoredRequests, CapsTokenLimitsAtTheServers) {
   const char* chat = "/v1/chat/completions";
   for (const int64_t asked : {int64_t{51}, int64_t{65536}, INT64_MAX, int64_t{-1}}) {
     const HttpResponse answer = Post(chat, BodyOf({chat, {{"max_tokens", asked}}, {}}));
@@ -120,7 +120,7 @@ TEST_F(IgnoredRequests, ALimitOfTokensAboveTheServersIsTheServers) {
   }
 }
 
-TEST_F(IgnoredRequests, AStreamReportsThemWithItsEnd) {
+TEST_F(IgnoredRequests, StreamReportsThemAtItsEnd) {
   for (const char* path : {"/v1/chat/completions", "/v1/completions"}) {
     Json body = {{"model", "tiny"}, {"stream", true}, {"colour", "red"}};
     std::string_view(path) == "/v1/completions" ? body["prompt"] = "a" : body["messages"] = Messages();
@@ -136,7 +136,7 @@ TEST_F(IgnoredRequests, AStreamReportsThemWithItsEnd) {
   }
 }
 
-TEST_F(IgnoredRequests, SystemMessagesOfAnthropicsClientsStandInTheirPlaces) {
+TEST_F(IgnoredRequests, AnthropicSystemMessagesKeepTheirPositions) {
   Json body = BodyOf({"/v1/messages", Json::object(), {}});
   body["messages"] = {Messages()[0], {{"role", "system"}, {"content", {{{"type", "text"}, {"text", "Be brief."}}}}}};
   const HttpResponse answer = Post("/v1/messages", body);
@@ -144,7 +144,7 @@ TEST_F(IgnoredRequests, SystemMessagesOfAnthropicsClientsStandInTheirPlaces) {
   engine.AnswerLast("Yo");
 }
 
-TEST_F(IgnoredRequests, AnotherServersOpaqueThinkingIsLeftOut) {
+TEST_F(IgnoredRequests, DropsOpaqueThinkingOfOtherServers) {
   Json body = BodyOf({"/v1/messages", Json::object(), {}});
   body["messages"] = {Messages()[0],
                       {{"role", "assistant"},
@@ -160,7 +160,7 @@ TEST_F(IgnoredRequests, AnotherServersOpaqueThinkingIsLeftOut) {
   EXPECT_EQ(Whole(answer)["ringside"]["ignored"], Json::array({"messages[1].content[1].redacted_thinking"}));
 }
 
-TEST_F(IgnoredRequests, RefusalsSentBackAreText) {
+TEST_F(IgnoredRequests, ReturnedRefusalsAreText) {
   const char* chat = "/v1/chat/completions";
   for (const Json& said : {Json{{"role", "assistant"}, {"content", nullptr}, {"refusal", "No."}},
                            Json{{"role", "assistant"}, {"content", {{{"type", "refusal"}, {"refusal", "No."}}}}}}) {

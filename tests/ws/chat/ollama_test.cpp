@@ -18,7 +18,7 @@ class OllamaTest : public ChatTest {
   }
 };
 
-TEST_F(OllamaTest, AChatIsStreamedAsLines) {
+TEST_F(OllamaTest, StreamsAChatAsLines) {
   const HttpResponse answer = Post("/api/chat", {{"model", "tiny:latest"}, {"messages", {User("Hi")}}});
   EXPECT_EQ(answer.content_type, "application/x-ndjson");
   ChatStream stream(answer);
@@ -37,7 +37,7 @@ TEST_F(OllamaTest, AChatIsStreamedAsLines) {
   EXPECT_TRUE(stream.Ended());
 }
 
-TEST_F(OllamaTest, AWholeChatWithOptions) {
+TEST_F(OllamaTest, NonStreamingChatWithOptions) {
   const Json options = {{"num_predict", 4}, {"temperature", 0.5}, {"top_k", 3},   {"repeat_penalty", 1.2},
                         {"seed", 9},        {"stop", {"zz"}},     {"num_ctx", 8}, {"embedding_only", false}};
   const HttpResponse answer = Post("/api/chat", {{"model", "tiny"},
@@ -60,7 +60,7 @@ TEST_F(OllamaTest, AWholeChatWithOptions) {
   EXPECT_EQ(whole["model"], "tiny");
 }
 
-TEST_F(OllamaTest, LogprobsOfChosenAndOtherTokens) {
+TEST_F(OllamaTest, ReturnsLogprobsOfChosenAndTopTokens) {
   const Json ask = {{"messages", {User("Hi")}}, {"prompt", "Hi"}, {"logprobs", true}, {"top_logprobs", 2}};
   for (const auto& [path, other] : {std::pair("/api/chat", "prompt"), std::pair("/api/generate", "messages")}) {
     Json body = ask;
@@ -91,7 +91,7 @@ TEST_F(OllamaTest, LogprobsOfChosenAndOtherTokens) {
   }
 }
 
-TEST_F(OllamaTest, WhatIsNotDoneHereIsRefusedInTheirShape) {
+TEST_F(OllamaTest, RefusesUnsupportedCallsInOllamasFormat) {
   const std::tuple<const char*, const char*, const char*> cases[] = {
       {"POST", "/api/create", "changes"},
       {"POST", "/api/copy", "changes"},
@@ -106,7 +106,7 @@ TEST_F(OllamaTest, WhatIsNotDoneHereIsRefusedInTheirShape) {
   }
 }
 
-TEST_F(OllamaTest, GenerateUsesTheTemplateUnlessItIsRaw) {
+TEST_F(OllamaTest, GenerateUsesTheTemplateUnlessRaw) {
   HttpResponse answer = Post("/api/generate", {{"prompt", "Hi"}, {"system", "Be brief."}, {"stream", false}});
   EXPECT_TRUE(tokenizer.Decode(engine.last().tokens).starts_with("<|im_start|>system\nBe brief.<|im_end|>\n"));
   engine.AnswerLast("Yo");
@@ -117,7 +117,7 @@ TEST_F(OllamaTest, GenerateUsesTheTemplateUnlessItIsRaw) {
   EXPECT_EQ(Whole(answer)["response"], "Yo");
 }
 
-TEST_F(OllamaTest, WhoSaysNothingLearnsThatTheModelIsThere) {
+TEST_F(OllamaTest, EmptyRequestReportsTheModelLoaded) {
   for (const char* path : {"/api/generate", "/api/chat"}) {
     const Json answer = Json::parse(Post(path, {{"model", "tiny"}}).body);
     EXPECT_EQ(answer["done_reason"], "load");
@@ -126,7 +126,7 @@ TEST_F(OllamaTest, WhoSaysNothingLearnsThatTheModelIsThere) {
   EXPECT_EQ(engine.count(), 0u);
 }
 
-TEST_F(OllamaTest, TellsOfTheModelAndTheServer) {
+TEST_F(OllamaTest, ReportsModelAndServer) {
   const Json model = Json::parse(Call("GET", "/api/tags").body)["models"][0];
   EXPECT_EQ(model["name"], "tiny:latest");
   EXPECT_EQ(model["modified_at"], "1970-01-01T00:16:40.500000Z");
@@ -140,7 +140,7 @@ TEST_F(OllamaTest, TellsOfTheModelAndTheServer) {
   EXPECT_EQ(loaded["context_length"], table.options().request_len());
 }
 
-TEST_F(OllamaTest, TheModelIsThereWhoeverPullsIt) {
+TEST_F(OllamaTest, PullSucceedsForTheModel) {
   const HttpResponse pulled = Post("/api/pull", {{"model", "tiny"}});
   EXPECT_EQ(pulled.content_type, "application/x-ndjson");
   EXPECT_EQ(pulled.body, "{\"status\":\"success\"}\n");
@@ -150,7 +150,7 @@ TEST_F(OllamaTest, TheModelIsThereWhoeverPullsIt) {
   EXPECT_EQ(Json::parse(Post("/api/generate", {{"keep_alive", 0}}).body)["done_reason"], "unload");
 }
 
-TEST_F(OllamaTest, ErrorsAreOneStringThatNamesTheField) {
+TEST_F(OllamaTest, ErrorIsOneStringThatNamesTheField) {
   const std::vector<std::tuple<std::string, Json, std::string>> cases = {
       {"/api/chat", {{"messages", {{{"role", "user"}, {"content", "x"}, {"images", {"AA=="}}}}}}, "messages[0].images"},
       {"/api/chat", {{"prompt", "x"}}, "prompt"},

@@ -23,7 +23,7 @@ class OtherServers : public ChatTest {
   std::string Prompt() { return tokenizer.Decode(engine.last().tokens); }
 };
 
-TEST_F(OtherServers, MessagesAreTokenizedAsAChatReadsThem) {
+TEST_F(OtherServers, TokenizesMessagesAsChatDoes) {
   const Json messages = {User("Hi"), Assistant("Yo"), User("More")};
   const Json tokens = Ok(Post("/tokenize", {{"model", "tiny"}, {"messages", messages}}))["tokens"];
   EXPECT_EQ(engine.count(), 0u);
@@ -39,7 +39,7 @@ TEST_F(OtherServers, MessagesAreTokenizedAsAChatReadsThem) {
   EXPECT_EQ(named["token_strs"], Json::array({"a", "b"}));
 }
 
-TEST_F(OtherServers, WhatCannotBeTokenizedIsNamed) {
+TEST_F(OtherServers, ErrorsNameWhatCannotBeTokenized) {
   EXPECT_EQ(ErrorOf(Post("/tokenize", {{"messages", {User("Hi")}}, {"prompt", "x"}}), 400)["param"], "messages");
   EXPECT_EQ(ErrorOf(Post("/tokenize", {{"messages", Json::array()}}), 400)["param"], "messages");
   EXPECT_EQ(ErrorOf(Post("/apply-template", {{"prompt", "x"}}), 400)["param"], "messages");
@@ -49,7 +49,7 @@ TEST_F(OtherServers, WhatCannotBeTokenizedIsNamed) {
   EXPECT_EQ(Ok(Post("/detokenize", {{"tokens", Json::array()}, {"x", 1}}))["ringside"]["ignored"], Json::array({"x"}));
 }
 
-TEST_F(OtherServers, FactsOfTheServer) {
+TEST_F(OtherServers, ReportsServerFacts) {
   EXPECT_EQ(Get("/version")["version"], "1.2");
   const Json info = Get("/tokenizer_info");
   EXPECT_TRUE(info.contains("eos_token") && info.contains("bos_token") && info.contains("chat_template"));
@@ -61,7 +61,7 @@ TEST_F(OtherServers, FactsOfTheServer) {
   EXPECT_EQ(version["ringside"]["version"], "1.2");
 }
 
-TEST_F(OtherServers, UsageInEveryChunkOfAStream) {
+TEST_F(OtherServers, EveryChunkHasUsage) {
   for (const char* path : {"/v1/chat/completions", "/v1/completions"}) {
     Json body = {{"stream", true}, {"stream_options", {{"include_usage", true}, {"continuous_usage_stats", true}}}};
     std::string_view(path) == "/v1/completions" ? body["prompt"] = "ab" : body["messages"] = {User("Hi")};
@@ -83,7 +83,7 @@ TEST_F(OtherServers, UsageInEveryChunkOfAStream) {
   }
 }
 
-TEST_F(OtherServers, TheBestOfAsManyAsAreGiven) {
+TEST_F(OtherServers, BestOfReturnsTheBest) {
   const HttpResponse answer = Post("/v1/completions", {{"prompt", "a"}, {"best_of", 1}, {"n", 1}});
   engine.AnswerLast("b");
   EXPECT_FALSE(Whole(answer).contains("ringside"));
@@ -93,7 +93,7 @@ TEST_F(OtherServers, TheBestOfAsManyAsAreGiven) {
   EXPECT_EQ(ErrorOf(Post("/v1/completions", {{"prompt", "a"}, {"best_of", 1}, {"n", 2}}), 400)["param"], "best_of");
 }
 
-TEST_F(OtherServers, AnAnswerGoesOnFromItsBeginning) {
+TEST_F(OtherServers, ContinuesAPrefilledAnswer) {
   const Json messages = {User("Hi"), Assistant("{\"a\":")};
   HttpResponse answer = Post("/v1/messages", {{"max_tokens", 9}, {"messages", messages}});
   EXPECT_TRUE(Prompt().ends_with("Hi<|im_end|>\n<|im_start|>assistant\n{\"a\":")) << Prompt();
@@ -113,7 +113,7 @@ TEST_F(OtherServers, AnAnswerGoesOnFromItsBeginning) {
             "messages");
 }
 
-TEST_F(OtherServers, FormsOfAnAnswer) {
+TEST_F(OtherServers, AcceptsAnswerFormats) {
   const Json schema = {{"type", "integer"}};
   const std::tuple<Json, std::string, std::string> cases[] = {
       {{{"structured_outputs", {{"regex", "[ab]+"}}}}, "abba", "c"},
@@ -145,7 +145,7 @@ TEST_F(OtherServers, FormsOfAnAnswer) {
   for (const auto& [fields, param] : wrong) EXPECT_EQ(ErrorOf(Chat(fields), 400)["param"], param) << fields;
 }
 
-TEST_F(OtherServers, AGenerationGoesOnFromItsContext) {
+TEST_F(OtherServers, GenerationContinuesFromItsContext) {
   HttpResponse answer = Post("/api/generate", {{"prompt", "Hi"}, {"stream", false}});
   engine.AnswerLast("Yo");
   const Json first = Whole(answer);

@@ -21,7 +21,7 @@ class OverflowTest : public ChatTest {
   const Json long_history_ = {User(std::string(300, 'x')), Assistant(std::string(300, 'y')), User("And?")};
 };
 
-TEST_F(OverflowTest, OpenAisWords) {
+TEST_F(OverflowTest, OpenAiOverflowMessage) {
   for (const Json& messages : {Json::array({User(long_text_)}), long_history_}) {
     const Json error = ErrorOf(Post("/v1/chat/completions", {{"model", "tiny"}, {"messages", messages}}), 400);
     EXPECT_EQ(error["code"], "context_length_exceeded");
@@ -40,7 +40,7 @@ TEST_F(OverflowTest, OpenAisWords) {
   EXPECT_EQ(engine.count(), 0U);
 }
 
-TEST_F(OverflowTest, AnthropicsWords) {
+TEST_F(OverflowTest, AnthropicOverflowMessage) {
   for (const Json& messages : {Json::array({User(long_text_)}), long_history_}) {
     const Json error =
         ErrorOf(Post("/v1/messages", {{"model", "tiny"}, {"max_tokens", 9}, {"messages", messages}}), 400);
@@ -51,7 +51,7 @@ TEST_F(OverflowTest, AnthropicsWords) {
   }
 }
 
-TEST_F(OverflowTest, OllamasWords) {
+TEST_F(OverflowTest, OllamaOverflowMessage) {
   const auto ask = [&](const Json& messages, const Json& more = Json::object()) {
     Json body = {{"model", "tiny"}, {"messages", messages}, {"stream", false}};
     body.update(more);
@@ -72,7 +72,7 @@ TEST_F(OverflowTest, OllamasWords) {
   EXPECT_EQ(Whole(sliding)["message"]["content"], "Yo") << "history slides as theirs does";
 }
 
-TEST_F(OverflowTest, ARepetitionEndsAsALimitAndSaysSo) {
+TEST_F(OverflowTest, RepetitionEndsAsALimitWithItsReason) {
   const auto whole = [&](const char* path, Json body) {
     body["model"] = "tiny";
     const HttpResponse answer = Post(path, body);

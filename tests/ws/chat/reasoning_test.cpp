@@ -53,7 +53,7 @@ std::vector<std::string> Outline(const std::vector<Json>& events) {
   return lines;
 }
 
-TEST_F(ChatReasoning, AChatCompletionHasItByBothNames) {
+TEST_F(ChatReasoning, CompletionHasReasoningUnderBothNames) {
   const HttpResponse answer = Chat();
   Sample(kAnswer);
   const Json whole = Whole(answer);
@@ -66,7 +66,7 @@ TEST_F(ChatReasoning, AChatCompletionHasItByBothNames) {
   EXPECT_LT(reasoning, whole["usage"]["completion_tokens"].get<int64_t>());
 }
 
-TEST_F(ChatReasoning, AChatStreamHasItBeforeTheText) {
+TEST_F(ChatReasoning, StreamSendsReasoningBeforeText) {
   ChatStream stream(Chat({{"stream", true}}));
   Sample(kAnswer);
   std::string thoughts, text;
@@ -85,7 +85,7 @@ TEST_F(ChatReasoning, AChatStreamHasItBeforeTheText) {
   EXPECT_TRUE(stream.Ended());
 }
 
-TEST_F(ChatReasoning, ItIsLeftOutWhereItIsNotWanted) {
+TEST_F(ChatReasoning, OmitsUnwantedReasoning) {
   const HttpResponse answer = Chat({{"include_reasoning", false}});
   Sample(kAnswer);
   const Json message = Whole(answer)["choices"][0]["message"];
@@ -98,7 +98,7 @@ TEST_F(ChatReasoning, ItIsLeftOutWhereItIsNotWanted) {
   EXPECT_THAT(text, HasSubstr(R"("content":"Y")"));
 }
 
-TEST_F(ChatReasoning, ACallMayFollowIt) {
+TEST_F(ChatReasoning, ToolCallMayFollowReasoning) {
   const HttpResponse answer = Chat({{"tools", {FunctionTool()}}});
   Sample(kCall);
   const Json choice = Whole(answer)["choices"][0];
@@ -108,7 +108,7 @@ TEST_F(ChatReasoning, ACallMayFollowIt) {
   EXPECT_EQ(choice["finish_reason"], "tool_calls");
 }
 
-TEST_F(ChatReasoning, AnAnswerThatIsCutInItHasNoText) {
+TEST_F(ChatReasoning, AnswerTruncatedInReasoningHasNoText) {
   const HttpResponse chat = Chat();
   Sample("<think>\nHm", FinishReason::kLength);
   const Json choice = Whole(chat)["choices"][0];
@@ -130,7 +130,7 @@ TEST_F(ChatReasoning, AnAnswerThatIsCutInItHasNoText) {
                   "content_block_delta 0 signature_delta", "content_block_stop 0", "message_delta", "message_stop"));
 }
 
-TEST_F(ChatReasoning, AStreamHasAllTokenIdsInOrder) {
+TEST_F(ChatReasoning, StreamHasAllTokenIdsInOrder) {
   for (const char* sampled : {kAnswer, kCall, "<think>\n\n</think>\n\nYo", "Yo"}) {
     for (const bool shown : {true, false}) {
       ChatStream stream(Chat(
@@ -146,7 +146,7 @@ TEST_F(ChatReasoning, AStreamHasAllTokenIdsInOrder) {
   }
 }
 
-TEST_F(ChatReasoning, EachChoiceHasItsOwn) {
+TEST_F(ChatReasoning, EveryChoiceHasItsOwnReasoning) {
   const HttpResponse answer = Chat({{"n", 2}});
   engine.Start(0);
   engine.Sample(0, kAnswer);
@@ -161,7 +161,7 @@ TEST_F(ChatReasoning, EachChoiceHasItsOwn) {
   EXPECT_EQ(choices[1]["message"]["content"], "No");
 }
 
-TEST_F(ChatReasoning, AMessageHasABlockOfThinking) {
+TEST_F(ChatReasoning, MessageHasAThinkingBlock) {
   const HttpResponse answer = Messages();
   Sample(kAnswer);
   const Json whole = Whole(answer), content = whole["content"];
@@ -173,7 +173,7 @@ TEST_F(ChatReasoning, AMessageHasABlockOfThinking) {
   EXPECT_GT(whole["usage"]["output_tokens_details"]["thinking_tokens"], 2);
 }
 
-TEST_F(ChatReasoning, AStreamOfAMessageCountsItsBlocks) {
+TEST_F(ChatReasoning, MessageStreamNumbersItsBlocks) {
   ChatStream stream(Messages({{"stream", true}}));
   Sample(kAnswer);
   EXPECT_THAT(
@@ -191,7 +191,7 @@ TEST_F(ChatReasoning, AStreamOfAMessageCountsItsBlocks) {
                   "content_block_delta 1 input_json_delta", "content_block_stop 1", "message_delta", "message_stop"));
 }
 
-TEST_F(ChatReasoning, OmittedThinkingIsInTheSignature) {
+TEST_F(ChatReasoning, SignatureCarriesOmittedThinking) {
   const Json omitted = {{"type", "adaptive"}, {"display", "omitted"}};
   const HttpResponse answer = Messages({{"thinking", omitted}});
   Sample(kAnswer);
@@ -205,7 +205,7 @@ TEST_F(ChatReasoning, OmittedThinkingIsInTheSignature) {
   EXPECT_EQ(events[3]["delta"]["signature"], block["signature"]);
 }
 
-TEST_F(ChatReasoning, OllamaHasItBesideTheText) {
+TEST_F(ChatReasoning, OllamaSendsReasoningWithTheText) {
   for (const char* path : {"/api/chat", "/api/generate"}) {
     const bool chat = std::string_view(path) == "/api/chat";
     const HttpResponse answer = Ollama(path);
@@ -229,7 +229,7 @@ TEST_F(ChatReasoning, OllamaHasItBesideTheText) {
   EXPECT_THAT(shown["capabilities"], ::testing::Contains("thinking"));
 }
 
-TEST_F(ChatReasoning, ItIsSwitchedOff) {
+TEST_F(ChatReasoning, ReasoningCanBeDisabled) {
   const std::pair<const char*, Json> requests[] = {{"/v1/chat/completions", {{"reasoning_effort", "none"}}},
                                                    {"/v1/messages", {{"thinking", {{"type", "disabled"}}}}},
                                                    {"/api/chat", {{"think", false}, {"stream", false}}}};
@@ -246,7 +246,7 @@ TEST_F(ChatReasoning, ItIsSwitchedOff) {
   }
 }
 
-TEST_F(ChatReasoning, ABudgetReachesTheEngine) {
+TEST_F(ChatReasoning, PassesTheBudgetToTheEngine) {
   Chat({{"reasoning_budget", 7}});
   EXPECT_EQ(engine.last().reasoning_budget, 7);
   Messages({{"thinking", {{"type", "enabled"}, {"budget_tokens", 1024}}}});
@@ -255,12 +255,12 @@ TEST_F(ChatReasoning, ABudgetReachesTheEngine) {
   EXPECT_EQ(engine.last().reasoning_budget, -1);
 }
 
-TEST_F(ChatReasoning, OversizedTemplateVariablesAreRefusedByTheirField) {
+TEST_F(ChatReasoning, RefusesOversizedTemplateVariablesByField) {
   const Json large = {{"enable_thinking", std::string(100'000, 'x')}};
   EXPECT_EQ(ErrorOf(Chat({{"chat_template_kwargs", large}}), 400)["param"], "chat_template_kwargs");
 }
 
-TEST_F(ChatReasoning, ItIsTakenBack) {
+TEST_F(ChatReasoning, AcceptsReasoningFromTheClient) {
   const std::string opaque = EncodeReasoning("Hm");
   const Json thinking = {{"type", "thinking"}, {"thinking", "Hm"}, {"signature", "x"}};
   const Json omitted = {{"type", "thinking"}, {"thinking", ""}, {"signature", opaque}};
@@ -284,7 +284,7 @@ TEST_F(ChatReasoning, ItIsTakenBack) {
   }
 }
 
-TEST(ReturnedReasoning, OnlyOurOwnOpaqueTextIsRead) {
+TEST(ReturnedReasoning, ReadsOnlyItsOwnOpaqueText) {
   for (const std::string& text : {std::string(), std::string("Hm"), std::string("h\xC3\xA4\n\0", 5)}) {
     EXPECT_EQ(DecodeReasoning(EncodeReasoning(text)), text);
   }

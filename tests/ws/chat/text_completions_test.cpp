@@ -14,11 +14,11 @@ class TextCompletionsTest : public ChatTest {
   }
 };
 
-TEST_F(TextCompletionsTest, APromptIsGoneOnWith) {
+TEST_F(TextCompletionsTest, ContinuesAPrompt) {
   const HttpResponse answer = Ask({{"prompt", "Once"}, {"max_tokens", 5}});
   EXPECT_EQ(engine.last().tokens, Bytes("Once"));
   EXPECT_EQ(engine.last().max_tokens, 5);
-  EXPECT_TRUE(engine.last().goes_on) << "a space at the beginning of the answer is text";
+  EXPECT_TRUE(engine.last().continues_answer) << "a space at the beginning of the answer is text";
   engine.AnswerLast(" upon");
   const Json whole = Whole(answer);
   EXPECT_EQ(whole["object"], "text_completion");
@@ -28,7 +28,7 @@ TEST_F(TextCompletionsTest, APromptIsGoneOnWith) {
   EXPECT_EQ(whole["usage"]["prompt_tokens"], 4);
 }
 
-TEST_F(TextCompletionsTest, EveryFormOfAPrompt) {
+TEST_F(TextCompletionsTest, AcceptsEveryPromptForm) {
   const HttpResponse tokens = Ask({{"prompt", {72, 105}}});
   EXPECT_EQ(engine.last().tokens, Bytes("Hi"));
   engine.AnswerLast("a");
@@ -49,7 +49,7 @@ TEST_F(TextCompletionsTest, EveryFormOfAPrompt) {
   EXPECT_EQ(Whole(lists)["choices"][1]["text"], "H<|im_start|>b");
 }
 
-TEST_F(TextCompletionsTest, ChoicesOfSeveralPromptsAreCountedThrough) {
+TEST_F(TextCompletionsTest, NumbersChoicesAcrossPrompts) {
   const HttpResponse answer = Ask({{"prompt", {"one", "two"}}, {"n", 2}});
   for (size_t i = 0; i < 4; ++i) {
     ASSERT_TRUE(Eventually([&] { return engine.count() > i; }));
@@ -63,7 +63,7 @@ TEST_F(TextCompletionsTest, ChoicesOfSeveralPromptsAreCountedThrough) {
   EXPECT_EQ(whole["usage"]["prompt_tokens"], 6);
 }
 
-TEST_F(TextCompletionsTest, AStreamHasTextsAndTheirLogprobs) {
+TEST_F(TextCompletionsTest, StreamHasTextsWithLogprobs) {
   ChatStream stream(Ask({{"prompt", "Once"}, {"stream", true}, {"logprobs", 1}}));
   engine.AnswerLast("ab");
   const std::vector<Json> events = stream.Events();
@@ -84,7 +84,7 @@ TEST_F(TextCompletionsTest, AStreamHasTextsAndTheirLogprobs) {
   EXPECT_EQ(echo.Events()[0]["choices"][0]["text"], "Once");
 }
 
-TEST_F(TextCompletionsTest, TokenIdsWholeAndStreamed) {
+TEST_F(TextCompletionsTest, ReturnsTokenIdsWholeAndStreamed) {
   const HttpResponse answer = Ask({{"prompt", {"one", "two"}}, {"return_token_ids", true}});
   engine.Answer(0, "ab");
   engine.Answer(1, "c");
@@ -108,7 +108,7 @@ TEST_F(TextCompletionsTest, TokenIdsWholeAndStreamed) {
   EXPECT_EQ(tokens, Json({"a", "b", ""}));
 }
 
-TEST_F(TextCompletionsTest, AnAnswerHasAFormat) {
+TEST_F(TextCompletionsTest, AnswerFollowsAFormat) {
   const HttpResponse answer =
       Ask({{"prompt", "x"}, {"response_format", {{"type", "regex"}, {"regex", "[ab]+"}}}, {"stop", "zz"}});
   EXPECT_NE(engine.last().grammar, nullptr);
@@ -122,7 +122,7 @@ TEST_F(TextCompletionsTest, AnAnswerHasAFormat) {
 }
 
 // Offsets count characters: U+FFFD is one, and so is a character of several tokens, from its first token on.
-TEST_F(TextCompletionsTest, OffsetsFollowTheTextBehindBytesThatAreNone) {
+TEST_F(TextCompletionsTest, OffsetsFollowTheTextAfterInvalidBytes) {
   const HttpResponse answer = Ask({{"prompt", "x"}, {"logprobs", 0}});
   engine.Start(0);
   const std::pair<int, const char*> steps[] = {{0xFF, "\uFFFD"}, {'a', "a"}, {0x82, "\uFFFD"}, {0xC3, ""},
@@ -134,7 +134,7 @@ TEST_F(TextCompletionsTest, OffsetsFollowTheTextBehindBytesThatAreNone) {
   EXPECT_EQ(choice["logprobs"]["text_offset"], Json({0, 1, 2, 3, 4, 4, 5, 6}));
 }
 
-TEST_F(TextCompletionsTest, EveryLikelyTokenHasAKey) {
+TEST_F(TextCompletionsTest, EveryTopTokenHasAKey) {
   const HttpResponse answer = Ask({{"prompt", "x"}, {"logprobs", 4}});
   engine.Start(0);
   engine.last().sink->OnTokens(
@@ -172,7 +172,7 @@ class BegunTextsTest : public ChatTest {
   }
 };
 
-TEST_F(BegunTextsTest, ATextBeginsAsTheModelsTextsDo) {
+TEST_F(BegunTextsTest, TextStartsWithTheModelsPrefixTokens) {
   const std::vector<TokenId> begun = {256, 'H', 'i'};
   EXPECT_EQ(TokensOf({{"prompt", "Hi"}}), begun);
   EXPECT_EQ(TokensOf({{"prompt", "<|im_start|>Hi"}}), begun) << "it has it already";
@@ -191,7 +191,7 @@ TEST_F(BegunTextsTest, ATextBeginsAsTheModelsTextsDo) {
   EXPECT_EQ(engine.last().tokens, begun);
 }
 
-TEST_F(BegunTextsTest, WhatIsPutInFrontIsNoPartOfTheEcho) {
+TEST_F(BegunTextsTest, EchoOmitsPrefixTokens) {
   const Json begun = Echoed("Hi");
   EXPECT_EQ(begun["text"], "Hi");
   EXPECT_EQ(begun["logprobs"]["tokens"], Json::array({"<|im_start|>", "H", "i"}));
@@ -205,7 +205,7 @@ TEST_F(BegunTextsTest, WhatIsPutInFrontIsNoPartOfTheEcho) {
   EXPECT_EQ(Echoed(" Hi")["logprobs"]["text_offset"], Json::array({0, 0, 0, 1, 2})) << "one space is the prompt's";
 }
 
-TEST_F(TextCompletionsTest, AnEchoedPromptHasLogprobs) {
+TEST_F(TextCompletionsTest, EchoedPromptHasLogprobs) {
   const HttpResponse answer = Ask({{"prompt", "Hé!"}, {"echo", true}, {"logprobs", 1}, {"max_tokens", 0}});
   const TurnRequest request = engine.last();
   EXPECT_TRUE(request.scored);
@@ -225,7 +225,7 @@ TEST_F(TextCompletionsTest, AnEchoedPromptHasLogprobs) {
 }
 
 // The echo of an invalid byte is longer than its token.
-TEST_F(TextCompletionsTest, OffsetsAreThoseOfTheTokensCharacters) {
+TEST_F(TextCompletionsTest, OffsetsCountCharacters) {
   const HttpResponse answer =
       Ask({{"prompt", {0xFF, 'a', ' ', 'b'}}, {"echo", true}, {"logprobs", 0}, {"max_tokens", 0}});
   engine.Start(0);
@@ -236,7 +236,7 @@ TEST_F(TextCompletionsTest, OffsetsAreThoseOfTheTokensCharacters) {
   EXPECT_EQ(choice["logprobs"]["text_offset"], Json::array({0, 1, 2, 3}));
 }
 
-TEST_F(TextCompletionsTest, AScoredPromptIsComputedAnewAndAnAnswerGoesOnBehindIt) {
+TEST_F(TextCompletionsTest, ScoredPromptIsRecomputedAndThenContinued) {
   const std::string prompt(400, 'x');
   const HttpResponse plain = Ask({{"prompt", prompt}});
   engine.AnswerLast("y");
@@ -256,7 +256,7 @@ TEST_F(TextCompletionsTest, AScoredPromptIsComputedAnewAndAnAnswerGoesOnBehindIt
   EXPECT_EQ(choice["logprobs"]["top_logprobs"][1], Json::object());
 }
 
-TEST_F(TextCompletionsTest, TextsAreTokenised) {
+TEST_F(TextCompletionsTest, TokenizesTexts) {
   const auto tokenize = [&](const Json& body) { return Post("/tokenize", body); };
   const Json told = Json::parse(tokenize({{"prompt", "Hi<|im_start|>"}, {"model", "tiny"}}).body);
   EXPECT_EQ(told["tokens"], Json::array({72, 105, 256}));
@@ -282,7 +282,7 @@ TEST_F(TextCompletionsTest, TextsAreTokenised) {
   }
 }
 
-TEST_F(TextCompletionsTest, WhatIsWrongIsNamed) {
+TEST_F(TextCompletionsTest, ErrorsNameTheField) {
   const std::vector<std::tuple<Json, std::string, std::string>> cases = {
       {Json::object(), "missing_required_parameter", "prompt"},
       {{{"prompt", ""}}, "invalid_value", "prompt"},

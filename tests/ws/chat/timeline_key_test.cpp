@@ -61,7 +61,7 @@ TEST_F(TimelineKeyTest, DecidesBetweenEqualHistories) {
   ExpectApart("/v1/chat/completions", named("a"), named("b"));
 }
 
-TEST_F(TimelineKeyTest, FindsNothingByItself) {
+TEST_F(TimelineKeyTest, IsNotFoundByTheKeyAlone) {
   const std::string path = "/v1/chat/completions";
   const Named named = Field("session_id", "a");
   const TimelineId mine = Turn(path, Json::array({User("Hi")}), named);

@@ -55,7 +55,7 @@ class ChatTools : public ChatTest {
   }
 };
 
-TEST_F(ChatTools, ACompletionWithCallsAndItsRoundTrip) {
+TEST_F(ChatTools, CompletionWithCallsRoundTrips) {
   const HttpResponse answer = Chat(kHi);
   EXPECT_THAT(Prompt(), HasSubstr("<tools>\n" + kLine + "\n</tools>"));
   engine.AnswerLast("Hm\n" + kCall);
@@ -78,7 +78,7 @@ TEST_F(ChatTools, ACompletionWithCallsAndItsRoundTrip) {
   EXPECT_GT(whole["usage"]["prompt_tokens_details"]["cached_tokens"], 0);
 }
 
-TEST_F(ChatTools, ACustomToolIsCalledWithItsInput) {
+TEST_F(ChatTools, CustomToolCallCarriesItsInput) {
   const Json run = {{"type", "custom"}, {"custom", {{"name", "run"}, {"description", "d"}}}};
   const std::string written =
       "<tool_call>\n{\"name\": \"custom.run\", \"arguments\": {\"input\": \"a\\nb\"}}\n</tool_call>";
@@ -106,7 +106,7 @@ TEST_F(ChatTools, ACustomToolIsCalledWithItsInput) {
   EXPECT_EQ(input, "a\nb");
 }
 
-TEST_F(ChatTools, ACallAloneHasNoContent) {
+TEST_F(ChatTools, ToolCallAloneHasNoContent) {
   const HttpResponse answer = Chat(kHi);
   engine.AnswerLast(kCall);
   const Json message = Whole(answer)["choices"][0]["message"];
@@ -115,7 +115,7 @@ TEST_F(ChatTools, ACallAloneHasNoContent) {
   ExpectContinued();
 }
 
-TEST_F(ChatTools, AStreamOfCalls) {
+TEST_F(ChatTools, StreamsToolCalls) {
   ChatStream stream(Chat(kHi, {{"stream", true}}));
   engine.Start(0);
   engine.SayAtOnce(0, kCall.substr(0, 60));
@@ -138,7 +138,7 @@ TEST_F(ChatTools, AStreamOfCalls) {
   EXPECT_EQ(events[events.size() - 2]["choices"][0]["finish_reason"], "tool_calls");
 }
 
-TEST_F(ChatTools, TokenIdsOfAStreamAreThoseOfItsCallsToo) {
+TEST_F(ChatTools, StreamedTokenIdsIncludeCalls) {
   ChatStream stream(Chat(kHi, {{"stream", true}, {"return_token_ids", true}}));
   engine.AnswerLast("Hm\n" + kCall);
   std::string said;
@@ -149,7 +149,7 @@ TEST_F(ChatTools, TokenIdsOfAStreamAreThoseOfItsCallsToo) {
   EXPECT_EQ(said, "Hm\n" + kCall + "<|im_end|>");
 }
 
-TEST_F(ChatTools, ACutCallIsToldAsFarAsItCame) {
+TEST_F(ChatTools, TruncatedCallIsReportedPartially) {
   const HttpResponse answer = Chat(kHi);
   engine.Answer(0, kCall.substr(0, kCall.find(": \"Bonn")), FinishReason::kLength);
   const Json choice = Whole(answer)["choices"][0];
@@ -157,7 +157,7 @@ TEST_F(ChatTools, ACutCallIsToldAsFarAsItCame) {
   EXPECT_EQ(choice["message"]["tool_calls"][0]["function"]["arguments"], "{\"city\"");
 }
 
-TEST_F(ChatTools, ACutCallComesBackAsItIs) {
+TEST_F(ChatTools, TruncatedCallRoundTrips) {
   const std::string cut = "{\"city\": \"Bo ";
   const HttpResponse first = Chat(kHi);
   engine.Answer(0, kCall.substr(0, kCall.find('{')) + R"({"name": "weather", "arguments": )" + cut,
@@ -177,7 +177,7 @@ TEST_F(ChatTools, ACutCallComesBackAsItIs) {
   EXPECT_EQ(ErrorOf(Chat(Json::array({kHi[0], message})), 400)["param"], "messages[1].tool_calls[1].function");
 }
 
-TEST_F(ChatTools, WhatIsWrongWithACallIsNamed) {
+TEST_F(ChatTools, CallErrorsNameTheField) {
   const auto with = [](const Json& call) { return Json{{"role", "assistant"}, {"tool_calls", Json::array({call})}}; };
   const auto function = [](const Json& name, const Json& arguments) {
     return Json{{"id", "c"}, {"type", "function"}, {"function", {{"name", name}, {"arguments", arguments}}}};
@@ -202,7 +202,7 @@ TEST_F(ChatTools, WhatIsWrongWithACallIsNamed) {
   EXPECT_EQ(engine.count(), 0u);
 }
 
-TEST_F(ChatTools, AnthropicBlocksAndTheirRoundTrip) {
+TEST_F(ChatTools, AnthropicBlocksRoundTrip) {
   const HttpResponse answer = Anthropic(kHi);
   EXPECT_THAT(Prompt(), HasSubstr("<tools>\n" + kLine + "\n</tools>"));
   engine.AnswerLast("Hm\n" + kCall);
@@ -225,7 +225,7 @@ TEST_F(ChatTools, AnthropicBlocksAndTheirRoundTrip) {
   EXPECT_THAT(Prompt(), HasSubstr("12\n</tool_response><|im_end|>\n<|im_start|>user\nAnd?<|im_end|>\n"));
 }
 
-TEST_F(ChatTools, AnAnthropicStream) {
+TEST_F(ChatTools, StreamsAnthropicToolCalls) {
   ChatStream stream(Anthropic(kHi, {{"stream", true}, {"tool_choice", {{"type", "any"}}}}));
   GrammarMatcher matcher(engine.last().grammar);
   EXPECT_FALSE(matcher.Append("H").ok());
@@ -247,7 +247,7 @@ TEST_F(ChatTools, AnAnthropicStream) {
   EXPECT_EQ(events[5]["delta"]["stop_reason"], "tool_use");
 }
 
-TEST_F(ChatTools, AnthropicNamesWhatIsWrong) {
+TEST_F(ChatTools, AnthropicErrorsNameTheField) {
   const auto fails = [&](const Json& messages, Json fields, const std::string& param) {
     const HttpResponse answer = Anthropic(messages, std::move(fields));
     EXPECT_EQ(answer.status, 400);
@@ -270,7 +270,7 @@ TEST_F(ChatTools, AnthropicNamesWhatIsWrong) {
   EXPECT_EQ(engine.count(), 0u);
 }
 
-TEST_F(ChatTools, AnthropicsOwnToolsAreSkippedAndReported) {
+TEST_F(ChatTools, SkipsAndReportsAnthropicServerTools) {
   const HttpResponse answer = Anthropic(
       kHi, {{"tools",
              {{{"type", "web_search_20250305"}, {"name", "web_search"}, {"max_uses", 5}},
@@ -281,7 +281,7 @@ TEST_F(ChatTools, AnthropicsOwnToolsAreSkippedAndReported) {
             Json::array({"tools[0].web_search_20250305", "tools[1].defer_loading"}));
 }
 
-TEST_F(ChatTools, OllamaCallsWholeAndStreamed) {
+TEST_F(ChatTools, OllamaReturnsCallsWholeAndStreamed) {
   const HttpResponse answer = Ollama(kHi, false);
   engine.AnswerLast(kCall);
   const Json message = Whole(answer)["message"];

@@ -189,7 +189,7 @@ TEST_F(ConfigTest, EverySpellingOfEverySetting) {
   EXPECT_EQ(Parse({"-m", "m", "--slots", "5", "--slots", "6"}).slots, 6);  // the last one counts
 }
 
-TEST_F(ConfigTest, WhereTheForwardPassRuns) {
+TEST_F(ConfigTest, ParsesDeviceSettings) {
   const ServerConfig standard = Parse({"-m", "m"});
   EXPECT_FALSE(standard.cuda);
   EXPECT_EQ(standard.gpu.dtype, DType::kBF16);
@@ -274,7 +274,7 @@ TEST_F(ConfigTest, PrecedenceMatrix) {
   }
 }
 
-TEST_F(ConfigTest, EverySettingIsUnderstoodInAllThreePlacesUnderAllItsNames) {
+TEST_F(ConfigTest, AcceptsEverySettingFromEverySourceUnderAllNames) {
   for (const ConfigOption& option : ConfigOptions()) {
     const std::string wrong = option.kind == ConfigOption::Kind::kSwitch ? "perhaps" : "";
     for (const std::string& name : option.Spellings()) {
@@ -291,7 +291,7 @@ TEST_F(ConfigTest, EverySettingIsUnderstoodInAllThreePlacesUnderAllItsNames) {
   }
 }
 
-TEST_F(ConfigTest, TheFileIsYaml) {
+TEST_F(ConfigTest, ConfigFileIsYaml) {
   const std::string path = Write("c.yaml",
                                  "# a comment\nmodel: /models/m.gguf\nport: 0\ntemperature: 0.25\n"
                                  "api-key: [one, two]\nallowed-origins:\n  - https://a.example\nallow-public: yes\n");
@@ -304,7 +304,7 @@ TEST_F(ConfigTest, TheFileIsYaml) {
   EXPECT_EQ(Parse({"-m", "m", "--config", Write("empty.yaml", "")}).slots, 0);
 }
 
-TEST_F(ConfigTest, BadFilesAreRefusedByName) {
+TEST_F(ConfigTest, RefusesBadFilesByName) {
   const auto refusal = [&](const std::string& text) { return Refusal({"-m", "m", "--config", Write("c.yaml", text)}); };
   EXPECT_NE(refusal("slot: 3\n").find("c.yaml: slot: there is no such setting"), std::string::npos);
   EXPECT_NE(refusal("slots: many\n").find("slots: \"many\""), std::string::npos);
@@ -319,7 +319,7 @@ TEST_F(ConfigTest, BadFilesAreRefusedByName) {
   EXPECT_EQ(Refusal({"-m", "m", "--config", folder_}), "--config: \"" + folder_.string() + "\" is a folder");
 }
 
-TEST_F(ConfigTest, BadValuesAreRefusedByFlagAndValue) {
+TEST_F(ConfigTest, BadValueErrorsNameFlagAndValue) {
   const std::pair<const char*, const char*> bad[] = {{"--port", "65536"},
                                                      {"--port", "-1"},
                                                      {"--port", "http"},
@@ -393,14 +393,14 @@ TEST_F(ConfigTest, BadValuesAreRefusedByFlagAndValue) {
   EXPECT_NE(Refusal({}).find("--model"), std::string::npos);
 }
 
-TEST_F(ConfigTest, UnknownVariablesAreRefused) {
+TEST_F(ConfigTest, RefusesUnknownVariables) {
   EXPECT_EQ(Refusal({"-m", "m"}, {{"RINGSIDE_SLOT", "3"}, {"PATH", "/bin"}}),
             "environment: RINGSIDE_SLOT is no setting of the server");
   EXPECT_EQ(Refusal({"-m", "m"}, {{"RINGSIDE_URL", "ws://a"}, {"RINGSIDE_TEST_MODEL", "m"}}), "");
   EXPECT_NE(Refusal({"-m", "m"}, {{"RINGSIDE_SLOTS", "1"}, {"RINGSIDE_PARALLEL", "2"}}), "");
 }
 
-TEST_F(ConfigTest, APublicAddressWantsAKeyOrAWord) {
+TEST_F(ConfigTest, PublicAddressRequiresKeysOrAnOverride) {
   for (const char* host : {"0.0.0.0", "::", "192.168.1.2"}) {
     EXPECT_NE(Refusal({"-m", "m", "--host", host}).find(host), std::string::npos);
     EXPECT_EQ(Refusal({"-m", "m", "--host", host, "--api-key", "k"}), "");
@@ -411,7 +411,7 @@ TEST_F(ConfigTest, APublicAddressWantsAKeyOrAWord) {
     EXPECT_EQ(Refusal({"-m", "m", "--host", host}), "") << host;
 }
 
-TEST_F(ConfigTest, WhoMayComeInAndHow) {
+TEST_F(ConfigTest, ParsesAccessSettings) {
   const ServerConfig config = Parse({"-m", "m", "--keys-file", "/k", "--allowed-hosts", "a.example", "--allowed-hosts",
                                      "b.example", "--ssl-certfile", "/c", "--ssl-keyfile", "/p", "--metrics-port", "0",
                                      "--metrics-host", "::1", "--max-tokens-per-minute-per-owner", "60000"});
@@ -487,11 +487,11 @@ TEST_F(ConfigTest, EverySettingOfTheStore) {
   EXPECT_EQ(Parse({"-m", "m", "--store-path", "/x", "--durability", "none"}).durability, StoreDurability::kNone);
 }
 
-TEST_F(ConfigTest, WhatConcernsTheDiskWantsAPlaceThere) {
+TEST_F(ConfigTest, DiskSettingsRequireAStoreDirectory) {
   const std::string key = WriteKey(std::string(64, 'a'), 0400);
   const std::pair<Args, const char*> cases[] = {
-      {{"--durability", "token"}, "--durability: nothing is durable without a --store-path"},
-      {{"--durability", "turn"}, "--durability: nothing is durable without a --store-path"},
+      {{"--durability", "token"}, "--durability requires --store-path"},
+      {{"--durability", "turn"}, "--durability requires --store-path"},
       {{"--encryption-key-file", key}, "--encryption-key-file: without a --store-path nothing is stored"},
       {{"--verify"}, "--verify: without a --store-path nothing is stored"},
       {{"--accept-lost-tail"}, "--accept-lost-tail: without a --store-path nothing is stored"},
@@ -509,7 +509,7 @@ TEST_F(ConfigTest, WhatConcernsTheDiskWantsAPlaceThere) {
   EXPECT_EQ(Refusal({"-m", "m", "--store-path", "/x", "--encryption-key-file", key}), "");
 }
 
-TEST_F(ConfigTest, TheEncryptionKeyIsItsOwnersOnly) {
+TEST_F(ConfigTest, EncryptionKeyIsReadableByItsOwnerOnly) {
   const auto key = [&](const std::string& path) {
     return Parse({"-m", "m", "--store-path", "/x", "--encryption-key-file", path}).encryption_key;
   };
@@ -541,7 +541,7 @@ TEST_F(ConfigTest, TheEncryptionKeyIsItsOwnersOnly) {
   EXPECT_NE(refusal(folder_).find("no plain file"), std::string::npos);
 }
 
-TEST_F(ConfigTest, AKeyIsMadeOnceForItsOwnerOnly) {
+TEST_F(ConfigTest, CreatesTheKeyFileOnceForTheOwnerOnly) {
   const std::string path = folder_ / "made.key";
   const Result<std::string> made = ReadOrMakeKey(path);
   ASSERT_TRUE(made.ok()) << made.status().ToString();
@@ -580,7 +580,7 @@ TEST_F(ConfigTest, HelpAndVersion) {
   EXPECT_TRUE(ParseConfig({"--version"}, {})->print.starts_with("ringside-server "));
 }
 
-TEST_F(ConfigTest, TheDefaultLengthKeepsToTheLimit) {
+TEST_F(ConfigTest, DefaultLengthRespectsTheLimit) {
   const ServerConfig config = Parse({"-m", "m", "--max-output-tokens", "50", "--max-output-tokens-limit", "50",
                                      "--max-input-tokens", "60", "--turn-timeout", "0", "--max-text-mb-per-owner", "7",
                                      "--max-chains-per-owner", "8", "--max-stored-mb-per-owner", "9"});

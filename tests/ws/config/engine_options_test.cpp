@@ -18,7 +18,7 @@ ModelSpec Spec(int64_t trained, int64_t sliding = 0, bool learned = false) {
   return spec;
 }
 
-TEST(EngineOptionsOfConfig, WindowsAreFittedToTheModel) {
+TEST(EngineOptionsOfConfig, FitsWindowsToTheModel) {
   ServerConfig config;
   EngineOptions options = ResolveEngineOptions(config, Spec(8192)).value();
   EXPECT_EQ(options.memory_len, 8192 - 256);
@@ -57,7 +57,7 @@ TEST(EngineOptionsOfConfig, WindowsAreFittedToTheModel) {
             std::string::npos);
 }
 
-TEST(EngineOptionsOfConfig, AnEncodersInputIsPinned) {
+TEST(EngineOptionsOfConfig, PinsTheEncoderInput) {
   ServerConfig config;
   ModelSpec spec = Spec(512);
   spec.encoder_layers = 2;
@@ -67,7 +67,7 @@ TEST(EngineOptionsOfConfig, AnEncodersInputIsPinned) {
   EXPECT_EQ(ResolveEngineOptions(config, spec)->pinned_max, 3000);
 }
 
-TEST(EngineOptionsOfConfig, AGpuTakesMoreRowsAStep) {
+TEST(EngineOptionsOfConfig, GpuStepsHaveMoreRows) {
   ServerConfig config;
   const EngineOptions cpu = ResolveEngineOptions(config, Spec(8192)).value();
   config.cuda = true;
@@ -87,12 +87,12 @@ TEST(EngineOptionsOfConfig, AGpuTakesMoreRowsAStep) {
   EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->max_step_ms, 16);
 }
 
-TEST(EngineOptionsOfConfig, TheRepetitionGuardIsOnUnlessSwitchedOff) {
+TEST(EngineOptionsOfConfig, RepetitionGuardIsOnByDefault) {
   EXPECT_FALSE(ParseConfig({"-m", "m"}, {})->config.no_repetition_guard);
   EXPECT_TRUE(ParseConfig({"-m", "m", "--no-repetition-guard"}, {})->config.no_repetition_guard);
 }
 
-TEST(EngineOptionsOfConfig, StepsHoldAChunk) {
+TEST(EngineOptionsOfConfig, StepHoldsAWholeChunk) {
   ServerConfig config;
   config.prefill_chunk = 512;
   EXPECT_EQ(ResolveEngineOptions(config, Spec(8192))->step_tokens, 512);

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kMiB = 1 << 20;
 
-TEST(MachineTest, ConnectionsLeaveDescriptorsToTheStore) {
+TEST(MachineTest, ConnectionsLeaveDescriptorsForTheStore) {
   EXPECT_EQ(ResolveConnections({}, 1 << 20), 1024);
   EXPECT_EQ(ResolveConnections({}, 2048), 1024);
   EXPECT_EQ(ResolveConnections({}, 1024), 512);
@@ -24,7 +24,7 @@ TEST(MachineTest, ConnectionsLeaveDescriptorsToTheStore) {
   EXPECT_EQ(ResolveConnections({}, 1), 1);
 }
 
-TEST(MachineTest, TheSoftLimitOfFilesIsRaisedToTheHardOne) {
+TEST(MachineTest, RaisesTheSoftFileLimitToTheHardLimit) {
   rlimit files{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
   rlimit less = files;
@@ -57,13 +57,13 @@ TEST(Machine, MemoryHoldsCachesSlotsAndWeights) {
   EXPECT_GT(MachineMemoryBytes(), 16 * kMiB);
 }
 
-TEST(Machine, CachesTakeThreeQuartersOfWhatIsLeft) {
+TEST(Machine, CachesTakeThreeQuartersOfFreeMemory) {
   const MemoryNeed need{.host_cache_mb = 1024, .weight_bytes = int64_t{4} << 30};
   EXPECT_EQ(CacheBytesLeft(need, int64_t{16} << 30), (int64_t{11} << 30) / 4 * 3);
   EXPECT_EQ(CacheBytesLeft(need, int64_t{5} << 30), 64 * kMiB) << "whether there is as much is CheckMemory's question";
 }
 
-TEST(Machine, AStoreIsAFolderThatCanBeWritten) {
+TEST(Machine, StoreMustBeAWritableFolder) {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("ringside_machine_" + std::to_string(getpid()));
   std::filesystem::remove_all(folder);

@@ -10,7 +10,7 @@ Result<ParsedConfig> Parse(const std::string& name, const std::string& value) {
   return ParseConfig({"-m", "m", name, value}, {});
 }
 
-TEST(MeasuringSettingsTest, AreTakenByName) {
+TEST(MeasuringSettingsTest, AreReadByName) {
   const auto standard = ParseConfig({"-m", "m"}, {});
   ASSERT_TRUE(standard.ok());
   EXPECT_EQ(standard->config.gpu.all_reduce, AllReduce::kAuto);

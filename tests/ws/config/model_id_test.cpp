@@ -5,7 +5,7 @@
 namespace ringside {
 namespace {
 
-TEST(ModelId, IsShortAndFromTheFilesName) {
+TEST(ModelId, IsAShortFormOfTheFileName) {
   const std::string prose = "Smollm2 135M 8k Lc100K Mix1 Ep2";
   EXPECT_EQ(ModelId("/root/models/SmolLM2-135M-Instruct.Q4_1.gguf", prose), "smollm2-135m-instruct");
   EXPECT_EQ(ModelId("Llama-3.2-1B-Instruct-Q4_K_M.gguf", prose), "llama-3.2-1b-instruct");
@@ -22,7 +22,7 @@ TEST(ModelId, OfAFolder) {
   EXPECT_EQ(ModelId(cached, "12fd25f77366fa6b3b4b768ec3050bf629"), "smollm2-135m-instruct");
 }
 
-TEST(ModelId, WhereTheFileSaysNothingItIsTheModelsOwn) {
+TEST(ModelId, FallsBackToTheModelsName) {
   EXPECT_EQ(ModelId("/blobs/sha256-0123456789abcdef", "Tiny Llama"), "tiny-llama");
   EXPECT_EQ(ModelId("model.gguf", "Tiny Llama"), "tiny-llama");
   EXPECT_EQ(ModelId("ggml-model-q4_0.gguf", "Tiny Llama"), "tiny-llama");

@@ -11,7 +11,7 @@ Result<ParsedConfig> ParseNames(std::vector<std::string> args) {
   return ParseConfig(args, {});
 }
 
-TEST(ConfigNames, AliasesAreNamesOrBeginnings) {
+TEST(ConfigNames, AliasesAreNamesOrPrefixes) {
   const auto parsed = ParseNames({"--model-alias", "gpt-4o", "--model-alias", "claude-*", "--strict-requests"});
   ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
   EXPECT_EQ(parsed->config.model_aliases, (std::vector<std::string>{"gpt-4o", "claude-*"}));
@@ -21,7 +21,7 @@ TEST(ConfigNames, AliasesAreNamesOrBeginnings) {
   }
 }
 
-TEST(ConfigNames, AStarIsAnyName) {
+TEST(ConfigNames, StarMatchesAnyName) {
   const auto parsed = ParseNames({"--served-model-name", "*"});
   ASSERT_TRUE(parsed.ok()) << parsed.status().ToString();
   EXPECT_EQ(parsed->config.served_model_name, "");

@@ -5,7 +5,7 @@
 namespace ringside {
 namespace {
 
-TEST(WindowLine, SaysWhyTheWindowIsNoLonger) {
+TEST(WindowLine, ReportsWhyTheWindowIsLimited) {
   WindowFacts facts{.memory_len = 7936, .pinned_max = 256, .context = 8192, .sessions = 8, .slots = 8};
   EXPECT_EQ(
       DescribeWindow(facts),

@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 
 JsonValue Parsed(std::string_view text) { return ParseJson(text).value(); }
 
-TEST(IgnoredFieldsTest, NamesAreReportedOnceWhateverTheirIndex) {
+TEST(IgnoredFieldsTest, ReportsNamesOnceForAnyIndex) {
   IgnoredFields ignored;
   EXPECT_TRUE(ignored.Unknown("colour").ok());
   EXPECT_TRUE(ignored.Unknown("messages[0].mood").ok());
@@ -25,7 +25,7 @@ TEST(IgnoredFieldsTest, NamesAreReportedOnceWhateverTheirIndex) {
   EXPECT_THAT(ignored.names(), ElementsAre("colour", "messages[0].mood", "text.verbosity", "citations"));
 }
 
-TEST(IgnoredFieldsTest, StrictRefusesAndReportsNothing) {
+TEST(IgnoredFieldsTest, StrictRefusesInsteadOfReporting) {
   IgnoredFields ignored(/*strict=*/true);
   EXPECT_EQ(ignored.Unknown("colour").reason(), "unknown_parameter");
   EXPECT_EQ(ignored.Unknown("colour").param(), "colour");
@@ -33,7 +33,7 @@ TEST(IgnoredFieldsTest, StrictRefusesAndReportsNothing) {
   EXPECT_TRUE(ignored.names().empty());
 }
 
-TEST(IgnoredFieldsTest, NamesAreFewAndShort) {
+TEST(IgnoredFieldsTest, LimitsNumberAndLengthOfNames) {
   IgnoredFields ignored;
   EXPECT_TRUE(ignored.Unknown(std::string(1 << 20, 'x')).ok());
   for (int i = 0; i < 10'000; ++i) EXPECT_TRUE(ignored.Unknown("f" + std::to_string(i)).ok());
@@ -42,7 +42,7 @@ TEST(IgnoredFieldsTest, NamesAreFewAndShort) {
   EXPECT_EQ(ignored.names().back(), "...");
 }
 
-TEST(IgnoredReportTest, AHeaderHoldsVisibleCharactersAndIsShort) {
+TEST(IgnoredReportTest, HeaderIsShortAndPrintable) {
   const SessionTableOptions options;
   EXPECT_TRUE(Reported({}, options, {}, {}).headers.empty());
   const HttpResponse answer = Reported({}, options, {}, {"a", "b\r\nSet-Cookie: x", "caf\xC3\xA9,\"\\"});
@@ -53,7 +53,7 @@ TEST(IgnoredReportTest, AHeaderHoldsVisibleCharactersAndIsShort) {
   EXPECT_LE(Reported({}, options, {}, many).headers[0].second.size(), 2048u);
 }
 
-TEST(IgnoredReportTest, EveryNameIsNotedForItsOwner) {
+TEST(IgnoredReportTest, RecordsEveryNameForItsOwner) {
   SessionTableOptions options;
   std::vector<std::string> noted;
   options.on_ignored = [&](const std::string& owner, const std::string& field) {
@@ -65,7 +65,7 @@ TEST(IgnoredReportTest, EveryNameIsNotedForItsOwner) {
   EXPECT_THAT(noted, ElementsAre("me:a_b", "me:c"));
 }
 
-TEST(IgnoredLogTest, OnlyNamesLikeThoseOfAnApiAreWritten) {
+TEST(IgnoredLogTest, LogsOnlyNamesThatLookLikeFields) {
   for (const std::string name : {"verbosity", "tools[1].web_search_20250305", "prompt-cache.key"}) {
     EXPECT_EQ(LoggedName(name), name);
   }
@@ -75,7 +75,7 @@ TEST(IgnoredLogTest, OnlyNamesLikeThoseOfAnApiAreWritten) {
   }
 }
 
-TEST(IgnoredLogTest, ALineForEachOwnerAndFieldWithinItsLimits) {
+TEST(IgnoredLogTest, LogsOneLinePerOwnerAndField) {
   IgnoredLog log;
   EXPECT_TRUE(log.IsNew("a", "verbosity"));
   EXPECT_FALSE(log.IsNew("a", "verbosity"));

@@ -48,7 +48,7 @@ Status ReadField(const char* key, const char* value, IgnoredFields* ignored, Rea
   return table.Read(ParseJson(std::string("{\"") + key + "\": " + value + "}").value(), {options, ignored}, out);
 }
 
-TEST(ReasoningFieldsTest, EachFieldSetsWhatItMeans) {
+TEST(ReasoningFieldsTest, EveryFieldSetsItsOption) {
   for (const ReasoningCase& field : kReasoningCases) {
     IgnoredFields ignored(/*strict=*/true);
     ReasoningRequest read;
@@ -60,7 +60,7 @@ TEST(ReasoningFieldsTest, EachFieldSetsWhatItMeans) {
   }
 }
 
-TEST(ReasoningFieldsTest, ValuesThatAreNotUnderstoodAreReported) {
+TEST(ReasoningFieldsTest, ReportsUnknownValues) {
   const struct {
     const char *key, *value, *name;
   } kCases[] = {
@@ -88,7 +88,7 @@ TEST(ReasoningFieldsTest, ValuesThatAreNotUnderstoodAreReported) {
   }
 }
 
-TEST(ReasoningFieldsTest, SettingsThatTheTemplateIgnoresAreReportedByTheirFields) {
+TEST(ReasoningFieldsTest, ReportsFieldsTheTemplateIgnores) {
   SessionTableOptions options;
   options.ignored_reasoning = [](const ReasoningSpec& spec) -> Result<std::vector<std::string>> {
     if (spec.template_kwargs.size() > 20) return InvalidArgument("too large", "template_kwargs");
@@ -98,9 +98,7 @@ TEST(ReasoningFieldsTest, SettingsThatTheTemplateIgnoresAreReportedByTheirFields
   ReasoningRequest request;
   TurnSpec turn;
   EXPECT_TRUE(SetReasoning(request, options, &strict, &turn).ok()) << "it says nothing";
-  const auto read = [&](const char* key, const char* value) {
-    return ReadField(key, value, &ignored, &request);
-  };
+  const auto read = [&](const char* key, const char* value) { return ReadField(key, value, &ignored, &request); };
   EXPECT_TRUE(read("thinking", R"({"type": "enabled", "budget_tokens": 9})").ok());
   EXPECT_TRUE(read("chat_template_kwargs", R"({"mood":1})").ok());
   EXPECT_TRUE(SetReasoning(request, options, &ignored, &turn).ok());
@@ -112,7 +110,7 @@ TEST(ReasoningFieldsTest, SettingsThatTheTemplateIgnoresAreReportedByTheirFields
   EXPECT_EQ(SetReasoning(request, options, &ignored, &turn).param(), "chat_template_kwargs");
 }
 
-TEST(ReasoningFieldsTest, ABeamSearchHasNoBudget) {
+TEST(ReasoningFieldsTest, BeamSearchHasNoBudget) {
   SessionTableOptions options;
   options.ignored_reasoning = [](const ReasoningSpec&) { return std::vector<std::string>(); };
   IgnoredFields ignored;

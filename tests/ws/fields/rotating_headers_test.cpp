@@ -5,7 +5,7 @@
 namespace ringside {
 namespace {
 
-TEST(RotatingHeaders, AreLeftOutAtTheBeginningOnly) {
+TEST(RotatingHeaders, AreSkippedOnlyAtTheStart) {
   EXPECT_EQ(WithoutRotatingHeaders("x-anthropic-billing-header: cc_version=2.1; cch=36ee5;"), "");
   EXPECT_EQ(WithoutRotatingHeaders("x-anthropic-billing-header: cch=1;\n\nBe brief.\nx-anthropic-billing-header: y"),
             "Be brief.\nx-anthropic-billing-header: y");

@@ -12,7 +12,7 @@
 namespace ringside {
 namespace {
 
-TEST(JsonMemory, WantOfMemoryIsNoFaultOfTheMessage) {
+TEST(JsonMemory, OutOfMemoryIsNotABadMessage) {
   const std::string message = "\"" + std::string(1 << 20, 'x') + "\"";
   ASSERT_TRUE(ParseJson(message).ok());
   largest_allocation = 1 << 16;
@@ -26,7 +26,7 @@ TEST(JsonMemory, WantOfMemoryIsNoFaultOfTheMessage) {
   EXPECT_TRUE(thrown);
 }
 
-TEST(JsonMemory, ManySmallValuesTakeNoMoreThanAMultipleOfTheMessage) {
+TEST(JsonMemory, MemoryIsProportionalToTheMessage) {
   const auto zeros = [](int64_t count) {
     std::string text = "[0";
     for (int64_t i = 1; i < count; ++i) text += ",0";

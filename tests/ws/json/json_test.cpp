@@ -13,7 +13,7 @@
 namespace ringside {
 namespace {
 
-TEST(JsonValue, ReadsEveryKind) {
+TEST(JsonValue, ReadsEveryValueKind) {
   const Result<JsonValue> value = ParseJson(R"({"a":[1,-2,3.5,true,null,"x\u00e9"],"b":{},"c":18446744073709551615})");
   ASSERT_TRUE(value.ok());
   const std::vector<JsonValue>& a = value->Find("a")->array();
@@ -30,13 +30,13 @@ TEST(JsonValue, ReadsEveryKind) {
   EXPECT_EQ(value->Find("d"), nullptr);
 }
 
-TEST(JsonValue, TheLastOfRepeatedKeysCounts) {
+TEST(JsonValue, LastRepeatedKeyWins) {
   const Result<JsonValue> value = ParseJson(R"({"a":{"x":1},"b":2,"a":3})");
   EXPECT_EQ(value->Find("a")->integer(), 3);
   EXPECT_EQ(value->object().size(), 2U);
 }
 
-TEST(JsonValue, DepthIsCappedExactly) {
+TEST(JsonValue, LimitsDepthExactly) {
   const auto nested = [](size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); };
   EXPECT_TRUE(ParseJson(nested(64)).ok());
   EXPECT_EQ(ParseJson(nested(65)).status().reason(), "invalid_json");
@@ -51,7 +51,7 @@ TEST(JsonValue, MessagesArePrintable) {
   }
 }
 
-TEST(JsonWriter, WritesWhatNlohmannReads) {
+TEST(JsonWriter, NlohmannReadsItsOutput) {
   JsonWriter json;
   json.BeginObject().Field("a", 1).Field("b", "x\"y").Key("c").BeginArray().Value(true).Null().Value(0.1).EndArray();
   json.Field("d", std::numeric_limits<double>::quiet_NaN()).Field("e", uint64_t{18446744073709551615U});
@@ -87,14 +87,14 @@ std::string RandomText(std::mt19937& random, size_t size) {
   return text;
 }
 
-TEST(JsonWriter, ADoubleReadsBackAsItself) {
+TEST(JsonWriter, DoublesRoundTrip) {
   for (const double value : {0.0, -0.0, 0.1, -3.5e-7, 1e308, 5e-324, 1e18}) {
     const double read = ParseJson(JsonWriter().Value(value).text())->number();
     EXPECT_EQ(std::bit_cast<uint64_t>(read), std::bit_cast<uint64_t>(value)) << value;
   }
 }
 
-TEST(JsonWriter, EscapesLikeNlohmannWhateverTheBytes) {
+TEST(JsonWriter, EscapesAnyBytesLikeNlohmann) {
   std::mt19937 random(1);
   for (int i = 0; i < 20000; ++i) {
     const std::string text = RandomText(random, random() % 24);
@@ -112,7 +112,7 @@ TEST(JsonWriter, EscapesLikeNlohmannWhateverTheBytes) {
   }
 }
 
-TEST(JsonValue, AgreesWithNlohmannOnMutatedDocuments) {
+TEST(JsonValue, MatchesNlohmannOnMutatedDocuments) {
   const std::string seed =
       R"({"type":"response.create","input":[{"role":"user","content":[{"type":"input_text","text":"a\u00e9\ud83d\ude42"}]}],)"
       R"("temperature":0.5,"seed":-12,"stop":["x"],"metadata":{"a":"b"},"store":true,"n":null,"big":1e30})";
@@ -147,7 +147,7 @@ TEST(JsonValue, AgreesWithNlohmannOnMutatedDocuments) {
 
 class JsonDoorTest : public ResponsesTest {};
 
-TEST_F(JsonDoorTest, NoFrameBreaksTheSocket) {
+TEST_F(JsonDoorTest, SurvivesAnyFrame) {
   const std::string seeds[] = {
       Create({{"temperature", 0.5},
               {"stop", {"x"}},

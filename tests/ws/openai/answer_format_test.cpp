@@ -15,7 +15,7 @@ Result<AnswerFormat> Read(const Json& format, FormatShape shape = FormatShape::k
   return out;
 }
 
-TEST(AnswerFormatReader, BothShapes) {
+TEST(AnswerFormatReader, ReadsBothFormShapes) {
   const Json schema = {{"type", "object"}, {"properties", {{"b", {{"type", "null"}}}, {"a", {{"type", "null"}}}}}};
   const Json fields = {{"name", "n"}, {"schema", schema}, {"strict", false}, {"description", "d"}};
   Json flat = fields;
@@ -65,7 +65,7 @@ class AnswerFormatTest : public ResponsesTest {
   }
 };
 
-TEST_F(AnswerFormatTest, TheTurnHasTheGrammarAndTheResponseTheFormat) {
+TEST_F(AnswerFormatTest, TurnCarriesTheGrammarAndResponseTheFormat) {
   const Json format = {{"type", "json_schema"},
                        {"name", "n"},
                        {"schema", {{"type", "object"}, {"properties", {{"a", {{"type", "integer"}}}}}}},
@@ -74,7 +74,7 @@ TEST_F(AnswerFormatTest, TheTurnHasTheGrammarAndTheResponseTheFormat) {
   ASSERT_NE(engine.last().grammar, nullptr);
   GrammarMatcher matcher(engine.last().grammar);
   EXPECT_TRUE(matcher.Append(R"({"a":1})").ok());
-  EXPECT_FALSE(matcher.may_go_on());
+  EXPECT_FALSE(matcher.may_continue());
   EXPECT_EQ(client.Frames().front()["response"]["text"]["format"], format);
   engine.Answer(0, "Yo");
   client.Send(Format({{"type", "text"}}));
@@ -82,7 +82,7 @@ TEST_F(AnswerFormatTest, TheTurnHasTheGrammarAndTheResponseTheFormat) {
   EXPECT_EQ(engine.last().grammar, nullptr);
 }
 
-TEST_F(AnswerFormatTest, WhatIsWrongInASchemaIsNamed) {
+TEST_F(AnswerFormatTest, SchemaErrorsNameTheField) {
   client.Send(Format({{"type", "json_schema"},
                       {"name", "n"},
                       {"schema", {{"type", "object"}, {"properties", {{"x", {{"multipleOf", 2}}}}}}}}));
@@ -92,7 +92,7 @@ TEST_F(AnswerFormatTest, WhatIsWrongInASchemaIsNamed) {
   EXPECT_EQ(engine.count(), 0u);
 }
 
-TEST_F(AnswerFormatTest, ACutAnswerGoesOnUnderItsFormat) {
+TEST_F(AnswerFormatTest, TruncatedAnswerContinuesUnderItsFormat) {
   const std::string conversation = NewConversation();
   const Json format = {{"type", "regex"}, {"regex", "(yes|no), (sir|madam)"}};
   client.Send(Format(format, {{"conversation", conversation}}));
@@ -109,7 +109,7 @@ TEST_F(AnswerFormatTest, ACutAnswerGoesOnUnderItsFormat) {
   EXPECT_NE(engine.last().grammar, nullptr);
 }
 
-TEST_F(AnswerFormatTest, AnAnswerThatGoesOnSaysWhichFormatItHas) {
+TEST_F(AnswerFormatTest, ContinuedAnswerReportsItsFormat) {
   const Json schema = {{"type", "object"}, {"properties", {{"b", {{"type", "null"}}}, {"a", {{"type", "null"}}}}}};
   const std::pair<Json, const char*> formats[] = {
       {{{"type", "json_schema"}, {"name", "n"}, {"schema", schema}, {"strict", true}}, R"({"b":)"},

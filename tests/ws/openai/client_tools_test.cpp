@@ -10,7 +10,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(ToolNamesTest, ANameOfTheModelsSaysItsNamespace) {
+TEST(ToolNamesTest, ModelNameContainsTheNamespace) {
   for (const ClientTool& tool : {ClientTool{.name = "read"}, ClientTool{.space = "mcp__files", .name = "read"},
                                  ClientTool{.name = "apply_patch", .custom = true}}) {
     const std::string name = ModelToolName(tool);
@@ -21,7 +21,7 @@ TEST(ToolNamesTest, ANameOfTheModelsSaysItsNamespace) {
   }
 }
 
-TEST(ToolNamesTest, AnInputIsAsItWasSent) {
+TEST(ToolNamesTest, InputIsUnchanged) {
   for (const std::string text : {"", "a\n\"b\" \\ \t", "caf\xC3\xA9 \xF0\x9F\x99\x82"}) {
     EXPECT_EQ(CustomInput(CustomArguments(text)), text);
   }
@@ -49,7 +49,7 @@ Result<ReadToolSet> ReadAny(const Json& tools, ToolShape shape = ToolShape::kFla
 const Json kRead = {{"type", "function"}, {"name", "read"}};
 const Json kFiles = {{"type", "namespace"}, {"name", "files"}, {"description", "d"}, {"tools", {kRead, kRead}}};
 
-TEST(ClientTools, HostedOnesAreSkippedAndReported) {
+TEST(ClientTools, SkipsAndReportsHostedTools) {
   const Json hosted = Json::array({{{"type", "web_search"}, {"external_web_access", false}},
                                    kRead,
                                    {{"type", "mcp"}, {"server_label", "x"}},
@@ -63,7 +63,7 @@ TEST(ClientTools, HostedOnesAreSkippedAndReported) {
   EXPECT_EQ(ReadAny(Json::array({{{"type", 5}}})).status().param(), "tools[0].type");
 }
 
-TEST(ClientTools, ANamespaceIsItsFunctions) {
+TEST(ClientTools, NamespaceExpandsToItsFunctions) {
   Json files = kFiles, others = kFiles;
   files["tools"] = {kRead, {{"type", "web_search"}}, {{"type", "function"}, {"name", "write"}, {"x", 1}}};
   others["name"] = "mcp__docs";
@@ -90,7 +90,7 @@ TEST(ClientTools, ANamespaceIsItsFunctions) {
   EXPECT_EQ(ReadAny(Json::array({many})).status().reason(), "array_above_max_length");
 }
 
-TEST(ClientTools, ACustomToolIsAFunctionOfOneText) {
+TEST(ClientTools, CustomToolIsAFunctionOfOneString) {
   const auto custom = [](Json format) {
     return Json{{"type", "custom"}, {"name", "run"}, {"description", "d"}, {"format", std::move(format)}};
   };
@@ -118,7 +118,7 @@ TEST(ClientTools, ACustomToolIsAFunctionOfOneText) {
   EXPECT_EQ(ReadAny(Json::array({{{"type", "custom"}}}), ToolShape::kNested).status().param(), "tools[0].custom");
 }
 
-TEST(ClientTools, AreChosenByTheirNames) {
+TEST(ClientTools, ChoiceIsByName) {
   const auto read = [](const Json& choice, ToolShape shape = ToolShape::kFlat) {
     ToolChoice out;
     EXPECT_TRUE(ReadToolChoice(ParseJson(choice.dump()).value(), "tool_choice", shape, &out).ok()) << choice;
@@ -161,7 +161,7 @@ class ClientToolsTest : public ::testing::Test, protected TableFixture {
   TestSocket client{table};
 };
 
-TEST_F(ClientToolsTest, ACallOfANamespaceHasBothNames) {
+TEST_F(ClientToolsTest, NamespaceCallHasBothNames) {
   client.Send(Ask());
   ASSERT_NE(engine.last().grammar, nullptr);
   EXPECT_TRUE(GrammarMatcher(engine.last().grammar).Append(CallOf("files.read", "{}")).ok());
@@ -181,7 +181,7 @@ TEST_F(ClientToolsTest, ACallOfANamespaceHasBothNames) {
   EXPECT_EQ(engine.requests()[0].timeline, engine.requests()[1].timeline);
 }
 
-TEST_F(ClientToolsTest, ACallOfACustomToolHasAnInput) {
+TEST_F(ClientToolsTest, CustomToolCallHasAnInput) {
   client.Send(Ask());
   engine.Start(0);
   const std::string call = CallOf("custom.run", R"({"input": "a\n\"b\""})");
@@ -209,7 +209,7 @@ TEST_F(ClientToolsTest, ACallOfACustomToolHasAnInput) {
   EXPECT_THAT(Prompt(), HasSubstr(call + "<|im_end|>\n<|im_start|>user\n<tool_response>\n12\n</tool_response>"));
 }
 
-TEST_F(ClientToolsTest, ALarkGrammarHoldsForTheInput) {
+TEST_F(ClientToolsTest, LarkGrammarConstrainsTheInput) {
   const Json format = {{"type", "grammar"}, {"syntax", "lark"}, {"definition", "start: \"ab\" LF\n%import common.LF"}};
   client.Send(
       Ask({{"tools", {{{"type", "custom"}, {"name", "run"}, {"format", format}}}}, {"tool_choice", "required"}}));

@@ -4,7 +4,7 @@
 namespace ringside {
 namespace {
 
-TEST_F(RoutesTest, WordsOfPathsAreNoIds) {
+TEST_F(RoutesTest, PathWordsAreNeverIds) {
   Fails(Call("POST", "/v1/responses/compact", Json::object()), 400, "missing_required_parameter", "input");
   for (const char* path : {"/v1/responses/input_tokens", "/v1/responses/compact"}) {
     Fails(Call("GET", path), 405, "method_not_allowed", nullptr);
@@ -35,13 +35,13 @@ TEST_F(ConversationsTest, CreateGetUpdateDelete) {
   Fails(Call("GET", "/v1/conversations/" + id), 404, "conversation_not_found", "conversation");
 }
 
-TEST_F(ConversationsTest, AnEmptyBodyCreatesToo) {
+TEST_F(ConversationsTest, EmptyBodyCreatesAConversation) {
   Ok(Call("POST", "/v1/conversations"));
   Ok(Call("POST", "/v1/conversations", Json::object()));
   Ok(Call("POST", "/v1/conversations", {{"items", nullptr}, {"metadata", nullptr}}));
 }
 
-TEST_F(ConversationsTest, TheWindowCanBeChosen) {
+TEST_F(ConversationsTest, WindowIsConfigurable) {
   const Json made = Ok(Call("POST", "/v1/conversations",
                             {{"ringside", {{"memory_len", 100}, {"session_len", 900}, {"eviction", "token"}}}}));
   EXPECT_EQ(made["ringside"]["memory_len"], 100);
@@ -53,7 +53,7 @@ TEST_F(ConversationsTest, TheWindowCanBeChosen) {
         "ringside.eviction");
 }
 
-TEST_F(ConversationsTest, APageOfLargeItemsEndsEarly) {
+TEST_F(ConversationsTest, PageOfLargeItemsIsShortened) {
   const std::string id = Ok(Call("POST", "/v1/conversations"))["id"], items = "/v1/conversations/" + id + "/items";
   constexpr size_t kItemBytes = 3 << 19;
   for (int i = 0; i < 5; ++i) {
@@ -68,7 +68,7 @@ TEST_F(ConversationsTest, APageOfLargeItemsEndsEarly) {
   EXPECT_EQ(rest["has_more"], false);
 }
 
-TEST_F(ConversationsTest, BadBodiesAreNamed) {
+TEST_F(ConversationsTest, BadBodyErrorsNameTheField) {
   Fails(Call("POST", "/v1/conversations", "{"), 400, "invalid_json", nullptr);
   Fails(Call("POST", "/v1/conversations", "[]"), 400, "invalid_type", "body");
   const HttpResponse named = Call("POST", "/v1/conversations", {{"name", "x"}, {"ringside", {{"window", 1}}}});
@@ -90,7 +90,7 @@ TEST_F(ConversationsTest, BadBodiesAreNamed) {
   Fails(Call("GET", one + "/items/msg_x"), 404, "item_not_found", "item_id");
 }
 
-TEST_F(ConversationsTest, ListIsTheOwnersNewestFirst) {
+TEST_F(ConversationsTest, ListsTheOwnersConversationsNewestFirst) {
   std::vector<std::string> ids;
   for (int i = 0; i < 3; ++i) ids.push_back(NewConversation());
   Json page = Ok(Call("GET", "/v1/conversations?limit=2"));
@@ -106,7 +106,7 @@ TEST_F(ConversationsTest, ListIsTheOwnersNewestFirst) {
       (Json{{"object", "list"}, {"data", Json::array()}, {"first_id", ""}, {"last_id", ""}, {"has_more", false}}));
 }
 
-TEST_F(ConversationsTest, ItemsAreListedInBothOrdersAndPages) {
+TEST_F(ConversationsTest, ListsItemsInBothOrdersByPage) {
   const Json made = Ok(Call("POST", "/v1/conversations", {{"items", {Message("system", "S"), Message("user", "U")}}}));
   const std::string items = "/v1/conversations/" + made["id"].get<std::string>() + "/items";
   const Json added = Ok(Call("POST", items, {{"items", {Message("assistant", "A")}}}));
@@ -132,7 +132,7 @@ TEST_F(ConversationsTest, ItemsAreListedInBothOrdersAndPages) {
   EXPECT_EQ(Ok(Call("GET", items + "/" + last)), newest["data"][0]);
 }
 
-TEST_F(ConversationsTest, TextPartsAreJoinedByANewline) {
+TEST_F(ConversationsTest, JoinsTextPartsWithANewline) {
   const auto part = [](const char* text) { return Json{{"type", "input_text"}, {"text", text}}; };
   const Json message = {{"role", "user"}, {"content", {part("one"), part("two")}}};
   const Json made = Ok(Call("POST", "/v1/conversations", {{"items", {message}}}));
@@ -143,7 +143,7 @@ TEST_F(ConversationsTest, TextPartsAreJoinedByANewline) {
   for (const Json& item : all["data"]) EXPECT_EQ(item["content"][0]["text"], "one\ntwo");
 }
 
-TEST_F(ConversationsTest, ItemsAreDeletedAndAddedAnywhere) {
+TEST_F(ConversationsTest, DeletesAndInsertsItemsAnywhere) {
   const std::string id = NewConversation();
   client.Send(Create({{"conversation", id}}));
   engine.Answer(0, "Yo");
@@ -168,7 +168,7 @@ TEST_F(ConversationsTest, ItemsAreDeletedAndAddedAnywhere) {
   engine.Answer(1, "Yo");
 }
 
-TEST_F(ConversationsTest, MemoryTellsTheWindowItsMessagesAndWhatEachTurnFound) {
+TEST_F(ConversationsTest, MemoryReportsWindowMessagesAndCacheHits) {
   const std::string id = NewConversation(), path = "/v1/conversations/" + id + "/memory";
   Json memory = Ok(Call("GET", path));
   EXPECT_EQ(memory["object"], "conversation.memory");
@@ -204,7 +204,7 @@ TEST_F(ConversationsTest, MemoryTellsTheWindowItsMessagesAndWhatEachTurnFound) {
   Fails(Call("GET", path, nullptr, "other"), 404, "conversation_not_found", "conversation");
 }
 
-TEST_F(ConversationsTest, ABusyConversationIsA409) {
+TEST_F(ConversationsTest, BusyConversationReturns409) {
   const std::string id = NewConversation();
   client.Send(Create({{"conversation", id}}));
   Fails(Call("POST", "/v1/conversations/" + id + "/items", {{"items", {Message("user", "x")}}}), 409,
@@ -212,7 +212,7 @@ TEST_F(ConversationsTest, ABusyConversationIsA409) {
   EXPECT_TRUE(Ok(Call("GET", "/v1/conversations/" + id))["ringside"]["active_response_id"].is_string());
 }
 
-TEST_F(ConversationsTest, ExportsAndImportsExactly) {
+TEST_F(ConversationsTest, ExportAndImportRoundTrip) {
   const std::string id = NewConversation();
   client.Send(Create({{"conversation", id}}));
   engine.Answer(0, "Yo");
@@ -235,7 +235,7 @@ TEST_F(ConversationsTest, ExportsAndImportsExactly) {
   EXPECT_EQ(engine.requests()[1].tokens, engine.requests()[2].tokens);
 }
 
-TEST_F(ConversationsTest, WhatNoExportMadeIsNotImported) {
+TEST_F(ConversationsTest, RefusesInvalidExports) {
   client.Send(Create({{"conversation", NewConversation()}}));
   engine.Answer(0, "Yo");
   const std::string id = Ok(Call("GET", "/v1/conversations"))["data"][0]["id"];
@@ -248,7 +248,7 @@ TEST_F(ConversationsTest, WhatNoExportMadeIsNotImported) {
   EXPECT_EQ(Ok(Call("GET", "/v1/conversations"))["data"].size(), 1U);
 }
 
-TEST_F(ConversationsTest, OneCanBeVerified) {
+TEST_F(ConversationsTest, VerifiesAConversation) {
   const std::string one = "/v1/conversations/" + NewConversation();
   const Json verdict = Ok(Call("POST", one + "/verify"));
   EXPECT_EQ(verdict["ok"], true);
@@ -258,7 +258,7 @@ TEST_F(ConversationsTest, OneCanBeVerified) {
   Fails(Call("GET", one + "/export", nullptr, "other"), 404, "conversation_not_found", "conversation");
 }
 
-TEST_F(ConversationsTest, SaysWhereItIsKept) {
+TEST_F(ConversationsTest, ReportsStorageLocation) {
   const std::string id = NewConversation();
   Json ours = Ok(Call("GET", "/v1/conversations/" + id))["ringside"];
   EXPECT_EQ(ours["cache"], "new");
@@ -273,7 +273,7 @@ TEST_F(ConversationsTest, SaysWhereItIsKept) {
   EXPECT_EQ(ours["updated_at"], 7);
 }
 
-TEST_F(ConversationsTest, AnothersConversationIsUnknown) {
+TEST_F(ConversationsTest, OtherOwnersConversationIsUnknown) {
   const std::string one = "/v1/conversations/" + NewConversation();
   for (const char* method : {"GET", "DELETE"}) {
     Fails(Call(method, one, nullptr, "other"), 404, "conversation_not_found", "conversation");
@@ -282,7 +282,7 @@ TEST_F(ConversationsTest, AnothersConversationIsUnknown) {
   Fails(Call("GET", one + "/items", nullptr, "other"), 404, "conversation_not_found", "conversation");
 }
 
-TEST_F(ConversationsTest, ResponsesAreRetrievedCancelledAndDeleted) {
+TEST_F(ConversationsTest, RetrievesCancelsAndDeletesResponses) {
   client.Send(Create());
   engine.Start(0);
   engine.Say(0, "Ye");

@@ -6,7 +6,7 @@
 namespace ringside {
 namespace {
 
-TEST(ModelNames, AnAliasIsANameOrABeginning) {
+TEST(ModelNames, AliasIsANameOrAPrefix) {
   const std::vector<std::string> aliases = {"gpt-4o", "claude-*"};
   for (const char* name : {"gpt-4o", "claude-", "claude-opus-4"}) EXPECT_TRUE(IsAlias(name, aliases)) << name;
   for (const char* name : {"gpt-4", "gpt-4o-mini", "claude", "Claude-x", ""})
@@ -38,7 +38,7 @@ class AliasedModel : public ::testing::Test, protected TableFixture {
   Router router;
 };
 
-TEST_F(AliasedModel, AnswersToItsAliasesByItsOwnName) {
+TEST_F(AliasedModel, AnswersToAliasesUnderItsOwnName) {
   TestSocket client(table);
   for (const char* name : {"tiny", "gpt-4o", "claude-opus-4"}) {
     client.Send({{"type", "response.create"}, {"model", name}, {"input", "Hi"}});
@@ -54,7 +54,7 @@ TEST_F(AliasedModel, AnswersToItsAliasesByItsOwnName) {
   EXPECT_EQ(Call("POST", "/v1/responses", {{"model", "gpt-4o-mini"}, {"input", "Hi"}}).status, 404);
 }
 
-TEST_F(AliasedModel, IsListedByThoseThatAreWholeNames) {
+TEST_F(AliasedModel, IsListedUnderFullNameAliasesOnly) {
   std::vector<std::string> names;
   const Json list = Json::parse(Call("GET", "/v1/models").body);
   for (const Json& model : list["data"]) names.push_back(model["id"]);

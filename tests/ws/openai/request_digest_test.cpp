@@ -121,14 +121,14 @@ void ExpectOthers(const Json& request, const Json& ask) {
   }
 }
 
-TEST(RequestDigestTest, AnotherValueOfAnyFieldIsAnotherRequest) {
+TEST(RequestDigestTest, AnyChangedFieldChangesTheDigest) {
   ExpectOthers(Request(), kAsk);
   Json beams = Request();
   beams["beam_width"] = 4;
   ExpectOthers(beams, kAskOfBeams);
 }
 
-TEST(RequestDigestTest, HowARequestTravelsIsNoPartOfIt) {
+TEST(RequestDigestTest, DigestIgnoresTheTransport) {
   for (const auto& [field, values] : kTravel.items()) {
     for (const Json& value : values) {
       Json body = Request();
@@ -138,7 +138,7 @@ TEST(RequestDigestTest, HowARequestTravelsIsNoPartOfIt) {
   }
 }
 
-TEST(RequestDigestTest, TheTablesAboveHaveEveryField) {
+TEST(RequestDigestTest, TablesCoverEveryField) {
   std::set<std::string> tested;
   for (const auto& fields : {kAsk, kAskOfBeams, kTravel}) {
     for (const auto& [field, values] : fields.items()) tested.insert(field);
@@ -151,7 +151,7 @@ TEST(RequestDigestTest, TheTablesAboveHaveEveryField) {
   EXPECT_EQ(read, tested);
 }
 
-TEST(RequestDigestTest, TheSameSaidOtherwiseIsTheSame) {
+TEST(RequestDigestTest, EquivalentRequestsHaveTheSameDigest) {
   const std::string plain = R"({"input":[{"role":"user","content":"é"}],"top_k":16,"logit_bias":{"1":2,"3":4}})";
   const std::string others[] = {
       R"({ "top_k" : 16, "logit_bias" : { "3" : 4, "1" : 2 }, "input" : [{ "content" : "é", "role" : "user" }] })",
@@ -164,7 +164,7 @@ TEST(RequestDigestTest, TheSameSaidOtherwiseIsTheSame) {
 }
 
 // It is stored: another version on another machine must find the answer again.
-TEST(RequestDigestTest, IsTheSameOnEveryMachine) {
+TEST(RequestDigestTest, IsPlatformIndependent) {
   EXPECT_EQ(Digest("{}"), "request_sczXemnyGL76HXfEgpcxh6");
   EXPECT_EQ(Digest(R"({"input":"Hé","temperature":0.1,"seed":-9007199254740993,"stop":["\u0001"],"store":false})"),
             "request_z8bRFChyRYO4HJkmwzs5p5");

@@ -28,7 +28,7 @@ class HoldingSink final : public EventSink {
   RecordingSink sink_{99};
 };
 
-TEST_F(ResponsesTest, AClosedConnectionHoldsUpNoIoThread) {
+TEST_F(ResponsesTest, ClosedConnectionBlocksNoIoThread) {
   const std::string id = table.CreateSession({"", 0}, {}, {}, {})->id;
   auto service = std::make_shared<Service>();
   service->open_paths.insert("/healthz");

@@ -79,7 +79,7 @@ class ResponsesDurableTest : public ::testing::Test {
   std::unique_ptr<SessionTable> table;
 };
 
-TEST_F(ResponsesDurableTest, AFinishedResponseSaysWhereTheHistoryStands) {
+TEST_F(ResponsesDurableTest, FinishedResponseReportsTheHistoryState) {
   const std::string id = NewConversation();
   TestSocket client(*table);
   const Json first = Turn(client, id, "Yo").back()["response"]["ringside"];
@@ -97,7 +97,7 @@ TEST_F(ResponsesDurableTest, AFinishedResponseSaysWhereTheHistoryStands) {
   EXPECT_EQ(Frames(other).front()["type"], "ringside:session.resumed");
 }
 
-TEST_F(ResponsesDurableTest, AHistoryThatIsAnotherIsAnErrorAndTheEnd) {
+TEST_F(ResponsesDurableTest, DivergedHistoryIsAFatalError) {
   const std::string id = NewConversation();
   TestSocket client(*table);
   const Json now = Known(Turn(client, id, "Yo").back()["response"]["ringside"]);
@@ -118,7 +118,7 @@ TEST_F(ResponsesDurableTest, AHistoryThatIsAnotherIsAnErrorAndTheEnd) {
   }
 }
 
-TEST_F(ResponsesDurableTest, WhatIsKnownHasAForm) {
+TEST_F(ResponsesDurableTest, KnownHistoryHasAFixedFormat) {
   const std::string id = NewConversation();
   TestSocket client(*table);
   const std::string chain(32, 'a');
@@ -144,7 +144,7 @@ TEST_F(ResponsesDurableTest, WhatIsKnownHasAForm) {
   EXPECT_EQ(Frames(client).front()["session_present"], true);
 }
 
-TEST_F(ResponsesDurableTest, ARepeatedCreateIsKnownAfterARestartByEveryField) {
+TEST_F(ResponsesDurableTest, RestartRecognisesARepeatedCreateByEveryField) {
   Json create = {{"type", "response.create"},
                  {"conversation", NewConversation()},
                  {"input", "Hi"},
@@ -176,7 +176,7 @@ TEST_F(ResponsesDurableTest, ARepeatedCreateIsKnownAfterARestartByEveryField) {
   }
 }
 
-TEST_F(ResponsesDurableTest, EachAttachmentRaisesTheEpochAndTheNumbersStayGood) {
+TEST_F(ResponsesDurableTest, EveryAttachmentRaisesTheEpochAndKeepsNumbers) {
   const std::string id = NewConversation();
   auto client = std::make_unique<TestSocket>(*table);
   const std::vector<Json> told = Turn(*client, id, "Yo");
@@ -194,7 +194,7 @@ TEST_F(ResponsesDurableTest, EachAttachmentRaisesTheEpochAndTheNumbersStayGood) 
   }
 }
 
-TEST_F(ResponsesDurableTest, AnAnswerThatARestartCutIsInterruptedAndGoesOn) {
+TEST_F(ResponsesDurableTest, AnswerCutByARestartIsInterruptedAndContinues) {
   const std::string id = NewConversation();
   std::vector<Json> told;
   std::string response_id;
@@ -242,7 +242,7 @@ TEST_F(ResponsesDurableTest, AnAnswerThatARestartCutIsInterruptedAndGoesOn) {
   EXPECT_TRUE(tokenizer_.Decode(engine().last().tokens).ends_with("Hel"));
 }
 
-TEST_F(ResponsesDurableTest, ADeletedSessionClosesWhoIsAttached) {
+TEST_F(ResponsesDurableTest, DeletingASessionClosesAttachedSockets) {
   const std::string id = NewConversation();
   TestSocket attached(*table), other(*table);
   attached.Send(Resume(id));
@@ -257,7 +257,7 @@ TEST_F(ResponsesDurableTest, ADeletedSessionClosesWhoIsAttached) {
   EXPECT_FALSE(other.outbox->TakeClose());
 }
 
-TEST_F(ResponsesDurableTest, AnUpgradeMayAttachAtOnce) {
+TEST_F(ResponsesDurableTest, UpgradeMayAttachImmediately) {
   const std::string id = NewConversation();
   TestSocket client(*table);
   const std::vector<Json> told = Turn(client, id, "Yo");
@@ -290,7 +290,7 @@ TEST_F(ResponsesDurableTest, AnUpgradeMayAttachAtOnce) {
   EXPECT_EQ(attach({{"session", chained}}).front()["session_present"], true);
 }
 
-TEST_F(ResponsesDurableTest, AnUpgradeForAnUnknownSessionIsRefused) {
+TEST_F(ResponsesDurableTest, RefusesAnUpgradeForAnUnknownSession) {
   const std::string id = NewConversation();
   const SocketRoute route = ResponsesRoute(*table);
   const Status unknown = route.admit(Upgrade({{"session", "conv_none"}}));

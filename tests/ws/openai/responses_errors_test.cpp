@@ -13,7 +13,7 @@ struct BadField {
   const char* param;
 };
 
-TEST_F(ResponsesErrorsTest, EveryBadFieldIsNamed) {
+TEST_F(ResponsesErrorsTest, ErrorNamesEveryBadField) {
   const Json image = {{{"role", "user"}, {"content", {{{"type", "input_image"}, {"image_url", "x"}}}}}};
   const std::vector<BadField> cases = {
       {{{"temperature", "hot"}}, "invalid_type", "temperature"},
@@ -108,7 +108,7 @@ TEST_F(ResponsesErrorsTest, EveryBadFieldIsNamed) {
   EXPECT_EQ(client.Frames().back()["type"], "response.completed");
 }
 
-TEST_F(ResponsesErrorsTest, HarmlessValuesAndNullsAreAccepted) {
+TEST_F(ResponsesErrorsTest, AcceptsHarmlessValuesAndNulls) {
   const Json fields = {{"tools", Json::array()},
                        {"text", {{"format", {{"type", "text"}}}, {"verbosity", nullptr}}},
                        {"tool_choice", "auto"},
@@ -138,7 +138,7 @@ TEST_F(ResponsesErrorsTest, HarmlessValuesAndNullsAreAccepted) {
   EXPECT_EQ(engine.last().sampling.temperature, 1.0);
 }
 
-TEST_F(ResponsesErrorsTest, WhatIsSentBackOfABadMessageIsShort) {
+TEST_F(ResponsesErrorsTest, LimitsTheQuotedPartOfABadMessage) {
   const std::string large(1 << 20, 'x');
   const std::vector<Json> messages = {
       {{"type", large}},
@@ -161,7 +161,7 @@ TEST_F(ResponsesErrorsTest, WhatIsSentBackOfABadMessageIsShort) {
   }
 }
 
-TEST_F(ResponsesErrorsTest, UnreadableFramesGetTypedErrors) {
+TEST_F(ResponsesErrorsTest, MalformedFramesGetTypedErrors) {
   const std::string deep = std::string(100000, '[') + std::string(100000, ']');
   std::string deep_objects;
   for (int i = 0; i < 100000; ++i) deep_objects += "{\"a\":";
@@ -189,13 +189,13 @@ TEST_F(ResponsesErrorsTest, UnreadableFramesGetTypedErrors) {
   EXPECT_EQ(engine.count(), 1U);
 }
 
-TEST_F(ResponsesErrorsTest, SurrogatePairsAndRepeatedKeysAreFine) {
+TEST_F(ResponsesErrorsTest, AcceptsSurrogatePairsAndRepeatedKeys) {
   client.Send(std::string(R"({"type":"response.create","input":"a","input":"\ud83d\ude42"})"));
   ASSERT_EQ(engine.count(), 1U);
   EXPECT_NE(tokenizer.Decode(engine.last().tokens).find("\xf0\x9f\x99\x82"), std::string::npos);
 }
 
-TEST_F(ResponsesErrorsTest, AFullEngineIsA429) {
+TEST_F(ResponsesErrorsTest, FullEngineReturns429) {
   engine.Refuse(Overloaded("The queue is full."));
   client.Send(Create());
   const Json frame = client.Frame();
@@ -209,7 +209,7 @@ TEST_F(ResponsesErrorsTest, AFullEngineIsA429) {
   EXPECT_FALSE(advised.Error().contains("retry_after_ms")) << "waiting does not help";
 }
 
-TEST_F(ResponsesErrorsTest, ABusyConversationIsA409) {
+TEST_F(ResponsesErrorsTest, BusyConversationReturns409) {
   const std::string id = NewConversation();
   client.Send(Create({{"conversation", id}}));
   client.Frames();
@@ -220,7 +220,7 @@ TEST_F(ResponsesErrorsTest, ABusyConversationIsA409) {
   EXPECT_EQ(frame["error"]["code"], "conversation_locked");
 }
 
-TEST_F(ResponsesErrorsTest, AnothersIdsAreUnknown) {
+TEST_F(ResponsesErrorsTest, IdsOfOtherOwnersAreUnknown) {
   const std::string id = NewConversation();
   client.Send(Create({{"conversation", id}}));
   engine.Answer(0, "Yo");

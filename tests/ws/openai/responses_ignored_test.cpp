@@ -39,7 +39,7 @@ TEST_F(ResponsesIgnoredTest, TheSocketReportsThemInTheResponseObject) {
   EXPECT_EQ(done["metadata"], Json({{"b", "x"}}));
 }
 
-TEST_F(ResponsesIgnoredTest, HttpReportsThemInAHeaderToo) {
+TEST_F(ResponsesIgnoredTest, HttpAlsoReportsThemInAHeader) {
   const HttpResponse waiting = Call("POST", "/v1/responses", Ask());
   std::string all;
   for (const Json& name : Names()) all += (all.empty() ? "" : ", ") + name.get<std::string>();
@@ -50,7 +50,7 @@ TEST_F(ResponsesIgnoredTest, HttpReportsThemInAHeaderToo) {
   EXPECT_EQ(Ok(Call("GET", "/v1/responses/" + done["id"].get<std::string>()))["ringside"]["ignored"], Names());
 }
 
-TEST_F(ResponsesIgnoredTest, ItemsThatLeaveNothingToReadAreLeftOut) {
+TEST_F(ResponsesIgnoredTest, DropsItemsWithoutContent) {
   const Json input = {Message("user", "Hi"),
                       {{"type", "reasoning"}, {"id", "rs_1"}, {"summary", Json::array()}, {"encrypted_content", "x"}},
                       {{"type", "web_search_call"}, {"id", "ws_1"}, {"status", "completed"}},
@@ -64,7 +64,7 @@ TEST_F(ResponsesIgnoredTest, ItemsThatLeaveNothingToReadAreLeftOut) {
             Json::array({"input[1].reasoning", "input[2].web_search_call"}));
 }
 
-TEST_F(ResponsesIgnoredTest, AReportIsShort) {
+TEST_F(ResponsesIgnoredTest, LimitsTheReport) {
   const std::string large(1 << 20, 'x');
   client.Send(Create({{large, 1}, {"include", {large}}, {"metadata", {{large, "x"}}}}));
   engine.AnswerLast("Yo");
@@ -81,7 +81,7 @@ TEST_F(ResponsesIgnoredTest, VerbsReportThem) {
   EXPECT_EQ(forked["ringside"]["ignored"], Json::array({"colour"}));
 }
 
-TEST_F(ResponsesIgnoredTest, AnAnswerWithoutALimitGetsTheServersOwn) {
+TEST_F(ResponsesIgnoredTest, AnswerWithoutALimitGetsTheServersLimit) {
   client.Send(Create({{"max_output_tokens", -1}}));
   engine.AnswerLast("Yo");
   const Json done = client.Frames().back()["response"];
@@ -101,7 +101,7 @@ class StrictResponses : public ::testing::Test, protected TableFixture {
   TestSocket client{table};
 };
 
-TEST_F(StrictResponses, AnswerAnUnknownNameInShort) {
+TEST_F(StrictResponses, AbbreviateUnknownNames) {
   const std::string large(1 << 20, 'x');
   for (const Json& fields : {Json{{large, 1}}, Json{{"include", {large}}}, Json{{"metadata", {{large, "x"}}}}}) {
     Json event = {{"type", "response.create"}, {"input", "Hi"}};
@@ -111,7 +111,7 @@ TEST_F(StrictResponses, AnswerAnUnknownNameInShort) {
   }
 }
 
-TEST_F(StrictResponses, RefuseThemByName) {
+TEST_F(StrictResponses, RefuseUnknownFieldsByName) {
   const std::tuple<Json, const char*, const char*> cases[] = {
       {{{"tempreature", 1}}, "unknown_parameter", "tempreature"},
       {{{"input", {{{"role", "user"}, {"content", "x"}, {"x", 1}}}}}, "unknown_parameter", "input[0].x"},

@@ -31,7 +31,7 @@ TEST_F(ResponsesLanesTest, EveryEventOfANamedLaneCarriesItsName) {
   EXPECT_EQ(client.Frame()["stream_id"], "x");
 }
 
-TEST_F(ResponsesLanesTest, OneLaneIsFifoAndLanesRunSideBySide) {
+TEST_F(ResponsesLanesTest, LanesAreFifoAndRunConcurrently) {
   client.Send(Create({{"input", "1"}}));
   client.Send(Create({{"input", "2"}}));
   client.Send(Create({{"input", "3"}, {"stream_id", "b"}}));
@@ -44,7 +44,7 @@ TEST_F(ResponsesLanesTest, OneLaneIsFifoAndLanesRunSideBySide) {
   EXPECT_TRUE(Eventually([&] { return !client.socket.busy(); }));
 }
 
-TEST_F(ResponsesLanesTest, WhatWaitedInALaneIsStartedByAWorker) {
+TEST_F(ResponsesLanesTest, WorkerStartsQueuedRequests) {
   std::mutex mutex;
   std::vector<std::function<void()>> calls;
   size_t held = 0;
@@ -72,7 +72,7 @@ TEST_F(ResponsesLanesTest, WhatWaitedInALaneIsStartedByAWorker) {
   EXPECT_TRUE(Eventually([&] { return !socket.socket.busy(); }));
 }
 
-TEST_F(ResponsesLanesTest, WhatWaitsTakesNoMoreMemoryThanItsBytes) {
+TEST_F(ResponsesLanesTest, QueuedRequestsUseOnlyTheirBytes) {
   client.Send(Create({{"input", "1"}}));
   std::string message = R"({"type":"response.create","input":[0)";
   for (int i = 0; i < 200'000; ++i) message += ",0";
@@ -93,7 +93,7 @@ TEST_F(ResponsesLanesTest, WhatWaitsTakesNoMoreMemoryThanItsBytes) {
   }));
 }
 
-TEST_F(ResponsesLanesTest, WhatNoWorkerTakesIsRefused) {
+TEST_F(ResponsesLanesTest, RefusesRequestsWithoutAWorker) {
   std::atomic<bool> full{true};
   TestSocket socket(table, "me", nullptr, [&](const std::string&, size_t, const std::function<void()>& call) {
     if (full) return Unavailable("Too many requests are waiting to be worked on.");
@@ -121,7 +121,7 @@ TEST_F(ResponsesLanesTest, WhatNoWorkerTakesIsRefused) {
   EXPECT_EQ(engine.count(), 4U);
 }
 
-TEST_F(ResponsesLanesTest, WhereNothingRunsAllThatWaitIsRefused) {
+TEST_F(ResponsesLanesTest, RefusesAllQueuedRequestsIfNoneRuns) {
   TestSocket socket(table, "me", nullptr, [](const std::string&, size_t, const std::function<void()>&) {
     return Unavailable("Too many requests are waiting to be worked on.");
   });
@@ -139,7 +139,7 @@ TEST_F(ResponsesLanesTest, WhereNothingRunsAllThatWaitIsRefused) {
   EXPECT_FALSE(socket.socket.busy());
 }
 
-TEST_F(ResponsesLanesTest, ABadRequestInTheQueueAnswersInItsTurn) {
+TEST_F(ResponsesLanesTest, QueuedBadRequestAnswersInOrder) {
   client.Send(Create({{"input", "1"}}));
   client.Send(Create({{"temperature", -1}}));
   client.Send(Create({{"input", "3"}}));
@@ -155,7 +155,7 @@ TEST_F(ResponsesLanesTest, ABadRequestInTheQueueAnswersInItsTurn) {
               ElementsAre("response.created", "response.completed", "error", "response.created", "response.completed"));
 }
 
-TEST_F(ResponsesLanesTest, BadNamesAreRefused) {
+TEST_F(ResponsesLanesTest, RefusesInvalidNames) {
   for (const Json& name : {Json(""), Json("a b"), Json("\xc3\xa9"), Json(std::string(257, 'a')), Json(5)}) {
     client.Send(Create({{"stream_id", name}}));
     const Json frame = client.Frame();
@@ -166,7 +166,7 @@ TEST_F(ResponsesLanesTest, BadNamesAreRefused) {
   EXPECT_EQ(engine.count(), 1U);
 }
 
-TEST_F(ResponsesLanesTest, ThereAre32NamesBesideTheDefaultLane) {
+TEST_F(ResponsesLanesTest, Allows32NamesPlusTheDefaultLane) {
   for (int i = 0; i < 32; ++i) {
     client.Send(Create({{"stream_id", "s" + std::to_string(i)}, {"temperature", -1}}));
     EXPECT_EQ(client.Error()["code"], "invalid_value");
@@ -178,7 +178,7 @@ TEST_F(ResponsesLanesTest, ThereAre32NamesBesideTheDefaultLane) {
   EXPECT_EQ(engine.count(), 2U);
 }
 
-TEST_F(ResponsesLanesTest, SixteenRunAndTheOthersWait) {
+TEST_F(ResponsesLanesTest, SixteenRunAndOthersAreQueued) {
   for (int i = 0; i < 20; ++i) client.Send(Create({{"stream_id", "s" + std::to_string(i)}}));
   EXPECT_EQ(engine.count(), 16U);
   for (size_t i = 0; i < 20; ++i) {
@@ -192,7 +192,7 @@ TEST_F(ResponsesLanesTest, SixteenRunAndTheOthersWait) {
   EXPECT_THAT(done, SizeIs(20));
 }
 
-TEST_F(ResponsesLanesTest, ANewLaneWithAnOldIdForks) {
+TEST_F(ResponsesLanesTest, NewLaneWithAnOldIdForks) {
   client.Send(Create());
   engine.Answer(0, "Yo");
   const std::string first = client.Frames().back()["response"]["id"];
@@ -203,7 +203,7 @@ TEST_F(ResponsesLanesTest, ANewLaneWithAnOldIdForks) {
   EXPECT_EQ(engine.requests()[1].tokens.size(), engine.requests()[2].tokens.size());
 }
 
-TEST_F(ResponsesLanesTest, ALaneWithoutPreviousStartsANewChain) {
+TEST_F(ResponsesLanesTest, LaneWithoutAPreviousIdStartsANewChain) {
   client.Send(Create({{"stream_id", "a"}}));
   engine.Answer(0, "Yo");
   client.Send(Create({{"stream_id", "a"}}));
@@ -212,7 +212,7 @@ TEST_F(ResponsesLanesTest, ALaneWithoutPreviousStartsANewChain) {
   EXPECT_NE(engine.requests()[0].timeline, engine.requests()[1].timeline);
 }
 
-TEST_F(ResponsesLanesTest, OnlyTheLanesNewestUnstoredResponseIsKept) {
+TEST_F(ResponsesLanesTest, KeepsOnlyTheNewestUnstoredResponsePerLane) {
   client.Send(Create({{"store", false}}));
   engine.Answer(0, "1");
   const std::string first = client.Frames().back()["response"]["id"];
@@ -232,7 +232,7 @@ TEST_F(ResponsesLanesTest, OnlyTheLanesNewestUnstoredResponseIsKept) {
   EXPECT_EQ(engine.count(), before + 1);
 }
 
-TEST_F(ResponsesLanesTest, AFailedContinuationEvictsItsUnstoredParent) {
+TEST_F(ResponsesLanesTest, FailedContinuationEvictsItsUnstoredParent) {
   client.Send(Create({{"store", false}}));
   engine.Answer(0, "1");
   const std::string first = client.Frames().back()["response"]["id"];
@@ -244,7 +244,7 @@ TEST_F(ResponsesLanesTest, AFailedContinuationEvictsItsUnstoredParent) {
   EXPECT_EQ(client.Error()["code"], "previous_response_not_found");
 }
 
-TEST_F(ResponsesLanesTest, UnstoredResponsesDieWithTheirSocket) {
+TEST_F(ResponsesLanesTest, UnstoredResponsesEndWithTheirSocket) {
   std::string first;
   {
     TestSocket brief(table);
@@ -263,7 +263,7 @@ TEST_F(ResponsesLanesTest, UnstoredResponsesDieWithTheirSocket) {
   EXPECT_THAT(engine.cancelled(), ElementsAre(engine.requests()[1].turn));
 }
 
-TEST_F(ResponsesLanesTest, StoredResponsesOutliveTheirSocket) {
+TEST_F(ResponsesLanesTest, StoredResponsesSurviveTheirSocket) {
   std::string first;
   {
     TestSocket brief(table);
@@ -288,7 +288,7 @@ TEST_F(ResponsesLanesTest, CancelFindsTheLane) {
   EXPECT_THAT(engine.cancelled(), SizeIs(2));
 }
 
-TEST_F(ResponsesLanesTest, QueuedRequestsAreBounded) {
+TEST_F(ResponsesLanesTest, LimitsQueuedRequests) {
   client.Send(Create());
   for (int i = 0; i < 256; ++i) client.Send(Create());
   EXPECT_TRUE(Types(client.Frames()).size() < 3);
@@ -296,7 +296,7 @@ TEST_F(ResponsesLanesTest, QueuedRequestsAreBounded) {
   EXPECT_EQ(client.Error()["code"], "rate_limit_exceeded");
 }
 
-TEST_F(ResponsesLanesTest, AClosedSocketStartsNothingMore) {
+TEST_F(ResponsesLanesTest, ClosedSocketStartsNoFurtherTurn) {
   client.Send(Create());
   client.Send(Create());
   client.socket.OnClosed();

@@ -25,7 +25,7 @@ class ResponsesPostTest : public RoutesTest {
   std::string Prompt() { return tokenizer.Decode(engine.last().tokens); }
 };
 
-TEST_F(ResponsesPostTest, AWholeAnswerIsTheResponseWhenItHasEnded) {
+TEST_F(ResponsesPostTest, NonStreamingResponseIsSentAtItsEnd) {
   const HttpResponse waiting = Post({{"stream", false}, {"metadata", {{"k", "v"}}}});
   engine.Start(0);
   engine.Say(0, "Y");
@@ -40,7 +40,7 @@ TEST_F(ResponsesPostTest, AWholeAnswerIsTheResponseWhenItHasEnded) {
   EXPECT_EQ(Ok(Call("GET", "/v1/responses/" + response["id"].get<std::string>())), response);
 }
 
-TEST_F(ResponsesPostTest, AStreamHasTheEventsOfAWebSocket) {
+TEST_F(ResponsesPostTest, StreamHasTheSameEventsAsAWebSocket) {
   StreamedAnswer streamed(Post({{"stream", true}}));
   EXPECT_EQ(Types(streamed.Events()), (std::vector<std::string>{"response.created", "response.in_progress"}));
   engine.AnswerLast("Yo");
@@ -68,7 +68,7 @@ TEST_F(ResponsesPostTest, ItContinuesConversationsAndChains) {
   EXPECT_NE(Prompt().find("Be brief."), std::string::npos);
 }
 
-TEST_F(ResponsesPostTest, WhatIsWrongIsAStatusStreamedOrNot) {
+TEST_F(ResponsesPostTest, ErrorIsAStatusAlsoWhenStreamed) {
   for (const bool stream : {false, true}) {
     const auto fails = [&](Json fields, int status, const std::string& code, const Json& param) {
       fields["stream"] = stream;
@@ -86,7 +86,7 @@ TEST_F(ResponsesPostTest, WhatIsWrongIsAStatusStreamedOrNot) {
   EXPECT_EQ(engine.count(), 0U);
 }
 
-TEST_F(ResponsesPostTest, AFullQueueSaysWhenToComeBack) {
+TEST_F(ResponsesPostTest, FullQueueSendsRetryAfter) {
   engine.Refuse(Overloaded("Too many turns wait."));
   Router busy;
   RegisterResponseRoutes(busy, table, [](const std::string&) { return int64_t{2'500}; });
@@ -106,7 +106,7 @@ TEST_F(ResponsesPostTest, AFullQueueSaysWhenToComeBack) {
   EXPECT_EQ(header("retry-after-ms"), "2500");
 }
 
-TEST_F(ResponsesPostTest, ABusyConversationIsAConflict) {
+TEST_F(ResponsesPostTest, BusyConversationReturnsConflict) {
   const std::string conversation = NewConversation();
   const HttpResponse first = Post({{"conversation", conversation}});
   Fails(Post({{"conversation", conversation}, {"input", "x"}}), 409, "conversation_locked", "conversation");
@@ -114,7 +114,7 @@ TEST_F(ResponsesPostTest, ABusyConversationIsAConflict) {
   Ok(first);
 }
 
-TEST_F(ResponsesPostTest, ARefusedTurnIsItsErrorAndAStreamedOneEndsWithIt) {
+TEST_F(ResponsesPostTest, RefusedTurnReturnsItsErrorAlsoWhenStreamed) {
   const HttpResponse waiting = Post();
   engine.End(0, FinishReason::kError, Overloaded("full"));
   Fails(Come(waiting), 429, "rate_limit_exceeded", nullptr);
@@ -125,7 +125,7 @@ TEST_F(ResponsesPostTest, ARefusedTurnIsItsErrorAndAStreamedOneEndsWithIt) {
 }
 
 // If the client can continue the answer it gets the response; otherwise an error that makes it repeat the request.
-TEST_F(ResponsesPostTest, AnInterruptedTurnIsItsResponseWhereThatIsKept) {
+TEST_F(ResponsesPostTest, InterruptedTurnReturnsItsStoredResponse) {
   const HttpResponse stored = Post(), unstored = Post({{"store", false}});
   const HttpResponse spoken = Post({{"store", false}, {"conversation", NewConversation()}});
   StreamedAnswer streamed(Post({{"stream", true}}));
@@ -147,7 +147,7 @@ TEST_F(ResponsesPostTest, AnInterruptedTurnIsItsResponseWhereThatIsKept) {
   EXPECT_TRUE(streamed.done);
 }
 
-TEST_F(ResponsesPostTest, AStoredAnswerGoesOnWithoutItsClient) {
+TEST_F(ResponsesPostTest, StoredAnswerContinuesWithoutItsClient) {
   Post();  // the client disconnects at once
   { StreamedAnswer gone(Post({{"stream", true}})); }
   EXPECT_THAT(engine.cancelled(), IsEmpty());
@@ -155,7 +155,7 @@ TEST_F(ResponsesPostTest, AStoredAnswerGoesOnWithoutItsClient) {
   for (const size_t turn : {0, 1}) engine.Answer(turn, "Yo");
 }
 
-TEST_F(ResponsesPostTest, AnUnstoredAnswerIsItsClientsAloneAndGoesWithIt) {
+TEST_F(ResponsesPostTest, UnstoredAnswerEndsWithItsClient) {
   for (const Json& fields : {Json{{"store", false}}, Json{{"store", false}, {"conversation", NewConversation()}}}) {
     const Json whole = Answer(fields);
     EXPECT_EQ(whole["output"][0]["content"][0]["text"], "Yo");
@@ -169,7 +169,7 @@ TEST_F(ResponsesPostTest, AnUnstoredAnswerIsItsClientsAloneAndGoesWithIt) {
   }
 }
 
-TEST_F(ResponsesPostTest, WhoeverLeavesAnUnstoredAnswerCancelsIt) {
+TEST_F(ResponsesPostTest, DisconnectCancelsAnUnstoredAnswer) {
   HttpResponse whole = Post({{"store", false}});
   engine.Start(0);
   EXPECT_THAT(engine.cancelled(), IsEmpty());
@@ -194,7 +194,7 @@ TEST_F(ResponsesPostTest, WhoeverLeavesAnUnstoredAnswerCancelsIt) {
   for (const size_t turn : {0, 1, 2}) engine.End(turn, FinishReason::kCancelled);
 }
 
-TEST_F(ResponsesPostTest, AnAnswerInTheBackgroundIsPolledAndCancelled) {
+TEST_F(ResponsesPostTest, BackgroundResponseIsPolledAndCancelled) {
   const Json begun = Ok(Post({{"background", true}}));
   EXPECT_EQ(begun["status"], "in_progress");
   EXPECT_EQ(begun["background"], true);
@@ -211,7 +211,7 @@ TEST_F(ResponsesPostTest, AnAnswerInTheBackgroundIsPolledAndCancelled) {
   EXPECT_EQ(Ok(Call("GET", "/v1/responses/" + done["id"].get<std::string>()))["status"], "completed");
 }
 
-TEST_F(ResponsesPostTest, WhoeverAsksAgainIsGivenTheFirstAnswer) {
+TEST_F(ResponsesPostTest, RepeatedRequestReturnsTheFirstAnswer) {
   const HttpResponse first = Post();
   engine.Start(0);
   engine.Say(0, "Y");
@@ -236,7 +236,7 @@ TEST_F(ResponsesPostTest, WhoeverAsksAgainIsGivenTheFirstAnswer) {
   EXPECT_EQ(engine.count(), 4U);
 }
 
-TEST_F(ResponsesPostTest, ARequestWithAnIdIsTheSameOverHttpAndAWebSocket) {
+TEST_F(ResponsesPostTest, RequestIdMatchesAcrossHttpAndWebSocket) {
   const Json body = {{"input", "Hi"}, {"metadata", {{"client_request_id", "once"}}}};
   client.Send(Create(body));
   engine.AnswerLast("Yo");
@@ -245,7 +245,7 @@ TEST_F(ResponsesPostTest, ARequestWithAnIdIsTheSameOverHttpAndAWebSocket) {
   EXPECT_EQ(engine.count(), 1U);
 }
 
-TEST_F(ResponsesPostTest, TheTokensOfAnInputAreCountedWithoutATurn) {
+TEST_F(ResponsesPostTest, CountsInputTokensWithoutATurn) {
   const auto count = [this](const Json& body) {
     const Json counted = Ok(Call("POST", "/v1/responses/input_tokens", body));
     EXPECT_EQ(counted["object"], "response.input_tokens");
@@ -272,7 +272,7 @@ TEST_F(ResponsesPostTest, TheTokensOfAnInputAreCountedWithoutATurn) {
         "conversation_not_found", "conversation");
 }
 
-TEST_F(ResponsesPostTest, WhoWaitsHearsThatTheResponseWasDeleted) {
+TEST_F(ResponsesPostTest, WaitingClientLearnsOfTheDeletion) {
   const std::string conversation = NewConversation();
   const HttpResponse waiting = Post({{"conversation", conversation}});
   engine.Start(0);

@@ -30,7 +30,7 @@ class ResponsesReasoning : public RoutesTest {
   }
 };
 
-TEST_F(ResponsesReasoning, ItsItemComesFirst) {
+TEST_F(ResponsesReasoning, ReasoningItemComesFirst) {
   client.Send(Create());
   Sample(kAnswer);
   const std::vector<Json> events = client.Frames();
@@ -58,7 +58,7 @@ TEST_F(ResponsesReasoning, ItsItemComesFirst) {
   EXPECT_TRUE(response["ringside"].contains("reasoning_ms"));
 }
 
-TEST_F(ResponsesReasoning, ASummaryIsTheTextItself) {
+TEST_F(ResponsesReasoning, SummaryIsTheReasoningText) {
   client.Send(Create({{"reasoning", {{"summary", "auto"}, {"effort", nullptr}}}}));
   Sample(kAnswer);
   const std::vector<Json> events = client.Frames();
@@ -73,14 +73,14 @@ TEST_F(ResponsesReasoning, ASummaryIsTheTextItself) {
   EXPECT_FALSE(response["output"][0].contains("content"));
 }
 
-TEST_F(ResponsesReasoning, NoOtherFieldAsksForASummary) {
+TEST_F(ResponsesReasoning, OtherFieldsDoNotRequestASummary) {
   client.Send(Create(
       {{"metadata", {{"reasoning", R"({"summary":"auto"})"}}}, {"instructions", R"("reasoning":{"summary":"auto"})"}}));
   Sample(kAnswer);
   EXPECT_EQ(client.Frames().back()["response"]["output"][0]["summary"], Json::array());
 }
 
-TEST_F(ResponsesReasoning, AReplayIsTheSameFromEveryEvent) {
+TEST_F(ResponsesReasoning, ReplayIsIdenticalFromEveryEvent) {
   for (const Json& fields : {Json::object(), Json{{"reasoning", {{"summary", "auto"}}}}}) {
     const std::string id = NewConversation();
     Json asked = Create(fields);
@@ -99,7 +99,7 @@ TEST_F(ResponsesReasoning, AReplayIsTheSameFromEveryEvent) {
   }
 }
 
-TEST_F(ResponsesReasoning, ASnapshotHasIt) {
+TEST_F(ResponsesReasoning, SnapshotHasReasoning) {
   const std::string id = NewConversation();
   client.Send(Create({{"conversation", id}}));
   engine.Start(0);
@@ -116,7 +116,7 @@ TEST_F(ResponsesReasoning, ASnapshotHasIt) {
   EXPECT_EQ(late.Frames().front()["ringside"]["seq"], frames[1]["next_seq"]);
 }
 
-TEST_F(ResponsesReasoning, ACallMayFollowItWithoutAMessage) {
+TEST_F(ResponsesReasoning, CallMayFollowReasoningWithoutAMessage) {
   client.Send(Create({{"tools", {{{"type", "function"}, {"name", "f"}, {"parameters", nullptr}}}}}));
   Sample("<think>\nHm\n</think>\n\n<tool_call>\n{\"name\": \"f\", \"arguments\": {}}\n</tool_call>");
   const std::vector<Json> events = client.Frames();
@@ -129,7 +129,7 @@ TEST_F(ResponsesReasoning, ACallMayFollowItWithoutAMessage) {
   EXPECT_EQ(output[1]["type"], "function_call");
 }
 
-TEST_F(ResponsesReasoning, AnAnswerThatIsCutInItHasThatItemAlone) {
+TEST_F(ResponsesReasoning, AnswerTruncatedInReasoningHasOnlyThatItem) {
   const std::string id = NewConversation();
   client.Send(Create({{"conversation", id}}));
   Sample("<think>\nHm", FinishReason::kLength);
@@ -146,7 +146,7 @@ TEST_F(ResponsesReasoning, AnAnswerThatIsCutInItHasThatItemAlone) {
   EXPECT_EQ(items[1]["id"], output[0]["id"]);
 }
 
-TEST_F(ResponsesReasoning, ItIsAnItemOfItsConversation) {
+TEST_F(ResponsesReasoning, ReasoningIsAConversationItem) {
   const std::string id = NewConversation(), items = "/v1/conversations/" + id + "/items";
   client.Send(Create({{"conversation", id}}));
   Sample(kAnswer);
@@ -163,7 +163,7 @@ TEST_F(ResponsesReasoning, ItIsAnItemOfItsConversation) {
   EXPECT_EQ(Ok(Call("GET", items))["data"].size(), 1U);
 }
 
-TEST_F(ResponsesReasoning, ItIsTakenBack) {
+TEST_F(ResponsesReasoning, AcceptsReasoningFromTheClient) {
   const Json bare = {{"type", "reasoning"}, {"id", "rs_1"}, {"summary", Json::array()}};
   Json text = bare, opaque = bare, summary = bare, foreign = bare;
   text["content"] = {{{"type", "reasoning_text"}, {"text", "Hm"}}};
@@ -185,7 +185,7 @@ TEST_F(ResponsesReasoning, ItIsTakenBack) {
   }
 }
 
-TEST_F(ResponsesReasoning, EffortAndBudgetReachTheTurn) {
+TEST_F(ResponsesReasoning, PassesEffortAndBudgetToTheTurn) {
   client.Send(Create({{"reasoning", {{"effort", "none"}}}}));
   EXPECT_TRUE(tokenizer.Decode(engine.last().tokens).ends_with("<think>\n\n</think>\n\n"));
   engine.AnswerLast("Yo");

@@ -15,7 +15,7 @@ class ResponsesResumeTest : public ResponsesTest {
   }
 };
 
-TEST_F(ResponsesResumeTest, ALostSocketGetsWhatItMissedEachOnce) {
+TEST_F(ResponsesResumeTest, ReconnectedSocketGetsEveryMissedEventOnce) {
   const std::string id = NewConversation();
   const std::string answer = "Hello, world";
   for (size_t cut = 0; cut <= answer.size(); ++cut) {
@@ -49,7 +49,7 @@ TEST_F(ResponsesResumeTest, ALostSocketGetsWhatItMissedEachOnce) {
   }
 }
 
-TEST_F(ResponsesResumeTest, TheReplayStartsInsideAGroupOfEvents) {
+TEST_F(ResponsesResumeTest, ReplayMayStartInsideAGroupOfEvents) {
   const std::string id = NewConversation();
   client.Send(Create({{"conversation", id}}));
   engine.Answer(0, "a");
@@ -63,7 +63,7 @@ TEST_F(ResponsesResumeTest, TheReplayStartsInsideAGroupOfEvents) {
   }
 }
 
-TEST_F(ResponsesResumeTest, TheSnapshotHasTheTextAndTheTailFollows) {
+TEST_F(ResponsesResumeTest, SnapshotHasTheTextAndLaterEventsFollow) {
   const std::string id = NewConversation();
   client.Send(Create({{"conversation", id}}));
   engine.Start(0);
@@ -84,7 +84,7 @@ TEST_F(ResponsesResumeTest, TheSnapshotHasTheTextAndTheTailFollows) {
   EXPECT_EQ(again.Frame()["delta"], "d");
 }
 
-TEST_F(ResponsesResumeTest, AnIdleSessionSaysWhereItStands) {
+TEST_F(ResponsesResumeTest, IdleSessionReportsItsState) {
   const std::string id = NewConversation();
   client.Send(Resume(id));
   Json frame = client.Frame();
@@ -103,7 +103,7 @@ TEST_F(ResponsesResumeTest, AnIdleSessionSaysWhereItStands) {
   EXPECT_GT(frame["kv_tokens"], 0);
 }
 
-TEST_F(ResponsesResumeTest, TakeoverClosesTheOlderAttachment) {
+TEST_F(ResponsesResumeTest, NewAttachmentClosesTheOlderOne) {
   const std::string id = NewConversation();
   TestSocket first(table), second(table);
   first.Send(Resume(id));
@@ -115,7 +115,7 @@ TEST_F(ResponsesResumeTest, TakeoverClosesTheOlderAttachment) {
   EXPECT_FALSE(second.outbox->TakeClose());
 }
 
-TEST_F(ResponsesResumeTest, ASocketThatNeverResumedIsNotClosed) {
+TEST_F(ResponsesResumeTest, SocketThatNeverResumedStaysOpen) {
   const std::string id = NewConversation();
   client.Send(Create({{"conversation", id}}));
   TestSocket other(table);
@@ -126,7 +126,7 @@ TEST_F(ResponsesResumeTest, ASocketThatNeverResumedIsNotClosed) {
   EXPECT_FALSE(client.outbox->TakeClose());
 }
 
-TEST_F(ResponsesResumeTest, AnUnknownSessionIsAbsentNotAnError) {
+TEST_F(ResponsesResumeTest, UnknownSessionIsAbsentNotAnError) {
   client.Send(Resume("conv_nope"));
   const Json frame = client.Frame();
   EXPECT_EQ(frame["type"], "ringside:session.resumed");
@@ -153,7 +153,7 @@ TEST_F(ResponsesResumeTest, RewindForkAndRegenerate) {
   EXPECT_EQ(table.GetItems({"me", 0}, fork)->size(), 2U);
 }
 
-TEST_F(ResponsesResumeTest, AForkHasTheMetadataThatItIsGiven) {
+TEST_F(ResponsesResumeTest, ForkHasTheGivenMetadata) {
   const std::string id = NewConversation();
   client.Send(Create({{"conversation", id}}));
   engine.Answer(0, "Yo");
@@ -169,7 +169,7 @@ TEST_F(ResponsesResumeTest, AForkHasTheMetadataThatItIsGiven) {
   EXPECT_EQ(failed["error"]["param"], "metadata.parent");
 }
 
-TEST_F(ResponsesResumeTest, VerbsFailWithTheirOwnEvent) {
+TEST_F(ResponsesResumeTest, FailedVerbsSendTheirOwnEvent) {
   const std::string id = NewConversation();
   client.Send(Create({{"conversation", id}}));
   client.Frames();
@@ -193,7 +193,7 @@ TEST_F(ResponsesResumeTest, VerbsFailWithTheirOwnEvent) {
   }
 }
 
-TEST_F(ResponsesResumeTest, WaitingForASlotIsToldToWhoListens) {
+TEST_F(ResponsesResumeTest, ReportsQueuePositionToListeners) {
   const std::string id = NewConversation();
   client.Send(Create({{"conversation", id}, {"stream_id", "a"}}));
   TestSocket attached(table);
@@ -214,7 +214,7 @@ TEST_F(ResponsesResumeTest, WaitingForASlotIsToldToWhoListens) {
   EXPECT_THAT(Types(client.Frames()), ElementsAre("response.output_item.added", "response.content_part.added"));
 }
 
-TEST_F(ResponsesResumeTest, ASlowReaderGetsFewerButWholeDeltas) {
+TEST_F(ResponsesResumeTest, SlowReaderGetsMergedDeltas) {
   const std::string id = NewConversation();
   client.Send(Create({{"conversation", id}}));
   engine.Start(0);

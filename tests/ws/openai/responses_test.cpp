@@ -8,7 +8,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::SizeIs;
 
-TEST_F(ResponsesTest, AnAnswerHasTheStandardEventOrder) {
+TEST_F(ResponsesTest, AnswerHasTheStandardEventOrder) {
   client.Send(Create());
   engine.Answer(0, "Yo");
   const std::vector<Json> frames = client.Frames();
@@ -89,7 +89,7 @@ TEST_F(ResponsesTest, TheResponseObjectIsComplete) {
   }
 }
 
-TEST_F(ResponsesTest, UsageProvesThatNothingIsRecomputed) {
+TEST_F(ResponsesTest, UsageShowsNoRecompute) {
   const std::string id = NewConversation();
   client.Send(Create({{"conversation", id}}));
   engine.Answer(0, "Yo");
@@ -118,7 +118,7 @@ TEST_F(ResponsesTest, UsageProvesThatNothingIsRecomputed) {
   EXPECT_EQ(second["conversation"]["id"], id);
 }
 
-TEST_F(ResponsesTest, EventsOfAConversationAreNumberedThroughout) {
+TEST_F(ResponsesTest, NumbersEventsThroughoutAConversation) {
   const std::string id = NewConversation();
   client.Send(Create({{"conversation", id}}));
   engine.Answer(0, "Yo");
@@ -129,7 +129,7 @@ TEST_F(ResponsesTest, EventsOfAConversationAreNumberedThroughout) {
   EXPECT_EQ(expected, 20U);
 }
 
-TEST_F(ResponsesTest, AChainGoesOnByPreviousResponseId) {
+TEST_F(ResponsesTest, ChainContinuesByPreviousResponseId) {
   client.Send(Create());
   engine.Answer(0, "Yo");
   const std::string first = client.Frames().back()["response"]["id"];
@@ -140,7 +140,7 @@ TEST_F(ResponsesTest, AChainGoesOnByPreviousResponseId) {
   EXPECT_GT(engine.last().tokens.size(), engine.requests()[0].tokens.size());
 }
 
-TEST_F(ResponsesTest, OurOwnOutputIsLegalInput) {
+TEST_F(ResponsesTest, AcceptsItsOwnOutputAsInput) {
   client.Send(Create({{"include", {"message.output_text.logprobs"}}}));
   engine.Answer(0, "Yo");
   const Json response = client.Frames().back()["response"];
@@ -176,7 +176,7 @@ TEST_F(ResponsesTest, LogprobsComeWithEveryTextEvent) {
   EXPECT_EQ(f[10]["response"]["usage"]["output_tokens"], 3);
 }
 
-TEST_F(ResponsesTest, LogprobsAreOfEveryToken) {
+TEST_F(ResponsesTest, LogprobsCoverEveryToken) {
   client.Send(Create({{"include", {"message.output_text.logprobs"}}}));
   const auto sink = engine.last().sink;
   const auto step = [&](TokenId id, const std::string& text) { sink->OnTokens({{{id, -1, {}}}, text}); };
@@ -196,7 +196,7 @@ TEST_F(ResponsesTest, LogprobsAreOfEveryToken) {
   EXPECT_EQ(tokens, "ab<|im_start|>E<|im_end|>");
 }
 
-TEST_F(ResponsesTest, WarmUpIsCreatedAndCompleted) {
+TEST_F(ResponsesTest, WarmUpCompletes) {
   for (const Json& how : {Json{{"generate", false}}, Json{{"prompt_cache_options", {{"prewarm", true}}}},
                           Json{{"generate", true}, {"prompt_cache_options", {{"prewarm", true}}}}}) {
     client.Send(Create(how));
@@ -212,7 +212,7 @@ TEST_F(ResponsesTest, WarmUpIsCreatedAndCompleted) {
   }
 }
 
-TEST_F(ResponsesTest, ALimitEndsAsIncomplete) {
+TEST_F(ResponsesTest, LimitEndsAsIncomplete) {
   client.Send(Create());
   engine.Answer(0, "Yo", FinishReason::kLength);
   const std::vector<Json> f = client.Frames();
@@ -222,13 +222,13 @@ TEST_F(ResponsesTest, ALimitEndsAsIncomplete) {
   EXPECT_EQ(f[f.size() - 2]["item"]["status"], "incomplete");
 }
 
-TEST_F(ResponsesTest, AFullConversationIsAReasonOfItsOwn) {
+TEST_F(ResponsesTest, FullConversationHasItsOwnReason) {
   client.Send(Create());
   engine.Answer(0, "Yo", FinishReason::kSessionFull);
   EXPECT_EQ(client.Frames().back()["response"]["incomplete_details"]["reason"], "session_full");
 }
 
-TEST_F(ResponsesTest, ARepetitionEndsAsALimitAndSaysSo) {
+TEST_F(ResponsesTest, RepetitionEndsAsALimitWithItsReason) {
   client.Send(Create());
   engine.Answer(0, "YoYo", FinishReason::kRepetition);
   const Json response = client.Frames().back()["response"];
@@ -237,7 +237,7 @@ TEST_F(ResponsesTest, ARepetitionEndsAsALimitAndSaysSo) {
   EXPECT_EQ(response["ringside"]["incomplete_reason"], "repetition");
 }
 
-TEST_F(ResponsesTest, TextPartsAreJoinedByANewline) {
+TEST_F(ResponsesTest, JoinsTextPartsWithANewline) {
   const Json parts = {{{"type", "input_text"}, {"text", "one"}}, {{"type", "input_text"}, {"text", "two"}}};
   client.Send(Create({{"input", {{{"role", "user"}, {"content", parts}}}}}));
   EXPECT_THAT(tokenizer.Decode(engine.last().tokens), testing::HasSubstr("user\none\ntwo<|im_end|>"));
@@ -258,7 +258,7 @@ TEST_F(ResponsesTest, CancelEndsWithThePartialItem) {
   EXPECT_EQ(last["response"]["usage"]["output_tokens"], 2);
 }
 
-TEST_F(ResponsesTest, ALateOrForeignCancelIsSilent) {
+TEST_F(ResponsesTest, IgnoresLateOrForeignCancel) {
   client.Send(Create());
   engine.Answer(0, "Yo");
   const std::string id = client.Frames().back()["response"]["id"];
@@ -275,7 +275,7 @@ TEST_F(ResponsesTest, ALateOrForeignCancelIsSilent) {
   EXPECT_THAT(other.Frames(), SizeIs(0));
 }
 
-TEST_F(ResponsesTest, AFailureOfTheServerInterruptsTheResponse) {
+TEST_F(ResponsesTest, ServerFailureInterruptsTheResponse) {
   client.Send(Create());
   engine.Start(0);
   engine.End(0, FinishReason::kError, Unavailable("no logit is finite"));
@@ -287,7 +287,7 @@ TEST_F(ResponsesTest, AFailureOfTheServerInterruptsTheResponse) {
   EXPECT_EQ(last["response"]["error"]["message"], "no logit is finite");
 }
 
-TEST_F(ResponsesTest, ARefusalByTheEngineIsAFailedResponse) {
+TEST_F(ResponsesTest, EngineRefusalIsAFailedResponse) {
   client.Send(Create());
   engine.End(0, FinishReason::kError, Overloaded("too many turns are waiting"));
   const Json last = client.Frames().back();
@@ -297,7 +297,7 @@ TEST_F(ResponsesTest, ARefusalByTheEngineIsAFailedResponse) {
   EXPECT_EQ(last["response"]["error"]["message"], "too many turns are waiting");
 }
 
-TEST_F(ResponsesTest, SteeringIsRefusedWithItsInput) {
+TEST_F(ResponsesTest, RefusesSteeringWithItsInput) {
   client.Send(Json{{"type", "response.steer"}, {"previous_response_id", "resp_x"}, {"input", {{{"role", "user"}}}}});
   const Json frame = client.Frame();
   EXPECT_EQ(frame["type"], "response.steer.failed");
@@ -307,7 +307,7 @@ TEST_F(ResponsesTest, SteeringIsRefusedWithItsInput) {
   EXPECT_TRUE(frame["sequence_number"].is_number_integer());
 }
 
-TEST_F(ResponsesTest, TextIsEscapedAndWhole) {
+TEST_F(ResponsesTest, TextIsEscapedAndComplete) {
   const std::string text = "\"\\\n\t\x01\x7f \xf0\x9f\x99\x82 \xc3\xa9 </script>";
   client.Send(Create());
   engine.Start(0);
@@ -319,7 +319,7 @@ TEST_F(ResponsesTest, TextIsEscapedAndWhole) {
   EXPECT_EQ(f.back()["response"]["output"][0]["content"][0]["text"], text);
 }
 
-TEST_F(ResponsesTest, SamplingFieldsReachTheEngine) {
+TEST_F(ResponsesTest, PassesSamplingFieldsToTheEngine) {
   client.Send(Create({{"temperature", 0.25},
                       {"top_p", 0.5},
                       {"top_k", 7},
@@ -362,7 +362,7 @@ TEST_F(ResponsesTest, SamplingFieldsReachTheEngine) {
   EXPECT_THAT(engine.last().stop_strings, ElementsAre("END"));
 }
 
-TEST_F(ResponsesTest, BeamsReachTheEngine) {
+TEST_F(ResponsesTest, PassesBeamsToTheEngine) {
   using EarlyStopping = BeamParams::EarlyStopping;
   client.Send(Create({{"beam_width", 4},
                       {"length_penalty", 0.5},
@@ -387,7 +387,7 @@ TEST_F(ResponsesTest, TheSeedIsRandomUnlessGiven) {
   EXPECT_NE(engine.requests()[0].sampling.seed, engine.requests()[1].sampling.seed);
 }
 
-TEST_F(ResponsesTest, WhatLeavesTheWindowIsAnnouncedOnce) {
+TEST_F(ResponsesTest, AnnouncesEvictedMessagesOnce) {
   const std::string id = NewConversation();
   const auto turn = [&] {
     client.Send(Create({{"conversation", id}}));
@@ -407,7 +407,7 @@ TEST_F(ResponsesTest, WhatLeavesTheWindowIsAnnouncedOnce) {
   EXPECT_THAT(client.Frames(), SizeIs(10));
 }
 
-TEST_F(ResponsesTest, ARepeatedCreateReattaches) {
+TEST_F(ResponsesTest, RepeatedCreateReattaches) {
   const std::string id = NewConversation();
   const Json create = Create({{"conversation", id}, {"metadata", {{"client_request_id", "r1"}}}});
   client.Send(create);

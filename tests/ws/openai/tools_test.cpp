@@ -1,8 +1,8 @@
 // Tools over Responses: parsing and rendering, call events, listed and returned items.
 #include "engine/grammar/grammar.h"
 #include "tests/ws/openai/responses_fixture.h"
-#include "ws/openai/conversations.h"
 #include "ws/content/tool_fields.h"
+#include "ws/openai/conversations.h"
 
 namespace ringside {
 namespace {
@@ -29,7 +29,7 @@ Result<ToolSet> Read(const Json& tools, ToolShape shape = ToolShape::kFlat) {
   return out;
 }
 
-TEST(ToolFields, ALineForEachAsTemplatesPrintIt) {
+TEST(ToolFields, PrintsOneLinePerTool) {
   const std::string line =
       R"({"type": "function", "function": {"name": "weather", "description": "caf)"
       "\xC3\xA9"
@@ -48,7 +48,7 @@ TEST(ToolFields, ALineForEachAsTemplatesPrintIt) {
   EXPECT_EQ(Read(Json::array())->lines, "");
 }
 
-TEST(ToolFields, RefusedByName) {
+TEST(ToolFields, RefusesInvalidToolsByName) {
   const auto with = [](Json fields) {
     Json tool = kTool;
     tool.update(fields);
@@ -140,7 +140,7 @@ class ToolsTest : public ::testing::Test, protected TableFixture {
   TestSocket client{table};
 };
 
-TEST_F(ToolsTest, TheEventsOfTextAndACall) {
+TEST_F(ToolsTest, SendsEventsOfTextAndCall) {
   client.Send(Ask());
   engine.Start(0);
   engine.Say(0, "Hm");
@@ -177,7 +177,7 @@ TEST_F(ToolsTest, TheEventsOfTextAndACall) {
   EXPECT_EQ(response["tool_choice"], "auto");
 }
 
-TEST_F(ToolsTest, AReplayIsWhatWasTold) {
+TEST_F(ToolsTest, ReplayEqualsTheSentEvents) {
   const std::string conversation = Http("POST", "/v1/conversations")["id"];
   client.Send(Ask({{"conversation", conversation}}));
   engine.Start(0);
@@ -205,7 +205,7 @@ TEST_F(ToolsTest, AReplayIsWhatWasTold) {
   }
 }
 
-TEST_F(ToolsTest, ACallAndItsResultAsItems) {
+TEST_F(ToolsTest, CallAndResultItems) {
   const std::string conversation = Http("POST", "/v1/conversations")["id"];
   client.Send(Ask({{"conversation", conversation}}));
   engine.Answer(0, "Hm\n" + kCall);
@@ -252,7 +252,7 @@ TEST_F(ToolsTest, ACallAndItsResultAsItems) {
   Http("GET", path, 404, {{"after", "fc_x_9"}});
 }
 
-TEST_F(ToolsTest, AHistoryOfItemsIsOneMessageEach) {
+TEST_F(ToolsTest, EveryHistoryItemIsOneMessage) {
   const Json call = {
       {"type", "function_call"}, {"call_id", "c1"}, {"name", "weather"}, {"arguments", "{\"city\":\"Rome\"}"}};
   Json second = call;
@@ -278,7 +278,7 @@ TEST_F(ToolsTest, AHistoryOfItemsIsOneMessageEach) {
   EXPECT_EQ(items[2]["call_id"], "c1");
 }
 
-TEST_F(ToolsTest, ACutCallIsTakenAsItIs) {
+TEST_F(ToolsTest, AcceptsATruncatedCall) {
   const Json cut = {{"type", "function_call"}, {"call_id", "c1"}, {"name", "weather"}, {"arguments", "{\"city"}};
   const Json whole = {{"type", "function_call"}, {"call_id", "c2"}, {"name", "weather"}, {"arguments", "{}"}};
   const std::string conversation = Http("POST", "/v1/conversations", 200, {}, {{"items", {cut, whole}}})["id"];
@@ -292,7 +292,7 @@ TEST_F(ToolsTest, ACutCallIsTakenAsItIs) {
   EXPECT_THAT(Prompt(), HasSubstr("\"arguments\": {\"city<|im_end|>\n<|im_start|>assistant\n<tool_call>\n"));
 }
 
-TEST_F(ToolsTest, WhatIsWrongWithAnItemIsNamed) {
+TEST_F(ToolsTest, ErrorsNameTheItem) {
   const Json call = {{"type", "function_call"}, {"call_id", "c"}, {"name", "f"}, {"arguments", "{}"}};
   const Json result = {{"type", "function_call_output"}, {"call_id", "c"}, {"output", "x"}};
   const auto without = [](Json item, const char* key) {
@@ -320,7 +320,7 @@ TEST_F(ToolsTest, WhatIsWrongWithAnItemIsNamed) {
   }
 }
 
-TEST_F(ToolsTest, TheChoiceIsTheGrammar) {
+TEST_F(ToolsTest, ToolChoiceSetsTheGrammar) {
   const auto takes = [&](const Json& fields, const std::string& text) {
     client.Send(Ask(fields));
     GrammarMatcher matcher(engine.last().grammar);

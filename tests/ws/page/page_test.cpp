@@ -26,7 +26,7 @@ std::string Header(const HttpResponse& response, const std::string& name) {
   return "";
 }
 
-TEST(PageTest, ThePageNeedsNoKeyAndNothingElseIsServed) {
+TEST(PageTest, PageIsServedWithoutAKeyAndNothingElse) {
   Service service;
   AddPageRoutes(service, "");
   const HttpResponse page = Get(service, "/");
@@ -43,7 +43,7 @@ TEST(PageTest, ThePageNeedsNoKeyAndNothingElseIsServed) {
   }
 }
 
-TEST(PageTest, EveryFileForbidsWhatThePageDoesNotNeed) {
+TEST(PageTest, EveryFileHasAContentSecurityPolicy) {
   Service service;
   AddPageRoutes(service, "");
   ASSERT_GT(service.open_paths.size(), 10U);
@@ -57,7 +57,7 @@ TEST(PageTest, EveryFileForbidsWhatThePageDoesNotNeed) {
   }
 }
 
-TEST(PageTest, AFileThatIsKnownIsNotSentAgain) {
+TEST(PageTest, UnchangedFileReturns304) {
   Service service;
   AddPageRoutes(service, "");
   const HttpResponse first = Get(service, "/page/app.js");
@@ -74,7 +74,7 @@ TEST(PageTest, AFileThatIsKnownIsNotSentAgain) {
   EXPECT_EQ(Get(service, "/page/app.js", "\"other\"").status, 200);
 }
 
-TEST(PageTest, AFolderIsReadAtEachRequest) {
+TEST(PageTest, ReadsTheFolderForEachRequest) {
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("ringside_page_" + std::to_string(getpid()));
   std::filesystem::create_directories(folder);

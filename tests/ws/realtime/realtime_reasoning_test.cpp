@@ -21,7 +21,7 @@ class RealtimeReasoning : public RealtimeFixture {
   }
 };
 
-TEST_F(RealtimeReasoning, TheAnswerAloneIsSent) {
+TEST_F(RealtimeReasoning, SendsOnlyTheAnswer) {
   Client client = Open();
   const std::vector<Json> events = Answered(client, "<think>\nHm\n</think>\n\nYo");
   EXPECT_THAT(Types(events), Each(Not(HasSubstr("reasoning"))));
@@ -35,7 +35,7 @@ TEST_F(RealtimeReasoning, TheAnswerAloneIsSent) {
   EXPECT_GT(response["usage"]["output_token_details"]["reasoning_tokens"], 2);
 }
 
-TEST_F(RealtimeReasoning, ACallBehindItIsTheFirstItem) {
+TEST_F(RealtimeReasoning, CallAfterReasoningIsTheFirstItem) {
   Client client = Open();
   client.Send({{"type", "session.update"}, {"session", {{"tools", {{{"type", "function"}, {"name", "f"}}}}}}});
   client.Events();
@@ -47,7 +47,7 @@ TEST_F(RealtimeReasoning, ACallBehindItIsTheFirstItem) {
   }
 }
 
-TEST_F(RealtimeReasoning, ItIsSetForTheSessionAndForOneResponse) {
+TEST_F(RealtimeReasoning, ReasoningIsSetPerSessionOrResponse) {
   Client client = Open();
   client.Send({{"type", "session.update"}, {"session", {{"reasoning", {{"effort", "none"}}}}}});
   EXPECT_EQ(client.Event("session.updated")["session"]["reasoning"], Json({{"effort", "none"}}));

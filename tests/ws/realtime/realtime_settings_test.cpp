@@ -8,7 +8,7 @@ using Json = nlohmann::ordered_json;
 
 class RealtimeSettingsTest : public RealtimeFixture {};
 
-TEST_F(RealtimeSettingsTest, SettingsHoldForTheResponsesBehindThem) {
+TEST_F(RealtimeSettingsTest, SettingsApplyToLaterResponses) {
   Client client = Open();
   client.Send({{"type", "session.update"},
                {"session", {{"type", "realtime"}, {"instructions", "Be brief."}, {"max_output_tokens", 7}}}});
@@ -43,7 +43,7 @@ Json Retention(double ratio, const Json& limits) {
   return {{"type", "retention_ratio"}, {"retention_ratio", ratio}, {"token_limits", limits}};
 }
 
-TEST_F(RealtimeSettingsTest, ARetentionRatioChoosesTheWindowOfAConversationThatBegins) {
+TEST_F(RealtimeSettingsTest, RetentionRatioSetsTheWindowOfANewConversation) {
   Client client = Open();
   const std::string first = conversation_;
   const Json half = Retention(0.5, {{"post_instructions", 100}}), all = Retention(0.8, {{"post_instructions", 90}});
@@ -75,7 +75,7 @@ TEST_F(RealtimeSettingsTest, ARetentionRatioChoosesTheWindowOfAConversationThatB
   EXPECT_EQ(again.Event("session.updated")["session"]["truncation"], all);
 }
 
-TEST_F(RealtimeSettingsTest, ASessionIsAsItsTicketSays) {
+TEST_F(RealtimeSettingsTest, SessionFollowsItsTicket) {
   const Json given = {{"type", "realtime"},
                       {"instructions", "Be brief."},
                       {"max_output_tokens", 7},
@@ -93,7 +93,7 @@ TEST_F(RealtimeSettingsTest, ASessionIsAsItsTicketSays) {
   EXPECT_EQ(other.Event("error")["error"]["param"], "session.truncation");
 }
 
-TEST_F(RealtimeSettingsTest, WhatASessionCannotHaveIsRefusedAndTheSocketStaysOpen) {
+TEST_F(RealtimeSettingsTest, RefusesUnsupportedSettingsAndKeepsTheSocketOpen) {
   Client client = Open();
   const std::vector<std::tuple<Json, std::string, std::string>> cases = {
       {{{"output_modalities", {"audio"}}}, "unsupported_value", "session.output_modalities"},

@@ -20,7 +20,7 @@ using ::testing::SizeIs;
 
 class RealtimeTest : public RealtimeFixture {};
 
-TEST_F(RealtimeTest, TheSessionIsToldFirstAndItsConversationIsOneOfTheTables) {
+TEST_F(RealtimeTest, SessionEventIsFirstAndItsConversationIsInTheTable) {
   Client opened(table);
   const Json session = opened.Event("session.created")["session"];
   EXPECT_EQ(session["type"], "realtime");
@@ -40,14 +40,14 @@ TEST_F(RealtimeTest, TheSessionIsToldFirstAndItsConversationIsOneOfTheTables) {
   EXPECT_EQ(again.Event("session.created")["session"]["ringside"]["conversation"], conversation_);
 }
 
-TEST_F(RealtimeTest, AConversationInWhichNothingWasSaidGoesWithItsSocket) {
+TEST_F(RealtimeTest, EmptyConversationEndsWithItsSocket) {
   Client silent = Open();
   EXPECT_EQ(table.conversations(), 1);
   silent.Close();
   EXPECT_EQ(table.conversations(), 0);
 }
 
-TEST_F(RealtimeTest, UpgradesAreRefusedForWhatIsNotSpokenHere) {
+TEST_F(RealtimeTest, RefusesUnsupportedUpgrades) {
   const SocketRoute route = RealtimeRoute(table);
   HttpRequest request;
   request.headers = {{"openai-beta", "realtime=v1"}};
@@ -64,7 +64,7 @@ TEST_F(RealtimeTest, UpgradesAreRefusedForWhatIsNotSpokenHere) {
   EXPECT_EQ(route.admit(request).code(), StatusCode::kNotFound);
 }
 
-TEST_F(RealtimeTest, AResponseTellsItsEventsInOrder) {
+TEST_F(RealtimeTest, ResponseEventsAreInOrder) {
   Client client = Open();
   const Json said = client.Say("Hi");
   client.Send({{"type", "response.create"}, {"response", {{"metadata", {{"k", "v"}}}, {"max_output_tokens", 20}}}});
@@ -147,7 +147,7 @@ TEST_F(RealtimeTest, ItemsAreCreatedRetrievedAndDeleted) {
   }
 }
 
-TEST_F(RealtimeTest, AnItemMustBeOneOfText) {
+TEST_F(RealtimeTest, RefusesItemsOtherThanText) {
   Client client = Open();
   const auto create = [&](const Json& item) { client.Send({{"type", "conversation.item.create"}, {"item", item}}); };
   create({{"type", "mcp_call"}, {"name", "x"}});
@@ -169,7 +169,7 @@ TEST_F(RealtimeTest, AnItemMustBeOneOfText) {
   EXPECT_THAT(Texts(), ElementsAre("Hi", "one\ntwo")) << "text parts are joined";
 }
 
-TEST_F(RealtimeTest, WhoeverHearsOfAnEndMayAskAgainAtOnce) {
+TEST_F(RealtimeTest, NextTurnMayStartOnTheEndEvent) {
   Client client = Open();
   client.Say("Hi");
   client.Send(kCreate);
@@ -202,7 +202,7 @@ TEST_F(RealtimeTest, WhoeverHearsOfAnEndMayAskAgainAtOnce) {
   EXPECT_EQ(Texts(), (std::vector<std::string>{"Hi", "Yo", "More?", "Again"}));
 }
 
-TEST_F(RealtimeTest, OneResponseAtATimeWritesToTheConversation) {
+TEST_F(RealtimeTest, AllowsOneConversationResponseAtATime) {
   Client client = Open();
   client.Say("Hi");
   client.Send(kCreate);
@@ -217,7 +217,7 @@ TEST_F(RealtimeTest, OneResponseAtATimeWritesToTheConversation) {
   client.ExpectError("invalid_value", "input");  // there is no message to answer
 }
 
-TEST_F(RealtimeTest, WhatChangesTheConversationWaitsForTheResponse) {
+TEST_F(RealtimeTest, ConversationChangesWaitForTheResponse) {
   Client client = Open();
   client.Say("Hi");
   client.Send(kCreate);
@@ -243,7 +243,7 @@ TEST_F(RealtimeTest, WhatChangesTheConversationWaitsForTheResponse) {
   engine.AnswerLast("So");
 }
 
-TEST_F(RealtimeTest, AResponseIsCancelled) {
+TEST_F(RealtimeTest, CancelsAResponse) {
   Client client = Open();
   client.Send({{"type", "response.cancel"}, {"event_id", "e1"}});
   client.ExpectError("response_cancel_not_active", "response_id", "e1");
@@ -272,7 +272,7 @@ TEST_F(RealtimeTest, AResponseIsCancelled) {
   EXPECT_EQ(client.Events().back()["response"]["status_details"]["reason"], "max_output_tokens");
 }
 
-TEST_F(RealtimeTest, AFailureSaysWhy) {
+TEST_F(RealtimeTest, FailureReportsItsReason) {
   Client client = Open();
   client.Say("Hi");
   client.Send(kCreate);
@@ -291,7 +291,7 @@ TEST_F(RealtimeTest, AFailureSaysWhy) {
   EXPECT_EQ(client.Events().back()["response"]["status"], "completed");
 }
 
-TEST_F(RealtimeTest, AResponseBesideTheConversationLeavesItAlone) {
+TEST_F(RealtimeTest, OutOfBandResponseLeavesTheConversationUnchanged) {
   Client client = Open();
   client.Say("My cat is called Tom.", {{"id", "cat"}});
   client.Say("And you?");
@@ -324,7 +324,7 @@ TEST_F(RealtimeTest, AResponseBesideTheConversationLeavesItAlone) {
   while (engine.cancelled().empty()) std::this_thread::yield();  // no client can receive it any more
 }
 
-TEST_F(RealtimeTest, WhatAResponseCannotHaveIsRefused) {
+TEST_F(RealtimeTest, RefusesUnsupportedResponseFields) {
   Client client = Open();
   client.Say("Hi");
   const auto fails = [&](const Json& response, const std::string& code, const std::string& param) {
@@ -346,7 +346,7 @@ TEST_F(RealtimeTest, WhatAResponseCannotHaveIsRefused) {
   EXPECT_EQ(engine.count(), 0U);
 }
 
-TEST_F(RealtimeTest, AnAnswerOfTheConversationRunsOnWithoutItsSocket) {
+TEST_F(RealtimeTest, AnswerContinuesWithoutItsSocket) {
   Client client = Open();
   client.Say("Hi");
   client.Send(kCreate);
@@ -358,7 +358,7 @@ TEST_F(RealtimeTest, AnAnswerOfTheConversationRunsOnWithoutItsSocket) {
   EXPECT_THAT(Texts(), ElementsAre("Hi", "Yo"));
 }
 
-TEST_F(RealtimeTest, WhatASlowReaderMissesComesAsOneDelta) {
+TEST_F(RealtimeTest, SlowReaderGetsOneMergedDelta) {
   Client client = Open();
   client.Say("Hi");
   client.Send(kCreate);

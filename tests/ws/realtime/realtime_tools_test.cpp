@@ -65,7 +65,7 @@ class RealtimeTools : public ::testing::Test, protected TableFixture {
   SocketFace face_;
 };
 
-TEST_F(RealtimeTools, ACallAndItsResult) {
+TEST_F(RealtimeTools, CallAndResult) {
   const Json session = Send({{"type", "session.update"}, {"session", {{"tools", {kWeather}}}}})[0]["session"];
   EXPECT_EQ(session["tools"][0]["name"], "weather");
   EXPECT_EQ(session["tool_choice"], "auto");
@@ -110,7 +110,7 @@ TEST_F(RealtimeTools, ACallAndItsResult) {
   EXPECT_EQ(Prompt().find("# Tools"), std::string::npos);
 }
 
-TEST_F(RealtimeTools, AResponseOfItsOwnRefersToACall) {
+TEST_F(RealtimeTools, OutOfBandResponseRefersToACall) {
   Say(User("Hi"));
   Ask({{"tools", {kWeather}}, {"tool_choice", "required"}});
   Events();

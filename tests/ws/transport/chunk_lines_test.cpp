@@ -20,7 +20,7 @@ ChunkVerdict ReadInPieces(const std::string& body, size_t piece, uint64_t* bytes
   return verdict;
 }
 
-TEST(ChunkLinesTest, GoodBodiesAreReadInAnyPieces) {
+TEST(ChunkLinesTest, ReadsBodiesSplitAnywhere) {
   for (const std::string body : {"0\r\n\r\n", "3\r\nabc\r\n0\r\n\r\n", "a\r\n0123456789\r\n1\r\n\n\r\n000\r\n\r\n",
                                  "2;a=1\r\n{}\r\n0;b\r\n\r\n", "2;a=\"x\\\"y; z\"\r\n{}\r\n0\r\n\r\n",
                                  "2 ; a = 1 ;b\r\n\r\n\r\n0\r\n\r\n", "0000000000000002\r\n{}\r\n0\r\n\r\n"}) {
@@ -36,7 +36,7 @@ TEST(ChunkLinesTest, GoodBodiesAreReadInAnyPieces) {
   }
 }
 
-TEST(ChunkLinesTest, WhatCouldBeReadInTwoWaysIsRefused) {
+TEST(ChunkLinesTest, RefusesAmbiguousInput) {
   for (const std::string body : {"\r\n",
                                  ";a\r\n",
                                  "g\r\n",
@@ -75,7 +75,7 @@ TEST(ChunkLinesTest, WhatCouldBeReadInTwoWaysIsRefused) {
   }
 }
 
-TEST(ChunkLinesTest, TheExtensionsOfAllChunksTogetherAreBounded) {
+TEST(ChunkLinesTest, BoundsTheTotalOfChunkExtensions) {
   const std::string chunk = "1;" + std::string(1'000, 'a') + "\r\nx\r\n";
   ChunkLines lines;
   size_t good = 0;

@@ -38,7 +38,7 @@ class ConnectionPlacesTest : public ::testing::Test {
   }
 };
 
-TEST_F(ConnectionPlacesTest, AnOwnerHasItsShareAndLeavesTheRest) {
+TEST_F(ConnectionPlacesTest, OwnerIsLimitedToItsShare) {
   for (int i = 0; i < 4; ++i) Taken("large");
   EXPECT_EQ(Refused("large"), PlaceVerdict::kOwnerFull);
   Taken("small");
@@ -49,7 +49,7 @@ TEST_F(ConnectionPlacesTest, AnOwnerHasItsShareAndLeavesTheRest) {
   EXPECT_EQ(places_.taken_by("large"), 4);
 }
 
-TEST_F(ConnectionPlacesTest, TheLongestIdleOneOfAFullOwnerGivesWay) {
+TEST_F(ConnectionPlacesTest, FullOwnerEvictsItsLongestIdleConnection) {
   const uint64_t busy = Taken("small"), idle = Taken("small");
   SetIdle(idle);
   const uint64_t next = Taken("small");
@@ -64,7 +64,7 @@ TEST_F(ConnectionPlacesTest, TheLongestIdleOneOfAFullOwnerGivesWay) {
   EXPECT_EQ(places_.evicted(), 2U);
 }
 
-TEST_F(ConnectionPlacesTest, WorkTakesAConnectionOutOfTheLine) {
+TEST_F(ConnectionPlacesTest, BusyConnectionIsNotEvicted) {
   const uint64_t first = Taken("small"), second = Taken("small");
   SetIdle(first);
   EXPECT_TRUE(places_.SetBusy(first));
@@ -74,7 +74,7 @@ TEST_F(ConnectionPlacesTest, WorkTakesAConnectionOutOfTheLine) {
   EXPECT_EQ(evicted_, std::vector<uint64_t>{second});
 }
 
-TEST_F(ConnectionPlacesTest, AFullServerTakesThePlaceFromTheOwnerWithTheMost) {
+TEST_F(ConnectionPlacesTest, FullServerEvictsFromTheLargestOwner) {
   std::vector<uint64_t> large;
   for (int i = 0; i < 4; ++i) large.push_back(Taken("large"));
   const uint64_t small = Taken("small");
@@ -86,7 +86,7 @@ TEST_F(ConnectionPlacesTest, AFullServerTakesThePlaceFromTheOwnerWithTheMost) {
   EXPECT_EQ(places_.taken(), 6);
 }
 
-TEST_F(ConnectionPlacesTest, AConnectionThatWaitsForItsClientGivesWayOnAFullServer) {
+TEST_F(ConnectionPlacesTest, FullServerEvictsAConnectionThatWaitsForItsClient) {
   std::vector<uint64_t> large;
   for (int i = 0; i < 4; ++i) large.push_back(Taken("large"));
   for (const uint64_t place : large) SetWaiting(place);
@@ -100,7 +100,7 @@ TEST_F(ConnectionPlacesTest, AConnectionThatWaitsForItsClientGivesWayOnAFullServ
   EXPECT_FALSE(places_.SetBusy(large[1])) << "its place is gone";
 }
 
-TEST_F(ConnectionPlacesTest, AnIdleConnectionGivesWayBeforeOneThatWaits) {
+TEST_F(ConnectionPlacesTest, EvictsIdleBeforeWaitingConnections) {
   std::vector<uint64_t> large;
   for (int i = 0; i < 4; ++i) large.push_back(Taken("large"));
   SetWaiting(large[0]);
@@ -113,7 +113,7 @@ TEST_F(ConnectionPlacesTest, AnIdleConnectionGivesWayBeforeOneThatWaits) {
   EXPECT_EQ(evicted_, std::vector<uint64_t>{large[1]});
 }
 
-TEST_F(ConnectionPlacesTest, TheOwnerWithTheMostConnectionsThatWaitGivesWay) {
+TEST_F(ConnectionPlacesTest, EvictsFromTheOwnerWithMostWaitingConnections) {
   std::vector<uint64_t> busy, hoarded;
   for (int i = 0; i < 3; ++i) busy.push_back(Taken("busy"));
   for (int i = 0; i < 3; ++i) hoarded.push_back(Taken("hoard"));
@@ -123,7 +123,7 @@ TEST_F(ConnectionPlacesTest, TheOwnerWithTheMostConnectionsThatWaitGivesWay) {
   EXPECT_EQ(evicted_, std::vector<uint64_t>{hoarded[0]});
 }
 
-TEST(PatientPlacesTest, AConnectionMayWaitForItsClientForAWhile) {
+TEST(PatientPlacesTest, ConnectionMayWaitForItsClient) {
   ConnectionPlaces places(3, nullptr, std::chrono::hours(1));
   std::vector<uint64_t> taken(3);
   for (uint64_t& place : taken) {
@@ -134,7 +134,7 @@ TEST(PatientPlacesTest, AConnectionMayWaitForItsClientForAWhile) {
   EXPECT_EQ(places.Take("other", &next), ConnectionPlaces::Verdict::kFull);
 }
 
-TEST_F(ConnectionPlacesTest, OwnersWithAsManyPlacesTakeNoneFromEachOther) {
+TEST_F(ConnectionPlacesTest, EqualOwnersDoNotEvictEachOther) {
   const uint64_t first = Taken("a"), second = Taken("a");
   Taken("b");
   Taken("b");
@@ -150,7 +150,7 @@ TEST_F(ConnectionPlacesTest, OwnersWithAsManyPlacesTakeNoneFromEachOther) {
   EXPECT_EQ(evicted_.back(), second);
 }
 
-TEST_F(ConnectionPlacesTest, APlaceChangesItsOwnerWithTheRequestsOfAProxy) {
+TEST_F(ConnectionPlacesTest, PlaceFollowsTheOwnerOfAProxiedRequest) {
   uint64_t place = Taken("small");
   EXPECT_EQ(Take("small", &place), PlaceVerdict::kTaken);
   EXPECT_EQ(places_.taken(), 1) << "the same one";
@@ -164,14 +164,14 @@ TEST_F(ConnectionPlacesTest, APlaceChangesItsOwnerWithTheRequestsOfAProxy) {
   EXPECT_EQ(places_.taken_by("large"), 0) << "a refused connection holds no place";
 }
 
-TEST(OneOwnersPlacesTest, AnOwnerThatMayHaveAllFindsTheServerFull) {
+TEST(OneOwnersPlacesTest, UnlimitedOwnerGetsServerFull) {
   ConnectionPlaces places(1, nullptr, std::chrono::milliseconds(0));
   uint64_t first = 0, second = 0;
   EXPECT_EQ(places.Take("", &first), PlaceVerdict::kTaken);
   EXPECT_EQ(places.Take("", &second), PlaceVerdict::kFull);
 }
 
-TEST_F(ConnectionPlacesTest, WhatWasGivenBackIsTakenAgain) {
+TEST_F(ConnectionPlacesTest, ReusesReleasedPlaces) {
   for (int round = 0; round < 100; ++round) {
     const uint64_t first = Taken("small"), second = Taken("small");
     SetIdle(second);

@@ -17,7 +17,7 @@ class FailedKeysTest : public ::testing::Test {
   int64_t CountMs(const std::string& address) { return failed_.Count(address).count(); }
 };
 
-TEST_F(FailedKeysTest, AfterTheBurstAnAddressIsDelayed) {
+TEST_F(FailedKeysTest, DelaysAnAddressAfterTheBurst) {
   for (int64_t i = 0; i < FailedKeys::kBurst; ++i) EXPECT_EQ(CountMs("10.0.0.1"), 0);
   int64_t last = 0;
   for (int i = 0; i < 20; ++i) {
@@ -32,12 +32,12 @@ TEST_F(FailedKeysTest, AfterTheBurstAnAddressIsDelayed) {
   EXPECT_EQ(CountMs("10.0.0.1"), 0) << "forgiven";
 }
 
-TEST_F(FailedKeysTest, NoNumberOfAddressesGrowsTheState) {
+TEST_F(FailedKeysTest, StateIsBoundedForAnyNumberOfAddresses) {
   for (size_t i = 0; i < 3 * FailedKeys::kMaxAddresses; ++i) CountMs("fd00::" + std::to_string(i));
   EXPECT_EQ(failed_.addresses(), FailedKeys::kMaxAddresses);
 }
 
-TEST_F(FailedKeysTest, AFloodIsOneLineInEachInterval) {
+TEST_F(FailedKeysTest, LogsAFloodOncePerInterval) {
   for (int i = 0; i < 500; ++i) CountMs("10.0.0.1");
   ASSERT_EQ(lines_.size(), 1U);
   EXPECT_EQ(lines_[0], "keys: refused a wrong, expired or revoked key from 10.0.0.1");

@@ -25,7 +25,7 @@ std::string Close(int code, const std::string& reason = "") {
 
 class FrameWatchTest : public ::testing::TestWithParam<size_t> {};
 
-TEST_P(FrameWatchTest, LetsPassWhatIsInOrder) {
+TEST_P(FrameWatchTest, AcceptsValidFrames) {
   EXPECT_EQ(Watch(MakeFrame(1, std::string(1'000, 'x')) + MakeFrame(2, "") + MakeFrame(9, "p") + Close(1000, "bye"),
                   GetParam()),
             0);
@@ -37,7 +37,7 @@ TEST_P(FrameWatchTest, LetsPassWhatIsInOrder) {
   EXPECT_EQ(Watch(Close(4999, "\xC3\xA4\xF0\x9F\x98\x80"), GetParam()), 0);
 }
 
-TEST_P(FrameWatchTest, AddsUpTheFramesOfAMessage) {
+TEST_P(FrameWatchTest, AddsUpFramesOfAMessage) {
   EXPECT_EQ(Watch(MakeFrame(1, std::string(1'001, 'x')), GetParam()), 1009);
   EXPECT_EQ(Watch(MakeFrame(1, std::string(70'000, 'x')), GetParam()), 1009);
   EXPECT_EQ(Watch(MakeFrame(1, std::string(600, 'x'), false) + MakeFrame(9, "") + MakeFrame(0, std::string(401, 'x')),
@@ -48,7 +48,7 @@ TEST_P(FrameWatchTest, AddsUpTheFramesOfAMessage) {
   EXPECT_EQ(Watch(MakeFrame(1, std::string(600, 'x'), false) + most, GetParam()), 1009);
 }
 
-TEST_P(FrameWatchTest, NamesWhatIsWrongWithAClose) {
+TEST_P(FrameWatchTest, NamesCloseErrors) {
   EXPECT_EQ(Watch(MakeFrame(1, "x") + Close(5000), GetParam()), 1002);
   EXPECT_EQ(Watch(Close(65535), GetParam()), 1002);
   for (const char* reason : {"\xff", "\xC3", "\xED\xA0\x80", "\xC0\x80", "\xF4\x90\x80\x80"}) {

@@ -33,7 +33,7 @@ class OutboxTest : public ::testing::Test {
   void FillToSoftLimit() { outbox_.Push(std::string(kSoft + 1, 'f')); }
 };
 
-TEST_F(OutboxTest, GivesMessagesInTheirOrder) {
+TEST_F(OutboxTest, DeliversMessagesInOrder) {
   outbox_.Push("one");
   outbox_.Push(Piece::Make("two", 5));
   outbox_.Push(Piece::Make("three", 5));
@@ -43,7 +43,7 @@ TEST_F(OutboxTest, GivesMessagesInTheirOrder) {
   EXPECT_FALSE(outbox_.TakeClose().has_value());
 }
 
-TEST_F(OutboxTest, WhatComesAtOnceIsNoSlownessButWhatComesBehindItIs) {
+TEST_F(OutboxTest, BurstIsNotSlownessButLaterMessagesAre) {
   outbox_.Push(std::make_unique<Bulk>(3 * kHard / 100'000 + 1, 100'000));
   EXPECT_GT(outbox_.queued_bytes(), 3 * kHard);
   EXPECT_FALSE(outbox_.TakeClose());
@@ -57,7 +57,7 @@ TEST_F(OutboxTest, WhatComesAtOnceIsNoSlownessButWhatComesBehindItIs) {
   ASSERT_TRUE(outbox_.TakeClose().has_value());
 }
 
-TEST_F(OutboxTest, ManyOutboxesOfAnOwnerTogetherHoldNoMoreThanOne) {
+TEST_F(OutboxTest, OutboxesOfAnOwnerShareOneLimit) {
   OutboxBudget budget(static_cast<int64_t>(4 * kHard));
   std::vector<std::unique_ptr<Outbox>> hers;
   for (int i = 0; i < 100; ++i) hers.push_back(std::make_unique<Outbox>([] {}, budget.Of("her")));
@@ -80,7 +80,7 @@ TEST_F(OutboxTest, ManyOutboxesOfAnOwnerTogetherHoldNoMoreThanOne) {
   EXPECT_FALSE(another.TakeClose()) << "what is gone is given back";
 }
 
-TEST_F(OutboxTest, OneHeapAfterTheOtherWithoutReadingIsSlowness) {
+TEST_F(OutboxTest, BurstsWithoutReadingMakeASlowReader) {
   outbox_.Push(std::make_unique<Bulk>(kHard / 100'000 + 1, 100'000));
   EXPECT_GT(outbox_.queued_bytes(), kHard);
   outbox_.Push(std::make_unique<Bulk>(kHard / 100'000 + 1, 100'000));
@@ -90,7 +90,7 @@ TEST_F(OutboxTest, OneHeapAfterTheOtherWithoutReadingIsSlowness) {
 }
 
 // The pusher holds a session's lock: it must not pay for formatting the text.
-TEST_F(OutboxTest, NothingIsWrittenOutBeforeItIsTaken) {
+TEST_F(OutboxTest, SerialisesOnlyWhenTaken) {
   class Counting final : public OutboxEntry {
    public:
     explicit Counting(int& written) : written_(written) {}
@@ -111,7 +111,7 @@ TEST_F(OutboxTest, NothingIsWrittenOutBeforeItIsTaken) {
   EXPECT_EQ(TakeAll(), std::vector<std::string>({"2", "3", "behind"}));
 }
 
-TEST_F(OutboxTest, WhatIsLeftOfAnEntryIsDroppedWithTheRest) {
+TEST_F(OutboxTest, DropsTheRestOfAPartialEntry) {
   outbox_.Push(std::make_unique<Bulk>(3, 10));
   EXPECT_TRUE(outbox_.Take());
   EXPECT_EQ(outbox_.queued_bytes(), 20u);
@@ -134,7 +134,7 @@ TEST_F(OutboxTest, WakesOncePerChangeFromEmpty) {
   EXPECT_EQ(wakes_, 2);  // the message before the close has already woken the reader
 }
 
-TEST_F(OutboxTest, AWakeMayTouchTheOutbox) {
+TEST_F(OutboxTest, WakeCallbackMayUseTheOutbox) {
   std::unique_ptr<Outbox> outbox;
   std::string taken;
   outbox = std::make_unique<Outbox>([&] { taken = outbox->Take().value_or(""); });
@@ -155,7 +155,7 @@ TEST_F(OutboxTest, MergesPiecesAboveTheSoftLimit) {
   EXPECT_EQ(all[1], "<abc>");
 }
 
-TEST_F(OutboxTest, NothingMovesAcrossAnEntryThatMustKeepItsPlace) {
+TEST_F(OutboxTest, PreservesOrderAroundFixedEntries) {
   FillToSoftLimit();
   outbox_.Push(Piece::Make("a", 5));
   outbox_.Push("done");
@@ -167,7 +167,7 @@ TEST_F(OutboxTest, NothingMovesAcrossAnEntryThatMustKeepItsPlace) {
             std::vector<std::string>({"<a>", "done", "<b>", "<never>", "<merged>"}));
 }
 
-TEST_F(OutboxTest, MergesThePiecesOfLanesThatAnswerSideBySide) {
+TEST_F(OutboxTest, MergesPiecesOfConcurrentLanes) {
   FillToSoftLimit();
   for (const char* letter : {"a", "b", "c"}) {
     for (uint64_t lane = 1; lane <= 3; ++lane) {
@@ -199,7 +199,7 @@ TEST_F(OutboxTest, ClosesASlowReaderAtTheHardLimit) {
   EXPECT_EQ(outbox_.queued_bytes(), 0u);
 }
 
-TEST_F(OutboxTest, MergedPiecesReachTheHardLimitToo) {
+TEST_F(OutboxTest, MergedPiecesCountTowardsTheHardLimit) {
   const std::string block(64 << 10, 'x');
   for (size_t bytes = 0; bytes <= kHard; bytes += block.size()) outbox_.Push(Piece::Make(block, 5));
   const auto close = outbox_.TakeClose();
@@ -207,13 +207,13 @@ TEST_F(OutboxTest, MergedPiecesReachTheHardLimitToo) {
   EXPECT_EQ(close->code, 1013);
 }
 
-TEST_F(OutboxTest, OneLargeMessageIsNoSlowReader) {
+TEST_F(OutboxTest, LargeMessageIsNotASlowReader) {
   outbox_.Push(std::string(kHard + 1, 'x'));
   EXPECT_FALSE(outbox_.TakeClose().has_value());
   EXPECT_EQ(TakeAll().size(), 1u);
 }
 
-TEST_F(OutboxTest, ClosesBehindWhatWaits) {
+TEST_F(OutboxTest, ClosesAfterQueuedMessages) {
   outbox_.Push("last words");
   outbox_.Close(4409, "taken over");
   outbox_.Push("too late");
@@ -226,7 +226,7 @@ TEST_F(OutboxTest, ClosesBehindWhatWaits) {
   EXPECT_FALSE(outbox_.TakeClose().has_value());  // once
 }
 
-TEST_F(OutboxTest, ClosesAtOnceAndOnlyOnce) {
+TEST_F(OutboxTest, ClosesImmediatelyAndOnce) {
   outbox_.Push("dropped");
   outbox_.Close(1011, "broken", true);
   outbox_.Close(1012, "second");
@@ -235,12 +235,12 @@ TEST_F(OutboxTest, ClosesAtOnceAndOnlyOnce) {
   EXPECT_EQ(wakes_, 2);
 }
 
-TEST_F(OutboxTest, ACloseOfAnEmptyOutboxWakes) {
+TEST_F(OutboxTest, ClosingAnEmptyOutboxWakes) {
   outbox_.Close(1012, "stop");
   EXPECT_EQ(wakes_, 1);
 }
 
-TEST_F(OutboxTest, AfterDetachNothingIsKeptAndNobodyWoken) {
+TEST_F(OutboxTest, DetachDropsMessagesAndWakesNobody) {
   outbox_.Push("waiting");
   outbox_.Detach();
   EXPECT_EQ(outbox_.queued_bytes(), 0u);

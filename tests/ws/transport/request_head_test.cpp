@@ -23,7 +23,7 @@ Verdict Trickle(const std::string& text, size_t* bytes) {
   return Verdict::kMore;
 }
 
-TEST(RequestHeadTest, TakesWhatClientsSend) {
+TEST(RequestHeadTest, AcceptsHeadsOfRealClients) {
   for (const std::string head :
        {"GET / HTTP/1.1\r\nHost: a\r\n\r\n", "GET /a?b=%20#c HTTP/1.0\r\n\r\n",
         "POST http://a:1/b HTTP/1.1\r\nhOST:a:1\r\nContent-Length: 5\r\nX-Empty:\r\n\r\n",
@@ -39,7 +39,7 @@ TEST(RequestHeadTest, TakesWhatClientsSend) {
   }
 }
 
-TEST(RequestHeadTest, TakesNothingThatCouldBeReadInTwoWays) {
+TEST(RequestHeadTest, RefusesAmbiguousHeads) {
   const std::string post = "POST / HTTP/1.1\r\nHost: a\r\n";
   using namespace std::string_literals;
   for (const std::string& head : {" GET / HTTP/1.1\r\n\r\n"s,
@@ -96,7 +96,7 @@ TEST(RequestHeadTest, TakesNothingThatCouldBeReadInTwoWays) {
   }
 }
 
-TEST(RequestHeadTest, HasAnEnd) {
+TEST(RequestHeadTest, DetectsTheEndOfTheHead) {
   const std::string start = "GET / HTTP/1.1\r\nHost: a\r\n";
   std::string many = start;
   for (int i = 0; i < RequestHead::kMaxFields - 1; ++i) many += "X: y\r\n";

@@ -19,7 +19,7 @@ class ResponseStreamTest : public RoutesTest {
   }
 };
 
-TEST_F(ResponseStreamTest, AFinishedResponseIsStreamedAgainFromAnyNumber) {
+TEST_F(ResponseStreamTest, ReplaysAFinishedResponseFromAnyNumber) {
   client.Send(Create());
   engine.Answer(0, "Yo");
   const std::vector<Json> live = client.Frames();
@@ -33,7 +33,7 @@ TEST_F(ResponseStreamTest, AFinishedResponseIsStreamedAgainFromAnyNumber) {
   }
 }
 
-TEST_F(ResponseStreamTest, ARunningResponseIsStreamedFromAnyNumberToItsEnd) {
+TEST_F(ResponseStreamTest, StreamsARunningResponseFromAnyNumber) {
   const std::string said = "Hello";
   // Requested after every number of events, with every number of letters delivered.
   for (size_t letters = 0; letters <= said.size(); ++letters) {
@@ -60,7 +60,7 @@ TEST_F(ResponseStreamTest, ARunningResponseIsStreamedFromAnyNumberToItsEnd) {
   }
 }
 
-TEST_F(ResponseStreamTest, AResponseThatWaitsForASlotIsStreamedToo) {
+TEST_F(ResponseStreamTest, StreamsAQueuedResponse) {
   client.Send(Create());
   const std::vector<Json> live = client.Frames();
   StreamedAnswer answer(Stream(PathOf(live)));
@@ -70,7 +70,7 @@ TEST_F(ResponseStreamTest, AResponseThatWaitsForASlotIsStreamedToo) {
   EXPECT_TRUE(answer.done);
 }
 
-TEST_F(ResponseStreamTest, AReaderWhoGoesStopsNothing) {
+TEST_F(ResponseStreamTest, LeavingReaderStopsNothing) {
   client.Send(Create());
   engine.Start(0);
   const std::string path = PathOf(client.Frames());
@@ -84,7 +84,7 @@ TEST_F(ResponseStreamTest, AReaderWhoGoesStopsNothing) {
   EXPECT_EQ(also_stays.Events(), events);
 }
 
-TEST_F(ResponseStreamTest, AReaderTooSlowIsCutAndTheAnswerGoesOn) {
+TEST_F(ResponseStreamTest, SlowReaderIsDisconnectedAndTheAnswerContinues) {
   client.Send(Create());
   engine.Start(0);
   StreamedAnswer slow(Stream(PathOf(client.Frames())));
@@ -102,7 +102,7 @@ TEST_F(ResponseStreamTest, AReaderTooSlowIsCutAndTheAnswerGoesOn) {
   EXPECT_EQ(client.Frames().back()["type"], "response.completed");
 }
 
-TEST_F(ResponseStreamTest, AnAnswerLargerThanTheLimitIsNoSlowness) {
+TEST_F(ResponseStreamTest, LargeAnswerIsNotASlowReader) {
   client.Send(Create());
   engine.Start(0);
   std::vector<Json> live = client.Frames();
@@ -115,7 +115,7 @@ TEST_F(ResponseStreamTest, AnAnswerLargerThanTheLimitIsNoSlowness) {
   EXPECT_EQ(answer.Events(), live);
 }
 
-TEST_F(ResponseStreamTest, AStreamHasNumberedEventsOnly) {
+TEST_F(ResponseStreamTest, StreamHasOnlyNumberedEvents) {
   engine.Evict(5, 1);
   client.Send(Create({{"conversation", NewConversation()}}));
   const std::string path = PathOf(client.Frames());
@@ -129,7 +129,7 @@ TEST_F(ResponseStreamTest, AStreamHasNumberedEventsOnly) {
   }
 }
 
-TEST_F(ResponseStreamTest, ErrorsAreStatusesNotEvents) {
+TEST_F(ResponseStreamTest, ErrorsAreStatusCodesNotEvents) {
   client.Send(Create());
   engine.Answer(0, "Yo");
   const std::string path = PathOf(client.Frames());
@@ -140,7 +140,7 @@ TEST_F(ResponseStreamTest, ErrorsAreStatusesNotEvents) {
   Fails(Call("GET", "/v1/responses/resp_no?stream=true"), 404, "response_not_found", "response_id");
 }
 
-TEST_F(ResponseStreamTest, AResponseDeletedBeforeItsStreamBeginsIsCutShort) {
+TEST_F(ResponseStreamTest, DeletingAResponseBeforeItsStreamEndsTheStream) {
   client.Send(Create());
   engine.Answer(0, "Yo");
   const std::string path = PathOf(client.Frames());

@@ -51,7 +51,7 @@ TEST(RouterTest, FindsTheHandlerAndItsParameters) {
   EXPECT_EQ(Ask(router, "HEAD", "/things").body, "list");
 }
 
-TEST(RouterTest, ReadsAndWhatIsNamedAreAnsweredWhileDraining) {
+TEST(RouterTest, AnswersReadsAndListedRoutesWhileDraining) {
   Router router;
   router.Add("POST", "/things/import", Join("import"));
   router.Add("GET", "/things/{id}", Join("get"));
@@ -74,7 +74,7 @@ TEST(RouterTest, ReadsAndWhatIsNamedAreAnsweredWhileDraining) {
   EXPECT_FALSE(answered("POST", "/nothing"));
 }
 
-TEST(RouterTest, WithoutItsScopeARouteIsNotThere) {
+TEST(RouterTest, RouteIsHiddenWithoutItsScope) {
   Router router;
   router.Add("POST", "/things/all", Join("admin"), Scopes::Admin());
   router.Add("GET", "/things/{id}", Join("get"));
@@ -104,7 +104,7 @@ TEST(RouterTest, WithoutItsScopeARouteIsNotThere) {
                                                          "POST /things/{id} chat", "GET /figures metrics"}));
 }
 
-TEST(RouterTest, RefusesWhatItDoesNotKnow) {
+TEST(RouterTest, RefusesUnknownInput) {
   Router router;
   router.Add("GET", "/things/{id}", Join("get"));
   router.Add("DELETE", "/things/{id}", Join("delete"));
@@ -126,7 +126,7 @@ TEST(RouterTest, FindsQueryParametersAndHeaders) {
   EXPECT_EQ(request.Header("origin"), "");
 }
 
-TEST(ErrorMapTest, EveryCodeHasAWireForm) {
+TEST(ErrorMapTest, EveryCodeHasAWireName) {
   const std::pair<StatusCode, int> expected[] = {
       {StatusCode::kInvalidArgument, 400}, {StatusCode::kNotFound, 404},  {StatusCode::kBusy, 409},
       {StatusCode::kOverloaded, 429},      {StatusCode::kCancelled, 409}, {StatusCode::kCorruption, 500},
@@ -139,7 +139,7 @@ TEST(ErrorMapTest, EveryCodeHasAWireForm) {
   }
 }
 
-TEST(ErrorMapTest, AReasonIsTheCodeAndMayChangeTheStatus) {
+TEST(ErrorMapTest, ReasonSetsCodeAndMayChangeStatus) {
   EXPECT_EQ(MapStatus(InvalidArgument("m", "input", "context_length_exceeded")).code, "context_length_exceeded");
   EXPECT_EQ(MapStatus(InvalidArgument("m", "input", "context_length_exceeded")).http_status, 400);
   EXPECT_EQ(MapStatus(NotFound("m", "", "previous_response_not_found")).http_status, 400);
@@ -147,7 +147,7 @@ TEST(ErrorMapTest, AReasonIsTheCodeAndMayChangeTheStatus) {
   EXPECT_EQ(MapStatus(InvalidArgument("m", "", "invalid_api_key")).http_status, 401);
 }
 
-TEST(RouterTest, AWordOfThePathIsNoIdWhereverItIsOne) {
+TEST(RouterTest, PathWordsAreNotIds) {
   Router router;
   router.Add("POST", "/things/import", [](const HttpRequest&, const Router::Parameters&) { return HttpResponse(); });
   router.Add("GET", "/things/{id}", [](const HttpRequest&, const Router::Parameters&) { return HttpResponse(); });
@@ -158,7 +158,7 @@ TEST(RouterTest, AWordOfThePathIsNoIdWhereverItIsOne) {
   EXPECT_EQ(HeaderOf(refused, "Allow"), "POST");
 }
 
-TEST(ErrorMapTest, TellsNothingOfTheMachine) {
+TEST(ErrorMapTest, RevealsNoHostDetails) {
   const std::string path = "journal: /var/lib/secret/000012.log: No space left on device";
   EXPECT_EQ(ErrorResponse(IoError(path)).status, 500);
   EXPECT_EQ(ErrorResponse(IoError(path)).body.find("secret"), std::string::npos);
@@ -168,7 +168,7 @@ TEST(ErrorMapTest, TellsNothingOfTheMachine) {
   EXPECT_EQ(nlohmann::json::parse(ErrorResponse(failed).body)["error"]["message"], "The disk has failed.");
 }
 
-TEST(ErrorMapTest, QuotesLittle) {
+TEST(ErrorMapTest, LimitsQuotedInput) {
   const WireError wire = MapStatus(InvalidArgument(std::string(4 << 20, 'm'), std::string(4 << 20, 'p')));
   EXPECT_LT(wire.message.size() + wire.param.size(), 1'000u);
   // A character is not cut in two.
@@ -182,7 +182,7 @@ TEST(ErrorMapTest, QuotesLittle) {
   EXPECT_EQ(nlohmann::json(characters).dump().find("\xEF\xBF\xBD"), std::string::npos);
 }
 
-TEST(ErrorMapTest, BodiesHaveTheStandardShape) {
+TEST(ErrorMapTest, BodiesHaveTheStandardFormat) {
   const HttpResponse response = ErrorResponse(InvalidArgument("No \"x\" \xff here", "input"));
   const auto error = nlohmann::json::parse(response.body)["error"];
   EXPECT_EQ(error["type"], "invalid_request_error");
@@ -192,7 +192,7 @@ TEST(ErrorMapTest, BodiesHaveTheStandardShape) {
   EXPECT_TRUE(nlohmann::json::parse(ErrorResponse(Unavailable("m")).body)["error"]["param"].is_null());
 }
 
-TEST(ErrorMapTest, SaysWhetherWaitingHelps) {
+TEST(ErrorMapTest, ReportsWhetherARetryHelps) {
   EXPECT_EQ(HeaderOf(ErrorResponse(Overloaded("m")), "Retry-After"), "1");
   EXPECT_EQ(HeaderOf(ErrorResponse(Unavailable("m")), "Retry-After"), "1");
   const HttpResponse later = ErrorResponse(Overloaded("m"), 2'001);
@@ -228,7 +228,7 @@ TEST(HttpTextTest, ParsesTargets) {
   }
 }
 
-TEST(HttpTextTest, EscapesThatCanBeReadInTwoWaysFitNoRoute) {
+TEST(HttpTextTest, AmbiguousEscapesMatchNoRoute) {
   for (const char* written : {"/v1%2fmodels", "/v1%2Fmodels", "/v1%5cmodels", "/%2e%2e/a", "/a%252fb", "/a%0d%0ab",
                               "/%761/models", "/a%7fb"}) {
     EXPECT_EQ(ParseTarget(written)->path, written);
@@ -239,7 +239,7 @@ TEST(HttpTextTest, EscapesThatCanBeReadInTwoWaysFitNoRoute) {
   }
 }
 
-TEST(HttpTextTest, StreamsAreNotBufferedOnTheirWay) {
+TEST(HttpTextTest, DisablesProxyBufferingForStreams) {
   HttpResponse stream, lines, whole;
   stream.content_type = "text/event-stream";
   stream.stream = [](const std::shared_ptr<Outbox>& outbox) { return outbox; };
@@ -253,7 +253,7 @@ TEST(HttpTextTest, StreamsAreNotBufferedOnTheirWay) {
   EXPECT_NE(WriteHead(whole, {}).find("Cache-Control: no-store\r\n"), std::string::npos);
 }
 
-TEST(HttpTextTest, NoHeaderCanBeSmuggledIntoAnAnswer) {
+TEST(HttpTextTest, PreventsHeaderInjection) {
   HttpResponse response;
   response.headers = {{"X-Good", "1"}, {"X-Bad", "1\r\nSet-Cookie: a"}};
   response.body = "b";
@@ -263,7 +263,7 @@ TEST(HttpTextTest, NoHeaderCanBeSmuggledIntoAnAnswer) {
   EXPECT_TRUE(text.ends_with("\r\n\r\nb"));
 }
 
-TEST(ModelsTest, ListsTheOneModel) {
+TEST(ModelsTest, ListsTheModel) {
   Router router;
   SamplingParams sampling;
   sampling.top_p = 0.9;
@@ -287,7 +287,7 @@ TEST(ModelsTest, ListsTheOneModel) {
   EXPECT_EQ(nlohmann::json::parse(missing.body)["error"]["code"], "model_not_found");
 }
 
-TEST(HealthTest, LivesAtOnceAndIsReadyWhenSaidSo) {
+TEST(HealthTest, IsLiveImmediatelyAndReadyWhenSet) {
   Health health("loading");
   Service service;
   AddHealthRoutes(service, health);

@@ -27,7 +27,7 @@ TEST(TransportAuthRules, LoopbackHosts) {
   }
 }
 
-TEST(TransportAuthRules, ALoopbackServerAnswersToItsOwnNamesOnly) {
+TEST(TransportAuthRules, LoopbackServerAcceptsOnlyItsNames) {
   const AccessPolicy policy({{}, {"https://chat.example.org"}, "127.0.0.1"});
   for (const char* host : {"localhost:8080", "127.0.0.1:8080", "[::1]:8080", "chat.example.org"}) {
     EXPECT_TRUE(policy.CheckSource(FromHost(host)).ok()) << host;
@@ -39,7 +39,7 @@ TEST(TransportAuthRules, ALoopbackServerAnswersToItsOwnNamesOnly) {
 }
 
 // Load balancers send no host, or any.
-TEST(TransportAuthRules, AHealthCheckMayNameAnyHostUnlessABrowserSendsIt) {
+TEST(TransportAuthRules, HealthCheckAllowsAnyHostExceptFromABrowser) {
   for (const char* listening : {"127.0.0.1", "0.0.0.0"}) {
     const AccessPolicy policy({.api_keys = {"k"}, .host = listening});
     for (const char* host : {"", "evil.example.org", "node-7:8080", "ringside.default.svc"}) {
@@ -58,7 +58,7 @@ TEST(TransportAuthRules, AHealthCheckMayNameAnyHostUnlessABrowserSendsIt) {
   }
 }
 
-TEST(TransportAuthRules, APublicServerAnswersToAddressesAndAllowedNamesOnly) {
+TEST(TransportAuthRules, PublicServerAcceptsAddressesAndAllowedNamesOnly) {
   // DNS rebinding: evil.example.org may resolve to this server, but a literal address cannot be rebound.
   const AccessPolicy policy({.api_keys = {"k"}, .host = "0.0.0.0", .allowed_hosts = {"Chat.example.org"}});
   for (const char* host : {"10.0.0.1", "10.0.0.1:8080", "[fd00::1]:8080", "localhost", "chat.example.org:443"}) {
@@ -70,7 +70,7 @@ TEST(TransportAuthRules, APublicServerAnswersToAddressesAndAllowedNamesOnly) {
   EXPECT_TRUE(AccessPolicy({.host = "0.0.0.0", .allowed_hosts = {"*"}}).CheckSource(FromHost("any.example.org")).ok());
 }
 
-TEST(TransportAuthRules, WhatAPageOfAnotherSiteLoadsIsRefusedThoughItHasNoOrigin) {
+TEST(TransportAuthRules, RefusesCrossSiteLoadsWithoutAnOrigin) {
   const AccessPolicy policy({});
   AccessRequest request = FromHost("127.0.0.1:80");
   request.fetch_site = "cross-site";
@@ -83,7 +83,7 @@ TEST(TransportAuthRules, WhatAPageOfAnotherSiteLoadsIsRefusedThoughItHasNoOrigin
   EXPECT_TRUE(policy.CheckSource(request).ok());
 }
 
-TEST(TransportAuthRules, OriginsMustBeOwnOrAllowed) {
+TEST(TransportAuthRules, OriginMustBeOwnOrAllowed) {
   const AccessPolicy policy({{}, {"https://chat.example.org", "http://localhost:3000"}, "127.0.0.1"});
   EXPECT_TRUE(policy.CheckSource(FromHost("127.0.0.1:80")).ok());
   EXPECT_TRUE(policy.CheckSource(FromOrigin("127.0.0.1:80", "http://127.0.0.1:80")).ok());
@@ -96,7 +96,7 @@ TEST(TransportAuthRules, OriginsMustBeOwnOrAllowed) {
   EXPECT_TRUE(AccessPolicy({{}, {"*"}, "127.0.0.1"}).CheckSource(FromOrigin("127.0.0.1", "http://a.b")).ok());
 }
 
-TEST(TransportAuthRules, AnOriginHasTheServersScheme) {
+TEST(TransportAuthRules, OriginMustHaveTheServersScheme) {
   const AccessPolicy plain({}), secure({.tls = true});
   EXPECT_TRUE(plain.CheckSource(FromOrigin("127.0.0.1:80", "http://127.0.0.1:80")).ok());
   EXPECT_EQ(plain.CheckSource(FromOrigin("127.0.0.1:80", "https://127.0.0.1:80")).reason(), "origin_not_allowed");
@@ -108,7 +108,7 @@ TEST(TransportAuthRules, AnOriginHasTheServersScheme) {
   EXPECT_FALSE(behind.CheckSource(FromOrigin("localhost", "https://localhost")).ok());
 }
 
-TEST(TransportAuthRules, TwoDifferentKeysAreRefusedWhereTheyDecide) {
+TEST(TransportAuthRules, RefusesTwoDifferentKeys) {
   AccessRequest request;
   request.authorization = "Bearer a";
   request.api_key = "b";
@@ -122,7 +122,7 @@ TEST(TransportAuthRules, TwoDifferentKeysAreRefusedWhereTheyDecide) {
   EXPECT_TRUE(AccessPolicy({.api_keys = {"b"}}).Authenticate(request).ok()) << "twice the same";
 }
 
-TEST(TransportAuthRules, KeysMakePrincipals) {
+TEST(TransportAuthRules, KeysMapToPrincipals) {
   const AccessPolicy open({{}, {}, "127.0.0.1"});
   EXPECT_EQ(open.Authenticate({})->principal, "");
   EXPECT_EQ(open.Authenticate({})->scopes, Scopes::All());
@@ -144,7 +144,7 @@ TEST(TransportAuthRules, KeysMakePrincipals) {
   }
 }
 
-TEST(TransportAuthRules, AnthropicsClientsHaveAHeaderOfTheirOwn) {
+TEST(TransportAuthRules, AcceptsAnthropicsKeyHeader) {
   const AccessPolicy policy({{"the-key"}, {}, "127.0.0.1"});
   AccessRequest request;
   request.api_key = "the-key";
@@ -153,7 +153,7 @@ TEST(TransportAuthRules, AnthropicsClientsHaveAHeaderOfTheirOwn) {
   EXPECT_FALSE(policy.Authenticate(request).ok()) << "the usual header counts";
 }
 
-TEST(TransportAuthRules, ATicketOpensOneSocketAndNothingElse) {
+TEST(TransportAuthRules, TicketOpensOneSocketOnly) {
   TicketBox tickets;
   const AccessPolicy policy({.api_keys = {"the-key"}, .tickets = &tickets});
   const std::string ticket = tickets.Issue({"owner:alice", Scopes::All(), ""}, 60).value();
@@ -167,7 +167,7 @@ TEST(TransportAuthRules, ATicketOpensOneSocketAndNothingElse) {
   EXPECT_FALSE(policy.Authenticate(request).ok()) << "a key does not belong into a URL";
 }
 
-TEST(TransportAuthRules, BrowsersPresentTheirKeyAsASubprotocol) {
+TEST(TransportAuthRules, AcceptsTheKeyAsASubprotocol) {
   const AccessPolicy policy({{"the-key"}, {}, "127.0.0.1"});
   AccessRequest request;
   request.subprotocols = "realtime, openai-insecure-api-key.the-key, openai-beta.realtime-v1";
@@ -193,7 +193,7 @@ class TransportAuthTest : public TransportTest {
   }
 };
 
-TEST_F(TransportAuthTest, EveryRouteButHealthWantsAKey) {
+TEST_F(TransportAuthTest, EveryRouteExceptHealthRequiresAKey) {
   for (const char* path : {"/hello", "/who", "/nothing", "/ws"}) {
     for (const char* header : {"", "Authorization: Bearer wrong\r\n", "Authorization: Basic key-one\r\n"}) {
       WireClient client(port());
@@ -208,7 +208,7 @@ TEST_F(TransportAuthTest, EveryRouteButHealthWantsAKey) {
   ExpectAlive("Authorization: Bearer key-one\r\n");
 }
 
-TEST_F(TransportAuthTest, APrincipalIsTheSameOverHttpAndSockets) {
+TEST_F(TransportAuthTest, PrincipalIsTheSameOverHttpAndWebSocket) {
   WireClient http(port());
   const std::string principal = http.Get("/who", "Authorization: Bearer key-two\r\n")->body;
   WireClient header(port()), subprotocol(port());
@@ -222,13 +222,13 @@ TEST_F(TransportAuthTest, APrincipalIsTheSameOverHttpAndSockets) {
   EXPECT_NE(principal, "");
 }
 
-TEST_F(TransportAuthTest, AnUploadWithoutAKeyIsRefusedBeforeItsBody) {
+TEST_F(TransportAuthTest, RefusesAnUploadWithoutAKeyBeforeItsBody) {
   WireClient client(port());
   client.Send("POST /echo/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n");
   EXPECT_EQ(client.ReadAnswer()->status, 401);
 }
 
-TEST_F(TransportAuthTest, OriginAndHostAreCheckedBeforeTheUpgrade) {
+TEST_F(TransportAuthTest, ChecksOriginAndHostBeforeTheUpgrade) {
   const std::string key = "Authorization: Bearer key-one\r\n";
   EXPECT_EQ(WireClient(port()).Upgrade("/ws", key + "Origin: https://evil.example.org\r\n")->status, 403);
   EXPECT_EQ(WireClient(port()).Get("/hello", key + "Origin: null\r\n")->status, 403);
@@ -240,7 +240,7 @@ TEST_F(TransportAuthTest, OriginAndHostAreCheckedBeforeTheUpgrade) {
   EXPECT_EQ(ErrorCode(answer->body), "misdirected_request");
 }
 
-TEST_F(TransportAuthTest, AllowedOriginsGetCorsHeaders) {
+TEST_F(TransportAuthTest, SendsCorsHeadersToAllowedOrigins) {
   WireClient client(port());
   const auto plain = client.Get("/healthz", "Origin: https://chat.example.org\r\n");
   EXPECT_EQ(plain->Header("access-control-allow-origin"), "https://chat.example.org");

@@ -24,7 +24,7 @@ class TransportBodiesTest : public TransportTest {
   }
 };
 
-TEST_F(TransportBodiesTest, TogetherTheyAreBounded) {
+TEST_F(TransportBodiesTest, BoundsAllBodiesTogether) {
   Start();
   WireClient first(port());
   first.Send("GET /block HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(kLarge) + "\r\n\r\n" +
@@ -47,7 +47,7 @@ TEST_F(TransportBodiesTest, TogetherTheyAreBounded) {
   EXPECT_EQ(Post(kLarge + BodyShare::kFreeBytes).value().status, 200) << "what was answered holds nothing any more";
 }
 
-TEST_F(TransportBodiesTest, OneOwnerLeavesHalfToTheOthers) {
+TEST_F(TransportBodiesTest, OneOwnerGetsAtMostHalf) {
   options_.access.api_keys = {"hers", "his"};
   Start();
   const auto request = [](const std::string& key, size_t bytes) {
@@ -66,7 +66,7 @@ TEST_F(TransportBodiesTest, OneOwnerLeavesHalfToTheOthers) {
   EXPECT_EQ(his.ReadAnswer()->status, 200);
 }
 
-TEST_F(TransportBodiesTest, AnswersThatAreNotReadAreBounded) {
+TEST_F(TransportBodiesTest, BoundsUnreadResponses) {
   constexpr size_t kAnswer = 16 << 20;  // more than the kernel buffers for a socket
   options_.answers_bytes = 3 * kAnswer;
   auto service = MakeService();
@@ -95,7 +95,7 @@ TEST_F(TransportBodiesTest, AnswersThatAreNotReadAreBounded) {
   }
 }
 
-TEST_F(TransportBodiesTest, MessagesThatWaitOfAllSocketsAreBounded) {
+TEST_F(TransportBodiesTest, BoundsQueuedMessagesOfAllSockets) {
   options_.max_message_bytes = 300'000;
   options_.worker_threads = 5;
   Start();
@@ -125,7 +125,7 @@ TEST_F(TransportBodiesTest, MessagesThatWaitOfAllSocketsAreBounded) {
   ExpectAlive();
 }
 
-TEST_F(TransportBodiesTest, WhatIsAnnouncedAndDoesNotComeTakesNothing) {
+TEST_F(TransportBodiesTest, AnnouncedBytesReserveNothing) {
   Start();
   WireClient announcing(port());
   announcing.Send("POST /echo/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4000000\r\n\r\nabc");

@@ -66,7 +66,7 @@ TEST_F(TransportHttpTest, IgnoresTheExtensionsOfChunks) {
   EXPECT_TRUE(client.PeerCloses());
 }
 
-TEST_F(TransportHttpTest, APathMayAllowLargerBodiesThanOthers) {
+TEST_F(TransportHttpTest, PathMayAllowLargerBodies) {
   options_.max_message_bytes = 1000;
   auto service = MakeService();
   service->router.AllowBody("/echo/large", 4000);
@@ -108,7 +108,7 @@ TEST_F(TransportHttpTest, HeadHasNoBody) {
   EXPECT_EQ(client.Get("/hello")->body, "hello");  // nothing was left over in between
 }
 
-TEST_F(TransportHttpTest, OldClientsAreClosedAfterTheAnswer) {
+TEST_F(TransportHttpTest, ClosesHttp10ConnectionsAfterTheAnswer) {
   Start();
   WireClient client(port());
   client.Send("GET /hello HTTP/1.0\r\nHost: localhost\r\n\r\n");
@@ -116,7 +116,7 @@ TEST_F(TransportHttpTest, OldClientsAreClosedAfterTheAnswer) {
   EXPECT_TRUE(client.PeerCloses());
 }
 
-TEST_F(TransportHttpTest, InvitesABodyThatWaits) {
+TEST_F(TransportHttpTest, SendsContinueForAWaitingBody) {
   Start();
   WireClient client(port());
   client.Send("POST /echo/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
@@ -125,7 +125,7 @@ TEST_F(TransportHttpTest, InvitesABodyThatWaits) {
   EXPECT_EQ(client.ReadAnswer()->body, "x||ok");
 }
 
-TEST_F(TransportHttpTest, UnknownPathsAndMethodsAreToldInTheStandardShape) {
+TEST_F(TransportHttpTest, UnknownPathsAndMethodsGetStandardErrors) {
   Start();
   WireClient client(port());
   const auto missing = client.Get("/nothing");
@@ -142,7 +142,7 @@ TEST_F(TransportHttpTest, UnknownPathsAndMethodsAreToldInTheStandardShape) {
   EXPECT_EQ(client.Upgrade("/hello")->status, 404);
 }
 
-TEST_F(TransportHttpTest, AFailingHandlerCostsOneAnswer) {
+TEST_F(TransportHttpTest, FailingHandlerFailsOneRequest) {
   Start();
   WireClient client(port());
   const auto answer = client.Get("/throw");
@@ -162,7 +162,7 @@ std::ostream& operator<<(std::ostream& out, const BadRequest& request) { return 
 
 class TransportBadRequestTest : public TransportTest, public ::testing::WithParamInterface<BadRequest> {};
 
-TEST_P(TransportBadRequestTest, IsRefusedAndTheServerLives) {
+TEST_P(TransportBadRequestTest, IsRefusedAndTheServerSurvives) {
   options_.max_message_bytes = 1000;
   Start();
   WireClient client(port());
@@ -216,7 +216,7 @@ INSTANTIATE_TEST_SUITE_P(
                    400}),
     [](const auto& info) { return info.param.name; });
 
-TEST_F(TransportHttpTest, BadTargetsAreRefused) {
+TEST_F(TransportHttpTest, RefusesBadTargets) {
   Start();
   for (const std::string target : {"/a%", "/a%2", "/a%zz", "/a%00b", "*", "hello", "http://x"}) {
     WireClient client(port());
@@ -230,7 +230,7 @@ TEST_F(TransportHttpTest, BadTargetsAreRefused) {
   EXPECT_EQ(client.ReadAnswer()->body, "hello");
 }
 
-TEST_F(TransportHttpTest, WantOfMemoryIsNotTheClientsFault) {
+TEST_F(TransportHttpTest, OutOfMemoryIsNotAClientError) {
   Start();
   WireClient client(port());
   const auto answer = client.Get("/out-of-memory");
@@ -239,7 +239,7 @@ TEST_F(TransportHttpTest, WantOfMemoryIsNotTheClientsFault) {
   ExpectAlive();
 }
 
-TEST_F(TransportHttpTest, ErrorsQuoteLittleOfARequest) {
+TEST_F(TransportHttpTest, ErrorsQuoteLittleOfTheRequest) {
   Start();
   WireClient client(port());
   const auto answer = client.Get("/" + std::string(3'000, 'x'));
@@ -247,7 +247,7 @@ TEST_F(TransportHttpTest, ErrorsQuoteLittleOfARequest) {
   EXPECT_LT(answer->body.size(), 1'000u);
 }
 
-TEST_F(TransportHttpTest, ABodyOfExactlyTheLimitIsRead) {
+TEST_F(TransportHttpTest, AcceptsABodyOfExactlyTheLimit) {
   options_.max_message_bytes = 1000;
   Start();
   WireClient client(port());
@@ -255,7 +255,7 @@ TEST_F(TransportHttpTest, ABodyOfExactlyTheLimitIsRead) {
   EXPECT_EQ(client.ReadAnswer()->status, 200);
 }
 
-TEST_F(TransportHttpTest, ARequestMustBeWholeInTimeHoweverItTrickles) {
+TEST_F(TransportHttpTest, RequestMustCompleteInTime) {
   options_.request_timeout = std::chrono::milliseconds(300);
   Start();
   WireClient client(port());
@@ -264,7 +264,7 @@ TEST_F(TransportHttpTest, ARequestMustBeWholeInTimeHoweverItTrickles) {
   ExpectAlive();
 }
 
-TEST_F(TransportHttpTest, ABodyMustNotTrickle) {
+TEST_F(TransportHttpTest, RefusesATricklingBody) {
   options_.request_timeout = std::chrono::milliseconds(500);
   Start();
   WireClient client(port());
@@ -273,7 +273,7 @@ TEST_F(TransportHttpTest, ABodyMustNotTrickle) {
   ExpectAlive();
 }
 
-TEST_F(TransportHttpTest, ALargeBodyHasTheTimeThatItTakes) {
+TEST_F(TransportHttpTest, LargeBodyDoesNotTimeOut) {
   using Clock = std::chrono::steady_clock;
   options_.request_timeout = std::chrono::milliseconds(3000);
   Start();
@@ -302,7 +302,7 @@ TEST_F(TransportHttpTest, ALargeBodyHasTheTimeThatItTakes) {
   EXPECT_EQ(status, 200);
 }
 
-TEST_F(TransportHttpTest, ALargeAnswerHasTheTimeThatItTakes) {
+TEST_F(TransportHttpTest, LargeTransferDoesNotTimeOut) {
   options_.request_timeout = std::chrono::milliseconds(100);
   const std::string large(16 << 20, 'x');  // more than the kernel accepts at once
   const auto service = MakeService();
@@ -320,14 +320,14 @@ TEST_F(TransportHttpTest, ALargeAnswerHasTheTimeThatItTakes) {
   EXPECT_EQ(answer->body, large);
 }
 
-TEST_F(TransportHttpTest, ASilentConnectionEnds) {
+TEST_F(TransportHttpTest, SilentConnectionTimesOut) {
   options_.request_timeout = std::chrono::milliseconds(200);
   Start();
   WireClient silent(port());
   EXPECT_TRUE(silent.PeerCloses());
 }
 
-TEST_F(TransportHttpTest, AnIdleConnectionEnds) {
+TEST_F(TransportHttpTest, IdleConnectionTimesOut) {
   options_.keep_alive_timeout = std::chrono::milliseconds(200);
   Start();
   WireClient idle(port());
@@ -352,7 +352,7 @@ TEST_F(TransportHttpTest, SurvivesRandomBytes) {
   ExpectAlive();
 }
 
-TEST_F(TransportHttpTest, ConnectionsBeyondTheLimitAreToldToWait) {
+TEST_F(TransportHttpTest, ExcessConnectionsGetRetryAfter) {
   options_.max_connections = 2;
   options_.close_timeout = std::chrono::milliseconds(200);
   Start();
@@ -380,7 +380,7 @@ TEST_F(TransportHttpTest, ConnectionsBeyondTheLimitAreToldToWait) {
   FAIL() << "a place that was given up was not given out again";
 }
 
-TEST_F(TransportHttpTest, WhoSaysNothingGivesWayToWhoSpeaks) {
+TEST_F(TransportHttpTest, EvictsSilentConnectionsFirst) {
   options_.max_connections = 4;
   Start();
   WireClient known(port());
@@ -403,7 +403,7 @@ TEST_F(TransportHttpTest, WhoSaysNothingGivesWayToWhoSpeaks) {
   EXPECT_EQ(socket.ReadText(), "still there");
 }
 
-TEST_F(TransportHttpTest, WhileStartingOnlyHealthIsAnswered) {
+TEST_F(TransportHttpTest, AnswersOnlyHealthWhileStarting) {
   auto starting = std::make_shared<Service>();
   starting->starting = "The model is being loaded.";
   starting->open_paths.insert("/healthz");
@@ -420,7 +420,7 @@ TEST_F(TransportHttpTest, WhileStartingOnlyHealthIsAnswered) {
   EXPECT_EQ(client.Upgrade("/ws")->status, 101);
 }
 
-TEST_F(TransportHttpTest, APortInUseIsAnError) {
+TEST_F(TransportHttpTest, PortInUseIsAnError) {
   Start();
   ServerOptions options;
   options.port = port();

@@ -71,7 +71,7 @@ class TransportKeysTest : public TransportTest {
   std::atomic<int> asked_{0};
 };
 
-TEST_F(TransportKeysTest, AScopeOpensItsRoutesAndHidesTheOthers) {
+TEST_F(TransportKeysTest, ScopeOpensItsRoutesAndHidesOthers) {
   EXPECT_EQ(WireClient(port()).Get("/who", Header(alice_))->body, "owner:alice");
   EXPECT_EQ(WireClient(port()).Get("/who", "x-api-key: " + alice_.text + "\r\n")->body, "owner:alice");
   EXPECT_EQ(WireClient(port()).Get("/figures", Header(bob_))->status, 200);
@@ -89,7 +89,7 @@ TEST_F(TransportKeysTest, AScopeOpensItsRoutesAndHidesTheOthers) {
   EXPECT_EQ(WireClient(port()).Get("/figures")->status, 401);
 }
 
-TEST_F(TransportKeysTest, WhatWasOpenedWithARevokedKeyEnds) {
+TEST_F(TransportKeysTest, RevokingAKeyClosesItsConnections) {
   WireClient hers(port()), his(port()), late(port()), stream(port()), kept(port());
   EXPECT_EQ(hers.Upgrade("/ws", Header(alice_))->status, 101);
   EXPECT_EQ(his.Upgrade("/ws", Header(bob_))->status, 101);
@@ -112,7 +112,7 @@ TEST_F(TransportKeysTest, WhatWasOpenedWithARevokedKeyEnds) {
   EXPECT_EQ(his.ReadText(), "still there?");
 }
 
-TEST_F(TransportKeysTest, AKeyThatEndsWhileTheBodyComesOpensNothing) {
+TEST_F(TransportKeysTest, KeyExpiringDuringTheBodyIsRefused) {
   WireClient slow(port());
   slow.Send("POST /echo/x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\n" + Header(alice_) + "\r\nhalf");
   EXPECT_EQ(WireClient(port()).Get("/who", Header(alice_))->status, 200);
@@ -124,7 +124,7 @@ TEST_F(TransportKeysTest, AKeyThatEndsWhileTheBodyComesOpensNothing) {
   EXPECT_EQ(ErrorCode(answer->body), "invalid_api_key");
 }
 
-TEST_F(TransportKeysTest, AnOpenSocketIsAskedForItsKeyAtEachMessage) {
+TEST_F(TransportKeysTest, SocketRechecksItsKeyForEachMessage) {
   WireClient socket(port());
   ASSERT_EQ(socket.Upgrade("/ws", Header(alice_))->status, 101);
   socket.SendText("one");
@@ -135,7 +135,7 @@ TEST_F(TransportKeysTest, AnOpenSocketIsAskedForItsKeyAtEachMessage) {
   EXPECT_EQ(socket.ReadClose(), 4401) << "before anything looks through the sockets";
 }
 
-TEST_F(TransportKeysTest, AKeyThatLosesAScopeLosesWhatItOpened) {
+TEST_F(TransportKeysTest, LosingAScopeClosesItsConnections) {
   WireClient socket(port()), kept(port()), late(port());
   ASSERT_EQ(socket.Upgrade("/ws", Header(bob_))->status, 101);
   EXPECT_EQ(kept.Get("/figures", Header(bob_))->status, 200);
@@ -156,7 +156,7 @@ TEST_F(TransportKeysTest, AKeyThatLosesAScopeLosesWhatItOpened) {
   EXPECT_EQ(socket.ReadClose(), 4401);
 }
 
-TEST_F(TransportKeysTest, ATicketIsGoodForAsLongAsItsKey) {
+TEST_F(TransportKeysTest, TicketExpiresWithItsKey) {
   const std::string of_alice = tickets_.Issue({"owner:alice", Scopes::Chat(), alice_.stored.id}, 60).value();
   const std::string of_bob = tickets_.Issue({"owner:bob", Scopes::Chat(), bob_.stored.id}, 60).value();
   Revoke(alice_);
@@ -169,7 +169,7 @@ TEST_F(TransportKeysTest, ATicketIsGoodForAsLongAsItsKey) {
   EXPECT_EQ(WireClient(port()).Upgrade("/ws", "Authorization: Bearer " + another + "\r\n")->status, 401);
 }
 
-TEST_F(TransportKeysTest, WhoShowsTwoKeysIsRefused) {
+TEST_F(TransportKeysTest, RefusesTwoKeys) {
   const std::string hers = Header(alice_), his = "x-api-key: " + bob_.text + "\r\n";
   const auto refused = WireClient(port()).Get("/who", hers + his);
   EXPECT_EQ(refused->status, 400);
@@ -183,7 +183,7 @@ TEST_F(TransportKeysTest, WhoShowsTwoKeysIsRefused) {
   EXPECT_EQ(WireClient(port()).Upgrade("/ws", hers + offered + alice_.text + "\r\n")->status, 101);
 }
 
-TEST_F(TransportKeysTest, WrongKeysAreAnsweredLateAndGoodOnesAtOnce) {
+TEST_F(TransportKeysTest, DelaysAnswersToWrongKeysOnly) {
   // The burst and a few more, which are delayed; every request is answered.
   std::vector<std::unique_ptr<WireClient>> wrong;
   for (int64_t i = 0; i < FailedKeys::kBurst + 4; ++i) {

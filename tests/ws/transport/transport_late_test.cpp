@@ -66,7 +66,7 @@ class TransportLateTest : public TransportTest {
   std::vector<std::shared_ptr<LateAnswer>> answers_;
 };
 
-TEST_F(TransportLateTest, TheAnswerIsWrittenWhenItComesAndTheConnectionGoesOn) {
+TEST_F(TransportLateTest, LateAnswerIsWrittenAndTheConnectionContinues) {
   StartLate();
   WireClient client(port());
   client.Send(Request());
@@ -87,7 +87,7 @@ TEST_F(TransportLateTest, TheAnswerIsWrittenWhenItComesAndTheConnectionGoesOn) {
   EXPECT_EQ(client.Get("/hello")->body, "hello");
 }
 
-TEST_F(TransportLateTest, WhatIsSentMeanwhileIsAnsweredBehindIt) {
+TEST_F(TransportLateTest, PipelinedRequestsAreAnsweredAfterwards) {
   StartLate();
   WireClient client(port());
   const std::string hello = "GET /hello HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";
@@ -102,7 +102,7 @@ TEST_F(TransportLateTest, WhatIsSentMeanwhileIsAnsweredBehindIt) {
   EXPECT_EQ(client.ReadAnswer()->body, "hello");
 }
 
-TEST_F(TransportLateTest, MoreThanIsKeptWaitsInTheSocket) {
+TEST_F(TransportLateTest, ExcessInputStaysInTheSocketBuffer) {
   StartLate();
   WireClient client(port());
   client.Send(Request());
@@ -114,7 +114,7 @@ TEST_F(TransportLateTest, MoreThanIsKeptWaitsInTheSocket) {
   EXPECT_EQ(client.ReadAnswer()->body, "1||" + body);
 }
 
-TEST_F(TransportLateTest, APeerThatGoesIsNoticed) {
+TEST_F(TransportLateTest, DetectsALeavingPeer) {
   StartLate();
   {
     WireClient client(port());
@@ -126,7 +126,7 @@ TEST_F(TransportLateTest, APeerThatGoesIsNoticed) {
   ExpectAlive();
 }
 
-TEST_F(TransportLateTest, AnOldClientAndOneThatWantsTheHeadOnly) {
+TEST_F(TransportLateTest, Http10AndHeadRequests) {
   StartLate();
   WireClient old(port()), head(port());
   old.Send(Request("GET", "1.0"));
@@ -139,7 +139,7 @@ TEST_F(TransportLateTest, AnOldClientAndOneThatWantsTheHeadOnly) {
   EXPECT_EQ(head.Get("/hello")->body, "hello");
 }
 
-TEST_F(TransportLateTest, WhatCannotBeMadeIsAFaultOfTheServer) {
+TEST_F(TransportLateTest, FailedResponseIsAServerError) {
   StartLate();
   WireClient client(port());
   client.Send(Request());
@@ -150,7 +150,7 @@ TEST_F(TransportLateTest, WhatCannotBeMadeIsAFaultOfTheServer) {
   EXPECT_EQ(client.Get("/hello")->body, "hello");
 }
 
-TEST_F(TransportLateTest, AThousandWaitAndHoldUpNobody) {
+TEST_F(TransportLateTest, ThousandWaitingClientsBlockNobody) {
   constexpr int kWaiting = 1'000;
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
@@ -171,7 +171,7 @@ TEST_F(TransportLateTest, AThousandWaitAndHoldUpNobody) {
   EXPECT_TRUE(WaitClosed(kWaiting));
 }
 
-TEST_F(TransportLateTest, DrainingWaitsForTheAnswerAndStoppingDoesNot) {
+TEST_F(TransportLateTest, DrainWaitsForTheAnswerAndStopDoesNot) {
   StartLate();
   WireClient first(port()), second(port());
   first.Send(Request());
@@ -194,7 +194,7 @@ TEST_F(TransportLateTest, DrainingWaitsForTheAnswerAndStoppingDoesNot) {
   stop.join();
 }
 
-TEST_F(TransportLateTest, NothingIsHeldBehindAStop) {
+TEST_F(TransportLateTest, StopReleasesEverything) {
   StartLate();
   WireClient client(port());
   client.Send(Request());

@@ -26,7 +26,7 @@ class TransportPlacesTest : public TransportTest {
   }
 };
 
-TEST_F(TransportPlacesTest, OneOwnerTakesItsShareAndTheOtherIsServed) {
+TEST_F(TransportPlacesTest, OneOwnerIsLimitedAndTheOtherIsServed) {
   StartWithFigures();
   WireClient first(port()), second(port());
   ASSERT_EQ(first.Upgrade("/ws", kHers)->status, 101);
@@ -46,7 +46,7 @@ TEST_F(TransportPlacesTest, OneOwnerTakesItsShareAndTheOtherIsServed) {
   EXPECT_EQ(his.ReadText(), "still there?");
 }
 
-TEST_F(TransportPlacesTest, AKeptAliveConnectionGivesWayToTheNextOfItsOwner) {
+TEST_F(TransportPlacesTest, OwnersIdleConnectionIsEvictedForItsNext) {
   StartWithFigures();
   WireClient first(port()), second(port()), third(port());
   EXPECT_EQ(first.Get("/hello", kHers)->status, 200);
@@ -58,7 +58,7 @@ TEST_F(TransportPlacesTest, AKeptAliveConnectionGivesWayToTheNextOfItsOwner) {
   EXPECT_EQ((still ? first : second).Get("/hello", kHers)->status, 200);
 }
 
-TEST_F(TransportPlacesTest, ARequestThatIsReadOrAnsweredKeepsItsPlace) {
+TEST_F(TransportPlacesTest, ActiveRequestKeepsItsPlace) {
   StartWithFigures();
   WireClient reading(port()), answered(port());
   reading.Send(PartOfABody("/echo/x") + kHers + "\r\nhalf of it");
@@ -75,7 +75,7 @@ TEST_F(TransportPlacesTest, ARequestThatIsReadOrAnsweredKeepsItsPlace) {
   EXPECT_EQ(reading.ReadAnswer()->status, 200);
 }
 
-TEST_F(TransportPlacesTest, ASocketThatHasNothingToDoGivesWay) {
+TEST_F(TransportPlacesTest, EvictsAnIdleSocket) {
   options_.ping_interval = std::chrono::milliseconds(20);
   StartWithFigures();
   WireClient idle(port()), busy(port());
@@ -92,7 +92,7 @@ TEST_F(TransportPlacesTest, ASocketThatHasNothingToDoGivesWay) {
   EXPECT_EQ(busy.ReadText(), "block");
 }
 
-TEST_F(TransportPlacesTest, ASocketWithAnAnswerDoesNotGiveWay) {
+TEST_F(TransportPlacesTest, SocketWithAnAnswerKeepsItsPlace) {
   options_.ping_interval = std::chrono::milliseconds(1);
   busy_ = true;
   StartWithFigures();
@@ -106,7 +106,7 @@ TEST_F(TransportPlacesTest, ASocketWithAnAnswerDoesNotGiveWay) {
   }
 }
 
-TEST_F(TransportPlacesTest, ProbesAndFiguresAreAnsweredWhenAllPlacesAreTaken) {
+TEST_F(TransportPlacesTest, AnswersProbesAndMetricsWhenFull) {
   StartWithFigures();
   std::vector<std::unique_ptr<WireClient>> taken;
   for (const char* key : {kHers, kHers, kHis, kHis}) {
@@ -127,7 +127,7 @@ TEST_F(TransportPlacesTest, ProbesAndFiguresAreAnsweredWhenAllPlacesAreTaken) {
   }
 }
 
-TEST_F(TransportPlacesTest, WhoWasNotAdmittedGivesWayInWhateverPartOfARequest) {
+TEST_F(TransportPlacesTest, EvictsUnauthenticatedConnectionsAtAnyPoint) {
   StartWithFigures();
   std::vector<std::unique_ptr<WireClient>> clients;
   // Part of an unrequested body, a refusal that is not read, and a probe's answer that is.
@@ -141,14 +141,14 @@ TEST_F(TransportPlacesTest, WhoWasNotAdmittedGivesWayInWhateverPartOfARequest) {
   EXPECT_EQ(WireClient(port()).Get("/healthz")->status, 200);
 }
 
-TEST_F(TransportPlacesTest, AnOpenPathHasNoUseForABody) {
+TEST_F(TransportPlacesTest, OpenPathRefusesABody) {
   StartWithFigures();
   WireClient client(port());
   client.Send("POST /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2000\r\n\r\n");
   EXPECT_EQ(client.ReadAnswer()->status, 413);
 }
 
-TEST_F(TransportPlacesTest, WithoutKeysAddressesAreOwners) {
+TEST_F(TransportPlacesTest, AddressesAreOwnersWithoutKeys) {
   options_.access.api_keys.clear();
   StartWithFigures();
   WireClient first(port()), second(port()), third(port());
@@ -226,7 +226,7 @@ class FullServerTest : public TransportPlacesTest {
   }
 };
 
-TEST_F(FullServerTest, ASocketWithoutATurnGivesWay) {
+TEST_F(FullServerTest, EvictsASocketWithoutATurn) {
   Start();
   std::vector<std::unique_ptr<WireClient>> hers;
   for (size_t i = 0; i < kPlaces; ++i) hers.push_back(HerSocket());
@@ -236,7 +236,7 @@ TEST_F(FullServerTest, ASocketWithoutATurnGivesWay) {
   EXPECT_EQ(hers.back()->ReadText(), "still there?");
 }
 
-TEST_F(FullServerTest, ASocketInTheMidstOfAMessageGivesWay) {
+TEST_F(FullServerTest, EvictsASocketInsideAMessage) {
   Start();
   std::vector<std::unique_ptr<WireClient>> hers;
   for (size_t i = 0; i < kPlaces; ++i) {
@@ -247,7 +247,7 @@ TEST_F(FullServerTest, ASocketInTheMidstOfAMessageGivesWay) {
   EXPECT_EQ(hers.front()->ReadClose(), 4429);
 }
 
-TEST_F(FullServerTest, ASocketWhoseAnswerIsNotReadGivesWay) {
+TEST_F(FullServerTest, EvictsASocketThatDoesNotReadItsAnswer) {
   Start();
   std::vector<std::unique_ptr<WireClient>> hers;
   for (size_t i = 0; i < kPlaces; ++i) {
@@ -258,14 +258,14 @@ TEST_F(FullServerTest, ASocketWhoseAnswerIsNotReadGivesWay) {
   ExpectServed();
 }
 
-TEST_F(FullServerTest, ARequestWhoseBodyDoesNotComeGivesWay) {
+TEST_F(FullServerTest, EvictsARequestWithoutItsBody) {
   Start();
   std::vector<std::unique_ptr<WireClient>> hers;
   for (size_t i = 0; i < kPlaces; ++i) hers.push_back(HerHalf());
   ExpectServed();
 }
 
-TEST_F(FullServerTest, AnAnswerThatIsNotReadGivesWay) {
+TEST_F(FullServerTest, EvictsAnUnreadResponse) {
   StartWithLargeAnswers();
   std::vector<std::unique_ptr<WireClient>> hers;
   for (size_t i = 0; i < kPlaces; ++i) {
@@ -275,7 +275,7 @@ TEST_F(FullServerTest, AnAnswerThatIsNotReadGivesWay) {
   ExpectServed();
 }
 
-TEST_F(FullServerTest, AStreamThatIsNotReadGivesWay) {
+TEST_F(FullServerTest, EvictsAnUnreadStream) {
   StartWithLargeAnswers();
   std::vector<std::unique_ptr<WireClient>> hers;
   for (size_t i = 0; i < kPlaces; ++i) hers.push_back(Her(Get("/stream")));
@@ -285,7 +285,7 @@ TEST_F(FullServerTest, AStreamThatIsNotReadGivesWay) {
   });
 }
 
-TEST_F(FullServerTest, WhatIsWorkedOnKeepsItsPlace) {
+TEST_F(FullServerTest, BusyRequestsKeepTheirPlace) {
   busy_ = true;
   Start();
   const auto first = HerSocket(), second = HerSocket();
@@ -298,7 +298,7 @@ TEST_F(FullServerTest, WhatIsWorkedOnKeepsItsPlace) {
   EXPECT_EQ(first->ReadText(), "still there?");
 }
 
-TEST_F(FullServerTest, WhoeverWaitsForItsClientHasAWhile) {
+TEST_F(FullServerTest, WaitingConnectionHasAGracePeriod) {
   options_.eviction_patience = std::chrono::hours(1);
   Start();
   std::vector<std::unique_ptr<WireClient>> hers;

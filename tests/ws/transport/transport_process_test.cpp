@@ -92,7 +92,7 @@ class ServerProcessTest : public ::testing::Test {
   }
 };
 
-TEST_F(ServerProcessTest, BadConfigurationEndsWith78AndASentence) {
+TEST_F(ServerProcessTest, BadConfigurationExitsWith78AndAMessage) {
   for (const Args& args : {Args{}, Args{"--model", "m", "--port", "http"}, Args{"--model", "m", "--slot", "1"},
                            Args{"--model", "m", "--host", "0.0.0.0"}, Args{"--model", "m", "--quantization", "fp8"},
                            Args{"--config", "/nowhere.yaml"}}) {
@@ -103,14 +103,14 @@ TEST_F(ServerProcessTest, BadConfigurationEndsWith78AndASentence) {
   }
 }
 
-TEST_F(ServerProcessTest, AModelThatIsNotThereEndsWith1) {
+TEST_F(ServerProcessTest, MissingModelExitsWith1) {
   Process process({"--model", "/nowhere/model.gguf", "--port", "0"});
   EXPECT_EQ(process.ReadLine(), "");
   EXPECT_EQ(process.Wait(), 1);
   EXPECT_NE(process.Log().find("/nowhere/model.gguf"), std::string::npos);
 }
 
-TEST_F(ServerProcessTest, ADeviceThatIsNotThereEndsWith1AndSaysWhy) {
+TEST_F(ServerProcessTest, MissingDeviceExitsWith1AndAMessage) {
   if (MakeCudaBackend({}).ok()) GTEST_SKIP() << "there is one";
   EXPECT_EQ(MakeCudaBackend({}).status().code(), StatusCode::kUnavailable);
   Process process({"--model", "/nowhere/model.gguf", "--port", "0", "--device", "cuda"});
@@ -120,7 +120,7 @@ TEST_F(ServerProcessTest, ADeviceThatIsNotThereEndsWith1AndSaysWhy) {
   EXPECT_EQ(process.Log().find("/nowhere/model.gguf"), std::string::npos) << "the device comes first";
 }
 
-TEST_F(ServerProcessTest, HelpAndVersionEndWith0) {
+TEST_F(ServerProcessTest, HelpAndVersionExitWith0) {
   Process version({"--version"});
   EXPECT_TRUE(version.ReadLine().starts_with("ringside-server "));
   EXPECT_EQ(version.Wait(), 0);
@@ -171,7 +171,7 @@ class RealModelServerProcessTest : public ServerProcessTest {
   std::filesystem::path store_;
 };
 
-TEST_F(RealModelServerProcessTest, AnswersAndLetsARunningAnswerEndBeforeItStops) {
+TEST_F(RealModelServerProcessTest, StopWaitsForARunningAnswer) {
   Process process(ModelArgs({"--store-path", store_, "--shutdown-timeout", "600"}));
   const uint16_t port = ReadPort(process);
   EXPECT_EQ(WireClient(port).Get("/readyz")->status, 200);
@@ -209,7 +209,7 @@ TEST_F(RealModelServerProcessTest, AnswersAndLetsARunningAnswerEndBeforeItStops)
   EXPECT_EQ(process.Wait(), 0);
 }
 
-TEST_F(RealModelServerProcessTest, InterruptsWhatDoesNotEndInTime) {
+TEST_F(RealModelServerProcessTest, InterruptsTurnsThatExceedTheStopTimeout) {
   Process process(ModelArgs({"--shutdown-timeout", "0"}));
   const auto client = BeginAnswer(ReadPort(process), kLong);
   process.Signal(SIGINT);
@@ -222,7 +222,7 @@ TEST_F(RealModelServerProcessTest, InterruptsWhatDoesNotEndInTime) {
   EXPECT_EQ(process.Wait(), 0);
 }
 
-TEST_F(RealModelServerProcessTest, ASecondSignalEndsAtOnce) {
+TEST_F(RealModelServerProcessTest, SecondSignalStopsImmediately) {
   Process process(ModelArgs({"--shutdown-timeout", "600"}));
   const auto client = BeginAnswer(ReadPort(process), kLong);
   process.Signal(SIGTERM);

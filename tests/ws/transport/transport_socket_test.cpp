@@ -73,7 +73,7 @@ TEST_F(TransportSocketTest, MessagesUpToTheLimitPass) {
   EXPECT_EQ(client->ReadText(), most);
 }
 
-TEST_F(TransportSocketTest, ALargerMessageIsToldAndClosedWith1009) {
+TEST_F(TransportSocketTest, OversizedMessageClosesWith1009) {
   options_.max_message_bytes = 100'000;
   Start();
   const auto client = Open();
@@ -96,7 +96,7 @@ std::string HeadOf(int opcode, uint64_t bytes, bool fin) {
   return head + "\x12\x34\x56\x78";
 }
 
-TEST_F(TransportSocketTest, ALengthOverTheLimitIsRefusedBeforeAnythingOfItComes) {
+TEST_F(TransportSocketTest, RefusesAnOverlongLengthBeforeItsPayload) {
   options_.max_message_bytes = 100'000;
   options_.close_timeout = milliseconds(200);
   Start();
@@ -114,7 +114,7 @@ TEST_F(TransportSocketTest, ALengthOverTheLimitIsRefusedBeforeAnythingOfItComes)
   ExpectAlive();
 }
 
-TEST_F(TransportSocketTest, ManyMessagesMayTogetherBeLargerThanOneMay) {
+TEST_F(TransportSocketTest, ManyMessagesMayExceedTheLimitOfOne) {
   options_.max_message_bytes = 1'000;
   Start();
   const auto client = Open();
@@ -137,7 +137,7 @@ TEST_F(TransportSocketTest, PushesFromOtherThreadsArrive) {
   pusher.join();
 }
 
-TEST_F(TransportSocketTest, AFaceClosesWithItsOwnCodeBehindWhatWaits) {
+TEST_F(TransportSocketTest, HandlerClosesWithItsCodeAfterQueuedMessages) {
   Start();
   const auto client = Open();
   client->SendText("first");
@@ -150,7 +150,7 @@ TEST_F(TransportSocketTest, AFaceClosesWithItsOwnCodeBehindWhatWaits) {
   EXPECT_EQ(Sample("ringside_ws_connections"), "0");
 }
 
-TEST_F(TransportSocketTest, AnswersThePeersCloseAtOnceEvenIfItStays) {
+TEST_F(TransportSocketTest, AnswersThePeersCloseImmediately) {
   options_.close_timeout = milliseconds(200);
   Start();
   const auto client = Open();
@@ -161,7 +161,7 @@ TEST_F(TransportSocketTest, AnswersThePeersCloseAtOnceEvenIfItStays) {
   EXPECT_EQ(Closes(1000), "1");
 }
 
-TEST_F(TransportSocketTest, ACloseThatIsNotAnsweredEndsInACut) {
+TEST_F(TransportSocketTest, UnansweredCloseIsCut) {
   options_.close_timeout = milliseconds(200);
   Start();
   const auto client = Open();
@@ -171,14 +171,14 @@ TEST_F(TransportSocketTest, ACloseThatIsNotAnsweredEndsInACut) {
   EXPECT_TRUE(WaitClosed(1));
 }
 
-TEST_F(TransportSocketTest, AVanishedClientIsNoticed) {
+TEST_F(TransportSocketTest, DetectsAVanishedClient) {
   Start();
   { const auto client = Open(); }
   EXPECT_TRUE(WaitClosed(1));
   EXPECT_EQ(Closes(1006), "1");
 }
 
-TEST_F(TransportSocketTest, AnExceptionInAFaceCostsThatSocketOnly) {
+TEST_F(TransportSocketTest, HandlerExceptionClosesOnlyItsSocket) {
   Start();
   const auto other = Open();
   const auto client = Open();
@@ -197,7 +197,7 @@ std::ostream& operator<<(std::ostream& out, const BadFrames& frames) { return ou
 
 class TransportBadFramesTest : public TransportSocketTest, public ::testing::WithParamInterface<BadFrames> {};
 
-TEST_P(TransportBadFramesTest, CloseTheSocketAndTheServerLives) {
+TEST_P(TransportBadFramesTest, CloseTheSocketAndTheServerSurvives) {
   options_.close_timeout = milliseconds(500);
   Start();
   const auto client = Open();
@@ -244,7 +244,7 @@ bool FloodUntilClosed(WireClient& client, const std::string& bytes) {
   return false;
 }
 
-TEST_F(TransportSocketTest, FramesOf64BytesMakeAMessageHoweverTheStreamIsCut) {
+TEST_F(TransportSocketTest, ReassemblesSmallFramesForAnySplit) {
   Start();
   const auto client = Open();
   // Enough frames that more than the free allowance arrive in two pieces, wherever reads end.
@@ -255,7 +255,7 @@ TEST_F(TransportSocketTest, FramesOf64BytesMakeAMessageHoweverTheStreamIsCut) {
   EXPECT_EQ(client->ReadText(), Repeat(piece, kFrames));
 }
 
-TEST_F(TransportSocketTest, AnswersInKindWhereTheRouteWantsIt) {
+TEST_F(TransportSocketTest, RepliesInTheMessageTypeIfTheRouteAllows) {
   const std::shared_ptr<Service> service = MakeService();
   service->sockets["/ws"].answers_in_kind = true;
   Start(service);
@@ -269,7 +269,7 @@ TEST_F(TransportSocketTest, AnswersInKindWhereTheRouteWantsIt) {
   }
 }
 
-TEST_F(TransportSocketTest, AFloodOfEmptyFramesIsCut) {
+TEST_F(TransportSocketTest, CutsAFloodOfEmptyFrames) {
   Start();
   const auto client = Open();
   client->SendFrame(1, "x", false);
@@ -279,7 +279,7 @@ TEST_F(TransportSocketTest, AFloodOfEmptyFramesIsCut) {
   ExpectAlive();
 }
 
-TEST_F(TransportSocketTest, AFloodOfPingsIsCut) {
+TEST_F(TransportSocketTest, CutsAFloodOfPings) {
   Start();
   const auto client = Open();
   EXPECT_TRUE(FloodUntilClosed(*client, MakeFrame(9, "")));
@@ -287,7 +287,7 @@ TEST_F(TransportSocketTest, AFloodOfPingsIsCut) {
   ExpectAlive();
 }
 
-TEST_F(TransportSocketTest, AFloodOfMessagesIsCut) {
+TEST_F(TransportSocketTest, CutsAFloodOfMessages) {
   options_.messages_per_second = 10;
   Start();
   const auto client = Open();
@@ -318,7 +318,7 @@ TEST_F(TransportSocketTest, PingsSilentClientsAndCutsDeadOnes) {
   EXPECT_TRUE(done);
 }
 
-TEST_F(TransportSocketTest, WhoeverAnswersNoPingForAWhileIsKept) {
+TEST_F(TransportSocketTest, ClientMissingAFewPingsIsKept) {
   options_.ping_interval = milliseconds(20);
   Start();
   const auto client = Open();
@@ -334,7 +334,7 @@ TEST_F(TransportSocketTest, WhoeverAnswersNoPingForAWhileIsKept) {
   FAIL() << "closed with " << Closes(1006);
 }
 
-TEST_F(TransportSocketTest, AReaderThatPausesGetsAllOfIt) {
+TEST_F(TransportSocketTest, PausingReaderGetsEverything) {
   options_.gone_timeout = milliseconds(100);
   options_.ping_interval = milliseconds(20);
   Start();
@@ -348,7 +348,7 @@ TEST_F(TransportSocketTest, AReaderThatPausesGetsAllOfIt) {
 }
 
 // In a private network namespace, whose only link fails.
-TEST_F(TransportSocketTest, AMachineThatIsGoneIsNoticed) {
+TEST_F(TransportSocketTest, DetectsAVanishedHost) {
   options_.ping_interval = milliseconds(50);
   options_.gone_timeout = milliseconds(300);
   int refused = 0;  // why there is no such namespace; 0 = there is
@@ -369,7 +369,7 @@ TEST_F(TransportSocketTest, AMachineThatIsGoneIsNoticed) {
   if (refused != 0) GTEST_SKIP() << "no network of its own: " << std::strerror(refused);
 }
 
-TEST_F(TransportSocketTest, ASlowReaderIsCutAndHoldsUpNobody) {
+TEST_F(TransportSocketTest, SlowReaderIsCutAndBlocksNobody) {
   options_.close_timeout = milliseconds(200);
   Start();
   const auto slow = Open("", 4096);
@@ -388,7 +388,7 @@ TEST_F(TransportSocketTest, ASlowReaderIsCutAndHoldsUpNobody) {
   EXPECT_EQ(quick->ReadText(), "quick");
 }
 
-TEST_F(TransportSocketTest, AReaderThatCatchesUpLosesNothing) {
+TEST_F(TransportSocketTest, CatchingUpReaderLosesNothing) {
   Start();
   const auto client = Open("", 4096);
   const auto outbox = WaitOutbox();
@@ -411,7 +411,7 @@ TEST_F(TransportSocketTest, AReaderThatCatchesUpLosesNothing) {
   EXPECT_TRUE(received == expected);
 }
 
-TEST_F(TransportSocketTest, OldConnectionsAreClosedWith1012ButNotWhileBusy) {
+TEST_F(TransportSocketTest, ClosesOldConnectionsWith1012UnlessBusy) {
   options_.max_connection_age = milliseconds(100);
   busy_ = true;
   Start();
@@ -465,7 +465,7 @@ TEST_F(TransportSocketTest, DrainAnnouncesRefusesAndEndsWith1012) {
   EXPECT_EQ(Closes(1012), "2");
 }
 
-TEST_F(TransportSocketTest, AnIdleSocketIsClosedOnlyIfTheServerWantsThat) {
+TEST_F(TransportSocketTest, IdleSocketIsClosedOnlyIfConfigured) {
   options_.idle_timeout = milliseconds(50);
   Start();
   auto idle = Open();
@@ -483,7 +483,7 @@ TEST_F(TransportSocketTest, AnIdleSocketIsClosedOnlyIfTheServerWantsThat) {
   EXPECT_EQ(waiting->ReadClose(), 4408);
 }
 
-TEST_F(TransportSocketTest, AFaceSeesWhatWasAskedAndMayRefuseTheUpgrade) {
+TEST_F(TransportSocketTest, HandlerSeesTheRequestAndMayRefuseTheUpgrade) {
   Start();
   WireClient client(port());
   EXPECT_EQ(client.Upgrade("/ws?q=none")->status, 404);
@@ -494,7 +494,7 @@ TEST_F(TransportSocketTest, AFaceSeesWhatWasAskedAndMayRefuseTheUpgrade) {
   EXPECT_EQ(seen_.queries, std::vector<std::string>{"x y"});
 }
 
-TEST_F(TransportSocketTest, StoppingTellsEveryFaceEvenWithoutPatience) {
+TEST_F(TransportSocketTest, StopNotifiesEveryHandler) {
   Start();
   std::vector<std::unique_ptr<WireClient>> clients;
   for (int i = 0; i < 20; ++i) clients.push_back(Open());
@@ -510,7 +510,7 @@ TEST_F(TransportSocketTest, StoppingTellsEveryFaceEvenWithoutPatience) {
   pusher.join();
 }
 
-TEST_F(TransportSocketTest, ABadHandshakeIsNoWebSocket) {
+TEST_F(TransportSocketTest, RefusesABadHandshake) {
   Start();
   WireClient old(port());
   const auto version = old.Get("/ws",

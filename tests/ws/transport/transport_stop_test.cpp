@@ -40,7 +40,7 @@ TEST_F(TransportStopTest, AnswersCloseTheirConnectionsWhileEverythingIsServed) {
   EXPECT_EQ(WireClient(port()).Upgrade("/ws")->status, 101);
 }
 
-TEST_F(TransportStopTest, ARefusalOfAServerThatDrainsWaitsForItsStop) {
+TEST_F(TransportStopTest, DelayedRefusalSurvivesTheDrain) {
   options_.not_now_time = kLong;
   Start();
   server_->Drain("{}");
@@ -63,7 +63,7 @@ TEST_F(TransportStopTest, ARefusalOfAServerThatDrainsWaitsForItsStop) {
   stop.join();
 }
 
-TEST_F(TransportStopTest, ARefusalComesAfterItsTime) {
+TEST_F(TransportStopTest, RefusalIsDelayed) {
   options_.not_now_time = milliseconds(1);
   Start();
   server_->Drain("{}");
@@ -74,7 +74,7 @@ TEST_F(TransportStopTest, ARefusalComesAfterItsTime) {
   }
 }
 
-TEST_F(TransportStopTest, ARequestThatComesWhileTheServerStopsIsAnswered) {
+TEST_F(TransportStopTest, AnswersRequestsDuringTheStop) {
   Start();
   WireClient silent(port()), half(port()), second(port());
   EXPECT_EQ(second.Get("/hello")->status, 200);

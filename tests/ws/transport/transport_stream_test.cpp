@@ -53,7 +53,7 @@ class TransportStreamTest : public TransportTest {
   }
 };
 
-TEST_F(TransportStreamTest, TheHeadComesFirstThenWhatIsPushedThenTheEnd) {
+TEST_F(TransportStreamTest, SendsHeadThenDataThenEnd) {
   StartStreaming();
   WireClient client(port());
   client.Send(Request());
@@ -75,7 +75,7 @@ TEST_F(TransportStreamTest, TheHeadComesFirstThenWhatIsPushedThenTheEnd) {
   ExpectAlive();
 }
 
-TEST_F(TransportStreamTest, AnAnswerCutShortHasNoEnd) {
+TEST_F(TransportStreamTest, TruncatedStreamHasNoTerminator) {
   StartStreaming();
   for (const uint16_t code : {uint16_t{1011}, uint16_t{1012}}) {
     WireClient client(port());
@@ -89,7 +89,7 @@ TEST_F(TransportStreamTest, AnAnswerCutShortHasNoEnd) {
   }
 }
 
-TEST_F(TransportStreamTest, AnOldClientReadsToTheClose) {
+TEST_F(TransportStreamTest, Http10ClientReadsToTheClose) {
   StartStreaming();
   WireClient client(port());
   client.Send(Request("GET", "1.0"));
@@ -111,7 +111,7 @@ TEST_F(TransportStreamTest, HeadStartsNothing) {
   EXPECT_TRUE(seen_.outboxes.empty());
 }
 
-TEST_F(TransportStreamTest, AReaderWhoGoesIsNoticed) {
+TEST_F(TransportStreamTest, DetectsALeavingReader) {
   StartStreaming();
   {
     WireClient client(port());
@@ -123,7 +123,7 @@ TEST_F(TransportStreamTest, AReaderWhoGoesIsNoticed) {
   ExpectAlive();
 }
 
-TEST_F(TransportStreamTest, AQuietAnswerIsKeptAlive) {
+TEST_F(TransportStreamTest, QuietStreamIsKeptAlive) {
   options_.ping_interval = milliseconds(20);
   StartStreaming();
   WireClient client(port());
@@ -147,7 +147,7 @@ TEST_F(TransportStreamTest, AQuietAnswerIsKeptAlive) {
   EXPECT_TRUE(body->ends_with("data\n\n"));
 }
 
-TEST_F(TransportStreamTest, NothingIsSaidIntoTheSilenceOfAnythingButEvents) {
+TEST_F(TransportStreamTest, KeepAlivesAreSentInEventStreamsOnly) {
   options_.ping_interval = milliseconds(1);
   StartStreaming("application/x-ndjson");
   WireClient client(port());
@@ -160,7 +160,7 @@ TEST_F(TransportStreamTest, NothingIsSaidIntoTheSilenceOfAnythingButEvents) {
   EXPECT_EQ(Dechunk(client.ReadToEnd()), "{}\n");
 }
 
-TEST_F(TransportStreamTest, AReaderTooSlowIsCut) {
+TEST_F(TransportStreamTest, CutsASlowReader) {
   options_.close_timeout = milliseconds(50);
   StartStreaming();
   WireClient client(port(), 4096);
@@ -179,7 +179,7 @@ TEST_F(TransportStreamTest, AReaderTooSlowIsCut) {
   ExpectAlive();
 }
 
-TEST_F(TransportStreamTest, AReaderThatPausesGetsAllOfIt) {
+TEST_F(TransportStreamTest, PausingReaderGetsEverything) {
   options_.request_timeout = options_.gone_timeout = milliseconds(100);
   options_.ping_interval = milliseconds(20);
   StartStreaming();
@@ -196,7 +196,7 @@ TEST_F(TransportStreamTest, AReaderThatPausesGetsAllOfIt) {
   EXPECT_EQ(std::ranges::count(*body, 'x'), 28 * (128 << 10));
 }
 
-TEST_F(TransportStreamTest, StoppingCutsWhatStillRunsAndAnnouncesNothing) {
+TEST_F(TransportStreamTest, StopCutsRunningStreams) {
   StartStreaming();
   WireClient client(port());
   client.Send(Request());
@@ -209,7 +209,7 @@ TEST_F(TransportStreamTest, StoppingCutsWhatStillRunsAndAnnouncesNothing) {
   EXPECT_EQ(raw, "4\r\nhalf\r\n");
 }
 
-TEST_F(TransportStreamTest, AStreamThatFailsToStartIsCut) {
+TEST_F(TransportStreamTest, StreamThatFailsToStartIsCut) {
   auto service = MakeService();
   service->router.Add("GET", "/stream", [](const HttpRequest&, const Router::Parameters&) {
     HttpResponse response;

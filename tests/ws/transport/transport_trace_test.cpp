@@ -14,7 +14,7 @@ bool Names(const WireAnswer& answer, const std::string& trace) {
   return answer.Header("traceparent").starts_with("00-" + trace + "-");
 }
 
-TEST_F(TransportTraceTest, EveryAnswerTellsTheTraceAndItsOwnPartOfIt) {
+TEST_F(TransportTraceTest, EveryResponseNamesItsTraceAndSpan) {
   Start();
   WireClient client(port());
   for (const char* path : {"/hello", "/nothing", "/throw"}) {
@@ -28,7 +28,7 @@ TEST_F(TransportTraceTest, EveryAnswerTellsTheTraceAndItsOwnPartOfIt) {
   }
 }
 
-TEST_F(TransportTraceTest, ARequestWithoutATraceBeginsOne) {
+TEST_F(TransportTraceTest, RequestWithoutATraceStartsOne) {
   Start();
   WireClient client(port());
   const auto first = client.Get("/hello"), second = client.Get("/hello");
@@ -41,7 +41,7 @@ TEST_F(TransportTraceTest, ARequestWithoutATraceBeginsOne) {
   EXPECT_FALSE(Names(*client.Get("/hello"), kTrace));
 }
 
-TEST_F(TransportTraceTest, ABadHeaderIsAsNoneAndNothingOfItComesBack) {
+TEST_F(TransportTraceTest, IgnoresABadHeaderWithoutEchoingIt) {
   Start();
   WireClient client(port());
   const std::string good = kHeader.substr(0, kHeader.size() - 2);
@@ -65,7 +65,7 @@ TEST_F(TransportTraceTest, ABadHeaderIsAsNoneAndNothingOfItComesBack) {
   }
 }
 
-TEST_F(TransportTraceTest, AnUpgradeTellsItAndTheFaceIsGivenIt) {
+TEST_F(TransportTraceTest, UpgradeReportsTheTraceAndPassesItToTheHandler) {
   auto service = MakeService();
   std::promise<TraceContext> given;
   service->sockets["/traced"] = {.open = [&](const HttpRequest& request, std::shared_ptr<Outbox> outbox) {
@@ -81,7 +81,7 @@ TEST_F(TransportTraceTest, AnUpgradeTellsItAndTheFaceIsGivenIt) {
   EXPECT_EQ(Traceparent(given.get_future().get()), upgrade->Header("traceparent"));
 }
 
-TEST_F(TransportTraceTest, WhatIsLoggedOfARequestNamesItsTraceAndQuotesNothing) {
+TEST_F(TransportTraceTest, RequestLogNamesItsTraceWithoutContent) {
   Start();
   ConfigureLog(LogLevel::kDebug, LogFormat::kJson);
   ::testing::internal::CaptureStderr();

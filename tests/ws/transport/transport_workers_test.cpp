@@ -22,7 +22,7 @@ class TransportWorkersTest : public TransportTest {
 
 const std::string kBlock = "GET /block HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-TEST_F(TransportWorkersTest, HealthIsAnsweredWhateverHandlersWaitFor) {
+TEST_F(TransportWorkersTest, AnswersHealthWhileHandlersBlock) {
   Start();
   WireClient first(port()), second(port()), third(port());
   for (WireClient* client : {&first, &second, &third}) client->Send(kBlock);
@@ -32,7 +32,7 @@ TEST_F(TransportWorkersTest, HealthIsAnsweredWhateverHandlersWaitFor) {
   for (WireClient* client : {&first, &second, &third}) EXPECT_EQ(client->ReadAnswer()->status, 200);
 }
 
-TEST_F(TransportWorkersTest, LongWorkLearnsThatItsClientHasLeft) {
+TEST_F(TransportWorkersTest, LongWorkDetectsClientDisconnect) {
   auto service = MakeService();
   std::atomic<bool> begun = false;
   std::promise<bool> left_at_first, left_at_last;
@@ -56,7 +56,7 @@ TEST_F(TransportWorkersTest, LongWorkLearnsThatItsClientHasLeft) {
   ExpectAlive();
 }
 
-TEST_F(TransportWorkersTest, OthersAreHeardWhileAMessageTakesLong) {
+TEST_F(TransportWorkersTest, SlowMessageDoesNotBlockOthers) {
   Start();
   const auto slow = Open(), other = Open();
   slow->SendText("block");
@@ -77,7 +77,7 @@ TEST_F(TransportWorkersTest, OthersAreHeardWhileAMessageTakesLong) {
   EXPECT_EQ(slow->ReadText(), "behind it");
 }
 
-TEST_F(TransportWorkersTest, WhoeverAsksForMuchLeavesAWorkerToTheOthers) {
+TEST_F(TransportWorkersTest, BusyClientLeavesAWorkerToOthers) {
   options_.access.api_keys = {"greedy", "modest"};
   Start();
   const std::string greedy = "Authorization: Bearer greedy\r\n", modest = "Authorization: Bearer modest\r\n";
@@ -92,7 +92,7 @@ TEST_F(TransportWorkersTest, WhoeverAsksForMuchLeavesAWorkerToTheOthers) {
   for (const auto& client : clients) EXPECT_EQ(client->ReadAnswer()->status, 200);
 }
 
-TEST_F(TransportWorkersTest, MoreMessagesThanAreKeptWaitInTheSocket) {
+TEST_F(TransportWorkersTest, ExcessMessagesStayInTheSocketBuffer) {
   options_.max_message_bytes = 1'000;
   options_.messages_per_second = 100'000;
   Start();
@@ -109,7 +109,7 @@ TEST_F(TransportWorkersTest, MoreMessagesThanAreKeptWaitInTheSocket) {
   sender.join();
 }
 
-TEST_F(TransportWorkersTest, AFaceIsToldOfTheEndBehindItsLastMessage) {
+TEST_F(TransportWorkersTest, HandlerLearnsOfTheEndAfterItsLastMessage) {
   Start();
   {
     const auto client = Open();
@@ -127,7 +127,7 @@ TEST_F(TransportWorkersTest, AFaceIsToldOfTheEndBehindItsLastMessage) {
 }
 
 // Some messages must never be answered with an error, and only the handler knows which: they wait for a worker.
-TEST_F(TransportWorkersTest, AMessageThatNoWorkerTakesWaits) {
+TEST_F(TransportWorkersTest, MessageWithoutAWorkerIsQueued) {
   Start();
   const auto client = Open();
   for (const char* name : {"one", "another"}) {
@@ -144,7 +144,7 @@ TEST_F(TransportWorkersTest, AMessageThatNoWorkerTakesWaits) {
   EXPECT_EQ(client->ReadText(), "second");
 }
 
-TEST_F(TransportWorkersTest, AStopWaitsForWhatRunsAndTellsEveryFace) {
+TEST_F(TransportWorkersTest, StopWaitsForRunningWorkAndNotifiesHandlers) {
   Start();
   const auto first = Open(), second = Open(), third = Open();
   WaitOutbox(2);  // the third socket is open, too
@@ -160,7 +160,7 @@ TEST_F(TransportWorkersTest, AStopWaitsForWhatRunsAndTellsEveryFace) {
 }
 
 // After a stop no handler may be called any more: the objects it uses are gone.
-TEST_F(TransportWorkersTest, AFaceIsToldByTheStopAlthoughItsPeerHasLeftWhileAWorkerWasAtIt) {
+TEST_F(TransportWorkersTest, StopNotifiesAHandlerWhosePeerLeftDuringAMessage) {
   Start();
   auto client = Open();
   client->SendText("block");
@@ -177,7 +177,7 @@ TEST_F(TransportWorkersTest, AFaceIsToldByTheStopAlthoughItsPeerHasLeftWhileAWor
   EXPECT_EQ(seen_.closed, 1);
 }
 
-TEST_F(TransportWorkersTest, APingIsAnsweredAsSoonAsAnIoThreadIsFree) {
+TEST_F(TransportWorkersTest, AnswersPingsOnceAnIoThreadIsFree) {
   Start();
   const auto ping = [this] {
     auto alive = std::make_shared<std::promise<void>>();

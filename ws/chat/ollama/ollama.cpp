@@ -322,11 +322,11 @@ class OllamaFormat final : public AnswerWriter {
 };
 
 /// Appends the request's messages to its context, as a prompt of token ids.
-Status GoOn(const SessionTable& table, OllamaRequest* request) {
+Status PrepareContinuation(const SessionTable& table, OllamaRequest* request) {
   std::vector<TokenId>& context = request->context;
   if (context.empty() || request->turn.input.empty()) return Status::Ok();
   const bool ended = std::ranges::count(table.options().end_of_turn, context.back()) > 0;
-  ASSIGN_OR_RETURN(const std::vector<TokenId> next, table.TokensBehindAnswer(request->turn.input, ended));
+  ASSIGN_OR_RETURN(const std::vector<TokenId> next, table.TokensAfterAnswer(request->turn.input, ended));
   context.insert(context.end(), next.begin(), next.end());
   request->turn.raw = RawPrompt{.tokens = std::move(context), .chat = true};
   // The earlier messages were rendered with the template's default settings.
@@ -340,7 +340,7 @@ HttpResponse Answer(const ChatService& service, OllamaFace face, const HttpReque
   const SessionTableOptions& options = service.table.options();
   Result<OllamaRequest> read = ReadOllamaRequest(request, face, options);
   if (!read.ok()) return OllamaRefusal(read.status());
-  if (const Status begun = GoOn(service.table, &*read); !begun.ok()) return OllamaRefusal(begun);
+  if (const Status begun = PrepareContinuation(service.table, &*read); !begun.ok()) return OllamaRefusal(begun);
   const std::vector<std::string>& ignored = read->ignored.names();
   auto format =
       std::make_shared<OllamaFormat>(service.table.tokenizer(), face, ModelNameOf(read->turn.adapter, options),

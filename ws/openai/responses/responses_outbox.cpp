@@ -103,14 +103,14 @@ class RangesEntry final : public OutboxEntry {
   std::string Next() override {
     EventRange& range = ranges_.front();
     const bool last = range.from + 1 == range.to && !range.response->running();
-    if (last && !std::exchange(evicted_told_, true) && writer_->framing() == EventWriter::Framing::kMessages) {
+    if (last && !std::exchange(eviction_reported_, true) && writer_->framing() == EventWriter::Framing::kMessages) {
       if (std::string evicted = writer_->Evicted(*range.response); !evicted.empty()) return evicted;
     }
     std::string text = writer_->Numbered(*range.response, range.from);
     if (++range.from == range.to) {
       bytes_ -= static_cast<size_t>(range.response->bytes());
       ranges_.pop_front();
-      evicted_told_ = false;
+      eviction_reported_ = false;
     }
     return text;
   }
@@ -123,7 +123,7 @@ class RangesEntry final : public OutboxEntry {
   std::deque<EventRange> ranges_;
   const bool bulk_;
   size_t bytes_ = 1;
-  bool evicted_told_ = false;
+  bool eviction_reported_ = false;
 };
 
 class SnapshotEntry final : public OutboxEntry {

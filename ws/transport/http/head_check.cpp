@@ -37,7 +37,7 @@ Result<HttpTarget> CheckHead(const HeadMessage& head) {
     return InvalidArgument("The request's path is too long.", "", "uri_too_long");
   }
   if (head.version() == 11 && head.count(http::field::host) == 0) {
-    return BadRequest("A request has exactly one Host header.");
+    return BadRequest("A request must have exactly one Host header.");
   }
   // With two keys or two origins the request is ambiguous.
   for (const auto once : {http::field::origin, http::field::authorization, http::field::content_type}) {
@@ -45,19 +45,19 @@ Result<HttpTarget> CheckHead(const HeadMessage& head) {
       return BadRequest("A request has at most one " + std::string(View(to_string(once))) + " header.");
     }
   }
-  if (head.count("x-api-key") > 1) return BadRequest("A request has at most one x-api-key header.");
+  if (head.count("x-api-key") > 1) return BadRequest("A request may have at most one x-api-key header.");
   std::optional<HttpTarget> target = ParseTarget(View(head.target()));
   if (!target) return BadRequest("The request's path cannot be read.");
   const auto is_ticket = [](const auto& parameter) { return parameter.first == kTicket; };
-  if (std::ranges::count_if(target->query, is_ticket) > 1) return BadRequest("A request has at most one ticket.");
+  if (std::ranges::count_if(target->query, is_ticket) > 1) return BadRequest("A request may have at most one ticket.");
   if (!target->authority.empty() && Lower(target->authority) != Lower(View(head[http::field::host]))) {
     return BadRequest("The request's path names another host than the Host header.");
   }
   if (head.version() == 11 && head.count(http::field::expect) > 0 && !ExpectsContinue(head)) {
-    return InvalidArgument("The only expectation that is met here is 100-continue.", "", "expectation_failed");
+    return InvalidArgument("The only supported expectation is 100-continue.", "", "expectation_failed");
   }
   if (head.version() != 11 && head.count(http::field::transfer_encoding) > 0) {
-    return BadRequest("HTTP/1.0 has no Transfer-Encoding.");
+    return BadRequest("HTTP/1.0 does not support Transfer-Encoding.");
   }
   const std::string encoding = Lower(View(head[http::field::content_encoding]));
   if (!encoding.empty() && encoding != "identity") {

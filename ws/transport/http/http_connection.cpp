@@ -45,7 +45,7 @@ constexpr int64_t kSlowestUploadBytesASecond = 8 << 10;
 
 Status ParseFailure(const error_code& error) {
   if (error == http::error::body_limit) return TooLarge();
-  return BadRequest("This is no HTTP request: " + error.message() + ".");
+  return BadRequest("This is not a valid HTTP request: " + error.message() + ".");
 }
 
 class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
@@ -177,7 +177,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
         return Refuse(OutOfMemory());
       } catch (const std::exception&) {
         // This version of Beast throws for an oversized trailer.
-        return Refuse(BadRequest("This is no HTTP request."));
+        return Refuse(BadRequest("This is not a valid HTTP request."));
       }
       buffer_.consume(used);
       if (chunks_) chunks_->Consume(used);
@@ -351,7 +351,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
       if ((response.status == 404 || response.status == 405) && request_.method == "GET" &&
           service_->sockets.contains(request_.path) && request_.scopes.Has(Scopes::Chat())) {
         response = ErrorResponse(
-            InvalidArgument("This is spoken over a WebSocket: ask for the upgrade.", "", "upgrade_required"));
+            InvalidArgument("This path serves WebSockets only; send an upgrade request.", "", "upgrade_required"));
         response.headers.emplace_back("Upgrade", "websocket");
       }
       return response;
@@ -364,11 +364,11 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
       return Answer(ErrorResponse(NotFound("There is no WebSocket at " + request_.path + ".")));
     }
     if (!HasSocketKey(parser_->get())) {
-      return Refuse(BadRequest("A Sec-WebSocket-Key is 16 bytes in base64."));
+      return Refuse(BadRequest("Sec-WebSocket-Key must be 16 bytes in base64."));
     }
     // Data before the upgrade's response, or a body, could hide a second request.
     if (buffer_.size() > 0) return Refuse(BadRequest("Wait for the upgrade."));
-    if (!parser_->get().body().empty()) return Refuse(BadRequest("An upgrade has no body."));
+    if (!parser_->get().body().empty()) return Refuse(BadRequest("An upgrade request must not have a body."));
     if (!route->second.admit) return OpenIf(Status::Ok(), route->second);
     OnWorker([&route = route->second](const HttpConnection& self) { return AdmitSocket(route, self.request_); },
              [&route = route->second](HttpConnection& self, const Status& status) { self.OpenIf(status, route); });

@@ -12,7 +12,7 @@ Status TooLarge() { return InvalidArgument("The request's body is too large.", "
 
 Status TooManyBodies() { return Unavailable("Too many large requests are being read."); }
 
-Status TooManyAnswers() { return Unavailable("Too many large answers wait to be read."); }
+Status TooManyAnswers() { return Unavailable("Too many large responses are waiting to be read."); }
 
 Status OutOfMemory() { return Unavailable("The server has no memory left for this request."); }
 
@@ -56,7 +56,7 @@ HttpResponse UnauthorizedAnswer(const Status& why) {
 }
 
 HttpResponse RevokedAnswer() {
-  return ErrorResponse(InvalidArgument("The API key is no longer good.", "", "invalid_api_key"));
+  return ErrorResponse(InvalidArgument("The API key is no longer valid.", "", "invalid_api_key"));
 }
 
 HttpResponse StoppingAnswer() { return ErrorResponse(Unavailable("The server is stopping."), ScatteredRetryMs()); }
@@ -66,7 +66,7 @@ HttpResponse AnswerOrRefuse(const HttpRequest& request, const std::function<Http
   try {
     return make();
   } catch (const std::bad_alloc&) {
-    LogError("{} {} failed for want of memory", request.method, request.path);
+    LogError("{} {} failed: out of memory", request.method, request.path);
     return ErrorResponse(OutOfMemory());
   } catch (const std::exception& error) {
     LogError("{} {} failed: {}", request.method, request.path, TypeOf(error));

@@ -131,7 +131,7 @@ bool RequestHead::EndField() {
   if (name != name_) return Bad("A header's name looks like another's.");
   const std::string_view value = Trim(value_);
   if (name == "host") {
-    if (++hosts_ > 1) return Bad("A request has exactly one Host header.");
+    if (++hosts_ > 1) return Bad("A request must have exactly one Host header.");
     const bool visible = std::all_of(value.begin(), value.end(), IsVisible);
     return (visible && value.find_first_of(",/@?#\\") == std::string_view::npos) ||
            Bad("The Host header holds what no host's name does.");

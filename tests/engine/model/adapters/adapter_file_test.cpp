@@ -70,7 +70,7 @@ class AdapterFiles : public ::testing::Test {
 
 constexpr auto kBad = StatusCode::kCorruption, kLacked = StatusCode::kInvalidArgument;
 
-TEST_F(AdapterFiles, SoundOnesAreTaken) {
+TEST_F(AdapterFiles, AcceptsValidFiles) {
   EXPECT_TRUE(LoadPeft(Config(), Sound().Finish()).ok());
   EXPECT_TRUE(
       LoadPeft(Config(R"("target_modules": ["q_proj"], "modules_to_save": [], "use_dora": false)"), Sound().Finish())
@@ -79,7 +79,7 @@ TEST_F(AdapterFiles, SoundOnesAreTaken) {
   EXPECT_EQ(model_->shape().adapters, 3);
 }
 
-TEST_F(AdapterFiles, WrongSettingsAreRefused) {
+TEST_F(AdapterFiles, RefusesInvalidSettings) {
   const auto refused = [&](const std::string& config, StatusCode code, const std::string& message) {
     ExpectRefused(LoadPeft(config, Sound().Finish()), code, message);
   };
@@ -102,7 +102,7 @@ TEST_F(AdapterFiles, WrongSettingsAreRefused) {
   refused(Config(R"("target_modules": ["q_proj", 7])"), kBad, "no name");
 }
 
-TEST_F(AdapterFiles, WrongTensorsAreRefused) {
+TEST_F(AdapterFiles, RefusesInvalidTensors) {
   const auto refused = [&](const SafeTensorsFileWriter& tensors, StatusCode code, const std::string& message,
                            int64_t rank = 2) {
     ExpectRefused(LoadPeft(Config("", rank), tensors.Finish()), code, message);
@@ -135,7 +135,7 @@ TEST_F(AdapterFiles, WrongTensorsAreRefused) {
           "lora_magnitude_vector");
 }
 
-TEST_F(AdapterFiles, ModulesThatTheModelLacksAreRefused) {
+TEST_F(AdapterFiles, RefusesModulesTheModelLacks) {
   const auto refused = [&](const std::string& module, const std::string& message) {
     ExpectRefused(LoadPeft(Config(), Sound(2, "base_model.model." + module).Finish()), kLacked, message);
   };
@@ -152,7 +152,7 @@ TEST_F(AdapterFiles, ModulesThatTheModelLacksAreRefused) {
   ExpectRefused(LoadPeft(Config(), twice.Finish()), kBad, "under two names");
 }
 
-TEST_F(AdapterFiles, FilesThatAreCutAreRefused) {
+TEST_F(AdapterFiles, RefusesTruncatedFiles) {
   ExpectRefused(Load(*model_, folder_ + "/nothing"), StatusCode::kNotFound, "nothing");
   ExpectRefused(Load(*model_, folder_), StatusCode::kNotFound, "adapter_config.json");
   const std::string whole = Sound().Finish();
@@ -163,7 +163,7 @@ TEST_F(AdapterFiles, FilesThatAreCutAreRefused) {
   EXPECT_EQ(model_->shape().adapters, 0);
 }
 
-TEST_F(AdapterFiles, GgufOnesAreReadLikewise) {
+TEST_F(AdapterFiles, ReadsGgufFiles) {
   const auto model = std::move(Model::Load(GoldenFolder("llama/model.gguf"), *backend_).value());
   const auto file = [](const std::string& type, const std::string& kind, const std::string& architecture,
                        const std::string& tensor = "blk.0.attn_q.weight") {

@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(
             AdapterCase{"mixture", "families/mixtral", {.only = {"q_proj", "k_proj", "v_proj", "o_proj"}}})),
     kNameOf);
 
-TEST_P(MergedAdapter, HasItsLogits) {
+TEST_P(MergedAdapter, HasTheReferenceLogits) {
   const AdapterCase& c = std::get<1>(GetParam());
   if (std::string(c.name) == "mixture" && type_ == DType::kBF16) GTEST_SKIP() << "near ties of its random router";
   const MadeAdapter adapter(c.model, c.traits);
@@ -115,7 +115,7 @@ INSTANTIATE_TEST_SUITE_P(All, SixteenAdapters,
                          kNameOf);
 
 // Prompts in one step, then two tokens of each at a time; one conversation has no adapter, two have the same.
-TEST_P(SixteenAdapters, InOneBatchAreEachAlone) {
+TEST_P(SixteenAdapters, BatchedRowsMatchSeparateRuns) {
   const std::string name = std::get<1>(GetParam()).model;
   std::vector<std::unique_ptr<MadeAdapter>> made;
   std::vector<NamedAdapter> named;
@@ -158,7 +158,7 @@ TEST_P(SixteenAdapters, InOneBatchAreEachAlone) {
   EXPECT_GT(NormError(together[0], together[3]), 2 * Tolerance(type_, 1e-2)) << "the same words, another adapter";
 }
 
-TEST(Adapters, OfBothFormatsAreTheSame) {
+TEST(Adapters, BothFormatsGiveTheSameAdapter) {
   const MadeAdapter adapter("llama", {});
   const auto backend = MakeTestBackend();
   const NamedAdapter peft{"a", adapter.path()}, gguf{"a", adapter.AsGguf(4, 2)};
@@ -173,7 +173,7 @@ INSTANTIATE_TEST_SUITE_P(All, SharedAdapters, ::testing::Values("cpu", "cuda_bf1
                          [](const auto& info) { return std::string(info.param); });
 
 // The ranks' and stages' shares of an adapter combine like those of the model.
-TEST_P(SharedAdapters, AreThoseOfOneDevice) {
+TEST_P(SharedAdapters, EqualThoseOfOneDevice) {
   struct {
     const char* model;
     RankLayout layout;
@@ -210,7 +210,7 @@ TEST_P(SharedAdapters, AreThoseOfOneDevice) {
   }
 }
 
-TEST(Adapters, TellCachesApart) {
+TEST(Adapters, ChangeTheCacheFingerprint) {
   const MadeAdapter one("llama", {}), same("llama", {}), other("llama", {.seed = 2}), scaled("llama", {.alpha = 7});
   const auto backend = MakeTestBackend();
   const NamedAdapter named[] = {

@@ -67,14 +67,14 @@ INSTANTIATE_TEST_SUITE_P(
                                          PromptCase{"granite", "families/granite", 7})),
     [](const auto& info) { return std::string(std::get<0>(info.param)) + "_" + std::get<1>(info.param).name; });
 
-TEST_P(ReferenceSoftPrompt, HasItsLogits) {
+TEST_P(ReferenceSoftPrompt, HasTheReferenceLogits) {
   const PromptCase& c = std::get<1>(GetParam());
   const auto model = std::move(Model::Load(GoldenFolder(c.model), *backend_).value());
   const NamedAdapter named = Golden(c.name);
   const Status loaded = model->LoadAdapters({&named, 1});
   ASSERT_TRUE(loaded.ok()) << loaded.ToString();
   EXPECT_EQ(model->virtual_tokens(1), c.tokens);
-  EXPECT_EQ(model->shape().most_virtual_tokens, c.tokens);
+  EXPECT_EQ(model->shape().max_virtual_tokens, c.tokens);
   const std::vector<TokenId> ids = GoldenIds();
   const std::vector<float> want = ReadFloats(named.path + "/logits.f32"), got = RunBehind(*model, 1, ids, 50);
   ASSERT_EQ(got.size(), want.size());
@@ -89,7 +89,7 @@ TEST_P(ReferenceSoftPrompt, HasItsLogits) {
   EXPECT_GT(NormError(RunBehind(*model, 0, ids, 50), want), std::max(1e-2, 2 * error)) << "it changes nothing";
 }
 
-TEST(SoftPrompts, InOneBatchWithOthersAreEachAlone) {
+TEST(SoftPrompts, MixedBatchMatchesSeparateRuns) {
   const auto backend = MakeTestBackend(2);
   const auto model = std::move(Model::Load(GoldenFolder("llama"), *backend).value());
   const MadeAdapter lora("llama", {});
@@ -136,7 +136,7 @@ TEST(SoftPrompts, InOneBatchWithOthersAreEachAlone) {
   EXPECT_NE(prints[0], model->fingerprint());
 }
 
-TEST(SoftPrompts, AreSharedByRanksAndStages) {
+TEST(SoftPrompts, WorkAcrossRanksAndStages) {
   for (const RankLayout layout : {RankLayout{.tensor = 2}, RankLayout{.tensor = 1, .stages = 2}}) {
     const auto ranks = testing::MakeTestRanks("cpu", layout);
     std::vector<Backend*> backends;
@@ -182,7 +182,7 @@ class SoftPromptFiles : public ::testing::Test {
   std::unique_ptr<Model> model_ = std::move(Model::Load(GoldenFolder("llama"), *backend_).value());
 };
 
-TEST_F(SoftPromptFiles, WrongOnesAreRefused) {
+TEST_F(SoftPromptFiles, RefusesInvalidFiles) {
   constexpr auto kBad = StatusCode::kCorruption, kLacked = StatusCode::kInvalidArgument;
   const std::string sound = Table(4).Finish();
   SafeTensorsFileWriter two = Table(4);

@@ -21,7 +21,7 @@ class RankFollowerTest : public ::testing::Test {
     thread_ = std::thread([this] {
       Shard whole{.heads = {0, 2}, .kv_heads = {0, 1}, .ffn = {0, 16}, .vocab = {0, 32}};
       Decoder decoder(*backend_, own_, whole, {0, 32}, Weights());
-      RankLine line(std::move(lines_[1]), 0);
+      RankConnection line(std::move(lines_[1]), 0);
       how_ = RankFollower(*backend_, decoder, own_, line).Follow();
     });
   }
@@ -44,14 +44,14 @@ class RankFollowerTest : public ::testing::Test {
   std::unique_ptr<Backend> backend_ = MakeTestBackend();
   ModelSpec own_;
   std::vector<std::unique_ptr<Comm>> lines_;
-  RankLine first_;
+  RankConnection first_;
   std::thread thread_;
   Status how_;
 };
 
 void* At(uint64_t address) { return reinterpret_cast<void*>(address); }
 
-TEST_F(RankFollowerTest, MemoryOfItsOwnIsReservedAndGivenBack) {
+TEST_F(RankFollowerTest, ReservesAndReleasesItsOwnMemory) {
   const auto reserved = Ask(EncodeCall(RankCallKind::kReserveSlabs, 1 << 20));
   ASSERT_TRUE(reserved.ok());
   EXPECT_TRUE(Ask(EncodeCall(RankCallKind::kCommit, 1 << 20, At(*reserved))).ok());
@@ -61,31 +61,31 @@ TEST_F(RankFollowerTest, MemoryOfItsOwnIsReservedAndGivenBack) {
   EXPECT_TRUE(EndOf(EncodeCall(RankCallKind::kEnd)).ok());
 }
 
-TEST_F(RankFollowerTest, MemoryOfOthersIsNotTouched) {
+TEST_F(RankFollowerTest, DoesNotTouchForeignMemory) {
   const auto reserved = Ask(EncodeCall(RankCallKind::kReserveSlabs, 1 << 20));
   ASSERT_TRUE(reserved.ok());
   EXPECT_EQ(EndOf(EncodeCall(RankCallKind::kCommit, 2, At(*reserved + (1 << 20) - 1))).code(), StatusCode::kCorruption);
 }
 
-TEST_F(RankFollowerTest, ASlabThatIsNotThereIsNotSaved) {
+TEST_F(RankFollowerTest, DoesNotSaveAMissingSlab) {
   const KvShape shape{1, 1, 8, DType::kF16, 1, 4};
   const SlabRun run{.offset = 0, .bytes = shape.tile_bytes()};
   EXPECT_EQ(EndOf(EncodeCopy(RankCallKind::kSave, shape, &shape, {&run, 1})).code(), StatusCode::kCorruption);
 }
 
-TEST_F(RankFollowerTest, NobodyChoosesWithoutAStep) {
-  const TokenChoice greedy{.temperature = 0};
+TEST_F(RankFollowerTest, RefusesAChoiceWithoutAStep) {
+  const RowSamplingParams greedy{.temperature = 0};
   EXPECT_EQ(EndOf(EncodeChoices(RankCallKind::kChoose, {&greedy, 1})).code(), StatusCode::kCorruption);
 }
 
-TEST_F(RankFollowerTest, NothingIsFinishedThatHasNotBegun) {
+TEST_F(RankFollowerTest, RefusesAFinishWithoutAStart) {
   EXPECT_EQ(EndOf(EncodeCall(RankCallKind::kFinish)).code(), StatusCode::kCorruption);
 }
 
-TEST_F(RankFollowerTest, WhatMakesNoSenseEndsIt) { EXPECT_EQ(EndOf("what is this?").code(), StatusCode::kCorruption); }
+TEST_F(RankFollowerTest, EndsOnInvalidCall) { EXPECT_EQ(EndOf("what is this?").code(), StatusCode::kCorruption); }
 
-TEST_F(RankFollowerTest, ItEndsWhereTheFirstIsGone) {
-  { const RankLine gone = std::move(first_); }
+TEST_F(RankFollowerTest, EndsWhenRankZeroIsGone) {
+  { const RankConnection gone = std::move(first_); }
   thread_.join();
   EXPECT_EQ(how_.message(), "rank 0 has left its group");
 }

@@ -108,9 +108,10 @@ TEST_P(ShardedModel, ChoosesTheTokensOfOneRank) {
   const RingWindow window{4, 24, Eviction::kToken};
   const std::vector<TokenId> ids = ScatteredIds(30, one.model->spec().vocab);
   const std::vector<int32_t> banned{ids.front()};
-  const TokenChoice choices[] = {{.temperature = 0}, {.temperature = 0, .logprobs = 1}, {.banned = banned, .top_k = 1}};
-  for (const TokenChoice& choice : choices) {
-    std::vector<ChosenToken> chosen[2];
+  const RowSamplingParams choices[] = {
+      {.temperature = 0}, {.temperature = 0, .logprobs = 1}, {.banned = banned, .top_k = 1}};
+  for (const RowSamplingParams& choice : choices) {
+    std::vector<SampledToken> chosen[2];
     for (Model* model : {one.model.get(), several.model.get()}) {
       OwnCache cache(*model, window, 1);
       for (size_t i = 0; i < ids.size(); ++i) {
@@ -120,14 +121,14 @@ TEST_P(ShardedModel, ChoosesTheTokensOfOneRank) {
       }
     }
     for (size_t i = 0; i < ids.size(); ++i) {
-      EXPECT_EQ(chosen[1][i].outcome, ChosenToken::Outcome::kChosen);
+      EXPECT_EQ(chosen[1][i].outcome, SampledToken::Outcome::kChosen);
       EXPECT_EQ(chosen[1][i].id, chosen[0][i].id) << i;
       EXPECT_EQ(chosen[1][i].tops, chosen[0][i].tops);
     }
   }
 }
 
-TEST_P(ShardedModel, GoesOnWithACacheThatOthersSaved) {
+TEST_P(ShardedModel, ContinuesFromACacheSavedByOtherRanks) {
   const auto& [name, ranks] = GetParam();
   Ranks first(name, ranks);
   ASSERT_TRUE(first.model);
@@ -147,7 +148,7 @@ TEST_P(ShardedModel, GoesOnWithACacheThatOthersSaved) {
   }
 }
 
-TEST(ShardedModelTest, RanksInOtherProcessesHaveTheSameLogits) {
+TEST(ShardedModelTest, RanksInSeparateProcessesHaveTheSameLogits) {
   const auto cases = {std::tuple{"llama", 2, RankLayout{2, 1}}, {"llama", 3, RankLayout{3, 1}},
                       {"qwen3", 2, RankLayout{4, 1}},           {"gpt2", 2, RankLayout{2, 1}},
                       {"llama", 2, RankLayout{1, 2}},           {"qwen3", 2, RankLayout{2, 2}}};
@@ -168,7 +169,7 @@ TEST(ShardedModelTest, RanksInOtherProcessesHaveTheSameLogits) {
   }
 }
 
-TEST(ShardedModelTest, RanksInOtherProcessesSaveAndRestore) {
+TEST(ShardedModelTest, RanksInSeparateProcessesSaveAndRestore) {
   const RingWindow window{4, 24, Eviction::kToken};
   Ranks one("llama", 1), two("llama", 2, {2, 1}), three("llama", 3, {3, 1});
   const std::vector<TokenId> ids = ScatteredIds(50, one.model->spec().vocab), more = ScatteredIds(6, 90, 2);
@@ -204,7 +205,7 @@ std::pair<Status, Status> LoadByTwo(const std::string& first, const std::string&
   return {loaded, followed};
 }
 
-TEST(ShardedModelTest, ProcessesThatLoadDifferentModelsAreRefused) {
+TEST(ShardedModelTest, RefusesProcessesWithDifferentModels) {
   const auto [loaded, followed] = LoadByTwo(GoldenFolder("llama"), GoldenFolder("llama_biases"));
   for (const Status& status : {loaded, followed}) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
@@ -212,13 +213,13 @@ TEST(ShardedModelTest, ProcessesThatLoadDifferentModelsAreRefused) {
   }
 }
 
-TEST(ShardedModelTest, WhatOneProcessCannotLoadNoneServes) {
+TEST(ShardedModelTest, LoadFailureInOneProcessFailsAll) {
   const auto [loaded, followed] = LoadByTwo(GoldenFolder("llama"), "/nowhere/model.gguf");
   EXPECT_EQ(loaded.code(), followed.code());
   EXPECT_EQ(loaded.message(), "process 1: " + followed.message());
 }
 
-TEST(ShardedModelTest, BlocksOfQuantisedWeightsAreNotCut) {
+TEST(ShardedModelTest, DoesNotSplitQuantisedBlocks) {
   const auto backends = testing::MakeTestRanks("cpu", {.tensor = 3});
   std::vector<Backend*> all;
   for (const auto& backend : backends) all.push_back(backend.get());
@@ -235,7 +236,7 @@ ModelSpec SpecOf(int64_t heads, int64_t kv_heads, int64_t ffn, int64_t vocab) {
   return spec;
 }
 
-TEST(ShardTest, EveryPartIsSomebodys) {
+TEST(ShardTest, EveryPartBelongsToARank) {
   for (const auto& spec : {SpecOf(9, 3, 1536, 49152), SpecOf(32, 8, 14336, 128256), SpecOf(64, 8, 28672, 151936)}) {
     for (int ranks = 1; ranks <= 9; ++ranks) {
       const auto shards = MakeShards(spec, {.tensor = ranks});
@@ -264,7 +265,7 @@ TEST(ShardTest, EveryPartIsSomebodys) {
   }
 }
 
-TEST(ShardTest, MoreRanksThanQueriesAreRefused) {
+TEST(ShardTest, RefusesMoreRanksThanQueryHeads) {
   const auto shards = MakeShards(SpecOf(4, 2, 64, 96), {.tensor = 5});
   EXPECT_EQ(shards.status().code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(shards.status().message(), "4 heads of a layer cannot be shared by 5 ranks");

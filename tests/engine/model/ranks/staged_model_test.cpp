@@ -9,7 +9,7 @@
 #include "cache/snapshot.h"
 #include "engine/model/micro_batches.h"
 #include "engine/model/weights/shard.h"
-#include "kernels/awaited_token.h"
+#include "kernels/deferred_token.h"
 #include "tests/engine/model/deep_model.h"
 #include "tests/engine/model/model_run.h"
 #include "tests/kernels/devices.h"
@@ -85,7 +85,7 @@ TEST_P(StagedModel, HasTheLogitsOfOneRank) {
 }
 
 // Decode rows and prompts of many sequences in one step, split at every possible point.
-TEST_P(StagedModel, HasTheLogitsOfOneRankInEverySequenceOfAStep) {
+TEST_P(StagedModel, EverySequenceOfAStepHasTheLogitsOfOneRank) {
   constexpr size_t kSequences = 40;
   std::vector<std::vector<float>> logits;
   for (const RankLayout& layout : {kAlone, layout()}) {
@@ -111,7 +111,7 @@ TEST_P(StagedModel, HasTheLogitsOfOneRankInEverySequenceOfAStep) {
   ExpectSame(logits[1], logits[0]);
 }
 
-TEST_P(StagedModel, ItsCachesGoOnHoweverTheyAreShared) {
+TEST_P(StagedModel, CachesContinueUnderAnySharding) {
   StagedRanks first(deep_.path(), layout());
   ASSERT_TRUE(first.model);
   const std::vector<TokenId> ids = ScatteredIds(50, 96), more = ScatteredIds(6, 90, 2);
@@ -140,18 +140,18 @@ TEST_P(StagedModel, ItsCachesGoOnHoweverTheyAreShared) {
 }
 
 // A step may begin with tokens sampled by the previous step, which only the last stage knows.
-TEST_P(StagedModel, TheFirstStageHearsWhatTheLastHasChosen) {
+TEST_P(StagedModel, FirstStageReceivesTheChosenTokens) {
   std::vector<std::vector<int32_t>> chosen;
   for (const RankLayout& layout : {kAlone, layout()}) {
     StagedRanks ranks(deep_.path(), layout);
     ASSERT_TRUE(ranks.model);
     const std::vector<TokenId> prompts[] = {ScatteredIds(9, 96), ScatteredIds(30, 96, 2)};
     OwnCache caches[] = {{*ranks, kSmall, 30}, {*ranks, kSmall, 30}};
-    const TokenChoice greedy[2] = {{.top_k = 1}, {.top_k = 1}};
+    const RowSamplingParams greedy[2] = {{.top_k = 1}, {.top_k = 1}};
     std::vector<StepPart> parts;
     for (size_t i = 0; i < 2; ++i) parts.push_back({caches[i].get(), prompts[i], StepPart::Logits::kLast});
     ranks->Begin(parts, greedy);
-    const TokenId awaited[] = {AwaitedToken(1), AwaitedToken(0)};
+    const TokenId awaited[] = {DeferredToken(1), DeferredToken(0)};
     std::vector<int32_t>& ids = chosen.emplace_back();
     for (int step = 0; step < 6; ++step) {  // the parts are permuted in every step
       std::swap(parts[0].cache, parts[1].cache);
@@ -159,16 +159,16 @@ TEST_P(StagedModel, TheFirstStageHearsWhatTheLastHasChosen) {
       if (step % 2 == 0) {
         ranks->Begin(parts, greedy);
       } else {
-        ranks->BeginUnchosen(parts);
+        ranks->BeginDeferred(parts);
       }
-      ChosenToken tokens[2];
+      SampledToken tokens[2];
       ranks->Finish(tokens);
-      for (const ChosenToken& token : tokens) ids.push_back(token.id);
+      for (const SampledToken& token : tokens) ids.push_back(token.id);
       if (step % 2 == 1) ranks->Choose(greedy);
     }
-    ChosenToken tokens[2];
+    SampledToken tokens[2];
     ranks->Finish(tokens);
-    for (const ChosenToken& token : tokens) ids.push_back(token.id);
+    for (const SampledToken& token : tokens) ids.push_back(token.id);
   }
   EXPECT_EQ(chosen[1], chosen[0]);
   EXPECT_GT(std::set<int32_t>(chosen[0].begin(), chosen[0].end()).size(), 1u);
@@ -204,7 +204,7 @@ const CountingBackend& Counts(const StagedRanks& ranks, size_t rank) {
   return static_cast<const CountingBackend&>(*ranks.backends[rank]);
 }
 
-TEST(StagedModelTest, EveryRankHasItsOwnPartOnly) {
+TEST(StagedModelTest, EveryRankHasOnlyItsPart) {
   for (const std::string name : {"llama", "gpt2"}) {
     const DeepModel deep(name, kLayers);
     StagedRanks one(deep.path(), kAlone, CountingRanks(kAlone));
@@ -225,7 +225,7 @@ TEST(StagedModelTest, EveryRankHasItsOwnPartOnly) {
   }
 }
 
-TEST(StagedModelTest, ScratchMemoryIsThatOfAMicroBatchAndEnough) {
+TEST(StagedModelTest, ScratchMemoryFitsOneMicroBatch) {
   const DeepModel deep("llama", kLayers);
   const RankLayout layout{1, 3};
   StagedRanks one(deep.path(), kAlone, CountingRanks(kAlone)), three(deep.path(), layout, CountingRanks(layout));
@@ -242,15 +242,15 @@ TEST(StagedModelTest, ScratchMemoryIsThatOfAMicroBatchAndEnough) {
   for (const int64_t rows : {1, 17, 31, 47, 100, 512}) {
     const std::vector<TokenId> ids = ScatteredIds(static_cast<size_t>(rows), 96);
     const StepPart part{cache.get(), ids, StepPart::Logits::kLast};
-    const TokenChoice greedy{.top_k = 1};
+    const RowSamplingParams greedy{.top_k = 1};
     three->Begin({&part, 1}, {&greedy, 1});
-    ChosenToken token;
+    SampledToken token;
     three->Finish({&token, 1});
   }
   for (size_t rank = 0; rank < 3; ++rank) EXPECT_EQ(Counts(three, rank).allocated, before[rank]) << rank;
 }
 
-TEST(StagedModelTest, MoreStagesThanLayersAreRefused) {
+TEST(StagedModelTest, RefusesMoreStagesThanLayers) {
   const DeepModel deep("llama", 3);
   const auto backends = testing::MakeTestRanks("cpu", {.tensor = 1, .stages = 4});
   std::vector<Backend*> all;
@@ -269,7 +269,7 @@ class SilentBackend : public ForwardingBackend {
   void SendRows(Tensor) override {}
 };
 
-TEST(StagedModelTest, AStageThatHandsNothingOnFailsTheNetwork) {
+TEST(StagedModelTest, StalledStageFailsTheNetwork) {
   const DeepModel deep("llama", 3);
   for (const RankLayout layout : {RankLayout{1, 3}, {2, 3}}) {
     auto backends = testing::MakeTestRanks("cpu", layout, std::chrono::milliseconds(300));
@@ -280,10 +280,10 @@ TEST(StagedModelTest, AStageThatHandsNothingOnFailsTheNetwork) {
     OwnCache cache(*ranks, kSmall, 10);
     const std::vector<TokenId> ids = ScatteredIds(4, 96);
     const StepPart part{cache.get(), ids, StepPart::Logits::kLast};
-    const TokenChoice greedy{.top_k = 1};
+    const RowSamplingParams greedy{.top_k = 1};
     for (int step = 0; step < 3; ++step) {  // only the first one waits
       ranks->Begin({&part, 1}, {&greedy, 1});
-      ChosenToken token;
+      SampledToken token;
       ranks->Finish({&token, 1});
       EXPECT_EQ(ranks->memory().status().code(), StatusCode::kUnavailable);
     }
@@ -292,7 +292,7 @@ TEST(StagedModelTest, AStageThatHandsNothingOnFailsTheNetwork) {
   }
 }
 
-TEST(ShardTest, EveryLayerIsSomeStages) {
+TEST(ShardTest, EveryLayerBelongsToAStage) {
   ModelSpec spec;
   spec.heads = 4, spec.kv_heads = 2, spec.head_dim = 16, spec.ffn = 64, spec.vocab = 96;
   for (spec.layers = 1; spec.layers < 9; ++spec.layers) {
@@ -319,7 +319,7 @@ TEST(ShardTest, EveryLayerIsSomeStages) {
 
 // Steps of all kinds: however they are split, every row is in exactly one micro-batch, in order, with its own position
 // and angles.
-TEST(MicroBatchTest, EveryRowIsInOne) {
+TEST(MicroBatchTest, EveryRowIsInOneMicroBatch) {
   uint32_t state = 1;
   const auto random = [&](int64_t below) {
     state = state * 1664525u + 1013904223u;
@@ -341,7 +341,7 @@ TEST(MicroBatchTest, EveryRowIsInOne) {
     std::vector<float> own_cos(static_cast<size_t>(plan.rows() * kPairs));
     plan.angles.assign(1, {own_cos.data(), own_cos.data(), own_cos.data(), own_cos.data()});
     for (AttentionSegment& segment : plan.segments) segment.first_live = plan.positions.data() + segment.first_row;
-    const std::vector<MicroBatch> batches = CutStep(plan, plan.segments, kPairs, stages, kBusy);
+    const std::vector<MicroBatch> batches = SplitIntoMicroBatches(plan, plan.segments, kPairs, stages, kBusy);
     EXPECT_EQ(std::ssize(batches), CountMicroBatches(plan.rows(), stages, kBusy));
     int64_t next = 0;
     for (const MicroBatch& batch : batches) {
@@ -364,7 +364,7 @@ TEST(MicroBatchTest, EveryRowIsInOne) {
   }
 }
 
-TEST(MicroBatchTest, HowManyAndWhere) {
+TEST(MicroBatchTest, SplitsIntoMicroBatches) {
   EXPECT_EQ(CountMicroBatches(1, 3, 16), 1);
   EXPECT_EQ(CountMicroBatches(31, 3, 16), 1);
   EXPECT_EQ(CountMicroBatches(32, 3, 16), 2);
@@ -376,7 +376,7 @@ TEST(MicroBatchTest, HowManyAndWhere) {
   plan.segments = {{.first_row = 0, .rows = 45}, {.first_row = 45, .rows = 55}};
   std::vector<int64_t> live(100);
   for (AttentionSegment& segment : plan.segments) segment.first_live = live.data() + segment.first_row;
-  const std::vector<MicroBatch> batches = CutStep(plan, plan.segments, 0, 2, 40);
+  const std::vector<MicroBatch> batches = SplitIntoMicroBatches(plan, plan.segments, 0, 2, 40);
   ASSERT_EQ(batches.size(), 2u);
   EXPECT_EQ(batches[0].rows, 45);
   EXPECT_EQ(batches[1].segments.size(), 1u);

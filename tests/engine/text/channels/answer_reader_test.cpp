@@ -13,7 +13,7 @@ namespace {
 class AnswerReaderTest : public ::testing::Test {
  protected:
   static std::unique_ptr<Tokenizer> Make() {
-    TokenizerData data = MadeUpTokenizer(256);
+    TokenizerData data = DummyTokenizer(256);
     data.types.resize(data.tokens.size(), TokenizerData::TokenType::kNormal);
     for (const char* name :
          {"<|channel|>", "<|start|>", "<|message|>", "<|end|>", "<|return|>", "<|call|>", "[THINK]", "[/THINK]"}) {
@@ -31,7 +31,7 @@ class AnswerReaderTest : public ::testing::Test {
             *tokenizer_->FindSpecial("<|call|>")};
   }
   AnswerReader Reader(const char* family, const char* prompt, std::vector<std::string> stops = {}) const {
-    ChannelFormat format = FormatBehind(*FamilyByName(family), prompt);
+    ChannelFormat format = FormatAfter(*FamilyByName(family), prompt);
     format.call_open = "<call ";
     format.call_arguments = ">";
     format.call_close = "</call>";
@@ -65,7 +65,7 @@ class AnswerReaderTest : public ::testing::Test {
 const std::string kAnalysis = "<|channel|>analysis<|message|>Thinking<|end|>";
 const std::string kFinal = "<|start|>assistant<|channel|>final<|message|>";
 
-TEST_F(AnswerReaderTest, TheEndOfAnAnalysisEndsNoTurn) {
+TEST_F(AnswerReaderTest, EndOfAnalysisDoesNotEndTheTurn) {
   for (const std::string end : {"<|return|>", "<|end|>"}) {
     const Told told = Read(Reader("harmony", "<|start|>assistant"), Ids(kAnalysis + kFinal + "Paris" + end + "more"));
     EXPECT_EQ(told.reasoning, "Thinking");
@@ -75,7 +75,7 @@ TEST_F(AnswerReaderTest, TheEndOfAnAnalysisEndsNoTurn) {
   }
 }
 
-TEST_F(AnswerReaderTest, ACallEndsTheTurnAndIsWhole) {
+TEST_F(AnswerReaderTest, ToolCallEndsTheTurnComplete) {
   const Told told =
       Read(Reader("harmony", "<|start|>assistant"),
            Ids(kAnalysis + "<|start|>assistant<|channel|>commentary to=functions.f<|message|>{}<|call|>x"));
@@ -83,7 +83,7 @@ TEST_F(AnswerReaderTest, ACallEndsTheTurnAndIsWhole) {
   EXPECT_TRUE(told.stop);
 }
 
-TEST_F(AnswerReaderTest, AnAnswerThatHasBegunIsNotCutInItsReasoning) {
+TEST_F(AnswerReaderTest, ReportsWhenTheAnswerHasBegun) {
   AnswerReader reader = Reader("harmony", "<|start|>assistant");
   for (const TokenId id : Ids(kAnalysis)) (void)reader.Push(id);
   EXPECT_FALSE(reader.answer_begun());
@@ -92,14 +92,14 @@ TEST_F(AnswerReaderTest, AnAnswerThatHasBegunIsNotCutInItsReasoning) {
   EXPECT_FALSE(reader.in_answer());
 }
 
-TEST_F(AnswerReaderTest, StopStringsAreLookedForInTheAnswerAlone) {
+TEST_F(AnswerReaderTest, StopStringsApplyToTheAnswerOnly) {
   const Told told = Read(Reader("mistral", "", {"in"}), Ids("[THINK]Thinking[/THINK]Pa in"));
   EXPECT_EQ(told.reasoning, "Thinking");
   EXPECT_EQ(told.text, "Pa ");
   EXPECT_TRUE(told.stop);
 }
 
-TEST_F(AnswerReaderTest, HalfACharacterEndsBeforeAMarker) {
+TEST_F(AnswerReaderTest, IncompleteCharacterEndsBeforeAMarker) {
   std::vector<TokenId> ids = Ids("[THINK]a");
   ids.push_back(0xc3);
   for (const TokenId id : Ids("[/THINK]b")) ids.push_back(id);
@@ -108,7 +108,7 @@ TEST_F(AnswerReaderTest, HalfACharacterEndsBeforeAMarker) {
   EXPECT_EQ(told.text, "b");
 }
 
-TEST_F(AnswerReaderTest, AnAnswerThatGoesOnIsReadFromWhereItWas) {
+TEST_F(AnswerReaderTest, ContinuedAnswerResumesItsParserState) {
   const std::pair<const char*, std::string> cases[] = {
       {"harmony", "<|start|>assistant" + kAnalysis + kFinal + "Paris is"},
       {"mistral", "[THINK]Thinking a lot[/THINK]Paris is"},
@@ -123,7 +123,7 @@ TEST_F(AnswerReaderTest, AnAnswerThatGoesOnIsReadFromWhereItWas) {
       const auto at = ids.begin() + static_cast<ptrdiff_t>(cut);
       const Told before = Read(Reader(family, ""), {ids.begin() + static_cast<ptrdiff_t>(prompt), at});
       const ContinuedAnswer continued =
-          ContinueAnswer(FormatBehind(*FamilyByName(family), ""), {ids.begin(), at}, !before.text.empty(), *tokenizer_);
+          ContinueAnswer(FormatAfter(*FamilyByName(family), ""), {ids.begin(), at}, !before.text.empty(), *tokenizer_);
       AnswerReader reader(*tokenizer_, false, continued.channels, StopRule({}, Ends()));
       (void)reader.Replay(continued.begun);
       const Told after = Read(reader, {at, ids.end()});
@@ -133,8 +133,8 @@ TEST_F(AnswerReaderTest, AnAnswerThatGoesOnIsReadFromWhereItWas) {
   }
 }
 
-TEST_F(AnswerReaderTest, AVocabularyWithMessagesHasTheirEnds) {
-  TokenizerData data = MadeUpTokenizer(256);
+TEST_F(AnswerReaderTest, MessageVocabularyHasMessageEnds) {
+  TokenizerData data = DummyTokenizer(256);
   const auto first = static_cast<TokenId>(data.tokens.size());
   for (const char* name : {"<|return|>", "<|call|>", "<|end|>", "<|start|>"}) data.tokens.emplace_back(name);
   data.types.resize(data.tokens.size(), TokenizerData::TokenType::kNormal);
@@ -142,7 +142,7 @@ TEST_F(AnswerReaderTest, AVocabularyWithMessagesHasTheirEnds) {
   EXPECT_EQ(data.end_of_turn, (std::vector<TokenId>{first, first + 1, first + 2}));
 }
 
-TEST_F(AnswerReaderTest, WithoutChannelsItIsADetokenizerWithAStopRule) {
+TEST_F(AnswerReaderTest, WithoutChannelsItDetokenizesAndStops) {
   AnswerReader reader(*tokenizer_, true, nullptr, StopRule({"x"}, Ends()));
   EXPECT_TRUE(reader.in_answer());
   const Told told = Read(reader, Ids(kAnalysis));

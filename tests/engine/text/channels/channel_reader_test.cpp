@@ -150,7 +150,7 @@ const GoldenAnswer kGoldenAnswers[] = {
 };
 
 ChannelFormat FormatOf(const GoldenAnswer& golden) {
-  ChannelFormat format = FormatBehind(*FamilyByName(golden.family), golden.prompt);
+  ChannelFormat format = FormatAfter(*FamilyByName(golden.family), golden.prompt);
   format.call_open = "<call ";
   format.call_next = "+<call ";
   format.call_arguments = ">";
@@ -158,7 +158,7 @@ ChannelFormat FormatOf(const GoldenAnswer& golden) {
   return format;
 }
 
-TEST(ChannelReader, EverySplitOfGoldenAnswersGivesTheSameParts) {
+TEST(ChannelReader, EverySplitGivesTheSameParts) {
   for (const GoldenAnswer& golden : kGoldenAnswers) {
     SCOPED_TRACE(std::string(golden.family) + ": " + golden.sampled);
     const ChannelFormat format = FormatOf(golden);
@@ -168,8 +168,8 @@ TEST(ChannelReader, EverySplitOfGoldenAnswersGivesTheSameParts) {
   }
 }
 
-TEST(ChannelReader, TextGoesOutAsSoonAsItIsNoMarker) {
-  ChannelReader reader(std::make_shared<const ChannelFormat>(FormatBehind(*FamilyByName("think"), "<think>\n")));
+TEST(ChannelReader, EmitsTextOnceItCannotBeAMarker) {
+  ChannelReader reader(std::make_shared<const ChannelFormat>(FormatAfter(*FamilyByName("think"), "<think>\n")));
   EXPECT_EQ(reader.Push("Let me see").reasoning, "Let me see");
   EXPECT_TRUE(reader.in_reasoning());
   EXPECT_EQ(reader.Push("\n</th").reasoning, "");
@@ -179,15 +179,15 @@ TEST(ChannelReader, TextGoesOutAsSoonAsItIsNoMarker) {
   EXPECT_EQ(reader.Push("\n\nYes ").text, "Yes ");
 }
 
-TEST(ChannelReader, AnAnswerWithAFormOfItsOwnKeepsItsWhiteSpace) {
-  ChannelReader reader(std::make_shared<const ChannelFormat>(FormatBehind(*FamilyByName("think"), "<think>\n")));
+TEST(ChannelReader, AnswerFormatPreservesWhiteSpace) {
+  ChannelReader reader(std::make_shared<const ChannelFormat>(FormatAfter(*FamilyByName("think"), "<think>\n")));
   (void)reader.Push("a</think>");
   reader.BeginAnswer();
   EXPECT_EQ(reader.Push("\n x").text, "\n x");
 }
 
-TEST(ChannelReader, AnEndlessHeaderTakesNoMemory) {
-  ChannelReader reader(std::make_shared<const ChannelFormat>(FormatBehind(*FamilyByName("harmony"), "")));
+TEST(ChannelReader, EndlessHeaderUsesNoMemory) {
+  ChannelReader reader(std::make_shared<const ChannelFormat>(FormatAfter(*FamilyByName("harmony"), "")));
   for (int i = 0; i < 1000; ++i) {
     const ChannelParts parts = reader.Push(std::string(1000, 'x'));
     ASSERT_EQ(parts.text + parts.reasoning, "");
@@ -198,8 +198,8 @@ TEST(ChannelReader, AnEndlessHeaderTakesNoMemory) {
   EXPECT_TRUE(reader.in_answer());
 }
 
-TEST(ChannelReader, OnlyTheFinalMessagesEndEndsTheTurn) {
-  ChannelReader reader(std::make_shared<const ChannelFormat>(FormatBehind(*FamilyByName("harmony"), "")));
+TEST(ChannelReader, OnlyEndOfFinalMessageEndsTheTurn) {
+  ChannelReader reader(std::make_shared<const ChannelFormat>(FormatAfter(*FamilyByName("harmony"), "")));
   const auto say = [&](const std::string& sampled) {
     for (const SampledUnit& unit : SampledUnitsOf(sampled))
       (void)(unit.special ? reader.PushSpecial(unit.text) : reader.Push(unit.text));
@@ -214,7 +214,7 @@ TEST(ChannelReader, OnlyTheFinalMessagesEndEndsTheTurn) {
 }
 
 TEST(ChannelReader, AMarkerOfSeveralTokensEndsNoTurn) {
-  ChannelReader reader(std::make_shared<const ChannelFormat>(FormatBehind(*FamilyByName("solar_open"), "")));
+  ChannelReader reader(std::make_shared<const ChannelFormat>(FormatAfter(*FamilyByName("solar_open"), "")));
   (void)reader.PushSpecial("<|think|>");
   (void)reader.Push("Hm");
   EXPECT_TRUE(reader.Continues("<|end|>"));
@@ -227,7 +227,7 @@ TEST(ChannelReader, AMarkerOfSeveralTokensEndsNoTurn) {
 
 TEST(ChannelReader, AHeaderShowsItsRecipientWhileItIsOpen) {
   ChannelReader reader(
-      std::make_shared<const ChannelFormat>(FormatBehind(*FamilyByName("harmony"), "<|start|>assistant")));
+      std::make_shared<const ChannelFormat>(FormatAfter(*FamilyByName("harmony"), "<|start|>assistant")));
   EXPECT_TRUE(reader.in_header());
   EXPECT_EQ(reader.recipient(), std::nullopt);
   (void)reader.PushSpecial("<|channel|>");
@@ -244,7 +244,7 @@ TEST(ChannelReader, AHeaderShowsItsRecipientWhileItIsOpen) {
   EXPECT_EQ(reader.header(), "");
 }
 
-TEST(ChannelFamilies, AreToldByTheirTemplates) {
+TEST(ChannelFamilies, AreDetectedFromTheirTemplates) {
   const std::pair<const char*, const char*> cases[] = {
       {"{{ '<|start|>assistant<|channel|>final<|message|>' }}", "harmony"},
       {"{{ '<|channel>thought\n<channel|>' }}", "gemma4"},
