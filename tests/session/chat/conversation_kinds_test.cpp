@@ -4,13 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <sstream>
-
 #include "session/chat/template_run.h"
 #include "session/chat/timeline.h"
 #include "session/tools/tool_calls.h"
-#include "tests/golden_folder.h"
+#include "tests/session/chat/golden_template.h"
 #include "tests/session/scripted_engine.h"
 
 namespace ringside {
@@ -20,13 +17,6 @@ using ::testing::HasSubstr;
 
 const ChatTemplate::Facts kFacts = {"<s>", "<|im_end|>"};
 const std::vector<std::string> kTags = {"<mark>"};
-
-std::string Golden(const std::string& name) {
-  std::ifstream file(GoldenFolder("chat_template/") + name + ".jinja", std::ios::binary);
-  std::stringstream bytes;
-  bytes << file.rdbuf();
-  return bytes.str();
-}
 
 ChatRole RoleOf(char letter) {
   return letter == 's'   ? ChatRole::kSystem
@@ -82,7 +72,7 @@ Status Render(const ChatTemplate& chat, const std::string& letters, bool refuses
 TEST(ConversationKinds, WhatTheFormatCannotWriteTheTemplateDoes) {
   for (const auto& [name, letters] :
        {std::pair("olmo2", "uuaa"), std::pair("deepseek_r1", "uausu"), std::pair("harmony", "uasau")}) {
-    const std::string source = Golden(name);
+    const std::string source = GoldenTemplate(name);
     const ChatTemplate chat = ChatTemplate::Recognise(source, kFacts).value();
     EXPECT_FALSE(chat.renders_whole()) << name;
     std::vector<ChatMessage> messages;
@@ -94,7 +84,7 @@ TEST(ConversationKinds, WhatTheFormatCannotWriteTheTemplateDoes) {
 }
 
 TEST(ConversationKinds, ARefusalIsAnErrorWhereTheTurnKeepsToTheTemplate) {
-  const ChatTemplate chat = ChatTemplate::Recognise(Golden("mistral_tekken"), {"<s>", "</s>"}).value();
+  const ChatTemplate chat = ChatTemplate::Recognise(GoldenTemplate("mistral_tekken"), {"<s>", "</s>"}).value();
   std::string text;
   const Status refused = Render(chat, "uu", /*refuses=*/true, &text);
   EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
@@ -105,7 +95,7 @@ TEST(ConversationKinds, ARefusalIsAnErrorWhereTheTurnKeepsToTheTemplate) {
 }
 
 TEST(ConversationKinds, ArgumentsThatAClientGivesAreWrittenAsTheTemplateDoes) {
-  const ChatTemplate chat = ChatTemplate::Recognise(Golden("qwen2.5_tools"), kFacts).value();
+  const ChatTemplate chat = ChatTemplate::Recognise(GoldenTemplate("qwen2.5_tools"), kFacts).value();
   ChatMessage call = {ChatRole::kAssistant, ""};
   AppendToolCall("look", R"({"what":"\u4f60", "n":[1,2]})", &call.content, &call.calls_at);
   const std::string text = chat.Render({&call, 1}, TimelineEnd::kMessageDone, false).Text();
