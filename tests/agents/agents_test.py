@@ -1,5 +1,5 @@
-"""The command lines of Claude Code and Codex as they are, with nothing but a base URL and a key: each gets its first answer with
-the server's default settings, and its second turn computes little more than what it adds.
+"""Runs the Claude Code and Codex command lines with only a base URL and a key. With the server's default settings each
+gets its first answer, and the second turn computes little more than its new tokens.
 
     scripts/client_tests agents
 """
@@ -11,7 +11,7 @@ import pytest
 import scripted_model
 from server_process import wait_for
 
-ADDED = 500  # tokens, at most, of a second turn: the question, its markup, the last answer
+ADDED = 500  # token limit for a second turn: question, markup and last answer
 
 CODEX_SETTINGS = """
 model = "gpt-5.5"
@@ -43,7 +43,7 @@ def test_claude_code(server, run):
 
 
 class Codex:
-    """`flags`: of each call. `sockets`: whether it is told that its provider has WebSockets."""
+    """`flags`: of each call. `sockets`: the provider is configured to use WebSockets."""
 
     def __init__(self, server, run, folder, *flags, sockets=False):
         package = pytest.importorskip("codex_cli_bin")
@@ -53,13 +53,13 @@ class Codex:
         (folder / ".codex" / "config.toml").write_text(CODEX_SETTINGS.format(port=server.port, sockets=json.dumps(sockets)))
 
     def ask(self, *arguments):
-        """Its events."""
+        """Runs the program; returns its events."""
         written = self.run(self.program, "exec", *self.flags, *arguments[:-1], "--json", "--skip-git-repo-check", arguments[-1],
                            OPENAI_API_KEY="any", CODEX_OSS_BASE_URL=f"http://127.0.0.1:{self.server.port}/v1")
         return [json.loads(line) for line in written.splitlines() if line.startswith("{")]
 
     def talk(self, found=1.0):
-        """A question and a further one of the same thread, of whose second so much of the first is found."""
+        """Asks two questions in one thread; a share `found` of the first one's tokens must be cached for the second."""
         first, both = (self.usage_of(self.ask(*arguments)) for arguments in (("What is it?",), ("resume", "--last", "And now?")))
         assert first["reasoning_output_tokens"] > 0
         read, cached = (both[name] - first[name] for name in ("input_tokens", "cached_input_tokens"))
@@ -68,7 +68,7 @@ class Codex:
 
     @staticmethod
     def usage_of(events):
-        """Of the thread so far. The answer must be the model's."""
+        """Usage of the thread so far. Checks that the answer is the model's."""
         done = [event["item"] for event in events if event["type"] == "item.completed"]
         assert [item["text"] for item in done if item["type"] == "agent_message"] == [scripted_model.ANSWER], done
         return events[-1]["usage"]

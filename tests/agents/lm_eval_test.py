@@ -1,4 +1,4 @@
-"""lm-eval on tasks of its own files, with the server as `local-completions` and `local-chat-completions`, and with the server's tokenizer.
+"""Runs lm-eval on local task files, with the server as `local-completions` and `local-chat-completions`, and with the server's tokenizer.
 
     scripts/client_tests lm_eval
 """

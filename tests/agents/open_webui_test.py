@@ -1,6 +1,6 @@
-"""Open WebUI as it is, in a browser, with nothing but a base URL and a key: each of its requests has 36 tools of its own. A question, a
-further one, another answer and an edited question are answered, the tool that the model calls is run, and what was computed before
-is found again, whatever the requests on the side for titles and tags are.
+"""Runs unmodified Open WebUI in a browser with only a base URL and a key. Each of its requests carries 36 built-in tools. The test
+asks two questions, regenerates an answer, edits a question, and lets the model call a tool. Each turn must find the earlier tokens in
+the cache despite the side requests for titles and tags.
 
     scripts/client_tests open_webui
 """
@@ -22,12 +22,12 @@ from scripted_model import ANSWER
 from server_process import wait_for
 
 
-PATIENCE_S = 600  # it migrates a database at its first start
+PATIENCE_S = 600  # its first start migrates a database
 TOOL = "get_current_timestamp"
 TURN = re.compile(r"turn: \S+ in session \S+: (\d+) tokens in, (\d+) of them cached")
-WITH_TOOLS = 10_000  # tokens, at least, of a request that has the tools; the model has a token for each byte
-ON_THE_SIDE = 3      # requests after the first answer: a title, tags, what may be asked next
-MARKUP = 100         # tokens, at most, around a message
+WITH_TOOLS = 10_000  # minimum number of tokens of a request with tools; the model has one token per byte
+ON_THE_SIDE = 3      # requests after the first answer: title, tags, follow-up questions
+MARKUP = 100         # token limit for the markup of a message
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def answers(url):
 def open_webui(server, tmp_path_factory):
     """Its address."""
     folder, port = tmp_path_factory.mktemp("open_webui"), free_port()
-    # The last three keep it from fetching models of its own.
+    # The last three prevent model downloads.
     settings = {"DATA_DIR": str(folder), "WEBUI_AUTH": "False", "OPENAI_API_BASE_URL": f"http://127.0.0.1:{server.port}/v1",
                 "OPENAI_API_KEY": "any", "OFFLINE_MODE": "True", "HF_HUB_OFFLINE": "1", "RAG_EMBEDDING_ENGINE": "openai"}
     program = Path(sys.executable).parent / "open-webui"
