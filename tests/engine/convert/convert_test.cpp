@@ -145,7 +145,7 @@ TEST_F(ConvertModel, ConvertsTheSumOfTwoBiases) {
   Make(To("whole"), To("again"), Format::kFasterTransformer, 4);
   EXPECT_TRUE(Logits(To("again")) == Logits(To("whole")));
   const Status refused = Convert({.from = To("again"), .to = To("m")});
-  EXPECT_THAT(refused.message(), HasSubstr("cannot hold the model's attention bias"));
+  EXPECT_THAT(refused.message(), HasSubstr("cannot store the model's attention bias"));
 }
 
 TEST_F(ConvertModel, RoundsOnRequest) {
@@ -174,14 +174,15 @@ TEST_F(ConvertModel, RefusesWhatTheFormatCannotExpress) {
   ExpectRefused({.from = golden("llama"), .to = To("m"), .format = Format::kFasterTransformer}, invalid,
                 "the target format does not support the architecture 'llama'");
   ExpectRefused({.from = golden("families/mistral_window"), .to = To("m.gguf")}, invalid,
-                "cannot hold the model's windows of the layers");
+                "cannot store the model's windows of the layers");
   ExpectRefused({.from = golden("families/gpt_neox_serial"), .to = To("m.gguf")}, invalid,
-                "cannot hold the model's activation");
+                "cannot store the model's activation");
   ExpectRefused({.from = golden("encoders/t5"), .to = To("m.gguf")}, invalid,
-                "cannot hold the model's biases of distances");
+                "cannot store the model's biases of distances");
   ExpectRefused({.from = golden("llama_rope_llama3/model.gguf"), .to = To("m")}, invalid, "rope scaling");
   ExpectRefused({.from = golden("gpt2"), .to = To("m"), .gpus = 4}, invalid, "4 GPUs cannot share 2 heads");
-  ExpectRefused({.from = golden("gpt2"), .to = To("m.gguf"), .gpus = 2}, invalid, "only FasterTransformer's folders");
+  ExpectRefused({.from = golden("gpt2"), .to = To("m.gguf"), .gpus = 2}, invalid,
+                "applies to FasterTransformer folders only");
   ExpectRefused({.from = golden("none"), .to = To("m")}, StatusCode::kNotFound, golden("none"));
   EXPECT_EQ(Convert({.from = golden("gpt2"), .to = To("no/such/folder")}).code(), StatusCode::kIo);
 }
@@ -229,7 +230,7 @@ TEST_F(ConvertModel, ConvertsAUnigramTokenizer) {
   fs::remove(from + "/model.gguf");
   fs::copy(GoldenFolder("tokenizer/unigram/tokenizer.json"), from);
   const Status refused = Convert({.from = from, .to = To("m.gguf")});
-  EXPECT_THAT(refused.message(), HasSubstr("cannot hold the model's tokenizer (scores)"));
+  EXPECT_THAT(refused.message(), HasSubstr("cannot store the model's tokenizer (scores)"));
   fs::remove(from + "/tokenizer.json");
   fs::copy(GoldenFolder("tokenizer/unigram.model"), from + "/spiece.model");
   Make(from, To("m.gguf"));

@@ -97,7 +97,7 @@ TEST_F(GgufParts, NamesADuplicatePart) {
   ExpectRefused(3, StatusCode::kInvalidArgument, "its name must end in '-00001-of-00003.gguf'");
   WriteAll();
   Write(Name(3), Part(3).Ones("b", {2, 2}));
-  ExpectRefused(1, StatusCode::kCorruption, Name(3) + ": tensor 'b' is in an earlier part");
+  ExpectRefused(1, StatusCode::kCorruption, Name(3) + ": tensor 'b' also occurs in an earlier part");
 }
 
 TEST_F(GgufParts, NamesAForeignPart) {

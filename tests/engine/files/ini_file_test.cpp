@@ -28,8 +28,8 @@ TEST(IniFile, ReadsConfigparserOutput) {
 
 TEST(IniFile, ErrorNamesTheLine) {
   const std::pair<std::string, const char*> cases[] = {
-      {"[gpt\na = 1\n", "config.ini: line 1 begins a section"},
-      {"a = 1\n", "line 1 stands in front of every section"},
+      {"[gpt\na = 1\n", "config.ini: line 1 has an unterminated section"},
+      {"a = 1\n", "line 1 precedes every section"},
       {"[gpt]\n\nwords\n", "line 3 is neither a section nor"},
       {"[gpt]\n= 1\n", "line 2 is neither a section nor"},
       {"[gpt]\na = 1\nA = 2\n", "line 3 repeats 'a'"},

@@ -123,8 +123,8 @@ TEST_F(PackedTensors, RefusesMismatchedParts) {
   };
   ExpectRefused(changed(0, {"a.qweight", "I32", {8}}), kGptq, damaged, "'a.qweight' has 1 dimensions");
   ExpectRefused(changed(0, {"a.qweight", "U8", {8, 8}}), kGptq, invalid, "'a.qweight' is stored as U8, only I32");
-  ExpectRefused(changed(0, {"a.qweight", "I32", {7, 8}}), kGptq, invalid, "has 56 inputs and 8 outputs, no multiples");
-  ExpectRefused(changed(0, {"a.qweight", "I32", {8, 7}}), kGptq, invalid, "has 64 inputs and 7 outputs, no multiples");
+  ExpectRefused(changed(0, {"a.qweight", "I32", {7, 8}}), kGptq, invalid, "has 56 inputs and 8 outputs, not multiples");
+  ExpectRefused(changed(0, {"a.qweight", "I32", {8, 7}}), kGptq, invalid, "has 64 inputs and 7 outputs, not multiples");
   ExpectRefused(changed(1, {"b.qzeros", "I32", {2, 1}}), kGptq, damaged, "'a.qzeros' is missing");
   ExpectRefused(changed(1, {"a.qzeros", "I32", {1, 1}}), kGptq, damaged, "shape [1, 1], expected [2, 1]");
   ExpectRefused(changed(2, {"a.scales", "BF16", {2, 8}}), kGptq, invalid, "'a.scales' is stored as BF16, only F16");

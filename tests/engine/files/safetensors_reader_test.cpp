@@ -118,7 +118,7 @@ TEST_F(SafeTensorsTest, RefusesBadEntries) {
   ExpectRefused(one(R"("dtype":"F32","shape":[2],"data_offsets":[0,4])"), "do not fit its shape", four);
   ExpectRefused(one(R"("dtype":"F32","shape":[1],"data_offsets":[4,8])"), "past the end", four);
   ExpectRefused(one(R"("dtype":"F32","shape":[1],"data_offsets":[4,8])"), "4 bytes before tensor 't'", four + four);
-  ExpectRefused(one(R"("dtype":"F32","shape":[1],"data_offsets":[0,4])"), "4 bytes too many", four + four);
+  ExpectRefused(one(R"("dtype":"F32","shape":[1],"data_offsets":[0,4])"), "4 bytes after the last tensor", four + four);
   ExpectRefused(one(R"("dtype":"F32","shape":[1],"data_offsets":[0,4],"more":1)"), "unknown fields", four);
 }
 

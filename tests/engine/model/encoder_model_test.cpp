@@ -168,7 +168,11 @@ TEST(EncoderGguf, LogitsEqualTheReference) {
 TEST(EncoderModelRefusals, NameTheUnsupportedFeature) {
   const auto backend = MakeTestBackend();
   const NamedAdapter adapter{.name = "a", .path = "/nowhere"};
-  EXPECT_NE(Model::Load(FolderOf("t5"), *backend).value()->LoadAdapters({&adapter, 1}).message().find("no adapters"),
+  EXPECT_NE(Model::Load(FolderOf("t5"), *backend)
+                .value()
+                ->LoadAdapters({&adapter, 1})
+                .message()
+                .find("adapters are not supported"),
             std::string::npos);
   const auto second = MakeTestBackend();
   Backend* const ranks[] = {backend.get(), second.get()};

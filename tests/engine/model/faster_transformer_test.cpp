@@ -184,10 +184,11 @@ TEST_F(FasterTransformer, ErrorNamesTheFile) {
   ExpectRefused(path, corruption, "model.layers.0.attention.dense.weight.2.bin is unexpected");
   fs::remove(path + "/model.layers.0.attention.dense.weight.2.bin");
   Put(path + "/model.layers.0.attention.dense.weight.bin", "");
-  ExpectRefused(path, corruption, "'model.layers.0.attention.dense.weight' is there whole and in pieces");
+  ExpectRefused(path, corruption, "'model.layers.0.attention.dense.weight' exists both whole and in parts");
   fs::remove(path + "/model.layers.0.attention.dense.weight.bin");
   Put(path + "/model.layers.0.after_attention_adapter.dense.bias.bin", "");
-  ExpectRefused(path, corruption, "'model.layers.0.after_attention_adapter.dense.bias' is none that this kind");
+  ExpectRefused(path, corruption,
+                "'model.layers.0.after_attention_adapter.dense.bias' is unknown for this architecture");
   fs::remove(path + "/model.layers.0.after_attention_adapter.dense.bias.bin");
   EXPECT_TRUE(Load(path).ok()) << "what was changed was put back";
 }
@@ -200,7 +201,7 @@ TEST_F(FasterTransformer, ErrorNamesTheSetting) {
     const char *key, *value, *message;
   } cases[] = {
       {"head_num", "", "config.ini: 'head_num' is missing"},
-      {"head_num", "two", "config.ini: 'head_num' is 'two', no number"},
+      {"head_num", "two", "config.ini: 'head_num' is 'two', not a number"},
       {"head_num", "99999999999999999999", "'head_num' is '99999999999999999999', not a number in range"},
       {"head_num", "-1", "'head_num' is -1"},
       {"num_layer", "1000000000", "number of layers is 1000000000"},

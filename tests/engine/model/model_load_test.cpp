@@ -135,15 +135,16 @@ TEST_F(ModelLoad, NamesEveryMissingKey) {
 
 TEST_F(ModelLoad, RefusesUnexpectedTensors) {
   const auto corruption = StatusCode::kCorruption;
-  ExpectRefused(LoadFile(Tiny().Ones("blk.0.attn_rot.weight", {8})), corruption, "'blk.0.attn_rot.weight' is none");
-  ExpectRefused(LoadFile(Tiny().Ones("blk.1.attn_norm.weight", {8})), corruption, "'blk.1.attn_norm.weight' is none");
+  ExpectRefused(LoadFile(Tiny().Ones("blk.0.attn_rot.weight", {8})), corruption, "'blk.0.attn_rot.weight' is unknown");
+  ExpectRefused(LoadFile(Tiny().Ones("blk.1.attn_norm.weight", {8})), corruption,
+                "'blk.1.attn_norm.weight' is unknown");
   ExpectRefused(LoadFile(Tiny("blk.0.attn_q.weight").Ones("blk.0.attn_q.weight", {8, 4})), corruption,
                 "'blk.0.attn_q.weight' has shape [4, 8], the model's metadata require [8, 8]");
   ExpectRefused(LoadFile(Tiny("blk.0.attn_norm.weight").Ones("blk.0.attn_norm.weight", {8, 1})), corruption,
                 "'blk.0.attn_norm.weight' has shape [1, 8]");
   // One bias requires the others.
   ExpectRefused(LoadFile(Tiny().Ones("blk.0.attn_q.bias", {8})), corruption, "'blk.0.attn_k.bias' is missing");
-  ExpectRefused(LoadFile(Tiny().Ones("blk.0.attn_k.bias", {4})), corruption, "'blk.0.attn_k.bias' is none");
+  ExpectRefused(LoadFile(Tiny().Ones("blk.0.attn_k.bias", {4})), corruption, "'blk.0.attn_k.bias' is unknown");
   ExpectRefused(LoadFile(Tiny("blk.0.attn_norm.weight").Tensor("blk.0.attn_norm.weight", {8}, 28, std::string(64, 0))),
                 StatusCode::kInvalidArgument, "stored as F64");
 }
@@ -363,8 +364,9 @@ TEST_F(ModelLoad, IgnoresOnlyKnownExtras) {
   // Unaligned data give the same numbers.
   EXPECT_EQ(model.value()->fingerprint(), Load(GoldenFolder("gpt2")).value()->fingerprint());
   ExpectRefused(load_with("transformer.h.1.attn.scale"), StatusCode::kCorruption,
-                "'transformer.h.1.attn.scale' is none");
-  ExpectRefused(load_with("transformer.h.2.attn.bias"), StatusCode::kCorruption, "'transformer.h.2.attn.bias' is none");
+                "'transformer.h.1.attn.scale' is unknown");
+  ExpectRefused(load_with("transformer.h.2.attn.bias"), StatusCode::kCorruption,
+                "'transformer.h.2.attn.bias' is unknown");
 }
 
 // A backend that records weight rows in load order.

@@ -47,7 +47,7 @@ TEST_F(SamplingDefaults, OfAFolder) {
 TEST_F(SamplingDefaults, RefusesValuesOutOfRangeByFileAndName) {
   const std::string file = (folder_ / "generation_config.json").string() + ": ";
   EXPECT_EQ(Folder(R"({"temperature": 3})").status().message(), file + "temperature must be from 0 to 2, not 3");
-  EXPECT_EQ(Folder(R"({"top_k": "all"})").status().message(), file + "'top_k' is no whole number");
+  EXPECT_EQ(Folder(R"({"top_k": "all"})").status().message(), file + "'top_k' is not an integer");
   EXPECT_EQ(Folder(R"({"top_p": true})").status().message(), file + "'top_p' is not a number");
   EXPECT_EQ(Folder("{").status().code(), StatusCode::kCorruption);
 }

@@ -94,7 +94,7 @@ TEST(SentencePieceModel, RefusesInvalidFieldsByName) {
   EXPECT_THAT(refused(""), HasSubstr("no pieces"));
   EXPECT_THAT(refused("{}"), HasSubstr("not a protocol buffer"));
   EXPECT_THAT(refused(Pieces() + Varint(5 << 3 | 3)), HasSubstr("not a protocol buffer")) << "a group";
-  EXPECT_THAT(refused(Pieces() + Varint(1 << 3 | 2) + Varint(uint64_t{1} << 60)), HasSubstr("cut off"));
+  EXPECT_THAT(refused(Pieces() + Varint(1 << 3 | 2) + Varint(uint64_t{1} << 60)), HasSubstr("truncated"));
   EXPECT_THAT(refused(Piece("a", 0, 7)), HasSubstr("type 7"));
   EXPECT_THAT(refused(Pieces() + Piece("other", 0, 2)), HasSubstr("two unknown"));
   EXPECT_THAT(refused(Pieces() + Bytes(2, Number(3, 3))), HasSubstr("model_type 3"));

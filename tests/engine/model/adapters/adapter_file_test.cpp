@@ -88,8 +88,8 @@ TEST_F(AdapterFiles, RefusesInvalidSettings) {
   refused(R"({"peft_type": "IA3", "r": 2, "lora_alpha": 4})", kLacked, "'IA3'");
   refused(R"({"peft_type": "LORA", "lora_alpha": 4})", kBad, "lacks r");
   refused(R"({"peft_type": "LORA", "r": 2})", kBad, "lora_alpha");
-  refused(Config("", 3), kBad, "rank 2, adapter_config.json says 3");
-  refused(Config(R"("rank_pattern": {"q_proj": 3})"), kBad, "says 3");
+  refused(Config("", 3), kBad, "rank 2, but adapter_config.json has 3");
+  refused(Config(R"("rank_pattern": {"q_proj": 3})"), kBad, "has 3");
   refused(Config(R"("rank_pattern": {"q_proj": "2"})"), kBad, "no number for 'q_proj'");
   refused(Config(R"("alpha_pattern": {"(a+)+q_proj": 2})"), kLacked, "'(a+)+q_proj'");
   refused(Config(R"("alpha_pattern": {"q_proj": 2, "self_attn.q_proj": 3})"), kBad, "two entries of alpha_pattern");
@@ -98,8 +98,8 @@ TEST_F(AdapterFiles, RefusesInvalidSettings) {
   refused(Config(R"("bias": "all")"), kLacked, "bias");
   refused(Config(R"("modules_to_save": ["lm_head"])"), kLacked, "modules_to_save");
   refused(Config(R"("alora_invocation_tokens": [1, 2])"), kLacked, "alora_invocation_tokens");
-  refused(Config(R"("target_modules": ["q_proj", "v_proj"])"), kBad, "'v_proj', of which there is no tensor");
-  refused(Config(R"("target_modules": ["q_proj", 7])"), kBad, "no name");
+  refused(Config(R"("target_modules": ["q_proj", "v_proj"])"), kBad, "'v_proj', but no tensor adapts it");
+  refused(Config(R"("target_modules": ["q_proj", 7])"), kBad, "not a name");
 }
 
 TEST_F(AdapterFiles, RefusesInvalidTensors) {
