@@ -148,7 +148,7 @@ TEST_F(DamagedStoreTest, FlippedByteHidesNoConversation) {
       ++refused;
       EXPECT_EQ(refusal.code(), StatusCode::kCorruption);
       EXPECT_THAT(refusal.message(),
-                  StartsWith("what is stored in " + path.string() + " is damaged and is not served: "));
+                  StartsWith("the data stored in " + path.string() + " is damaged and is not served: "));
       continue;
     }
     Open();

@@ -90,7 +90,7 @@ TEST(TemplateLearning, DateIsThatOfTheStart) {
 TEST(TemplateLearning, TemplateWithoutALearnedFormatRerenders) {
   const std::pair<std::string, const char*> sources[] = {
       {"{% for m in messages %}{% if loop.last %}[LAST]{% endif %}{{ m.role }}: {{ m.content }}\n{% endfor %}A:",
-       "a second question is written otherwise"},
+       "the second question is rendered differently"},
       {"{% for m in messages %}{{ m.content | length }}:{{ m.role }}:{{ m.content }}</s>{% endfor %}",
        "the template writes"},
       {GoldenTemplate("dated_modes"), "depends on '/quick' in what is said"},

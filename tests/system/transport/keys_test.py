@@ -265,7 +265,7 @@ def test_rotation_needs_no_restart(server, keys):
 def test_a_broken_keys_file_changes_nothing(server, keys, people):
     good = keys.path.read_text()
     keys.path.write_text("{}")
-    wait_for(lambda: "no keys file" in server.log.read_text(), "the log says what is wrong")
+    wait_for(lambda: "not a keys file" in server.log.read_text(), "the log says what is wrong")
     assert call(server, people["alice"], "GET", "/v1/models")[0] == 200
     keys.path.write_text(good)
 

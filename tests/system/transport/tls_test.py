@@ -130,7 +130,7 @@ def test_own_client_over_tls(secure, authority):
     assert refused.returncode == 1 and "cannot read the CA certificates" in refused.stderr, refused.stderr
     assert ringside("sessions", scheme="http").returncode == 1
     secure.renew(*authority.certificate("elsewhere", "DNS:elsewhere.example,IP:127.0.0.2"))
-    wait_for(lambda: "read again" in secure.log.read_text(), "the server has another host's certificate")
+    wait_for(lambda: "reloaded" in secure.log.read_text(), "the server has another host's certificate")
     refused = ringside("sessions", "--cacert", authority.file)
     assert refused.returncode == 1 and "certificate is not trusted" in refused.stderr, refused.stderr
 
@@ -180,7 +180,7 @@ def test_new_certificate_applies_to_new_connections(secure, authority):
             await ask()
             secure.key.write_text("no key at all")
             secure.process.send_signal(signal.SIGHUP)
-            await asyncio.to_thread(wait_for, lambda: "the one read before goes on" in secure.log.read_text(), "the log tells of the bad file")
+            await asyncio.to_thread(wait_for, lambda: "the previous certificate stays in use" in secure.log.read_text(), "the log tells of the bad file")
             assert subject(secure, authority) == "second"
             await ask()
 

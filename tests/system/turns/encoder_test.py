@@ -119,4 +119,4 @@ def test_overlong_input_slides_and_unsupported_options_are_refused(start, t5):
     server = start(*WEIGHTS, "--tensor-parallel-size", 2, model=t5, ready=False)
     assert server.wait() == 78 and "an encoder, which ranks cannot share" in server.tail()
     server = start(*WEIGHTS, "--chat-template", "chatml", model=t5, ready=False)
-    assert server.wait() == 78 and "takes a file with a template" in server.tail()
+    assert server.wait() == 78 and "requires a template file" in server.tail()

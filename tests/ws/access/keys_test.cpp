@@ -194,7 +194,7 @@ TEST_F(KeysTest, RefusesInvalidCommands) {
        {"yesterday", "0d", "-1d", "2026-02-31T00:00:00Z", "2020-01-01T00:00:00Z", "9999999999999d"}) {
     EXPECT_THAT(Run({"add", "--owner", "a", "--expires", time}).to_stderr, HasSubstr("--expires")) << time;
   }
-  EXPECT_THAT(Run({"revoke", "0123456789ab"}).to_stderr, HasSubstr("there is no key with the id"));
+  EXPECT_THAT(Run({"revoke", "0123456789ab"}).to_stderr, HasSubstr("no key has the id"));
   EXPECT_EQ(Run({"limit", "alice", "--turns", "-1"}).exit_code, 1);
   EXPECT_EQ(RunKeysCommand({"list"}, {}, clock).exit_code, 2) << "no file";
   EXPECT_EQ(Content(), before);
@@ -261,7 +261,7 @@ TEST(KeysFileTest, RefusesInvalidFilesByName) {
     CHECK(at != std::string::npos);
     return ParseKeysFile(text.replace(at, from.size(), to)).status().message();
   };
-  EXPECT_THAT(with("{\"ringside_keys\": 1", "{\"ringside_keys\": 2"), HasSubstr("no keys file"));
+  EXPECT_THAT(with("{\"ringside_keys\": 1", "{\"ringside_keys\": 2"), HasSubstr("not a keys file"));
   EXPECT_THAT(with("]}", "]"), HasSubstr("not JSON"));
   EXPECT_THAT(with("\"keys\"", "\"kez\""), HasSubstr("\"kez\" is unknown"));
   EXPECT_THAT(with("\"turns\":5", "\"turns\":-5"), HasSubstr("owner \"alice\": \"turns\" is not a whole number"));

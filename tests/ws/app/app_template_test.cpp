@@ -40,7 +40,7 @@ TEST(AppTemplate, EncoderTemplateIsItsInput) {
   EXPECT_EQ(lines->end_of_turn(), "</s>");
   const std::string own = "{% for m in messages %}{{ m.role }}: {{ m.content }} {% endfor %}{{ eos_token }}";
   EXPECT_EQ(ChooseTemplate("", own, true, {"", "</s>"})->source(), own);
-  EXPECT_THAT(ChooseTemplate("", "", true, {"", ""}).status().message(), HasSubstr("no token that ends a text"));
+  EXPECT_THAT(ChooseTemplate("", "", true, {"", ""}).status().message(), HasSubstr("no end-of-text token"));
   EXPECT_THAT(ChooseTemplate("chatml", "", true, {"", "</s>"}).status().message(), HasSubstr("not the name 'chatml'"));
 }
 
