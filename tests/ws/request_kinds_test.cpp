@@ -31,6 +31,7 @@ const std::map<std::string, Json>& Requests() {
       {"response.create", {{"input", "Hi"}}},
       {"response.cancel", Json::object()},
       {"ringside:session.rewind", {{"session", "CONVERSATION"}, {"to", 0}}},
+      {"ringside:session.compact", {{"session", "CONVERSATION"}}},
       {"ringside:session.fork", {{"session", "CONVERSATION"}}},
       {"ringside:session.resume", {{"session", "CONVERSATION"}}},
       {"GET /v1/responses (upgrade)", {{"session", "CONVERSATION"}}},

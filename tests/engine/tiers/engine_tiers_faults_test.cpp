@@ -190,8 +190,10 @@ TEST_P(EngineTiersTest, ManyWaitingTurnsAllGetTheirCaches) {
     EXPECT_EQ(end.report.tokens_reused, 29);
     ExpectRight(Tokens(30, 1), end);
   }
+  // Each new turn preempts at most one other turn, which is then restored once more.
   const EngineStats stats = SettledStats();
-  EXPECT_EQ(stats.restores_host + stats.restores_disk, 12u);
+  EXPECT_GE(stats.restores_host + stats.restores_disk, 12u);
+  EXPECT_LE(stats.restores_host + stats.restores_disk, 24u);
 }
 
 TEST_P(EngineTiersTest, EngineMayStopDuringFetches) {

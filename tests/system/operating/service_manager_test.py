@@ -110,7 +110,7 @@ def test_no_watchdog_ping_while_the_engine_is_stuck(start, manager, tmp_path):
             await loop.run_in_executor(None, manager.until, "WATCHDOG")
 
     run(get_stuck())
-    assert "no answer from the engine" in server.tail()
+    assert "the engine does not answer" in server.tail()
     server.stop()
 
 

@@ -27,13 +27,13 @@ class ContextEdits : public ChatTest {
 
   /// A question, then `calls` calls of `name`, each with its result.
   static Json History(int calls, const std::string& name = "look") {
-    Json messages = {User("Find it " + kLong)};
+    Json messages = Json::array({User("Find it " + kLong)});
     for (int i = 0; i < calls; ++i) {
       const std::string id = "toolu_" + std::to_string(i);
       const Json call = {{"type", "tool_use"}, {"id", id}, {"name", name}, {"input", {{"q", "query " + id}}}};
       const Json result = {{"type", "tool_result"}, {"tool_use_id", id}, {"content", id + kLong}};
-      messages.push_back({{"role", "assistant"}, {"content", {call}}});
-      messages.push_back({{"role", "user"}, {"content", {result}}});
+      messages.push_back({{"role", "assistant"}, {"content", Json::array({call})}});
+      messages.push_back({{"role", "user"}, {"content", Json::array({result})}});
     }
     return messages;
   }
@@ -45,8 +45,10 @@ class ContextEdits : public ChatTest {
     return edit;
   }
   HttpResponse Ask(const Json& messages, const Json& edits, Json fields = Json::object()) {
-    Json body = {
-        {"model", "tiny"}, {"max_tokens", 9}, {"messages", messages}, {"context_management", {{"edits", edits}}}};
+    Json body = {{"model", "tiny"},
+                 {"max_tokens", 9},
+                 {"messages", messages},
+                 {"context_management", {{"edits", edits.is_array() ? edits : Json::array({edits})}}}};
     body.update(fields);
     return Post("/v1/messages", body);
   }
@@ -68,6 +70,7 @@ class ContextEdits : public ChatTest {
 
 TEST_F(ContextEdits, OldResultsAreClearedAndCounted) {
   const HttpResponse answer = Ask(History(3), {Clear()});
+  ASSERT_EQ(answer.status, 200) << answer.body;
   EXPECT_THAT(Prompt(), Not(HasSubstr("toolu_0" + kLong)));
   EXPECT_THAT(Prompt(), Not(HasSubstr("toolu_1" + kLong)));
   EXPECT_THAT(Prompt(), HasSubstr("toolu_2" + kLong));
@@ -122,7 +125,7 @@ TEST_F(ContextEdits, TriggersKeepsAndExclusions) {
   const Json least = {{"clear_at_least", {{"type", "input_tokens"}, {"value", 1000}}}};
   EXPECT_EQ(Applied(Ask(History(3), {Clear(least)})), Json::array());
   EXPECT_EQ(Applied(Ask(History(6), {Clear(least)}))[0]["cleared_tool_uses"], 5);
-  EXPECT_EQ(Applied(Ask(History(3), {Clear({{"exclude_tools", {"look"}}})})), Json::array());
+  EXPECT_EQ(Applied(Ask(History(3), {Clear({{"exclude_tools", Json::array({"look"})}})})), Json::array());
   EXPECT_EQ(Applied(Ask(History(1), Json::array())), Json::array());
 }
 
@@ -130,14 +133,15 @@ TEST_F(ContextEdits, InputsAreClearedWhereThatIsAskedFor) {
   Ask(History(2), {Clear({{"clear_tool_inputs", true}})});
   EXPECT_THAT(Prompt(), Not(HasSubstr("query toolu_0")));
   EXPECT_THAT(Prompt(), HasSubstr("query toolu_1"));
-  Ask(History(2), {Clear({{"clear_tool_inputs", {"other"}}})});
+  Ask(History(2), {Clear({{"clear_tool_inputs", Json::array({"other"})}})});
   EXPECT_THAT(Prompt(), HasSubstr("query toolu_0"));
-  Ask(History(2), {Clear({{"clear_tool_inputs", {"look"}}})});
+  Ask(History(2), {Clear({{"clear_tool_inputs", Json::array({"look"})}})});
   EXPECT_THAT(Prompt(), Not(HasSubstr("query toolu_0")));
 }
 
 TEST_F(ContextEdits, TokensAreCountedBeforeAndAfter) {
-  const Json body = {{"model", "tiny"}, {"messages", History(3)}, {"context_management", {{"edits", {Clear()}}}}};
+  const Json body = {
+      {"model", "tiny"}, {"messages", History(3)}, {"context_management", {{"edits", Json::array({Clear()})}}}};
   const Json counted = Json::parse(Post("/v1/messages/count_tokens", body).body);
   Json plain = body;
   plain.erase("context_management");
@@ -162,7 +166,7 @@ TEST_F(ContextEdits, HostileValuesAreNamed) {
       {Clear({{"keep", {{"type", "tool_uses"}, {"value", -1}}}}), "edits[0].keep.value"},
       {Clear({{"keep", {{"type", "tool_uses"}, {"value", 1e18}}}}), "edits[0].keep.value"},
       {Clear({{"exclude_tools", "look"}}), "edits[0].exclude_tools"},
-      {Clear({{"exclude_tools", {1}}}), "edits[0].exclude_tools[0]"},
+      {Clear({{"exclude_tools", Json::array({1})}}), "edits[0].exclude_tools[0]"},
       {Clear({{"exclude_tools", std::vector<std::string>(129, "x")}}), "edits[0].exclude_tools"},
       {Clear({{"clear_tool_inputs", 1}}), "edits[0].clear_tool_inputs"},
       {{{"type", "clear_thinking_20251015"}, {"keep", {{"type", "thinking_turns"}, {"value", 0}}}},
@@ -286,7 +290,7 @@ class ThinkingEdits : public ContextEdits {
 
 // The sampled ids of an answer have its reasoning: an edit takes them out of the timeline.
 TEST_F(ThinkingEdits, OldReasoningLeavesTheTimeline) {
-  Json messages = {User("One")};
+  Json messages = Json::array({User("One")});
   const HttpResponse first = Ask(messages, {Clear(Turns(1))});
   Sample("<think>\nFirst thought\n</think>\n\nA");
   messages.push_back({{"role", "assistant"}, {"content", Whole(first)["content"]}});

@@ -105,7 +105,7 @@ TEST_F(EmbeddingsTest, ErrorsNameTheInvalidField) {
       {{{"input", Json::array()}}, "input", "input"},
       {{{"input", {{{"type", "text"}}}}}, "input[0]", "string"},
       {{{"input", 7}}, "input", "string"},
-      {{{"input", {1 << 30}}}, "input", "No token"},
+      {{{"input", {1 << 30}}}, "input", "Unknown token"},
       {Json::object(), "input", "input"},
       {{{"input", std::vector<std::string>(2049, "a")}}, "input", "2048"},
       {{{"input", std::string(3000, 'a')}}, "input", "tokens"},

@@ -266,8 +266,8 @@ TEST_F(ToolsTest, EveryHistoryItemIsOneMessage) {
         {{{"role", "user"}, {"content", "Hi"}}, {{"role", "assistant"}, {"content", "Hm"}}, call, second, result}}}));
   EXPECT_THAT(
       Prompt(),
-      HasSubstr("<|im_start|>assistant\nHm\n<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\":\"Rome\"}}\n"
-                "</tool_call>\n<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\":\"Rome\"}}\n</tool_call>"
+      HasSubstr("<|im_start|>assistant\nHm\n<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Rome\"}}\n"
+                "</tool_call>\n<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Rome\"}}\n</tool_call>"
                 "<|im_end|>\n<|im_start|>user\n<tool_response>\nhot\n</tool_response><|im_end|>\n"));
   // Their own ids are kept.
   const std::string conversation =

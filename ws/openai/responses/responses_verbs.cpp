@@ -92,6 +92,7 @@ void ResponsesSocket::Impl::Compact(const JsonValue& event) {
   Status bad = CompactTable().Read(event, {table_.options(), &ignored}, &verb);
   if (bad.ok() && event.Find("session") == nullptr) bad = MissingParameter("session");
   if (!bad.ok()) return FailVerb("compact", bad);
+  NoteIgnored(table_.options(), caller_.principal, ignored.names());
   const Result<CompactionReport> report = CompactConversation(table_, caller_, verb.session, verb.instructions);
   if (!report.ok()) return FailVerb("compact", report.status());
   const Result<SessionInfo> info = table_.GetSession(caller_, verb.session);
@@ -99,7 +100,6 @@ void ResponsesSocket::Impl::Compact(const JsonValue& event) {
   json.BeginObject().Field("type", "ringside:session.compacted").Field("session", verb.session);
   if (info.ok()) json.Field("items", info->items);
   WriteCompactionReport(json, *report);
-  NoteIgnored(table_.options(), caller_.principal, ignored.names());
   WriteRingsideIgnored(json, ignored.names());
   outbox_->Push(json.EndObject().Take());
 }
