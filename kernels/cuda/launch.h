@@ -72,7 +72,7 @@ void LaunchConvert(const Launcher& on, Tensor x, Tensor y);
 void LaunchUpload(const Launcher& on, void* to, const void* from, size_t bytes);
 void LaunchAddBias(const Launcher& on, const float* bias, Tensor y);
 
-// ---- linear/skinny_linear.cu
+// ---- linear/small_gemm.cu
 /// The epilogue of a GEMM.
 enum class LinearEpilogue { kNothing, kGeluTanh, kGeluErf, kSiluMultiply };
 
@@ -109,14 +109,14 @@ bool IsSmallGemm(const GemmArgs& args);
 /// Whether the preceding norm may be fused; every block recomputes it.
 bool CanFuseNorm(int64_t rows, int64_t k);
 void LaunchSmallGemm(const Launcher& on, const GemmArgs& args);
-// ---- linear/stream/stream_linear.cu
+// ---- linear/gemv/gemv.cu
 /// Whether LaunchGemv supports arguments that satisfy IsSmallGemm: up to 4 rows that fit in shared memory.
 bool CanGemv(const Launcher& on, const GemmArgs& args);
 void LaunchGemv(const Launcher& on, const GemmArgs& args);
-// ---- linear/stream/stream_linear_8bit.cu
+// ---- linear/gemv/gemv_w8.cu
 void LaunchGemvW8(const Launcher& on, const GemmArgs& args);
 
-// ---- linear/stream/stream_linear_grouped.cu
+// ---- linear/gemv/block_quant_gemv.cu
 /// As CanGemv and LaunchGemv, for block-quantized (GGUF) weights.
 bool CanGemvBlockQuant(const Launcher& on, const GemmArgs& args);
 void LaunchGemvBlockQuant(const Launcher& on, const GemmArgs& args);
@@ -125,7 +125,7 @@ void LaunchGemvBlockQuant(const Launcher& on, const GemmArgs& args);
 bool CanGemvTwoBlockQuant(const Launcher& on, const GemmArgs& args, const GemmArgs& next);
 void LaunchGemvTwoBlockQuant(const Launcher& on, const GemmArgs& args, const GemmArgs& next);
 
-// ---- linear/grouped_linear.cu
+// ---- linear/block_quant_gemm.cu
 /// Whether LaunchBlockQuantGemm supports these arguments: block-quantized weights, 1 to 1,024 rows, compute capability
 /// 9.0, no fused norm.
 bool CanBlockQuantGemm(const Launcher& on, const GemmArgs& args);
@@ -134,21 +134,21 @@ void LaunchBlockQuantGemm(const Launcher& on, const GemmArgs& args);
 bool CanTwoBlockQuantGemm(const Launcher& on, const GemmArgs& args, const GemmArgs& next);
 void LaunchTwoBlockQuantGemm(const Launcher& on, const GemmArgs& args, const GemmArgs& next);
 
-// ---- linear/quantised_linear.cu
+// ---- linear/w8a16_gemm.cu
 /// One-byte weights, up to GemmArgs::kMaxW8Rows rows, no fused norm.
 void LaunchW8A16Gemm(const Launcher& on, const GemmArgs& args);
 
-// ---- linear/expand_rows.cu
+// ---- linear/dequantize_rows.cu
 /// Dequantizes rows of a weight from `first` on into y (kF16 or kBF16). The rows of y are contiguous.
 void LaunchDequantizeRows(const Launcher& on, const void* weight, DType dtype, const float* scales, int64_t first,
                           Tensor y);
 
-// ---- linear/expand_tiles.cu
+// ---- linear/dequantize_tiles.cu
 /// As LaunchDequantizeRows, for block-quantized weights.
 void LaunchDequantizeTiles(const Launcher& on, const void* weight, DType dtype, const float* units, int64_t first,
                            Tensor y);
 
-// ---- linear/quantise_rows.cu
+// ---- linear/quantize_rows.cu
 /// Rows quantized to E4M3 on the device, each in the order of w8_layout.h and zero-padded to whole groups.
 struct QuantizedRows {
   Tensor q;  // [rows, W8RowBytes(inputs)]
@@ -165,7 +165,7 @@ bool CanQuantizeNorm(const Tensor& x, const float* weight, const float* bias, co
 void LaunchNormQuantize(const Launcher& on, Tensor x, const float* weight, const float* bias, bool layer, float eps,
                         Tensor y, const QuantizedRows& to);
 
-// ---- linear/e4m3_linear.cu
+// ---- linear/fp8_gemm.cu
 /// Whether LaunchFp8Gemm supports these arguments: up to 128 rows, compute capability 9.0, y writable four outputs
 /// at a time.
 bool CanFp8Gemm(const Launcher& on, const void* weight, const float* weight_scales, const QuantizedRows& x, Tensor y,
@@ -174,7 +174,7 @@ bool CanFp8Gemm(const Launcher& on, const void* weight, const float* weight_scal
 void LaunchFp8Gemm(const Launcher& on, const void* weight, const float* weight_scales, const QuantizedRows& x, Tensor y,
                    bool accumulate);
 
-// ---- linear/batch_linear.cu
+// ---- linear/wgmma_gemm.cu
 /// Whether LaunchWgmmaGemm supports these arguments: 5 to 64 rows, or fewer if LaunchGemv does not support
 /// them; contiguous weights that are not both narrow and small; no fused norm.
 bool CanWgmmaGemm(const Launcher& on, const GemmArgs& args);
@@ -223,7 +223,7 @@ void LaunchManyExperts(const Launcher& on, const ExpertsCall& call);
 /// y += the weighted sum of the parts.
 void LaunchSumParts(const Launcher& on, const ExpertsCall& call);
 
-// ---- sampling/choose_tokens.cu
+// ---- sampling/sample_tokens.cu
 /// sampled[r] = the token sampled with row_params[r] (device memory) from row r of `logits` (float32), which is
 /// modified. `sampled` may be pinned host memory; `ids` [rows], in device memory, receives the tokens alone.
 void LaunchSampleTokens(const Launcher& on, Tensor logits, const DeviceSamplingParams* row_params,

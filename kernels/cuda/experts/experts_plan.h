@@ -13,7 +13,7 @@
 
 namespace ringside::cuda {
 
-/// One matrix of an expert: rows of T, or block-quantized tiles (linear/grouped_layout.h).
+/// One matrix of an expert: rows of T, or block-quantized tiles (linear/block_quant_layout.h).
 struct PackedMatrix {
   const void* data;
   const float* units;  // row units of tiles; else null
