@@ -17,11 +17,11 @@ HANGS_AFTER_S = 2.5 * int(os.environ.get("TEST_PATIENCE_S", 120))
 # defect: its effect, the binary, the tests that must detect it.
 DEFECTS = {
     "ack_before_sync": (
-        "a change is acknowledged before it is on disk", "durability", "JournalCrashTest.AFailedSync*"),
+        "a change is acknowledged before it is on disk", "durability", "JournalCrashTest.FailedSync*"),
     "sync_skipped": (
         "the journal does not sync", "durability", "Shards/CrashTest.SurvivesLossOfPower/0"),
     "retry_after_failed_sync": (
-        "the journal goes on after a failed sync", "durability", "JournalCrashTest.AFailedSync*"),
+        "the journal goes on after a failed sync", "durability", "JournalCrashTest.FailedSync*"),
     "lost_tail_accepted": (
         "a log that has lost its end is opened", "durability", "JournalFilesTest.AnOperatorMayAcceptALostTail"),
     "lost_tables_accepted": (
@@ -29,27 +29,27 @@ DEFECTS = {
     "chain_not_checked": (
         "records are read without their chain", "session", "JournalDamageTest.AChangedRecord"),
     "deleted_rows_kept": (
-        "a deleted session's records stay", "session", "JournalTest.PurgeTakesTheBytes*"),
+        "a deleted session's records stay", "session", "JournalTest.PurgeRemovesBytes*"),
     "data_key_kept": (
-        "a deleted session's key stays", "durability", "EncryptionTest.ADeletedSession*"),
+        "a deleted session's key stays", "durability", "EncryptionTest.DeletedSession*"),
     "sealed_name_ignored": (
-        "sealed bytes open anywhere", "durability", "EncryptionTest.RowsOfAnotherPlace*:SealedStoreTest.Pieces*"),
+        "sealed bytes open anywhere", "durability", "EncryptionTest.RefusesRelocatedRows:SealedStoreTest.RefusesReorderedPieces"),
     "manifest_before_parts": (
         "a manifest is there before its parts", "durability", "StoreKthCallTest.*/ForGood"),
     "chunk_checksum_skipped": (
-        "chunks are read without their checksum", "durability", "StoredSnapshotTest.AFlippedByteOfAChunk*"),
+        "chunks are read without their checksum", "durability", "StoredSnapshotTest.RefusesAFlippedByteOfAChunk"),
     "fingerprint_not_compared": (
         "a snapshot of another model is restored", "cache", "*Snapshot*"),
     "slot_not_reset": (
         "a slot is lent with what its last tenant left", "cache", "KvPoolTest.LendsEachSlotOnce*"),
     "rows_not_restored": (
-        "a restored cache has none of the saved rows", "engine", "*EngineTiersTest.AFork*"),
+        "a restored cache has none of the saved rows", "engine", "*EngineTiersTest.Fork*"),
     "delta_before_record": (
-        "tokens are told before they are recorded", "session", "DurableSessionTest.NoDeltaIsTold*"),
+        "tokens are told before they are recorded", "session", "DurableSessionTest.NoDeltaIsSent*"),
     "superseded_accepted": (
-        "a connection that was superseded may go on", "session", "DurableSessionTest.ASuperseded*"),
+        "a connection that was superseded may go on", "session", "DurableSessionTest.Superseded*"),
     "request_not_recognised": (
-        "a repeated request generates again", "session", "SessionTableTest.ARepeatedRequest*"),
+        "a repeated request generates again", "session", "SessionTableTest.RepeatedRequest*"),
 }
 
 

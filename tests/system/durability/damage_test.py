@@ -138,4 +138,4 @@ def test_unreadable_log_exits_with_74_and_a_message(start, store, filled, at):
         flip(largest(store), at)
     server = start("--store-path", store, ready=False)
     assert server.wait() == DAMAGED
-    assert f"what is stored in {store} is damaged and is not served: " in server.tail()
+    assert f"the data stored in {store} is damaged and is not served: " in server.tail()
