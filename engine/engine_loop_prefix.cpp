@@ -52,8 +52,9 @@ bool EngineLoop::ShouldAwaitPrefix(const Slot& slot, const RunningTurn& turn) {
     const auto& ours = turn.request().tokens;
     const bool is_whole = computed >= request.tokens.size();  // its last rows are in the step in flight
     if (!is_whole && (computed >= ours.size() || ours[computed] != request.tokens[computed])) continue;
-    const int64_t common = std::min(
-        CommonPrefix(request.tokens, request.message_starts, ours, turn.request().message_starts), turn.max_reusable());
+    const int64_t common = std::min(CommonPrefix(request.tokens, request.message_starts, ours,
+                                                 turn.request().message_starts, request.window.pinned),
+                                    turn.max_reusable());
     if (is_whole || static_cast<int64_t>(computed) < common) promised = std::max(promised, common);
   }
   if (promised < kMinAwaitedTokens) return false;
@@ -120,7 +121,8 @@ int64_t EngineLoop::StoredPrefixTokens(const Slot& slot, const RunningTurn& turn
   if (!slot.fetch || !slot.fetch->answer || !slot.fetch->answer->ok()) return 0;
   const SnapshotHeader& stored = (*slot.fetch->answer)->snapshot.header();
   const TimelineView timeline = turn.timeline();
-  return std::min(CommonPrefix(stored.tokens, stored.message_starts, timeline.tokens, timeline.message_starts),
+  return std::min(CommonPrefix(stored.tokens, stored.message_starts, timeline.tokens, timeline.message_starts,
+                               timeline.window.pinned),
                   turn.max_reusable());
 }
 

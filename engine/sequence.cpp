@@ -8,11 +8,16 @@
 namespace ringside {
 
 int64_t CommonPrefix(std::span<const TokenId> tokens, std::span<const int64_t> message_starts,
-                     std::span<const TokenId> other_tokens, std::span<const int64_t> other_message_starts) {
+                     std::span<const TokenId> other_tokens, std::span<const int64_t> other_message_starts,
+                     int64_t pinned) {
+  const auto evictable = [pinned](std::span<const int64_t> starts) {
+    return std::ranges::subrange(std::ranges::upper_bound(starts, pinned), starts.end());
+  };
   int64_t common = std::ranges::mismatch(tokens, other_tokens).in1 - tokens.begin();
-  const auto [ours, theirs] = std::ranges::mismatch(message_starts, other_message_starts);
-  if (ours != message_starts.end()) common = std::min(common, *ours);
-  if (theirs != other_message_starts.end()) common = std::min(common, *theirs);
+  const auto our_starts = evictable(message_starts), their_starts = evictable(other_message_starts);
+  const auto [ours, theirs] = std::ranges::mismatch(our_starts, their_starts);
+  if (ours != our_starts.end()) common = std::min(common, *ours);
+  if (theirs != their_starts.end()) common = std::min(common, *theirs);
   return common;
 }
 
@@ -73,8 +78,8 @@ void Sequence::BranchedOff(const Sequence& from, int64_t tokens) {
 }
 
 int64_t Sequence::CommonWith(const TimelineView& timeline) const {
-  const int64_t common =
-      CommonPrefix(tokens_, cache_->ring().message_starts(), timeline.tokens, timeline.message_starts);
+  const int64_t common = CommonPrefix(tokens_, cache_->ring().message_starts(), timeline.tokens,
+                                      timeline.message_starts, timeline.window.pinned);
   return encodes_ && common < timeline.window.pinned ? 0 : common;
 }
 

@@ -21,10 +21,11 @@ struct TimelineView {
   int adapter = 0;  // 0 = none
 };
 
-/// Length of the common prefix of two timelines. It ends where the message starts differ, because a query's window
-/// depends on the message starts before it.
+/// Length of the common prefix of two timelines with the same window. It ends where the message starts after the
+/// `pinned` tokens differ, because a query's window depends on the message starts before it (Ring::FirstLive).
 int64_t CommonPrefix(std::span<const TokenId> tokens, std::span<const int64_t> message_starts,
-                     std::span<const TokenId> other_tokens, std::span<const int64_t> other_message_starts);
+                     std::span<const TokenId> other_tokens, std::span<const int64_t> other_message_starts,
+                     int64_t pinned);
 
 struct SyncResult {
   CacheSource source = CacheSource::kNew;

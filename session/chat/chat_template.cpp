@@ -308,6 +308,7 @@ Result<ChatTemplate> ChatTemplate::OfRun(TemplateRun run, const Facts& facts) {
   if (calls) run.set_call_form(calls->form);
   Result<WholeTemplate> whole = WholeTemplate::Learn(std::move(run), facts);
   if (format.ok()) {
+    if (whole.ok() && appends) whole->FindMessagesBy(*format);
     if (!whole.ok()) format->kinds_anew = 0;
     ChatTemplate chat(std::make_shared<const TemplateFormat>(*std::move(format)));
     if (!whole.ok()) return chat;

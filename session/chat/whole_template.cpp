@@ -5,14 +5,12 @@
 
 #include "session/chat/content_marks.h"
 #include "session/chat/jinja/text.h"
+#include "session/chat/probe_messages.h"
 #include "session/chat/template_learning.h"
 #include "session/tools/tool_calls.h"
 
 namespace ringside {
 namespace {
-
-const ChatMessage kQuestion = {ChatRole::kUser, "Zqa3quvx"}, kAnswer = {ChatRole::kAssistant, "Zaa4quvx"},
-                  kNext = {ChatRole::kUser, "Zqb5quvx"};
 
 // Maximum distance at which a message is searched after the previous one: a changed message is never found, and there
 // may be many.
@@ -29,8 +27,8 @@ Status WholeTemplate::LearnMessages() {
   ASSIGN_OR_RETURN(const auto around, TextsAround(run_, std::vector{kQuestion, kAnswer, kNext}, true));
   const auto [begin, end] = EndToken(around[2], facts_.eos);
   end_of_turn_ = around[2].substr(begin, end - begin);
-  question_open_ = around[2].substr(end);
-  answer_open_ = AfterEndToken(around[1], facts_.eos);
+  question_.open = around[2].substr(end);
+  answer_.open = AfterEndToken(around[1], facts_.eos);
   ChatMessage call = {ChatRole::kAssistant, ""};
   AppendToolCall(kAnswer.content, "{}", &call.content, &call.calls_at);
   for (const std::string& id : {std::string("abcdefgh1"), "functions." + kAnswer.content + ":0"}) {
@@ -45,7 +43,7 @@ Result<WholeTemplate> WholeTemplate::LearnInput(TemplateRun run, const ChatTempl
   if (facts.eos.empty()) return InvalidArgument("the tokenizer has no end-of-text token");
   WholeTemplate whole(std::move(run), facts);
   RETURN_IF_ERROR(whole.LearnMessages());
-  whole.question_open_.clear(), whole.answer_open_.clear();  // the string between messages may be a newline only
+  whole.question_.open.clear(), whole.answer_.open.clear();  // the string between messages may be a newline only
   whole.end_of_turn_ = facts.eos;
   return whole;
 }
@@ -66,8 +64,40 @@ TemplateFormat WholeTemplate::Ends() const {
   return ends;
 }
 
-std::string_view WholeTemplate::Open(ChatRole role) const {
-  return role == ChatRole::kUser ? question_open_ : role == ChatRole::kAssistant ? answer_open_ : std::string_view();
+void WholeTemplate::FindMessagesBy(const TemplateFormat& format) {
+  system_.close = format.system_close;
+  question_ = {(format.bos_each_user ? format.bos : "") + format.user_open, format.user_close};
+  answer_ = {format.assistant_open, format.answer_trail + format.end_of_turn + format.after_end};
+  generation_prompt_ = format.generation_prompt.value_or(format.assistant_open);
+}
+
+const WholeTemplate::Markup& WholeTemplate::MarkupOf(ChatRole role) const {
+  switch (role) {
+    case ChatRole::kSystem:
+      return system_;
+    case ChatRole::kUser:
+      return question_;
+    case ChatRole::kAssistant:
+      return answer_;
+    case ChatRole::kTool:
+      return other_;
+  }
+  return other_;
+}
+
+// The end of a message whose text ends at `at`: templates may trim white space before the closing markup, or keep it.
+size_t WholeTemplate::AfterClose(std::string_view text, size_t at, ChatRole role) const {
+  const std::string& close = MarkupOf(role).close;
+  if (close.empty()) return at;
+  if (text.substr(at).starts_with(close)) return at + close.size();
+  const size_t next = std::min(text.find_first_not_of(" \t\r\n", at), text.size());
+  return text.substr(next).starts_with(close) ? next + close.size() : at;
+}
+
+size_t WholeTemplate::StartOfAnswer(std::string_view text, size_t at) const {
+  const std::string_view rest = text.substr(at);
+  if (!answer_.close.empty() && rest.ends_with(generation_prompt_)) return text.size() - generation_prompt_.size();
+  return at + EndToken(rest, facts_.eos).second;
 }
 
 // Finds the message at `at` or later: [begin, end), from the end of the previous one. An empty range if its text is not
@@ -81,8 +111,9 @@ std::pair<size_t, size_t> WholeTemplate::FindMessage(std::string_view text, size
   }
   const size_t found = content.empty() ? text.npos : text.find(content, at);
   if (found == text.npos) return {at, at};
-  const size_t end_before = at == 0 ? 0 : EndToken(text.substr(at, found - at), facts_.eos).second;
-  return {at + end_before, found + content.size()};
+  const std::string_view between = text.substr(at, found - at);
+  const bool opens = at == 0 || (!open.empty() && between.starts_with(open));
+  return {at + (opens ? 0 : EndToken(between, facts_.eos).second), found + content.size()};
 }
 
 Result<Rendering> WholeTemplate::Render(std::span<const ChatMessage> messages, bool add_generation_prompt,
@@ -115,12 +146,12 @@ Result<Rendering> WholeTemplate::Render(std::span<const ChatMessage> messages, b
     const std::string_view content = jinja::Strip(marked);
     const std::string_view ahead =
         std::string_view(text).substr(0, at + message.reasoning.size() + content.size() + kAhead);
-    const auto [begin, end] = FindMessage(ahead, at, Open(message.role), content);
+    const auto [begin, end] = FindMessage(ahead, at, MarkupOf(message.role).open, content);
     out.message_starts.push_back(i == 0 && message.role == ChatRole::kSystem ? 0 : begin);
-    at = end;
+    at = AfterClose(text, end, message.role);
   }
   if (add_generation_prompt) {
-    out.message_starts.push_back(at + EndToken(std::string_view(text).substr(at), facts_.eos).second);
+    out.message_starts.push_back(StartOfAnswer(text, at));
   }
   out.pieces = ContentMarks::TakeApart(text, &out.message_starts);
   const size_t first = messages.front().role == ChatRole::kSystem ? 1 : 0;

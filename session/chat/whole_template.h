@@ -33,6 +33,10 @@ class WholeTemplate {
   Result<Rendering> Render(std::span<const ChatMessage> messages, bool add_generation_prompt, std::string_view tools,
                            const Tokenizer& tokenizer) const;
 
+  /// Places message starts where `format`, learned from the same template, places them. Two renderings of a common
+  /// beginning then share their cache.
+  void FindMessagesBy(const TemplateFormat& format);
+
   const std::string& source() const { return run_.source(); }
   bool writes_calls() const { return writes_calls_; }
   /// The fields that a format would have: how answers start and end, and how content parts are joined.
@@ -42,14 +46,21 @@ class WholeTemplate {
   Status LearnMessages();
   WholeTemplate(TemplateRun run, ChatTemplate::Facts facts) : run_(std::move(run)), facts_(std::move(facts)) {}
 
-  std::string_view Open(ChatRole role) const;
+  /// Markup before and after the text of a message.
+  struct Markup {
+    std::string open, close;
+  };
+  const Markup& MarkupOf(ChatRole role) const;
+  size_t AfterClose(std::string_view text, size_t at, ChatRole role) const;
+  size_t StartOfAnswer(std::string_view text, size_t at) const;
   std::pair<size_t, size_t> FindMessage(std::string_view text, size_t at, std::string_view open,
                                         std::string_view content) const;
 
   TemplateRun run_;
   ChatTemplate::Facts facts_;
-  std::string question_open_, answer_open_;  // between the end of a message and the text of the next
-  std::string generation_prompt_;            // opens an answer to be sampled
+  // `open` is the markup between the end of the previous message and the text. `close` is known from a format only.
+  Markup system_, question_, answer_, other_;
+  std::string generation_prompt_;  // opens an answer to be sampled
   std::string end_of_turn_;
   bool writes_calls_ = false;  // the template renders message.tool_calls; otherwise calls are rendered as text
 };

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/sequence.h"
 #include "session/chat/template_run.h"
 #include "session/chat/timeline.h"
 #include "session/tools/tool_calls.h"
@@ -81,6 +82,43 @@ TEST(ConversationKinds, WhatTheFormatCannotWriteTheTemplateDoes) {
     ASSERT_TRUE(Render(chat, letters, /*refuses=*/true, &text).ok()) << name;
     EXPECT_EQ(text, TemplateRun::FromSource(source, kFacts)->Text(messages, true).value()) << name;
   }
+}
+
+Timeline Rendered(const ChatTemplate& chat, const std::string& letters) {
+  const ByteTokenizer tokenizer;
+  const Codec codec{tokenizer, chat, 1 << 20};
+  Timeline timeline;
+  for (size_t i = 0; i < letters.size(); ++i) {
+    timeline.AddItem({.role = RoleOf(letters[i]), .text = "Text" + std::to_string(i)});
+  }
+  return timeline.Render(codec, true, 1 << 20).ok() ? timeline : Timeline();
+}
+
+/// The first message start after the pinned tokens at which the timelines differ, or their common length in tokens.
+int64_t CommonPrefixOf(const Timeline& a, const Timeline& b) {
+  const std::vector<TokenId> tokens = a.tokens().From(0), other_tokens = b.tokens().From(0);
+  const std::vector<int64_t> starts = a.message_starts().From(0), other_starts = b.message_starts().From(0);
+  return CommonPrefix(tokens, starts, other_tokens, other_starts, a.pinned());
+}
+
+TEST(ConversationKinds, RenderingsOfACommonBeginningShareTheirPrefix) {
+  int compared = 0;
+  for (const std::string& name : GoldenTemplateNames()) {
+    const Result<ChatTemplate> chat = ChatTemplate::Recognise(GoldenTemplate(name), kFacts);
+    if (!chat.ok() || chat->renders_whole() || (chat->kinds_anew() & kOutOfTurn) == 0) continue;
+    for (const auto& [letters, more] : {std::pair("uau", "uauaau"), std::pair("suau", "suauaau")}) {
+      if ((KindsOf(letters) & chat->kinds_anew()) != 0) continue;
+      const Timeline by_format = Rendered(*chat, letters), whole = Rendered(*chat, more);
+      if (by_format.tokens().empty() || whole.tokens().empty()) continue;
+      const std::string text = ByteTokenizer().Decode(whole.tokens().From(0));
+      if (text.find("Text0") == std::string::npos) continue;  // the whole rendering drops a message
+      // Everything up to the last question, where the format's rendering opens the answer.
+      EXPECT_EQ(by_format.pinned(), whole.pinned()) << name << ' ' << letters;
+      EXPECT_GE(CommonPrefixOf(by_format, whole), by_format.message_starts().From(0).back()) << name << ' ' << letters;
+      ++compared;
+    }
+  }
+  EXPECT_GE(compared, 10);
 }
 
 TEST(ConversationKinds, ARefusalIsAnErrorWhereTheTurnKeepsToTheTemplate) {

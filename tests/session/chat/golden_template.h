@@ -1,9 +1,12 @@
 // Source of a golden chat template.
 #pragma once
 
+#include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include "tests/golden_folder.h"
 
@@ -15,6 +18,16 @@ inline std::string GoldenTemplate(const std::string& name) {
   std::stringstream bytes;
   bytes << file.rdbuf();
   return bytes.str();
+}
+
+/// The names of all golden templates, in order.
+inline std::vector<std::string> GoldenTemplateNames() {
+  std::vector<std::string> names;
+  for (const auto& file : std::filesystem::directory_iterator(GoldenFolder("chat_template/"))) {
+    if (file.path().extension() == ".jinja") names.push_back(file.path().stem().string());
+  }
+  std::ranges::sort(names);
+  return names;
 }
 
 }  // namespace ringside
