@@ -36,6 +36,8 @@ inline constexpr int64_t kMaxMetadataKeyBytes = 64;
 inline constexpr int64_t kMaxMetadataValueBytes = 512;
 
 // A grammar that constrains an answer
+inline constexpr int kMaxGroupDepth = 100;                   // of GBNF and regular expressions
+inline constexpr int64_t kMaxQuotedRuleBytes = 256;          // of a rule's name in a message
 inline constexpr int64_t kMaxGrammarTextBytes = 256 << 10;   // JSON schema, regular expression or GBNF
 inline constexpr int64_t kMaxGrammarStates = 1 << 17;        // over all rules, repetitions expanded
 inline constexpr int64_t kMaxGrammarSteps = 24'000'000;      // compile steps for a request's grammars; up to 0.5 s

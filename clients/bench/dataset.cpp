@@ -6,15 +6,12 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "clients/wire/json_fields.h"
+
 namespace ringside::client {
 namespace {
 
 using Json = nlohmann::json;
-
-std::string Text(const Json& json, const char* name) {
-  const auto it = json.find(name);
-  return it != json.end() && it->is_string() ? it->get<std::string>() : std::string();
-}
 
 std::vector<std::string> UserMessages(const Json& conversation) {
   std::vector<std::string> messages;

@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "clients/wire/json_fields.h"
+
 namespace ringside::client {
 namespace {
 
@@ -15,11 +17,6 @@ constexpr std::pair<Protocol, const char*> kNames[] = {
     {Protocol::kChat, "chat"},
     {Protocol::kCompletions, "completions"},
 };
-
-std::string Text(const Json& json, const char* name) {
-  const auto it = json.is_object() ? json.find(name) : json.end();
-  return json.is_object() && it != json.end() && it->is_string() ? it->get<std::string>() : std::string();
-}
 
 int64_t Count(const Json& json, const char* name) {
   if (!json.is_object()) return 0;

@@ -5,7 +5,7 @@ namespace {
 
 using Style = StyledText::Style;
 
-bool IsBlank(char c) { return c == ' ' || c == '\t' || c == '\n'; }
+bool IsSpace(char c) { return c == ' ' || c == '\t' || c == '\n'; }
 bool IsLetter(char c) {
   const auto byte = static_cast<unsigned char>(c);
   return byte >= 0x80 || (byte >= '0' && byte <= '9') || ((byte | 32) >= 'a' && (byte | 32) <= 'z');
@@ -63,7 +63,7 @@ Found SpanFinder::FindEmphasis(char before, Span& span) const {
   const char mark = text[0];
   const size_t marks = RunLength(text, 0);
   if (marks == text.size()) return Open();
-  const bool opens = !IsBlank(text[marks]) && !(IsLetter(before) && (mark == '_' || IsLetter(text[marks])));
+  const bool opens = !IsSpace(text[marks]) && !(IsLetter(before) && (mark == '_' || IsLetter(text[marks])));
   if (!opens || marks > 3 || (mark == '~' && marks != 2)) return Found::kText;
   for (size_t at = marks; at < text.size(); ++at) {
     if (text[at] == '\n') return Found::kText;
@@ -78,7 +78,7 @@ Found SpanFinder::FindEmphasis(char before, Span& span) const {
       const size_t run = RunLength(text, at);
       // More marks, or a letter after an underscore, may follow.
       if (!ends_ && at + run == text.size() && (run < marks || mark == '_')) return Found::kOpen;
-      const bool closes = run == marks && !IsBlank(text[at - 1]) &&
+      const bool closes = run == marks && !IsSpace(text[at - 1]) &&
                           (mark != '_' || at + run == text.size() || !IsLetter(text[at + run]));
       if (closes) {
         const unsigned style = mark == '~'  ? Style::kStruck

@@ -3,21 +3,21 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "clients/wire/json_fields.h"
+
 namespace ringside::client {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+using OrderedJson = nlohmann::ordered_json;
 
 }  // namespace
 
 std::string EncodeTurn(const TurnRequest& turn) {
-  Json json = {{"type", "response.create"}, {"conversation", turn.conversation}};
+  OrderedJson json = {{"type", "response.create"}, {"conversation", turn.conversation}};
   if (turn.input.size() == 1 && turn.input[0].role == "user") {
     json["input"] = turn.input[0].text;
   } else {
-    json["input"] = Json::array();
+    json["input"] = OrderedJson::array();
     for (const InputMessage& message : turn.input) {
       json["input"].push_back({{"type", "message"}, {"role", message.role}, {"content", message.text}});
     }
@@ -25,7 +25,7 @@ std::string EncodeTurn(const TurnRequest& turn) {
   if (turn.instructions) json["instructions"] = *turn.instructions;
   if (!turn.request_id.empty()) json["metadata"] = {{"client_request_id", turn.request_id}};
   for (const auto& [name, value] : turn.fields) {
-    const Json parsed = Json::parse(value, nullptr, false);
+    const OrderedJson parsed = OrderedJson::parse(value, nullptr, false);
     if (!parsed.is_discarded()) json[name] = parsed;
   }
   return Dump(json);
@@ -37,7 +37,7 @@ std::string EncodeCancel(const std::string& response_id) {
 
 std::string EncodeResume(const std::string& session, std::optional<uint64_t> epoch, std::optional<uint64_t> after,
                          const std::optional<HistoryPosition>& known) {
-  Json json = {{"type", "ringside:session.resume"}, {"session", session}};
+  OrderedJson json = {{"type", "ringside:session.resume"}, {"session", session}};
   if (epoch) json["epoch"] = *epoch;
   if (after) json["after"] = *after;
   if (known) json["known"] = {{"seq", known->seq}, {"chain", known->chain}};
@@ -49,7 +49,7 @@ std::string EncodeRewind(const std::string& session, int64_t to) {
 }
 
 std::string EncodeFork(const std::string& session, std::optional<int64_t> at) {
-  Json json = {{"type", "ringside:session.fork"}, {"session", session}};
+  OrderedJson json = {{"type", "ringside:session.fork"}, {"session", session}};
   if (at) json["at"] = *at;
   return Dump(json);
 }

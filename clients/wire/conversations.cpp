@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "clients/wire/json_fields.h"
+
 namespace ringside::client {
 namespace {
 
@@ -10,8 +12,6 @@ using Json = nlohmann::json;
 
 constexpr size_t kPageItems = 100;
 constexpr const char* kTitle = "title";  // metadata key of the title, shared with the page
-
-std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 Failure Unreadable() { return Failure{"This client does not understand the server's answer."}; }
 
@@ -22,11 +22,6 @@ Outcome<Json> Ask(const HttpClient& http, const std::string& method, const std::
   Json json = Json::parse(answer->body, nullptr, false);
   if (!json.is_object()) return Unreadable();
   return json;
-}
-
-std::string Text(const Json& json, const char* name) {
-  const auto it = json.find(name);
-  return it != json.end() && it->is_string() ? it->get<std::string>() : std::string();
 }
 
 int64_t Integer(const Json& json, const char* name, int64_t otherwise) {

@@ -3,22 +3,13 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "clients/wire/json_fields.h"
+
 namespace ringside::client {
 namespace {
 
 using Json = nlohmann::json;
 using Kind = ServerEvent::Kind;
-
-const Json* Find(const Json& json, const char* name) {
-  if (!json.is_object()) return nullptr;
-  const auto it = json.find(name);
-  return it == json.end() || it->is_null() ? nullptr : &*it;
-}
-
-std::string Text(const Json& json, const char* name) {
-  const Json* value = Find(json, name);
-  return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
-}
 
 std::optional<double> Number(const Json& json, const char* name) {
   const Json* value = Find(json, name);

@@ -14,7 +14,7 @@ namespace ringside {
 namespace {
 
 // Matrices are [in, out]; queries, keys and values are fused.
-constexpr TensorRule kRules[] = {
+constexpr TensorRule kFasterTransformerRules[] = {
     {TensorRole::kEmbedding, "wte"},
     {TensorRole::kPositions, "wpe"},
     {TensorRole::kEmbeddingNorm, "pre_decoder_layernorm.weight"},
@@ -233,7 +233,7 @@ Result<ModelSpec> ReadSpec(const FasterTransformerFolder& folder) {
 
 }  // namespace
 
-std::span<const TensorRule> FasterTransformerRules() { return kRules; }
+std::span<const TensorRule> FasterTransformerRules() { return kFasterTransformerRules; }
 
 std::string BiasSum(int64_t layer) { return fmt::format("model.layers.{}.mlp.attention.bias.sum", layer); }
 
@@ -281,7 +281,7 @@ Result<FasterTransformerPlan> PlanFasterTransformer(const FasterTransformerFolde
     PlanTensors(FasterTransformerT5Rules(plan.spec), "", &plan);
     plan.ignored = {"shared.weight", "lm_head.weight"};  // the transposed embedding, and a tied head
   } else {
-    PlanTensors(kRules, "model.", &plan);
+    PlanTensors(kFasterTransformerRules, "model.", &plan);
   }
   if (plan.spec.architecture == "gptneox" && plan.spec.parallel) {
     for (int64_t layer = 0; layer < plan.spec.layers; ++layer) plan.ignored.push_back(BiasSum(layer));

@@ -13,7 +13,7 @@ constexpr TensorRule Matrix(TensorRole role, std::string_view name, bool encoder
 }
 
 // Queries, keys and values are fused in the decoder only; distance biases are [H, buckets].
-constexpr TensorRule kT5[] = {
+constexpr TensorRule kFasterTransformerT5[] = {
     {TensorRole::kEmbedding, "shared.weight_T"},
     {TensorRole::kHead, "lm_head.weight"},
     {TensorRole::kFinalNorm, "decoder.final_layer_norm.weight"},
@@ -36,13 +36,13 @@ constexpr TensorRule kT5[] = {
     Matrix(TensorRole::kAttentionOut, "encoder.block.{}.layer.0.SelfAttention.o.weight", true),
     OfEncoder(TensorRole::kMlpNorm, "encoder.block.{}.layer.1.layer_norm.weight"),
 };
-constexpr TensorRule kGatedMlp[] = {
+constexpr TensorRule kFasterTransformerGatedMlp[] = {
     Matrix(TensorRole::kGate, "decoder.block.{}.layer.2.DenseReluDense.wi.weight"),
     Matrix(TensorRole::kUp, "decoder.block.{}.layer.2.DenseReluDense.wi2.weight"),
     Matrix(TensorRole::kGate, "encoder.block.{}.layer.1.DenseReluDense.wi.weight", true),
     Matrix(TensorRole::kUp, "encoder.block.{}.layer.1.DenseReluDense.wi2.weight", true),
 };
-constexpr TensorRule kPlainMlp[] = {
+constexpr TensorRule kFasterTransformerPlainMlp[] = {
     Matrix(TensorRole::kUp, "decoder.block.{}.layer.2.DenseReluDense.wi.weight"),
     Matrix(TensorRole::kUp, "encoder.block.{}.layer.1.DenseReluDense.wi.weight", true),
 };
@@ -52,14 +52,14 @@ constexpr TensorRule kDown[] = {
 };
 
 std::vector<TensorRule> Joined(std::span<const TensorRule> mlp) {
-  std::vector<TensorRule> rules(std::begin(kT5), std::end(kT5));
+  std::vector<TensorRule> rules(std::begin(kFasterTransformerT5), std::end(kFasterTransformerT5));
   rules.insert(rules.end(), mlp.begin(), mlp.end());
   rules.insert(rules.end(), std::begin(kDown), std::end(kDown));
   return rules;
 }
 
 // Settings common to encoder and decoder.
-Status ReadSizes(const Section& section, ModelSpec* spec) {
+Status ReadT5Sizes(const Section& section, ModelSpec* spec) {
   RETURN_IF_ERROR(section.Need("d_model", &spec->hidden));
   RETURN_IF_ERROR(section.Need("num_heads", &spec->heads));
   RETURN_IF_ERROR(section.Need("d_kv", &spec->head_dim));
@@ -85,8 +85,8 @@ Status ReadFasterTransformerT5(const IniFile& config, ModelSpec* spec) {
     return structure.Unsupported("position_embedding_type");
   }
   ModelSpec of_encoder;
-  RETURN_IF_ERROR(ReadSizes(encoder, &of_encoder));
-  RETURN_IF_ERROR(ReadSizes(decoder, spec));
+  RETURN_IF_ERROR(ReadT5Sizes(encoder, &of_encoder));
+  RETURN_IF_ERROR(ReadT5Sizes(decoder, spec));
   const auto sizes = [](const ModelSpec& s) {
     return std::tuple(s.hidden, s.heads, s.head_dim, s.ffn, s.vocab, s.bias_buckets, s.bias_reach, s.norm_eps, s.gated);
   };
@@ -109,7 +109,8 @@ Status ReadFasterTransformerT5(const IniFile& config, ModelSpec* spec) {
 }
 
 std::span<const TensorRule> FasterTransformerT5Rules(const ModelSpec& spec) {
-  static const std::vector<TensorRule> kGated = Joined(kGatedMlp), kPlain = Joined(kPlainMlp);
+  static const std::vector<TensorRule> kGated = Joined(kFasterTransformerGatedMlp),
+                                       kPlain = Joined(kFasterTransformerPlainMlp);
   return spec.gated ? kGated : kPlain;
 }
 

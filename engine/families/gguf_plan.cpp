@@ -13,7 +13,7 @@
 namespace ringside {
 namespace {
 
-constexpr TensorRule kRules[] = {
+constexpr TensorRule kGgufRules[] = {
     {TensorRole::kEmbedding, "token_embd.weight"},
     {TensorRole::kEmbeddingNorm, "token_embd_norm.weight"},
     {TensorRole::kEmbeddingNormBias, "token_embd_norm.bias"},
@@ -234,7 +234,7 @@ std::vector<std::string_view> SupportedArchitectures() {
 }
 
 std::vector<TensorRule> Rules(std::span<const TensorRule> norms) {
-  std::vector<TensorRule> rules(std::begin(kRules), std::end(kRules));
+  std::vector<TensorRule> rules(std::begin(kGgufRules), std::end(kGgufRules));
   rules.insert(rules.end(), norms.begin(), norms.end());
   return rules;
 }

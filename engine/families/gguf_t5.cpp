@@ -4,7 +4,7 @@
 namespace ringside {
 namespace {
 
-constexpr TensorRule kT5[] = {
+constexpr TensorRule kGgufT5[] = {
     {TensorRole::kEmbedding, "token_embd.weight"},
     {TensorRole::kHead, "output.weight"},
     {TensorRole::kFinalNorm, "dec.output_norm.weight"},
@@ -38,7 +38,7 @@ constexpr TensorRule kT5[] = {
 
 }  // namespace
 
-std::span<const TensorRule> GgufT5Rules() { return kT5; }
+std::span<const TensorRule> GgufT5Rules() { return kGgufT5; }
 
 Status SetGgufT5(const GgufKeys& keys, ModelSpec* spec) {
   spec->encoder_layers = spec->layers;

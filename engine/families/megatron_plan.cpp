@@ -10,8 +10,8 @@
 namespace ringside {
 namespace {
 
-constexpr std::string_view kPrefix = "model.language_model.";
-constexpr TensorRule kRules[] = {
+constexpr std::string_view kMegatronPrefix = "model.language_model.";
+constexpr TensorRule kMegatronRules[] = {
     {TensorRole::kEmbedding, "embedding.word_embeddings.weight"},
     {TensorRole::kPositions, "embedding.position_embeddings.weight"},
     {TensorRole::kHead, "model.language_model.output_layer.weight"},
@@ -224,7 +224,7 @@ Result<MegatronPlan> PlanMegatron(const MegatronCheckpoint& checkpoint) {
   }
   const Rank& first = checkpoint.ranks().front();
   const Spelling spelling(first);
-  const std::string prefix(kPrefix);
+  const std::string prefix(kMegatronPrefix);
   RETURN_IF_ERROR(ReadRows(first, prefix + "embedding.word_embeddings.weight", ranks, &spec.vocab));
   RETURN_IF_ERROR(ReadRows(first, prefix + "embedding.position_embeddings.weight", 1, &spec.trained_context));
   const std::string inner = spelling.Of(prefix + "encoder.layers.0.mlp.dense_h_to_4h.bias");
@@ -235,7 +235,7 @@ Result<MegatronPlan> PlanMegatron(const MegatronCheckpoint& checkpoint) {
   if (!plain_qkv && !(checkpoint.version() >= 2)) {
     return InvalidArgument(fmt::format("a checkpoint of version {} is not supported", checkpoint.version()));
   }
-  PlanTensors(kRules, kPrefix, &plan);
+  PlanTensors(kMegatronRules, kMegatronPrefix, &plan);
   std::set<std::string_view> known;
   for (PlannedTensor& planned : plan.tensors) {
     planned.name = spelling.Of(std::move(planned.name));

@@ -6,17 +6,14 @@
 #include <bit>
 #include <cmath>
 
+#include "engine/families/rope_scaling.h"
+
 namespace ringside {
 namespace {
 
 Status CheckRange(const char* what, int64_t value, int64_t least, int64_t most) {
   if (value >= least && value <= most) return Status::Ok();
   return InvalidArgument(fmt::format("the model's {} is {}, not in {} .. {}", what, value, least, most));
-}
-
-Status CheckPositive(const char* what, double value) {
-  if (std::isfinite(value) && value > 0) return Status::Ok();
-  return InvalidArgument(fmt::format("the model's {} is {}, not a positive number", what, value));
 }
 
 }  // namespace

@@ -7,12 +7,13 @@
 #include <numbers>
 
 namespace ringside {
-namespace {
 
 Status CheckPositive(const char* what, double value) {
   if (std::isfinite(value) && value > 0) return Status::Ok();
   return InvalidArgument(fmt::format("the model's {} is {}, not a positive number", what, value));
 }
+
+namespace {
 
 // Llama 3.1: wavelengths beyond original / low are scaled, those below original / high kept.
 double Llama3Frequency(const RopeScaling& scaling, double frequency) {

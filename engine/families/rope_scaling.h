@@ -29,6 +29,9 @@ struct RopeScaling {
   std::vector<double> factors;                           // [rotary / 2]
 };
 
+/// ERRORS: kInvalidArgument, naming `what`, if `value` is not finite or not positive.
+Status CheckPositive(const char* what, double value);
+
 /// ModelSpec::scaled_context for this rotation; 0 if the file's context already includes the scaling, which only YaRN's
 /// may not (Qwen2.5).
 int64_t ScaledContext(const RopeScaling& scaling);

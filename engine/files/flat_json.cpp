@@ -10,9 +10,9 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kMaxBytes = 32 << 20;
-constexpr size_t kMaxDepth = 16;
-constexpr size_t kMaxValues = 1 << 20;
+constexpr size_t kMaxJsonBytes = 32 << 20;
+constexpr size_t kMaxJsonDepth = 16;
+constexpr size_t kMaxJsonValues = 1 << 20;
 constexpr size_t kMaxPathBytes = 1 << 12;
 
 // Handles SAX events. Returning false stops the parse with the reason in `error`.
@@ -70,13 +70,13 @@ class Flattener : public nlohmann::json_sax<nlohmann::json> {
       path_ += std::to_string(level.members);
     }
     ++level.members;
-    if (table_.size() >= kMaxValues) return Fail(fmt::format("more than {} values", kMaxValues));
+    if (table_.size() >= kMaxJsonValues) return Fail(fmt::format("more than {} values", kMaxJsonValues));
     if (!table_.emplace(path_, std::move(value)).second) return Fail(fmt::format("'{}' occurs twice", path_));
     return true;
   }
 
   bool Open(FlatJson::Value container) {
-    if (levels_.size() >= kMaxDepth) return Fail(fmt::format("nested more than {} deep", kMaxDepth));
+    if (levels_.size() >= kMaxJsonDepth) return Fail(fmt::format("nested more than {} deep", kMaxJsonDepth));
     const bool array = std::holds_alternative<FlatJson::Array>(container);
     if (!levels_.empty() && !Add(std::move(container))) return false;
     levels_.push_back({array, path_.size()});
@@ -100,7 +100,7 @@ class Flattener : public nlohmann::json_sax<nlohmann::json> {
 }  // namespace
 
 Result<FlatJson> FlatJson::Parse(std::string_view text, const std::string& source) {
-  if (text.size() > kMaxBytes) return Corruption(fmt::format("{}: longer than {} bytes", source, kMaxBytes));
+  if (text.size() > kMaxJsonBytes) return Corruption(fmt::format("{}: longer than {} bytes", source, kMaxJsonBytes));
   FlatJson out;
   Flattener flattener(&out.values_);
   try {

@@ -23,7 +23,7 @@ constexpr uint64_t kMaxTensorNameBytes = 256;
 constexpr uint64_t kMaxStringBytes = 1 << 26;
 constexpr uint64_t kMaxMetadataElements = 1 << 25;  // over all arrays
 constexpr int64_t kMaxAlignment = 1 << 16;
-constexpr uint32_t kMaxDimensions = 4;
+constexpr uint32_t kMaxGgufDimensions = 4;
 
 enum class ValueType : uint32_t {
   kU8,
@@ -338,7 +338,7 @@ class Parser {
     const std::string name = Quoted(tensor.name);
     const auto cut_off = [&] { return Damaged(fmt::format("the entry of tensor {} is cut off", name)); };
     if (!in_.Read(&dimensions)) return cut_off();
-    if (dimensions < 1 || dimensions > kMaxDimensions) {
+    if (dimensions < 1 || dimensions > kMaxGgufDimensions) {
       return Damaged(fmt::format("tensor {} has {} dimensions", name, dimensions));
     }
     int64_t elements = 1;

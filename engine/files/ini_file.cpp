@@ -7,8 +7,8 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kMaxBytes = 1 << 20;
-constexpr size_t kMaxValues = 4096;
+constexpr size_t kMaxIniBytes = 1 << 20;
+constexpr size_t kMaxIniValues = 4096;
 
 bool IsSpace(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
@@ -38,7 +38,7 @@ std::string Lower(std::string_view text) {
 }  // namespace
 
 Result<IniFile> IniFile::Parse(std::string_view text, const std::string& source) {
-  if (text.size() > kMaxBytes) return Corruption(fmt::format("{}: longer than {} bytes", source, kMaxBytes));
+  if (text.size() > kMaxIniBytes) return Corruption(fmt::format("{}: longer than {} bytes", source, kMaxIniBytes));
   IniFile out;
   Values* section = nullptr;
   std::string* value = nullptr;  // value of the previous key; an indented line continues it
@@ -71,7 +71,7 @@ Result<IniFile> IniFile::Parse(std::string_view text, const std::string& source)
       if (!fresh) return wrong(fmt::format("repeats '{}'", place->first));
       value = &place->second;
     }
-    if (++values > kMaxValues) return wrong("exceeds the limit of values");
+    if (++values > kMaxIniValues) return wrong("exceeds the limit of values");
   }
   return out;
 }

@@ -16,7 +16,7 @@ namespace ringside {
 namespace {
 
 constexpr size_t kMaxShards = 4096;
-constexpr size_t kMaxDimensions = 8;
+constexpr size_t kMaxTensorDimensions = 8;
 
 struct Element {
   std::string_view name;
@@ -46,7 +46,7 @@ Result<Entry> ReadEntry(const FlatJson& header, const std::string& path, const s
       std::find_if(std::begin(kElements), std::end(kElements), [&](const auto& e) { return e.name == *type; });
   if (entry.element == std::end(kElements)) return damaged(fmt::format("has unknown dtype '{}'", *type));
   const auto shape = header.Ints(name + ".shape");
-  if (!shape || shape->size() > kMaxDimensions) return damaged("has no valid shape");
+  if (!shape || shape->size() > kMaxTensorDimensions) return damaged("has no valid shape");
   int64_t elements = 1;
   for (const int64_t size : *shape) {
     if (size < 1 || size > (int64_t{1} << 48) / elements) return damaged(fmt::format("has a dimension of {}", size));

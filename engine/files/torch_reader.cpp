@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMaxPickleBytes = 16 << 20;
 constexpr size_t kMaxObjects = 1 << 20;  // each takes about 100 bytes
-constexpr size_t kMaxKeyBytes = 256, kMaxTextBytes = 64 << 20;
+constexpr size_t kMaxDictionaryKeyBytes = 256, kMaxTextBytes = 64 << 20;
 constexpr int kMaxDepth = 16;  // nesting of dictionaries
 
 using Bytes = std::span<const std::byte>;
@@ -277,11 +277,12 @@ class Unpickler {
 };
 
 // Flattens the outermost dictionary into paths.
-class Flattener {
+class ObjectFlattener {
  public:
   using Kind = Object::Kind;
 
-  Flattener(const std::vector<Object>& objects, const ArchiveMembers& members, std::string folder, std::string source)
+  ObjectFlattener(const std::vector<Object>& objects, const ArchiveMembers& members, std::string folder,
+                  std::string source)
       : objects_(objects), members_(members), folder_(std::move(folder)), source_(std::move(source)) {}
 
   Status Add(uint32_t place, const std::string& path, int depth,
@@ -312,7 +313,7 @@ class Flattener {
       case Kind::kDict:
         for (size_t i = 0; depth < kMaxDepth && i + 1 < object.items.size(); i += 2) {
           const Object& key = objects_[object.items[i]];
-          if (key.kind != Kind::kText || key.text.size() > kMaxKeyBytes) {
+          if (key.kind != Kind::kText || key.text.size() > kMaxDictionaryKeyBytes) {
             if (++visited_ > kMaxObjects) break;
             continue;
           }
@@ -391,7 +392,7 @@ Result<TorchFile> TorchFile::Read(Bytes archive, const std::string& source) {
     const auto outermost = Unpickler(bytes, &objects).Run();
     if (!outermost) return Corruption(source + ": its pickle is damaged or was not written by torch.save");
     TorchFile file;
-    RETURN_IF_ERROR(Flattener(objects, members, folder, source).Add(*outermost, "", 0, &file.values_));
+    RETURN_IF_ERROR(ObjectFlattener(objects, members, folder, source).Add(*outermost, "", 0, &file.values_));
     return file;
   }
   return Corruption(source + ": has no data.pkl");

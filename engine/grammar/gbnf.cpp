@@ -10,9 +10,6 @@
 namespace ringside {
 namespace {
 
-constexpr int kMaxDepth = 100;
-constexpr size_t kMaxQuotedNameBytes = 256;  // in messages
-
 bool IsNameCharacter(uint32_t c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
 }
@@ -29,7 +26,7 @@ class GbnfReader {
     }
     for (const auto& [name, rule] : rules_) {
       if (rule.defined) continue;
-      return InvalidArgument("grammar: the rule '" + name.substr(0, kMaxQuotedNameBytes) +
+      return InvalidArgument("grammar: the rule '" + name.substr(0, limits::kMaxQuotedRuleBytes) +
                              "' is used but not defined.");
     }
     const auto root = rules_.find("root");
@@ -77,9 +74,10 @@ class GbnfReader {
     const std::string name = Name();
     if (name.empty()) return Malformed("a rule begins with its name");
     Blanks(/*lines=*/false);
-    if (!at_.Consume("::=")) return Malformed("'::=' is missing after '" + name.substr(0, kMaxQuotedNameBytes) + "'");
+    if (!at_.Consume("::="))
+      return Malformed("'::=' is missing after '" + name.substr(0, limits::kMaxQuotedRuleBytes) + "'");
     if (RuleOf(name).defined)
-      return Malformed("the rule '" + name.substr(0, kMaxQuotedNameBytes) + "' is defined twice");
+      return Malformed("the rule '" + name.substr(0, limits::kMaxQuotedRuleBytes) + "' is defined twice");
     RuleOf(name).defined = true;
     Blanks(/*lines=*/true);
     ASSIGN_OR_RETURN(const ExpressionId body, Alternatives(0));
@@ -151,7 +149,7 @@ class GbnfReader {
   }
 
   Result<ExpressionId> Group(int depth) {
-    if (depth >= kMaxDepth) return Malformed("groups are nested too deeply");
+    if (depth >= limits::kMaxGroupDepth) return Malformed("groups are nested too deeply");
     at_.Next();
     Blanks(/*lines=*/true);
     ASSIGN_OR_RETURN(const ExpressionId body, Alternatives(depth + 1));

@@ -10,7 +10,7 @@ namespace {
 constexpr StateId kNoState = UINT32_MAX;  // marks the two kinds of returns that leave the network
 
 // Approximate bytes of an entry, including the hash table's overhead.
-constexpr size_t kReturnsBytes = 128, kStateBytes = 160, kPlaceBytes = 20;
+constexpr size_t kReturnsBytes = 128, kParseStateBytes = 160, kPlaceBytes = 20;
 
 uint64_t Packed(const ParseTable::Place& place) { return uint64_t{place.state} << 32 | place.returns; }
 
@@ -68,7 +68,7 @@ void ParseTable::MarkReturns(ParseState state, std::vector<bool>* needed) const 
 size_t ParseTable::BytesOf(ParseState state) const {
   std::vector<bool> needed(returns_.size());
   MarkReturns(state, &needed);
-  size_t bytes = kStateBytes + kPlaceBytes * states_[state].count;
+  size_t bytes = kParseStateBytes + kPlaceBytes * states_[state].count;
   for (ReturnsId id = 0; id < returns_.size(); ++id) {
     if (needed[id]) bytes += kReturnsBytes + kPlaceBytes * returns_[id].size();
   }
@@ -227,7 +227,7 @@ ParseState ParseTable::InternState(std::vector<Place> places) {
     states_.push_back({places_.size(), places.size(), next_.size(), ends_, leaves_});
     places_.insert(places_.end(), places.begin(), places.end());
     next_.resize(next_.size() + network_.classes(), kNotKnown);
-    bytes_ += kStateBytes + kPlaceBytes * places.size() + 4 * network_.classes();
+    bytes_ += kParseStateBytes + kPlaceBytes * places.size() + 4 * network_.classes();
     if (places.empty()) {  // dead for every byte
       std::fill(next_.end() - static_cast<std::ptrdiff_t>(network_.classes()), next_.end(), kDeadParse);
     }

@@ -11,8 +11,6 @@
 namespace ringside {
 namespace {
 
-constexpr int kMaxDepth = 100;
-
 const CodePointSet& Digits() {
   static const CodePointSet set = {{'0', '9'}};
   return set;
@@ -167,7 +165,7 @@ class RegexReader {
   }
 
   Result<ExpressionId> Group(int depth) {
-    if (depth >= kMaxDepth) return Malformed("groups are nested too deeply");
+    if (depth >= limits::kMaxGroupDepth) return Malformed("groups are nested too deeply");
     at_.Next();
     if (at_.Consume('?')) {
       if (at_.Peek() == '=' || at_.Peek() == '!') return Refused("a lookahead");

@@ -3,10 +3,11 @@
 #include <algorithm>
 #include <string>
 
+#include "base/limits.h"
+
 namespace ringside {
 namespace {
 
-constexpr size_t kMaxQuotedNameBytes = 256;  // in messages
 constexpr size_t kMaxKindEdges = size_t{1} << 19;
 
 // The states of all rules; a rule starts at starts[rule] and ends at ends[rule].
@@ -129,7 +130,7 @@ Status InRule(const Status& status, const GrammarSource::RuleBody& rule) {
   if (!place.empty()) {
     where = "Invalid schema at '" + place + "': ";
   } else if (!rule.name.empty()) {
-    where = "grammar, rule '" + rule.name.substr(0, kMaxQuotedNameBytes) + "': ";
+    where = "grammar, rule '" + rule.name.substr(0, limits::kMaxQuotedRuleBytes) + "': ";
   }
   return {status.code(), where + status.message(), place, status.reason()};
 }

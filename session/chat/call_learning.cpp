@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/grammar/tools/parameter_types.h"
+#include "session/chat/probe_messages.h"
 #include "session/tools/tool_calls.h"
 
 namespace ringside {
@@ -25,7 +26,6 @@ constexpr std::string_view kTools =
     R"({"type": "function", "function": {"name": "now", "description": "Time", "parameters": {"type": "object", )"
     R"("properties": {"zone": {"type": "string", "description": "Place"}}, "required": []}}})";
 constexpr std::string_view kHarmonyHeader = "<|start|>assistant";
-const ChatMessage kQuestion = {ChatRole::kUser, "Zqa3quvx"};
 constexpr std::array<std::pair<const char*, const char*>, 2> kCalls = {
     {{"look", R"({"what": "Zwa4quvx yes", "count": 3})"}, {"now", R"({"zone": "Zzb5quvx"})"}}};
 

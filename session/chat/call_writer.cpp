@@ -5,16 +5,16 @@
 namespace ringside {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
-std::string PythonLiteral(const Json& value) {
+std::string PythonLiteral(const OrderedJson& value) {
   if (value.is_null()) return "None";
   if (value.is_boolean()) return value.get<bool>() ? "True" : "False";
   if (!value.is_structured()) return value.dump();
   std::string out;
   for (const auto& [key, member] : value.items()) {
     if (!out.empty()) out += ", ";
-    if (value.is_object()) out += Json(key).dump() + ": ";
+    if (value.is_object()) out += OrderedJson(key).dump() + ": ";
     out += PythonLiteral(member);
   }
   return value.is_object() ? '{' + out + '}' : '[' + out + ']';
@@ -22,7 +22,7 @@ std::string PythonLiteral(const Json& value) {
 
 /// (a="x", b=1); arguments that are no object stay as they are.
 std::string PythonArguments(const std::string& arguments) {
-  const Json object = Json::parse(arguments, nullptr, false);
+  const OrderedJson object = OrderedJson::parse(arguments, nullptr, false);
   if (!object.is_object()) return arguments;
   std::string out;
   for (const auto& [key, value] : object.items()) out += (out.empty() ? "" : ", ") + key + '=' + PythonLiteral(value);

@@ -7,10 +7,10 @@
 namespace ringside {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 using jinja::Value;
 
-Result<Value> Convert(const Json& json, const TextChange& change, int depth) {
+Result<Value> Convert(const OrderedJson& json, const TextChange& change, int depth) {
   if (depth > jinja::kMaxValueDepth) return InvalidArgument("JSON is nested too deeply");
   if (json.is_null()) return Value(Value::None{});
   if (json.is_boolean()) return Value(json.get<bool>());
@@ -21,7 +21,7 @@ Result<Value> Convert(const Json& json, const TextChange& change, int depth) {
   if (json.is_string()) return changed(json.get_ref<const std::string&>());
   if (json.is_array()) {
     std::vector<Value> items;
-    for (const Json& part : json) {
+    for (const OrderedJson& part : json) {
       ASSIGN_OR_RETURN(Value item, Convert(part, change, depth + 1));
       items.push_back(std::move(item));
     }
@@ -44,7 +44,7 @@ std::string ToJsonText(std::string_view json) {
 }
 
 Result<Value> ValueOfJson(std::string_view json, const TextChange& change) {
-  const Json parsed = Json::parse(json, nullptr, false);
+  const OrderedJson parsed = OrderedJson::parse(json, nullptr, false);
   if (parsed.is_discarded()) return InvalidArgument("not valid JSON");
   return Convert(parsed, change, 0);
 }

@@ -4,14 +4,15 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "session/chat/probe_messages.h"
+
 namespace ringside {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr size_t kMostVariants = 16;
 constexpr size_t kMostCloseBytes = 64;
-constexpr std::string_view kQuestion = "Zqa3quvx";
 constexpr std::array<std::string_view, 3> kSwitches = {"enable_thinking", "thinking", "reasoning"};
 constexpr std::array<std::string_view, 2> kEfforts = {"reasoning_effort", "thinking_effort"};
 // Effort levels in ascending order. A template without the requested one gets the nearest that it has.
@@ -35,7 +36,7 @@ bool Mentions(std::string_view source, std::string_view name) {
 }
 
 /// Templates insert variables as markup, so no value may spell a special token.
-bool IsHarmless(const Json& value, int depth) {
+bool IsHarmless(const OrderedJson& value, int depth) {
   if (depth > kMaxTemplateKwargsDepth) return false;
   const auto harmless_text = [](const std::string& text) {
     return std::ranges::all_of(
@@ -61,7 +62,7 @@ bool IsOn(const ReasoningSpec& spec) {
 }  // namespace
 
 struct ReasoningSettings::Variables {
-  Json json = Json::object();
+  OrderedJson json = OrderedJson::object();
   bool skips = false;  // close the reasoning before it starts
 };
 
@@ -95,21 +96,19 @@ std::shared_ptr<const ChannelFormat> ReasoningSettings::ChannelsAfter(std::strin
 }
 
 std::optional<std::string> ReasoningSettings::Prompt(const TemplateRun& run) const {
-  const ChatMessage question = {ChatRole::kUser, std::string(kQuestion)};
-  const Result<std::string> text = run.Text({&question, 1}, true);
+  const Result<std::string> text = run.Text({&kQuestion, 1}, true);
   if (!text.ok()) return std::nullopt;
-  const size_t at = text->rfind(kQuestion);
-  return at == std::string::npos ? *text : text->substr(at + kQuestion.size());
+  const size_t at = text->rfind(kQuestion.content);
+  return at == std::string::npos ? *text : text->substr(at + kQuestion.content.size());
 }
 
 // True if the rendering of a question depends on which of two values `name` has.
 bool ReasoningSettings::Changes(std::string_view name, std::string_view a, std::string_view b) const {
   if (!Mentions(run_->source(), name)) return false;
-  const ChatMessage question = {ChatRole::kUser, std::string(kQuestion)};
   const auto text = [&](std::string_view value) -> std::optional<std::string> {
     const auto run = run_->With("{\"" + std::string(name) + "\": " + std::string(value) + "}");
     if (!run.ok()) return std::nullopt;
-    const Result<std::string> written = run->Text({&question, 1}, true);
+    const Result<std::string> written = run->Text({&kQuestion, 1}, true);
     return written.ok() ? std::optional(*written) : std::nullopt;
   };
   const std::optional<std::string> first = text(a), second = text(b);
@@ -119,14 +118,13 @@ bool ReasoningSettings::Changes(std::string_view name, std::string_view a, std::
 // As the template writes it after the reasoning of the last answer.
 void ReasoningSettings::LearnClose() {
   if (family_ == nullptr || family_->layout != ChannelFormat::Layout::kSpan) return;
-  constexpr std::string_view kThought = "Zth6quvx", kAnswer = "Zaa4quvx";
-  std::vector<ChatMessage> talk = {{ChatRole::kUser, std::string(kQuestion)},
-                                   {ChatRole::kAssistant, std::string(kAnswer)}};
+  constexpr std::string_view kThought = "Zth6quvx";
+  std::vector<ChatMessage> talk = {kQuestion, kAnswer};
   talk.back().reasoning = kThought;
   const Result<std::string> text = run_->Text(talk, false);
   const size_t thought = text.ok() ? text->find(kThought) : std::string::npos;
   if (thought == std::string::npos) return;
-  const size_t end = thought + kThought.size(), answer = text->find(kAnswer, end);
+  const size_t end = thought + kThought.size(), answer = text->find(kAnswer.content, end);
   if (answer == std::string::npos || answer - end > kMostCloseBytes) return;
   std::string close = text->substr(end, answer - end);
   if (close.find(family_->close) != std::string::npos) close_ = std::move(close);
@@ -180,11 +178,11 @@ Status ReasoningSettings::ReadKwargs(const ReasoningSpec& spec, Variables* varia
   }
   // The parser stops at deeper ones.
   bool deep = false;
-  const auto shallow = [&](int depth, Json::parse_event_t, Json&) {
+  const auto shallow = [&](int depth, OrderedJson::parse_event_t, OrderedJson&) {
     deep |= depth > kMaxTemplateKwargsDepth;
     return !deep;
   };
-  const Json json = Json::parse(spec.template_kwargs, shallow, false);
+  const OrderedJson json = OrderedJson::parse(spec.template_kwargs, shallow, false);
   if (deep) {
     return refuse("chat_template_kwargs are nested deeper than " + std::to_string(kMaxTemplateKwargsDepth));
   }
@@ -204,7 +202,7 @@ Status ReasoningSettings::ReadKwargs(const ReasoningSpec& spec, Variables* varia
 void ReasoningSettings::SetMode(const ReasoningSpec& spec, Variables* variables,
                                 std::vector<std::string>* ignored) const {
   const bool off = IsOff(spec), on = IsOn(spec);
-  const auto set = [&](const std::string& name, Json value) {
+  const auto set = [&](const std::string& name, OrderedJson value) {
     if (!variables->json.contains(name)) variables->json[name] = std::move(value);
   };
   if (off || on) {
@@ -305,7 +303,7 @@ Result<SettledReasoning> ReasoningSettings::Settle(const ReasoningSpec& spec, co
   const Variant variant = Find(variables.json.dump(), variables.skips, usual);
   if (variant.chat == nullptr) {
     // With these variables the template fails, or its output is not a valid conversation.
-    const Json asked = Json::parse(spec.template_kwargs, nullptr, false);
+    const OrderedJson asked = OrderedJson::parse(spec.template_kwargs, nullptr, false);
     for (const auto& [name, value] : variables.json.items()) {
       const bool own = asked.is_object() && asked.contains(name);
       settled.ignored.push_back(own               ? "template_kwargs." + name

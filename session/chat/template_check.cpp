@@ -148,15 +148,15 @@ class Checker {
   bool refused_ = false;
 };
 
-constexpr std::string_view kTools =
+constexpr std::string_view kSampleTools =
     R"({"type": "function", "function": {"name": "look", "description": "Looks up", "parameters": {"type": "object", )"
     R"("properties": {"what": {"type": "string"}}, "required": ["what"]}}})"
     "\n"
     R"({"type": "function", "function": {"name": "now", "description": "Tells it", "parameters": {"type": "object", )"
     R"("properties": {}}}})";
 
-const ChatMessage kSystem = {ChatRole::kSystem, "Be kind."}, kQuestion = {ChatRole::kUser, "Which?"},
-                  kAnswer = {ChatRole::kAssistant, "That."}, kNext = {ChatRole::kUser, "And then?"};
+const ChatMessage kSampleSystem = {ChatRole::kSystem, "Be kind."}, kSampleQuestion = {ChatRole::kUser, "Which?"},
+                  kSampleAnswer = {ChatRole::kAssistant, "That."}, kSampleNext = {ChatRole::kUser, "And then?"};
 
 /// String literals of the source, for which the template may search messages.
 std::vector<std::string> QuotedWords(std::string_view source) {
@@ -176,14 +176,14 @@ std::vector<std::string> QuotedWords(std::string_view source) {
 }
 
 bool WritesSystem(const TemplateRun& run) {
-  const Result<std::string> text = run.Text(Messages{kSystem, kQuestion}, true);
-  return text.ok() && text->find(kSystem.content) != std::string::npos;
+  const Result<std::string> text = run.Text(Messages{kSampleSystem, kSampleQuestion}, true);
+  return text.ok() && text->find(kSampleSystem.content) != std::string::npos;
 }
 
 /// A question, an answer of `text` and `count` calls, and their results.
 Messages Called(std::string text = "", size_t count = 1) {
   ChatMessage call = {ChatRole::kAssistant, std::move(text)};
-  Messages messages = {kQuestion, call};
+  Messages messages = {kSampleQuestion, call};
   for (size_t i = 0; i < count; ++i) {
     AppendToolCall("look", R"({"what": "x"})", &messages[1].content, &messages[1].calls_at);
     messages[1].model_ids.push_back("abcdefgh" + std::to_string(i));
@@ -199,8 +199,8 @@ TemplateFormat WithSyntax(const TemplateRun& run, TemplateFormat format, const T
   if (syntax.place == ToolSyntax::Place::kSystemEnd || format.system_place != TemplateFormat::SystemPlace::kOwnTurn) {
     return format;
   }
-  const Result<std::string> text = run.Text(Messages{kSystem, kQuestion}, true, kTools);
-  const size_t at = text.ok() ? text->find(kSystem.content) : std::string::npos;
+  const Result<std::string> text = run.Text(Messages{kSampleSystem, kSampleQuestion}, true, kSampleTools);
+  const size_t at = text.ok() ? text->find(kSampleSystem.content) : std::string::npos;
   if (at == std::string::npos || !text->starts_with(format.bos)) return format;
   const std::string open = text->substr(format.bos.size(), at - format.bos.size());
   if (open != format.system_open) format.tools_system_open = open;
@@ -215,8 +215,9 @@ bool WritesReasoning(Checker& checker) {
       ChatMessage last = answer;
       last.current = true;
       for (const Messages& messages :
-           {Messages{kQuestion, answer, kNext}, Messages{kSystem, kQuestion, kAnswer, kNext, answer, kQuestion},
-            Messages{kQuestion, answer, kNext, answer, kQuestion}, Messages{kQuestion, last}}) {
+           {Messages{kSampleQuestion, answer, kSampleNext},
+            Messages{kSampleSystem, kSampleQuestion, kSampleAnswer, kSampleNext, answer, kSampleQuestion},
+            Messages{kSampleQuestion, answer, kSampleNext, answer, kSampleQuestion}, Messages{kSampleQuestion, last}}) {
         if (!checker.Same(messages).value_or(true)) return false;
       }
     }
@@ -238,9 +239,11 @@ Status CheckWords(Checker& checker, const std::vector<std::string>& words, bool 
         message.content = in_front ? word + " " + message.content : message.content + " " + word;
         return message;
       };
-      same = same && (!rules || checker.Same({with(kSystem), kQuestion, kAnswer, kNext}).value_or(true)) &&
-             checker.Same({with(kQuestion), kAnswer, kNext}).value_or(true) &&
-             (!tag || checker.Same({kQuestion, with(kAnswer), kNext}).value_or(true));
+      same =
+          same &&
+          (!rules || checker.Same({with(kSampleSystem), kSampleQuestion, kSampleAnswer, kSampleNext}).value_or(true)) &&
+          checker.Same({with(kSampleQuestion), kSampleAnswer, kSampleNext}).value_or(true) &&
+          (!tag || checker.Same({kSampleQuestion, with(kSampleAnswer), kSampleNext}).value_or(true));
     }
     if (same) continue;
     if (!tag) return InvalidArgument("what it writes depends on '" + word + "' in what is said");
@@ -262,11 +265,11 @@ bool WritesCalls(Checker& checker) {
   Messages reasoned = Called("I look.");
   reasoned[1].reasoning = "Zth6quvx";
   reasoned[1].current = true;
-  const Messages end = {kAnswer, kNext}, called = Called(), second(called.begin() + 1, called.end());
+  const Messages end = {kSampleAnswer, kSampleNext}, called = Called(), second(called.begin() + 1, called.end());
   for (const Messages& messages :
-       {Called("", 2), Called("I look."), join(Called(), end), join({kSystem}, join(Called(), end)),
-        join(join(Called(), end), second), reasoned, join({kQuestion, kAnswer}, Called())}) {
-    if (!checker.Same(messages, kTools).value_or(false)) return false;
+       {Called("", 2), Called("I look."), join(Called(), end), join({kSampleSystem}, join(Called(), end)),
+        join(join(Called(), end), second), reasoned, join({kSampleQuestion, kSampleAnswer}, Called())}) {
+    if (!checker.Same(messages, kSampleTools).value_or(false)) return false;
   }
   return true;
 }
@@ -274,27 +277,27 @@ bool WritesCalls(Checker& checker) {
 }  // namespace
 
 void LearnTools(const TemplateRun& run, TemplateFormat* format, std::vector<std::string>* caveats) {
-  const Messages question = {kQuestion};
-  const Result<std::string> without = run.Text(question, true), with = run.Text(question, true, kTools);
+  const Messages question = {kSampleQuestion};
+  const Result<std::string> without = run.Text(question, true), with = run.Text(question, true, kSampleTools);
   if (!without.ok() || !with.ok() || *without == *with) return;  // does not use tools
   const bool system = WritesSystem(run);
   for (const ToolSyntax& syntax : ToolSyntaxes()) {
     if (syntax.place == ToolSyntax::Place::kTemplate) continue;
     const TemplateFormat candidate = WithSyntax(run, *format, syntax);
     Checker checker(run, candidate);
-    const auto fits = [&](const Messages& messages) { return checker.Same(messages, kTools).value_or(false); };
-    if (!fits(question) || !fits(Called()) || (system && !fits({kSystem, kQuestion}))) continue;
+    const auto fits = [&](const Messages& messages) { return checker.Same(messages, kSampleTools).value_or(false); };
+    if (!fits(question) || !fits(Called()) || (system && !fits({kSampleSystem, kSampleQuestion}))) continue;
     *format = candidate;
     const size_t caveats_before = caveats->size();
-    const bool moves = !checker.Same({kQuestion, kAnswer, kNext}, kTools).value_or(true);
+    const bool moves = !checker.Same({kSampleQuestion, kSampleAnswer, kSampleNext}, kSampleTools).value_or(true);
     if (moves) caveats->emplace_back("tools are told before the first user message, not before the last");
     Messages spaced = Called("I look.", 2);
     spaced.back().content = " Found\n";
-    if (!checker.Same(spaced, kTools).value_or(true)) {
+    if (!checker.Same(spaced, kSampleTools).value_or(true)) {
       caveats->emplace_back(
           "several tool calls, their results and text before calls are not all written as the template does it");
     }
-    if (system && !checker.Same({{ChatRole::kSystem, ""}, kQuestion}, kTools).value_or(true)) {
+    if (system && !checker.Same({{ChatRole::kSystem, ""}, kSampleQuestion}, kSampleTools).value_or(true)) {
       caveats->emplace_back("tools behind an empty system message are not told as the template does it");
     }
     // Where tools move with the questions, running the template would compute them anew in every turn.
@@ -335,12 +338,13 @@ Status CheckFormat(const TemplateRun& run, TemplateFormat* format, std::vector<s
   }
   if (!WritesReasoning(checker)) format->kinds_anew |= kWithReasoning;
   const auto ends_with = [&](std::string_view thought) {
-    return checker.Same({kQuestion, {ChatRole::kAssistant, std::string(thought)}}).value_or(true);
+    return checker.Same({kSampleQuestion, {ChatRole::kAssistant, std::string(thought)}}).value_or(true);
   };
   if (!std::ranges::all_of(kThoughts, ends_with)) format->kinds_anew |= kWithThinking;
-  if (!checker.Same({kSystem}).value_or(false)) format->kinds_anew |= kOutOfTurn;
+  if (!checker.Same({kSampleSystem}).value_or(false)) format->kinds_anew |= kOutOfTurn;
   if (format->trim_user_right_only_after_system) format->kinds_anew |= kBlankBehindSystem;
-  const bool rules = system && checker.Same({kSystem, kQuestion, kAnswer, kNext}).value_or(false);
+  const bool rules =
+      system && checker.Same({kSampleSystem, kSampleQuestion, kSampleAnswer, kSampleNext}).value_or(false);
   return CheckWords(checker, QuotedWords(run.source()), rules, thinking_said, format, caveats);
 }
 

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "session/chat/probe_messages.h"
+
 namespace ringside {
 namespace {
 
@@ -13,10 +15,7 @@ using SystemPlace = TemplateFormat::SystemPlace;
 using Trim = TemplateFormat::Trim;
 using Trims = TemplateFormat::Trims;
 
-// Texts that no template contains and none changes.
-const ChatMessage kSystem = {ChatRole::kSystem, "Zsy1quvx"}, kLateSystem = {ChatRole::kSystem, "Zls2quvx"},
-                  kQuestion = {ChatRole::kUser, "Zqa3quvx"}, kAnswer = {ChatRole::kAssistant, "Zaa4quvx"},
-                  kNext = {ChatRole::kUser, "Zqb5quvx"};
+const ChatMessage kSystem = {ChatRole::kSystem, "Zsy1quvx"}, kLateSystem = {ChatRole::kSystem, "Zls2quvx"};
 constexpr std::string_view kThought = "Zth6quvx";
 constexpr char kBlank[] = " \n ";
 

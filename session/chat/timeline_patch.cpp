@@ -13,7 +13,7 @@ int64_t CommonPrefix(const SharedList<T>& a, const SharedList<T>& b) {
 }
 
 template <class T>
-SharedList<T> Joined(SharedList<T> first, int64_t keep, std::vector<T> rest) {
+SharedList<T> Replaced(SharedList<T> first, int64_t keep, std::vector<T> rest) {
   first.Truncate(static_cast<size_t>(keep));
   first.Append(std::move(rest));
   return first;
@@ -74,8 +74,8 @@ Status Timeline::Apply(TimelinePatch patch, int64_t vocab) {
   next.item_bytes_ = item_bytes_;
   next.TruncateItems(static_cast<size_t>(patch.keep_items));
   for (Item& item : patch.items) next.AddItem(std::move(item));
-  next.tokens_ = Joined(tokens_, patch.keep_tokens, std::move(patch.tokens));
-  next.message_starts_ = Joined(message_starts_, patch.keep_starts, std::move(patch.message_starts));
+  next.tokens_ = Replaced(tokens_, patch.keep_tokens, std::move(patch.tokens));
+  next.message_starts_ = Replaced(message_starts_, patch.keep_starts, std::move(patch.message_starts));
   next.head_ = {std::move(patch.instructions), std::move(patch.tools).value_or(head_.tools)};
   next.pinned_ = patch.pinned;
   next.answer_begin_ = patch.answer_begin;

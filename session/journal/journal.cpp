@@ -25,7 +25,6 @@ namespace {
 
 namespace format = journal_format;
 
-constexpr std::string_view kHeadRest("\0", 1);              // suffix after the id in the key of a head
 constexpr int64_t kNoteMs = 60'000, kNoteIdleMs = 600'000;  // between records of the uptime
 
 /// The disk's error message is in the log.
@@ -171,7 +170,7 @@ Status Journal::Impl::LoadHeads() {
   JournalCursor cursor = log_->Cursor();
   for (cursor.Seek({&format::kHeads, 1}); In(cursor, format::kHeads); cursor.Next()) {
     const auto key = format::ParseSessionKey(cursor.key());
-    if (!key || key->rest != kHeadRest) continue;
+    if (!key || key->rest != format::kHeadRest) continue;
     const std::string session(key->session);
     const auto head = format::DecodeHead(cursor.key(), cursor.value());
     if (!head) reader_->MarkDamaged(session, "its head is damaged");

@@ -38,6 +38,9 @@ inline constexpr char kKeyCheckKey[] = "mkey";   // only in an encrypted log
 
 inline constexpr char kHeads = 'h', kRecords = 'r', kErased = 'x';
 
+// Suffixes after the id in the keys of a session.
+inline constexpr std::string_view kHeadRest("\0", 1), kSummaryRest("\1", 1), kDataKeyRest("\2", 1);
+
 std::string HeadKey(std::string_view session);
 std::string SummaryKey(std::string_view session);
 std::string DataKeyKey(std::string_view session);

@@ -13,7 +13,6 @@ namespace {
 namespace format = journal_format;
 
 // Suffixes after the id in the keys of a head, a summary and a data key.
-constexpr std::string_view kHeadRest("\0", 1), kSummaryRest("\1", 1), kDataKeyRest("\2", 1);
 
 bool Exists(std::string_view session) { return !session.empty() && session.size() <= kMaxJournalSessionBytes; }
 
@@ -225,16 +224,16 @@ Status JournalReader::ForEachHead(const std::function<void(const JournalHead&)>&
   for (cursor.Seek({&format::kHeads, 1}); In(cursor, {&format::kHeads, 1}); cursor.Next()) {
     const auto key = format::ParseSessionKey(cursor.key());
     if (!key) continue;
-    if (key->rest == kHeadRest) {
+    if (key->rest == format::kHeadRest) {
       tell(rows);
       rows = {std::string(key->session), format::DecodeHead(cursor.key(), cursor.value()), {}, {}, true};
     } else if (key->session != rows.session) {
       continue;
-    } else if (key->rest == kSummaryRest) {
+    } else if (key->rest == format::kSummaryRest) {
       const auto stored = format::DecodeSummary(cursor.key(), cursor.value());
       rows.summary = stored.value_or("");
       rows.sound = stored.has_value();
-    } else if (key->rest == kDataKeyRest) {
+    } else if (key->rest == format::kDataKeyRest) {
       rows.key = cursor.value();
     }
   }
@@ -248,7 +247,7 @@ Result<std::vector<std::string>> JournalReader::Verify(const std::function<bool(
   std::vector<std::pair<std::string, std::optional<format::Head>>> heads;
   for (cursor.Seek({&format::kHeads, 1}); In(cursor, {&format::kHeads, 1}); cursor.Next()) {
     const auto key = format::ParseSessionKey(cursor.key());
-    if (!key || key->rest != kHeadRest) continue;
+    if (!key || key->rest != format::kHeadRest) continue;
     const auto head = format::DecodeHead(cursor.key(), cursor.value());
     if (!head || wanted(*head)) heads.emplace_back(key->session, head);
   }

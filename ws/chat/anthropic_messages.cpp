@@ -82,7 +82,7 @@ std::string ErrorBody(const Status& status) {
   return json.EndObject().EndObject().Take();
 }
 
-HttpResponse Refuse(const Status& status, int64_t retry_after_ms = 0) {
+HttpResponse ErrorAnswer(const Status& status, int64_t retry_after_ms = 0) {
   HttpResponse response = ErrorResponse(status, retry_after_ms);
   response.body = ErrorBody(status);
   return response;
@@ -106,7 +106,7 @@ Status ReadOutputFormat(const JsonValue& value, const std::string& param, Ignore
   return Status::Ok();
 }
 
-Status ReadFormat(const JsonValue& value, const std::string& param, const FieldContext& context,
+Status ReadMessageFormat(const JsonValue& value, const std::string& param, const FieldContext& context,
                   MessageRequest* request) {
   return ReadOutputFormat(value, param, context.ignored, &request->turn.format.emplace());
 }
@@ -160,7 +160,7 @@ Fields<MessageRequest> ContentRows() {
 
 const FieldTable<MessageRequest>& MessageTable() {
   static const FieldTable<MessageRequest> output_config(
-      Join(Fields<MessageRequest>{{"format", FieldType::kObject, ReadFormat}},
+      Join(Fields<MessageRequest>{{"format", FieldType::kObject, ReadMessageFormat}},
            In(&MessageRequest::reasoning,
               Fields<ReasoningRequest>{{"effort", FieldType::kString, ReadReasoningEffort, FieldPolicy::kLenient}})));
   static const Fields<void> hints = {
@@ -182,7 +182,7 @@ const FieldTable<MessageRequest>& MessageTable() {
       Join(Fields<MessageRequest>{{"stream", &MessageRequest::stream},
                                   {"metadata", FieldType::kObject, ReadMetadata, FieldPolicy::kLenient},
                                   {"output_config", output_config},
-                                  {"output_format", FieldType::kObject, ReadFormat}},  // of the beta API
+                                  {"output_format", FieldType::kObject, ReadMessageFormat}},  // of the beta API
            ContentRows(),
            In(&MessageRequest::turn, Join(Fields<TurnSpec>{ModelField(), OutputTokensField("max_tokens")},
                                           Renamed(Only(SamplingFields(), sampling), "stop", "stop_sequences"))),
@@ -308,7 +308,7 @@ class MessageFormat final : public AnswerWriter {
     return json.EndObject().Take();
   }
   HttpResponse Refusal(const Status& status, int64_t retry_after_ms) const override {
-    return Refuse(status, retry_after_ms);
+    return ErrorAnswer(status, retry_after_ms);
   }
 
  private:
@@ -420,10 +420,10 @@ Status ContinueIfStarted(const ChatService& service, const HttpRequest& request,
 HttpResponse CreateMessage(const ChatService& service, const HttpRequest& request) {
   const SessionTableOptions& options = service.table.options();
   Result<MessageRequest> read = ReadMessageRequest(request, options, /*counts_only=*/false);
-  if (!read.ok()) return Refuse(read.status());
+  if (!read.ok()) return ErrorAnswer(read.status());
   Result<EditsReport> edits = EditHistory(service, request, /*counts_only=*/false, &*read);
-  if (!edits.ok()) return Refuse(edits.status());
-  if (const Status begun = ContinueIfStarted(service, request, &*read); !begun.ok()) return Refuse(begun);
+  if (!edits.ok()) return ErrorAnswer(edits.status());
+  if (const Status begun = ContinueIfStarted(service, request, &*read); !begun.ok()) return ErrorAnswer(begun);
   auto format = std::make_shared<MessageFormat>(MakeId("msg_"), ModelNameOf(read->turn.adapter, options),
                                                 read->ignored.names(), read->reasoning.hidden, *std::move(edits));
   HttpResponse answer = AnswerStateless(service, request, {.prompts = {std::move(read->turn)}, .stream = read->stream},
@@ -434,17 +434,17 @@ HttpResponse CreateMessage(const ChatService& service, const HttpRequest& reques
 HttpResponse CountTokens(const ChatService& service, const HttpRequest& request) {
   const SessionTableOptions& options = service.table.options();
   Result<MessageRequest> read = ReadMessageRequest(request, options, /*counts_only=*/true);
-  if (!read.ok()) return Refuse(read.status());
+  if (!read.ok()) return ErrorAnswer(read.status());
   const Caller caller = CallerOf(request);
   const bool edited = read->edits.has_value();
   Result<int64_t> original = edited ? service.table.CountInput(caller, read->turn) : Result<int64_t>(0);
   if (const auto overflow = ReadContextOverflow(original.status())) original = overflow->tokens;
-  if (!original.ok()) return Refuse(original.status());
+  if (!original.ok()) return ErrorAnswer(original.status());
   if (const auto edits = EditHistory(service, request, /*counts_only=*/true, &*read); !edits.ok())
-    return Refuse(edits.status());
-  if (const Status begun = ContinueIfStarted(service, request, &*read); !begun.ok()) return Refuse(begun);
+    return ErrorAnswer(edits.status());
+  if (const Status begun = ContinueIfStarted(service, request, &*read); !begun.ok()) return ErrorAnswer(begun);
   const Result<int64_t> tokens = service.table.CountInput(caller, read->turn);
-  if (!tokens.ok()) return Refuse(tokens.status());
+  if (!tokens.ok()) return ErrorAnswer(tokens.status());
   JsonWriter json;
   json.BeginObject().Field("input_tokens", *tokens);
   if (edited) json.Key("context_management").BeginObject().Field("original_input_tokens", *original).EndObject();
@@ -461,7 +461,7 @@ void RefuseBatches(Router& router) {
       {"POST", all}, {"GET", all}, {"GET", one}, {"POST", one + "/cancel"}, {"DELETE", one}, {"GET", one + "/results"}};
   for (const auto& [method, path] : routes) {
     router.Add(method, path, [](const HttpRequest&, const Router::Parameters&) {
-      return Refuse(
+      return ErrorAnswer(
           Unsupported("", "batches of messages; requests that wait for nobody are responses in the background"));
     });
   }

@@ -8,7 +8,7 @@
 namespace ringside {
 namespace {
 
-Status ReadPrompt(const JsonValue& value, const std::string& param, std::vector<RawPrompt>* out) {
+Status ReadOnePrompt(const JsonValue& value, const std::string& param, std::vector<RawPrompt>* out) {
   constexpr char kExpected[] = "a string, an array of strings, of token ids, or of arrays of token ids";
   RawPrompt prompt;
   if (value.is_string()) {
@@ -66,13 +66,13 @@ Status ContinueLastMessage(SessionTable& table, const Caller& caller, const std:
 
 Status ReadPrompts(const JsonValue& value, const std::string& param, int64_t most, std::vector<RawPrompt>* out) {
   const bool many = value.is_array() && !value.array().empty() && !value.array()[0].is_number();
-  if (!many) return ReadPrompt(value, param, out);
+  if (!many) return ReadOnePrompt(value, param, out);
   if (value.array().size() > static_cast<size_t>(most)) {
     return InvalidArgument("At most " + std::to_string(most) + " prompts are allowed at once.", param,
                            "array_above_max_length");
   }
   for (size_t i = 0; i < value.array().size(); ++i) {
-    RETURN_IF_ERROR(ReadPrompt(value.array()[i], param + "[" + std::to_string(i) + "]", out));
+    RETURN_IF_ERROR(ReadOnePrompt(value.array()[i], param + "[" + std::to_string(i) + "]", out));
   }
   return Status::Ok();
 }

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/hex.h"
 #include "base/sealed_box.h"
 #include "ws/access/secret_file.h"
 
@@ -15,13 +16,6 @@ namespace ringside {
 namespace {
 
 constexpr size_t kKeyBytes = 32;
-
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
 
 /// Decodes 64 hexadecimal digits with at most one line end; "" for anything else.
 std::string FromHex(std::string_view text) {

@@ -13,7 +13,7 @@
 namespace ringside {
 namespace {
 
-constexpr std::string_view kPrefix = "ringside.c1:";
+constexpr std::string_view kCompactionPrefix = "ringside.c1:";
 
 Item ItemOf(const NewItem& item) {
   return {.id = MakeId("msg_"),
@@ -73,13 +73,13 @@ std::string EncodeCompaction(const Compaction& compaction) {
   for (const NewItem& item : compaction.items) {
     for (const ItemView& view : ViewsOf(ItemOf(item))) json.Raw(view.json);
   }
-  return std::string(kPrefix) + EncodeBase64(json.EndArray().EndObject().Take());
+  return std::string(kCompactionPrefix) + EncodeBase64(json.EndArray().EndObject().Take());
 }
 
 Status ReadCompaction(const std::string& opaque, const std::string& param, IgnoredFields* ignored,
                       std::vector<NewItem>* history) {
-  if (!opaque.starts_with(kPrefix)) return AuthenticationFailed(param);
-  const auto text = DecodeBase64(std::string_view(opaque).substr(kPrefix.size()));
+  if (!opaque.starts_with(kCompactionPrefix)) return AuthenticationFailed(param);
+  const auto text = DecodeBase64(std::string_view(opaque).substr(kCompactionPrefix.size()));
   if (!text) return AuthenticationFailed(param);
   const Result<JsonValue> value = ParseJson(*text);
   const JsonValue* const items = value.ok() ? value->Find("items") : nullptr;

@@ -11,7 +11,7 @@ namespace {
 using Kind = AnswerFormat::Kind;
 
 /// A schema as an object or as text.
-Status ReadSchema(const JsonValue& value, const std::string& param, AnswerFormat* out) {
+Status ReadGuidedSchema(const JsonValue& value, const std::string& param, AnswerFormat* out) {
   const Result<JsonValue> parsed = value.is_string() ? ParseJson(value.string()) : Result<JsonValue>(value);
   if (!parsed.ok() || !parsed->is_object()) return WrongType(value, param, "a JSON Schema");
   JsonWriter json;
@@ -54,7 +54,7 @@ Status ReadGrammar(const JsonValue& value, const std::string& param, AnswerForma
 }
 
 /// {"json_object": true}: any object.
-Status ReadObject(const JsonValue& value, const std::string& param, AnswerFormat* out) {
+Status ReadGuidedObject(const JsonValue& value, const std::string& param, AnswerFormat* out) {
   bool wanted = false;
   RETURN_IF_ERROR(ReadBool(value, param, &wanted));
   out->kind = wanted ? Kind::kJsonObject : Kind::kText;
@@ -82,10 +82,10 @@ Field<std::optional<AnswerFormat>> Row(std::string name, FieldType type, Read re
 }
 
 Fields<std::optional<AnswerFormat>> RowsWith(const std::string& prefix) {
-  return {Row(prefix + "json", FieldType::kObject | FieldType::kString, ReadSchema),
+  return {Row(prefix + "json", FieldType::kObject | FieldType::kString, ReadGuidedSchema),
           Row(prefix + "regex", FieldType::kString, ReadRegex), Row(prefix + "choice", FieldType::kArray, ReadChoice),
           Row(prefix + "grammar", FieldType::kString, ReadGrammar),
-          Row(prefix + "json_object", FieldType::kBool, ReadObject)};
+          Row(prefix + "json_object", FieldType::kBool, ReadGuidedObject)};
 }
 
 }  // namespace
@@ -102,7 +102,7 @@ const Fields<std::optional<AnswerFormat>>& GuidedFields() {
   static const Fields<std::optional<AnswerFormat>> rows = Join(
       Fields<std::optional<AnswerFormat>>{
           {"structured_outputs", FieldType::kObject, read_members, FieldPolicy::kRead, members},
-          Row("json_schema", FieldType::kObject | FieldType::kString, ReadSchema),
+          Row("json_schema", FieldType::kObject | FieldType::kString, ReadGuidedSchema),
           Row("grammar", FieldType::kString, ReadGrammar),
       },
       RowsWith("guided_"));

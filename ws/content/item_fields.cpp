@@ -13,8 +13,6 @@ namespace {
 
 constexpr size_t kQuotedBytes = 256;  // limit of a client's text in an error
 
-std::string Quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
-
 std::string Within(const std::string& param, std::string_view key) { return param + "." + std::string(key); }
 std::string Within(const std::string& param, size_t index) { return param + "[" + std::to_string(index) + "]"; }
 

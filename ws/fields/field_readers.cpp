@@ -3,11 +3,6 @@
 #include <cmath>
 
 namespace ringside {
-namespace {
-
-std::string Quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
-
-}  // namespace
 
 Status UnknownParameter(std::string_view param) {
   return InvalidArgument("Unknown parameter: " + Quoted(param) + ".", std::string(param), "unknown_parameter");

@@ -11,6 +11,7 @@
 
 namespace ringside {
 
+inline std::string Quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 Status UnknownParameter(std::string_view param);
 Status MissingParameter(std::string_view param);
 /// "Invalid type for 'x': expected ..., but got ... instead."

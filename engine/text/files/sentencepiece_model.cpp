@@ -10,10 +10,8 @@ namespace {
 
 using TokenType = TokenizerData::TokenType;
 
-constexpr size_t kMaxTokens = 1 << 21;
-
-Status Malformed(const std::string& what) { return InvalidArgument("SentencePiece model: " + what); }
-Status Unsupported(const std::string& what) { return Malformed(what + " is not supported"); }
+Status MalformedModel(const std::string& what) { return InvalidArgument("SentencePiece model: " + what); }
+Status Unsupported(const std::string& what) { return MalformedModel(what + " is not supported"); }
 
 // One field of a message (protobuf.dev, "Encoding"). Only the wire types of proto2.
 struct Field {
@@ -60,9 +58,10 @@ Status ReadPiece(std::string_view message, TokenizerData* data) {
     if (field.number == 2) score = std::bit_cast<float>(static_cast<uint32_t>(field.value));
     if (field.number == 3) type = field.value;
   }
-  if (!in.done()) return Malformed("a piece is truncated");
-  if (type < 1 || type > std::size(kTypes)) return Malformed("a piece has the unknown type " + std::to_string(type));
-  if (data->tokens.size() == kMaxTokens) return Malformed("it has too many pieces");
+  if (!in.done()) return MalformedModel("a piece is truncated");
+  if (type < 1 || type > std::size(kTypes))
+    return MalformedModel("a piece has the unknown type " + std::to_string(type));
+  if (data->tokens.size() == kMaxFileTokens) return MalformedModel("it has too many pieces");
   data->tokens.emplace_back(name);
   data->scores.push_back(score);
   data->types.push_back(kTypes[type - 1]);
@@ -82,7 +81,7 @@ Status ReadTrainerSpec(std::string_view message, TokenizerData* data, EndPieces*
     if (field.number == 46) ends->bos = field.bytes;
     if (field.number == 47) ends->eos = field.bytes;
   }
-  if (!in.done()) return Malformed("its trainer_spec is truncated");
+  if (!in.done()) return MalformedModel("its trainer_spec is truncated");
   if (model != 1 && model != 2) return Unsupported("model_type " + std::to_string(model) + " (unigram, BPE are)");
   if (suffix != 0) return Unsupported("treat_whitespace_as_suffix");
   data->kind = model == 1 ? TokenizerData::Kind::kUnigram : TokenizerData::Kind::kSentencePieceBpe;
@@ -98,7 +97,7 @@ Status ReadNormalizerSpec(std::string_view message, TokenizerData* data) {
     if (field.number == 4) remove_extra = field.value;
     if (field.number == 5) escape = field.value;
   }
-  if (!in.done()) return Malformed("its normalizer_spec is truncated");
+  if (!in.done()) return MalformedModel("its normalizer_spec is truncated");
   if (escape == 0) return Unsupported("escape_whitespaces = false");
   const bool extra = remove_extra != 0;
   data->white_space = {.trim_front = extra, .trim_back = extra, .collapse = extra, .prefix = dummy_prefix != 0};
@@ -124,13 +123,13 @@ Result<TokenizerData> ReadSentencePieceModel(std::string_view bytes) {
     if (field.number == 2) trainer = field.bytes;
     if (field.number == 3) normalizer = field.bytes;
   }
-  if (!in.done()) return Malformed("it is truncated, or not a protocol buffer");
-  if (data.tokens.empty()) return Malformed("it has no pieces");
+  if (!in.done()) return MalformedModel("it is truncated, or not a protocol buffer");
+  if (data.tokens.empty()) return MalformedModel("it has no pieces");
   RETURN_IF_ERROR(ReadTrainerSpec(trainer, &data, &ends));
   RETURN_IF_ERROR(ReadNormalizerSpec(normalizer, &data));
   for (size_t i = 0; i < data.types.size(); ++i) {
     if (data.types[i] != TokenType::kUnknown) continue;
-    if (data.unknown) return Malformed("it has two unknown pieces");
+    if (data.unknown) return MalformedModel("it has two unknown pieces");
     data.unknown = static_cast<TokenId>(i);
   }
   data.bos = FindControl(data, ends.bos);

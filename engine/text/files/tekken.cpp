@@ -13,8 +13,6 @@ namespace {
 using Json = nlohmann::json;
 using TokenType = TokenizerData::TokenType;
 
-constexpr int64_t kMaxTokens = 1 << 21;
-
 // Special tokens by id, for files that list none.
 constexpr const char* kDefaultSpecials[] = {"<unk>",
                                             "<s>",
@@ -60,7 +58,7 @@ Result<TokenizerData> Read(const Json& json) {
   const Json& config = json.at("config");
   const auto size = config.at("default_vocab_size").get<int64_t>();
   const auto specials = config.at("default_num_special_tokens").get<int64_t>();
-  if (specials < 0 || size > kMaxTokens || size - specials < 256)
+  if (specials < 0 || size > kMaxFileTokens || size - specials < 256)
     return Malformed("its vocabulary has an impossible size");
   const Json& vocab = json.at("vocab");
   const auto count = static_cast<size_t>(size - specials);

@@ -16,7 +16,6 @@ namespace {
 using Json = nlohmann::json;
 using TokenType = TokenizerData::TokenType;
 
-constexpr int64_t kMaxTokens = 1 << 21;
 constexpr const char kFairseqFile[] = "sentencepiece.bpe.model";
 constexpr const char* kSentencePieceFiles[] = {"tokenizer.model", "spiece.model", "sentencepiece.model", kFairseqFile};
 
@@ -76,7 +75,7 @@ std::vector<TokenId> IdList(const Json& config, const char* key) {
   const Json list = value->is_array() ? *value : Json::array({*value});
   for (const Json& entry : list) {
     const int64_t id = entry.is_number_integer() ? entry.get<int64_t>() : -1;
-    if (id >= 0 && id < kMaxTokens) ids.push_back(static_cast<TokenId>(id));
+    if (id >= 0 && id < kMaxFileTokens) ids.push_back(static_cast<TokenId>(id));
   }
   return ids;
 }
@@ -89,7 +88,7 @@ Status AddTokens(const Json& config, TokenizerData* data) {
     size_t id = 0;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
     const std::string name = SpellingOf(token);
-    if (error != std::errc() || end != key.data() + key.size() || id >= size_t{kMaxTokens} || name.empty()) {
+    if (error != std::errc() || end != key.data() + key.size() || id >= size_t{kMaxFileTokens} || name.empty()) {
       return InvalidArgument("tokenizer_config.json: an added token has no id or no content");
     }
     // The tokenizer's own file takes precedence.

@@ -18,12 +18,10 @@ using namespace tokenizer_json;  // NOLINT
 using Json = nlohmann::json;
 using TokenType = TokenizerData::TokenType;
 
-constexpr int64_t kMaxTokens = 1 << 21;
-
 std::optional<TokenId> IdOf(const Json& value) {
   if (!value.is_number_integer()) return std::nullopt;
   const auto id = value.get<int64_t>();
-  return id >= 0 && id < kMaxTokens ? std::optional(static_cast<TokenId>(id)) : std::nullopt;
+  return id >= 0 && id < kMaxFileTokens ? std::optional(static_cast<TokenId>(id)) : std::nullopt;
 }
 
 void PutToken(TokenId id, const std::string& name, TokenType type, TokenizerData* data) {
@@ -107,7 +105,7 @@ double RoundLikeLibrary(double score) {
 Status ReadUnigram(const Json& model, TokenizerData* data) {
   const Json* vocab = Member(model, "vocab");
   if (vocab == nullptr || !vocab->is_array()) return Malformed("model.vocab of a Unigram is not a list");
-  if (static_cast<int64_t>(vocab->size()) > kMaxTokens) return Malformed("model.vocab has too many tokens");
+  if (static_cast<int64_t>(vocab->size()) > kMaxFileTokens) return Malformed("model.vocab has too many tokens");
   data->kind = TokenizerData::Kind::kUnigram;
   for (const Json& token : *vocab) {
     if (!token.is_array() || token.size() != 2 || !token[0].is_string() || !token[1].is_number()) {

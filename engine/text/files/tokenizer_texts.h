@@ -2,12 +2,15 @@
 // (engine/text/tokenizer.h) adds the settings of the folder's other files. Pure functions. THREAD: any.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 #include "base/status.h"
 #include "engine/text/tokenizer.h"
 
 namespace ringside {
+
+inline constexpr int64_t kMaxFileTokens = 1 << 21;  // largest vocabulary that is read
 
 /// tokenizer.json of the `tokenizers` library: byte-level BPE, character BPE, or Unigram. `bos` is the token that its
 /// post-processor puts before a text, if any. ERRORS: kInvalidArgument, with the part that is malformed or not

@@ -6,7 +6,7 @@
 namespace ringside::jinja {
 namespace {
 
-using Kind = ExpressionNode::Kind;
+using ExpressionKind = ExpressionNode::Kind;
 
 Value Bound(const Builtin* builtin, Value self) {
   return Value(std::make_shared<const BoundBuiltin>(BoundBuiltin{builtin, std::move(self)}));
@@ -36,51 +36,51 @@ Result<Value> Evaluator::Evaluate(const ExpressionNode& node) {
 
 Result<Value> Evaluator::EvaluateHere(const ExpressionNode& node) {
   switch (node.kind) {
-    case Kind::kConstant:
+    case ExpressionKind::kConstant:
       return node.constant;
-    case Kind::kName:
+    case ExpressionKind::kName:
       return Lookup(node.text);
-    case Kind::kList:
-    case Kind::kTuple:
-    case Kind::kDict:
-    case Kind::kAnd:
-    case Kind::kOr:
-    case Kind::kChoice:
+    case ExpressionKind::kList:
+    case ExpressionKind::kTuple:
+    case ExpressionKind::kDict:
+    case ExpressionKind::kAnd:
+    case ExpressionKind::kOr:
+    case ExpressionKind::kChoice:
       return EvaluateParts(node);
-    case Kind::kAttribute: {
+    case ExpressionKind::kAttribute: {
       ASSIGN_OR_RETURN(const Value of, Evaluate(*node.parts[0]));
       return Attribute(of, node.text);
     }
-    case Kind::kItem: {
+    case ExpressionKind::kItem: {
       ASSIGN_OR_RETURN(const Value of, Evaluate(*node.parts[0]));
       ASSIGN_OR_RETURN(const Value key, Evaluate(*node.parts[1]));
       return Item(of, key);
     }
-    case Kind::kSlice:
+    case ExpressionKind::kSlice:
       return EvaluateSlice(node);
-    case Kind::kCall:
+    case ExpressionKind::kCall:
       return EvaluateCall(node, {});
-    case Kind::kFilter:
+    case ExpressionKind::kFilter:
       return ApplyFilter(node, nullptr);
-    case Kind::kTest:
+    case ExpressionKind::kTest:
       return ApplyTest(node);
-    case Kind::kNot: {
+    case ExpressionKind::kNot: {
       ASSIGN_OR_RETURN(const Value value, Evaluate(*node.parts[0]));
       return Value(!value.Truth());
     }
-    case Kind::kNegative:
-    case Kind::kPositive:
+    case ExpressionKind::kNegative:
+    case ExpressionKind::kPositive:
       return EvaluateSign(node);
-    case Kind::kBinary:
+    case ExpressionKind::kBinary:
       return EvaluateBinary(node);
-    case Kind::kCompare:
+    case ExpressionKind::kCompare:
       return EvaluateCompare(node);
   }
   CheckFailed(__FILE__, __LINE__, "unknown expression");
 }
 
 Result<Value> Evaluator::EvaluateParts(const ExpressionNode& node) {
-  if (node.kind == Kind::kChoice) {
+  if (node.kind == ExpressionKind::kChoice) {
     ASSIGN_OR_RETURN(const Value condition, Evaluate(*node.parts[0]));
     const ExpressionPtr& chosen = node.parts[condition.Truth() ? 1 : 2];
     if (chosen == nullptr) return Value::UndefinedBecause("a condition does not hold, and there is no 'else'");
@@ -89,13 +89,14 @@ Result<Value> Evaluator::EvaluateParts(const ExpressionNode& node) {
   std::vector<Value> values;
   for (const ExpressionPtr& part : node.parts) {
     ASSIGN_OR_RETURN(Value value, Evaluate(*part));
-    const bool decided = (node.kind == Kind::kAnd && !value.Truth()) || (node.kind == Kind::kOr && value.Truth());
+    const bool decided =
+        (node.kind == ExpressionKind::kAnd && !value.Truth()) || (node.kind == ExpressionKind::kOr && value.Truth());
     values.push_back(std::move(value));
     if (decided) break;
   }
-  if (node.kind == Kind::kAnd || node.kind == Kind::kOr) return std::move(values.back());
-  if (node.kind != Kind::kDict) {
-    return MakeSequence(node.kind == Kind::kTuple ? SequenceValue::Kind::kTuple : SequenceValue::Kind::kList,
+  if (node.kind == ExpressionKind::kAnd || node.kind == ExpressionKind::kOr) return std::move(values.back());
+  if (node.kind != ExpressionKind::kDict) {
+    return MakeSequence(node.kind == ExpressionKind::kTuple ? SequenceValue::Kind::kTuple : SequenceValue::Kind::kList,
                         std::move(values));
   }
   std::vector<std::pair<Value, Value>> entries;
@@ -123,7 +124,7 @@ Result<Value> Evaluator::EvaluateSign(const ExpressionNode& node) {
   ASSIGN_OR_RETURN(const Value value, Evaluate(*node.parts[0]));
   if (value.IsUndefined()) return InvalidArgument(value.Why());
   if (!value.IsNumber()) return InvalidArgument(std::string("a value of type ") + value.TypeName() + " has no sign");
-  if (node.kind == Kind::kPositive) return value.IsFloat() ? value : Value(value.Integer());
+  if (node.kind == ExpressionKind::kPositive) return value.IsFloat() ? value : Value(value.Integer());
   if (value.IsFloat()) return Value(-value.Number());
   return Compute(*this, "-", Value(int64_t{0}), value);
 }
@@ -255,7 +256,7 @@ Result<Value> Evaluator::ApplyFilter(const ExpressionNode& node, const Value* bl
   Value subject;
   if (node.parts[0] == nullptr) {
     subject = *block;
-  } else if (node.parts[0]->kind == Kind::kFilter) {
+  } else if (node.parts[0]->kind == ExpressionKind::kFilter) {
     ASSIGN_OR_RETURN(subject, ApplyFilter(*node.parts[0], block));
   } else {
     ASSIGN_OR_RETURN(subject, Evaluate(*node.parts[0]));

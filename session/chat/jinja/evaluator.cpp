@@ -6,10 +6,9 @@
 namespace ringside::jinja {
 namespace {
 
-using Kind = StatementNode::Kind;
+using StatementKind = StatementNode::Kind;
 
 constexpr int kMaxScopes = 200;
-constexpr int64_t kBytesAStep = 16;
 
 Status WithLine(Status status, int line) {
   if (status.ok() || status.message().starts_with("line ")) return status;
@@ -86,30 +85,30 @@ Status Evaluator::Execute(const StatementNode& node) {
   ++nested_;
   const Status status = [&]() -> Status {
     switch (node.kind) {
-      case Kind::kData:
+      case StatementKind::kData:
         return Append(node.text);
-      case Kind::kOutput: {
+      case StatementKind::kOutput: {
         ASSIGN_OR_RETURN(const Value value, Evaluate(*node.value));
         return Write(value);
       }
-      case Kind::kFor:
+      case StatementKind::kFor:
         return ExecuteFor(node);
-      case Kind::kIf:
+      case StatementKind::kIf:
         return ExecuteIf(node);
-      case Kind::kSet: {
+      case StatementKind::kSet: {
         ASSIGN_OR_RETURN(const Value value, Evaluate(*node.value));
         return Assign(node.target, value);
       }
-      case Kind::kBreak:
-      case Kind::kContinue:
-        flow_ = node.kind == Kind::kBreak ? Flow::kBreak : Flow::kContinue;
+      case StatementKind::kBreak:
+      case StatementKind::kContinue:
+        flow_ = node.kind == StatementKind::kBreak ? Flow::kBreak : Flow::kContinue;
         return Status::Ok();
-      case Kind::kCall:
-      case Kind::kMacro:
+      case StatementKind::kCall:
+      case StatementKind::kMacro:
         return ExecuteCall(node);
-      case Kind::kSetBlock:
-      case Kind::kFilter:
-      case Kind::kScope:
+      case StatementKind::kSetBlock:
+      case StatementKind::kFilter:
+      case StatementKind::kScope:
         return ExecuteScope(node);
     }
     CheckFailed(__FILE__, __LINE__, "unknown statement");
@@ -185,7 +184,7 @@ Status Evaluator::ExecuteCall(const StatementNode& node) {
   macro->body = &node.body;
   macro->scope = scope_;
   const Value value(Own(std::move(macro)));
-  if (node.kind == Kind::kMacro) {
+  if (node.kind == StatementKind::kMacro) {
     scope_->Set(node.signature.name, value);
     return Status::Ok();
   }
@@ -194,7 +193,7 @@ Status Evaluator::ExecuteCall(const StatementNode& node) {
 }
 
 Status Evaluator::ExecuteScope(const StatementNode& node) {
-  if (node.kind == Kind::kScope) {
+  if (node.kind == StatementKind::kScope) {
     ASSIGN_OR_RETURN(std::shared_ptr<Scope> scope, NewScope(scope_));
     std::vector<Value> values;
     for (const auto& [target, expression] : node.assignments) {
@@ -210,7 +209,7 @@ Status Evaluator::ExecuteScope(const StatementNode& node) {
   if (node.value != nullptr) {
     ASSIGN_OR_RETURN(value, ApplyFilter(*node.value, &value));
   }
-  return node.kind == Kind::kFilter ? Write(value) : Assign(node.target, value);
+  return node.kind == StatementKind::kFilter ? Write(value) : Assign(node.target, value);
 }
 
 Status Evaluator::Assign(const AssignTarget& target, const Value& value) {

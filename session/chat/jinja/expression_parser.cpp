@@ -8,7 +8,7 @@
 namespace ringside::jinja {
 namespace {
 
-using Kind = ExpressionNode::Kind;
+using ExpressionKind = ExpressionNode::Kind;
 
 /// From lowest to highest precedence; all are left-associative.
 constexpr std::array<std::array<std::string_view, 4>, 4> kOperators = {{
@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 6> kComparisons = {"==", "!=", "<", "<=",
 
 }  // namespace
 
-Parser::NodePtr Parser::Node(Kind kind, ExpressionPtr first) const {
+Parser::NodePtr Parser::Node(ExpressionKind kind, ExpressionPtr first) const {
   auto node = std::make_unique<ExpressionNode>();
   node->kind = kind;
   node->line = Peek().line;
@@ -39,7 +39,7 @@ Result<ExpressionPtr> Parser::Finish(NodePtr node) const {
 }
 
 Result<ExpressionPtr> Parser::Tuple(bool choices, std::string_view end, bool in_brackets) {
-  NodePtr tuple = Node(Kind::kTuple);
+  NodePtr tuple = Node(ExpressionKind::kTuple);
   bool several = false;
   const auto at_end = [&] {
     return AtSign(")") || Peek().kind == Lexeme::Kind::kEndBlock || Peek().kind == Lexeme::Kind::kEndOutput ||
@@ -68,7 +68,7 @@ Result<ExpressionPtr> Parser::Expression(bool choices) {
 Result<ExpressionPtr> Parser::Choice() {
   ASSIGN_OR_RETURN(ExpressionPtr value, Or());
   while (SkipName("if")) {
-    NodePtr node = Node(Kind::kChoice);
+    NodePtr node = Node(ExpressionKind::kChoice);
     ASSIGN_OR_RETURN(ExpressionPtr condition, Or());
     ExpressionPtr other;
     if (SkipName("else")) {
@@ -82,10 +82,11 @@ Result<ExpressionPtr> Parser::Choice() {
   return value;
 }
 
-Result<ExpressionPtr> Parser::Or() { return Joined("or", Kind::kOr, &Parser::And); }
-Result<ExpressionPtr> Parser::And() { return Joined("and", Kind::kAnd, &Parser::Not); }
+Result<ExpressionPtr> Parser::Or() { return Joined("or", ExpressionKind::kOr, &Parser::And); }
+Result<ExpressionPtr> Parser::And() { return Joined("and", ExpressionKind::kAnd, &Parser::Not); }
 
-Result<ExpressionPtr> Parser::Joined(std::string_view word, Kind kind, Result<ExpressionPtr> (Parser::*part)()) {
+Result<ExpressionPtr> Parser::Joined(std::string_view word, ExpressionKind kind,
+                                     Result<ExpressionPtr> (Parser::*part)()) {
   ASSIGN_OR_RETURN(ExpressionPtr first, (this->*part)());
   if (!AtName(word)) return first;
   NodePtr node = Node(kind, std::move(first));
@@ -101,14 +102,14 @@ Result<ExpressionPtr> Parser::Not() {
   while (SkipName("not")) ++nots;
   ASSIGN_OR_RETURN(ExpressionPtr value, Compare());
   for (; nots > 0; --nots) {
-    ASSIGN_OR_RETURN(value, Finish(Node(Kind::kNot, std::move(value))));
+    ASSIGN_OR_RETURN(value, Finish(Node(ExpressionKind::kNot, std::move(value))));
   }
   return value;
 }
 
 Result<ExpressionPtr> Parser::Compare() {
   ASSIGN_OR_RETURN(ExpressionPtr first, Binary(0));
-  NodePtr node = Node(Kind::kCompare, std::move(first));
+  NodePtr node = Node(ExpressionKind::kCompare, std::move(first));
   while (true) {
     const bool sign =
         Peek().kind == Lexeme::Kind::kSign && std::ranges::find(kComparisons, Peek().text) != kComparisons.end();
@@ -138,7 +139,7 @@ Result<ExpressionPtr> Parser::Binary(size_t level) {
     const auto& signs = kOperators[level];
     const auto sign = std::ranges::find(signs, std::string_view(Peek().text));
     if (sign == signs.end() || sign->empty()) break;
-    NodePtr node = Node(Kind::kBinary, std::move(left));
+    NodePtr node = Node(ExpressionKind::kBinary, std::move(left));
     node->text = Next().text;
     ASSIGN_OR_RETURN(ExpressionPtr right, Binary(level + 1));
     node->parts.push_back(std::move(right));
@@ -151,7 +152,7 @@ Result<ExpressionPtr> Parser::Unary(bool filters) {
   ExpressionPtr value;
   if (AtSign("-") || AtSign("+")) {
     if (++nesting_ > kMaxTreeDepth) return TooDeep();
-    const Kind kind = Next().text == "-" ? Kind::kNegative : Kind::kPositive;
+    const ExpressionKind kind = Next().text == "-" ? ExpressionKind::kNegative : ExpressionKind::kPositive;
     ASSIGN_OR_RETURN(value, Unary(false));
     ASSIGN_OR_RETURN(value, Finish(Node(kind, std::move(value))));
     --nesting_;
@@ -174,7 +175,7 @@ Result<ExpressionPtr> Parser::Primary() {
 }
 
 Result<ExpressionPtr> Parser::Literal() {
-  NodePtr node = Node(Kind::kConstant);
+  NodePtr node = Node(ExpressionKind::kConstant);
   const Lexeme& lexeme = Peek();
   const char* const end = lexeme.text.data() + lexeme.text.size();
   if (lexeme.kind == Lexeme::Kind::kText) {
@@ -200,7 +201,7 @@ Result<ExpressionPtr> Parser::Literal() {
   } else if (AtName("none") || AtName("None")) {
     node->constant = Value::None{};
   } else {
-    node->kind = Kind::kName;
+    node->kind = ExpressionKind::kName;
     ASSIGN_OR_RETURN(node->text, Name());
     static constexpr std::array<std::string_view, 4> kMissing = {"cycler", "joiner", "lipsum", "self"};
     const bool of_macro = macros_ > 0 && (node->text == "varargs" || node->text == "kwargs");
@@ -214,7 +215,7 @@ Result<ExpressionPtr> Parser::Literal() {
 }
 
 Result<ExpressionPtr> Parser::List() {
-  NodePtr node = Node(Kind::kList);
+  NodePtr node = Node(ExpressionKind::kList);
   Next();
   while (!SkipSign("]")) {
     if (!node->parts.empty() && !SkipSign(",")) return Unexpected("','");
@@ -226,7 +227,7 @@ Result<ExpressionPtr> Parser::List() {
 }
 
 Result<ExpressionPtr> Parser::Dict() {
-  NodePtr node = Node(Kind::kDict);
+  NodePtr node = Node(ExpressionKind::kDict);
   Next();
   while (!SkipSign("}")) {
     if (!node->parts.empty() && !SkipSign(",")) return Unexpected("','");
@@ -243,11 +244,11 @@ Result<ExpressionPtr> Parser::Dict() {
 Result<ExpressionPtr> Parser::Postfix(ExpressionPtr of) {
   while (true) {
     if (AtSign(".")) {
-      NodePtr node = Node(Kind::kAttribute, std::move(of));
+      NodePtr node = Node(ExpressionKind::kAttribute, std::move(of));
       Next();
       if (Peek().kind == Lexeme::Kind::kInteger) {
         ASSIGN_OR_RETURN(ExpressionPtr index, Literal());
-        node->kind = Kind::kItem;
+        node->kind = ExpressionKind::kItem;
         node->parts.push_back(std::move(index));
       } else if (Peek().kind == Lexeme::Kind::kName) {
         node->text = Next().text;
@@ -258,7 +259,7 @@ Result<ExpressionPtr> Parser::Postfix(ExpressionPtr of) {
     } else if (AtSign("[")) {
       ASSIGN_OR_RETURN(of, Subscript(std::move(of)));
     } else if (AtSign("(")) {
-      NodePtr node = Node(Kind::kCall, std::move(of));
+      NodePtr node = Node(ExpressionKind::kCall, std::move(of));
       RETURN_IF_ERROR(CallArguments(node.get()));
       ASSIGN_OR_RETURN(of, Finish(std::move(node)));
     } else {
@@ -268,13 +269,13 @@ Result<ExpressionPtr> Parser::Postfix(ExpressionPtr of) {
 }
 
 Result<ExpressionPtr> Parser::Subscript(ExpressionPtr of) {
-  NodePtr node = Node(Kind::kItem, std::move(of));
+  NodePtr node = Node(ExpressionKind::kItem, std::move(of));
   Next();
   for (size_t colons = 0; !SkipSign("]");) {
     if (AtSign(":") && colons < 2) {
       Next();
       ++colons;
-      node->kind = Kind::kSlice;
+      node->kind = ExpressionKind::kSlice;
       if (node->parts.size() == colons) node->parts.emplace_back();  // omitted bound
     } else if (node->parts.size() == 1 + colons) {
       ASSIGN_OR_RETURN(ExpressionPtr part, Expression());
@@ -283,7 +284,7 @@ Result<ExpressionPtr> Parser::Subscript(ExpressionPtr of) {
       return Unexpected("']'");
     }
   }
-  if (node->kind == Kind::kSlice) node->parts.resize(4);
+  if (node->kind == ExpressionKind::kSlice) node->parts.resize(4);
   if (node->parts.size() == 1) return SyntaxError(node->line, "a subscript is missing");
   return Finish(std::move(node));
 }
@@ -323,7 +324,7 @@ Result<ExpressionPtr> Parser::FiltersAndTests(ExpressionPtr of) {
     } else if (AtName("is")) {
       ASSIGN_OR_RETURN(of, Test(std::move(of)));
     } else if (AtSign("(")) {
-      NodePtr node = Node(Kind::kCall, std::move(of));
+      NodePtr node = Node(ExpressionKind::kCall, std::move(of));
       RETURN_IF_ERROR(CallArguments(node.get()));
       ASSIGN_OR_RETURN(of, Finish(std::move(node)));
     } else {
@@ -335,7 +336,7 @@ Result<ExpressionPtr> Parser::FiltersAndTests(ExpressionPtr of) {
 /// "| name(...) | name(...) ..."; the first bar may already have been read.
 Result<ExpressionPtr> Parser::Filters(ExpressionPtr of, bool first_is_here) {
   while (std::exchange(first_is_here, false) || SkipSign("|")) {
-    NodePtr node = Node(Kind::kFilter);
+    NodePtr node = Node(ExpressionKind::kFilter);
     node->parts.push_back(std::move(of));
     ASSIGN_OR_RETURN(node->text, DottedName());
     node->builtin = FindFilter(node->text);
@@ -349,7 +350,7 @@ Result<ExpressionPtr> Parser::Filters(ExpressionPtr of, bool first_is_here) {
 }
 
 Result<ExpressionPtr> Parser::Test(ExpressionPtr of) {
-  NodePtr node = Node(Kind::kTest, std::move(of));
+  NodePtr node = Node(ExpressionKind::kTest, std::move(of));
   Next();
   const bool negated = SkipName("not");
   ASSIGN_OR_RETURN(node->text, DottedName());
@@ -371,7 +372,7 @@ Result<ExpressionPtr> Parser::Test(ExpressionPtr of) {
     node->parts.push_back(std::move(argument));
   }
   ASSIGN_OR_RETURN(ExpressionPtr test, Finish(std::move(node)));
-  return negated ? Finish(Node(Kind::kNot, std::move(test))) : std::move(test);
+  return negated ? Finish(Node(ExpressionKind::kNot, std::move(test))) : std::move(test);
 }
 
 Result<std::string> Parser::DottedName() {

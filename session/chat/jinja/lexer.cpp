@@ -10,7 +10,7 @@
 namespace ringside::jinja {
 namespace {
 
-using Kind = Lexeme::Kind;
+using LexemeKind = Lexeme::Kind;
 
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsNameByte(char c) {
@@ -42,11 +42,11 @@ class Reader {
       const size_t open = FindOpening();
       const std::string_view text = std::string_view(source_).substr(at_, open - at_);
       if (open == source_.size()) {
-        Add(Kind::kData, std::string(text), open);
+        Add(LexemeKind::kData, std::string(text), open);
         break;
       }
       const char kind = source_[open + 1], mark = At(open + 2);
-      Add(Kind::kData, std::string(TrimEnd(text, kind, mark)), open);
+      Add(LexemeKind::kData, std::string(TrimEnd(text, kind, mark)), open);
       const int line = line_;
       Skip(mark == '-' || mark == '+' ? 3 : 2);
       if (kind == '#') {
@@ -57,7 +57,7 @@ class Reader {
         RETURN_IF_ERROR(ReadInside(kind == '{', line));
       }
     }
-    lexemes_.push_back({Kind::kEnd, "", line_});
+    lexemes_.push_back({LexemeKind::kEnd, "", line_});
     return std::move(lexemes_);
   }
 
@@ -73,8 +73,8 @@ class Reader {
   }
   void SkipSpace() { Skip(source_.size() - at_ - StripLeft(std::string_view(source_).substr(at_)).size()); }
 
-  void Add(Kind kind, std::string text, size_t end) {
-    if (kind != Kind::kData || !text.empty()) lexemes_.push_back({kind, std::move(text), line_});
+  void Add(LexemeKind kind, std::string text, size_t end) {
+    if (kind != LexemeKind::kData || !text.empty()) lexemes_.push_back({kind, std::move(text), line_});
     Skip(end - at_);
   }
 
@@ -141,7 +141,7 @@ class Reader {
       const size_t inside = open + (mark == '-' || mark == '+' ? 3 : 2);
       if (!StripLeft(std::string_view(source_).substr(inside)).starts_with("endraw")) continue;
       const std::string_view text = std::string_view(source_).substr(at_, open - at_);
-      Add(Kind::kData, std::string(TrimEnd(text, '%', mark)), inside);
+      Add(LexemeKind::kData, std::string(TrimEnd(text, '%', mark)), inside);
       SkipSpace();
       Skip(std::string_view("endraw").size());
       SkipSpace();
@@ -152,14 +152,14 @@ class Reader {
   }
 
   Status ReadInside(bool output, int line) {
-    lexemes_.push_back({output ? Kind::kBeginOutput : Kind::kBeginBlock, "", line});
+    lexemes_.push_back({output ? LexemeKind::kBeginOutput : LexemeKind::kBeginBlock, "", line});
     std::string open;  // open brackets
     while (true) {
       SkipSpace();
       if (at_ == source_.size()) return SyntaxError(line, output ? "'{{' has no end" : "'{%' has no end");
       const int here = line_;
       if (open.empty() && SkipClosing(output ? '}' : '%')) {
-        lexemes_.push_back({output ? Kind::kEndOutput : Kind::kEndBlock, "", here});
+        lexemes_.push_back({output ? LexemeKind::kEndOutput : LexemeKind::kEndBlock, "", here});
         return Status::Ok();
       }
       const char c = source_[at_];
@@ -170,7 +170,7 @@ class Reader {
       } else if (IsNameByte(c)) {
         size_t end = at_;
         while (IsNameByte(At(end))) ++end;
-        Add(Kind::kName, source_.substr(at_, end - at_), end);
+        Add(LexemeKind::kName, source_.substr(at_, end - at_), end);
       } else {
         RETURN_IF_ERROR(ReadSign(&open));
       }
@@ -191,7 +191,7 @@ class Reader {
         return SyntaxError(line_, "unexpected '" + std::string(*sign) + "'");
       open->pop_back();
     }
-    Add(Kind::kSign, std::string(*sign), at_ + sign->size());
+    Add(LexemeKind::kSign, std::string(*sign), at_ + sign->size());
     return Status::Ok();
   }
 
@@ -218,7 +218,7 @@ class Reader {
     if (IsNameByte(At(end))) return SyntaxError(line_, "a number ends in letters");
     std::string text = source_.substr(at_, end - at_);
     std::erase(text, '_');
-    Add(fraction ? Kind::kFloat : Kind::kInteger, std::move(text), end);
+    Add(fraction ? LexemeKind::kFloat : LexemeKind::kInteger, std::move(text), end);
     return Status::Ok();
   }
 
@@ -234,7 +234,7 @@ class Reader {
       }
     }
     if (i >= source_.size()) return SyntaxError(line_, "a text has no end");
-    Add(Kind::kText, ToValidUtf8(text), i + 1);
+    Add(LexemeKind::kText, ToValidUtf8(text), i + 1);
     return Status::Ok();
   }
 

@@ -288,7 +288,7 @@ Result<Value> Select(Evaluator& evaluator, const Value& self, const BoundArgumen
   return Generator(std::move(kept));
 }
 
-constexpr std::array kFilters = {
+constexpr std::array kListFilters = {
     Builtin{"length", {}, Length},
     Builtin{"count", {}, Length},
     Builtin{"first", {}, End<true>},
@@ -313,6 +313,6 @@ constexpr std::array kFilters = {
 
 }  // namespace
 
-std::span<const Builtin> ListFilters() { return kFilters; }
+std::span<const Builtin> ListFilters() { return kListFilters; }
 
 }  // namespace ringside::jinja

@@ -9,7 +9,7 @@ namespace ringside::jinja {
 namespace {
 
 /// A copy to change, which is paid for.
-Result<std::vector<Value>> ItemsOf(Evaluator& evaluator, const Value& list) {
+Result<std::vector<Value>> CopiedItems(Evaluator& evaluator, const Value& list) {
   RETURN_IF_ERROR(evaluator.Spend(1 + static_cast<int64_t>(list.AsSequence()->items.size()) / 8));
   return list.AsSequence()->items;
 }
@@ -35,13 +35,13 @@ Result<size_t> IndexIn(const Value& index, size_t size) {
 }
 
 Result<Value> Append(Evaluator& evaluator, Value* self, const BoundArguments& arguments) {
-  ASSIGN_OR_RETURN(std::vector<Value> items, ItemsOf(evaluator, *self));
+  ASSIGN_OR_RETURN(std::vector<Value> items, CopiedItems(evaluator, *self));
   items.push_back(arguments.Get(0));
   return SetList(std::move(items), self);
 }
 
 Result<Value> Extend(Evaluator& evaluator, Value* self, const BoundArguments& arguments) {
-  ASSIGN_OR_RETURN(std::vector<Value> items, ItemsOf(evaluator, *self));
+  ASSIGN_OR_RETURN(std::vector<Value> items, CopiedItems(evaluator, *self));
   ASSIGN_OR_RETURN(const Value more, evaluator.Iterate(arguments.Get(0)));
   RETURN_IF_ERROR(evaluator.Spend(static_cast<int64_t>(more.AsSequence()->items.size())));
   items.insert(items.end(), more.AsSequence()->items.begin(), more.AsSequence()->items.end());
@@ -49,7 +49,7 @@ Result<Value> Extend(Evaluator& evaluator, Value* self, const BoundArguments& ar
 }
 
 Result<Value> Insert(Evaluator& evaluator, Value* self, const BoundArguments& arguments) {
-  ASSIGN_OR_RETURN(std::vector<Value> items, ItemsOf(evaluator, *self));
+  ASSIGN_OR_RETURN(std::vector<Value> items, CopiedItems(evaluator, *self));
   if (!arguments.Get(0).IsInteger()) return InvalidArgument("a list's index is a number");
   const auto size = static_cast<int64_t>(items.size());
   const int64_t asked = arguments.Get(0).Integer();
@@ -59,7 +59,7 @@ Result<Value> Insert(Evaluator& evaluator, Value* self, const BoundArguments& ar
 }
 
 Result<Value> PopItem(Evaluator& evaluator, Value* self, const BoundArguments& arguments) {
-  ASSIGN_OR_RETURN(std::vector<Value> items, ItemsOf(evaluator, *self));
+  ASSIGN_OR_RETURN(std::vector<Value> items, CopiedItems(evaluator, *self));
   ASSIGN_OR_RETURN(const size_t at, IndexIn(arguments.Get(0, int64_t{-1}), items.size()));
   Value popped = items[at];
   items.erase(items.begin() + static_cast<ptrdiff_t>(at));
@@ -69,7 +69,7 @@ Result<Value> PopItem(Evaluator& evaluator, Value* self, const BoundArguments& a
 
 Result<Value> RemoveItem(Evaluator& evaluator, Value* self, const BoundArguments& arguments) {
   RETURN_IF_ERROR(evaluator.Spend(self->weight()));
-  ASSIGN_OR_RETURN(std::vector<Value> items, ItemsOf(evaluator, *self));
+  ASSIGN_OR_RETURN(std::vector<Value> items, CopiedItems(evaluator, *self));
   const Value what = arguments.Get(0);
   const auto found = std::ranges::find_if(items, [&](const Value& item) { return Equal(item, what); });
   if (found == items.end()) return InvalidArgument("value not found in the list");
@@ -78,7 +78,7 @@ Result<Value> RemoveItem(Evaluator& evaluator, Value* self, const BoundArguments
 }
 
 Result<Value> Reverse(Evaluator& evaluator, Value* self, const BoundArguments&) {
-  ASSIGN_OR_RETURN(std::vector<Value> items, ItemsOf(evaluator, *self));
+  ASSIGN_OR_RETURN(std::vector<Value> items, CopiedItems(evaluator, *self));
   std::ranges::reverse(items);
   return SetList(std::move(items), self);
 }
@@ -216,7 +216,7 @@ Status Evaluator::Store(const ExpressionNode& place, Value value) {
     return Store(*place.parts[0], std::move(changed));
   }
   if (holder.AsSequence() == nullptr || holder.AsSequence()->kind != SequenceValue::Kind::kList) return Status::Ok();
-  ASSIGN_OR_RETURN(std::vector<Value> items, ItemsOf(*this, holder));
+  ASSIGN_OR_RETURN(std::vector<Value> items, CopiedItems(*this, holder));
   ASSIGN_OR_RETURN(const size_t at, IndexIn(key, items.size()));
   items[at] = std::move(value);
   ASSIGN_OR_RETURN(Value changed, MakeList(std::move(items)));

@@ -7,7 +7,7 @@
 namespace ringside::jinja {
 namespace {
 
-using Kind = StatementNode::Kind;
+using StatementKind = StatementNode::Kind;
 
 constexpr std::array<std::string_view, 9> kMissing = {"include",    "import", "from", "extends", "block",
                                                       "autoescape", "trans",  "do",   "print"};
@@ -50,7 +50,7 @@ Result<Parser::StatementPtr> Parser::Statement() {
     node->text = Next().text;
   } else if (Peek().kind == Lexeme::Kind::kBeginOutput) {
     Next();
-    node->kind = Kind::kOutput;
+    node->kind = StatementKind::kOutput;
     ASSIGN_OR_RETURN(node->value, Tuple(true));
     RETURN_IF_ERROR(Expect(Lexeme::Kind::kEndOutput, "'}}'"));
   } else {
@@ -79,17 +79,17 @@ Status Parser::Block(StatementNode* node) {
   if (name == "call") return CallBlock(node);
   if (name == "with") return With(node);
   if (name == "filter") {
-    node->kind = Kind::kFilter;
+    node->kind = StatementKind::kFilter;
     ASSIGN_OR_RETURN(node->value, Filters(nullptr, true));
     return Body(node, "endfilter");
   }
   if (name == "generation") {
-    node->kind = Kind::kScope;
+    node->kind = StatementKind::kScope;
     return Body(node, "endgeneration");
   }
   if (name == "break" || name == "continue") {
     if (loops_ == 0) return SyntaxError(node->line, "'" + name + "' outside of a loop");
-    node->kind = name == "break" ? Kind::kBreak : Kind::kContinue;
+    node->kind = name == "break" ? StatementKind::kBreak : StatementKind::kContinue;
     return Status::Ok();
   }
   if (std::ranges::find(kMissing, name) != kMissing.end()) {
@@ -107,7 +107,7 @@ Status Parser::Body(StatementNode* node, std::string_view end) {
 }
 
 Status Parser::For(StatementNode* node) {
-  node->kind = Kind::kFor;
+  node->kind = StatementKind::kFor;
   ASSIGN_OR_RETURN(node->target, Target(false));
   if (!SkipName("in")) return Unexpected("'in'");
   ASSIGN_OR_RETURN(node->value, Tuple(false, "recursive"));
@@ -134,7 +134,7 @@ Status Parser::If(StatementNode* node) {
 }
 
 Status Parser::IfBranches(StatementNode* node) {
-  node->kind = Kind::kIf;
+  node->kind = StatementKind::kIf;
   std::string next;
   do {
     ASSIGN_OR_RETURN(ExpressionPtr condition, Tuple(false));
@@ -153,11 +153,11 @@ Status Parser::IfBranches(StatementNode* node) {
 Status Parser::Set(StatementNode* node) {
   ASSIGN_OR_RETURN(node->target, Target(true));
   if (SkipSign("=")) {
-    node->kind = Kind::kSet;
+    node->kind = StatementKind::kSet;
     ASSIGN_OR_RETURN(node->value, Tuple(true));
     return Status::Ok();
   }
-  node->kind = Kind::kSetBlock;
+  node->kind = StatementKind::kSetBlock;
   if (AtSign("|")) {
     ASSIGN_OR_RETURN(node->value, Filters(nullptr, false));
   }
@@ -165,14 +165,14 @@ Status Parser::Set(StatementNode* node) {
 }
 
 Status Parser::MacroBlock(StatementNode* node) {
-  node->kind = Kind::kMacro;
+  node->kind = StatementKind::kMacro;
   ASSIGN_OR_RETURN(node->signature.name, Name());
   RETURN_IF_ERROR(Signature(&node->signature));
   return MacroBody(node, "endmacro");
 }
 
 Status Parser::CallBlock(StatementNode* node) {
-  node->kind = Kind::kCall;
+  node->kind = StatementKind::kCall;
   node->signature.name = "caller";
   if (AtSign("(")) RETURN_IF_ERROR(Signature(&node->signature));
   ASSIGN_OR_RETURN(node->value, Expression());
@@ -207,7 +207,7 @@ Status Parser::Signature(MacroSignature* signature) {
 }
 
 Status Parser::With(StatementNode* node) {
-  node->kind = Kind::kScope;
+  node->kind = StatementKind::kScope;
   while (Peek().kind != Lexeme::Kind::kEndBlock) {
     if (!node->assignments.empty() && !SkipSign(",")) return Unexpected("','");
     ASSIGN_OR_RETURN(AssignTarget target, Target(false));

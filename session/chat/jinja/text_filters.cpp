@@ -19,12 +19,12 @@ Result<std::string> TextOf(Evaluator& evaluator, const Value& value) {
 }
 
 template <std::string (*kOf)(std::string_view)>
-Result<Value> Mapped(Evaluator& evaluator, const Value& self, const BoundArguments&) {
+Result<Value> MappedText(Evaluator& evaluator, const Value& self, const BoundArguments&) {
   ASSIGN_OR_RETURN(const std::string text, TextOf(evaluator, self));
   return Value(kOf(text));
 }
 
-std::string Same(std::string_view text) { return std::string(text); }
+std::string Unchanged(std::string_view text) { return std::string(text); }
 
 std::string Escaped(std::string_view text) {
   std::string out;
@@ -195,15 +195,15 @@ Result<Value> Default(Evaluator&, const Value& self, const BoundArguments& argum
   return falls ? arguments.Get(0, "") : self;
 }
 
-constexpr std::array kFilters = {
-    Builtin{"upper", {}, Mapped<UpperOf>},
-    Builtin{"lower", {}, Mapped<LowerOf>},
-    Builtin{"title", {}, Mapped<TitleByBlanks>},
-    Builtin{"capitalize", {}, Mapped<CapitalisedOf>},
-    Builtin{"string", {}, Mapped<Same>},
-    Builtin{"safe", {}, Mapped<Same>},
-    Builtin{"escape", {}, Mapped<Escaped>},
-    Builtin{"e", {}, Mapped<Escaped>},
+constexpr std::array kTextFilters = {
+    Builtin{"upper", {}, MappedText<UpperOf>},
+    Builtin{"lower", {}, MappedText<LowerOf>},
+    Builtin{"title", {}, MappedText<TitleByBlanks>},
+    Builtin{"capitalize", {}, MappedText<CapitalisedOf>},
+    Builtin{"string", {}, MappedText<Unchanged>},
+    Builtin{"safe", {}, MappedText<Unchanged>},
+    Builtin{"escape", {}, MappedText<Escaped>},
+    Builtin{"e", {}, MappedText<Escaped>},
     Builtin{"trim", {"chars"}, Trim},
     Builtin{"replace", {"!old", "!new", "count"}, Replace},
     Builtin{"indent", {"width", "first", "blank"}, Indent},
@@ -220,6 +220,6 @@ constexpr std::array kFilters = {
 
 }  // namespace
 
-std::span<const Builtin> TextFilters() { return kFilters; }
+std::span<const Builtin> TextFilters() { return kTextFilters; }
 
 }  // namespace ringside::jinja

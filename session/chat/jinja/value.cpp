@@ -7,7 +7,6 @@ namespace ringside::jinja {
 namespace {
 
 constexpr int64_t kMostWeight = std::numeric_limits<int64_t>::max() / 4;
-constexpr int64_t kBytesAStep = 16;
 
 Result<bool> SequenceLess(const SequenceValue& a, const SequenceValue& b) {
   for (size_t i = 0; i < std::min(a.items.size(), b.items.size()); ++i) {

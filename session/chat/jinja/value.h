@@ -15,6 +15,8 @@
 
 namespace ringside::jinja {
 
+inline constexpr int64_t kBytesAStep = 16;  // of text, which cost one step of work
+
 struct Builtin;
 struct SequenceValue;
 struct MappingValue;

@@ -2,15 +2,10 @@
 
 #include <algorithm>
 
+#include "base/hex.h"
+
 namespace ringside {
 namespace {
-
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
 
 bool IsBlank(char c) { return c == ' ' || c == '\t'; }
 /// True unless `c` is a control character.

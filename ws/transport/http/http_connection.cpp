@@ -35,9 +35,8 @@ constexpr size_t kMaxChunkLineBytes = ChunkLines::kMaxExtensionBytes + 64;
 // Requests to open paths need no body, and no owner is charged for one.
 constexpr int64_t kMaxOpenBodyBytes = 1024;
 constexpr size_t kReadBytes = 16 << 10;
-// Discarded input after a refusal, so that the peer can read the response before a reset.
+// Discarded input after a refusal (kLingerTime).
 constexpr size_t kMaxLingerBytes = 16 << 20;
-constexpr std::chrono::milliseconds kLingerTime{2'000};
 // Minimum rate at which a peer must read a large response; a small one has the time of a request.
 constexpr size_t kSlowestBytesASecond = 64 << 10;
 // Minimum rate of an upload: this much must arrive within each request timeout.

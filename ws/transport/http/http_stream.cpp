@@ -16,8 +16,6 @@ using boost::system::error_code;
 // Queued messages are written together up to about this size.
 constexpr size_t kWriteBytes = 64 << 10;
 constexpr std::string_view kComment = ": still here\n\n";
-// Bounds the time the peer may take to close the connection after the end.
-constexpr std::chrono::milliseconds kLingerTime{2'000};
 
 class HttpStream : public std::enable_shared_from_this<HttpStream> {
  public:

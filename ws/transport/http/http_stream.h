@@ -4,11 +4,17 @@
 // THREAD: its strand.
 #pragma once
 
+#include <chrono>
+
 #include "ws/transport/http/http_text.h"
 #include "ws/transport/net_stream.h"
 #include "ws/transport/server_context.h"
 
 namespace ringside {
+
+/// Time for the peer to read the end of a response and close the connection. Until then its input is discarded, so
+/// that no reset reaches it before the response.
+inline constexpr std::chrono::milliseconds kLingerTime{2'000};
 
 /// Sends the head of `response`, then each message that its `stream` pushes. Closing the Outbox with Outbox::kEndOfBody
 /// ends the body in order; any other code truncates it, which the peer can detect. Server-sent events get a comment

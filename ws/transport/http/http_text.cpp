@@ -5,6 +5,8 @@
 #include <cctype>
 #include <random>
 
+#include "base/hex.h"
+
 namespace ringside {
 namespace {
 
@@ -59,13 +61,6 @@ const char* Reason(int status) {
     default:
       return "Status";
   }
-}
-
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
 }
 
 bool Decode(std::string_view text, bool plus_is_space, std::string& out) {

@@ -1,0 +1,29 @@
+#include "clients/wire/json_fields.h"
+
+#include <nlohmann/json.hpp>
+
+namespace ringside::client {
+namespace {
+
+template <class Any>
+std::string OneLine(const Any& json) {
+  return json.dump(-1, ' ', false, Any::error_handler_t::replace);
+}
+
+}  // namespace
+
+const nlohmann::json* Find(const nlohmann::json& json, const char* name) {
+  if (!json.is_object()) return nullptr;
+  const auto it = json.find(name);
+  return it == json.end() || it->is_null() ? nullptr : &*it;
+}
+
+std::string Text(const nlohmann::json& json, const char* name) {
+  const nlohmann::json* value = Find(json, name);
+  return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
+}
+
+std::string Dump(const nlohmann::json& json) { return OneLine(json); }
+std::string Dump(const nlohmann::ordered_json& json) { return OneLine(json); }
+
+}  // namespace ringside::client

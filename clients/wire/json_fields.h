@@ -1,0 +1,17 @@
+// Members of a server's JSON, none of which is required, and its writing. Pure. THREAD: any.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace ringside::client {
+
+/// The member `name`; nullptr if `json` is no object, or the member is absent or null.
+const nlohmann::json* Find(const nlohmann::json& json, const char* name);
+/// The member `name`; "" unless it is a string.
+std::string Text(const nlohmann::json& json, const char* name);
+/// One line; invalid UTF-8 is replaced.
+std::string Dump(const nlohmann::json& json);
+std::string Dump(const nlohmann::ordered_json& json);
+
+}  // namespace ringside::client

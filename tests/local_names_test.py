@@ -1,0 +1,100 @@
+"""Checks that the unnamed namespaces of a folder's sources have different names in them: the build compiles the sources
+of a folder together, in groups (ringside_unity in CMakeLists.txt). Functions may be overloaded, and several files may
+define one alias.
+
+    python3 tests/local_names_test.py [root]
+
+Runs its own negative controls first.
+"""
+
+import collections
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("engine", "session", "ws", "clients")
+LITERAL = re.compile(r'//[^\n]*|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.S)
+TYPE = re.compile(r"(?:template\s*<.*?>\s*)?(?:struct|class|enum class|enum|union)\s+(\w+)")
+ALIAS = re.compile(r"(?:template\s*<.*?>\s*)?(?:using|namespace)\s+(\w+)\s*=\s*(.+)", re.S)
+
+
+def declarations(code):
+    """The text of each declaration in an unnamed namespace, up to its body or initialiser."""
+    for match in re.finditer(r"namespace\s*\{", code):
+        depth, start = 1, match.end()
+        for at in range(match.end(), len(code)):
+            if code[at] == "{":
+                if depth == 1:
+                    yield code[start:at].strip()
+                depth += 1
+            elif code[at] == "}":
+                depth -= 1
+                start = at + 1
+                if depth == 0:
+                    break
+            elif code[at] == ";" and depth == 1:
+                yield code[start:at].strip()
+                start = at + 1
+
+
+def names(code):
+    """Pairs of a name and what it may share the name with: declarations with equal pairs are one."""
+    for declaration in declarations(LITERAL.sub('""', code)):
+        if alias := ALIAS.match(declaration):
+            yield alias[1], "alias " + " ".join(alias[2].split())
+        elif kind := TYPE.match(declaration):
+            yield kind[1], None
+        elif function := re.search(r"(\w+)\((.*)\)[^)]*$", declaration.split("=")[0] if "operator" not in declaration else "", re.S):
+            yield function[1], "function " + re.sub(r"\s*\b\w+(?=,|$)", "", " ".join(function[2].split()))
+        elif "=" in declaration or re.match(r"(?:inline |static |thread_local )*const(?:expr)?\b", declaration):
+            for variable in re.findall(r"(\w+)(?:\[\w*\])*\s*(?==|$|,)", declaration):
+                if variable.startswith("k"):
+                    yield variable, None
+
+
+def check_folder(sources):
+    """Complaints about {path: code}."""
+    seen = collections.defaultdict(list)
+    for path, code in sorted(sources.items()):
+        for name, kind in set(names(code)):
+            seen[name].append((path, kind))
+    for name, uses in seen.items():
+        kinds = [kind for _, kind in uses]
+        overloads = None not in kinds and len({kind.split()[0] for kind in kinds}) == 1 and (
+            len(set(kinds)) == 1 if kinds[0].startswith("alias") else len(set(kinds)) == len(kinds))
+        if len(uses) > 1 and not overloads:
+            yield f"{name} is defined by {' and '.join(str(path) for path, _ in uses)}"
+
+
+CONTROLS = [
+    ("int F(int a) {}", "int F(int b) { return 1; }", True),
+    ("int F(int a) {}", "int F(const char* a) {}", False),
+    ("constexpr int kA = 1;", "constexpr int kB = 2, kA = 3;", True),
+    ("using Json = a::b;", "using Json = a::b;", False),
+    ("using Json = a::b;", "using Json = a::c;", True),
+    ("struct A {\n  int F(int a);\n};", "class A {};", True),
+    ("struct A {\n  int F(int a);\n};", "int F(int a) {}", False),
+    ('const char* F() { return "}"; }  // }\nint G() {}', "int G() {}", True),
+]
+
+
+def main():
+    faults = []
+    for first, second, clashes in CONTROLS:
+        found = list(check_folder({f"{i}.cpp": f"namespace {{\n{code}\n}}\n" for i, code in enumerate((first, second))}))
+        if bool(found) != clashes:
+            faults.append(f"negative control {first!r}, {second!r}: {found}")
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
+    folders = collections.defaultdict(dict)
+    for layer in FOLDERS:
+        for path in (root / layer).rglob("*.cpp"):
+            folders[path.parent][path.relative_to(root)] = path.read_text()
+    for sources in folders.values():
+        faults += check_folder(sources)
+    print("\n".join([*faults, f"local names: {len(folders)} folders, {len(CONTROLS)} controls, {len(faults)} faults"]))
+    return bool(faults)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
