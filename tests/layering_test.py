@@ -32,6 +32,7 @@ MAY_INCLUDE = {
     "engine/families": "base kernels engine/files",
     "engine/model": "base kernels cache engine/files engine/text engine/families",
     "engine": "base kernels cache cache/store engine/files engine/text engine/grammar engine/families engine/model",
+    "engine/loop": "base kernels cache cache/store engine/text engine/model engine",
     "engine/fleet": "base engine",
     "engine/convert": "base kernels engine/files engine/text engine/families engine/model engine",
     "session/journal": "base cache/store",

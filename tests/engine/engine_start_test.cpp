@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "engine/engine_loop.h"
+#include "engine/loop/engine_loop.h"
 #include "tests/engine/engine_harness.h"
 #include "tests/engine/hash_network.h"
 #include "tests/engine/model/model_run.h"

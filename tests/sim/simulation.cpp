@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "base/limits.h"
 #include "cache/store/ram_store.h"
-#include "engine/engine_loop.h"
+#include "engine/loop/engine_loop.h"
 #include "tests/engine/letter_tokenizer.h"
 
 namespace ringside {

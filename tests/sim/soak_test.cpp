@@ -12,7 +12,7 @@
 
 #include "base/log.h"
 #include "cache/store/ram_store.h"
-#include "engine/engine_loop.h"
+#include "engine/loop/engine_loop.h"
 #include "tests/engine/hash_network.h"
 #include "tests/engine/letter_tokenizer.h"
 #include "tests/sim/sim_device.h"

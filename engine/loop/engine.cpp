@@ -7,7 +7,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
-#include "engine/engine_loop.h"
+#include "engine/loop/engine_loop.h"
 #include "engine/model/model.h"
 #include "engine/slot_plan.h"
 #include "kernels/slab_memory.h"

@@ -1,0 +1,140 @@
+#include "engine/loop/cache_fetches.h"
+
+#include <algorithm>
+#include <ranges>
+#include <utility>
+
+namespace ringside {
+
+void CacheFetches::Request(Slot& slot, const TurnRequest& request) {
+  if (slot.turn != nullptr || slot.filled()) return;
+  if (slot.fetch && (slot.fetch->ticket != 0 || slot.fetch->answer)) return;
+  const bool forked = request.forked_from != 0 && IsTierOwner(request.forked_owner) && IsTierOwner(request.owner);
+  if (HasSourceInSlot(request)) return;  // copied from that slot instead
+  const bool first = !slot.fetch;
+  if (first) slot.fetch = PendingFetch{};
+  if (IsOnItsWay(request, forked)) return;
+  const int64_t bytes = StoredBytes(request, forked);
+  if (!MakePlace(slot, request, forked, first, bytes)) return;
+  if (forked && !std::exchange(slot.fetch->forked, true) && storage_.tiers != nullptr) {
+    storage_.tiers->Fork(request.forked_owner, request.owner, nullptr);
+  }
+  const auto length = static_cast<int64_t>(request.tokens.size());
+  const int64_t reach = layers_ * (request.window.memory_len - 1);
+  const auto plan = sequences_.PlanFetch(request.owner, std::min(length, request.window.pinned + reach + 1));
+  if (plan.stored) slot.sequence->MarkKnown();  // it was computed once
+  if (!plan.ask) {
+    slot.fetch->answer.emplace(NotFound("not asked for"));
+    return;
+  }
+  slot.fetch->ticket = ++last_ticket_;
+  slot.fetch->deadline_ns = plan.deadline_ns;
+  ++fetches_;
+  fetch_bytes_ += slot.fetch->bytes = bytes;
+  storage_.tiers->Fetch(request.owner, [deliver = deliver_, timeline = slot.id, ticket = last_ticket_](auto fetched) {
+    deliver(FetchedMessage{timeline, ticket, std::move(fetched)});
+  });
+}
+
+bool CacheFetches::IsOnItsWay(const TurnRequest& request, bool forked) const {
+  const auto comes = [&](const ForkMessage& fork) { return fork.to_owner == request.owner; };
+  if (sequences_.Saves(request.owner) || std::ranges::any_of(forks_, comes)) return true;
+  return forked && sequences_.Saves(request.forked_owner);
+}
+
+bool CacheFetches::MakePlace(Slot& slot, const TurnRequest& request, bool forked, bool first, int64_t bytes) {
+  // Fetched caches of queued turns use memory outside every budget, so fetch no more than the slots hold.
+  const KvPool& pool = slots_.pool();
+  const int64_t windows = pool.memory_bytes() / pool.shape().slab_bytes();
+  const bool fits = fetches_ < windows || fetch_bytes_ + bytes <= pool.memory_bytes();
+  if (fetches_ < pool.slots() && fits) return true;
+  if (first && !forked && !storage_.tiers->Find(request.owner)) {
+    slot.fetch->answer.emplace(NotFound("nothing is stored"));
+    return false;
+  }
+  if (first) Prefetch(request.owner);
+  return CancelLastAfter(slot);
+}
+
+int64_t CacheFetches::StoredBytes(const TurnRequest& request, bool forked) const {
+  if (storage_.tiers == nullptr) return 0;
+  auto place = storage_.tiers->Find(request.owner);
+  if (!place && forked) place = storage_.tiers->Find(request.forked_owner);
+  return place ? place->bytes : 0;
+}
+
+bool CacheFetches::CancelLastAfter(const Slot& slot) {
+  for (const auto& turn : queue_.turns() | std::views::reverse) {
+    if (turn == nullptr) continue;  // already admitted
+    Slot& other = slots_.At(turn->timeline_id());
+    if (&other == &slot) return false;
+    if (!other.fetch || other.fetch->ticket == 0) continue;
+    const bool forked = other.fetch->forked;
+    Cancel(other);
+    other.fetch = PendingFetch{.forked = forked};
+    return true;
+  }
+  return false;
+}
+
+void CacheFetches::Take(FetchedMessage message) {
+  Slot* slot = slots_.Find(message.timeline);
+  if (slot == nullptr) return;
+  std::optional<PendingFetch>& fetch = slot->fetch;
+  if (fetch && fetch->ticket == message.ticket) fetch->answer.emplace(std::move(message.fetched));
+}
+
+bool CacheFetches::IsFetching(const Slot& slot) const {
+  return slot.fetch && !slot.fetch->answer && clock_.MonotonicNs() < slot.fetch->deadline_ns;
+}
+
+void CacheFetches::Cancel(Slot& slot) {
+  if (slot.fetch && slot.fetch->ticket != 0) {
+    --fetches_;
+    fetch_bytes_ -= slot.fetch->bytes;
+    if (!slot.fetch->answer) ++counts_.fetches_late;
+  }
+  slot.fetch.reset();
+}
+
+std::optional<double> CacheFetches::Restore(Slot& slot, const TurnRequest& request) {
+  if (!slot.fetch || slot.fetch->ticket == 0 || !slot.fetch->answer) return std::nullopt;
+  return sequences_.Restore(*slot.fetch->answer, request.window, request.adapter, *slot.sequence);
+}
+
+bool CacheFetches::HasSourceInSlot(const TurnRequest& request) const {
+  if (request.forked_from == 0) return false;
+  const Slot* source = std::as_const(slots_).Find(request.forked_from);
+  return source != nullptr && source->sequence->has_cache();
+}
+
+void CacheFetches::Fork(ForkMessage message) {
+  if (storage_.tiers == nullptr || !IsTierOwner(message.to_owner) || message.to_owner == message.from_owner) return;
+  const Slot* from = slots_.Find(message.from);
+  Sequence* const source = from != nullptr && from->sequence->has_cache() ? from->sequence.get() : nullptr;
+  if (!IsTierOwner(message.from_owner)) {
+    if (source != nullptr) sequences_.SaveCopy(message.to_owner, *source);
+    return;
+  }
+  if (source != nullptr) sequences_.Save(message.from_owner, *source);
+  forks_.push_back(std::move(message));
+  MakeForks();
+}
+
+void CacheFetches::MakeForks() {
+  std::erase_if(forks_, [this](const ForkMessage& fork) {
+    if (sequences_.Saves(fork.from_owner)) return false;
+    storage_.tiers->Fork(fork.from_owner, fork.to_owner, nullptr);
+    return true;
+  });
+}
+
+void CacheFetches::DropForks(const std::string& to_owner) {
+  std::erase_if(forks_, [&](const ForkMessage& fork) { return fork.to_owner == to_owner; });
+}
+
+void CacheFetches::Prefetch(const std::string& owner) const {
+  if (storage_.tiers != nullptr && IsTierOwner(owner)) storage_.tiers->Prefetch(owner);
+}
+
+}  // namespace ringside

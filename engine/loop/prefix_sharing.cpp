@@ -1,0 +1,116 @@
+#include "engine/loop/prefix_sharing.h"
+
+#include <algorithm>
+
+#include "cache/kv_branch.h"
+#include "kernels/slab_memory.h"
+
+namespace ringside {
+namespace {
+
+// A copy moves whole tiles with one kernel launch: cheaper than computing the rows of one tile on any device.
+constexpr int64_t kMinSharedTokens = KvShape::kTile;
+// A turn waits for another one that computes their common prefix, if that is this much longer than the best prefix in a
+// slot.
+constexpr int64_t kMinAwaitedTokens = 256;
+
+/// False for a failed turn that still runs because its next step was launched ahead: its rows may be NaN.
+bool HasSoundRows(const RunningTurn* turn) { return turn == nullptr || turn->finished() != FinishReason::kError; }
+
+}  // namespace
+
+int64_t PrefixSharing::SharedTokensWith(const Slot& other, const Slot& slot, const RunningTurn& turn) const {
+  if (&other == &slot || other.tenant != turn.request().tenant) return 0;
+  if (!HasSoundRows(other.turn)) return 0;
+  const int64_t shared = other.sequence->SharedPrefix(turn.timeline(), turn.max_reusable());
+  // The rows of a cache that is still loading are not there yet.
+  return shared == 0 || sequences_.Loads(other.sequence->cache()) ? 0 : shared;
+}
+
+Slot* PrefixSharing::FindDonor(const Slot& slot, const RunningTurn& turn) const {
+  Slot* donor = nullptr;
+  int64_t most = kMinSharedTokens - 1;
+  for (Slot* other : slots_.cached()) {
+    const int64_t shared = SharedTokensWith(*other, slot, turn);
+    if (shared > most) donor = other, most = shared;
+  }
+  return donor;
+}
+
+int64_t PrefixSharing::PromisedTokens(const RunningTurn& other, const RunningTurn& turn) const {
+  const TurnRequest& request = other.request();
+  if (other.finished() || !other.awaits_first_token() || request.tenant != turn.request().tenant) return 0;
+  if (!(request.window == turn.request().window) || request.adapter != turn.request().adapter) return 0;
+  if (other.sequence()->cache()->history() != nullptr) return 0;  // a branch cannot be a donor
+  // Quick rejection of most turns: the common prefix must extend past the computed tokens.
+  const auto computed = static_cast<size_t>(other.sequence()->computed());
+  const auto& ours = turn.request().tokens;
+  const bool is_whole = computed >= request.tokens.size();  // its last rows are in the step in flight
+  if (!is_whole && (computed >= ours.size() || ours[computed] != request.tokens[computed])) return 0;
+  const int64_t common = std::min(
+      CommonPrefix(request.tokens, request.message_starts, ours, turn.request().message_starts, request.window.pinned),
+      turn.max_reusable());
+  return is_whole || static_cast<int64_t>(computed) < common ? common : 0;
+}
+
+bool PrefixSharing::ShouldAwait(const Slot& slot, const RunningTurn& turn) const {
+  if (slot.filled()) return false;
+  int64_t promised = 0;
+  for (const auto& other : slots_.running()) promised = std::max(promised, PromisedTokens(*other, turn));
+  if (promised < kMinAwaitedTokens) return false;
+  // Wait for a prefix in progress until it is complete: its last rows take a step or two.
+  int64_t there = 0;
+  for (const Slot* other : slots_.cached()) {
+    if (other->turn == nullptr || !other->turn->awaits_first_token())
+      there = std::max(there, SharedTokensWith(*other, slot, turn));
+  }
+  return promised >= kMinAwaitedTokens + there;
+}
+
+Slot* PrefixSharing::FindHistory(const Slot& slot, const RunningTurn& turn) const {
+  if (!turn.request().may_branch || turn.branches() > 0 || !slots_.has_branches()) return nullptr;
+  Slot* history = nullptr;
+  int64_t most = 0;
+  for (Slot* other : slots_.cached()) {
+    if (other == &slot || other->tenant != turn.request().tenant || other->eviction != EvictionMode::kNo) continue;
+    if (!HasSoundRows(other->turn)) continue;
+    if (other->turn != nullptr && other->turn->branches() > 0) continue;  // its beams' rows will be appended to it
+    if (sequences_.Loads(other->sequence->cache())) continue;             // its rows are still loading
+    const int64_t tokens = other->sequence->BranchPoint(turn.timeline(), turn.max_reusable());
+    if (tokens > most) history = other, most = tokens;
+  }
+  return history;
+}
+
+void PrefixSharing::BranchOff(Slot& slot, const RunningTurn& turn, const Slot& history) {
+  const int64_t tokens = history.sequence->BranchPoint(turn.timeline(), turn.max_reusable());
+  ringside::BranchOff(memory_, slot.sequence->cache(), *history.sequence->cache(), tokens);
+  slot.sequence->BranchedOff(*history.sequence, tokens);
+  counts_.tokens_shared += static_cast<uint64_t>(tokens);
+}
+
+int64_t PrefixSharing::StoredTokens(const Slot& slot, const RunningTurn& turn) const {
+  if (!slot.fetch || !slot.fetch->answer || !slot.fetch->answer->ok()) return 0;
+  const SnapshotHeader& stored = (*slot.fetch->answer)->snapshot.header();
+  const TimelineView timeline = turn.timeline();
+  return std::min(CommonPrefix(stored.tokens, stored.message_starts, timeline.tokens, timeline.message_starts,
+                               timeline.window.pinned),
+                  turn.max_reusable());
+}
+
+std::optional<double> PrefixSharing::Fill(Slot& slot, const RunningTurn& turn) {
+  const Slot* donor = FindDonor(slot, turn);
+  const int64_t shared = donor == nullptr ? 0 : SharedTokensWith(*donor, slot, turn), stored = StoredTokens(slot, turn);
+  std::optional<double> restore_ms;
+  if (donor == nullptr || shared < stored) restore_ms = fetches_.Restore(slot, turn.request());
+  if (donor != nullptr && !restore_ms) Share(slot, *donor, shared, turn.request().forked_from != 0 || stored > 0);
+  return restore_ms;
+}
+
+void PrefixSharing::Share(Slot& slot, const Slot& donor, int64_t shared, bool own) {
+  const size_t bytes = slot.sequence->Adopt(*donor.sequence, shared, own);
+  memory_.CopyOnDevice(slot.sequence->cache()->slab(), donor.sequence->cache()->slab(), bytes);
+  counts_.tokens_shared += static_cast<uint64_t>(shared);
+}
+
+}  // namespace ringside

@@ -1,0 +1,56 @@
+// Prefix sharing: common system messages and forked histories. A conversation reuses the rows of another one of the
+// same tenant, by a copy on the device or by a branch. Never across tenants: the time to first token would reveal other
+// tenants' prompts. Never across adapters either, because their keys and values differ. Without state. Owned by
+// EngineLoop. THREAD: engine.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "engine/engine_options.h"
+#include "engine/loop/cache_fetches.h"
+#include "engine/loop/slot_table.h"
+#include "engine/running_turn.h"
+#include "engine/sequence_storage.h"
+
+namespace ringside {
+
+class SlabMemory;
+
+class PrefixSharing {
+ public:
+  /// Counts in `counts`. REQUIRES: all references outlive it.
+  PrefixSharing(SlabMemory& memory, SlotTable& slots, CacheFetches& fetches, const SequenceStorage& sequences,
+                EngineStats* counts)
+      : memory_(memory), slots_(slots), fetches_(fetches), sequences_(sequences), counts_(*counts) {}
+
+  /// The timeline of the same tenant whose slot has the longest prefix of the turn; null = too short.
+  Slot* FindDonor(const Slot& slot, const RunningTurn& turn) const;
+  /// The timeline in a slot that the turn's cache can branch off; null = none.
+  Slot* FindHistory(const Slot& slot, const RunningTurn& turn) const;
+  /// True if a running turn is about to compute a much longer prefix of the turn than any slot has.
+  bool ShouldAwait(const Slot& slot, const RunningTurn& turn) const;
+  /// Makes the timeline's empty cache a branch of `history`'s. REQUIRES: FindHistory's result, still in its slot.
+  void BranchOff(Slot& slot, const RunningTurn& turn, const Slot& history);
+  /// Fills the timeline's empty cache from another slot or from the tiers' answer, whichever has the longer prefix.
+  /// Returns the restore time, if it restored.
+  std::optional<double> Fill(Slot& slot, const RunningTurn& turn);
+
+ private:
+  /// Number of the turn's first tokens that can be copied from the other slot.
+  int64_t SharedTokensWith(const Slot& other, const Slot& slot, const RunningTurn& turn) const;
+  /// Number of the turn's first tokens in the tiers' answer.
+  int64_t StoredTokens(const Slot& slot, const RunningTurn& turn) const;
+  /// Number of the turn's first tokens that `other` computes and has not computed yet; 0 = none.
+  int64_t PromisedTokens(const RunningTurn& other, const RunningTurn& turn) const;
+  /// Copies the donor's rows of the turn's first tokens into the timeline's empty cache.
+  void Share(Slot& slot, const Slot& donor, int64_t shared, bool own);
+
+  SlabMemory& memory_;
+  SlotTable& slots_;
+  CacheFetches& fetches_;
+  const SequenceStorage& sequences_;
+  EngineStats& counts_;
+};
+
+}  // namespace ringside

@@ -1,0 +1,230 @@
+#include "engine/loop/step_pipeline.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "engine/loop/tenant_index.h"
+#include "kernels/deferred_token.h"
+#include "kernels/slab_memory.h"
+
+namespace ringside {
+
+bool StepPipeline::LaunchedStep::Has(const RunningTurn* turn) const {
+  return RowOf(turn).has_value() || std::ranges::count(prefilling, turn) > 0;
+}
+
+std::optional<size_t> StepPipeline::LaunchedStep::RowOf(const RunningTurn* turn) const {
+  const auto found =
+      std::ranges::find_if(logits, [&](const LogitsRow& row) { return row.turn == turn && row.chooses(); });
+  if (found == logits.end()) return std::nullopt;
+  return static_cast<size_t>(found - logits.begin());
+}
+
+RowSamplingParams StepPipeline::ChoiceOf(const LogitsRow& row) {
+  if (!row.chooses()) return row.turn->ScoreAt(row.scored);
+  return row.awaits ? row.turn->ChoiceAhead() : row.turn->Choice(row.beam);
+}
+
+double StepPipeline::Work(int64_t position) const {
+  const double context = network_.shape().attention_context;
+  return context == 0 ? 1 : 1 + static_cast<double>(position) / context;
+}
+
+int64_t StepPipeline::PromptRows(int64_t decoding) const {
+  constexpr int64_t kLeast = 16, kUnmeasured = 64;
+  double work = 0, logits_work = 0, rows = 0;
+  for (const auto& turn : slots_.running()) {
+    if (turn->remaining() <= 1) continue;
+    rows += 1;
+    work += Work(turn->sequence()->computed());
+    logits_work += turn->scores_next() ? step_time_.LogitsWork() : 0;
+  }
+  if (rows == 0) return options_.step_tokens;
+  const auto bounded = [&](double most) {
+    return std::clamp(static_cast<int64_t>(most), std::min(kLeast, options_.step_tokens), options_.step_tokens);
+  };
+  // Scored rows must not make a step longer than unscored ones.
+  if (decoding == 0) return bounded(static_cast<double>(options_.step_tokens) * rows / (rows + logits_work));
+  const double fitting = step_time_.PromptWork(decoding, options_.max_step_ms * 1e6, kUnmeasured);
+  return bounded(fitting * rows / std::max(work + logits_work, 1.0));
+}
+
+std::vector<int64_t> StepPipeline::Plan(const LaunchedStep* under_way) const {
+  const auto& running = slots_.running();
+  // A turn whose cache is still loading starts with the first layers; each layer waits for its rows. If other turns
+  // run, it joins them only when the whole cache should arrive before the step ends; otherwise they would wait for it.
+  const auto loads = [&](const auto& turn) { return storage_.Loads(turn->sequence()->cache()); };
+  const bool alone =
+      std::ranges::all_of(running, [&](const auto& turn) { return loads(turn) || !slots_.HasMemory(*turn); });
+  const double step_ns = step_time_.DecodeNs(std::ssize(running));
+  const auto waits = [&](const auto& turn) {
+    return !alone && loads(turn) && storage_.LoadingNs(turn->sequence()->cache()) > step_ns;
+  };
+  auto [tenants, served] = TenantIndex(running, served_);
+  std::vector<StepTurn> turns;
+  int64_t decoding = 0;
+  for (const auto& turn : running) {
+    StepTurn& planned = turns.emplace_back();
+    planned.tenant = tenants[turns.size() - 1];
+    planned.deadline_ns = turn->Deadline(step_time_.PromptNs(Work(turn->sequence()->computed())));
+    if (turn->finished() || !slots_.HasMemory(*turn) || waits(turn)) continue;
+    if (turn->may_resume_beams()) continue;  // its cache is still loading
+    const bool awaits = under_way != nullptr && under_way->RowOf(turn.get());
+    planned.remaining = !awaits ? turn->remaining() : turn->CanRunAhead() ? 1 : 0;
+    decoding += planned.remaining == 1 ? 1 : 0;
+  }
+  return PlanStep(turns, std::move(served), {PromptRows(decoding), options_.prefill_chunk, options_.row_tile});
+}
+
+bool StepPipeline::MayRunAhead() const {
+  constexpr double kLongNs = 15e6;
+  if (!network_.runs_ahead()) return false;
+  // Hidden states exist for the last step only, so a step with embedded turns cannot overlap with the next one: either
+  // the previous step's tokens would be late or these states would be lost.
+  if (std::ranges::any_of(slots_.running(), [](const auto& turn) { return turn->request().embedded; })) return false;
+  // Beam search cannot run ahead; the other turns would get two tokens for each one of a beam.
+  if (std::ranges::any_of(launched_->logits, [](const LogitsRow& row) { return row.turn->branches() > 0; }))
+    return false;
+  return launched_->prompt_rows == 0 ||
+         step_time_.DecodeNs(launched_->decoding) +
+                 step_time_.PromptNs(launched_->prompt_work +
+                                     static_cast<double>(launched_->scored_rows) * step_time_.LogitsWork()) <
+             kLongNs;
+}
+
+std::optional<StepPipeline::LaunchedStep> StepPipeline::LaunchNext(const LaunchedStep* under_way) {
+  const auto& running = slots_.running();
+  for (const auto& turn : running) {
+    if (turn->may_resume_beams() && !storage_.Loads(turn->sequence()->cache())) turn->ResumeBeams();
+  }
+  const std::vector<int64_t> take = Plan(under_way);
+  LaunchedStep step;
+  step.begun_ns = clock_.MonotonicNs();
+  Parts parts;
+  parts.awaited.resize(running.size());
+  for (size_t i = 0; i < running.size(); ++i) {
+    RunningTurn& turn = *running[i];
+    if (turn.computes_prompt()) turn.NoteStep(take[i] > 0, step.begun_ns);
+    if (take[i] == 0 || AddBeams(turn, take[i], &step, &parts)) continue;
+    const std::optional<size_t> row = under_way == nullptr ? std::nullopt : under_way->RowOf(&turn);
+    AddPart(turn, take[i], row, &parts.awaited[i], &step, &parts);
+  }
+  if (parts.parts.empty() || (step.deferred_sampling && step.logits.size() > kMaxDeferredRows)) return std::nullopt;
+  Begin(step, parts);
+  return step;
+}
+
+bool StepPipeline::AddBeams(RunningTurn& turn, int64_t limit, LaunchedStep* step, Parts* parts) {
+  if (turn.rebuilds_beams()) {
+    const RunningTurn::BeamChunk chunk = turn.NextBeamChunk(limit);
+    parts->Add(turn, false, {chunk.cache, chunk.tokens, StepPart::Logits::kNone, turn.request().adapter});
+    step->prefilling.push_back(&turn);
+    return true;
+  }
+  if (!turn.has_beams()) return false;
+  for (size_t beam = 0; beam < turn.beams(); ++beam) {
+    parts->Add(turn, false,
+               {turn.BeamCache(beam), turn.LastOfBeam(beam), StepPart::Logits::kLast, turn.request().adapter});
+    step->logits.push_back({.turn = &turn, .beam = beam});
+  }
+  return true;
+}
+
+void StepPipeline::AddPart(RunningTurn& turn, int64_t limit, std::optional<size_t> row, TokenId* awaited,
+                           LaunchedStep* step, Parts* parts) {
+  const bool awaits = row.has_value();
+  *awaited = DeferredToken(row.value_or(0));
+  const std::span<const TokenId> chunk = awaits ? std::span<const TokenId>(awaited, 1) : turn.NextChunk(limit);
+  const bool last = awaits || (turn.wants_logits() && std::ssize(chunk) == turn.remaining());
+  const bool scores = !awaits && turn.scores_next();
+  const auto logits = scores ? StepPart::Logits::kAll : last ? StepPart::Logits::kLast : StepPart::Logits::kNone;
+  parts->Add(turn, awaits, {turn.sequence()->cache(), chunk, logits, turn.request().adapter, turn.request().embedded});
+  if (turn.request().embedded) step->hidden.push_back({&turn, turn.sequence()->computed(), std::ssize(chunk)});
+  const int64_t first = turn.sequence()->computed(), end = first + std::ssize(chunk) - (last ? 1 : 0);
+  for (int64_t position = first; scores && position < end; ++position) {
+    step->logits.push_back({.turn = &turn, .scored = position + 1});
+    ++step->scored_rows;
+  }
+  if (last) step->logits.push_back({.turn = &turn, .awaits = awaits});
+  if (!last) step->prefilling.push_back(&turn);
+  step->deferred_sampling |= awaits && !turn.ParamsKnownAhead();
+}
+
+void StepPipeline::Begin(LaunchedStep& step, const Parts& parts) {
+  std::vector<RowSamplingParams> choices;
+  if (!step.deferred_sampling) {
+    for (const LogitsRow& row : step.logits) choices.push_back(ChoiceOf(row));
+  }
+  for (size_t i = 0; i < parts.parts.size(); ++i) {
+    const auto [turn, awaits] = parts.turns[i];
+    const auto rows = std::ssize(parts.parts[i].tokens);
+    const bool decodes = awaits || turn->remaining() == 1;
+    step.decoding += decodes ? 1 : 0;
+    turn->NoteRows(rows);
+    (decodes ? counts_.tokens_decoded : counts_.tokens_prefilled) += static_cast<uint64_t>(rows);
+    served_.Add(turn->request().tenant, decodes ? VirtualTokenCounter::kDecodeWeight : static_cast<double>(rows));
+    if (decodes) continue;
+    if (!turn->needs_results()) ++slots_.At(turn->timeline_id()).prompt_steps;
+    step.prompt_rows += rows;
+    step.prompt_work += static_cast<double>(rows) * Work(turn->sequence()->computed() + rows / 2);
+  }
+  step.deferred_sampling ? network_.BeginDeferred(parts.parts) : network_.Begin(parts.parts, choices);
+  ++counts_.steps;
+  for (size_t i = 0; i < parts.parts.size(); ++i) {
+    const auto [turn, awaits] = parts.turns[i];
+    if (awaits) turn->RunAhead();
+    if (!awaits && !turn->has_beams()) turn->AdvancePosition(parts.parts[i].tokens);
+    Slot& slot = slots_.At(turn->timeline_id());
+    slot.last_used = counts_.steps;
+    if (i == 0 || parts.turns[i - 1].first != turn) ++slot.steps;
+  }
+}
+
+void StepPipeline::Choose(LaunchedStep* step) {
+  std::vector<RowSamplingParams> choices;
+  for (LogitsRow& row : step->logits) {
+    row.awaits = false;
+    choices.push_back(ChoiceOf(row));  // unused if its turn has ended
+  }
+  network_.Choose(choices);
+  step->deferred_sampling = false;
+}
+
+Status StepPipeline::Finish() {
+  const LaunchedStep& step = *launched_;
+  std::vector<SampledToken> chosen(step.logits.size());
+  network_.Finish(chosen);
+  RETURN_IF_ERROR(network_.memory().status());
+  const int64_t now = clock_.MonotonicNs();
+  const int64_t took = now - std::max(step.begun_ns, std::exchange(step_finished_ns_, now));
+  step_time_.Note(step.decoding, step.prompt_work, took, step.scored_rows);
+  if (step.prompt_rows > 0) storage_.NotePrefill(step.prompt_rows + step.decoding, took);
+  for (size_t i = 0; i < chosen.size(); ++i) {
+    const LogitsRow& row = step.logits[i];
+    if (row.turn->finished()) continue;
+    row.chooses() ? row.turn->Take(chosen[i], now) : row.turn->StoreScore(row.scored, chosen[i]);
+  }
+  CollectHiddenStates(step);
+  for (RunningTurn* turn : step.prefilling) {
+    if (!turn->wants_logits() && turn->remaining() == 0) turn->FinishPrefill();
+  }
+  return Status::Ok();
+}
+
+void StepPipeline::Advance() {
+  if (next_ && next_->deferred_sampling) Choose(&*next_);
+  launched_ = std::exchange(next_, std::nullopt);
+}
+
+void StepPipeline::CollectHiddenStates(const LaunchedStep& step) {
+  const int64_t width = network_.shape().hidden;
+  std::span<const float> states = step.hidden.empty() ? std::span<const float>() : network_.hidden_states();
+  for (const auto& [turn, first, rows] : step.hidden) {
+    const auto size = static_cast<size_t>(rows * width);
+    if (!turn->finished()) turn->CollectHiddenStates(first, states.first(size), width);
+    states = states.subspan(size);
+  }
+  CHECK(states.empty());
+}
+
+}  // namespace ringside

@@ -1,0 +1,135 @@
+// The steps: which rows of which running turns the network computes next, and what becomes of the results. Up to two
+// steps are in flight: with run-ahead the next one is launched before the previous one's tokens are known. Owns the
+// steps in flight and the measured step times. Owned by EngineLoop. THREAD: engine.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "engine/engine_options.h"
+#include "engine/loop/slot_table.h"
+#include "engine/model/network.h"
+#include "engine/running_turn.h"
+#include "engine/scheduler.h"
+#include "engine/sequence_storage.h"
+#include "engine/step_time.h"
+
+namespace ringside {
+
+class StepPipeline {
+ public:
+  /// `served`: charged for the rows of each tenant. Counts in `counts`. REQUIRES: all references outlive it.
+  StepPipeline(Network& network, const EngineOptions& options, const Clock& clock, SlotTable& slots,
+               SequenceStorage& storage, VirtualTokenCounter& served, EngineStats* counts)
+      : network_(network),
+        options_(options),
+        clock_(clock),
+        slots_(slots),
+        storage_(storage),
+        served_(served),
+        counts_(*counts) {}
+
+  /// True if a step is in flight.
+  bool in_flight() const { return launched_.has_value(); }
+  /// True if the turn has a part in the step in flight.
+  bool Includes(const RunningTurn& turn) const { return launched_ && launched_->Has(&turn); }
+
+  /// Launches a step; none if no turn can take part. REQUIRES: no step is in flight; running turns have memory for a
+  /// step (RunningMemory), or take no part.
+  void Launch() { launched_ = LaunchNext(nullptr); }
+  /// True if LaunchAhead may follow: the network runs ahead, and the step in flight is not long. A new turn would wait
+  /// for two steps. REQUIRES: a step is in flight.
+  bool MayRunAhead() const;
+  /// Launches the step after the one in flight, if a turn can take part. REQUIRES: a step is in flight; every running
+  /// turn has memory for one more step.
+  void LaunchAhead() { next_ = LaunchNext(&*launched_); }
+  /// Waits for the step in flight and distributes its tokens. REQUIRES: a step is in flight. ERRORS: the failure of the
+  /// device; the results are discarded.
+  Status Finish();
+  /// Ends the step in flight after Finish. ENSURES: the step launched ahead, if there is one, is in flight, with its
+  /// sampling parameters.
+  void Advance();
+  /// Forgets the steps in flight: their state is unknown.
+  void Discard() { launched_.reset(), next_.reset(); }
+
+ private:
+  /// A row of a step's logits: samples a turn's next token, or scores a prompt token.
+  struct LogitsRow {
+    RunningTurn* turn = nullptr;
+    bool awaits = false;  // its input token is not known on the host yet
+    size_t beam = 0;      // index of the beam
+    int64_t scored = 0;   // position of the scored token; 0 = samples
+    bool chooses() const { return scored == 0; }
+  };
+  /// A step given to the network.
+  struct LaunchedStep {
+    std::vector<LogitsRow> logits;         // in the order of its choices
+    std::vector<RunningTurn*> prefilling;  // turns that sample nothing
+    /// Rows of a turn whose hidden states are wanted, from position `first` on.
+    struct HiddenRows {
+      RunningTurn* turn = nullptr;
+      int64_t first = 0, rows = 0;
+    };
+    std::vector<HiddenRows> hidden;  // in the order of the parts
+    int64_t begun_ns = 0;
+    int64_t decoding = 0;  // rows of decoding turns
+    int64_t prompt_rows = 0;
+    int64_t scored_rows = 0;         // prompt rows with logits
+    double prompt_work = 0;          // in units of StepTime
+    bool deferred_sampling = false;  // launched without its sampling parameters
+    bool Has(const RunningTurn* turn) const;
+    /// The row that samples the turn's next token; nullopt if none does.
+    std::optional<size_t> RowOf(const RunningTurn* turn) const;
+  };
+  /// The parts of a step before its launch. turns[i] has the i-th part; `second` is true if its input token is not
+  /// known yet.
+  struct Parts {
+    std::vector<TokenId> awaited;  // the input tokens that are not known yet, one place per running turn
+    std::vector<StepPart> parts;
+    std::vector<std::pair<RunningTurn*, bool>> turns;
+    void Add(RunningTurn& turn, bool awaits, StepPart part) {
+      parts.push_back(part);
+      turns.emplace_back(&turn, awaits);
+    }
+  };
+
+  /// Tokens of each running turn in the next step, assuming that `under_way` finishes first.
+  std::vector<int64_t> Plan(const LaunchedStep* under_way) const;
+  /// Prompt rows that a step may have in addition to `decoding` decode rows.
+  int64_t PromptRows(int64_t decoding) const;
+  /// Cost of a row at this position, in units of a row without attention.
+  double Work(int64_t position) const;
+  /// Launches the next step; nullopt if no turn takes part. `under_way`: the previous step, whose tokens are not known
+  /// yet, or null.
+  std::optional<LaunchedStep> LaunchNext(const LaunchedStep* under_way);
+  /// Adds the turn's part of at most `limit` rows. `row`: the row of the step under way that samples its input token.
+  void AddPart(RunningTurn& turn, int64_t limit, std::optional<size_t> row, TokenId* awaited, LaunchedStep* step,
+               Parts* parts);
+  /// Adds the turn's beams, or the next chunk of a beam that is recomputed. False: it has none in the step.
+  bool AddBeams(RunningTurn& turn, int64_t limit, LaunchedStep* step, Parts* parts);
+  /// Gives the network the parts of a step and advances their turns.
+  void Begin(LaunchedStep& step, const Parts& parts);
+  /// The sampling parameters of a row, which borrow from its turn until the token is collected.
+  static RowSamplingParams ChoiceOf(const LogitsRow& row);
+  /// Deferred sampling: sets the sampling parameters of a step that was launched without them.
+  void Choose(LaunchedStep* step);
+  void CollectHiddenStates(const LaunchedStep& step);
+
+  Network& network_;
+  const EngineOptions& options_;
+  const Clock& clock_;
+  SlotTable& slots_;
+  SequenceStorage& storage_;
+  VirtualTokenCounter& served_;
+  EngineStats& counts_;
+  std::optional<LaunchedStep> launched_, next_;  // in flight, and launched ahead
+  int64_t step_finished_ns_ = 0;                 // end of the last step
+  StepTime step_time_;
+};
+
+}  // namespace ringside
