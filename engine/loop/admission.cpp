@@ -31,7 +31,7 @@ void Admission::AdmitWaiting() {
     Slot& slot = parts_.slots.At(turn->timeline_id());
     parts_.fetches.Request(slot, turn->request());
     if (parts_.fetches.IsFetching(slot) || (!no_victim_ && parts_.prefixes.ShouldAwait(slot, *turn))) continue;
-    if ((no_victim_ && !slot.sequence->has_cache()) || !Admit(turn)) turn->NoteNoSlot(now);
+    if ((no_victim_ && !slot.sequence->has_cache()) || !Admit(turn)) turn->clock().NoteNoSlot(now);
   }
   parts_.queue.Compact();
 }
@@ -98,12 +98,12 @@ void Admission::Start(Slot& slot, std::unique_ptr<RunningTurn> turn, std::option
   slot.eviction = EvictionMode::kNo;
   slot.last_used = parts_.counts.steps;
   if (turn->begun()) {
-    turn->ResumeAfterPreemption(sync);
+    turn->Resume(sync);
   } else {
     turn->Begin(slot.sequence.get(), sync, parts_.tokenizer, parts_.network.shape().vocab,
                 parts_.limits.SessionLimit(request) + request.virtual_tokens, parts_.clock.MonotonicNs());
   }
-  if (!turn->wants_logits() && turn->remaining() == 0) turn->FinishPrefill();
+  turn->FinishIfComputed();
   parts_.slots.AddRunning(std::move(turn));
 }
 
@@ -217,12 +217,12 @@ SlotHolder Admission::HolderOf(const RunningTurn& running, const RunningTurn& tu
   const Slot& slot = parts_.slots.At(running.timeline_id());
   const KvCache& cache = *slot.sequence->cache();
   const bool branch = cache.history() != nullptr;
+  const int64_t beam_rows = running.beam_rows();
   SlotHolder holder;
   // Its branches are preempted first. Beams are preempted only after decoding for longer than their recomputation
   // takes.
-  holder.is_preemptable =
-      !chosen && !running.finished() && parts_.slots.BranchOf(slot) == nullptr &&
-      (!running.beams_begun() || slot.steps - slot.prompt_steps > running.rows_of_beams() / step_tokens);
+  holder.is_preemptable = !chosen && !running.finished() && parts_.slots.BranchOf(slot) == nullptr &&
+                          (beam_rows == 0 || slot.steps - slot.prompt_steps > beam_rows / step_tokens);
   holder.is_recoverable =
       branch ? cache.ring().next() - cache.branch() <= step_tokens : parts_.sequences.Keeps(slot.owner, cache);
   const int64_t kept_rows = branch ? cache.branch() : cache.snapshot() == 0 ? 0 : cache.ring().unchanged();

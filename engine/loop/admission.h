@@ -20,8 +20,8 @@
 #include "engine/loop/turn_limits.h"
 #include "engine/loop/turn_queue.h"
 #include "engine/model/network.h"
-#include "engine/running_turn.h"
 #include "engine/sequence_storage.h"
+#include "engine/turns/running_turn.h"
 
 namespace ringside {
 

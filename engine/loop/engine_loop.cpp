@@ -212,7 +212,7 @@ void EngineLoop::Handle(EngineMessage message) {
 }
 
 void EngineLoop::Handle(SubmitMessage message) {
-  auto turn = std::make_unique<RunningTurn>(std::move(message.request), message.submitted_ns);
+  std::unique_ptr<RunningTurn> turn = MakeTurn(std::move(message.request), message.submitted_ns);
   queue_.Arrive(*turn);
   if (!healthy()) return queue_.End(std::move(turn), FinishReason::kError, Unavailable("the engine has failed"));
   Slot& slot = slots_.FindOrAdd(turn->timeline_id());

@@ -39,7 +39,7 @@ Slot* PrefixSharing::FindDonor(const Slot& slot, const RunningTurn& turn) const 
 
 int64_t PrefixSharing::PromisedTokens(const RunningTurn& other, const RunningTurn& turn) const {
   const TurnRequest& request = other.request();
-  if (other.finished() || !other.awaits_first_token() || request.tenant != turn.request().tenant) return 0;
+  if (other.finished() || !other.clock().awaits_first_token() || request.tenant != turn.request().tenant) return 0;
   if (!(request.window == turn.request().window) || request.adapter != turn.request().adapter) return 0;
   if (other.sequence()->cache()->history() != nullptr) return 0;  // a branch cannot be a donor
   // Quick rejection of most turns: the common prefix must extend past the computed tokens.
@@ -61,7 +61,7 @@ bool PrefixSharing::ShouldAwait(const Slot& slot, const RunningTurn& turn) const
   // Wait for a prefix in progress until it is complete: its last rows take a step or two.
   int64_t there = 0;
   for (const Slot* other : slots_.cached()) {
-    if (other->turn == nullptr || !other->turn->awaits_first_token())
+    if (other->turn == nullptr || !other->turn->clock().awaits_first_token())
       there = std::max(there, SharedTokensWith(*other, slot, turn));
   }
   return promised >= kMinAwaitedTokens + there;

@@ -10,8 +10,8 @@
 #include "engine/engine_options.h"
 #include "engine/loop/cache_fetches.h"
 #include "engine/loop/slot_table.h"
-#include "engine/running_turn.h"
 #include "engine/sequence_storage.h"
+#include "engine/turns/running_turn.h"
 
 namespace ringside {
 

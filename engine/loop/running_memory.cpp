@@ -22,7 +22,8 @@ void RunningMemory::Grow() {
   std::ranges::sort(turns, {}, [this](const RunningTurn* turn) {
     const RunningTurn* history = slots_.HistoryOf(*turn);
     const RunningTurn* first = history == nullptr ? turn : history;
-    return std::tuple(first->submitted_ns(), first->id(), history != nullptr, turn->submitted_ns(), turn->id());
+    return std::tuple(first->clock().submitted_ns(), first->id(), history != nullptr, turn->clock().submitted_ns(),
+                      turn->id());
   });
   for (size_t i = 0; i < turns.size(); ++i) {
     while (turns.size() > i && !GrowTurn(*turns[i])) {

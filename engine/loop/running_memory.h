@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "engine/loop/cache_eviction.h"
 #include "engine/loop/slot_table.h"
-#include "engine/running_turn.h"
+#include "engine/turns/running_turn.h"
 
 namespace ringside {
 

@@ -10,9 +10,9 @@
 
 #include "base/status.h"
 #include "cache/store/tiered_store.h"
-#include "engine/running_turn.h"
 #include "engine/sequence.h"
 #include "engine/turn_request.h"
+#include "engine/turns/running_turn.h"
 
 namespace ringside {
 

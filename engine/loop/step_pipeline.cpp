@@ -15,14 +15,9 @@ bool StepPipeline::LaunchedStep::Has(const RunningTurn* turn) const {
 
 std::optional<size_t> StepPipeline::LaunchedStep::RowOf(const RunningTurn* turn) const {
   const auto found =
-      std::ranges::find_if(logits, [&](const LogitsRow& row) { return row.turn == turn && row.chooses(); });
+      std::ranges::find_if(logits, [&](const LogitsRow& row) { return row.turn == turn && row.row.samples(); });
   if (found == logits.end()) return std::nullopt;
   return static_cast<size_t>(found - logits.begin());
-}
-
-RowSamplingParams StepPipeline::ChoiceOf(const LogitsRow& row) {
-  if (!row.chooses()) return row.turn->ScoreAt(row.scored);
-  return row.awaits ? row.turn->ChoiceAhead() : row.turn->Choice(row.beam);
 }
 
 double StepPipeline::Work(int64_t position) const {
@@ -49,7 +44,7 @@ int64_t StepPipeline::PromptRows(int64_t decoding) const {
   return bounded(fitting * rows / std::max(work + logits_work, 1.0));
 }
 
-std::vector<int64_t> StepPipeline::Plan(const LaunchedStep* under_way) const {
+std::vector<int64_t> StepPipeline::Plan(const LaunchedStep* under_way, const std::vector<bool>& ready) const {
   const auto& running = slots_.running();
   // A turn whose cache is still loading starts with the first layers; each layer waits for its rows. If other turns
   // run, it joins them only when the whole cache should arrive before the step ends; otherwise they would wait for it.
@@ -67,10 +62,9 @@ std::vector<int64_t> StepPipeline::Plan(const LaunchedStep* under_way) const {
     StepTurn& planned = turns.emplace_back();
     planned.tenant = tenants[turns.size() - 1];
     planned.deadline_ns = turn->Deadline(step_time_.PromptNs(Work(turn->sequence()->computed())));
-    if (turn->finished() || !slots_.HasMemory(*turn) || waits(turn)) continue;
-    if (turn->may_resume_beams()) continue;  // its cache is still loading
+    if (turn->finished() || !slots_.HasMemory(*turn) || waits(turn) || !ready[turns.size() - 1]) continue;
     const bool awaits = under_way != nullptr && under_way->RowOf(turn.get());
-    planned.remaining = !awaits ? turn->remaining() : turn->CanRunAhead() ? 1 : 0;
+    planned.remaining = !awaits ? turn->remaining() : turn->run_ahead() == RunningTurn::RunAhead::kNo ? 0 : 1;
     decoding += planned.remaining == 1 ? 1 : 0;
   }
   return PlanStep(turns, std::move(served), {PromptRows(decoding), options_.prefill_chunk, options_.row_tile});
@@ -94,66 +88,49 @@ bool StepPipeline::MayRunAhead() const {
 
 std::optional<StepPipeline::LaunchedStep> StepPipeline::LaunchNext(const LaunchedStep* under_way) {
   const auto& running = slots_.running();
-  for (const auto& turn : running) {
-    if (turn->may_resume_beams() && !storage_.Loads(turn->sequence()->cache())) turn->ResumeBeams();
-  }
-  const std::vector<int64_t> take = Plan(under_way);
+  std::vector<bool> ready;
+  for (const auto& turn : running) ready.push_back(turn->PrepareStep(!storage_.Loads(turn->sequence()->cache())));
+  const std::vector<int64_t> take = Plan(under_way, ready);
   LaunchedStep step;
   step.begun_ns = clock_.MonotonicNs();
   Parts parts;
   parts.awaited.resize(running.size());
   for (size_t i = 0; i < running.size(); ++i) {
     RunningTurn& turn = *running[i];
-    if (turn.computes_prompt()) turn.NoteStep(take[i] > 0, step.begun_ns);
-    if (take[i] == 0 || AddBeams(turn, take[i], &step, &parts)) continue;
+    if (turn.computes_prompt()) turn.clock().NoteStep(take[i] > 0, step.begun_ns);
+    if (take[i] == 0) continue;
     const std::optional<size_t> row = under_way == nullptr ? std::nullopt : under_way->RowOf(&turn);
-    AddPart(turn, take[i], row, &parts.awaited[i], &step, &parts);
+    if (!row) {
+      AddRows(turn, false, turn.NextRows(take[i]), &step, &parts);
+      continue;
+    }
+    parts.awaited[i] = DeferredToken(*row);
+    const StepPart part{
+        turn.sequence()->cache(), {&parts.awaited[i], 1}, StepPart::Logits::kLast, turn.request().adapter};
+    AddRows(turn, true, {{part}, {{.awaits = true}}}, &step, &parts);
   }
   if (parts.parts.empty() || (step.deferred_sampling && step.logits.size() > kMaxDeferredRows)) return std::nullopt;
   Begin(step, parts);
   return step;
 }
 
-bool StepPipeline::AddBeams(RunningTurn& turn, int64_t limit, LaunchedStep* step, Parts* parts) {
-  if (turn.rebuilds_beams()) {
-    const RunningTurn::BeamChunk chunk = turn.NextBeamChunk(limit);
-    parts->Add(turn, false, {chunk.cache, chunk.tokens, StepPart::Logits::kNone, turn.request().adapter});
-    step->prefilling.push_back(&turn);
-    return true;
+void StepPipeline::AddRows(RunningTurn& turn, bool awaits, const TurnRows& rows, LaunchedStep* step, Parts* parts) {
+  for (const StepPart& part : rows.parts) {
+    parts->Add(turn, awaits, part);
+    if (part.hidden_states) step->hidden.push_back({&turn, part.cache->ring().next(), std::ssize(part.tokens)});
   }
-  if (!turn.has_beams()) return false;
-  for (size_t beam = 0; beam < turn.beams(); ++beam) {
-    parts->Add(turn, false,
-               {turn.BeamCache(beam), turn.LastOfBeam(beam), StepPart::Logits::kLast, turn.request().adapter});
-    step->logits.push_back({.turn = &turn, .beam = beam});
+  for (const TurnRow& row : rows.logits) {
+    step->logits.push_back({&turn, row});
+    step->scored_rows += row.samples() ? 0 : 1;
   }
-  return true;
-}
-
-void StepPipeline::AddPart(RunningTurn& turn, int64_t limit, std::optional<size_t> row, TokenId* awaited,
-                           LaunchedStep* step, Parts* parts) {
-  const bool awaits = row.has_value();
-  *awaited = DeferredToken(row.value_or(0));
-  const std::span<const TokenId> chunk = awaits ? std::span<const TokenId>(awaited, 1) : turn.NextChunk(limit);
-  const bool last = awaits || (turn.wants_logits() && std::ssize(chunk) == turn.remaining());
-  const bool scores = !awaits && turn.scores_next();
-  const auto logits = scores ? StepPart::Logits::kAll : last ? StepPart::Logits::kLast : StepPart::Logits::kNone;
-  parts->Add(turn, awaits, {turn.sequence()->cache(), chunk, logits, turn.request().adapter, turn.request().embedded});
-  if (turn.request().embedded) step->hidden.push_back({&turn, turn.sequence()->computed(), std::ssize(chunk)});
-  const int64_t first = turn.sequence()->computed(), end = first + std::ssize(chunk) - (last ? 1 : 0);
-  for (int64_t position = first; scores && position < end; ++position) {
-    step->logits.push_back({.turn = &turn, .scored = position + 1});
-    ++step->scored_rows;
-  }
-  if (last) step->logits.push_back({.turn = &turn, .awaits = awaits});
-  if (!last) step->prefilling.push_back(&turn);
-  step->deferred_sampling |= awaits && !turn.ParamsKnownAhead();
+  if (!rows.samples()) step->prefilling.push_back(&turn);
+  step->deferred_sampling |= awaits && turn.run_ahead() == RunningTurn::RunAhead::kDeferred;
 }
 
 void StepPipeline::Begin(LaunchedStep& step, const Parts& parts) {
   std::vector<RowSamplingParams> choices;
   if (!step.deferred_sampling) {
-    for (const LogitsRow& row : step.logits) choices.push_back(ChoiceOf(row));
+    for (const LogitsRow& row : step.logits) choices.push_back(row.turn->Params(row.row));
   }
   for (size_t i = 0; i < parts.parts.size(); ++i) {
     const auto [turn, awaits] = parts.turns[i];
@@ -172,8 +149,7 @@ void StepPipeline::Begin(LaunchedStep& step, const Parts& parts) {
   ++counts_.steps;
   for (size_t i = 0; i < parts.parts.size(); ++i) {
     const auto [turn, awaits] = parts.turns[i];
-    if (awaits) turn->RunAhead();
-    if (!awaits && !turn->has_beams()) turn->AdvancePosition(parts.parts[i].tokens);
+    turn->OnLaunched(parts.parts[i].tokens, awaits);
     Slot& slot = slots_.At(turn->timeline_id());
     slot.last_used = counts_.steps;
     if (i == 0 || parts.turns[i - 1].first != turn) ++slot.steps;
@@ -183,8 +159,8 @@ void StepPipeline::Begin(LaunchedStep& step, const Parts& parts) {
 void StepPipeline::Choose(LaunchedStep* step) {
   std::vector<RowSamplingParams> choices;
   for (LogitsRow& row : step->logits) {
-    row.awaits = false;
-    choices.push_back(ChoiceOf(row));  // unused if its turn has ended
+    row.row.awaits = false;
+    choices.push_back(row.turn->Params(row.row));  // unused if its turn has ended
   }
   network_.Choose(choices);
   step->deferred_sampling = false;
@@ -200,14 +176,11 @@ Status StepPipeline::Finish() {
   step_time_.Note(step.decoding, step.prompt_work, took, step.scored_rows);
   if (step.prompt_rows > 0) storage_.NotePrefill(step.prompt_rows + step.decoding, took);
   for (size_t i = 0; i < chosen.size(); ++i) {
-    const LogitsRow& row = step.logits[i];
-    if (row.turn->finished()) continue;
-    row.chooses() ? row.turn->Take(chosen[i], now) : row.turn->StoreScore(row.scored, chosen[i]);
+    const auto& [turn, row] = step.logits[i];
+    if (!turn->finished()) turn->Take(row, chosen[i], now);
   }
   CollectHiddenStates(step);
-  for (RunningTurn* turn : step.prefilling) {
-    if (!turn->wants_logits() && turn->remaining() == 0) turn->FinishPrefill();
-  }
+  for (RunningTurn* turn : step.prefilling) turn->FinishIfComputed();
   return Status::Ok();
 }
 

@@ -14,10 +14,10 @@
 #include "engine/engine_options.h"
 #include "engine/loop/slot_table.h"
 #include "engine/model/network.h"
-#include "engine/running_turn.h"
 #include "engine/scheduler.h"
 #include "engine/sequence_storage.h"
 #include "engine/step_time.h"
+#include "engine/turns/running_turn.h"
 
 namespace ringside {
 
@@ -58,13 +58,10 @@ class StepPipeline {
   void Discard() { launched_.reset(), next_.reset(); }
 
  private:
-  /// A row of a step's logits: samples a turn's next token, or scores a prompt token.
+  /// A row of a step's logits.
   struct LogitsRow {
     RunningTurn* turn = nullptr;
-    bool awaits = false;  // its input token is not known on the host yet
-    size_t beam = 0;      // index of the beam
-    int64_t scored = 0;   // position of the scored token; 0 = samples
-    bool chooses() const { return scored == 0; }
+    TurnRow row;
   };
   /// A step given to the network.
   struct LaunchedStep {
@@ -98,8 +95,9 @@ class StepPipeline {
     }
   };
 
-  /// Tokens of each running turn in the next step, assuming that `under_way` finishes first.
-  std::vector<int64_t> Plan(const LaunchedStep* under_way) const;
+  /// Tokens of each running turn in the next step, assuming that `under_way` finishes first. `ready`: whether each can
+  /// take part.
+  std::vector<int64_t> Plan(const LaunchedStep* under_way, const std::vector<bool>& ready) const;
   /// Prompt rows that a step may have in addition to `decoding` decode rows.
   int64_t PromptRows(int64_t decoding) const;
   /// Cost of a row at this position, in units of a row without attention.
@@ -107,15 +105,10 @@ class StepPipeline {
   /// Launches the next step; nullopt if no turn takes part. `under_way`: the previous step, whose tokens are not known
   /// yet, or null.
   std::optional<LaunchedStep> LaunchNext(const LaunchedStep* under_way);
-  /// Adds the turn's part of at most `limit` rows. `row`: the row of the step under way that samples its input token.
-  void AddPart(RunningTurn& turn, int64_t limit, std::optional<size_t> row, TokenId* awaited, LaunchedStep* step,
-               Parts* parts);
-  /// Adds the turn's beams, or the next chunk of a beam that is recomputed. False: it has none in the step.
-  bool AddBeams(RunningTurn& turn, int64_t limit, LaunchedStep* step, Parts* parts);
+  /// Adds a turn's rows to the step. `awaits`: their token is not known yet.
+  static void AddRows(RunningTurn& turn, bool awaits, const TurnRows& rows, LaunchedStep* step, Parts* parts);
   /// Gives the network the parts of a step and advances their turns.
   void Begin(LaunchedStep& step, const Parts& parts);
-  /// The sampling parameters of a row, which borrow from its turn until the token is collected.
-  static RowSamplingParams ChoiceOf(const LogitsRow& row);
   /// Deferred sampling: sets the sampling parameters of a step that was launched without them.
   void Choose(LaunchedStep* step);
   void CollectHiddenStates(const LaunchedStep& step);

@@ -11,9 +11,9 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "engine/queue_shares.h"
-#include "engine/running_turn.h"
 #include "engine/scheduler.h"
 #include "engine/turn_request.h"
+#include "engine/turns/running_turn.h"
 
 namespace ringside {
 

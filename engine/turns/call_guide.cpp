@@ -1,4 +1,4 @@
-#include "engine/call_guide.h"
+#include "engine/turns/call_guide.h"
 
 namespace ringside {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/beam_caches.h"
+#include "engine/turns/beam_caches.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,0 +1,47 @@
+// A turn with a sampled answer, and with scores of its prompt if they are wanted. THREAD: engine.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "engine/sampling/sampling.h"
+#include "engine/text/repetition_guard.h"
+#include "engine/turns/answer_constraint.h"
+#include "engine/turns/prompt_scores.h"
+#include "engine/turns/running_turn.h"
+
+namespace ringside {
+
+class GenerationTurn final : public RunningTurn {
+ public:
+  using RunningTurn::RunningTurn;
+
+  int64_t max_reusable() const override;
+  TurnRows NextRows(int64_t limit) override { return PromptRows(limit, scores_next()); }
+  void OnLaunched(std::span<const TokenId> tokens, bool awaits) override;
+  RunAhead run_ahead() const override;
+  RowSamplingParams Params(const TurnRow& row) override;
+  void Take(const TurnRow& row, const SampledToken& token, int64_t now_ns) override;
+  bool scores_next() const override { return request().scored && scores_.scores_from(sequence()->computed()); }
+  bool needs_results() const override { return request().scored && scores_.lacks_from(sequence()->computed()); }
+
+ protected:
+  void Start(const Tokenizer& tokenizer, int64_t vocab) override;
+
+ private:
+  /// Appends a token of the answer and prepares the next one.
+  void Append(const OutputToken& token);
+  /// Ends the turn if the answer is complete, or if its grammar has failed.
+  void Follow(const Result<AnswerConstraint::Verdict>& verdict);
+  /// Ends the turn if its answer repeats itself.
+  void CheckRepetition(TokenId id);
+
+  PromptScores scores_;             // with TurnRequest::scored
+  std::optional<Sampler> sampler_;  // this and the next one from Start on
+  std::optional<AnswerConstraint> constraint_;
+  RepetitionGuard repetition_;
+  bool ahead_ = false;  // the token being sampled has been fed
+};
+
+}  // namespace ringside
