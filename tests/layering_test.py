@@ -1,6 +1,7 @@
 """Enforces the layers: reads every #include of the source tree and fails on an edge missing from the table below, on a
-third-party header outside its room, on JSON in a header, on files that are too long, and on a type that two headers
-define under one name (the linker would merge them: a destructor of one would run on the other).
+third-party header outside its room, on JSON in a header, on files that are too long, on classes that are too large, and
+on a type that two headers define under one name (the linker would merge them: a destructor of one would run on the
+other).
 
     python3 tests/layering_test.py [root]
 
@@ -12,9 +13,32 @@ import sys
 import tempfile
 from pathlib import Path
 
+import class_sizes
+
 ROOT = Path(__file__).resolve().parent.parent
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh"}
 MAX_LINES = 600
+# Limits of a class. A struct with fewer functions than fields is plain data: the number of its fields is not limited.
+MAX_FUNCTIONS, MAX_FIELDS = 60, 20
+
+# The classes above these limits: the figures that they may not exceed, and the reason.
+LARGE_CLASSES = {
+    "Session": (128, 36, "to be divided: recorder of the turn, events of the answer"),
+    "SessionTable::State": (59, 23, "not divided yet: limits, idle sessions, lookups"),
+    "CudaBackend": (86, 25, "to be divided: operations of Backend, captured steps, memory"),
+    "TieredStore::Impl": (59, 33, "to be divided: one record per owner instead of containers"),
+    "Connection": (32, 42, "to be divided: booleans that are one state machine"),
+    "HttpConnection": (46, 42, "not divided yet: state of a connection and of its request"),
+    "HttpStream": (15, 22, "not divided yet: state of a connection and of its stream"),
+    "RealtimeSocket": (27, 22, "the state of one socket: session, audio, responses"),
+    "CpuBackend": (48, 27, "not divided yet: operations of Backend, and the scratch memory of each"),
+    "Decoder": (30, 32, "one decoder block for all families: a buffer per intermediate result"),
+    "Serving": (29, 24, "the parts of a server, in their order of construction"),
+    "Journal::Impl": (28, 25, "not divided yet: writer thread, files, index"),
+    "ToolCallReader": (20, 21, "an incremental parser: its fields are its state"),
+    "ActiveTurn": (9, 24, "not divided yet: the turn and what its events have sent"),
+    "Repl": (47, 26, "one function per command"),
+}
 
 # Each room and the rooms whose headers it may include, in addition to its own. The rooms of clients/ include nothing of
 # the server.
@@ -144,7 +168,7 @@ def check_third_party(path, name, included):
 
 def check_tree(root):
     """All complaints about the tree, and the number of files and includes read."""
-    complaints, files, includes, users, types = [], 0, 0, {}, {}
+    complaints, files, includes, users, types, large = [], 0, 0, {}, {}, set()
     for folder in FOLDERS:
         for file in sorted((root / folder).rglob("*")):
             if file.suffix not in SUFFIXES or not file.is_file():
@@ -152,6 +176,8 @@ def check_tree(root):
             files += 1
             path = file.relative_to(root).as_posix()
             text = file.read_text(encoding="utf-8")
+            if folder != "tests":
+                complaints += check_classes(path, text, large)
             lines = text.count("\n")
             if lines > MAX_LINES:
                 complaints.append(f"{path}: {lines} lines, more than {MAX_LINES}")
@@ -183,7 +209,21 @@ def check_tree(root):
     for key, paths in users.items():
         if len(paths) > MAX_FILES[key]:
             complaints.append(f"{', '.join(sorted(paths))}: only {MAX_FILES[key]} file of {key[1]}/ may include {key[0]}")
-    return complaints, files, includes
+    return complaints, files, includes, large
+
+
+def check_classes(path, text, large):
+    """Complaints about the classes of a file. Adds the names of those above the limits to `large`."""
+    complaints = []
+    for name, is_struct, functions, fields in class_sizes.sizes(text):
+        if functions <= MAX_FUNCTIONS and (fields <= MAX_FIELDS or (is_struct and functions < fields)):
+            continue
+        large.add(name)
+        most_functions, most_fields, _ = LARGE_CLASSES.get(name, (MAX_FUNCTIONS, MAX_FIELDS, None))
+        if functions > most_functions or fields > most_fields:
+            complaints.append(f"{path}: {name} has {functions} member functions and {fields} fields, more than"
+                              f" {most_functions} and {most_fields}: divide it by state")
+    return complaints
 
 
 # One line each: a file, its content, and a part of the complaint it must cause; None if it must cause none.
@@ -227,6 +267,17 @@ CONTROLS = [
     ("engine/a.cpp", "\n" * 600, None),
     ("engine/a.cpp", "\n" * 601, "601 lines"),
     ("cache/a.cpp", "#include <rocksdb/db.h>\n", None),
+    ("engine/a.h", "class A {\n" + "  void F(int a, int b);\n" * 60 + "};\n", None),
+    ("engine/a.h", "class A {\n" + "  int F() const { return f_; }\n" * 61 + "};\n", "61 member functions and 0 fields"),
+    ("engine/a.cpp", "struct B;\nstruct A : B {\n" + "  void F();\n" * 61 + "};\n", "61 member functions"),
+    ("engine/a.h", "class A {\n" + "  std::map<int, std::function<void(int)>> a_ = {};\n" * 20 + "};\n", None),
+    ("engine/a.h", "class A {\n" + "  int a_ = 0, b_{1};\n" * 10 + "  T c_;\n};\n", "0 member functions and 21 fields"),
+    ("engine/a.h", "class A {\n  struct B {\n    int b;\n  } b_;\n" + "  int a_;\n" * 20 + "};\n", "21 fields"),
+    ("engine/a.h", "struct A {\n" + "  int a = 0;\n" * 21 + "  int F() const;\n};\n", None),
+    ("engine/a.h", "struct A {\n" + "  int a = 0;\n  int F() const;\n" * 21 + "};\n", "21 fields"),
+    ("engine/a.h", "class A {\n" + "  static constexpr int kA = 1;\n  using B = int;\n  // int a_;\n" * 21 + "};\n", None),
+    ("session/a.h", "class Session {\n" + "  void F();\n" * 128 + "};\n", None),
+    ("session/a.h", "class Session {\n" + "  void F();\n" * 129 + "};\n", "129 member functions"),
 ]
 
 
@@ -242,7 +293,7 @@ def run_controls():
                 (root / header).write_text("")
             (root / path).parent.mkdir(parents=True, exist_ok=True)
             (root / path).write_text(content)
-            complaints, _, _ = check_tree(root)
+            complaints = check_tree(root)[0]
         expected = complaints == [] if words is None else len(complaints) == 1 and words in complaints[0]
         if not expected:
             failures.append(f"negative control {path!r} {content[:50]!r}: expected {words!r}, got {complaints}")
@@ -268,7 +319,9 @@ def run_controls():
 
 def main():
     failures = run_controls()
-    complaints, files, includes = check_tree(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT)
+    complaints, files, includes, large = check_tree(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT)
+    if len(sys.argv) == 1:
+        complaints += [f"{name} is not above the limits: remove it from LARGE_CLASSES" for name in LARGE_CLASSES if name not in large]
     if files < 20 and len(sys.argv) == 1:
         failures.append(f"only {files} source files were found: is {ROOT} the repository?")
     for line in failures + complaints:
