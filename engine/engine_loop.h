@@ -338,8 +338,8 @@ class EngineLoop {
   void Step();
   /// Tokens of each running turn in the next step, assuming that `under_way` finishes first.
   std::vector<int64_t> Plan(const LaunchedStep* under_way) const;
-  /// Prompt rows that a step may have in addition to `decoding` decode rows.
-  int64_t PromptRows(int64_t decoding) const;
+  /// Prompt rows that a step of `limit_ns` may have in addition to `decoding` decode rows.
+  int64_t PromptRows(int64_t decoding, double limit_ns) const;
   /// Cost of a row at this position, in units of a row without attention.
   double Work(int64_t position) const;
   /// True if a step may be launched before the tokens of `launched_` are known. False while that step computes long
