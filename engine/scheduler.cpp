@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <tuple>
@@ -31,6 +32,17 @@ void RoundDown(std::span<const size_t> given, int64_t tile, std::vector<int64_t>
   }
 }
 
+// By tenant: whether it was served clearly more than another one that has a turn in the step.
+std::vector<bool> TenantsAhead(std::span<const StepTurn> turns, std::span<const double> served) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const StepTurn& turn : turns) {
+    if (turn.remaining > 0) least = std::min(least, served[turn.tenant]);
+  }
+  std::vector<bool> ahead;
+  for (const double tokens : served) ahead.push_back(tokens >= least + kServedMargin);
+  return ahead;
+}
+
 // Bucket of served tokens.
 double ServedBucket(double served) { return std::floor(served / kServedBucket); }
 
@@ -44,11 +56,17 @@ std::vector<int64_t> PlanStep(std::span<const StepTurn> turns, std::vector<doubl
     if (turns[i].remaining > 1) prompts.push_back(i);
   }
   std::ranges::stable_sort(prompts, {}, [&](size_t i) { return turns[i].deadline_ns; });
+  const std::vector<bool> is_ahead = TenantsAhead(turns, served);
   for (int64_t left = limits.prompt_rows; left > 0 && !prompts.empty();) {
     const auto next =
         std::ranges::min_element(prompts, {}, [&](size_t i) { return ServedBucket(served[turns[i].tenant]); });
     const StepTurn& turn = turns[*next];
-    const int64_t rows = std::min({turn.remaining, limits.chunk, left});
+    const int64_t beyond = std::max<int64_t>(0, limits.prompt_rows - limits.rows_for_ahead);
+    const int64_t rows = std::min({turn.remaining, limits.chunk, left - (is_ahead[turn.tenant] ? beyond : 0)});
+    if (rows <= 0) {
+      prompts.erase(next);
+      continue;
+    }
     take[*next] = rows;
     served[turn.tenant] += static_cast<double>(rows);
     left -= rows;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <span>
@@ -22,6 +23,9 @@ struct StepLimits {
   int64_t prompt_rows = 256;  // maximum for all prompts together
   int64_t chunk = 128;        // maximum for one prompt
   int64_t tile = 1;           // M tile of the device's matmuls: a partial tile costs the same as a whole one
+  /// Prompts of a tenant that was served kServedMargin tokens more than another one in the step are added only up to
+  /// this many prompt rows in total, so that they delay that tenant's tokens little.
+  int64_t rows_for_ahead = std::numeric_limits<int64_t>::max();
 };
 
 /// Tokens to compute for each turn (0 = none). Each decoding turn gets its row. The remaining rows go to prompts, a

@@ -3,14 +3,6 @@
 #include <nlohmann/json.hpp>
 
 namespace ringside::client {
-namespace {
-
-template <class Any>
-std::string OneLine(const Any& json) {
-  return json.dump(-1, ' ', false, Any::error_handler_t::replace);
-}
-
-}  // namespace
 
 const nlohmann::json* Find(const nlohmann::json& json, const char* name) {
   if (!json.is_object()) return nullptr;
@@ -23,7 +15,8 @@ std::string Text(const nlohmann::json& json, const char* name) {
   return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
 }
 
-std::string Dump(const nlohmann::json& json) { return OneLine(json); }
-std::string Dump(const nlohmann::ordered_json& json) { return OneLine(json); }
+std::string Dump(const nlohmann::ordered_json& json) {
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
 
 }  // namespace ringside::client

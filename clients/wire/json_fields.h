@@ -11,7 +11,6 @@ const nlohmann::json* Find(const nlohmann::json& json, const char* name);
 /// The member `name`; "" unless it is a string.
 std::string Text(const nlohmann::json& json, const char* name);
 /// One line; invalid UTF-8 is replaced.
-std::string Dump(const nlohmann::json& json);
 std::string Dump(const nlohmann::ordered_json& json);
 
 }  // namespace ringside::client

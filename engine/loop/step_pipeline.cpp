@@ -25,7 +25,7 @@ double StepPipeline::Work(int64_t position) const {
   return context == 0 ? 1 : 1 + static_cast<double>(position) / context;
 }
 
-int64_t StepPipeline::PromptRows(int64_t decoding) const {
+int64_t StepPipeline::PromptRows(int64_t decoding, double limit_ns) const {
   constexpr int64_t kLeast = 16, kUnmeasured = 64;
   double work = 0, logits_work = 0, rows = 0;
   for (const auto& turn : slots_.running()) {
@@ -40,7 +40,7 @@ int64_t StepPipeline::PromptRows(int64_t decoding) const {
   };
   // Scored rows must not make a step longer than unscored ones.
   if (decoding == 0) return bounded(static_cast<double>(options_.step_tokens) * rows / (rows + logits_work));
-  const double fitting = step_time_.PromptWork(decoding, options_.max_step_ms * 1e6, kUnmeasured);
+  const double fitting = step_time_.PromptWork(decoding, limit_ns, kUnmeasured);
   return bounded(fitting * rows / std::max(work + logits_work, 1.0));
 }
 
@@ -67,7 +67,14 @@ std::vector<int64_t> StepPipeline::Plan(const LaunchedStep* under_way, const std
     planned.remaining = !awaits ? turn->remaining() : turn->run_ahead() == RunningTurn::RunAhead::kNo ? 0 : 1;
     decoding += planned.remaining == 1 ? 1 : 0;
   }
-  return PlanStep(turns, std::move(served), {PromptRows(decoding), options_.prefill_chunk, options_.row_tile});
+  // Prompts of tenants that are ahead. A mixed step is not replayed as a graph, so a smaller factor would save the
+  // others little time and cost many steps.
+  constexpr double kAheadStep = 3;  // times the duration of the decode step
+  const int64_t decodes = std::max<int64_t>(1, decoding);
+  const double long_ns = options_.max_step_ms * 1e6, short_ns = kAheadStep * step_time_.DecodeNs(decodes);
+  StepLimits limits{PromptRows(decoding, long_ns), options_.prefill_chunk, options_.row_tile};
+  if (short_ns > 0) limits.rows_for_ahead = PromptRows(decodes, std::min(short_ns, long_ns));
+  return PlanStep(turns, std::move(served), limits);
 }
 
 bool StepPipeline::MayRunAhead() const {

@@ -98,8 +98,8 @@ class StepPipeline {
   /// Tokens of each running turn in the next step, assuming that `under_way` finishes first. `ready`: whether each can
   /// take part.
   std::vector<int64_t> Plan(const LaunchedStep* under_way, const std::vector<bool>& ready) const;
-  /// Prompt rows that a step may have in addition to `decoding` decode rows.
-  int64_t PromptRows(int64_t decoding) const;
+  /// Prompt rows that a step of `limit_ns` may have in addition to `decoding` decode rows.
+  int64_t PromptRows(int64_t decoding, double limit_ns) const;
   /// Cost of a row at this position, in units of a row without attention.
   double Work(int64_t position) const;
   /// Launches the next step; nullopt if no turn takes part. `under_way`: the previous step, whose tokens are not known

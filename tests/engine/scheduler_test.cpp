@@ -49,6 +49,18 @@ TEST(Scheduler, LeastServedComesFirst) {
   EXPECT_EQ(Plan(turns, {.prompt_rows = 2048, .chunk = 2048}, {100, 0}), (Take{2048, 0, 0}));
 }
 
+TEST(Scheduler, PromptsOfAnAccountAheadFillOnlyAShortStep) {
+  const StepLimits limits{.prompt_rows = 2048, .chunk = 2048, .rows_for_ahead = 100};
+  const std::vector<double> ahead = {0, kServedMargin}, equal = {0, kServedMargin - 1};
+  EXPECT_EQ(Plan({{1, 0, 0}, {4000, 1, 1}}, limits, ahead), (Take{1, 100}));
+  EXPECT_EQ(Plan({{1, 0, 0}, {4000, 1, 1}}, limits, equal), (Take{1, 2048}));
+  EXPECT_EQ(Plan({{0, 0, 0}, {4000, 1, 1}}, limits, ahead), (Take{0, 2048})) << "the other account has no turn in it";
+  // The other account's own prompt may fill the step.
+  EXPECT_EQ(Plan({{60, 0, 0}, {4000, 1, 1}}, limits, ahead), (Take{60, 40}));
+  EXPECT_EQ(Plan({{300, 0, 0}, {4000, 1, 1}}, limits, ahead), (Take{300, 0}));
+  EXPECT_EQ(Plan({{4000, 0, 0}, {4000, 1, 1}}, limits, ahead), (Take{2048, 0}));
+}
+
 TEST(Scheduler, ManyPromptsDelayAnothersShortPromptByAtMostTwoSteps) {
   for (const int64_t length : {300, 3000, 30'000}) {
     std::vector<StepTurn> turns(64, StepTurn{length, 0, 0});

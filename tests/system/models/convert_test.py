@@ -44,7 +44,7 @@ def test_output_respects_the_umask(gpt, tmp_path):
 
 def test_refusals(gpt, tmp_path):
     refused = convert(gpt, gpt)
-    assert (refused.returncode, refused.stderr) == (1, f"ringside convert: {gpt} is there already\n")
+    assert (refused.returncode, refused.stderr) == (1, f"ringside convert: {gpt} already exists\n")
     for wrong in ((gpt,), (gpt, tmp_path / "m", "--format", "onnx"), (gpt, tmp_path / "m", "--tensor-parallel", 0)):
         assert convert(*wrong).returncode == 2, wrong
     assert convert("--help").returncode == 0
