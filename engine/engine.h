@@ -1,6 +1,6 @@
 // The engine: one thread that admits turns, forms batches of prefill chunks and decode rows, runs the model, samples
-// and emits tokens, and swaps the caches of idle conversations to the tiers and back. engine/ENGINE.md is the contract
-// of the thread. THREAD: any; no call blocks.
+// and emits tokens, and swaps the caches of idle conversations to the tiers and back. Implemented in engine/loop/.
+// engine/ENGINE.md is the contract of the thread. THREAD: any; no call blocks.
 #pragma once
 
 #include <cstdint>
