@@ -1,6 +1,7 @@
 """Checks that the unnamed namespaces of a folder's sources have different names in them: the build compiles the sources
 of a folder together, in groups (ringside_unity in CMakeLists.txt). Functions may be overloaded, and several files may
-define one alias.
+define one alias. No function there has the name of one that a header declares: it would hide that one from the other
+sources, and where an argument converts, they would call it.
 
     python3 tests/local_names_test.py [root]
 
@@ -8,14 +9,19 @@ Runs its own negative controls first.
 """
 
 import collections
+import functools
 import re
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("engine", "session", "ws", "clients")
 LITERAL = re.compile(r'//[^\n]*|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.S)
 TYPE = re.compile(r"(?:template\s*<.*?>\s*)?(?:struct|class|enum class|enum|union)\s+(\w+)")
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
+SCOPE = re.compile(r"^namespace (ringside[\w:]*) \{", re.M)
+FUNCTION = re.compile(r"^(?!\s|//|#|using|class|struct|enum|template|namespace|\}|static_assert)[^\n(;={]*?\b(\w+)\(", re.M)
 ALIAS = re.compile(r"(?:template\s*<.*?>\s*)?(?:using|namespace)\s+(\w+)\s*=\s*(.+)", re.S)
 
 
@@ -67,6 +73,31 @@ def check_folder(sources):
             yield f"{name} is defined by {' and '.join(str(path) for path, _ in uses)}"
 
 
+@functools.cache
+def declared(root, header):
+    """Pairs of a namespace and a function that a header declares, and its includes."""
+    code = (root / header).read_text() if (root / header).exists() else ""
+    scope = SCOPE.search(code)
+    return ({(scope[1], name) for name in FUNCTION.findall(LITERAL.sub('""', code))} if scope else set()), INCLUDE.findall(code)
+
+
+def check_hiding(root, sources):
+    """Complaints about functions of {path: code} that hide one of an included header."""
+    functions, headers, todo = {}, set(), [name for code in sources.values() for name in INCLUDE.findall(code)]
+    while todo:
+        header = todo.pop()
+        if header not in headers:
+            headers.add(header)
+            found, includes = declared(root, header)
+            functions.update(dict.fromkeys(found, header))
+            todo += includes
+    for path, code in sorted(sources.items()):
+        scope = SCOPE.search(code)
+        for name, _ in set(names(code)):
+            if scope and (scope[1], name) in functions:
+                yield f"{path}: {name} hides that of {functions[scope[1], name]}"
+
+
 CONTROLS = [
     ("int F(int a) {}", "int F(int b) { return 1; }", True),
     ("int F(int a) {}", "int F(const char* a) {}", False),
@@ -85,6 +116,13 @@ def main():
         found = list(check_folder({f"{i}.cpp": f"namespace {{\n{code}\n}}\n" for i, code in enumerate((first, second))}))
         if bool(found) != clashes:
             faults.append(f"negative control {first!r}, {second!r}: {found}")
+    with tempfile.TemporaryDirectory() as folder:
+        header = "namespace ringside {\n\nint F(const char* text);\nint G();\n\n}  // namespace ringside\n"
+        (Path(folder) / "a.h").write_text(header)
+        code = '#include "a.h"\nnamespace ringside {\nnamespace {\n\nint %s(int a) { return a; }\n\n}\n}\n'
+        for name, hides in (("F", True), ("H", False)):
+            if bool(list(check_hiding(Path(folder), {"b.cpp": code % name}))) != hides:
+                faults.append(f"negative control: {name} beside {header!r}")
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
     folders = collections.defaultdict(dict)
     for layer in FOLDERS:
@@ -92,7 +130,8 @@ def main():
             folders[path.parent][path.relative_to(root)] = path.read_text()
     for sources in folders.values():
         faults += check_folder(sources)
-    print("\n".join([*faults, f"local names: {len(folders)} folders, {len(CONTROLS)} controls, {len(faults)} faults"]))
+        faults += check_hiding(root, sources)
+    print("\n".join([*faults, f"local names: {len(folders)} folders, {len(CONTROLS) + 2} controls, {len(faults)} faults"]))
     return bool(faults)
 
 

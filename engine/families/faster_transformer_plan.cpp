@@ -36,7 +36,7 @@ constexpr TensorRule kFasterTransformerRules[] = {
     {TensorRole::kDown, "layers.{}.mlp.dense_4h_to_h.weight", true},
     {TensorRole::kDownBias, "layers.{}.mlp.dense_4h_to_h.bias"},
 };
-Status ReadActivation(const Section& section, Activation otherwise, ModelSpec* spec) {
+Status ReadSectionActivation(const Section& section, Activation otherwise, ModelSpec* spec) {
   spec->activation = otherwise;
   const auto name = section.Text("activation_type");
   if (!name) return Status::Ok();
@@ -52,7 +52,7 @@ Status ReadActivation(const Section& section, Activation otherwise, ModelSpec* s
   return Status::Ok();
 }
 
-Status ReadSizes(const Section& section, ModelSpec* spec) {
+Status ReadSectionSizes(const Section& section, ModelSpec* spec) {
   RETURN_IF_ERROR(section.Need("num_layer", &spec->layers));
   RETURN_IF_ERROR(section.Need("head_num", &spec->heads));
   RETURN_IF_ERROR(section.Need("size_per_head", &spec->head_dim));
@@ -84,9 +84,9 @@ Status ReadGpt(const Section& section, ModelSpec* spec) {
   const std::string variant = section.Text("model_variant").value_or("gpt");
   const bool bloom = variant.starts_with("bloom"), opt = variant.starts_with("opt");
   if (variant.ends_with("-post")) return section.Unsupported("model_variant");
-  RETURN_IF_ERROR(ReadSizes(section, spec));
+  RETURN_IF_ERROR(ReadSectionSizes(section, spec));
   if ((bloom || opt) && !section.Text("layernorm_eps")) spec->norm_eps = 1e-5f;
-  RETURN_IF_ERROR(ReadActivation(section, opt ? Activation::kRelu : Activation::kGeluTanh, spec));
+  RETURN_IF_ERROR(ReadSectionActivation(section, opt ? Activation::kRelu : Activation::kGeluTanh, spec));
   const auto layernorm = section.Text("layernorm_type");
   if (layernorm && *layernorm != "pre_layernorm") return section.Unsupported("layernorm_type");
   RETURN_IF_ERROR(section.Expect("has_post_decoder_layernorm", true));
@@ -113,15 +113,15 @@ Status Rotate(const Section& section, RopePairs pairs, ModelSpec* spec) {
 }
 
 Status ReadGptJ(const Section& section, ModelSpec* spec) {
-  RETURN_IF_ERROR(ReadSizes(section, spec));
-  RETURN_IF_ERROR(ReadActivation(section, Activation::kGeluTanh, spec));
+  RETURN_IF_ERROR(ReadSectionSizes(section, spec));
+  RETURN_IF_ERROR(ReadSectionActivation(section, Activation::kGeluTanh, spec));
   spec->parallel = spec->shared_norm = spec->head_bias = true;
   return Rotate(section, RopePairs::kAdjacent, spec);
 }
 
 Status ReadGptNeoX(const Section& section, ModelSpec* spec) {
-  RETURN_IF_ERROR(ReadSizes(section, spec));
-  RETURN_IF_ERROR(ReadActivation(section, Activation::kGeluTanh, spec));
+  RETURN_IF_ERROR(ReadSectionSizes(section, spec));
+  RETURN_IF_ERROR(ReadSectionActivation(section, Activation::kGeluTanh, spec));
   spec->qkv_bias = spec->attention_out_bias = spec->parallel = true;
   RETURN_IF_ERROR(section.Optional("use_gptj_residual", &spec->parallel));
   return Rotate(section, RopePairs::kHalves, spec);

@@ -85,7 +85,7 @@ const FileTensor* FindTensor(const GgufFile& file, std::string_view name) {
   return found == tensors.end() ? nullptr : &*found;
 }
 
-Status ReadSizes(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
+Status ReadGgufSizes(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
   RETURN_IF_ERROR(keys.Need("block_count", &spec->layers));
   RETURN_IF_ERROR(keys.Need("embedding_length", &spec->hidden));
   RETURN_IF_ERROR(keys.Need("attention.head_count", &spec->heads));
@@ -257,7 +257,7 @@ Result<NetworkPlan> PlanGguf(const GgufFile& file, const std::string& path) {
   spec.rope_pairs = family->pairs;
   const GgufKeys keys(file, spec.architecture);
   RETURN_IF_ERROR(RejectUnsupportedFeatures(keys, spec.architecture));
-  RETURN_IF_ERROR(ReadSizes(file, keys, &spec));
+  RETURN_IF_ERROR(ReadGgufSizes(file, keys, &spec));
   const bool rms = keys.Has("attention.layer_norm_rms_epsilon");
   spec.norm_eps = 0;  // rejected if it remains 0
   RETURN_IF_ERROR(

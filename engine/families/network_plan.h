@@ -9,73 +9,11 @@
 
 #include "base/status.h"
 #include "engine/families/model_spec.h"
+#include "engine/families/tensor_roles.h"
 #include "engine/files/flat_json.h"
 #include "engine/files/gguf_reader.h"
 
 namespace ringside {
-
-/// The role of a tensor in the network. F is the width of one expert in a mixture.
-enum class TensorRole {
-  kEmbedding,          // [V, D], or [V, E] if projected
-  kEmbeddingNorm,      // [D]
-  kEmbeddingNormBias,  // [D]
-  kPositions,          // [position offset + trained context, D]
-  kHead,               // as the embedding
-  kHeadBias,           // [V]
-  kFinalNorm,          // [D]
-  kFinalNormBias,      // [D]
-  kDistanceBiases,     // [buckets, H]
-  kProjectIn,          // [D, E], for embeddings of E columns
-  kProjectOut,         // [E, D]
-  // One per layer from here on.
-  kAttentionNorm,      // [D]
-  kAttentionNormBias,  // [D]
-  kQuery,              // [H d, D]
-  kKey,                // [G d, D]
-  kValue,              // [G d, D]
-  kQkv,                // [(H + 2G) d, D]
-  kQueryBias,          // [H d]
-  kKeyBias,            // [G d]
-  kValueBias,          // [G d]
-  kQkvBias,            // [(H + 2G) d]
-  kQueryNorm,          // [d], or [H d] of a whole row
-  kKeyNorm,            // [d], or [G d]
-  kSinks,              // [H]
-  kAttentionOut,       // [D, H d]
-  kAttentionOutBias,   // [D]
-  kAttentionPostNorm,  // [D]
-  kCrossNorm,          // [D]; cross-attention to an encoder's rows:
-  kCrossQuery,         // [H d, D]
-  kCrossKey,           // [G d, D]
-  kCrossValue,         // [G d, D]
-  kCrossOut,           // [D, H d]
-  kMlpNorm,            // [D]
-  kMlpNormBias,        // [D]
-  kGate,               // [F, D]
-  kUp,                 // [F, D]
-  kGateUp,             // [2F, D]
-  kDown,               // [D, F]
-  kGateBias,           // [F]
-  kUpBias,             // [F]
-  kDownBias,           // [D]
-  kMlpPostNorm,        // [D]
-  kRouter,             // [experts, D]
-  kRouterBias,         // [experts]
-  // One per expert, or all experts in one tensor with a leading dimension.
-  kExpertGate,        // [F, D]
-  kExpertUp,          // [F, D]
-  kExpertGateUp,      // [2F, D]
-  kExpertDown,        // [D, F]
-  kExpertGateBias,    // [F]
-  kExpertUpBias,      // [F]
-  kExpertGateUpBias,  // [2F]
-  kExpertDownBias,    // [D]
-  // The shared expert.
-  kSharedRouter,  // [1, D]
-  kSharedGate,    // [shared F, D]
-  kSharedUp,      // [shared F, D]
-  kSharedDown,    // [D, shared F]
-};
 
 /// Order of a tensor's outputs in a file.
 enum class RowOrder {

@@ -152,7 +152,7 @@ Result<StoredKey> ReadStoredKey(const Json& object, size_t number) {
   return key;
 }
 
-Result<KeysFile> ReadKeysFile(const Json& root) {
+Result<KeysFile> KeysFileOf(const Json& root) {
   if (!root.is_object() || root.value("ringside_keys", Json()) != kVersion) {
     return InvalidArgument("not a keys file; create one with `ringside keys add`");
   }
@@ -191,7 +191,7 @@ Result<KeysFile> ParseKeysFile(std::string_view text) {
   // The parser's message is not quoted: the fault may be next to a hash.
   const Json root = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (root.is_discarded()) return InvalidArgument("the file is not JSON");
-  return ReadKeysFile(root);
+  return KeysFileOf(root);
 }
 
 std::string FormatKeysFile(const KeysFile& file) {

@@ -17,7 +17,7 @@ const MessageRules kRules{
 
 std::string At(const std::string& param, size_t index) { return param + "[" + std::to_string(index) + "]"; }
 
-std::string TypeOf(const JsonValue& block) {
+std::string BlockType(const JsonValue& block) {
   const JsonValue* type = block.Find("type");
   return type != nullptr ? type->string() : "";
 }
@@ -29,7 +29,7 @@ Status CheckFields(const JsonValue& block, const std::string& param, const std::
     if (value.is_null() || key == "type" || key == "cache_control" || std::ranges::count(known, key) > 0) continue;
     const std::string at = param + "." + key;
     // The caller of a call is the model itself.
-    if (key == "caller" && TypeOf(value) == "direct") continue;
+    if (key == "caller" && BlockType(value) == "direct") continue;
     RETURN_IF_ERROR(key == "toolset_name" ? ignored->HintUnlessEmpty(value, at) : ignored->Unknown(at));
   }
   return Status::Ok();
@@ -94,7 +94,7 @@ Status ReadBlocks(const JsonValue& content, const std::string& param, ChatRole r
   bool any = content.array().empty();
   for (size_t i = 0; i < content.array().size(); ++i) {
     const JsonValue& block = content.array()[i];
-    const std::string at = At(param, i), type = TypeOf(block);
+    const std::string at = At(param, i), type = BlockType(block);
     if (type == "thinking" || type == "redacted_thinking") {
       RETURN_IF_ERROR(ReadThinking(block, at, type, ignored, &said));
       any = any || !said.reasoning.empty();
@@ -158,7 +158,7 @@ Status ReadAnthropicTools(const JsonValue& value, const std::string& param, Igno
     const JsonValue& tool = value.array()[i];
     const std::string at = At(param, i);
     if (!tool.is_object()) return WrongType(tool, at, "an object");
-    const std::string type = TypeOf(tool);
+    const std::string type = BlockType(tool);
     if (!type.empty() && type != "custom") {  // hosted tools
       const std::string shown = type.substr(0, 64);
       RETURN_IF_ERROR(ignored->Hint(at + "." + shown, "tools of type '" + shown + "'"));
@@ -188,7 +188,7 @@ Status ReadAnthropicToolChoice(const JsonValue& value, const std::string& param,
                                ToolChoice* out) {
   using Mode = ToolChoice::Mode;
   if (!value.is_object()) return WrongType(value, param, "an object");
-  const std::string type = TypeOf(value);
+  const std::string type = BlockType(value);
   bool one = false, given = false;
   for (const auto& [key, field] : value.object()) {
     if (field.is_null() || key == "type" || (key == "name" && type == "tool")) continue;

@@ -107,12 +107,12 @@ Status ReadOutputFormat(const JsonValue& value, const std::string& param, Ignore
 }
 
 Status ReadMessageFormat(const JsonValue& value, const std::string& param, const FieldContext& context,
-                  MessageRequest* request) {
+                         MessageRequest* request) {
   return ReadOutputFormat(value, param, context.ignored, &request->turn.format.emplace());
 }
 
-Status ReadMetadata(const JsonValue& value, const std::string& param, const FieldContext& context,
-                    MessageRequest* request) {
+Status ReadUserMetadata(const JsonValue& value, const std::string& param, const FieldContext& context,
+                        MessageRequest* request) {
   if (!value.is_object()) return context.ignored->Hint(param, "such a '" + param + "'");
   const JsonValue* const user = value.Find("user_id");
   if (user != nullptr && user->is_string()) NoteTimelineKey("user_id", user->string(), &request->turn);
@@ -180,7 +180,7 @@ const FieldTable<MessageRequest>& MessageTable() {
   static const std::vector<std::string_view> sampling = {"temperature", "top_p", "top_k", "min_p", "seed", "stop"};
   static const FieldTable<MessageRequest> table(
       Join(Fields<MessageRequest>{{"stream", &MessageRequest::stream},
-                                  {"metadata", FieldType::kObject, ReadMetadata, FieldPolicy::kLenient},
+                                  {"metadata", FieldType::kObject, ReadUserMetadata, FieldPolicy::kLenient},
                                   {"output_config", output_config},
                                   {"output_format", FieldType::kObject, ReadMessageFormat}},  // of the beta API
            ContentRows(),

@@ -67,7 +67,7 @@ Status ReadReasoning(const JsonValue& message, const std::string& param, const M
   return Status::Ok();
 }
 
-Status ReadToolCalls(const JsonValue& value, const std::string& param, NewItem* out) {
+Status ReadCalls(const JsonValue& value, const std::string& param, NewItem* out) {
   if (!value.is_array()) return WrongType(value, param, "an array of tool calls");
   if (!value.array().empty() && out->role != ChatRole::kAssistant) {
     return InvalidArgument("Only the assistant calls tools.", param, "invalid_value");
@@ -161,7 +161,7 @@ Status ReadMessage(const JsonValue& message, const std::string& param, const Mes
   const bool has_more = has_calls || !out->reasoning.empty();
   if (content == nullptr && !has_more) return MissingParameter(param + ".content");
   if (content != nullptr) RETURN_IF_ERROR(ReadText(*content, param + ".content", rules, ignored, out));
-  if (has_calls) RETURN_IF_ERROR(ReadToolCalls(*calls, param + ".tool_calls", out));
+  if (has_calls) RETURN_IF_ERROR(ReadCalls(*calls, param + ".tool_calls", out));
   if (!rules.tools || out->role != ChatRole::kTool) return Status::Ok();
   const JsonValue* id = message.Find("tool_call_id");
   return id == nullptr ? Status::Ok() : ReadCallId(*id, param + ".tool_call_id", &out->call_ids);

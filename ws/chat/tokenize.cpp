@@ -31,7 +31,7 @@ TurnSpec& TurnOf(const SessionTableOptions& options, TokenizeRequest* request) {
   return *request->turn;
 }
 
-Status ReadText(const JsonValue& value, const std::string& param, const FieldContext&, TokenizeRequest* request) {
+Status ReadPromptText(const JsonValue& value, const std::string& param, const FieldContext&, TokenizeRequest* request) {
   std::string given;
   RETURN_IF_ERROR(ReadString(value, param, &given));
   if (request->text && *request->text != given) {
@@ -61,7 +61,7 @@ Status CheckModel(const JsonValue& value, const std::string& param, const FieldC
 const FieldTable<TokenizeRequest>& TokenizeTable() {
   static const FieldTable<TokenizeRequest> table(
       Join(Fields<TokenizeRequest>{{"model", FieldType::kString, CheckModel},
-                                   {"prompt", FieldType::kString, ReadText},
+                                   {"prompt", FieldType::kString, ReadPromptText},
                                    {"content", AliasOf{"prompt"}},
                                    {"messages", FieldType::kArray, ReadChat},
                                    {"tools", FieldType::kArray, ReadChatTools},

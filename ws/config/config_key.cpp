@@ -43,7 +43,7 @@ Status WriteKey(int file, const std::string& path) {
 }
 
 /// Writes under a temporary name first, so that no reader sees part of a key.
-Status MakeKey(const std::string& path) {
+Status WriteNewKey(const std::string& path) {
   std::string draft = path + ".XXXXXX";
   const int file = mkostemp(draft.data(), O_CLOEXEC);  // mode 0600
   if (file < 0) return InvalidArgument("cannot make \"" + path + "\": " + std::strerror(errno));
@@ -68,7 +68,7 @@ Result<std::string> ReadKey(const std::string& path) {
 }
 
 Result<std::string> ReadOrMakeKey(const std::string& path) {
-  if (access(path.c_str(), F_OK) != 0 && errno == ENOENT) RETURN_IF_ERROR(MakeKey(path));
+  if (access(path.c_str(), F_OK) != 0 && errno == ENOENT) RETURN_IF_ERROR(WriteNewKey(path));
   return ReadKey(path);
 }
 

@@ -21,7 +21,7 @@ Status ReadGuidedSchema(const JsonValue& value, const std::string& param, Answer
   return Status::Ok();
 }
 
-Status ReadRegex(const JsonValue& value, const std::string& param, AnswerFormat* out) {
+Status ReadGuidedRegex(const JsonValue& value, const std::string& param, AnswerFormat* out) {
   out->kind = Kind::kRegex;
   return ReadString(value, param, &out->text);
 }
@@ -83,7 +83,8 @@ Field<std::optional<AnswerFormat>> Row(std::string name, FieldType type, Read re
 
 Fields<std::optional<AnswerFormat>> RowsWith(const std::string& prefix) {
   return {Row(prefix + "json", FieldType::kObject | FieldType::kString, ReadGuidedSchema),
-          Row(prefix + "regex", FieldType::kString, ReadRegex), Row(prefix + "choice", FieldType::kArray, ReadChoice),
+          Row(prefix + "regex", FieldType::kString, ReadGuidedRegex),
+          Row(prefix + "choice", FieldType::kArray, ReadChoice),
           Row(prefix + "grammar", FieldType::kString, ReadGrammar),
           Row(prefix + "json_object", FieldType::kBool, ReadGuidedObject)};
 }

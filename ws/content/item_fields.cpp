@@ -72,7 +72,7 @@ std::string TextOf(const JsonValue& item, std::string_view key) {
   const JsonValue* value = item.Find(key);
   return value != nullptr ? value->string() : "";
 }
-std::string TypeOf(const JsonValue& item) { return TextOf(item, "type"); }
+std::string PartType(const JsonValue& item) { return TextOf(item, "type"); }
 std::string RoleOf(const JsonValue& item) { return TextOf(item, "role"); }
 
 }  // namespace
@@ -134,7 +134,7 @@ Status ReadItems(const JsonValue& value, const std::string& param, IgnoredFields
   bool reasons = false;  // the last item of `out` contains only reasoning so far
   for (size_t i = 0; i < value.array().size(); ++i) {
     const JsonValue& item = value.array()[i];
-    const std::string type = TypeOf(item), at = Within(param, i);
+    const std::string type = PartType(item), at = Within(param, i);
     if (IsLeftOut(type)) {
       RETURN_IF_ERROR(ignored->Hint(Within(at, type), "an item of type " + Quoted(type)));
       continue;

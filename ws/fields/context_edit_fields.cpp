@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kClearToolUses = "clear_tool_uses_20250919", kClearThinking = "clear_thinking_20251015",
                            kCompact = "compact_20260112";
 
-std::string TypeOf(const JsonValue& value) {
+std::string EditType(const JsonValue& value) {
   const JsonValue* type = value.Find("type");
   return type != nullptr && type->is_string() ? type->string() : "";
 }
@@ -21,7 +21,7 @@ std::string TypeOf(const JsonValue& value) {
 Status ReadAmount(const JsonValue& value, const std::string& param, const std::vector<std::string>& types, int64_t low,
                   IgnoredFields* ignored, size_t* type, int64_t* out) {
   if (!value.is_object()) return WrongType(value, param, "an object");
-  const auto found = std::ranges::find(types, TypeOf(value));
+  const auto found = std::ranges::find(types, EditType(value));
   if (found == types.end()) {
     std::string known = "'" + types.front() + "'";
     for (size_t i = 1; i < types.size(); ++i) known += ", '" + types[i] + "'";
@@ -71,7 +71,7 @@ Status ReadToolUsesField(const JsonValue& value, const std::string& key, const s
 Status ReadThinkingField(const JsonValue& value, const std::string& key, const std::string& param,
                          IgnoredFields* ignored, ClearThinking* out) {
   if (key != "keep") return ignored->Unknown(param);
-  if ((value.is_string() && value.string() == "all") || TypeOf(value) == "all") {
+  if ((value.is_string() && value.string() == "all") || EditType(value) == "all") {
     out->keep = -1;
     return Status::Ok();
   }
@@ -131,7 +131,7 @@ Status ReadContextEdits(const JsonValue& value, const std::string& param, Ignore
   if (!edits->is_array()) return WrongType(*edits, param + ".edits", "an array");
   for (size_t i = 0; i < edits->array().size(); ++i) {
     const JsonValue& edit = edits->array()[i];
-    const std::string at = param + ".edits[" + std::to_string(i) + "]", type = TypeOf(edit);
+    const std::string at = param + ".edits[" + std::to_string(i) + "]", type = EditType(edit);
     if (!edit.is_object()) return WrongType(edit, at, "an object");
     if (type == kClearToolUses) {
       RETURN_IF_ERROR(ReadEdit<ClearToolUses>(edit, at, ReadToolUsesField, ignored, out));

@@ -77,12 +77,12 @@ std::string CallObject(const Response& response, size_t call, std::string_view s
                     arguments);
 }
 
-std::string MessageOf(const Response& response) {
+std::string MessageJson(const Response& response) {
   return RealtimeMessage(response.item_id, ChatRole::kAssistant, EndedMessageStatus(response), response.message());
 }
 
 std::string ItemsOf(const Response& response) {
-  std::string items = response.opened ? MessageOf(response) : "";
+  std::string items = response.opened ? MessageJson(response) : "";
   const std::vector<ToolCall> calls = response.tool_calls();
   for (size_t i = 0; i < calls.size(); ++i) {
     if (!items.empty()) items += ',';
@@ -222,7 +222,7 @@ std::vector<std::string> RealtimeWriter::Opened(const Response& response, const 
 }
 
 std::vector<std::string> RealtimeWriter::MessageEnded(const Response& response, const RealtimeAsked& asked) const {
-  const std::string item = MessageOf(response);
+  const std::string item = MessageJson(response);
   std::vector<std::string> events = {
       Event("response.output_text.done", PlaceOf(response) + Text("text", response.message())),
       Event("response.content_part.done", PlaceOf(response) + PartOf(response.message())),

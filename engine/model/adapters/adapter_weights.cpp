@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -16,37 +17,16 @@ namespace {
 
 using Plan = std::map<std::string_view, const PlannedTensor*>;  // matrices by name
 
-/// Only matrices of a layer's attention and of its dense MLP can be adapted.
-bool CanBeAdapted(TensorRole role) {
-  switch (role) {
-    case TensorRole::kQuery:
-    case TensorRole::kKey:
-    case TensorRole::kValue:
-    case TensorRole::kQkv:
-    case TensorRole::kAttentionOut:
-    case TensorRole::kGate:
-    case TensorRole::kUp:
-    case TensorRole::kGateUp:
-    case TensorRole::kDown:
-      return true;
-    default:
-      return false;
-  }
-}
-
-AdaptedPart PartOf(TensorRole role) {
-  switch (role) {
-    case TensorRole::kAttentionOut:
-      return AdaptedPart::kAttentionOut;
-    case TensorRole::kDown:
-      return AdaptedPart::kMlpOut;
-    case TensorRole::kGate:
-    case TensorRole::kUp:
-    case TensorRole::kGateUp:
-      return AdaptedPart::kMlpIn;
-    default:
-      return AdaptedPart::kQkv;
-  }
+/// Only matrices of a layer's attention and of its dense MLP can be adapted; nullopt for others.
+std::optional<AdaptedPart> PartOf(TensorRole role) {
+  static const std::map<TensorRole, AdaptedPart> parts = {
+      {TensorRole::kQuery, AdaptedPart::kQkv},  {TensorRole::kKey, AdaptedPart::kQkv},
+      {TensorRole::kValue, AdaptedPart::kQkv},  {TensorRole::kQkv, AdaptedPart::kQkv},
+      {TensorRole::kGate, AdaptedPart::kMlpIn}, {TensorRole::kAttentionOut, AdaptedPart::kAttentionOut},
+      {TensorRole::kUp, AdaptedPart::kMlpIn},   {TensorRole::kGateUp, AdaptedPart::kMlpIn},
+      {TensorRole::kDown, AdaptedPart::kMlpOut}};
+  const auto found = parts.find(role);
+  return found == parts.end() ? std::nullopt : std::optional(found->second);
 }
 
 int64_t FirstOutput(TensorRole role, const ModelSpec& own) {
@@ -62,7 +42,7 @@ Result<const PlannedTensor*> Find(const Plan& plan, std::string_view module) {
   auto found = plan.find(name);
   if (found == plan.end()) found = plan.find(std::string_view(name).substr(name.find('.') + 1));
   if (found == plan.end()) return InvalidArgument(fmt::format("the model has no module '{}'", module));
-  if (CanBeAdapted(found->second->role)) return found->second;
+  if (PartOf(found->second->role)) return found->second;
   return InvalidArgument(
       fmt::format("module '{}' cannot be adapted: only a layer's attention and its one MLP can", module));
 }
@@ -140,7 +120,7 @@ Result<AdapterWeights> LoadAdapter(const AdapterFile& file, std::span<const Plan
     ASSIGN_OR_RETURN(LowRank loaded, LoadMatrix(matrix, *tensor, spec, shard, backend));
     out.bytes += static_cast<int64_t>(loaded.a.data.bytes() + loaded.b.data.bytes());
     AdapterLayer& layer = out.layers[static_cast<size_t>(tensor->layer - shard.layers.begin)];
-    layer[static_cast<size_t>(PartOf(tensor->role))].push_back(std::move(loaded));
+    layer[static_cast<size_t>(*PartOf(tensor->role))].push_back(std::move(loaded));
   }
   return out;
 }

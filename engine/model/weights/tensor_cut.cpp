@@ -1,5 +1,7 @@
 #include "engine/model/weights/tensor_cut.h"
 
+#include "base/check.h"
+
 namespace ringside {
 
 int64_t TensorCut::rows() const {
@@ -15,37 +17,29 @@ TensorCut CutOf(const Shard& shard, const ModelSpec& spec, TensorRole role, int6
     return IndexRange{first + range.begin * spec.head_dim, first + range.end * spec.head_dim};
   };
   const int64_t keys = spec.heads * spec.head_dim, values = keys + spec.kv_heads * spec.head_dim;
-  switch (role) {
-    case TensorRole::kHead:
-    case TensorRole::kHeadBias:
-      return {{shard.vocab}, all_cols};
-    case TensorRole::kSinks:
-      return {{shard.heads}, all_cols};
-    case TensorRole::kQuery:
-    case TensorRole::kQueryBias:
-      return {{heads(shard.heads, 0)}, all_cols};
-    case TensorRole::kKey:
-    case TensorRole::kValue:
-    case TensorRole::kKeyBias:
-    case TensorRole::kValueBias:
-      return {{heads(shard.kv_heads, 0)}, all_cols};
-    case TensorRole::kQkv:
-    case TensorRole::kQkvBias:
-      return {{heads(shard.heads, 0), heads(shard.kv_heads, keys), heads(shard.kv_heads, values)}, all_cols};
-    case TensorRole::kGate:
-    case TensorRole::kUp:
-    case TensorRole::kGateBias:
-    case TensorRole::kUpBias:
-      return {{shard.ffn}, all_cols};
-    case TensorRole::kGateUp:
-      return {{shard.ffn, {spec.ffn + shard.ffn.begin, spec.ffn + shard.ffn.end}}, all_cols};
-    case TensorRole::kAttentionOut:
-      return {{all_rows}, heads(shard.heads, 0)};
-    case TensorRole::kDown:
-      return {{all_rows}, shard.ffn};
-    default:
+  switch (SplitOf(role)) {
+    case TensorSplit::kNone:
       return {{all_rows}, all_cols};
+    case TensorSplit::kVocabulary:
+      return {{shard.vocab}, all_cols};
+    case TensorSplit::kHeads:
+      return {{shard.heads}, all_cols};
+    case TensorSplit::kQueries:
+      return {{heads(shard.heads, 0)}, all_cols};
+    case TensorSplit::kKeys:
+      return {{heads(shard.kv_heads, 0)}, all_cols};
+    case TensorSplit::kQkv:
+      return {{heads(shard.heads, 0), heads(shard.kv_heads, keys), heads(shard.kv_heads, values)}, all_cols};
+    case TensorSplit::kMlp:
+      return {{shard.ffn}, all_cols};
+    case TensorSplit::kGateUp:
+      return {{shard.ffn, {spec.ffn + shard.ffn.begin, spec.ffn + shard.ffn.end}}, all_cols};
+    case TensorSplit::kQueryInputs:
+      return {{all_rows}, heads(shard.heads, 0)};
+    case TensorSplit::kMlpInputs:
+      return {{all_rows}, shard.ffn};
   }
+  CheckFailed(__FILE__, __LINE__, "unknown split");
 }
 
 }  // namespace ringside

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 
+#include "base/check.h"
 #include "engine/model/weights/digest.h"
 #include "engine/model/weights/file_values.h"
 #include "engine/model/weights/finite_values.h"
@@ -105,47 +106,11 @@ class Loader {
       if (layer < 0 || layer >= own_.layers) return Status::Ok();
       return LoadLayerTensor(planned, tensor, weights_.layers[static_cast<size_t>(layer)]);
     }
-    const bool of_head = planned.role == TensorRole::kHead || planned.role == TensorRole::kHeadBias ||
-                         planned.role == TensorRole::kFinalNorm || planned.role == TensorRole::kFinalNormBias ||
-                         planned.role == TensorRole::kProjectOut;
-    if (of_head ? !shard_.chooses() : planned.role != TensorRole::kEmbedding && !shard_.embeds()) return Status::Ok();
-    switch (planned.role) {
-      case TensorRole::kEmbedding:
-        if (shard_.embeds()) RETURN_IF_ERROR(LoadMatrix(planned, tensor, &weights_.embedding));
-        // The embedding needs the whole table; a tied head needs its vocabulary shard.
-        if (!spec_.tied_head || weights_.tied_head || !shard_.chooses()) return Status::Ok();
-        return LoadMatrix({.role = TensorRole::kHead, .name = planned.name, .transposed = planned.transposed}, tensor,
-                          &weights_.own_head);
-      case TensorRole::kEmbeddingNorm:
-        return LoadNorm(tensor, &weights_.embedding_norm);
-      case TensorRole::kEmbeddingNormBias:
-        return LoadVector(tensor, &weights_.embedding_norm_bias);
-      case TensorRole::kPositions: {
-        FileTensor table = tensor;
-        table.data.rows -= spec_.position_offset;
-        if (!seed_) {
-          table.data.bytes = table.data.bytes.last(
-              static_cast<size_t>(StorageBytes(table.data.dtype, table.data.rows * table.data.cols)));
-        }
-        return LoadMatrix(planned, table, &weights_.positions);
-      }
-      case TensorRole::kHead:
-        return LoadMatrix(planned, tensor, &weights_.own_head);
-      case TensorRole::kProjectIn:
-        return LoadMatrix(planned, tensor, &weights_.project_in);
-      case TensorRole::kProjectOut:
-        return LoadMatrix(planned, tensor, &weights_.project_out);
-      case TensorRole::kHeadBias:
-        return LoadConcatenated(planned, tensor, shard_.vocab.size(), &weights_.head_bias);
-      case TensorRole::kFinalNorm:
-        return LoadNorm(tensor, &weights_.final_norm, spec_.logit_scale);
-      case TensorRole::kFinalNormBias:
-        return LoadVector(tensor, &weights_.final_norm_bias, 0, spec_.logit_scale);
-      case TensorRole::kDistanceBiases:
-        return LoadDistanceBiases(planned, tensor, &weights_.biases);
-      default:
-        return Status::Ok();
-    }
+    const bool chooses = PlaceOf(planned.role) == TensorPlace::kChoose;
+    const bool embeds = planned.role == TensorRole::kEmbedding || shard_.embeds();  // a tied head needs the embedding
+    if (chooses ? !shard_.chooses() : !embeds) return Status::Ok();
+    LayerWeights none;
+    return LoadRole(planned, tensor, none);
   }
 
   /// Creates computed tensors and completes the weights.
@@ -200,102 +165,67 @@ class Loader {
   }
 
   Status LoadLayerTensor(const PlannedTensor& planned, const FileTensor& tensor, LayerWeights& layer) {
-    switch (planned.role) {
-      case TensorRole::kAttentionNorm:
-        return LoadNorm(tensor, &layer.attention_norm);
-      case TensorRole::kAttentionNormBias:
-        return LoadVector(tensor, &layer.attention_norm_bias);
-      // The plan lists queries before keys before values, gates before ups.
-      case TensorRole::kQuery:
-      case TensorRole::kKey:
-      case TensorRole::kValue:
-      case TensorRole::kQkv:
-        return LoadMatrix(planned, tensor, &layer.qkv.emplace_back());
-      case TensorRole::kGate:
-      case TensorRole::kUp:
-      case TensorRole::kGateUp:
-        return LoadMatrix(planned, tensor, &layer.mlp_in.emplace_back());
-      case TensorRole::kQueryBias:
-      case TensorRole::kKeyBias:
-      case TensorRole::kValueBias:
-      case TensorRole::kQkvBias:
-        return LoadConcatenated(planned, tensor, own_.qkv_columns(), &layer.qkv_bias);
-      case TensorRole::kGateBias:
-      case TensorRole::kUpBias:
-        return LoadConcatenated(planned, tensor, own_.mlp_in_columns(), &layer.mlp_in_bias);
-      case TensorRole::kQueryNorm:
-        return LoadNorm(tensor, &layer.query_norm);
-      case TensorRole::kKeyNorm:
-        return LoadNorm(tensor, &layer.key_norm);
-      case TensorRole::kSinks:
-        return LoadConcatenated(planned, tensor, own_.heads, &layer.sinks);
-      case TensorRole::kAttentionOut:
-        return LoadMatrix(planned, tensor, &layer.attention_out);
-      // The bias of an all-reduced sum is added on one rank only.
-      case TensorRole::kAttentionOutBias:
-        return shard_.rank == 0 ? LoadVector(tensor, &layer.attention_out_bias) : Status::Ok();
-      case TensorRole::kAttentionPostNorm:
-        return LoadNorm(tensor, &layer.attention_post_norm);
-      case TensorRole::kCrossNorm:
-        return LoadNorm(tensor, &layer.cross_norm);
-      case TensorRole::kCrossQuery:
-        return LoadMatrix(planned, tensor, &layer.cross_query);
-      case TensorRole::kCrossKey:
-      case TensorRole::kCrossValue:
-        return LoadMatrix(planned, tensor, &layer.cross_keys.emplace_back());
-      case TensorRole::kCrossOut:
-        return LoadMatrix(planned, tensor, &layer.cross_out);
-      case TensorRole::kMlpNorm:
-        return LoadNorm(tensor, &layer.mlp_norm);
-      case TensorRole::kMlpNormBias:
-        return LoadVector(tensor, &layer.mlp_norm_bias);
-      case TensorRole::kDown:
-        return LoadMatrix(planned, tensor, &layer.mlp_out);
-      case TensorRole::kDownBias:
-        return shard_.rank == 0 ? LoadVector(tensor, &layer.mlp_out_bias) : Status::Ok();
-      case TensorRole::kMlpPostNorm:
-        return LoadNorm(tensor, &layer.mlp_post_norm);
-      case TensorRole::kRouter:
-      case TensorRole::kSharedRouter:
-        return LoadMatrix(planned, tensor, &layer.router.emplace_back());
-      case TensorRole::kRouterBias:
-        return LoadVector(tensor, &layer.router_bias);
-      default:
-        return LoadExperts(planned, tensor, layer);
+    const bool of_layer = PlaceOf(planned.role) == TensorPlace::kLayer;
+    return of_layer ? LoadRole(planned, tensor, layer) : LoadExperts(planned, tensor, layer);
+  }
+
+  Status LoadEmbedding(const PlannedTensor& planned, const FileTensor& tensor) {
+    if (shard_.embeds()) RETURN_IF_ERROR(LoadMatrix(planned, tensor, &weights_.embedding));
+    // The embedding needs the whole table; a tied head needs its vocabulary shard.
+    if (!spec_.tied_head || weights_.tied_head || !shard_.chooses()) return Status::Ok();
+    return LoadMatrix({.role = TensorRole::kHead, .name = planned.name, .transposed = planned.transposed}, tensor,
+                      &weights_.own_head);
+  }
+
+  Status LoadPositions(const PlannedTensor& planned, const FileTensor& tensor) {
+    FileTensor table = tensor;
+    table.data.rows -= spec_.position_offset;
+    if (!seed_) {
+      table.data.bytes =
+          table.data.bytes.last(static_cast<size_t>(StorageBytes(table.data.dtype, table.data.rows * table.data.cols)));
     }
+    return LoadMatrix(planned, table, &weights_.positions);
+  }
+
+  /// Loads a tensor as its row of the table says: into weights_, `layer` or `expert`.
+  Status LoadRole(const PlannedTensor& planned, const FileTensor& tensor, LayerWeights& layer, ExpertWeights& expert) {
+    const auto Matrix = [&](Weight* weight) { return LoadMatrix(planned, tensor, weight); };
+    const auto Norm = [&](DeviceVector* vector, float scale = 1) { return LoadNorm(tensor, vector, scale); };
+    const auto Vector = [&](DeviceVector* vector, float scale = 1) { return LoadVector(tensor, vector, 0, scale); };
+    const auto Joined = [&](DeviceVector* vector, int64_t total) {
+      return LoadConcatenated(planned, tensor, total, vector);
+    };
+    // The bias of an all-reduced sum is added on one rank only.
+    const auto SumBias = [&](DeviceVector* vector) { return shard_.rank == 0 ? Vector(vector) : Status::Ok(); };
+    switch (planned.role) {
+#define TENSOR(role, place, shape, needed, split, load) \
+  case TensorRole::role:                                \
+    return load;
+#include "engine/families/tensor_roles.def"
+    }
+    CheckFailed(__FILE__, __LINE__, "unknown role");
+  }
+  Status LoadRole(const PlannedTensor& planned, const FileTensor& tensor, LayerWeights& layer) {
+    ExpertWeights none;
+    return LoadRole(planned, tensor, layer, none);
   }
 
   /// A tensor of one expert, or of all experts.
   Status LoadExperts(const PlannedTensor& planned, const FileTensor& tensor, LayerWeights& layer) {
     layer.experts.resize(static_cast<size_t>(spec_.experts + (spec_.shared_ffn > 0 ? 1 : 0)));
-    const bool shared = planned.role >= TensorRole::kSharedGate, all = !shared && planned.expert < 0;
+    const bool shared = PlaceOf(planned.role) == TensorPlace::kShared, all = !shared && planned.expert < 0;
     if (!all)
-      return LoadExpert(planned, tensor, layer.experts[static_cast<size_t>(shared ? spec_.experts : planned.expert)]);
+      return LoadRole(planned, tensor, layer,
+                      layer.experts[static_cast<size_t>(shared ? spec_.experts : planned.expert)]);
     FileTensor one = tensor;
     one.data.rows /= spec_.experts;
     const size_t bytes = tensor.data.bytes.size() / static_cast<size_t>(spec_.experts);
     for (size_t e = 0; e < static_cast<size_t>(spec_.experts); ++e) {
       one.data.bytes = tensor.data.bytes.subspan(e * bytes, bytes);
       if (seed_) one.name = fmt::format("{}.{}", tensor.name, e);
-      RETURN_IF_ERROR(LoadExpert(planned, one, layer.experts[e]));
+      RETURN_IF_ERROR(LoadRole(planned, one, layer, layer.experts[e]));
     }
     return Status::Ok();
-  }
-
-  Status LoadExpert(const PlannedTensor& planned, const FileTensor& tensor, ExpertWeights& expert) {
-    switch (planned.role) {
-      case TensorRole::kExpertDown:
-      case TensorRole::kSharedDown:
-        return LoadMatrix(planned, tensor, &expert.out);
-      case TensorRole::kExpertGateBias:
-      case TensorRole::kExpertUpBias:
-      case TensorRole::kExpertGateUpBias:
-        return LoadConcatenated(planned, tensor, 2 * spec_.ffn, &expert.in_bias);
-      case TensorRole::kExpertDownBias:
-        return LoadVector(tensor, &expert.out_bias);
-      default:
-        return LoadMatrix(planned, tensor, &expert.in.emplace_back());
-    }
   }
 
   /// Reduces `host` to the rank's part, copied to `copy` unless it is the whole tensor.
@@ -336,21 +266,6 @@ class Loader {
     return role == TensorRole::kEmbedding || role == TensorRole::kHead || role == TensorRole::kPositions;
   }
 
-  static bool IsExpert(TensorRole role) {
-    switch (role) {
-      case TensorRole::kExpertGate:
-      case TensorRole::kExpertUp:
-      case TensorRole::kExpertGateUp:
-      case TensorRole::kExpertDown:
-      case TensorRole::kSharedGate:
-      case TensorRole::kSharedUp:
-      case TensorRole::kSharedDown:
-        return true;
-      default:
-        return false;
-    }
-  }
-
   RandomMatrix DummyMatrix(const PlannedTensor& planned, const FileTensor& tensor) const {
     int64_t rows = tensor.data.rows, cols = tensor.data.cols;
     if (planned.transposed) std::swap(rows, cols);
@@ -389,7 +304,7 @@ class Loader {
     }
     RETURN_IF_ERROR(Take(planned, &host, &copy));
     host.table = IsTable(planned.role);
-    host.expert = IsExpert(planned.role);
+    host.expert = PlaceOf(planned.role) >= TensorPlace::kExpert;
     return Keep(tensor, backend_.LoadWeight(host), weight);
   }
 

@@ -1,0 +1,59 @@
+#include "engine/families/tensor_roles.h"
+
+#include "base/check.h"
+
+namespace ringside {
+namespace {
+
+template <class... Sizes>
+std::vector<int64_t> Dims(Sizes... sizes) {
+  return {sizes...};
+}
+
+}  // namespace
+
+TensorPlace PlaceOf(TensorRole role) {
+  switch (role) {
+#define TENSOR(role, place, shape, needed, split, load) \
+  case TensorRole::role:                                \
+    return TensorPlace::place;
+#include "engine/families/tensor_roles.def"
+  }
+  CheckFailed(__FILE__, __LINE__, "unknown role");
+}
+
+TensorSplit SplitOf(TensorRole role) {
+  switch (role) {
+#define TENSOR(role, place, shape, needed, split, load) \
+  case TensorRole::role:                                \
+    return TensorSplit::split;
+#include "engine/families/tensor_roles.def"
+  }
+  CheckFailed(__FILE__, __LINE__, "unknown role");
+}
+
+std::vector<int64_t> ShapeOf(TensorRole role, const ModelSpec& spec) {
+  const int64_t queries = spec.heads * spec.head_dim, keys = spec.kv_heads * spec.head_dim;
+  const bool row_norms = spec.qk_norm == QkNorm::kRows;
+  switch (role) {
+#define TENSOR(role, place, shape, needed, split, load) \
+  case TensorRole::role:                                \
+    return shape;
+#include "engine/families/tensor_roles.def"
+  }
+  CheckFailed(__FILE__, __LINE__, "unknown role");
+}
+
+bool IsRequired(TensorRole role, const ModelSpec& spec, bool encoder) {
+  const bool fused_qkv = spec.fused_qkv && !encoder, layer_norms = spec.norm_before || spec.norm_sums;
+  const bool dense = spec.experts == 0, mixture = !dense;
+  switch (role) {
+#define TENSOR(role, place, shape, needed, split, load) \
+  case TensorRole::role:                                \
+    return needed;
+#include "engine/families/tensor_roles.def"
+  }
+  CheckFailed(__FILE__, __LINE__, "unknown role");
+}
+
+}  // namespace ringside
