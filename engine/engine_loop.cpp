@@ -356,6 +356,7 @@ bool EngineLoop::Admit(std::unique_ptr<RunningTurn>& turn) {
     return true;
   }
   if (BranchOf(slot) != nullptr) return false;  // they must end first: the turn may overwrite rows that they see
+  if (HasMuchLongerDonor(slot, *turn)) DropCache(slot);
   std::optional<double> restore_ms;
   const bool restores = !slot.filled();
   Slot* const history = restores ? FindHistory(slot, *turn) : nullptr;

@@ -259,6 +259,8 @@ class EngineLoop {
   int64_t StoredPrefixTokens(const Slot& slot, const RunningTurn& turn) const;
   /// The timeline of the same tenant whose slot has the longest prefix of the turn; null = too short.
   Slot* FindDonor(const Slot& slot, const RunningTurn& turn);
+  /// True if another slot has a much longer prefix of the turn than the timeline's own cache.
+  bool HasMuchLongerDonor(const Slot& slot, const RunningTurn& turn);
   /// True if a running turn is about to compute a much longer prefix of the turn than any slot has.
   bool ShouldAwaitPrefix(const Slot& slot, const RunningTurn& turn);
   /// The timeline in a slot that the turn's cache can branch off; null = none.
