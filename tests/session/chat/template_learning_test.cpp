@@ -88,6 +88,18 @@ TEST(TemplateLearning, TrimsOnlyTheFirstSystemMessage) {
   EXPECT_EQ(chat.kinds_anew() & (kWithSystem | kWithLateSystem), uint32_t{kWithLateSystem}) << chat.caveat();
 }
 
+// As in QwQ's template, which keeps the line breaks of an answer that ends the conversation.
+TEST(TemplateLearning, TrimsAllAnswersButTheLast) {
+  const ChatTemplate chat = Learned(
+      "{% for m in messages %}<{{ m.role }}>{% if m.role == 'assistant' and not loop.last %}{{ m.content.lstrip('\n') "
+      "}}"
+      "{% else %}{{ m.content }}{% endif %}</{{ m.role }}>{% endfor %}{% if add_generation_prompt %}<assistant>{% "
+      "endif %}",
+      {"", "</assistant>"});
+  EXPECT_FALSE(chat.renders_whole());
+  EXPECT_TRUE(chat.kinds_anew() & kOutOfTurn) << chat.caveat();
+}
+
 TEST(TemplateLearning, DateIsThatOfTheStart) {
   const std::string source =
       "{% if strftime_now is defined %}{% set date = strftime_now('%d %b %Y') %}{% else %}{% set date = '1 Jan 2000' %}"
