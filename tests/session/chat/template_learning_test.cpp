@@ -88,6 +88,16 @@ TEST(TemplateLearning, TrimsOnlyTheFirstSystemMessage) {
   EXPECT_EQ(chat.kinds_anew() & (kWithSystem | kWithLateSystem), uint32_t{kWithLateSystem}) << chat.caveat();
 }
 
+// As in Phi-3.5's template.
+TEST(TemplateLearning, DropsEmptyLaterSystemMessages) {
+  const ChatTemplate chat = Learned(
+      "{% for m in messages %}{% if m.role != 'system' or m.content or loop.first %}<{{ m.role }}>{{ m.content }}"
+      "</{{ m.role }}>{% endif %}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}",
+      {"", "</assistant>"});
+  EXPECT_FALSE(chat.renders_whole());
+  EXPECT_EQ(chat.kinds_anew() & (kWithSystem | kWithLateSystem), uint32_t{kWithLateSystem}) << chat.caveat();
+}
+
 // As in QwQ's template, which keeps the line breaks of an answer that ends the conversation.
 TEST(TemplateLearning, TrimsAllAnswersButTheLast) {
   const ChatTemplate chat = Learned(
