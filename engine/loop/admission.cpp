@@ -44,6 +44,7 @@ bool Admission::Admit(std::unique_ptr<RunningTurn>& turn) {
   }
   // Branches must end first: the turn may overwrite rows that they see.
   if (parts_.slots.BranchOf(slot) != nullptr) return false;
+  if (parts_.prefixes.HasMuchLongerDonor(slot, *turn)) parts_.eviction.Drop(slot);
   std::optional<double> restore_ms;
   const bool restores = !slot.filled();
   Slot* const history = restores ? parts_.prefixes.FindHistory(slot, *turn) : nullptr;

@@ -11,7 +11,7 @@ namespace {
 // A copy moves whole tiles with one kernel launch: cheaper than computing the rows of one tile on any device.
 constexpr int64_t kMinSharedTokens = KvShape::kTile;
 // A turn waits for another one that computes their common prefix, if that is this much longer than the best prefix in a
-// slot.
+// slot. A timeline's own cache is replaced by a copy of another one's prefix, if that is this much longer.
 constexpr int64_t kMinAwaitedTokens = 256;
 
 /// False for a failed turn that still runs because its next step was launched ahead: its rows may be NaN.
@@ -35,6 +35,14 @@ Slot* PrefixSharing::FindDonor(const Slot& slot, const RunningTurn& turn) const 
     if (shared > most) donor = other, most = shared;
   }
   return donor;
+}
+
+bool PrefixSharing::HasMuchLongerDonor(const Slot& slot, const RunningTurn& turn) const {
+  if (!slot.filled() || slot.sequence->cache()->history() != nullptr) return false;
+  const int64_t own = slot.sequence->SharedPrefix(turn.timeline(), turn.max_reusable());
+  if (turn.max_reusable() < own + kMinAwaitedTokens) return false;  // most turns: only their new tokens are missing
+  const Slot* donor = FindDonor(slot, turn);
+  return donor != nullptr && SharedTokensWith(*donor, slot, turn) >= own + kMinAwaitedTokens;
 }
 
 int64_t PrefixSharing::PromisedTokens(const RunningTurn& other, const RunningTurn& turn) const {

@@ -26,6 +26,9 @@ class PrefixSharing {
 
   /// The timeline of the same tenant whose slot has the longest prefix of the turn; null = too short.
   Slot* FindDonor(const Slot& slot, const RunningTurn& turn) const;
+  /// True if another slot has a much longer prefix of the turn than the timeline's own cache: a client that first
+  /// prefills instructions and tools alone (generate: false) then sends a history that another timeline has.
+  bool HasMuchLongerDonor(const Slot& slot, const RunningTurn& turn) const;
   /// The timeline in a slot that the turn's cache can branch off; null = none.
   Slot* FindHistory(const Slot& slot, const RunningTurn& turn) const;
   /// True if a running turn is about to compute a much longer prefix of the turn than any slot has.

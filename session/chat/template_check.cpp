@@ -56,7 +56,8 @@ constexpr std::array<Kind, 5> kKinds = {{
      .late_system = true,
      .kind = kWithLateSystem,
      .caveat = "with later system messages each turn renders its whole conversation"},
-    {.count = 40,
+    {.count = 60,
+     .edges = true,
      .out_of_turn = true,
      .kind = kOutOfTurn,
      .caveat = "with messages out of turn each turn renders its whole conversation"},
@@ -66,6 +67,9 @@ constexpr uint32_t kRefusable = kWithLateSystem | kOutOfTurn;
 /// Conversations in which each text in turn is one of kEdges, then several texts are.
 constexpr std::array<std::string_view, 3> kTurns = {"u", "uau", "uauau"};
 constexpr Kind kSeveralEdges = {.count = 60, .edges = true};
+
+const ChatMessage kSampleSystem = {ChatRole::kSystem, "Be kind."}, kSampleQuestion = {ChatRole::kUser, "Which?"},
+                  kSampleAnswer = {ChatRole::kAssistant, "That."}, kSampleNext = {ChatRole::kUser, "And then?"};
 
 class Checker {
  public:
@@ -105,6 +109,14 @@ class Checker {
     Kind several = kSeveralEdges;
     several.system = system;
     return HasKind(several);
+  }
+
+  /// As HasEdges, of a system message that is not the first one.
+  bool HasLateEdges() {
+    return std::ranges::all_of(kEdges, [&](std::string_view edge) {
+      const Messages messages = {kSampleQuestion, kSampleAnswer, {ChatRole::kSystem, std::string(edge)}, kSampleNext};
+      return Same(messages).value_or(true);
+    });
   }
 
   bool HasKind(const Kind& kind) {
@@ -154,9 +166,6 @@ constexpr std::string_view kSampleTools =
     "\n"
     R"({"type": "function", "function": {"name": "now", "description": "Tells it", "parameters": {"type": "object", )"
     R"("properties": {}}}})";
-
-const ChatMessage kSampleSystem = {ChatRole::kSystem, "Be kind."}, kSampleQuestion = {ChatRole::kUser, "Which?"},
-                  kSampleAnswer = {ChatRole::kAssistant, "That."}, kSampleNext = {ChatRole::kUser, "And then?"};
 
 /// String literals of the source, for which the template may search messages.
 std::vector<std::string> QuotedWords(std::string_view source) {
@@ -336,6 +345,7 @@ Status CheckFormat(const TemplateRun& run, TemplateFormat* format, std::vector<s
         "writes " +
         checker.difference());
   }
+  if (!checker.HasLateEdges()) format->kinds_anew |= kWithLateSystem;
   if (!WritesReasoning(checker)) format->kinds_anew |= kWithReasoning;
   const auto ends_with = [&](std::string_view thought) {
     return checker.Same({kSampleQuestion, {ChatRole::kAssistant, std::string(thought)}}).value_or(true);

@@ -58,13 +58,13 @@ class Codex:
                            OPENAI_API_KEY="any", CODEX_OSS_BASE_URL=f"http://127.0.0.1:{self.server.port}/v1")
         return [json.loads(line) for line in written.splitlines() if line.startswith("{")]
 
-    def talk(self, found=1.0):
-        """Asks two questions in one thread; a share `found` of the first one's tokens must be cached for the second."""
+    def talk(self):
+        """Asks two questions in one thread; all tokens of the first one must be cached for the second."""
         first, both = (self.usage_of(self.ask(*arguments)) for arguments in (("What is it?",), ("resume", "--last", "And now?")))
         assert first["reasoning_output_tokens"] > 0
         read, cached = (both[name] - first[name] for name in ("input_tokens", "cached_input_tokens"))
-        assert cached >= found * first["input_tokens"]
-        assert read - cached <= ADDED + (1 - found) * first["input_tokens"]
+        assert cached >= first["input_tokens"]
+        assert read - cached <= ADDED
 
     @staticmethod
     def usage_of(events):
@@ -83,7 +83,7 @@ def test_codex_over_websockets(server, run, tmp_path):
         return sum(value for name, value in server.metrics().items() if name.startswith("ringside_ws_close_total"))
 
     before = closed()
-    Codex(server, run, tmp_path, sockets=True).talk(found=0.8)  # a new process begins with what all its threads have
+    Codex(server, run, tmp_path, sockets=True).talk()
     wait_for(lambda: closed() > before, "a WebSocket that Codex used")
 
 

@@ -18,9 +18,18 @@ class Number(pydantic.BaseModel):
     sure: bool
 
 
+ARGUMENTS = '{"value": 42, "sure": true}'
+
+
 @pytest.fixture(scope="module")
 def caller(start):
-    return start(scripted_model.calling("Number", '{"value": 42, "sure": true}'))
+    return start(scripted_model.calling("Number", ARGUMENTS))
+
+
+@pytest.fixture(scope="module")
+def partial_caller(start):
+    """Its model calls the tool by the name that instructor gives it for an answer in parts."""
+    return start(scripted_model.calling("PartialNumber", ARGUMENTS))
 
 
 def client_of(server, mode):
@@ -38,8 +47,8 @@ def test_an_object(caller, mode):
     assert (number.value, number.sure) == (42, True)
 
 
-def test_an_object_in_parts(caller):
-    client = client_of(caller, instructor.Mode.TOOLS)
+def test_an_object_in_parts(partial_caller):
+    client = client_of(partial_caller, instructor.Mode.TOOLS)
     *_, last = client.create_partial(model="gpt-5", messages=QUESTION, response_model=Number, max_retries=0)
     assert (last.value, last.sure) == (42, True)
 

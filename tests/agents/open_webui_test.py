@@ -106,6 +106,7 @@ class Chat:
 
     def regenerate(self):
         self.page.get_by_role("button", name="Regenerate").last.click()
+        self.page.get_by_text("Try Again", exact=True).click()
 
     def edit_first(self, text):
         question = self.page.locator(".user-message").first

@@ -72,6 +72,27 @@ TEST_P(EnginePrefixTest, NewConversationComputesOnlyUnsharedTokens) {
   EXPECT_EQ(RunRight(again).report.tokens_reused, 210);
 }
 
+TEST_P(EnginePrefixTest, MuchLongerPrefixReplacesAShortCache) {
+  StartLong(4);
+  RunRight(Begin(1, 500));
+  RunRight(Begin(2, 100));
+  SubmittedTurn longer = Begin(2, 500);
+  longer.request.turn = 9;
+  const TurnEnd copied = RunRight(longer);
+  EXPECT_EQ(copied.report.tokens_reused, 500);
+  EXPECT_EQ(copied.report.tokens_computed, 10);
+  // Not worth a copy.
+  RunRight(Begin(3, 100));
+  SubmittedTurn little = Begin(3, 300);
+  little.request.turn = 10;
+  EXPECT_EQ(RunRight(little).report.tokens_reused, 100);
+  // Not of another tenant.
+  RunRight(Begin(4, 100, 10, "b"));
+  SubmittedTurn other = Begin(4, 500, 10, "b");
+  other.request.turn = 11;
+  EXPECT_EQ(RunRight(other).report.tokens_reused, 100);
+}
+
 TEST_P(EnginePrefixTest, AccountsShareNoCache) {
   StartLong(4);
   RunRight(Begin(1, 200, 10, "a"));

@@ -15,8 +15,9 @@ CALL = ("look", {"what": "rings"})  # of the model of start_calling
 
 
 def start(model, folder, *flags):
-    """`model` as scripted_model.make takes it. It has the names of OpenAI's models, too."""
-    return Server("--slots", "2", "--served-model-name", MODEL, "--model-alias", "gpt-*", *flags, model=scripted_model.make(folder / "scripted.gguf", model))
+    """`model` as scripted_model.make takes it. It has the names of OpenAI's and Anthropic's models, too."""
+    path = scripted_model.make(folder / "scripted.gguf", model)
+    return Server("--slots", "2", "--served-model-name", MODEL, "--model-alias", "gpt-*", "--model-alias", "claude-*", *flags, model=path)
 
 
 def start_calling(folder, *flags):

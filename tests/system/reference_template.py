@@ -69,9 +69,12 @@ class ReferenceTemplate:
         """Of messages as a client sends them. Raises Refused or Failed. Reasoning that the template refuses is left out."""
         read = [self.read(message) for message in messages]
         try:
-            return self.render(read, tools, opens)
+            text = self.render(read, tools, opens)
         except Refused:
-            return self.render([{key: value for key, value in message.items() if key not in REASONING} for message in read], tools, opens)
+            text = self.render([{key: value for key, value in message.items() if key not in REASONING} for message in read], tools, opens)
+        if any(isinstance(message["content"], list) and str(message["content"]) in text for message in read):
+            raise Failed("a list of parts is written as a Python value")
+        return text
 
     def read(self, message):
         """A client's message as servers give it to templates."""
@@ -113,6 +116,17 @@ class ReferenceTemplate:
         except (Refused, Failed):
             return True
         return f"{{'what': '{QUESTION}'}}" in text
+
+    def writes_calls(self, tools):
+        """Whether the model reads calls of earlier answers."""
+        function = {"name": "look", "arguments": json.dumps({"what": FIRST}) if self.text_arguments else {"what": FIRST}}
+        call = {"id": "abcdefgh0", "type": "function", "function": function, **function}
+        asked = [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": "", "tool_calls": [call]},
+                 {"role": "tool", "tool_call_id": "abcdefgh0", "content": "x"}]
+        try:
+            return FIRST in self.render(asked, tools)
+        except (Refused, Failed):
+            return True
 
     def tells_tools(self, tools):
         """Whether the model reads of them at all."""

@@ -81,9 +81,9 @@ Status ReadModelName(std::string_view name, std::string_view param, const Sessio
   }
   std::string have = "'" + options.model_name + "'";
   for (const std::string& other : options.adapters) have += ", '" + other + "'";
-  return NotFound(
-      "The model '" + std::string(name.substr(0, kQuotedBytes)) + "' does not exist; this server has " + have + ".",
-      std::string(param), "model_not_found");
+  return NotFound("The model '" + std::string(name.substr(0, kQuotedBytes)) + "' does not exist; this server has " +
+                      have + ". Its --model-alias adds names.",
+                  std::string(param), "model_not_found");
 }
 
 Status ReadModel(const JsonValue& value, const std::string& param, const SessionTableOptions& options,

@@ -7,6 +7,7 @@
 #include <random>
 
 #include "session/chat/chat_template.h"
+#include "session/chat/conversation_kinds.h"
 #include "session/chat/template_run.h"
 #include "tests/session/chat/golden_template.h"
 #include "tests/session/scripted_engine.h"
@@ -74,6 +75,39 @@ TEST(TemplateLearning, ReportsUnsupportedTemplates) {
   for (const char* name : {"chatml", "llama3", "granite3", "llama4", "deepseek_v2", "qwen2.5_tools"}) {
     EXPECT_EQ(Learned(GoldenTemplate(name)).caveat(), "") << name;
   }
+}
+
+// As in Laguna's template, which trims the first system message alone.
+TEST(TemplateLearning, TrimsOnlyTheFirstSystemMessage) {
+  const ChatTemplate chat = Learned(
+      "{% if messages[0].role == 'system' %}<system>{{ messages[0].content | trim }}</system>"
+      "{% set messages = messages[1:] %}{% endif %}{% for m in messages %}<{{ m.role }}>{{ m.content }}</{{ m.role }}>"
+      "{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}",
+      {"", "</assistant>"});
+  EXPECT_FALSE(chat.renders_whole());
+  EXPECT_EQ(chat.kinds_anew() & (kWithSystem | kWithLateSystem), uint32_t{kWithLateSystem}) << chat.caveat();
+}
+
+// As in Phi-3.5's template.
+TEST(TemplateLearning, DropsEmptyLaterSystemMessages) {
+  const ChatTemplate chat = Learned(
+      "{% for m in messages %}{% if m.role != 'system' or m.content or loop.first %}<{{ m.role }}>{{ m.content }}"
+      "</{{ m.role }}>{% endif %}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}",
+      {"", "</assistant>"});
+  EXPECT_FALSE(chat.renders_whole());
+  EXPECT_EQ(chat.kinds_anew() & (kWithSystem | kWithLateSystem), uint32_t{kWithLateSystem}) << chat.caveat();
+}
+
+// As in QwQ's template, which keeps the line breaks of an answer that ends the conversation.
+TEST(TemplateLearning, TrimsAllAnswersButTheLast) {
+  const ChatTemplate chat = Learned(
+      "{% for m in messages %}<{{ m.role }}>{% if m.role == 'assistant' and not loop.last %}{{ m.content.lstrip('\n') "
+      "}}"
+      "{% else %}{{ m.content }}{% endif %}</{{ m.role }}>{% endfor %}{% if add_generation_prompt %}<assistant>{% "
+      "endif %}",
+      {"", "</assistant>"});
+  EXPECT_FALSE(chat.renders_whole());
+  EXPECT_TRUE(chat.kinds_anew() & kOutOfTurn) << chat.caveat();
 }
 
 TEST(TemplateLearning, DateIsThatOfTheStart) {

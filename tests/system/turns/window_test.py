@@ -11,6 +11,7 @@ import urllib.request
 import tiny_model
 from conversation import Conversation
 from server_process import PATIENCE_S, run
+from websockets.asyncio.client import connect
 
 CONTEXT = 1 << 14  # of the tiny model
 # How agents detect an overflow, per API.
@@ -40,6 +41,20 @@ def post(server, path, body):
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         return error.code, json.load(error)
+
+
+async def refused_by_realtime(server, fields):
+    """Asks LONG, or a short question under long instructions, in a session that does not truncate; returns the error."""
+    async with connect(f"ws://127.0.0.1:{server.port}/v1/realtime") as socket:
+        item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi" if "instructions" in fields else LONG}]}
+        for event in ({"type": "session.update", "session": {"type": "realtime", "truncation": "disabled"} | fields},
+                      {"type": "conversation.item.create", "item": item}, {"type": "response.create"}):
+            await socket.send(json.dumps(event))
+        async for message in socket:
+            event = json.loads(message)
+            assert event["type"] != "response.done", event
+            if event["type"] == "error":
+                return event["error"]
 
 
 def window_line(server):
@@ -80,6 +95,9 @@ def test_every_api_reports_a_full_window(start):
     async def talk():
         async with Conversation(server.port) as talk:
             assert re.search(OPENAI, (await talk.refused(LONG))["error"]["message"])
+        for fields in ({}, {"instructions": LONG}):
+            error = await refused_by_realtime(server, fields)
+            assert re.search(OPENAI, error["message"]) and error["code"] == "context_length_exceeded", error
 
     run(talk())
 

@@ -327,7 +327,9 @@ TEST_F(ChatCompletionsTest, ErrorsNameTheField) {
     EXPECT_EQ(error["param"], param) << fields << error;
     EXPECT_EQ(error["type"], "invalid_request_error");
   }
-  EXPECT_EQ(ErrorOf(Ask(Body({{"model", "other"}})), 404)["code"], "model_not_found");
+  const Json unknown = ErrorOf(Ask(Body({{"model", "other"}})), 404);
+  EXPECT_EQ(unknown["code"], "model_not_found");
+  EXPECT_THAT(unknown["message"].get<std::string>(), testing::EndsWith("Its --model-alias adds names.")) << unknown;
   EXPECT_EQ(ErrorOf(Call("POST", "/v1/chat/completions", "{"), 400)["code"], "invalid_json");
   EXPECT_EQ(engine.count(), 0u);
 }

@@ -51,6 +51,28 @@ TEST(RouterTest, FindsTheHandlerAndItsParameters) {
   EXPECT_EQ(Ask(router, "HEAD", "/things").body, "list");
 }
 
+TEST(RouterTest, NamesThePathThatAWrongBaseUrlMisses) {
+  Router router;
+  router.Add("POST", "/v1/chat/completions", Join("chat"));
+  router.Add("POST", "/api/chat", Join("ollama"));
+  router.Add("POST", "/v1/admin", Join("admin"), Scopes::Admin());
+  const auto message = [&](const std::string& method, const std::string& path) {
+    HttpRequest request;
+    request.method = method;
+    request.path = path;
+    request.scopes = Scopes::Chat();
+    return nlohmann::json::parse(router.Route(request).body)["error"]["message"].get<std::string>();
+  };
+  EXPECT_EQ(message("POST", "/chat/completions"),
+            "There is nothing at POST /chat/completions. Check the base URL: /v1/chat/completions exists.");
+  EXPECT_EQ(message("POST", "/v1/v1/chat/completions"),
+            "There is nothing at POST /v1/v1/chat/completions. Check the base URL: /v1/chat/completions exists.");
+  EXPECT_EQ(message("POST", "/v1/api/chat"),
+            "There is nothing at POST /v1/api/chat. Check the base URL: /api/chat exists.");
+  EXPECT_EQ(message("GET", "/chat/completions"), "There is nothing at GET /chat/completions.");
+  EXPECT_EQ(message("POST", "/admin"), "There is nothing at POST /admin.");  // not for this key
+}
+
 TEST(RouterTest, AnswersReadsAndListedRoutesWhileDraining) {
   Router router;
   router.Add("POST", "/things/import", Join("import"));

@@ -144,6 +144,8 @@ class Router {
   static bool Match(const Entry& entry, const std::vector<std::string>& path, Parameters& values);
   /// Returns the first entry whose pattern matches the path, whatever its method; entries_.end() if there is none.
   std::vector<Entry>::const_iterator FirstFor(const HttpRequest& request) const;
+  /// The known path that the request misses by a base URL without /v1, or with one /v1 too many; "" if there is none.
+  std::string PathUnderOtherBase(const HttpRequest& request) const;
   std::vector<Entry> entries_;
   std::map<std::string, int64_t> body_bytes_;
   std::set<std::string> at_once_;

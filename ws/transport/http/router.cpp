@@ -96,6 +96,21 @@ std::vector<std::string> Router::Describe() const {
   return routes;
 }
 
+std::string Router::PathUnderOtherBase(const HttpRequest& request) const {
+  constexpr std::string_view kBase = "/v1";
+  std::vector<std::string> others = {std::string(kBase) + request.path};
+  if (request.path.starts_with("/v1/")) others.push_back(request.path.substr(kBase.size()));
+  Parameters values;
+  for (const std::string& other : others) {
+    const std::vector<std::string> path = SplitPath(other);
+    const auto fits = [&](const Entry& entry) {
+      return entry.method == request.method && request.scopes.Has(entry.scope) && Match(entry, path, values);
+    };
+    if (std::ranges::any_of(entries_, fits)) return other;
+  }
+  return "";
+}
+
 HttpResponse Router::Route(const HttpRequest& request) const {
   const std::vector<std::string> path = SplitPath(request.path);
   // HEAD is GET without the body, which the transport leaves out.
@@ -110,8 +125,12 @@ HttpResponse Router::Route(const HttpRequest& request) const {
     if (entry.method == method) return entry.handler(request, values);
     if (std::find(allowed.begin(), allowed.end(), entry.method) == allowed.end()) allowed.push_back(entry.method);
   }
-  if (allowed.empty())
-    return ErrorResponse(NotFound("There is nothing at " + request.method + " " + request.path + "."));
+  if (allowed.empty()) {
+    std::string message = "There is nothing at " + request.method + " " + request.path + ".";
+    const std::string other = PathUnderOtherBase(request);
+    if (!other.empty()) message += " Check the base URL: " + other + " exists.";
+    return ErrorResponse(NotFound(std::move(message)));
+  }
   std::string allow;
   for (const std::string& name : allowed) allow += (allow.empty() ? "" : ", ") + name;
   HttpResponse response = ErrorResponse(InvalidArgument(
