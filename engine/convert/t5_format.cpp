@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "engine/convert/format_words.h"
-#include "engine/families/faster_transformer_section.h"
 #include "engine/families/gguf_families.h"
 #include "engine/families/huggingface_families.h"
+#include "engine/import/faster_transformer_section.h"
 
 namespace ringside {
 namespace {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "engine/convert/output_file.h"
-#include "engine/families/faster_transformer_plan.h"
+#include "engine/import/faster_transformer_plan.h"
 
 namespace ringside {
 namespace {

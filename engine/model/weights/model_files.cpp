@@ -6,11 +6,10 @@
 #include <filesystem>
 #include <set>
 
-#include "engine/families/faster_transformer_plan.h"
-#include "engine/families/megatron_plan.h"
 #include "engine/families/quantization_config.h"
 #include "engine/files/mapped_file.h"
 #include "engine/files/safetensors_reader.h"
+#include "engine/import/import.h"
 #include "engine/text/gpt2_tokenizer.h"
 #include "engine/text/tokenizer_facts.h"
 
@@ -123,7 +122,7 @@ Result<ModelFiles> OpenHuggingFace(const std::string& folder) {
 }
 
 // For formats without a tokenizer: it must be in one of these folders.
-Status FindTokenizer(std::initializer_list<std::string> folders, ModelFiles* files) {
+Status FindTokenizer(std::span<const std::string> folders, ModelFiles* files) {
   for (const std::string& folder : folders) {
     const bool own = HasTokenizerFile(folder);
     if (!own && !Has(folder, "vocab.json")) continue;
@@ -137,36 +136,19 @@ Status FindTokenizer(std::initializer_list<std::string> folders, ModelFiles* fil
   return Status::Ok();
 }
 
-// The tokenizer is next to the weights, or in the parent folder, which is shared by all GPU counts.
-Result<ModelFiles> OpenFasterTransformer(const std::string& folder) {
-  ASSIGN_OR_RETURN(FasterTransformerFolder opened, FasterTransformerFolder::Open(folder));
-  const auto files = std::make_shared<const FasterTransformerFolder>(std::move(opened));
-  auto plan = PlanFasterTransformer(*files);
-  RETURN_IF_ERROR(WithPath(files->path(), plan.status()));
-  ModelFiles out{.format = ModelFiles::Format::kFasterTransformer,
-                 .plan = std::move(plan->network),
-                 .tensors = std::move(plan->tensors),
-                 .reader = files};
-  RETURN_IF_ERROR(FindTokenizer({files->path(), files->path() + "/.."}, &out));
-  if (!out.texts.empty()) NameTokens(plan->start_id, plan->end_id, &out.tokenizer);
-  return out;
-}
-
-Result<ModelFiles> OpenMegatron(const std::string& path) {
-  ASSIGN_OR_RETURN(MegatronCheckpoint opened, MegatronCheckpoint::Open(path));
-  const auto checkpoint = std::make_shared<const MegatronCheckpoint>(std::move(opened));
-  auto plan = PlanMegatron(*checkpoint);
-  RETURN_IF_ERROR(WithPath(checkpoint->path(), plan.status()));
-  ModelFiles out{.format = ModelFiles::Format::kMegatron,
-                 .plan = std::move(plan->network),
-                 .tensors = std::move(plan->tensors),
-                 .reader = checkpoint};
-  std::error_code ignored;
-  const bool folder = std::filesystem::is_directory(path, ignored);
-  const std::string beside = std::filesystem::path(path).parent_path().string();
-  RETURN_IF_ERROR(FindTokenizer({folder ? path : beside.empty() ? "." : beside}, &out));
-  if (!out.texts.empty() || checkpoint->vocab().empty() || checkpoint->merges().empty()) return out;
-  ASSIGN_OR_RETURN(out.tokenizer, ReadGpt2Tokenizer(checkpoint->vocab(), checkpoint->merges()));
+Result<ModelFiles> OpenImported(ImportedModel model) {
+  const bool trained = model.format == ImportedModel::Format::kMegatron;
+  ModelFiles out{.format = trained ? ModelFiles::Format::kMegatron : ModelFiles::Format::kFasterTransformer,
+                 .plan = std::move(model.plan),
+                 .tensors = std::move(model.tensors),
+                 .reader = model.reader};
+  RETURN_IF_ERROR(FindTokenizer(model.folders, &out));
+  if (!out.texts.empty()) {
+    if (!trained) NameTokens(model.start_id, model.end_id, &out.tokenizer);
+    return out;
+  }
+  if (model.vocab.empty() || model.merges.empty()) return out;
+  ASSIGN_OR_RETURN(out.tokenizer, ReadGpt2Tokenizer(model.vocab, model.merges));
   return out;
 }
 
@@ -200,8 +182,9 @@ Status ReadTexts(const std::string& folder, std::string* chat_template, Tokenize
 
 Result<ModelFiles> OpenModelFiles(const std::string& path) {
   std::error_code ignored;
-  auto opened = MegatronCheckpoint::Is(path)                   ? OpenMegatron(path)
-                : FasterTransformerFolder::Find(path)          ? OpenFasterTransformer(path)
+  auto imported = ImportModel(path);
+  RETURN_IF_ERROR(WithPath(path, imported.status()));
+  auto opened = *imported                                      ? OpenImported(*std::move(*imported))
                 : std::filesystem::is_directory(path, ignored) ? OpenHuggingFace(path)
                                                                : OpenGguf(path);
   RETURN_IF_ERROR(WithPath(path, opened.status()));

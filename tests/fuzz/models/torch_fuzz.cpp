@@ -1,7 +1,7 @@
 // Checkpoints of Megatron-LM and NeMo. Input: a .nemo archive; or a pickle as written by torch.save and, after a
 // separator, the bytes of each tensor in turn.
-#include "engine/files/archive_reader.h"
-#include "engine/files/torch_reader.h"
+#include "engine/import/archive_reader.h"
+#include "engine/import/torch_reader.h"
 #include "engine/model/weights/model_files.h"
 #include "engine/model/weights/weights.h"
 #include "tests/engine/files/stored_zip.h"

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "engine/files/torch_reader.h"
+#include "engine/import/torch_reader.h"
 
 namespace ringside {
 

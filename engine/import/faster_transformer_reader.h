@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "engine/files/ini_file.h"
+#include "engine/import/ini_file.h"
 #include "kernels/tensor.h"
 
 namespace ringside {

@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 #include "engine/families/network_plan.h"
-#include "engine/files/faster_transformer_reader.h"
+#include "engine/import/faster_transformer_reader.h"
 
 namespace ringside {
 

@@ -1,4 +1,4 @@
-#include "engine/families/faster_transformer_plan.h"
+#include "engine/import/faster_transformer_plan.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 #include <set>
 #include <utility>
 
-#include "engine/families/faster_transformer_section.h"
 #include "engine/families/rope_scaling.h"
+#include "engine/import/faster_transformer_section.h"
 
 namespace ringside {
 namespace {

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "engine/families/network_plan.h"
-#include "engine/files/ini_file.h"
+#include "engine/import/ini_file.h"
 
 namespace ringside {
 

@@ -1,4 +1,4 @@
-#include "engine/families/megatron_plan.h"
+#include "engine/import/megatron_plan.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,4 @@
-#include "engine/files/ini_file.h"
+#include "engine/import/ini_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

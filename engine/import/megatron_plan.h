@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 #include "engine/families/network_plan.h"
-#include "engine/files/megatron_reader.h"
+#include "engine/import/megatron_reader.h"
 
 namespace ringside {
 

@@ -1,4 +1,4 @@
-#include "engine/files/megatron_reader.h"
+#include "engine/import/megatron_reader.h"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <functional>
 
-#include "engine/files/archive_reader.h"
-#include "engine/files/faster_transformer_reader.h"
 #include "engine/files/mapped_file.h"
+#include "engine/import/archive_reader.h"
+#include "engine/import/faster_transformer_reader.h"
 
 namespace ringside {
 namespace {

@@ -1,10 +1,10 @@
 // Files of torch.save, and malicious files that resemble them.
-#include "engine/files/torch_reader.h"
+#include "engine/import/torch_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/files/archive_reader.h"
+#include "engine/import/archive_reader.h"
 #include "tests/engine/files/stored_zip.h"
 
 namespace ringside {

@@ -1,4 +1,4 @@
-#include "engine/files/archive_reader.h"
+#include "engine/import/archive_reader.h"
 
 #include <fmt/format.h>
 

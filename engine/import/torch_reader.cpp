@@ -1,4 +1,4 @@
-#include "engine/files/torch_reader.h"
+#include "engine/import/torch_reader.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/files/archive_reader.h"
+#include "engine/import/archive_reader.h"
 
 namespace ringside {
 namespace {

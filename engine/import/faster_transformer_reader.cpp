@@ -1,4 +1,4 @@
-#include "engine/files/faster_transformer_reader.h"
+#include "engine/import/faster_transformer_reader.h"
 
 #include <fmt/format.h>
 

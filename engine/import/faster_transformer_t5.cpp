@@ -3,7 +3,7 @@
 #include <tuple>
 #include <vector>
 
-#include "engine/families/faster_transformer_section.h"
+#include "engine/import/faster_transformer_section.h"
 
 namespace ringside {
 namespace {
