@@ -1,6 +1,7 @@
 """A model shared by several ranks, threads or processes, answers as a single one does, until a rank is lost."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 from conversation import Conversation, answer_text, reused
 from server_process import run, wait_for
@@ -41,6 +42,15 @@ def answers_in_turn(starts, questions):
     return texts
 
 
+def first_failure(server):
+    """Polls /readyz until it answers 503; returns the reason."""
+    def reason():
+        status, body = server.get("/readyz")
+        return json.loads(body)["reason"] if status == 503 else None
+
+    return wait_for(reason, "/readyz to report the failure")
+
+
 def lose_turn(server, harm):
     """Calls `harm` during a turn, which must end as interrupted; returns the conversation, its items and the error."""
     async def lose():
@@ -48,13 +58,15 @@ def lose_turn(server, harm):
             await talk.ask("Hello.", max_output_tokens=8, **GREEDY)
             items = await talk.items()
             _, heard = await talk.begin("Tell me.", deltas=2, max_output_tokens=1 << 18, ignore_eos=True)
-            harm()
-            while (event := await talk.socket.receive())["type"] not in TERMINAL:
-                heard += event.get("delta", "")
+            # Asked from the start: on a busy machine the server may end before this loop has read all events.
+            with ThreadPoolExecutor(1) as pool:
+                probe = pool.submit(first_failure, server)
+                harm()
+                while (event := await talk.socket.receive())["type"] not in TERMINAL:
+                    heard += event.get("delta", "")
+                reason = probe.result()
             items += [("user", "Tell me."), ("assistant", heard)]
-            # Nothing else runs in this loop meanwhile: the server still waits for the close reply, so it is still up.
-            wait_for(lambda: server.get("/readyz")[0] == 503, "/readyz to tell of the failure")
-            assert event["response"]["error"]["message"] in json.loads(server.get("/readyz")[1])["reason"]
+            assert event["response"]["error"]["message"] in reason
             return talk.id, items, event
 
     id, items, event = run(lose())
