@@ -32,14 +32,19 @@ std::string SessionTable::State::ReserveHistoryName(const Caller& caller, Target
   for (int number = 0; number < kChainsPerPrefix; ++number) {
     std::string name = ChainName(caller.principal, target->beginning, number);
     std::scoped_lock lock(mutex, reserved->mutex);
-    if (sessions.contains(name) || !reserved->names.insert(name).second) continue;
-    target->name = std::shared_ptr<void>(nullptr, [reserved = reserved, name](void*) {
-      std::lock_guard unreserve(reserved->mutex);
-      reserved->names.erase(name);
-    });
+    if (sessions.contains(name) || reserved->names.contains(name)) continue;
+    target->name = ReserveLocked(name);
     return name;
   }
   return "";
+}
+
+std::shared_ptr<void> SessionTable::State::ReserveLocked(const std::string& name) {
+  const auto at = reserved->names.insert(name);
+  return {nullptr, [reserved = reserved, at](void*) {
+            std::lock_guard unreserve(reserved->mutex);
+            reserved->names.erase(at);
+          }};
 }
 
 void SessionTable::State::LoadHistories(const Caller& caller, const std::string& beginning) {

@@ -228,12 +228,14 @@ void SessionTable::State::DeleteLater(const std::string& key) {
 Status SessionTable::State::Remove(const std::string& key, const JournalDone& done) {
   std::shared_ptr<Session> session;
   std::string owner;
+  std::shared_ptr<void> name;  // reserved until the journal has it in its queue: a new chain may have the same one
   {
-    std::lock_guard lock(mutex);
+    std::scoped_lock lock(mutex, reserved->mutex);
     const auto at = sessions.find(key);
     if (at == sessions.end()) return NoConversation(key);
     session = at->second.session;
     owner = at->second.owner;
+    name = ReserveLocked(key);
     RemoveKnownLocked(key);
   }
   HistoriesWith(key).Erase(key);

@@ -36,9 +36,9 @@ struct SessionTable::State {
     std::shared_ptr<Session> session;
     std::shared_ptr<Response> response;
   };
-  struct ReservedNames {  // of sessions being created
+  struct ReservedNames {  // of sessions being created or removed
     std::mutex mutex;
-    std::set<std::string> names;
+    std::multiset<std::string> names;
   };
   struct Known {  // a session, loaded or in the journal only
     uint64_t ordinal = 0;
@@ -186,6 +186,8 @@ struct SessionTable::State {
   Result<Target> FindHistory(const Caller& caller, TurnSpec* spec, const std::string& request_key);
   /// Reserves a name for a chain with the target's beginning, by which LoadHistories finds it; "" if none is free.
   std::string ReserveHistoryName(const Caller& caller, Target* target);
+  /// Keeps new sessions from taking the name until the result is released. REQUIRES: reserved->mutex is held.
+  std::shared_ptr<void> ReserveLocked(const std::string& name);
   /// Loads the owner's chains with this beginning that the index lacks, for instance after a restart.
   void LoadHistories(const Caller& caller, const std::string& beginning);
   /// Tokenizes a prompt's text, or checks its token ids.

@@ -82,8 +82,9 @@ std::shared_ptr<Session> SessionTable::State::NewChain(const Caller& caller, con
   std::string key = ReserveHistoryName(caller, target);
   if (key.empty()) {
     key = request_key.empty() ? MakeId("chain_") : HashedId("chain_", request_key);
-    std::lock_guard lock(mutex);
-    if (sessions.contains(key)) key = MakeId("chain_");  // its answer was dropped, or the name is taken
+    std::scoped_lock lock(mutex, reserved->mutex);
+    // Its answer was dropped, or the name is taken.
+    if (sessions.contains(key) || reserved->names.contains(key)) key = MakeId("chain_");
   }
   return std::make_shared<Session>(context, std::move(key), caller.principal, Metadata{}, window);
 }

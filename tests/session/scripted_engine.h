@@ -133,10 +133,13 @@ class ScriptedEngine final : public TurnEngine {
     forks_.emplace_back(from, to);
   }
   void Erase(TimelineId, const std::string& owner) override {
+    if (const auto call = std::exchange(on_next_erase, nullptr)) call();
     std::lock_guard lock(mutex_);
     erased_.push_back(owner);
   }
   void Prefetch(const std::string&) override {}
+  /// Called once, within the next Erase.
+  std::function<void()> on_next_erase;
   std::optional<CacheSource> Where(const std::string& owner) const override {
     std::lock_guard lock(mutex_);
     for (const TurnRequest& request : requests_) {

@@ -446,6 +446,24 @@ TEST_F(LongStatelessTest, SimultaneousSimilarRequestsHaveSeparateChains) {
   EXPECT_EQ(StoredSessions(), 2u);
 }
 
+TEST_F(LongStatelessTest, ANameIsFreeOnlyAfterTheDeletionOfItsChain) {
+  options.max_chains_per_owner = 1;
+  Restart();
+  Turn(Spec({{ChatRole::kUser, "Hi"}}, true), "Yo");
+  const std::string chain = engine->last().owner;
+  table->Flush();  // the journal has released what it has delivered
+  std::string again;
+  engine->on_next_erase = [&] { again = Start(Spec({{ChatRole::kUser, "Hi"}}, true)); };
+  Start(Spec({{ChatRole::kUser, "Bye"}}, true));  // evicts the first chain
+  ASSERT_NE(again, "");
+  EXPECT_NE(engine->last().owner, chain);
+  engine->AnswerLast("So");
+  table->Flush();
+  const auto response = table->GetResponse(me, again);
+  ASSERT_TRUE(response.ok()) << response.status().ToString();
+  EXPECT_EQ((*response)->text, "So");
+}
+
 TEST_F(LongStatelessTest, InstructionsAndWindowsArePartOfTheHistory) {
   const auto brief = [](std::optional<int64_t> memory_len = std::nullopt) {
     TurnSpec spec;
