@@ -18,14 +18,6 @@
 namespace ringside {
 namespace {
 
-double SecondsSince(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-void NotifyDone(const TieredStore::Done& done, const Status& status) {
-  if (done) done(status);
-}
-
 Status TooSlow() { return Overloaded("tiers: the disk is too slow for the evicted caches"); }
 
 }  // namespace

@@ -25,7 +25,7 @@ void TieredStore::Impl::Flush(Done done) {
         std::lock_guard lock(mutex_);
         written_.clear();
       }
-      if (done) done(status);
+      NotifyDone(done, status);
     });
   });
 }
@@ -72,7 +72,7 @@ Status TieredStore::Impl::RunWriters() {
       }
       writers_wake_.notify_all();
       for (size_t i = 0; i < batch.size(); ++i) {
-        if (batch[i].done) batch[i].done(statuses[i]);
+        NotifyDone(batch[i].done, statuses[i]);
         std::lock_guard lock(first_mutex);
         if (!batch[i].named && first.ok() && statuses[i].code() != StatusCode::kNotFound) first = statuses[i];
       }
@@ -128,9 +128,9 @@ std::vector<Status> TieredStore::Impl::WriteToDisk(const std::vector<Wanted>& ba
     }
     const auto begin = std::chrono::steady_clock::now();
     const std::vector<Status> put = disk_->PutAll(std::move(objects));
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    const double seconds = SecondsSince(begin);
     std::lock_guard lock(mutex_);
-    write_rate_.Add(bytes, time.count());
+    write_rate_.Add(bytes, seconds);
     for (size_t i = 0; i < copies.size(); ++i) {
       const std::string& owner = batch[copies[i].place].owner;
       writing_.erase(owner);

@@ -44,6 +44,10 @@ Result<Snapshot> LoadSnapshot(Store& store, const std::string& owner, bool verif
 /// The stored form of a sealed snapshot.
 StoreObject StoreObjectOf(const Snapshot& snapshot);
 
+inline double SecondsSince(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
 class TieredStore::Impl {
  public:
   Impl(std::unique_ptr<ringside::Store> host, std::unique_ptr<ringside::Store> disk, const TieredStoreOptions& options,
@@ -77,6 +81,9 @@ class TieredStore::Impl {
     Done done;
   };
 
+  static void NotifyDone(const Done& done, const Status& status) {
+    if (done) done(status);
+  }
   void Answer(Work work) { answering_queue_.PushUrgent(std::move(work)); }
   /// Queues work for the moving thread. With an `owner`, the work places that owner's waiting snapshot and then
   /// notifies `done`.

@@ -8,12 +8,8 @@ namespace {
 // Above the first fraction of its budget the host tier evicts objects until it is below the second.
 constexpr double kHighWater = 0.9, kLowWater = 0.8;
 
-double SecondsSince(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-void NotifyDone(const TieredStore::Done& done, const Status& status) {
-  if (done) done(status);
+int64_t BudgetPart(const Store& store, double part) {
+  return static_cast<int64_t>(part * static_cast<double>(store.budget_bytes()));
 }
 
 }  // namespace
@@ -118,7 +114,7 @@ bool TieredStore::Impl::EvictOneFromHost() {
 }
 
 int64_t TieredStore::Impl::host_room() const {
-  const auto high = static_cast<int64_t>(kHighWater * static_cast<double>(host_->budget_bytes()));
+  const int64_t high = BudgetPart(*host_, kHighWater);
   std::lock_guard lock(mutex_);
   return high - host_->index().bytes() - waiting_.bytes();
 }
@@ -133,8 +129,8 @@ bool TieredStore::Impl::WouldKeep(const std::string& owner, int64_t bytes, int64
 
 void TieredStore::Impl::ApplyIdleTimes() {
   const int64_t now = clock_.MonotonicNs();
-  const auto high = static_cast<int64_t>(kHighWater * static_cast<double>(host_->budget_bytes()));
-  const auto low = static_cast<int64_t>(kLowWater * static_cast<double>(host_->budget_bytes()));
+  const int64_t high = BudgetPart(*host_, kHighWater);
+  const int64_t low = BudgetPart(*host_, kLowWater);
   if (host_->index().bytes() > high) {
     while (!closing_ && host_->index().bytes() > low && EvictOneFromHost()) continue;
   }
