@@ -60,11 +60,7 @@ TieredStore::Impl::~Impl() {
   }
   answering_queue_.Close();
   answering_.join();  // first: it posts work to the other
-  {
-    std::lock_guard lock(moving_mutex_);
-    stopping_ = true;
-  }
-  moving_wake_.notify_all();
+  moving_queue_.Close();
   moving_.join();
 }
 
@@ -76,52 +72,17 @@ void TieredStore::Impl::RunAnswering() {
   }
 }
 
-void TieredStore::Impl::Move(Work work, const std::string& owner, const Done& done) {
-  {
-    std::lock_guard lock(moving_mutex_);
-    moving_queue_.push_back({std::move(work), owner, done});
-  }
-  moving_wake_.notify_all();
-}
-
 bool TieredStore::Impl::CancelPending(const std::string& owner, const Status& why) {
-  Moving called_off;
-  {
-    std::lock_guard lock(moving_mutex_);
-    const auto at = std::find_if(moving_queue_.begin(), moving_queue_.end(),
-                                 [&](const Moving& moving) { return moving.owner == owner; });
-    if (owner.empty() || at == moving_queue_.end()) return false;
-    called_off = std::move(*at);
-    moving_queue_.erase(at);
-  }
-  Answer([done = std::move(called_off.done), why] { NotifyDone(done, why); });
+  std::optional<MovingQueue::Move> canceled = moving_queue_.Cancel(owner);
+  if (!canceled) return false;
+  Answer([done = std::move(canceled->done), why] { NotifyDone(done, why); });
   return true;
 }
 
 void TieredStore::Impl::RunMoving() {
-  std::unique_lock lock(moving_mutex_);
-  for (;;) {
-    const auto ready = [&] { return stopping_ || !moving_queue_.empty(); };
-    if (options_.sweep_ms > 0) {
-      moving_wake_.wait_for(lock, std::chrono::milliseconds(options_.sweep_ms), ready);
-    } else {
-      moving_wake_.wait(lock, ready);
-    }
-    if (moving_queue_.empty() && stopping_) return;
-    const bool sweep = moving_queue_.empty();
-    Moving moving;
-    if (!sweep) moving = DequeueMove();
-    lock.unlock();
-    sweep ? ApplyIdleTimes() : moving.work();
-    moving = {};  // destroy the closure's captures without the lock
-    lock.lock();
+  while (const std::optional<MovingQueue::Move> move = moving_queue_.Pop(options_.sweep_ms)) {
+    move->work ? move->work() : ApplyIdleTimes();
   }
-}
-
-TieredStore::Impl::Moving TieredStore::Impl::DequeueMove() {
-  Moving moving = std::move(moving_queue_.front());
-  moving_queue_.pop_front();
-  return moving;
 }
 
 void TieredStore::Impl::RunQueued() {
@@ -129,12 +90,9 @@ void TieredStore::Impl::RunQueued() {
   for (;;) {
     const std::vector<Work> works = answering_queue_.Drain(/*wait=*/false);
     for (const Work& work : works) work();
-    std::unique_lock lock(moving_mutex_);
-    if (moving_queue_.empty() && works.empty()) return;
-    if (moving_queue_.empty()) continue;
-    const Moving moving = DequeueMove();
-    lock.unlock();
-    moving.work();
+    const std::optional<MovingQueue::Move> move = moving_queue_.TryPop();
+    if (!move && works.empty()) return;
+    if (move) move->work();
   }
 }
 

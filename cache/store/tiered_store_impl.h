@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/bounded_queue.h"
+#include "cache/store/moving_queue.h"
 #include "cache/store/tiered_store.h"
 #include "cache/store/waiting_snapshots.h"
 
@@ -75,26 +76,20 @@ class TieredStore::Impl {
 
  private:
   using Work = std::function<void()>;
-  struct Moving {
-    Work work;
-    std::string owner;
-    Done done;
-  };
-
   static void NotifyDone(const Done& done, const Status& status) {
     if (done) done(status);
   }
   void Answer(Work work) { answering_queue_.PushUrgent(std::move(work)); }
   /// Queues work for the moving thread. With an `owner`, the work places that owner's waiting snapshot and then
   /// notifies `done`.
-  void Move(Work work, const std::string& owner = "", const Done& done = nullptr);
+  void Move(Work work, const std::string& owner = "", const Done& done = nullptr) {
+    moving_queue_.Push({std::move(work), owner, done});
+  }
   /// Cancels the queued placement of this owner's waiting snapshot and calls its callback with `why`. False if none is
   /// queued: then the thread that runs it notices by itself. REQUIRES: mutex_ held.
   bool CancelPending(const std::string& owner, const Status& why);
   void RunAnswering();
   void RunMoving();
-  /// Dequeues the oldest move. REQUIRES: moving_mutex_ held.
-  Moving DequeueMove();
   /// Returns when all requests made before have been completed, on whatever thread.
   void WaitForAnswersAndMoves();
 
@@ -200,10 +195,7 @@ class TieredStore::Impl {
   std::condition_variable writers_wake_;
 
   BoundedQueue<Work> answering_queue_{1};  // PushUrgent ignores the capacity; waiting_ bounds it
-  std::mutex moving_mutex_;
-  std::condition_variable moving_wake_;
-  std::deque<Moving> moving_queue_;  // bounded by the waiting snapshots and erasures, however long one move takes
-  bool stopping_ = false;
+  MovingQueue moving_queue_;
   std::atomic<bool> prefaulting_{false};
   std::atomic<bool> closing_{false};  // skip moves between tiers: each one costs a sync
   std::thread answering_, moving_;
