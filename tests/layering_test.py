@@ -26,7 +26,6 @@ LARGE_CLASSES = {
     "Session": (128, 36, "to be divided: recorder of the turn, events of the answer"),
     "SessionTable::State": (59, 23, "not divided yet: limits, idle sessions, lookups"),
     "CudaBackend": (86, 25, "to be divided: operations of Backend, captured steps, memory"),
-    "TieredStore::Impl": (59, 33, "to be divided: one record per owner instead of containers"),
     "Connection": (32, 42, "to be divided: booleans that are one state machine"),
     "HttpConnection": (46, 42, "not divided yet: state of a connection and of its request"),
     "HttpStream": (15, 22, "not divided yet: state of a connection and of its stream"),

@@ -1,30 +1,18 @@
-#include <algorithm>
+#include "cache/store/tiered_store.h"
+
 #include <chrono>
-#include <condition_variable>
-#include <deque>
 #include <future>
 #include <mutex>
 #include <thread>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include "base/bounded_queue.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "cache/store/tiered_store_impl.h"
 
 namespace ringside {
 namespace {
-
-double SecondsSince(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-void NotifyDone(const TieredStore::Done& done, const Status& status) {
-  if (done) done(status);
-}
 
 Status TooSlow() { return Overloaded("tiers: the disk is too slow for the evicted caches"); }
 
@@ -68,11 +56,7 @@ TieredStore::Impl::~Impl() {
   }
   answering_queue_.Close();
   answering_.join();  // first: it posts work to the other
-  {
-    std::lock_guard lock(moving_mutex_);
-    stopping_ = true;
-  }
-  moving_wake_.notify_all();
+  moving_queue_.Close();
   moving_.join();
 }
 
@@ -84,52 +68,17 @@ void TieredStore::Impl::RunAnswering() {
   }
 }
 
-void TieredStore::Impl::Move(Work work, const std::string& owner, const Done& done) {
-  {
-    std::lock_guard lock(moving_mutex_);
-    moving_queue_.push_back({std::move(work), owner, done});
-  }
-  moving_wake_.notify_all();
-}
-
 bool TieredStore::Impl::CancelPending(const std::string& owner, const Status& why) {
-  Moving called_off;
-  {
-    std::lock_guard lock(moving_mutex_);
-    const auto at = std::find_if(moving_queue_.begin(), moving_queue_.end(),
-                                 [&](const Moving& moving) { return moving.owner == owner; });
-    if (owner.empty() || at == moving_queue_.end()) return false;
-    called_off = std::move(*at);
-    moving_queue_.erase(at);
-  }
-  Answer([done = std::move(called_off.done), why] { NotifyDone(done, why); });
+  std::optional<MovingQueue::Move> canceled = moving_queue_.Cancel(owner);
+  if (!canceled) return false;
+  Answer([done = std::move(canceled->done), why] { NotifyDone(done, why); });
   return true;
 }
 
 void TieredStore::Impl::RunMoving() {
-  std::unique_lock lock(moving_mutex_);
-  for (;;) {
-    const auto ready = [&] { return stopping_ || !moving_queue_.empty(); };
-    if (options_.sweep_ms > 0) {
-      moving_wake_.wait_for(lock, std::chrono::milliseconds(options_.sweep_ms), ready);
-    } else {
-      moving_wake_.wait(lock, ready);
-    }
-    if (moving_queue_.empty() && stopping_) return;
-    const bool sweep = moving_queue_.empty();
-    Moving moving;
-    if (!sweep) moving = DequeueMove();
-    lock.unlock();
-    sweep ? ApplyIdleTimes() : moving.work();
-    moving = {};  // destroy the closure's captures without the lock
-    lock.lock();
+  while (const std::optional<MovingQueue::Move> move = moving_queue_.Pop(options_.sweep_ms)) {
+    move->work ? move->work() : ApplyIdleTimes();
   }
-}
-
-TieredStore::Impl::Moving TieredStore::Impl::DequeueMove() {
-  Moving moving = std::move(moving_queue_.front());
-  moving_queue_.pop_front();
-  return moving;
 }
 
 void TieredStore::Impl::RunQueued() {
@@ -137,22 +86,14 @@ void TieredStore::Impl::RunQueued() {
   for (;;) {
     const std::vector<Work> works = answering_queue_.Drain(/*wait=*/false);
     for (const Work& work : works) work();
-    std::unique_lock lock(moving_mutex_);
-    if (moving_queue_.empty() && works.empty()) return;
-    if (moving_queue_.empty()) continue;
-    const Moving moving = DequeueMove();
-    lock.unlock();
-    moving.work();
+    const std::optional<MovingQueue::Move> move = moving_queue_.TryPop();
+    if (!move && works.empty()) return;
+    if (move) move->work();
   }
 }
 
-bool TieredStore::Impl::IsOnDisk(const std::string& owner, uint64_t id) const {
-  const auto known = disk_ids_.find(owner);
-  return known != disk_ids_.end() && known->second == id && !erasing_.contains(owner);
-}
-
 bool TieredStore::Impl::HasOtherCopy(const std::string& owner) const {
-  return IsSpareBase(owner) || IsOnDisk(owner, IdInHost(*host_, owner));
+  return owners_.IsSpareBase(owner) || owners_.IsOnDisk(owner, IdInHost(*host_, owner));
 }
 
 uint64_t TieredStore::Impl::IdInHost(ringside::Store& host, const std::string& owner) {
@@ -168,8 +109,7 @@ Status TieredStore::Impl::Store(std::string owner, Snapshot snapshot, Done done)
   const uint64_t id = snapshot.header().id;
   {
     std::lock_guard lock(mutex_);
-    if (waiting_.size() >= options_.queue) return Overloaded("tiers: too many snapshots are waiting");
-    forks_.erase(owner);
+    if (owners_.waiting() >= options_.queue) return Overloaded("tiers: too many snapshots are waiting");
     Await(owner, std::move(snapshot));
   }
   Answer([this, owner = std::move(owner), id, done = std::move(done)] { AcceptSnapshot(owner, id, done); });
@@ -179,23 +119,22 @@ Status TieredStore::Impl::Store(std::string owner, Snapshot snapshot, Done done)
 void TieredStore::Impl::Await(const std::string& owner, Snapshot snapshot) {
   if (const Status erased = host_->Erase(owner); !erased.ok()) LogWarning("{}", erased.message());
   CancelPending(owner, Status::Ok());
-  waiting_.Add(owner, std::move(snapshot));
+  owners_.Offer(owner, std::move(snapshot));
   DropExcessWaiting();
 }
 
 void TieredStore::Impl::DropExcessWaiting() {
   const int64_t bound = WaitingBound();
-  while (waiting_.bytes_except_last() > bound) {
-    const std::string oldest = *waiting_.OldestExceptLast();
-    if (!CancelPending(oldest, TooSlow())) dropped_waiting_.emplace(oldest, waiting_.Find(oldest)->header().id);
-    waiting_.Erase(oldest);
+  while (owners_.waiting_bytes_except_last() > bound) {
+    const std::string oldest = *owners_.OldestWaitingExceptLast();
+    CancelPending(oldest, TooSlow()) ? owners_.RemoveWaiting(oldest) : owners_.DropWaiting(oldest);
     ++stats_.dropped;
   }
-  while (host_->index().bytes() + waiting_.bytes_except_last() > bound) {
+  while (host_->index().bytes() + owners_.waiting_bytes_except_last() > bound) {
     const auto first = host_->index().PickEvictionVictim();
     if (!first) return;
     // An object being written is on disk shortly, or is counted if that write fails.
-    const bool lost = !writing_.contains(*first) && !HasOtherCopy(*first);
+    const bool lost = !owners_.IsWriting(*first) && !HasOtherCopy(*first);
     if (!host_->Erase(*first).ok()) return;
     if (lost) ++stats_.dropped;
   }
@@ -203,13 +142,13 @@ void TieredStore::Impl::DropExcessWaiting() {
 
 std::optional<Snapshot> TieredStore::Impl::ShareWaiting(const std::string& owner, std::optional<uint64_t> id) const {
   std::lock_guard lock(mutex_);
-  const Snapshot* const found = id ? waiting_.Find(owner, *id) : waiting_.Find(owner);
+  const Snapshot* const found = owners_.Waiting(owner, id);
   return found == nullptr ? std::nullopt : std::optional(found->Share());
 }
 
 Status TieredStore::Impl::DropReason(const std::string& owner, uint64_t id) {
   std::lock_guard lock(mutex_);
-  if (dropped_waiting_.erase({owner, id}) > 0) return TooSlow();
+  if (owners_.ConsumeDropped(owner, id)) return TooSlow();
   return Status::Ok();  // replaced by a newer one, or the owner was erased
 }
 
@@ -239,8 +178,8 @@ void TieredStore::Impl::AcceptSnapshot(const std::string& owner, uint64_t id, co
   if (status.code() != StatusCode::kOverloaded) return NotifyDone(done, status);
   // This loop holds no bytes: a snapshot dropped meanwhile frees its memory at once and ends the loop.
   std::unique_lock lock(mutex_);
-  if (waiting_.Find(owner, id) != nullptr) {
-    waiting_.Replace(owner, std::move(*snapshot));
+  if (owners_.Waiting(owner, id) != nullptr) {
+    owners_.ReplaceWaiting(owner, std::move(*snapshot));
     return Move([this, owner, id, done] { MakeRoomAndPut(owner, id, done); }, owner, done);
   }
   lock.unlock();
@@ -252,15 +191,15 @@ Status TieredStore::Impl::PutInHost(const std::string& owner, const Snapshot& sn
   for (;;) {
     StoreObject object = StoreObjectOf(snapshot);
     std::unique_lock lock(mutex_);
-    if (pending && waiting_.Find(owner, id) == nullptr) {
+    if (pending && owners_.Waiting(owner, id) == nullptr) {
       lock.unlock();
       return DropReason(owner, id);
     }
-    if (!pending && (waiting_.Find(owner) != nullptr || erasing_.contains(owner))) return Status::Ok();
+    if (!pending && (owners_.Waiting(owner) != nullptr || owners_.IsErasing(owner))) return Status::Ok();
     const Status status = host_->Put(owner, std::move(object));
     if (status.ok()) {
-      host_->index().SetSpare(owner, IsSpareBase(owner));
-      if (pending) waiting_.Erase(owner);
+      host_->index().SetSpare(owner, owners_.IsSpareBase(owner));
+      if (pending) owners_.RemoveWaiting(owner);
       return status;
     }
     const auto first = host_->index().PickEvictionVictim();
@@ -304,7 +243,7 @@ Result<FetchedSnapshot> TieredStore::Impl::Get(const std::string& owner) {
   if (auto found = GetFromMemory(owner)) return std::move(*found);
   const auto hidden = [&] {
     std::lock_guard lock(mutex_);
-    return erasing_.contains(owner);
+    return owners_.IsErasing(owner);
   };
   const auto miss = [&] {
     std::lock_guard lock(mutex_);
@@ -330,7 +269,7 @@ Result<FetchedSnapshot> TieredStore::Impl::Get(const std::string& owner) {
     std::lock_guard lock(mutex_);
     ++stats_.disk_hits;
     read_rate_.Add(loaded->chunk_bytes(), SecondsSince(begin));
-    disk_ids_[owner] = loaded->header().id;
+    owners_.SetOnDisk(owner, loaded->header().id);
   }
   // Cache it in memory, as the base of the next save and for the next fetch, if there is room.
   if (const Status kept = PutInHost(owner, *loaded, false); !kept.ok() && kept.code() != StatusCode::kOverloaded) {
@@ -341,11 +280,8 @@ Result<FetchedSnapshot> TieredStore::Impl::Get(const std::string& owner) {
 
 void TieredStore::Impl::SetInSlot(const std::string& owner, bool in_slot) {
   std::lock_guard lock(mutex_);
-  if (in_slot)
-    in_slots_.insert(owner);
-  else
-    in_slots_.erase(owner);
-  host_->index().SetSpare(owner, IsSpareBase(owner));
+  owners_.SetInSlot(owner, in_slot);
+  host_->index().SetSpare(owner, owners_.IsSpareBase(owner));
 }
 
 void TieredStore::Impl::Prefetch(std::string owner) {
@@ -363,10 +299,8 @@ void TieredStore::Impl::Erase(std::string owner, Done done) {
   {
     std::lock_guard lock(mutex_);
     CancelPending(owner, Status::Ok());
-    waiting_.Erase(owner);
-    forks_.erase(owner);
+    owners_.Erase(owner, /*hide=*/disk_ != nullptr);
     status = host_->Erase(owner);
-    if (disk_ != nullptr) erasing_.insert(owner);
   }
   if (disk_ == nullptr) return Answer([status, done = std::move(done)] { NotifyDone(done, status); });
   // Queued after work that the answering thread has accepted already, so that a pending store cannot recreate the
@@ -376,7 +310,7 @@ void TieredStore::Impl::Erase(std::string owner, Done done) {
       const Status erased = EraseFromDisk(owner);
       {
         std::lock_guard lock(mutex_);
-        erasing_.erase(owner);
+        owners_.EndErase(owner);
       }
       NotifyDone(done, erased);
     });
@@ -388,8 +322,7 @@ void TieredStore::Impl::Fork(std::string from, std::string to, Done done) {
   uint64_t ticket = 0;
   {
     std::lock_guard lock(mutex_);
-    ticket = ++last_fork_;
-    forks_[to] = {from, ticket};
+    ticket = owners_.Fork(from, to);
   }
   // Share a snapshot in memory at once, so that a later erasure of `from` does not matter.
   std::optional<Snapshot> base;
@@ -400,7 +333,7 @@ void TieredStore::Impl::Fork(std::string from, std::string to, Done done) {
     if (fetched.ok()) return FinishFork(to, ticket, std::move(fetched->snapshot), done);
     {
       std::lock_guard lock(mutex_);
-      if (const auto fork = forks_.find(to); fork != forks_.end() && fork->second.ticket == ticket) forks_.erase(fork);
+      if (owners_.IsForking(to, ticket)) owners_.CancelFork(to);
     }
     NotifyDone(done, fetched.status());
   });
@@ -408,23 +341,19 @@ void TieredStore::Impl::Fork(std::string from, std::string to, Done done) {
 
 bool TieredStore::Impl::IsForking(const std::string& owner) const {
   std::lock_guard lock(mutex_);
-  return forks_.contains(owner);
+  return HasFork(owners_.arrival(owner));
 }
 
 void TieredStore::Impl::FinishFork(const std::string& to, uint64_t ticket, Snapshot snapshot, const Done& done) {
   const uint64_t id = snapshot.header().id;
+  bool wanted = false;
   {
     std::lock_guard lock(mutex_);
-    const auto fork = forks_.find(to);
-    const bool wanted = fork != forks_.end() && fork->second.ticket == ticket;
-    if (wanted) {
-      forks_.erase(fork);
-      Await(to, std::move(snapshot));
-    }
-    if (!wanted) ticket = 0;
+    wanted = owners_.IsForking(to, ticket);
+    if (wanted) Await(to, std::move(snapshot));
   }
   // Superseded: erased, or replaced by a newer snapshot meanwhile.
-  if (ticket == 0) return Answer([done] { NotifyDone(done, NotFound("tiers: the fork is gone")); });
+  if (!wanted) return Answer([done] { NotifyDone(done, NotFound("tiers: the fork is gone")); });
   Answer([this, to, id, done] { AcceptSnapshot(to, id, done); });
 }
 
@@ -437,16 +366,15 @@ std::optional<Snapshot> TieredStore::Impl::Base(const std::string& owner) {
 
 std::optional<TieredStore::Place> TieredStore::Impl::Find(const std::string& owner) const {
   std::lock_guard lock(mutex_);
-  const auto fork = forks_.find(owner);
-  return FindNow(fork == forks_.end() ? owner : fork->second.from);
+  return FindNow(owners_.ForkSource(owner).value_or(owner));
 }
 
 std::optional<TieredStore::Place> TieredStore::Impl::FindNow(const std::string& owner) const {
-  if (const Snapshot* const waiting = waiting_.Find(owner)) {
+  if (const Snapshot* const waiting = owners_.Waiting(owner)) {
     return Place{StorageTier::kHost, waiting->chunk_bytes(), 0};
   }
   if (const auto entry = host_->index().Find(owner)) return Place{StorageTier::kHost, entry->bytes, 0};
-  if (disk_ == nullptr || erasing_.contains(owner)) return std::nullopt;
+  if (disk_ == nullptr || owners_.IsErasing(owner)) return std::nullopt;
   const auto entry = disk_->index().Find(owner);
   if (!entry) return std::nullopt;
   const double rate = read_rate_.get();
@@ -481,7 +409,7 @@ TieredStoreStats TieredStore::Impl::stats() const {
   TieredStoreStats out = stats_;
   out.host_bytes = host_->index().bytes();
   out.host_objects = host_->index().owners();
-  out.waiting_bytes = waiting_.bytes();
+  out.waiting_bytes = owners_.waiting_bytes();
   out.memory_bytes = static_cast<int64_t>(BlobReserve::Instance().taken_bytes());
   if (disk_ != nullptr) {
     out.disk_bytes = disk_->index().bytes();

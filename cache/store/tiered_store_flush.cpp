@@ -23,9 +23,9 @@ void TieredStore::Impl::Flush(Done done) {
       const Status status = RunWriters();
       {
         std::lock_guard lock(mutex_);
-        written_.clear();
+        owners_.KeepNoneOnDisk();
       }
-      if (done) done(status);
+      NotifyDone(done, status);
     });
   });
 }
@@ -36,8 +36,7 @@ void TieredStore::Impl::SaveToDisk(std::string owner, Done done) {
     std::lock_guard lock(mutex_);
     if (const auto place = FindNow(wanted.owner); place && place->tier == StorageTier::kHost)
       wanted.bytes = place->bytes;
-    saving_bytes_ += wanted.bytes;
-    saving_.insert(wanted.owner);
+    owners_.BeginSave(wanted.owner, wanted.bytes);
     host_->index().SetSpare(wanted.owner, false);
   }
   // Queued after everything that the answering thread accepts.
@@ -65,14 +64,12 @@ Status TieredStore::Impl::RunWriters() {
         std::lock_guard lock(mutex_);
         --writers_at_work_;
         for (const Wanted& wanted : batch) {
-          if (!wanted.named) continue;
-          saving_bytes_ -= wanted.bytes;
-          saving_.erase(saving_.find(wanted.owner));
+          if (wanted.named) owners_.EndSave(wanted.owner, wanted.bytes);
         }
       }
       writers_wake_.notify_all();
       for (size_t i = 0; i < batch.size(); ++i) {
-        if (batch[i].done) batch[i].done(statuses[i]);
+        NotifyDone(batch[i].done, statuses[i]);
         std::lock_guard lock(first_mutex);
         if (!batch[i].named && first.ok() && statuses[i].code() != StatusCode::kNotFound) first = statuses[i];
       }
@@ -101,7 +98,7 @@ std::vector<TieredStore::Impl::Wanted> TieredStore::Impl::DequeueBatch() {
 
 std::optional<TieredStore::Impl::Wanted> TieredStore::Impl::DequeueNext() {
   // Skip objects that a writer is already writing.
-  while (!flushed_.empty() && writing_.contains(flushed_.back())) flushed_.pop_back();
+  while (!flushed_.empty() && owners_.IsWriting(flushed_.back())) flushed_.pop_back();
   Wanted next;
   if (!wanted_.empty()) {
     next = std::move(wanted_.front());
@@ -128,13 +125,13 @@ std::vector<Status> TieredStore::Impl::WriteToDisk(const std::vector<Wanted>& ba
     }
     const auto begin = std::chrono::steady_clock::now();
     const std::vector<Status> put = disk_->PutAll(std::move(objects));
-    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    const double seconds = SecondsSince(begin);
     std::lock_guard lock(mutex_);
-    write_rate_.Add(bytes, time.count());
+    write_rate_.Add(bytes, seconds);
     for (size_t i = 0; i < copies.size(); ++i) {
       const std::string& owner = batch[copies[i].place].owner;
-      writing_.erase(owner);
-      if (!put[i].ok()) written_.erase(owner);
+      owners_.EndWrite(owner);
+      if (!put[i].ok()) owners_.KeepOnDisk(owner, false);
       if (put[i].ok()) NoteOnDisk(owner, copies[i].snapshot);
       // Retried below, where room is made.
       if (put[i].code() != StatusCode::kOverloaded) told[copies[i].place] = put[i];
@@ -154,19 +151,19 @@ std::vector<TieredStore::Impl::Copy> TieredStore::Impl::BeginCopies(const std::v
   std::scoped_lock lock(room_mutex_, mutex_);
   for (size_t i = 0; i < batch.size(); ++i) {
     const std::string& owner = batch[i].owner;
-    const bool elsewhere = StaysInMemory(owner) || waiting_.Find(owner) != nullptr || erasing_.contains(owner);
-    if (elsewhere || writing_.contains(owner)) continue;
+    const bool elsewhere = StaysInMemory(owner) || owners_.Waiting(owner) != nullptr || owners_.IsErasing(owner);
+    if (elsewhere || owners_.IsWriting(owner)) continue;
     Result<Snapshot> snapshot = LoadSnapshot(*host_, owner, false);
-    if (!snapshot.ok() || IsOnDisk(owner, snapshot->header().id)) continue;
-    writing_.insert(owner);
-    written_.insert(owner);
+    if (!snapshot.ok() || owners_.IsOnDisk(owner, snapshot->header().id)) continue;
+    owners_.BeginWrite(owner);
+    owners_.KeepOnDisk(owner, true);
     copies.push_back({i, std::move(*snapshot)});
   }
   return copies;
 }
 
 void TieredStore::Impl::NoteOnDisk(const std::string& owner, const Snapshot& snapshot) {
-  disk_ids_[owner] = snapshot.header().id;
+  owners_.SetOnDisk(owner, snapshot.header().id);
   host_->index().SetSpare(owner, true);
   ++stats_.demoted;
   stats_.demoted_bytes += static_cast<uint64_t>(snapshot.chunk_bytes());
@@ -181,23 +178,23 @@ Status TieredStore::Impl::WriteToDisk(const std::string& owner) {
   {
     // Before the write: another writer may find the disk full just after this object arrives, and must not evict it.
     std::scoped_lock lock(room_mutex_, mutex_);
-    written_.insert(owner);
+    owners_.KeepOnDisk(owner, true);
   }
   const Status status = waiting ? PutWaitingOnDisk(owner, waiting->header().id) : CopyToDisk(owner);
   std::lock_guard lock(mutex_);
   if (status.ok())
     host_->index().SetSpare(owner, true);
   else
-    written_.erase(owner);
+    owners_.KeepOnDisk(owner, false);
   return status;
 }
 
 TieredStore::Unsaved TieredStore::Impl::unsaved() const {
   std::lock_guard lock(mutex_);
-  Unsaved out{waiting_.size(), waiting_.bytes()};
+  Unsaved out{owners_.waiting(), owners_.waiting_bytes()};
   for (const std::string& owner : host_->index().Owners()) {
     const auto entry = host_->index().Find(owner);
-    if (!entry || StaysInMemory(owner) || IsOnDisk(owner, IdInHost(*host_, owner))) continue;
+    if (!entry || StaysInMemory(owner) || owners_.IsOnDisk(owner, IdInHost(*host_, owner))) continue;
     ++out.caches;
     out.bytes += entry->bytes;
   }
@@ -206,7 +203,7 @@ TieredStore::Unsaved TieredStore::Impl::unsaved() const {
 
 int64_t TieredStore::Impl::saving_room() const {
   std::lock_guard lock(mutex_);
-  return WaitingBound() - saving_bytes_;
+  return WaitingBound() - owners_.saving_bytes();
 }
 
 }  // namespace ringside

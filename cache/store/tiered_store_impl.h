@@ -10,17 +10,15 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <thread>
-#include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "base/bounded_queue.h"
+#include "cache/store/moving_queue.h"
+#include "cache/store/owner_table.h"
 #include "cache/store/tiered_store.h"
-#include "cache/store/waiting_snapshots.h"
 
 namespace ringside {
 
@@ -43,6 +41,10 @@ class TransferRate {
 Result<Snapshot> LoadSnapshot(Store& store, const std::string& owner, bool verify);
 /// The stored form of a sealed snapshot.
 StoreObject StoreObjectOf(const Snapshot& snapshot);
+
+inline double SecondsSince(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
 
 class TieredStore::Impl {
  public:
@@ -71,23 +73,20 @@ class TieredStore::Impl {
 
  private:
   using Work = std::function<void()>;
-  struct Moving {
-    Work work;
-    std::string owner;
-    Done done;
-  };
-
+  static void NotifyDone(const Done& done, const Status& status) {
+    if (done) done(status);
+  }
   void Answer(Work work) { answering_queue_.PushUrgent(std::move(work)); }
   /// Queues work for the moving thread. With an `owner`, the work places that owner's waiting snapshot and then
   /// notifies `done`.
-  void Move(Work work, const std::string& owner = "", const Done& done = nullptr);
+  void Move(Work work, const std::string& owner = "", const Done& done = nullptr) {
+    moving_queue_.Push({std::move(work), owner, done});
+  }
   /// Cancels the queued placement of this owner's waiting snapshot and calls its callback with `why`. False if none is
   /// queued: then the thread that runs it notices by itself. REQUIRES: mutex_ held.
   bool CancelPending(const std::string& owner, const Status& why);
   void RunAnswering();
   void RunMoving();
-  /// Dequeues the oldest move. REQUIRES: moving_mutex_ held.
-  Moving DequeueMove();
   /// Returns when all requests made before have been completed, on whatever thread.
   void WaitForAnswersAndMoves();
 
@@ -132,7 +131,7 @@ class TieredStore::Impl {
   struct Wanted {  // a write request
     std::string owner;
     Done done = nullptr;
-    bool named = false;  // requested by name, not by Flush: the owner and its bytes are counted in saving_
+    bool named = false;  // requested by name, not by Flush: the owner and its bytes are counted in owners_
     int64_t bytes = 0;   // in the host tier
   };
   /// Runs write requests until none is left and returns the first error among the objects of Flush.
@@ -153,12 +152,9 @@ class TieredStore::Impl {
   void NoteOnDisk(const std::string& owner, const Snapshot& snapshot);  // REQUIRES: mutex_ held
 
   static bool StaysInMemory(const std::string& owner) { return owner.starts_with(kMemoryOnly); }
-  bool IsOnDisk(const std::string& owner, uint64_t id) const;  // REQUIRES: mutex_ held
   /// True if the owner's object in memory may be dropped without loss: it is also on disk, or in a slot. REQUIRES:
   /// mutex_ held.
   bool HasOtherCopy(const std::string& owner) const;
-  /// True if a slot holds this owner's cache and no save to disk is in progress for it. REQUIRES: mutex_ held.
-  bool IsSpareBase(const std::string& owner) const { return in_slots_.contains(owner) && !saving_.contains(owner); }
   static uint64_t IdInHost(ringside::Store& host, const std::string& owner);
 
   const std::unique_ptr<ringside::Store> host_, disk_;
@@ -166,37 +162,18 @@ class TieredStore::Impl {
   const Clock& clock_;
 
   mutable std::mutex mutex_;
-  WaitingSnapshots waiting_;  // their owners have no object in the host store
-  std::set<std::pair<std::string, uint64_t>>
-      dropped_waiting_;                       // dropped while waiting; DropReason reports and removes them
-  std::unordered_set<std::string> in_slots_;  // owners whose cache is in a slot
-  std::unordered_set<std::string> writing_;   // owners whose objects are being copied to disk
-  struct QueuedFork {
-    std::string from;
-    uint64_t ticket = 0;
-  };
-  std::unordered_map<std::string, QueuedFork> forks_;  // pending, by new owner
-  uint64_t last_fork_ = 0;
-  std::unordered_set<std::string> erasing_;             // hidden from lookups while the disk may still have them
-  std::unordered_map<std::string, uint64_t> disk_ids_;  // objects known to be on disk
+  OwnerTable owners_;  // an owner with a waiting snapshot has no object in the host store
   TieredStoreStats stats_;
   TransferRate read_rate_, write_rate_;
-  std::deque<Wanted> wanted_;                // requested by name, FIFO
-  std::vector<std::string> flushed_;         // found by Flush; taken from the back, the most recently used first
-  std::unordered_set<std::string> written_;  // written or being written until Flush ends; not evictable meanwhile
+  std::deque<Wanted> wanted_;         // requested by name, FIFO
+  std::vector<std::string> flushed_;  // found by Flush; taken from the back, the most recently used first
   // Held during an eviction from disk, so that no writer starts on the victim. Locked before mutex_.
   std::mutex room_mutex_;
-  // Requested by name and not on disk yet: owners, and bytes in total.
-  std::unordered_multiset<std::string> saving_;
-  int64_t saving_bytes_ = 0;
   int writers_at_work_ = 0;
   std::condition_variable writers_wake_;
 
-  BoundedQueue<Work> answering_queue_{1};  // PushUrgent ignores the capacity; waiting_ bounds it
-  std::mutex moving_mutex_;
-  std::condition_variable moving_wake_;
-  std::deque<Moving> moving_queue_;  // bounded by the waiting snapshots and erasures, however long one move takes
-  bool stopping_ = false;
+  BoundedQueue<Work> answering_queue_{1};  // PushUrgent ignores the capacity; the waiting snapshots bound it
+  MovingQueue moving_queue_;
   std::atomic<bool> prefaulting_{false};
   std::atomic<bool> closing_{false};  // skip moves between tiers: each one costs a sync
   std::thread answering_, moving_;

@@ -8,12 +8,8 @@ namespace {
 // Above the first fraction of its budget the host tier evicts objects until it is below the second.
 constexpr double kHighWater = 0.9, kLowWater = 0.8;
 
-double SecondsSince(std::chrono::steady_clock::time_point begin) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-}
-
-void NotifyDone(const TieredStore::Done& done, const Status& status) {
-  if (done) done(status);
+int64_t BudgetPart(const Store& store, double part) {
+  return static_cast<int64_t>(part * static_cast<double>(store.budget_bytes()));
 }
 
 }  // namespace
@@ -39,8 +35,8 @@ Status TieredStore::Impl::PutWaitingOnDisk(const std::string& owner, uint64_t id
   if (disk_ != nullptr && !closing_ && !StaysInMemory(owner)) status = PutOnDisk(owner, *snapshot);
   {
     std::lock_guard lock(mutex_);
-    if (waiting_.Find(owner, id) != nullptr) {
-      waiting_.Erase(owner);
+    if (owners_.Waiting(owner, id) != nullptr) {
+      owners_.RemoveWaiting(owner);
       if (!status.ok()) ++stats_.dropped;
       return status;
     }
@@ -56,7 +52,7 @@ Status TieredStore::Impl::PutOnDisk(const std::string& owner, const Snapshot& sn
     if (status.ok()) {
       const double seconds = SecondsSince(begin);
       std::lock_guard lock(mutex_);
-      disk_ids_[owner] = snapshot.header().id;
+      owners_.SetOnDisk(owner, snapshot.header().id);
       write_rate_.Add(snapshot.chunk_bytes(), seconds);
       return status;
     }
@@ -67,7 +63,7 @@ Status TieredStore::Impl::PutOnDisk(const std::string& owner, const Snapshot& sn
     if (given > 2 * snapshot.chunk_bytes()) return status;
     {
       std::lock_guard lock(mutex_);
-      if (written_.contains(*oldest)) return status;
+      if (owners_.IsKeptOnDisk(*oldest)) return status;
     }
     if (const auto entry = disk_->index().Find(*oldest)) given += entry->bytes;
     RETURN_IF_ERROR(EraseFromDisk(*oldest));
@@ -81,13 +77,13 @@ Status TieredStore::Impl::CopyToDisk(const std::string& owner) {
   ASSIGN_OR_RETURN(const Snapshot snapshot, LoadSnapshot(*host_, owner, false));
   {
     std::lock_guard lock(mutex_);
-    if (IsOnDisk(owner, snapshot.header().id)) return Status::Ok();
-    if (erasing_.contains(owner)) return NotFound("tiers: erased");
-    writing_.insert(owner);
+    if (owners_.IsOnDisk(owner, snapshot.header().id)) return Status::Ok();
+    if (owners_.IsErasing(owner)) return NotFound("tiers: erased");
+    owners_.BeginWrite(owner);
   }
   const Status written = PutOnDisk(owner, snapshot);
   std::lock_guard lock(mutex_);
-  writing_.erase(owner);
+  owners_.EndWrite(owner);
   RETURN_IF_ERROR(written);
   ++stats_.demoted;
   stats_.demoted_bytes += static_cast<uint64_t>(snapshot.chunk_bytes());
@@ -106,7 +102,7 @@ bool TieredStore::Impl::EvictOneFromHost() {
   bool spare = false;
   {
     std::lock_guard lock(mutex_);
-    spare = IsSpareBase(*first);
+    spare = owners_.IsSpareBase(*first);
   }
   const Status status = spare ? Status::Ok() : CopyToDisk(*first);
   DropFromHost(*first, id);
@@ -118,14 +114,14 @@ bool TieredStore::Impl::EvictOneFromHost() {
 }
 
 int64_t TieredStore::Impl::host_room() const {
-  const auto high = static_cast<int64_t>(kHighWater * static_cast<double>(host_->budget_bytes()));
+  const int64_t high = BudgetPart(*host_, kHighWater);
   std::lock_guard lock(mutex_);
-  return high - host_->index().bytes() - waiting_.bytes();
+  return high - host_->index().bytes() - owners_.waiting_bytes();
 }
 
 bool TieredStore::Impl::WouldKeep(const std::string& owner, int64_t bytes, int64_t coming) const {
   std::lock_guard lock(mutex_);
-  const int64_t waiting = waiting_.bytes() + coming;
+  const int64_t waiting = owners_.waiting_bytes() + coming;
   if (waiting + bytes <= host_->budget_bytes()) return true;
   if (disk_ == nullptr || StaysInMemory(owner) || bytes > disk_->budget_bytes()) return false;
   return waiting == 0 || waiting + bytes <= WaitingBound();
@@ -133,8 +129,8 @@ bool TieredStore::Impl::WouldKeep(const std::string& owner, int64_t bytes, int64
 
 void TieredStore::Impl::ApplyIdleTimes() {
   const int64_t now = clock_.MonotonicNs();
-  const auto high = static_cast<int64_t>(kHighWater * static_cast<double>(host_->budget_bytes()));
-  const auto low = static_cast<int64_t>(kLowWater * static_cast<double>(host_->budget_bytes()));
+  const int64_t high = BudgetPart(*host_, kHighWater);
+  const int64_t low = BudgetPart(*host_, kLowWater);
   if (host_->index().bytes() > high) {
     while (!closing_ && host_->index().bytes() > low && EvictOneFromHost()) continue;
   }
@@ -169,7 +165,7 @@ void TieredStore::Impl::ApplyIdleTimes() {
 Status TieredStore::Impl::EraseFromDisk(const std::string& owner) {
   const Status status = disk_->Erase(owner);
   std::lock_guard lock(mutex_);
-  disk_ids_.erase(owner);
+  owners_.SetOnDisk(owner, std::nullopt);
   return status;
 }
 
