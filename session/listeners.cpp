@@ -27,17 +27,22 @@ void Listeners::Gone(const std::string& session) {
   attached_.reset();
 }
 
-bool Listeners::Tell(const std::function<void(EventSink&)>& tell) {
+bool Listeners::Send(const TurnEvent& event, const EventCounts& sent) {
+  sent_ = sent;
+  return Notify([&](EventSink& sink) { sink.OnEvent(event); });
+}
+
+bool Listeners::Notify(const std::function<void(EventSink&)>& notify) {
   const std::shared_ptr<EventSink> attached = attached_.lock();
-  bool attached_told = attached == nullptr;
+  bool attached_notified = attached == nullptr;
   std::erase_if(turn_, [&](const std::weak_ptr<EventSink>& weak) {
     const std::shared_ptr<EventSink> sink = weak.lock();
     if (sink == nullptr) return true;
-    attached_told = attached_told || sink->connection() == attached->connection();
-    tell(*sink);
+    attached_notified = attached_notified || sink->connection() == attached->connection();
+    notify(*sink);
     return false;
   });
-  if (!attached_told) tell(*attached);
+  if (!attached_notified) notify(*attached);
   return attached != nullptr || !turn_.empty();
 }
 

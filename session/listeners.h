@@ -1,5 +1,5 @@
-// The sinks of a session: those of the running turn's requests, and the connection that resumed the session. Owned by
-// its Session, used under the session's lock.
+// The sinks of a session: those of the running turn's requests, and the connection that resumed the session; and the
+// number of events sent to them. Owned by its Session, used under the session's lock.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,13 @@ class Listeners {
   bool Fenced(uint64_t connection) const;
   /// Notifies the listeners that the session was deleted.
   void Gone(const std::string& session);
-  /// Calls `tell` for each listener of the running turn, once per connection. False = there is none.
-  bool Tell(const std::function<void(EventSink&)>& tell);
+  /// Sends an event of the running turn. `sent`: the session's event counts with this event. False = no listener.
+  /// ENSURES: sent() is `sent`.
+  bool Send(const TurnEvent& event, const EventCounts& sent);
+  /// Calls `notify` for each listener of the running turn, once per connection. False = no listener.
+  bool Notify(const std::function<void(EventSink&)>& notify);
+  /// Counts of the session's events.
+  const EventCounts& sent() const { return sent_; }
 
  private:
   void Fence(uint64_t old_connection, uint64_t new_connection);
@@ -34,6 +39,7 @@ class Listeners {
   std::vector<std::weak_ptr<EventSink>> turn_;
   std::weak_ptr<EventSink> attached_;
   std::deque<uint64_t> fenced_;
+  EventCounts sent_;
 };
 
 }  // namespace ringside

@@ -90,8 +90,7 @@ Session::~Session() {
 }
 
 void Session::CountBytes() {
-  int64_t bytes = static_cast<int64_t>(sizeof(Session)) + timeline_.bytes();
-  for (const auto& response : responses_) bytes += response->bytes();
+  int64_t bytes = static_cast<int64_t>(sizeof(Session)) + timeline_.bytes() + responses_.bytes();
   for (const auto& [key, value] : metadata_) bytes += static_cast<int64_t>(key.size() + value.size());
   *context_->bytes += bytes - bytes_;
   *owners_bytes_ += bytes - bytes_;
@@ -337,7 +336,7 @@ Status Session::SetMetadata(Metadata metadata) {
 Status Session::Forget(const std::string& response, bool durably) {
   std::unique_lock lock(mutex_);
   const auto apply = [&] {
-    std::erase_if(responses_, [&](const std::shared_ptr<Response>& have) { return have->id == response; });
+    responses_.Remove(response);
     CountBytes();
   };
   if (durably) return Commit(lock, {EncodeForgotten(response)}, false, apply);
@@ -369,15 +368,14 @@ SharedList<Item> Session::InputItems(const Response& response) const {
 
 std::vector<std::string> Session::ResponseIds() const {
   std::lock_guard lock(mutex_);
-  std::vector<std::string> ids;
-  for (const auto& response : responses_) ids.push_back(response->id);
-  if (running_ && !running_->heard()) ids.push_back(running_->response->id);
+  std::vector<std::string> ids = responses_.ids();
+  if (running_ && !running_->recorder.announced()) ids.push_back(running_->response->id);
   return ids;
 }
 
 std::vector<std::shared_ptr<Response>> Session::Responses() const {
   std::lock_guard lock(mutex_);
-  return {responses_.begin(), responses_.end()};
+  return {responses_.all().begin(), responses_.all().end()};
 }
 
 }  // namespace ringside

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -19,6 +18,7 @@
 #include "session/gathered.h"
 #include "session/listeners.h"
 #include "session/records.h"
+#include "session/response_list.h"
 #include "session/session_info.h"
 #include "session/session_options.h"
 #include "session/tokens_by_owner.h"
@@ -275,44 +275,21 @@ class Session : public std::enable_shared_from_this<Session> {
                 std::vector<Item> added, std::vector<std::string>* undone);
   Status ChangeTimeline(std::unique_lock<std::mutex>& lock, Timeline next, bool truncates,
                         std::vector<std::string>* undone);
-  static std::shared_ptr<const Response> SnapshotLocked(const std::shared_ptr<Response>& response);
   void OnRecorded(TurnId turn, const Status& status, const JournalPosition& last);
   /// Notes the journal's end.
   void SetRecorded(const JournalPosition& last);
   void AttachLocked(const ResumeRequest& request, CacheSource cache, const std::shared_ptr<EventSink>& sink);
-  /// Index of the first listed response from which on all events with numbers >= `next`, as the sink counts, are
-  /// available; nullopt if some are no longer kept.
-  std::optional<size_t> FirstToReplay(const EventNumbers& numbers, uint64_t next) const;
 
-  bool Runs(TurnId turn) const { return running_ && running_->id() == turn; }
+  bool Runs(TurnId turn) const { return running_ && running_->id == turn; }
   /// Acts on the running turn's new stage.
-  void Advance(ActiveTurn::Next next);
+  void Advance(TurnRecorder::Next next);
   void AnnounceLocked();
-  void NotifyQueued();
   void StartLocked(const CacheReport& report);
-  void TokensLocked(const TokenDelta& delta);
-  /// Sends the event to the listeners and counts it.
-  void Emit(TurnEvent event);
-  void OpenMessage();
-  void EmitOpenCalls(const Item& reopened);
-  int64_t CallsAt() const;
   Result<SettledReasoning> SettleReasoning(const TurnSpec& spec) const;
   /// The result refers to `reasoning`.
   Codec CodecFor(const SettledReasoning& reasoning) const;
   void SetReasoning(SettledReasoning reasoning, ActiveTurn* turn, TurnRequest* request) const;
   void SetChannels(std::shared_ptr<const ChannelFormat> channels, ActiveTurn* turn) const;
-  void EmitReasoning(std::string_view text);
-  void EndReasoning(bool whole);
-  void EmitHeldBack();
-  void EmitText(std::string_view text);
-  void EmitPart(const CallPart& part);
-  /// Emits bytes [begin, end) of the answer's text with the held tokens.
-  void EmitPiece(size_t begin, size_t end);
-  void EmitCallPart(const CallPart& part);
-  void EmitStep(const CallStep& step);
-  SharedText TextOfAnswer(bool cut, bool empty);
-  /// Emits the held-back end of the answer's text.
-  void EndText();
   void Finish(const TurnEnd& end, double completed_at);
   /// Ends the running turn where its journal record ends: with all text of its ids, or (Interrupt) with the delivered
   /// text. `cause`: ok if unknown.
@@ -323,11 +300,6 @@ class Session : public std::enable_shared_from_this<Session> {
   void DropTurn();
   /// Appends to the journal without waiting.
   void Note(std::vector<JournalRecord> records);
-  std::vector<std::string> DropResponsesAfter(size_t items);
-  /// After a change inside the timeline: adjusts the responses' positions and removes those whose answer is gone.
-  /// Returns the removed ids.
-  std::vector<std::string> MoveResponses(const SharedList<Item>& before, const SharedList<Item>& after);
-  std::vector<std::string> TrimResponses();
   /// Updates the context's byte counts.
   void CountBytes();
 
@@ -361,12 +333,11 @@ class Session : public std::enable_shared_from_this<Session> {
   const WindowOverrides window_;
   std::string adapter_;  // default adapter of its next turn
   Timeline timeline_;
-  std::string head_;                                 // response at the end of the timeline; "" = none
-  std::deque<std::shared_ptr<Response>> responses_;  // oldest first
+  std::string head_;  // response at the end of the timeline; "" = none
+  ResponseList responses_;
   std::optional<ActiveTurn> running_;
   Listeners listeners_;
   uint64_t epoch_, first_epoch_;  // the current one; the oldest one with valid sequence numbers
-  EventCounts told_;              // counts of this session's events
   JournalPosition recorded_;
   std::string recorded_codec_;  // codec of the journal's token ids, as far as read or written
   TimelineId engine_timeline_ = 0;

@@ -33,7 +33,7 @@ Status Session::ChangeTimeline(std::unique_lock<std::mutex>& lock, Timeline next
     recorded_codec_ = context_->codec_name;
     head_.clear();
     std::vector<std::string> dropped =
-        truncates ? DropResponsesAfter(timeline_.items().size()) : MoveResponses(before, timeline_.items());
+        truncates ? responses_.DropAfter(timeline_.items().size()) : responses_.Move(before, timeline_.items());
     if (undone != nullptr) *undone = std::move(dropped);
     CountBytes();
   });
@@ -77,16 +77,6 @@ Status Session::Splice(std::unique_lock<std::mutex>& lock, uint64_t connection, 
   return ChangeTimeline(lock, std::move(next), false, undone);
 }
 
-std::vector<std::string> Session::DropResponsesAfter(size_t items) {
-  std::vector<std::string> undone;
-  std::erase_if(responses_, [&](const std::shared_ptr<Response>& response) {
-    if (response->items_end <= items) return false;
-    undone.push_back(response->id);
-    return true;
-  });
-  return undone;
-}
-
 Result<std::vector<std::string>> Session::Rewind(uint64_t connection, int64_t items) {
   std::unique_lock lock(mutex_);
   RETURN_IF_ERROR(CheckFree(connection));
@@ -123,33 +113,6 @@ Result<std::vector<std::string>> Session::ReplaceItems(uint64_t connection, size
   if (begin > end || end > timeline_.items().size()) return Mismatch("The conversation has fewer items.");
   std::vector<std::string> undone;
   RETURN_IF_ERROR(Splice(lock, connection, begin, end - begin, {MakeItem(std::move(item))}, &undone));
-  return undone;
-}
-
-// A pure function of both lists, so that loading gives the same result.
-std::vector<std::string> Session::MoveResponses(const SharedList<Item>& before, const SharedList<Item>& after) {
-  std::vector<std::string> undone;
-  const size_t shorter = std::min(before.size(), after.size());
-  if (before.empty() || (after.size() >= before.size() && after[before.size() - 1].id == before.back().id)) {
-    return undone;  // items were only appended
-  }
-  size_t at = 0;
-  while (at < shorter && before[at].id == after[at].id) ++at;
-  const size_t removed = before.size() - std::min(before.size(), after.size());
-  const auto move = [&](size_t end) {
-    return end <= at ? end : end <= at + removed ? at : end + after.size() - before.size();
-  };
-  std::erase_if(responses_, [&](const std::shared_ptr<Response>& response) {
-    const bool answered = response->items_end > response->input_items_end;
-    if (answered && response->items_end > at && response->items_end <= at + removed) {
-      undone.push_back(response->id);
-      return true;
-    }
-    response->items_before = move(response->items_before);
-    response->input_items_end = move(response->input_items_end);
-    response->items_end = move(response->items_end);
-    return false;
-  });
   return undone;
 }
 

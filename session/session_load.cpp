@@ -74,10 +74,7 @@ Result<std::shared_ptr<Session>> Session::FromRecords(std::shared_ptr<const Sess
 void Session::ForgetIds() {
   timeline_.ForgetTokens();
   last_report_ = {};
-  for (const auto& response : responses_) {
-    response->tokens.clear();
-    response->piece_token_ends.clear();
-  }
+  responses_.DropTokens();
 }
 
 Status Session::ApplyRecord(const JournalRecord& record) {
@@ -109,7 +106,7 @@ Status Session::ApplyRecord(const JournalRecord& record) {
     }
     case RecordType::kForgotten: {
       ASSIGN_OR_RETURN(const std::string response, DecodeName(record.payload));
-      std::erase_if(responses_, [&](const std::shared_ptr<Response>& have) { return have->id == response; });
+      responses_.Remove(response);
       return Status::Ok();
     }
     case RecordType::kAbandoned:
@@ -142,7 +139,7 @@ Status Session::ApplyTimeline(std::string_view payload) {
   const SharedList<Item> before = timeline_.items();
   RETURN_IF_ERROR(timeline_.Apply(std::move(record.patch), RecordedVocabulary()));
   head_.clear();
-  record.truncates ? DropResponsesAfter(timeline_.items().size()) : MoveResponses(before, timeline_.items());
+  record.truncates ? responses_.DropAfter(timeline_.items().size()) : responses_.Move(before, timeline_.items());
   return Status::Ok();
 }
 
@@ -185,13 +182,14 @@ Status Session::ApplyTurn(std::string_view payload) {
     }
   }
   turn.response = response;
-  turn.MakeReader();
+  turn.events = AnswerEvents(response, turn.next.head().tools);
+  turn.events.SendTo(&listeners_);
   turn.replayed = true;
   turn.recomputed = record.recomputed;
   turn.renumbers = record.renumbers;
-  (void)turn.Recorded(Status::Ok());
+  (void)turn.recorder.Recorded(Status::Ok());
   running_ = std::move(turn);
-  TrimResponses();
+  responses_.Trim();
   return Status::Ok();
 }
 
@@ -205,11 +203,11 @@ Status Session::ApplyTokens(std::string_view payload) {
   if (record.reasoning_tokens < 0 || record.reasoning_tokens > std::ssize(record.tokens)) {
     return Corruption("session: more reasoning tokens than tokens");
   }
-  TokensLocked({.tokens = std::move(record.tokens),
-                .text = std::move(record.text),
-                .reasoning = std::move(record.reasoning),
-                .reasoning_ended = record.reasoning_ended,
-                .reasoning_tokens = record.reasoning_tokens});
+  running_->events.Tokens({.tokens = std::move(record.tokens),
+                           .text = std::move(record.text),
+                           .reasoning = std::move(record.reasoning),
+                           .reasoning_ended = record.reasoning_ended,
+                           .reasoning_tokens = record.reasoning_tokens});
   return Status::Ok();
 }
 
@@ -225,7 +223,7 @@ Status Session::ApplyEnd(std::string_view payload) {
   end.reason = record.reason;
   end.error = std::move(record.error);
   end.stop_string = std::move(record.stop_string);
-  end.output = running_->output;
+  end.output = running_->events.output();
   end.output.insert(end.output.end(), record.tail.begin(), record.tail.end());
   end.report = record.report;
   end.times = record.times;

@@ -1,6 +1,5 @@
-// Reasoning in a session's turns: settings and events.
+// Reasoning in a session's turns: settings.
 #include "base/worker_pool.h"
-#include "engine/text/channels/answer_reader.h"
 #include "engine/text/channels/continued_answer.h"
 #include "session/chat/reasoning_settings.h"
 #include "session/session.h"
@@ -52,65 +51,6 @@ void Session::SetChannels(std::shared_ptr<const ChannelFormat> channels, ActiveT
   ContinuedAnswer continued = ContinueAnswer(*channels, message, answered, context_->codec.tokenizer);
   turn->channels = std::move(continued.channels);
   turn->begun_ids = std::move(continued.begun);
-}
-
-void Session::EmitReasoning(std::string_view text) {
-  if (text.empty()) return;
-  Response& response = *running_->response;
-  // Between two parts of the answer the reasoning would have no event; its ids stay in the timeline.
-  if (response.reasoning_ended || response.opened || !response.call_steps.empty()) return;
-  response.reasoning += text;
-  const auto end = static_cast<uint32_t>(response.reasoning.size());
-  if (response.reasoning_ends.empty()) {
-    EventCounts before = response.events();
-    before.reasoning_opened = 0;
-    Emit({.kind = TurnEvent::Kind::kReasoningOpened, .response = running_->begun, .before = before});
-  }
-  EventCounts before = response.events();
-  before.reasoning_opened = 1;
-  response.reasoning_ends.push_back(end);
-  Emit({.kind = TurnEvent::Kind::kReasoning,
-        .response = running_->begun,
-        .before = before,
-        .text = std::string(text),
-        .tokens = std::exchange(running_->held_reasoning, {})});
-}
-
-void Session::EndReasoning(bool whole) {
-  Response& response = *running_->response;
-  if (response.reasoning_ended || response.reasoning_ends.empty()) return;
-  const EventCounts before = response.events();
-  response.reasoning_ended = true;
-  Emit({.kind = TurnEvent::Kind::kReasoningEnded,
-        .response = running_->begun,
-        .before = before,
-        .text = response.reasoning,
-        .tokens = std::exchange(running_->held_reasoning, {}),
-        .whole = whole});
-}
-
-// The held-back text belongs to the answer now; its ids stay.
-void Session::EmitHeldBack() {
-  const Response& response = *running_->response;
-  AnswerReader reader(context_->codec.tokenizer, /*at_start=*/!running_->next.reopened(), running_->channels,
-                      StopRule({}, {}));
-  (void)reader.Replay(running_->begun_ids);
-  std::string text, reasoning;
-  const auto add = [&](const AnswerReader::Step& step) {
-    reasoning += step.reasoning;
-    text += step.text;
-  };
-  for (const TokenId id : running_->output) add(reader.Push(id));
-  running_->cut_in_reasoning = !reader.answer_begun() && !reader.undecided();
-  add(reader.Finish());
-  const auto rest = [](std::string_view all, std::string_view told) {
-    return all.size() > told.size() && all.starts_with(told) ? all.substr(told.size()) : std::string_view();
-  };
-  EmitReasoning(rest(reasoning, response.reasoning));
-  const std::string_view more = rest(text, running_->sampled_text().substr(response.begun_bytes));
-  if (more.empty()) return;
-  EndReasoning(true);
-  EmitText(more);
 }
 
 }  // namespace ringside

@@ -236,7 +236,7 @@ Result<Session::Begun> Session::Render(const TurnSpec& spec, TurnId turn, std::s
   running.recomputed = input.recomputed;
   running.renumbers = options.durability == Durability::kTurn;
   running.response = std::move(response);
-  running.MakeReader();
+  running.events = AnswerEvents(running.response, running.next.head().tools);
   SetReasoning(std::move(reasoning), &running, &request);
   JournalRecord record = RecordOf(spec, running, base, request);
   return Begun{std::move(running), std::move(request), std::move(record)};
@@ -279,10 +279,11 @@ Result<Session::Prepared> Session::Begin(const TurnSpec& spec, const Caller& cal
   used_s_ = running.response->begun_s = context_->uptime_s();
   running.response->tokens_evicted_before = last_report_.tokens_evicted;
   running.response->messages_evicted_before = last_report_.messages_evicted;
-  running.record = TurnEntry(spec.store, std::move(begun->record));
+  running.recorder.SetEntry(TurnEntry(spec.store, std::move(begun->record)));
+  running.events.SendTo(&listeners_);
   running.permit = std::move(*permit);
   listeners_.AddToTurn(sink);
-  prepared.forgotten = TrimResponses();
+  prepared.forgotten = responses_.Trim();
   return prepared;
 }
 
@@ -301,26 +302,16 @@ Result<SharedList<TokenId>> Session::InputTokens(const TurnSpec& spec, const std
   return input.next.tokens();
 }
 
-std::vector<std::string> Session::TrimResponses() {
-  std::vector<std::string> forgotten;
-  while (responses_.size() >= static_cast<size_t>(limits::kMaxResponsesPerSession)) {
-    forgotten.push_back(responses_.front()->id);
-    responses_.pop_front();
-  }
-  return forgotten;
-}
-
 Status Session::Record(TurnId turn) {
   JournalEntry entry;
   {
     std::lock_guard lock(mutex_);
     if (!Runs(turn)) return Status::Ok();
-    if (!running_->record) {
-      Advance(running_->Recorded(Status::Ok()));
+    if (!running_->recorder.has_entry()) {
+      Advance(running_->recorder.Recorded(Status::Ok()));
       return Status::Ok();
     }
-    entry = std::move(*running_->record);
-    running_->record.reset();
+    entry = running_->recorder.TakeEntry();
     durable_ = true;  // so that later records follow the same path
   }
   const bool creates = entry.create;
@@ -343,14 +334,14 @@ void Session::OnRecorded(TurnId turn, const Status& status, const JournalPositio
   } else if (recorded_.seq == 0) {
     durable_ = false;  // this turn was to create it
   }
-  if (Runs(turn)) Advance(running_->Recorded(status));
+  if (Runs(turn)) Advance(running_->recorder.Recorded(status));
 }
 
-void Session::Advance(ActiveTurn::Next next) {
-  if (next == ActiveTurn::Next::kAnnounce) AnnounceLocked();
-  if (next != ActiveTurn::Next::kFail) return;
-  context_->engine.Cancel(running_->id());
-  FailTurn(running_->refused);
+void Session::Advance(TurnRecorder::Next next) {
+  if (next == TurnRecorder::Next::kAnnounce) AnnounceLocked();
+  if (next != TurnRecorder::Next::kFail) return;
+  context_->engine.Cancel(running_->id);
+  FailTurn(running_->recorder.refused());
 }
 
 void Session::FailTurn(const Status& status) {
@@ -363,15 +354,15 @@ void Session::FailTurn(const Status& status) {
 
 void Session::Announce(TurnId turn) {
   std::lock_guard lock(mutex_);
-  if (Runs(turn)) Advance(running_->Submitted());
+  if (Runs(turn)) Advance(running_->recorder.Submitted());
 }
 
 void Session::Abandon(TurnId turn) {
   std::lock_guard lock(mutex_);
   if (!Runs(turn)) return;
-  const bool told = durable_ && !running_->record;  // the journal has the turn or will have it
+  const bool recorded = durable_ && !running_->recorder.has_entry();  // the journal has the turn or will have it
   DropTurn();
-  if (!told) return;
+  if (!recorded) return;
   Note({EncodeAbandoned()});
 }
 
@@ -392,7 +383,7 @@ void Session::Note(std::vector<JournalRecord> records) {
 
 TurnId Session::Running(const std::string& response) const {
   std::lock_guard lock(mutex_);
-  return running_ && (response.empty() || running_->response->id == response) ? running_->id() : 0;
+  return running_ && (response.empty() || running_->response->id == response) ? running_->id : 0;
 }
 
 void Session::EndTurn(TurnId turn, const std::string& reason) {
@@ -431,7 +422,7 @@ void Session::OnLost(TurnId turn, const Status& status) {
   LogCut(status);
   context_->engine.Cancel(turn);
   // A turn that was never recorded was never acknowledged; its end must not acknowledge it.
-  running_->recorded() ? CutTurn() : FailTurn(status);
+  running_->recorder.recorded() ? CutTurn() : FailTurn(status);
 }
 
 void Session::LogCut(const Status& cause) const {
@@ -444,7 +435,11 @@ void Session::LogCut(const Status& cause) const {
 // result.
 void Session::CutTurn(Status cause) {
   AnnounceLocked();
-  if (running_->response->started && !Foreign()) EmitHeldBack();
+  ActiveTurn& turn = *running_;
+  if (turn.response->started && !Foreign()) {
+    turn.cut_in_reasoning =
+        turn.events.EmitHeldBack(context_->codec.tokenizer, turn.next.reopened(), turn.channels, turn.begun_ids);
+  }
   Interrupt(std::move(cause));
 }
 
@@ -457,33 +452,12 @@ void Session::Interrupt(Status cause) {
   TurnEnd end;
   end.reason = FinishReason::kCancelled;
   end.error = std::move(cause);
-  end.output = turn.output;
+  end.output = turn.events.output();
   end.reasoning_tokens = response.reasoning_tokens;
   end.cut_in_reasoning = turn.cut_in_reasoning;
   end.report = response.report;
-  end.report.position = static_cast<int64_t>(turn.next.tokens().size() + turn.output.size());
+  end.report.position = static_cast<int64_t>(turn.next.tokens().size() + turn.events.output().size());
   Finish(end, response.created_at);
-}
-
-// Offset in the whole text of an answer, including its part before the continuation.
-int64_t Session::CallsAt() const {
-  const int64_t at = running_->reader.calls_at();
-  const std::optional<Item>& reopened = running_->next.reopened();
-  if (at < 0 || !reopened) return at;
-  return at + static_cast<int64_t>(reopened->text.size() - running_->response->begun_bytes);
-}
-
-// An answer that may be continued keeps the model's syntax, because its grammar reads it again. Calls of all other
-// answers are stored in Hermes syntax unless the model's is JSON: their types then do not depend on the tools of later
-// turns.
-SharedText Session::TextOfAnswer(bool cut, bool empty) {
-  ActiveTurn& turn = *running_;
-  const Response& response = *turn.response;
-  if (!turn.reader.transcodes() || cut || turn.reader.in_call()) {
-    return std::string(turn.sampled_text().substr(response.begun_bytes));
-  }
-  if (!empty) turn.next.TrimReopened(response.begun_bytes);
-  return response.text;
 }
 
 void Session::Finish(const TurnEnd& end, double completed_at) {
@@ -500,8 +474,8 @@ void Session::Finish(const TurnEnd& end, double completed_at) {
   if (running_->recomputed) response.report.source = CacheSource::kRecomputed;
   response.completed_at = completed_at;
   if (response.ended_s == 0) response.ended_s = running_->replayed ? used_s_ : context_->uptime_s();
-  if (end.stop_token && response.keeps_tokens()) running_->held.push_back(*end.stop_token);
-  if (end.reason != FinishReason::kError) EndText();
+  if (end.stop_token && response.keeps_tokens()) running_->events.Hold(*end.stop_token);
+  if (end.reason != FinishReason::kError) running_->events.EndText();
   if (response.token_ids) response.output_ids = end.output;
   if (end.reason == FinishReason::kError) {
     // As if the turn had never existed: it can be requested again.
@@ -521,8 +495,8 @@ void Session::Finish(const TurnEnd& end, double completed_at) {
       Item answer;
       answer.id = response.item_id;
       answer.reasoning = response.reasoning;
-      answer.calls_at = CallsAt();
-      answer.text = TextOfAnswer(cut, end.output.empty());
+      answer.calls_at = running_->events.CallsAt(next.reopened());
+      answer.text = running_->events.StoredText(cut, end.output.empty(), &next);
       answer.complete = !cut;
       if (cut) answer.form = response.form;
       next.CloseAnswer(std::move(answer), end.output, context_->codec);
@@ -537,16 +511,8 @@ void Session::Finish(const TurnEnd& end, double completed_at) {
   // Before the end is reported, so that a client that knows of it finds the line and may start the next turn.
   if (!running_->replayed) LogTurn(*this, response);
   running_->permit.reset();
-  Emit({.kind = TurnEvent::Kind::kEnded, .response = SnapshotLocked(running_->response)});
-  // Logprobs are large: only the newest answer keeps them.
-  for (auto it = responses_.rbegin(); it != responses_.rend(); ++it) {
-    if (it->get() == &response) continue;
-    if ((*it)->tokens.empty()) break;
-    (*it)->tokens.clear();
-    (*it)->tokens.shrink_to_fit();
-    (*it)->scored_tokens = 0;
-    (*it)->piece_token_ends.clear();
-  }
+  running_->events.End();
+  responses_.DropTokensExceptOf(response);
   DropTurn();
   CountBytes();
   if (found_by_history_) context_->histories->Add(weak_from_this());
