@@ -65,19 +65,6 @@ Status CheckNumbers(const std::string& folder, const std::string& tensor, const 
 
 }  // namespace
 
-Status CheckInside(const std::string& folder, const std::string& file) {
-  std::error_code error;
-  const fs::path root = fs::canonical(folder, error);
-  if (error) return NotFound(fmt::format("{}: {}", folder, error.message()));
-  const fs::path target = fs::canonical(file, error);
-  if (error) return NotFound(fmt::format("{}: {}", file, error.message()));
-  const fs::path way = target.lexically_relative(root);
-  if (way.empty() || *way.begin() == "..") {
-    return InvalidArgument(fmt::format("{}: is a link to a place outside {}", file, folder));
-  }
-  return Status::Ok();
-}
-
 std::optional<std::string> FasterTransformerFolder::Find(const std::string& folder) {
   std::error_code ignored;
   if (fs::exists(folder + "/config.ini", ignored)) return folder;

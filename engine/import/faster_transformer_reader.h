@@ -47,8 +47,4 @@ class FasterTransformerFolder {
   std::map<std::string, Pieces, std::less<>> tensors_;
 };
 
-/// ERRORS: kInvalidArgument, with the name, if `file` is a link to a place outside `folder`: a model folder must not be
-/// able to expose other files of this machine.
-Status CheckInside(const std::string& folder, const std::string& file);
-
 }  // namespace ringside

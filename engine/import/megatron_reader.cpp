@@ -8,7 +8,6 @@
 
 #include "engine/files/mapped_file.h"
 #include "engine/import/archive_reader.h"
-#include "engine/import/faster_transformer_reader.h"
 
 namespace ringside {
 namespace {
