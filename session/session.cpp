@@ -5,10 +5,8 @@
 #include <future>
 
 #include "base/defect.h"
-#include "base/limits.h"
 #include "base/worker_pool.h"
 #include "cache/store/tiered_store.h"
-#include "session/ids.h"
 
 namespace ringside {
 namespace {
@@ -69,29 +67,36 @@ Session::Session(std::shared_ptr<const SessionContext> context, std::string key,
       key_(std::move(key)),
       id_(key_.starts_with("conv_") ? key_ : ""),
       owner_(std::move(owner)),
-      created_at_(context_->clock.WallSeconds()),
-      updated_at_(created_at_),
-      used_s_(context_->uptime_s()),
-      metadata_(std::move(metadata)),
-      window_(window),
-      adapter_(window.adapter),
-      epoch_(context_->epoch),
-      first_epoch_(context_->epoch),
-      recorded_codec_(context_->codec_name),
-      owners_bytes_(context_->bytes_by_owner->Of(owner_)),
-      owners_stored_(context_->stored_by_owner->Of(owner_)) {
+      renderer_(context_, window),
+      conversation_{.created_at = context_->clock.WallSeconds(),
+                    .used_s = context_->uptime_s(),
+                    .metadata = std::move(metadata),
+                    .adapter = window.adapter,
+                    .epoch = context_->epoch,
+                    .first_epoch = context_->epoch},
+      journal_(context_, key_, owner_),
+      turns_(context_, key_, owner_, &conversation_, &journal_,
+             {.finished =
+                  [this] {
+                    CountBytes();
+                    if (found_by_history_) context_->histories->Add(weak_from_this());
+                  },
+              .changed = [this] { ChangedLocked(); }}),
+      owners_bytes_(context_->bytes_by_owner->Of(owner_)) {
+  conversation_.updated_at = conversation_.created_at;
   CountBytes();
 }
 
 Session::~Session() {
   *context_->bytes -= bytes_;
   *owners_bytes_ -= bytes_;
-  if (engine_timeline_ != 0) context_->retired->Add({engine_timeline_, durable_});
+  if (engine_timeline_ != 0) context_->retired->Add({engine_timeline_, journal_.durable()});
 }
 
 void Session::CountBytes() {
-  int64_t bytes = static_cast<int64_t>(sizeof(Session)) + timeline_.bytes() + responses_.bytes();
-  for (const auto& [key, value] : metadata_) bytes += static_cast<int64_t>(key.size() + value.size());
+  int64_t bytes =
+      static_cast<int64_t>(sizeof(Session)) + conversation_.timeline.bytes() + conversation_.responses.bytes();
+  for (const auto& [key, value] : conversation_.metadata) bytes += static_cast<int64_t>(key.size() + value.size());
   *context_->bytes += bytes - bytes_;
   *owners_bytes_ += bytes - bytes_;
   bytes_ = bytes;
@@ -99,51 +104,12 @@ void Session::CountBytes() {
 
 WindowOverrides Session::window() const {
   std::lock_guard lock(mutex_);
-  return WindowLocked();
-}
-
-WindowOverrides Session::WindowLocked() const {
-  WindowOverrides window = window_;
-  window.adapter = adapter_;
-  return window;
-}
-
-// A session's own settings are kept for servers that allow more; this server's limits apply.
-int64_t Session::SessionLen() const {
-  const int64_t most = context_->options.session_len;
-  return std::min(window_.session_len.value_or(most), most);
-}
-
-RingWindow Session::Window(int64_t pinned) const {
-  const SessionTableOptions& options = context_->options;
-  return {std::min(pinned, options.pinned_max),
-          std::min(window_.memory_len.value_or(options.memory_len), options.memory_len),
-          window_.eviction.value_or(options.eviction)};
-}
-
-ClampedLimits Session::Clamped(int64_t pinned) const {
-  const SessionTableOptions& options = context_->options;
-  ClampedLimits clamped;
-  if (window_.memory_len > options.memory_len) clamped.memory_len = options.memory_len;
-  if (window_.session_len > options.session_len) clamped.session_len = options.session_len;
-  if (pinned > options.pinned_max) clamped.pinned = options.pinned_max;
-  return clamped;
-}
-
-Item Session::MakeItem(NewItem item) const {
-  Item made;
-  made.id = MakeId("msg_");
-  made.role = item.role;
-  made.text = std::move(item.text);
-  if (!item.reasoning.empty() && item.role == ChatRole::kAssistant) made.reasoning = std::move(item.reasoning);
-  made.calls_at = item.calls_at;
-  made.call_ids = std::move(item.call_ids);
-  return made;
+  return Summary(0).window;
 }
 
 bool Session::durable() const {
   std::lock_guard lock(mutex_);
-  return durable_;
+  return journal_.durable();
 }
 
 std::string Session::cache_owner() const {
@@ -152,56 +118,41 @@ std::string Session::cache_owner() const {
 }
 
 std::string Session::CacheOwner(bool stores) const {
-  const bool named = durable_ || stores || context_->journal == nullptr || key_.starts_with(TieredStore::kMemoryOnly);
+  const bool named =
+      journal_.durable() || stores || context_->journal == nullptr || key_.starts_with(TieredStore::kMemoryOnly);
   return named ? key_ : "";
 }
 
 void Session::Gone() {
   std::lock_guard lock(mutex_);
-  listeners_.Gone(id_);
-  deleted_ = true;
-  *owners_stored_ -= static_cast<int64_t>(recorded_.bytes);
+  turns_.listeners().Gone(id_);
+  journal_.Erased();
 }
 
 bool Session::idle() const {
   std::lock_guard lock(mutex_);
-  return !running_ && !changing_ && !listeners_.attached();
-}
-
-double Session::updated_at() const {
-  std::lock_guard lock(mutex_);
-  return updated_at_;
+  return !turns_.running() && !changing_ && !turns_.listeners().attached();
 }
 
 SessionInfo Session::Info() const {
   std::lock_guard lock(mutex_);
-  SessionInfo info = Describe(Summary(recorded_.seq), context_->options);
+  SessionInfo info = Describe(Summary(journal_.recorded().seq), context_->options);
   info.id = id_;
-  info.instructions = timeline_.head().instructions;
-  info.durable = durable_;
-  info.recorded = recorded_;
-  if (running_) info.active_response_id = running_->response->id;
+  info.instructions = conversation_.timeline.head().instructions;
+  info.durable = journal_.durable();
+  info.recorded = journal_.recorded();
+  if (turns_.running()) info.active_response_id = turns_.running()->response->id;
   return info;
 }
 
 SharedList<Item> Session::Items() const {
   std::lock_guard lock(mutex_);
-  return timeline_.items();
+  return conversation_.timeline.items();
 }
 
 SharedText Session::Tools() const {
   std::lock_guard lock(mutex_);
-  return timeline_.head().tools;
-}
-
-SharedText Session::FormOfCut() const {
-  std::lock_guard lock(mutex_);
-  return timeline_.items().empty() ? SharedText() : timeline_.items().back().form;
-}
-
-Metadata Session::metadata() const {
-  std::lock_guard lock(mutex_);
-  return metadata_;
+  return conversation_.timeline.head().tools;
 }
 
 TimelineId Session::engine_timeline() const {
@@ -211,49 +162,40 @@ TimelineId Session::engine_timeline() const {
 
 RingWindow Session::cache_window() const {
   std::lock_guard lock(mutex_);
-  return engine_timeline_ != 0 ? engine_window_ : Window(timeline_.pinned());
+  return engine_timeline_ != 0 ? engine_window_ : renderer_.Window(conversation_.timeline.pinned());
 }
 
 void Session::Adopt(Timeline timeline, TimelineId engine_timeline, const RingWindow& window) {
   std::lock_guard lock(mutex_);
-  timeline_ = std::move(timeline);
+  conversation_.timeline = std::move(timeline);
   engine_timeline_ = engine_timeline;
   engine_window_ = window;
   CountBytes();
 }
 
 Status Session::CheckFree(uint64_t connection) const {
-  if (listeners_.Fenced(connection) && !RINGSIDE_DEFECT("superseded_accepted")) {
+  if (turns_.listeners().Fenced(connection) && !RINGSIDE_DEFECT("superseded_accepted")) {
     return {StatusCode::kBusy, "Another connection has resumed this conversation since.", "conversation", "superseded"};
   }
-  return running_ || changing_ ? ConversationLocked() : Status::Ok();
-}
-
-Status Session::CheckItems(size_t added, const char* param) const {
-  if (timeline_.items().size() + added <= kMaxTimelineItems) return Status::Ok();
-  return InvalidArgument("A conversation has at most " + std::to_string(kMaxTimelineItems) + " items.", param,
-                         "array_above_max_length");
+  return turns_.running() || changing_ ? ConversationLocked() : Status::Ok();
 }
 
 SessionSummary Session::Summary(uint64_t seq) const {
+  WindowOverrides window = renderer_.window();
+  window.adapter = conversation_.adapter;
   return {.owner = owner_,
-          .created_at = created_at_,
-          .updated_at = updated_at_,
+          .created_at = conversation_.created_at,
+          .updated_at = conversation_.updated_at,
           .seq = seq,
-          .metadata = metadata_,
-          .window = WindowLocked(),
-          .items = static_cast<int64_t>(timeline_.items().size()),
-          .tokens = static_cast<int64_t>(timeline_.tokens().size()),
-          .position = last_report_.position,
-          .pinned = timeline_.pinned(),
-          .tokens_evicted = last_report_.tokens_evicted,
-          .epoch = epoch_,
-          .used_s = used_s_};
-}
-
-void Session::SetRecorded(const JournalPosition& last) {
-  if (!deleted_) *owners_stored_ += static_cast<int64_t>(last.bytes) - static_cast<int64_t>(recorded_.bytes);
-  recorded_ = last;
+          .metadata = conversation_.metadata,
+          .window = std::move(window),
+          .items = static_cast<int64_t>(conversation_.timeline.items().size()),
+          .tokens = static_cast<int64_t>(conversation_.timeline.tokens().size()),
+          .position = conversation_.report.position,
+          .pinned = conversation_.timeline.pinned(),
+          .tokens_evicted = conversation_.report.tokens_evicted,
+          .epoch = conversation_.epoch,
+          .used_s = conversation_.used_s};
 }
 
 void Session::Changed() {
@@ -262,33 +204,34 @@ void Session::Changed() {
 }
 
 void Session::ChangedLocked() {
-  if (durable_ && !std::exchange(changed_, true)) context_->changed->Add(weak_from_this());
+  if (journal_.SetChanged()) context_->changed->Add(weak_from_this());
 }
 
 void Session::WriteSummary() {
   std::lock_guard lock(mutex_);
-  changed_ = false;
-  if (!durable_ || running_) return;
+  journal_.ClearChanged();
+  if (!journal_.durable() || turns_.running()) return;
   if (changing_) return ChangedLocked();
   JournalEntry entry;
   entry.session = key_;
-  entry.summary = Encode(Summary(recorded_.seq));
+  entry.summary = Encode(Summary(journal_.recorded().seq));
   // Under the lock, so that no turn's summary comes first. If refused, a list reads the whole session.
   (void)context_->journal->Append(std::move(entry), nullptr);
 }
 
 std::vector<JournalRecord> Session::CreationRecords() const {
   std::vector<JournalRecord> records = {
-      Encode(CreatedRecord{owner_, created_at_, metadata_, window_, epoch_, context_->codec_name})};
-  if (!timeline_.items().empty() || timeline_.head().instructions) {
-    records.push_back(Encode(TimelineRecord{timeline_.PatchFrom(Timeline()), false}));
+      Encode(CreatedRecord{owner_, conversation_.created_at, conversation_.metadata, renderer_.window(),
+                           conversation_.epoch, context_->codec_name})};
+  if (!conversation_.timeline.items().empty() || conversation_.timeline.head().instructions) {
+    records.push_back(Encode(TimelineRecord{conversation_.timeline.PatchFrom(Timeline()), false}));
   }
   return records;
 }
 
 Status Session::Commit(std::unique_lock<std::mutex>& lock, std::vector<JournalRecord> records, bool create,
                        const std::function<void()>& apply) {
-  if (!durable_ && !create) {
+  if (!journal_.durable() && !create) {
     apply();
     return Status::Ok();
   }
@@ -302,7 +245,7 @@ Status Session::Commit(std::unique_lock<std::mutex>& lock, std::vector<JournalRe
   const auto done = [&, told](const Status& status, const JournalPosition& last) {
     if (status.ok()) {
       std::lock_guard relock(mutex_);
-      SetRecorded(last);
+      journal_.SetRecorded(last);
       apply();
       if (!create) ChangedLocked();
     }
@@ -321,14 +264,14 @@ Status Session::Commit(std::unique_lock<std::mutex>& lock, std::vector<JournalRe
 Status Session::Create() {
   std::unique_lock lock(mutex_);
   if (context_->journal == nullptr) return Status::Ok();
-  return Commit(lock, CreationRecords(), true, [this] { durable_ = true; });
+  return Commit(lock, CreationRecords(), true, [this] { journal_.SetDurable(true); });
 }
 
 Status Session::SetMetadata(Metadata metadata) {
   std::unique_lock lock(mutex_);
   JournalRecord record = EncodeMetadata(metadata);
   return Commit(lock, {std::move(record)}, false, [&] {
-    metadata_ = std::move(metadata);
+    conversation_.metadata = std::move(metadata);
     CountBytes();
   });
 }
@@ -336,7 +279,7 @@ Status Session::SetMetadata(Metadata metadata) {
 Status Session::Forget(const std::string& response, bool durably) {
   std::unique_lock lock(mutex_);
   const auto apply = [&] {
-    responses_.Remove(response);
+    conversation_.responses.Remove(response);
     CountBytes();
   };
   if (durably) return Commit(lock, {EncodeForgotten(response)}, false, apply);
@@ -346,7 +289,7 @@ Status Session::Forget(const std::string& response, bool durably) {
 
 Result<Timeline> Session::CopyTimeline(std::optional<int64_t> items) const {
   std::unique_lock lock(mutex_);
-  Timeline copy = timeline_;
+  Timeline copy = conversation_.timeline;
   lock.unlock();
   const auto have = static_cast<int64_t>(copy.items().size());
   if (items && (*items < 0 || *items > have)) {
@@ -358,24 +301,30 @@ Result<Timeline> Session::CopyTimeline(std::optional<int64_t> items) const {
 
 SharedList<Item> Session::InputItems(const Response& response) const {
   std::unique_lock lock(mutex_);
-  const bool active = running_ && running_->response.get() == &response;
-  SharedList<Item> items = active ? running_->next.items() : timeline_.items();
+  const bool active = turns_.running() && turns_.running()->response.get() == &response;
+  SharedList<Item> items = active ? turns_.running()->next.items() : conversation_.timeline.items();
   const size_t end = response.input_items_end;
   lock.unlock();
   items.Truncate(std::min(end, items.size()));
   return items;
 }
 
+TurnId Session::Running(const std::string& response) const {
+  std::lock_guard lock(mutex_);
+  const std::optional<ActiveTurn>& running = turns_.running();
+  return running && (response.empty() || running->response->id == response) ? running->id : 0;
+}
+
 std::vector<std::string> Session::ResponseIds() const {
   std::lock_guard lock(mutex_);
-  std::vector<std::string> ids = responses_.ids();
-  if (running_ && !running_->recorder.announced()) ids.push_back(running_->response->id);
+  std::vector<std::string> ids = conversation_.responses.ids();
+  if (turns_.running() && !turns_.running()->recorder.announced()) ids.push_back(turns_.running()->response->id);
   return ids;
 }
 
 std::vector<std::shared_ptr<Response>> Session::Responses() const {
   std::lock_guard lock(mutex_);
-  return {responses_.all().begin(), responses_.all().end()};
+  return {conversation_.responses.all().begin(), conversation_.responses.all().end()};
 }
 
 }  // namespace ringside

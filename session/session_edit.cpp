@@ -22,18 +22,19 @@ std::optional<size_t> IndexOf(const SharedList<Item>& items, const std::string& 
 Status Session::ChangeTimeline(std::unique_lock<std::mutex>& lock, Timeline next, bool truncates,
                                std::vector<std::string>* undone) {
   std::vector<JournalRecord> records;
-  if (durable_) {
-    if (Foreign()) records.push_back(EncodeRetokenised(context_->codec_name));
-    records.push_back(Encode(TimelineRecord{next.PatchFrom(timeline_), truncates}));
+  if (journal_.durable()) {
+    if (journal_.foreign()) records.push_back(EncodeRetokenised(context_->codec_name));
+    records.push_back(Encode(TimelineRecord{next.PatchFrom(conversation_.timeline), truncates}));
   }
   changing_ = true;
-  const SharedList<Item> before = timeline_.items();
+  const SharedList<Item> before = conversation_.timeline.items();
   const Status status = Commit(lock, std::move(records), false, [&] {
-    timeline_ = std::move(next);
-    recorded_codec_ = context_->codec_name;
-    head_.clear();
-    std::vector<std::string> dropped =
-        truncates ? responses_.DropAfter(timeline_.items().size()) : responses_.Move(before, timeline_.items());
+    conversation_.timeline = std::move(next);
+    journal_.SetCodec(context_->codec_name);
+    conversation_.head.clear();
+    std::vector<std::string> dropped = truncates
+                                           ? conversation_.responses.DropAfter(conversation_.timeline.items().size())
+                                           : conversation_.responses.Move(before, conversation_.timeline.items());
     if (undone != nullptr) *undone = std::move(dropped);
     CountBytes();
   });
@@ -45,11 +46,11 @@ Result<std::vector<Item>> Session::AddItems(uint64_t connection, std::vector<New
                                             const std::optional<std::string>& after) {
   std::unique_lock lock(mutex_);
   RETURN_IF_ERROR(CheckFree(connection));
-  RETURN_IF_ERROR(CheckItems(items.size(), "items"));
-  size_t at = timeline_.items().size();
+  RETURN_IF_ERROR(conversation_.CheckItems(items.size(), "items"));
+  size_t at = conversation_.timeline.items().size();
   if (after && after->empty()) at = 0;
   if (after && !after->empty()) {
-    const std::optional<size_t> found = IndexOf(timeline_.items(), *after);
+    const std::optional<size_t> found = IndexOf(conversation_.timeline.items(), *after);
     if (!found) return NoItem(*after);
     at = *found + 1;
   }
@@ -61,17 +62,17 @@ Result<std::vector<Item>> Session::AddItems(uint64_t connection, std::vector<New
 
 Status Session::Splice(std::unique_lock<std::mutex>& lock, uint64_t connection, size_t at, size_t removed,
                        std::vector<Item> added, std::vector<std::string>* undone) {
-  Timeline next = timeline_;
+  Timeline next = conversation_.timeline;
   if (at == next.items().size()) {
     for (Item& item : added) next.AddItem(std::move(item));
     return ChangeTimeline(lock, std::move(next), false, undone);
   }
   const int64_t tokens = std::ssize(next.tokens()), most = context_->options.max_input_tokens;
-  const int64_t room = most > 0 ? most : SessionLen();
+  const int64_t room = most > 0 ? most : renderer_.session_len();
   {
     const BusyUnlocked busy(*this, lock);
     RETURN_IF_ERROR(next.Splice(at, removed, std::move(added), context_->codec,
-                                std::max(tokens, std::min(SessionLen(), tokens + room))));
+                                std::max(tokens, std::min(renderer_.session_len(), tokens + room))));
   }
   RETURN_IF_ERROR(CheckFree(connection));  // another connection may have resumed the session meanwhile
   return ChangeTimeline(lock, std::move(next), false, undone);
@@ -80,7 +81,7 @@ Status Session::Splice(std::unique_lock<std::mutex>& lock, uint64_t connection, 
 Result<std::vector<std::string>> Session::Rewind(uint64_t connection, int64_t items) {
   std::unique_lock lock(mutex_);
   RETURN_IF_ERROR(CheckFree(connection));
-  const auto have = static_cast<int64_t>(timeline_.items().size());
+  const auto have = static_cast<int64_t>(conversation_.timeline.items().size());
   if (items < 0 || items > have) {
     return InvalidArgument("The conversation has " + std::to_string(have) + " items.", "to", "invalid_value");
   }
@@ -89,7 +90,7 @@ Result<std::vector<std::string>> Session::Rewind(uint64_t connection, int64_t it
 }
 
 Result<std::vector<std::string>> Session::KeepItems(std::unique_lock<std::mutex>& lock, size_t items) {
-  Timeline next = timeline_;
+  Timeline next = conversation_.timeline;
   next.KeepItems(items);
   std::vector<std::string> undone;
   RETURN_IF_ERROR(ChangeTimeline(lock, std::move(next), true, &undone));
@@ -99,9 +100,9 @@ Result<std::vector<std::string>> Session::KeepItems(std::unique_lock<std::mutex>
 Result<std::vector<std::string>> Session::DeleteItem(uint64_t connection, const std::string& item) {
   std::unique_lock lock(mutex_);
   RETURN_IF_ERROR(CheckFree(connection));
-  const std::optional<size_t> at = IndexOf(timeline_.items(), item);
+  const std::optional<size_t> at = IndexOf(conversation_.timeline.items(), item);
   if (!at) return NoItem(item);
-  if (*at + 1 == timeline_.items().size()) return KeepItems(lock, *at);
+  if (*at + 1 == conversation_.timeline.items().size()) return KeepItems(lock, *at);
   std::vector<std::string> undone;
   RETURN_IF_ERROR(Splice(lock, connection, *at, 1, {}, &undone));
   return undone;
@@ -110,7 +111,7 @@ Result<std::vector<std::string>> Session::DeleteItem(uint64_t connection, const 
 Result<std::vector<std::string>> Session::ReplaceItems(uint64_t connection, size_t begin, size_t end, NewItem item) {
   std::unique_lock lock(mutex_);
   RETURN_IF_ERROR(CheckFree(connection));
-  if (begin > end || end > timeline_.items().size()) return Mismatch("The conversation has fewer items.");
+  if (begin > end || end > conversation_.timeline.items().size()) return Mismatch("The conversation has fewer items.");
   std::vector<std::string> undone;
   RETURN_IF_ERROR(Splice(lock, connection, begin, end - begin, {MakeItem(std::move(item))}, &undone));
   return undone;

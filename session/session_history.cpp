@@ -13,7 +13,7 @@ void Session::FindByHistory() {
 
 Session::HistoryLabel Session::LabelOfHistory() const {
   std::lock_guard lock(mutex_);
-  const Timeline& timeline = running_ ? running_->next : timeline_;
+  const Timeline& timeline = turns_.running() ? turns_.running()->next : conversation_.timeline;
   const SharedList<Item>& items = timeline.items();
   const auto is_answer = [](const Item& item) { return item.role == ChatRole::kAssistant; };
   const auto answer = std::find_if(items.begin(), items.end(), is_answer);
@@ -22,11 +22,11 @@ Session::HistoryLabel Session::LabelOfHistory() const {
 
 std::string Session::History() const {
   std::lock_guard lock(mutex_);
-  const Timeline& timeline = running_ ? running_->next : timeline_;
+  const Timeline& timeline = turns_.running() ? turns_.running()->next : conversation_.timeline;
   std::string text;
   if (embeds_) return text;
-  AppendAdapter(running_ ? running_->response->adapter : adapter_, &text);
-  AppendWindow(window_, &text);
+  AppendAdapter(turns_.running() ? turns_.running()->response->adapter : conversation_.adapter, &text);
+  AppendWindow(renderer_.window(), &text);
   if (timeline.raw()) {
     AppendTokens(timeline.tokens().From(0), &text);
     return text;
@@ -39,18 +39,19 @@ std::string Session::History() const {
 std::optional<Session::HistoryMatch> Session::MatchHistory(const TurnSpec& spec) const {
   std::lock_guard lock(mutex_);
   HistoryMatch match;
-  match.head = head_;
-  const Timeline& timeline = running_ ? running_->next : timeline_;
-  if ((running_ ? running_->response->adapter : adapter_) != spec.adapter.value_or("")) return std::nullopt;
+  match.head = conversation_.head;
+  const Timeline& timeline = turns_.running() ? turns_.running()->next : conversation_.timeline;
+  if ((turns_.running() ? turns_.running()->response->adapter : conversation_.adapter) != spec.adapter.value_or(""))
+    return std::nullopt;
   const WindowOverrides& asked = spec.window;
-  if (window_.memory_len != asked.memory_len || window_.session_len != asked.session_len ||
-      window_.eviction != asked.eviction) {
+  if (renderer_.window().memory_len != asked.memory_len || renderer_.window().session_len != asked.session_len ||
+      renderer_.window().eviction != asked.eviction) {
     return std::nullopt;
   }
   if (timeline.head().instructions != spec.instructions) return match;  // the engine compares ids
   if (spec.raw) {                                                       // the engine compares ids itself
     const SharedList<TokenId>& ids = timeline.tokens();
-    match.continues = !running_ && !changing_ && ids.size() <= spec.raw->tokens.size() &&
+    match.continues = !turns_.running() && !changing_ && ids.size() <= spec.raw->tokens.size() &&
                       std::equal(ids.begin(), ids.end(), spec.raw->tokens.begin());
     return match;
   }
@@ -66,7 +67,7 @@ std::optional<Session::HistoryMatch> Session::MatchHistory(const TurnSpec& spec)
     return ComparableText(item.text, item.calls_at) == ComparableText(asked.text, asked.calls_at);
   };
   while (match.items < most && same(match.items)) ++match.items;
-  match.continues = !running_ && !changing_ && match.items == items.size();
+  match.continues = !turns_.running() && !changing_ && match.items == items.size();
   match.timeline = timeline;
   match.timeline.KeepItems(match.items);
   return match;

@@ -272,7 +272,7 @@ Result<SessionInfo> SessionTable::State::AddFork(const Caller& caller, const Ses
   RETURN_IF_ERROR(MakeRoom(caller.principal));
   ASSIGN_OR_RETURN(Timeline timeline, from.CopyTimeline(items));
   auto session = std::make_shared<Session>(context, MakeId("conv_"), caller.principal,
-                                           metadata ? std::move(*metadata) : from.metadata(), from.window());
+                                           metadata ? std::move(*metadata) : from.Info().metadata, from.window());
   const TimelineId own = NextEngineId();
   const bool rendered = !timeline.tokens().empty();
   session->Adopt(std::move(timeline), own, from.cache_window());

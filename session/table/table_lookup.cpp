@@ -502,7 +502,7 @@ void SessionTable::State::EndLateTurns() {
     const std::shared_ptr<Session> session = begun.session.lock();
     if (session == nullptr || session->Running("") != begun.turn) return true;
     if (begun.started_ns >= begun_before) return false;
-    session->EndTurn(begun.turn, "turn_timeout");
+    session->WithTurns([&](TurnProgress& turns) { turns.EndEarly(begun.turn, "turn_timeout"); });
     return true;
   });
   std::lock_guard lock(mutex);

@@ -36,7 +36,9 @@ Status ChooseForm(const Session& session, TurnSpec* spec) {
   AnswerForm form;
   const bool continues_answer = spec->input.empty() && !spec->warm_up && !spec->raw;
   if (continues_answer && !(spec->format && spec->tool_choice)) {
-    ASSIGN_OR_RETURN(form, DecodeAnswerForm(std::string_view(session.FormOfCut())));
+    const SharedList<Item> items = session.Items();
+    const SharedText cut = items.empty() ? SharedText() : items.back().form;  // of the last answer if that was cut
+    ASSIGN_OR_RETURN(form, DecodeAnswerForm(std::string_view(cut)));
   }
   if (!spec->format) spec->format = std::move(form.format);
   if (!spec->tool_choice) spec->tool_choice = std::move(form.choice);
@@ -177,7 +179,7 @@ Status SessionTable::State::Launch(const Target& target, Session::Prepared prepa
       target.session, turn, target.session->durable() ? journal : nullptr, context->options.durability,
       response.logprobs, context->tokens_by_owner->Of(target.session->owner()), context->clock);
   if (request.tokens.empty()) {  // an empty warm-up
-    target.session->Announce(turn);
+    target.session->WithTurns([&](TurnProgress& turns) { turns.Submitted(turn); });
     turn_sink->OnEnd(TurnEnd{});
     return Status::Ok();
   }
@@ -191,7 +193,7 @@ Status SessionTable::State::Launch(const Target& target, Session::Prepared prepa
     started.push_back({turn, context->clock.MonotonicNs(), target.session});
   }
   RETURN_IF_ERROR(engine.Submit(std::move(request)));
-  target.session->Announce(turn);
+  target.session->WithTurns([&](TurnProgress& turns) { turns.Submitted(turn); });
   return Status::Ok();
 }
 
@@ -342,7 +344,10 @@ void SessionTable::InterruptTurns() {
       if (known.session != nullptr) loaded.push_back(known.session);
     }
   }
-  for (const auto& session : loaded) session->EndTurn(session->Running(""), kInterrupted);
+  for (const auto& session : loaded) {
+    const TurnId turn = session->Running("");
+    session->WithTurns([&](TurnProgress& turns) { turns.EndEarly(turn, kInterrupted); });
+  }
 }
 
 Result<std::shared_ptr<const Response>> SessionTable::GetResponse(const Caller& caller, const std::string& id) const {

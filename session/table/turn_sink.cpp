@@ -28,7 +28,7 @@ void TurnSink::Write(JournalRecord record, Told told) {
   ++*untold_;
   const auto done = [session = session_, turn = turn_, untold = untold_, told = std::move(told)](
                         const Status& status, const JournalPosition& last) {
-    status.ok() ? told(last) : session->OnLost(turn, status);
+    status.ok() ? told(last) : session->WithTurns([&](TurnProgress& turns) { turns.OnLost(turn, status); });
     --*untold;
   };
   if (const Status status = journal_->Append(std::move(entry), done); !status.ok()) done(status, {});
@@ -41,16 +41,16 @@ void TurnSink::Charge(int64_t tokens) {
 
 void TurnSink::OnStart(const CacheReport& report) {
   Charge(report.tokens_computed);
-  if (journal_ == nullptr) return session_->OnStart(turn_, report, {});
+  if (journal_ == nullptr) return session_->WithTurns([&](TurnProgress& turns) { turns.OnStart(turn_, report, {}); });
   Write(EncodeStarted(report), [session = session_, turn = turn_, report](const JournalPosition& recorded) {
-    session->OnStart(turn, report, recorded);
+    session->WithTurns([&](TurnProgress& turns) { turns.OnStart(turn, report, recorded); });
   });
 }
 
 void TurnSink::OnTokens(const TokenDelta& delta) {
   written_ += static_cast<int64_t>(delta.tokens.size());
   Charge(static_cast<int64_t>(delta.tokens.size()));
-  if (journal_ == nullptr) return session_->OnTokens(turn_, delta, {});
+  if (journal_ == nullptr) return session_->WithTurns([&](TurnProgress& turns) { turns.OnTokens(turn_, delta, {}); });
   recorded_tokens_ += delta.tokens.size();
   JournalRecord record =
       Encode(TokensRecord{delta.tokens, delta.text, delta.reasoning, delta.reasoning_tokens, delta.reasoning_ended},
@@ -58,10 +58,10 @@ void TurnSink::OnTokens(const TokenDelta& delta) {
   // Sent immediately only if nothing earlier is still waiting to be sent.
   if (durability_ == Durability::kTurn && *untold_ == 0) {
     kept_.push_back(std::move(record));
-    return session_->OnTokens(turn_, delta, {});
+    return session_->WithTurns([&](TurnProgress& turns) { turns.OnTokens(turn_, delta, {}); });
   }
   Write(std::move(record), [session = session_, turn = turn_, delta](const JournalPosition& recorded) {
-    session->OnTokens(turn, delta, recorded);
+    session->WithTurns([&](TurnProgress& turns) { turns.OnTokens(turn, delta, recorded); });
   });
 }
 
@@ -70,9 +70,10 @@ void TurnSink::OnEnd(const TurnEnd& end) {
   const int64_t unpaid = end.rows_computed.value_or(charged_) - charged_;
   if (unpaid > 0 || written_ == 0) Charge(unpaid);
   const double now = clock_.WallSeconds();
-  std::string incomplete_reason = session_->Locked([&] { return session_->IncompleteReason(turn_); });
+  std::string incomplete_reason =
+      session_->WithTurns([&](TurnProgress& turns) { return turns.IncompleteReason(turn_); });
   if (const auto cause = InterruptionOf(end, incomplete_reason)) return Interrupt(*cause);
-  if (journal_ == nullptr) return session_->OnEnd(turn_, end, now, {});
+  if (journal_ == nullptr) return session_->WithTurns([&](TurnProgress& turns) { turns.OnEnd(turn_, end, now, {}); });
   if (logprobs_ && end.stop_token) {  // in the same record
     kept_.push_back(Encode(TokensRecord{.tokens = {*end.stop_token}}, true));
     ++recorded_tokens_;
@@ -90,14 +91,15 @@ void TurnSink::OnEnd(const TurnEnd& end) {
   record.reasoning_tokens = end.reasoning_tokens;
   record.cut_in_reasoning = end.cut_in_reasoning;
   Write(Encode(record), [session = session_, turn = turn_, end, now](const JournalPosition& recorded) {
-    session->OnEnd(turn, end, now, recorded);
+    session->WithTurns([&](TurnProgress& turns) { turns.OnEnd(turn, end, now, recorded); });
   });
 }
 
 void TurnSink::Interrupt(const Status& cause) {
-  if (journal_ == nullptr) return session_->OnInterrupted(turn_, cause, {});
+  if (journal_ == nullptr)
+    return session_->WithTurns([&](TurnProgress& turns) { turns.OnInterrupted(turn_, cause, {}); });
   Write(Encode(InterruptedRecord{cause}), [session = session_, turn = turn_, cause](const JournalPosition& recorded) {
-    session->OnInterrupted(turn, cause, recorded);
+    session->WithTurns([&](TurnProgress& turns) { turns.OnInterrupted(turn, cause, recorded); });
   });
 }
 

@@ -21,10 +21,16 @@ class TurnSink final : public TokenSink {
   /// within its prompt is refunded the rest of the prompt.
   TurnSink(std::shared_ptr<Session> session, TurnId turn, Journal* journal, Durability durability, bool logprobs,
            std::shared_ptr<TokenBucket> tokens, const Clock& clock);
-  void OnQueued(int64_t position) override { session_->OnQueued(turn_, position); }
+  void OnQueued(int64_t position) override {
+    session_->WithTurns([&](TurnProgress& turns) { turns.OnQueued(turn_, position); });
+  }
   void OnStart(const CacheReport& report) override;
-  void OnScored(std::vector<OutputToken> tokens) override { session_->OnScored(turn_, std::move(tokens)); }
-  void OnEmbedded(std::vector<float> mean) override { session_->OnEmbedded(turn_, std::move(mean)); }
+  void OnScored(std::vector<OutputToken> tokens) override {
+    session_->WithTurns([&](TurnProgress& turns) { turns.OnScored(turn_, std::move(tokens)); });
+  }
+  void OnEmbedded(std::vector<float> mean) override {
+    session_->WithTurns([&](TurnProgress& turns) { turns.OnEmbedded(turn_, std::move(mean)); });
+  }
   void OnTokens(const TokenDelta& delta) override;
   void OnEnd(const TurnEnd& end) override;
 

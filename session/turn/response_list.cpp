@@ -1,4 +1,4 @@
-#include "session/response_list.h"
+#include "session/turn/response_list.h"
 
 #include <algorithm>
 

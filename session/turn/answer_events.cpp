@@ -1,9 +1,9 @@
-#include "session/answer_events.h"
+#include "session/turn/answer_events.h"
 
 #include <algorithm>
 
 #include "engine/text/channels/answer_reader.h"
-#include "session/response_list.h"
+#include "session/turn/response_list.h"
 
 namespace ringside {
 
