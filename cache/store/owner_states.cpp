@@ -29,8 +29,8 @@ constexpr Transition<Arrival, ArrivalEvent> kArrivals[] = {
     {Arrival::kWaitingAndForking, ArrivalEvent::kErase, Arrival::kNone},
 };
 
-// Two writers may copy the same object at a time; the first that ends, ends the state. Two erasures may be pending,
-// with the same rule. An erasure runs when no writer does, so none ends during a write.
+// Complete: writers and erasures run on different threads. Two writers may copy the same object at a time; the first
+// that ends, ends the state. Two erasures may be pending, with the same rule.
 constexpr Transition<DiskWork, DiskEvent> kDiskWorks[] = {
     {DiskWork::kNone, DiskEvent::kBeginWrite, DiskWork::kWriting},
     {DiskWork::kNone, DiskEvent::kEndWrite, DiskWork::kNone},
@@ -38,12 +38,16 @@ constexpr Transition<DiskWork, DiskEvent> kDiskWorks[] = {
     {DiskWork::kNone, DiskEvent::kEndErase, DiskWork::kNone},
     {DiskWork::kWriting, DiskEvent::kBeginWrite, DiskWork::kWriting},
     {DiskWork::kWriting, DiskEvent::kEndWrite, DiskWork::kNone},
-    {DiskWork::kWriting, DiskEvent::kErase, DiskWork::kErasingAfterWrite},
+    {DiskWork::kWriting, DiskEvent::kErase, DiskWork::kErasingWhileWriting},
+    {DiskWork::kWriting, DiskEvent::kEndErase, DiskWork::kWriting},
+    {DiskWork::kErasing, DiskEvent::kBeginWrite, DiskWork::kErasingWhileWriting},
     {DiskWork::kErasing, DiskEvent::kEndWrite, DiskWork::kErasing},
     {DiskWork::kErasing, DiskEvent::kErase, DiskWork::kErasing},
     {DiskWork::kErasing, DiskEvent::kEndErase, DiskWork::kNone},
-    {DiskWork::kErasingAfterWrite, DiskEvent::kEndWrite, DiskWork::kErasing},
-    {DiskWork::kErasingAfterWrite, DiskEvent::kErase, DiskWork::kErasingAfterWrite},
+    {DiskWork::kErasingWhileWriting, DiskEvent::kBeginWrite, DiskWork::kErasingWhileWriting},
+    {DiskWork::kErasingWhileWriting, DiskEvent::kEndWrite, DiskWork::kErasing},
+    {DiskWork::kErasingWhileWriting, DiskEvent::kErase, DiskWork::kErasingWhileWriting},
+    {DiskWork::kErasingWhileWriting, DiskEvent::kEndErase, DiskWork::kWriting},
 };
 
 template <class State, class Event, size_t n>

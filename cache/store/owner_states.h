@@ -1,19 +1,18 @@
 // The two states of an owner in the tiers, which change independently, and their legal transitions: the arrival of its
 // newest snapshot, and the work on its object on disk.
 //
-//                 fork                                             begin write
-//     kNone ------------------> kForking                  kNone <--------------> kWriting
-//      |  ^ <------------------  |   ^                     |  ^     end write       |
-//      |  |     cancel fork      |   |                     |  |                     |
-//      |  |                      |   |                     |  |                     |
-//   offer remove             offer   remove            erase  end erase          erase
-//      |  |                      |   |                     |  |                     |
-//      |  |                      |   |                     |  |                     |
-//      v  |    /-----------------/   |                     v  |     end write       v
-//     kWaiting <---------- kWaitingAndForking             kErasing <----- kErasingAfterWrite
-//         |   offer, cancel fork     ^
-//         \--------------------------/
-//                    fork                       `erase` also leads from every arrival to kNone.
+//     arrival:  kNone --offer--> kWaiting --remove--> kNone
+//               kNone --fork--> kForking --offer--> kWaiting
+//                               kForking --cancel fork--> kNone
+//               kWaiting --fork--> kWaitingAndForking --offer, cancel fork--> kWaiting
+//                                  kWaitingAndForking --remove--> kForking
+//               any state --erase--> kNone
+//
+//     disk:     kNone <--write--> kWriting
+//                 |                  |
+//               erase              erase
+//                 v                  v
+//             kErasing <--write--> kErasingWhileWriting
 #pragma once
 
 #include <cstdint>
@@ -39,9 +38,9 @@ enum class ArrivalEvent : uint8_t {
 /// Work on an owner's object on disk.
 enum class DiskWork : uint8_t {
   kNone,
-  kWriting,           // a copy of the object in memory is being written
-  kErasing,           // hidden from lookups while the disk may still have the object
-  kErasingAfterWrite  // kErasing, with a write that started earlier
+  kWriting,             // a copy of the object in memory is being written
+  kErasing,             // hidden from lookups while the disk may still have the object
+  kErasingWhileWriting  // both
 };
 enum class DiskEvent : uint8_t { kBeginWrite, kEndWrite, kErase, kEndErase };
 
@@ -53,7 +52,7 @@ inline bool HasWaiting(Arrival arrival) {
   return arrival == Arrival::kWaiting || arrival == Arrival::kWaitingAndForking;
 }
 inline bool HasFork(Arrival arrival) { return arrival == Arrival::kForking || arrival == Arrival::kWaitingAndForking; }
-inline bool IsWriting(DiskWork work) { return work == DiskWork::kWriting || work == DiskWork::kErasingAfterWrite; }
-inline bool IsErasing(DiskWork work) { return work == DiskWork::kErasing || work == DiskWork::kErasingAfterWrite; }
+inline bool IsWriting(DiskWork work) { return work == DiskWork::kWriting || work == DiskWork::kErasingWhileWriting; }
+inline bool IsErasing(DiskWork work) { return work == DiskWork::kErasing || work == DiskWork::kErasingWhileWriting; }
 
 }  // namespace ringside
