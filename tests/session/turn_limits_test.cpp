@@ -152,8 +152,8 @@ TEST_F(TurnLimits, LimitsMemoryPerOwner) {
 
 TEST_F(TurnLimits, ReservesRequestMemoryInAdvance) {
   TurnSpec spec = Ask(10);
-  spec.max_output_tokens = 100;
-  spec.sampling.logprobs = 20;  // about 190 bytes per token: 19 KiB per answer
+  spec.max_output_tokens = 98;
+  spec.sampling.logprobs = 20;  // about 190 bytes per token: 18 KiB per answer
   int running = 0;
   Status refused;
   for (; running < 100 && refused.ok(); running += refused.ok() ? 1 : 0) {
