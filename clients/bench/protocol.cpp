@@ -18,12 +18,6 @@ constexpr std::pair<Protocol, const char*> kNames[] = {
     {Protocol::kCompletions, "completions"},
 };
 
-int64_t Count(const Json& json, const char* name) {
-  if (!json.is_object()) return 0;
-  const auto it = json.find(name);
-  return it != json.end() && it->is_number() ? it->get<int64_t>() : 0;
-}
-
 /// A member that is an object, or else an empty object.
 Json Member(const Json& json, const char* name) {
   if (!json.is_object()) return Json::object();

@@ -1,6 +1,7 @@
-// Members of a server's JSON, none of which is required, and its writing. Pure. THREAD: any.
+// Reads optional members of a server's JSON, and writes JSON. Pure. THREAD: any.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
@@ -10,6 +11,8 @@ namespace ringside::client {
 const nlohmann::json* Find(const nlohmann::json& json, const char* name);
 /// The member `name`; "" unless it is a string.
 std::string Text(const nlohmann::json& json, const char* name);
+/// The member `name` as an integer; 0 unless it is a number.
+int64_t Count(const nlohmann::json& json, const char* name);
 /// One line; invalid UTF-8 is replaced.
 std::string Dump(const nlohmann::ordered_json& json);
 

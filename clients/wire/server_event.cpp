@@ -16,11 +16,6 @@ std::optional<double> Number(const Json& json, const char* name) {
   return value != nullptr && value->is_number() ? std::optional(value->get<double>()) : std::nullopt;
 }
 
-int64_t Count(const Json& json, const char* name) {
-  const Json* value = Find(json, name);
-  return value != nullptr && value->is_number() ? value->get<int64_t>() : 0;
-}
-
 std::optional<uint64_t> Unsigned(const Json& json, const char* name) {
   const Json* value = Find(json, name);
   return value != nullptr && value->is_number_integer() ? std::optional(value->get<uint64_t>()) : std::nullopt;

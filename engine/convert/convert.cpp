@@ -17,6 +17,7 @@
 #include "engine/convert/output_file.h"
 #include "engine/convert/tokenizer_writer.h"
 #include "engine/convert/writers.h"
+#include "engine/files/file_paths.h"
 #include "engine/model/weights/weights.h"
 #include "engine/sampling/sampling_defaults.h"
 

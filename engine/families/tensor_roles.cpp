@@ -10,27 +10,19 @@ std::vector<int64_t> Dims(Sizes... sizes) {
   return {sizes...};
 }
 
+struct RoleTraits {
+  TensorPlace place;
+  TensorSplit split;
+};
+constexpr RoleTraits kTraits[] = {
+#define TENSOR(role, place, shape, needed, split, load) {TensorPlace::place, TensorSplit::split},
+#include "engine/families/tensor_roles.def"
+};
+
 }  // namespace
 
-TensorPlace PlaceOf(TensorRole role) {
-  switch (role) {
-#define TENSOR(role, place, shape, needed, split, load) \
-  case TensorRole::role:                                \
-    return TensorPlace::place;
-#include "engine/families/tensor_roles.def"
-  }
-  CheckFailed(__FILE__, __LINE__, "unknown role");
-}
-
-TensorSplit SplitOf(TensorRole role) {
-  switch (role) {
-#define TENSOR(role, place, shape, needed, split, load) \
-  case TensorRole::role:                                \
-    return TensorSplit::split;
-#include "engine/families/tensor_roles.def"
-  }
-  CheckFailed(__FILE__, __LINE__, "unknown role");
-}
+TensorPlace PlaceOf(TensorRole role) { return kTraits[static_cast<size_t>(role)].place; }
+TensorSplit SplitOf(TensorRole role) { return kTraits[static_cast<size_t>(role)].split; }
 
 std::vector<int64_t> ShapeOf(TensorRole role, const ModelSpec& spec) {
   const int64_t queries = spec.heads * spec.head_dim, keys = spec.kv_heads * spec.head_dim;

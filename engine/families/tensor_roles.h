@@ -24,7 +24,7 @@ enum class TensorPlace {
 
 /// The part of a tensor that a rank has.
 enum class TensorSplit {
-  kNone,         // all of it
+  kNone,         // the whole tensor
   kVocabulary,   // its tokens' outputs
   kHeads,        // one value per query head
   kQueries,      // outputs of its query heads

@@ -8,7 +8,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 namespace ringside {
 namespace {
@@ -50,19 +49,6 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::Open(const std::string& pa
 
 MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
-}
-
-Status CheckInside(const std::string& folder, const std::string& file) {
-  std::error_code error;
-  const std::filesystem::path root = std::filesystem::canonical(folder, error);
-  if (error) return NotFound(fmt::format("{}: {}", folder, error.message()));
-  const std::filesystem::path target = std::filesystem::canonical(file, error);
-  if (error) return NotFound(fmt::format("{}: {}", file, error.message()));
-  const std::filesystem::path way = target.lexically_relative(root);
-  if (way.empty() || *way.begin() == "..") {
-    return InvalidArgument(fmt::format("{}: is a link to a place outside {}", file, folder));
-  }
-  return Status::Ok();
 }
 
 }  // namespace ringside

@@ -32,8 +32,4 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-/// ERRORS: kInvalidArgument, with the name, if `file` is a link to a place outside `folder`: a model folder must not be
-/// able to expose other files of this machine.
-Status CheckInside(const std::string& folder, const std::string& file);
-
 }  // namespace ringside

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <filesystem>
 
+#include "engine/files/file_paths.h"
 #include "engine/files/mapped_file.h"
 
 namespace ringside {

@@ -1,29 +1,21 @@
 #include "engine/import/import.h"
 
-#include <fmt/format.h>
-
 #include <filesystem>
 #include <utility>
 
+#include "engine/files/file_paths.h"
 #include "engine/import/faster_transformer_plan.h"
 #include "engine/import/megatron_plan.h"
 
 namespace ringside {
 namespace {
 
-template <class Plan>
-Status WithSource(const std::string& path, const Result<Plan>& plan) {
-  const Status& status = plan.status();
-  if (status.ok() || status.message().starts_with(path)) return status;
-  return {status.code(), fmt::format("{}: {}", path, status.message())};
-}
-
 // The tokenizer is next to the weights, or in the parent folder, which is shared by all GPU counts.
 Result<std::optional<ImportedModel>> ImportFasterTransformer(const std::string& path) {
   ASSIGN_OR_RETURN(FasterTransformerFolder opened, FasterTransformerFolder::Open(path));
   const auto folder = std::make_shared<const FasterTransformerFolder>(std::move(opened));
   auto plan = PlanFasterTransformer(*folder);
-  RETURN_IF_ERROR(WithSource(folder->path(), plan));
+  RETURN_IF_ERROR(WithPath(folder->path(), plan.status()));
   return std::optional(ImportedModel{.format = ImportedModel::Format::kFasterTransformer,
                                      .plan = std::move(plan->network),
                                      .tensors = std::move(plan->tensors),
@@ -37,7 +29,7 @@ Result<std::optional<ImportedModel>> ImportMegatron(const std::string& path) {
   ASSIGN_OR_RETURN(MegatronCheckpoint opened, MegatronCheckpoint::Open(path));
   const auto checkpoint = std::make_shared<const MegatronCheckpoint>(std::move(opened));
   auto plan = PlanMegatron(*checkpoint);
-  RETURN_IF_ERROR(WithSource(checkpoint->path(), plan));
+  RETURN_IF_ERROR(WithPath(checkpoint->path(), plan.status()));
   std::error_code ignored;
   const bool folder = std::filesystem::is_directory(path, ignored);
   const std::string beside = std::filesystem::path(path).parent_path().string();

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "engine/files/file_paths.h"
 #include "engine/files/mapped_file.h"
 #include "engine/import/archive_reader.h"
 

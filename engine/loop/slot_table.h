@@ -1,5 +1,5 @@
-// The slots: the pool of caches, the timelines that the engine knows, those with a cache, and the running turns, each
-// of which has a slot. Owned by EngineLoop. THREAD: engine, except HoldsOwner.
+// The slots: the pool of caches, the timelines that the engine knows, those with a cache, and the running turns. Every
+// running turn has a slot. Owned by EngineLoop. THREAD: engine, except HoldsOwner.
 #pragma once
 
 #include <cstdint>

@@ -67,13 +67,16 @@ std::vector<int64_t> StepPipeline::Plan(const LaunchedStep* under_way, const std
     planned.remaining = !awaits ? turn->remaining() : turn->run_ahead() == RunningTurn::RunAhead::kNo ? 0 : 1;
     decoding += planned.remaining == 1 ? 1 : 0;
   }
-  // Prompts of tenants that are ahead. A mixed step is not replayed as a graph, so a smaller factor would save the
-  // others little time and cost many steps.
-  constexpr double kAheadStep = 3;  // times the duration of the decode step
-  const int64_t decodes = std::max<int64_t>(1, decoding);
-  const double long_ns = options_.max_step_ms * 1e6, short_ns = kAheadStep * step_time_.DecodeNs(decodes);
+  const double long_ns = options_.max_step_ms * 1e6;
   StepLimits limits{PromptRows(decoding, long_ns), options_.prefill_chunk, options_.row_tile};
-  if (short_ns > 0) limits.rows_for_ahead = PromptRows(decodes, std::min(short_ns, long_ns));
+  if (served.size() > 1) {
+    // A mixed step is not replayed as a graph, so a smaller factor would save the others little time and cost many
+    // steps.
+    constexpr double kAheadStep = 3;  // times the duration of the decode step
+    const int64_t decodes = std::max<int64_t>(1, decoding);
+    const double short_ns = kAheadStep * step_time_.DecodeNs(decodes);
+    if (short_ns > 0) limits.rows_for_ahead = PromptRows(decodes, std::min(short_ns, long_ns));
+  }
   return PlanStep(turns, std::move(served), limits);
 }
 

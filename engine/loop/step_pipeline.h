@@ -1,4 +1,4 @@
-// The steps: which rows of which running turns the network computes next, and what becomes of the results. Up to two
+// The steps: selects the rows that the network computes next, and distributes the results to their turns. Up to two
 // steps are in flight: with run-ahead the next one is launched before the previous one's tokens are known. Owns the
 // steps in flight and the measured step times. Owned by EngineLoop. THREAD: engine.
 #pragma once

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "engine/families/network_plan.h"
+#include "engine/files/file_paths.h"
 #include "engine/model/model_state.h"
 #include "engine/model/network_needs.h"
 #include "engine/model/weights/digest.h"

@@ -1,5 +1,5 @@
-// The streamed text of an answer: converts its tokens to text per channel, holds back what is not decided yet, and
-// sends the rest to the turn's sink. One per turn. THREAD: engine.
+// The streamed text of an answer: converts its tokens to text per channel, holds back undecided text, and sends the
+// rest to the turn's sink. One per turn. THREAD: engine.
 #pragma once
 
 #include <cstdint>

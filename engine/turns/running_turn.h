@@ -95,7 +95,7 @@ class RunningTurn {
   virtual bool PrepareStep(bool /*loaded*/) { return true; }
   /// Its rows in the next step, at most `limit` tokens of its prompt. REQUIRES: remaining() > 0.
   virtual TurnRows NextRows(int64_t limit) { return PromptRows(limit, /*scores=*/false); }
-  /// A part of it was given to the network. `awaits`: its token is the one that is being sampled.
+  /// These tokens were given to the network. `awaits`: the token that is being sampled.
   virtual void OnLaunched(std::span<const TokenId> tokens, bool awaits);
   /// Whether the token that is being sampled may be fed before the host knows it.
   enum class RunAhead {

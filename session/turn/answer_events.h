@@ -54,7 +54,7 @@ class AnswerEvents {
   /// REQUIRES: the response has its final status.
   void End();
 
-  /// Adds a token without text of its own, as the end of a turn; EndText sends it.
+  /// Adds a token without text, such as the end of a turn; EndText sends it.
   void Hold(OutputToken token) { held_.push_back(std::move(token)); }
   /// Sampled and delivered ids.
   const std::vector<TokenId>& output() const { return output_; }

@@ -259,7 +259,7 @@ void TurnProgress::Finish(const TurnEnd& end, double completed_at) {
     conversation_.head = response.id;
     conversation_.report = response.report;
   }
-  // Before the end is reported, so that a client that knows of it finds the line and may start the next turn.
+  // Before the end is reported: a client that has received the end finds the line and may start the next turn.
   if (!running_->replayed) LogTurn(key_, owner_, response);
   running_->permit.reset();
   running_->events.End();

@@ -11,8 +11,6 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kQuotedBytes = 256;  // limit of a client's text in an error
-
 std::string Within(const std::string& param, std::string_view key) { return param + "." + std::string(key); }
 std::string Within(const std::string& param, size_t index) { return param + "[" + std::to_string(index) + "]"; }
 

@@ -9,8 +9,6 @@
 namespace ringside {
 namespace {
 
-constexpr size_t kQuotedBytes = 256;  // limit of a client's text in an error
-
 std::string Within(const std::string& param, std::string_view key) { return param + "." + std::string(key); }
 
 /// ERRORS: the type or the limit that the entry violates.

@@ -11,6 +11,7 @@
 
 namespace ringside {
 
+inline constexpr size_t kQuotedBytes = 256;  // limit of a client's text in an error
 inline std::string Quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 Status UnknownParameter(std::string_view param);
 Status MissingParameter(std::string_view param);

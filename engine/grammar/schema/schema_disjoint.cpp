@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 
+#include "base/hex.h"
 #include "engine/grammar/schema/schema_keywords.h"
 
 namespace ringside {
@@ -54,12 +55,6 @@ void SortUnique(std::vector<T>* items) {
   std::ranges::sort(*items);
   const auto repeated = std::ranges::unique(*items);
   items->erase(repeated.begin(), repeated.end());
-}
-
-int HexDigit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char lower = static_cast<char>(c | 0x20);
-  return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : -1;
 }
 
 // Decodes a URI fragment (RFC 3986); a malformed escape is literal text.

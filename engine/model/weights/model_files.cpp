@@ -7,6 +7,7 @@
 #include <set>
 
 #include "engine/families/quantization_config.h"
+#include "engine/files/file_paths.h"
 #include "engine/files/mapped_file.h"
 #include "engine/files/safetensors_reader.h"
 #include "engine/import/import.h"
@@ -168,11 +169,6 @@ std::span<const std::string_view> TextFiles() {
                                                 "generation_config.json",
                                                 "chat_template.jinja"};
   return kNames;
-}
-
-Status WithPath(const std::string& path, const Status& status) {
-  if (status.ok() || status.message().starts_with(path)) return status;
-  return {status.code(), fmt::format("{}: {}", path, status.message())};
 }
 
 Status ReadTexts(const std::string& folder, std::string* chat_template, TokenizerData* tokenizer) {

@@ -39,7 +39,4 @@ std::span<const std::string_view> TextFiles();
 /// Reads the chat template and the tokenizer of a folder, if present.
 Status ReadTexts(const std::string& folder, std::string* chat_template, TokenizerData* tokenizer);
 
-/// `status` with the path in front of its message, unless it is there already.
-Status WithPath(const std::string& path, const Status& status);
-
 }  // namespace ringside

@@ -187,7 +187,7 @@ class Loader {
     return LoadMatrix(planned, table, &weights_.positions);
   }
 
-  /// Loads a tensor as its row of the table says: into weights_, `layer` or `expert`.
+  /// Loads a tensor by its row of the table: into weights_, `layer` or `expert`.
   Status LoadRole(const PlannedTensor& planned, const FileTensor& tensor, LayerWeights& layer, ExpertWeights& expert) {
     const auto Matrix = [&](Weight* weight) { return LoadMatrix(planned, tensor, weight); };
     const auto Norm = [&](DeviceVector* vector, float scale = 1) { return LoadNorm(tensor, vector, scale); };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/hex.h"
 #include "engine/text/unicode.h"
 #include "engine/text/unicode_case.h"
 #include "session/chat/jinja/text.h"
@@ -16,12 +17,6 @@ bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 bool IsNameByte(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || IsDigit(c) || c == '_' || static_cast<uint8_t>(c) >= 0x80;
 }
-int HexDigit(char c) {
-  if (IsDigit(c)) return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 std::string WithUnixNewlines(std::string_view source) {
   std::string out;
   for (size_t i = 0; i < source.size(); ++i) {
