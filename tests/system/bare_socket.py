@@ -46,6 +46,11 @@ class BareSocket:
     def say(self, event):
         self.send(TEXT, json.dumps(event).encode())
 
+    def widen(self, receive_buffer=1 << 20):
+        """Lets a slow reader catch up. With a tiny buffer the kernel may not announce the freed window, and then the
+        sender probes it only after its persist timer, which has backed off to minutes."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+
     def read(self, most=1 << 16):
         """Reads what is available, or waits for data; returns false once the connection is closed."""
         try:

@@ -123,6 +123,7 @@ def test_lagging_readers_get_everything(start):
         assert server.resident_bytes() - before < readers * OUTBOX_BYTES + SLACK_BYTES
         answers = [Answer() for _ in slow]
         for one, answer in zip(slow, answers):
+            one.widen()
             while answer.final is None:
                 for event in one.events():
                     answer.hear(event)
