@@ -67,7 +67,10 @@ MAY_INCLUDE = {
     "session/table": "base cache/store engine/text engine/grammar engine session/journal session/chat session/history session",
     "ws/json": "base",
     "ws/access": "base",
-    "ws/transport": "base ws/access",
+    "ws/transport": "base ws/access ws/transport/limits ws/transport/socket ws/transport/tls",
+    "ws/transport/limits": "base",
+    "ws/transport/socket": "base ws/transport ws/transport/limits",
+    "ws/transport/tls": "base ws/transport",
     "ws/convert": "base kernels engine/model engine/convert ws/access",
     "ws/config": "base kernels cache engine/families engine/model engine ws/access ws/transport ws/convert",
     "ws/fields": "base session/chat session ws/json ws/transport",
@@ -81,7 +84,7 @@ MAY_INCLUDE = {
     "ws/chat": "base engine/text engine/grammar engine session/journal session/tools session/chat session session/table"
                " ws/json ws/access ws/transport ws/fields ws/content",
     "ws": "base kernels cache/store engine/text engine/model engine engine/fleet session/journal session/tools session/chat session"
-          " session/table ws/json ws/access ws/transport ws/fields ws/content ws/config ws/convert ws/openai ws/chat ws/page ws/realtime",
+          " session/table ws/json ws/access ws/transport ws/transport/tls ws/fields ws/content ws/config ws/convert ws/openai ws/chat ws/page ws/realtime",
     "clients/wire": "",
     "clients/terminal": "",
     "clients/chat": "clients/wire clients/terminal",

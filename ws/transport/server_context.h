@@ -19,11 +19,11 @@
 
 #include "base/log.h"
 #include "base/worker_pool.h"
-#include "ws/transport/body_budget.h"
-#include "ws/transport/connection_places.h"
-#include "ws/transport/failed_keys.h"
+#include "ws/transport/limits/body_budget.h"
+#include "ws/transport/limits/connection_places.h"
+#include "ws/transport/limits/failed_keys.h"
+#include "ws/transport/limits/silent_peers.h"
 #include "ws/transport/server.h"
-#include "ws/transport/silent_peers.h"
 
 namespace ringside {
 

@@ -15,13 +15,13 @@
 
 #include "base/log.h"
 #include "base/request_watch.h"
-#include "ws/transport/connection.h"
 #include "ws/transport/http/chunk_lines.h"
 #include "ws/transport/http/head_check.h"
 #include "ws/transport/http/http_refusals.h"
 #include "ws/transport/http/http_stream.h"
 #include "ws/transport/http/http_text.h"
 #include "ws/transport/http/request_head.h"
+#include "ws/transport/socket/connection.h"
 
 namespace ringside {
 namespace {

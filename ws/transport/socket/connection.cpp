@@ -1,4 +1,4 @@
-#include "ws/transport/connection.h"
+#include "ws/transport/socket/connection.h"
 
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/buffer.hpp>
@@ -13,9 +13,9 @@
 #include <optional>
 
 #include "base/log.h"
-#include "ws/transport/connection_guard.h"
-#include "ws/transport/frame_watch.h"
 #include "ws/transport/http/http_refusals.h"
+#include "ws/transport/socket/connection_guard.h"
+#include "ws/transport/socket/frame_watch.h"
 
 namespace ringside {
 namespace {
