@@ -25,9 +25,6 @@ MAX_FUNCTIONS, MAX_FIELDS = 60, 20
 LARGE_CLASSES = {
     "SessionTable::State": (60, 23, "not divided yet: limits, idle sessions, lookups"),
     "CudaBackend": (86, 25, "to be divided: operations of Backend, captured steps, memory"),
-    "Connection": (32, 42, "to be divided: booleans that are one state machine"),
-    "HttpConnection": (46, 42, "not divided yet: state of a connection and of its request"),
-    "HttpStream": (15, 22, "not divided yet: state of a connection and of its stream"),
     "RealtimeSocket": (27, 22, "the state of one socket: session, audio, responses"),
     "CpuBackend": (48, 27, "not divided yet: operations of Backend, and the scratch memory of each"),
     "Decoder": (30, 32, "one decoder block for all families: a buffer per intermediate result"),
@@ -67,7 +64,10 @@ MAY_INCLUDE = {
     "session/table": "base cache/store engine/text engine/grammar engine session/journal session/chat session/history session",
     "ws/json": "base",
     "ws/access": "base",
-    "ws/transport": "base ws/access",
+    "ws/transport": "base ws/access ws/transport/limits ws/transport/socket ws/transport/tls",
+    "ws/transport/limits": "base",
+    "ws/transport/socket": "base ws/transport ws/transport/limits",
+    "ws/transport/tls": "base ws/transport",
     "ws/convert": "base kernels engine/model engine/convert ws/access",
     "ws/config": "base kernels cache engine/families engine/model engine ws/access ws/transport ws/convert",
     "ws/fields": "base session/chat session ws/json ws/transport",
@@ -81,7 +81,7 @@ MAY_INCLUDE = {
     "ws/chat": "base engine/text engine/grammar engine session/journal session/tools session/chat session session/table"
                " ws/json ws/access ws/transport ws/fields ws/content",
     "ws": "base kernels cache/store engine/text engine/model engine engine/fleet session/journal session/tools session/chat session"
-          " session/table ws/json ws/access ws/transport ws/fields ws/content ws/config ws/convert ws/openai ws/chat ws/page ws/realtime",
+          " session/table ws/json ws/access ws/transport ws/transport/tls ws/fields ws/content ws/config ws/convert ws/openai ws/chat ws/page ws/realtime",
     "clients/wire": "",
     "clients/terminal": "",
     "clients/chat": "clients/wire clients/terminal",

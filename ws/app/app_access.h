@@ -12,7 +12,7 @@
 #include "ws/access/tickets.h"
 #include "ws/config/config.h"
 #include "ws/transport/server.h"
-#include "ws/transport/tls.h"
+#include "ws/transport/tls/tls.h"
 
 namespace ringside {
 

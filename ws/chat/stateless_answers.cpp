@@ -345,8 +345,7 @@ class Answers : public std::enable_shared_from_this<Answers> {
   }
 
   HttpResponse Refusal(const Status& status) const {
-    const bool full = status.code() == StatusCode::kOverloaded && service_.retry_after_ms;
-    return format_->Refusal(Renamed(status), full ? service_.retry_after_ms(caller_.principal) : 0);
+    return format_->Refusal(Renamed(status), RetryAfterMs(service_.retry_after_ms, status, caller_.principal));
   }
 
   /// Uses this protocol's name of the field.

@@ -6,8 +6,8 @@
 #include <boost/asio/ssl/stream.hpp>
 #include <cerrno>
 
-#include "ws/transport/tls.h"
-#include "ws/transport/tls_context.h"
+#include "ws/transport/tls/tls.h"
+#include "ws/transport/tls/tls_context.h"
 
 namespace ringside {
 

@@ -13,7 +13,7 @@
 #include <optional>
 #include <string>
 
-#include "ws/transport/outbox_budget.h"
+#include "ws/transport/limits/outbox_budget.h"
 
 namespace ringside {
 

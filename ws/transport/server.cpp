@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "base/log.h"
-#include "ws/transport/client_address.h"
 #include "ws/transport/http/http_connection.h"
+#include "ws/transport/limits/client_address.h"
 #include "ws/transport/server_context.h"
-#include "ws/transport/tls.h"
-#include "ws/transport/tls_handshake.h"
+#include "ws/transport/tls/tls.h"
+#include "ws/transport/tls/tls_handshake.h"
 
 namespace ringside {
 namespace {

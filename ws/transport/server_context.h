@@ -19,11 +19,11 @@
 
 #include "base/log.h"
 #include "base/worker_pool.h"
-#include "ws/transport/body_budget.h"
-#include "ws/transport/connection_places.h"
-#include "ws/transport/failed_keys.h"
+#include "ws/transport/limits/body_budget.h"
+#include "ws/transport/limits/connection_places.h"
+#include "ws/transport/limits/failed_keys.h"
+#include "ws/transport/limits/silent_peers.h"
 #include "ws/transport/server.h"
-#include "ws/transport/silent_peers.h"
 
 namespace ringside {
 
@@ -198,6 +198,7 @@ class ConnectionTicket {
         id_(other.id_),
         address_(std::move(other.address_)),
         place_(std::exchange(other.place_, 0)),
+        waiting_(other.waiting_),
         unread_(std::move(other.unread_)) {}
   ConnectionTicket& operator=(ConnectionTicket&&) = delete;
   ~ConnectionTicket() {
@@ -219,8 +220,16 @@ class ConnectionTicket {
   }
   /// As in ConnectionPlaces, for an admitted connection.
   void SetIdle(std::function<void()> evict) { context_->places.SetIdle(place_, std::move(evict)); }
-  void SetWaiting(std::function<void()> evict) { context_->places.SetWaiting(place_, std::move(evict)); }
-  bool SetBusy() { return context_->places.SetBusy(place_); }
+  void SetWaiting(std::function<void()> evict) {
+    waiting_ = true;
+    context_->places.SetWaiting(place_, std::move(evict));
+  }
+  bool SetBusy() {
+    waiting_ = false;
+    return context_->places.SetBusy(place_);
+  }
+  /// True since SetWaiting, until SetBusy.
+  bool waiting() const { return waiting_; }
   /// Identity for fair scheduling of workers: the principal, or this socket where no key identifies clients.
   std::string Client(const std::string& principal) const {
     return principal.empty() ? "socket " + std::to_string(id_) : principal;
@@ -232,6 +241,7 @@ class ConnectionTicket {
   uint64_t id_;  // unique
   std::string address_;
   uint64_t place_ = 0;  // 0 = not admitted
+  bool waiting_ = false;
   CountMark unread_;
 };
 

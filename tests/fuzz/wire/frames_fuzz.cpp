@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "tests/fuzz/fuzz_target.h"
-#include "ws/transport/frame_watch.h"
+#include "ws/transport/socket/frame_watch.h"
 
 namespace ringside {
 namespace {

@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "tests/ws/transport/transport_fixture.h"
-#include "ws/transport/body_budget.h"
+#include "ws/transport/limits/body_budget.h"
 
 namespace ringside::testing {
 namespace {

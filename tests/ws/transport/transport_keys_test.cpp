@@ -3,7 +3,7 @@
 
 #include "tests/ws/transport/transport_fixture.h"
 #include "ws/access/key_editor.h"
-#include "ws/transport/failed_keys.h"
+#include "ws/transport/limits/failed_keys.h"
 
 namespace ringside::testing {
 namespace {

@@ -229,8 +229,7 @@ bool ResponsesSocket::Impl::Start(const std::string& name, const JsonValue& body
     table_.DropConnection(caller_.connection);  // it closed while the turn was being started
     return true;
   }
-  const bool full = refused.code() == StatusCode::kOverloaded && retry_after_ms_;
-  outbox_->Push(ErrorFrame(refused, name, full ? retry_after_ms_(caller_.principal) : 0));
+  outbox_->Push(ErrorFrame(refused, name, RetryAfterMs(retry_after_ms_, refused, caller_.principal)));
   bool evict = false;
   {
     std::lock_guard lock(mutex_);

@@ -50,10 +50,6 @@ bool IsSentAgain(const HttpRequest& request) {
   return parsed.ec == std::errc() && retries > 0;
 }
 
-int64_t RetryAfterMs(const RetryAfter& retry_after_ms, const HttpRequest& request) {
-  return retry_after_ms ? retry_after_ms(request.principal) : 0;
-}
-
 HttpResponse Create(SessionTable& table, const HttpRequest& request, const RetryAfter& retry_after_ms,
                     IgnoredFields* ignored) {
   JsonValue body;
@@ -71,13 +67,12 @@ HttpResponse Create(SessionTable& table, const HttpRequest& request, const Retry
   }
   NoteTimelineKey(request, &*spec);
   if (Status status = CompactAndReport(table, caller, &*spec); !status.ok()) {
-    return ErrorResponse(status, status.code() == StatusCode::kOverloaded ? RetryAfterMs(retry_after_ms, request) : 0);
+    return ErrorResponse(status, RetryAfterMs(retry_after_ms, status, request.principal));
   }
   const bool background = spec->background;
   const Result<TurnTicket> ticket = table.StartTurn(caller, std::move(*spec), nullptr);
   if (!ticket.ok()) {
-    const bool full = ticket.status().code() == StatusCode::kOverloaded;
-    return ErrorResponse(ticket.status(), full ? RetryAfterMs(retry_after_ms, request) : 0);
+    return ErrorResponse(ticket.status(), RetryAfterMs(retry_after_ms, ticket.status(), request.principal));
   }
   const std::string& id = ticket->response_id;
   if (delivery.stream) {

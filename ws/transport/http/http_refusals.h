@@ -6,8 +6,8 @@
 #include <string>
 
 #include "base/status.h"
-#include "ws/transport/connection_places.h"
 #include "ws/transport/http/http.h"
+#include "ws/transport/limits/connection_places.h"
 #include "ws/transport/server.h"
 
 namespace ringside {

@@ -6,6 +6,8 @@
 #include <boost/asio/write.hpp>
 
 #include "base/log.h"
+#include "ws/transport/arm_timer.h"
+#include "ws/transport/outbox_writer.h"
 
 namespace ringside {
 namespace {
@@ -29,7 +31,7 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
 
   void Start(const HttpRequest& asked, const HttpResponse& response, AnswerStyle style) {
     held_ = response.held;
-    outbox_ = std::make_shared<Outbox>(
+    const auto outbox = std::make_shared<Outbox>(
         [weak = weak_from_this()] {
           if (auto self = weak.lock()) {
             const auto executor = self->socket_.get_executor();
@@ -37,8 +39,8 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
           }
         },
         context_.outboxes.Of(asked.principal));
-    owner_ = asked.principal;
-    member_ = context_.Join({.end = EndOf(outbox_),
+    output_.Open(outbox, asked.principal);
+    member_ = context_.Join({.end = EndOf(outbox),
                              .abandon =
                                  [weak = weak_from_this()] {
                                    if (const auto self = weak.lock()) self->Finish();
@@ -48,16 +50,16 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
     comments_ = response.content_type == "text/event-stream";
     chunks_ = style.body == AnswerStyle::Body::kChunks;
     // Sends the head at once, so that clients and proxies do not retry.
-    written_ = WriteAnswer(response, style);
+    output_.Set(WriteAnswer(response, style));
     Write();
     Read();
     ArmPulse();
     // The server may have started to stop since the check.
-    if (context_.stopping) outbox_->Close(1012, "server is stopping");
+    if (context_.stopping) outbox->Close(1012, "server is stopping");
     const Status accepted =
         context_.workers.Submit(ticket_.Client(asked.principal), 0,
                                 [self = shared_from_this(), stream = response.stream] { self->OpenSource(stream); });
-    if (!accepted.ok()) outbox_->Close(1012, "server is busy");
+    if (!accepted.ok()) outbox->Close(1012, "server is busy");
   }
 
  private:
@@ -65,10 +67,10 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
   void OpenSource(const std::function<std::shared_ptr<void>(std::shared_ptr<Outbox>)>& stream) {
     std::shared_ptr<void> source;
     try {
-      source = context_.Keep(stream(outbox_));
+      source = context_.Keep(stream(output_.outbox()));
     } catch (const std::exception& error) {
       LogError("a stream failed to start: {}", TypeOf(error));
-      outbox_->Close(1011, "internal error", true);
+      output_.outbox()->Close(1011, "internal error", true);
     }
     asio::post(socket_.get_executor(), [self = shared_from_this(), source = std::move(source)]() mutable {
       if (!self->finished_) self->source_ = std::move(source);
@@ -86,33 +88,36 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
 
   void Flush() {
     if (finished_ || ended_) return;
-    if (writing_) {
+    if (output_.writing()) {
       WaitForReader();
       // A slow reader gets a deadline for the blocked write.
-      if (!close_) close_ = outbox_->TakeClose();
-      if (close_ && close_->code != Outbox::kEndOfBody) ArmDeadline(context_.options.close_timeout);
+      (void)output_.TakeClose();
+      if (output_.close() && !EndsBody()) ArmDeadline(context_.options.close_timeout);
       return;
     }
     std::string body;
     while (body.size() < kWriteBytes) {
-      std::optional<std::string> message = outbox_->Take();
+      std::optional<std::string> message = output_.outbox()->Take();
       if (!message) break;
       body += *message;
     }
     AppendChunk(body);
-    if (!close_) close_ = outbox_->TakeClose();
-    if (close_ && close_->code == Outbox::kEndOfBody) {
+    (void)output_.TakeClose();
+    if (EndsBody()) {
       ended_ = true;
-      if (chunks_) written_ += "0\r\n\r\n";
+      if (chunks_) output_.Append("0\r\n\r\n");
     }
-    if (!written_.empty() || ended_) return Write();
-    if (close_) return CutShort();
+    if (!output_.written().empty() || ended_) return Write();
+    if (output_.close()) return CutShort();
   }
+
+  /// True if the body ends in order after the queued messages.
+  bool EndsBody() const { return output_.close() && output_.close()->code == Outbox::kEndOfBody; }
 
   /// Queued output exceeds what the peer has read: if the server is full, the stream may be evicted until a write has
   /// completed.
   void WaitForReader() {
-    if (std::exchange(waiting_, true)) return;
+    if (ticket_.waiting()) return;
     ticket_.SetWaiting([weak = weak_from_this(), executor = socket_.get_executor()] {
       if (auto self = weak.lock()) asio::post(executor, [self = std::move(self)] { self->CutShort(); });
     });
@@ -120,23 +125,21 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
 
   void AppendChunk(std::string_view body) {
     if (body.empty()) return;
-    if (chunks_) written_ += fmt::format("{:x}\r\n", body.size());
-    written_ += body;
-    if (chunks_) written_ += "\r\n";
+    if (chunks_) output_.Append(fmt::format("{:x}\r\n", body.size()));
+    output_.Append(body);
+    if (chunks_) output_.Append("\r\n");
   }
 
   void Write() {
-    if (!written_share_.Hold(owner_, written_.size())) {
+    if (!output_.Begin()) {
       context_.counters.SlowReader();
       return Finish();
     }
-    writing_ = said_ = true;
+    said_ = true;
     ArmDeadline(context_.options.silence_timeout);
-    asio::async_write(socket_, asio::buffer(written_), [self = shared_from_this()](error_code error, size_t) {
-      self->writing_ = false;
-      self->written_ = std::string();  // releases the memory of a large message
-      self->written_share_.GiveBack();
-      const bool evicted = std::exchange(self->waiting_, false) && !self->ticket_.SetBusy();
+    asio::async_write(socket_, asio::buffer(output_.written()), [self = shared_from_this()](error_code error, size_t) {
+      self->output_.End();
+      const bool evicted = self->ticket_.waiting() && !self->ticket_.SetBusy();
       if (error || evicted) return self->Finish();
       self->deadline_.cancel();
       self->ended_ ? self->End() : self->Flush();
@@ -149,7 +152,7 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
 
   /// Cuts the connection: the peer does not read, or the body cannot be ended in order.
   void CutShort() {
-    if (!close_ || close_->code == 1013) context_.counters.SlowReader();
+    if (!output_.close() || output_.close()->code == 1013) context_.counters.SlowReader();
     Finish();
   }
 
@@ -165,7 +168,7 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
     Arm(pulse_, context_.options.ping_interval, [](HttpStream& self) {
       if (self.ended_) return;
       if (self.socket_.PeerIsGone(self.context_.options.gone_timeout)) return self.Finish();
-      if (!std::exchange(self.said_, false) && !self.writing_ && self.comments_) {
+      if (!std::exchange(self.said_, false) && !self.output_.writing() && self.comments_) {
         self.AppendChunk(kComment);
         self.Write();
       }
@@ -175,19 +178,15 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
 
   template <class Action>
   void Arm(Timer& timer, std::chrono::milliseconds time, Action action) {
-    timer.expires_after(time);
-    timer.async_wait([weak = weak_from_this(), &timer, action](error_code cancelled) {
-      const auto self = weak.lock();
-      // A timer that was set again after it expired still reports success: only its current expiry counts.
-      if (cancelled || !self || self->finished_ || timer.expiry() > std::chrono::steady_clock::now()) return;
-      action(*self);
+    ArmTimer(timer, Timer::clock_type::now() + time, weak_from_this(), [action](HttpStream& self) {
+      if (!self.finished_) action(self);
     });
   }
 
   /// Runs once, on the strand or after all strands have ended: releases everything.
   void Finish() {
-    if (outbox_ == nullptr || std::exchange(finished_, true)) return;
-    outbox_->Detach();
+    if (output_.outbox() == nullptr || std::exchange(finished_, true)) return;
+    output_.outbox()->Detach();
     context_.Leave(member_);
     source_.reset();
     held_.reset();
@@ -200,19 +199,17 @@ class HttpStream : public std::enable_shared_from_this<HttpStream> {
   ConnectionTicket ticket_;
   NetStream socket_;
   Timer deadline_, pulse_;
-  std::shared_ptr<Outbox> outbox_;
+  OutboxWriter output_{context_.answers};
   std::shared_ptr<void> source_;  // producer of the outbox's messages
   std::shared_ptr<void> held_;    // HttpResponse::held
-  std::optional<Outbox::Closing> close_;
-  std::string written_, owner_;
-  BodyShare written_share_{context_.answers};
   std::array<char, 1024> read_{};
   size_t read_bytes_ = 0;
   uint64_t member_ = 0;
   bool comments_ = false;  // the body allows comment lines
   bool said_ = false;      // output since the last pulse
-  bool waiting_ = false;   // for the peer to read, as reported to its place
-  bool chunks_ = true, writing_ = false, ended_ = false, finished_ = false;
+  bool chunks_ = true;     // otherwise the body ends with the connection
+  bool ended_ = false;     // the end of the body is being written, or has been
+  bool finished_ = false;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "ws/transport/frame_watch.h"
+#include "ws/transport/socket/frame_watch.h"
 
 #include <algorithm>
 #include <boost/locale/utf.hpp>

@@ -1,4 +1,4 @@
-// Guards one WebSocket against peers that send many bytes without a message.
+// The stream below a Beast WebSocket: guards it against peers that send many bytes without a message.
 // THREAD: the connection's strand.
 #pragma once
 
@@ -8,41 +8,19 @@
 #include <boost/asio/error.hpp>
 #include <boost/beast/core/role.hpp>
 #include <boost/beast/websocket/teardown.hpp>
-#include <chrono>
 #include <functional>
 #include <memory>
 #include <string_view>
 #include <utility>
 
 #include "ws/transport/net_stream.h"
+#include "ws/transport/socket/rate_limit.h"
 
 namespace ringside {
 
-/// Token bucket: permits `burst` events at once and `per_second` on average.
-class RateLimit {
- public:
-  RateLimit(double per_second, double burst) : per_second_(per_second), burst_(burst), level_(burst) {}
-
-  /// Counts an event; returns false if it exceeds the limit.
-  bool Allow() {
-    const auto now = std::chrono::steady_clock::now();
-    const double passed = std::chrono::duration<double>(now - last_).count();
-    last_ = now;
-    level_ = std::min(burst_, level_ + passed * per_second_);
-    if (level_ < 1) return false;
-    level_ -= 1;
-    return true;
-  }
-  void Refill() { level_ = burst_; }
-
- private:
-  double per_second_, burst_, level_;
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
-
-/// The stream below a Beast WebSocket. It counts reads that delivered nothing to the application: Beast consumes empty
-/// frames and answers pings internally without limit. Above the limit it closes the socket. It shows received bytes to
-/// the connection before Beast processes them.
+/// Counts reads that delivered nothing to the application: Beast consumes empty frames and answers pings internally
+/// without limit. Above the limit it closes the socket. It shows received bytes to the connection before Beast
+/// processes them.
 class GuardedStream {
  public:
   using next_layer_type = NetStream;

@@ -1,21 +1,24 @@
-#include "ws/transport/connection.h"
+#include "ws/transport/socket/connection.h"
 
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/field.hpp>
 #include <boost/beast/websocket/error.hpp>
 #include <boost/beast/websocket/option.hpp>
 #include <boost/beast/websocket/stream.hpp>
-#include <deque>
-#include <new>
-#include <optional>
 
-#include "base/log.h"
-#include "ws/transport/connection_guard.h"
-#include "ws/transport/frame_watch.h"
+#include "base/check.h"
+#include "ws/transport/arm_timer.h"
 #include "ws/transport/http/http_refusals.h"
+#include "ws/transport/outbox_writer.h"
+#include "ws/transport/socket/face_calls.h"
+#include "ws/transport/socket/frame_watch.h"
+#include "ws/transport/socket/guarded_stream.h"
+#include "ws/transport/socket/socket_activity.h"
+#include "ws/transport/socket/socket_input.h"
+#include "ws/transport/socket/socket_phase.h"
+#include "ws/transport/socket/socket_timers.h"
 
 namespace ringside {
 namespace {
@@ -26,13 +29,7 @@ namespace websocket = boost::beast::websocket;
 using boost::system::error_code;
 
 constexpr size_t kReadBytes = 64 << 10;
-constexpr size_t kKeptBufferBytes = 256 << 10;
-constexpr size_t kMaxMessagesWaiting = 256;
 constexpr size_t kMaxReasonBytes = 123;
-// Reads per message: this many are free; beyond them each must bring a minimum. Where the stream is cut is not the
-// peer's choice, so a frame of twice the minimum is accepted even if it arrives in two reads.
-constexpr int64_t kFreePieces = 1024;
-constexpr int64_t kLeastPieceBytes = 32;
 constexpr uint16_t kLost = 1006;
 constexpr uint16_t kEvicted = 4429;
 constexpr char kEvictedReason[] = "idle, and its place was needed";
@@ -45,14 +42,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
       : context_(context),
         ticket_(std::move(ticket)),
         stream_(GuardedStream(std::move(stream))),
-        age_(stream_.get_executor()),
-        idle_(stream_.get_executor()),
-        ping_(stream_.get_executor()),
-        deadline_(stream_.get_executor()),
-        retry_(stream_.get_executor()),
+        timers_(stream_.get_executor()),
         watch_(context.options.max_message_bytes),
-        messages_(static_cast<double>(context.options.messages_per_second),
-                  10.0 * static_cast<double>(context.options.messages_per_second)) {}
+        input_(context.options.max_message_bytes, context.options.messages_per_second, context.bodies) {}
   ~Connection() { Abandon(); }
 
   void Start(const UpgradeRequest& request, const SocketRoute& route, HttpRequest asked, std::string request_id) {
@@ -71,14 +63,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
       if (!subprotocol.empty()) response.set(http::field::sec_websocket_protocol, subprotocol);
     }));
     stream_.control_callback([this](websocket::frame_type kind, boost::beast::string_view) { OnControl(kind); });
-    client_ = ticket_.Client(asked.principal);
-    trace_ = asked.trace;
+    calls_.Identify(ticket_.Client(asked.principal), asked.trace);
     stream_.async_accept(request, [self = shared_from_this(), route, asked = std::move(asked)](error_code error) {
       if (!error) self->Open(route, asked);
     });
   }
 
  private:
+  using State = SocketPhase::State;
+
   /// `handshake` bounds the opening handshake and, set again later, the closing one.
   void SetTimeouts(std::chrono::milliseconds handshake) {
     websocket::stream_base::timeout timeout;
@@ -91,7 +84,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // ---- opening and reading ----------------------------------------------------------------------------------------
   void Open(const SocketRoute& route, const HttpRequest& asked) {
     answers_in_kind_ = route.answers_in_kind;
-    outbox_ = std::make_shared<Outbox>(
+    const auto outbox = std::make_shared<Outbox>(
         [weak = weak_from_this()] {
           // THREAD: any. Posts to the strand; never enters the face directly.
           if (auto self = weak.lock()) {
@@ -100,27 +93,27 @@ class Connection : public std::enable_shared_from_this<Connection> {
           }
         },
         context_.outboxes.Of(asked.principal));
+    output_.Open(outbox, asked.principal);
     SetTimeouts(context_.options.close_timeout);
     stream_.next_layer().OnTeardown([this] { OnTeardown(); });
     stream_.next_layer().OnBytes([this](std::string_view bytes) { Watch(bytes); });
     context_.counters.WebSocketOpened();
-    open_ = true;
+    CHECK(phase_.Enter(State::kOpen));
     identity_ = IdentityOf(asked);
     identity_.scopes = Scopes::Chat();  // a WebSocket needs only this scope
-    member_ = context_.Join({.end = EndOf(outbox_),
+    member_ = context_.Join({.end = EndOf(outbox),
                              .abandon =
                                  [weak = weak_from_this()] {
                                    if (const auto self = weak.lock()) self->Abandon();
                                  },
                              .identity = identity_,
-                             .outbox = outbox_});
-    face_ = std::make_shared<SocketFace>(route.open(asked, outbox_));
-    opening_ = face_->on_opened != nullptr;
+                             .outbox = outbox});
+    calls_.Open(route.open(asked, outbox));
     Deliver();
     // The server may have started to stop since the check.
-    if (context_.draining) outbox_->Close(1012, "server is stopping");
+    if (context_.draining) outbox->Close(1012, "server is stopping");
     if (context_.options.max_connection_age.count() > 0) ArmAge(context_.options.max_connection_age);
-    last_message_ = heard_ = std::chrono::steady_clock::now();
+    activity_.NoteOpened(std::chrono::steady_clock::now());
     if (context_.options.idle_timeout.count() > 0) ArmIdle();
     ArmPing();
     Read();
@@ -129,130 +122,102 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
   void Read() {
-    stream_.async_read_some(buffer_, kReadBytes,
+    stream_.async_read_some(input_.buffer(), kReadBytes,
                             [self = shared_from_this()](error_code error, size_t) { self->OnRead(error); });
   }
 
   /// Inspects received bytes before Beast processes them.
   void Watch(std::string_view bytes) {
-    heard_ = std::chrono::steady_clock::now();
-    const uint16_t code = closing_ ? 0 : watch_.Read(bytes);
+    activity_.NoteBytes(std::chrono::steady_clock::now());
+    const uint16_t code = phase_.reads() ? watch_.Read(bytes) : 0;
     if (code == 1009) return RefuseMessage();
     if (code != 0) BeginClose(code, "bad close frame");
   }
 
   void OnRead(error_code error) {
     if (error) return OnLost(error);
-    if (closing_ || refused_) return;  // the close handshake reads from here on
+    if (!phase_.reads()) return;  // the close handshake reads from here on
     stream_.next_layer().Progress();
-    if (!waiting_share_.Hold(identity_.principal, waiting_bytes_ + buffer_.size())) {
-      outbox_->Push(ErrorEvent(TooManyBodies()));
+    if (!input_.Charge(identity_.principal)) {
+      output_.outbox()->Push(ErrorEvent(TooManyBodies()));
       return BeginClose(1013, "too much waits");
     }
-    ++pieces_;
-    if (pieces_ > kFreePieces + static_cast<int64_t>(buffer_.size()) / kLeastPieceBytes) {
-      return BeginClose(1008, "message in too many pieces");
-    }
+    if (!input_.CountPiece()) return BeginClose(1008, "message in too many pieces");
     if (stream_.is_message_done()) {
-      if (!messages_.Allow()) return BeginClose(1008, "too many messages");
-      waiting_ = false;
+      if (!input_.AllowMessage()) return BeginClose(1008, "too many messages");
       if (!ticket_.SetBusy()) return BeginClose(kEvicted, kEvictedReason);
-      last_message_ = std::chrono::steady_clock::now();
+      activity_.NoteMessage(std::chrono::steady_clock::now());
       if (answers_in_kind_) stream_.text(stream_.got_text());
-      const auto data = buffer_.data();
-      messages_waiting_.push_back(
-          std::make_shared<const std::string>(static_cast<const char*>(data.data()), data.size()));
-      waiting_bytes_ += data.size();
-      pieces_ = 0;
-      buffer_.consume(buffer_.size());
-      // Releases the memory of a large message instead of keeping it for the life of the socket.
-      if (buffer_.capacity() > kKeptBufferBytes) buffer_ = boost::beast::flat_buffer();
+      input_.QueueMessage();
     }
     Deliver();
     // Reads ahead while a message is processed, up to the size of one message, and not at all while no worker is free.
-    paused_ = static_cast<int64_t>(waiting_bytes_) >= context_.options.max_message_bytes ||
-              messages_waiting_.size() >= kMaxMessagesWaiting || (!working_ && !messages_waiting_.empty());
-    if (!paused_ && !closing_) Read();
+    input_.SetPaused(!input_.HasRoom() || (!calls_.working() && !input_.empty()));
+    if (!input_.paused() && phase_.reads()) Read();
   }
 
   // ---- working ----------------------------------------------------------------------------------------------------
   /// Hands the opening or the next message to a worker unless one is already working. Without a free worker the message
   /// waits: only the face can parse it, and so only the face could refuse it.
   void Deliver() {
-    if (working_ || finished_) return;
+    if (calls_.working() || phase_.finished()) return;
     // The key may have expired or been revoked since the last message.
-    if (!context_.access.IsGood(identity_)) return EndOf(outbox_)(ServerContext::End::kKeyRevoked);
-    if (opening_) {
-      opening_ = !Submit(0, [face = face_] { face->on_opened(); });
-    } else if (!messages_waiting_.empty()) {
-      const std::shared_ptr<const std::string> message = messages_waiting_.front();
-      if (!Submit(message->size(), [face = face_, message] { face->on_message(*message); })) return;
-      messages_waiting_.pop_front();
-      waiting_bytes_ -= message->size();
-      (void)waiting_share_.Hold(identity_.principal, waiting_bytes_ + buffer_.size());  // never fails: less than before
+    if (!context_.access.IsGood(identity_)) return EndOf(output_.outbox())(ServerContext::End::kKeyRevoked);
+    const std::shared_ptr<SocketFace> face = calls_.face();
+    if (calls_.opening()) {
+      calls_.SetOpening(!Submit(0, [face] { face->on_opened(); }));
+    } else if (!input_.empty()) {
+      const std::shared_ptr<const std::string> message = input_.front();
+      if (!Submit(message->size(), [face, message] { face->on_message(*message); })) return;
+      input_.Pop(identity_.principal);
     }
   }
 
   bool Submit(size_t bytes, std::function<void()> call) {
     const Status accepted =
-        context_.workers.Submit(client_, bytes, [self = shared_from_this(), call = std::move(call)] {
-          if (!self->gone_) self->Call(call);
+        context_.workers.Submit(calls_.client(), bytes, [self = shared_from_this(), call = std::move(call)] {
+          if (!self->phase_.finished()) self->calls_.Run(call, *self->output_.outbox());
           const auto executor = self->stream_.get_executor();
           asio::post(executor, [self] { self->OnWorked(); });
         });
-    working_ = accepted.ok();
-    if (working_) return true;
-    retry_.expires_after(kRetryTime);
+    calls_.SetWorking(accepted.ok());
+    if (accepted.ok()) return true;
+    timers_.retry.expires_after(kRetryTime);
     // The retry timer is the only pending operation: nothing is read meanwhile.
-    retry_.async_wait([self = shared_from_this()](error_code cancelled) {
+    timers_.retry.async_wait([self = shared_from_this()](error_code cancelled) {
       if (!cancelled) self->Deliver();
     });
     return false;
   }
 
-  /// THREAD: a worker.
-  void Call(const std::function<void()>& call) {
-    const LogTrace trace(trace_);
-    try {
-      call();
-    } catch (const std::bad_alloc&) {
-      LogError("a message could not be processed: out of memory");
-      outbox_->Push(ErrorEvent(Unavailable("The server has no memory left for this request.")));
-    } catch (const std::exception& error) {
-      LogError("a message caused an exception: {}", TypeOf(error));
-      outbox_->Close(1011, "internal error");
-    }
-  }
-
   void OnWorked() {
-    working_ = false;
-    if (finished_) return TellClosed();
+    calls_.SetWorking(false);
+    if (phase_.finished()) return NotifyClosed();
     Deliver();
     NoteWaiting();
-    const bool room = static_cast<int64_t>(waiting_bytes_) < context_.options.max_message_bytes &&
-                      messages_waiting_.size() < kMaxMessagesWaiting;
-    if (!room || !std::exchange(paused_, false)) return;
-    if (!closing_ && !refused_) Read();
+    if (!input_.HasRoom() || !input_.paused()) return;
+    input_.SetPaused(false);
+    if (phase_.reads()) Read();
   }
 
-  bool Busy() const { return working_ || opening_ || !messages_waiting_.empty() || (face_->busy && face_->busy()); }
+  bool Busy() const { return !input_.empty() || calls_.Busy(); }
 
   void RefuseMessage() {
-    refused_ = true;
-    outbox_->Push(ErrorEvent(
+    if (!phase_.Enter(State::kRefused)) return;
+    output_.outbox()->Push(ErrorEvent(
         InvalidArgument("The message is larger than " + std::to_string(context_.options.max_message_bytes) + " bytes.",
                         "", "message_too_big")));
-    outbox_->Close(1009, "message too big");
+    output_.outbox()->Close(1009, "message too big");
     // The close handshake reads the rest of the message and discards it.
   }
 
   void OnControl(websocket::frame_type kind) {
-    if (!open_ || finished_) return;
+    if (!phase_.writes()) return;
     if (kind == websocket::frame_type::close) {
-      if (!closing_) close_code_ = PeerCode();
+      close_code_ = PeerCode();
       return;
     }
-    if (!controls_.Allow()) outbox_->Close(1008, "too many pings", true);
+    if (!controls_.Allow()) output_.outbox()->Close(1008, "too many pings", true);
   }
 
   /// The close frame has been sent; bounds the time the peer may take to close the TCP connection.
@@ -264,37 +229,33 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // ---- writing ----------------------------------------------------------------------------------------------------
   void Flush() {
-    if (!open_ || closing_ || finished_) return;
-    if (writing_) {
+    if (!phase_.writes()) return;
+    if (output_.writing()) {
       NoteWaiting();
       // A close that must not wait for a blocked write has a deadline of its own.
-      if (const auto close = outbox_->TakeClose()) {
-        pending_close_ = close;
-        ArmClose(close->code);
-      }
+      if (output_.TakeClose()) ArmClose(output_.close()->code);
       return;
     }
-    if (pending_close_) return BeginClose(pending_close_->code, pending_close_->reason);
-    if (std::optional<std::string> message = outbox_->Take()) {
-      written_ = std::move(*message);
-      if (!written_share_.Hold(identity_.principal, written_.size())) return BeginClose(1013, "slow reader");
-      writing_ = true;
-      stream_.async_write(asio::buffer(written_), [self = shared_from_this()](error_code error, size_t) {
-        self->writing_ = false;
-        self->written_ = std::string();  // releases the memory of a large message
-        self->written_share_.GiveBack();
-        if (!error) self->Flush();  // an error also ends the pending read
-      });
-      return;
+    if (output_.close()) return BeginClose(output_.close()->code, output_.close()->reason);
+    if (std::optional<std::string> message = output_.outbox()->Take()) {
+      output_.Set(std::move(*message));
+      return Write();
     }
-    if (const auto close = outbox_->TakeClose()) return BeginClose(close->code, close->reason);
+    if (output_.TakeClose()) return BeginClose(output_.close()->code, output_.close()->reason);
     NoteWaiting();
+  }
+
+  void Write() {
+    if (!output_.Begin()) return BeginClose(1013, "slow reader");
+    stream_.async_write(asio::buffer(output_.written()), [self = shared_from_this()](error_code error, size_t) {
+      self->output_.End();
+      if (!error) self->Flush();  // an error also ends the pending read
+    });
   }
 
   // ---- ending -----------------------------------------------------------------------------------------------------
   void BeginClose(uint16_t code, std::string_view reason) {
-    if (closing_ || finished_) return;
-    closing_ = true;
+    if (!phase_.Enter(State::kClosing)) return;
     close_code_ = code;
     if (code == 1013) context_.counters.SlowReader();
     ArmClose(code);
@@ -307,7 +268,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   /// Handles the peer's close frame, a timeout or a broken connection.
   void OnLost(error_code error) {
-    if (closing_) return;  // the close handshake ends it, or its deadline
+    if (phase_.Is(State::kClosing)) return;  // the close handshake ends it, or its deadline
     if (stream_.next_layer().flooded()) return Finish(1008);
     if (error == websocket::error::closed) return Finish(PeerCode());
     if (error == websocket::error::bad_frame_payload) return Finish(1007);
@@ -324,50 +285,42 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// Cuts the connection unless it ends within `time`; the earliest deadline counts.
   void ArmDeadline(std::chrono::milliseconds time) {
     const auto end = std::chrono::steady_clock::now() + time;
-    if (deadline_set_ && deadline_.expiry() <= end) return;
-    deadline_set_ = true;
-    deadline_.expires_at(end);
-    deadline_.async_wait([weak = weak_from_this()](error_code cancelled) {
-      const auto self = weak.lock();
-      if (cancelled || !self) return;
-      if (self->pending_close_ && !self->closing_) {
-        self->close_code_ = self->pending_close_->code;
-        if (self->close_code_ == 1013) self->context_.counters.SlowReader();
+    if (timers_.deadline.expiry() <= end) return;
+    ArmTimer(timers_.deadline, end, weak_from_this(), [](Connection& self) {
+      if (self.output_.close() && self.phase_.writes()) {
+        self.close_code_ = self.output_.close()->code;
+        if (self.close_code_ == 1013) self.context_.counters.SlowReader();
       }
-      self->Finish(self->close_code_);
+      self.Finish(self.close_code_);
     });
   }
 
   void ArmAge(std::chrono::milliseconds time) {
-    age_.expires_after(time);
-    age_.async_wait([weak = weak_from_this()](error_code cancelled) {
-      const auto self = weak.lock();
-      if (cancelled || !self || self->finished_) return;
+    ArmTimer(timers_.age, std::chrono::steady_clock::now() + time, weak_from_this(), [](Connection& self) {
+      if (self.phase_.finished()) return;
       // A running answer is not cut because of the socket's age.
-      if (self->Busy()) return self->ArmAge(std::chrono::milliseconds(500));
-      self->outbox_->Close(1012, "connection too old");
+      if (self.Busy()) return self.ArmAge(std::chrono::milliseconds(500));
+      self.output_.outbox()->Close(1012, "connection too old");
     });
   }
 
   void ArmIdle() {
-    idle_.expires_at(last_message_ + context_.options.idle_timeout);
-    idle_.async_wait([weak = weak_from_this()](error_code cancelled) {
-      const auto self = weak.lock();
-      if (cancelled || !self || self->finished_) return;
+    const auto end = activity_.last_message() + context_.options.idle_timeout;
+    ArmTimer(timers_.idle, end, weak_from_this(), [](Connection& self) {
+      if (self.phase_.finished()) return;
       const auto now = std::chrono::steady_clock::now();
       // A socket with a running answer is not idle; its idle time starts when the answer ends.
-      if (self->Busy()) self->last_message_ = now;
-      if (now < self->last_message_ + self->context_.options.idle_timeout) return self->ArmIdle();
-      self->outbox_->Close(4408, "idle for too long");
+      if (self.Busy()) self.activity_.NoteMessage(now);
+      if (!self.activity_.HasNoMessageFor(self.context_.options.idle_timeout, now)) return self.ArmIdle();
+      self.output_.outbox()->Close(4408, "idle for too long");
     });
   }
 
   /// A socket without work for one ping interval becomes evictable by its owner's next connection.
   void WatchIdleness(std::chrono::steady_clock::time_point now) {
     if (Busy()) {
-      waiting_ = false;
-      if (!ticket_.SetBusy()) outbox_->Close(kEvicted, kEvictedReason);
-    } else if (now - last_message_ >= context_.options.ping_interval) {
+      if (!ticket_.SetBusy()) output_.outbox()->Close(kEvicted, kEvictedReason);
+    } else if (activity_.HasNoMessageFor(context_.options.ping_interval, now)) {
       ticket_.SetIdle(Evictor());
     } else {
       NoteWaiting();
@@ -376,14 +329,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   /// A socket without a turn waits for its client to send or to read: a full server may evict it.
   void NoteWaiting() {
-    if (waiting_ || closing_ || finished_ || Busy()) return;
-    waiting_ = true;
+    if (ticket_.waiting() || !phase_.writes() || Busy()) return;
     ticket_.SetWaiting(Evictor());
   }
 
   /// Drops the queued output: a peer that does not read would keep its socket open.
   std::function<void()> Evictor() const {
-    return [outbox = outbox_] { outbox->Close(kEvicted, kEvictedReason, /*at_once=*/true); };
+    return [outbox = output_.outbox()] { outbox->Close(kEvicted, kEvictedReason, /*at_once=*/true); };
   }
 
   /// Sets the time within which the peer must answer a close. An evicted socket has already released its place: if new
@@ -400,53 +352,44 @@ class Connection : public std::enable_shared_from_this<Connection> {
   bool PeerIsGone() { return stream_.next_layer().next_layer().PeerIsGone(context_.options.gone_timeout); }
 
   void ArmPing() {
-    ping_.expires_after(context_.options.ping_interval);
-    ping_.async_wait([weak = weak_from_this()](error_code cancelled) {
-      const auto self = weak.lock();
-      if (cancelled || !self || self->finished_ || self->closing_) return;
-      const auto now = std::chrono::steady_clock::now();
-      self->WatchIdleness(now);
-      if (self->Busy()) self->heard_ = now;  // reading may have been paused
-      if (now - self->heard_ > self->context_.options.silence_timeout || self->PeerIsGone()) return self->Finish(kLost);
-      // A ping waits until a blocked answer has been written; one pending ping is enough.
-      if (!std::exchange(self->pinging_, true)) {
-        self->stream_.async_ping({}, [self](error_code) { self->pinging_ = false; });
-      }
-      self->ArmPing();
-    });
+    const auto end = std::chrono::steady_clock::now() + context_.options.ping_interval;
+    ArmTimer(timers_.ping, end, weak_from_this(), [](Connection& self) { self.OnPing(); });
+  }
+
+  void OnPing() {
+    if (!phase_.writes()) return;
+    const auto now = std::chrono::steady_clock::now();
+    WatchIdleness(now);
+    if (Busy()) activity_.NoteBytes(now);  // reading may have been paused
+    if (activity_.IsSilentFor(context_.options.silence_timeout, now) || PeerIsGone()) return Finish(kLost);
+    // A ping waits until a blocked answer has been written; one pending ping is enough.
+    if (activity_.BeginPing()) {
+      stream_.async_ping({}, [self = shared_from_this()](error_code) { self->activity_.EndPing(); });
+    }
+    ArmPing();
   }
 
   /// For the end of the server, after strands and workers have stopped.
   void Abandon() {
     Finish(kLost);
-    TellClosed();
+    NotifyClosed();
   }
 
   /// Runs once, on the strand or from Abandon: releases everything and notifies the face, after the worker's current
   /// call.
   void Finish(uint16_t code) {
-    if (!open_ || std::exchange(finished_, true)) return;
-    outbox_->Detach();
+    if (!phase_.Enter(State::kFinished)) return;
+    output_.outbox()->Detach();
     evicted_.Speak();
     context_.counters.WebSocketClosed(code);
-    age_.cancel();
-    idle_.cancel();
-    ping_.cancel();
-    deadline_.cancel();
-    retry_.cancel();
+    timers_.Cancel();
     stream_.next_layer().next_layer().close();
-    gone_ = true;
-    messages_waiting_.clear();
-    if (!working_) TellClosed();
+    input_.DropWaiting();
+    if (!calls_.working()) NotifyClosed();
   }
 
-  void TellClosed() {
-    const std::shared_ptr<SocketFace> face = std::exchange(face_, nullptr);
-    try {
-      if (face != nullptr && face->on_closed) face->on_closed();
-    } catch (const std::exception& error) {
-      LogError("a face failed to close: {}", TypeOf(error));
-    }
+  void NotifyClosed() {
+    calls_.Close();
     // Last, because the server's stop ends the remaining members, whose faces have not been notified, after the
     // workers' last call.
     if (const uint64_t member = std::exchange(member_, 0); member != 0) context_.Leave(member);
@@ -456,32 +399,18 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ConnectionTicket ticket_;
   SilentPeer evicted_{context_.silent};
   websocket::stream<GuardedStream, false> stream_;
-  Timer age_, idle_, ping_, deadline_, retry_;
-  std::chrono::steady_clock::time_point last_message_, heard_;  // heard_: any bytes
+  SocketTimers timers_;
+  SocketActivity activity_;
   FrameWatch watch_;
-  RateLimit messages_;
   RateLimit controls_{10, 64};
-  std::shared_ptr<Outbox> outbox_;
-  std::shared_ptr<SocketFace> face_;
-  Identity identity_;     // identity that opened the connection
-  std::string client_;    // charged for workers
-  TraceContext trace_;    // from the opening request
-  bool opening_ = false;  // the face has not yet been notified of the opening
-  std::deque<std::shared_ptr<const std::string>> messages_waiting_;
-  size_t waiting_bytes_ = 0;
-  std::atomic<bool> gone_{false};  // pending work must not start
-  boost::beast::flat_buffer buffer_;
-  std::string written_;
-  BodyShare waiting_share_{context_.bodies}, written_share_{context_.answers};
-  std::optional<Outbox::Closing> pending_close_;
+  SocketPhase phase_;
+  SocketInput input_;
+  OutboxWriter output_{context_.answers};
+  FaceCalls calls_;
+  Identity identity_;  // identity that opened the connection
   uint64_t member_ = 0;
-  int64_t pieces_ = 0;  // reads of the current message
   uint16_t close_code_ = kLost;
-  bool open_ = false, writing_ = false, pinging_ = false, closing_ = false, finished_ = false, deadline_set_ = false;
-  bool waiting_ = false;                   // for the client, as reported to its place
-  bool working_ = false, paused_ = false;  // working_: a worker has a message; paused_: reads wait for room
-  bool refused_ = false;                   // a message was too large: only the close handshake reads
-  bool answers_in_kind_ = false;           // from the route
+  bool answers_in_kind_ = false;  // from the route
 };
 
 }  // namespace

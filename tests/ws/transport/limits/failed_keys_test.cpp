@@ -1,5 +1,5 @@
 // Wrong keys: delays and log lines.
-#include "ws/transport/failed_keys.h"
+#include "ws/transport/limits/failed_keys.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The frame watch's verdict on a stream of frames, however it is split.
-#include "ws/transport/frame_watch.h"
+#include "ws/transport/socket/frame_watch.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "ws/transport/tls.h"
+#include "ws/transport/tls/tls.h"
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -6,7 +6,7 @@
 #include <array>
 #include <string_view>
 
-#include "ws/transport/tls_context.h"
+#include "ws/transport/tls/tls_context.h"
 
 namespace ringside {
 namespace {

@@ -1,4 +1,4 @@
-#include "ws/transport/failed_keys.h"
+#include "ws/transport/limits/failed_keys.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "ws/transport/client_address.h"
+#include "ws/transport/limits/client_address.h"
 
 #include <algorithm>
 #include <boost/asio/ip/address_v4.hpp>

@@ -1,5 +1,5 @@
 // Admission of connections, and eviction of others for them.
-#include "ws/transport/connection_places.h"
+#include "ws/transport/limits/connection_places.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "ws/transport/connection_places.h"
+#include "ws/transport/limits/connection_places.h"
 
 #include <algorithm>
 #include <utility>

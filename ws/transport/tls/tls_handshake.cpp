@@ -1,4 +1,4 @@
-#include "ws/transport/tls_handshake.h"
+#include "ws/transport/tls/tls_handshake.h"
 
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
@@ -6,7 +6,7 @@
 
 #include "ws/transport/http/http_connection.h"
 #include "ws/transport/net_stream.h"
-#include "ws/transport/tls.h"
+#include "ws/transport/tls/tls.h"
 
 namespace ringside {
 namespace {
