@@ -61,27 +61,31 @@ MAY_INCLUDE = {
     "session/journal": "base cache/store",
     "session/tools": "base engine/grammar",
     "session/chat/jinja": "base engine/text",
-    "session/chat": "base engine/text engine/grammar session/tools session/chat/jinja",
+    "session/chat/templates": "base engine/text engine/grammar session/tools session/chat/jinja",
+    "session/chat/timeline": "base engine/text engine/grammar session/tools session/chat/templates",
     "session/history": "base",
-    "session": "base cache cache/store engine/text engine/grammar engine session/journal session/tools session/chat",
-    "session/table": "base cache/store engine/text engine/grammar engine session/journal session/chat session/history session",
+    "session": "base cache cache/store engine/text engine/grammar engine session/journal session/tools"
+               " session/chat/templates session/chat/timeline",
+    "session/table": "base cache/store engine/text engine/grammar engine session/journal session/chat/templates"
+                     " session/chat/timeline session/history session",
     "ws/json": "base",
     "ws/access": "base",
     "ws/transport": "base ws/access",
     "ws/convert": "base kernels engine/model engine/convert ws/access",
     "ws/config": "base kernels cache engine/families engine/model engine ws/access ws/transport ws/convert",
-    "ws/fields": "base session/chat session ws/json ws/transport",
-    "ws/content": "base engine/text engine/grammar engine session/journal session/tools session/chat session session/table"
-                  " ws/json ws/transport ws/fields",
-    "ws/openai": "base engine/text engine/grammar engine session/journal session/tools session/chat session session/table"
-                 " ws/json ws/access ws/transport ws/fields ws/content",
+    "ws/fields": "base session/chat/templates session ws/json ws/transport",
+    "ws/content": "base engine/text engine/grammar engine session/journal session/tools session/chat/timeline session"
+                  " session/table ws/json ws/transport ws/fields",
+    "ws/openai": "base engine/text engine/grammar engine session/journal session/tools session/chat/timeline session"
+                 " session/table ws/json ws/access ws/transport ws/fields ws/content",
     "ws/page": "base ws/access ws/transport",
-    "ws/realtime": "base engine/text engine/grammar engine session/journal session/tools session/chat session session/table"
-                   " ws/json ws/access ws/transport ws/fields ws/content",
-    "ws/chat": "base engine/text engine/grammar engine session/journal session/tools session/chat session session/table"
+    "ws/realtime": "base engine/text engine/grammar engine session/journal session/tools session/chat/timeline session"
+                   " session/table ws/json ws/access ws/transport ws/fields ws/content",
+    "ws/chat": "base engine/text engine/grammar engine session/journal session/tools session session/table"
                " ws/json ws/access ws/transport ws/fields ws/content",
-    "ws": "base kernels cache/store engine/text engine/model engine engine/fleet session/journal session/tools session/chat session"
-          " session/table ws/json ws/access ws/transport ws/fields ws/content ws/config ws/convert ws/openai ws/chat ws/page ws/realtime",
+    "ws": "base kernels cache/store engine/text engine/model engine engine/fleet session/journal session/tools session/chat/templates"
+          " session session/table ws/json ws/access ws/transport ws/fields ws/content ws/config ws/convert ws/openai ws/chat ws/page"
+          " ws/realtime",
     "clients/wire": "",
     "clients/terminal": "",
     "clients/chat": "clients/wire clients/terminal",

@@ -1,4 +1,4 @@
-#include "session/chat/content_marks.h"
+#include "session/chat/templates/content_marks.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,12 +1,12 @@
-#include "session/chat/timeline.h"
+#include "session/chat/timeline/timeline.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "base/check.h"
 #include "base/context_overflow.h"
-#include "session/chat/conversation_kinds.h"
-#include "session/chat/model_call_ids.h"
+#include "session/chat/templates/conversation_kinds.h"
+#include "session/chat/timeline/model_call_ids.h"
 #include "session/tools/tool_calls.h"
 
 namespace ringside {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "session/chat/timeline.h"
+#include "session/chat/timeline/timeline.h"
 
 namespace ringside {
 

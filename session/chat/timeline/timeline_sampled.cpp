@@ -1,7 +1,7 @@
 // Sampled ids in a conversation that is rendered as a whole.
 #include <algorithm>
 
-#include "session/chat/timeline.h"
+#include "session/chat/timeline/timeline.h"
 
 namespace ringside {
 namespace {

@@ -1,7 +1,7 @@
 // A timeline as a difference from an earlier one.
 #include <algorithm>
 
-#include "session/chat/timeline.h"
+#include "session/chat/timeline/timeline.h"
 #include "session/tools/answer_form.h"
 
 namespace ringside {

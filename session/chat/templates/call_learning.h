@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "engine/grammar/tools/tool_syntax.h"
-#include "session/chat/template_run.h"
+#include "session/chat/templates/template_run.h"
 
 namespace ringside {
 

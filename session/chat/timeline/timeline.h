@@ -12,9 +12,9 @@
 
 #include "base/status.h"
 #include "engine/text/tokenizer.h"
-#include "session/chat/chat_template.h"
-#include "session/chat/shared_list.h"
-#include "session/chat/shared_text.h"
+#include "session/chat/templates/chat_template.h"
+#include "session/chat/timeline/shared_list.h"
+#include "session/chat/timeline/shared_text.h"
 
 namespace ringside {
 

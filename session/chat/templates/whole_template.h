@@ -11,8 +11,8 @@
 
 #include "base/status.h"
 #include "engine/text/tokenizer.h"
-#include "session/chat/template_format.h"
-#include "session/chat/template_run.h"
+#include "session/chat/templates/template_format.h"
+#include "session/chat/templates/template_run.h"
 
 namespace ringside {
 

@@ -1,10 +1,10 @@
-#include "session/chat/template_format.h"
+#include "session/chat/templates/template_format.h"
 
 #include <utility>
 
 #include "session/chat/jinja/text.h"
-#include "session/chat/template_learning.h"
-#include "session/chat/template_run.h"
+#include "session/chat/templates/template_learning.h"
+#include "session/chat/templates/template_run.h"
 
 namespace ringside {
 namespace {

@@ -1,18 +1,18 @@
-#include "session/chat/chat_template.h"
+#include "session/chat/templates/chat_template.h"
 
 #include <algorithm>
 
 #include "base/check.h"
 #include "engine/grammar/schema/json_text.h"
-#include "session/chat/conversation_kinds.h"
 #include "session/chat/jinja/text.h"
-#include "session/chat/json_value.h"
-#include "session/chat/reasoning_settings.h"
-#include "session/chat/template_format.h"
-#include "session/chat/template_run.h"
-#include "session/chat/tool_definitions.h"
-#include "session/chat/whole_template.h"
+#include "session/chat/templates/conversation_kinds.h"
+#include "session/chat/templates/json_value.h"
+#include "session/chat/templates/reasoning_settings.h"
+#include "session/chat/templates/template_format.h"
+#include "session/chat/templates/template_run.h"
+#include "session/chat/templates/whole_template.h"
 #include "session/tools/tool_calls.h"
+#include "session/tools/tool_definitions.h"
 
 namespace ringside {
 namespace {

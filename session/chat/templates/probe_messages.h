@@ -1,7 +1,7 @@
 // Messages whose texts no template contains and none changes: where a rendering writes them shows a template's format.
 #pragma once
 
-#include "session/chat/chat_template.h"
+#include "session/chat/templates/chat_template.h"
 
 namespace ringside {
 

@@ -16,9 +16,9 @@
 
 #include "base/status.h"
 #include "engine/text/channels/channel_families.h"
-#include "session/chat/chat_template.h"
-#include "session/chat/reasoning_spec.h"
-#include "session/chat/template_run.h"
+#include "session/chat/templates/chat_template.h"
+#include "session/chat/templates/reasoning_spec.h"
+#include "session/chat/templates/template_run.h"
 
 namespace ringside {
 

@@ -1,11 +1,11 @@
-#include "session/chat/template_learning.h"
+#include "session/chat/templates/template_learning.h"
 
 #include <algorithm>
 #include <optional>
 #include <string_view>
 #include <utility>
 
-#include "session/chat/probe_messages.h"
+#include "session/chat/templates/probe_messages.h"
 
 namespace ringside {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "session/chat/chat_template.h"
+#include "session/chat/templates/chat_template.h"
 
 namespace ringside {
 

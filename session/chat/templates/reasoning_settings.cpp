@@ -1,10 +1,10 @@
-#include "session/chat/reasoning_settings.h"
+#include "session/chat/templates/reasoning_settings.h"
 
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "session/chat/probe_messages.h"
+#include "session/chat/templates/probe_messages.h"
 
 namespace ringside {
 namespace {

@@ -1,12 +1,12 @@
-#include "session/chat/whole_template.h"
+#include "session/chat/templates/whole_template.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "session/chat/content_marks.h"
 #include "session/chat/jinja/text.h"
-#include "session/chat/probe_messages.h"
-#include "session/chat/template_learning.h"
+#include "session/chat/templates/content_marks.h"
+#include "session/chat/templates/probe_messages.h"
+#include "session/chat/templates/template_learning.h"
 #include "session/tools/tool_calls.h"
 
 namespace ringside {

@@ -1,4 +1,4 @@
-#include "session/chat/tool_definitions.h"
+#include "session/tools/tool_definitions.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "session/chat/call_learning.h"
+#include "session/chat/templates/call_learning.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/grammar/tools/parameter_types.h"
-#include "session/chat/probe_messages.h"
+#include "session/chat/templates/probe_messages.h"
 #include "session/tools/tool_calls.h"
 
 namespace ringside {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/status.h"
-#include "session/chat/template_format.h"
-#include "session/chat/template_run.h"
+#include "session/chat/templates/template_format.h"
+#include "session/chat/templates/template_run.h"
 
 namespace ringside {
 

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "base/context_overflow.h"
-#include "session/chat/timeline.h"
+#include "session/chat/timeline/timeline.h"
 
 namespace ringside {
 

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "session/chat/call_learning.h"
-#include "session/chat/chat_template.h"
+#include "session/chat/templates/call_learning.h"
+#include "session/chat/templates/chat_template.h"
 
 namespace ringside {
 

@@ -1,4 +1,4 @@
-#include "session/chat/model_call_ids.h"
+#include "session/chat/timeline/model_call_ids.h"
 
 #include <algorithm>
 #include <charconv>

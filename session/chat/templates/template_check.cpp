@@ -5,9 +5,9 @@
 #include <random>
 #include <utility>
 
-#include "session/chat/conversation_kinds.h"
 #include "session/chat/jinja/text.h"
-#include "session/chat/template_learning.h"
+#include "session/chat/templates/conversation_kinds.h"
+#include "session/chat/templates/template_learning.h"
 #include "session/tools/tool_calls.h"
 
 namespace ringside {

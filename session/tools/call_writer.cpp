@@ -1,4 +1,4 @@
-#include "session/chat/call_writer.h"
+#include "session/tools/call_writer.h"
 
 #include <nlohmann/json.hpp>
 
@@ -31,7 +31,8 @@ std::string PythonArguments(const std::string& arguments) {
 
 }  // namespace
 
-std::string WriteCalls(const ToolSyntax& syntax, std::span<const ToolCall> calls, const TextChange& change) {
+std::string WriteCalls(const ToolSyntax& syntax, std::span<const ToolCall> calls,
+                       const std::function<std::string(std::string_view)>& change) {
   const auto changed = [&](const std::string& text) { return change ? change(text) : text; };
   std::string out;
   for (const ToolCall& call : calls) {

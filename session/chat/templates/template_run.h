@@ -11,9 +11,9 @@
 
 #include "base/status.h"
 #include "engine/grammar/tools/tool_syntax.h"
-#include "session/chat/chat_template.h"
 #include "session/chat/jinja/template.h"
-#include "session/chat/json_value.h"
+#include "session/chat/templates/chat_template.h"
+#include "session/chat/templates/json_value.h"
 
 namespace ringside {
 

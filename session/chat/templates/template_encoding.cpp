@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <span>
 
-#include "session/chat/chat_template.h"
+#include "session/chat/templates/chat_template.h"
 
 namespace ringside {
 namespace {

@@ -1,4 +1,4 @@
-#include "session/chat/template_run.h"
+#include "session/chat/templates/template_run.h"
 
 #include <algorithm>
 #include <cctype>
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "session/chat/call_writer.h"
+#include "session/tools/call_writer.h"
 #include "session/tools/tool_calls.h"
 
 namespace ringside {

@@ -1,4 +1,4 @@
-#include "session/chat/json_value.h"
+#include "session/chat/templates/json_value.h"
 
 #include <nlohmann/json.hpp>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "session/chat/conversation_kinds.h"
+#include "session/chat/templates/conversation_kinds.h"
 
 #include <algorithm>
 #include <utility>
