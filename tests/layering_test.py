@@ -38,18 +38,20 @@ LARGE_CLASSES = {
 }
 
 # Each room and the rooms whose headers it may include, in addition to its own. The rooms of clients/ include nothing of
-# the server.
+# the server except its JSON reader.
+SHARED_WITH_CLIENTS = "base/json"
 MAY_INCLUDE = {
     "base": "",
+    "base/json": "base",
     "kernels": "base kernels/cpu kernels/cuda kernels/comm",
     "kernels/cpu": "base kernels",
     "kernels/cuda": "base kernels",
     "kernels/comm": "base kernels",
     "cache": "base kernels",
     "cache/store": "base cache",
-    "engine/files": "base kernels",
-    "engine/text": "base engine/files",
-    "engine/grammar": "base engine/text",
+    "engine/files": "base base/json kernels",
+    "engine/text": "base base/json engine/files",
+    "engine/grammar": "base base/json engine/text",
     "engine/families": "base kernels engine/files",
     "engine/import": "base kernels engine/files engine/families",
     "engine/model": "base kernels cache engine/files engine/text engine/families engine/import",
@@ -59,17 +61,17 @@ MAY_INCLUDE = {
     "engine/fleet": "base engine",
     "engine/convert": "base kernels engine/files engine/text engine/families engine/import engine/model engine",
     "session/journal": "base cache/store",
-    "session/tools": "base engine/grammar",
+    "session/tools": "base base/json engine/grammar",
     "session/chat/jinja": "base engine/text",
-    "session/chat/templates": "base engine/text engine/grammar session/tools session/chat/jinja",
+    "session/chat/templates": "base base/json engine/text engine/grammar session/tools session/chat/jinja",
     "session/chat/timeline": "base engine/text engine/grammar session/tools session/chat/templates",
     "session/history": "base",
     "session": "base cache cache/store engine/text engine/grammar engine session/journal session/tools"
                " session/chat/templates session/chat/timeline",
     "session/table": "base cache/store engine/text engine/grammar engine session/journal session/chat/templates"
                      " session/chat/timeline session/history session",
-    "ws/json": "base",
-    "ws/access": "base",
+    "ws/json": "base base/json",
+    "ws/access": "base base/json",
     "ws/transport": "base ws/access",
     "ws/convert": "base kernels engine/model engine/convert ws/access",
     "ws/config": "base kernels cache engine/families engine/model engine ws/access ws/transport ws/convert",
@@ -86,12 +88,12 @@ MAY_INCLUDE = {
     "ws": "base kernels cache/store engine/text engine/model engine engine/fleet session/journal session/tools session/chat/templates"
           " session session/table ws/json ws/access ws/transport ws/fields ws/content ws/config ws/convert ws/openai ws/chat ws/page"
           " ws/realtime",
-    "clients/wire": "",
+    "clients/wire": "base/json",
     "clients/terminal": "",
-    "clients/chat": "clients/wire clients/terminal",
-    "clients/bench": "clients/wire clients/chat",
-    "clients/eval": "clients/wire clients/terminal",
-    "clients/cli": "clients/wire clients/terminal clients/chat clients/bench clients/eval",
+    "clients/chat": "base/json clients/wire clients/terminal",
+    "clients/bench": "base/json clients/wire clients/chat",
+    "clients/eval": "base/json clients/wire clients/terminal",
+    "clients/cli": "base/json clients/wire clients/terminal clients/chat clients/bench clients/eval",
 }
 FOLDERS = ["base", "kernels", "cache", "engine", "session", "ws", "clients", "tools", "tests"]
 # Programs for developers. They may include anything, and only they include their headers.
@@ -110,7 +112,7 @@ ROOMS = [
     (r"utf8proc", ["engine/text/", "clients/"]),
     (r"xxhash", ["engine/", "cache/", "session/", "base/"]),
     (r"rocksdb/", ["cache/", "session/"]),
-    (r"nlohmann/", ["engine/", "session/", "ws/", "clients/"]),
+    (r"nlohmann/", ["base/json/", "engine/", "session/", "ws/", "clients/"]),
     (r"fmt/", ["base/", "kernels/", "cache/", "engine/", "session/", "ws/", "clients/"]),
     (r"(cuda|cublas|curand|cusparse)", ["kernels/cuda/"]),
     (r"(nccl|mpi)\.h", ["kernels/comm/"]),
@@ -137,11 +139,11 @@ def check_own(path, name, included):
     top, other = path.split("/")[0], included.split("/")[0]
     if top in FREE:
         return None
-    if (top == "clients") != (other == "clients"):
-        return f"{name}: clients/ and the server share the wire protocol only: {included}"
     if other in FREE:
         return f"{name}: includes a header of {other}/: {included}"
     mine, theirs = room_of(path), room_of(included)
+    if (top == "clients") != (other == "clients") and theirs != SHARED_WITH_CLIENTS:
+        return f"{name}: clients/ and the server share the wire protocol only: {included}"
     if mine != theirs and theirs not in MAY_INCLUDE[mine].split():
         return f"{name}: {mine}/ may not include {theirs}/: {included}"
     return None
@@ -242,6 +244,7 @@ CONTROLS = [
     ("ws/transport/a.h", '#include "ws/b.h"\n', "ws/transport/ may not include ws/"),
     ("engine/text/a.h", '#include "engine/b.h"\n', "engine/text/ may not include engine/"),
     ("clients/cli/a.cpp", '#include "base/b.h"\n', "wire protocol only"),
+    ("clients/cli/a.cpp", '#include "base/json/b.h"\n', None),
     ("clients/cli/a.cpp", '#include "clients/cli/b.h"\n', None),
     ("ws/a.cpp", '#include "clients/cli/b.h"\n', "wire protocol only"),
     ("clients/wire/a.cpp", '#include "clients/cli/b.h"\n', "clients/wire/ may not include clients/cli/"),
@@ -288,7 +291,7 @@ CONTROLS = [
 
 def run_controls():
     failures = []
-    headers = ["base/b.h", "kernels/b.h", "kernels/cpu/b.h", "kernels/cuda/b.h", "engine/b.h", "session/b.h", "ws/b.h",
+    headers = ["base/b.h", "base/json/b.h", "kernels/b.h", "kernels/cpu/b.h", "kernels/cuda/b.h", "engine/b.h", "session/b.h", "ws/b.h",
                "ws/transport/b.h", "clients/cli/b.h", "tests/b.h"]
     for path, content, words in CONTROLS:
         with tempfile.TemporaryDirectory() as folder:

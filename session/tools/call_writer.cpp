@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json/json_tree.h"
+
 namespace ringside {
 namespace {
 
@@ -22,7 +24,7 @@ std::string PythonLiteral(const OrderedJson& value) {
 
 /// (a="x", b=1); arguments that are no object stay as they are.
 std::string PythonArguments(const std::string& arguments) {
-  const OrderedJson object = OrderedJson::parse(arguments, nullptr, false);
+  const OrderedJson object = ParseOrderedJsonTree(arguments);
   if (!object.is_object()) return arguments;
   std::string out;
   for (const auto& [key, value] : object.items()) out += (out.empty() ? "" : ", ") + key + '=' + PythonLiteral(value);

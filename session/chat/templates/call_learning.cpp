@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json/json_tree.h"
 #include "engine/grammar/tools/parameter_types.h"
 #include "session/chat/templates/probe_messages.h"
 #include "session/tools/tool_calls.h"
@@ -77,8 +78,8 @@ bool ReadsBack(const ToolSyntax& syntax, const std::string& text, size_t count) 
   if (calls.size() != count) return false;
   for (size_t i = 0; i < count; ++i) {
     const auto& [name, arguments] = kCalls[i];
-    const Json read = Json::parse(calls[i].arguments, nullptr, false);
-    if (!calls[i].complete || calls[i].name != name || read != Json::parse(arguments)) return false;
+    const Json read = ParseJsonTree(calls[i].arguments);
+    if (!calls[i].complete || calls[i].name != name || read != ParseJsonTree(arguments)) return false;
   }
   return true;
 }

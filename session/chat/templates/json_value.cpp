@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/json/json_tree.h"
+
 namespace ringside {
 namespace {
 
@@ -44,7 +46,7 @@ std::string ToJsonText(std::string_view json) {
 }
 
 Result<Value> ValueOfJson(std::string_view json, const TextChange& change) {
-  const OrderedJson parsed = OrderedJson::parse(json, nullptr, false);
+  const OrderedJson parsed = ParseOrderedJsonTree(json);
   if (parsed.is_discarded()) return InvalidArgument("not valid JSON");
   return Convert(parsed, change, 0);
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "base/json/json_tree.h"
 #include "session/chat/templates/probe_messages.h"
 
 namespace ringside {
@@ -176,14 +177,9 @@ Status ReasoningSettings::ReadKwargs(const ReasoningSpec& spec, Variables* varia
   if (spec.template_kwargs.size() > kMaxTemplateKwargsBytes) {
     return refuse("chat_template_kwargs have more than " + std::to_string(kMaxTemplateKwargsBytes) + " bytes");
   }
-  // The parser stops at deeper ones.
-  bool deep = false;
-  const auto shallow = [&](int depth, OrderedJson::parse_event_t, OrderedJson&) {
-    deep |= depth > kMaxTemplateKwargsDepth;
-    return !deep;
-  };
-  const OrderedJson json = OrderedJson::parse(spec.template_kwargs, shallow, false);
-  if (deep) {
+  JsonFault fault;
+  const OrderedJson json = ParseOrderedJsonTree(spec.template_kwargs, {.depth = kMaxTemplateKwargsDepth + 1}, &fault);
+  if (fault.kind == JsonFault::Kind::kDepth) {
     return refuse("chat_template_kwargs are nested deeper than " + std::to_string(kMaxTemplateKwargsDepth));
   }
   if (!json.is_object()) return refuse("chat_template_kwargs are a JSON object");
@@ -303,7 +299,7 @@ Result<SettledReasoning> ReasoningSettings::Settle(const ReasoningSpec& spec, co
   const Variant variant = Find(variables.json.dump(), variables.skips, usual);
   if (variant.chat == nullptr) {
     // With these variables the template fails, or its output is not a valid conversation.
-    const OrderedJson asked = OrderedJson::parse(spec.template_kwargs, nullptr, false);
+    const OrderedJson asked = ParseOrderedJsonTree(spec.template_kwargs);
     for (const auto& [name, value] : variables.json.items()) {
       const bool own = asked.is_object() && asked.contains(name);
       settled.ignored.push_back(own               ? "template_kwargs." + name

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json/json_tree.h"
 #include "session/tools/call_writer.h"
 #include "session/tools/tool_calls.h"
 
@@ -132,7 +133,7 @@ Result<std::string> TemplateRun::Text(std::span<const ChatMessage> messages, boo
 }
 
 Result<TemplateRun> TemplateRun::With(std::string_view variables) const {
-  const auto json = nlohmann::ordered_json::parse(variables, nullptr, false);
+  const auto json = ParseOrderedJsonTree(variables);
   if (!json.is_object()) return InvalidArgument("template variables must be a JSON object");
   TemplateRun run = *this;
   for (const auto& [name, value] : json.items()) {
