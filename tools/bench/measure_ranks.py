@@ -179,7 +179,7 @@ class Run:
     def load(self, url, what):
         """Tokens a second for --conversations of several client processes: one is slower than two GPUs."""
         paths = [os.path.join(self.work, f"{what}-{i}.json") for i in range(CLIENTS)]
-        clients = [subprocess.Popen([self.program("ringside"), "bench", "load", "--url", url, "-n", str(self.args.conversations // CLIENTS), "--warm-up",
+        clients = [subprocess.Popen([self.program("ringside-bench"), "load", "--url", url, "-n", str(self.args.conversations // CLIENTS), "--warm-up",
                                      "8", "--turns", "6", "--think", "0", "--prompt-words", "32", "--max-tokens", "128",
                                      "--ignore-eos", "--json", path], stdout=sys.stderr) for path in paths]
         if any(client.wait(150) != 0 for client in clients):

@@ -9,7 +9,6 @@
 
 #include "ws/access/keys_command.h"
 #include "ws/config/config_options.h"
-#include "ws/convert/convert_command.h"
 
 namespace ringside {
 namespace {
@@ -163,7 +162,6 @@ std::string DescribeCommandLine() {
   for (const Example& example : kExamples) out["examples"].push_back({example.command, example.what});
   for (const ExitCode& exit : kExitCodes) out["exit_codes"].push_back({exit.code, exit.meaning});
   out["commands"].push_back(json::parse(DescribeKeysCommand()));
-  out["commands"].push_back(json::parse(DescribeConvertCommand()));
   return out.dump(1) + "\n";
 }
 

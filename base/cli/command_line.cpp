@@ -1,12 +1,13 @@
-#include "clients/cli/describe.h"
+#include "base/cli/command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
-namespace ringside::client {
+namespace ringside {
 namespace {
 
-/// The server has an equivalent for its own commands; client and server share no code.
 nlohmann::json Describe(const CLI::App& app) {
   using nlohmann::json;
   json options = json::array(), arguments = json::array(), commands = json::array();
@@ -34,10 +35,29 @@ nlohmann::json Describe(const CLI::App& app) {
 
 }  // namespace
 
-std::string DescribeCommandLine(const CLI::App& app) {
+int PrintOutcome(const CommandOutcome& outcome) {
+  std::fputs(outcome.to_stderr.c_str(), stderr);
+  std::fputs(outcome.to_stdout.c_str(), stdout);
+  return outcome.exit_code;
+}
+
+std::optional<CommandOutcome> ParseCommand(CLI::App& app, const std::vector<std::string>& args) {
+  try {
+    app.parse(std::vector<std::string>(args.rbegin(), args.rend()));
+    return std::nullopt;
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out, err;
+    const int code = app.exit(error, out, err);
+    return CommandOutcome{code == 0 ? 0 : kBadCommand, out.str(), err.str()};
+  }
+}
+
+std::string DescribeCommand(const CLI::App& app) { return Describe(app).dump(); }
+
+std::string DescribeProgram(const CLI::App& app, const std::string& version) {
   nlohmann::json described = Describe(app);
-  described["version"] = RINGSIDE_VERSION;
+  described["version"] = version;
   return described.dump(1) + "\n";
 }
 
-}  // namespace ringside::client
+}  // namespace ringside

@@ -1,4 +1,4 @@
-#include "ws/convert/convert_command.h"
+#include "tools/convert/convert_command.h"
 
 #include <CLI/CLI.hpp>
 #include <map>
@@ -57,17 +57,12 @@ void AddOptions(CLI::App& app, Arguments& given) {
 
 }  // namespace
 
-std::string DescribeConvertCommand() {
-  CLI::App app(kSummary, "convert");
-  Arguments given;
-  AddOptions(app, given);
-  return DescribeCommand(app);
-}
-
 CommandOutcome RunConvertCommand(const std::vector<std::string>& args) {
-  CLI::App app(kSummary, "ringside convert");
+  CLI::App app(kSummary, "ringside-convert");
+  app.set_version_flag("--version", "ringside-convert " RINGSIDE_VERSION);
   Arguments given;
   AddOptions(app, given);
+  if (args == std::vector<std::string>{"--describe"}) return {.to_stdout = DescribeProgram(app, RINGSIDE_VERSION)};
   if (auto outcome = ParseCommand(app, args)) return *outcome;
   ConvertOptions& options = given.options;
   if (!given.format.empty()) options.format = kFormats.at(given.format);
@@ -75,7 +70,7 @@ CommandOutcome RunConvertCommand(const std::vector<std::string>& args) {
   options.tokenizer = !given.no_tokenizer;
   const Status status = Convert(options);
   if (status.ok()) return {};
-  return {kCommandFailed, "", "ringside convert: " + status.message() + "\n"};
+  return {kCommandFailed, "", "ringside-convert: " + status.message() + "\n"};
 }
 
 }  // namespace ringside
