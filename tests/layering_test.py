@@ -1,7 +1,7 @@
 """Enforces the layers: reads every #include of the source tree and fails on an edge missing from the table below, on a
-third-party header outside its room, on JSON in a header, on files that are too long, on classes that are too large, and
-on a type that two headers define under one name (the linker would merge them: a destructor of one would run on the
-other).
+third-party header outside its room, on JSON in a header, on JSON parsed elsewhere than in base/json, on files that are
+too long, on classes that are too large, and on a type that two headers define under one name (the linker would merge
+them: a destructor of one would run on the other).
 
     python3 tests/layering_test.py [root]
 
@@ -74,7 +74,7 @@ MAY_INCLUDE = {
     "ws/json": "base base/json",
     "ws/access": "base base/cli base/json",
     "ws/transport": "base ws/access",
-    "ws/config": "base kernels cache engine/families engine/model engine ws/access ws/transport",
+    "ws/config": "base base/json kernels cache engine/families engine/model engine ws/access ws/transport",
     "ws/fields": "base session/chat/templates session ws/json ws/transport",
     "ws/content": "base engine/text engine/grammar engine session/journal session/tools session/chat/timeline session"
                   " session/table ws/json ws/transport ws/fields",
@@ -122,6 +122,8 @@ ROOMS = [
 ]
 # Rooms that apply to .cpp files only: these headers never spread through ours. Forward declarations may.
 CPP_ONLY = [r"nlohmann/json\.hpp", r"spdlog/", r"prometheus/", r"yaml-cpp/", r"CLI/", r"pcre2", r"utf8proc", r"xxhash", r"rocksdb/"]
+# JSON is parsed by one reader, with limits.
+PARSES_JSON = (re.compile(r"\b(?:json|Json|ordered_json|OrderedJson)::(?:sax_parse|parse|accept)\("), "base/json/")
 # RocksDB is used by exactly one file in each of its two folders.
 MAX_FILES = {(r"rocksdb/", "cache"): 1, (r"rocksdb/", "session"): 1}
 
@@ -186,6 +188,9 @@ def check_tree(root):
             text = file.read_text(encoding="utf-8")
             if not path.startswith(FREE):
                 complaints += check_classes(path, text, large)
+            pattern, room = PARSES_JSON
+            if not path.startswith((room, *FREE)):
+                complaints += [f"{path}: JSON is parsed in {room} only: {match[0]}" for match in pattern.finditer(text)]
             lines = text.count("\n")
             if lines > MAX_LINES:
                 complaints.append(f"{path}: {lines} lines, more than {MAX_LINES}")
@@ -266,6 +271,8 @@ CONTROLS = [
     ("ws/a.h", "#include <nlohmann/json.hpp>\n", ".cpp files only"),
     ("ws/a.h", "#include <nlohmann/json_fwd.hpp>\n", None),
     ("base/a.cpp", "#include <nlohmann/json.hpp>\n", "belongs to"),
+    ("engine/a.cpp", "auto a = nlohmann::json::parse(b);\n", "in base/json/ only"),
+    ("tests/a.cpp", "auto a = nlohmann::json::parse(b);\n", None),
     ("base/a.cpp", "#include <spdlog/spdlog.h>\n", "belongs to"),
     ("base/log.cpp", "#include <spdlog/spdlog.h>\n", None),
     ("engine/a.cpp", "#include <cuda_runtime.h>\n", "belongs to"),
