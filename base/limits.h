@@ -17,8 +17,10 @@ inline constexpr int64_t kMinWaitingSnapshotBytes = 256 << 20;  // floor of the 
 
 // A request
 inline constexpr int64_t kMaxMessageBytes = 4 << 20;  // one WebSocket message or HTTP body
+inline constexpr int64_t kMaxJsonBytes = 256 << 20;   // of any text; a request has kMaxMessageBytes
 inline constexpr int64_t kMaxJsonDepth = 64;
-inline constexpr int64_t kMaxJsonValues = 1 << 18;  // each takes 40 bytes in memory, however short its text
+inline constexpr int64_t kMaxJsonValues = 1 << 18;       // each takes 40 bytes in memory, however short its text
+inline constexpr int64_t kMaxLargeJsonValues = 1 << 24;  // of a model's files and a server's answers
 inline constexpr int64_t kMaxInputItems = 4096;
 inline constexpr int64_t kMaxStopStrings = 16;
 inline constexpr int64_t kMaxStopStringBytes = 256;

@@ -24,8 +24,8 @@ foreach(library ${libraries})
   # Under the name that programs request, whatever file it links to.
   file(COPY ${library} DESTINATION ${TO}/lib FOLLOW_SYMLINK_CHAIN)
 endforeach()
-foreach(path scripts/gpu_suite tests/golden tests/system/tiny_model.py tests/bench/make_random_model.py
-        tests/bench/torch_step_bench.py tests/bench/torch_ranks_bench.py tests/bench/measure_ranks.py)
+foreach(path scripts/gpu_suite tests/golden tests/system/tiny_model.py tools/bench/make_random_model.py
+        tools/bench/torch_step_bench.py tools/bench/torch_ranks_bench.py tools/bench/measure_ranks.py)
   get_filename_component(folder ${path} DIRECTORY)
   file(COPY ${SOURCE}/${path} DESTINATION ${TO}/${folder})
 endforeach()

@@ -1,7 +1,7 @@
-"""Fits the costs of a simulated device (tests/sim/cost_model.h) to measurements by step_bench and restore_bench on a
+"""Fits the costs of a simulated device (tools/sim/cost_model.h) to measurements by step_bench and restore_bench on a
 real one.
 
-    scripts/fit_costs tests/sim/costs/llama-3-8b.h200.json [MEASURED.jsonl ...] [--check]
+    scripts/fit_costs tools/sim/costs/llama-3-8b.h200.json [MEASURED.jsonl ...] [--check]
 
 Keeps model, device, shape, host_ms and the hashing rate of the file, replaces step_ms and the copy rates, and prints
 the error of the fit for each measurement. Without measurements it uses the .jsonl file next to the .json. --check

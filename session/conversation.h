@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 #include "engine/token_sink.h"
-#include "session/chat/timeline.h"
+#include "session/chat/timeline/timeline.h"
 #include "session/records.h"
 #include "session/turn/response_list.h"
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "session/chat/timeline.h"
+#include "session/chat/timeline/timeline.h"
 #include "session/journal/journal.h"
 #include "session/turn/response.h"
 #include "session/turn/turn_spec.h"

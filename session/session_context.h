@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 #include "session/bytes_by_owner.h"
-#include "session/chat/timeline.h"
+#include "session/chat/timeline/timeline.h"
 #include "session/gathered.h"
 #include "session/journal/journal.h"
 #include "session/session_options.h"

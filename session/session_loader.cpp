@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "session/chat/reasoning_settings.h"
+#include "session/chat/templates/reasoning_settings.h"
 
 namespace ringside {
 

@@ -13,8 +13,8 @@
 #include "cache/ring.h"
 #include "engine/sampling/sampling.h"
 #include "engine/text/tokenizer.h"
-#include "session/chat/reasoning_spec.h"
-#include "session/chat/timeline.h"
+#include "session/chat/templates/reasoning_spec.h"
+#include "session/chat/timeline/timeline.h"
 
 namespace ringside {
 

@@ -1,7 +1,7 @@
 """Enforces the layers: reads every #include of the source tree and fails on an edge missing from the table below, on a
-third-party header outside its room, on JSON in a header, on files that are too long, on classes that are too large, and
-on a type that two headers define under one name (the linker would merge them: a destructor of one would run on the
-other).
+third-party header outside its room, on JSON in a header, on JSON parsed elsewhere than in base/json, on files that are
+too long, on classes that are too large, and on a type that two headers define under one name (the linker would merge
+them: a destructor of one would run on the other).
 
     python3 tests/layering_test.py [root]
 
@@ -35,18 +35,21 @@ LARGE_CLASSES = {
 }
 
 # Each room and the rooms whose headers it may include, in addition to its own. The rooms of clients/ include nothing of
-# the server.
+# the server except its JSON reader and its command line.
+SHARED_WITH_CLIENTS = ("base/cli", "base/json")
 MAY_INCLUDE = {
     "base": "",
+    "base/cli": "base",
+    "base/json": "base",
     "kernels": "base kernels/cpu kernels/cuda kernels/comm",
     "kernels/cpu": "base kernels",
     "kernels/cuda": "base kernels",
     "kernels/comm": "base kernels",
     "cache": "base kernels",
     "cache/store": "base cache",
-    "engine/files": "base kernels",
-    "engine/text": "base engine/files",
-    "engine/grammar": "base engine/text",
+    "engine/files": "base base/json kernels",
+    "engine/text": "base base/json engine/files",
+    "engine/grammar": "base base/json engine/text",
     "engine/families": "base kernels engine/files",
     "engine/import": "base kernels engine/files engine/families",
     "engine/model": "base kernels cache engine/files engine/text engine/families engine/import",
@@ -56,55 +59,62 @@ MAY_INCLUDE = {
     "engine/fleet": "base engine",
     "engine/convert": "base kernels engine/files engine/text engine/families engine/import engine/model engine",
     "session/journal": "base cache/store",
-    "session/tools": "base engine/grammar",
+    "session/tools": "base base/json engine/grammar",
     "session/chat/jinja": "base engine/text",
-    "session/chat": "base engine/text engine/grammar session/tools session/chat/jinja",
+    "session/chat/templates": "base base/json engine/text engine/grammar session/tools session/chat/jinja",
+    "session/chat/timeline": "base engine/text engine/grammar session/tools session/chat/templates",
     "session/history": "base",
-    "session": "base cache cache/store engine/text engine/grammar engine session/journal session/tools session/chat",
-    "session/table": "base cache/store engine/text engine/grammar engine session/journal session/chat session/history session",
-    "ws/json": "base",
-    "ws/access": "base",
+    "session": "base cache cache/store engine/text engine/grammar engine session/journal session/tools"
+               " session/chat/templates session/chat/timeline",
+    "session/table": "base cache/store engine/text engine/grammar engine session/journal session/chat/templates"
+                     " session/chat/timeline session/history session",
+    "ws/json": "base base/json",
+    "ws/access": "base base/cli base/json",
     "ws/transport": "base ws/access ws/transport/limits ws/transport/socket ws/transport/tls",
     "ws/transport/limits": "base",
     "ws/transport/socket": "base ws/transport ws/transport/limits",
     "ws/transport/tls": "base ws/transport",
-    "ws/convert": "base kernels engine/model engine/convert ws/access",
-    "ws/config": "base kernels cache engine/families engine/model engine ws/access ws/transport ws/convert",
-    "ws/fields": "base session/chat session ws/json ws/transport",
-    "ws/content": "base engine/text engine/grammar engine session/journal session/tools session/chat session session/table"
-                  " ws/json ws/transport ws/fields",
-    "ws/openai": "base engine/text engine/grammar engine session/journal session/tools session/chat session session/table"
-                 " ws/json ws/access ws/transport ws/fields ws/content",
+    "ws/config": "base base/json kernels cache engine/families engine/model engine ws/access ws/transport",
+    "ws/fields": "base session/chat/templates session ws/json ws/transport",
+    "ws/content": "base engine/text engine/grammar engine session/journal session/tools session/chat/timeline session"
+                  " session/table ws/json ws/transport ws/fields",
+    "ws/openai": "base engine/text engine/grammar engine session/journal session/tools session/chat/timeline session"
+                 " session/table ws/json ws/access ws/transport ws/fields ws/content",
     "ws/page": "base ws/access ws/transport",
-    "ws/realtime": "base engine/text engine/grammar engine session/journal session/tools session/chat session session/table"
-                   " ws/json ws/access ws/transport ws/fields ws/content",
-    "ws/chat": "base engine/text engine/grammar engine session/journal session/tools session/chat session session/table"
+    "ws/realtime": "base engine/text engine/grammar engine session/journal session/tools session/chat/timeline session"
+                   " session/table ws/json ws/access ws/transport ws/fields ws/content",
+    "ws/chat": "base engine/text engine/grammar engine session/journal session/tools session session/table"
                " ws/json ws/access ws/transport ws/fields ws/content",
-    "ws": "base kernels cache/store engine/text engine/model engine engine/fleet session/journal session/tools session/chat session"
-          " session/table ws/json ws/access ws/transport ws/transport/tls ws/fields ws/content ws/config ws/convert ws/openai ws/chat ws/page ws/realtime",
-    "clients/wire": "",
+    "ws": "base base/cli kernels cache/store engine/text engine/model engine engine/fleet session/journal session/tools session/chat/templates"
+          " session session/table ws/json ws/access ws/transport ws/transport/tls ws/fields ws/content ws/config ws/openai ws/chat ws/page"
+          " ws/realtime",
+    "clients/wire": "base/json",
     "clients/terminal": "",
-    "clients/chat": "clients/wire clients/terminal",
-    "clients/bench": "clients/wire clients/chat",
-    "clients/eval": "clients/wire clients/terminal",
-    "clients/cli": "clients/wire clients/terminal clients/chat clients/bench clients/eval",
+    "clients/chat": "base/json clients/wire clients/terminal",
+    "clients/program": "base/cli clients/wire",
+    "clients/bench": "base/cli base/json clients/wire clients/chat clients/program",
+    "clients/eval": "base/json clients/wire clients/terminal",
+    "clients/cli": "base/cli base/json clients/wire clients/terminal clients/chat clients/eval clients/program",
+    "tools/convert": "base base/cli kernels engine/model engine/convert",
 }
-FOLDERS = ["base", "kernels", "cache", "engine", "session", "ws", "clients", "tests"]
+FOLDERS = ["base", "kernels", "cache", "engine", "session", "ws", "clients", "tools", "tests"]
+# Tests and programs for developers. They may include anything, and only they include their headers.
+FREE = ("tools/bench/", "tools/sim/", "tests/")
 
-# Third-party header -> where it may be included, as path prefixes. tests/ may include anything.
+# Third-party header -> where it may be included, as path prefixes.
 ROOMS = [
     (r"boost/", ["ws/transport/", "clients/"]),
     (r"openssl/", ["base/", "ws/access/", "ws/transport/", "clients/"]),
     (r"prometheus/", ["ws/metrics"]),
     (r"yaml-cpp/", ["ws/config/"]),
-    (r"CLI/", ["ws/access/", "ws/config/", "ws/convert/", "clients/"]),
+    (r"CLI/", ["base/cli/", "ws/access/", "ws/config/", "tools/convert/", "clients/"]),
     (r"spdlog/", ["base/log.cpp"]),
     (r"systemd/", ["ws/app/app_watchdog.cpp"]),
     (r"pcre2", ["engine/text/"]),
     (r"utf8proc", ["engine/text/", "clients/"]),
     (r"xxhash", ["engine/", "cache/", "session/", "base/"]),
     (r"rocksdb/", ["cache/", "session/"]),
-    (r"nlohmann/", ["engine/", "session/", "ws/", "clients/"]),
+    (r"nlohmann/", ["base/cli/", "base/json/", "engine/", "session/", "ws/", "clients/"]),
     (r"fmt/", ["base/", "kernels/", "cache/", "engine/", "session/", "ws/", "clients/"]),
     (r"(cuda|cublas|curand|cusparse)", ["kernels/cuda/"]),
     (r"(nccl|mpi)\.h", ["kernels/comm/"]),
@@ -112,6 +122,8 @@ ROOMS = [
 ]
 # Rooms that apply to .cpp files only: these headers never spread through ours. Forward declarations may.
 CPP_ONLY = [r"nlohmann/json\.hpp", r"spdlog/", r"prometheus/", r"yaml-cpp/", r"CLI/", r"pcre2", r"utf8proc", r"xxhash", r"rocksdb/"]
+# JSON is parsed by one reader, with limits.
+PARSES_JSON = (re.compile(r"\b(?:json|Json|ordered_json|OrderedJson)::(?:sax_parse|parse|accept)\("), "base/json/")
 # RocksDB is used by exactly one file in each of its two folders.
 MAX_FILES = {(r"rocksdb/", "cache"): 1, (r"rocksdb/", "session"): 1}
 
@@ -129,13 +141,13 @@ INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.MULTIL
 def check_own(path, name, included):
     """The complaint about an include of one of our own headers, or None."""
     top, other = path.split("/")[0], included.split("/")[0]
-    if top == "tests":
+    if path.startswith(FREE):
         return None
-    if (top == "clients") != (other == "clients"):
-        return f"{name}: clients/ and the server share the wire protocol only: {included}"
-    if other == "tests":
-        return f"{name}: includes a test header: {included}"
+    if included.startswith(FREE):
+        return f"{name}: includes a header for developers: {included}"
     mine, theirs = room_of(path), room_of(included)
+    if (top == "clients") != (other == "clients") and theirs not in SHARED_WITH_CLIENTS:
+        return f"{name}: clients/ and the server share the wire protocol only: {included}"
     if mine != theirs and theirs not in MAY_INCLUDE[mine].split():
         return f"{name}: {mine}/ may not include {theirs}/: {included}"
     return None
@@ -154,7 +166,7 @@ def check_third_party(path, name, included):
     for pattern, rooms in ROOMS:
         if not re.match(pattern, included):
             continue
-        if path.startswith("tests/"):
+        if path.startswith(FREE):
             return None
         if not any(path.startswith(room) for room in rooms):
             return f"{name}: {included} belongs to {' '.join(rooms) or 'tests/'}"
@@ -174,8 +186,11 @@ def check_tree(root):
             files += 1
             path = file.relative_to(root).as_posix()
             text = file.read_text(encoding="utf-8")
-            if folder != "tests":
+            if not path.startswith(FREE):
                 complaints += check_classes(path, text, large)
+            pattern, room = PARSES_JSON
+            if not path.startswith((room, *FREE)):
+                complaints += [f"{path}: JSON is parsed in {room} only: {match[0]}" for match in pattern.finditer(text)]
             lines = text.count("\n")
             if lines > MAX_LINES:
                 complaints.append(f"{path}: {lines} lines, more than {MAX_LINES}")
@@ -236,6 +251,7 @@ CONTROLS = [
     ("ws/transport/a.h", '#include "ws/b.h"\n', "ws/transport/ may not include ws/"),
     ("engine/text/a.h", '#include "engine/b.h"\n', "engine/text/ may not include engine/"),
     ("clients/cli/a.cpp", '#include "base/b.h"\n', "wire protocol only"),
+    ("clients/cli/a.cpp", '#include "base/json/b.h"\n', None),
     ("clients/cli/a.cpp", '#include "clients/cli/b.h"\n', None),
     ("ws/a.cpp", '#include "clients/cli/b.h"\n', "wire protocol only"),
     ("clients/wire/a.cpp", '#include "clients/cli/b.h"\n', "clients/wire/ may not include clients/cli/"),
@@ -246,7 +262,8 @@ CONTROLS = [
     ("engine/a.cpp", '#include "b.h"\n', "from the root"),
     ("engine/a.cpp", '#include "engine/gone.h"\n', "no such header"),
     ("engine/a.cpp", "#include <base/b.h>\n", "with quotes"),
-    ("engine/a.cpp", '#include "tests/b.h"\n', "test header"),
+    ("engine/a.cpp", '#include "tests/b.h"\n', "for developers"),
+    ("tools/bench/a.cpp", '#include "tests/b.h"\n#include <gtest/gtest.h>\n', None),
     ("session/a.cpp", "#include <boost/asio.hpp>\n", "belongs to"),
     ("ws/a.h", "#include <boost/asio.hpp>\n", "belongs to"),
     ("ws/transport/a.h", "#include <boost/asio.hpp>\n", None),
@@ -254,6 +271,8 @@ CONTROLS = [
     ("ws/a.h", "#include <nlohmann/json.hpp>\n", ".cpp files only"),
     ("ws/a.h", "#include <nlohmann/json_fwd.hpp>\n", None),
     ("base/a.cpp", "#include <nlohmann/json.hpp>\n", "belongs to"),
+    ("engine/a.cpp", "auto a = nlohmann::json::parse(b);\n", "in base/json/ only"),
+    ("tests/a.cpp", "auto a = nlohmann::json::parse(b);\n", None),
     ("base/a.cpp", "#include <spdlog/spdlog.h>\n", "belongs to"),
     ("base/log.cpp", "#include <spdlog/spdlog.h>\n", None),
     ("engine/a.cpp", "#include <cuda_runtime.h>\n", "belongs to"),
@@ -281,7 +300,7 @@ CONTROLS = [
 
 def run_controls():
     failures = []
-    headers = ["base/b.h", "kernels/b.h", "kernels/cpu/b.h", "kernels/cuda/b.h", "engine/b.h", "session/b.h", "ws/b.h",
+    headers = ["base/b.h", "base/json/b.h", "kernels/b.h", "kernels/cpu/b.h", "kernels/cuda/b.h", "engine/b.h", "session/b.h", "ws/b.h",
                "ws/transport/b.h", "clients/cli/b.h", "tests/b.h"]
     for path, content, words in CONTROLS:
         with tempfile.TemporaryDirectory() as folder:

@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 NOT_READ = ("tests/golden/", "build/")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-FOLDERS = "base kernels cache engine session ws clients tests scripts docs".split()
+FOLDERS = "base kernels cache engine session ws clients tools tests scripts docs".split()
 NAMED = re.compile(rf"`((?:{'|'.join(FOLDERS)})/[\w./-]+?(?:\.(?:h|cpp|cu|cuh|py|js|json|yml|cmake)|/))`")
 
 

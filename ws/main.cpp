@@ -4,11 +4,12 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 
+#include "base/cli/sibling_program.h"
 #include "ws/access/keys_command.h"
 #include "ws/app/app.h"
-#include "ws/convert/convert_command.h"
 #include "ws/request_kinds.h"
 
 extern char** environ;
@@ -27,19 +28,12 @@ std::map<std::string, std::string> ReadEnvironment() {
   return out;
 }
 
-int End(const CommandOutcome& outcome) {
-  std::fputs(outcome.to_stderr.c_str(), stderr);
-  std::fputs(outcome.to_stdout.c_str(), stdout);
-  return outcome.exit_code;
-}
-
 int Main(const std::vector<std::string>& args) {
   const std::string command = args.empty() ? "" : args.front();
-  if (command == "convert") return End(RunConvertCommand({args.begin() + 1, args.end()}));
   // Files of the server are private.
   umask(077);
-  if (args == std::vector<std::string>{"--describe-requests"}) return End({.to_stdout = DescribeRequests()});
-  if (command == "keys") return End(RunKeysCommand({args.begin() + 1, args.end()}, ReadEnvironment()));
+  if (args == std::vector<std::string>{"--describe-requests"}) return PrintOutcome({.to_stdout = DescribeRequests()});
+  if (command == "keys") return PrintOutcome(RunKeysCommand({args.begin() + 1, args.end()}, ReadEnvironment()));
   Result<ParsedConfig> parsed = ParseConfig(args, ReadEnvironment());
   if (!parsed.ok()) {
     std::fprintf(stderr, "ringside-server: %s\n", parsed.status().message().c_str());
@@ -62,6 +56,7 @@ int Main(const std::vector<std::string>& args) {
 
 int main(int argc, char** argv) {
   try {
+    if (argc > 1 && std::strcmp(argv[1], "convert") == 0) return ringside::RunSibling("ringside-convert", argv + 1);
     return ringside::Main(std::vector<std::string>(argv + 1, argv + argc));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "ringside-server: %s\n", error.what());

@@ -146,7 +146,7 @@ class AppendBench {
 int BenchAppend(const ServerAccess& server, const AppendBenchOptions& options) {
   const Outcome<Done> run = AppendBench(server, options).Run();
   if (run) return 0;
-  std::fprintf(stderr, "ringside: %s\n", run.failure().message.c_str());
+  std::fprintf(stderr, "ringside-bench: %s\n", run.failure().message.c_str());
   return 1;
 }
 

@@ -6,12 +6,16 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "base/json/json_tree.h"
 #include "clients/wire/json_fields.h"
 
 namespace ringside::client {
 namespace {
 
 using Json = nlohmann::json;
+
+// ShareGPT's recorded conversations have 640 MB.
+constexpr JsonLimits kDatasetLimits{.bytes = int64_t{4} << 30, .values = 1 << 28};
 
 std::vector<std::string> UserMessages(const Json& conversation) {
   std::vector<std::string> messages;
@@ -30,7 +34,7 @@ std::vector<std::string> UserMessages(const Json& conversation) {
 }  // namespace
 
 Outcome<Dataset> ParseDataset(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = ParseJsonTree(text, kDatasetLimits);
   if (!json.is_array()) return Failure{"The data set is not a JSON list of conversations."};
   Dataset dataset;
   for (const Json& conversation : json) {

@@ -147,7 +147,7 @@ void AllowManySockets() {
 }
 
 int Complain(const std::string& sentence) {
-  std::fprintf(stderr, "ringside: %s\n", sentence.c_str());
+  std::fprintf(stderr, "ringside-bench: %s\n", sentence.c_str());
   return 1;
 }
 

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json/json_tree.h"
 #include "clients/wire/json_fields.h"
 
 namespace ringside::client {
@@ -145,14 +146,14 @@ const char* TurnPath(Protocol protocol) {
 
 HeardEvent ReadEvent(Protocol protocol, std::string_view data) {
   if (data == "[DONE]") return {.ends = true};
-  const Json json = Json::parse(data, nullptr, false);
+  const Json json = ParseJsonTree(data, kLargeJson);
   if (!json.is_object()) return {.ends = true, .error = "unreadable", .message = "an event that is not a JSON object"};
   const bool chunks = protocol == Protocol::kChat || protocol == Protocol::kCompletions;
   return chunks ? ReadChunk(json) : ReadResponsesEvent(json);
 }
 
 HeardEvent ReadRefusal(int status, std::string_view body) {
-  const Json json = Json::parse(body, nullptr, false);
+  const Json json = ParseJsonTree(body, kLargeJson);
   HeardEvent heard{.ends = true, .error = "http_" + std::to_string(status)};
   heard.message = Text(Member(json, "error"), "message");
   if (heard.message.empty()) heard.message = "HTTP " + std::to_string(status);

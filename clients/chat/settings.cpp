@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/json/json_tree.h"
+
 namespace ringside::client {
 namespace {
 
@@ -81,7 +83,7 @@ Outcome<std::string> Reasoning(const std::string& value) {
 
 Outcome<std::string> StopTexts(const std::string& value) {
   if (value.starts_with('[')) {
-    const Json list = Json::parse(value, nullptr, false);
+    const Json list = ParseJsonTree(value);
     bool good = list.is_array() && !list.empty();
     if (good) {
       for (const Json& text : list) good = good && text.is_string() && !text.get_ref<const std::string&>().empty();

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/json/json_tree.h"
 #include "clients/terminal/sanitiser.h"
 #include "clients/wire/http_client.h"
 
@@ -23,7 +24,7 @@ int MakeBackup(const ServerAccess& server) {
     std::fprintf(stderr, "ringside: %s\n", Sanitise(answer.failure().message).c_str());
     return 1;
   }
-  const nlohmann::json made = nlohmann::json::parse(answer->body, nullptr, /* allow_exceptions= */ false);
+  const nlohmann::json made = ParseJsonTree(answer->body, kLargeJson);
   const auto name = made.is_object() ? made.find("name") : made.end();
   if (name == made.end() || !name->is_string()) {
     std::fprintf(stderr, "ringside: The server's answer does not name a backup.\n");

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/json/json_tree.h"
 #include "clients/terminal/sanitiser.h"
 #include "clients/wire/http_client.h"
 
@@ -56,13 +57,15 @@ int LookAfterEngines(const ServerAccess& server, const EnginesOptions& options) 
           ? http.Request("GET", "/engines")
           : http.Request("POST", one + (options.verb == Verb::kDrain ? "/drain" : "/resume"), "{}");
   if (!answer) return Fail(answer.failure().message);
+  const nlohmann::json told = ParseJsonTree(answer->body, kLargeJson);
+  const char* unreadable = "The server's answer is not a list of engines.";
+  if (told.is_discarded()) return Fail(unreadable);
   try {
-    const nlohmann::json told = nlohmann::json::parse(answer->body);
     const nlohmann::json engines = options.verb == Verb::kList ? told.at("data") : nlohmann::json::array({told});
     std::fputs(Sanitise(options.json ? engines.dump(1) + "\n" : Table(engines)).c_str(), stdout);
     return 0;
   } catch (const nlohmann::json::exception&) {
-    return Fail("The server's answer is not a list of engines.");
+    return Fail(unreadable);
   }
 }
 

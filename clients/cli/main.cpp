@@ -1,15 +1,11 @@
 // The terminal client `ringside`.
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <exception>
 #include <memory>
 #include <string>
 #include <string_view>
 
-#include "clients/bench/bench.h"
+#include "base/cli/sibling_program.h"
 #include "clients/chat/one_shot.h"
 #include "clients/chat/repl/repl.h"
 #include "clients/cli/backup.h"
@@ -60,17 +56,11 @@ int Health(const ServerUrl& url) {
   return ready ? 0 : 1;
 }
 
-/// Runs `ringside-server COMMAND` for `keys` and `convert`: only the server knows these file formats. Returns only if
-/// the program cannot be run.
-int RunServersCommand(char** argv) {
-  execvp(ServerProgram().c_str(), argv);
-  std::fprintf(stderr, "ringside: cannot run ringside-server, which has this command: %s\n", std::strerror(errno));
-  return 1;
-}
-
 int Main(int argc, char** argv) {
   const std::string_view command = argc > 1 ? argv[1] : "";
-  if (command == "keys" || command == "convert") return RunServersCommand(argv);
+  if (command == "keys") return RunSibling("ringside-server", argv);
+  if (command == "bench") return RunSibling("ringside-bench", argv + 1);
+  if (command == "convert") return RunSibling("ringside-convert", argv + 1);
   const Options options = ParseOptions(argc, argv);
   switch (options.verb) {
     case Options::Verb::kNone:
@@ -89,10 +79,6 @@ int Main(int argc, char** argv) {
       return MakeBackup(options.server);
     case Options::Verb::kHealth:
       return Health(options.server.url);
-    case Options::Verb::kBenchAppend:
-      return BenchAppend(options.server, options.append);
-    case Options::Verb::kBenchLoad:
-      return BenchLoad(options.server, options.load);
     case Options::Verb::kEval:
       return Eval(options);
   }

@@ -3,33 +3,20 @@
 #include <CLI/CLI.hpp>
 #include <cstdlib>
 #include <map>
-#include <sstream>
 
-#include "clients/cli/describe.h"
+#include "base/cli/command_line.h"
+#include "clients/program/server_options.h"
 
 namespace ringside::client {
 namespace {
-
-constexpr const char* kDefaultUrl = "ws://127.0.0.1:8080";
 
 struct Raw {
   std::string colour = "auto";
   std::map<std::string, std::string> settings;
   std::vector<std::string> stops, prompt;
   std::string system, exported;
-  std::string protocol = "ringside";
   bool no_history = false, ephemeral = false, keep = false, show_thinking = false, hide_thinking = false;
 };
-
-void AddServer(CLI::App& app, Options& options) {
-  app.add_option("--url", options.server.url_text,
-                 std::string("The server, such as ") + kDefaultUrl + " (or RINGSIDE_URL)");
-  app.add_option("--api-key", options.server.api_key, "The server's key (or RINGSIDE_API_KEY)");
-  app.add_option("--cacert", options.server.ca_file,
-                 "Trust certificates of the authorities in this file (or RINGSIDE_CACERT)")
-      ->type_name("PATH");
-  app.add_flag("--insecure", options.server.insecure, "Accept any certificate (insecure: traffic can be intercepted)");
-}
 
 /// Options of every chat command, wherever its server comes from.
 void AddChatOptions(CLI::App* chat, Options& options, Raw& raw) {
@@ -64,7 +51,7 @@ void AddChatOptions(CLI::App* chat, Options& options, Raw& raw) {
 
 CLI::App* AddChat(CLI::App& app, Options& options, Raw& raw) {
   CLI::App* chat = app.add_subcommand("chat", "Chat in the terminal; answer once if there is a prompt or piped input");
-  AddServer(*chat, options);
+  AddServerOptions(*chat, options.server);
   AddChatOptions(chat, options, raw);
   return chat;
 }
@@ -99,7 +86,7 @@ SessionsOptions::Verb SessionsVerb(const CLI::App& sessions) {
 
 CLI::App* AddSessions(CLI::App& app, Options& options, Raw& raw) {
   CLI::App* sessions = app.add_subcommand("sessions", "List and manage the conversations on the server");
-  AddServer(*sessions, options);
+  AddServerOptions(*sessions, options.server);
   sessions->require_subcommand(0, 1);
   const auto add_json = [&](CLI::App* verb) {
     verb->add_flag("--json", options.sessions.json, "Print everything the server returns, as JSON");
@@ -107,7 +94,7 @@ CLI::App* AddSessions(CLI::App& app, Options& options, Raw& raw) {
   add_json(sessions);
   const auto add = [&](const char* name, const char* help) {
     CLI::App* verb = sessions->add_subcommand(name, help);
-    AddServer(*verb, options);
+    AddServerOptions(*verb, options.server);
     return verb;
   };
   const auto add_ids = [&](CLI::App* verb, const char* help) {
@@ -139,7 +126,7 @@ CLI::App* AddEngines(CLI::App& app, Options& options) {
       "Show the server's engines (slots, memory, turns), drain or resume one (needs a key with scope admin)");
   engines->require_subcommand(0, 1);
   const auto add_usual = [&](CLI::App* verb) {
-    AddServer(*verb, options);
+    AddServerOptions(*verb, options.server);
     verb->add_flag("--json", options.engines.json, "Print everything the server returns, as JSON");
   };
   add_usual(engines);
@@ -158,56 +145,14 @@ CLI::App* AddEngines(CLI::App& app, Options& options) {
 
 CLI::App* AddBackup(CLI::App& app, Options& options) {
   CLI::App* backup = app.add_subcommand("backup", "Back up a running server's store into its --backup-path");
-  AddServer(*backup, options);
+  AddServerOptions(*backup, options.server);
   return backup;
-}
-
-CLI::App* AddBench(CLI::App& app, Options& options, Raw& raw) {
-  CLI::App* bench = app.add_subcommand("bench", "Benchmark a running server");
-  bench->require_subcommand(1);
-  CLI::App* append = bench->add_subcommand(
-      "append", "Time to first token of a short turn on a long conversation, against recomputing everything");
-  AddServer(*append, options);
-  append->add_option("--rounds", options.append.rounds, "Measurements of each kind")->check(CLI::Range(1, 1000));
-  append->add_option("--history-tokens", options.append.history_tokens, "Tokens before the turn")
-      ->check(CLI::Range(64, 1 << 20));
-  append->add_option("--turn-tokens", options.append.turn_tokens, "Tokens of the turn")->check(CLI::Range(8, 1 << 16));
-  append->add_option("--json", options.append.json_path, "Also write the figures to this file")->type_name("PATH");
-  CLI::App* load = bench->add_subcommand(
-      "load", "Many concurrent conversations with think time, on a ringside-server or another server");
-  AddServer(*load, options);
-  load->add_option("--protocol", raw.protocol, "ringside: the native protocol; other servers support the rest too")
-      ->check(CLI::IsMember(ProtocolNames()));
-  load->add_option("--model", options.load.model, "Model to request [the server's first]");
-  load->add_option("-n,--conversations", options.load.conversations, "Number of conversations")
-      ->check(CLI::Range(1, 100000));
-  load->add_option("--rate", options.load.rate, "Conversations started per second (Poisson); 0: all at once")
-      ->check(CLI::Range(0.0, 1e6));
-  load->add_option("--warm-up", options.load.warm_up, "Warm-up conversations, not counted")
-      ->check(CLI::Range(0, 100000));
-  load->add_option("--dataset", options.load.dataset_path,
-                   "JSON file of recorded conversations (ShareGPT format) whose user messages are sent")
-      ->type_name("PATH");
-  load->add_flag("--ignore-eos", options.load.ignore_eos, "Answers of exactly --max-tokens, if the server supports it");
-  load->add_option("--timeout", options.load.timeout_s, "Timeout of a turn, seconds")
-      ->check(CLI::Range(0.001, 86400.0));
-  load->add_option("--turns", options.load.turns, "Turns per conversation")->check(CLI::Range(1, 10000));
-  load->add_option("--think", options.load.think_s, "Mean think time between turns, seconds")
-      ->check(CLI::Range(0.0, 3600.0));
-  load->add_option("--prompt-words", options.load.prompt_words, "Median words per turn")->check(CLI::Range(1, 10000));
-  load->add_option("--max-tokens", options.load.max_tokens, "Longest answer")->check(CLI::Range(1, 100000));
-  load->add_option("--seed", options.load.seed, "Random seed of lengths, words and think times");
-  load->add_option("--json", options.load.json_path, "Also write the figures, turn by turn, to this file")
-      ->type_name("PATH");
-  load->add_option("--svg", options.load.svg_path, "Also write a chart of percentiles over time to this file")
-      ->type_name("PATH");
-  return bench;
 }
 
 /// Adds a verb for a measurement, with the options common to all.
 CLI::App* AddEvalTask(CLI::App* eval, const char* name, const char* help, const char* file, Options& options) {
   CLI::App* task = eval->add_subcommand(name, help);
-  AddServer(*task, options);
+  AddServerOptions(*task, options.server);
   task->add_option("file", options.eval.path, file)->type_name("PATH")->required();
   task->add_option("--model", options.eval_model,
                    "GGUF file, Hugging Face or FasterTransformer folder, or Megatron-LM or NeMo checkpoint: "
@@ -246,32 +191,16 @@ Options Refuse(Options options, const std::string& why) {
   return options;
 }
 
-std::string Environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-
 Options Check(Options options, const Raw& raw) {
-  // Not through CLI11's envname: it would let the environment of one subcommand override another's command line.
-  if (options.server.url_text.empty()) options.server.url_text = Environment("RINGSIDE_URL");
-  if (options.server.api_key.empty()) options.server.api_key = Environment("RINGSIDE_API_KEY");
-  const Outcome<ServerUrl> url =
-      ParseServerUrl(options.server.url_text.empty() ? kDefaultUrl : options.server.url_text);
-  if (!url) return Refuse(std::move(options), url.failure().message);
-  options.server.url = *url;
-  options.server.url.ca_file = options.server.ca_file.empty() ? Environment("RINGSIDE_CACERT") : options.server.ca_file;
-  options.server.url.insecure = options.server.insecure;
-  if (options.server.api_key.find_first_of("\r\n") != std::string::npos) {
-    return Refuse(std::move(options), "The key must be one line.");
-  }
+  const Outcome<Done> settled = SettleServer(options.server);
+  if (!settled) return Refuse(std::move(options), settled.failure().message);
   options.chat.colour = raw.colour == "always"  ? ColourMode::kAlways
                         : raw.colour == "never" ? ColourMode::kNever
                                                 : ColourMode::kAuto;
-  options.load.protocol = ProtocolNamed(raw.protocol).value_or(Protocol::kRingside);
   options.chat.history = !raw.no_history;
   if (raw.ephemeral || raw.keep) options.chat.ephemeral = raw.ephemeral;
   if (raw.show_thinking || raw.hide_thinking) options.chat.show_thinking = raw.show_thinking;
-  options.chat.command = Environment("RINGSIDE_CHAT_COMMAND");
+  if (const char* command = std::getenv("RINGSIDE_CHAT_COMMAND")) options.chat.command = command;
   if (!raw.system.empty()) options.chat.system = raw.system;
   for (const auto& [name, value] : raw.settings) {
     if (value.empty()) continue;
@@ -300,26 +229,22 @@ Options ParseOptions(int argc, const char* const* argv) {
   CLI::App* sessions = AddSessions(app, options, raw);
   CLI::App* engines = AddEngines(app, options);
   CLI::App* backup = AddBackup(app, options);
-  CLI::App* bench = AddBench(app, options, raw);
   CLI::App* eval = AddEval(app, options);
   CLI::App* run = AddRun(app, options, raw);
   CLI::App* health =
       app.add_subcommand("health", "Check whether the server is ready: exits with 0 if it is, with 1 if not");
-  AddServer(*health, options);
+  AddServerOptions(*health, options.server);
   app.add_subcommand("keys", "Create, list, revoke and rotate the keys in a server's keys file");
   app.add_subcommand("convert", "Convert a model to another format");
+  app.add_subcommand("bench", "Benchmark a running server");
   if (argc == 2 && std::string_view(argv[1]) == "--describe") {
-    options.to_stdout = DescribeCommandLine(app);
+    options.to_stdout = DescribeProgram(app, RINGSIDE_VERSION);
     return options;
   }
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    std::ostringstream out, err;
-    const int code = app.exit(error, out, err);
-    options.exit_code = code == 0 ? 0 : 2;
-    options.to_stdout = out.str();
-    options.to_stderr = err.str();
+  if (const auto outcome = ParseCommand(app, {argv + 1, argv + argc})) {
+    options.exit_code = outcome->exit_code;
+    options.to_stdout = outcome->to_stdout;
+    options.to_stderr = outcome->to_stderr;
     return options;
   }
   if (chat->parsed()) options.verb = Options::Verb::kChat;
@@ -336,9 +261,6 @@ Options ParseOptions(int argc, const char* const* argv) {
     options.verb = Options::Verb::kEngines;
     if (engines->got_subcommand("drain")) options.engines.verb = Verb::kDrain;
     if (engines->got_subcommand("resume")) options.engines.verb = Verb::kResume;
-  }
-  if (bench->parsed()) {
-    options.verb = bench->got_subcommand("append") ? Options::Verb::kBenchAppend : Options::Verb::kBenchLoad;
   }
   if (eval->parsed()) {
     using Task = EvalOptions::Task;

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "clients/bench/bench.h"
 #include "clients/chat/chat_options.h"
 #include "clients/eval/eval.h"
 #include "clients/wire/server_access.h"
@@ -33,15 +32,13 @@ struct EnginesOptions {
 };
 
 struct Options {
-  enum class Verb { kNone, kChat, kRun, kSessions, kEngines, kBackup, kHealth, kBenchAppend, kBenchLoad, kEval };
+  enum class Verb { kNone, kChat, kRun, kSessions, kEngines, kBackup, kHealth, kEval };
   Verb verb = Verb::kNone;
   ServerAccess server;
   ChatOptions chat;
   RunOptions run;
   SessionsOptions sessions;
   EnginesOptions engines;
-  AppendBenchOptions append;
-  LoadBenchOptions load;
   EvalOptions eval;
   std::string eval_model;  // file or folder to start a private server with; "" = use `server`
   int exit_code = 0;       // if verb is kNone: print these and exit with it

@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/cli/sibling_program.h"
 #include "clients/cli/health.h"
 #include "clients/terminal/history.h"
 
@@ -66,16 +67,11 @@ std::string DataFolder() {
   return home != nullptr && home[0] == '/' ? std::string(home) + "/.local/share/ringside/run" : "";
 }
 
-std::string ServerProgram() {
-  std::error_code error;
-  const auto beside = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / "ringside-server";
-  return std::filesystem::exists(beside, error) ? beside.string() : "ringside-server";
-}
-
 Outcome<std::unique_ptr<OwnServer>> OwnServer::Start(const std::string& model, const Purpose& purpose) {
   const std::string state = StateFolder();
   if (state.empty()) return Failure{"There is no folder for the server's log: set HOME or XDG_STATE_HOME."};
-  std::vector<std::string> arguments = {ServerProgram(), "--model", model, "--host", "127.0.0.1", "--port", "0"};
+  std::vector<std::string> arguments = {
+      SiblingProgram("ringside-server"), "--model", model, "--host", "127.0.0.1", "--port", "0"};
   if (!purpose.store_path.empty()) {
     std::error_code ignored;  // the server reports a bad folder
     std::filesystem::create_directories(std::filesystem::path(purpose.store_path).parent_path(), ignored);

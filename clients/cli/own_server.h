@@ -13,8 +13,6 @@ namespace ringside::client {
 
 /// $XDG_DATA_HOME/ringside/run or ~/.local/share/ringside/run; "" if there is no such folder.
 std::string DataFolder();
-/// The ringside-server next to this program, or else the one on the PATH.
-std::string ServerProgram();
 
 class OwnServer {
  public:
@@ -23,7 +21,8 @@ class OwnServer {
     std::string store_path;  // "" = nowhere
     std::string log;
   };
-  /// Starts the ServerProgram and waits until it answers. If it exits, fails with the last lines of its log.
+  /// Starts the ringside-server next to this program, or else on the PATH, and waits until it answers. If it exits,
+  /// fails with the last lines of its log.
   static Outcome<std::unique_ptr<OwnServer>> Start(const std::string& model, const Purpose& purpose);
   /// Lets the server save its state and waits for it to exit.
   ~OwnServer();

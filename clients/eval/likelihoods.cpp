@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/json/json_tree.h"
+
 namespace ringside::client {
 namespace {
 
@@ -57,7 +59,7 @@ std::string LikelihoodRequest(const std::string& model, const std::vector<Prompt
 Outcome<std::vector<Likelihood>> ReadLikelihoods(const std::string& answer, const std::vector<Prompt>& prompts) {
   std::vector<Likelihood> likelihoods(prompts.size());
   try {
-    const Json choices = Json::parse(answer).at("choices");
+    const Json choices = ParseJsonTree(answer, kLargeJson).at("choices");
     for (const Json& choice : choices) {
       const auto index = choice.at("index").get<size_t>();
       likelihoods.at(index) = ReadOne(prompts.at(index), choice.at("logprobs"));
@@ -80,7 +82,7 @@ std::string TokenizeRequest(const std::string& model, const std::string& text) {
 
 Outcome<std::vector<int64_t>> ReadTokens(const std::string& answer) {
   try {
-    return Json::parse(answer).at("tokens").get<std::vector<int64_t>>();
+    return ParseJsonTree(answer, kLargeJson).at("tokens").get<std::vector<int64_t>>();
   } catch (const std::exception&) {
     return Failure{"The server's answer to /tokenize is not a list of tokens."};
   }

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "base/json/json_tree.h"
+
 namespace ringside::client {
 namespace {
 
@@ -59,7 +61,7 @@ Outcome<std::vector<Sample>> ReadLines(std::string_view lines, const std::string
       return Failure{"Line " + std::to_string(number) + ": " + what + "."};
     };
     try {
-      samples.push_back(read(Json::parse(line), prefix));
+      samples.push_back(read(ParseJsonTree(line, kLargeJson), prefix));
     } catch (const Json::exception&) {
       return failure("it is not a sample in JSON");
     } catch (const std::invalid_argument& error) {

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "base/json/json_tree.h"
 #include "clients/wire/json_fields.h"
 
 namespace ringside::client {
@@ -25,7 +26,7 @@ std::string EncodeTurn(const TurnRequest& turn) {
   if (turn.instructions) json["instructions"] = *turn.instructions;
   if (!turn.request_id.empty()) json["metadata"] = {{"client_request_id", turn.request_id}};
   for (const auto& [name, value] : turn.fields) {
-    const OrderedJson parsed = OrderedJson::parse(value, nullptr, false);
+    const OrderedJson parsed = ParseOrderedJsonTree(value);
     if (!parsed.is_discarded()) json[name] = parsed;
   }
   return Dump(json);

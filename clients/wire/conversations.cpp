@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json/json_tree.h"
 #include "clients/wire/json_fields.h"
 
 namespace ringside::client {
@@ -19,7 +20,7 @@ Outcome<Json> Ask(const HttpClient& http, const std::string& method, const std::
                   const std::string& body = "") {
   const Outcome<HttpAnswer> answer = http.Request(method, path, body);
   if (!answer) return answer.failure();
-  Json json = Json::parse(answer->body, nullptr, false);
+  Json json = ParseJsonTree(answer->body, kLargeJson);
   if (!json.is_object()) return Unreadable();
   return json;
 }
@@ -206,7 +207,7 @@ Outcome<std::string> ExportConversation(const HttpClient& http, const std::strin
 Outcome<ConversationSummary> ImportConversation(const HttpClient& http, const std::string& bytes) {
   const Outcome<HttpAnswer> answer = http.Request("POST", "/conversations/import", bytes, "application/octet-stream");
   if (!answer) return answer.failure();
-  const Json json = Json::parse(answer->body, nullptr, false);
+  const Json json = ParseJsonTree(answer->body, kLargeJson);
   if (!json.is_object() || Text(json, "id").empty()) return Unreadable();
   return Summary(json);
 }

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "base/json/json_tree.h"
 #include "clients/wire/wire_stream.h"
 
 namespace ringside::client {
@@ -66,7 +67,7 @@ class Exchange {
 
 Failure RefusedBy(int status, const std::string& body) {
   Failure failure{"The server answered HTTP " + std::to_string(status) + ".", status};
-  const auto json = nlohmann::json::parse(body, nullptr, false);
+  const auto json = ParseJsonTree(body, kLargeJson);
   if (json.is_object() && json.contains("error") && json["error"].is_object()) {
     const auto& error = json["error"];
     if (error.contains("message") && error["message"].is_string()) failure.message = error["message"];

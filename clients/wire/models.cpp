@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json/json_tree.h"
+
 namespace ringside::client {
 
 Outcome<ServedModel> GetModel(const HttpClient& http) {
@@ -9,7 +11,7 @@ Outcome<ServedModel> GetModel(const HttpClient& http) {
   const Outcome<HttpAnswer> answer = http.Request("GET", "/models");
   if (!answer) return answer.failure();
   ServedModel model{.name = "a model", .defaults = {}};
-  const Json json = Json::parse(answer->body, nullptr, false);
+  const Json json = ParseJsonTree(answer->body, kLargeJson);
   const auto first = Json::json_pointer("/data/0");
   if (!json.is_object() || !json.contains(first) || !json[first].is_object()) return model;
   const Json& told = json[first];

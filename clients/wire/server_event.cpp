@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json/json_tree.h"
 #include "clients/wire/json_fields.h"
 
 namespace ringside::client {
@@ -211,7 +212,7 @@ void ReadFields(const Json& json, ServerEvent& event) {
 }  // namespace
 
 std::optional<ServerEvent> ParseServerEvent(std::string_view message) {
-  const Json json = Json::parse(message, nullptr, false);
+  const Json json = ParseJsonTree(message, kLargeJson);
   ServerEvent event;
   event.type = Text(json, "type");
   if (event.type.empty()) return std::nullopt;
@@ -223,7 +224,7 @@ std::optional<ServerEvent> ParseServerEvent(std::string_view message) {
 }
 
 std::optional<ServerEvent> ParseResponse(std::string_view body) {
-  const Json json = Json::parse(body, nullptr, false);
+  const Json json = ParseJsonTree(body, kLargeJson);
   if (!json.is_object()) return std::nullopt;
   ServerEvent event;
   ReadResponse(json, event);

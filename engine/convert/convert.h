@@ -1,4 +1,4 @@
-// `ringside convert`: converts a model's files between any formats that we load. Memory for a few tensors at a time, in
+// Converts a model's files between any formats that we load. Memory for a few tensors at a time, in
 // float32, for any size of model. THREAD: one.
 #pragma once
 

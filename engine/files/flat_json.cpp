@@ -3,49 +3,43 @@
 #include <fmt/format.h>
 
 #include <limits>
-#include <nlohmann/json.hpp>
 
+#include "base/json/json_reader.h"
 #include "engine/files/mapped_file.h"
 
 namespace ringside {
 namespace {
 
-constexpr size_t kMaxJsonBytes = 32 << 20;
-constexpr size_t kMaxJsonDepth = 16;
-constexpr size_t kMaxJsonValues = 1 << 20;
+constexpr JsonLimits kLimits{.bytes = 32 << 20, .depth = 16, .values = 1 << 20, .unique_names = true};
 constexpr size_t kMaxPathBytes = 1 << 12;
 
-// Handles SAX events. Returning false stops the parse with the reason in `error`.
-class Flattener : public nlohmann::json_sax<nlohmann::json> {
+// Stops the reader with the reason in `error`.
+class Flattener final : public JsonHandler {
  public:
   explicit Flattener(FlatJson::Table* table) : table_(*table) {}
 
   const std::string& error() const { return error_; }
 
-  bool null() override { return Add(FlatJson::Null{}); }
-  bool boolean(bool value) override { return Add(value); }
-  bool number_integer(int64_t value) override { return Add(value); }
-  bool number_unsigned(uint64_t value) override {
+  bool Null() override { return Add(FlatJson::Null{}); }
+  bool Boolean(bool value) override { return Add(value); }
+  bool Negative(int64_t value) override { return Add(value); }
+  bool Unsigned(uint64_t value) override {
     if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return Add(static_cast<double>(value));
     return Add(static_cast<int64_t>(value));
   }
-  bool number_float(double value, const std::string&) override { return Add(value); }
-  bool string(std::string& value) override { return Add(std::move(value)); }
-  bool binary(nlohmann::json::binary_t&) override { return Fail("binary data"); }
+  bool Number(double value, const std::string&) override { return Add(value); }
+  bool String(std::string& value) override { return Add(std::move(value)); }
 
-  bool start_object(size_t) override { return Open(FlatJson::Object{}); }
-  bool start_array(size_t) override { return levels_.empty() ? Fail("not an object") : Open(FlatJson::Array{}); }
-  bool end_object() override { return Close<FlatJson::Object>(); }
-  bool end_array() override { return Close<FlatJson::Array>(); }
-  bool key(std::string& name) override {
+  bool OpenObject() override { return Open(FlatJson::Object{}); }
+  bool OpenArray() override { return levels_.empty() ? Fail("not an object") : Open(FlatJson::Array{}); }
+  bool CloseObject() override { return Close<FlatJson::Object>(); }
+  bool CloseArray() override { return Close<FlatJson::Array>(); }
+  bool Name(std::string& name) override {
     Level& level = levels_.back();
     path_.resize(level.path_bytes);
     if (levels_.size() > 1) path_ += '.';
     path_ += name;
     return path_.size() <= kMaxPathBytes || Fail("a name is too long");
-  }
-  bool parse_error(size_t position, const std::string&, const nlohmann::json::exception&) override {
-    return Fail(fmt::format("invalid JSON near byte {}", position));
   }
 
  private:
@@ -70,13 +64,11 @@ class Flattener : public nlohmann::json_sax<nlohmann::json> {
       path_ += std::to_string(level.members);
     }
     ++level.members;
-    if (table_.size() >= kMaxJsonValues) return Fail(fmt::format("more than {} values", kMaxJsonValues));
     if (!table_.emplace(path_, std::move(value)).second) return Fail(fmt::format("'{}' occurs twice", path_));
     return true;
   }
 
   bool Open(FlatJson::Value container) {
-    if (levels_.size() >= kMaxJsonDepth) return Fail(fmt::format("nested more than {} deep", kMaxJsonDepth));
     const bool array = std::holds_alternative<FlatJson::Array>(container);
     if (!levels_.empty() && !Add(std::move(container))) return false;
     levels_.push_back({array, path_.size()});
@@ -100,15 +92,13 @@ class Flattener : public nlohmann::json_sax<nlohmann::json> {
 }  // namespace
 
 Result<FlatJson> FlatJson::Parse(std::string_view text, const std::string& source) {
-  if (text.size() > kMaxJsonBytes) return Corruption(fmt::format("{}: longer than {} bytes", source, kMaxJsonBytes));
   FlatJson out;
   Flattener flattener(&out.values_);
-  try {
-    if (nlohmann::json::sax_parse(text.begin(), text.end(), &flattener)) return out;
-  } catch (const std::exception& error) {
-    return Corruption(fmt::format("{}: {}", source, error.what()));
-  }
-  return Corruption(fmt::format("{}: {}", source, flattener.error()));
+  const JsonFault fault = ReadJson(text, kLimits, flattener);
+  if (fault.ok()) return out;
+  if (fault.kind == JsonFault::Kind::kStopped) return Corruption(fmt::format("{}: {}", source, flattener.error()));
+  const char* invalid = fault.kind == JsonFault::Kind::kSyntax ? "invalid JSON " : "";
+  return Corruption(fmt::format("{}: {}{}", source, invalid, fault.message));
 }
 
 Result<FlatJson> FlatJson::ReadFile(const std::string& path) {

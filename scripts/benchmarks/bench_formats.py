@@ -25,7 +25,7 @@ def file_of(folder, name):
     part = path.with_suffix(".part")
     print(f"making {path}", file=sys.stderr, flush=True)
     if FORMATS[name] is None:
-        maker = HERE.parents[1] / "tests" / "bench" / "make_random_gguf.py"
+        maker = HERE.parents[1] / "tools" / "bench" / "make_random_gguf.py"
         subprocess.run([sys.executable, maker, "llama-1b", "F16", part], check=True)
     else:
         how = llama_cpp.llama_model_quantize_default_params()

@@ -1,4 +1,4 @@
-"""llama.cpp on the CPU, measured like tests/bench/engine_bench: one JSON object per measurement.
+"""llama.cpp on the CPU, measured like tools/bench/engine_bench: one JSON object per measurement.
 
 Needs the package llama-cpp-python, built for this machine. Decode: tokens per second of single-token steps with
 `context` tokens in the cache. Prefill: tokens per second of one pass over an empty cache. The ids are random but fixed.

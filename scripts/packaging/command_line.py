@@ -4,6 +4,9 @@ import json
 import re
 import subprocess
 from dataclasses import dataclass, field
+from pathlib import Path
+
+PROGRAMS = ("ringside-server", "ringside", "ringside-bench", "ringside-convert")
 
 
 @dataclass
@@ -73,9 +76,11 @@ def ask(program):
     return json.loads(subprocess.run([program, "--describe"], check=True, capture_output=True, text=True).stdout)
 
 
-def ask_both(server, client):
-    """The commands of both programs. The server runs `ringside keys` and `convert`, so it describes them."""
-    server, client = ask(server), ask(client)
-    servers = {command["name"]: command for command in server["commands"]}
-    client["commands"] = [servers.get(command["name"], command) for command in client["commands"]]
-    return read_command(server), read_command(client)
+def ask_all(folder):
+    """The commands of the programs in a folder: server, client, and the client's programs. The client describes the
+    commands that another program runs by their names only."""
+    server, client, *others = (ask(Path(folder) / name) for name in PROGRAMS)
+    known = {command["name"]: command for command in server["commands"]}
+    known |= {name: other | {"name": name} for other in others for name in [other["name"].removeprefix("ringside-")]}
+    client["commands"] = [known.get(command["name"], command) for command in client["commands"]]
+    return [read_command(program) for program in (server, client, *others)]

@@ -3,6 +3,7 @@
 import re
 import textwrap
 from collections import Counter
+from dataclasses import dataclass
 
 SERVER_WORDS = """\
 .B ringside\\-server
@@ -52,6 +53,38 @@ of
 .B NO_COLOR
 If set, answers have no colour and Markdown is shown as written."""
 
+BENCH_WORDS = """\
+.B ringside\\-bench
+measures a running server over the network.
+.B ringside bench
+runs it too."""
+
+CONVERT_WORDS = """\
+.B ringside\\-convert
+writes a model's files in another format. Nothing is left after an error.
+.B ringside convert
+runs it too."""
+
+BENCH_ENVIRONMENT = """\
+.TP
+.BR RINGSIDE_URL ", " RINGSIDE_API_KEY ", " RINGSIDE_CACERT
+Defaults of
+.BR \\-\\-url ", " \\-\\-api\\-key " and " \\-\\-cacert ."""
+
+BENCH_STATUS = [(0, "done"), (1, "the server or a file failed"), (2, "the command line cannot be used")]
+
+CONVERT_STATUS = [(0, "done"), (1, "the model or the target cannot be used"), (2, "the command line cannot be used")]
+
+BENCH_EXAMPLES = [
+    ("ringside-bench load --url http://127.0.0.1:8080 -n 64 --turns 4", "64 concurrent conversations of four turns"),
+    ("ringside-bench append --history-tokens 8000", "time to first token after a long history"),
+]
+
+CONVERT_EXAMPLES = [
+    ("ringside-convert ~/models/gpt2 gpt2.gguf --type bf16", "a folder of Hugging Face to a GGUF file"),
+    ("ringside-convert gpt2.gguf fastertransformer/8-gpu --tensor-parallel 8", "a folder of FasterTransformer for 8 GPUs"),
+]
+
 CLIENT_STATUS = [
     (0, "done"),
     (1, "something failed: the server, a file, an answer"),
@@ -65,6 +98,23 @@ CLIENT_EXAMPLES = [
     ('git diff | ringside chat "What does this change?"', "one answer, whose conversation is then deleted"),
     ("ringside sessions export 1 backup.ringside", "exports the first conversation of the list to a file"),
 ]
+
+
+
+@dataclass
+class Page:
+    """The text of a page that the program does not describe."""
+    words: str
+    statuses: list[tuple[int, str]]
+    examples: list[tuple[str, str]]
+    see: str
+    environment: str = ""
+
+
+CLIENT = Page(CLIENT_WORDS, CLIENT_STATUS, CLIENT_EXAMPLES,
+              ".BR ringside\\-server (8),\n.BR ringside\\-bench (1),\n.BR ringside\\-convert (1)", CLIENT_ENVIRONMENT)
+BENCH = Page(BENCH_WORDS, BENCH_STATUS, BENCH_EXAMPLES, ".BR ringside (1),\n.BR ringside\\-server (8)", BENCH_ENVIRONMENT)
+CONVERT = Page(CONVERT_WORDS, CONVERT_STATUS, CONVERT_EXAMPLES, ".BR ringside (1),\n.BR ringside\\-server (8)")
 
 SHARED_BY = 4  # an option shared by this number of commands is described once, before them
 
@@ -150,8 +200,6 @@ def server_page(server, date):
         f"\\fBringside\\-server\\fR {text(told['usage'])}",
         ".br",
         "\\fBringside\\-server keys\\fR \\fIVERB\\fR ...",
-        ".br",
-        "\\fBringside\\-server convert\\fR \\fIFROM\\fR \\fITO\\fR ...",
     ]
     parts += [".SH DESCRIPTION", SERVER_WORDS, ".SH OPTIONS", "Defaults are shown in [brackets]."]
     group = None
@@ -166,24 +214,26 @@ def server_page(server, date):
             parts += described(command, shared=[])
     parts += [".SH ENVIRONMENT AND CONFIGURATION FILE", text(told["sources"].strip())]
     parts += [".SH SIGNALS", SERVER_SIGNALS, ".SH EXIT STATUS", statuses(told["exit_codes"])]
-    parts += [".SH FILES", SERVER_FILES, ".SH EXAMPLES", examples(told["examples"]), ".SH SEE ALSO", ".BR ringside (1)"]
+    parts += [".SH FILES", SERVER_FILES, ".SH EXAMPLES", examples(told["examples"])]
+    parts += [".SH SEE ALSO", ".BR ringside (1),", ".BR ringside\\-convert (1)"]
     return page_of(parts)
 
 
-def client_page(client, date):
-    commands = client.all()
+def command_page(root, date, page):
+    """A page of section 1, with the program's commands if it has any."""
+    commands = root.all()
     count = Counter(entry(option) for command in commands for option in command.options)
     shared = [described for described, commands_with_it in count.items() if commands_with_it >= SHARED_BY]
-    parts = [
-        title("ringside", 1, client.described["version"], date),
-        ".SH NAME",
-        f"ringside \\- {text(client.summary.split(': ', 1)[1])}",
-    ]
-    parts += [".SH SYNOPSIS", "\\fBringside\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR]", ".SH DESCRIPTION", CLIENT_WORDS]
-    parts += [".SH OPTIONS", "Options of several commands:"] + shared
-    parts += [".PP", "Without a command:"] + alone(client, shared) + [".SH COMMANDS"]
+    parts = [title(root.name, 1, root.described["version"], date), ".SH NAME"]
+    parts += [f"{literal(root.name)} \\- {text(root.summary.split(': ')[-1])}", ".SH SYNOPSIS"]
+    parts.append(f"\\fB{literal(root.name)}\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR]" if root.commands else synopsis(root))
+    parts += [".SH DESCRIPTION", page.words] + [".PP\n" + text(root.footer)] * bool(root.footer) + [".SH OPTIONS"]
+    parts += ["Options of several commands:"] + shared + [".PP"] if shared else []
+    for argument in root.arguments:
+        parts.append(f".TP\n\\fI{argument.name}\\fR\n{text(argument.help)}")
+    parts += ["Without a command:"] * bool(root.commands) + alone(root, shared) + [".SH COMMANDS"] * bool(root.commands)
     for command in commands[1:]:
         parts += described(command, shared)
-    parts += [".SH ENVIRONMENT", CLIENT_ENVIRONMENT, ".SH EXIT STATUS", statuses(CLIENT_STATUS)]
-    parts += [".SH EXAMPLES", examples(CLIENT_EXAMPLES), ".SH SEE ALSO", ".BR ringside\\-server (8)"]
-    return page_of(parts)
+    parts += [".SH ENVIRONMENT\n" + page.environment] * bool(page.environment)
+    parts += [".SH EXIT STATUS", statuses(page.statuses)]
+    return page_of([*parts, ".SH EXAMPLES", examples(page.examples), ".SH SEE ALSO", page.see])

@@ -5,7 +5,7 @@
 #include "base/limits.h"
 #include "base/worker_pool.h"
 #include "engine/grammar/grammar_cache.h"
-#include "session/chat/reasoning_settings.h"
+#include "session/chat/templates/reasoning_settings.h"
 #include "session/ids.h"
 #include "session/table/table_state.h"
 

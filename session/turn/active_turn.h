@@ -9,7 +9,7 @@
 
 #include "engine/text/channels/channel_format.h"
 #include "engine/turn_request.h"
-#include "session/chat/timeline.h"
+#include "session/chat/timeline/timeline.h"
 #include "session/turn/answer_events.h"
 #include "session/turn/response.h"
 #include "session/turn/turn_recorder.h"

@@ -14,7 +14,7 @@
 #include "engine/text/channels/channel_format.h"
 #include "engine/text/tokenizer.h"
 #include "engine/token_sink.h"
-#include "session/chat/timeline.h"
+#include "session/chat/timeline/timeline.h"
 #include "session/event_sink.h"
 #include "session/listeners.h"
 #include "session/tools/tool_calls.h"

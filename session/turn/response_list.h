@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "session/chat/timeline.h"
+#include "session/chat/timeline/timeline.h"
 #include "session/event_sink.h"
 #include "session/turn/event_numbers.h"
 #include "session/turn/response.h"

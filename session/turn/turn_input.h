@@ -9,7 +9,7 @@
 
 #include "base/status.h"
 #include "cache/ring.h"
-#include "session/chat/timeline.h"
+#include "session/chat/timeline/timeline.h"
 #include "session/turn/turn_spec.h"
 
 namespace ringside {

@@ -6,7 +6,7 @@
 #include "base/worker_pool.h"
 #include "engine/grammar/grammar.h"
 #include "engine/text/channels/continued_answer.h"
-#include "session/chat/reasoning_settings.h"
+#include "session/chat/templates/reasoning_settings.h"
 #include "session/ids.h"
 #include "session/turn/turn_input.h"
 

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "base/status.h"
-#include "session/chat/timeline.h"
+#include "session/chat/timeline/timeline.h"
 #include "session/records.h"
 #include "session/session_context.h"
 #include "session/turn/active_turn.h"

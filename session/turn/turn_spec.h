@@ -13,8 +13,8 @@
 #include "base/trace_context.h"
 #include "cache/ring.h"
 #include "engine/sampling/sampling.h"
-#include "session/chat/reasoning_spec.h"
-#include "session/chat/timeline.h"
+#include "session/chat/templates/reasoning_spec.h"
+#include "session/chat/timeline/timeline.h"
 #include "session/journal/journal.h"
 #include "session/tools/answer_form.h"
 

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "clients/bench/bench_options.h"
 #include "clients/bench/dataset.h"
 #include "clients/bench/line_chart.h"
 #include "clients/bench/load_report.h"
@@ -16,6 +17,32 @@ namespace {
 using Json = nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+
+TEST(BenchOptions, ReadsBothMeasurements) {
+  ::setenv("RINGSIDE_API_KEY", "envkey", 1);
+  const BenchOptions load = ParseBenchOptions({"load", "--url", "ws://h:9", "--protocol", "chat", "-n", "3"});
+  EXPECT_EQ(load.verb, BenchOptions::Verb::kLoad);
+  EXPECT_EQ(load.server.url.port, 9);
+  EXPECT_EQ(load.server.api_key, "envkey");
+  EXPECT_EQ(load.load.protocol, Protocol::kChat);
+  EXPECT_EQ(load.load.conversations, 3);
+  const BenchOptions append = ParseBenchOptions({"append", "--rounds", "2", "--api-key", "flagkey"});
+  EXPECT_EQ(append.verb, BenchOptions::Verb::kAppend);
+  EXPECT_EQ(append.server.api_key, "flagkey");
+  EXPECT_EQ(append.append.rounds, 2);
+  ::unsetenv("RINGSIDE_API_KEY");
+}
+
+TEST(BenchOptions, BadOptionsExitWith2AndAMessage) {
+  for (const std::vector<std::string>& args : std::vector<std::vector<std::string>>{
+           {}, {"walk"}, {"append", "--rounds", "0"}, {"load", "--protocol", "x"}, {"load", "--url", "ftp://h"}}) {
+    const BenchOptions options = ParseBenchOptions(args);
+    EXPECT_EQ(options.verb, BenchOptions::Verb::kNone);
+    EXPECT_EQ(options.outcome.exit_code, 2);
+    EXPECT_FALSE(options.outcome.to_stderr.empty());
+  }
+  EXPECT_THAT(ParseBenchOptions({"load", "--help"}).outcome.to_stdout, HasSubstr("--protocol"));
+}
 
 TEST(SseReader, EventsAreIndependentOfChunks) {
   const std::string stream =

@@ -359,7 +359,7 @@ TEST(Options, EnvironmentIsTheDefaultAndFlagsWin) {
   ::unsetenv("RINGSIDE_CHAT_COMMAND");
   EXPECT_EQ(Parse({"chat"}).chat.command, "");
   EXPECT_EQ(Parse({"chat", "--url", "ws://flag:2"}).server.url.host, "flag");
-  EXPECT_EQ(Parse({"bench", "load", "--api-key", "flagkey"}).server.api_key, "flagkey");
+  EXPECT_EQ(Parse({"engines", "drain", "1", "--api-key", "flagkey"}).server.api_key, "flagkey");
   ::unsetenv("RINGSIDE_URL");
   ::unsetenv("RINGSIDE_API_KEY");
 }
@@ -377,14 +377,12 @@ TEST(Options, BadOptionsExitWith2AndAMessage) {
                                              {"engines", "drain"},
                                              {"engines", "drain", "-1"},
                                              {"engines", "resume", "first"},
-                                             {"bench"},
                                              {"sessions", "show"},
                                              {"sessions", "export"},
                                              {"sessions", "import"},
                                              {"sessions", "delete"},
                                              {"sessions", "polish"},
-                                             {"sessions", "list", "verify"},
-                                             {"bench", "append", "--rounds", "0"}}) {
+                                             {"sessions", "list", "verify"}}) {
     const Options options = Parse(args);
     EXPECT_EQ(options.verb, Options::Verb::kNone);
     EXPECT_EQ(options.exit_code, 2);

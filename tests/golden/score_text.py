@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The float side of tests/bench/score_main.cpp.
+"""The float side of tools/bench/score_main.cpp.
 
     score_text.py plain SOURCE OUT.txt             prose of an HTML page (without code), of gzipped or of plain text
     score_text.py score MODEL.gguf IDS.i32 [BLOCK] loss of the ids in fresh contexts of BLOCK, with dequantized weights

@@ -23,7 +23,7 @@ def installed(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def programs():
-    """The commands of the server and of the client."""
-    from command_line import ask_both
+    """The commands of each program: server, client, ringside-bench, ringside-convert."""
+    from command_line import ask_all
 
-    return ask_both(BUILD / "bin/ringside-server", BUILD / "bin/ringside")
+    return ask_all(BUILD / "bin")

@@ -8,14 +8,18 @@ import subprocess
 from conftest import BUILD
 
 FILES = """
-    bin/ringside bin/ringside-server etc/ringside/server.yaml
+    bin/ringside bin/ringside-server bin/ringside-bench bin/ringside-convert etc/ringside/server.yaml
     lib/systemd/system/ringside-server.service lib/sysusers.d/ringside.conf
     share/bash-completion/completions/ringside share/bash-completion/completions/ringside-server
+    share/bash-completion/completions/ringside-bench share/bash-completion/completions/ringside-convert
     share/doc/ringside/operating/runbook.md share/doc/ringside/operating/options.md share/doc/ringside/copyright
     share/fish/vendor_completions.d/ringside.fish share/fish/vendor_completions.d/ringside-server.fish
+    share/fish/vendor_completions.d/ringside-bench.fish share/fish/vendor_completions.d/ringside-convert.fish
     share/ringside/monitoring/ringside.dashboard.json share/ringside/monitoring/ringside.rules.yml
     share/man/man1/ringside.1.gz share/man/man8/ringside-server.8.gz
+    share/man/man1/ringside-bench.1.gz share/man/man1/ringside-convert.1.gz
     share/zsh/vendor-completions/_ringside share/zsh/vendor-completions/_ringside-server
+    share/zsh/vendor-completions/_ringside-bench share/zsh/vendor-completions/_ringside-convert
 """.split()
 
 
@@ -37,9 +41,14 @@ def test_programs_run_from_the_prefix(installed):
     assert run(installed / "bin/ringside", "--version").stdout.split()[1] == version.stdout.split()[1]
     assert "Usage: ringside-server" in run(installed / "bin/ringside-server", "--help").stdout
     assert "ringside" in run(installed / "bin/ringside", "--help").stdout
-    # The client finds the server next to it.
-    keys = run(installed / "bin/ringside", "keys", "--help")
-    assert keys.returncode == 0 and "rotate" in keys.stdout
+    # The client and the server find the other programs next to them.
+    for command, word in (("ringside keys", "rotate"), ("ringside bench", "append"), ("ringside convert", "--tensor-parallel"),
+                          ("ringside-server convert", "--tensor-parallel")):
+        program, verb = command.split()
+        help = run(installed / "bin" / program, verb, "--help")
+        assert help.returncode == 0 and word in help.stdout, command
+    for program in ("ringside-bench", "ringside-convert"):
+        assert run(installed / "bin" / program, "--version").stdout.split() == [program, version.stdout.split()[1]]
 
 
 def test_settings_file_is_read_and_needs_a_model(installed):
@@ -50,7 +59,7 @@ def test_settings_file_is_read_and_needs_a_model(installed):
 
 
 def test_commented_settings_are_valid(installed, tmp_path, programs):
-    server, _ = programs
+    server, *_ = programs
     flags = {flag for option in server.options for flag in option.flags}
     lines = [
         line[1:]

@@ -12,7 +12,9 @@ import sys
 import pytest
 from conftest import BUILD, ROOT
 
-PAGES = {"ringside-server": "man8/ringside-server.8.gz", "ringside": "man1/ringside.1.gz"}
+PAGES = {"ringside-server": "man8/ringside-server.8.gz"} | {
+    name: f"man1/{name}.1.gz" for name in ("ringside", "ringside-bench", "ringside-convert")
+}
 
 
 @pytest.fixture(params=PAGES)
@@ -42,7 +44,7 @@ def test_manual_has_every_option_and_command(installed, programs):
 
 
 def test_manual_has_exit_codes_and_examples(installed, programs):
-    server, _ = programs
+    server, *_ = programs
     text = shown(installed / "share/man" / PAGES["ringside-server"])
     for code, meaning in server.described["exit_codes"]:
         assert re.search(rf"(?m)^ +{code} +{re.escape(meaning)}$", text), code
@@ -65,8 +67,7 @@ def test_build_of_a_given_date_is_reproducible(tmp_path):
         make = [
             sys.executable,
             ROOT / "scripts/packaging/make_manual.py",
-            BUILD / "bin/ringside-server",
-            BUILD / "bin/ringside",
+            BUILD / "bin",
             tmp_path / name,
         ]
         subprocess.run(make, check=True, env=os.environ | {"SOURCE_DATE_EPOCH": "86400"})

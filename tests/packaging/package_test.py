@@ -81,4 +81,5 @@ def test_maintainer_scripts_run(unpacked):
 def test_packaged_programs_run(unpacked, programs):
     version = programs[0].described["version"]
     assert output(unpacked / "usr/bin/ringside-server", "--version") == f"ringside-server {version}\n"
-    assert output(unpacked / "usr/bin/ringside", "--version") == f"ringside {version}\n"
+    for name in ("ringside", "ringside-bench", "ringside-convert"):
+        assert output(unpacked / "usr/bin" / name, "--version") == f"{name} {version}\n"

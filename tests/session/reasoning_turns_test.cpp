@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "base/bytes.h"
-#include "session/chat/reasoning_settings.h"
+#include "session/chat/templates/reasoning_settings.h"
 #include "tests/session/durable_fixture.h"
 
 namespace ringside {

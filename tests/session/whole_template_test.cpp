@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "session/chat/template_run.h"
+#include "session/chat/templates/template_run.h"
 #include "tests/golden_folder.h"
 #include "tests/session/durable_fixture.h"
 

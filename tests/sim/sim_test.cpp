@@ -10,7 +10,7 @@
 #include <map>
 
 #include "base/check.h"
-#include "tests/sim/report.h"
+#include "tools/sim/report.h"
 
 namespace ringside {
 namespace {

@@ -15,7 +15,7 @@
 #include "engine/loop/engine_loop.h"
 #include "tests/engine/hash_network.h"
 #include "tests/engine/letter_tokenizer.h"
-#include "tests/sim/sim_device.h"
+#include "tools/sim/sim_device.h"
 
 namespace ringside {
 namespace {

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/hmac.h"
+#include "base/json/json_tree.h"
 
 namespace ringside {
 namespace {
@@ -187,10 +188,11 @@ bool OwnerShare::empty() const {
 }
 
 Result<KeysFile> ParseKeysFile(std::string_view text) {
-  if (text.size() > kMaxKeysFileBytes) return InvalidArgument("the file is too long");
   // The parser's message is not quoted: the fault may be next to a hash.
-  const Json root = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (root.is_discarded()) return InvalidArgument("the file is not JSON");
+  JsonFault fault;
+  const Json root = ParseJsonTree(text, {.bytes = kMaxKeysFileBytes, .values = limits::kMaxLargeJsonValues}, &fault);
+  if (fault.kind == JsonFault::Kind::kBytes) return InvalidArgument("the file is too long");
+  if (!fault.ok()) return InvalidArgument("the file is not JSON");
   return KeysFileOf(root);
 }
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/cli/command_line.h"
 #include "base/clock.h"
-#include "ws/access/command_line.h"
 
 namespace ringside {
 

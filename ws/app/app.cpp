@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "engine/fleet/engine_fleet.h"
 #include "kernels/ranks/processes.h"
-#include "session/chat/chat_template.h"
+#include "session/chat/templates/chat_template.h"
 #include "session/table/session_table.h"
 #include "ws/app/app_access.h"
 #include "ws/app/app_deadline.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "session/chat/chat_template.h"
+#include "session/chat/templates/chat_template.h"
 
 namespace ringside {
 

@@ -6,7 +6,7 @@
 #include "base/status.h"
 #include "engine/model/model.h"
 #include "engine/sampling/sampling_defaults.h"
-#include "session/chat/chat_template.h"
+#include "session/chat/templates/chat_template.h"
 #include "ws/chat/server_facts.h"
 #include "ws/config/config.h"
 

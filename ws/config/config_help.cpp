@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json/json_tree.h"
 #include "ws/access/keys_command.h"
 #include "ws/config/config_options.h"
-#include "ws/convert/convert_command.h"
 
 namespace ringside {
 namespace {
@@ -162,8 +162,7 @@ std::string DescribeCommandLine() {
               {"exit_codes", json::array()}, {"commands", json::array()}};
   for (const Example& example : kExamples) out["examples"].push_back({example.command, example.what});
   for (const ExitCode& exit : kExitCodes) out["exit_codes"].push_back({exit.code, exit.meaning});
-  out["commands"].push_back(json::parse(DescribeKeysCommand()));
-  out["commands"].push_back(json::parse(DescribeConvertCommand()));
+  out["commands"].push_back(ParseJsonTree(DescribeKeysCommand()));
   return out.dump(1) + "\n";
 }
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/text/tokenizer.h"
-#include "session/chat/timeline.h"
+#include "session/chat/timeline/timeline.h"
 #include "session/journal/journal.h"
 #include "session/turn/response.h"
 #include "ws/json/json_writer.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/status.h"
-#include "session/chat/reasoning_spec.h"
+#include "session/chat/templates/reasoning_spec.h"
 #include "session/session_options.h"
 #include "session/turn/turn_spec.h"
 #include "ws/fields/field_table.h"

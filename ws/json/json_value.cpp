@@ -1,10 +1,8 @@
 #include "ws/json/json_value.h"
 
-#include <cmath>
-#include <nlohmann/json.hpp>
 #include <unordered_map>
 
-#include "base/limits.h"
+#include "base/json/json_reader.h"
 
 namespace ringside {
 
@@ -35,31 +33,27 @@ const JsonValue* JsonValue::Find(std::string_view key) const {
   return nullptr;
 }
 
-// SAX handler. The parser keeps its stack on the heap, so that deep nesting cannot overflow ours before the limit
-// applies.
-class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
+class JsonBuilder final : public JsonHandler {
  public:
   JsonValue& root() { return root_; }
-  std::string& error() { return error_; }
 
-  bool null() override { return Place() != nullptr; }
-  bool boolean(bool value) override { return Set(value); }
-  bool number_integer(number_integer_t value) override { return Set(int64_t{value}); }
-  bool number_unsigned(number_unsigned_t value) override {
+  bool Null() override {
+    Place();
+    return true;
+  }
+  bool Boolean(bool value) override { return Set(value); }
+  bool Negative(int64_t value) override { return Set(value); }
+  bool Unsigned(uint64_t value) override {
     if (value > static_cast<uint64_t>(INT64_MAX)) return Set(static_cast<double>(value));
     return Set(static_cast<int64_t>(value));
   }
-  bool number_float(number_float_t value, const string_t&) override {
-    if (!std::isfinite(value)) return Fail("a number is out of range");
-    return Set(value);
-  }
-  bool string(string_t& value) override { return Set(std::move(value)); }
-  bool binary(binary_t&) override { return Fail("binary data"); }
-  bool start_object(size_t) override { return Open(Members()); }
-  bool start_array(size_t) override { return Open(Values()); }
-  bool end_array() override { return Close(); }
-  bool end_object() override { return Close(); }
-  bool key(string_t& value) override {
+  bool Number(double value, const std::string&) override { return Set(value); }
+  bool String(std::string& value) override { return Set(std::move(value)); }
+  bool OpenObject() override { return Open(Members()); }
+  bool OpenArray() override { return Open(Values()); }
+  bool CloseArray() override { return Close(); }
+  bool CloseObject() override { return Close(); }
+  bool Name(std::string& value) override {
     // Members keep the client's order; a repeated key is searched among this object's members only.
     Level& level = open_.back();
     Members& members = std::get<Members>(level.value->value_);
@@ -72,14 +66,6 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
     }
     return true;
   }
-  bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception& exception) override {
-    // In "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error ..." the last part is the
-    // message.
-    const std::string what = exception.what();
-    const size_t colon = what.find(": ");
-    return Fail("at byte " + std::to_string(position) + ": " +
-                (colon == std::string::npos ? "not JSON" : what.substr(colon + 2)));
-  }
 
  private:
   using Values = std::vector<JsonValue>;
@@ -90,36 +76,23 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
     std::unordered_map<std::string, size_t> keys;
   };
 
-  bool Fail(std::string what) {
-    if (error_.empty()) error_ = std::move(what);
-    return false;
-  }
-  // Returns the place of the next value; nullptr above the limit.
-  JsonValue* Place() {
-    if (++values_ > limits::kMaxJsonValues) {
-      Fail("more than " + std::to_string(limits::kMaxJsonValues) + " values");
-      return nullptr;
-    }
-    if (open_.empty()) return &root_;
+  // Place of the next value.
+  JsonValue& Place() {
+    if (open_.empty()) return root_;
     Level& level = open_.back();
-    if (level.value->is_object()) return &std::get<Members>(level.value->value_)[level.member].second;
-    return &std::get<Values>(level.value->value_).emplace_back();
+    if (level.value->is_object()) return std::get<Members>(level.value->value_)[level.member].second;
+    return std::get<Values>(level.value->value_).emplace_back();
   }
   template <class T>
   bool Set(T value) {
-    JsonValue* place = Place();
-    if (place != nullptr) place->value_ = std::move(value);
-    return place != nullptr;
+    Place().value_ = std::move(value);
+    return true;
   }
   template <class T>
   bool Open(T empty) {
-    if (open_.size() >= static_cast<size_t>(limits::kMaxJsonDepth)) {
-      return Fail("nested deeper than " + std::to_string(limits::kMaxJsonDepth) + " levels");
-    }
-    JsonValue* place = Place();
-    if (place == nullptr) return false;
-    place->value_ = std::move(empty);
-    open_.push_back({place, 0, {}});
+    JsonValue& place = Place();
+    place.value_ = std::move(empty);
+    open_.push_back({&place, 0, {}});
     return true;
   }
   bool Close() {
@@ -128,24 +101,14 @@ class JsonBuilder final : public nlohmann::json_sax<nlohmann::json> {
   }
 
   JsonValue root_;
-  int64_t values_ = 0;
   std::vector<Level> open_;  // pointers into parents stay valid: only the innermost container grows
-  std::string error_;
 };
 
 Result<JsonValue> ParseJson(std::string_view text) {
   JsonBuilder builder;
-  try {
-    if (nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) return std::move(builder.root());
-  } catch (const nlohmann::json::exception& exception) {
-    builder.error() = exception.what();
-  }
-  // The parser quotes its input: makes the message printable.
-  std::string message = builder.error().substr(0, 200);
-  for (char& c : message) {
-    if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) > 0x7e) c = '?';
-  }
-  return InvalidArgument("The message is not valid JSON: " + message, "", "invalid_json");
+  const JsonFault fault = ReadJson(text, {}, builder);
+  if (fault.ok()) return std::move(builder.root());
+  return InvalidArgument("The message is not valid JSON: " + fault.message, "", "invalid_json");
 }
 
 }  // namespace ringside

@@ -1,5 +1,4 @@
-// JSON input: parsed once into a tree, with limits on depth and number of values. Rejects invalid UTF-8, lone
-// surrogates, input above the limits, numbers beyond the range of double, and trailing data. The last value of a
+// JSON input: parsed once into a tree, with the limits of a request (base/json/json_reader.h). The last value of a
 // repeated key counts. Read-only after parsing.
 #pragma once
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "session/chat/timeline.h"
+#include "session/chat/timeline/timeline.h"
 #include "session/event_sink.h"
 #include "session/tokens_by_owner.h"
 #include "ws/content/response_objects.h"

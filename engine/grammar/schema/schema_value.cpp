@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/json/json_reader.h"
 #include "base/limits.h"
 
 namespace ringside {
@@ -15,56 +15,45 @@ constexpr size_t kManyMembers = 16;  // minimum members of an object for an inde
 
 }  // namespace
 
-// Handles SAX events, so that nesting uses the heap and not the stack.
-class SchemaBuilder final : public nlohmann::json_sax<nlohmann::json> {
+class SchemaBuilder final : public JsonHandler {
  public:
   explicit SchemaBuilder(GrammarBudget& budget) : budget_(budget) {}
 
-  bool null() override { return Put({}); }
-  bool boolean(bool value) override {
+  bool Null() override { return Put({}); }
+  bool Boolean(bool value) override {
     SchemaValue out;
     out.kind_ = SchemaValue::Kind::kBool;
     out.boolean_ = value;
     return Put(std::move(out));
   }
-  bool number_integer(number_integer_t value) override {
-    return Number(static_cast<double>(value), std::to_string(value));
+  bool Negative(int64_t value) override { return Number(static_cast<double>(value), std::to_string(value)); }
+  bool Unsigned(uint64_t value) override { return Number(static_cast<double>(value), std::to_string(value)); }
+  bool Number(double value, const std::string& text) override {
+    SchemaValue out;
+    out.kind_ = SchemaValue::Kind::kNumber;
+    out.number_ = value;
+    out.text_ = text;
+    return Put(std::move(out));
   }
-  bool number_unsigned(number_unsigned_t value) override {
-    return Number(static_cast<double>(value), std::to_string(value));
-  }
-  bool number_float(number_float_t value, const string_t& text) override { return Number(value, text); }
-  bool string(string_t& value) override {
+  bool String(std::string& value) override {
     SchemaValue out;
     out.kind_ = SchemaValue::Kind::kString;
     out.text_ = std::move(value);
     return Put(std::move(out));
   }
-  bool binary(binary_t&) override { return false; }
-  bool start_object(size_t) override { return Open(SchemaValue::Kind::kObject); }
-  bool start_array(size_t) override { return Open(SchemaValue::Kind::kArray); }
-  bool end_object() override { return Close(); }
-  bool end_array() override { return Close(); }
-  bool key(string_t& name) override {
+  bool OpenObject() override { return Open(SchemaValue::Kind::kObject); }
+  bool OpenArray() override { return Open(SchemaValue::Kind::kArray); }
+  bool CloseObject() override { return Close(); }
+  bool CloseArray() override { return Close(); }
+  bool Name(std::string& name) override {
     keys_.back() = std::move(name);
     return true;
   }
-  bool parse_error(size_t, const std::string&, const nlohmann::detail::exception&) override { return false; }
 
   SchemaValue root_;
-  bool too_deep_ = false;
 
  private:
-  bool Number(double value, std::string text) {
-    SchemaValue out;
-    out.kind_ = SchemaValue::Kind::kNumber;
-    out.number_ = value;
-    out.text_ = std::move(text);
-    return Put(std::move(out));
-  }
   bool Open(SchemaValue::Kind kind) {
-    too_deep_ = open_.size() >= static_cast<size_t>(limits::kMaxSchemaDepth);
-    if (too_deep_) return false;
     SchemaValue out;
     out.kind_ = kind;
     open_.push_back(std::move(out));
@@ -98,16 +87,11 @@ class SchemaBuilder final : public nlohmann::json_sax<nlohmann::json> {
 
 Result<SchemaValue> SchemaValue::Parse(std::string_view json, GrammarBudget& budget) {
   SchemaBuilder builder(budget);
-  bool parsed = false;
-  try {
-    parsed = nlohmann::json::sax_parse(json.begin(), json.end(), &builder);
-  } catch (const nlohmann::json::exception&) {
-  }
+  const JsonFault fault = ReadJson(json, {.depth = limits::kMaxSchemaDepth}, builder);
   if (!budget.ok()) return budget.status();
-  if (builder.too_deep_) {
-    return InvalidArgument("The schema is nested deeper than " + std::to_string(limits::kMaxSchemaDepth) + " levels.");
-  }
-  if (!parsed) return InvalidArgument("The schema is not valid JSON.");
+  if (fault.kind == JsonFault::Kind::kSyntax) return InvalidArgument("The schema is not valid JSON.");
+  const char* verb = fault.kind == JsonFault::Kind::kValues ? "has " : "is ";
+  if (!fault.ok()) return InvalidArgument("The schema " + (verb + fault.message) + ".");
   return std::move(builder.root_);
 }
 

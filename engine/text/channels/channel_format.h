@@ -1,5 +1,6 @@
 // The channels of an answer as data: how a family marks reasoning, answer and tool calls. One row per family, completed
-// from the chat template (session/chat/reasoning_settings.h). A plain value, immutable once shared. THREAD: any.
+// from the chat template (session/chat/templates/reasoning_settings.h). A plain value, immutable once shared. THREAD:
+// any.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/base64.h"
+#include "base/json/json_tree.h"
 #include "engine/text/files/tokenizer_texts.h"
 #include "engine/text/pipeline/patterns.h"
 #include "engine/text/unicode.h"
@@ -95,7 +96,7 @@ Result<TokenizerData> Read(const Json& json) {
 }  // namespace
 
 Result<TokenizerData> ReadTekken(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json json = ParseJsonTree(text, kLargeJson);
   if (json.is_discarded()) return Malformed("it is not JSON");
   try {
     return Read(json);

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/json/json_tree.h"
 #include "engine/text/files/tokenizer_texts.h"
 #include "engine/text/gpt2_tokenizer.h"
 #include "engine/text/tokenizer_facts.h"
@@ -33,10 +34,10 @@ Result<std::string> ReadText(const std::string& path) {
 }
 
 /// Null if the file is missing.
-Result<Json> ReadJson(const std::string& path) {
+Result<Json> ReadJsonFile(const std::string& path) {
   auto text = ReadText(path);
   if (!text.ok()) return Json();
-  Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  Json json = ParseJsonTree(*text, kLargeJson);
   if (json.is_discarded()) return InvalidArgument(path + " is not JSON");
   return json;
 }
@@ -190,8 +191,8 @@ bool HasTokenizerFile(const std::string& folder) {
 }
 
 Result<TokenizerData> ReadHuggingFaceTokenizer(const std::string& folder) {
-  ASSIGN_OR_RETURN(const Json config, ReadJson(folder + "/tokenizer_config.json"));
-  ASSIGN_OR_RETURN(const Json generation, ReadJson(folder + "/generation_config.json"));
+  ASSIGN_OR_RETURN(const Json config, ReadJsonFile(folder + "/tokenizer_config.json"));
+  ASSIGN_OR_RETURN(const Json generation, ReadJsonFile(folder + "/generation_config.json"));
   ASSIGN_OR_RETURN(TokenizerData data, ReadOwnFile(folder, config));
   SetBosAndEos(config, generation, &data);
   return data;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/json/json_tree.h"
 #include "engine/text/files/tokenizer_json_members.h"
 #include "engine/text/files/tokenizer_json_steps.h"
 #include "engine/text/files/tokenizer_texts.h"
@@ -244,14 +245,14 @@ Result<TokenizerData> AssembleChecked(const Json& json) {
 }  // namespace
 
 Result<TokenizerData> ReadTokenizerJson(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const Json json = ParseJsonTree(text, kLargeJson);
   if (json.is_discarded()) return InvalidArgument("tokenizer.json is not JSON");
   return AssembleChecked(json);
 }
 
 // Builds the equivalent tokenizer.json.
 Result<TokenizerData> ReadVocabAndMerges(std::string_view vocab, std::string_view text) {
-  Json tokens = Json::parse(vocab, nullptr, /*allow_exceptions=*/false);
+  Json tokens = ParseJsonTree(vocab, kLargeJson);
   if (tokens.is_discarded()) return InvalidArgument("vocab.json is not JSON");
   Json merges = Json::array();
   while (!text.empty()) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/base64.h"
+#include "base/json/json_tree.h"
 #include "engine/text/files/tokenizer_json_members.h"
 #include "engine/text/pipeline/patterns.h"
 #include "engine/text/unicode.h"
@@ -261,7 +262,7 @@ Result<bool> StripsSpace(const Json& decoder, int depth) {
 }
 
 Result<Json> Parse(std::string_view text) {
-  Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  Json json = ParseJsonTree(text, kLargeJson);
   if (json.is_discarded()) return Malformed("a step is not JSON");
   return json;
 }

@@ -1,4 +1,4 @@
-// `ringside convert`: a model converted through every format is unchanged, bit for bit, and features that a format
+// Conversion: a model converted through every format is unchanged, bit for bit, and features that a format
 // cannot represent are refused by name.
 #include "engine/convert/convert.h"
 

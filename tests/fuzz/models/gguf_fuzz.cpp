@@ -3,7 +3,7 @@
 #include "engine/model/model.h"
 #include "engine/sampling/sampling_defaults.h"
 #include "kernels/backend.h"
-#include "session/chat/chat_template.h"
+#include "session/chat/templates/chat_template.h"
 #include "tests/fuzz/text/use_tokenizer.h"
 
 namespace ringside {

@@ -1,7 +1,7 @@
 // A model's chat template, and messages rendered by it. Input: its Jinja source.
 #include <algorithm>
 
-#include "session/chat/chat_template.h"
+#include "session/chat/templates/chat_template.h"
 #include "session/tools/tool_calls.h"
 #include "tests/fuzz/fuzz_target.h"
 #include "tests/golden_folder.h"

@@ -1,6 +1,6 @@
 // A template and its variables: any source, any JSON. Input: the source, then the variables as one JSON object.
 #include "session/chat/jinja/template.h"
-#include "session/chat/json_value.h"
+#include "session/chat/templates/json_value.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace ringside {

@@ -2,7 +2,7 @@
 // variables the template writes no more special tokens than without them, and few templates are cached.
 #include <algorithm>
 
-#include "session/chat/reasoning_settings.h"
+#include "session/chat/templates/reasoning_settings.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace ringside {

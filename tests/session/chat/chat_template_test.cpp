@@ -1,5 +1,5 @@
 // Renderings equal jinja2's, whole and turn by turn; see tests/golden/make_chat_template_golden.py.
-#include "session/chat/chat_template.h"
+#include "session/chat/templates/chat_template.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,12 +1,12 @@
 // Conversations that a template's format writes otherwise than the template: they are rendered by the template itself.
-#include "session/chat/conversation_kinds.h"
+#include "session/chat/templates/conversation_kinds.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "engine/sequence.h"
-#include "session/chat/template_run.h"
-#include "session/chat/timeline.h"
+#include "session/chat/templates/template_run.h"
+#include "session/chat/timeline/timeline.h"
 #include "session/tools/tool_calls.h"
 #include "tests/session/chat/golden_template.h"
 #include "tests/session/scripted_engine.h"

@@ -1,7 +1,7 @@
 // A conversation with an encoder-decoder model: every turn encodes it again, and the answer follows in the decoder.
 #include <gtest/gtest.h>
 
-#include "session/chat/timeline.h"
+#include "session/chat/timeline/timeline.h"
 #include "tests/session/scripted_engine.h"
 
 namespace ringside {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "session/chat/jinja/template.h"
-#include "session/chat/json_value.h"
+#include "session/chat/templates/json_value.h"
 #include "tests/golden_folder.h"
 
 namespace ringside {

@@ -1,5 +1,5 @@
 // Reasoning settings of requests, and how templates of each family apply them.
-#include "session/chat/reasoning_settings.h"
+#include "session/chat/templates/reasoning_settings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "session/chat/timeline.h"
+#include "session/chat/timeline/timeline.h"
 #include "session/tools/tool_calls.h"
 #include "tests/golden_folder.h"
 #include "tests/session/scripted_engine.h"

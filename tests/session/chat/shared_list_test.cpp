@@ -1,5 +1,5 @@
 // A shared list against a vector, and against its own copies, on random walks.
-#include "session/chat/shared_list.h"
+#include "session/chat/timeline/shared_list.h"
 
 #include <gtest/gtest.h>
 

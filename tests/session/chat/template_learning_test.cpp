@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <random>
 
-#include "session/chat/chat_template.h"
-#include "session/chat/conversation_kinds.h"
-#include "session/chat/template_run.h"
+#include "session/chat/templates/chat_template.h"
+#include "session/chat/templates/conversation_kinds.h"
+#include "session/chat/templates/template_run.h"
 #include "tests/session/chat/golden_template.h"
 #include "tests/session/scripted_engine.h"
 

@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "session/chat/chat_template.h"
-#include "session/chat/template_run.h"
-#include "session/chat/timeline.h"
+#include "session/chat/templates/chat_template.h"
+#include "session/chat/templates/template_run.h"
+#include "session/chat/timeline/timeline.h"
 #include "tests/session/scripted_engine.h"
 
 namespace ringside {

@@ -1,4 +1,4 @@
-#include "session/chat/timeline.h"
+#include "session/chat/timeline/timeline.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <random>
 #include <sstream>
 
-#include "session/chat/timeline.h"
+#include "session/chat/timeline/timeline.h"
 #include "session/tools/tool_calls.h"
 #include "tests/golden_folder.h"
 #include "tests/session/scripted_engine.h"

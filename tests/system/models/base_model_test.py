@@ -4,6 +4,7 @@
 """
 
 import subprocess
+from pathlib import Path
 
 import tiny_model
 from conversation import Conversation
@@ -35,7 +36,7 @@ def test_models_without_a_chat_template(start, tmp_path):
     check(start(model=gguf))
 
     folder = tmp_path / "base"
-    subprocess.run([server_path(), "convert", gguf, folder], check=True, timeout=120)
+    subprocess.run([Path(server_path()).with_name("ringside-convert"), gguf, folder], check=True, timeout=120)
     assert "chat_template" not in (folder / "tokenizer_config.json").read_text()
     check(start(model=folder))
     check(start("--load-format", "dummy", model=folder))

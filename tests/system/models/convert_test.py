@@ -1,4 +1,4 @@
-"""`ringside convert`: a model goes through every format, and a server on each gives the same answers.
+"""`ringside-convert`: a model goes through every format, and a server on each gives the same answers.
 
     scripts/python -m pytest tests/system/models/convert_test.py
 """
@@ -6,6 +6,7 @@
 import os
 import stat
 import subprocess
+from pathlib import Path
 
 import pytest
 import tiny_gpt
@@ -14,7 +15,8 @@ from server_process import server_path
 
 
 def convert(*arguments):
-    return subprocess.run([server_path(), "convert", *map(str, arguments)], capture_output=True, text=True, timeout=120)
+    program = Path(server_path()).with_name("ringside-convert")
+    return subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, timeout=120)
 
 
 @pytest.fixture
@@ -44,10 +46,10 @@ def test_output_respects_the_umask(gpt, tmp_path):
 
 def test_refusals(gpt, tmp_path):
     refused = convert(gpt, gpt)
-    assert (refused.returncode, refused.stderr) == (1, f"ringside convert: {gpt} already exists\n")
+    assert (refused.returncode, refused.stderr) == (1, f"ringside-convert: {gpt} already exists\n")
     for wrong in ((gpt,), (gpt, tmp_path / "m", "--format", "onnx"), (gpt, tmp_path / "m", "--tensor-parallel", 0)):
         assert convert(*wrong).returncode == 2, wrong
     assert convert("--help").returncode == 0
     full = convert(gpt, "/dev/full/m.gguf")
-    assert full.returncode == 1 and full.stderr.startswith("ringside convert: ")
+    assert full.returncode == 1 and full.stderr.startswith("ringside-convert: ")
     assert sorted(path.name for path in tmp_path.iterdir() if path.name != "server.log") == ["gpt"]

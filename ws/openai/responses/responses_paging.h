@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/status.h"
-#include "session/chat/timeline.h"
+#include "session/chat/timeline/timeline.h"
 #include "ws/fields/field_table.h"
 #include "ws/transport/http/http.h"
 

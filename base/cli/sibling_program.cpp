@@ -1,0 +1,29 @@
+#include "base/cli/sibling_program.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "base/cli/command_line.h"
+
+namespace ringside {
+
+std::string SiblingProgram(const std::string& name) {
+  std::error_code error;
+  const auto sibling = std::filesystem::read_symlink("/proc/self/exe", error).parent_path() / name;
+  return std::filesystem::exists(sibling, error) ? sibling.string() : name;
+}
+
+int RunSibling(const std::string& name, char** argv) {
+  std::string path = SiblingProgram(name);
+  argv[0] = path.data();
+  execvp(path.c_str(), argv);
+  std::fprintf(stderr, "cannot run %s, which has this command: %s\n", name.c_str(), std::strerror(errno));
+  return kCommandFailed;
+}
+
+}  // namespace ringside

@@ -1,0 +1,89 @@
+"""Writes a Hugging Face folder of random bf16 weights, for benchmarks of shapes whose weights are not available.
+
+    python3 tools/bench/make_random_model.py smollm2|gpt2|llama-1b|llama-8b FOLDER
+
+Needs torch; on a GPU it takes seconds. Values are N(0, 0.02), norms 1: no zeros, which would make a GPU faster.
+"""
+
+import json
+import os
+import sys
+
+import torch
+
+LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_act": "silu", "rms_norm_eps": 1e-5,
+         "max_position_embeddings": 131072, "attention_bias": False, "mlp_bias": False, "torch_dtype": "bfloat16"}
+SHAPES = {
+    "smollm2": dict(LLAMA, hidden_size=576, intermediate_size=1536, num_hidden_layers=30, num_attention_heads=9,
+                    num_key_value_heads=3, vocab_size=49152, rope_theta=100000.0, tie_word_embeddings=True),
+    "llama-1b": dict(LLAMA, hidden_size=2048, intermediate_size=8192, num_hidden_layers=16, num_attention_heads=32,
+                     num_key_value_heads=8, vocab_size=128256, rope_theta=500000.0, tie_word_embeddings=True),
+    "llama-8b": dict(LLAMA, hidden_size=4096, intermediate_size=14336, num_hidden_layers=32, num_attention_heads=32,
+                     num_key_value_heads=8, vocab_size=128256, rope_theta=500000.0, tie_word_embeddings=False),
+    "gpt2": {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_embd": 1024, "n_head": 16, "n_layer": 24,
+             "n_positions": 8448, "vocab_size": 50257, "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5,
+             "n_inner": None, "tie_word_embeddings": True},
+}
+
+
+def tensors(name, c):
+    """Yields (tensor name, shape, is a norm's weight, is a bias)."""
+    if name == "gpt2":
+        d = c["n_embd"]
+        yield "wte.weight", (c["vocab_size"], d), False
+        yield "wpe.weight", (c["n_positions"], d), False
+        for i in range(c["n_layer"]):
+            p = f"h.{i}."
+            for norm in ("ln_1", "ln_2"):
+                yield p + norm + ".weight", (d,), True
+                yield p + norm + ".bias", (d,), False
+            for part, rows, cols in (("attn.c_attn", d, 3 * d), ("attn.c_proj", d, d), ("mlp.c_fc", d, 4 * d),
+                                     ("mlp.c_proj", 4 * d, d)):
+                yield p + part + ".weight", (rows, cols), False
+                yield p + part + ".bias", (cols,), False
+        yield "ln_f.weight", (d,), True
+        yield "ln_f.bias", (d,), False
+        return
+    d, heads = c["hidden_size"], c["num_attention_heads"]
+    head = d // heads
+    yield "model.embed_tokens.weight", (c["vocab_size"], d), False
+    for i in range(c["num_hidden_layers"]):
+        p = f"model.layers.{i}."
+        yield p + "input_layernorm.weight", (d,), True
+        yield p + "post_attention_layernorm.weight", (d,), True
+        yield p + "self_attn.q_proj.weight", (heads * head, d), False
+        yield p + "self_attn.k_proj.weight", (c["num_key_value_heads"] * head, d), False
+        yield p + "self_attn.v_proj.weight", (c["num_key_value_heads"] * head, d), False
+        yield p + "self_attn.o_proj.weight", (d, heads * head), False
+        yield p + "mlp.gate_proj.weight", (c["intermediate_size"], d), False
+        yield p + "mlp.up_proj.weight", (c["intermediate_size"], d), False
+        yield p + "mlp.down_proj.weight", (d, c["intermediate_size"]), False
+    yield "model.norm.weight", (d,), True
+    if not c["tie_word_embeddings"]:
+        yield "lm_head.weight", (c["vocab_size"], d), False
+
+
+def main():
+    name, folder = sys.argv[1:]
+    config = SHAPES[name]
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "config.json"), "w") as file:
+        json.dump(config, file)
+    header, offset, plan = {}, 0, list(tensors(name, config))
+    for tensor, shape, _ in plan:
+        size = 2 * torch.Size(shape).numel()
+        header[tensor] = {"dtype": "BF16", "shape": list(shape), "data_offsets": [offset, offset + size]}
+        offset += size
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.manual_seed(1)
+    with open(os.path.join(folder, "model.safetensors"), "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for _, shape, norm in plan:
+            values = torch.ones(shape) if norm else torch.randn(shape, device=device) * 0.02
+            file.write(values.to(torch.bfloat16).view(torch.int16).cpu().numpy().tobytes())
+
+
+if __name__ == "__main__":
+    main()
