@@ -187,7 +187,7 @@ class GbnfReader {
 
   // A character of a literal or a class.
   Result<uint32_t> Character() {
-    if (at_.done()) return Malformed("a literal or class is not closed");
+    if (at_.done()) return Malformed("an unclosed literal or class");
     const uint32_t c = at_.Next();
     if (c == '\n' || c == '\r') return Malformed("a literal or class ends in its line; a line's end is written \\n");
     if (c != '\\') return c;

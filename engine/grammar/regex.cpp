@@ -174,7 +174,7 @@ class RegexReader {
     }
     ASSIGN_OR_RETURN(const ExpressionId body, Alternatives(depth + 1));
     if (at_.Peek() == '$') return Refused("'$' inside a group");
-    if (!at_.Consume(')')) return Malformed("a group that is not closed");
+    if (!at_.Consume(')')) return Malformed("an unclosed group");
     return body;
   }
 
