@@ -29,7 +29,7 @@ int Size(size_t bytes) {
 }
 const unsigned char* Bytes(std::string_view text) { return reinterpret_cast<const unsigned char*>(text.data()); }
 
-Status AuthenticationFailed() { return Corruption("sealed with another key, under another name, or changed since"); }
+Status AuthenticationFailed() { return Corruption("decryption failed: wrong key or name, or modified data"); }
 
 }  // namespace
 

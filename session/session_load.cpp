@@ -29,7 +29,7 @@ Result<std::shared_ptr<Session>> Session::FromRecords(std::shared_ptr<const Sess
                                                       const std::string& key, const JournalTranscript& transcript,
                                                       std::vector<JournalRecord>* news) {
   const auto damaged = [](size_t record) {
-    return Corruption("record " + std::to_string(record + 1) + " makes no sense");
+    return Corruption("record " + std::to_string(record + 1) + " is inconsistent");
   };
   if (transcript.records.empty() || transcript.records[0].type != static_cast<uint8_t>(RecordType::kCreated)) {
     return damaged(0);

@@ -75,7 +75,7 @@ Result<Backup> Backups::Make() {
                                   [](const auto& entry) { return IsBackup(entry.path()); });
   if (error) return Failed(path_, error);
   if (static_cast<size_t>(kept) >= kMaxKept) {
-    return Status(StatusCode::kMismatch, fmt::format("There are {} backups already: take some away first.", kept), "",
+    return Status(StatusCode::kMismatch, fmt::format("There are {} backups already: delete one first.", kept), "",
                   "too_many_backups");
   }
   const std::string draft = path_ + "/" + std::string(kDraft);

@@ -40,7 +40,8 @@ Outcome<std::string> Question(const ChatOptions& chat) {
   if (::isatty(STDIN_FILENO) == 0 && !ReadAll(piped)) return Failure{"Cannot read standard input."};
   if (!IsUtf8(piped) || !IsUtf8(chat.prompt)) return Failure{"The input is not UTF-8 text."};
   while (piped.ends_with('\n') || piped.ends_with('\r')) piped.pop_back();
-  if (piped.empty() && chat.prompt.empty()) return Failure{"There is nothing to ask: standard input is empty."};
+  if (piped.empty() && chat.prompt.empty())
+    return Failure{"The prompt is empty: nothing was read from standard input."};
   return piped + (piped.empty() || chat.prompt.empty() ? "" : "\n\n") + chat.prompt;
 }
 

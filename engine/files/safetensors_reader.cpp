@@ -111,7 +111,7 @@ Result<std::map<std::string, std::string>> ReadIndex(const std::string& path) {
     if (!name.starts_with(kPrefix)) continue;
     const std::string tensor = name.substr(kPrefix.size());
     const auto* shard = std::get_if<std::string>(&value);
-    if (shard == nullptr) return Corruption(fmt::format("{}: the shard of '{}' is not a name", path, tensor));
+    if (shard == nullptr) return Corruption(fmt::format("{}: the shard of '{}' is not a string", path, tensor));
     if (!shard->ends_with(".safetensors") || shard->find_first_of(std::string_view("/\\\0", 3)) != std::string::npos) {
       return Corruption(fmt::format("{}: the shard of '{}' is not a file of this folder", path, tensor));
     }

@@ -30,7 +30,7 @@ class GbnfReader {
                              "' is used but not defined.");
     }
     const auto root = rules_.find("root");
-    if (root == rules_.end()) return InvalidArgument("grammar: there is no rule 'root'.");
+    if (root == rules_.end()) return InvalidArgument("grammar: no rule 'root' is defined.");
     source_.SetStart(root->second.id);
     return std::move(source_);
   }
@@ -178,7 +178,7 @@ class GbnfReader {
       if (at_.Peek() == '-' && at_.PeekSecond() != ']') {
         at_.Next();
         ASSIGN_OR_RETURN(last, Character());
-        if (first > last) return Malformed("a range from a higher to a lower character");
+        if (first > last) return Malformed("a character range in descending order");
       }
       set.Add(first, last);
     }
@@ -187,7 +187,7 @@ class GbnfReader {
 
   // A character of a literal or a class.
   Result<uint32_t> Character() {
-    if (at_.done()) return Malformed("a literal or class is not closed");
+    if (at_.done()) return Malformed("an unclosed literal or class");
     const uint32_t c = at_.Next();
     if (c == '\n' || c == '\r') return Malformed("a literal or class ends in its line; a line's end is written \\n");
     if (c != '\\') return c;
@@ -205,7 +205,7 @@ class GbnfReader {
       case 'U': {
         const int digits = escaped == 'x' ? 2 : escaped == 'u' ? 4 : 8;
         const auto value = at_.ConsumeHex(digits, digits);
-        if (!value) return Malformed("hexadecimal digits are missing");
+        if (!value) return Malformed("missing hexadecimal digits");
         if (*value > 0x10FFFF || (*value >= 0xD800 && *value <= 0xDFFF))
           return Malformed("an escape of an invalid character");
         return *value;

@@ -26,7 +26,7 @@ bool GrammarBudget::Check() {
     Refuse(InvalidArgument("The grammar is too large: compiling it takes more than " +
                            std::to_string(limits_.bytes >> 20) + " MiB of memory."));
   } else if (abandoned_ && abandoned_()) {
-    Refuse({StatusCode::kCancelled, "The client has left."});
+    Refuse({StatusCode::kCancelled, "The client disconnected."});
   }
   if (!status_.ok()) return false;
   ask_at_ = std::max<int64_t>(steps_left_ - kStepsBetweenQuestions, 0) - 1;

@@ -82,7 +82,7 @@ Result<GrammarSource> SourceOf(const AnswerFormat& format, GrammarBudget& budget
                            format.param, "string_above_max_length");
   }
   if (ToValidUtf8(format.text) != format.text) {
-    return InvalidArgument("The format is not UTF-8.", format.param, "invalid_value");
+    return InvalidArgument("The format is not valid UTF-8.", format.param, "invalid_value");
   }
   Result<GrammarSource> source = InvalidArgument("There is no grammar of free text.");
   switch (format.kind) {

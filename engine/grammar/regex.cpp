@@ -66,7 +66,7 @@ class RegexReader {
       }
       alternatives.push_back(body);
     } while (at_.Consume('|'));
-    if (!at_.done()) return Malformed(at_.Peek() == ')' ? "an unmatched ')'" : "'$' is allowed at the end only");
+    if (!at_.done()) return Malformed(at_.Peek() == ')' ? "unmatched ')'" : "'$' is allowed at the end only");
     return source_.Choice(std::move(alternatives));
   }
 
@@ -148,7 +148,7 @@ class RegexReader {
         return Write(set.least);
       }
       case '^':
-        return Refused("'^' other than at the beginning");
+        return Refused("'^' after the beginning");
       case '*':
       case '+':
       case '?':
@@ -174,7 +174,7 @@ class RegexReader {
     }
     ASSIGN_OR_RETURN(const ExpressionId body, Alternatives(depth + 1));
     if (at_.Peek() == '$') return Refused("'$' inside a group");
-    if (!at_.Consume(')')) return Malformed("a group that is not closed");
+    if (!at_.Consume(')')) return Malformed("an unclosed group");
     return body;
   }
 
@@ -183,17 +183,17 @@ class RegexReader {
     const bool negated = at_.Consume('^');
     ReadSet set;
     while (!at_.Consume(']')) {
-      if (at_.done()) return Malformed("a class that is not closed");
+      if (at_.done()) return Malformed("an unclosed character class");
       if (!source_.budget().Spend(1 + std::ssize(set.most.ranges()) / 64)) return source_.budget().status();
       ASSIGN_OR_RETURN(const ReadSet first, ClassAtom());
       const auto low = Single(first);
       if (at_.Peek() == '-' && at_.PeekSecond() != ']' && low) {
         at_.Next();
-        if (at_.done()) return Malformed("a class that is not closed");
+        if (at_.done()) return Malformed("an unclosed character class");
         ASSIGN_OR_RETURN(const ReadSet second, ClassAtom());
         const auto high = Single(second);
         if (!high) return Malformed("a range ends with a class");
-        if (*low > *high) return Malformed("a range from a higher to a lower character");
+        if (*low > *high) return Malformed("a character range in descending order");
         set.least.Add(*low, *high);
         set.most.Add(*low, *high);
         continue;
@@ -252,7 +252,7 @@ class RegexReader {
       case 'u': {
         const bool braced = c == 'u' && at_.Consume('{');
         const auto value = braced ? at_.ConsumeHex(1, 6) : at_.ConsumeHex(c == 'x' ? 2 : 4, c == 'x' ? 2 : 4);
-        if (!value || (braced && !at_.Consume('}'))) return Malformed("hexadecimal digits are missing");
+        if (!value || (braced && !at_.Consume('}'))) return Malformed("missing hexadecimal digits");
         if (*value > 0x10FFFF || (*value >= 0xD800 && *value <= 0xDFFF)) return Refused("an invalid character");
         return one(*value);
       }

@@ -147,7 +147,7 @@ Result<MegatronCheckpoint> MegatronCheckpoint::Open(const std::string& path) {
     RETURN_IF_ERROR(out.AddRank(*bytes, out.path_ + "/" + file));
     if (one) break;
   }
-  if (out.settings_.empty()) return Corruption(out.path_ + ": has no settings of a model");
+  if (out.settings_.empty()) return Corruption(out.path_ + ": contains no model settings");
   return out;
 }
 

@@ -385,7 +385,7 @@ Result<TorchFile> TorchFile::Read(Bytes archive, const std::string& source) {
     const std::string folder = name.substr(0, name.size() - kPickle.size() + 1);
     const auto order = members.find(folder + "byteorder");
     if (order != members.end() && order->second.size() == 3) {  // "big"
-      return InvalidArgument(source + ": written with another byte order");
+      return InvalidArgument(source + ": written in big-endian byte order");
     }
     if (bytes.size() > kMaxPickleBytes) return InvalidArgument(source + ": its pickle is longer than 16 MiB");
     std::vector<Object> objects;

@@ -48,7 +48,7 @@ Result<DataKey> JournalKeys::Find(JournalCursor& cursor, std::string_view sessio
   const std::string row = format::DataKeyKey(session);
   cursor.Seek(row);
   RETURN_IF_ERROR(cursor.status());
-  if (!cursor.Valid() || cursor.key() != row) return Corruption("its key is gone");
+  if (!cursor.Valid() || cursor.key() != row) return Corruption("its encryption key was deleted");
   return Unwrap(session, cursor.value());
 }
 

@@ -15,7 +15,7 @@
 namespace ringside {
 namespace {
 
-constexpr char kInconsistentSummary[] = "its summary makes no sense";
+constexpr char kInconsistentSummary[] = "its summary is inconsistent";
 
 }  // namespace
 

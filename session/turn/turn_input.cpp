@@ -156,7 +156,7 @@ Status TokeniseLong(size_t bytes, const std::function<void()>& work) {
     return Status::Ok();
   }
   RETURN_IF_ERROR(RunLongWork(work));
-  return RequestWatch::ClientLeft() ? Status(StatusCode::kCancelled, "The client has left.") : Status::Ok();
+  return RequestWatch::ClientLeft() ? Status(StatusCode::kCancelled, "The client disconnected.") : Status::Ok();
 }
 
 Result<TurnInput> RenderInput(const TurnSpec& spec, std::vector<Item> items, const Timeline& base, const Codec& codec,

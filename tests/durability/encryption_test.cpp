@@ -191,7 +191,7 @@ TEST_F(EncryptionTest, DeletedSessionStaysUnreadableDespiteOldRows) {
                     })
                     .ok());
     EXPECT_EQ(heads.size(), 2U);
-    EXPECT_EQ(heads["gone"], "its key is gone");  // without any of its content
+    EXPECT_EQ(heads["gone"], "its encryption key was deleted");  // without any of its content
     Erase(*journal, "gone");
     ASSERT_TRUE(journal->Purge().ok());
   }

@@ -50,7 +50,7 @@ TEST_F(DamagedStoreTest, DetectsInvalidRecordsBeforeTheNextStart) {
   const uint64_t last = journal->Last(id)->seq;
   const SessionVerdict verdict = table->VerifySession(me, id).value();
   EXPECT_FALSE(verdict.ok);
-  EXPECT_EQ(verdict.message, "record " + std::to_string(last) + " makes no sense");
+  EXPECT_EQ(verdict.message, "record " + std::to_string(last) + " is inconsistent");
   EXPECT_TRUE(table->VerifySession(me, other)->ok);
   EXPECT_EQ(journal->stats().damaged_sessions, 1);
   EXPECT_EQ(Listed(me)[id], verdict.message);
@@ -62,11 +62,11 @@ TEST_F(DamagedStoreTest, DamagedConversationIsListedAndDeletable) {
   AddNonsense(id);
   Restart();
   EXPECT_TRUE(table->CheckStored({}).ok());
-  EXPECT_THAT(Listed(me)[id], HasSubstr("makes no sense"));
+  EXPECT_THAT(Listed(me)[id], HasSubstr("is inconsistent"));
   EXPECT_EQ(Listed(me)[other], "");
   const Status damaged = table->GetSession(me, id).status();
   EXPECT_EQ(damaged.reason(), "session_damaged");
-  EXPECT_THAT(damaged.message(), HasSubstr("makes no sense"));
+  EXPECT_THAT(damaged.message(), HasSubstr("is inconsistent"));
   EXPECT_EQ(table->StartTurn(me, Ask("Hi", id), sink).status().reason(), "session_damaged");
   EXPECT_EQ(table->GetSession({"another", 9}, id).status().code(), StatusCode::kNotFound);
   EXPECT_EQ(table->stats().conversations, 2);
@@ -82,11 +82,11 @@ TEST_F(DamagedStoreTest, ConversationWithoutASummaryIsKeptAsDamaged) {
   Restart();
   const std::string id = NewConversation(), other = NewConversation();
   SetSummary(id, "nonsense");
-  EXPECT_EQ(table->VerifySession(me, id)->message, "its summary makes no sense");
+  EXPECT_EQ(table->VerifySession(me, id)->message, "its summary is inconsistent");
   Restart();
   EXPECT_EQ(table->stats().conversations, 2);
   EXPECT_EQ(journal->stats().damaged_sessions, 1);
-  EXPECT_EQ(Listed({"", 7})[id], "its summary makes no sense");  // its owner is unknown
+  EXPECT_EQ(Listed({"", 7})[id], "its summary is inconsistent");  // its owner is unknown
   EXPECT_EQ(Listed(me).size(), 1U);
   clock.AdvanceMs(100'000);
   table->Sweep();

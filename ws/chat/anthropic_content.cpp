@@ -129,7 +129,7 @@ Status ReadAnthropicMessages(const JsonValue& value, const std::string& param, I
                              std::vector<NewItem>* out) {
   if (!value.is_array()) return WrongType(value, param, "an array of messages");
   if (value.array().empty())
-    return InvalidArgument("'" + param + "' has at least one message.", param, "invalid_value");
+    return InvalidArgument("'" + param + "' must contain at least one message.", param, "invalid_value");
   for (size_t i = 0; i < value.array().size(); ++i) {
     const JsonValue& message = value.array()[i];
     const std::string at = At(param, i);

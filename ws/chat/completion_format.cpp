@@ -1,5 +1,9 @@
 #include "ws/chat/completion_format.h"
 
+#include <fmt/format.h>
+
+#include <iterator>
+
 #include "ws/content/response_objects.h"
 #include "ws/fields/ignored_report.h"
 
@@ -9,6 +13,9 @@ namespace {
 std::string Event(const std::string& json) { return "data: " + json + "\n\n"; }
 
 }  // namespace
+
+CompletionFormat::CompletionFormat(const Tokenizer& tokenizer, Frame frame)
+    : tokenizer_(tokenizer), frame_(std::move(frame)), chunk_frame_(ChunkFrame()) {}
 
 void CompletionFormat::WriteFinish(JsonWriter& json, const Response& response) {
   json.Field("finish_reason", IsCut(response) ? "length" : response.call_steps.empty() ? "stop" : "tool_calls");
@@ -40,19 +47,27 @@ void CompletionFormat::OpenFrame(JsonWriter& json, const std::string& object) co
   json.Field("model", frame_.model).Key("system_fingerprint").Null();
 }
 
-std::string CompletionFormat::Chunk(size_t choice, std::string_view members, std::string_view of_answer,
-                                    const std::optional<AnswerUsage>& so_far) const {
+std::string CompletionFormat::ChunkFrame() const {
   JsonWriter json;
   OpenFrame(json, frame_.chunk_object);
-  json.Key("choices").BeginArray().BeginObject().Field("index", choice).Raw(members).EndObject().EndArray();
-  if (!of_answer.empty()) json.Raw(of_answer);
+  json.Key("choices").BeginArray().BeginObject().Key("index");
+  return "data: " + json.Take();
+}
+
+std::string CompletionFormat::Chunk(size_t choice, std::string_view members, std::string_view of_answer,
+                                    const std::optional<AnswerUsage>& so_far) const {
+  std::string out;
+  out.reserve(chunk_frame_.size() + members.size() + of_answer.size() + 128);
+  fmt::format_to(std::back_inserter(out), "{}{},{}}}]", chunk_frame_, choice, members);
+  if (!of_answer.empty()) out.append(",").append(of_answer);
   if (frame_.include_usage && frame_.continuous_usage && so_far) {
-    json.Key("usage").BeginObject().Field("prompt_tokens", so_far->input).Field("completion_tokens", so_far->output);
-    json.Field("total_tokens", so_far->input + so_far->output).EndObject();
+    fmt::format_to(std::back_inserter(out),
+                   R"(,"usage":{{"prompt_tokens":{},"completion_tokens":{},"total_tokens":{}}})", so_far->input,
+                   so_far->output, so_far->input + so_far->output);
   } else if (frame_.include_usage) {
-    json.Key("usage").Null();
+    out += ",\"usage\":null";
   }
-  return Event(json.EndObject().Take());
+  return out += "}\n\n";
 }
 
 std::string CompletionFormat::LastChunk(size_t choice, std::string_view members, const Response& response) const {

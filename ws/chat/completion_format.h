@@ -33,7 +33,7 @@ class CompletionFormat : public AnswerWriter {
   HttpResponse Refusal(const Status& status, int64_t retry_after_ms) const final;
 
  protected:
-  CompletionFormat(const Tokenizer& tokenizer, Frame frame) : tokenizer_(tokenizer), frame_(std::move(frame)) {}
+  CompletionFormat(const Tokenizer& tokenizer, Frame frame);
 
   /// Members of a choice in a complete response, after its index and before its finish_reason.
   virtual void WriteWhole(JsonWriter& json, size_t choice, const Response& response) const = 0;
@@ -58,10 +58,12 @@ class CompletionFormat : public AnswerWriter {
   const Tokenizer& tokenizer_;
 
  private:
+  std::string ChunkFrame() const;
   void OpenFrame(JsonWriter& json, const std::string& object) const;
   void WriteUsage(JsonWriter& json, const EndedChoices& choices) const;
 
   const Frame frame_;
+  const std::string chunk_frame_;  // a chunk up to the choice's index; declared after `frame_`, from which it is made
 };
 
 }  // namespace ringside

@@ -185,7 +185,7 @@ Status ReadMessages(const JsonValue& value, const std::string& param, const Mess
                     IgnoredFields* ignored, std::vector<NewItem>* out) {
   if (!value.is_array()) return WrongType(value, param, "an array of messages");
   if (value.array().size() < least) {
-    return InvalidArgument("'" + param + "' has at least one message.", param, "invalid_value");
+    return InvalidArgument("'" + param + "' must contain at least one message.", param, "invalid_value");
   }
   for (size_t i = 0; i < value.array().size(); ++i) {
     NewItem item;

@@ -65,7 +65,7 @@ Result<TextRequest> ReadTextRequest(const HttpRequest& request, const SessionTab
   if (out.prompts.empty()) return MissingParameter("prompt");
   if (static_cast<int64_t>(out.prompts.size()) * out.choices > kMaxChoices) {
     return InvalidArgument(
-        "At most " + std::to_string(kMaxChoices) + " choices are made at once, all prompts together.", "n",
+        "At most " + std::to_string(kMaxChoices) + " choices are allowed per request, over all prompts.", "n",
         "invalid_value");
   }
   if (out.turn.max_output_tokens == 0 && !out.echo) {

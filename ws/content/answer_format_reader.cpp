@@ -56,7 +56,7 @@ Status ReadSchema(const JsonValue& value, const std::string& param, AnswerFormat
   RETURN_IF_ERROR(ReadString(*given, param + ".name", &name));
   if (name.empty() || name.size() > kMaxNameBytes ||
       name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-") != std::string::npos) {
-    return InvalidArgument("A name has 1 to 64 of the characters A-Z a-z 0-9 _ -", param + ".name", "invalid_value");
+    return InvalidArgument("A name must have 1 to 64 characters of A-Z a-z 0-9 _ -", param + ".name", "invalid_value");
   }
   out->name = std::move(name);
   if (about != nullptr) RETURN_IF_ERROR(ReadString(*about, param + ".description", &description));

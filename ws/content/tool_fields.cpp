@@ -101,7 +101,7 @@ Status ReadAllowed(const JsonValue& value, const std::string& param, ToolShape s
   out->mode = name == "auto" ? ToolChoice::Mode::kAuto : ToolChoice::Mode::kRequired;
   if (tools->array().empty()) return InvalidArgument("At least one tool is named.", at + ".tools", "invalid_value");
   if (tools->array().size() > static_cast<size_t>(limits::kMaxTools)) {
-    return InvalidArgument("Too many tools are named.", at + ".tools", "array_above_max_length");
+    return InvalidArgument("'tools' has too many entries.", at + ".tools", "array_above_max_length");
   }
   for (size_t i = 0; i < tools->array().size(); ++i) {
     RETURN_IF_ERROR(ReadNamed(tools->array()[i], At(at + ".tools", i), shape, &out->names.emplace_back()));

@@ -24,7 +24,7 @@ Status ReadInput(const JsonValue& value, const std::string& param, IgnoredFields
     if (type != nullptr && type->is_string() && type->string() == "item_reference") {
       const JsonValue* id = entry.Find("id");
       if (id == nullptr || !id->is_string() || id->string().empty()) {
-        return InvalidArgument("An item_reference has the 'id' of an item.", name + ".id",
+        return InvalidArgument("An item_reference must have the 'id' of an item.", name + ".id",
                                "missing_required_parameter");
       }
       input.reference = id->string();
@@ -108,9 +108,10 @@ Result<RealtimeRequest> ReadRealtimeRequest(const JsonValue& event, const Realti
   RETURN_IF_ERROR(CreateTable().Read(event, {options, &ignored}, &create));
   RealtimeRequest& request = create.request;
   if (request.input && request.in_conversation) {
-    return Unsupported("response.input",
-                       "an input of its own for an answer that the conversation keeps: create "
-                       "items, or say \"conversation\": \"none\"");
+    return Unsupported(
+        "response.input",
+        "a separate input for a response that the conversation keeps: create items, or set \"conversation\": "
+        "\"none\"");
   }
   // The remaining fields are checked, and stored with the response, as those of a Responses request.
   ASSIGN_OR_RETURN(const JsonValue body, ParseJson(BodyOf(create.form, request.in_conversation, options)));

@@ -163,7 +163,7 @@ Status RealtimeSocket::FitWindow(RealtimeSettings* settings) {
 Status RealtimeSocket::Read(std::string_view message, Event* event) const {
   ASSIGN_OR_RETURN(event->body, ParseJson(message));
   if (!event->body.is_object()) {
-    return InvalidArgument("An event is a JSON object, not " + std::string(event->body.KindName()) + ".", "",
+    return InvalidArgument("An event must be a JSON object, not " + std::string(event->body.KindName()) + ".", "",
                            "invalid_json");
   }
   if (const JsonValue* id = event->body.Find("event_id"); id != nullptr) {

@@ -99,7 +99,7 @@ class SchemaReader {
   }
 
   Result<ExpressionId> Reference(const SchemaValue& reference, const std::string& path) {
-    if (!reference.is_string()) return SchemaError(path, "a reference is a string.");
+    if (!reference.is_string()) return SchemaError(path, "must be a string.");
     const std::string& text = reference.text();
     if (!budget_.Spend(1 + std::ssize(text) / 8)) return SchemaError(path, budget_.status());
     const SchemaValue* target = ResolveReference(root_, text);
@@ -264,9 +264,9 @@ class SchemaReader {
     }
     std::set<std::string> needed;
     if (required != nullptr) {
-      if (!required->is_array()) return SchemaError(path + ".required", "a list of names is expected.");
+      if (!required->is_array()) return SchemaError(path + ".required", "must be a list of property names.");
       for (const SchemaValue& name : required->items()) {
-        if (!name.is_string()) return SchemaError(path + ".required", "a list of names is expected.");
+        if (!name.is_string()) return SchemaError(path + ".required", "must be a list of property names.");
         needed.insert(name.text());
       }
     }

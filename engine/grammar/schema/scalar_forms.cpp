@@ -101,7 +101,7 @@ Result<ExpressionId> ScalarForms::Inside(const std::vector<Constraint>& constrai
       if (!some.ok()) return SchemaError(at, some.status());
       all = std::move(*some);
     }
-    if (all.empty()) return SchemaError(path, "no string fits all of its keywords.");
+    if (all.empty()) return SchemaError(path, "no string satisfies all of its keywords.");
     inside = source_.Automaton(std::move(all), counted ? at : constraints.back().path);
   }
   return source_.Sequence({source_.Bytes("\""), inside, source_.Bytes("\"")});

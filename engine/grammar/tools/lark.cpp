@@ -250,7 +250,8 @@ Result<std::string> LarkReader::String(Cursor& at) {
     at.rest.remove_prefix(2);
     if (!at.rest.starts_with('"')) return Malformed("a range without its end");
     ASSIGN_OR_RETURN(const std::string last, Literal(at));
-    if (text.size() != 1 || last.size() != 1 || text > last) return Malformed("a range of more than ASCII characters");
+    if (text.size() != 1 || last.size() != 1 || text > last)
+      return Malformed("a range must have two ASCII characters in ascending order");
     return "[" + Escaped(text) + "-" + Escaped(last) + "]";
   }
   const bool any_case = at.rest.starts_with('i');

@@ -79,7 +79,7 @@ Result<ExpressionId> AddCall(const SchemaValue& tool, bool strict, const ToolCal
                              GrammarSource* source) {
   const SchemaValue* function = tool.Find("function");
   const SchemaValue* name = function == nullptr ? nullptr : function->Find("name");
-  if (name == nullptr || !IsCallableName(name->text())) return InvalidArgument("A tool without a name.", param);
+  if (name == nullptr || !IsCallableName(name->text())) return InvalidArgument("A tool must have a valid name.", param);
   ASSIGN_OR_RETURN(const ExpressionId arguments,
                    AddArguments(function->Find("parameters"), strict, rules, param, source));
   const ToolSyntax& syntax = SyntaxOf(rules.syntax);

@@ -70,7 +70,7 @@ Result<PeftConfig> PeftConfig::Read(const std::string& path) {
   const auto* list = targets == nullptr ? nullptr : std::get_if<FlatJson::Array>(targets);
   for (int64_t i = 0; list != nullptr && i < list->members; ++i) {
     const auto name = json.String(fmt::format("target_modules.{}", i));
-    if (!name) return Corruption("adapter_config.json: target_modules has an entry that is not a name");
+    if (!name) return Corruption("adapter_config.json: target_modules has an entry that is not a string");
     out.targets_.push_back(*name);
   }
   return out;

@@ -300,7 +300,8 @@ class Loader {
       host.bytes = copy;
     }
     if (!host.order.empty() && (planned.role == TensorRole::kEmbedding || planned.role == TensorRole::kPositions)) {
-      return InvalidArgument(fmt::format("tensor '{}' has its columns in another order", tensor.name));
+      return InvalidArgument(
+          fmt::format("tensor '{}': act-order columns (GPTQ desc_act) are not supported here", tensor.name));
     }
     RETURN_IF_ERROR(Take(planned, &host, &copy));
     host.table = IsTable(planned.role);

@@ -72,7 +72,7 @@ Result<TokenizerData> Read(const Json& json) {
   for (size_t rank = 0; rank < count; ++rank) {
     const auto bytes = DecodeBase64(vocab[rank].at("token_bytes").get<std::string>());
     if (!bytes || bytes->empty() || vocab[rank].at("rank").get<int64_t>() != static_cast<int64_t>(rank)) {
-      return Malformed("token " + std::to_string(rank) + " has no bytes, or another rank");
+      return Malformed("token " + std::to_string(rank) + " is malformed: its bytes are missing or its rank differs");
     }
     if (rank < 256 && *bytes != std::string(1, static_cast<char>(rank)))
       return Malformed("its first tokens are not bytes");

@@ -332,7 +332,7 @@ Status CheckFormat(const TemplateRun& run, TemplateFormat* format, std::vector<s
     if (kind.system) keeps_system = false;
     if (kind.thoughts) thinking_said = true;
     if (kind.caveat == nullptr) {
-      return InvalidArgument("questions and answers in turn have no format that is known here: the template writes " +
+      return InvalidArgument("alternating questions and answers have no known format: the template writes " +
                              checker.difference());
     }
     caveats->emplace_back(kind.caveat);
@@ -341,7 +341,7 @@ Status CheckFormat(const TemplateRun& run, TemplateFormat* format, std::vector<s
     if (with_system && !keeps_system) continue;
     if (checker.HasEdges(with_system)) continue;
     return InvalidArgument(
-        "empty texts and white space around texts have no format that is known here: the template "
+        "empty texts and surrounding white space have no known format: the template "
         "writes " +
         checker.difference());
   }

@@ -166,7 +166,7 @@ TEST_F(SafeTensorsTest, ReadsShards) {
   index(R"("a":"/etc/passwd")");
   ExpectFolderRefused("not a file of this folder");
   index(R"("a":7)");
-  ExpectFolderRefused("is not a name");
+  ExpectFolderRefused("is not a string");
   index("");
   ExpectFolderRefused("names no tensor");
 }

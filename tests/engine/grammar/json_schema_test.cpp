@@ -298,7 +298,7 @@ TEST(JsonSchema, RefusalNamesTheLocation) {
       {R"({"type":"string","maxLength":1.5})", "format.maxLength", "count"},
       {R"({"type":"string","maxLength":1e9})", "format.maxLength", "counts go up"},
       {R"x({"type":"string","pattern":"(?=a)"})x", "format.pattern", "lookahead"},
-      {R"({"type":"string","pattern":"^a{3}$","maxLength":2})", "format", "no string fits"},
+      {R"({"type":"string","pattern":"^a{3}$","maxLength":2})", "format", "no string satisfies"},
       {R"({"type":"string","format":"uri"})", "format.format", "supported formats"},
       {R"({"type":"integer","minimum":2,"maximum":1})", "format", "no number is within"},
       {R"({"type":"integer","minimum":"2"})", "format.minimum", "number is expected"},

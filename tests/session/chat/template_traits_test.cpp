@@ -107,7 +107,7 @@ TEST(TemplateTraits, RendersTextAsTheTemplateDoes) {
     ASSERT_TRUE(chat.ok() && run.ok()) << trait.name << chat.status().ToString();
     EXPECT_EQ(chat->renders_whole(), trait.anew) << trait.name << ": " << chat->caveat();
     if (trait.anew) {
-      EXPECT_THAT(chat->caveat(), HasSubstr("empty texts and white space")) << trait.name;
+      EXPECT_THAT(chat->caveat(), HasSubstr("empty texts and surrounding white space")) << trait.name;
     }
     for (const Messages& messages : conversations) {
       EXPECT_EQ(Rendered(*chat, messages).Text(), run->Text(messages, true).value()) << trait.name;

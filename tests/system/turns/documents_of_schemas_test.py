@@ -224,7 +224,7 @@ def check(model, requests, validators):
         answer = json.loads(line)
         if "error" in answer:
             # Random bounds and nestings may leave nothing; whatever else is refused is a fault.
-            if any(why in answer["error"] for why in ("matches no text", "no string fits", "no number is within")):
+            if any(why in answer["error"] for why in ("matches no text", "no string satisfies", "no number is within")):
                 impossible += 1
             else:
                 faults.append(f"refused: {answer} {request['text']}")

@@ -66,7 +66,7 @@ Status ReadCount(const JsonValue& value, const std::string& param, const FieldCo
   int64_t count = 0;
   RETURN_IF_ERROR(ReadInteger(value, param, -2, INT64_MAX, &count));
   // -1: unlimited, -2: until the context is full.
-  if (count == 0) return InvalidArgument("An answer has at least one token.", param, "invalid_value");
+  if (count == 0) return InvalidArgument("num_predict must not be 0.", param, "invalid_value");
   if (count > 0) turn->max_output_tokens = count;
   return Status::Ok();
 }

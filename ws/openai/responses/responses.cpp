@@ -102,9 +102,9 @@ void ResponsesSocket::Impl::OnMessage(std::string_view message) {
   if (!parsed.ok()) return PushError(parsed.status(), "");
   const JsonValue& event = *parsed;
   if (!event.is_object()) {
-    return PushError(
-        InvalidArgument("An event is a JSON object, not " + std::string(event.KindName()) + ".", "", "invalid_json"),
-        "");
+    return PushError(InvalidArgument("An event must be a JSON object, not " + std::string(event.KindName()) + ".", "",
+                                     "invalid_json"),
+                     "");
   }
   const JsonValue* type = event.Find("type");
   if (type == nullptr || !type->is_string()) {

@@ -1,5 +1,7 @@
 #include "ws/openai/responses/responses_events.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 
@@ -10,8 +12,21 @@
 namespace ringside {
 namespace {
 
+void AppendNumber(std::string& out, uint64_t number) {
+  const fmt::format_int digits(number);
+  out.append(digits.data(), digits.size());
+}
+
+void AppendPlace(std::string& out, const Response& response, size_t index) {
+  out.append("\"item_id\":\"").append(response.item_id).append("\",\"output_index\":");
+  AppendNumber(out, index);
+  out.append(",\"content_index\":0,");
+}
+
 std::string PlaceOf(const Response& response, size_t index) {
-  return "\"item_id\":\"" + response.item_id + "\",\"output_index\":" + std::to_string(index) + ",\"content_index\":0,";
+  std::string out;
+  AppendPlace(out, response, index);
+  return out;
 }
 
 /// Index of the reasoning, or of the message if there is none, among the output items.
@@ -66,21 +81,33 @@ std::string TextMember(std::string_view name, std::string_view text) {
 EventWriter::EventWriter(const Tokenizer& tokenizer, const std::string& model, std::string stream_id, Framing framing)
     : tokenizer_(tokenizer), model_(model), stream_id_(std::move(stream_id)), framing_(framing) {}
 
-// Every event ends with: ,"sequence_number":4,"stream_id":"a","ringside":{"seq":9}}
 std::string EventWriter::Event(const Response& response, std::string_view type, uint64_t number,
                                std::string_view members) const {
-  std::string out;
-  out.reserve(members.size() + 256);
-  if (framing_ == Framing::kServerSentEvents) out.append("event: ").append(type).append("\ndata: ");
-  out.append("{\"type\":\"").append(type).append("\",").append(members);
-  out += ",\"sequence_number\":" + std::to_string(number);
-  if (!stream_id_.empty()) out += ",\"stream_id\":\"" + stream_id_ + '"';  // its alphabet needs no escapes
-  if (!response.conversation_id.empty()) {
-    out += ",\"ringside\":{\"seq\":" + std::to_string(kResponsesNumbers.Of(response.before) + number) + '}';
-  }
-  out += '}';
-  if (framing_ == Framing::kServerSentEvents) out += "\n\n";
+  std::string out = Begin(type, members.size());
+  out += members;
+  End(out, response, number);
   return out;
+}
+
+std::string EventWriter::Begin(std::string_view type, size_t members_size) const {
+  std::string out;
+  out.reserve(members_size + 256);
+  if (framing_ == Framing::kServerSentEvents) out.append("event: ").append(type).append("\ndata: ");
+  out.append("{\"type\":\"").append(type).append("\",");
+  return out;
+}
+
+// Every event ends with: ,"sequence_number":4,"stream_id":"a","ringside":{"seq":9}}
+void EventWriter::End(std::string& out, const Response& response, uint64_t number) const {
+  out += ",\"sequence_number\":";
+  AppendNumber(out, number);
+  if (!stream_id_.empty()) out.append(",\"stream_id\":\"").append(stream_id_).append("\"");  // needs no escapes
+  if (!response.conversation_id.empty()) {
+    out += ",\"ringside\":{\"seq\":";
+    AppendNumber(out, kResponsesNumbers.Of(response.before) + number);
+    out += '}';
+  }
+  out += framing_ == Framing::kServerSentEvents ? "}\n\n" : "}";
 }
 
 std::string EventWriter::Numbered(const Response& response, uint64_t number) const {
@@ -120,10 +147,15 @@ std::string EventWriter::Numbered(const Response& response, uint64_t number) con
 
 std::string EventWriter::Delta(const Response& response, size_t index, uint64_t number, std::string_view text,
                                std::span<const OutputToken> tokens) const {
-  std::string members = PlaceOf(response, index) + "\"delta\":\"";
-  AppendJsonEscaped(members, text);
-  members += "\",\"logprobs\":" + Logprobs(tokens, tokenizer_);
-  return Event(response, "response.output_text.delta", number, members);
+  // Written for every token, so into one string.
+  std::string out = Begin("response.output_text.delta", response.item_id.size() + text.size());
+  AppendPlace(out, response, index);
+  out += "\"delta\":\"";
+  AppendJsonEscaped(out, text);
+  out += "\",\"logprobs\":";
+  out += tokens.empty() ? "[]" : Logprobs(tokens, tokenizer_);
+  End(out, response, number);
+  return out;
 }
 
 size_t EventWriter::StepsOf(TurnEvent::Kind kind) {

@@ -50,6 +50,8 @@ class EventWriter {
 
  private:
   std::string Event(const Response& response, std::string_view type, uint64_t number, std::string_view members) const;
+  std::string Begin(std::string_view type, size_t members_size) const;
+  void End(std::string& out, const Response& response, uint64_t number) const;
   std::string Compacted(const Response& response, uint64_t number) const;
   std::string Opened(const TurnEvent& event, uint64_t number, size_t nth) const;
   std::string Reasoning(const TurnEvent& event, uint64_t number, size_t nth) const;

@@ -99,7 +99,7 @@ TEST_F(AdapterFiles, RefusesInvalidSettings) {
   refused(Config(R"("modules_to_save": ["lm_head"])"), kLacked, "modules_to_save");
   refused(Config(R"("alora_invocation_tokens": [1, 2])"), kLacked, "alora_invocation_tokens");
   refused(Config(R"("target_modules": ["q_proj", "v_proj"])"), kBad, "'v_proj', but no tensor adapts it");
-  refused(Config(R"("target_modules": ["q_proj", 7])"), kBad, "not a name");
+  refused(Config(R"("target_modules": ["q_proj", 7])"), kBad, "not a string");
 }
 
 TEST_F(AdapterFiles, RefusesInvalidTensors) {
