@@ -24,7 +24,6 @@ MAX_FUNCTIONS, MAX_FIELDS = 60, 20
 # The classes above these limits: the figures that they may not exceed, and the reason.
 LARGE_CLASSES = {
     "SessionTable::State": (60, 23, "not divided yet: limits, idle sessions, lookups"),
-    "CudaBackend": (86, 25, "to be divided: operations of Backend, captured steps, memory"),
     "RealtimeSocket": (27, 22, "the state of one socket: session, audio, responses"),
     "CpuBackend": (48, 27, "not divided yet: operations of Backend, and the scratch memory of each"),
     "Decoder": (30, 32, "one decoder block for all families: a buffer per intermediate result"),

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/experts/tile_segments.cuh"
-#include "kernels/cuda/linear/gemv/k_tile_products.cuh"
+#include "kernels/cuda/linear/gemv_quantized/k_tile_products.cuh"
 
 namespace ringside::cuda {
 
@@ -30,7 +30,7 @@ struct IntegerPath {
   using Sums = IntegerSums<kBits, kCount>;
   template <int kBits>
   static RINGSIDE_HOST_DEVICE constexpr int RowBytes(int x_stride) {
-    return x_stride * 2 + static_cast<int>(sizeof(float)) * IntegerRows<kBits>::AuxFloats(x_stride);
+    return x_stride * 2 + static_cast<int>(sizeof(float)) * IntegerRowFloats<kBits>(x_stride);
   }
   /// Loads the rows; returns a lane's addresses.
   template <class T, int kBits, int kCount>
