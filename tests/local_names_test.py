@@ -1,7 +1,7 @@
-"""Checks that the unnamed namespaces of a folder's sources have different names in them: the build compiles the sources
-of a folder together, in groups (ringside_unity in CMakeLists.txt). Functions may be overloaded, and several files may
-define one alias. No function there has the name of one that a header declares: it would hide that one from the other
-sources, and where an argument converts, they would call it.
+"""Checks that the unnamed namespaces of a library's sources have different names in them: the build compiles the sources
+of a library together, in groups (ringside_unity in CMakeLists.txt). Functions may be overloaded, and several files may
+define one alias. No name there is that of a function or type that an included header declares: it would hide that one
+from the other sources, and where an argument converts, they would call it.
 
     python3 tests/local_names_test.py [root]
 
@@ -16,17 +16,24 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("engine", "session", "ws", "clients")
+LAYERS = ("engine", "session", "ws", "clients")
 LITERAL = re.compile(r'//[^\n]*|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])+\'', re.S)
 TYPE = re.compile(r"(?:template\s*<.*?>\s*)?(?:struct|class|enum class|enum|union)\s+(\w+)")
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 SCOPE = re.compile(r"^namespace (ringside[\w:]*) \{", re.M)
 FUNCTION = re.compile(r"^(?!\s|//|#|using|class|struct|enum|template|namespace|\}|static_assert)[^\n(;={]*?\b(\w+)\(", re.M)
+TYPE_AT_SCOPE = re.compile(r"^(?:using (\w+) =|(?:struct|class|enum class|enum|union) (\w+)\b(?!;))", re.M)
 ALIAS = re.compile(r"(?:template\s*<.*?>\s*)?(?:using|namespace)\s+(\w+)\s*=\s*(.+)", re.S)
 
 
+def plain(code):
+    """`code` without comments and with empty literals."""
+    return LITERAL.sub(lambda found: "" if found[0].startswith("//") else '""', code)
+
+
 def declarations(code):
-    """The text of each declaration in an unnamed namespace, up to its body or initialiser."""
+    """The text of each declaration in an unnamed namespace, up to its body or initialiser; aliases at file scope."""
+    yield from re.findall(r"^using [^;{]*=[^;]*", code, re.M)
     for match in re.finditer(r"namespace\s*\{", code):
         depth, start = 1, match.end()
         for at in range(match.end(), len(code)):
@@ -46,7 +53,7 @@ def declarations(code):
 
 def names(code):
     """Pairs of a name and what it may share the name with: declarations with equal pairs are one."""
-    for declaration in declarations(LITERAL.sub('""', code)):
+    for declaration in declarations(plain(code)):
         if alias := ALIAS.match(declaration):
             yield alias[1], "alias " + " ".join(alias[2].split())
         elif kind := TYPE.match(declaration):
@@ -59,7 +66,7 @@ def names(code):
                     yield variable, None
 
 
-def check_folder(sources):
+def check_library(sources):
     """Complaints about {path: code}."""
     seen = collections.defaultdict(list)
     for path, code in sorted(sources.items()):
@@ -69,20 +76,21 @@ def check_folder(sources):
         kinds = [kind for _, kind in uses]
         overloads = None not in kinds and len({kind.split()[0] for kind in kinds}) == 1 and (
             len(set(kinds)) == 1 if kinds[0].startswith("alias") else len(set(kinds)) == len(kinds))
-        if len(uses) > 1 and not overloads:
+        if len({path for path, _ in uses}) > 1 and not overloads:
             yield f"{name} is defined by {' and '.join(str(path) for path, _ in uses)}"
 
 
 @functools.cache
 def declared(root, header):
-    """Pairs of a namespace and a function that a header declares, and its includes."""
+    """Pairs of a namespace and a function or type that a header declares, and its includes."""
     code = (root / header).read_text() if (root / header).exists() else ""
     scope = SCOPE.search(code)
-    return ({(scope[1], name) for name in FUNCTION.findall(LITERAL.sub('""', code))} if scope else set()), INCLUDE.findall(code)
+    found = FUNCTION.findall(plain(code)) + [alias or kind for alias, kind in TYPE_AT_SCOPE.findall(plain(code))]
+    return ({(scope[1], name) for name in found} if scope else set()), INCLUDE.findall(code)
 
 
 def check_hiding(root, sources):
-    """Complaints about functions of {path: code} that hide one of an included header."""
+    """Complaints about names of {path: code} that hide a function or type of an included header."""
     functions, headers, todo = {}, set(), [name for code in sources.values() for name in INCLUDE.findall(code)]
     while todo:
         header = todo.pop()
@@ -98,6 +106,16 @@ def check_hiding(root, sources):
                 yield f"{path}: {name} hides that of {functions[scope[1], name]}"
 
 
+def libraries(root):
+    """The sources of each library, from the globs of the layers' build files."""
+    for layer in LAYERS:
+        build = (root / layer / "CMakeLists.txt").read_text()
+        globs = re.findall(r"file\(GLOB \w+ CONFIGURE_DEPENDS ([^)$]*)\)", build)
+        globs += [f"{room}/*.cpp {room}/*/*.cpp" for room in re.findall(r"ringside_client_room\((\w+) ", build)]
+        for patterns in globs:
+            yield {path.relative_to(root) for pattern in patterns.split() for path in (root / layer).glob(pattern)}
+
+
 CONTROLS = [
     ("int F(int a) {}", "int F(int b) { return 1; }", True),
     ("int F(int a) {}", "int F(const char* a) {}", False),
@@ -105,6 +123,7 @@ CONTROLS = [
     ("using Json = a::b;", "using Json = a::b;", False),
     ("using Json = a::b;", "using Json = a::c;", True),
     ("struct A {\n  int F(int a);\n};", "class A {};", True),
+    ("int F(int a) {}", "// a comment\nstruct F {};", True),
     ("struct A {\n  int F(int a);\n};", "int F(int a) {}", False),
     ('const char* F() { return "}"; }  // }\nint G() {}', "int G() {}", True),
 ]
@@ -113,25 +132,27 @@ CONTROLS = [
 def main():
     faults = []
     for first, second, clashes in CONTROLS:
-        found = list(check_folder({f"{i}.cpp": f"namespace {{\n{code}\n}}\n" for i, code in enumerate((first, second))}))
+        found = list(check_library({f"{i}.cpp": f"namespace {{\n{code}\n}}\n" for i, code in enumerate((first, second))}))
         if bool(found) != clashes:
             faults.append(f"negative control {first!r}, {second!r}: {found}")
     with tempfile.TemporaryDirectory() as folder:
-        header = "namespace ringside {\n\nint F(const char* text);\nint G();\n\n}  // namespace ringside\n"
+        header = "namespace ringside {\n\nint F(const char* text);\nint G();\nstruct T {};\n\n}  // namespace ringside\n"
         (Path(folder) / "a.h").write_text(header)
         code = '#include "a.h"\nnamespace ringside {\nnamespace {\n\nint %s(int a) { return a; }\n\n}\n}\n'
-        for name, hides in (("F", True), ("H", False)):
+        for name, hides in (("F", True), ("T", True), ("H", False)):
             if bool(list(check_hiding(Path(folder), {"b.cpp": code % name}))) != hides:
                 faults.append(f"negative control: {name} beside {header!r}")
     root = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
-    folders = collections.defaultdict(dict)
-    for layer in FOLDERS:
-        for path in (root / layer).rglob("*.cpp"):
-            folders[path.parent][path.relative_to(root)] = path.read_text()
-    for sources in folders.values():
-        faults += check_folder(sources)
+    count, grouped = 0, set()
+    for paths in libraries(root):
+        sources = {path: (root / path).read_text() for path in paths}
+        faults += check_library(sources)
         faults += check_hiding(root, sources)
-    print("\n".join([*faults, f"local names: {len(folders)} folders, {len(CONTROLS) + 2} controls, {len(faults)} faults"]))
+        count += 1
+        grouped |= paths
+    rest = {path.relative_to(root) for layer in LAYERS for path in (root / layer).rglob("*.cpp")} - grouped
+    faults += [f"{path} is in no library" for path in sorted(rest)]
+    print("\n".join([*faults, f"local names: {count} libraries, {len(CONTROLS) + 2} controls, {len(faults)} faults"]))
     return bool(faults)
 
 

@@ -5,13 +5,13 @@
 
 namespace ringside::client {
 
-using Kind = LinkEvent::Kind;
+using LinkKind = LinkEvent::Kind;
 
 void SessionLink::Core::OnMessage(std::string_view message) {
   std::optional<ServerEvent> event = ParseServerEvent(message);
   if (!event) return;
   // Reset only now, not when the socket opened: a server that accepts and hangs up must not be retried forever.
-  if (std::exchange(attempt_, 0) > 0) Tell({Kind::kRestored});
+  if (std::exchange(attempt_, 0) > 0) Tell({LinkKind::kRestored});
   switch (event->kind) {
     case ServerEvent::Kind::kResumed:
       return OnResumed(*event);
@@ -26,7 +26,7 @@ void SessionLink::Core::OnMessage(std::string_view message) {
     case ServerEvent::Kind::kEvicted:
     case ServerEvent::Kind::kQueued:
     case ServerEvent::Kind::kDraining:
-      return Tell({.kind = Kind::kNotice, .server = std::move(*event)});
+      return Tell({.kind = LinkKind::kNotice, .server = std::move(*event)});
     case ServerEvent::Kind::kCreated:
     case ServerEvent::Kind::kReasoning:
     case ServerEvent::Kind::kDelta:
@@ -48,13 +48,13 @@ void SessionLink::Core::Started(const std::string& response_id) {
   response_id_ = response_id;
   ServerEvent server;
   server.response_id = response_id;
-  Tell({.kind = Kind::kStarted, .server = std::move(server)});
+  Tell({.kind = LinkKind::kStarted, .server = std::move(server)});
   if (std::exchange(cancel_wanted_, false)) socket_->Send(EncodeCancel(response_id_));
 }
 
 void SessionLink::Core::TellMissingReasoning(const std::string& whole) {
   if (!text_.empty() || whole.size() <= reasoning_.size() || !whole.starts_with(reasoning_)) return;
-  Tell({.kind = Kind::kReasoning, .text = whole.substr(reasoning_.size())});
+  Tell({.kind = LinkKind::kReasoning, .text = whole.substr(reasoning_.size())});
   reasoning_ = whole;
 }
 
@@ -66,22 +66,22 @@ void SessionLink::Core::OnTurnEvent(ServerEvent event) {
     case ServerEvent::Kind::kReasoning:
       if (response_id_.empty() || !text_.empty()) return;
       reasoning_ += event.text;
-      return Tell({.kind = Kind::kReasoning, .text = std::move(event.text)});
+      return Tell({.kind = LinkKind::kReasoning, .text = std::move(event.text)});
     case ServerEvent::Kind::kDelta:
       if (response_id_.empty()) return;  // for another client's response
       // A call right after the reasoning begins the answer.
       if (text_.empty() && event.type == "response.output_item.added") event.text.erase(0, event.text.find('['));
       text_ += event.text;
-      return Tell({.kind = Kind::kText, .text = std::move(event.text)});
+      return Tell({.kind = LinkKind::kText, .text = std::move(event.text)});
     case ServerEvent::Kind::kFinished: {
       if (event.history) known_ = event.history;
       if (response_id_.empty() || event.response_id != response_id_) return;
       // The terminal event has the whole text: deliver any missing part.
       TellMissingReasoning(event.reasoning);
       if (event.text.size() > text_.size() && event.text.starts_with(text_)) {
-        Tell({.kind = Kind::kText, .text = event.text.substr(text_.size())});
+        Tell({.kind = LinkKind::kText, .text = event.text.substr(text_.size())});
       }
-      return Finish({.kind = Kind::kFinished, .server = std::move(event)});
+      return Finish({.kind = LinkKind::kFinished, .server = std::move(event)});
     }
     default:
       return;
@@ -98,12 +98,12 @@ void SessionLink::Core::OnResumed(const ServerEvent& event) {
   }
   if (job_ != Job::kTurn) return;
   if (!event.session_present) {
-    return Finish({.kind = Kind::kLost, .message = "The server no longer has this conversation."});
+    return Finish({.kind = LinkKind::kLost, .message = "The server no longer has this conversation."});
   }
   if (event.replay != ServerEvent::Replay::kNone) return;  // the missed events or a snapshot follow
   ServerEvent server;
   server.response_id = response_id_;
-  Finish({.kind = Kind::kUnknown, .server = std::move(server)});
+  Finish({.kind = LinkKind::kUnknown, .server = std::move(server)});
 }
 
 void SessionLink::Core::OnSnapshot(ServerEvent event) {
@@ -112,9 +112,9 @@ void SessionLink::Core::OnSnapshot(ServerEvent event) {
   TellMissingReasoning(event.reasoning);
   if (event.text.starts_with(text_)) {
     std::string rest = event.text.substr(text_.size());
-    if (!rest.empty()) Tell({.kind = Kind::kText, .text = std::move(rest)});
+    if (!rest.empty()) Tell({.kind = LinkKind::kText, .text = std::move(rest)});
   } else {
-    Tell({.kind = Kind::kRestarted, .text = event.text});
+    Tell({.kind = LinkKind::kRestarted, .text = event.text});
   }
   text_ = std::move(event.text);
 }
@@ -122,18 +122,18 @@ void SessionLink::Core::OnSnapshot(ServerEvent event) {
 void SessionLink::Core::OnVerbEvent(ServerEvent event) {
   if (job_ == Job::kTurn && event.verb == "resume" && event.error.code == "history_diverged") {
     known_.reset();
-    return Finish({.kind = Kind::kLost,
+    return Finish({.kind = LinkKind::kLost,
                    .message = "The server's history of this conversation differs from what was shown here."});
   }
   if (job_ == Job::kTurn && event.verb == "resume") {
-    return Finish({.kind = Kind::kUnknown, .server = {.response_id = response_id_}});
+    return Finish({.kind = LinkKind::kUnknown, .server = {.response_id = response_id_}});
   }
   if (job_ != Job::kVerb) return;
   if (event.kind != ServerEvent::Kind::kVerbFailed) {
-    return Finish({.kind = Kind::kVerbDone, .server = std::move(event)});
+    return Finish({.kind = LinkKind::kVerbDone, .server = std::move(event)});
   }
   std::string message = event.error.message.empty() ? "The server refused it." : event.error.message;
-  Finish({.kind = Kind::kVerbFailed, .message = std::move(message), .server = std::move(event)});
+  Finish({.kind = LinkKind::kVerbFailed, .message = std::move(message), .server = std::move(event)});
 }
 
 void SessionLink::Core::OnError(ServerEvent event) {
@@ -142,10 +142,10 @@ void SessionLink::Core::OnError(ServerEvent event) {
     message += " Try again in " + std::to_string((event.error.retry_after_ms + 999) / 1000) + " s.";
   }
   if (job_ == Job::kVerb) {
-    return Finish({.kind = Kind::kVerbFailed, .message = std::move(message), .server = std::move(event)});
+    return Finish({.kind = LinkKind::kVerbFailed, .message = std::move(message), .server = std::move(event)});
   }
   if (job_ == Job::kTurn) {
-    Finish({.kind = Kind::kRefused, .message = std::move(message), .server = std::move(event)});
+    Finish({.kind = LinkKind::kRefused, .message = std::move(message), .server = std::move(event)});
   }
 }
 

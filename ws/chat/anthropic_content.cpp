@@ -12,7 +12,7 @@
 namespace ringside {
 namespace {
 
-const MessageRules kRules{
+const MessageRules kAnthropicRules{
     .roles = {"user", "assistant", "system"}, .hints = {"citations"}, .ignored = {"cache_control"}};
 
 std::string At(const std::string& param, size_t index) { return param + "[" + std::to_string(index) + "]"; }
@@ -52,7 +52,7 @@ Status ReadToolResult(const JsonValue& block, const std::string& param, IgnoredF
   out->role = ChatRole::kTool;
   if (id == nullptr) return MissingParameter(param + ".tool_use_id");
   RETURN_IF_ERROR(ReadCallId(*id, param + ".tool_use_id", &out->call_ids));
-  return content == nullptr ? Status::Ok() : ReadText(*content, param + ".content", kRules, ignored, out);
+  return content == nullptr ? Status::Ok() : ReadText(*content, param + ".content", kAnthropicRules, ignored, out);
 }
 
 /// Appends an earlier answer's reasoning. Only our own opaque text can be decoded.
@@ -111,7 +111,7 @@ Status ReadBlocks(const JsonValue& content, const std::string& param, ChatRole r
       RETURN_IF_ERROR(ReadToolResult(block, at, ignored, &out->emplace_back()));
     } else {
       if (said.calls_at >= 0) return Unsupported(at, "text behind a tool call in one message");
-      RETURN_IF_ERROR(ReadTextPart(block, at, kRules, ignored, &said));
+      RETURN_IF_ERROR(ReadTextPart(block, at, kAnthropicRules, ignored, &said));
       any = true;
     }
   }
@@ -122,7 +122,7 @@ Status ReadBlocks(const JsonValue& content, const std::string& param, ChatRole r
 }  // namespace
 
 Status ReadAnthropicText(const JsonValue& value, const std::string& param, IgnoredFields* ignored, NewItem* out) {
-  return ReadText(value, param, kRules, ignored, out);
+  return ReadText(value, param, kAnthropicRules, ignored, out);
 }
 
 Status ReadAnthropicMessages(const JsonValue& value, const std::string& param, IgnoredFields* ignored,
@@ -137,11 +137,11 @@ Status ReadAnthropicMessages(const JsonValue& value, const std::string& param, I
     NewItem item;
     // A list may contain block types of this protocol only; everything else is common.
     if (content == nullptr || !content->is_array()) {
-      RETURN_IF_ERROR(ReadMessage(message, at, kRules, ignored, &item));
+      RETURN_IF_ERROR(ReadMessage(message, at, kAnthropicRules, ignored, &item));
       out->push_back(std::move(item));
       continue;
     }
-    RETURN_IF_ERROR(ReadMessageRole(message, at, kRules, ignored, &item.role));
+    RETURN_IF_ERROR(ReadMessageRole(message, at, kAnthropicRules, ignored, &item.role));
     RETURN_IF_ERROR(ReadBlocks(*content, at + ".content", item.role, ignored, out));
   }
   return Status::Ok();

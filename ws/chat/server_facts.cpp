@@ -5,17 +5,11 @@
 namespace ringside {
 namespace {
 
-HttpResponse Json(JsonWriter& json) {
-  HttpResponse response;
-  response.body = json.EndObject().Take();
-  return response;
-}
-
 /// vLLM's format.
 HttpResponse Version(const ServerFacts& facts) {
   JsonWriter json;
   json.BeginObject().Field("version", facts.version);
-  return Json(json);
+  return JsonResponse(json.EndObject().Take());
 }
 
 /// The members of tokenizer_config.json that vLLM's clients read.
@@ -24,7 +18,7 @@ HttpResponse TokenizerInfo(const SessionTableOptions& options, const ServerFacts
   json.BeginObject().Field("tokenizer_class", "ringside").Field("model_max_length", options.request_len());
   json.TextOrNull("bos_token", facts.bos).TextOrNull("eos_token", facts.eos).TextOrNull("pad_token", facts.eos);
   json.TextOrNull("chat_template", facts.chat_template);
-  return Json(json);
+  return JsonResponse(json.EndObject().Take());
 }
 
 /// llama.cpp's format.
@@ -39,7 +33,7 @@ HttpResponse Props(const SessionTableOptions& options, const ServerFacts& facts)
   json.Field("model_path", options.model_name).Field("chat_template", facts.chat_template);
   json.Key("modalities").BeginObject().Field("vision", false).Field("audio", false).EndObject();
   json.Field("bos_token", facts.bos).Field("eos_token", facts.eos).Field("build_info", "ringside " + facts.version);
-  return Json(json);
+  return JsonResponse(json.EndObject().Take());
 }
 
 }  // namespace

@@ -37,13 +37,13 @@ Status CheckBestOf(TextRequest* request) {
   return InvalidArgument("'best_of' is at least 'n'.", "best_of", "invalid_value");
 }
 
-Status ReadPrompt(const JsonValue& value, const std::string& param, const FieldContext&, TextRequest* request) {
+Status ReadTextPrompt(const JsonValue& value, const std::string& param, const FieldContext&, TextRequest* request) {
   return ReadPrompts(value, param, kMaxChoices, &request->prompts);
 }
 
 const FieldTable<TextRequest>& TextTable() {
   static const FieldTable<TextRequest> table(Join(
-      Fields<TextRequest>{{"prompt", FieldType::kString | FieldType::kArray, ReadPrompt},
+      Fields<TextRequest>{{"prompt", FieldType::kString | FieldType::kArray, ReadTextPrompt},
                           {"echo", &TextRequest::echo},
                           {"add_special_tokens", &TextRequest::begins},
                           {"logprobs", &TextRequest::logprobs, Range{0, limits::kMaxTopLogprobs}},

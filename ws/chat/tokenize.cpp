@@ -41,8 +41,8 @@ Status ReadPromptText(const JsonValue& value, const std::string& param, const Fi
   return Status::Ok();
 }
 
-Status ReadChat(const JsonValue& value, const std::string& param, const FieldContext& context,
-                TokenizeRequest* request) {
+Status ReadMessagesField(const JsonValue& value, const std::string& param, const FieldContext& context,
+                         TokenizeRequest* request) {
   return ReadMessages(value, param, ChatMessageRules(), 1, context.ignored, &TurnOf(context.options, request).input);
 }
 
@@ -63,7 +63,7 @@ const FieldTable<TokenizeRequest>& TokenizeTable() {
       Join(Fields<TokenizeRequest>{{"model", FieldType::kString, CheckModel},
                                    {"prompt", FieldType::kString, ReadPromptText},
                                    {"content", AliasOf{"prompt"}},
-                                   {"messages", FieldType::kArray, ReadChat},
+                                   {"messages", FieldType::kArray, ReadMessagesField},
                                    {"tools", FieldType::kArray, ReadChatTools},
                                    {"add_generation_prompt", &TokenizeRequest::opens},
                                    {"return_token_strs", &TokenizeRequest::names},

@@ -88,7 +88,7 @@ Status ReadCompactField(const JsonValue& value, const std::string& key, const st
 }
 
 template <class Edit>
-using FieldReader = Status (*)(const JsonValue&, const std::string&, const std::string&, IgnoredFields*, Edit*);
+using EditReader = Status (*)(const JsonValue&, const std::string&, const std::string&, IgnoredFields*, Edit*);
 
 bool Has(const ContextEditFields& fields, const ClearToolUses*) {
   return std::ranges::any_of(fields.edits,
@@ -104,7 +104,7 @@ void Add(ContextEdit edit, ContextEditFields* out) { out->edits.push_back(std::m
 void Add(CompactionEdit edit, ContextEditFields* out) { out->compaction = std::move(edit); }
 
 template <class Edit>
-Status ReadEdit(const JsonValue& value, const std::string& param, FieldReader<Edit> read, IgnoredFields* ignored,
+Status ReadEdit(const JsonValue& value, const std::string& param, EditReader<Edit> read, IgnoredFields* ignored,
                 ContextEditFields* out) {
   Edit edit;
   if (Has(*out, &edit)) {

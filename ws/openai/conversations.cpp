@@ -54,7 +54,7 @@ const FieldTable<ConversationRequest>& ItemsTable() {
   return table;
 }
 /// For requests without fields.
-const FieldTable<ConversationRequest>& EmptyTable() {
+const FieldTable<ConversationRequest>& VerifyTable() {
   static const FieldTable<ConversationRequest> table = TableWith({});
   return table;
 }
@@ -92,14 +92,8 @@ std::string ConversationObject(const SessionInfo& info, const std::vector<std::s
   return json.EndObject().EndObject().Take();
 }
 
-HttpResponse Json(std::string body) {
-  HttpResponse response;
-  response.body = std::move(body);
-  return response;
-}
-
 HttpResponse Answer(const Result<SessionInfo>& info, const std::vector<std::string>& ignored = {}) {
-  return info.ok() ? Json(ConversationObject(*info, ignored)) : ErrorResponse(info.status());
+  return info.ok() ? JsonResponse(ConversationObject(*info, ignored)) : ErrorResponse(info.status());
 }
 
 Result<SessionInfo> Create(SessionTable& table, const HttpRequest& request, IgnoredFields* ignored) {
@@ -182,7 +176,7 @@ Result<std::string> GetItem(const SessionTable& table, const HttpRequest& reques
 }
 
 HttpResponse Answer(Result<std::string> body, const std::vector<std::string>& = {}) {
-  return body.ok() ? Json(std::move(*body)) : ErrorResponse(body.status());
+  return body.ok() ? JsonResponse(std::move(*body)) : ErrorResponse(body.status());
 }
 
 /// The response of `act` to the request, reporting its ignored fields.
@@ -206,7 +200,7 @@ HttpResponse Export(SessionTable& table, const HttpRequest& request, const std::
 
 Result<std::string> Verify(SessionTable& table, const HttpRequest& request, const std::string& id,
                            IgnoredFields* ignored) {
-  RETURN_IF_ERROR(ReadConversation(EmptyTable(), "", table, request, ignored).status());
+  RETURN_IF_ERROR(ReadConversation(VerifyTable(), "", table, request, ignored).status());
   ASSIGN_OR_RETURN(const SessionVerdict verdict, table.VerifySession(CallerOf(request), id));
   JsonWriter json;
   json.BeginObject().Field("id", id).Field("object", "conversation.verdict").Field("ok", verdict.ok);
@@ -267,7 +261,7 @@ void RegisterConversationRoutes(Router& router, SessionTable& table) {
     if (!gone.ok()) return ErrorResponse(gone);
     JsonWriter json;
     json.BeginObject().Field("id", ids[0]).Field("object", "conversation.deleted").Field("deleted", true);
-    return Json(json.EndObject().Take());
+    return JsonResponse(json.EndObject().Take());
   });
   router.Add("GET", one + "/export",
              [&table](const HttpRequest& r, const Ids& ids) { return Export(table, r, ids[0]); });
@@ -299,7 +293,7 @@ std::vector<RequestKind> ConversationRequestKinds() {
   return {{"GET /v1/conversations", PagingFields()},
           {"POST /v1/conversations", CreateTable().Describe()},
           {"POST /v1/conversations/{id}", UpdateTable().Describe()},
-          {"POST /v1/conversations/{id}/verify", EmptyTable().Describe()},
+          {"POST /v1/conversations/{id}/verify", VerifyTable().Describe()},
           {"GET /v1/conversations/{id}/items", PagingFields()},
           {"POST /v1/conversations/{id}/items", ItemsTable().Describe()}};
 }

@@ -36,15 +36,13 @@ nlohmann::json Describe(const ServedModel& model, const std::string& name) {
 }
 
 /// The name comes from a file: invalid UTF-8 becomes U+FFFD instead of an exception.
-HttpResponse Json(const nlohmann::json& value) {
-  HttpResponse response;
-  response.body = value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  return response;
+HttpResponse ModelResponse(const nlohmann::json& value) {
+  return JsonResponse(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 HttpResponse GetModel(const ServedModel& model, const std::string& id) {
   const bool served = id == model.name || std::ranges::count(model.adapters, id) > 0 || IsAlias(id, model.aliases);
-  if (served) return Json(Describe(model, id));
+  if (served) return ModelResponse(Describe(model, id));
   return ErrorResponse(NotFound("The model '" + id + "' does not exist.", "model", "model_not_found"));
 }
 
@@ -70,11 +68,11 @@ void AddModelRoutes(Router& router, ServedModel model) {
     for (const std::string& alias : model.aliases) {
       if (!alias.ends_with('*')) all.push_back(Describe(model, alias));
     }
-    return Json({{"object", "list"},
-                 {"data", all},
-                 {"first_id", model.name},
-                 {"last_id", all.back()["id"]},
-                 {"has_more", false}});
+    return ModelResponse({{"object", "list"},
+                          {"data", all},
+                          {"first_id", model.name},
+                          {"last_id", all.back()["id"]},
+                          {"has_more", false}});
   });
   router.Add("GET", "/v1/models/{id}",
              [model](const HttpRequest&, const Router::Parameters& ids) { return GetModel(model, ids[0]); });

@@ -8,6 +8,7 @@
 #include <cctype>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/check.h"
 
 namespace ringside {
@@ -37,12 +38,6 @@ std::string Hex(const std::array<unsigned char, 32>& digest, size_t bytes) {
   return text;
 }
 
-std::string Lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
-
 /// "localhost" for "localhost:8080"; "::1" for "[::1]:8080" and for "::1".
 std::string_view HostName(std::string_view host) {
   if (host.starts_with('[')) {
@@ -61,17 +56,11 @@ std::string_view OriginAuthority(std::string_view origin) {
   return {};
 }
 
-std::string_view Trim(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
 std::vector<std::string_view> SplitList(std::string_view list) {
   std::vector<std::string_view> items;
   while (!list.empty()) {
     const size_t comma = list.find(',');
-    if (const std::string_view item = Trim(list.substr(0, comma)); !item.empty()) items.push_back(item);
+    if (const std::string_view item = TrimBlanks(list.substr(0, comma)); !item.empty()) items.push_back(item);
     if (comma == std::string_view::npos) break;
     list.remove_prefix(comma + 1);
   }
@@ -94,11 +83,11 @@ Presented PresentedKey(const AccessRequest& request) {
     if (!std::exchange(presented.any, true)) first = key;
     if (counts && presented.key.empty()) presented.key = key;
   };
-  const std::string_view header = Trim(request.authorization);
+  const std::string_view header = TrimBlanks(request.authorization);
   const std::string_view scheme = header.substr(0, header.find(' '));
-  const bool bearer = Lower(scheme) == kBearer;
-  present(bearer ? Trim(header.substr(scheme.size())) : header, bearer);
-  present(Trim(request.api_key), true);
+  const bool bearer = AsciiLower(scheme) == kBearer;
+  present(bearer ? TrimBlanks(header.substr(scheme.size())) : header, bearer);
+  present(TrimBlanks(request.api_key), true);
   // Only tickets are accepted in a URL, never keys.
   present(request.ticket, request.upgrade && TicketBox::IsTicket(request.ticket));
   for (const std::string_view item : SplitList(request.subprotocols)) {
@@ -116,7 +105,7 @@ bool IsAddress(std::string_view name) {
 }  // namespace
 
 bool IsLoopbackHost(std::string_view host) {
-  const std::string name = Lower(HostName(host));
+  const std::string name = AsciiLower(HostName(host));
   if (name == "localhost") return true;
   in_addr v4{};
   if (inet_pton(AF_INET, name.c_str(), &v4) == 1) return (ntohl(v4.s_addr) >> 24) == 127;
@@ -133,16 +122,16 @@ AccessPolicy::AccessPolicy(const AccessOptions& options)
   }
   for (const std::string& origin : options.allowed_origins) {
     any_origin_ = any_origin_ || origin == "*";
-    allowed_origins_.push_back(Lower(origin));
+    allowed_origins_.push_back(AsciiLower(origin));
     // An allowed origin's host may be a proxy in front of the server.
     allowed_hosts_.insert(std::string(HostName(OriginAuthority(allowed_origins_.back()))));
   }
   for (const std::string& host : options.allowed_hosts) {
     any_host_ = any_host_ || host == "*";
-    allowed_hosts_.insert(Lower(host));
+    allowed_hosts_.insert(AsciiLower(host));
   }
   any_host_ = any_host_ || any_origin_;  // with any origin allowed, the host check has no purpose
-  allowed_hosts_.insert(Lower(options.host));
+  allowed_hosts_.insert(AsciiLower(options.host));
   allowed_hosts_.erase("");
 }
 
@@ -154,17 +143,18 @@ bool AccessPolicy::IsAllowedHost(std::string_view host) const {
 }
 
 bool AccessPolicy::IsOwnOrigin(std::string_view origin, std::string_view host) const {
-  const std::string lower = Lower(origin);
-  return lower.starts_with(tls_ ? "https://" : "http://") && !host.empty() && OriginAuthority(lower) == Lower(host);
+  const std::string lower = AsciiLower(origin);
+  return lower.starts_with(tls_ ? "https://" : "http://") && !host.empty() &&
+         OriginAuthority(lower) == AsciiLower(host);
 }
 
 bool AccessPolicy::IsAllowedOrigin(std::string_view origin) const {
   return any_origin_ ||
-         std::find(allowed_origins_.begin(), allowed_origins_.end(), Lower(origin)) != allowed_origins_.end();
+         std::find(allowed_origins_.begin(), allowed_origins_.end(), AsciiLower(origin)) != allowed_origins_.end();
 }
 
 Status AccessPolicy::CheckSource(const AccessRequest& request) const {
-  const std::string host = Lower(request.host);
+  const std::string host = AsciiLower(request.host);
   const bool from_browser = request.has_origin || !request.fetch_site.empty();
   if (!IsAllowedHost(host) && (!request.probe || from_browser)) {
     return InvalidArgument(

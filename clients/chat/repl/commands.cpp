@@ -9,14 +9,14 @@ namespace {
 
 using Name = Command::Name;
 
-struct Entry {
+struct CommandEntry {
   const char* spelling;
   Name name;
   const char* takes;
   const char* help;  // null: alias of the previous command
 };
 
-constexpr Entry kCommands[] = {
+constexpr CommandEntry kCommands[] = {
     {"/help", Name::kHelp, "", "this list"},
     {"/?", Name::kHelp, "", nullptr},
     {"/regen", Name::kRegen, "", "regenerate the last answer"},
@@ -86,9 +86,9 @@ size_t Distance(std::string_view a, std::string_view b) {
 }
 
 std::string HintFor(std::string_view word) {
-  const Entry* nearest = nullptr;
+  const CommandEntry* nearest = nullptr;
   size_t least = 3;  // beyond this distance it is not a typo
-  for (const Entry& entry : kCommands) {
+  for (const CommandEntry& entry : kCommands) {
     const size_t distance = Distance(word, entry.spelling);
     if (distance < least) {
       least = distance;
@@ -116,7 +116,7 @@ Command ParseCommand(const std::string& input) {
   const size_t blank = line.find_first_of(" \t");
   const std::string_view word = line.substr(0, blank);
   if (blank != std::string_view::npos) command.text = Trim(line.substr(blank));
-  for (const Entry& entry : kCommands) {
+  for (const CommandEntry& entry : kCommands) {
     if (word == entry.spelling) {
       command.name = entry.name;
       return command;
@@ -133,7 +133,7 @@ Command ParseCommand(const std::string& input) {
 std::vector<std::string> CompleteCommand(std::string_view line) {
   std::vector<std::string> found;
   if (!line.starts_with('/')) return found;
-  for (const Entry& entry : kCommands) {
+  for (const CommandEntry& entry : kCommands) {
     if (!std::string_view(entry.spelling).starts_with(line)) continue;
     found.push_back(std::string(entry.spelling) + (entry.takes[0] != '\0' ? " " : ""));
   }
@@ -142,7 +142,7 @@ std::vector<std::string> CompleteCommand(std::string_view line) {
 
 std::string CommandHelp() {
   std::string text;
-  for (const Entry& entry : kCommands) {
+  for (const CommandEntry& entry : kCommands) {
     if (entry.help == nullptr) continue;
     std::string line = std::string("  ") + entry.spelling + entry.takes;
     line.resize(std::max<size_t>(line.size() + 1, 24), ' ');

@@ -50,7 +50,7 @@ Status NotFinite(const FileTensor& tensor) {
   return Corruption(fmt::format("tensor '{}' holds a value that is not finite", tensor.name));
 }
 
-bool AreFinite(const std::vector<float>& values) {
+bool HasFiniteValues(const std::vector<float>& values) {
   return std::ranges::all_of(values, [](float value) { return std::isfinite(value); });
 }
 
@@ -80,8 +80,8 @@ Result<AdapterMatrix> ReadMatrix(const std::string& module, const Pair& pair, co
   ASSIGN_OR_RETURN(out.a, ToFloats(a.name, a.data));
   ASSIGN_OR_RETURN(out.b, ToFloats(b.name, b.data));
   for (float& value : out.b) value *= static_cast<float>(scale);
-  if (!AreFinite(out.a)) return NotFinite(a);
-  if (!AreFinite(out.b)) return NotFinite(b);
+  if (!HasFiniteValues(out.a)) return NotFinite(a);
+  if (!HasFiniteValues(out.b)) return NotFinite(b);
   return out;
 }
 

@@ -15,12 +15,12 @@ namespace {
 
 using namespace tokenizer_json;  // NOLINT
 using Json = nlohmann::json;
-using Normaliser = NormaliserStep::Kind;
-using PreTokenizer = PreTokenizerStep::Kind;
+using NormaliserKind = NormaliserStep::Kind;
+using PreTokenizerKind = PreTokenizerStep::Kind;
 using Behaviour = PreTokenizerStep::Behaviour;
 using Prefix = PreTokenizerStep::Prefix;
 
-constexpr int kMaxDepth = 8;                // nesting of sequences
+constexpr int kMaxSequenceDepth = 8;        // nesting of sequences
 constexpr size_t kMaxSteps = 64;            // total
 constexpr int64_t kMaxFixedLength = 65535;  // limit of a repetition count in PCRE2
 
@@ -34,14 +34,14 @@ Result<TextPattern> ReadPattern(const Json& step) {
 
 // ---- normalisers ----
 
-Status AddPlain(Normaliser kind, TokenizerData* data) {
+Status AddPlain(NormaliserKind kind, TokenizerData* data) {
   data->normaliser.emplace_back().kind = kind;
   return Status::Ok();
 }
 
 Status AddStrip(const Json& step, TokenizerData* data) {
   NormaliserStep& added = data->normaliser.emplace_back();
-  added.kind = Normaliser::kStrip;
+  added.kind = NormaliserKind::kStrip;
   added.left = BoolMember(step, "strip_left", true);
   added.right = BoolMember(step, "strip_right", true);
   return Status::Ok();
@@ -49,7 +49,7 @@ Status AddStrip(const Json& step, TokenizerData* data) {
 
 Status AddReplace(const Json& step, TokenizerData* data) {
   NormaliserStep& added = data->normaliser.emplace_back();
-  added.kind = Normaliser::kReplace;
+  added.kind = NormaliserKind::kReplace;
   ASSIGN_OR_RETURN(added.pattern, ReadPattern(step));
   added.text = StringMember(step, "content");
   return Status::Ok();
@@ -57,7 +57,7 @@ Status AddReplace(const Json& step, TokenizerData* data) {
 
 Status AddPrepend(const Json& step, TokenizerData* data) {
   NormaliserStep& added = data->normaliser.emplace_back();
-  added.kind = Normaliser::kPrepend;
+  added.kind = NormaliserKind::kPrepend;
   added.text = StringMember(step, "prepend");
   return Status::Ok();
 }
@@ -66,7 +66,7 @@ Status AddPrecompiled(const Json& step, TokenizerData* data) {
   const auto charsmap = DecodeBase64(StringMember(step, "precompiled_charsmap"));
   if (!charsmap) return Malformed("precompiled_charsmap is not base64");
   NormaliserStep& added = data->normaliser.emplace_back();
-  added.kind = Normaliser::kPrecompiled;
+  added.kind = NormaliserKind::kPrecompiled;
   added.text = *charsmap;
   return Status::Ok();
 }
@@ -94,14 +94,14 @@ Result<Behaviour> ReadBehaviour(const Json& step) {
   return Unsupported("the behavior '" + name + "'");
 }
 
-PreTokenizerStep& AddStep(PreTokenizer kind, TokenizerData* data) {
+PreTokenizerStep& AddStep(PreTokenizerKind kind, TokenizerData* data) {
   PreTokenizerStep& step = data->pre_tokenizer.emplace_back();
   step.kind = kind;
   return step;
 }
 
 Status AddSplit(const Json& step, TokenizerData* data) {
-  PreTokenizerStep& split = AddStep(PreTokenizer::kSplit, data);
+  PreTokenizerStep& split = AddStep(PreTokenizerKind::kSplit, data);
   ASSIGN_OR_RETURN(split.pattern, ReadPattern(step));
   ASSIGN_OR_RETURN(split.behaviour, ReadBehaviour(step));
   split.invert = BoolMember(step, "invert", false);
@@ -140,7 +140,7 @@ Status AddWhitespaceSplit(const Json&, TokenizerData* data) {
 }
 
 Status AddCharDelimiterSplit(const Json& step, TokenizerData* data) {
-  PreTokenizerStep& split = AddStep(PreTokenizer::kSplit, data);
+  PreTokenizerStep& split = AddStep(PreTokenizerKind::kSplit, data);
   split.pattern.text = StringMember(step, "delimiter");
   split.pattern.literal = true;
   split.behaviour = Behaviour::kRemoved;
@@ -161,7 +161,7 @@ Status AddMetaspace(const Json& step, TokenizerData* data) {
   if (StringMember(step, "replacement") != kLowerOneEighthBlock) return Unsupported("a Metaspace replacement");
   const std::string scheme = StringMember(step, "prepend_scheme");
   const bool always = scheme == "always" || (scheme.empty() && BoolMember(step, "add_prefix_space", true));
-  PreTokenizerStep& added = AddStep(PreTokenizer::kMetaspace, data);
+  PreTokenizerStep& added = AddStep(PreTokenizerKind::kMetaspace, data);
   added.replacement = kLowerOneEighthBlock;
   added.prefix = always ? Prefix::kAlways : scheme == "first" ? Prefix::kFirst : Prefix::kNever;
   added.split = BoolMember(step, "split", true);
@@ -169,14 +169,14 @@ Status AddMetaspace(const Json& step, TokenizerData* data) {
 }
 
 Status AddByteLevel(const Json& step, TokenizerData* data) {
-  if (BoolMember(step, "add_prefix_space", true)) AddStep(PreTokenizer::kPrefixSpace, data);
+  if (BoolMember(step, "add_prefix_space", true)) AddStep(PreTokenizerKind::kPrefixSpace, data);
   if (BoolMember(step, "use_regex", true)) data->pre_tokenizer.push_back(Isolate(patterns::kGpt2));
-  AddStep(PreTokenizer::kByteLevel, data);
+  AddStep(PreTokenizerKind::kByteLevel, data);
   return Status::Ok();
 }
 
 Status AddUnicodeScripts(const Json&, TokenizerData* data) {
-  AddStep(PreTokenizer::kScripts, data);
+  AddStep(PreTokenizerKind::kScripts, data);
   return Status::Ok();
 }
 
@@ -187,13 +187,13 @@ struct Reader {
   Status (*read)(const Json& step, TokenizerData* data);
 };
 constexpr Reader kNormalisers[] = {
-    {"NFC", [](const Json&, TokenizerData* data) { return AddPlain(Normaliser::kNfc, data); }},
-    {"NFD", [](const Json&, TokenizerData* data) { return AddPlain(Normaliser::kNfd, data); }},
-    {"NFKC", [](const Json&, TokenizerData* data) { return AddPlain(Normaliser::kNfkc, data); }},
-    {"NFKD", [](const Json&, TokenizerData* data) { return AddPlain(Normaliser::kNfkd, data); }},
-    {"Lowercase", [](const Json&, TokenizerData* data) { return AddPlain(Normaliser::kLowercase, data); }},
-    {"StripAccents", [](const Json&, TokenizerData* data) { return AddPlain(Normaliser::kStripAccents, data); }},
-    {"ByteLevel", [](const Json&, TokenizerData* data) { return AddPlain(Normaliser::kByteLevel, data); }},
+    {"NFC", [](const Json&, TokenizerData* data) { return AddPlain(NormaliserKind::kNfc, data); }},
+    {"NFD", [](const Json&, TokenizerData* data) { return AddPlain(NormaliserKind::kNfd, data); }},
+    {"NFKC", [](const Json&, TokenizerData* data) { return AddPlain(NormaliserKind::kNfkc, data); }},
+    {"NFKD", [](const Json&, TokenizerData* data) { return AddPlain(NormaliserKind::kNfkd, data); }},
+    {"Lowercase", [](const Json&, TokenizerData* data) { return AddPlain(NormaliserKind::kLowercase, data); }},
+    {"StripAccents", [](const Json&, TokenizerData* data) { return AddPlain(NormaliserKind::kStripAccents, data); }},
+    {"ByteLevel", [](const Json&, TokenizerData* data) { return AddPlain(NormaliserKind::kByteLevel, data); }},
     {"Strip", AddStrip},
     {"Replace", AddReplace},
     {"Prepend", AddPrepend},
@@ -209,19 +209,19 @@ constexpr Reader kPreTokenizers[] = {{"Split", AddSplit},
                                      {"Metaspace", AddMetaspace},
                                      {"ByteLevel", AddByteLevel}};
 
-struct Kind {
+struct StepKind {
   const char* name;     // in messages
   const char* members;  // key of a sequence's members
   std::span<const Reader> readers;
 };
 
-Status ReadStep(const Kind& kind, const Json& step, int depth, TokenizerData* data) {
+Status ReadStep(const StepKind& kind, const Json& step, int depth, TokenizerData* data) {
   const std::string type = StringMember(step, "type");
   if (type == "Sequence") {
     const Json* list = Member(step, kind.members);
     if (list == nullptr || !list->is_array())
       return Malformed(std::string("a ") + kind.name + " sequence has no steps");
-    if (depth == kMaxDepth) return Unsupported(std::string("a ") + kind.name + " of deeply nested sequences");
+    if (depth == kMaxSequenceDepth) return Unsupported(std::string("a ") + kind.name + " of deeply nested sequences");
     for (const Json& inner : *list) RETURN_IF_ERROR(ReadStep(kind, inner, depth + 1, data));
     return Status::Ok();
   }
@@ -239,7 +239,7 @@ Result<bool> StripsSpace(const Json& decoder, int depth) {
   if (type == "Sequence") {
     const Json* list = Member(decoder, "decoders");
     if (list == nullptr || !list->is_array()) return Malformed("a decoder sequence has no steps");
-    if (depth == kMaxDepth) return Unsupported("a decoder of deeply nested sequences");
+    if (depth == kMaxSequenceDepth) return Unsupported("a decoder of deeply nested sequences");
     bool strips = false;
     for (const Json& inner : *list) {
       ASSIGN_OR_RETURN(const bool step, StripsSpace(inner, depth + 1));

@@ -11,7 +11,7 @@
 namespace ringside {
 namespace {
 
-constexpr int kMaxDepth = 64;  // nesting of classes
+constexpr int kMaxClassDepth = 64;  // nesting of classes
 
 // Members of sets, as items of a PCRE2 class. PCRE2's own \s includes U+180E, which is not white space since Unicode
 // 6.3, and its \w lacks marks.
@@ -251,7 +251,7 @@ class Translator {
 
   // "[...]", from its opening bracket on.
   Result<CharacterSet> Class(int depth) {
-    if (depth > kMaxDepth) return InvalidArgument("the regular expression's classes are nested too deeply");
+    if (depth > kMaxClassDepth) return InvalidArgument("the regular expression's classes are nested too deeply");
     rest_.remove_prefix(1);
     const bool negated = rest_.starts_with('^');
     if (negated) rest_.remove_prefix(1);

@@ -11,16 +11,17 @@
 namespace ringside {
 namespace {
 
-using Segmenter = std::variant<MergeSegmenter, UnigramSegmenter>;
+using PieceSegmenter = std::variant<MergeSegmenter, UnigramSegmenter>;
 
-struct Options {
+struct PieceOptions {
   bool prefix;      // TokenizerData::WhiteSpace
   TokenId unknown;  // -1: characters without a token or byte tokens are dropped
 };
 
 class SentencePieceTokenizer : public VocabularyTokenizer {
  public:
-  SentencePieceTokenizer(Vocabulary vocabulary, TextNormaliser normaliser, Segmenter segmenter, Options options)
+  SentencePieceTokenizer(Vocabulary vocabulary, TextNormaliser normaliser, PieceSegmenter segmenter,
+                         PieceOptions options)
       : VocabularyTokenizer(std::move(vocabulary)),
         normaliser_(std::move(normaliser)),
         segmenter_(std::move(segmenter)),
@@ -73,26 +74,26 @@ class SentencePieceTokenizer : public VocabularyTokenizer {
   }
 
   TextNormaliser normaliser_;
-  Segmenter segmenter_;
-  Options options_;
+  PieceSegmenter segmenter_;
+  PieceOptions options_;
   int64_t longest_token_ = TokenList::kUnknown;  // in bytes
 };
 
-Result<Segmenter> MakeSegmenter(const Vocabulary& vocabulary, const TokenizerData& data) {
+Result<PieceSegmenter> MakePieceSegmenter(const Vocabulary& vocabulary, const TokenizerData& data) {
   if (data.kind == TokenizerData::Kind::kUnigram) {
     ASSIGN_OR_RETURN(UnigramSegmenter unigram, UnigramSegmenter::Make(vocabulary, data));
-    return Segmenter(std::move(unigram));
+    return PieceSegmenter(std::move(unigram));
   }
   ASSIGN_OR_RETURN(MergeSegmenter merges, MergeSegmenter::Make(vocabulary, data));
-  return Segmenter(std::move(merges));
+  return PieceSegmenter(std::move(merges));
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Tokenizer>> MakeSentencePiece(Vocabulary vocabulary, const TokenizerData& data) {
   ASSIGN_OR_RETURN(TextNormaliser normaliser, TextNormaliser::Make(data));
-  ASSIGN_OR_RETURN(Segmenter segmenter, MakeSegmenter(vocabulary, data));
-  const Options options{data.white_space.prefix, data.unknown.value_or(-1)};
+  ASSIGN_OR_RETURN(PieceSegmenter segmenter, MakePieceSegmenter(vocabulary, data));
+  const PieceOptions options{data.white_space.prefix, data.unknown.value_or(-1)};
   return std::unique_ptr<Tokenizer>(std::make_unique<SentencePieceTokenizer>(
       std::move(vocabulary), std::move(normaliser), std::move(segmenter), options));
 }

@@ -97,12 +97,12 @@ Result<Value> Concatenate(Evaluator& evaluator, const Value& a, const Value& b) 
 }
 
 /// As slice.indices(): first index and end. The bounds are integers or None.
-struct Range {
+struct SliceRange {
   int64_t begin, end, step;
 };
 
-Result<Range> RangeOf(const Value& begin, const Value& end, const Value& step, int64_t size) {
-  Range range{0, 0, step.IsNone() ? 1 : step.Integer()};
+Result<SliceRange> RangeOf(const Value& begin, const Value& end, const Value& step, int64_t size) {
+  SliceRange range{0, 0, step.IsNone() ? 1 : step.Integer()};
   if (range.step == 0) return InvalidArgument("a slice's step is zero");
   const bool back = range.step < 0;
   const int64_t least = back ? -1 : 0, most = back ? size - 1 : size;
@@ -156,7 +156,7 @@ Result<Value> SliceOf(Evaluator& evaluator, const Value& of, const Value& begin,
   }
   RETURN_IF_ERROR(evaluator.Spend(of.IsText() ? of.weight() : static_cast<int64_t>(of.AsSequence()->items.size()) / 8));
   const int64_t size = of.IsText() ? LengthOf(of.Text()) : static_cast<int64_t>(of.AsSequence()->items.size());
-  ASSIGN_OR_RETURN(const Range range, RangeOf(begin, end, step, size));
+  ASSIGN_OR_RETURN(const SliceRange range, RangeOf(begin, end, step, size));
   const auto inside = [&](int64_t i) { return range.step > 0 ? i < range.end : i > range.end; };
   if (of.IsText() && range.step == 1) return Value(PartOf(of.Text(), range.begin, range.end));
   RETURN_IF_ERROR(evaluator.Spend(size));

@@ -37,7 +37,7 @@ std::string Escaped(std::string_view text) {
   return out;
 }
 
-Result<Value> Trim(Evaluator& evaluator, const Value& self, const BoundArguments& arguments) {
+Result<Value> TrimFilter(Evaluator& evaluator, const Value& self, const BoundArguments& arguments) {
   ASSIGN_OR_RETURN(const std::string text, TextOf(evaluator, self));
   const Value characters = arguments.Get(0, Value::None{});
   if (characters.IsNone()) return Value(Strip(text));
@@ -204,7 +204,7 @@ constexpr std::array kTextFilters = {
     Builtin{"safe", {}, MappedText<Unchanged>},
     Builtin{"escape", {}, MappedText<Escaped>},
     Builtin{"e", {}, MappedText<Escaped>},
-    Builtin{"trim", {"chars"}, Trim},
+    Builtin{"trim", {"chars"}, TrimFilter},
     Builtin{"replace", {"!old", "!new", "count"}, Replace},
     Builtin{"indent", {"width", "first", "blank"}, Indent},
     Builtin{"center", {"width"}, Center},

@@ -21,7 +21,7 @@ constexpr std::array<std::string_view, 6> kLevels = {"minimal", "low", "medium",
 constexpr std::array<std::string_view, 8> kOwn = {"messages",  "tools",     "documents", "add_generation_prompt",
                                                   "bos_token", "eos_token", "range",     "namespace"};
 
-bool IsNameByte(char c) {
+bool IsVariableByte(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
@@ -31,7 +31,8 @@ std::string Quoted(std::string_view word) { return '"' + std::string(word) + '"'
 bool Mentions(std::string_view source, std::string_view name) {
   for (size_t at = source.find(name); at != source.npos; at = source.find(name, at + 1)) {
     const size_t end = at + name.size();
-    if ((at == 0 || !IsNameByte(source[at - 1])) && (end == source.size() || !IsNameByte(source[end]))) return true;
+    if ((at == 0 || !IsVariableByte(source[at - 1])) && (end == source.size() || !IsVariableByte(source[end])))
+      return true;
   }
   return false;
 }
@@ -40,8 +41,9 @@ bool Mentions(std::string_view source, std::string_view name) {
 bool IsHarmless(const OrderedJson& value, int depth) {
   if (depth > kMaxTemplateKwargsDepth) return false;
   const auto harmless_text = [](const std::string& text) {
-    return std::ranges::all_of(
-        text, [](char c) { return IsNameByte(c) || std::string_view(" .,:;+-/").find(c) != std::string_view::npos; });
+    return std::ranges::all_of(text, [](char c) {
+      return IsVariableByte(c) || std::string_view(" .,:;+-/").find(c) != std::string_view::npos;
+    });
   };
   if (value.is_string()) return harmless_text(value.get_ref<const std::string&>());
   if (!value.is_structured()) return true;
@@ -184,7 +186,7 @@ Status ReasoningSettings::ReadKwargs(const ReasoningSpec& spec, Variables* varia
   }
   if (!json.is_object()) return refuse("chat_template_kwargs are a JSON object");
   for (const auto& [name, value] : json.items()) {
-    const bool read = run_ && !name.empty() && std::ranges::all_of(name, IsNameByte) &&
+    const bool read = run_ && !name.empty() && std::ranges::all_of(name, IsVariableByte) &&
                       std::ranges::find(kOwn, name) == kOwn.end() && Mentions(run_->source(), name);
     if (read && IsHarmless(value, 1)) {
       variables->json[name] = value;

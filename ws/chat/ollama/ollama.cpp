@@ -28,11 +28,11 @@
 namespace ringside {
 namespace {
 
-const MessageRules kRules{.roles = {"system", "user", "assistant"},
-                          .empty = {"images"},
-                          .reasoning = {"thinking"},
-                          .ignored = {"tool_name"},
-                          .tools = true};
+const MessageRules kOllamaRules{.roles = {"system", "user", "assistant"},
+                                .empty = {"images"},
+                                .reasoning = {"thinking"},
+                                .ignored = {"tool_name"},
+                                .tools = true};
 
 /// Version of Ollama whose API this implements. Clients require a minimum.
 constexpr const char* kOllamaVersion = "0.24.0";
@@ -108,7 +108,7 @@ Status ReadOptions(const JsonValue& value, const std::string& param, const Field
 }
 
 // "json", or a schema.
-Status ReadFormat(const JsonValue& value, const std::string& param, const FieldContext&, TurnSpec* turn) {
+Status ReadOllamaFormat(const JsonValue& value, const std::string& param, const FieldContext&, TurnSpec* turn) {
   AnswerFormat& format = turn->format.emplace();
   format.param = param;
   if (value.is_object()) {
@@ -132,8 +132,8 @@ Status ReadKeepAlive(const JsonValue& value, const std::string&, const FieldCont
   return Status::Ok();
 }
 
-Status ReadChat(const JsonValue& value, const std::string& param, const FieldContext& context, TurnSpec* turn) {
-  return ReadMessages(value, param, kRules, 0, context.ignored, &turn->input);
+Status ReadOllamaChat(const JsonValue& value, const std::string& param, const FieldContext& context, TurnSpec* turn) {
+  return ReadMessages(value, param, kOllamaRules, 0, context.ignored, &turn->input);
 }
 
 Status ReadContext(const JsonValue& value, const std::string& param, const FieldContext&, OllamaRequest* request) {
@@ -142,7 +142,7 @@ Status ReadContext(const JsonValue& value, const std::string& param, const Field
 
 FieldTable<OllamaRequest> MakeTable(OllamaFace face) {
   const Fields<OllamaRequest> chat =
-      In(&OllamaRequest::turn, Join(Fields<TurnSpec>{{"messages", FieldType::kArray, ReadChat}},
+      In(&OllamaRequest::turn, Join(Fields<TurnSpec>{{"messages", FieldType::kArray, ReadOllamaChat}},
                                     Only(ToolRows(ToolShape::kNested, /*strict_default=*/false), {"tools"})));
   const Fields<OllamaRequest> generate = {{"prompt", &OllamaRequest::prompt},
                                           {"system", &OllamaRequest::system},
@@ -164,7 +164,7 @@ FieldTable<OllamaRequest> MakeTable(OllamaFace face) {
            In(&OllamaRequest::turn,
               Fields<TurnSpec>{ModelField(),
                                {"options", FieldType::kObject, ReadOptions, FieldPolicy::kRead, OptionsTable()},
-                               {"format", FieldType::kString | FieldType::kObject, ReadFormat},
+                               {"format", FieldType::kString | FieldType::kObject, ReadOllamaFormat},
                                {"truncate", &TurnSpec::history_slides}}),
            In(&OllamaRequest::reasoning, ReasoningFields()), ForeignFields()));
 }
@@ -198,12 +198,6 @@ Result<OllamaRequest> ReadOllamaRequest(const HttpRequest& request, OllamaFace f
   if (!out.system.empty()) out.turn.input.push_back({ChatRole::kSystem, std::move(out.system)});
   out.turn.input.push_back({ChatRole::kUser, std::move(out.prompt)});
   return out;
-}
-
-HttpResponse Json(JsonWriter& json) {
-  HttpResponse response;
-  response.body = json.Take();
-  return response;
 }
 
 class OllamaFormat final : public AnswerWriter {
@@ -379,7 +373,7 @@ HttpResponse ListModels(const SessionTableOptions& options, const ServerFacts& f
     json.EndObject();
   }
   json.EndArray().EndObject();
-  return Json(json);
+  return JsonResponse(json.Take());
 }
 
 /// A request about a model.
@@ -440,7 +434,7 @@ HttpResponse ShowModel(const SessionTableOptions& options, const ServerFacts& fa
   if (options.reasons) json.Value("thinking");
   WriteRingsideIgnored(json.EndArray(), asked->ignored.names());
   json.EndObject();
-  return Reported(Json(json), options, request, asked->ignored.names());
+  return Reported(JsonResponse(json.Take()), options, request, asked->ignored.names());
 }
 
 /// Refuses unsupported requests by name, in this API's error format.
@@ -484,7 +478,7 @@ void AddOllamaRoutes(Router& router, const ChatService& service, const ServerFac
     JsonWriter json;
     json.BeginObject().Field("version", kOllamaVersion).Key("ringside").BeginObject();
     json.Field("version", facts.version).EndObject().EndObject();
-    return Json(json);
+    return JsonResponse(json.Take());
   });
   AddRefusals(router);
 }

@@ -18,11 +18,13 @@ struct OllamaEmbedRequest : EmbeddingRequest {
   bool cut = true;
 };
 
-Status ReadPrompt(const JsonValue& value, const std::string& param, const FieldContext&, OllamaEmbedRequest* request) {
+Status ReadOllamaPrompt(const JsonValue& value, const std::string& param, const FieldContext&,
+                        OllamaEmbedRequest* request) {
   return ReadString(value, param, &request->texts.emplace_back().text);
 }
 
-Status ReadInput(const JsonValue& value, const std::string& param, const FieldContext&, OllamaEmbedRequest* request) {
+Status ReadOllamaInput(const JsonValue& value, const std::string& param, const FieldContext&,
+                       OllamaEmbedRequest* request) {
   if (value.is_array() && value.array().empty()) return Status::Ok();
   return ReadPrompts(value, param, kMaxEmbeddedTexts, &request->texts);
 }
@@ -35,8 +37,8 @@ Status CheckOptions(const JsonValue& value, const std::string& param, const Fiel
 /// `one`: fields of /api/embeddings.
 FieldTable<OllamaEmbedRequest> MakeTable(bool one) {
   const Fields<OllamaEmbedRequest> own =
-      one ? Fields<OllamaEmbedRequest>{{"prompt", FieldType::kString, ReadPrompt}}
-          : Fields<OllamaEmbedRequest>{{"input", FieldType::kString | FieldType::kArray, ReadInput},
+      one ? Fields<OllamaEmbedRequest>{{"prompt", FieldType::kString, ReadOllamaPrompt}}
+          : Fields<OllamaEmbedRequest>{{"input", FieldType::kString | FieldType::kArray, ReadOllamaInput},
                                        {"truncate", &OllamaEmbedRequest::cut},
                                        {"dimensions", &OllamaEmbedRequest::dimensions, Range{0, INT32_MAX}}};
   return FieldTable<OllamaEmbedRequest>(Join(own, In(&OllamaEmbedRequest::turn, Fields<TurnSpec>{ModelField()}),

@@ -13,12 +13,6 @@
 namespace ringside {
 namespace {
 
-HttpResponse Json(std::string body) {
-  HttpResponse response;
-  response.body = std::move(body);
-  return response;
-}
-
 HttpResponse Stream(SessionTable& table, const HttpRequest& request, const std::string& id, uint64_t from) {
   // Checked first, so that an error is an HTTP status, not an event of the stream.
   const Status found = table.FindResponse(CallerOf(request), id);
@@ -53,7 +47,7 @@ const FieldTable<ResponseQuery>& ResponseQueryTable() {
 }
 
 /// A request without fields.
-const FieldTable<NoFields>& EmptyTable() {
+const FieldTable<NoFields>& CancelFields() {
   static const FieldTable<NoFields> table({});
   return table;
 }
@@ -80,7 +74,7 @@ HttpResponse Cancel(SessionTable& table, const HttpRequest& request, const std::
   const Result<JsonValue> body = ReadBody(request, /*may_be_empty=*/true);
   if (!body.ok()) return ErrorResponse(body.status());
   NoFields none;
-  const Status read = EmptyTable().Read(*body, {table.options(), &ignored}, &none);
+  const Status read = CancelFields().Read(*body, {table.options(), &ignored}, &none);
   if (!read.ok()) return ErrorResponse(read);
   const Status cancelled = table.Cancel(CallerOf(request), id);
   HttpResponse answer =
@@ -107,7 +101,7 @@ void RegisterResponseRoutes(Router& router, SessionTable& table, const RetryAfte
     if (!gone.ok()) return ErrorResponse(gone);
     JsonWriter json;
     json.BeginObject().Field("id", ids[0]).Field("object", "response.deleted").Field("deleted", true);
-    return Json(json.EndObject().Take());
+    return JsonResponse(json.EndObject().Take());
   });
   router.Add("POST", one + "/cancel",
              [&table](const HttpRequest& r, const Ids& ids) { return Cancel(table, r, ids[0]); });
@@ -121,7 +115,7 @@ std::vector<RequestKind> ResponseHttpKinds() {
   return {create,
           {"POST /v1/responses/input_tokens", create.fields},
           {"GET /v1/responses/{id}", ResponseQueryTable().Describe()},
-          {"POST /v1/responses/{id}/cancel", EmptyTable().Describe()},
+          {"POST /v1/responses/{id}/cancel", CancelFields().Describe()},
           {"GET /v1/responses/{id}/input_items", PagingFields()}};
 }
 

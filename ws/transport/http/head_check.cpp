@@ -5,6 +5,7 @@
 #include <boost/beast/websocket/rfc6455.hpp>
 #include <cctype>
 
+#include "base/ascii.h"
 #include "ws/transport/http/http_refusals.h"
 
 namespace ringside {
@@ -14,12 +15,6 @@ namespace http = boost::beast::http;
 
 constexpr size_t kMaxTargetBytes = 4 << 10;
 constexpr std::string_view kTicket = "ticket";  // query parameter
-
-std::string Lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return out;
-}
 
 /// 16 bytes in base64.
 bool IsSocketKey(std::string_view key) {
@@ -50,7 +45,7 @@ Result<HttpTarget> CheckHead(const HeadMessage& head) {
   if (!target) return BadRequest("The request's path cannot be read.");
   const auto is_ticket = [](const auto& parameter) { return parameter.first == kTicket; };
   if (std::ranges::count_if(target->query, is_ticket) > 1) return BadRequest("A request may have at most one ticket.");
-  if (!target->authority.empty() && Lower(target->authority) != Lower(View(head[http::field::host]))) {
+  if (!target->authority.empty() && AsciiLower(target->authority) != AsciiLower(View(head[http::field::host]))) {
     return BadRequest("The request's path names another host than the Host header.");
   }
   if (head.version() == 11 && head.count(http::field::expect) > 0 && !ExpectsContinue(head)) {
@@ -59,7 +54,7 @@ Result<HttpTarget> CheckHead(const HeadMessage& head) {
   if (head.version() != 11 && head.count(http::field::transfer_encoding) > 0) {
     return BadRequest("HTTP/1.0 does not support Transfer-Encoding.");
   }
-  const std::string encoding = Lower(View(head[http::field::content_encoding]));
+  const std::string encoding = AsciiLower(View(head[http::field::content_encoding]));
   if (!encoding.empty() && encoding != "identity") {
     return InvalidArgument("Compressed bodies are not accepted.", "", "unsupported_media_type");
   }
@@ -67,7 +62,7 @@ Result<HttpTarget> CheckHead(const HeadMessage& head) {
 }
 
 bool ExpectsContinue(const HeadMessage& head) {
-  return head.count(http::field::expect) == 1 && Lower(View(head[http::field::expect])) == "100-continue";
+  return head.count(http::field::expect) == 1 && AsciiLower(View(head[http::field::expect])) == "100-continue";
 }
 
 bool HasSocketKey(const HeadMessage& head) {
@@ -86,7 +81,7 @@ HttpRequest MakeRequest(const HeadMessage& head, HttpTarget target, std::string*
     }
   }
   for (const auto& field : head) {
-    request.headers.emplace_back(Lower(View(field.name_string())), std::string(View(field.value())));
+    request.headers.emplace_back(AsciiLower(View(field.name_string())), std::string(View(field.value())));
   }
   return request;
 }

@@ -149,6 +149,12 @@ std::string ErrorEvent(const Status& status) {
   return nlohmann::json{{"type", "error"}, {"status", wire.http_status}, {"error", std::move(error)}}.dump();
 }
 
+HttpResponse JsonResponse(std::string body) {
+  HttpResponse response;
+  response.body = std::move(body);
+  return response;
+}
+
 HttpResponse ErrorResponse(const Status& status, int64_t retry_after_ms) {
   CHECK(!status.ok());
   const WireError wire = MapStatus(status, retry_after_ms);

@@ -81,6 +81,9 @@ struct HttpResponse {
   std::shared_ptr<void> held = nullptr;
 };
 
+/// 200 with a JSON body.
+HttpResponse JsonResponse(std::string body);
+
 /// The wire form of a Status: HTTP status and the members of `error`. The only place that maps codes.
 struct WireError {
   int http_status = 500;

@@ -29,7 +29,7 @@ using boost::system::error_code;
 
 // Requests to open paths need no body, and no owner is charged for one.
 constexpr int64_t kMaxOpenBodyBytes = 1024;
-constexpr size_t kReadBytes = 16 << 10;
+constexpr size_t kHttpReadBytes = 16 << 10;
 // Discarded input after a refusal (kLingerTime).
 constexpr size_t kMaxLingerBytes = 16 << 20;
 // Minimum rate at which a peer must read a large response; a small one has the time of a request.
@@ -106,9 +106,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   void Read() {
     if (exchange_->reader.checked()) WaitForClient();
-    socket_.async_read_some(buffer_.prepare(kReadBytes), [self = shared_from_this()](error_code error, size_t bytes) {
-      self->OnRead(error, bytes);
-    });
+    socket_.async_read_some(
+        buffer_.prepare(kHttpReadBytes),
+        [self = shared_from_this()](error_code error, size_t bytes) { self->OnRead(error, bytes); });
   }
 
   void OnRead(error_code error, size_t bytes) {
@@ -454,15 +454,16 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   /// Reads to detect that the peer leaves. Stops after buffering a limited part of its next request.
   void WatchPeer() {
-    if (buffer_.size() >= kReadBytes) {
+    if (buffer_.size() >= kHttpReadBytes) {
       phase_.Enter(State::kWaiting);
       return;
     }
-    socket_.async_read_some(buffer_.prepare(kReadBytes), [self = shared_from_this()](error_code error, size_t bytes) {
-      self->buffer_.commit(bytes);
-      if (self->phase_.Is(State::kGiven)) return self->AnswerLate();
-      error ? self->Cut() : self->WatchPeer();
-    });
+    socket_.async_read_some(buffer_.prepare(kHttpReadBytes),
+                            [self = shared_from_this()](error_code error, size_t bytes) {
+                              self->buffer_.commit(bytes);
+                              if (self->phase_.Is(State::kGiven)) return self->AnswerLate();
+                              error ? self->Cut() : self->WatchPeer();
+                            });
   }
 
   void OnGiven() {
@@ -506,11 +507,12 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   }
 
   void Linger() {
-    socket_.async_drop_some(buffer_.prepare(kReadBytes), [self = shared_from_this()](error_code error, size_t bytes) {
-      self->lingered_bytes_ += bytes;
-      if (error || self->lingered_bytes_ > kMaxLingerBytes) return self->Cut();
-      self->Linger();
-    });
+    socket_.async_drop_some(buffer_.prepare(kHttpReadBytes),
+                            [self = shared_from_this()](error_code error, size_t bytes) {
+                              self->lingered_bytes_ += bytes;
+                              if (error || self->lingered_bytes_ > kMaxLingerBytes) return self->Cut();
+                              self->Linger();
+                            });
   }
 
   // ---- ending -----------------------------------------------------------------------------------------------------

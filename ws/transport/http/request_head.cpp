@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/ascii.h"
+
 namespace ringside {
 namespace {
 
@@ -18,12 +20,6 @@ bool IsToken(char c) {
 
 /// True for a visible ASCII character.
 bool IsVisible(char c) { return c > ' ' && c < 127; }
-
-std::string_view Trim(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
 
 }  // namespace
 
@@ -129,7 +125,7 @@ bool RequestHead::EndField() {
   const bool framing = name == "content-length" || name == "transfer-encoding" || name == "host";
   if (!framing) return true;
   if (name != name_) return Bad("A header's name looks like another's.");
-  const std::string_view value = Trim(value_);
+  const std::string_view value = TrimBlanks(value_);
   if (name == "host") {
     if (++hosts_ > 1) return Bad("A request must have exactly one Host header.");
     const bool visible = std::all_of(value.begin(), value.end(), IsVisible);

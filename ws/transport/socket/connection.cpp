@@ -28,7 +28,7 @@ namespace http = boost::beast::http;
 namespace websocket = boost::beast::websocket;
 using boost::system::error_code;
 
-constexpr size_t kReadBytes = 64 << 10;
+constexpr size_t kSocketReadBytes = 64 << 10;
 constexpr size_t kMaxReasonBytes = 123;
 constexpr uint16_t kLost = 1006;
 constexpr uint16_t kEvicted = 4429;
@@ -122,7 +122,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   }
 
   void Read() {
-    stream_.async_read_some(input_.buffer(), kReadBytes,
+    stream_.async_read_some(input_.buffer(), kSocketReadBytes,
                             [self = shared_from_this()](error_code error, size_t) { self->OnRead(error); });
   }
 
