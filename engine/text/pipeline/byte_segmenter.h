@@ -18,7 +18,8 @@ class ByteSegmenter {
   /// ERRORS: kInvalidArgument for a merge of unknown tokens.
   static Result<ByteSegmenter> Make(const Vocabulary& vocabulary, const TokenizerData& data);
 
-  /// Appends the tokens of a word of any bytes. `symbols` is scratch. REQUIRES: the `vocabulary` of Make.
+  /// Appends the tokens of `word`, which may contain any bytes. `symbols` is scratch memory.
+  /// REQUIRES: `vocabulary` is the one passed to Make.
   void Segment(const Vocabulary& vocabulary, std::string_view word, std::vector<TokenId>* symbols,
                TokenList* ids) const;
   /// Bytes of the longest token, or TokenList::kUnknown.

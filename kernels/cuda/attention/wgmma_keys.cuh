@@ -92,7 +92,7 @@ struct Stages {
     }
     FenceBarriers();
   }
-  // `n` counts the block's units from 0.
+  // `n`: index of the tile half in the order in which this block consumes them, from 0.
   __device__ __forceinline__ void AwaitFull(int n, int half) const {
     WaitAt(Full(n, half), n / S::kStages % 2);
     if (half == 1) FenceProxyAsync();  // some values are copied by threads and need a proxy fence; TMA boxes do not
