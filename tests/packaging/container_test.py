@@ -75,7 +75,7 @@ def test_builds_with_the_presets(steps):
 
 
 def test_container_settings_match_the_programs(steps, programs):
-    server, client = programs
+    server, client = programs[:2]
     number, user = re.search(r"useradd .*--uid (\d+) .* (\w+)$", of(steps, "RUN")[3]).groups()
     assert of(steps, "USER") == [user] and f"user {number}" in (ROOT / "docs/operating/install.md").read_text()
     assert user == (ROOT / "scripts/packaging/sysusers.conf").read_text().split()[1]
