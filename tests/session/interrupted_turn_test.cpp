@@ -161,6 +161,23 @@ TEST_F(InterruptedTurnTest, HeldBackTextBelongsToTheAnswer) {
   }
 }
 
+// With ignore_eos or min_tokens the model passes an end of turn, and the turn may be cut right after it.
+TEST_F(InterruptedTurnTest, TurnCutAfterAnIgnoredEndContinues) {
+  for (const Harm& harm : kHarms) {
+    SCOPED_TRACE(harm.name);
+    Restart();
+    const std::string id = NewConversation(), response = Start(Ask("Hi", id));
+    engine->Start(0);
+    engine->Say(0, "a");
+    engine->PassEnd(0);
+    table->Flush();
+    End(harm, 0);
+    ExpectInterrupted(response, "a", harm.cause);
+    Turn(PrepareContinuation(id), "!");
+    EXPECT_THAT(Texts(id), ElementsAre("Hi", "a!"));
+  }
+}
+
 // The client must change or repeat the request: it has received no answer.
 TEST_F(InterruptedTurnTest, RefusalLeavesTheConversationUnchanged) {
   for (const Status& refusal : {Overloaded("too many turns wait"), InvalidArgument("no room for this window"),

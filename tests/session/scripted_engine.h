@@ -252,10 +252,10 @@ class ScriptedEngine final : public TurnEngine {
   }
   /// Steps whose text is withheld.
   void HoldBack(size_t index, std::string_view text) {
-    for (const char c : text) At(index).sink->OnTokens({{OutputToken{IdOf(c), -0.5F, {}}}, ""});
-    std::lock_guard lock(mutex_);
-    for (const char c : text) outputs_[index].push_back(IdOf(c));
+    for (const char c : text) SayNothing(index, IdOf(c));
   }
+  /// One step that samples an end of turn, which the request ignores.
+  void PassEnd(size_t index) { SayNothing(index, first_id_ + ByteTokenizer::kImEnd); }
   /// One step with this whole text, whatever its length.
   void SayAtOnce(size_t index, const std::string& text) {
     At(index).sink->OnTokens({{OutputToken{IdOf('x'), -0.5F, {}}}, text});
@@ -306,6 +306,11 @@ class ScriptedEngine final : public TurnEngine {
   void AnswerLast(std::string_view text) { Answer(count() - 1, text); }
 
  private:
+  void SayNothing(size_t index, TokenId id) {
+    At(index).sink->OnTokens({{OutputToken{id, -0.5F, {}}}, ""});
+    std::lock_guard lock(mutex_);
+    outputs_[index].push_back(id);
+  }
   TokenId IdOf(char c) const { return first_id_ + static_cast<unsigned char>(c); }
   TurnRequest At(size_t index) const {
     std::lock_guard lock(mutex_);

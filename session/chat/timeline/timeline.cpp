@@ -406,10 +406,11 @@ void Timeline::CloseAnswer(Item answer, std::span<const TokenId> output, const C
   AddItem(std::move(answer));
 }
 
+// A cut answer may end with the id of an end of turn, which ignore_eos or min_tokens made the model pass.
 bool Timeline::CanReopen() const {
   return !items_.empty() && items_.back().role == ChatRole::kAssistant && items_.back().sampled &&
          !items_.back().complete && items_.back().token_end == static_cast<int64_t>(tokens_.size()) &&
-         end_ == TimelineEnd::kAnswerOpen;
+         (end_ == TimelineEnd::kAnswerOpen || end_ == TimelineEnd::kAnswerEnded);
 }
 
 void Timeline::ReopenAnswer() {

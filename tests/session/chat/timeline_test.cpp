@@ -216,6 +216,26 @@ TEST_F(TimelineTest, ContinuedAnswerIsOneItem) {
   }
 }
 
+TEST_F(TimelineTest, AnswerCutAfterAnIgnoredEndContinues) {
+  timeline_.AddItem(Message(ChatRole::kUser, "Hi"));
+  ASSERT_TRUE(timeline_.Render(codec_, true, kRoom).ok());
+  std::vector<TokenId> ids = Bytes("Hel");
+  ids.push_back(ByteTokenizer::kImEnd);
+  Item cut = Message(ChatRole::kAssistant, "Hel");
+  cut.complete = false;
+  timeline_.CloseAnswer(cut, ids, codec_);
+  Timeline loaded = timeline_;
+  ASSERT_TRUE(timeline_.CanReopen());
+  timeline_.ReopenAnswer();
+  ASSERT_TRUE(loaded.Apply(timeline_.PatchFrom(loaded), tokenizer_.vocab_size()).ok());
+  for (Timeline* next : {&timeline_, &loaded}) {
+    next->CloseAnswer(Message(ChatRole::kAssistant, "lo"), Bytes("lo"), codec_);
+    EXPECT_EQ(next->items().back().text, "Hello");
+    EXPECT_EQ(tokenizer_.Decode(next->tokens().From(static_cast<size_t>(next->items().back().token_begin))),
+              "<|im_start|>assistant\nHel<|im_end|>lo");
+  }
+}
+
 TEST_F(TimelineTest, PatchCannotContinueACompleteAnswer) {
   Turn("Hi", "Hel", true);
   Timeline next = timeline_;
