@@ -57,13 +57,14 @@ Status CudaBackend::Start(RankComms comms) {
   }
   CHECK_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   const int largest_cluster = architecture >= 900 ? kMaxClusterBlocks : 1;
-  const Launcher on{.stream = stream_,
-                    .multiprocessors = properties_.multiProcessorCount,
-                    .overlap = architecture >= 900,
-                    .largest_cluster = largest_cluster,
-                    .clusters = QueryResidentClusters(properties_.multiProcessorCount, largest_cluster),
-                    .large = large,
-                    .hopper = properties_.major == 9};
+  const bool hopper = properties_.major == 9;
+  const DeviceTraits traits{.multiprocessors = properties_.multiProcessorCount,
+                            .largest_cluster = largest_cluster,
+                            .clusters = QueryResidentClusters(properties_.multiProcessorCount, largest_cluster),
+                            .large = large,
+                            .hopper = hopper,
+                            .wgmma = hopper && HasWgmmaKernels()};
+  const Launcher on{traits, stream_, /*overlap=*/architecture >= 900};
   if (comms.layer != nullptr) {
     RETURN_IF_ERROR(exchange_.Start(std::move(comms.layer),
                                     {.device = options_.device,
@@ -465,7 +466,7 @@ void CudaBackend::RecordLinear(const LinearArgs& args, std::span<const Weight* c
   const int64_t cols = args.x.cols;
   int64_t step = std::max<int64_t>(args.x.rows, 1);
   if (order) step = std::min(step, static_cast<int64_t>(kActOrderBytes) / StorageBytes(options_.dtype, cols));
-  if (options_.deterministic) step = std::min(step, GemmArgs::kMaxRows);
+  if (options_.deterministic) step = std::min(step, kMaxFixedOrderRows);
   const Tensor y = op.y;
   for (int64_t first = 0; first < args.x.rows; first += step) {
     const int64_t rows = std::min(step, args.x.rows - first);

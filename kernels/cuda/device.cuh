@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "kernels/activation.h"
+#include "kernels/cuda/kernel_config.h"
 #include "kernels/tensor.h"
 
 namespace ringside::cuda {
@@ -135,8 +136,6 @@ __device__ __forceinline__ uint32_t OrderedKey(float x) {
 __device__ __forceinline__ float ValueOfKey(uint32_t key) {
   return __uint_as_float(key ^ ((key >> 31) != 0 ? 0x80000000u : 0xffffffffu));
 }
-
-constexpr int kBlockThreads = 256;  // threads of most kernels that reduce over a block
 
 /// Warp reduction; every lane gets the sum.
 template <class T>

@@ -12,6 +12,8 @@ namespace ringside::cuda {
 constexpr bool HasLargeConfig(int architecture) { return architecture >= 900 && architecture < 1200; }
 constexpr size_t SharedBytes(bool large) { return size_t{large ? 227u : 99u} << 10; }
 
+constexpr int kBlockThreads = 256;  // threads of most kernels that reduce over a block
+
 /// The configuration of the code being compiled; meaningful in device code only.
 #ifdef __CUDA_ARCH__
 constexpr bool kLargeConfig = HasLargeConfig(__CUDA_ARCH__);

@@ -11,8 +11,10 @@
 
 #include "kernels/activation.h"
 #include "kernels/cuda/attention/attention_plan.h"
+#include "kernels/cuda/device_traits.h"
 #include "kernels/cuda/experts/experts_plan.h"
 #include "kernels/cuda/kernel_config.h"
+#include "kernels/cuda/linear/linear_plan.h"
 #include "kernels/cuda/linear/low_rank_plan.h"
 #include "kernels/cuda/sampling/device_sampling_params.h"
 #include "kernels/row_sampling_params.h"
@@ -20,21 +22,13 @@
 
 namespace ringside::cuda {
 
-constexpr int kMaxClusterBlocks = 8;  // blocks
-
-struct Launcher {
+struct Launcher : DeviceTraits {
   cudaStream_t stream = nullptr;
-  int multiprocessors = 1;
   bool overlap = true;  // programmatic dependent launch: a kernel may start while its predecessor drains
   int cluster = 1;      // neighbouring blocks in grid x that form a cluster
-  int largest_cluster = 1;
-  // Number of resident clusters by cluster size, with one block per SM.
-  std::array<int, kMaxClusterBlocks + 1> clusters = {};
-  bool large = true;    // size configuration of the loaded kernels (kernel_config.h)
-  bool hopper = false;  // compute capability 9.0, which has WGMMA and TMA
 };
 
-/// Launcher::clusters of the current device.
+/// DeviceTraits::clusters of the current device.
 std::array<int, kMaxClusterBlocks + 1> QueryResidentClusters(int multiprocessors, int largest_cluster);
 
 /// The architecture for which the kernels loaded on this device were compiled (900: compute capability 9.0), or 0 if
@@ -72,15 +66,10 @@ void LaunchConvert(const Launcher& on, Tensor x, Tensor y);
 void LaunchUpload(const Launcher& on, void* to, const void* from, size_t bytes);
 void LaunchAddBias(const Launcher& on, const float* bias, Tensor y);
 
-// ---- linear/small_gemm.cu
-/// The epilogue of a GEMM.
-enum class LinearEpilogue { kNothing, kGeluTanh, kGeluErf, kSiluMultiply };
-
+// ---- linear/launch_linear.cpp
+/// The operands of a linear layer, and of the operations that its plan fuses.
 struct GemmArgs {
-  static constexpr int kMaxWeights = 3;
-  static constexpr int64_t kMaxRows = 32;              // rows of x
-  static constexpr int64_t kMaxW8Rows = 128;           // rows of x with one-byte weights
-  static constexpr int64_t kSmall = int64_t{2} << 20;  // elements of W up to which all kMaxRows rows take this kernel
+  static constexpr int kMaxWeights = kMaxLayerWeights;
 
   const void* weights[kMaxWeights] = {};  // [outputs[i], k] each
   const float* scales[kMaxWeights] = {};  // [outputs[i]] each, if the weights have row scales
@@ -93,50 +82,32 @@ struct GemmArgs {
   Tensor y;
   bool accumulate = false;
   LinearEpilogue epilogue = LinearEpilogue::kNothing;
-  Tensor product;            // kSiluMultiply: [rows, total / 2]; y is not written
-  bool fixed_order = false;  // one summation order for any number of rows; takes up to kMaxRows
+  Tensor product;  // kSiluMultiply: [rows, total / 2]; y is not written
 
   bool norm = false, layer_norm = false;  // x is the norm of `normed_from` (float32)
   Tensor normed_from;
   const float* norm_weight = nullptr;
   const float* norm_bias = nullptr;
   float norm_eps = 0;
-
-  bool small() const { return int64_t{k} * total <= kSmall; }
 };
-/// Whether LaunchSmallGemm supports these arguments: few rows, and sizes and addresses that allow 16-byte loads.
-bool IsSmallGemm(const GemmArgs& args);
-/// Whether the preceding norm may be fused; every block recomputes it.
-bool CanFuseNorm(int64_t rows, int64_t k);
-void LaunchSmallGemm(const Launcher& on, const GemmArgs& args);
-// ---- linear/gemv/gemv.cu
-/// Whether LaunchGemv supports arguments that satisfy IsSmallGemm: up to 4 rows that fit in shared memory.
-bool CanGemv(const Launcher& on, const GemmArgs& args);
-void LaunchGemv(const Launcher& on, const GemmArgs& args);
-// ---- linear/gemv/gemv_w8.cu
-void LaunchGemvW8(const Launcher& on, const GemmArgs& args);
+/// Launches the kernel of a plan (linear/linear_plan.h).
+/// REQUIRES: args agrees with the request of the plan, which names one of the kernels below.
+void LaunchLinear(const Launcher& on, const GemmArgs& args, const LinearPlan& plan);
+/// As LaunchLinear for two layers in one launch, if plan.partner.
+void LaunchTwoLinear(const Launcher& on, const GemmArgs& args, const GemmArgs& next, const LinearPlan& plan);
 
-// ---- linear/gemv/block_quant_gemv.cu
-/// As CanGemv and LaunchGemv, for block-quantized (GGUF) weights.
-bool CanGemvBlockQuant(const Launcher& on, const GemmArgs& args);
-void LaunchGemvBlockQuant(const Launcher& on, const GemmArgs& args);
-/// Two layers of the same rows in one launch: the first with weights of fewer than six bits, the second with six-bit
-/// weights. Both share the fused preceding norm, or neither has one.
-bool CanGemvTwoBlockQuant(const Launcher& on, const GemmArgs& args, const GemmArgs& next);
-void LaunchGemvTwoBlockQuant(const Launcher& on, const GemmArgs& args, const GemmArgs& next);
-
-// ---- linear/block_quant_gemm.cu
-/// Whether LaunchBlockQuantGemm supports these arguments: block-quantized weights, 1 to 1,024 rows, compute capability
-/// 9.0, no fused norm.
-bool CanBlockQuantGemm(const Launcher& on, const GemmArgs& args);
-void LaunchBlockQuantGemm(const Launcher& on, const GemmArgs& args);
-/// As LaunchGemvTwoBlockQuant, for the row counts of CanBlockQuantGemm.
-bool CanTwoBlockQuantGemm(const Launcher& on, const GemmArgs& args, const GemmArgs& next);
-void LaunchTwoBlockQuantGemm(const Launcher& on, const GemmArgs& args, const GemmArgs& next);
-
-// ---- linear/w8a16_gemm.cu
-/// One-byte weights, up to GemmArgs::kMaxW8Rows rows, no fused norm.
-void LaunchW8A16Gemm(const Launcher& on, const GemmArgs& args);
+// Kernels of LaunchLinear. Each CHECKs its preconditions.
+void LaunchGemv(const Launcher& on, const GemmArgs& args, const LinearTile& tile);
+void LaunchGemvW8(const Launcher& on, const GemmArgs& args, const LinearTile& tile);
+void LaunchGemvBlockQuant(const Launcher& on, const GemmArgs& args, const LinearTile& tile);
+void LaunchGemvTwoBlockQuant(const Launcher& on, const GemmArgs& args, const GemmArgs& next, const LinearPlan& plan);
+void LaunchSmallGemm(const Launcher& on, const GemmArgs& args, const LinearTile& tile);
+void LaunchWgmmaGemm(const Launcher& on, const GemmArgs& args, const LinearTile& tile);
+void LaunchW8A16Gemm(const Launcher& on, const GemmArgs& args, const LinearTile& tile);
+void LaunchBlockQuantGemm(const Launcher& on, const GemmArgs& args, const LinearTile& tile);
+void LaunchTwoBlockQuantGemm(const Launcher& on, const GemmArgs& args, const GemmArgs& next, const LinearPlan& plan);
+/// Whether this program contains the WGMMA kernels for linear layers (DeviceTraits::wgmma).
+bool HasWgmmaKernels();
 
 // ---- linear/dequantize_rows.cu
 /// Dequantizes rows of a weight from `first` on into y (kF16 or kBF16). The rows of y are contiguous.
@@ -154,8 +125,6 @@ struct QuantizedRows {
   Tensor q;  // [rows, W8RowBytes(inputs)]
   float* scales = nullptr;
 };
-/// Whether x can be quantized: 16-bit elements, rows readable 16 bytes at a time.
-bool CanQuantizeRows(const Tensor& x);
 void LaunchQuantizeRows(const Launcher& on, Tensor x, const QuantizedRows& to);
 /// LaunchMultiplyActivated (SiLU) or LaunchNorm with the quantization fused in; the unquantized result is also stored
 /// in y.
@@ -166,19 +135,9 @@ void LaunchNormQuantize(const Launcher& on, Tensor x, const float* weight, const
                         Tensor y, const QuantizedRows& to);
 
 // ---- linear/fp8_gemm.cu
-/// Whether LaunchFp8Gemm supports these arguments: up to 128 rows, compute capability 9.0, y writable four outputs
-/// at a time.
-bool CanFp8Gemm(const Launcher& on, const void* weight, const float* weight_scales, const QuantizedRows& x, Tensor y,
-                bool accumulate);
 /// y (+)= x W^T. W is [y.cols, inputs] with row scales, in the layout of x.
 void LaunchFp8Gemm(const Launcher& on, const void* weight, const float* weight_scales, const QuantizedRows& x, Tensor y,
-                   bool accumulate);
-
-// ---- linear/wgmma_gemm.cu
-/// Whether LaunchWgmmaGemm supports these arguments: 5 to 64 rows, or fewer if LaunchGemv does not support
-/// them; contiguous weights that are not both narrow and small; no fused norm.
-bool CanWgmmaGemm(const Launcher& on, const GemmArgs& args);
-void LaunchWgmmaGemm(const Launcher& on, const GemmArgs& args);
+                   bool accumulate, const LinearTile& tile);
 
 // ---- linear/low_rank.cu
 /// y += the low-rank updates of the rows' adapters to a linear layer of x; the adapter matrices have this type.

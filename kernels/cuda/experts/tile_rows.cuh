@@ -30,7 +30,7 @@ struct IntegerPath {
   using Sums = IntegerSums<kBits, kCount>;
   template <int kBits>
   static RINGSIDE_HOST_DEVICE constexpr int RowBytes(int x_stride) {
-    return x_stride * 2 + static_cast<int>(sizeof(float)) * IntegerRows<kBits>::AuxFloats(x_stride);
+    return x_stride * 2 + static_cast<int>(sizeof(float)) * IntegerRowFloats<kBits>(x_stride);
   }
   /// Loads the rows; returns a lane's addresses.
   template <class T, int kBits, int kCount>

@@ -10,10 +10,8 @@
 
 namespace ringside::cuda {
 
-constexpr int kBlockQuantWarpGroups = 4;                         // consumers, each multiplies a panel of 64 outputs
 constexpr int kBlockQuantThreads = kBlockQuantWarpGroups * 128;  // consumer threads
-constexpr int kBlockQuantOutputs = kBlockQuantWarpGroups * kPanelRows;  // per block; gate-up: half of these are ups
-constexpr int kBlockQuantSumsStride = kBlockQuantOutputs + 4;           // floats between rows of the sums
+constexpr int kBlockQuantSumsStride = kBlockQuantOutputs + 4;    // floats between rows of the sums
 constexpr int kMaxBlockQuantStages = 16;
 constexpr int kPrefetchedStages = 2;  // stages whose weights are always prefetched before x
 

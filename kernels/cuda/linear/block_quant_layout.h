@@ -105,15 +105,18 @@ template <class Body>
 auto WithBits(DType block_type, const Body& body) {
   return WithBits(BitsOf(block_type), body);
 }
-/// Calls body with the bits of two layers of the same rows as compile-time constants and returns its result; false if
-/// this combination has no fused launch. Only combinations that occur in files are instantiated: there V has more bits
-/// than Q and K, six with four or five, or four with two or three.
+/// Whether two layers of the same rows have a kernel that computes both. Only combinations that occur in files do:
+/// there V has more bits than Q and K, six with four or five, or four with two or three.
+constexpr bool HasPairKernel(DType first, DType next) {
+  const int bits = BitsOf(first);
+  return bits <= 5 && BitsOf(next) == (bits <= 3 ? 4 : 6);
+}
+/// Calls body with the bits of two such layers as compile-time constants.
+/// REQUIRES: HasPairKernel(first, next).
 template <class Body>
-bool WithBitsOfTwo(DType first, DType next, const Body& body) {
-  return WithBits(first, [&](auto bits) {
-    constexpr int kNext = bits() <= 3 ? 4 : 6;
-    if constexpr (bits() <= 5) return BitsOf(next) == kNext && body(bits, std::integral_constant<int, kNext>());
-    return false;
+void WithBitsOfPair(DType first, const Body& body) {
+  WithBits(first, [&](auto bits) {
+    if constexpr (bits() <= 5) body(bits, std::integral_constant < int, bits() <= 3 ? 4 : 6 > ());
   });
 }
 inline int64_t TileBytes(DType block_type) {

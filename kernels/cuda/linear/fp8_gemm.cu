@@ -8,14 +8,15 @@
 
 #include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/linear/linear_sizes.h"
 #include "kernels/cuda/linear/tensor_boxes.cuh"
 #include "kernels/cuda/tensor_map.h"
 
 namespace ringside::cuda {
 namespace {
 
-constexpr int kBoxBytes = 128;  // bytes of a row, which equals its inputs
-constexpr int kGroupRows = 64;  // rows per warp group
+constexpr int kBoxBytes = kFp8KTile;  // bytes of a row, which equals its inputs
+constexpr int kGroupRows = kFp8GroupRows;
 constexpr int kMaxFp8Stages = 8;
 constexpr size_t kE4M3StaticBytes = 1024;  // upper bound of a block's static shared memory
 
@@ -148,7 +149,7 @@ struct Fp8Gemm {
       }
     }
   }
-  /// Clusters have 1, 2, 4 or 8 blocks (Divide).
+  /// Clusters have 1, 2, 4 or 8 blocks (Fp8GemmTile).
   __device__ __forceinline__ void Finish(const float* sums) const {
     switch (ClusterBlocks()) {
       case 1:
@@ -194,88 +195,55 @@ __global__ void __launch_bounds__(Fp8Gemm<kN, kGroups>::kThreads + 32, 1)
 #endif
 }
 
-/// Tiling of a layer: outputs per block, blocks per cluster.
-struct Tiling {
-  int outputs, cluster;
-};
-
-/// Minimizes the bytes on a block's critical path over all waves: its weights, the rows, and the partial sums.
-Tiling ChooseTiling(const Launcher& on, int64_t total, int64_t k, int64_t rows) {
-  Tiling best = {};
-  int64_t least = 0;
-  for (const int outputs : {64, 128, 192, 256}) {
-    for (int cluster = 1; cluster <= std::min(kMaxClusterBlocks, on.largest_cluster); cluster *= 2) {
-      const int64_t tiles = (total + outputs - 1) / outputs,
-                    there = cluster == 1 ? on.multiprocessors : on.clusters[static_cast<size_t>(cluster)];
-      if (there == 0) continue;
-      const int64_t chunks = (k + kBoxBytes - 1) / kBoxBytes, own = (chunks + cluster - 1) / cluster * kBoxBytes;
-      const int64_t bytes =
-          (tiles + there - 1) / there * ((outputs + rows) * own + rows * outputs * (cluster == 1 ? 2 : 8));
-      if (least == 0 || bytes < least) least = bytes, best = {outputs, cluster};
-    }
-  }
-  return best;
-}
-
 template <int kN, int kGroups>
-void LaunchOf(const Launcher& on, const void* weight, const QuantizedRows& x, int64_t k, Fp8GemmParams a, int cluster) {
+void LaunchOf(const Launcher& on, const void* weight, const QuantizedRows& x, int64_t k, Fp8GemmParams a,
+              const LinearTile& tile) {
   using Kernel = Fp8Gemm<kN, kGroups>;
   const int box_rows = (a.rows + 7) / 8 * 8;
   a.stage_bytes = Kernel::kWeightBytes + box_rows * kBoxBytes;
   // Memory after the last stage is read as padding rows.
   const int tail_bytes = (kGroups * kGroupRows - box_rows) * kBoxBytes;
   const int room = static_cast<int>(SharedBytes(on.large) - kE4M3StaticBytes) - tail_bytes;
-  a.stages = std::min({kMaxFp8Stages, room / a.stage_bytes, (a.chunks + cluster - 1) / cluster});
+  a.stages = std::min({kMaxFp8Stages, room / a.stage_bytes, (a.chunks + tile.split_k - 1) / tile.split_k});
   const size_t bytes = std::max(static_cast<size_t>(a.stages * a.stage_bytes + tail_bytes),
                                 sizeof(float) * static_cast<size_t>(a.rows * Kernel::kSumsStride));
   // The TMA copies two bytes of E4M3 as one 16-bit element.
   const CUtensorMap w = MapRows(DType::kBF16, weight, a.total, k / 2, k / 2, kN),
                     rows = MapRows(DType::kBF16, x.q.data, x.q.rows, k / 2, x.q.stride / 2, box_rows);
   Launcher clustered = on;
-  clustered.cluster = cluster;
-  Launch(clustered, Fp8GemmKernel<kN, kGroups>, Grid((a.total + kN - 1) / kN * cluster), Kernel::kThreads + 32, bytes,
-         w, rows, a);
+  clustered.cluster = tile.split_k;
+  Launch(clustered, Fp8GemmKernel<kN, kGroups>, Grid(tile.blocks), Kernel::kThreads + 32, bytes, w, rows, a);
 }
 
 template <int kGroups>
-void LaunchOfGroups(const Launcher& on, const void* weight, const QuantizedRows& x, int64_t k, const Fp8GemmParams& a) {
-  const Tiling by = ChooseTiling(on, a.total, k, a.rows);
-  switch (by.outputs) {
+void LaunchOfGroups(const Launcher& on, const void* weight, const QuantizedRows& x, int64_t k, const Fp8GemmParams& a,
+                    const LinearTile& tile) {
+  switch (tile.outputs) {
     case 64:
-      return LaunchOf<64, kGroups>(on, weight, x, k, a, by.cluster);
+      return LaunchOf<64, kGroups>(on, weight, x, k, a, tile);
     case 128:
-      return LaunchOf<128, kGroups>(on, weight, x, k, a, by.cluster);
+      return LaunchOf<128, kGroups>(on, weight, x, k, a, tile);
     case 192:
-      return LaunchOf<192, kGroups>(on, weight, x, k, a, by.cluster);
+      return LaunchOf<192, kGroups>(on, weight, x, k, a, tile);
     default:
-      LaunchOf<256, kGroups>(on, weight, x, k, a, by.cluster);
+      LaunchOf<256, kGroups>(on, weight, x, k, a, tile);
   }
 }
 
 }  // namespace
 
-bool CanFp8Gemm(const Launcher& on, const void* weight, const float* weight_scales, const QuantizedRows& x, Tensor y,
-                bool accumulate) {
-#ifdef RINGSIDE_SM90A
-  return on.hopper && x.q.rows <= 2 * kGroupRows && CanMap(weight, x.q.stride / 2) &&
-         CanMap(x.q.data, x.q.stride / 2) && Aligned(weight_scales) && AllowsFloat4(y) &&
-         (!accumulate || y.dtype == DType::kF32);
-#else
-  (void)on, (void)weight, (void)weight_scales, (void)x, (void)y, (void)accumulate;
-  return false;
-#endif
-}
-
 void LaunchFp8Gemm(const Launcher& on, const void* weight, const float* weight_scales, const QuantizedRows& x, Tensor y,
-                   bool accumulate) {
-  CHECK(CanFp8Gemm(on, weight, weight_scales, x, y, accumulate));
+                   bool accumulate, const LinearTile& tile) {
+  CHECK(on.wgmma && x.q.rows <= kMaxFp8Rows && Aligned(weight_scales) && AllowsFloat4(y));
+  CHECK(CanMap(weight, x.q.stride / 2) && CanMap(x.q.data, x.q.stride / 2));
+  CHECK(!accumulate || y.dtype == DType::kF32);
   Fp8GemmParams a = {};
   a.chunks = static_cast<int>((x.q.stride + kBoxBytes - 1) / kBoxBytes);
   a.total = static_cast<int>(y.cols), a.rows = static_cast<int>(x.q.rows);
   a.w_scales = weight_scales, a.x_scales = x.scales;
   a.y = y.data, a.y_dtype = y.dtype, a.y_stride = y.stride, a.accumulate = accumulate;
-  a.rows <= kGroupRows ? LaunchOfGroups<1>(on, weight, x, x.q.stride, a)
-                       : LaunchOfGroups<2>(on, weight, x, x.q.stride, a);
+  tile.rows == kGroupRows ? LaunchOfGroups<1>(on, weight, x, x.q.stride, a, tile)
+                          : LaunchOfGroups<2>(on, weight, x, x.q.stride, a, tile);
 }
 
 }  // namespace ringside::cuda

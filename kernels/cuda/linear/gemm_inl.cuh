@@ -5,11 +5,10 @@
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/linear/block_quant_weights.cuh"
+#include "kernels/cuda/linear/linear_sizes.h"
 #include "kernels/cuda/linear/w8_weights.cuh"
 
 namespace ringside::cuda {
-
-constexpr int kWarps = kBlockThreads / 32;
 
 /// Arguments of the kernels: GemmArgs in 32 bits.
 struct GemmParams {
@@ -140,6 +139,12 @@ __device__ __forceinline__ void StoreGateUp(const GemmParams& a, int row, int ou
   const float gate = RoundTo(a.y_dtype, AddBias(a, Scaled<T, W>(a, gate_sum, output), output)),
               up = RoundTo(a.y_dtype, AddBias(a, Scaled<T, W>(a, up_sum, half + output), half + output));
   static_cast<T*>(a.product)[row * a.product_stride + output] = FromFloat<T>(SiluOf(gate) * up);
+}
+
+/// CHECKs the precondition of kernels that load x and W 16 bytes at a time.
+inline void CheckVectorLoads(const GemmArgs& args) {
+  CHECK(args.k % 8 == 0 && args.x.dtype == args.dtype && args.x.stride % 8 == 0 && Aligned(args.x.data));
+  for (const void* weight : args.weights) CHECK(Aligned(weight));
 }
 
 inline GemmParams ToGemmParams(const GemmArgs& args) {

@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/device.cuh"
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/linear/linear_sizes.h"
 #include "kernels/cuda/linear/w8_layout.h"
 #include "kernels/formats/row_quantization.h"
 
@@ -180,12 +181,12 @@ __global__ void __launch_bounds__(kBlockThreads) NormQuantizeKernel(Tensor x, co
   QuantizeOwnRow<T>(y, bits, to);
 }
 
-constexpr int64_t kMaxRowValues = 4 * 16 * kMaxThreads;  // values per row
+static_assert(kMaxQuantizedRowValues == 4 * 16 * kMaxThreads);
 
 /// Calls launch(groups of 16 values per thread as a compile-time constant, threads) for rows of `cols` values.
 template <class Launch>
 void WithGroups(int64_t cols, const Launch& launch) {
-  CHECK_LE(cols, kMaxRowValues);
+  CHECK_LE(cols, kMaxQuantizedRowValues);
   const int64_t groups = (cols + 15) / 16;
   const auto threads = [&](int64_t each) { return static_cast<int>(((groups + each - 1) / each + 31) / 32 * 32); };
   if (threads(1) <= kMaxThreads) return launch(std::integral_constant<int, 1>(), threads(1));
@@ -209,11 +210,12 @@ bool AllowsWideLoads(const Tensor& x) {
   return x.cols % 8 == 0 && StorageBytes(x.dtype, x.stride) % 16 == 0 && Aligned(x.data);
 }
 
-}  // namespace
-
+/// Whether x can be quantized: 16-bit elements, rows readable 16 bytes at a time.
 bool CanQuantizeRows(const Tensor& x) {
-  return (x.dtype == DType::kF16 || x.dtype == DType::kBF16) && AllowsWideLoads(x) && x.cols <= kMaxRowValues;
+  return (x.dtype == DType::kF16 || x.dtype == DType::kBF16) && AllowsWideLoads(x) && x.cols <= kMaxQuantizedRowValues;
 }
+
+}  // namespace
 
 void LaunchQuantizeRows(const Launcher& on, Tensor x, const QuantizedRows& to) {
   CHECK(CanQuantizeRows(x));

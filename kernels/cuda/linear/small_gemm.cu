@@ -9,7 +9,7 @@
 //
 // Prologue: RMSNorm or LayerNorm of a float32 row, recomputed by every block. Epilogue: bias, GELU, or SiLU(gate) * up.
 //
-// Up to 4 rows that fit in shared memory go to gemv.cu, which is faster for them.
+// linear_plan.cpp selects it where gemv.cu and wgmma_gemm.cu do not apply or are slower.
 #include <algorithm>
 
 #include "kernels/cuda/linear/gemm_inl.cuh"
@@ -187,25 +187,24 @@ void LaunchKernel(const Launcher& on, const GemmParams& a) {
          Grid((blocks + rounds - 1) / rounds, (a.rows + 8 * kColumns - 1) / (8 * kColumns)), kBlockThreads, shared, a);
 }
 
+/// Tiles of 16 outputs per block, and groups of 8 rows of x, as compile-time constants.
 template <class T>
-void LaunchOfType(const Launcher& on, const GemmArgs& args) {
+void LaunchOfType(const Launcher& on, const GemmArgs& args, const LinearTile& tile) {
   const GemmParams a = ToGemmParams(args);
   const bool gate_up = args.epilogue == LinearEpilogue::kSiluMultiply;
-  if (a.rows <= 8) {
+  if (tile.rows == 8) {
     if (gate_up)
       return args.norm ? LaunchKernel<T, 2, 1, true, true>(on, a) : LaunchKernel<T, 2, 1, false, true>(on, a);
     return args.norm ? LaunchKernel<T, 1, 1, true, false>(on, a) : LaunchKernel<T, 1, 1, false, false>(on, a);
   }
-  // With more rows, wider blocks read x less often.
-  const bool wide = a.total >= 64 * on.multiprocessors;
-  if (a.rows <= 16 || args.small()) {
+  CHECK(!args.norm);
+  if (tile.rows == 16) {
     if (gate_up) return LaunchKernel<T, 2, 2, false, true>(on, a);
-    return wide ? LaunchKernel<T, 4, 2, false, false>(on, a) : LaunchKernel<T, 1, 2, false, false>(on, a);
+    return tile.outputs == 64 ? LaunchKernel<T, 4, 2, false, false>(on, a) : LaunchKernel<T, 1, 2, false, false>(on, a);
   }
   if (gate_up) return LaunchKernel<T, 4, 4, false, true>(on, a);
-  if (wide) return LaunchKernel<T, 4, 4, false, false>(on, a);
-  return a.total >= 24 * on.multiprocessors ? LaunchKernel<T, 2, 4, false, false>(on, a)
-                                            : LaunchKernel<T, 1, 4, false, false>(on, a);
+  if (tile.outputs == 64) return LaunchKernel<T, 4, 4, false, false>(on, a);
+  return tile.outputs == 32 ? LaunchKernel<T, 2, 4, false, false>(on, a) : LaunchKernel<T, 1, 4, false, false>(on, a);
 }
 
 __global__ void ReferenceGemmKernel(const void* weight, DType dtype, Tensor x, Tensor y, bool accumulate) {
@@ -226,40 +225,11 @@ __global__ void ReferenceGemmKernel(const void* weight, DType dtype, Tensor x, T
 
 }  // namespace
 
-bool CanFuseNorm(int64_t rows, int64_t k) { return rows <= 4 && k <= 4096 && rows * k <= 8192; }
-
-/// Whether 8-output tiles never straddle two matrices, or the gates and ups.
-bool EndsWithTiles(const GemmArgs& args) {
-  int rest = args.total;
-  for (int i = 0; i < GemmArgs::kMaxWeights && rest > 0; ++i) {
-    rest -= args.outputs[i];
-    if (rest > 0 && args.outputs[i] % kTileRows != 0) return false;
-  }
-  return args.epilogue != LinearEpilogue::kSiluMultiply || args.total / 2 % kTileRows == 0;
-}
-
-bool IsSmallGemm(const GemmArgs& args) {
-  // Large matrices with more rows go to cuBLAS, which reads W at twice the speed there.
-  int64_t max_rows = args.small() || args.fixed_order ? GemmArgs::kMaxRows : 4;
-  if (HasRowScales(args.weight_dtype)) max_rows = args.k >= 64 ? GemmArgs::kMaxW8Rows : 0;
-  if (HasGroupScales(args.weight_dtype)) max_rows = args.k >= 64 && !args.fixed_order && EndsWithTiles(args) ? 4 : 0;
-  if (args.x.rows > max_rows || args.k % 8 != 0) return false;
-  if (args.x.dtype != args.dtype || args.x.stride % 8 != 0 || !Aligned(args.x.data)) return false;
-  return std::all_of(args.weights, args.weights + GemmArgs::kMaxWeights, Aligned);
-}
-
-void LaunchSmallGemm(const Launcher& on, const GemmArgs& args) {
-  CHECK(IsSmallGemm(args));
-  if (!args.fixed_order && CanGemv(on, args)) return LaunchGemv(on, args);
-  CHECK(!HasGroupScales(args.weight_dtype));  // for these IsSmallGemm implies CanGemv
-  if (HasRowScales(args.weight_dtype)) return LaunchW8A16Gemm(on, args);
-  // With overlap, blocks become resident one by one as the preceding kernel drains, are distributed unevenly over the
-  // SMs, and stay there: one step of an 8B model takes 4.9 ms without overlap and 6.6 to 7.2 ms with it. A small matrix
-  // takes a single wave, where overlap saves 10 %.
-  Launcher alone = on;
-  alone.overlap = on.overlap && args.small();
-  if (args.dtype == DType::kF16) return LaunchOfType<__half>(alone, args);
-  LaunchOfType<__nv_bfloat16>(alone, args);
+void LaunchSmallGemm(const Launcher& on, const GemmArgs& args, const LinearTile& tile) {
+  CheckVectorLoads(args);
+  CHECK(args.weight_dtype == args.dtype && args.x.rows <= kMaxSmallGemmRows);
+  if (args.dtype == DType::kF16) return LaunchOfType<__half>(on, args, tile);
+  LaunchOfType<__nv_bfloat16>(on, args, tile);
 }
 
 void LaunchReferenceGemm(const Launcher& on, const void* weight, DType dtype, int64_t outputs, Tensor x, Tensor y,

@@ -3,8 +3,8 @@
 // threads copy weights and rows into shared-memory pipeline stages. The weights, dequantized to T, are the left operand
 // of the MMAs; each of the 8 warps has a quarter of the outputs and half of each K tile. If there are too few output
 // tiles for the device, the CTAs of a cluster split K; the split depends on W's shape and on the number of resident
-// clusters, or with a fixed order on the shape alone. All sums are in a fixed order, so a row's bits do not depend on
-// the number of rows.
+// clusters, or with a fixed order on the shape alone (linear_tiling.cpp). All sums are in a fixed order, so a row's
+// bits do not depend on the number of rows.
 #include <algorithm>
 #include <bit>
 
@@ -14,10 +14,9 @@
 namespace ringside::cuda {
 namespace {
 
-constexpr int kChunk = 128;           // inputs per stage
-constexpr int kOutputs = 64;          // per tile; a block has kTiles tiles
-constexpr int kRingBytes = 96 << 10;  // lets two blocks share an SM of 227 KiB
-constexpr int kMaxSplitK = 8, kMaxColumns = 8;
+constexpr int kChunk = kW8KTile, kOutputs = kW8Outputs;  // a block has kTiles tiles
+constexpr int kRingBytes = 96 << 10;                     // lets two blocks share an SM of 227 KiB
+constexpr int kMaxColumns = 8;
 
 template <int kTiles, int kColumns>
 struct Sizes {
@@ -208,58 +207,42 @@ __global__ void __launch_bounds__(kBlockThreads, 2) W8A16GemmKernel(GemmParams a
   ClusterSync();  // no block exits while others read its sums
 }
 
-/// The split-K factor: the largest with two K tiles per split and at most two blocks per SM.
-int ChooseSplitK(const Launcher& on, int tiles, int k, bool fixed_order) {
-  const int chunks = (k + kChunk - 1) / kChunk, max_split_k = std::min(kMaxSplitK, on.largest_cluster);
-  int best = 1;
-  for (int split_k = 2; split_k <= max_split_k && split_k * 2 <= chunks; ++split_k) {
-    // Devices of one model may hold different numbers of clusters.
-    const bool fits =
-        fixed_order ? std::has_single_bit(static_cast<unsigned>(split_k)) && tiles * split_k <= 2 * on.multiprocessors
-                    : tiles <= 2 * on.clusters[static_cast<size_t>(split_k)];
-    if (fits) best = split_k;
-  }
-  return best;
-}
-
 template <class T, class W, int kTiles, int kColumns, bool kGateUp>
-void LaunchTiles(const Launcher& on, const GemmParams& a, int tiles, int split_k) {
+void LaunchTiles(const Launcher& on, const GemmParams& a, const LinearTile& tile) {
   using S = Sizes<kTiles, kColumns>;
   Launcher clustered = on;
-  clustered.cluster = split_k;
+  clustered.cluster = tile.split_k;
   Launch(clustered, W8A16GemmKernel<T, W, kTiles, kColumns, kGateUp>,
-         Grid(tiles * split_k, (a.rows + S::kRows - 1) / S::kRows), kBlockThreads, S::kBytes, a);
+         Grid(tile.blocks, (a.rows + S::kRows - 1) / S::kRows), kBlockThreads, S::kBytes, a);
 }
 
 template <class T, class W, int kTiles, bool kGateUp>
-void LaunchOfTiles(const Launcher& on, const GemmParams& a, bool fixed_order) {
-  const int outputs = kGateUp ? kOutputs : kTiles * kOutputs, all = kGateUp ? a.total / 2 : a.total;
-  const int tiles = (all + outputs - 1) / outputs, split_k = ChooseSplitK(on, tiles, a.k, fixed_order);
-  if (a.rows <= 8) return LaunchTiles<T, W, kTiles, 1, kGateUp>(on, a, tiles, split_k);
-  if (a.rows <= 16) return LaunchTiles<T, W, kTiles, 2, kGateUp>(on, a, tiles, split_k);
-  if (a.rows <= 32) return LaunchTiles<T, W, kTiles, 4, kGateUp>(on, a, tiles, split_k);
-  LaunchTiles<T, W, kTiles, kMaxColumns, kGateUp>(on, a, tiles, split_k);
+void LaunchOfTiles(const Launcher& on, const GemmParams& a, const LinearTile& tile) {
+  if (tile.rows == 8) return LaunchTiles<T, W, kTiles, 1, kGateUp>(on, a, tile);
+  if (tile.rows == 16) return LaunchTiles<T, W, kTiles, 2, kGateUp>(on, a, tile);
+  if (tile.rows == 32) return LaunchTiles<T, W, kTiles, 4, kGateUp>(on, a, tile);
+  LaunchTiles<T, W, kTiles, kMaxColumns, kGateUp>(on, a, tile);
 }
 
 template <class T, class W>
-void LaunchOfTypes(const Launcher& on, const GemmArgs& args) {
+void LaunchOfTypes(const Launcher& on, const GemmArgs& args, const LinearTile& tile) {
   const GemmParams a = ToGemmParams(args);
-  const bool fixed_order = args.fixed_order;
-  if (args.epilogue == LinearEpilogue::kSiluMultiply) return LaunchOfTiles<T, W, 2, true>(on, a, fixed_order);
-  // Wide tiles read x less often, but there must be enough of these tiles.
-  const bool wide = a.total / (2 * kOutputs) * kMaxSplitK * 2 >= 3 * on.multiprocessors;
-  return wide ? LaunchOfTiles<T, W, 2, false>(on, a, fixed_order) : LaunchOfTiles<T, W, 1, false>(on, a, fixed_order);
+  if (args.epilogue == LinearEpilogue::kSiluMultiply) return LaunchOfTiles<T, W, 2, true>(on, a, tile);
+  tile.outputs == 2 * kW8Outputs ? LaunchOfTiles<T, W, 2, false>(on, a, tile)
+                                 : LaunchOfTiles<T, W, 1, false>(on, a, tile);
 }
 
 }  // namespace
 
-void LaunchW8A16Gemm(const Launcher& on, const GemmArgs& args) {
-  CHECK(IsSmallGemm(args) && HasRowScales(args.weight_dtype) && !args.norm);
+void LaunchW8A16Gemm(const Launcher& on, const GemmArgs& args, const LinearTile& tile) {
+  CheckVectorLoads(args);
+  CHECK(HasRowScales(args.weight_dtype) && !args.norm && args.x.rows <= kMaxW8Rows && args.k >= kMinGemvInputs);
   const bool integers = args.weight_dtype == DType::kI8;
   if (args.dtype == DType::kF16) {
-    return integers ? LaunchOfTypes<__half, Int8>(on, args) : LaunchOfTypes<__half, E4M3>(on, args);
+    return integers ? LaunchOfTypes<__half, Int8>(on, args, tile) : LaunchOfTypes<__half, E4M3>(on, args, tile);
   }
-  return integers ? LaunchOfTypes<__nv_bfloat16, Int8>(on, args) : LaunchOfTypes<__nv_bfloat16, E4M3>(on, args);
+  return integers ? LaunchOfTypes<__nv_bfloat16, Int8>(on, args, tile)
+                  : LaunchOfTypes<__nv_bfloat16, E4M3>(on, args, tile);
 }
 
 }  // namespace ringside::cuda

@@ -14,65 +14,25 @@
 // Epilogue: bias, GELU, or SiLU(gate) * up.
 #include <algorithm>
 
+#include "kernels/cuda/linear/linear_sizes.h"
 #include "kernels/cuda/linear/wgmma_gemm.cuh"
 
 namespace ringside::cuda {
 namespace {
 
-constexpr int kMaxWgmmaGemmRows = 64;
-// Shared memory of a block alone on an SM, and of one of two blocks on an SM. Below kTwoBlocksLeast three would fit.
-constexpr size_t kOneBlockBytes = 224 << 10, kTwoBlockBytes = 110 << 10, kTwoBlocksLeast = 77 << 10;
-constexpr int kShortRow = 768;  // inputs; too short for split-K
-constexpr int kNarrow = 1024;   // inputs or outputs
-
-/// Tiling: `outputs` per tile, `cluster` CTAs that split K, and at most `max_clusters` clusters on the device.
-struct Tiling {
-  int outputs, cluster, max_clusters;
-  size_t bytes;
-};
-
-int TilesOf(const GemmArgs& args, int outputs) { return (args.total + outputs - 1) / outputs; }
-
-Tiling ChooseTiling(const Launcher& on, const GemmArgs& args) {
-  const int processors = on.multiprocessors;
-  int cluster = 1;
-  while (args.k > kShortRow && cluster < 8 && args.total * cluster < 60 * processors) cluster *= 2;
-  if (args.total < 96 * processors) {  // one tile per cluster
-    for (const int outputs : {8, 16, 24, 32, 48, 64, 96, 128}) {
-      if (args.epilogue == LinearEpilogue::kSiluMultiply && outputs % 16 != 0) continue;
-      const int max_clusters = processors / cluster;
-      if (TilesOf(args, outputs) <= max_clusters)
-        return {outputs, cluster, max_clusters, cluster == 2 ? kOneBlockBytes : kTwoBlockBytes};
-    }
-  }
-  Tiling best = {128, 1, 2 * processors, kTwoBlockBytes};  // persistent blocks, each with several tiles
-  const auto waves = [&](int outputs) { return (TilesOf(args, outputs) + best.max_clusters - 1) / best.max_clusters; };
-  for (const int outputs : {112, 96, 64}) {
-    if (waves(outputs) * outputs < waves(best.outputs) * best.outputs) best.outputs = outputs;
-  }
-  return best;
-}
-
-/// Small matrices of up to 32 rows are left to small_gemm.cu: its blocks are so small that the next kernel's blocks
-/// fit beside them. Measured on an H200: steps of SmolLM2-135M, whose layers are all narrow, are 6 to 20 % shorter with
-/// it; those of GPT-2, whose only such layer is 1,024 x 1,024, were 3 to 4 % longer.
-bool IsNarrow(const GemmArgs& args) {
-  return std::min(args.k, args.total) < kNarrow && args.small() && args.x.rows <= GemmArgs::kMaxRows;
-}
-
 template <class T, int kN, bool kGateUp>
-void LaunchTiles(const Launcher& on, const GemmArgs& args, const Tiling& tiling) {
+void LaunchTiles(const Launcher& on, const GemmArgs& args, const LinearTile& tile) {
   using Kernel = WgmmaGemm<T, kN, kGateUp>;
   WgmmaGemmParams a = {};
   a.chunks = (args.k + kBoxColumns - 1) / kBoxColumns;
-  a.tiles = TilesOf(args, kN);
-  const int waves = (a.tiles + tiling.max_clusters - 1) / tiling.max_clusters, clusters = (a.tiles + waves - 1) / waves;
+  a.tiles = (args.total + kN - 1) / kN;
+  const int clusters = tile.blocks / tile.split_k, waves = (a.tiles + clusters - 1) / clusters;
   a.total = args.total, a.rows = static_cast<int>(args.x.rows);
   const int box_rows = (a.rows + 7) / 8 * 8;
   a.stage_bytes = Kernel::kWeightBytes + box_rows * kBoxColumns * 2;
   const size_t others = Kernel::OtherBytes(a.rows);
-  const int max_stages = static_cast<int>((tiling.bytes - others) / static_cast<size_t>(a.stage_bytes));
-  a.stages = std::min({kWgmmaGemmStages, max_stages, waves * ((a.chunks + tiling.cluster - 1) / tiling.cluster)});
+  const int max_stages = static_cast<int>((tile.shared_bytes - others) / static_cast<size_t>(a.stage_bytes));
+  a.stages = std::min({kWgmmaGemmStages, max_stages, waves * ((a.chunks + tile.split_k - 1) / tile.split_k)});
   a.bias = args.bias;
   a.y = args.y.data, a.y_dtype = args.y.dtype, a.y_stride = args.y.stride;
   a.fours = AllowsFloat4(args.y) && Aligned(args.bias);
@@ -82,43 +42,41 @@ void LaunchTiles(const Launcher& on, const GemmArgs& args, const Tiling& tiling)
                                 : MapRows(args.dtype, args.weights[0], args.total, args.k, args.k, kN);
   const CUtensorMap x = MapRows(args.dtype, args.x.data, args.x.rows, args.k, args.x.stride, box_rows);
   Launcher in_clusters = on;
-  in_clusters.cluster = tiling.cluster;
+  in_clusters.cluster = tile.split_k;
   // At least the amount that limits an SM to two blocks; with more, blocks are distributed unevenly.
   const size_t shared = std::max(kTwoBlocksLeast, static_cast<size_t>(a.stages * a.stage_bytes) + others);
-  Launch(in_clusters, WgmmaGemmKernel<T, kN, kGateUp>, Grid(clusters * tiling.cluster), kWgmmaGemmThreads, shared, w, x,
-         a);
+  Launch(in_clusters, WgmmaGemmKernel<T, kN, kGateUp>, Grid(tile.blocks), kWgmmaGemmThreads, shared, w, x, a);
 }
 
 template <class T, bool kGateUp>
-void LaunchOutputs(const Launcher& on, const GemmArgs& args, const Tiling& tiling) {
-  switch (tiling.outputs) {
+void LaunchOutputs(const Launcher& on, const GemmArgs& args, const LinearTile& tile) {
+  switch (tile.outputs) {
     case 16:
-      return LaunchTiles<T, 16, kGateUp>(on, args, tiling);
+      return LaunchTiles<T, 16, kGateUp>(on, args, tile);
     case 32:
-      return LaunchTiles<T, 32, kGateUp>(on, args, tiling);
+      return LaunchTiles<T, 32, kGateUp>(on, args, tile);
     case 48:
-      return LaunchTiles<T, 48, kGateUp>(on, args, tiling);
+      return LaunchTiles<T, 48, kGateUp>(on, args, tile);
     case 64:
-      return LaunchTiles<T, 64, kGateUp>(on, args, tiling);
+      return LaunchTiles<T, 64, kGateUp>(on, args, tile);
     case 96:
-      return LaunchTiles<T, 96, kGateUp>(on, args, tiling);
+      return LaunchTiles<T, 96, kGateUp>(on, args, tile);
     case 112:
-      return LaunchTiles<T, 112, kGateUp>(on, args, tiling);
+      return LaunchTiles<T, 112, kGateUp>(on, args, tile);
     case 128:
-      return LaunchTiles<T, 128, kGateUp>(on, args, tiling);
+      return LaunchTiles<T, 128, kGateUp>(on, args, tile);
     default:
       if constexpr (!kGateUp) {
-        if (tiling.outputs == 8) return LaunchTiles<T, 8, false>(on, args, tiling);
-        LaunchTiles<T, 24, false>(on, args, tiling);
+        if (tile.outputs == 8) return LaunchTiles<T, 8, false>(on, args, tile);
+        LaunchTiles<T, 24, false>(on, args, tile);
       }
   }
 }
 
 template <class T>
-void LaunchOfType(const Launcher& on, const GemmArgs& args) {
-  const Tiling tiling = ChooseTiling(on, args);
-  if (args.epilogue == LinearEpilogue::kSiluMultiply) return LaunchOutputs<T, true>(on, args, tiling);
-  LaunchOutputs<T, false>(on, args, tiling);
+void LaunchOfType(const Launcher& on, const GemmArgs& args, const LinearTile& tile) {
+  if (args.epilogue == LinearEpilogue::kSiluMultiply) return LaunchOutputs<T, true>(on, args, tile);
+  LaunchOutputs<T, false>(on, args, tile);
 }
 
 /// Whether the matrices are contiguous in memory.
@@ -133,27 +91,24 @@ bool AreContiguous(const GemmArgs& args) {
 
 }  // namespace
 
-bool CanWgmmaGemm(const Launcher& on, const GemmArgs& args) {
+bool HasWgmmaKernels() {
 #ifdef RINGSIDE_SM90A
-  if (!on.hopper || args.fixed_order || args.norm || args.x.rows > kMaxWgmmaGemmRows) return false;
-  if (args.weight_dtype != args.dtype || (IsNarrow(args) && IsSmallGemm(args))) return false;
-  if (args.x.rows < 5 && CanGemv(on, args)) return false;
-  if (args.x.dtype != args.dtype || (args.accumulate && args.y.dtype != DType::kF32)) return false;
-  if (args.epilogue == LinearEpilogue::kSiluMultiply) {
-    if (args.total % 16 != 0 || args.accumulate || reinterpret_cast<uintptr_t>(args.bias) % 16 != 0) return false;
-    if (!AllowsFloat4(args.y) || !AllowsFloat4(args.product) || args.product.dtype != args.dtype) return false;
-  }
-  return CanMap(args.weights[0], args.k) && AreContiguous(args) && CanMap(args.x.data, args.x.stride);
+  return true;
 #else
-  (void)on, (void)args;
   return false;
 #endif
 }
 
-void LaunchWgmmaGemm(const Launcher& on, const GemmArgs& args) {
-  CHECK(CanWgmmaGemm(on, args));
-  if (args.dtype == DType::kF16) return LaunchOfType<__half>(on, args);
-  LaunchOfType<__nv_bfloat16>(on, args);
+void LaunchWgmmaGemm(const Launcher& on, const GemmArgs& args, const LinearTile& tile) {
+  CHECK(on.wgmma && !args.norm && args.x.rows <= kMaxWgmmaGemmRows && args.weight_dtype == args.dtype);
+  CHECK(CanMap(args.weights[0], args.k) && AreContiguous(args) && CanMap(args.x.data, args.x.stride));
+  CHECK(args.x.dtype == args.dtype && (!args.accumulate || args.y.dtype == DType::kF32));
+  if (args.epilogue == LinearEpilogue::kSiluMultiply) {
+    CHECK(args.total % 16 == 0 && !args.accumulate && args.product.dtype == args.dtype);
+    CHECK(Aligned(args.bias) && AllowsFloat4(args.y) && AllowsFloat4(args.product));
+  }
+  if (args.dtype == DType::kF16) return LaunchOfType<__half>(on, args, tile);
+  LaunchOfType<__nv_bfloat16>(on, args, tile);
 }
 
 }  // namespace ringside::cuda

@@ -6,13 +6,12 @@
 
 #include "kernels/cuda/cuda_check.h"
 #include "kernels/cuda/linear/w8_layout.h"
+#include "kernels/cuda/steps/linear_request.h"
+#include "kernels/cuda/steps/neighbours.h"
 
 namespace ringside::cuda {
 namespace {
 
-constexpr int64_t kProductTile = 128;  // approximate rows and outputs of a cuBLAS thread block tile
-constexpr int64_t kCachedPanelBytes = int64_t{32} << 20;
-constexpr int64_t kMinFp8Rows = 17;  // with fewer rows it is as fast to dequantize the weights in the kernel
 constexpr size_t kScratchAlignment = 256;
 
 GemmArgs ToGemmArgs(const StepOp& op, DType dtype) {
@@ -44,47 +43,6 @@ void FuseNorm(const StepOp& norm, GemmArgs* args) {
   args->norm_eps = norm.eps;
 }
 
-bool SameMatrix(const Tensor& a, const Tensor& b) {
-  return a.data == b.data && a.rows == b.rows && a.cols == b.cols && a.stride == b.stride && a.dtype == b.dtype;
-}
-
-/// A norm that overwrites its input (post-norm): its store cannot be elided, because later operations read it.
-bool IsInPlace(const StepOp& norm) { return SameMatrix(norm.x, norm.y); }
-
-bool IsGelu(const StepOp& op) {
-  return op.kind == OpKind::kActivate &&
-         (op.activation == Activation::kGeluTanh || op.activation == Activation::kGeluErf);
-}
-
-/// Epilogue fusion: appends the operation after a linear layer to its kernel if it consumes the whole result.
-bool FuseEpilogue(const StepOp& linear, const StepOp& next, GemmArgs* args) {
-  if (linear.accumulate || !SameMatrix(linear.y, next.x)) return false;
-  if (IsGelu(next)) {
-    args->epilogue = next.activation == Activation::kGeluTanh ? LinearEpilogue::kGeluTanh : LinearEpilogue::kGeluErf;
-    return true;
-  }
-  if (next.kind != OpKind::kMultiplyActivated || next.activation != Activation::kSilu) return false;
-  if (next.y.dtype != args->dtype || args->total % 2 != 0) return false;
-  args->epilogue = LinearEpilogue::kSiluMultiply;
-  args->product = next.y;
-  return true;
-}
-
-/// The kernel for a linear layer with few rows; null if only cuBLAS applies.
-void (*KernelFor(const Launcher& on, const GemmArgs& args))(const Launcher&, const GemmArgs&) {
-  if (HasGroupScales(args.weight_dtype)) {
-    if (IsSmallGemm(args) && CanGemv(on, args)) return LaunchSmallGemm;
-    return CanBlockQuantGemm(on, args) ? LaunchBlockQuantGemm : nullptr;
-  }
-  if (CanWgmmaGemm(on, args)) return LaunchWgmmaGemm;
-  return IsSmallGemm(args) ? LaunchSmallGemm : nullptr;
-}
-
-/// Whether cuBLAS supports these operands.
-bool CublasSupports(const Tensor& x, const Tensor& y) {
-  return x.cols % 8 == 0 && x.stride % 8 == 0 && (y.dtype == DType::kF32 || y.dtype == x.dtype);
-}
-
 /// Outputs of the run of adjacent matrices from the i-th on, which form one matrix if their scales are adjacent too.
 int64_t OutputsOfRun(const StepOp& op, int i, int64_t row_bytes) {
   const auto* first = static_cast<const std::byte*>(op.weights[i]);
@@ -95,16 +53,6 @@ int64_t OutputsOfRun(const StepOp& op, int i, int64_t row_bytes) {
     outputs += op.outputs[i];
   }
   return outputs;
-}
-
-/// The operation that directly follows and consumes the first one's result, or null.
-const StepOp* ConsumerOf(std::span<const StepOp> ops) {
-  return ops.size() > 1 && SameMatrix(ops[0].y, ops[1].x) ? &ops[1] : nullptr;
-}
-
-/// The linear layer that directly follows the first operation and has the same input rows, or null.
-const StepOp* SiblingLinear(std::span<const StepOp> ops) {
-  return ops.size() > 1 && ops[1].kind == OpKind::kLinear && SameMatrix(ops[0].x, ops[1].x) ? &ops[1] : nullptr;
 }
 
 /// Whether the second norm covers the heads that follow the first one's in the same rows, with the same size.
@@ -153,9 +101,8 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
       }
       return 1;
     case OpKind::kNorm:
-      if (ops.size() > 1 && ops[1].kind == OpKind::kLinear && SameMatrix(op.y, ops[1].x) && !IsInPlace(op) &&
-          CanFuseNorm(op.x.rows, op.x.cols)) {
-        if (const size_t ops_run = RunLinear(ops, 1); ops_run > 0) return ops_run;
+      if (const StepOp* next = ConsumerOf(ops); next != nullptr && next->kind == OpKind::kLinear && !IsInPlace(op)) {
+        if (const LinearPlan plan = Plan(ops, 1); plan.norm) return RunLinear(ops, 1, plan);
       }
       if (const size_t ops_run = RunWithE4M3Output(ops); ops_run > 0) return ops_run;
       LaunchNorm(on_, op.x, op.norm_weight, op.bias, op.layer_norm, op.eps, op.y);
@@ -163,8 +110,7 @@ size_t StepRunner::RunFirst(std::span<const StepOp> ops) {
     case OpKind::kNormHeads:
       return NormHeads(ops);
     case OpKind::kLinear:
-      if (const size_t ops_run = RunLinear(ops, 0); ops_run > 0) return ops_run;
-      return Multiply(ops);
+      return RunLinear(ops, 0, Plan(ops, 0));
     case OpKind::kLowRank:
       LaunchLowRank(on_, op.low_rank, op.weight_dtype, op.x, op.y);
       return 1;
@@ -240,38 +186,40 @@ size_t StepRunner::NormHeads(std::span<const StepOp> ops) {
   return two ? 2 : 1;
 }
 
-size_t StepRunner::RunLinear(std::span<const StepOp> ops, size_t linear) {
+LinearPlan StepRunner::Plan(std::span<const StepOp> ops, size_t linear) const {
+  return PlanOf(RequestOf(ops, linear, {dtype_, fixed_order_, scratch_bytes_}));
+}
+
+LinearPlan StepRunner::PlanOf(const LinearRequest& request) const {
+  const Result<LinearPlan> plan = PlanLinear(on_, request);
+  CHECK(plan.ok());
+  return *plan;
+}
+
+size_t StepRunner::RunLinear(std::span<const StepOp> ops, size_t linear, const LinearPlan& plan) {
   const StepOp& op = ops[linear];
-  if (RunsInE4M3(op)) return 0;
-  GemmArgs args = ToGemmArgs(op, dtype_);
-  args.fixed_order = fixed_order_;
-  if (linear > 0) {
-    FuseNorm(ops.front(), &args);
-    // A norm is fused with quantized weights only in the streaming kernels.
-    if (args.weight_dtype != args.dtype && (fixed_order_ || !CanGemv(on_, args))) return 0;
+  if (plan.kernel == LinearKernel::kQuantizeRows) {
+    const QuantizedRows rows = E4M3Workspace(op);
+    LaunchQuantizeRows(on_, op.x, rows);
+    MultiplyE4M3(op, rows);
+    return AddBias(ops);
   }
-  const auto launch = KernelFor(on_, args);
-  if (launch == nullptr) return 0;
-  size_t ops_run = linear + 1;
-  if (const StepOp* sibling = SiblingLinear(ops.subspan(linear))) {
-    GemmArgs second = ToGemmArgs(*sibling, dtype_);
-    if (linear > 0) FuseNorm(ops.front(), &second);
-    if (CanGemvTwoBlockQuant(on_, args, second)) {
-      LaunchGemvTwoBlockQuant(on_, args, second);
-      return ops_run + 1;
-    }
-    if (launch == LaunchBlockQuantGemm && CanTwoBlockQuantGemm(on_, args, second)) {
-      LaunchTwoBlockQuantGemm(on_, args, second);
-      return ops_run + 1;
-    }
+  if (plan.kernel == LinearKernel::kCublas || plan.kernel == LinearKernel::kReference) return Multiply(ops, plan);
+  const auto args_of = [&](const StepOp& layer) {
+    GemmArgs args = ToGemmArgs(layer, dtype_);
+    if (plan.norm) FuseNorm(ops.front(), &args);
+    return args;
+  };
+  GemmArgs args = args_of(op);
+  const size_t ops_run = linear + 1;
+  if (plan.partner) {
+    LaunchTwoLinear(on_, args, args_of(ops[ops_run]), plan);
+    return ops_run + 1;
   }
-  GemmArgs fused = args;
-  if (ops_run < ops.size() && FuseEpilogue(op, ops[ops_run], &fused) && KernelFor(on_, fused) == launch) {
-    args = fused;
-    ++ops_run;
-  }
-  launch(on_, args);
-  return ops_run;
+  args.epilogue = plan.epilogue;
+  if (plan.epilogue == LinearEpilogue::kSiluMultiply) args.product = ops[ops_run].y;
+  LaunchLinear(on_, args, plan);
+  return plan.epilogue == LinearEpilogue::kNothing ? ops_run : ops_run + 1;
 }
 
 size_t StepRunner::RunWithE4M3Output(std::span<const StepOp> ops) {
@@ -292,12 +240,7 @@ size_t StepRunner::RunWithE4M3Output(std::span<const StepOp> ops) {
 }
 
 bool StepRunner::RunsInE4M3(const StepOp& op) const {
-  if (op.kind != OpKind::kLinear || op.weight_dtype != DType::kF8E4M3 || !multiplies_in_e4m3()) return false;
-  if (op.x.rows < kMinFp8Rows || op.x.dtype != dtype_ || !CanQuantizeRows(op.x)) return false;
-  const auto bytes = static_cast<size_t>(op.x.rows * (W8RowBytes(op.x.cols) + int64_t{sizeof(float)}));
-  return CublasSupports(op.x, op.y) && op.y.stride % 8 == 0 && reinterpret_cast<uintptr_t>(op.y.data) % 16 == 0 &&
-         bytes <= scratch_bytes_ / 8 * 7 &&
-         std::ranges::all_of(op.outputs, [](int64_t outputs) { return outputs % 16 == 0; });
+  return op.kind == OpKind::kLinear && Plan({&op, 1}, 0).kernel == LinearKernel::kQuantizeRows;
 }
 
 QuantizedRows StepRunner::E4M3Workspace(const StepOp& op) const {
@@ -318,8 +261,10 @@ void StepRunner::MultiplyE4M3(const StepOp& op, const QuantizedRows& x) {
       run.weights[j] = op.weights[i], run.scales[j] = op.scales[i], run.outputs[j] = op.outputs[i];
       column += op.outputs[i];
     }
-    if (CanFp8Gemm(on_, run.weights[0], run.scales[0], x, run.y, run.accumulate)) {
-      LaunchFp8Gemm(on_, run.weights[0], run.scales[0], x, run.y, run.accumulate);
+    StepOp quantized = run;
+    quantized.x = x.q;
+    if (const LinearPlan plan = Plan({&quantized, 1}, 0); plan.kernel == LinearKernel::kFp8Gemm) {
+      LaunchFp8Gemm(on_, run.weights[0], run.scales[0], x, run.y, run.accumulate, plan.tile);
       continue;
     }
     if (product_.MultiplyE4M3(run.weights[0], run.scales[0], x.q, x.scales, run.y, run.accumulate)) continue;
@@ -327,14 +272,8 @@ void StepRunner::MultiplyE4M3(const StepOp& op, const QuantizedRows& x) {
   }
 }
 
-size_t StepRunner::Multiply(std::span<const StepOp> ops) {
+size_t StepRunner::Multiply(std::span<const StepOp> ops, const LinearPlan& plan) {
   const StepOp& op = ops.front();
-  if (RunsInE4M3(op)) {
-    const QuantizedRows rows = E4M3Workspace(op);
-    LaunchQuantizeRows(on_, op.x, rows);
-    MultiplyE4M3(op, rows);
-    return AddBias(ops);
-  }
   Tensor x = op.x;
   std::span<std::byte> memory = scratch();
   if (x.dtype != dtype_) {
@@ -345,14 +284,12 @@ size_t StepRunner::Multiply(std::span<const StepOp> ops) {
     LaunchConvert(on_, x, converted);
     x = converted;
   }
-  const StepOp* next = ConsumerOf(ops);
-  const bool gelu = next != nullptr && IsGelu(*next) && next->activation == Activation::kGeluTanh;
   if (op.weight_dtype != dtype_) {
     MultiplyDequantized(op, x, memory);
-  } else if (MultiplyWithBias(op, x, gelu)) {
-    return gelu ? 2 : 1;
+  } else if (plan.bias && MultiplyWithBias(op, x, plan)) {
+    return plan.epilogue == LinearEpilogue::kNothing ? 1 : 2;
   } else {
-    MultiplyRuns(op, x);
+    MultiplyRuns(op, x, plan);
   }
   return AddBias(ops);
 }
@@ -373,34 +310,28 @@ size_t StepRunner::AddBias(std::span<const StepOp> ops) {
   return 1;
 }
 
-bool StepRunner::MultiplyWithBias(const StepOp& op, Tensor x, bool gelu) {
+bool StepRunner::MultiplyWithBias(const StepOp& op, Tensor x, const LinearPlan& plan) {
   const void* bias = op.y.dtype == DType::kF32 ? op.bias : op.rounded_bias;
-  if (fixed_order_ || bias == nullptr || reinterpret_cast<uintptr_t>(bias) % 16 != 0) return false;
-  if (!CublasSupports(x, op.y) || OutputsOfRun(op, 0, StorageBytes(dtype_, x.cols)) != op.y.cols) return false;
-  return product_.MultiplyWithBias(op.weights[0], x, bias, gelu, op.y, op.accumulate);
+  return product_.MultiplyWithBias(op.weights[0], x, bias, plan.epilogue == LinearEpilogue::kGeluTanh, op.y,
+                                   op.accumulate);
 }
 
-void StepRunner::MultiplyRuns(const StepOp& op, Tensor x) {
+void StepRunner::MultiplyRuns(const StepOp& op, Tensor x, const LinearPlan& plan) {
   int64_t column = 0;
   for (int i = 0; i < StepOp::kMaxWeights && op.outputs[i] > 0;) {
     const int64_t end = column + OutputsOfRun(op, i, StorageBytes(dtype_, x.cols));
     const void* first = op.weights[i];
     const Tensor y = op.y.Columns(column, end - column);
     while (column < end) column += op.outputs[i++];
-    MultiplyOne(op, x, first, y.cols, y);
+    MultiplyOne(op, x, first, y, plan);
   }
 }
 
 void StepRunner::MultiplyDequantized(const StepOp& op, Tensor x, std::span<std::byte> memory) {
   const int64_t row_bytes = StorageBytes(dtype_, x.cols);
   const auto max_rows = static_cast<int64_t>(memory.size()) / row_bytes;
-  // Panels that stay in the L2 cache, but large enough for a GEMM that fills every SM.
-  const int64_t enough = 2 * on_.multiprocessors * kProductTile * kProductTile / x.rows,
-                wanted = std::min(max_rows, std::max(kCachedPanelBytes / row_bytes, enough));
-  CHECK_GT(wanted, 0);
-  const int64_t panels = (op.y.cols + wanted - 1) / wanted,
-                even = ((op.y.cols + panels - 1) / panels + kProductTile - 1) / kProductTile * kProductTile,
-                rows = std::min(even, max_rows);
+  const int64_t rows =
+      DequantizedPanelOutputs(on_, {.rows = x.rows, .k = x.cols, .outputs = {op.y.cols}, .dtype = dtype_}, max_rows);
   for (int64_t begin = 0; begin < op.y.cols; begin += rows) {
     const int64_t end = std::min(begin + rows, op.y.cols);
     Tensor panel{dtype_, memory.data(), end - begin, x.cols, x.cols};
@@ -411,24 +342,24 @@ void StepRunner::MultiplyDequantized(const StepOp& op, Tensor x, std::span<std::
       LaunchDequantizeRows(on_, op.weights[i], op.weight_dtype, op.scales[i], from - first,
                            panel.Rows(from - begin, to - from));
     }
-    MultiplyOne(op, x, panel.data, panel.rows, op.y.Columns(begin, panel.rows));
+    StepOp dense{.kind = OpKind::kLinear,
+                 .x = x,
+                 .y = op.y.Columns(begin, panel.rows),
+                 .weight_dtype = dtype_,
+                 .accumulate = op.accumulate};
+    dense.weights[0] = panel.data, dense.outputs[0] = panel.rows;
+    LinearRequest request = RequestOf({&dense, 1}, 0, {dtype_, fixed_order_, scratch_bytes_});
+    request.layer.panel = true;
+    MultiplyOne(dense, x, panel.data, dense.y, PlanOf(request));
   }
 }
 
-void StepRunner::MultiplyOne(const StepOp& op, Tensor x, const void* weight, int64_t outputs, Tensor y) {
-  if (!CublasSupports(x, y)) {
-    return LaunchReferenceGemm(on_, weight, dtype_, outputs, x, y, op.accumulate);
+void StepRunner::MultiplyOne(const StepOp& op, Tensor x, const void* weight, Tensor y, const LinearPlan& plan) {
+  if (plan.kernel == LinearKernel::kReference) {
+    return LaunchReferenceGemm(on_, weight, dtype_, y.cols, x, y, op.accumulate);
   }
-  if (fixed_order_ && op.weight_dtype != dtype_) {
-    StepOp panel{.x = x, .y = y, .weight_dtype = dtype_, .accumulate = op.accumulate};
-    panel.weights[0] = weight, panel.outputs[0] = outputs;
-    // Linear kernels prefetch weights while the preceding kernel drains, but here that kernel writes them.
-    const bool overlap = std::exchange(on_.overlap, false);
-    const size_t ops_run = RunLinear({&panel, 1}, 0);
-    on_.overlap = overlap;
-    if (ops_run > 0) return;
-  }
-  product_.Multiply(weight, x, y, op.accumulate);
+  if (plan.kernel == LinearKernel::kCublas) return product_.Multiply(weight, x, y, op.accumulate);
+  LaunchLinear(on_, ToGemmArgs(op, dtype_), plan);
 }
 
 void StepRunner::RunAttention(const AttentionPlan& plan) {

@@ -1,6 +1,6 @@
 // Launches recorded operations and fuses neighbours where one kernel covers several: norm + linear, linear + GELU,
-// linear + SiLU(gate) * up. A fused kernel writes everything that the separate operations would have written. Also
-// selects between our own linear kernels and cuBLAS, by rows and shapes. Owned by the backend.
+// linear + SiLU(gate) * up. A fused kernel writes everything that the separate operations would have written. Linear
+// layers follow their plan (linear/linear_plan.h). Owned by the backend.
 // THREAD: one.
 #pragma once
 
@@ -27,7 +27,7 @@ class StepRunner {
   void Run(std::span<const StepOp> ops);
   /// Whether GEMMs with E4M3 weights quantize their rows to E4M3, from some number of rows on.
   bool multiplies_in_e4m3() const { return on_.hopper && !fixed_order_; }
-  /// Makes linear layers of up to GemmArgs::kMaxRows rows sum in one order.
+  /// Makes linear layers of up to kMaxFixedOrderRows rows sum in one order.
   void FixOrder() { fixed_order_ = true; }
   /// Sets the collectives of tensor parallelism; null: none.
   void Join(RankExchange* exchange) { exchange_ = exchange; }
@@ -42,13 +42,15 @@ class StepRunner {
   size_t AllReduceAdd(std::span<const StepOp> ops);
   /// As RunFirst for head norms: those of queries and keys in one launch.
   size_t NormHeads(std::span<const StepOp> ops);
-  /// As RunFirst; ops[linear] is the linear layer.
-  size_t RunLinear(std::span<const StepOp> ops, size_t linear);
+  /// The plan of ops[linear], a linear layer; if `linear` is 1, ops[0] is a norm that may be fused.
+  LinearPlan Plan(std::span<const StepOp> ops, size_t linear) const;
+  LinearPlan PlanOf(const LinearRequest& request) const;
+  /// As RunFirst, for ops[linear].
+  size_t RunLinear(std::span<const StepOp> ops, size_t linear, const LinearPlan& plan);
   /// Runs a norm or SiLU(gate) * up with the linear layer that consumes its rows in E4M3; 0 if there is none.
   size_t RunWithE4M3Output(std::span<const StepOp> ops);
-  /// Runs a linear layer of many rows, or of a shape that our own kernels do not support. The next operation may be
-  /// fused with its bias.
-  size_t Multiply(std::span<const StepOp> ops);
+  /// Runs a linear layer by cuBLAS or the reference kernel. The next operation may be fused with its bias.
+  size_t Multiply(std::span<const StepOp> ops, const LinearPlan& plan);
   /// Adds the bias of the layer that was just multiplied without it, fused with the next operation if possible; returns
   /// the number of operations including the layer.
   size_t AddBias(std::span<const StepOp> ops);
@@ -57,11 +59,11 @@ class StepRunner {
   QuantizedRows E4M3Workspace(const StepOp& op) const;
   void MultiplyE4M3(const StepOp& op, const QuantizedRows& x);
   /// Runs all of a layer's matrices in one GEMM with a bias and GELU epilogue, if one is available.
-  bool MultiplyWithBias(const StepOp& op, Tensor x, bool gelu);
-  void MultiplyRuns(const StepOp& op, Tensor x);
+  bool MultiplyWithBias(const StepOp& op, Tensor x, const LinearPlan& plan);
+  void MultiplyRuns(const StepOp& op, Tensor x, const LinearPlan& plan);
   /// Dequantizes weights to 16 bits in `memory` and multiplies, one panel of outputs at a time.
   void MultiplyDequantized(const StepOp& op, Tensor x, std::span<std::byte> memory);
-  void MultiplyOne(const StepOp& op, Tensor x, const void* weight, int64_t outputs, Tensor y);
+  void MultiplyOne(const StepOp& op, Tensor x, const void* weight, Tensor y, const LinearPlan& plan);
   std::span<std::byte> scratch() const { return {static_cast<std::byte*>(scratch_), scratch_bytes_}; }
   void RunAttention(const AttentionPlan& plan);
   /// Runs the experts in chunks of rows that fit in the scratch memory.

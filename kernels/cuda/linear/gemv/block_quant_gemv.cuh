@@ -14,7 +14,6 @@
 #pragma once
 
 #include <algorithm>
-#include <utility>
 
 #include "kernels/cuda/linear/gemv/gemv_epilogue.cuh"
 #include "kernels/cuda/linear/gemv/k_tile_inputs.cuh"
@@ -22,49 +21,6 @@
 #include "kernels/cuda/linear/gemv/k_tile_stream.cuh"
 
 namespace ringside::cuda {
-
-/// The grid of a layer.
-struct GemvGrid {
-  int blocks = 0, stages = 0;
-  size_t shared_bytes = 0;
-};
-inline int TilesOf(const GemmParams& a, bool gate_up) {
-  const int all = gate_up ? a.total / 2 : a.total, outputs = kNTileRows / (gate_up ? 2 : 1);
-  return (all + outputs - 1) / outputs;
-}
-/// Floats prefetched per thread for its first result: two scales and the old output.
-constexpr int kExtras = 3;
-/// Upper bound of a block's static shared memory: barriers, norm sums, zeros. Kernels of two layers need it twice.
-constexpr size_t kStaticBytes = 1152;
-
-/// Division over up to `max_blocks` blocks with up to `max_bytes` of shared memory.
-template <int kBits>
-GemvGrid PlanGemvGrid(const GemmParams& a, bool gate_up, int max_blocks, size_t max_bytes) {
-  GemvGrid out;
-  const int tiles = TilesOf(a, gate_up), ring = kWarps * kKTileBytes<kBits>;
-  out.blocks = std::min(tiles, max_blocks);
-  const int own = (tiles + out.blocks - 1) / out.blocks;
-  const int results = std::min(own * a.rows * kNTileRows / (gate_up ? 2 : 1), kBlockThreads);
-  const size_t fixed_bytes = sizeof(float) * static_cast<size_t>(kExtras * results) +
-                             static_cast<size_t>(a.rows) *
-                                 (sizeof(float) * kNTileRows * (own + kWarps) + sizeof(uint16_t) * a.x_shared_stride +
-                                  sizeof(float) * IntegerRows<kBits>::AuxFloats(a.x_shared_stride));
-  out.stages = fixed_bytes > max_bytes ? 0 : std::min(kMaxStages, static_cast<int>(max_bytes - fixed_bytes) / ring);
-  out.shared_bytes = fixed_bytes + static_cast<size_t>(out.stages) * ring;
-  return out;
-}
-/// Division over the whole device: two blocks per SM, or one if x leaves no room for two. With one or two rows, or
-/// 8-bit weights, K tiles are computed faster than they arrive; one block with more stages is then better than two with
-/// a single K tile in flight each.
-template <int kBits>
-GemvGrid PlanGemvGrid(const Launcher& on, const GemmParams& a, bool gate_up) {
-  const int wanted = a.rows <= 2 || !kTakesIntegers<kBits> ? kStagesForTwoBlocks : kMinStages;
-  const GemvGrid two = PlanGemvGrid<kBits>(a, gate_up, kBlocksPerProcessor * on.multiprocessors,
-                                           MaxGemvSharedBytes(on.large) - kStaticBytes);
-  if (two.stages >= wanted) return two;
-  const GemvGrid one = PlanGemvGrid<kBits>(a, gate_up, on.multiprocessors, SharedBytes(on.large) - kStaticBytes);
-  return one.stages > two.stages ? one : two;
-}
 
 /// Position of a thread's i-th result, and its partial sums.
 template <bool kGateUp>
@@ -149,7 +105,7 @@ class BlockQuantGemv {
     __shared__ float norm_sums[(kIntegers ? kRows : 2) * kWarps];
     __shared__ alignas(8) uint64_t barriers[kWarps * kMaxStages];
     __shared__ ZeroInputs zeros;
-    static_assert(sizeof(norm_sums) + sizeof(barriers) + sizeof(zeros) <= kStaticBytes);
+    static_assert(sizeof(norm_sums) + sizeof(barriers) + sizeof(zeros) <= kGemvStaticBytes);
     const int rows = kIntegers && kRows <= 2 ? kRows : a.rows;
     const int warp = threadIdx.x / 32, all = kGateUp ? a.total / 2 : a.total;
     const uint32_t ring = SharedAddress(shared + warp * stages * kKTileBytes<kBits>);
@@ -165,7 +121,7 @@ class BlockQuantGemv {
     GemvResult<kGateUp> own(a, rows, runs, threadIdx.x);
     // forces evaluation here
     asm volatile("" : "+r"(own.row), "+r"(own.at), "+r"(own.output), "+r"(own.first_sum), "+r"(own.sums));
-    const GemvEpilogue<T, W, kGateUp> extras(a, after_x + rows * IntegerRows<kBits>::AuxFloats(a.x_shared_stride),
+    const GemvEpilogue<T, W, kGateUp> extras(a, after_x + rows * IntegerRowFloats<kBits>(a.x_shared_stride),
                                              min(runs.tiles * rows * kOutputs, kBlockThreads));
     extras.PrefetchScales(own);
     const LanePositions<kBits> places(ring);
@@ -258,46 +214,38 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor)
 
 /// Calls body with the number of rows that a kernel is specialized for; 8-bit weights have a single variant.
 template <int kBits, class Body>
-void WithRows(int rows, const Body& body) {
-  if (!kTakesIntegers<kBits> || rows > 2) return body(std::integral_constant<int, kMaxGemvRows>());
+void WithRows(const LinearTile& tile, const Body& body) {
+  if (!kTakesIntegers<kBits> || tile.rows > 2) return body(std::integral_constant<int, kMaxGemvRows>());
   if constexpr (kTakesIntegers<kBits>) {
-    rows == 1 ? body(std::integral_constant<int, 1>()) : body(std::integral_constant<int, 2>());
+    tile.rows == 1 ? body(std::integral_constant<int, 1>()) : body(std::integral_constant<int, 2>());
   }
 }
 template <class T, int kBits, bool kNorm, bool kGateUp>
-void LaunchBlockQuantGemvOf(const Launcher& on, const GemmParams& a) {
-  const GemvGrid grid = PlanGemvGrid<kBits>(on, a, kGateUp);
-  WithRows<kBits>(a.rows, [&](auto rows) {
-    Launch(on, BlockQuantGemvKernel<T, kBits, kNorm, kGateUp, rows()>, Grid(grid.blocks), kBlockThreads,
-           grid.shared_bytes, a, grid.stages);
+void LaunchBlockQuantGemvOf(const Launcher& on, const GemmParams& a, const LinearTile& tile) {
+  WithRows<kBits>(tile, [&](auto rows) {
+    Launch(on, BlockQuantGemvKernel<T, kBits, kNorm, kGateUp, rows()>, Grid(tile.blocks), kBlockThreads,
+           tile.shared_bytes, a, tile.stages);
   });
 }
 template <class T, int kBits>
-void LaunchBlockQuantGemv(const Launcher& on, const GemmArgs& args) {
+void LaunchBlockQuantGemv(const Launcher& on, const GemmArgs& args, const LinearTile& tile) {
   const GemmParams a = ToGemvParams(args, kKTileInputs);
+  CHECK_GE(tile.stages, kMinStages);
   if (args.epilogue == LinearEpilogue::kSiluMultiply) {
-    return args.norm ? LaunchBlockQuantGemvOf<T, kBits, true, true>(on, a)
-                     : LaunchBlockQuantGemvOf<T, kBits, false, true>(on, a);
+    return args.norm ? LaunchBlockQuantGemvOf<T, kBits, true, true>(on, a, tile)
+                     : LaunchBlockQuantGemvOf<T, kBits, false, true>(on, a, tile);
   }
-  return args.norm ? LaunchBlockQuantGemvOf<T, kBits, true, false>(on, a)
-                   : LaunchBlockQuantGemvOf<T, kBits, false, false>(on, a);
+  return args.norm ? LaunchBlockQuantGemvOf<T, kBits, true, false>(on, a, tile)
+                   : LaunchBlockQuantGemvOf<T, kBits, false, false>(on, a, tile);
 }
 
-/// Divides the device between two layers in proportion to their bytes.
-template <int kBits, int kNextBits>
-std::pair<GemvGrid, GemvGrid> PlanTwoGemvGrids(const Launcher& on, const GemmParams& a, const GemmParams& next) {
-  const int all = kBlocksPerProcessor * on.multiprocessors, own_bytes = TilesOf(a, false) * TileOf<kBits>::kBytes,
-            next_bytes = TilesOf(next, false) * TileOf<kNextBits>::kBytes;
-  const int blocks = std::clamp(static_cast<int>(int64_t{all} * own_bytes / (own_bytes + next_bytes)), 1, all - 1);
-  const size_t max_bytes_each = MaxGemvSharedBytes(on.large) - 2 * kStaticBytes;
-  return {PlanGemvGrid<kBits>(a, false, blocks, max_bytes_each),
-          PlanGemvGrid<kNextBits>(next, false, all - blocks, max_bytes_each)};
-}
 template <class T, int kBits, int kNextBits>
-void LaunchTwoBlockQuantGemvOf(const Launcher& on, const GemmArgs& args, const GemmArgs& next_args) {
+void LaunchTwoBlockQuantGemvOf(const Launcher& on, const GemmArgs& args, const GemmArgs& next_args,
+                               const LinearPlan& plan) {
   const GemmParams a = ToGemvParams(args, kKTileInputs), next = ToGemvParams(next_args, kKTileInputs);
-  const auto [own, other] = PlanTwoGemvGrids<kBits, kNextBits>(on, a, next);
-  WithRows<kBits>(a.rows, [&](auto rows) {
+  const LinearTile &own = plan.tile, &other = plan.partner_tile;
+  CHECK(own.stages >= kMinStages && other.stages >= kMinStages);
+  WithRows<kBits>(own, [&](auto rows) {
     const auto kernel = args.norm ? TwoBlockQuantGemvKernel<T, kBits, kNextBits, true, rows()>
                                   : TwoBlockQuantGemvKernel<T, kBits, kNextBits, false, rows()>;
     Launch(on, kernel, Grid(own.blocks + other.blocks), kBlockThreads, std::max(own.shared_bytes, other.shared_bytes),

@@ -25,26 +25,18 @@ namespace ringside::cuda {
 
 /// Inputs of a stage: 128 bytes of each of its rows.
 template <class W>
-constexpr int kGemvKTile = 128 / static_cast<int>(sizeof(W));
+constexpr int kGemvKTile = kGemvLineBytes / static_cast<int>(sizeof(W));
 /// Rows of W per stage, and outputs per tile; with gate-up half of the rows are ups.
 template <class W, bool kGateUp>
-constexpr int kUnitRows = sizeof(W) == 1 || kGateUp ? 16 : 8;
+constexpr int kUnitRows = GemvUnitRows(sizeof(W) == 1, kGateUp);
 template <class W, bool kGateUp>
 constexpr int kTileOutputs = kUnitRows<W, kGateUp> / (kGateUp ? 2 : 1);
 template <class W, bool kGateUp>
-constexpr int kUnitBytes = kUnitRows<W, kGateUp> * 128;
-constexpr int kShortRow = 1024;  // inputs; too few K tiles for eight warps
+constexpr int kUnitBytes = kUnitRows<W, kGateUp>* kGemvLineBytes;
 
 /// Pipeline stages per warp.
 template <class W, bool kGateUp, bool kLarge>
-constexpr int kGemvStages = ((kLarge ? 80 : 48) << 10) / (kWarps * kUnitBytes<W, kGateUp>);
-
-template <class W, bool kGateUp>
-constexpr size_t GemvSharedBytes(bool large, const GemmParams& a) {
-  const int stages = large ? kGemvStages<W, kGateUp, true> : kGemvStages<W, kGateUp, false>;
-  return static_cast<size_t>(stages * kWarps * kUnitBytes<W, kGateUp>) +
-         sizeof(float) * 2 * kWarps * a.rows * kUnitRows<W, kGateUp> + sizeof(uint16_t) * a.rows * a.x_shared_stride;
-}
+constexpr int kGemvStages = GemvStages(kUnitRows<W, kGateUp>, kLarge);
 
 /// Copies the rows of x to shared memory, zero-padded to whole K tiles.
 template <class T, class W>
@@ -274,26 +266,22 @@ __global__ void __launch_bounds__(kBlockThreads, kBlocksPerProcessor) GemvKernel
 }
 
 template <class T, class W, bool kNorm, bool kGateUp>
-void LaunchGemvKernel(const Launcher& on, const GemmParams& a) {
-  const int all = kGateUp ? a.total / 2 : a.total, outputs = kTileOutputs<W, kGateUp>,
-            tiles = (all + outputs - 1) / outputs;
-  const int blocks = std::min(tiles, kBlocksPerProcessor * on.multiprocessors);
+void LaunchGemvKernel(const Launcher& on, const GemmParams& a, const LinearTile& tile) {
   const auto launch = [&](auto parts) {
-    Launch(on, GemvKernel<T, W, kNorm, kGateUp, parts()>, Grid(blocks), kBlockThreads,
-           GemvSharedBytes<W, kGateUp>(on.large, a), a);
+    Launch(on, GemvKernel<T, W, kNorm, kGateUp, parts()>, Grid(tile.blocks), kBlockThreads, tile.shared_bytes, a);
   };
-  // One warp per tile if every warp gets several: short rows do not amortize the barrier.
-  const bool alone = a.k <= kShortRow && tiles >= 2 * kWarps * blocks;
-  alone ? launch(std::integral_constant<int, 1>()) : launch(std::integral_constant<int, kWarps>());
+  tile.warps == 1 ? launch(std::integral_constant<int, 1>()) : launch(std::integral_constant<int, kWarps>());
 }
 
 template <class T, class W>
-void LaunchGemvOfTypes(const Launcher& on, const GemmArgs& args) {
+void LaunchGemvOfTypes(const Launcher& on, const GemmArgs& args, const LinearTile& tile) {
   const GemmParams a = ToGemvParams(args, kGemvKTile<W>);
   if (args.epilogue == LinearEpilogue::kSiluMultiply) {
-    return args.norm ? LaunchGemvKernel<T, W, true, true>(on, a) : LaunchGemvKernel<T, W, false, true>(on, a);
+    return args.norm ? LaunchGemvKernel<T, W, true, true>(on, a, tile)
+                     : LaunchGemvKernel<T, W, false, true>(on, a, tile);
   }
-  return args.norm ? LaunchGemvKernel<T, W, true, false>(on, a) : LaunchGemvKernel<T, W, false, false>(on, a);
+  return args.norm ? LaunchGemvKernel<T, W, true, false>(on, a, tile)
+                   : LaunchGemvKernel<T, W, false, false>(on, a, tile);
 }
 
 }  // namespace ringside::cuda

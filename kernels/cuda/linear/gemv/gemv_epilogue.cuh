@@ -1,20 +1,18 @@
-// Shared by the streaming kernels (gemv.cuh, block_quant_gemv.cuh): their share of an SM, and the epilogue of a
-// tile. Included by .cu files only.
+// Shared by the streaming kernels (gemv.cuh, block_quant_gemv.cuh): their arguments, and the epilogue of a tile.
+// Included by .cu files only.
 #pragma once
 
 #include "kernels/cuda/linear/gemm_inl.cuh"
 
 namespace ringside::cuda {
 
-constexpr int kBlocksPerProcessor = 2;
-constexpr int kMaxGemvRows = 4;  // rows of x
-/// Shared memory per block that lets two blocks share an SM (one on 8.6, 8.9 and 12.0).
-constexpr size_t MaxGemvSharedBytes(bool large) { return size_t{large ? 113u : 81u} << 10; }
-
-/// The arguments, with rows of x in shared memory padded to whole K tiles of `chunk` inputs.
+/// The arguments, with rows of x in shared memory padded to whole K tiles of `chunk` inputs. CHECKs the preconditions
+/// of a GEMV.
 inline GemmParams ToGemvParams(const GemmArgs& args, int chunk) {
+  CheckVectorLoads(args);
+  CHECK(args.x.rows <= kMaxGemvRows && args.k >= kMinGemvInputs);
   GemmParams a = ToGemmParams(args);
-  a.x_shared_stride = (args.k + chunk - 1) / chunk * chunk + 8;  // eight rows use different banks
+  a.x_shared_stride = static_cast<int>(GemvRowStride(args.k, chunk));
   return a;
 }
 

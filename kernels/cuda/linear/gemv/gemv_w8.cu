@@ -3,12 +3,14 @@
 
 namespace ringside::cuda {
 
-void LaunchGemvW8(const Launcher& on, const GemmArgs& args) {
+void LaunchGemvW8(const Launcher& on, const GemmArgs& args, const LinearTile& tile) {
+  CHECK(HasRowScales(args.weight_dtype));
   const bool integers = args.weight_dtype == DType::kI8;
   if (args.dtype == DType::kF16) {
-    return integers ? LaunchGemvOfTypes<__half, Int8>(on, args) : LaunchGemvOfTypes<__half, E4M3>(on, args);
+    return integers ? LaunchGemvOfTypes<__half, Int8>(on, args, tile) : LaunchGemvOfTypes<__half, E4M3>(on, args, tile);
   }
-  return integers ? LaunchGemvOfTypes<__nv_bfloat16, Int8>(on, args) : LaunchGemvOfTypes<__nv_bfloat16, E4M3>(on, args);
+  return integers ? LaunchGemvOfTypes<__nv_bfloat16, Int8>(on, args, tile)
+                  : LaunchGemvOfTypes<__nv_bfloat16, E4M3>(on, args, tile);
 }
 
 }  // namespace ringside::cuda

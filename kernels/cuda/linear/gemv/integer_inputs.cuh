@@ -6,12 +6,6 @@
 
 namespace ringside::cuda {
 
-/// Whether weights are multiplied as integers; 8-bit weights are converted to 16-bit floats instead.
-template <int kBits>
-constexpr bool kTakesIntegers = kBits != 8;
-/// Inputs per partial sum of x, which the offset of a scale group multiplies: the inputs that share a scale.
-template <int kBits>
-constexpr int kSumInputs = 32 / TileOf<kBits>::kHalves;
 /// Bytes of a group of 32 inputs: first the high bytes in the order of the right operand of byte MMAs, 16 inputs after
 /// the other 16; then the low bytes.
 constexpr int kInputGroupBytes = 64, kHighToLow = 32;
@@ -37,17 +31,10 @@ struct IntegerRows {
   __device__ __forceinline__ IntegerRows(int rows, int x_stride, void* x, float* after_x)
       : bytes(static_cast<unsigned char*>(x)),
         sums(after_x),
-        units(after_x + rows * SumsOf(x_stride)),
+        units(after_x + rows * IntegerRowSums<kBits>(x_stride)),
         row_bytes(x_stride * 2),
-        groups(UnitsOf(x_stride)) {}
+        groups(IntegerRowUnits<kBits>(x_stride)) {}
   __device__ __forceinline__ int row_sums() const { return groups * (32 / kSumInputs<kBits>); }
-  /// Per row, for rows `x_stride` elements apart.
-  static RINGSIDE_HOST_DEVICE constexpr int UnitsOf(int x_stride) { return kTakesIntegers<kBits> ? x_stride / 32 : 0; }
-  static RINGSIDE_HOST_DEVICE constexpr int SumsOf(int x_stride) {
-    return UnitsOf(x_stride) * (32 / kSumInputs<kBits>);
-  }
-  /// Floats stored in addition to a row.
-  static RINGSIDE_HOST_DEVICE constexpr int AuxFloats(int x_stride) { return SumsOf(x_stride) + UnitsOf(x_stride); }
 };
 
 /// The start of a row of x.

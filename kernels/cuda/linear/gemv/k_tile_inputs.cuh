@@ -7,8 +7,6 @@
 
 namespace ringside::cuda {
 
-constexpr int kKTileChunks = 2, kKTileInputs = kKTileChunks * kTileInputs;
-
 /// Copies the rows of x to shared memory unconverted, by the whole block.
 template <class T>
 class KTileInputs {

@@ -10,12 +10,8 @@ template <int kBits>
 constexpr int kTilePairBytes = 2 * TileOf<kBits>::kBytes;  // bytes
 template <int kBits>
 constexpr int kKTileBytes = kKTileChunks* kTilePairBytes<kBits>;
-constexpr int kNTileRows = 16;  // rows of W
 template <bool kGateUp>
 constexpr int kNTileOutputs = kNTileRows / (kGateUp ? 2 : 1);
-// Pipeline stages of a warp, one K tile each. With fewer than kStagesForTwoBlocks stages it is better to run one block
-// per SM with more stages.
-constexpr int kMinStages = 2, kMaxStages = 5, kStagesForTwoBlocks = 3;
 
 /// A block's index among the blocks of its layer.
 struct BlockPosition {

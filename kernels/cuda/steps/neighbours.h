@@ -1,0 +1,32 @@
+// Relations between a recorded operation and those after it, for fusion.
+#pragma once
+
+#include <span>
+
+#include "kernels/cuda/steps/step_op.h"
+
+namespace ringside::cuda {
+
+inline bool SameMatrix(const Tensor& a, const Tensor& b) {
+  return a.data == b.data && a.rows == b.rows && a.cols == b.cols && a.stride == b.stride && a.dtype == b.dtype;
+}
+
+/// A norm that overwrites its input (post-norm): its store cannot be elided, because later operations read it.
+inline bool IsInPlace(const StepOp& norm) { return SameMatrix(norm.x, norm.y); }
+
+inline bool IsGelu(const StepOp& op) {
+  return op.kind == OpKind::kActivate &&
+         (op.activation == Activation::kGeluTanh || op.activation == Activation::kGeluErf);
+}
+
+/// The operation that directly follows and consumes the first one's result, or null.
+inline const StepOp* ConsumerOf(std::span<const StepOp> ops) {
+  return ops.size() > 1 && SameMatrix(ops[0].y, ops[1].x) ? &ops[1] : nullptr;
+}
+
+/// The linear layer that directly follows the first operation and has the same input rows, or null.
+inline const StepOp* SiblingLinear(std::span<const StepOp> ops) {
+  return ops.size() > 1 && ops[1].kind == OpKind::kLinear && SameMatrix(ops[0].x, ops[1].x) ? &ops[1] : nullptr;
+}
+
+}  // namespace ringside::cuda
