@@ -11,6 +11,7 @@
 
 #include "engine/engine.h"
 #include "engine/families/model_spec.h"
+#include "kernels/explain_kernels.h"
 #include "ws/config/config_help.h"
 #include "ws/config/config_options.h"
 #include "ws/transport/auth.h"
@@ -49,6 +50,8 @@ Result<CommandLine> ReadCommandLine(const std::vector<std::string>& args) {
   app.set_version_flag("--version", std::string("ringside-server ") + RINGSIDE_VERSION);
   std::string config_file;
   CLI::Option* config_option = app.add_option("--config", config_file, "YAML file with settings")->type_name("PATH");
+  std::string layer;
+  CLI::Option* explain_option = app.add_option("--explain-kernels", layer);
 
   std::map<const ConfigOption*, std::vector<std::string>> raw;
   std::map<const ConfigOption*, CLI::Option*> declared;
@@ -77,6 +80,10 @@ Result<CommandLine> ReadCommandLine(const std::vector<std::string>& args) {
     return out;
   } catch (const CLI::Error& error) {
     return InvalidArgument(std::string("command line: ") + error.what());
+  }
+  if (explain_option->count() > 0) {
+    ASSIGN_OR_RETURN(out.print, ExplainKernels(layer));
+    return out;
   }
   if (config_option->count() > 0) out.config_file = config_file;
   for (const auto& [option, parsed] : declared) {

@@ -73,6 +73,10 @@ struct MoreOption {
 };
 const MoreOption kMoreOptions[] = {
     {{"--config"}, "PATH", "YAML file with settings"},
+    {{"--explain-kernels"},
+     "LAYER",
+     "print the CUDA kernels of a linear layer, ROWS,K,N,TYPE[,...] as in 32,4096,14336+14336,Q4_K,gate-up,9.0; needs no "
+     "GPU"},
     {{"-h", "--help"}, "", "this text"},
     {{"--version"}, "", "the version"},
 };
