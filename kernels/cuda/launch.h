@@ -109,17 +109,17 @@ void LaunchTwoBlockQuantGemm(const Launcher& on, const GemmArgs& args, const Gem
 /// Whether this program contains the WGMMA kernels for linear layers (DeviceTraits::wgmma).
 bool HasWgmmaKernels();
 
-// ---- linear/dequantize_rows.cu
+// ---- linear/gemm_quantized/dequantize_rows.cu
 /// Dequantizes rows of a weight from `first` on into y (kF16 or kBF16). The rows of y are contiguous.
 void LaunchDequantizeRows(const Launcher& on, const void* weight, DType dtype, const float* scales, int64_t first,
                           Tensor y);
 
-// ---- linear/dequantize_tiles.cu
+// ---- linear/gemm_quantized/dequantize_tiles.cu
 /// As LaunchDequantizeRows, for block-quantized weights.
 void LaunchDequantizeTiles(const Launcher& on, const void* weight, DType dtype, const float* units, int64_t first,
                            Tensor y);
 
-// ---- linear/quantize_rows.cu
+// ---- linear/fp8/quantize_rows.cu
 /// Rows quantized to E4M3 on the device, each in the order of w8_layout.h and zero-padded to whole groups.
 struct QuantizedRows {
   Tensor q;  // [rows, W8RowBytes(inputs)]
@@ -134,7 +134,7 @@ bool CanQuantizeNorm(const Tensor& x, const float* weight, const float* bias, co
 void LaunchNormQuantize(const Launcher& on, Tensor x, const float* weight, const float* bias, bool layer, float eps,
                         Tensor y, const QuantizedRows& to);
 
-// ---- linear/fp8_gemm.cu
+// ---- linear/fp8/fp8_gemm.cu
 /// y (+)= x W^T. W is [y.cols, inputs] with row scales, in the layout of x.
 void LaunchFp8Gemm(const Launcher& on, const void* weight, const float* weight_scales, const QuantizedRows& x, Tensor y,
                    bool accumulate, const LinearTile& tile);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/experts/tile_segments.cuh"
-#include "kernels/cuda/linear/gemv/k_tile_products.cuh"
+#include "kernels/cuda/linear/gemv_quantized/k_tile_products.cuh"
 
 namespace ringside::cuda {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/experts/expert_products_inl.cuh"
-#include "kernels/cuda/linear/gemv/k_tile_stream.cuh"
+#include "kernels/cuda/linear/gemv_quantized/k_tile_stream.cuh"
 
 namespace ringside::cuda {
 

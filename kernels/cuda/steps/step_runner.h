@@ -8,7 +8,7 @@
 
 #include "base/status.h"
 #include "kernels/cuda/launch.h"
-#include "kernels/cuda/linear/cublas_gemm.h"
+#include "kernels/cuda/linear/gemm_bf16/cublas_gemm.h"
 #include "kernels/cuda/ranks/rank_exchange.h"
 #include "kernels/cuda/ranks/stage_exchange.h"
 #include "kernels/cuda/steps/step_op.h"

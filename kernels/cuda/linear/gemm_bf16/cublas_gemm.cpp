@@ -1,4 +1,4 @@
-#include "kernels/cuda/linear/cublas_gemm.h"
+#include "kernels/cuda/linear/gemm_bf16/cublas_gemm.h"
 
 #include <algorithm>
 #include <bit>

@@ -3,9 +3,9 @@
 
 #include <type_traits>
 
-#include "kernels/cuda/linear/gemv/gemv_epilogue.cuh"
-#include "kernels/cuda/linear/gemv/integer_inputs.cuh"
-#include "kernels/cuda/linear/gemv/k_tile_stream.cuh"
+#include "kernels/cuda/linear/gemv_epilogue.cuh"
+#include "kernels/cuda/linear/gemv_quantized/integer_inputs.cuh"
+#include "kernels/cuda/linear/gemv_quantized/k_tile_stream.cuh"
 
 namespace ringside::cuda {
 

@@ -15,10 +15,10 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/linear/gemv/gemv_epilogue.cuh"
-#include "kernels/cuda/linear/gemv/k_tile_inputs.cuh"
-#include "kernels/cuda/linear/gemv/k_tile_products.cuh"
-#include "kernels/cuda/linear/gemv/k_tile_stream.cuh"
+#include "kernels/cuda/linear/gemv_epilogue.cuh"
+#include "kernels/cuda/linear/gemv_quantized/k_tile_inputs.cuh"
+#include "kernels/cuda/linear/gemv_quantized/k_tile_products.cuh"
+#include "kernels/cuda/linear/gemv_quantized/k_tile_stream.cuh"
 
 namespace ringside::cuda {
 

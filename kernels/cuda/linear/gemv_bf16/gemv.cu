@@ -1,5 +1,5 @@
 // The streaming kernel (gemv.cuh) for weights in x's type.
-#include "kernels/cuda/linear/gemv/gemv.cuh"
+#include "kernels/cuda/linear/gemv_bf16/gemv.cuh"
 
 namespace ringside::cuda {
 

@@ -18,7 +18,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "kernels/cuda/linear/gemv/gemv_epilogue.cuh"
+#include "kernels/cuda/linear/gemv_epilogue.cuh"
 #include "kernels/cuda/linear/w8_weights.cuh"
 
 namespace ringside::cuda {

@@ -2,7 +2,7 @@
 // than 8 bits. Included by it only.
 #pragma once
 
-#include "kernels/cuda/linear/gemv/k_tile_inputs.cuh"
+#include "kernels/cuda/linear/gemv_quantized/k_tile_inputs.cuh"
 
 namespace ringside::cuda {
 

@@ -1,5 +1,5 @@
 // The streaming kernel for block-quantized weights (block_quant_gemv.cuh).
-#include "kernels/cuda/linear/gemv/block_quant_gemv.cuh"
+#include "kernels/cuda/linear/gemv_quantized/block_quant_gemv.cuh"
 
 namespace ringside::cuda {
 

@@ -1,7 +1,7 @@
 // Streams block-quantized weights into shared memory (block_quant_gemv.cuh, experts). Included by .cu files only.
 #pragma once
 
-#include "kernels/cuda/linear/gemv/k_tile_inputs.cuh"
+#include "kernels/cuda/linear/gemv_quantized/k_tile_inputs.cuh"
 #include "kernels/cuda/linear/tensor_boxes.cuh"
 
 namespace ringside::cuda {

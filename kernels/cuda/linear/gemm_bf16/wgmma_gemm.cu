@@ -14,8 +14,8 @@
 // Epilogue: bias, GELU, or SiLU(gate) * up.
 #include <algorithm>
 
+#include "kernels/cuda/linear/gemm_bf16/wgmma_gemm.cuh"
 #include "kernels/cuda/linear/linear_sizes.h"
-#include "kernels/cuda/linear/wgmma_gemm.cuh"
 
 namespace ringside::cuda {
 namespace {

@@ -1,5 +1,5 @@
 // The streaming kernel (gemv.cuh) for one-byte weights.
-#include "kernels/cuda/linear/gemv/gemv.cuh"
+#include "kernels/cuda/linear/gemv_bf16/gemv.cuh"
 
 namespace ringside::cuda {
 

@@ -12,7 +12,7 @@
 // Epilogue: bias, GELU, or SiLU(gate) * up.
 #include <algorithm>
 
-#include "kernels/cuda/linear/block_quant_gemm.cuh"
+#include "kernels/cuda/linear/gemm_quantized/block_quant_gemm.cuh"
 
 namespace ringside::cuda {
 namespace {
