@@ -1,329 +1,43 @@
-// Attention of the CUDA backend. Checks segments, stages per-row data, cuts rows into tiles of up to 16 queries and
-// chooses the split-K factor over the keys.
-#include <algorithm>
-#include <bit>
-#include <cstring>
+// Attention of the CUDA backend: the recorded operation.
 #include <utility>
 
 #include "kernels/attention_checks.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "kernels/cuda/tensor_map.h"
 
 namespace ringside::cuda {
 namespace {
 
 constexpr int64_t kMaxHeadDim = 256;
-constexpr int64_t kTileQueries = 16;
-constexpr int64_t kChunkQueries = 128;
-// Least key tiles (of 16 keys) per split; with fewer, reducing the splits costs more than it saves.
-constexpr int64_t kMinSplitTiles = 8, kMinChunkSplitTiles = 32;
 
 /// Whether every row starts at a 16-byte boundary.
 bool AllowsVectorAccess(const Tensor& x) {
   return reinterpret_cast<uintptr_t>(x.data) % 16 == 0 && StorageBytes(x.dtype, x.stride) % 16 == 0;
 }
 
-/// The largest divisor of the heads of a group whose queries fit in a tile.
-int64_t TileHeads(int64_t group) {
-  int64_t heads = std::clamp<int64_t>(group, 1, kTileQueries);
-  while (group % heads != 0) --heads;
-  return heads;
-}
-
-/// The oldest ring position that row r of a segment attends to; `window` 0 means no window.
-int64_t FirstSeen(const AttentionSegment& s, int64_t r, int64_t window) {
-  return window > 0 ? std::max(s.first_live[r], s.position + r - window + 1) : s.first_live[r];
-}
-/// Row r's position relative to its pinned keys.
-int64_t PinnedAt(const AttentionSegment& s, int64_t r) {
-  const int64_t t = s.position + r;
-  return t < s.pinned ? t : s.pinned + t - s.first_live[r];
-}
-/// Whether row r attends to any pinned key before it.
-bool SeesPinned(const AttentionSegment& s, int64_t r, int64_t window) {
-  return window == 0 || PinnedAt(s, r) - window + 1 < std::min(s.pinned, s.position + r + 1);
-}
-
-/// Whether rows of a sequence see only a part of its pinned keys, or different parts.
-bool SplitsPinned(const AttentionArgs& args, int64_t window) {
-  if (window == 0) return false;
-  return std::ranges::any_of(args.segments, [&](const AttentionSegment& s) {
-    bool any = false, all = true;
-    for (int64_t r = 0; r < s.rows; ++r) {
-      any = any || SeesPinned(s, r, window);
-      all = all && PinnedAt(s, r) < window;
-    }
-    return any && !all;
-  });
-}
-
-/// Branches are never cut into chunks: chunks need a contiguous cache, and a branch has few rows per step.
-bool IsBranch(const AttentionSegment& s) { return s.history != nullptr; }
-/// The slab that holds the positions before the branch.
-const void* HistoryOf(const AttentionSegment& s) { return IsBranch(s) ? s.history : s.slab; }
-
-/// Rows [first, first + count) of a segment and the keys they see.
-StagedTile MakeTile(const AttentionSegment& s, const KvShape& shape, int64_t window, VisibleKeys seen, int64_t first,
-                    int64_t count) {
-  const int64_t position = s.position + first,
-                last = seen == VisibleKeys::kPinned ? s.pinned - 1 : position + count - 1;
-  int64_t oldest = last, first_tile = 0, ring_tiles = 0;
-  bool pinned = false;
-  for (int64_t r = first; r < first + count; ++r) {
-    if (s.position + r >= s.pinned) oldest = std::min(oldest, FirstSeen(s, r, window));
-    pinned = pinned || (seen != VisibleKeys::kRing && SeesPinned(s, r, window));
-  }
-  if (last >= s.pinned) {
-    first_tile = (oldest - s.pinned) / KvShape::kTile;
-    ring_tiles = (last - s.pinned) / KvShape::kTile - first_tile + 1;
-  }
-  const int64_t branch_tile = IsBranch(s) ? (s.branch - s.pinned) / KvShape::kTile : INT32_MAX;
-  return {.slab = s.slab,
-          .history = HistoryOf(s),
-          .row = static_cast<int32_t>(s.first_row + first),
-          .rows = static_cast<int32_t>(count),
-          .position = static_cast<int32_t>(position),
-          .pinned = static_cast<int32_t>(s.pinned),
-          .first = static_cast<int32_t>(oldest),
-          .last = static_cast<int32_t>(last),
-          .pinned_tiles = pinned ? static_cast<int32_t>(KvShape::PinnedTiles(std::min(s.pinned, last + 1))) : 0,
-          .first_tile = static_cast<int32_t>(first_tile),
-          .ring_tiles = static_cast<int32_t>(ring_tiles),
-          .ring_begin = static_cast<int32_t>(ring_tiles > 0 ? first_tile % shape.ring_tiles : 0),
-          .own = static_cast<int32_t>(std::max<int64_t>(branch_tile - first_tile, 0)),
-          .own_begin = static_cast<int32_t>(std::max<int64_t>(first_tile - branch_tile, 0) % shape.ring_tiles)};
-}
-
-/// The rows of a step as the kernels consume them.
-struct CutRows {
-  std::vector<StagedRow> rows;
-  std::vector<StagedTile> tiles;      // tiles of up to 16 query rows (rows times heads), then chunks
-  int64_t few = 0;                    // number of these tiles; the chunks after them have up to 128 query rows
-  int64_t max_key_tiles[2] = {0, 0};  // key tiles of the longest tile and of the longest chunk
-  bool single = true;                 // every sequence has one row
-};
-
-/// `alone`: every row gets a tile to itself, so that the split of its keys over warps depends on its position alone.
-CutRows Cut(const AttentionArgs& args, int64_t window, int64_t tile_heads, int64_t chunk_rows, bool alone) {
-  CutRows out;
-  out.rows.resize(static_cast<size_t>(args.qkv.rows));
-  std::vector<StagedTile> chunks;
-  const int64_t tile_rows = alone ? 1 : kTileQueries / tile_heads;
-  int64_t covered = 0;
-  for (const AttentionSegment& s : args.segments) {
-    covered += s.rows;
-    out.single = out.single && s.rows == 1;
-    for (int64_t r = 0; r < s.rows; ++r) {
-      const int64_t t = s.position + r;
-      out.rows[static_cast<size_t>(s.first_row + r)] = {
-          .slab = s.slab,
-          .history = HistoryOf(s),
-          .branch = IsBranch(s) ? static_cast<int32_t>(s.branch) : INT32_MAX,
-          .position = static_cast<int32_t>(t),
-          .pinned = static_cast<int32_t>(s.pinned),
-          .first_live = static_cast<int32_t>(t < s.pinned ? s.pinned : FirstSeen(s, r, window)),
-          .pinned_at = static_cast<int32_t>(PinnedAt(s, r))};
-    }
-    // Later rows see more keys. They come first, so that no SM is left with a long tile in the last wave.
-    const bool chunk = !alone && !IsBranch(s) && s.rows > 2 * tile_rows;
-    const int64_t step = chunk ? chunk_rows : tile_rows;
-    for (int64_t r = (s.rows - 1) / step * step; r >= 0 && s.rows > 0; r -= step) {
-      const StagedTile tile = MakeTile(s, args.shape, window, args.seen, r, std::min(step, s.rows - r));
-      (chunk ? chunks : out.tiles).push_back(tile);
-      out.max_key_tiles[chunk] = std::max<int64_t>(out.max_key_tiles[chunk], tile.tiles());
-    }
-  }
-  CHECK_EQ(covered, args.qkv.rows);
-  out.few = static_cast<int64_t>(out.tiles.size());
-  out.tiles.insert(out.tiles.end(), chunks.begin(), chunks.end());
-  return out;
-}
-
-/// The part of the plan that all layers of a step share, without splits and staged pointers.
-AttentionPlan PlanOf(const AttentionArgs& args, int64_t tile_heads) {
-  const KvShape& shape = args.shape;
-  const bool rotates = args.pairs != RopePairs::kNone && args.rotary > 0;
-  AttentionPlan plan;
-  plan.tile_bytes = shape.tile_bytes(), plan.half_tile_bytes = shape.half_tile_bytes();
-  plan.ring_tiles = static_cast<int32_t>(shape.ring_tiles);
-  plan.heads = static_cast<int32_t>(args.heads), plan.kv_heads = static_cast<int32_t>(shape.kv_heads);
-  plan.head_dim = static_cast<int32_t>(shape.head_dim);
-  plan.rotary = rotates ? static_cast<int32_t>(args.rotary) : 0;
-  plan.adjacent_pairs = args.pairs == RopePairs::kAdjacent ? 1 : 0;
-  plan.cache = shape.dtype;
-  plan.tile_heads = static_cast<int32_t>(tile_heads);
-  plan.tile_heads_inverse = static_cast<int32_t>((65536 + tile_heads - 1) / tile_heads);
-  plan.tiles_of_group = static_cast<int32_t>(args.heads / shape.kv_heads / tile_heads);
-  plan.seen = args.seen;
-  plan.queries_only = HasQueriesOnly(args) ? 1 : 0;
-  return plan;
-}
-
-/// Queries per block of the WGMMA kernel, from the longest chunk and the largest number of keys seen.
-int32_t WgmmaQueries(const AttentionArgs& args, int64_t window, int64_t tile_heads) {
-  int64_t rows = 0, keys = 0;
-  for (const AttentionSegment& s : args.segments) {
-    if (s.rows <= 1 || IsBranch(s)) continue;
-    const int64_t next = s.position + s.rows;
-    rows = std::max(rows, s.rows);
-    keys = std::max(keys, next <= s.pinned ? next : next - FirstSeen(s, s.rows - 1, window) + s.pinned);
-  }
-  return WgmmaAttentionQueries(args.shape.dtype, args.shape.head_dim, rows * tile_heads, keys);
-}
-
-int Resident(const Launcher& on, const AttentionPlan& plan, bool chunk, int splits) {
-  if (chunk && plan.wgmma_queries > 0) return ResidentWgmmaTiles(plan, splits);
-  return ResidentAttentionTiles(on, plan.cache, plan.head_dim, chunk, splits);
-}
-
-/// The largest power of two of splits whose blocks are all resident; powers of two keep the number of distinct graphs
-/// small. (Doubling it for chunks, whose rows see half of the keys on average, was 10 to 45 % slower.)
-int32_t ChooseSplits(const Launcher& on, const AttentionPlan& plan, bool chunk, int64_t tiles, int64_t max_key_tiles) {
-  const int64_t items = tiles * (plan.heads / plan.tile_heads), least = chunk ? kMinChunkSplitTiles : kMinSplitTiles;
-  int32_t splits = kMaxSplits;
-  while (splits > 1 && (max_key_tiles < splits * least || items > Resident(on, plan, chunk, splits))) {
-    splits /= 2;
-  }
-  return splits;
-}
-
-/// Whether the blocks need more than one wave; then two half-size blocks share an SM.
-bool IsPaired(const Launcher& on, const AttentionPlan& plan) {
-  const int64_t items = int64_t{plan.tile_count} * (plan.heads / plan.tile_heads);
-  return on.large && plan.splits == 1 && items > on.multiprocessors && items > Resident(on, plan, false, 1);
-}
-
-/// The largest distance from a row to a pinned key that any row sees.
-int64_t FarthestKey(const AttentionArgs& args) {
-  int64_t farthest = 0;
-  for (const AttentionSegment& s : args.segments) {
-    for (int64_t r = 0; r < s.rows; ++r) {
-      farthest = std::max(farthest, PinnedAt(s, r));
-    }
-  }
-  return farthest;
-}
-
-}  // namespace
-
-AttentionPlan CudaBackend::StageSegments(const AttentionArgs& args, const PlanKey& layers) {
-  const int64_t tile_heads = layers.tile_heads, window = layers.window;
-  AttentionPlan plan = PlanOf(args, tile_heads);
-  plan.window = static_cast<int32_t>(window);
-  // With a fixed order only the layer may select the kernel, not the rows that share the step.
-  const bool traits = layers.traits || (window > 0 && (options_.deterministic || SplitsPinned(args, window)));
-  plan.traits = traits ? 1 : 0;
-  const auto await = [&](const void* slab, int64_t tokens, int64_t pinned) {
-    memory_.Await(slab, static_cast<size_t>(args.shape.HeldBytes(tokens, pinned)));
-  };
-  for (const AttentionSegment& s : args.segments) {
-    if (IsBranch(s)) await(s.history, s.branch, s.pinned);
-    IsBranch(s) ? await(s.slab, s.position + s.rows - s.branch, 0) : await(s.slab, s.position + s.rows, s.pinned);
-  }
-  const DeviceMemory::Range range = memory_.RangeOf(args.segments.front().slab);
-  plan.memory = range.begin, plan.memory_bytes = static_cast<int64_t>(range.bytes);
-  const bool one_type = args.qkv.dtype == args.out.dtype;
-  const bool usual = args.seen == VisibleKeys::kBefore && args.heads > 0;
-  if (properties_.major == 9 && one_type && usual && !traits && AllowsVec8(plan, args.qkv)) {
-    plan.wgmma_queries = WgmmaQueries(args, window, tile_heads);
-  }
-  if (plan.wgmma_queries > 0) {  // these kernels address the memory as an array of half tiles
-    CHECK_LE(plan.memory_bytes / plan.half_tile_bytes, int64_t{INT32_MAX});  // kMaxHalfTiles plus a page
-    for (const AttentionSegment& s : args.segments) {
-      const std::byte* slab = static_cast<std::byte*>(s.slab);
-      CHECK(slab >= range.begin && slab < range.begin + range.bytes);
-      CHECK_EQ((slab - range.begin) % plan.half_tile_bytes, 0);
-    }
-  }
-  const int64_t chunk_rows = plan.wgmma_queries > 0 ? plan.wgmma_queries / tile_heads
-                                                    : kChunkQueries / kTileQueries * (kTileQueries / tile_heads);
-  const CutRows cut = Cut(args, window, tile_heads, chunk_rows, options_.deterministic);
-  const RopeAngles& from = args.angles;
-  // One allocation: a rewind of the staging buffer must not happen between its parts.
-  const size_t row_bytes = (cut.rows.size() * sizeof(StagedRow) + 15) / 16 * 16,
-               tile_bytes = cut.tiles.size() * sizeof(StagedTile),
-               angle_bytes = static_cast<size_t>(args.qkv.rows * plan.rotary / 2) * sizeof(float);
-  const bool one_rotation = from.pinned_cos == from.own_cos && from.pinned_sin == from.own_sin;
-  const Staging::Place place = ReserveStaging(row_bytes + tile_bytes + (one_rotation ? 2 : 4) * angle_bytes);
-  auto* host = static_cast<std::byte*>(place.host);
-  auto* device = static_cast<std::byte*>(place.device);
-  const auto put = [&](const void* data, size_t bytes, size_t room) {
-    if (bytes > 0) std::memcpy(host, data, bytes);
-    const void* at = device;
-    host += room, device += room;
-    return at;
-  };
-  plan.rows = static_cast<const StagedRow*>(put(cut.rows.data(), cut.rows.size() * sizeof(StagedRow), row_bytes));
-  plan.tiles = static_cast<const StagedTile*>(put(cut.tiles.data(), tile_bytes, tile_bytes));
-  plan.own_cos = static_cast<const float*>(put(from.own_cos, angle_bytes, angle_bytes));
-  plan.own_sin = static_cast<const float*>(put(from.own_sin, angle_bytes, angle_bytes));
-  plan.pinned_cos = plan.own_cos, plan.pinned_sin = plan.own_sin;
-  if (!one_rotation) {
-    plan.pinned_cos = static_cast<const float*>(put(from.pinned_cos, angle_bytes, angle_bytes));
-    plan.pinned_sin = static_cast<const float*>(put(from.pinned_sin, angle_bytes, angle_bytes));
-  }
-  plan.chunk_tiles = plan.tiles + cut.few;
-  plan.tile_count = static_cast<int32_t>(cut.few);
-  plan.chunk_count = static_cast<int32_t>(static_cast<int64_t>(cut.tiles.size()) - cut.few);
-  const bool tiled = HasTiledAttention(plan.cache, plan.head_dim);
-  plan.stores = cut.single && tiled && args.heads > 0 && args.seen != VisibleKeys::kPinned ? 1 : 0;
-  // A fixed order excludes splits: their number depends on the other rows of the step.
-  if (tiled && args.heads > 0 && !options_.deterministic) {
-    plan.splits = ChooseSplits(runner_.launcher(), plan, false, plan.tile_count, cut.max_key_tiles[0]);
-    plan.paired = IsPaired(runner_.launcher(), plan) ? 1 : 0;
-    plan.chunk_splits = ChooseSplits(runner_.launcher(), plan, true, plan.chunk_count, cut.max_key_tiles[1]);
-  }
-  return plan;
-}
-
-// Layers differ in window, rotation and traits. A network has few distinct combinations, so each is staged once per
-// step.
-AttentionPlan CudaBackend::PlanFor(const AttentionArgs& args) {
-  if (args.step == 0 || args.step != staged_.step) staged_ = {.step = args.step, .farthest = FarthestKey(args)};
-  const ScoreTraits& scores = args.scores;
-  const int64_t farthest = staged_.farthest;
-  // A window that masks no key of any row is dropped.
-  const bool narrows = scores.window > 0 && (options_.deterministic || farthest >= scores.window);
-  const bool rotates = args.pairs != RopePairs::kNone && args.rotary > 0;
-  const PlanKey wanted{.tile_heads = TileHeads(args.heads / args.shape.kv_heads),
-                       .window = narrows ? scores.window : 0,
-                       .traits = scores.soft_cap > 0 || scores.slopes != nullptr || scores.sinks != nullptr ||
-                                 scores.biases != nullptr ||
-                                 (args.seen == VisibleKeys::kPinned && !HasQueriesOnly(args)),
-                       .seen = args.seen,
-                       .angles = rotates ? args.angles.own_cos : nullptr};
-  for (const auto& [layers, plan] : staged_.plans) {
-    PlanKey without = layers;
-    if (!rotates) without.angles = nullptr;  // the other fields still have to match
-    if (without == wanted) return plan;
-  }
-  const AttentionPlan plan = StageSegments(args, wanted);  // invalidates staged_ if the buffer is rewound
-  if (staged_.step != args.step) staged_ = {.step = args.step, .farthest = farthest};
-  staged_.plans.emplace_back(wanted, plan);
-  return plan;
-}
-
-void CudaBackend::OrderAfterCopies(const AttentionArgs& args) {
+/// Makes later operations wait for this layer's slab copies if slabs of the segments are being copied.
+void OrderAfterCopies(const AttentionArgs& args, SlabCopies* copies, StepRecorder* recorder) {
   bool issued = false;
   for (const AttentionSegment& segment : args.segments) {
     for (const void* slab : {HistoryOf(segment), static_cast<const void*>(segment.slab)}) {
-      if (!slab_copies_.Moves(slab)) continue;
+      if (!copies->Moves(slab)) continue;
       // A step that waits break into several launches is not worth capturing as a graph.
-      if (!std::exchange(issued, true)) Issue();
-      slab_copies_.Await(slab, args.layer, stream_);
+      if (!std::exchange(issued, true)) recorder->Issue();
+      copies->Await(slab, args.layer, recorder->stream());
     }
   }
 }
+
+}  // namespace
 
 void CudaBackend::Attention(const AttentionArgs& args) {
   CHECK(!IsQuantized(args.qkv.dtype) && !IsQuantized(args.out.dtype));
   CheckAttention(args, kMaxHeadDim);
   for (const AttentionSegment& s : args.segments) CHECK_LE(s.position + s.rows, int64_t{INT32_MAX});
   if (args.qkv.rows == 0) return;
-  OrderAfterCopies(args);
+  OrderAfterCopies(args, &slab_copies_, &recorder_);
   const KvShape& shape = args.shape;
   const ScoreTraits& scores = args.scores;
-  AttentionPlan plan = PlanFor(args);
+  AttentionPlan plan = attention_.PlanFor(args);
   plan.qkv = args.qkv, plan.out = args.out;
   plan.scale = scores.scale, plan.soft_cap = scores.soft_cap;
   plan.slopes = scores.slopes, plan.sinks = scores.sinks;
@@ -332,13 +46,14 @@ void CudaBackend::Attention(const AttentionArgs& args) {
   plan.layer_offset = args.layer * shape.layer_tile_bytes();
   if (HasTiledAttention(plan.cache, plan.head_dim)) CHECK(AllowsVectorAccess(args.out));
   CHECK(plan.wgmma_queries == 0 || AllowsVec8(plan, args.qkv));
-  plan.early = plan.stores != 0 && args.layer > last_layer_ && !slab_copies_.busy() ? 1 : 0;
-  last_layer_ = args.layer;
+  if (last_layer_.epoch != recorder_.submission_epoch()) last_layer_ = {.epoch = recorder_.submission_epoch()};
+  plan.early = plan.stores != 0 && args.layer > last_layer_.layer && !slab_copies_.busy() ? 1 : 0;
+  last_layer_.layer = args.layer;
   // Prefill mixed with other sequences' rows, and encoder inputs, rarely repeat a shape.
   const auto sequences = static_cast<int64_t>(args.segments.size());
   const bool encodes = args.heads == 0 || (args.seen == VisibleKeys::kPinned && plan.queries_only == 0);
-  if (encodes || (sequences > 1 && args.qkv.rows > sequences)) may_recur_ = false;
-  Record({.kind = OpKind::kAttention, .x = args.qkv, .y = args.out, .attention = plan}, args.qkv.rows);
+  if (encodes || (sequences > 1 && args.qkv.rows > sequences)) recorder_.ExpectNoRecurrence();
+  recorder_.Record({.kind = OpKind::kAttention, .x = args.qkv, .y = args.out, .attention = plan}, args.qkv.rows);
 }
 
 }  // namespace ringside::cuda

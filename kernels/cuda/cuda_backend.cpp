@@ -8,18 +8,13 @@
 
 #include "kernels/cuda/cuda_check.h"
 #include "kernels/deferred_token.h"
+#include "kernels/formats/file_formats.h"
 #include "kernels/ranks/process_devices.h"
 
 namespace ringside {
 namespace cuda {
 namespace {
 
-// Small steps and full chunks of a long prompt are captured as graphs; other shapes do not recur often enough.
-constexpr int64_t kChunkRows = 256;
-// A large step is launched in segments, so that the device starts while the host is still recording: kFirstSegment
-// operations at first, then kSegmentGrowth times more each time. Segments end after an attention, which fuses with no
-// neighbour.
-constexpr size_t kSegmentGrowth = 6;
 constexpr size_t kStagingBytes = size_t{32} << 20;  // per submission; there are two
 constexpr size_t kReadbackBytes = size_t{32} << 20;
 constexpr size_t kWorkspaceBytes = size_t{64} << 20;
@@ -30,6 +25,13 @@ void CheckFloat(const Tensor& x) {
   CHECK(!IsQuantized(x.dtype));
   CHECK(x.rows == 0 || x.data != nullptr);
   CHECK(x.rows <= 1 || x.stride >= x.cols);
+}
+
+/// Blocks until all slab memory that the copy touches is committed.
+void WaitForCommit(const void* slab, std::span<const SlabRun> runs, DeviceMemory* memory) {
+  for (const SlabRun& run : runs) {
+    memory->Await(static_cast<const std::byte*>(slab) + run.offset, static_cast<size_t>(run.bytes));
+  }
 }
 
 }  // namespace
@@ -73,14 +75,14 @@ Status CudaBackend::Start(RankComms comms) {
                                      .algorithm = options_.all_reduce,
                                      .fixed_order = options_.deterministic},
                                     on));
-    runner_.Join(&exchange_);
+    recorder_.runner().Join(&exchange_);
   }
   if (comms.stages != nullptr) {
     RETURN_IF_ERROR(stages_.Start(
         std::move(comms.stages),
         {.device = options_.device, .uuid = properties_.uuid, .only_nccl = options_.all_reduce == AllReduce::kNccl},
         on));
-    runner_.Join(&stages_);
+    recorder_.runner().Join(&stages_);
   }
   size_t free_bytes = 0, total_bytes = 0;
   CHECK_CUDA(cudaMemGetInfo(&free_bytes, &total_bytes));
@@ -94,25 +96,25 @@ Status CudaBackend::Start(RankComms comms) {
                                   options_.device, bytes, free_bytes, total_bytes, kSmallestArena, reserved.message()));
   }
   slab_copies_.Start();
-  for (Submission& submission : submissions_) {
-    if (!submission.Start(memory_.AllocateHigh(kStagingBytes), kStagingBytes, kReadbackBytes)) {
-      return Overloaded(fmt::format("cannot pin {} bytes of host memory", 2 * (kStagingBytes + kReadbackBytes)));
-    }
-  }
+  RETURN_IF_ERROR(
+      recorder_.Start({.staging = {memory_.AllocateHigh(kStagingBytes), memory_.AllocateHigh(kStagingBytes)},
+                       .staging_bytes = kStagingBytes,
+                       .readback_bytes = kReadbackBytes}));
   void* workspace = memory_.AllocateHigh(kWorkspaceBytes);
   void* scratch = memory_.AllocateHigh(kScratchBytes);
-  sampled_ids_ = static_cast<int32_t*>(memory_.AllocateHigh(kMaxSampledRows * sizeof(int32_t)));
-  CHECK(sampled_ids_ != nullptr);
-  if (options_.deterministic) runner_.FixOrder();
-  return runner_.Start(on, options_.dtype, workspace, kWorkspaceBytes, scratch, kScratchBytes);
+  sampled_.Start(memory_.AllocateHigh(SampledTokens::kMaxRows * sizeof(int32_t)));
+  CHECK(sampled_.ids() != nullptr);
+  if (options_.deterministic) recorder_.runner().FixOrder();
+  if (!options_.graphs) recorder_.DisableGraphs();
+  return recorder_.runner().Start(on, options_.dtype, workspace, kWorkspaceBytes, scratch, kScratchBytes);
 }
 
 void CudaBackend::MakeCurrent() { CHECK_CUDA(cudaSetDevice(options_.device)); }
 
 CudaBackend::~CudaBackend() {
   if (stream_ != nullptr) MakeCurrent();  // the destroying thread may have selected another backend's device
-  if (stream_ != nullptr) AwaitStream();
-  graphs_.Clear();
+  if (stream_ != nullptr) recorder_.AwaitStream();
+  recorder_.ClearGraphs();
   exchange_.Stop();
   stages_.Stop();
   slab_copies_.Stop();  // copies in flight use the memory
@@ -123,10 +125,10 @@ std::string CudaBackend::Describe() const {
   return fmt::format("{}, {} multiprocessors, {:.1f} of {:.1f} GiB free, {}{}{}{}", properties_.name,
                      properties_.multiProcessorCount, static_cast<double>(memory_.free_bytes()) / (1 << 30),
                      static_cast<double>(memory_.bytes()) / (1 << 30), options_.dtype == DType::kF16 ? "f16" : "bf16",
-                     !options_.quantization                 ? ""
-                     : *options_.quantization == DType::kI8 ? ", int8 weights"
-                     : runner_.multiplies_in_e4m3()         ? ", fp8 weights, fp8 GEMMs"
-                                                            : ", fp8 weights",
+                     !options_.quantization                    ? ""
+                     : *options_.quantization == DType::kI8    ? ", int8 weights"
+                     : recorder_.runner().multiplies_in_e4m3() ? ", fp8 weights, fp8 GEMMs"
+                                                               : ", fp8 weights",
                      exchange_.Describe(), stages_.Describe());
 }
 
@@ -147,7 +149,7 @@ void CudaBackend::Free(void* data, size_t bytes) {
     Synchronize();
     slab_copies_.WaitForAll();
   }
-  act_order_id_by_address_.erase(data);
+  weights_.ForgetOrder(data);
   memory_.Free(data, std::max<size_t>(bytes, 1));
 }
 
@@ -172,12 +174,6 @@ void CudaBackend::Decommit(void* data, size_t bytes) {
   memory_.Decommit(data, bytes, std::array{stream_, copies[0], copies[1]});
 }
 
-void CudaBackend::WaitForCommit(const void* slab, std::span<const SlabRun> runs) {
-  for (const SlabRun& run : runs) {
-    memory_.Await(static_cast<const std::byte*>(slab) + run.offset, static_cast<size_t>(run.bytes));
-  }
-}
-
 void CudaBackend::CopyToDevice(void* device, const void* host, size_t bytes) {
   memory_.Await(device, bytes);
   Flush();
@@ -187,17 +183,8 @@ void CudaBackend::CopyToDevice(void* device, const void* host, size_t bytes) {
 void CudaBackend::CopyToHost(void* host, const void* device, size_t bytes) {
   memory_.Await(device, bytes);
   Flush();
-  void* to = bytes > filling().readback_bytes() ? host : StageReadback(host, bytes);
+  void* to = bytes > recorder_.readback_bytes() ? host : recorder_.StageReadback(host, bytes);
   CHECK_CUDA(cudaMemcpyAsync(to, device, bytes, cudaMemcpyDeviceToHost, stream_));
-}
-
-std::byte* CudaBackend::StageReadback(void* host, size_t bytes) {
-  std::byte* to = filling().StageReadback(host, bytes);
-  if (to != nullptr) return to;
-  Synchronize();
-  to = filling().StageReadback(host, bytes);
-  CHECK(to != nullptr);
-  return to;
 }
 
 void CudaBackend::CopyOnDevice(void* to, const void* from, size_t bytes) {
@@ -208,39 +195,6 @@ void CudaBackend::CopyOnDevice(void* to, const void* from, size_t bytes) {
   CHECK_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_));
 }
 
-void CudaBackend::AwaitStream() {
-  const auto waiting = Wait();
-  CHECK_CUDA(cudaStreamSynchronize(stream_));
-}
-
-void CudaBackend::Synchronize() {
-  Flush();
-  AwaitStream();
-  submissions_[1 - filling_].Empty();  // the older one first
-  filling().Empty();
-  InvalidateStaged();
-  last_layer_ = -1;
-  sampled_rows_ = 0;
-}
-
-uint64_t CudaBackend::Submit() {
-  Flush();
-  filling().Send(stream_, ++last_submission_);
-  filling_ = 1 - filling_;
-  WaitFor(filling().number());
-  InvalidateStaged();
-  last_layer_ = -1;  // the next submission starts with a graph or an upload, which waits for all preceding kernels
-  sampled_rows_ = 0;
-  return last_submission_;
-}
-
-void CudaBackend::WaitFor(uint64_t submission) {
-  const auto waiting = Wait();
-  for (Submission& one : submissions_) {
-    if (one.number() == submission) one.Complete();
-  }
-}
-
 Status CudaBackend::status() const {
   RETURN_IF_ERROR(DeviceStatus());
   RETURN_IF_ERROR(exchange_.status());
@@ -248,21 +202,21 @@ Status CudaBackend::status() const {
 }
 
 CopyTicket CudaBackend::SaveSlab(const KvShape& shape, const void* slab, std::span<const SlabRun> runs) {
-  WaitForCommit(slab, runs);
+  WaitForCommit(slab, runs, &memory_);
   Flush();
-  const auto waiting = Wait();  // the copy may block if the host memory is not pinned
+  const auto waiting = recorder_.Wait();  // the copy may block if the host memory is not pinned
   return slab_copies_.Begin(true, shape, static_cast<std::byte*>(const_cast<void*>(slab)), runs, stream_);
 }
 
 CopyTicket CudaBackend::LoadSlab(const KvShape& shape, void* slab, std::span<const SlabRun> runs) {
-  WaitForCommit(slab, runs);
+  WaitForCommit(slab, runs, &memory_);
   Flush();
-  const auto waiting = Wait();  // the copy may block if the host memory is not pinned
+  const auto waiting = recorder_.Wait();  // the copy may block if the host memory is not pinned
   return slab_copies_.Begin(false, shape, static_cast<std::byte*>(slab), runs, stream_);
 }
 
 void CudaBackend::WaitForCopy(CopyTicket ticket) {
-  const auto waiting = Wait();  // a copy waits for the operations issued before it
+  const auto waiting = recorder_.Wait();  // a copy waits for the operations issued before it
   slab_copies_.Wait(ticket);
 }
 
@@ -270,73 +224,15 @@ bool CudaBackend::PinHost(void* data, size_t bytes) {
   return cudaHostRegister(data, bytes, cudaHostRegisterPortable) == cudaSuccess;
 }
 
-// ---- recording
+// ---- weights
 
-void CudaBackend::Record(const StepOp& op, int64_t rows) {
-  if (!options_.graphs) {
-    Flush();
-    runner_.Run({&op, 1});
-    return;
-  }
-  pending_.push_back(op);
-  const bool large = rows > kMaxSmallRows;
-  if (large && rows % kChunkRows != 0) may_recur_ = false;
-  if (large && op.kind == OpKind::kAttention && pending_.size() >= segment_) {
-    segment_ *= kSegmentGrowth;
-    LaunchPending();
-  }
+Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
+  RETURN_IF_ERROR(CheckWeight(host));
+  return weights_.Load(host);
 }
 
-void CudaBackend::Flush() {
-  segment_ = kFirstSegment;
-  LaunchPending();
-}
-
-void CudaBackend::LaunchPending() {
-  if (exchange_.broken() || stages_.broken()) pending_.clear();
-  const cudaGraphExec_t graph = may_recur_ && !pending_.empty() ? graphs_.Find(pending_, runner_) : nullptr;
-  if (graph == nullptr) return Issue();
-  Upload(Staging::UploadMode::kConcurrent);  // a graph launch waits for all preceding kernels
-  CHECK_CUDA(cudaGraphLaunch(graph, stream_));
-  pending_.clear();
-}
-
-void CudaBackend::Issue() {
-  Upload(Staging::UploadMode::kInStreamOrder);
-  const auto waiting = Wait();  // the runner may run timing trials
-  runner_.Run(pending_);
-  pending_.clear();
-  may_recur_ = true;
-}
-
-void CudaBackend::Upload(Staging::UploadMode mode) {
-  filling().staging().Upload(runner_.launcher(), slab_copies_.busy() ? Staging::UploadMode::kByKernel : mode);
-}
-
-Staging::Place CudaBackend::ReserveStaging(size_t bytes) {
-  Staging& staging = filling().staging();
-  CHECK_LE(bytes, staging.bytes());
-  Staging::Place place = staging.Reserve(bytes);
-  if (place.host == nullptr) {
-    Flush();
-    AwaitStream();
-    staging.Rewind();
-    InvalidateStaged();
-    place = staging.Reserve(bytes);
-  }
-  return place;
-}
-
-Result<Buffer> CudaBackend::Keep(std::span<const std::byte> bytes) {
-  ASSIGN_OR_RETURN(Buffer out, Allocate(bytes.size()));
-  CopyToDevice(out.data(), bytes.data(), bytes.size());
-  Synchronize();
-  return out;
-}
-
-const int32_t* CudaBackend::StageIndices(std::span<const int64_t> values) {
-  const std::vector<int32_t> narrow(values.begin(), values.end());
-  return Stage<int32_t>(narrow);
+Result<Weight> CudaBackend::MakeRandomWeight(const RandomMatrix& matrix) {
+  return options_.quantization ? Backend::MakeRandomWeight(matrix) : weights_.MakeRandom(matrix);
 }
 
 // ---- rows
@@ -346,14 +242,15 @@ void CudaBackend::Embed(const Weight& table, std::span<const int32_t> ids, float
   CHECK_EQ(y.rows, static_cast<int64_t>(ids.size()));
   CHECK_EQ(y.cols, table.cols);
   for (const int32_t id : ids) {
-    CHECK(IsDeferredToken(id) ? DeferredTokenIndex(id) < static_cast<size_t>(kMaxSampledRows) : id < table.rows);
+    CHECK(IsDeferredToken(id) ? DeferredTokenIndex(id) < static_cast<size_t>(SampledTokens::kMaxRows)
+                              : id < table.rows);
   }
-  StepOp op{.kind = OpKind::kEmbed, .y = y, .weight_dtype = table.dtype, .indices = Stage<int32_t>(ids)};
+  StepOp op{.kind = OpKind::kEmbed, .y = y, .weight_dtype = table.dtype, .indices = recorder_.Stage<int32_t>(ids)};
   op.scale = scale;
-  op.sampled_ids = sampled_ids_;
+  op.sampled_ids = sampled_.ids();
   op.weights[0] = table.data.data();
   op.scales[0] = static_cast<const float*>(table.scales.data());
-  Record(op, y.rows);
+  recorder_.Record(op, y.rows);
 }
 
 void CudaBackend::AddPositions(const Weight& table, std::span<const int64_t> positions, Tensor y) {
@@ -364,11 +261,11 @@ void CudaBackend::AddPositions(const Weight& table, std::span<const int64_t> pos
   StepOp op{.kind = OpKind::kEmbed,
             .y = y,
             .weight_dtype = table.dtype,
-            .indices = StageIndices(positions),
+            .indices = recorder_.StageIndices(positions),
             .accumulate = true};
   op.weights[0] = table.data.data();
   op.scales[0] = static_cast<const float*>(table.scales.data());
-  Record(op, y.rows);
+  recorder_.Record(op, y.rows);
 }
 
 void CudaBackend::RmsNorm(Tensor x, const float* weight, float eps, Tensor y) {
@@ -376,13 +273,14 @@ void CudaBackend::RmsNorm(Tensor x, const float* weight, float eps, Tensor y) {
   CHECK(x.dtype == DType::kF32);
   CHECK_EQ(x.rows, y.rows);
   CHECK_EQ(x.cols, y.cols);
-  Record({.kind = OpKind::kNorm, .x = x, .y = y, .norm_weight = weight, .eps = eps}, x.rows);
+  recorder_.Record({.kind = OpKind::kNorm, .x = x, .y = y, .norm_weight = weight, .eps = eps}, x.rows);
 }
 
 void CudaBackend::RmsNormHeads(Tensor x, int64_t heads, const float* weight, float eps) {
   CheckFloat(x);
   CHECK(heads > 0 && x.cols % heads == 0);
-  Record({.kind = OpKind::kNormHeads, .x = x, .y = x, .norm_weight = weight, .eps = eps, .heads = heads}, x.rows);
+  recorder_.Record({.kind = OpKind::kNormHeads, .x = x, .y = x, .norm_weight = weight, .eps = eps, .heads = heads},
+                   x.rows);
 }
 
 void CudaBackend::LayerNorm(Tensor x, const float* weight, const float* bias, float eps, Tensor y) {
@@ -390,33 +288,34 @@ void CudaBackend::LayerNorm(Tensor x, const float* weight, const float* bias, fl
   CHECK(x.dtype == DType::kF32);
   CHECK_EQ(x.rows, y.rows);
   CHECK_EQ(x.cols, y.cols);
-  Record({.kind = OpKind::kNorm, .x = x, .y = y, .norm_weight = weight, .bias = bias, .eps = eps, .layer_norm = true},
-         x.rows);
+  recorder_.Record(
+      {.kind = OpKind::kNorm, .x = x, .y = y, .norm_weight = weight, .bias = bias, .eps = eps, .layer_norm = true},
+      x.rows);
 }
 
 void CudaBackend::MultiplyActivated(Tensor x, Activation activation, Tensor y) {
   CheckFloat(x), CheckFloat(y);
   CHECK_EQ(x.rows, y.rows);
   CHECK_EQ(x.cols, 2 * y.cols);
-  Record({.kind = OpKind::kMultiplyActivated, .x = x, .y = y, .activation = activation}, x.rows);
+  recorder_.Record({.kind = OpKind::kMultiplyActivated, .x = x, .y = y, .activation = activation}, x.rows);
 }
 
 void CudaBackend::Activate(Tensor x, Activation activation) {
   CheckFloat(x);
   CHECK(activation != Activation::kClampedSilu);
-  Record({.kind = OpKind::kActivate, .x = x, .y = x, .activation = activation}, x.rows);
+  recorder_.Record({.kind = OpKind::kActivate, .x = x, .y = x, .activation = activation}, x.rows);
 }
 
 void CudaBackend::Add(Tensor x, Tensor y) {
   CHECK(x.dtype == DType::kF32 && y.dtype == DType::kF32);
   CHECK(x.rows == y.rows && x.cols == y.cols);
-  Record({.kind = OpKind::kAdd, .x = x, .y = y}, x.rows);
+  recorder_.Record({.kind = OpKind::kAdd, .x = x, .y = y}, x.rows);
 }
 
 void CudaBackend::SoftCap(Tensor x, float cap) {
   CheckFloat(x);
   CHECK(cap > 0);
-  Record({.kind = OpKind::kSoftCap, .x = x, .y = x, .scale = cap}, x.rows);
+  recorder_.Record({.kind = OpKind::kSoftCap, .x = x, .y = x, .scale = cap}, x.rows);
 }
 
 void CudaBackend::GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) {
@@ -424,7 +323,8 @@ void CudaBackend::GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) 
   CHECK_EQ(y.rows, static_cast<int64_t>(rows.size()));
   CHECK_EQ(x.cols, y.cols);
   for (const int64_t row : rows) CHECK(row >= 0 && row < x.rows);
-  Record({.kind = OpKind::kGatherRows, .x = x, .y = y, .indices = StageIndices(rows)}, std::max(x.rows, y.rows));
+  recorder_.Record({.kind = OpKind::kGatherRows, .x = x, .y = y, .indices = recorder_.StageIndices(rows)},
+                   std::max(x.rows, y.rows));
 }
 
 void CudaBackend::Linear(const LinearArgs& args) {
@@ -437,7 +337,7 @@ void CudaBackend::Linear(const LinearArgs& args) {
     size_t end = first;
     int64_t outputs = 0;
     while (end < args.weights.size() && args.weights[end]->dtype == of.dtype &&
-           OrderOf(*args.weights[end]) == OrderOf(of)) {
+           weights_.OrderOf(*args.weights[end]) == weights_.OrderOf(of)) {
       CHECK_EQ(args.weights[end]->cols, args.x.cols);
       outputs += args.weights[end++]->rows;
     }
@@ -465,7 +365,8 @@ void CudaBackend::RecordLinear(const LinearArgs& args, std::span<const Weight* c
   const Buffer& order = weights[0]->order;
   const int64_t cols = args.x.cols;
   int64_t step = std::max<int64_t>(args.x.rows, 1);
-  if (order) step = std::min(step, static_cast<int64_t>(kActOrderBytes) / StorageBytes(options_.dtype, cols));
+  if (order)
+    step = std::min(step, static_cast<int64_t>(WeightLoader::kActOrderBytes) / StorageBytes(options_.dtype, cols));
   if (options_.deterministic) step = std::min(step, kMaxFixedOrderRows);
   const Tensor y = op.y;
   for (int64_t first = 0; first < args.x.rows; first += step) {
@@ -473,17 +374,13 @@ void CudaBackend::RecordLinear(const LinearArgs& args, std::span<const Weight* c
     op.x = args.x.Rows(first, rows);
     op.y = y.Rows(first, rows);
     if (order) {
-      const Tensor ordered{options_.dtype, act_order_x_, rows, cols, cols};
+      const Tensor ordered{options_.dtype, weights_.act_order_x(), rows, cols, cols};
       const auto* columns = static_cast<const int32_t*>(order.data());
-      Record({.kind = OpKind::kPermuteColumns, .x = op.x, .y = ordered, .indices = columns}, rows);
+      recorder_.Record({.kind = OpKind::kPermuteColumns, .x = op.x, .y = ordered, .indices = columns}, rows);
       op.x = ordered;
     }
-    Record(op, rows);
+    recorder_.Record(op, rows);
   }
-}
-
-int CudaBackend::OrderOf(const Weight& weight) const {
-  return weight.order ? act_order_id_by_address_.at(weight.order.data()) : 0;
 }
 
 // ---- ranks
@@ -496,7 +393,7 @@ void CudaBackend::AllReduceAdd(Tensor x, Tensor y) {
   const int64_t max_rows = RankLinks::kOutboxBytes / StorageBytes(options_.dtype, x.cols);
   for (int64_t first = 0; first < x.rows; first += max_rows) {
     const int64_t rows = std::min(max_rows, x.rows - first);
-    Record({.kind = OpKind::kAllReduceAdd, .x = x.Rows(first, rows), .y = y.Rows(first, rows)}, x.rows);
+    recorder_.Record({.kind = OpKind::kAllReduceAdd, .x = x.Rows(first, rows), .y = y.Rows(first, rows)}, x.rows);
   }
 }
 
@@ -513,7 +410,7 @@ void CudaBackend::AllGatherColumns(Tensor x, std::span<const int64_t> borders) {
   const int64_t max_rows = RankLinks::kOutboxBytes / StorageBytes(DType::kF32, widest);
   for (int64_t first = 0; first < x.rows; first += max_rows) {
     const int64_t rows = std::min(max_rows, x.rows - first);
-    Record({.kind = OpKind::kAllGatherColumns, .x = x.Rows(first, rows), .borders = borders_.data()}, x.rows);
+    recorder_.Record({.kind = OpKind::kAllGatherColumns, .x = x.Rows(first, rows), .borders = borders_.data()}, x.rows);
   }
 }
 
@@ -522,13 +419,8 @@ void CudaBackend::TransferRows(OpKind kind, Tensor x) {
   const int64_t max_rows = StageLinks::kBytes / StorageBytes(x.dtype, x.cols);
   CHECK_GT(max_rows, 0);
   for (int64_t first = 0; first < x.rows; first += max_rows) {
-    Record({.kind = kind, .x = x.Rows(first, std::min(max_rows, x.rows - first))}, x.rows);
+    recorder_.Record({.kind = kind, .x = x.Rows(first, std::min(max_rows, x.rows - first))}, x.rows);
   }
-}
-
-Tensor CudaBackend::SampledIds(size_t count) const {
-  CHECK_LE(count, static_cast<size_t>(kMaxSampledRows));
-  return {DType::kF32, sampled_ids_, static_cast<int64_t>(count), 1, 1};
 }
 
 }  // namespace cuda

@@ -78,7 +78,7 @@ Result<Buffer> CudaBackend::PackExperts(std::span<const Expert> experts) {
                       .inner = inner});
   }
   RETURN_IF_ERROR(CheckTypes(packed));
-  return Keep(std::as_bytes(std::span(packed)));
+  return weights_.Keep(std::as_bytes(std::span(packed)));
 }
 
 void CudaBackend::Experts(const ExpertsArgs& args) {
@@ -101,12 +101,12 @@ void CudaBackend::Experts(const ExpertsArgs& args) {
                 .last_inner = args.experts.back().out->cols,
                 .in_types = TileTypes(args.experts, [](const Expert& expert) { return expert.in.front().dtype; }),
                 .out_types = TileTypes(args.experts, [](const Expert& expert) { return expert.out->dtype; })};
-  if (!options_.deterministic) return Record(op, x.rows);
+  if (!options_.deterministic) return recorder_.Record(op, x.rows);
   for (int64_t first = 0; first < x.rows; first += kFewExpertRows) {
     const int64_t rows = std::min(kFewExpertRows, x.rows - first);
     op.x = x.Rows(first, rows), op.y = y.Rows(first, rows);
     op.experts.router = router.Rows(first, rows);
-    Record(op, rows);
+    recorder_.Record(op, rows);
   }
 }
 

@@ -21,6 +21,16 @@ std::vector<AdapterTile> TilesOf(std::span<const int> adapters, size_t max_rows,
   return tiles;
 }
 
+/// Uploads the adapter mapping of a step unless it is already on the device. Small steps get one tile per row, with or
+/// without an adapter, so that one captured graph serves all steps of this row count.
+void StageAdapters(const LowRankArgs& args, StepRecorder* recorder, AdapterStep* adapted) {
+  if (args.step != 0 && args.step == adapted->step && adapted->epoch == recorder->staging_epoch()) return;
+  const bool small = args.x.rows <= StepRecorder::kMaxSmallRows;
+  const std::vector<AdapterTile> tiles = TilesOf(args.adapters, small ? 1 : kAdapterTileRows, small);
+  const AdapterTile* staged = recorder->Stage<AdapterTile>(tiles);  // may rewind the buffer
+  *adapted = {.step = args.step, .epoch = recorder->staging_epoch(), .tiles = staged, .count = std::ssize(tiles)};
+}
+
 }  // namespace
 
 Result<Buffer> CudaBackend::PackLowRank(std::span<const std::span<const LowRank>> adapters) {
@@ -39,17 +49,7 @@ Result<Buffer> CudaBackend::PackLowRank(std::span<const std::span<const LowRank>
                            .outputs = static_cast<int32_t>(matrix.b.rows)};
     }
   }
-  return Keep(std::as_bytes(std::span(packed)));
-}
-
-// Small steps get one tile per row, with or without an adapter, so that one captured graph serves all steps of this row
-// count.
-void CudaBackend::StageAdapters(const LowRankArgs& args) {
-  if (args.step != 0 && args.step == adapted_.step) return;
-  const bool small = args.x.rows <= kMaxSmallRows;
-  const std::vector<AdapterTile> tiles = TilesOf(args.adapters, small ? 1 : kAdapterTileRows, small);
-  const AdapterTile* staged = Stage<AdapterTile>(tiles);  // invalidates adapted_ if the buffer is rewound
-  adapted_ = {.step = args.step, .tiles = staged, .count = std::ssize(tiles)};
+  return weights_.Keep(std::as_bytes(std::span(packed)));
 }
 
 void CudaBackend::AddLowRank(const LowRankArgs& args) {
@@ -65,14 +65,14 @@ void CudaBackend::AddLowRank(const LowRankArgs& args) {
       CHECK(matrix.a.cols == x.cols && matrix.first_output + matrix.b.rows <= y.cols);
     }
   }
-  StageAdapters(args);
+  StageAdapters(args, &recorder_, &adapted_);
   if (adapted_.count == 0) return;
   StepOp op{.kind = OpKind::kLowRank, .x = x, .y = y, .weight_dtype = options_.dtype};
   op.low_rank = {.packed = static_cast<const PackedLowRank*>(args.packed),
                  .tiles = adapted_.tiles,
                  .tile_count = adapted_.count,
                  .low = low};
-  Record(op, x.rows);
+  recorder_.Record(op, x.rows);
 }
 
 }  // namespace ringside::cuda

@@ -47,12 +47,10 @@ class ListWriter {
   std::byte *host_, *device_;
 };
 
-}  // namespace
-
-const DeviceSamplingParams* CudaBackend::StageSamplingParams(std::span<const RowSamplingParams> row_params) {
+const DeviceSamplingParams* StageSamplingParams(std::span<const RowSamplingParams> row_params, StepRecorder* recorder) {
   size_t bytes = row_params.size() * sizeof(DeviceSamplingParams);
   for (const RowSamplingParams& params : row_params) bytes += ListBytes(params);
-  const Staging::Place place = ReserveStaging(bytes);
+  const Staging::Place place = recorder->ReserveStaging(bytes);
   auto* row = static_cast<DeviceSamplingParams*>(place.host);
   const size_t rows_bytes = row_params.size() * sizeof(DeviceSamplingParams);
   ListWriter lists(
@@ -83,6 +81,8 @@ const DeviceSamplingParams* CudaBackend::StageSamplingParams(std::span<const Row
   return static_cast<const DeviceSamplingParams*>(place.device);
 }
 
+}  // namespace
+
 void CudaBackend::SampleTokens(Tensor logits, std::span<const RowSamplingParams> row_params,
                                std::span<SampledToken> sampled) {
   CHECK(logits.dtype == DType::kF32);
@@ -98,12 +98,11 @@ void CudaBackend::SampleTokens(Tensor logits, std::span<const RowSamplingParams>
       ++count;
     const Tensor rows = logits.Rows(static_cast<int64_t>(first), static_cast<int64_t>(count));
     StepOp op{.kind = OpKind::kSampleTokens, .x = rows};
-    op.sampled = reinterpret_cast<SampledToken*>(StageReadback(&sampled[first], count * sizeof(SampledToken)));
-    op.row_params = StageSamplingParams(row_params.subspan(first, count));
-    CHECK_LE(sampled_rows_ + rows.rows, kMaxSampledRows);
-    op.sampled_ids = sampled_ids_ + sampled_rows_;
-    sampled_rows_ += rows.rows;
-    Record(op, rows.rows);
+    op.sampled =
+        reinterpret_cast<SampledToken*>(recorder_.StageReadback(&sampled[first], count * sizeof(SampledToken)));
+    op.row_params = StageSamplingParams(row_params.subspan(first, count), &recorder_);
+    op.sampled_ids = sampled_.Next(recorder_.submission_epoch(), rows.rows);
+    recorder_.Record(op, rows.rows);
     first += count;
   }
 }
@@ -113,11 +112,9 @@ void CudaBackend::SampleGreedy(Tensor logits, int64_t first, std::span<SampledTo
   CHECK_EQ(logits.rows, std::ssize(sampled));
   CHECK(logits.rows > 0 && logits.cols > 0 && first + logits.cols < INT32_MAX / 2);
   StepOp op{.kind = OpKind::kSampleGreedy, .x = logits, .first_token = first};
-  op.sampled = reinterpret_cast<SampledToken*>(StageReadback(sampled.data(), sampled.size_bytes()));
-  CHECK_LE(sampled_rows_ + logits.rows, kMaxSampledRows);
-  op.sampled_ids = sampled_ids_ + sampled_rows_;
-  sampled_rows_ += logits.rows;
-  Record(op, logits.rows);
+  op.sampled = reinterpret_cast<SampledToken*>(recorder_.StageReadback(sampled.data(), sampled.size_bytes()));
+  op.sampled_ids = sampled_.Next(recorder_.submission_epoch(), logits.rows);
+  recorder_.Record(op, logits.rows);
 }
 
 }  // namespace ringside::cuda

@@ -1,11 +1,11 @@
-// Loading of weights to the device: converted to the backend's type, or quantized.
+#include "kernels/cuda/weight_loader.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
-#include "kernels/cuda/cuda_backend.h"
 #include "kernels/cuda/cuda_check.h"
 #include "kernels/cuda/linear/block_quant_layout.h"
 #include "kernels/cuda/linear/block_quant_packing.h"
@@ -33,37 +33,35 @@ bool IsLarge(const HostTensor& host) { return host.cols >= 1024 && host.rows * h
 
 }  // namespace
 
-Result<Weight> CudaBackend::AllocateFloatWeight(int64_t rows, int64_t cols) {
+Result<Weight> WeightLoader::AllocateFloatWeight(int64_t rows, int64_t cols) {
   const auto bytes = static_cast<size_t>(StorageBytes(options_.dtype, rows * cols));
-  void* data = memory_.AllocateLow(bytes);
+  void* data = memory_->AllocateLow(bytes);
   if (data == nullptr) {
     return Overloaded(
-        fmt::format("no device memory for a weight of {} bytes: {} are free", bytes, memory_.free_bytes()));
+        fmt::format("no device memory for a weight of {} bytes: {} are free", bytes, memory_->free_bytes()));
   }
-  return Weight{options_.dtype, rows, cols, Buffer(this, data, bytes), {}};
+  return Weight{options_.dtype, rows, cols, Buffer(backend_, data, bytes), {}};
 }
 
-Result<Weight> CudaBackend::MakeRandomWeight(const RandomMatrix& matrix) {
-  if (options_.quantization) return Backend::MakeRandomWeight(matrix);
+Result<Weight> WeightLoader::MakeRandom(const RandomMatrix& matrix) {
   ASSIGN_OR_RETURN(Weight weight, AllocateFloatWeight(matrix.row_count(), matrix.cols));
   const Tensor all{options_.dtype, weight.data.data(), weight.rows, weight.cols, weight.cols};
-  Flush();
+  recorder_->Flush();
   int64_t row = 0;
   for (const RandomMatrix::Rows& run : matrix.rows) {
-    LaunchRandomWeights(runner_.launcher(), matrix, run.first, all.Rows(row, run.count));
+    LaunchRandomWeights(recorder_->launcher(), matrix, run.first, all.Rows(row, run.count));
     row += run.count;
   }
   return weight;
 }
 
-Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
-  RETURN_IF_ERROR(CheckWeight(host));
+Result<Weight> WeightLoader::Load(const HostTensor& host) {
   if (options_.quantization && !host.adapter) {
     if (!host.table) return LoadBytes(host, *options_.quantization);
     // E4M3's three mantissa bits are too few for embeddings. Large tables are stored block-quantized where a kernel
     // supports it, because batches multiply them faster.
     const bool in_blocks = IsLarge(host) && host.cols % 32 == 0 && host.order.empty() && !IsQuantized(host.dtype) &&
-                           runner_.launcher().hopper && !options_.deterministic;
+                           recorder_->launcher().hopper && !options_.deterministic;
     return in_blocks ? LoadBlockQuantized(host, DType::kBlockQuant8) : LoadBytes(host, DType::kI8);
   }
   const bool keeps = options_.keeps_blocks && (host.expert || IsLarge(host) || options_.keeps_small_blocks);
@@ -78,7 +76,7 @@ Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
   ASSIGN_OR_RETURN(Weight weight, AllocateFloatWeight(host.rows, host.cols));
   auto* data = static_cast<std::byte*>(weight.data.data());
   if (host.dtype == dtype) {
-    CopyToDevice(data, host.bytes.data(), weight.data.bytes());
+    backend_->CopyToDevice(data, host.bytes.data(), weight.data.bytes());
     return weight;
   }
   const auto piece_rows = std::max<int64_t>(1, static_cast<int64_t>(kUploadBytes / row_bytes));
@@ -95,19 +93,19 @@ Result<Weight> CudaBackend::LoadWeight(const HostTensor& host) {
       for (size_t c = 0; c < row.size(); ++c)
         StoreAs(dtype, row[c], &piece[static_cast<size_t>(r) * row_bytes + 2 * c]);
     }
-    CopyToDevice(data + static_cast<size_t>(first) * row_bytes, piece.data(), piece.size());
-    CHECK_CUDA(cudaStreamSynchronize(stream_));  // `piece` is reused
+    backend_->CopyToDevice(data + static_cast<size_t>(first) * row_bytes, piece.data(), piece.size());
+    CHECK_CUDA(cudaStreamSynchronize(recorder_->stream()));  // `piece` is reused
   }
   return weight;
 }
 
 // Adjacent matrices have adjacent scales, so that they can be launched as one matrix (step_runner.cpp).
-std::byte* CudaBackend::AllocateScales(size_t count) {
+std::byte* WeightLoader::AllocateScales(size_t count) {
   const size_t bytes = (count * sizeof(float) + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
   if (bytes > scale_room_.size()) {
-    if (!scale_room_.empty()) memory_.Free(scale_room_.data(), scale_room_.size());
+    if (!scale_room_.empty()) memory_->Free(scale_room_.data(), scale_room_.size());
     const size_t room_bytes = std::max(bytes, kScaleBytes);
-    auto* data = static_cast<std::byte*>(memory_.AllocateHigh(room_bytes));
+    auto* data = static_cast<std::byte*>(memory_->AllocateHigh(room_bytes));
     scale_room_ = {data, data == nullptr ? 0 : room_bytes};
     if (data == nullptr) return nullptr;
   }
@@ -116,29 +114,30 @@ std::byte* CudaBackend::AllocateScales(size_t count) {
   return out;
 }
 
-Result<Weight> CudaBackend::AllocateScaledWeight(DType dtype, int64_t rows, int64_t cols, size_t bytes, size_t scales) {
-  auto* data = static_cast<std::byte*>(memory_.AllocateLow(bytes));
+Result<Weight> WeightLoader::AllocateScaledWeight(DType dtype, int64_t rows, int64_t cols, size_t bytes,
+                                                  size_t scales) {
+  auto* data = static_cast<std::byte*>(memory_->AllocateLow(bytes));
   std::byte* scale_data = AllocateScales(scales);
-  Weight weight{dtype, rows, cols, Buffer(this, data, bytes), Buffer(this, scale_data, scales * sizeof(float))};
+  Weight weight{dtype, rows, cols, Buffer(backend_, data, bytes), Buffer(backend_, scale_data, scales * sizeof(float))};
   if (data != nullptr && scale_data != nullptr) return weight;
   return Overloaded(fmt::format("no device memory for a weight of {} bytes: {} are free",
-                                bytes + scales * sizeof(float), memory_.free_bytes()));
+                                bytes + scales * sizeof(float), memory_->free_bytes()));
 }
 
-Status CudaBackend::StoreActOrder(std::span<const int32_t> order, Weight* weight) {
+Status WeightLoader::StoreActOrder(std::span<const int32_t> order, Weight* weight) {
   if (order.empty()) return Status::Ok();
-  if (act_order_x_ == nullptr) act_order_x_ = memory_.AllocateHigh(kActOrderBytes);
+  if (act_order_x_ == nullptr) act_order_x_ = memory_->AllocateHigh(kActOrderBytes);
   if (act_order_x_ == nullptr) return Overloaded("no device memory for inputs in act-order");
-  ASSIGN_OR_RETURN(weight->order, Allocate(order.size_bytes()));
-  CopyToDevice(weight->order.data(), order.data(), order.size_bytes());
-  CHECK_CUDA(cudaStreamSynchronize(stream_));
+  ASSIGN_OR_RETURN(weight->order, backend_->Allocate(order.size_bytes()));
+  backend_->CopyToDevice(weight->order.data(), order.data(), order.size_bytes());
+  CHECK_CUDA(cudaStreamSynchronize(recorder_->stream()));
   const auto next = static_cast<int>(act_order_ids_.size()) + 1;
   const auto known = act_order_ids_.try_emplace({order.begin(), order.end()}, next).first;
   act_order_id_by_address_[weight->order.data()] = known->second;
   return Status::Ok();
 }
 
-Result<Weight> CudaBackend::LoadBlockQuantized(const HostTensor& host, DType dtype) {
+Result<Weight> WeightLoader::LoadBlockQuantized(const HostTensor& host, DType dtype) {
   const auto panels = static_cast<size_t>(PanelsDown(host.rows)),
              panel_bytes = static_cast<size_t>(PanelBytes(dtype, host.cols)), units = panels * kPanelRows;
   ASSIGN_OR_RETURN(Weight weight, AllocateScaledWeight(dtype, host.rows, host.cols, panels * panel_bytes, units));
@@ -157,16 +156,16 @@ Result<Weight> CudaBackend::LoadBlockQuantized(const HostTensor& host, DType dty
       }
     });
     for (const Status& status : packed) RETURN_IF_ERROR(status);
-    CopyToDevice(data + first * panel_bytes, piece.data(), piece.size());
-    CHECK_CUDA(cudaStreamSynchronize(stream_));  // `piece` is reused
+    backend_->CopyToDevice(data + first * panel_bytes, piece.data(), piece.size());
+    CHECK_CUDA(cudaStreamSynchronize(recorder_->stream()));  // `piece` is reused
   }
-  CopyToDevice(weight.scales.data(), row_units.data(), weight.scales.bytes());
-  CHECK_CUDA(cudaStreamSynchronize(stream_));
+  backend_->CopyToDevice(weight.scales.data(), row_units.data(), weight.scales.bytes());
+  CHECK_CUDA(cudaStreamSynchronize(recorder_->stream()));
   RETURN_IF_ERROR(StoreActOrder(host.order, &weight));
   return weight;
 }
 
-Result<Weight> CudaBackend::LoadBytes(const HostTensor& host, DType dtype) {
+Result<Weight> WeightLoader::LoadBytes(const HostTensor& host, DType dtype) {
   const bool as_stored = host.dtype == DType::kScaledE4M3 && dtype == DType::kF8E4M3;
   const auto row_bytes = static_cast<size_t>(W8RowBytes(host.cols)), rows = static_cast<size_t>(host.rows);
   ASSIGN_OR_RETURN(Weight weight, AllocateScaledWeight(dtype, host.rows, host.cols, rows * row_bytes, rows));
@@ -190,15 +189,26 @@ Result<Weight> CudaBackend::LoadBytes(const HostTensor& host, DType dtype) {
         PackW8Row(dtype, quantized, &piece[r * row_bytes]);
       }
     });
-    CopyToDevice(data + first * row_bytes, piece.data(), count * row_bytes);
-    CHECK_CUDA(cudaStreamSynchronize(stream_));  // `piece` is reused
+    backend_->CopyToDevice(data + first * row_bytes, piece.data(), count * row_bytes);
+    CHECK_CUDA(cudaStreamSynchronize(recorder_->stream()));  // `piece` is reused
   }
   if (!std::all_of(row_scales.begin(), row_scales.end(), [](float x) { return std::isfinite(x); })) {
     return Corruption("a weight contains a non-finite value");
   }
-  CopyToDevice(weight.scales.data(), row_scales.data(), rows * sizeof(float));
-  CHECK_CUDA(cudaStreamSynchronize(stream_));
+  backend_->CopyToDevice(weight.scales.data(), row_scales.data(), rows * sizeof(float));
+  CHECK_CUDA(cudaStreamSynchronize(recorder_->stream()));
   return weight;
+}
+
+int WeightLoader::OrderOf(const Weight& weight) const {
+  return weight.order ? act_order_id_by_address_.at(weight.order.data()) : 0;
+}
+
+Result<Buffer> WeightLoader::Keep(std::span<const std::byte> bytes) {
+  ASSIGN_OR_RETURN(Buffer out, backend_->Allocate(bytes.size()));
+  backend_->CopyToDevice(out.data(), bytes.data(), bytes.size());
+  backend_->Synchronize();
+  return out;
 }
 
 }  // namespace ringside::cuda
