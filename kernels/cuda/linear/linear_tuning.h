@@ -14,6 +14,13 @@ struct SplitKCost {
   double split = 0.8;                             // per split, to reduce the sums
 };
 
+/// Expected rows of an expert up to which a kernel path is the fastest.
+struct ExpertsTuning {
+  double integer_rows = 1.5;   // block-quantized weights, multiplied as integers
+  double several_rows = 16.0;  // block-quantized weights, a warp per tile
+  double few_rows = 2.0;       // 16-bit weights, read once for up to 16 rows
+};
+
 struct LinearTuning {
   std::string_view gpu;  // name as the driver reports it, or its start; empty: the fallback
 
@@ -30,6 +37,7 @@ struct LinearTuning {
   int64_t fp8_rows = 17;  // with fewer rows it is as fast to dequantize the weights in the kernel
   int64_t cached_panel_bytes = int64_t{32} << 20;  // of dequantized weights that stay in the L2 cache
   int64_t product_tile = 128;                      // approximate rows and outputs of a cuBLAS thread block tile
+  ExpertsTuning experts;
 };
 
 inline constexpr LinearTuning kDefaultTuning;
