@@ -280,6 +280,20 @@ TEST(LinearPlan, RefusesInvalidLayers) {
   EXPECT_FALSE(TypicalDevice("7.5").ok());
 }
 
+TEST(LinearPlan, ReadsTheRecordOfTheGpu) {
+  EXPECT_EQ(TuningOf("NVIDIA H100 80GB HBM3").gpu, "NVIDIA H100");
+  EXPECT_EQ(TuningOf("NVIDIA H200").gpu, "NVIDIA H200");
+  EXPECT_EQ(TuningOf("NVIDIA A100-SXM4-80GB").gpu, "NVIDIA H200") << "the fallback";
+  LinearTuning tuning = TuningOf("NVIDIA H200");
+  tuning.fp8_rows = 33;
+  DeviceTraits device = Device("9.0");
+  device.tuning = &tuning;
+  LinearRequest request{.layer = Layer(32, 4096, {4096}, DType::kF8E4M3)};
+  EXPECT_EQ(PlanLinear(device, request)->kernel, LinearKernel::kW8A16Gemm);
+  request.layer.rows = 33;
+  EXPECT_EQ(PlanLinear(device, request)->kernel, LinearKernel::kQuantizeRows);
+}
+
 TEST(LinearPlan, DividesDequantizedWeightsIntoPanels) {
   const DeviceTraits device = Device("9.0");
   const LinearLayer layer = Layer(2048, 4096, {28672}, DType::kBlockQuant4);
