@@ -249,6 +249,15 @@ TEST(LinearPlan, SumsInOneOrderForAnyNumberOfRows) {
   }
 }
 
+TEST(LinearPlan, FusesNothingInAFixedOrder) {
+  for (const int64_t rows : {1, 8, 32}) {
+    LinearRequest request = Llama8B(Part::kGateUp, rows, DType::kBF16);
+    request.layer.fixed_order = true;
+    EXPECT_FALSE(Plan(request).norm);
+    EXPECT_EQ(Plan(request).epilogue, LinearEpilogue::kNothing);
+  }
+}
+
 TEST(LinearPlan, FallsBackToCublasAndTheReferenceKernel) {
   LinearLayer layer = Layer(8, 4096, {4096}, DType::kBF16);
   layer.x.aligned = false;
