@@ -65,7 +65,8 @@ Status CudaBackend::Start(RankComms comms) {
                             .clusters = QueryResidentClusters(properties_.multiProcessorCount, largest_cluster),
                             .large = large,
                             .hopper = hopper,
-                            .wgmma = hopper && HasWgmmaKernels()};
+                            .wgmma = hopper && HasWgmmaKernels(),
+                            .tuning = &TuningOf(properties_.name)};
   const Launcher on{traits, stream_, /*overlap=*/architecture >= 900};
   if (comms.layer != nullptr) {
     RETURN_IF_ERROR(exchange_.Start(std::move(comms.layer),

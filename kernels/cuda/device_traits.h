@@ -20,7 +20,7 @@ struct DeviceTraits {
   bool large = true;    // size configuration of the loaded kernels (kernel_config.h)
   bool hopper = false;  // compute capability 9.0, which has WGMMA and TMA
   bool wgmma = false;   // hopper, and this program contains the kernels compiled for it
-  const LinearTuning* tuning = &kDefaultTuning;
+  const LinearTuning* tuning = &TuningOf("");
 };
 
 /// A typical device of a compute capability such as "9.0". All its SMs are in clusters; a real one may hold fewer.

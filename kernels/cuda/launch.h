@@ -13,6 +13,7 @@
 #include "kernels/cuda/attention/attention_plan.h"
 #include "kernels/cuda/device_traits.h"
 #include "kernels/cuda/experts/experts_plan.h"
+#include "kernels/cuda/experts/experts_selection.h"
 #include "kernels/cuda/kernel_config.h"
 #include "kernels/cuda/linear/linear_plan.h"
 #include "kernels/cuda/linear/low_rank_plan.h"
@@ -170,13 +171,8 @@ void LaunchReferenceAttention(const Launcher& on, const AttentionPlan& plan);
 // ---- experts/
 /// Computes routing weights, order and groups; for many rows also ids.
 void LaunchRouteExperts(const Launcher& on, const ExpertsCall& call);
-/// The fastest kernel path as measured on an H200 with randomly routed rows. `hidden`: D.
-ExpertsPath SelectExpertsPath(const Launcher& on, const ExpertsPlan& plan, int64_t hidden, int64_t rows);
-/// Whether all experts' weights are block-quantized in a type that the path supports, and its workspace is large
-/// enough.
-bool SupportsTiledExperts(const Launcher& on, const ExpertsPlan& plan, ExpertsPath path, int64_t hidden, int64_t rows);
-/// Compute the parts in call.way: block-quantized weights; few rows with 16-bit weights; many rows.
-void LaunchTiledExperts(const Launcher& on, const ExpertsCall& call);
+/// Compute the parts by call.path: block-quantized weights; few rows with 16-bit weights; many rows.
+void LaunchTiledExperts(const Launcher& on, const ExpertsCall& call, const ExpertsSelection& selection);
 void LaunchFewExperts(const Launcher& on, const ExpertsCall& call);
 void LaunchManyExperts(const Launcher& on, const ExpertsCall& call);
 /// y += the weighted sum of the parts.

@@ -249,6 +249,15 @@ TEST(LinearPlan, SumsInOneOrderForAnyNumberOfRows) {
   }
 }
 
+TEST(LinearPlan, FusesNothingInAFixedOrder) {
+  for (const int64_t rows : {1, 8, 32}) {
+    LinearRequest request = Llama8B(Part::kGateUp, rows, DType::kBF16);
+    request.layer.fixed_order = true;
+    EXPECT_FALSE(Plan(request).norm);
+    EXPECT_EQ(Plan(request).epilogue, LinearEpilogue::kNothing);
+  }
+}
+
 TEST(LinearPlan, FallsBackToCublasAndTheReferenceKernel) {
   LinearLayer layer = Layer(8, 4096, {4096}, DType::kBF16);
   layer.x.aligned = false;
@@ -278,6 +287,20 @@ TEST(LinearPlan, RefusesInvalidLayers) {
   layer.x.dtype = DType::kF8E4M3;
   EXPECT_EQ(code(layer), StatusCode::kInvalidArgument);
   EXPECT_FALSE(TypicalDevice("7.5").ok());
+}
+
+TEST(LinearPlan, ReadsTheRecordOfTheGpu) {
+  EXPECT_EQ(TuningOf("NVIDIA H100 80GB HBM3").gpu, "NVIDIA H100");
+  EXPECT_EQ(TuningOf("NVIDIA H200").gpu, "NVIDIA H200");
+  EXPECT_EQ(TuningOf("NVIDIA A100-SXM4-80GB").gpu, "NVIDIA H200") << "the fallback";
+  LinearTuning tuning = TuningOf("NVIDIA H200");
+  tuning.fp8_rows = 33;
+  DeviceTraits device = Device("9.0");
+  device.tuning = &tuning;
+  LinearRequest request{.layer = Layer(32, 4096, {4096}, DType::kF8E4M3)};
+  EXPECT_EQ(PlanLinear(device, request)->kernel, LinearKernel::kW8A16Gemm);
+  request.layer.rows = 33;
+  EXPECT_EQ(PlanLinear(device, request)->kernel, LinearKernel::kQuantizeRows);
 }
 
 TEST(LinearPlan, DividesDequantizedWeightsIntoPanels) {

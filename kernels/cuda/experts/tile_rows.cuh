@@ -2,6 +2,7 @@
 // (tiled_experts.cu): up to 4 rows as integers, or up to 16 rows as 16-bit floats. Included by it only.
 #pragma once
 
+#include "kernels/cuda/experts/experts_selection.h"
 #include "kernels/cuda/experts/tile_segments.cuh"
 #include "kernels/cuda/linear/gemv_quantized/k_tile_products.cuh"
 
@@ -22,16 +23,12 @@ __device__ __forceinline__ const T* InputRow(const SegmentInputs<T>& from, int r
 
 /// Kernel path for up to 4 rows as 16-bit integers (k_tile_products.cuh), which takes the fewest operations.
 struct IntegerPath {
-  static constexpr int kThreads = kBlockThreads, kBlocks = 2;  // per block; blocks per SM
-  static constexpr int kMaxSplitParts = 8, kRoundUnits = 32;   // split-K parts per tile; parts per round
+  static constexpr int kThreads = kIntegerPath.threads, kBlocks = kIntegerPath.blocks;
+  static constexpr int kMaxSplitParts = kIntegerPath.max_split_parts, kRoundUnits = kIntegerPath.round_parts;
   static constexpr bool Takes(int bits) { return bits != 8; }
 
   template <class T, int kBits, int kCount>
   using Sums = IntegerSums<kBits, kCount>;
-  template <int kBits>
-  static RINGSIDE_HOST_DEVICE constexpr int RowBytes(int x_stride) {
-    return x_stride * 2 + static_cast<int>(sizeof(float)) * IntegerRowFloats<kBits>(x_stride);
-  }
   /// Loads the rows; returns a lane's addresses.
   template <class T, int kBits, int kCount>
   static __device__ __forceinline__ typename Sums<T, kBits, kCount>::Places Load(const SegmentInputs<T>& from,
@@ -138,16 +135,12 @@ struct ValueSums {
 
 /// Kernel path for up to 16 rows, unconverted.
 struct FloatPath {
-  static constexpr int kThreads = 2 * kBlockThreads, kBlocks = 1;
-  static constexpr int kMaxSplitParts = 8, kRoundUnits = 16;
+  static constexpr int kThreads = kFloatPath.threads, kBlocks = kFloatPath.blocks;
+  static constexpr int kMaxSplitParts = kFloatPath.max_split_parts, kRoundUnits = kFloatPath.round_parts;
   static constexpr bool Takes(int) { return true; }
 
   template <class T, int kBits, int kCount>
   using Sums = ValueSums<T, kBits, kCount / 8>;
-  template <int kBits>
-  static RINGSIDE_HOST_DEVICE constexpr int RowBytes(int x_stride) {
-    return x_stride * 2;
-  }
   template <class T, int kBits, int kCount>
   static __device__ __forceinline__ typename Sums<T, kBits, kCount>::Places Load(const SegmentInputs<T>& from,
                                                                                  unsigned char* to, int x_stride,
@@ -172,7 +165,7 @@ struct FloatPath {
 
 /// As FloatPath, if there are enough tiles for each to be computed by a single warp.
 struct WholeTilePath : FloatPath {
-  static constexpr int kMaxSplitParts = 1, kRoundUnits = 0;
+  static constexpr int kMaxSplitParts = kWholeTilePath.max_split_parts, kRoundUnits = kWholeTilePath.round_parts;
 };
 
 }  // namespace ringside::cuda

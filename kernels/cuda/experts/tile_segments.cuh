@@ -3,29 +3,13 @@
 #pragma once
 
 #include "kernels/cuda/experts/expert_products_inl.cuh"
+#include "kernels/cuda/experts/segment.h"
 #include "kernels/cuda/linear/gemv_quantized/k_tile_stream.cuh"
 
 namespace ringside::cuda {
 
 template <bool kIn>
 constexpr int kTileOutputs = kNTileOutputs<kIn>;
-
-/// Step from one of a warp's parts to its next.
-struct PartStep {
-  int32_t tiles, parts;
-};
-
-/// Adjacent tiles of one expert, and the rows routed to it.
-struct alignas(16) Segment {
-  PackedExpert expert;
-  ExpertRows rows;
-  int32_t row_at[kFewExpertRows], target[kFewExpertRows];  // index in x, or in `mid`; destination of results
-  const unsigned char* weights[2];                         // matrices of a tile's first eight rows, and of its second
-  int32_t first_row[2];                                    // row of the first tile in these matrices
-  int32_t first_output, tiles, before, outputs;  // before: preceding tiles of the block's run; outputs: the expert's
-  int32_t inputs, across, k_tiles, parts;        // tiles across, K tiles, and split-K parts of every parts-th K tile
-  PartStep step;
-};
 
 template <bool kIn>
 __device__ __forceinline__ int TilesOf(const ExpertsCall& a, const ExpertRows& group) {

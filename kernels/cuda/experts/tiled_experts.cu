@@ -15,23 +15,11 @@
 namespace ringside::cuda {
 namespace {
 
-/// Upper bound of a block's static shared memory.
-template <class Path>
-constexpr size_t kStaticBytes = Path::kThreads / 32 * (kMaxStages * 8 + 4) + sizeof(ZeroInputs) + 256;
-
-/// The grid of a GEMM.
-struct Tiling {
-  int blocks, stages, x_stride;  // pipeline stages; elements per row in shared memory
-  int tiles, segments;           // upper bounds per block
-  int sums;                      // floats of a round's sums
-  size_t shared_bytes;
-};
-
 /// Processes a block's segments. Shared memory: stages, sums of two rounds, the list, scales, rows of x.
 template <class Path, class T, bool kIn, int kBits>
 class BlockSegments {
  public:
-  __device__ __forceinline__ BlockSegments(const ExpertsCall& a, const Tiling& tiling, unsigned char* shared,
+  __device__ __forceinline__ BlockSegments(const ExpertsCall& a, const TiledExpertsGrid& tiling, unsigned char* shared,
                                            const void* zeros)
       : a_(a),
         tiling_(tiling),
@@ -126,7 +114,7 @@ class BlockSegments {
   }
 
   const ExpertsCall& a_;
-  const Tiling& tiling_;
+  const TiledExpertsGrid& tiling_;
   const uint32_t ring_;  // the warp's
   const void* const zeros_;
   float* const sums_;
@@ -137,7 +125,8 @@ class BlockSegments {
 };
 
 template <class Path, class T, bool kIn, int kBits>
-__global__ void __launch_bounds__(Path::kThreads, Path::kBlocks) TiledExpertsKernel(ExpertsCall a, Tiling tiling) {
+__global__ void __launch_bounds__(Path::kThreads, Path::kBlocks)
+    TiledExpertsKernel(ExpertsCall a, TiledExpertsGrid tiling) {
   extern __shared__ __align__(128) unsigned char shared[];
   __shared__ alignas(8) uint64_t barriers[Path::kThreads / 32 * kMaxStages];
   __shared__ ZeroInputs zeros;
@@ -150,60 +139,14 @@ __global__ void __launch_bounds__(Path::kThreads, Path::kBlocks) TiledExpertsKer
   if constexpr (!kBulkCopies) WaitForCopies<0>();
 }
 
-/// Division over up to `max_blocks` blocks with up to `max_bytes` of shared memory.
-template <class Path, bool kIn, int kBits>
-Tiling ChooseTiling(const ExpertsPlan& plan, ExpertsPath path, int64_t hidden, int64_t rows, int64_t max_blocks,
-                    size_t max_bytes) {
-  const auto tiles_of = [](int64_t outputs) { return (outputs + kTileOutputs<kIn> - 1) / kTileOutputs<kIn>; };
-  const int64_t max_tiles = tiles_of(kIn ? plan.widest() : hidden) * ExpertsCall::GroupCount(plan, path, rows),
-                fewest = tiles_of(kIn ? std::min(plan.inner, plan.last_inner) : hidden),
-                inputs = kIn ? hidden : plan.widest();
-  const auto group_rows = static_cast<int>(std::min(rows, ExpertsCall::GroupRows(path)));
-  Tiling out = {};
-  out.blocks = static_cast<int>(std::min(max_tiles, max_blocks));
-  out.tiles = static_cast<int>((max_tiles + out.blocks - 1) / out.blocks);
-  out.segments = static_cast<int>(out.tiles / fewest + 2);
-  out.x_stride = static_cast<int>((inputs + kKTileInputs - 1) / kKTileInputs * kKTileInputs + 8);
-  out.sums = Path::kRoundUnits * kNTileRows * group_rows;
-  const size_t fixed_bytes = static_cast<size_t>(group_rows * Path::template RowBytes<kBits>(out.x_stride)) +
-                             sizeof(Segment) * static_cast<size_t>(out.segments) +
-                             sizeof(float) * static_cast<size_t>(2 * out.sums + out.tiles * kNTileRows),
-               ring = Path::kThreads / 32 * kKTileBytes<kBits>;
-  out.stages =
-      fixed_bytes > max_bytes ? 0 : static_cast<int>(std::min<size_t>(kMaxStages, (max_bytes - fixed_bytes) / ring));
-  out.shared_bytes = fixed_bytes + static_cast<size_t>(out.stages) * ring;
-  return out;
-}
-/// Division over the whole device for `rows` rows in total; one block per SM if x leaves no room for two.
-template <class Path, bool kIn, int kBits>
-Tiling ChooseTiling(const Launcher& on, const ExpertsPlan& plan, ExpertsPath path, int64_t hidden, int64_t rows) {
-  if (Path::kBlocks == 2) {
-    const Tiling two = ChooseTiling<Path, kIn, kBits>(plan, path, hidden, rows, 2 * on.multiprocessors,
-                                                      MaxGemvSharedBytes(on.large) - kStaticBytes<Path>);
-    if (two.stages >= kMinStages) return two;
-  }
-  return ChooseTiling<Path, kIn, kBits>(plan, path, hidden, rows, on.multiprocessors,
-                                        SharedBytes(on.large) - kStaticBytes<Path>);
-}
-
 template <class Path, class T, bool kIn>
-void LaunchProduct(const Launcher& on, const ExpertsCall& call) {
-  WithBits(FirstTileType(kIn ? call.plan.in_types : call.plan.out_types), [&](auto bits) {  // the only type, see Fits
+void LaunchProduct(const Launcher& on, const ExpertsCall& call, const TiledExpertsGrid& grid) {
+  CHECK_GE(grid.stages, kMinStages);
+  WithBits(FirstTileType(kIn ? call.plan.in_types : call.plan.out_types), [&](auto bits) {  // the only type
     if constexpr (Path::Takes(bits())) {
-      const auto tiling = ChooseTiling<Path, kIn, bits()>(on, call.plan, call.path, call.x.cols, call.x.rows);
-      Launch(on, TiledExpertsKernel<Path, T, kIn, bits()>, Grid(tiling.blocks), Path::kThreads, tiling.shared_bytes,
-             call, tiling);
+      Launch(on, TiledExpertsKernel<Path, T, kIn, bits()>, Grid(grid.blocks), Path::kThreads, grid.shared_bytes, call,
+             grid);
     }
-  });
-}
-
-template <class Path, bool kIn>
-bool Fits(const Launcher& on, const ExpertsPlan& plan, ExpertsPath path, int64_t hidden, int64_t rows) {
-  const uint32_t types = kIn ? plan.in_types : plan.out_types;
-  if (!std::has_single_bit(types)) return false;
-  return WithBits(FirstTileType(types), [&](auto bits) {
-    if constexpr (!Path::Takes(bits())) return false;
-    return ChooseTiling<Path, kIn, bits()>(on, plan, path, hidden, rows).stages >= kMinStages;
   });
 }
 
@@ -216,18 +159,12 @@ auto WithKernelPath(ExpertsPath path, const Body& body) {
 
 }  // namespace
 
-bool SupportsTiledExperts(const Launcher& on, const ExpertsPlan& plan, ExpertsPath path, int64_t hidden, int64_t rows) {
-  return WithKernelPath(path, [&](auto kind) {
-    using Path = decltype(kind);
-    return Fits<Path, true>(on, plan, path, hidden, rows) && Fits<Path, false>(on, plan, path, hidden, rows);
-  });
-}
-
-void LaunchTiledExperts(const Launcher& on, const ExpertsCall& call) {
+void LaunchTiledExperts(const Launcher& on, const ExpertsCall& call, const ExpertsSelection& selection) {
+  CHECK(selection.tiled && selection.path == call.path);
   WithKernelPath(call.path, [&](auto kind) {
     const auto launch = [&](auto type) {
-      LaunchProduct<decltype(kind), decltype(type), true>(on, call);
-      LaunchProduct<decltype(kind), decltype(type), false>(on, call);
+      LaunchProduct<decltype(kind), decltype(type), true>(on, call, selection.in);
+      LaunchProduct<decltype(kind), decltype(type), false>(on, call, selection.out);
     };
     call.x.dtype == DType::kF16 ? launch(__half()) : launch(__nv_bfloat16());
   });

@@ -261,7 +261,8 @@ int LinearTableRows() { return static_cast<int>(std::size(kTable)); }
 Result<LinearPlan> PlanLinear(const DeviceTraits& device, const LinearRequest& request) {
   RETURN_IF_ERROR(CheckLayer(request.layer));
   if (request.partner) RETURN_IF_ERROR(CheckLayer(*request.partner));
-  LinearCase of{device, request.layer, request.norm && CanFuseNorm(request.layer)};
+  const bool fuses = !request.layer.fixed_order;  // a fused operation might round elsewhere
+  LinearCase of{device, request.layer, fuses && request.norm && CanFuseNorm(request.layer)};
   const Row* row = FirstRow(of);
   if (row == nullptr && of.norm) of.norm = false, row = FirstRow(of);
   if (row == nullptr) return PlanWithoutRow(of, request);
@@ -272,8 +273,8 @@ Result<LinearPlan> PlanLinear(const DeviceTraits& device, const LinearRequest& r
   // 7.2 ms with it. A small matrix takes a single wave, where overlap saves 10 %. A panel is written by the preceding
   // kernel, and kernels prefetch weights before they wait for it.
   plan.overlap = row->kernel != LinearKernel::kSmallGemm || (of.small() && !request.layer.panel);
-  if (request.partner) AddPartner(of, *request.partner, &plan);
-  AddEpilogue(of, request, &plan);
+  if (fuses && request.partner) AddPartner(of, *request.partner, &plan);
+  if (fuses) AddEpilogue(of, request, &plan);
   return plan;
 }
 

@@ -46,6 +46,7 @@ constexpr int kNTileRows = 16;  // rows of W
 constexpr int kMinStages = 2, kMaxStages = 5, kStagesForTwoBlocks = 3;
 /// Floats prefetched per thread for its first result: two scales and the old output.
 constexpr int kGemvExtras = 3;
+constexpr size_t kZeroInputsBytes = 640;  // of ZeroInputs (integer_inputs.cuh)
 /// Upper bound of a block's static shared memory: barriers, norm sums, zeros. Kernels of two layers need it twice.
 constexpr size_t kGemvStaticBytes = 1152;
 /// Whether weights are multiplied as integers; 8-bit weights are converted to 16-bit floats instead.

@@ -137,7 +137,8 @@ LinearTile SmallGemmTile(const LinearCase& of) {
   const bool wide = total >= of.tuning().small_wide * processors;
   if (rows <= 16 || of.small()) return {.outputs = of.gate_up() ? 32 : wide ? 64 : 16, .rows = 16, .warps = kWarps};
   const bool medium = total >= of.tuning().small_medium * processors;
-  return {.outputs = of.gate_up() || wide ? 64 : medium ? 32 : 16, .rows = 32, .warps = kWarps};
+  // More rows than 16 of a large W: only in a fixed order, which fuses nothing.
+  return {.outputs = wide ? 64 : medium ? 32 : 16, .rows = 32, .warps = kWarps};
 }
 
 LinearTile WgmmaGemmTile(const LinearCase& of) {

@@ -383,7 +383,8 @@ void StepRunner::RunExperts(const StepOp& op) {
   const auto max_rows = static_cast<int64_t>((scratch_bytes_ - fixed_bytes) / row_bytes);
   for (int64_t first = 0; first < op.x.rows; first += max_rows) {
     const int64_t rows = std::min(max_rows, op.x.rows - first);
-    const ExpertsPath path = SelectExpertsPath(on_, plan, op.x.cols, rows);
+    const ExpertsSelection selection = SelectExperts(on_, plan, op.x.cols, rows);
+    const ExpertsPath path = selection.path;
     ExpertsCall call{.plan = plan,
                      .path = path,
                      .activation = op.activation,
@@ -404,10 +405,11 @@ void StepRunner::RunExperts(const StepOp& op) {
     assign(call.parts, StorageBytes(DType::kF32, pairs * op.x.cols));
     call.mid = next;
     LaunchRouteExperts(on_, call);
-    const auto launch = path == ExpertsPath::kMany ? LaunchManyExperts
-                        : plan.in_tiles()          ? LaunchTiledExperts
-                                                   : LaunchFewExperts;
-    launch(on_, call);
+    if (selection.tiled) {
+      LaunchTiledExperts(on_, call, selection);
+    } else {
+      path == ExpertsPath::kMany ? LaunchManyExperts(on_, call) : LaunchFewExperts(on_, call);
+    }
     LaunchSumParts(on_, call);
   }
 }

@@ -202,7 +202,7 @@ void LaunchOfType(const Launcher& on, const GemmArgs& args, const LinearTile& ti
     if (gate_up) return LaunchKernel<T, 2, 2, false, true>(on, a);
     return tile.outputs == 64 ? LaunchKernel<T, 4, 2, false, false>(on, a) : LaunchKernel<T, 1, 2, false, false>(on, a);
   }
-  if (gate_up) return LaunchKernel<T, 4, 4, false, true>(on, a);
+  CHECK(!gate_up);
   if (tile.outputs == 64) return LaunchKernel<T, 4, 4, false, false>(on, a);
   return tile.outputs == 32 ? LaunchKernel<T, 2, 4, false, false>(on, a) : LaunchKernel<T, 1, 4, false, false>(on, a);
 }

@@ -18,6 +18,7 @@ struct alignas(128) ZeroInputs {
   uint4 room[kBank + kSixteens];
   __device__ __forceinline__ uint4* sixteens() { return room + kBank; }
 };
+static_assert(sizeof(ZeroInputs) == kZeroInputsBytes);
 
 /// Rows of x in shared memory as 16-bit integers. Each group of 32 has a unit, a power of two derived from its largest
 /// magnitude. The rounding error is 2^-15 of the largest, less than the precision of x's own type.

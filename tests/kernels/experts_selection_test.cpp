@@ -1,0 +1,66 @@
+// Selection of the kernel path of mixtures of experts. No GPU.
+#include "kernels/cuda/experts/experts_selection.h"
+
+#include <gtest/gtest.h>
+
+namespace ringside::cuda {
+namespace {
+
+/// 128 experts of 768 x 2,048, 8 of them per row, as in Qwen3-30B-A3B.
+ExpertsPlan Plan(DType in, DType out) {
+  ExpertsPlan plan;
+  plan.router.cols = 128;
+  plan.top_k = plan.experts_per_row = 8;
+  plan.inner = plan.last_inner = 768;
+  plan.in_types = TileTypeBit(in), plan.out_types = TileTypeBit(out);
+  return plan;
+}
+
+ExpertsSelection Select(const ExpertsPlan& plan, int64_t rows, std::string_view capability = "9.0") {
+  const Result<DeviceTraits> device = TypicalDevice(capability);
+  EXPECT_TRUE(device.ok());
+  return SelectExperts(device.value(), plan, 2048, rows);
+}
+
+TEST(ExpertsSelection, FollowsTheExpectedRowsOfAnExpert) {
+  const ExpertsPlan plan = Plan(DType::kBlockQuant4, DType::kBlockQuant6);
+  EXPECT_EQ(Select(plan, 1).path, ExpertsPath::kIntegers);
+  EXPECT_EQ(Select(plan, 24).path, ExpertsPath::kIntegers);  // 1.5 rows each
+  EXPECT_EQ(Select(plan, 25).path, ExpertsPath::kSeveral);
+  EXPECT_EQ(Select(plan, 256).path, ExpertsPath::kSeveral);  // 16 rows each
+  EXPECT_EQ(Select(plan, 257).path, ExpertsPath::kMany);
+}
+
+TEST(ExpertsSelection, MultipliesEightBitsAsFloats) {
+  const ExpertsPlan plan = Plan(DType::kBlockQuant8, DType::kBlockQuant8);
+  EXPECT_EQ(Select(plan, 4).path, ExpertsPath::kFew);
+  EXPECT_EQ(Select(plan, 16).path, ExpertsPath::kMany);  // the rows do not fit next to two stages
+  EXPECT_EQ(Select(plan, 17).path, ExpertsPath::kSeveral);
+}
+
+TEST(ExpertsSelection, ReadsSixteenBitWeightsOnceForFewRows) {
+  const ExpertsPlan plan = Plan(DType::kBF16, DType::kBF16);
+  EXPECT_EQ(Select(plan, 32).path, ExpertsPath::kFew);  // two rows each
+  EXPECT_EQ(Select(plan, 33).path, ExpertsPath::kMany);
+  EXPECT_FALSE(Select(plan, 32).tiled);
+}
+
+TEST(ExpertsSelection, LeavesMixedTypesToTheKernelOfManyRows) {
+  ExpertsPlan plan = Plan(DType::kBlockQuant4, DType::kBlockQuant6);
+  plan.out_types |= TileTypeBit(DType::kBlockQuant4);
+  EXPECT_EQ(Select(plan, 1).path, ExpertsPath::kMany);
+  EXPECT_FALSE(Select(plan, 1).tiled);
+}
+
+TEST(ExpertsSelection, DividesTheDeviceAmongTiles) {
+  const ExpertsSelection on_hopper = Select(Plan(DType::kBlockQuant4, DType::kBlockQuant4), 16);
+  EXPECT_TRUE(on_hopper.tiled);
+  EXPECT_EQ(on_hopper.in.blocks, 264);  // two per multiprocessor
+  EXPECT_GE(on_hopper.in.stages, 2);
+  const ExpertsSelection on_ampere = Select(Plan(DType::kBlockQuant4, DType::kBlockQuant4), 16, "8.0");
+  EXPECT_EQ(on_ampere.in.blocks, 216);
+  EXPECT_LT(on_ampere.in.shared_bytes, on_hopper.in.shared_bytes);
+}
+
+}  // namespace
+}  // namespace ringside::cuda
