@@ -56,7 +56,10 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
   HttpConnection(NetStream socket, ConnectionTicket ticket, ServerContext& context)
       : socket_(std::move(socket)), ticket_(std::move(ticket)), context_(context), timer_(socket_.get_executor()) {}
 
-  ~HttpConnection() { Leave(); }
+  ~HttpConnection() {
+    EndCall();  // an open call's function holds the strand, which must not outlive its io_context
+    Leave();
+  }
 
   void Start() {
     asio::dispatch(socket_.get_executor(), [self = shared_from_this()] { self->NextRequest(true); });
