@@ -102,7 +102,7 @@ FREE = ("tools/bench/", "tools/sim/", "tests/")
 
 # Third-party header -> where it may be included, as path prefixes.
 ROOMS = [
-    (r"boost/", ["ws/transport/", "clients/"]),
+    (r"boost/", ["base/asio/", "ws/transport/", "clients/"]),
     (r"openssl/", ["base/", "ws/access/", "ws/transport/", "clients/"]),
     (r"prometheus/", ["ws/metrics"]),
     (r"yaml-cpp/", ["ws/config/"]),

@@ -22,7 +22,8 @@ int RunSibling(const std::string& name, char** argv) {
   std::string path = SiblingProgram(name);
   argv[0] = path.data();
   execvp(path.c_str(), argv);
-  std::fprintf(stderr, "cannot run %s, which has this command: %s\n", name.c_str(), std::strerror(errno));
+  std::fprintf(stderr, "cannot run %s, which has this command: %s%s\n", name.c_str(), std::strerror(errno),
+               errno == ENOENT ? " (./scripts/build builds it)" : "");
   return kCommandFailed;
 }
 
