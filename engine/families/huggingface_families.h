@@ -15,7 +15,7 @@ struct HuggingFaceFamily {
   std::string_view type;                                      // config.json's model_type
   Status (*read)(const ConfigJson& config, ModelSpec* spec);  // converts config.json to a valid spec
   std::string_view prefix;                                    // of all tensors except the head; files may omit a part
-  std::vector<std::span<const TensorRule>> rules;
+  std::vector<std::span<const TensorRule>> rules;             // a later rule of a role replaces the earlier one
 };
 
 /// All rules of a family.

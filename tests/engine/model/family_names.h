@@ -43,7 +43,12 @@ inline constexpr const char* kFamilies[] = {"mistral_window",
                                             "gpt_bigcode",
                                             "opt_post",
                                             "opt_no_final_norm",
-                                            "falcon_alibi"};
+                                            "falcon_alibi",
+                                            "mistral3",
+                                            "gemma3_wrapper",
+                                            "qwen2_5_vl",
+                                            "qwen3_vl",
+                                            "qwen3_vl_moe"};
 
 inline std::string FamilyFolder(const std::string& name) { return GoldenFolder("families/" + name); }
 
