@@ -23,6 +23,8 @@ std::vector<TensorRule> RulesOf(const HuggingFaceFamily& family);
 
 /// Families with Llama's tensor names.
 std::span<const HuggingFaceFamily> LlamaLikeFamilies();
+/// Those from 2025 on.
+std::span<const HuggingFaceFamily> RecentFamilies();
 /// Encoder-decoder families.
 std::span<const HuggingFaceFamily> EncoderDecoderFamilies();
 /// The other families.

@@ -13,8 +13,8 @@
 namespace ringside {
 namespace {
 
-std::array<std::span<const HuggingFaceFamily>, 3> AllFamilies() {
-  return {LlamaLikeFamilies(), OlderFamilies(), EncoderDecoderFamilies()};
+std::array<std::span<const HuggingFaceFamily>, 4> AllFamilies() {
+  return {LlamaLikeFamilies(), RecentFamilies(), OlderFamilies(), EncoderDecoderFamilies()};
 }
 
 std::vector<std::string_view> SupportedTypes() {
@@ -59,10 +59,22 @@ void Ignore(std::string_view prefix, std::string_view head, NetworkPlan* plan) {
   for (int64_t layer = 0; layer < plan->spec.layers; ++layer) {
     for (const std::string_view name :
          {"h.{}.attn.bias", "h.{}.attn.masked_bias", "layers.{}.self_attn.rotary_emb.inv_freq",
-          "layers.{}.attention.bias", "layers.{}.attention.masked_bias", "layers.{}.attention.rotary_emb.inv_freq"}) {
+          "layers.{}.mlp.act_fn.beta", "layers.{}.mlp.act_fn.eps", "layers.{}.attention.bias",
+          "layers.{}.attention.masked_bias", "layers.{}.attention.rotary_emb.inv_freq"}) {
       plan->ignored.push_back(std::string(prefix) + WithLayer(name, layer));
     }
   }
+}
+
+// Layers that draft tokens (multi-token prediction) follow the network's own, or have names of their own.
+Status SkipDraftLayers(const ConfigJson& config, std::string_view prefix, NetworkPlan* plan) {
+  int64_t layers = 0;
+  RETURN_IF_ERROR(config.Optional("num_nextn_predict_layers", &layers));
+  for (int64_t layer = 0; layer < std::min<int64_t>(layers, 16); ++layer) {
+    plan->skipped.push_back(fmt::format("{}layers.{}.", prefix, plan->spec.layers + layer));
+  }
+  plan->skipped.push_back(fmt::format("{}mtp_", prefix));
+  return Status::Ok();
 }
 
 // Packed experts are outputs by inputs.
@@ -145,6 +157,7 @@ Result<NetworkPlan> PlanHuggingFace(const FlatJson& json, std::span<const std::s
   PlanTensors(rules, prefix, &plan, head);
   if (packed && packed->kind == PackedFormat::Kind::kMxfp4) TransposeExpertShapes(&plan);
   Ignore(prefix, head, &plan);
+  RETURN_IF_ERROR(SkipDraftLayers(config, prefix, &plan));
   if (text.wrapped) plan.skipped.insert(plan.skipped.end(), OtherInputs().begin(), OtherInputs().end());
   return plan;
 }

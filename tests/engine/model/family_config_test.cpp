@@ -1,4 +1,5 @@
 // What config.json files mean: traits of a family, the text networks of wrappers, and values that are refused.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -101,6 +102,63 @@ TEST(FamilyWrappers, RefuseAnUnknownTextNetworkByName) {
     EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
     EXPECT_TRUE(refused.status().message().starts_with("architecture '" + std::string(name) + "' is not supported"))
         << refused.status().ToString();
+  }
+}
+
+TEST(FamilyConfig, DraftLayersAreSkipped) {
+  std::ifstream file(FamilyFolder("glm4_moe") + "/config.json");
+  const auto plan = PlanOf(std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>()));
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  EXPECT_THAT(plan->skipped, ::testing::Contains("model.layers.3."));
+}
+
+// Positions beyond the trained context count as its last one.
+TEST(FamilyConfig, ScoresScaleWithThePosition) {
+  const Result<ModelSpec> spec = SpecWith("families/ministral3", "0.3", "0.3");
+  ASSERT_TRUE(spec.ok()) << spec.status().ToString();
+  EXPECT_EQ(spec->ScoreScaleAt(15), 1);
+  EXPECT_FLOAT_EQ(spec->ScoreScaleAt(16), static_cast<float>(1 + 0.3 * std::log(2.0)));
+  EXPECT_EQ(spec->ScoreScaleAt(1 << 20), spec->ScoreScaleAt(255));
+}
+
+struct Hostile {
+  const char *family, *from, *to, *message;
+};
+constexpr Hostile kHostile[] = {
+    {"glm4_moe", R"("num_hidden_layers": 3)", R"("num_hidden_layers": -3)", "number of layers is -3"},
+    {"glm4_moe", R"("n_group": 4)", R"("n_group": 3)", "8 experts are not a multiple of its 3 groups"},
+    {"glm4_moe", R"("n_group": 4)", R"("n_group": 0)", "number of expert groups is 0"},
+    {"glm4_moe", R"("topk_group": 2)", R"("topk_group": 5)", "number of expert groups used is 5"},
+    {"glm4_moe", R"("topk_group": 2)", R"("topk_group": 1)", "number of experts used is 3, not in 1 .. 2"},
+    {"glm4_moe", R"("num_experts_per_tok": 3)", R"("num_experts_per_tok": 9)", "number of experts used is 9"},
+    {"glm4_moe", R"("first_k_dense_replace": 1)", R"("first_k_dense_replace": -1)", "'first_k_dense_replace' is -1"},
+    {"glm4_moe", R"("n_shared_experts": 2)", R"("n_shared_experts": -2)", "-2 shared experts"},
+    {"glm4_moe", R"("routed_scaling_factor": 2.5)", R"("routed_scaling_factor": -1)", "scale of expert weights is -1"},
+    {"glm4_moe", R"("moe_intermediate_size": 12)", R"("moe_intermediate_size": 4611686018427387904)", "of width"},
+    {"glm4_moe", R"("intermediate_size": 48)", R"("intermediate_size": 0)", "'intermediate_size' of dense layers is 0"},
+    {"minimax_m2", R"("num_hidden_layers": 2)", R"("num_hidden_layers": 1000000000000)", "number of layers is"},
+    {"minimax_m2", R"("num_hidden_layers": 2)", R"("num_hidden_layers": 2, "attn_type_list": [1, 0])",
+     "linear attention (layer 1) is not supported"},
+    {"minimax_m2", R"("num_hidden_layers": 2)", R"("num_hidden_layers": 2, "scoring_func": "softmax")",
+     "'scoring_func' 'softmax' is not supported"},
+    {"minimax_m2", R"("num_hidden_layers": 2)", R"("num_hidden_layers": 2, "rotary_dim": 18)",
+     "number of rotated dimensions is 18"},
+    {"ernie4_5_moe", R"("moe_layer_interval": 1)", R"("moe_layer_interval": 0)", "'moe_layer_interval' is 0"},
+    {"ernie4_5_moe", R"("moe_k": 2)", R"("moe_k": 7)", "number of experts used is 7"},
+    {"ernie4_5_moe", R"("use_bias": false)", R"("use_bias": true)", "'use_bias' = true is not supported"},
+    {"ministral3", R"("llama_4_scaling_beta": 0.3)", R"("llama_4_scaling_beta": -0.3)", "scale of scores by position"},
+    {"ministral3", R"("original_max_position_embeddings": 16)", R"("original_max_position_embeddings": 0)",
+     "context of the scale of scores by position is 0"},
+    {"hunyuan_v1_dense", R"("alpha": 1000.0)", R"("alpha": -1000.0)", "rope alpha is -1000"},
+    {"hunyuan_v1_dense", R"("alpha": 1000.0)", R"("beta": 1)", "rope scaling 'dynamic' is not supported"},
+    {"mixtral", R"("hidden_act": "silu")", R"("hidden_act": "xielu")", "the activation xIELU"},
+};
+
+TEST(FamilyConfig, ImpossibleTraitsAreRefusedByName) {
+  for (const Hostile& hostile : kHostile) {
+    const auto refused = SpecWith("families/" + std::string(hostile.family), hostile.from, hostile.to);
+    ASSERT_FALSE(refused.ok()) << hostile.to;
+    EXPECT_NE(refused.status().message().find(hostile.message), std::string::npos) << refused.status().ToString();
   }
 }
 

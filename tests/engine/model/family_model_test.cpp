@@ -119,7 +119,7 @@ TEST(FamilyGguf, LogitsEqualTheReference) {
     const std::vector<float> want = ReadFloats(FamilyFolder(family) + "/logits.f32");
     EXPECT_LT(RelativeError(RunAll(**model, cache.get(), GoldenIds(), 16), want), 1e-4) << family;
   }
-  EXPECT_EQ(files, 20);
+  EXPECT_EQ(files, 21);
 }
 
 struct Shared {
@@ -172,6 +172,27 @@ TEST(FamilyNeeds, RefusesQuantisedExperts) {
   EXPECT_NE(refused.status().message().find("the model has a mixture of experts"), std::string::npos)
       << refused.status().ToString();
   EXPECT_TRUE(Model::Load(FamilyFolder("mistral_window"), backend).ok());
+}
+
+// A device without an operation refuses the families that need it.
+class Limited : public ForwardingBackend {
+ public:
+  Limited() : ForwardingBackend(MakeTestBackend()) {}
+  bool has(Feature) const override { return false; }
+};
+
+TEST(FamilyNeeds, RefusesWhatTheDeviceLacks) {
+  Limited backend;
+  for (const auto& [family, what] : kFamilyNeeds) {
+    const auto refused = Model::Load(FamilyFolder(family), backend);
+    EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument) << family;
+    EXPECT_NE(refused.status().message().find("the model has " + what + ", which this device does not support"),
+              std::string::npos)
+        << refused.status().ToString();
+  }
+  for (const char* family : {"mixtral", "arcee", "exaone4", "qwen3_vl_moe"}) {
+    EXPECT_TRUE(Model::Load(FamilyFolder(family), backend).ok()) << family;
+  }
 }
 
 // The parts of a wrapper's file that are not text are skipped and reported.
