@@ -30,6 +30,7 @@
 #include "kernels/random_weights.h"
 #include "kernels/ranks/comm.h"
 #include "kernels/rope_pairs.h"
+#include "kernels/router_traits.h"
 #include "kernels/row_sampling_params.h"
 #include "kernels/score_traits.h"
 #include "kernels/slab_memory.h"
@@ -74,6 +75,8 @@ struct AttentionArgs {
   RopePairs pairs = RopePairs::kNone;
   RopeAngles angles;
   ScoreTraits scores;
+  const float* query_weights = nullptr;  // [d] on the device: factors of a rotated query's dimensions, or null
+  const float* query_scales = nullptr;   // [T] on the host: factors of the rows' scores, or null
   VisibleKeys seen = VisibleKeys::kBefore;
   std::span<const AttentionSegment> segments;
   // Calls with the same nonzero number since the last Synchronize have equal segments, and equal angles if at the same
@@ -106,8 +109,16 @@ struct ExpertsArgs {
   int64_t top_k = 0;             // experts per row: those with the highest logits, ties to the lower index
   bool normalised = false;  // weights are a softmax over the selected experts instead of over all, so they sum to 1
   bool shared = false;      // the last expert is also used by all rows, weighted by the sigmoid of its logit
+  RouterTraits traits;
   Activation activation = Activation::kSilu;
   Tensor y;  // [T, D]
+};
+
+/// Operations that not every device has.
+enum class Feature {
+  kRouterTraits,  // ExpertsArgs::traits that are not plain
+  kQueryFactors,  // AttentionArgs::query_weights and query_scales
+  kXielu,
 };
 
 class Backend : public SlabMemory {
@@ -143,6 +154,11 @@ class Backend : public SlabMemory {
   /// Element type of linear layers' weights if the device uses a single one for all files, otherwise
   /// activation_dtype().
   virtual DType weight_dtype() const { return activation_dtype(); }
+
+  virtual bool has(Feature feature) const {
+    (void)feature;
+    return true;
+  }
 
   // ---- weights ----------------------------------------------------------------------------------------------------
   /// Converts a matrix from its file format to the device's own (interleaved, still quantized).
@@ -191,6 +207,8 @@ class Backend : public SlabMemory {
   virtual void MultiplyActivated(Tensor x, Activation activation, Tensor y) = 0;
   /// x = activation(x), in place.
   virtual void Activate(Tensor x, Activation activation) = 0;
+  /// x = xIELU(x), in place. REQUIRES: Feature::kXielu.
+  virtual void Xielu(Tensor x, const XieluParameters& parameters);
   /// y += the weighted sum of the MLPs of each row's selected experts, in expert order (Shazeer et al. 2017). An
   /// expert's MLP is Linear, MultiplyActivated, Linear.
   virtual void Experts(const ExpertsArgs& args) = 0;

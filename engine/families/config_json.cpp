@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "engine/families/rope_scaling.h"
 
@@ -25,6 +26,18 @@ Status ReadLongRope(const ConfigJson& config, const std::string& in, const Model
   if (scaling->magnitude == 0 && scaling->factor > 1 && scaling->original_context > 1) {
     scaling->magnitude = std::sqrt(1 + std::log(scaling->factor) / std::log(scaling->original_context));
   }
+  return Status::Ok();
+}
+
+// The rotation's magnitude as a quotient of two (DeepSeek-AI 2024). `mscale_all_dim` also scales DeepSeek's scores; the
+// families read here do not do that.
+Status ReadMagnitudes(const ConfigJson& config, const std::string& in, RopeScaling* scaling) {
+  double part = 0, all = 0;
+  RETURN_IF_ERROR(config.Optional(in + "mscale", &part));
+  RETURN_IF_ERROR(config.Optional(in + "mscale_all_dim", &all));
+  if (part == 0 || all == 0 || scaling->magnitude != 0 || !(scaling->factor > 1)) return Status::Ok();
+  const auto magnitude = [&](double scale) { return 0.1 * scale * std::log(scaling->factor) + 1; };
+  scaling->magnitude = magnitude(part) / magnitude(all);
   return Status::Ok();
 }
 
@@ -51,9 +64,15 @@ Status ReadScaling(const ConfigJson& config, const std::string& in, const std::s
     RETURN_IF_ERROR(config.Optional(in + "beta_slow", &scaling->beta_slow));
     RETURN_IF_ERROR(config.Optional(in + "attention_factor", &scaling->magnitude));
     RETURN_IF_ERROR(config.Optional(in + "truncate", &scaling->truncate));
-    if (config.Has(in + "mscale") || config.Has(in + "mscale_all_dim")) {
-      return InvalidArgument(fmt::format("config.json: '{}mscale' is not supported", in));
-    }
+    RETURN_IF_ERROR(ReadMagnitudes(config, in, scaling));
+  } else if (type == "dynamic" && config.Has(in + "alpha")) {
+    // Hunyuan: a base that is larger by a fixed factor (NTK-aware scaling).
+    double alpha = 1;
+    RETURN_IF_ERROR(config.Optional(in + "alpha", &alpha));
+    RETURN_IF_ERROR(CheckPositive("rope alpha", alpha));
+    if (spec.rotary < 4) return InvalidArgument(fmt::format("rope alpha with {} rotated dimensions", spec.rotary));
+    const auto rotary = static_cast<double>(spec.rotary);
+    scaling->base *= std::pow(alpha, rotary / (rotary - 2));
   } else {
     return InvalidArgument(fmt::format("rope scaling '{}' is not supported", type));
   }
@@ -72,6 +91,8 @@ Status ReadRotation(const ConfigJson& config, const std::string& in, double base
     if (type.empty()) return InvalidArgument(fmt::format("config.json: '{}{}' is not a string", in, key));
     break;
   }
+  // Images have positions in three dimensions. Those of text are equal, so the sections do not matter.
+  if (type == "mrope") type = "default";
   if (type != "default") RETURN_IF_ERROR(ReadScaling(config, in, type, *spec, &scaling));
   ASSIGN_OR_RETURN(Rotation rotation, MakeRotation(scaling, spec->rotary));
   spec->rotations.push_back(std::move(rotation));
@@ -79,24 +100,19 @@ Status ReadRotation(const ConfigJson& config, const std::string& in, double base
   return Status::Ok();
 }
 
-Status CheckLayers(const ModelSpec& spec) {  // before anything is allocated per layer
-  if (spec.layers >= 1 && spec.layers <= 1024) return Status::Ok();
-  return InvalidArgument(fmt::format("the model's number of layers is {}, not in 1 .. 1024", spec.layers));
-}
-
 }  // namespace
 
 Status ConfigJson::Need(std::string_view key, int64_t* value) const {
-  const auto found = json_.Int(key);
-  if (!found) return InvalidArgument(fmt::format("config.json: '{}' is missing or not an integer", key));
+  const auto found = json_.Int(Name(key));
+  if (!found) return InvalidArgument(fmt::format("config.json: '{}' is missing or not an integer", Name(key)));
   *value = *found;
   return Status::Ok();
 }
 
 Status ConfigJson::Optional(std::string_view key, double* value) const {
   if (!Has(key)) return Status::Ok();
-  const auto found = json_.Float(key);
-  if (!found) return InvalidArgument(fmt::format("config.json: '{}' is not a number", key));
+  const auto found = json_.Float(Name(key));
+  if (!found) return InvalidArgument(fmt::format("config.json: '{}' is not a number", Name(key)));
   *value = *found;
   return Status::Ok();
 }
@@ -110,8 +126,8 @@ Status ConfigJson::Optional(std::string_view key, float* value) const {
 
 Status ConfigJson::Optional(std::string_view key, bool* value) const {
   if (!Has(key)) return Status::Ok();
-  const auto found = json_.Bool(key);
-  if (!found) return InvalidArgument(fmt::format("config.json: '{}' is neither true nor false", key));
+  const auto found = json_.Bool(Name(key));
+  if (!found) return InvalidArgument(fmt::format("config.json: '{}' is neither true nor false", Name(key)));
   *value = *found;
   return Status::Ok();
 }
@@ -120,28 +136,31 @@ Status ConfigJson::Expect(std::string_view key, bool expected) const {
   bool value = expected;
   RETURN_IF_ERROR(Optional(key, &value));
   if (value == expected) return Status::Ok();
-  return InvalidArgument(fmt::format("config.json: '{}' = {} is not supported", key, value));
+  return InvalidArgument(fmt::format("config.json: '{}' = {} is not supported", Name(key), value));
 }
 
 Status ConfigJson::ExpectNone(std::string_view key) const {
-  return Has(key) ? InvalidArgument(fmt::format("config.json: '{}' is not supported", key)) : Status::Ok();
+  return Has(key) ? InvalidArgument(fmt::format("config.json: '{}' is not supported", Name(key))) : Status::Ok();
 }
 
 Status ReadSizes(const ConfigJson& config, ModelSpec* spec) {
-  RETURN_IF_ERROR(config.Need("num_hidden_layers", &spec->layers));
-  RETURN_IF_ERROR(config.Need("hidden_size", &spec->hidden));
-  RETURN_IF_ERROR(config.Need("num_attention_heads", &spec->heads));
-  RETURN_IF_ERROR(config.Need("vocab_size", &spec->vocab));
-  RETURN_IF_ERROR(config.Need("max_position_embeddings", &spec->trained_context));
+  const std::pair<const char*, int64_t*> sizes[] = {{"num_hidden_layers", &spec->layers},
+                                                    {"hidden_size", &spec->hidden},
+                                                    {"num_attention_heads", &spec->heads},
+                                                    {"vocab_size", &spec->vocab},
+                                                    {"max_position_embeddings", &spec->trained_context}};
+  for (const auto& [key, size] : sizes) {
+    RETURN_IF_ERROR(*size != 0 ? config.Optional(key, size) : config.Need(key, size));
+  }
   RETURN_IF_ERROR(config.Optional("intermediate_size", &spec->ffn));
-  spec->kv_heads = spec->heads;
+  if (spec->kv_heads == 0) spec->kv_heads = spec->heads;
   RETURN_IF_ERROR(config.Optional("num_key_value_heads", &spec->kv_heads));
   RETURN_IF_ERROR(config.Optional("tie_word_embeddings", &spec->tied_head));
   return ReadHeadDim(config, spec);
 }
 
 Status ReadHeadDim(const ConfigJson& config, ModelSpec* spec) {
-  if (config.Has("head_dim")) return config.Need("head_dim", &spec->head_dim);
+  if (config.Has("head_dim") || spec->head_dim != 0) return config.Optional("head_dim", &spec->head_dim);
   if (spec->heads < 1 || spec->hidden % spec->heads != 0) {
     return InvalidArgument(
         fmt::format("the model's hidden size {} is not a multiple of its {} heads", spec->hidden, spec->heads));
@@ -152,25 +171,27 @@ Status ReadHeadDim(const ConfigJson& config, ModelSpec* spec) {
 
 Status ReadActivation(const ConfigJson& config, std::string_view key, std::string_view otherwise, ModelSpec* spec) {
   const std::string name = config.Has(key) ? config.String(key, "") : std::string(otherwise);
-  if (name == "silu" || name == "swish")
-    spec->activation = Activation::kSilu;
-  else if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast")
-    spec->activation = Activation::kGeluTanh;
-  else if (name == "gelu")
-    spec->activation = Activation::kGeluErf;
-  else if (name == "relu")
-    spec->activation = Activation::kRelu;
-  else
+  static constexpr std::pair<std::string_view, Activation> kNames[] = {
+      {"gelu", Activation::kGeluErf},      {"gelu_fast", Activation::kGeluTanh},
+      {"gelu_new", Activation::kGeluTanh}, {"gelu_pytorch_tanh", Activation::kGeluTanh},
+      {"relu", Activation::kRelu},         {"relu2", Activation::kReluSquared},
+      {"silu", Activation::kSilu},         {"swish", Activation::kSilu},
+      {"xielu", Activation::kXielu},
+  };
+  const auto* known = std::ranges::find(kNames, name, &std::pair<std::string_view, Activation>::first);
+  if (known == std::end(kNames)) {
     return InvalidArgument(fmt::format("config.json: '{}' '{}' is not supported", key, name));
+  }
+  spec->activation = known->second;
   return Status::Ok();
 }
 
 // Newer files have an object "rope_parameters", possibly with another rotation for windows; older ones have
 // "rope_theta" and "rope_scaling", and "rope_local_base_freq" for windows.
-Status ReadRotations(const ConfigJson& config, ModelSpec* spec, PartialRotary reads) {
+Status ReadRotations(const ConfigJson& config, ModelSpec* spec, PartialRotary reads, RotationDefaults defaults) {
   const bool joint = config.Has("rope_parameters"), each = config.Has("rope_parameters.full_attention");
   const std::string in = each ? "rope_parameters.full_attention." : joint ? "rope_parameters." : "rope_scaling.";
-  double base = 10000, partial = 1, local = 0;
+  double base = defaults.base, partial = defaults.partial, local = joint ? 0 : defaults.local;
   RETURN_IF_ERROR(config.Optional("rope_theta", &base));
   for (const std::string& key :
        {std::string("rotary_pct"), std::string("partial_rotary_factor"), in + "partial_rotary_factor"}) {
@@ -204,11 +225,18 @@ Status ReadRotations(const ConfigJson& config, ModelSpec* spec, PartialRotary re
   return Status::Ok();
 }
 
+Status MakeLayerTraits(ModelSpec* spec) {
+  if (spec->layers < 1 || spec->layers > 1024) {
+    return InvalidArgument(fmt::format("the model's number of layers is {}, not in 1 .. 1024", spec->layers));
+  }
+  spec->layer_traits.resize(static_cast<size_t>(spec->layers));
+  return Status::Ok();
+}
+
 Status ReadWindows(const ConfigJson& config, bool (*slides)(int64_t layer), ModelSpec* spec) {
-  RETURN_IF_ERROR(CheckLayers(*spec));
+  RETURN_IF_ERROR(MakeLayerTraits(spec));
   int64_t window = 0;
   RETURN_IF_ERROR(config.Optional("sliding_window", &window));
-  spec->layer_traits.resize(static_cast<size_t>(spec->layers));
   for (int64_t layer = 0; layer < spec->layers; ++layer) {
     bool here = slides(layer);
     if (config.Has("layer_types")) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/status.h"
 #include "engine/families/model_spec.h"
@@ -13,12 +14,13 @@ namespace ringside {
 
 class ConfigJson {
  public:
-  explicit ConfigJson(const FlatJson& json) : json_(json) {}
+  /// `prefix`: of the network's keys.
+  explicit ConfigJson(const FlatJson& json, std::string prefix = "") : json_(json), prefix_(std::move(prefix)) {}
 
   // Null means absent throughout.
-  bool Has(std::string_view key) const { return json_.Has(key); }
+  bool Has(std::string_view key) const { return json_.Has(Name(key)); }
   std::string String(std::string_view key, std::string_view otherwise) const {
-    return json_.String(key).value_or(std::string(otherwise));
+    return json_.String(Name(key)).value_or(std::string(otherwise));
   }
   Status Need(std::string_view key, int64_t* value) const;
   Status Optional(std::string_view key, int64_t* value) const { return Has(key) ? Need(key, value) : Status::Ok(); }
@@ -31,21 +33,33 @@ class ConfigJson {
   Status ExpectNone(std::string_view key) const;
 
  private:
+  std::string Name(std::string_view key) const { return prefix_ + std::string(key); }
+
   const FlatJson& json_;
+  const std::string prefix_;
 };
 
-/// The keys that most families share: layers, sizes, heads, context, tied head.
+/// The keys that most families share: layers, sizes, heads, context, tied head. Sizes that are already set may be
+/// absent.
 Status ReadSizes(const ConfigJson& config, ModelSpec* spec);
-/// head_dim, or the hidden size divided by the heads.
+/// head_dim, or the hidden size divided by the heads, unless it is set.
 Status ReadHeadDim(const ConfigJson& config, ModelSpec* spec);
 /// The activation under `key`. ERRORS: kInvalidArgument, with the name, if it is not supported.
 Status ReadActivation(const ConfigJson& config, std::string_view key, std::string_view otherwise, ModelSpec* spec);
 /// Whether a family rotates a part of each head, given by `partial_rotary_factor` or `rotary_pct`. Other families
 /// ignore these, as the transformers library does, and reject them together with rope scaling.
 enum class PartialRotary { kIgnored, kRead };
+/// Values for a config.json without them; `local` is the base of windowed layers if theirs differs.
+struct RotationDefaults {
+  double base = 10000, local = 0, partial = 1;
+};
 /// Reads spec->rotary, unless it is set, and the network's rotation; also the windowed layers' rotation if it differs.
 /// Validates the spec.
-Status ReadRotations(const ConfigJson& config, ModelSpec* spec, PartialRotary partial = PartialRotary::kIgnored);
+Status ReadRotations(const ConfigJson& config, ModelSpec* spec, PartialRotary partial = PartialRotary::kIgnored,
+                     RotationDefaults defaults = {});
+/// Makes spec->layer_traits for its number of layers, which may be any value. ERRORS: kInvalidArgument, with the
+/// number.
+Status MakeLayerTraits(ModelSpec* spec);
 /// Sets the window of every layer that layer_types (or `slides`, if there are none) marks as windowed.
 Status ReadWindows(const ConfigJson& config, bool (*slides)(int64_t layer), ModelSpec* spec);
 

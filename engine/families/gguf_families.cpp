@@ -184,6 +184,13 @@ Status SetCohere2(const GgufKeys& keys, ModelSpec* spec) {
   return SetCommandR(keys, spec);
 }
 
+// Every fourth layer is not rotated; the file does not store it.
+Status SetSmolLm3(const GgufKeys&, ModelSpec* spec) {
+  spec->layer_traits.resize(static_cast<size_t>(spec->layers));
+  for (size_t layer = 3; layer < spec->layer_traits.size(); layer += 4) spec->layer_traits[layer].rotation = -1;
+  return Status::Ok();
+}
+
 }  // namespace
 
 Status GgufKeys::Need(std::string_view key, int64_t* value) const {
@@ -236,6 +243,7 @@ std::span<const GgufFamily> GgufFamilies() {
       {"command-r", RopePairs::kAdjacent, SetCommandR},
       {"cohere2", RopePairs::kAdjacent, SetCohere2},
       {"gpt-oss", RopePairs::kHalves, SetGptOss},
+      {"smollm3", RopePairs::kAdjacent, SetSmolLm3},
       {"starcoder", RopePairs::kNone, SetGpt2},
       {"starcoder2", RopePairs::kHalves, SetStarcoder2},
       {"stablelm", RopePairs::kHalves, SetStableLm},

@@ -15,7 +15,7 @@ struct HuggingFaceFamily {
   std::string_view type;                                      // config.json's model_type
   Status (*read)(const ConfigJson& config, ModelSpec* spec);  // converts config.json to a valid spec
   std::string_view prefix;                                    // of all tensors except the head; files may omit a part
-  std::vector<std::span<const TensorRule>> rules;
+  std::vector<std::span<const TensorRule>> rules;             // a later rule of a role replaces the earlier one
 };
 
 /// All rules of a family.
@@ -23,6 +23,8 @@ std::vector<TensorRule> RulesOf(const HuggingFaceFamily& family);
 
 /// Families with Llama's tensor names.
 std::span<const HuggingFaceFamily> LlamaLikeFamilies();
+/// Those from 2025 on.
+std::span<const HuggingFaceFamily> RecentFamilies();
 /// Encoder-decoder families.
 std::span<const HuggingFaceFamily> EncoderDecoderFamilies();
 /// The other families.

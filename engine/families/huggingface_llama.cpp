@@ -4,49 +4,12 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/families/huggingface_families.h"
+#include "engine/families/llama_names.h"
 #include "engine/families/rope_scaling.h"
 
 namespace ringside {
 namespace {
 
-constexpr TensorRule kAttention[] = {
-    {TensorRole::kEmbedding, "embed_tokens.weight"},
-    {TensorRole::kHead, "lm_head.weight"},
-    {TensorRole::kFinalNorm, "norm.weight"},
-    {TensorRole::kFinalNormBias, "norm.bias"},
-    {TensorRole::kAttentionNorm, "layers.{}.input_layernorm.weight"},
-    {TensorRole::kAttentionNormBias, "layers.{}.input_layernorm.bias"},
-    {TensorRole::kQuery, "layers.{}.self_attn.q_proj.weight"},
-    {TensorRole::kKey, "layers.{}.self_attn.k_proj.weight"},
-    {TensorRole::kValue, "layers.{}.self_attn.v_proj.weight"},
-    {TensorRole::kQkv, "layers.{}.self_attn.qkv_proj.weight"},
-    {TensorRole::kQueryBias, "layers.{}.self_attn.q_proj.bias"},
-    {TensorRole::kKeyBias, "layers.{}.self_attn.k_proj.bias"},
-    {TensorRole::kValueBias, "layers.{}.self_attn.v_proj.bias"},
-    {TensorRole::kQueryNorm, "layers.{}.self_attn.q_norm.weight"},
-    {TensorRole::kKeyNorm, "layers.{}.self_attn.k_norm.weight"},
-    {TensorRole::kSinks, "layers.{}.self_attn.sinks"},
-    {TensorRole::kAttentionOut, "layers.{}.self_attn.o_proj.weight"},
-    {TensorRole::kAttentionOutBias, "layers.{}.self_attn.o_proj.bias"},
-};
-// "post_attention_layernorm" is the norm before the MLP, or, with output norms, the one after attention, and the MLP
-// has norms before and after.
-constexpr TensorRule kOneNormEach[] = {
-    {TensorRole::kMlpNorm, "layers.{}.post_attention_layernorm.weight"},
-    {TensorRole::kMlpNormBias, "layers.{}.post_attention_layernorm.bias"},
-};
-constexpr TensorRule kNormsAfter[] = {
-    {TensorRole::kAttentionPostNorm, "layers.{}.post_attention_layernorm.weight"},
-    {TensorRole::kMlpNorm, "layers.{}.pre_feedforward_layernorm.weight"},
-    {TensorRole::kMlpPostNorm, "layers.{}.post_feedforward_layernorm.weight"},
-};
-constexpr TensorRule kMlp[] = {
-    {TensorRole::kGate, "layers.{}.mlp.gate_proj.weight"},      {TensorRole::kUp, "layers.{}.mlp.up_proj.weight"},
-    {TensorRole::kGateUp, "layers.{}.mlp.gate_up_proj.weight"}, {TensorRole::kDown, "layers.{}.mlp.down_proj.weight"},
-    {TensorRole::kGateBias, "layers.{}.mlp.gate_proj.bias"},    {TensorRole::kUpBias, "layers.{}.mlp.up_proj.bias"},
-    {TensorRole::kDownBias, "layers.{}.mlp.down_proj.bias"},
-};
 constexpr TensorRule kStarcoderMlp[] = {
     {TensorRole::kUp, "layers.{}.mlp.c_fc.weight"},
     {TensorRole::kUpBias, "layers.{}.mlp.c_fc.bias"},
@@ -63,11 +26,10 @@ constexpr TensorRule kExperts[] = {
     {TensorRole::kSharedUp, "layers.{}.mlp.shared_expert.up_proj.weight"},
     {TensorRole::kSharedDown, "layers.{}.mlp.shared_expert.down_proj.weight"},
 };
-constexpr TensorRule kMixtralExperts[] = {
-    {TensorRole::kRouter, "layers.{}.block_sparse_moe.gate.weight"},
-    {TensorRole::kExpertGate, "layers.{}.block_sparse_moe.experts.{e}.w1.weight"},
-    {TensorRole::kExpertUp, "layers.{}.block_sparse_moe.experts.{e}.w3.weight"},
-    {TensorRole::kExpertDown, "layers.{}.block_sparse_moe.experts.{e}.w2.weight"},
+constexpr TensorRule kQwenVlExperts[] = {
+    {TensorRole::kRouter, "layers.{}.mlp.gate.weight"},
+    {TensorRole::kExpertGateUp, "layers.{}.mlp.experts.gate_up_proj", true},
+    {TensorRole::kExpertDown, "layers.{}.mlp.experts.down_proj", true},
 };
 constexpr TensorRule kGraniteExperts[] = {
     {TensorRole::kRouter, "layers.{}.block_sparse_moe.router.layer.weight"},
@@ -82,20 +44,6 @@ constexpr TensorRule kGptOssExperts[] = {
     {TensorRole::kExpertGateUpBias, "layers.{}.mlp.experts.gate_up_proj_bias", false, RowOrder::kAlternating},
     {TensorRole::kExpertDownBias, "layers.{}.mlp.experts.down_proj_bias"},
 };
-
-bool EveryLayer(int64_t) { return true; }
-bool NoLayer(int64_t) { return false; }
-bool EvenLayers(int64_t layer) { return layer % 2 == 0; }
-bool ThreeOfFour(int64_t layer) { return layer % 4 != 3; }
-
-// Settings common to all; RMS norms by default.
-Status ReadBase(const ConfigJson& config, ModelSpec* spec) {
-  RETURN_IF_ERROR(ReadSizes(config, spec));
-  spec->rope_pairs = RopePairs::kHalves;
-  spec->norm_eps = 1e-6f;
-  RETURN_IF_ERROR(config.Optional("rms_norm_eps", &spec->norm_eps));
-  return ReadActivation(config, "hidden_act", "silu", spec);
-}
 
 Status ReadBiases(const ConfigJson& config, ModelSpec* spec) {
   RETURN_IF_ERROR(config.Optional("attention_bias", &spec->qkv_bias));
@@ -182,6 +130,11 @@ Status ReadQwen3Moe(const ConfigJson& config, ModelSpec* spec) {
   return ValidateSpec(*spec);
 }
 
+Status ReadQwen3VlMoe(const ConfigJson& config, ModelSpec* spec) {
+  spec->fused_gate_up = spec->experts_normalised = true;
+  return ReadQwen3Moe(config, spec);
+}
+
 Status ReadOlmoe(const ConfigJson& config, ModelSpec* spec) {
   RETURN_IF_ERROR(config.ExpectNone("clip_qkv"));
   RETURN_IF_ERROR(config.Expect("attention_bias", false));
@@ -233,7 +186,7 @@ Status ReadGemma1(const ConfigJson& config, ModelSpec* spec) {
   return ReadRotations(config, spec);
 }
 
-Status ReadGemma2(const ConfigJson& config, ModelSpec* spec) {
+Status ReadGemmaWindows(const ConfigJson& config, ModelSpec* spec, RotationDefaults defaults) {
   RETURN_IF_ERROR(ReadGemma(config, spec));
   spec->norm_after = true;
   double scalar = 256;
@@ -242,17 +195,22 @@ Status ReadGemma2(const ConfigJson& config, ModelSpec* spec) {
   RETURN_IF_ERROR(config.Optional("attn_logit_softcapping", &spec->score_cap));
   RETURN_IF_ERROR(config.Optional("final_logit_softcapping", &spec->logit_cap));
   RETURN_IF_ERROR(ReadWindows(config, EvenLayers, spec));
-  return ReadRotations(config, spec);
+  return ReadRotations(config, spec, PartialRotary::kIgnored, defaults);
 }
 
+Status ReadGemma2(const ConfigJson& config, ModelSpec* spec) { return ReadGemmaWindows(config, spec, {}); }
+
+// The text_config of a published wrapper leaves out what equals the smallest model's.
 Status ReadGemma3(const ConfigJson& config, ModelSpec* spec) {
+  spec->heads = 8, spec->kv_heads = 4, spec->head_dim = 256;
+  spec->vocab = 262208, spec->trained_context = 131072;
   spec->qk_norm = QkNorm::kHeads;
   int64_t pattern = 6;
   RETURN_IF_ERROR(config.Optional("sliding_window_pattern", &pattern));
   if (pattern != 6 && !config.Has("layer_types")) {
     return InvalidArgument(fmt::format("config.json: 'sliding_window_pattern' {} is not supported", pattern));
   }
-  RETURN_IF_ERROR(ReadGemma2(config, spec));
+  RETURN_IF_ERROR(ReadGemmaWindows(config, spec, {.base = 1e6, .local = 1e4}));
   if (config.Has("layer_types")) return Status::Ok();
   RETURN_IF_ERROR(ReadWindows(
       config, [](int64_t layer) { return layer % 6 != 5; }, spec));
@@ -392,9 +350,15 @@ Status ReadCohere2(const ConfigJson& config, ModelSpec* spec) {
   return Status::Ok();
 }
 
-constexpr std::string_view kPrefix = "model.";
-
 }  // namespace
+
+Status ReadBase(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadSizes(config, spec));
+  spec->rope_pairs = RopePairs::kHalves;
+  spec->norm_eps = 1e-6f;
+  RETURN_IF_ERROR(config.Optional("rms_norm_eps", &spec->norm_eps));
+  return ReadActivation(config, "hidden_act", "silu", spec);
+}
 
 std::span<const HuggingFaceFamily> LlamaLikeFamilies() {
   static const HuggingFaceFamily kFamilies[] = {
@@ -403,8 +367,12 @@ std::span<const HuggingFaceFamily> LlamaLikeFamilies() {
       {"ministral", ReadMistral, kPrefix, {kAttention, kOneNormEach, kMlp}},
       {"mixtral", ReadMixtral, kPrefix, {kAttention, kOneNormEach, kMixtralExperts}},
       {"qwen2", ReadQwen2, kPrefix, {kAttention, kOneNormEach, kMlp}},
+      {"qwen2_vl_text", ReadQwen2, kPrefix, {kAttention, kOneNormEach, kMlp}},
+      {"qwen2_5_vl_text", ReadQwen2, kPrefix, {kAttention, kOneNormEach, kMlp}},
       {"qwen2_moe", ReadQwen2Moe, kPrefix, {kAttention, kOneNormEach, kExperts}},
       {"qwen3", ReadQwen3, kPrefix, {kAttention, kOneNormEach, kMlp}},
+      {"qwen3_vl_text", ReadQwen3, kPrefix, {kAttention, kOneNormEach, kMlp}},
+      {"qwen3_vl_moe_text", ReadQwen3VlMoe, kPrefix, {kAttention, kOneNormEach, kQwenVlExperts}},
       {"qwen3_moe", ReadQwen3Moe, kPrefix, {kAttention, kOneNormEach, kExperts}},
       {"gemma", ReadGemma1, kPrefix, {kAttention, kOneNormEach, kMlp}},
       {"gemma2", ReadGemma2, kPrefix, {kAttention, kNormsAfter, kMlp}},

@@ -2,18 +2,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <utility>
 
 #include "engine/families/huggingface_families.h"
+#include "engine/families/huggingface_wrappers.h"
 #include "engine/families/quantization_config.h"
 
 namespace ringside {
 namespace {
 
+std::array<std::span<const HuggingFaceFamily>, 4> AllFamilies() {
+  return {LlamaLikeFamilies(), RecentFamilies(), OlderFamilies(), EncoderDecoderFamilies()};
+}
+
 std::vector<std::string_view> SupportedTypes() {
-  std::vector<std::string_view> types;
-  for (const auto& families : {LlamaLikeFamilies(), OlderFamilies(), EncoderDecoderFamilies()}) {
+  std::vector<std::string_view> types(WrapperTypes().begin(), WrapperTypes().end());
+  for (const auto& families : AllFamilies()) {
     for (const HuggingFaceFamily& family : families) types.push_back(family.type);
   }
   std::ranges::sort(types);
@@ -40,8 +46,10 @@ std::string WithLayer(std::string_view name, int64_t layer) {
 }
 
 // Old files contain computed buffers, and a copy of a tied head.
-void Ignore(std::string_view prefix, NetworkPlan* plan) {
-  if (plan->spec.tied_head) plan->ignored.insert(plan->ignored.end(), {"lm_head.weight", "embed_out.weight"});
+void Ignore(std::string_view prefix, std::string_view head, NetworkPlan* plan) {
+  if (plan->spec.tied_head) {
+    for (const char* name : {"lm_head.weight", "embed_out.weight"}) plan->ignored.push_back(std::string(head) + name);
+  }
   plan->ignored.push_back(fmt::format("{}rotary_emb.inv_freq", prefix));
   if (plan->spec.encoder_layers > 0) {
     plan->ignored.insert(plan->ignored.end(),
@@ -51,10 +59,22 @@ void Ignore(std::string_view prefix, NetworkPlan* plan) {
   for (int64_t layer = 0; layer < plan->spec.layers; ++layer) {
     for (const std::string_view name :
          {"h.{}.attn.bias", "h.{}.attn.masked_bias", "layers.{}.self_attn.rotary_emb.inv_freq",
-          "layers.{}.attention.bias", "layers.{}.attention.masked_bias", "layers.{}.attention.rotary_emb.inv_freq"}) {
+          "layers.{}.mlp.act_fn.beta", "layers.{}.mlp.act_fn.eps", "layers.{}.attention.bias",
+          "layers.{}.attention.masked_bias", "layers.{}.attention.rotary_emb.inv_freq"}) {
       plan->ignored.push_back(std::string(prefix) + WithLayer(name, layer));
     }
   }
+}
+
+// Layers that draft tokens (multi-token prediction) follow the network's own, or have names of their own.
+Status SkipDraftLayers(const ConfigJson& config, std::string_view prefix, NetworkPlan* plan) {
+  int64_t layers = 0;
+  RETURN_IF_ERROR(config.Optional("num_nextn_predict_layers", &layers));
+  for (int64_t layer = 0; layer < std::min<int64_t>(layers, 16); ++layer) {
+    plan->skipped.push_back(fmt::format("{}layers.{}.", prefix, plan->spec.layers + layer));
+  }
+  plan->skipped.push_back(fmt::format("{}mtp_", prefix));
+  return Status::Ok();
 }
 
 // Packed experts are outputs by inputs.
@@ -70,7 +90,7 @@ void TransposeExpertShapes(NetworkPlan* plan) {
 
 const HuggingFaceFamily* FindHuggingFaceFamily(std::string_view type, std::span<const std::string_view> names) {
   const HuggingFaceFamily* found = nullptr;
-  for (const auto& families : {LlamaLikeFamilies(), OlderFamilies(), EncoderDecoderFamilies()}) {
+  for (const auto& families : AllFamilies()) {
     for (const HuggingFaceFamily& family : families) {
       if (family.type != type) continue;
       const std::string norm = WithLayer(family.rules.back().front().name, 0);
@@ -82,31 +102,45 @@ const HuggingFaceFamily* FindHuggingFaceFamily(std::string_view type, std::span<
 
 std::vector<TensorRule> RulesOf(const HuggingFaceFamily& family) {
   std::vector<TensorRule> rules;
-  for (const auto& some : family.rules) rules.insert(rules.end(), some.begin(), some.end());
+  for (const auto& some : family.rules) {
+    for (const TensorRule& rule : some) {
+      const auto same = std::ranges::find_if(
+          rules, [&](const TensorRule& other) { return other.role == rule.role && other.encoder == rule.encoder; });
+      if (same == rules.end())
+        rules.push_back(rule);
+      else
+        *same = rule;
+    }
+  }
   return rules;
 }
 
 Status CheckArchitecture(const FlatJson& config) {
-  const auto type = config.String("model_type");
-  if (!type) return InvalidArgument("config.json: 'model_type' is missing");
-  return FindHuggingFaceFamily(*type, {}) != nullptr ? Status::Ok() : UnsupportedArchitecture(*type, SupportedTypes());
+  ASSIGN_OR_RETURN(const TextConfig text, FindTextConfig(config));
+  const bool known = FindHuggingFaceFamily(text.type, {}) != nullptr;
+  return known ? Status::Ok() : UnsupportedArchitecture(text.type, SupportedTypes());
 }
 
 Result<NetworkPlan> PlanHuggingFace(const FlatJson& json, std::span<const std::string_view> tensor_names,
                                     const std::string& folder) {
-  const ConfigJson config(json);
+  RETURN_IF_ERROR(CheckArchitecture(json));
+  ASSIGN_OR_RETURN(const TextConfig text, FindTextConfig(json));
+  const ConfigJson config(json, text.prefix);
   NetworkPlan plan;
   ModelSpec& spec = plan.spec;
   std::filesystem::path path = std::filesystem::path(folder).lexically_normal();
   spec.name = (path.has_filename() ? path : path.parent_path()).filename().string();
-  RETURN_IF_ERROR(CheckArchitecture(json));
-  spec.architecture = *json.String("model_type");
+  spec.architecture = text.type;
   ASSIGN_OR_RETURN(const auto packed, ReadQuantizationConfig(json));
   const HuggingFaceFamily& family = *FindHuggingFaceFamily(spec.architecture, tensor_names);
   RETURN_IF_ERROR(family.read(config, &spec));
+  bool tied = spec.tied_head;  // by the wrapper
+  if (text.wrapped) RETURN_IF_ERROR(ConfigJson(json).Optional("tie_word_embeddings", &tied));
   RETURN_IF_ERROR(ValidateSpec(spec));
   const std::string_view embedding = family.rules.front().front().name;
-  const std::string_view prefix = PrefixOf(embedding, family.prefix, tensor_names).value_or(family.prefix);
+  const auto [prefix, head] =
+      text.wrapped ? FindTextTensors(embedding, tensor_names)
+                   : TextTensors{PrefixOf(embedding, family.prefix, tensor_names).value_or(family.prefix), ""};
   const std::vector<TensorRule> rules = RulesOf(family);
   const bool apart = std::ranges::any_of(
       rules, [](const TensorRule& rule) { return rule.name.find("{e}") != std::string_view::npos; });
@@ -116,12 +150,15 @@ Result<NetworkPlan> PlanHuggingFace(const FlatJson& json, std::span<const std::s
     return Corruption(fmt::format("the model has {} tensors, too few for {} experts in each of {} layers",
                                   tensor_names.size(), spec.experts, spec.layers));
   }
-  // Some T5 files have an untied head although their config declares a tied one.
-  const bool has_head = std::ranges::find(tensor_names, "lm_head.weight") != tensor_names.end();
-  if (spec.encoder_layers > 0 && !tensor_names.empty()) spec.tied_head = !has_head;
-  PlanTensors(rules, prefix, &plan);
+  // Some T5 files have an untied head although their config declares a tied one; a wrapper and its text network may
+  // contradict each other.
+  const bool has_head = std::ranges::find(tensor_names, std::string(head) + "lm_head.weight") != tensor_names.end();
+  if ((spec.encoder_layers > 0 || tied != spec.tied_head) && !tensor_names.empty()) spec.tied_head = !has_head;
+  PlanTensors(rules, prefix, &plan, head);
   if (packed && packed->kind == PackedFormat::Kind::kMxfp4) TransposeExpertShapes(&plan);
-  Ignore(prefix, &plan);
+  Ignore(prefix, head, &plan);
+  RETURN_IF_ERROR(SkipDraftLayers(config, prefix, &plan));
+  if (text.wrapped) plan.skipped.insert(plan.skipped.end(), OtherInputs().begin(), OtherInputs().end());
   return plan;
 }
 

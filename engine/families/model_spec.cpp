@@ -16,10 +16,36 @@ Status CheckRange(const char* what, int64_t value, int64_t least, int64_t most) 
   return InvalidArgument(fmt::format("the model's {} is {}, not in {} .. {}", what, value, least, most));
 }
 
+Status CheckMixture(const ModelSpec& spec) {
+  RETURN_IF_ERROR(CheckRange("number of experts", spec.experts, 0, 1024));
+  for (const LayerTraits& layer : spec.layer_traits) {
+    RETURN_IF_ERROR(CheckRange("dense layers' feed-forward size", layer.dense_ffn, 0, 1 << 20));
+  }
+  if (spec.experts == 0) return Status::Ok();
+  RETURN_IF_ERROR(CheckRange("number of experts used", spec.experts_used, 1, spec.experts));
+  RETURN_IF_ERROR(CheckRange("shared expert's feed-forward size", spec.shared_ffn, 0, 1 << 20));
+  RETURN_IF_ERROR(CheckRange("shared expert's feed-forward size", spec.common_ffn, 0, 1 << 20));
+  const RouterTraits& router = spec.router;
+  RETURN_IF_ERROR(CheckRange("number of expert groups", router.groups, 1, spec.experts));
+  RETURN_IF_ERROR(CheckRange("number of expert groups used", router.groups_used, 1, router.groups));
+  const int64_t size = spec.experts / router.groups;
+  if (size * router.groups != spec.experts) {
+    return InvalidArgument(
+        fmt::format("the model's {} experts are not a multiple of its {} groups", spec.experts, router.groups));
+  }
+  RETURN_IF_ERROR(CheckRange("number of experts used", spec.experts_used, 1, router.groups_used * size));
+  return CheckPositive("scale of expert weights", router.scale);
+}
+
 }  // namespace
 
 float ModelSpec::score_scale() const {
   return query_scale != 0 ? query_scale : static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim)));
+}
+
+float ModelSpec::ScoreScaleAt(int64_t position) const {
+  const int64_t periods = std::min(position, trained_context - 1) / position_scale_context;
+  return static_cast<float>(1 + static_cast<double>(position_scale) * std::log1p(static_cast<double>(periods)));
 }
 
 // For a number of heads that is not a power of two: the slopes of the next smaller power, then every other one of twice
@@ -66,6 +92,21 @@ int64_t ModelSpec::widest_window() const {
   return widest;
 }
 
+int64_t ModelSpec::widest_dense() const {
+  int64_t widest = 0;
+  for (int64_t layer = 0; layer < layers; ++layer) widest = std::max(widest, DenseColumns(layer));
+  return widest;
+}
+
+int64_t ModelSpec::layer_weights() const {
+  int64_t mlps = 0;  // rows of all layers' matrices
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    mlps += MlpInColumns(DenseColumns(layer)) + DenseColumns(layer);
+    if (IsMixture(layer)) mlps += experts_used * 3 * ffn + 3 * shared_ffn + experts;
+  }
+  return hidden * (layers * (qkv_columns() + heads * head_dim) + mlps);
+}
+
 int64_t ModelSpec::context() const {
   const int64_t window = widest_window(), reached = std::max(trained_context, scaled_context);
   return window > 0 && (reached == 0 || window < reached) ? window : reached;
@@ -88,13 +129,22 @@ Status ValidateSpec(const ModelSpec& spec) {
     const auto traits = static_cast<int64_t>(spec.layer_traits.size());
     RETURN_IF_ERROR(CheckRange("number of layer types", traits, spec.layers, spec.layers));
   }
-  RETURN_IF_ERROR(CheckRange("number of experts", spec.experts, 0, 1024));
-  if (spec.experts > 0) RETURN_IF_ERROR(CheckRange("number of experts used", spec.experts_used, 1, spec.experts));
-  RETURN_IF_ERROR(CheckRange("shared expert's feed-forward size", spec.shared_ffn, 0, 1 << 20));
+  RETURN_IF_ERROR(CheckMixture(spec));
+  if (spec.activation == Activation::kXielu && (spec.gated || spec.experts > 0)) {
+    return InvalidArgument("the model's gated MLP has the activation xIELU, which is not supported");
+  }
+  if (spec.norm_after && spec.experts > 0) {
+    return InvalidArgument("the model has norms after a mixture of experts, which are not supported");
+  }
   RETURN_IF_ERROR(CheckPositive("norm epsilon", spec.norm_eps));
   RETURN_IF_ERROR(CheckPositive("embedding scale", spec.embedding_scale));
   RETURN_IF_ERROR(CheckPositive("logit scale", spec.logit_scale));
   if (spec.query_scale != 0) RETURN_IF_ERROR(CheckPositive("query scale", spec.query_scale));
+  if (spec.position_scale != 0) {
+    RETURN_IF_ERROR(CheckPositive("scale of scores by position", spec.position_scale));
+    RETURN_IF_ERROR(
+        CheckRange("context of the scale of scores by position", spec.position_scale_context, 1, int64_t{1} << 31));
+  }
   if (spec.score_cap != 0) RETURN_IF_ERROR(CheckPositive("cap of attention scores", spec.score_cap));
   if (spec.logit_cap != 0) RETURN_IF_ERROR(CheckPositive("cap of logits", spec.logit_cap));
   if (spec.alibi != 0) RETURN_IF_ERROR(CheckPositive("largest ALiBi exponent", spec.alibi));

@@ -8,14 +8,16 @@
 #include "base/status.h"
 #include "kernels/activation.h"
 #include "kernels/rope_pairs.h"
+#include "kernels/router_traits.h"
 
 namespace ringside {
 
 enum class NormKind { kRms, kLayer };
 enum class QkNorm {
   kNone,
-  kHeads,  // RMS norm of every query and key head (Qwen3)
-  kRows,   // of all queries of a row together, and of all keys (OLMo 2)
+  kHeads,         // RMS norm of every query and key head (Qwen3)
+  kRows,          // of all queries of a row together, and of all keys (OLMo 2)
+  kRotatedHeads,  // as kHeads, after the rotation (Hunyuan)
 };
 
 /// Rotary frequencies.
@@ -26,8 +28,9 @@ struct Rotation {
 
 /// The traits that may differ between layers.
 struct LayerTraits {
-  int64_t window = 0;  // number of visible keys, the query's own included; 0 = all
-  int rotation = 0;    // index in ModelSpec::rotations; -1: not rotated
+  int64_t window = 0;     // number of visible keys, the query's own included; 0 = all
+  int rotation = 0;       // index in ModelSpec::rotations; -1: not rotated
+  int64_t dense_ffn = 0;  // width of the MLP that this layer of a mixture has instead of experts; 0: it has experts
 };
 
 struct ModelSpec {
@@ -53,13 +56,20 @@ struct ModelSpec {
   Activation activation = Activation::kSilu;
   int64_t experts = 0, experts_used = 0;  // 0: a dense MLP
   bool experts_normalised = false;        // see ExpertsArgs
-  int64_t shared_ffn = 0;                 // width of the shared expert (Qwen2-MoE); 0: none
+  int64_t shared_ffn = 0;                 // width of the shared expert with a gate (Qwen2-MoE); 0: none
+  int64_t common_ffn = 0;                 // of the shared expert without one (GLM-4.5): an MLP for all rows; 0: none
+  RouterTraits router;                    // without the correction's values
+  bool router_correction = false;
 
   bool fused_qkv = false;      // one matrix for queries, keys and values
   bool fused_gate_up = false;  // one matrix for gate and up
   bool qkv_bias = false, attention_out_bias = false, mlp_bias = false, head_bias = false;
   QkNorm qk_norm = QkNorm::kNone;
-  float query_scale = 0;      // attention scale; 0: 1 / sqrt(head_dim)
+  float query_scale = 0;  // attention scale; 0: 1 / sqrt(head_dim)
+  // Scores of a query at t are scaled by 1 + position_scale ln(1 + floor(t / position_scale_context)) (Llama 4); t is
+  // at most trained_context - 1. 0: not scaled.
+  float position_scale = 0;
+  int64_t position_scale_context = 0;
   float score_cap = 0;        // soft cap of the scores; 0: none
   double alibi = 0;           // head i of H has slope 2^(-alibi i / H), counted from 1 (Press et al. 2022); 0: none
   bool alibi_scaled = false;  // slopes are scaled like the scores (Falcon)
@@ -89,7 +99,16 @@ struct ModelSpec {
   LayerTraits Layer(int64_t layer) const {
     return layer_traits.empty() ? LayerTraits{} : layer_traits[static_cast<size_t>(layer)];
   }
+  bool IsMixture(int64_t layer) const { return experts > 0 && Layer(layer).dense_ffn == 0; }
+  /// Width of a layer's dense MLP, or 0.
+  int64_t DenseColumns(int64_t layer) const {
+    return experts == 0 ? ffn : IsMixture(layer) ? common_ffn : Layer(layer).dense_ffn;
+  }
+  /// The widest dense MLP of any layer, or 0.
+  int64_t widest_dense() const;
   float score_scale() const;
+  /// The factor of position_scale.
+  float ScoreScaleAt(int64_t position) const;
   /// Columns of the embedding and of the head.
   int64_t embedding_columns() const { return embedded != 0 ? embedded : hidden; }
   /// [heads], or empty.
@@ -104,13 +123,10 @@ struct ModelSpec {
   int64_t context() const;
   /// Columns of a row of queries, keys and values: (H + 2G) d.
   int64_t qkv_columns() const { return (heads + 2 * kv_heads) * head_dim; }
-  /// Columns of the activation's input: 2F (gate and up) or F.
-  int64_t mlp_in_columns() const { return gated ? 2 * ffn : ffn; }
+  /// Columns of the activation's input: 2F (gate and up) or F, for an MLP of width F.
+  int64_t MlpInColumns(int64_t width) const { return gated ? 2 * width : width; }
   /// Weights of all layers' matrices: multiplications per token, without attention and the head.
-  int64_t layer_weights() const {
-    const int64_t mlp = experts > 0 ? experts_used * 3 * ffn + 3 * shared_ffn + experts : mlp_in_columns() + ffn;
-    return layers * hidden * (qkv_columns() + heads * head_dim + mlp);
-  }
+  int64_t layer_weights() const;
 };
 
 /// ERRORS: kInvalidArgument, with field and value, unless all sizes are sane and consistent.

@@ -8,13 +8,19 @@
 namespace ringside {
 namespace {
 
-void PlanTensor(const TensorRule& rule, std::string_view prefix, int64_t layer, int64_t expert, NetworkPlan* plan) {
-  std::vector<int64_t> shape = ShapeOf(rule.role, plan->spec);
+/// Name prefixes of a network and of its head.
+struct Prefixes {
+  std::string_view network, head;
+};
+
+void PlanTensor(const TensorRule& rule, const Prefixes& prefixes, int64_t layer, int64_t expert, NetworkPlan* plan) {
+  std::vector<int64_t> shape = ShapeOf(rule.role, plan->spec, layer);
   if (rule.transposed) std::swap(shape.front(), shape.back());
   if (PlaceOf(rule.role) == TensorPlace::kExpert && expert < 0) shape.insert(shape.begin(), plan->spec.experts);
+  if (rule.one_row) shape.insert(shape.begin(), 1);
   std::string name(rule.name);
-  // The head is outside the prefixed network.
-  if (rule.role != TensorRole::kHead && rule.role != TensorRole::kHeadBias) name.insert(0, prefix);
+  const bool head = rule.role == TensorRole::kHead || rule.role == TensorRole::kHeadBias;
+  name.insert(0, head ? prefixes.head : prefixes.network);
   const auto put = [&](std::string_view place, int64_t number) {
     if (const size_t at = name.find(place); at != std::string::npos) {
       name.replace(at, place.size(), std::to_string(number));
@@ -31,15 +37,15 @@ void PlanTensor(const TensorRule& rule, std::string_view prefix, int64_t layer, 
                            .order = rule.order});
 }
 
-void PlanPart(std::span<const TensorRule> rules, std::string_view prefix, bool encoder, int64_t layers,
+void PlanPart(std::span<const TensorRule> rules, const Prefixes& prefixes, bool encoder, int64_t layers,
               NetworkPlan* plan) {
   for (int64_t layer = -1; layer < layers; ++layer) {
     for (const TensorRule& rule : rules) {
       if (rule.encoder != encoder) continue;
-      if (!IsRequired(rule.role, plan->spec, encoder) || IsPerLayer(rule.role) != (layer >= 0)) continue;
+      if (IsPerLayer(rule.role) != (layer >= 0) || !IsRequired(rule.role, plan->spec, layer, encoder)) continue;
       const bool each = rule.name.find("{e}") != std::string_view::npos;
       for (int64_t expert = each ? 0 : -1; expert < (each ? plan->spec.experts : 0); ++expert) {
-        PlanTensor(rule, prefix, layer, expert, plan);
+        PlanTensor(rule, prefixes, layer, expert, plan);
       }
     }
   }
@@ -52,9 +58,10 @@ Status UnsupportedArchitecture(std::string_view architecture, std::span<const st
       fmt::format("architecture '{}' is not supported; these are: {}", architecture, fmt::join(supported, ", ")));
 }
 
-void PlanTensors(std::span<const TensorRule> rules, std::string_view prefix, NetworkPlan* plan) {
-  PlanPart(rules, prefix, false, plan->spec.layers, plan);
-  PlanPart(rules, prefix, true, plan->spec.encoder_layers, plan);
+void PlanTensors(std::span<const TensorRule> rules, std::string_view prefix, NetworkPlan* plan, std::string_view head) {
+  const Prefixes prefixes{prefix, head};
+  PlanPart(rules, prefixes, false, plan->spec.layers, plan);
+  PlanPart(rules, prefixes, true, plan->spec.encoder_layers, plan);
 }
 
 }  // namespace ringside

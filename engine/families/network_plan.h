@@ -37,6 +37,7 @@ struct NetworkPlan {
   ModelSpec spec;
   std::vector<PlannedTensor> tensors;
   std::vector<std::string> ignored;  // tensors that the file may have and that are not used
+  std::vector<std::string> skipped;  // name prefixes of parts that are not computed: other inputs, draft layers
 };
 
 /// The plan of a GGUF file. ERRORS: kInvalidArgument, with the name, for an unknown architecture or rope scaling, an
@@ -62,6 +63,7 @@ struct TensorRule {
   bool transposed = false;
   RowOrder order = RowOrder::kPlain;
   bool encoder = false;
+  bool one_row = false;  // the file's vector has shape [1, n]
 };
 
 constexpr TensorRule OfEncoder(TensorRole role, std::string_view name) {
@@ -69,7 +71,8 @@ constexpr TensorRule OfEncoder(TensorRole role, std::string_view name) {
 }
 
 /// Adds the tensors of plan->spec, by the rules that apply to it: first global ones, then layer by layer in the order
-/// of the rules, in which they are loaded (and placed on a device); then an encoder's.
-void PlanTensors(std::span<const TensorRule> rules, std::string_view prefix, NetworkPlan* plan);
+/// of the rules, in which they are loaded (and placed on a device); then an encoder's. `head`: the head's prefix.
+void PlanTensors(std::span<const TensorRule> rules, std::string_view prefix, NetworkPlan* plan,
+                 std::string_view head = "");
 
 }  // namespace ringside

@@ -39,9 +39,10 @@ enum class TensorSplit {
 TensorPlace PlaceOf(TensorRole role);
 TensorSplit SplitOf(TensorRole role);
 /// [outputs, inputs] or [values] in network order; one expert's.
-std::vector<int64_t> ShapeOf(TensorRole role, const ModelSpec& spec);
-/// True if a network of this spec has such a tensor, in its encoder or its decoder.
-bool IsRequired(TensorRole role, const ModelSpec& spec, bool encoder);
+std::vector<int64_t> ShapeOf(TensorRole role, const ModelSpec& spec, int64_t layer);
+/// True if a network of this spec has such a tensor, in its encoder or its decoder, and in this layer if it is a
+/// layer's.
+bool IsRequired(TensorRole role, const ModelSpec& spec, int64_t layer, bool encoder);
 
 inline bool IsPerLayer(TensorRole role) { return PlaceOf(role) >= TensorPlace::kLayer; }
 

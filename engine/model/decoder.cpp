@@ -16,6 +16,18 @@ std::vector<const Weight*> Pointers(const std::vector<Weight>& weights) {
   return out;
 }
 
+/// Factors of the rows' scores; empty if all are 1.
+std::vector<float> QueryScales(const ModelSpec& spec, const MicroBatch& batch) {
+  if (spec.position_scale == 0) return {};
+  std::vector<float> scales(static_cast<size_t>(batch.rows), 1.0f);
+  for (const AttentionSegment& segment : batch.segments) {
+    for (int64_t r = 0; r < segment.rows; ++r) {
+      scales[static_cast<size_t>(segment.first_row + r)] = spec.ScoreScaleAt(segment.position + r);
+    }
+  }
+  return scales;
+}
+
 /// True if the choice is a plain argmax, independent of all other settings.
 bool IsPlainArgmax(const RowSamplingParams& choice) {
   return choice.greedy() && choice.logprobs < 0 && choice.banned.empty() && choice.allowed.empty() &&
@@ -36,8 +48,8 @@ Decoder::Decoder(Backend& backend, const ModelSpec& spec, const Shard& shard, st
       mlp_normed_{.columns = spec.parallel && !spec.shared_norm ? spec.hidden : 0, .dtype = backend.activation_dtype()},
       qkv_{.columns = own_.qkv_columns(), .dtype = backend.activation_dtype()},
       attended_{.columns = own_.heads * own_.head_dim, .dtype = backend.activation_dtype()},
-      mlp_in_{.columns = spec.experts > 0 ? 0 : own_.mlp_in_columns(), .dtype = backend.activation_dtype()},
-      mlp_mid_{.columns = spec.gated && spec.experts == 0 ? own_.ffn : 0, .dtype = backend.activation_dtype()},
+      mlp_in_{.columns = own_.MlpInColumns(own_.widest_dense()), .dtype = backend.activation_dtype()},
+      mlp_mid_{.columns = spec.gated ? own_.widest_dense() : 0, .dtype = backend.activation_dtype()},
       router_{.columns = spec.experts + (spec.shared_ffn > 0 ? 1 : 0)},
       part_{.columns = shard.whole() && !spec.norm_after ? 0 : spec.hidden},
       wanted_{.columns = spec.hidden},
@@ -47,13 +59,14 @@ Decoder::Decoder(Backend& backend, const ModelSpec& spec, const Shard& shard, st
       logits_{.columns = spec.vocab},
       encoded_keys_{.columns = 2 * spec.kv_heads * spec.head_dim, .dtype = backend.activation_dtype()} {}
 
-Result<Tensor> Decoder::Scratch::Rows(Backend& backend, int64_t rows) {
+Result<Tensor> Decoder::Scratch::Rows(Backend& backend, int64_t rows, int64_t width) {
   const auto bytes = static_cast<size_t>(StorageBytes(dtype, rows * columns));
   if (memory.bytes() < bytes) {
     memory = Buffer();  // free first: both at once might not fit
     ASSIGN_OR_RETURN(memory, backend.Allocate(bytes));
   }
-  return Tensor{dtype, memory.data(), rows, columns, columns};
+  if (width == 0) width = columns;
+  return Tensor{dtype, memory.data(), rows, width, width};
 }
 
 Status Decoder::Reserve(int64_t rows) {
@@ -148,6 +161,7 @@ void Decoder::Attend(Tensor x, const LayerWeights& w, const AttentionArgs& step)
   args.qkv = qkv_.Rows(backend_, x.rows).value();
   args.out = attended_.Rows(backend_, x.rows).value();
   args.scores.sinks = w.sinks.data();
+  args.query_weights = w.query_weights.data();
   backend_.Linear({.x = x,
                    .weights = Pointers(w.qkv),
                    .bias = w.qkv_bias.data(),
@@ -155,7 +169,7 @@ void Decoder::Attend(Tensor x, const LayerWeights& w, const AttentionArgs& step)
                    .rounded_bias = w.qkv_bias.rounded.data.data()});
   AddAdapted(x, step.layer, AdaptedPart::kQkv, args.qkv);
   if (own_.qk_norm != QkNorm::kNone) {
-    const bool each = own_.qk_norm == QkNorm::kHeads;
+    const bool each = own_.qk_norm != QkNorm::kRows;
     backend_.RmsNormHeads(args.qkv.Columns(0, queries), each ? own_.heads : 1, w.query_norm.data(), own_.norm_eps);
     backend_.RmsNormHeads(args.qkv.Columns(queries, keys), each ? own_.kv_heads : 1, w.key_norm.data(), own_.norm_eps);
   }
@@ -179,7 +193,8 @@ void Decoder::AttendToInput(const LayerWeights& w, const AttentionArgs& step) {
 }
 
 void Decoder::Mlp(Tensor x, const LayerWeights& w, int64_t layer) {
-  const Tensor mlp_in = mlp_in_.Rows(backend_, x.rows).value();
+  const int64_t width = w.mlp_out.cols;
+  const Tensor mlp_in = mlp_in_.Rows(backend_, x.rows, own_.MlpInColumns(width)).value();
   backend_.Linear({.x = x,
                    .weights = Pointers(w.mlp_in),
                    .bias = w.mlp_in_bias.data(),
@@ -188,8 +203,10 @@ void Decoder::Mlp(Tensor x, const LayerWeights& w, int64_t layer) {
   AddAdapted(x, layer, AdaptedPart::kMlpIn, mlp_in);
   Tensor mlp_mid = mlp_in;
   if (own_.gated) {
-    mlp_mid = mlp_mid_.Rows(backend_, x.rows).value();
+    mlp_mid = mlp_mid_.Rows(backend_, x.rows, width).value();
     backend_.MultiplyActivated(mlp_in, own_.activation, mlp_mid);
+  } else if (own_.activation == Activation::kXielu) {
+    backend_.Xielu(mlp_mid, w.xielu);
   } else {
     backend_.Activate(mlp_mid, own_.activation);
   }
@@ -197,6 +214,8 @@ void Decoder::Mlp(Tensor x, const LayerWeights& w, int64_t layer) {
 }
 
 void Decoder::Experts(Tensor x, const LayerWeights& w) {
+  RouterTraits traits = own_.router;
+  traits.correction = w.router_correction.data();
   const Tensor router = router_.Rows(backend_, x.rows).value();
   backend_.Linear({.x = x, .weights = Pointers(w.router), .bias = w.router_bias.data(), .y = router});
   backend_.Experts({.x = x,
@@ -206,6 +225,7 @@ void Decoder::Experts(Tensor x, const LayerWeights& w) {
                     .top_k = own_.experts_used,
                     .normalised = own_.experts_normalised,
                     .shared = own_.shared_ffn > 0,
+                    .traits = traits,
                     .activation = own_.activation,
                     .y = stream_});
 }
@@ -222,10 +242,8 @@ void Decoder::Block(const LayerWeights& w, const AttentionArgs& step) {
   if (sums) Norm(stream_, w.attention_norm, w.attention_norm_bias, stream_);
   if (w.cross_query.rows > 0) AttendToInput(w, step);
   if (!own_.parallel && !sums) input = NormedStream(w.mlp_norm, w.mlp_norm_bias, normed_);
-  if (w.expert_list.empty())
-    Mlp(input, w, step.layer);
-  else
-    Experts(input, w);
+  if (!w.mlp_in.empty()) Mlp(input, w, step.layer);
+  if (!w.expert_list.empty()) Experts(input, w);
   if (sums) Norm(stream_, w.mlp_norm, w.mlp_norm_bias, stream_);
 }
 
@@ -367,6 +385,7 @@ void Decoder::EmbedVirtual(const StepPlan::VirtualRows& rows, const MicroBatch& 
 }
 
 void Decoder::RunLayers(const MicroBatch& batch, const KvShape& shape) {
+  const std::vector<float> query_scales = QueryScales(own_, batch);
   AttentionArgs attention{.shape = shape,
                           .heads = own_.heads,
                           .rotary = own_.rotary,
@@ -375,6 +394,7 @@ void Decoder::RunLayers(const MicroBatch& batch, const KvShape& shape) {
                                      .slopes = weights_.slopes.data(),
                                      .biases = weights_.biases.data(),
                                      .bias_reach = own_.bias_reach},
+                          .query_scales = query_scales.empty() ? nullptr : query_scales.data(),
                           .seen = own_.encoder_layers > 0 ? VisibleKeys::kRing : VisibleKeys::kBefore,
                           .segments = batch.segments,
                           .step = ++attention_step_};

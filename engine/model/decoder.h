@@ -46,8 +46,9 @@ class Decoder final : public RankDecoder {
     DType dtype = DType::kF32;
     Buffer memory;
 
-    /// The first `rows` rows. ERRORS: kOverloaded, with the bytes, if it must grow and the device has no memory.
-    Result<Tensor> Rows(Backend& backend, int64_t rows);
+    /// The first `rows` rows, with `width` columns unless it is 0. ERRORS: kOverloaded, with the bytes, if it must grow
+    /// and the device has no memory.
+    Result<Tensor> Rows(Backend& backend, int64_t rows, int64_t width = 0);
   };
   /// A launched step.
   struct Begun {
@@ -112,7 +113,7 @@ class Decoder final : public RankDecoder {
   Scratch mlp_normed_;      // [T, D], if attention and MLP have separate norms of one input
   Scratch qkv_;             // [T, (H + 2G) d]
   Scratch attended_;        // [T, H d]
-  Scratch mlp_in_;          // [T, 2F] or [T, F]
+  Scratch mlp_in_;          // [T, 2F] or [T, F], F: the widest dense MLP
   Scratch mlp_mid_;         // [T, F], for gated MLPs
   Scratch router_;          // [T, experts]
   Scratch part_;            // [T, D] partial sum of this rank, for the all-reduce or an output norm

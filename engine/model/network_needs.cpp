@@ -6,7 +6,34 @@
 
 namespace ringside {
 
+namespace {
+
+/// A trait that needs an operation which not every device has.
+struct Need {
+  Feature feature;
+  bool (*has)(const ModelSpec& spec);
+  const char* what;
+};
+constexpr Need kNeeds[] = {
+    {Feature::kRouterTraits, [](const ModelSpec& spec) { return spec.router.sigmoid; }, "a sigmoid router"},
+    {Feature::kRouterTraits, [](const ModelSpec& spec) { return spec.router_correction || !spec.router.plain(); },
+     "a router with corrections, groups or a scale"},
+    {Feature::kQueryFactors, [](const ModelSpec& spec) { return spec.qk_norm == QkNorm::kRotatedHeads; },
+     "norms of rotated queries and keys"},
+    {Feature::kQueryFactors, [](const ModelSpec& spec) { return spec.position_scale != 0; },
+     "attention scores scaled by position"},
+    {Feature::kXielu, [](const ModelSpec& spec) { return spec.activation == Activation::kXielu; },
+     "the activation xIELU"},
+};
+
+}  // namespace
+
 Status CheckNeeds(const ModelSpec& spec, const Backend& backend) {
+  for (const Need& need : kNeeds) {
+    if (!need.has(spec) || backend.has(need.feature)) continue;
+    return InvalidArgument(fmt::format("the model has {}, which this device does not support yet", need.what),
+                           "device");
+  }
   if (spec.experts == 0 || !HasRowScales(backend.weight_dtype())) return Status::Ok();
   return InvalidArgument("the model has a mixture of experts, which is not computed with quantised weights",
                          "quantization");

@@ -2,7 +2,9 @@
 // The arithmetic of a query does not depend on the tile, the chunk or the ring's size:
 //
 //   keys are divided into blocks of 256 positions, counted from position 0 for pinned keys and from S for ring keys;
-//   score  = sum over dimensions, in order, by fma, of key * (rotated query * scale); then the modifiers of ScoreTraits
+//   score  = sum over dimensions, in order, by fma, of key * (rotated query * scale); then the modifiers of
+//   ScoreTraits.
+//            The scale includes the query's factors (AttentionArgs)
 //   m_b    = largest score of the block's visible keys;  p = exp(score - m_b), unnormalized
 //   l_b    = sum of p: 16 lanes (key mod 16) in ascending order, then the fixed tree
 //   o_b    = sum of p * value, keys ascending, by fma
@@ -76,7 +78,11 @@ void PackQueries(const AttentionCall& call, const AttentionTile& tile, const flo
     const int64_t row = tile.row + i / tile.heads, head = tile.head + i % tile.heads;
     const float* q = call.qkv + row * call.qkv_stride + head * call.head_dim;
     RotateHead(call, q, cosine + row * half, sine + row * half, rotated);
-    for (int64_t d = 0; d < call.head_dim; ++d) out[d * queries + i] = rotated[d] * call.scores.scale;
+    const float scale = call.query_scales != nullptr ? call.scores.scale * call.query_scales[row] : call.scores.scale;
+    for (int64_t d = 0; d < call.head_dim; ++d) {
+      const float factor = call.query_weights != nullptr ? scale * call.query_weights[d] : scale;
+      out[d * queries + i] = rotated[d] * factor;
+    }
   }
 }
 

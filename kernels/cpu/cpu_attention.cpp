@@ -27,6 +27,8 @@ AttentionCall MakeCall(const AttentionArgs& args) {
           .pinned_cos = args.angles.pinned_cos,
           .pinned_sin = args.angles.pinned_sin,
           .scores = args.scores,
+          .query_weights = args.query_weights,
+          .query_scales = args.query_scales,
           .all_pinned = args.seen == VisibleKeys::kPinned,
           .kv_dtype = shape.dtype,
           .element_bytes = shape.element_bytes(),

@@ -171,8 +171,19 @@ void CpuBackend::MultiplyActivated(Tensor x, Activation activation, Tensor y) {
 
 void CpuBackend::Activate(Tensor x, Activation activation) {
   CheckFloat(x);
-  CHECK(activation != Activation::kClampedSilu);
+  CHECK(activation != Activation::kClampedSilu && activation != Activation::kXielu);
   EachRow(x.rows, 4 * x.cols, [&](int64_t r) { kernels_.activate(x.f32_row(r), x.cols, activation); });
+}
+
+void CpuBackend::Xielu(Tensor x, const XieluParameters& parameters) {
+  CheckFloat(x);
+  const auto [positive, negative, beta, eps] = parameters;
+  EachRow(x.rows, 16 * x.cols, [&](int64_t r) {
+    for (float& v : std::span(x.f32_row(r), static_cast<size_t>(x.cols))) {
+      const float curved = v > 0 ? positive * v * v : negative * (std::expm1(std::min(v, eps)) - v);
+      v = curved + beta * v;
+    }
+  });
 }
 
 void CpuBackend::Add(Tensor x, Tensor y) {

@@ -46,6 +46,7 @@ class CpuBackend final : public Backend {
   void Attention(const AttentionArgs& args) override;
   void MultiplyActivated(Tensor x, Activation activation, Tensor y) override;
   void Activate(Tensor x, Activation activation) override;
+  void Xielu(Tensor x, const XieluParameters& parameters) override;
   void Experts(const ExpertsArgs& args) override;
   void Add(Tensor x, Tensor y) override;
   void SoftCap(Tensor x, float cap) override;
@@ -85,8 +86,6 @@ class CpuBackend final : public Backend {
   void LinearWithActOrder(const LinearArgs& args);
   /// Columns order[0], order[1] ... of x; valid until the next call.
   Tensor InOrder(const Tensor& x, const int32_t* order);
-  /// Collects the rows routed to an expert, and their weights, in expert_rows_ and expert_weights_.
-  void FindRows(const ExpertsArgs& args, int64_t expert);
   void StoreKeysAndValues(const AttentionCall& call, std::span<const AttentionSegment> segments);
   void MakeTiles(const AttentionArgs& args);
   void RunTiles(const AttentionCall& call);

@@ -58,6 +58,7 @@ struct AttentionCall {
   bool adjacent_pairs;
   const float *own_cos, *own_sin, *pinned_cos, *pinned_sin;
   ScoreTraits scores;
+  const float *query_weights, *query_scales;
   bool all_pinned;  // a row also sees pinned keys after its own
   DType kv_dtype;
   int64_t element_bytes, half_tile_bytes, tile_bytes;

@@ -104,6 +104,8 @@ LANES_INLINE F32x16 Activated(F32x16 x, Activation activation) {
       return GeluErf(x);
     case Activation::kRelu:
       return SelectLess(x, Zero(), Zero(), x);  // keeps NaN
+    case Activation::kReluSquared:
+      return SelectLess(x, Zero(), Zero(), Mul(x, x));
     default:
       return TimesSigmoid(x, x);
   }

@@ -32,6 +32,7 @@ void OrderAfterCopies(const AttentionArgs& args, SlabCopies* copies, StepRecorde
 void CudaBackend::Attention(const AttentionArgs& args) {
   CHECK(!IsQuantized(args.qkv.dtype) && !IsQuantized(args.out.dtype));
   CheckAttention(args, kMaxHeadDim);
+  CHECK(args.query_weights == nullptr && args.query_scales == nullptr);
   for (const AttentionSegment& s : args.segments) CHECK_LE(s.position + s.rows, int64_t{INT32_MAX});
   if (args.qkv.rows == 0) return;
   OrderAfterCopies(args, &slab_copies_, &recorder_);

@@ -316,6 +316,8 @@ __device__ __forceinline__ float ActivatedOf(float x, Activation activation) {
       return GeluOf(x, false);
     case Activation::kRelu:
       return x < 0 ? 0 : x;
+    case Activation::kReluSquared:
+      return x < 0 ? 0 : x * x;
     default:
       return SiluOf(x);
   }

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 import transformers
 from make_golden import IDS, VOCAB
+from safetensors.numpy import load_file, save_file
 
 COMMON = dict(vocab_size=VOCAB, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 # The parameter names of most families, and the older ones.
@@ -32,7 +33,13 @@ def layers(*kinds):
     return [f"{kind}_attention" for kind in kinds]
 
 
-# name: (its name in transformers, its configuration)
+# Vision towers of wrappers, which are not loaded.
+VISION = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=1, head_dim=16,
+              image_size=16, patch_size=8)
+QWEN3_VISION = dict(depth=1, hidden_size=16, intermediate_size=16, num_heads=1, out_hidden_size=32, patch_size=4,
+                    num_position_embeddings=16, deepstack_visual_indexes=[0])
+
+# name: (its name in transformers, its configuration); a whole class name is that of a wrapper
 FAMILIES = {
     "mistral_window": ("Mistral", dict(GROUPED, head_dim=8, sliding_window=12)),
     "gemma": ("Gemma", dict(GROUPED, head_dim=16)),
@@ -103,6 +110,56 @@ FAMILIES = {
     "falcon_alibi": ("Falcon", dict(COMMON, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, alibi=True,
                                     multi_query=False, parallel_attn=False, new_decoder_architecture=False,
                                     bias=True)),
+    "mistral3": ("Mistral3ForConditionalGeneration", dict(
+        text_config=dict(GROUPED, model_type="mistral", head_dim=8), vision_config=dict(VISION, model_type="pixtral"))),
+    "gemma3_wrapper": ("Gemma3ForConditionalGeneration", dict(
+        mm_tokens_per_image=4, vision_config=dict(VISION, model_type="siglip_vision_model"),
+        text_config=dict(GROUPED, head_dim=16, num_hidden_layers=3, sliding_window=12, query_pre_attn_scalar=16,
+                         intermediate_size=32, layer_types=layers("sliding", "full", "sliding")))),
+    "qwen2_5_vl": ("Qwen2_5_VLForConditionalGeneration", dict(
+        text_config=dict(GROUPED, rope_parameters=dict(rope_type="default", rope_theta=10000.0,
+                                                       mrope_section=[2, 1, 1])),
+        vision_config=dict(depth=1, hidden_size=16, intermediate_size=16, num_heads=1, out_hidden_size=32,
+                           patch_size=4, fullatt_block_indexes=[0]))),
+    "qwen3_vl": ("Qwen3VLForConditionalGeneration", dict(
+        text_config=dict(GROUPED, head_dim=16, rope_parameters=dict(
+            rope_type="default", rope_theta=10000.0, mrope_interleaved=True, mrope_section=[4, 2, 2])),
+        vision_config=QWEN3_VISION, tie_word_embeddings=True)),
+    "qwen3_vl_moe": ("Qwen3VLMoeForConditionalGeneration", dict(
+        text_config=dict(GROUPED, head_dim=16, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=24,
+                         rope_parameters=dict(rope_type="default", rope_theta=10000.0, mrope_interleaved=True,
+                                              mrope_section=[4, 2, 2])),
+        vision_config=QWEN3_VISION)),
+    "glm4_moe": ("Glm4Moe", dict(
+        GROUPED, head_dim=16, num_hidden_layers=3, first_k_dense_replace=1, n_routed_experts=8, num_experts_per_tok=3,
+        n_group=4, topk_group=2, n_shared_experts=2, moe_intermediate_size=12, routed_scaling_factor=2.5,
+        attention_bias=True, use_qk_norm=True, rope_parameters=dict(
+            rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
+    "glm4_moe_plain": ("Glm4Moe", dict(
+        GROUPED, head_dim=16, first_k_dense_replace=0, n_routed_experts=4, num_experts_per_tok=2, n_shared_experts=1,
+        moe_intermediate_size=24, norm_topk_prob=False, rope_parameters=dict(
+            rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.25))),
+    "minimax_m2": ("MiniMaxM2", dict(
+        GROUPED, head_dim=16, intermediate_size=24, num_local_experts=6, num_experts_per_tok=2, rope_parameters=dict(
+            rope_type="default", rope_theta=10000.0, partial_rotary_factor=0.5))),
+    "ministral3": ("Mistral3ForConditionalGeneration", dict(
+        text_config=dict(GROUPED, model_type="ministral3", head_dim=16, rope_parameters=dict(
+            rope_type="yarn", rope_theta=10000.0, factor=16.0, original_max_position_embeddings=16, beta_fast=32.0,
+            beta_slow=1.0, mscale=1.0, mscale_all_dim=0.5, llama_4_scaling_beta=0.3)),
+        vision_config=dict(VISION, model_type="pixtral"))),
+    "seed_oss": ("SeedOss", dict(GROUPED, head_dim=16, attention_bias=True, attention_out_bias=False)),
+    "ernie4_5": ("Ernie4_5", dict(GROUPED, head_dim=16, use_bias=True)),
+    "ernie4_5_moe": ("Ernie4_5_Moe", dict(
+        GROUPED, num_hidden_layers=4, moe_num_experts=6, moe_k=2, moe_intermediate_size=16, moe_num_shared_experts=2,
+        moe_layer_start_index=1, moe_layer_end_index=2, moe_layer_interval=1)),
+    "hunyuan_v1_dense": ("HunYuanDenseV1", dict(
+        GROUPED, head_dim=16, rope_parameters=dict(rope_type="dynamic", rope_theta=10000.0, alpha=1000.0, factor=1.0))),
+    "exaone4": ("Exaone4", dict(GROUPED, num_hidden_layers=4, sliding_window=12, sliding_window_pattern=4)),
+    "apertus": ("Apertus", dict(GROUPED, rope_parameters=dict(
+        rope_type="llama3", rope_theta=10000.0, factor=8.0, original_max_position_embeddings=32, low_freq_factor=1.0,
+        high_freq_factor=4.0))),
+    "arcee": ("Arcee", dict(GROUPED, head_dim=16, mlp_bias=True)),
+    "smollm3_fourth": ("SmolLM3", dict(GROUPED, intermediate_size=32, num_hidden_layers=4)),
 }
 FLOAT32 = {"xglm"}  # its mask value overflows in a float64 run
 SDPA = {"falcon_alibi"}  # the eager implementation of transformers 5.24 adds the slopes' biases twice
@@ -116,6 +173,8 @@ def fill(model, seed):
     around = 0 if type(model).__name__.startswith("Gemma") else 1
     for name, tensor in model.state_dict().items():
         noise = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
+        if tensor.ndim == 0:  # a constant
+            continue
         if name.endswith(("bias", "sinks")):
             value = 0.3 * noise
         elif tensor.ndim == 1:
@@ -133,8 +192,24 @@ def fill(model, seed):
     return model.eval()
 
 
+def transpose_experts(path):
+    """To inputs by outputs, as in the published files."""
+    tensors = load_file(path)
+    for key in tensors:
+        if "mlp.experts." in key:
+            tensors[key] = np.ascontiguousarray(tensors[key].swapaxes(1, 2))
+    save_file(tensors, path, metadata={"format": "pt"})
+
+
 def make(name, seed):
     kind, options = FAMILIES[name]
+    wrapper = kind.removesuffix("ForConditionalGeneration")
+    if wrapper != kind:
+        config = getattr(transformers, wrapper + "Config")(**options)
+        config.text_config._experts_implementation = "eager"
+        model = getattr(transformers, kind)(config)
+        model.set_attn_implementation("eager")
+        return fill(model, seed)
     config = getattr(transformers, TEXT_CONFIGS.get(kind, kind + "Config"))(**options)
     config._experts_implementation = "eager"
     config._attn_implementation = "sdpa" if name in SDPA else "eager"
@@ -147,7 +222,7 @@ GGUF_FAMILIES = {
     "gpt_neox": "gptneox", "bloom": "bloom", "falcon_grouped": "falcon", "mpt": "mpt", "starcoder2": "starcoder2",
     "stablelm": "stablelm", "olmo2": "olmo2", "granite": "granite", "mixtral": "llama", "qwen2_moe": "qwen2moe",
     "qwen3_moe": "qwen3moe", "granitemoe": "granitemoe", "cohere2": "cohere2", "gpt_bigcode": "starcoder",
-    "gpt_oss": "gpt-oss"}
+    "gpt_oss": "gpt-oss", "smollm3_fourth": "smollm3"}
 
 
 def in_blocks(rows, heads, kv_heads):
@@ -190,7 +265,7 @@ def gguf_tensors(name, architecture, model):
             value = value + 1
         if "query_key_value" in key:
             value = in_blocks(value, heads, kv_heads)
-        if architecture in ("llama", "granite", "granitemoe") and ("q_proj" in key or "k_proj" in key):
+        if architecture in ("llama", "granite", "granitemoe", "smollm3") and ("q_proj" in key or "k_proj" in key):
             value = interleaved(value, heads if "q_proj" in key else kv_heads)
         parts = {key: value}
         if architecture == "gpt-oss" and "experts." in key:
@@ -286,6 +361,8 @@ def main(out, names):
             write_gguf(folder / "model.gguf", name, GGUF_FAMILIES[name], model)
         model.half().save_pretrained(folder)  # last, because it also rounds the weights used for the computation
         (folder / "generation_config.json").unlink(missing_ok=True)
+        if name == "qwen3_vl_moe":
+            transpose_experts(folder / "model.safetensors")
         logits.astype("<f4").tofile(folder / "logits.f32")
     total = sum(p.stat().st_size for p in out.rglob("*") if p.is_file())
     print(f"{total} bytes in {out}")

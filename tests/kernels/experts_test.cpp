@@ -274,6 +274,59 @@ TEST_P(ExpertsTest, RowIsIndependentOfTheBatch) {
   }
 }
 
+/// The weights of a row's experts: the output of expert e is 1 in column e and 0 in all others.
+std::vector<float> RoutedWeights(const std::vector<float>& logits, const ExpertsArgs& routing) {
+  const auto backend = std::move(MakeCpuBackend({}).value());
+  const auto count = static_cast<int64_t>(logits.size());
+  const std::vector<float> zeros(static_cast<size_t>(2 * count), 0.0f);
+  std::vector<Weight> in;
+  in.push_back(std::move(backend->LoadWeight({DType::kF32, 2, count, std::as_bytes(std::span(zeros))}).value()));
+  const auto half = std::span(zeros).first(logits.size());
+  const Weight out = std::move(backend->LoadWeight({DType::kF32, count, 1, std::as_bytes(half)}).value());
+  std::deque<DeviceFloats> biases;
+  ExpertsArgs args = routing;
+  std::vector<Expert> experts;
+  for (size_t e = 0; e < logits.size(); ++e) {
+    std::vector<float> column(half.begin(), half.end());
+    column[e] = 1;
+    experts.push_back({in, nullptr, &out, biases.emplace_back(*backend, column).data()});
+  }
+  const DeviceMatrix x(*backend, DType::kF32, 1, count, {half.begin(), half.end()}),
+      router(*backend, DType::kF32, 1, count, logits), y(*backend, DType::kF32, 1, count, {half.begin(), half.end()});
+  args.experts = experts, args.x = x.tensor(), args.router = router.tensor(), args.y = y.tensor();
+  backend->Experts(args);
+  return y.Get();
+}
+
+void ExpectWeights(const std::vector<float>& logits, const ExpertsArgs& routing, const std::vector<double>& want) {
+  const std::vector<float> got = RoutedWeights(logits, routing);
+  for (size_t e = 0; e < want.size(); ++e) EXPECT_NEAR(got[e], want[e], 1e-6) << "expert " << e;
+}
+
+TEST(CpuExperts, RouteByTraits) {
+  const std::vector<float> logits = {2, 1, 0, -1, 0.5f, -2};
+  const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
+  ExpectWeights(logits, {.top_k = 2, .traits = {.sigmoid = true}}, {sigmoid(2), sigmoid(1), 0, 0, 0, 0});
+  const double sum = sigmoid(2) + sigmoid(1);
+  ExpectWeights(logits, {.top_k = 2, .normalised = true, .traits = {.sigmoid = true, .scale = 2.5f}},
+                {2.5 * sigmoid(2) / sum, 2.5 * sigmoid(1) / sum, 0, 0, 0, 0});
+  // The correction selects; it is no part of the weight.
+  const std::vector<float> correction = {-1, 0, 0, 0, 0, 2};
+  ExpectWeights(logits, {.top_k = 2, .traits = {.sigmoid = true, .correction = correction.data()}},
+                {0, sigmoid(1), 0, 0, 0, sigmoid(-2)});
+  double all = 0;
+  for (const float logit : logits) all += std::exp(static_cast<double>(logit));
+  ExpectWeights(logits, {.top_k = 2, .traits = {.correction = correction.data()}},
+                {0, std::exp(1) / all, 0, 0, 0, std::exp(-2) / all});
+  // Groups (0, 1, 2) and (3, 4, 5): with a correction the second has the larger sum of two.
+  const std::vector<float> second = {0, 0, 0, 1, 1, 0};
+  ExpectWeights(logits,
+                {.top_k = 2, .traits = {.sigmoid = true, .groups = 2, .groups_used = 1, .correction = second.data()}},
+                {0, 0, 0, sigmoid(-1), sigmoid(0.5), 0});
+  // Equal choices: the lower index.
+  ExpectWeights({0, 0, 0, 0, 0, 0}, {.top_k = 2, .traits = {.sigmoid = true}}, {0.5, 0.5, 0, 0, 0, 0});
+}
+
 TEST(CpuExperts, SameBitsForAnyThreads) {
   // Enough rows and columns for several blocks.
   constexpr int64_t kRows = 60, kHidden = 2048;

@@ -35,6 +35,7 @@ class ForwardingBackend : public Backend {
   bool runs_ahead() const override { return inner_->runs_ahead(); }
   DType activation_dtype() const override { return inner_->activation_dtype(); }
   DType weight_dtype() const override { return inner_->weight_dtype(); }
+  bool has(Feature feature) const override { return inner_->has(feature); }
   int64_t saturating_rows() const override { return inner_->saturating_rows(); }
   std::optional<size_t> free_bytes() const override { return inner_->free_bytes(); }
   Status status() const override { return inner_->status(); }
@@ -74,6 +75,7 @@ class ForwardingBackend : public Backend {
   void Activate(Tensor x, Activation activation) override { inner_->Activate(x, activation); }
   void Experts(const ExpertsArgs& args) override { inner_->Experts(args); }
   void Add(Tensor x, Tensor y) override { inner_->Add(x, y); }
+  void Xielu(Tensor x, const XieluParameters& parameters) override { inner_->Xielu(x, parameters); }
   void SoftCap(Tensor x, float cap) override { inner_->SoftCap(x, cap); }
   void GatherRows(Tensor x, std::span<const int64_t> rows, Tensor y) override { inner_->GatherRows(x, rows, y); }
   void SampleTokens(Tensor logits, std::span<const RowSamplingParams> choices,

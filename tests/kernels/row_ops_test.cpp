@@ -135,10 +135,25 @@ TEST_P(RowOps, ActivationsAndCaps) {
   }
 }
 
+TEST_P(RowOps, ReluSquaredAndXielu) {
+  const std::vector<float> x = Sweep();
+  const auto n = static_cast<int64_t>(x.size());
+  std::vector<float> squared = x, curved = x;
+  backend_->Activate(AsTensor(squared, 1, n), Activation::kReluSquared);
+  const XieluParameters p{.positive = 0.8f, .negative = 1.1f, .beta = 0.5f, .eps = -1e-6f};
+  backend_->Xielu(AsTensor(curved, 1, n), p);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double v = x[i], above = std::max(v, 0.0);
+    ASSERT_EQ(squared[i], static_cast<float>(above * above)) << v;
+    const double want = (v > 0 ? 0.8 * v * v : 1.1 * (std::expm1(std::min(v, -1e-6)) - v)) + 0.5 * v;
+    ASSERT_NEAR(curved[i], want, 1e-6 * std::fabs(want) + 1e-6) << v;
+  }
+}
+
 TEST_P(RowOps, NanStaysNan) {
   std::vector<float> x = {std::nanf(""), 1.0f}, y(1);
-  for (const Activation activation :
-       {Activation::kSilu, Activation::kGeluTanh, Activation::kGeluErf, Activation::kRelu, Activation::kClampedSilu}) {
+  for (const Activation activation : {Activation::kSilu, Activation::kGeluTanh, Activation::kGeluErf, Activation::kRelu,
+                                      Activation::kReluSquared, Activation::kClampedSilu}) {
     backend_->MultiplyActivated(AsTensor(x, 1, 2), activation, AsTensor(y, 1, 1));
     EXPECT_TRUE(std::isnan(y[0])) << static_cast<int>(activation);
   }

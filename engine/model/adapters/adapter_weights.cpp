@@ -29,11 +29,11 @@ std::optional<AdaptedPart> PartOf(TensorRole role) {
   return found == parts.end() ? std::nullopt : std::optional(found->second);
 }
 
-int64_t FirstOutput(TensorRole role, const ModelSpec& own) {
+int64_t FirstOutput(TensorRole role, const ModelSpec& own, int64_t layer) {
   const int64_t queries = own.heads * own.head_dim, keys = own.kv_heads * own.head_dim;
   if (role == TensorRole::kKey) return queries;
   if (role == TensorRole::kValue) return queries + keys;
-  return role == TensorRole::kUp && own.gated ? own.ffn : 0;
+  return role == TensorRole::kUp && own.gated ? own.DenseColumns(layer) : 0;
 }
 
 /// The tensor of a module. The adapter's file may prefix a name ("transformer.h.0" for the model's "h.0").
@@ -72,7 +72,7 @@ Result<LowRank> LoadMatrix(const AdapterMatrix& matrix, const PlannedTensor& pla
     outputs.insert(outputs.end(), in_file.begin() + range.begin, in_file.begin() + range.end);
   }
   LowRank out;
-  out.first_output = FirstOutput(planned.role, shard.Of(spec));
+  out.first_output = FirstOutput(planned.role, shard.Of(spec), planned.layer - shard.layers.begin);
   const std::vector<float> a =
       Taken(matrix.a, matrix.inputs, RowsInOrder(RowOrder::kPlain, spec, matrix.rank), cut.inputs);
   ASSIGN_OR_RETURN(out.a, Upload(a, matrix.rank, cut.inputs.size(), backend));

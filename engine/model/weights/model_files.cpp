@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <set>
 
+#include "base/log.h"
 #include "engine/families/quantization_config.h"
 #include "engine/files/file_paths.h"
 #include "engine/files/mapped_file.h"
@@ -98,6 +100,24 @@ void DropZeroBiases(const NetworkPlan& plan, std::vector<FileTensor>* tensors) {
   });
 }
 
+// Removes the parts of the file that are not computed, and reports them.
+void DropSkipped(const NetworkPlan& plan, ModelFiles* files) {
+  std::map<std::string_view, int> dropped;  // by prefix
+  const auto skipped = [&](std::string_view name) {
+    const auto prefix = std::ranges::find_if(plan.skipped, [&](const auto& part) { return name.starts_with(part); });
+    if (prefix == plan.skipped.end()) return false;
+    ++dropped[*prefix];
+    return true;
+  };
+  std::erase_if(files->tensors, [&](const FileTensor& tensor) { return skipped(tensor.name); });
+  std::erase_if(files->unsupported, [&](const auto& named) { return skipped(named.first); });
+  std::string parts;
+  for (const auto& [prefix, count] : dropped) {
+    parts += fmt::format("{}{}* ({} tensors)", parts.empty() ? "" : ", ", prefix, count);
+  }
+  if (!parts.empty()) LogInfo("the model '{}' is used for text; not loaded: {}", plan.spec.name, parts);
+}
+
 Result<ModelFiles> OpenHuggingFace(const std::string& folder) {
   ASSIGN_OR_RETURN(const FlatJson config, FlatJson::ReadFile(folder + "/config.json"));
   RETURN_IF_ERROR(CheckArchitecture(config));
@@ -113,6 +133,7 @@ Result<ModelFiles> OpenHuggingFace(const std::string& folder) {
   std::vector<std::string_view> names;
   for (const FileTensor& tensor : out.tensors) names.push_back(tensor.name);
   ASSIGN_OR_RETURN(out.plan, PlanHuggingFace(config, names, folder));
+  DropSkipped(out.plan, &out);
   if (packed) DropZeroBiases(out.plan, &out.tensors);
   RETURN_IF_ERROR(ReadTexts(folder, &out.chat_template, &out.tokenizer));
   const bool two_files = Has(folder, "vocab.json") && Has(folder, "merges.txt");

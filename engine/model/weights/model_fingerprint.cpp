@@ -101,7 +101,19 @@ void AddSpec(const ModelSpec& spec, Digest* digest) {
       digest->AddNumber(value);
     }
   }
+  if (!spec.router.plain() || spec.router_correction || spec.common_ffn > 0) {
+    for (const int64_t value : {int64_t{spec.router.sigmoid}, spec.router.groups, spec.router.groups_used,
+                                int64_t{spec.router_correction}, spec.common_ffn}) {
+      digest->AddNumber(value);
+    }
+    digest->AddFloat(static_cast<double>(spec.router.scale));
+  }
+  if (spec.position_scale != 0) {
+    digest->AddFloat(static_cast<double>(spec.position_scale));
+    digest->AddNumber(spec.position_scale_context);
+  }
   for (int64_t layer = 0; layer < spec.layers; ++layer) {
+    if (spec.Layer(layer).dense_ffn > 0) digest->AddNumber(spec.Layer(layer).dense_ffn);
     digest->AddNumber(spec.Layer(layer).window);
     digest->AddNumber(spec.Layer(layer).rotation);
   }

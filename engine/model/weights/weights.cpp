@@ -4,7 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -195,6 +197,9 @@ class Loader {
     const auto Joined = [&](DeviceVector* vector, int64_t total) {
       return LoadConcatenated(planned, tensor, total, vector);
     };
+    const int64_t layer_here = planned.layer - shard_.layers.begin;
+    const int64_t width = planned.layer < 0 ? 0 : own_.DenseColumns(layer_here);
+    const auto HeadNorm = [&](DeviceVector* vector, LayerWeights& of) { return LoadHeadNorm(tensor, vector, of); };
     // The bias of an all-reduced sum is added on one rank only.
     const auto SumBias = [&](DeviceVector* vector) { return shard_.rank == 0 ? Vector(vector) : Status::Ok(); };
     switch (planned.role) {
@@ -337,6 +342,29 @@ class Loader {
     const auto count = static_cast<size_t>(tensor.data.rows * tensor.data.cols);
     if (IsDummy(tensor)) return Upload(std::vector<float>(count, scale), weight);
     return LoadVector(tensor, weight, spec_.norm_offset, scale);
+  }
+  /// The norm of queries or of keys. After the rotation, the norm itself has weights of one, and the product of both
+  /// norms' weights is a factor of the rotated queries: scores are products of both.
+  Status LoadHeadNorm(const FileTensor& tensor, DeviceVector* weight, LayerWeights& layer) {
+    if (spec_.qk_norm != QkNorm::kRotatedHeads) return LoadNorm(tensor, weight);
+    std::vector<float> values(static_cast<size_t>(spec_.head_dim), 1.0f);
+    RETURN_IF_ERROR(Upload(values, weight));
+    if (!IsDummy(tensor)) {
+      ASSIGN_OR_RETURN(values, ValuesOf(tensor));
+    }
+    std::vector<float>& product = joined_[&layer.query_weights];
+    if (product.empty()) {
+      product = std::move(values);
+      return Status::Ok();
+    }
+    std::ranges::transform(product, values, product.begin(), std::multiplies());
+    return Upload(product, &layer.query_weights);
+  }
+  /// offset + softplus of the stored value.
+  Status XieluSlope(const FileTensor& tensor, float offset, float* slope) {
+    ASSIGN_OR_RETURN(const std::vector<float> values, ValuesOf(tensor));
+    *slope = offset + std::log1p(std::exp(values.front()));
+    return Status::Ok();
   }
   /// Weight and bias of a norm that the file lacks.
   Status FillNorm(DeviceVector* weight, DeviceVector* bias, float scale) {

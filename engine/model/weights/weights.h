@@ -38,21 +38,23 @@ struct LayerWeights {
   std::vector<Weight> qkv;                           // queries, keys, values; or fused
   DeviceVector qkv_bias;                             // [(H + 2G) d]
   DeviceVector query_norm, key_norm;                 // [d], or over all heads of a row
+  DeviceVector query_weights;                        // [d] AttentionArgs::query_weights
   DeviceVector sinks;                                // [H]
   Weight attention_out;                              // [D, H d]
   DeviceVector attention_out_bias;                   // [D]
   DeviceVector attention_post_norm;                  // [D]
   DeviceVector mlp_norm, mlp_norm_bias;              // [D]
-  std::vector<Weight> mlp_in;                        // gate, up; or up alone
+  std::vector<Weight> mlp_in;                        // gate, up; or up alone; in a mixture that of all rows, or none
   DeviceVector mlp_in_bias;                          // [2F] or [F]
   Weight mlp_out;                                    // [D, F]
   DeviceVector mlp_out_bias;                         // [D]
-  DeviceVector mlp_post_norm;                        // [D]
-  std::vector<Weight> router;                        // [experts, D]; with a shared expert, also its row
-  DeviceVector router_bias;                          // [experts]
-  std::vector<ExpertWeights> experts;                // the shared one last
-  std::vector<Expert> expert_list;                   // the same, in the backend's form
-  Buffer placed_experts;                             // Backend::PackExperts
+  XieluParameters xielu;
+  DeviceVector mlp_post_norm;                   // [D]
+  std::vector<Weight> router;                   // [experts, D]; with a shared expert, also its row
+  DeviceVector router_bias, router_correction;  // [experts]
+  std::vector<ExpertWeights> experts;           // the shared one last
+  std::vector<Expert> expert_list;              // the same, in the backend's form
+  Buffer placed_experts;                        // Backend::PackExperts
   // Cross-attention to an encoder's rows, if there is one.
   DeviceVector cross_norm;         // [D]
   Weight cross_query;              // [H d, D]

@@ -43,7 +43,36 @@ inline constexpr const char* kFamilies[] = {"mistral_window",
                                             "gpt_bigcode",
                                             "opt_post",
                                             "opt_no_final_norm",
-                                            "falcon_alibi"};
+                                            "falcon_alibi",
+                                            "mistral3",
+                                            "gemma3_wrapper",
+                                            "qwen2_5_vl",
+                                            "qwen3_vl",
+                                            "qwen3_vl_moe",
+                                            "glm4_moe",
+                                            "glm4_moe_plain",
+                                            "minimax_m2",
+                                            "ministral3",
+                                            "seed_oss",
+                                            "ernie4_5",
+                                            "ernie4_5_moe",
+                                            "hunyuan_v1_dense",
+                                            "exaone4",
+                                            "apertus",
+                                            "arcee",
+                                            "smollm3_fourth"};
+
+/// Families that need an operation which not every device has, and what the refusal of another device names.
+struct FamilyNeed {
+  std::string family, what;
+};
+inline const FamilyNeed kFamilyNeeds[] = {{"glm4_moe", "a sigmoid router"},
+                                          {"glm4_moe_plain", "a sigmoid router"},
+                                          {"minimax_m2", "a sigmoid router"},
+                                          {"ernie4_5_moe", "a router with corrections, groups or a scale"},
+                                          {"ministral3", "attention scores scaled by position"},
+                                          {"hunyuan_v1_dense", "norms of rotated queries and keys"},
+                                          {"apertus", "the activation xIELU"}};
 
 inline std::string FamilyFolder(const std::string& name) { return GoldenFolder("families/" + name); }
 

@@ -1,0 +1,62 @@
+// Tensor names and settings that families descended from Llama share.
+#pragma once
+
+#include "engine/families/huggingface_families.h"
+
+namespace ringside {
+
+inline constexpr TensorRule kAttention[] = {
+    {TensorRole::kEmbedding, "embed_tokens.weight"},
+    {TensorRole::kHead, "lm_head.weight"},
+    {TensorRole::kFinalNorm, "norm.weight"},
+    {TensorRole::kFinalNormBias, "norm.bias"},
+    {TensorRole::kAttentionNorm, "layers.{}.input_layernorm.weight"},
+    {TensorRole::kAttentionNormBias, "layers.{}.input_layernorm.bias"},
+    {TensorRole::kQuery, "layers.{}.self_attn.q_proj.weight"},
+    {TensorRole::kKey, "layers.{}.self_attn.k_proj.weight"},
+    {TensorRole::kValue, "layers.{}.self_attn.v_proj.weight"},
+    {TensorRole::kQkv, "layers.{}.self_attn.qkv_proj.weight"},
+    {TensorRole::kQueryBias, "layers.{}.self_attn.q_proj.bias"},
+    {TensorRole::kKeyBias, "layers.{}.self_attn.k_proj.bias"},
+    {TensorRole::kValueBias, "layers.{}.self_attn.v_proj.bias"},
+    {TensorRole::kQueryNorm, "layers.{}.self_attn.q_norm.weight"},
+    {TensorRole::kKeyNorm, "layers.{}.self_attn.k_norm.weight"},
+    {TensorRole::kSinks, "layers.{}.self_attn.sinks"},
+    {TensorRole::kAttentionOut, "layers.{}.self_attn.o_proj.weight"},
+    {TensorRole::kAttentionOutBias, "layers.{}.self_attn.o_proj.bias"},
+};
+// "post_attention_layernorm" is the norm before the MLP, or, with output norms, the one after attention, and the MLP
+// has norms before and after.
+inline constexpr TensorRule kOneNormEach[] = {
+    {TensorRole::kMlpNorm, "layers.{}.post_attention_layernorm.weight"},
+    {TensorRole::kMlpNormBias, "layers.{}.post_attention_layernorm.bias"},
+};
+inline constexpr TensorRule kNormsAfter[] = {
+    {TensorRole::kAttentionPostNorm, "layers.{}.post_attention_layernorm.weight"},
+    {TensorRole::kMlpNorm, "layers.{}.pre_feedforward_layernorm.weight"},
+    {TensorRole::kMlpPostNorm, "layers.{}.post_feedforward_layernorm.weight"},
+};
+inline constexpr TensorRule kMlp[] = {
+    {TensorRole::kGate, "layers.{}.mlp.gate_proj.weight"},      {TensorRole::kUp, "layers.{}.mlp.up_proj.weight"},
+    {TensorRole::kGateUp, "layers.{}.mlp.gate_up_proj.weight"}, {TensorRole::kDown, "layers.{}.mlp.down_proj.weight"},
+    {TensorRole::kGateBias, "layers.{}.mlp.gate_proj.bias"},    {TensorRole::kUpBias, "layers.{}.mlp.up_proj.bias"},
+    {TensorRole::kDownBias, "layers.{}.mlp.down_proj.bias"},
+};
+inline constexpr TensorRule kMixtralExperts[] = {
+    {TensorRole::kRouter, "layers.{}.block_sparse_moe.gate.weight"},
+    {TensorRole::kExpertGate, "layers.{}.block_sparse_moe.experts.{e}.w1.weight"},
+    {TensorRole::kExpertUp, "layers.{}.block_sparse_moe.experts.{e}.w3.weight"},
+    {TensorRole::kExpertDown, "layers.{}.block_sparse_moe.experts.{e}.w2.weight"},
+};
+
+inline constexpr std::string_view kPrefix = "model.";
+
+inline bool EveryLayer(int64_t) { return true; }
+inline bool NoLayer(int64_t) { return false; }
+inline bool EvenLayers(int64_t layer) { return layer % 2 == 0; }
+inline bool ThreeOfFour(int64_t layer) { return layer % 4 != 3; }
+
+/// Settings common to all; RMS norms by default.
+Status ReadBase(const ConfigJson& config, ModelSpec* spec);
+
+}  // namespace ringside

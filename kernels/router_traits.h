@@ -1,0 +1,25 @@
+// How a mixture's router logits become expert weights, as plain data. The defaults are a softmax over all experts.
+//
+//   score  = softmax of the logits, or with `sigmoid` the sigmoid of each
+//   choice = score + correction[e] (load balancing without an auxiliary loss, Wang et al. 2024)
+//   groups: the experts are `groups` equal runs; only the `groups_used` runs with the largest sum of their two highest
+//           choices take part (DeepSeek-V3, DeepSeek-AI 2024)
+//   the top_k experts with the highest choice are selected, ties to the lower index
+//   weight = scale * score, divided by the sum of the selected scores if they are normalised
+#pragma once
+
+#include <cstdint>
+
+namespace ringside {
+
+struct RouterTraits {
+  bool sigmoid = false;
+  int64_t groups = 1, groups_used = 1;
+  float scale = 1;
+  const float* correction = nullptr;  // [experts], on the device
+
+  /// A softmax router without corrections, groups or scale.
+  bool plain() const { return !sigmoid && groups == 1 && scale == 1 && correction == nullptr; }
+};
+
+}  // namespace ringside

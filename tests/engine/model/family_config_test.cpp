@@ -1,0 +1,166 @@
+// What config.json files mean: traits of a family, the text networks of wrappers, and values that are refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cmath>
+#include <fstream>
+
+#include "engine/families/network_plan.h"
+#include "tests/engine/model/family_names.h"
+
+namespace ringside {
+namespace {
+
+/// The spec of a golden model's config.json in which `from` is replaced by `to`.
+Result<ModelSpec> SpecWith(const std::string& folder, const std::string& from, const std::string& to) {
+  std::ifstream file(GoldenFolder(folder) + "/config.json");
+  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << folder;
+  text.replace(at, from.size(), to);
+  ASSIGN_OR_RETURN(const FlatJson json, FlatJson::Parse(text, "config.json"));
+  ASSIGN_OR_RETURN(const NetworkPlan plan, PlanHuggingFace(json, {}, folder));
+  return plan.spec;
+}
+
+TEST(FamilyConfig, TiesTheHeadIfConfigured) {
+  for (const char* name : {"families/bloom", "families/mpt", "families/falcon", "families/gemma", "families/opt"}) {
+    for (const char* tied : {"true", "false"}) {
+      const std::string to = std::string("\"tie_word_embeddings\": ") + tied;
+      const Result<ModelSpec> spec = SpecWith(name, "\"tie_word_embeddings\": true", to);
+      ASSERT_TRUE(spec.ok()) << name << spec.status().ToString();
+      EXPECT_EQ(spec->tied_head, std::string(tied) == "true") << name;
+    }
+  }
+}
+
+// Independently of "tie_word_embeddings" in a file that has a head.
+TEST(FamilyConfig, Mt5LogitsAreNotScaled) {
+  for (const char* tied : {"true", "false"}) {
+    const std::string to = std::string("\"tie_word_embeddings\": ") + tied;
+    EXPECT_EQ(SpecWith("encoders/mt5", "\"tie_word_embeddings\": true", to)->logit_scale, 1) << tied;
+  }
+  EXPECT_NE(SpecWith("encoders/t5", "relu", "relu")->logit_scale, 1);
+  EXPECT_EQ(SpecWith("encoders/t5", "\"tie_word_embeddings\": true",
+                     "\"tie_word_embeddings\": true, \"scale_decoder_outputs\": false")
+                ->logit_scale,
+            1);
+}
+
+TEST(FamilyConfig, SomeFamiliesUsePartialRotation) {
+  const std::string plain = "\"rope_type\": \"default\"", part = plain + ", \"partial_rotary_factor\": 0.5";
+  for (const char* name : {"llama", "qwen3", "families/mixtral", "families/falcon"}) {
+    const Result<ModelSpec> spec = SpecWith(name, plain, part);
+    ASSERT_TRUE(spec.ok()) << name << spec.status().ToString();
+    EXPECT_EQ(spec->rotary, spec->head_dim) << name;
+    const Result<ModelSpec> scaled =
+        SpecWith(name, plain, "\"rope_type\": \"linear\", \"factor\": 2.0, \"partial_rotary_factor\": 0.5");
+    EXPECT_EQ(scaled.status().code(), StatusCode::kInvalidArgument) << name;
+  }
+  const Result<ModelSpec> phi = SpecWith("families/phi", plain, plain);
+  ASSERT_TRUE(phi.ok());
+  EXPECT_EQ(phi->rotary, phi->head_dim / 2);
+}
+
+Result<NetworkPlan> PlanOf(const std::string& config) {
+  ASSIGN_OR_RETURN(const FlatJson json, FlatJson::Parse(config, "config.json"));
+  return PlanHuggingFace(json, {}, "model");
+}
+
+TEST(FamilyWrappers, ReadTheTextNetwork) {
+  // The first Qwen2-VL files have the text network's keys at the top.
+  const auto flat = PlanOf(R"({"model_type": "qwen2_vl", "hidden_size": 32, "intermediate_size": 48,
+      "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 96, "max_position_embeddings": 256,
+      "rope_scaling": {"type": "mrope", "mrope_section": [2, 1, 1]}, "vision_config": {"depth": 1}})");
+  ASSERT_TRUE(flat.ok()) << flat.status().ToString();
+  EXPECT_EQ(flat->spec.architecture, "qwen2");
+  EXPECT_TRUE(flat->spec.qkv_bias);
+  EXPECT_EQ(flat->spec.rotations.front().inverse_frequencies.front(), 1);
+  // Published Gemma 3 files leave out what equals the smallest model's.
+  const auto gemma = PlanOf(R"({"model_type": "gemma3", "text_config": {"hidden_size": 2560, "intermediate_size": 10240,
+      "model_type": "gemma3_text", "num_hidden_layers": 34, "sliding_window": 1024,
+      "rope_scaling": {"factor": 8.0, "rope_type": "linear"}}, "vision_config": {"hidden_size": 1152}})");
+  ASSERT_TRUE(gemma.ok()) << gemma.status().ToString();
+  const ModelSpec& spec = gemma->spec;
+  EXPECT_EQ((std::array{spec.heads, spec.kv_heads, spec.head_dim, spec.vocab, spec.trained_context}),
+            (std::array<int64_t, 5>{8, 4, 256, 262208, 131072}));
+  ASSERT_EQ(spec.rotations.size(), 2U);
+  const auto second = [&](size_t rotation) { return spec.rotations[rotation].inverse_frequencies[1]; };
+  EXPECT_DOUBLE_EQ(second(0), std::pow(1e6, -2.0 / 256) / 8);
+  EXPECT_DOUBLE_EQ(second(1), std::pow(1e4, -2.0 / 256));
+  EXPECT_EQ(spec.Layer(5).window, 0);
+  EXPECT_EQ(spec.Layer(4).window, 1024);
+  EXPECT_TRUE(spec.tied_head);
+}
+
+TEST(FamilyWrappers, RefuseAnUnknownTextNetworkByName) {
+  for (const auto& [config, name] : std::initializer_list<std::pair<const char*, const char*>>{
+           {R"({"model_type": "mistral3", "text_config": {"model_type": "mistral4"}})", "mistral4"},
+           {R"({"model_type": "paligemma", "text_config": {"model_type": "gemma"}})", "paligemma"}}) {
+    const auto refused = PlanOf(config);
+    EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_TRUE(refused.status().message().starts_with("architecture '" + std::string(name) + "' is not supported"))
+        << refused.status().ToString();
+  }
+}
+
+TEST(FamilyConfig, DraftLayersAreSkipped) {
+  std::ifstream file(FamilyFolder("glm4_moe") + "/config.json");
+  const auto plan = PlanOf(std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>()));
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  EXPECT_THAT(plan->skipped, ::testing::Contains("model.layers.3."));
+}
+
+// Positions beyond the trained context count as its last one.
+TEST(FamilyConfig, ScoresScaleWithThePosition) {
+  const Result<ModelSpec> spec = SpecWith("families/ministral3", "0.3", "0.3");
+  ASSERT_TRUE(spec.ok()) << spec.status().ToString();
+  EXPECT_EQ(spec->ScoreScaleAt(15), 1);
+  EXPECT_FLOAT_EQ(spec->ScoreScaleAt(16), static_cast<float>(1 + 0.3 * std::log(2.0)));
+  EXPECT_EQ(spec->ScoreScaleAt(1 << 20), spec->ScoreScaleAt(255));
+}
+
+struct Hostile {
+  const char *family, *from, *to, *message;
+};
+constexpr Hostile kHostile[] = {
+    {"glm4_moe", R"("num_hidden_layers": 3)", R"("num_hidden_layers": -3)", "number of layers is -3"},
+    {"glm4_moe", R"("n_group": 4)", R"("n_group": 3)", "8 experts are not a multiple of its 3 groups"},
+    {"glm4_moe", R"("n_group": 4)", R"("n_group": 0)", "number of expert groups is 0"},
+    {"glm4_moe", R"("topk_group": 2)", R"("topk_group": 5)", "number of expert groups used is 5"},
+    {"glm4_moe", R"("topk_group": 2)", R"("topk_group": 1)", "number of experts used is 3, not in 1 .. 2"},
+    {"glm4_moe", R"("num_experts_per_tok": 3)", R"("num_experts_per_tok": 9)", "number of experts used is 9"},
+    {"glm4_moe", R"("first_k_dense_replace": 1)", R"("first_k_dense_replace": -1)", "'first_k_dense_replace' is -1"},
+    {"glm4_moe", R"("n_shared_experts": 2)", R"("n_shared_experts": -2)", "-2 shared experts"},
+    {"glm4_moe", R"("routed_scaling_factor": 2.5)", R"("routed_scaling_factor": -1)", "scale of expert weights is -1"},
+    {"glm4_moe", R"("moe_intermediate_size": 12)", R"("moe_intermediate_size": 4611686018427387904)", "of width"},
+    {"glm4_moe", R"("intermediate_size": 48)", R"("intermediate_size": 0)", "'intermediate_size' of dense layers is 0"},
+    {"minimax_m2", R"("num_hidden_layers": 2)", R"("num_hidden_layers": 1000000000000)", "number of layers is"},
+    {"minimax_m2", R"("num_hidden_layers": 2)", R"("num_hidden_layers": 2, "attn_type_list": [1, 0])",
+     "linear attention (layer 1) is not supported"},
+    {"minimax_m2", R"("num_hidden_layers": 2)", R"("num_hidden_layers": 2, "scoring_func": "softmax")",
+     "'scoring_func' 'softmax' is not supported"},
+    {"minimax_m2", R"("num_hidden_layers": 2)", R"("num_hidden_layers": 2, "rotary_dim": 18)",
+     "number of rotated dimensions is 18"},
+    {"ernie4_5_moe", R"("moe_layer_interval": 1)", R"("moe_layer_interval": 0)", "'moe_layer_interval' is 0"},
+    {"ernie4_5_moe", R"("moe_k": 2)", R"("moe_k": 7)", "number of experts used is 7"},
+    {"ernie4_5_moe", R"("use_bias": false)", R"("use_bias": true)", "'use_bias' = true is not supported"},
+    {"ministral3", R"("llama_4_scaling_beta": 0.3)", R"("llama_4_scaling_beta": -0.3)", "scale of scores by position"},
+    {"ministral3", R"("original_max_position_embeddings": 16)", R"("original_max_position_embeddings": 0)",
+     "context of the scale of scores by position is 0"},
+    {"hunyuan_v1_dense", R"("alpha": 1000.0)", R"("alpha": -1000.0)", "rope alpha is -1000"},
+    {"hunyuan_v1_dense", R"("alpha": 1000.0)", R"("beta": 1)", "rope scaling 'dynamic' is not supported"},
+    {"mixtral", R"("hidden_act": "silu")", R"("hidden_act": "xielu")", "the activation xIELU"},
+};
+
+TEST(FamilyConfig, ImpossibleTraitsAreRefusedByName) {
+  for (const Hostile& hostile : kHostile) {
+    const auto refused = SpecWith("families/" + std::string(hostile.family), hostile.from, hostile.to);
+    ASSERT_FALSE(refused.ok()) << hostile.to;
+    EXPECT_NE(refused.status().message().find(hostile.message), std::string::npos) << refused.status().ToString();
+  }
+}
+
+}  // namespace
+}  // namespace ringside
