@@ -8,9 +8,8 @@
 namespace ringside {
 namespace {
 
-constexpr TensorRule kCorrectedExperts[] = {
+constexpr TensorRule kExpertsAndShared[] = {
     {TensorRole::kRouter, "layers.{}.mlp.gate.weight"},
-    {TensorRole::kRouterCorrection, "layers.{}.mlp.gate.e_score_correction_bias"},
     {TensorRole::kExpertGate, "layers.{}.mlp.experts.{e}.gate_proj.weight"},
     {TensorRole::kExpertUp, "layers.{}.mlp.experts.{e}.up_proj.weight"},
     {TensorRole::kExpertDown, "layers.{}.mlp.experts.{e}.down_proj.weight"},
@@ -18,17 +17,13 @@ constexpr TensorRule kCorrectedExperts[] = {
     {TensorRole::kCommonUp, "layers.{}.mlp.shared_experts.up_proj.weight"},
     {TensorRole::kCommonDown, "layers.{}.mlp.shared_experts.down_proj.weight"},
 };
-constexpr TensorRule kErnieExperts[] = {
-    {TensorRole::kRouter, "layers.{}.mlp.gate.weight"},
+constexpr TensorRule kGlmCorrection[] = {
+    {TensorRole::kRouterCorrection, "layers.{}.mlp.gate.e_score_correction_bias"},
+};
+constexpr TensorRule kErnieCorrection[] = {
     {.role = TensorRole::kRouterCorrection,
      .name = "layers.{}.mlp.moe_statics.e_score_correction_bias",
      .one_row = true},
-    {TensorRole::kExpertGate, "layers.{}.mlp.experts.{e}.gate_proj.weight"},
-    {TensorRole::kExpertUp, "layers.{}.mlp.experts.{e}.up_proj.weight"},
-    {TensorRole::kExpertDown, "layers.{}.mlp.experts.{e}.down_proj.weight"},
-    {TensorRole::kCommonGate, "layers.{}.mlp.shared_experts.gate_proj.weight"},
-    {TensorRole::kCommonUp, "layers.{}.mlp.shared_experts.up_proj.weight"},
-    {TensorRole::kCommonDown, "layers.{}.mlp.shared_experts.down_proj.weight"},
 };
 constexpr TensorRule kMiniMaxCorrection[] = {
     {TensorRole::kRouterCorrection, "layers.{}.block_sparse_moe.e_score_correction_bias"},
@@ -213,9 +208,9 @@ std::span<const HuggingFaceFamily> RecentFamilies() {
       {"apertus", ReadApertus, kPrefix, {kAttention, kApertusNorms, kMlp, kXieluSlopes}},
       {"arcee", ReadArcee, kPrefix, {kAttention, kOneNormEach, kMlp}},
       {"ernie4_5", ReadErnie, kPrefix, {kAttention, kOneNormEach, kMlp}},
-      {"ernie4_5_moe", ReadErnieMoe, kPrefix, {kAttention, kOneNormEach, kMlp, kErnieExperts}},
+      {"ernie4_5_moe", ReadErnieMoe, kPrefix, {kAttention, kOneNormEach, kMlp, kExpertsAndShared, kErnieCorrection}},
       {"exaone4", ReadExaone4, kPrefix, {kAttention, kNormsAfter, kMlp}},
-      {"glm4_moe", ReadGlm4Moe, kPrefix, {kAttention, kOneNormEach, kMlp, kCorrectedExperts}},
+      {"glm4_moe", ReadGlm4Moe, kPrefix, {kAttention, kOneNormEach, kMlp, kExpertsAndShared, kGlmCorrection}},
       {"hunyuan_v1_dense", ReadHunyuan, kPrefix, {kAttention, kHunyuanNorms, kOneNormEach, kMlp}},
       {"minimax_m2", ReadMiniMaxM2, kPrefix, {kAttention, kOneNormEach, kMixtralExperts, kMiniMaxCorrection}},
       {"ministral3", ReadMinistral3, kPrefix, {kAttention, kOneNormEach, kMlp}},
