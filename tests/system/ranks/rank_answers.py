@@ -1,6 +1,7 @@
 """A model shared by several ranks, threads or processes, answers as a single one does, until a rank is lost."""
 
 import json
+import urllib.error
 from concurrent.futures import ThreadPoolExecutor
 
 from conversation import Conversation, answer_text, reused
@@ -43,9 +44,12 @@ def answers_in_turn(starts, questions):
 
 
 def first_failure(server):
-    """Polls /readyz until it answers 503; returns the reason."""
+    """Polls /readyz until it answers 503; returns the reason, or the log of a server that has ended since the last poll."""
     def reason():
-        status, body = server.get("/readyz")
+        try:
+            status, body = server.get("/readyz")
+        except urllib.error.URLError:
+            return server.tail()
         return json.loads(body)["reason"] if status == 503 else None
 
     return wait_for(reason, "/readyz to report the failure")
