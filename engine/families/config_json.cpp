@@ -225,14 +225,6 @@ Status ReadRotations(const ConfigJson& config, ModelSpec* spec, PartialRotary re
   return Status::Ok();
 }
 
-Status MakeLayerTraits(ModelSpec* spec) {
-  if (spec->layers < 1 || spec->layers > 1024) {
-    return InvalidArgument(fmt::format("the model's number of layers is {}, not in 1 .. 1024", spec->layers));
-  }
-  spec->layer_traits.resize(static_cast<size_t>(spec->layers));
-  return Status::Ok();
-}
-
 Status ReadWindows(const ConfigJson& config, bool (*slides)(int64_t layer), ModelSpec* spec) {
   RETURN_IF_ERROR(MakeLayerTraits(spec));
   int64_t window = 0;

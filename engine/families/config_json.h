@@ -57,9 +57,6 @@ struct RotationDefaults {
 /// Validates the spec.
 Status ReadRotations(const ConfigJson& config, ModelSpec* spec, PartialRotary partial = PartialRotary::kIgnored,
                      RotationDefaults defaults = {});
-/// Makes spec->layer_traits for its number of layers, which may be any value. ERRORS: kInvalidArgument, with the
-/// number.
-Status MakeLayerTraits(ModelSpec* spec);
 /// Sets the window of every layer that layer_types (or `slides`, if there are none) marks as windowed.
 Status ReadWindows(const ConfigJson& config, bool (*slides)(int64_t layer), ModelSpec* spec);
 

@@ -186,7 +186,7 @@ Status SetCohere2(const GgufKeys& keys, ModelSpec* spec) {
 
 // Every fourth layer is not rotated; the file does not store it.
 Status SetSmolLm3(const GgufKeys&, ModelSpec* spec) {
-  spec->layer_traits.resize(static_cast<size_t>(spec->layers));
+  RETURN_IF_ERROR(MakeLayerTraits(spec));
   for (size_t layer = 3; layer < spec->layer_traits.size(); layer += 4) spec->layer_traits[layer].rotation = -1;
   return Status::Ok();
 }

@@ -111,9 +111,7 @@ Status ReadGgufSizes(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec
   if (spec->experts > 0) RETURN_IF_ERROR(keys.Optional("expert_feed_forward_length", &spec->ffn));
   int64_t window = 0;
   RETURN_IF_ERROR(keys.Optional("attention.sliding_window", &window));
-  if (spec->layers < 1 || spec->layers > 1024) {  // before anything is allocated per layer
-    return InvalidArgument(fmt::format("the model's number of layers is {}, not in 1 .. 1024", spec->layers));
-  }
+  RETURN_IF_ERROR(CheckLayers(*spec));
   if (window != 0) spec->layer_traits.assign(static_cast<size_t>(spec->layers), {.window = window});
   const FileTensor* embedding = FindTensor(file, "token_embd.weight");
   if (embedding == nullptr) return Corruption("tensor 'token_embd.weight' is missing");

@@ -66,7 +66,7 @@ void Ignore(std::string_view prefix, std::string_view head, NetworkPlan* plan) {
   }
 }
 
-// Layers that draft tokens (multi-token prediction) follow the network's own, or have names of their own.
+// Draft layers (multi-token prediction) follow the network's layers, or have distinct names.
 Status SkipDraftLayers(const ConfigJson& config, std::string_view prefix, NetworkPlan* plan) {
   int64_t layers = 0;
   RETURN_IF_ERROR(config.Optional("num_nextn_predict_layers", &layers));

@@ -112,8 +112,16 @@ int64_t ModelSpec::context() const {
   return window > 0 && (reached == 0 || window < reached) ? window : reached;
 }
 
+Status CheckLayers(const ModelSpec& spec) { return CheckRange("number of layers", spec.layers, 1, 1024); }
+
+Status MakeLayerTraits(ModelSpec* spec) {
+  RETURN_IF_ERROR(CheckLayers(*spec));
+  spec->layer_traits.resize(static_cast<size_t>(spec->layers));
+  return Status::Ok();
+}
+
 Status ValidateSpec(const ModelSpec& spec) {
-  RETURN_IF_ERROR(CheckRange("number of layers", spec.layers, 1, 1024));
+  RETURN_IF_ERROR(CheckLayers(spec));
   RETURN_IF_ERROR(CheckRange("hidden size", spec.hidden, 1, 1 << 17));
   RETURN_IF_ERROR(CheckRange("size of embeddings", spec.embedded, 0, 1 << 17));
   RETURN_IF_ERROR(CheckRange("number of heads", spec.heads, 1, 4096));

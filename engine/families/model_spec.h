@@ -129,6 +129,14 @@ struct ModelSpec {
   int64_t layer_weights() const;
 };
 
+/// For readers of files, before they allocate anything per layer.
+/// ERRORS: kInvalidArgument, with the number of layers.
+Status CheckLayers(const ModelSpec& spec);
+
+/// Sizes layer_traits; keeps the existing ones.
+/// ERRORS: as CheckLayers.
+Status MakeLayerTraits(ModelSpec* spec);
+
 /// ERRORS: kInvalidArgument, with field and value, unless all sizes are sane and consistent.
 Status ValidateSpec(const ModelSpec& spec);
 

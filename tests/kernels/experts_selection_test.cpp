@@ -6,7 +6,7 @@
 namespace ringside::cuda {
 namespace {
 
-/// 128 experts of 768 x 2,048, 8 of them per row, as in Qwen3-30B-A3B.
+/// 128 experts of 768 x 2,048; each row uses 8 (Qwen3-30B-A3B).
 ExpertsPlan Plan(DType in, DType out) {
   ExpertsPlan plan;
   plan.router.cols = 128;

@@ -150,7 +150,7 @@ TEST(LinearPlan, PlansLlama8BInQ4KM) {
   for (const Golden& golden : kGolden) {
     const bool six = golden.part == Part::kDown || golden.part == Part::kHead;
     LinearRequest request = Llama8B(golden.part, golden.rows, six ? DType::kBlockQuant6 : DType::kBlockQuant4);
-    if (golden.part == Part::kQkv) {  // values have six bits, so they are a layer of their own
+    if (golden.part == Part::kQkv) {  // values have six bits, so they are a separate layer
       request.layer.outputs = {4096, 1024};
       request.partner = Layer(golden.rows, 4096, {1024}, DType::kBlockQuant6);
     }

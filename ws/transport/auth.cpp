@@ -8,8 +8,8 @@
 #include <cctype>
 #include <utility>
 
-#include "base/ascii.h"
 #include "base/check.h"
+#include "ws/transport/ascii.h"
 
 namespace ringside {
 namespace {

@@ -5,7 +5,7 @@
 #include <boost/beast/websocket/rfc6455.hpp>
 #include <cctype>
 
-#include "base/ascii.h"
+#include "ws/transport/ascii.h"
 #include "ws/transport/http/http_refusals.h"
 
 namespace ringside {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "base/ascii.h"
+#include "ws/transport/ascii.h"
 
 namespace ringside {
 namespace {

@@ -9,7 +9,7 @@
 //                           v            v
 //                        kClosing --> kFinished
 //
-// A socket that is lost during the opening handshake stays in kHandshake: no face knows of it.
+// A socket that is lost during the opening handshake stays in kHandshake: it has no face yet.
 #pragma once
 
 #include <atomic>

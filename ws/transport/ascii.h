@@ -1,4 +1,5 @@
-// Small functions for protocol text, whose letters and blanks are ASCII. Pure. THREAD: any.
+// Functions for protocol text, whose letters and blanks are ASCII. Pure.
+// THREAD: any.
 #pragma once
 
 #include <cctype>
