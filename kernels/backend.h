@@ -119,6 +119,7 @@ enum class Feature {
   kRouterTraits,  // ExpertsArgs::traits that are not plain
   kQueryFactors,  // AttentionArgs::query_weights and query_scales
   kXielu,
+  kFp8Gemms,  // GEMMs with kF8E4M3 weights round the activations to E4M3
 };
 
 class Backend : public SlabMemory {
@@ -155,10 +156,7 @@ class Backend : public SlabMemory {
   /// activation_dtype().
   virtual DType weight_dtype() const { return activation_dtype(); }
 
-  virtual bool has(Feature feature) const {
-    (void)feature;
-    return true;
-  }
+  virtual bool has(Feature feature) const { return feature != Feature::kFp8Gemms; }
 
   // ---- weights ----------------------------------------------------------------------------------------------------
   /// Converts a matrix from its file format to the device's own (interleaved, still quantized).

@@ -167,7 +167,8 @@ TEST_F(ToolsTest, SendsEventsOfTextAndCall) {
   EXPECT_EQ(frames[9]["item"]["arguments"], "");
   EXPECT_EQ(frames[9]["item"]["status"], "in_progress");
   EXPECT_EQ(frames[9]["output_index"], 1);
-  EXPECT_EQ(frames[10]["delta"].get<std::string>() + frames[11]["delta"].get<std::string>(), call["arguments"]);
+  EXPECT_EQ(frames[10]["delta"].get<std::string>() + frames[11]["delta"].get<std::string>(),
+            call["arguments"].get<std::string>());
   EXPECT_EQ(frames[11]["item_id"], call["id"]);
   EXPECT_EQ(frames[12]["arguments"], call["arguments"]);
   EXPECT_EQ(frames[13]["item"], call);
