@@ -63,6 +63,10 @@ struct AttentionSegment {
   // of the ring. null: the slab has all positions.
   const void* history = nullptr;
   int64_t branch = 0;
+  // Recurrent state. `state_slot` has the boundary BoundaryBefore(position); -1: that is position 0, a state of zeros.
+  int state_slot = -1;
+  // Boundaries after `position`, up to position + rows, to store: ascending, at least the last one; host memory.
+  std::span<const StateWrite> state_writes;
 };
 
 struct AttentionArgs {

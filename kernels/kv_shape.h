@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/state_shape.h"
 #include "kernels/tensor.h"
 
 namespace ringside {
@@ -23,6 +24,7 @@ struct KvShape {
   DType dtype = DType::kF16;  // kF32, kF16, kBF16 or kF8E4M3 (saturating, no scale)
   int64_t pinned_tiles = 0;   // capacity for 16 * pinned_tiles pinned positions
   int64_t ring_tiles = 0;     // R = 16 * ring_tiles
+  StateShape state;           // before the first tile
 
   int64_t pinned_capacity() const { return pinned_tiles * kTile; }
   int64_t ring_rows() const { return ring_tiles * kTile; }
@@ -33,23 +35,25 @@ struct KvShape {
   int64_t layer_tile_bytes() const { return 2 * kv_heads * half_tile_bytes(); }
   /// Bytes of one tile, all layers.
   int64_t tile_bytes() const { return layers * layer_tile_bytes(); }
-  int64_t slab_bytes() const { return (pinned_tiles + ring_tiles) * tile_bytes(); }
+  int64_t slab_bytes() const { return state.bytes() + (pinned_tiles + ring_tiles) * tile_bytes(); }
 
   /// Number of tiles of `pinned` pinned positions: the tiles before the ring.
   static int64_t PinnedTiles(int64_t pinned) { return (pinned + kTile - 1) / kTile; }
   /// Bytes of the slab's prefix that the first `tokens` positions of a cache with S pinned ones occupy; positions
   /// already evicted from the ring do not matter.
   int64_t HeldBytes(int64_t tokens, int64_t pinned) const {
-    if (tokens <= pinned) return PinnedTiles(tokens) * tile_bytes();
-    return (PinnedTiles(pinned) + PinnedTiles(std::min(tokens - pinned, ring_rows()))) * tile_bytes();
+    if (tokens <= pinned) return TileBegin(PinnedTiles(tokens));
+    return TileBegin(PinnedTiles(pinned) + PinnedTiles(std::min(tokens - pinned, ring_rows())));
   }
   /// Slot of position p in a cache with S pinned positions: tile = slot / 16, lane = slot % 16.
   int64_t Slot(int64_t p, int64_t pinned) const {
     return p < pinned ? p : PinnedTiles(pinned) * kTile + (p - pinned) % ring_rows();
   }
+  /// Byte offset of a tile.
+  int64_t TileBegin(int64_t tile) const { return state.bytes() + tile * tile_bytes(); }
   /// Byte offset of the keys of `head` in `tile` of `layer`; its values follow at + half_tile_bytes().
   int64_t TileOffset(int64_t layer, int64_t tile, int64_t head) const {
-    return tile * tile_bytes() + layer * layer_tile_bytes() + head * 2 * half_tile_bytes();
+    return TileBegin(tile) + layer * layer_tile_bytes() + head * 2 * half_tile_bytes();
   }
 
   friend bool operator==(const KvShape&, const KvShape&) = default;
