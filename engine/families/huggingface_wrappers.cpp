@@ -11,8 +11,10 @@ struct Wrapper {
   std::string_view type, text;
 };
 constexpr Wrapper kWrappers[] = {
-    {"gemma3", "gemma3_text"}, {"mistral3", "mistral"},       {"qwen2_5_vl", "qwen2"},
-    {"qwen2_vl", "qwen2"},     {"qwen3_vl", "qwen3_vl_text"}, {"qwen3_vl_moe", "qwen3_vl_moe_text"},
+    {"gemma3", "gemma3_text"},     {"mistral3", "mistral"},
+    {"qwen2_5_vl", "qwen2"},       {"qwen2_vl", "qwen2"},
+    {"qwen3_vl", "qwen3_vl_text"}, {"qwen3_vl_moe", "qwen3_vl_moe_text"},
+    {"qwen3_5", "qwen3_5_text"},   {"qwen3_5_moe", "qwen3_5_moe_text"},
 };
 
 // As saved since transformers 4.52, and before.

@@ -48,6 +48,16 @@ inline constexpr TensorRule kMixtralExperts[] = {
     {TensorRole::kExpertUp, "layers.{}.block_sparse_moe.experts.{e}.w3.weight"},
     {TensorRole::kExpertDown, "layers.{}.block_sparse_moe.experts.{e}.w2.weight"},
 };
+inline constexpr TensorRule kQwenExperts[] = {
+    {TensorRole::kRouter, "layers.{}.mlp.gate.weight"},
+    {TensorRole::kExpertGate, "layers.{}.mlp.experts.{e}.gate_proj.weight"},
+    {TensorRole::kExpertUp, "layers.{}.mlp.experts.{e}.up_proj.weight"},
+    {TensorRole::kExpertDown, "layers.{}.mlp.experts.{e}.down_proj.weight"},
+    {TensorRole::kSharedRouter, "layers.{}.mlp.shared_expert_gate.weight"},
+    {TensorRole::kSharedGate, "layers.{}.mlp.shared_expert.gate_proj.weight"},
+    {TensorRole::kSharedUp, "layers.{}.mlp.shared_expert.up_proj.weight"},
+    {TensorRole::kSharedDown, "layers.{}.mlp.shared_expert.down_proj.weight"},
+};
 
 inline constexpr std::string_view kPrefix = "model.";
 
@@ -58,5 +68,7 @@ inline bool ThreeOfFour(int64_t layer) { return layer % 4 != 3; }
 
 /// Settings common to all; RMS norms by default.
 Status ReadBase(const ConfigJson& config, ModelSpec* spec);
+/// Number of experts and of those used. ERRORS: kInvalidArgument unless every layer has them.
+Status ReadQwenExperts(const ConfigJson& config, ModelSpec* spec);
 
 }  // namespace ringside

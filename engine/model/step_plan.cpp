@@ -32,7 +32,7 @@ void StepPlanner::Plan(std::span<const StepPart> parts, StepPlan* plan) {
   for (const StepPart& part : parts) {
     CHECK(part.cache != nullptr);
     const KvShape& shape = part.cache->shape();
-    CHECK_EQ(shape.layers, spec_.layers);
+    CHECK_EQ(shape.layers, spec_.attention_layers());
     CHECK_EQ(shape.kv_heads, spec_.kv_heads);
     CHECK_EQ(shape.head_dim, spec_.head_dim);
     CHECK(shape == parts.front().cache->shape());

@@ -34,7 +34,7 @@ AttentionCall MakeCall(const AttentionArgs& args) {
           .element_bytes = shape.element_bytes(),
           .half_tile_bytes = shape.half_tile_bytes(),
           .tile_bytes = shape.tile_bytes(),
-          .layer_offset = args.layer * shape.layer_tile_bytes(),
+          .layer_offset = shape.TileOffset(args.layer, 0, 0),
           .ring_tiles = shape.ring_tiles};
 }
 

@@ -60,7 +60,16 @@ inline constexpr const char* kFamilies[] = {"mistral_window",
                                             "exaone4",
                                             "apertus",
                                             "arcee",
-                                            "smollm3_fourth"};
+                                            "smollm3_fourth",
+                                            "qwen3_next",
+                                            "qwen3_5_text",
+                                            "qwen3_5_moe_text",
+                                            "qwen3_5",
+                                            "qwen3_5_moe"};
+
+/// Those with recurrent layers.
+inline constexpr const char* kRecurrentFamilies[] = {"qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_5",
+                                                     "qwen3_5_moe"};
 
 /// Families that need an operation which not every device has, and what the refusal of another device names.
 struct FamilyNeed {
@@ -72,7 +81,12 @@ inline const FamilyNeed kFamilyNeeds[] = {{"glm4_moe", "a sigmoid router"},
                                           {"ernie4_5_moe", "a router with corrections, groups or a scale"},
                                           {"ministral3", "attention scores scaled by position"},
                                           {"hunyuan_v1_dense", "norms of rotated queries and keys"},
-                                          {"apertus", "the activation xIELU"}};
+                                          {"apertus", "the activation xIELU"},
+                                          {"qwen3_next", "gated DeltaNet layers"},
+                                          {"qwen3_5_text", "gated DeltaNet layers"},
+                                          {"qwen3_5_moe_text", "gated DeltaNet layers"},
+                                          {"qwen3_5", "gated DeltaNet layers"},
+                                          {"qwen3_5_moe", "gated DeltaNet layers"}};
 
 inline std::string FamilyFolder(const std::string& name) { return GoldenFolder("families/" + name); }
 
