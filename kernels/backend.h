@@ -100,7 +100,7 @@ struct LinearArgs {
 
 /// One expert of a mixture-of-experts layer.
 struct Expert {
-  std::span<const Weight> in;       // gate and up, or both in one matrix: [2F, D] in total
+  std::span<const Weight> in;       // gate and up, or both in one matrix: [2F, D] in total; or up alone, [F, D]
   const float* in_bias = nullptr;   // [2F] on the device, or null
   const Weight* out = nullptr;      // [D, F]
   const float* out_bias = nullptr;  // [D]
@@ -124,8 +124,9 @@ enum class Feature {
   kRouterTraits,  // ExpertsArgs::traits that are not plain
   kQueryFactors,  // AttentionArgs::query_weights and query_scales
   kXielu,
-  kGates,       // Gate
-  kRecurrence,  // Recur
+  kPlainExperts,  // experts without a gate
+  kGates,         // Gate
+  kRecurrence,    // Recur
 };
 
 class Backend : public SlabMemory {
@@ -223,7 +224,7 @@ class Backend : public SlabMemory {
   /// boundary before the segment's last row on. REQUIRES: Feature::kRecurrence.
   virtual void Recur(const RecurrenceArgs& args);
   /// y += the weighted sum of the MLPs of each row's selected experts, in expert order (Shazeer et al. 2017). An
-  /// expert's MLP is Linear, MultiplyActivated, Linear.
+  /// expert's MLP is Linear, MultiplyActivated (Activate without a gate: Feature::kPlainExperts), Linear.
   virtual void Experts(const ExpertsArgs& args) = 0;
   /// y += x. x, y [T, D] kF32.
   virtual void Add(Tensor x, Tensor y) = 0;

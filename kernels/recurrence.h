@@ -52,6 +52,7 @@ struct RecurrenceShape {
   int64_t key_size = 0, value_size = 0;    // value_size is a multiple of 16
   int64_t kernel = 0;                      // inputs of the convolution, the current one included
   int64_t width = 0;                       // channels of kConvolution
+  bool alternates = false;                 // value head h belongs to key head h % key_heads instead (llama.cpp's files)
 
   int64_t keys() const { return key_heads * key_size; }
   int64_t values() const { return value_heads * value_size; }
@@ -107,7 +108,6 @@ struct RecurrenceArgs {
   Tensor betas;  // [T, value_heads], if it corrects: b = sigmoid(betas). Mamba-2: b = softplus(rates + rate_bias)
   Tensor mixed;  // [T, mixed_columns()], workspace
   Tensor out;    // [T, values], or [T, channels] of kConvolution
-  float min_rate = 0, max_rate = 0;  // limits of b of Mamba-2 if max_rate > 0
   int64_t layer = 0;                 // among the recurrent ones
   KvShape shape;                     // its `state` has the sizes' layout
   std::span<const AttentionSegment> segments;

@@ -225,6 +225,21 @@ Status ReadRotations(const ConfigJson& config, ModelSpec* spec, PartialRotary re
   return Status::Ok();
 }
 
+Status ReadMixers(const ConfigJson& config, std::string_view key, std::span<const MixerName> names, ModelSpec* spec) {
+  if (!config.Has(key)) return Status::Ok();
+  for (int64_t layer = 0; layer < spec->layers; ++layer) {
+    const std::string name = config.String(fmt::format("{}.{}", key, layer), "");
+    const auto known = std::ranges::find(names, name, &MixerName::name);
+    if (known == names.end()) {
+      return InvalidArgument(
+          fmt::format("config.json: '{}' of layer {} is '{}', which is not supported", key, layer, name));
+    }
+    spec->layer_traits[static_cast<size_t>(layer)].mixer = known->mixer;
+  }
+  if (!config.Has(fmt::format("{}.{}", key, spec->layers))) return Status::Ok();
+  return InvalidArgument(fmt::format("config.json: '{}' has more than {} layers", key, spec->layers));
+}
+
 Status ReadWindows(const ConfigJson& config, bool (*slides)(int64_t layer), ModelSpec* spec) {
   RETURN_IF_ERROR(MakeLayerTraits(spec));
   int64_t window = 0;

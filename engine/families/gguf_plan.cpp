@@ -71,11 +71,6 @@ constexpr TensorRule kTwoNorms[] = {
     {TensorRole::kMlpNorm, "blk.{}.attn_norm.weight"},
     {TensorRole::kMlpNormBias, "blk.{}.attn_norm.bias"},
 };
-// gpt-oss names the norm before the MLP after the attention that precedes it.
-constexpr TensorRule kGptOssNorms[] = {
-    {TensorRole::kAttentionNorm, "blk.{}.attn_norm.weight"},
-    {TensorRole::kMlpNorm, "blk.{}.post_attention_norm.weight"},
-};
 constexpr std::string_view kRopeFactors = "rope_freqs.weight", kLongFactors = "rope_factors_long.weight",
                            kShortFactors = "rope_factors_short.weight";
 
@@ -89,10 +84,27 @@ Status ReadGgufSizes(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec
   RETURN_IF_ERROR(keys.Need("block_count", &spec->layers));
   RETURN_IF_ERROR(keys.Need("embedding_length", &spec->hidden));
   RETURN_IF_ERROR(keys.Need("attention.head_count", &spec->heads));
-  RETURN_IF_ERROR(keys.Need("feed_forward_length", &spec->ffn));
+  int64_t drafts = 0;  // layers of a draft head, counted as the last ones
+  RETURN_IF_ERROR(keys.Optional("nextn_predict_layers", &drafts));
+  if (drafts < 0 || drafts > 16 || drafts >= spec->layers) {
+    return InvalidArgument(fmt::format("the model's {} draft layers of {} are not supported", drafts, spec->layers));
+  }
+  spec->layers -= drafts;
+  const bool experts_only = keys.Has("expert_feed_forward_length") && !keys.Has("feed_forward_length");
+  if (!experts_only) RETURN_IF_ERROR(keys.Need("feed_forward_length", &spec->ffn));
   RETURN_IF_ERROR(keys.Need("context_length", &spec->trained_context));
   spec->kv_heads = spec->heads;
-  RETURN_IF_ERROR(keys.Optional("attention.head_count_kv", &spec->kv_heads));
+  RETURN_IF_ERROR(CheckLayers(*spec));
+  if (keys.Has("attention.head_count_kv")) {  // 0: a layer without attention
+    std::vector<int64_t> kv_heads;
+    RETURN_IF_ERROR(keys.NeedPerLayer("attention.head_count_kv", spec->layers, &kv_heads));
+    spec->kv_heads = *std::ranges::max_element(kv_heads);
+    for (const int64_t heads : kv_heads) {
+      if (heads == 0 || heads == spec->kv_heads) continue;
+      return InvalidArgument(
+          fmt::format("layers with {} and {} key and value heads are not supported", heads, spec->kv_heads));
+    }
+  }
   if (spec->heads < 1) return InvalidArgument(fmt::format("the model's number of heads is {}", spec->heads));
   spec->head_dim = spec->hidden / spec->heads;
   if (!keys.Has("attention.key_length") && spec->hidden % spec->heads != 0) {
@@ -111,7 +123,6 @@ Status ReadGgufSizes(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec
   if (spec->experts > 0) RETURN_IF_ERROR(keys.Optional("expert_feed_forward_length", &spec->ffn));
   int64_t window = 0;
   RETURN_IF_ERROR(keys.Optional("attention.sliding_window", &window));
-  RETURN_IF_ERROR(CheckLayers(*spec));
   if (window != 0) spec->layer_traits.assign(static_cast<size_t>(spec->layers), {.window = window});
   const FileTensor* embedding = FindTensor(file, "token_embd.weight");
   if (embedding == nullptr) return Corruption("tensor 'token_embd.weight' is missing");
@@ -135,6 +146,7 @@ Status RejectUnsupportedFeatures(const GgufKeys& keys, std::string_view architec
     const bool scale = key.find("scale") != std::string_view::npos && key != "expert_weights_scale";
     if (architecture.starts_with("granite") && scale) continue;
     if ((architecture == "command-r" || architecture == "cohere2") && key == "logit_scale") continue;
+    if (architecture == "lfm2moe" && (key == "leading_dense_block_count" || key == "expert_weights_scale")) continue;
     if (architecture == "mpt" && key == "attention.max_alibi_bias") continue;
     if (architecture == "gemma2" && key.ends_with("softcapping")) continue;
     double value = 0;
@@ -208,14 +220,18 @@ Status ReadRope(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
   return Status::Ok();
 }
 
-// In GGUF, the presence of an optional tensor in the first layer is the flag; it must then exist in every layer.
+// In GGUF, the presence of an optional tensor in the first layer (with attention) is the flag; it must then exist in
+// every layer.
 void FindOptional(const GgufFile& file, ModelSpec* spec) {
   const auto has = [&](std::string_view name) { return FindTensor(file, name) != nullptr; };
+  int64_t layer = 0;
+  while (layer + 1 < spec->layers && !spec->IsAttention(layer)) ++layer;
+  const auto attention = [&](std::string_view name) { return has(fmt::format("blk.{}.attn_{}", layer, name)); };
   spec->tied_head = !has("output.weight");
   spec->head_bias = has("output.bias");
-  spec->fused_qkv = has("blk.0.attn_qkv.weight");
-  spec->qkv_bias = has(spec->fused_qkv ? "blk.0.attn_qkv.bias" : "blk.0.attn_q.bias");
-  spec->attention_out_bias = has("blk.0.attn_output.bias");
+  spec->fused_qkv = attention("qkv.weight");
+  spec->qkv_bias = attention(spec->fused_qkv ? "qkv.bias" : "q.bias");
+  spec->attention_out_bias = attention("output.bias");
   spec->mlp_bias = has(spec->experts > 0 ? "blk.0.ffn_up_exps.bias" : "blk.0.ffn_up.bias");
   spec->sinks = has("blk.0.attn_sinks.weight");
   spec->norm_biases = spec->norm == NormKind::kLayer && has("output_norm.bias");
@@ -231,10 +247,9 @@ std::vector<std::string_view> SupportedArchitectures() {
   return names;
 }
 
-std::vector<TensorRule> Rules(std::span<const TensorRule> norms) {
-  std::vector<TensorRule> rules(std::begin(kGgufRules), std::end(kGgufRules));
-  rules.insert(rules.end(), norms.begin(), norms.end());
-  return rules;
+std::vector<TensorRule> Rules(std::span<const TensorRule> norms, std::span<const TensorRule> own = {}) {
+  const std::span<const TensorRule> parts[] = {kGgufRules, norms, own};
+  return JoinRules(parts);
 }
 
 }  // namespace
@@ -270,16 +285,19 @@ Result<NetworkPlan> PlanGguf(const GgufFile& file, const std::string& path) {
     RETURN_IF_ERROR(ReadRope(file, keys, &spec));
   std::span<const TensorRule> norms = kNorms;
   if (two_norms) norms = kTwoNorms;
-  if (spec.architecture == "gpt-oss") norms = kGptOssNorms;
   if (spec.encoder_layers > 0) {
     PlanTensors(GgufT5Rules(), "", &plan);
     plan.ignored.emplace_back("dec.blk.0.cross_attn_rel_b.weight");
     return plan;
   }
-  PlanTensors(Rules(norms), "", &plan);
+  PlanTensors(Rules(norms, family->rules), "", &plan);
   for (PlannedTensor& planned : plan.tensors) {
     if (planned.role == TensorRole::kSharedRouter) planned.shape = {spec.hidden};  // stored as a vector
+    if (planned.role == TensorRole::kConvolution) planned.shape = {spec.recurrence.channels(), spec.recurrence.kernel};
   }
+  int64_t blocks = spec.layers;
+  RETURN_IF_ERROR(keys.Optional("block_count", &blocks));
+  for (int64_t draft = spec.layers; draft < blocks; ++draft) plan.skipped.push_back(fmt::format("blk.{}.", draft));
   for (const std::string_view read : {kRopeFactors, kLongFactors, kShortFactors}) {
     if (spec.rope_pairs != RopePairs::kNone) plan.ignored.emplace_back(read);  // read above
   }

@@ -25,8 +25,9 @@ std::vector<TensorRule> RulesOf(const HuggingFaceFamily& family);
 std::span<const HuggingFaceFamily> LlamaLikeFamilies();
 /// Those from 2025 on.
 std::span<const HuggingFaceFamily> RecentFamilies();
-/// Those with recurrent layers.
+/// Those with recurrent layers, Mamba-2 apart.
 std::span<const HuggingFaceFamily> HybridFamilies();
+std::span<const HuggingFaceFamily> MambaFamilies();
 /// Encoder-decoder families.
 std::span<const HuggingFaceFamily> EncoderDecoderFamilies();
 /// The other families.

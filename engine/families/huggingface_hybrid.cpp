@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "engine/families/llama_names.h"
 
@@ -30,31 +29,31 @@ constexpr TensorRule kJoinedExperts[] = {
     {TensorRole::kExpertDown, "layers.{}.mlp.experts.down_proj"},
 };
 
-/// A file's name for a mixer.
-using MixerName = std::pair<std::string_view, Mixer>;
-constexpr MixerName kDeltaMixers[] = {{"linear_attention", Mixer::kDeltaNet}, {"full_attention", Mixer::kAttention}};
+constexpr TensorRule kLfm2[] = {
+    {TensorRole::kFinalNorm, "embedding_norm.weight"},
+    {TensorRole::kAttentionNorm, "layers.{}.operator_norm.weight"},
+    {TensorRole::kQueryNorm, "layers.{}.self_attn.q_layernorm.weight"},
+    {TensorRole::kKeyNorm, "layers.{}.self_attn.k_layernorm.weight"},
+    {TensorRole::kAttentionOut, "layers.{}.self_attn.out_proj.weight"},
+    {TensorRole::kRecurrentIn, "layers.{}.conv.in_proj.weight"},
+    {TensorRole::kRecurrentInBias, "layers.{}.conv.in_proj.bias"},
+    {TensorRole::kConvolution, "layers.{}.conv.conv.weight"},
+    {TensorRole::kConvolutionBias, "layers.{}.conv.conv.bias"},
+    {TensorRole::kRecurrentOut, "layers.{}.conv.out_proj.weight"},
+    {TensorRole::kRecurrentOutBias, "layers.{}.conv.out_proj.bias"},
+    {TensorRole::kMlpNorm, "layers.{}.ffn_norm.weight"},
+    {TensorRole::kGate, "layers.{}.feed_forward.w1.weight"},
+    {TensorRole::kUp, "layers.{}.feed_forward.w3.weight"},
+    {TensorRole::kDown, "layers.{}.feed_forward.w2.weight"},
+    {TensorRole::kRouter, "layers.{}.feed_forward.gate.weight"},
+    {TensorRole::kRouterCorrection, "layers.{}.feed_forward.expert_bias"},
+    {TensorRole::kExpertGate, "layers.{}.feed_forward.experts.{e}.w1.weight"},
+    {TensorRole::kExpertUp, "layers.{}.feed_forward.experts.{e}.w3.weight"},
+    {TensorRole::kExpertDown, "layers.{}.feed_forward.experts.{e}.w2.weight"},
+};
 
-/// The mixer of each layer from the list under `key`; if there is none, from `otherwise`.
-template <class Otherwise>
-Status ReadMixers(const ConfigJson& config, std::string_view key, std::span<const MixerName> names, Otherwise otherwise,
-                  ModelSpec* spec) {
-  RETURN_IF_ERROR(MakeLayerTraits(spec));
-  const bool listed = config.Has(key);
-  for (int64_t layer = 0; layer < spec->layers; ++layer) {
-    Mixer& mixer = spec->layer_traits[static_cast<size_t>(layer)].mixer;
-    mixer = otherwise(layer);
-    if (!listed) continue;
-    const std::string name = config.String(fmt::format("{}.{}", key, layer), "");
-    const auto known = std::ranges::find(names, name, &MixerName::first);
-    if (known == names.end()) {
-      return InvalidArgument(
-          fmt::format("config.json: '{}' of layer {} is '{}', which is not supported", key, layer, name));
-    }
-    mixer = known->second;
-  }
-  if (!listed || !config.Has(fmt::format("{}.{}", key, spec->layers))) return Status::Ok();
-  return InvalidArgument(fmt::format("config.json: '{}' has more than {} layers", key, spec->layers));
-}
+constexpr MixerName kLfm2Mixers[] = {{"conv", Mixer::kConvolution}, {"full_attention", Mixer::kAttention}};
+constexpr MixerName kDeltaMixers[] = {{"linear_attention", Mixer::kDeltaNet}, {"full_attention", Mixer::kAttention}};
 
 // Every few layers attention with a gate, otherwise a gated DeltaNet; norms scale by 1 + w.
 Status ReadQwenHybrid(const ConfigJson& config, ModelSpec* spec) {
@@ -68,8 +67,12 @@ Status ReadQwenHybrid(const ConfigJson& config, ModelSpec* spec) {
   int64_t interval = 4;
   RETURN_IF_ERROR(config.Optional("full_attention_interval", &interval));
   if (interval < 1) return InvalidArgument(fmt::format("config.json: 'full_attention_interval' is {}", interval));
-  const auto mixer = [&](int64_t layer) { return (layer + 1) % interval == 0 ? Mixer::kAttention : Mixer::kDeltaNet; };
-  RETURN_IF_ERROR(ReadMixers(config, "layer_types", kDeltaMixers, mixer, spec));
+  RETURN_IF_ERROR(MakeLayerTraits(spec));
+  for (int64_t layer = 0; layer < spec->layers; ++layer) {
+    if ((layer + 1) % interval != 0) spec->layer_traits[static_cast<size_t>(layer)].mixer = Mixer::kDeltaNet;
+  }
+  RETURN_IF_ERROR(ReadMixers(config, "layer_types", kDeltaMixers, spec));
+  spec->recurrent_norm_eps = spec->norm_eps;
   RecurrenceShape& sizes = spec->recurrence;
   sizes = {.mixer = Mixer::kDeltaNet, .key_heads = 16, .value_heads = 32, .key_size = 128, .value_size = 128};
   sizes.kernel = 4;
@@ -98,14 +101,84 @@ Status ReadQwen35MoeJoined(const ConfigJson& config, ModelSpec* spec) {
 }
 
 Status ReadQwen3Next(const ConfigJson& config, ModelSpec* spec) {
-  spec->fused_recurrence = true;
+  spec->fused_recurrence = spec->fused_rates = true;
   return ReadQwen35Moe(config, spec);
+}
+
+Status ReadLfm2Base(const ConfigJson& config, ModelSpec* spec) {
+  spec->tied_head = true;
+  RETURN_IF_ERROR(ReadSizes(config, spec));
+  RETURN_IF_ERROR(config.Optional("tie_embedding", &spec->tied_head));
+  spec->rope_pairs = RopePairs::kHalves;
+  spec->qk_norm = QkNorm::kHeads;
+  RETURN_IF_ERROR(config.Optional("norm_eps", &spec->norm_eps));
+  RETURN_IF_ERROR(config.Optional("conv_bias", &spec->convolution_bias));
+  spec->recurrent_bias = spec->convolution_bias;
+  RETURN_IF_ERROR(MakeLayerTraits(spec));
+  spec->recurrence = {.mixer = Mixer::kConvolution, .kernel = 3, .width = spec->hidden};
+  RETURN_IF_ERROR(config.Optional("conv_L_cache", &spec->recurrence.kernel));
+  for (LayerTraits& layer : spec->layer_traits) layer.mixer = Mixer::kConvolution;
+  for (int64_t i = 0; config.Has(fmt::format("full_attn_idxs.{}", i)); ++i) {
+    int64_t layer = 0;
+    RETURN_IF_ERROR(config.Need(fmt::format("full_attn_idxs.{}", i), &layer));
+    if (layer < 0 || layer >= spec->layers) {
+      return InvalidArgument(fmt::format("config.json: 'full_attn_idxs' has layer {} of {}", layer, spec->layers));
+    }
+    spec->layer_traits[static_cast<size_t>(layer)].mixer = Mixer::kAttention;
+  }
+  return ReadMixers(config, "layer_types", kLfm2Mixers, spec);
+}
+
+Status ReadLfm2(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(config.Optional("block_ff_dim", &spec->ffn));
+  const bool older = spec->ffn != 0;
+  const int64_t width = spec->ffn;
+  RETURN_IF_ERROR(ReadLfm2Base(config, spec));
+  if (older) spec->ffn = width;
+  bool adjusted = true;
+  int64_t multiple = 256;
+  double factor = 1;
+  RETURN_IF_ERROR(config.Optional("block_auto_adjust_ff_dim", &adjusted));
+  RETURN_IF_ERROR(config.Optional("block_multiple_of", &multiple));
+  RETURN_IF_ERROR(config.Optional("block_ffn_dim_multiplier", &factor));
+  if (spec->ffn < 1 || spec->ffn > 1 << 20 || multiple < 1 || multiple > 1 << 20 || !(factor > 0 && factor < 64)) {
+    return InvalidArgument(
+        fmt::format("config.json: a feed-forward size of {} times {}, rounded up to a multiple of {}, is not supported",
+                    spec->ffn, factor, multiple));
+  }
+  if (adjusted) {
+    const auto scaled = static_cast<int64_t>(factor * static_cast<double>(2 * spec->ffn / 3));
+    spec->ffn = (scaled + multiple - 1) / multiple * multiple;
+  }
+  return ReadRotations(config, spec, PartialRotary::kIgnored, {.base = 1e6});
+}
+
+Status ReadLfm2Moe(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadLfm2Base(config, spec));
+  RETURN_IF_ERROR(config.Need("num_experts", &spec->experts));
+  RETURN_IF_ERROR(config.Need("num_experts_per_tok", &spec->experts_used));
+  spec->router.sigmoid = spec->router_correction = spec->experts_normalised = true;
+  RETURN_IF_ERROR(config.Optional("use_expert_bias", &spec->router_correction));
+  RETURN_IF_ERROR(config.Optional("norm_topk_prob", &spec->experts_normalised));
+  RETURN_IF_ERROR(config.Optional("routed_scaling_factor", &spec->router.scale));
+  int64_t dense = 2;
+  RETURN_IF_ERROR(config.Optional("num_dense_layers", &dense));
+  if (dense < 0 || (dense > 0 && spec->ffn < 1)) {
+    return InvalidArgument(fmt::format("config.json: {} dense layers of width {} are not supported", dense, spec->ffn));
+  }
+  for (int64_t layer = 0; layer < std::min(dense, spec->layers); ++layer) {
+    spec->layer_traits[static_cast<size_t>(layer)].dense_ffn = spec->ffn;
+  }
+  RETURN_IF_ERROR(config.Need("moe_intermediate_size", &spec->ffn));
+  return ReadRotations(config, spec, PartialRotary::kIgnored, {.base = 1e6});
 }
 
 }  // namespace
 
 std::span<const HuggingFaceFamily> HybridFamilies() {
   static const HuggingFaceFamily kFamilies[] = {
+      {"lfm2", ReadLfm2, kPrefix, {kAttention, kLfm2}},
+      {"lfm2_moe", ReadLfm2Moe, kPrefix, {kAttention, kLfm2}},
       {"qwen3_next", ReadQwen3Next, kPrefix, {kAttention, kDelta, kOneNormEach, kQwenExperts}},
       {"qwen3_5_text", ReadQwenHybrid, kPrefix, {kAttention, kDelta, kOneNormEach, kMlp}},
       {"qwen3_5_moe_text", ReadQwen35Moe, kPrefix, {kAttention, kDelta, kOneNormEach, kQwenExperts}},

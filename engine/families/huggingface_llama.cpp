@@ -21,11 +21,6 @@ constexpr TensorRule kQwenVlExperts[] = {
     {TensorRole::kExpertGateUp, "layers.{}.mlp.experts.gate_up_proj", true},
     {TensorRole::kExpertDown, "layers.{}.mlp.experts.down_proj", true},
 };
-constexpr TensorRule kGraniteExperts[] = {
-    {TensorRole::kRouter, "layers.{}.block_sparse_moe.router.layer.weight"},
-    {TensorRole::kExpertGateUp, "layers.{}.block_sparse_moe.input_linear.weight"},
-    {TensorRole::kExpertDown, "layers.{}.block_sparse_moe.output_linear.weight"},
-};
 constexpr TensorRule kGptOssExperts[] = {
     {TensorRole::kRouter, "layers.{}.mlp.router.weight"},
     {TensorRole::kRouterBias, "layers.{}.mlp.router.bias"},
@@ -237,19 +232,8 @@ Status ReadOlmo3(const ConfigJson& config, ModelSpec* spec) {
   return Status::Ok();
 }
 
-// Granite scales every residual branch by m. Dividing the whole stream by m is equivalent, because norms are
-// scale-invariant once epsilon is divided by m^2.
 Status ReadGranite(const ConfigJson& config, ModelSpec* spec) {
-  RETURN_IF_ERROR(ReadBase(config, spec));
-  RETURN_IF_ERROR(ReadBiases(config, spec));
-  double embedding = 1, residual = 1, logits = 1;
-  RETURN_IF_ERROR(config.Optional("embedding_multiplier", &embedding));
-  RETURN_IF_ERROR(config.Optional("residual_multiplier", &residual));
-  RETURN_IF_ERROR(config.Optional("logits_scaling", &logits));
-  RETURN_IF_ERROR(config.Optional("attention_multiplier", &spec->query_scale));
-  spec->embedding_scale = static_cast<float>(embedding / residual);
-  spec->norm_eps = static_cast<float>(static_cast<double>(spec->norm_eps) / (residual * residual));
-  spec->logit_scale = static_cast<float>(1 / logits);
+  RETURN_IF_ERROR(ReadGraniteBase(config, spec));
   return ReadRotations(config, spec);
 }
 
@@ -339,6 +323,22 @@ Status ReadQwenExperts(const ConfigJson& config, ModelSpec* spec) {
   RETURN_IF_ERROR(config.Need(config.Has("num_experts") ? "num_experts" : "num_local_experts", &spec->experts));
   RETURN_IF_ERROR(config.Need("num_experts_per_tok", &spec->experts_used));
   return config.Optional("norm_topk_prob", &spec->experts_normalised);
+}
+
+// Granite scales every residual branch by m. Dividing the whole stream by m is equivalent, because norms are
+// scale-invariant once epsilon is divided by m^2.
+Status ReadGraniteBase(const ConfigJson& config, ModelSpec* spec) {
+  RETURN_IF_ERROR(ReadBase(config, spec));
+  RETURN_IF_ERROR(ReadBiases(config, spec));
+  double embedding = 1, residual = 1, logits = 1;
+  RETURN_IF_ERROR(config.Optional("embedding_multiplier", &embedding));
+  RETURN_IF_ERROR(config.Optional("residual_multiplier", &residual));
+  RETURN_IF_ERROR(config.Optional("logits_scaling", &logits));
+  RETURN_IF_ERROR(config.Optional("attention_multiplier", &spec->query_scale));
+  spec->embedding_scale = static_cast<float>(embedding / residual);
+  spec->norm_eps = static_cast<float>(static_cast<double>(spec->norm_eps) / (residual * residual));
+  spec->logit_scale = static_cast<float>(1 / logits);
+  return Status::Ok();
 }
 
 Status ReadBase(const ConfigJson& config, ModelSpec* spec) {

@@ -13,8 +13,9 @@
 namespace ringside {
 namespace {
 
-std::array<std::span<const HuggingFaceFamily>, 5> AllFamilies() {
-  return {LlamaLikeFamilies(), RecentFamilies(), HybridFamilies(), OlderFamilies(), EncoderDecoderFamilies()};
+std::array<std::span<const HuggingFaceFamily>, 6> AllFamilies() {
+  return {LlamaLikeFamilies(), RecentFamilies(), HybridFamilies(),
+          MambaFamilies(),     OlderFamilies(),  EncoderDecoderFamilies()};
 }
 
 std::vector<std::string_view> SupportedTypes() {
@@ -104,20 +105,7 @@ const HuggingFaceFamily* FindHuggingFaceFamily(std::string_view type, std::span<
   return found;
 }
 
-std::vector<TensorRule> RulesOf(const HuggingFaceFamily& family) {
-  std::vector<TensorRule> rules;
-  for (const auto& some : family.rules) {
-    for (const TensorRule& rule : some) {
-      const auto same = std::ranges::find_if(
-          rules, [&](const TensorRule& other) { return other.role == rule.role && other.encoder == rule.encoder; });
-      if (same == rules.end())
-        rules.push_back(rule);
-      else
-        *same = rule;
-    }
-  }
-  return rules;
-}
+std::vector<TensorRule> RulesOf(const HuggingFaceFamily& family) { return JoinRules(family.rules); }
 
 Status CheckArchitecture(const FlatJson& config) {
   ASSIGN_OR_RETURN(const TextConfig text, FindTextConfig(config));

@@ -58,6 +58,11 @@ inline constexpr TensorRule kQwenExperts[] = {
     {TensorRole::kSharedUp, "layers.{}.mlp.shared_expert.up_proj.weight"},
     {TensorRole::kSharedDown, "layers.{}.mlp.shared_expert.down_proj.weight"},
 };
+inline constexpr TensorRule kGraniteExperts[] = {
+    {TensorRole::kRouter, "layers.{}.block_sparse_moe.router.layer.weight"},
+    {TensorRole::kExpertGateUp, "layers.{}.block_sparse_moe.input_linear.weight"},
+    {TensorRole::kExpertDown, "layers.{}.block_sparse_moe.output_linear.weight"},
+};
 
 inline constexpr std::string_view kPrefix = "model.";
 
@@ -68,6 +73,8 @@ inline bool ThreeOfFour(int64_t layer) { return layer % 4 != 3; }
 
 /// Settings common to all; RMS norms by default.
 Status ReadBase(const ConfigJson& config, ModelSpec* spec);
+/// Granite's: also biases and factors, except the rotations.
+Status ReadGraniteBase(const ConfigJson& config, ModelSpec* spec);
 /// Number of experts and of those used. ERRORS: kInvalidArgument unless every layer has them.
 Status ReadQwenExperts(const ConfigJson& config, ModelSpec* spec);
 

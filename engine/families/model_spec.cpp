@@ -40,14 +40,11 @@ Status CheckMixture(const ModelSpec& spec) {
 
 Status CheckRecurrence(const ModelSpec& spec) {
   const RecurrenceShape& sizes = spec.recurrence;
-  int64_t layers = 0;
-  for (const LayerTraits& layer : spec.layer_traits) {
-    if (!IsRecurrent(layer.mixer)) continue;
-    CHECK(layer.mixer == sizes.mixer);
-    ++layers;
+  for (const LayerTraits& layer : spec.layer_traits) CHECK(!IsRecurrent(layer.mixer) || layer.mixer == sizes.mixer);
+  if (spec.attention_layers() == 0) {
+    return InvalidArgument("the model has no layer with attention, which is not supported");
   }
-  if (layers == 0) return Status::Ok();
-  if (layers == spec.layers) return InvalidArgument("the model has no layer with attention, which is not supported");
+  if (spec.state().empty()) return Status::Ok();
   RETURN_IF_ERROR(CheckRange("convolution's size", sizes.kernel, 2, RecurrenceShape::kMaxKernel));
   if (sizes.mixer == Mixer::kConvolution) return Status::Ok();
   RETURN_IF_ERROR(CheckRange("number of recurrent key heads", sizes.key_heads, 1, 1024));
@@ -57,6 +54,10 @@ Status CheckRecurrence(const ModelSpec& spec) {
   if (sizes.value_heads % sizes.key_heads != 0) {
     return InvalidArgument(fmt::format("the model's {} recurrent value heads are not a multiple of its {} key heads",
                                        sizes.value_heads, sizes.key_heads));
+  }
+  if (spec.recurrent_groups != 0 && sizes.value_heads % spec.recurrent_groups != 0) {
+    return InvalidArgument(fmt::format("the model's {} recurrent value heads are not a multiple of its {} groups",
+                                       sizes.value_heads, spec.recurrent_groups));
   }
   if (sizes.value_size % 16 != 0) {
     return InvalidArgument(
@@ -160,7 +161,7 @@ int64_t ModelSpec::layer_weights() const {
     if (IsAttention(layer)) mixers += qkv_columns() + gate_columns() + heads * head_dim;
     if (IsRecurrent(Layer(layer).mixer)) mixers += recurrent_columns() + recurrent_outputs();
     mlps += MlpInColumns(DenseColumns(layer)) + DenseColumns(layer);
-    if (IsMixture(layer)) mlps += experts_used * 3 * ffn + 3 * shared_ffn + experts;
+    if (IsMixture(layer)) mlps += experts_used * (MlpInColumns(ffn) + ffn) + 3 * shared_ffn + experts;
   }
   return hidden * (mixers + mlps);
 }

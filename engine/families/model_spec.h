@@ -30,8 +30,9 @@ struct Rotation {
 /// The traits that may differ between layers.
 struct LayerTraits {
   Mixer mixer = Mixer::kAttention;
-  int64_t window = 0;     // number of visible keys, the query's own included; 0 = all
-  int rotation = 0;       // index in ModelSpec::rotations; -1: not rotated
+  int64_t window = 0;  // number of visible keys, the query's own included; 0 = all
+  int rotation = 0;    // index in ModelSpec::rotations; -1: not rotated
+  bool has_mlp = true;
   int64_t dense_ffn = 0;  // width of the MLP that this layer of a mixture has instead of experts; 0: it has experts
 };
 
@@ -79,7 +80,13 @@ struct ModelSpec {
   bool sinks = false;         // a learned sink in every head's softmax (gpt-oss)
 
   RecurrenceShape recurrence;     // of the recurrent layers; their mixer is that of their traits
-  bool fused_recurrence = false;  // kDeltaNet: one matrix for convolution and gate, one for weights and rates
+  bool fused_recurrence = false;  // kDeltaNet: one matrix for convolution and gate
+  bool fused_rates = false;       // kDeltaNet: one matrix for weights and rates
+  bool stored_rates = false;      // the file has the factors of the decays instead of their logarithms
+  bool convolution_bias = false;
+  bool recurrent_bias = false;   // of the recurrent layers' projections
+  int64_t recurrent_groups = 0;  // kMamba2: parts of the result with a norm each; 0: not normed
+  float recurrent_norm_eps = 1e-6f;
 
   bool learned_positions = false;     // added to the embedding: a hard limit of trained_context positions
   bool sinusoidal_positions = false;  // as learned_positions, but computed instead of stored (XGLM)
@@ -105,9 +112,10 @@ struct ModelSpec {
   LayerTraits Layer(int64_t layer) const {
     return layer_traits.empty() ? LayerTraits{} : layer_traits[static_cast<size_t>(layer)];
   }
-  bool IsMixture(int64_t layer) const { return experts > 0 && Layer(layer).dense_ffn == 0; }
+  bool IsMixture(int64_t layer) const { return experts > 0 && Layer(layer).has_mlp && Layer(layer).dense_ffn == 0; }
   /// Width of a layer's dense MLP, or 0.
   int64_t DenseColumns(int64_t layer) const {
+    if (!Layer(layer).has_mlp) return 0;
     return experts == 0 ? ffn : IsMixture(layer) ? common_ffn : Layer(layer).dense_ffn;
   }
   bool IsAttention(int64_t layer) const { return Layer(layer).mixer == Mixer::kAttention; }

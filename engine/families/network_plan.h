@@ -72,6 +72,9 @@ constexpr TensorRule OfEncoder(TensorRole role, std::string_view name) {
   return {role, name, false, RowOrder::kPlain, true};
 }
 
+/// All rules; a later rule of a role replaces the earlier one.
+std::vector<TensorRule> JoinRules(std::span<const std::span<const TensorRule>> parts);
+
 /// Adds the tensors of plan->spec, by the rules that apply to it: first global ones, then layer by layer in the order
 /// of the rules, in which they are loaded (and placed on a device); then an encoder's. `head`: the head's prefix.
 void PlanTensors(std::span<const TensorRule> rules, std::string_view prefix, NetworkPlan* plan,

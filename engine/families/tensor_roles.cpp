@@ -41,11 +41,12 @@ std::vector<int64_t> ShapeOf(TensorRole role, const ModelSpec& spec, int64_t lay
 
 bool IsRequired(TensorRole role, const ModelSpec& spec, int64_t layer, bool encoder) {
   const bool fused_qkv = spec.fused_qkv && !encoder, layer_norms = spec.norm_before || spec.norm_sums;
-  const bool mixture = layer >= 0 && spec.IsMixture(layer), dense = !mixture;
+  const bool mixture = layer >= 0 && spec.IsMixture(layer);
+  const bool has_mlp = layer < 0 || encoder || spec.Layer(layer).has_mlp, dense = has_mlp && !mixture;
   const Mixer mixer = layer < 0 || encoder ? Mixer::kAttention : spec.Layer(layer).mixer;
   const bool attention = mixer == Mixer::kAttention, has_state = IsRecurrent(mixer) && mixer != Mixer::kConvolution;
-  const bool fused_delta = mixer == Mixer::kDeltaNet && spec.fused_recurrence;
-  const bool delta = mixer == Mixer::kDeltaNet && !spec.fused_recurrence;
+  const bool delta = mixer == Mixer::kDeltaNet, mixes = mixer != Mixer::kNone;
+  const bool joined = mixer == Mixer::kMamba2 || mixer == Mixer::kConvolution;
   switch (role) {
 #define TENSOR(role, place, shape, needed, split, load) \
   case TensorRole::role:                                \

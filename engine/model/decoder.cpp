@@ -241,16 +241,15 @@ void Decoder::Experts(Tensor x, const LayerWeights& w) {
 // Komatsuzaki 2021).
 void Decoder::Block(const LayerWeights& w, const LayerStep& step) {
   const bool sums = own_.norm_sums;
-  const Tensor normed = sums ? stream_ : NormedStream(w.attention_norm, w.attention_norm_bias, normed_);
+  const bool mixes = step.mixer != Mixer::kNone, has_mlp = !w.mlp_in.empty() || !w.expert_list.empty();
+  const Tensor normed = sums || !mixes ? stream_ : NormedStream(w.attention_norm, w.attention_norm_bias, normed_);
   Tensor input = normed;  // input of the MLP
   if (own_.parallel && !own_.shared_norm) input = NormedStream(w.mlp_norm, w.mlp_norm_bias, mlp_normed_);
-  if (IsRecurrent(step.mixer))
-    Recur(normed, w, step);
-  else
-    Attend(normed, w, step);
+  if (IsRecurrent(step.mixer)) Recur(normed, w, step);
+  if (step.mixer == Mixer::kAttention) Attend(normed, w, step);
   if (sums) Norm(stream_, w.attention_norm, w.attention_norm_bias, stream_);
   if (w.cross_query.rows > 0) AttendToInput(w, step);
-  if (!own_.parallel && !sums) input = NormedStream(w.mlp_norm, w.mlp_norm_bias, normed_);
+  if (has_mlp && !own_.parallel && !sums) input = NormedStream(w.mlp_norm, w.mlp_norm_bias, normed_);
   if (!w.mlp_in.empty()) Mlp(input, w, step.layer);
   if (!w.expert_list.empty()) Experts(input, w);
   if (sums) Norm(stream_, w.mlp_norm, w.mlp_norm_bias, stream_);

@@ -32,6 +32,8 @@ constexpr Need kNeeds[] = {
      "Kimi Delta Attention layers"},
     {Feature::kRecurrence, [](const ModelSpec& spec) { return spec.recurrence.mixer == Mixer::kConvolution; },
      "short convolutions"},
+    {Feature::kPlainExperts, [](const ModelSpec& spec) { return spec.experts > 0 && !spec.gated; },
+     "experts without a gate"},
     {Feature::kGates, [](const ModelSpec& spec) { return spec.query_gate; }, "a gate of the attention's output"},
 };
 

@@ -43,8 +43,7 @@ LANES_INLINE void NormalizeHead(float* x, int64_t n, float scale) {
 LANES_INLINE void WeighRow(const RecurrenceCall& call, int64_t row, float* decays, float* weights) {
   const float* rates = call.rates + row * call.rates_stride;
   EachRun(call.decays, [&](int64_t i, int64_t c) LANES_LAMBDA {
-    F32x16 rate = Softplus(Add(LoadRun(rates + i, c), LoadRun(call.weights.rate_bias + i, c)));
-    if (call.max_rate > 0) rate = Min(Set(call.max_rate), Max(Set(call.min_rate), rate));
+    const F32x16 rate = Softplus(Add(LoadRun(rates + i, c), LoadRun(call.weights.rate_bias + i, c)));
     StoreRun(decays + i, Mul(LoadRun(call.weights.rate + i, c), rate), c);
     if (!call.corrects) StoreRun(weights + i, rate, c);
   });

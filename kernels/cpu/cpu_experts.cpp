@@ -104,12 +104,16 @@ void CpuBackend::Experts(const ExpertsArgs& args) {
     if (expert_rows_.empty()) continue;
     const Expert& expert = args.experts[static_cast<size_t>(e)];
     const auto rows = static_cast<int64_t>(expert_rows_.size()), inner = expert.out->cols;
-    const Tensor gathered = View(&expert_x_, rows, x.cols), in = View(&expert_in_, rows, 2 * inner),
-                 mid = View(&expert_mid_, rows, inner), out = View(&expert_out_, rows, y.cols);
+    const bool gated = expert.in.front().rows != inner || expert.in.size() > 1;
+    const Tensor gathered = View(&expert_x_, rows, x.cols), in = View(&expert_in_, rows, gated ? 2 * inner : inner),
+                 mid = gated ? View(&expert_mid_, rows, inner) : in, out = View(&expert_out_, rows, y.cols);
     GatherRows(x, expert_rows_, gathered);
     const Weight* up[] = {&expert.in.front(), &expert.in.back()};
     Linear({.x = gathered, .weights = std::span(up).first(expert.in.size()), .bias = expert.in_bias, .y = in});
-    MultiplyActivated(in, args.activation, mid);
+    if (gated)
+      MultiplyActivated(in, args.activation, mid);
+    else
+      Activate(mid, args.activation);
     const Weight* down[] = {expert.out};
     Linear({.x = mid, .weights = down, .bias = expert.out_bias, .y = out});
     EachRow(rows, y.cols, [&](int64_t i) {

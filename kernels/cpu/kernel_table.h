@@ -86,11 +86,11 @@ struct AttentionTile {
 /// RecurrenceArgs, with all offsets in floats.
 struct RecurrenceCall {
   bool corrects, decays_channels, has_state;  // kDeltaNet and kKda; kKda; all but kConvolution
+  bool alternates;
   int64_t key_heads, value_heads, key_size, value_size, channels, kernel, decays;
   int64_t query_channel, key_channel, value_channel;
   int64_t row_floats, state_floats, key_in_row, update_in_row, decay_in_row;
   RecurrenceWeights weights;
-  float min_rate, max_rate;
   const float *x, *rates, *betas;
   int64_t x_stride, rates_stride, betas_stride;
   float* mixed;  // convolved channels, then G, then b

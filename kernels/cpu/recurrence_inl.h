@@ -205,7 +205,7 @@ LANES_INLINE void FindRows(const RecurrenceCall& call, const RecurrenceSegment& 
 
 void ComputeRows(const RecurrenceCall& call, const RecurrenceSegment& segment, int64_t head, const float* state,
                  StateChunk* chunk) {
-  const int64_t key_head = head / (call.value_heads / call.key_heads);
+  const int64_t key_head = call.alternates ? head % call.key_heads : head / (call.value_heads / call.key_heads);
   FindRows(call, segment, head, key_head, chunk);
   WeighUpdates(call, segment, key_head, chunk);
   const float* keys[kStateChunk];

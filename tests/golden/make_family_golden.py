@@ -179,8 +179,8 @@ FAMILIES = {
             partial_rotary_factor=0.5)), vision_config=QWEN3_VISION, tie_word_embeddings=True)),
     "qwen3_5_moe": ("Qwen3_5MoeForConditionalGeneration", dict(
         text_config=dict(DELTA, **SHARED_EXPERTS), vision_config=QWEN3_VISION)),
-    "lfm2": ("Lfm2", dict(GROUPED, num_hidden_layers=4, full_attn_idxs=[1], conv_L_cache=4, conv_bias=True,
-                          block_multiple_of=8, block_ffn_dim_multiplier=1.1)),
+    "lfm2": ("Lfm2", dict(GROUPED, num_hidden_layers=4, full_attn_idxs=[1], conv_L_cache=4, block_multiple_of=8,
+                          block_ffn_dim_multiplier=1.1)),
     "lfm2_moe": ("Lfm2Moe", dict(
         GROUPED, num_hidden_layers=4, num_experts=6, num_experts_per_tok=3, moe_intermediate_size=24,
         num_dense_layers=1, routed_scaling_factor=1.5, layer_types=["conv", "full_attention", "conv", "conv"])),
@@ -196,8 +196,10 @@ FAMILIES = {
         conv_kernel=4, chunk_size=16, use_mamba_kernels=False, n_routed_experts=4, num_experts_per_tok=2, n_group=2,
         topk_group=2, routed_scaling_factor=2.5, moe_intermediate_size=24, moe_shared_expert_intermediate_size=40,
         layers_block_type=["mamba", "moe", "attention", "mlp", "mamba"])),
+    "lfm2_biases": ("Lfm2", dict(GROUPED, layer_types=["conv", "full_attention"], conv_bias=True,
+                                 block_auto_adjust_ff_dim=False)),
 }
-RECURRENT = {"qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_5", "qwen3_5_moe", "lfm2", "lfm2_moe",
+RECURRENT = {"lfm2_biases", "qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_5", "qwen3_5_moe", "lfm2", "lfm2_moe",
              "granitemoehybrid", "granitemoehybrid_dense", "nemotron_h"}  # more than two chunks of ids
 LONGER_IDS = [(i * i * 7 + i * 13 + 5) % VOCAB for i in range(150)]
 FLOAT32 = {"xglm"}  # its mask value overflows in a float64 run
@@ -283,7 +285,8 @@ GGUF_FAMILIES = {
     "gpt_neox": "gptneox", "bloom": "bloom", "falcon_grouped": "falcon", "mpt": "mpt", "starcoder2": "starcoder2",
     "stablelm": "stablelm", "olmo2": "olmo2", "granite": "granite", "mixtral": "llama", "qwen2_moe": "qwen2moe",
     "qwen3_moe": "qwen3moe", "granitemoe": "granitemoe", "cohere2": "cohere2", "gpt_bigcode": "starcoder",
-    "gpt_oss": "gpt-oss", "smollm3_fourth": "smollm3"}
+    "gpt_oss": "gpt-oss", "smollm3_fourth": "smollm3", "qwen3_next": "qwen3next", "qwen3_5_text": "qwen35",
+    "qwen3_5_moe_text": "qwen35moe", "lfm2": "lfm2", "lfm2_moe": "lfm2moe"}
 
 
 def in_blocks(rows, heads, kv_heads):
@@ -310,6 +313,33 @@ def gpt_oss_experts(key, value):
     return {key.replace("gate_up_proj", part): value[:, i::2] for i, part in enumerate(("gate_proj", "up_proj"))}
 
 
+def tiled(rows, heads, groups):
+    """From the rows of the value heads of one key head after another to the first of each key head, then the second."""
+    return rows.reshape(groups, heads // groups, -1, *rows.shape[1:]).swapaxes(0, 1).reshape(rows.shape)
+
+
+def delta_net(key, value, config, tiles):
+    """A gated DeltaNet's tensor as llama.cpp's converters write it."""
+    heads, groups = config.linear_num_value_heads, config.linear_num_key_heads
+    keys, values = groups * config.linear_key_head_dim, heads * config.linear_value_head_dim
+    order = lambda rows: tiled(rows, heads, groups) if tiles else rows
+    if "in_proj_qkvz" in key:
+        part = value.reshape(groups, -1, value.shape[-1])
+        ends = np.cumsum([keys, keys, values]) // groups
+        q, k, v, z = (rows.reshape(-1, value.shape[-1]) for rows in np.split(part, ends, axis=1))
+        return {key.replace("qkvz", "qkv"): np.concatenate([q, k, v]), key.replace("qkvz", "z"): z}
+    if "in_proj_qkv." in key or "conv1d" in key:
+        value = value.squeeze()
+        value = np.concatenate([value[:2 * keys], order(value[2 * keys:])])
+    elif key.endswith(("A_log", "dt_bias")) or ".in_proj_" in key and "in_proj_ba" not in key:
+        value = order(value)
+    elif "out_proj" in key:
+        value = order(value.T).T
+    if key.endswith("A_log"):
+        value = -np.exp(value)
+    return {key.replace("dt_bias", "dt_proj.bias"): value}
+
+
 def gguf_tensors(name, architecture, model):
     config = model.config
     heads, kv_heads = config.num_attention_heads, getattr(config, "num_key_value_heads", None)
@@ -322,13 +352,18 @@ def gguf_tensors(name, architecture, model):
             key = key.replace("block_sparse_moe.router", "mlp.gate").replace("block_sparse_moe", "mlp")
         if key in ("lm_head.weight", "embed_out.weight") and config.tie_word_embeddings:
             continue
-        if name.startswith("gemma") and key.endswith("norm.weight"):
+        centered = name.startswith("gemma") or architecture.startswith("qwen3") and hasattr(config, "linear_num_key_heads")
+        if centered and key.endswith("norm.weight") and "linear_attn" not in key:
             value = value + 1
         if "query_key_value" in key:
             value = in_blocks(value, heads, kv_heads)
         if architecture in ("llama", "granite", "granitemoe", "smollm3") and ("q_proj" in key or "k_proj" in key):
             value = interleaved(value, heads if "q_proj" in key else kv_heads)
         parts = {key: value}
+        if "linear_attn" in key:
+            parts = delta_net(key, value, config, architecture != "qwen3next")
+        if key.endswith("expert_bias"):
+            parts = {key + ".bias": value}
         if architecture == "gpt-oss" and "experts." in key:
             parts = gpt_oss_experts(key, value)
         elif "experts.gate_up_proj" in key:
@@ -336,7 +371,7 @@ def gguf_tensors(name, architecture, model):
             parts = {key.replace("gate_up_proj", part): value[:, rows] for part, rows in
                      (("gate_proj", slice(0, half)), ("up_proj", slice(half, None)))}
         for part, rows in parts.items():
-            part = part if part.endswith((".weight", ".bias")) else part + ".weight"
+            part = part if part.endswith((".weight", ".bias", "A_log")) else part + ".weight"
             suffixes = (".weight", ".bias")
             theirs = names.get_name(part, suffixes) or names.get_name(part.removeprefix("transformer."), suffixes)
             yield theirs, np.ascontiguousarray(rows.squeeze())
@@ -353,14 +388,22 @@ def write_gguf(path, name, architecture, model, blocks={}):
     writer.add_block_count(config.num_hidden_layers)
     writer.add_context_length(get("max_position_embeddings", "seq_length", "max_seq_len") or 2048)
     writer.add_embedding_length(config.hidden_size)
-    writer.add_feed_forward_length(get("intermediate_size", "ffn_hidden_size") or 4 * config.hidden_size)
+    width = get("intermediate_size", "ffn_hidden_size") or 4 * config.hidden_size
+    if architecture == "lfm2":
+        width = model.model.layers[0].feed_forward.w1.out_features
+    if architecture != "qwen35moe":
+        writer.add_feed_forward_length(width)
     writer.add_head_count(config.num_attention_heads)
     one = 1 if get("multi_query") else None
-    writer.add_head_count_kv(get("num_key_value_heads", "num_kv_heads") or one or config.num_attention_heads)
-    if architecture in ("gemma", "gemma2", "gemma3", "qwen3moe", "gpt-oss"):
+    kv_heads = get("num_key_value_heads", "num_kv_heads") or one or config.num_attention_heads
+    if architecture.startswith("lfm2"):
+        kv_heads = [0 if kind == "conv" else kv_heads for kind in config.layer_types]
+    writer.add_head_count_kv(kv_heads)
+    if architecture in ("gemma", "gemma2", "gemma3", "qwen3moe", "gpt-oss", "qwen3next", "qwen35", "qwen35moe"):
         writer.add_key_length(head_dim)
         writer.add_value_length(head_dim)
-    put(writer.add_layer_norm_rms_eps, get("rms_norm_eps"))
+    put(writer.add_layer_norm_rms_eps, get("rms_norm_eps", "norm_eps") if architecture.startswith("lfm2") else
+        get("rms_norm_eps"))
     put(writer.add_layer_norm_eps, get("layer_norm_eps", "layer_norm_epsilon", "norm_epsilon"))
     put(writer.add_sliding_window, get("sliding_window") if name in ("gemma2", "gemma3", "phi3", "starcoder2", "cohere2",
                                                                               "gpt_oss") else None)
@@ -375,6 +418,17 @@ def write_gguf(path, name, architecture, model, blocks={}):
     put(writer.add_attention_scale, get("attention_multiplier"))
     put(writer.add_logit_scale, get("logits_scaling", "logit_scale"))
     put(writer.add_parallel_residual, get("use_parallel_residual"))
+    if hasattr(config, "linear_num_key_heads"):
+        writer.add_ssm_conv_kernel(config.linear_conv_kernel_dim)
+        writer.add_ssm_state_size(config.linear_key_head_dim)
+        writer.add_ssm_group_count(config.linear_num_key_heads)
+        writer.add_ssm_time_step_rank(config.linear_num_value_heads)
+        writer.add_ssm_inner_size(config.linear_value_head_dim * config.linear_num_value_heads)
+        writer.add_full_attention_interval(2)
+    if architecture.startswith("lfm2"):
+        writer.add_shortconv_l_cache(config.conv_L_cache)
+        put(writer.add_leading_dense_block_count, get("num_dense_layers"))
+        put(writer.add_expert_weights_scale, get("routed_scaling_factor"))
     if architecture == "mpt":
         writer.add_max_alibi_bias(config.attn_config.alibi_bias_max)
     rope = get("rope_parameters")
@@ -400,7 +454,8 @@ def write_gguf(path, name, architecture, model, blocks={}):
         if theirs in blocks:
             writer.add_tensor(theirs, blocks[theirs], raw_dtype=gguf.GGMLQuantizationType.MXFP4)
         else:
-            writer.add_tensor(theirs, value.astype(np.float16 if value.ndim > 1 else np.float32))
+            half = value.ndim > 1 and "conv" not in theirs
+            writer.add_tensor(theirs, value.astype(np.float16 if half else np.float32))
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

@@ -65,7 +65,7 @@ std::vector<double> PlainRecurrence(const RecurrenceCase& c) {
       continue;
     }
     for (int64_t head = 0; head < s.value_heads; ++head) {
-      const int64_t key_head = head / (s.value_heads / s.key_heads);
+      const int64_t key_head = s.alternates ? head % s.key_heads : head / (s.value_heads / s.key_heads);
       const auto vector = [&](int64_t channel, bool normed, double scale) {
         std::vector<double> v(y.begin() + channel, y.begin() + channel + s.key_size);
         double squares = 1e-6;
@@ -214,6 +214,10 @@ RecurrenceShape Sized(Mixer mixer, int64_t key_heads, int64_t value_heads, int64
                       int64_t kernel = 4) {
   return {mixer, key_heads, value_heads, key_size, value_size, kernel};
 }
+RecurrenceShape Alternating(RecurrenceShape sizes) {
+  sizes.alternates = true;
+  return sizes;
+}
 RecurrenceShape Convolution(int64_t width, int64_t kernel) {
   return {.mixer = Mixer::kConvolution, .kernel = kernel, .width = width};
 }
@@ -221,6 +225,7 @@ RecurrenceShape Convolution(int64_t width, int64_t kernel) {
 std::vector<RecurrenceCase> Cases() {
   return {{.sizes = Sized(Mixer::kDeltaNet, 2, 4, 24, 16), .length = 230},
           {.sizes = Sized(Mixer::kDeltaNet, 1, 1, 32, 80, 2), .length = 150, .seed = 5},
+          {.sizes = Alternating(Sized(Mixer::kDeltaNet, 2, 6, 16, 16)), .length = 130, .seed = 33},
           {.sizes = Sized(Mixer::kMamba2, 1, 3, 16, 32), .length = 200, .seed = 9, .bias = true, .skip = true},
           {.sizes = Sized(Mixer::kMamba2, 2, 4, 20, 48, 3), .length = 140, .seed = 13, .layers = 2},
           {.sizes = Sized(Mixer::kKda, 2, 2, 24, 32), .length = 210, .seed = 17},

@@ -115,11 +115,17 @@ void AddSpec(const ModelSpec& spec, Digest* digest) {
   if (spec.query_gate) digest->AddText("query gate");
   if (spec.recurrent()) {
     const RecurrenceShape& sizes = spec.recurrence;
-    for (const int64_t value : {static_cast<int64_t>(sizes.mixer), sizes.key_heads, sizes.value_heads, sizes.key_size,
-                                sizes.value_size, sizes.channels(), sizes.kernel, int64_t{spec.fused_recurrence}}) {
+    for (const int64_t value :
+         {static_cast<int64_t>(sizes.mixer), sizes.key_heads, sizes.value_heads, sizes.key_size, sizes.value_size,
+          sizes.channels(), sizes.kernel, int64_t{spec.fused_recurrence}, int64_t{spec.convolution_bias},
+          int64_t{spec.recurrent_bias}, spec.recurrent_groups, int64_t{sizes.alternates}}) {
       digest->AddNumber(value);
     }
-    for (int64_t layer = 0; layer < spec.layers; ++layer) digest->AddNumber(spec.IsAttention(layer));
+    digest->AddFloat(static_cast<double>(spec.recurrent_norm_eps));
+    for (int64_t layer = 0; layer < spec.layers; ++layer) {
+      digest->AddNumber(static_cast<int64_t>(spec.Layer(layer).mixer));
+      digest->AddNumber(spec.Layer(layer).has_mlp);
+    }
   }
   for (int64_t layer = 0; layer < spec.layers; ++layer) {
     if (spec.Layer(layer).dense_ffn > 0) digest->AddNumber(spec.Layer(layer).dense_ffn);

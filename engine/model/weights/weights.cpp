@@ -357,10 +357,12 @@ class Loader {
     for (size_t i = 0; i < out.size(); ++i) out[i % cols * rows + i / cols] = values[i];
     return Upload(out, vector);
   }
-  /// -e^v of each stored value.
+  /// -e^v of each stored value, or the value itself.
   Status LoadRate(const FileTensor& tensor, DeviceVector* vector) {
     ASSIGN_OR_RETURN(std::vector<float> values, ValuesOf(tensor));
-    for (float& value : values) value = static_cast<float>(-std::exp(static_cast<double>(value)));
+    for (float& value : values) {
+      if (!spec_.stored_rates) value = static_cast<float>(-std::exp(static_cast<double>(value)));
+    }
     return Upload(values, vector);
   }
   /// The norm of queries or of keys. After the rotation, the norm itself has weights of one, and the product of both

@@ -37,8 +37,9 @@ struct RecurrentWeights {
   std::vector<Weight> in;                      // in the order of ModelSpec::recurrent_columns
   DeviceVector convolution, convolution_bias;  // [kernel, channels], [channels]
   DeviceVector rate_bias, rate, skip;          // RecurrenceWeights
-  DeviceVector norm;                           // of the result
-  Weight out;                                  // [D, values]
+  DeviceVector in_bias, out_bias;
+  DeviceVector norm;  // of the result
+  Weight out;         // [D, values]
 };
 
 /// One decoder block. Matrices are [outputs, inputs]; those with the same input are grouped, in output order.

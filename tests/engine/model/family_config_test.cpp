@@ -141,6 +141,22 @@ TEST(FamilyConfig, LayersHaveTheirMixers) {
   EXPECT_EQ(plan->spec.recurrence.value_heads, 32);
 }
 
+// As published: layers as letters, and an infinity, which JSON lacks.
+TEST(FamilyConfig, NemotronLayersAreLetters) {
+  const auto plan = PlanOf(R"({"model_type": "nemotron_h", "hidden_size": 32, "intermediate_size": 48,
+      "num_hidden_layers": 5, "hybrid_override_pattern": "ME*-M", "num_attention_heads": 4, "num_key_value_heads": 2,
+      "head_dim": 16, "vocab_size": 96, "max_position_embeddings": 256, "n_routed_experts": 4,
+      "num_experts_per_tok": 2, "moe_intermediate_size": 24, "moe_shared_expert_intermediate_size": 40,
+      "time_step_limit": [0.0, Infinity]})");
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  const ModelSpec& spec = plan->spec;
+  EXPECT_EQ(spec.attention_layers(), 1);
+  EXPECT_EQ(spec.state().layers, 2);
+  EXPECT_TRUE(spec.IsMixture(1) && spec.IsAttention(2) && !spec.Layer(4).has_mlp);
+  EXPECT_EQ(spec.DenseColumns(3), 48);
+  EXPECT_EQ(spec.recurrence.value_heads, 128);
+}
+
 struct Hostile {
   const char *family, *from, *to, *message;
 };
@@ -189,6 +205,30 @@ constexpr Hostile kHostile[] = {
      "recurrent value size is 24, which is not a multiple of 16"},
     {"qwen3_5_text", R"("num_hidden_layers": 3)", R"("num_hidden_layers": -1)", "number of layers is -1"},
     {"qwen3_next", R"("mlp_only_layers": [])", R"("mlp_only_layers": [1])", "layers with and without experts"},
+    {"lfm2", R"("conv_L_cache": 4)", R"("conv_L_cache": 1000000)", "convolution's size is 1000000"},
+    {"lfm2", R"("block_multiple_of": 8)", R"("block_multiple_of": 0)", "a multiple of 0"},
+    {"lfm2", R"("full_attn_idxs": [
+    1
+  ])",
+     R"("full_attn_idxs": [
+    4
+  ])",
+     "'full_attn_idxs' has layer 4 of 4"},
+    {"lfm2_moe", R"("num_dense_layers": 1)", R"("num_dense_layers": -1)", "-1 dense layers"},
+    {"granitemoehybrid", R"("mamba_d_head": 16)", R"("mamba_d_head": 0)", "recurrent value size is 0"},
+    {"granitemoehybrid", R"("mamba_n_groups": 1)", R"("mamba_n_groups": 3)", "not a multiple of its 3 key heads"},
+    {"granitemoehybrid", R"("time_step_limit": [
+    0.0,)",
+     R"("time_step_limit": [
+    0.5,)",
+     "'time_step_limit' from 0.5"},
+    {"granitemoehybrid", R"("num_local_experts": 4)", R"("num_local_experts": -4)", "number of experts is -4"},
+    {"nemotron_h", R"("moe",)", R"("dense",)", "a layer of type 'dense' is not supported"},
+    {"nemotron_h", R"("moe",)", R"("moe"], "num_hidden_layers": 7, "x": [)", "types of 2 layers are given"},
+    {"nemotron_h", R"("full_attention",)", R"("mlp",)", "no layer with attention"},
+    {"nemotron_h", R"("moe_latent_size": null)", R"("moe_latent_size": 16)", "'moe_latent_size' is not supported"},
+    {"nemotron_h", R"("intermediate_size": 48)", R"("intermediate_size": -1)",
+     "'intermediate_size' -1 is not supported"},
     {"mixtral", R"("hidden_act": "silu")", R"("hidden_act": "xielu")", "the activation xIELU"},
 };
 

@@ -65,11 +65,18 @@ inline constexpr const char* kFamilies[] = {"mistral_window",
                                             "qwen3_5_text",
                                             "qwen3_5_moe_text",
                                             "qwen3_5",
-                                            "qwen3_5_moe"};
+                                            "qwen3_5_moe",
+                                            "lfm2",
+                                            "lfm2_moe",
+                                            "granitemoehybrid",
+                                            "granitemoehybrid_dense",
+                                            "nemotron_h",
+                                            "lfm2_biases"};
 
 /// Those with recurrent layers.
-inline constexpr const char* kRecurrentFamilies[] = {"qwen3_next", "qwen3_5_text", "qwen3_5_moe_text", "qwen3_5",
-                                                     "qwen3_5_moe"};
+inline constexpr const char* kRecurrentFamilies[] = {
+    "qwen3_next",  "qwen3_5_text",     "qwen3_5_moe_text",       "qwen3_5",   "qwen3_5_moe", "lfm2", "lfm2_moe",
+    "lfm2_biases", "granitemoehybrid", "granitemoehybrid_dense", "nemotron_h"};
 
 /// Families that need an operation which not every device has, and what the refusal of another device names.
 struct FamilyNeed {
@@ -86,7 +93,12 @@ inline const FamilyNeed kFamilyNeeds[] = {{"glm4_moe", "a sigmoid router"},
                                           {"qwen3_5_text", "gated DeltaNet layers"},
                                           {"qwen3_5_moe_text", "gated DeltaNet layers"},
                                           {"qwen3_5", "gated DeltaNet layers"},
-                                          {"qwen3_5_moe", "gated DeltaNet layers"}};
+                                          {"qwen3_5_moe", "gated DeltaNet layers"},
+                                          {"lfm2", "short convolutions"},
+                                          {"lfm2_moe", "a sigmoid router"},
+                                          {"granitemoehybrid", "Mamba-2 layers"},
+                                          {"granitemoehybrid_dense", "Mamba-2 layers"},
+                                          {"nemotron_h", "a sigmoid router"}};
 
 inline std::string FamilyFolder(const std::string& name) { return GoldenFolder("families/" + name); }
 
