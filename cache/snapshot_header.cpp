@@ -15,7 +15,7 @@ namespace ringside {
 namespace {
 
 constexpr std::string_view kMagic = "RSKVSNAP";
-constexpr uint32_t kVersion = 2;
+constexpr uint32_t kVersion = 3;
 constexpr int64_t kFar = int64_t{1} << 40;  // exclusive upper bound of a position
 constexpr int64_t kMaxChunkBytes = int64_t{1} << 30;
 constexpr size_t kCheckBytes = 8, kFrontBytes = 16;  // magic, version, length
@@ -85,9 +85,16 @@ Status Bad(const char* what) { return Corruption(std::string("snapshot: ") + wha
 Status CheckHeader(const SnapshotHeader& header) {
   const auto within = [](int64_t value, int64_t least, int64_t most) { return value >= least && value <= most; };
   if (std::find(std::begin(kTypes), std::end(kTypes), header.dtype) == std::end(kTypes)) return Bad("dtype");
-  if (!within(header.layers, 1, 4096) || !within(header.kv_heads, 1, 4096) || !within(header.head_dim, 1, 65536) ||
-      !within(header.tiles_per_chunk, 1, 64)) {
+  const auto sound = [&](int64_t kv_heads, int64_t head_dim) {
+    return within(kv_heads, 1, 4096) && within(head_dim, 1, 65536);
+  };
+  if (!within(header.layers, 1, 4096) || !sound(header.kv_heads, header.head_dim) ||
+      !within(header.tiles_per_chunk, 1, 64) || !within(header.latent_dim, 0, header.head_dim)) {
     return Bad("shape");
+  }
+  if (!header.varied.empty() && std::ssize(header.varied) != header.layers) return Bad("number of layers");
+  for (const auto& [kv_heads, head_dim] : header.varied) {
+    if (!sound(kv_heads, head_dim) || header.latent_dim > head_dim) return Bad("shape of a layer");
   }
   // No overflow: at most 2^12 * 2^6 * 2 * 2^12 * 2^4 * 2^16 * 2^2 = 2^53.
   if (header.tiles_per_chunk * header.tile_bytes() > kMaxChunkBytes) return Bad("chunk size");
@@ -141,6 +148,9 @@ std::string Snapshot::EncodeHeader() const {
   for (const int64_t start : header_.message_starts) writer.Put(start);
   writer.Put(static_cast<uint64_t>(header_.tokens.size()));
   writer.PutMany(header_.tokens);
+  writer.Put(header_.latent_dim);
+  writer.Put(static_cast<uint64_t>(header_.varied.size()));
+  for (const auto& [kv_heads, head_dim] : header_.varied) writer.Put(kv_heads), writer.Put(head_dim);
   writer.Put(static_cast<uint64_t>(chunks_.size()));
   for (const SnapshotChunk& chunk : chunks_) {
     CHECK(chunk.hash.has_value());
@@ -190,6 +200,11 @@ Result<Snapshot> Snapshot::DecodeHeader(std::span<const std::byte> bytes) {
   for (int64_t& start : header.message_starts) start = reader.Get<int64_t>();
   header.tokens.resize(reader.GetCount(sizeof(int32_t)));
   reader.GetMany(header.tokens);
+  header.latent_dim = reader.Get<int64_t>();
+  header.varied.resize(reader.GetCount(2 * sizeof(int64_t)));
+  for (auto& [kv_heads, head_dim] : header.varied) {
+    kv_heads = reader.Get<int64_t>(), head_dim = reader.Get<int64_t>();
+  }
   constexpr size_t kEntryBytes = 32;
   const size_t chunks = reader.GetCount(kEntryBytes);
   if (!reader.ok() || reader.left() != chunks * kEntryBytes) return Bad("cut short");

@@ -19,9 +19,11 @@ constexpr int64_t kMaxDefaultSlots = 4096;  // default limit
 }  // namespace
 
 KvShape CacheShape(const NetworkShape& network, const EngineOptions& options) {
-  return MakeKvShape(network.layers, network.kv_heads, network.head_dim, options.kv_dtype,
-                     options.pinned_max + network.max_virtual_tokens, options.memory_len,
-                     std::min(options.prefill_chunk, limits::kMaxFullRingChunkTokens));
+  KvShape shape = MakeKvShape(network.layers, network.kv_heads, network.head_dim, options.kv_dtype,
+                              options.pinned_max + network.max_virtual_tokens, options.memory_len,
+                              std::min(options.prefill_chunk, limits::kMaxFullRingChunkTokens));
+  shape.latent_dim = network.latent_dim;
+  return shape;
 }
 
 int64_t MaxSlots(const NetworkShape& network, const KvShape& shape, int64_t slab_bytes) {

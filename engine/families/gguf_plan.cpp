@@ -32,6 +32,15 @@ constexpr TensorRule kGgufRules[] = {
     {TensorRole::kQkvBias, "blk.{}.attn_qkv.bias"},
     {TensorRole::kQueryNorm, "blk.{}.attn_q_norm.weight"},
     {TensorRole::kKeyNorm, "blk.{}.attn_k_norm.weight"},
+    {TensorRole::kLatentQuery, "blk.{}.attn_q.weight"},
+    {TensorRole::kQueryDown, "blk.{}.attn_q_a.weight"},
+    {TensorRole::kQueryDownNorm, "blk.{}.attn_q_a_norm.weight"},
+    {TensorRole::kQueryUp, "blk.{}.attn_q_b.weight"},
+    {TensorRole::kLatentDown, "blk.{}.attn_kv_a_mqa.weight"},
+    {TensorRole::kLatentNorm, "blk.{}.attn_kv_a_norm.weight"},
+    {TensorRole::kLatentUp, "blk.{}.attn_kv_b.weight"},
+    {TensorRole::kLatentKeyUp, "blk.{}.attn_k_b.weight"},
+    {TensorRole::kLatentValueUp, "blk.{}.attn_v_b.weight"},
     {TensorRole::kSinks, "blk.{}.attn_sinks.weight"},
     {TensorRole::kAttentionOut, "blk.{}.attn_output.weight"},
     {TensorRole::kAttentionOutBias, "blk.{}.attn_output.bias"},
@@ -46,6 +55,7 @@ constexpr TensorRule kGgufRules[] = {
     {TensorRole::kMlpPostNorm, "blk.{}.post_ffw_norm.weight"},
     {TensorRole::kRouter, "blk.{}.ffn_gate_inp.weight"},
     {TensorRole::kRouterBias, "blk.{}.ffn_gate_inp.bias"},
+    {TensorRole::kRouterCorrection, "blk.{}.exp_probs_b.bias"},
     {TensorRole::kExpertGate, "blk.{}.ffn_gate_exps.weight"},
     {TensorRole::kExpertUp, "blk.{}.ffn_up_exps.weight"},
     {TensorRole::kExpertDown, "blk.{}.ffn_down_exps.weight"},
@@ -56,6 +66,9 @@ constexpr TensorRule kGgufRules[] = {
     {TensorRole::kSharedGate, "blk.{}.ffn_gate_shexp.weight"},
     {TensorRole::kSharedUp, "blk.{}.ffn_up_shexp.weight"},
     {TensorRole::kSharedDown, "blk.{}.ffn_down_shexp.weight"},
+    {TensorRole::kCommonGate, "blk.{}.ffn_gate_shexp.weight"},
+    {TensorRole::kCommonUp, "blk.{}.ffn_up_shexp.weight"},
+    {TensorRole::kCommonDown, "blk.{}.ffn_down_shexp.weight"},
 };
 constexpr TensorRule kNorms[] = {
     {TensorRole::kAttentionNorm, "blk.{}.attn_norm.weight"},
@@ -87,6 +100,12 @@ const FileTensor* FindTensor(const GgufFile& file, std::string_view name) {
 
 Status ReadGgufSizes(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
   RETURN_IF_ERROR(keys.Need("block_count", &spec->layers));
+  int64_t drafts = 0;  // layers of multi-token prediction, the last ones
+  RETURN_IF_ERROR(keys.Optional("nextn_predict_layers", &drafts));
+  if (drafts < 0 || drafts > 16) {
+    return InvalidArgument(fmt::format("the file's '{}' is {}", keys.Name("nextn_predict_layers"), drafts));
+  }
+  spec->layers -= drafts;
   RETURN_IF_ERROR(keys.Need("embedding_length", &spec->hidden));
   RETURN_IF_ERROR(keys.Need("attention.head_count", &spec->heads));
   RETURN_IF_ERROR(keys.Need("feed_forward_length", &spec->ffn));
@@ -102,7 +121,8 @@ Status ReadGgufSizes(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec
   RETURN_IF_ERROR(keys.Optional("attention.key_length", &spec->head_dim));
   int64_t value_length = spec->head_dim;
   RETURN_IF_ERROR(keys.Optional("attention.value_length", &value_length));
-  if (value_length != spec->head_dim) {
+  const bool latent = keys.Has("attention.kv_lora_rank");  // has one key for all heads, which contains the value
+  if (value_length != spec->head_dim && !latent) {
     return InvalidArgument(
         fmt::format("the model's keys of {} and values of {} differ in size", spec->head_dim, value_length));
   }
@@ -135,6 +155,7 @@ Status RejectUnsupportedFeatures(const GgufKeys& keys, std::string_view architec
     const bool scale = key.find("scale") != std::string_view::npos && key != "expert_weights_scale";
     if (architecture.starts_with("granite") && scale) continue;
     if ((architecture == "command-r" || architecture == "cohere2") && key == "logit_scale") continue;
+    if (architecture == "deepseek2" && (key == "expert_weights_scale" || key == "leading_dense_block_count")) continue;
     if (architecture == "mpt" && key == "attention.max_alibi_bias") continue;
     if (architecture == "gemma2" && key.ends_with("softcapping")) continue;
     double value = 0;
@@ -179,6 +200,7 @@ Status ReadRope(const GgufFile& file, const GgufKeys& keys, ModelSpec* spec) {
     RETURN_IF_ERROR(keys.Optional("rope.scaling.yarn_beta_fast", &scaling.beta_fast));
     RETURN_IF_ERROR(keys.Optional("rope.scaling.yarn_beta_slow", &scaling.beta_slow));
     scaling.truncate = spec->architecture != "gpt-oss";  // the file does not store it
+    if (spec->latent.rank > 0) scaling.magnitude = 1;    // the scores are scaled instead
   } else if (type != "none") {
     return InvalidArgument(fmt::format("rope scaling '{}' is not supported", type));
   }
@@ -217,6 +239,8 @@ void FindOptional(const GgufFile& file, ModelSpec* spec) {
   spec->qkv_bias = has(spec->fused_qkv ? "blk.0.attn_qkv.bias" : "blk.0.attn_q.bias");
   spec->attention_out_bias = has("blk.0.attn_output.bias");
   spec->mlp_bias = has(spec->experts > 0 ? "blk.0.ffn_up_exps.bias" : "blk.0.ffn_up.bias");
+  spec->latent.separate_parts = spec->latent.rank > 0 && has("blk.0.attn_k_b.weight");
+  spec->router_correction = spec->experts > 0 && has(fmt::format("blk.{}.exp_probs_b.bias", spec->layers - 1));
   spec->sinks = has("blk.0.attn_sinks.weight");
   spec->norm_biases = spec->norm == NormKind::kLayer && has("output_norm.bias");
   if (spec->encoder_layers == 0) return;
@@ -277,6 +301,9 @@ Result<NetworkPlan> PlanGguf(const GgufFile& file, const std::string& path) {
     return plan;
   }
   PlanTensors(Rules(norms), "", &plan);
+  int64_t blocks = spec.layers;
+  RETURN_IF_ERROR(keys.Need("block_count", &blocks));
+  for (int64_t draft = spec.layers; draft < blocks; ++draft) plan.skipped.push_back(fmt::format("blk.{}.", draft));
   for (PlannedTensor& planned : plan.tensors) {
     if (planned.role == TensorRole::kSharedRouter) planned.shape = {spec.hidden};  // stored as a vector
   }

@@ -25,6 +25,8 @@ std::vector<TensorRule> RulesOf(const HuggingFaceFamily& family);
 std::span<const HuggingFaceFamily> LlamaLikeFamilies();
 /// Those from 2025 on.
 std::span<const HuggingFaceFamily> RecentFamilies();
+/// Those with multi-head latent attention.
+std::span<const HuggingFaceFamily> LatentFamilies();
 /// Encoder-decoder families.
 std::span<const HuggingFaceFamily> EncoderDecoderFamilies();
 /// The other families.

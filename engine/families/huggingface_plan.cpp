@@ -13,8 +13,8 @@
 namespace ringside {
 namespace {
 
-std::array<std::span<const HuggingFaceFamily>, 4> AllFamilies() {
-  return {LlamaLikeFamilies(), RecentFamilies(), OlderFamilies(), EncoderDecoderFamilies()};
+std::array<std::span<const HuggingFaceFamily>, 5> AllFamilies() {
+  return {LlamaLikeFamilies(), RecentFamilies(), LatentFamilies(), OlderFamilies(), EncoderDecoderFamilies()};
 }
 
 std::vector<std::string_view> SupportedTypes() {

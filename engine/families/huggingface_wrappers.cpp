@@ -11,8 +11,13 @@ struct Wrapper {
   std::string_view type, text;
 };
 constexpr Wrapper kWrappers[] = {
-    {"gemma3", "gemma3_text"}, {"mistral3", "mistral"},       {"qwen2_5_vl", "qwen2"},
-    {"qwen2_vl", "qwen2"},     {"qwen3_vl", "qwen3_vl_text"}, {"qwen3_vl_moe", "qwen3_vl_moe_text"},
+    {"gemma3", "gemma3_text"},
+    {"kimi_k25", "deepseek_v3"},
+    {"mistral3", "mistral"},
+    {"qwen2_5_vl", "qwen2"},
+    {"qwen2_vl", "qwen2"},
+    {"qwen3_vl", "qwen3_vl_text"},
+    {"qwen3_vl_moe", "qwen3_vl_moe_text"},
 };
 
 // As saved since transformers 4.52, and before.
@@ -51,8 +56,8 @@ std::span<const std::string_view> WrapperTypes() {
 
 std::span<const std::string_view> OtherInputs() {
   static constexpr std::string_view kParts[] = {
-      "vision_tower.",       "multi_modal_projector.",       "visual.",
-      "model.vision_tower.", "model.multi_modal_projector.", "model.visual.",
+      "vision_tower.",       "multi_modal_projector.",       "visual.",       "mm_projector.",
+      "model.vision_tower.", "model.multi_modal_projector.", "model.visual.", "model.mm_projector.",
   };
   return kParts;
 }

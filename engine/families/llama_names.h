@@ -1,6 +1,8 @@
 // Tensor names and settings that families descended from Llama share.
 #pragma once
 
+#include <functional>
+
 #include "engine/families/huggingface_families.h"
 
 namespace ringside {
@@ -49,6 +51,19 @@ inline constexpr TensorRule kMixtralExperts[] = {
     {TensorRole::kExpertDown, "layers.{}.block_sparse_moe.experts.{e}.w2.weight"},
 };
 
+inline constexpr TensorRule kExpertsAndShared[] = {
+    {TensorRole::kRouter, "layers.{}.mlp.gate.weight"},
+    {TensorRole::kExpertGate, "layers.{}.mlp.experts.{e}.gate_proj.weight"},
+    {TensorRole::kExpertUp, "layers.{}.mlp.experts.{e}.up_proj.weight"},
+    {TensorRole::kExpertDown, "layers.{}.mlp.experts.{e}.down_proj.weight"},
+    {TensorRole::kCommonGate, "layers.{}.mlp.shared_experts.gate_proj.weight"},
+    {TensorRole::kCommonUp, "layers.{}.mlp.shared_experts.up_proj.weight"},
+    {TensorRole::kCommonDown, "layers.{}.mlp.shared_experts.down_proj.weight"},
+};
+inline constexpr TensorRule kGlmCorrection[] = {
+    {TensorRole::kRouterCorrection, "layers.{}.mlp.gate.e_score_correction_bias"},
+};
+
 inline constexpr std::string_view kPrefix = "model.";
 
 inline bool EveryLayer(int64_t) { return true; }
@@ -58,5 +73,11 @@ inline bool ThreeOfFour(int64_t layer) { return layer % 4 != 3; }
 
 /// Settings common to all; RMS norms by default.
 Status ReadBase(const ConfigJson& config, ModelSpec* spec);
+/// Gives the layers that `is_dense` selects a plain MLP of the width `intermediate_size`; experts and shared experts
+/// are `moe_intermediate_size` wide. `shared_experts`: the key of their number.
+Status ReadWidths(const ConfigJson& config, std::string_view shared_experts,
+                  const std::function<bool(int64_t)>& is_dense, ModelSpec* spec);
+/// ModelSpec::position_scale.
+Status ReadPositionScale(const ConfigJson& config, ModelSpec* spec);
 
 }  // namespace ringside

@@ -11,6 +11,8 @@
 namespace ringside {
 namespace {
 
+constexpr int64_t kMaxHeadDim = 576;  // limit of the kernels: a latent of 512 and 64 rotated dimensions
+
 Status CheckRange(const char* what, int64_t value, int64_t least, int64_t most) {
   if (value >= least && value <= most) return Status::Ok();
   return InvalidArgument(fmt::format("the model's {} is {}, not in {} .. {}", what, value, least, most));
@@ -35,6 +37,29 @@ Status CheckMixture(const ModelSpec& spec) {
   }
   RETURN_IF_ERROR(CheckRange("number of experts used", spec.experts_used, 1, router.groups_used * size));
   return CheckPositive("scale of expert weights", router.scale);
+}
+
+Status CheckLatent(const ModelSpec& spec) {
+  const LatentAttention& latent = spec.latent;
+  RETURN_IF_ERROR(CheckRange("rank of keys and values", latent.rank, 0, kMaxHeadDim));
+  if (latent.rank == 0) return Status::Ok();
+  RETURN_IF_ERROR(CheckRange("rank of queries", latent.query_rank, 0, 1 << 17));
+  RETURN_IF_ERROR(CheckRange("number of plain dimensions of a head", latent.plain, 1, 1 << 12));
+  RETURN_IF_ERROR(CheckRange("number of dimensions of a value", latent.value, 1, 1 << 12));
+  RETURN_IF_ERROR(CheckPositive("latent norm epsilon", latent.norm_eps));
+  for (const int64_t outputs : {latent.rank, latent.value}) {
+    if (outputs % 16 != 0) {
+      return InvalidArgument(
+          fmt::format("the model's latent attention has {} outputs per head, which is not a multiple of 16", outputs));
+    }
+  }
+  RETURN_IF_ERROR(CheckRange("number of cached key heads", spec.kv_heads, 1, 1));
+  RETURN_IF_ERROR(
+      CheckRange("size of a cached key", spec.head_dim, latent.rank + spec.rotary, latent.rank + spec.rotary));
+  const bool plain = spec.qk_norm == QkNorm::kNone && !spec.fused_qkv && !spec.qkv_bias && !spec.sinks &&
+                     spec.encoder_layers == 0 && spec.rope_pairs != RopePairs::kNone;
+  if (plain) return Status::Ok();
+  return InvalidArgument("the model's latent attention has traits that are supported with plain attention only");
 }
 
 }  // namespace
@@ -104,7 +129,7 @@ int64_t ModelSpec::layer_weights() const {
     mlps += MlpInColumns(DenseColumns(layer)) + DenseColumns(layer);
     if (IsMixture(layer)) mlps += experts_used * 3 * ffn + 3 * shared_ffn + experts;
   }
-  return hidden * (layers * (qkv_columns() + heads * head_dim) + mlps);
+  return hidden * (layers * (qkv_columns() + value_columns()) + mlps);
 }
 
 int64_t ModelSpec::context() const {
@@ -126,7 +151,7 @@ Status ValidateSpec(const ModelSpec& spec) {
   RETURN_IF_ERROR(CheckRange("size of embeddings", spec.embedded, 0, 1 << 17));
   RETURN_IF_ERROR(CheckRange("number of heads", spec.heads, 1, 4096));
   RETURN_IF_ERROR(CheckRange("number of key and value heads", spec.kv_heads, 1, spec.heads));
-  RETURN_IF_ERROR(CheckRange("head size", spec.head_dim, 1, 256));  // limit of the kernels
+  RETURN_IF_ERROR(CheckRange("head size", spec.head_dim, 1, spec.latent.rank > 0 ? kMaxHeadDim : 256));
   RETURN_IF_ERROR(CheckRange("feed-forward size", spec.ffn, 1, 1 << 20));
   RETURN_IF_ERROR(CheckRange("vocabulary size", spec.vocab, 1, 1 << 24));
   RETURN_IF_ERROR(CheckRange("trained context", spec.trained_context, 1, int64_t{1} << 31));
@@ -138,6 +163,7 @@ Status ValidateSpec(const ModelSpec& spec) {
     RETURN_IF_ERROR(CheckRange("number of layer types", traits, spec.layers, spec.layers));
   }
   RETURN_IF_ERROR(CheckMixture(spec));
+  RETURN_IF_ERROR(CheckLatent(spec));
   if (spec.activation == Activation::kXielu && (spec.gated || spec.experts > 0)) {
     return InvalidArgument("the model's gated MLP has the activation xIELU, which is not supported");
   }

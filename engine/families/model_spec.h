@@ -26,6 +26,19 @@ struct Rotation {
   double magnitude = 1.0;                   // a factor on cos and sin (YaRN, LongRoPE)
 };
 
+/// Multi-head latent attention (DeepSeek-V2, DeepSeek-AI 2024): a token's keys and values are expanded from one latent,
+/// and only the latent and one rotated key for all heads are cached. Queries are projected into the latent space, so
+/// the expansions are never computed: the scores of a head are those of one key head [latent, rotated key] whose value
+/// is the latent.
+struct LatentAttention {
+  int64_t rank = 0;             // dimensions of the latent; 0: plain attention
+  int64_t query_rank = 0;       // of a latent of the queries; 0: they are projected from the hidden state
+  int64_t plain = 0;            // dimensions of a query's head that are not rotated; `rotary` more follow
+  int64_t value = 0;            // dimensions of an expanded value
+  float norm_eps = 1e-6f;       // of the latents' norms
+  bool separate_parts = false;  // the file has two matrices, one for keys and one for values, instead of one
+};
+
 /// The traits that may differ between layers.
 struct LayerTraits {
   int64_t window = 0;     // number of visible keys, the query's own included; 0 = all
@@ -74,6 +87,7 @@ struct ModelSpec {
   double alibi = 0;           // head i of H has slope 2^(-alibi i / H), counted from 1 (Press et al. 2022); 0: none
   bool alibi_scaled = false;  // slopes are scaled like the scores (Falcon)
   bool sinks = false;         // a learned sink in every head's softmax (gpt-oss)
+  LatentAttention latent;     // then kv_heads is 1 and head_dim is that of a cached key: rank + rotary
 
   bool learned_positions = false;     // added to the embedding: a hard limit of trained_context positions
   bool sinusoidal_positions = false;  // as learned_positions, but computed instead of stored (XGLM)
@@ -121,8 +135,14 @@ struct ModelSpec {
   /// Tokens that the model can see at once: its trained context, extended by a scaled rotation, or its window if every
   /// layer has one.
   int64_t context() const;
-  /// Columns of a row of queries, keys and values: (H + 2G) d.
-  int64_t qkv_columns() const { return (heads + 2 * kv_heads) * head_dim; }
+  /// Columns of a row of queries, keys and values: (H + 2G) d, or (H + G) d if values are a part of the keys.
+  int64_t qkv_columns() const { return (heads + (latent.rank > 0 ? 1 : 2) * kv_heads) * head_dim; }
+  /// Columns of the attention's result: H v, v: dimensions of a cached value.
+  int64_t attended_columns() const { return heads * (latent.rank > 0 ? latent.rank : head_dim); }
+  /// Columns of the projected queries.
+  int64_t query_columns() const { return heads * (latent.rank > 0 ? latent.plain + rotary : head_dim); }
+  /// Inputs of the attention's output projection.
+  int64_t value_columns() const { return heads * (latent.rank > 0 ? latent.value : head_dim); }
   /// Columns of the activation's input: 2F (gate and up) or F, for an MLP of width F.
   int64_t MlpInColumns(int64_t width) const { return gated ? 2 * width : width; }
   /// Weights of all layers' matrices: multiplications per token, without attention and the head.

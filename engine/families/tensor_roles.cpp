@@ -25,7 +25,7 @@ TensorPlace PlaceOf(TensorRole role) { return kTraits[static_cast<size_t>(role)]
 TensorSplit SplitOf(TensorRole role) { return kTraits[static_cast<size_t>(role)].split; }
 
 std::vector<int64_t> ShapeOf(TensorRole role, const ModelSpec& spec, int64_t layer) {
-  const int64_t queries = spec.heads * spec.head_dim, keys = spec.kv_heads * spec.head_dim;
+  const int64_t queries = spec.query_columns(), keys = spec.kv_heads * spec.head_dim;
   const bool row_norms = spec.qk_norm == QkNorm::kRows;
   const int64_t width = layer < 0 ? 0 : spec.DenseColumns(layer);
   switch (role) {
@@ -39,6 +39,7 @@ std::vector<int64_t> ShapeOf(TensorRole role, const ModelSpec& spec, int64_t lay
 
 bool IsRequired(TensorRole role, const ModelSpec& spec, int64_t layer, bool encoder) {
   const bool fused_qkv = spec.fused_qkv && !encoder, layer_norms = spec.norm_before || spec.norm_sums;
+  const bool latent = spec.latent.rank > 0;
   const bool mixture = layer >= 0 && spec.IsMixture(layer), dense = !mixture;
   switch (role) {
 #define TENSOR(role, place, shape, needed, split, load) \

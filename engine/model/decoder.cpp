@@ -47,7 +47,12 @@ Decoder::Decoder(Backend& backend, const ModelSpec& spec, const Shard& shard, st
       normed_{.columns = spec.hidden, .dtype = backend.activation_dtype()},
       mlp_normed_{.columns = spec.parallel && !spec.shared_norm ? spec.hidden : 0, .dtype = backend.activation_dtype()},
       qkv_{.columns = own_.qkv_columns(), .dtype = backend.activation_dtype()},
-      attended_{.columns = own_.heads * own_.head_dim, .dtype = backend.activation_dtype()},
+      attended_{.columns = own_.attended_columns(), .dtype = backend.activation_dtype()},
+      latent_{
+          .query_latents = {.columns = spec.latent.query_rank, .dtype = backend.activation_dtype()},
+          .queries = {.columns = spec.latent.rank > 0 ? own_.query_columns() : 0, .dtype = backend.activation_dtype()},
+          .expanded = {.columns = spec.latent.rank > 0 ? own_.value_columns() : 0,
+                       .dtype = backend.activation_dtype()}},
       mlp_in_{.columns = own_.MlpInColumns(own_.widest_dense()), .dtype = backend.activation_dtype()},
       mlp_mid_{.columns = spec.gated ? own_.widest_dense() : 0, .dtype = backend.activation_dtype()},
       router_{.columns = spec.experts + (spec.shared_ffn > 0 ? 1 : 0)},
@@ -71,8 +76,9 @@ Result<Tensor> Decoder::Scratch::Rows(Backend& backend, int64_t rows, int64_t wi
 
 Status Decoder::Reserve(int64_t rows) {
   const int64_t together = LargestMicroBatch(rows, shard_.stages, backend_.saturating_rows());
-  for (Scratch* scratch : {&stream_scratch_, &normed_, &mlp_normed_, &qkv_, &attended_, &mlp_in_, &mlp_mid_, &router_,
-                           &part_, &low_rank_, &embedded_}) {
+  for (Scratch* scratch :
+       {&stream_scratch_, &normed_, &mlp_normed_, &qkv_, &attended_, &latent_.query_latents, &latent_.queries,
+        &latent_.expanded, &mlp_in_, &mlp_mid_, &router_, &part_, &low_rank_, &embedded_}) {
     RETURN_IF_ERROR(scratch->Rows(backend_, together).status());
   }
   if (own_.encoder_layers > 0) {
@@ -238,7 +244,10 @@ void Decoder::Block(const LayerWeights& w, const AttentionArgs& step) {
   const Tensor normed = sums ? stream_ : NormedStream(w.attention_norm, w.attention_norm_bias, normed_);
   Tensor input = normed;  // input of the MLP
   if (own_.parallel && !own_.shared_norm) input = NormedStream(w.mlp_norm, w.mlp_norm_bias, mlp_normed_);
-  Attend(normed, w, step);
+  if (own_.latent.rank > 0)
+    AttendLatent(normed, w, step);
+  else
+    Attend(normed, w, step);
   if (sums) Norm(stream_, w.attention_norm, w.attention_norm_bias, stream_);
   if (w.cross_query.rows > 0) AttendToInput(w, step);
   if (!own_.parallel && !sums) input = NormedStream(w.mlp_norm, w.mlp_norm_bias, normed_);

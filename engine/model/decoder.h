@@ -50,6 +50,11 @@ class Decoder final : public RankDecoder {
     /// and the device has no memory.
     Result<Tensor> Rows(Backend& backend, int64_t rows, int64_t width = 0);
   };
+  struct LatentScratch {
+    Scratch query_latents;  // [T, query rank]
+    Scratch queries;        // [T, H (plain + rotary)]
+    Scratch expanded;       // [T, H v], v: dimensions of an expanded value
+  };
   /// A launched step.
   struct Begun {
     uint64_t submission = 0;
@@ -75,6 +80,8 @@ class Decoder final : public RankDecoder {
   /// The stream's norm in `scratch`; the stream itself if there is no such norm.
   Tensor NormedStream(const DeviceVector& weight, const DeviceVector& bias, Scratch& scratch);
   void Attend(Tensor x, const LayerWeights& w, const AttentionArgs& step);
+  /// Attend, for multi-head latent attention.
+  void AttendLatent(Tensor x, const LayerWeights& w, const AttentionArgs& step);
   /// Cross-attention to the encoder's rows.
   void AttendToInput(const LayerWeights& w, const AttentionArgs& step);
   void Mlp(Tensor x, const LayerWeights& w, int64_t layer);
@@ -112,7 +119,8 @@ class Decoder final : public RankDecoder {
   Scratch normed_;          // [T, D]
   Scratch mlp_normed_;      // [T, D], if attention and MLP have separate norms of one input
   Scratch qkv_;             // [T, (H + 2G) d]
-  Scratch attended_;        // [T, H d]
+  Scratch attended_;        // [T, H v], v: dimensions of a cached value
+  LatentScratch latent_;    // of latent attention
   Scratch mlp_in_;          // [T, 2F] or [T, F], F: the widest dense MLP
   Scratch mlp_mid_;         // [T, F], for gated MLPs
   Scratch router_;          // [T, experts]

@@ -15,6 +15,8 @@ struct Need {
   const char* what;
 };
 constexpr Need kNeeds[] = {
+    {Feature::kLatentAttention, [](const ModelSpec& spec) { return spec.latent.rank > 0; },
+     "multi-head latent attention"},
     {Feature::kRouterTraits, [](const ModelSpec& spec) { return spec.router.sigmoid; }, "a sigmoid router"},
     {Feature::kRouterTraits, [](const ModelSpec& spec) { return spec.router_correction || !spec.router.plain(); },
      "a router with corrections, groups or a scale"},
@@ -41,6 +43,7 @@ Status CheckNeeds(const ModelSpec& spec, const Backend& backend) {
 
 Status CheckShares(const ModelSpec& spec) {
   const char* what = spec.encoder_layers > 0         ? "an encoder"
+                     : spec.latent.rank > 0          ? "multi-head latent attention"
                      : spec.experts > 0              ? "a mixture of experts"
                      : spec.norm_after               ? "norms after attention and MLP"
                      : spec.qk_norm == QkNorm::kRows ? "norms over all queries, and all keys, of a row"

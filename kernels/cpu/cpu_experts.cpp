@@ -26,7 +26,7 @@ void MaskGroups(const RouterTraits& traits, std::vector<float>* choices) {
   for (size_t g = 0; g < groups; ++g) {
     const auto group = std::span(*choices).subspan(g * size, size);
     float sum = 0;
-    for (const size_t e : Highest(group, std::min<size_t>(size, 2))) sum += group[e];
+    for (const size_t e : Highest(group, std::min<size_t>(size, traits.group_highest ? 1 : 2))) sum += group[e];
     sums.push_back(sum);
   }
   const std::vector<size_t> best = Highest(sums, static_cast<size_t>(traits.groups_used));

@@ -167,7 +167,7 @@ TEST_F(SnapshotBytesTest, AbsurdNumbersWithAValidChecksumAreRefusedOrHarmless) {
 }
 
 TEST_F(SnapshotBytesTest, RefusesOtherVersionsByName) {
-  for (const char version : {0, 1, 3}) {  // 1: a different byte order
+  for (const char version : {0, 1, 2, 4}) {  // 1: a different byte order
     std::string other = header_;
     other[8] = version;
     Reseal(other);
@@ -194,10 +194,10 @@ TEST_F(SnapshotBytesTest, OutputMatchesTheDocumentedExample) {
     std::memcpy(&value, bytes.data() + at, size);
     return value;
   };
-  ASSERT_EQ(bytes.size(), 268u);
+  ASSERT_EQ(bytes.size(), 284u);
   EXPECT_EQ(bytes.substr(0, 8), "RSKVSNAP");
-  EXPECT_EQ(number(8, 4), 2u);     // version
-  EXPECT_EQ(number(12, 4), 268u);  // length
+  EXPECT_EQ(number(8, 4), 3u);     // version
+  EXPECT_EQ(number(12, 4), 284u);  // length
   EXPECT_EQ(bytes.substr(16, 32), std::string(32, '\xab'));
   EXPECT_EQ(number(48, 4), 0u);  // shard 0 ...
   EXPECT_EQ(number(52, 4), 1u);  // ... of 1
@@ -212,14 +212,16 @@ TEST_F(SnapshotBytesTest, OutputMatchesTheDocumentedExample) {
   EXPECT_EQ(number(176, 4), 1u);
   EXPECT_EQ(number(180, 4), 20u);
   EXPECT_EQ(number(184, 4), 21u);
-  EXPECT_EQ(number(188, 8), 2u);  // chunks
-  EXPECT_EQ(number(196, 4), 1u);  // the pinned tile
-  EXPECT_EQ(number(200, 4), 1u);
-  EXPECT_EQ(number(204, 8), 0u);
-  EXPECT_EQ(number(228, 4), 0u);  // the ring's
-  EXPECT_EQ(number(232, 4), 1u);
-  EXPECT_EQ(number(236, 8), 0u);
-  EXPECT_EQ(number(260, 8), XXH3_64bits(bytes.data(), 260));
+  EXPECT_EQ(number(188, 8), 0u);  // values are stored
+  EXPECT_EQ(number(196, 8), 0u);  // layers do not differ
+  EXPECT_EQ(number(204, 8), 2u);  // chunks
+  EXPECT_EQ(number(212, 4), 1u);  // the pinned tile
+  EXPECT_EQ(number(216, 4), 1u);
+  EXPECT_EQ(number(220, 8), 0u);
+  EXPECT_EQ(number(244, 4), 0u);  // the ring's
+  EXPECT_EQ(number(248, 4), 1u);
+  EXPECT_EQ(number(252, 8), 0u);
+  EXPECT_EQ(number(276, 8), XXH3_64bits(bytes.data(), 276));
   EXPECT_EQ(snapshot.chunk_bytes(), 2 * 128);
 }
 

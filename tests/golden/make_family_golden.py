@@ -39,6 +39,13 @@ VISION = dict(hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_att
 QWEN3_VISION = dict(depth=1, hidden_size=16, intermediate_size=16, num_heads=1, out_hidden_size=32, patch_size=4,
                     num_position_embeddings=16, deepstack_visual_indexes=[0])
 
+MLA = dict(SMALL, num_key_value_heads=4, q_lora_rank=20, kv_lora_rank=32, qk_nope_head_dim=12, qk_rope_head_dim=8,
+           v_head_dim=16)
+DEEPSEEK = dict(n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=12, n_shared_experts=2, n_group=4,
+                topk_group=2, first_k_dense_replace=1)
+YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=16.0, original_max_position_embeddings=16, beta_fast=32.0,
+            beta_slow=1.0)
+
 # name: (its name in transformers, its configuration); a whole class name is that of a wrapper
 FAMILIES = {
     "mistral_window": ("Mistral", dict(GROUPED, head_dim=8, sliding_window=12)),
@@ -160,6 +167,25 @@ FAMILIES = {
         high_freq_factor=4.0))),
     "arcee": ("Arcee", dict(GROUPED, head_dim=16, mlp_bias=True)),
     "smollm3_fourth": ("SmolLM3", dict(GROUPED, intermediate_size=32, num_hidden_layers=4)),
+    "deepseek_v2": ("DeepseekV2", dict(
+        MLA | DEEPSEEK, q_lora_rank=None, num_hidden_layers=3, topk_method="group_limited_greedy",
+        routed_scaling_factor=1.5, rope_parameters=dict(YARN, mscale=0.707, mscale_all_dim=0.707))),
+    "deepseek_v3": ("DeepseekV3", dict(
+        MLA | DEEPSEEK, num_hidden_layers=3, routed_scaling_factor=2.5,
+        rope_parameters=dict(YARN, mscale=1.0, mscale_all_dim=1.0))),
+    "glm4_moe_lite": ("Glm4MoeLite", dict(
+        MLA | DEEPSEEK, n_group=1, topk_group=1, routed_scaling_factor=1.8, rms_norm_eps=1e-5,
+        mlp_layer_types=["dense", "sparse"])),
+    "mistral4": ("Mistral3ForConditionalGeneration", dict(
+        text_config=dict(MLA | DEEPSEEK, model_type="mistral4", first_k_dense_replace=0, rope_parameters=dict(
+            YARN, mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.3)),
+        vision_config=dict(VISION, model_type="pixtral"))),
+    "kimi_k25": ("Kimi_K25ForConditionalGeneration", dict(
+        text_config=dict(MLA | DEEPSEEK, model_type="deepseek_v3", n_group=1, topk_group=1, rope_parameters=dict(
+            YARN, mscale=1.0, mscale_all_dim=1.0)),
+        vision_config=dict(hidden_size=32, intermediate_size=16, num_hidden_layers=1, num_attention_heads=1,
+                           patch_size=4, pos_emb_height=2, pos_emb_width=2), projection_hidden_size=16,
+        tie_word_embeddings=False)),
 }
 FLOAT32 = {"xglm"}  # its mask value overflows in a float64 run
 SDPA = {"falcon_alibi"}  # the eager implementation of transformers 5.24 adds the slopes' biases twice
@@ -185,11 +211,18 @@ def fill(model, seed):
             value = 0.3 * noise
         else:
             inputs = tensor.shape[1] if "GptOss" in type(model).__name__ and tensor.ndim == 3 else tensor.shape[-1]
-            sharp = any(part in name for part in ("q_proj", "k_proj", "qkv", "query_key_value", "c_attn"))
+            sharp = any(part in name for part in ("q_proj", "k_proj", "qkv", "query_key_value", "c_attn", "q_b_proj"))
             value = noise * (1.6 if sharp else 1.0) / np.sqrt(inputs)
         tensor.copy_(value.half())
     model.tie_weights()
     return model.eval()
+
+
+def rename_layers(path):
+    """transformers 5.24 saves a wrapper's text layers under the name of its vision layers."""
+    tensors = {key.replace("language_model.model.blocks.", "language_model.model.layers."): value
+               for key, value in load_file(path).items()}
+    save_file(tensors, path, metadata={"format": "pt"})
 
 
 def transpose_experts(path):
@@ -222,7 +255,7 @@ GGUF_FAMILIES = {
     "gpt_neox": "gptneox", "bloom": "bloom", "falcon_grouped": "falcon", "mpt": "mpt", "starcoder2": "starcoder2",
     "stablelm": "stablelm", "olmo2": "olmo2", "granite": "granite", "mixtral": "llama", "qwen2_moe": "qwen2moe",
     "qwen3_moe": "qwen3moe", "granitemoe": "granitemoe", "cohere2": "cohere2", "gpt_bigcode": "starcoder",
-    "gpt_oss": "gpt-oss", "smollm3_fourth": "smollm3"}
+    "gpt_oss": "gpt-oss", "smollm3_fourth": "smollm3", "deepseek_v2": "deepseek2", "deepseek_v3": "deepseek2"}
 
 
 def in_blocks(rows, heads, kv_heads):
@@ -249,6 +282,13 @@ def gpt_oss_experts(key, value):
     return {key.replace("gate_up_proj", part): value[:, i::2] for i, part in enumerate(("gate_proj", "up_proj"))}
 
 
+def latent_parts(key, value, config):
+    """One matrix for queries [latent, plain] and one for values, each by heads."""
+    heads = value.reshape(config.num_attention_heads, -1, config.kv_lora_rank)
+    keys, values = np.split(heads, [config.qk_nope_head_dim], axis=1)
+    return {key.replace("kv_b_proj", "k_b_proj"): keys.swapaxes(1, 2), key.replace("kv_b_proj", "v_b_proj"): values}
+
+
 def gguf_tensors(name, architecture, model):
     config = model.config
     heads, kv_heads = config.num_attention_heads, getattr(config, "num_key_value_heads", None)
@@ -267,8 +307,11 @@ def gguf_tensors(name, architecture, model):
             value = in_blocks(value, heads, kv_heads)
         if architecture in ("llama", "granite", "granitemoe", "smollm3") and ("q_proj" in key or "k_proj" in key):
             value = interleaved(value, heads if "q_proj" in key else kv_heads)
+        key = key.replace("e_score_correction_bias", "e_score_correction.bias")
         parts = {key: value}
-        if architecture == "gpt-oss" and "experts." in key:
+        if "kv_b_proj" in key:
+            parts = latent_parts(key, value, config)
+        elif architecture == "gpt-oss" and "experts." in key:
             parts = gpt_oss_experts(key, value)
         elif "experts.gate_up_proj" in key:
             half = value.shape[1] // 2
@@ -279,6 +322,25 @@ def gguf_tensors(name, architecture, model):
             suffixes = (".weight", ".bias")
             theirs = names.get_name(part, suffixes) or names.get_name(part.removeprefix("transformer."), suffixes)
             yield theirs, np.ascontiguousarray(rows.squeeze())
+
+
+def add_latent(writer, config):
+    """The cached key and value, and (`_mla`) the expanded ones."""
+    writer.add_key_length(config.kv_lora_rank + config.qk_rope_head_dim)
+    writer.add_value_length(config.kv_lora_rank)
+    writer.add_key_length_mla(config.qk_nope_head_dim + config.qk_rope_head_dim)
+    writer.add_value_length_mla(config.v_head_dim)
+    if config.q_lora_rank is not None:
+        writer.add_q_lora_rank(config.q_lora_rank)
+    writer.add_kv_lora_rank(config.kv_lora_rank)
+    writer.add_leading_dense_block_count(config.first_k_dense_replace)
+    writer.add_expert_shared_count(config.n_shared_experts)
+    writer.add_expert_weights_scale(config.routed_scaling_factor)
+    writer.add_expert_weights_norm(config.norm_topk_prob)
+    writer.add_expert_group_count(config.n_group)
+    writer.add_expert_group_used_count(config.topk_group)
+    sigmoid = config.model_type == "deepseek_v3"
+    writer.add_expert_gating_func(gguf.ExpertGatingFuncType.SIGMOID if sigmoid else gguf.ExpertGatingFuncType.SOFTMAX)
 
 
 def write_gguf(path, name, architecture, model, blocks={}):
@@ -295,8 +357,12 @@ def write_gguf(path, name, architecture, model, blocks={}):
     writer.add_feed_forward_length(get("intermediate_size", "ffn_hidden_size") or 4 * config.hidden_size)
     writer.add_head_count(config.num_attention_heads)
     one = 1 if get("multi_query") else None
-    writer.add_head_count_kv(get("num_key_value_heads", "num_kv_heads") or one or config.num_attention_heads)
-    if architecture in ("gemma", "gemma2", "gemma3", "qwen3moe", "gpt-oss"):
+    if get("kv_lora_rank"):
+        one = 1
+    writer.add_head_count_kv(one or get("num_key_value_heads", "num_kv_heads") or config.num_attention_heads)
+    if architecture == "deepseek2":
+        add_latent(writer, config)
+    elif architecture in ("gemma", "gemma2", "gemma3", "qwen3moe", "gpt-oss"):
         writer.add_key_length(head_dim)
         writer.add_value_length(head_dim)
     put(writer.add_layer_norm_rms_eps, get("rms_norm_eps"))
@@ -305,7 +371,7 @@ def write_gguf(path, name, architecture, model, blocks={}):
                                                                               "gpt_oss") else None)
     put(writer.add_attn_logit_softcapping, get("attn_logit_softcapping"))
     put(writer.add_final_logit_softcapping, get("final_logit_softcapping"))
-    put(writer.add_expert_count, get("num_local_experts", "num_experts"))
+    put(writer.add_expert_count, get("num_local_experts", "num_experts", "n_routed_experts"))
     put(writer.add_expert_used_count, get("num_experts_per_tok"))
     put(writer.add_expert_feed_forward_length, get("moe_intermediate_size"))
     put(writer.add_expert_shared_feed_forward_length, get("shared_expert_intermediate_size"))
@@ -319,7 +385,7 @@ def write_gguf(path, name, architecture, model, blocks={}):
     rope = get("rope_parameters")
     if rope is not None:
         rope = rope.get("full_attention", rope)
-        writer.add_rope_dimension_count(int(head_dim * rope.get("partial_rotary_factor", 1)))
+        writer.add_rope_dimension_count(get("qk_rope_head_dim") or int(head_dim * rope.get("partial_rotary_factor", 1)))
         writer.add_rope_freq_base(rope["rope_theta"])
         if rope["rope_type"] == "linear":
             writer.add_rope_scaling_type(gguf.RopeScalingType.LINEAR)
@@ -328,6 +394,7 @@ def write_gguf(path, name, architecture, model, blocks={}):
             writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
             writer.add_rope_scaling_factor(rope["factor"])
             writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+            put(writer.add_rope_scaling_yarn_log_mul, rope.get("mscale_all_dim") and 0.1 * rope["mscale_all_dim"])
         if rope["rope_type"] == "longrope":
             original = rope["original_max_position_embeddings"]
             stretch = config.max_position_embeddings / original
@@ -363,6 +430,8 @@ def main(out, names):
         (folder / "generation_config.json").unlink(missing_ok=True)
         if name == "qwen3_vl_moe":
             transpose_experts(folder / "model.safetensors")
+        if name == "kimi_k25":
+            rename_layers(folder / "model.safetensors")
         logits.astype("<f4").tofile(folder / "logits.f32")
     total = sum(p.stat().st_size for p in out.rglob("*") if p.is_file())
     print(f"{total} bytes in {out}")

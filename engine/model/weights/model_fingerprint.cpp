@@ -102,11 +102,19 @@ void AddSpec(const ModelSpec& spec, Digest* digest) {
     }
   }
   if (!spec.router.plain() || spec.router_correction || spec.common_ffn > 0) {
+    if (spec.router.group_highest) digest->AddText("groups by their highest choice");
     for (const int64_t value : {int64_t{spec.router.sigmoid}, spec.router.groups, spec.router.groups_used,
                                 int64_t{spec.router_correction}, spec.common_ffn}) {
       digest->AddNumber(value);
     }
     digest->AddFloat(static_cast<double>(spec.router.scale));
+  }
+  if (spec.latent.rank > 0) {
+    for (const int64_t value : {spec.latent.rank, spec.latent.query_rank, spec.latent.plain, spec.latent.value,
+                                int64_t{spec.latent.separate_parts}}) {
+      digest->AddNumber(value);
+    }
+    digest->AddFloat(static_cast<double>(spec.latent.norm_eps));
   }
   if (spec.position_scale != 0) {
     digest->AddFloat(static_cast<double>(spec.position_scale));

@@ -32,6 +32,17 @@ struct ExpertWeights {
   Weight out;                      // [D, F]
 };
 
+/// Multi-head latent attention; see ModelSpec::latent.
+struct LatentWeights {
+  Weight query_down;        // [query rank, D]; empty without a latent of the queries
+  DeviceVector query_norm;  // [query rank]
+  Weight query;             // [H (plain + rotary), D or query rank]
+  Weight down;              // [rank + rotary, D]
+  DeviceVector norm;        // [rank]
+  Weight key_up;            // [H rank, plain]: transposed, so that it projects queries into the latent space
+  Weight value_up;          // [H value, rank]
+};
+
 /// One decoder block. Matrices are [outputs, inputs]; those with the same input are grouped, in output order.
 struct LayerWeights {
   DeviceVector attention_norm, attention_norm_bias;  // [D]
@@ -40,14 +51,15 @@ struct LayerWeights {
   DeviceVector query_norm, key_norm;                 // [d], or over all heads of a row
   DeviceVector query_weights;                        // [d] AttentionArgs::query_weights
   DeviceVector sinks;                                // [H]
-  Weight attention_out;                              // [D, H d]
-  DeviceVector attention_out_bias;                   // [D]
-  DeviceVector attention_post_norm;                  // [D]
-  DeviceVector mlp_norm, mlp_norm_bias;              // [D]
-  std::vector<Weight> mlp_in;                        // gate, up; or up alone; in a mixture that of all rows, or none
-  DeviceVector mlp_in_bias;                          // [2F] or [F]
-  Weight mlp_out;                                    // [D, F]
-  DeviceVector mlp_out_bias;                         // [D]
+  LatentWeights latent;
+  Weight attention_out;                  // [D, H d]; d: of an expanded value
+  DeviceVector attention_out_bias;       // [D]
+  DeviceVector attention_post_norm;      // [D]
+  DeviceVector mlp_norm, mlp_norm_bias;  // [D]
+  std::vector<Weight> mlp_in;            // gate, up; or up alone; in a mixture that of all rows, or none
+  DeviceVector mlp_in_bias;              // [2F] or [F]
+  Weight mlp_out;                        // [D, F]
+  DeviceVector mlp_out_bias;             // [D]
   XieluParameters xielu;
   DeviceVector mlp_post_norm;                   // [D]
   std::vector<Weight> router;                   // [experts, D]; with a shared expert, also its row

@@ -96,7 +96,7 @@ TEST(FamilyWrappers, ReadTheTextNetwork) {
 
 TEST(FamilyWrappers, RefuseAnUnknownTextNetworkByName) {
   for (const auto& [config, name] : std::initializer_list<std::pair<const char*, const char*>>{
-           {R"({"model_type": "mistral3", "text_config": {"model_type": "mistral4"}})", "mistral4"},
+           {R"({"model_type": "mistral3", "text_config": {"model_type": "mistral_large4"}})", "mistral_large4"},
            {R"({"model_type": "paligemma", "text_config": {"model_type": "gemma"}})", "paligemma"}}) {
     const auto refused = PlanOf(config);
     EXPECT_EQ(refused.status().code(), StatusCode::kInvalidArgument);
@@ -110,6 +110,21 @@ TEST(FamilyConfig, DraftLayersAreSkipped) {
   const auto plan = PlanOf(std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>()));
   ASSERT_TRUE(plan.ok()) << plan.status().ToString();
   EXPECT_THAT(plan->skipped, ::testing::Contains("model.layers.3."));
+}
+
+// A cached key is the latent and one rotated key, whatever a file's head sizes are. Scores are scaled as those of
+// expanded keys, with YaRN's magnitude squared.
+TEST(FamilyConfig, LatentKeysHaveOneHead) {
+  const Result<ModelSpec> spec =
+      SpecWith("families/deepseek_v3", "\"model_type\": \"deepseek_v3\"", "\"model_type\": \"kimi_k2\"");
+  ASSERT_TRUE(spec.ok()) << spec.status().ToString();
+  EXPECT_EQ(spec->kv_heads, 1);
+  EXPECT_EQ(spec->head_dim, 32 + 8);
+  EXPECT_EQ(spec->qkv_columns(), 5 * 40);
+  EXPECT_EQ(spec->latent.query_rank, 20);
+  const double magnitude = 0.1 * std::log(16.0) + 1;
+  EXPECT_FLOAT_EQ(spec->query_scale, static_cast<float>(magnitude * magnitude / std::sqrt(20.0)));
+  EXPECT_EQ(spec->rotations.front().magnitude, 1);
 }
 
 // Positions beyond the trained context count as its last one.
@@ -136,6 +151,26 @@ constexpr Hostile kHostile[] = {
     {"glm4_moe", R"("routed_scaling_factor": 2.5)", R"("routed_scaling_factor": -1)", "scale of expert weights is -1"},
     {"glm4_moe", R"("moe_intermediate_size": 12)", R"("moe_intermediate_size": 4611686018427387904)", "of width"},
     {"glm4_moe", R"("intermediate_size": 48)", R"("intermediate_size": 0)", "'intermediate_size' of dense layers is 0"},
+    {"deepseek_v3", R"("kv_lora_rank": 32)", R"("kv_lora_rank": -32)",
+     "latent attention with a part of -32 dimensions"},
+    {"deepseek_v3", R"("kv_lora_rank": 32)", R"("kv_lora_rank": null)", "'kv_lora_rank' is missing"},
+    {"deepseek_v3", R"("kv_lora_rank": 32)", R"("kv_lora_rank": 24)", "24 outputs per head, which is not a multiple"},
+    {"deepseek_v3", R"("kv_lora_rank": 32)", R"("kv_lora_rank": 1024)", "head size is 1032, not in 1 .. 576"},
+    {"deepseek_v3", R"("kv_lora_rank": 32)", R"("kv_lora_rank": 576)", "head size is 584, not in 1 .. 576"},
+    {"deepseek_v3", R"("v_head_dim": 16)", R"("v_head_dim": 12)", "12 outputs per head, which is not a multiple"},
+    {"deepseek_v3", R"("qk_rope_head_dim": 8)", R"("qk_rope_head_dim": 0)", "latent attention with a part of 0"},
+    {"deepseek_v3", R"("qk_rope_head_dim": 8)", R"("qk_rope_head_dim": 7)", "an odd number"},
+    {"deepseek_v3", R"("qk_nope_head_dim": 12)", R"("qk_nope_head_dim": 4611686018427387904)", "with a part of 46116"},
+    {"deepseek_v3", R"("q_lora_rank": 20)", R"("q_lora_rank": -20)", "rank of queries is -20"},
+    {"deepseek_v3", R"("attention_bias": false)", R"("attention_bias": true)", "'attention_bias' = true is not"},
+    {"deepseek_v3", R"("first_k_dense_replace": 1)", R"("first_k_dense_replace": 1, "moe_layer_freq": 2)",
+     "'moe_layer_freq' is 2"},
+    {"deepseek_v3", R"("first_k_dense_replace": 1)", R"("first_k_dense_replace": -1)", "'first_k_dense_replace' is -1"},
+    {"deepseek_v3", R"("first_k_dense_replace": 1)", R"("first_k_dense_replace": 1, "scoring_func": "softmax")",
+     "'scoring_func' 'softmax' is not supported"},
+    {"deepseek_v2", R"("topk_method": "group_limited_greedy")", R"("topk_method": "noaux_tc")",
+     "'topk_method' 'noaux_tc' is not supported"},
+    {"mistral4", R"("first_k_dense_replace": 0)", R"("first_k_dense_replace": 1)", "dense layers are not supported"},
     {"minimax_m2", R"("num_hidden_layers": 2)", R"("num_hidden_layers": 1000000000000)", "number of layers is"},
     {"minimax_m2", R"("num_hidden_layers": 2)", R"("num_hidden_layers": 2, "attn_type_list": [1, 0])",
      "linear attention (layer 1) is not supported"},

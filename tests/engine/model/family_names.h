@@ -60,7 +60,12 @@ inline constexpr const char* kFamilies[] = {"mistral_window",
                                             "exaone4",
                                             "apertus",
                                             "arcee",
-                                            "smollm3_fourth"};
+                                            "smollm3_fourth",
+                                            "deepseek_v2",
+                                            "deepseek_v3",
+                                            "glm4_moe_lite",
+                                            "mistral4",
+                                            "kimi_k25"};
 
 /// Families that need an operation which not every device has, and what the refusal of another device names.
 struct FamilyNeed {
@@ -72,7 +77,9 @@ inline const FamilyNeed kFamilyNeeds[] = {{"glm4_moe", "a sigmoid router"},
                                           {"ernie4_5_moe", "a router with corrections, groups or a scale"},
                                           {"ministral3", "attention scores scaled by position"},
                                           {"hunyuan_v1_dense", "norms of rotated queries and keys"},
-                                          {"apertus", "the activation xIELU"}};
+                                          {"apertus", "the activation xIELU"},
+                                          {"deepseek_v2", "multi-head latent attention"},
+                                          {"mistral4", "multi-head latent attention"}};
 
 inline std::string FamilyFolder(const std::string& name) { return GoldenFolder("families/" + name); }
 
